@@ -1,0 +1,99 @@
+/* base.h - the words everything else is written in: limits, errors, op kinds, origins of figures,
+ * and how times and sizes are read and printed.
+ *
+ * Times are integer nanoseconds and sizes integer bytes throughout (gint64), so that sums are exact
+ * and two engines can be compared with ==.
+ */
+#ifndef PIPESIM_BASE_H
+#define PIPESIM_BASE_H
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+#define PS_VERSION "0.1.0"
+
+/* Limits that every reader and option parser enforces; inside them no index and no sum overflows. */
+#define PS_MAX_DEVICES 4096
+#define PS_MAX_STAGES 16384
+#define PS_MAX_MICROBATCHES (1 << 20)
+#define PS_MAX_OPS (1 << 26)
+#define PS_MAX_TIME_NS G_GINT64_CONSTANT (1000000000000000) /* one op: 10^15 ns, about 11 days */
+#define PS_MAX_SIZE_BYTES ((gint64) 1 << 50)                /* one quantity: 1 PiB */
+
+/* The one error domain. Messages start with where ("stage 3: ...", "gpt.ini:12: ...") and name the value.
+ * They are one line and end without a full stop. */
+#define PS_ERROR (ps_error_quark ())
+GQuark ps_error_quark (void);
+
+typedef enum
+{
+  PS_ERROR_USAGE,       /* an option or argument is wrong; programs exit with 2 */
+  PS_ERROR_INPUT,       /* a file holds something wrong or foreign; 1 */
+  PS_ERROR_IO,          /* reading or writing failed; 1 */
+  PS_ERROR_SCHEDULE,    /* a schedule breaks a rule: incomplete, misplaced, out of order, deadlock; 1 */
+  PS_ERROR_UNAVAILABLE, /* this machine or build lacks what was asked for; 1 */
+} PsError;
+
+/* The exit code that DESIGN fixes for an error: 2 for PS_ERROR_USAGE and GOption errors, 1 for all others. */
+int ps_error_exit_code (const GError *error);
+
+/* Where a figure comes from. Every stored or printed figure says which it is. */
+typedef enum
+{
+  PS_ORIGIN_GIVEN,        /* typed in by the user */
+  PS_ORIGIN_MEASURED,     /* read from a clock or an allocator while the real thing ran */
+  PS_ORIGIN_INTERPOLATED, /* between measured points */
+  PS_ORIGIN_MODELLED,     /* from a formula */
+  PS_ORIGIN_SIMULATED,    /* computed by the simulator from costs of any origin */
+} PsOrigin;
+
+const char *ps_origin_name (PsOrigin origin); /* "given", "measured", ... */
+
+/* Reads back what ps_origin_name wrote. Returns FALSE when text is no origin. */
+gboolean ps_origin_parse (const char *text, PsOrigin *origin);
+
+/* What a device can do. B is the backward for the input, W the backward for the weights, BW both in one op. */
+typedef enum
+{
+  PS_OP_F,  /* forward */
+  PS_OP_B,  /* backward for the input */
+  PS_OP_W,  /* backward for the weights */
+  PS_OP_BW, /* full backward in one op */
+  PS_OP_R,  /* recompute of a forward */
+  PS_OP_O,  /* optimizer step */
+  PS_N_OP_KINDS
+} PsOpKind;
+
+const char *ps_op_kind_name (PsOpKind kind); /* "F", "B", "W", "BW", "R", "O" */
+
+/* Reads "250us", "1.5ms", "2s", "40ns"; a bare number is refused except 0. Negative, absurd (above
+ * PS_MAX_TIME_NS) and malformed texts give PS_ERROR_USAGE whose message starts with `where`. */
+gboolean ps_parse_time (const char *where, const char *text, gint64 *ns, GError **error);
+
+/* Reads "64KiB", "1.5GiB", "2MiB", "512B" (also K, M, G as binary); a bare number counts bytes. */
+gboolean ps_parse_size (const char *where, const char *text, gint64 *bytes, GError **error);
+
+/* Reads a decimal integer in [low, high], nothing else. */
+gboolean ps_parse_integer (const char *where, const char *text, gint64 low, gint64 high, gint64 *value, GError **error);
+
+/* "12.35 ms", "980 ns", "1.21 s": four significant digits. Free with g_free. */
+char *ps_format_time (gint64 ns);
+
+/* "1.5 GiB", "64 KiB", "512 B": four significant digits. Free with g_free. */
+char *ps_format_size (gint64 bytes);
+
+/* Writes contents to path so that the file appears whole or not at all (temporary file beside it, fsync,
+ * rename). Errors: PS_ERROR_IO with path and cause. path "-" writes to standard output. */
+gboolean ps_write_file (const char *path, const char *contents, gssize length, GError **error);
+
+/* Reads a whole text file; a directory, an unreadable file or one above 1 GiB gives PS_ERROR_IO. Free *contents
+ * with g_free. */
+gboolean ps_read_file (const char *path, char **contents, gsize *length, GError **error);
+
+/* Median of n values (the lower of the two middle ones for even n); values are reordered. n > 0. */
+gint64 ps_median (gint64 *values, gsize n);
+
+G_END_DECLS
+
+#endif

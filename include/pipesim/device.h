@@ -1,0 +1,108 @@
+/* device.h - what runs ops: the interface between executor, calibrator and the code under exec/device. */
+#ifndef PIPESIM_DEVICE_H
+#define PIPESIM_DEVICE_H
+
+#include <pipesim/costs.h>
+#include <pipesim/schedule.h>
+
+G_BEGIN_DECLS
+
+typedef struct _PsDevice PsDevice;
+typedef struct _PsDeviceClass PsDeviceClass;
+
+/* What allocated bytes are for. */
+typedef enum
+{
+  PS_MEMORY_STATE,      /* weights, gradients, optimizer state, fixed workspace: from add_stage to close */
+  PS_MEMORY_ACTIVATION, /* kept from F for B and W, and what an op needs while it runs */
+  PS_MEMORY_BUFFER,     /* tensors on their way: outputs not yet sent, inputs not yet consumed */
+  PS_N_MEMORY_KINDS
+} PsMemoryKind;
+
+typedef struct
+{
+  gint64 current[PS_N_MEMORY_KINDS]; /* bytes held now */
+  gint64 peak_bytes;                 /* most of STATE + ACTIVATION together since the last reset_peak */
+} PsMemoryUse;
+
+/* A boundary tensor: `bytes` of device memory. For the cpu device s*b*h floats; paced and null devices have data NULL and bytes 0. */
+typedef struct
+{
+  PsDevice *device; /* that allocated it and will free it */
+  gsize bytes;
+  void *data;
+} PsTensor;
+
+typedef struct
+{
+  const PsModel *model;   /* NULL allowed for classes that do not compute */
+  const PsCosts *costs;   /* paced: durations; others ignore it; NULL allowed */
+  guint n_stages;         /* of the whole model */
+  guint n_microbatches;
+  int core;               /* logical core for the thread that will use the device; -1: leave it to the system */
+  guint64 seed;           /* of weights and data: equal seeds, equal bits, however the model is cut */
+} PsDeviceSetting;
+
+/* One pipeline rank's compute device. All calls on one device come from one thread at a time, which has called attach first. Functions that can fail
+ * return FALSE or NULL and set an error that begins with the stage where one is involved. No hook may be NULL unless said. */
+struct _PsDeviceClass
+{
+  const char *name;        /* "cpu" */
+  const char *description; /* one line */
+  gboolean computes;       /* TRUE: losses and gradients are real numbers */
+  gboolean measures;       /* TRUE: its op times are worth calibrating */
+
+  /* NULL: always there. Else says in one line why the class can't be used here (PS_ERROR_UNAVAILABLE). */
+  gboolean (*available) (GError **error);
+
+  /* setting and what it points to outlive the device. */
+  PsDevice *(*open) (const PsDeviceSetting *setting, GError **error);
+  void (*close) (PsDevice *device);
+
+  /* Binds the calling thread to the device (core pinning, library thread counts). */
+  gboolean (*attach) (PsDevice *device, GError **error);
+
+  /* Makes a stage resident: weights from (seed, layer number), gradients and optimizer state zero. */
+  gboolean (*add_stage) (PsDevice *device, guint stage, const PsStageShape *shape, GError **error);
+
+  /* A tensor of the boundary size, in PS_MEMORY_BUFFER. */
+  PsTensor *(*tensor_new) (PsDevice *device);
+  void (*tensor_free) (PsTensor *tensor);
+
+  /* Runs one op and returns when its result may be sent.
+   *   F   input: the activation from stage - 1 (taken), NULL on stage 0, which reads the tokens of its microbatch;
+   *       *output: the activation for stage + 1 (caller's), NULL on the last stage, which notes the loss
+   *   B   input: the gradient from stage + 1 (taken), NULL on the last stage; *output: the gradient for stage - 1, NULL on stage 0
+   *   W   no input, no output; adds to the stage's weight gradients
+   *   BW  as B, and adds to the weight gradients: the bits are those of B followed by W
+   *   O   microbatch ignored: one Adam step with the gradients divided by the number of microbatches; clears them
+   * Tokens and targets depend on seed and microbatch alone, not on the step: a fixed batch. */
+  gboolean (*run) (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error);
+
+  /* Loss of a microbatch from the latest F on the last stage; NaN for classes that do not compute. */
+  double (*loss) (PsDevice *device, guint microbatch);
+
+  /* Accumulated gradients of a stage as one array of floats in a fixed order (*n elements), valid until the next run.
+   * NULL for classes that do not compute. */
+  const float *(*gradients) (PsDevice *device, guint stage, gsize *n);
+
+  void (*memory) (PsDevice *device, PsMemoryUse *use);
+  void (*reset_peak) (PsDevice *device); /* peak := current */
+
+  /* What a measurement needs to be reproduced: "OpenBLAS 0.3.21 SkylakeX". NULL hook: nothing to say. Free with g_free. */
+  char *(*libraries) (void);
+};
+
+/* Implementations put this first in their own struct. */
+struct _PsDevice
+{
+  const PsDeviceClass *class;
+};
+
+/* The table of classes in this build; ps_device_find gives PS_ERROR_USAGE listing the names. Part of libpipesim-exec. */
+const PsDeviceClass *const *ps_device_table (guint *n);
+const PsDeviceClass *ps_device_find (const char *name, GError **error);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,40 @@
+/* families.h - the table of published schedules and how to generate them. */
+#ifndef PIPESIM_FAMILIES_H
+#define PIPESIM_FAMILIES_H
+
+#include <pipesim/costs.h>
+#include <pipesim/schedule.h>
+
+G_BEGIN_DECLS
+
+/* What a family may look at. */
+typedef struct
+{
+  guint n_devices;      /* p >= 1 */
+  guint n_microbatches; /* m >= 1 */
+  guint n_chunks;       /* v >= 1 */
+} PsFamilySetting;
+
+typedef struct
+{
+  const char *name;        /* as typed: "1f1b" */
+  const char *description; /* one line */
+  const char *constraints; /* one line, "none" if there are none */
+  const char *memory;      /* activations at the peak of device r, in units of a device's whole share (A) */
+  const char *source;      /* where it was published */
+  guint default_chunks;    /* v when the user gives none */
+  /* Fails with PS_ERROR_USAGE saying which constraint and the nearest allowed value. */
+  gboolean (*check) (const PsFamilySetting *setting, GError **error);
+  /* setting has passed check; cannot fail. */
+  PsSchedule *(*generate) (const PsFamilySetting *setting);
+} PsFamily;
+
+const PsFamily *ps_family_table (guint *n_families);
+const PsFamily *ps_family_find (const char *name); /* NULL when there is none */
+
+/* Checks the setting (limits of base.h, then the family's own) and generates. */
+PsSchedule *ps_family_generate (const PsFamily *family, const PsFamilySetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,104 @@
+/* model.h - what is trained: a decoder-only transformer, read from data/models/<name>.ini, and how its layers are cut into
+ * stages.
+ *
+ * Notation of the formulas: s sequence, b microbatch size, h hidden, a heads, f feed-forward, V vocabulary, k kv_heads.
+ */
+#ifndef PIPESIM_MODEL_H
+#define PIPESIM_MODEL_H
+
+#include <pipesim/base.h>
+
+G_BEGIN_DECLS
+
+typedef enum
+{
+  PS_PRECISION_FP32,
+  PS_PRECISION_FP16,
+  PS_PRECISION_BF16,
+} PsPrecision;
+
+typedef enum
+{
+  PS_MLP_GELU,   /* h -> f -> h, two matrices, GELU between (GPT) */
+  PS_MLP_SWIGLU, /* h -> f twice, gated, f -> h, three matrices (Llama) */
+} PsMlp;
+
+typedef struct
+{
+  char *name;            /* from [model] name, else the file's base name */
+  guint layers;          /* transformer layers, embedding and head not counted */
+  guint hidden;          /* h */
+  guint heads;           /* a; divides h */
+  guint kv_heads;        /* k; defaults to heads; divides heads */
+  guint sequence;        /* s, tokens */
+  guint feed_forward;    /* f; defaults to 4h */
+  guint vocabulary;      /* V, tokens */
+  guint microbatch_size; /* b, sequences */
+  PsPrecision precision; /* of activations and of the weights that kernels read */
+  PsMlp mlp;
+  gboolean flash_attention; /* TRUE: the softmax matrix is never stored */
+} PsModel;
+
+/* Reads a model description. path may also be a bare name ("tiny-gpt"): the descriptions shipped with pipesim are found
+ * by it. Every unknown key, missing key and absurd value is an error "FILE: [model] key: ...".
+ * Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with ps_model_free. */
+PsModel *ps_model_load (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_model_free (PsModel *model);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsModel, ps_model_free)
+
+/* SHA-256 (hex) over every field except the name: two models with one digest have the same costs. Free with g_free. */
+char *ps_model_digest (const PsModel *model);
+
+/* The description as .ini text that ps_model_load reads back. Free with g_free. */
+char *ps_model_to_text (const PsModel *model);
+
+const char *ps_precision_name (PsPrecision precision); /* "fp32", "fp16", "bf16" */
+guint ps_precision_bytes (PsPrecision precision);      /* bytes per element */
+
+/* A contiguous piece of the model. */
+typedef struct
+{
+  guint first_layer;
+  guint n_layers;
+  gboolean embedding; /* token and position embedding in front */
+  gboolean head;      /* final layer norm, output projection and cross-entropy loss behind */
+} PsStageShape;
+
+/* Splits the layers over n_stages as evenly as possible, larger stages first; the first stage gets the embedding, the
+ * last the head. shapes has room for n_stages. Fails with PS_ERROR_USAGE when n_stages > layers. */
+gboolean ps_model_split (const PsModel *model, guint n_stages, PsStageShape *shapes, GError **error);
+
+/* The part of a shape that costs depend on, e.g. "layers=2", "layers=1,embedding", "layers=1,head". Free with g_free. */
+char *ps_stage_shape_key (const PsStageShape *shape);
+
+/* Parameter counts. A GELU layer has 4h^2 + 2hf weights (12h^2 for f = 4h) plus 9h + f... biases and norms; the exact
+ * sum is in model.c beside its derivation. Embedding: (V + s)h; head: Vh + 2h (untied). */
+gint64 ps_model_layer_parameters (const PsModel *model);
+gint64 ps_model_stage_parameters (const PsModel *model, const PsStageShape *shape);
+gint64 ps_model_parameters (const PsModel *model);
+
+/* Floating-point operations of one layer for one microbatch, multiply and add counted as two.
+ * F bsh(24h + 4s), B bsh(24h + 8s), W 24bsh^2 for f = 4h and k = a: arXiv 2401.10241 (zero bubble), section 2, Table 1; for other
+ * f, k and SwiGLU the same sum over the matrices. kind is F, B, W or BW. The head adds 2bshV per F, B and W. */
+gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind);
+
+/* Bytes that one layer's forward keeps for one microbatch: 34sbh + 5as^2b with 2-byte activations and no flash
+ * attention, 34sbh with it (Korthikanti et al., arXiv 2205.05198, equation 1; dropout masks included), scaled by
+ * element size / 2. */
+gint64 ps_model_layer_activation_bytes (const PsModel *model);
+gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape);
+
+/* Bytes that W still needs after B: 32sbh of the above (arXiv 2401.10241, section 2: M_W = 32h against M_B = 34h + 5as per
+ * token). */
+gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape);
+
+/* Bytes of one boundary tensor (activation or its gradient): s b h elements. */
+gint64 ps_model_boundary_bytes (const PsModel *model);
+
+/* Weights, gradients and Adam state of a stage: 16 bytes per parameter (fp32: 4 + 4 + 8; mixed precision: 2 weights, 2
+ * gradients, 12 fp32 master, momentum and variance), arXiv 1910.02054 (ZeRO), section 3.1. */
+gint64 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *shape);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,77 @@
+/* program.h - a schedule lowered to what a machine runs: per device a stream of ops, sends, receives and waits, and one dense
+ * table of all ops in an order that respects every dependency. The executor walks the streams, the engines walk the table. */
+#ifndef PIPESIM_PROGRAM_H
+#define PIPESIM_PROGRAM_H
+
+#include <pipesim/schedule.h>
+
+G_BEGIN_DECLS
+
+typedef enum
+{
+  PS_INSTRUCTION_COMPUTE, /* run op */
+  PS_INSTRUCTION_SEND,    /* start sending op's result to peer; does not block */
+  PS_INSTRUCTION_RECEIVE, /* start receiving op's result from peer; does not block */
+  PS_INSTRUCTION_WAIT,    /* block until the receive of op's result from peer is done */
+} PsInstructionType;
+
+/* For send, receive and wait `op` is the producer: F of stage s stands for the activation that goes to stage s + 1, B (also when the
+ * producer is a BW) for the gradient that goes to stage s - 1. */
+typedef struct
+{
+  guint8 type; /* PsInstructionType */
+  guint16 peer; /* the other device; own device for compute */
+  PsOp op;
+} PsInstruction;
+
+/* One op as the engines see it; its index in the table is its id. */
+typedef struct
+{
+  guint32 input;    /* 1 + id of the op whose result comes from another device; 0 = none. What comes from the own device is
+                       ahead in the order already. */
+  guint32 transfer; /* index into PsCosts.transfer_ns */
+  guint32 cost;     /* index into PsCosts.op */
+  guint16 device;
+  guint16 pair;     /* 0 single; 1 first of a pair (waits for its input, takes no time); 2 second of a pair (the whole pair) */
+} PsStep;
+
+typedef struct
+{
+  PsSchedule *schedule; /* owned */
+  guint n_steps;
+  PsStep *steps;        /* dependencies first; devices take turns */
+  guint32 *step_of;     /* [n_steps] id of ops[i] of the schedule */
+  guint32 *op_of;       /* [n_steps] the reverse: index into schedule->ops of a step */
+  guint *first;         /* [n_devices + 1] into instructions */
+  PsInstruction *instructions;
+  guint *peak_activations; /* [n_devices] most (stage, microbatch) pairs alive at once, from F's start to the end of W or BW */
+} PsProgram;
+
+/* Lowers a valid schedule; takes ownership of it, also on failure. Sends follow their producer at once; receives are posted as soon as the
+ * producer is ordered (PyTorch's rule), so that any two devices see their common transfers in one order and the
+ * program cannot deadlock even when each device has a single in-order channel. Fails with PS_ERROR_SCHEDULE where the orders of the devices wait for each
+ * other in a circle, naming the instructions of the circle. */
+PsProgram *ps_program_lower (PsSchedule *schedule, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_program_free (PsProgram *program);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProgram, ps_program_free)
+
+/* How transfers share channels. */
+typedef enum
+{
+  PS_CHANNEL_LATENCY,   /* transfers never queue */
+  PS_CHANNEL_DIRECTION, /* one in-order channel per ordered pair of devices */
+  PS_CHANNEL_PAIR,      /* one per unordered pair (NCCL's 2-rank communicators) */
+  PS_CHANNEL_RANK,      /* one in-order stream per device */
+} PsChannel;
+
+/* Runs the instruction streams without time under rendezvous semantics: a transfer happens when it is at the head of its channel
+ * on both ends. Checks also that every send has its receive and every wait its receive. Errors: PS_ERROR_SCHEDULE naming for each stuck device
+ * the instruction it waits on. */
+gboolean ps_program_check (const PsProgram *program, PsChannel channel, GError **error);
+
+/* "SEND F3.1 to device 2": for messages. Free with g_free. */
+char *ps_instruction_format (const PsInstruction *instruction);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,64 @@
+/* report.h - one column model for printed tables and --json, so that the two cannot drift apart. */
+#ifndef PIPESIM_REPORT_H
+#define PIPESIM_REPORT_H
+
+#include <pipesim/timeline.h>
+
+#include <stdio.h>
+
+G_BEGIN_DECLS
+
+typedef enum
+{
+  PS_COLUMN_TEXT,
+  PS_COLUMN_INTEGER,
+  PS_COLUMN_TIME,    /* gint64 ns; printed with a unit, JSON as integer ns */
+  PS_COLUMN_SIZE,    /* gint64 bytes; printed with a unit, JSON as integer bytes */
+  PS_COLUMN_RATIO,   /* double; printed with four decimals */
+  PS_COLUMN_PERCENT, /* double; printed as signed percent (0.01 -> +1.00 %), JSON as ratio */
+  PS_COLUMN_BOOLEAN,
+  PS_COLUMN_TABLE,   /* a nested PsTable, JSON only */
+  PS_COLUMN_NUMBERS, /* an array of doubles, JSON only */
+} PsColumnType;
+
+typedef struct
+{
+  const char *key;   /* JSON key, stable: "makespan_ns" */
+  const char *title; /* heading of the printed table; NULL: JSON only */
+  PsColumnType type;
+} PsColumn;
+
+typedef struct _PsTable PsTable;
+
+/* columns is static data and stays the caller's. */
+PsTable *ps_table_new (const PsColumn *columns, guint n_columns);
+void ps_table_free (PsTable *table);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsTable, ps_table_free)
+
+/* Begins a row; the ps_table_set_* calls that follow fill it. A cell never set prints as "-" and is null in JSON. key must be a column of
+ * that type (programmer's duty). */
+void ps_table_add_row (PsTable *table);
+void ps_table_set_text (PsTable *table, const char *key, const char *value);
+void ps_table_set_integer (PsTable *table, const char *key, gint64 value); /* INTEGER, TIME, SIZE */
+void ps_table_set_ratio (PsTable *table, const char *key, double value);   /* RATIO, PERCENT; NaN reads as never set */
+void ps_table_set_boolean (PsTable *table, const char *key, gboolean value);
+void ps_table_set_table (PsTable *table, const char *key, PsTable *value /* taken */);
+void ps_table_set_numbers (PsTable *table, const char *key, const double *values, guint n);
+guint ps_table_n_rows (const PsTable *table);
+
+/* Stable sort by an INTEGER, TIME, SIZE or RATIO column, unset cells last. */
+void ps_table_sort (PsTable *table, const char *key, gboolean descending);
+
+/* Aligned text, numbers right, one line per row under a heading. Free with g_free. */
+char *ps_table_to_text (const PsTable *table);
+
+/* An object {"format": format, <extra keys>, "results": [one object per row]}, keys in column order. extra alternates key and value and ends
+ * with NULL; values are JSON strings. Ends with a newline. Free with g_free. */
+char *ps_table_to_json (const PsTable *table, const char *format, const char *const *extra);
+
+/* Writes text to standard output and reports failure (full disk, closed pipe) as PS_ERROR_IO. */
+gboolean ps_print (const char *text, GError **error);
+
+G_END_DECLS
+
+#endif

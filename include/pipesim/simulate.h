@@ -1,0 +1,44 @@
+/* simulate.h - from program and costs to times and memory. The relaxation engine: for a fixed order and transfers that
+ * never queue, start = max (end of the previous op on the device, end of the producer + transfer), one pass, no queue, no
+ * allocation; memory is a prefix sum in the same pass. */
+#ifndef PIPESIM_SIMULATE_H
+#define PIPESIM_SIMULATE_H
+
+#include <pipesim/costs.h>
+#include <pipesim/program.h>
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  gint64 busy_ns;     /* sum of op durations */
+  gint64 start_ns;    /* first op's start */
+  gint64 end_ns;      /* last op's end */
+  gint64 peak_bytes;  /* weights (all versions) and everything live, at the worst moment */
+} PsDeviceResult;
+
+/* Result and scratch of one program; reused over many calls. */
+typedef struct
+{
+  guint n_steps;
+  guint n_devices;
+  gint64 *end_ns;         /* [n_steps + 1] end of step i at i + 1; entry 0 is 0 */
+  PsDeviceResult *device; /* [n_devices] */
+  gint64 makespan_ns;     /* first op start to last op end over all devices */
+  gint64 max_span_ns;     /* longest span of a device */
+  gint64 optimizer_ns;    /* longest O over devices: sum over the device's stages */
+} PsSimulation;
+
+PsSimulation *ps_simulation_new (const PsProgram *program);
+void ps_simulation_free (PsSimulation *simulation);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSimulation, ps_simulation_free)
+
+/* Costs must have the program's number of stages and have passed ps_costs_check. Never fails, never allocates. */
+void ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
+
+/* Duration of a step under these costs: 0 for the first op of a pair, the whole pair for the second. */
+gint64 ps_step_duration (const PsProgram *program, const PsCosts *costs, guint step);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,92 @@
+/* timeline.h - start and end of every op and transfer, simulated or measured: one type. Everything behind the simulator and
+ * the executor (report, compare, plots) sees only this and costs. */
+#ifndef PIPESIM_TIMELINE_H
+#define PIPESIM_TIMELINE_H
+
+#include <pipesim/simulate.h>
+
+G_BEGIN_DECLS
+
+/* One op, or one transfer (then op is the producer, see program.h, device the sender and peer the receiver). */
+typedef struct
+{
+  gint64 start_ns; /* since the iteration began */
+  gint64 end_ns;
+  PsOp op;         /* both ops of a pair have a span of their own, with equal times */
+  guint16 device;
+  guint16 peer;    /* == device for ops */
+  guint16 chunk;   /* 0.. on the device (of the sender for transfers) */
+} PsSpan;
+
+/* Memory of a device from time_ns on. */
+typedef struct
+{
+  gint64 time_ns;
+  gint64 bytes;
+  guint16 device;
+} PsMemoryPoint;
+
+typedef struct
+{
+  PsOrigin origin;  /* PS_ORIGIN_SIMULATED or PS_ORIGIN_MEASURED */
+  char *schedule;   /* its name */
+  char *source;     /* one line: costs used, or device and transport that ran */
+  guint n_devices;
+  guint n_stages;
+  guint n_microbatches;
+  gint64 iteration_ns; /* time per training step */
+  GArray *ops;       /* PsSpan, by device, then start */
+  GArray *transfers; /* PsSpan, by start */
+  GArray *memory;    /* PsMemoryPoint, by device, then time; may be empty when not known */
+} PsTimeline;
+
+PsTimeline *ps_timeline_new (PsOrigin origin, const char *schedule, guint n_devices, guint n_stages, guint n_microbatches);
+void ps_timeline_free (PsTimeline *timeline);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsTimeline, ps_timeline_free)
+
+/* Puts spans and points into the order described above. Call after appending. */
+void ps_timeline_sort (PsTimeline *timeline);
+
+/* The timeline of a simulation, memory curve included. Weights are part of the curve. */
+PsTimeline *ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation);
+
+/* Figures of one timeline; DESIGN's names. All but iteration_ns follow from the spans. */
+typedef struct
+{
+  gint64 makespan_ns;
+  gint64 max_span_ns;
+  gint64 iteration_ns;
+  double bubble_ratio;      /* 1 - sum of busy / (p * iteration) */
+  double bubble_ratio_span; /* 1 - (sum of busy / p) / max span: as the zero-bubble papers count */
+  gint64 peak_memory_bytes; /* largest over devices; 0 when memory is not known */
+  guint n_devices;
+  struct PsDeviceMetrics
+  {
+    gint64 busy_ns;
+    gint64 span_ns;
+    gint64 peak_memory_bytes;
+    guint peak_activations;
+  } *device;                /* [n_devices] */
+} PsMetrics;
+
+void ps_metrics_clear (PsMetrics *metrics);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsMetrics, ps_metrics_clear)
+
+/* The two sources of the same figures; a test holds them equal on simulated timelines. Clear with ps_metrics_clear. */
+void ps_metrics_from_timeline (const PsTimeline *timeline, PsMetrics *metrics);
+void ps_metrics_from_simulation (const PsProgram *program, const PsSimulation *simulation, PsMetrics *metrics);
+
+/* The native file, JSON {"format": "pipesim-timeline/1", "origin", "schedule", "source", "devices", "stages", "microbatches", "iteration_ns",
+ * "ops": [[device, "F0.1", start, end, chunk], ...], "transfers": [[from, to, "F0.1", start, end], ...], "memory": [[device, time,
+ * bytes], ...]}. Paired ops end in '+' ("F0.1+"). */
+char *ps_timeline_to_json (const PsTimeline *timeline);
+PsTimeline *ps_timeline_read (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+PsTimeline *ps_timeline_parse_json (const char *where, const char *text, gssize length, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Chrome trace events ("traceEvents" of phase X, times in microseconds with three decimals, flow arrows s/f for transfers, counters C for
+ * memory): opens in Perfetto and chrome://tracing. pid 0 predicted, 1 measured; tid = device. */
+char *ps_timeline_to_chrome_trace (const PsTimeline *timeline);
+
+G_END_DECLS
+
+#endif

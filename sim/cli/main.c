@@ -1,0 +1,7 @@
+#include <pipesim/base.h>
+
+int
+main (void)
+{
+  return 0;
+}

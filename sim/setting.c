@@ -1,0 +1,1 @@
+#include <pipesim/setting.h>

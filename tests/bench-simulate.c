@@ -1,0 +1,7 @@
+#include <pipesim/simulate.h>
+
+int
+main (void)
+{
+  return 0;
+}

@@ -1,0 +1,9 @@
+/* Tests of bound.h. */
+#include <pipesim/bound.h>
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  return g_test_run ();
+}

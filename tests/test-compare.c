@@ -1,0 +1,9 @@
+/* Tests of compare.h. */
+#include <pipesim/compare.h>
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  return g_test_run ();
+}

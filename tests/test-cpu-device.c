@@ -1,0 +1,9 @@
+/* Tests of cpu-device. */
+#include <pipesim/transport.h>
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  return g_test_run ();
+}

@@ -1,0 +1,9 @@
+/* Tests of model.h. */
+#include <pipesim/model.h>
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  return g_test_run ();
+}

@@ -1,0 +1,9 @@
+/* Tests of placement.h. */
+#include <pipesim/placement.h>
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  return g_test_run ();
+}
