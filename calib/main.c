@@ -1,7 +1,60 @@
-#include <pipesim/base.h>
+/* main.c - pipesim-calib: measures what ops and transfers cost on this machine. */
+#include "commands.h"
+
+#include <locale.h>
+#include <stdlib.h>
+
+typedef struct
+{
+  const char *name;
+  gboolean (*run) (int argc, char **argv, GError **error);
+  const char *description;
+} Command;
+
+static const Command commands[] = {
+  { "run", ps_calib_cmd_run, "measure a model on this machine, into a cost database; again: measure what is missing" },
+  { "list", ps_calib_cmd_list, "list the profiles of a cost database" },
+  { "show", ps_calib_cmd_show, "show the measurements of a profile" },
+};
+
+static char *
+usage (void)
+{
+  GString *text = g_string_new ("Usage: pipesim calib COMMAND [OPTION...]\n\n");
+  for (guint i = 0; i < G_N_ELEMENTS (commands); i++)
+    g_string_append_printf (text, "  %-6s %s\n", commands[i].name, commands[i].description);
+  g_string_append (text, "\npipesim calib COMMAND --help lists the options of a command.\n");
+  return g_string_free (text, FALSE);
+}
+
+static gboolean
+dispatch (int argc, char **argv, GError **error)
+{
+  if (argc >= 2 && (g_str_equal (argv[1], "--help") || g_str_equal (argv[1], "-h")))
+    {
+      g_autofree char *text = usage ();
+      return ps_print (text, error);
+    }
+  if (argc >= 2 && g_str_equal (argv[1], "--version"))
+    return ps_print ("pipesim-calib " PS_VERSION "\n", error);
+  for (guint i = 0; argc >= 2 && i < G_N_ELEMENTS (commands); i++)
+    if (g_str_equal (argv[1], commands[i].name))
+      return commands[i].run (argc - 1, argv + 1, error);
+  if (argc < 2)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "no command given; try pipesim calib --help");
+  else
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': no such command; there are: run list show", argv[1]);
+  return FALSE;
+}
 
 int
-main (void)
+main (int argc, char **argv)
 {
-  return 0;
+  g_autoptr (GError) error = NULL;
+  g_log_writer_default_set_use_stderr (TRUE);
+  setlocale (LC_ALL, "");
+  if (dispatch (argc, argv, &error))
+    return EXIT_SUCCESS;
+  g_printerr ("pipesim-calib: %s\n", error->message);
+  return ps_error_exit_code (error);
 }

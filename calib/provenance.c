@@ -1,1 +1,69 @@
-#include <pipesim/transport.h>
+/* provenance.c - what has to be known about a machine for its measurements to mean something. */
+#include "provenance.h"
+
+#include <hwloc.h>
+#include <sys/utsname.h>
+
+char *
+ps_moment_now (void)
+{
+  g_autoptr (GDateTime) now = g_date_time_new_now_utc ();
+  return g_date_time_format (now, "%Y-%m-%dT%H:%M:%SZ");
+}
+
+guint
+ps_count_cores (void)
+{
+  hwloc_topology_t topology;
+  int n = 0;
+  if (hwloc_topology_init (&topology) != 0)
+    return 1;
+  if (hwloc_topology_load (topology) == 0)
+    n = hwloc_get_nbobjs_by_type (topology, HWLOC_OBJ_CORE);
+  hwloc_topology_destroy (topology);
+  return (guint) MAX (n, 1);
+}
+
+/* The first "model name : ..." of /proc/cpuinfo; not every architecture has one. */
+static char *
+processor_name (const char *fallback)
+{
+  g_autofree char *text = NULL;
+  g_autoptr (GMatchInfo) match = NULL;
+  g_autoptr (GRegex) pattern = g_regex_new ("^model name\\s*:\\s*(.+)$", G_REGEX_MULTILINE, 0, NULL);
+  if (g_file_get_contents ("/proc/cpuinfo", &text, NULL, NULL) && g_utf8_validate (text, -1, NULL)
+      && g_regex_match (pattern, text, 0, &match))
+    return g_match_info_fetch (match, 1);
+  return g_strdup (fallback);
+}
+
+static char *
+library_versions (const PsDeviceClass *device)
+{
+  g_autofree char *of_device = device->libraries ? device->libraries () : NULL;
+  g_autofree char *of_database = ps_costdb_library ();
+  return g_strdup_printf ("%s%sGLib %u.%u.%u; %s", of_device ? of_device : "", of_device ? "; " : "",
+                          glib_major_version, glib_minor_version, glib_micro_version, of_database);
+}
+
+PsProfile *
+ps_profile_new_here (const char *name, const PsModel *model, const PsDeviceClass *device,
+                     const PsTransportClass *transport)
+{
+  struct utsname system = { 0 };
+  PsProfile *profile = g_new0 (PsProfile, 1);
+  uname (&system);
+  profile->name = g_strdup (name);
+  profile->model_name = g_strdup (model->name);
+  profile->model_digest = ps_model_digest (model);
+  profile->model_text = ps_model_to_text (model);
+  profile->device = g_strdup (device->name);
+  profile->transport = g_strdup (transport->name);
+  profile->host = g_utf8_make_valid (system.nodename, -1);
+  profile->processor = processor_name (system.machine);
+  profile->kernel = g_strdup_printf ("%s %s", system.sysname, system.release);
+  profile->libraries = library_versions (device);
+  profile->version = g_strdup (PS_VERSION);
+  profile->created = ps_moment_now ();
+  return profile;
+}

@@ -1,0 +1,99 @@
+-- The cost database of pipesim: what was measured on a machine, with every raw sample, and how real runs compared with their
+-- prediction. Times are integer nanoseconds, sizes integer bytes, moments ISO 8601 in UTC.
+--
+-- The program that creates the file sets `PRAGMA application_id` (0x50534442, "PSDB"), `PRAGMA user_version` (the version of
+-- this schema) and write-ahead logging, and runs this text in one transaction. Every measurement is one transaction with its
+-- samples. Look around with:  sqlite3 costs.db 'SELECT * FROM op_time'
+
+-- Under which circumstances something was measured.
+CREATE TABLE profile (
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE CHECK (name <> ''),
+  model_name TEXT NOT NULL,
+  model_digest TEXT NOT NULL CHECK (length (model_digest) = 64), -- SHA-256 over model_text without the name
+  model_text TEXT NOT NULL,                                      -- the description as .ini
+  device TEXT NOT NULL CHECK (device <> ''),
+  transport TEXT NOT NULL,
+  host TEXT NOT NULL,
+  processor TEXT NOT NULL,
+  kernel TEXT NOT NULL,
+  libraries TEXT NOT NULL,
+  version TEXT NOT NULL, -- of pipesim
+  created TEXT NOT NULL
+) STRICT;
+
+-- One measured quantity: an op on a stage shape, or a transfer of so many bytes.
+CREATE TABLE measurement (
+  id INTEGER PRIMARY KEY,
+  profile INTEGER NOT NULL REFERENCES profile (id) ON DELETE CASCADE,
+  subject TEXT NOT NULL CHECK (subject IN ('op', 'transfer')),
+  shape TEXT NOT NULL,                           -- ops: "layers=2,embedding"; transfers: empty
+  kind TEXT NOT NULL,                            -- ops: F, B, W, BW, R or O; transfers: empty
+  bytes INTEGER NOT NULL CHECK (bytes >= 0),     -- transfers: size of the message; ops: 0
+  devices INTEGER NOT NULL CHECK (devices >= 1), -- busy at the same time, the measured one included
+  n INTEGER NOT NULL CHECK (n >= 1),             -- samples kept
+  median_ns INTEGER NOT NULL,
+  q1_ns INTEGER NOT NULL,
+  q3_ns INTEGER NOT NULL,
+  mad_ns INTEGER NOT NULL CHECK (mad_ns >= 0),   -- median absolute deviation from the median
+  min_ns INTEGER NOT NULL CHECK (min_ns >= 0),
+  take_bytes INTEGER NOT NULL CHECK (take_bytes >= 0),   -- peak during the op above what was held before
+  give_bytes INTEGER NOT NULL CHECK (give_bytes >= 0),   -- that peak above what is held after
+  state_bytes INTEGER NOT NULL CHECK (state_bytes >= 0), -- weights, gradients, optimizer state of the stage
+  stop TEXT NOT NULL CHECK (stop IN ('converged', 'sample cap', 'time cap')),
+  taken TEXT NOT NULL,
+  UNIQUE (profile, subject, shape, kind, bytes, devices),
+  CHECK (min_ns <= q1_ns AND q1_ns <= median_ns AND median_ns <= q3_ns),
+  CHECK ((subject = 'op' AND kind IN ('F', 'B', 'W', 'BW', 'R', 'O') AND shape <> '' AND bytes = 0)
+         OR (subject = 'transfer' AND kind = '' AND shape = ''))
+) STRICT;
+
+-- The samples of a measurement in the order in which they were taken.
+CREATE TABLE sample (
+  measurement INTEGER NOT NULL REFERENCES measurement (id) ON DELETE CASCADE,
+  position INTEGER NOT NULL CHECK (position >= 0),
+  ns INTEGER NOT NULL CHECK (ns >= 0),
+  PRIMARY KEY (measurement, position)
+) STRICT, WITHOUT ROWID;
+
+-- A real run with the prediction that it is held against.
+CREATE TABLE run (
+  id INTEGER PRIMARY KEY,
+  profile TEXT NOT NULL, -- name of the profile that the prediction used; empty: none
+  schedule TEXT NOT NULL CHECK (schedule <> ''),
+  device TEXT NOT NULL,
+  transport TEXT NOT NULL,
+  devices INTEGER NOT NULL CHECK (devices >= 1),
+  chunks INTEGER NOT NULL CHECK (chunks >= 1),
+  microbatches INTEGER NOT NULL CHECK (microbatches >= 1),
+  steps INTEGER NOT NULL CHECK (steps >= 1),
+  predicted_iteration_ns INTEGER NOT NULL CHECK (predicted_iteration_ns >= 0), -- simulated
+  measured_iteration_ns INTEGER NOT NULL CHECK (measured_iteration_ns >= 0),   -- median over steps after the first
+  predicted_peak_bytes INTEGER NOT NULL CHECK (predicted_peak_bytes >= 0),     -- simulated
+  measured_peak_bytes INTEGER NOT NULL CHECK (measured_peak_bytes >= 0),
+  "check" TEXT NOT NULL CHECK ("check" IN ('bit-equal', 'equal-within', 'differs', 'not run')),
+  started TEXT NOT NULL
+) STRICT;
+
+-- Measured op times in milliseconds, with the spread as half the distance of the quartiles over the median.
+CREATE VIEW op_time AS
+SELECT profile.name AS profile, shape, kind, devices, n, median_ns / 1e6 AS median_ms,
+       (q3_ns - q1_ns) / 2.0 / max (median_ns, 1) AS spread, take_bytes, give_bytes, state_bytes, stop
+FROM measurement JOIN profile ON profile.id = measurement.profile
+WHERE subject = 'op';
+
+-- Measured transfer times in microseconds and the rate that they make in GB/s.
+CREATE VIEW transfer_time AS
+SELECT profile.name AS profile, bytes, devices, n, median_ns / 1e3 AS median_us,
+       bytes * 1.0 / max (median_ns, 1) AS gigabytes_per_second, stop
+FROM measurement JOIN profile ON profile.id = measurement.profile
+WHERE subject = 'transfer';
+
+-- How far off predictions were: (predicted - measured) / measured. Runs without a prediction are left out.
+CREATE VIEW accuracy AS
+SELECT id, profile, schedule, devices, chunks, microbatches, measured_iteration_ns, predicted_iteration_ns,
+       (predicted_iteration_ns - measured_iteration_ns) * 1.0 / measured_iteration_ns AS iteration_error,
+       CASE WHEN predicted_peak_bytes > 0 AND measured_peak_bytes > 0
+            THEN (predicted_peak_bytes - measured_peak_bytes) * 1.0 / measured_peak_bytes END AS peak_memory_error
+FROM run
+WHERE measured_iteration_ns > 0 AND predicted_iteration_ns > 0;

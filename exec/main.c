@@ -1,7 +1,329 @@
-#include <pipesim/base.h>
+/* main.c - the program pipesim-exec: runs a schedule for real and holds it against its prediction. */
+#include "device/devices.h"
+#include "output.h"
+
+#include <locale.h>
+#include <math.h>
+#include <unistd.h>
+
+#define DEFAULT_STEPS 5
+#define MAX_STEPS 1000000
+#define EXIT_OUTSIDE 3
+
+/* No message takes longer than this, or than several whole iterations: then the run hangs. */
+#define TIMEOUT_NS (60 * G_GINT64_CONSTANT (1000000000))
+#define TIMEOUT_ITERATIONS 4
+
+typedef struct
+{
+  char *schedule;
+  char *device;
+  char *transport;
+  char *steps;
+  char *seed;
+  char *tolerance;
+  char *trace;
+  char *predicted;
+  gboolean check;
+  gboolean json;
+  double max_error; /* what --tolerance says, as a ratio; negative: not given */
+  PsSetting *setting;
+  PsRunSetting run;
+} Options;
+
+static void
+options_clear (Options *options)
+{
+  g_free (options->schedule);
+  g_free (options->device);
+  g_free (options->transport);
+  g_free (options->steps);
+  g_free (options->seed);
+  g_free (options->tolerance);
+  g_free (options->trace);
+  g_free (options->predicted);
+  ps_setting_free (options->setting);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+
+/* What a run needs and what is known before it. */
+typedef struct
+{
+  PsPrediction *prediction; /* NULL without costs */
+  PsProgram *own_program;   /* NULL with prediction, which has one */
+  const PsProgram *program;
+  PsModel *model;           /* NULL unless the device computes */
+  PsTimeline *predicted;    /* NULL without prediction */
+} Job;
+
+static void
+job_clear (Job *job)
+{
+  g_clear_pointer (&job->prediction, ps_prediction_free);
+  g_clear_pointer (&job->own_program, ps_program_free);
+  g_clear_pointer (&job->model, ps_model_free);
+  g_clear_pointer (&job->predicted, ps_timeline_free);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
+
+static char *
+describe (void)
+{
+  GString *text = g_string_new ("Devices:\n");
+  guint n_devices, n_transports;
+  const PsDeviceClass *const *devices = ps_device_table (&n_devices);
+  const PsTransportClass *const *transports = ps_transport_table (&n_transports);
+
+  for (guint i = 0; i < n_devices; i++)
+    g_string_append_printf (text, "  %-10s %s\n", devices[i]->name, devices[i]->description);
+  g_string_append (text, "\nTransports:\n");
+  for (guint i = 0; i < n_transports; i++)
+    g_string_append_printf (text, "  %-10s %s\n", transports[i]->name, transports[i]->description);
+  g_string_append (text, "\nTimelines are written natively, or as Chrome trace (Perfetto, chrome://tracing) to a FILE that ends in\n"
+                         ".trace.json. The measured one is the step whose iteration time is the median over the steps after the\n"
+                         "first. Device paced needs costs; device cpu needs a model, and costs to be held against a prediction.\n"
+                         "\nExit codes: 0 done, 1 failed or --check differs, 2 wrong usage, 3 outside --tolerance.");
+  return g_string_free (text, FALSE);
+}
+
+static gboolean
+parse_options (Options *options, int *argc, char ***argv, GError **error)
+{
+  const GOptionEntry entries[] = {
+    { "schedule", 0, 0, G_OPTION_ARG_FILENAME, &options->schedule, "Family or schedule file", "NAME|FILE" },
+    { "device", 0, 0, G_OPTION_ARG_STRING, &options->device, "Device class", "NAME" },
+    { "transport", 0, 0, G_OPTION_ARG_STRING, &options->transport, "Transport class (default: threads)", "NAME" },
+    { "steps", 0, 0, G_OPTION_ARG_STRING, &options->steps, "Training steps (default: 5)", "N" },
+    { "seed", 0, 0, G_OPTION_ARG_STRING, &options->seed, "Seed of weights and data (default: 1)", "N" },
+    { "check", 0, 0, G_OPTION_ARG_NONE, &options->check, "Compare losses and gradients with one device", NULL },
+    { "tolerance", 0, 0, G_OPTION_ARG_STRING, &options->tolerance,
+      "Exit with 3 when prediction and measured iteration time differ by more", "PERCENT" },
+    { "trace", 0, 0, G_OPTION_ARG_FILENAME, &options->trace, "Write the measured timeline", "FILE" },
+    { "predicted", 0, 0, G_OPTION_ARG_FILENAME, &options->predicted, "Write the simulated timeline", "FILE" },
+    { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print results as JSON", NULL },
+    G_OPTION_ENTRY_NULL,
+  };
+  g_autoptr (GOptionContext) context = g_option_context_new ("- run a schedule for real and compare it with its prediction");
+  g_autofree char *description = describe ();
+
+  g_option_context_add_main_entries (context, entries, NULL);
+  ps_setting_add_options (options->setting, context);
+  g_option_context_set_description (context, description);
+  if (!g_option_context_parse (context, argc, argv, error))
+    return FALSE;
+  if (*argc > 1)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': unexpected argument", (*argv)[1]);
+  return *argc == 1;
+}
+
+static gboolean
+read_tolerance (Options *options, GError **error)
+{
+  char *end;
+  double percent;
+
+  options->max_error = -1;
+  if (options->tolerance == NULL)
+    return TRUE;
+  percent = g_ascii_strtod (options->tolerance, &end);
+  if (end != options->tolerance && *end == '%')
+    end++;
+  if (end == options->tolerance || *end != '\0' || !isfinite (percent) || percent < 0)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--tolerance: '%s' is no percentage; 2.5 would be right", options->tolerance);
+      return FALSE;
+    }
+  options->max_error = percent / 100;
+  return TRUE;
+}
+
+static gboolean
+read_numbers (Options *options, GError **error)
+{
+  gint64 steps = DEFAULT_STEPS, seed = 1;
+
+  if (options->steps != NULL && !ps_parse_integer ("--steps", options->steps, 1, MAX_STEPS, &steps, error))
+    return FALSE;
+  if (options->seed != NULL && !ps_parse_integer ("--seed", options->seed, 0, G_MAXINT64, &seed, error))
+    return FALSE;
+  options->run.n_steps = (guint) steps;
+  options->run.seed = (guint64) seed;
+  return read_tolerance (options, error);
+}
+
+static gboolean
+has_costs (const Options *options)
+{
+  return options->setting->costs != NULL || options->setting->db != NULL || options->setting->cluster != NULL;
+}
+
+/* Options that ask for what the others rule out. */
+static gboolean
+check_options (const Options *options, GError **error)
+{
+  const char *message = NULL;
+
+  if (options->schedule == NULL)
+    message = "--schedule: missing; a family or a schedule file is needed";
+  else if (options->device == NULL)
+    message = "--device: missing; cpu, paced or null is needed";
+  else if (options->check && !options->run.device->computes)
+    message = "--check: this device computes nothing that could be compared; cpu does";
+  else if (options->run.device == &ps_paced_device && !has_costs (options))
+    message = "--device paced: needs costs; give --costs, --db, or --model with --cluster";
+  else if (options->max_error >= 0 && !has_costs (options))
+    message = "--tolerance: needs costs to predict from; give --costs, --db, or --model with --cluster";
+  else if (options->predicted != NULL && !has_costs (options))
+    message = "--predicted: needs costs to predict from; give --costs, --db, or --model with --cluster";
+  if (message != NULL)
+    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
+  return message == NULL;
+}
+
+static gboolean
+find_classes (Options *options, GError **error)
+{
+  if (options->device != NULL && (options->run.device = ps_device_find (options->device, error)) == NULL)
+    return FALSE;
+  options->run.transport = ps_transport_find (options->transport != NULL ? options->transport : "threads", error);
+  return options->run.transport != NULL;
+}
+
+static gboolean
+finish_options (Options *options, GError **error)
+{
+  return ps_setting_finish (options->setting, error) && find_classes (options, error) && read_numbers (options, error)
+         && check_options (options, error) && ps_output_check ("--trace", options->trace, error)
+         && ps_output_check ("--predicted", options->predicted, error);
+}
+
+/* The program to run, predicted first where there are costs. */
+static gboolean
+prepare (const Options *options, Job *job, GError **error)
+{
+  if (options->run.device->computes && (job->model = ps_setting_model (options->setting, error)) == NULL)
+    return FALSE;
+  if (!has_costs (options))
+    {
+      PsSchedule *schedule = ps_setting_schedule (options->setting, options->schedule, error);
+
+      job->own_program = schedule != NULL ? ps_program_lower (schedule, error) : NULL;
+      job->program = job->own_program;
+      return job->program != NULL;
+    }
+  job->prediction = ps_predict (options->setting, options->schedule, error);
+  if (job->prediction == NULL)
+    return FALSE;
+  job->program = job->prediction->program;
+  job->predicted = ps_timeline_from_simulation (job->program, job->prediction->costs, job->prediction->simulation);
+  return TRUE;
+}
+
+static void
+show_progress (guint n_done, guint n_steps, gpointer data)
+{
+  g_printerr ("\rstep %u of %u%s", n_done, n_steps, n_done == n_steps ? "\r\033[K" : "");
+}
+
+static void
+complete_run_setting (Options *options, const Job *job)
+{
+  PsRunSetting *run = &options->run;
+
+  run->model = job->model;
+  run->costs = run->device == &ps_paced_device ? job->prediction->costs : NULL;
+  run->gradients = options->check;
+  run->timeout_ns = TIMEOUT_NS;
+  if (job->prediction != NULL)
+    run->timeout_ns = MAX (run->timeout_ns, TIMEOUT_ITERATIONS * job->prediction->metrics.iteration_ns);
+  if (isatty (STDERR_FILENO))
+    run->progress = show_progress;
+}
+
+/* Prints and writes everything about the finished run. */
+static gboolean
+publish (const Options *options, const Job *job, const PsRunReport *report, const char *started, GError **error)
+{
+  g_autofree char *text = options->json ? ps_run_report_to_json (report) : ps_run_report_to_text (report);
+
+  if (options->trace != NULL && !ps_output_timeline (options->trace, report->result->timeline, error))
+    return FALSE;
+  if (options->predicted != NULL && !ps_output_timeline (options->predicted, job->predicted, error))
+    return FALSE;
+  if (!ps_print (text, error))
+    return FALSE;
+  return options->setting->db == NULL
+         || ps_output_record (options->setting->db, options->setting->profile, started, report, error);
+}
+
+static int
+judge (const Options *options, const PsRunReport *report, GError **error)
+{
+  if (report->verdict->check == PS_CHECK_DIFFERS)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "--check: differs from one device, first at %s",
+                   report->verdict->first_difference);
+      return 1;
+    }
+  if (options->max_error >= 0 && !(fabs (report->comparison->iteration_error) <= options->max_error))
+    return EXIT_OUTSIDE;
+  return 0;
+}
+
+static int
+run_job (Options *options, const Job *job, GError **error)
+{
+  g_autoptr (GDateTime) now = g_date_time_new_now_utc ();
+  g_autofree char *started = g_date_time_format (now, "%Y-%m-%dT%H:%M:%SZ");
+  g_autoptr (PsRunResult) result = NULL;
+  g_autoptr (PsComparison) comparison = NULL;
+  g_auto (PsVerdict) verdict = { .check = PS_CHECK_NOT_RUN };
+  PsRunReport report;
+
+  complete_run_setting (options, job);
+  if ((result = ps_run (job->program, &options->run, error)) == NULL)
+    return 1;
+  if (options->check && !ps_verify (result, &options->run, &verdict, error))
+    return 1;
+  if (job->predicted != NULL && (comparison = ps_compare (job->predicted, result->timeline, error)) == NULL)
+    return 1;
+  report = (PsRunReport){ .program = job->program,
+                          .setting = &options->run,
+                          .result = result,
+                          .prediction = job->prediction,
+                          .comparison = comparison,
+                          .verdict = &verdict };
+  return publish (options, job, &report, started, error) ? judge (options, &report, error) : 1;
+}
+
+static int
+run (int argc, char **argv, GError **error)
+{
+  g_auto (Options) options = { .setting = ps_setting_new () };
+  g_auto (Job) job = { 0 };
+
+  if (!parse_options (&options, &argc, &argv, error) || !finish_options (&options, error)
+      || !prepare (&options, &job, error))
+    return 1;
+  return run_job (&options, &job, error);
+}
 
 int
-main (void)
+main (int argc, char **argv)
 {
-  return 0;
+  g_autoptr (GError) error = NULL;
+  int code;
+
+  /* GLib sends debug and info messages to stdout otherwise, which is for data. */
+  g_log_writer_default_set_use_stderr (TRUE);
+  setlocale (LC_CTYPE, "");
+  g_set_prgname ("pipesim exec");
+  code = run (argc, argv, &error);
+  if (error != NULL)
+    {
+      g_strdelimit (error->message, "\n\r", ' ');
+      g_printerr ("pipesim exec: %s\n", error->message);
+      return ps_error_exit_code (error);
+    }
+  return code;
 }

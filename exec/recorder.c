@@ -1,1 +1,178 @@
-#include <pipesim/transport.h>
+/* recorder.c - room for the records of a run, and the timeline that they make. */
+#include "recorder.h"
+
+PsRecorder *
+ps_recorder_new (const PsPlan *plans, guint n_devices, guint n_steps)
+{
+  PsRecorder *recorder = g_new0 (PsRecorder, 1);
+
+  recorder->n_devices = n_devices;
+  recorder->n_steps = n_steps;
+  recorder->device = g_new0 (PsDeviceRecord, n_devices);
+  recorder->begin_ns = g_new0 (gint64, n_steps + 1);
+  recorder->pause_ns = g_new0 (gint64, n_steps);
+  for (guint i = 0; i < n_devices; i++)
+    {
+      PsDeviceRecord *device = &recorder->device[i];
+
+      device->n_ops = plans[i].n_ops + plans[i].n_stages;
+      device->n_transfers = plans[i].n_waits;
+      device->ops = g_new0 (PsOpRecord, (gsize) n_steps * device->n_ops);
+      device->transfers = g_new0 (PsTransferTimes, (gsize) n_steps * device->n_transfers);
+      device->held_bytes = g_new0 (gint64, n_steps);
+    }
+  return recorder;
+}
+
+void
+ps_recorder_free (PsRecorder *recorder)
+{
+  if (recorder == NULL)
+    return;
+  for (guint i = 0; i < recorder->n_devices; i++)
+    {
+      g_free (recorder->device[i].ops);
+      g_free (recorder->device[i].transfers);
+      g_free (recorder->device[i].held_bytes);
+    }
+  g_free (recorder->device);
+  g_free (recorder->begin_ns);
+  g_free (recorder->pause_ns);
+  g_free (recorder);
+}
+
+gint64
+ps_recorder_iteration (const PsRecorder *recorder, guint step)
+{
+  g_return_val_if_fail (step < recorder->n_steps, 0);
+
+  return recorder->begin_ns[step + 1] - recorder->begin_ns[step] - recorder->pause_ns[step];
+}
+
+guint
+ps_recorder_median_step (const PsRecorder *recorder)
+{
+  guint n = recorder->n_steps - 1;
+  g_autofree gint64 *iterations = g_new (gint64, recorder->n_steps);
+  gint64 median;
+  guint step = 1;
+
+  if (n == 0)
+    return 0;
+  for (guint i = 0; i < n; i++)
+    iterations[i] = ps_recorder_iteration (recorder, i + 1);
+  median = ps_median (iterations, n);
+  while (ps_recorder_iteration (recorder, step) != median)
+    step++;
+  return step;
+}
+
+/* Of the sender for transfers. */
+static guint16
+chunk_of (const PsSchedule *schedule, PsOp op)
+{
+  guint copy = schedule->copy != NULL ? schedule->copy[op.microbatch] : 0;
+
+  return schedule->placement->chunk[(gsize) copy * schedule->placement->n_stages + op.stage];
+}
+
+static void
+append_memory (GArray *points, guint device, gint64 time_ns, gint64 bytes)
+{
+  PsMemoryPoint point = { .time_ns = time_ns, .bytes = bytes, .device = (guint16) device };
+  const PsMemoryPoint *last = points->len > 0 ? &g_array_index (points, PsMemoryPoint, points->len - 1) : NULL;
+
+  if (last == NULL || last->device != device || last->bytes != bytes)
+    g_array_append_val (points, point);
+}
+
+static void
+append_op (PsTimeline *timeline, const PsProgram *program, const PsAction *action, const PsOpRecord *record, guint device,
+           gint64 begin_ns)
+{
+  PsOp op = action->instruction.op;
+  /* Both ops of a pair share the time from the first one's start to the second one's end. */
+  gint64 end_ns = op.paired ? record[1].end_ns : record->end_ns;
+  PsSpan span = { .start_ns = record->start_ns - begin_ns,
+                  .end_ns = end_ns - begin_ns,
+                  .op = op,
+                  .device = (guint16) device,
+                  .peer = (guint16) device,
+                  .chunk = chunk_of (program->schedule, op) };
+  const PsSpan *last
+      = timeline->ops->len > 0 ? &g_array_index (timeline->ops, PsSpan, timeline->ops->len - 1) : NULL;
+
+  if (last != NULL && last->device == device && last->op.paired)
+    span.start_ns = last->start_ns;
+  g_array_append_val (timeline->ops, span);
+}
+
+static void
+append_transfer (PsTimeline *timeline, const PsProgram *program, const PsInstruction *wait, const PsTransferTimes *times,
+                 guint device, gint64 begin_ns)
+{
+  PsSpan span = { .start_ns = times->start_ns - begin_ns,
+                  .end_ns = times->end_ns - begin_ns,
+                  .op = wait->op,
+                  .device = wait->peer,
+                  .peer = (guint16) device,
+                  .chunk = chunk_of (program->schedule, wait->op) };
+
+  g_array_append_val (timeline->transfers, span);
+}
+
+static void
+append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram *program, const PsPlan *plan, guint device,
+               guint step)
+{
+  const PsDeviceRecord *records = &recorder->device[device];
+  const PsOpRecord *op = &records->ops[(gsize) step * records->n_ops];
+  const PsTransferTimes *transfer = &records->transfers[(gsize) step * records->n_transfers];
+  gint64 begin_ns = recorder->begin_ns[step];
+
+  for (guint i = 0; i < plan->n_actions; i++)
+    {
+      const PsInstruction *instruction = &plan->actions[i].instruction;
+
+      if (instruction->type == PS_INSTRUCTION_COMPUTE)
+        append_op (timeline, program, &plan->actions[i], op++, device, begin_ns);
+      else if (instruction->type == PS_INSTRUCTION_WAIT)
+        append_transfer (timeline, program, instruction, transfer++, device, begin_ns);
+    }
+}
+
+/* The curve between ops is what was held; during an op the most it held counts from the op's start. */
+static void
+append_curve (PsTimeline *timeline, const PsRecorder *recorder, const PsPlan *plan, guint device, guint step)
+{
+  const PsDeviceRecord *records = &recorder->device[device];
+  const PsOpRecord *op = &records->ops[(gsize) step * records->n_ops];
+  gint64 begin_ns = recorder->begin_ns[step];
+
+  append_memory (timeline->memory, device, 0, records->held_bytes[step]);
+  for (guint i = 0; i < records->n_ops; i++)
+    {
+      gint64 shift_ns = begin_ns + (i >= plan->n_ops ? recorder->pause_ns[step] : 0);
+
+      append_memory (timeline->memory, device, op[i].start_ns - shift_ns, op[i].peak_bytes);
+      append_memory (timeline->memory, device, op[i].end_ns - shift_ns, op[i].held_bytes);
+    }
+}
+
+PsTimeline *
+ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *program, const PsPlan *plans, guint step)
+{
+  const PsSchedule *schedule = program->schedule;
+  const PsPlacement *placement = schedule->placement;
+  PsTimeline *timeline = ps_timeline_new (PS_ORIGIN_MEASURED, schedule->name, placement->n_devices, placement->n_stages,
+                                          schedule->n_microbatches);
+
+  for (guint i = 0; i < placement->n_devices; i++)
+    {
+      append_device (timeline, recorder, program, &plans[i], i, step);
+      append_curve (timeline, recorder, &plans[i], i, step);
+    }
+  timeline->iteration_ns = ps_recorder_iteration (recorder, step);
+  ps_timeline_sort (timeline);
+  return timeline;
+}

@@ -1,1 +1,135 @@
-#include <pipesim/transport.h>
+/* verify.c - runs the same training on one device and compares losses and gradients bit for bit. */
+#include "verify.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *
+ps_check_name (PsCheck check)
+{
+  static const char *const names[] = { "not run", "bit-equal", "equal-within", "differs" };
+
+  g_return_val_if_fail (check < G_N_ELEMENTS (names), NULL);
+
+  return names[check];
+}
+
+void
+ps_verdict_clear (PsVerdict *verdict)
+{
+  g_clear_pointer (&verdict->first_difference, g_free);
+}
+
+PsProgram *
+ps_verify_reference (guint n_stages, guint n_microbatches)
+{
+  g_autofree guint16 *device = g_new0 (guint16, n_stages);
+  PsScheduleBuilder *builder
+      = ps_schedule_builder_new ("one device", ps_placement_new_custom (1, n_stages, 1, device), n_microbatches);
+  PsProgram *program;
+
+  for (guint i = 0; i < n_microbatches; i++)
+    {
+      for (guint stage = 0; stage < n_stages; stage++)
+        ps_schedule_builder_add (builder, PS_OP_F, stage, i);
+      for (guint stage = n_stages; stage-- > 0;)
+        ps_schedule_builder_add (builder, PS_OP_BW, stage, i);
+    }
+  ps_schedule_builder_next_device (builder);
+  program = ps_program_lower (ps_schedule_builder_end (builder), NULL);
+  g_assert (program != NULL);
+  return program;
+}
+
+static void
+note_difference (PsVerdict *verdict, guint step, const char *what, guint index)
+{
+  if (verdict->first_difference == NULL)
+    verdict->first_difference = g_strdup_printf ("step %u: %s %u", step + 1, what, index);
+}
+
+static void
+compare_losses (const PsRunResult *a, const PsRunResult *b, guint step, PsVerdict *verdict)
+{
+  for (guint i = 0; i < a->n_microbatches; i++)
+    {
+      gsize at = (gsize) step * a->n_microbatches + i;
+      double difference = fabs (a->losses[at] - b->losses[at]) / fabs (b->losses[at]);
+
+      if (memcmp (&a->losses[at], &b->losses[at], sizeof *a->losses) == 0)
+        continue;
+      note_difference (verdict, step, "loss of microbatch", i);
+      /* A NaN on one side is as different as can be. */
+      verdict->loss_difference = isnan (difference) ? INFINITY : MAX (verdict->loss_difference, difference);
+    }
+}
+
+static void
+compare_digests (const PsRunGradients *a, const PsRunGradients *b, guint step, PsVerdict *verdict)
+{
+  for (guint stage = 0; stage < a->n_stages; stage++)
+    {
+      gsize at = (gsize) step * a->n_stages + stage;
+
+      if (!g_str_equal (a->digest[at], b->digest[at]))
+        note_difference (verdict, step, "gradients of stage", stage);
+    }
+}
+
+static double
+gradient_difference (const PsRunGradients *a, const PsRunGradients *b)
+{
+  double largest = 0, difference = 0;
+
+  for (guint stage = 0; stage < a->n_stages; stage++)
+    {
+      g_return_val_if_fail (a->n[stage] == b->n[stage], INFINITY);
+      for (gsize i = 0; i < a->n[stage]; i++)
+        {
+          double here = fabs ((double) a->last[stage][i] - b->last[stage][i]);
+
+          if (isnan (here))
+            return INFINITY;
+          difference = MAX (difference, here);
+          largest = MAX (largest, fabs ((double) b->last[stage][i]));
+        }
+    }
+  return difference > 0 ? difference / largest : 0;
+}
+
+void
+ps_verify_compare (const PsRunResult *a, const PsRunResult *b, PsVerdict *verdict)
+{
+  g_return_if_fail (a->n_steps == b->n_steps && a->n_microbatches == b->n_microbatches && a->n_stages == b->n_stages);
+  g_return_if_fail (a->gradients != NULL && b->gradients != NULL);
+
+  *verdict = (PsVerdict){ .check = PS_CHECK_BIT_EQUAL };
+  for (guint step = 0; step < a->n_steps; step++)
+    {
+      compare_losses (a, b, step, verdict);
+      compare_digests (a->gradients, b->gradients, step, verdict);
+    }
+  if (verdict->first_difference == NULL)
+    return;
+  verdict->gradient_difference = gradient_difference (a->gradients, b->gradients);
+  if (MAX (verdict->gradient_difference, verdict->loss_difference) <= PS_VERIFY_TOLERANCE)
+    verdict->check = PS_CHECK_EQUAL_WITHIN;
+  else
+    verdict->check = PS_CHECK_DIFFERS;
+}
+
+gboolean
+ps_verify (const PsRunResult *result, const PsRunSetting *setting, PsVerdict *verdict, GError **error)
+{
+  g_autoptr (PsProgram) program = ps_verify_reference (result->n_stages, result->n_microbatches);
+  g_autoptr (PsRunResult) reference = ps_run (program, setting, error);
+
+  *verdict = (PsVerdict){ .check = PS_CHECK_NOT_RUN };
+  if (reference == NULL)
+    {
+      g_prefix_error (error, "reference run on one device: ");
+      return FALSE;
+    }
+  ps_verify_compare (result, reference, verdict);
+  return TRUE;
+}

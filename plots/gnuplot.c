@@ -1,1 +1,166 @@
-#include <pipesim/transport.h>
+/* gnuplot.c - runs gnuplot on a script and brings what it drew to its file. */
+#include "gnuplot.h"
+
+#include <gio/gio.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct
+{
+  const char *ending;
+  const char *begin; /* what a whole picture begins and ends with */
+  gsize begin_length;
+  const char *end;
+  gsize end_length;
+} Format;
+
+static const Format formats[] = {
+  { ".svg", "<?xml", 5, "</svg>", 6 },
+  { ".png", "\x89PNG", 4, "IEND\xae\x42\x60\x82", 8 },
+  { ".pdf", "%PDF-", 5, "%%EOF", 5 },
+};
+
+static const Format *
+find_format (const char *path)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (formats); i++)
+    if (g_str_has_suffix (path, formats[i].ending))
+      return &formats[i];
+  return NULL;
+}
+
+gboolean
+ps_picture_check (const PsPicture *picture, GError **error)
+{
+  if (find_format (picture->output))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "-o: '%s' does not end in .svg, .png or .pdf", picture->output);
+  return FALSE;
+}
+
+void
+ps_gnuplot_append_text (GString *script, const char *name, const char *text)
+{
+  g_string_append_printf (script, "%s = '", name);
+  for (const char *c = text; *c; c++)
+    {
+      if (*c == '\'')
+        g_string_append_c (script, '\'');
+      g_string_append_c (script, (guchar)*c < 0x20 ? ' ' : *c);
+    }
+  g_string_append (script, "'\n");
+}
+
+void
+ps_gnuplot_append_number (GString *script, const char *name, double value)
+{
+  char buffer[G_ASCII_DTOSTR_BUF_SIZE];
+  gboolean integer;
+
+  g_ascii_dtostr (buffer, sizeof buffer, value);
+  integer = strspn (buffer, "-0123456789") == strlen (buffer);
+  g_string_append_printf (script, "%s = %s%s\n", name, buffer, integer ? ".0" : "");
+}
+
+static char *
+terminal_command (const PsPicture *picture, const Format *format, guint width, guint height)
+{
+  guint scale = picture->width > 0 ? 1 : 2;
+  char inches[2][G_ASCII_DTOSTR_BUF_SIZE];
+
+  if (g_str_equal (format->ending, ".svg"))
+    return g_strdup_printf ("set terminal svg size %u,%u noenhanced font 'sans-serif,11' background '#ffffff'\n", width,
+                            height);
+  if (g_str_equal (format->ending, ".png"))
+    return g_strdup_printf ("set terminal pngcairo size %u,%u noenhanced font 'Sans,11' fontscale %s linewidth %u\n",
+                            width * scale, height * scale, scale == 2 ? "1.5" : "0.75", scale);
+  return g_strdup_printf (
+      "set terminal pdfcairo size %sin,%sin noenhanced font 'Sans,11' fontscale 0.58 linewidth 1\n",
+      g_ascii_formatd (inches[0], sizeof inches[0], "%.4f", width / 96.0),
+      g_ascii_formatd (inches[1], sizeof inches[1], "%.4f", height / 96.0));
+}
+
+static char *
+whole_script (const PsPicture *picture, guint width, guint height, const char *variables, const char *template_name)
+{
+  g_autofree char *resource = g_strconcat ("/pipesim/plots/", template_name, NULL);
+  g_autoptr (GBytes) template = g_resources_lookup_data (resource, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
+  g_autofree char *terminal = terminal_command (picture, find_format (picture->output), width, height);
+
+  g_assert (template);
+  return g_strconcat (terminal, variables, (const char *)g_bytes_get_data (template, NULL), NULL);
+}
+
+/* The last line that says something; gnuplot pads its messages with blank lines and a copy of the command. */
+static char *
+last_words (const char *text)
+{
+  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+
+  for (guint i = g_strv_length (lines); i > 0; i--)
+    if (*g_strstrip (lines[i - 1]) != '\0')
+      return g_strdup (lines[i - 1]);
+  return g_strdup ("failed without a word");
+}
+
+static gboolean
+is_whole (const Format *format, const char *data, gsize size)
+{
+  const gsize tail = 64; /* white space may follow the end */
+  gsize from = size > tail ? size - tail : 0;
+
+  return size > format->begin_length && memcmp (data, format->begin, format->begin_length) == 0
+         && memmem (data + from, size - from, format->end, format->end_length);
+}
+
+/* Options and habits of the user (~/.gnuplot) must not change our pictures: -d. */
+static GBytes *
+run_gnuplot (const char *script, GError **error)
+{
+  g_autofree char *program = g_find_program_in_path ("gnuplot");
+  g_autoptr (GBytes) input = g_bytes_new_static (script, strlen (script));
+  g_autoptr (GBytes) output = NULL, talk = NULL;
+  g_autoptr (GSubprocess) process = NULL;
+  g_autoptr (GError) cause = NULL;
+  g_autofree char *message = NULL;
+
+  if (!program)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "gnuplot: not found; install Debian's gnuplot-nox");
+      return NULL;
+    }
+  process = g_subprocess_new (G_SUBPROCESS_FLAGS_STDIN_PIPE | G_SUBPROCESS_FLAGS_STDOUT_PIPE
+                                  | G_SUBPROCESS_FLAGS_STDERR_PIPE,
+                              &cause, program, "-d", "-", NULL);
+  if (process && g_subprocess_communicate (process, input, NULL, &output, &talk, &cause)
+      && g_subprocess_get_successful (process))
+    return g_steal_pointer (&output);
+  if (talk)
+    {
+      g_autofree char *text = g_strndup (g_bytes_get_data (talk, NULL), g_bytes_get_size (talk));
+
+      message = last_words (text);
+    }
+  g_set_error (error, PS_ERROR, PS_ERROR_IO, "gnuplot: %s", message ? message : cause->message);
+  return NULL;
+}
+
+gboolean
+ps_gnuplot_draw (const PsPicture *picture, guint width, guint height, const char *variables, const char *template_name,
+                 GError **error)
+{
+  g_autofree char *script = whole_script (picture, width, height, variables, template_name);
+  g_autoptr (GBytes) drawn = run_gnuplot (script, error);
+  const char *data;
+  gsize size;
+
+  if (!drawn)
+    return FALSE;
+  data = g_bytes_get_data (drawn, &size);
+  if (!is_whole (find_format (picture->output), data, size))
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_IO, "gnuplot: drew no whole picture for %s", picture->output);
+      return FALSE;
+    }
+  return ps_write_file (picture->output, data, (gssize)size, error);
+}

@@ -1,1 +1,336 @@
-#include <pipesim/transport.h>
+/* timeline-plot.c - lays out a timeline picture in pixels and writes what timeline.gp draws. */
+#include "timeline-plot.h"
+
+#include "scale.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Layout in pixels. */
+#define WIDTH 1200
+#define LEFT 74
+#define RIGHT 18
+#define TOP 62        /* title and legend */
+#define BOTTOM 34     /* numbers and name of the time axis */
+#define CAPTION 24
+#define STRIP 80      /* memory */
+#define STRIP_GAP 7   /* between the rows and their memory strip */
+#define BLOCK_GAP 10
+#define OUTLINE_WIDTH 5 /* boxes at least this wide get an outline */
+#define DIGIT_WIDTH 5.9 /* of the numbers' font */
+#define NUMBER_ROW 11   /* rows lower than this hold no numbers */
+
+typedef struct
+{
+  guint width;
+  guint height;
+  double row; /* height of a device's row */
+  gint64 end_ns;
+  PsPlotUnit time;
+  double pixels_per_ns;
+  guint digits; /* of the largest microbatch: the same boxes carry numbers for all of them */
+  PsPlotUnit size;
+  gint64 max_memory; /* of all panels, on one scale; 0: none knows its memory */
+  gint64 min_memory;
+} Layout;
+
+/* One timeline's panel. y counts pixels from the picture's lower edge. */
+typedef struct
+{
+  const PsTimeline *timeline;
+  guint *n_chunks; /* of each device */
+  double rows_top;
+  double rows_bottom;
+  gint64 max_memory; /* 0: no strip */
+  guint n_outlined;
+  guint n_numbers;
+} Panel;
+
+static double
+row_height (guint n_devices)
+{
+  if (n_devices <= 8)
+    return 30;
+  if (n_devices <= 16)
+    return 22;
+  return MAX (4, 448.0 / n_devices);
+}
+
+static double
+panel_extra (const PsTimeline *timeline)
+{
+  return CAPTION + BLOCK_GAP + (ps_timeline_max_memory (timeline) > 0 ? STRIP_GAP + STRIP : 0);
+}
+
+/* The height that was asked for is shared out by making rows lower or higher. */
+static void
+layout_init (Layout *layout, const PsPicture *picture, PsTimeline *const *timelines, guint n)
+{
+  double extra = TOP + BOTTOM;
+  guint n_rows = 0, most = 0;
+
+  for (guint i = 0; i < n; i++)
+    {
+      extra += panel_extra (timelines[i]);
+      n_rows += timelines[i]->n_devices;
+      most = MAX (most, timelines[i]->n_devices);
+      layout->end_ns = MAX (layout->end_ns, ps_timeline_end (timelines[i]));
+      layout->digits = MAX (layout->digits, (guint)log10 (MAX (1, timelines[i]->n_microbatches - 1)) + 1);
+      layout->max_memory = MAX (layout->max_memory, ps_timeline_max_memory (timelines[i]));
+      layout->min_memory = MIN (i ? layout->min_memory : G_MAXINT64, ps_timeline_min_memory (timelines[i]));
+    }
+  layout->size = ps_plot_size_unit (layout->max_memory);
+  layout->width = picture->width > 0 ? picture->width : WIDTH;
+  layout->row = picture->height > 0 ? MAX (1, (picture->height - extra) / n_rows) : row_height (most);
+  layout->height = picture->height > 0 ? picture->height : (guint)(extra + layout->row * n_rows);
+  layout->time = ps_plot_time_unit (layout->end_ns);
+  layout->pixels_per_ns = (layout->width - LEFT - RIGHT) / (double)layout->end_ns;
+}
+
+static guint *
+count_chunks (const PsTimeline *timeline)
+{
+  guint *n_chunks = g_new0 (guint, timeline->n_devices);
+
+  for (guint i = 0; i < timeline->ops->len; i++)
+    {
+      const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
+
+      n_chunks[span->device] = MAX (n_chunks[span->device], span->chunk + 1U);
+    }
+  return n_chunks;
+}
+
+/* A box in the coordinates of its panel: time, and device counted downwards. */
+typedef struct
+{
+  double left;
+  double right;
+  double top;
+  double bottom;
+  double pixels; /* width */
+  guint32 colour;
+} Box;
+
+/* The two ops of a pair share their time: the first takes the upper half of the row. */
+static Box
+span_box (const Layout *layout, const Panel *panel, const PsSpan *span, gboolean first, gboolean second)
+{
+  return (Box){ .left = (double)span->start_ns / layout->time.size,
+                .right = (double)span->end_ns / layout->time.size,
+                .top = span->device - (second ? 0 : 0.46),
+                .bottom = span->device + (first ? 0 : 0.46),
+                .pixels = (double)(span->end_ns - span->start_ns) * layout->pixels_per_ns,
+                .colour = ps_plot_op_colour (span->op.kind, span->chunk, panel->n_chunks[span->device]) };
+}
+
+static void
+append_box (GString *rows, const Box *box)
+{
+  g_string_append_printf (rows, "%.9g %g %.9g %.9g %g %g %u\n", (box->left + box->right) / 2,
+                          (box->top + box->bottom) / 2, box->left, box->right, box->top, box->bottom, box->colour);
+}
+
+static gboolean
+number_fits (const Layout *layout, const Box *box)
+{
+  return box->pixels >= DIGIT_WIDTH * layout->digits + 3
+         && layout->row * (box->bottom - box->top) >= NUMBER_ROW;
+}
+
+static void
+append_number (GString *rows, Panel *panel, const Layout *layout, const PsSpan *span, const Box *box)
+{
+  if (span->op.kind == PS_OP_O || !number_fits (layout, box))
+    return;
+  panel->n_numbers++;
+  g_string_append_printf (rows, "%.9g %g %u %u\n", (box->left + box->right) / 2, (box->top + box->bottom) / 2,
+                          (guint)span->op.microbatch,
+                          ps_plot_text_colour (box->colour));
+}
+
+/* The data blocks $boxesN, $outlinesN and $numbersN of panel N. */
+static void
+append_boxes (GString *script, const Layout *layout, Panel *panel, guint n)
+{
+  g_autoptr (GString) outlines = g_string_new (NULL);
+  g_autoptr (GString) numbers = g_string_new (NULL);
+  gboolean second = FALSE;
+
+  g_string_append_printf (script, "$boxes%u << EOD\n", n);
+  for (guint i = 0; i < panel->timeline->ops->len; i++)
+    {
+      const PsSpan *span = &g_array_index (panel->timeline->ops, PsSpan, i);
+      Box box = span_box (layout, panel, span, span->op.paired, second);
+
+      append_box (script, &box);
+      if (box.pixels >= OUTLINE_WIDTH && ++panel->n_outlined)
+        append_box (outlines, &box);
+      append_number (numbers, panel, layout, span, &box);
+      second = span->op.paired;
+    }
+  g_string_append_printf (script, "EOD\n$outlines%u << EOD\n%sEOD\n$numbers%u << EOD\n%sEOD\n", n, outlines->str, n,
+                          numbers->str);
+}
+
+static void
+append_indexed (GString *script, const char *name, guint n, double value)
+{
+  g_autofree char *indexed = g_strdup_printf ("%s[%u]", name, n);
+
+  ps_gnuplot_append_number (script, indexed, value);
+}
+
+/* Weights that no curve ever leaves may be cut off below, so that what changes can be seen; the axis says so by its numbers. */
+static void
+append_memory_axis (GString *script, const Layout *layout)
+{
+  double top = (double)layout->max_memory / layout->size.size, low = (double)layout->min_memory / layout->size.size;
+  double bottom = low > top / 3 ? low - (top - low) * 0.1 : 0;
+
+  if (layout->max_memory == 0)
+    return;
+  top = MAX (top + (top - bottom) * 0.1, bottom * 1.01);
+  ps_gnuplot_append_text (script, "memory_unit", layout->size.name);
+  ps_gnuplot_append_number (script, "memory_top", top);
+  ps_gnuplot_append_number (script, "memory_bottom", bottom);
+  ps_gnuplot_append_number (script, "memory_tick", ps_plot_tick_step (top - bottom, 4));
+}
+
+static void
+append_memory (GString *script, const Layout *layout, const Panel *panel, guint n)
+{
+  g_string_append_printf (script, "$memory%u << EOD\n", n);
+  ps_timeline_append_memory (script, panel->timeline, layout->time.size, layout->size.size, layout->end_ns);
+  g_string_append (script, "EOD\n");
+}
+
+static void
+append_panel (GString *script, const Layout *layout, Panel *panel, guint n)
+{
+  g_autofree char *caption = ps_timeline_caption (panel->timeline);
+  g_autofree char *name = g_strdup_printf ("caption[%u]", n);
+  guint n_devices = panel->timeline->n_devices;
+
+  ps_gnuplot_append_text (script, name, caption);
+  append_boxes (script, layout, panel, n);
+  if (panel->max_memory > 0)
+    append_memory (script, layout, panel, n);
+  append_indexed (script, "has_memory", n, panel->max_memory > 0);
+  append_indexed (script, "devices", n, n_devices);
+  append_indexed (script, "device_tick", n, n_devices * 13 <= layout->row * n_devices ? 1 : ceil (13 / layout->row));
+  append_indexed (script, "rows_top", n, panel->rows_top);
+  append_indexed (script, "rows_bottom", n, panel->rows_bottom);
+  append_indexed (script, "n_outlined", n, panel->n_outlined);
+  append_indexed (script, "n_numbers", n, panel->n_numbers);
+}
+
+/* Which op kinds occur, and the most chunks of a device. */
+static guint
+used_kinds (const Panel *panels, guint n, guint *max_chunks)
+{
+  guint kinds = 0;
+
+  *max_chunks = 1;
+  for (guint p = 0; p < n; p++)
+    for (guint i = 0; i < panels[p].timeline->ops->len; i++)
+      {
+        const PsSpan *span = &g_array_index (panels[p].timeline->ops, PsSpan, i);
+
+        kinds |= 1U << span->op.kind;
+        *max_chunks = MAX (*max_chunks, span->chunk + 1U);
+      }
+  return kinds;
+}
+
+/* Left of each row a chip in the colour of the device's memory curve. */
+static void
+append_chips (GString *script, const Layout *layout, const Panel *panel)
+{
+  double half = MIN (layout->row * 0.3, 5);
+
+  for (guint d = 0; panel->max_memory > 0 && d < panel->timeline->n_devices; d++)
+    {
+      double y = panel->rows_top - (d + 0.5) * layout->row;
+
+      append_box (script, &(Box){ LEFT - 8, LEFT - 4, y - half, y + half, 0,
+                                  ps_plot_device_colour (d, panel->timeline->n_devices) });
+    }
+}
+
+/* Swatches in pixels, one shade per chunk (four at most), each kind with its name behind them. */
+static void
+append_legend (GString *script, const Layout *layout, const Panel *panels, guint n)
+{
+  g_autoptr (GString) labels = g_string_new (NULL);
+  guint max_chunks, kinds = used_kinds (panels, n, &max_chunks), shades = MIN (max_chunks, 4);
+  double x = LEFT, y = layout->height - 45.0;
+
+  g_string_append (script, "$legend << EOD\n");
+  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+    {
+      const char *label = ps_plot_kind_label (kind);
+
+      if (!(kinds & 1U << kind))
+        continue;
+      for (guint s = 0; s < shades; s++, x += 16)
+        append_box (script, &(Box){ x, x + 15, y - 6, y + 6, 0, ps_plot_op_colour (kind, s, shades) });
+      g_string_append_printf (labels, "%g %g \"%s\"\n", x + 4, y, label);
+      x += 22 + 5.6 * (double)strlen (label);
+    }
+  for (guint p = 0; p < n; p++)
+    append_chips (script, layout, &panels[p]);
+  if (max_chunks > 1)
+    g_string_append_printf (labels, "%g %g \"(%u chunks, later ones lighter)\"\n", x, y, max_chunks);
+  g_string_append_printf (script, "EOD\n$legend_labels << EOD\n%sEOD\n", labels->str);
+}
+
+static void
+append_picture (GString *script, const PsPicture *picture, const Layout *layout, PsTimeline *const *timelines, guint n)
+{
+  g_autofree char *own_title = ps_timeline_title (timelines, n);
+  g_autofree char *time_label = g_strdup_printf ("time (%s)", layout->time.name);
+
+  ps_gnuplot_append_text (script, "title", picture->title ? picture->title : own_title);
+  ps_gnuplot_append_text (script, "time_label", time_label);
+  ps_gnuplot_append_number (script, "width", layout->width);
+  ps_gnuplot_append_number (script, "height", layout->height);
+  ps_gnuplot_append_number (script, "left", LEFT);
+  ps_gnuplot_append_number (script, "right", layout->width - RIGHT);
+  ps_gnuplot_append_number (script, "strip_gap", STRIP_GAP);
+  ps_gnuplot_append_number (script, "strip", STRIP);
+  ps_gnuplot_append_number (script, "time_end", (double)layout->end_ns / layout->time.size);
+  ps_gnuplot_append_number (script, "time_tick", ps_plot_tick_step ((double)layout->end_ns / layout->time.size, 12));
+  g_string_append_printf (script, "panels = %u\n", n);
+  append_memory_axis (script, layout);
+  g_string_append (script, "array caption[2]\narray has_memory[2]\narray devices[2]\narray device_tick[2]\narray rows_top[2]\n"
+                           "array rows_bottom[2]\narray n_outlined[2]\narray n_numbers[2]\n");
+}
+
+gboolean
+ps_timeline_plot (const PsPicture *picture, PsTimeline *const *timelines, guint n, GError **error)
+{
+  g_autoptr (GString) script = g_string_new (NULL);
+  Layout layout = { 0 };
+  Panel panels[2] = { 0 };
+  double y;
+
+  g_return_val_if_fail (n >= 1 && n <= G_N_ELEMENTS (panels), FALSE);
+  layout_init (&layout, picture, timelines, n);
+  append_picture (script, picture, &layout, timelines, n);
+  y = layout.height - TOP;
+  for (guint i = 0; i < n; i++)
+    {
+      panels[i] = (Panel){ .timeline = timelines[i],
+                           .n_chunks = count_chunks (timelines[i]),
+                           .rows_top = y - CAPTION,
+                           .rows_bottom = y - CAPTION - layout.row * timelines[i]->n_devices,
+                           .max_memory = ps_timeline_max_memory (timelines[i]) };
+      append_panel (script, &layout, &panels[i], i + 1);
+      y -= panel_extra (timelines[i]) + layout.row * timelines[i]->n_devices;
+    }
+  append_legend (script, &layout, panels, n);
+  for (guint i = 0; i < n; i++)
+    g_free (panels[i].n_chunks);
+  return ps_gnuplot_draw (picture, layout.width, layout.height, script->str, "timeline.gp", error);
+}

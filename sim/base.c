@@ -1,1 +1,298 @@
+/* base.c - errors, origins, and how times and sizes are read and printed. */
 #include <pipesim/base.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glib/gstdio.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_FILE_BYTES (G_GINT64_CONSTANT (1) << 30)
+
+G_DEFINE_QUARK (ps-error-quark, ps_error)
+
+int
+ps_error_exit_code (const GError *error)
+{
+  return error->domain == G_OPTION_ERROR || g_error_matches (error, PS_ERROR, PS_ERROR_USAGE) ? 2 : 1;
+}
+
+static const char *const origin_names[] = {
+  [PS_ORIGIN_GIVEN] = "given",
+  [PS_ORIGIN_MEASURED] = "measured",
+  [PS_ORIGIN_INTERPOLATED] = "interpolated",
+  [PS_ORIGIN_MODELLED] = "modelled",
+  [PS_ORIGIN_SIMULATED] = "simulated",
+};
+
+const char *
+ps_origin_name (PsOrigin origin)
+{
+  g_return_val_if_fail ((guint) origin < G_N_ELEMENTS (origin_names), NULL);
+  return origin_names[origin];
+}
+
+gboolean
+ps_origin_parse (const char *text, PsOrigin *origin)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (origin_names); i++)
+    if (g_str_equal (text, origin_names[i]))
+      {
+        *origin = (PsOrigin) i;
+        return TRUE;
+      }
+  return FALSE;
+}
+
+const char *
+ps_op_kind_name (PsOpKind kind)
+{
+  static const char *const names[PS_N_OP_KINDS] = { "F", "B", "W", "BW", "R", "O" };
+  g_return_val_if_fail ((guint) kind < PS_N_OP_KINDS, NULL);
+  return names[kind];
+}
+
+typedef struct
+{
+  const char *suffix;
+  gint64 factor;
+} Unit;
+
+static const Unit time_units[] = {
+  { "ns", 1 },
+  { "us", 1000 },
+  { "ms", 1000 * 1000 },
+  { "s", 1000 * 1000 * 1000 },
+};
+
+static const Unit size_units[] = {
+  { "", 1 },
+  { "B", 1 },
+  { "KiB", 1 << 10 },
+  { "K", 1 << 10 },
+  { "MiB", 1 << 20 },
+  { "M", 1 << 20 },
+  { "GiB", 1 << 30 },
+  { "G", 1 << 30 },
+  { "TiB", (gint64) 1 << 40 },
+};
+
+/* Digits with at most one point in front of a unit: no sign, exponent, hexadecimal, infinity or blank. */
+static gsize
+decimal_length (const char *text)
+{
+  gsize length = strspn (text, "0123456789.");
+  const char *point = memchr (text, '.', length);
+  gboolean digits = length > (point ? 1U : 0U);
+  gboolean one_point = !point || !memchr (point + 1, '.', length - (gsize) (point + 1 - text));
+  return digits && one_point ? length : 0;
+}
+
+static gboolean
+parse_quantity (const char *text, const Unit *units, guint n_units, gint64 max, gint64 *value)
+{
+  gsize length = decimal_length (text);
+  if (length == 0)
+    return FALSE;
+  if (g_str_equal (text, "0"))
+    {
+      *value = 0;
+      return TRUE;
+    }
+  double number = g_ascii_strtod (text, NULL);
+  for (guint i = 0; i < n_units; i++)
+    if (g_str_equal (text + length, units[i].suffix))
+      {
+        double scaled = number * (double) units[i].factor;
+        if (!(scaled <= (double) max))
+          return FALSE;
+        *value = (gint64) llrint (scaled);
+        return TRUE;
+      }
+  return FALSE;
+}
+
+gboolean
+ps_parse_time (const char *where, const char *text, gint64 *ns, GError **error)
+{
+  if (parse_quantity (text, time_units, G_N_ELEMENTS (time_units), PS_MAX_TIME_NS, ns))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "%s: '%s' is no time; write a number and ns, us, ms or s, from 0 to 1000000s", where, text);
+  return FALSE;
+}
+
+gboolean
+ps_parse_size (const char *where, const char *text, gint64 *bytes, GError **error)
+{
+  if (parse_quantity (text, size_units, G_N_ELEMENTS (size_units), PS_MAX_SIZE_BYTES, bytes))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "%s: '%s' is no size; write a number and B, KiB, MiB, GiB or TiB, from 0 to 1024TiB", where, text);
+  return FALSE;
+}
+
+gboolean
+ps_parse_integer (const char *where, const char *text, gint64 low, gint64 high, gint64 *value, GError **error)
+{
+  if (g_ascii_string_to_signed (text, 10, low, high, value, NULL))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "%s: '%s' is not an integer from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT, where, text, low, high);
+  return FALSE;
+}
+
+/* Four significant digits, trailing zeros kept out. */
+static char *
+format_scaled (double value, const char *unit)
+{
+  char number[32];
+  g_snprintf (number, sizeof number, "%.*f", fabs (value) >= 1000 ? 0 : fabs (value) >= 100 ? 1 : fabs (value) >= 10 ? 2 : 3, value);
+  if (strchr (number, '.'))
+    {
+      gsize end = strlen (number);
+      while (number[end - 1] == '0')
+        end--;
+      number[number[end - 1] == '.' ? end - 1 : end] = '\0';
+    }
+  return g_strdup_printf ("%s %s", number, unit);
+}
+
+char *
+ps_format_time (gint64 ns)
+{
+  double magnitude = fabs ((double) ns);
+  if (magnitude < 1e3)
+    return format_scaled ((double) ns, "ns");
+  if (magnitude < 1e6)
+    return format_scaled ((double) ns / 1e3, "us");
+  if (magnitude < 1e9)
+    return format_scaled ((double) ns / 1e6, "ms");
+  return format_scaled ((double) ns / 1e9, "s");
+}
+
+char *
+ps_format_size (gint64 bytes)
+{
+  static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
+  double value = (double) bytes;
+  guint unit = 0;
+  while (fabs (value) >= 1024 && unit + 1 < G_N_ELEMENTS (units))
+    {
+      value /= 1024;
+      unit++;
+    }
+  return format_scaled (value, units[unit]);
+}
+
+static gboolean
+set_io_error (const char *path, const char *what, int code, GError **error)
+{
+  g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s: %s", path, what, g_strerror (code));
+  return FALSE;
+}
+
+static gboolean
+write_all (int fd, const char *contents, gsize length)
+{
+  while (length > 0)
+    {
+      gssize written = write (fd, contents, length);
+      if (written < 0 && errno == EINTR)
+        continue;
+      if (written <= 0)
+        return FALSE;
+      contents += written;
+      length -= (gsize) written;
+    }
+  return TRUE;
+}
+
+/* Devices, pipes and the like cannot be replaced by a rename and are written in place. */
+static gboolean
+write_in_place (const char *path, int fd, const char *contents, gsize length, GError **error)
+{
+  gboolean owned = fd < 0;
+  if (owned && (fd = g_open (path, O_WRONLY | O_CLOEXEC, 0)) < 0)
+    return set_io_error (path, "cannot open for writing", errno, error);
+  gboolean done = write_all (fd, contents, length);
+  int code = errno;
+  if (owned && close (fd) != 0 && done)
+    {
+      done = FALSE;
+      code = errno;
+    }
+  return done || set_io_error (path, "cannot write", code, error);
+}
+
+static gboolean
+write_beside (const char *path, const char *contents, gsize length, GError **error)
+{
+  g_autofree char *temporary = g_strconcat (path, ".XXXXXX", NULL);
+  int fd = g_mkstemp_full (temporary, O_RDWR | O_CLOEXEC, 0666);
+  if (fd < 0)
+    return set_io_error (path, "cannot create", errno, error);
+  gboolean done = write_all (fd, contents, length) && fsync (fd) == 0;
+  int code = errno;
+  if (close (fd) != 0 && done)
+    {
+      done = FALSE;
+      code = errno;
+    }
+  if (done && g_rename (temporary, path) != 0)
+    {
+      done = FALSE;
+      code = errno;
+    }
+  if (!done)
+    g_unlink (temporary);
+  return done || set_io_error (path, "cannot write", code, error);
+}
+
+gboolean
+ps_write_file (const char *path, const char *contents, gssize length, GError **error)
+{
+  gsize n = length < 0 ? strlen (contents) : (gsize) length;
+  if (g_str_equal (path, "-"))
+    return write_in_place ("standard output", STDOUT_FILENO, contents, n, error);
+  GStatBuf status;
+  if (g_stat (path, &status) == 0 && S_ISDIR (status.st_mode))
+    return set_io_error (path, "cannot write", EISDIR, error);
+  if (g_stat (path, &status) == 0 && !S_ISREG (status.st_mode))
+    return write_in_place (path, -1, contents, n, error);
+  return write_beside (path, contents, n, error);
+}
+
+gboolean
+ps_read_file (const char *path, char **contents, gsize *length, GError **error)
+{
+  g_autoptr (GError) cause = NULL;
+  GStatBuf status;
+  if (g_stat (path, &status) != 0)
+    return set_io_error (path, "cannot read", errno, error);
+  if (S_ISDIR (status.st_mode))
+    return set_io_error (path, "cannot read", EISDIR, error);
+  if (status.st_size > MAX_FILE_BYTES)
+    return set_io_error (path, "cannot read", EFBIG, error);
+  if (g_file_get_contents (path, contents, length, &cause))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: cannot read: %s", path, cause->message);
+  return FALSE;
+}
+
+static int
+compare_int64 (gconstpointer a, gconstpointer b)
+{
+  gint64 x = *(const gint64 *) a, y = *(const gint64 *) b;
+  return (x > y) - (x < y);
+}
+
+gint64
+ps_median (gint64 *values, gsize n)
+{
+  g_return_val_if_fail (n > 0, 0);
+  qsort (values, n, sizeof *values, compare_int64);
+  return values[(n - 1) / 2];
+}

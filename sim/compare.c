@@ -1,1 +1,278 @@
+/* compare.c - matches the ops of a predicted and a measured timeline and sums up how far they are apart. */
 #include <pipesim/compare.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void
+ps_comparison_free (PsComparison *comparison)
+{
+  if (!comparison)
+    return;
+  ps_metrics_clear (&comparison->predicted);
+  ps_metrics_clear (&comparison->measured);
+  g_clear_pointer (&comparison->ops, g_array_unref);
+  g_free (comparison);
+}
+
+static double
+relative_error (gint64 predicted, gint64 measured)
+{
+  return measured != 0 ? (double)(predicted - measured) / (double)measured : NAN;
+}
+
+/* Everything that names an op or transfer within an iteration, in one word. */
+static guint64
+span_key (const PsSpan *span)
+{
+  return (guint64)span->device << 48 | (guint64)span->op.kind << 45 | (guint64)span->op.slice << 37
+         | (guint64)span->op.stage << 21 | span->op.microbatch;
+}
+
+/* The spans of one side by key. */
+typedef struct
+{
+  GHashTable *by_key;
+  guint64 *keys;
+} SpanIndex;
+
+static void
+span_index_clear (SpanIndex *index)
+{
+  g_clear_pointer (&index->by_key, g_hash_table_unref);
+  g_clear_pointer (&index->keys, g_free);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SpanIndex, span_index_clear)
+
+static SpanIndex
+span_index_new (GArray *spans)
+{
+  SpanIndex index = { g_hash_table_new (g_int64_hash, g_int64_equal), g_new (guint64, spans->len) };
+
+  for (guint i = 0; i < spans->len; i++)
+    {
+      PsSpan *span = &g_array_index (spans, PsSpan, i);
+
+      index.keys[i] = span_key (span);
+      g_hash_table_insert (index.by_key, &index.keys[i], span);
+    }
+  return index;
+}
+
+static const PsSpan *
+span_index_find (const SpanIndex *index, const PsSpan *span)
+{
+  guint64 key = span_key (span);
+
+  return g_hash_table_lookup (index->by_key, &key);
+}
+
+/* Whether these are two timelines of one schedule */
+
+static gboolean
+check_roles (const PsTimeline *predicted, const PsTimeline *measured, GError **error)
+{
+  if (predicted->origin == PS_ORIGIN_SIMULATED && measured->origin == PS_ORIGIN_MEASURED)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
+               "timelines: the predicted one is %s and the measured one is %s; simulated and measured would be right",
+               ps_origin_name (predicted->origin), ps_origin_name (measured->origin));
+  return FALSE;
+}
+
+static gboolean
+check_count (const char *what, guint predicted, guint measured, GError **error)
+{
+  if (predicted == measured)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "timelines: predicted with %u %s, measured with %u", predicted, what,
+               measured);
+  return FALSE;
+}
+
+/* The optimizer step is recorded by real runs only, so one side may lack it. */
+static gboolean
+check_covered (GArray *spans, const char *side, const SpanIndex *other, GError **error)
+{
+  char name[48];
+
+  for (guint i = 0; i < spans->len; i++)
+    {
+      const PsSpan *span = &g_array_index (spans, PsSpan, i);
+
+      if (span->op.kind == PS_OP_O || span_index_find (other, span))
+        continue;
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "device %u: only the %s timeline has %s", span->device, side,
+                   ps_op_format (span->op, name));
+      return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+check_once (GArray *spans, const char *side, const SpanIndex *index, GError **error)
+{
+  char name[48];
+
+  for (guint i = 0; i < spans->len; i++)
+    {
+      const PsSpan *span = &g_array_index (spans, PsSpan, i);
+
+      if (span_index_find (index, span) == span)
+        continue;
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "device %u: the %s timeline has %s twice", span->device, side,
+                   ps_op_format (span->op, name));
+      return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+check_same_schedule (const PsTimeline *predicted, const SpanIndex *predicted_ops, const PsTimeline *measured,
+                     const SpanIndex *measured_ops, GError **error)
+{
+  return check_roles (predicted, measured, error)
+         && check_count ("devices", predicted->n_devices, measured->n_devices, error)
+         && check_count ("stages", predicted->n_stages, measured->n_stages, error)
+         && check_count ("microbatches", predicted->n_microbatches, measured->n_microbatches, error)
+         && check_once (predicted->ops, "predicted", predicted_ops, error)
+         && check_once (measured->ops, "measured", measured_ops, error)
+         && check_covered (predicted->ops, "predicted", measured_ops, error)
+         && check_covered (measured->ops, "measured", predicted_ops, error);
+}
+
+/* Figures */
+
+/* Sums of one op kind while spans are matched. */
+typedef struct
+{
+  struct PsKindError *sum;
+  GArray *errors; /* double: |relative error| of every op whose measured duration is not 0 */
+} KindSums;
+
+static void
+kind_sums_add (KindSums *sums, const PsSpan *predicted, const PsSpan *measured)
+{
+  gint64 predicted_ns = predicted->end_ns - predicted->start_ns;
+  gint64 measured_ns = measured->end_ns - measured->start_ns;
+  double error = fabs (relative_error (predicted_ns, measured_ns));
+
+  sums->sum->n++;
+  sums->sum->predicted_ns += predicted_ns;
+  sums->sum->measured_ns += measured_ns;
+  if (!isnan (error))
+    g_array_append_val (sums->errors, error);
+}
+
+static int
+compare_doubles (gconstpointer a, gconstpointer b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+
+  return (x > y) - (x < y);
+}
+
+static void
+kind_sums_finish (KindSums *sums)
+{
+  struct PsKindError *sum = sums->sum;
+
+  g_array_sort (sums->errors, compare_doubles);
+  sum->error = relative_error (sum->predicted_ns, sum->measured_ns);
+  sum->median_abs_error
+      = sums->errors->len > 0 ? g_array_index (sums->errors, double, (sums->errors->len - 1) / 2) : NAN;
+  g_array_unref (sums->errors);
+}
+
+static KindSums
+kind_sums_new (struct PsKindError *sum)
+{
+  return (KindSums){ sum, g_array_new (FALSE, FALSE, sizeof (double)) };
+}
+
+static void
+add_difference (PsComparison *comparison, const PsSpan *predicted, const PsSpan *measured)
+{
+  PsOpDifference difference = { .op = predicted->op,
+                                .device = predicted->device,
+                                .predicted_ns = predicted->end_ns - predicted->start_ns,
+                                .measured_ns = measured->end_ns - measured->start_ns,
+                                .predicted_start_ns = predicted->start_ns,
+                                .measured_start_ns = measured->start_ns };
+
+  g_array_append_val (comparison->ops, difference);
+}
+
+static void
+compare_ops (PsComparison *comparison, const PsTimeline *predicted, const SpanIndex *measured)
+{
+  KindSums sums[PS_N_OP_KINDS];
+
+  for (guint k = 0; k < PS_N_OP_KINDS; k++)
+    sums[k] = kind_sums_new (&comparison->kind[k]);
+  for (guint i = 0; i < predicted->ops->len; i++)
+    {
+      const PsSpan *span = &g_array_index (predicted->ops, PsSpan, i);
+      const PsSpan *other = span_index_find (measured, span);
+
+      if (!other)
+        continue;
+      kind_sums_add (&sums[span->op.kind], span, other);
+      add_difference (comparison, span, other);
+    }
+  for (guint k = 0; k < PS_N_OP_KINDS; k++)
+    kind_sums_finish (&sums[k]);
+}
+
+static void
+compare_transfers (PsComparison *comparison, const PsTimeline *predicted, const PsTimeline *measured)
+{
+  g_auto (SpanIndex) index = span_index_new (measured->transfers);
+  KindSums sums = kind_sums_new (&comparison->transfer);
+
+  for (guint i = 0; i < predicted->transfers->len; i++)
+    {
+      const PsSpan *span = &g_array_index (predicted->transfers, PsSpan, i);
+      const PsSpan *other = span_index_find (&index, span);
+
+      if (other)
+        kind_sums_add (&sums, span, other);
+    }
+  kind_sums_finish (&sums);
+}
+
+static int
+compare_differences (gconstpointer a, gconstpointer b)
+{
+  const PsOpDifference *x = a, *y = b;
+  gint64 dx = ABS (x->predicted_ns - x->measured_ns), dy = ABS (y->predicted_ns - y->measured_ns);
+
+  return (dx < dy) - (dx > dy);
+}
+
+PsComparison *
+ps_compare (const PsTimeline *predicted, const PsTimeline *measured, GError **error)
+{
+  g_auto (SpanIndex) predicted_ops = span_index_new (predicted->ops);
+  g_auto (SpanIndex) measured_ops = span_index_new (measured->ops);
+  PsComparison *comparison;
+
+  if (!check_same_schedule (predicted, &predicted_ops, measured, &measured_ops, error))
+    return NULL;
+  comparison = g_new0 (PsComparison, 1);
+  comparison->ops = g_array_new (FALSE, FALSE, sizeof (PsOpDifference));
+  ps_metrics_from_timeline (predicted, &comparison->predicted);
+  ps_metrics_from_timeline (measured, &comparison->measured);
+  comparison->iteration_error
+      = relative_error (comparison->predicted.iteration_ns, comparison->measured.iteration_ns);
+  comparison->bubble_difference = comparison->predicted.bubble_ratio - comparison->measured.bubble_ratio;
+  comparison->peak_memory_error = comparison->predicted.peak_memory_bytes > 0
+                                      ? relative_error (comparison->predicted.peak_memory_bytes,
+                                                        comparison->measured.peak_memory_bytes)
+                                      : NAN;
+  compare_ops (comparison, predicted, &measured_ops);
+  compare_transfers (comparison, predicted, measured);
+  g_array_sort (comparison->ops, compare_differences);
+  return comparison;
+}

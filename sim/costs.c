@@ -1,1 +1,291 @@
+/* costs.c - the cost table: made by hand, from the command line, or from the formulas of a model on a cluster. */
 #include <pipesim/costs.h>
+
+#include <math.h>
+#include <string.h>
+
+PsCosts *
+ps_costs_new (guint n_stages)
+{
+  PsCosts *costs = g_new0 (PsCosts, 1);
+  costs->n_stages = n_stages;
+  costs->op = g_new0 (PsOpCost, (gsize) PS_N_OP_KINDS * n_stages);
+  costs->transfer_ns = g_new0 (gint64, 1 + 2 * (gsize) n_stages);
+  costs->weight_bytes = g_new0 (gint64, n_stages);
+  costs->pair_ns = g_new (gint64, n_stages);
+  for (guint stage = 0; stage < n_stages; stage++)
+    costs->pair_ns[stage] = -1;
+  costs->source = g_strdup ("");
+  return costs;
+}
+
+PsCosts *
+ps_costs_copy (const PsCosts *costs)
+{
+  gsize n = costs->n_stages;
+  PsCosts *copy = g_new (PsCosts, 1);
+  *copy = *costs;
+  copy->op = g_memdup2 (costs->op, PS_N_OP_KINDS * n * sizeof *costs->op);
+  copy->transfer_ns = g_memdup2 (costs->transfer_ns, (1 + 2 * n) * sizeof *costs->transfer_ns);
+  copy->weight_bytes = g_memdup2 (costs->weight_bytes, n * sizeof *costs->weight_bytes);
+  copy->pair_ns = g_memdup2 (costs->pair_ns, n * sizeof *costs->pair_ns);
+  copy->source = g_strdup (costs->source);
+  return copy;
+}
+
+void
+ps_costs_free (PsCosts *costs)
+{
+  if (!costs)
+    return;
+  g_free (costs->op);
+  g_free (costs->transfer_ns);
+  g_free (costs->weight_bytes);
+  g_free (costs->pair_ns);
+  g_free (costs->source);
+  g_free (costs);
+}
+
+void
+ps_costs_set_memory (PsCosts *costs, guint stage, gint64 act_bytes, gint64 wact_bytes)
+{
+  ps_costs_op (costs, PS_OP_F, stage)->take_bytes = act_bytes;
+  ps_costs_op (costs, PS_OP_R, stage)->take_bytes = act_bytes;
+  ps_costs_op (costs, PS_OP_B, stage)->give_bytes = act_bytes - wact_bytes;
+  ps_costs_op (costs, PS_OP_W, stage)->give_bytes = wact_bytes;
+  ps_costs_op (costs, PS_OP_BW, stage)->give_bytes = act_bytes;
+}
+
+/* The keys of --costs. */
+typedef enum
+{
+  KEY_F,
+  KEY_B,
+  KEY_W,
+  KEY_BW,
+  KEY_C,
+  KEY_O,
+  KEY_PAIR,
+  KEY_ACT,
+  KEY_WACT,
+  KEY_WEIGHTS,
+  N_KEYS
+} Key;
+
+static const char *const key_names[N_KEYS] = { "f", "b", "w", "bw", "c", "o", "pair", "act", "wact", "weights" };
+
+/* One value per stage for each key that was given; NULL for the others. */
+typedef struct
+{
+  guint n_devices;
+  guint n_chunks;
+  guint n_stages;
+  gint64 *values[N_KEYS];
+} Spec;
+
+static void
+spec_clear (Spec *spec)
+{
+  for (guint key = 0; key < N_KEYS; key++)
+    g_free (spec->values[key]);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Spec, spec_clear)
+
+static gboolean
+parse_value (Key key, const char *text, gint64 *value, GError **error)
+{
+  g_autofree char *where = g_strdup_printf ("--costs: %s", key_names[key]);
+  return key >= KEY_ACT ? ps_parse_size (where, text, value, error) : ps_parse_time (where, text, value, error);
+}
+
+/* A device's share, split over its chunks: the first chunks take what does not divide evenly, so that the sum is exact. */
+static void
+spread (const Spec *spec, Key key, gint64 share, gint64 *values)
+{
+  for (guint stage = 0; stage < spec->n_stages; stage++)
+    {
+      gint64 chunk = stage / spec->n_devices;
+      values[stage] = key == KEY_C ? share : share / spec->n_chunks + (chunk < share % spec->n_chunks);
+    }
+}
+
+static gboolean
+parse_values (Spec *spec, Key key, const char *text, GError **error)
+{
+  g_auto (GStrv) parts = g_strsplit (text, ":", -1);
+  guint n_parts = g_strv_length (parts);
+  guint wanted = key == KEY_C ? spec->n_stages - 1 : spec->n_stages;
+  if (n_parts != 1 && n_parts != wanted)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: %s has %u values; give 1, or %u (one per %s)", key_names[key],
+                   n_parts, wanted, key == KEY_C ? "boundary" : "stage");
+      return FALSE;
+    }
+  g_autofree gint64 *values = g_new0 (gint64, spec->n_stages);
+  for (guint i = 0; i < n_parts; i++)
+    if (!parse_value (key, parts[i], &values[i], error))
+      return FALSE;
+  if (n_parts == 1 && wanted != 1)
+    spread (spec, key, values[0], values);
+  spec->values[key] = g_steal_pointer (&values);
+  return TRUE;
+}
+
+static gboolean
+parse_entry (Spec *spec, const char *entry, GError **error)
+{
+  const char *equals = strchr (entry, '=');
+  g_autofree char *name = g_strndup (entry, equals ? (gsize) (equals - entry) : strlen (entry));
+  Key key = 0;
+  while (key < N_KEYS && !g_str_equal (name, key_names[key]))
+    key++;
+  if (key == N_KEYS || !equals)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                 "--costs: '%s' is not KEY=VALUE with a key of f, b, w, bw, c, o, pair, act, wact, weights", entry);
+  else if (spec->values[key])
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: %s is given twice", name);
+  else
+    return parse_values (spec, key, equals + 1, error);
+  return FALSE;
+}
+
+static gint64
+spec_get (const Spec *spec, Key key, guint stage, gint64 fallback)
+{
+  return spec->values[key] ? spec->values[key][stage] : fallback;
+}
+
+static gboolean
+spec_is_complete (const Spec *spec, GError **error)
+{
+  gboolean split = spec->values[KEY_B] && spec->values[KEY_W];
+  if (spec->values[KEY_F] && (split || (spec->values[KEY_BW] && !spec->values[KEY_B] && !spec->values[KEY_W])))
+    return TRUE;
+  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--costs: give f, and either b and w or bw alone, such as f=1ms,b=1ms,w=1ms");
+  return FALSE;
+}
+
+static gboolean
+fill_stage (PsCosts *costs, const Spec *spec, guint stage, GError **error)
+{
+  gint64 f = spec_get (spec, KEY_F, stage, 0);
+  gint64 whole = spec_get (spec, KEY_BW, stage, 0);
+  gint64 b = spec_get (spec, KEY_B, stage, whole / 2);
+  gint64 w = spec_get (spec, KEY_W, stage, whole - whole / 2);
+  gint64 act = spec_get (spec, KEY_ACT, stage, 0);
+  gint64 wact = spec_get (spec, KEY_WACT, stage, act);
+  if (wact > act)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: wact is larger than act on stage %u", stage);
+      return FALSE;
+    }
+  ps_costs_op (costs, PS_OP_F, stage)->duration_ns = f;
+  ps_costs_op (costs, PS_OP_R, stage)->duration_ns = f;
+  ps_costs_op (costs, PS_OP_B, stage)->duration_ns = b;
+  ps_costs_op (costs, PS_OP_W, stage)->duration_ns = w;
+  ps_costs_op (costs, PS_OP_BW, stage)->duration_ns = spec_get (spec, KEY_BW, stage, b + w);
+  ps_costs_op (costs, PS_OP_O, stage)->duration_ns = spec_get (spec, KEY_O, stage, 0);
+  ps_costs_set_memory (costs, stage, act, wact);
+  costs->weight_bytes[stage] = spec_get (spec, KEY_WEIGHTS, stage, 0);
+  costs->pair_ns[stage] = spec_get (spec, KEY_PAIR, stage, -1);
+  costs->transfer_ns[ps_transfer_forward (costs, stage)] = spec_get (spec, KEY_C, stage, 0);
+  if (stage > 0)
+    costs->transfer_ns[ps_transfer_backward (costs, stage)] = spec_get (spec, KEY_C, stage - 1, 0);
+  return TRUE;
+}
+
+PsCosts *
+ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **error)
+{
+  g_auto (Spec) spec = { .n_devices = n_devices, .n_chunks = n_chunks, .n_stages = n_devices * n_chunks };
+  g_auto (GStrv) entries = g_strsplit (text, ",", -1);
+  for (guint i = 0; entries[i]; i++)
+    if (!parse_entry (&spec, entries[i], error))
+      return NULL;
+  if (!spec_is_complete (&spec, error))
+    return NULL;
+  g_autoptr (PsCosts) costs = ps_costs_new (spec.n_stages);
+  g_free (costs->source);
+  costs->source = g_strdup ("command line");
+  for (guint stage = 0; stage < spec.n_stages; stage++)
+    if (!fill_stage (costs, &spec, stage, error))
+      return NULL;
+  return g_steal_pointer (&costs);
+}
+
+static void
+model_stage (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint stage)
+{
+  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW };
+  double rate = cluster->peak_flops * cluster->efficiency / 1e9; /* per nanosecond */
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    ps_costs_op (costs, kinds[i], stage)->duration_ns = (gint64) llrint ((double) ps_model_stage_flops (model, shape, kinds[i]) / rate);
+  ps_costs_op (costs, PS_OP_R, stage)->duration_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns;
+  ps_costs_set_memory (costs, stage, ps_model_stage_activation_bytes (model, shape),
+                       ps_model_stage_weight_activation_bytes (model, shape));
+  costs->weight_bytes[stage] = ps_model_stage_state_bytes (model, shape);
+}
+
+PsCosts *
+ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices, guint n_chunks, GError **error)
+{
+  guint n_stages = n_devices * n_chunks;
+  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
+  if (!ps_model_split (model, n_stages, shapes, error))
+    return NULL;
+  PsCosts *costs = ps_costs_new (n_stages);
+  gint64 bytes = ps_model_boundary_bytes (model);
+  for (guint stage = 0; stage < n_stages; stage++)
+    {
+      guint device = stage % n_devices;
+      model_stage (costs, model, cluster, &shapes[stage], stage);
+      costs->transfer_ns[ps_transfer_forward (costs, stage)]
+          = ps_cluster_transfer_ns (cluster, device, (stage + 1) % n_devices, bytes);
+      costs->transfer_ns[ps_transfer_backward (costs, stage)]
+          = ps_cluster_transfer_ns (cluster, device, (stage + n_devices - 1) % n_devices, bytes);
+    }
+  costs->time_origin = costs->transfer_origin = costs->memory_origin = PS_ORIGIN_MODELLED;
+  g_free (costs->source);
+  costs->source = g_strdup_printf ("model '%s' on cluster '%s'", model->name, cluster->name);
+  return costs;
+}
+
+/* The sum of n_microbatches of every entry must stay below 2^62: then no start, end or memory level overflows. */
+static gboolean
+add_times (gint64 *sum, gint64 value, guint n_microbatches)
+{
+  gint64 product;
+  return value >= 0 && !__builtin_mul_overflow (value, (gint64) n_microbatches, &product)
+         && !__builtin_add_overflow (*sum, product, sum) && *sum < ((gint64) 1 << 62);
+}
+
+static gboolean
+add_stage (const PsCosts *costs, guint stage, guint n_microbatches, gint64 *time, gint64 *bytes)
+{
+  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+    {
+      const PsOpCost *op = ps_costs_op (costs, (PsOpKind) kind, stage);
+      if (!add_times (time, op->duration_ns, n_microbatches) || !add_times (bytes, op->take_bytes, n_microbatches)
+          || !add_times (bytes, MAX (op->give_bytes, -op->give_bytes), n_microbatches))
+        return FALSE;
+    }
+  return add_times (time, MAX (costs->pair_ns[stage], 0), n_microbatches)
+         && add_times (time, costs->transfer_ns[ps_transfer_forward (costs, stage)], n_microbatches)
+         && add_times (time, costs->transfer_ns[ps_transfer_backward (costs, stage)], n_microbatches)
+         && add_times (bytes, costs->weight_bytes[stage], n_microbatches);
+}
+
+gboolean
+ps_costs_check (const PsCosts *costs, guint n_microbatches, GError **error)
+{
+  gint64 time = 0, bytes = 0;
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    if (!add_stage (costs, stage, n_microbatches, &time, &bytes))
+      {
+        g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                     "%s: costs of stage %u are negative, or too large for exact sums over %u microbatches", costs->source, stage,
+                     n_microbatches);
+        return FALSE;
+      }
+  return TRUE;
+}

@@ -1,1 +1,331 @@
+/* program.c - lowering: the orders of all devices are walked together, one op per device and round, and every op that may run is
+ * appended to the table; sends follow their producer, receives are posted at the same moment. */
 #include <pipesim/program.h>
+
+#include <string.h>
+
+typedef struct
+{
+  PsProgram *program;
+  const PsSchedule *schedule;
+  guint32 *produced[2];      /* [forward/backward][cell] 1 + step that makes the result; 0 = not yet */
+  guint *next;               /* [n_devices] next op of the schedule */
+  guint *fill;               /* [n_devices] next free instruction */
+  gint *alive;               /* [n_devices] activations alive */
+} Lowering;
+
+static void
+lowering_clear (Lowering *lowering)
+{
+  g_free (lowering->produced[0]);
+  g_free (lowering->produced[1]);
+  g_free (lowering->next);
+  g_free (lowering->fill);
+  g_free (lowering->alive);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Lowering, lowering_clear)
+
+static gsize
+cell (const PsSchedule *schedule, guint stage, guint microbatch, guint slice)
+{
+  return ((gsize) stage * schedule->n_microbatches + microbatch) * schedule->n_slices + slice;
+}
+
+static inline gboolean
+is_backward (PsOp op)
+{
+  return op.kind == PS_OP_B || op.kind == PS_OP_BW;
+}
+
+/* The op of another stage whose result this one needs, named by what it makes (F or B). */
+static gboolean
+op_input (const PsSchedule *schedule, PsOp op, PsOp *producer)
+{
+  *producer = op;
+  producer->paired = 0;
+  if (op.kind == PS_OP_F && op.stage > 0)
+    producer->stage = (guint16) (op.stage - 1);
+  else if (is_backward (op) && op.stage + 1U < schedule->placement->n_stages)
+    {
+      producer->kind = PS_OP_B;
+      producer->stage = (guint16) (op.stage + 1);
+    }
+  else
+    return FALSE;
+  return TRUE;
+}
+
+/* The stage that op's result goes to. */
+static gboolean
+op_output (const PsSchedule *schedule, PsOp op, guint *stage)
+{
+  if (op.kind == PS_OP_F && op.stage + 1U < schedule->placement->n_stages)
+    *stage = op.stage + 1U;
+  else if (is_backward (op) && op.stage > 0)
+    *stage = op.stage - 1U;
+  else
+    return FALSE;
+  return TRUE;
+}
+
+static guint32
+produced (const Lowering *lowering, PsOp producer)
+{
+  return lowering->produced[producer.kind != PS_OP_F][cell (lowering->schedule, producer.stage, producer.microbatch, producer.slice)];
+}
+
+static gboolean
+op_ready (const Lowering *lowering, PsOp op)
+{
+  PsOp producer;
+  return !op_input (lowering->schedule, op, &producer) || produced (lowering, producer) != 0;
+}
+
+static void
+emit (Lowering *lowering, guint device, PsInstructionType type, guint peer, PsOp op)
+{
+  lowering->program->instructions[lowering->fill[device]++]
+      = (PsInstruction) { .type = (guint8) type, .peer = (guint16) peer, .op = op };
+}
+
+static void
+emit_wait (Lowering *lowering, guint device, PsOp op)
+{
+  PsOp producer;
+  if (!op_input (lowering->schedule, op, &producer))
+    return;
+  guint peer = ps_schedule_device (lowering->schedule, producer.stage, producer.microbatch);
+  if (peer != device)
+    emit (lowering, device, PS_INSTRUCTION_WAIT, peer, producer);
+}
+
+static void
+emit_transfer (Lowering *lowering, guint device, PsOp op)
+{
+  guint stage;
+  if (!op_output (lowering->schedule, op, &stage))
+    return;
+  guint peer = ps_schedule_device (lowering->schedule, stage, op.microbatch);
+  if (peer == device)
+    return;
+  if (is_backward (op))
+    op.kind = PS_OP_B;
+  op.paired = 0;
+  emit (lowering, device, PS_INSTRUCTION_SEND, peer, op);
+  emit (lowering, peer, PS_INSTRUCTION_RECEIVE, device, op);
+}
+
+static void
+append_step (Lowering *lowering, guint device, guint index, PsPairRole pair)
+{
+  const PsSchedule *schedule = lowering->schedule;
+  PsProgram *program = lowering->program;
+  PsOp op = schedule->ops[index], producer;
+  guint id = program->n_steps++;
+  guint n_stages = schedule->placement->n_stages;
+  PsStep *step = &program->steps[id];
+  *step = (PsStep) { .device = (guint16) device, .cost = op.kind * n_stages + op.stage };
+  step->previous = index == schedule->first[device] ? 0 : program->step_of[index - 1] + 1;
+  if (op_input (schedule, op, &producer) && ps_schedule_device (schedule, producer.stage, producer.microbatch) != device)
+    {
+      step->input = produced (lowering, producer);
+      step->transfer = (guint16) (1 + producer.stage + (producer.kind == PS_OP_F ? 0 : n_stages));
+    }
+  if (program->pair)
+    program->pair[id] = (guint8) pair;
+  program->count[(gsize) (schedule->copy ? schedule->copy[op.microbatch] : 0) * PS_N_OP_KINDS * n_stages + step->cost]++;
+  program->step_of[index] = id;
+  program->op_of[id] = index;
+  /* What a pair makes is there when the whole pair ends: the end of its second step. */
+  if (op.kind == PS_OP_F || is_backward (op))
+    lowering->produced[op.kind != PS_OP_F][cell (schedule, op.stage, op.microbatch, op.slice)] = id + 1 + (pair == PS_PAIR_FIRST);
+  emit (lowering, device, PS_INSTRUCTION_COMPUTE, device, op);
+}
+
+static void
+count_alive (Lowering *lowering, guint device, PsOp op)
+{
+  if (op.kind == PS_OP_F)
+    {
+      gint alive = ++lowering->alive[device];
+      guint *peak = &lowering->program->peak_activations[device];
+      *peak = MAX (*peak, (guint) alive);
+    }
+  else if (op.kind == PS_OP_W || op.kind == PS_OP_BW)
+    lowering->alive[device]--;
+}
+
+/* Appends the device's next op, or pair, if what it needs has been made. */
+static gboolean
+advance (Lowering *lowering, guint device)
+{
+  const PsSchedule *schedule = lowering->schedule;
+  guint index = lowering->next[device];
+  if (index == schedule->first[device + 1])
+    return FALSE;
+  guint n = schedule->ops[index].paired ? 2 : 1;
+  for (guint i = 0; i < n; i++)
+    if (!op_ready (lowering, schedule->ops[index + i]))
+      return FALSE;
+  for (guint i = 0; i < n; i++)
+    emit_wait (lowering, device, schedule->ops[index + i]);
+  for (guint i = 0; i < n; i++)
+    append_step (lowering, device, index + i, n == 1 ? PS_PAIR_NONE : PS_PAIR_FIRST + i);
+  for (guint i = 0; i < n; i++)
+    {
+      emit_transfer (lowering, device, schedule->ops[index + i]);
+      count_alive (lowering, device, schedule->ops[index + i]);
+    }
+  lowering->next[device] += n;
+  return TRUE;
+}
+
+/* The first op of a stuck device's next op or pair that lacks its input, and the device that should make it. */
+static guint
+blocked_on (const Lowering *lowering, guint device, PsOp *op, PsOp *producer)
+{
+  guint index = lowering->next[device];
+  if (op_ready (lowering, lowering->schedule->ops[index]))
+    index++;
+  *op = lowering->schedule->ops[index];
+  op_input (lowering->schedule, *op, producer);
+  return ps_schedule_device (lowering->schedule, producer->stage, producer->microbatch);
+}
+
+/* Every stuck device waits for another stuck one, so following them ends in a circle. */
+static void
+set_circle_error (const Lowering *lowering, GError **error)
+{
+  const PsSchedule *schedule = lowering->schedule;
+  guint n_devices = schedule->placement->n_devices, device = 0;
+  PsOp op, producer;
+  char name[48], needed[48];
+  while (lowering->next[device] == schedule->first[device + 1])
+    device++;
+  for (guint i = 0; i < n_devices; i++)
+    device = blocked_on (lowering, device, &op, &producer);
+  g_autoptr (GString) text = g_string_new ("deadlock: ");
+  guint start = device;
+  do
+    {
+      guint index = lowering->next[device] - schedule->first[device];
+      guint other = blocked_on (lowering, device, &op, &producer);
+      g_string_append_printf (text, "%sdevice %u waits at op %u (%s) for %s of device %u", text->len > 10 ? ", " : "", device,
+                              index, ps_op_format (op, name), ps_op_format (producer, needed), other);
+      device = other;
+    }
+  while (device != start);
+  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: %s", schedule->name, text->str);
+}
+
+static gboolean
+lower_all (Lowering *lowering, GError **error)
+{
+  guint n_ops = ps_schedule_n_ops (lowering->schedule);
+  while (lowering->program->n_steps < n_ops)
+    {
+      guint before = lowering->program->n_steps;
+      for (guint device = 0; device < lowering->schedule->placement->n_devices; device++)
+        advance (lowering, device);
+      if (lowering->program->n_steps == before)
+        {
+          set_circle_error (lowering, error);
+          return FALSE;
+        }
+    }
+  return TRUE;
+}
+
+/* Instructions of each device: its ops, a send for each result that leaves, a receive and a wait for each that comes. */
+static void
+allot_instructions (PsProgram *program)
+{
+  const PsSchedule *schedule = program->schedule;
+  guint n_devices = schedule->placement->n_devices;
+  program->first = g_new0 (guint, (gsize) n_devices + 1);
+  for (guint device = 0; device < n_devices; device++)
+    for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
+      {
+        PsOp producer;
+        program->first[device + 1]++;
+        if (!op_input (schedule, schedule->ops[i], &producer))
+          continue;
+        guint peer = ps_schedule_device (schedule, producer.stage, producer.microbatch);
+        if (peer == device)
+          continue;
+        program->first[device + 1] += 2;
+        program->first[peer + 1]++;
+      }
+  for (guint device = 0; device < n_devices; device++)
+    program->first[device + 1] += program->first[device];
+  program->instructions = g_new0 (PsInstruction, program->first[n_devices]);
+}
+
+static gboolean
+has_pairs (const PsSchedule *schedule)
+{
+  for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
+    if (schedule->ops[i].paired)
+      return TRUE;
+  return FALSE;
+}
+
+static PsProgram *
+program_new (PsSchedule *schedule)
+{
+  guint n_ops = ps_schedule_n_ops (schedule);
+  PsProgram *program = g_new0 (PsProgram, 1);
+  program->schedule = schedule;
+  program->steps = g_new (PsStep, n_ops);
+  program->pair = has_pairs (schedule) ? g_new (guint8, n_ops) : NULL;
+  program->count = g_new0 (guint32, (gsize) schedule->placement->n_copies * PS_N_OP_KINDS * schedule->placement->n_stages);
+  program->step_of = g_new (guint32, n_ops);
+  program->op_of = g_new (guint32, n_ops);
+  program->peak_activations = g_new0 (guint, schedule->placement->n_devices);
+  allot_instructions (program);
+  return program;
+}
+
+PsProgram *
+ps_program_lower (PsSchedule *schedule, GError **error)
+{
+  guint n_devices = schedule->placement->n_devices;
+  gsize cells = cell (schedule, schedule->placement->n_stages, 0, 0);
+  g_autoptr (PsProgram) program = program_new (schedule);
+  g_auto (Lowering) lowering = { .program = program, .schedule = schedule };
+  lowering.produced[0] = g_new0 (guint32, cells);
+  lowering.produced[1] = g_new0 (guint32, cells);
+  lowering.next = g_memdup2 (schedule->first, n_devices * sizeof *schedule->first);
+  lowering.fill = g_memdup2 (program->first, n_devices * sizeof *program->first);
+  lowering.alive = g_new0 (gint, n_devices);
+  return lower_all (&lowering, error) ? g_steal_pointer (&program) : NULL;
+}
+
+void
+ps_program_free (PsProgram *program)
+{
+  if (!program)
+    return;
+  ps_schedule_free (program->schedule);
+  g_free (program->steps);
+  g_free (program->pair);
+  g_free (program->count);
+  g_free (program->step_of);
+  g_free (program->op_of);
+  g_free (program->first);
+  g_free (program->instructions);
+  g_free (program->peak_activations);
+  g_free (program);
+}
+
+char *
+ps_instruction_format (const PsInstruction *instruction)
+{
+  static const char *const verbs[] = { "", "SEND", "RECEIVE", "WAIT" };
+  char name[48];
+  ps_op_format (instruction->op, name);
+  if (instruction->type == PS_INSTRUCTION_COMPUTE)
+    return g_strdup (name);
+  return g_strdup_printf ("%s %s %s device %u", verbs[instruction->type], name,
+                          instruction->type == PS_INSTRUCTION_SEND ? "to" : "from", (guint) instruction->peer);
+}

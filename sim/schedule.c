@@ -1,1 +1,252 @@
+/* schedule.c - building, naming and checking the orders of ops. */
 #include <pipesim/schedule.h>
+
+#include <string.h>
+
+void
+ps_schedule_free (PsSchedule *schedule)
+{
+  if (!schedule)
+    return;
+  g_free (schedule->name);
+  ps_placement_free (schedule->placement);
+  g_free (schedule->copy);
+  g_free (schedule->weight_versions);
+  g_free (schedule->first);
+  g_free (schedule->ops);
+  g_free (schedule);
+}
+
+struct _PsScheduleBuilder
+{
+  PsSchedule *schedule;
+  GArray *ops;
+  guint device;
+};
+
+PsScheduleBuilder *
+ps_schedule_builder_new (const char *name, PsPlacement *placement, guint n_microbatches)
+{
+  PsScheduleBuilder *builder = g_new0 (PsScheduleBuilder, 1);
+  PsSchedule *schedule = builder->schedule = g_new0 (PsSchedule, 1);
+  schedule->name = g_strdup (name);
+  schedule->placement = placement;
+  schedule->n_microbatches = n_microbatches;
+  schedule->n_slices = 1;
+  schedule->first = g_new0 (guint, (gsize) placement->n_devices + 1);
+  builder->ops = g_array_new (FALSE, FALSE, sizeof (PsOp));
+  return builder;
+}
+
+void
+ps_schedule_builder_add_op (PsScheduleBuilder *builder, PsOp op)
+{
+  g_array_append_val (builder->ops, op);
+}
+
+void
+ps_schedule_builder_add (PsScheduleBuilder *builder, PsOpKind kind, guint stage, guint microbatch)
+{
+  PsOp op = { .kind = (guint8) kind, .stage = (guint16) stage, .microbatch = microbatch & G_MAXINT32 };
+  g_array_append_val (builder->ops, op);
+}
+
+void
+ps_schedule_builder_next_device (PsScheduleBuilder *builder)
+{
+  g_return_if_fail (builder->device < builder->schedule->placement->n_devices);
+  builder->schedule->first[++builder->device] = builder->ops->len;
+}
+
+PsSchedule *
+ps_schedule_builder_end (PsScheduleBuilder *builder)
+{
+  PsSchedule *schedule = builder->schedule;
+  while (builder->device < schedule->placement->n_devices)
+    ps_schedule_builder_next_device (builder);
+  schedule->ops = (PsOp *) (gpointer) g_array_free (builder->ops, FALSE);
+  g_free (builder);
+  return schedule;
+}
+
+char *
+ps_op_format (PsOp op, char *buffer)
+{
+  int n = g_snprintf (buffer, 48, "%s%u.%u", ps_op_kind_name ((PsOpKind) op.kind), (guint) op.microbatch, (guint) op.stage);
+  if (op.slice > 0)
+    g_snprintf (buffer + n, 48 - (gulong) n, "/%u", (guint) op.slice);
+  return buffer;
+}
+
+static gboolean
+parse_digits (const char **text, guint64 max, guint64 *value)
+{
+  char *end;
+  if (!g_ascii_isdigit (**text))
+    return FALSE;
+  *value = g_ascii_strtoull (*text, &end, 10);
+  *text = end;
+  return *value <= max;
+}
+
+gboolean
+ps_op_parse (const char *text, const char **end, PsOp *op)
+{
+  guint64 microbatch, stage, slice = 0;
+  guint kind = PS_N_OP_KINDS;
+  while (kind > 0 && !(g_str_has_prefix (text, ps_op_kind_name (kind - 1)) && g_ascii_isdigit (text[strlen (ps_op_kind_name (kind - 1))])))
+    kind--;
+  if (kind == 0)
+    return FALSE;
+  text += strlen (ps_op_kind_name (--kind));
+  if (!parse_digits (&text, PS_MAX_MICROBATCHES - 1, &microbatch) || *text++ != '.' || !parse_digits (&text, PS_MAX_STAGES - 1, &stage))
+    return FALSE;
+  if (*text == '/' && (text++, !parse_digits (&text, G_MAXUINT8, &slice)))
+    return FALSE;
+  *op = (PsOp) { .kind = (guint8) kind, .slice = (guint8) slice, .stage = (guint16) stage, .microbatch = microbatch & G_MAXINT32 };
+  *end = text;
+  return TRUE;
+}
+
+/* What has been seen of a (stage, microbatch, slice): one bit per op kind. */
+typedef struct
+{
+  const PsSchedule *schedule;
+  guint8 *seen;
+} Check;
+
+static guint8 *
+seen_at (const Check *check, guint stage, guint microbatch, guint slice)
+{
+  return &check->seen[((gsize) stage * check->schedule->n_microbatches + microbatch) * check->schedule->n_slices + slice];
+}
+
+#define BIT(kind) (1U << (kind))
+#define BACKWARD (BIT (PS_OP_B) | BIT (PS_OP_BW))
+
+static const char *
+range_problem (const PsSchedule *schedule, PsOp op)
+{
+  if (op.kind == PS_OP_O)
+    return "the optimizer step is no part of a schedule";
+  if (op.stage >= schedule->placement->n_stages)
+    return "no such stage";
+  if (op.microbatch >= schedule->n_microbatches)
+    return "no such microbatch";
+  return op.slice >= schedule->n_slices ? "no such slice" : NULL;
+}
+
+/* Slices run forward in order and backward in reverse. */
+static const char *
+order_problem (const Check *check, PsOp op, guint seen)
+{
+  gboolean last_slice = op.slice + 1U == check->schedule->n_slices;
+  if (seen & BIT (op.kind) || (op.kind == PS_OP_BW && seen & BIT (PS_OP_B)) || (op.kind == PS_OP_B && seen & BIT (PS_OP_BW)))
+    return "is there twice";
+  if (op.kind == PS_OP_F)
+    return op.slice > 0 && !(*seen_at (check, op.stage, op.microbatch, op.slice - 1U) & BIT (PS_OP_F)) ? "comes before the slice in front of it"
+                                                                                                        : NULL;
+  if (op.kind == PS_OP_W)
+    return seen & BIT (PS_OP_B) ? NULL : seen & BIT (PS_OP_BW) ? "its weights are done by BW already" : "comes before its B";
+  if (!(seen & BIT (PS_OP_F)))
+    return "comes before its F";
+  if (op.kind == PS_OP_R)
+    return seen & BACKWARD ? "comes after its backward" : NULL;
+  return !last_slice && !(*seen_at (check, op.stage, op.microbatch, op.slice + 1U) & BACKWARD) ? "comes before the slice behind it" : NULL;
+}
+
+static const char *
+pair_problem (const PsSchedule *schedule, guint index, guint end)
+{
+  PsOp op = schedule->ops[index];
+  if (!op.paired)
+    return NULL;
+  if (index + 1 == end)
+    return "is paired with nothing";
+  PsOp next = schedule->ops[index + 1];
+  if (next.paired)
+    return "is paired with an op that is paired again";
+  guint kinds = BIT (op.kind) | BIT (next.kind);
+  if (!(kinds & BIT (PS_OP_F)) || !(kinds & BACKWARD))
+    return "is paired, but a pair is one F and one B or BW";
+  return next.stage == op.stage && next.microbatch == op.microbatch ? "is paired with an op that depends on it" : NULL;
+}
+
+static const char *
+op_problem (const Check *check, guint device, guint index, guint end)
+{
+  const PsSchedule *schedule = check->schedule;
+  PsOp op = schedule->ops[index];
+  const char *problem = range_problem (schedule, op);
+  if (problem)
+    return problem;
+  if (ps_schedule_device (schedule, op.stage, op.microbatch) != device)
+    return "belongs to another device";
+  guint8 *seen = seen_at (check, op.stage, op.microbatch, op.slice);
+  problem = order_problem (check, op, *seen);
+  *seen |= (guint8) BIT (op.kind);
+  return problem ? problem : pair_problem (schedule, index, end);
+}
+
+static gboolean
+check_orders (const Check *check, GError **error)
+{
+  const PsSchedule *schedule = check->schedule;
+  char name[48];
+  for (guint device = 0; device < schedule->placement->n_devices; device++)
+    for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
+      {
+        const char *problem = op_problem (check, device, i, schedule->first[device + 1]);
+        if (problem)
+          {
+            g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: op %u (%s): %s", device, i - schedule->first[device],
+                         ps_op_format (schedule->ops[i], name), problem);
+            return FALSE;
+          }
+      }
+  return TRUE;
+}
+
+static const char *
+missing_kind (guint seen)
+{
+  if (!(seen & BIT (PS_OP_F)))
+    return "F";
+  if (!(seen & BACKWARD))
+    return "B or BW";
+  return seen & BIT (PS_OP_B) && !(seen & BIT (PS_OP_W)) ? "W" : NULL;
+}
+
+static gboolean
+check_complete (const Check *check, GError **error)
+{
+  const PsSchedule *schedule = check->schedule;
+  for (guint stage = 0; stage < schedule->placement->n_stages; stage++)
+    for (guint microbatch = 0; microbatch < schedule->n_microbatches; microbatch++)
+      for (guint slice = 0; slice < schedule->n_slices; slice++)
+        {
+          const char *missing = missing_kind (*seen_at (check, stage, microbatch, slice));
+          if (missing)
+            {
+              g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: has no %s of microbatch %u on stage %u",
+                           ps_schedule_device (schedule, stage, microbatch), missing, microbatch, stage);
+              return FALSE;
+            }
+        }
+  return TRUE;
+}
+
+gboolean
+ps_schedule_validate (const PsSchedule *schedule, GError **error)
+{
+  gsize cells = (gsize) schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices;
+  if (cells > PS_MAX_OPS)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: %" G_GSIZE_FORMAT " forwards are more than %u ops", schedule->name, cells,
+                   (guint) PS_MAX_OPS);
+      return FALSE;
+    }
+  g_autofree guint8 *seen = g_malloc0 (cells);
+  Check check = { schedule, seen };
+  return check_orders (&check, error) && check_complete (&check, error);
+}

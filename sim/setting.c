@@ -1,1 +1,326 @@
+/* setting.c - the options that every subcommand shares, and what they name: costs, model, schedule. */
+#include <pipesim/costdb.h>
 #include <pipesim/setting.h>
+
+#include <string.h>
+
+struct PsSettingText
+{
+  char *devices;
+  char *microbatches;
+  char *chunks;
+  char *channel;
+  char *sync;
+  char *memory_limit;
+  char *placement;
+};
+
+PsSetting *
+ps_setting_new (void)
+{
+  PsSetting *setting = g_new0 (PsSetting, 1);
+
+  setting->text = g_new0 (struct PsSettingText, 1);
+  return setting;
+}
+
+static void
+setting_text_free (struct PsSettingText *text)
+{
+  g_free (text->devices);
+  g_free (text->microbatches);
+  g_free (text->chunks);
+  g_free (text->channel);
+  g_free (text->sync);
+  g_free (text->memory_limit);
+  g_free (text->placement);
+  g_free (text);
+}
+
+void
+ps_setting_free (PsSetting *setting)
+{
+  if (setting == NULL)
+    return;
+  g_free (setting->costs);
+  g_free (setting->db);
+  g_free (setting->profile);
+  g_free (setting->model);
+  g_free (setting->cluster);
+  g_free (setting->memory_limit);
+  setting_text_free (setting->text);
+  g_free (setting);
+}
+
+/* Numbers are read as text, because GOption takes "4x" and overflows without a word. */
+void
+ps_setting_add_options (PsSetting *setting, GOptionContext *context)
+{
+  struct PsSettingText *text = setting->text;
+  const GOptionEntry entries[] = {
+    { "devices", 'p', 0, G_OPTION_ARG_STRING, &text->devices, "Number of devices (pipeline ranks)", "P" },
+    { "microbatches", 'm', 0, G_OPTION_ARG_STRING, &text->microbatches, "Microbatches per iteration", "M" },
+    { "chunks", 'v', 0, G_OPTION_ARG_STRING, &text->chunks, "Stages per device (default: the family's)", "V" },
+    { "costs", 0, 0, G_OPTION_ARG_STRING, &setting->costs,
+      "Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0,"
+      " or lists of one value per stage: f=1ms:1.2ms:...",
+      "COSTS" },
+    { "db", 0, 0, G_OPTION_ARG_FILENAME, &setting->db, "Measured costs", "FILE" },
+    { "profile", 0, 0, G_OPTION_ARG_STRING, &setting->profile, "Profile in the database (default: the only one)",
+      "NAME" },
+    { "model", 0, 0, G_OPTION_ARG_FILENAME, &setting->model, "Model description or its name (tiny-gpt)", "FILE" },
+    { "cluster", 0, 0, G_OPTION_ARG_FILENAME, &setting->cluster, "Cluster description or its name", "FILE" },
+    { "comm", 0, 0, G_OPTION_ARG_STRING, &text->channel, "How transfers share channels: latency", "MODEL" },
+    { "sync", 0, 0, G_OPTION_ARG_STRING, &text->sync, "Synchronisation at the optimizer: global", "KIND" },
+    { "memory-limit", 0, 0, G_OPTION_ARG_STRING, &text->memory_limit, "Memory of a device, or of each",
+      "SIZE[:SIZE...]" },
+    { "placement", 0, 0, G_OPTION_ARG_STRING, &text->placement,
+      "Only schedules placed so: loop, V, wave, bidirectional, auto", "KIND" },
+    G_OPTION_ENTRY_NULL,
+  };
+
+  g_option_context_add_main_entries (context, entries, NULL);
+}
+
+static gboolean
+read_count (const char *where, const char *text, gint64 high, guint *count, GError **error)
+{
+  gint64 value = 0;
+
+  if (text != NULL && !ps_parse_integer (where, text, 1, high, &value, error))
+    return FALSE;
+  *count = value;
+  return TRUE;
+}
+
+static gboolean
+read_memory_limit (PsSetting *setting, GError **error)
+{
+  g_auto (GStrv) parts = NULL;
+
+  g_clear_pointer (&setting->memory_limit, g_free);
+  setting->n_memory_limits = 0;
+  if (setting->text->memory_limit == NULL)
+    return TRUE;
+  parts = g_strsplit (setting->text->memory_limit, ":", -1);
+  setting->n_memory_limits = MAX (g_strv_length (parts), 1);
+  setting->memory_limit = g_new0 (gint64, setting->n_memory_limits);
+  for (guint i = 0; i < setting->n_memory_limits; i++)
+    if (!ps_parse_size ("--memory-limit", parts[i] ? parts[i] : "", &setting->memory_limit[i], error))
+      return FALSE;
+  return TRUE;
+}
+
+/* Accepts only the values that this build can simulate and says so. */
+static gboolean
+check_known (const char *option, const char *value, const char *known, GError **error)
+{
+  if (value == NULL || g_str_equal (value, known))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is not known to this build, which has: %s", option, value,
+               known);
+  return FALSE;
+}
+
+static gboolean
+check_placement (const char *text, GError **error)
+{
+  PsPlacementKind kind;
+
+  if (text == NULL || g_str_equal (text, "auto") || (ps_placement_parse (text, &kind) && kind != PS_PLACEMENT_CUSTOM))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "--placement: '%s' is no placement; there are loop, V, wave, bidirectional, auto", text);
+  return FALSE;
+}
+
+static gboolean
+check_sources (const PsSetting *setting, GError **error)
+{
+  const char *message = NULL;
+
+  if (setting->costs && setting->db)
+    message = "--costs and --db: costs come from one of them, not from both";
+  else if (setting->costs && setting->cluster)
+    message = "--costs and --cluster: costs come from one of them, not from both";
+  else if (setting->db && setting->cluster)
+    message = "--db and --cluster: costs come from one of them, not from both";
+  else if (setting->profile && !setting->db)
+    message = "--profile: needs --db FILE, the database that holds it";
+  else if (setting->cluster && !setting->model)
+    message = "--cluster: needs --model FILE, what to run on it";
+  if (message)
+    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
+  return message == NULL;
+}
+
+gboolean
+ps_setting_finish (PsSetting *setting, GError **error)
+{
+  const struct PsSettingText *text = setting->text;
+
+  setting->channel = PS_CHANNEL_LATENCY;
+  return read_count ("-p/--devices", text->devices, PS_MAX_DEVICES, &setting->n_devices, error)
+         && read_count ("-m/--microbatches", text->microbatches, PS_MAX_MICROBATCHES, &setting->n_microbatches, error)
+         && read_count ("-v/--chunks", text->chunks, PS_MAX_STAGES, &setting->n_chunks, error)
+         && read_memory_limit (setting, error) && check_known ("--comm", text->channel, "latency", error)
+         && check_known ("--sync", text->sync, "global", error) && check_placement (text->placement, error)
+         && check_sources (setting, error);
+}
+
+static PsCosts *
+costs_from_db (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
+{
+  g_autoptr (PsCostDb) db = NULL;
+  g_autoptr (PsModel) model = NULL;
+
+  if (setting->model != NULL && (model = ps_model_load (setting->model, error)) == NULL)
+    return NULL;
+  db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
+  return db ? ps_costdb_costs (db, setting->profile, model, n_devices, n_chunks, error) : NULL;
+}
+
+static PsCosts *
+costs_from_model (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
+{
+  g_autoptr (PsModel) model = ps_model_load (setting->model, error);
+  g_autoptr (PsCluster) cluster = model ? ps_cluster_load (setting->cluster, error) : NULL;
+
+  return cluster ? ps_costs_model (model, cluster, n_devices, n_chunks, error) : NULL;
+}
+
+PsCosts *
+ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
+{
+  if (setting->costs)
+    return ps_costs_parse (setting->costs, n_devices, n_chunks, error);
+  if (setting->db)
+    return costs_from_db (setting, n_devices, n_chunks, error);
+  if (setting->cluster)
+    return costs_from_model (setting, n_devices, n_chunks, error);
+  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
+                       "no costs: give --costs 'f=1ms,b=1ms,w=1ms', --db FILE, or --model FILE with --cluster FILE");
+  return NULL;
+}
+
+PsModel *
+ps_setting_model (const PsSetting *setting, GError **error)
+{
+  g_autoptr (PsCostDb) db = NULL;
+
+  if (setting->model)
+    return ps_model_load (setting->model, error);
+  if (setting->db)
+    {
+      db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
+      return db ? ps_costdb_model (db, setting->profile, error) : NULL;
+    }
+  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "no model: give --model FILE, or --db FILE that holds one");
+  return NULL;
+}
+
+static PsSchedule *
+generate (const PsSetting *setting, const PsFamily *family, GError **error)
+{
+  const PsFamilySetting size = {
+    .n_devices = setting->n_devices,
+    .n_microbatches = setting->n_microbatches,
+    .n_chunks = setting->n_chunks ? setting->n_chunks : family->default_chunks,
+  };
+
+  if (size.n_devices == 0 || size.n_microbatches == 0)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                   "%s: missing; schedule '%s' is generated for -p devices and -m microbatches",
+                   size.n_devices == 0 ? "-p/--devices" : "-m/--microbatches", family->name);
+      return NULL;
+    }
+  return ps_family_generate (family, &size, error);
+}
+
+static gboolean
+check_agrees (const char *path, const char *option, guint given, guint found, GError **error)
+{
+  if (given == 0 || given == found)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s %u: the schedule of %s has %u", option, given, path, found);
+  return FALSE;
+}
+
+static PsSchedule *
+read_file (const PsSetting *setting, const char *path, GError **error)
+{
+  g_autoptr (PsSchedule) schedule = ps_schedule_read (path, error);
+  const PsPlacement *placement;
+
+  if (schedule == NULL)
+    return NULL;
+  placement = schedule->placement;
+  if (!check_agrees (path, "-p", setting->n_devices, placement->n_devices, error)
+      || !check_agrees (path, "-m", setting->n_microbatches, schedule->n_microbatches, error)
+      || !check_agrees (path, "-v", setting->n_chunks, ps_placement_max_chunks (placement), error))
+    return NULL;
+  return g_steal_pointer (&schedule);
+}
+
+static gboolean
+is_file (const char *text)
+{
+  return strpbrk (text, "/.") != NULL || g_file_test (text, G_FILE_TEST_EXISTS);
+}
+
+static char *
+family_names (void)
+{
+  guint n;
+  const PsFamily *const *table = ps_family_table (&n);
+  g_autoptr (GString) names = g_string_new (NULL);
+
+  for (guint i = 0; i < n; i++)
+    g_string_append_printf (names, "%s%s", i ? " " : "", table[i]->name);
+  return g_string_free (g_steal_pointer (&names), FALSE);
+}
+
+static PsSchedule *
+find_schedule (const PsSetting *setting, const char *name_or_file, GError **error)
+{
+  const PsFamily *family = ps_family_find (name_or_file);
+  g_autofree char *names = NULL;
+
+  if (family)
+    return generate (setting, family, error);
+  if (is_file (name_or_file))
+    return read_file (setting, name_or_file, error);
+  names = family_names ();
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "schedule '%s': no such family or file; families are: %s", name_or_file,
+               names);
+  return NULL;
+}
+
+static gboolean
+has_wanted_placement (const PsSetting *setting, const PsSchedule *schedule, GError **error)
+{
+  const char *wanted = setting->text->placement;
+  const char *found = ps_placement_name (schedule->placement->kind);
+
+  if (wanted == NULL || g_str_equal (wanted, "auto") || g_str_equal (wanted, found))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--placement %s: schedule '%s' has placement %s", wanted,
+               schedule->name, found);
+  return FALSE;
+}
+
+PsSchedule *
+ps_setting_schedule (const PsSetting *setting, const char *name_or_file, GError **error)
+{
+  g_autoptr (PsSchedule) schedule = find_schedule (setting, name_or_file, error);
+
+  if (schedule == NULL || !has_wanted_placement (setting, schedule, error))
+    return NULL;
+  if (!ps_schedule_validate (schedule, error))
+    {
+      g_prefix_error (error, "%s: ", name_or_file);
+      return NULL;
+    }
+  return g_steal_pointer (&schedule);
+}

@@ -1,1 +1,154 @@
+/* simulate.c - the relaxation engine. */
 #include <pipesim/simulate.h>
+
+#include <string.h>
+
+PsSimulation *
+ps_simulation_new (const PsProgram *program)
+{
+  PsSimulation *simulation = g_new0 (PsSimulation, 1);
+  simulation->n_steps = program->n_steps;
+  simulation->n_devices = program->schedule->placement->n_devices;
+  simulation->end_ns = g_new0 (gint64, (gsize) simulation->n_steps + 1);
+  simulation->device = g_new0 (PsDeviceResult, simulation->n_devices);
+  return simulation;
+}
+
+void
+ps_simulation_free (PsSimulation *simulation)
+{
+  if (!simulation)
+    return;
+  g_free (simulation->end_ns);
+  g_free (simulation->device);
+  g_free (simulation);
+}
+
+static gint64
+pair_duration (const PsProgram *program, const PsCosts *costs, guint second)
+{
+  const PsStep *a = &program->steps[second - 1], *b = &program->steps[second];
+  guint forward = MIN (a->cost, b->cost); /* F is the first kind, so its cost index is its stage */
+  if (costs->pair_ns[forward] >= 0)
+    return costs->pair_ns[forward];
+  return costs->op[a->cost].duration_ns + costs->op[b->cost].duration_ns;
+}
+
+gint64
+ps_step_duration (const PsProgram *program, const PsCosts *costs, guint step)
+{
+  switch (program->pair ? program->pair[step] : PS_PAIR_NONE)
+    {
+    case PS_PAIR_FIRST:
+      return 0;
+    case PS_PAIR_SECOND:
+      return pair_duration (program, costs, step);
+    default:
+      return costs->op[program->steps[step].cost].duration_ns;
+    }
+}
+
+static void
+start_devices (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
+{
+  const PsPlacement *placement = program->schedule->placement;
+  const guint *versions = program->schedule->weight_versions;
+  memset (simulation->device, 0, simulation->n_devices * sizeof *simulation->device);
+  for (guint copy = 0; copy < placement->n_copies; copy++)
+    for (guint stage = 0; stage < placement->n_stages; stage++)
+      {
+        guint index = ps_placement_device (placement, copy, stage);
+        const guint32 *count = &program->count[(gsize) copy * PS_N_OP_KINDS * placement->n_stages + stage];
+        PsDeviceResult *device = &simulation->device[index];
+        device->held_bytes += costs->weight_bytes[stage] * (versions ? versions[index] : 1);
+        device->peak_bytes = device->held_bytes;
+        device->optimizer_ns += ps_costs_op (costs, PS_OP_O, stage)->duration_ns;
+        for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+          device->busy_ns += count[kind * placement->n_stages] * ps_costs_op (costs, (PsOpKind) kind, stage)->duration_ns;
+      }
+}
+
+/* Both ops of a pair take at its start and give at its end; the first step has taken already and takes no time. Busy time counts its
+ * parts so far. */
+static gint64
+pair_step (const PsProgram *program, const PsCosts *costs, guint i, PsDeviceResult *device)
+{
+  const PsOpCost *second = &costs->op[program->steps[i].cost];
+  device->held_bytes += second->take_bytes;
+  device->peak_bytes = MAX (device->peak_bytes, device->held_bytes);
+  if (program->pair[i] == PS_PAIR_FIRST)
+    return 0;
+  const PsOpCost *first = &costs->op[program->steps[i - 1].cost];
+  gint64 duration = pair_duration (program, costs, i);
+  device->held_bytes -= first->give_bytes + second->give_bytes;
+  device->busy_ns += duration - first->duration_ns - second->duration_ns;
+  return duration;
+}
+
+/* Compiled twice, so that schedules without pairs do not ask for them. Per op it stores one time and the device's memory; whatever can be
+ * summed by counting is not summed here. */
+static inline G_ALWAYS_INLINE void
+walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, gboolean pairs)
+{
+  const PsStep *restrict steps = program->steps;
+  const PsOpCost *restrict op_costs = costs->op;
+  const gint64 *restrict transfer_ns = costs->transfer_ns;
+  gint64 *restrict end_ns = simulation->end_ns;
+  PsDeviceResult *restrict devices = simulation->device;
+  guint n = program->n_steps;
+  end_ns[0] = 0;
+  for (guint i = 0; i < n; i++)
+    {
+      PsStep step = steps[i];
+      const PsOpCost *cost = &op_costs[step.cost];
+      PsDeviceResult *device = &devices[step.device];
+      gint64 arrival = end_ns[step.input] + transfer_ns[step.transfer];
+      gint64 start = MAX (end_ns[step.previous], arrival);
+      if (pairs && program->pair[i] != PS_PAIR_NONE)
+        {
+          end_ns[i + 1] = start + pair_step (program, costs, i, device);
+          continue;
+        }
+      gint64 level = device->held_bytes + cost->take_bytes;
+      device->peak_bytes = MAX (device->peak_bytes, level);
+      device->held_bytes = level - cost->give_bytes;
+      end_ns[i + 1] = start + cost->duration_ns;
+    }
+}
+
+/* When the device's first op starts and its last one ends. The first step of a pair takes no time and ends where the pair starts. */
+static void
+finish_device (const PsProgram *program, const PsCosts *costs, guint device, PsSimulation *simulation)
+{
+  const PsSchedule *schedule = program->schedule;
+  guint begin = schedule->first[device], end = schedule->first[device + 1];
+  if (begin == end)
+    return;
+  guint first = program->step_of[begin], last = program->step_of[end - 1];
+  simulation->device[device].start_ns = simulation->end_ns[first + 1] - ps_step_duration (program, costs, first);
+  simulation->device[device].end_ns = simulation->end_ns[last + 1];
+}
+
+void
+ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
+{
+  g_return_if_fail (costs->n_stages == program->schedule->placement->n_stages);
+  g_return_if_fail (simulation->n_steps == program->n_steps);
+  start_devices (program, costs, simulation);
+  if (program->pair)
+    walk (program, costs, simulation, TRUE);
+  else
+    walk (program, costs, simulation, FALSE);
+  gint64 first = G_MAXINT64, last = 0;
+  simulation->max_span_ns = simulation->optimizer_ns = 0;
+  for (guint device = 0; device < simulation->n_devices; device++)
+    {
+      finish_device (program, costs, device, simulation);
+      const PsDeviceResult *result = &simulation->device[device];
+      first = MIN (first, result->start_ns);
+      last = MAX (last, result->end_ns);
+      simulation->max_span_ns = MAX (simulation->max_span_ns, result->end_ns - result->start_ns);
+      simulation->optimizer_ns = MAX (simulation->optimizer_ns, result->optimizer_ns);
+    }
+  simulation->makespan_ns = last - first;
+}

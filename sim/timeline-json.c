@@ -1,1 +1,407 @@
+/* timeline-json.c - the native timeline file: one row per line when writing, refusing whatever it does not know when reading. */
+#include "json-text.h"
+
 #include <pipesim/timeline.h>
+
+#include <string.h>
+
+#define FORMAT "pipesim-timeline/1"
+#define MAX_SUM (G_MAXINT64 / 4) /* differences and sums of two such figures stay exact */
+
+/* Writing */
+
+static void
+append_op (GString *json, PsOp op)
+{
+  char name[48];
+
+  g_string_append_printf (json, "\"%s%s\"", ps_op_format (op, name), op.paired ? "+" : "");
+}
+
+static void
+append_op_row (GString *json, gconstpointer row)
+{
+  const PsSpan *span = row;
+
+  g_string_append_printf (json, "[%u, ", span->device);
+  append_op (json, span->op);
+  g_string_append_printf (json, ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT ", %u]", span->start_ns, span->end_ns,
+                          span->chunk);
+}
+
+static void
+append_transfer_row (GString *json, gconstpointer row)
+{
+  const PsSpan *span = row;
+
+  g_string_append_printf (json, "[%u, %u, ", span->device, span->peer);
+  append_op (json, span->op);
+  g_string_append_printf (json, ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT "]", span->start_ns, span->end_ns);
+}
+
+static void
+append_memory_row (GString *json, gconstpointer row)
+{
+  const PsMemoryPoint *point = row;
+
+  g_string_append_printf (json, "[%u, %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT "]", point->device, point->time_ns,
+                          point->bytes);
+}
+
+static void
+append_rows (GString *json, const char *key, GArray *rows, void (*append) (GString *json, gconstpointer row))
+{
+  gsize size = g_array_get_element_size (rows);
+
+  g_string_append_printf (json, ",\n  \"%s\": [", key);
+  for (guint i = 0; i < rows->len; i++)
+    {
+      g_string_append (json, i ? ",\n    " : "\n    ");
+      append (json, rows->data + i * size);
+    }
+  g_string_append (json, rows->len ? "\n  ]" : "]");
+}
+
+char *
+ps_timeline_to_json (const PsTimeline *timeline)
+{
+  GString *json = g_string_new ("{\n  \"format\": \"" FORMAT "\",\n  \"origin\": ");
+
+  ps_json_append_string (json, ps_origin_name (timeline->origin));
+  g_string_append (json, ",\n  \"schedule\": ");
+  ps_json_append_string (json, timeline->schedule);
+  g_string_append (json, ",\n  \"source\": ");
+  ps_json_append_string (json, timeline->source);
+  g_string_append_printf (json, ",\n  \"devices\": %u,\n  \"stages\": %u,\n  \"microbatches\": %u", timeline->n_devices,
+                          timeline->n_stages, timeline->n_microbatches);
+  g_string_append_printf (json, ",\n  \"iteration_ns\": %" G_GINT64_FORMAT, timeline->iteration_ns);
+  append_rows (json, "ops", timeline->ops, append_op_row);
+  append_rows (json, "transfers", timeline->transfers, append_transfer_row);
+  append_rows (json, "memory", timeline->memory, append_memory_row);
+  g_string_append (json, "\n}\n");
+  return g_string_free (json, FALSE);
+}
+
+/* Reading */
+
+/* One value of the file and the place that messages name: "FILE: ops[3]" or "FILE". */
+typedef struct
+{
+  const char *where;
+  const char *key;
+  int row; /* -1: not in a table */
+  JsonArray *cells;
+} Place;
+
+static gboolean G_GNUC_PRINTF (3, 4) refuse (const Place *place, GError **error, const char *format, ...)
+{
+  g_autofree char *what = NULL;
+  va_list arguments;
+
+  va_start (arguments, format);
+  what = g_strdup_vprintf (format, arguments);
+  va_end (arguments);
+  if (place->row < 0)
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: %s", place->where, place->key, what);
+  else
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s[%d]: %s", place->where, place->key, place->row, what);
+  return FALSE;
+}
+
+static gboolean
+read_integer (const Place *place, JsonNode *node, const char *what, gint64 low, gint64 high, gint64 *value,
+              GError **error)
+{
+  if (!JSON_NODE_HOLDS_VALUE (node) || json_node_get_value_type (node) != G_TYPE_INT64)
+    return refuse (place, error, "%s is no integer", what);
+  *value = json_node_get_int (node);
+  if (*value < low || *value > high)
+    return refuse (place, error, "%s %" G_GINT64_FORMAT " is not between %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT,
+                   what, *value, low, high);
+  return TRUE;
+}
+
+static gboolean
+read_index (const Place *place, guint cell, const char *what, guint n, guint16 *value, GError **error)
+{
+  gint64 index = 0;
+
+  if (!read_integer (place, json_array_get_element (place->cells, cell), what, 0, (gint64)n - 1, &index, error))
+    return FALSE;
+  *value = (guint16)index;
+  return TRUE;
+}
+
+static gboolean
+read_times (const Place *place, guint cell, PsSpan *span, GError **error)
+{
+  return read_integer (place, json_array_get_element (place->cells, cell), "start", 0, MAX_SUM, &span->start_ns, error)
+         && read_integer (place, json_array_get_element (place->cells, cell + 1), "end", span->start_ns, MAX_SUM,
+                          &span->end_ns, error);
+}
+
+static gboolean
+read_op (const Place *place, guint cell, const PsTimeline *timeline, PsOp *op, GError **error)
+{
+  JsonNode *node = json_array_get_element (place->cells, cell);
+  const char *text, *end;
+
+  if (!JSON_NODE_HOLDS_VALUE (node) || json_node_get_value_type (node) != G_TYPE_STRING)
+    return refuse (place, error, "op is no text");
+  text = json_node_get_string (node);
+  if (!ps_op_parse (text, &end, op))
+    return refuse (place, error, "'%s' is no op; one looks like F0.1", text);
+  op->paired = *end == '+';
+  if (end[op->paired] != '\0')
+    return refuse (place, error, "'%s' is no op; one looks like F0.1", text);
+  if (op->stage >= timeline->n_stages)
+    return refuse (place, error, "stage of '%s' is not below %u", text, timeline->n_stages);
+  if (op->microbatch >= timeline->n_microbatches)
+    return refuse (place, error, "microbatch of '%s' is not below %u", text, timeline->n_microbatches);
+  return TRUE;
+}
+
+typedef gboolean (*ReadRow) (const Place *place, PsTimeline *timeline, GError **error);
+
+static gboolean
+read_op_row (const Place *place, PsTimeline *timeline, GError **error)
+{
+  PsSpan span = { 0 };
+
+  if (!read_index (place, 0, "device", timeline->n_devices, &span.device, error)
+      || !read_op (place, 1, timeline, &span.op, error) || !read_times (place, 2, &span, error)
+      || !read_index (place, 4, "chunk", timeline->n_stages * 2, &span.chunk, error))
+    return FALSE;
+  span.peer = span.device;
+  g_array_append_val (timeline->ops, span);
+  return TRUE;
+}
+
+static gboolean
+read_transfer_row (const Place *place, PsTimeline *timeline, GError **error)
+{
+  PsSpan span = { 0 };
+
+  if (!read_index (place, 0, "sender", timeline->n_devices, &span.device, error)
+      || !read_index (place, 1, "receiver", timeline->n_devices, &span.peer, error)
+      || !read_op (place, 2, timeline, &span.op, error) || !read_times (place, 3, &span, error))
+    return FALSE;
+  g_array_append_val (timeline->transfers, span);
+  return TRUE;
+}
+
+static gboolean
+read_memory_row (const Place *place, PsTimeline *timeline, GError **error)
+{
+  PsMemoryPoint point = { 0 };
+
+  if (!read_index (place, 0, "device", timeline->n_devices, &point.device, error)
+      || !read_integer (place, json_array_get_element (place->cells, 1), "time", 0, MAX_SUM, &point.time_ns, error)
+      || !read_integer (place, json_array_get_element (place->cells, 2), "bytes", 0, MAX_SUM, &point.bytes, error))
+    return FALSE;
+  g_array_append_val (timeline->memory, point);
+  return TRUE;
+}
+
+static gboolean
+read_rows (const char *where, JsonObject *object, const char *key, guint n_cells, ReadRow read, PsTimeline *timeline,
+           GError **error)
+{
+  JsonNode *node = json_object_get_member (object, key);
+  Place place = { where, key, -1, NULL };
+  guint n;
+
+  if (!JSON_NODE_HOLDS_ARRAY (node))
+    return refuse (&place, error, "is no array");
+  n = json_array_get_length (json_node_get_array (node));
+  if (n > PS_MAX_OPS)
+    return refuse (&place, error, "%u rows are more than %d", n, PS_MAX_OPS);
+  for (guint i = 0; i < n; i++)
+    {
+      JsonNode *row = json_array_get_element (json_node_get_array (node), i);
+
+      place.row = (int)i;
+      if (!JSON_NODE_HOLDS_ARRAY (row) || json_array_get_length (json_node_get_array (row)) != n_cells)
+        return refuse (&place, error, "is no array of %u values", n_cells);
+      place.cells = json_node_get_array (row);
+      if (!read (&place, timeline, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+read_text_member (const char *where, JsonObject *object, const char *key, const char **text, GError **error)
+{
+  JsonNode *node = json_object_get_member (object, key);
+  Place place = { where, key, -1, NULL };
+
+  if (!JSON_NODE_HOLDS_VALUE (node) || json_node_get_value_type (node) != G_TYPE_STRING)
+    return refuse (&place, error, "is no text");
+  *text = json_node_get_string (node);
+  return TRUE;
+}
+
+static gboolean
+read_integer_member (const char *where, JsonObject *object, const char *key, gint64 low, gint64 high, gint64 *value,
+                     GError **error)
+{
+  Place place = { where, key, -1, NULL };
+
+  return read_integer (&place, json_object_get_member (object, key), "value", low, high, value, error);
+}
+
+static gboolean
+check_keys (const char *where, JsonObject *object, GError **error)
+{
+  static const char *const keys[]
+      = { "format",       "origin", "schedule",  "source", "devices", "stages", "microbatches",
+          "iteration_ns", "ops",    "transfers", "memory", NULL };
+  g_autoptr (GList) members = json_object_get_members (object);
+
+  for (guint i = 0; keys[i]; i++)
+    if (!json_object_has_member (object, keys[i]))
+      {
+        g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: is missing", where, keys[i]);
+        return FALSE;
+      }
+  for (GList *member = members; member; member = member->next)
+    if (!g_strv_contains (keys, member->data))
+      {
+        g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: is no key of a timeline", where,
+                     (const char *)member->data);
+        return FALSE;
+      }
+  return TRUE;
+}
+
+/* The format comes first: only of a file that claims to be a timeline is it worth saying which key is missing. */
+static gboolean
+check_format (const char *where, JsonObject *object, GError **error)
+{
+  JsonNode *node = json_object_get_member (object, "format");
+  const char *format = "";
+
+  if (node && !read_text_member (where, object, "format", &format, error))
+    return FALSE;
+  if (g_str_equal (format, FORMAT))
+    return check_keys (where, object, error);
+  if (g_str_has_prefix (format, "pipesim-timeline/"))
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: format: '%s' is another version; this pipesim reads %s", where,
+                 format, FORMAT);
+  else
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: format: '%s' is no timeline; %s is one", where, format, FORMAT);
+  return FALSE;
+}
+
+static PsTimeline *
+read_head (const char *where, JsonObject *object, GError **error)
+{
+  const char *origin_text = NULL, *schedule = NULL, *source = NULL;
+  gint64 devices = 0, stages = 0, microbatches = 0, iteration_ns = 0;
+  PsTimeline *timeline;
+  PsOrigin origin;
+
+  if (!read_text_member (where, object, "origin", &origin_text, error)
+      || !read_text_member (where, object, "schedule", &schedule, error)
+      || !read_text_member (where, object, "source", &source, error)
+      || !read_integer_member (where, object, "devices", 1, PS_MAX_DEVICES, &devices, error)
+      || !read_integer_member (where, object, "stages", 1, PS_MAX_STAGES, &stages, error)
+      || !read_integer_member (where, object, "microbatches", 1, PS_MAX_MICROBATCHES, &microbatches, error)
+      || !read_integer_member (where, object, "iteration_ns", 0, MAX_SUM, &iteration_ns, error))
+    return NULL;
+  if (!ps_origin_parse (origin_text, &origin) || (origin != PS_ORIGIN_SIMULATED && origin != PS_ORIGIN_MEASURED))
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: origin: '%s' is neither simulated nor measured", where,
+                   origin_text);
+      return NULL;
+    }
+  timeline = ps_timeline_new (origin, schedule, (guint)devices, (guint)stages, (guint)microbatches);
+  g_free (timeline->source);
+  timeline->source = g_strdup (source);
+  timeline->iteration_ns = iteration_ns;
+  return timeline;
+}
+
+/* The file does not repeat the sender's chunk with every transfer: it is that of the ops on the same device and stage. */
+static void
+fill_transfer_chunks (PsTimeline *timeline)
+{
+  g_autoptr (GHashTable) chunks = g_hash_table_new (NULL, NULL);
+
+  for (guint i = 0; i < timeline->ops->len; i++)
+    {
+      const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
+
+      g_hash_table_insert (chunks, GUINT_TO_POINTER ((guint)span->device << 16 | span->op.stage),
+                           GUINT_TO_POINTER (span->chunk));
+    }
+  for (guint i = 0; i < timeline->transfers->len; i++)
+    {
+      PsSpan *span = &g_array_index (timeline->transfers, PsSpan, i);
+      gpointer key = GUINT_TO_POINTER ((guint)span->device << 16 | span->op.stage);
+
+      span->chunk = (guint16)GPOINTER_TO_UINT (g_hash_table_lookup (chunks, key));
+    }
+}
+
+/* A device runs one op, or one pair, at a time; sums over its ops rely on it. */
+static gboolean
+check_overlap (const char *where, const PsTimeline *timeline, GError **error)
+{
+  char name[48], previous_name[48];
+
+  for (guint i = 1; i < timeline->ops->len; i++)
+    {
+      const PsSpan *previous = &g_array_index (timeline->ops, PsSpan, i - 1);
+      const PsSpan *span = previous + 1;
+      gboolean pair = previous->op.paired && previous->start_ns == span->start_ns && previous->end_ns == span->end_ns;
+
+      if (previous->device != span->device || pair || previous->end_ns <= span->start_ns)
+        continue;
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: device %u: %s starts before %s has ended", where, span->device,
+                   ps_op_format (span->op, name), ps_op_format (previous->op, previous_name));
+      return FALSE;
+    }
+  return TRUE;
+}
+
+PsTimeline *
+ps_timeline_parse_json (const char *where, const char *text, gssize length, GError **error)
+{
+  g_autoptr (JsonParser) parser = ps_json_parse (where, text, length, error);
+  g_autoptr (PsTimeline) timeline = NULL;
+  JsonObject *object;
+
+  if (!parser)
+    return NULL;
+  object = json_node_get_object (json_parser_get_root (parser));
+  if (!check_format (where, object, error))
+    return NULL;
+  timeline = read_head (where, object, error);
+  if (!timeline || !read_rows (where, object, "ops", 5, read_op_row, timeline, error)
+      || !read_rows (where, object, "transfers", 5, read_transfer_row, timeline, error)
+      || !read_rows (where, object, "memory", 3, read_memory_row, timeline, error))
+    return NULL;
+  if (timeline->ops->len == 0)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: ops: holds no op", where);
+      return NULL;
+    }
+  fill_transfer_chunks (timeline);
+  ps_timeline_sort (timeline);
+  if (!check_overlap (where, timeline, error))
+    return NULL;
+  return g_steal_pointer (&timeline);
+}
+
+PsTimeline *
+ps_timeline_read (const char *path, GError **error)
+{
+  g_autofree char *text = NULL;
+  gsize length;
+
+  if (!ps_read_file (path, &text, &length, error))
+    return NULL;
+  return ps_timeline_parse_json (path, text, (gssize)length, error);
+}

@@ -1,7 +1,131 @@
+/* bench-simulate.c - ops per second of the relaxation engine, memory tracked, against a bare loop of the same recurrence in the same
+ * process; and how long generating, validating and lowering takes. Prints medians over rounds that alternate. */
+#include <pipesim/families.h>
 #include <pipesim/simulate.h>
+
+#include <stdio.h>
+#include <time.h>
+
+#define N_ROUNDS 31
+#define N_REPEATS 20
+
+static gint64
+now_ns (void)
+{
+  struct timespec time;
+  clock_gettime (CLOCK_MONOTONIC, &time);
+  return (gint64) time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* The recurrence and nothing else: start = max (clock of the device, end of the input + transfer), durations in the table. */
+typedef struct
+{
+  guint32 input;
+  guint32 device;
+  gint64 transfer_ns;
+  gint64 duration_ns;
+} BareStep;
+
+static gint64
+bare_loop (const BareStep *restrict steps, guint n, gint64 *restrict end_ns, gint64 *restrict clocks, guint n_devices)
+{
+  gint64 latest = 0;
+  for (guint device = 0; device < n_devices; device++)
+    clocks[device] = 0;
+  for (guint i = 0; i < n; i++)
+    {
+      gint64 arrival = end_ns[steps[i].input] + steps[i].transfer_ns;
+      gint64 start = MAX (clocks[steps[i].device], arrival);
+      clocks[steps[i].device] = end_ns[i + 1] = start + steps[i].duration_ns;
+    }
+  for (guint device = 0; device < n_devices; device++)
+    latest = MAX (latest, clocks[device]);
+  return latest;
+}
+
+static BareStep *
+bare_steps (const PsProgram *program, const PsCosts *costs)
+{
+  BareStep *steps = g_new (BareStep, program->n_steps);
+  for (guint i = 0; i < program->n_steps; i++)
+    steps[i] = (BareStep) { program->steps[i].input, program->steps[i].device, costs->transfer_ns[program->steps[i].transfer],
+                            ps_step_duration (program, costs, i) };
+  return steps;
+}
+
+static double
+rate (guint n_steps, gint64 *times)
+{
+  return (double) n_steps * N_REPEATS / (double) ps_median (times, N_ROUNDS) * 1e3;
+}
+
+static void
+bench_engine (const char *name, const PsProgram *program, const PsCosts *costs)
+{
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  g_autofree BareStep *steps = bare_steps (program, costs);
+  g_autofree gint64 *end_ns = g_new0 (gint64, (gsize) program->n_steps + 1);
+  g_autofree gint64 *clocks = g_new0 (gint64, simulation->n_devices);
+  gint64 engine[N_ROUNDS], bare[N_ROUNDS], latest = 0;
+  for (guint round = 0; round < N_ROUNDS; round++)
+    {
+      gint64 start = now_ns ();
+      for (guint i = 0; i < N_REPEATS; i++)
+        ps_simulate (program, costs, simulation);
+      gint64 middle = now_ns ();
+      for (guint i = 0; i < N_REPEATS; i++)
+        latest = bare_loop (steps, program->n_steps, end_ns, clocks, simulation->n_devices);
+      bare[round] = now_ns () - middle;
+      engine[round] = middle - start;
+    }
+  g_assert_cmpint (latest, ==, simulation->makespan_ns);
+  double engine_rate = rate (program->n_steps, engine), bare_rate = rate (program->n_steps, bare);
+  printf ("relaxation %-12s p=%u m=%u S=%u %7u ops: %6.1f M ops/s, bare loop %6.1f M ops/s, ratio %.2f\n", name,
+          simulation->n_devices, program->schedule->n_microbatches, program->schedule->placement->n_stages, program->n_steps,
+          engine_rate, bare_rate, engine_rate / bare_rate);
+}
+
+static PsProgram *
+lower (const PsFamily *family, const PsFamilySetting *setting)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsSchedule) schedule = ps_family_generate (family, setting, &error);
+  g_assert_no_error (error);
+  g_assert_true (ps_schedule_validate (schedule, &error));
+  PsProgram *program = ps_program_lower (g_steal_pointer (&schedule), &error);
+  g_assert_no_error (error);
+  return program;
+}
+
+static void
+bench_lowering (const PsFamily *family, const PsFamilySetting *setting)
+{
+  gint64 times[N_ROUNDS];
+  guint n_ops = 0;
+  for (guint round = 0; round < N_ROUNDS; round++)
+    {
+      gint64 start = now_ns ();
+      g_autoptr (PsProgram) program = lower (family, setting);
+      times[round] = now_ns () - start;
+      n_ops = program->n_steps;
+    }
+  printf ("generate+validate+lower %-12s p=%u m=%u v=%u %7u ops: %.3f ms\n", family->name, setting->n_devices,
+          setting->n_microbatches, setting->n_chunks, n_ops, (double) ps_median (times, N_ROUNDS) / 1e6);
+}
 
 int
 main (void)
 {
+  static const char text[] = "f=10ms,b=9ms,w=7ms,c=400us,act=1GiB,wact=512MiB,weights=10GiB";
+  guint n;
+  const PsFamily *const *families = ps_family_table (&n);
+  for (guint i = 0; i < n; i++)
+    {
+      PsFamilySetting setting = { .n_devices = 16, .n_microbatches = 128, .n_chunks = families[i]->default_chunks };
+      g_autoptr (PsProgram) program = lower (families[i], &setting);
+      g_autoptr (PsCosts) costs = ps_costs_parse (text, setting.n_devices, setting.n_chunks, NULL);
+      bench_engine (families[i]->name, program, costs);
+      bench_lowering (families[i], &setting);
+    }
   return 0;
 }

@@ -1,9 +1,172 @@
 /* Tests of base.h. */
 #include <pipesim/base.h>
 
+#include <glib/gstdio.h>
+#include <string.h>
+
+static void
+assert_usage (GError **error, const char *part)
+{
+  g_assert_error (*error, PS_ERROR, PS_ERROR_USAGE);
+  g_assert_nonnull (strstr ((*error)->message, part));
+  g_assert_null (strchr ((*error)->message, '\n'));
+  g_clear_error (error);
+}
+
+static void
+test_times (void)
+{
+  static const struct
+  {
+    const char *text;
+    gint64 ns;
+  } good[] = { { "0", 0 }, { "1ns", 1 }, { "1.5us", 1500 }, { "18.522ms", 18522000 }, { "2s", 2000000000 }, { ".5ms", 500000 }, { "0ms", 0 } };
+  static const char *const bad[] = { "", "1", "-1ms", "1e3ms", "nanms", "infs", "ms", "1.2.3ms", "1 ms", "1min", "0x10ns", "99999999999s", ".ms" };
+  gint64 ns;
+  GError *error = NULL;
+  for (guint i = 0; i < G_N_ELEMENTS (good); i++)
+    {
+      g_assert_true (ps_parse_time ("--costs: f", good[i].text, &ns, &error));
+      g_assert_cmpint (ns, ==, good[i].ns);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
+    {
+      g_assert_false (ps_parse_time ("--costs: f", bad[i], &ns, &error));
+      assert_usage (&error, "--costs: f: '");
+    }
+}
+
+static void
+test_sizes (void)
+{
+  gint64 bytes;
+  GError *error = NULL;
+  g_assert_true (ps_parse_size ("x", "1.5GiB", &bytes, &error));
+  g_assert_cmpint (bytes, ==, G_GINT64_CONSTANT (1610612736));
+  g_assert_true (ps_parse_size ("x", "64K", &bytes, &error));
+  g_assert_cmpint (bytes, ==, 65536);
+  g_assert_true (ps_parse_size ("x", "7", &bytes, &error));
+  g_assert_cmpint (bytes, ==, 7);
+  g_assert_false (ps_parse_size ("x", "7GB", &bytes, &error));
+  assert_usage (&error, "'7GB' is no size");
+  g_assert_false (ps_parse_size ("x", "2000TiB", &bytes, &error));
+  assert_usage (&error, "1024TiB");
+}
+
+static void
+test_integers (void)
+{
+  gint64 value;
+  GError *error = NULL;
+  g_assert_true (ps_parse_integer ("-p", "16", 1, 4096, &value, &error));
+  g_assert_cmpint (value, ==, 16);
+  static const char *const bad[] = { "0", "-5", "4x", "", "4097", "1e3", "999999999999999999999", " 4" };
+  for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
+    {
+      g_assert_false (ps_parse_integer ("-p", bad[i], 1, 4096, &value, &error));
+      assert_usage (&error, "is not an integer from 1 to 4096");
+    }
+}
+
+static void
+assert_text (char *text, const char *expected)
+{
+  g_assert_cmpstr (text, ==, expected);
+  g_free (text);
+}
+
+static void
+test_formats (void)
+{
+  assert_text (ps_format_time (0), "0 ns");
+  assert_text (ps_format_time (980), "980 ns");
+  assert_text (ps_format_time (12345678), "12.35 ms");
+  assert_text (ps_format_time (1210000000), "1.21 s");
+  assert_text (ps_format_time (1500), "1.5 us");
+  assert_text (ps_format_time (-2000000), "-2 ms");
+  assert_text (ps_format_size (512), "512 B");
+  assert_text (ps_format_size (65536), "64 KiB");
+  assert_text (ps_format_size (G_GINT64_CONSTANT (1610612736)), "1.5 GiB");
+}
+
+static void
+test_names (void)
+{
+  PsOrigin origin;
+  for (guint i = 0; i <= PS_ORIGIN_SIMULATED; i++)
+    {
+      g_assert_true (ps_origin_parse (ps_origin_name ((PsOrigin) i), &origin));
+      g_assert_cmpint (origin, ==, i);
+    }
+  g_assert_false (ps_origin_parse ("guessed", &origin));
+  g_assert_cmpstr (ps_op_kind_name (PS_OP_BW), ==, "BW");
+}
+
+static void
+test_exit_codes (void)
+{
+  g_autoptr (GError) usage = g_error_new_literal (PS_ERROR, PS_ERROR_USAGE, "x");
+  g_autoptr (GError) input = g_error_new_literal (PS_ERROR, PS_ERROR_INPUT, "x");
+  g_autoptr (GError) option = g_error_new_literal (G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "x");
+  g_assert_cmpint (ps_error_exit_code (usage), ==, 2);
+  g_assert_cmpint (ps_error_exit_code (option), ==, 2);
+  g_assert_cmpint (ps_error_exit_code (input), ==, 1);
+}
+
+static void
+test_files (void)
+{
+  GError *error = NULL;
+  g_autofree char *directory = g_dir_make_tmp ("pipesim-base-XXXXXX", &error);
+  g_autofree char *path = g_build_filename (directory, "file", NULL), *missing = g_build_filename (directory, "no", "file", NULL);
+  g_autofree char *text = NULL;
+  gsize length;
+  g_assert_true (ps_write_file (path, "first", -1, &error));
+  g_assert_true (ps_write_file (path, "second\n", -1, &error));
+  g_assert_true (ps_read_file (path, &text, &length, &error));
+  g_assert_cmpstr (text, ==, "second\n");
+  g_assert_false (ps_write_file (missing, "x", -1, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_IO);
+  g_clear_error (&error);
+  g_assert_false (ps_write_file (directory, "x", -1, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_IO);
+  g_clear_error (&error);
+  g_assert_false (ps_read_file (directory, &text, &length, &error));
+  g_clear_error (&error);
+  if (g_file_test ("/dev/full", G_FILE_TEST_EXISTS))
+    {
+      g_assert_false (ps_write_file ("/dev/full", "x", -1, &error));
+      g_assert_error (error, PS_ERROR, PS_ERROR_IO);
+      g_assert_true (g_file_test ("/dev/full", G_FILE_TEST_EXISTS));
+      g_clear_error (&error);
+    }
+  /* Nothing is left beside the file. */
+  g_autoptr (GDir) listing = g_dir_open (directory, 0, NULL);
+  g_assert_cmpstr (g_dir_read_name (listing), ==, "file");
+  g_assert_null (g_dir_read_name (listing));
+  g_unlink (path);
+  g_rmdir (directory);
+}
+
+static void
+test_median (void)
+{
+  gint64 odd[] = { 5, 1, 9 }, even[] = { 4, 1, 9, 6 };
+  g_assert_cmpint (ps_median (odd, 3), ==, 5);
+  g_assert_cmpint (ps_median (even, 4), ==, 4);
+}
+
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/base/times", test_times);
+  g_test_add_func ("/base/sizes", test_sizes);
+  g_test_add_func ("/base/integers", test_integers);
+  g_test_add_func ("/base/formats", test_formats);
+  g_test_add_func ("/base/names", test_names);
+  g_test_add_func ("/base/exit-codes", test_exit_codes);
+  g_test_add_func ("/base/files", test_files);
+  g_test_add_func ("/base/median", test_median);
   return g_test_run ();
 }

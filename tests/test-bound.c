@@ -1,9 +1,57 @@
-/* Tests of bound.h. */
+/* Tests of bound.h; random schedules are held against it in test-simulate.c. */
 #include <pipesim/bound.h>
+
+/* p = 2, one chunk, f = 1, b = 2, w = 3, c = 10 (ms), m microbatches.
+ * Device 1: arrival 1 + 10, work 6 m. Chain: 1 + 10 + 1 + 2 + 10 + 2 + 3 = 29. */
+static void
+test_loop (void)
+{
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=2ms,w=3ms,c=10ms", 2, 1, NULL);
+  g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 2, 1);
+  g_assert_cmpint (ps_lower_bound (placement, NULL, 1, costs), ==, 29000000);
+  g_assert_cmpint (ps_lower_bound (placement, NULL, 10, costs), ==, 71000000);
+}
+
+/* V on 2 devices, 4 stages of 1, 1, 1 (ms), c = 5: device 1 first sees a microbatch at 1 + 5, device 0 works 6 m from 0. */
+static void
+test_v (void)
+{
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=2ms,b=2ms,w=2ms,c=5ms", 2, 2, NULL);
+  g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_V, 2, 2);
+  /* chain: 4 forwards, transfers 0-1 and 2-3, 4 backwards, 2 transfers, W: 4 + 10 + 4 + 10 + 1 */
+  g_assert_cmpint (ps_lower_bound (placement, NULL, 1, costs), ==, 29000000);
+  g_assert_cmpint (ps_lower_bound (placement, NULL, 10, costs), ==, 66000000);
+}
+
+/* A cheaper fused backward counts, and a pair counts where it is cheaper than its parts. */
+static void
+test_fused (void)
+{
+  g_autoptr (PsCosts) fused = ps_costs_parse ("f=1ms,b=2ms,w=2ms,bw=3ms", 1, 1, NULL);
+  g_autoptr (PsCosts) pair = ps_costs_parse ("f=1ms,bw=3ms,pair=2ms", 1, 1, NULL);
+  g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 1, 1);
+  g_assert_cmpint (ps_lower_bound (placement, NULL, 4, fused), ==, 16000000);
+  g_assert_cmpint (ps_lower_bound (placement, NULL, 4, pair), ==, 8000000);
+}
+
+/* Two copies, all microbatches on copy 1: device 1 holds its stage 0 and starts at once. */
+static void
+test_copies (void)
+{
+  static const guint8 copy[] = { 1, 1, 1, 1 };
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms:9ms,bw=1ms", 2, 1, NULL);
+  g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_BIDIRECTIONAL, 2, 1);
+  /* stage 1 (9 + 1) of copy 1 is on device 0, from 1 ms on: 1 + 40 */
+  g_assert_cmpint (ps_lower_bound (placement, copy, 4, costs), ==, 41000000);
+}
 
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/bound/loop", test_loop);
+  g_test_add_func ("/bound/v", test_v);
+  g_test_add_func ("/bound/fused", test_fused);
+  g_test_add_func ("/bound/copies", test_copies);
   return g_test_run ();
 }

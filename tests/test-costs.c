@@ -1,9 +1,152 @@
 /* Tests of costs.h. */
 #include <pipesim/costs.h>
 
+#include <string.h>
+
+static gint64
+duration (const PsCosts *costs, PsOpKind kind, guint stage)
+{
+  return ps_costs_op (costs, kind, stage)->duration_ns;
+}
+
+static void
+test_share (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=5ns,b=6ns,w=4ns,c=3ns,o=2ns,act=9B,wact=4B,weights=7B", 2, 2, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (costs->n_stages, ==, 4);
+  /* 5 ns over two chunks: stages 0, 1 are first chunks and take the odd nanosecond. */
+  g_assert_cmpint (duration (costs, PS_OP_F, 0), ==, 3);
+  g_assert_cmpint (duration (costs, PS_OP_F, 1), ==, 3);
+  g_assert_cmpint (duration (costs, PS_OP_F, 2), ==, 2);
+  g_assert_cmpint (duration (costs, PS_OP_BW, 3), ==, 5);
+  g_assert_cmpint (duration (costs, PS_OP_R, 2), ==, 2);
+  g_assert_cmpint (duration (costs, PS_OP_O, 1), ==, 1);
+  for (guint stage = 0; stage < 3; stage++)
+    {
+      g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, stage)], ==, 3);
+      g_assert_cmpint (costs->transfer_ns[ps_transfer_backward (costs, stage + 1)], ==, 3);
+    }
+  g_assert_cmpint (costs->transfer_ns[PS_TRANSFER_LOCAL], ==, 0);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->take_bytes, ==, 5);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_B, 0)->give_bytes, ==, 3);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_W, 0)->give_bytes, ==, 2);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 0)->give_bytes, ==, 5);
+  g_assert_cmpint (costs->weight_bytes[0] + costs->weight_bytes[2], ==, 7);
+  g_assert_cmpint (costs->pair_ns[0], ==, -1);
+}
+
+static void
+test_lists (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms:2ms:3ms,bw=5ns,c=1us:2us,pair=7ms,act=1KiB", 3, 1, &error);
+  g_assert_no_error (error);
+  g_assert_cmpint (duration (costs, PS_OP_F, 2), ==, 3000000);
+  g_assert_cmpint (duration (costs, PS_OP_B, 0), ==, 2);
+  g_assert_cmpint (duration (costs, PS_OP_W, 0), ==, 3);
+  g_assert_cmpint (duration (costs, PS_OP_BW, 0), ==, 5);
+  g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 1)], ==, 2000);
+  g_assert_cmpint (costs->transfer_ns[ps_transfer_backward (costs, 1)], ==, 1000);
+  g_assert_cmpint (costs->pair_ns[1], ==, 7000000);
+  /* wact defaults to act: B gives nothing back. */
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_B, 1)->give_bytes, ==, 0);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_W, 1)->give_bytes, ==, 1024);
+}
+
+static void
+test_refusals (void)
+{
+  static const struct
+  {
+    const char *text;
+    const char *part;
+  } bad[] = {
+    { "f=1ms", "give f, and either b and w or bw alone" },
+    { "f=1ms,b=1ms", "give f, and either b and w or bw alone" },
+    { "f=1ms,b=1ms,bw=2ms", "give f, and either b and w or bw alone" },
+    { "", "give f, and either b and w or bw alone" },
+    { "f=1ms,,bw=1ms", "'' is not KEY=VALUE" },
+    { "f=1ms,x=2ms", "'x=2ms' is not KEY=VALUE" },
+    { "f", "'f' is not KEY=VALUE" },
+    { "f=1ms,f=2ms", "f is given twice" },
+    { "f=-1ms,bw=1ms", "'-1ms' is no time" },
+    { "f=nan,bw=1ms", "'nan' is no time" },
+    { "f=1ms,bw=1ms,act=-1", "'-1' is no size" },
+    { "f=1ms:2ms,bw=1ms", "f has 2 values; give 1, or 4 (one per stage)" },
+    { "f=1ms,bw=1ms,c=1:2", "c has 2 values; give 1, or 3 (one per boundary)" },
+    { "f=1ms,bw=1ms,act=1,wact=2", "wact is larger than act" },
+  };
+  for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_assert_null (ps_costs_parse (bad[i].text, 4, 1, &error));
+      g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+      g_assert_true (g_str_has_prefix (error->message, "--costs: "));
+      g_assert_nonnull (strstr (error->message, bad[i].part));
+    }
+}
+
+/* 4096 stages of 10^15 ns and 2^20 microbatches: 4 * 10^24 is beyond 2^62. */
+static void
+test_overflow (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1000000s,bw=1ns", 4096, 1, &error);
+  g_assert_no_error (error);
+  g_assert_false (ps_costs_check (costs, 1 << 20, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+  g_clear_error (&error);
+  g_autoptr (PsCosts) fine = ps_costs_parse ("f=1000000s,bw=1ns", 4, 1, &error);
+  g_assert_true (ps_costs_check (fine, 100, &error));
+  ps_costs_op (fine, PS_OP_W, 2)->duration_ns = -1;
+  g_assert_false (ps_costs_check (fine, 100, &error));
+  g_assert_nonnull (strstr (error->message, "stage 2"));
+}
+
+static void
+test_copy (void)
+{
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,bw=2ms,c=1us,weights=4", 2, 1, NULL);
+  g_autoptr (PsCosts) copy = ps_costs_copy (costs);
+  costs->weight_bytes[1] = 0;
+  ps_costs_op (costs, PS_OP_F, 1)->duration_ns = 0;
+  g_assert_cmpint (copy->weight_bytes[1], ==, 4);
+  g_assert_cmpint (duration (copy, PS_OP_F, 1), ==, 1000000);
+  g_assert_cmpstr (copy->source, ==, "command line");
+}
+
+/* One layer per stage on a cluster of 10^12 FLOP/s at 50 %: F = flops / 500 per ns. */
+static void
+test_model (void)
+{
+  PsModel model = { .name = (char *) "m", .layers = 4, .hidden = 64, .heads = 4, .kv_heads = 4, .sequence = 32, .feed_forward = 256,
+                    .vocabulary = 100, .microbatch_size = 1, .precision = PS_PRECISION_FP16, .mlp = PS_MLP_GELU };
+  PsCluster cluster = { .name = (char *) "c", .nodes = 2, .devices_per_node = 2, .peak_flops = 1e12, .efficiency = 0.5,
+                        .link_latency_ns = 100, .link_bandwidth = 1e9, .network_latency_ns = 1000, .network_bandwidth = 1e9 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsCosts) costs = ps_costs_model (&model, &cluster, 4, 1, &error);
+  g_assert_no_error (error);
+  /* F of a middle stage: bsh(24h + 4s) = 32*64*(24*64 + 4*32) = 3407872 FLOP / 500 per ns = 6815.7 */
+  g_assert_cmpint (duration (costs, PS_OP_F, 1), ==, 6816);
+  /* boundary: 32 * 64 * 2 = 4096 bytes at 1 byte per ns */
+  g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 0)], ==, 4196);
+  g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 1)], ==, 5096);
+  g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MODELLED);
+  g_assert_null (ps_costs_model (&model, &cluster, 5, 1, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+}
+
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/costs/share", test_share);
+  g_test_add_func ("/costs/lists", test_lists);
+  g_test_add_func ("/costs/refusals", test_refusals);
+  g_test_add_func ("/costs/overflow", test_overflow);
+  g_test_add_func ("/costs/copy", test_copy);
+  g_test_add_func ("/costs/model", test_model);
   return g_test_run ();
 }

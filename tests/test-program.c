@@ -1,9 +1,210 @@
 /* Tests of program.h. */
+#include "random-schedule.h"
+#include <pipesim/families.h>
 #include <pipesim/program.h>
+
+#include <string.h>
+
+static PsProgram *
+lower_family (const char *name, guint p, guint m, guint v)
+{
+  g_autoptr (GError) error = NULL;
+  PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = v };
+  PsProgram *program = ps_program_lower (ps_family_generate (ps_family_find (name), &setting, &error), &error);
+  g_assert_no_error (error);
+  return program;
+}
+
+static char *
+stream (const PsProgram *program, guint device)
+{
+  g_autoptr (GString) text = g_string_new (NULL);
+  for (guint i = program->first[device]; i < program->first[device + 1]; i++)
+    {
+      g_autofree char *instruction = ps_instruction_format (&program->instructions[i]);
+      g_string_append_printf (text, "%s%s", text->len ? "; " : "", instruction);
+    }
+  return g_string_free (g_steal_pointer (&text), FALSE);
+}
+
+static void
+assert_stream (const PsProgram *program, guint device, const char *expected)
+{
+  g_autofree char *text = stream (program, device);
+  g_assert_cmpstr (text, ==, expected);
+}
+
+/* GPipe p = 2, m = 1 lowered by hand: device 0 goes first in each round, and its F posts the receive on device 1 at once. */
+static void
+test_stream (void)
+{
+  g_autoptr (PsProgram) program = lower_family ("gpipe", 2, 1, 1);
+  assert_stream (program, 0, "F0.0; SEND F0.0 to device 1; RECEIVE B0.1 from device 1; WAIT B0.1 from device 1; BW0.0");
+  assert_stream (program, 1, "RECEIVE F0.0 from device 0; WAIT F0.0 from device 0; F0.1; BW0.1; SEND B0.1 to device 0");
+  g_assert_cmpuint (sizeof (PsStep), ==, 16);
+  /* Steps: F0.0, F0.1, BW0.1, BW0.0. */
+  g_assert_cmpuint (program->n_steps, ==, 4);
+  g_assert_cmpuint (program->steps[1].input, ==, 1);
+  g_assert_cmpuint (program->steps[1].transfer, ==, 1 + 0);
+  g_assert_cmpuint (program->steps[3].input, ==, 3);
+  g_assert_cmpuint (program->steps[3].transfer, ==, 1 + 2 + 1);
+  g_assert_cmpuint (program->steps[3].previous, ==, 1);
+  g_assert_cmpuint (program->steps[2].input, ==, 0);
+  g_assert_null (program->pair);
+}
+
+/* Stages on one device hand over without instructions. */
+static void
+test_local (void)
+{
+  g_autoptr (PsProgram) program = lower_family ("interleaved", 1, 1, 2);
+  assert_stream (program, 0, "F0.0; F0.1; BW0.1; BW0.0");
+}
+
+static void
+check_table (const PsProgram *program)
+{
+  const PsSchedule *schedule = program->schedule;
+  g_assert_cmpuint (program->n_steps, ==, ps_schedule_n_ops (schedule));
+  for (guint i = 0; i < program->n_steps; i++)
+    {
+      const PsStep *step = &program->steps[i];
+      guint index = program->op_of[i];
+      g_assert_cmpuint (step->input, <=, i);
+      g_assert_cmpuint (step->previous, <=, i);
+      g_assert_cmpuint (program->step_of[index], ==, i);
+      g_assert_cmpuint (step->cost, ==, schedule->ops[index].kind * schedule->placement->n_stages + schedule->ops[index].stage);
+      if (index > schedule->first[step->device])
+        g_assert_cmpuint (step->previous, ==, program->step_of[index - 1] + 1);
+    }
+}
+
+static void
+test_random (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (11);
+  for (guint i = 0; i < 300; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsProgram) program = ps_program_lower (random_schedule (rand, i % 2), &error);
+      g_assert_no_error (error);
+      check_table (program);
+      for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
+        {
+          ps_program_check (program, (PsChannel) channel, &error);
+          g_assert_no_error (error);
+        }
+    }
+}
+
+static PsSchedule *
+two_devices (const PsOp *a, guint n_a, const PsOp *b, guint n_b, guint m)
+{
+  PsScheduleBuilder *builder = ps_schedule_builder_new ("hand", ps_placement_new (PS_PLACEMENT_LOOP, 2, 1), m);
+  for (guint i = 0; i < n_a; i++)
+    ps_schedule_builder_add_op (builder, a[i]);
+  ps_schedule_builder_next_device (builder);
+  for (guint i = 0; i < n_b; i++)
+    ps_schedule_builder_add_op (builder, b[i]);
+  return ps_schedule_builder_end (builder);
+}
+
+#define OP(k, mb, s) { .kind = k, .stage = s, .microbatch = mb }
+
+/* Device 0 wants the gradient of microbatch 1 before it runs its forward; device 1 runs microbatch 0 last. */
+static void
+test_circle (void)
+{
+  static const PsOp a[] = { OP (PS_OP_F, 1, 0), OP (PS_OP_BW, 1, 0), OP (PS_OP_F, 0, 0), OP (PS_OP_BW, 0, 0) };
+  static const PsOp b[] = { OP (PS_OP_F, 0, 1), OP (PS_OP_BW, 0, 1), OP (PS_OP_F, 1, 1), OP (PS_OP_BW, 1, 1) };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsSchedule) schedule = two_devices (a, 4, b, 4, 2);
+  g_assert_true (ps_schedule_validate (schedule, &error));
+  g_assert_null (ps_program_lower (g_steal_pointer (&schedule), &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
+  g_assert_cmpstr (error->message, ==,
+                   "hand: deadlock: device 0 waits at op 1 (BW1.0) for B1.1 of device 1, device 1 waits at op 0 (F0.1) for F0.0 of device 0");
+}
+
+static guint
+find (const PsProgram *program, guint device, const char *text)
+{
+  for (guint i = program->first[device]; i < program->first[device + 1]; i++)
+    {
+      g_autofree char *instruction = ps_instruction_format (&program->instructions[i]);
+      if (g_str_equal (instruction, text))
+        return i;
+    }
+  g_assert_not_reached ();
+}
+
+static void
+swap (PsProgram *program, guint i, guint k)
+{
+  PsInstruction kept = program->instructions[i];
+  program->instructions[i] = program->instructions[k];
+  program->instructions[k] = kept;
+}
+
+/* Device 1 takes the activations in the other order: harmless while transfers do not queue, a deadlock when they do. */
+static void
+test_crossed_receives (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsProgram) program = lower_family ("gpipe", 2, 2, 1);
+  swap (program, find (program, 1, "RECEIVE F0.0 from device 0"), find (program, 1, "RECEIVE F1.0 from device 0"));
+  /* The wait for F0.0 would now stand before its receive: move both receives in front. */
+  guint wait = find (program, 1, "WAIT F0.0 from device 0"), receive = find (program, 1, "RECEIVE F0.0 from device 0");
+  if (wait < receive)
+    {
+      PsInstruction moved = program->instructions[receive];
+      memmove (&program->instructions[wait + 1], &program->instructions[wait], (receive - wait) * sizeof moved);
+      program->instructions[wait] = moved;
+    }
+  g_assert_true (ps_program_check (program, PS_CHANNEL_LATENCY, &error));
+  g_assert_false (ps_program_check (program, PS_CHANNEL_DIRECTION, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
+  g_assert_nonnull (strstr (error->message, "gpipe: deadlock: device 0 waits at instruction"));
+  g_assert_nonnull (strstr (error->message, "(WAIT F0.0 from device 0)"));
+}
+
+static void
+assert_broken (PsProgram *program, const char *part)
+{
+  g_autoptr (GError) error = NULL;
+  g_assert_false (ps_program_check (program, PS_CHANNEL_LATENCY, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
+  g_assert_nonnull (strstr (error->message, part));
+}
+
+static void
+test_unmatched (void)
+{
+  g_autoptr (PsProgram) program = lower_family ("gpipe", 2, 2, 1);
+  PsInstruction *send = &program->instructions[find (program, 0, "SEND F1.0 to device 1")];
+  send->op.microbatch = 0;
+  assert_broken (program, "(SEND F0.0 to device 1): is there twice");
+  send->type = PS_INSTRUCTION_COMPUTE;
+  assert_broken (program, "(RECEIVE F1.0 from device 0): has no SEND");
+  send->type = PS_INSTRUCTION_SEND;
+  send->op.microbatch = 1;
+  send->peer = 0;
+  assert_broken (program, "does not meet its other end");
+  send->peer = 1;
+  guint receive = find (program, 1, "RECEIVE F0.0 from device 0"), wait = find (program, 1, "WAIT F0.0 from device 0");
+  swap (program, receive, wait);
+  assert_broken (program, "(WAIT F0.0 from device 0): has no RECEIVE in front of it");
+}
 
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/program/stream", test_stream);
+  g_test_add_func ("/program/local", test_local);
+  g_test_add_func ("/program/random", test_random);
+  g_test_add_func ("/program/circle", test_circle);
+  g_test_add_func ("/program/crossed-receives", test_crossed_receives);
+  g_test_add_func ("/program/unmatched", test_unmatched);
   return g_test_run ();
 }

@@ -1,9 +1,193 @@
 /* Tests of schedule.h. */
-#include <pipesim/schedule.h>
+#include "random-schedule.h"
+
+#include <string.h>
+
+/* A schedule in the native form from its orders, devices separated by '|': "F0.0 BW0.0|F0.1 BW0.1". */
+static char *
+make_json (guint stages, guint microbatches, const char *placement, const char *orders)
+{
+  g_auto (GStrv) devices = g_strsplit (orders, "|", -1);
+  g_autoptr (GString) order = g_string_new (NULL);
+  for (guint i = 0; devices[i]; i++)
+    {
+      g_auto (GStrv) ops = g_strsplit (devices[i], " ", -1);
+      g_autofree char *joined = g_strjoinv ("\", \"", ops);
+      g_string_append_printf (order, "%s[\"%s\"]", i ? ", " : "", joined);
+    }
+  return g_strdup_printf ("{\"format\": \"pipesim-schedule/1\", \"name\": \"t\", \"devices\": %u, \"stages\": %u, \"microbatches\": %u, "
+                          "\"slices\": 1, \"placement\": [[%s]], \"order\": [%s]}",
+                          g_strv_length (devices), stages, microbatches, placement, order->str);
+}
+
+static PsSchedule *
+make (guint stages, guint microbatches, const char *placement, const char *orders)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *json = make_json (stages, microbatches, placement, orders);
+  PsSchedule *schedule = ps_schedule_parse_json ("test", json, -1, &error);
+  g_assert_no_error (error);
+  return schedule;
+}
+
+static void
+test_validate (void)
+{
+  static const struct
+  {
+    const char *orders;
+    const char *message; /* NULL: valid */
+  } cases[] = {
+    { "F0.0 F1.0 BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", NULL },
+    { "F0.0 F1.0 B0.0 BW1.0 W0.0|F0.1 BW0.1 F1.1 BW1.1", NULL },
+    { "F0.0 F1.0 BW0.0 BW1.0|F0.1 BW0.1 BW1.1 F1.1", "device 1: op 2 (BW1.1): comes before its F" },
+    { "F0.0 F1.0 BW0.0 BW1.0|F0.1 W0.1 B0.1 F1.1 BW1.1", "device 1: op 1 (W0.1): comes before its B" },
+    { "F0.0 F1.0 BW0.0 W0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: op 3 (W0.0): its weights are done by BW already" },
+    { "F0.0 F0.0 BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: op 1 (F0.0): is there twice" },
+    { "F0.0 B0.0 BW0.0 F1.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: op 2 (BW0.0): is there twice" },
+    { "F0.0 F1.0 BW0.0 BW1.0|F0.1 BW0.1 F1.1", "device 1: has no B or BW of microbatch 1 on stage 1" },
+    { "F0.0 F1.0 BW0.0 B1.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: has no W of microbatch 1 on stage 0" },
+    { "F0.0 BW0.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: has no F of microbatch 1 on stage 0" },
+    { "F0.0 F1.1 BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: op 1 (F1.1): belongs to another device" },
+    { "F0.0 F2.0 BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: op 1 (F2.0): no such microbatch" },
+    { "F0.7 F1.0 BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: op 0 (F0.7): no such stage" },
+    { "F0.0/1 F1.0 BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: op 0 (F0.0/1): no such slice" },
+    { "F0.0 F1.0 BW0.0 BW1.0 O0.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: op 4 (O0.0): the optimizer step is no part of a schedule" },
+    { "F0.0 F1.0+BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", NULL },
+    { "F0.0+F1.0 BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: op 0 (F0.0): is paired, but a pair is one F and one B or BW" },
+    { "F0.0 BW0.0 F1.0+BW1.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: op 2 (F1.0): is paired with an op that depends on it" },
+    { "F0.0 R0.0 F1.0 BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", NULL },
+    { "F0.0 F1.0 BW0.0 R0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: op 3 (R0.0): comes after its backward" },
+  };
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsSchedule) schedule = make (2, 2, "0, 1", cases[i].orders);
+      gboolean valid = ps_schedule_validate (schedule, &error);
+      g_assert_cmpstr (error ? error->message : NULL, ==, cases[i].message);
+      g_assert_true (valid == (cases[i].message == NULL));
+      if (error)
+        g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
+    }
+}
+
+/* Slices go forward in order and backward in reverse. */
+static void
+test_slices (void)
+{
+  static const char *const orders[] = { "F0.0 F0.0/1 BW0.0/1 BW0.0", "F0.0/1 F0.0 BW0.0/1 BW0.0", "F0.0 F0.0/1 BW0.0 BW0.0/1" };
+  static const char *const messages[]
+      = { NULL, "device 0: op 0 (F0.0/1): comes before the slice in front of it", "device 0: op 2 (BW0.0): comes before the slice behind it" };
+  for (guint i = 0; i < 3; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsSchedule) schedule = make (1, 1, "0", orders[i]);
+      schedule->n_slices = 2;
+      ps_schedule_validate (schedule, &error);
+      g_assert_cmpstr (error ? error->message : NULL, ==, messages[i]);
+    }
+}
+
+static void
+test_op_text (void)
+{
+  static const char *const good[] = { "F0.1", "BW12.3", "W5.0/7", "R1048575.16383", "O0.0" };
+  static const char *const bad[] = { "", "F", "F1", "F1.", "X1.1", "F-1.0", "F1.99999", "B W1.1", "F9999999999999.1", "1.1", "F1.1/" };
+  char buffer[48];
+  const char *end;
+  PsOp op;
+  for (guint i = 0; i < G_N_ELEMENTS (good); i++)
+    {
+      g_assert_true (ps_op_parse (good[i], &end, &op));
+      g_assert_cmpint (*end, ==, '\0');
+      g_assert_cmpstr (ps_op_format (op, buffer), ==, good[i]);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
+    g_assert_false (ps_op_parse (bad[i], &end, &op));
+  g_assert_cmpuint (sizeof (PsOp), ==, 8);
+}
+
+/* What is written reads back to the same text, pairs and splits included. */
+static void
+test_round_trip (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (5);
+  for (guint i = 0; i < 50; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsSchedule) drawn = random_schedule (rand, TRUE);
+      g_autofree char *text = ps_schedule_to_json (drawn);
+      g_autoptr (PsSchedule) read = ps_schedule_parse_json ("test", text, -1, &error);
+      g_assert_no_error (error);
+      g_autofree char *again = ps_schedule_to_json (read);
+      g_assert_cmpstr (again, ==, text);
+      g_assert_cmpmem (read->ops, ps_schedule_n_ops (read) * sizeof (PsOp), drawn->ops, ps_schedule_n_ops (drawn) * sizeof (PsOp));
+    }
+}
+
+static void
+test_copies (void)
+{
+  static const char text[] = "{\"format\": \"pipesim-schedule/1\", \"name\": \"two\", \"devices\": 2, \"stages\": 2, \"microbatches\": 2, \"slices\": 1,"
+                             "\"placement\": [[0, 1], [1, 0]], \"copy_of_microbatch\": [0, 1], \"weight_versions\": [2, 1], \"order\": ["
+                             "[\"F0.0\", \"F1.1\", \"BW1.1\", \"BW0.0\"], [\"F1.0\", \"F0.1\", \"BW0.1\", \"BW1.0\"]]}";
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsSchedule) schedule = ps_schedule_parse_json ("test", text, -1, &error);
+  g_assert_no_error (error);
+  g_assert_true (ps_schedule_validate (schedule, &error));
+  g_assert_cmpint (schedule->placement->kind, ==, PS_PLACEMENT_BIDIRECTIONAL);
+  g_assert_cmpuint (schedule->weight_versions[0], ==, 2);
+  g_assert_cmpuint (ps_schedule_device (schedule, 0, 1), ==, 1);
+  g_autofree char *written = ps_schedule_to_json (schedule);
+  g_assert_nonnull (strstr (written, "\"copy_of_microbatch\": [0, 1]"));
+}
+
+static void
+test_refusals (void)
+{
+  static const struct
+  {
+    const char *find, *replace, *part;
+  } cases[] = {
+    { "pipesim-schedule/1", "pipesim-schedule/2", "another version" },
+    { "pipesim-schedule/1", "torch", "'torch' is not pipesim-schedule/1" },
+    { "\"slices\": 1, ", "", "slices: is missing" },
+    { "\"slices\": 1", "\"slices\": 0", "slices: 0 is not between 1 and 255" },
+    { "\"slices\": 1", "\"slices\": 1, \"colour\": 3", "colour: is no key" },
+    { "\"devices\": 2", "\"devices\": 0", "devices: 0" },
+    { "\"devices\": 2", "\"devices\": \"2\"", "devices: is no integer" },
+    { "\"microbatches\": 2", "\"microbatches\": 1000000000", "microbatches: 1000000000" },
+    { "[[0, 1]]", "[[0, 2]]", "placement[1]: 2 is not between 0 and 1" },
+    { "[[0, 1]]", "[[0]]", "placement: has 1 entries, not 2" },
+    { "[[0, 1]]", "[]", "placement: has 0 weight copies" },
+    { "\"BW0.1\"", "\"Q0.1\"", "order[1][1]: 'Q0.1' is no op" },
+    { "\"BW0.1\"", "\"BW0.1+\"", "order[1][1]: 'BW0.1+' is no op" },
+    { "\"BW0.1\"", "7", "order[1][1]: is no text" },
+    { "}", "", "test" },
+    { "}", "} x", "test" },
+  };
+  g_autofree char *good = make_json (2, 2, "0, 1", "F0.0 F1.0 BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1");
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GString) text = g_string_new (good);
+      g_assert_cmpuint (g_string_replace (text, cases[i].find, cases[i].replace, 1), ==, 1);
+      g_assert_null (ps_schedule_parse_json ("test", text->str, -1, &error));
+      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+      g_assert_true (g_str_has_prefix (error->message, "test"));
+      g_assert_nonnull (strstr (error->message, cases[i].part));
+    }
+}
 
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/schedule/validate", test_validate);
+  g_test_add_func ("/schedule/slices", test_slices);
+  g_test_add_func ("/schedule/op-text", test_op_text);
+  g_test_add_func ("/schedule/round-trip", test_round_trip);
+  g_test_add_func ("/schedule/copies", test_copies);
+  g_test_add_func ("/schedule/refusals", test_refusals);
   return g_test_run ();
 }

@@ -23,6 +23,9 @@ PsCostDb *ps_costdb_open (const char *path, PsCostDbMode mode, GError **error) G
 void ps_costdb_close (PsCostDb *db);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCostDb, ps_costdb_close)
 
+/* The library behind it, for the record: "SQLite 3.40.1". Free with g_free. */
+char *ps_costdb_library (void);
+
 /* Under which circumstances a profile was measured. All texts are set; "" when not known. */
 typedef struct
 {

@@ -62,8 +62,8 @@ ps_transfer_backward (const PsCosts *costs, guint stage)
 void ps_costs_set_memory (PsCosts *costs, guint stage, gint64 act_bytes, gint64 wact_bytes);
 
 /* Reads 'f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0,bw=2ms,pair=3ms'.
- * A single value is a device's whole share and is split evenly over its chunks (durations and sizes are divided, rounding
- * down); c is per transfer and never divided. A list of n_devices * n_chunks values 'f=1ms:2ms:...' is one value per stage,
+ * A single value is a device's whole share and is split evenly over its chunks (durations and sizes; earlier chunks take
+ * what does not divide, so that sums are exact); c is per transfer and never divided. A list of n_devices * n_chunks values 'f=1ms:2ms:...' is one value per stage,
  * taken as it is (c: one value per boundary, stages - 1 of them). f, b and w are required unless bw is given, which then stands
  * for b + w (split in halves). bw defaults to b + w, wact to act, everything else to 0.
  * Errors: PS_ERROR_USAGE naming key and value. */

@@ -31,6 +31,7 @@ typedef struct
   PsDevice *device; /* that allocated it and will free it */
   gsize bytes;
   void *data;
+  gint64 ready_ns; /* when the transport that brought it had it ready, CLOCK_MONOTONIC; 0: made on this device */
 } PsTensor;
 
 typedef struct

@@ -29,7 +29,8 @@ typedef struct
   PsSchedule *(*generate) (const PsFamilySetting *setting);
 } PsFamily;
 
-const PsFamily *ps_family_table (guint *n_families);
+/* All families in the order of the catalogue; *n entries. */
+const PsFamily *const *ps_family_table (guint *n);
 const PsFamily *ps_family_find (const char *name); /* NULL when there is none */
 
 /* Checks the setting (limits of base.h, then the family's own) and generates. */

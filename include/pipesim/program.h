@@ -24,22 +24,32 @@ typedef struct
   PsOp op;
 } PsInstruction;
 
-/* One op as the engines see it; its index in the table is its id. */
+/* One op as the engines see it, 16 bytes; its index in the table is its id. */
 typedef struct
 {
+  guint32 previous; /* 1 + id of the op before it on its device; 0 = none */
   guint32 input;    /* 1 + id of the op whose result comes from another device; 0 = none. What comes from the own device is
                        ahead in the order already. */
-  guint32 transfer; /* index into PsCosts.transfer_ns */
   guint32 cost;     /* index into PsCosts.op */
+  guint16 transfer; /* index into PsCosts.transfer_ns */
   guint16 device;
-  guint16 pair;     /* 0 single; 1 first of a pair (waits for its input, takes no time); 2 second of a pair (the whole pair) */
 } PsStep;
+
+/* Where a step stands in an overlapped pair. */
+typedef enum
+{
+  PS_PAIR_NONE,
+  PS_PAIR_FIRST,  /* waits for its input, takes no time */
+  PS_PAIR_SECOND, /* the next step after its first; takes the time of the whole pair, at whose end both results are there */
+} PsPairRole;
 
 typedef struct
 {
   PsSchedule *schedule; /* owned */
   guint n_steps;
   PsStep *steps;        /* dependencies first; devices take turns */
+  guint8 *pair;         /* [n_steps] PsPairRole; NULL when the schedule has no pairs */
+  guint32 *count;       /* [n_copies * PS_N_OP_KINDS * n_stages] ops of each weight copy by their index into PsCosts.op */
   guint32 *step_of;     /* [n_steps] id of ops[i] of the schedule */
   guint32 *op_of;       /* [n_steps] the reverse: index into schedule->ops of a step */
   guint *first;         /* [n_devices + 1] into instructions */

@@ -50,11 +50,12 @@ PsScheduleBuilder *ps_schedule_builder_new (const char *name, PsPlacement *place
 void ps_schedule_builder_add (PsScheduleBuilder *builder, PsOpKind kind, guint stage, guint microbatch);
 void ps_schedule_builder_add_op (PsScheduleBuilder *builder, PsOp op);
 void ps_schedule_builder_next_device (PsScheduleBuilder *builder);
-PsSchedule *ps_schedule_builder_end (PsScheduleBuilder *builder); /* frees the builder */
+PsSchedule *ps_schedule_builder_end (PsScheduleBuilder *builder); /* frees the builder; devices not ended have no more ops */
 
 /* Completeness (every stage and microbatch has one F and either one BW or one B and one W), placement (each op on the device
- * that holds it), order (B after F, W after B, slices in order) and that the orders of all devices together can run at all. Every message
- * names device, position and op, e.g. "device 1: op 7 (B3.1): comes before its F". Errors: PS_ERROR_SCHEDULE. */
+ * that holds it) and order (B after F, W after B, slices forward in order and backward in reverse). Every message names device,
+ * position and op, e.g. "device 1: op 7 (B3.1): comes before its F". Whether the orders of all devices can run together is
+ * found by ps_program_lower. Errors: PS_ERROR_SCHEDULE. */
 gboolean ps_schedule_validate (const PsSchedule *schedule, GError **error);
 
 /* "F0.1": kind, microbatch, dot, stage; "F0.1/2" slice 2. Pairs are joined by '+' in files: "F4.0+BW1.3". buffer has 48 bytes;

@@ -15,6 +15,8 @@ typedef struct
   gint64 start_ns;    /* first op's start */
   gint64 end_ns;      /* last op's end */
   gint64 peak_bytes;  /* weights (all versions) and everything live, at the worst moment */
+  gint64 held_bytes;  /* at the end; the weights alone when every activation was given back */
+  gint64 optimizer_ns; /* O of all its stages */
 } PsDeviceResult;
 
 /* Result and scratch of one program; reused over many calls. */
@@ -26,7 +28,7 @@ typedef struct
   PsDeviceResult *device; /* [n_devices] */
   gint64 makespan_ns;     /* first op start to last op end over all devices */
   gint64 max_span_ns;     /* longest span of a device */
-  gint64 optimizer_ns;    /* longest O over devices: sum over the device's stages */
+  gint64 optimizer_ns;    /* longest O of a device */
 } PsSimulation;
 
 PsSimulation *ps_simulation_new (const PsProgram *program);

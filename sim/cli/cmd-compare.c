@@ -1,1 +1,98 @@
-#include <pipesim/transport.h>
+/* cmd-compare.c - pipesim compare: holds a predicted timeline against a measured one. */
+#include "commands.h"
+
+#include <pipesim/compare.h>
+
+#include <math.h>
+
+#define EXIT_OUTSIDE 3
+
+typedef struct
+{
+  char *worst;
+  char *tolerance;
+  gboolean json;
+  char **files;
+} Options;
+
+static void
+options_clear (Options *options)
+{
+  g_free (options->worst);
+  g_free (options->tolerance);
+  g_strfreev (options->files);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+
+static gboolean
+parse_options (int argc, char **argv, Options *options, GError **error)
+{
+  const GOptionEntry entries[] = {
+    { "worst", 0, 0, G_OPTION_ARG_STRING, &options->worst, "ops to list, the most wrong first (10)", "N" },
+    { "tolerance", 0, 0, G_OPTION_ARG_STRING, &options->tolerance,
+      "exit with 3 when the iteration time is predicted further off than this", "PERCENT" },
+    { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "print JSON", NULL },
+    { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options->files, NULL, NULL },
+    { NULL, 0, 0, 0, NULL, NULL, NULL },
+  };
+  g_autoptr (GOptionContext) context = g_option_context_new ("PREDICTED MEASURED");
+
+  g_option_context_set_summary (context, "Holds a predicted timeline against a measured one, op by op.");
+  g_option_context_add_main_entries (context, entries, NULL);
+  if (!g_option_context_parse (context, &argc, &argv, error))
+    return FALSE;
+  if (options->files && g_strv_length (options->files) == 2)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%u files given; a predicted and a measured timeline are wanted",
+               options->files ? g_strv_length (options->files) : 0);
+  return FALSE;
+}
+
+/* Percent, "0.5" or "0.5%"; *tolerance becomes a ratio, infinity when none is asked for. */
+static gboolean
+parse_tolerance (const char *text, double *tolerance, GError **error)
+{
+  char *end;
+
+  *tolerance = INFINITY;
+  if (!text)
+    return TRUE;
+  *tolerance = g_ascii_strtod (text, &end) / 100;
+  if (end != text && (*end == '\0' || g_str_equal (end, "%")) && isfinite (*tolerance) && *tolerance >= 0)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--tolerance: '%s' is no percentage; a number from 0 would be right",
+               text);
+  return FALSE;
+}
+
+static PsComparison *
+compare_files (const char *predicted_path, const char *measured_path, GError **error)
+{
+  g_autoptr (PsTimeline) predicted = ps_timeline_read (predicted_path, error);
+  g_autoptr (PsTimeline) measured = predicted ? ps_timeline_read (measured_path, error) : NULL;
+
+  return measured ? ps_compare (predicted, measured, error) : NULL;
+}
+
+int
+ps_cmd_compare (int argc, char **argv, GError **error)
+{
+  g_auto (Options) options = { 0 };
+  g_autoptr (PsComparison) comparison = NULL;
+  g_autofree char *text = NULL;
+  gint64 n_worst = 10;
+  double tolerance;
+
+  if (!parse_options (argc, argv, &options, error) || !parse_tolerance (options.tolerance, &tolerance, error)
+      || (options.worst && !ps_parse_integer ("--worst", options.worst, 0, PS_MAX_OPS, &n_worst, error)))
+    return 1;
+  comparison = compare_files (options.files[0], options.files[1], error);
+  if (!comparison)
+    return 1;
+  text = options.json ? ps_comparison_to_json (comparison, (guint)n_worst)
+                      : ps_comparison_to_text (comparison, (guint)n_worst);
+  if (!ps_print (text, error))
+    return 1;
+  /* An error that cannot be computed is within no tolerance. */
+  return isinf (tolerance) || fabs (comparison->iteration_error) <= tolerance ? 0 : EXIT_OUTSIDE;
+}

@@ -1,7 +1,126 @@
-#include <pipesim/base.h>
+/* main.c - the program pipesim: finds the subcommand, here or as a program pipesim-NAME, and turns its error into one
+ * line and an exit code. */
+#include "commands.h"
+
+#include <pipesim/report.h>
+
+#include <errno.h>
+#include <locale.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef int (*CommandFunction) (int argc, char **argv, GError **error);
+
+typedef struct
+{
+  const char *name;
+  CommandFunction run; /* NULL: a program of its own, pipesim-NAME */
+  const char *description;
+} Command;
+
+static int help (int argc, char **argv, GError **error);
+
+static const Command commands[] = {
+  { "predict", ps_cmd_predict, "simulate schedules: time, bubble, memory" },
+  { "schedule", ps_cmd_schedule, "list, show, validate and convert schedules" },
+  { "compare", ps_cmd_compare, "hold a predicted timeline against a measured one" },
+  { "calib", NULL, "measure what ops and transfers cost on this machine" },
+  { "exec", NULL, "run a schedule for real" },
+  { "plot", NULL, "draw timelines and memory" },
+  { "help", help, "print this" },
+};
+
+static int
+help (G_GNUC_UNUSED int argc, G_GNUC_UNUSED char **argv, GError **error)
+{
+  g_autoptr (GString) text = g_string_new ("Usage: pipesim COMMAND [OPTION...]\n\n"
+                                           "Predicts, runs and compares pipeline-parallel schedules.\n\n");
+
+  for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
+    g_string_append_printf (text, "  %-10s %s\n", commands[i].name, commands[i].description);
+  g_string_append (text,
+                   "\npipesim COMMAND --help says more. Any other program pipesim-NAME beside this one or on PATH\n"
+                   "runs as pipesim NAME.\n\n"
+                   "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but outside the tolerance asked for.\n");
+  ps_print (text->str, error);
+  return 0;
+}
+
+static const Command *
+find_command (const char *name)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
+    if (g_str_equal (commands[i].name, name))
+      return &commands[i];
+  return NULL;
+}
+
+/* Prints the error on one line whatever the user typed into it. */
+static int
+fail (const char *where, const GError *error)
+{
+  g_autofree char *line = g_strdelimit (g_strdup (error->message), "\n\r", ' ');
+
+  g_printerr ("%s: %s\n", where, line);
+  return ps_error_exit_code (error);
+}
+
+static int
+run_here (const Command *command, int argc, char **argv)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *where = g_strconcat ("pipesim ", command->name, NULL);
+  int code;
+
+  g_set_prgname (where);
+  code = command->run (argc, argv, &error);
+  return error ? fail (where, error) : code;
+}
+
+/* Becomes the program pipesim-NAME, the one beside this program first: they are built together. Returns only on
+ * failure. */
+static int
+run_program (char **argv)
+{
+  g_autofree char *program = g_strconcat ("pipesim-", argv[0], NULL);
+  g_autofree char *self = g_file_read_link ("/proc/self/exe", NULL);
+  g_autofree char *folder = g_path_get_dirname (self ? self : ".");
+  g_autofree char *beside = g_build_filename (folder, program, NULL);
+
+  argv[0] = program;
+  execv (beside, argv);
+  if (errno == ENOENT && strchr (program, '/') == NULL)
+    execvp (program, argv);
+  if (errno == ENOENT || errno == EACCES)
+    {
+      g_printerr ("pipesim: no command '%s'; see pipesim help\n", program + strlen ("pipesim-"));
+      return 2;
+    }
+  g_printerr ("pipesim: %s: %s\n", program, g_strerror (errno));
+  return 1;
+}
 
 int
-main (void)
+main (int argc, char **argv)
 {
-  return 0;
+  g_autoptr (GError) error = NULL;
+  const Command *command;
+  char *name = argc > 1 ? argv[1] : NULL;
+
+  /* GLib sends debug and info messages to stdout otherwise, which is for data. */
+  g_log_writer_default_set_use_stderr (TRUE);
+  /* Names may hold any character of the user's; numbers keep their point. */
+  setlocale (LC_CTYPE, "");
+
+  if (name == NULL)
+    {
+      g_printerr ("pipesim: no command given; see pipesim help\n");
+      return 2;
+    }
+  if (g_str_equal (name, "--version"))
+    return ps_print ("pipesim " PS_VERSION "\n", &error) ? 0 : fail ("pipesim", error);
+  if (g_str_equal (name, "--help") || g_str_equal (name, "-h"))
+    return run_here (find_command ("help"), argc - 1, argv + 1);
+  command = find_command (name);
+  return command && command->run ? run_here (command, argc - 1, argv + 1) : run_program (argv + 1);
 }

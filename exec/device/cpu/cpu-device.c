@@ -1,1 +1,313 @@
-#include <pipesim/transport.h>
+/* cpu-device.c - the class "cpu": a transformer stage in fp32 that really trains. */
+#include <cblas.h>
+#include <hwloc.h>
+#include <math.h>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
+
+#include "cpu-device.h"
+#include "cpu-stage.h"
+#include "device/devices.h"
+
+typedef struct
+{
+  PsDevice base;
+  PsDeviceSetting setting;
+  PsCpuContext context;
+  PsCpuStage **stages; /* [n_stages], NULL where not resident */
+} CpuDevice;
+
+static CpuDevice *
+cpu_device (PsDevice *device)
+{
+  return (CpuDevice *)device;
+}
+
+static PsDevice *
+cpu_open (const PsDeviceSetting *setting, GError **error)
+{
+  PsCpuSizes sizes;
+
+  if (setting->model == NULL)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "cpu device: needs a model description");
+      return NULL;
+    }
+  if (!ps_cpu_sizes_init (&sizes, setting->model, error))
+    return NULL;
+
+  CpuDevice *device = g_new0 (CpuDevice, 1);
+  device->base.class = &ps_cpu_device;
+  device->setting = *setting;
+  device->context.sizes = sizes;
+  device->context.memory = ps_cpu_memory_new (0);
+  device->context.n_microbatches = setting->n_microbatches;
+  device->context.seed = setting->seed;
+  device->stages = g_new0 (PsCpuStage *, setting->n_stages);
+  return &device->base;
+}
+
+static void
+cpu_close (PsDevice *device)
+{
+  CpuDevice *cpu = cpu_device (device);
+
+  if (cpu == NULL)
+    return;
+  for (guint i = 0; i < cpu->setting.n_stages; i++)
+    ps_cpu_stage_free (cpu->stages[i]);
+  g_free (cpu->stages);
+  ps_cpu_memory_free (cpu->context.memory);
+  g_free (cpu);
+}
+
+/* Binding can be forbidden (containers): then the system places the thread as it likes. */
+static gboolean
+bind_to_core (hwloc_topology_t topology, int core, GError **error)
+{
+  const int n_cores = hwloc_get_nbobjs_by_type (topology, HWLOC_OBJ_CORE);
+  const hwloc_obj_type_t type = n_cores > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
+  const hwloc_obj_t object = hwloc_get_obj_by_type (topology, type, (unsigned)core);
+
+  if (object == NULL)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "cpu device: core %d does not exist, this machine has %d",
+                   core, hwloc_get_nbobjs_by_type (topology, type));
+      return FALSE;
+    }
+
+  hwloc_bitmap_t one = hwloc_bitmap_dup (object->cpuset);
+  hwloc_bitmap_singlify (one);
+  if (hwloc_set_cpubind (topology, one, HWLOC_CPUBIND_THREAD) != 0)
+    g_info ("cpu device: core %d: the system does not permit binding", core);
+  hwloc_bitmap_free (one);
+  return TRUE;
+}
+
+static gboolean
+pin (int core, GError **error)
+{
+  hwloc_topology_t topology;
+  gboolean ok = TRUE;
+
+  if (hwloc_topology_init (&topology) != 0)
+    return TRUE;
+  if (hwloc_topology_load (topology) == 0)
+    ok = bind_to_core (topology, core, error);
+  hwloc_topology_destroy (topology);
+  return ok;
+}
+
+static gboolean
+cpu_attach (PsDevice *device, GError **error)
+{
+  const int core = cpu_device (device)->setting.core;
+
+  openblas_set_num_threads (1);
+#ifdef __SSE__
+  /* Denormal numbers count as zero: they take a hundred times longer, and op times must not depend on the data. */
+  _mm_setcsr (_mm_getcsr () | 0x8040);
+#endif
+  return core < 0 || pin (core, error);
+}
+
+static gboolean
+take_workspace (PsCpuContext *context, guint stage, GError **error)
+{
+  if (context->workspace.normed != NULL)
+    return TRUE;
+
+  const gsize n = ps_cpu_workspace_lay_out (&context->workspace, &context->sizes, NULL);
+  float *block = ps_cpu_memory_take (context->memory, n, PS_MEMORY_STATE);
+  if (block == NULL)
+    {
+      g_autofree char *size = ps_format_size ((gint64)(n * sizeof (float)));
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: no memory for %s of workspace", stage, size);
+      return FALSE;
+    }
+  ps_cpu_workspace_lay_out (&context->workspace, &context->sizes, block);
+  return TRUE;
+}
+
+static gboolean
+cpu_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
+{
+  CpuDevice *cpu = cpu_device (device);
+
+  g_return_val_if_fail (stage < cpu->setting.n_stages && cpu->stages[stage] == NULL, FALSE);
+
+  if (!take_workspace (&cpu->context, stage, error))
+    return FALSE;
+  cpu->stages[stage] = ps_cpu_stage_new (&cpu->context, stage, shape, error);
+  return cpu->stages[stage] != NULL;
+}
+
+static gsize
+tensor_bytes (const CpuDevice *cpu)
+{
+  return ps_cpu_sizes_boundary (&cpu->context.sizes) * sizeof (float);
+}
+
+static PsTensor *
+wrap (CpuDevice *cpu, float *block)
+{
+  PsTensor *tensor = g_new (PsTensor, 1);
+
+  *tensor = (PsTensor){ .device = &cpu->base, .bytes = tensor_bytes (cpu), .data = block };
+  return tensor;
+}
+
+static PsTensor *
+cpu_tensor_new (PsDevice *device)
+{
+  CpuDevice *cpu = cpu_device (device);
+  float *block
+      = ps_cpu_memory_take (cpu->context.memory, ps_cpu_sizes_boundary (&cpu->context.sizes), PS_MEMORY_BUFFER);
+
+  return block != NULL ? wrap (cpu, block) : NULL;
+}
+
+static void
+cpu_tensor_free (PsTensor *tensor)
+{
+  if (tensor == NULL)
+    return;
+  ps_cpu_memory_give (cpu_device (tensor->device)->context.memory, tensor->data);
+  g_free (tensor);
+}
+
+static gboolean
+run_on_stage (PsCpuStage *stage, PsOp op, float *input, float **output, GError **error)
+{
+  switch (op.kind)
+    {
+    case PS_OP_F:
+      return ps_cpu_stage_forward (stage, op.microbatch, input, output, error);
+    case PS_OP_B:
+      return ps_cpu_stage_backward (stage, op.microbatch, input, output, error);
+    case PS_OP_BW:
+      return ps_cpu_stage_backward (stage, op.microbatch, input, output, error)
+             && ps_cpu_stage_weight_gradients (stage, op.microbatch, error);
+    case PS_OP_W:
+      return ps_cpu_stage_weight_gradients (stage, op.microbatch, error);
+    case PS_OP_O:
+      ps_cpu_stage_optimize (stage);
+      return TRUE;
+    default:
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: the cpu device can't run %s", op.stage,
+                   ps_op_kind_name (op.kind));
+      return FALSE;
+    }
+}
+
+static gboolean
+check_op (const CpuDevice *cpu, PsOp op, GError **error)
+{
+  if (op.stage >= cpu->setting.n_stages || cpu->stages[op.stage] == NULL)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "stage %u: is not on this device", op.stage);
+      return FALSE;
+    }
+  if (op.slice != 0)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: the cpu device can't run slice %u of a sequence",
+                   op.stage, op.slice);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+cpu_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+{
+  CpuDevice *cpu = cpu_device (device);
+  float *result = NULL;
+
+  g_return_val_if_fail (input == NULL || input->device == device, FALSE);
+
+  if (!check_op (cpu, op, error))
+    {
+      cpu_tensor_free (input);
+      return FALSE;
+    }
+
+  float *block = input != NULL ? input->data : NULL;
+  g_free (input);
+  const gboolean ok = run_on_stage (cpu->stages[op.stage], op, block, &result, error);
+  g_assert (output != NULL || result == NULL);
+  if (output != NULL)
+    *output = result != NULL ? wrap (cpu, result) : NULL;
+  return ok;
+}
+
+static double
+cpu_loss (PsDevice *device, guint microbatch)
+{
+  CpuDevice *cpu = cpu_device (device);
+  const PsCpuStage *last = cpu->stages[cpu->setting.n_stages - 1];
+
+  return last != NULL ? ps_cpu_stage_loss (last, microbatch) : NAN;
+}
+
+static const float *
+cpu_gradients (PsDevice *device, guint stage, gsize *n)
+{
+  const PsCpuStage *resident = cpu_device (device)->stages[stage];
+
+  g_return_val_if_fail (resident != NULL, NULL);
+
+  *n = ps_cpu_stage_parameters (resident);
+  return ps_cpu_stage_gradients (resident);
+}
+
+float *
+ps_cpu_device_weights (PsDevice *device, guint stage, gsize *n)
+{
+  PsCpuStage *resident = cpu_device (device)->stages[stage];
+
+  g_return_val_if_fail (resident != NULL, NULL);
+
+  *n = ps_cpu_stage_parameters (resident);
+  return ps_cpu_stage_weights (resident);
+}
+
+static void
+cpu_memory (PsDevice *device, PsMemoryUse *use)
+{
+  ps_cpu_memory_use (cpu_device (device)->context.memory, use);
+}
+
+static void
+cpu_reset_peak (PsDevice *device)
+{
+  ps_cpu_memory_reset_peak (cpu_device (device)->context.memory);
+}
+
+/* openblas_get_config says "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...". */
+static char *
+cpu_libraries (void)
+{
+  g_auto (GStrv) words = g_strsplit (openblas_get_config (), " ", 3);
+
+  return g_strdup_printf ("OpenBLAS %s %s", g_strv_length (words) > 1 ? words[1] : "?", openblas_get_corename ());
+}
+
+const PsDeviceClass ps_cpu_device = {
+  .name = "cpu",
+  .description = "a real transformer stage in fp32 on one core, matrix products by OpenBLAS",
+  .computes = TRUE,
+  .measures = TRUE,
+  .open = cpu_open,
+  .close = cpu_close,
+  .attach = cpu_attach,
+  .add_stage = cpu_add_stage,
+  .tensor_new = cpu_tensor_new,
+  .tensor_free = cpu_tensor_free,
+  .run = cpu_run,
+  .loss = cpu_loss,
+  .gradients = cpu_gradients,
+  .memory = cpu_memory,
+  .reset_peak = cpu_reset_peak,
+  .libraries = cpu_libraries,
+};

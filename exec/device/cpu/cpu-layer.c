@@ -1,1 +1,246 @@
-#include <pipesim/transport.h>
+/* cpu-layer.c - forward and backward of one transformer layer. */
+#include <math.h>
+#include <string.h>
+
+#include "cpu-attention.h"
+#include "cpu-data.h"
+#include "cpu-kernels.h"
+#include "cpu-layer.h"
+
+/* Parts of the blocks. */
+typedef struct
+{
+  float *standard1; /* T x h, see ps_cpu_norm */
+  float *qkv;       /* T x 3h; after B its gradient */
+  float *context;   /* T x h */
+  float *standard2; /* T x h */
+  float *z;         /* T x f; after B its gradient */
+  float *g;         /* T x f */
+} Keep;
+
+typedef struct
+{
+  float *probabilities; /* batch x heads squares */
+  float *scale1;        /* T, see ps_cpu_norm */
+  float *scale2;        /* T */
+} Late;
+
+typedef struct
+{
+  float *dnormed1; /* T x h */
+  float *dy;       /* T x h */
+  float *dnormed2; /* T x h */
+} Gradient;
+
+static gsize
+lay_out_keep (Keep *keep, const PsCpuSizes *sizes, float *block)
+{
+  float *cursor = block;
+  const gsize narrow = ps_cpu_sizes_boundary (sizes);
+  const gsize wide = (gsize)sizes->tokens * sizes->feed_forward;
+
+  keep->standard1 = ps_cpu_carve (&cursor, narrow);
+  keep->qkv = ps_cpu_carve (&cursor, 3 * narrow);
+  keep->context = ps_cpu_carve (&cursor, narrow);
+  keep->standard2 = ps_cpu_carve (&cursor, narrow);
+  keep->z = ps_cpu_carve (&cursor, wide);
+  keep->g = ps_cpu_carve (&cursor, wide);
+  return ps_cpu_carved (cursor) - ps_cpu_carved (block);
+}
+
+static gsize
+lay_out_late (Late *late, const PsCpuSizes *sizes, float *block)
+{
+  float *cursor = block;
+
+  late->probabilities = ps_cpu_carve (&cursor, (gsize)sizes->tokens * sizes->heads * sizes->sequence);
+  late->scale1 = ps_cpu_carve (&cursor, (gsize)sizes->tokens);
+  late->scale2 = ps_cpu_carve (&cursor, (gsize)sizes->tokens);
+  return ps_cpu_carved (cursor) - ps_cpu_carved (block);
+}
+
+static gsize
+lay_out_gradient (Gradient *gradient, const PsCpuSizes *sizes, float *block)
+{
+  float *cursor = block;
+  const gsize narrow = ps_cpu_sizes_boundary (sizes);
+
+  gradient->dnormed1 = ps_cpu_carve (&cursor, narrow);
+  gradient->dy = ps_cpu_carve (&cursor, narrow);
+  gradient->dnormed2 = ps_cpu_carve (&cursor, narrow);
+  return ps_cpu_carved (cursor) - ps_cpu_carved (block);
+}
+
+gsize
+ps_cpu_layer_keep_size (const PsCpuSizes *sizes)
+{
+  Keep keep;
+
+  return lay_out_keep (&keep, sizes, NULL);
+}
+
+gsize
+ps_cpu_layer_late_size (const PsCpuSizes *sizes)
+{
+  Late late;
+
+  return lay_out_late (&late, sizes, NULL);
+}
+
+gsize
+ps_cpu_layer_gradient_size (const PsCpuSizes *sizes)
+{
+  Gradient gradient;
+
+  return lay_out_gradient (&gradient, sizes, NULL);
+}
+
+gsize
+ps_cpu_layer_parameters (const PsCpuSizes *sizes)
+{
+  const gsize h = (gsize)sizes->hidden, f = (gsize)sizes->feed_forward;
+
+  return 4 * h * h + 2 * h * f + 9 * h + f;
+}
+
+/* The next n parameters, without gaps. */
+static float *
+next (float **cursor, gsize n)
+{
+  float *start = *cursor;
+
+  *cursor += n;
+  return start;
+}
+
+PsCpuLayer
+ps_cpu_layer_view (const PsCpuSizes *sizes, float *parameters)
+{
+  const gsize h = (gsize)sizes->hidden, f = (gsize)sizes->feed_forward;
+  float *cursor = parameters;
+  PsCpuLayer view;
+
+  view.norm1_gain = next (&cursor, h);
+  view.norm1_bias = next (&cursor, h);
+  view.wqkv = next (&cursor, h * 3 * h);
+  view.bqkv = next (&cursor, 3 * h);
+  view.wo = next (&cursor, h * h);
+  view.bo = next (&cursor, h);
+  view.norm2_gain = next (&cursor, h);
+  view.norm2_bias = next (&cursor, h);
+  view.w1 = next (&cursor, h * f);
+  view.b1 = next (&cursor, f);
+  view.w2 = next (&cursor, f * h);
+  view.b2 = next (&cursor, h);
+  return view;
+}
+
+void
+ps_cpu_layer_init (const PsCpuLayer *weights, const PsCpuSizes *sizes, guint64 seed, guint layer)
+{
+  const gsize h = (gsize)sizes->hidden, f = (gsize)sizes->feed_forward;
+  const float deviation = 0.02f, last = deviation / sqrtf (2.0f * (float)sizes->layers);
+
+  memset (weights->norm1_gain, 0, sizeof (float) * ps_cpu_layer_parameters (sizes));
+  for (gsize i = 0; i < h; i++)
+    weights->norm1_gain[i] = weights->norm2_gain[i] = 1;
+  ps_cpu_data_weights (weights->wqkv, h * 3 * h, deviation, seed, layer, 0);
+  ps_cpu_data_weights (weights->wo, h * h, last, seed, layer, 1);
+  ps_cpu_data_weights (weights->w1, h * f, deviation, seed, layer, 2);
+  ps_cpu_data_weights (weights->w2, f * h, last, seed, layer, 3);
+}
+
+/* y = x w + bias: bias is added behind the product, y has no bits of before. */
+static void
+linear_bias (float *y, const float *x, const float *w, const float *bias, int rows, int in, int out)
+{
+  ps_cpu_linear (y, x, w, rows, in, out);
+  ps_cpu_bias_add (y, bias, rows, out);
+}
+
+/* y += x w + bias */
+static void
+linear_bias_add (float *y, const float *x, const float *w, const float *bias, int rows, int in, int out)
+{
+  ps_cpu_bias_add (y, bias, rows, out);
+  ps_cpu_linear_add (y, x, w, rows, in, out);
+}
+
+void
+ps_cpu_layer_forward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
+                      const PsCpuLayerState *state, float *x)
+{
+  const int rows = sizes->tokens, h = sizes->hidden, f = sizes->feed_forward;
+  Keep keep;
+  Late late;
+
+  lay_out_keep (&keep, sizes, state->keep);
+  lay_out_late (&late, sizes, state->late);
+
+  ps_cpu_norm (workspace->normed, keep.standard1, late.scale1, x, weights->norm1_gain, weights->norm1_bias, rows, h);
+  linear_bias (keep.qkv, workspace->normed, weights->wqkv, weights->bqkv, rows, h, 3 * h);
+  ps_cpu_attention_forward (keep.context, late.probabilities, keep.qkv, sizes);
+  linear_bias_add (x, keep.context, weights->wo, weights->bo, rows, h, h);
+
+  ps_cpu_norm (workspace->normed, keep.standard2, late.scale2, x, weights->norm2_gain, weights->norm2_bias, rows, h);
+  ps_cpu_linear (keep.z, workspace->normed, weights->w1, rows, h, f);
+  ps_cpu_gelu (keep.g, keep.z, weights->b1, rows, f);
+  linear_bias_add (x, keep.g, weights->w2, weights->b2, rows, f, h);
+}
+
+void
+ps_cpu_layer_backward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
+                       const PsCpuLayerState *state, float *dx)
+{
+  const int rows = sizes->tokens, h = sizes->hidden, f = sizes->feed_forward;
+  float *dg = workspace->wide, *dcontext = workspace->normed;
+  Keep keep;
+  Late late;
+  Gradient gradient;
+
+  lay_out_keep (&keep, sizes, state->keep);
+  lay_out_late (&late, sizes, state->late);
+  lay_out_gradient (&gradient, sizes, state->gradient);
+
+  ps_cpu_linear_input (dg, state->doutput, weights->w2, rows, f, h);
+  ps_cpu_gelu_input (keep.z, dg, (gsize)rows * f);
+  ps_cpu_linear_input (gradient.dnormed2, keep.z, weights->w1, rows, h, f);
+  ps_cpu_norm_input (gradient.dy, state->doutput, gradient.dnormed2, keep.standard2, late.scale2, weights->norm2_gain,
+                     rows, h);
+
+  ps_cpu_linear_input (dcontext, gradient.dy, weights->wo, rows, h, h);
+  ps_cpu_attention_backward (keep.qkv, dcontext, keep.context, late.probabilities, sizes, workspace);
+  ps_cpu_linear_input (gradient.dnormed1, keep.qkv, weights->wqkv, rows, h, 3 * h);
+  ps_cpu_norm_input (dx, gradient.dy, gradient.dnormed1, keep.standard1, late.scale1, weights->norm1_gain, rows, h);
+}
+
+/* dw += x^T dy, dbias += the rows of dy. */
+static void
+linear_gradient (float *dw, float *dbias, const float *x, const float *dy, int rows, int in, int out)
+{
+  ps_cpu_linear_weights (dw, x, dy, rows, in, out);
+  ps_cpu_bias_gradient (dbias, dy, rows, out);
+}
+
+void
+ps_cpu_layer_weights (const PsCpuLayer *weights, const PsCpuLayer *gradients, const PsCpuSizes *sizes,
+                      const PsCpuWorkspace *workspace, const PsCpuLayerState *state)
+{
+  const int rows = sizes->tokens, h = sizes->hidden, f = sizes->feed_forward;
+  float *normed = workspace->normed;
+  Keep keep;
+  Gradient gradient;
+
+  lay_out_keep (&keep, sizes, state->keep);
+  lay_out_gradient (&gradient, sizes, state->gradient);
+
+  linear_gradient (gradients->w2, gradients->b2, keep.g, state->doutput, rows, f, h);
+  ps_cpu_norm_again (normed, keep.standard2, weights->norm2_gain, weights->norm2_bias, rows, h);
+  linear_gradient (gradients->w1, gradients->b1, normed, keep.z, rows, h, f);
+  ps_cpu_norm_weights (gradients->norm2_gain, gradients->norm2_bias, gradient.dnormed2, keep.standard2, rows, h);
+
+  linear_gradient (gradients->wo, gradients->bo, keep.context, gradient.dy, rows, h, h);
+  ps_cpu_norm_again (normed, keep.standard1, weights->norm1_gain, weights->norm1_bias, rows, h);
+  linear_gradient (gradients->wqkv, gradients->bqkv, normed, keep.qkv, rows, h, 3 * h);
+  ps_cpu_norm_weights (gradients->norm1_gain, gradients->norm1_bias, gradient.dnormed1, keep.standard1, rows, h);
+}

@@ -1,1 +1,435 @@
-#include <pipesim/transport.h>
+/* cpu-stage.c - runs the ops of one stage: which block is taken and given back when, around the arithmetic of its
+ * parts. */
+#include <math.h>
+#include <string.h>
+
+#include "cpu-data.h"
+#include "cpu-ends.h"
+#include "cpu-kernels.h"
+#include "cpu-layer.h"
+#include "cpu-stage.h"
+
+/* The op that a microbatch did last; W makes it EMPTY again. */
+typedef enum
+{
+  EMPTY,
+  FORWARD,
+  BACKWARD,
+} Progress;
+
+/* What a microbatch in flight keeps. */
+typedef struct
+{
+  Progress progress;
+  PsCpuLayerState *layers; /* of the shape's n_layers; NULL when EMPTY */
+  PsCpuHeadState head;
+  float *dembedding; /* gradient of the embedding's output */
+} Slot;
+
+struct _PsCpuStage
+{
+  PsCpuContext *context;
+  guint number;
+  PsStageShape shape;
+  gsize n_parameters;
+  float *weights, *gradients, *momentum, *variance;
+  guint64 n_steps;
+  Slot *slots;    /* [n_microbatches] */
+  double *losses; /* [n_microbatches] */
+};
+
+/* The parts of an array of the stage's parameters. */
+static PsCpuEmbedding
+embedding_of (const PsCpuStage *stage, float *parameters)
+{
+  return ps_cpu_embedding_view (&stage->context->sizes, parameters);
+}
+
+static PsCpuLayer
+layer_of (const PsCpuStage *stage, float *parameters, guint layer)
+{
+  const PsCpuSizes *sizes = &stage->context->sizes;
+  const gsize before = stage->shape.embedding ? ps_cpu_embedding_parameters (sizes) : 0;
+
+  return ps_cpu_layer_view (sizes, parameters + before + layer * ps_cpu_layer_parameters (sizes));
+}
+
+static PsCpuHead
+head_of (const PsCpuStage *stage, float *parameters)
+{
+  const PsCpuSizes *sizes = &stage->context->sizes;
+
+  return ps_cpu_head_view (sizes, parameters + stage->n_parameters - ps_cpu_head_parameters (sizes));
+}
+
+static gsize
+count_parameters (const PsCpuSizes *sizes, const PsStageShape *shape)
+{
+  gsize n = shape->n_layers * ps_cpu_layer_parameters (sizes);
+
+  if (shape->embedding)
+    n += ps_cpu_embedding_parameters (sizes);
+  if (shape->head)
+    n += ps_cpu_head_parameters (sizes);
+  return n;
+}
+
+static gboolean
+no_room (const PsCpuStage *stage, const char *what, gsize n, GError **error)
+{
+  g_autofree char *size = ps_format_size ((gint64)(n * sizeof (float)));
+
+  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: no memory for %s of %s", stage->number, size, what);
+  return FALSE;
+}
+
+static gboolean
+take_parameters (PsCpuStage *stage, GError **error)
+{
+  float **const arrays[] = { &stage->weights, &stage->gradients, &stage->momentum, &stage->variance };
+
+  for (guint i = 0; i < G_N_ELEMENTS (arrays); i++)
+    *arrays[i] = ps_cpu_memory_take (stage->context->memory, stage->n_parameters, PS_MEMORY_STATE);
+  for (guint i = 0; i < G_N_ELEMENTS (arrays); i++)
+    if (*arrays[i] == NULL)
+      return no_room (stage, "weights, gradients and optimizer state", 4 * stage->n_parameters, error);
+  for (guint i = 0; i < G_N_ELEMENTS (arrays); i++)
+    memset (*arrays[i], 0, stage->n_parameters * sizeof (float));
+  return TRUE;
+}
+
+static void
+init_weights (PsCpuStage *stage)
+{
+  const PsCpuSizes *sizes = &stage->context->sizes;
+  const guint64 seed = stage->context->seed;
+
+  if (stage->shape.embedding)
+    {
+      const PsCpuEmbedding embedding = embedding_of (stage, stage->weights);
+      ps_cpu_embedding_init (&embedding, sizes, seed);
+    }
+  for (guint i = 0; i < stage->shape.n_layers; i++)
+    {
+      const PsCpuLayer layer = layer_of (stage, stage->weights, i);
+      ps_cpu_layer_init (&layer, sizes, seed, stage->shape.first_layer + i);
+    }
+  if (stage->shape.head)
+    {
+      const PsCpuHead head = head_of (stage, stage->weights);
+      ps_cpu_head_init (&head, sizes, seed);
+    }
+}
+
+PsCpuStage *
+ps_cpu_stage_new (PsCpuContext *context, guint number, const PsStageShape *shape, GError **error)
+{
+  g_autoptr (PsCpuStage) stage = g_new0 (PsCpuStage, 1);
+
+  stage->context = context;
+  stage->number = number;
+  stage->shape = *shape;
+  stage->n_parameters = count_parameters (&context->sizes, shape);
+  stage->slots = g_new0 (Slot, context->n_microbatches);
+  stage->losses = g_new (double, context->n_microbatches);
+  for (guint i = 0; i < context->n_microbatches; i++)
+    stage->losses[i] = NAN;
+  if (!take_parameters (stage, error))
+    return NULL;
+  init_weights (stage);
+  return g_steal_pointer (&stage);
+}
+
+void
+ps_cpu_stage_free (PsCpuStage *stage)
+{
+  if (stage == NULL)
+    return;
+  for (guint i = 0; i < stage->context->n_microbatches; i++)
+    g_free (stage->slots[i].layers);
+  g_free (stage->slots);
+  g_free (stage->losses);
+  g_free (stage);
+}
+
+static void
+give (PsCpuStage *stage, float **block)
+{
+  ps_cpu_memory_give (stage->context->memory, *block);
+  *block = NULL;
+}
+
+static gboolean
+take_activation (PsCpuStage *stage, float **block, gsize n, GError **error)
+{
+  *block = ps_cpu_memory_take (stage->context->memory, n, PS_MEMORY_ACTIVATION);
+  return *block != NULL || no_room (stage, "activations", n, error);
+}
+
+/* Gives back everything that the microbatch keeps. */
+static void
+empty_slot (PsCpuStage *stage, Slot *slot)
+{
+  for (guint i = 0; slot->layers != NULL && i < stage->shape.n_layers; i++)
+    {
+      PsCpuLayerState *layer = &slot->layers[i];
+      give (stage, &layer->keep);
+      give (stage, &layer->late);
+      give (stage, &layer->gradient);
+      give (stage, &layer->doutput);
+    }
+  give (stage, &slot->head.keep);
+  give (stage, &slot->head.late);
+  give (stage, &slot->head.gradient);
+  give (stage, &slot->dembedding);
+  g_clear_pointer (&slot->layers, g_free);
+  slot->progress = EMPTY;
+}
+
+/* The slot of a microbatch whose last op was `last`. */
+static Slot *
+find_slot (PsCpuStage *stage, const char *op, guint microbatch, Progress last, GError **error)
+{
+  static const char *const complaint[] = {
+    [EMPTY] = "its F has not run",
+    [FORWARD] = "its F has run, its B has not",
+    [BACKWARD] = "its B has run, its W has not",
+  };
+
+  if (microbatch < stage->context->n_microbatches && stage->slots[microbatch].progress == last)
+    return &stage->slots[microbatch];
+  if (microbatch < stage->context->n_microbatches)
+    g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "stage %u: %s of microbatch %u: %s", stage->number, op, microbatch,
+                 complaint[stage->slots[microbatch].progress]);
+  else
+    g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "stage %u: %s of microbatch %u: there are only %u", stage->number,
+                 op, microbatch, stage->context->n_microbatches);
+  return NULL;
+}
+
+static void
+make_words (PsCpuStage *stage, guint microbatch)
+{
+  const PsCpuContext *context = stage->context;
+
+  ps_cpu_data_words (context->workspace.words, &context->sizes, context->seed, microbatch);
+}
+
+/* Everything at once, so that a forward that does not fit leaves no trace. */
+static gboolean
+take_forward_blocks (PsCpuStage *stage, Slot *slot, GError **error)
+{
+  const PsCpuSizes *sizes = &stage->context->sizes;
+  gboolean ok = TRUE;
+
+  slot->layers = g_new0 (PsCpuLayerState, stage->shape.n_layers);
+  for (guint i = 0; ok && i < stage->shape.n_layers; i++)
+    ok = take_activation (stage, &slot->layers[i].keep, ps_cpu_layer_keep_size (sizes), error)
+         && take_activation (stage, &slot->layers[i].late, ps_cpu_layer_late_size (sizes), error);
+  if (ok && stage->shape.head)
+    ok = take_activation (stage, &slot->head.keep, ps_cpu_head_keep_size (sizes), error)
+         && take_activation (stage, &slot->head.late, ps_cpu_head_late_size (sizes), error);
+  if (!ok)
+    empty_slot (stage, slot);
+  return ok;
+}
+
+/* The residual stream of a forward: the input, or a new tensor for the embedding's output. */
+static float *
+take_stream (PsCpuStage *stage, float *input, GError **error)
+{
+  const gsize n = ps_cpu_sizes_boundary (&stage->context->sizes);
+  const PsMemoryKind kind = stage->shape.head ? PS_MEMORY_ACTIVATION : PS_MEMORY_BUFFER;
+  float *x = stage->shape.embedding ? ps_cpu_memory_take (stage->context->memory, n, kind) : input;
+
+  if (x == NULL)
+    no_room (stage, "activations", n, error);
+  return x;
+}
+
+static void
+run_forward (PsCpuStage *stage, Slot *slot, guint microbatch, float *x)
+{
+  const PsCpuSizes *sizes = &stage->context->sizes;
+  const PsCpuWorkspace *workspace = &stage->context->workspace;
+
+  if (stage->shape.embedding || stage->shape.head)
+    make_words (stage, microbatch);
+  if (stage->shape.embedding)
+    {
+      const PsCpuEmbedding embedding = embedding_of (stage, stage->weights);
+      ps_cpu_embedding_forward (&embedding, sizes, workspace->words, x);
+    }
+  for (guint i = 0; i < stage->shape.n_layers; i++)
+    {
+      const PsCpuLayer layer = layer_of (stage, stage->weights, i);
+      ps_cpu_layer_forward (&layer, sizes, workspace, &slot->layers[i], x);
+    }
+  if (stage->shape.head)
+    {
+      const PsCpuHead head = head_of (stage, stage->weights);
+      stage->losses[microbatch] = ps_cpu_head_forward (&head, sizes, workspace, &slot->head, x);
+    }
+}
+
+gboolean
+ps_cpu_stage_forward (PsCpuStage *stage, guint microbatch, float *input, float **output, GError **error)
+{
+  g_return_val_if_fail ((input == NULL) == stage->shape.embedding, FALSE);
+
+  Slot *slot = find_slot (stage, "F", microbatch, EMPTY, error);
+  float *x = slot != NULL ? take_stream (stage, input, error) : NULL;
+
+  *output = NULL;
+  if (x == NULL || !take_forward_blocks (stage, slot, error))
+    {
+      ps_cpu_memory_give (stage->context->memory, x != NULL ? x : input);
+      return FALSE;
+    }
+  run_forward (stage, slot, microbatch, x);
+  slot->progress = FORWARD;
+  if (stage->shape.head)
+    give (stage, &x);
+  *output = x;
+  return TRUE;
+}
+
+/* A tensor for the gradient that comes out of layer `layer`, or out of the head if that is the number of layers: the
+ * one of the stage's input, unless the embedding wants it, is on its way to the stage before. */
+static gboolean
+take_gradient (PsCpuStage *stage, guint layer, float **block, GError **error)
+{
+  const gsize n = ps_cpu_sizes_boundary (&stage->context->sizes);
+  const gboolean leaves = layer == 0 && !stage->shape.embedding;
+
+  *block = ps_cpu_memory_take (stage->context->memory, n, leaves ? PS_MEMORY_BUFFER : PS_MEMORY_ACTIVATION);
+  return *block != NULL || no_room (stage, "gradients", n, error);
+}
+
+static gboolean
+backward_head (PsCpuStage *stage, Slot *slot, guint microbatch, float **doutput, GError **error)
+{
+  const PsCpuSizes *sizes = &stage->context->sizes;
+  const PsCpuHead head = head_of (stage, stage->weights);
+
+  if (!take_activation (stage, &slot->head.gradient, ps_cpu_head_gradient_size (sizes), error)
+      || !take_gradient (stage, stage->shape.n_layers, doutput, error))
+    return FALSE;
+  make_words (stage, microbatch);
+  ps_cpu_head_backward (&head, sizes, &stage->context->workspace, &slot->head, *doutput);
+  give (stage, &slot->head.late);
+  return TRUE;
+}
+
+/* Replaces *gradient, which the layer keeps for W, by the gradient of its input. */
+static gboolean
+backward_layer (PsCpuStage *stage, Slot *slot, guint i, float **gradient, GError **error)
+{
+  const PsCpuSizes *sizes = &stage->context->sizes;
+  const PsCpuLayer layer = layer_of (stage, stage->weights, i);
+  PsCpuLayerState *state = &slot->layers[i];
+
+  state->doutput = g_steal_pointer (gradient);
+  if (!take_activation (stage, &state->gradient, ps_cpu_layer_gradient_size (sizes), error)
+      || !take_gradient (stage, i, gradient, error))
+    return FALSE;
+  ps_cpu_layer_backward (&layer, sizes, &stage->context->workspace, state, *gradient);
+  give (stage, &state->late);
+  return TRUE;
+}
+
+static gboolean
+run_backward (PsCpuStage *stage, Slot *slot, guint microbatch, float **gradient, GError **error)
+{
+  if (stage->shape.head && !backward_head (stage, slot, microbatch, gradient, error))
+    return FALSE;
+  for (guint i = stage->shape.n_layers; i > 0; i--)
+    if (!backward_layer (stage, slot, i - 1, gradient, error))
+      return FALSE;
+  return TRUE;
+}
+
+gboolean
+ps_cpu_stage_backward (PsCpuStage *stage, guint microbatch, float *input, float **output, GError **error)
+{
+  g_return_val_if_fail ((input == NULL) == stage->shape.head, FALSE);
+
+  Slot *slot = find_slot (stage, "B", microbatch, FORWARD, error);
+  float *gradient = input;
+
+  *output = NULL;
+  if (slot != NULL && input != NULL && (stage->shape.n_layers > 0 || stage->shape.embedding))
+    ps_cpu_memory_retag (stage->context->memory, input, PS_MEMORY_ACTIVATION);
+  if (slot == NULL || !run_backward (stage, slot, microbatch, &gradient, error))
+    {
+      give (stage, &gradient);
+      return FALSE;
+    }
+  slot->progress = BACKWARD;
+  *(stage->shape.embedding ? &slot->dembedding : output) = gradient;
+  return TRUE;
+}
+
+gboolean
+ps_cpu_stage_weight_gradients (PsCpuStage *stage, guint microbatch, GError **error)
+{
+  const PsCpuSizes *sizes = &stage->context->sizes;
+  const PsCpuWorkspace *workspace = &stage->context->workspace;
+  Slot *slot = find_slot (stage, "W", microbatch, BACKWARD, error);
+
+  if (slot == NULL)
+    return FALSE;
+  if (stage->shape.head)
+    {
+      const PsCpuHead head = head_of (stage, stage->weights), dhead = head_of (stage, stage->gradients);
+      ps_cpu_head_weights (&head, &dhead, sizes, workspace, &slot->head);
+    }
+  for (guint i = stage->shape.n_layers; i > 0; i--)
+    {
+      const PsCpuLayer layer = layer_of (stage, stage->weights, i - 1);
+      const PsCpuLayer dlayer = layer_of (stage, stage->gradients, i - 1);
+      ps_cpu_layer_weights (&layer, &dlayer, sizes, workspace, &slot->layers[i - 1]);
+    }
+  if (stage->shape.embedding)
+    {
+      const PsCpuEmbedding dembedding = embedding_of (stage, stage->gradients);
+      make_words (stage, microbatch);
+      ps_cpu_embedding_weights (&dembedding, sizes, workspace->words, slot->dembedding);
+    }
+  empty_slot (stage, slot);
+  return TRUE;
+}
+
+void
+ps_cpu_stage_optimize (PsCpuStage *stage)
+{
+  stage->n_steps++;
+  ps_cpu_adam (stage->weights, stage->gradients, stage->momentum, stage->variance, stage->n_parameters,
+               1 / (float)stage->context->n_microbatches, stage->n_steps);
+}
+
+double
+ps_cpu_stage_loss (const PsCpuStage *stage, guint microbatch)
+{
+  g_return_val_if_fail (microbatch < stage->context->n_microbatches, NAN);
+
+  return stage->losses[microbatch];
+}
+
+gsize
+ps_cpu_stage_parameters (const PsCpuStage *stage)
+{
+  return stage->n_parameters;
+}
+
+const float *
+ps_cpu_stage_gradients (const PsCpuStage *stage)
+{
+  return stage->gradients;
+}
+
+float *
+ps_cpu_stage_weights (PsCpuStage *stage)
+{
+  return stage->weights;
+}

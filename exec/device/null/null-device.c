@@ -1,1 +1,98 @@
-#include <pipesim/transport.h>
+/* null-device.c - a device whose ops take no time and no memory: what a run on it costs is the runtime's own. */
+#include "device/devices.h"
+
+#include <math.h>
+
+typedef struct
+{
+  PsDevice base;
+  guint n_stages;
+  PsTensor tensor; /* every tensor of the device: there is nothing in it to tell two apart */
+} NullDevice;
+
+static PsDevice *
+null_open (const PsDeviceSetting *setting, GError **error)
+{
+  NullDevice *device = g_new0 (NullDevice, 1);
+
+  device->base.class = &ps_null_device;
+  device->n_stages = setting->n_stages;
+  device->tensor.device = &device->base;
+  return &device->base;
+}
+
+static void
+null_close (PsDevice *device)
+{
+  g_free (device);
+}
+
+static gboolean
+null_attach (PsDevice *device, GError **error)
+{
+  return TRUE;
+}
+
+static gboolean
+null_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
+{
+  return TRUE;
+}
+
+static PsTensor *
+null_tensor_new (PsDevice *device)
+{
+  return &((NullDevice *) device)->tensor;
+}
+
+static void
+null_tensor_free (PsTensor *tensor)
+{
+}
+
+static gboolean
+null_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+{
+  *output = ps_device_op_has_output (op, ((NullDevice *) device)->n_stages) ? null_tensor_new (device) : NULL;
+  return TRUE;
+}
+
+static double
+null_loss (PsDevice *device, guint microbatch)
+{
+  return NAN;
+}
+
+static const float *
+null_gradients (PsDevice *device, guint stage, gsize *n)
+{
+  *n = 0;
+  return NULL;
+}
+
+static void
+null_memory (PsDevice *device, PsMemoryUse *use)
+{
+  *use = (PsMemoryUse){ 0 };
+}
+
+static void
+null_reset_peak (PsDevice *device)
+{
+}
+
+const PsDeviceClass ps_null_device = {
+  .name = "null",
+  .description = "ops take no time and no memory: measures the runtime itself",
+  .open = null_open,
+  .close = null_close,
+  .attach = null_attach,
+  .add_stage = null_add_stage,
+  .tensor_new = null_tensor_new,
+  .tensor_free = null_tensor_free,
+  .run = null_run,
+  .loss = null_loss,
+  .gradients = null_gradients,
+  .memory = null_memory,
+  .reset_peak = null_reset_peak,
+};

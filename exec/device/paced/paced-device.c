@@ -1,1 +1,209 @@
-#include <pipesim/transport.h>
+/* paced-device.c - a device that computes nothing: each op occupies its thread for the modelled time. It lets any number of
+ * devices run on any machine, and what a run on it measures beyond the model is the runtime's own doing. */
+#include "clock.h"
+#include "device/devices.h"
+
+#include <math.h>
+#include <sys/prctl.h>
+
+/* An op that begins this soon after the previous one returned did not wait for its input in between. */
+#define RIGHT_BEHIND_NS 20000
+
+typedef struct
+{
+  PsDevice base;
+  const PsDeviceSetting *setting;
+  gint64 deadline_ns;  /* when the latest op was due to end */
+  gint64 returned_ns;  /* when it really did */
+  gboolean updating;   /* it was an O */
+  gint64 input_ns;     /* when the latest input of the op, or pair, under way had come */
+  gboolean in_pair;    /* the latest op was the first of a pair */
+  PsOp first;          /* that op */
+  PsMemoryUse memory;
+} PacedDevice;
+
+static PsDevice *
+paced_open (const PsDeviceSetting *setting, GError **error)
+{
+  PacedDevice *device;
+
+  if (setting->costs == NULL)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "device paced: needs costs, for they say how long ops take");
+      return NULL;
+    }
+  device = g_new0 (PacedDevice, 1);
+  device->base.class = &ps_paced_device;
+  device->setting = setting;
+  return &device->base;
+}
+
+static void
+paced_close (PsDevice *device)
+{
+  g_free (device);
+}
+
+static gboolean
+paced_attach (PsDevice *device, GError **error)
+{
+  /* The default slack of 50 us would be added to every sleep. */
+  prctl (PR_SET_TIMERSLACK, 1UL);
+  return TRUE;
+}
+
+static gboolean
+paced_add_stage (PsDevice *base, guint stage, const PsStageShape *shape, GError **error)
+{
+  PacedDevice *device = (PacedDevice *) base;
+
+  g_return_val_if_fail (stage < device->setting->costs->n_stages, FALSE);
+
+  device->memory.current[PS_MEMORY_STATE] += device->setting->costs->weight_bytes[stage];
+  device->memory.peak_bytes += device->setting->costs->weight_bytes[stage];
+  return TRUE;
+}
+
+static PsTensor *
+paced_tensor_new (PsDevice *device)
+{
+  PsTensor *tensor = g_new0 (PsTensor, 1);
+
+  tensor->device = device;
+  return tensor;
+}
+
+static void
+paced_tensor_free (PsTensor *tensor)
+{
+  g_free (tensor);
+}
+
+static void
+take_memory (PacedDevice *device, PsOp op)
+{
+  PsMemoryUse *memory = &device->memory;
+
+  memory->current[PS_MEMORY_ACTIVATION] += ps_costs_op (device->setting->costs, op.kind, op.stage)->take_bytes;
+  memory->peak_bytes
+      = MAX (memory->peak_bytes, memory->current[PS_MEMORY_STATE] + memory->current[PS_MEMORY_ACTIVATION]);
+}
+
+static void
+give_memory (PacedDevice *device, PsOp op)
+{
+  device->memory.current[PS_MEMORY_ACTIVATION] -= ps_costs_op (device->setting->costs, op.kind, op.stage)->give_bytes;
+}
+
+/* Of the op, or of the whole pair that it ends. */
+static gint64
+duration_of (const PacedDevice *device, PsOp op)
+{
+  const PsCosts *costs = device->setting->costs;
+  gint64 own_ns = ps_costs_op (costs, op.kind, op.stage)->duration_ns;
+  guint forward_stage = device->first.kind == PS_OP_F ? device->first.stage : op.stage;
+
+  if (!device->in_pair)
+    return own_ns;
+  if (costs->pair_ns[forward_stage] >= 0)
+    return costs->pair_ns[forward_stage];
+  return own_ns + ps_costs_op (costs, device->first.kind, device->first.stage)->duration_ns;
+}
+
+/* An op right behind another starts when that one was due to end or, if that is later, when its input came: so waking late
+ * never adds up. One that waited starts now, and so does one before or behind which all devices meet. */
+static gint64
+start_of (const PacedDevice *device, PsOp op)
+{
+  gint64 now_ns = ps_clock_now ();
+  gboolean right_behind = now_ns - device->returned_ns < RIGHT_BEHIND_NS;
+
+  if (!right_behind || device->updating != (op.kind == PS_OP_O))
+    return now_ns;
+  return MAX (device->deadline_ns, device->input_ns);
+}
+
+static void
+occupy (PacedDevice *device, PsOp op)
+{
+  device->deadline_ns = start_of (device, op) + duration_of (device, op);
+  ps_clock_sleep_until (device->deadline_ns);
+  device->returned_ns = ps_clock_now ();
+  device->updating = op.kind == PS_OP_O;
+  device->input_ns = 0;
+}
+
+static void
+take_input (PacedDevice *device, PsTensor *input)
+{
+  if (input == NULL)
+    return;
+  device->input_ns = MAX (device->input_ns, input->ready_ns);
+  paced_tensor_free (input);
+}
+
+/* The first op of a pair only takes its memory: the second one takes the time of both and gives the memory of both back. */
+static gboolean
+paced_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+{
+  PacedDevice *device = (PacedDevice *) base;
+
+  take_memory (device, op);
+  take_input (device, input);
+  *output = ps_device_op_has_output (op, device->setting->n_stages) ? paced_tensor_new (base) : NULL;
+  if (op.paired)
+    {
+      device->first = op;
+      device->in_pair = TRUE;
+      return TRUE;
+    }
+  occupy (device, op);
+  if (device->in_pair)
+    give_memory (device, device->first);
+  give_memory (device, op);
+  device->in_pair = FALSE;
+  return TRUE;
+}
+
+static double
+paced_loss (PsDevice *device, guint microbatch)
+{
+  return NAN;
+}
+
+static const float *
+paced_gradients (PsDevice *device, guint stage, gsize *n)
+{
+  *n = 0;
+  return NULL;
+}
+
+static void
+paced_memory (PsDevice *device, PsMemoryUse *use)
+{
+  *use = ((PacedDevice *) device)->memory;
+}
+
+static void
+paced_reset_peak (PsDevice *base)
+{
+  PsMemoryUse *memory = &((PacedDevice *) base)->memory;
+
+  memory->peak_bytes = memory->current[PS_MEMORY_STATE] + memory->current[PS_MEMORY_ACTIVATION];
+}
+
+const PsDeviceClass ps_paced_device = {
+  .name = "paced",
+  .description = "computes nothing; each op takes the modelled time and memory",
+  .open = paced_open,
+  .close = paced_close,
+  .attach = paced_attach,
+  .add_stage = paced_add_stage,
+  .tensor_new = paced_tensor_new,
+  .tensor_free = paced_tensor_free,
+  .run = paced_run,
+  .loss = paced_loss,
+  .gradients = paced_gradients,
+  .memory = paced_memory,
+  .reset_peak = paced_reset_peak,
+};

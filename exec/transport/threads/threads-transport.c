@@ -1,1 +1,482 @@
-#include <pipesim/transport.h>
+/* threads-transport.c - tensors between the threads of one process.
+ *
+ * Every device has a port: the messages on their way to it, in one queue per sender, and what comes back to it as a sender.
+ * A sender copies its tensor into a slot of the channel and frees it; when all slots are in use the message refers to the tensor
+ * itself, the receiver copies from there, and the tensor goes back to the sender, whose thread frees it. So a send never waits,
+ * and no two ports are ever locked at a time.
+ */
+#include "clock.h"
+#include "transport/transports.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+typedef struct _Message Message;
+
+struct _Message
+{
+  Message *next;
+  PsOp op;
+  PsTensor *tensor;  /* the sender's, when no slot was free; else NULL */
+  void *slot;        /* a slot's memory, else NULL; also NULL for messages without data */
+  gboolean in_slot;
+  gsize bytes;
+  gint64 sent_ns;
+  gint64 ready_ns;   /* not to be used before */
+};
+
+/* A list that is searched from its oldest entry: nearly always the first one fits. */
+typedef struct
+{
+  Message *first;
+  Message **end; /* where the next one goes; NULL while the list was never used */
+} MessageList;
+
+/* What travels from one device to another. Guarded by the lock of the receiver's port. */
+typedef struct
+{
+  MessageList arrived;
+  MessageList announced; /* receives without their wait; only op counts */
+  guint n_in_slots;
+  GPtrArray *free_slots; /* memory of slots that were used before; NULL until then */
+} Channel;
+
+typedef struct
+{
+  pthread_mutex_t lock;
+  pthread_cond_t changed; /* the one thread that uses the port may wait here */
+  gboolean aborted;
+  guint n_untaken;     /* messages that this device has sent and nobody has taken */
+  GPtrArray *returned; /* its tensors that were copied by their receivers */
+  Channel *from;       /* [n_devices] */
+} Port;
+
+typedef struct
+{
+  PsTransport base;
+  PsTransportSetting setting;
+  Port *port; /* [n_devices] */
+} ThreadsTransport;
+
+static guint64
+message_key (PsOp op)
+{
+  /* B and BW hand on the same thing. */
+  guint64 kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
+
+  return kind << 56 | (guint64) op.slice << 48 | (guint64) op.stage << 32 | op.microbatch;
+}
+
+static void
+list_append (MessageList *list, Message *message)
+{
+  if (list->end == NULL)
+    list->end = &list->first;
+  message->next = NULL;
+  *list->end = message;
+  list->end = &message->next;
+}
+
+/* Removes and returns the oldest entry of that name, NULL if there is none. */
+static Message *
+list_take (MessageList *list, PsOp op)
+{
+  guint64 key = message_key (op);
+
+  for (Message **link = &list->first; *link != NULL; link = &(*link)->next)
+    if (message_key ((*link)->op) == key)
+      {
+        Message *message = *link;
+
+        *link = message->next;
+        if (message->next == NULL)
+          list->end = link;
+        return message;
+      }
+  return NULL;
+}
+
+static void
+port_init (Port *port, guint n_devices)
+{
+  pthread_condattr_t attributes;
+
+  pthread_condattr_init (&attributes);
+  pthread_condattr_setclock (&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init (&port->changed, &attributes);
+  pthread_condattr_destroy (&attributes);
+  pthread_mutex_init (&port->lock, NULL);
+  port->returned = g_ptr_array_new ();
+  port->from = g_new0 (Channel, n_devices);
+}
+
+static void
+tensor_free (PsTensor *tensor)
+{
+  tensor->device->class->tensor_free (tensor);
+}
+
+static void
+channel_clear (Channel *channel)
+{
+  Message *next;
+
+  for (Message *message = channel->arrived.first; message != NULL; message = next)
+    {
+      next = message->next;
+      if (message->tensor != NULL)
+        tensor_free (message->tensor);
+      g_free (message->slot);
+      g_free (message);
+    }
+  for (Message *message = channel->announced.first; message != NULL; message = next)
+    {
+      next = message->next;
+      g_free (message);
+    }
+  g_clear_pointer (&channel->free_slots, g_ptr_array_unref);
+}
+
+static void
+port_clear (Port *port, guint n_devices)
+{
+  for (guint i = 0; i < n_devices; i++)
+    channel_clear (&port->from[i]);
+  for (guint i = 0; i < port->returned->len; i++)
+    tensor_free (g_ptr_array_index (port->returned, i));
+  g_ptr_array_unref (port->returned);
+  g_free (port->from);
+  pthread_cond_destroy (&port->changed);
+  pthread_mutex_destroy (&port->lock);
+}
+
+static PsTransport *
+threads_open (const PsTransportSetting *setting, GError **error)
+{
+  ThreadsTransport *transport = g_new0 (ThreadsTransport, 1);
+
+  g_assert (setting->capacity >= 1);
+
+  transport->base.class = &ps_threads_transport;
+  transport->setting = *setting;
+  transport->port = g_new0 (Port, setting->n_devices);
+  for (guint i = 0; i < setting->n_devices; i++)
+    port_init (&transport->port[i], setting->n_devices);
+  return &transport->base;
+}
+
+static void
+threads_close (PsTransport *base)
+{
+  ThreadsTransport *transport = (ThreadsTransport *) base;
+
+  if (transport == NULL)
+    return;
+  for (guint i = 0; i < transport->setting.n_devices; i++)
+    port_clear (&transport->port[i], transport->setting.n_devices);
+  g_free (transport->port);
+  g_free (transport);
+}
+
+static gboolean
+fail_aborted (GError **error)
+{
+  g_set_error (error, PS_ERROR, PS_ERROR_IO, "run aborted");
+  return FALSE;
+}
+
+static Port *
+port_lock (PsTransport *transport, guint device)
+{
+  Port *port = &((ThreadsTransport *) transport)->port[device];
+
+  pthread_mutex_lock (&port->lock);
+  return port;
+}
+
+static void
+port_unlock (Port *port)
+{
+  pthread_mutex_unlock (&port->lock);
+}
+
+/* Frees what has come back, and counts one more message on its way. */
+static gboolean
+begin_send (PsTransport *transport, guint from, GError **error)
+{
+  Port *port = port_lock (transport, from);
+  gboolean aborted = port->aborted;
+
+  for (guint i = 0; i < port->returned->len; i++)
+    tensor_free (g_ptr_array_index (port->returned, i));
+  g_ptr_array_set_size (port->returned, 0);
+  if (!aborted)
+    port->n_untaken++;
+  port_unlock (port);
+  return aborted ? fail_aborted (error) : TRUE;
+}
+
+/* Claims a slot for the message; FALSE when all are in use. */
+static gboolean
+claim_slot (PsTransport *transport, guint from, guint to, Message *message)
+{
+  const PsTransportSetting *setting = &((ThreadsTransport *) transport)->setting;
+  Port *port = port_lock (transport, to);
+  Channel *channel = &port->from[from];
+
+  if (channel->n_in_slots < setting->capacity)
+    {
+      channel->n_in_slots++;
+      message->in_slot = TRUE;
+      if (channel->free_slots != NULL && channel->free_slots->len > 0)
+        message->slot = g_ptr_array_steal_index_fast (channel->free_slots, channel->free_slots->len - 1);
+    }
+  port_unlock (port);
+  if (message->in_slot && message->slot == NULL && setting->message_bytes > 0)
+    message->slot = g_malloc (setting->message_bytes);
+  return message->in_slot;
+}
+
+static void
+post (PsTransport *transport, guint from, guint to, Message *message)
+{
+  Port *port = port_lock (transport, to);
+
+  message->ready_ns = MAX (message->ready_ns, ps_clock_now ());
+  list_append (&port->from[from].arrived, message);
+  pthread_cond_signal (&port->changed);
+  port_unlock (port);
+}
+
+static gboolean
+threads_send (PsTransport *transport, guint from, guint to, PsOp op, PsTensor *tensor, gint64 delay_ns, GError **error)
+{
+  gint64 now_ns = ps_clock_now ();
+  Message *message;
+
+  g_assert (tensor->bytes <= ((ThreadsTransport *) transport)->setting.message_bytes);
+
+  if (!begin_send (transport, from, error))
+    {
+      tensor_free (tensor);
+      return FALSE;
+    }
+  message = g_new0 (Message, 1);
+  *message = (Message){ .op = op, .bytes = tensor->bytes, .sent_ns = now_ns, .ready_ns = now_ns + delay_ns };
+  if (claim_slot (transport, from, to, message))
+    {
+      if (tensor->bytes > 0)
+        memcpy (message->slot, tensor->data, tensor->bytes);
+      tensor_free (tensor);
+    }
+  else
+    message->tensor = tensor;
+  post (transport, from, to, message);
+  return TRUE;
+}
+
+static gboolean
+threads_receive (PsTransport *transport, guint at, guint from, PsOp op, GError **error)
+{
+  Message *announced = g_new0 (Message, 1);
+  gboolean aborted;
+  Port *port;
+
+  announced->op = op;
+  port = port_lock (transport, at);
+  list_append (&port->from[from].announced, announced);
+  aborted = port->aborted;
+  port_unlock (port);
+  return aborted ? fail_aborted (error) : TRUE;
+}
+
+/* Sleeps on the locked port until something may have changed or until_ns has come (0: never comes). FALSE when it has. */
+static gboolean
+port_sleep (Port *port, gint64 until_ns)
+{
+  struct timespec until = ps_clock_timespec (until_ns);
+
+  if (until_ns == 0)
+    return pthread_cond_wait (&port->changed, &port->lock) == 0;
+  return pthread_cond_timedwait (&port->changed, &port->lock, &until) != ETIMEDOUT;
+}
+
+static gint64
+timeout_moment (PsTransport *transport)
+{
+  gint64 timeout_ns = ((ThreadsTransport *) transport)->setting.timeout_ns;
+
+  return timeout_ns > 0 ? ps_clock_now () + timeout_ns : 0;
+}
+
+/* The announced message, once it was posted; NULL when aborted or late. */
+static Message *
+await_message (PsTransport *transport, guint at, guint from, PsOp op, GError **error)
+{
+  gint64 timeout_ns = ((ThreadsTransport *) transport)->setting.timeout_ns;
+  gint64 until_ns = timeout_moment (transport);
+  Port *port = port_lock (transport, at);
+  Message *announced = list_take (&port->from[from].announced, op);
+  Message *message = NULL;
+  gboolean in_time = TRUE;
+  gboolean aborted;
+  char name[48];
+
+  while (announced != NULL && !port->aborted && in_time)
+    {
+      message = list_take (&port->from[from].arrived, op);
+      if (message != NULL)
+        break;
+      in_time = port_sleep (port, until_ns);
+    }
+  aborted = port->aborted;
+  port_unlock (port);
+
+  if (message == NULL && aborted)
+    fail_aborted (error);
+  else if (announced == NULL)
+    g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: waits for %s from device %u without a receive", at,
+                 ps_op_format (op, name), from);
+  else if (message == NULL)
+    g_set_error (error, PS_ERROR, PS_ERROR_IO, "device %u: waited %g s for %s from device %u", at, timeout_ns / 1e9,
+                 ps_op_format (op, name), from);
+  g_free (announced);
+  return message;
+}
+
+/* Sleeps until the message may be used, or the run is aborted. */
+static gboolean
+await_ready (PsTransport *transport, guint at, const Message *message, GError **error)
+{
+  gint64 wake_ns = message->ready_ns - PS_CLOCK_SPIN_NS;
+  Port *port;
+  gboolean aborted;
+
+  if (message->ready_ns <= ps_clock_now ())
+    return TRUE;
+  port = port_lock (transport, at);
+  while (!port->aborted && wake_ns > ps_clock_now ())
+    port_sleep (port, wake_ns);
+  aborted = port->aborted;
+  port_unlock (port);
+  if (aborted)
+    return fail_aborted (error);
+  ps_clock_spin_until (message->ready_ns);
+  return TRUE;
+}
+
+static void
+copy_message (const Message *message, PsTensor *tensor)
+{
+  const void *data = message->tensor != NULL ? message->tensor->data : message->slot;
+
+  if (message->bytes > 0)
+    memcpy (tensor->data, data, message->bytes);
+}
+
+/* Gives the slot back to the channel. */
+static void
+release_slot (PsTransport *transport, guint at, guint from, Message *message)
+{
+  Port *port = port_lock (transport, at);
+  Channel *channel = &port->from[from];
+
+  channel->n_in_slots--;
+  if (message->slot != NULL)
+    {
+      if (channel->free_slots == NULL)
+        channel->free_slots = g_ptr_array_new_with_free_func (g_free);
+      g_ptr_array_add (channel->free_slots, g_steal_pointer (&message->slot));
+    }
+  port_unlock (port);
+}
+
+/* Tells the sender that its message was taken; a tensor goes home to be freed there. */
+static void
+report_taken (PsTransport *transport, guint from, Message *message)
+{
+  Port *port = port_lock (transport, from);
+
+  if (message->tensor != NULL)
+    g_ptr_array_add (port->returned, g_steal_pointer (&message->tensor));
+  port->n_untaken--;
+  pthread_cond_signal (&port->changed);
+  port_unlock (port);
+}
+
+static PsTensor *
+threads_wait (PsTransport *transport, guint at, guint from, PsOp op, PsDevice *into, PsTransferTimes *times, GError **error)
+{
+  gint64 called_ns = ps_clock_now ();
+  Message *message = await_message (transport, at, from, op, error);
+  PsTensor *tensor = NULL;
+
+  if (message == NULL)
+    return NULL;
+  if (await_ready (transport, at, message, error))
+    {
+      tensor = into->class->tensor_new (into);
+      g_assert (tensor->bytes == message->bytes);
+      tensor->ready_ns = message->ready_ns;
+      copy_message (message, tensor);
+      /* A message that was there before anybody asked is not longer on its way because its receiver is busy. */
+      *times = (PsTransferTimes){ .start_ns = message->sent_ns,
+                                  .end_ns = message->ready_ns < called_ns ? message->ready_ns : ps_clock_now () };
+    }
+  if (message->in_slot)
+    release_slot (transport, at, from, message);
+  report_taken (transport, from, message);
+  g_free (message);
+  return tensor;
+}
+
+static gboolean
+threads_flush (PsTransport *transport, guint from, GError **error)
+{
+  gint64 until_ns = timeout_moment (transport);
+  Port *port = port_lock (transport, from);
+  gboolean in_time = TRUE;
+  gboolean aborted;
+
+  while (port->n_untaken > 0 && !port->aborted && in_time)
+    in_time = port_sleep (port, until_ns);
+  for (guint i = 0; i < port->returned->len; i++)
+    tensor_free (g_ptr_array_index (port->returned, i));
+  g_ptr_array_set_size (port->returned, 0);
+  aborted = port->aborted;
+  in_time = port->n_untaken == 0;
+  port_unlock (port);
+
+  if (aborted)
+    return fail_aborted (error);
+  if (!in_time)
+    g_set_error (error, PS_ERROR, PS_ERROR_IO, "device %u: waited %g s for its messages to be taken", from,
+                 ((ThreadsTransport *) transport)->setting.timeout_ns / 1e9);
+  return in_time;
+}
+
+static void
+threads_abort (PsTransport *transport)
+{
+  for (guint i = 0; i < ((ThreadsTransport *) transport)->setting.n_devices; i++)
+    {
+      Port *port = port_lock (transport, i);
+
+      port->aborted = TRUE;
+      pthread_cond_broadcast (&port->changed);
+      port_unlock (port);
+    }
+}
+
+const PsTransportClass ps_threads_transport = {
+  .name = "threads",
+  .description = "memory copies between the device threads of one process",
+  .open = threads_open,
+  .close = threads_close,
+  .send = threads_send,
+  .receive = threads_receive,
+  .wait = threads_wait,
+  .flush = threads_flush,
+  .abort = threads_abort,
+};

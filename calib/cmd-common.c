@@ -1,0 +1,104 @@
+/* cmd-common.c - what the subcommands of pipesim-calib share. */
+#include "commands.h"
+
+gboolean
+ps_calib_parse (int argc, char **argv, const char *command, const char *summary, const GOptionEntry *entries,
+                GError **error)
+{
+  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
+  g_autofree char *program = g_strdup_printf ("pipesim-calib %s", command);
+  g_set_prgname (program);
+  g_option_context_set_summary (context, summary);
+  g_option_context_add_main_entries (context, entries, NULL);
+  if (!g_option_context_parse (context, &argc, &argv, error))
+    return FALSE;
+  if (argc == 1)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not an option of calib %s", argv[1], command);
+  return FALSE;
+}
+
+gboolean
+ps_calib_require (const char *option, const char *value, GError **error)
+{
+  if (value && *value)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: required", option);
+  return FALSE;
+}
+
+char *
+ps_calib_describe (const PsMeasurement *m)
+{
+  const char *plural = m->devices == 1 ? "" : "s";
+  if (!m->transfer)
+    return g_strdup_printf ("%s of %s, %u device%s busy", ps_op_kind_name (m->kind), m->shape, m->devices, plural);
+  g_autofree char *size = ps_format_size (m->bytes);
+  return g_strdup_printf ("transfer of %s, %u device%s busy", size, m->devices, plural);
+}
+
+static const PsColumn columns[] = {
+  { "what", "what", PS_COLUMN_TEXT },
+  { "shape", "stage shape", PS_COLUMN_TEXT },
+  { "bytes", "size", PS_COLUMN_SIZE },
+  { "devices", "busy", PS_COLUMN_INTEGER },
+  { "median_ns", "median", PS_COLUMN_TIME },
+  { "q1_ns", "q1", PS_COLUMN_TIME },
+  { "q3_ns", "q3", PS_COLUMN_TIME },
+  { "mad_ns", "MAD", PS_COLUMN_TIME },
+  { "min_ns", "min", PS_COLUMN_TIME },
+  { "n", "n", PS_COLUMN_INTEGER },
+  { "stop", "stopped by", PS_COLUMN_TEXT },
+  { "take_bytes", "takes", PS_COLUMN_SIZE },
+  { "give_bytes", "gives", PS_COLUMN_SIZE },
+  { "state_bytes", "state", PS_COLUMN_SIZE },
+  { "origin", "origin", PS_COLUMN_TEXT },
+  { "taken", NULL, PS_COLUMN_TEXT },
+  { "samples_ns", NULL, PS_COLUMN_NUMBERS },
+};
+
+static void
+set_samples (PsTable *table, const PsMeasurement *m)
+{
+  g_autofree double *values = g_new (double, m->n_samples);
+  for (guint i = 0; i < m->n_samples; i++)
+    values[i] = (double) m->samples_ns[i];
+  ps_table_set_numbers (table, "samples_ns", values, m->n_samples);
+}
+
+static void
+add_row (PsTable *table, const PsMeasurement *m, gboolean with_samples)
+{
+  ps_table_add_row (table);
+  ps_table_set_text (table, "what", m->transfer ? "transfer" : ps_op_kind_name (m->kind));
+  if (m->transfer)
+    ps_table_set_integer (table, "bytes", m->bytes);
+  else
+    {
+      ps_table_set_text (table, "shape", m->shape);
+      ps_table_set_integer (table, "take_bytes", m->take_bytes);
+      ps_table_set_integer (table, "give_bytes", m->give_bytes);
+      ps_table_set_integer (table, "state_bytes", m->state_bytes);
+    }
+  ps_table_set_integer (table, "devices", m->devices);
+  ps_table_set_integer (table, "median_ns", m->time.median_ns);
+  ps_table_set_integer (table, "q1_ns", m->time.q1_ns);
+  ps_table_set_integer (table, "q3_ns", m->time.q3_ns);
+  ps_table_set_integer (table, "mad_ns", m->time.mad_ns);
+  ps_table_set_integer (table, "min_ns", m->time.min_ns);
+  ps_table_set_integer (table, "n", m->time.n);
+  ps_table_set_text (table, "stop", m->stop);
+  ps_table_set_text (table, "origin", ps_origin_name (PS_ORIGIN_MEASURED));
+  ps_table_set_text (table, "taken", m->taken);
+  if (with_samples)
+    set_samples (table, m);
+}
+
+PsTable *
+ps_calib_table (GPtrArray *measurements, gboolean with_samples)
+{
+  PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns) - (with_samples ? 0 : 1));
+  for (guint i = 0; i < measurements->len; i++)
+    add_row (table, measurements->pdata[i], with_samples);
+  return table;
+}

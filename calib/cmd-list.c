@@ -1,0 +1,69 @@
+/* cmd-list.c - pipesim calib list: which profiles a cost database holds. */
+#include "commands.h"
+
+static const PsColumn columns[] = {
+  { "profile", "profile", PS_COLUMN_TEXT },
+  { "model", "model", PS_COLUMN_TEXT },
+  { "device", "device", PS_COLUMN_TEXT },
+  { "transport", "transport", PS_COLUMN_TEXT },
+  { "measurements", "measurements", PS_COLUMN_INTEGER },
+  { "host", "host", PS_COLUMN_TEXT },
+  { "processor", "processor", PS_COLUMN_TEXT },
+  { "kernel", NULL, PS_COLUMN_TEXT },
+  { "libraries", NULL, PS_COLUMN_TEXT },
+  { "version", NULL, PS_COLUMN_TEXT },
+  { "model_digest", NULL, PS_COLUMN_TEXT },
+  { "created", "created", PS_COLUMN_TEXT },
+};
+
+static gboolean
+add_row (PsTable *table, PsCostDb *db, const PsProfile *profile, GError **error)
+{
+  g_autoptr (GPtrArray) measurements = ps_costdb_measurements (db, profile->name, FALSE, error);
+  if (!measurements)
+    return FALSE;
+  ps_table_add_row (table);
+  ps_table_set_text (table, "profile", profile->name);
+  ps_table_set_text (table, "model", profile->model_name);
+  ps_table_set_text (table, "device", profile->device);
+  ps_table_set_text (table, "transport", profile->transport);
+  ps_table_set_integer (table, "measurements", measurements->len);
+  ps_table_set_text (table, "host", profile->host);
+  ps_table_set_text (table, "processor", profile->processor);
+  ps_table_set_text (table, "kernel", profile->kernel);
+  ps_table_set_text (table, "libraries", profile->libraries);
+  ps_table_set_text (table, "version", profile->version);
+  ps_table_set_text (table, "model_digest", profile->model_digest);
+  ps_table_set_text (table, "created", profile->created);
+  return TRUE;
+}
+
+static gboolean
+print_profiles (const char *path, gboolean as_json, GError **error)
+{
+  g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_READ, error);
+  g_autoptr (GPtrArray) profiles = db ? ps_costdb_profiles (db, error) : NULL;
+  g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
+  if (!profiles)
+    return FALSE;
+  for (guint i = 0; i < profiles->len; i++)
+    if (!add_row (table, db, profiles->pdata[i], error))
+      return FALSE;
+  const char *const extra[] = { "db", path, NULL };
+  g_autofree char *text
+      = as_json ? ps_table_to_json (table, "pipesim-profiles/1", extra) : ps_table_to_text (table);
+  return ps_print (text, error);
+}
+
+gboolean
+ps_calib_cmd_list (int argc, char **argv, GError **error)
+{
+  g_autofree char *db = NULL;
+  gboolean as_json = FALSE;
+  const GOptionEntry entries[]
+      = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &db, "Cost database", "FILE" },
+          { "json", 0, 0, G_OPTION_ARG_NONE, &as_json, "Print JSON (pipesim-profiles/1)", NULL },
+          { NULL, 0, 0, 0, NULL, NULL, NULL } };
+  return ps_calib_parse (argc, argv, "list", "Lists the profiles of a cost database.", entries, error)
+         && ps_calib_require ("--db", db, error) && print_profiles (db, as_json, error);
+}

@@ -1,0 +1,275 @@
+/* cmd-run.c - pipesim calib run: measures what a profile still lacks. */
+#include "commands.h"
+
+#include "measure.h"
+#include "provenance.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEFAULT_MAX_DEVICES 4
+
+/* As typed. */
+typedef struct
+{
+  char *db;
+  char *profile;
+  char *model;
+  char *device;
+  char *transport;
+  char *devices;
+  char *chunks;
+  char *precision;
+  char *max_samples;
+  char *time_limit;
+  char *seed;
+} Options;
+
+static void
+options_clear (Options *options)
+{
+  char *const texts[]
+      = { options->db,     options->profile,   options->model,       options->device,     options->transport, options->devices,
+          options->chunks, options->precision, options->max_samples, options->time_limit, options->seed };
+  for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
+    g_free (texts[i]);
+}
+
+/* A run under way. */
+typedef struct
+{
+  PsCostDb *db;
+  gint64 profile;
+  PsModel *model;
+  GArray *chunks; /* guint */
+  PsCalibration calibration;
+  guint n_measured;
+  guint n_skipped;
+  gboolean terminal; /* stderr is one: a single line that changes */
+} Run;
+
+static void
+run_clear (Run *run)
+{
+  ps_costdb_close (run->db);
+  ps_model_free (run->model);
+  g_clear_pointer (&run->chunks, g_array_unref);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Run, run_clear)
+
+static void
+talk (const Run *run, const char *text)
+{
+  if (run->terminal)
+    g_printerr ("\r\033[K%u measured, %u there already: %.90s", run->n_measured, run->n_skipped, text);
+  else
+    g_printerr ("%s\n", text);
+}
+
+static gboolean
+is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+{
+  Run *run = data;
+  gboolean found;
+  if (!ps_costdb_has (run->db, run->profile, key, &found, error))
+    return FALSE;
+  *wanted = !found;
+  if (!found)
+    return TRUE;
+  g_autofree char *name = ps_calib_describe (key);
+  g_autofree char *line = g_strdup_printf ("%s: there already, skipped", name);
+  run->n_skipped++;
+  talk (run, line);
+  return TRUE;
+}
+
+static gboolean
+store (const PsMeasurement *measurement, gpointer data, GError **error)
+{
+  Run *run = data;
+  if (!ps_costdb_store (run->db, run->profile, measurement, error))
+    return FALSE;
+  g_autofree char *name = ps_calib_describe (measurement);
+  g_autofree char *median = ps_format_time (measurement->time.median_ns);
+  g_autofree char *line
+      = g_strdup_printf ("%s: %s (n = %u, %s)", name, median, measurement->time.n, measurement->stop);
+  run->n_measured++;
+  talk (run, line);
+  return TRUE;
+}
+
+static gboolean
+parse_count (const char *option, const char *text, gint64 low, gint64 high, guint *count, GError **error)
+{
+  gint64 value;
+  if (!ps_parse_integer (option, text, low, high, &value, error))
+    return FALSE;
+  *count = (guint) value;
+  return TRUE;
+}
+
+/* "1%" or "0.01". */
+static gboolean
+parse_precision (const char *text, double *precision, GError **error)
+{
+  char *end;
+  double value = g_ascii_strtod (text, &end);
+  if (end != text && *end == '%')
+    {
+      value /= 100;
+      end++;
+    }
+  if (end != text && *end == '\0' && value > 0 && value < 1)
+    {
+      *precision = value;
+      return TRUE;
+    }
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "--precision: '%s' is no precision; write a percentage like 1%% or a ratio like 0.01", text);
+  return FALSE;
+}
+
+static gboolean
+parse_rule (const Options *options, PsSamplingRule *rule, GError **error)
+{
+  rule->min_samples = 10;
+  if (!parse_precision (options->precision ? options->precision : "1%", &rule->precision, error)
+      || !parse_count ("--max-samples", options->max_samples ? options->max_samples : "2000", 1, 1000000,
+                       &rule->max_samples, error)
+      || !ps_parse_time ("--time-limit", options->time_limit ? options->time_limit : "6s", &rule->time_limit_ns, error))
+    return FALSE;
+  rule->min_samples = MIN (rule->min_samples, rule->max_samples);
+  return TRUE;
+}
+
+/* What was listed, or 1 and 2 as far as the model has layers for it. */
+static gboolean
+parse_chunks (Run *run, const char *text, GError **error)
+{
+  guint p = run->calibration.n_devices;
+  g_auto (GStrv) items = g_strsplit (text ? text : "1,2", ",", -1);
+  run->chunks = g_array_new (FALSE, FALSE, sizeof (guint));
+  for (guint i = 0; items[i]; i++)
+    {
+      guint v;
+      if (!parse_count ("-v", items[i], 1, PS_MAX_STAGES / p, &v, error))
+        return FALSE;
+      if (text || v == 1 || p * v <= run->model->layers)
+        g_array_append_val (run->chunks, v);
+    }
+  run->calibration.chunks = (const guint *) (gpointer) run->chunks->data;
+  run->calibration.n_chunks = run->chunks->len;
+  return TRUE;
+}
+
+static gboolean
+check_classes (const PsDeviceClass *device, const PsTransportClass *transport, GError **error)
+{
+  if ((device->available && !device->available (error)) || (transport->available && !transport->available (error)))
+    return FALSE;
+  if (device->measures)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--device: the times of device %s are not worth measuring",
+               device->name);
+  return FALSE;
+}
+
+static gboolean
+parse_seed (const char *text, guint64 *seed, GError **error)
+{
+  gint64 value = 1;
+  if (text && !ps_parse_integer ("--seed", text, 0, G_MAXINT64, &value, error))
+    return FALSE;
+  *seed = (guint64) value;
+  return TRUE;
+}
+
+static gboolean
+prepare (Run *run, const Options *options, GError **error)
+{
+  PsCalibration *calibration = &run->calibration;
+  g_autofree char *fewest = g_strdup_printf ("%u", MIN (ps_count_cores (), DEFAULT_MAX_DEVICES));
+  calibration->device = ps_device_find (options->device ? options->device : "cpu", error);
+  if (!calibration->device)
+    return FALSE;
+  calibration->transport = ps_transport_find (options->transport ? options->transport : "threads", error);
+  if (!calibration->transport || !check_classes (calibration->device, calibration->transport, error)
+      || !parse_rule (options, &calibration->rule, error) || !parse_seed (options->seed, &calibration->seed, error)
+      || !parse_count ("-p", options->devices ? options->devices : fewest, 1, PS_MAX_DEVICES, &calibration->n_devices,
+                       error))
+    return FALSE;
+  run->model = ps_model_load (options->model, error);
+  if (!run->model || !parse_chunks (run, options->chunks, error))
+    return FALSE;
+  calibration->model = run->model;
+  calibration->wanted = is_wanted;
+  calibration->sink = store;
+  calibration->data = run;
+  return TRUE;
+}
+
+static gboolean
+open_profile (Run *run, const Options *options, GError **error)
+{
+  g_autoptr (PsProfile) profile
+      = ps_profile_new_here (options->profile, run->model, run->calibration.device, run->calibration.transport);
+  run->db = ps_costdb_open (options->db, PS_COSTDB_WRITE, error);
+  return run->db && ps_costdb_begin_profile (run->db, profile, &run->profile, error);
+}
+
+static gboolean
+print_result (const Run *run, const Options *options, gint64 begin_ns, GError **error)
+{
+  g_autoptr (GPtrArray) measurements = ps_costdb_measurements (run->db, options->profile, FALSE, error);
+  if (!measurements)
+    return FALSE;
+  g_autofree char *elapsed = ps_format_time (ps_calib_now () - begin_ns);
+  g_autoptr (PsTable) table = ps_calib_table (measurements, FALSE);
+  g_autofree char *text = ps_table_to_text (table);
+  g_printerr ("%sprofile '%s' of %s: %u measured in %s, %u there already\n", run->terminal ? "\r\033[K" : "",
+              options->profile, options->db, run->n_measured, elapsed, run->n_skipped);
+  return ps_print (text, error);
+}
+
+static gboolean
+run_calibration (const Options *options, GError **error)
+{
+  g_auto (Run) run = { .terminal = isatty (STDERR_FILENO) };
+  gint64 begin_ns = ps_calib_now ();
+  if (!prepare (&run, options, error) || !open_profile (&run, options, error))
+    return FALSE;
+  gboolean ok = ps_calibrate (&run.calibration, error);
+  if (!ok && run.terminal)
+    g_printerr ("\n");
+  return ok && print_result (&run, options, begin_ns, error);
+}
+
+gboolean
+ps_calib_cmd_run (int argc, char **argv, GError **error)
+{
+  Options options = { 0 };
+  const GOptionEntry entries[]
+      = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &options.db, "Cost database, created when missing", "FILE" },
+          { "profile", 0, 0, G_OPTION_ARG_STRING, &options.profile, "Name for what is measured here", "NAME" },
+          { "model", 0, 0, G_OPTION_ARG_FILENAME, &options.model, "Model description or name of a shipped one", "FILE" },
+          { "device", 0, 0, G_OPTION_ARG_STRING, &options.device, "Device class (cpu)", "NAME" },
+          { "transport", 0, 0, G_OPTION_ARG_STRING, &options.transport, "Transport class (threads)", "NAME" },
+          { "devices", 'p', 0, G_OPTION_ARG_STRING, &options.devices, "Devices (cores, at most 4)", "P" },
+          { "chunks", 'v', 0, G_OPTION_ARG_STRING, &options.chunks, "Numbers of chunks per device (1,2)", "V,..." },
+          { "precision", 0, 0, G_OPTION_ARG_STRING, &options.precision, "Wanted of each median (1%)", "PERCENT" },
+          { "max-samples", 0, 0, G_OPTION_ARG_STRING, &options.max_samples, "Most samples of each (2000)", "N" },
+          { "time-limit", 0, 0, G_OPTION_ARG_STRING, &options.time_limit,
+            "Longest sampling of the ops that are measured together; a tenth for each transfer size (6s)", "T" },
+          { "seed", 0, 0, G_OPTION_ARG_STRING, &options.seed, "Of weights and data (1)", "N" },
+          { NULL, 0, 0, 0, NULL, NULL, NULL } };
+  gboolean ok = ps_calib_parse (argc, argv, "run",
+                                "Measures every op of every stage shape and transfers of many sizes. What the profile "
+                                "holds already is kept, so a run that was cut short can be repeated.",
+                                entries, error)
+                && ps_calib_require ("--db", options.db, error)
+                && ps_calib_require ("--profile", options.profile, error)
+                && ps_calib_require ("--model", options.model, error) && run_calibration (&options, error);
+  options_clear (&options);
+  return ok;
+}

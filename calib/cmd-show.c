@@ -1,0 +1,99 @@
+/* cmd-show.c - pipesim calib show: everything that one profile holds. */
+#include "commands.h"
+
+typedef struct
+{
+  char *db;
+  char *profile;
+  gboolean samples;
+  gboolean json;
+} Options;
+
+static const PsProfile *
+find_profile (GPtrArray *profiles, const Options *options, GError **error)
+{
+  for (guint i = 0; i < profiles->len; i++)
+    {
+      const PsProfile *profile = profiles->pdata[i];
+      if (g_str_equal (profile->name, options->profile))
+        return profile;
+    }
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: no profile '%s'; see: pipesim calib list --db %s", options->db,
+               options->profile, options->db);
+  return NULL;
+}
+
+static void
+append_samples (GString *text, GPtrArray *measurements)
+{
+  g_string_append (text, "\nsamples in nanoseconds, in the order taken\n");
+  for (guint i = 0; i < measurements->len; i++)
+    {
+      const PsMeasurement *m = measurements->pdata[i];
+      g_autofree char *name = ps_calib_describe (m);
+      g_string_append_printf (text, "%s:", name);
+      for (guint k = 0; k < m->n_samples; k++)
+        g_string_append_printf (text, " %" G_GINT64_FORMAT, m->samples_ns[k]);
+      g_string_append_c (text, '\n');
+    }
+}
+
+static char *
+to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, gboolean samples)
+{
+  g_autofree char *rows = ps_table_to_text (table);
+  GString *text = g_string_new (NULL);
+  g_string_append_printf (text, "profile '%s': %s over %s, model %s, measured by pipesim %s from %s\n", profile->name,
+                          profile->device, profile->transport, profile->model_name, profile->version,
+                          profile->created);
+  g_string_append_printf (text, "host %s, %s, %s, %s\n\n%s", profile->host, profile->processor, profile->kernel,
+                          profile->libraries, rows);
+  if (samples)
+    append_samples (text, measurements);
+  return g_string_free (text, FALSE);
+}
+
+static char *
+to_json (const PsProfile *profile, PsTable *table)
+{
+  const char *const extra[]
+      = { "profile",   profile->name,      "model",     profile->model_name, "model_digest", profile->model_digest,
+          "device",    profile->device,    "transport", profile->transport,  "host",         profile->host,
+          "processor", profile->processor, "kernel",    profile->kernel,     "libraries",    profile->libraries,
+          "version",   profile->version,   "created",   profile->created,    NULL };
+  return ps_table_to_json (table, "pipesim-measurements/1", extra);
+}
+
+static gboolean
+show (const Options *options, GError **error)
+{
+  g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
+  g_autoptr (GPtrArray) profiles = db ? ps_costdb_profiles (db, error) : NULL;
+  const PsProfile *profile = profiles ? find_profile (profiles, options, error) : NULL;
+  g_autoptr (GPtrArray) measurements
+      = profile ? ps_costdb_measurements (db, options->profile, options->samples, error) : NULL;
+  if (!measurements)
+    return FALSE;
+  g_autoptr (PsTable) table = ps_calib_table (measurements, options->samples);
+  g_autofree char *text
+      = options->json ? to_json (profile, table) : to_text (profile, table, measurements, options->samples);
+  return ps_print (text, error);
+}
+
+gboolean
+ps_calib_cmd_show (int argc, char **argv, GError **error)
+{
+  Options options = { 0 };
+  const GOptionEntry entries[]
+      = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &options.db, "Cost database", "FILE" },
+          { "profile", 0, 0, G_OPTION_ARG_STRING, &options.profile, "Profile to show", "NAME" },
+          { "samples", 0, 0, G_OPTION_ARG_NONE, &options.samples, "Show every sample, too", NULL },
+          { "json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON (pipesim-measurements/1)", NULL },
+          { NULL, 0, 0, 0, NULL, NULL, NULL } };
+  gboolean ok = ps_calib_parse (argc, argv, "show", "Shows the measurements of a profile.", entries, error)
+                && ps_calib_require ("--db", options.db, error)
+                && ps_calib_require ("--profile", options.profile, error) && show (&options, error);
+  g_free (options.db);
+  g_free (options.profile);
+  return ok;
+}

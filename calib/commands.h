@@ -1,0 +1,29 @@
+/* commands.h - the subcommands of pipesim-calib and what they share. */
+#ifndef PIPESIM_CALIB_COMMANDS_H
+#define PIPESIM_CALIB_COMMANDS_H
+
+#include <pipesim/costdb.h>
+#include <pipesim/report.h>
+
+G_BEGIN_DECLS
+
+/* argv[0] is the subcommand's name. Errors become one line on stderr and an exit code in main. */
+gboolean ps_calib_cmd_run (int argc, char **argv, GError **error);
+gboolean ps_calib_cmd_list (int argc, char **argv, GError **error);
+gboolean ps_calib_cmd_show (int argc, char **argv, GError **error);
+
+/* Parses options; whatever is left over, or a missing text option among the NULL-terminated pairs (name, value), is
+ * PS_ERROR_USAGE. */
+gboolean ps_calib_parse (int argc, char **argv, const char *command, const char *summary, const GOptionEntry *entries,
+                         GError **error);
+gboolean ps_calib_require (const char *option, const char *value, GError **error);
+
+/* The measurements of a profile as one table, ops first. */
+PsTable *ps_calib_table (GPtrArray *measurements, gboolean with_samples);
+
+/* "F of layers=2,head, 2 devices busy" or "transfer of 64 KiB, 2 devices busy". Free with g_free. */
+char *ps_calib_describe (const PsMeasurement *measurement);
+
+G_END_DECLS
+
+#endif

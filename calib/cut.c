@@ -1,0 +1,38 @@
+/* cut.c - a model cut into the stages of a pipeline. */
+#include "cut.h"
+
+PsCut *
+ps_cut_new (const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+{
+  g_autoptr (PsCut) cut = g_new0 (PsCut, 1);
+  cut->n_devices = n_devices;
+  cut->n_chunks = n_chunks;
+  cut->n_stages = n_devices * n_chunks;
+  cut->shapes = g_new0 (PsStageShape, cut->n_stages);
+  if (!ps_model_split (model, cut->n_stages, cut->shapes, error))
+    return NULL;
+  cut->keys = g_new0 (char *, cut->n_stages + 1);
+  for (guint s = 0; s < cut->n_stages; s++)
+    cut->keys[s] = ps_stage_shape_key (&cut->shapes[s]);
+  return g_steal_pointer (&cut);
+}
+
+void
+ps_cut_free (PsCut *cut)
+{
+  if (!cut)
+    return;
+  g_free (cut->shapes);
+  g_strfreev (cut->keys);
+  g_free (cut);
+}
+
+guint
+ps_cut_owner (const PsCut *cut, const char *key)
+{
+  guint owner = cut->n_devices;
+  for (guint s = 0; s < cut->n_stages; s++)
+    if (g_str_equal (cut->keys[s], key))
+      owner = MIN (owner, s % cut->n_devices);
+  return owner;
+}

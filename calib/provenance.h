@@ -1,0 +1,22 @@
+/* provenance.h - what has to be known about a machine for its measurements to mean something. */
+#ifndef PIPESIM_CALIB_PROVENANCE_H
+#define PIPESIM_CALIB_PROVENANCE_H
+
+#include <pipesim/costdb.h>
+#include <pipesim/transport.h>
+
+G_BEGIN_DECLS
+
+/* The profile that describes this machine, this build and this moment. Free with ps_profile_free. */
+PsProfile *ps_profile_new_here (const char *name, const PsModel *model, const PsDeviceClass *device,
+                                const PsTransportClass *transport);
+
+/* This moment, ISO 8601 in UTC. Free with g_free. */
+char *ps_moment_now (void);
+
+/* Cores that this process may use; at least 1. */
+guint ps_count_cores (void);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,423 @@
+/* rotation.c - times all ops of the stages of some devices, in rotation and side by side. */
+#include "measure.h"
+
+#include "provenance.h"
+
+#include <string.h>
+
+/* Microbatches in flight per stage: enough that an op finds its data as cold as in a real run, at bounded memory. */
+#define MAX_IN_FLIGHT 4
+
+/* Every so many cycles one optimizer step per stage. */
+#define OPTIMIZER_CYCLES 2
+
+/* One quantity that is sampled. */
+typedef struct
+{
+  PsMeasurement *measurement; /* NULL once it was handed over */
+  PsSampler sampler;
+} Quantity;
+
+/* A stage on a device and where its microbatches are. */
+typedef struct
+{
+  guint stage;
+  const PsStageShape *shape;
+  gint64 state_bytes;
+  GQueue unused;                     /* microbatch numbers, as pointers */
+  GQueue forwarded;                  /* F done */
+  GQueue backwarded;                 /* B done, W not */
+  Quantity *quantity[PS_N_OP_KINDS]; /* the worker's; NULL: not sampled */
+} ResidentStage;
+
+typedef struct _Rotation Rotation;
+
+typedef struct
+{
+  Rotation *rotation;
+  PsDeviceSetting setting;
+  PsDevice *device;
+  ResidentStage *stages;
+  guint n_stages;
+  GPtrArray *quantities;
+  gint64 begin_ns;    /* of sampling; 0: still warming up */
+  guint index;
+  GThread *thread;
+} Worker;
+
+struct _Rotation
+{
+  const PsCalibration *calibration;
+  const PsCut *cut;
+  Worker *workers;
+  guint n_workers;
+  guint n_in_flight;
+  int n_open;         /* quantities still sampled; atomic */
+  int failed;         /* atomic */
+  GMutex mutex;
+  GCond all_ready;
+  guint n_ready;      /* under mutex */
+  GAsyncQueue *inbox; /* Item, to the thread that started it all */
+};
+
+/* What workers report: a finished measurement, or that they have ended, perhaps with an error. */
+typedef struct
+{
+  PsMeasurement *measurement;
+  GError *error;
+} Item;
+
+static void
+report (Worker *worker, PsMeasurement *measurement, GError *error)
+{
+  Item *item = g_new0 (Item, 1);
+  *item = (Item){ measurement, error };
+  g_async_queue_push (worker->rotation->inbox, item);
+}
+
+static void
+rotation_fail (Rotation *rotation)
+{
+  g_mutex_lock (&rotation->mutex);
+  g_atomic_int_set (&rotation->failed, 1);
+  g_cond_broadcast (&rotation->all_ready);
+  g_mutex_unlock (&rotation->mutex);
+}
+
+/* Nobody samples before everybody is busy. */
+static void
+wait_for_all (Rotation *rotation)
+{
+  g_mutex_lock (&rotation->mutex);
+  if (++rotation->n_ready == rotation->n_workers)
+    g_cond_broadcast (&rotation->all_ready);
+  while (rotation->n_ready < rotation->n_workers && !g_atomic_int_get (&rotation->failed))
+    g_cond_wait (&rotation->all_ready, &rotation->mutex);
+  g_mutex_unlock (&rotation->mutex);
+}
+
+static gint64
+held_bytes (const PsMemoryUse *use)
+{
+  return use->current[PS_MEMORY_STATE] + use->current[PS_MEMORY_ACTIVATION];
+}
+
+static void
+add_sample (Worker *worker, ResidentStage *stage, PsOpKind kind, gint64 ns, const PsMemoryUse *before,
+            const PsMemoryUse *after)
+{
+  Quantity *quantity = stage->quantity[kind];
+  gint64 now = ps_calib_now ();
+  if (!quantity || !quantity->measurement || worker->begin_ns == 0)
+    return;
+  PsMeasurement *m = quantity->measurement;
+  m->take_bytes = after->peak_bytes - held_bytes (before);
+  m->give_bytes = after->peak_bytes - held_bytes (after);
+  m->state_bytes = stage->state_bytes;
+  if (!ps_sampler_add (&quantity->sampler, ns, now - worker->begin_ns))
+    return;
+  ps_sampler_finish (&quantity->sampler, m);
+  m->taken = ps_moment_now ();
+  report (worker, g_steal_pointer (&quantity->measurement), NULL);
+  g_atomic_int_add (&worker->rotation->n_open, -1);
+}
+
+/* What would come from the neighbouring stage, if the op takes anything. */
+static gboolean
+make_input (Worker *worker, const ResidentStage *stage, PsOpKind kind, PsTensor **input, GError **error)
+{
+  gboolean activation = kind == PS_OP_F && !stage->shape->embedding;
+  gboolean gradient = (kind == PS_OP_B || kind == PS_OP_BW) && !stage->shape->head;
+  *input = NULL;
+  if (!activation && !gradient)
+    return TRUE;
+  *input = worker->device->class->tensor_new (worker->device);
+  if (!*input)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: no memory for the input of %s", stage->stage,
+                   ps_op_kind_name (kind));
+      return FALSE;
+    }
+  ps_tensor_fill (*input, activation ? 1.0F : 1e-3F);
+  return TRUE;
+}
+
+static gboolean
+run_op (Worker *worker, ResidentStage *stage, PsOpKind kind, guint microbatch, GError **error)
+{
+  const PsDeviceClass *class = worker->device->class;
+  PsOp op = { .kind = (guint8) kind, .stage = (guint16) stage->stage, .microbatch = microbatch & G_MAXINT32 };
+  PsTensor *input, *output = NULL;
+  PsMemoryUse before, after;
+  if (!make_input (worker, stage, kind, &input, error))
+    return FALSE;
+  class->memory (worker->device, &before);
+  class->reset_peak (worker->device);
+  gint64 start = ps_calib_now ();
+  gboolean ok = class->run (worker->device, op, input, &output, error);
+  gint64 end = ps_calib_now ();
+  class->memory (worker->device, &after);
+  if (ok && output)
+    class->tensor_free (output);
+  if (ok)
+    add_sample (worker, stage, kind, end - start, &before, &after);
+  return ok;
+}
+
+/* Runs an op on the microbatch that has waited longest in one queue and moves it to another. */
+static gboolean
+advance (Worker *worker, ResidentStage *stage, PsOpKind kind, GQueue *from, GQueue *to, GError **error)
+{
+  gpointer microbatch = g_queue_pop_head (from);
+  g_queue_push_tail (to, microbatch);
+  return run_op (worker, stage, kind, GPOINTER_TO_UINT (microbatch), error);
+}
+
+static gboolean
+step (Worker *worker, ResidentStage *stage, PsOpKind kind, GError **error)
+{
+  switch (kind)
+    {
+    case PS_OP_F:
+      return advance (worker, stage, kind, &stage->unused, &stage->forwarded, error);
+    case PS_OP_B:
+      return advance (worker, stage, kind, &stage->forwarded, &stage->backwarded, error);
+    case PS_OP_W:
+      return advance (worker, stage, kind, &stage->backwarded, &stage->unused, error);
+    case PS_OP_BW:
+      return advance (worker, stage, kind, &stage->forwarded, &stage->unused, error);
+    default:
+      return run_op (worker, stage, kind, 0, error);
+    }
+}
+
+static gboolean
+step_all (Worker *worker, PsOpKind kind, GError **error)
+{
+  for (guint i = 0; i < worker->n_stages; i++)
+    if (!step (worker, &worker->stages[i], kind, error))
+      return FALSE;
+  return TRUE;
+}
+
+/* W works on the B of the cycle before, so that it finds its data as cold as a delayed W does. */
+static gboolean
+run_cycle (Worker *worker, guint cycle, GError **error)
+{
+  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_F, PS_OP_BW };
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    if (!step_all (worker, kinds[i], error))
+      return FALSE;
+  return cycle % OPTIMIZER_CYCLES != 0 || step_all (worker, PS_OP_O, error);
+}
+
+/* Fills the pipeline: the microbatches in flight, and one B whose W is due. */
+static gboolean
+warm_up (Worker *worker, GError **error)
+{
+  for (guint i = 0; i <= worker->rotation->n_in_flight; i++)
+    if (!step_all (worker, PS_OP_F, error))
+      return FALSE;
+  return step_all (worker, PS_OP_B, error) && run_cycle (worker, 0, error);
+}
+
+static gboolean
+prepare (Worker *worker, GError **error)
+{
+  const PsDeviceClass *class = worker->device->class;
+  if (!class->attach (worker->device, error))
+    return FALSE;
+  for (guint i = 0; i < worker->n_stages; i++)
+    {
+      ResidentStage *stage = &worker->stages[i];
+      PsMemoryUse before, after;
+      class->memory (worker->device, &before);
+      if (!class->add_stage (worker->device, stage->stage, stage->shape, error))
+        return FALSE;
+      class->memory (worker->device, &after);
+      stage->state_bytes = after.current[PS_MEMORY_STATE] - before.current[PS_MEMORY_STATE];
+    }
+  return TRUE;
+}
+
+static gboolean
+work (Worker *worker, GError **error)
+{
+  Rotation *rotation = worker->rotation;
+  if (!prepare (worker, error) || !warm_up (worker, error))
+    return FALSE;
+  wait_for_all (rotation);
+  worker->begin_ns = ps_calib_now ();
+  for (guint cycle = 1; g_atomic_int_get (&rotation->n_open) > 0 && !g_atomic_int_get (&rotation->failed); cycle++)
+    if (!run_cycle (worker, cycle, error))
+      return FALSE;
+  return TRUE;
+}
+
+static gpointer
+worker_main (gpointer data)
+{
+  Worker *worker = data;
+  GError *error = NULL;
+  if (!work (worker, &error))
+    rotation_fail (worker->rotation);
+  report (worker, NULL, error);
+  return NULL;
+}
+
+/* The worker's quantity of that key, made on first sight when the worker answers for it and it is wanted. */
+static gboolean
+find_quantity (Worker *worker, const char *key, PsOpKind kind, Quantity **found, GError **error)
+{
+  Rotation *rotation = worker->rotation;
+  const PsCalibration *calibration = rotation->calibration;
+  gboolean wanted = FALSE;
+  *found = NULL;
+  for (guint i = 0; i < worker->quantities->len; i++)
+    {
+      Quantity *quantity = worker->quantities->pdata[i];
+      if (quantity->measurement->kind == kind && g_str_equal (quantity->measurement->shape, key))
+        *found = quantity;
+    }
+  if (*found || ps_cut_owner (rotation->cut, key) != worker->index)
+    return TRUE;
+  PsMeasurement name = { .kind = kind, .shape = (char *) key, .devices = rotation->n_workers };
+  if (!calibration->wanted (&name, calibration->data, &wanted, error))
+    return FALSE;
+  if (!wanted)
+    return TRUE;
+  *found = g_new0 (Quantity, 1);
+  (*found)->measurement = g_memdup2 (&name, sizeof name);
+  (*found)->measurement->shape = g_strdup (key);
+  ps_sampler_init (&(*found)->sampler, &calibration->rule);
+  g_ptr_array_add (worker->quantities, *found);
+  rotation->n_open++;
+  return TRUE;
+}
+
+static void
+quantity_free (Quantity *quantity)
+{
+  ps_measurement_free (quantity->measurement);
+  ps_sampler_clear (&quantity->sampler);
+  g_free (quantity);
+}
+
+static gboolean
+init_stage (Worker *worker, ResidentStage *stage, guint number, GError **error)
+{
+  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW, PS_OP_O };
+  Rotation *rotation = worker->rotation;
+  stage->stage = number;
+  stage->shape = &rotation->cut->shapes[number];
+  for (guint m = 0; m < worker->setting.n_microbatches; m++)
+    g_queue_push_tail (&stage->unused, GUINT_TO_POINTER (m));
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    if (!find_quantity (worker, rotation->cut->keys[number], kinds[i], &stage->quantity[kinds[i]], error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+init_worker (Rotation *rotation, Worker *worker, guint index, GError **error)
+{
+  const PsCut *cut = rotation->cut;
+  worker->rotation = rotation;
+  worker->index = index;
+  /* Besides those in flight: the one whose W is due and the one that goes forward. */
+  worker->setting = ps_calib_device_setting (rotation->calibration, rotation->calibration->model, cut->n_stages,
+                                             rotation->n_in_flight + 2, index);
+  worker->stages = g_new0 (ResidentStage, cut->n_chunks);
+  worker->n_stages = cut->n_chunks;
+  worker->quantities = g_ptr_array_new_with_free_func ((GDestroyNotify) quantity_free);
+  for (guint chunk = 0; chunk < cut->n_chunks; chunk++)
+    if (!init_stage (worker, &worker->stages[chunk], chunk * cut->n_devices + index, error))
+      return FALSE;
+  return TRUE;
+}
+
+static void
+clear_worker (Worker *worker)
+{
+  for (guint i = 0; i < worker->n_stages; i++)
+    {
+      g_queue_clear (&worker->stages[i].unused);
+      g_queue_clear (&worker->stages[i].forwarded);
+      g_queue_clear (&worker->stages[i].backwarded);
+    }
+  if (worker->device)
+    worker->device->class->close (worker->device);
+  g_clear_pointer (&worker->quantities, g_ptr_array_unref);
+  g_free (worker->stages);
+}
+
+/* Stores what comes in until every started worker has ended. The first error counts. */
+static gboolean
+collect (Rotation *rotation, guint n_started, GError **error)
+{
+  const PsCalibration *calibration = rotation->calibration;
+  GError *first = NULL;
+  for (guint n_ended = 0; n_ended < n_started;)
+    {
+      g_autofree Item *item = g_async_queue_pop (rotation->inbox);
+      g_autoptr (PsMeasurement) measurement = item->measurement;
+      g_autoptr (GError) failure = item->error;
+      if (!measurement)
+        n_ended++;
+      else if (!first && !calibration->sink (measurement, calibration->data, &failure))
+        rotation_fail (rotation);
+      if (failure && !first)
+        first = g_steal_pointer (&failure);
+    }
+  if (first)
+    g_propagate_error (error, first);
+  return first == NULL;
+}
+
+static gboolean
+run_workers (Rotation *rotation, GError **error)
+{
+  GError *failure = NULL;
+  guint n_started = 0;
+  for (guint i = 0; i < rotation->n_workers && !failure; i++)
+    {
+      Worker *worker = &rotation->workers[i];
+      worker->device = rotation->calibration->device->open (&worker->setting, &failure);
+      if (!failure)
+        worker->thread = g_thread_try_new ("calib", worker_main, worker, &failure);
+      n_started += worker->thread ? 1 : 0;
+    }
+  if (failure)
+    rotation_fail (rotation);
+  gboolean ok = collect (rotation, n_started, failure ? NULL : error);
+  for (guint i = 0; i < n_started; i++)
+    g_thread_join (rotation->workers[i].thread);
+  if (failure)
+    g_propagate_error (error, failure);
+  return ok && !failure;
+}
+
+gboolean
+ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, guint first, guint n_busy, GError **error)
+{
+  Rotation rotation = { .calibration = calibration,
+                        .cut = cut,
+                        .workers = g_new0 (Worker, n_busy),
+                        .n_workers = n_busy,
+                        .n_in_flight = CLAMP (cut->n_devices, 2, MAX_IN_FLIGHT),
+                        .inbox = g_async_queue_new () };
+  gboolean ok = TRUE;
+  g_mutex_init (&rotation.mutex);
+  g_cond_init (&rotation.all_ready);
+  for (guint i = 0; i < n_busy && ok; i++)
+    ok = init_worker (&rotation, &rotation.workers[i], first + i, error);
+  if (ok && rotation.n_open > 0)
+    ok = run_workers (&rotation, error);
+  for (guint i = 0; i < n_busy; i++)
+    clear_worker (&rotation.workers[i]);
+  g_free (rotation.workers);
+  g_async_queue_unref (rotation.inbox);
+  g_cond_clear (&rotation.all_ready);
+  g_mutex_clear (&rotation.mutex);
+  return ok;
+}

@@ -1,0 +1,249 @@
+/* transfers.c - times messages of many sizes between two device threads by ping-pong. What counts is what the consumer sees:
+ * from the sender's call until the receiver holds the data. */
+#include "measure.h"
+
+#include "provenance.h"
+
+#define SMALLEST_BYTES 8
+#define CAPACITY 2
+#define TIMEOUT_NS G_GINT64_CONSTANT (60000000000)
+
+/* There are some twenty sizes: together they get about two rotations' time. */
+#define TIME_SHARE 10
+
+static const PsOp ping_message = { .kind = PS_OP_F, .stage = 0 };
+static const PsOp pong_message = { .kind = PS_OP_B, .stage = 1 };
+
+typedef struct
+{
+  const PsTransportClass *class;
+  PsTransport *transport;
+  PsSampler sampler;
+  PsTransferTimes ping;  /* the latest; written by the ponging side before it answers */
+  gboolean last;         /* written by the pinging side before it sends the last message */
+  GError *error;         /* the first; under mutex */
+  GMutex mutex;
+} PingPong;
+
+typedef struct
+{
+  PingPong *game;
+  PsDeviceSetting setting;
+  PsDevice *device;
+  guint index; /* 0 pings, 1 pongs */
+} Player;
+
+GArray *
+ps_transfer_sizes (gint64 boundary_bytes)
+{
+  GArray *sizes = g_array_new (FALSE, FALSE, sizeof (gint64));
+  gint64 previous = 0;
+  for (gint64 size = SMALLEST_BYTES; previous < 4 * boundary_bytes; size *= 2)
+    {
+      if (previous < boundary_bytes && boundary_bytes < size)
+        g_array_append_val (sizes, boundary_bytes);
+      g_array_append_val (sizes, size);
+      previous = size;
+    }
+  return sizes;
+}
+
+PsModel *
+ps_model_with_boundary (gint64 bytes)
+{
+  PsModel *model = g_new0 (PsModel, 1);
+  gint64 elements = bytes / (gint64) sizeof (float);
+  gint64 hidden = 1;
+  /* About square, so that neither side becomes absurd. */
+  while (elements % (hidden * 2) == 0 && hidden * hidden < elements)
+    hidden *= 2;
+  *model = (PsModel){ .name = g_strdup ("transfer"),
+                      .layers = 2,
+                      .hidden = (guint) hidden,
+                      .heads = 1,
+                      .kv_heads = 1,
+                      .sequence = (guint) (elements / hidden),
+                      .feed_forward = 1,
+                      .vocabulary = 2,
+                      .microbatch_size = 1 };
+  return model;
+}
+
+static gboolean
+send_message (Player *player, PsOp message, GError **error)
+{
+  PingPong *game = player->game;
+  PsTensor *tensor = player->device->class->tensor_new (player->device);
+  if (!tensor)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "device %u: no memory for a message", player->index);
+      return FALSE;
+    }
+  ps_tensor_fill (tensor, 1.0F);
+  return game->class->send (game->transport, player->index, 1 - player->index, message, tensor, 0, error);
+}
+
+static gboolean
+take_message (Player *player, PsOp message, PsTransferTimes *times, GError **error)
+{
+  PingPong *game = player->game;
+  PsTensor *tensor
+      = game->class->wait (game->transport, player->index, 1 - player->index, message, player->device, times, error);
+  if (tensor)
+    player->device->class->tensor_free (tensor);
+  return tensor != NULL;
+}
+
+static gboolean
+announce (Player *player, PsOp message, GError **error)
+{
+  PingPong *game = player->game;
+  return game->class->receive (game->transport, player->index, 1 - player->index, message, error);
+}
+
+static gboolean
+ping (Player *player, GError **error)
+{
+  PingPong *game = player->game;
+  gint64 begin = ps_calib_now ();
+  while (!game->last)
+    {
+      PsTransferTimes back;
+      /* One exchange after the sampler had enough ends the game for the other side, too. */
+      game->last = game->sampler.stop != NULL;
+      if (!announce (player, pong_message, error) || !send_message (player, ping_message, error)
+          || !take_message (player, pong_message, &back, error))
+        return FALSE;
+      gint64 elapsed = ps_calib_now () - begin;
+      ps_sampler_add (&game->sampler, game->ping.end_ns - game->ping.start_ns, elapsed);
+      ps_sampler_add (&game->sampler, back.end_ns - back.start_ns, elapsed);
+    }
+  return TRUE;
+}
+
+static gboolean
+pong (Player *player, GError **error)
+{
+  PingPong *game = player->game;
+  for (gboolean last = FALSE; !last;)
+    {
+      if (!announce (player, ping_message, error) || !take_message (player, ping_message, &game->ping, error))
+        return FALSE;
+      last = game->last;
+      if (!send_message (player, pong_message, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+play (Player *player, GError **error)
+{
+  PingPong *game = player->game;
+  return player->device->class->attach (player->device, error)
+         && (player->index == 0 ? ping (player, error) : pong (player, error))
+         && game->class->flush (game->transport, player->index, error);
+}
+
+static gpointer
+player_main (gpointer data)
+{
+  Player *player = data;
+  PingPong *game = player->game;
+  g_autoptr (GError) error = NULL;
+  if (play (player, &error))
+    return NULL;
+  g_mutex_lock (&game->mutex);
+  if (!game->error)
+    game->error = g_steal_pointer (&error);
+  g_mutex_unlock (&game->mutex);
+  game->class->abort (game->transport);
+  return NULL;
+}
+
+static gboolean
+run_players (PingPong *game, Player *players, GError **error)
+{
+  GThread *threads[2] = { g_thread_try_new ("ping", player_main, &players[0], error), NULL };
+  if (!threads[0])
+    return FALSE;
+  threads[1] = g_thread_try_new ("pong", player_main, &players[1], error);
+  gboolean ok = threads[1] != NULL;
+  if (ok)
+    g_thread_join (threads[1]);
+  else
+    game->class->abort (game->transport);
+  g_thread_join (threads[0]);
+  if (ok && game->error)
+    g_propagate_error (error, g_steal_pointer (&game->error));
+  else
+    g_clear_error (&game->error);
+  return ok && game->sampler.stop;
+}
+
+static gboolean
+play_game (const PsCalibration *calibration, const PsModel *model, PingPong *game, GError **error)
+{
+  const PsDeviceClass *class = calibration->device;
+  Player players[2] = { { 0 } };
+  gboolean ok = TRUE;
+  for (guint i = 0; i < 2 && ok; i++)
+    {
+      players[i] = (Player){ .game = game, .index = i };
+      players[i].setting = ps_calib_device_setting (calibration, model, 2, 1, i);
+      players[i].device = class->open (&players[i].setting, error);
+      ok = players[i].device != NULL;
+    }
+  ok = ok && run_players (game, players, error);
+  for (guint i = 0; i < 2; i++)
+    if (players[i].device)
+      class->close (players[i].device);
+  return ok;
+}
+
+static gboolean
+measure_size (const PsCalibration *calibration, PsMeasurement *measurement, GError **error)
+{
+  PsSamplingRule rule = calibration->rule;
+  PsTransportSetting setting = {
+    .n_devices = 2, .message_bytes = (gsize) measurement->bytes, .capacity = CAPACITY, .timeout_ns = TIMEOUT_NS
+  };
+  g_autoptr (PsModel) model = ps_model_with_boundary (measurement->bytes);
+  PingPong game = { .class = calibration->transport };
+  rule.time_limit_ns /= TIME_SHARE;
+  game.transport = game.class->open (&setting, error);
+  if (!game.transport)
+    return FALSE;
+  g_mutex_init (&game.mutex);
+  ps_sampler_init (&game.sampler, &rule);
+  gboolean ok = play_game (calibration, model, &game, error);
+  if (ok)
+    ps_sampler_finish (&game.sampler, measurement);
+  measurement->taken = ps_moment_now ();
+  ps_sampler_clear (&game.sampler);
+  g_mutex_clear (&game.mutex);
+  game.class->close (game.transport);
+  return ok;
+}
+
+gboolean
+ps_calibrate_transfers (const PsCalibration *calibration, GError **error)
+{
+  g_autoptr (GArray) sizes = ps_transfer_sizes (ps_model_boundary_bytes (calibration->model));
+  for (guint i = 0; i < sizes->len; i++)
+    {
+      g_autoptr (PsMeasurement) measurement = g_new0 (PsMeasurement, 1);
+      gboolean wanted;
+      measurement->transfer = TRUE;
+      measurement->shape = g_strdup ("");
+      measurement->bytes = g_array_index (sizes, gint64, i);
+      measurement->devices = 2;
+      if (!calibration->wanted (measurement, calibration->data, &wanted, error))
+        return FALSE;
+      if (wanted
+          && (!measure_size (calibration, measurement, error)
+              || !calibration->sink (measurement, calibration->data, error)))
+        return FALSE;
+    }
+  return TRUE;
+}

@@ -1,0 +1,61 @@
+/* cpu-data.c - weights and tokens from counters: number i of a stream needs no number before it. */
+#include <math.h>
+
+#include "cpu-data.h"
+
+/* The finaliser of splitmix64 (Steele, Lea, Flood 2014). */
+static guint64
+mix (guint64 x)
+{
+  x += G_GUINT64_CONSTANT (0x9e3779b97f4a7c15);
+  x = (x ^ (x >> 30)) * G_GUINT64_CONSTANT (0xbf58476d1ce4e5b9);
+  x = (x ^ (x >> 27)) * G_GUINT64_CONSTANT (0x94d049bb133111eb);
+  return x ^ (x >> 31);
+}
+
+static guint64
+stream_key (guint64 seed, guint32 stream, guint32 index)
+{
+  return mix (mix (seed) ^ ((guint64)stream << 32 | index));
+}
+
+/* The sum of four uniform numbers of 0..65535 has the variance 4 * (65536^2 - 1) / 12. */
+static float
+bell (guint64 bits)
+{
+  const gint sum
+      = (gint)(bits & 0xffff) + (gint)(bits >> 16 & 0xffff) + (gint)(bits >> 32 & 0xffff) + (gint)(bits >> 48);
+
+  return (float)(sum - 2 * 65535) * (1.7320508f / 65536);
+}
+
+void
+ps_cpu_data_weights (float *weights, gsize n, float deviation, guint64 seed, guint32 stream, guint32 index)
+{
+  const guint64 key = stream_key (seed, stream, index);
+
+  for (gsize i = 0; i < n; i++)
+    weights[i] = deviation * bell (mix (key + i));
+}
+
+#define STREAM_SUCCESSOR 0xffffff02u
+#define STREAM_SEQUENCE 0xffffff03u
+
+/* One in this many tokens does not follow from the token before. */
+#define SURPRISE 8
+
+void
+ps_cpu_data_words (guint32 *words, const PsCpuSizes *sizes, guint64 seed, guint microbatch)
+{
+  const guint64 successor = stream_key (seed, STREAM_SUCCESSOR, 0);
+  const guint64 surprises = stream_key (seed, STREAM_SEQUENCE, microbatch);
+  const guint64 vocabulary = (guint64)sizes->vocabulary;
+  const gsize length = (gsize)sizes->sequence + 1;
+
+  for (gsize i = 0; i < (gsize)sizes->batch * length; i++)
+    {
+      const guint64 bits = mix (surprises + i);
+      const gboolean surprise = i % length == 0 || bits % SURPRISE == 0;
+      words[i] = (guint32)((surprise ? bits >> 16 : mix (successor + words[i - 1])) % vocabulary);
+    }
+}

@@ -1,0 +1,56 @@
+/* cpu-layer.h - one transformer layer for one microbatch: what it keeps, and its forward and backward.
+ *
+ *   n1 = norm (x); qkv = n1 wqkv + bqkv; context = attention (qkv); y = x + context wo + bo
+ *   n2 = norm (y); z = n2 w1 + b1;       g = GELU (z);              output = y + g w2 + b2
+ *
+ * The forward keeps two blocks: `keep` until the end of W, `late` until the end of B. B overwrites z by dz and qkv by
+ * dqkv, and adds the block `gradient`, also kept until the end of W.
+ */
+#ifndef PIPESIM_CPU_LAYER_H
+#define PIPESIM_CPU_LAYER_H
+
+#include "cpu-sizes.h"
+
+/* Where each parameter lies in an array of ps_cpu_layer_parameters floats; gradients and weights have the same order,
+ * which is this one. */
+typedef struct
+{
+  float *norm1_gain, *norm1_bias; /* h */
+  float *wqkv, *bqkv;             /* h x 3h, 3h: query, key and value, each a heads of head_size columns */
+  float *wo, *bo;                 /* h x h, h */
+  float *norm2_gain, *norm2_bias; /* h */
+  float *w1, *b1;                 /* h x f, f */
+  float *w2, *b2;                 /* f x h, h */
+} PsCpuLayer;
+
+gsize ps_cpu_layer_parameters (const PsCpuSizes *sizes);
+PsCpuLayer ps_cpu_layer_view (const PsCpuSizes *sizes, float *parameters);
+void ps_cpu_layer_init (const PsCpuLayer *weights, const PsCpuSizes *sizes, guint64 seed, guint layer);
+
+/* What one microbatch keeps of one layer; NULL: not held now. */
+typedef struct
+{
+  float *keep;
+  float *late;
+  float *gradient;
+  float *doutput; /* gradient of the layer's output; a boundary tensor */
+} PsCpuLayerState;
+
+/* Floats of each block. */
+gsize ps_cpu_layer_keep_size (const PsCpuSizes *sizes);
+gsize ps_cpu_layer_late_size (const PsCpuSizes *sizes);
+gsize ps_cpu_layer_gradient_size (const PsCpuSizes *sizes);
+
+/* Turns the layer's input x into its output, in place; fills keep and late. */
+void ps_cpu_layer_forward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
+                           const PsCpuLayerState *state, float *x);
+
+/* Writes the gradient of the layer's input to dx; reads doutput, keep, late; fills gradient. */
+void ps_cpu_layer_backward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
+                            const PsCpuLayerState *state, float *dx);
+
+/* Adds the weight gradients of the microbatch. */
+void ps_cpu_layer_weights (const PsCpuLayer *weights, const PsCpuLayer *gradients, const PsCpuSizes *sizes,
+                           const PsCpuWorkspace *workspace, const PsCpuLayerState *state);
+
+#endif

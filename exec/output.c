@@ -1,0 +1,162 @@
+/* output.c - what pipesim-exec prints and writes about a run. */
+#include "output.h"
+
+#include <pipesim/costdb.h>
+
+#include <errno.h>
+#include <math.h>
+#include <unistd.h>
+
+#define N_WORST_OPS 10
+
+static const PsColumn step_columns[] = {
+  { "step", "step", PS_COLUMN_INTEGER },
+  { "iteration_ns", "iteration (measured)", PS_COLUMN_TIME },
+  { "loss", "mean loss", PS_COLUMN_RATIO },
+};
+
+static const PsColumn result_columns[] = {
+  { "schedule", NULL, PS_COLUMN_TEXT },
+  { "iteration_ns", NULL, PS_COLUMN_TIME },
+  { "predicted_iteration_ns", NULL, PS_COLUMN_TIME },
+  { "bubble_ratio", NULL, PS_COLUMN_RATIO },
+  { "peak_memory_bytes", NULL, PS_COLUMN_SIZE },
+  { "losses", NULL, PS_COLUMN_NUMBERS },
+  { "check", NULL, PS_COLUMN_TEXT },
+};
+
+static char *
+steps_to_text (const PsRunResult *result)
+{
+  g_autoptr (PsTable) table = ps_table_new (step_columns, G_N_ELEMENTS (step_columns));
+
+  for (guint i = 0; i < result->n_steps; i++)
+    {
+      ps_table_add_row (table);
+      ps_table_set_integer (table, "step", i + 1);
+      ps_table_set_integer (table, "iteration_ns", result->iteration_ns[i]);
+      ps_table_set_ratio (table, "loss", ps_run_result_mean_loss (result, i));
+    }
+  return ps_table_to_text (table);
+}
+
+static void
+append_verdict (GString *text, const PsVerdict *verdict)
+{
+  g_string_append_printf (text, "\ncheck against one device: %s", ps_check_name (verdict->check));
+  if (verdict->first_difference != NULL)
+    g_string_append_printf (text, " (first at %s; losses differ by %.3g, gradients of the last step by %.3g of the largest)",
+                            verdict->first_difference, verdict->loss_difference, verdict->gradient_difference);
+  g_string_append_c (text, '\n');
+}
+
+char *
+ps_run_report_to_text (const PsRunReport *report)
+{
+  const PsSchedule *schedule = report->program->schedule;
+  g_autofree char *steps = steps_to_text (report->result);
+  g_autofree char *median = ps_format_time (report->result->median_iteration_ns);
+  GString *text = g_string_new (NULL);
+
+  g_string_append_printf (text, "%s on %u devices (%s, %s), %u microbatches\n\n%s", schedule->name,
+                          schedule->placement->n_devices, report->setting->device->name, report->setting->transport->name,
+                          schedule->n_microbatches, steps);
+  g_string_append_printf (text, "\nmeasured iteration time%s: %s\n",
+                          report->result->n_steps > 1 ? ", median over the steps after the first" : "", median);
+  if (report->verdict->check != PS_CHECK_NOT_RUN)
+    append_verdict (text, report->verdict);
+  if (report->comparison != NULL)
+    {
+      g_autofree char *comparison = ps_comparison_to_text (report->comparison, N_WORST_OPS);
+
+      g_string_append_printf (text, "\n%s", comparison);
+    }
+  return g_string_free (text, FALSE);
+}
+
+static void
+set_losses (PsTable *table, const PsRunResult *result)
+{
+  g_autofree double *losses = g_new (double, result->n_steps);
+
+  for (guint i = 0; i < result->n_steps; i++)
+    losses[i] = ps_run_result_mean_loss (result, i);
+  ps_table_set_numbers (table, "losses", losses, result->n_steps);
+}
+
+char *
+ps_run_report_to_json (const PsRunReport *report)
+{
+  g_autoptr (PsTable) table = ps_table_new (result_columns, G_N_ELEMENTS (result_columns));
+  const char *const extra[] = { "device", report->setting->device->name, "transport", report->setting->transport->name,
+                                "origin", ps_origin_name (PS_ORIGIN_MEASURED), NULL };
+  g_auto (PsMetrics) metrics = { 0 };
+
+  ps_metrics_from_timeline (report->result->timeline, &metrics);
+  ps_table_add_row (table);
+  ps_table_set_text (table, "schedule", report->program->schedule->name);
+  ps_table_set_integer (table, "iteration_ns", report->result->median_iteration_ns);
+  if (report->prediction != NULL)
+    ps_table_set_integer (table, "predicted_iteration_ns", report->prediction->metrics.iteration_ns);
+  ps_table_set_ratio (table, "bubble_ratio", metrics.bubble_ratio);
+  ps_table_set_integer (table, "peak_memory_bytes", metrics.peak_memory_bytes);
+  if (report->setting->device->computes)
+    set_losses (table, report->result);
+  ps_table_set_text (table, "check", ps_check_name (report->verdict->check));
+  return ps_table_to_json (table, "pipesim-exec/1", extra);
+}
+
+gboolean
+ps_output_timeline (const char *path, const PsTimeline *timeline, GError **error)
+{
+  g_autofree char *text = g_str_has_suffix (path, ".trace.json") ? ps_timeline_to_chrome_trace (timeline)
+                                                                 : ps_timeline_to_json (timeline);
+
+  return ps_write_file (path, text, -1, error);
+}
+
+gboolean
+ps_output_check (const char *option, const char *path, GError **error)
+{
+  g_autofree char *folder = NULL;
+  int cause = 0;
+
+  if (path == NULL || g_str_equal (path, "-"))
+    return TRUE;
+  folder = g_path_get_dirname (path);
+  if (g_file_test (path, G_FILE_TEST_IS_DIR))
+    cause = EISDIR;
+  else if (g_file_test (folder, G_FILE_TEST_EXISTS) && !g_file_test (folder, G_FILE_TEST_IS_DIR))
+    cause = ENOTDIR;
+  else if (access (folder, W_OK | X_OK) != 0)
+    cause = errno;
+  if (cause != 0)
+    g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s: %s", option, path, g_strerror (cause));
+  return cause == 0;
+}
+
+gboolean
+ps_output_record (const char *path, const char *profile, const char *started, const PsRunReport *report, GError **error)
+{
+  g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_WRITE, error);
+  const PsSchedule *schedule = report->program->schedule;
+  PsRunRecord record;
+
+  if (db == NULL)
+    return FALSE;
+  record = (PsRunRecord){ .profile = (char *) (profile != NULL ? profile : ""),
+                          .schedule = schedule->name,
+                          .device = (char *) report->setting->device->name,
+                          .transport = (char *) report->setting->transport->name,
+                          .n_devices = schedule->placement->n_devices,
+                          .n_chunks = ps_placement_max_chunks (schedule->placement),
+                          .n_microbatches = schedule->n_microbatches,
+                          .n_steps = report->result->n_steps,
+                          .predicted_iteration_ns = report->comparison->predicted.iteration_ns,
+                          .measured_iteration_ns = report->comparison->measured.iteration_ns,
+                          .predicted_peak_bytes = report->comparison->predicted.peak_memory_bytes,
+                          .measured_peak_bytes = report->comparison->measured.peak_memory_bytes,
+                          .check = (char *) ps_check_name (report->verdict->check),
+                          .started = (char *) started };
+  return ps_costdb_store_run (db, &record, error);
+}

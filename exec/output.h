@@ -1,0 +1,40 @@
+/* output.h - what pipesim-exec prints and writes about a run. */
+#ifndef PIPESIM_EXEC_OUTPUT_H
+#define PIPESIM_EXEC_OUTPUT_H
+
+#include "verify.h"
+
+#include <pipesim/compare.h>
+#include <pipesim/setting.h>
+
+G_BEGIN_DECLS
+
+/* A finished run and what it is held against. Nothing is owned. */
+typedef struct
+{
+  const PsProgram *program;
+  const PsRunSetting *setting;
+  const PsRunResult *result;
+  const PsPrediction *prediction; /* NULL: there were no costs to predict from */
+  const PsComparison *comparison; /* NULL without prediction */
+  const PsVerdict *verdict;
+} PsRunReport;
+
+/* Iteration time and loss of each step, then the check and the comparison. Free with g_free. */
+char *ps_run_report_to_text (const PsRunReport *report);
+
+/* "pipesim-exec/1". Free with g_free. */
+char *ps_run_report_to_json (const PsRunReport *report);
+
+/* Native file, or Chrome trace where path ends in .trace.json. */
+gboolean ps_output_timeline (const char *path, const PsTimeline *timeline, GError **error);
+
+/* Fails when path could not be written later: found before a long run instead of after it. NULL: nothing to check. */
+gboolean ps_output_check (const char *option, const char *path, GError **error);
+
+/* Stores the run in the database that its costs came from. */
+gboolean ps_output_record (const char *db, const char *profile, const char *started, const PsRunReport *report, GError **error);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,38 @@
+/* plan.h - the instruction stream of one device with everything looked up: where each tensor lies between the instruction that
+ * makes it and the one that uses it, and how long each message takes at least. */
+#ifndef PIPESIM_EXEC_PLAN_H
+#define PIPESIM_EXEC_PLAN_H
+
+#include <pipesim/costs.h>
+#include <pipesim/program.h>
+
+G_BEGIN_DECLS
+
+#define PS_NO_SLOT G_MAXUINT
+
+typedef struct
+{
+  PsInstruction instruction;
+  guint take;      /* slot of the tensor that this uses up: a compute's input, what a send sends; or PS_NO_SLOT */
+  guint put;       /* slot for the tensor that this makes: a compute's output, what a wait received; or PS_NO_SLOT */
+  gint64 delay_ns; /* sends: see transport.h */
+} PsAction;
+
+typedef struct
+{
+  guint n_actions;
+  PsAction *actions;
+  guint n_slots;
+  guint n_ops;    /* computes among the actions */
+  guint n_waits;  /* waits among them */
+  guint n_stages; /* stages that the device holds, once per weight copy */
+  guint *stages;
+} PsPlan;
+
+/* Plans of all devices, in an array of the program's number of devices. costs give the delays of messages; NULL: none. */
+PsPlan *ps_plans_new (const PsProgram *program, const PsCosts *costs);
+void ps_plans_free (PsPlan *plans, guint n_devices);
+
+G_END_DECLS
+
+#endif

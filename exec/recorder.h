@@ -1,0 +1,58 @@
+/* recorder.h - what really happened: start, end and memory of every op, start and end of every transfer. All room is there before the
+ * run; each device's thread writes its own part only, without locks. */
+#ifndef PIPESIM_EXEC_RECORDER_H
+#define PIPESIM_EXEC_RECORDER_H
+
+#include "plan.h"
+
+#include <pipesim/timeline.h>
+#include <pipesim/transport.h>
+
+G_BEGIN_DECLS
+
+/* Times by CLOCK_MONOTONIC. */
+typedef struct
+{
+  gint64 start_ns;
+  gint64 end_ns;
+  gint64 held_bytes; /* STATE + ACTIVATION after the op */
+  gint64 peak_bytes; /* most of it during the op */
+} PsOpRecord;
+
+/* One device; a step's records follow those of the step before. */
+typedef struct
+{
+  guint n_ops;                /* per step: the ops in their order, then O of each stage */
+  guint n_transfers;          /* per step: what was waited for, in order */
+  PsOpRecord *ops;            /* [n_steps * n_ops] */
+  PsTransferTimes *transfers; /* [n_steps * n_transfers] */
+  gint64 *held_bytes;         /* [n_steps] STATE + ACTIVATION at the begin of the step */
+} PsDeviceRecord;
+
+typedef struct
+{
+  guint n_devices;
+  guint n_steps;
+  PsDeviceRecord *device; /* [n_devices] */
+  gint64 *begin_ns;       /* [n_steps + 1] when all devices were ready for the step; last entry: for the end */
+  gint64 *pause_ns;       /* [n_steps] spent between work and O on reading losses and gradients, which training does not do */
+} PsRecorder;
+
+/* plans has an entry per device. */
+PsRecorder *ps_recorder_new (const PsPlan *plans, guint n_devices, guint n_steps);
+void ps_recorder_free (PsRecorder *recorder);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRecorder, ps_recorder_free)
+
+/* From the begin of a step to the begin of the next, less the pause. */
+gint64 ps_recorder_iteration (const PsRecorder *recorder, guint step);
+
+/* The step whose iteration time is the median over the steps after the first (of the only one if there is but one). */
+guint ps_recorder_median_step (const PsRecorder *recorder);
+
+/* The measured timeline of one step, times since its begin. As in a simulated one O has no span: it shows in iteration_ns, and in
+ * memory. */
+PsTimeline *ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *program, const PsPlan *plans, guint step);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,74 @@
+/* run-result.c - what a run leaves: room for it, and its end. */
+#include "run-result.h"
+
+#include <math.h>
+
+static PsRunGradients *
+gradients_new (guint n_steps, guint n_stages)
+{
+  PsRunGradients *gradients = g_new0 (PsRunGradients, 1);
+
+  gradients->n_steps = n_steps;
+  gradients->n_stages = n_stages;
+  gradients->digest = g_new0 (char *, (gsize) n_steps * n_stages);
+  gradients->last = g_new0 (float *, n_stages);
+  gradients->n = g_new0 (gsize, n_stages);
+  return gradients;
+}
+
+static void
+gradients_free (PsRunGradients *gradients)
+{
+  if (gradients == NULL)
+    return;
+  for (gsize i = 0; i < (gsize) gradients->n_steps * gradients->n_stages; i++)
+    g_free (gradients->digest[i]);
+  for (guint i = 0; i < gradients->n_stages; i++)
+    g_free (gradients->last[i]);
+  g_free (gradients->digest);
+  g_free (gradients->last);
+  g_free (gradients->n);
+  g_free (gradients);
+}
+
+PsRunResult *
+ps_run_result_new (const PsProgram *program, const PsRunSetting *setting)
+{
+  PsRunResult *result = g_new0 (PsRunResult, 1);
+  gsize n_losses = (gsize) setting->n_steps * program->schedule->n_microbatches;
+
+  result->n_steps = setting->n_steps;
+  result->n_stages = program->schedule->placement->n_stages;
+  result->n_microbatches = program->schedule->n_microbatches;
+  result->iteration_ns = g_new0 (gint64, setting->n_steps);
+  result->losses = g_new (double, n_losses);
+  for (gsize i = 0; i < n_losses; i++)
+    result->losses[i] = NAN;
+  if (setting->gradients && setting->device->computes)
+    result->gradients = gradients_new (setting->n_steps, result->n_stages);
+  return result;
+}
+
+void
+ps_run_result_free (PsRunResult *result)
+{
+  if (result == NULL)
+    return;
+  g_clear_pointer (&result->timeline, ps_timeline_free);
+  gradients_free (result->gradients);
+  g_free (result->iteration_ns);
+  g_free (result->losses);
+  g_free (result);
+}
+
+double
+ps_run_result_mean_loss (const PsRunResult *result, guint step)
+{
+  double sum = 0;
+
+  g_return_val_if_fail (step < result->n_steps, NAN);
+
+  for (guint i = 0; i < result->n_microbatches; i++)
+    sum += result->losses[(gsize) step * result->n_microbatches + i];
+  return sum / result->n_microbatches;
+}

@@ -1,0 +1,14 @@
+/* run-result.h - room for what a run leaves. */
+#ifndef PIPESIM_EXEC_RUN_RESULT_H
+#define PIPESIM_EXEC_RUN_RESULT_H
+
+#include "runtime.h"
+
+G_BEGIN_DECLS
+
+/* All losses NaN; gradients only if the setting asks for them and the device has any. Free with ps_run_result_free. */
+PsRunResult *ps_run_result_new (const PsProgram *program, const PsRunSetting *setting);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,60 @@
+/* runtime.h - runs a program for real: one thread per device walks its instruction stream, step after step. */
+#ifndef PIPESIM_EXEC_RUNTIME_H
+#define PIPESIM_EXEC_RUNTIME_H
+
+#include <pipesim/device.h>
+#include <pipesim/program.h>
+#include <pipesim/timeline.h>
+#include <pipesim/transport.h>
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  const PsDeviceClass *device;
+  const PsTransportClass *transport;
+  const PsModel *model; /* NULL allowed for devices that do not compute */
+  const PsCosts *costs; /* how long ops last on a paced device, and how long every message takes at least; NULL: real time */
+  guint n_steps;        /* training steps, >= 1 */
+  guint64 seed;         /* of weights and data */
+  gint64 timeout_ns;    /* longest wait for one message; 0: for ever */
+  gboolean gradients;   /* collect gradients (devices that compute) */
+  void (*progress) (guint n_done, guint n_steps, gpointer data); /* after each step, from some device's thread; NULL: none */
+  gpointer progress_data;
+} PsRunSetting;
+
+/* What each stage's gradients were when all microbatches had been added up, before O. */
+typedef struct
+{
+  guint n_steps;
+  guint n_stages;
+  char **digest; /* [step * n_stages + stage] SHA-256, hex */
+  float **last;  /* [n_stages] those of the last step */
+  gsize *n;      /* [n_stages] */
+} PsRunGradients;
+
+typedef struct
+{
+  guint n_steps;
+  guint n_stages;
+  guint n_microbatches;
+  gint64 *iteration_ns;      /* [n_steps] from all devices ready to all devices ready for the next step */
+  gint64 median_iteration_ns; /* over the steps after the first */
+  double *losses;            /* [step * n_microbatches + microbatch]; NaN where nothing is computed */
+  guint timeline_step;       /* the step of median iteration time */
+  PsTimeline *timeline;      /* of that step, measured */
+  PsRunGradients *gradients; /* NULL unless asked for */
+} PsRunResult;
+
+/* Opens the devices (each pinned to a core of its own where there are enough), runs all steps and closes them. The first failure of any
+ * device ends the run with its error. Free with ps_run_result_free. */
+PsRunResult *ps_run (const PsProgram *program, const PsRunSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_run_result_free (PsRunResult *result);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRunResult, ps_run_result_free)
+
+/* Mean over the microbatches of a step. */
+double ps_run_result_mean_loss (const PsRunResult *result, guint step);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,44 @@
+/* verify.h - is what a pipeline computed what one device alone would have computed? */
+#ifndef PIPESIM_EXEC_VERIFY_H
+#define PIPESIM_EXEC_VERIFY_H
+
+#include "runtime.h"
+
+G_BEGIN_DECLS
+
+/* Gradients are equal within this part of the largest one. */
+#define PS_VERIFY_TOLERANCE 1e-5
+
+typedef enum
+{
+  PS_CHECK_NOT_RUN,
+  PS_CHECK_BIT_EQUAL,    /* every loss and every gradient of every step */
+  PS_CHECK_EQUAL_WITHIN, /* not so, but losses of all steps and gradients of the last differ by no more than PS_VERIFY_TOLERANCE */
+  PS_CHECK_DIFFERS,
+} PsCheck;
+
+const char *ps_check_name (PsCheck check); /* "not run", "bit-equal", "equal-within", "differs" */
+
+typedef struct
+{
+  PsCheck check;
+  double loss_difference;     /* largest |a - b| / |b| over steps and microbatches */
+  double gradient_difference; /* last step: largest |a - b| over all gradients / largest |b| */
+  char *first_difference;     /* "step 2: gradients of stage 1"; NULL when bit-equal */
+} PsVerdict;
+
+void ps_verdict_clear (PsVerdict *verdict);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsVerdict, ps_verdict_clear)
+
+/* The program that trains the same stages on one device: all F of a microbatch, then its BW backwards, microbatch after microbatch. */
+PsProgram *ps_verify_reference (guint n_stages, guint n_microbatches);
+
+/* Compares two runs of as many steps, microbatches and stages, both with gradients; b is the reference. */
+void ps_verify_compare (const PsRunResult *a, const PsRunResult *b, PsVerdict *verdict);
+
+/* Runs the reference with the setting of `result`'s run and compares. Clear the verdict with ps_verdict_clear. */
+gboolean ps_verify (const PsRunResult *result, const PsRunSetting *setting, PsVerdict *verdict, GError **error);
+
+G_END_DECLS
+
+#endif

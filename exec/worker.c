@@ -1,0 +1,279 @@
+/* worker.c - one device's thread: computes, sends and waits as its plan says; barriers hold the steps together. */
+#include "worker.h"
+
+#include "clock.h"
+
+void
+ps_run_fail (PsRun *run, GError *error)
+{
+  pthread_mutex_lock (&run->lock);
+  if (run->error == NULL)
+    run->error = g_steal_pointer (&error);
+  pthread_mutex_unlock (&run->lock);
+  g_clear_error (&error);
+  run->transport->class->abort (run->transport);
+  ps_barrier_abort (run->barrier);
+}
+
+/* Waits for all devices. Without an error of its own it fails when another device has failed. */
+static gboolean
+meet (PsWorker *worker, gint64 *moment_ns, GError **error)
+{
+  if (ps_barrier_wait (worker->run->barrier, moment_ns))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_IO, "run aborted");
+  return FALSE;
+}
+
+static gint64
+held_bytes (const PsMemoryUse *use)
+{
+  return use->current[PS_MEMORY_STATE] + use->current[PS_MEMORY_ACTIVATION];
+}
+
+static gboolean
+run_op (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, PsOpRecord *record, GError **error)
+{
+  const PsDeviceClass *class = worker->device->class;
+  PsMemoryUse use;
+  gboolean done;
+
+  class->reset_peak (worker->device);
+  record->start_ns = ps_clock_now ();
+  done = class->run (worker->device, op, input, output, error);
+  record->end_ns = ps_clock_now ();
+  class->memory (worker->device, &use);
+  record->held_bytes = held_bytes (&use);
+  record->peak_bytes = use.peak_bytes;
+  return done;
+}
+
+static PsTensor *
+take_slot (PsWorker *worker, guint slot)
+{
+  PsTensor *tensor;
+
+  if (slot == PS_NO_SLOT)
+    return NULL;
+  tensor = g_steal_pointer (&worker->slots[slot]);
+  g_assert (tensor != NULL);
+  return tensor;
+}
+
+static gboolean
+compute (PsWorker *worker, const PsAction *action, PsOpRecord *record, GError **error)
+{
+  PsTensor *output = NULL;
+
+  if (!run_op (worker, action->instruction.op, take_slot (worker, action->take), &output, record, error))
+    return FALSE;
+  g_assert ((output != NULL) == (action->put != PS_NO_SLOT));
+  if (output != NULL)
+    worker->slots[action->put] = output;
+  return TRUE;
+}
+
+static gboolean
+wait_for (PsWorker *worker, const PsAction *action, PsTransferTimes *times, GError **error)
+{
+  PsTransport *transport = worker->run->transport;
+  PsTensor *tensor = transport->class->wait (transport, worker->index, action->instruction.peer, action->instruction.op,
+                                             worker->device, times, error);
+
+  worker->slots[action->put] = tensor;
+  return tensor != NULL;
+}
+
+static gboolean
+walk (PsWorker *worker, guint step, GError **error)
+{
+  PsTransport *transport = worker->run->transport;
+  PsDeviceRecord *records = &worker->run->recorder->device[worker->index];
+  PsOpRecord *op = &records->ops[(gsize) step * records->n_ops];
+  PsTransferTimes *times = &records->transfers[(gsize) step * records->n_transfers];
+  gboolean done = TRUE;
+
+  for (guint i = 0; i < worker->plan->n_actions && done; i++)
+    {
+      const PsAction *action = &worker->plan->actions[i];
+      const PsInstruction *instruction = &action->instruction;
+
+      switch ((PsInstructionType) instruction->type)
+        {
+        case PS_INSTRUCTION_COMPUTE:
+          done = compute (worker, action, op++, error);
+          break;
+        case PS_INSTRUCTION_SEND:
+          done = transport->class->send (transport, worker->index, instruction->peer, instruction->op,
+                                         take_slot (worker, action->take), action->delay_ns, error);
+          break;
+        case PS_INSTRUCTION_RECEIVE:
+          done = transport->class->receive (transport, worker->index, instruction->peer, instruction->op, error);
+          break;
+        case PS_INSTRUCTION_WAIT:
+          done = wait_for (worker, action, times++, error);
+          break;
+        }
+    }
+  return done && transport->class->flush (transport, worker->index, error);
+}
+
+static void
+collect_losses (PsWorker *worker, guint step)
+{
+  const PsSchedule *schedule = worker->run->program->schedule;
+  guint last = schedule->placement->n_stages - 1;
+  double *losses = &worker->run->result->losses[(gsize) step * schedule->n_microbatches];
+
+  for (guint i = 0; i < schedule->n_microbatches; i++)
+    if (ps_schedule_device (schedule, last, i) == worker->index)
+      losses[i] = worker->device->class->loss (worker->device, i);
+}
+
+static void
+collect_gradients (PsWorker *worker, guint step)
+{
+  PsRunGradients *gradients = worker->run->result->gradients;
+
+  for (guint i = 0; gradients != NULL && i < worker->plan->n_stages; i++)
+    {
+      guint stage = worker->plan->stages[i];
+      gsize n;
+      const float *values = worker->device->class->gradients (worker->device, stage, &n);
+
+      gradients->digest[(gsize) step * gradients->n_stages + stage]
+          = g_compute_checksum_for_data (G_CHECKSUM_SHA256, (const guchar *) values, n * sizeof *values);
+      if (step + 1 < gradients->n_steps)
+        continue;
+      gradients->last[stage] = g_memdup2 (values, n * sizeof *values);
+      gradients->n[stage] = n;
+    }
+}
+
+/* Between work and O all devices meet. Those that compute also show what they have computed; that is no part of training, so
+ * they meet again and the time between does not count. */
+static gboolean
+end_work (PsWorker *worker, guint step, GError **error)
+{
+  gint64 work_ns, read_ns;
+
+  if (!meet (worker, &work_ns, error))
+    return FALSE;
+  if (!worker->device->class->computes)
+    return TRUE;
+  collect_losses (worker, step);
+  collect_gradients (worker, step);
+  if (!meet (worker, &read_ns, error))
+    return FALSE;
+  if (worker->index == 0)
+    worker->run->recorder->pause_ns[step] = read_ns - work_ns;
+  return TRUE;
+}
+
+static gboolean
+update (PsWorker *worker, guint step, GError **error)
+{
+  PsDeviceRecord *records = &worker->run->recorder->device[worker->index];
+  PsOpRecord *record = &records->ops[(gsize) step * records->n_ops + worker->plan->n_ops];
+
+  for (guint i = 0; i < worker->plan->n_stages; i++)
+    {
+      PsOp op = { .kind = PS_OP_O, .stage = (guint16) worker->plan->stages[i] };
+      PsTensor *output = NULL;
+
+      if (!run_op (worker, op, NULL, &output, record + i, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+begin_step (PsWorker *worker, guint step, GError **error)
+{
+  const PsRunSetting *setting = worker->run->setting;
+  PsRecorder *recorder = worker->run->recorder;
+  PsMemoryUse use;
+  gint64 moment_ns;
+
+  if (step < setting->n_steps)
+    {
+      worker->device->class->memory (worker->device, &use);
+      recorder->device[worker->index].held_bytes[step] = held_bytes (&use);
+    }
+  if (!meet (worker, &moment_ns, error))
+    return FALSE;
+  if (worker->index == 0)
+    recorder->begin_ns[step] = moment_ns;
+  if (worker->index == 0 && step > 0 && setting->progress != NULL)
+    setting->progress (step, setting->n_steps, setting->progress_data);
+  return TRUE;
+}
+
+static gboolean
+prepare (PsWorker *worker, GError **error)
+{
+  const PsDeviceClass *class = worker->device->class;
+
+  if (!class->attach (worker->device, error))
+    return FALSE;
+  for (guint i = 0; i < worker->plan->n_stages; i++)
+    if (!class->add_stage (worker->device, worker->plan->stages[i], &worker->run->shapes[worker->plan->stages[i]], error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+work (PsWorker *worker, GError **error)
+{
+  guint n_steps = worker->run->setting->n_steps;
+
+  if (!prepare (worker, error))
+    return FALSE;
+  for (guint step = 0; step < n_steps; step++)
+    if (!begin_step (worker, step, error) || !walk (worker, step, error) || !end_work (worker, step, error)
+        || !update (worker, step, error))
+      return FALSE;
+  return begin_step (worker, n_steps, error);
+}
+
+gpointer
+ps_worker_main (gpointer data)
+{
+  PsWorker *worker = data;
+  GError *error = NULL;
+
+  if (!work (worker, &error))
+    ps_run_fail (worker->run, error);
+  for (guint i = 0; i < worker->plan->n_slots; i++)
+    if (worker->slots[i] != NULL)
+      worker->device->class->tensor_free (worker->slots[i]);
+  return NULL;
+}
+
+gboolean
+ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError **error)
+{
+  const PsSchedule *schedule = run->program->schedule;
+  const PsRunSetting *setting = run->setting;
+
+  worker->run = run;
+  worker->index = index;
+  worker->plan = &run->plans[index];
+  worker->slots = g_new0 (PsTensor *, worker->plan->n_slots);
+  worker->setting = (PsDeviceSetting){ .model = setting->model,
+                                       .costs = setting->costs,
+                                       .n_stages = schedule->placement->n_stages,
+                                       .n_microbatches = schedule->n_microbatches,
+                                       .core = schedule->placement->n_devices <= n_cores ? (int) index : -1,
+                                       .seed = setting->seed };
+  worker->device = setting->device->open (&worker->setting, error);
+  return worker->device != NULL;
+}
+
+void
+ps_worker_close (PsWorker *worker)
+{
+  if (worker->device != NULL)
+    worker->device->class->close (worker->device);
+  g_free (worker->slots);
+}

@@ -1,0 +1,78 @@
+/* describe.c - what titles, captions and memory curves say about a timeline; shared by the pictures. */
+#include "scale.h"
+#include "timeline-plot.h"
+
+char *
+ps_timeline_caption (const PsTimeline *timeline)
+{
+  g_auto (PsMetrics) metrics = { 0 };
+  g_autofree char *iteration = ps_format_time (timeline->iteration_ns);
+  g_autofree char *peak = NULL;
+
+  ps_metrics_from_timeline (timeline, &metrics);
+  peak = ps_format_size (metrics.peak_memory_bytes);
+  return g_strdup_printf ("%s %s: iteration %s, bubble %.1f %% of iteration%s%s", ps_origin_name (timeline->origin),
+                          timeline->schedule, iteration, metrics.bubble_ratio * 100, metrics.peak_memory_bytes > 0 ? ", peak memory " : "",
+                          metrics.peak_memory_bytes > 0 ? peak : "");
+}
+
+char *
+ps_timeline_title (PsTimeline *const *timelines, guint n)
+{
+  const PsTimeline *first = timelines[0], *last = timelines[n - 1];
+  gboolean same = g_str_equal (first->schedule, last->schedule) && first->n_devices == last->n_devices
+                  && first->n_stages == last->n_stages && first->n_microbatches == last->n_microbatches;
+
+  if (!same)
+    return g_strdup_printf ("%s above %s", first->schedule, last->schedule);
+  return g_strdup_printf ("%s: %u devices, %u stages, %u microbatches", first->schedule, first->n_devices,
+                          first->n_stages, first->n_microbatches);
+}
+
+void
+ps_timeline_append_memory (GString *script, const PsTimeline *timeline, double x_unit, double y_unit, gint64 end_ns)
+{
+  const PsMemoryPoint *points = (const PsMemoryPoint *)(gpointer)timeline->memory->data;
+
+  for (guint i = 0; i < timeline->memory->len; i++)
+    {
+      gboolean last = i + 1 == timeline->memory->len || points[i + 1].device != points[i].device;
+      gint64 until_ns = last ? end_ns : points[i + 1].time_ns;
+      guint32 colour = ps_plot_device_colour (points[i].device, timeline->n_devices);
+
+      for (guint side = 0; side < 2; side++)
+        g_string_append_printf (script, "%.9g %.9g %u\n", (double)(side ? until_ns : points[i].time_ns) / x_unit,
+                                (double)points[i].bytes / y_unit, colour);
+      g_string_append (script, last ? "\n" : "");
+    }
+}
+
+gint64
+ps_timeline_end (const PsTimeline *timeline)
+{
+  gint64 end_ns = 1;
+
+  for (guint i = 0; i < timeline->ops->len; i++)
+    end_ns = MAX (end_ns, g_array_index (timeline->ops, PsSpan, i).end_ns);
+  return end_ns;
+}
+
+gint64
+ps_timeline_max_memory (const PsTimeline *timeline)
+{
+  gint64 bytes = 0;
+
+  for (guint i = 0; i < timeline->memory->len; i++)
+    bytes = MAX (bytes, g_array_index (timeline->memory, PsMemoryPoint, i).bytes);
+  return bytes;
+}
+
+gint64
+ps_timeline_min_memory (const PsTimeline *timeline)
+{
+  gint64 bytes = G_MAXINT64;
+
+  for (guint i = 0; i < timeline->memory->len; i++)
+    bytes = MIN (bytes, g_array_index (timeline->memory, PsMemoryPoint, i).bytes);
+  return bytes;
+}

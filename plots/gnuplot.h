@@ -1,0 +1,35 @@
+/* gnuplot.h - pictures by gnuplot. Nothing else in this project knows that gnuplot exists. */
+#ifndef PS_GNUPLOT_H
+#define PS_GNUPLOT_H
+
+#include <pipesim/base.h>
+
+G_BEGIN_DECLS
+
+/* What every picture is asked for with. */
+typedef struct
+{
+  char *output; /* path; its ending says the format: .svg, .png or .pdf */
+  char *title;  /* NULL: the picture's own */
+  guint width;  /* pixels, 1/96 inch in PDF; 0: as the picture likes */
+  guint height;
+} PsPicture;
+
+/* Refuses an output whose ending is no known format. Errors: PS_ERROR_USAGE. */
+gboolean ps_picture_check (const PsPicture *picture, GError **error);
+
+/* Appends "name = 'text'"; quotes are doubled and line ends become blanks, so that no text can end the string. */
+void ps_gnuplot_append_text (GString *script, const char *name, const char *text);
+
+/* Appends "name = value", always with a decimal point: gnuplot divides integers as C does. */
+void ps_gnuplot_append_number (GString *script, const char *name, double value);
+
+/* Draws: the terminal for picture's format at width x height layout pixels, then `variables` (assignments and data blocks), then the
+ * template of that name ("timeline.gp"). A PNG of no given size gets twice the pixels, to be sharp in print. picture->output appears
+ * whole or not at all. Errors: PS_ERROR_UNAVAILABLE without gnuplot, PS_ERROR_IO with gnuplot's last words. */
+gboolean ps_gnuplot_draw (const PsPicture *picture, guint width, guint height, const char *variables,
+                          const char *template_name, GError **error);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,36 @@
+/* scale.h - what all pictures share: units and ticks of axes, colours of ops and devices. */
+#ifndef PS_PLOT_SCALE_H
+#define PS_PLOT_SCALE_H
+
+#include <pipesim/base.h>
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  const char *name; /* "ms", "MiB" */
+  double size;      /* in ns or bytes */
+} PsPlotUnit;
+
+/* Milliseconds, unless the whole axis would be below 0.01 or above 100 000 of them. */
+PsPlotUnit ps_plot_time_unit (gint64 longest_ns);
+PsPlotUnit ps_plot_size_unit (gint64 largest_bytes);
+
+/* Distance of ticks: 1, 2 or 5 times a power of ten, so that about n of them cover the range. range > 0. */
+double ps_plot_tick_step (double range, guint n);
+
+/* 0xrrggbb. Hue by kind (after Okabe and Ito, told apart by colour-blind eyes), lighter for later chunks. */
+guint32 ps_plot_op_colour (PsOpKind kind, guint chunk, guint n_chunks);
+
+/* Black or white, whichever reads better on that colour. */
+guint32 ps_plot_text_colour (guint32 background);
+
+/* Of n devices: from dark violet to yellow, evenly lighter. */
+guint32 ps_plot_device_colour (guint device, guint n_devices);
+
+/* "F forward", "B backward, input", ... */
+const char *ps_plot_kind_label (PsOpKind kind);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,32 @@
+/* timeline-plot.h - one or two timelines as rows of boxes, one row per device. */
+#ifndef PS_TIMELINE_PLOT_H
+#define PS_TIMELINE_PLOT_H
+
+#include "gnuplot.h"
+
+#include <pipesim/timeline.h>
+
+G_BEGIN_DECLS
+
+/* Draws n = 1 or 2 timelines, the first above the second, on one time axis; below each the memory of its devices, where known. */
+gboolean ps_timeline_plot (const PsPicture *picture, PsTimeline *const *timelines, guint n, GError **error);
+
+/* "simulated 1f1b: iteration 33 ms, bubble 27.3 % of it, peak memory 8 MiB": what stands above a timeline's panel. Free with g_free. */
+char *ps_timeline_caption (const PsTimeline *timeline);
+
+/* The picture's own title: the schedule and its size. Free with g_free. */
+char *ps_timeline_title (PsTimeline *const *timelines, guint n);
+
+/* Devices' memory as step lines "x y 0xrrggbb", devices parted by blank lines, to end_ns. */
+void ps_timeline_append_memory (GString *script, const PsTimeline *timeline, double x_unit, double y_unit, gint64 end_ns);
+
+/* The last moment that anything is known of. */
+gint64 ps_timeline_end (const PsTimeline *timeline);
+
+/* The highest and the lowest point of all memory curves; 0 and G_MAXINT64 when not known. */
+gint64 ps_timeline_max_memory (const PsTimeline *timeline);
+gint64 ps_timeline_min_memory (const PsTimeline *timeline);
+
+G_END_DECLS
+
+#endif

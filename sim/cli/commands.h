@@ -1,0 +1,16 @@
+/* commands.h - the subcommands that the program pipesim holds itself; main.c has their table.
+ *
+ * Each reads its own arguments (argv[0] is the subcommand's name), prints data to stdout and talk to stderr, and
+ * returns the exit code: 0 done, 3 done but outside the tolerance asked for. On failure it sets *error and main decides
+ * the code.
+ */
+#ifndef PS_COMMANDS_H
+#define PS_COMMANDS_H
+
+#include <pipesim/base.h>
+
+int ps_cmd_predict (int argc, char **argv, GError **error);
+int ps_cmd_schedule (int argc, char **argv, GError **error);
+int ps_cmd_compare (int argc, char **argv, GError **error);
+
+#endif

@@ -1,0 +1,224 @@
+/* compare-report.c - a comparison as text and as JSON. */
+#include <pipesim/compare.h>
+
+#include <math.h>
+
+/* Overall figures in text: one row per figure. Each row has a unit of its own, so the cells are texts. */
+
+static const PsColumn figure_columns[] = {
+  { "figure", "figure", PS_COLUMN_TEXT },
+  { "predicted", "predicted (simulated)", PS_COLUMN_TEXT },
+  { "measured", "measured", PS_COLUMN_TEXT },
+  { "error", "error", PS_COLUMN_TEXT },
+};
+
+static void
+add_figure (PsTable *table, const char *figure, char *predicted, char *measured, char *error)
+{
+  ps_table_add_row (table);
+  ps_table_set_text (table, "figure", figure);
+  ps_table_set_text (table, "predicted", predicted);
+  ps_table_set_text (table, "measured", measured);
+  ps_table_set_text (table, "error", error);
+  g_free (predicted);
+  g_free (measured);
+  g_free (error);
+}
+
+static char *
+format_error (double error)
+{
+  return isnan (error) ? g_strdup ("-") : g_strdup_printf ("%+.2f %%", error * 100);
+}
+
+static double
+time_error (gint64 predicted, gint64 measured)
+{
+  return measured != 0 ? (double)(predicted - measured) / (double)measured : NAN;
+}
+
+static void
+add_time (PsTable *table, const char *figure, gint64 predicted, gint64 measured)
+{
+  add_figure (table, figure, ps_format_time (predicted), ps_format_time (measured),
+              format_error (time_error (predicted, measured)));
+}
+
+static void
+add_ratio (PsTable *table, const char *figure, double predicted, double measured)
+{
+  add_figure (table, figure, g_strdup_printf ("%.4f", predicted), g_strdup_printf ("%.4f", measured),
+              g_strdup_printf ("%+.4f", predicted - measured));
+}
+
+static char *
+format_known_size (gint64 bytes)
+{
+  return bytes > 0 ? ps_format_size (bytes) : g_strdup ("not known");
+}
+
+static char *
+figures_to_text (const PsComparison *comparison)
+{
+  const PsMetrics *predicted = &comparison->predicted, *measured = &comparison->measured;
+  g_autoptr (PsTable) table = ps_table_new (figure_columns, G_N_ELEMENTS (figure_columns));
+
+  add_time (table, "iteration time", predicted->iteration_ns, measured->iteration_ns);
+  add_time (table, "makespan", predicted->makespan_ns, measured->makespan_ns);
+  add_time (table, "longest span of a device", predicted->max_span_ns, measured->max_span_ns);
+  add_ratio (table, "bubble ratio of iteration", predicted->bubble_ratio, measured->bubble_ratio);
+  add_ratio (table, "bubble ratio of span", predicted->bubble_ratio_span, measured->bubble_ratio_span);
+  add_figure (table, "peak memory", format_known_size (predicted->peak_memory_bytes),
+              format_known_size (measured->peak_memory_bytes), format_error (comparison->peak_memory_error));
+  return ps_table_to_text (table);
+}
+
+/* Error per op kind and the worst ops: the same tables in text and JSON. */
+
+static const PsColumn kind_columns[] = {
+  { "kind", "op kind", PS_COLUMN_TEXT },
+  { "n", "ops", PS_COLUMN_INTEGER },
+  { "predicted_ns", "predicted sum", PS_COLUMN_TIME },
+  { "measured_ns", "measured sum", PS_COLUMN_TIME },
+  { "error", "error of sums", PS_COLUMN_PERCENT },
+  { "median_abs_error", "median |error|", PS_COLUMN_PERCENT },
+};
+
+static void
+add_kind (PsTable *table, const char *name, const struct PsKindError *kind)
+{
+  if (kind->n == 0)
+    return;
+  ps_table_add_row (table);
+  ps_table_set_text (table, "kind", name);
+  ps_table_set_integer (table, "n", kind->n);
+  ps_table_set_integer (table, "predicted_ns", kind->predicted_ns);
+  ps_table_set_integer (table, "measured_ns", kind->measured_ns);
+  ps_table_set_ratio (table, "error", kind->error);
+  ps_table_set_ratio (table, "median_abs_error", kind->median_abs_error);
+}
+
+static PsTable *
+kinds_table (const PsComparison *comparison)
+{
+  PsTable *table = ps_table_new (kind_columns, G_N_ELEMENTS (kind_columns));
+
+  for (guint k = 0; k < PS_N_OP_KINDS; k++)
+    add_kind (table, ps_op_kind_name (k), &comparison->kind[k]);
+  add_kind (table, "transfer", &comparison->transfer);
+  return table;
+}
+
+static const PsColumn worst_columns[] = {
+  { "op", "op", PS_COLUMN_TEXT },
+  { "device", "device", PS_COLUMN_INTEGER },
+  { "predicted_ns", "predicted", PS_COLUMN_TIME },
+  { "measured_ns", "measured", PS_COLUMN_TIME },
+  { "difference_ns", "difference", PS_COLUMN_TIME },
+  { "error", "error", PS_COLUMN_PERCENT },
+  { "predicted_start_ns", "predicted start", PS_COLUMN_TIME },
+  { "measured_start_ns", "measured start", PS_COLUMN_TIME },
+};
+
+static PsTable *
+worst_table (const PsComparison *comparison, guint n_worst)
+{
+  PsTable *table = ps_table_new (worst_columns, G_N_ELEMENTS (worst_columns));
+  char name[48];
+
+  for (guint i = 0; i < MIN (n_worst, comparison->ops->len); i++)
+    {
+      const PsOpDifference *op = &g_array_index (comparison->ops, PsOpDifference, i);
+
+      ps_table_add_row (table);
+      ps_table_set_text (table, "op", ps_op_format (op->op, name));
+      ps_table_set_integer (table, "device", op->device);
+      ps_table_set_integer (table, "predicted_ns", op->predicted_ns);
+      ps_table_set_integer (table, "measured_ns", op->measured_ns);
+      ps_table_set_integer (table, "difference_ns", op->predicted_ns - op->measured_ns);
+      ps_table_set_ratio (table, "error", time_error (op->predicted_ns, op->measured_ns));
+      ps_table_set_integer (table, "predicted_start_ns", op->predicted_start_ns);
+      ps_table_set_integer (table, "measured_start_ns", op->measured_start_ns);
+    }
+  return table;
+}
+
+char *
+ps_comparison_to_text (const PsComparison *comparison, guint n_worst)
+{
+  g_autoptr (PsTable) kinds = kinds_table (comparison);
+  g_autoptr (PsTable) worst = worst_table (comparison, n_worst);
+  g_autofree char *figures_text = figures_to_text (comparison);
+  g_autofree char *kinds_text = ps_table_to_text (kinds);
+  g_autofree char *worst_text = ps_table_to_text (worst);
+  GString *text = g_string_new ("error = (predicted - measured) / measured; of ratios: predicted - measured\n\n");
+
+  g_string_append_printf (text, "%s\n%s", figures_text, kinds_text);
+  if (ps_table_n_rows (worst) > 0)
+    g_string_append_printf (text, "\n%u worst of %u ops, by difference of duration\n%s", ps_table_n_rows (worst),
+                            comparison->ops->len, worst_text);
+  return g_string_free (text, FALSE);
+}
+
+static const PsColumn comparison_columns[] = {
+  { "predicted_iteration_ns", NULL, PS_COLUMN_TIME },
+  { "measured_iteration_ns", NULL, PS_COLUMN_TIME },
+  { "iteration_error", NULL, PS_COLUMN_PERCENT },
+  { "predicted_makespan_ns", NULL, PS_COLUMN_TIME },
+  { "measured_makespan_ns", NULL, PS_COLUMN_TIME },
+  { "predicted_max_span_ns", NULL, PS_COLUMN_TIME },
+  { "measured_max_span_ns", NULL, PS_COLUMN_TIME },
+  { "predicted_bubble_ratio", NULL, PS_COLUMN_RATIO },
+  { "measured_bubble_ratio", NULL, PS_COLUMN_RATIO },
+  { "bubble_difference", NULL, PS_COLUMN_RATIO },
+  { "predicted_bubble_ratio_span", NULL, PS_COLUMN_RATIO },
+  { "measured_bubble_ratio_span", NULL, PS_COLUMN_RATIO },
+  { "predicted_peak_memory_bytes", NULL, PS_COLUMN_SIZE },
+  { "measured_peak_memory_bytes", NULL, PS_COLUMN_SIZE },
+  { "peak_memory_error", NULL, PS_COLUMN_PERCENT },
+  { "kinds", NULL, PS_COLUMN_TABLE },
+  { "worst_ops", NULL, PS_COLUMN_TABLE },
+};
+
+static void
+set_side (PsTable *table, const char *side, const PsMetrics *metrics)
+{
+  const struct
+  {
+    const char *key;
+    gint64 value;
+  } integers[] = {
+    { "iteration_ns", metrics->iteration_ns },
+    { "makespan_ns", metrics->makespan_ns },
+    { "max_span_ns", metrics->max_span_ns },
+    { "peak_memory_bytes", metrics->peak_memory_bytes },
+  };
+  g_autofree char *ratio = g_strconcat (side, "_bubble_ratio", NULL);
+  g_autofree char *ratio_span = g_strconcat (side, "_bubble_ratio_span", NULL);
+
+  /* An unknown peak stays null. */
+  for (guint i = 0; i < G_N_ELEMENTS (integers) - (metrics->peak_memory_bytes == 0); i++)
+    {
+      g_autofree char *key = g_strconcat (side, "_", integers[i].key, NULL);
+
+      ps_table_set_integer (table, key, integers[i].value);
+    }
+  ps_table_set_ratio (table, ratio, metrics->bubble_ratio);
+  ps_table_set_ratio (table, ratio_span, metrics->bubble_ratio_span);
+}
+
+char *
+ps_comparison_to_json (const PsComparison *comparison, guint n_worst)
+{
+  g_autoptr (PsTable) table = ps_table_new (comparison_columns, G_N_ELEMENTS (comparison_columns));
+
+  ps_table_add_row (table);
+  set_side (table, "predicted", &comparison->predicted);
+  set_side (table, "measured", &comparison->measured);
+  ps_table_set_ratio (table, "iteration_error", comparison->iteration_error);
+  ps_table_set_ratio (table, "bubble_difference", comparison->bubble_difference);
+  ps_table_set_ratio (table, "peak_memory_error", comparison->peak_memory_error);
+  ps_table_set_table (table, "kinds", kinds_table (comparison));
+  ps_table_set_table (table, "worst_ops", worst_table (comparison, n_worst));
+  return ps_table_to_json (table, "pipesim-comparison/1", NULL);
+}

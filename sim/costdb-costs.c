@@ -1,0 +1,262 @@
+/* costdb-costs.c - turns a profile into the costs of a pipeline: picks the measured rows that fit and interpolates
+ * transfers. */
+#include "costdb-private.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Everything one request works with. */
+typedef struct
+{
+  PsCostDb *db;
+  const PsProfile *profile;
+  const PsModel *model;
+  GPtrArray *measurements;
+  guint n_devices;
+  guint n_chunks;
+} Request;
+
+static const PsProfile *
+choose_profile (PsCostDb *db, GPtrArray *profiles, const char *name, GError **error)
+{
+  g_autoptr (GPtrArray) names = g_ptr_array_new ();
+  for (guint i = 0; i < profiles->len; i++)
+    {
+      const PsProfile *profile = profiles->pdata[i];
+      if (name ? g_str_equal (profile->name, name) : profiles->len == 1)
+        return profile;
+      g_ptr_array_add (names, profile->name);
+    }
+  g_ptr_array_add (names, NULL);
+  g_autofree char *known = g_strjoinv (", ", (char **) names->pdata);
+  if (profiles->len == 0)
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
+                 "%s: holds no profile yet; measure one with: pipesim calib run --db %s --profile NAME --model FILE",
+                 db->path, db->path);
+  else if (name)
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: no profile '%s'; there are: %s", db->path, name, known);
+  else
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: several profiles; choose one with --profile: %s", db->path,
+                 known);
+  return NULL;
+}
+
+/* Whether a measurement with `devices` busy devices describes the wanted number better than the best so far: that
+ * number itself, else the largest below, else the smallest above. */
+static gboolean
+is_closer (guint wanted, guint devices, guint best)
+{
+  if (best == 0)
+    return TRUE;
+  if (devices <= wanted)
+    return best > wanted || devices > best;
+  return best > wanted && devices < best;
+}
+
+static const PsMeasurement *
+find_op (const Request *request, const char *shape, PsOpKind kind)
+{
+  const PsMeasurement *best = NULL;
+  for (guint i = 0; i < request->measurements->len; i++)
+    {
+      const PsMeasurement *m = request->measurements->pdata[i];
+      if (!m->transfer && m->kind == kind && g_str_equal (m->shape, shape)
+          && is_closer (request->n_devices, m->devices, best ? best->devices : 0))
+        best = m;
+    }
+  return best;
+}
+
+static void
+set_missing (const Request *request, const char *what, GError **error)
+{
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
+               "%s: profile '%s' has no %s; measure it with: pipesim calib run --db %s --profile %s --model FILE -p %u "
+               "-v %u",
+               request->db->path, request->profile->name, what, request->db->path, request->profile->name,
+               request->n_devices, request->n_chunks);
+}
+
+static gboolean
+fill_stage (const Request *request, const PsStageShape *shape, guint stage, PsCosts *costs, GError **error)
+{
+  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW, PS_OP_O };
+  g_autofree char *key = ps_stage_shape_key (shape);
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    {
+      const PsMeasurement *m = find_op (request, key, kinds[i]);
+      if (!m)
+        {
+          g_autofree char *what = g_strdup_printf ("%s of stage shape '%s'", ps_op_kind_name (kinds[i]), key);
+          set_missing (request, what, error);
+          return FALSE;
+        }
+      *ps_costs_op (costs, kinds[i], stage) = (PsOpCost){
+        .duration_ns = m->time.median_ns, .take_bytes = m->take_bytes, .give_bytes = m->give_bytes
+      };
+      costs->weight_bytes[stage] = m->state_bytes;
+    }
+  *ps_costs_op (costs, PS_OP_R, stage) = *ps_costs_op (costs, PS_OP_F, stage);
+  return TRUE;
+}
+
+/* The number of busy devices of the transfers that suit; 0: none was measured. */
+static guint
+choose_transfer_devices (const Request *request)
+{
+  guint best = 0;
+  for (guint i = 0; i < request->measurements->len; i++)
+    {
+      const PsMeasurement *m = request->measurements->pdata[i];
+      if (m->transfer && is_closer (request->n_devices, m->devices, best))
+        best = m->devices;
+    }
+  return best;
+}
+
+/* The transfers that suit, by size. */
+static GPtrArray *
+suitable_transfers (const Request *request)
+{
+  GPtrArray *transfers = g_ptr_array_new ();
+  guint devices = choose_transfer_devices (request);
+  for (guint i = 0; i < request->measurements->len; i++)
+    {
+      PsMeasurement *m = request->measurements->pdata[i];
+      if (m->transfer && m->devices == devices)
+        g_ptr_array_add (transfers, m);
+    }
+  return transfers;
+}
+
+/* The two measured sizes on whose line `bytes` lies: the nearest below and above, or the two outermost on its side. Both
+ * are the same where it is exactly that size, or where only one was measured. */
+static void
+find_neighbours (GPtrArray *transfers, gint64 bytes, const PsMeasurement **below, const PsMeasurement **above)
+{
+  guint i = 0;
+  while (i + 1 < transfers->len && ((const PsMeasurement *) transfers->pdata[i])->bytes < bytes)
+    i++;
+  *above = transfers->pdata[i];
+  *below = *above;
+  if ((*above)->bytes == bytes || transfers->len == 1)
+    return;
+  if (i == 0)
+    *above = transfers->pdata[1];
+  else
+    *below = transfers->pdata[i - 1];
+}
+
+/* A line through two measured points; beyond the last one it is continued, but never falls. */
+static gint64
+interpolate (const PsMeasurement *a, const PsMeasurement *b, gint64 bytes)
+{
+  if (a == b)
+    return a->time.median_ns;
+  gboolean beyond = bytes > b->bytes;
+  double slope = (double) (b->time.median_ns - a->time.median_ns) / (double) (b->bytes - a->bytes);
+  if (beyond && slope < 0)
+    slope = 0;
+  const PsMeasurement *from = beyond ? b : a;
+  gint64 ns = from->time.median_ns + llrint (slope * (double) (bytes - from->bytes));
+  return CLAMP (ns, 0, PS_MAX_TIME_NS);
+}
+
+static gboolean
+fill_transfers (const Request *request, PsCosts *costs, GError **error)
+{
+  if (request->n_devices == 1)
+    {
+      costs->transfer_origin = PS_ORIGIN_MEASURED;
+      return TRUE;
+    }
+  gint64 bytes = ps_model_boundary_bytes (request->model);
+  const PsMeasurement *below, *above;
+  g_autoptr (GPtrArray) transfers = suitable_transfers (request);
+  if (transfers->len == 0)
+    {
+      set_missing (request, "transfer times", error);
+      return FALSE;
+    }
+  find_neighbours (transfers, bytes, &below, &above);
+  gint64 ns = interpolate (below, above, bytes);
+  costs->transfer_origin = above->bytes == bytes ? PS_ORIGIN_MEASURED : PS_ORIGIN_INTERPOLATED;
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    {
+      costs->transfer_ns[ps_transfer_forward (costs, stage)] = ns;
+      costs->transfer_ns[ps_transfer_backward (costs, stage)] = ns;
+    }
+  return TRUE;
+}
+
+static PsCosts *
+costs_from_request (const Request *request, GError **error)
+{
+  guint n_stages = request->n_devices * request->n_chunks;
+  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
+  g_autoptr (PsCosts) costs = ps_costs_new (n_stages);
+  if (!ps_model_split (request->model, n_stages, shapes, error))
+    return NULL;
+  for (guint stage = 0; stage < n_stages; stage++)
+    if (!fill_stage (request, &shapes[stage], stage, costs, error))
+      return NULL;
+  if (!fill_transfers (request, costs, error))
+    return NULL;
+  costs->time_origin = PS_ORIGIN_MEASURED;
+  costs->memory_origin = PS_ORIGIN_MEASURED;
+  g_free (costs->source);
+  costs->source = g_strdup_printf ("profile '%s' of %s: %s over %s on %s (%s), measured %s", request->profile->name,
+                                   request->db->path, request->profile->device, request->profile->transport,
+                                   request->profile->host, request->profile->processor, request->profile->created);
+  return g_steal_pointer (&costs);
+}
+
+static PsModel *
+stored_model (PsCostDb *db, const PsProfile *profile, GError **error)
+{
+  g_autofree char *where = g_strdup_printf ("%s: profile '%s'", db->path, profile->name);
+  return ps_model_parse (where, profile->model_text, strlen (profile->model_text), error);
+}
+
+/* Measured times say nothing about another model. */
+static gboolean
+check_model (PsCostDb *db, const PsProfile *profile, const PsModel *model, GError **error)
+{
+  g_autofree char *digest = ps_model_digest (model);
+  if (g_str_equal (digest, profile->model_digest))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
+               "%s: profile '%s' was measured with another model than '%s' (its '%s' differs in some figure)", db->path,
+               profile->name, model->name, profile->model_name);
+  return FALSE;
+}
+
+PsCosts *
+ps_costdb_costs (PsCostDb *db, const char *profile_name, const PsModel *model, guint n_devices, guint n_chunks,
+                 GError **error)
+{
+  g_return_val_if_fail (n_devices >= 1 && n_chunks >= 1, NULL);
+  g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, error);
+  const PsProfile *profile = profiles ? choose_profile (db, profiles, profile_name, error) : NULL;
+  if (!profile || (model && !check_model (db, profile, model, error)))
+    return NULL;
+  g_autoptr (PsModel) stored = model ? NULL : stored_model (db, profile, error);
+  g_autoptr (GPtrArray) measurements = ps_costdb_measurements (db, profile->name, FALSE, error);
+  if (!(model || stored) || !measurements)
+    return NULL;
+  Request request = { .db = db,
+                      .profile = profile,
+                      .model = model ? model : stored,
+                      .measurements = measurements,
+                      .n_devices = n_devices,
+                      .n_chunks = n_chunks };
+  return costs_from_request (&request, error);
+}
+
+PsModel *
+ps_costdb_model (PsCostDb *db, const char *profile_name, GError **error)
+{
+  g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, error);
+  const PsProfile *profile = profiles ? choose_profile (db, profiles, profile_name, error) : NULL;
+  return profile ? stored_model (db, profile, error) : NULL;
+}

@@ -1,0 +1,147 @@
+/* costdb-sql.c - statements, rows and transactions of the cost database. */
+#include "costdb-private.h"
+
+#include <sqlite3.h>
+#include <stdarg.h>
+
+struct _PsRows
+{
+  PsCostDb *db;
+  sqlite3_stmt *statement;
+};
+
+gboolean
+ps_costdb_set_error (PsCostDb *db, int code, GError **error)
+{
+  switch (code & 0xff)
+    {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: in use by another program", db->path);
+      break;
+    case SQLITE_NOTADB:
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: not an SQLite database", db->path);
+      break;
+    case SQLITE_CORRUPT:
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: damaged or cut short: %s", db->path,
+                   sqlite3_errmsg (db->handle));
+      break;
+    case SQLITE_CONSTRAINT:
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", db->path, sqlite3_errmsg (db->handle));
+      break;
+    default:
+      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s", db->path, sqlite3_errmsg (db->handle));
+    }
+  return FALSE;
+}
+
+gboolean
+ps_costdb_script (PsCostDb *db, const char *sql, GError **error)
+{
+  int code = sqlite3_exec (db->handle, sql, NULL, NULL, NULL);
+  return code == SQLITE_OK || ps_costdb_set_error (db, code, error);
+}
+
+static PsRows *
+rows_new (PsCostDb *db, GError **error, const char *sql, const char *types, va_list arguments)
+{
+  g_autoptr (PsRows) rows = g_new0 (PsRows, 1);
+  rows->db = db;
+  int code = sqlite3_prepare_v2 (db->handle, sql, -1, &rows->statement, NULL);
+  for (int i = 0; types[i] && code == SQLITE_OK; i++)
+    if (types[i] == 's')
+      code = sqlite3_bind_text (rows->statement, i + 1, va_arg (arguments, const char *), -1, SQLITE_TRANSIENT);
+    else
+      code = sqlite3_bind_int64 (rows->statement, i + 1, va_arg (arguments, gint64));
+  if (code == SQLITE_OK)
+    return g_steal_pointer (&rows);
+  ps_costdb_set_error (db, code, error);
+  return NULL;
+}
+
+PsRows *
+ps_rows_new (PsCostDb *db, GError **error, const char *sql, const char *types, ...)
+{
+  va_list arguments;
+  va_start (arguments, types);
+  PsRows *rows = rows_new (db, error, sql, types, arguments);
+  va_end (arguments);
+  return rows;
+}
+
+void
+ps_rows_free (PsRows *rows)
+{
+  if (!rows)
+    return;
+  sqlite3_finalize (rows->statement);
+  g_free (rows);
+}
+
+gboolean
+ps_rows_next (PsRows *rows, gboolean *found, GError **error)
+{
+  int code = sqlite3_step (rows->statement);
+  *found = code == SQLITE_ROW;
+  return *found || code == SQLITE_DONE || ps_costdb_set_error (rows->db, code, error);
+}
+
+gint64
+ps_rows_integer (PsRows *rows, int column)
+{
+  return sqlite3_column_int64 (rows->statement, column);
+}
+
+char *
+ps_rows_text (PsRows *rows, int column)
+{
+  const char *text = (const char *) sqlite3_column_text (rows->statement, column);
+  return g_strdup (text ? text : "");
+}
+
+gboolean
+ps_costdb_execute (PsCostDb *db, GError **error, const char *sql, const char *types, ...)
+{
+  va_list arguments;
+  va_start (arguments, types);
+  g_autoptr (PsRows) rows = rows_new (db, error, sql, types, arguments);
+  va_end (arguments);
+  gboolean found = rows != NULL;
+  while (found)
+    if (!ps_rows_next (rows, &found, error))
+      return FALSE;
+  return rows != NULL;
+}
+
+gboolean
+ps_costdb_integer (PsCostDb *db, const char *sql, gint64 *value, GError **error)
+{
+  g_autoptr (PsRows) rows = ps_rows_new (db, error, sql, "");
+  gboolean found;
+  if (!rows || !ps_rows_next (rows, &found, error))
+    return FALSE;
+  *value = found ? ps_rows_integer (rows, 0) : 0;
+  return TRUE;
+}
+
+gint64
+ps_costdb_last_row (PsCostDb *db)
+{
+  return sqlite3_last_insert_rowid (db->handle);
+}
+
+gboolean
+ps_costdb_begin (PsCostDb *db, GError **error)
+{
+  return ps_costdb_script (db, "BEGIN IMMEDIATE", error);
+}
+
+gboolean
+ps_costdb_end (PsCostDb *db, gboolean ok, GError **error)
+{
+  if (ok && ps_costdb_script (db, "COMMIT", error))
+    return TRUE;
+  /* SQLite may have rolled back by itself (full disk); a second rollback then only says so. */
+  sqlite3_exec (db->handle, "ROLLBACK", NULL, NULL, NULL);
+  return FALSE;
+}

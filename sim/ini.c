@@ -1,0 +1,347 @@
+/* ini.c - strict reading of the small .ini descriptions under data/. */
+#include "ini.h"
+
+#include "pipesim-data.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* No description comes near this; a file beyond it is something else. */
+#define MAX_LENGTH (1 << 16)
+
+struct _PsIni
+{
+  GKeyFile *file;
+  char *where; /* how messages call the description */
+  char *name;
+  const char *group;
+  GError *error; /* the first thing wrong */
+};
+
+void
+ps_ini_free (PsIni *ini)
+{
+  if (!ini)
+    return;
+  g_key_file_free (ini->file);
+  g_free (ini->where);
+  g_free (ini->name);
+  g_clear_error (&ini->error);
+  g_free (ini);
+}
+
+const char *
+ps_ini_name (const PsIni *ini)
+{
+  return ini->name;
+}
+
+gboolean
+ps_ini_has (const PsIni *ini, const char *key)
+{
+  return g_key_file_has_key (ini->file, ini->group, key, NULL);
+}
+
+/* Printable and short, whatever the file holds. */
+static char *
+quote (const char *text)
+{
+  g_autofree char *escaped = g_strescape (text, NULL);
+  return strlen (escaped) <= 60 ? g_strdup_printf ("'%s'", escaped) : g_strdup_printf ("'%.60s...'", escaped);
+}
+
+static gboolean
+check_group (const char *where, guint number, const char *line, const char *group, GHashTable *seen, GError **error)
+{
+  g_autofree char *wanted = g_strdup_printf ("[%s]", group);
+  g_autofree char *quoted = quote (line);
+  if (g_strcmp0 (line, wanted) != 0)
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: unknown group %s; only %s is known", where, number, quoted,
+                 wanted);
+  else if (!g_hash_table_add (seen, g_strdup (wanted)))
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: group %s appears twice", where, number, wanted);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+static gboolean
+check_key (const char *where, guint number, const char *line, const char *const *keys, GHashTable *seen, GError **error)
+{
+  const char *equals = strchr (line, '=');
+  if (!equals || equals == line)
+    {
+      g_autofree char *quoted = quote (line);
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: %s is neither 'key = value' nor a [group] nor a # comment",
+                   where, number, quoted);
+      return FALSE;
+    }
+  g_autofree char *key = g_strchomp (g_strndup (line, (gsize) (equals - line)));
+  g_autofree char *known = g_strjoinv (" ", (char **) keys);
+  g_autofree char *quoted = quote (key);
+  if (!g_strv_contains (keys, key))
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: unknown key %s; known are: %s", where, number, quoted, known);
+  else if (!g_hash_table_add (seen, g_strdup (key)))
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: key %s appears twice", where, number, quoted);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+/* What GKeyFile would accept or merge in silence. */
+static gboolean
+check_lines (const char *where, const char *text, const char *group, const char *const *keys, GError **error)
+{
+  g_autoptr (GHashTable) seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+  gboolean inside = FALSE;
+  for (guint i = 0; lines[i]; i++)
+    {
+      const char *line = g_strstrip (lines[i]);
+      if (*line == '\0' || *line == '#')
+        continue;
+      if (*line == '[')
+        {
+          if (!check_group (where, i + 1, line, group, seen, error))
+            return FALSE;
+          inside = TRUE;
+        }
+      else if (!inside)
+        {
+          g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: expected [%s] first", where, i + 1, group);
+          return FALSE;
+        }
+      else if (!check_key (where, i + 1, line, keys, seen, error))
+        return FALSE;
+    }
+  if (inside)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds no [%s] group", where, group);
+  return FALSE;
+}
+
+static gboolean
+check_text (const char *where, const char *text, gsize length, GError **error)
+{
+  const char *wrong = NULL;
+  if (length == 0)
+    wrong = "is empty";
+  else if (length > MAX_LENGTH)
+    wrong = "is too long for a description (more than 64 KiB)";
+  else if (memchr (text, '\0', length))
+    wrong = "is not a text file (it contains NUL bytes)";
+  else if (!g_utf8_validate (text, (gssize) length, NULL))
+    wrong = "is not UTF-8 text";
+  if (!wrong)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", where, wrong);
+  return FALSE;
+}
+
+PsIni *
+ps_ini_parse (const char *where, const char *text, gsize length, const char *group, const char *const *keys,
+              GError **error)
+{
+  if (!check_text (where, text, length, error))
+    return NULL;
+  g_autofree char *terminated = g_strndup (text, length);
+  if (!check_lines (where, terminated, group, keys, error))
+    return NULL;
+
+  g_autoptr (GError) cause = NULL;
+  g_autoptr (PsIni) ini = g_new0 (PsIni, 1);
+  ini->file = g_key_file_new ();
+  ini->where = g_strdup (where);
+  ini->group = group;
+  ini->name = g_path_get_basename (where);
+  if (g_str_has_suffix (ini->name, ".ini"))
+    ini->name[strlen (ini->name) - strlen (".ini")] = '\0';
+  if (!g_key_file_load_from_data (ini->file, terminated, length, G_KEY_FILE_NONE, &cause))
+    {
+      g_autofree char *quoted = quote (cause->message);
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", where, quoted);
+      return NULL;
+    }
+  return g_steal_pointer (&ini);
+}
+
+/* The static library drops the constructor that would register the resource, so it is asked for by name. */
+static GBytes *
+find_shipped (const char *folder, const char *name)
+{
+  g_autofree char *path = g_strdup_printf ("/pipesim/data/%s/%s.ini", folder, name);
+  return g_resource_lookup_data (ps_data_get_resource (), path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
+}
+
+static int
+compare_names (const void *a, const void *b)
+{
+  return g_strcmp0 (*(const char *const *) a, *(const char *const *) b);
+}
+
+static char *
+list_shipped (const char *folder)
+{
+  g_autofree char *path = g_strdup_printf ("/pipesim/data/%s", folder);
+  g_auto (GStrv) names
+      = g_resource_enumerate_children (ps_data_get_resource (), path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
+  g_assert (names);
+  qsort (names, g_strv_length (names), sizeof *names, compare_names);
+  for (guint i = 0; names[i]; i++)
+    names[i][strlen (names[i]) - strlen (".ini")] = '\0';
+  return g_strjoinv (" ", names);
+}
+
+PsIni *
+ps_ini_load (const char *path, const char *folder, const char *group, const char *const *keys, GError **error)
+{
+  gboolean is_path = strchr (path, '/') || g_str_has_suffix (path, ".ini");
+  if (!is_path && *path != '\0')
+    {
+      g_autoptr (GBytes) shipped = find_shipped (folder, path);
+      gsize length;
+      if (shipped)
+        {
+          const char *text = g_bytes_get_data (shipped, &length);
+          return ps_ini_parse (path, text, length, group, keys, error);
+        }
+      is_path = g_file_test (path, G_FILE_TEST_EXISTS);
+    }
+  if (!is_path)
+    {
+      g_autofree char *names = list_shipped (folder);
+      g_autofree char *quoted = quote (path);
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: neither a file nor one of the %s shipped: %s", quoted, folder,
+                   names);
+      return NULL;
+    }
+  g_autofree char *text = NULL;
+  gsize length;
+  if (!ps_read_file (path, &text, &length, error))
+    return NULL;
+  return ps_ini_parse (path, text, length, group, keys, error);
+}
+
+void
+ps_ini_fail (PsIni *ini, const char *key, const char *format, ...)
+{
+  if (ini->error)
+    return;
+  va_list arguments;
+  va_start (arguments, format);
+  g_autofree char *message = g_strdup_vprintf (format, arguments);
+  va_end (arguments);
+  ini->error
+      = g_error_new (PS_ERROR, PS_ERROR_INPUT, "%s: [%s] %s: %s", ini->where, ini->group, key, message);
+}
+
+gboolean
+ps_ini_finish (PsIni *ini, GError **error)
+{
+  if (!ini->error)
+    return TRUE;
+  g_propagate_error (error, g_steal_pointer (&ini->error));
+  return FALSE;
+}
+
+char *
+ps_ini_text (PsIni *ini, const char *key)
+{
+  if (ini->error)
+    return g_strdup ("");
+  g_autofree char *value = g_key_file_get_value (ini->file, ini->group, key, NULL);
+  if (!value)
+    ps_ini_fail (ini, key, "missing");
+  else if (*g_strstrip (value) == '\0')
+    ps_ini_fail (ini, key, "has no value");
+  return value ? g_steal_pointer (&value) : g_strdup ("");
+}
+
+/* The parsers of base.h are made for options; what is wrong in a file is wrong input. */
+static void
+take_error (PsIni *ini, GError *error)
+{
+  error->code = PS_ERROR_INPUT;
+  g_assert (!ini->error);
+  ini->error = error;
+}
+
+static char *
+key_place (const PsIni *ini, const char *key)
+{
+  return g_strdup_printf ("%s: [%s] %s", ini->where, ini->group, key);
+}
+
+gint64
+ps_ini_integer (PsIni *ini, const char *key, gint64 low, gint64 high)
+{
+  g_autofree char *text = ps_ini_text (ini, key);
+  g_autofree char *place = key_place (ini, key);
+  GError *error = NULL;
+  gint64 value = low;
+  if (!ini->error && !ps_parse_integer (place, text, low, high, &value, &error))
+    take_error (ini, error);
+  return value;
+}
+
+gint64
+ps_ini_time (PsIni *ini, const char *key)
+{
+  g_autofree char *text = ps_ini_text (ini, key);
+  g_autofree char *place = key_place (ini, key);
+  GError *error = NULL;
+  gint64 value = 0;
+  if (!ini->error && !ps_parse_time (place, text, &value, &error))
+    take_error (ini, error);
+  return value;
+}
+
+gint64
+ps_ini_size (PsIni *ini, const char *key)
+{
+  g_autofree char *text = ps_ini_text (ini, key);
+  g_autofree char *place = key_place (ini, key);
+  GError *error = NULL;
+  gint64 value = 0;
+  if (!ini->error && !ps_parse_size (place, text, &value, &error))
+    take_error (ini, error);
+  return value;
+}
+
+double
+ps_ini_real (PsIni *ini, const char *key, double low, double high)
+{
+  g_autofree char *text = ps_ini_text (ini, key);
+  if (ini->error)
+    return low;
+  char *end;
+  double value = g_ascii_strtod (text, &end);
+  if (end != text && *end == '\0' && isfinite (value) && value >= low && value <= high)
+    return value;
+  g_autofree char *quoted = quote (text);
+  ps_ini_fail (ini, key, "%s is not a number in %g..%g", quoted, low, high);
+  return low;
+}
+
+guint
+ps_ini_choice (PsIni *ini, const char *key, const char *const *choices)
+{
+  g_autofree char *text = ps_ini_text (ini, key);
+  if (ini->error)
+    return 0;
+  for (guint i = 0; choices[i]; i++)
+    if (g_strcmp0 (text, choices[i]) == 0)
+      return i;
+  g_autofree char *known = g_strjoinv (" ", (char **) choices);
+  g_autofree char *quoted = quote (text);
+  ps_ini_fail (ini, key, "%s is none of: %s", quoted, known);
+  return 0;
+}
+
+gboolean
+ps_ini_boolean (PsIni *ini, const char *key)
+{
+  static const char *const choices[] = { "false", "true", NULL };
+  return ps_ini_choice (ini, key, choices) == 1;
+}

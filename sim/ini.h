@@ -1,0 +1,53 @@
+/* ini.h - strict reading of the small .ini descriptions under data/ (models, clusters). Private to libpipesim.
+ *
+ * GKeyFile forgives what a description must not contain: unknown and repeated keys and groups. A reader opens a
+ * description, asks for its keys one after the other and then finishes: the first thing wrong is remembered, later
+ * calls return 0, and ps_ini_finish reports it.
+ */
+#ifndef PIPESIM_INI_H
+#define PIPESIM_INI_H
+
+#include <pipesim/base.h>
+
+G_BEGIN_DECLS
+
+typedef struct _PsIni PsIni;
+
+/* Finds and parses a description. A text with a '/' or ending in ".ini" is a path; any other is the name of one shipped
+ * in `folder` ("models", "clusters") or, failing that, of a file. It must consist of the one group and of keys from the
+ * NULL-terminated list. Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with ps_ini_free. */
+PsIni *ps_ini_load (const char *path, const char *folder, const char *group, const char *const *keys, GError **error)
+    G_GNUC_WARN_UNUSED_RESULT;
+
+/* The same for text that is already in memory; `where` is what messages call it. */
+PsIni *ps_ini_parse (const char *where, const char *text, gsize length, const char *group, const char *const *keys,
+                     GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_ini_free (PsIni *ini);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsIni, ps_ini_free)
+
+/* Base name of the file without ".ini", or the shipped name. */
+const char *ps_ini_name (const PsIni *ini);
+
+/* Whether the key is there; optional keys are asked for only if they are. */
+gboolean ps_ini_has (const PsIni *ini, const char *key);
+
+/* Values of required keys. Texts are free of white space at both ends and not empty; free with g_free. */
+char *ps_ini_text (PsIni *ini, const char *key);
+gint64 ps_ini_integer (PsIni *ini, const char *key, gint64 low, gint64 high);
+double ps_ini_real (PsIni *ini, const char *key, double low, double high);
+gint64 ps_ini_time (PsIni *ini, const char *key); /* "5us"; nanoseconds */
+gint64 ps_ini_size (PsIni *ini, const char *key); /* "80GiB"; bytes */
+gboolean ps_ini_boolean (PsIni *ini, const char *key);
+
+/* Index of the value in a NULL-terminated list. */
+guint ps_ini_choice (PsIni *ini, const char *key, const char *const *choices);
+
+/* Records that the value of `key` is wrong; the message follows "FILE: [group] key: ". */
+void ps_ini_fail (PsIni *ini, const char *key, const char *format, ...) G_GNUC_PRINTF (3, 4);
+
+/* FALSE and the first error, if there was one. */
+gboolean ps_ini_finish (PsIni *ini, GError **error);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,123 @@
+/* metrics.c - makespan, spans, bubble ratios and peaks, from a timeline or straight from a simulation. */
+#include <pipesim/timeline.h>
+
+void
+ps_metrics_clear (PsMetrics *metrics)
+{
+  g_clear_pointer (&metrics->device, g_free);
+}
+
+static void
+metrics_init (PsMetrics *metrics, guint n_devices)
+{
+  *metrics = (PsMetrics){ .n_devices = n_devices };
+  metrics->device = g_new0 (struct PsDeviceMetrics, n_devices);
+}
+
+/* What follows from the devices' own figures; both sources end here, so they cannot define a ratio differently. */
+static void
+metrics_finish (PsMetrics *metrics)
+{
+  double busy = 0;
+
+  for (guint d = 0; d < metrics->n_devices; d++)
+    {
+      busy += (double)metrics->device[d].busy_ns;
+      metrics->max_span_ns = MAX (metrics->max_span_ns, metrics->device[d].span_ns);
+      metrics->peak_memory_bytes = MAX (metrics->peak_memory_bytes, metrics->device[d].peak_memory_bytes);
+    }
+  busy /= metrics->n_devices;
+  metrics->bubble_ratio = metrics->iteration_ns > 0 ? 1 - busy / (double)metrics->iteration_ns : 0;
+  metrics->bubble_ratio_span = metrics->max_span_ns > 0 ? 1 - busy / (double)metrics->max_span_ns : 0;
+}
+
+/* What the ops of one device have shown so far. */
+typedef struct
+{
+  struct PsDeviceMetrics *metrics;
+  gint64 start_ns;
+  gint64 end_ns;
+  guint alive;
+  guint ending; /* what the first op of a pair lets go when the pair ends */
+} DeviceWalk;
+
+static void
+walk_op (DeviceWalk *walk, const PsSpan *span)
+{
+  guint ended = span->op.kind == PS_OP_W || span->op.kind == PS_OP_BW;
+
+  walk->start_ns = MIN (walk->start_ns, span->start_ns);
+  walk->end_ns = MAX (walk->end_ns, span->end_ns);
+  walk->alive += span->op.kind == PS_OP_F;
+  walk->metrics->peak_activations = MAX (walk->metrics->peak_activations, walk->alive);
+  if (span->op.paired)
+    {
+      walk->ending = ended;
+      return;
+    }
+  walk->metrics->busy_ns += span->end_ns - span->start_ns;
+  walk->alive -= MIN (walk->alive, ended + walk->ending);
+  walk->ending = 0;
+}
+
+/* O belongs to the iteration time but, as in the simulator, neither to makespan nor to the work. */
+static guint
+walk_device (DeviceWalk *walk, const PsTimeline *timeline, guint device, guint i)
+{
+  for (; i < timeline->ops->len; i++)
+    {
+      const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
+
+      if (span->device != device)
+        break;
+      if (span->op.kind != PS_OP_O)
+        walk_op (walk, span);
+    }
+  walk->metrics->span_ns = walk->end_ns > walk->start_ns ? walk->end_ns - walk->start_ns : 0;
+  return i;
+}
+
+void
+ps_metrics_from_timeline (const PsTimeline *timeline, PsMetrics *metrics)
+{
+  gint64 start_ns = G_MAXINT64, end_ns = 0;
+  guint next = 0;
+
+  metrics_init (metrics, timeline->n_devices);
+  metrics->iteration_ns = timeline->iteration_ns;
+  for (guint d = 0; d < timeline->n_devices; d++)
+    {
+      DeviceWalk walk = { .metrics = &metrics->device[d], .start_ns = G_MAXINT64 };
+
+      next = walk_device (&walk, timeline, d, next);
+      start_ns = MIN (start_ns, walk.start_ns);
+      end_ns = MAX (end_ns, walk.end_ns);
+    }
+  metrics->makespan_ns = end_ns > start_ns ? end_ns - start_ns : 0;
+  for (guint i = 0; i < timeline->memory->len; i++)
+    {
+      const PsMemoryPoint *point = &g_array_index (timeline->memory, PsMemoryPoint, i);
+      struct PsDeviceMetrics *device = &metrics->device[point->device];
+
+      device->peak_memory_bytes = MAX (device->peak_memory_bytes, point->bytes);
+    }
+  metrics_finish (metrics);
+}
+
+void
+ps_metrics_from_simulation (const PsProgram *program, const PsSimulation *simulation, PsMetrics *metrics)
+{
+  metrics_init (metrics, simulation->n_devices);
+  metrics->makespan_ns = simulation->makespan_ns;
+  metrics->iteration_ns = simulation->makespan_ns + simulation->optimizer_ns;
+  for (guint d = 0; d < simulation->n_devices; d++)
+    {
+      const PsDeviceResult *result = &simulation->device[d];
+
+      metrics->device[d] = (struct PsDeviceMetrics){ .busy_ns = result->busy_ns,
+                                                     .span_ns = result->end_ns - result->start_ns,
+                                                     .peak_memory_bytes = result->peak_bytes,
+                                                     .peak_activations = program->peak_activations[d] };
+    }
+  metrics_finish (metrics);
+}

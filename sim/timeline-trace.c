@@ -1,0 +1,156 @@
+/* timeline-trace.c - a timeline as Chrome trace events, for Perfetto and chrome://tracing. */
+#include "json-text.h"
+
+#include <pipesim/timeline.h>
+
+typedef struct
+{
+  const PsTimeline *timeline;
+  GString *json;
+  GHashTable *spans; /* span_key -> PsSpan of the op */
+  guint pid;
+  guint n_events;
+} Trace;
+
+/* An op is known by what it does and where; a full backward answers for the gradient that it sends on. */
+static guint64
+span_key (PsOp op, guint device)
+{
+  guint64 kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
+
+  return (guint64)device << 48 | kind << 45 | (guint64)op.slice << 37 | (guint64)op.stage << 21 | op.microbatch;
+}
+
+static const PsSpan *
+find_span (const Trace *trace, PsOp op, guint device)
+{
+  guint64 key = span_key (op, device);
+
+  return g_hash_table_lookup (trace->spans, &key);
+}
+
+static void
+index_ops (Trace *trace, guint64 *keys)
+{
+  for (guint i = 0; i < trace->timeline->ops->len; i++)
+    {
+      PsSpan *span = &g_array_index (trace->timeline->ops, PsSpan, i);
+
+      keys[i] = span_key (span->op, span->device);
+      g_hash_table_insert (trace->spans, &keys[i], span);
+    }
+}
+
+static void
+begin_event (Trace *trace, const char *phase)
+{
+  g_string_append_printf (trace->json, "%s\n    {\"ph\": \"%s\", \"pid\": %u", trace->n_events++ ? "," : "", phase,
+                          trace->pid);
+}
+
+/* Microseconds with three decimals: exactly the nanoseconds. */
+static void
+append_time (Trace *trace, const char *key, gint64 ns)
+{
+  g_string_append_printf (trace->json, ", \"%s\": %" G_GINT64_FORMAT ".%03d", key, ns / 1000, (int)(ns % 1000));
+}
+
+static void
+append_names (Trace *trace)
+{
+  const PsTimeline *timeline = trace->timeline;
+  g_autofree char *process
+      = g_strdup_printf ("%s: %s", timeline->origin == PS_ORIGIN_MEASURED ? "measured" : "predicted (simulated)",
+                         timeline->schedule);
+
+  begin_event (trace, "M");
+  g_string_append (trace->json, ", \"name\": \"process_name\", \"args\": {\"name\": ");
+  ps_json_append_string (trace->json, process);
+  g_string_append (trace->json, "}}");
+  for (guint d = 0; d < timeline->n_devices; d++)
+    {
+      begin_event (trace, "M");
+      g_string_append_printf (trace->json, ", \"tid\": %u, \"name\": \"thread_name\", \"args\": {\"name\": \"device %u\"}}", d,
+                              d);
+      begin_event (trace, "M");
+      g_string_append_printf (trace->json, ", \"tid\": %u, \"name\": \"thread_sort_index\", \"args\": {\"sort_index\": %u}}",
+                              d, d);
+    }
+}
+
+static void
+append_op (Trace *trace, const PsSpan *span)
+{
+  char name[48];
+
+  begin_event (trace, "X");
+  g_string_append_printf (trace->json, ", \"tid\": %u, \"cat\": \"%s\", \"name\": \"%s\"", span->device,
+                          ps_op_kind_name (span->op.kind), ps_op_format (span->op, name));
+  append_time (trace, "ts", span->start_ns);
+  append_time (trace, "dur", span->end_ns - span->start_ns);
+  g_string_append_printf (trace->json, ", \"args\": {\"stage\": %u, \"microbatch\": %u, \"chunk\": %u}}", span->op.stage,
+                          (guint)span->op.microbatch, span->chunk);
+}
+
+static void
+append_arrow_end (Trace *trace, const char *phase, const PsSpan *transfer, guint id, guint device, gint64 time_ns)
+{
+  char name[48];
+
+  begin_event (trace, phase);
+  g_string_append_printf (trace->json, ", \"tid\": %u, \"cat\": \"transfer\", \"name\": \"%s\", \"id\": %u%s", device,
+                          ps_op_format (transfer->op, name), id, *phase == 'f' ? ", \"bp\": \"e\"" : "");
+  append_time (trace, "ts", time_ns);
+  g_string_append_printf (trace->json, ", \"args\": {\"start_ns\": %" G_GINT64_FORMAT ", \"end_ns\": %" G_GINT64_FORMAT "}}",
+                          transfer->start_ns, transfer->end_ns);
+}
+
+/* Viewers tie an arrow's end to the op that encloses it in time: the last nanosecond of the producer, the start of the consumer.
+ * When the transfer itself started and ended stands in its args. */
+static void
+append_arrow (Trace *trace, const PsSpan *transfer, guint id)
+{
+  PsOp consumed = transfer->op;
+  const PsSpan *producer = find_span (trace, transfer->op, transfer->device), *consumer;
+  gint64 from_ns = transfer->start_ns, to_ns = transfer->end_ns;
+
+  consumed.stage = (guint16)(consumed.kind == PS_OP_F ? consumed.stage + 1 : consumed.stage - 1);
+  consumer = find_span (trace, consumed, transfer->peer);
+  if (producer)
+    from_ns = MAX (producer->start_ns, MIN (from_ns, producer->end_ns - 1));
+  if (consumer)
+    to_ns = consumer->start_ns;
+  append_arrow_end (trace, "s", transfer, id, transfer->device, from_ns);
+  append_arrow_end (trace, "f", transfer, id, transfer->peer, to_ns);
+}
+
+static void
+append_memory (Trace *trace, const PsMemoryPoint *point)
+{
+  begin_event (trace, "C");
+  g_string_append_printf (trace->json, ", \"tid\": %u, \"name\": \"memory of device %u\"", point->device, point->device);
+  append_time (trace, "ts", point->time_ns);
+  g_string_append_printf (trace->json, ", \"args\": {\"bytes\": %" G_GINT64_FORMAT "}}", point->bytes);
+}
+
+char *
+ps_timeline_to_chrome_trace (const PsTimeline *timeline)
+{
+  g_autoptr (GHashTable) spans = g_hash_table_new (g_int64_hash, g_int64_equal);
+  g_autofree guint64 *keys = g_new (guint64, timeline->ops->len);
+  Trace trace = { .timeline = timeline,
+                  .json = g_string_new ("{\n  \"displayTimeUnit\": \"ms\",\n  \"traceEvents\": ["),
+                  .spans = spans,
+                  .pid = timeline->origin == PS_ORIGIN_MEASURED ? 1 : 0 };
+
+  index_ops (&trace, keys);
+  append_names (&trace);
+  for (guint i = 0; i < timeline->ops->len; i++)
+    append_op (&trace, &g_array_index (timeline->ops, PsSpan, i));
+  for (guint i = 0; i < timeline->transfers->len; i++)
+    append_arrow (&trace, &g_array_index (timeline->transfers, PsSpan, i), i);
+  for (guint i = 0; i < timeline->memory->len; i++)
+    append_memory (&trace, &g_array_index (timeline->memory, PsMemoryPoint, i));
+  g_string_append (trace.json, "\n  ]\n}\n");
+  return g_string_free (trace.json, FALSE);
+}

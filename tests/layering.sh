@@ -1,0 +1,147 @@
+#!/bin/sh
+# layering.sh - fails on an include that crosses the layers.
+#
+#   tests/layering.sh [ROOT]       checks the tree at ROOT (default: the one this script lies in)
+#   tests/layering.sh --self-test  checks the check: plants one wrong include of each sort in a copy and wants it found
+#
+# CC names the compiler that must accept each public header alone.
+set -eu
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+
+# Public headers in data-flow order: each may include only those before it.
+headers='base model cluster costs costdb placement schedule families program simulate timeline report compare bound setting
+         device transport'
+
+# Prints "FILE:LINE:HEADER" of every include under the given paths.
+includes ()
+{
+  find "$@" -type f \( -name '*.c' -o -name '*.h' -o -name '*.cu' \) | sort | xargs awk '/^[ \t]*#[ \t]*include/ {
+    header = $0; sub (/^[^<"]*[<"]/, "", header); sub (/[>"].*$/, "", header); print FILENAME ":" FNR ":" header }'
+}
+
+# forbid MESSAGE HEADER-PATTERN ALLOWED-FILE-PATTERN: an include of such a header in any other file is wrong.
+forbid ()
+{
+  awk -F: -v message="$1" -v header="$2" -v allowed="$3" \
+    '$3 ~ header && $1 !~ allowed { print $1 ":" $2 ": includes " $3 ": " message }' "$work/includes"
+}
+
+check_public_headers ()
+{
+  for path in include/pipesim/*.h; do
+    name=$(basename "$path" .h)
+    case " $(echo $headers) " in
+      *" $name "*) ;;
+      *) echo "$path:1: has no place in the order of public headers; add it to tests/layering.sh" ;;
+    esac
+  done
+  awk -F: -v order="$(echo $headers)" '
+    BEGIN { n = split (order, names, " "); for (i = 1; i <= n; i++) rank[names[i]] = i }
+    $1 !~ /^include\/pipesim\// { next }
+    $3 ~ /^pipesim\// {
+      own = $1; sub (/.*\//, "", own); sub (/\.h$/, "", own)
+      used = $3; sub (/.*\//, "", used); sub (/\.h$/, "", used)
+      if (!(used in rank) || rank[used] >= rank[own])
+        print $1 ":" $2 ": includes " $3 ": not an earlier public header"
+      next
+    }
+    $3 !~ /^(glib\.h|gio\/gio\.h|gmodule\.h|std(io|int|bool|def|arg)\.h)$/ {
+      print $1 ":" $2 ": includes " $3 ": public headers use GLib and earlier public headers only"
+    }' "$work/includes"
+}
+
+check_layers ()
+{
+  forbid "no ../ includes" '^\\.\\./|/\\.\\./' '^$'
+  forbid "SQLite belongs to sim/costdb*.c" '^sqlite3' '^sim/costdb[^/]*\\.[ch]$'
+  forbid "CUDA belongs under exec/device/cuda and exec/transport/nccl" '^(cu(da|blas)[^/]*|cuda/.*)\\.h$' '^exec/(device/cuda|transport/nccl)/'
+  forbid "NCCL belongs under exec/transport/nccl" '^nccl' '^exec/transport/nccl/'
+  forbid "MPI belongs under exec/transport/mpi" '^mpi' '^exec/transport/mpi/'
+  forbid "BLAS belongs under exec/device/cpu" '^(cblas|openblas|lapack)' '^exec/device/cpu/'
+  forbid "hwloc belongs under exec and calib" '^hwloc' '^(exec|calib)/'
+  awk -F: '$1 ~ /^sim\// && $3 ~ /(^|\/)(exec|calib|plots)\// {
+    print $1 ":" $2 ": includes " $3 ": sim never includes exec, calib or plots" }' "$work/includes"
+  awk -F: '$1 ~ /^sim\// && $3 ~ /^pipesim\/(device|transport)\.h$/ {
+    print $1 ":" $2 ": includes " $3 ": sim knows no devices and transports" }' "$work/includes"
+  awk -F: '$1 ~ /^exec\// && $3 ~ /^pipesim\/simulate\.h$/ {
+    print $1 ":" $2 ": includes " $3 ": the executor never calls the simulator" }' "$work/includes"
+  awk -F: '$1 ~ /^sim\/families/ && $3 ~ /^pipesim\/(program|simulate|timeline|setting)\.h$/ {
+    print $1 ":" $2 ": includes " $3 ": families never call the simulator" }' "$work/includes"
+}
+
+# gnuplot has one caller.
+check_gnuplot ()
+{
+  grep -rnE 'popen|g_spawn|g_subprocess|execv|system \(' --include='*.c' sim exec calib plots 2>/dev/null \
+    | grep -vE '^(plots/gnuplot\.c|sim/cli/main\.c):' | sed 's/$/  <- only plots\/gnuplot.c and sim\/cli\/main.c start programs/' || true
+}
+
+check_alone ()
+{
+  for path in ${alone:-include/pipesim/*.h}; do
+    echo "#include <pipesim/$(basename "$path")>" >"$work/alone.c"
+    ${CC:-cc} -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -Iinclude $glib_flags "$work/alone.c" 2>"$work/log" \
+      || { echo "$path:1: does not compile alone:"; head -5 "$work/log"; }
+  done
+}
+
+check_tree ()
+{
+  cd "$1"
+  includes include sim exec calib plots tests >"$work/includes"
+  { check_public_headers; check_layers; check_gnuplot; check_alone; } >"$work/found"
+  cat "$work/found"
+  [ ! -s "$work/found" ]
+}
+
+# plant FILE LINE: the tree must fail with that line put first into FILE, and the message must name FILE.
+plant ()
+{
+  cp "$work/tree/$1" "$work/saved"
+  { echo "$2"; cat "$work/saved"; } >"$work/tree/$1"
+  # Of the public headers only the touched one needs compiling.
+  case $1 in include/*) alone=$1 ;; *) alone=include/pipesim/base.h ;; esac
+  if (check_tree "$work/tree") >"$work/out" 2>&1; then
+    echo "layering.sh did not notice '$2' in $1"
+    failed=1
+  elif ! grep -q "^$1:" "$work/out"; then
+    echo "layering.sh noticed '$2' in $1 without naming it: $(cat "$work/out")"
+    failed=1
+  fi
+  cp "$work/saved" "$work/tree/$1"
+}
+
+self_test ()
+{
+  failed=0
+  mkdir "$work/tree"
+  (cd "$here" && cp -r include sim exec calib plots tests "$work/tree")
+  plant include/pipesim/base.h '#include <pipesim/costs.h>'
+  plant include/pipesim/costs.h '#include <sqlite3.h>'
+  plant include/pipesim/report.h '#include <json-glib/json-glib.h>'
+  plant include/pipesim/costs.h 'undeclared_type forgotten;'
+  plant sim/base.c '#include <sqlite3.h>'
+  plant sim/base.c '#include "../exec/runtime.h"'
+  plant sim/base.c '#include "exec/runtime.h"'
+  plant sim/base.c '  #  include <pipesim/device.h>'
+  plant sim/families/gpipe.c '#include <pipesim/simulate.h>'
+  plant sim/simulate.c '#include <cblas.h>'
+  plant exec/runtime.c '#include <cblas.h>'
+  plant exec/runtime.c '#include <pipesim/simulate.h>'
+  plant exec/device/table.c '#include <cuda_runtime.h>'
+  plant exec/device/table.c '#include <mpi.h>'
+  plant sim/costs.c '#include <hwloc.h>'
+  plant calib/main.c 'static int draw (void) { return popen ("gnuplot", "w") != 0; }'
+  return $failed
+}
+
+alone=
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+glib_flags=$(pkg-config --cflags glib-2.0)
+if [ "${1:-}" = --self-test ]; then
+  self_test
+else
+  check_tree "${1:-$here}"
+fi
