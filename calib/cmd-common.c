@@ -38,22 +38,14 @@ ps_calib_describe (const PsMeasurement *m)
 }
 
 static const PsColumn columns[] = {
-  { "what", "what", PS_COLUMN_TEXT },
-  { "shape", "stage shape", PS_COLUMN_TEXT },
-  { "bytes", "size", PS_COLUMN_SIZE },
-  { "devices", "busy", PS_COLUMN_INTEGER },
-  { "median_ns", "median", PS_COLUMN_TIME },
-  { "q1_ns", "q1", PS_COLUMN_TIME },
-  { "q3_ns", "q3", PS_COLUMN_TIME },
-  { "mad_ns", "MAD", PS_COLUMN_TIME },
-  { "min_ns", "min", PS_COLUMN_TIME },
-  { "n", "n", PS_COLUMN_INTEGER },
-  { "stop", "stopped by", PS_COLUMN_TEXT },
-  { "take_bytes", "takes", PS_COLUMN_SIZE },
-  { "give_bytes", "gives", PS_COLUMN_SIZE },
-  { "state_bytes", "state", PS_COLUMN_SIZE },
-  { "origin", "origin", PS_COLUMN_TEXT },
-  { "taken", NULL, PS_COLUMN_TEXT },
+  { "what", "what", PS_COLUMN_TEXT },        { "shape", "stage shape", PS_COLUMN_TEXT },
+  { "bytes", "size", PS_COLUMN_SIZE },       { "devices", "busy", PS_COLUMN_INTEGER },
+  { "median_ns", "median", PS_COLUMN_TIME }, { "q1_ns", "q1", PS_COLUMN_TIME },
+  { "q3_ns", "q3", PS_COLUMN_TIME },         { "mad_ns", "MAD", PS_COLUMN_TIME },
+  { "min_ns", "min", PS_COLUMN_TIME },       { "n", "n", PS_COLUMN_INTEGER },
+  { "stop", "stopped by", PS_COLUMN_TEXT },  { "take_bytes", "takes", PS_COLUMN_SIZE },
+  { "give_bytes", "gives", PS_COLUMN_SIZE }, { "state_bytes", "state", PS_COLUMN_SIZE },
+  { "origin", "origin", PS_COLUMN_TEXT },    { "taken", NULL, PS_COLUMN_TEXT },
   { "samples_ns", NULL, PS_COLUMN_NUMBERS },
 };
 
@@ -62,7 +54,7 @@ set_samples (PsTable *table, const PsMeasurement *m)
 {
   g_autofree double *values = g_new (double, m->n_samples);
   for (guint i = 0; i < m->n_samples; i++)
-    values[i] = (double) m->samples_ns[i];
+    values[i] = (double)m->samples_ns[i];
   ps_table_set_numbers (table, "samples_ns", values, m->n_samples);
 }
 

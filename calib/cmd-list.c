@@ -50,8 +50,7 @@ print_profiles (const char *path, gboolean as_json, GError **error)
     if (!add_row (table, db, profiles->pdata[i], error))
       return FALSE;
   const char *const extra[] = { "db", path, NULL };
-  g_autofree char *text
-      = as_json ? ps_table_to_json (table, "pipesim-profiles/1", extra) : ps_table_to_text (table);
+  g_autofree char *text = as_json ? ps_table_to_json (table, "pipesim-profiles/1", extra) : ps_table_to_text (table);
   return ps_print (text, error);
 }
 

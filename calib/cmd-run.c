@@ -29,9 +29,9 @@ typedef struct
 static void
 options_clear (Options *options)
 {
-  char *const texts[]
-      = { options->db,     options->profile,   options->model,       options->device,     options->transport, options->devices,
-          options->chunks, options->precision, options->max_samples, options->time_limit, options->seed };
+  char *const texts[] = { options->db,          options->profile,    options->model,  options->device,
+                          options->transport,   options->devices,    options->chunks, options->precision,
+                          options->max_samples, options->time_limit, options->seed };
   for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
     g_free (texts[i]);
 }
@@ -92,8 +92,7 @@ store (const PsMeasurement *measurement, gpointer data, GError **error)
     return FALSE;
   g_autofree char *name = ps_calib_describe (measurement);
   g_autofree char *median = ps_format_time (measurement->time.median_ns);
-  g_autofree char *line
-      = g_strdup_printf ("%s: %s (n = %u, %s)", name, median, measurement->time.n, measurement->stop);
+  g_autofree char *line = g_strdup_printf ("%s: %s (n = %u, %s)", name, median, measurement->time.n, measurement->stop);
   run->n_measured++;
   talk (run, line);
   return TRUE;
@@ -105,7 +104,7 @@ parse_count (const char *option, const char *text, gint64 low, gint64 high, guin
   gint64 value;
   if (!ps_parse_integer (option, text, low, high, &value, error))
     return FALSE;
-  *count = (guint) value;
+  *count = (guint)value;
   return TRUE;
 }
 
@@ -158,7 +157,7 @@ parse_chunks (Run *run, const char *text, GError **error)
       if (text || v == 1 || p * v <= run->model->layers)
         g_array_append_val (run->chunks, v);
     }
-  run->calibration.chunks = (const guint *) (gpointer) run->chunks->data;
+  run->calibration.chunks = (const guint *)(gpointer)run->chunks->data;
   run->calibration.n_chunks = run->chunks->len;
   return TRUE;
 }
@@ -181,7 +180,7 @@ parse_seed (const char *text, guint64 *seed, GError **error)
   gint64 value = 1;
   if (text && !ps_parse_integer ("--seed", text, 0, G_MAXINT64, &value, error))
     return FALSE;
-  *seed = (guint64) value;
+  *seed = (guint64)value;
   return TRUE;
 }
 
@@ -207,6 +206,23 @@ prepare (Run *run, const Options *options, GError **error)
   calibration->sink = store;
   calibration->data = run;
   return TRUE;
+}
+
+/* What cannot be measured is refused before a database or a profile appears for it. */
+static gboolean
+check_possible (const PsCalibration *calibration, GError **error)
+{
+  for (guint i = 0; i < calibration->n_chunks; i++)
+    {
+      g_autoptr (PsCut) cut = ps_cut_new (calibration->model, calibration->n_devices, calibration->chunks[i], error);
+      if (!cut)
+        return FALSE;
+    }
+  PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, calibration->n_devices, 1, 0);
+  PsDevice *device = calibration->device->open (&setting, error);
+  if (device)
+    calibration->device->close (device);
+  return device != NULL;
 }
 
 static gboolean
@@ -237,7 +253,8 @@ run_calibration (const Options *options, GError **error)
 {
   g_auto (Run) run = { .terminal = isatty (STDERR_FILENO) };
   gint64 begin_ns = ps_calib_now ();
-  if (!prepare (&run, options, error) || !open_profile (&run, options, error))
+  if (!prepare (&run, options, error) || !check_possible (&run.calibration, error)
+      || !open_profile (&run, options, error))
     return FALSE;
   gboolean ok = ps_calibrate (&run.calibration, error);
   if (!ok && run.terminal)
@@ -252,7 +269,8 @@ ps_calib_cmd_run (int argc, char **argv, GError **error)
   const GOptionEntry entries[]
       = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &options.db, "Cost database, created when missing", "FILE" },
           { "profile", 0, 0, G_OPTION_ARG_STRING, &options.profile, "Name for what is measured here", "NAME" },
-          { "model", 0, 0, G_OPTION_ARG_FILENAME, &options.model, "Model description or name of a shipped one", "FILE" },
+          { "model", 0, 0, G_OPTION_ARG_FILENAME, &options.model, "Model description or name of a shipped one",
+            "FILE" },
           { "device", 0, 0, G_OPTION_ARG_STRING, &options.device, "Device class (cpu)", "NAME" },
           { "transport", 0, 0, G_OPTION_ARG_STRING, &options.transport, "Transport class (threads)", "NAME" },
           { "devices", 'p', 0, G_OPTION_ARG_STRING, &options.devices, "Devices (cores, at most 4)", "P" },

@@ -10,7 +10,7 @@ ps_calib_now (void)
 {
   struct timespec now;
   clock_gettime (CLOCK_MONOTONIC, &now);
-  return (gint64) now.tv_sec * 1000000000 + now.tv_nsec;
+  return (gint64)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 void
@@ -20,7 +20,7 @@ ps_tensor_fill (PsTensor *tensor, float scale)
     return;
   float *values = tensor->data;
   for (gsize i = 0; i < tensor->bytes / sizeof (float); i++)
-    values[i] = scale * ((float) ((guint32) i * 2654435761U >> 22) / 512.0F - 1.0F);
+    values[i] = scale * ((float)((guint32)i * 2654435761U >> 22) / 512.0F - 1.0F);
 }
 
 PsDeviceSetting
@@ -31,7 +31,7 @@ ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model,
   return (PsDeviceSetting){ .model = model,
                             .n_stages = n_stages,
                             .n_microbatches = n_microbatches,
-                            .core = own_core ? (int) index : -1,
+                            .core = own_core ? (int)index : -1,
                             .seed = calibration->seed };
 }
 
@@ -48,7 +48,7 @@ calibrate_alone (const PsCalibration *calibration, const PsCut *cut, GError **er
 gboolean
 ps_calibrate (const PsCalibration *calibration, GError **error)
 {
-  g_autoptr (GPtrArray) cuts = g_ptr_array_new_with_free_func ((GDestroyNotify) ps_cut_free);
+  g_autoptr (GPtrArray) cuts = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_cut_free);
   for (guint i = 0; i < calibration->n_chunks; i++)
     {
       PsCut *cut = ps_cut_new (calibration->model, calibration->n_devices, calibration->chunks[i], error);

@@ -1,8 +1,9 @@
 /* measure.h - times ops and transfers with the device and transport code that real runs use.
  *
- * An op's cost depends on what runs beside it and on what ran before it. So ops are not timed in a tight loop: each device
- * holds the stages that it would hold in a pipeline with loop placement, keeps several microbatches in flight and rotates
- * through F, B, W, F, BW over all its stages, O now and then, and one rotation gives the samples of all ops.
+ * An op's cost depends on what runs beside it and on what ran before it. So ops are not timed in a tight loop: each
+ * device holds the stages that it would hold in a pipeline with loop placement, keeps several microbatches in flight
+ * and rotates through F, B, W, F, BW over all its stages, O now and then, and one rotation gives the samples of all
+ * ops.
  */
 #ifndef PIPESIM_CALIB_MEASURE_H
 #define PIPESIM_CALIB_MEASURE_H
@@ -39,16 +40,18 @@ typedef struct
 gboolean ps_calibrate (const PsCalibration *calibration, GError **error);
 
 /* The parts of it. Ops of the stages of devices first .. first + n_busy - 1 while these, and no others, are busy. */
-gboolean ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, guint first, guint n_busy, GError **error);
+gboolean ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, guint first, guint n_busy,
+                           GError **error);
 
 /* Transfers between two devices, nothing else going on. */
 gboolean ps_calibrate_transfers (const PsCalibration *calibration, GError **error);
 
-/* Sizes of transfers to measure: powers of two from 8 bytes to at least 4 times the boundary, and the boundary. Ascending;
- * gint64. */
+/* Sizes of transfers to measure: powers of two from 8 bytes to at least 4 times the boundary, and the boundary.
+ * Ascending; gint64. */
 GArray *ps_transfer_sizes (gint64 boundary_bytes);
 
-/* A model whose boundary tensor has exactly so many bytes (a multiple of 4) in fp32, and of which nothing else matters. */
+/* A model whose boundary tensor has exactly so many bytes (a multiple of 4) in fp32, and of which nothing else matters.
+ */
 PsModel *ps_model_with_boundary (gint64 bytes);
 
 /* CLOCK_MONOTONIC in nanoseconds. */

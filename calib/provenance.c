@@ -21,7 +21,7 @@ ps_count_cores (void)
   if (hwloc_topology_load (topology) == 0)
     n = hwloc_get_nbobjs_by_type (topology, HWLOC_OBJ_CORE);
   hwloc_topology_destroy (topology);
-  return (guint) MAX (n, 1);
+  return (guint)MAX (n, 1);
 }
 
 /* The first "model name : ..." of /proc/cpuinfo; not every architecture has one. */

@@ -40,7 +40,7 @@ typedef struct
   ResidentStage *stages;
   guint n_stages;
   GPtrArray *quantities;
-  gint64 begin_ns;    /* of sampling; 0: still warming up */
+  gint64 begin_ns; /* of sampling; 0: still warming up */
   guint index;
   GThread *thread;
 } Worker;
@@ -52,8 +52,8 @@ struct _Rotation
   Worker *workers;
   guint n_workers;
   guint n_in_flight;
-  int n_open;         /* quantities still sampled; atomic */
-  int failed;         /* atomic */
+  int n_open; /* quantities still sampled; atomic */
+  int failed; /* atomic */
   GMutex mutex;
   GCond all_ready;
   guint n_ready;      /* under mutex */
@@ -146,7 +146,7 @@ static gboolean
 run_op (Worker *worker, ResidentStage *stage, PsOpKind kind, guint microbatch, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
-  PsOp op = { .kind = (guint8) kind, .stage = (guint16) stage->stage, .microbatch = microbatch & G_MAXINT32 };
+  PsOp op = { .kind = (guint8)kind, .stage = (guint16)stage->stage, .microbatch = microbatch & G_MAXINT32 };
   PsTensor *input, *output = NULL;
   PsMemoryUse before, after;
   if (!make_input (worker, stage, kind, &input, error))
@@ -281,7 +281,7 @@ find_quantity (Worker *worker, const char *key, PsOpKind kind, Quantity **found,
     }
   if (*found || ps_cut_owner (rotation->cut, key) != worker->index)
     return TRUE;
-  PsMeasurement name = { .kind = kind, .shape = (char *) key, .devices = rotation->n_workers };
+  PsMeasurement name = { .kind = kind, .shape = (char *)key, .devices = rotation->n_workers };
   if (!calibration->wanted (&name, calibration->data, &wanted, error))
     return FALSE;
   if (!wanted)
@@ -329,7 +329,7 @@ init_worker (Rotation *rotation, Worker *worker, guint index, GError **error)
                                              rotation->n_in_flight + 2, index);
   worker->stages = g_new0 (ResidentStage, cut->n_chunks);
   worker->n_stages = cut->n_chunks;
-  worker->quantities = g_ptr_array_new_with_free_func ((GDestroyNotify) quantity_free);
+  worker->quantities = g_ptr_array_new_with_free_func ((GDestroyNotify)quantity_free);
   for (guint chunk = 0; chunk < cut->n_chunks; chunk++)
     if (!init_stage (worker, &worker->stages[chunk], chunk * cut->n_devices + index, error))
       return FALSE;

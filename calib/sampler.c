@@ -18,7 +18,7 @@ ps_sampler_clear (PsSampler *sampler)
 static gboolean
 has_converged (PsSampler *sampler)
 {
-  const gint64 *samples = (const gint64 *) (gpointer) sampler->samples->data;
+  const gint64 *samples = (const gint64 *)(gpointer)sampler->samples->data;
   guint n = sampler->samples->len;
   if (n < sampler->next_check)
     return FALSE;
@@ -54,6 +54,6 @@ ps_sampler_finish (PsSampler *sampler, PsMeasurement *measurement)
   g_return_if_fail (sampler->stop);
   measurement->stop = g_strdup (sampler->stop);
   measurement->n_samples = sampler->samples->len;
-  measurement->samples_ns = (gint64 *) (gpointer) g_array_free (g_steal_pointer (&sampler->samples), FALSE);
+  measurement->samples_ns = (gint64 *)(gpointer)g_array_free (g_steal_pointer (&sampler->samples), FALSE);
   ps_statistics_compute (measurement->samples_ns, measurement->n_samples, &measurement->time);
 }

@@ -6,11 +6,11 @@
 
 G_BEGIN_DECLS
 
-/* Sampling stops when there are min_samples, the median is known to `precision` and there is no drift ("converged"), or at a
- * cap. */
+/* Sampling stops when there are min_samples, the median is known to `precision` and there is no drift ("converged"), or
+ * at a cap. */
 typedef struct
 {
-  double precision;     /* 0.01: 1 % */
+  double precision; /* 0.01: 1 % */
   guint min_samples;
   guint max_samples;    /* "sample cap" */
   gint64 time_limit_ns; /* "time cap": since sampling began */
@@ -19,17 +19,17 @@ typedef struct
 typedef struct
 {
   const PsSamplingRule *rule;
-  GArray *samples;   /* gint64 */
-  gboolean warm;     /* the first sample was seen and dropped */
-  guint next_check;  /* number of samples at which to look again */
-  const char *stop;  /* why sampling has stopped; NULL: it has not */
+  GArray *samples;  /* gint64 */
+  gboolean warm;    /* the first sample was seen and dropped */
+  guint next_check; /* number of samples at which to look again */
+  const char *stop; /* why sampling has stopped; NULL: it has not */
 } PsSampler;
 
 void ps_sampler_init (PsSampler *sampler, const PsSamplingRule *rule);
 void ps_sampler_clear (PsSampler *sampler);
 
-/* Adds a sample, taken elapsed_ns after sampling began; TRUE when that was the last one wanted. Samples that come after are
- * ignored. */
+/* Adds a sample, taken elapsed_ns after sampling began; TRUE when that was the last one wanted. Samples that come after
+ * are ignored. */
 gboolean ps_sampler_add (PsSampler *sampler, gint64 ns, gint64 elapsed_ns);
 
 /* Moves samples, statistics and reason into a measurement. sampler must have stopped. */

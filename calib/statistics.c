@@ -7,7 +7,7 @@
 static int
 compare_times (const void *a, const void *b)
 {
-  gint64 x = *(const gint64 *) a, y = *(const gint64 *) b;
+  gint64 x = *(const gint64 *)a, y = *(const gint64 *)b;
   return (x > y) - (x < y);
 }
 
@@ -27,7 +27,7 @@ ps_statistics_compute (const gint64 *samples, guint n, PsStatistics *statistics)
   gint64 median = sorted[(n + 1) / 2 - 1];
   *statistics = (PsStatistics){ .median_ns = median,
                                 .q1_ns = sorted[(n + 3) / 4 - 1],
-                                .q3_ns = sorted[(3 * (gsize) n + 3) / 4 - 1],
+                                .q3_ns = sorted[(3 * (gsize)n + 3) / 4 - 1],
                                 .min_ns = sorted[0],
                                 .n = n };
   for (guint i = 0; i < n; i++)
@@ -61,8 +61,8 @@ ps_median_is_precise (const gint64 *samples, guint n, double precision)
     return FALSE;
   g_autofree gint64 *sorted = sorted_copy (samples, n);
   gint64 median = sorted[(n + 1) / 2 - 1];
-  double margin = precision * (double) median;
-  return (double) (median - sorted[low - 1]) <= margin && (double) (sorted[high - 1] - median) <= margin;
+  double margin = precision * (double)median;
+  return (double)(median - sorted[low - 1]) <= margin && (double)(sorted[high - 1] - median) <= margin;
 }
 
 double
@@ -77,7 +77,7 @@ ps_slope_z (const gint64 *samples, guint n)
   /* Variance without ties, which clocks in nanoseconds hardly make; with ties z only gets smaller than it could be. */
   double deviation = sqrt (n * (n - 1.0) * (2.0 * n + 5) / 18);
   gint64 continuity = (rising > 0) - (rising < 0);
-  return (double) (rising - continuity) / deviation;
+  return (double)(rising - continuity) / deviation;
 }
 
 gboolean
@@ -89,5 +89,5 @@ ps_has_drift (const gint64 *samples, guint n, double precision)
   ps_statistics_compute (samples, n, &all);
   ps_statistics_compute (samples, n / 2, &first);
   ps_statistics_compute (samples + n / 2, n - n / 2, &second);
-  return fabs ((double) (second.median_ns - first.median_ns)) > precision * (double) all.median_ns;
+  return fabs ((double)(second.median_ns - first.median_ns)) > precision * (double)all.median_ns;
 }

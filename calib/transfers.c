@@ -1,5 +1,5 @@
-/* transfers.c - times messages of many sizes between two device threads by ping-pong. What counts is what the consumer sees:
- * from the sender's call until the receiver holds the data. */
+/* transfers.c - times messages of many sizes between two device threads by ping-pong. What counts is what the consumer
+ * sees: from the sender's call until the receiver holds the data. */
 #include "measure.h"
 
 #include "provenance.h"
@@ -19,9 +19,9 @@ typedef struct
   const PsTransportClass *class;
   PsTransport *transport;
   PsSampler sampler;
-  PsTransferTimes ping;  /* the latest; written by the ponging side before it answers */
-  gboolean last;         /* written by the pinging side before it sends the last message */
-  GError *error;         /* the first; under mutex */
+  PsTransferTimes ping; /* the latest; written by the ponging side before it answers */
+  gboolean last;        /* written by the pinging side before it sends the last message */
+  GError *error;        /* the first; under mutex */
   GMutex mutex;
 } PingPong;
 
@@ -52,17 +52,17 @@ PsModel *
 ps_model_with_boundary (gint64 bytes)
 {
   PsModel *model = g_new0 (PsModel, 1);
-  gint64 elements = bytes / (gint64) sizeof (float);
+  gint64 elements = bytes / (gint64)sizeof (float);
   gint64 hidden = 1;
   /* About square, so that neither side becomes absurd. */
   while (elements % (hidden * 2) == 0 && hidden * hidden < elements)
     hidden *= 2;
   *model = (PsModel){ .name = g_strdup ("transfer"),
                       .layers = 2,
-                      .hidden = (guint) hidden,
+                      .hidden = (guint)hidden,
                       .heads = 1,
                       .kv_heads = 1,
-                      .sequence = (guint) (elements / hidden),
+                      .sequence = (guint)(elements / hidden),
                       .feed_forward = 1,
                       .vocabulary = 2,
                       .microbatch_size = 1 };
@@ -205,9 +205,8 @@ static gboolean
 measure_size (const PsCalibration *calibration, PsMeasurement *measurement, GError **error)
 {
   PsSamplingRule rule = calibration->rule;
-  PsTransportSetting setting = {
-    .n_devices = 2, .message_bytes = (gsize) measurement->bytes, .capacity = CAPACITY, .timeout_ns = TIMEOUT_NS
-  };
+  PsTransportSetting setting
+      = { .n_devices = 2, .message_bytes = (gsize)measurement->bytes, .capacity = CAPACITY, .timeout_ns = TIMEOUT_NS };
   g_autoptr (PsModel) model = ps_model_with_boundary (measurement->bytes);
   PingPong game = { .class = calibration->transport };
   rule.time_limit_ns /= TIME_SHARE;

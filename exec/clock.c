@@ -2,14 +2,13 @@
 #include "clock.h"
 
 #include <errno.h>
-#include <sched.h>
 
+/* Giving way to other threads here would let a busy neighbour keep the core for milliseconds. */
 void
 ps_clock_spin_until (gint64 deadline_ns)
 {
-  /* Many paced devices share few cores and often end at the same moment: whoever only watches the clock lets the others go first. */
   while (ps_clock_now () < deadline_ns)
-    sched_yield ();
+    ;
 }
 
 void

@@ -10,7 +10,7 @@ G_BEGIN_DECLS
 
 /* How long before a deadline sleeping ends and spinning begins. A virtual machine wakes a sleeper 20 to 80 us late; most
  * wake-ups therefore still fall before the deadline. */
-#define PS_CLOCK_SPIN_NS G_GINT64_CONSTANT (300000)
+#define PS_CLOCK_SPIN_NS G_GINT64_CONSTANT (40000)
 
 /* CLOCK_MONOTONIC in ns. */
 static inline gint64

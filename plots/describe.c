@@ -12,7 +12,8 @@ ps_timeline_caption (const PsTimeline *timeline)
   ps_metrics_from_timeline (timeline, &metrics);
   peak = ps_format_size (metrics.peak_memory_bytes);
   return g_strdup_printf ("%s %s: iteration %s, bubble %.1f %% of iteration%s%s", ps_origin_name (timeline->origin),
-                          timeline->schedule, iteration, metrics.bubble_ratio * 100, metrics.peak_memory_bytes > 0 ? ", peak memory " : "",
+                          timeline->schedule, iteration, metrics.bubble_ratio * 100,
+                          metrics.peak_memory_bytes > 0 ? ", peak memory " : "",
                           metrics.peak_memory_bytes > 0 ? peak : "");
 }
 

@@ -1,9 +1,11 @@
 /* gnuplot.c - runs gnuplot on a script and brings what it drew to its file. */
 #include "gnuplot.h"
 
+#include <errno.h>
 #include <gio/gio.h>
-#include <math.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 typedef struct
 {
@@ -74,10 +76,9 @@ terminal_command (const PsPicture *picture, const Format *format, guint width, g
   if (g_str_equal (format->ending, ".png"))
     return g_strdup_printf ("set terminal pngcairo size %u,%u noenhanced font 'Sans,11' fontscale %s linewidth %u\n",
                             width * scale, height * scale, scale == 2 ? "1.5" : "0.75", scale);
-  return g_strdup_printf (
-      "set terminal pdfcairo size %sin,%sin noenhanced font 'Sans,11' fontscale 0.58 linewidth 1\n",
-      g_ascii_formatd (inches[0], sizeof inches[0], "%.4f", width / 96.0),
-      g_ascii_formatd (inches[1], sizeof inches[1], "%.4f", height / 96.0));
+  return g_strdup_printf ("set terminal pdfcairo size %sin,%sin noenhanced font 'Sans,11' fontscale 0.58 linewidth 1\n",
+                          g_ascii_formatd (inches[0], sizeof inches[0], "%.4f", width / 96.0),
+                          g_ascii_formatd (inches[1], sizeof inches[1], "%.4f", height / 96.0));
 }
 
 static char *
@@ -93,8 +94,11 @@ whole_script (const PsPicture *picture, guint width, guint height, const char *v
 
 /* The last line that says something; gnuplot pads its messages with blank lines and a copy of the command. */
 static char *
-last_words (const char *text)
+last_words (GBytes *talk)
 {
+  gsize length;
+  const char *data = g_bytes_get_data (talk, &length);
+  g_autofree char *text = length > 0 ? g_strndup (data, length) : g_strdup ("");
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
 
   for (guint i = g_strv_length (lines); i > 0; i--)
@@ -113,35 +117,56 @@ is_whole (const Format *format, const char *data, gsize size)
          && memmem (data + from, size - from, format->end, format->end_length);
 }
 
-/* Options and habits of the user (~/.gnuplot) must not change our pictures: -d. */
-static GBytes *
-run_gnuplot (const char *script, GError **error)
+/* The script as standard input without a pipe: a gnuplot that gives up early still gets to say why. */
+static int
+script_descriptor (const char *script, GError **error)
 {
+  gsize length = strlen (script);
+  int fd = memfd_create ("gnuplot script", MFD_CLOEXEC);
+
+  if (fd >= 0 && write (fd, script, length) == (gssize)length && lseek (fd, 0, SEEK_SET) == 0)
+    return fd;
+  g_set_error (error, PS_ERROR, PS_ERROR_IO, "gnuplot: cannot hold its script: %s", g_strerror (errno));
+  if (fd >= 0)
+    close (fd);
+  return -1;
+}
+
+/* Options and habits of the user (~/.gnuplot) must not change our pictures: -d. */
+static GSubprocess *
+start_gnuplot (const char *script, GError **error)
+{
+  g_autoptr (GSubprocessLauncher) launcher
+      = g_subprocess_launcher_new (G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE);
   g_autofree char *program = g_find_program_in_path ("gnuplot");
-  g_autoptr (GBytes) input = g_bytes_new_static (script, strlen (script));
-  g_autoptr (GBytes) output = NULL, talk = NULL;
-  g_autoptr (GSubprocess) process = NULL;
-  g_autoptr (GError) cause = NULL;
-  g_autofree char *message = NULL;
+  int fd;
 
   if (!program)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "gnuplot: not found; install Debian's gnuplot-nox");
       return NULL;
     }
-  process = g_subprocess_new (G_SUBPROCESS_FLAGS_STDIN_PIPE | G_SUBPROCESS_FLAGS_STDOUT_PIPE
-                                  | G_SUBPROCESS_FLAGS_STDERR_PIPE,
-                              &cause, program, "-d", "-", NULL);
-  if (process && g_subprocess_communicate (process, input, NULL, &output, &talk, &cause)
-      && g_subprocess_get_successful (process))
-    return g_steal_pointer (&output);
-  if (talk)
-    {
-      g_autofree char *text = g_strndup (g_bytes_get_data (talk, NULL), g_bytes_get_size (talk));
+  fd = script_descriptor (script, error);
+  if (fd < 0)
+    return NULL;
+  g_subprocess_launcher_take_stdin_fd (launcher, fd);
+  return g_subprocess_launcher_spawn (launcher, error, program, "-d", "-", NULL);
+}
 
-      message = last_words (text);
-    }
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "gnuplot: %s", message ? message : cause->message);
+static GBytes *
+run_gnuplot (const char *script, GError **error)
+{
+  g_autoptr (GSubprocess) process = start_gnuplot (script, error);
+  g_autoptr (GBytes) output = NULL;
+  g_autoptr (GBytes) talk = NULL;
+  g_autofree char *message = NULL;
+
+  if (!process || !g_subprocess_communicate (process, NULL, NULL, &output, &talk, error))
+    return NULL;
+  if (g_subprocess_get_successful (process))
+    return g_steal_pointer (&output);
+  message = last_words (talk);
+  g_set_error (error, PS_ERROR, PS_ERROR_IO, "gnuplot: %s", message);
   return NULL;
 }
 

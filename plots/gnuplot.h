@@ -24,9 +24,10 @@ void ps_gnuplot_append_text (GString *script, const char *name, const char *text
 /* Appends "name = value", always with a decimal point: gnuplot divides integers as C does. */
 void ps_gnuplot_append_number (GString *script, const char *name, double value);
 
-/* Draws: the terminal for picture's format at width x height layout pixels, then `variables` (assignments and data blocks), then the
- * template of that name ("timeline.gp"). A PNG of no given size gets twice the pixels, to be sharp in print. picture->output appears
- * whole or not at all. Errors: PS_ERROR_UNAVAILABLE without gnuplot, PS_ERROR_IO with gnuplot's last words. */
+/* Draws: the terminal for picture's format at width x height layout pixels, then `variables` (assignments and data
+ * blocks), then the template of that name ("timeline.gp"). A PNG of no given size gets twice the pixels, to be sharp in
+ * print. picture->output appears whole or not at all. Errors: PS_ERROR_UNAVAILABLE without gnuplot, PS_ERROR_IO with
+ * gnuplot's last words. */
 gboolean ps_gnuplot_draw (const PsPicture *picture, guint width, guint height, const char *variables,
                           const char *template_name, GError **error);
 

@@ -4,9 +4,6 @@
 #include "timeline-plot.h"
 
 #include <locale.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 
 #define MIN_SIDE 200
 #define MAX_SIDE 16000
@@ -85,7 +82,8 @@ static gboolean
 parse_options (int *argc, char ***argv, Options *options, GError **error)
 {
   const GOptionEntry entries[] = {
-    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->picture.output, "picture to write: .svg, .png or .pdf", "FILE" },
+    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->picture.output, "picture to write: .svg, .png or .pdf",
+      "FILE" },
     { "title", 0, 0, G_OPTION_ARG_STRING, &options->picture.title, "title in place of the schedule's", "TEXT" },
     { "size", 0, 0, G_OPTION_ARG_STRING, &options->size, "pixels (PDF: 1/96 inch)", "WIDTHxHEIGHT" },
     { "limit", 0, 0, G_OPTION_ARG_STRING, &options->limit, "memory: draw this limit", "SIZE" },
@@ -137,8 +135,6 @@ main (int argc, char **argv)
 
   g_log_writer_default_set_use_stderr (TRUE);
   setlocale (LC_CTYPE, "");
-  /* gnuplot may end before it has read everything; that is its error, not our death. */
-  signal (SIGPIPE, SIG_IGN);
   g_set_prgname ("pipesim plot");
   if (run (argc, argv, &error))
     return 0;

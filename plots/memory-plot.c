@@ -153,7 +153,8 @@ ps_memory_plot (const PsPicture *picture, PsTimeline *const *timelines, guint n,
   for (guint i = 0; i < n; i++)
     if (ps_timeline_max_memory (timelines[i]) == 0)
       {
-        g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "timeline %u (%s): knows no memory", i + 1, timelines[i]->schedule);
+        g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "timeline %u (%s): knows no memory", i + 1,
+                     timelines[i]->schedule);
         return FALSE;
       }
   layout_init (&layout, picture, timelines, n, limit_bytes);

@@ -8,9 +8,10 @@
 
 G_BEGIN_DECLS
 
-/* Draws n = 1 or 2 timelines' memory curves, the first above the second, on the same axes. limit_bytes 0: no limit line.
- * Fails with PS_ERROR_INPUT where a timeline knows no memory. */
-gboolean ps_memory_plot (const PsPicture *picture, PsTimeline *const *timelines, guint n, gint64 limit_bytes, GError **error);
+/* Draws n = 1 or 2 timelines' memory curves, the first above the second, on the same axes. limit_bytes 0: no limit
+ * line. Fails with PS_ERROR_INPUT where a timeline knows no memory. */
+gboolean ps_memory_plot (const PsPicture *picture, PsTimeline *const *timelines, guint n, gint64 limit_bytes,
+                         GError **error);
 
 G_END_DECLS
 

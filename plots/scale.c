@@ -55,7 +55,7 @@ guint32
 ps_plot_op_colour (PsOpKind kind, guint chunk, guint n_chunks)
 {
   static const guint32 hues[PS_N_OP_KINDS] = {
-    [PS_OP_F] = 0x0072b2, [PS_OP_B] = 0x009e73, [PS_OP_W] = 0xe69f00,
+    [PS_OP_F] = 0x0072b2,  [PS_OP_B] = 0x009e73, [PS_OP_W] = 0xe69f00,
     [PS_OP_BW] = 0xd55e00, [PS_OP_R] = 0xcc79a7, [PS_OP_O] = 0x666666,
   };
 
@@ -84,12 +84,8 @@ const char *
 ps_plot_kind_label (PsOpKind kind)
 {
   static const char *const labels[PS_N_OP_KINDS] = {
-    [PS_OP_F] = "F  forward",
-    [PS_OP_B] = "B  backward for input",
-    [PS_OP_W] = "W  backward for weights",
-    [PS_OP_BW] = "BW  full backward",
-    [PS_OP_R] = "R  recompute",
-    [PS_OP_O] = "O  optimizer",
+    [PS_OP_F] = "F  forward",         [PS_OP_B] = "B  backward for input", [PS_OP_W] = "W  backward for weights",
+    [PS_OP_BW] = "BW  full backward", [PS_OP_R] = "R  recompute",          [PS_OP_O] = "O  optimizer",
   };
 
   return labels[kind];

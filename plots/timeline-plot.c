@@ -10,11 +10,11 @@
 #define WIDTH 1200
 #define LEFT 74
 #define RIGHT 18
-#define TOP 62        /* title and legend */
-#define BOTTOM 34     /* numbers and name of the time axis */
+#define TOP 62    /* title and legend */
+#define BOTTOM 34 /* numbers and name of the time axis */
 #define CAPTION 24
-#define STRIP 80      /* memory */
-#define STRIP_GAP 7   /* between the rows and their memory strip */
+#define STRIP 80    /* memory */
+#define STRIP_GAP 7 /* between the rows and their memory strip */
 #define BLOCK_GAP 10
 #define OUTLINE_WIDTH 5 /* boxes at least this wide get an outline */
 #define DIGIT_WIDTH 5.9 /* of the numbers' font */
@@ -134,8 +134,7 @@ append_box (GString *rows, const Box *box)
 static gboolean
 number_fits (const Layout *layout, const Box *box)
 {
-  return box->pixels >= DIGIT_WIDTH * layout->digits + 3
-         && layout->row * (box->bottom - box->top) >= NUMBER_ROW;
+  return box->pixels >= DIGIT_WIDTH * layout->digits + 3 && layout->row * (box->bottom - box->top) >= NUMBER_ROW;
 }
 
 static void
@@ -145,8 +144,7 @@ append_number (GString *rows, Panel *panel, const Layout *layout, const PsSpan *
     return;
   panel->n_numbers++;
   g_string_append_printf (rows, "%.9g %g %u %u\n", (box->left + box->right) / 2, (box->top + box->bottom) / 2,
-                          (guint)span->op.microbatch,
-                          ps_plot_text_colour (box->colour));
+                          (guint)span->op.microbatch, ps_plot_text_colour (box->colour));
 }
 
 /* The data blocks $boxesN, $outlinesN and $numbersN of panel N. */
@@ -181,7 +179,8 @@ append_indexed (GString *script, const char *name, guint n, double value)
   ps_gnuplot_append_number (script, indexed, value);
 }
 
-/* Weights that no curve ever leaves may be cut off below, so that what changes can be seen; the axis says so by its numbers. */
+/* Weights that no curve ever leaves may be cut off below, so that what changes can be seen; the axis says so by its
+ * numbers. */
 static void
 append_memory_axis (GString *script, const Layout *layout)
 {
@@ -303,8 +302,9 @@ append_picture (GString *script, const PsPicture *picture, const Layout *layout,
   ps_gnuplot_append_number (script, "time_tick", ps_plot_tick_step ((double)layout->end_ns / layout->time.size, 12));
   g_string_append_printf (script, "panels = %u\n", n);
   append_memory_axis (script, layout);
-  g_string_append (script, "array caption[2]\narray has_memory[2]\narray devices[2]\narray device_tick[2]\narray rows_top[2]\n"
-                           "array rows_bottom[2]\narray n_outlined[2]\narray n_numbers[2]\n");
+  g_string_append (script,
+                   "array caption[2]\narray has_memory[2]\narray devices[2]\narray device_tick[2]\narray rows_top[2]\n"
+                   "array rows_bottom[2]\narray n_outlined[2]\narray n_numbers[2]\n");
 }
 
 gboolean

@@ -8,17 +8,20 @@
 
 G_BEGIN_DECLS
 
-/* Draws n = 1 or 2 timelines, the first above the second, on one time axis; below each the memory of its devices, where known. */
+/* Draws n = 1 or 2 timelines, the first above the second, on one time axis; below each the memory of its devices, where
+ * known. */
 gboolean ps_timeline_plot (const PsPicture *picture, PsTimeline *const *timelines, guint n, GError **error);
 
-/* "simulated 1f1b: iteration 33 ms, bubble 27.3 % of it, peak memory 8 MiB": what stands above a timeline's panel. Free with g_free. */
+/* "simulated 1f1b: iteration 33 ms, bubble 27.3 % of it, peak memory 8 MiB": what stands above a timeline's panel. Free
+ * with g_free. */
 char *ps_timeline_caption (const PsTimeline *timeline);
 
 /* The picture's own title: the schedule and its size. Free with g_free. */
 char *ps_timeline_title (PsTimeline *const *timelines, guint n);
 
 /* Devices' memory as step lines "x y 0xrrggbb", devices parted by blank lines, to end_ns. */
-void ps_timeline_append_memory (GString *script, const PsTimeline *timeline, double x_unit, double y_unit, gint64 end_ns);
+void ps_timeline_append_memory (GString *script, const PsTimeline *timeline, double x_unit, double y_unit,
+                                gint64 end_ns);
 
 /* The last moment that anything is known of. */
 gint64 ps_timeline_end (const PsTimeline *timeline);

@@ -8,7 +8,7 @@
 #define MAX_RATE 1e18 /* operations or bytes per second */
 
 static const char *const known_keys[]
-    = { "name",           "nodes",           "devices_per_node", "memory", "peak_flops", "efficiency", "link_latency",
+    = { "name",           "nodes",           "devices_per_node",  "memory", "peak_flops", "efficiency", "link_latency",
         "link_bandwidth", "network_latency", "network_bandwidth", NULL };
 
 void
@@ -24,8 +24,8 @@ static void
 read_keys (PsIni *ini, PsCluster *cluster)
 {
   cluster->name = ps_ini_has (ini, "name") ? ps_ini_text (ini, "name") : g_strdup (ps_ini_name (ini));
-  cluster->nodes = (guint) ps_ini_integer (ini, "nodes", 1, PS_MAX_DEVICES);
-  cluster->devices_per_node = (guint) ps_ini_integer (ini, "devices_per_node", 1, PS_MAX_DEVICES);
+  cluster->nodes = (guint)ps_ini_integer (ini, "nodes", 1, PS_MAX_DEVICES);
+  cluster->devices_per_node = (guint)ps_ini_integer (ini, "devices_per_node", 1, PS_MAX_DEVICES);
   cluster->memory_bytes = ps_ini_has (ini, "memory") ? ps_ini_size (ini, "memory") : 0;
   cluster->peak_flops = ps_ini_real (ini, "peak_flops", 1, MAX_RATE);
   cluster->efficiency = ps_ini_real (ini, "efficiency", 0.001, 1);
@@ -61,7 +61,7 @@ ps_cluster_transfer_ns (const PsCluster *cluster, guint a, guint b, gint64 bytes
   /* Where no network is described every device is taken to sit in the one node. */
   gboolean network = a / cluster->devices_per_node != b / cluster->devices_per_node && cluster->network_bandwidth > 0;
   double bandwidth = network ? cluster->network_bandwidth : cluster->link_bandwidth;
-  double ns = (double) bytes * 1e9 / bandwidth;
+  double ns = (double)bytes * 1e9 / bandwidth;
   gint64 latency = network ? cluster->network_latency_ns : cluster->link_latency_ns;
-  return latency + (ns < (double) PS_MAX_TIME_NS ? llrint (ns) : PS_MAX_TIME_NS);
+  return latency + (ns < (double)PS_MAX_TIME_NS ? llrint (ns) : PS_MAX_TIME_NS);
 }

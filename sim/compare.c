@@ -264,13 +264,12 @@ ps_compare (const PsTimeline *predicted, const PsTimeline *measured, GError **er
   comparison->ops = g_array_new (FALSE, FALSE, sizeof (PsOpDifference));
   ps_metrics_from_timeline (predicted, &comparison->predicted);
   ps_metrics_from_timeline (measured, &comparison->measured);
-  comparison->iteration_error
-      = relative_error (comparison->predicted.iteration_ns, comparison->measured.iteration_ns);
+  comparison->iteration_error = relative_error (comparison->predicted.iteration_ns, comparison->measured.iteration_ns);
   comparison->bubble_difference = comparison->predicted.bubble_ratio - comparison->measured.bubble_ratio;
-  comparison->peak_memory_error = comparison->predicted.peak_memory_bytes > 0
-                                      ? relative_error (comparison->predicted.peak_memory_bytes,
-                                                        comparison->measured.peak_memory_bytes)
-                                      : NAN;
+  comparison->peak_memory_error
+      = comparison->predicted.peak_memory_bytes > 0
+            ? relative_error (comparison->predicted.peak_memory_bytes, comparison->measured.peak_memory_bytes)
+            : NAN;
   compare_ops (comparison, predicted, &measured_ops);
   compare_transfers (comparison, predicted, measured);
   g_array_sort (comparison->ops, compare_differences);

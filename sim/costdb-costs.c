@@ -28,7 +28,7 @@ choose_profile (PsCostDb *db, GPtrArray *profiles, const char *name, GError **er
       g_ptr_array_add (names, profile->name);
     }
   g_ptr_array_add (names, NULL);
-  g_autofree char *known = g_strjoinv (", ", (char **) names->pdata);
+  g_autofree char *known = g_strjoinv (", ", (char **)names->pdata);
   if (profiles->len == 0)
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
                  "%s: holds no profile yet; measure one with: pipesim calib run --db %s --profile NAME --model FILE",
@@ -91,9 +91,8 @@ fill_stage (const Request *request, const PsStageShape *shape, guint stage, PsCo
           set_missing (request, what, error);
           return FALSE;
         }
-      *ps_costs_op (costs, kinds[i], stage) = (PsOpCost){
-        .duration_ns = m->time.median_ns, .take_bytes = m->take_bytes, .give_bytes = m->give_bytes
-      };
+      *ps_costs_op (costs, kinds[i], stage)
+          = (PsOpCost){ .duration_ns = m->time.median_ns, .take_bytes = m->take_bytes, .give_bytes = m->give_bytes };
       costs->weight_bytes[stage] = m->state_bytes;
     }
   *ps_costs_op (costs, PS_OP_R, stage) = *ps_costs_op (costs, PS_OP_F, stage);
@@ -129,13 +128,13 @@ suitable_transfers (const Request *request)
   return transfers;
 }
 
-/* The two measured sizes on whose line `bytes` lies: the nearest below and above, or the two outermost on its side. Both
- * are the same where it is exactly that size, or where only one was measured. */
+/* The two measured sizes on whose line `bytes` lies: the nearest below and above, or the two outermost on its side.
+ * Both are the same where it is exactly that size, or where only one was measured. */
 static void
 find_neighbours (GPtrArray *transfers, gint64 bytes, const PsMeasurement **below, const PsMeasurement **above)
 {
   guint i = 0;
-  while (i + 1 < transfers->len && ((const PsMeasurement *) transfers->pdata[i])->bytes < bytes)
+  while (i + 1 < transfers->len && ((const PsMeasurement *)transfers->pdata[i])->bytes < bytes)
     i++;
   *above = transfers->pdata[i];
   *below = *above;
@@ -154,11 +153,11 @@ interpolate (const PsMeasurement *a, const PsMeasurement *b, gint64 bytes)
   if (a == b)
     return a->time.median_ns;
   gboolean beyond = bytes > b->bytes;
-  double slope = (double) (b->time.median_ns - a->time.median_ns) / (double) (b->bytes - a->bytes);
+  double slope = (double)(b->time.median_ns - a->time.median_ns) / (double)(b->bytes - a->bytes);
   if (beyond && slope < 0)
     slope = 0;
   const PsMeasurement *from = beyond ? b : a;
-  gint64 ns = from->time.median_ns + llrint (slope * (double) (bytes - from->bytes));
+  gint64 ns = from->time.median_ns + llrint (slope * (double)(bytes - from->bytes));
   return CLAMP (ns, 0, PS_MAX_TIME_NS);
 }
 

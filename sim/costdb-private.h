@@ -1,4 +1,5 @@
-/* costdb-private.h - how the files sim/costdb-*.c speak SQL, so that only two of them know SQLite. Private to libpipesim. */
+/* costdb-private.h - how the files sim/costdb-*.c speak SQL, so that only two of them know SQLite. Private to
+ * libpipesim. */
 #ifndef PIPESIM_COSTDB_PRIVATE_H
 #define PIPESIM_COSTDB_PRIVATE_H
 
@@ -26,8 +27,8 @@ gboolean ps_costdb_execute (PsCostDb *db, GError **error, const char *sql, const
 /* Id of the row that the last INSERT made. */
 gint64 ps_costdb_last_row (PsCostDb *db);
 
-/* A transaction: begin, then end with whether all went well so far. end commits or rolls back; it returns FALSE when ok is
- * FALSE (the error is set already) or when committing fails. */
+/* A transaction: begin, then end with whether all went well so far. end commits or rolls back; it returns FALSE when ok
+ * is FALSE (the error is set already) or when committing fails. */
 gboolean ps_costdb_begin (PsCostDb *db, GError **error);
 gboolean ps_costdb_end (PsCostDb *db, gboolean ok, GError **error);
 

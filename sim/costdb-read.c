@@ -4,7 +4,7 @@
 GPtrArray *
 ps_costdb_profiles (PsCostDb *db, GError **error)
 {
-  g_autoptr (GPtrArray) profiles = g_ptr_array_new_with_free_func ((GDestroyNotify) ps_profile_free);
+  g_autoptr (GPtrArray) profiles = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_profile_free);
   g_autoptr (PsRows) rows
       = ps_rows_new (db, error,
                      "SELECT name, model_name, model_digest, model_text, device, transport, host, processor, kernel, "
@@ -21,7 +21,7 @@ ps_costdb_profiles (PsCostDb *db, GError **error)
       char **const fields[] = { &profile->name,   &profile->model_name, &profile->model_digest, &profile->model_text,
                                 &profile->device, &profile->transport,  &profile->host,         &profile->processor,
                                 &profile->kernel, &profile->libraries,  &profile->version,      &profile->created };
-      for (int i = 0; i < (int) G_N_ELEMENTS (fields); i++)
+      for (int i = 0; i < (int)G_N_ELEMENTS (fields); i++)
         *fields[i] = ps_rows_text (rows, i);
       g_ptr_array_add (profiles, profile);
     }
@@ -32,8 +32,8 @@ static PsOpKind
 parse_kind (const char *name)
 {
   for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-    if (g_str_equal (name, ps_op_kind_name ((PsOpKind) kind)))
-      return (PsOpKind) kind;
+    if (g_str_equal (name, ps_op_kind_name ((PsOpKind)kind)))
+      return (PsOpKind)kind;
   return PS_OP_F; /* transfers have none */
 }
 
@@ -48,8 +48,8 @@ read_measurement (PsRows *rows)
   m->shape = ps_rows_text (rows, 2);
   m->kind = parse_kind (kind);
   m->bytes = ps_rows_integer (rows, 4);
-  m->devices = (guint) ps_rows_integer (rows, 5);
-  m->time.n = (guint) ps_rows_integer (rows, 6);
+  m->devices = (guint)ps_rows_integer (rows, 5);
+  m->time.n = (guint)ps_rows_integer (rows, 6);
   m->time.median_ns = ps_rows_integer (rows, 7);
   m->time.q1_ns = ps_rows_integer (rows, 8);
   m->time.q3_ns = ps_rows_integer (rows, 9);
@@ -79,14 +79,14 @@ read_samples (PsCostDb *db, gint64 row, PsMeasurement *measurement, GError **err
         g_array_append_val (samples, ns);
     }
   measurement->n_samples = samples->len;
-  measurement->samples_ns = (gint64 *) (gpointer) g_array_free (g_steal_pointer (&samples), FALSE);
+  measurement->samples_ns = (gint64 *)(gpointer)g_array_free (g_steal_pointer (&samples), FALSE);
   return rows != NULL;
 }
 
 GPtrArray *
 ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples, GError **error)
 {
-  g_autoptr (GPtrArray) measurements = g_ptr_array_new_with_free_func ((GDestroyNotify) ps_measurement_free);
+  g_autoptr (GPtrArray) measurements = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
   g_autoptr (PsRows) rows = ps_rows_new (
       db, error,
       "SELECT measurement.id, subject, shape, kind, bytes, devices, n, median_ns, q1_ns, q3_ns, mad_ns, min_ns, "

@@ -95,7 +95,7 @@ ps_rows_integer (PsRows *rows, int column)
 char *
 ps_rows_text (PsRows *rows, int column)
 {
-  const char *text = (const char *) sqlite3_column_text (rows->statement, column);
+  const char *text = (const char *)sqlite3_column_text (rows->statement, column);
   return g_strdup (text ? text : "");
 }
 

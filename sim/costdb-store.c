@@ -46,13 +46,40 @@ check_same (PsCostDb *db, const PsProfile *profile, const char *what, const char
   return FALSE;
 }
 
-/* Whether the profile is there with the same circumstances; *id stays 0 when there is none. */
+/* Models are told apart by their digest; people know them by name. */
+static char *
+describe_model (const char *name, const char *digest)
+{
+  return g_strdup_printf ("%s (digest %.8s)", name, digest);
+}
+
+static gboolean
+check_circumstances (PsCostDb *db, const PsProfile *profile, PsRows *rows, GError **error)
+{
+  g_autofree char *model_name = ps_rows_text (rows, 1);
+  g_autofree char *model_digest = ps_rows_text (rows, 2);
+  g_autofree char *stored_model = describe_model (model_name, model_digest);
+  g_autofree char *model = describe_model (profile->model_name, profile->model_digest);
+  if (!g_str_equal (model_digest, profile->model_digest))
+    return check_same (db, profile, "model", stored_model, model, error);
+  const char *const names[] = { "device", "transport", "host", "processor" };
+  const char *const now[] = { profile->device, profile->transport, profile->host, profile->processor };
+  for (int i = 0; i < (int)G_N_ELEMENTS (names); i++)
+    {
+      g_autofree char *stored = ps_rows_text (rows, 3 + i);
+      if (!check_same (db, profile, names[i], stored, now[i], error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* Whether the profile, if there is one, is of the same circumstances; *id stays 0 when there is none. */
 static gboolean
 find_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error)
 {
   g_autoptr (PsRows) rows = ps_rows_new (
-      db, error, "SELECT id, device, transport, host, processor, model_digest FROM profile WHERE name = ?1", "s",
-      profile->name);
+      db, error, "SELECT id, model_name, model_digest, device, transport, host, processor FROM profile WHERE name = ?1",
+      "s", profile->name);
   gboolean found;
   *id = 0;
   if (!rows || !ps_rows_next (rows, &found, error))
@@ -60,16 +87,7 @@ find_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error
   if (!found)
     return TRUE;
   *id = ps_rows_integer (rows, 0);
-  const char *const names[] = { "device", "transport", "host", "processor", "model digest" };
-  const char *const now[]
-      = { profile->device, profile->transport, profile->host, profile->processor, profile->model_digest };
-  for (int i = 0; i < (int) G_N_ELEMENTS (names); i++)
-    {
-      g_autofree char *stored = ps_rows_text (rows, i + 1);
-      if (!check_same (db, profile, names[i], stored, now[i], error))
-        return FALSE;
-    }
-  return TRUE;
+  return check_circumstances (db, profile, rows, error);
 }
 
 static gboolean
@@ -119,8 +137,8 @@ insert_measurement (PsCostDb *db, gint64 profile, const PsMeasurement *m, GError
       "INSERT INTO measurement (profile, subject, shape, kind, bytes, devices, n, median_ns, q1_ns, q3_ns, mad_ns, "
       "min_ns, take_bytes, give_bytes, state_bytes, stop, taken) "
       "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
-      "isssiiiiiiiiiiiss", profile, subject_name (m), m->shape, kind_name (m), m->bytes, (gint64) m->devices,
-      (gint64) time->n, time->median_ns, time->q1_ns, time->q3_ns, time->mad_ns, time->min_ns, m->take_bytes,
+      "isssiiiiiiiiiiiss", profile, subject_name (m), m->shape, kind_name (m), m->bytes, (gint64)m->devices,
+      (gint64)time->n, time->median_ns, time->q1_ns, time->q3_ns, time->mad_ns, time->min_ns, m->take_bytes,
       m->give_bytes, m->state_bytes, m->stop, m->taken);
 }
 
@@ -132,9 +150,9 @@ insert_samples (PsCostDb *db, gint64 row, const PsMeasurement *measurement, GErr
   for (guint i = 0; i < measurement->n_samples; i++)
     g_string_append_printf (array, "%s%" G_GINT64_FORMAT, i ? "," : "", measurement->samples_ns[i]);
   g_string_append_c (array, ']');
-  return ps_costdb_execute (
-      db, error, "INSERT INTO sample (measurement, position, ns) SELECT ?1, key, value FROM json_each (?2)", "is", row,
-      array->str);
+  return ps_costdb_execute (db, error,
+                            "INSERT INTO sample (measurement, position, ns) SELECT ?1, key, value FROM json_each (?2)",
+                            "is", row, array->str);
 }
 
 gboolean
@@ -155,7 +173,7 @@ ps_costdb_has (PsCostDb *db, gint64 profile, const PsMeasurement *key, gboolean 
                                          "SELECT 1 FROM measurement WHERE profile = ?1 AND subject = ?2 AND shape = ?3 "
                                          "AND kind = ?4 AND bytes = ?5 AND devices = ?6",
                                          "isssii", profile, subject_name (key), key->shape, kind_name (key), key->bytes,
-                                         (gint64) key->devices);
+                                         (gint64)key->devices);
   return rows && ps_rows_next (rows, found, error);
 }
 
@@ -167,7 +185,7 @@ ps_costdb_store_run (PsCostDb *db, const PsRunRecord *run, GError **error)
       "INSERT INTO run (profile, schedule, device, transport, devices, chunks, microbatches, steps, "
       "predicted_iteration_ns, measured_iteration_ns, predicted_peak_bytes, measured_peak_bytes, \"check\", started) "
       "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-      "ssssiiiiiiiiss", run->profile, run->schedule, run->device, run->transport, (gint64) run->n_devices,
-      (gint64) run->n_chunks, (gint64) run->n_microbatches, (gint64) run->n_steps, run->predicted_iteration_ns,
+      "ssssiiiiiiiiss", run->profile, run->schedule, run->device, run->transport, (gint64)run->n_devices,
+      (gint64)run->n_chunks, (gint64)run->n_microbatches, (gint64)run->n_steps, run->predicted_iteration_ns,
       run->measured_iteration_ns, run->predicted_peak_bytes, run->measured_peak_bytes, run->check, run->started);
 }

@@ -4,8 +4,10 @@
 #include "pipesim-data.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define APPLICATION_ID 0x50534442 /* "PSDB" */
 #define BUSY_TIMEOUT_MS 10000
@@ -47,6 +49,17 @@ check_file (const char *path, PsCostDbMode mode, GError **error)
   return FALSE;
 }
 
+/* SQLite tries once more for reading, so the system's last error need not be the one that matters. */
+static const char *
+open_failure (PsCostDb *db, int code)
+{
+  g_autofree char *folder = g_path_get_dirname (db->path);
+  if (faccessat (AT_FDCWD, folder, W_OK, AT_EACCESS) != 0)
+    return g_strerror (errno);
+  int cause = db->handle ? sqlite3_system_errno (db->handle) : ENOMEM;
+  return cause ? g_strerror (cause) : sqlite3_errstr (code);
+}
+
 /* Also frees what an earlier attempt left open. `name` is a path or a file: URI. */
 static gboolean
 open_handle (PsCostDb *db, const char *name, int flags, GError **error)
@@ -55,9 +68,7 @@ open_handle (PsCostDb *db, const char *name, int flags, GError **error)
   int code = sqlite3_open_v2 (name, &db->handle, flags | SQLITE_OPEN_EXRESCODE, NULL);
   if (code != SQLITE_OK)
     {
-      int cause = db->handle ? sqlite3_system_errno (db->handle) : ENOMEM;
-      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: cannot be opened: %s", db->path,
-                   cause ? g_strerror (cause) : sqlite3_errstr (code));
+      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: cannot be opened: %s", db->path, open_failure (db, code));
       return FALSE;
     }
   sqlite3_busy_timeout (db->handle, BUSY_TIMEOUT_MS);
@@ -128,8 +139,8 @@ create_schema (PsCostDb *db, GError **error)
   gboolean ok = read_identity (db, &identity, error);
   if (ok && identity_is_fresh (&identity))
     {
-      g_autofree char *marks = g_strdup_printf ("PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID,
-                                                PS_COSTDB_VERSION);
+      g_autofree char *marks
+          = g_strdup_printf ("PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID, PS_COSTDB_VERSION);
       ok = ps_costdb_script (db, g_bytes_get_data (schema, NULL), error) && ps_costdb_script (db, marks, error);
     }
   return ps_costdb_end (db, ok, error);
@@ -155,8 +166,8 @@ open_for_writing (PsCostDb *db, GError **error)
          && ps_costdb_script (db, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL", error);
 }
 
-/* A database in write-ahead mode wants to create files beside it even to be read. Where it may not, and no unfinished log
- * lies there, the file alone holds everything and does not change. */
+/* A database in write-ahead mode wants to create files beside it even to be read. Where it may not, and no unfinished
+ * log lies there, the file alone holds everything and does not change. */
 static gboolean
 open_immutable (PsCostDb *db, Identity *identity, GError **error)
 {
@@ -186,7 +197,7 @@ open_for_reading (PsCostDb *db, GError **error)
     return FALSE;
   if (!read_identity (db, &identity, &failure))
     {
-      int code = sqlite3_errcode (db->handle);
+      int code = sqlite3_errcode (db->handle) & 0xff;
       if (code != SQLITE_CANTOPEN && code != SQLITE_READONLY)
         {
           g_propagate_error (error, g_steal_pointer (&failure));

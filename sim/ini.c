@@ -77,8 +77,8 @@ check_key (const char *where, guint number, const char *line, const char *const 
                    where, number, quoted);
       return FALSE;
     }
-  g_autofree char *key = g_strchomp (g_strndup (line, (gsize) (equals - line)));
-  g_autofree char *known = g_strjoinv (" ", (char **) keys);
+  g_autofree char *key = g_strchomp (g_strndup (line, (gsize)(equals - line)));
+  g_autofree char *known = g_strjoinv (" ", (char **)keys);
   g_autofree char *quoted = quote (key);
   if (!g_strv_contains (keys, key))
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: unknown key %s; known are: %s", where, number, quoted, known);
@@ -131,7 +131,7 @@ check_text (const char *where, const char *text, gsize length, GError **error)
     wrong = "is too long for a description (more than 64 KiB)";
   else if (memchr (text, '\0', length))
     wrong = "is not a text file (it contains NUL bytes)";
-  else if (!g_utf8_validate (text, (gssize) length, NULL))
+  else if (!g_utf8_validate (text, (gssize)length, NULL))
     wrong = "is not UTF-8 text";
   if (!wrong)
     return TRUE;
@@ -177,7 +177,7 @@ find_shipped (const char *folder, const char *name)
 static int
 compare_names (const void *a, const void *b)
 {
-  return g_strcmp0 (*(const char *const *) a, *(const char *const *) b);
+  return g_strcmp0 (*(const char *const *)a, *(const char *const *)b);
 }
 
 static char *
@@ -232,8 +232,7 @@ ps_ini_fail (PsIni *ini, const char *key, const char *format, ...)
   va_start (arguments, format);
   g_autofree char *message = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  ini->error
-      = g_error_new (PS_ERROR, PS_ERROR_INPUT, "%s: [%s] %s: %s", ini->where, ini->group, key, message);
+  ini->error = g_error_new (PS_ERROR, PS_ERROR_INPUT, "%s: [%s] %s: %s", ini->where, ini->group, key, message);
 }
 
 gboolean
@@ -333,7 +332,7 @@ ps_ini_choice (PsIni *ini, const char *key, const char *const *choices)
   for (guint i = 0; choices[i]; i++)
     if (g_strcmp0 (text, choices[i]) == 0)
       return i;
-  g_autofree char *known = g_strjoinv (" ", (char **) choices);
+  g_autofree char *known = g_strjoinv (" ", (char **)choices);
   g_autofree char *quoted = quote (text);
   ps_ini_fail (ini, key, "%s is none of: %s", quoted, known);
   return 0;

@@ -16,8 +16,8 @@ typedef struct _PsIni PsIni;
 /* Finds and parses a description. A text with a '/' or ending in ".ini" is a path; any other is the name of one shipped
  * in `folder` ("models", "clusters") or, failing that, of a file. It must consist of the one group and of keys from the
  * NULL-terminated list. Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with ps_ini_free. */
-PsIni *ps_ini_load (const char *path, const char *folder, const char *group, const char *const *keys, GError **error)
-    G_GNUC_WARN_UNUSED_RESULT;
+PsIni *ps_ini_load (const char *path, const char *folder, const char *group, const char *const *keys,
+                    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The same for text that is already in memory; `where` is what messages call it. */
 PsIni *ps_ini_parse (const char *where, const char *text, gsize length, const char *group, const char *const *keys,

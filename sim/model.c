@@ -29,7 +29,7 @@ ps_model_free (PsModel *model)
 const char *
 ps_precision_name (PsPrecision precision)
 {
-  g_return_val_if_fail ((guint) precision <= PS_PRECISION_BF16, NULL);
+  g_return_val_if_fail ((guint)precision <= PS_PRECISION_BF16, NULL);
   return precision_names[precision];
 }
 
@@ -42,7 +42,7 @@ ps_precision_bytes (PsPrecision precision)
 static guint
 read_count (PsIni *ini, const char *key, guint high)
 {
-  return (guint) ps_ini_integer (ini, key, 1, high);
+  return (guint)ps_ini_integer (ini, key, 1, high);
 }
 
 static void
@@ -58,8 +58,8 @@ read_keys (PsIni *ini, PsModel *model)
       = ps_ini_has (ini, "feed_forward") ? read_count (ini, "feed_forward", 4 * MAX_WIDTH) : 4 * model->hidden;
   model->vocabulary = read_count (ini, "vocabulary", MAX_VOCABULARY);
   model->microbatch_size = read_count (ini, "microbatch_size", MAX_MICROBATCH_SIZE);
-  model->precision = (PsPrecision) ps_ini_choice (ini, "precision", precision_names);
-  model->mlp = (PsMlp) ps_ini_choice (ini, "mlp", mlp_names);
+  model->precision = (PsPrecision)ps_ini_choice (ini, "precision", precision_names);
+  model->mlp = (PsMlp)ps_ini_choice (ini, "mlp", mlp_names);
   model->flash_attention = ps_ini_boolean (ini, "flash_attention");
 }
 
@@ -74,13 +74,13 @@ check_magnitudes (PsIni *ini, const PsModel *model)
   double parameters = layers * (4 * h * h + 3 * h * f + 16 * (h + f)) + (2 * V + s + 2) * h;
   double flops = 10 * tokens * (parameters + layers * 4 * s * h);
   double bytes = tokens * (layers * (64 * (h + f) + 10 * s * model->heads) + 8 * (h + V));
-  if (16 * parameters > (double) PS_MAX_SIZE_BYTES)
+  if (16 * parameters > (double)PS_MAX_SIZE_BYTES)
     ps_ini_fail (ini, "hidden", "%u makes about %.3g parameters with %u layers, more than pipesim can hold",
                  model->hidden, parameters, model->layers);
-  else if (flops > (double) G_MAXINT64 / 2)
+  else if (flops > (double)G_MAXINT64 / 2)
     ps_ini_fail (ini, "microbatch_size", "%u makes about %.3g operations per microbatch, more than pipesim can hold",
                  model->microbatch_size, flops);
-  else if (bytes > (double) PS_MAX_SIZE_BYTES)
+  else if (bytes > (double)PS_MAX_SIZE_BYTES)
     ps_ini_fail (ini, "microbatch_size", "%u makes about %.3g bytes of activations, more than pipesim can hold",
                  model->microbatch_size, bytes);
 }
@@ -180,10 +180,11 @@ ps_stage_shape_key (const PsStageShape *shape)
 static gint64
 kv_width (const PsModel *model)
 {
-  return (gint64) model->hidden / model->heads * model->kv_heads;
+  return (gint64)model->hidden / model->heads * model->kv_heads;
 }
 
-/* Elements of the matrices of one layer: query and output h^2 each, key and value h (hk/a) each, then the feed-forward. */
+/* Elements of the matrices of one layer: query and output h^2 each, key and value h (hk/a) each, then the feed-forward.
+ */
 static gint64
 layer_matrix_elements (const PsModel *model)
 {
@@ -228,7 +229,7 @@ ps_model_parameters (const PsModel *model)
 static gint64
 tokens_per_microbatch (const PsModel *model)
 {
-  return (gint64) model->sequence * model->microbatch_size;
+  return (gint64)model->sequence * model->microbatch_size;
 }
 
 gint64
@@ -237,7 +238,7 @@ ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind 
   gint64 tokens = tokens_per_microbatch (model);
   gint64 matrices = shape->n_layers * layer_matrix_elements (model);
   if (shape->head)
-    matrices += (gint64) model->hidden * model->vocabulary;
+    matrices += (gint64)model->hidden * model->vocabulary;
   /* F, B and W each multiply every matrix once. Scores and their weighting of the values, 2bs^2h each, are two more
    * products in F and four in B; W has none. */
   gint64 product = 2 * tokens * matrices;
@@ -265,9 +266,9 @@ scale_to_precision (const PsModel *model, gint64 bytes)
   return bytes * ps_precision_bytes (model->precision) / 2;
 }
 
-/* Bytes per token at 2 bytes per element, softmax left out. Attention: its input, query, key, value and the input of the
- * output projection; feed-forward: its input and what lies between its matrices; norms: two inputs. GPT adds two dropout
- * masks of one byte. For f = 4h and k = a this is 34h. */
+/* Bytes per token at 2 bytes per element, softmax left out. Attention: its input, query, key, value and the input of
+ * the output projection; feed-forward: its input and what lies between its matrices; norms: two inputs. GPT adds two
+ * dropout masks of one byte. For f = 4h and k = a this is 34h. */
 static gint64
 layer_activation_per_token (const PsModel *model)
 {
@@ -298,8 +299,8 @@ ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape
   return bytes;
 }
 
-/* W multiplies the input of every matrix by the gradient of its output: these two are what it needs, 2 bytes per element.
- * Per token: query, key and value share the input h; f = 4h and k = a give 32h. */
+/* W multiplies the input of every matrix by the gradient of its output: these two are what it needs, 2 bytes per
+ * element. Per token: query, key and value share the input h; f = 4h and k = a give 32h. */
 gint64
 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape)
 {

@@ -1,4 +1,5 @@
-/* timeline-json.c - the native timeline file: one row per line when writing, refusing whatever it does not know when reading. */
+/* timeline-json.c - the native timeline file: one row per line when writing, refusing whatever it does not know when
+ * reading. */
 #include "json-text.h"
 
 #include <pipesim/timeline.h>
@@ -254,9 +255,8 @@ read_integer_member (const char *where, JsonObject *object, const char *key, gin
 static gboolean
 check_keys (const char *where, JsonObject *object, GError **error)
 {
-  static const char *const keys[]
-      = { "format",       "origin", "schedule",  "source", "devices", "stages", "microbatches",
-          "iteration_ns", "ops",    "transfers", "memory", NULL };
+  static const char *const keys[] = { "format",       "origin",       "schedule", "source",    "devices", "stages",
+                                      "microbatches", "iteration_ns", "ops",      "transfers", "memory",  NULL };
   g_autoptr (GList) members = json_object_get_members (object);
 
   for (guint i = 0; keys[i]; i++)
@@ -323,7 +323,8 @@ read_head (const char *where, JsonObject *object, GError **error)
   return timeline;
 }
 
-/* The file does not repeat the sender's chunk with every transfer: it is that of the ops on the same device and stage. */
+/* The file does not repeat the sender's chunk with every transfer: it is that of the ops on the same device and stage.
+ */
 static void
 fill_transfer_chunks (PsTimeline *timeline)
 {

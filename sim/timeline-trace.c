@@ -59,9 +59,8 @@ static void
 append_names (Trace *trace)
 {
   const PsTimeline *timeline = trace->timeline;
-  g_autofree char *process
-      = g_strdup_printf ("%s: %s", timeline->origin == PS_ORIGIN_MEASURED ? "measured" : "predicted (simulated)",
-                         timeline->schedule);
+  g_autofree char *process = g_strdup_printf (
+      "%s: %s", timeline->origin == PS_ORIGIN_MEASURED ? "measured" : "predicted (simulated)", timeline->schedule);
 
   begin_event (trace, "M");
   g_string_append (trace->json, ", \"name\": \"process_name\", \"args\": {\"name\": ");
@@ -70,11 +69,11 @@ append_names (Trace *trace)
   for (guint d = 0; d < timeline->n_devices; d++)
     {
       begin_event (trace, "M");
-      g_string_append_printf (trace->json, ", \"tid\": %u, \"name\": \"thread_name\", \"args\": {\"name\": \"device %u\"}}", d,
-                              d);
+      g_string_append_printf (trace->json,
+                              ", \"tid\": %u, \"name\": \"thread_name\", \"args\": {\"name\": \"device %u\"}}", d, d);
       begin_event (trace, "M");
-      g_string_append_printf (trace->json, ", \"tid\": %u, \"name\": \"thread_sort_index\", \"args\": {\"sort_index\": %u}}",
-                              d, d);
+      g_string_append_printf (trace->json,
+                              ", \"tid\": %u, \"name\": \"thread_sort_index\", \"args\": {\"sort_index\": %u}}", d, d);
     }
 }
 
@@ -88,8 +87,8 @@ append_op (Trace *trace, const PsSpan *span)
                           ps_op_kind_name (span->op.kind), ps_op_format (span->op, name));
   append_time (trace, "ts", span->start_ns);
   append_time (trace, "dur", span->end_ns - span->start_ns);
-  g_string_append_printf (trace->json, ", \"args\": {\"stage\": %u, \"microbatch\": %u, \"chunk\": %u}}", span->op.stage,
-                          (guint)span->op.microbatch, span->chunk);
+  g_string_append_printf (trace->json, ", \"args\": {\"stage\": %u, \"microbatch\": %u, \"chunk\": %u}}",
+                          span->op.stage, (guint)span->op.microbatch, span->chunk);
 }
 
 static void
@@ -101,12 +100,13 @@ append_arrow_end (Trace *trace, const char *phase, const PsSpan *transfer, guint
   g_string_append_printf (trace->json, ", \"tid\": %u, \"cat\": \"transfer\", \"name\": \"%s\", \"id\": %u%s", device,
                           ps_op_format (transfer->op, name), id, *phase == 'f' ? ", \"bp\": \"e\"" : "");
   append_time (trace, "ts", time_ns);
-  g_string_append_printf (trace->json, ", \"args\": {\"start_ns\": %" G_GINT64_FORMAT ", \"end_ns\": %" G_GINT64_FORMAT "}}",
+  g_string_append_printf (trace->json,
+                          ", \"args\": {\"start_ns\": %" G_GINT64_FORMAT ", \"end_ns\": %" G_GINT64_FORMAT "}}",
                           transfer->start_ns, transfer->end_ns);
 }
 
-/* Viewers tie an arrow's end to the op that encloses it in time: the last nanosecond of the producer, the start of the consumer.
- * When the transfer itself started and ended stands in its args. */
+/* Viewers tie an arrow's end to the op that encloses it in time: the last nanosecond of the producer, the start of the
+ * consumer. When the transfer itself started and ended stands in its args. */
 static void
 append_arrow (Trace *trace, const PsSpan *transfer, guint id)
 {
@@ -128,7 +128,8 @@ static void
 append_memory (Trace *trace, const PsMemoryPoint *point)
 {
   begin_event (trace, "C");
-  g_string_append_printf (trace->json, ", \"tid\": %u, \"name\": \"memory of device %u\"", point->device, point->device);
+  g_string_append_printf (trace->json, ", \"tid\": %u, \"name\": \"memory of device %u\"", point->device,
+                          point->device);
   append_time (trace, "ts", point->time_ns);
   g_string_append_printf (trace->json, ", \"args\": {\"bytes\": %" G_GINT64_FORMAT "}}", point->bytes);
 }

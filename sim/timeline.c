@@ -74,8 +74,8 @@ ps_timeline_sort (PsTimeline *timeline)
   g_array_sort (timeline->memory, compare_points);
 }
 
-/* Memory of one device while its ops are walked in order. What an op gives back waits until the next op starts: given and taken
- * at one instant make one point, so that the curve never shows a dip that lasts no time. */
+/* Memory of one device while its ops are walked in order. What an op gives back waits until the next op starts: given
+ * and taken at one instant make one point, so that the curve never shows a dip that lasts no time. */
 typedef struct
 {
   GArray *points;

@@ -1,9 +1,558 @@
-/* Tests of calib. */
-#include <pipesim/transport.h>
+/* Tests of the calibrator: statistics against numbers worked by hand, sampling rules, and what a device sees while it
+ * is being measured. No test depends on how long anything takes. */
+#include "measure.h"
+#include "provenance.h"
+
+#include <math.h>
+#include <string.h>
+
+static void
+test_statistics (void)
+{
+  /* sorted 1 2 3 4 5 6 7 8 9 100: median the 5th, quartiles the 3rd and 8th; deviations from 5: 4 3 2 1 0 1 2 3 4 95,
+   * sorted 0 1 1 2 2 3 3 4 4 95, the 5th is 2 */
+  const gint64 ten[] = { 100, 1, 9, 2, 8, 3, 7, 4, 6, 5 };
+  PsStatistics s;
+  ps_statistics_compute (ten, 10, &s);
+  g_assert_cmpint (s.median_ns, ==, 5);
+  g_assert_cmpint (s.q1_ns, ==, 3);
+  g_assert_cmpint (s.q3_ns, ==, 8);
+  g_assert_cmpint (s.mad_ns, ==, 2);
+  g_assert_cmpint (s.min_ns, ==, 1);
+  g_assert_cmpuint (s.n, ==, 10);
+  /* 10 20 30 40 50: the 3rd, 2nd and 4th; deviations 0 10 10 20 20 */
+  const gint64 five[] = { 50, 40, 30, 20, 10 };
+  ps_statistics_compute (five, 5, &s);
+  g_assert_cmpint (s.median_ns, ==, 30);
+  g_assert_cmpint (s.q1_ns, ==, 20);
+  g_assert_cmpint (s.q3_ns, ==, 40);
+  g_assert_cmpint (s.mad_ns, ==, 10);
+  const gint64 one[] = { 7 };
+  ps_statistics_compute (one, 1, &s);
+  g_assert_cmpint (s.median_ns, ==, 7);
+  g_assert_cmpint (s.q1_ns, ==, 7);
+  g_assert_cmpint (s.q3_ns, ==, 7);
+  g_assert_cmpint (s.mad_ns, ==, 0);
+}
+
+/* Textbook ranks of the 95 % interval of a median. n = 10: P (B <= 1) = 11/1024 = 0.011, P (B <= 2) = 56/1024 = 0.055,
+ * so low = 2. n = 6: P (B <= 0) = 1/64 = 0.016. n = 5: 1/32 = 0.031 is too much already. */
+static void
+test_ranks (void)
+{
+  const struct
+  {
+    guint n, low, high;
+  } rows[]
+      = { { 6, 1, 6 }, { 10, 2, 9 }, { 15, 4, 12 }, { 20, 6, 15 }, { 30, 10, 21 }, { 50, 18, 33 }, { 100, 40, 61 } };
+  guint low, high;
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_assert_true (ps_median_ranks (rows[i].n, &low, &high));
+      g_assert_cmpuint (low, ==, rows[i].low);
+      g_assert_cmpuint (high, ==, rows[i].high);
+    }
+  for (guint n = 0; n <= 5; n++)
+    g_assert_false (ps_median_ranks (n, &low, &high));
+  /* For large n about n/2 - 1.96 sqrt (n) / 2: 5000 - 98 */
+  g_assert_true (ps_median_ranks (10000, &low, &high));
+  g_assert_cmpuint (low, >=, 4901);
+  g_assert_cmpuint (low, <=, 4903);
+}
+
+/* n = 10: the interval reaches from the 2nd to the 9th of the sorted samples. */
+static void
+test_precise (void)
+{
+  gint64 samples[] = { 500, 991, 1000, 1000, 1000, 1000, 1000, 1000, 1009, 5000 };
+  g_assert_true (ps_median_is_precise (samples, 10, 0.01));
+  g_assert_false (ps_median_is_precise (samples, 10, 0.005));
+  samples[8] = 1011;
+  g_assert_false (ps_median_is_precise (samples, 10, 0.01));
+  g_assert_false (ps_median_is_precise (samples, 5, 0.01));
+  g_assert_false (ps_median_is_precise (samples, 0, 0.01));
+}
+
+/* 1 2 3 4 5: all 10 pairs rise; variance 5 * 4 * 15 / 18 = 16.67; z = 9 / 4.0825 = 2.2045. */
+static void
+test_slope (void)
+{
+  const gint64 rising[] = { 1, 2, 3, 4, 5 }, falling[] = { 5, 4, 3, 2, 1 }, flat[] = { 3, 3, 3, 3, 3 };
+  const gint64 mixed[] = { 1, 3, 2, 4, 3 }; /* pairs: 7 rise, 2 fall, 1 equal: S = 5, z = 4 / 4.0825 */
+  g_assert_cmpfloat_with_epsilon (ps_slope_z (rising, 5), 2.2045, 0.0001);
+  g_assert_cmpfloat_with_epsilon (ps_slope_z (falling, 5), -2.2045, 0.0001);
+  g_assert_cmpfloat (ps_slope_z (flat, 5), ==, 0);
+  g_assert_cmpfloat_with_epsilon (ps_slope_z (mixed, 5), 0.9798, 0.0001);
+  g_assert_cmpfloat (ps_slope_z (rising, 2), ==, 0);
+}
+
+static void
+test_drift (void)
+{
+  gint64 samples[40];
+  for (gint64 i = 0; i < 40; i++)
+    samples[i] = 1000 + i;
+  /* Halves differ by 20 of 1019: about 2 %. */
+  g_assert_true (ps_has_drift (samples, 40, 0.01));
+  g_assert_false (ps_has_drift (samples, 40, 0.03));
+  for (gint64 i = 0; i < 40; i++)
+    samples[i] = 1000 + 100 * (i % 2);
+  g_assert_false (ps_has_drift (samples, 40, 0.01));
+}
+
+static const PsSamplingRule rule = { .precision = 0.01, .min_samples = 10, .max_samples = 50, .time_limit_ns = 1000 };
+
+/* The first sample is dropped, ten equal ones are enough, and what comes after is ignored. */
+static void
+test_converged (void)
+{
+  g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
+  PsSampler sampler;
+  ps_sampler_init (&sampler, &rule);
+  g_assert_false (ps_sampler_add (&sampler, 999999, 5));
+  for (guint i = 0; i < 9; i++)
+    g_assert_false (ps_sampler_add (&sampler, 100, 5));
+  g_assert_true (ps_sampler_add (&sampler, 100, 5));
+  g_assert_false (ps_sampler_add (&sampler, 777, 5));
+  ps_sampler_finish (&sampler, m);
+  g_assert_cmpstr (m->stop, ==, "converged");
+  g_assert_cmpuint (m->n_samples, ==, 10);
+  g_assert_cmpuint (m->time.n, ==, 10);
+  g_assert_cmpint (m->time.median_ns, ==, 100);
+  ps_sampler_clear (&sampler);
+}
+
+static const char *
+stop_of (gint64 (*sample) (guint i), gint64 elapsed_step, guint *n)
+{
+  PsSampler sampler;
+  ps_sampler_init (&sampler, &rule);
+  for (guint i = 0; !sampler.stop; i++)
+    ps_sampler_add (&sampler, sample (i), i * elapsed_step);
+  *n = sampler.samples->len;
+  ps_sampler_clear (&sampler);
+  return sampler.stop;
+}
+
+static gint64
+scattered (guint i)
+{
+  return 1000 + (i % 7) * 100;
+}
+
+static gint64
+drifting (guint i)
+{
+  return 100000 + i * 240;
+}
+
+static void
+test_caps (void)
+{
+  guint n;
+  g_assert_cmpstr (stop_of (scattered, 1, &n), ==, "sample cap");
+  g_assert_cmpuint (n, ==, 50);
+  /* sample i comes at 200 i, the one at 1000 is the fifth kept */
+  g_assert_cmpstr (stop_of (scattered, 200, &n), ==, "time cap");
+  g_assert_cmpuint (n, ==, 5);
+  /* 0.24 % per sample: at n = 10 the median is within 0.96 %, but the halves differ by 1.2 % */
+  g_assert_cmpstr (stop_of (drifting, 1, &n), ==, "sample cap");
+}
+
+static void
+test_sizes (void)
+{
+  g_autoptr (GArray) sizes = ps_transfer_sizes (196608);
+  gint64 last = 0;
+  guint n_boundary = 0;
+  /* 8 .. 2^20 >= 4 * 196608 are 18 powers, and the boundary */
+  g_assert_cmpuint (sizes->len, ==, 19);
+  for (guint i = 0; i < sizes->len; i++)
+    {
+      gint64 size = g_array_index (sizes, gint64, i);
+      g_autoptr (PsModel) model = ps_model_with_boundary (size);
+      g_assert_cmpint (size, >, last);
+      g_assert_cmpint (ps_model_boundary_bytes (model), ==, size);
+      n_boundary += size == 196608;
+      last = size;
+    }
+  g_assert_cmpint (last, ==, 1 << 20);
+  g_assert_cmpuint (n_boundary, ==, 1);
+  g_autoptr (GArray) power = ps_transfer_sizes (512);
+  g_assert_cmpuint (power->len, ==, 9); /* 8 .. 2048 */
+}
+
+static void
+test_cut (void)
+{
+  g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
+  g_autoptr (PsCut) cut = ps_cut_new (model, 3, 2, NULL);
+  g_autoptr (GError) error = NULL;
+  /* 8 layers in 6 stages: 2 2 1 1 1 1 on devices 0 1 2 0 1 2 */
+  g_assert_cmpuint (cut->n_stages, ==, 6);
+  g_assert_cmpstr (cut->keys[0], ==, "layers=2,embedding");
+  g_assert_cmpstr (cut->keys[1], ==, "layers=2");
+  g_assert_cmpuint (ps_cut_owner (cut, "layers=2"), ==, 1);
+  g_assert_cmpuint (ps_cut_owner (cut, "layers=1"), ==, 0);
+  g_assert_cmpuint (ps_cut_owner (cut, "layers=1,head"), ==, 2);
+  g_assert_null (ps_cut_new (model, 3, 3, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+}
+
+static void
+test_provenance (void)
+{
+  g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
+  g_autoptr (PsProfile) profile
+      = ps_profile_new_here ("x", model, ps_device_find ("cpu", NULL), ps_transport_find ("threads", NULL));
+  const char *const texts[] = { profile->host, profile->processor, profile->kernel, profile->libraries };
+  for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
+    g_assert_cmpstr (texts[i], !=, "");
+  g_assert_cmpstr (profile->device, ==, "cpu");
+  g_assert_cmpstr (profile->version, ==, PS_VERSION);
+  g_assert_nonnull (strstr (profile->libraries, "OpenBLAS"));
+  g_assert_nonnull (strstr (profile->libraries, "GLib 2."));
+  g_assert_nonnull (strstr (profile->libraries, "SQLite 3."));
+  g_assert_true (g_regex_match_simple ("^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ$", profile->created, 0, 0));
+  g_assert_cmpuint (ps_count_cores (), >=, 1);
+}
+
+/* A device that computes nothing, checks that every op may run, and holds this much memory per microbatch: F leaves 100
+ * and needs 30 more while it runs; B needs 20 and frees 40; W frees the other 60; BW needs 20 and frees 100. A stage
+ * has 1000 bytes of state per layer. */
+typedef struct
+{
+  PsDevice base;
+  PsDeviceSetting setting;
+  PsMemoryUse use;
+  GThread *thread;      /* that attached */
+  PsStageShape *shapes; /* [n_stages] */
+  guint8 *state;        /* [n_stages * n_microbatches] 0 idle, 1 after F, 2 after B */
+} FakeDevice;
+
+static int n_fake_ops;     /* over all devices; atomic */
+static int fail_at;        /* the op that fails; 0: none */
+static int n_fake_devices; /* open now; atomic */
+static int n_fake_tensors; /* alive now; atomic */
+
+static PsDevice *fake_open (const PsDeviceSetting *setting, GError **error);
+
+static void
+fake_close (PsDevice *base)
+{
+  FakeDevice *fake = (FakeDevice *)base;
+  g_atomic_int_add (&n_fake_devices, -1);
+  g_free (fake->shapes);
+  g_free (fake->state);
+  g_free (fake);
+}
+
+static gboolean
+fake_attach (PsDevice *base, GError **error)
+{
+  ((FakeDevice *)base)->thread = g_thread_self ();
+  return TRUE;
+}
+
+static gboolean
+fake_add_stage (PsDevice *base, guint stage, const PsStageShape *shape, GError **error)
+{
+  FakeDevice *fake = (FakeDevice *)base;
+  g_assert_true (fake->thread == g_thread_self ());
+  fake->shapes[stage] = *shape;
+  fake->use.current[PS_MEMORY_STATE] += 1000 * (gint64)shape->n_layers;
+  return TRUE;
+}
+
+static PsTensor *
+fake_tensor_new (PsDevice *base)
+{
+  FakeDevice *fake = (FakeDevice *)base;
+  PsTensor *tensor = g_new0 (PsTensor, 1);
+  g_atomic_int_inc (&n_fake_tensors);
+  tensor->device = base;
+  tensor->bytes = (gsize)ps_model_boundary_bytes (fake->setting.model);
+  tensor->data = g_malloc0 (tensor->bytes);
+  return tensor;
+}
+
+static void
+fake_tensor_free (PsTensor *tensor)
+{
+  g_atomic_int_add (&n_fake_tensors, -1);
+  g_free (tensor->data);
+  g_free (tensor);
+}
+
+/* The first `extra` bytes are there only while the op runs. */
+static void
+fake_use_memory (FakeDevice *fake, gint64 extra, gint64 kept)
+{
+  gint64 held = fake->use.current[PS_MEMORY_STATE] + fake->use.current[PS_MEMORY_ACTIVATION];
+  fake->use.peak_bytes = MAX (fake->use.peak_bytes, held + extra + MAX (kept, 0));
+  fake->use.current[PS_MEMORY_ACTIVATION] += kept;
+}
+
+static gboolean
+fake_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+{
+  FakeDevice *fake = (FakeDevice *)base;
+  const PsStageShape *shape = &fake->shapes[op.stage];
+  guint8 *state = &fake->state[op.stage * fake->setting.n_microbatches + op.microbatch];
+  gboolean forward = op.kind == PS_OP_F, backward = op.kind == PS_OP_B || op.kind == PS_OP_BW;
+  g_assert_true (fake->thread == g_thread_self ());
+  g_assert_cmpuint (op.microbatch, <, fake->setting.n_microbatches);
+  g_assert_cmpint (input != NULL, ==, (forward && !shape->embedding) || (backward && !shape->head));
+  if (input)
+    fake_tensor_free (input);
+  if ((forward && !shape->head) || (backward && !shape->embedding))
+    *output = fake_tensor_new (base);
+  static const guint8 needed[] = { 0, 1, 2, 1 }, left[] = { 1, 2, 0, 0 };
+  static const gint64 extra[] = { 30, 20, 0, 20 }, kept[] = { 100, -40, -60, -100 };
+  if (op.kind != PS_OP_O)
+    {
+      g_assert_cmpuint (*state, ==, needed[op.kind]);
+      *state = left[op.kind];
+      fake_use_memory (fake, extra[op.kind], kept[op.kind]);
+    }
+  if (g_atomic_int_add (&n_fake_ops, 1) + 1 != fail_at)
+    return TRUE;
+  g_clear_pointer (output, fake_tensor_free);
+  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: broken on purpose", op.stage);
+  return FALSE;
+}
+
+static void
+fake_memory (PsDevice *base, PsMemoryUse *use)
+{
+  *use = ((FakeDevice *)base)->use;
+}
+
+static void
+fake_reset_peak (PsDevice *base)
+{
+  PsMemoryUse *use = &((FakeDevice *)base)->use;
+  use->peak_bytes = use->current[PS_MEMORY_STATE] + use->current[PS_MEMORY_ACTIVATION];
+}
+
+static const PsDeviceClass fake_class = {
+  .name = "fake",
+  .description = "for tests",
+  .measures = TRUE,
+  .open = fake_open,
+  .close = fake_close,
+  .attach = fake_attach,
+  .add_stage = fake_add_stage,
+  .tensor_new = fake_tensor_new,
+  .tensor_free = fake_tensor_free,
+  .run = fake_run,
+  .memory = fake_memory,
+  .reset_peak = fake_reset_peak,
+};
+
+static PsDevice *
+fake_open (const PsDeviceSetting *setting, GError **error)
+{
+  FakeDevice *fake = g_new0 (FakeDevice, 1);
+  g_atomic_int_inc (&n_fake_devices);
+  fake->base.class = &fake_class;
+  fake->setting = *setting;
+  fake->shapes = g_new0 (PsStageShape, setting->n_stages);
+  fake->state = g_new0 (guint8, setting->n_stages * setting->n_microbatches);
+  return &fake->base;
+}
+
+/* What a calibration has stored so far. */
+typedef struct
+{
+  GHashTable *stored; /* key text -> PsMeasurement (copied: what is checked later) */
+  const char *only;   /* wanted: this key alone; NULL: all that is not stored */
+  guint fail_after;   /* sink fails from then on; 0: never */
+} Store;
+
+static char *
+key_text (const PsMeasurement *m)
+{
+  return g_strdup_printf ("%s %s %" G_GINT64_FORMAT " %u", m->transfer ? "-" : ps_op_kind_name (m->kind), m->shape,
+                          m->bytes, m->devices);
+}
+
+static gboolean
+store_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+{
+  Store *store = data;
+  g_autofree char *text = key_text (key);
+  *wanted = store->only ? g_str_equal (store->only, text) : !g_hash_table_contains (store->stored, text);
+  return TRUE;
+}
+
+static gboolean
+store_sink (const PsMeasurement *measurement, gpointer data, GError **error)
+{
+  Store *store = data;
+  g_assert_cmpuint (measurement->n_samples, >=, 10);
+  g_assert_cmpuint (measurement->n_samples, ==, measurement->time.n);
+  g_assert_nonnull (measurement->stop);
+  g_assert_nonnull (measurement->taken);
+  if (store->fail_after && g_hash_table_size (store->stored) >= store->fail_after)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_IO, "store is full");
+      return FALSE;
+    }
+  PsMeasurement *copy = g_new0 (PsMeasurement, 1);
+  copy->take_bytes = measurement->take_bytes;
+  copy->give_bytes = measurement->give_bytes;
+  copy->state_bytes = measurement->state_bytes;
+  g_assert_true (g_hash_table_insert (store->stored, key_text (measurement), copy)); /* never twice */
+  return TRUE;
+}
+
+static gboolean
+calibrate (Store *store, guint n_devices, GError **error)
+{
+  static const guint chunks[] = { 1, 2 };
+  g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
+  PsCalibration calibration = { .device = &fake_class,
+                                .transport = ps_transport_find ("threads", NULL),
+                                .model = model,
+                                .n_devices = n_devices,
+                                .chunks = chunks,
+                                .n_chunks = 2,
+                                .rule = { 0.5, 10, 25, G_GINT64_CONSTANT (60000000000) },
+                                .wanted = store_wanted,
+                                .sink = store_sink,
+                                .data = store };
+  gboolean ok = ps_calibrate (&calibration, error);
+  g_assert_cmpint (n_fake_devices, ==, 0);
+  g_assert_cmpint (n_fake_tensors, ==, 0);
+  return ok;
+}
+
+static Store
+store_new (void)
+{
+  return (Store){ .stored
+                  = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify)ps_measurement_free) };
+}
+
+static void
+assert_memory (const Store *store, const char *key, gint64 take, gint64 give, gint64 state)
+{
+  const PsMeasurement *m = g_hash_table_lookup (store->stored, key);
+  g_assert_nonnull (m);
+  g_assert_cmpint (m->take_bytes, ==, take);
+  g_assert_cmpint (m->give_bytes, ==, give);
+  g_assert_cmpint (m->state_bytes, ==, state);
+}
+
+/* 5 shapes (4 layers: first, last; 2 layers: first, middle, last), 5 kinds, busy and alone, and 19 transfers. */
+static void
+test_everything_once (void)
+{
+  Store store = store_new ();
+  g_autoptr (GError) error = NULL;
+  g_assert_true (calibrate (&store, 2, &error));
+  g_assert_no_error (error);
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 5 * 5 * 2 + 19);
+  assert_memory (&store, "F layers=4,embedding 0 2", 130, 30, 4000);
+  assert_memory (&store, "B layers=4,head 0 2", 20, 60, 4000);
+  assert_memory (&store, "W layers=2 0 1", 0, 60, 2000);
+  assert_memory (&store, "BW layers=2,head 0 1", 20, 120, 2000);
+  assert_memory (&store, "O layers=2,embedding 0 2", 0, 0, 2000);
+  assert_memory (&store, "-  196608 2", 0, 0, 0);
+  /* again: nothing left to do, no op runs */
+  int before = n_fake_ops;
+  g_assert_true (calibrate (&store, 2, &error));
+  g_assert_cmpint (n_fake_ops, ==, before);
+  g_hash_table_unref (store.stored);
+}
+
+static void
+test_only_missing (void)
+{
+  const char *const keys[] = { "W layers=2,head 0 2", "F layers=4,embedding 0 1", "-  1024 2" };
+  for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
+    {
+      Store store = store_new ();
+      store.only = keys[i];
+      g_assert_true (calibrate (&store, 2, NULL));
+      g_assert_cmpuint (g_hash_table_size (store.stored), ==, 1);
+      g_assert_true (g_hash_table_contains (store.stored, keys[i]));
+      g_hash_table_unref (store.stored);
+    }
+}
+
+/* One device: one shape per cut, no neighbours, no transfers. */
+static void
+test_one_device (void)
+{
+  Store store = store_new ();
+  g_assert_true (calibrate (&store, 1, NULL));
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 3 * 5);
+  assert_memory (&store, "F layers=8,embedding,head 0 1", 130, 30, 8000);
+  g_hash_table_unref (store.stored);
+}
+
+/* More devices than this machine has cores, and stages of two sizes: 8 layers on 3 devices. */
+static void
+test_three_devices (void)
+{
+  Store store = store_new ();
+  g_assert_true (calibrate (&store, 3, NULL));
+  /* v = 1: 3e 3 2h; v = 2: 2e 2 1 1h */
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, (3 + 4) * 5 * 2 + 19);
+  g_hash_table_unref (store.stored);
+}
+
+static void
+test_store_fails (void)
+{
+  Store store = store_new ();
+  g_autoptr (GError) error = NULL;
+  store.fail_after = 3;
+  g_assert_false (calibrate (&store, 2, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_IO);
+  g_assert_cmpstr (error->message, ==, "store is full");
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 3);
+  g_hash_table_unref (store.stored);
+}
+
+/* Whichever op fails, warming up or sampling, all devices stop and the error comes out. */
+static void
+test_device_fails (void)
+{
+  for (guint after = 1; after < 60; after += 7)
+    {
+      Store store = store_new ();
+      g_autoptr (GError) error = NULL;
+      fail_at = n_fake_ops + (int)after;
+      g_assert_false (calibrate (&store, 2, &error));
+      g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
+      g_assert_nonnull (strstr (error->message, "broken on purpose"));
+      g_hash_table_unref (store.stored);
+    }
+  fail_at = 0;
+}
 
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/calib/statistics", test_statistics);
+  g_test_add_func ("/calib/ranks", test_ranks);
+  g_test_add_func ("/calib/precise", test_precise);
+  g_test_add_func ("/calib/slope", test_slope);
+  g_test_add_func ("/calib/drift", test_drift);
+  g_test_add_func ("/calib/converged", test_converged);
+  g_test_add_func ("/calib/caps", test_caps);
+  g_test_add_func ("/calib/sizes", test_sizes);
+  g_test_add_func ("/calib/cut", test_cut);
+  g_test_add_func ("/calib/provenance", test_provenance);
+  g_test_add_func ("/calib/everything-once", test_everything_once);
+  g_test_add_func ("/calib/only-missing", test_only_missing);
+  g_test_add_func ("/calib/one-device", test_one_device);
+  g_test_add_func ("/calib/three-devices", test_three_devices);
+  g_test_add_func ("/calib/store-fails", test_store_fails);
+  g_test_add_func ("/calib/device-fails", test_device_fails);
   return g_test_run ();
 }

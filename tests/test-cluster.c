@@ -1,9 +1,126 @@
-/* Tests of cluster.h. */
+/* Tests of cluster.h: reading, refusing, and the modelled time of a transfer. */
 #include <pipesim/cluster.h>
+
+#include <glib/gstdio.h>
+#include <string.h>
+
+static char *folder;
+
+static void
+test_shipped (void)
+{
+  const char *const names[] = { "a100-80gb", "h100-80gb", "h200-141gb", "cpu-cores" };
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsCluster) cluster = ps_cluster_load (names[i], &error);
+      g_assert_no_error (error);
+      g_assert_cmpstr (cluster->name, ==, names[i]);
+      g_assert_cmpfloat (cluster->link_bandwidth, >, 0);
+    }
+  g_autoptr (PsCluster) a100 = ps_cluster_load ("a100-80gb", NULL);
+  g_assert_cmpuint (a100->nodes, ==, 1);
+  g_assert_cmpuint (a100->devices_per_node, ==, 8);
+  g_assert_cmpint (a100->memory_bytes, ==, G_GINT64_CONSTANT (80000000000));
+  g_assert_cmpfloat (a100->peak_flops, ==, 312e12);
+  g_assert_cmpint (a100->link_latency_ns, ==, 5000);
+}
+
+/* h100-80gb: 8 devices per node; 5 us + bytes / 450 GB/s inside, 10 us + bytes / 50 GB/s between nodes. */
+static void
+test_transfer (void)
+{
+  g_autoptr (PsCluster) cluster = ps_cluster_load ("h100-80gb", NULL);
+  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 3, 3, 1000000), ==, 0);
+  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 7, 0), ==, 5000);
+  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 7, 4500000), ==, 15000);
+  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 7, 0, 4500000), ==, 15000);
+  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 7, 8, 4500000), ==, 100000);
+  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 9, 8, 4500000), ==, 15000);
+  /* 1 byte at 450 GB/s rounds to nothing; 1 PiB stays exact: 2^50 / 50e9 s = 22517998136852.48 ns */
+  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 1, 1), ==, 5000);
+  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 8, PS_MAX_SIZE_BYTES), ==, G_GINT64_CONSTANT (22517998146852));
+}
+
+/* Without a described network all devices are taken to share links. */
+static void
+test_one_node (void)
+{
+  g_autoptr (PsCluster) cluster = ps_cluster_load ("a100-80gb", NULL);
+  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 7, 8, 3000000), ==, 5000 + 10000);
+}
+
+#define GOOD                                                                                                           \
+  "[cluster]\nnodes=1\ndevices_per_node=2\npeak_flops=1e12\nefficiency=0.5\nlink_latency=1us\nlink_bandwidth=1e9\n"
+
+static void
+assert_refused (const char *text, const char *message)
+{
+  g_autofree char *path = g_build_filename (folder, "c.ini", NULL);
+  g_autofree char *expected = g_strdup_printf ("%s:%s", path, message);
+  g_autoptr (GError) error = NULL;
+  g_assert_true (g_file_set_contents (path, text, -1, NULL));
+  PsCluster *cluster = ps_cluster_load (path, &error);
+  g_assert_null (cluster);
+  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+  g_assert_cmpstr (error->message, ==, expected);
+  g_unlink (path);
+}
+
+static void
+test_refused (void)
+{
+  const struct
+  {
+    const char *text;
+    const char *message;
+  } rows[] = {
+    { "", " is empty" },
+    { "[model]\n", "1: unknown group '[model]'; only [cluster] is known" },
+    { "[cluster]\nnodes=0\n", " [cluster] nodes: '0' is not an integer from 1 to 4096" },
+    { "[cluster]\nnodes=1\ndevices_per_node=8\npeak_flops=fast\n",
+      " [cluster] peak_flops: 'fast' is not a number in 1..1e+18" },
+    { "[cluster]\nnodes=1\ndevices_per_node=8\npeak_flops=nan\n",
+      " [cluster] peak_flops: 'nan' is not a number in 1..1e+18" },
+    { "[cluster]\nnodes=1\ndevices_per_node=8\npeak_flops=1e12\nefficiency=1.5\n",
+      " [cluster] efficiency: '1.5' is not a number in 0.001..1" },
+    { "[cluster]\nnodes=2\ndevices_per_node=2\npeak_flops=1e12\nefficiency=0.5\nlink_latency=1us\nlink_bandwidth=1e9\n",
+      " [cluster] network_latency: missing" },
+    { GOOD "network_latency=1us\n", " [cluster] network_bandwidth: missing" },
+    { GOOD "memory=-3\n",
+      " [cluster] memory: '-3' is no size; write a number and B, KiB, MiB, GiB or TiB, from 0 to 1024TiB" },
+    { "[cluster]\nnodes=100\ndevices_per_node=100\npeak_flops=1e12\nefficiency=0.5\nlink_latency=1us\n"
+      "link_bandwidth=1e9\nnetwork_latency=1us\nnetwork_bandwidth=1e9\n",
+      " [cluster] nodes: 100 nodes of 100 devices make more than 4096 devices" },
+  };
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    assert_refused (rows[i].text, rows[i].message);
+}
+
+static void
+test_not_found (void)
+{
+  g_autoptr (GError) error = NULL;
+  PsCluster *cluster = ps_cluster_load ("tiny-gpt", &error);
+  g_assert_null (cluster);
+  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+  g_assert_cmpstr (
+      error->message, ==,
+      "'tiny-gpt': neither a file nor one of the clusters shipped: a100-80gb cpu-cores h100-80gb h200-141gb");
+}
 
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-  return g_test_run ();
+  folder = g_dir_make_tmp ("pipesim-cluster-XXXXXX", NULL);
+  g_test_add_func ("/cluster/shipped", test_shipped);
+  g_test_add_func ("/cluster/transfer", test_transfer);
+  g_test_add_func ("/cluster/one-node", test_one_node);
+  g_test_add_func ("/cluster/refused", test_refused);
+  g_test_add_func ("/cluster/not-found", test_not_found);
+  int result = g_test_run ();
+  g_rmdir (folder);
+  g_free (folder);
+  return result;
 }

@@ -1,9 +1,298 @@
-/* Tests of compare.h. */
+/* Tests of compare.h and of pipesim compare, on two timelines whose differences were made by hand:
+ *
+ *   op      predicted  measured       op      predicted  measured
+ *   F0.0       10         20          F0.1       10         10
+ *   B0.0       10          8          B0.1       10         10
+ *   W0.0        5          5          W0.1        5          4
+ *   all other durations agree, but W1.1 takes 5 predicted and 0 measured. */
+#include "commands.h"
+
 #include <pipesim/compare.h>
+
+#include <json-glib/json-glib.h>
+#include <math.h>
+#include <string.h>
+
+static char *
+fixture_path (const char *name)
+{
+  return g_test_build_filename (G_TEST_DIST, "fixtures", name, NULL);
+}
+
+static PsTimeline *
+read_fixture (const char *name)
+{
+  g_autofree char *path = fixture_path (name);
+  g_autoptr (GError) error = NULL;
+  PsTimeline *timeline = ps_timeline_read (path, &error);
+
+  g_assert_no_error (error);
+  return timeline;
+}
+
+static PsComparison *
+compare_fixtures (void)
+{
+  g_autoptr (PsTimeline) predicted = read_fixture ("timeline-predicted.json");
+  g_autoptr (PsTimeline) measured = read_fixture ("timeline-measured.json");
+  g_autoptr (GError) error = NULL;
+  PsComparison *comparison = ps_compare (predicted, measured, &error);
+
+  g_assert_no_error (error);
+  return comparison;
+}
+
+static void
+check_kind (const struct PsKindError *kind, guint n, gint64 predicted_ns, gint64 measured_ns, double median)
+{
+  g_assert_cmpuint (kind->n, ==, n);
+  g_assert_cmpint (kind->predicted_ns, ==, predicted_ns);
+  g_assert_cmpint (kind->measured_ns, ==, measured_ns);
+  g_assert_cmpfloat (kind->error, ==, (double)(predicted_ns - measured_ns) / (double)measured_ns);
+  g_assert_cmpfloat (kind->median_abs_error, ==, median);
+}
+
+static void
+test_figures (void)
+{
+  g_autoptr (PsComparison) comparison = compare_fixtures ();
+
+  /* Iteration 80 against 100. Work: 2 * 50 predicted; measured 20+10+8+5+10+5 = 58 and 10+10+4+10+10+0 = 44. Peak 1200
+   * against 1600. */
+  g_assert_cmpfloat (comparison->iteration_error, ==, -0.2);
+  g_assert_cmpfloat_with_epsilon (comparison->predicted.bubble_ratio, 1 - 50.0 / 80, 1e-15);
+  g_assert_cmpfloat_with_epsilon (comparison->measured.bubble_ratio, 1 - 51.0 / 100, 1e-15);
+  g_assert_cmpfloat_with_epsilon (comparison->bubble_difference, 0.375 - 0.49, 1e-15);
+  g_assert_cmpfloat (comparison->peak_memory_error, ==, -0.25);
+  /* O is no work: the measured makespan ends with W1.0 at 90. */
+  g_assert_cmpint (comparison->measured.makespan_ns, ==, 90);
+
+  /* F: relative errors 0.5 0 0 0; the lower middle one is 0. */
+  check_kind (&comparison->kind[PS_OP_F], 4, 40, 50, 0);
+  /* B: 0.25 0 0 0. */
+  check_kind (&comparison->kind[PS_OP_B], 4, 40, 38, 0);
+  /* W: 0 (W0.0), 0 (W1.0), 0.25 (W0.1), and W1.1 has no relative error. */
+  check_kind (&comparison->kind[PS_OP_W], 4, 20, 14, 0);
+  g_assert_cmpuint (comparison->kind[PS_OP_O].n, ==, 0);
+  g_assert_true (isnan (comparison->kind[PS_OP_O].error));
+  /* Transfers 2 2 2 2 against 2 4 1 3: 0, 1/2, 1, 1/3; sorted 0 1/3 1/2 1. */
+  check_kind (&comparison->transfer, 4, 8, 10, 1.0 / 3);
+}
+
+static void
+test_worst (void)
+{
+  static const char *const expected[] = { "F0.0", "W1.1", "B0.0", "W0.1" };
+  g_autoptr (PsComparison) comparison = compare_fixtures ();
+  const PsOpDifference *first = &g_array_index (comparison->ops, PsOpDifference, 0);
+  char name[48];
+
+  /* Differences 10, 5, 2, 1, then none. */
+  g_assert_cmpuint (comparison->ops->len, ==, 12);
+  for (guint i = 0; i < G_N_ELEMENTS (expected); i++)
+    g_assert_cmpstr (ps_op_format (g_array_index (comparison->ops, PsOpDifference, i).op, name), ==, expected[i]);
+  g_assert_cmpint (first->predicted_ns, ==, 10);
+  g_assert_cmpint (first->measured_ns, ==, 20);
+  first = &g_array_index (comparison->ops, PsOpDifference, 1);
+  g_assert_cmpuint (first->device, ==, 1);
+  g_assert_cmpint (first->predicted_start_ns, ==, 57);
+  g_assert_cmpint (first->measured_start_ns, ==, 66);
+}
+
+static void
+test_text (void)
+{
+  g_autoptr (PsComparison) comparison = compare_fixtures ();
+  g_autofree char *text = ps_comparison_to_text (comparison, 2);
+
+  g_assert_cmpstr (text, ==,
+                   "error = (predicted - measured) / measured; of ratios: predicted - measured\n"
+                   "\n"
+                   "figure                     predicted (simulated)  measured   error\n"
+                   "iteration time             80 ns                  100 ns     -20.00 %\n"
+                   "makespan                   74 ns                  90 ns      -17.78 %\n"
+                   "longest span of a device   74 ns                  90 ns      -17.78 %\n"
+                   "bubble ratio of iteration  0.3750                 0.4900     -0.1150\n"
+                   "bubble ratio of span       0.3243                 0.4333     -0.1090\n"
+                   "peak memory                1.172 KiB              1.562 KiB  -25.00 %\n"
+                   "\n"
+                   "op kind   ops  predicted sum  measured sum  error of sums  median |error|\n"
+                   "F           4          40 ns         50 ns       -20.00 %         +0.00 %\n"
+                   "B           4          40 ns         38 ns        +5.26 %         +0.00 %\n"
+                   "W           4          20 ns         14 ns       +42.86 %         +0.00 %\n"
+                   "transfer    4           8 ns         10 ns       -20.00 %        +33.33 %\n"
+                   "\n"
+                   "2 worst of 12 ops, by difference of duration\n"
+                   "op    device  predicted  measured  difference     error  predicted start  measured start\n"
+                   "F0.0       0      10 ns     20 ns      -10 ns  -50.00 %             0 ns            0 ns\n"
+                   "W1.1       1       5 ns      0 ns        5 ns         -            57 ns           66 ns\n");
+}
+
+static void
+test_unknown_memory (void)
+{
+  g_autoptr (PsTimeline) predicted = read_fixture ("timeline-predicted.json");
+  g_autoptr (PsTimeline) measured = read_fixture ("timeline-measured.json");
+  g_autoptr (PsComparison) comparison = NULL;
+  g_autofree char *text = NULL, *json = NULL;
+
+  g_array_set_size (predicted->memory, 0);
+  comparison = ps_compare (predicted, measured, NULL);
+  g_assert_true (isnan (comparison->peak_memory_error));
+  text = ps_comparison_to_text (comparison, 0);
+  g_assert_nonnull (strstr (text, "peak memory                not known"));
+  g_assert_null (strstr (text, "worst"));
+  json = ps_comparison_to_json (comparison, 0);
+  g_assert_nonnull (strstr (json, "\"predicted_peak_memory_bytes\": null,"));
+  g_assert_nonnull (strstr (json, "\"measured_peak_memory_bytes\": 1600,"));
+  g_assert_nonnull (strstr (json, "\"peak_memory_error\": null,"));
+}
+
+static void
+test_json (void)
+{
+  g_autoptr (PsComparison) comparison = compare_fixtures ();
+  g_autofree char *json = ps_comparison_to_json (comparison, 3);
+  g_autoptr (JsonParser) parser = json_parser_new ();
+  g_autoptr (GError) error = NULL;
+  JsonObject *object;
+  JsonArray *array;
+
+  json_parser_load_from_data (parser, json, -1, &error);
+  g_assert_no_error (error);
+  object = json_node_get_object (json_parser_get_root (parser));
+  g_assert_cmpstr (json_object_get_string_member (object, "format"), ==, "pipesim-comparison/1");
+  object = json_array_get_object_element (json_object_get_array_member (object, "results"), 0);
+  g_assert_cmpint (json_object_get_int_member (object, "predicted_iteration_ns"), ==, 80);
+  g_assert_cmpint (json_object_get_int_member (object, "measured_iteration_ns"), ==, 100);
+  g_assert_cmpfloat (json_object_get_double_member (object, "iteration_error"), ==, -0.2);
+  g_assert_cmpfloat (json_object_get_double_member (object, "bubble_difference"), ==, comparison->bubble_difference);
+  array = json_object_get_array_member (object, "kinds");
+  g_assert_cmpuint (json_array_get_length (array), ==, 4); /* F, B, W, transfer */
+  g_assert_cmpstr (json_object_get_string_member (json_array_get_object_element (array, 3), "kind"), ==, "transfer");
+  array = json_object_get_array_member (object, "worst_ops");
+  g_assert_cmpuint (json_array_get_length (array), ==, 3);
+  object = json_array_get_object_element (array, 1);
+  g_assert_cmpstr (json_object_get_string_member (object, "op"), ==, "W1.1");
+  g_assert_cmpint (json_object_get_int_member (object, "difference_ns"), ==, 5);
+  g_assert_true (json_object_get_null_member (object, "error"));
+}
+
+static void
+check_refused (const PsTimeline *predicted, const PsTimeline *measured, const char *message)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_null (ps_compare (predicted, measured, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+  g_assert_cmpstr (error->message, ==, message);
+}
+
+static void
+test_refusals (void)
+{
+  g_autoptr (PsTimeline) predicted = read_fixture ("timeline-predicted.json");
+  g_autoptr (PsTimeline) measured = read_fixture ("timeline-measured.json");
+  PsSpan *span = &g_array_index (measured->ops, PsSpan, 1);
+  PsSpan kept = *span;
+
+  check_refused (measured, predicted,
+                 "timelines: the predicted one is measured and the measured one is simulated; simulated and measured "
+                 "would be right");
+  predicted->n_stages = 4;
+  check_refused (predicted, measured, "timelines: predicted with 4 stages, measured with 2");
+  predicted->n_devices = 3;
+  check_refused (predicted, measured, "timelines: predicted with 3 devices, measured with 2");
+  predicted->n_devices = predicted->n_stages = 2;
+  measured->n_microbatches = 8;
+  check_refused (predicted, measured, "timelines: predicted with 2 microbatches, measured with 8");
+  measured->n_microbatches = 2;
+  span->op.kind = PS_OP_R;
+  check_refused (predicted, measured, "device 0: only the predicted timeline has F1.0");
+  *span = kept;
+  span->op.microbatch = 0;
+  check_refused (predicted, measured, "device 0: the measured timeline has F0.0 twice");
+  *span = kept;
+  g_array_remove_index (predicted->ops, 1);
+  check_refused (predicted, measured, "device 0: only the measured timeline has F1.0");
+}
+
+/* The subcommand */
+
+typedef struct
+{
+  const char *arguments; /* behind the two files, separated by blanks */
+  int code;
+  const char *error; /* NULL: none; else a pattern */
+} CommandCase;
+
+static const CommandCase command_cases[] = {
+  { "", 0, NULL },
+  { "--json --worst 1", 0, NULL },
+  { "--tolerance 20", 0, NULL }, /* |80 - 100| / 100 */
+  { "--tolerance 20%", 0, NULL },
+  { "--tolerance 19.9", 3, NULL },
+  { "--tolerance 0", 3, NULL },
+  { "--tolerance x", 2, "--tolerance: 'x' is no percentage; *" },
+  { "--tolerance -1", 2, "--tolerance: '-1' is no percentage; *" },
+  { "--tolerance nan", 2, "--tolerance: 'nan' is no percentage; *" },
+  { "--tolerance inf", 2, "--tolerance: 'inf' is no percentage; *" },
+  { "--worst -1", 2, "--worst: '-1' is not an integer from 0 *" },
+  { "--worst many", 2, "--worst: 'many' is not an integer from 0 *" },
+  { "--nonsense", 2, "*--nonsense*" },
+  { "third.json", 2, "3 files given; a predicted and a measured timeline are wanted" },
+};
+
+static void
+run_command_case (gconstpointer data)
+{
+  const CommandCase *command = data;
+  g_autofree char *predicted = fixture_path ("timeline-predicted.json");
+  g_autofree char *measured = fixture_path ("timeline-measured.json");
+  g_autofree char *line = g_strdup_printf ("compare '%s' '%s' %s", predicted, measured, command->arguments);
+  g_auto (GStrv) argv = NULL;
+  g_autofree char **arguments = NULL; /* GOption reorders them */
+  g_autoptr (GError) error = NULL;
+  int argc, code;
+
+  if (!g_test_subprocess ())
+    {
+      g_test_trap_subprocess (NULL, 0, G_TEST_SUBPROCESS_DEFAULT);
+      g_test_trap_assert_passed ();
+      if (!command->error)
+        g_test_trap_assert_stdout (strstr (command->arguments, "--json") ? "*\"pipesim-comparison/1\"*" : "*-20.00 %*");
+      return;
+    }
+  g_assert_true (g_shell_parse_argv (line, &argc, &argv, NULL));
+  arguments = g_memdup2 (argv, sizeof *argv * (gsize)(argc + 1));
+  code = ps_cmd_compare (argc, arguments, &error);
+  if (!command->error)
+    {
+      g_assert_no_error (error);
+      g_assert_cmpint (code, ==, command->code);
+      return;
+    }
+  g_assert_nonnull (error);
+  g_assert_cmpint (ps_error_exit_code (error), ==, command->code);
+  if (!g_pattern_match_simple (command->error, error->message))
+    g_assert_cmpstr (error->message, ==, command->error);
+}
 
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/compare/figures", test_figures);
+  g_test_add_func ("/compare/worst", test_worst);
+  g_test_add_func ("/compare/text", test_text);
+  g_test_add_func ("/compare/unknown-memory", test_unknown_memory);
+  g_test_add_func ("/compare/json", test_json);
+  g_test_add_func ("/compare/refusals", test_refusals);
+  for (gsize i = 0; i < G_N_ELEMENTS (command_cases); i++)
+    {
+      g_autofree char *path = g_strdup_printf ("/compare/command/%" G_GSIZE_FORMAT, i);
+
+      g_test_add_data_func (path, &command_cases[i], run_command_case);
+    }
   return g_test_run ();
 }

@@ -1,9 +1,239 @@
-/* Tests of report.h. */
+/* Tests of report.h: what tables look like as text and as JSON, to the byte. */
 #include <pipesim/report.h>
+
+#include <math.h>
+
+static const PsColumn detail_columns[] = {
+  { "busy_ns", NULL, PS_COLUMN_TIME },
+  { "name", NULL, PS_COLUMN_TEXT },
+};
+
+static const PsColumn columns[] = {
+  { "schedule", "schedule", PS_COLUMN_TEXT }, { "n", "n", PS_COLUMN_INTEGER },
+  { "time_ns", "time", PS_COLUMN_TIME },      { "peak_bytes", "peak memory", PS_COLUMN_SIZE },
+  { "bubble", "bubble", PS_COLUMN_RATIO },    { "error", "error", PS_COLUMN_PERCENT },
+  { "feasible", "fits", PS_COLUMN_BOOLEAN },  { "hidden", NULL, PS_COLUMN_INTEGER },
+  { "detail", NULL, PS_COLUMN_TABLE },        { "losses", NULL, PS_COLUMN_NUMBERS },
+};
+
+static PsTable *
+example (void)
+{
+  static const double losses[] = { 10.5, 0.1, NAN, 1e300 };
+  PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns));
+  PsTable *detail = ps_table_new (detail_columns, G_N_ELEMENTS (detail_columns));
+
+  ps_table_add_row (table);
+  ps_table_set_text (table, "schedule", "1f1b");
+  ps_table_set_integer (table, "n", 8);
+  ps_table_set_integer (table, "time_ns", 12345678);
+  ps_table_set_integer (table, "peak_bytes", 3 << 20);
+  ps_table_set_ratio (table, "bubble", 0.27272727);
+  ps_table_set_ratio (table, "error", -0.0125);
+  ps_table_set_boolean (table, "feasible", TRUE);
+  ps_table_set_integer (table, "hidden", 1);
+  ps_table_add_row (detail);
+  ps_table_set_integer (detail, "busy_ns", 5);
+  ps_table_add_row (detail);
+  ps_table_set_text (detail, "name", "a \"quoted\" \\ name\n");
+  ps_table_set_table (table, "detail", detail);
+  ps_table_set_numbers (table, "losses", losses, G_N_ELEMENTS (losses));
+  ps_table_add_row (table);
+  ps_table_set_text (table, "schedule", "z\xc3\xa9ro-bubble");
+  ps_table_set_integer (table, "n", -12);
+  ps_table_set_ratio (table, "bubble", NAN);
+  ps_table_set_boolean (table, "feasible", FALSE);
+  return table;
+}
+
+static void
+test_text (void)
+{
+  g_autoptr (PsTable) table = example ();
+  g_autofree char *text = ps_table_to_text (table);
+
+  g_assert_cmpstr (text, ==,
+                   "schedule       n      time  peak memory  bubble    error  fits\n"
+                   "1f1b           8  12.35 ms        3 MiB  0.2727  -1.25 %  yes\n"
+                   "z\xc3\xa9ro-bubble  -12         -            -       -        -  no\n");
+}
+
+static void
+test_text_empty (void)
+{
+  g_autoptr (PsTable) table = ps_table_new (columns, 3);
+  g_autofree char *text = ps_table_to_text (table);
+
+  g_assert_cmpstr (text, ==, "schedule  n  time\n");
+  g_assert_cmpuint (ps_table_n_rows (table), ==, 0);
+}
+
+static void
+test_json (void)
+{
+  const char *const extra[] = { "origin", "simulated", NULL };
+  g_autoptr (PsTable) table = example ();
+  g_autofree char *json = ps_table_to_json (table, "pipesim-test/1", extra);
+
+  g_assert_cmpstr (json, ==,
+                   "{\n"
+                   "  \"format\": \"pipesim-test/1\",\n"
+                   "  \"origin\": \"simulated\",\n"
+                   "  \"results\": [\n"
+                   "    {\n"
+                   "      \"schedule\": \"1f1b\",\n"
+                   "      \"n\": 8,\n"
+                   "      \"time_ns\": 12345678,\n"
+                   "      \"peak_bytes\": 3145728,\n"
+                   "      \"bubble\": 0.27272727,\n"
+                   "      \"error\": -0.0125,\n"
+                   "      \"feasible\": true,\n"
+                   "      \"hidden\": 1,\n"
+                   "      \"detail\": [\n"
+                   "        {\n"
+                   "          \"busy_ns\": 5,\n"
+                   "          \"name\": null\n"
+                   "        },\n"
+                   "        {\n"
+                   "          \"busy_ns\": null,\n"
+                   "          \"name\": \"a \\\"quoted\\\" \\\\ name\\u000a\"\n"
+                   "        }\n"
+                   "      ],\n"
+                   "      \"losses\": [10.5, 0.1, null, 1e+300]\n"
+                   "    },\n"
+                   "    {\n"
+                   "      \"schedule\": \"z\xc3\xa9ro-bubble\",\n"
+                   "      \"n\": -12,\n"
+                   "      \"time_ns\": null,\n"
+                   "      \"peak_bytes\": null,\n"
+                   "      \"bubble\": null,\n"
+                   "      \"error\": null,\n"
+                   "      \"feasible\": false,\n"
+                   "      \"hidden\": null,\n"
+                   "      \"detail\": null,\n"
+                   "      \"losses\": null\n"
+                   "    }\n"
+                   "  ]\n"
+                   "}\n");
+}
+
+static void
+test_json_empty (void)
+{
+  g_autoptr (PsTable) table = ps_table_new (columns, 3);
+  g_autofree char *json = ps_table_to_json (table, "pipesim-test/1", NULL);
+
+  g_assert_cmpstr (json, ==, "{\n  \"format\": \"pipesim-test/1\",\n  \"results\": []\n}\n");
+}
+
+/* 0.1 + 0.2 is not 0.3: such a number needs its 17 digits to read back. */
+static void
+test_json_numbers (void)
+{
+  static const double numbers[] = { 0.1 + 0.2, 1.0 / 3, 5, -0.25 };
+  const PsColumn column[] = { { "x", NULL, PS_COLUMN_NUMBERS } };
+  g_autoptr (PsTable) table = ps_table_new (column, 1);
+  g_autofree char *json = NULL;
+
+  ps_table_add_row (table);
+  ps_table_set_numbers (table, "x", numbers, G_N_ELEMENTS (numbers));
+  json = ps_table_to_json (table, "f", NULL);
+  g_assert_cmpstr (json, ==,
+                   "{\n  \"format\": \"f\",\n  \"results\": [\n    {\n"
+                   "      \"x\": [0.30000000000000004, 0.3333333333333333, 5, -0.25]\n    }\n  ]\n}\n");
+}
+
+/* Setting a cell twice keeps the last value (and, under a leak checker, frees the first). */
+static void
+test_set_again (void)
+{
+  g_autoptr (PsTable) table = ps_table_new (columns, 2);
+  g_autofree char *text = NULL;
+
+  ps_table_add_row (table);
+  ps_table_set_text (table, "schedule", "first");
+  ps_table_set_text (table, "schedule", "second");
+  text = ps_table_to_text (table);
+  g_assert_cmpstr (text, ==, "schedule  n\nsecond    -\n");
+}
+
+static char *
+sorted_names (const char *key, gboolean descending)
+{
+  static const struct
+  {
+    const char *name;
+    gint64 n;
+    double bubble;
+  } rows[] = { { "a", 3, 0.5 }, { "b", 1, NAN }, { "c", 3, 0.25 }, { "d", 2, 0.75 } };
+  g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
+  g_autofree char *text = NULL;
+  g_auto (GStrv) lines = NULL;
+  GString *names = g_string_new (NULL);
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      ps_table_add_row (table);
+      ps_table_set_text (table, "schedule", rows[i].name);
+      ps_table_set_integer (table, "n", rows[i].n);
+      ps_table_set_ratio (table, "bubble", rows[i].bubble);
+    }
+  ps_table_sort (table, key, descending);
+  text = ps_table_to_text (table);
+  lines = g_strsplit (text, "\n", -1);
+  for (guint i = 1; i <= G_N_ELEMENTS (rows); i++)
+    g_string_append_c (names, lines[i][0]);
+  return g_string_free (names, FALSE);
+}
+
+/* Equal rows keep their order in both directions; unset cells come last in both. */
+static void
+test_sort (void)
+{
+  g_autofree char *up = sorted_names ("n", FALSE);
+  g_autofree char *down = sorted_names ("n", TRUE);
+  g_autofree char *ratio_up = sorted_names ("bubble", FALSE);
+  g_autofree char *ratio_down = sorted_names ("bubble", TRUE);
+
+  g_assert_cmpstr (up, ==, "bdac");
+  g_assert_cmpstr (down, ==, "acdb");
+  g_assert_cmpstr (ratio_up, ==, "cadb");
+  g_assert_cmpstr (ratio_down, ==, "dacb");
+}
+
+static void
+test_print_full_disk (void)
+{
+  g_autoptr (GError) error = NULL;
+
+  if (!g_test_subprocess ())
+    {
+      if (!g_file_test ("/dev/full", G_FILE_TEST_EXISTS))
+        {
+          g_test_skip ("no /dev/full");
+          return;
+        }
+      g_test_trap_subprocess (NULL, 0, G_TEST_SUBPROCESS_DEFAULT);
+      g_test_trap_assert_passed ();
+      return;
+    }
+  g_assert_nonnull (freopen ("/dev/full", "w", stdout));
+  g_assert_false (ps_print ("text\n", &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_IO);
+  g_assert_true (g_str_has_prefix (error->message, "standard output: "));
+}
 
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/report/text", test_text);
+  g_test_add_func ("/report/text/empty", test_text_empty);
+  g_test_add_func ("/report/json", test_json);
+  g_test_add_func ("/report/json/empty", test_json_empty);
+  g_test_add_func ("/report/json/numbers", test_json_numbers);
+  g_test_add_func ("/report/set-again", test_set_again);
+  g_test_add_func ("/report/sort", test_sort);
+  g_test_add_func ("/report/print/full-disk", test_print_full_disk);
   return g_test_run ();
 }

@@ -295,8 +295,8 @@ test_predict_refused (void)
     { "-p 4 -m 8 --costs f=-1ms,b=1ms,w=1ms", "f", "'-1ms'" },
     { "-p 4 -m 8 --costs f=nan,b=1ms,w=1ms", "f", "'nan'" },
     { "-p 4 -m 8 --costs f=1e30s,b=1ms,w=1ms", "f", "'1e30s'" },
-    /* Each op is within bounds, but a million of each is not. */
-    { "-p 16 -m 1048576 --costs f=1000000s,b=1000000s,w=1000000s", "stage 0", "1048576" },
+    /* Each op is within bounds, but a thousand of each on every device is not. */
+    { "-p 16 -m 1024 --costs f=1000000s,b=1000000s,w=1000000s", "stage", "1024" },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)

@@ -35,8 +35,9 @@ typedef struct
   GArray *ops; /* PsOpDifference of every op that both have, largest |duration difference| first */
 } PsComparison;
 
-/* Fails with PS_ERROR_INPUT when the timelines are not of one schedule: other devices, stages, microbatches or ops; the message names the first
- * op that only one has. Free with ps_comparison_free. */
+/* Fails with PS_ERROR_INPUT when predicted is not simulated or measured is not measured, and when the timelines are not of
+ * one schedule: other devices, stages, microbatches or ops; the message names the first op that only one has. O and
+ * transfers are compared where both have them. Free with ps_comparison_free. */
 PsComparison *ps_compare (const PsTimeline *predicted, const PsTimeline *measured, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_comparison_free (PsComparison *comparison);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsComparison, ps_comparison_free)

@@ -50,7 +50,8 @@ void ps_timeline_sort (PsTimeline *timeline);
 /* The timeline of a simulation, memory curve included. Weights are part of the curve. */
 PsTimeline *ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation);
 
-/* Figures of one timeline; DESIGN's names. All but iteration_ns follow from the spans. */
+/* Figures of one timeline; DESIGN's names. All but iteration_ns follow from the spans of all ops but O, which counts in the iteration
+ * time only: recorded or not, the figures stay comparable with the simulator's. */
 typedef struct
 {
   gint64 makespan_ns;

@@ -70,8 +70,11 @@ compare_files (const char *predicted_path, const char *measured_path, GError **e
 {
   g_autoptr (PsTimeline) predicted = ps_timeline_read (predicted_path, error);
   g_autoptr (PsTimeline) measured = predicted ? ps_timeline_read (measured_path, error) : NULL;
+  PsComparison *comparison = measured ? ps_compare (predicted, measured, error) : NULL;
 
-  return measured ? ps_compare (predicted, measured, error) : NULL;
+  if (measured && !comparison)
+    g_prefix_error (error, "%s and %s: ", predicted_path, measured_path);
+  return comparison;
 }
 
 int

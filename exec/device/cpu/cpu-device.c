@@ -62,26 +62,34 @@ cpu_close (PsDevice *device)
   g_free (cpu);
 }
 
+/* Core number n; beyond the last core, the second hardware thread of the first core and so on. NULL: there are not that
+ * many. */
+static hwloc_obj_t
+find_processor (hwloc_topology_t topology, int n)
+{
+  const int n_cores = hwloc_get_nbobjs_by_type (topology, HWLOC_OBJ_CORE);
+
+  if (n_cores <= 0)
+    return hwloc_get_obj_by_type (topology, HWLOC_OBJ_PU, (unsigned)n);
+
+  const hwloc_obj_t core = hwloc_get_obj_by_type (topology, HWLOC_OBJ_CORE, (unsigned)(n % n_cores));
+  return hwloc_get_obj_inside_cpuset_by_type (topology, core->cpuset, HWLOC_OBJ_PU, (unsigned)(n / n_cores));
+}
+
 /* Binding can be forbidden (containers): then the system places the thread as it likes. */
 static gboolean
 bind_to_core (hwloc_topology_t topology, int core, GError **error)
 {
-  const int n_cores = hwloc_get_nbobjs_by_type (topology, HWLOC_OBJ_CORE);
-  const hwloc_obj_type_t type = n_cores > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
-  const hwloc_obj_t object = hwloc_get_obj_by_type (topology, type, (unsigned)core);
+  const hwloc_obj_t processor = find_processor (topology, core);
 
-  if (object == NULL)
+  if (processor == NULL)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "cpu device: core %d does not exist, this machine has %d",
-                   core, hwloc_get_nbobjs_by_type (topology, type));
+                   core, hwloc_get_nbobjs_by_type (topology, HWLOC_OBJ_PU));
       return FALSE;
     }
-
-  hwloc_bitmap_t one = hwloc_bitmap_dup (object->cpuset);
-  hwloc_bitmap_singlify (one);
-  if (hwloc_set_cpubind (topology, one, HWLOC_CPUBIND_THREAD) != 0)
+  if (hwloc_set_cpubind (topology, processor->cpuset, HWLOC_CPUBIND_THREAD) != 0)
     g_info ("cpu device: core %d: the system does not permit binding", core);
-  hwloc_bitmap_free (one);
   return TRUE;
 }
 

@@ -261,8 +261,8 @@ ps_cpu_gelu_input (float *z, const float *dg, gsize n)
     }
 }
 
-/* Softmax of the first n numbers of a row, zero behind them to its end. Works on whole LANES, which is faster than the odd rest. Returns the sum
- * of exponentials that it divided by; *top is the maximum. */
+/* Softmax of the first n numbers of a row, zero behind them to its end. Works on whole LANES, which is faster than the
+ * odd rest. Returns the sum of exponentials that it divided by; *top is the maximum. */
 INLINE float
 softmax (float *restrict x, int n, int end, float *top)
 {
@@ -288,7 +288,7 @@ ps_cpu_causal_softmax (float *square, int n)
   for (int row = 0; row < n; row++)
     {
       float top;
-      softmax (square + (gsize) row * n, row + 1, n, &top);
+      softmax (square + (gsize)row * n, row + 1, n, &top);
     }
 }
 

@@ -133,7 +133,7 @@ ps_cpu_memory_take (PsCpuMemory *memory, gsize n, PsMemoryKind kind)
 {
   g_return_val_if_fail (n <= PS_MAX_SIZE_BYTES / sizeof (float), NULL);
 
-  const gint64 bytes = (gint64) (n * sizeof (float) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  const gint64 bytes = (gint64)(n * sizeof (float) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 
   g_mutex_lock (&memory->mutex);
   Header *header = take_block (memory, bytes);
@@ -143,7 +143,7 @@ ps_cpu_memory_take (PsCpuMemory *memory, gsize n, PsMemoryKind kind)
       count (memory, kind, bytes);
     }
   g_mutex_unlock (&memory->mutex);
-  return header != NULL ? (float *) (void *) ((char *) header + ALIGNMENT) : NULL;
+  return header != NULL ? (float *)(void *)((char *)header + ALIGNMENT) : NULL;
 }
 
 void

@@ -6,15 +6,12 @@
 #include <math.h>
 #include <sys/prctl.h>
 
-/* An op that begins this soon after the previous one returned did not wait for its input in between. */
-#define RIGHT_BEHIND_NS 20000
-
 typedef struct
 {
   PsDevice base;
   const PsDeviceSetting *setting;
   gint64 deadline_ns;  /* when the latest op was due to end */
-  gint64 returned_ns;  /* when it really did */
+  gint64 returned_ns;  /* when it really did; 0: there was none */
   gboolean updating;   /* it was an O */
   gint64 input_ns;     /* when the latest input of the op, or pair, under way had come */
   gboolean in_pair;    /* the latest op was the first of a pair */
@@ -110,16 +107,15 @@ duration_of (const PacedDevice *device, PsOp op)
   return own_ns + ps_costs_op (costs, device->first.kind, device->first.stage)->duration_ns;
 }
 
-/* An op right behind another starts when that one was due to end or, if that is later, when its input came: so waking late
- * never adds up. One that waited starts now, and so does one before or behind which all devices meet. */
+/* An op that did not have to wait for its input starts when the previous one was due to end or, if that is later, when the input
+ * came: so waking late never adds up. One that waited starts now, and so does one before or behind which all devices meet. */
 static gint64
 start_of (const PacedDevice *device, PsOp op)
 {
-  gint64 now_ns = ps_clock_now ();
-  gboolean right_behind = now_ns - device->returned_ns < RIGHT_BEHIND_NS;
+  gboolean meets = device->returned_ns == 0 || device->updating != (op.kind == PS_OP_O);
 
-  if (!right_behind || device->updating != (op.kind == PS_OP_O))
-    return now_ns;
+  if (meets || device->input_ns > device->returned_ns)
+    return ps_clock_now ();
   return MAX (device->deadline_ns, device->input_ns);
 }
 

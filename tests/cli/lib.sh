@@ -1,0 +1,58 @@
+# lib.sh - what the command tests share: a folder of their own, and checks that print TAP. Source it; end with `finish`.
+
+PATH=$(cd "$PIPESIM_BINDIR" && pwd):$PATH
+export LC_ALL=C.UTF-8
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/folder"
+cd "$work/folder" || exit 1
+number=0
+failed=0
+
+# result NAME MESSAGE...: one test point; it failed when there is a message.
+result ()
+{
+  number=$((number + 1))
+  name=$1
+  shift
+  if [ $# -eq 0 ]; then
+    echo "ok $number - $name"
+  else
+    echo "not ok $number - $name"
+    printf '%s\n' "$@" | sed 's/^/# /'
+    failed=1
+  fi
+}
+
+skip ()
+{
+  number=$((number + 1))
+  echo "ok $number - $1 # SKIP $2"
+}
+
+# refuse CODE TEXT COMMAND...: the command must exit with that code, print nothing on stdout and exactly one line, which holds
+# TEXT, on stderr, and leave every file as it was and no new one.
+refuse ()
+{
+  expected=$1
+  text=$2
+  shift 2
+  find . -type f | sort | xargs -r sha256sum >"$work/before"
+  "$@" >"$work/stdout" 2>"$work/stderr" </dev/null
+  code=$?
+  find . -type f | sort | xargs -r sha256sum >"$work/after"
+  set -- "$(echo "$*" | cut -c 1-150)"
+  [ $code -eq "$expected" ] || set -- "$@" "exit code $code, not $expected"
+  [ "$(wc -l <"$work/stderr")" -eq 1 ] || set -- "$@" "not one line on stderr:"
+  grep -qF -e "$text" "$work/stderr" || set -- "$@" "no '$text' in:"
+  [ ! -s "$work/stdout" ] || set -- "$@" "stdout is not empty: $(head -1 "$work/stdout")"
+  cmp -s "$work/before" "$work/after" || set -- "$@" "files changed: $(diff "$work/before" "$work/after")"
+  [ $# -eq 1 ] || set -- "$@" "$(cat "$work/stderr")"
+  result "$@"
+}
+
+finish ()
+{
+  echo "1..$number"
+  exit $failed
+}

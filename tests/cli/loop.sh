@@ -1,0 +1,79 @@
+#!/bin/sh
+# loop.sh - the whole loop on this machine, as short as it goes: measure, store, predict, run, compare, draw. Looks at what the steps
+# hand to each other, never at how long things took.
+set -u
+. "$(dirname "$0")/lib.sh"
+
+# step NAME COMMAND...: must exit with 0; its stdout stays in $work/stdout.
+step ()
+{
+  name=$1
+  shift
+  "$@" >"$work/stdout" 2>"$work/stderr" </dev/null
+  code=$?
+  if [ $code -eq 0 ]; then
+    result "$name"
+  else
+    result "$name" "$* exited with $code" "$(tail -5 "$work/stderr")"
+  fi
+}
+
+# has NAME TEXT [FILE]: FILE (default: the last step's stdout) holds TEXT.
+has ()
+{
+  if grep -qF -e "$2" "${3:-$work/stdout}"; then
+    result "$1"
+  else
+    result "$1" "no '$2' in:" "$(head -20 "${3:-$work/stdout}")"
+  fi
+}
+
+# picture FILE: exists and is not trivial.
+picture ()
+{
+  if [ "$(wc -c <"$1" 2>/dev/null || echo 0)" -gt 1000 ]; then result "$1 drawn"; else result "$1 drawn" "$(ls -l "$1" 2>&1)"; fi
+}
+
+setting='--db costs.db -p 2 -m 4'
+measure='pipesim calib run --db costs.db --profile here --model tiny-gpt -p 2 -v 1 --max-samples 3 --time-limit 500ms'
+
+step "measure" $measure
+step "measure again" $measure
+has "nothing is measured twice" " 0 measured" "$work/stderr"
+step "list profiles" pipesim calib list --db costs.db
+has "the profile is there" "here"
+
+step "predict" pipesim predict --schedule all $setting --json
+has "from measured costs" "simulated from measured costs"
+has "what was not measured is skipped with its reason" "interleaved"
+step "run" pipesim exec --schedule zb-h1 $setting --device cpu --steps 2 --check --predicted predicted.json --trace measured.json --json
+has "losses and gradients are those of one device" '"check": "bit-equal"'
+has "prediction is called simulated" '"origin": "simulated"' predicted.json
+has "run is called measured" '"origin": "measured"' measured.json
+step "run on paced devices" pipesim exec --schedule 1f1b -p 3 -m 4 --costs f=1ms,b=1ms,w=1ms,act=1MiB --device paced --steps 2 \
+  --trace paced.trace.json
+has "a Chrome trace" traceEvents paced.trace.json
+step "compare" pipesim compare predicted.json measured.json
+has "compares peak memory" "peak memory"
+step "tolerance that holds" pipesim compare predicted.json measured.json --tolerance 100000
+if pipesim compare predicted.json measured.json --tolerance 0 >/dev/null; then
+  result "tolerance that cannot hold" "exit code 0"
+else
+  [ $? -eq 3 ] && result "tolerance that cannot hold" || result "tolerance that cannot hold" "exit code not 3"
+fi
+if command -v sqlite3 >/dev/null; then
+  step "database is sound" sqlite3 costs.db 'PRAGMA integrity_check; SELECT schedule, "check" FROM run'
+  has "integrity" "ok"
+  has "the run is on record" "zb-h1|bit-equal"
+fi
+if command -v gnuplot >/dev/null; then
+  for ending in svg png pdf; do
+    step "draw timeline.$ending" pipesim plot timeline predicted.json measured.json -o timeline.$ending
+    picture timeline.$ending
+    step "draw memory.$ending" pipesim plot memory predicted.json measured.json -o memory.$ending
+    picture memory.$ending
+  done
+else
+  skip "pictures" "no gnuplot"
+fi
+finish

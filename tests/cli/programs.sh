@@ -1,0 +1,31 @@
+#!/bin/sh
+# programs.sh - pipesim NAME runs the program pipesim-NAME, the one beside it first, with its arguments and its exit code.
+set -u
+. "$(dirname "$0")/lib.sh"
+
+mkdir beside path
+ln "$(command -v pipesim)" beside/pipesim 2>/dev/null || cp "$(command -v pipesim)" beside/pipesim
+for folder in beside path; do
+  for name in both $folder; do
+    printf '#!/bin/sh\necho "%s: $# $2"\nexit 7\n' $folder >$folder/pipesim-$name
+    chmod +x $folder/pipesim-$name
+  done
+done
+printf 'not a program' >beside/pipesim-text
+PATH=$PWD/path:$PATH
+
+# says TEXT NAME
+says ()
+{
+  output=$(beside/pipesim "$2" one 'two words')
+  code=$?
+  if [ "$output" = "$1" ] && [ $code -eq 7 ]; then result "pipesim $2"; else result "pipesim $2" "said '$output', exit $code"; fi
+}
+
+says "beside: 2 two words" beside
+says "path: 2 two words" path
+says "beside: 2 two words" both
+refuse 2 "no command 'neither'" beside/pipesim neither
+refuse 2 "no command 'text'" beside/pipesim text
+refuse 2 "no command 'x/y'" beside/pipesim x/y
+finish

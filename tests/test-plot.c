@@ -1,0 +1,313 @@
+/* Tests of the program pipesim-plot: that it draws, how many boxes, and what it says when it cannot. */
+#include <pipesim/base.h>
+
+#include <glib/gstdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct
+{
+  char *folder;
+  char *predicted;
+  char *measured;
+} Fixture;
+
+static void
+set_up (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autoptr (GError) error = NULL;
+
+  fixture->folder = g_dir_make_tmp ("pipesim-plot-XXXXXX", &error);
+  g_assert_no_error (error);
+  fixture->predicted = g_test_build_filename (G_TEST_DIST, "fixtures", "timeline-predicted.json", NULL);
+  fixture->measured = g_test_build_filename (G_TEST_DIST, "fixtures", "timeline-measured.json", NULL);
+}
+
+static guint
+count_files (const char *folder)
+{
+  g_autoptr (GDir) dir = g_dir_open (folder, 0, NULL);
+  guint n = 0;
+
+  while (g_dir_read_name (dir))
+    n++;
+  return n;
+}
+
+static void
+tear_down (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autoptr (GDir) dir = g_dir_open (fixture->folder, 0, NULL);
+  const char *name;
+
+  while ((name = g_dir_read_name (dir)))
+    {
+      g_autofree char *path = g_build_filename (fixture->folder, name, NULL);
+
+      g_remove (path);
+    }
+  g_rmdir (fixture->folder);
+  g_free (fixture->folder);
+  g_free (fixture->predicted);
+  g_free (fixture->measured);
+}
+
+static gboolean
+have_gnuplot (void)
+{
+  g_autofree char *gnuplot = g_find_program_in_path ("gnuplot");
+
+  if (!gnuplot)
+    g_test_skip ("gnuplot is not installed");
+  return gnuplot != NULL;
+}
+
+/* Runs pipesim-plot in the fixture's folder with arguments in which %P and %M stand for the two timelines. */
+static int
+run_plot (const Fixture *fixture, const char *path_variable, const char *arguments, char **talk)
+{
+  g_autofree char *program = g_build_filename (g_getenv ("PIPESIM_BINDIR"), "pipesim-plot", NULL);
+  g_autoptr (GString) line = g_string_new (arguments);
+  g_autoptr (GError) error = NULL;
+  g_auto (GStrv) argv = NULL;
+  g_auto (GStrv) environment = g_get_environ ();
+  int status;
+
+  g_string_prepend (line, " ");
+  g_string_prepend (line, program);
+  g_string_replace (line, "%P", fixture->predicted, 0);
+  g_string_replace (line, "%M", fixture->measured, 0);
+  g_assert_true (g_shell_parse_argv (line->str, NULL, &argv, &error));
+  if (path_variable)
+    environment = g_environ_setenv (environment, "PATH", path_variable, TRUE);
+  g_spawn_sync (fixture->folder, argv, environment, G_SPAWN_STDOUT_TO_DEV_NULL, NULL, NULL, NULL, talk, &status,
+                &error);
+  g_assert_no_error (error);
+  g_assert_true (WIFEXITED (status));
+  return WEXITSTATUS (status);
+}
+
+static char *
+draw (const Fixture *fixture, const char *arguments, const char *name, gsize *length)
+{
+  g_autofree char *talk = NULL, *path = g_build_filename (fixture->folder, name, NULL);
+  g_autofree char *line = g_strdup_printf ("%s -o %s", arguments, name);
+  char *contents = NULL;
+
+  g_assert_cmpint (run_plot (fixture, NULL, line, &talk), ==, 0);
+  g_assert_cmpstr (talk, ==, "");
+  g_assert_true (g_file_get_contents (path, &contents, length, NULL));
+  g_assert_cmpuint (count_files (fixture->folder), ==, 1);
+  g_unlink (path);
+  return contents;
+}
+
+static guint
+count (const char *text, const char *part)
+{
+  guint n = 0;
+
+  for (const char *at = strstr (text, part); at; at = strstr (at + 1, part))
+    n++;
+  return n;
+}
+
+/* Boxes are filled polygons; those of one colour belong to one kind. */
+static guint
+count_boxes (const char *svg, int r, int g, int b)
+{
+  g_autofree char *fill = g_strdup_printf ("fill = 'rgb(%3d, %3d, %3d)'", r, g, b);
+
+  return count (svg, fill);
+}
+
+static void
+test_svg (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autofree char *svg = NULL;
+
+  if (!have_gnuplot ())
+    return;
+  svg = draw (fixture, "timeline '%P'", "a.svg", NULL);
+  g_assert_true (g_str_has_prefix (svg, "<?xml"));
+  /* Four ops of each of F, B, W, and one swatch of each in the legend. */
+  g_assert_cmpuint (count_boxes (svg, 0x00, 0x72, 0xb2), ==, 4 + 1);
+  g_assert_cmpuint (count_boxes (svg, 0x00, 0x9e, 0x73), ==, 4 + 1);
+  g_assert_cmpuint (count_boxes (svg, 0xe6, 0x9f, 0x00), ==, 4 + 1);
+  g_assert_cmpuint (count_boxes (svg, 0x66, 0x66, 0x66), ==, 0);
+  g_assert_nonnull (strstr (svg, "two by two: 2 devices, 2 stages, 2 microbatches"));
+  g_assert_nonnull (
+      strstr (svg, "simulated two by two: iteration 80 ns, bubble 37.5 % of iteration, peak memory 1.172 KiB"));
+  g_assert_null (strstr (svg, "measured"));
+}
+
+static void
+test_svg_two (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autofree char *svg = NULL;
+  const char *simulated, *measured;
+
+  if (!have_gnuplot ())
+    return;
+  svg = draw (fixture, "timeline '%P' '%M' --title \"it's <b>90\\\\% & `date` @x\"", "a.svg", NULL);
+  g_assert_cmpuint (count_boxes (svg, 0x00, 0x72, 0xb2), ==, 2 * 4 + 1);
+  g_assert_cmpuint (count_boxes (svg, 0x66, 0x66, 0x66), ==, 2 + 1); /* O, measured only */
+  simulated = strstr (svg, "simulated two by two");
+  measured = strstr (svg, "measured two by two");
+  g_assert_nonnull (simulated);
+  g_assert_nonnull (measured);
+  g_assert_true (simulated < measured);
+  /* The title is text, whatever it holds. */
+  g_assert_nonnull (strstr (svg, "it's &lt;b>90\\% &amp; `date` @x"));
+}
+
+static void
+test_png (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autofree char *png = NULL;
+  gsize length;
+
+  if (!have_gnuplot ())
+    return;
+  png = draw (fixture, "timeline '%P' --size 640x320", "a.png", &length);
+  g_assert_cmpuint (length, >, 1000);
+  g_assert_cmpmem (png, 8, "\x89PNG\r\n\x1a\n", 8);
+  /* Width and height stand in the header, big end first. */
+  g_assert_cmpmem (png + 16, 8, "\0\0\x02\x80\0\0\x01\x40", 8);
+}
+
+static void
+test_pdf (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autofree char *pdf = NULL;
+
+  if (!have_gnuplot ())
+    return;
+  pdf = draw (fixture, "timeline '%P' '%M'", "a.pdf", NULL);
+  g_assert_true (g_str_has_prefix (pdf, "%PDF-"));
+}
+
+static void
+test_memory (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autofree char *svg = NULL;
+
+  if (!have_gnuplot ())
+    return;
+  svg = draw (fixture, "memory '%P' '%M' --limit 2KiB", "a.svg", NULL);
+  g_assert_cmpuint (count (svg, "limit 2 KiB"), ==, 2);
+  g_assert_cmpuint (count (svg, "weights"), ==, 2);
+  g_assert_cmpuint (count (svg, "device 1"), ==, 2);
+}
+
+static void
+test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const struct
+  {
+    const char *arguments;
+    int code;
+    const char *talk;
+  } cases[] = {
+    { "", 2, "pipesim plot: plot: '' is nothing to draw; timeline or memory is\n" },
+    { "sweep '%P' -o a.svg", 2, "pipesim plot: plot: 'sweep' is nothing to draw; timeline or memory is\n" },
+    { "timeline -o a.svg", 2, "pipesim plot: timeline: 0 files given; one or two timelines are wanted\n" },
+    { "timeline '%P' '%P' '%P' -o a.svg", 2,
+      "pipesim plot: timeline: 3 files given; one or two timelines are wanted\n" },
+    { "timeline '%P'", 2, "pipesim plot: -o: '' is missing; name a file ending in .svg, .png or .pdf\n" },
+    { "timeline '%P' -o a.gif", 2, "pipesim plot: -o: 'a.gif' does not end in .svg, .png or .pdf\n" },
+    { "timeline '%P' -o a.svg --size 10", 2,
+      "pipesim plot: --size: '10' is no WIDTHxHEIGHT in pixels, each from 200 to 16000\n" },
+    { "timeline '%P' -o a.svg --size 100000x300", 2,
+      "pipesim plot: --size: '100000x300' is no WIDTHxHEIGHT in pixels, each from 200 to 16000\n" },
+    { "timeline '%P' -o a.svg --limit 1GiB", 2, "pipesim plot: --limit: '1GiB' belongs to memory, not to timeline\n" },
+    { "memory '%P' -o a.svg --limit much", 2, "pipesim plot: --limit: 'much' is no size; *\n" },
+    { "timeline '%P' -o a.svg --colour", 2, "pipesim plot: *--colour*\n" },
+    { "timeline nowhere.json -o a.svg", 1, "pipesim plot: nowhere.json: *\n" },
+    { "timeline '%P' nowhere.json -o a.svg", 1, "pipesim plot: nowhere.json: *\n" },
+    { "timeline /dev/null -o a.svg", 1, "pipesim plot: /dev/null: is no JSON object\n" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autofree char *talk = NULL;
+
+      g_assert_cmpint (run_plot (fixture, NULL, cases[i].arguments, &talk), ==, cases[i].code);
+      if (!g_pattern_match_simple (cases[i].talk, talk))
+        g_assert_cmpstr (talk, ==, cases[i].talk);
+      g_assert_cmpuint (count (talk, "\n"), ==, 1);
+      g_assert_cmpuint (count_files (fixture->folder), ==, 0);
+    }
+}
+
+static void
+test_unwritable (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autofree char *talk = NULL;
+
+  if (!have_gnuplot ())
+    return;
+  g_assert_cmpint (run_plot (fixture, NULL, "timeline '%P' -o nowhere/a.svg", &talk), ==, 1);
+  g_assert_true (g_str_has_prefix (talk, "pipesim plot: nowhere/a.svg: "));
+  g_assert_cmpuint (count (talk, "\n"), ==, 1);
+  g_assert_cmpuint (count_files (fixture->folder), ==, 0);
+}
+
+static void
+test_no_gnuplot (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autofree char *talk = NULL;
+
+  g_assert_cmpint (run_plot (fixture, fixture->folder, "timeline '%P' -o a.svg", &talk), ==, 1);
+  g_assert_cmpstr (talk, ==, "pipesim plot: gnuplot: not found; install Debian's gnuplot-nox\n");
+  g_assert_cmpuint (count_files (fixture->folder), ==, 0);
+}
+
+/* A gnuplot that fails after much talk, one that draws half a picture, and one that ends before it has read its script.
+ */
+static void
+test_broken_gnuplot (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const struct
+  {
+    const char *script;
+    const char *talk;
+  } cases[] = {
+    { "echo first >&2; echo '  last words  ' >&2; echo >&2; exit 2", "pipesim plot: gnuplot: last words\n" },
+    { "exit 3", "pipesim plot: gnuplot: failed without a word\n" },
+    { "cat >/dev/null; echo '<?xml half'", "pipesim plot: gnuplot: drew no whole picture for a.svg\n" },
+    { "exit 0", "pipesim plot: gnuplot: *\n" },
+  };
+  g_autofree char *gnuplot = g_build_filename (fixture->folder, "gnuplot", NULL);
+  g_autofree char *path_variable = g_strconcat (fixture->folder, ":/usr/bin:/bin", NULL);
+
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autofree char *script = g_strdup_printf ("#!/bin/sh\n%s\n", cases[i].script), *talk = NULL;
+
+      g_assert_true (g_file_set_contents (gnuplot, script, -1, NULL));
+      g_assert_cmpint (g_chmod (gnuplot, 0755), ==, 0);
+      g_assert_cmpint (run_plot (fixture, path_variable, "timeline '%P' -o a.svg", &talk), ==, 1);
+      if (!g_pattern_match_simple (cases[i].talk, talk))
+        g_assert_cmpstr (talk, ==, cases[i].talk);
+      g_assert_cmpuint (count_files (fixture->folder), ==, 1); /* the gnuplot */
+    }
+}
+
+#define ADD(path, function) g_test_add (path, Fixture, NULL, set_up, function, tear_down)
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  ADD ("/plot/svg", test_svg);
+  ADD ("/plot/svg/two", test_svg_two);
+  ADD ("/plot/png", test_png);
+  ADD ("/plot/pdf", test_pdf);
+  ADD ("/plot/memory", test_memory);
+  ADD ("/plot/refusals", test_refusals);
+  ADD ("/plot/unwritable", test_unwritable);
+  ADD ("/plot/no-gnuplot", test_no_gnuplot);
+  ADD ("/plot/broken-gnuplot", test_broken_gnuplot);
+  return g_test_run ();
+}
