@@ -11,7 +11,7 @@ typedef struct
   guint32 *produced[2];      /* [forward/backward][cell] 1 + step that makes the result; 0 = not yet */
   guint *next;               /* [n_devices] next op of the schedule */
   guint *fill;               /* [n_devices] next free instruction */
-  gint *alive;               /* [n_devices] activations alive */
+  guint *alive;              /* [n_devices] activations alive */
 } Lowering;
 
 static void
@@ -142,17 +142,16 @@ append_step (Lowering *lowering, guint device, guint index, PsPairRole pair)
   emit (lowering, device, PS_INSTRUCTION_COMPUTE, device, op);
 }
 
+/* An activation lives from the start of its F to the end of its W or BW, so that both ops of a pair start before either ends. */
 static void
-count_alive (Lowering *lowering, guint device, PsOp op)
+count_alive (Lowering *lowering, guint device, const PsOp *ops, guint n)
 {
-  if (op.kind == PS_OP_F)
-    {
-      gint alive = ++lowering->alive[device];
-      guint *peak = &lowering->program->peak_activations[device];
-      *peak = MAX (*peak, (guint) alive);
-    }
-  else if (op.kind == PS_OP_W || op.kind == PS_OP_BW)
-    lowering->alive[device]--;
+  guint *peak = &lowering->program->peak_activations[device];
+  for (guint i = 0; i < n; i++)
+    lowering->alive[device] += ops[i].kind == PS_OP_F;
+  *peak = MAX (*peak, lowering->alive[device]);
+  for (guint i = 0; i < n; i++)
+    lowering->alive[device] -= ops[i].kind == PS_OP_W || ops[i].kind == PS_OP_BW;
 }
 
 /* Appends the device's next op, or pair, if what it needs has been made. */
@@ -172,10 +171,8 @@ advance (Lowering *lowering, guint device)
   for (guint i = 0; i < n; i++)
     append_step (lowering, device, index + i, n == 1 ? PS_PAIR_NONE : PS_PAIR_FIRST + i);
   for (guint i = 0; i < n; i++)
-    {
-      emit_transfer (lowering, device, schedule->ops[index + i]);
-      count_alive (lowering, device, schedule->ops[index + i]);
-    }
+    emit_transfer (lowering, device, schedule->ops[index + i]);
+  count_alive (lowering, device, &schedule->ops[index], n);
   lowering->next[device] += n;
   return TRUE;
 }
@@ -297,7 +294,7 @@ ps_program_lower (PsSchedule *schedule, GError **error)
   lowering.produced[1] = g_new0 (guint32, cells);
   lowering.next = g_memdup2 (schedule->first, n_devices * sizeof *schedule->first);
   lowering.fill = g_memdup2 (program->first, n_devices * sizeof *program->first);
-  lowering.alive = g_new0 (gint, n_devices);
+  lowering.alive = g_new0 (guint, n_devices);
   return lower_all (&lowering, error) ? g_steal_pointer (&program) : NULL;
 }
 

@@ -1,6 +1,6 @@
 /* timeline-json.c - the native timeline file: one row per line when writing, refusing whatever it does not know when
  * reading. */
-#include "json-text.h"
+#include "json-object.h"
 
 #include <pipesim/timeline.h>
 
@@ -85,12 +85,12 @@ ps_timeline_to_json (const PsTimeline *timeline)
 
 /* Reading */
 
-/* One value of the file and the place that messages name: "FILE: ops[3]" or "FILE". */
+/* A row of a table and the place that messages name: "FILE: ops[3]". */
 typedef struct
 {
   const char *where;
   const char *key;
-  int row; /* -1: not in a table */
+  guint row;
   JsonArray *cells;
 } Place;
 
@@ -102,10 +102,7 @@ static gboolean G_GNUC_PRINTF (3, 4) refuse (const Place *place, GError **error,
   va_start (arguments, format);
   what = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  if (place->row < 0)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: %s", place->where, place->key, what);
-  else
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s[%d]: %s", place->where, place->key, place->row, what);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s[%u]: %s", place->where, place->key, place->row, what);
   return FALSE;
 }
 
@@ -208,20 +205,23 @@ static gboolean
 read_rows (const char *where, JsonObject *object, const char *key, guint n_cells, ReadRow read, PsTimeline *timeline,
            GError **error)
 {
-  JsonNode *node = json_object_get_member (object, key);
-  Place place = { where, key, -1, NULL };
+  JsonArray *rows = ps_json_get_array (where, object, key, error);
+  Place place = { .where = where, .key = key };
   guint n;
 
-  if (!JSON_NODE_HOLDS_ARRAY (node))
-    return refuse (&place, error, "is no array");
-  n = json_array_get_length (json_node_get_array (node));
+  if (!rows)
+    return FALSE;
+  n = json_array_get_length (rows);
   if (n > PS_MAX_OPS)
-    return refuse (&place, error, "%u rows are more than %d", n, PS_MAX_OPS);
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: %u rows are more than %d", where, key, n, PS_MAX_OPS);
+      return FALSE;
+    }
   for (guint i = 0; i < n; i++)
     {
-      JsonNode *row = json_array_get_element (json_node_get_array (node), i);
+      JsonNode *row = json_array_get_element (rows, i);
 
-      place.row = (int)i;
+      place.row = i;
       if (!JSON_NODE_HOLDS_ARRAY (row) || json_array_get_length (json_node_get_array (row)) != n_cells)
         return refuse (&place, error, "is no array of %u values", n_cells);
       place.cells = json_node_get_array (row);
@@ -229,69 +229,6 @@ read_rows (const char *where, JsonObject *object, const char *key, guint n_cells
         return FALSE;
     }
   return TRUE;
-}
-
-static gboolean
-read_text_member (const char *where, JsonObject *object, const char *key, const char **text, GError **error)
-{
-  JsonNode *node = json_object_get_member (object, key);
-  Place place = { where, key, -1, NULL };
-
-  if (!JSON_NODE_HOLDS_VALUE (node) || json_node_get_value_type (node) != G_TYPE_STRING)
-    return refuse (&place, error, "is no text");
-  *text = json_node_get_string (node);
-  return TRUE;
-}
-
-static gboolean
-read_integer_member (const char *where, JsonObject *object, const char *key, gint64 low, gint64 high, gint64 *value,
-                     GError **error)
-{
-  Place place = { where, key, -1, NULL };
-
-  return read_integer (&place, json_object_get_member (object, key), "value", low, high, value, error);
-}
-
-static gboolean
-check_keys (const char *where, JsonObject *object, GError **error)
-{
-  static const char *const keys[] = { "format",       "origin",       "schedule", "source",    "devices", "stages",
-                                      "microbatches", "iteration_ns", "ops",      "transfers", "memory",  NULL };
-  g_autoptr (GList) members = json_object_get_members (object);
-
-  for (guint i = 0; keys[i]; i++)
-    if (!json_object_has_member (object, keys[i]))
-      {
-        g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: is missing", where, keys[i]);
-        return FALSE;
-      }
-  for (GList *member = members; member; member = member->next)
-    if (!g_strv_contains (keys, member->data))
-      {
-        g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: is no key of a timeline", where,
-                     (const char *)member->data);
-        return FALSE;
-      }
-  return TRUE;
-}
-
-/* The format comes first: only of a file that claims to be a timeline is it worth saying which key is missing. */
-static gboolean
-check_format (const char *where, JsonObject *object, GError **error)
-{
-  JsonNode *node = json_object_get_member (object, "format");
-  const char *format = "";
-
-  if (node && !read_text_member (where, object, "format", &format, error))
-    return FALSE;
-  if (g_str_equal (format, FORMAT))
-    return check_keys (where, object, error);
-  if (g_str_has_prefix (format, "pipesim-timeline/"))
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: format: '%s' is another version; this pipesim reads %s", where,
-                 format, FORMAT);
-  else
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: format: '%s' is no timeline; %s is one", where, format, FORMAT);
-  return FALSE;
 }
 
 static PsTimeline *
@@ -302,13 +239,13 @@ read_head (const char *where, JsonObject *object, GError **error)
   PsTimeline *timeline;
   PsOrigin origin;
 
-  if (!read_text_member (where, object, "origin", &origin_text, error)
-      || !read_text_member (where, object, "schedule", &schedule, error)
-      || !read_text_member (where, object, "source", &source, error)
-      || !read_integer_member (where, object, "devices", 1, PS_MAX_DEVICES, &devices, error)
-      || !read_integer_member (where, object, "stages", 1, PS_MAX_STAGES, &stages, error)
-      || !read_integer_member (where, object, "microbatches", 1, PS_MAX_MICROBATCHES, &microbatches, error)
-      || !read_integer_member (where, object, "iteration_ns", 0, MAX_SUM, &iteration_ns, error))
+  if (!ps_json_get_text (where, object, "origin", &origin_text, error)
+      || !ps_json_get_text (where, object, "schedule", &schedule, error)
+      || !ps_json_get_text (where, object, "source", &source, error)
+      || !ps_json_get_integer (where, object, "devices", 1, PS_MAX_DEVICES, &devices, error)
+      || !ps_json_get_integer (where, object, "stages", 1, PS_MAX_STAGES, &stages, error)
+      || !ps_json_get_integer (where, object, "microbatches", 1, PS_MAX_MICROBATCHES, &microbatches, error)
+      || !ps_json_get_integer (where, object, "iteration_ns", 0, MAX_SUM, &iteration_ns, error))
     return NULL;
   if (!ps_origin_parse (origin_text, &origin) || (origin != PS_ORIGIN_SIMULATED && origin != PS_ORIGIN_MEASURED))
     {
@@ -370,6 +307,8 @@ check_overlap (const char *where, const PsTimeline *timeline, GError **error)
 PsTimeline *
 ps_timeline_parse_json (const char *where, const char *text, gssize length, GError **error)
 {
+  static const char *const keys[] = { "origin",       "schedule", "source",    "devices", "stages", "microbatches",
+                                      "iteration_ns", "ops",      "transfers", "memory",  NULL };
   g_autoptr (JsonParser) parser = ps_json_parse (where, text, length, error);
   g_autoptr (PsTimeline) timeline = NULL;
   JsonObject *object;
@@ -377,7 +316,7 @@ ps_timeline_parse_json (const char *where, const char *text, gssize length, GErr
   if (!parser)
     return NULL;
   object = json_node_get_object (json_parser_get_root (parser));
-  if (!check_format (where, object, error))
+  if (!ps_json_check_format (where, object, FORMAT, keys, NULL, error))
     return NULL;
   timeline = read_head (where, object, error);
   if (!timeline || !read_rows (where, object, "ops", 5, read_op_row, timeline, error)

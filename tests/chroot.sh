@@ -31,6 +31,7 @@ trap clean_up EXIT
 copy_settings ()
 {
   cp -L /etc/resolv.conf /etc/hosts "$root/etc/" 2>/dev/null || true
+  rm -f "$root/etc/apt/sources.list"
   cp -a /etc/apt/. "$root/etc/apt/"
   if [ -d /usr/local/share/ca-certificates ]; then
     mkdir -p "$root/usr/local/share/ca-certificates"

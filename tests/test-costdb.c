@@ -180,7 +180,7 @@ test_profiles (void)
   memset (other->model_digest, 'f', 64);
   g_assert_false (ps_costdb_begin_profile (db, other, &id, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-  g_assert_true (g_pattern_match_simple ("*: profile 'a' was measured with model 'tiny-gpt (digest ????????)', this is "
+  g_assert_true (g_pattern_match_simple ("*: profile 'a' was measured with model 'tiny-gpt (digest *)', this is "
                                          "'large (digest ffffffff)'; choose another --profile name",
                                          error->message));
   remove_database (path);

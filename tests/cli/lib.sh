@@ -19,7 +19,7 @@ result ()
     echo "ok $number - $name"
   else
     echo "not ok $number - $name"
-    printf '%s\n' "$@" | sed 's/^/# /'
+    printf '%s\n' "not ok: $name" "$@" | sed 's/^/# /' >&2
     failed=1
   fi
 }
