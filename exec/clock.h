@@ -8,9 +8,9 @@
 
 G_BEGIN_DECLS
 
-/* How long before a deadline sleeping ends and spinning begins. Longer spins hit the deadline more often on an idle machine (a
- * virtual one wakes sleepers 20 to 80 us late), but threads that share cores then hinder each other: with as many busy
- * neighbours as cores 20 us came out best. */
+/* How long before a deadline sleeping ends and spinning begins. Longer spins hit the deadline more often on an idle
+ * machine (a virtual one wakes sleepers 20 to 80 us late), but threads that share cores then hinder each other: with as
+ * many busy neighbours as cores 20 us came out best. */
 #define PS_CLOCK_SPIN_NS G_GINT64_CONSTANT (20000)
 
 /* CLOCK_MONOTONIC in ns. */
@@ -20,17 +20,18 @@ ps_clock_now (void)
   struct timespec now;
 
   clock_gettime (CLOCK_MONOTONIC, &now);
-  return (gint64) now.tv_sec * G_GINT64_CONSTANT (1000000000) + now.tv_nsec;
+  return (gint64)now.tv_sec * G_GINT64_CONSTANT (1000000000) + now.tv_nsec;
 }
 
 static inline struct timespec
 ps_clock_timespec (gint64 ns)
 {
-  return (struct timespec){ .tv_sec = ns / G_GINT64_CONSTANT (1000000000), .tv_nsec = ns % G_GINT64_CONSTANT (1000000000) };
+  return (struct timespec){ .tv_sec = ns / G_GINT64_CONSTANT (1000000000),
+                            .tv_nsec = ns % G_GINT64_CONSTANT (1000000000) };
 }
 
-/* Returns at deadline_ns or as soon after it as the system lets this thread run; at once when it has passed. Sleeps until
- * PS_CLOCK_SPIN_NS before, then watches the clock. */
+/* Returns at deadline_ns or as soon after it as the system lets this thread run; at once when it has passed. Sleeps
+ * until PS_CLOCK_SPIN_NS before, then watches the clock. */
 void ps_clock_sleep_until (gint64 deadline_ns);
 
 /* The spinning part alone. */

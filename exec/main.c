@@ -52,8 +52,8 @@ typedef struct
   PsPrediction *prediction; /* NULL without costs */
   PsProgram *own_program;   /* NULL with prediction, which has one */
   const PsProgram *program;
-  PsModel *model;           /* NULL unless the device computes */
-  PsTimeline *predicted;    /* NULL without prediction */
+  PsModel *model;        /* NULL unless the device computes */
+  PsTimeline *predicted; /* NULL without prediction */
 } Job;
 
 static void
@@ -79,10 +79,11 @@ describe (void)
   g_string_append (text, "\nTransports:\n");
   for (guint i = 0; i < n_transports; i++)
     g_string_append_printf (text, "  %-10s %s\n", transports[i]->name, transports[i]->description);
-  g_string_append (text, "\nTimelines are written natively, or as Chrome trace (Perfetto, chrome://tracing) to a FILE that ends in\n"
-                         ".trace.json. The measured one is the step whose iteration time is the median over the steps after the\n"
-                         "first. Device paced needs costs; device cpu needs a model, and costs to be held against a prediction.\n"
-                         "\nExit codes: 0 done, 1 failed or --check differs, 2 wrong usage, 3 outside --tolerance.");
+  g_string_append (
+      text, "\nTimelines are written natively, or as Chrome trace (Perfetto, chrome://tracing) to a FILE that ends in\n"
+            ".trace.json. The measured one is the step whose iteration time is the median over the steps after the\n"
+            "first. Device paced needs costs; device cpu needs a model, and costs to be held against a prediction.\n"
+            "\nExit codes: 0 done, 1 failed or --check differs, 2 wrong usage, 3 outside --tolerance.");
   return g_string_free (text, FALSE);
 }
 
@@ -103,7 +104,8 @@ parse_options (Options *options, int *argc, char ***argv, GError **error)
     { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print results as JSON", NULL },
     G_OPTION_ENTRY_NULL,
   };
-  g_autoptr (GOptionContext) context = g_option_context_new ("- run a schedule for real and compare it with its prediction");
+  g_autoptr (GOptionContext) context
+      = g_option_context_new ("- run a schedule for real and compare it with its prediction");
   g_autofree char *description = describe ();
 
   g_option_context_add_main_entries (context, entries, NULL);
@@ -130,7 +132,8 @@ read_tolerance (Options *options, GError **error)
     end++;
   if (end == options->tolerance || *end != '\0' || !isfinite (percent) || percent < 0)
     {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--tolerance: '%s' is no percentage; 2.5 would be right", options->tolerance);
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--tolerance: '%s' is no percentage; 2.5 would be right",
+                   options->tolerance);
       return FALSE;
     }
   options->max_error = percent / 100;
@@ -146,8 +149,8 @@ read_numbers (Options *options, GError **error)
     return FALSE;
   if (options->seed != NULL && !ps_parse_integer ("--seed", options->seed, 0, G_MAXINT64, &seed, error))
     return FALSE;
-  options->run.n_steps = (guint) steps;
-  options->run.seed = (guint64) seed;
+  options->run.n_steps = (guint)steps;
+  options->run.seed = (guint64)seed;
   return read_tolerance (options, error);
 }
 
@@ -270,6 +273,17 @@ judge (const Options *options, const PsRunReport *report, GError **error)
   return 0;
 }
 
+static gboolean
+replay (const Job *job, const PsRunResult *result, gint64 *makespan_ns, GError **error)
+{
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (job->program);
+
+  if (!ps_timeline_replay (job->program, job->prediction->costs, result->timeline, simulation, error))
+    return FALSE;
+  *makespan_ns = simulation->makespan_ns;
+  return TRUE;
+}
+
 static int
 run_job (Options *options, const Job *job, GError **error)
 {
@@ -293,6 +307,8 @@ run_job (Options *options, const Job *job, GError **error)
                           .prediction = job->prediction,
                           .comparison = comparison,
                           .verdict = &verdict };
+  if (job->prediction != NULL && !replay (job, result, &report.replayed_makespan_ns, error))
+    return 1;
   return publish (options, job, &report, started, error) ? judge (options, &report, error) : 1;
 }
 

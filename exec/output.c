@@ -19,6 +19,8 @@ static const PsColumn result_columns[] = {
   { "schedule", NULL, PS_COLUMN_TEXT },
   { "iteration_ns", NULL, PS_COLUMN_TIME },
   { "predicted_iteration_ns", NULL, PS_COLUMN_TIME },
+  { "makespan_ns", NULL, PS_COLUMN_TIME },
+  { "replayed_makespan_ns", NULL, PS_COLUMN_TIME },
   { "bubble_ratio", NULL, PS_COLUMN_RATIO },
   { "peak_memory_bytes", NULL, PS_COLUMN_SIZE },
   { "losses", NULL, PS_COLUMN_NUMBERS },
@@ -45,9 +47,23 @@ append_verdict (GString *text, const PsVerdict *verdict)
 {
   g_string_append_printf (text, "\ncheck against one device: %s", ps_check_name (verdict->check));
   if (verdict->first_difference != NULL)
-    g_string_append_printf (text, " (first at %s; losses differ by %.3g, gradients of the last step by %.3g of the largest)",
+    g_string_append_printf (text,
+                            " (first at %s; losses differ by %.3g, gradients of the last step by %.3g of the largest)",
                             verdict->first_difference, verdict->loss_difference, verdict->gradient_difference);
   g_string_append_c (text, '\n');
+}
+
+/* Costs aside: what the simulator makes of the run's order when every op lasts as long as it did. */
+static void
+append_replay (GString *text, const PsRunReport *report)
+{
+  g_autofree char *replayed = ps_format_time (report->replayed_makespan_ns);
+  gint64 measured_ns = report->comparison->measured.makespan_ns;
+
+  g_string_append_printf (text,
+                          "\nwith the op and transfer times of this run itself, the simulated makespan is %s: %+.2f %% of "
+                          "the measured one,\nthe error that does not come from the costs\n",
+                          replayed, 100.0 * (double)(report->replayed_makespan_ns - measured_ns) / (double)MAX (measured_ns, 1));
 }
 
 char *
@@ -59,8 +75,8 @@ ps_run_report_to_text (const PsRunReport *report)
   GString *text = g_string_new (NULL);
 
   g_string_append_printf (text, "%s on %u devices (%s, %s), %u microbatches\n\n%s", schedule->name,
-                          schedule->placement->n_devices, report->setting->device->name, report->setting->transport->name,
-                          schedule->n_microbatches, steps);
+                          schedule->placement->n_devices, report->setting->device->name,
+                          report->setting->transport->name, schedule->n_microbatches, steps);
   g_string_append_printf (text, "\nmeasured iteration time%s: %s\n",
                           report->result->n_steps > 1 ? ", median over the steps after the first" : "", median);
   if (report->verdict->check != PS_CHECK_NOT_RUN)
@@ -70,6 +86,7 @@ ps_run_report_to_text (const PsRunReport *report)
       g_autofree char *comparison = ps_comparison_to_text (report->comparison, N_WORST_OPS);
 
       g_string_append_printf (text, "\n%s", comparison);
+      append_replay (text, report);
     }
   return g_string_free (text, FALSE);
 }
@@ -88,8 +105,9 @@ char *
 ps_run_report_to_json (const PsRunReport *report)
 {
   g_autoptr (PsTable) table = ps_table_new (result_columns, G_N_ELEMENTS (result_columns));
-  const char *const extra[] = { "device", report->setting->device->name, "transport", report->setting->transport->name,
-                                "origin", ps_origin_name (PS_ORIGIN_MEASURED), NULL };
+  const char *const extra[]
+      = { "device", report->setting->device->name,       "transport", report->setting->transport->name,
+          "origin", ps_origin_name (PS_ORIGIN_MEASURED), NULL };
   g_auto (PsMetrics) metrics = { 0 };
 
   ps_metrics_from_timeline (report->result->timeline, &metrics);
@@ -98,6 +116,9 @@ ps_run_report_to_json (const PsRunReport *report)
   ps_table_set_integer (table, "iteration_ns", report->result->median_iteration_ns);
   if (report->prediction != NULL)
     ps_table_set_integer (table, "predicted_iteration_ns", report->prediction->metrics.iteration_ns);
+  ps_table_set_integer (table, "makespan_ns", metrics.makespan_ns);
+  if (report->prediction != NULL)
+    ps_table_set_integer (table, "replayed_makespan_ns", report->replayed_makespan_ns);
   ps_table_set_ratio (table, "bubble_ratio", metrics.bubble_ratio);
   ps_table_set_integer (table, "peak_memory_bytes", metrics.peak_memory_bytes);
   if (report->setting->device->computes)
@@ -144,10 +165,10 @@ ps_output_record (const char *path, const char *profile, const char *started, co
 
   if (db == NULL)
     return FALSE;
-  record = (PsRunRecord){ .profile = (char *) (profile != NULL ? profile : ""),
+  record = (PsRunRecord){ .profile = (char *)(profile != NULL ? profile : ""),
                           .schedule = schedule->name,
-                          .device = (char *) report->setting->device->name,
-                          .transport = (char *) report->setting->transport->name,
+                          .device = (char *)report->setting->device->name,
+                          .transport = (char *)report->setting->transport->name,
                           .n_devices = schedule->placement->n_devices,
                           .n_chunks = ps_placement_max_chunks (schedule->placement),
                           .n_microbatches = schedule->n_microbatches,
@@ -156,7 +177,7 @@ ps_output_record (const char *path, const char *profile, const char *started, co
                           .measured_iteration_ns = report->comparison->measured.iteration_ns,
                           .predicted_peak_bytes = report->comparison->predicted.peak_memory_bytes,
                           .measured_peak_bytes = report->comparison->measured.peak_memory_bytes,
-                          .check = (char *) ps_check_name (report->verdict->check),
-                          .started = (char *) started };
+                          .check = (char *)ps_check_name (report->verdict->check),
+                          .started = (char *)started };
   return ps_costdb_store_run (db, &record, error);
 }

@@ -18,6 +18,7 @@ typedef struct
   const PsPrediction *prediction; /* NULL: there were no costs to predict from */
   const PsComparison *comparison; /* NULL without prediction */
   const PsVerdict *verdict;
+  gint64 replayed_makespan_ns;    /* simulated with the op and transfer times of the measured timeline; with prediction only */
 } PsRunReport;
 
 /* Iteration time and loss of each step, then the check and the comparison. Free with g_free. */
@@ -33,7 +34,8 @@ gboolean ps_output_timeline (const char *path, const PsTimeline *timeline, GErro
 gboolean ps_output_check (const char *option, const char *path, GError **error);
 
 /* Stores the run in the database that its costs came from. */
-gboolean ps_output_record (const char *db, const char *profile, const char *started, const PsRunReport *report, GError **error);
+gboolean ps_output_record (const char *db, const char *profile, const char *started, const PsRunReport *report,
+                           GError **error);
 
 G_END_DECLS
 

@@ -5,7 +5,7 @@
 static gint64
 tensor_key (PsOpKind kind, guint stage, PsOp op)
 {
-  return (gint64) (kind == PS_OP_F) << 56 | (gint64) op.slice << 48 | (gint64) stage << 32 | op.microbatch;
+  return (gint64)(kind == PS_OP_F) << 56 | (gint64)op.slice << 48 | (gint64)stage << 32 | op.microbatch;
 }
 
 static guint
@@ -49,7 +49,7 @@ plan_action (PsPlan *plan, PsAction *action, GHashTable *slots, guint n_stages, 
 {
   PsOp op = action->instruction.op;
 
-  switch ((PsInstructionType) action->instruction.type)
+  switch ((PsInstructionType)action->instruction.type)
     {
     case PS_INSTRUCTION_COMPUTE:
       plan_compute (action, slots, n_stages);

@@ -1,5 +1,5 @@
-/* plan.h - the instruction stream of one device with everything looked up: where each tensor lies between the instruction that
- * makes it and the one that uses it, and how long each message takes at least. */
+/* plan.h - the instruction stream of one device with everything looked up: where each tensor lies between the
+ * instruction that makes it and the one that uses it, and how long each message takes at least. */
 #ifndef PIPESIM_EXEC_PLAN_H
 #define PIPESIM_EXEC_PLAN_H
 
@@ -29,7 +29,8 @@ typedef struct
   guint *stages;
 } PsPlan;
 
-/* Plans of all devices, in an array of the program's number of devices. costs give the delays of messages; NULL: none. */
+/* Plans of all devices, in an array of the program's number of devices. costs give the delays of messages; NULL: none.
+ */
 PsPlan *ps_plans_new (const PsProgram *program, const PsCosts *costs);
 void ps_plans_free (PsPlan *plans, guint n_devices);
 

@@ -17,8 +17,8 @@ ps_recorder_new (const PsPlan *plans, guint n_devices, guint n_steps)
 
       device->n_ops = plans[i].n_ops + plans[i].n_stages;
       device->n_transfers = plans[i].n_waits;
-      device->ops = g_new0 (PsOpRecord, (gsize) n_steps * device->n_ops);
-      device->transfers = g_new0 (PsTransferTimes, (gsize) n_steps * device->n_transfers);
+      device->ops = g_new0 (PsOpRecord, (gsize)n_steps * device->n_ops);
+      device->transfers = g_new0 (PsTransferTimes, (gsize)n_steps * device->n_transfers);
       device->held_bytes = g_new0 (gint64, n_steps);
     }
   return recorder;
@@ -73,13 +73,13 @@ chunk_of (const PsSchedule *schedule, PsOp op)
 {
   guint copy = schedule->copy != NULL ? schedule->copy[op.microbatch] : 0;
 
-  return schedule->placement->chunk[(gsize) copy * schedule->placement->n_stages + op.stage];
+  return schedule->placement->chunk[(gsize)copy * schedule->placement->n_stages + op.stage];
 }
 
 static void
 append_memory (GArray *points, guint device, gint64 time_ns, gint64 bytes)
 {
-  PsMemoryPoint point = { .time_ns = time_ns, .bytes = bytes, .device = (guint16) device };
+  PsMemoryPoint point = { .time_ns = time_ns, .bytes = bytes, .device = (guint16)device };
   const PsMemoryPoint *last = points->len > 0 ? &g_array_index (points, PsMemoryPoint, points->len - 1) : NULL;
 
   if (last == NULL || last->device != device || last->bytes != bytes)
@@ -87,8 +87,8 @@ append_memory (GArray *points, guint device, gint64 time_ns, gint64 bytes)
 }
 
 static void
-append_op (PsTimeline *timeline, const PsProgram *program, const PsAction *action, const PsOpRecord *record, guint device,
-           gint64 begin_ns)
+append_op (PsTimeline *timeline, const PsProgram *program, const PsAction *action, const PsOpRecord *record,
+           guint device, gint64 begin_ns)
 {
   PsOp op = action->instruction.op;
   /* Both ops of a pair share the time from the first one's start to the second one's end. */
@@ -96,11 +96,10 @@ append_op (PsTimeline *timeline, const PsProgram *program, const PsAction *actio
   PsSpan span = { .start_ns = record->start_ns - begin_ns,
                   .end_ns = end_ns - begin_ns,
                   .op = op,
-                  .device = (guint16) device,
-                  .peer = (guint16) device,
+                  .device = (guint16)device,
+                  .peer = (guint16)device,
                   .chunk = chunk_of (program->schedule, op) };
-  const PsSpan *last
-      = timeline->ops->len > 0 ? &g_array_index (timeline->ops, PsSpan, timeline->ops->len - 1) : NULL;
+  const PsSpan *last = timeline->ops->len > 0 ? &g_array_index (timeline->ops, PsSpan, timeline->ops->len - 1) : NULL;
 
   if (last != NULL && last->device == device && last->op.paired)
     span.start_ns = last->start_ns;
@@ -108,26 +107,26 @@ append_op (PsTimeline *timeline, const PsProgram *program, const PsAction *actio
 }
 
 static void
-append_transfer (PsTimeline *timeline, const PsProgram *program, const PsInstruction *wait, const PsTransferTimes *times,
-                 guint device, gint64 begin_ns)
+append_transfer (PsTimeline *timeline, const PsProgram *program, const PsInstruction *wait,
+                 const PsTransferTimes *times, guint device, gint64 begin_ns)
 {
   PsSpan span = { .start_ns = times->start_ns - begin_ns,
                   .end_ns = times->end_ns - begin_ns,
                   .op = wait->op,
                   .device = wait->peer,
-                  .peer = (guint16) device,
+                  .peer = (guint16)device,
                   .chunk = chunk_of (program->schedule, wait->op) };
 
   g_array_append_val (timeline->transfers, span);
 }
 
 static void
-append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram *program, const PsPlan *plan, guint device,
-               guint step)
+append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram *program, const PsPlan *plan,
+               guint device, guint step)
 {
   const PsDeviceRecord *records = &recorder->device[device];
-  const PsOpRecord *op = &records->ops[(gsize) step * records->n_ops];
-  const PsTransferTimes *transfer = &records->transfers[(gsize) step * records->n_transfers];
+  const PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
+  const PsTransferTimes *transfer = &records->transfers[(gsize)step * records->n_transfers];
   gint64 begin_ns = recorder->begin_ns[step];
 
   for (guint i = 0; i < plan->n_actions; i++)
@@ -146,7 +145,7 @@ static void
 append_curve (PsTimeline *timeline, const PsRecorder *recorder, const PsPlan *plan, guint device, guint step)
 {
   const PsDeviceRecord *records = &recorder->device[device];
-  const PsOpRecord *op = &records->ops[(gsize) step * records->n_ops];
+  const PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
   gint64 begin_ns = recorder->begin_ns[step];
 
   append_memory (timeline->memory, device, 0, records->held_bytes[step]);

@@ -1,5 +1,5 @@
-/* recorder.h - what really happened: start, end and memory of every op, start and end of every transfer. All room is there before the
- * run; each device's thread writes its own part only, without locks. */
+/* recorder.h - what really happened: start, end and memory of every op, start and end of every transfer. All room is
+ * there before the run; each device's thread writes its own part only, without locks. */
 #ifndef PIPESIM_EXEC_RECORDER_H
 #define PIPESIM_EXEC_RECORDER_H
 
@@ -35,7 +35,7 @@ typedef struct
   guint n_steps;
   PsDeviceRecord *device; /* [n_devices] */
   gint64 *begin_ns;       /* [n_steps + 1] when all devices were ready for the step; last entry: for the end */
-  gint64 *pause_ns;       /* [n_steps] spent between work and O on reading losses and gradients, which training does not do */
+  gint64 *pause_ns; /* [n_steps] spent between work and O on reading losses and gradients, which training does not do */
 } PsRecorder;
 
 /* plans has an entry per device. */
@@ -49,9 +49,10 @@ gint64 ps_recorder_iteration (const PsRecorder *recorder, guint step);
 /* The step whose iteration time is the median over the steps after the first (of the only one if there is but one). */
 guint ps_recorder_median_step (const PsRecorder *recorder);
 
-/* The measured timeline of one step, times since its begin. As in a simulated one O has no span: it shows in iteration_ns, and in
- * memory. */
-PsTimeline *ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *program, const PsPlan *plans, guint step);
+/* The measured timeline of one step, times since its begin. As in a simulated one O has no span: it shows in
+ * iteration_ns, and in memory. */
+PsTimeline *ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *program, const PsPlan *plans,
+                                  guint step);
 
 G_END_DECLS
 

@@ -10,7 +10,7 @@ gradients_new (guint n_steps, guint n_stages)
 
   gradients->n_steps = n_steps;
   gradients->n_stages = n_stages;
-  gradients->digest = g_new0 (char *, (gsize) n_steps * n_stages);
+  gradients->digest = g_new0 (char *, (gsize)n_steps *n_stages);
   gradients->last = g_new0 (float *, n_stages);
   gradients->n = g_new0 (gsize, n_stages);
   return gradients;
@@ -21,7 +21,7 @@ gradients_free (PsRunGradients *gradients)
 {
   if (gradients == NULL)
     return;
-  for (gsize i = 0; i < (gsize) gradients->n_steps * gradients->n_stages; i++)
+  for (gsize i = 0; i < (gsize)gradients->n_steps * gradients->n_stages; i++)
     g_free (gradients->digest[i]);
   for (guint i = 0; i < gradients->n_stages; i++)
     g_free (gradients->last[i]);
@@ -35,7 +35,7 @@ PsRunResult *
 ps_run_result_new (const PsProgram *program, const PsRunSetting *setting)
 {
   PsRunResult *result = g_new0 (PsRunResult, 1);
-  gsize n_losses = (gsize) setting->n_steps * program->schedule->n_microbatches;
+  gsize n_losses = (gsize)setting->n_steps * program->schedule->n_microbatches;
 
   result->n_steps = setting->n_steps;
   result->n_stages = program->schedule->placement->n_stages;
@@ -69,6 +69,6 @@ ps_run_result_mean_loss (const PsRunResult *result, guint step)
   g_return_val_if_fail (step < result->n_steps, NAN);
 
   for (guint i = 0; i < result->n_microbatches; i++)
-    sum += result->losses[(gsize) step * result->n_microbatches + i];
+    sum += result->losses[(gsize)step * result->n_microbatches + i];
   return sum / result->n_microbatches;
 }

@@ -74,24 +74,36 @@ finish_result (PsRun *run)
                          run->setting->transport->name, result->timeline_step + 1, result->n_steps);
 }
 
+/* Every step ends with a meeting of all devices, and a device that computes knows one set of weights per stage. */
+static gboolean
+check_schedule (const PsSchedule *schedule, const PsDeviceClass *device, GError **error)
+{
+  if (schedule->asynchronous)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE,
+                   "schedule '%s': runs on without a flush between steps, this executor does not", schedule->name);
+      return FALSE;
+    }
+  if (!device->computes
+      || (schedule->placement->n_copies == 1 && schedule->n_slices == 1 && schedule->weight_versions == NULL))
+    return TRUE;
+  g_set_error (
+      error, PS_ERROR, PS_ERROR_UNAVAILABLE,
+      "schedule '%s': device %s runs schedules with one copy and one version of the weights and whole sequences only",
+      schedule->name, device->name);
+  return FALSE;
+}
+
 static gboolean
 check_setting (const PsProgram *program, const PsRunSetting *setting, GError **error)
 {
-  const PsSchedule *schedule = program->schedule;
+  g_return_val_if_fail (setting->model != NULL || !setting->device->computes, FALSE);
 
   if (setting->device->available != NULL && !setting->device->available (error))
     return FALSE;
   if (setting->transport->available != NULL && !setting->transport->available (error))
     return FALSE;
-  if (!setting->device->computes)
-    return TRUE;
-  g_return_val_if_fail (setting->model != NULL, FALSE);
-  if (schedule->placement->n_copies == 1 && schedule->n_slices == 1 && schedule->weight_versions == NULL)
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE,
-               "schedule '%s': device %s runs schedules with one copy and one version of the weights and whole sequences only",
-               schedule->name, setting->device->name);
-  return FALSE;
+  return check_schedule (program->schedule, setting->device, error);
 }
 
 static void
@@ -116,10 +128,11 @@ run_open (PsRun *run, GError **error)
 {
   const PsRunSetting *setting = run->setting;
   const PsPlacement *placement = run->program->schedule->placement;
-  PsTransportSetting transport = { .n_devices = placement->n_devices,
-                                   .message_bytes = setting->device->computes ? ps_model_boundary_bytes (setting->model) : 0,
-                                   .capacity = CHANNEL_CAPACITY,
-                                   .timeout_ns = setting->timeout_ns };
+  PsTransportSetting transport
+      = { .n_devices = placement->n_devices,
+          .message_bytes = setting->device->computes ? ps_model_boundary_bytes (setting->model) : 0,
+          .capacity = CHANNEL_CAPACITY,
+          .timeout_ns = setting->timeout_ns };
 
   run->shapes = g_new0 (PsStageShape, placement->n_stages);
   if (setting->device->computes && !ps_model_split (setting->model, placement->n_stages, run->shapes, error))

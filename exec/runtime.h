@@ -14,12 +14,14 @@ typedef struct
   const PsDeviceClass *device;
   const PsTransportClass *transport;
   const PsModel *model; /* NULL allowed for devices that do not compute */
-  const PsCosts *costs; /* how long ops last on a paced device, and how long every message takes at least; NULL: real time */
-  guint n_steps;        /* training steps, >= 1 */
-  guint64 seed;         /* of weights and data */
-  gint64 timeout_ns;    /* longest wait for one message; 0: for ever */
-  gboolean gradients;   /* collect gradients (devices that compute) */
-  void (*progress) (guint n_done, guint n_steps, gpointer data); /* after each step, from some device's thread; NULL: none */
+  const PsCosts
+      *costs;    /* how long ops last on a paced device, and how long every message takes at least; NULL: real time */
+  guint n_steps; /* training steps, >= 1 */
+  guint64 seed;  /* of weights and data */
+  gint64 timeout_ns;  /* longest wait for one message; 0: for ever */
+  gboolean gradients; /* collect gradients (devices that compute) */
+  void (*progress) (guint n_done, guint n_steps,
+                    gpointer data); /* after each step, from some device's thread; NULL: none */
   gpointer progress_data;
 } PsRunSetting;
 
@@ -38,16 +40,16 @@ typedef struct
   guint n_steps;
   guint n_stages;
   guint n_microbatches;
-  gint64 *iteration_ns;      /* [n_steps] from all devices ready to all devices ready for the next step */
+  gint64 *iteration_ns;       /* [n_steps] from all devices ready to all devices ready for the next step */
   gint64 median_iteration_ns; /* over the steps after the first */
-  double *losses;            /* [step * n_microbatches + microbatch]; NaN where nothing is computed */
-  guint timeline_step;       /* the step of median iteration time */
-  PsTimeline *timeline;      /* of that step, measured */
-  PsRunGradients *gradients; /* NULL unless asked for */
+  double *losses;             /* [step * n_microbatches + microbatch]; NaN where nothing is computed */
+  guint timeline_step;        /* the step of median iteration time */
+  PsTimeline *timeline;       /* of that step, measured */
+  PsRunGradients *gradients;  /* NULL unless asked for */
 } PsRunResult;
 
-/* Opens the devices (each pinned to a core of its own where there are enough), runs all steps and closes them. The first failure of any
- * device ends the run with its error. Free with ps_run_result_free. */
+/* Opens the devices (each pinned to a core of its own where there are enough), runs all steps and closes them. The
+ * first failure of any device ends the run with its error. Free with ps_run_result_free. */
 PsRunResult *ps_run (const PsProgram *program, const PsRunSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_run_result_free (PsRunResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRunResult, ps_run_result_free)

@@ -53,7 +53,7 @@ compare_losses (const PsRunResult *a, const PsRunResult *b, guint step, PsVerdic
 {
   for (guint i = 0; i < a->n_microbatches; i++)
     {
-      gsize at = (gsize) step * a->n_microbatches + i;
+      gsize at = (gsize)step * a->n_microbatches + i;
       double difference = fabs (a->losses[at] - b->losses[at]) / fabs (b->losses[at]);
 
       if (memcmp (&a->losses[at], &b->losses[at], sizeof *a->losses) == 0)
@@ -69,7 +69,7 @@ compare_digests (const PsRunGradients *a, const PsRunGradients *b, guint step, P
 {
   for (guint stage = 0; stage < a->n_stages; stage++)
     {
-      gsize at = (gsize) step * a->n_stages + stage;
+      gsize at = (gsize)step * a->n_stages + stage;
 
       if (!g_str_equal (a->digest[at], b->digest[at]))
         note_difference (verdict, step, "gradients of stage", stage);
@@ -86,12 +86,12 @@ gradient_difference (const PsRunGradients *a, const PsRunGradients *b)
       g_return_val_if_fail (a->n[stage] == b->n[stage], INFINITY);
       for (gsize i = 0; i < a->n[stage]; i++)
         {
-          double here = fabs ((double) a->last[stage][i] - b->last[stage][i]);
+          double here = fabs ((double)a->last[stage][i] - b->last[stage][i]);
 
           if (isnan (here))
             return INFINITY;
           difference = MAX (difference, here);
-          largest = MAX (largest, fabs ((double) b->last[stage][i]));
+          largest = MAX (largest, fabs ((double)b->last[stage][i]));
         }
     }
   return difference > 0 ? difference / largest : 0;

@@ -13,7 +13,8 @@ typedef enum
 {
   PS_CHECK_NOT_RUN,
   PS_CHECK_BIT_EQUAL,    /* every loss and every gradient of every step */
-  PS_CHECK_EQUAL_WITHIN, /* not so, but losses of all steps and gradients of the last differ by no more than PS_VERIFY_TOLERANCE */
+  PS_CHECK_EQUAL_WITHIN, /* not so, but losses of all steps and gradients of the last differ by no more than
+                            PS_VERIFY_TOLERANCE */
   PS_CHECK_DIFFERS,
 } PsCheck;
 
@@ -30,7 +31,8 @@ typedef struct
 void ps_verdict_clear (PsVerdict *verdict);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsVerdict, ps_verdict_clear)
 
-/* The program that trains the same stages on one device: all F of a microbatch, then its BW backwards, microbatch after microbatch. */
+/* The program that trains the same stages on one device: all F of a microbatch, then its BW backwards, microbatch after
+ * microbatch. */
 PsProgram *ps_verify_reference (guint n_stages, guint n_microbatches);
 
 /* Compares two runs of as many steps, microbatches and stages, both with gradients; b is the reference. */

@@ -89,8 +89,8 @@ walk (PsWorker *worker, guint step, GError **error)
 {
   PsTransport *transport = worker->run->transport;
   PsDeviceRecord *records = &worker->run->recorder->device[worker->index];
-  PsOpRecord *op = &records->ops[(gsize) step * records->n_ops];
-  PsTransferTimes *times = &records->transfers[(gsize) step * records->n_transfers];
+  PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
+  PsTransferTimes *times = &records->transfers[(gsize)step * records->n_transfers];
   gboolean done = TRUE;
 
   for (guint i = 0; i < worker->plan->n_actions && done; i++)
@@ -98,7 +98,7 @@ walk (PsWorker *worker, guint step, GError **error)
       const PsAction *action = &worker->plan->actions[i];
       const PsInstruction *instruction = &action->instruction;
 
-      switch ((PsInstructionType) instruction->type)
+      switch ((PsInstructionType)instruction->type)
         {
         case PS_INSTRUCTION_COMPUTE:
           done = compute (worker, action, op++, error);
@@ -123,7 +123,7 @@ collect_losses (PsWorker *worker, guint step)
 {
   const PsSchedule *schedule = worker->run->program->schedule;
   guint last = schedule->placement->n_stages - 1;
-  double *losses = &worker->run->result->losses[(gsize) step * schedule->n_microbatches];
+  double *losses = &worker->run->result->losses[(gsize)step * schedule->n_microbatches];
 
   for (guint i = 0; i < schedule->n_microbatches; i++)
     if (ps_schedule_device (schedule, last, i) == worker->index)
@@ -141,8 +141,8 @@ collect_gradients (PsWorker *worker, guint step)
       gsize n;
       const float *values = worker->device->class->gradients (worker->device, stage, &n);
 
-      gradients->digest[(gsize) step * gradients->n_stages + stage]
-          = g_compute_checksum_for_data (G_CHECKSUM_SHA256, (const guchar *) values, n * sizeof *values);
+      gradients->digest[(gsize)step * gradients->n_stages + stage]
+          = g_compute_checksum_for_data (G_CHECKSUM_SHA256, (const guchar *)values, n * sizeof *values);
       if (step + 1 < gradients->n_steps)
         continue;
       gradients->last[stage] = g_memdup2 (values, n * sizeof *values);
@@ -150,8 +150,8 @@ collect_gradients (PsWorker *worker, guint step)
     }
 }
 
-/* Between work and O all devices meet. Those that compute also show what they have computed; that is no part of training, so
- * they meet again and the time between does not count. */
+/* Between work and O all devices meet. Those that compute also show what they have computed; that is no part of
+ * training, so they meet again and the time between does not count. */
 static gboolean
 end_work (PsWorker *worker, guint step, GError **error)
 {
@@ -174,11 +174,11 @@ static gboolean
 update (PsWorker *worker, guint step, GError **error)
 {
   PsDeviceRecord *records = &worker->run->recorder->device[worker->index];
-  PsOpRecord *record = &records->ops[(gsize) step * records->n_ops + worker->plan->n_ops];
+  PsOpRecord *record = &records->ops[(gsize)step * records->n_ops + worker->plan->n_ops];
 
   for (guint i = 0; i < worker->plan->n_stages; i++)
     {
-      PsOp op = { .kind = PS_OP_O, .stage = (guint16) worker->plan->stages[i] };
+      PsOp op = { .kind = PS_OP_O, .stage = (guint16)worker->plan->stages[i] };
       PsTensor *output = NULL;
 
       if (!run_op (worker, op, NULL, &output, record + i, error))
@@ -217,7 +217,8 @@ prepare (PsWorker *worker, GError **error)
   if (!class->attach (worker->device, error))
     return FALSE;
   for (guint i = 0; i < worker->plan->n_stages; i++)
-    if (!class->add_stage (worker->device, worker->plan->stages[i], &worker->run->shapes[worker->plan->stages[i]], error))
+    if (!class->add_stage (worker->device, worker->plan->stages[i], &worker->run->shapes[worker->plan->stages[i]],
+                           error))
       return FALSE;
   return TRUE;
 }
@@ -260,12 +261,14 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
   worker->index = index;
   worker->plan = &run->plans[index];
   worker->slots = g_new0 (PsTensor *, worker->plan->n_slots);
-  worker->setting = (PsDeviceSetting){ .model = setting->model,
-                                       .costs = setting->costs,
-                                       .n_stages = schedule->placement->n_stages,
-                                       .n_microbatches = schedule->n_microbatches,
-                                       .core = schedule->placement->n_devices <= n_cores ? (int) index : -1,
-                                       .seed = setting->seed };
+  worker->setting
+      = (PsDeviceSetting){ .model = setting->model,
+                           .costs = setting->costs,
+                           .n_stages = schedule->placement->n_stages,
+                           .n_microbatches = schedule->n_microbatches,
+                           .n_versions = schedule->weight_versions != NULL ? schedule->weight_versions[index] : 1,
+                           .core = schedule->placement->n_devices <= n_cores ? (int)index : -1,
+                           .seed = setting->seed };
   worker->device = setting->device->open (&worker->setting, error);
   return worker->device != NULL;
 }

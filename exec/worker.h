@@ -22,7 +22,7 @@ typedef struct
   PsRecorder *recorder; /* each device writes its own part, device 0 also the steps' */
   PsRunResult *result;  /* each device writes its own stages' and microbatches' part */
   pthread_mutex_t lock;
-  GError *error;        /* the first one; under lock */
+  GError *error; /* the first one; under lock */
 } PsRun;
 
 typedef struct
@@ -36,7 +36,8 @@ typedef struct
   GThread *thread;
 } PsWorker;
 
-/* Opens the device, pinned to a core of its own if n_cores suffice for all. On failure ps_worker_close is due all the same. */
+/* Opens the device, pinned to a core of its own if n_cores suffice for all. On failure ps_worker_close is due all the
+ * same. */
 gboolean ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError **error);
 void ps_worker_close (PsWorker *worker);
 

@@ -96,6 +96,8 @@ fill_stage (const Request *request, const PsStageShape *shape, guint stage, PsCo
       costs->weight_bytes[stage] = m->state_bytes;
     }
   *ps_costs_op (costs, PS_OP_R, stage) = *ps_costs_op (costs, PS_OP_F, stage);
+  costs->version_bytes[stage]
+      = ps_model_stage_parameters (request->model, shape) * ps_precision_bytes (request->model->precision);
   return TRUE;
 }
 

@@ -12,6 +12,7 @@ ps_costs_new (guint n_stages)
   costs->op = g_new0 (PsOpCost, (gsize) PS_N_OP_KINDS * n_stages);
   costs->transfer_ns = g_new0 (gint64, 1 + 2 * (gsize) n_stages);
   costs->weight_bytes = g_new0 (gint64, n_stages);
+  costs->version_bytes = g_new0 (gint64, n_stages);
   costs->pair_ns = g_new (gint64, n_stages);
   for (guint stage = 0; stage < n_stages; stage++)
     costs->pair_ns[stage] = -1;
@@ -28,6 +29,7 @@ ps_costs_copy (const PsCosts *costs)
   copy->op = g_memdup2 (costs->op, PS_N_OP_KINDS * n * sizeof *costs->op);
   copy->transfer_ns = g_memdup2 (costs->transfer_ns, (1 + 2 * n) * sizeof *costs->transfer_ns);
   copy->weight_bytes = g_memdup2 (costs->weight_bytes, n * sizeof *costs->weight_bytes);
+  copy->version_bytes = g_memdup2 (costs->version_bytes, n * sizeof *costs->version_bytes);
   copy->pair_ns = g_memdup2 (costs->pair_ns, n * sizeof *costs->pair_ns);
   copy->source = g_strdup (costs->source);
   return copy;
@@ -41,9 +43,31 @@ ps_costs_free (PsCosts *costs)
   g_free (costs->op);
   g_free (costs->transfer_ns);
   g_free (costs->weight_bytes);
+  g_free (costs->version_bytes);
   g_free (costs->pair_ns);
   g_free (costs->source);
   g_free (costs);
+}
+
+static gint64
+divide (gint64 value, guint n)
+{
+  return value < 0 ? value : (value + n / 2) / n;
+}
+
+PsCosts *
+ps_costs_slice (const PsCosts *costs, guint n_slices)
+{
+  PsCosts *slice = ps_costs_copy (costs);
+  for (gsize i = 0; i < (gsize) PS_OP_O * costs->n_stages; i++)
+    {
+      slice->op[i].duration_ns = divide (costs->op[i].duration_ns, n_slices);
+      slice->op[i].take_bytes = divide (costs->op[i].take_bytes, n_slices);
+      slice->op[i].give_bytes = divide (costs->op[i].give_bytes, n_slices);
+    }
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    slice->pair_ns[stage] = divide (costs->pair_ns[stage], n_slices);
+  return slice;
 }
 
 void
@@ -69,10 +93,11 @@ typedef enum
   KEY_ACT,
   KEY_WACT,
   KEY_WEIGHTS,
+  KEY_VERSION,
   N_KEYS
 } Key;
 
-static const char *const key_names[N_KEYS] = { "f", "b", "w", "bw", "c", "o", "pair", "act", "wact", "weights" };
+static const char *const key_names[N_KEYS] = { "f", "b", "w", "bw", "c", "o", "pair", "act", "wact", "weights", "version" };
 
 /* One value per stage for each key that was given; NULL for the others. */
 typedef struct
@@ -141,7 +166,7 @@ parse_entry (Spec *spec, const char *entry, GError **error)
     key++;
   if (key == N_KEYS || !equals)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                 "--costs: '%s' is not KEY=VALUE with a key of f, b, w, bw, c, o, pair, act, wact, weights", entry);
+                 "--costs: '%s' is not KEY=VALUE with a key of f, b, w, bw, c, o, pair, act, wact, weights, version", entry);
   else if (spec->values[key])
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: %s is given twice", name);
   else
@@ -187,6 +212,7 @@ fill_stage (PsCosts *costs, const Spec *spec, guint stage, GError **error)
   ps_costs_op (costs, PS_OP_O, stage)->duration_ns = spec_get (spec, KEY_O, stage, 0);
   ps_costs_set_memory (costs, stage, act, wact);
   costs->weight_bytes[stage] = spec_get (spec, KEY_WEIGHTS, stage, 0);
+  costs->version_bytes[stage] = spec_get (spec, KEY_VERSION, stage, costs->weight_bytes[stage]);
   costs->pair_ns[stage] = spec_get (spec, KEY_PAIR, stage, -1);
   costs->transfer_ns[ps_transfer_forward (costs, stage)] = spec_get (spec, KEY_C, stage, 0);
   if (stage > 0)
@@ -224,6 +250,7 @@ model_stage (PsCosts *costs, const PsModel *model, const PsCluster *cluster, con
   ps_costs_set_memory (costs, stage, ps_model_stage_activation_bytes (model, shape),
                        ps_model_stage_weight_activation_bytes (model, shape));
   costs->weight_bytes[stage] = ps_model_stage_state_bytes (model, shape);
+  costs->version_bytes[stage] = ps_model_stage_parameters (model, shape) * ps_precision_bytes (model->precision);
 }
 
 PsCosts *
@@ -272,7 +299,8 @@ add_stage (const PsCosts *costs, guint stage, guint n_microbatches, gint64 *time
   return add_times (time, MAX (costs->pair_ns[stage], 0), n_microbatches)
          && add_times (time, costs->transfer_ns[ps_transfer_forward (costs, stage)], n_microbatches)
          && add_times (time, costs->transfer_ns[ps_transfer_backward (costs, stage)], n_microbatches)
-         && add_times (bytes, costs->weight_bytes[stage], n_microbatches);
+         && add_times (bytes, costs->weight_bytes[stage], n_microbatches)
+         && add_times (bytes, costs->version_bytes[stage], n_microbatches);
 }
 
 gboolean

@@ -97,6 +97,19 @@ ps_json_get_integer (const char *where, JsonObject *object, const char *key, gin
   return node_integer (where, key, json_object_get_member (object, key), low, high, value, error);
 }
 
+gboolean
+ps_json_get_boolean (const char *where, JsonObject *object, const char *key, gboolean *value, GError **error)
+{
+  JsonNode *node = json_object_get_member (object, key);
+  if (JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_BOOLEAN)
+    {
+      *value = json_node_get_boolean (node);
+      return TRUE;
+    }
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: is neither true nor false", where, key);
+  return FALSE;
+}
+
 JsonArray *
 ps_json_get_array (const char *where, JsonObject *object, const char *key, GError **error)
 {

@@ -16,6 +16,7 @@ gboolean ps_json_check_format (const char *where, JsonObject *object, const char
 gboolean ps_json_get_text (const char *where, JsonObject *object, const char *key, const char **text, GError **error);
 gboolean ps_json_get_integer (const char *where, JsonObject *object, const char *key, gint64 low, gint64 high, gint64 *value,
                               GError **error);
+gboolean ps_json_get_boolean (const char *where, JsonObject *object, const char *key, gboolean *value, GError **error);
 JsonArray *ps_json_get_array (const char *where, JsonObject *object, const char *key, GError **error);
 
 /* Elements of an array; key is what messages call the array, such as "order[2]". */

@@ -32,29 +32,25 @@ costs_for (const PsSetting *setting, const PsSchedule *schedule, GError **error)
   costs = ps_setting_costs (setting, placement->n_devices, placement->n_stages / placement->n_devices, error);
   if (costs == NULL || !ps_costs_check (costs, schedule->n_microbatches, error))
     return NULL;
-  return g_steal_pointer (&costs);
+  return schedule->n_slices > 1 ? ps_costs_slice (costs, schedule->n_slices) : g_steal_pointer (&costs);
 }
 
 static gboolean
-check_memory_limits (const PsSetting *setting, const PsSchedule *schedule, GError **error)
+fits (const gint64 *limit, const PsMetrics *metrics)
 {
-  guint n_devices = schedule->placement->n_devices;
-
-  if (setting->n_memory_limits <= 1 || setting->n_memory_limits == n_devices)
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "--memory-limit: %u sizes for %u devices; one size, or %u, would be right", setting->n_memory_limits,
-               n_devices, n_devices);
-  return FALSE;
-}
-
-static gboolean
-fits (const PsSetting *setting, const PsMetrics *metrics)
-{
-  for (guint d = 0; setting->n_memory_limits > 0 && d < metrics->n_devices; d++)
-    if (metrics->device[d].peak_memory_bytes > setting->memory_limit[setting->n_memory_limits == 1 ? 0 : d])
+  for (guint d = 0; limit != NULL && d < metrics->n_devices; d++)
+    if (metrics->device[d].peak_memory_bytes > limit[d])
       return FALSE;
   return TRUE;
+}
+
+/* Slices count like microbatches of their own; their chain alone is as short as that of a microbatch of that size. */
+static gint64
+lower_bound (const PsSchedule *schedule, const PsCosts *costs)
+{
+  guint n = schedule->copy ? schedule->n_microbatches : schedule->n_microbatches * schedule->n_slices;
+
+  return ps_lower_bound (schedule->placement, schedule->copy, n, costs);
 }
 
 PsPrediction *
@@ -62,8 +58,9 @@ ps_predict (const PsSetting *setting, const char *name_or_file, GError **error)
 {
   g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
   g_autoptr (PsSchedule) schedule = ps_setting_schedule (setting, name_or_file, error);
+  g_autofree gint64 *limit = NULL;
 
-  if (schedule == NULL || !check_memory_limits (setting, schedule, error))
+  if (schedule == NULL || !ps_setting_memory_limit (setting, schedule->placement->n_devices, &limit, error))
     return NULL;
   prediction->costs = costs_for (setting, schedule, error);
   if (prediction->costs == NULL)
@@ -77,9 +74,7 @@ ps_predict (const PsSetting *setting, const char *name_or_file, GError **error)
   prediction->simulation = ps_simulation_new (prediction->program);
   ps_simulate (prediction->program, prediction->costs, prediction->simulation);
   ps_metrics_from_simulation (prediction->program, prediction->simulation, &prediction->metrics);
-  prediction->lower_bound_ns
-      = ps_lower_bound (prediction->program->schedule->placement, prediction->program->schedule->copy,
-                        prediction->program->schedule->n_microbatches, prediction->costs);
-  prediction->feasible = fits (setting, &prediction->metrics);
+  prediction->lower_bound_ns = lower_bound (prediction->program->schedule, prediction->costs);
+  prediction->feasible = fits (limit, &prediction->metrics);
   return g_steal_pointer (&prediction);
 }

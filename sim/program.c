@@ -315,6 +315,15 @@ ps_program_free (PsProgram *program)
   g_free (program);
 }
 
+PsOp
+ps_program_producer (const PsProgram *program, guint step)
+{
+  PsOp producer;
+  g_return_val_if_fail (program->steps[step].input != 0, (PsOp) { 0 });
+  op_input (program->schedule, program->schedule->ops[program->op_of[step]], &producer);
+  return producer;
+}
+
 char *
 ps_instruction_format (const PsInstruction *instruction)
 {

@@ -56,6 +56,8 @@ ps_schedule_to_json (const PsSchedule *schedule)
   append_placement (json, placement);
   if (schedule->copy)
     append_numbers (json, "copy_of_microbatch", schedule->copy, NULL, schedule->n_microbatches);
+  if (schedule->asynchronous)
+    g_string_append (json, ",\n  \"asynchronous\": true");
   if (schedule->weight_versions)
     append_numbers (json, "weight_versions", NULL, schedule->weight_versions, placement->n_devices);
   g_string_append (json, ",\n  \"order\": [");
@@ -84,7 +86,7 @@ read_head (Head *head, GError **error)
          && ps_json_get_integer (head->where, head->object, "devices", 1, PS_MAX_DEVICES, &head->n_devices, error)
          && ps_json_get_integer (head->where, head->object, "stages", 1, PS_MAX_STAGES, &head->n_stages, error)
          && ps_json_get_integer (head->where, head->object, "microbatches", 1, PS_MAX_MICROBATCHES, &head->n_microbatches, error)
-         && ps_json_get_integer (head->where, head->object, "slices", 1, G_MAXUINT8, &head->n_slices, error);
+         && ps_json_get_integer (head->where, head->object, "slices", 1, PS_MAX_SLICES, &head->n_slices, error);
 }
 
 static gboolean
@@ -203,6 +205,9 @@ static gboolean
 read_options (const Head *head, PsSchedule *schedule, GError **error)
 {
   g_autofree guint *copy = NULL;
+  if (json_object_has_member (head->object, "asynchronous")
+      && !ps_json_get_boolean (head->where, head->object, "asynchronous", &schedule->asynchronous, error))
+    return FALSE;
   if (!read_numbers (head, "copy_of_microbatch", head->n_microbatches, 0, schedule->placement->n_copies - 1, &copy, error)
       || !read_numbers (head, "weight_versions", head->n_devices, 1, PS_MAX_STAGES, &schedule->weight_versions, error))
     return FALSE;
@@ -230,7 +235,7 @@ PsSchedule *
 ps_schedule_parse_json (const char *where, const char *text, gssize length, GError **error)
 {
   static const char *const required[] = { "name", "devices", "stages", "microbatches", "slices", "placement", "order", NULL };
-  static const char *const optional[] = { "copy_of_microbatch", "weight_versions", NULL };
+  static const char *const optional[] = { "copy_of_microbatch", "asynchronous", "weight_versions", NULL };
   g_autoptr (JsonParser) parser = ps_json_parse (where, text, length, error);
   if (!parser)
     return NULL;

@@ -9,6 +9,8 @@ struct PsSettingText
   char *devices;
   char *microbatches;
   char *chunks;
+  char *slices;
+  char *group;
   char *channel;
   char *sync;
   char *memory_limit;
@@ -30,6 +32,8 @@ setting_text_free (struct PsSettingText *text)
   g_free (text->devices);
   g_free (text->microbatches);
   g_free (text->chunks);
+  g_free (text->slices);
+  g_free (text->group);
   g_free (text->channel);
   g_free (text->sync);
   g_free (text->memory_limit);
@@ -61,6 +65,9 @@ ps_setting_add_options (PsSetting *setting, GOptionContext *context)
     { "devices", 'p', 0, G_OPTION_ARG_STRING, &text->devices, "Number of devices (pipeline ranks)", "P" },
     { "microbatches", 'm', 0, G_OPTION_ARG_STRING, &text->microbatches, "Microbatches per iteration", "M" },
     { "chunks", 'v', 0, G_OPTION_ARG_STRING, &text->chunks, "Stages per device (default: the family's)", "V" },
+    { "slices", 0, 0, G_OPTION_ARG_STRING, &text->slices, "Sequence slices of a microbatch (default: the family's)", "Q" },
+    { "group", 0, 0, G_OPTION_ARG_STRING, &text->group,
+      "Microbatches that go through a chunk in a row (default: the family's)", "N" },
     { "costs", 0, 0, G_OPTION_ARG_STRING, &setting->costs,
       "Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0,"
       " or lists of one value per stage: f=1ms:1.2ms:...",
@@ -163,6 +170,8 @@ ps_setting_finish (PsSetting *setting, GError **error)
   return read_count ("-p/--devices", text->devices, PS_MAX_DEVICES, &setting->n_devices, error)
          && read_count ("-m/--microbatches", text->microbatches, PS_MAX_MICROBATCHES, &setting->n_microbatches, error)
          && read_count ("-v/--chunks", text->chunks, PS_MAX_STAGES, &setting->n_chunks, error)
+         && read_count ("--slices", text->slices, PS_MAX_SLICES, &setting->n_slices, error)
+         && read_count ("--group", text->group, PS_MAX_MICROBATCHES, &setting->group_size, error)
          && read_memory_limit (setting, error) && check_known ("--comm", text->channel, "latency", error)
          && check_known ("--sync", text->sync, "global", error) && check_placement (text->placement, error)
          && check_sources (setting, error);
@@ -219,23 +228,64 @@ ps_setting_model (const PsSetting *setting, GError **error)
   return NULL;
 }
 
+static gboolean
+has_costs (const PsSetting *setting)
+{
+  return setting->costs != NULL || setting->db != NULL || setting->cluster != NULL;
+}
+
+gboolean
+ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, GError **error)
+{
+  if (setting->n_memory_limits > 1 && setting->n_memory_limits != n_devices)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                   "--memory-limit: %u sizes for %u devices; one size, or %u, would be right", setting->n_memory_limits,
+                   n_devices, n_devices);
+      return FALSE;
+    }
+  *limit = setting->n_memory_limits ? g_new (gint64, n_devices) : NULL;
+  for (guint d = 0; *limit != NULL && d < n_devices; d++)
+    (*limit)[d] = setting->memory_limit[setting->n_memory_limits == 1 ? 0 : d];
+  return TRUE;
+}
+
+static PsSchedule *
+generate_sized (const PsSetting *setting, const PsFamily *family, PsFamilySetting *size, GError **error)
+{
+  g_autoptr (PsCosts) costs = NULL;
+  g_autofree gint64 *limit = NULL;
+
+  if (family->uses_costs && has_costs (setting))
+    {
+      costs = ps_setting_costs (setting, size->n_devices, size->n_chunks, error);
+      if (costs == NULL || !ps_costs_check (costs, size->n_microbatches, error))
+        return NULL;
+    }
+  if (!ps_setting_memory_limit (setting, size->n_devices, &limit, error))
+    return NULL;
+  size->costs = costs;
+  size->memory_limit = limit;
+  return ps_family_generate (family, size, error);
+}
+
 static PsSchedule *
 generate (const PsSetting *setting, const PsFamily *family, GError **error)
 {
-  const PsFamilySetting size = {
+  PsFamilySetting size = {
     .n_devices = setting->n_devices,
     .n_microbatches = setting->n_microbatches,
     .n_chunks = setting->n_chunks ? setting->n_chunks : family->default_chunks,
+    .n_slices = setting->n_slices,
+    .group_size = setting->group_size,
   };
 
-  if (size.n_devices == 0 || size.n_microbatches == 0)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "%s: missing; schedule '%s' is generated for -p devices and -m microbatches",
-                   size.n_devices == 0 ? "-p/--devices" : "-m/--microbatches", family->name);
-      return NULL;
-    }
-  return ps_family_generate (family, &size, error);
+  if (size.n_devices != 0 && size.n_microbatches != 0)
+    return generate_sized (setting, family, &size, error);
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "%s: missing; schedule '%s' is generated for -p devices and -m microbatches",
+               size.n_devices == 0 ? "-p/--devices" : "-m/--microbatches", family->name);
+  return NULL;
 }
 
 static gboolean

@@ -60,7 +60,7 @@ start_devices (const PsProgram *program, const PsCosts *costs, PsSimulation *sim
         guint index = ps_placement_device (placement, copy, stage);
         const guint32 *count = &program->count[(gsize) copy * PS_N_OP_KINDS * placement->n_stages + stage];
         PsDeviceResult *device = &simulation->device[index];
-        device->held_bytes += costs->weight_bytes[stage] * (versions ? versions[index] : 1);
+        device->held_bytes += ps_costs_held_bytes (costs, stage, versions ? versions[index] : 1);
         device->peak_bytes = device->held_bytes;
         device->optimizer_ns += ps_costs_op (costs, PS_OP_O, stage)->duration_ns;
         for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
@@ -68,27 +68,39 @@ start_devices (const PsProgram *program, const PsCosts *costs, PsSimulation *sim
       }
 }
 
-/* Both ops of a pair take at its start and give at its end; the first step has taken already and takes no time. Busy time counts its
- * parts so far. */
-static gint64
-pair_step (const PsProgram *program, const PsCosts *costs, guint i, PsDeviceResult *device)
+/* Both ops of a pair take at its start and give at its end; the first step has taken already. */
+static void
+pair_memory (const PsProgram *program, const PsCosts *costs, guint i, PsDeviceResult *device)
 {
   const PsOpCost *second = &costs->op[program->steps[i].cost];
   device->held_bytes += second->take_bytes;
   device->peak_bytes = MAX (device->peak_bytes, device->held_bytes);
+  if (program->pair[i] == PS_PAIR_SECOND)
+    device->held_bytes -= costs->op[program->steps[i - 1].cost].give_bytes + second->give_bytes;
+}
+
+/* What a step of a pair takes. Busy time counts the parts of the pair so far. */
+static gint64
+pair_time (const PsProgram *program, const PsCosts *costs, guint i, PsDeviceResult *device)
+{
   if (program->pair[i] == PS_PAIR_FIRST)
     return 0;
-  const PsOpCost *first = &costs->op[program->steps[i - 1].cost];
   gint64 duration = pair_duration (program, costs, i);
-  device->held_bytes -= first->give_bytes + second->give_bytes;
-  device->busy_ns += duration - first->duration_ns - second->duration_ns;
+  device->busy_ns += duration - costs->op[program->steps[i - 1].cost].duration_ns - costs->op[program->steps[i].cost].duration_ns;
   return duration;
 }
 
-/* Compiled twice, so that schedules without pairs do not ask for them. Per op it stores one time and the device's memory; whatever can be
- * summed by counting is not summed here. */
+/* Times of their own for every step; NULL: those of the costs. */
+typedef struct
+{
+  const gint64 *duration_ns;
+  const gint64 *transfer_ns;
+} StepTimes;
+
+/* Compiled once for each kind of call, so that none asks for what it does not have. Per op it stores one time and the device's memory;
+ * whatever can be summed by counting is not summed here. */
 static inline G_ALWAYS_INLINE void
-walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, gboolean pairs)
+walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, gboolean pairs, const StepTimes *times)
 {
   const PsStep *restrict steps = program->steps;
   const PsOpCost *restrict op_costs = costs->op;
@@ -102,31 +114,54 @@ walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, 
       PsStep step = steps[i];
       const PsOpCost *cost = &op_costs[step.cost];
       PsDeviceResult *device = &devices[step.device];
-      gint64 arrival = end_ns[step.input] + transfer_ns[step.transfer];
-      gint64 start = MAX (end_ns[step.previous], arrival);
+      gint64 transfer = times ? (step.input ? times->transfer_ns[i] : 0) : transfer_ns[step.transfer];
+      gint64 start = MAX (end_ns[step.previous], end_ns[step.input] + transfer);
+      gint64 duration = times ? times->duration_ns[i] : cost->duration_ns;
+      if (times)
+        device->busy_ns += duration;
       if (pairs && program->pair[i] != PS_PAIR_NONE)
         {
-          end_ns[i + 1] = start + pair_step (program, costs, i, device);
+          pair_memory (program, costs, i, device);
+          end_ns[i + 1] = start + (times ? duration : pair_time (program, costs, i, device));
           continue;
         }
       gint64 level = device->held_bytes + cost->take_bytes;
       device->peak_bytes = MAX (device->peak_bytes, level);
       device->held_bytes = level - cost->give_bytes;
-      end_ns[i + 1] = start + cost->duration_ns;
+      end_ns[i + 1] = start + duration;
     }
 }
 
 /* When the device's first op starts and its last one ends. The first step of a pair takes no time and ends where the pair starts. */
 static void
-finish_device (const PsProgram *program, const PsCosts *costs, guint device, PsSimulation *simulation)
+finish_device (const PsProgram *program, const PsCosts *costs, const StepTimes *times, guint device, PsSimulation *simulation)
 {
   const PsSchedule *schedule = program->schedule;
   guint begin = schedule->first[device], end = schedule->first[device + 1];
   if (begin == end)
     return;
   guint first = program->step_of[begin], last = program->step_of[end - 1];
-  simulation->device[device].start_ns = simulation->end_ns[first + 1] - ps_step_duration (program, costs, first);
+  gint64 duration = times ? times->duration_ns[first] : ps_step_duration (program, costs, first);
+  simulation->device[device].start_ns = simulation->end_ns[first + 1] - duration;
   simulation->device[device].end_ns = simulation->end_ns[last + 1];
+}
+
+/* Spans of the devices and what follows from them. */
+static void
+finish (const PsProgram *program, const PsCosts *costs, const StepTimes *times, PsSimulation *simulation)
+{
+  gint64 first = G_MAXINT64, last = 0;
+  simulation->max_span_ns = simulation->optimizer_ns = 0;
+  for (guint device = 0; device < simulation->n_devices; device++)
+    {
+      PsDeviceResult *result = &simulation->device[device];
+      finish_device (program, costs, times, device, simulation);
+      first = MIN (first, result->start_ns);
+      last = MAX (last, result->end_ns);
+      simulation->max_span_ns = MAX (simulation->max_span_ns, result->end_ns - result->start_ns);
+      simulation->optimizer_ns = MAX (simulation->optimizer_ns, result->optimizer_ns);
+    }
+  simulation->makespan_ns = last - first;
 }
 
 void
@@ -136,19 +171,22 @@ ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simul
   g_return_if_fail (simulation->n_steps == program->n_steps);
   start_devices (program, costs, simulation);
   if (program->pair)
-    walk (program, costs, simulation, TRUE);
+    walk (program, costs, simulation, TRUE, NULL);
   else
-    walk (program, costs, simulation, FALSE);
-  gint64 first = G_MAXINT64, last = 0;
-  simulation->max_span_ns = simulation->optimizer_ns = 0;
+    walk (program, costs, simulation, FALSE, NULL);
+  finish (program, costs, NULL, simulation);
+}
+
+void
+ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gint64 *duration_ns, const gint64 *transfer_ns,
+                   PsSimulation *simulation)
+{
+  const StepTimes times = { duration_ns, transfer_ns };
+  g_return_if_fail (costs->n_stages == program->schedule->placement->n_stages);
+  g_return_if_fail (simulation->n_steps == program->n_steps);
+  start_devices (program, costs, simulation);
   for (guint device = 0; device < simulation->n_devices; device++)
-    {
-      finish_device (program, costs, device, simulation);
-      const PsDeviceResult *result = &simulation->device[device];
-      first = MIN (first, result->start_ns);
-      last = MAX (last, result->end_ns);
-      simulation->max_span_ns = MAX (simulation->max_span_ns, result->end_ns - result->start_ns);
-      simulation->optimizer_ns = MAX (simulation->optimizer_ns, result->optimizer_ns);
-    }
-  simulation->makespan_ns = last - first;
+    simulation->device[device].busy_ns = 0;
+  walk (program, costs, simulation, program->pair != NULL, &times);
+  finish (program, costs, &times, simulation);
 }

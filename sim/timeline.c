@@ -120,12 +120,13 @@ static gint64
 device_weight_bytes (const PsSchedule *schedule, const PsCosts *costs, guint device)
 {
   const PsPlacement *placement = schedule->placement;
+  guint versions = schedule->weight_versions ? schedule->weight_versions[device] : 1;
   gint64 bytes = 0;
 
   for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
     if (placement->device[i] == device)
-      bytes += costs->weight_bytes[i % placement->n_stages];
-  return bytes * (schedule->weight_versions ? schedule->weight_versions[device] : 1);
+      bytes += ps_costs_held_bytes (costs, i % placement->n_stages, versions);
+  return bytes;
 }
 
 static guint16
@@ -173,7 +174,6 @@ append_device (PsTimeline *timeline, const PsProgram *program, const PsCosts *co
   memory_curve_settle (&curve);
 }
 
-/* A transfer is named by its producer, and a gradient is B's even where a BW produced it. */
 static void
 append_transfers (PsTimeline *timeline, const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation)
 {
@@ -186,9 +186,7 @@ append_transfers (PsTimeline *timeline, const PsProgram *program, const PsCosts 
       if (step->input == 0)
         continue;
       producer = step->input - 1;
-      span.op = program->schedule->ops[program->op_of[producer]];
-      span.op.kind = span.op.kind == PS_OP_BW ? PS_OP_B : span.op.kind;
-      span.op.paired = 0;
+      span.op = ps_program_producer (program, i);
       span.device = program->steps[producer].device;
       span.chunk = op_chunk (program->schedule, span.op);
       span.start_ns = simulation->end_ns[producer + 1];

@@ -1,9 +1,636 @@
-/* Tests of runtime. */
-#include <pipesim/transport.h>
+/* Tests of runtime: programs run for real on the null and the paced device, on the cpu device with a tiny model, and on
+ * devices made to fail. */
+#include "recorder.h"
+#include "runtime.h"
+#include "verify.h"
+
+#include "device/devices.h"
+#include "transport/transports.h"
+
+#include <pipesim/families.h>
+
+#include <math.h>
+#include <string.h>
+
+static PsProgram *
+family_program (const char *name, guint n_devices, guint n_microbatches)
+{
+  const PsFamily *family = ps_family_find (name);
+  PsFamilySetting setting = { .n_devices = n_devices, .n_microbatches = n_microbatches };
+  g_autoptr (GError) error = NULL;
+  PsProgram *program;
+
+  g_assert_nonnull (family);
+  setting.n_chunks = family->default_chunks;
+  program = ps_program_lower (ps_family_generate (family, &setting, &error), &error);
+  g_assert_no_error (error);
+  return program;
+}
+
+static PsRunSetting
+run_setting (const PsDeviceClass *device, const PsCosts *costs, guint n_steps)
+{
+  return (PsRunSetting){ .device = device,
+                         .transport = &ps_threads_transport,
+                         .costs = costs,
+                         .n_steps = n_steps,
+                         .seed = 1,
+                         .timeout_ns = G_GINT64_CONSTANT (60000000000) };
+}
+
+static PsRunResult *
+run (const PsProgram *program, PsRunSetting setting)
+{
+  g_autoptr (GError) error = NULL;
+  PsRunResult *result = ps_run (program, &setting, &error);
+
+  g_assert_no_error (error);
+  g_assert_nonnull (result);
+  return result;
+}
+
+/* The span of an op, of a backward whether B or BW; NULL when there is none. */
+static const PsSpan *
+find_span (const GArray *spans, gboolean forward, guint stage, guint microbatch)
+{
+  for (guint i = 0; i < spans->len; i++)
+    {
+      const PsSpan *span = &g_array_index (spans, PsSpan, i);
+      gboolean same_way = forward ? span->op.kind == PS_OP_F : span->op.kind == PS_OP_B || span->op.kind == PS_OP_BW;
+
+      if (same_way && span->op.stage == stage && span->op.microbatch == microbatch)
+        return span;
+    }
+  return NULL;
+}
+
+/* Between the end of the producer and the start of the consumer, and never faster than its cost. */
+static void
+assert_transfer (const PsTimeline *timeline, const PsSpan *producer, const PsSpan *consumer, const PsCosts *costs)
+{
+  gboolean forward = consumer->op.kind == PS_OP_F;
+  const PsSpan *transfer = find_span (timeline->transfers, forward, producer->op.stage, producer->op.microbatch);
+  gint64 least_ns = 0;
+
+  g_assert_nonnull (transfer);
+  g_assert_cmpuint (transfer->device, ==, producer->device);
+  g_assert_cmpuint (transfer->peer, ==, consumer->device);
+  g_assert_cmpint (transfer->start_ns, >=, producer->end_ns);
+  g_assert_cmpint (transfer->end_ns, <=, consumer->start_ns);
+  if (costs != NULL)
+    least_ns = costs->transfer_ns[forward ? ps_transfer_forward (costs, producer->op.stage)
+                                          : ps_transfer_backward (costs, producer->op.stage)];
+  g_assert_cmpint (transfer->end_ns - transfer->start_ns, >=, least_ns);
+}
+
+/* Returns whether the op's input came from another device. */
+static gboolean
+assert_dependency (const PsTimeline *timeline, const PsSpan *span, const PsCosts *costs)
+{
+  gboolean forward = span->op.kind == PS_OP_F;
+  const PsSpan *producer;
+
+  if (span->op.kind == PS_OP_W || span->op.stage == (forward ? 0 : timeline->n_stages - 1))
+    return FALSE;
+  producer
+      = find_span (timeline->ops, forward, forward ? span->op.stage - 1u : span->op.stage + 1u, span->op.microbatch);
+  g_assert_nonnull (producer);
+  g_assert_cmpint (span->start_ns, >=, producer->end_ns);
+  if (producer->device == span->device)
+    return FALSE;
+  assert_transfer (timeline, producer, span, costs);
+  return TRUE;
+}
+
+/* Every op of the schedule once, on its device, in its order, one after the other, and none before its input. */
+static void
+assert_runs_program (const PsTimeline *timeline, const PsProgram *program, const PsCosts *costs)
+{
+  const PsSchedule *schedule = program->schedule;
+  guint n_transfers = 0;
+
+  g_assert_cmpint (timeline->origin, ==, PS_ORIGIN_MEASURED);
+  g_assert_cmpuint (timeline->ops->len, ==, ps_schedule_n_ops (schedule));
+  for (guint device = 0; device < timeline->n_devices; device++)
+    for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
+      {
+        const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
+
+        g_assert_cmpmem (&span->op, sizeof (PsOp), &schedule->ops[i], sizeof (PsOp));
+        g_assert_cmpuint (span->device, ==, device);
+        g_assert_cmpint (span->start_ns, >=, 0);
+        g_assert_cmpint (span->end_ns, >=, span->start_ns);
+        if (i > schedule->first[device] && !span[-1].op.paired)
+          g_assert_cmpint (span->start_ns, >=, span[-1].end_ns);
+        n_transfers += assert_dependency (timeline, span, costs);
+      }
+  g_assert_cmpuint (timeline->transfers->len, ==, n_transfers);
+}
+
+static void
+test_null_families (void)
+{
+  guint n;
+  const PsFamily *const *families = ps_family_table (&n);
+
+  for (guint i = 0; i < n; i++)
+    {
+      g_autoptr (PsProgram) program = family_program (families[i]->name, 4, 8);
+      g_autoptr (PsRunResult) result = run (program, run_setting (&ps_null_device, NULL, 7));
+
+      assert_runs_program (result->timeline, program, NULL);
+      g_assert_cmpuint (result->n_steps, ==, 7);
+      g_assert_cmpint (result->timeline->iteration_ns, ==, result->iteration_ns[result->timeline_step]);
+      for (guint k = 0; k < 7 * 8; k++)
+        g_assert_true (isnan (result->losses[k]));
+    }
+}
+
+static PsCosts *
+paced_costs (const PsProgram *program)
+{
+  guint n_stages = program->schedule->placement->n_stages;
+  guint n_devices = program->schedule->placement->n_devices;
+  g_autoptr (GError) error = NULL;
+  PsCosts *costs = ps_costs_parse ("f=400us,b=300us,w=200us,c=100us,o=500us,act=200,wact=80,weights=1000", n_devices,
+                                   n_stages / n_devices, &error);
+
+  g_assert_no_error (error);
+  return costs;
+}
+
+/* Every figure of a simulated timeline is the least that a real one can have: no op ends earlier than simulated. Memory
+ * does not depend on time at all, so its peaks are equal. */
+static void
+test_paced_families (void)
+{
+  guint n;
+  const PsFamily *const *families = ps_family_table (&n);
+
+  for (guint i = 0; i < n; i++)
+    {
+      g_autoptr (PsProgram) program = family_program (families[i]->name, 4, 8);
+      g_autoptr (PsCosts) costs = paced_costs (program);
+      g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+      g_autoptr (PsRunResult) result = run (program, run_setting (&ps_paced_device, costs, 3));
+      g_auto (PsMetrics) metrics = { 0 };
+
+      ps_simulate (program, costs, simulation);
+      assert_runs_program (result->timeline, program, costs);
+      for (guint k = 0; k < result->timeline->ops->len; k++)
+        g_assert_cmpint (g_array_index (result->timeline->ops, PsSpan, k).end_ns, >=,
+                         simulation->end_ns[program->step_of[k] + 1]);
+      for (guint k = 0; k < 3; k++)
+        g_assert_cmpint (result->iteration_ns[k], >=, simulation->makespan_ns + simulation->optimizer_ns);
+      ps_metrics_from_timeline (result->timeline, &metrics);
+      for (guint k = 0; k < 4; k++)
+        g_assert_cmpint (metrics.device[k].peak_memory_bytes, ==, simulation->device[k].peak_bytes);
+    }
+}
+
+/* Two stages on one device hand over without any transfer. */
+static void
+test_one_device (void)
+{
+  g_autoptr (PsProgram) program = ps_verify_reference (3, 4);
+  g_autoptr (PsRunResult) result = run (program, run_setting (&ps_null_device, NULL, 1));
+
+  g_assert_true (ps_schedule_validate (program->schedule, NULL));
+  assert_runs_program (result->timeline, program, NULL);
+  g_assert_cmpuint (result->timeline->transfers->len, ==, 0);
+  g_assert_cmpuint (result->timeline_step, ==, 0);
+  g_assert_cmpint (result->median_iteration_ns, ==, result->iteration_ns[0]);
+}
+
+static void
+add_ops (PsScheduleBuilder *builder, const char *text)
+{
+  while (*text != '\0')
+    {
+      PsOp op;
+
+      g_assert_true (ps_op_parse (text, &text, &op));
+      if (*text == '+')
+        op.paired = 1;
+      text += *text != '\0';
+      ps_schedule_builder_add_op (builder, op);
+    }
+  ps_schedule_builder_next_device (builder);
+}
+
+/* Microbatch 0 goes down, 1 goes up; device 0 holds stage 0 of copy 0 and stage 1 of copy 1. */
+static PsProgram *
+bidirectional_program (void)
+{
+  PsScheduleBuilder *builder
+      = ps_schedule_builder_new ("both ways", ps_placement_new (PS_PLACEMENT_BIDIRECTIONAL, 2, 1), 2);
+  PsSchedule *schedule;
+  g_autoptr (GError) error = NULL;
+  PsProgram *program;
+
+  add_ops (builder, "F0.0 F1.1 BW1.1 BW0.0");
+  add_ops (builder, "F1.0 F0.1 BW0.1 BW1.0");
+  schedule = ps_schedule_builder_end (builder);
+  schedule->copy = g_new0 (guint8, 2);
+  schedule->copy[1] = 1;
+  program = ps_program_lower (schedule, &error);
+  g_assert_no_error (error);
+  return program;
+}
+
+/* Both devices hold both stages: 2 * 1000 B of weights and at most 2 * 200 B of activations. */
+static void
+test_two_copies (void)
+{
+  g_autoptr (PsProgram) program = bidirectional_program ();
+  g_autoptr (PsCosts) costs = paced_costs (program);
+  g_autoptr (PsRunResult) result = run (program, run_setting (&ps_paced_device, costs, 2));
+  g_auto (PsMetrics) metrics = { 0 };
+
+  assert_runs_program (result->timeline, program, costs);
+  ps_metrics_from_timeline (result->timeline, &metrics);
+  g_assert_cmpint (metrics.device[0].peak_memory_bytes, ==, 2400);
+  g_assert_cmpint (metrics.device[1].peak_memory_bytes, ==, 2400);
+}
+
+/* A device that keeps 2 versions of its 1000 B of weights holds 250 B more than one that keeps 1. */
+static void
+test_weight_versions (void)
+{
+  g_autoptr (PsProgram) program = family_program ("1f1b", 2, 4);
+  g_autoptr (PsCosts) costs = paced_costs (program);
+  g_autoptr (PsRunResult) result = NULL;
+  g_auto (PsMetrics) metrics = { 0 };
+
+  costs->version_bytes[0] = costs->version_bytes[1] = 250;
+  program->schedule->weight_versions = g_new (guint, 2);
+  program->schedule->weight_versions[0] = 2;
+  program->schedule->weight_versions[1] = 1;
+  result = run (program, run_setting (&ps_paced_device, costs, 1));
+  ps_metrics_from_timeline (result->timeline, &metrics);
+  /* 1F1B keeps 2 activations of 200 B on the first of two devices, 1 on the second. */
+  g_assert_cmpint (metrics.device[0].peak_memory_bytes, ==, 1250 + 400);
+  g_assert_cmpint (metrics.device[1].peak_memory_bytes, ==, 1000 + 200);
+}
+
+static void
+test_asynchronous_refused (void)
+{
+  g_autoptr (PsProgram) program = family_program ("1f1b", 2, 4);
+  PsRunSetting setting = run_setting (&ps_null_device, NULL, 1);
+  g_autoptr (GError) error = NULL;
+
+  program->schedule->asynchronous = TRUE;
+  g_assert_null (ps_run (program, &setting, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
+  g_assert_cmpstr (error->message, ==,
+                   "schedule '1f1b': runs on without a flush between steps, this executor does not");
+}
+
+/* F1.0 and BW0.0 as one op of 0.9 ms: spans of equal times that last so long at least. */
+static void
+test_pair (void)
+{
+  PsScheduleBuilder *builder = ps_schedule_builder_new ("pair", ps_placement_new (PS_PLACEMENT_LOOP, 1, 1), 2);
+  g_autoptr (PsProgram) program = NULL;
+  g_autoptr (PsCosts) costs = NULL;
+  g_autoptr (PsRunResult) result = NULL;
+  const PsSpan *span;
+
+  add_ops (builder, "F0.0 F1.0+BW0.0 BW1.0");
+  program = ps_program_lower (ps_schedule_builder_end (builder), NULL);
+  costs = paced_costs (program);
+  costs->pair_ns[0] = 900000;
+  result = run (program, run_setting (&ps_paced_device, costs, 2));
+  assert_runs_program (result->timeline, program, costs);
+  span = &g_array_index (result->timeline->ops, PsSpan, 1);
+  g_assert_cmpint (span[0].start_ns, ==, span[1].start_ns);
+  g_assert_cmpint (span[0].end_ns, ==, span[1].end_ns);
+  /* F 0.4 ms, the pair 0.9 ms. */
+  g_assert_cmpint (span[0].end_ns, >=, 1300000);
+}
+
+/* Devices that do as the null device does but for some hooks: the class that their open gives them. */
+static PsDeviceClass special;
+
+static PsDevice *
+special_open (const PsDeviceSetting *setting, GError **error)
+{
+  PsDevice *device = ps_null_device.open (setting, error);
+
+  device->class = &special;
+  return device;
+}
+
+static void
+make_special (void)
+{
+  special = ps_null_device;
+  special.open = special_open;
+}
+
+static struct
+{
+  const char *hook; /* that fails */
+  guint device_opens;
+  gint ops_left; /* before run fails; atomic */
+} broken;
+
+static gboolean
+fail_in (const char *hook, GError **error)
+{
+  if (!g_str_equal (hook, broken.hook))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage 1: broken %s", hook);
+  return FALSE;
+}
+
+static PsDevice *
+broken_open (const PsDeviceSetting *setting, GError **error)
+{
+  if (broken.device_opens++ == 2 && !fail_in ("open", error))
+    return NULL;
+  return special_open (setting, error);
+}
+
+static gboolean
+broken_attach (PsDevice *device, GError **error)
+{
+  return fail_in ("attach", error);
+}
+
+static gboolean
+broken_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
+{
+  return stage != 1 || fail_in ("add_stage", error);
+}
+
+static gboolean
+broken_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+{
+  if (op.kind == PS_OP_O && op.stage == 1 && !fail_in ("update", error))
+    return FALSE;
+  if (g_atomic_int_dec_and_test (&broken.ops_left) && !fail_in ("run", error))
+    return FALSE;
+  return ps_null_device.run (device, op, input, output, error);
+}
+
+static void
+make_broken (void)
+{
+  make_special ();
+  special.open = broken_open;
+  special.attach = broken_attach;
+  special.add_stage = broken_add_stage;
+  special.run = broken_run;
+}
+
+/* Wherever a device fails, the run ends, and with that device's error instead of the others'. */
+static void
+test_failures (void)
+{
+  static const char *const hooks[] = { "open", "attach", "add_stage", "run", "update" };
+  make_broken ();
+  for (guint i = 0; i < G_N_ELEMENTS (hooks); i++)
+    {
+      g_autoptr (PsProgram) program = family_program ("1f1b", 4, 8);
+      PsRunSetting setting = run_setting (&special, NULL, 3);
+      g_autoptr (GError) error = NULL;
+      g_autofree char *message = g_strdup_printf ("stage 1: broken %s", hooks[i]);
+
+      broken.hook = hooks[i];
+      broken.device_opens = 0;
+      g_atomic_int_set (&broken.ops_left, 5);
+      g_assert_null (ps_run (program, &setting, &error));
+      g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
+      g_assert_true (g_str_has_suffix (error->message, message));
+    }
+}
+
+/* Device 0 is stuck in its first op for much longer than the others are ready to wait. */
+static gboolean
+stuck_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+{
+  if (op.stage == 0 && op.kind == PS_OP_F)
+    g_usleep (400000);
+  return ps_null_device.run (device, op, input, output, error);
+}
+
+static void
+test_timeout (void)
+{
+  g_autoptr (PsProgram) program = family_program ("gpipe", 2, 2);
+  PsRunSetting setting = run_setting (&special, NULL, 1);
+  g_autoptr (GError) error = NULL;
+
+  make_special ();
+  special.run = stuck_run;
+  setting.timeout_ns = 20000000;
+  g_assert_null (ps_run (program, &setting, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_IO);
+  g_assert_cmpstr (error->message, ==, "device 1: waited 0.02 s for F0.0 from device 0");
+}
+
+/* A device that says it computes. Microbatch i has loss i + 0.5; stage s has s + 1 gradients of s + 0.25. */
+static double
+pretended_loss (PsDevice *device, guint microbatch)
+{
+  return microbatch + 0.5;
+}
+
+static const float *
+pretended_gradients (PsDevice *device, guint stage, gsize *n)
+{
+  static const float gradients[2][2] = { { 0.25f }, { 1.25f, 1.25f } };
+
+  *n = stage + 1;
+  return gradients[stage];
+}
+
+static void
+make_pretender (void)
+{
+  make_special ();
+  special.computes = TRUE;
+  special.loss = pretended_loss;
+  special.gradients = pretended_gradients;
+}
+
+static PsModel tiny = { .layers = 4,
+                        .hidden = 16,
+                        .heads = 2,
+                        .kv_heads = 2,
+                        .sequence = 8,
+                        .feed_forward = 32,
+                        .vocabulary = 11,
+                        .microbatch_size = 1,
+                        .precision = PS_PRECISION_FP32,
+                        .mlp = PS_MLP_GELU };
+
+static void
+count_progress (guint n_done, guint n_steps, gpointer data)
+{
+  guint *n = data;
+
+  g_assert_cmpuint (n_done, ==, ++*n);
+  g_assert_cmpuint (n_steps, ==, 3);
+}
+
+/* Mean loss of 0.5, 1.5, 2.5 and 3.5 is 2. */
+static void
+test_results (void)
+{
+  g_autoptr (PsProgram) program = family_program ("1f1b", 2, 4);
+  PsRunSetting setting = run_setting (&special, NULL, 3);
+  g_autoptr (PsRunResult) result = NULL;
+  const float expected[] = { 1.25f, 1.25f };
+  g_autofree char *digest = g_compute_checksum_for_data (G_CHECKSUM_SHA256, (const guchar *)expected, sizeof expected);
+  guint n_progress = 0;
+
+  make_pretender ();
+  setting.model = &tiny;
+  setting.gradients = TRUE;
+  setting.progress = count_progress;
+  setting.progress_data = &n_progress;
+  result = run (program, setting);
+  g_assert_cmpuint (n_progress, ==, 3);
+  for (guint i = 0; i < 12; i++)
+    g_assert_cmpfloat (result->losses[i], ==, i % 4 + 0.5);
+  g_assert_cmpfloat (ps_run_result_mean_loss (result, 2), ==, 2.0);
+  for (guint step = 0; step < 3; step++)
+    g_assert_cmpstr (result->gradients->digest[step * 2 + 1], ==, digest);
+  g_assert_cmpstr (result->gradients->digest[0], !=, digest);
+  g_assert_cmpmem (result->gradients->last[1], result->gradients->n[1] * sizeof (float), expected, sizeof expected);
+}
+
+static void
+test_two_copies_refused (void)
+{
+  g_autoptr (PsProgram) program = bidirectional_program ();
+  PsRunSetting setting = run_setting (&special, NULL, 1);
+  g_autoptr (GError) error = NULL;
+
+  make_pretender ();
+  setting.model = &tiny;
+  g_assert_null (ps_run (program, &setting, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
+  g_assert_true (g_str_has_prefix (error->message, "schedule 'both ways': device null runs schedules with one copy"));
+}
+
+/* Iterations of 100, 5, 9 and 7 ns less pauses of 0, 0, 1 and 1: median of 5, 8 and 6 is 6, that of the last step. */
+static void
+test_median_step (void)
+{
+  PsPlan plan = { 0 };
+  g_autoptr (PsRecorder) recorder = ps_recorder_new (&plan, 1, 4);
+  g_autoptr (PsRecorder) single = ps_recorder_new (&plan, 1, 1);
+  const gint64 begin[] = { 1000, 1100, 1105, 1114, 1121 };
+
+  memcpy (recorder->begin_ns, begin, sizeof begin);
+  recorder->pause_ns[2] = recorder->pause_ns[3] = 1;
+  g_assert_cmpint (ps_recorder_iteration (recorder, 0), ==, 100);
+  g_assert_cmpint (ps_recorder_iteration (recorder, 2), ==, 8);
+  g_assert_cmpuint (ps_recorder_median_step (recorder), ==, 3);
+  g_assert_cmpuint (ps_recorder_median_step (single), ==, 0);
+}
+
+/* The real device: what a pipeline computes is what one device computes, and it learns. */
+static void
+test_cpu_families (void)
+{
+  guint n;
+  const PsFamily *const *families = ps_family_table (&n);
+
+  for (guint i = 0; i < n; i++)
+    {
+      g_autoptr (PsProgram) program = family_program (families[i]->name, 2, 4);
+      PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 8);
+      g_autoptr (PsRunResult) result = NULL;
+      g_auto (PsVerdict) verdict = { 0 };
+      g_autoptr (GError) error = NULL;
+
+      setting.model = &tiny;
+      setting.gradients = TRUE;
+      result = run (program, setting);
+      assert_runs_program (result->timeline, program, NULL);
+      g_assert_cmpfloat (ps_run_result_mean_loss (result, 7), <, ps_run_result_mean_loss (result, 0));
+      g_assert_true (ps_verify (result, &setting, &verdict, &error));
+      g_assert_no_error (error);
+      g_assert_cmpstr (ps_check_name (verdict.check), ==, "bit-equal");
+      g_assert_null (verdict.first_difference);
+    }
+}
+
+static PsRunResult *
+cpu_result (guint64 seed)
+{
+  g_autoptr (PsProgram) program = family_program ("gpipe", 2, 2);
+  PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 2);
+
+  setting.model = &tiny;
+  setting.gradients = TRUE;
+  setting.seed = seed;
+  return run (program, setting);
+}
+
+static void
+test_verify_differs (void)
+{
+  g_autoptr (PsRunResult) a = cpu_result (1);
+  g_autoptr (PsRunResult) b = cpu_result (2);
+  g_auto (PsVerdict) verdict = { 0 };
+
+  ps_verify_compare (a, b, &verdict);
+  g_assert_cmpint (verdict.check, ==, PS_CHECK_DIFFERS);
+  g_assert_cmpstr (verdict.first_difference, ==, "step 1: loss of microbatch 0");
+  g_assert_cmpfloat (verdict.loss_difference, >, PS_VERIFY_TOLERANCE);
+  g_assert_cmpfloat (verdict.gradient_difference, >, PS_VERIFY_TOLERANCE);
+}
+
+/* One gradient of the last step is off by 2^-20 (9.5e-7) of the largest: within 1e-5. Off by 2^-10 it is not; NaN never
+ * is. */
+static void
+test_verify_within (void)
+{
+  const float scales[] = { 0x1p-20f, 0x1p-10f, NAN };
+  const PsCheck expected[] = { PS_CHECK_EQUAL_WITHIN, PS_CHECK_DIFFERS, PS_CHECK_DIFFERS };
+
+  for (guint i = 0; i < G_N_ELEMENTS (scales); i++)
+    {
+      g_autoptr (PsRunResult) a = cpu_result (1);
+      g_autoptr (PsRunResult) b = cpu_result (1);
+      g_auto (PsVerdict) verdict = { 0 };
+
+      b->gradients->last[0][0] = 4096.0f;
+      a->gradients->last[0][0] = 4096.0f + 4096.0f * scales[i];
+      a->gradients->digest[2][0] = 'x'; /* step 2, stage 0 */
+      ps_verify_compare (a, b, &verdict);
+      g_assert_cmpint (verdict.check, ==, expected[i]);
+      g_assert_cmpstr (verdict.first_difference, ==, "step 2: gradients of stage 0");
+      g_assert_cmpfloat (verdict.loss_difference, ==, 0);
+      if (!isnan (scales[i]))
+        g_assert_cmpfloat (verdict.gradient_difference, ==, (double)scales[i]);
+    }
+}
 
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/runtime/null/families", test_null_families);
+  g_test_add_func ("/runtime/paced/families", test_paced_families);
+  g_test_add_func ("/runtime/one-device", test_one_device);
+  g_test_add_func ("/runtime/two-copies", test_two_copies);
+  g_test_add_func ("/runtime/weight-versions", test_weight_versions);
+  g_test_add_func ("/runtime/asynchronous-refused", test_asynchronous_refused);
+  g_test_add_func ("/runtime/pair", test_pair);
+  g_test_add_func ("/runtime/failures", test_failures);
+  g_test_add_func ("/runtime/timeout", test_timeout);
+  g_test_add_func ("/runtime/results", test_results);
+  g_test_add_func ("/runtime/two-copies-refused", test_two_copies_refused);
+  g_test_add_func ("/runtime/median-step", test_median_step);
+  g_test_add_func ("/runtime/cpu/families", test_cpu_families);
+  g_test_add_func ("/runtime/verify/differs", test_verify_differs);
+  g_test_add_func ("/runtime/verify/within", test_verify_within);
   return g_test_run ();
 }

@@ -301,6 +301,29 @@ random_costs (GRand *rand, guint n_stages, gboolean pairs)
   return costs;
 }
 
+/* Given the times that the costs give, step by step, the other entry point finds the same; and a delay of one op shows. */
+static void
+check_steps (const PsProgram *program, const PsCosts *costs, const PsSimulation *expected)
+{
+  g_autofree gint64 *durations = g_new (gint64, program->n_steps), *transfers = g_new (gint64, program->n_steps);
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  for (guint i = 0; i < program->n_steps; i++)
+    {
+      durations[i] = ps_step_duration (program, costs, i);
+      transfers[i] = costs->transfer_ns[program->steps[i].transfer];
+    }
+  ps_simulate_steps (program, costs, durations, transfers, simulation);
+  g_assert_cmpmem (simulation->end_ns, (program->n_steps + 1) * sizeof (gint64), expected->end_ns,
+                   (program->n_steps + 1) * sizeof (gint64));
+  g_assert_cmpmem (simulation->device, simulation->n_devices * sizeof (PsDeviceResult), expected->device,
+                   expected->n_devices * sizeof (PsDeviceResult));
+  g_assert_cmpint (simulation->makespan_ns, ==, expected->makespan_ns);
+  g_assert_cmpint (simulation->max_span_ns, ==, expected->max_span_ns);
+  durations[program->n_steps - 1] += 1000000;
+  ps_simulate_steps (program, costs, durations, transfers, simulation);
+  g_assert_cmpint (simulation->end_ns[program->n_steps], ==, expected->end_ns[program->n_steps] + 1000000);
+}
+
 static void
 check_against_naive (GRand *rand, gboolean pairs)
 {
@@ -345,6 +368,7 @@ check_against_naive (GRand *rand, gboolean pairs)
       g_assert_cmpint (simulation->device[device].peak_bytes, ==, naive_peak (&naive, device));
     }
   g_assert_cmpint (ps_lower_bound (schedule->placement, NULL, schedule->n_microbatches, costs), <=, last);
+  check_steps (program, costs, simulation);
 }
 
 static void

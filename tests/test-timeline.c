@@ -357,6 +357,23 @@ random_costs (GRand *random, guint n_stages)
   return costs;
 }
 
+/* Replaying a simulated timeline gives the simulation again; with an op of another schedule in it, it is refused. */
+static void
+check_replay (const PsProgram *program, const PsCosts *costs, PsTimeline *timeline, const PsSimulation *expected)
+{
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  g_autoptr (GError) error = NULL;
+
+  g_assert_true (ps_timeline_replay (program, costs, timeline, simulation, &error));
+  g_assert_no_error (error);
+  g_assert_cmpmem (simulation->end_ns, (simulation->n_steps + 1) * sizeof (gint64), expected->end_ns,
+                   (expected->n_steps + 1) * sizeof (gint64));
+  g_assert_cmpint (simulation->makespan_ns, ==, expected->makespan_ns);
+  g_array_index (timeline->ops, PsSpan, 0).op.microbatch += 1;
+  g_assert_false (ps_timeline_replay (program, costs, timeline, simulation, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+}
+
 static void
 check_agreement (PsSchedule *schedule, GRand *random)
 {
@@ -377,6 +394,7 @@ check_agreement (PsSchedule *schedule, GRand *random)
   assert_same_metrics (&from_simulation, &from_timeline);
   json = ps_timeline_to_json (timeline);
   check_round_trip (json);
+  check_replay (program, costs, timeline, simulation);
 }
 
 /* Both definitions of every figure agree exactly, for every family and random costs, and its file reads back. */
@@ -391,7 +409,9 @@ test_agreement (void)
     for (guint i = 0; i < 40; i++)
       {
         guint p = (guint)g_rand_int_range (random, 1, 7);
-        PsFamilySetting setting = { p, p * (guint)g_rand_int_range (random, 1, 4), families[f]->default_chunks };
+        PsFamilySetting setting = { .n_devices = p,
+                                    .n_microbatches = p * (guint)g_rand_int_range (random, 1, 4),
+                                    .n_chunks = families[f]->default_chunks };
 
         check_agreement (ps_family_generate (families[f], &setting, NULL), random);
       }

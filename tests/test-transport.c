@@ -21,14 +21,14 @@ counting_tensor_new (PsDevice *device)
   tensor->device = device;
   tensor->bytes = MESSAGE_BYTES;
   tensor->data = g_malloc0 (MESSAGE_BYTES);
-  ((CountingDevice *) device)->live++;
+  ((CountingDevice *)device)->live++;
   return tensor;
 }
 
 static void
 counting_tensor_free (PsTensor *tensor)
 {
-  ((CountingDevice *) tensor->device)->live--;
+  ((CountingDevice *)tensor->device)->live--;
   g_free (tensor->data);
   g_free (tensor);
 }
@@ -67,7 +67,7 @@ net_close (Net *net)
 static PsOp
 forward (guint microbatch, guint stage)
 {
-  return (PsOp){ .kind = PS_OP_F, .stage = (guint16) stage, .microbatch = microbatch };
+  return (PsOp){ .kind = PS_OP_F, .stage = (guint16)stage, .microbatch = microbatch };
 }
 
 static void
@@ -94,8 +94,7 @@ expect_value (Net *net, guint at, guint from, PsOp op, int value)
 {
   PsTransferTimes times = { 0 };
   g_autoptr (GError) error = NULL;
-  PsTensor *tensor
-      = net->transport->class->wait (net->transport, at, from, op, &net->device[at].base, &times, &error);
+  PsTensor *tensor = net->transport->class->wait (net->transport, at, from, op, &net->device[at].base, &times, &error);
   guint8 expected[MESSAGE_BYTES];
 
   memset (expected, value, sizeof expected);
@@ -131,11 +130,11 @@ test_order (void)
   net_open (&net, 16, 0);
   for (guint i = 0; i < 10; i++)
     {
-      send_value (&net, 0, 1, forward (i, 0), (int) i, 0);
+      send_value (&net, 0, 1, forward (i, 0), (int)i, 0);
       announce (&net, 1, 0, forward (i, 0));
     }
   for (guint i = 0; i < 10; i++)
-    expect_value (&net, 1, 0, forward (i, 0), (int) i);
+    expect_value (&net, 1, 0, forward (i, 0), (int)i);
   net_close (&net);
 }
 
@@ -150,16 +149,16 @@ test_out_of_order (void)
     announce (&net, 2, 0, forward (i, 0));
   for (guint i = 0; i < 8; i++)
     {
-      send_value (&net, 0, 2, forward (i, 0), (int) i, 0);
-      send_value (&net, 1, 2, forward (i, 0), 100 + (int) i, 0);
+      send_value (&net, 0, 2, forward (i, 0), (int)i, 0);
+      send_value (&net, 1, 2, forward (i, 0), 100 + (int)i, 0);
       announce (&net, 2, 1, forward (i, 0));
     }
   for (guint i = 1; i < 8; i += 2)
     announce (&net, 2, 0, forward (i, 0));
   for (guint i = 8; i-- > 0;)
     {
-      expect_value (&net, 2, 0, forward (i, 0), (int) i);
-      expect_value (&net, 2, 1, forward (i, 0), 100 + (int) i);
+      expect_value (&net, 2, 0, forward (i, 0), (int)i);
+      expect_value (&net, 2, 1, forward (i, 0), 100 + (int)i);
     }
   g_assert_true (net.transport->class->flush (net.transport, 0, NULL));
   g_assert_true (net.transport->class->flush (net.transport, 1, NULL));
@@ -175,18 +174,19 @@ test_names (void)
                       { .kind = PS_OP_F, .stage = 2, .microbatch = 2, .slice = 3 },
                       { .kind = PS_OP_F, .stage = 1, .microbatch = 1, .slice = 3 },
                       { .kind = PS_OP_F, .stage = 1, .microbatch = 2, .slice = 0 } };
-  const PsOp fused = { .kind = PS_OP_BW, .stage = 7, .microbatch = 1 }, gradient = { .kind = PS_OP_B, .stage = 7, .microbatch = 1 };
+  const PsOp fused = { .kind = PS_OP_BW, .stage = 7, .microbatch = 1 },
+             gradient = { .kind = PS_OP_B, .stage = 7, .microbatch = 1 };
   Net net;
 
   net_open (&net, 2, 0);
   send_value (&net, 0, 1, fused, 99, 0);
   for (guint i = 0; i < G_N_ELEMENTS (op); i++)
     {
-      send_value (&net, 0, 1, op[i], (int) i, 0);
+      send_value (&net, 0, 1, op[i], (int)i, 0);
       announce (&net, 1, 0, op[i]);
     }
   for (guint i = G_N_ELEMENTS (op); i-- > 0;)
-    expect_value (&net, 1, 0, op[i], (int) i);
+    expect_value (&net, 1, 0, op[i], (int)i);
   announce (&net, 1, 0, gradient);
   expect_value (&net, 1, 0, gradient, 99);
   net_close (&net);
@@ -209,8 +209,8 @@ test_repeated_name (void)
   net_close (&net);
 }
 
-/* Nobody receives 20 sends over 2 slots: 2 are copied and freed, 18 keep the sender's tensor. Each taken one goes home and is freed with the
- * sender's next call. */
+/* Nobody receives 20 sends over 2 slots: 2 are copied and freed, 18 keep the sender's tensor. Each taken one goes home
+ * and is freed with the sender's next call. */
 static void
 test_overflow (void)
 {
@@ -218,19 +218,19 @@ test_overflow (void)
 
   net_open (&net, 2, 0);
   for (guint i = 0; i < 20; i++)
-    send_value (&net, 0, 1, forward (i, 0), (int) i, 0);
+    send_value (&net, 0, 1, forward (i, 0), (int)i, 0);
   g_assert_cmpint (net.device[0].live, ==, 18);
   for (guint i = 0; i < 20; i++)
     announce (&net, 1, 0, forward (i, 0));
   for (guint i = 0; i < 6; i++)
-    expect_value (&net, 1, 0, forward (i, 0), (int) i);
+    expect_value (&net, 1, 0, forward (i, 0), (int)i);
   g_assert_cmpint (net.device[0].live, ==, 18);
   /* Two slots are free again, and four tensors have come back. */
   send_value (&net, 0, 1, forward (20, 0), 20, 0);
   g_assert_cmpint (net.device[0].live, ==, 14);
   announce (&net, 1, 0, forward (20, 0));
   for (guint i = 6; i < 21; i++)
-    expect_value (&net, 1, 0, forward (i, 0), (int) i);
+    expect_value (&net, 1, 0, forward (i, 0), (int)i);
   g_assert_true (net.transport->class->flush (net.transport, 0, NULL));
   g_assert_cmpint (net.device[0].live, ==, 0);
   net_close (&net);
@@ -259,8 +259,7 @@ test_timeout (void)
 
   net_open (&net, 2, 20000000);
   announce (&net, 2, 1, forward (3, 1));
-  g_assert_null (
-      net.transport->class->wait (net.transport, 2, 1, forward (3, 1), &net.device[2].base, &times, &error));
+  g_assert_null (net.transport->class->wait (net.transport, 2, 1, forward (3, 1), &net.device[2].base, &times, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_IO);
   g_assert_cmpstr (error->message, ==, "device 2: waited 0.02 s for F3.1 from device 1");
   send_value (&net, 0, 1, forward (0, 0), 1, 0);
@@ -279,14 +278,14 @@ test_wait_without_receive (void)
 
   net_open (&net, 2, 0);
   send_value (&net, 0, 1, forward (0, 0), 1, 0);
-  g_assert_null (
-      net.transport->class->wait (net.transport, 1, 0, forward (0, 0), &net.device[1].base, &times, &error));
+  g_assert_null (net.transport->class->wait (net.transport, 1, 0, forward (0, 0), &net.device[1].base, &times, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
   g_assert_cmpstr (error->message, ==, "device 1: waits for F0.0 from device 0 without a receive");
   net_close (&net);
 }
 
-/* Lower bounds only: 15 ms for a receiver that waits, and for one that comes late the time when the message could be used. */
+/* Lower bounds only: 15 ms for a receiver that waits, and for one that comes late the time when the message could be
+ * used. */
 static void
 test_delay (void)
 {
@@ -317,7 +316,8 @@ wait_for_ever (gpointer data)
   PsTransferTimes times;
   GError *error = NULL;
 
-  g_assert_null (net->transport->class->wait (net->transport, 1, 0, forward (0, 0), &net->device[1].base, &times, &error));
+  g_assert_null (
+      net->transport->class->wait (net->transport, 1, 0, forward (0, 0), &net->device[1].base, &times, &error));
   return error;
 }
 
@@ -328,7 +328,8 @@ wait_for_delay (gpointer data)
   PsTransferTimes times;
   GError *error = NULL;
 
-  g_assert_null (net->transport->class->wait (net->transport, 2, 0, forward (0, 0), &net->device[2].base, &times, &error));
+  g_assert_null (
+      net->transport->class->wait (net->transport, 2, 0, forward (0, 0), &net->device[2].base, &times, &error));
   return error;
 }
 
@@ -365,7 +366,8 @@ test_abort (void)
   assert_aborted (error[0]);
   g_assert_false (net.transport->class->receive (net.transport, 1, 0, forward (1, 0), &error[1]));
   assert_aborted (error[1]);
-  g_assert_null (net.transport->class->wait (net.transport, 1, 0, forward (1, 0), &net.device[1].base, &times, &error[2]));
+  g_assert_null (
+      net.transport->class->wait (net.transport, 1, 0, forward (1, 0), &net.device[1].base, &times, &error[2]));
   assert_aborted (error[2]);
   error[0] = NULL;
   g_assert_false (net.transport->class->flush (net.transport, 0, &error[0]));
@@ -397,11 +399,11 @@ exchange (gpointer data)
         {
           announce (net, traffic->self, traffic->other, forward (first + i, traffic->other));
           send_value (net, traffic->self, traffic->other, forward (first + i, traffic->self),
-                      (int) ((first + i + traffic->self) % 251), 0);
+                      (int)((first + i + traffic->self) % 251), 0);
         }
       for (guint i = n; i-- > 0;)
         expect_value (net, traffic->self, traffic->other, forward (first + i, traffic->other),
-                      (int) ((first + i + traffic->other) % 251));
+                      (int)((first + i + traffic->other) % 251));
     }
   g_assert_true (net->transport->class->flush (net->transport, traffic->self, NULL));
   return NULL;

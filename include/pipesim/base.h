@@ -18,6 +18,7 @@ G_BEGIN_DECLS
 #define PS_MAX_STAGES 16384
 #define PS_MAX_MICROBATCHES (1 << 20)
 #define PS_MAX_OPS (1 << 26)
+#define PS_MAX_SLICES 255
 #define PS_MAX_TIME_NS G_GINT64_CONSTANT (1000000000000000) /* one op: 10^15 ns, about 11 days */
 #define PS_MAX_SIZE_BYTES ((gint64) 1 << 50)                /* one quantity: 1 PiB */
 

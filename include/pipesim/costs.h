@@ -26,6 +26,7 @@ typedef struct
   PsOpCost *op;         /* [kind * n_stages + stage] for every PsOpKind; R costs what F does unless known better */
   gint64 *transfer_ns;  /* [1 + 2 n_stages], see ps_transfer_*: entry 0 is the free hand-over inside a device */
   gint64 *weight_bytes; /* [n_stages] held throughout: weights, gradients and optimizer state */
+  gint64 *version_bytes; /* [n_stages] each further version of the weights alone, where a schedule stashes them */
   gint64 *pair_ns;      /* [n_stages] duration of an overlapped pair whose F is on that stage; -1: sum of its parts */
   PsOrigin time_origin;     /* of durations */
   PsOrigin transfer_origin; /* of transfer_ns */
@@ -45,6 +46,13 @@ ps_costs_op (const PsCosts *costs, PsOpKind kind, guint stage)
   return &costs->op[(gsize) kind * costs->n_stages + stage];
 }
 
+/* What a device holds for a stage throughout when it keeps that many versions of its weights (1 or more). */
+static inline gint64
+ps_costs_held_bytes (const PsCosts *costs, guint stage, guint versions)
+{
+  return costs->weight_bytes[stage] + (versions - 1) * costs->version_bytes[stage];
+}
+
 /* Indices into transfer_ns: the activation that stage hands to stage + 1, the gradient that stage hands to stage - 1. */
 #define PS_TRANSFER_LOCAL 0
 static inline guint
@@ -58,14 +66,18 @@ ps_transfer_backward (const PsCosts *costs, guint stage)
   return 1 + costs->n_stages + stage;
 }
 
+/* The costs of one of n_slices equal slices of a microbatch: op durations, pairs and activations divided (rounded to the nearest),
+ * weights and O as they are. A transfer keeps its time, which is per message. */
+PsCosts *ps_costs_slice (const PsCosts *costs, guint n_slices);
+
 /* Fills the memory of F, B, W, BW and R from act and wact as described at PsOpCost. */
 void ps_costs_set_memory (PsCosts *costs, guint stage, gint64 act_bytes, gint64 wact_bytes);
 
-/* Reads 'f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0,bw=2ms,pair=3ms'.
+/* Reads 'f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0,version=0,bw=2ms,pair=3ms'.
  * A single value is a device's whole share and is split evenly over its chunks (durations and sizes; earlier chunks take
  * what does not divide, so that sums are exact); c is per transfer and never divided. A list of n_devices * n_chunks values 'f=1ms:2ms:...' is one value per stage,
  * taken as it is (c: one value per boundary, stages - 1 of them). f, b and w are required unless bw is given, which then stands
- * for b + w (split in halves). bw defaults to b + w, wact to act, everything else to 0.
+ * for b + w (split in halves). bw defaults to b + w, wact to act, version to weights, everything else to 0.
  * Errors: PS_ERROR_USAGE naming key and value. */
 PsCosts *ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

@@ -40,6 +40,7 @@ typedef struct
   const PsCosts *costs;   /* paced: durations; others ignore it; NULL allowed */
   guint n_stages;         /* of the whole model */
   guint n_microbatches;
+  guint n_versions;       /* of the weights, that the schedule keeps on this device; 0 counts as 1 */
   int core;               /* logical core for the thread that will use the device; -1: leave it to the system */
   guint64 seed;           /* of weights and data: equal seeds, equal bits, however the model is cut */
 } PsDeviceSetting;

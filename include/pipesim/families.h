@@ -10,9 +10,14 @@ G_BEGIN_DECLS
 /* What a family may look at. */
 typedef struct
 {
-  guint n_devices;      /* p >= 1 */
-  guint n_microbatches; /* m >= 1 */
-  guint n_chunks;       /* v >= 1 */
+  guint n_devices;            /* p >= 1 */
+  guint n_microbatches;       /* m >= 1 */
+  guint n_chunks;             /* v >= 1 */
+  guint n_slices;             /* q: sequence slices of a microbatch; 0: the family's default */
+  guint group_size;           /* N: microbatches that go through a chunk in a row; 0: the family's default */
+  const PsCosts *costs;       /* of n_devices * n_chunks stages, for families that look at costs; NULL: F, B and W take one unit
+                                 of time each, transfers none, and F keeps one unit of memory until W */
+  const gint64 *memory_limit; /* [n_devices] bytes, weights included, for families that keep to a limit; NULL: none */
 } PsFamilySetting;
 
 typedef struct
@@ -23,10 +28,14 @@ typedef struct
   const char *memory;      /* activations at the peak of device r, in units of a device's whole share (A) */
   const char *source;      /* where it was published */
   guint default_chunks;    /* v when the user gives none */
+  guint default_slices;    /* q when the user gives none; 0: the family does not slice, q must be 1 */
+  gboolean groups;         /* takes a group size N; others refuse one */
+  gboolean uses_costs;     /* looks at costs and memory_limit */
   /* Fails with PS_ERROR_USAGE saying which constraint and the nearest allowed value. */
   gboolean (*check) (const PsFamilySetting *setting, GError **error);
-  /* setting has passed check; cannot fail. */
-  PsSchedule *(*generate) (const PsFamilySetting *setting);
+  /* setting has passed check, and n_slices is not 0. Fails only where costs or memory limits make it impossible: PS_ERROR_SCHEDULE
+   * saying how much which device would need. */
+  PsSchedule *(*generate) (const PsFamilySetting *setting, GError **error);
 } PsFamily;
 
 /* All families in the order of the catalogue; *n entries. */

@@ -65,6 +65,9 @@ PsProgram *ps_program_lower (PsSchedule *schedule, GError **error) G_GNUC_WARN_U
 void ps_program_free (PsProgram *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProgram, ps_program_free)
 
+/* The message that a step with an input waits for, named by its producer: F, or B also where a BW makes it. */
+PsOp ps_program_producer (const PsProgram *program, guint step);
+
 /* How transfers share channels. */
 typedef enum
 {

@@ -23,6 +23,7 @@ typedef struct
   guint n_microbatches;
   guint n_slices;          /* 1 unless sequences are sliced */
   guint8 *copy;            /* [n_microbatches] weight copy that a microbatch uses; NULL: all use copy 0 */
+  gboolean asynchronous;   /* weights change while microbatches are under way (PipeDream): no flush between steps */
   guint *weight_versions;  /* [n_devices] versions of the weights that are kept; NULL: 1 everywhere */
   guint *first;            /* [n_devices + 1]: device d owns ops[first[d]] .. ops[first[d + 1] - 1] */
   PsOp *ops;
@@ -65,7 +66,7 @@ char *ps_op_format (PsOp op, char *buffer);
 gboolean ps_op_parse (const char *text, const char **end, PsOp *op);
 
 /* The native format: JSON {"format": "pipesim-schedule/1", "name", "devices", "stages", "microbatches", "slices", "placement": [[device
- * per stage] per copy], "copy_of_microbatch"?, "weight_versions"?, "order": [["F0.0", ...] per device]}.
+ * per stage] per copy], "copy_of_microbatch"?, "asynchronous"?, "weight_versions"?, "order": [["F0.0", ...] per device]}.
  * Free the text with g_free. */
 char *ps_schedule_to_json (const PsSchedule *schedule);
 PsSchedule *ps_schedule_read (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT; /* not yet validated */

@@ -38,6 +38,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSimulation, ps_simulation_free)
 /* Costs must have the program's number of stages and have passed ps_costs_check. Never fails, never allocates. */
 void ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
 
+/* The same with a time of its own for every op: duration_ns and transfer_ns (of the step's input from another device) are [n_steps]
+ * and stand in for those of the costs; memory and O stay. The first op of a pair must have duration 0, the second that of
+ * the pair. */
+void ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gint64 *duration_ns, const gint64 *transfer_ns,
+                        PsSimulation *simulation);
+
 /* Duration of a step under these costs: 0 for the first op of a pair, the whole pair for the second. */
 gint64 ps_step_duration (const PsProgram *program, const PsCosts *costs, guint step);
 

@@ -50,6 +50,12 @@ void ps_timeline_sort (PsTimeline *timeline);
 /* The timeline of a simulation, memory curve included. Weights are part of the curve. */
 PsTimeline *ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation);
 
+/* Simulates the program with every op and transfer lasting as long as it did in a timeline of the same schedule (a measured one: what is
+ * left of the prediction's error is then the order and the machine's gaps, not the costs). costs give memory and O. Fails with
+ * PS_ERROR_INPUT naming the first op that the timeline does not have in its place. */
+gboolean ps_timeline_replay (const PsProgram *program, const PsCosts *costs, const PsTimeline *timeline, PsSimulation *simulation,
+                             GError **error);
+
 /* Figures of one timeline; DESIGN's names. All but iteration_ns follow from the spans of all ops but O, which counts in the iteration
  * time only: recorded or not, the figures stay comparable with the simulator's. */
 typedef struct

@@ -8,24 +8,9 @@ check (const PsFamilySetting *setting, GError **error)
 }
 
 static PsSchedule *
-generate (const PsFamilySetting *setting)
+generate (const PsFamilySetting *setting, GError **error)
 {
-  PsScheduleBuilder *builder = ps_family_builder ("1f1b", PS_PLACEMENT_LOOP, setting);
-  guint m = setting->n_microbatches;
-  for (guint device = 0; device < setting->n_devices; device++)
-    {
-      guint warmup = MIN (m, setting->n_devices - 1 - device);
-      for (guint i = 0; i < warmup; i++)
-        ps_schedule_builder_add (builder, PS_OP_F, device, i);
-      for (guint i = 0; i < m; i++)
-        {
-          if (warmup + i < m)
-            ps_schedule_builder_add (builder, PS_OP_F, device, warmup + i);
-          ps_schedule_builder_add (builder, PS_OP_BW, device, i);
-        }
-      ps_schedule_builder_next_device (builder);
-    }
-  return ps_schedule_builder_end (builder);
+  return ps_family_walk ("1f1b", setting, ps_family_1f1b_rule);
 }
 
 const PsFamily ps_family_1f1b = {

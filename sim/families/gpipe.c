@@ -7,19 +7,16 @@ check (const PsFamilySetting *setting, GError **error)
   return ps_family_check_one_chunk ("gpipe", setting, error);
 }
 
-static PsSchedule *
-generate (const PsFamilySetting *setting)
+static PsWalk
+rule (const PsFamilySetting *setting, guint device)
 {
-  PsScheduleBuilder *builder = ps_family_builder ("gpipe", PS_PLACEMENT_LOOP, setting);
-  for (guint device = 0; device < setting->n_devices; device++)
-    {
-      for (guint microbatch = 0; microbatch < setting->n_microbatches; microbatch++)
-        ps_schedule_builder_add (builder, PS_OP_F, device, microbatch);
-      for (guint microbatch = 0; microbatch < setting->n_microbatches; microbatch++)
-        ps_schedule_builder_add (builder, PS_OP_BW, device, microbatch);
-      ps_schedule_builder_next_device (builder);
-    }
-  return ps_schedule_builder_end (builder);
+  return (PsWalk) { .warmup = setting->n_microbatches };
+}
+
+static PsSchedule *
+generate (const PsFamilySetting *setting, GError **error)
+{
+  return ps_family_walk ("gpipe", setting, rule);
 }
 
 const PsFamily ps_family_gpipe = {

@@ -7,20 +7,16 @@ check (const PsFamilySetting *setting, GError **error)
   return ps_family_check_one_chunk ("naive", setting, error);
 }
 
-static PsSchedule *
-generate (const PsFamilySetting *setting)
+static PsWalk
+rule (const PsFamilySetting *setting, guint device)
 {
-  PsScheduleBuilder *builder = ps_family_builder ("naive", PS_PLACEMENT_LOOP, setting);
-  for (guint device = 0; device < setting->n_devices; device++)
-    {
-      for (guint microbatch = 0; microbatch < setting->n_microbatches; microbatch++)
-        {
-          ps_schedule_builder_add (builder, PS_OP_F, device, microbatch);
-          ps_schedule_builder_add (builder, PS_OP_BW, device, microbatch);
-        }
-      ps_schedule_builder_next_device (builder);
-    }
-  return ps_schedule_builder_end (builder);
+  return (PsWalk) { .warmup = 0 };
+}
+
+static PsSchedule *
+generate (const PsFamilySetting *setting, GError **error)
+{
+  return ps_family_walk ("naive", setting, rule);
 }
 
 const PsFamily ps_family_naive = {

@@ -8,35 +8,16 @@ check (const PsFamilySetting *setting, GError **error)
   return ps_family_check_one_chunk ("zb-h1", setting, error);
 }
 
-static void
-add_device (PsScheduleBuilder *builder, guint device, guint n_devices, guint m)
+static PsWalk
+rule (const PsFamilySetting *setting, guint device)
 {
-  guint warmup = MIN (m, n_devices - 1 - device);
-  guint n_weights = 0;
-  for (guint i = 0; i < warmup; i++)
-    ps_schedule_builder_add (builder, PS_OP_F, device, i);
-  for (guint i = 0; i < m; i++)
-    {
-      if (warmup + i < m)
-        ps_schedule_builder_add (builder, PS_OP_F, device, warmup + i);
-      ps_schedule_builder_add (builder, PS_OP_B, device, i);
-      if (i >= device)
-        ps_schedule_builder_add (builder, PS_OP_W, device, n_weights++);
-    }
-  while (n_weights < m)
-    ps_schedule_builder_add (builder, PS_OP_W, device, n_weights++);
+  return (PsWalk) { .warmup = setting->n_devices - 1 - device, .split = TRUE, .delay = device };
 }
 
 static PsSchedule *
-generate (const PsFamilySetting *setting)
+generate (const PsFamilySetting *setting, GError **error)
 {
-  PsScheduleBuilder *builder = ps_family_builder ("zb-h1", PS_PLACEMENT_LOOP, setting);
-  for (guint device = 0; device < setting->n_devices; device++)
-    {
-      add_device (builder, device, setting->n_devices, setting->n_microbatches);
-      ps_schedule_builder_next_device (builder);
-    }
-  return ps_schedule_builder_end (builder);
+  return ps_family_walk ("zb-h1", setting, rule);
 }
 
 const PsFamily ps_family_zb_h1 = {

@@ -42,7 +42,7 @@ null_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError
 static PsTensor *
 null_tensor_new (PsDevice *device)
 {
-  return &((NullDevice *) device)->tensor;
+  return &((NullDevice *)device)->tensor;
 }
 
 static void
@@ -53,7 +53,7 @@ null_tensor_free (PsTensor *tensor)
 static gboolean
 null_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
-  *output = ps_device_op_has_output (op, ((NullDevice *) device)->n_stages) ? null_tensor_new (device) : NULL;
+  *output = ps_device_op_has_output (op, ((NullDevice *)device)->n_stages) ? null_tensor_new (device) : NULL;
   return TRUE;
 }
 

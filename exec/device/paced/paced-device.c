@@ -1,5 +1,5 @@
-/* paced-device.c - a device that computes nothing: each op occupies its thread for the modelled time. It lets any number of
- * devices run on any machine, and what a run on it measures beyond the model is the runtime's own doing. */
+/* paced-device.c - a device that computes nothing: each op occupies its thread for the modelled time. It lets any
+ * number of devices run on any machine, and what a run on it measures beyond the model is the runtime's own doing. */
 #include "clock.h"
 #include "device/devices.h"
 
@@ -10,12 +10,12 @@ typedef struct
 {
   PsDevice base;
   const PsDeviceSetting *setting;
-  gint64 deadline_ns;  /* when the latest op was due to end */
-  gint64 returned_ns;  /* when it really did; 0: there was none */
-  gboolean updating;   /* it was an O */
-  gint64 input_ns;     /* when the latest input of the op, or pair, under way had come */
-  gboolean in_pair;    /* the latest op was the first of a pair */
-  PsOp first;          /* that op */
+  gint64 deadline_ns; /* when the latest op was due to end */
+  gint64 returned_ns; /* when it really did; 0: there was none */
+  gboolean updating;  /* it was an O */
+  gint64 input_ns;    /* when the latest input of the op, or pair, under way had come */
+  gboolean in_pair;   /* the latest op was the first of a pair */
+  PsOp first;         /* that op */
   PsMemoryUse memory;
 } PacedDevice;
 
@@ -52,12 +52,15 @@ paced_attach (PsDevice *device, GError **error)
 static gboolean
 paced_add_stage (PsDevice *base, guint stage, const PsStageShape *shape, GError **error)
 {
-  PacedDevice *device = (PacedDevice *) base;
+  PacedDevice *device = (PacedDevice *)base;
+  const PsDeviceSetting *setting = device->setting;
+  gint64 bytes;
 
-  g_return_val_if_fail (stage < device->setting->costs->n_stages, FALSE);
+  g_return_val_if_fail (stage < setting->costs->n_stages, FALSE);
 
-  device->memory.current[PS_MEMORY_STATE] += device->setting->costs->weight_bytes[stage];
-  device->memory.peak_bytes += device->setting->costs->weight_bytes[stage];
+  bytes = ps_costs_held_bytes (setting->costs, stage, MAX (setting->n_versions, 1));
+  device->memory.current[PS_MEMORY_STATE] += bytes;
+  device->memory.peak_bytes += bytes;
   return TRUE;
 }
 
@@ -107,8 +110,9 @@ duration_of (const PacedDevice *device, PsOp op)
   return own_ns + ps_costs_op (costs, device->first.kind, device->first.stage)->duration_ns;
 }
 
-/* An op that did not have to wait for its input starts when the previous one was due to end or, if that is later, when the input
- * came: so waking late never adds up. One that waited starts now, and so does one before or behind which all devices meet. */
+/* An op that did not have to wait for its input starts when the previous one was due to end or, if that is later, when
+ * the input came: so waking late never adds up. One that waited starts now, and so does one before or behind which all
+ * devices meet. */
 static gint64
 start_of (const PacedDevice *device, PsOp op)
 {
@@ -138,11 +142,12 @@ take_input (PacedDevice *device, PsTensor *input)
   paced_tensor_free (input);
 }
 
-/* The first op of a pair only takes its memory: the second one takes the time of both and gives the memory of both back. */
+/* The first op of a pair only takes its memory: the second one takes the time of both and gives the memory of both
+ * back. */
 static gboolean
 paced_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
-  PacedDevice *device = (PacedDevice *) base;
+  PacedDevice *device = (PacedDevice *)base;
 
   take_memory (device, op);
   take_input (device, input);
@@ -177,13 +182,13 @@ paced_gradients (PsDevice *device, guint stage, gsize *n)
 static void
 paced_memory (PsDevice *device, PsMemoryUse *use)
 {
-  *use = ((PacedDevice *) device)->memory;
+  *use = ((PacedDevice *)device)->memory;
 }
 
 static void
 paced_reset_peak (PsDevice *base)
 {
-  PsMemoryUse *memory = &((PacedDevice *) base)->memory;
+  PsMemoryUse *memory = &((PacedDevice *)base)->memory;
 
   memory->peak_bytes = memory->current[PS_MEMORY_STATE] + memory->current[PS_MEMORY_ACTIVATION];
 }

@@ -1,9 +1,9 @@
 /* threads-transport.c - tensors between the threads of one process.
  *
- * Every device has a port: the messages on their way to it, in one queue per sender, and what comes back to it as a sender.
- * A sender copies its tensor into a slot of the channel and frees it; when all slots are in use the message refers to the tensor
- * itself, the receiver copies from there, and the tensor goes back to the sender, whose thread frees it. So a send never waits,
- * and no two ports are ever locked at a time.
+ * Every device has a port: the messages on their way to it, in one queue per sender, and what comes back to it as a
+ * sender. A sender copies its tensor into a slot of the channel and frees it; when all slots are in use the message
+ * refers to the tensor itself, the receiver copies from there, and the tensor goes back to the sender, whose thread
+ * frees it. So a send never waits, and no two ports are ever locked at a time.
  */
 #include "clock.h"
 #include "transport/transports.h"
@@ -18,12 +18,12 @@ struct _Message
 {
   Message *next;
   PsOp op;
-  PsTensor *tensor;  /* the sender's, when no slot was free; else NULL */
-  void *slot;        /* a slot's memory, else NULL; also NULL for messages without data */
+  PsTensor *tensor; /* the sender's, when no slot was free; else NULL */
+  void *slot;       /* a slot's memory, else NULL; also NULL for messages without data */
   gboolean in_slot;
   gsize bytes;
   gint64 sent_ns;
-  gint64 ready_ns;   /* not to be used before */
+  gint64 ready_ns; /* not to be used before */
 };
 
 /* A list that is searched from its oldest entry: nearly always the first one fits. */
@@ -65,7 +65,7 @@ message_key (PsOp op)
   /* B and BW hand on the same thing. */
   guint64 kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
 
-  return kind << 56 | (guint64) op.slice << 48 | (guint64) op.stage << 32 | op.microbatch;
+  return kind << 56 | (guint64)op.slice << 48 | (guint64)op.stage << 32 | op.microbatch;
 }
 
 static void
@@ -169,7 +169,7 @@ threads_open (const PsTransportSetting *setting, GError **error)
 static void
 threads_close (PsTransport *base)
 {
-  ThreadsTransport *transport = (ThreadsTransport *) base;
+  ThreadsTransport *transport = (ThreadsTransport *)base;
 
   if (transport == NULL)
     return;
@@ -189,7 +189,7 @@ fail_aborted (GError **error)
 static Port *
 port_lock (PsTransport *transport, guint device)
 {
-  Port *port = &((ThreadsTransport *) transport)->port[device];
+  Port *port = &((ThreadsTransport *)transport)->port[device];
 
   pthread_mutex_lock (&port->lock);
   return port;
@@ -221,7 +221,7 @@ begin_send (PsTransport *transport, guint from, GError **error)
 static gboolean
 claim_slot (PsTransport *transport, guint from, guint to, Message *message)
 {
-  const PsTransportSetting *setting = &((ThreadsTransport *) transport)->setting;
+  const PsTransportSetting *setting = &((ThreadsTransport *)transport)->setting;
   Port *port = port_lock (transport, to);
   Channel *channel = &port->from[from];
 
@@ -255,7 +255,7 @@ threads_send (PsTransport *transport, guint from, guint to, PsOp op, PsTensor *t
   gint64 now_ns = ps_clock_now ();
   Message *message;
 
-  g_assert (tensor->bytes <= ((ThreadsTransport *) transport)->setting.message_bytes);
+  g_assert (tensor->bytes <= ((ThreadsTransport *)transport)->setting.message_bytes);
 
   if (!begin_send (transport, from, error))
     {
@@ -291,7 +291,8 @@ threads_receive (PsTransport *transport, guint at, guint from, PsOp op, GError *
   return aborted ? fail_aborted (error) : TRUE;
 }
 
-/* Sleeps on the locked port until something may have changed or until_ns has come (0: never comes). FALSE when it has. */
+/* Sleeps on the locked port until something may have changed or until_ns has come (0: never comes). FALSE when it has.
+ */
 static gboolean
 port_sleep (Port *port, gint64 until_ns)
 {
@@ -305,7 +306,7 @@ port_sleep (Port *port, gint64 until_ns)
 static gint64
 timeout_moment (PsTransport *transport)
 {
-  gint64 timeout_ns = ((ThreadsTransport *) transport)->setting.timeout_ns;
+  gint64 timeout_ns = ((ThreadsTransport *)transport)->setting.timeout_ns;
 
   return timeout_ns > 0 ? ps_clock_now () + timeout_ns : 0;
 }
@@ -314,7 +315,7 @@ timeout_moment (PsTransport *transport)
 static Message *
 await_message (PsTransport *transport, guint at, guint from, PsOp op, GError **error)
 {
-  gint64 timeout_ns = ((ThreadsTransport *) transport)->setting.timeout_ns;
+  gint64 timeout_ns = ((ThreadsTransport *)transport)->setting.timeout_ns;
   gint64 until_ns = timeout_moment (transport);
   Port *port = port_lock (transport, at);
   Message *announced = list_take (&port->from[from].announced, op);
@@ -406,7 +407,8 @@ report_taken (PsTransport *transport, guint from, Message *message)
 }
 
 static PsTensor *
-threads_wait (PsTransport *transport, guint at, guint from, PsOp op, PsDevice *into, PsTransferTimes *times, GError **error)
+threads_wait (PsTransport *transport, guint at, guint from, PsOp op, PsDevice *into, PsTransferTimes *times,
+              GError **error)
 {
   gint64 called_ns = ps_clock_now ();
   Message *message = await_message (transport, at, from, op, error);
@@ -452,14 +454,14 @@ threads_flush (PsTransport *transport, guint from, GError **error)
     return fail_aborted (error);
   if (!in_time)
     g_set_error (error, PS_ERROR, PS_ERROR_IO, "device %u: waited %g s for its messages to be taken", from,
-                 ((ThreadsTransport *) transport)->setting.timeout_ns / 1e9);
+                 ((ThreadsTransport *)transport)->setting.timeout_ns / 1e9);
   return in_time;
 }
 
 static void
 threads_abort (PsTransport *transport)
 {
-  for (guint i = 0; i < ((ThreadsTransport *) transport)->setting.n_devices; i++)
+  for (guint i = 0; i < ((ThreadsTransport *)transport)->setting.n_devices; i++)
     {
       Port *port = port_lock (transport, i);
 

@@ -1,0 +1,43 @@
+/* groups.c - groups of microbatches that go through a chunk in a row. Devices that come back to a chunk find its input ready only
+ * where a group is as long as the pipeline, so Megatron-LM asks that N >= p and that m mod N is 0 or at least p. Fewer microbatches than
+ * devices make one group. */
+#include "families-private.h"
+
+static gboolean
+is_group_size (const PsFamilySetting *setting, guint group)
+{
+  guint p = setting->n_devices, m = setting->n_microbatches;
+  return group >= MIN (p, m) && group <= m && (m % group == 0 || m % group >= p);
+}
+
+/* The smallest one allowed keeps the least memory; it is p itself where p divides m. */
+guint
+ps_family_group_size (const PsFamilySetting *setting)
+{
+  guint group = setting->group_size ? setting->group_size : MIN (setting->n_devices, setting->n_microbatches);
+  while (!is_group_size (setting, group))
+    group++;
+  return group;
+}
+
+static guint
+nearest_group (const PsFamilySetting *setting)
+{
+  for (guint distance = 1;; distance++)
+    {
+      if (setting->group_size > distance && is_group_size (setting, setting->group_size - distance))
+        return setting->group_size - distance;
+      if (is_group_size (setting, setting->group_size + distance))
+        return setting->group_size + distance;
+    }
+}
+
+gboolean
+ps_family_check_groups (const char *name, const PsFamilySetting *setting, GError **error)
+{
+  if (setting->group_size == 0 || is_group_size (setting, setting->group_size))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: groups of %u do not go; give %u, N from p to m with m mod N = 0 or >= p", name,
+               setting->group_size, nearest_group (setting));
+  return FALSE;
+}

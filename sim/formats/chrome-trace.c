@@ -1,0 +1,37 @@
+/* chrome-trace.c - the simulated timeline of a schedule among the formats: for viewers, not read as a schedule. */
+#include "formats-private.h"
+
+/* One microsecond for F, B and W each, two for a full backward. */
+static PsCosts *
+unit_costs (guint n_stages)
+{
+  PsCosts *costs = ps_costs_new (n_stages);
+
+  for (guint stage = 0; stage < n_stages; stage++)
+    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+      ps_costs_op (costs, kind, stage)->duration_ns = kind == PS_OP_BW ? 2000 : kind == PS_OP_O ? 0 : 1000;
+  return costs;
+}
+
+static char *
+write_trace (const PsSchedule *schedule, const PsCosts *given, GError **error)
+{
+  g_autoptr (PsProgram) program = ps_format_lower (schedule, error);
+  g_autoptr (PsCosts) units = given ? NULL : unit_costs (schedule->placement->n_stages);
+  const PsCosts *costs = given ? given : units;
+  g_autoptr (PsSimulation) simulation = NULL;
+  g_autoptr (PsTimeline) timeline = NULL;
+
+  if (program == NULL)
+    return NULL;
+  simulation = ps_simulation_new (program);
+  ps_simulate (program, costs, simulation);
+  timeline = ps_timeline_from_simulation (program, costs, simulation);
+  return ps_timeline_to_chrome_trace (timeline);
+}
+
+const PsFormat ps_format_chrome_trace = {
+  .name = "chrome-trace",
+  .description = "simulated timeline for Perfetto (1 us per op without costs); not read as a schedule",
+  .write = write_trace,
+};

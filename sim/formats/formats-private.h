@@ -1,0 +1,23 @@
+/* formats-private.h - what the formats tell the table in formats.c. Private to sim/formats. */
+#ifndef PIPESIM_FORMATS_PRIVATE_H
+#define PIPESIM_FORMATS_PRIVATE_H
+
+#include <pipesim/formats.h>
+
+G_BEGIN_DECLS
+
+extern const PsFormat ps_format_native;
+extern const PsFormat ps_format_torch_compute;
+extern const PsFormat ps_format_torch_comms;
+extern const PsFormat ps_format_colossalai;
+extern const PsFormat ps_format_chrome_trace;
+
+/* First character that is no white space; '\0' if there is none. */
+char ps_format_first (const char *text, gsize length);
+
+/* A lowered copy of a schedule. */
+PsProgram *ps_format_lower (const PsSchedule *schedule, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,70 @@
+/* formats.c - the table of schedule formats, and which of them a file is in. */
+#include "formats-private.h"
+
+#include <string.h>
+
+/* Where two recognise a text, the first reads it. */
+static const PsFormat *const formats[] = {
+  &ps_format_native, &ps_format_torch_comms, &ps_format_torch_compute, &ps_format_colossalai, &ps_format_chrome_trace,
+};
+
+const PsFormat *const *
+ps_format_table (guint *n)
+{
+  *n = G_N_ELEMENTS (formats);
+  return formats;
+}
+
+char
+ps_format_first (const char *text, gsize length)
+{
+  for (gsize i = 0; i < length; i++)
+    if (!g_ascii_isspace (text[i]))
+      return text[i];
+  return '\0';
+}
+
+PsProgram *
+ps_format_lower (const PsSchedule *schedule, GError **error)
+{
+  return ps_program_lower (ps_schedule_copy (schedule), error);
+}
+
+const PsFormat *
+ps_format_find (const char *name, GError **error)
+{
+  g_autoptr (GString) names = g_string_new (NULL);
+
+  for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
+    {
+      if (g_str_equal (formats[i]->name, name))
+        return formats[i];
+      g_string_append_printf (names, "%s%s", i ? ", " : "", formats[i]->name);
+    }
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--to: '%s' is no format; there are %s", name, names->str);
+  return NULL;
+}
+
+const PsFormat *
+ps_format_recognise (const char *where, const char *text, gsize length, GError **error)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
+    if (formats[i]->recognise && formats[i]->recognise (text, length))
+      return formats[i];
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", where,
+               ps_format_first (text, length) ? "is no schedule: neither JSON nor the CSV of PyTorch" : "is empty");
+  return NULL;
+}
+
+PsSchedule *
+ps_format_read (const char *path, GError **error)
+{
+  g_autofree char *text = NULL;
+  const PsFormat *format;
+  gsize length;
+
+  if (!ps_read_file (path, &text, &length, error))
+    return NULL;
+  format = ps_format_recognise (path, text, length, error);
+  return format ? format->read (path, text, length, error) : NULL;
+}

@@ -1,0 +1,36 @@
+/* torch-compute.c - PyTorch's CSV of computations, "compute_only". */
+#include "formats-private.h"
+#include "torch-actions.h"
+
+#include <string.h>
+
+/* Any text that is no JSON and names nothing but computations. */
+static gboolean
+recognise (const char *text, gsize length)
+{
+  return g_ascii_isdigit (ps_format_first (text, length)) || strchr ("(,\"", ps_format_first (text, length));
+}
+
+static PsSchedule *
+read_compute (const char *where, const char *text, gsize length, GError **error)
+{
+  g_autoptr (TorchLists) lists = torch_lists_parse (where, text, length, TRUE, error);
+
+  return lists && torch_check_compute (where, lists, error) ? torch_lists_to_schedule (where, lists) : NULL;
+}
+
+static char *
+write_compute (const PsSchedule *schedule, G_GNUC_UNUSED const PsCosts *costs, GError **error)
+{
+  g_autoptr (TorchLists) lists = torch_lists_from_schedule (schedule, error);
+
+  return lists ? torch_lists_to_csv (lists) : NULL;
+}
+
+const PsFormat ps_format_torch_compute = {
+  .name = "torch-compute",
+  .description = "PyTorch pipelining CSV, computations only (what torchtitan loads)",
+  .recognise = recognise,
+  .read = read_compute,
+  .write = write_compute,
+};

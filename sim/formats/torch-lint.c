@@ -1,0 +1,218 @@
+/* torch-lint.c - what PyTorch's runtime and torchtitan would refuse or do wrong with a schedule. */
+#include "formats-private.h"
+#include "torch-actions.h"
+
+#include <string.h>
+
+static void G_GNUC_PRINTF (2, 3) warn (GPtrArray *findings, const char *format, ...)
+{
+  va_list arguments;
+
+  va_start (arguments, format);
+  g_ptr_array_add (findings, g_strdup_vprintf (format, arguments));
+  va_end (arguments);
+}
+
+/* torchtitan builds the stages of a rank from the name of the schedule: V for two names, a loop for all others. */
+static void
+lint_placement (const PsPlacement *placement, GPtrArray *findings)
+{
+  guint n_chunks = placement->n_stages / placement->n_devices;
+
+  if (placement->n_copies > 1)
+    warn (findings, "a stage lies on two devices (two weight copies); PyTorch refuses a stage on two ranks");
+  else if (placement->kind == PS_PLACEMENT_V || (placement->kind == PS_PLACEMENT_WAVE && n_chunks == 2))
+    warn (findings, "placement V: torchtitan loads it only under the schedule name ZBVZeroBubble or DualPipeV");
+  else if (placement->kind != PS_PLACEMENT_LOOP)
+    warn (findings, "placement %s: torchtitan cannot load it; it knows loops and, with two stages per rank, V",
+          ps_placement_name (placement->kind));
+}
+
+static void
+lint_representation (const PsSchedule *schedule, GPtrArray *findings)
+{
+  gboolean stashes = FALSE;
+
+  for (guint d = 0; schedule->weight_versions && d < schedule->placement->n_devices; d++)
+    stashes |= schedule->weight_versions[d] > 1;
+  if (schedule->asynchronous)
+    warn (findings, "asynchronous: PyTorch's runtime steps the optimizer after all microbatches; it would run this schedule "
+                    "synchronously");
+  else if (stashes)
+    warn (findings, "several weight versions: PyTorch's runtime keeps one");
+}
+
+static void
+lint_reduce (const TorchLists *lists, GPtrArray *findings)
+{
+  g_autofree gboolean *reduced = g_new0 (gboolean, lists->n_stages);
+
+  for (guint r = 0; r < lists->n_ranks; r++)
+    for (guint i = 0; i < lists->actions[r]->len; i++)
+      {
+        const TorchAction *action = torch_lists_action (lists, r, i);
+
+        if (action->type == TORCH_REDUCE_GRAD)
+          reduced[action->stage] = TRUE;
+        else if (reduced[action->stage] && (action->type == TORCH_W || action->type == TORCH_B))
+          reduced[action->stage] = FALSE;
+      }
+  for (guint stage = 0; stage < lists->n_stages; stage++)
+    if (!reduced[stage])
+      warn (findings, "rank %u: no %uREDUCE_GRAD behind the last backward of stage %u: its gradients would be neither scaled nor "
+                      "reduced",
+            lists->rank[stage], stage, stage);
+}
+
+/* FSDP asserts that weights are there when they are used. */
+static void
+lint_weights (const TorchLists *lists, GPtrArray *findings)
+{
+  g_autofree gboolean *gathered = g_new0 (gboolean, lists->n_stages);
+  g_autofree gboolean *told = g_new0 (gboolean, lists->n_stages);
+
+  for (guint r = 0; r < lists->n_ranks; r++)
+    for (guint i = 0; i < lists->actions[r]->len; i++)
+      {
+        const TorchAction *action = torch_lists_action (lists, r, i);
+
+        if (action->type == TORCH_UNSHARD || action->type == TORCH_RESHARD)
+          gathered[action->stage] = action->type == TORCH_UNSHARD;
+        else if (action->type < TORCH_N_COMPUTE && !gathered[action->stage] && !told[action->stage])
+          {
+            warn (findings, "rank %u: cell %u: stage %u is used without %uUNSHARD in front of it: FSDP would stop", r, action->cell,
+                  action->stage, action->stage);
+            told[action->stage] = TRUE;
+          }
+      }
+}
+
+/* The receive that an action of this rank uses, as a message. */
+static gboolean
+uses_message (const TorchLists *lists, guint rank, const TorchAction *action, gsize *message)
+{
+  TorchAction receive = *action;
+  TorchType type;
+  guint from;
+
+  if (!torch_action_input (lists, action, &from, &type) || lists->rank[from] == rank)
+    return FALSE;
+  receive.type = (guint8)type;
+  *message = torch_action_message (lists, &receive);
+  return TRUE;
+}
+
+/* Counts receives with a computation of another cell between them and their use. */
+static void
+lint_receives_of (const TorchLists *lists, guint rank, guint32 *computed, GPtrArray *findings)
+{
+  guint n = 0, early = 0, cells = 0;
+  const TorchAction *example = NULL;
+
+  for (guint i = 0; i < lists->actions[rank]->len; i++)
+    {
+      const TorchAction *action = torch_lists_action (lists, rank, i);
+      gsize message;
+
+      if (action->type == TORCH_RECV_F || action->type == TORCH_RECV_B)
+        {
+          computed[torch_action_message (lists, action)] = cells;
+          n++;
+        }
+      if (action->type >= TORCH_N_COMPUTE)
+        continue;
+      if (uses_message (lists, rank, action, &message) && computed[message] < cells)
+        {
+          early++;
+          example = example ? example : action;
+        }
+      cells += !action->paired;
+    }
+  if (example)
+    warn (findings,
+          "rank %u: %u of %u receives stand in front of computations that do not need them (the first is for cell %u): on one "
+          "communicator per pair they hold up the transfers behind them",
+          rank, early, n, example->cell);
+}
+
+static void
+lint_receives (const TorchLists *lists, GPtrArray *findings)
+{
+  g_autofree guint32 *computed = g_new0 (guint32, (gsize)lists->n_stages * lists->n_microbatches * 2);
+
+  for (guint r = 0; r < lists->n_ranks; r++)
+    lint_receives_of (lists, r, computed, findings);
+}
+
+static void
+lint_deadlocks (const TorchLists *lists, GPtrArray *findings)
+{
+  static const struct
+  {
+    PsChannel channel;
+    const char *name;
+  } channels[] = {
+    { PS_CHANNEL_DIRECTION, "one communicator per direction (TORCH_DISTRIBUTED_PIPELINE_PER_DIRECTION_P2P=1)" },
+    { PS_CHANNEL_PAIR, "one communicator per pair of ranks (the default)" },
+    { PS_CHANNEL_RANK, "one in-order stream per rank" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (channels); i++)
+    {
+      g_autofree char *deadlock = torch_find_deadlock (lists, channels[i].channel);
+
+      if (deadlock)
+        warn (findings, "deadlock with %s: %s", channels[i].name, deadlock);
+    }
+}
+
+static void
+lint_lists (const TorchLists *lists, GPtrArray *findings)
+{
+  lint_reduce (lists, findings);
+  lint_weights (lists, findings);
+  lint_receives (lists, findings);
+  lint_deadlocks (lists, findings);
+}
+
+/* Lists that were written and read have cells to name. */
+static void
+lint_text (const char *text, GPtrArray *findings)
+{
+  g_autoptr (TorchLists) lists = torch_lists_parse ("", text, strlen (text), FALSE, NULL);
+
+  if (lists)
+    lint_lists (lists, findings);
+}
+
+GPtrArray *
+ps_torch_lint (const PsSchedule *schedule)
+{
+  GPtrArray *findings = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (GError) cause = NULL;
+  g_autofree char *text = ps_format_torch_comms.write (schedule, NULL, &cause);
+
+  lint_placement (schedule->placement, findings);
+  lint_representation (schedule, findings);
+  if (text)
+    lint_text (text, findings);
+  else if (schedule->placement->n_copies == 1)
+    warn (findings, "%s", cause->message);
+  return findings;
+}
+
+GPtrArray *
+ps_torch_lint_comms (const char *where, const char *text, gsize length, GError **error)
+{
+  g_autoptr (TorchLists) lists = torch_lists_parse (where, text, length, FALSE, error);
+  g_autoptr (PsSchedule) schedule = NULL;
+  GPtrArray *findings;
+
+  if (!lists || !torch_check_compute (where, lists, error) || !torch_check_messages (where, lists, error))
+    return NULL;
+  findings = g_ptr_array_new_with_free_func (g_free);
+  schedule = torch_lists_to_schedule (where, lists);
+  lint_placement (schedule->placement, findings);
+  lint_lists (lists, findings);
+  return findings;
+}
