@@ -8,9 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* How long before a deadline sleeping ends and spinning begins. Longer spins hit the deadline more often on an idle
- * machine (a virtual one wakes sleepers 20 to 80 us late), but threads that share cores then hinder each other: with as
- * many busy neighbours as cores 20 us came out best. */
+/* How long before a deadline sleeping ends and spinning begins. Longer spins hit the deadline more often (a virtual
+ * machine wakes sleepers 20 to 80 us late), but threads that share cores then hinder each other. */
 #define PS_CLOCK_SPIN_NS G_GINT64_CONSTANT (20000)
 
 /* CLOCK_MONOTONIC in ns. */

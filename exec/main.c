@@ -9,6 +9,7 @@
 #define DEFAULT_STEPS 5
 #define MAX_STEPS 1000000
 #define EXIT_OUTSIDE 3
+#define CLEAR_LINE "\r\033[K" /* of a terminal: wipes what progress has written */
 
 /* No message takes longer than this, or than several whole iterations: then the run hangs. */
 #define TIMEOUT_NS (60 * G_GINT64_CONSTANT (1000000000))
@@ -225,7 +226,7 @@ prepare (const Options *options, Job *job, GError **error)
 static void
 show_progress (guint n_done, guint n_steps, gpointer data)
 {
-  g_printerr ("\rstep %u of %u%s", n_done, n_steps, n_done == n_steps ? "\r\033[K" : "");
+  g_printerr ("\rstep %u of %u%s", n_done, n_steps, n_done == n_steps ? CLEAR_LINE : "");
 }
 
 static void
@@ -340,7 +341,7 @@ main (int argc, char **argv)
   if (error != NULL)
     {
       g_strdelimit (error->message, "\n\r", ' ');
-      g_printerr ("pipesim exec: %s\n", error->message);
+      g_printerr ("%spipesim exec: %s\n", isatty (STDERR_FILENO) ? CLEAR_LINE : "", error->message);
       return ps_error_exit_code (error);
     }
   return code;

@@ -3,6 +3,8 @@
 #include "memory-plot.h"
 #include "timeline-plot.h"
 
+#include <pipesim/formats.h>
+
 #include <locale.h>
 
 #define MIN_SIDE 200
@@ -120,10 +122,10 @@ run (int argc, char **argv, GError **error)
 
   if (!parse_options (&argc, &argv, &options, error))
     return FALSE;
-  first = ps_timeline_read (options.arguments[1], error);
+  first = ps_timeline_load (options.arguments[1], error);
   if (!first || !options.arguments[2])
     return first && draw (&options, &first, 1, error);
-  second = ps_timeline_read (options.arguments[2], error);
+  second = ps_timeline_load (options.arguments[2], error);
   return second && draw (&options, (PsTimeline *[]){ first, second }, 2, error);
 }
 

@@ -10,7 +10,17 @@ static const PsFamily *const table[] = {
   &ps_family_looped_bfs,
   &ps_family_zb_h1,
   &ps_family_zb_h2,
+  &ps_family_zb_auto,
+  &ps_family_zb_v,
+  &ps_family_zb_v_auto,
+  &ps_family_v_half,
+  &ps_family_v_min,
+  &ps_family_1f1b_v,
   &ps_family_interleaved_zb,
+  &ps_family_dualpipe,
+  &ps_family_dualpipe_v,
+  &ps_family_chimera,
+  &ps_family_hanayo,
   &ps_family_seq1f1b,
   &ps_family_pipedream,
   &ps_family_pipedream_2bw,
@@ -74,15 +84,6 @@ ps_family_generate (const PsFamily *family, const PsFamilySetting *setting, GErr
       || !family->check (&complete, error))
     return NULL;
   return family->generate (&complete, error);
-}
-
-gboolean
-ps_family_check_one_chunk (const char *name, const PsFamilySetting *setting, GError **error)
-{
-  if (setting->n_chunks == 1)
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: has one chunk per device, not %u", name, setting->n_chunks);
-  return FALSE;
 }
 
 PsScheduleBuilder *

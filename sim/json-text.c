@@ -111,7 +111,7 @@ set_syntax_error (const char *where, const char *message, GError **error)
 }
 
 JsonParser *
-ps_json_parse (const char *where, const char *text, gssize length, GError **error)
+ps_json_parse_any (const char *where, const char *text, gssize length, GError **error)
 {
   g_autoptr (JsonParser) parser = json_parser_new_immutable ();
   g_autoptr (GError) cause = NULL;
@@ -126,7 +126,20 @@ ps_json_parse (const char *where, const char *text, gssize length, GError **erro
       return NULL;
     }
   root = json_parser_get_root (parser);
-  if (!root || !JSON_NODE_HOLDS_OBJECT (root))
+  if (!root || JSON_NODE_HOLDS_VALUE (root) || JSON_NODE_HOLDS_NULL (root))
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is neither a JSON object nor an array", where);
+      return NULL;
+    }
+  return g_steal_pointer (&parser);
+}
+
+JsonParser *
+ps_json_parse (const char *where, const char *text, gssize length, GError **error)
+{
+  g_autoptr (JsonParser) parser = ps_json_parse_any (where, text, length, error);
+
+  if (parser && !JSON_NODE_HOLDS_OBJECT (json_parser_get_root (parser)))
     {
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is no JSON object", where);
       return NULL;

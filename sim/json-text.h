@@ -19,6 +19,10 @@ void ps_json_append_double (GString *json, double value);
 JsonParser *ps_json_parse (const char *where, const char *text, gssize length,
                            GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+/* The same for a text that may be an array too. */
+JsonParser *ps_json_parse_any (const char *where, const char *text, gssize length,
+                               GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
 G_END_DECLS
 
 #endif

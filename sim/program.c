@@ -12,6 +12,7 @@ typedef struct
   guint *next;               /* [n_devices] next op of the schedule */
   guint *fill;               /* [n_devices] next free instruction */
   guint *alive;              /* [n_devices] activations alive */
+  guint8 *asleep;            /* [n_devices] what its next op needs has not been made since it was last asked */
 } Lowering;
 
 static void
@@ -22,6 +23,7 @@ lowering_clear (Lowering *lowering)
   g_free (lowering->next);
   g_free (lowering->fill);
   g_free (lowering->alive);
+  g_free (lowering->asleep);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Lowering, lowering_clear)
 
@@ -106,6 +108,7 @@ emit_transfer (Lowering *lowering, guint device, PsOp op)
   if (!op_output (lowering->schedule, op, &stage))
     return;
   guint peer = ps_schedule_device (lowering->schedule, stage, op.microbatch);
+  lowering->asleep[peer] = FALSE;
   if (peer == device)
     return;
   if (is_backward (op))
@@ -155,17 +158,20 @@ count_alive (Lowering *lowering, guint device, const PsOp *ops, guint n)
 }
 
 /* Appends the device's next op, or pair, if what it needs has been made. */
-static gboolean
+static void
 advance (Lowering *lowering, guint device)
 {
   const PsSchedule *schedule = lowering->schedule;
   guint index = lowering->next[device];
   if (index == schedule->first[device + 1])
-    return FALSE;
+    return;
   guint n = schedule->ops[index].paired ? 2 : 1;
   for (guint i = 0; i < n; i++)
     if (!op_ready (lowering, schedule->ops[index + i]))
-      return FALSE;
+      {
+        lowering->asleep[device] = TRUE;
+        return;
+      }
   for (guint i = 0; i < n; i++)
     emit_wait (lowering, device, schedule->ops[index + i]);
   for (guint i = 0; i < n; i++)
@@ -174,7 +180,6 @@ advance (Lowering *lowering, guint device)
     emit_transfer (lowering, device, schedule->ops[index + i]);
   count_alive (lowering, device, &schedule->ops[index], n);
   lowering->next[device] += n;
-  return TRUE;
 }
 
 /* The first op of a stuck device's next op or pair that lacks its input, and the device that should make it. */
@@ -223,7 +228,8 @@ lower_all (Lowering *lowering, GError **error)
     {
       guint before = lowering->program->n_steps;
       for (guint device = 0; device < lowering->schedule->placement->n_devices; device++)
-        advance (lowering, device);
+        if (!lowering->asleep[device])
+          advance (lowering, device);
       if (lowering->program->n_steps == before)
         {
           set_circle_error (lowering, error);
@@ -295,6 +301,7 @@ ps_program_lower (PsSchedule *schedule, GError **error)
   lowering.next = g_memdup2 (schedule->first, n_devices * sizeof *schedule->first);
   lowering.fill = g_memdup2 (program->first, n_devices * sizeof *program->first);
   lowering.alive = g_new0 (guint, n_devices);
+  lowering.asleep = g_new0 (guint8, n_devices);
   return lower_all (&lowering, error) ? g_steal_pointer (&program) : NULL;
 }
 

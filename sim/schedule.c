@@ -17,6 +17,20 @@ ps_schedule_free (PsSchedule *schedule)
   g_free (schedule);
 }
 
+PsSchedule *
+ps_schedule_copy (const PsSchedule *schedule)
+{
+  PsSchedule *copy = g_memdup2 (schedule, sizeof *schedule);
+  guint n_devices = schedule->placement->n_devices;
+  copy->name = g_strdup (schedule->name);
+  copy->placement = ps_placement_copy (schedule->placement);
+  copy->copy = g_memdup2 (schedule->copy, schedule->n_microbatches * sizeof *schedule->copy);
+  copy->weight_versions = g_memdup2 (schedule->weight_versions, n_devices * sizeof *schedule->weight_versions);
+  copy->first = g_memdup2 (schedule->first, (n_devices + (gsize) 1) * sizeof *schedule->first);
+  copy->ops = g_memdup2 (schedule->ops, ps_schedule_n_ops (schedule) * sizeof *schedule->ops);
+  return copy;
+}
+
 struct _PsScheduleBuilder
 {
   PsSchedule *schedule;

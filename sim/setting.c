@@ -1,5 +1,6 @@
 /* setting.c - the options that every subcommand shares, and what they name: costs, model, schedule. */
 #include <pipesim/costdb.h>
+#include <pipesim/formats.h>
 #include <pipesim/setting.h>
 
 #include <string.h>
@@ -300,7 +301,7 @@ check_agrees (const char *path, const char *option, guint given, guint found, GE
 static PsSchedule *
 read_file (const PsSetting *setting, const char *path, GError **error)
 {
-  g_autoptr (PsSchedule) schedule = ps_schedule_read (path, error);
+  g_autoptr (PsSchedule) schedule = ps_format_read (path, error);
   const PsPlacement *placement;
 
   if (schedule == NULL)

@@ -10,6 +10,7 @@ ps_simulation_new (const PsProgram *program)
   simulation->n_steps = program->n_steps;
   simulation->n_devices = program->schedule->placement->n_devices;
   simulation->end_ns = g_new0 (gint64, (gsize) simulation->n_steps + 1);
+  simulation->memory = g_new0 (PsMemoryLevel, simulation->n_devices);
   simulation->device = g_new0 (PsDeviceResult, simulation->n_devices);
   return simulation;
 }
@@ -20,6 +21,7 @@ ps_simulation_free (PsSimulation *simulation)
   if (!simulation)
     return;
   g_free (simulation->end_ns);
+  g_free (simulation->memory);
   g_free (simulation->device);
   g_free (simulation);
 }
@@ -54,14 +56,16 @@ start_devices (const PsProgram *program, const PsCosts *costs, PsSimulation *sim
   const PsPlacement *placement = program->schedule->placement;
   const guint *versions = program->schedule->weight_versions;
   memset (simulation->device, 0, simulation->n_devices * sizeof *simulation->device);
+  memset (simulation->memory, 0, simulation->n_devices * sizeof *simulation->memory);
   for (guint copy = 0; copy < placement->n_copies; copy++)
     for (guint stage = 0; stage < placement->n_stages; stage++)
       {
         guint index = ps_placement_device (placement, copy, stage);
         const guint32 *count = &program->count[(gsize) copy * PS_N_OP_KINDS * placement->n_stages + stage];
         PsDeviceResult *device = &simulation->device[index];
-        device->held_bytes += ps_costs_held_bytes (costs, stage, versions ? versions[index] : 1);
-        device->peak_bytes = device->held_bytes;
+        PsMemoryLevel *memory = &simulation->memory[index];
+        memory->held_bytes += ps_costs_held_bytes (costs, stage, versions ? versions[index] : 1);
+        memory->peak_bytes = memory->held_bytes;
         device->optimizer_ns += ps_costs_op (costs, PS_OP_O, stage)->duration_ns;
         for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
           device->busy_ns += count[kind * placement->n_stages] * ps_costs_op (costs, (PsOpKind) kind, stage)->duration_ns;
@@ -70,13 +74,13 @@ start_devices (const PsProgram *program, const PsCosts *costs, PsSimulation *sim
 
 /* Both ops of a pair take at its start and give at its end; the first step has taken already. */
 static void
-pair_memory (const PsProgram *program, const PsCosts *costs, guint i, PsDeviceResult *device)
+pair_memory (const PsProgram *program, const PsCosts *costs, guint i, PsMemoryLevel *memory)
 {
   const PsOpCost *second = &costs->op[program->steps[i].cost];
-  device->held_bytes += second->take_bytes;
-  device->peak_bytes = MAX (device->peak_bytes, device->held_bytes);
+  memory->held_bytes += second->take_bytes;
+  memory->peak_bytes = MAX (memory->peak_bytes, memory->held_bytes);
   if (program->pair[i] == PS_PAIR_SECOND)
-    device->held_bytes -= costs->op[program->steps[i - 1].cost].give_bytes + second->give_bytes;
+    memory->held_bytes -= costs->op[program->steps[i - 1].cost].give_bytes + second->give_bytes;
 }
 
 /* What a step of a pair takes. Busy time counts the parts of the pair so far. */
@@ -106,38 +110,40 @@ walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, 
   const PsOpCost *restrict op_costs = costs->op;
   const gint64 *restrict transfer_ns = costs->transfer_ns;
   gint64 *restrict end_ns = simulation->end_ns;
-  PsDeviceResult *restrict devices = simulation->device;
+  PsMemoryLevel *restrict levels = simulation->memory;
   guint n = program->n_steps;
   end_ns[0] = 0;
   for (guint i = 0; i < n; i++)
     {
       PsStep step = steps[i];
       const PsOpCost *cost = &op_costs[step.cost];
-      PsDeviceResult *device = &devices[step.device];
+      PsMemoryLevel *memory = &levels[step.device];
       gint64 transfer = times ? (step.input ? times->transfer_ns[i] : 0) : transfer_ns[step.transfer];
       gint64 start = MAX (end_ns[step.previous], end_ns[step.input] + transfer);
       gint64 duration = times ? times->duration_ns[i] : cost->duration_ns;
       if (times)
-        device->busy_ns += duration;
+        simulation->device[step.device].busy_ns += duration;
       if (pairs && program->pair[i] != PS_PAIR_NONE)
         {
-          pair_memory (program, costs, i, device);
-          end_ns[i + 1] = start + (times ? duration : pair_time (program, costs, i, device));
+          pair_memory (program, costs, i, memory);
+          end_ns[i + 1] = start + (times ? duration : pair_time (program, costs, i, &simulation->device[step.device]));
           continue;
         }
-      gint64 level = device->held_bytes + cost->take_bytes;
-      device->peak_bytes = MAX (device->peak_bytes, level);
-      device->held_bytes = level - cost->give_bytes;
+      gint64 level = memory->held_bytes + cost->take_bytes;
+      memory->peak_bytes = MAX (memory->peak_bytes, level);
+      memory->held_bytes = level - cost->give_bytes;
       end_ns[i + 1] = start + duration;
     }
 }
 
-/* When the device's first op starts and its last one ends. The first step of a pair takes no time and ends where the pair starts. */
+/* Memory, and when the device's first op starts and its last one ends. The first step of a pair takes no time and ends where the pair starts. */
 static void
 finish_device (const PsProgram *program, const PsCosts *costs, const StepTimes *times, guint device, PsSimulation *simulation)
 {
   const PsSchedule *schedule = program->schedule;
   guint begin = schedule->first[device], end = schedule->first[device + 1];
+  simulation->device[device].held_bytes = simulation->memory[device].held_bytes;
+  simulation->device[device].peak_bytes = simulation->memory[device].peak_bytes;
   if (begin == end)
     return;
   guint first = program->step_of[begin], last = program->step_of[end - 1];

@@ -1,8 +1,7 @@
 /* timeline-json.c - the native timeline file: one row per line when writing, refusing whatever it does not know when
  * reading. */
 #include "json-object.h"
-
-#include <pipesim/timeline.h>
+#include "timeline-private.h"
 
 #include <string.h>
 
@@ -260,10 +259,8 @@ read_head (const char *where, JsonObject *object, GError **error)
   return timeline;
 }
 
-/* The file does not repeat the sender's chunk with every transfer: it is that of the ops on the same device and stage.
- */
-static void
-fill_transfer_chunks (PsTimeline *timeline)
+void
+ps_timeline_fill_transfer_chunks (PsTimeline *timeline)
 {
   g_autoptr (GHashTable) chunks = g_hash_table_new (NULL, NULL);
 
@@ -328,7 +325,7 @@ ps_timeline_parse_json (const char *where, const char *text, gssize length, GErr
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: ops: holds no op", where);
       return NULL;
     }
-  fill_transfer_chunks (timeline);
+  ps_timeline_fill_transfer_chunks (timeline);
   ps_timeline_sort (timeline);
   if (!check_overlap (where, timeline, error))
     return NULL;

@@ -29,6 +29,7 @@ typedef struct
   PsOp *ops;
 } PsSchedule;
 
+PsSchedule *ps_schedule_copy (const PsSchedule *schedule);
 void ps_schedule_free (PsSchedule *schedule);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSchedule, ps_schedule_free)
 

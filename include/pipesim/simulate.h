@@ -19,12 +19,20 @@ typedef struct
   gint64 optimizer_ns; /* O of all its stages */
 } PsDeviceResult;
 
+/* Memory of a device while the program is walked, kept small and apart from the rest for speed. */
+typedef struct
+{
+  gint64 held_bytes;
+  gint64 peak_bytes;
+} PsMemoryLevel;
+
 /* Result and scratch of one program; reused over many calls. */
 typedef struct
 {
   guint n_steps;
   guint n_devices;
   gint64 *end_ns;         /* [n_steps + 1] end of step i at i + 1; entry 0 is 0 */
+  PsMemoryLevel *memory;  /* [n_devices] scratch */
   PsDeviceResult *device; /* [n_devices] */
   gint64 makespan_ns;     /* first op start to last op end over all devices */
   gint64 max_span_ns;     /* longest span of a device */

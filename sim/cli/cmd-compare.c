@@ -2,6 +2,7 @@
 #include "commands.h"
 
 #include <pipesim/compare.h>
+#include <pipesim/formats.h>
 
 #include <math.h>
 
@@ -37,7 +38,8 @@ parse_options (int argc, char **argv, Options *options, GError **error)
   };
   g_autoptr (GOptionContext) context = g_option_context_new ("PREDICTED MEASURED");
 
-  g_option_context_set_summary (context, "Holds a predicted timeline against a measured one, op by op.");
+  g_option_context_set_summary (context, "Holds a predicted timeline against a measured one, op by op. Each is a timeline of\n"
+                                "pipesim, its Chrome trace, or a PyTorch profiler trace or a folder with one of each rank.");
   g_option_context_add_main_entries (context, entries, NULL);
   if (!g_option_context_parse (context, &argc, &argv, error))
     return FALSE;
@@ -68,8 +70,8 @@ parse_tolerance (const char *text, double *tolerance, GError **error)
 static PsComparison *
 compare_files (const char *predicted_path, const char *measured_path, GError **error)
 {
-  g_autoptr (PsTimeline) predicted = ps_timeline_read (predicted_path, error);
-  g_autoptr (PsTimeline) measured = predicted ? ps_timeline_read (measured_path, error) : NULL;
+  g_autoptr (PsTimeline) predicted = ps_timeline_load (predicted_path, error);
+  g_autoptr (PsTimeline) measured = predicted ? ps_timeline_load (measured_path, error) : NULL;
   PsComparison *comparison = measured ? ps_compare (predicted, measured, error) : NULL;
 
   if (measured && !comparison)

@@ -1,36 +1,25 @@
-/* cmd-schedule.c - pipesim schedule: lists the families, shows, validates and converts schedules. */
+/* cmd-schedule.c - pipesim schedule: lists the families and validates schedules; drawing and converting have files of
+ * their own. */
+#include "cmd-schedule.h"
 #include "commands.h"
-#include "draw.h"
 
 #include <pipesim/report.h>
-#include <pipesim/setting.h>
-
-/* Characters of a drawing in true proportions; in units of one op a drawing is as long as it must be. */
-#define MAX_WIDTH 160
-
-typedef struct
-{
-  PsSetting *setting;
-  gboolean json;
-  char *to;
-  char *output;
-} Options;
 
 static void
-options_clear (Options *options)
+options_clear (PsScheduleOptions *options)
 {
   ps_setting_free (options->setting);
   g_free (options->to);
   g_free (options->output);
 }
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsScheduleOptions, options_clear)
 
 typedef struct
 {
   const char *name;
   const char *arguments; /* NULL: takes no schedule */
   const char *description;
-  gboolean (*run) (const Options *options, const char *schedule, GError **error);
+  gboolean (*run) (const PsScheduleOptions *options, const char *schedule, GError **error);
 } Action;
 
 static const PsColumn family_columns[] = {
@@ -42,7 +31,7 @@ static const PsColumn family_columns[] = {
 };
 
 static gboolean
-list (const Options *options, G_GNUC_UNUSED const char *schedule, GError **error)
+list (const PsScheduleOptions *options, G_GNUC_UNUSED const char *schedule, GError **error)
 {
   const char *none[] = { NULL };
   guint n;
@@ -63,67 +52,6 @@ list (const Options *options, G_GNUC_UNUSED const char *schedule, GError **error
   return ps_print (text, error);
 }
 
-/* A valid schedule, lowered. */
-static PsProgram *
-load_program (const Options *options, const char *name, GError **error)
-{
-  PsSchedule *schedule = ps_setting_schedule (options->setting, name, error);
-  PsProgram *program = schedule ? ps_program_lower (schedule, error) : NULL;
-
-  if (schedule && !program)
-    g_prefix_error (error, "%s: ", name);
-  return program;
-}
-
-/* Draws a program under these costs, below a line that says what a cell is. */
-static gboolean
-print_drawing (const PsProgram *program, const PsCosts *costs, guint max_width, const char *unit, GError **error)
-{
-  const PsSchedule *schedule = program->schedule;
-  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
-  g_autoptr (PsTimeline) timeline = NULL;
-  g_autofree char *drawing = NULL, *cell = NULL, *page = NULL;
-  gint64 cell_ns;
-
-  ps_simulate (program, costs, simulation);
-  timeline = ps_timeline_from_simulation (program, costs, simulation);
-  drawing = ps_draw_timeline (timeline, max_width, &cell_ns);
-  cell = ps_format_time (cell_ns);
-  page = g_strdup_printf ("%s: %u devices, %u stages (%s), %u microbatches; a cell is %s\n%s", schedule->name,
-                          schedule->placement->n_devices, schedule->placement->n_stages,
-                          ps_placement_name (schedule->placement->kind), schedule->n_microbatches, unit ? unit : cell,
-                          drawing);
-  return ps_print (page, error);
-}
-
-/* The order alone is drawn as papers do: every op of one length, a full backward of two. */
-static gboolean
-show_order (const Options *options, const char *name, GError **error)
-{
-  g_autoptr (PsProgram) program = load_program (options, name, error);
-  g_autoptr (PsCosts) costs = NULL;
-
-  if (program == NULL)
-    return FALSE;
-  costs = ps_costs_new (program->schedule->placement->n_stages);
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-      ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = kind == PS_OP_BW ? 2 : kind == PS_OP_O ? 0 : 1;
-  return print_drawing (program, costs, G_MAXUINT, "one F, B or W, BW are two", error);
-}
-
-static gboolean
-show (const Options *options, const char *name, GError **error)
-{
-  const PsSetting *setting = options->setting;
-  g_autoptr (PsPrediction) prediction = NULL;
-
-  if (!setting->costs && !setting->db && !setting->cluster)
-    return show_order (options, name, error);
-  prediction = ps_predict (setting, name, error);
-  return prediction && print_drawing (prediction->program, prediction->costs, MAX_WIDTH, NULL, error);
-}
-
 static const struct
 {
   PsChannel channel;
@@ -136,9 +64,9 @@ static const struct
 };
 
 static gboolean
-validate (const Options *options, const char *name, GError **error)
+validate (const PsScheduleOptions *options, const char *name, GError **error)
 {
-  g_autoptr (PsProgram) program = load_program (options, name, error);
+  g_autoptr (PsProgram) program = ps_cmd_schedule_load (options, name, error);
   g_autofree char *line = NULL;
 
   if (program == NULL)
@@ -156,36 +84,12 @@ validate (const Options *options, const char *name, GError **error)
   return ps_print (line, error);
 }
 
-static gboolean
-convert (const Options *options, const char *name, GError **error)
-{
-  g_autoptr (PsSchedule) schedule = NULL;
-  g_autofree char *text = NULL;
-
-  if (g_strcmp0 (options->to, "native") != 0)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--to: '%s' is no format of this build, which has: native",
-                   options->to ? options->to : "");
-      return FALSE;
-    }
-  if (options->output == NULL)
-    {
-      g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
-                           "-o: missing; give the file to write, or - for standard output");
-      return FALSE;
-    }
-  schedule = ps_setting_schedule (options->setting, name, error);
-  if (schedule == NULL)
-    return FALSE;
-  text = ps_schedule_to_json (schedule);
-  return ps_write_file (options->output, text, -1, error);
-}
-
 static const Action actions[] = {
   { "list", NULL, "list the schedule families", list },
-  { "show", "NAME|FILE", "draw one row per device", show },
+  { "show", "NAME|FILE", "draw one row per device", ps_cmd_schedule_show },
   { "validate", "NAME|FILE", "check completeness, order, placement and deadlock", validate },
-  { "convert", "NAME|FILE", "write in another format", convert },
+  { "convert", "NAME|FILE", "write in another format", ps_cmd_schedule_convert },
+  { "lint", "NAME|FILE", "say what PyTorch's runtime would do wrong", ps_cmd_schedule_lint },
 };
 
 static const Action *
@@ -194,7 +98,7 @@ find_action (const char *name, GError **error)
   for (gsize i = 0; name && i < G_N_ELEMENTS (actions); i++)
     if (g_str_equal (actions[i].name, name))
       return &actions[i];
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': give one of list, show, validate, convert", name ? name : "");
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': give one of list, show, validate, convert, lint", name ? name : "");
   return NULL;
 }
 
@@ -210,12 +114,31 @@ print_help (GError **error)
   return ps_print (text->str, error);
 }
 
+/* The formats and how to use them, below the options. */
+static char *
+help_on_formats (void)
+{
+  guint n;
+  const PsFormat *const *formats = ps_format_table (&n);
+  GString *text = g_string_new ("Formats:\n");
+
+  for (guint i = 0; i < n; i++)
+    g_string_append_printf (text, "  %-14s %s\n", formats[i]->name, formats[i]->description);
+  g_string_append (text, "\nA schedule FILE may be in any of them that can be read; which one is seen from its contents.\n\n"
+                         "Examples:\n"
+                         "  pipesim schedule show zb-h1 -p 4 -m 8\n"
+                         "  pipesim schedule convert interleaved -p 4 -m 8 -v 2 --to torch-compute -o schedule.csv\n"
+                         "  pipesim schedule convert schedule.csv --to native -o schedule.json\n"
+                         "  pipesim schedule lint lowered.csv\n");
+  return g_string_free (text, FALSE);
+}
+
 static gboolean
-parse_options (Options *options, const Action *action, int *argc, char ***argv, GError **error)
+parse_options (PsScheduleOptions *options, const Action *action, int *argc, char ***argv, GError **error)
 {
   const GOptionEntry entries[] = {
     { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print the list as JSON (format pipesim-families/1)", NULL },
-    { "to", 0, 0, G_OPTION_ARG_STRING, &options->to, "Format to convert to: native", "FORMAT" },
+    { "to", 0, 0, G_OPTION_ARG_STRING, &options->to, "Format to convert to (see below)", "FORMAT" },
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output, "File to convert into", "FILE" },
     G_OPTION_ENTRY_NULL,
   };
@@ -223,9 +146,11 @@ parse_options (Options *options, const Action *action, int *argc, char ***argv, 
   g_autofree char *parameters
       = g_strjoin (" ", action->arguments ? action->arguments : summary, action->arguments ? summary : NULL, NULL);
   g_autoptr (GOptionContext) context = g_option_context_new (parameters);
+  g_autofree char *formats = help_on_formats ();
   int wanted = action->arguments ? 2 : 1;
 
   options->setting = ps_setting_new ();
+  g_option_context_set_description (context, formats);
   g_option_context_add_main_entries (context, entries, NULL);
   ps_setting_add_options (options->setting, context);
   if (!g_option_context_parse (context, argc, argv, error) || !ps_setting_finish (options->setting, error))
@@ -240,7 +165,7 @@ parse_options (Options *options, const Action *action, int *argc, char ***argv, 
 int
 ps_cmd_schedule (int argc, char **argv, GError **error)
 {
-  g_auto (Options) options = { 0 };
+  g_auto (PsScheduleOptions) options = { 0 };
   const char *name = argc > 1 ? argv[1] : NULL;
   g_autofree char *program = g_strdup_printf ("%s %s", g_get_prgname (), name ? name : "");
   const Action *action;

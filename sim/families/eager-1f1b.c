@@ -11,7 +11,7 @@ check (const PsFamilySetting *setting, GError **error)
 static PsWalk
 rule (const PsFamilySetting *setting, guint device)
 {
-  return (PsWalk) { .warmup = 2 * (setting->n_devices - 1 - device) };
+  return (PsWalk){ .warmup = 2 * (setting->n_devices - 1 - device) };
 }
 
 static PsSchedule *

@@ -12,13 +12,32 @@ extern const PsFamily ps_family_interleaved;
 extern const PsFamily ps_family_looped_bfs;
 extern const PsFamily ps_family_zb_h1;
 extern const PsFamily ps_family_zb_h2;
+extern const PsFamily ps_family_zb_auto;
+extern const PsFamily ps_family_zb_v;
+extern const PsFamily ps_family_zb_v_auto;
+extern const PsFamily ps_family_v_half;
+extern const PsFamily ps_family_v_min;
+extern const PsFamily ps_family_1f1b_v;
 extern const PsFamily ps_family_interleaved_zb;
+extern const PsFamily ps_family_dualpipe;
+extern const PsFamily ps_family_dualpipe_v;
+extern const PsFamily ps_family_chimera;
+extern const PsFamily ps_family_hanayo;
 extern const PsFamily ps_family_seq1f1b;
 extern const PsFamily ps_family_pipedream;
 extern const PsFamily ps_family_pipedream_2bw;
 
 /* A check for families with one chunk per device and no other constraint. */
 gboolean ps_family_check_one_chunk (const char *name, const PsFamilySetting *setting, GError **error);
+
+/* Likewise for families on a V: two chunks. */
+gboolean ps_family_check_two_chunks (const char *name, const PsFamilySetting *setting, GError **error);
+
+/* That a number of things is a multiple of unit; the message names the multiples around it. */
+gboolean ps_family_check_multiple (const char *name, const char *things, guint n, guint unit, GError **error);
+
+/* That there are at least so many microbatches, and why. */
+gboolean ps_family_check_microbatches (const char *name, const PsFamilySetting *setting, guint least, const char *why, GError **error);
 
 /* A builder over n_devices devices in the given placement. */
 PsScheduleBuilder *ps_family_builder (const char *name, PsPlacementKind placement, const PsFamilySetting *setting);
@@ -32,10 +51,17 @@ typedef struct
   guint delay;    /* the W of a unit follows the B that comes so many units later */
 } PsWalk;
 
-PsSchedule *ps_family_walk (const char *name, const PsFamilySetting *setting, PsWalk (*rule) (const PsFamilySetting *setting, guint device));
+PsSchedule *ps_family_walk (const char *name, const PsFamilySetting *setting,
+                            PsWalk (*rule) (const PsFamilySetting *setting, guint device));
 
-/* The rule of 1F1B: a warm-up of p - 1 - r. */
+/* Rules that more than one family uses. */
 PsWalk ps_family_1f1b_rule (const PsFamilySetting *setting, guint device);
+PsWalk ps_family_zb_h1_rule (const PsFamilySetting *setting, guint device);
+PsWalk ps_family_zb_h2_rule (const PsFamilySetting *setting, guint device);
+
+/* 1F1B that is not flushed, with so many versions of the weights on a device. */
+PsSchedule *ps_family_walk_asynchronous (const char *name, const PsFamilySetting *setting,
+                                         guint (*versions) (const PsFamilySetting *setting, guint device));
 
 /* Families with groups, see groups.c: the group size to use, and whether the one asked for goes. */
 guint ps_family_group_size (const PsFamilySetting *setting);

@@ -1,6 +1,6 @@
-/* groups.c - groups of microbatches that go through a chunk in a row. Devices that come back to a chunk find its input ready only
- * where a group is as long as the pipeline, so Megatron-LM asks that N >= p and that m mod N is 0 or at least p. Fewer microbatches than
- * devices make one group. */
+/* groups.c - groups of microbatches that go through a chunk in a row. Devices that come back to a chunk find its input
+ * ready only where a group is as long as the pipeline, so Megatron-LM asks that N >= p and that m mod N is 0 or at
+ * least p. Fewer microbatches than devices make one group. */
 #include "families-private.h"
 
 static gboolean
@@ -20,15 +20,17 @@ ps_family_group_size (const PsFamilySetting *setting)
   return group;
 }
 
+/* m itself always goes. */
 static guint
 nearest_group (const PsFamilySetting *setting)
 {
-  for (guint distance = 1;; distance++)
+  guint asked = MIN (setting->group_size, setting->n_microbatches);
+  for (guint distance = 0;; distance++)
     {
-      if (setting->group_size > distance && is_group_size (setting, setting->group_size - distance))
-        return setting->group_size - distance;
-      if (is_group_size (setting, setting->group_size + distance))
-        return setting->group_size + distance;
+      if (asked > distance && is_group_size (setting, asked - distance))
+        return asked - distance;
+      if (is_group_size (setting, asked + distance))
+        return asked + distance;
     }
 }
 
@@ -37,7 +39,8 @@ ps_family_check_groups (const char *name, const PsFamilySetting *setting, GError
 {
   if (setting->group_size == 0 || is_group_size (setting, setting->group_size))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: groups of %u do not go; give %u, N from p to m with m mod N = 0 or >= p", name,
-               setting->group_size, nearest_group (setting));
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "%s: groups of %u do not go; give %u, N from p to m with m mod N = 0 or >= p", name, setting->group_size,
+               nearest_group (setting));
   return FALSE;
 }

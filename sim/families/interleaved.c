@@ -11,7 +11,7 @@ static PsWalk
 rule (const PsFamilySetting *setting, guint device)
 {
   guint group = ps_family_group_size (setting);
-  return (PsWalk) { .warmup = 2 * (setting->n_devices - 1 - device) + (setting->n_chunks - 1) * group, .group = group };
+  return (PsWalk){ .warmup = 2 * (setting->n_devices - 1 - device) + (setting->n_chunks - 1) * group, .group = group };
 }
 
 static PsSchedule *
@@ -23,7 +23,7 @@ generate (const PsFamilySetting *setting, GError **error)
 const PsFamily ps_family_interleaved = {
   .name = "interleaved",
   .description = "1F1B over v chunks per device (virtual pipeline)",
-  .constraints = "none",
+  .constraints = "N, when given, from p to m with m mod N = 0 or >= p",
   .memory = "min (m v, 2 (p - 1 - r) + (v - 1) N + 1) / v, N the group size, p where p divides m",
   .source = "Megatron-LM, arXiv 2104.04473, section 2.2; core/pipeline_parallel/schedules.py",
   .default_chunks = 2,

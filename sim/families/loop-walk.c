@@ -1,5 +1,6 @@
-/* loop-walk.c - the order that most schedules in loop placement share: some forwards, then one forward and one backward in turn,
- * then the backwards that are left. They differ in how many forwards come first and when the weight gradients follow. */
+/* loop-walk.c - the order that most schedules in loop placement share: some forwards, then one forward and one backward
+ * in turn, then the backwards that are left. They differ in how many forwards come first and when the weight gradients
+ * follow. */
 #include "families-private.h"
 
 typedef struct
@@ -22,10 +23,10 @@ add_unit (const Walker *walker, PsOpKind kind, guint k)
   guint size = MIN (group, m - start);
   guint within = place - start * v;
   guint chunk = kind == PS_OP_F ? within / size : v - 1 - within / size;
-  ps_schedule_builder_add_op (walker->builder, (PsOp) {
-                                                   .kind = (guint8) kind,
-                                                   .slice = (guint8) (kind == PS_OP_F ? slice : q - 1 - slice),
-                                                   .stage = (guint16) (chunk * setting->n_devices + walker->device),
+  ps_schedule_builder_add_op (walker->builder, (PsOp){
+                                                   .kind = (guint8)kind,
+                                                   .slice = (guint8)(kind == PS_OP_F ? slice : q - 1 - slice),
+                                                   .stage = (guint16)(chunk * setting->n_devices + walker->device),
                                                    .microbatch = (start + within % size) & G_MAXINT32,
                                                });
 }
@@ -55,7 +56,7 @@ add_device (const Walker *walker)
 PsWalk
 ps_family_1f1b_rule (const PsFamilySetting *setting, guint device)
 {
-  return (PsWalk) { .warmup = setting->n_devices - 1 - device };
+  return (PsWalk){ .warmup = setting->n_devices - 1 - device };
 }
 
 PsSchedule *
@@ -69,5 +70,17 @@ ps_family_walk (const char *name, const PsFamilySetting *setting, PsWalk (*rule)
     }
   PsSchedule *schedule = ps_schedule_builder_end (walker.builder);
   schedule->n_slices = setting->n_slices;
+  return schedule;
+}
+
+PsSchedule *
+ps_family_walk_asynchronous (const char *name, const PsFamilySetting *setting,
+                             guint (*versions) (const PsFamilySetting *, guint))
+{
+  PsSchedule *schedule = ps_family_walk (name, setting, ps_family_1f1b_rule);
+  schedule->asynchronous = TRUE;
+  schedule->weight_versions = g_new (guint, setting->n_devices);
+  for (guint device = 0; device < setting->n_devices; device++)
+    schedule->weight_versions[device] = versions (setting, device);
   return schedule;
 }

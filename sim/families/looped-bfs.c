@@ -1,5 +1,5 @@
-/* looped-bfs.c - breadth first: every chunk takes all microbatches before the next one starts. The backward walks the microbatches in
- * reverse, as PyTorch does; first in, first out takes as long. */
+/* looped-bfs.c - breadth first: every chunk takes all microbatches before the next one starts. The backward walks the
+ * microbatches in reverse, as PyTorch does; first in, first out takes as long. */
 #include "families-private.h"
 
 static gboolean

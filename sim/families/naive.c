@@ -10,7 +10,7 @@ check (const PsFamilySetting *setting, GError **error)
 static PsWalk
 rule (const PsFamilySetting *setting, guint device)
 {
-  return (PsWalk) { .warmup = 0 };
+  return (PsWalk){ .warmup = 0 };
 }
 
 static PsSchedule *

@@ -1,28 +1,25 @@
-/* pipedream-2bw.c - 1F1B that never drains: weights are updated once per m microbatches, and with m >= p two versions serve all of
- * them. */
+/* pipedream-2bw.c - 1F1B that never drains: weights are updated once per m microbatches, and with m >= p two versions
+ * serve all of them. */
 #include "families-private.h"
 
 static gboolean
 check (const PsFamilySetting *setting, GError **error)
 {
-  if (!ps_family_check_one_chunk ("pipedream-2bw", setting, error))
-    return FALSE;
-  if (setting->n_microbatches >= setting->n_devices)
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "pipedream-2bw: %u microbatches on %u devices; two versions of the weights serve %u or more",
-               setting->n_microbatches, setting->n_devices, setting->n_devices);
-  return FALSE;
+  return ps_family_check_one_chunk ("pipedream-2bw", setting, error)
+         && ps_family_check_microbatches ("pipedream-2bw", setting, setting->n_devices,
+                                          "so that two versions of the weights serve them all", error);
+}
+
+static guint
+versions (const PsFamilySetting *setting, guint device)
+{
+  return 2;
 }
 
 static PsSchedule *
 generate (const PsFamilySetting *setting, GError **error)
 {
-  PsSchedule *schedule = ps_family_walk ("pipedream-2bw", setting, ps_family_1f1b_rule);
-  schedule->asynchronous = TRUE;
-  schedule->weight_versions = g_new (guint, setting->n_devices);
-  for (guint device = 0; device < setting->n_devices; device++)
-    schedule->weight_versions[device] = 2;
-  return schedule;
+  return ps_family_walk_asynchronous ("pipedream-2bw", setting, versions);
 }
 
 const PsFamily ps_family_pipedream_2bw = {

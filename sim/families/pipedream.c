@@ -1,5 +1,5 @@
-/* pipedream.c - 1F1B that never drains: weights are updated after every backward, and a device keeps the versions that its
- * microbatches under way have seen, p - r of them. */
+/* pipedream.c - 1F1B that never drains: weights are updated after every backward, and a device keeps the versions that
+ * its microbatches under way have seen, p - r of them. */
 #include "families-private.h"
 
 static gboolean
@@ -8,15 +8,16 @@ check (const PsFamilySetting *setting, GError **error)
   return ps_family_check_one_chunk ("pipedream", setting, error);
 }
 
+static guint
+versions (const PsFamilySetting *setting, guint device)
+{
+  return setting->n_devices - device;
+}
+
 static PsSchedule *
 generate (const PsFamilySetting *setting, GError **error)
 {
-  PsSchedule *schedule = ps_family_walk ("pipedream", setting, ps_family_1f1b_rule);
-  schedule->asynchronous = TRUE;
-  schedule->weight_versions = g_new (guint, setting->n_devices);
-  for (guint device = 0; device < setting->n_devices; device++)
-    schedule->weight_versions[device] = setting->n_devices - device;
-  return schedule;
+  return ps_family_walk_asynchronous ("pipedream", setting, versions);
 }
 
 const PsFamily ps_family_pipedream = {

@@ -1,5 +1,5 @@
-/* seq1f1b.c - 1F1B over sequence slices of a microbatch: slices forward in order, backward in reverse, so the warm-up holds the whole
- * first microbatch and the bubble shrinks to that of a slice. */
+/* seq1f1b.c - 1F1B over sequence slices of a microbatch: slices forward in order, backward in reverse, so the warm-up
+ * holds the whole first microbatch and the bubble shrinks to that of a slice. */
 #include "families-private.h"
 
 static gboolean
@@ -11,7 +11,7 @@ check (const PsFamilySetting *setting, GError **error)
 static PsWalk
 rule (const PsFamilySetting *setting, guint device)
 {
-  return (PsWalk) { .warmup = setting->n_devices - 1 - device + setting->n_slices - 1 };
+  return (PsWalk){ .warmup = setting->n_devices - 1 - device + setting->n_slices - 1 };
 }
 
 static PsSchedule *

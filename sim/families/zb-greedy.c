@@ -1,5 +1,6 @@
-/* zb-greedy.c - the heuristic of the zero-bubble paper: a warm-up as deep as time and memory allow, then in rounds one F and one B per
- * stage; Ws go where memory demands them and where a stage would wait anyway, as long as the longest idle time does not grow. */
+/* zb-greedy.c - the heuristic of the zero-bubble paper: a warm-up as deep as time and memory allow, then in rounds one
+ * F and one B per stage; Ws go where memory demands them and where a stage would wait anyway, as long as the longest
+ * idle time does not grow. */
 #include "zb-greedy.h"
 
 typedef struct
@@ -27,7 +28,8 @@ count_extra (const Greedy *greedy, const PsPlanStage *stage, gint64 arrival, gin
   return extra;
 }
 
-/* From the last stage on. Then every stage is made to keep one more in flight than the next one, while forwards are left. */
+/* From the last stage on. Then every stage is made to keep one more in flight than the next one, while forwards are
+ * left. */
 static void
 plan_warmup (const Greedy *greedy)
 {
@@ -76,8 +78,8 @@ forced_weights (const PsPlanStage *stage)
   return time;
 }
 
-/* A stage well ahead of the next one runs its F only if it is done before that stage's next B can come, or if waiting for
- * the B would leave the longest idle time as it is. */
+/* A stage well ahead of the next one runs its F only if it is done before that stage's next B can come, or if waiting
+ * for the B would leave the longest idle time as it is. */
 static gboolean
 wants_forward (const Greedy *greedy, guint index)
 {
@@ -95,8 +97,8 @@ wants_forward (const Greedy *greedy, guint index)
   return arrival - stage->now_ns > plan->idle_ns - stage->idle_ns;
 }
 
-/* Ws that are done before the arrival cost nothing. One more delays the next op, but saves the stage a gap: so it goes where that gap would
- * become the longest idle time. */
+/* Ws that are done before the arrival cost nothing. One more delays the next op, but saves the stage a gap: so it goes
+ * where that gap would become the longest idle time. */
 static void
 fill_gap (const Greedy *greedy, guint index, PsOpKind kind)
 {

@@ -1,5 +1,5 @@
-/* zb-h1.c - 1F1B with the weight gradients split off: device r starts its W with the backward of microbatch r, so that every
- * device keeps as many activations as device 0 of 1F1B, and W fills the drain. */
+/* zb-h1.c - 1F1B with the weight gradients split off: device r starts its W with the backward of microbatch r, so that
+ * every device keeps as many activations as device 0 of 1F1B, and W fills the drain. */
 #include "families-private.h"
 
 static gboolean
@@ -8,16 +8,16 @@ check (const PsFamilySetting *setting, GError **error)
   return ps_family_check_one_chunk ("zb-h1", setting, error);
 }
 
-static PsWalk
-rule (const PsFamilySetting *setting, guint device)
+PsWalk
+ps_family_zb_h1_rule (const PsFamilySetting *setting, guint device)
 {
-  return (PsWalk) { .warmup = setting->n_devices - 1 - device, .split = TRUE, .delay = device };
+  return (PsWalk){ .warmup = setting->n_devices - 1 - device, .split = TRUE, .delay = device };
 }
 
 static PsSchedule *
 generate (const PsFamilySetting *setting, GError **error)
 {
-  return ps_family_walk ("zb-h1", setting, rule);
+  return ps_family_walk ("zb-h1", setting, ps_family_zb_h1_rule);
 }
 
 const PsFamily ps_family_zb_h1 = {

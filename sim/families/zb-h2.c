@@ -1,5 +1,5 @@
-/* zb-h2.c - ZB-H1 with twice the warm-up, which fills the bubble before the first backward as well: every device is busy from
- * its first forward to its last W where F, B and W take the same time, m >= 2p and transfers are free. */
+/* zb-h2.c - ZB-H1 with twice the warm-up, which fills the bubble before the first backward as well: every device is
+ * busy from its first forward to its last W where F, B and W take the same time, m >= 2p and transfers are free. */
 #include "families-private.h"
 
 static gboolean
@@ -8,16 +8,16 @@ check (const PsFamilySetting *setting, GError **error)
   return ps_family_check_one_chunk ("zb-h2", setting, error);
 }
 
-static PsWalk
-rule (const PsFamilySetting *setting, guint device)
+PsWalk
+ps_family_zb_h2_rule (const PsFamilySetting *setting, guint device)
 {
-  return (PsWalk) { .warmup = 2 * (setting->n_devices - 1 - device), .split = TRUE, .delay = 2 * device };
+  return (PsWalk){ .warmup = 2 * (setting->n_devices - 1 - device), .split = TRUE, .delay = 2 * device };
 }
 
 static PsSchedule *
 generate (const PsFamilySetting *setting, GError **error)
 {
-  return ps_family_walk ("zb-h2", setting, rule);
+  return ps_family_walk ("zb-h2", setting, ps_family_zb_h2_rule);
 }
 
 const PsFamily ps_family_zb_h2 = {

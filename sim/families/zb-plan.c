@@ -6,7 +6,7 @@ set_costs (PsPlanStage *stage, const PsCosts *costs, guint index)
 {
   for (guint kind = 0; kind < PS_PLAN_KINDS; kind++)
     {
-      const PsOpCost *cost = ps_costs_op (costs, (PsOpKind) kind, index);
+      const PsOpCost *cost = ps_costs_op (costs, (PsOpKind)kind, index);
       stage->duration_ns[kind] = cost->duration_ns;
       stage->take_bytes[kind] = cost->take_bytes;
       stage->give_bytes[kind] = cost->give_bytes;
@@ -39,7 +39,7 @@ ps_plan_new (const PsFamilySetting *setting)
       else
         set_unit_costs (stage);
       stage->limit_bytes = setting->memory_limit ? setting->memory_limit[i] : G_MAXINT64;
-      stage->kinds = g_new (guint8, (gsize) PS_PLAN_KINDS * m);
+      stage->kinds = g_new (guint8, (gsize)PS_PLAN_KINDS * m);
       for (guint kind = 0; kind < 2; kind++)
         stage->end_ns[kind] = g_new (gint64, m);
     }
@@ -110,7 +110,7 @@ ps_plan_put (PsPlan *plan, guint index, PsOpKind kind)
   stage->held_bytes += stage->take_bytes[kind];
   stage->peak_bytes = MAX (stage->peak_bytes, stage->held_bytes);
   stage->held_bytes -= stage->give_bytes[kind];
-  stage->kinds[n] = (guint8) kind;
+  stage->kinds[n] = (guint8)kind;
   stage->done[kind]++;
 }
 
@@ -118,7 +118,8 @@ gboolean
 ps_plan_has_room (const PsPlanStage *stage, gint64 held_bytes)
 {
   const gint64 *take = stage->take_bytes, *give = stage->give_bytes;
-  gint64 after = take[PS_OP_F] - give[PS_OP_F] + MAX (take[PS_OP_B], MAX (0, take[PS_OP_B] - give[PS_OP_B]) + take[PS_OP_W]);
+  gint64 after
+      = take[PS_OP_F] - give[PS_OP_F] + MAX (take[PS_OP_B], MAX (0, take[PS_OP_B] - give[PS_OP_B]) + take[PS_OP_W]);
   return held_bytes <= stage->limit_bytes - MAX (take[PS_OP_F], after);
 }
 
@@ -149,7 +150,7 @@ play (PsPlan *plan, guint index)
   PsPlanStage *stage = &plan->stage[index];
   for (guint n = n_put (stage); n < PS_PLAN_KINDS * plan->n_microbatches; n++)
     {
-      PsOpKind kind = (PsOpKind) stage->kinds[n];
+      PsOpKind kind = (PsOpKind)stage->kinds[n];
       if ((kind == PS_OP_F && index > 0 && stage[-1].done[kind] == stage->done[kind])
           || (kind == PS_OP_B && index + 1 < plan->n_stages && stage[1].done[kind] == stage->done[kind]))
         return;
@@ -208,7 +209,7 @@ ps_plan_schedule (const PsPlan *plan, const char *name, const PsFamilySetting *s
       guint done[PS_PLAN_KINDS] = { 0 };
       for (guint n = 0; n < PS_PLAN_KINDS * plan->n_microbatches; n++)
         {
-          PsOpKind kind = (PsOpKind) plan->stage[i].kinds[n];
+          PsOpKind kind = (PsOpKind)plan->stage[i].kinds[n];
           ps_schedule_builder_add (builder, kind, i, done[kind]++);
         }
       ps_schedule_builder_next_device (builder);

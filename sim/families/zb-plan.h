@@ -1,5 +1,6 @@
-/* zb-plan.h - a schedule of one chunk per device with split backwards while it is being made: ops are put one after the other, and their
- * times and memory are known at once, by the simulator's recurrence. Ops of one kind go by microbatch, so an order is a list of kinds. */
+/* zb-plan.h - a schedule of one chunk per device with split backwards while it is being made: ops are put one after the
+ * other, and their times and memory are known at once, by the simulator's recurrence. Ops of one kind go by microbatch,
+ * so an order is a list of kinds. */
 #ifndef PIPESIM_ZB_PLAN_H
 #define PIPESIM_ZB_PLAN_H
 
@@ -12,18 +13,18 @@ typedef struct
   gint64 duration_ns[PS_PLAN_KINDS];
   gint64 take_bytes[PS_PLAN_KINDS];
   gint64 give_bytes[PS_PLAN_KINDS];
-  gint64 forward_ns;       /* transfer of its F to the next stage */
-  gint64 backward_ns;      /* transfer of its B to the previous stage */
+  gint64 forward_ns;  /* transfer of its F to the next stage */
+  gint64 backward_ns; /* transfer of its B to the previous stage */
   gint64 weight_bytes;
-  gint64 limit_bytes;      /* weights included */
-  gint64 now_ns;           /* end of its last op */
-  gint64 start_ns;         /* start of its first op */
-  gint64 idle_ns;          /* since then */
+  gint64 limit_bytes; /* weights included */
+  gint64 now_ns;      /* end of its last op */
+  gint64 start_ns;    /* start of its first op */
+  gint64 idle_ns;     /* since then */
   gint64 held_bytes;
   gint64 peak_bytes;
   guint done[PS_PLAN_KINDS];
-  guint8 *kinds;           /* [3 m] in order */
-  gint64 *end_ns[2];       /* [m] of F and of B */
+  guint8 *kinds;     /* [3 m] in order */
+  gint64 *end_ns[2]; /* [m] of F and of B */
 } PsPlanStage;
 
 typedef struct
@@ -56,11 +57,12 @@ ps_plan_pending (const PsPlanStage *stage)
 }
 
 /* All ops of every stage in the order of loop-walk.c. */
-void ps_plan_walk (PsPlan *plan, const PsFamilySetting *setting, PsWalk (*rule) (const PsFamilySetting *setting, guint device));
+void ps_plan_walk (PsPlan *plan, const PsFamilySetting *setting,
+                   PsWalk (*rule) (const PsFamilySetting *setting, guint device));
 
 /* Of a complete plan. */
-gint64 ps_plan_span (const PsPlan *plan);     /* longest span of a stage */
-gint64 ps_plan_makespan (const PsPlan *plan); /* first start to last end */
+gint64 ps_plan_span (const PsPlan *plan);                 /* longest span of a stage */
+gint64 ps_plan_makespan (const PsPlan *plan);             /* first start to last end */
 gboolean ps_plan_fits (const PsPlan *plan, guint *stage); /* *stage: the first above its limit */
 
 PsSchedule *ps_plan_schedule (const PsPlan *plan, const char *name, const PsFamilySetting *setting);

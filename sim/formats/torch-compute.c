@@ -2,13 +2,13 @@
 #include "formats-private.h"
 #include "torch-actions.h"
 
-#include <string.h>
-
 /* Any text that is no JSON and names nothing but computations. */
 static gboolean
 recognise (const char *text, gsize length)
 {
-  return g_ascii_isdigit (ps_format_first (text, length)) || strchr ("(,\"", ps_format_first (text, length));
+  char first = ps_format_first (text, length);
+
+  return g_ascii_isdigit (first) || first == '(' || first == ',' || first == '"';
 }
 
 static PsSchedule *

@@ -102,12 +102,11 @@ uses_message (const TorchLists *lists, guint rank, const TorchAction *action, gs
   return TRUE;
 }
 
-/* Counts receives with a computation of another cell between them and their use. */
-static void
-lint_receives_of (const TorchLists *lists, guint rank, guint32 *computed, GPtrArray *findings)
+/* How many receives of a rank have a computation of another cell between them and their use. */
+static guint
+count_early (const TorchLists *lists, guint rank, guint32 *computed)
 {
-  guint n = 0, early = 0, cells = 0;
-  const TorchAction *example = NULL;
+  guint early = 0, cells = 0;
 
   for (guint i = 0; i < lists->actions[rank]->len; i++)
     {
@@ -115,33 +114,37 @@ lint_receives_of (const TorchLists *lists, guint rank, guint32 *computed, GPtrAr
       gsize message;
 
       if (action->type == TORCH_RECV_F || action->type == TORCH_RECV_B)
-        {
-          computed[torch_action_message (lists, action)] = cells;
-          n++;
-        }
+        computed[torch_action_message (lists, action)] = cells;
       if (action->type >= TORCH_N_COMPUTE)
         continue;
-      if (uses_message (lists, rank, action, &message) && computed[message] < cells)
-        {
-          early++;
-          example = example ? example : action;
-        }
+      early += uses_message (lists, rank, action, &message) && computed[message] < cells;
       cells += !action->paired;
     }
-  if (example)
-    warn (findings,
-          "rank %u: %u of %u receives stand in front of computations that do not need them (the first is for cell %u): on one "
-          "communicator per pair they hold up the transfers behind them",
-          rank, early, n, example->cell);
+  return early;
 }
 
 static void
 lint_receives (const TorchLists *lists, GPtrArray *findings)
 {
   g_autofree guint32 *computed = g_new0 (guint32, (gsize)lists->n_stages * lists->n_microbatches * 2);
+  guint total = 0, most = 0, worst = 0;
 
   for (guint r = 0; r < lists->n_ranks; r++)
-    lint_receives_of (lists, r, computed, findings);
+    {
+      guint early = count_early (lists, r, computed);
+
+      total += early;
+      if (early > most)
+        {
+          most = early;
+          worst = r;
+        }
+    }
+  if (total > 0)
+    warn (findings,
+          "%u receives stand in front of computations that do not need them (most on rank %u: %u): on one communicator per pair "
+          "of ranks they hold up the transfers behind them",
+          total, worst, most);
 }
 
 static void

@@ -4,6 +4,8 @@
 #include "device/devices.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/prctl.h>
 
 typedef struct
@@ -41,10 +43,16 @@ paced_close (PsDevice *device)
   g_free (device);
 }
 
+/* The thread sleeps nearly all the time and must wake on time, also where other programs keep the cores busy: on 2 busy
+ * cores real-time scheduling brought the error of iteration times from 2 % to 0.1 %. Where it is not permitted things
+ * stay as they are. */
 static gboolean
 paced_attach (PsDevice *device, GError **error)
 {
-  /* The default slack of 50 us would be added to every sleep. */
+  const struct sched_param lowest = { .sched_priority = sched_get_priority_min (SCHED_RR) };
+
+  pthread_setschedparam (pthread_self (), SCHED_RR, &lowest);
+  /* The default slack of 50 us would be added to every sleep of an ordinary thread. */
   prctl (PR_SET_TIMERSLACK, 1UL);
   return TRUE;
 }

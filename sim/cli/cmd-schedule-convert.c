@@ -1,0 +1,109 @@
+/* cmd-schedule-convert.c - pipesim schedule convert and lint: schedules for other programs, and what those would do wrong with them. */
+#include "cmd-schedule.h"
+
+#include <pipesim/report.h>
+
+#include <string.h>
+
+static void
+print_findings (const char *name, GPtrArray *findings)
+{
+  for (guint i = 0; i < findings->len; i++)
+    g_printerr ("%s: warning: %s\n", name, (const char *)g_ptr_array_index (findings, i));
+}
+
+/* Costs for a timeline, if the setting has any. */
+static gboolean
+find_costs (const PsSetting *setting, const PsSchedule *schedule, PsCosts **costs, GError **error)
+{
+  const PsPlacement *placement = schedule->placement;
+
+  *costs = NULL;
+  if (!setting->costs && !setting->db && !setting->cluster)
+    return TRUE;
+  *costs = ps_setting_costs (setting, placement->n_devices, placement->n_stages / placement->n_devices, error);
+  return *costs && ps_costs_check (*costs, schedule->n_microbatches, error);
+}
+
+static gboolean
+is_torch (const PsFormat *format)
+{
+  return g_str_has_prefix (format->name, "torch-");
+}
+
+gboolean
+ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GError **error)
+{
+  const PsFormat *format = ps_format_find (options->to ? options->to : "", error);
+  g_autoptr (PsSchedule) schedule = NULL;
+  g_autoptr (GPtrArray) findings = NULL;
+  g_autoptr (PsCosts) costs = NULL;
+  g_autofree char *text = NULL;
+
+  if (format == NULL)
+    return FALSE;
+  if (options->output == NULL)
+    {
+      g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
+                           "-o: missing; give the file to write, or - for standard output");
+      return FALSE;
+    }
+  schedule = ps_setting_schedule (options->setting, name, error);
+  if (schedule == NULL || !find_costs (options->setting, schedule, &costs, error))
+    return FALSE;
+  text = format->write (schedule, costs, error);
+  if (text == NULL)
+    {
+      g_prefix_error (error, "%s: ", name);
+      return FALSE;
+    }
+  if (is_torch (format))
+    {
+      findings = ps_torch_lint (schedule);
+      print_findings (name, findings);
+    }
+  return ps_write_file (options->output, text, -1, error);
+}
+
+/* A torch-comms file is checked as it stands, anything else as it would be exported. */
+static GPtrArray *
+lint_file (const char *path, GError **error)
+{
+  g_autofree char *text = NULL;
+  const PsFormat *format;
+  gsize length;
+
+  if (!ps_read_file (path, &text, &length, error))
+    return NULL;
+  format = ps_format_recognise (path, text, length, error);
+  if (format == NULL)
+    return NULL;
+  return g_str_equal (format->name, "torch-comms") ? ps_torch_lint_comms (path, text, length, error) : NULL;
+}
+
+gboolean
+ps_cmd_schedule_lint (const PsScheduleOptions *options, const char *name, GError **error)
+{
+  g_autoptr (GPtrArray) findings = NULL;
+  g_autoptr (PsSchedule) schedule = NULL;
+  g_autoptr (GError) cause = NULL;
+  g_autofree char *line = NULL;
+
+  if (ps_family_find (name) == NULL && g_file_test (name, G_FILE_TEST_IS_REGULAR))
+    findings = lint_file (name, &cause);
+  if (cause)
+    {
+      g_propagate_error (error, g_steal_pointer (&cause));
+      return FALSE;
+    }
+  if (findings == NULL)
+    {
+      schedule = ps_setting_schedule (options->setting, name, error);
+      if (schedule == NULL)
+        return FALSE;
+      findings = ps_torch_lint (schedule);
+    }
+  print_findings (name, findings);
+  line = g_strdup_printf ("%s: %u finding%s for PyTorch's runtime\n", name, findings->len, findings->len == 1 ? "" : "s");
+  return ps_print (line, error);
+}

@@ -1,0 +1,70 @@
+/* cmd-schedule-show.c - pipesim schedule show: a schedule drawn as papers do, under costs if there are any. */
+#include "cmd-schedule.h"
+#include "draw.h"
+
+#include <pipesim/report.h>
+
+/* Characters of a drawing in true proportions; in units of one op a drawing is as long as it must be. */
+#define MAX_WIDTH 160
+
+PsProgram *
+ps_cmd_schedule_load (const PsScheduleOptions *options, const char *name, GError **error)
+{
+  PsSchedule *schedule = ps_setting_schedule (options->setting, name, error);
+  PsProgram *program = schedule ? ps_program_lower (schedule, error) : NULL;
+
+  if (schedule && !program)
+    g_prefix_error (error, "%s: ", name);
+  return program;
+}
+
+/* Draws a program under these costs, below a line that says what a cell is. */
+static gboolean
+print_drawing (const PsProgram *program, const PsCosts *costs, guint max_width, const char *unit, GError **error)
+{
+  const PsSchedule *schedule = program->schedule;
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  g_autoptr (PsTimeline) timeline = NULL;
+  g_autofree char *drawing = NULL, *cell = NULL, *page = NULL;
+  PsDrawStyle style;
+  gint64 cell_ns;
+
+  ps_draw_style_init (&style, max_width);
+  ps_simulate (program, costs, simulation);
+  timeline = ps_timeline_from_simulation (program, costs, simulation);
+  drawing = ps_draw_timeline (timeline, &style, &cell_ns);
+  cell = ps_format_time (cell_ns);
+  page = g_strdup_printf ("%s: %u devices, %u stages (%s), %u microbatches; a cell is %s\n%s", schedule->name,
+                          schedule->placement->n_devices, schedule->placement->n_stages,
+                          ps_placement_name (schedule->placement->kind), schedule->n_microbatches, unit ? unit : cell,
+                          drawing);
+  return ps_print (page, error);
+}
+
+/* The order alone is drawn as papers do: every op of one length, a full backward of two. */
+static gboolean
+show_order (const PsScheduleOptions *options, const char *name, GError **error)
+{
+  g_autoptr (PsProgram) program = ps_cmd_schedule_load (options, name, error);
+  g_autoptr (PsCosts) costs = NULL;
+
+  if (program == NULL)
+    return FALSE;
+  costs = ps_costs_new (program->schedule->placement->n_stages);
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+      ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = kind == PS_OP_BW ? 2 : kind == PS_OP_O ? 0 : 1;
+  return print_drawing (program, costs, G_MAXUINT, "one F, B or W, BW are two", error);
+}
+
+gboolean
+ps_cmd_schedule_show (const PsScheduleOptions *options, const char *name, GError **error)
+{
+  const PsSetting *setting = options->setting;
+  g_autoptr (PsPrediction) prediction = NULL;
+
+  if (!setting->costs && !setting->db && !setting->cluster)
+    return show_order (options, name, error);
+  prediction = ps_predict (setting, name, error);
+  return prediction && print_drawing (prediction->program, prediction->costs, MAX_WIDTH, NULL, error);
+}

@@ -1,0 +1,28 @@
+/* cmd-schedule.h - the actions of pipesim schedule that have files of their own. */
+#ifndef PS_CMD_SCHEDULE_H
+#define PS_CMD_SCHEDULE_H
+
+#include <pipesim/formats.h>
+#include <pipesim/setting.h>
+
+typedef struct
+{
+  PsSetting *setting;
+  gboolean json;
+  char *to;
+  char *output;
+} PsScheduleOptions;
+
+/* A valid schedule, lowered. */
+PsProgram *ps_cmd_schedule_load (const PsScheduleOptions *options, const char *name, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Writes a schedule in another format, and what PyTorch would do wrong with it to stderr. */
+gboolean ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GError **error);
+
+/* Says what PyTorch would do wrong. */
+gboolean ps_cmd_schedule_lint (const PsScheduleOptions *options, const char *name, GError **error);
+
+/* Draws one row per device. */
+gboolean ps_cmd_schedule_show (const PsScheduleOptions *options, const char *name, GError **error);
+
+#endif

@@ -1,0 +1,208 @@
+/* v-greedy.c - all devices in turn get one B and one F, W fills the gaps that would make the worst device worse. */
+#include "v-greedy.h"
+
+typedef struct
+{
+  PsVPlan *plan;
+  const PsVSwitches *switches;
+  gint64 worst_ns; /* most idle time of the earlier try */
+} Greedy;
+
+static void
+put_weights (PsVPlan *plan, guint device)
+{
+  ps_v_plan_put (plan, device, PS_OP_W, ps_v_plan_next_weights (plan, device));
+}
+
+static gboolean
+is_left (const PsVPlan *plan, guint device, PsOpKind kind, PsVChunk chunk)
+{
+  return plan->device[device].done[kind][chunk] < plan->n_microbatches;
+}
+
+/* Whether device has room for so many more forwards of each chunk. */
+static gboolean
+has_room (const PsVPlan *plan, guint device, guint n)
+{
+  gint64 both = plan->device[device].cost[PS_OP_F][PS_V_NEAR].take_bytes + plan->device[device].cost[PS_OP_F][PS_V_FAR].take_bytes;
+  return plan->device[device].held_bytes + n * both <= plan->device[device].limit_bytes;
+}
+
+/* Microbatch 0 goes down and up; while a device waits for it to come back, microbatches follow as far as its memory goes. */
+static void
+start_pipeline (PsVPlan *plan)
+{
+  guint p = plan->n_devices;
+  gint64 arrival;
+  for (guint i = 0; i < p; i++)
+    ps_v_plan_put (plan, i, PS_OP_F, PS_V_NEAR);
+  for (guint i = p; i-- > 0;)
+    {
+      gint64 duration = plan->device[i].cost[PS_OP_F][PS_V_NEAR].duration_ns;
+      ps_v_plan_input (plan, i, PS_OP_F, PS_V_FAR, &arrival);
+      while (i + 1 < p && is_left (plan, i, PS_OP_F, PS_V_NEAR) && plan->device[i].now_ns + duration <= arrival && has_room (plan, i, 1 + i))
+        for (guint j = 0; j <= i; j++)
+          ps_v_plan_put (plan, j, PS_OP_F, PS_V_NEAR);
+      ps_v_plan_put (plan, i, PS_OP_F, PS_V_FAR);
+    }
+}
+
+static guint
+n_forwards (const PsVPlan *plan, guint device)
+{
+  return plan->device[device].done[PS_OP_F][PS_V_NEAR] + plan->device[device].done[PS_OP_F][PS_V_FAR];
+}
+
+/* Whether a device has done less than the one in front of it. */
+static gboolean
+is_behind (const PsVPlan *plan, guint device)
+{
+  guint before = plan->device[device - 1].done[PS_OP_F][PS_V_FAR];
+  return n_forwards (plan, device) < n_forwards (plan, device - 1)
+         || (plan->device[device].done[PS_OP_F][PS_V_FAR] <= before && before < plan->n_microbatches);
+}
+
+/* One forward of the chunk on every device from `first` on that can. */
+static gboolean
+put_turn (PsVPlan *plan, guint first, PsVChunk chunk)
+{
+  gboolean moved = FALSE;
+  gint64 arrival;
+  for (guint i = plan->n_devices; i-- > first;)
+    if (ps_v_plan_input (plan, i, PS_OP_F, chunk, &arrival))
+      {
+        ps_v_plan_put (plan, i, PS_OP_F, chunk);
+        moved = TRUE;
+      }
+  return moved;
+}
+
+/* Forwards of the two chunks in turn, until every device has done as many as the one in front of it. */
+static void
+even_out (PsVPlan *plan)
+{
+  guint turn = 0;
+  for (guint i = 1; i < plan->n_devices; i++)
+    for (guint stuck = 0; stuck < 2 && is_behind (plan, i); turn++)
+      stuck = put_turn (plan, i, turn % 2 ? PS_V_FAR : PS_V_NEAR) ? 0 : stuck + 1;
+}
+
+/* Ws until the op has room. */
+static gboolean
+make_room (PsVPlan *plan, guint index, PsOpKind kind, PsVChunk chunk)
+{
+  const PsVDevice *device = &plan->device[index];
+  gint64 take = device->cost[kind][chunk].take_bytes;
+  while (device->held_bytes + take > device->limit_bytes)
+    {
+      if (ps_v_plan_waiting (plan, index) == 0)
+        return FALSE;
+      put_weights (plan, index);
+    }
+  return TRUE;
+}
+
+/* Ws that end before the input is there, and one more where the gap would make the device the worst. */
+static void
+fill_gap (const Greedy *greedy, guint index, gint64 arrival, gboolean overrun)
+{
+  PsVPlan *plan = greedy->plan;
+  const PsVDevice *device = &plan->device[index];
+  while (ps_v_plan_waiting (plan, index) > 0
+         && device->now_ns + device->cost[PS_OP_W][ps_v_plan_next_weights (plan, index)].duration_ns <= arrival)
+    put_weights (plan, index);
+  gint64 allowed = plan->idle_ns;
+  if (greedy->switches->idle_ns)
+    allowed = MAX (allowed, greedy->worst_ns - greedy->switches->idle_ns[index]);
+  if (overrun && ps_v_plan_waiting (plan, index) > 0 && arrival - device->now_ns > allowed - device->idle_ns)
+    put_weights (plan, index);
+}
+
+/* The near chunk where its gradient is there: its B gives activations back that were taken first. */
+static PsVChunk
+choose_backward (const PsVPlan *plan, guint index)
+{
+  const PsVDevice *device = &plan->device[index];
+  gint64 arrival;
+  if (device->done[PS_OP_B][PS_V_NEAR] >= device->done[PS_OP_B][PS_V_FAR])
+    return PS_V_FAR;
+  if (!is_left (plan, index, PS_OP_B, PS_V_FAR) || ps_v_plan_input (plan, index, PS_OP_B, PS_V_NEAR, &arrival))
+    return PS_V_NEAR;
+  return PS_V_FAR;
+}
+
+static gboolean
+put_backward (const Greedy *greedy, guint index, PsVChunk chunk)
+{
+  PsVPlan *plan = greedy->plan;
+  gint64 arrival;
+  if (!make_room (plan, index, PS_OP_B, chunk) || !ps_v_plan_input (plan, index, PS_OP_B, chunk, &arrival))
+    return FALSE;
+  fill_gap (greedy, index, arrival, chunk == PS_V_NEAR || greedy->switches->fill_backward);
+  ps_v_plan_put (plan, index, PS_OP_B, chunk);
+  return TRUE;
+}
+
+/* One B on every device: those of the near chunks from the last device up, then those of the far chunks down. */
+static gboolean
+put_backwards (const Greedy *greedy, PsVChunk *chosen)
+{
+  guint p = greedy->plan->n_devices;
+  for (guint i = 0; i < p; i++)
+    chosen[i] = choose_backward (greedy->plan, i);
+  for (guint i = p; i-- > 0;)
+    if (chosen[i] == PS_V_NEAR && !put_backward (greedy, i, PS_V_NEAR))
+      return FALSE;
+  for (guint i = 0; i < p; i++)
+    if (chosen[i] == PS_V_FAR && !put_backward (greedy, i, PS_V_FAR))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+put_forward (const Greedy *greedy, guint index)
+{
+  PsVPlan *plan = greedy->plan;
+  gint64 arrival;
+  PsVChunk chunk = ps_v_plan_input (plan, index, PS_OP_F, PS_V_FAR, &arrival) ? PS_V_FAR : PS_V_NEAR;
+  if (chunk == PS_V_NEAR && !ps_v_plan_input (plan, index, PS_OP_F, PS_V_NEAR, &arrival))
+    return TRUE;
+  if (!make_room (plan, index, PS_OP_F, chunk))
+    return FALSE;
+  fill_gap (greedy, index, arrival, greedy->switches->fill_forward);
+  ps_v_plan_put (plan, index, PS_OP_F, chunk);
+  return TRUE;
+}
+
+static gboolean
+run_rounds (const Greedy *greedy)
+{
+  PsVPlan *plan = greedy->plan;
+  g_autofree PsVChunk *chosen = g_new (PsVChunk, plan->n_devices);
+  for (guint round = 0; round < 2 * plan->n_microbatches; round++)
+    {
+      if (!put_backwards (greedy, chosen))
+        return FALSE;
+      for (guint i = 0; i < plan->n_devices; i++)
+        if (!put_forward (greedy, i))
+          return FALSE;
+    }
+  return TRUE;
+}
+
+gboolean
+ps_v_greedy (PsVPlan *plan, const PsVSwitches *switches)
+{
+  Greedy greedy = { .plan = plan, .switches = switches };
+  for (guint i = 0; switches->idle_ns && i < plan->n_devices; i++)
+    greedy.worst_ns = MAX (greedy.worst_ns, switches->idle_ns[i]);
+  ps_v_plan_clear (plan);
+  start_pipeline (plan);
+  even_out (plan);
+  if (!run_rounds (&greedy))
+    return FALSE;
+  for (guint i = 0; i < plan->n_devices; i++)
+    while (ps_v_plan_waiting (plan, i) > 0)
+      put_weights (plan, i);
+  return TRUE;
+}

@@ -1,0 +1,17 @@
+/* v-greedy.h - the heuristic of the zero-bubble paper on a V. */
+#ifndef PIPESIM_V_GREEDY_H
+#define PIPESIM_V_GREEDY_H
+
+#include "v-plan.h"
+
+typedef struct
+{
+  gboolean fill_backward; /* a W goes into a gap in front of a B of the far chunk that is too short for it, where the gap would do harm */
+  gboolean fill_forward;  /* likewise in front of an F */
+  const gint64 *idle_ns;  /* [n_devices] idle time of an earlier try, by which a device may fall behind the worst one; NULL: none */
+} PsVSwitches;
+
+/* Clears the plan and makes it complete. FALSE: some device came to a point where no W was left to make room; the plan is useless then. */
+gboolean ps_v_greedy (PsVPlan *plan, const PsVSwitches *switches);
+
+#endif

@@ -1,0 +1,36 @@
+/* v-min.c - split backwards on a V at a third of the memory of 1F1B; sensitive to F, B and W that differ. */
+#include "v-block.h"
+
+static gboolean
+check (const PsFamilySetting *setting, GError **error)
+{
+  return ps_family_check_two_chunks ("v-min", setting, error);
+}
+
+/* A p that 3 divides would make ops collide without the extra slots. */
+static void
+offsets (guint p, guint device, guint offset[4])
+{
+  guint extra = p % 3 == 0 ? 2 : 0;
+  offset[PS_V_F_DOWN] = device;
+  offset[PS_V_F_UP] = 2 * p - 1 - device;
+  offset[PS_V_B_DOWN] = 2 * p + extra + device;
+  offset[PS_V_B_UP] = 4 * p + extra - 1 - device;
+}
+
+static PsSchedule *
+generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
+{
+  return ps_v_split_generate ("v-min", setting, offsets);
+}
+
+const PsFamily ps_family_v_min = {
+  .name = "v-min",
+  .description = "split backwards on a V at about a third of the memory of 1F1B, for F = B = W",
+  .constraints = "v = 2",
+  .memory = "about min (m, p / 3 + 1)",
+  .source = "Pipeline Parallelism with Controllable Memory, arXiv 2405.15362",
+  .default_chunks = 2,
+  .check = check,
+  .generate = generate,
+};

@@ -1,0 +1,208 @@
+/* v-plan.c - putting ops into a plan and reading off its times, memory and order. */
+#include "v-plan.h"
+
+static PsCosts *
+unit_costs (guint n_stages)
+{
+  PsCosts *costs = ps_costs_new (n_stages);
+  for (guint stage = 0; stage < n_stages; stage++)
+    {
+      for (guint kind = 0; kind < PS_V_KINDS; kind++)
+        ps_costs_op (costs, (PsOpKind) kind, stage)->duration_ns = 1;
+      ps_costs_set_memory (costs, stage, 1, 1);
+    }
+  return costs;
+}
+
+static guint
+stage_of (guint p, guint device, PsVChunk chunk)
+{
+  return chunk == PS_V_NEAR ? device : 2 * p - 1 - device;
+}
+
+/* The chunk that an F or B of a stage takes its input from. */
+static PsVInput
+find_input (const PsVPlan *plan, const PsCosts *costs, PsOpKind kind, guint stage)
+{
+  guint p = plan->n_devices, last = 2 * p - 1;
+  if (kind == PS_OP_F && stage == 0)
+    return (PsVInput) { NULL, NULL, 0 };
+  gboolean loss = kind == PS_OP_B && stage == last;
+  guint from = kind == PS_OP_F ? stage - 1 : loss ? stage : stage + 1;
+  guint made = loss ? PS_OP_F : kind, chunk = from < p ? PS_V_NEAR : PS_V_FAR;
+  guint transfer = kind == PS_OP_F ? ps_transfer_forward (costs, from) : ps_transfer_backward (costs, from);
+  const PsVDevice *device = &plan->device[MIN (from, last - from)];
+  gboolean local = MIN (from, last - from) == MIN (stage, last - stage);
+  return (PsVInput) { &device->done[made][chunk], device->end_ns[made][chunk], local ? 0 : costs->transfer_ns[transfer] };
+}
+
+/* The limit that was published when none is given: what 1F1B holds, p activations of both chunks. */
+static void
+set_costs (PsVPlan *plan, guint index, const PsFamilySetting *setting, const PsCosts *costs)
+{
+  PsVDevice *device = &plan->device[index];
+  for (guint chunk = 0; chunk < 2; chunk++)
+    {
+      guint stage = stage_of (plan->n_devices, index, chunk);
+      for (guint kind = 0; kind < PS_V_KINDS; kind++)
+        device->cost[kind][chunk] = *ps_costs_op (costs, (PsOpKind) kind, stage);
+      for (guint kind = 0; kind < 2; kind++)
+        device->input[kind][chunk] = find_input (plan, costs, (PsOpKind) kind, stage);
+      device->weight_bytes += ps_costs_held_bytes (costs, stage, 1);
+    }
+  gint64 both = device->cost[PS_OP_F][PS_V_NEAR].take_bytes + device->cost[PS_OP_F][PS_V_FAR].take_bytes;
+  device->limit_bytes = setting->memory_limit ? setting->memory_limit[index] : device->weight_bytes + plan->n_devices * both;
+}
+
+PsVPlan *
+ps_v_plan_new (const PsFamilySetting *setting)
+{
+  PsVPlan *plan = g_new0 (PsVPlan, 1);
+  guint p = plan->n_devices = setting->n_devices, m = plan->n_microbatches = setting->n_microbatches;
+  g_autoptr (PsCosts) units = setting->costs ? NULL : unit_costs (2 * p);
+  plan->device = g_new0 (PsVDevice, p);
+  for (guint i = 0; i < p; i++)
+    {
+      PsVDevice *device = &plan->device[i];
+      for (guint k = 0; k < 4; k++)
+        device->end_ns[k / 2][k % 2] = g_new (gint64, m);
+      device->order = g_new (PsOp, 6 * (gsize) m);
+      device->waiting = g_new (guint8, 2 * (gsize) m);
+    }
+  for (guint i = 0; i < p; i++)
+    set_costs (plan, i, setting, units ? units : setting->costs);
+  ps_v_plan_clear (plan);
+  return plan;
+}
+
+void
+ps_v_plan_free (PsVPlan *plan)
+{
+  if (!plan)
+    return;
+  for (guint i = 0; i < plan->n_devices; i++)
+    {
+      for (guint k = 0; k < 4; k++)
+        g_free (plan->device[i].end_ns[k / 2][k % 2]);
+      g_free (plan->device[i].order);
+      g_free (plan->device[i].waiting);
+    }
+  g_free (plan->device);
+  g_free (plan);
+}
+
+void
+ps_v_plan_clear (PsVPlan *plan)
+{
+  plan->idle_ns = 0;
+  for (guint i = 0; i < plan->n_devices; i++)
+    {
+      PsVDevice *device = &plan->device[i];
+      device->now_ns = device->start_ns = device->idle_ns = 0;
+      device->held_bytes = device->peak_bytes = device->weight_bytes;
+      device->n_ordered = 0;
+      for (guint kind = 0; kind < PS_V_KINDS; kind++)
+        device->done[kind][PS_V_NEAR] = device->done[kind][PS_V_FAR] = 0;
+    }
+}
+
+void
+ps_v_plan_put (PsVPlan *plan, guint index, PsOpKind kind, PsVChunk chunk)
+{
+  PsVDevice *device = &plan->device[index];
+  const PsOpCost *cost = &device->cost[kind][chunk];
+  guint microbatch = device->done[kind][chunk];
+  gint64 start = device->now_ns, arrival;
+  if (kind != PS_OP_W && ps_v_plan_input (plan, index, kind, chunk, &arrival))
+    start = MAX (start, arrival);
+  if (device->n_ordered == 0)
+    device->start_ns = start;
+  else
+    device->idle_ns += start - device->now_ns;
+  plan->idle_ns = MAX (plan->idle_ns, device->idle_ns);
+  device->now_ns = start + cost->duration_ns;
+  if (kind != PS_OP_W)
+    device->end_ns[kind][chunk][microbatch] = device->now_ns;
+  if (kind == PS_OP_B)
+    device->waiting[device->done[PS_OP_B][0] + device->done[PS_OP_B][1]] = (guint8) chunk;
+  device->held_bytes += cost->take_bytes;
+  device->peak_bytes = MAX (device->peak_bytes, device->held_bytes);
+  device->held_bytes -= cost->give_bytes;
+  device->order[device->n_ordered++] = (PsOp) {
+    .kind = (guint8) kind,
+    .stage = (guint16) stage_of (plan->n_devices, index, chunk),
+    .microbatch = microbatch & G_MAXINT32,
+  };
+  device->done[kind][chunk]++;
+}
+
+/* Puts ops of a device until one has to wait for a neighbour. */
+static gboolean
+replay_device (PsVPlan *plan, const PsSchedule *schedule, guint index)
+{
+  guint before = plan->device[index].n_ordered;
+  gint64 arrival;
+  for (guint i = schedule->first[index] + before; i < schedule->first[index + 1]; i++)
+    {
+      PsOp op = schedule->ops[i];
+      PsVChunk chunk = op.stage < plan->n_devices ? PS_V_NEAR : PS_V_FAR;
+      if (op.kind != PS_OP_W && !ps_v_plan_input (plan, index, (PsOpKind) op.kind, chunk, &arrival))
+        break;
+      ps_v_plan_put (plan, index, (PsOpKind) op.kind, chunk);
+    }
+  return plan->device[index].n_ordered > before;
+}
+
+void
+ps_v_plan_replay (PsVPlan *plan, const PsSchedule *schedule)
+{
+  ps_v_plan_clear (plan);
+  for (gboolean moved = TRUE; moved;)
+    {
+      moved = FALSE;
+      for (guint i = 0; i < plan->n_devices; i++)
+        moved |= replay_device (plan, schedule, i);
+      for (guint i = plan->n_devices; i-- > 0;)
+        moved |= replay_device (plan, schedule, i);
+    }
+}
+
+gint64
+ps_v_plan_span (const PsVPlan *plan)
+{
+  gint64 span = 0;
+  for (guint i = 0; i < plan->n_devices; i++)
+    span = MAX (span, plan->device[i].now_ns - plan->device[i].start_ns);
+  return span;
+}
+
+gint64
+ps_v_plan_makespan (const PsVPlan *plan)
+{
+  gint64 end = 0;
+  for (guint i = 0; i < plan->n_devices; i++)
+    end = MAX (end, plan->device[i].now_ns);
+  return end;
+}
+
+gboolean
+ps_v_plan_fits (const PsVPlan *plan, guint *device)
+{
+  for (*device = 0; *device < plan->n_devices; ++*device)
+    if (plan->device[*device].peak_bytes > plan->device[*device].limit_bytes)
+      return FALSE;
+  return TRUE;
+}
+
+PsSchedule *
+ps_v_plan_schedule (const PsVPlan *plan, const char *name, const PsFamilySetting *setting)
+{
+  PsScheduleBuilder *builder = ps_family_builder (name, PS_PLACEMENT_V, setting);
+  for (guint i = 0; i < plan->n_devices; i++)
+    {
+      for (guint j = 0; j < plan->device[i].n_ordered; j++)
+        ps_schedule_builder_add_op (builder, plan->device[i].order[j]);
+      ps_schedule_builder_next_device (builder);
+    }
+  return ps_schedule_builder_end (builder);
+}

@@ -1,0 +1,14 @@
+/* timeline-private.h - what the readers of timelines share. Private to libpipesim. */
+#ifndef PIPESIM_TIMELINE_PRIVATE_H
+#define PIPESIM_TIMELINE_PRIVATE_H
+
+#include <pipesim/timeline.h>
+
+G_BEGIN_DECLS
+
+/* Files do not repeat the sender's chunk with every transfer: it is that of the ops on the same device and stage. */
+void ps_timeline_fill_transfer_chunks (PsTimeline *timeline);
+
+G_END_DECLS
+
+#endif

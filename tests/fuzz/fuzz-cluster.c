@@ -1,0 +1,14 @@
+/* fuzz-cluster.c - cluster descriptions. */
+#include "fuzz.h"
+
+int
+LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsCluster) cluster = ps_cluster_load (fuzz_file (data, size), &error);
+
+  fuzz_check_error (cluster != NULL, &error);
+  if (cluster)
+    g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 1, 1 << 20), >=, 0);
+  return 0;
+}

@@ -1,0 +1,27 @@
+/* fuzz-trace.c - Chrome traces and PyTorch profiler traces. */
+#include "fuzz.h"
+
+int
+LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *text = fuzz_text (data, size);
+  const char *names[] = { "rank0.json", "rank1.json" }, *texts[] = { text, text };
+  g_autofree char *json = NULL;
+  g_auto (PsMetrics) metrics = { 0 };
+
+  /* As the only file, then as one of two. */
+  for (guint n = 2; n > 0; n--)
+    {
+      g_autoptr (PsTimeline) timeline = ps_trace_parse ("fuzz", names, texts, n, &error);
+
+      fuzz_check_error (timeline != NULL, &error);
+      if (timeline == NULL)
+        continue;
+      g_free (json);
+      json = ps_timeline_to_json (timeline);
+      ps_metrics_clear (&metrics);
+      ps_metrics_from_timeline (timeline, &metrics);
+    }
+  return 0;
+}

@@ -1,0 +1,95 @@
+/* fuzz.h - what all fuzz targets share. Each defines LLVMFuzzerTestOneInput: libFuzzer calls it (./run fuzz), and so does main.c with the
+ * corpus and mutations of it. */
+#ifndef PS_FUZZ_H
+#define PS_FUZZ_H
+
+#include <pipesim/formats.h>
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
+
+/* Input as a text that ends with NUL, and free of others. Free with g_free. */
+static inline char *
+fuzz_text (const uint8_t *data, size_t size)
+{
+  char *text = g_strndup ((const char *)data, size);
+
+  return text;
+}
+
+/* Every failure must set an error of one line, in a domain of ours; nothing may fail twice. */
+static inline void
+fuzz_check_error (gboolean ok, GError **error)
+{
+  g_assert_true (ok == (*error == NULL));
+  if (*error)
+    {
+      g_assert_true ((*error)->domain == PS_ERROR);
+      g_assert_cmpuint (strlen ((*error)->message), >, 0);
+    }
+  g_clear_error (error);
+}
+
+/* Writes input into a file of this process, for readers that want a path. */
+static inline const char *
+fuzz_file (const uint8_t *data, size_t size)
+{
+  static char *path;
+
+  if (path == NULL)
+    path = g_strdup_printf ("%s/pipesim-fuzz-%u", g_get_tmp_dir (), g_random_int ());
+  g_assert_true (g_file_set_contents_full (path, (const char *)data, (gssize)size, G_FILE_SET_CONTENTS_NONE, 0600, NULL));
+  return path;
+}
+
+/* Whether tables for all its ops stay small enough to go on with a schedule. */
+static inline gboolean
+fuzz_is_small (const PsSchedule *schedule)
+{
+  return (gsize)schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices <= 1 << 16
+         && schedule->placement->n_devices <= 256;
+}
+
+/* Takes a schedule through everything that follows reading, and through this format and back. */
+static inline void
+fuzz_schedule (PsSchedule *schedule, const PsFormat *format)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsSchedule) again = NULL;
+  g_autoptr (PsProgram) program = NULL;
+  g_autofree char *text = NULL, *text_again = NULL;
+
+  if (!fuzz_is_small (schedule) || !ps_schedule_validate (schedule, NULL))
+    return;
+  text = format->write (schedule, NULL, &error);
+  fuzz_check_error (text != NULL, &error);
+  if (text)
+    {
+      again = format->read ("again", text, strlen (text), &error);
+      g_assert_no_error (error);
+      text_again = format->write (again, NULL, &error);
+      g_assert_cmpstr (text, ==, text_again);
+    }
+  g_ptr_array_unref (ps_torch_lint (schedule));
+  program = ps_program_lower (ps_schedule_copy (schedule), &error);
+  fuzz_check_error (program != NULL, &error);
+}
+
+/* One input for a reader of schedules. */
+static inline void
+fuzz_format (const char *name, const uint8_t *data, size_t size)
+{
+  g_autoptr (GError) error = NULL;
+  const PsFormat *format = ps_format_find (name, NULL);
+  g_autofree char *text = fuzz_text (data, size);
+  g_autoptr (PsSchedule) schedule = format->read ("fuzz", text, strlen (text), &error);
+
+  fuzz_check_error (schedule != NULL, &error);
+  if (schedule)
+    fuzz_schedule (schedule, format);
+}
+
+#endif

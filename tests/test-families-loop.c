@@ -1,0 +1,450 @@
+/* Tests of the families with one chunk per device or in loop placement: recorded orders, published figures, closed
+ * forms. */
+#include "reference.h"
+
+#include <stdio.h>
+
+/* What others call our families. */
+typedef struct
+{
+  const char *theirs;
+  const char *ours;
+} Name;
+
+static const char *
+our_name (const Name *names, guint n, const char *theirs)
+{
+  for (guint i = 0; i < n; i++)
+    if (g_str_equal (names[i].theirs, theirs))
+      return names[i].ours;
+  return NULL;
+}
+
+/* Breadth first is recorded with the backwards in the order of the forwards; ours walks the microbatches in reverse. */
+static void
+mirror_backwards (PsSchedule *schedule)
+{
+  for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
+    if (schedule->ops[i].kind == PS_OP_BW)
+      schedule->ops[i].microbatch = (schedule->n_microbatches - 1 - schedule->ops[i].microbatch) & G_MAXINT32;
+}
+
+static char *
+join (JsonArray *order)
+{
+  GString *text = g_string_new (NULL);
+  for (guint i = 0; i < json_array_get_length (order); i++)
+    g_string_append_printf (text, "%s%s", i ? " " : "", json_array_get_string_element (order, i));
+  return g_string_free (text, FALSE);
+}
+
+static void
+check_row (JsonObject *row, const char *name)
+{
+  PsFamilySetting setting = {
+    .n_devices = (guint)json_object_get_int_member (row, "p"),
+    .n_microbatches = (guint)json_object_get_int_member (row, "m"),
+    .n_chunks = (guint)json_object_get_int_member_with_default (row, "v", 1),
+    .n_slices = (guint)json_object_get_int_member_with_default (row, "q", 0),
+    .group_size = (guint)json_object_get_int_member_with_default (row, "group", 0),
+  };
+  PsSchedule *schedule = reference_generate (name, &setting);
+  g_autoptr (PsCosts) costs = reference_costs (setting.n_devices * setting.n_chunks, 1, 1, 1, 0, 1, 1);
+  g_autoptr (PsProgram) program = NULL;
+  g_autoptr (PsSimulation) simulation = reference_simulate (schedule, costs, &program);
+  JsonArray *peaks = json_object_get_array_member (row, "peak_act_release_at_W"),
+            *orders = json_object_get_array_member (row, "order");
+  g_assert_cmpint (simulation->makespan_ns, ==, json_object_get_int_member (row, "makespan"));
+  if (g_str_equal (name, "looped-bfs"))
+    mirror_backwards (schedule);
+  for (guint device = 0; device < setting.n_devices; device++)
+    {
+      g_autofree char *expected = join (json_array_get_array_element (orders, device)),
+                      *ours = reference_order (schedule, device);
+      g_assert_cmpstr (ours, ==, expected);
+      g_assert_cmpint (program->peak_activations[device], ==, json_array_get_int_element (peaks, device));
+    }
+}
+
+static gboolean
+check_order (JsonObject *row, gpointer data)
+{
+  static const Name names[] = { { "gpipe", "gpipe" },           { "1f1b", "1f1b" },       { "i1f1b", "interleaved" },
+                                { "looped_bfs", "looped-bfs" }, { "seq1f1b", "seq1f1b" }, { "zbh1", "zb-h1" } };
+  const char *name = our_name (names, G_N_ELEMENTS (names), json_object_get_string_member (row, "schedule"));
+  if (name)
+    check_row (row, name);
+  return name != NULL;
+}
+
+static void
+test_orders (void)
+{
+  guint n = reference_orders (check_order, NULL);
+  g_assert_true (n == 0 || n == 35);
+}
+
+static const Name pytorch_names[] = {
+  { "GPipe", "gpipe" },
+  { "1F1B", "1f1b" },
+  { "Interleaved1F1B", "interleaved" },
+  { "LoopedBFS", "looped-bfs" },
+  { "InterleavedZeroBubble", "interleaved-zb" },
+};
+
+/* PyTorch writes I for our B and B for our BW. */
+static char *
+pytorch_order (const PsSchedule *schedule, guint device)
+{
+  static const char *const kinds[] = { "F", "I", "W", "B" };
+  GString *text = g_string_new (NULL);
+  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
+    {
+      PsOp op = schedule->ops[i];
+      g_string_append_printf (text, "%s%u%s%u", text->len ? "," : "", (guint)op.stage, kinds[op.kind],
+                              (guint)op.microbatch);
+    }
+  return g_string_free (text, FALSE);
+}
+
+/* "GPipe_p4_v1_m8_compute.csv" */
+static gboolean
+check_pytorch_file (const char *file)
+{
+  char theirs[32];
+  PsFamilySetting setting = { 0 };
+  if (!g_str_has_suffix (file, "_compute.csv")
+      || sscanf (file, "%31[^_]_p%u_v%u_m%u", theirs, &setting.n_devices, &setting.n_chunks, &setting.n_microbatches)
+             != 4)
+    return FALSE;
+  const char *name = our_name (pytorch_names, G_N_ELEMENTS (pytorch_names), theirs);
+  if (!name)
+    return FALSE;
+  g_autofree char *path = g_build_filename ("pytorch", file, NULL);
+  g_auto (GStrv) lines = reference_lines (path);
+  g_autoptr (PsSchedule) schedule = reference_generate (name, &setting);
+  for (guint device = 0; device < setting.n_devices; device++)
+    {
+      g_autofree char *ours = pytorch_order (schedule, device);
+      g_assert_cmpstr (ours, ==, lines[device]);
+    }
+  return TRUE;
+}
+
+static void
+test_pytorch_orders (void)
+{
+  g_autofree char *path = reference_path ("pytorch");
+  if (!path)
+    return;
+  g_autoptr (GDir) directory = g_dir_open (path, 0, NULL);
+  guint n = 0;
+  for (const char *file; (file = g_dir_read_name (directory));)
+    n += check_pytorch_file (file);
+  g_assert_cmpuint (n, ==, 36);
+}
+
+/* F = I = W = 1 and B = 2 per chunk; times are tenths. */
+static gboolean
+check_pytorch_makespan (const ReferenceRow *row, gpointer data)
+{
+  const char *name = our_name (pytorch_names, G_N_ELEMENTS (pytorch_names), reference_text (row, "schedule"));
+  if (!name)
+    return FALSE;
+  PsFamilySetting setting = { .n_devices = reference_count (row, "devices"),
+                              .n_microbatches = reference_count (row, "microbatches"),
+                              .n_chunks = reference_count (row, "chunks") };
+  g_auto (GStrv) peaks = g_strsplit (reference_text (row, "peak_inflight_per_device"), " ", -1);
+  for (guint i = 0; i < 2; i++)
+    {
+      g_autoptr (PsCosts) costs = reference_costs (setting.n_devices * setting.n_chunks, 10, 10, 10, i ? 2 : 0, 1, 1);
+      g_autoptr (PsProgram) program = NULL;
+      g_autoptr (PsSimulation) simulation = reference_simulate (reference_generate (name, &setting), costs, &program);
+      g_assert_cmpint (simulation->makespan_ns, ==,
+                       llround (10 * reference_number (row, i ? "makespan_comm0.2" : "makespan_comm0")));
+      for (guint device = 0; device < setting.n_devices; device++)
+        g_assert_cmpuint (program->peak_activations[device], ==, g_ascii_strtoull (peaks[device], NULL, 10));
+    }
+  return TRUE;
+}
+
+static void
+test_pytorch_makespans (void)
+{
+  guint n = reference_rows ("pytorch_makespans.csv", check_pytorch_makespan, NULL);
+  g_assert_true (n == 0 || n == 36);
+}
+
+static gboolean
+check_peer (const ReferenceRow *row, gpointer data)
+{
+  static const Name names[] = {
+    { "1f1b_hand", "1f1b" }, { "1f1b_interleaved", "interleaved" }, { "zb_h1_hand", "zb-h1" }, { "zb_h2_hand", "zb-h2" }
+  };
+  const char *name = our_name (names, G_N_ELEMENTS (names), reference_text (row, "scheduler"));
+  if (!name)
+    return FALSE;
+  PsFamilySetting setting = { .n_devices = reference_count (row, "devices"),
+                              .n_microbatches = reference_count (row, "microbatches"),
+                              .n_chunks = reference_count (row, "chunks") };
+  g_autoptr (PsCosts) costs = reference_peer_costs (row, setting.n_devices * setting.n_chunks);
+  g_autoptr (PsProgram) program = NULL;
+  g_autoptr (PsSimulation) simulation = reference_simulate (reference_generate (name, &setting), costs, &program);
+  g_assert_cmpint (simulation->makespan_ns, ==, reference_integer (row, "makespan"));
+  g_assert_cmpint (simulation->max_span_ns, ==, reference_integer (row, "max_span"));
+  /* For m = p their interleaved lists are counted with warm-up forwards that do not exist: more than all there are. */
+  gint64 everything = (gint64)setting.n_microbatches * setting.n_chunks * reference_integer (row, "mem_f");
+  g_assert_cmpint (reference_peak (simulation), ==, MIN (everything, reference_integer (row, "peak_mem")));
+  return TRUE;
+}
+
+static void
+test_peers (void)
+{
+  guint n = reference_rows ("peer_schedulers.csv", check_peer, NULL);
+  g_assert_true (n == 0 || n == 198);
+}
+
+/* In units of a chunk's F = B = W = 1. */
+typedef struct
+{
+  guint p;
+  guint m;
+  guint v;
+  guint q;
+  guint group;
+} Size;
+
+static guint
+one (const Size *size, guint r)
+{
+  return 1;
+}
+
+static guint
+all (const Size *size, guint r)
+{
+  return size->m * size->v;
+}
+
+static guint
+falling (const Size *size, guint r)
+{
+  return MIN (size->m, size->p - r);
+}
+
+static guint
+twice_falling (const Size *size, guint r)
+{
+  return MIN (size->m, 2 * (size->p - r) - 1);
+}
+
+static guint
+level (const Size *size, guint r)
+{
+  return MIN (size->m, size->p);
+}
+
+static guint
+twice_level (const Size *size, guint r)
+{
+  return MIN (size->m, 2 * size->p - 1);
+}
+
+static guint
+interleaved (const Size *size, guint r)
+{
+  return MIN (size->m * size->v, 2 * (size->p - 1 - r) + (size->v - 1) * size->group + 1);
+}
+
+static guint
+interleaved_level (const Size *size, guint r)
+{
+  return MIN (size->m * size->v, size->p + (size->v - 1) * size->group);
+}
+
+static guint
+sliced (const Size *size, guint r)
+{
+  return MIN (size->m * size->q, size->p - r + size->q - 1);
+}
+
+static gint64
+serial_length (const Size *size)
+{
+  return 3 * size->m * size->p;
+}
+
+static gint64
+fused_length (const Size *size)
+{
+  return 3 * (size->m * size->v * size->q + size->p - 1);
+}
+
+static gint64
+split_length (const Size *size)
+{
+  return 3 * size->m * size->v + size->p - 1;
+}
+
+static gint64
+full_length (const Size *size)
+{
+  return 3 * size->m;
+}
+
+/* The closed form of the makespan, or of the longest span, holds from so many microbatches on, in pipeline lengths, and
+ * for several chunks where p divides m. */
+static const struct
+{
+  const char *name;
+  guint (*in_flight) (const Size *size, guint r);
+  gint64 (*length) (const Size *size);
+  gboolean span;
+  guint pipelines;
+} closed_forms[] = {
+  { "naive", one, serial_length, FALSE, 0 },
+  { "gpipe", all, fused_length, FALSE, 0 },
+  { "1f1b", falling, fused_length, FALSE, 0 },
+  { "eager-1f1b", twice_falling, fused_length, FALSE, 0 },
+  { "interleaved", interleaved, fused_length, FALSE, 1 },
+  { "looped-bfs", all, fused_length, FALSE, 1 },
+  { "zb-h1", level, split_length, FALSE, 1 },
+  { "zb-h2", twice_level, full_length, TRUE, 2 },
+  { "interleaved-zb", interleaved_level, split_length, FALSE, 1 },
+  { "seq1f1b", sliced, fused_length, FALSE, 0 },
+  { "pipedream", falling, fused_length, FALSE, 0 },
+  { "pipedream-2bw", falling, fused_length, FALSE, 0 },
+};
+
+/* FALSE where the family refuses the size. */
+static gboolean
+check_closed_form (guint form, const Size *size)
+{
+  PsFamilySetting setting
+      = { .n_devices = size->p, .n_microbatches = size->m, .n_chunks = size->v, .n_slices = size->q };
+  PsSchedule *schedule = ps_family_generate (ps_family_find (closed_forms[form].name), &setting, NULL);
+  if (!schedule)
+    return FALSE;
+  g_autoptr (PsCosts) costs = reference_costs (size->p * size->v, 1, 1, 1, 0, 1, 1);
+  g_autoptr (PsProgram) program = NULL;
+  g_autoptr (PsSimulation) simulation = reference_simulate (schedule, costs, &program);
+  for (guint r = 0; r < size->p; r++)
+    g_assert_cmpuint (program->peak_activations[r], ==, closed_forms[form].in_flight (size, r));
+  reference_assert_runs (program);
+  if (size->m >= closed_forms[form].pipelines * size->p && (size->v == 1 || size->m % size->p == 0))
+    g_assert_cmpint (closed_forms[form].span ? simulation->max_span_ns : simulation->makespan_ns, ==,
+                     closed_forms[form].length (size));
+  return TRUE;
+}
+
+/* The smallest group that Megatron-LM's rule allows. */
+static guint
+smallest_group (guint p, guint m)
+{
+  guint group = MIN (p, m);
+  while (m % group != 0 && m % group < p)
+    group++;
+  return group;
+}
+
+static void
+test_closed_forms (void)
+{
+  for (guint form = 0; form < G_N_ELEMENTS (closed_forms); form++)
+    {
+      guint n = 0;
+      for (guint p = 1; p <= 6; p++)
+        for (guint m = 1; m <= 20; m++)
+          for (guint v = 1; v <= 3; v++)
+            for (guint q = 1; q <= 4; q++)
+              n += check_closed_form (form, &(Size){ p, m, v, q, smallest_group (p, m) });
+      g_assert_cmpuint (n, >=, 100);
+    }
+}
+
+static guint
+check_group (const char *name, guint (*in_flight) (const Size *size, guint r), const Size *size)
+{
+  PsFamilySetting setting
+      = { .n_devices = size->p, .n_microbatches = size->m, .n_chunks = size->v, .group_size = size->group };
+  PsSchedule *schedule = ps_family_generate (ps_family_find (name), &setting, NULL);
+  if (!schedule)
+    return 0;
+  g_autoptr (PsCosts) costs = reference_costs (size->p * size->v, 1, 1, 1, 0, 1, 1);
+  g_autoptr (PsProgram) program = NULL;
+  g_autoptr (PsSimulation) simulation = reference_simulate (schedule, costs, &program);
+  g_assert_cmpint (simulation->makespan_ns, >=, 3 * size->m * size->v);
+  reference_assert_runs (program);
+  for (guint r = 0; r < size->p; r++)
+    g_assert_cmpuint (program->peak_activations[r], ==, in_flight (size, r));
+  return 1;
+}
+
+/* Of the groups up to m, those from p on go that divide m or leave p or more. */
+static void
+test_groups (void)
+{
+  for (guint p = 1; p <= 5; p++)
+    for (guint m = 1; m <= 14; m++)
+      for (guint v = 1; v <= 3; v++)
+        {
+          guint expected = 0, n[2] = { 0 };
+          for (guint group = 1; group <= m; group++)
+            {
+              expected += group == m || (group >= p && (m % group == 0 || m % group >= p));
+              n[0] += check_group ("interleaved", interleaved, &(Size){ p, m, v, 1, group });
+              n[1] += check_group ("interleaved-zb", interleaved_level, &(Size){ p, m, v, 1, group });
+            }
+          g_assert_cmpuint (n[0], ==, expected);
+          g_assert_cmpuint (n[1], ==, expected);
+        }
+}
+
+static void
+test_weight_versions (void)
+{
+  PsFamilySetting setting = { .n_devices = 4, .n_microbatches = 8, .n_chunks = 1 };
+  g_autoptr (PsSchedule) stashed = reference_generate ("pipedream", &setting);
+  g_autoptr (PsSchedule) doubled = reference_generate ("pipedream-2bw", &setting);
+  g_autoptr (PsSchedule) flushed = reference_generate ("1f1b", &setting);
+  g_assert_true (stashed->asynchronous && doubled->asynchronous && !flushed->asynchronous);
+  g_assert_null (flushed->weight_versions);
+  for (guint r = 0; r < 4; r++)
+    {
+      g_assert_cmpuint (stashed->weight_versions[r], ==, 4 - r);
+      g_assert_cmpuint (doubled->weight_versions[r], ==, 2);
+    }
+}
+
+/* The versions count in the peak: device 1 of 4 keeps 3 activations of 5 and 2 further versions of 7 on top of 100. */
+static void
+test_version_memory (void)
+{
+  PsFamilySetting setting = { .n_devices = 4, .n_microbatches = 8, .n_chunks = 1 };
+  g_autoptr (PsCosts) costs = reference_costs (4, 1, 1, 1, 0, 5, 5);
+  for (guint stage = 0; stage < 4; stage++)
+    {
+      costs->weight_bytes[stage] = 100;
+      costs->version_bytes[stage] = 7;
+    }
+  g_autoptr (PsProgram) program = NULL;
+  g_autoptr (PsSimulation) simulation
+      = reference_simulate (reference_generate ("pipedream", &setting), costs, &program);
+  g_assert_cmpint (simulation->device[1].peak_bytes, ==, 100 + 2 * 7 + 3 * 5);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/families-loop/orders", test_orders);
+  g_test_add_func ("/families-loop/pytorch-orders", test_pytorch_orders);
+  g_test_add_func ("/families-loop/pytorch-makespans", test_pytorch_makespans);
+  g_test_add_func ("/families-loop/peers", test_peers);
+  g_test_add_func ("/families-loop/closed-forms", test_closed_forms);
+  g_test_add_func ("/families-loop/groups", test_groups);
+  g_test_add_func ("/families-loop/weight-versions", test_weight_versions);
+  g_test_add_func ("/families-loop/version-memory", test_version_memory);
+  return g_test_run ();
+}
