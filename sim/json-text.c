@@ -110,13 +110,13 @@ set_syntax_error (const char *where, const char *message, GError **error)
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", where, message);
 }
 
-JsonParser *
-ps_json_parse_any (const char *where, const char *text, gssize length, GError **error)
+/* *root is NULL for an empty text. */
+static JsonParser *
+parse (const char *where, const char *text, gssize length, JsonNode **root, GError **error)
 {
   g_autoptr (JsonParser) parser = json_parser_new_immutable ();
   g_autoptr (GError) cause = NULL;
   gsize n = length < 0 ? strlen (text) : (gsize)length;
-  JsonNode *root;
 
   if (!check_nesting (where, text, n, error))
     return NULL;
@@ -125,23 +125,33 @@ ps_json_parse_any (const char *where, const char *text, gssize length, GError **
       set_syntax_error (where, cause->message, error);
       return NULL;
     }
-  root = json_parser_get_root (parser);
-  if (!root || JSON_NODE_HOLDS_VALUE (root) || JSON_NODE_HOLDS_NULL (root))
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is neither a JSON object nor an array", where);
-      return NULL;
-    }
+  *root = json_parser_get_root (parser);
   return g_steal_pointer (&parser);
 }
 
 JsonParser *
 ps_json_parse (const char *where, const char *text, gssize length, GError **error)
 {
-  g_autoptr (JsonParser) parser = ps_json_parse_any (where, text, length, error);
+  JsonNode *root;
+  g_autoptr (JsonParser) parser = parse (where, text, length, &root, error);
 
-  if (parser && !JSON_NODE_HOLDS_OBJECT (json_parser_get_root (parser)))
+  if (parser && (!root || !JSON_NODE_HOLDS_OBJECT (root)))
     {
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is no JSON object", where);
+      return NULL;
+    }
+  return g_steal_pointer (&parser);
+}
+
+JsonParser *
+ps_json_parse_any (const char *where, const char *text, gssize length, GError **error)
+{
+  JsonNode *root;
+  g_autoptr (JsonParser) parser = parse (where, text, length, &root, error);
+
+  if (parser && (!root || (!JSON_NODE_HOLDS_OBJECT (root) && !JSON_NODE_HOLDS_ARRAY (root))))
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is neither a JSON object nor an array", where);
       return NULL;
     }
   return g_steal_pointer (&parser);

@@ -10,7 +10,7 @@ set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 
 # Public headers in data-flow order: each may include only those before it.
-headers='base model cluster costs costdb placement schedule families program simulate timeline report compare bound setting
+headers='base model cluster costs costdb placement schedule families program simulate timeline formats report compare bound setting
          device transport'
 
 # Prints "FILE:LINE:HEADER" of every include under the given paths.

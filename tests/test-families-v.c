@@ -1,5 +1,5 @@
-/* Tests of the families on a V, on waves and in both directions: orders and figures of the upstream generators, PyTorch's action lists,
- * constraints, and that whatever is allowed can run. */
+/* Tests of the families on a V, on waves and in both directions: orders and figures of the upstream generators,
+ * PyTorch's action lists, constraints, and that whatever is allowed can run. */
 #include <pipesim/families.h>
 #include <pipesim/simulate.h>
 
@@ -40,12 +40,13 @@ typedef struct
 static PsCosts *
 unit_costs (guint n_stages, Units units)
 {
-  const gint64 durations[] = { [PS_OP_F] = units.f, [PS_OP_B] = units.b, [PS_OP_W] = units.w, [PS_OP_BW] = units.b + units.w };
+  const gint64 durations[]
+      = { [PS_OP_F] = units.f, [PS_OP_B] = units.b, [PS_OP_W] = units.w, [PS_OP_BW] = units.b + units.w };
   PsCosts *costs = ps_costs_new (n_stages);
   for (guint stage = 0; stage < n_stages; stage++)
     {
       for (guint kind = 0; kind <= PS_OP_BW; kind++)
-        ps_costs_op (costs, (PsOpKind) kind, stage)->duration_ns = durations[kind];
+        ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = durations[kind];
       costs->transfer_ns[ps_transfer_forward (costs, stage)] = units.c;
       costs->transfer_ns[ps_transfer_backward (costs, stage)] = units.c;
       costs->pair_ns[stage] = units.pair ? units.pair : -1;
@@ -76,6 +77,18 @@ simulate_family (Case *test, const char *name, guint p, guint m, guint v, Units 
   simulate (test, schedule, unit_costs (schedule->placement->n_stages, units));
 }
 
+/* The ops of a pair one after the other, each handing its result on at its own end. */
+static void
+simulate_apart (Case *test, const char *name, guint p, guint m, guint v, Units units)
+{
+  g_autoptr (GError) error = NULL;
+  PsSchedule *schedule = generate (name, p, m, v, &error);
+  g_assert_no_error (error);
+  for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
+    schedule->ops[i].paired = FALSE;
+  simulate (test, schedule, unit_costs (schedule->placement->n_stages, units));
+}
+
 static char *
 reference_path (const char *name)
 {
@@ -88,15 +101,16 @@ reference_path (const char *name)
 
 /* family_orders.jsonl */
 
-/* Which family a row is, and over how many chunks. */
+/* Which family a row is, and over how many chunks. The rows of ZB-V are the heuristic's at unit costs. */
 static const struct
 {
   const char *row;
   const char *family;
   guint chunks; /* 0: as many as the row has stages for */
 } row_families[] = {
-  { "dualpipe", "dualpipe", 1 }, { "dualpipev", "dualpipe-v", 2 }, { "zbv", "zb-v", 2 },     { "vhalf", "v-half", 2 },
-  { "vmin", "v-min", 2 },        { "v1f1b", "1f1b-v", 2 },         { "chimera", "chimera", 1 }, { "hanayo_greedy", "hanayo", 0 },
+  { "dualpipe", "dualpipe", 1 }, { "dualpipev", "dualpipe-v", 2 }, { "zbv", "zb-v-auto", 2 },
+  { "vhalf", "v-half", 2 },      { "vmin", "v-min", 2 },           { "v1f1b", "1f1b-v", 2 },
+  { "chimera", "chimera", 1 },   { "hanayo_greedy", "hanayo", 0 },
 };
 
 /* Microbatches renamed by their first appearance: Chimera's rows number the two directions in two ways. */
@@ -119,8 +133,8 @@ schedule_text (const PsSchedule *schedule)
   for (guint device = 0; device < schedule->placement->n_devices; device++)
     {
       for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
-        append_op (text, names, ps_op_kind_name ((PsOpKind) schedule->ops[i].kind), schedule->ops[i].stage, schedule->ops[i].microbatch,
-                   schedule->ops[i].paired);
+        append_op (text, names, ps_op_kind_name ((PsOpKind)schedule->ops[i].kind), schedule->ops[i].stage,
+                   schedule->ops[i].microbatch, schedule->ops[i].paired);
       g_string_append_c (text, '\n');
     }
   return g_string_free (text, FALSE);
@@ -140,7 +154,7 @@ row_text (JsonArray *order)
         {
           g_auto (GStrv) parts = g_strsplit (json_array_get_string_element (ops, i), ":", -1);
           open = parts[3] && !open;
-          append_op (text, names, parts[0], (guint) atoi (parts[1]), (guint) atoi (parts[2]), open);
+          append_op (text, names, parts[0], (guint)atoi (parts[1]), (guint)atoi (parts[2]), open);
         }
       g_string_append_c (text, '\n');
     }
@@ -154,16 +168,19 @@ check_row_figures (JsonObject *row, const char *family, guint p, guint m, guint 
   JsonArray *peaks = json_object_get_array_member (row, "peak_act_release_at_W");
   g_auto (Case) test = { 0 };
   /* Two nanoseconds are one unit. */
-  simulate_family (&test, family, p, m, v, (Units) { .f = 2, .b = 2, .w = 2, .act = 1, .wact = 1 });
+  simulate_family (&test, family, p, m, v, (Units){ .f = 2, .b = 2, .w = 2, .act = 1, .wact = 1 });
   g_assert_cmpint (test.simulation->makespan_ns, ==,
                    2 * json_object_get_int_member (row, pairs ? "makespan_async_pair_atomic" : "makespan"));
   for (guint device = 0; device < p; device++)
     g_assert_cmpint (test.program->peak_activations[device], ==, json_array_get_int_element (peaks, device));
   if (pairs)
     {
-      g_auto (Case) overlap = { 0 };
-      simulate_family (&overlap, family, p, m, v, (Units) { .f = 2, .b = 2, .w = 2, .pair = 5 });
-      g_assert_cmpfloat ((double) overlap.simulation->makespan_ns / 2, ==, json_object_get_double_member (row, "makespan_pair_overlap_2p5"));
+      g_auto (Case) overlap = { 0 }, apart = { 0 };
+      simulate_apart (&apart, family, p, m, v, (Units){ .f = 2, .b = 2, .w = 2 });
+      g_assert_cmpint (apart.simulation->makespan_ns, ==, 2 * json_object_get_int_member (row, "makespan_async_seq"));
+      simulate_family (&overlap, family, p, m, v, (Units){ .f = 2, .b = 2, .w = 2, .pair = 5 });
+      g_assert_cmpfloat ((double)overlap.simulation->makespan_ns / 2, ==,
+                         json_object_get_double_member (row, "makespan_pair_overlap_2p5"));
     }
 }
 
@@ -171,13 +188,12 @@ static void
 check_row (JsonObject *row, const char *family, guint chunks)
 {
   g_autoptr (GError) error = NULL;
-  guint p = (guint) json_object_get_int_member (row, "p"), m = (guint) json_object_get_int_member (row, "m");
-  guint v = chunks ? chunks : (guint) json_object_get_int_member (row, "stages") / p;
+  guint p = (guint)json_object_get_int_member (row, "p"), m = (guint)json_object_get_int_member (row, "m");
+  guint v = chunks ? chunks : (guint)json_object_get_int_member (row, "stages") / p;
   g_autoptr (PsSchedule) schedule = generate (family, p, m, v, &error);
   g_assert_no_error (error);
   g_autofree char *ours = schedule_text (schedule), *theirs = row_text (json_object_get_array_member (row, "order"));
-  if (!g_str_equal (family, "zb-v"))
-    g_assert_cmpstr (ours, ==, theirs);
+  g_assert_cmpstr (ours, ==, theirs);
   check_row_figures (row, family, p, m, v);
 }
 
@@ -206,8 +222,8 @@ test_orders (void)
   g_assert_cmpuint (n, ==, 40);
 }
 
-/* peer_schedulers.csv: scheduler, placement, chunks, devices, microbatches, f, b, w, c, cost_is_per, mem_f, mem_b, mem_w, mem_limit, makespan,
- * max_span, peak_mem. */
+/* peer_schedulers.csv: scheduler, placement, chunks, devices, microbatches, f, b, w, c, cost_is_per, mem_f, mem_b,
+ * mem_w, mem_limit, makespan, max_span, peak_mem. */
 typedef struct
 {
   char *scheduler;
@@ -226,9 +242,16 @@ read_peer_row (const char *line, PeerRow *row)
   gint64 value[17];
   for (guint i = 0; i < 17; i++)
     value[i] = g_ascii_strtoll (cells[i], NULL, 10);
-  *row = (PeerRow) { .scheduler = g_strdup (cells[0]), .p = (guint) value[3], .m = (guint) value[4], .limit = value[13],
-                     .units = { .f = value[5], .b = value[6], .w = value[7], .c = value[8], .act = value[10], .wact = -value[12] },
-                     .makespan = value[14], .span = value[15], .peak = value[16] };
+  *row = (PeerRow){
+    .scheduler = g_strdup (cells[0]),
+    .p = (guint)value[3],
+    .m = (guint)value[4],
+    .limit = value[13],
+    .units = { .f = value[5], .b = value[6], .w = value[7], .c = value[8], .act = value[10], .wact = -value[12] },
+    .makespan = value[14],
+    .span = value[15],
+    .peak = value[16]
+  };
   return TRUE;
 }
 
@@ -246,7 +269,8 @@ each_peer_row (const char *scheduler, const char *family, PeerCheck check)
   for (guint i = 0; lines[i]; i++)
     {
       PeerRow row;
-      if (!g_str_has_prefix (lines[i], scheduler) || lines[i][strlen (scheduler)] != ',' || !read_peer_row (lines[i], &row))
+      if (!g_str_has_prefix (lines[i], scheduler) || lines[i][strlen (scheduler)] != ','
+          || !read_peer_row (lines[i], &row))
         continue;
       check (&row, family);
       g_free (row.scheduler);
@@ -264,51 +288,426 @@ peak_bytes (const Case *test)
   return peak;
 }
 
+/* Where warm-up and drain overlap (m = p), V-Half is ordered better than the peer's; all else is equal. */
 static void
-check_equal (const PeerRow *row, const char *family)
+check_peer (const PeerRow *row, const char *family)
 {
   g_auto (Case) test = { 0 };
   simulate_family (&test, family, row->p, row->m, 2, row->units);
-  g_test_message ("%s p %u m %u f %" G_GINT64_FORMAT, family, row->p, row->m, row->units.f);
-  if (test.simulation->makespan_ns != row->makespan || test.simulation->max_span_ns != row->span || peak_bytes (&test) != row->peak)
-    g_print ("# %s p %u m %u f %d: %d %d %d, peer %d %d %d\n", family, row->p, row->m, (int) row->units.f, (int) test.simulation->makespan_ns,
-             (int) test.simulation->max_span_ns, (int) peak_bytes (&test), (int) row->makespan, (int) row->span, (int) row->peak);
+  g_assert_cmpint (peak_bytes (&test), ==, row->peak);
+  if (g_str_equal (family, "v-half") && row->m == row->p)
+    {
+      g_assert_cmpint (test.simulation->makespan_ns, <=, row->makespan);
+      g_assert_cmpint (test.simulation->max_span_ns, <=, row->span);
+      return;
+    }
+  g_assert_cmpint (test.simulation->makespan_ns, ==, row->makespan);
+  g_assert_cmpint (test.simulation->max_span_ns, ==, row->span);
+}
+
+/* The automatic schedule for these costs with the same limit on every device. */
+static void
+simulate_auto (Case *test, guint p, guint m, Units units, gint64 limit_bytes)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree gint64 *limit = g_new (gint64, p);
+  g_autoptr (PsCosts) costs = unit_costs (2 * p, units);
+  for (guint i = 0; i < p; i++)
+    limit[i] = limit_bytes;
+  PsFamilySetting setting
+      = { .n_devices = p, .n_microbatches = m, .n_chunks = 2, .costs = costs, .memory_limit = limit };
+  PsSchedule *schedule = ps_family_generate (ps_family_find ("zb-v-auto"), &setting, &error);
+  g_assert_no_error (error);
+  simulate (test, schedule, g_steal_pointer (&costs));
+  g_assert_cmpint (peak_bytes (test), <=, limit_bytes);
 }
 
 static void
 check_no_worse (const PeerRow *row, const char *family)
 {
-  g_autoptr (GError) error = NULL;
-  g_autofree gint64 *limit = g_new (gint64, row->p);
-  g_autoptr (PsCosts) costs = unit_costs (2 * row->p, row->units);
-  for (guint i = 0; i < row->p; i++)
-    limit[i] = row->limit;
-  PsFamilySetting setting = { .n_devices = row->p, .n_microbatches = row->m, .n_chunks = 2, .costs = costs, .memory_limit = limit };
-  PsSchedule *schedule = ps_family_generate (ps_family_find (family), &setting, &error);
-  g_assert_no_error (error);
   g_auto (Case) test = { 0 };
-  simulate (&test, schedule, g_steal_pointer (&costs));
-  if (test.simulation->makespan_ns > row->makespan || test.simulation->max_span_ns > row->span || peak_bytes (&test) > row->limit)
-    g_print ("# %s p %u m %u f %d limit %d: %d %d %d, peer %d %d %d\n", family, row->p, row->m, (int) row->units.f, (int) row->limit, (int) test.simulation->makespan_ns,
-             (int) test.simulation->max_span_ns, (int) peak_bytes (&test), (int) row->makespan, (int) row->span, (int) row->peak);
+  simulate_auto (&test, row->p, row->m, row->units, row->limit);
+  g_assert_cmpint (test.simulation->makespan_ns, <=, row->makespan);
+  g_assert_cmpint (test.simulation->max_span_ns, <=, row->span);
 }
 
 static void
 test_peers (void)
 {
-  each_peer_row ("zbv_handcrafted", "zb-v", check_equal);
-  each_peer_row ("v_half", "v-half", check_equal);
-  each_peer_row ("v_min", "v-min", check_equal);
-  each_peer_row ("1f1b_v", "1f1b-v", check_equal);
-  each_peer_row ("zbv_auto", "zb-v-auto", check_no_worse);
-  each_peer_row ("colossalai_v_schedule", "zb-v-auto", check_no_worse);
+  static const struct
+  {
+    const char *scheduler, *family;
+    PeerCheck check;
+    guint n;
+  } peers[] = {
+    { "zbv_handcrafted", "zb-v", check_peer, 45 },
+    { "v_half", "v-half", check_peer, 45 },
+    { "v_min", "v-min", check_peer, 45 },
+    { "1f1b_v", "1f1b-v", check_peer, 45 },
+    { "zbv_auto", "zb-v-auto", check_no_worse, 225 },
+    { "colossalai_v_schedule", "zb-v-auto", check_no_worse, 58 },
+  };
+  for (guint i = 0; i < G_N_ELEMENTS (peers); i++)
+    {
+      guint n = each_peer_row (peers[i].scheduler, peers[i].family, peers[i].check);
+      if (n == 0)
+        return;
+      g_assert_cmpuint (n, ==, peers[i].n);
+    }
+}
+
+/* Table 8 of the zero-bubble paper and its curves over the memory limit: 28.3B on 32 devices, F, B, W and transfers in
+ * microseconds from Table 9's settings, half of a device's share per chunk; M_B = 34 h + 5 a s, M_W = 32 h with h =
+ * 6144, a = 48, s = 1024. Rates are 1 - work / longest span. */
+static void
+test_published (void)
+{
+  static const struct
+  {
+    guint m;
+    Units units;
+    double rate[7]; /* limit 1 p M_B, 1.125 p M_B, ... */
+  } rows[] = {
+    { 96,
+      { 9458, 9748, 7288, 879, 0, 454656, 196608 },
+      { .059288, .038274, .017743, .011597, .003174, .003174, .003174 } },
+    { 128,
+      { 9469, 9744, 7306, 892, 0, 454656, 196608 },
+      { .045106, .028599, .014462, .009395, .002422, .002422, .002422 } },
+    { 256,
+      { 9447, 9644, 7193, 887, 0, 454656, 196608 },
+      { .023586, .014515, .005909, .004034, .001029, .001029, .001029 } },
+  };
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    for (guint k = 0; k < 7; k++)
+      {
+        const Units *units = &rows[i].units;
+        g_auto (Case) test = { 0 };
+        simulate_auto (&test, 32, rows[i].m, *units, (8 + k) * 32 / 8 * 2 * units->act);
+        double work = 2.0 * rows[i].m * (double)(units->f + units->b + units->w);
+        double rate = 1 - work / (double)test.simulation->max_span_ns;
+        g_assert_cmpfloat (rate, <=, rows[i].rate[k] + 1e-6);
+      }
+}
+
+/* PyTorch's action lists: its I and B are our B and BW. */
+static char *
+torch_text (const PsSchedule *schedule, guint device)
+{
+  static const char *const kinds[] = { "F", "I", "W", "B" };
+  GString *text = g_string_new (NULL);
+  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
+    {
+      PsOp op = schedule->ops[i];
+      gboolean second = i > schedule->first[device] && schedule->ops[i - 1].paired;
+      g_string_append_printf (text, "%s%s%u%s%u%s",
+                              second      ? ";"
+                              : text->len ? ","
+                                          : "",
+                              op.paired ? "(" : "", op.stage, kinds[op.kind], (guint)op.microbatch,
+                              second ? ")OVERLAP_F_B" : "");
+    }
+  return g_string_free (text, FALSE);
+}
+
+/* Cells left blank are microbatches that were not asked for. */
+static char *
+torch_row (const char *row)
+{
+  g_auto (GStrv) cells = g_strsplit (row, ",", -1);
+  GString *text = g_string_new (NULL);
+  for (guint i = 0; cells[i]; i++)
+    if (*cells[i])
+      g_string_append_printf (text, "%s%s", text->len ? "," : "", cells[i]);
+  return g_string_free (text, FALSE);
+}
+
+static void
+test_pytorch (void)
+{
+  static const struct
+  {
+    const char *name, *family;
+    guint m;
+  } samples[] = {
+    { "ZBVZeroBubble", "zb-v", 3 },    { "ZBVZeroBubble", "zb-v", 4 },    { "ZBVZeroBubble", "zb-v", 8 },
+    { "ZBVZeroBubble", "zb-v", 10 },   { "ZBVZeroBubble", "zb-v", 16 },   { "DualPipeV", "dualpipe-v", 8 },
+    { "DualPipeV", "dualpipe-v", 10 }, { "DualPipeV", "dualpipe-v", 16 },
+  };
+  for (guint i = 0; i < G_N_ELEMENTS (samples); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autofree char *name = g_strdup_printf ("pytorch/%s_p4_v2_m%u_compute.csv", samples[i].name, samples[i].m);
+      g_autofree char *path = reference_path (name), *text = NULL;
+      if (!path)
+        return;
+      g_autoptr (PsSchedule) schedule = generate (samples[i].family, 4, samples[i].m, 2, &error);
+      g_assert_no_error (error);
+      g_assert_true (g_file_get_contents (path, &text, NULL, NULL));
+      g_auto (GStrv) rows = g_strsplit (text, "\r\n", -1);
+      for (guint device = 0; device < 4; device++)
+        {
+          g_autofree char *ours = torch_text (schedule, device), *theirs = torch_row (rows[device]);
+          g_assert_cmpstr (ours, ==, theirs);
+        }
+    }
+}
+
+/* PyTorch's evaluator takes pairs apart. */
+static void
+check_torch_makespan (const char *family, guint m, gint64 c, gint64 makespan, const char *in_flight)
+{
+  g_auto (Case) test = { 0 };
+  simulate_apart (&test, family, 4, m, 2, (Units){ .f = 10, .b = 10, .w = 10, .c = c });
+  g_assert_cmpint (test.simulation->makespan_ns, ==, makespan);
+  g_auto (GStrv) peaks = g_strsplit (in_flight, " ", -1);
+  for (guint device = 0; device < 4; device++)
+    g_assert_cmpint (test.program->peak_activations[device], ==, atoi (peaks[device]));
+}
+
+static void
+test_pytorch_makespans (void)
+{
+  g_autofree char *path = reference_path ("pytorch_makespans.csv"), *text = NULL;
+  guint n = 0;
+  if (!path)
+    return;
+  g_assert_true (g_file_get_contents (path, &text, NULL, NULL));
+  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+  for (guint i = 0; lines[i]; i++)
+    {
+      g_auto (GStrv) cells = g_strsplit (lines[i], ",", -1);
+      if (g_strv_length (cells) != 7
+          || !(g_str_equal (cells[0], "ZBVZeroBubble") || g_str_equal (cells[0], "DualPipeV")))
+        continue;
+      const char *family = g_str_equal (cells[0], "DualPipeV") ? "dualpipe-v" : "zb-v";
+      for (guint k = 0; k < 2; k++)
+        check_torch_makespan (family, (guint)atoi (cells[3]), 2 * k,
+                              (gint64)lround (10 * g_ascii_strtod (cells[4 + k], NULL)), cells[6]);
+      n++;
+    }
+  g_assert_cmpuint (n, ==, 8);
+}
+
+/* Without reference files: the shortest of each, written out. Two ops of a pair are joined by '+'. */
+static void
+assert_order (const char *name, guint p, guint m, guint v, guint device, const char *expected)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsSchedule) schedule = generate (name, p, m, v, &error);
+  g_assert_no_error (error);
+  g_autoptr (GString) text = g_string_new (NULL);
+  char buffer[48];
+  gboolean joined = TRUE;
+  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
+    {
+      g_string_append_printf (text, "%s%s", joined ? "" : " ", ps_op_format (schedule->ops[i], buffer));
+      joined = schedule->ops[i].paired;
+      if (joined)
+        g_string_append_c (text, '+');
+    }
+  g_assert_cmpstr (text->str, ==, expected);
+}
+
+static void
+test_written_out (void)
+{
+  assert_order ("zb-v", 2, 3, 2, 1,
+                "F0.1 F0.2 F1.1 F1.2 B0.2 W0.2 F2.1 B0.1 W0.1 F2.2 B1.2 W1.2 B1.1 B2.2 B2.1 W1.1 W2.2 W2.1");
+  assert_order ("v-half", 2, 4, 2, 0,
+                "F0.0 F1.0 F2.0 F0.3 B0.3 W0.3 F1.3 B0.0 B1.3 W1.3 F2.3 W0.0 F3.0 B1.0 B2.3 W2.3 F3.3 B3.3 B2.0 W3.3 "
+                "B3.0 W1.0 W2.0 W3.0");
+  assert_order ("v-min", 2, 4, 2, 1,
+                "F0.1 F0.2 B0.2 B0.1 F1.1 F1.2 W0.2 W0.1 B1.2 B1.1 F2.1 F2.2 W1.2 W1.1 B2.2 B2.1 F3.1 F3.2 W2.2 W2.1 "
+                "B3.2 B3.1 W3.2 W3.1");
+  assert_order ("1f1b-v", 2, 4, 2, 0,
+                "F0.0 F1.0 F2.0 F0.3 BW0.3 F1.3 BW1.3 F3.0 BW0.0 F2.3 BW2.3 BW1.0 F3.3 BW3.3 BW2.0 BW3.0");
+  assert_order ("dualpipe", 2, 4, 1, 0, "F0.0 F2.1 F1.0 BW2.1 F3.1+BW0.0 BW3.1 B1.0 W1.0");
+  assert_order ("chimera", 2, 4, 1, 1, "F1.0 F0.1 BW0.1 BW1.0 F3.0 F2.1 BW2.1 BW3.0");
+  assert_order ("hanayo", 2, 2, 2, 0, "F0.0 F1.0 F0.3 BW0.3 F1.3 BW1.3 BW0.0 BW1.0");
+}
+
+/* Bubble in chunk units at F = B = W, and activations of whole devices at the peak. */
+static void
+check_block (const char *name, guint p, gint64 bubble, guint activations)
+{
+  guint m = 3 * p, most = 0;
+  g_auto (Case) test = { 0 };
+  simulate_family (&test, name, p, m, 2, (Units){ .f = 1, .b = 1, .w = 1 });
+  for (guint device = 0; device < p; device++)
+    most = MAX (most, test.program->peak_activations[device]);
+  g_assert_cmpuint (most, ==, 2 * activations);
+  g_assert_cmpint (test.simulation->makespan_ns, ==, 6 * m + bubble);
+}
+
+static void
+test_closed_forms (void)
+{
+  for (guint p = 4; p <= 64; p *= 2)
+    {
+      check_block ("v-half", p, 3 * p - 7, p / 2 + 1);
+      check_block ("v-min", p, 4 * p - 5, (p + 4) / 3);
+    }
+  check_block ("1f1b-v", 4, 15, 3);
+  check_block ("1f1b-v", 8, 33, 6);
+  check_block ("1f1b-v", 16, 75, 11);
+  check_block ("1f1b-v", 64, 315, 43);
+}
+
+static void
+assert_refused (const char *name, guint p, guint m, guint v, const char *message)
+{
+  g_autoptr (GError) error = NULL;
+  g_assert_null (generate (name, p, m, v, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+  g_assert_cmpstr (error->message, ==, message);
+}
+
+static void
+test_constraints (void)
+{
+  assert_refused ("zb-v", 4, 8, 1, "zb-v: has two chunks per device, not 1");
+  assert_refused ("zb-v-auto", 4, 8, 3, "zb-v-auto: has two chunks per device, not 3");
+  assert_refused ("dualpipe", 3, 8, 1, "dualpipe: 3 devices; give a multiple of 2, 2 or 4");
+  assert_refused ("dualpipe", 4, 9, 1, "dualpipe: 9 microbatches; give a multiple of 2, 8 or 10");
+  assert_refused ("dualpipe", 4, 6, 1, "dualpipe: 6 microbatches on 4 devices; give at least 8, two for each device");
+  assert_refused ("dualpipe-v", 4, 7, 2,
+                  "dualpipe-v: 7 microbatches on 4 devices; give at least 8, two for each device");
+  assert_refused ("chimera", 1, 8, 1, "chimera: 1 devices; give a multiple of 2, the least is 2");
+  assert_refused ("chimera", 4, 6, 1, "chimera: 6 microbatches; give a multiple of 4, 4 or 8");
+  assert_refused ("chimera", 4, 8, 2, "chimera: has one chunk per device, not 2");
+  assert_refused ("hanayo", 4, 4, 3, "hanayo: 3 chunks; give a multiple of 2, 2 or 4");
+}
+
+static gboolean
+check_runs (const char *name, guint p, guint m, guint v)
+{
+  g_autoptr (GError) error = NULL;
+  PsSchedule *schedule = generate (name, p, m, v, &error);
+  if (!schedule)
+    {
+      g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+      return FALSE;
+    }
+  g_auto (Case) test = { 0 };
+  simulate (&test, schedule,
+            unit_costs (schedule->placement->n_stages, (Units){ .f = 1, .b = 1, .w = 1, .act = 1, .wact = 1 }));
+  for (guint device = 0; device < p; device++)
+    g_assert_cmpint (test.simulation->device[device].held_bytes, ==, 0);
+  for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
+    {
+      ps_program_check (test.program, (PsChannel)channel, &error);
+      g_assert_no_error (error);
+    }
+  return TRUE;
+}
+
+static void
+test_all_settings (void)
+{
+  static const struct
+  {
+    const char *name;
+    guint v;
+    guint n; /* settings that the constraints allow */
+  } families[] = {
+    { "zb-v", 2, 160 },    { "zb-v-auto", 2, 160 }, { "v-half", 2, 160 }, { "v-min", 2, 160 },  { "1f1b-v", 2, 160 },
+    { "dualpipe", 1, 24 }, { "dualpipe-v", 2, 96 }, { "chimera", 1, 20 }, { "hanayo", 2, 160 }, { "hanayo", 4, 160 },
+  };
+  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
+    {
+      guint n = 0;
+      for (guint p = 1; p <= 8; p++)
+        for (guint m = 1; m <= 20; m++)
+          n += check_runs (families[i].name, p, m, families[i].v);
+      g_assert_cmpuint (n, ==, families[i].n);
+    }
+}
+
+/* Random costs per stage, memory limits per device: what comes out keeps to them, or the message says what the least
+ * would be, and that is enough. */
+static PsCosts *
+random_costs (GRand *rand, guint n_stages)
+{
+  PsCosts *costs = ps_costs_new (n_stages);
+  for (guint stage = 0; stage < n_stages; stage++)
+    {
+      for (guint kind = 0; kind <= PS_OP_W; kind++)
+        ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = g_rand_int_range (rand, 0, 100);
+      gint act = g_rand_int_range (rand, 0, 20);
+      ps_costs_set_memory (costs, stage, act, g_rand_int_range (rand, 0, act + 1));
+      costs->weight_bytes[stage] = g_rand_int_range (rand, 0, 10);
+      costs->transfer_ns[ps_transfer_forward (costs, stage)] = g_rand_int_range (rand, 0, 30);
+      costs->transfer_ns[ps_transfer_backward (costs, stage)] = g_rand_int_range (rand, 0, 30);
+    }
+  return costs;
+}
+
+/* What one microbatch at a time needs. */
+static gint64
+least_bytes (const PsCosts *costs, guint p, guint device)
+{
+  guint far = 2 * p - 1 - device;
+  return costs->weight_bytes[device] + costs->weight_bytes[far] + ps_costs_op (costs, PS_OP_F, device)->take_bytes
+         + ps_costs_op (costs, PS_OP_F, far)->take_bytes;
+}
+
+static void
+check_limits (GRand *rand)
+{
+  guint p = (guint)g_rand_int_range (rand, 1, 7), m = (guint)g_rand_int_range (rand, 1, 13);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsCosts) costs = random_costs (rand, 2 * p);
+  g_autofree gint64 *limit = g_new (gint64, p);
+  gboolean possible = TRUE;
+  for (guint device = 0; device < p; device++)
+    {
+      limit[device] = least_bytes (costs, p, device) + g_rand_int_range (rand, -1, 100);
+      possible = possible && limit[device] >= least_bytes (costs, p, device);
+    }
+  PsFamilySetting setting
+      = { .n_devices = p, .n_microbatches = m, .n_chunks = 2, .costs = costs, .memory_limit = limit };
+  PsSchedule *schedule = ps_family_generate (ps_family_find ("zb-v-auto"), &setting, &error);
+  g_assert_true ((schedule != NULL) == possible);
+  if (!possible)
+    {
+      g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
+      return;
+    }
+  g_auto (Case) test = { 0 };
+  simulate (&test, schedule, g_steal_pointer (&costs));
+  for (guint device = 0; device < p; device++)
+    g_assert_cmpint (test.simulation->device[device].peak_bytes, <=, limit[device]);
+}
+
+static void
+test_limits (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (7);
+  for (guint i = 0; i < 1000; i++)
+    check_limits (rand);
+  gint64 limit[2] = { 100, 3 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsCosts) costs = unit_costs (4, (Units){ .f = 1, .b = 1, .w = 1, .act = 2, .wact = 2 });
+  PsFamilySetting setting
+      = { .n_devices = 2, .n_microbatches = 4, .n_chunks = 2, .costs = costs, .memory_limit = limit };
+  g_assert_null (ps_family_generate (ps_family_find ("zb-v-auto"), &setting, &error));
+  g_assert_cmpstr (error->message, ==, "zb-v-auto: device 1 needs at least 4 B for one microbatch, its limit is 3 B");
 }
 
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/families-v/written-out", test_written_out);
+  g_test_add_func ("/families-v/closed-forms", test_closed_forms);
+  g_test_add_func ("/families-v/constraints", test_constraints);
+  g_test_add_func ("/families-v/all-settings", test_all_settings);
+  g_test_add_func ("/families-v/limits", test_limits);
   g_test_add_func ("/families-v/orders", test_orders);
   g_test_add_func ("/families-v/peers", test_peers);
+  g_test_add_func ("/families-v/published", test_published);
+  g_test_add_func ("/families-v/pytorch", test_pytorch);
+  g_test_add_func ("/families-v/pytorch-makespans", test_pytorch_makespans);
   return g_test_run ();
 }

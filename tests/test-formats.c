@@ -1,5 +1,5 @@
-/* Tests of the schedule formats of formats.h: PyTorch's own files byte for byte, worked examples, refusals, round trips, lint. Timelines
- * from traces are in test-trace.c. */
+/* Tests of the schedule formats of formats.h: PyTorch's own files byte for byte, worked examples, refusals, round
+ * trips, lint. Timelines from traces are in test-trace.c. */
 #include "random-schedule.h"
 #include <pipesim/families.h>
 #include <pipesim/formats.h>
@@ -160,14 +160,15 @@ test_samples (gconstpointer data)
   g_test_message ("%u samples, %u of our families", n, of_families);
 }
 
-/* A worked example: two ranks, two microbatches. Rank 0 takes the first turn of each round; a receive is noted the moment its send is. */
+/* A worked example: two ranks, two microbatches. Rank 0 takes the first turn of each round; a receive is noted the
+ * moment its send is. */
 static void
 test_worked (void)
 {
   static const char compute[] = "0F0,0F1,0I0,0W0,0B1\r\n"
                                 "1F0,1I0,1F1,1W0,1B1\r\n";
-  /* round: 0UNSHARD 1UNSHARD | 0F0 -> 1RECV_F0, then rank 1 takes its turn: 1F0 | 0F1 -> 1RECV_F1; 1I0 -> 0RECV_B0 | 0I0; 1F1 | 0W0; 1W0 |
-   * rank 0 waits; 1B1 -> 0RECV_B1; | 0B1; 1REDUCE_GRAD | ... */
+  /* round: 0UNSHARD 1UNSHARD | 0F0 -> 1RECV_F0, then rank 1 takes its turn: 1F0 | 0F1 -> 1RECV_F1; 1I0 -> 0RECV_B0 |
+   * 0I0; 1F1 | 0W0; 1W0 | rank 0 waits; 1B1 -> 0RECV_B1; | 0B1; 1REDUCE_GRAD | ... */
   static const char comms[]
       = "0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0I0,0W0,0RECV_B1,0B1,0REDUCE_GRAD,0RESHARD\r\n"
         "1UNSHARD,1RECV_F0,1F0,1RECV_F1,1I0,1SEND_B0,1F1,1W0,1B1,1SEND_B1,1REDUCE_GRAD,1RESHARD\r\n";
@@ -228,22 +229,27 @@ static const struct
   { "torch-compute", "(0F0)OVERLAP_F_B", ":1:1: '(0F0)OVERLAP_F_B' overlaps less than two actions" },
   { "torch-compute", "()OVERLAP_F_B", ":1:1: '()OVERLAP_F_B' overlaps less than two actions" },
   { "torch-compute", "(0F0;0B0)", ":1:1: '(0F0;0B0)' does not end in )OVERLAP_F_B" },
-  { "torch-compute", "(0F0;1F0)OVERLAP_F_B", ":1:1: '(0F0;1F0)OVERLAP_F_B' does not overlap one forward with one backward" },
+  { "torch-compute", "(0F0;1F0)OVERLAP_F_B",
+    ":1:1: '(0F0;1F0)OVERLAP_F_B' does not overlap one forward with one backward" },
   { "torch-compute", "(0F0;1W0)OVERLAP_F_B", ":1:1: '(0F0;1W0)OVERLAP_F_B' overlaps something else than F, I and B" },
   { "torch-comms", "0UNSHARD,,0F0,0B0", ":1:2: '' is an empty cell, which torch-comms does not allow" },
   { "torch-comms", "0F0,0B0,", ":1:3: '' is an empty cell, which torch-comms does not allow" },
   { "torch-comms", "0F0,0B0,0SEND_F0", ":1:3: 0SEND_F0: stage 0 is an end of the model and has no such neighbour" },
-  { "torch-comms", "0F0,0SEND_F0,1RECV_F0,1F0,1B0,0B0", ":1:2: 0SEND_F0: stage 1 is on this rank too; nothing is sent" },
+  { "torch-comms", "0F0,0SEND_F0,1RECV_F0,1F0,1B0,0B0",
+    ":1:2: 0SEND_F0: stage 1 is on this rank too; nothing is sent" },
   { "torch-comms", "0F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0", ":2:1: 1RECV_F0: has no SEND on the other rank" },
   { "torch-comms", "0F0,0SEND_F0,0RECV_B0,0B0\n1F0,1B0,1SEND_B0", ":1:2: 0SEND_F0: has no RECV on the other rank" },
   { "torch-comms", "0F0,0RECV_B0,0B0\n1F0,1B0,1SEND_B0", ":2:1: 1F0: has no RECV of what stage 0 makes" },
   { "torch-comms", "0SEND_F0,0F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0",
     ":1:1: 0SEND_F0: comes before the action that makes what it sends" },
-  { "torch-comms", "0F0,0SEND_F0,0RECV_B0,0B0\n1F0,1RECV_F0,1B0,1SEND_B0", ":2:2: 1RECV_F0: comes behind the action that needs it" },
+  { "torch-comms", "0F0,0SEND_F0,0RECV_B0,0B0\n1F0,1RECV_F0,1B0,1SEND_B0",
+    ":2:2: 1RECV_F0: comes behind the action that needs it" },
   { "torch-comms", "0F0,0SEND_F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0", ":1:3: 0SEND_F0: is there twice" },
   /* 0B0 needs 1B0, which comes behind 1F1, which needs 0F1, which comes behind 0B0 */
-  { "torch-comms", "0F0,0SEND_F0,0RECV_B0,0B0,0F1,0SEND_F1,0RECV_B1,0B1\n1RECV_F0,1F0,1RECV_F1,1F1,1B0,1SEND_B0,1B1,1SEND_B1",
-    ": deadlock: rank 0 waits at cell 4 (0B0) for cell 3 (0RECV_B0), rank 1 waits at cell 4 (1F1) for cell 3 (1RECV_F1)" },
+  { "torch-comms",
+    "0F0,0SEND_F0,0RECV_B0,0B0,0F1,0SEND_F1,0RECV_B1,0B1\n1RECV_F0,1F0,1RECV_F1,1F1,1B0,1SEND_B0,1B1,1SEND_B1",
+    ": deadlock: rank 0 waits at cell 4 (0B0) for cell 3 (0RECV_B0), rank 1 waits at cell 4 (1F1) for cell 3 "
+    "(1RECV_F1)" },
   { "colossalai", "{}", ": is no array of 1 to 4096 devices" },
   { "colossalai", "[]", ": is no array of 1 to 4096 devices" },
   { "colossalai", "[3]", ": device 0: is no array of nodes" },
@@ -302,8 +308,9 @@ test_recognise (void)
   assert_recognised ("hello", "");
   g_assert_null (ps_format_find ("torch-csv", &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  g_assert_cmpstr (error->message, ==,
-                   "--to: 'torch-csv' is no format; there are native, torch-comms, torch-compute, colossalai, chrome-trace");
+  g_assert_cmpstr (
+      error->message, ==,
+      "--to: 'torch-csv' is no format; there are native, torch-comms, torch-compute, colossalai, chrome-trace");
 }
 
 /* What formats cannot hold. */
@@ -345,8 +352,10 @@ test_unwritable (void)
   g_autoptr (PsSchedule) schedule = small_schedule (PS_PLACEMENT_BIDIRECTIONAL, 2, 1);
   g_autoptr (PsSchedule) loop = small_schedule (PS_PLACEMENT_LOOP, 1, 1);
 
-  assert_unwritable ("torch-compute", schedule, "PyTorch's formats cannot hold a stage on two devices (two weight copies)");
-  assert_unwritable ("colossalai", schedule, "colossalai cannot hold a placement that is neither a loop nor a V nor a wave");
+  assert_unwritable ("torch-compute", schedule,
+                     "PyTorch's formats cannot hold a stage on two devices (two weight copies)");
+  assert_unwritable ("colossalai", schedule,
+                     "colossalai cannot hold a placement that is neither a loop nor a V nor a wave");
   loop->n_slices = 2;
   assert_unwritable ("torch-comms", loop, "PyTorch's formats cannot hold sequence slices");
   assert_unwritable ("colossalai", loop, "colossalai cannot hold sequence slices");
@@ -397,17 +406,23 @@ test_colossalai (void)
   g_assert_cmpint (loop_again->placement->kind, ==, PS_PLACEMENT_LOOP);
 }
 
-/* Without transfers two chunks mean a V; nodes that are no part of the order and the keys of other versions are passed over. */
+/* Without transfers two chunks mean a V; nodes that are no part of the order and the keys of other versions are passed
+ * over. */
 static void
 test_colossalai_bare (void)
 {
   static const char text[]
       = "[[{\"type\":\"RECV_POST_VALIDATION\",\"chunk\":0,\"stage\":0,\"minibatch\":0,\"rollback\":false},"
-        "{\"type\":\"F\",\"chunk\":0,\"stage\":0,\"minibatch\":0,\"start_time\":0,\"completion_time\":1.5,\"rollback\":false},"
-        "{\"type\":\"F\",\"chunk\":1,\"stage\":0,\"minibatch\":0},{\"type\":\"B\",\"chunk\":1,\"stage\":0,\"minibatch\":0},"
-        "{\"type\":\"W\",\"chunk\":1,\"stage\":0,\"minibatch\":0},{\"type\":\"BW\",\"chunk\":0,\"stage\":0,\"minibatch\":0}],"
-        "[{\"type\":\"F\",\"chunk\":0,\"stage\":1,\"minibatch\":0},{\"type\":\"F\",\"chunk\":1,\"stage\":1,\"minibatch\":0},"
-        "{\"type\":\"BW\",\"chunk\":1,\"stage\":1,\"minibatch\":0},{\"type\":\"BW\",\"chunk\":0,\"stage\":1,\"minibatch\":0}]]";
+        "{\"type\":\"F\",\"chunk\":0,\"stage\":0,\"minibatch\":0,\"start_time\":0,\"completion_time\":1.5,\"rollback\":"
+        "false},"
+        "{\"type\":\"F\",\"chunk\":1,\"stage\":0,\"minibatch\":0},{\"type\":\"B\",\"chunk\":1,\"stage\":0,"
+        "\"minibatch\":0},"
+        "{\"type\":\"W\",\"chunk\":1,\"stage\":0,\"minibatch\":0},{\"type\":\"BW\",\"chunk\":0,\"stage\":0,"
+        "\"minibatch\":0}],"
+        "[{\"type\":\"F\",\"chunk\":0,\"stage\":1,\"minibatch\":0},{\"type\":\"F\",\"chunk\":1,\"stage\":1,"
+        "\"minibatch\":0},"
+        "{\"type\":\"BW\",\"chunk\":1,\"stage\":1,\"minibatch\":0},{\"type\":\"BW\",\"chunk\":0,\"stage\":1,"
+        "\"minibatch\":0}]]";
   g_autoptr (PsSchedule) schedule = read_as ("colossalai", text);
 
   g_assert_cmpint (schedule->placement->kind, ==, PS_PLACEMENT_V);
@@ -494,12 +509,12 @@ assert_findings (GPtrArray *findings, guint n, const char *const *expected)
   g_ptr_array_unref (findings);
 }
 
-#define ASSERT_FINDINGS(findings, ...)                                                                                             \
-  do                                                                                                                               \
-    {                                                                                                                              \
-      static const char *const expected[] = { __VA_ARGS__ };                                                                       \
-      assert_findings (findings, G_N_ELEMENTS (expected), expected);                                                               \
-    }                                                                                                                              \
+#define ASSERT_FINDINGS(findings, ...)                                                                                 \
+  do                                                                                                                   \
+    {                                                                                                                  \
+      static const char *const expected[] = { __VA_ARGS__ };                                                           \
+      assert_findings (findings, G_N_ELEMENTS (expected), expected);                                                   \
+    }                                                                                                                  \
   while (0)
 
 static GPtrArray *
@@ -536,25 +551,28 @@ test_lint_schedules (void)
 static void
 test_lint_comms (void)
 {
-  ASSERT_FINDINGS (lint_text ("0UNSHARD,0F0,0B0,0RESHARD"), "rank 0: no 0REDUCE_GRAD behind the last backward of stage 0");
+  ASSERT_FINDINGS (lint_text ("0UNSHARD,0F0,0B0,0RESHARD"),
+                   "rank 0: no 0REDUCE_GRAD behind the last backward of stage 0");
   ASSERT_FINDINGS (lint_text ("0UNSHARD,0F0,0REDUCE_GRAD,0B0,0RESHARD"), "rank 0: no 0REDUCE_GRAD behind");
-  ASSERT_FINDINGS (lint_text ("0UNSHARD,0F0,0RESHARD,0B0,0REDUCE_GRAD"), "rank 0: cell 4: stage 0 is used without 0UNSHARD");
+  ASSERT_FINDINGS (lint_text ("0UNSHARD,0F0,0RESHARD,0B0,0REDUCE_GRAD"),
+                   "rank 0: cell 4: stage 0 is used without 0UNSHARD");
   /* The receive of 0B0 comes in front of 0F1. */
   ASSERT_FINDINGS (lint_text ("0UNSHARD,0F0,0SEND_F0,0RECV_B0,0F1,0SEND_F1,0B0,0RECV_B1,0B1,0REDUCE_GRAD,0RESHARD\n"
                               "1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1REDUCE_GRAD,1RESHARD"),
                    "1 receives stand in front of computations that do not need them (most on rank 0: 1)");
 }
 
-/* Rank 0 sends F1 before it receives B0; rank 1 sends B0 before it receives F1. Over one channel each waits for the other's first; over one
- * channel per direction they pass. */
+/* Rank 0 sends F1 before it receives B0; rank 1 sends B0 before it receives F1. Over one channel each waits for the
+ * other's first; over one channel per direction they pass. */
 static void
 test_lint_deadlock (void)
 {
-  ASSERT_FINDINGS (lint_text ("0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD,0RESHARD\n"
-                              "1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1REDUCE_GRAD,1RESHARD"),
-                   "deadlock with one communicator per pair of ranks (the default): rank 0 waits at cell 7 (0B0) for cell 6 "
-                   "(0RECV_B0), rank 1 waits at cell 7 (1F1) for cell 6 (1RECV_F1)",
-                   "deadlock with one in-order stream per rank: rank 0 waits at cell 7");
+  ASSERT_FINDINGS (
+      lint_text ("0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD,0RESHARD\n"
+                 "1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1REDUCE_GRAD,1RESHARD"),
+      "deadlock with one communicator per pair of ranks (the default): rank 0 waits at cell 7 (0B0) for cell 6 "
+      "(0RECV_B0), rank 1 waits at cell 7 (1F1) for cell 6 (1RECV_F1)",
+      "deadlock with one in-order stream per rank: rank 0 waits at cell 7");
 }
 
 /* What we write never deadlocks, in whatever way transfers share channels. */

@@ -38,8 +38,9 @@ parse_options (int argc, char **argv, Options *options, GError **error)
   };
   g_autoptr (GOptionContext) context = g_option_context_new ("PREDICTED MEASURED");
 
-  g_option_context_set_summary (context, "Holds a predicted timeline against a measured one, op by op. Each is a timeline of\n"
-                                "pipesim, its Chrome trace, or a PyTorch profiler trace or a folder with one of each rank.");
+  g_option_context_set_summary (
+      context, "Holds a predicted timeline against a measured one, op by op. Each is a timeline of\n"
+               "pipesim, its Chrome trace, or a PyTorch profiler trace or a folder with one of each rank.");
   g_option_context_add_main_entries (context, entries, NULL);
   if (!g_option_context_parse (context, &argc, &argv, error))
     return FALSE;

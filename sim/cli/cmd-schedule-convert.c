@@ -1,4 +1,5 @@
-/* cmd-schedule-convert.c - pipesim schedule convert and lint: schedules for other programs, and what those would do wrong with them. */
+/* cmd-schedule-convert.c - pipesim schedule convert and lint: schedules for other programs, and what those would do
+ * wrong with them. */
 #include "cmd-schedule.h"
 
 #include <pipesim/report.h>
@@ -12,17 +13,18 @@ print_findings (const char *name, GPtrArray *findings)
     g_printerr ("%s: warning: %s\n", name, (const char *)g_ptr_array_index (findings, i));
 }
 
-/* Costs for a timeline, if the setting has any. */
+/* Costs for the formats that show times, if the setting has any. */
 static gboolean
-find_costs (const PsSetting *setting, const PsSchedule *schedule, PsCosts **costs, GError **error)
+find_costs (const PsSetting *setting, const char *name, const PsFormat *format, PsCosts **costs, GError **error)
 {
-  const PsPlacement *placement = schedule->placement;
+  g_autoptr (PsPrediction) prediction = NULL;
 
-  *costs = NULL;
-  if (!setting->costs && !setting->db && !setting->cluster)
+  if (!format->uses_costs || (!setting->costs && !setting->db && !setting->cluster))
     return TRUE;
-  *costs = ps_setting_costs (setting, placement->n_devices, placement->n_stages / placement->n_devices, error);
-  return *costs && ps_costs_check (*costs, schedule->n_microbatches, error);
+  prediction = ps_predict (setting, name, error);
+  if (prediction)
+    *costs = g_steal_pointer (&prediction->costs);
+  return prediction != NULL;
 }
 
 static gboolean
@@ -49,7 +51,7 @@ ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GEr
       return FALSE;
     }
   schedule = ps_setting_schedule (options->setting, name, error);
-  if (schedule == NULL || !find_costs (options->setting, schedule, &costs, error))
+  if (schedule == NULL || !find_costs (options->setting, name, format, &costs, error))
     return FALSE;
   text = format->write (schedule, costs, error);
   if (text == NULL)
@@ -104,6 +106,7 @@ ps_cmd_schedule_lint (const PsScheduleOptions *options, const char *name, GError
       findings = ps_torch_lint (schedule);
     }
   print_findings (name, findings);
-  line = g_strdup_printf ("%s: %u finding%s for PyTorch's runtime\n", name, findings->len, findings->len == 1 ? "" : "s");
+  line = g_strdup_printf ("%s: %u finding%s for PyTorch's runtime\n", name, findings->len,
+                          findings->len == 1 ? "" : "s");
   return ps_print (line, error);
 }

@@ -98,7 +98,8 @@ find_action (const char *name, GError **error)
   for (gsize i = 0; name && i < G_N_ELEMENTS (actions); i++)
     if (g_str_equal (actions[i].name, name))
       return &actions[i];
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': give one of list, show, validate, convert, lint", name ? name : "");
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': give one of list, show, validate, convert, lint",
+               name ? name : "");
   return NULL;
 }
 
@@ -124,12 +125,13 @@ help_on_formats (void)
 
   for (guint i = 0; i < n; i++)
     g_string_append_printf (text, "  %-14s %s\n", formats[i]->name, formats[i]->description);
-  g_string_append (text, "\nA schedule FILE may be in any of them that can be read; which one is seen from its contents.\n\n"
-                         "Examples:\n"
-                         "  pipesim schedule show zb-h1 -p 4 -m 8\n"
-                         "  pipesim schedule convert interleaved -p 4 -m 8 -v 2 --to torch-compute -o schedule.csv\n"
-                         "  pipesim schedule convert schedule.csv --to native -o schedule.json\n"
-                         "  pipesim schedule lint lowered.csv\n");
+  g_string_append (text,
+                   "\nA schedule FILE may be in any of them that can be read; which one is seen from its contents.\n\n"
+                   "Examples:\n"
+                   "  pipesim schedule show zb-h1 -p 4 -m 8\n"
+                   "  pipesim schedule convert interleaved -p 4 -m 8 -v 2 --to torch-compute -o schedule.csv\n"
+                   "  pipesim schedule convert schedule.csv --to native -o schedule.json\n"
+                   "  pipesim schedule lint lowered.csv\n");
   return g_string_free (text, FALSE);
 }
 

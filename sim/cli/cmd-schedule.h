@@ -14,7 +14,8 @@ typedef struct
 } PsScheduleOptions;
 
 /* A valid schedule, lowered. */
-PsProgram *ps_cmd_schedule_load (const PsScheduleOptions *options, const char *name, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+PsProgram *ps_cmd_schedule_load (const PsScheduleOptions *options, const char *name,
+                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Writes a schedule in another format, and what PyTorch would do wrong with it to stderr. */
 gboolean ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GError **error);

@@ -189,8 +189,8 @@ static const char *
 colour_of (guint kind)
 {
   static const char *const colours[IDLE + 1]
-      = { [PS_OP_F] = "34", [PS_OP_B] = "36", [PS_OP_W] = "32", [PS_OP_BW] = "33", [PS_OP_R] = "35",
-          [PS_OP_O] = "31", [PAIR] = "95",    [IDLE] = "90" };
+      = { [PS_OP_F] = "34", [PS_OP_B] = "36", [PS_OP_W] = "32", [PS_OP_BW] = "33",
+          [PS_OP_R] = "35", [PS_OP_O] = "31", [PAIR] = "95",    [IDLE] = "90" };
 
   return colours[kind];
 }

@@ -1,5 +1,5 @@
-/* 1f1b-v.c - 1F1B on a V with backwards in one op: a block of six slots, packed as early as its repeats allow, at two thirds of 1F1B's
- * memory. */
+/* 1f1b-v.c - 1F1B on a V with backwards in one op: a block of six slots, packed as early as its repeats allow, at two
+ * thirds of 1F1B's memory. */
 #include "v-block.h"
 
 /* Where in the period each device is busy already. */
@@ -42,7 +42,7 @@ generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
   guint p = setting->n_devices;
   g_autofree guint (*offset)[4] = g_malloc (p * sizeof *offset);
   pack (offset, p);
-  g_autoptr (PsVBlock) block = ps_v_block_new (setting, (const guint (*)[4]) offset, 2);
+  g_autoptr (PsVBlock) block = ps_v_block_new (setting, (const guint (*)[4])offset, 2);
   ps_v_block_slide (block, -1, G_MAXUINT);
   PsScheduleBuilder *builder = ps_family_builder ("1f1b-v", PS_PLACEMENT_V, setting);
   PsVType type;
@@ -61,7 +61,7 @@ const PsFamily ps_family_1f1b_v = {
   .name = "1f1b-v",
   .description = "1F1B on a V, backwards in one op, at about two thirds of the memory of 1F1B",
   .constraints = "v = 2",
-  .memory = "about min (m, 2 p / 3)",
+  .memory = "min (m, 2 p / 3 + 1), rounded down",
   .source = "Pipeline Parallelism with Controllable Memory, arXiv 2405.15362",
   .default_chunks = 2,
   .check = check,

@@ -26,18 +26,21 @@ ps_family_check_multiple (const char *name, const char *things, guint n, guint u
   if (below == n)
     return TRUE;
   if (below == 0)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u %s; give a multiple of %u, the least is %u", name, n, things, unit, unit);
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u %s; give a multiple of %u, the least is %u", name, n, things,
+                 unit, unit);
   else
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u %s; give a multiple of %u, %u or %u", name, n, things, unit, below, below + unit);
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u %s; give a multiple of %u, %u or %u", name, n, things, unit,
+                 below, below + unit);
   return FALSE;
 }
 
 gboolean
-ps_family_check_microbatches (const char *name, const PsFamilySetting *setting, guint least, const char *why, GError **error)
+ps_family_check_microbatches (const char *name, const PsFamilySetting *setting, guint least, const char *why,
+                              GError **error)
 {
   if (setting->n_microbatches >= least)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u microbatches on %u devices; give at least %u, %s", name, setting->n_microbatches,
-               setting->n_devices, least, why);
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u microbatches on %u devices; give at least %u, %s", name,
+               setting->n_microbatches, setting->n_devices, least, why);
   return FALSE;
 }

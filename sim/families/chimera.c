@@ -11,8 +11,8 @@ check (const PsFamilySetting *setting, GError **error)
          && ps_family_check_multiple ("chimera", "microbatches", setting->n_microbatches, setting->n_devices, error);
 }
 
-/* Ops of one device by time slot. An F and a BW take one slot each, and no two ops of a device ever fall into the same one: a unit of p
- * microbatches, half of them per direction, begins every 2 p slots. */
+/* Ops of one device by time slot. An F and a BW take one slot each, and no two ops of a device ever fall into the same
+ * one: a unit of p microbatches, half of them per direction, begins every 2 p slots. */
 static void
 fill_slots (PsOp *slot, guint8 *used, const PsFamilySetting *setting, guint device)
 {
@@ -23,8 +23,8 @@ fill_slots (PsOp *slot, guint8 *used, const PsFamilySetting *setting, guint devi
       gboolean up = within >= p / 2;
       guint stage = up ? p - 1 - device : device, begin = 2 * (within % (p / 2)) + 2 * p * unit;
       guint forward = begin + stage, backward = begin + 2 * p - 1 - stage;
-      slot[forward] = (PsOp) { .kind = PS_OP_F, .stage = (guint16) stage, .microbatch = microbatch & G_MAXINT32 };
-      slot[backward] = (PsOp) { .kind = PS_OP_BW, .stage = (guint16) stage, .microbatch = microbatch & G_MAXINT32 };
+      slot[forward] = (PsOp){ .kind = PS_OP_F, .stage = (guint16)stage, .microbatch = microbatch & G_MAXINT32 };
+      slot[backward] = (PsOp){ .kind = PS_OP_BW, .stage = (guint16)stage, .microbatch = microbatch & G_MAXINT32 };
       used[forward] = used[backward] = TRUE;
     }
 }

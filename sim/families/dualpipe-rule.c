@@ -4,9 +4,9 @@
 static PsOp
 op (const PsDualPipeDevice *device, PsOpKind kind, guint phase, guint microbatch)
 {
-  return (PsOp) {
-    .kind = (guint8) kind,
-    .stage = (guint16) device->stage[phase],
+  return (PsOp){
+    .kind = (guint8)kind,
+    .stage = (guint16)device->stage[phase],
     .microbatch = (device->first[phase] + microbatch) & G_MAXINT32,
   };
 }
@@ -108,7 +108,7 @@ drain (PsDualPipeDevice *device)
 void
 ps_dualpipe_add (PsDualPipeDevice *device, PsScheduleBuilder *builder)
 {
-  g_autofree PsOp *put_off = g_new (PsOp, 2 * (gsize) device->n_microbatches);
+  g_autofree PsOp *put_off = g_new (PsOp, 2 * (gsize)device->n_microbatches);
   device->builder = builder;
   device->weights = put_off;
   warm_up (device);

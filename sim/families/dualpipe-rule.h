@@ -4,14 +4,15 @@
 
 #include "families-private.h"
 
-/* One device as the rule sees it: two streams of microbatches meet here, phase 0 nearer to its source than to its end. */
+/* One device as the rule sees it: two streams of microbatches meet here, phase 0 nearer to its source than to its end.
+ */
 typedef struct
 {
-  guint half;             /* P: devices from one end to where the streams meet */
-  guint distance;         /* h: devices between this one and its end, 0 .. P - 1 */
-  guint n_microbatches;   /* of each phase */
-  guint stage[2];         /* [phase] */
-  guint first[2];         /* [phase] first microbatch */
+  guint half;           /* P: devices from one end to where the streams meet */
+  guint distance;       /* h: devices between this one and its end, 0 .. P - 1 */
+  guint n_microbatches; /* of each phase */
+  guint stage[2];       /* [phase] */
+  guint first[2];       /* [phase] first microbatch */
   /* what ps_dualpipe_add keeps while it goes */
   guint next_forward[2];  /* [phase] */
   guint next_backward[2]; /* [phase] */

@@ -1,4 +1,5 @@
-/* dualpipe.c - two streams of microbatches in opposite directions, the forwards of one overlapped with the backwards of the other. */
+/* dualpipe.c - two streams of microbatches in opposite directions, the forwards of one overlapped with the backwards of
+ * the other. */
 #include "dualpipe-rule.h"
 
 static gboolean
@@ -10,8 +11,8 @@ check (const PsFamilySetting *setting, GError **error)
          && ps_family_check_microbatches ("dualpipe", setting, 2 * setting->n_devices, "two for each device", error);
 }
 
-/* Copy 0 of the weights goes down the devices and takes the first half of the microbatches. The near end of the first half of the devices is
- * the source of copy 0. */
+/* Copy 0 of the weights goes down the devices and takes the first half of the microbatches. The near end of the first
+ * half of the devices is the source of copy 0. */
 static PsDualPipeDevice
 describe (const PsFamilySetting *setting, guint r)
 {

@@ -1,5 +1,6 @@
-/* hanayo.c - waves: the chunks of a device go down and up the devices in turn. The order is what a device that never waits when it can work
- * comes to with F = 1 and BW = 2: a backward that can run goes first, else the forward of the deepest stage, then the earlier microbatch. */
+/* hanayo.c - waves: the chunks of a device go down and up the devices in turn. The order is what a device that never
+ * waits when it can work comes to with F = 1 and BW = 2: a backward that can run goes first, else the forward of the
+ * deepest stage, then the earlier microbatch. */
 #include "families-private.h"
 
 /* Within one stage microbatches go in order, so counts say what is done. */
@@ -7,10 +8,10 @@ typedef struct
 {
   const PsFamilySetting *setting;
   guint n_stages;
-  guint *done[2];     /* [F, backward][stage] */
-  guint32 *end[2];    /* [F, backward][stage * m + microbatch] when it is done */
-  guint32 *busy;      /* [device] until when */
-  GArray **order;     /* [device] of PsOp */
+  guint *done[2];  /* [F, backward][stage] */
+  guint32 *end[2]; /* [F, backward][stage * m + microbatch] when it is done */
+  guint32 *busy;   /* [device] until when */
+  GArray **order;  /* [device] of PsOp */
 } Wave;
 
 static guint
@@ -32,7 +33,7 @@ is_ready (const Wave *wave, gboolean backward, guint stage, guint32 now)
     return microbatch < wave->done[1][0] + wave->setting->n_devices;
   guint from = !backward ? stage - 1 : last ? stage : stage + 1;
   gboolean kind = backward && !last;
-  return microbatch < wave->done[kind][from] && wave->end[kind][(gsize) from * m + microbatch] <= now;
+  return microbatch < wave->done[kind][from] && wave->end[kind][(gsize)from * m + microbatch] <= now;
 }
 
 static gboolean
@@ -62,8 +63,9 @@ static void
 start (Wave *wave, guint device, guint32 now, gboolean backward, guint stage)
 {
   guint microbatch = wave->done[backward][stage]++;
-  PsOp op = { .kind = backward ? PS_OP_BW : PS_OP_F, .stage = (guint16) stage, .microbatch = microbatch & G_MAXINT32 };
-  wave->busy[device] = wave->end[backward][(gsize) stage * wave->setting->n_microbatches + microbatch] = now + (backward ? 2 : 1);
+  PsOp op = { .kind = backward ? PS_OP_BW : PS_OP_F, .stage = (guint16)stage, .microbatch = microbatch & G_MAXINT32 };
+  wave->busy[device] = wave->end[backward][(gsize)stage * wave->setting->n_microbatches + microbatch]
+      = now + (backward ? 2 : 1);
   g_array_append_val (wave->order[device], op);
 }
 
@@ -85,11 +87,11 @@ static void
 wave_init (Wave *wave, const PsFamilySetting *setting)
 {
   guint n_stages = setting->n_devices * setting->n_chunks;
-  *wave = (Wave) { .setting = setting, .n_stages = n_stages };
+  *wave = (Wave){ .setting = setting, .n_stages = n_stages };
   for (guint i = 0; i < 2; i++)
     {
       wave->done[i] = g_new0 (guint, n_stages);
-      wave->end[i] = g_new (guint32, (gsize) n_stages * setting->n_microbatches);
+      wave->end[i] = g_new (guint32, (gsize)n_stages * setting->n_microbatches);
     }
   wave->busy = g_new0 (guint32, setting->n_devices);
   wave->order = g_new (GArray *, setting->n_devices);

@@ -28,16 +28,16 @@ ps_v_block_new (const PsFamilySetting *setting, const guint (*offset)[4], guint 
   block->split = b_length == 1;
   /* Two Ws of each microbatch may be left over at the end. */
   block->n_slots = last_slot (setting, offset) + b_length + 2 * m;
-  gsize n_slots = (gsize) p * PS_V_N_TYPES * m;
+  gsize n_slots = (gsize)p * PS_V_N_TYPES * m;
   block->slot = g_new (guint32, n_slots);
   for (gsize i = 0; i < n_slots; i++)
     block->slot[i] = PS_V_NOWHERE;
-  block->op = g_new0 (guint32, (gsize) p * block->n_slots);
-  block->used = g_new0 (guint8, (gsize) p * block->n_slots);
+  block->op = g_new0 (guint32, (gsize)p * block->n_slots);
+  block->used = g_new0 (guint8, (gsize)p * block->n_slots);
   for (guint device = 0; device < p; device++)
     for (guint type = 0; type < 4; type++)
       for (guint i = 0; i < m; i++)
-        ps_v_block_put (block, device, (PsVType) type, i, offset[device][type] + PS_V_PERIOD * i);
+        ps_v_block_put (block, device, (PsVType)type, i, offset[device][type] + PS_V_PERIOD * i);
   return block;
 }
 
@@ -56,14 +56,14 @@ static void
 mark (PsVBlock *block, guint device, PsVType type, guint slot, guint8 used)
 {
   for (guint i = 0; i < length (block, type); i++)
-    block->used[(gsize) device * block->n_slots + slot + i] = used;
+    block->used[(gsize)device * block->n_slots + slot + i] = used;
 }
 
 void
 ps_v_block_put (PsVBlock *block, guint device, PsVType type, guint microbatch, guint slot)
 {
   mark (block, device, type, slot, TRUE);
-  block->op[(gsize) device * block->n_slots + slot] = 1 + type + 8 * microbatch;
+  block->op[(gsize)device * block->n_slots + slot] = 1 + type + 8 * microbatch;
   *ps_v_block_slot (block, device, type, microbatch) = slot;
 }
 
@@ -72,7 +72,7 @@ ps_v_block_take (PsVBlock *block, guint device, PsVType type, guint microbatch)
 {
   guint32 *slot = ps_v_block_slot (block, device, type, microbatch);
   mark (block, device, type, *slot, FALSE);
-  block->op[(gsize) device * block->n_slots + *slot] = 0;
+  block->op[(gsize)device * block->n_slots + *slot] = 0;
   *slot = PS_V_NOWHERE;
 }
 
@@ -109,7 +109,7 @@ ps_v_block_peak (const PsVBlock *block)
   gint peak = 0;
   for (guint device = 0; device < block->n_devices; device++)
     peak = MAX (peak, fill_levels (block, device, level));
-  return (guint) peak;
+  return (guint)peak;
 }
 
 gboolean
@@ -159,7 +159,7 @@ typedef struct
 static gboolean
 is_free (const Slide *slide, guint device, PsVType type, guint slot)
 {
-  const guint8 *used = &slide->block->used[(gsize) device * slide->block->n_slots + slot];
+  const guint8 *used = &slide->block->used[(gsize)device * slide->block->n_slots + slot];
   return !used[0] && !used[length (slide->block, type) - 1];
 }
 
@@ -167,7 +167,7 @@ static void
 slide_op (Slide *slide, guint device, PsVType type, guint microbatch, guint from)
 {
   PsVBlock *block = slide->block;
-  gint *level = &slide->level[(gsize) device * block->n_slots];
+  gint *level = &slide->level[(gsize)device * block->n_slots];
   guint to = MAX (ready (block, device, type, microbatch), slide->barrier[device]);
   gint by = change (block, type);
   for (guint slot = from; by > 0 && slot-- > to;)
@@ -189,10 +189,10 @@ begin_slide (Slide *slide, gint64 after)
   PsVBlock *block = slide->block;
   for (guint device = 0; device < block->n_devices; device++)
     {
-      slide->limit = MAX (slide->limit, fill_levels (block, device, &slide->level[(gsize) device * block->n_slots]));
-      slide->begin[device] = after < 0 ? 0 : (guint) after + (device == 0);
+      slide->limit = MAX (slide->limit, fill_levels (block, device, &slide->level[(gsize)device * block->n_slots]));
+      slide->begin[device] = after < 0 ? 0 : (guint)after + (device == 0);
       for (guint slot = slide->begin[device]; slot > 0 && slide->barrier[device] == 0; slot--)
-        if (block->op[(gsize) device * block->n_slots + slot - 1] != 0)
+        if (block->op[(gsize)device * block->n_slots + slot - 1] != 0)
           slide->barrier[device] = slot - 1 + block->b_length;
     }
 }
@@ -200,13 +200,13 @@ begin_slide (Slide *slide, gint64 after)
 void
 ps_v_block_slide (PsVBlock *block, gint64 after, guint end)
 {
-  g_autofree gint *level = g_new (gint, (gsize) block->n_devices * block->n_slots);
+  g_autofree gint *level = g_new (gint, (gsize)block->n_devices * block->n_slots);
   g_autofree guint *begin = g_new (guint, block->n_devices), *barrier = g_new0 (guint, block->n_devices);
   Slide slide = { .block = block, .level = level, .begin = begin, .barrier = barrier };
   PsVType type;
   guint microbatch;
   begin_slide (&slide, after);
-  for (guint slot = after < 0 ? 0 : (guint) after; slot < MIN (end, block->n_slots); slot++)
+  for (guint slot = after < 0 ? 0 : (guint)after; slot < MIN (end, block->n_slots); slot++)
     for (guint device = 0; device < block->n_devices; device++)
       if (slot >= begin[device] && ps_v_block_op (block, device, slot, &type, &microbatch))
         slide_op (&slide, device, type, microbatch, slot);
@@ -217,9 +217,9 @@ ps_v_block_name (const PsVBlock *block, guint device, PsVType type, guint microb
 {
   static const guint8 kinds[] = { PS_OP_F, PS_OP_F, PS_OP_B, PS_OP_B, PS_OP_W, PS_OP_W };
   gboolean near = type == PS_V_F_DOWN || type == PS_V_B_UP || type == PS_V_W_NEAR;
-  return (PsOp) {
-    .kind = (guint8) (kinds[type] == PS_OP_B && !block->split ? PS_OP_BW : kinds[type]),
-    .stage = (guint16) (near ? device : 2 * block->n_devices - 1 - device),
+  return (PsOp){
+    .kind = (guint8)(kinds[type] == PS_OP_B && !block->split ? PS_OP_BW : kinds[type]),
+    .stage = (guint16)(near ? device : 2 * block->n_devices - 1 - device),
     .microbatch = microbatch & G_MAXINT32,
   };
 }

@@ -1,5 +1,6 @@
-/* v-block.h - schedules on a V that repeat one block of ops: the block says in which slot each op of microbatch 0 starts, microbatch k
- * comes 6 k slots later, and then ops slide into free slots in front of them as far as the memory of the busiest device goes. */
+/* v-block.h - schedules on a V that repeat one block of ops: the block says in which slot each op of microbatch 0
+ * starts, microbatch k comes 6 k slots later, and then ops slide into free slots in front of them as far as the memory
+ * of the busiest device goes. */
 #ifndef PIPESIM_V_BLOCK_H
 #define PIPESIM_V_BLOCK_H
 
@@ -7,8 +8,8 @@
 
 #define PS_V_PERIOD 6
 
-/* Ops of a device, named by the way that a microbatch goes: down the near chunks, up the far ones, and the backwards down the far and
- * up the near ones. */
+/* Ops of a device, named by the way that a microbatch goes: down the near chunks, up the far ones, and the backwards
+ * down the far and up the near ones. */
 typedef enum
 {
   PS_V_F_DOWN,
@@ -26,12 +27,12 @@ typedef struct
 {
   guint n_devices;
   guint n_microbatches;
-  guint n_slots;      /* per device */
-  guint b_length;     /* slots that a backward takes; all others take one */
-  gboolean split;     /* backwards leave W for later; W gives activations back, not B */
-  guint32 *slot;      /* [device][type][microbatch] where it starts, or PS_V_NOWHERE */
-  guint32 *op;        /* [device][slot] 1 + type + 8 * microbatch of what starts there, 0: nothing */
-  guint8 *used;       /* [device][slot] */
+  guint n_slots;  /* per device */
+  guint b_length; /* slots that a backward takes; all others take one */
+  gboolean split; /* backwards leave W for later; W gives activations back, not B */
+  guint32 *slot;  /* [device][type][microbatch] where it starts, or PS_V_NOWHERE */
+  guint32 *op;    /* [device][slot] 1 + type + 8 * microbatch of what starts there, 0: nothing */
+  guint8 *used;   /* [device][slot] */
 } PsVBlock;
 
 /* All F and B where the block says; offset has four entries per device. b_length 2 stands for B and W in one op. */
@@ -42,15 +43,15 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsVBlock, ps_v_block_free)
 static inline guint32 *
 ps_v_block_slot (const PsVBlock *block, guint device, PsVType type, guint microbatch)
 {
-  return &block->slot[((gsize) device * PS_V_N_TYPES + type) * block->n_microbatches + microbatch];
+  return &block->slot[((gsize)device * PS_V_N_TYPES + type) * block->n_microbatches + microbatch];
 }
 
 /* What starts in a slot of a device; FALSE: nothing. */
 static inline gboolean
 ps_v_block_op (const PsVBlock *block, guint device, guint slot, PsVType *type, guint *microbatch)
 {
-  guint32 op = block->op[(gsize) device * block->n_slots + slot];
-  *type = (PsVType) ((op - 1) & 7);
+  guint32 op = block->op[(gsize)device * block->n_slots + slot];
+  *type = (PsVType)((op - 1) & 7);
   *microbatch = (op - 1) >> 3;
   return op != 0;
 }
@@ -60,9 +61,9 @@ void ps_v_block_take (PsVBlock *block, guint device, PsVType type, guint microba
 /* Which op of the same microbatch the one on that device takes its input from; FALSE: from none. */
 gboolean ps_v_block_input (const PsVBlock *block, guint *device, PsVType *type);
 
-/* Lets the ops that start before slot `end`, in the order of slots, slide to the first free slot behind what they need. The ops up to
- * the F_DOWN of device 0 in slot `after` stay, and none slides in front of one that stays; after -1: all may slide. No device
- * may come to hold more activations than the busiest one held before. */
+/* Lets the ops that start before slot `end`, in the order of slots, slide to the first free slot behind what they need.
+ * The ops up to the F_DOWN of device 0 in slot `after` stay, and none slides in front of one that stays; after -1: all
+ * may slide. No device may come to hold more activations than the busiest one held before. */
 void ps_v_block_slide (PsVBlock *block, gint64 after, guint end);
 
 /* Most activations that a device holds. */

@@ -6,6 +6,7 @@ typedef struct
   PsVPlan *plan;
   const PsVSwitches *switches;
   gint64 worst_ns; /* most idle time of the earlier try */
+  guint *used;
 } Greedy;
 
 static void
@@ -24,11 +25,13 @@ is_left (const PsVPlan *plan, guint device, PsOpKind kind, PsVChunk chunk)
 static gboolean
 has_room (const PsVPlan *plan, guint device, guint n)
 {
-  gint64 both = plan->device[device].cost[PS_OP_F][PS_V_NEAR].take_bytes + plan->device[device].cost[PS_OP_F][PS_V_FAR].take_bytes;
+  gint64 both = plan->device[device].cost[PS_OP_F][PS_V_NEAR].take_bytes
+                + plan->device[device].cost[PS_OP_F][PS_V_FAR].take_bytes;
   return plan->device[device].held_bytes + n * both <= plan->device[device].limit_bytes;
 }
 
-/* Microbatch 0 goes down and up; while a device waits for it to come back, microbatches follow as far as its memory goes. */
+/* Microbatch 0 goes down and up; while a device waits for it to come back, microbatches follow as far as its memory
+ * goes. */
 static void
 start_pipeline (PsVPlan *plan)
 {
@@ -40,7 +43,8 @@ start_pipeline (PsVPlan *plan)
     {
       gint64 duration = plan->device[i].cost[PS_OP_F][PS_V_NEAR].duration_ns;
       ps_v_plan_input (plan, i, PS_OP_F, PS_V_FAR, &arrival);
-      while (i + 1 < p && is_left (plan, i, PS_OP_F, PS_V_NEAR) && plan->device[i].now_ns + duration <= arrival && has_room (plan, i, 1 + i))
+      while (i + 1 < p && is_left (plan, i, PS_OP_F, PS_V_NEAR) && plan->device[i].now_ns + duration <= arrival
+             && has_room (plan, i, 1 + i))
         for (guint j = 0; j <= i; j++)
           ps_v_plan_put (plan, j, PS_OP_F, PS_V_NEAR);
       ps_v_plan_put (plan, i, PS_OP_F, PS_V_FAR);
@@ -102,9 +106,10 @@ make_room (PsVPlan *plan, guint index, PsOpKind kind, PsVChunk chunk)
   return TRUE;
 }
 
-/* Ws that end before the input is there, and one more where the gap would make the device the worst. */
-static void
-fill_gap (const Greedy *greedy, guint index, gint64 arrival, gboolean overrun)
+/* Ws that end before the input is there. Returns whether the gap that is left would make the device the worst although
+ * a W is waiting. */
+static gboolean
+fill_gap (const Greedy *greedy, guint index, gint64 arrival)
 {
   PsVPlan *plan = greedy->plan;
   const PsVDevice *device = &plan->device[index];
@@ -114,8 +119,7 @@ fill_gap (const Greedy *greedy, guint index, gint64 arrival, gboolean overrun)
   gint64 allowed = plan->idle_ns;
   if (greedy->switches->idle_ns)
     allowed = MAX (allowed, greedy->worst_ns - greedy->switches->idle_ns[index]);
-  if (overrun && ps_v_plan_waiting (plan, index) > 0 && arrival - device->now_ns > allowed - device->idle_ns)
-    put_weights (plan, index);
+  return ps_v_plan_waiting (plan, index) > 0 && arrival - device->now_ns > allowed - device->idle_ns;
 }
 
 /* The near chunk where its gradient is there: its B gives activations back that were taken first. */
@@ -138,7 +142,11 @@ put_backward (const Greedy *greedy, guint index, PsVChunk chunk)
   gint64 arrival;
   if (!make_room (plan, index, PS_OP_B, chunk) || !ps_v_plan_input (plan, index, PS_OP_B, chunk, &arrival))
     return FALSE;
-  fill_gap (greedy, index, arrival, chunk == PS_V_NEAR || greedy->switches->fill_backward);
+  gboolean harm = fill_gap (greedy, index, arrival);
+  if (harm && chunk == PS_V_FAR)
+    *greedy->used |= PS_V_USED_BACKWARD;
+  if (harm && (chunk == PS_V_NEAR || greedy->switches->fill_backward))
+    put_weights (plan, index);
   ps_v_plan_put (plan, index, PS_OP_B, chunk);
   return TRUE;
 }
@@ -169,7 +177,12 @@ put_forward (const Greedy *greedy, guint index)
     return TRUE;
   if (!make_room (plan, index, PS_OP_F, chunk))
     return FALSE;
-  fill_gap (greedy, index, arrival, greedy->switches->fill_forward);
+  if (fill_gap (greedy, index, arrival))
+    {
+      *greedy->used |= PS_V_USED_FORWARD;
+      if (greedy->switches->fill_forward)
+        put_weights (plan, index);
+    }
   ps_v_plan_put (plan, index, PS_OP_F, chunk);
   return TRUE;
 }
@@ -181,7 +194,7 @@ run_rounds (const Greedy *greedy)
   g_autofree PsVChunk *chosen = g_new (PsVChunk, plan->n_devices);
   for (guint round = 0; round < 2 * plan->n_microbatches; round++)
     {
-      if (!put_backwards (greedy, chosen))
+      if (plan->idle_ns >= greedy->switches->give_up_ns || !put_backwards (greedy, chosen))
         return FALSE;
       for (guint i = 0; i < plan->n_devices; i++)
         if (!put_forward (greedy, i))
@@ -191,9 +204,9 @@ run_rounds (const Greedy *greedy)
 }
 
 gboolean
-ps_v_greedy (PsVPlan *plan, const PsVSwitches *switches)
+ps_v_greedy (PsVPlan *plan, const PsVSwitches *switches, guint *used)
 {
-  Greedy greedy = { .plan = plan, .switches = switches };
+  Greedy greedy = { .plan = plan, .switches = switches, .used = used };
   for (guint i = 0; switches->idle_ns && i < plan->n_devices; i++)
     greedy.worst_ns = MAX (greedy.worst_ns, switches->idle_ns[i]);
   ps_v_plan_clear (plan);

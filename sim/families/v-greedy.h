@@ -6,12 +6,20 @@
 
 typedef struct
 {
-  gboolean fill_backward; /* a W goes into a gap in front of a B of the far chunk that is too short for it, where the gap would do harm */
+  gboolean fill_backward; /* a W goes into a gap in front of a B of the far chunk that is too short for it, where the
+                             gap would do harm */
   gboolean fill_forward;  /* likewise in front of an F */
-  const gint64 *idle_ns;  /* [n_devices] idle time of an earlier try, by which a device may fall behind the worst one; NULL: none */
+  const gint64 *idle_ns;  /* [n_devices] idle time of an earlier try, by which a device may fall behind the worst one;
+                             NULL: none */
+  gint64 give_up_ns;      /* a device that idles so long ends the try */
 } PsVSwitches;
 
-/* Clears the plan and makes it complete. FALSE: some device came to a point where no W was left to make room; the plan is useless then. */
-gboolean ps_v_greedy (PsVPlan *plan, const PsVSwitches *switches);
+/* The switches that came to matter: without the bit the other setting does the same. */
+#define PS_V_USED_BACKWARD 1U
+#define PS_V_USED_FORWARD 2U
+
+/* Clears the plan and makes it complete; adds to *used. FALSE: some device came to a point where no W was left to make
+ * room, or idled too long; the plan is useless then. */
+gboolean ps_v_greedy (PsVPlan *plan, const PsVSwitches *switches, guint *used);
 
 #endif

@@ -28,7 +28,7 @@ const PsFamily ps_family_v_half = {
   .name = "v-half",
   .description = "zero bubble on a V at about half the memory of 1F1B, for F = B = W",
   .constraints = "v = 2",
-  .memory = "min (m, p / 2 + 1)",
+  .memory = "min (m, p / 2 + 1), rounded down",
   .source = "Pipeline Parallelism with Controllable Memory, arXiv 2405.15362",
   .default_chunks = 2,
   .check = check,

@@ -28,7 +28,7 @@ const PsFamily ps_family_v_min = {
   .name = "v-min",
   .description = "split backwards on a V at about a third of the memory of 1F1B, for F = B = W",
   .constraints = "v = 2",
-  .memory = "about min (m, p / 3 + 1)",
+  .memory = "min (m, (p + 4) / 3), rounded down",
   .source = "Pipeline Parallelism with Controllable Memory, arXiv 2405.15362",
   .default_chunks = 2,
   .check = check,

@@ -8,7 +8,7 @@ unit_costs (guint n_stages)
   for (guint stage = 0; stage < n_stages; stage++)
     {
       for (guint kind = 0; kind < PS_V_KINDS; kind++)
-        ps_costs_op (costs, (PsOpKind) kind, stage)->duration_ns = 1;
+        ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = 1;
       ps_costs_set_memory (costs, stage, 1, 1);
     }
   return costs;
@@ -26,14 +26,15 @@ find_input (const PsVPlan *plan, const PsCosts *costs, PsOpKind kind, guint stag
 {
   guint p = plan->n_devices, last = 2 * p - 1;
   if (kind == PS_OP_F && stage == 0)
-    return (PsVInput) { NULL, NULL, 0 };
+    return (PsVInput){ NULL, NULL, 0 };
   gboolean loss = kind == PS_OP_B && stage == last;
   guint from = kind == PS_OP_F ? stage - 1 : loss ? stage : stage + 1;
   guint made = loss ? PS_OP_F : kind, chunk = from < p ? PS_V_NEAR : PS_V_FAR;
   guint transfer = kind == PS_OP_F ? ps_transfer_forward (costs, from) : ps_transfer_backward (costs, from);
   const PsVDevice *device = &plan->device[MIN (from, last - from)];
   gboolean local = MIN (from, last - from) == MIN (stage, last - stage);
-  return (PsVInput) { &device->done[made][chunk], device->end_ns[made][chunk], local ? 0 : costs->transfer_ns[transfer] };
+  return (PsVInput){ &device->done[made][chunk], device->end_ns[made][chunk],
+                     local ? 0 : costs->transfer_ns[transfer] };
 }
 
 /* The limit that was published when none is given: what 1F1B holds, p activations of both chunks. */
@@ -45,13 +46,14 @@ set_costs (PsVPlan *plan, guint index, const PsFamilySetting *setting, const PsC
     {
       guint stage = stage_of (plan->n_devices, index, chunk);
       for (guint kind = 0; kind < PS_V_KINDS; kind++)
-        device->cost[kind][chunk] = *ps_costs_op (costs, (PsOpKind) kind, stage);
+        device->cost[kind][chunk] = *ps_costs_op (costs, (PsOpKind)kind, stage);
       for (guint kind = 0; kind < 2; kind++)
-        device->input[kind][chunk] = find_input (plan, costs, (PsOpKind) kind, stage);
+        device->input[kind][chunk] = find_input (plan, costs, (PsOpKind)kind, stage);
       device->weight_bytes += ps_costs_held_bytes (costs, stage, 1);
     }
   gint64 both = device->cost[PS_OP_F][PS_V_NEAR].take_bytes + device->cost[PS_OP_F][PS_V_FAR].take_bytes;
-  device->limit_bytes = setting->memory_limit ? setting->memory_limit[index] : device->weight_bytes + plan->n_devices * both;
+  device->limit_bytes
+      = setting->memory_limit ? setting->memory_limit[index] : device->weight_bytes + plan->n_devices * both;
 }
 
 PsVPlan *
@@ -66,8 +68,8 @@ ps_v_plan_new (const PsFamilySetting *setting)
       PsVDevice *device = &plan->device[i];
       for (guint k = 0; k < 4; k++)
         device->end_ns[k / 2][k % 2] = g_new (gint64, m);
-      device->order = g_new (PsOp, 6 * (gsize) m);
-      device->waiting = g_new (guint8, 2 * (gsize) m);
+      device->order = g_new (PsOp, 6 * (gsize)m);
+      device->waiting = g_new (guint8, 2 * (gsize)m);
     }
   for (guint i = 0; i < p; i++)
     set_costs (plan, i, setting, units ? units : setting->costs);
@@ -124,13 +126,13 @@ ps_v_plan_put (PsVPlan *plan, guint index, PsOpKind kind, PsVChunk chunk)
   if (kind != PS_OP_W)
     device->end_ns[kind][chunk][microbatch] = device->now_ns;
   if (kind == PS_OP_B)
-    device->waiting[device->done[PS_OP_B][0] + device->done[PS_OP_B][1]] = (guint8) chunk;
+    device->waiting[device->done[PS_OP_B][0] + device->done[PS_OP_B][1]] = (guint8)chunk;
   device->held_bytes += cost->take_bytes;
   device->peak_bytes = MAX (device->peak_bytes, device->held_bytes);
   device->held_bytes -= cost->give_bytes;
-  device->order[device->n_ordered++] = (PsOp) {
-    .kind = (guint8) kind,
-    .stage = (guint16) stage_of (plan->n_devices, index, chunk),
+  device->order[device->n_ordered++] = (PsOp){
+    .kind = (guint8)kind,
+    .stage = (guint16)stage_of (plan->n_devices, index, chunk),
     .microbatch = microbatch & G_MAXINT32,
   };
   device->done[kind][chunk]++;
@@ -146,9 +148,9 @@ replay_device (PsVPlan *plan, const PsSchedule *schedule, guint index)
     {
       PsOp op = schedule->ops[i];
       PsVChunk chunk = op.stage < plan->n_devices ? PS_V_NEAR : PS_V_FAR;
-      if (op.kind != PS_OP_W && !ps_v_plan_input (plan, index, (PsOpKind) op.kind, chunk, &arrival))
+      if (op.kind != PS_OP_W && !ps_v_plan_input (plan, index, (PsOpKind)op.kind, chunk, &arrival))
         break;
-      ps_v_plan_put (plan, index, (PsOpKind) op.kind, chunk);
+      ps_v_plan_put (plan, index, (PsOpKind)op.kind, chunk);
     }
   return plan->device[index].n_ordered > before;
 }

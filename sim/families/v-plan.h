@@ -1,5 +1,5 @@
-/* v-plan.h - a schedule on a V with split backwards while it is being made: ops are put one after the other, and their times and memory are
- * known at once, by the simulator's recurrence. */
+/* v-plan.h - a schedule on a V with split backwards while it is being made: ops are put one after the other, and their
+ * times and memory are known at once, by the simulator's recurrence. */
 #ifndef PIPESIM_V_PLAN_H
 #define PIPESIM_V_PLAN_H
 
@@ -27,17 +27,17 @@ typedef struct
   PsOpCost cost[PS_V_KINDS][2]; /* [kind][chunk] */
   PsVInput input[2][2];         /* [F, B][chunk] */
   gint64 *end_ns[2][2];         /* [F, B][chunk][m] */
-  gint64 limit_bytes;  /* weights included */
-  gint64 weight_bytes; /* held throughout */
-  gint64 now_ns;       /* end of its last op */
-  gint64 start_ns;     /* start of its first op */
-  gint64 idle_ns;      /* since then */
+  gint64 limit_bytes;           /* weights included */
+  gint64 weight_bytes;          /* held throughout */
+  gint64 now_ns;                /* end of its last op */
+  gint64 start_ns;              /* start of its first op */
+  gint64 idle_ns;               /* since then */
   gint64 held_bytes;
   gint64 peak_bytes;
   guint done[PS_V_KINDS][2]; /* [kind][chunk] */
   PsOp *order;               /* [6 m] */
   guint n_ordered;
-  guint8 *waiting;           /* [2 m] chunk of each B in order: their Ws are done first in, first out */
+  guint8 *waiting; /* [2 m] chunk of each B in order: their Ws are done first in, first out */
 } PsVDevice;
 
 typedef struct
@@ -55,8 +55,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsVPlan, ps_v_plan_free)
 /* Back to no ops. */
 void ps_v_plan_clear (PsVPlan *plan);
 
-/* Whether the chunk's next F or B could be put now: its microbatch exists and what makes its input is put; *arrival_ns is when the input is
- * there, 0 for one that needs none. */
+/* Whether the chunk's next F or B could be put now: its microbatch exists and what makes its input is put; *arrival_ns
+ * is when the input is there, 0 for one that needs none. */
 static inline gboolean
 ps_v_plan_input (const PsVPlan *plan, guint index, PsOpKind kind, PsVChunk chunk, gint64 *arrival_ns)
 {
@@ -90,7 +90,7 @@ static inline PsVChunk
 ps_v_plan_next_weights (const PsVPlan *plan, guint index)
 {
   const PsVDevice *device = &plan->device[index];
-  return (PsVChunk) device->waiting[device->done[PS_OP_W][0] + device->done[PS_OP_W][1]];
+  return (PsVChunk)device->waiting[device->done[PS_OP_W][0] + device->done[PS_OP_W][1]];
 }
 
 /* Clears the plan and puts all ops of a schedule with split backwards in which microbatches go in order. */

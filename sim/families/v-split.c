@@ -1,5 +1,5 @@
-/* v-split.c - V-Half and V-Min from their blocks: W fills free slots, warm-up and drain slide together, and W, taken out again, fills what is
- * idle then. The steady part stays as the block has it. */
+/* v-split.c - V-Half and V-Min from their blocks: W fills free slots, warm-up and drain slide together, and W, taken
+ * out again, fills what is idle then. The steady part stays as the block has it. */
 #include "v-block.h"
 
 /* Every W goes to the first free slot behind its B, earlier Bs first. */
@@ -7,7 +7,7 @@ static void
 fill_weights (PsVBlock *block, guint device)
 {
   guint m = block->n_microbatches, n_waiting = 0, n_placed = 0;
-  g_autofree guint32 *waiting = g_new (guint32, 2 * (gsize) m); /* type * m + microbatch */
+  g_autofree guint32 *waiting = g_new (guint32, 2 * (gsize)m); /* type * m + microbatch */
   PsVType type;
   guint microbatch;
   for (guint slot = 0; slot < block->n_slots; slot++)
@@ -15,7 +15,7 @@ fill_weights (PsVBlock *block, guint device)
       {
         if (n_placed == n_waiting)
           continue;
-        ps_v_block_put (block, device, (PsVType) (waiting[n_placed] / m), waiting[n_placed] % m, slot);
+        ps_v_block_put (block, device, (PsVType)(waiting[n_placed] / m), waiting[n_placed] % m, slot);
         n_placed++;
       }
     else if (type == PS_V_B_DOWN || type == PS_V_B_UP)
@@ -39,25 +39,25 @@ typedef struct
 {
   PsOp *order;
   guint n_ordered;
-  guint next;             /* slot of the block from which to look for the next op */
-  guint held;             /* activations */
-  guint n_backward[2];    /* [far, near] */
+  guint next;          /* slot of the block from which to look for the next op */
+  guint held;          /* activations */
+  guint n_backward[2]; /* [far, near] */
   guint n_weights[2];
 } Device;
 
 typedef struct
 {
   const PsVBlock *block;
-  guint limit;     /* activations */
+  guint limit; /* activations */
   Device *device;
-  guint32 *done;   /* [device][type][microbatch] first slot in which its result is there; 0: not yet */
-  guint left;      /* ops */
+  guint32 *done; /* [device][type][microbatch] first slot in which its result is there; 0: not yet */
+  guint left;    /* ops */
 } Refill;
 
 static guint32 *
 done_at (const Refill *refill, guint device, PsVType type, guint microbatch)
 {
-  return &refill->done[((gsize) device * 4 + type) * refill->block->n_microbatches + microbatch];
+  return &refill->done[((gsize)device * 4 + type) * refill->block->n_microbatches + microbatch];
 }
 
 static gboolean
@@ -77,15 +77,16 @@ append (Refill *refill, guint index, PsVType type, guint microbatch)
   refill->left--;
 }
 
-/* Runs the device's next op of the block when its slot has come, its input is there and it has room. A device that can do no W to make room
- * goes on all the same. */
+/* Runs the device's next op of the block when its slot has come, its input is there and it has room. A device that can
+ * do no W to make room goes on all the same. */
 static gboolean
 run_next (Refill *refill, guint index, guint now)
 {
   Device *device = &refill->device[index];
   PsVType type = PS_V_F_DOWN;
   guint microbatch = 0;
-  while (device->next < refill->block->n_slots && !ps_v_block_op (refill->block, index, device->next, &type, &microbatch))
+  while (device->next < refill->block->n_slots
+         && !ps_v_block_op (refill->block, index, device->next, &type, &microbatch))
     device->next++;
   if (device->next == refill->block->n_slots || device->next > now || !has_input (refill, index, type, microbatch, now))
     return FALSE;
@@ -110,7 +111,7 @@ run_weights (Refill *refill, guint index)
   for (guint chunk = 0; chunk < 2; chunk++)
     if (device->n_weights[chunk] < device->n_backward[chunk])
       {
-        append (refill, index, (PsVType) (PS_V_W_FAR + chunk), device->n_weights[chunk]++);
+        append (refill, index, (PsVType)(PS_V_W_FAR + chunk), device->n_weights[chunk]++);
         device->held--;
         return;
       }
@@ -121,11 +122,11 @@ refill (const PsVBlock *block, const char *name, const PsFamilySetting *setting,
 {
   guint p = block->n_devices, n = 6 * block->n_microbatches;
   g_autofree Device *device = g_new0 (Device, p);
-  g_autofree PsOp *orders = g_new (PsOp, (gsize) p * n);
-  g_autofree guint32 *done = g_new0 (guint32, (gsize) p * 4 * block->n_microbatches);
+  g_autofree PsOp *orders = g_new (PsOp, (gsize)p * n);
+  g_autofree guint32 *done = g_new0 (guint32, (gsize)p * 4 * block->n_microbatches);
   Refill refill = { .block = block, .limit = limit, .device = device, .done = done, .left = p * n };
   for (guint i = 0; i < p; i++)
-    device[i].order = &orders[(gsize) i * n];
+    device[i].order = &orders[(gsize)i * n];
   for (guint now = 0; refill.left > 0; now++)
     for (guint i = 0; i < p; i++)
       if (!run_next (&refill, i, now))
@@ -147,7 +148,7 @@ ps_v_split_generate (const char *name, const PsFamilySetting *setting, PsVOffset
   g_autofree guint (*offset)[4] = g_malloc (p * sizeof *offset);
   for (guint device = 0; device < p; device++)
     offsets (p, device, offset[device]);
-  g_autoptr (PsVBlock) block = ps_v_block_new (setting, (const guint (*)[4]) offset, 1);
+  g_autoptr (PsVBlock) block = ps_v_block_new (setting, (const guint (*)[4])offset, 1);
   for (guint device = 0; device < p; device++)
     fill_weights (block, device);
   /* Until microbatch 0 has come back, and from where the last one has gone in. */

@@ -1,5 +1,5 @@
-/* zb-v-auto.c - the automatic schedule on a V: the best that the heuristic finds with any of its switches, or a fixed order where one is better
- * still, at the given costs and memory. */
+/* zb-v-auto.c - the automatic schedule on a V: the best that the heuristic finds with any of its switches, or a fixed
+ * order where one is better still, at the given costs and memory. */
 #include "v-greedy.h"
 
 static gboolean
@@ -15,8 +15,8 @@ typedef struct
   gboolean found;
 } Contest;
 
-/* What a plan must be to take the place of the best one: of the heuristic's, the shortest of the longest device spans counts, then the makespan;
- * a fixed order has to be better in one and no worse in the other. */
+/* What a plan must be to take the place of the best one: of the heuristic's, the shortest of the longest device spans
+ * counts, then the makespan; a fixed order has to be better in one and no worse in the other. */
 static gboolean
 is_better (const Contest *contest, gboolean fixed)
 {
@@ -43,33 +43,59 @@ enter (Contest *contest, gboolean fixed)
   contest->found = TRUE;
 }
 
-/* A try is repeated with the idle times that it came to as long as they become shorter. */
-static void
+/* A try is repeated with the idle times that it came to as long as they become shorter. Returns which switches
+ * mattered. */
+static guint
 try_switches (Contest *contest, PsVSwitches switches)
 {
-  guint p = contest->plan->n_devices;
+  guint p = contest->plan->n_devices, used = 0;
   g_autofree gint64 *idle_ns = g_new (gint64, p);
-  gint64 worst = G_MAXINT64;
-  while (ps_v_greedy (contest->plan, &switches) && contest->plan->idle_ns < worst)
+  switches.give_up_ns = G_MAXINT64;
+  while (ps_v_greedy (contest->plan, &switches, &used) && contest->plan->idle_ns < switches.give_up_ns)
     {
-      worst = contest->plan->idle_ns;
+      switches.give_up_ns = contest->plan->idle_ns;
+      switches.idle_ns = idle_ns;
       for (guint i = 0; i < p; i++)
         idle_ns[i] = contest->plan->device[i].idle_ns;
-      switches.idle_ns = idle_ns;
       enter (contest, FALSE);
     }
+  return used;
+}
+
+/* All settings of the two switches, except those that come to the same. */
+static void
+try_heuristic (Contest *contest)
+{
+  guint used[4];
+  for (guint i = 0; i < 4; i++)
+    if (i & 1 && !(used[i - 1] & PS_V_USED_FORWARD))
+      used[i] = used[i - 1];
+    else if (i & 2 && !(used[i - 2] & PS_V_USED_BACKWARD))
+      used[i] = used[i - 2];
+    else
+      used[i] = try_switches (contest, (PsVSwitches){ .fill_backward = !(i & 2), .fill_forward = !(i & 1) });
 }
 
 static void
-try_fixed (Contest *contest, const PsFamilySetting *setting)
+try_fixed (Contest *contest, const PsFamily *family, const PsFamilySetting *setting)
 {
-  static const PsFamily *const families[] = { &ps_family_zb_v, &ps_family_v_half, &ps_family_v_min };
-  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
+  g_autoptr (PsSchedule) schedule = family->generate (setting, NULL);
+  ps_v_plan_replay (contest->plan, schedule);
+  enter (contest, TRUE);
+}
+
+/* Whether some device may hold less than the p activations that the heuristic was made for. */
+static gboolean
+is_tight (const PsVPlan *plan)
+{
+  for (guint i = 0; i < plan->n_devices; i++)
     {
-      g_autoptr (PsSchedule) schedule = families[i]->generate (setting, NULL);
-      ps_v_plan_replay (contest->plan, schedule);
-      enter (contest, TRUE);
+      const PsVDevice *device = &plan->device[i];
+      gint64 both = device->cost[PS_OP_F][PS_V_NEAR].take_bytes + device->cost[PS_OP_F][PS_V_FAR].take_bytes;
+      if (device->limit_bytes < device->weight_bytes + plan->n_devices * both)
+        return TRUE;
     }
+  return FALSE;
 }
 
 static void
@@ -109,8 +135,8 @@ set_limit_error (const PsVPlan *plan, GError **error)
   ps_v_plan_fits (plan, &device);
   g_autofree char *need = ps_format_size (plan->device[device].peak_bytes);
   g_autofree char *limit = ps_format_size (plan->device[device].limit_bytes);
-  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "zb-v-auto: device %u needs at least %s for one microbatch, its limit is %s", device, need,
-               limit);
+  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
+               "zb-v-auto: device %u needs at least %s for one microbatch, its limit is %s", device, need, limit);
 }
 
 static PsSchedule *
@@ -119,9 +145,13 @@ generate (const PsFamilySetting *setting, GError **error)
   g_autoptr (PsVPlan) one = ps_v_plan_new (setting);
   g_autoptr (PsVPlan) other = ps_v_plan_new (setting);
   Contest contest = { .plan = one, .best = other };
-  for (guint i = 0; i < 4; i++)
-    try_switches (&contest, (PsVSwitches) { .fill_backward = !(i & 2), .fill_forward = !(i & 1) });
-  try_fixed (&contest, setting);
+  try_heuristic (&contest);
+  try_fixed (&contest, &ps_family_zb_v, setting);
+  if (!contest.found || is_tight (one))
+    {
+      try_fixed (&contest, &ps_family_v_half, setting);
+      try_fixed (&contest, &ps_family_v_min, setting);
+    }
   if (!contest.found)
     try_one_at_a_time (&contest);
   if (contest.found)

@@ -1,5 +1,5 @@
-/* zb-v.c - zero bubble on a V with the memory of 1F1B, the static form: F, B and W are taken to cost the same. Device r holds stage
- * r (its near chunk) and stage 2 p - 1 - r (its far chunk). */
+/* zb-v.c - zero bubble on a V with the memory of 1F1B, the static form: F, B and W are taken to cost the same. Device r
+ * holds stage r (its near chunk) and stage 2 p - 1 - r (its far chunk). */
 #include "families-private.h"
 
 /* Walks one device's order; ops of microbatches that the steady pattern needs but nobody asked for are left out. */
@@ -7,9 +7,9 @@ typedef struct
 {
   PsScheduleBuilder *builder;
   guint m;
-  guint n;              /* microbatches of the pattern */
-  guint stage[2];       /* near, far */
-  guint next[3][2];     /* [F, B, W][near, far] next microbatch */
+  guint n;          /* microbatches of the pattern */
+  guint stage[2];   /* near, far */
+  guint next[3][2]; /* [F, B, W][near, far] next microbatch */
 } Device;
 
 enum

@@ -10,8 +10,8 @@ typedef struct
 {
   const Trace *trace;
   PsTimeline *timeline;
-  gint64 pid;           /* of the ops; all must have one */
-  GHashTable *arrows;   /* id -> index into transfers of an arrow's start */
+  gint64 pid;         /* of the ops; all must have one */
+  GHashTable *arrows; /* id -> index into transfers of an arrow's start */
 } Reader;
 
 static gboolean G_GNUC_PRINTF (4, 5) refuse (const Reader *reader, guint i, GError **error, const char *format, ...)
@@ -57,11 +57,13 @@ read_range (Reader *reader, guint i, JsonObject *event, GError **error)
 
   if (!ps_trace_range (event, &range) || range.start_ns < 0 || range.end_ns > MAX_TIME_NS)
     return refuse (reader, i, error, "has no pid, tid, ts and dur of a range");
-  if (!read_op_name (reader, i, range.name, &span.op, error) || !read_device (reader, i, range.tid, &span.device, error))
+  if (!read_op_name (reader, i, range.name, &span.op, error)
+      || !read_device (reader, i, range.tid, &span.device, error))
     return FALSE;
   if (timeline->ops->len > 0 && range.pid != reader->pid)
-    return refuse (reader, i, error, "pid %" G_GINT64_FORMAT " is another run than %" G_GINT64_FORMAT "; one file, one run",
-                   range.pid, reader->pid);
+    return refuse (reader, i, error,
+                   "pid %" G_GINT64_FORMAT " is another run than %" G_GINT64_FORMAT "; one file, one run", range.pid,
+                   reader->pid);
   if (args && JSON_NODE_HOLDS_OBJECT (args))
     ps_trace_integer (json_node_get_object (args), "chunk", &chunk);
   if (chunk < 0 || chunk >= 2 * PS_MAX_STAGES)
@@ -115,9 +117,10 @@ read_memory (Reader *reader, guint i, JsonObject *event, GError **error)
   PsMemoryPoint point;
   gint64 tid;
 
-  if (!ps_trace_integer (event, "tid", &tid) || !ps_trace_time (event, "ts", &point.time_ns) || point.time_ns < 0 || !node
-      || !JSON_NODE_HOLDS_OBJECT (node) || !ps_trace_integer (json_node_get_object (node), "bytes", &point.bytes)
-      || point.bytes < 0 || point.bytes > MAX_TIME_NS)
+  if (!ps_trace_integer (event, "tid", &tid) || !ps_trace_time (event, "ts", &point.time_ns) || point.time_ns < 0
+      || !node || !JSON_NODE_HOLDS_OBJECT (node)
+      || !ps_trace_integer (json_node_get_object (node), "bytes", &point.bytes) || point.bytes < 0
+      || point.bytes > MAX_TIME_NS)
     return refuse (reader, i, error, "is a counter without tid, ts and bytes");
   if (!read_device (reader, i, tid, &point.device, error))
     return FALSE;
@@ -176,12 +179,14 @@ join_pairs (const Reader *reader, GError **error)
 
       if (previous->device != span->device || previous->end_ns <= span->start_ns)
         continue;
-      if (previous->start_ns == span->start_ns && previous->end_ns == span->end_ns && (i < 2 || !spans[i - 2].op.paired))
+      if (previous->start_ns == span->start_ns && previous->end_ns == span->end_ns
+          && (i < 2 || !spans[i - 2].op.paired))
         previous->op.paired = 1;
       else
         {
-          g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: device %u: %s starts before %s has ended", reader->trace->name,
-                       span->device, ps_op_format (span->op, name), ps_op_format (previous->op, before));
+          g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: device %u: %s starts before %s has ended",
+                       reader->trace->name, span->device, ps_op_format (span->op, name),
+                       ps_op_format (previous->op, before));
           return FALSE;
         }
     }

@@ -33,5 +33,6 @@ write_trace (const PsSchedule *schedule, const PsCosts *given, GError **error)
 const PsFormat ps_format_chrome_trace = {
   .name = "chrome-trace",
   .description = "simulated timeline for Perfetto (1 us per op without costs); not read as a schedule",
+  .uses_costs = TRUE,
   .write = write_trace,
 };

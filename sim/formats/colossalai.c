@@ -68,12 +68,14 @@ static gboolean G_GNUC_PRINTF (4, 5) refuse (const Reader *reader, guint i, GErr
   va_start (arguments, format);
   what = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: device %u: node %u: %s", reader->where, reader->devices->len, i, what);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: device %u: node %u: %s", reader->where, reader->devices->len, i,
+               what);
   return FALSE;
 }
 
 static gboolean
-read_integer (const Reader *reader, guint i, JsonObject *object, const char *key, gint64 high, gint64 *value, GError **error)
+read_integer (const Reader *reader, guint i, JsonObject *object, const char *key, gint64 high, gint64 *value,
+              GError **error)
 {
   JsonNode *node = json_object_get_member (object, key);
 
@@ -83,7 +85,8 @@ read_integer (const Reader *reader, guint i, JsonObject *object, const char *key
     return refuse (reader, i, error, "%s is no integer", key);
   *value = json_node_get_int (node);
   if (*value < 0 || *value > high)
-    return refuse (reader, i, error, "%s %" G_GINT64_FORMAT " is not between 0 and %" G_GINT64_FORMAT, key, *value, high);
+    return refuse (reader, i, error, "%s %" G_GINT64_FORMAT " is not between 0 and %" G_GINT64_FORMAT, key, *value,
+                   high);
   return TRUE;
 }
 
@@ -175,8 +178,8 @@ check_counts (const Reader *reader, GError **error)
   if (reader->n_chunks == 0 || n_stages > PS_MAX_STAGES || n_stages * reader->n_microbatches > reader->n_nodes)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-                   "%s: has %" G_GSIZE_FORMAT " nodes, too few for %u devices, %u chunks and %u microbatches", reader->where,
-                   reader->n_nodes, reader->devices->len, reader->n_chunks, reader->n_microbatches);
+                   "%s: has %" G_GSIZE_FORMAT " nodes, too few for %u devices, %u chunks and %u microbatches",
+                   reader->where, reader->n_nodes, reader->devices->len, reader->n_chunks, reader->n_microbatches);
       return FALSE;
     }
   return TRUE;
@@ -190,7 +193,8 @@ read_devices (Reader *reader, JsonNode *root, GError **error)
 
   if (n < 1 || n > PS_MAX_DEVICES)
     {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is no array of 1 to %d devices", reader->where, PS_MAX_DEVICES);
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is no array of 1 to %d devices", reader->where,
+                   PS_MAX_DEVICES);
       return FALSE;
     }
   for (guint d = 0; d < n; d++)
@@ -290,8 +294,8 @@ static PsSchedule *
 choose_placement (const Reader *reader, GError **error)
 {
   guint n_chunks = reader->n_chunks;
-  const PsPlacementKind kinds[] = { n_chunks == 2 ? PS_PLACEMENT_V : PS_PLACEMENT_LOOP,
-                                    n_chunks == 2 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_WAVE };
+  const PsPlacementKind kinds[]
+      = { n_chunks == 2 ? PS_PLACEMENT_V : PS_PLACEMENT_LOOP, n_chunks == 2 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_WAVE };
   g_autoptr (PsSchedule) schedule = NULL;
   gboolean any = FALSE;
 
@@ -308,8 +312,8 @@ choose_placement (const Reader *reader, GError **error)
         break;
     }
   if (schedule == NULL)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: its transfers are those of no placement of %u chunks in a loop or a V",
-                 reader->where, n_chunks);
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
+                 "%s: its transfers are those of no placement of %u chunks in a loop or a V", reader->where, n_chunks);
   return g_steal_pointer (&schedule);
 }
 
@@ -384,8 +388,9 @@ append_device (GString *json, const PsProgram *program, guint device)
 
       if (type == NULL)
         continue;
-      g_string_append_printf (json, "%s{\"type\": \"%s\", \"chunk\": %u, \"stage\": %u, \"minibatch\": %u}", separator, type,
-                              program->schedule->placement->chunk[stage], device, (guint)instruction->op.microbatch);
+      g_string_append_printf (json, "%s{\"type\": \"%s\", \"chunk\": %u, \"stage\": %u, \"minibatch\": %u}", separator,
+                              type, program->schedule->placement->chunk[stage], device,
+                              (guint)instruction->op.microbatch);
       separator = ",\n    ";
     }
   g_string_append (json, "\n  ]");

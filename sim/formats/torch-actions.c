@@ -62,8 +62,7 @@ torch_action_input (const TorchLists *lists, const TorchAction *action, guint *f
   gboolean forward = action->type == TORCH_F;
   gboolean backward = action->type == TORCH_I || action->type == TORCH_B;
 
-  if ((!forward && !backward) || (forward && action->stage == 0)
-      || (backward && action->stage + 1U == lists->n_stages))
+  if ((!forward && !backward) || (forward && action->stage == 0) || (backward && action->stage + 1U == lists->n_stages))
     return FALSE;
   *from_stage = forward ? action->stage - 1U : action->stage + 1U;
   *receive = forward ? TORCH_RECV_F : TORCH_RECV_B;

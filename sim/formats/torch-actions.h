@@ -1,4 +1,5 @@
-/* torch-actions.h - the action lists of torch.distributed.pipelining, which its two CSV formats hold. Private to sim/formats. */
+/* torch-actions.h - the action lists of torch.distributed.pipelining, which its two CSV formats hold. Private to
+ * sim/formats. */
 #ifndef PIPESIM_TORCH_ACTIONS_H
 #define PIPESIM_TORCH_ACTIONS_H
 
@@ -27,8 +28,8 @@ typedef enum
 
 typedef struct
 {
-  guint8 type;        /* TorchType */
-  guint8 paired;      /* shares a cell with the next action */
+  guint8 type;   /* TorchType */
+  guint8 paired; /* shares a cell with the next action */
   guint16 stage;
   guint32 microbatch; /* 0 where the type has none */
   guint32 cell;       /* of the file, from 1; 0 when not read from one */
@@ -55,10 +56,11 @@ torch_lists_action (const TorchLists *lists, guint rank, guint i)
 }
 
 gboolean torch_type_has_microbatch (TorchType type);
-PsOpKind torch_op_kind (TorchType type);     /* of a computing type */
-TorchType torch_type_of (PsOpKind kind);     /* TORCH_N_TYPES for R and O, which PyTorch does not know */
+PsOpKind torch_op_kind (TorchType type); /* of a computing type */
+TorchType torch_type_of (PsOpKind kind); /* TORCH_N_TYPES for R and O, which PyTorch does not know */
 
-/* Whether the action needs a message from another rank before it runs, which stage sends it, and under which receive type. */
+/* Whether the action needs a message from another rank before it runs, which stage sends it, and under which receive
+ * type. */
 gboolean torch_action_input (const TorchLists *lists, const TorchAction *action, guint *from_stage, TorchType *receive);
 
 /* Where a SEND goes to or a RECV comes from; FALSE at the ends of the model. */
@@ -73,14 +75,15 @@ void torch_action_append (GString *text, const TorchAction *action);
 /* Reads one cell: *n (1 or 2) actions into the two at `actions`. Returns NULL, or what is wrong with it. */
 const char *torch_cell_parse (const char *text, gsize length, TorchAction *actions, guint *n);
 
-/* Splits a CSV into lists and finds ranks, stages and microbatches. compute_only refuses what is no computation. Every stage has one rank;
- * ids are dense. */
-TorchLists *torch_lists_parse (const char *where, const char *text, gsize length, gboolean compute_only, GError **error);
+/* Splits a CSV into lists and finds ranks, stages and microbatches. compute_only refuses what is no computation. Every
+ * stage has one rank; ids are dense. */
+TorchLists *torch_lists_parse (const char *where, const char *text, gsize length, gboolean compute_only,
+                               GError **error);
 char *torch_lists_to_csv (const TorchLists *lists);
 
 /* "FILE:ROW:CELL: '0F3' ..." as PS_ERROR_INPUT; returns FALSE. */
-gboolean torch_refuse (const char *where, guint rank, const TorchAction *action, GError **error, const char *format, ...)
-    G_GNUC_PRINTF (5, 6);
+gboolean torch_refuse (const char *where, guint rank, const TorchAction *action, GError **error, const char *format,
+                       ...) G_GNUC_PRINTF (5, 6);
 
 /* Completeness, duplicates and order within each rank of the computing actions. */
 gboolean torch_check_compute (const char *where, const TorchLists *lists, GError **error);
@@ -88,15 +91,16 @@ gboolean torch_check_compute (const char *where, const TorchLists *lists, GError
 /* Every message has one send behind its producer and one receive before its consumer; none stays on a rank. */
 gboolean torch_check_messages (const char *where, const TorchLists *lists, GError **error);
 
-/* Runs the lists under rendezvous semantics with channels of that kind. NULL when they finish, else who waits for what, ranks and cells
- * named. Free with g_free. */
+/* Runs the lists under rendezvous semantics with channels of that kind. NULL when they finish, else who waits for what,
+ * ranks and cells named. Free with g_free. */
 char *torch_find_deadlock (const TorchLists *lists, PsChannel channel);
 
 /* Computing actions of a schedule. PS_ERROR_SCHEDULE where PyTorch has no word for it. */
 TorchLists *torch_lists_from_schedule (const PsSchedule *schedule, GError **error);
 PsSchedule *torch_lists_to_schedule (const char *where, const TorchLists *lists);
 
-/* Computing actions lowered to what the runtime executes. PS_ERROR_SCHEDULE when ranks wait for each other in a circle. */
+/* Computing actions lowered to what the runtime executes. PS_ERROR_SCHEDULE when ranks wait for each other in a circle.
+ */
 TorchLists *torch_lists_lower (const TorchLists *compute, GError **error);
 
 G_END_DECLS

@@ -1,5 +1,5 @@
-/* torch-check.c - what must hold for the actions of each rank: all computing actions there, once, in order, and every message with both
- * its ends. */
+/* torch-check.c - what must hold for the actions of each rank: all computing actions there, once, in order, and every
+ * message with both its ends. */
 #include "torch-actions.h"
 
 typedef struct
@@ -70,22 +70,23 @@ check_complete (const Check *check, GError **error)
     for (guint m = 0; m < lists->n_microbatches; m++)
       {
         guint seen = check->seen[cell_of (lists, stage, m)];
-        const char *missing = !(seen & BIT (TORCH_F))                             ? "F"
-                              : !(seen & BACKWARD)                                ? "B (or I and W)"
+        const char *missing = !(seen & BIT (TORCH_F))                                         ? "F"
+                              : !(seen & BACKWARD)                                            ? "B (or I and W)"
                               : (seen & BACKWARD) == BIT (TORCH_I) && !(seen & BIT (TORCH_W)) ? "W"
-                                                                                  : NULL;
+                                                                                              : NULL;
 
         if (missing == NULL)
           continue;
-        g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: has no %s of microbatch %u on stage %u; microbatches go up to %u",
-                     check->where, lists->rank[stage] + 1U, missing, m, stage, lists->n_microbatches - 1);
+        g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
+                     "%s:%u: has no %s of microbatch %u on stage %u; microbatches go up to %u", check->where,
+                     lists->rank[stage] + 1U, missing, m, stage, lists->n_microbatches - 1);
         return FALSE;
       }
   return TRUE;
 }
 
-/* Every microbatch has at least two actions on every stage, so a file with fewer is incomplete, whatever its ids: tables never grow beyond
- * the text. */
+/* Every microbatch has at least two actions on every stage, so a file with fewer is incomplete, whatever its ids:
+ * tables never grow beyond the text. */
 static gboolean
 check_count (const Check *check, GError **error)
 {
@@ -97,7 +98,8 @@ check_count (const Check *check, GError **error)
   if (wanted <= n)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "%s: has %" G_GSIZE_FORMAT " actions, but %u stages and microbatches up to %u want %" G_GSIZE_FORMAT " forwards",
+               "%s: has %" G_GSIZE_FORMAT " actions, but %u stages and microbatches up to %u want %" G_GSIZE_FORMAT
+               " forwards",
                check->where, n, lists->n_stages, lists->n_microbatches - 1, wanted);
   return FALSE;
 }

@@ -76,7 +76,8 @@ read_cell (Reader *reader, guint cell, const char *text, gsize length, GError **
   for (guint i = 0; i < n; i++)
     {
       if (reader->compute_only && actions[i].type >= TORCH_N_COMPUTE)
-        return refuse_cell (reader, cell, text, length, "is no computation, which is all that torch-compute holds", error);
+        return refuse_cell (reader, cell, text, length, "is no computation, which is all that torch-compute holds",
+                            error);
       actions[i].cell = cell;
       reader->n_stages = MAX (reader->n_stages, actions[i].stage + 1U);
       reader->n_microbatches = MAX (reader->n_microbatches, actions[i].microbatch + 1);
@@ -126,8 +127,8 @@ read_rows (Reader *reader, const char *text, gsize length, GError **error)
 
       if (reader->rows->len == PS_MAX_DEVICES)
         {
-          g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: is a line too many; %d ranks are possible", reader->where,
-                       PS_MAX_DEVICES + 1, PS_MAX_DEVICES);
+          g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: is a line too many; %d ranks are possible",
+                       reader->where, PS_MAX_DEVICES + 1, PS_MAX_DEVICES);
           return FALSE;
         }
       if (!read_row (reader, text, newline ? newline : end, error))
@@ -135,7 +136,8 @@ read_rows (Reader *reader, const char *text, gsize length, GError **error)
       text = newline ? newline + 1 : end;
     }
   if (reader->rows->len == 0)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is empty; a line of actions per rank would be right", reader->where);
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is empty; a line of actions per rank would be right",
+                 reader->where);
   return reader->rows->len > 0;
 }
 
@@ -158,8 +160,8 @@ assign_stages (const Reader *reader, TorchLists *lists, GError **error)
   for (guint stage = 0; stage < lists->n_stages; stage++)
     if (!seen[stage])
       {
-        g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: stage %u has no action, but stage %u has", reader->where, stage,
-                     lists->n_stages - 1);
+        g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: stage %u has no action, but stage %u has", reader->where,
+                     stage, lists->n_stages - 1);
         return FALSE;
       }
   return TRUE;

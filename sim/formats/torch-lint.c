@@ -36,8 +36,9 @@ lint_representation (const PsSchedule *schedule, GPtrArray *findings)
   for (guint d = 0; schedule->weight_versions && d < schedule->placement->n_devices; d++)
     stashes |= schedule->weight_versions[d] > 1;
   if (schedule->asynchronous)
-    warn (findings, "asynchronous: PyTorch's runtime steps the optimizer after all microbatches; it would run this schedule "
-                    "synchronously");
+    warn (findings,
+          "asynchronous: PyTorch's runtime steps the optimizer after all microbatches; it would run this schedule "
+          "synchronously");
   else if (stashes)
     warn (findings, "several weight versions: PyTorch's runtime keeps one");
 }
@@ -59,8 +60,9 @@ lint_reduce (const TorchLists *lists, GPtrArray *findings)
       }
   for (guint stage = 0; stage < lists->n_stages; stage++)
     if (!reduced[stage])
-      warn (findings, "rank %u: no %uREDUCE_GRAD behind the last backward of stage %u: its gradients would be neither scaled nor "
-                      "reduced",
+      warn (findings,
+            "rank %u: no %uREDUCE_GRAD behind the last backward of stage %u: its gradients would be neither scaled nor "
+            "reduced",
             lists->rank[stage], stage, stage);
 }
 
@@ -80,8 +82,8 @@ lint_weights (const TorchLists *lists, GPtrArray *findings)
           gathered[action->stage] = action->type == TORCH_UNSHARD;
         else if (action->type < TORCH_N_COMPUTE && !gathered[action->stage] && !told[action->stage])
           {
-            warn (findings, "rank %u: cell %u: stage %u is used without %uUNSHARD in front of it: FSDP would stop", r, action->cell,
-                  action->stage, action->stage);
+            warn (findings, "rank %u: cell %u: stage %u is used without %uUNSHARD in front of it: FSDP would stop", r,
+                  action->cell, action->stage, action->stage);
             told[action->stage] = TRUE;
           }
       }
@@ -142,7 +144,8 @@ lint_receives (const TorchLists *lists, GPtrArray *findings)
     }
   if (total > 0)
     warn (findings,
-          "%u receives stand in front of computations that do not need them (most on rank %u: %u): on one communicator per pair "
+          "%u receives stand in front of computations that do not need them (most on rank %u: %u): on one communicator "
+          "per pair "
           "of ranks they hold up the transfers behind them",
           total, worst, most);
 }

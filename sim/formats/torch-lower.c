@@ -1,11 +1,12 @@
-/* torch-lower.c - lists of computing actions become what PyTorch's runtime executes. Three passes, in its order: weights are gathered and
- * dropped, gradients are reduced, results are sent. */
+/* torch-lower.c - lists of computing actions become what PyTorch's runtime executes. Three passes, in its order:
+ * weights are gathered and dropped, gradients are reduced, results are sent. */
 #include "torch-actions.h"
 
 /* At most so many stages of a rank have their weights gathered at a time. */
 #define MAX_ACTIVE 3
 
-/* The next stages that a rank computes on. A pair that fills the window brings both its stages, so there may be one more. */
+/* The next stages that a rank computes on. A pair that fills the window brings both its stages, so there may be one
+ * more. */
 typedef struct
 {
   guint n;
@@ -78,8 +79,8 @@ find_windows (const GArray *actions)
   return windows;
 }
 
-/* Drops the active stages that are not in the window, the lowest first, and gathers those that are new in it. PyTorch keeps the active ones
- * in a set, so that only the window's order is its own. */
+/* Drops the active stages that are not in the window, the lowest first, and gathers those that are new in it. PyTorch
+ * keeps the active ones in a set, so that only the window's order is its own. */
 static void
 change_active (GArray *list, guint16 *active, guint *n_active, const guint16 *wanted, guint n_wanted)
 {
@@ -176,7 +177,8 @@ produce (Lowering *lowering, guint rank, const TorchAction *action)
   if (!torch_action_peer (lowering->from, &send, &to) || lowering->from->rank[to] == rank)
     return;
   append (lowering->to->actions[rank], send.type, send.stage, send.microbatch);
-  append (lowering->to->actions[lowering->from->rank[to]], send.type + TORCH_RECV_F - TORCH_SEND_F, to, send.microbatch);
+  append (lowering->to->actions[lowering->from->rank[to]], send.type + TORCH_RECV_F - TORCH_SEND_F, to,
+          send.microbatch);
 }
 
 /* Appends the next cell of a rank if what it needs was sent. */

@@ -1,4 +1,5 @@
-/* torch-rendezvous.c - runs action lists without time: a transfer happens when it is the next of its channel on both ranks. */
+/* torch-rendezvous.c - runs action lists without time: a transfer happens when it is the next of its channel on both
+ * ranks. */
 #include "torch-actions.h"
 
 /* A channel as one rank sees it: its transfers in list order. */
@@ -12,13 +13,13 @@ typedef struct
 {
   const TorchLists *lists;
   PsChannel channel;
-  guint *first;       /* [n_ranks + 1] place of a rank's first action; places count through all ranks */
-  guint *cursor;      /* [n_ranks] index of the action that the rank has reached */
-  guint32 *ends[2];   /* [message] 1 + place of its SEND and of its RECV */
-  guint8 *done;       /* [message] it was transferred */
-  End **end_of;       /* [place] NULL for what is no transfer */
+  guint *first;        /* [n_ranks + 1] place of a rank's first action; places count through all ranks */
+  guint *cursor;       /* [n_ranks] index of the action that the rank has reached */
+  guint32 *ends[2];    /* [message] 1 + place of its SEND and of its RECV */
+  guint8 *done;        /* [message] it was transferred */
+  End **end_of;        /* [place] NULL for what is no transfer */
   GPtrArray **ends_of; /* [n_ranks] of End: the channels of a rank */
-  GQueue awake;       /* ranks that may go on */
+  GQueue awake;        /* ranks that may go on */
 } Run;
 
 static void

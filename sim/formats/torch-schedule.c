@@ -74,7 +74,9 @@ torch_lists_to_schedule (const char *where, const TorchLists *lists)
       for (guint i = 0; i < lists->actions[r]->len; i++)
         {
           const TorchAction *action = torch_lists_action (lists, r, i);
-          PsOp op = { .stage = action->stage, .microbatch = action->microbatch & G_MAXINT32, .paired = action->paired & 1U };
+          PsOp op = { .stage = action->stage,
+                      .microbatch = action->microbatch & G_MAXINT32,
+                      .paired = action->paired & 1U };
 
           if (action->type >= TORCH_N_COMPUTE)
             continue;

@@ -1,4 +1,5 @@
-/* torch-trace.c - measured timelines from PyTorch profiler traces: the ranges "PP:<action>" of each rank, cut into iterations. */
+/* torch-trace.c - measured timelines from PyTorch profiler traces: the ranges "PP:<action>" of each rank, cut into
+ * iterations. */
 #include "torch-actions.h"
 #include "trace-private.h"
 
@@ -38,9 +39,9 @@ typedef struct
   const char *where;
   const Trace *traces;
   guint n_traces;
-  gboolean gpu;        /* ranges of the GPU count, not of the processor */
-  GPtrArray *threads;  /* of Thread */
-  GPtrArray *ranks;    /* of Rank */
+  gboolean gpu;       /* ranges of the GPU count, not of the processor */
+  GPtrArray *threads; /* of Thread */
+  GPtrArray *ranks;   /* of Rank */
 } Reader;
 
 static void
@@ -258,7 +259,8 @@ order_files (const Reader *reader, guint *files, GError **error)
                        stated ? "does not say its rank" : "says its rank");
       rank = stated ? rank : file;
       if (rank >= reader->n_traces)
-        return refuse (reader->traces[file].name, error, "rank %" G_GINT64_FORMAT " of only %u traces", rank, reader->n_traces);
+        return refuse (reader->traces[file].name, error, "rank %" G_GINT64_FORMAT " of only %u traces", rank,
+                       reader->n_traces);
       if (files[rank] != G_MAXUINT)
         return refuse (reader->traces[file].name, error, "rank %" G_GINT64_FORMAT " is that of %s too", rank,
                        reader->traces[files[rank]].name);
@@ -401,8 +403,9 @@ cut_iterations (Reader *reader, GError **error)
         return FALSE;
       keep_complete (rank);
       if (rank->starts->len != first->starts->len)
-        return refuse (rank->name, error, "rank %u has %u complete iterations, rank 0 has %u; record the same steps on all ranks",
-                       r, rank->starts->len, first->starts->len);
+        return refuse (rank->name, error,
+                       "rank %u has %u complete iterations, rank 0 has %u; record the same steps on all ranks", r,
+                       rank->starts->len, first->starts->len);
     }
   return TRUE;
 }

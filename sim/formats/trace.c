@@ -87,8 +87,7 @@ ps_trace_range (JsonObject *event, TraceRange *range)
 
   if (!g_str_equal (ps_trace_text (event, "ph"), "X") || !ps_trace_time (event, "ts", &range->start_ns)
       || !ps_trace_time (event, "dur", &duration_ns) || duration_ns < 0 || duration_ns > PS_MAX_TIME_NS
-      || !ps_trace_integer (event, "pid", &range->pid)
-      || !ps_trace_integer (event, "tid", &range->tid))
+      || !ps_trace_integer (event, "pid", &range->pid) || !ps_trace_integer (event, "tid", &range->tid))
     return FALSE;
   range->end_ns = range->start_ns + duration_ns;
   range->name = ps_trace_text (event, "name");

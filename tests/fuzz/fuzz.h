@@ -1,5 +1,5 @@
-/* fuzz.h - what all fuzz targets share. Each defines LLVMFuzzerTestOneInput: libFuzzer calls it (./run fuzz), and so does main.c with the
- * corpus and mutations of it. */
+/* fuzz.h - what all fuzz targets share. Each defines LLVMFuzzerTestOneInput: libFuzzer calls it (./run fuzz), and so
+ * does main.c with the corpus and mutations of it. */
 #ifndef PS_FUZZ_H
 #define PS_FUZZ_H
 
@@ -41,7 +41,8 @@ fuzz_file (const uint8_t *data, size_t size)
 
   if (path == NULL)
     path = g_strdup_printf ("%s/pipesim-fuzz-%u", g_get_tmp_dir (), g_random_int ());
-  g_assert_true (g_file_set_contents_full (path, (const char *)data, (gssize)size, G_FILE_SET_CONTENTS_NONE, 0600, NULL));
+  g_assert_true (
+      g_file_set_contents_full (path, (const char *)data, (gssize)size, G_FILE_SET_CONTENTS_NONE, 0600, NULL));
   return path;
 }
 

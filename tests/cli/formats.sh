@@ -1,0 +1,41 @@
+#!/bin/sh
+# formats.sh - schedules go into other formats and come back, and are said what is wrong with them.
+set -u
+. "$(dirname "$0")/lib.sh"
+
+# step NAME COMMAND...: must succeed.
+step ()
+{
+  name=$1
+  shift
+  if "$@" >"$work/out" 2>"$work/err"; then result "$name"; else result "$name" "$(cat "$work/err")"; fi
+}
+
+samples=$G_TEST_SRCDIR/fixtures/torch
+for format in compute comms; do
+  step "interleaved as torch-$format" pipesim schedule convert interleaved -p 4 -m 3 -v 2 --to torch-$format -o $format.csv
+  step "as PyTorch wrote it" cmp $format.csv "$samples/Interleaved1F1B_p4_v2_m3_$format.csv"
+  step "read again" pipesim schedule convert $format.csv --to native -o $format.json
+  step "valid" pipesim schedule validate $format.csv -p 4 -m 3 -v 2
+done
+step "one order" sh -c 'sed 1,3d compute.json >a && sed 1,3d comms.json >b && cmp a b'
+step "predicted" pipesim predict --schedule comms.csv --costs f=1ms,b=1ms,w=1ms
+step "scheduled nodes" pipesim schedule convert zb-h1 -p 2 -m 3 --to colossalai -o nodes.json
+step "predicted" pipesim predict --schedule nodes.json --costs f=1ms,b=1ms,w=1ms
+step "trace" pipesim schedule convert 1f1b -p 2 -m 2 --costs f=1us,b=1us,w=1us,c=500ns --to chrome-trace -o predicted.json
+step "compared with PyTorch's own" pipesim compare predicted.json "$G_TEST_SRCDIR/fixtures/profiler"
+
+pipesim schedule lint zb-h1 -p 3 -m 4 2>lint.txt >lint.out
+step "lint speaks on stderr" grep -q 'zb-h1: warning: [0-9]* receives stand in front' lint.txt
+step "lint counts on stdout" grep -q '^zb-h1: 1 finding for' lint.out
+pipesim schedule show gpipe -p 2 -m 2 >show.txt
+step "no colour into files" sh -c '! grep -q "$(printf "\033")" show.txt'
+
+refuse 2 "native, torch-comms, torch-compute, colossalai, chrome-trace" pipesim schedule convert 1f1b -p 2 -m 2 --to csv -o x
+printf '0F0,0B0,\r\n1F0,1B0junk\r\n' >junk.csv
+refuse 1 "junk.csv:2:2: '1B0junk'" pipesim schedule validate junk.csv
+refuse 1 "junk.csv:2:2: '1B0junk'" pipesim schedule lint junk.csv
+printf 'hello\n' >text.csv
+refuse 1 "text.csv: is no schedule" pipesim schedule validate text.csv
+refuse 1 "folder.d: holds 0 *.json files" sh -c 'mkdir -p folder.d; pipesim compare predicted.json folder.d'
+finish

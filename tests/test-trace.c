@@ -1,0 +1,246 @@
+/* Tests of timelines from traces (formats.h): PyTorch profiler ranges of several ranks, and our own Chrome traces read
+ * back. */
+#include "random-schedule.h"
+#include <pipesim/compare.h>
+#include <pipesim/formats.h>
+
+#include <string.h>
+
+static PsTimeline *
+parse_one (const char *text, GError **error)
+{
+  const char *name = "trace.json";
+
+  return ps_trace_parse (name, &name, &text, 1, error);
+}
+
+static void
+assert_span (const PsTimeline *timeline, guint i, guint device, const char *op, gint64 start_ns, gint64 end_ns)
+{
+  const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
+  char name[48];
+
+  g_assert_cmpuint (span->device, ==, device);
+  g_assert_cmpstr (ps_op_format (span->op, name), ==, op);
+  g_assert_cmpint (span->start_ns, ==, start_ns);
+  g_assert_cmpint (span->end_ns, ==, end_ns);
+}
+
+/* Three complete iterations of 10.5, 9.5 and 10 us and the beginning of a fourth: the third is the median one. The
+ * ranks stand in the files, whose names are in the other order. */
+static void
+test_profiler_folder (void)
+{
+  g_autofree char *folder = g_test_build_filename (G_TEST_DIST, "fixtures", "profiler", NULL);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsTimeline) timeline = ps_timeline_load (folder, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpint (timeline->origin, ==, PS_ORIGIN_MEASURED);
+  g_assert_cmpstr (timeline->source, ==, "PyTorch profiler, processor, iteration 3 of 3");
+  g_assert_cmpuint (timeline->n_devices, ==, 2);
+  g_assert_cmpuint (timeline->n_stages, ==, 2);
+  g_assert_cmpuint (timeline->n_microbatches, ==, 2);
+  g_assert_cmpint (timeline->iteration_ns, ==, 10000);
+  g_assert_cmpuint (timeline->ops->len, ==, 8);
+  assert_span (timeline, 0, 0, "F0.0", 0, 1000);
+  assert_span (timeline, 2, 0, "BW0.0", 4500, 6500);
+  assert_span (timeline, 3, 0, "BW1.0", 7500, 10000);
+  assert_span (timeline, 4, 1, "F0.1", 1500, 2500);
+  assert_span (timeline, 7, 1, "BW1.1", 5500, 7500);
+}
+
+static void
+test_profiler_compare (void)
+{
+  g_autofree char *folder = g_test_build_filename (G_TEST_DIST, "fixtures", "profiler", NULL);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsTimeline) measured = ps_timeline_load (folder, &error);
+  g_autoptr (PsTimeline) predicted = ps_timeline_load (folder, &error);
+  g_autoptr (PsComparison) comparison = NULL, missing = NULL;
+
+  predicted->origin = PS_ORIGIN_SIMULATED;
+  comparison = ps_compare (predicted, measured, &error);
+  g_assert_no_error (error);
+  g_assert_cmpfloat (comparison->iteration_error, ==, 0);
+  g_array_set_size (measured->ops, 7);
+  missing = ps_compare (predicted, measured, &error);
+  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+  g_assert_cmpstr (error->message, ==, "device 1: only the predicted timeline has BW1.1");
+}
+
+#define RANGE(cat, name, pid, tid, ts, dur)                                                                            \
+  "{\"ph\":\"X\",\"cat\":\"" cat "\",\"name\":\"" name "\",\"pid\":" #pid ",\"tid\":" #tid ",\"ts\":" #ts              \
+  ",\"dur\":" #dur "}"
+
+/* One file, a process per rank; ranges of the GPU on two streams, of which the fuller counts; the pair is one range,
+ * the action nested in it is left out; a V, so rank 0 has chunks 0 and 1. */
+static void
+test_gpu (void)
+{
+  static const char text[] = "[" RANGE ("user_annotation", "PP:0F0", 3, 1, 0, 1) "," RANGE (
+      "gpu_user_annotation", "PP:0F0", 3, 7, 10,
+      1) "," RANGE ("gpu_user_annotation", "PP:0F0", 3, 8, 10.5,
+                    0.1) "," RANGE ("gpu_user_annotation", "PP:3F0", 3, 7, 15,
+                                    1) "," RANGE ("gpu_user_annotation", "PP:(0F1;3B0)OVERLAP_F_B", 3, 7, 16.5,
+                                                  2.25) "," RANGE ("gpu_user_annotation", "PP:0F1", 3, 7, 17,
+                                                                   1) "," RANGE ("gpu_user_annotation", "PP:1F0", 5, 7,
+                                                                                 12,
+                                                                                 1) "," RANGE ("gpu_user_annotation",
+                                                                                               "PP:2I0", 5, 7, 13,
+                                                                                               1) "]";
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsTimeline) timeline = parse_one (text, &error);
+  const PsSpan *spans;
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (timeline->n_devices, ==, 2);
+  g_assert_cmpuint (timeline->n_stages, ==, 4);
+  g_assert_cmpuint (timeline->ops->len, ==, 6);
+  assert_span (timeline, 0, 0, "F0.0", 0, 1000);
+  assert_span (timeline, 1, 0, "F0.3", 5000, 6000);
+  assert_span (timeline, 2, 0, "F1.0", 6500, 8750);
+  assert_span (timeline, 3, 0, "BW0.3", 6500, 8750);
+  assert_span (timeline, 4, 1, "F0.1", 2000, 3000);
+  assert_span (timeline, 5, 1, "B0.2", 3000, 4000);
+  spans = (const PsSpan *)(gconstpointer)timeline->ops->data;
+  g_assert_true (spans[2].op.paired && !spans[3].op.paired);
+  g_assert_cmpuint (spans[0].chunk, ==, 0);
+  g_assert_cmpuint (spans[1].chunk, ==, 1);
+  g_assert_cmpuint (spans[5].chunk, ==, 1);
+}
+
+/* Ranks by the names of the files. */
+static void
+test_names (void)
+{
+  static const char *const names[] = { "x/rank1_trace.json", "x/rank0_trace.json" };
+  static const char *const texts[]
+      = { "[" RANGE ("c", "PP:1F0", 1, 1, 2, 1) "]", "[" RANGE ("c", "PP:0F0", 1, 1, 0, 1) "]" };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsTimeline) timeline = ps_trace_parse ("x", names, texts, 2, &error);
+
+  g_assert_no_error (error);
+  assert_span (timeline, 0, 0, "F0.0", 0, 1000);
+  assert_span (timeline, 1, 1, "F0.1", 2000, 3000);
+}
+
+static const struct
+{
+  const char *text;
+  const char *message;
+} refusals[] = {
+  { "[]", "trace.json: holds no op of pipesim and no range PP:... of PyTorch" },
+  { "{\"a\": 1}", "trace.json: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents" },
+  { "3", "trace.json: is neither a JSON object nor an array" },
+  { "[" RANGE ("c", "PP:0SEND_F0", 1, 1, 0, 1) "]",
+    "trace.json: holds no complete range of an action, such as PP:0F0" },
+  { "[" RANGE ("c", "PP:0F0", 1, 1, 0, 2) "," RANGE ("c", "PP:0F1", 1, 1, 1, 2) "]",
+    "trace.json: PP:0F1 starts before the range in front of it has ended" },
+  { "[" RANGE ("c", "PP:0F0", 1, 1, 0, 1) "," RANGE ("c", "PP:0F0", 1, 1, 2, 1) "," RANGE ("c", "PP:1F0", 2, 1, 0,
+                                                                                           1) "]",
+    "trace.json: rank 1 has 1 complete iterations, rank 0 has 2; record the same steps on all ranks" },
+  { "[" RANGE ("c", "F0", 1, 1, 0, 1) "]",
+    "trace.json: traceEvents[0]: 'F0' is neither an op of pipesim (F0.1) nor a range of PyTorch (PP:1F0)" },
+  { "[" RANGE ("c", "F0.0", 1, 5000, 0, 1) "]", "trace.json: traceEvents[0]: tid 5000 is no device" },
+  { "[" RANGE ("c", "F0.0", 0, 0, 0, 1) "," RANGE ("c", "F1.0", 1, 0, 1, 1) "]",
+    "trace.json: traceEvents[1]: pid 1 is another run than 0; one file, one run" },
+  { "[" RANGE ("c", "F0.0", 0, 0, 0, 2) "," RANGE ("c", "F1.0", 0, 0, 1, 2) "]",
+    "trace.json: device 0: F1.0 starts before F0.0 has ended" },
+  { "[{\"ph\":\"X\",\"name\":\"F0.0\",\"pid\":0,\"tid\":0,\"ts\":-1,\"dur\":1}]",
+    "trace.json: traceEvents[0]: has no pid, tid, ts and dur of a range" },
+  { "[{\"ph\":\"Q\"}]", "trace.json: traceEvents[0]: phase 'Q' is none that pipesim writes" },
+};
+
+static void
+test_refusals (void)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (refusals); i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      g_assert_null (parse_one (refusals[i].text, &error));
+      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+      g_assert_cmpstr (error->message, ==, refusals[i].message);
+    }
+}
+
+static void
+test_rank_refusals (void)
+{
+  static const char *const texts[]
+      = { "[" RANGE ("c", "PP:0F0", 1, 1, 0, 1) "]", "[" RANGE ("c", "PP:0F0", 1, 1, 0, 1) "]" };
+  static const struct
+  {
+    const char *names[2];
+    const char *message;
+  } cases[] = {
+    { { "rank0.json", "rank0-again.json" }, "rank0-again.json: rank 0 is that of rank0.json too" },
+    { { "rank0.json", "rank2.json" }, "rank2.json: rank 2 of only 2 traces" },
+    { { "rank0.json", "other.json" }, "other.json: does not say its rank, unlike the first file of the folder" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      g_assert_null (ps_trace_parse ("x", cases[i].names, texts, 2, &error));
+      g_assert_cmpstr (error->message, ==, cases[i].message);
+    }
+}
+
+static PsTimeline *
+simulate (PsSchedule *schedule, GRand *rand)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsProgram) program = ps_program_lower (schedule, &error);
+  g_autoptr (PsSimulation) simulation = NULL;
+  g_autoptr (PsCosts) costs = ps_costs_new (schedule->placement->n_stages);
+
+  g_assert_no_error (error);
+  for (guint i = 0; i < PS_N_OP_KINDS * costs->n_stages; i++)
+    costs->op[i].duration_ns = i / costs->n_stages == PS_OP_O ? 0 : 1 + (gint64)random_below (rand, 2000000);
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    ps_costs_set_memory (costs, stage, 100, 40);
+  for (guint i = 1; i < 1 + 2 * costs->n_stages; i++)
+    costs->transfer_ns[i] = random_below (rand, 3000);
+  simulation = ps_simulation_new (program);
+  ps_simulate (program, costs, simulation);
+  return ps_timeline_from_simulation (program, costs, simulation);
+}
+
+/* Simulated timelines come back from their Chrome trace unchanged, pairs, transfers and memory included. */
+static void
+test_own_trace (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (5);
+
+  for (guint i = 0; i < 50; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsTimeline) timeline = simulate (random_schedule (rand, i % 2), rand);
+      g_autofree char *trace = ps_timeline_to_chrome_trace (timeline), *before = NULL, *after = NULL;
+      g_autoptr (PsTimeline) again = parse_one (trace, &error);
+
+      g_assert_no_error (error);
+      g_free (again->source);
+      again->source = g_strdup (timeline->source);
+      before = ps_timeline_to_json (timeline);
+      after = ps_timeline_to_json (again);
+      g_assert_cmpstr (before, ==, after);
+    }
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/trace/profiler/folder", test_profiler_folder);
+  g_test_add_func ("/trace/profiler/compare", test_profiler_compare);
+  g_test_add_func ("/trace/profiler/gpu", test_gpu);
+  g_test_add_func ("/trace/profiler/names", test_names);
+  g_test_add_func ("/trace/refusals", test_refusals);
+  g_test_add_func ("/trace/rank-refusals", test_rank_refusals);
+  g_test_add_func ("/trace/own", test_own_trace);
+  return g_test_run ();
+}
