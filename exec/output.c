@@ -60,10 +60,11 @@ append_replay (GString *text, const PsRunReport *report)
   g_autofree char *replayed = ps_format_time (report->replayed_makespan_ns);
   gint64 measured_ns = report->comparison->measured.makespan_ns;
 
-  g_string_append_printf (text,
-                          "\nwith the op and transfer times of this run itself, the simulated makespan is %s: %+.2f %% of "
-                          "the measured one,\nthe error that does not come from the costs\n",
-                          replayed, 100.0 * (double)(report->replayed_makespan_ns - measured_ns) / (double)MAX (measured_ns, 1));
+  g_string_append_printf (
+      text,
+      "\nwith the op and transfer times of this run itself, the simulated makespan is %s: %+.2f %% of "
+      "the measured one,\nthe error that does not come from the costs\n",
+      replayed, 100.0 * (double)(report->replayed_makespan_ns - measured_ns) / (double)MAX (measured_ns, 1));
 }
 
 char *

@@ -18,7 +18,8 @@ typedef struct
   const PsPrediction *prediction; /* NULL: there were no costs to predict from */
   const PsComparison *comparison; /* NULL without prediction */
   const PsVerdict *verdict;
-  gint64 replayed_makespan_ns;    /* simulated with the op and transfer times of the measured timeline; with prediction only */
+  gint64 replayed_makespan_ns; /* simulated with the op and transfer times of the measured timeline; with prediction
+                                  only */
 } PsRunReport;
 
 /* Iteration time and loss of each step, then the check and the comparison. Free with g_free. */

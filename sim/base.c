@@ -11,7 +11,7 @@
 
 #define MAX_FILE_BYTES (G_GINT64_CONSTANT (1) << 30)
 
-G_DEFINE_QUARK (ps-error-quark, ps_error)
+G_DEFINE_QUARK (ps - error - quark, ps_error)
 
 int
 ps_error_exit_code (const GError *error)
@@ -20,17 +20,14 @@ ps_error_exit_code (const GError *error)
 }
 
 static const char *const origin_names[] = {
-  [PS_ORIGIN_GIVEN] = "given",
-  [PS_ORIGIN_MEASURED] = "measured",
-  [PS_ORIGIN_INTERPOLATED] = "interpolated",
-  [PS_ORIGIN_MODELLED] = "modelled",
-  [PS_ORIGIN_SIMULATED] = "simulated",
+  [PS_ORIGIN_GIVEN] = "given",       [PS_ORIGIN_MEASURED] = "measured",   [PS_ORIGIN_INTERPOLATED] = "interpolated",
+  [PS_ORIGIN_MODELLED] = "modelled", [PS_ORIGIN_SIMULATED] = "simulated",
 };
 
 const char *
 ps_origin_name (PsOrigin origin)
 {
-  g_return_val_if_fail ((guint) origin < G_N_ELEMENTS (origin_names), NULL);
+  g_return_val_if_fail ((guint)origin < G_N_ELEMENTS (origin_names), NULL);
   return origin_names[origin];
 }
 
@@ -40,7 +37,7 @@ ps_origin_parse (const char *text, PsOrigin *origin)
   for (guint i = 0; i < G_N_ELEMENTS (origin_names); i++)
     if (g_str_equal (text, origin_names[i]))
       {
-        *origin = (PsOrigin) i;
+        *origin = (PsOrigin)i;
         return TRUE;
       }
   return FALSE;
@@ -50,7 +47,7 @@ const char *
 ps_op_kind_name (PsOpKind kind)
 {
   static const char *const names[PS_N_OP_KINDS] = { "F", "B", "W", "BW", "R", "O" };
-  g_return_val_if_fail ((guint) kind < PS_N_OP_KINDS, NULL);
+  g_return_val_if_fail ((guint)kind < PS_N_OP_KINDS, NULL);
   return names[kind];
 }
 
@@ -68,15 +65,8 @@ static const Unit time_units[] = {
 };
 
 static const Unit size_units[] = {
-  { "", 1 },
-  { "B", 1 },
-  { "KiB", 1 << 10 },
-  { "K", 1 << 10 },
-  { "MiB", 1 << 20 },
-  { "M", 1 << 20 },
-  { "GiB", 1 << 30 },
-  { "G", 1 << 30 },
-  { "TiB", (gint64) 1 << 40 },
+  { "", 1 },        { "B", 1 },         { "KiB", 1 << 10 }, { "K", 1 << 10 },           { "MiB", 1 << 20 },
+  { "M", 1 << 20 }, { "GiB", 1 << 30 }, { "G", 1 << 30 },   { "TiB", (gint64)1 << 40 },
 };
 
 /* Digits with at most one point in front of a unit: no sign, exponent, hexadecimal, infinity or blank. */
@@ -86,7 +76,7 @@ decimal_length (const char *text)
   gsize length = strspn (text, "0123456789.");
   const char *point = memchr (text, '.', length);
   gboolean digits = length > (point ? 1U : 0U);
-  gboolean one_point = !point || !memchr (point + 1, '.', length - (gsize) (point + 1 - text));
+  gboolean one_point = !point || !memchr (point + 1, '.', length - (gsize)(point + 1 - text));
   return digits && one_point ? length : 0;
 }
 
@@ -105,10 +95,10 @@ parse_quantity (const char *text, const Unit *units, guint n_units, gint64 max, 
   for (guint i = 0; i < n_units; i++)
     if (g_str_equal (text + length, units[i].suffix))
       {
-        double scaled = number * (double) units[i].factor;
-        if (!(scaled <= (double) max))
+        double scaled = number * (double)units[i].factor;
+        if (!(scaled <= (double)max))
           return FALSE;
-        *value = (gint64) llrint (scaled);
+        *value = (gint64)llrint (scaled);
         return TRUE;
       }
   return FALSE;
@@ -149,7 +139,12 @@ static char *
 format_scaled (double value, const char *unit)
 {
   char number[32];
-  g_snprintf (number, sizeof number, "%.*f", fabs (value) >= 1000 ? 0 : fabs (value) >= 100 ? 1 : fabs (value) >= 10 ? 2 : 3, value);
+  g_snprintf (number, sizeof number, "%.*f",
+              fabs (value) >= 1000  ? 0
+              : fabs (value) >= 100 ? 1
+              : fabs (value) >= 10  ? 2
+                                    : 3,
+              value);
   if (strchr (number, '.'))
     {
       gsize end = strlen (number);
@@ -163,21 +158,21 @@ format_scaled (double value, const char *unit)
 char *
 ps_format_time (gint64 ns)
 {
-  double magnitude = fabs ((double) ns);
+  double magnitude = fabs ((double)ns);
   if (magnitude < 1e3)
-    return format_scaled ((double) ns, "ns");
+    return format_scaled ((double)ns, "ns");
   if (magnitude < 1e6)
-    return format_scaled ((double) ns / 1e3, "us");
+    return format_scaled ((double)ns / 1e3, "us");
   if (magnitude < 1e9)
-    return format_scaled ((double) ns / 1e6, "ms");
-  return format_scaled ((double) ns / 1e9, "s");
+    return format_scaled ((double)ns / 1e6, "ms");
+  return format_scaled ((double)ns / 1e9, "s");
 }
 
 char *
 ps_format_size (gint64 bytes)
 {
   static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
-  double value = (double) bytes;
+  double value = (double)bytes;
   guint unit = 0;
   while (fabs (value) >= 1024 && unit + 1 < G_N_ELEMENTS (units))
     {
@@ -205,7 +200,7 @@ write_all (int fd, const char *contents, gsize length)
       if (written <= 0)
         return FALSE;
       contents += written;
-      length -= (gsize) written;
+      length -= (gsize)written;
     }
   return TRUE;
 }
@@ -254,7 +249,7 @@ write_beside (const char *path, const char *contents, gsize length, GError **err
 gboolean
 ps_write_file (const char *path, const char *contents, gssize length, GError **error)
 {
-  gsize n = length < 0 ? strlen (contents) : (gsize) length;
+  gsize n = length < 0 ? strlen (contents) : (gsize)length;
   if (g_str_equal (path, "-"))
     return write_in_place ("standard output", STDOUT_FILENO, contents, n, error);
   GStatBuf status;
@@ -285,7 +280,7 @@ ps_read_file (const char *path, char **contents, gsize *length, GError **error)
 static int
 compare_int64 (gconstpointer a, gconstpointer b)
 {
-  gint64 x = *(const gint64 *) a, y = *(const gint64 *) b;
+  gint64 x = *(const gint64 *)a, y = *(const gint64 *)b;
   return (x > y) - (x < y);
 }
 

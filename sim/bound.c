@@ -33,8 +33,8 @@ backward (const Bound *bound, guint stage)
   return MIN (duration (bound, PS_OP_B, stage) + duration (bound, PS_OP_W, stage), duration (bound, PS_OP_BW, stage));
 }
 
-/* Each forward either runs in a pair, or alone and then some backward of the device runs alone too: summed over any matching of
- * forwards and backwards this is at most the true work. Without pairs the sum is exact. */
+/* Each forward either runs in a pair, or alone and then some backward of the device runs alone too: summed over any
+ * matching of forwards and backwards this is at most the true work. Without pairs the sum is exact. */
 static gint64
 work (const Bound *bound, guint device, guint stage)
 {
@@ -51,7 +51,8 @@ transfer (const Bound *bound, guint copy, guint from, guint to)
   const PsPlacement *placement = bound->placement;
   if (ps_placement_device (placement, copy, from) == ps_placement_device (placement, copy, to))
     return 0;
-  return bound->costs->transfer_ns[to > from ? ps_transfer_forward (bound->costs, from) : ps_transfer_backward (bound->costs, from)];
+  return bound->costs
+      ->transfer_ns[to > from ? ps_transfer_forward (bound->costs, from) : ps_transfer_backward (bound->costs, from)];
 }
 
 static gint64
@@ -89,9 +90,9 @@ prepare (Bound *bound)
   bound->load = g_new0 (gint64, n);
   for (guint device = 0; device < n; device++)
     bound->least_pair[device] = bound->least_backward[device] = bound->head[device] = G_MAXINT64;
-  for (gsize i = 0; i < (gsize) placement->n_copies * placement->n_stages; i++)
+  for (gsize i = 0; i < (gsize)placement->n_copies * placement->n_stages; i++)
     {
-      guint stage = (guint) (i % placement->n_stages), device = placement->device[i];
+      guint stage = (guint)(i % placement->n_stages), device = placement->device[i];
       bound->least_backward[device] = MIN (bound->least_backward[device], backward (bound, stage));
       if (bound->costs->pair_ns[stage] >= 0)
         bound->least_pair[device] = MIN (bound->least_pair[device], bound->costs->pair_ns[stage]);

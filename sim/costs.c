@@ -9,8 +9,8 @@ ps_costs_new (guint n_stages)
 {
   PsCosts *costs = g_new0 (PsCosts, 1);
   costs->n_stages = n_stages;
-  costs->op = g_new0 (PsOpCost, (gsize) PS_N_OP_KINDS * n_stages);
-  costs->transfer_ns = g_new0 (gint64, 1 + 2 * (gsize) n_stages);
+  costs->op = g_new0 (PsOpCost, (gsize)PS_N_OP_KINDS * n_stages);
+  costs->transfer_ns = g_new0 (gint64, 1 + 2 * (gsize)n_stages);
   costs->weight_bytes = g_new0 (gint64, n_stages);
   costs->version_bytes = g_new0 (gint64, n_stages);
   costs->pair_ns = g_new (gint64, n_stages);
@@ -59,7 +59,7 @@ PsCosts *
 ps_costs_slice (const PsCosts *costs, guint n_slices)
 {
   PsCosts *slice = ps_costs_copy (costs);
-  for (gsize i = 0; i < (gsize) PS_OP_O * costs->n_stages; i++)
+  for (gsize i = 0; i < (gsize)PS_OP_O * costs->n_stages; i++)
     {
       slice->op[i].duration_ns = divide (costs->op[i].duration_ns, n_slices);
       slice->op[i].take_bytes = divide (costs->op[i].take_bytes, n_slices);
@@ -97,7 +97,8 @@ typedef enum
   N_KEYS
 } Key;
 
-static const char *const key_names[N_KEYS] = { "f", "b", "w", "bw", "c", "o", "pair", "act", "wact", "weights", "version" };
+static const char *const key_names[N_KEYS]
+    = { "f", "b", "w", "bw", "c", "o", "pair", "act", "wact", "weights", "version" };
 
 /* One value per stage for each key that was given; NULL for the others. */
 typedef struct
@@ -123,7 +124,8 @@ parse_value (Key key, const char *text, gint64 *value, GError **error)
   return key >= KEY_ACT ? ps_parse_size (where, text, value, error) : ps_parse_time (where, text, value, error);
 }
 
-/* A device's share, split over its chunks: the first chunks take what does not divide evenly, so that the sum is exact. */
+/* A device's share, split over its chunks: the first chunks take what does not divide evenly, so that the sum is exact.
+ */
 static void
 spread (const Spec *spec, Key key, gint64 share, gint64 *values)
 {
@@ -142,8 +144,8 @@ parse_values (Spec *spec, Key key, const char *text, GError **error)
   guint wanted = key == KEY_C ? spec->n_stages - 1 : spec->n_stages;
   if (n_parts != 1 && n_parts != wanted)
     {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: %s has %u values; give 1, or %u (one per %s)", key_names[key],
-                   n_parts, wanted, key == KEY_C ? "boundary" : "stage");
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: %s has %u values; give 1, or %u (one per %s)",
+                   key_names[key], n_parts, wanted, key == KEY_C ? "boundary" : "stage");
       return FALSE;
     }
   g_autofree gint64 *values = g_new0 (gint64, spec->n_stages);
@@ -160,13 +162,14 @@ static gboolean
 parse_entry (Spec *spec, const char *entry, GError **error)
 {
   const char *equals = strchr (entry, '=');
-  g_autofree char *name = g_strndup (entry, equals ? (gsize) (equals - entry) : strlen (entry));
+  g_autofree char *name = g_strndup (entry, equals ? (gsize)(equals - entry) : strlen (entry));
   Key key = 0;
   while (key < N_KEYS && !g_str_equal (name, key_names[key]))
     key++;
   if (key == N_KEYS || !equals)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                 "--costs: '%s' is not KEY=VALUE with a key of f, b, w, bw, c, o, pair, act, wact, weights, version", entry);
+                 "--costs: '%s' is not KEY=VALUE with a key of f, b, w, bw, c, o, pair, act, wact, weights, version",
+                 entry);
   else if (spec->values[key])
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: %s is given twice", name);
   else
@@ -186,7 +189,8 @@ spec_is_complete (const Spec *spec, GError **error)
   gboolean split = spec->values[KEY_B] && spec->values[KEY_W];
   if (spec->values[KEY_F] && (split || (spec->values[KEY_BW] && !spec->values[KEY_B] && !spec->values[KEY_W])))
     return TRUE;
-  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--costs: give f, and either b and w or bw alone, such as f=1ms,b=1ms,w=1ms");
+  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
+                       "--costs: give f, and either b and w or bw alone, such as f=1ms,b=1ms,w=1ms");
   return FALSE;
 }
 
@@ -245,7 +249,8 @@ model_stage (PsCosts *costs, const PsModel *model, const PsCluster *cluster, con
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW };
   double rate = cluster->peak_flops * cluster->efficiency / 1e9; /* per nanosecond */
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
-    ps_costs_op (costs, kinds[i], stage)->duration_ns = (gint64) llrint ((double) ps_model_stage_flops (model, shape, kinds[i]) / rate);
+    ps_costs_op (costs, kinds[i], stage)->duration_ns
+        = (gint64)llrint ((double)ps_model_stage_flops (model, shape, kinds[i]) / rate);
   ps_costs_op (costs, PS_OP_R, stage)->duration_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns;
   ps_costs_set_memory (costs, stage, ps_model_stage_activation_bytes (model, shape),
                        ps_model_stage_weight_activation_bytes (model, shape));
@@ -282,8 +287,8 @@ static gboolean
 add_times (gint64 *sum, gint64 value, guint n_microbatches)
 {
   gint64 product;
-  return value >= 0 && !__builtin_mul_overflow (value, (gint64) n_microbatches, &product)
-         && !__builtin_add_overflow (*sum, product, sum) && *sum < ((gint64) 1 << 62);
+  return value >= 0 && !__builtin_mul_overflow (value, (gint64)n_microbatches, &product)
+         && !__builtin_add_overflow (*sum, product, sum) && *sum < ((gint64)1 << 62);
 }
 
 static gboolean
@@ -291,7 +296,7 @@ add_stage (const PsCosts *costs, guint stage, guint n_microbatches, gint64 *time
 {
   for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
     {
-      const PsOpCost *op = ps_costs_op (costs, (PsOpKind) kind, stage);
+      const PsOpCost *op = ps_costs_op (costs, (PsOpKind)kind, stage);
       if (!add_times (time, op->duration_ns, n_microbatches) || !add_times (bytes, op->take_bytes, n_microbatches)
           || !add_times (bytes, MAX (op->give_bytes, -op->give_bytes), n_microbatches))
         return FALSE;
@@ -311,8 +316,8 @@ ps_costs_check (const PsCosts *costs, guint n_microbatches, GError **error)
     if (!add_stage (costs, stage, n_microbatches, &time, &bytes))
       {
         g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                     "%s: costs of stage %u are negative, or too large for exact sums over %u microbatches", costs->source, stage,
-                     n_microbatches);
+                     "%s: costs of stage %u are negative, or too large for exact sums over %u microbatches",
+                     costs->source, stage, n_microbatches);
         return FALSE;
       }
   return TRUE;

@@ -8,12 +8,12 @@ has_format (const char *where, JsonObject *object, const char *format, GError **
 {
   JsonNode *node = json_object_get_member (object, "format");
   const char *found = node && JSON_NODE_HOLDS_VALUE (node) ? json_node_get_string (node) : NULL;
-  gsize family = (gsize) (strchr (format, '/') + 1 - format);
+  gsize family = (gsize)(strchr (format, '/') + 1 - format);
   if (found && g_str_equal (found, format))
     return TRUE;
   if (found && strncmp (found, format, family) == 0)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: format: '%s' is another version; this pipesim reads %s", where, found,
-                 format);
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: format: '%s' is another version; this pipesim reads %s", where,
+                 found, format);
   else
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: format: '%s' is not %s", where, found ? found : "", format);
   return FALSE;
@@ -22,7 +22,8 @@ has_format (const char *where, JsonObject *object, const char *format, GError **
 static gboolean
 is_known (const char *key, const char *const *required, const char *const *optional)
 {
-  return g_str_equal (key, "format") || g_strv_contains (required, key) || (optional && g_strv_contains (optional, key));
+  return g_str_equal (key, "format") || g_strv_contains (required, key)
+         || (optional && g_strv_contains (optional, key));
 }
 
 gboolean
@@ -41,7 +42,8 @@ ps_json_check_format (const char *where, JsonObject *object, const char *format,
   for (GList *member = members; member; member = member->next)
     if (!is_known (member->data, required, optional))
       {
-        g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: is no key of %s", where, (const char *) member->data, format);
+        g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: is no key of %s", where, (const char *)member->data,
+                     format);
         return FALSE;
       }
   return TRUE;
@@ -60,7 +62,8 @@ node_text (const char *where, const char *key, JsonNode *node, const char **text
 }
 
 static gboolean
-node_integer (const char *where, const char *key, JsonNode *node, gint64 low, gint64 high, gint64 *value, GError **error)
+node_integer (const char *where, const char *key, JsonNode *node, gint64 low, gint64 high, gint64 *value,
+              GError **error)
 {
   if (!JSON_NODE_HOLDS_VALUE (node) || json_node_get_value_type (node) != G_TYPE_INT64)
     {
@@ -71,8 +74,8 @@ node_integer (const char *where, const char *key, JsonNode *node, gint64 low, gi
   if (*value >= low && *value <= high)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "%s: %s: %" G_GINT64_FORMAT " is not between %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT, where, key, *value, low,
-               high);
+               "%s: %s: %" G_GINT64_FORMAT " is not between %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT, where, key,
+               *value, low, high);
   return FALSE;
 }
 
@@ -92,7 +95,8 @@ ps_json_get_text (const char *where, JsonObject *object, const char *key, const 
 }
 
 gboolean
-ps_json_get_integer (const char *where, JsonObject *object, const char *key, gint64 low, gint64 high, gint64 *value, GError **error)
+ps_json_get_integer (const char *where, JsonObject *object, const char *key, gint64 low, gint64 high, gint64 *value,
+                     GError **error)
 {
   return node_integer (where, key, json_object_get_member (object, key), low, high, value, error);
 }
@@ -139,8 +143,8 @@ ps_json_element_text (const char *where, const char *key, JsonArray *array, guin
 }
 
 gboolean
-ps_json_element_integer (const char *where, const char *key, JsonArray *array, guint i, gint64 low, gint64 high, gint64 *value,
-                         GError **error)
+ps_json_element_integer (const char *where, const char *key, JsonArray *array, guint i, gint64 low, gint64 high,
+                         gint64 *value, GError **error)
 {
   GError *cause = NULL;
   if (node_integer (where, key, json_array_get_element (array, i), low, high, value, &cause))

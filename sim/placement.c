@@ -4,17 +4,15 @@
 #include <string.h>
 
 static const char *const names[] = {
-  [PS_PLACEMENT_LOOP] = "loop",
-  [PS_PLACEMENT_V] = "V",
-  [PS_PLACEMENT_WAVE] = "wave",
-  [PS_PLACEMENT_BIDIRECTIONAL] = "bidirectional",
+  [PS_PLACEMENT_LOOP] = "loop",     [PS_PLACEMENT_V] = "V",
+  [PS_PLACEMENT_WAVE] = "wave",     [PS_PLACEMENT_BIDIRECTIONAL] = "bidirectional",
   [PS_PLACEMENT_CUSTOM] = "custom",
 };
 
 const char *
 ps_placement_name (PsPlacementKind kind)
 {
-  g_return_val_if_fail ((guint) kind < G_N_ELEMENTS (names), NULL);
+  g_return_val_if_fail ((guint)kind < G_N_ELEMENTS (names), NULL);
   return names[kind];
 }
 
@@ -24,7 +22,7 @@ ps_placement_parse (const char *text, PsPlacementKind *kind)
   for (guint i = 0; i < PS_PLACEMENT_CUSTOM; i++)
     if (g_str_equal (text, names[i]))
       {
-        *kind = (PsPlacementKind) i;
+        *kind = (PsPlacementKind)i;
         return TRUE;
       }
   return FALSE;
@@ -38,8 +36,8 @@ placement_alloc (PsPlacementKind kind, guint n_devices, guint n_stages, guint n_
   placement->n_devices = n_devices;
   placement->n_stages = n_stages;
   placement->n_copies = n_copies;
-  placement->device = g_new0 (guint16, (gsize) n_stages * n_copies);
-  placement->chunk = g_new0 (guint16, (gsize) n_stages * n_copies);
+  placement->device = g_new0 (guint16, (gsize)n_stages * n_copies);
+  placement->chunk = g_new0 (guint16, (gsize)n_stages * n_copies);
   return placement;
 }
 
@@ -47,7 +45,8 @@ static guint
 known_device (PsPlacementKind kind, guint n_devices, guint copy, guint stage)
 {
   guint column = stage % n_devices;
-  gboolean up = kind == PS_PLACEMENT_BIDIRECTIONAL ? copy == 1 : kind != PS_PLACEMENT_LOOP && (stage / n_devices) % 2 == 1;
+  gboolean up
+      = kind == PS_PLACEMENT_BIDIRECTIONAL ? copy == 1 : kind != PS_PLACEMENT_LOOP && (stage / n_devices) % 2 == 1;
   return up ? n_devices - 1 - column : column;
 }
 
@@ -55,7 +54,7 @@ static void
 number_chunks (PsPlacement *placement)
 {
   g_autofree guint16 *held = g_new0 (guint16, placement->n_devices);
-  for (gsize i = 0; i < (gsize) placement->n_stages * placement->n_copies; i++)
+  for (gsize i = 0; i < (gsize)placement->n_stages * placement->n_copies; i++)
     placement->chunk[i] = held[placement->device[i]]++;
 }
 
@@ -69,7 +68,8 @@ ps_placement_new (PsPlacementKind kind, guint n_devices, guint n_chunks)
   PsPlacement *placement = placement_alloc (kind, n_devices, n_devices * n_chunks, n_copies);
   for (guint copy = 0; copy < n_copies; copy++)
     for (guint stage = 0; stage < placement->n_stages; stage++)
-      placement->device[(gsize) copy * placement->n_stages + stage] = (guint16) known_device (kind, n_devices, copy, stage);
+      placement->device[(gsize)copy * placement->n_stages + stage]
+          = (guint16)known_device (kind, n_devices, copy, stage);
   number_chunks (placement);
   return placement;
 }
@@ -93,12 +93,12 @@ PsPlacement *
 ps_placement_new_custom (guint n_devices, guint n_stages, guint n_copies, const guint16 *device)
 {
   PsPlacement *placement = placement_alloc (PS_PLACEMENT_CUSTOM, n_devices, n_stages, n_copies);
-  memcpy (placement->device, device, (gsize) n_stages * n_copies * sizeof *device);
+  memcpy (placement->device, device, (gsize)n_stages * n_copies * sizeof *device);
   number_chunks (placement);
   for (guint kind = 0; kind < PS_PLACEMENT_CUSTOM; kind++)
-    if (is_known (placement, (PsPlacementKind) kind))
+    if (is_known (placement, (PsPlacementKind)kind))
       {
-        placement->kind = (PsPlacementKind) kind;
+        placement->kind = (PsPlacementKind)kind;
         break;
       }
   return placement;
@@ -123,8 +123,13 @@ ps_placement_free (PsPlacement *placement)
 guint
 ps_placement_max_chunks (const PsPlacement *placement)
 {
+  g_autofree guint *held = g_new0 (guint, (gsize)placement->n_copies * placement->n_devices);
   guint most = 0;
-  for (gsize i = 0; i < (gsize) placement->n_stages * placement->n_copies; i++)
-    most = MAX (most, placement->chunk[i] + 1U);
+  for (guint copy = 0; copy < placement->n_copies; copy++)
+    for (guint stage = 0; stage < placement->n_stages; stage++)
+      {
+        guint n = ++held[(gsize)copy * placement->n_devices + ps_placement_device (placement, copy, stage)];
+        most = MAX (most, n);
+      }
   return most;
 }

@@ -12,11 +12,11 @@ typedef struct
 {
   const PsProgram *program;
   PsChannel channel;
-  guint32 *partner;    /* [n_instructions] 1 + the other end of a SEND or RECEIVE; the RECEIVE of a WAIT */
-  End **end_of;        /* [n_instructions] NULL for compute and wait */
+  guint32 *partner; /* [n_instructions] 1 + the other end of a SEND or RECEIVE; the RECEIVE of a WAIT */
+  End **end_of;     /* [n_instructions] NULL for compute and wait */
   GPtrArray *ends;
-  guint *cursor;       /* [n_devices] instruction that the device has reached */
-  gboolean *done;      /* [n_instructions] transfers that took place */
+  guint *cursor;  /* [n_devices] instruction that the device has reached */
+  gboolean *done; /* [n_instructions] transfers that took place */
 } Run;
 
 static void
@@ -55,8 +55,8 @@ fail (const PsProgram *program, guint index, const char *problem, GError **error
 {
   guint device = device_of (program, index);
   g_autofree char *text = ps_instruction_format (&program->instructions[index]);
-  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: instruction %u (%s): %s", device, index - program->first[device],
-               text, problem);
+  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: instruction %u (%s): %s", device,
+               index - program->first[device], text, problem);
   return FALSE;
 }
 
@@ -65,7 +65,7 @@ static guint32 *
 index_entry (const PsProgram *program, guint32 *index, PsOp op, guint type)
 {
   const PsSchedule *schedule = program->schedule;
-  gsize cell = ((gsize) op.stage * schedule->n_microbatches + op.microbatch) * schedule->n_slices + op.slice;
+  gsize cell = ((gsize)op.stage * schedule->n_microbatches + op.microbatch) * schedule->n_slices + op.slice;
   return &index[(cell * 2 + (op.kind != PS_OP_F)) * 3 + type - PS_INSTRUCTION_SEND];
 }
 
@@ -248,7 +248,7 @@ ps_program_check (const PsProgram *program, PsChannel channel, GError **error)
   const PsSchedule *schedule = program->schedule;
   guint n_devices = schedule->placement->n_devices, n = program->first[n_devices];
   g_autofree guint32 *index
-      = g_new0 (guint32, (gsize) schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices * 2 * 3);
+      = g_new0 (guint32, (gsize)schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices * 2 * 3);
   if (!index_messages (program, index, n, error))
     return FALSE;
   g_auto (Run) run = { .program = program, .channel = channel };

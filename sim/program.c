@@ -1,5 +1,5 @@
-/* program.c - lowering: the orders of all devices are walked together, one op per device and round, and every op that may run is
- * appended to the table; sends follow their producer, receives are posted at the same moment. */
+/* program.c - lowering: the orders of all devices are walked together, one op per device and round, and every op that
+ * may run is appended to the table; sends follow their producer, receives are posted at the same moment. */
 #include <pipesim/program.h>
 
 #include <string.h>
@@ -8,11 +8,11 @@ typedef struct
 {
   PsProgram *program;
   const PsSchedule *schedule;
-  guint32 *produced[2];      /* [forward/backward][cell] 1 + step that makes the result; 0 = not yet */
-  guint *next;               /* [n_devices] next op of the schedule */
-  guint *fill;               /* [n_devices] next free instruction */
-  guint *alive;              /* [n_devices] activations alive */
-  guint8 *asleep;            /* [n_devices] what its next op needs has not been made since it was last asked */
+  guint32 *produced[2]; /* [forward/backward][cell] 1 + step that makes the result; 0 = not yet */
+  guint *next;          /* [n_devices] next op of the schedule */
+  guint *fill;          /* [n_devices] next free instruction */
+  guint *alive;         /* [n_devices] activations alive */
+  guint8 *asleep;       /* [n_devices] what its next op needs has not been made since it was last asked */
 } Lowering;
 
 static void
@@ -30,7 +30,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Lowering, lowering_clear)
 static gsize
 cell (const PsSchedule *schedule, guint stage, guint microbatch, guint slice)
 {
-  return ((gsize) stage * schedule->n_microbatches + microbatch) * schedule->n_slices + slice;
+  return ((gsize)stage * schedule->n_microbatches + microbatch) * schedule->n_slices + slice;
 }
 
 static inline gboolean
@@ -46,11 +46,11 @@ op_input (const PsSchedule *schedule, PsOp op, PsOp *producer)
   *producer = op;
   producer->paired = 0;
   if (op.kind == PS_OP_F && op.stage > 0)
-    producer->stage = (guint16) (op.stage - 1);
+    producer->stage = (guint16)(op.stage - 1);
   else if (is_backward (op) && op.stage + 1U < schedule->placement->n_stages)
     {
       producer->kind = PS_OP_B;
-      producer->stage = (guint16) (op.stage + 1);
+      producer->stage = (guint16)(op.stage + 1);
     }
   else
     return FALSE;
@@ -73,7 +73,8 @@ op_output (const PsSchedule *schedule, PsOp op, guint *stage)
 static guint32
 produced (const Lowering *lowering, PsOp producer)
 {
-  return lowering->produced[producer.kind != PS_OP_F][cell (lowering->schedule, producer.stage, producer.microbatch, producer.slice)];
+  return lowering->produced[producer.kind != PS_OP_F]
+                           [cell (lowering->schedule, producer.stage, producer.microbatch, producer.slice)];
 }
 
 static gboolean
@@ -87,7 +88,7 @@ static void
 emit (Lowering *lowering, guint device, PsInstructionType type, guint peer, PsOp op)
 {
   lowering->program->instructions[lowering->fill[device]++]
-      = (PsInstruction) { .type = (guint8) type, .peer = (guint16) peer, .op = op };
+      = (PsInstruction){ .type = (guint8)type, .peer = (guint16)peer, .op = op };
 }
 
 static void
@@ -127,25 +128,28 @@ append_step (Lowering *lowering, guint device, guint index, PsPairRole pair)
   guint id = program->n_steps++;
   guint n_stages = schedule->placement->n_stages;
   PsStep *step = &program->steps[id];
-  *step = (PsStep) { .device = (guint16) device, .cost = op.kind * n_stages + op.stage };
+  *step = (PsStep){ .device = (guint16)device, .cost = op.kind * n_stages + op.stage };
   step->previous = index == schedule->first[device] ? 0 : program->step_of[index - 1] + 1;
-  if (op_input (schedule, op, &producer) && ps_schedule_device (schedule, producer.stage, producer.microbatch) != device)
+  if (op_input (schedule, op, &producer)
+      && ps_schedule_device (schedule, producer.stage, producer.microbatch) != device)
     {
       step->input = produced (lowering, producer);
-      step->transfer = (guint16) (1 + producer.stage + (producer.kind == PS_OP_F ? 0 : n_stages));
+      step->transfer = (guint16)(1 + producer.stage + (producer.kind == PS_OP_F ? 0 : n_stages));
     }
   if (program->pair)
-    program->pair[id] = (guint8) pair;
-  program->count[(gsize) (schedule->copy ? schedule->copy[op.microbatch] : 0) * PS_N_OP_KINDS * n_stages + step->cost]++;
+    program->pair[id] = (guint8)pair;
+  program->count[(gsize)(schedule->copy ? schedule->copy[op.microbatch] : 0) * PS_N_OP_KINDS * n_stages + step->cost]++;
   program->step_of[index] = id;
   program->op_of[id] = index;
   /* What a pair makes is there when the whole pair ends: the end of its second step. */
   if (op.kind == PS_OP_F || is_backward (op))
-    lowering->produced[op.kind != PS_OP_F][cell (schedule, op.stage, op.microbatch, op.slice)] = id + 1 + (pair == PS_PAIR_FIRST);
+    lowering->produced[op.kind != PS_OP_F][cell (schedule, op.stage, op.microbatch, op.slice)]
+        = id + 1 + (pair == PS_PAIR_FIRST);
   emit (lowering, device, PS_INSTRUCTION_COMPUTE, device, op);
 }
 
-/* An activation lives from the start of its F to the end of its W or BW, so that both ops of a pair start before either ends. */
+/* An activation lives from the start of its F to the end of its W or BW, so that both ops of a pair start before either
+ * ends. */
 static void
 count_alive (Lowering *lowering, guint device, const PsOp *ops, guint n)
 {
@@ -212,8 +216,8 @@ set_circle_error (const Lowering *lowering, GError **error)
     {
       guint index = lowering->next[device] - schedule->first[device];
       guint other = blocked_on (lowering, device, &op, &producer);
-      g_string_append_printf (text, "%sdevice %u waits at op %u (%s) for %s of device %u", text->len > 10 ? ", " : "", device,
-                              index, ps_op_format (op, name), ps_op_format (producer, needed), other);
+      g_string_append_printf (text, "%sdevice %u waits at op %u (%s) for %s of device %u", text->len > 10 ? ", " : "",
+                              device, index, ps_op_format (op, name), ps_op_format (producer, needed), other);
       device = other;
     }
   while (device != start);
@@ -239,13 +243,14 @@ lower_all (Lowering *lowering, GError **error)
   return TRUE;
 }
 
-/* Instructions of each device: its ops, a send for each result that leaves, a receive and a wait for each that comes. */
+/* Instructions of each device: its ops, a send for each result that leaves, a receive and a wait for each that comes.
+ */
 static void
 allot_instructions (PsProgram *program)
 {
   const PsSchedule *schedule = program->schedule;
   guint n_devices = schedule->placement->n_devices;
-  program->first = g_new0 (guint, (gsize) n_devices + 1);
+  program->first = g_new0 (guint, (gsize)n_devices + 1);
   for (guint device = 0; device < n_devices; device++)
     for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
       {
@@ -281,7 +286,8 @@ program_new (PsSchedule *schedule)
   program->schedule = schedule;
   program->steps = g_new (PsStep, n_ops);
   program->pair = has_pairs (schedule) ? g_new (guint8, n_ops) : NULL;
-  program->count = g_new0 (guint32, (gsize) schedule->placement->n_copies * PS_N_OP_KINDS * schedule->placement->n_stages);
+  program->count
+      = g_new0 (guint32, (gsize)schedule->placement->n_copies * PS_N_OP_KINDS * schedule->placement->n_stages);
   program->step_of = g_new (guint32, n_ops);
   program->op_of = g_new (guint32, n_ops);
   program->peak_activations = g_new0 (guint, schedule->placement->n_devices);
@@ -326,7 +332,7 @@ PsOp
 ps_program_producer (const PsProgram *program, guint step)
 {
   PsOp producer;
-  g_return_val_if_fail (program->steps[step].input != 0, (PsOp) { 0 });
+  g_return_val_if_fail (program->steps[step].input != 0, (PsOp){ 0 });
   op_input (program->schedule, program->schedule->ops[program->op_of[step]], &producer);
   return producer;
 }
@@ -340,5 +346,5 @@ ps_instruction_format (const PsInstruction *instruction)
   if (instruction->type == PS_INSTRUCTION_COMPUTE)
     return g_strdup (name);
   return g_strdup_printf ("%s %s %s device %u", verbs[instruction->type], name,
-                          instruction->type == PS_INSTRUCTION_SEND ? "to" : "from", (guint) instruction->peer);
+                          instruction->type == PS_INSTRUCTION_SEND ? "to" : "from", (guint)instruction->peer);
 }

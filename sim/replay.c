@@ -23,7 +23,8 @@ static gint64 *
 message_time (const Replay *replay, PsOp producer)
 {
   const PsSchedule *schedule = replay->program->schedule;
-  gsize cell = ((gsize) producer.stage * schedule->n_microbatches + producer.microbatch) * schedule->n_slices + producer.slice;
+  gsize cell
+      = ((gsize)producer.stage * schedule->n_microbatches + producer.microbatch) * schedule->n_slices + producer.slice;
   return &replay->message_ns[cell * 2 + (producer.kind != PS_OP_F)];
 }
 
@@ -47,8 +48,8 @@ read_device (Replay *replay, const PsTimeline *timeline, guint device, guint *sp
         continue;
       if (!span || span->device != device || !same_op (span->op, schedule->ops[i]))
         {
-          g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: device %u: the timeline does not go on with %s", timeline->source, device,
-                       ps_op_format (schedule->ops[i], name));
+          g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: device %u: the timeline does not go on with %s",
+                       timeline->source, device, ps_op_format (schedule->ops[i], name));
           return FALSE;
         }
       replay->duration_ns[replay->program->step_of[i]] = schedule->ops[i].paired ? 0 : span->end_ns - span->start_ns;
@@ -74,11 +75,11 @@ read_transfers (Replay *replay, const PsTimeline *timeline)
 }
 
 gboolean
-ps_timeline_replay (const PsProgram *program, const PsCosts *costs, const PsTimeline *timeline, PsSimulation *simulation,
-                    GError **error)
+ps_timeline_replay (const PsProgram *program, const PsCosts *costs, const PsTimeline *timeline,
+                    PsSimulation *simulation, GError **error)
 {
   const PsSchedule *schedule = program->schedule;
-  gsize cells = (gsize) schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices;
+  gsize cells = (gsize)schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices;
   g_auto (Replay) replay = { .program = program };
   guint span = 0;
   replay.duration_ns = g_new0 (gint64, program->n_steps);

@@ -85,7 +85,8 @@ read_head (Head *head, GError **error)
   return ps_json_get_text (head->where, head->object, "name", &head->name, error)
          && ps_json_get_integer (head->where, head->object, "devices", 1, PS_MAX_DEVICES, &head->n_devices, error)
          && ps_json_get_integer (head->where, head->object, "stages", 1, PS_MAX_STAGES, &head->n_stages, error)
-         && ps_json_get_integer (head->where, head->object, "microbatches", 1, PS_MAX_MICROBATCHES, &head->n_microbatches, error)
+         && ps_json_get_integer (head->where, head->object, "microbatches", 1, PS_MAX_MICROBATCHES,
+                                 &head->n_microbatches, error)
          && ps_json_get_integer (head->where, head->object, "slices", 1, PS_MAX_SLICES, &head->n_slices, error);
 }
 
@@ -108,10 +109,11 @@ read_placement (const Head *head, GError **error)
   guint n_copies = json_array_get_length (copies);
   if (n_copies < 1 || n_copies > 2)
     {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: placement: has %u weight copies; 1 or 2 are possible", head->where, n_copies);
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: placement: has %u weight copies; 1 or 2 are possible",
+                   head->where, n_copies);
       return NULL;
     }
-  g_autofree guint16 *device = g_new (guint16, n_copies * (gsize) head->n_stages);
+  g_autofree guint16 *device = g_new (guint16, n_copies * (gsize)head->n_stages);
   for (guint copy = 0; copy < n_copies; copy++)
     {
       JsonArray *stages = ps_json_element_array (head->where, "placement", copies, copy, error);
@@ -122,10 +124,10 @@ read_placement (const Head *head, GError **error)
           gint64 value;
           if (!ps_json_element_integer (head->where, "placement", stages, stage, 0, head->n_devices - 1, &value, error))
             return NULL;
-          device[copy * (gsize) head->n_stages + stage] = (guint16) value;
+          device[copy * (gsize)head->n_stages + stage] = (guint16)value;
         }
     }
-  return ps_placement_new_custom ((guint) head->n_devices, (guint) head->n_stages, n_copies, device);
+  return ps_placement_new_custom ((guint)head->n_devices, (guint)head->n_stages, n_copies, device);
 }
 
 /* An optional array of n integers below limit; *values stays NULL where the file has none. */
@@ -138,13 +140,13 @@ read_numbers (const Head *head, const char *key, gint64 n, gint64 low, gint64 hi
   JsonArray *array = ps_json_get_array (head->where, head->object, key, error);
   if (!array || !check_length (head, key, array, n, error))
     return FALSE;
-  g_autofree guint *read = g_new (guint, (gsize) n);
+  g_autofree guint *read = g_new (guint, (gsize)n);
   for (guint i = 0; i < n; i++)
     {
       gint64 value;
       if (!ps_json_element_integer (head->where, key, array, i, low, high, &value, error))
         return FALSE;
-      read[i] = (guint) value;
+      read[i] = (guint)value;
     }
   *values = g_steal_pointer (&read);
   return TRUE;
@@ -180,8 +182,9 @@ read_device (const Head *head, PsScheduleBuilder *builder, JsonArray *orders, gu
         return FALSE;
       if (!add_ops (builder, text))
         {
-          g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s[%u]: '%s' is no op such as F0.1 (kind, microbatch, dot, stage)",
-                       head->where, key, i, text);
+          g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
+                       "%s: %s[%u]: '%s' is no op such as F0.1 (kind, microbatch, dot, stage)", head->where, key, i,
+                       text);
           return FALSE;
         }
     }
@@ -208,13 +211,14 @@ read_options (const Head *head, PsSchedule *schedule, GError **error)
   if (json_object_has_member (head->object, "asynchronous")
       && !ps_json_get_boolean (head->where, head->object, "asynchronous", &schedule->asynchronous, error))
     return FALSE;
-  if (!read_numbers (head, "copy_of_microbatch", head->n_microbatches, 0, schedule->placement->n_copies - 1, &copy, error)
+  if (!read_numbers (head, "copy_of_microbatch", head->n_microbatches, 0, schedule->placement->n_copies - 1, &copy,
+                     error)
       || !read_numbers (head, "weight_versions", head->n_devices, 1, PS_MAX_STAGES, &schedule->weight_versions, error))
     return FALSE;
   if (copy)
-    schedule->copy = g_new (guint8, (gsize) head->n_microbatches);
+    schedule->copy = g_new (guint8, (gsize)head->n_microbatches);
   for (guint i = 0; copy && i < head->n_microbatches; i++)
-    schedule->copy[i] = (guint8) copy[i];
+    schedule->copy[i] = (guint8)copy[i];
   return TRUE;
 }
 
@@ -224,17 +228,18 @@ read_schedule (Head *head, GError **error)
   PsPlacement *placement = read_head (head, error) ? read_placement (head, error) : NULL;
   if (!placement)
     return NULL;
-  PsScheduleBuilder *builder = ps_schedule_builder_new (head->name, placement, (guint) head->n_microbatches);
+  PsScheduleBuilder *builder = ps_schedule_builder_new (head->name, placement, (guint)head->n_microbatches);
   gboolean complete = read_orders (head, builder, error);
   g_autoptr (PsSchedule) schedule = ps_schedule_builder_end (builder);
-  schedule->n_slices = (guint) head->n_slices;
+  schedule->n_slices = (guint)head->n_slices;
   return complete && read_options (head, schedule, error) ? g_steal_pointer (&schedule) : NULL;
 }
 
 PsSchedule *
 ps_schedule_parse_json (const char *where, const char *text, gssize length, GError **error)
 {
-  static const char *const required[] = { "name", "devices", "stages", "microbatches", "slices", "placement", "order", NULL };
+  static const char *const required[]
+      = { "name", "devices", "stages", "microbatches", "slices", "placement", "order", NULL };
   static const char *const optional[] = { "copy_of_microbatch", "asynchronous", "weight_versions", NULL };
   g_autoptr (JsonParser) parser = ps_json_parse (where, text, length, error);
   if (!parser)
@@ -252,5 +257,5 @@ ps_schedule_read (const char *path, GError **error)
   gsize length;
   if (!ps_read_file (path, &text, &length, error))
     return NULL;
-  return ps_schedule_parse_json (path, text, (gssize) length, error);
+  return ps_schedule_parse_json (path, text, (gssize)length, error);
 }

@@ -26,7 +26,7 @@ ps_schedule_copy (const PsSchedule *schedule)
   copy->placement = ps_placement_copy (schedule->placement);
   copy->copy = g_memdup2 (schedule->copy, schedule->n_microbatches * sizeof *schedule->copy);
   copy->weight_versions = g_memdup2 (schedule->weight_versions, n_devices * sizeof *schedule->weight_versions);
-  copy->first = g_memdup2 (schedule->first, (n_devices + (gsize) 1) * sizeof *schedule->first);
+  copy->first = g_memdup2 (schedule->first, (n_devices + (gsize)1) * sizeof *schedule->first);
   copy->ops = g_memdup2 (schedule->ops, ps_schedule_n_ops (schedule) * sizeof *schedule->ops);
   return copy;
 }
@@ -47,7 +47,7 @@ ps_schedule_builder_new (const char *name, PsPlacement *placement, guint n_micro
   schedule->placement = placement;
   schedule->n_microbatches = n_microbatches;
   schedule->n_slices = 1;
-  schedule->first = g_new0 (guint, (gsize) placement->n_devices + 1);
+  schedule->first = g_new0 (guint, (gsize)placement->n_devices + 1);
   builder->ops = g_array_new (FALSE, FALSE, sizeof (PsOp));
   return builder;
 }
@@ -61,7 +61,7 @@ ps_schedule_builder_add_op (PsScheduleBuilder *builder, PsOp op)
 void
 ps_schedule_builder_add (PsScheduleBuilder *builder, PsOpKind kind, guint stage, guint microbatch)
 {
-  PsOp op = { .kind = (guint8) kind, .stage = (guint16) stage, .microbatch = microbatch & G_MAXINT32 };
+  PsOp op = { .kind = (guint8)kind, .stage = (guint16)stage, .microbatch = microbatch & G_MAXINT32 };
   g_array_append_val (builder->ops, op);
 }
 
@@ -78,7 +78,7 @@ ps_schedule_builder_end (PsScheduleBuilder *builder)
   PsSchedule *schedule = builder->schedule;
   while (builder->device < schedule->placement->n_devices)
     ps_schedule_builder_next_device (builder);
-  schedule->ops = (PsOp *) (gpointer) g_array_free (builder->ops, FALSE);
+  schedule->ops = (PsOp *)(gpointer)g_array_free (builder->ops, FALSE);
   g_free (builder);
   return schedule;
 }
@@ -86,9 +86,10 @@ ps_schedule_builder_end (PsScheduleBuilder *builder)
 char *
 ps_op_format (PsOp op, char *buffer)
 {
-  int n = g_snprintf (buffer, 48, "%s%u.%u", ps_op_kind_name ((PsOpKind) op.kind), (guint) op.microbatch, (guint) op.stage);
+  int n
+      = g_snprintf (buffer, 48, "%s%u.%u", ps_op_kind_name ((PsOpKind)op.kind), (guint)op.microbatch, (guint)op.stage);
   if (op.slice > 0)
-    g_snprintf (buffer + n, 48 - (gulong) n, "/%u", (guint) op.slice);
+    g_snprintf (buffer + n, 48 - (gulong)n, "/%u", (guint)op.slice);
   return buffer;
 }
 
@@ -108,16 +109,21 @@ ps_op_parse (const char *text, const char **end, PsOp *op)
 {
   guint64 microbatch, stage, slice = 0;
   guint kind = PS_N_OP_KINDS;
-  while (kind > 0 && !(g_str_has_prefix (text, ps_op_kind_name (kind - 1)) && g_ascii_isdigit (text[strlen (ps_op_kind_name (kind - 1))])))
+  while (kind > 0
+         && !(g_str_has_prefix (text, ps_op_kind_name (kind - 1))
+              && g_ascii_isdigit (text[strlen (ps_op_kind_name (kind - 1))])))
     kind--;
   if (kind == 0)
     return FALSE;
   text += strlen (ps_op_kind_name (--kind));
-  if (!parse_digits (&text, PS_MAX_MICROBATCHES - 1, &microbatch) || *text++ != '.' || !parse_digits (&text, PS_MAX_STAGES - 1, &stage))
+  if (!parse_digits (&text, PS_MAX_MICROBATCHES - 1, &microbatch) || *text++ != '.'
+      || !parse_digits (&text, PS_MAX_STAGES - 1, &stage))
     return FALSE;
   if (*text == '/' && (text++, !parse_digits (&text, G_MAXUINT8, &slice)))
     return FALSE;
-  *op = (PsOp) { .kind = (guint8) kind, .slice = (guint8) slice, .stage = (guint16) stage, .microbatch = microbatch & G_MAXINT32 };
+  *op = (PsOp){
+    .kind = (guint8)kind, .slice = (guint8)slice, .stage = (guint16)stage, .microbatch = microbatch & G_MAXINT32
+  };
   *end = text;
   return TRUE;
 }
@@ -132,7 +138,8 @@ typedef struct
 static guint8 *
 seen_at (const Check *check, guint stage, guint microbatch, guint slice)
 {
-  return &check->seen[((gsize) stage * check->schedule->n_microbatches + microbatch) * check->schedule->n_slices + slice];
+  return &check
+              ->seen[((gsize)stage * check->schedule->n_microbatches + microbatch) * check->schedule->n_slices + slice];
 }
 
 #define BIT(kind) (1U << (kind))
@@ -155,18 +162,24 @@ static const char *
 order_problem (const Check *check, PsOp op, guint seen)
 {
   gboolean last_slice = op.slice + 1U == check->schedule->n_slices;
-  if (seen & BIT (op.kind) || (op.kind == PS_OP_BW && seen & BIT (PS_OP_B)) || (op.kind == PS_OP_B && seen & BIT (PS_OP_BW)))
+  if (seen & BIT (op.kind) || (op.kind == PS_OP_BW && seen & BIT (PS_OP_B))
+      || (op.kind == PS_OP_B && seen & BIT (PS_OP_BW)))
     return "is there twice";
   if (op.kind == PS_OP_F)
-    return op.slice > 0 && !(*seen_at (check, op.stage, op.microbatch, op.slice - 1U) & BIT (PS_OP_F)) ? "comes before the slice in front of it"
-                                                                                                        : NULL;
+    return op.slice > 0 && !(*seen_at (check, op.stage, op.microbatch, op.slice - 1U) & BIT (PS_OP_F))
+               ? "comes before the slice in front of it"
+               : NULL;
   if (op.kind == PS_OP_W)
-    return seen & BIT (PS_OP_B) ? NULL : seen & BIT (PS_OP_BW) ? "its weights are done by BW already" : "comes before its B";
+    return seen & BIT (PS_OP_B)    ? NULL
+           : seen & BIT (PS_OP_BW) ? "its weights are done by BW already"
+                                   : "comes before its B";
   if (!(seen & BIT (PS_OP_F)))
     return "comes before its F";
   if (op.kind == PS_OP_R)
     return seen & BACKWARD ? "comes after its backward" : NULL;
-  return !last_slice && !(*seen_at (check, op.stage, op.microbatch, op.slice + 1U) & BACKWARD) ? "comes before the slice behind it" : NULL;
+  return !last_slice && !(*seen_at (check, op.stage, op.microbatch, op.slice + 1U) & BACKWARD)
+             ? "comes before the slice behind it"
+             : NULL;
 }
 
 static const char *
@@ -198,7 +211,7 @@ op_problem (const Check *check, guint device, guint index, guint end)
     return "belongs to another device";
   guint8 *seen = seen_at (check, op.stage, op.microbatch, op.slice);
   problem = order_problem (check, op, *seen);
-  *seen |= (guint8) BIT (op.kind);
+  *seen |= (guint8)BIT (op.kind);
   return problem ? problem : pair_problem (schedule, index, end);
 }
 
@@ -213,8 +226,8 @@ check_orders (const Check *check, GError **error)
         const char *problem = op_problem (check, device, i, schedule->first[device + 1]);
         if (problem)
           {
-            g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: op %u (%s): %s", device, i - schedule->first[device],
-                         ps_op_format (schedule->ops[i], name), problem);
+            g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: op %u (%s): %s", device,
+                         i - schedule->first[device], ps_op_format (schedule->ops[i], name), problem);
             return FALSE;
           }
       }
@@ -253,11 +266,11 @@ check_complete (const Check *check, GError **error)
 gboolean
 ps_schedule_validate (const PsSchedule *schedule, GError **error)
 {
-  gsize cells = (gsize) schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices;
+  gsize cells = (gsize)schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices;
   if (cells > PS_MAX_OPS)
     {
-      g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: %" G_GSIZE_FORMAT " forwards are more than %u ops", schedule->name, cells,
-                   (guint) PS_MAX_OPS);
+      g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: %" G_GSIZE_FORMAT " forwards are more than %u ops",
+                   schedule->name, cells, (guint)PS_MAX_OPS);
       return FALSE;
     }
   g_autofree guint8 *seen = g_malloc0 (cells);

@@ -9,7 +9,7 @@ ps_simulation_new (const PsProgram *program)
   PsSimulation *simulation = g_new0 (PsSimulation, 1);
   simulation->n_steps = program->n_steps;
   simulation->n_devices = program->schedule->placement->n_devices;
-  simulation->end_ns = g_new0 (gint64, (gsize) simulation->n_steps + 1);
+  simulation->end_ns = g_new0 (gint64, (gsize)simulation->n_steps + 1);
   simulation->memory = g_new0 (PsMemoryLevel, simulation->n_devices);
   simulation->device = g_new0 (PsDeviceResult, simulation->n_devices);
   return simulation;
@@ -61,14 +61,15 @@ start_devices (const PsProgram *program, const PsCosts *costs, PsSimulation *sim
     for (guint stage = 0; stage < placement->n_stages; stage++)
       {
         guint index = ps_placement_device (placement, copy, stage);
-        const guint32 *count = &program->count[(gsize) copy * PS_N_OP_KINDS * placement->n_stages + stage];
+        const guint32 *count = &program->count[(gsize)copy * PS_N_OP_KINDS * placement->n_stages + stage];
         PsDeviceResult *device = &simulation->device[index];
         PsMemoryLevel *memory = &simulation->memory[index];
         memory->held_bytes += ps_costs_held_bytes (costs, stage, versions ? versions[index] : 1);
         memory->peak_bytes = memory->held_bytes;
         device->optimizer_ns += ps_costs_op (costs, PS_OP_O, stage)->duration_ns;
         for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-          device->busy_ns += count[kind * placement->n_stages] * ps_costs_op (costs, (PsOpKind) kind, stage)->duration_ns;
+          device->busy_ns
+              += count[kind * placement->n_stages] * ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns;
       }
 }
 
@@ -90,7 +91,8 @@ pair_time (const PsProgram *program, const PsCosts *costs, guint i, PsDeviceResu
   if (program->pair[i] == PS_PAIR_FIRST)
     return 0;
   gint64 duration = pair_duration (program, costs, i);
-  device->busy_ns += duration - costs->op[program->steps[i - 1].cost].duration_ns - costs->op[program->steps[i].cost].duration_ns;
+  device->busy_ns
+      += duration - costs->op[program->steps[i - 1].cost].duration_ns - costs->op[program->steps[i].cost].duration_ns;
   return duration;
 }
 
@@ -101,8 +103,8 @@ typedef struct
   const gint64 *transfer_ns;
 } StepTimes;
 
-/* Compiled once for each kind of call, so that none asks for what it does not have. Per op it stores one time and the device's memory;
- * whatever can be summed by counting is not summed here. */
+/* Compiled once for each kind of call, so that none asks for what it does not have. Per op it stores one time and the
+ * device's memory; whatever can be summed by counting is not summed here. */
 static inline G_ALWAYS_INLINE void
 walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, gboolean pairs, const StepTimes *times)
 {
@@ -136,9 +138,11 @@ walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, 
     }
 }
 
-/* Memory, and when the device's first op starts and its last one ends. The first step of a pair takes no time and ends where the pair starts. */
+/* Memory, and when the device's first op starts and its last one ends. The first step of a pair takes no time and ends
+ * where the pair starts. */
 static void
-finish_device (const PsProgram *program, const PsCosts *costs, const StepTimes *times, guint device, PsSimulation *simulation)
+finish_device (const PsProgram *program, const PsCosts *costs, const StepTimes *times, guint device,
+               PsSimulation *simulation)
 {
   const PsSchedule *schedule = program->schedule;
   guint begin = schedule->first[device], end = schedule->first[device + 1];

@@ -1,5 +1,6 @@
-/* bench-simulate.c - ops per second of the relaxation engine, memory tracked, against a bare loop of the same recurrence in the same
- * process; and how long generating, validating and lowering takes. Prints medians over rounds that alternate. */
+/* bench-simulate.c - ops per second of the relaxation engine, memory tracked, against a bare loop of the same
+ * recurrence in the same process; and how long generating, validating and lowering takes. Prints medians over rounds
+ * that alternate. */
 #include <pipesim/families.h>
 #include <pipesim/simulate.h>
 
@@ -14,10 +15,11 @@ now_ns (void)
 {
   struct timespec time;
   clock_gettime (CLOCK_MONOTONIC, &time);
-  return (gint64) time.tv_sec * 1000000000 + time.tv_nsec;
+  return (gint64)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* The recurrence and nothing else: start = max (clock of the device, end of the input + transfer), durations in the table. */
+/* The recurrence and nothing else: start = max (clock of the device, end of the input + transfer), durations in the
+ * table. */
 typedef struct
 {
   guint32 input;
@@ -48,15 +50,15 @@ bare_steps (const PsProgram *program, const PsCosts *costs)
 {
   BareStep *steps = g_new (BareStep, program->n_steps);
   for (guint i = 0; i < program->n_steps; i++)
-    steps[i] = (BareStep) { program->steps[i].input, program->steps[i].device, costs->transfer_ns[program->steps[i].transfer],
-                            ps_step_duration (program, costs, i) };
+    steps[i] = (BareStep){ program->steps[i].input, program->steps[i].device,
+                           costs->transfer_ns[program->steps[i].transfer], ps_step_duration (program, costs, i) };
   return steps;
 }
 
 static double
 rate (guint n_steps, gint64 *times)
 {
-  return (double) n_steps * N_REPEATS / (double) ps_median (times, N_ROUNDS) * 1e3;
+  return (double)n_steps * N_REPEATS / (double)ps_median (times, N_ROUNDS) * 1e3;
 }
 
 static void
@@ -64,7 +66,7 @@ bench_engine (const char *name, const PsProgram *program, const PsCosts *costs)
 {
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   g_autofree BareStep *steps = bare_steps (program, costs);
-  g_autofree gint64 *end_ns = g_new0 (gint64, (gsize) program->n_steps + 1);
+  g_autofree gint64 *end_ns = g_new0 (gint64, (gsize)program->n_steps + 1);
   g_autofree gint64 *clocks = g_new0 (gint64, simulation->n_devices);
   gint64 engine[N_ROUNDS], bare[N_ROUNDS], latest = 0;
   for (guint round = 0; round < N_ROUNDS; round++)
@@ -81,8 +83,8 @@ bench_engine (const char *name, const PsProgram *program, const PsCosts *costs)
   g_assert_cmpint (latest, ==, simulation->makespan_ns);
   double engine_rate = rate (program->n_steps, engine), bare_rate = rate (program->n_steps, bare);
   printf ("relaxation %-12s p=%u m=%u S=%u %7u ops: %6.1f M ops/s, bare loop %6.1f M ops/s, ratio %.2f\n", name,
-          simulation->n_devices, program->schedule->n_microbatches, program->schedule->placement->n_stages, program->n_steps,
-          engine_rate, bare_rate, engine_rate / bare_rate);
+          simulation->n_devices, program->schedule->n_microbatches, program->schedule->placement->n_stages,
+          program->n_steps, engine_rate, bare_rate, engine_rate / bare_rate);
 }
 
 static PsProgram *
@@ -110,7 +112,7 @@ bench_lowering (const PsFamily *family, const PsFamilySetting *setting)
       n_ops = program->n_steps;
     }
   printf ("generate+validate+lower %-12s p=%u m=%u v=%u %7u ops: %.3f ms\n", family->name, setting->n_devices,
-          setting->n_microbatches, setting->n_chunks, n_ops, (double) ps_median (times, N_ROUNDS) / 1e6);
+          setting->n_microbatches, setting->n_chunks, n_ops, (double)ps_median (times, N_ROUNDS) / 1e6);
 }
 
 int

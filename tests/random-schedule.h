@@ -1,5 +1,5 @@
-/* random-schedule.h - schedules that can run, drawn at random: some device that can go on appends an op whose inputs exist,
- * until all is done. Placement, splitting of backwards and pairs are random too. */
+/* random-schedule.h - schedules that can run, drawn at random: some device that can go on appends an op whose inputs
+ * exist, until all is done. Placement, splitting of backwards and pairs are random too. */
 #ifndef PIPESIM_TESTS_RANDOM_SCHEDULE_H
 #define PIPESIM_TESTS_RANDOM_SCHEDULE_H
 
@@ -18,7 +18,7 @@ typedef struct
 static inline guint
 random_below (GRand *rand, guint n)
 {
-  return (guint) g_rand_int_range (rand, 0, (gint32) n);
+  return (guint)g_rand_int_range (rand, 0, (gint32)n);
 }
 
 static inline gboolean
@@ -30,7 +30,7 @@ random_ready (const RandomSchedule *random, PsOp op)
   switch (op.kind)
     {
     case PS_OP_F:
-      return !forward && (op.stage == 0 || (seen[-(int) random->m] & 1 << PS_OP_F));
+      return !forward && (op.stage == 0 || (seen[-(int)random->m] & 1 << PS_OP_F));
     case PS_OP_W:
       return (*seen & 1 << PS_OP_B) && !(*seen & 1 << PS_OP_W);
     default:
@@ -48,7 +48,9 @@ random_pick (RandomSchedule *random, guint device, PsOp *op)
       guint stage = random_below (random->rand, n_stages), microbatch = random_below (random->rand, random->m);
       PsOpKind backward = random->split[stage * random->m + microbatch] ? PS_OP_B : PS_OP_BW;
       const PsOpKind kinds[] = { PS_OP_F, backward, PS_OP_W };
-      *op = (PsOp) { .kind = (guint8) kinds[random_below (random->rand, 3)], .stage = (guint16) stage, .microbatch = microbatch & G_MAXINT32 };
+      *op = (PsOp){ .kind = (guint8)kinds[random_below (random->rand, 3)],
+                    .stage = (guint16)stage,
+                    .microbatch = microbatch & G_MAXINT32 };
       if (ps_placement_device (random->placement, 0, stage) == device && random_ready (random, *op))
         return TRUE;
     }
@@ -59,7 +61,7 @@ static inline void
 random_place (RandomSchedule *random, guint device, PsOp op)
 {
   g_array_append_val (random->order[device], op);
-  random->seen[op.stage * random->m + op.microbatch] |= (guint8) (1 << op.kind);
+  random->seen[op.stage * random->m + op.microbatch] |= (guint8)(1 << op.kind);
 }
 
 static inline gboolean
@@ -90,7 +92,7 @@ random_placement (GRand *rand)
   guint n_devices = 1 + random_below (rand, 4), n_stages = n_devices + random_below (rand, 5);
   g_autofree guint16 *device = g_new (guint16, n_stages);
   for (guint stage = 0; stage < n_stages; stage++)
-    device[stage] = (guint16) (stage < n_devices ? stage : random_below (rand, n_devices));
+    device[stage] = (guint16)(stage < n_devices ? stage : random_below (rand, n_devices));
   return ps_placement_new_custom (n_devices, n_stages, 1, device);
 }
 
@@ -103,7 +105,7 @@ random_schedule (GRand *rand, gboolean pairs)
   random.split = g_new0 (guint8, cells);
   random.order = g_new (GArray *, random.placement->n_devices);
   for (guint i = 0; i < cells; i++)
-    left += 2 + (random.split[i] = (guint8) random_below (rand, 2));
+    left += 2 + (random.split[i] = (guint8)random_below (rand, 2));
   for (guint device = 0; device < random.placement->n_devices; device++)
     random.order[device] = g_array_new (FALSE, FALSE, sizeof (PsOp));
   while (left > 0)

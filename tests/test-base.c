@@ -20,8 +20,10 @@ test_times (void)
   {
     const char *text;
     gint64 ns;
-  } good[] = { { "0", 0 }, { "1ns", 1 }, { "1.5us", 1500 }, { "18.522ms", 18522000 }, { "2s", 2000000000 }, { ".5ms", 500000 }, { "0ms", 0 } };
-  static const char *const bad[] = { "", "1", "-1ms", "1e3ms", "nanms", "infs", "ms", "1.2.3ms", "1 ms", "1min", "0x10ns", "99999999999s", ".ms" };
+  } good[] = { { "0", 0 },           { "1ns", 1 },       { "1.5us", 1500 }, { "18.522ms", 18522000 },
+               { "2s", 2000000000 }, { ".5ms", 500000 }, { "0ms", 0 } };
+  static const char *const bad[]
+      = { "", "1", "-1ms", "1e3ms", "nanms", "infs", "ms", "1.2.3ms", "1 ms", "1min", "0x10ns", "99999999999s", ".ms" };
   gint64 ns;
   GError *error = NULL;
   for (guint i = 0; i < G_N_ELEMENTS (good); i++)
@@ -95,7 +97,7 @@ test_names (void)
   PsOrigin origin;
   for (guint i = 0; i <= PS_ORIGIN_SIMULATED; i++)
     {
-      g_assert_true (ps_origin_parse (ps_origin_name ((PsOrigin) i), &origin));
+      g_assert_true (ps_origin_parse (ps_origin_name ((PsOrigin)i), &origin));
       g_assert_cmpint (origin, ==, i);
     }
   g_assert_false (ps_origin_parse ("guessed", &origin));
@@ -118,7 +120,8 @@ test_files (void)
 {
   GError *error = NULL;
   g_autofree char *directory = g_dir_make_tmp ("pipesim-base-XXXXXX", &error);
-  g_autofree char *path = g_build_filename (directory, "file", NULL), *missing = g_build_filename (directory, "no", "file", NULL);
+  g_autofree char *path = g_build_filename (directory, "file", NULL),
+                  *missing = g_build_filename (directory, "no", "file", NULL);
   g_autofree char *text = NULL;
   gsize length;
   g_assert_true (ps_write_file (path, "first", -1, &error));

@@ -12,7 +12,8 @@ test_loop (void)
   g_assert_cmpint (ps_lower_bound (placement, NULL, 10, costs), ==, 71000000);
 }
 
-/* V on 2 devices, 4 stages of 1, 1, 1 (ms), c = 5: device 1 first sees a microbatch at 1 + 5, device 0 works 6 m from 0. */
+/* V on 2 devices, 4 stages of 1, 1, 1 (ms), c = 5: device 1 first sees a microbatch at 1 + 5, device 0 works 6 m from
+ * 0. */
 static void
 test_v (void)
 {

@@ -1,5 +1,5 @@
-/* Tests of all families together: 2,000 random settings are generated, validated, lowered, simulated, and carried through every format
- * that can hold them. */
+/* Tests of all families together: 2,000 random settings are generated, validated, lowered, simulated, and carried
+ * through every format that can hold them. */
 #include "random-schedule.h"
 #include <pipesim/bound.h>
 #include <pipesim/families.h>
@@ -32,10 +32,10 @@ draw_costs (GRand *rand, guint n_stages)
     {
       gint64 act = 1 + random_below (rand, 1000);
       for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-        ps_costs_op (costs, (PsOpKind) kind, stage)->duration_ns = 1 + random_below (rand, 1000);
+        ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = 1 + random_below (rand, 1000);
       ps_costs_op (costs, PS_OP_BW, stage)->duration_ns
           = ps_costs_op (costs, PS_OP_B, stage)->duration_ns + ps_costs_op (costs, PS_OP_W, stage)->duration_ns;
-      ps_costs_set_memory (costs, stage, act, random_below (rand, (guint) act + 1));
+      ps_costs_set_memory (costs, stage, act, random_below (rand, (guint)act + 1));
       costs->weight_bytes[stage] = costs->version_bytes[stage] = random_below (rand, 1000);
     }
   for (guint i = 1; i <= 2 * n_stages; i++)
@@ -71,7 +71,8 @@ same_order (const PsSchedule *a, const PsSchedule *b)
          && ps_schedule_n_ops (a) == ps_schedule_n_ops (b)
          && memcmp (a->first, b->first, (a->placement->n_devices + 1) * sizeof *a->first) == 0
          && memcmp (a->ops, b->ops, ps_schedule_n_ops (a) * sizeof *a->ops) == 0
-         && memcmp (a->placement->device, b->placement->device, a->placement->n_stages * sizeof *a->placement->device) == 0;
+         && memcmp (a->placement->device, b->placement->device, a->placement->n_stages * sizeof *a->placement->device)
+                == 0;
 }
 
 /* What a format can write, it reads back to the same order. */
@@ -112,13 +113,14 @@ check_simulation (const PsProgram *program, const PsCosts *costs, const gint64 *
     }
   for (guint i = 0; i < program->n_steps; i++)
     work += costs->op[program->steps[i].cost].duration_ns;
-  for (gsize i = 0; i < (gsize) schedule->placement->n_copies * schedule->placement->n_stages; i++)
+  for (gsize i = 0; i < (gsize)schedule->placement->n_copies * schedule->placement->n_stages; i++)
     {
       guint device = schedule->placement->device[i];
       weights += ps_costs_held_bytes (costs, i % schedule->placement->n_stages,
                                       schedule->weight_versions ? schedule->weight_versions[device] : 1);
     }
-  /* Pairs cost what their parts cost here; slices share a microbatch out with rounding, so that memory need not come back exactly. */
+  /* Pairs cost what their parts cost here; slices share a microbatch out with rounding, so that memory need not come
+   * back exactly. */
   g_assert_cmpint (busy, ==, work);
   if (schedule->n_slices == 1)
     g_assert_cmpint (held, ==, weights);
@@ -146,7 +148,7 @@ check_setting (const PsFamily *family, const Setting *setting, guint *n_held)
   g_assert_no_error (error);
   for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
     {
-      ps_program_check (program, (PsChannel) channel, &error);
+      ps_program_check (program, (PsChannel)channel, &error);
       g_assert_no_error (error);
     }
   check_simulation (program, costs, family->uses_costs ? setting->limit : NULL);

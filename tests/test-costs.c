@@ -121,10 +121,26 @@ test_copy (void)
 static void
 test_model (void)
 {
-  PsModel model = { .name = (char *) "m", .layers = 4, .hidden = 64, .heads = 4, .kv_heads = 4, .sequence = 32, .feed_forward = 256,
-                    .vocabulary = 100, .microbatch_size = 1, .precision = PS_PRECISION_FP16, .mlp = PS_MLP_GELU };
-  PsCluster cluster = { .name = (char *) "c", .nodes = 2, .devices_per_node = 2, .peak_flops = 1e12, .efficiency = 0.5,
-                        .link_latency_ns = 100, .link_bandwidth = 1e9, .network_latency_ns = 1000, .network_bandwidth = 1e9 };
+  PsModel model = { .name = (char *)"m",
+                    .layers = 4,
+                    .hidden = 64,
+                    .heads = 4,
+                    .kv_heads = 4,
+                    .sequence = 32,
+                    .feed_forward = 256,
+                    .vocabulary = 100,
+                    .microbatch_size = 1,
+                    .precision = PS_PRECISION_FP16,
+                    .mlp = PS_MLP_GELU };
+  PsCluster cluster = { .name = (char *)"c",
+                        .nodes = 2,
+                        .devices_per_node = 2,
+                        .peak_flops = 1e12,
+                        .efficiency = 0.5,
+                        .link_latency_ns = 100,
+                        .link_bandwidth = 1e9,
+                        .network_latency_ns = 1000,
+                        .network_bandwidth = 1e9 };
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) costs = ps_costs_model (&model, &cluster, 4, 1, &error);
   g_assert_no_error (error);

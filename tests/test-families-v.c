@@ -1,103 +1,9 @@
 /* Tests of the families on a V, on waves and in both directions: orders and figures of the upstream generators,
  * PyTorch's action lists, constraints, and that whatever is allowed can run. */
-#include <pipesim/families.h>
-#include <pipesim/simulate.h>
+#include "family-case.h"
 
 #include <json-glib/json-glib.h>
 #include <math.h>
-#include <string.h>
-
-static PsSchedule *
-generate (const char *name, guint p, guint m, guint v, GError **error)
-{
-  PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = v };
-  return ps_family_generate (ps_family_find (name), &setting, error);
-}
-
-/* A schedule with what the simulator says about it. */
-typedef struct
-{
-  PsProgram *program;
-  PsCosts *costs;
-  PsSimulation *simulation;
-} Case;
-
-static void
-case_clear (Case *test)
-{
-  g_clear_pointer (&test->simulation, ps_simulation_free);
-  g_clear_pointer (&test->program, ps_program_free);
-  g_clear_pointer (&test->costs, ps_costs_free);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Case, case_clear)
-
-/* Costs in nanoseconds and bytes, the same on every stage; wact of the act bytes are kept until W. */
-typedef struct
-{
-  gint64 f, b, w, c, pair, act, wact;
-} Units;
-
-static PsCosts *
-unit_costs (guint n_stages, Units units)
-{
-  const gint64 durations[]
-      = { [PS_OP_F] = units.f, [PS_OP_B] = units.b, [PS_OP_W] = units.w, [PS_OP_BW] = units.b + units.w };
-  PsCosts *costs = ps_costs_new (n_stages);
-  for (guint stage = 0; stage < n_stages; stage++)
-    {
-      for (guint kind = 0; kind <= PS_OP_BW; kind++)
-        ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = durations[kind];
-      costs->transfer_ns[ps_transfer_forward (costs, stage)] = units.c;
-      costs->transfer_ns[ps_transfer_backward (costs, stage)] = units.c;
-      costs->pair_ns[stage] = units.pair ? units.pair : -1;
-      ps_costs_set_memory (costs, stage, units.act, units.wact);
-    }
-  return costs;
-}
-
-static void
-simulate (Case *test, PsSchedule *schedule, PsCosts *costs)
-{
-  g_autoptr (GError) error = NULL;
-  ps_schedule_validate (schedule, &error);
-  g_assert_no_error (error);
-  test->program = ps_program_lower (schedule, &error);
-  g_assert_no_error (error);
-  test->costs = costs;
-  test->simulation = ps_simulation_new (test->program);
-  ps_simulate (test->program, costs, test->simulation);
-}
-
-static void
-simulate_family (Case *test, const char *name, guint p, guint m, guint v, Units units)
-{
-  g_autoptr (GError) error = NULL;
-  PsSchedule *schedule = generate (name, p, m, v, &error);
-  g_assert_no_error (error);
-  simulate (test, schedule, unit_costs (schedule->placement->n_stages, units));
-}
-
-/* The ops of a pair one after the other, each handing its result on at its own end. */
-static void
-simulate_apart (Case *test, const char *name, guint p, guint m, guint v, Units units)
-{
-  g_autoptr (GError) error = NULL;
-  PsSchedule *schedule = generate (name, p, m, v, &error);
-  g_assert_no_error (error);
-  for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
-    schedule->ops[i].paired = FALSE;
-  simulate (test, schedule, unit_costs (schedule->placement->n_stages, units));
-}
-
-static char *
-reference_path (const char *name)
-{
-  g_autofree char *path = g_test_build_filename (G_TEST_DIST, "..", "..", "shared", "reference", name, NULL);
-  if (g_file_test (path, G_FILE_TEST_EXISTS))
-    return g_steal_pointer (&path);
-  g_test_skip ("no reference files beside this checkout");
-  return NULL;
-}
 
 /* family_orders.jsonl */
 
@@ -222,72 +128,6 @@ test_orders (void)
   g_assert_cmpuint (n, ==, 40);
 }
 
-/* peer_schedulers.csv: scheduler, placement, chunks, devices, microbatches, f, b, w, c, cost_is_per, mem_f, mem_b,
- * mem_w, mem_limit, makespan, max_span, peak_mem. */
-typedef struct
-{
-  char *scheduler;
-  guint p, m;
-  Units units;
-  gint64 limit;
-  gint64 makespan, span, peak;
-} PeerRow;
-
-static gboolean
-read_peer_row (const char *line, PeerRow *row)
-{
-  g_auto (GStrv) cells = g_strsplit (line, ",", -1);
-  if (g_strv_length (cells) != 17 || !g_ascii_isdigit (cells[3][0]))
-    return FALSE;
-  gint64 value[17];
-  for (guint i = 0; i < 17; i++)
-    value[i] = g_ascii_strtoll (cells[i], NULL, 10);
-  *row = (PeerRow){
-    .scheduler = g_strdup (cells[0]),
-    .p = (guint)value[3],
-    .m = (guint)value[4],
-    .limit = value[13],
-    .units = { .f = value[5], .b = value[6], .w = value[7], .c = value[8], .act = value[10], .wact = -value[12] },
-    .makespan = value[14],
-    .span = value[15],
-    .peak = value[16]
-  };
-  return TRUE;
-}
-
-typedef void (*PeerCheck) (const PeerRow *row, const char *family);
-
-static guint
-each_peer_row (const char *scheduler, const char *family, PeerCheck check)
-{
-  g_autofree char *path = reference_path ("peer_schedulers.csv"), *text = NULL;
-  guint n = 0;
-  if (!path)
-    return 0;
-  g_assert_true (g_file_get_contents (path, &text, NULL, NULL));
-  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
-  for (guint i = 0; lines[i]; i++)
-    {
-      PeerRow row;
-      if (!g_str_has_prefix (lines[i], scheduler) || lines[i][strlen (scheduler)] != ','
-          || !read_peer_row (lines[i], &row))
-        continue;
-      check (&row, family);
-      g_free (row.scheduler);
-      n++;
-    }
-  return n;
-}
-
-static gint64
-peak_bytes (const Case *test)
-{
-  gint64 peak = 0;
-  for (guint device = 0; device < test->simulation->n_devices; device++)
-    peak = MAX (peak, test->simulation->device[device].peak_bytes);
-  return peak;
-}
-
 /* Where warm-up and drain overlap (m = p), V-Half is ordered better than the peer's; all else is equal. */
 static void
 check_peer (const PeerRow *row, const char *family)
@@ -305,32 +145,6 @@ check_peer (const PeerRow *row, const char *family)
   g_assert_cmpint (test.simulation->max_span_ns, ==, row->span);
 }
 
-/* The automatic schedule for these costs with the same limit on every device. */
-static void
-simulate_auto (Case *test, guint p, guint m, Units units, gint64 limit_bytes)
-{
-  g_autoptr (GError) error = NULL;
-  g_autofree gint64 *limit = g_new (gint64, p);
-  g_autoptr (PsCosts) costs = unit_costs (2 * p, units);
-  for (guint i = 0; i < p; i++)
-    limit[i] = limit_bytes;
-  PsFamilySetting setting
-      = { .n_devices = p, .n_microbatches = m, .n_chunks = 2, .costs = costs, .memory_limit = limit };
-  PsSchedule *schedule = ps_family_generate (ps_family_find ("zb-v-auto"), &setting, &error);
-  g_assert_no_error (error);
-  simulate (test, schedule, g_steal_pointer (&costs));
-  g_assert_cmpint (peak_bytes (test), <=, limit_bytes);
-}
-
-static void
-check_no_worse (const PeerRow *row, const char *family)
-{
-  g_auto (Case) test = { 0 };
-  simulate_auto (&test, row->p, row->m, row->units, row->limit);
-  g_assert_cmpint (test.simulation->makespan_ns, <=, row->makespan);
-  g_assert_cmpint (test.simulation->max_span_ns, <=, row->span);
-}
-
 static void
 test_peers (void)
 {
@@ -344,8 +158,6 @@ test_peers (void)
     { "v_half", "v-half", check_peer, 45 },
     { "v_min", "v-min", check_peer, 45 },
     { "1f1b_v", "1f1b-v", check_peer, 45 },
-    { "zbv_auto", "zb-v-auto", check_no_worse, 225 },
-    { "colossalai_v_schedule", "zb-v-auto", check_no_worse, 58 },
   };
   for (guint i = 0; i < G_N_ELEMENTS (peers); i++)
     {
@@ -354,40 +166,6 @@ test_peers (void)
         return;
       g_assert_cmpuint (n, ==, peers[i].n);
     }
-}
-
-/* Table 8 of the zero-bubble paper and its curves over the memory limit: 28.3B on 32 devices, F, B, W and transfers in
- * microseconds from Table 9's settings, half of a device's share per chunk; M_B = 34 h + 5 a s, M_W = 32 h with h =
- * 6144, a = 48, s = 1024. Rates are 1 - work / longest span. */
-static void
-test_published (void)
-{
-  static const struct
-  {
-    guint m;
-    Units units;
-    double rate[7]; /* limit 1 p M_B, 1.125 p M_B, ... */
-  } rows[] = {
-    { 96,
-      { 9458, 9748, 7288, 879, 0, 454656, 196608 },
-      { .059288, .038274, .017743, .011597, .003174, .003174, .003174 } },
-    { 128,
-      { 9469, 9744, 7306, 892, 0, 454656, 196608 },
-      { .045106, .028599, .014462, .009395, .002422, .002422, .002422 } },
-    { 256,
-      { 9447, 9644, 7193, 887, 0, 454656, 196608 },
-      { .023586, .014515, .005909, .004034, .001029, .001029, .001029 } },
-  };
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    for (guint k = 0; k < 7; k++)
-      {
-        const Units *units = &rows[i].units;
-        g_auto (Case) test = { 0 };
-        simulate_auto (&test, 32, rows[i].m, *units, (8 + k) * 32 / 8 * 2 * units->act);
-        double work = 2.0 * rows[i].m * (double)(units->f + units->b + units->w);
-        double rate = 1 - work / (double)test.simulation->max_span_ns;
-        g_assert_cmpfloat (rate, <=, rows[i].rate[k] + 1e-6);
-      }
 }
 
 /* PyTorch's action lists: its I and B are our B and BW. */
@@ -624,77 +402,6 @@ test_all_settings (void)
     }
 }
 
-/* Random costs per stage, memory limits per device: what comes out keeps to them, or the message says what the least
- * would be, and that is enough. */
-static PsCosts *
-random_costs (GRand *rand, guint n_stages)
-{
-  PsCosts *costs = ps_costs_new (n_stages);
-  for (guint stage = 0; stage < n_stages; stage++)
-    {
-      for (guint kind = 0; kind <= PS_OP_W; kind++)
-        ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = g_rand_int_range (rand, 0, 100);
-      gint act = g_rand_int_range (rand, 0, 20);
-      ps_costs_set_memory (costs, stage, act, g_rand_int_range (rand, 0, act + 1));
-      costs->weight_bytes[stage] = g_rand_int_range (rand, 0, 10);
-      costs->transfer_ns[ps_transfer_forward (costs, stage)] = g_rand_int_range (rand, 0, 30);
-      costs->transfer_ns[ps_transfer_backward (costs, stage)] = g_rand_int_range (rand, 0, 30);
-    }
-  return costs;
-}
-
-/* What one microbatch at a time needs. */
-static gint64
-least_bytes (const PsCosts *costs, guint p, guint device)
-{
-  guint far = 2 * p - 1 - device;
-  return costs->weight_bytes[device] + costs->weight_bytes[far] + ps_costs_op (costs, PS_OP_F, device)->take_bytes
-         + ps_costs_op (costs, PS_OP_F, far)->take_bytes;
-}
-
-static void
-check_limits (GRand *rand)
-{
-  guint p = (guint)g_rand_int_range (rand, 1, 7), m = (guint)g_rand_int_range (rand, 1, 13);
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PsCosts) costs = random_costs (rand, 2 * p);
-  g_autofree gint64 *limit = g_new (gint64, p);
-  gboolean possible = TRUE;
-  for (guint device = 0; device < p; device++)
-    {
-      limit[device] = least_bytes (costs, p, device) + g_rand_int_range (rand, -1, 100);
-      possible = possible && limit[device] >= least_bytes (costs, p, device);
-    }
-  PsFamilySetting setting
-      = { .n_devices = p, .n_microbatches = m, .n_chunks = 2, .costs = costs, .memory_limit = limit };
-  PsSchedule *schedule = ps_family_generate (ps_family_find ("zb-v-auto"), &setting, &error);
-  g_assert_true ((schedule != NULL) == possible);
-  if (!possible)
-    {
-      g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
-      return;
-    }
-  g_auto (Case) test = { 0 };
-  simulate (&test, schedule, g_steal_pointer (&costs));
-  for (guint device = 0; device < p; device++)
-    g_assert_cmpint (test.simulation->device[device].peak_bytes, <=, limit[device]);
-}
-
-static void
-test_limits (void)
-{
-  g_autoptr (GRand) rand = g_rand_new_with_seed (7);
-  for (guint i = 0; i < 1000; i++)
-    check_limits (rand);
-  gint64 limit[2] = { 100, 3 };
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PsCosts) costs = unit_costs (4, (Units){ .f = 1, .b = 1, .w = 1, .act = 2, .wact = 2 });
-  PsFamilySetting setting
-      = { .n_devices = 2, .n_microbatches = 4, .n_chunks = 2, .costs = costs, .memory_limit = limit };
-  g_assert_null (ps_family_generate (ps_family_find ("zb-v-auto"), &setting, &error));
-  g_assert_cmpstr (error->message, ==, "zb-v-auto: device 1 needs at least 4 B for one microbatch, its limit is 3 B");
-}
-
 int
 main (int argc, char **argv)
 {
@@ -703,10 +410,8 @@ main (int argc, char **argv)
   g_test_add_func ("/families-v/closed-forms", test_closed_forms);
   g_test_add_func ("/families-v/constraints", test_constraints);
   g_test_add_func ("/families-v/all-settings", test_all_settings);
-  g_test_add_func ("/families-v/limits", test_limits);
   g_test_add_func ("/families-v/orders", test_orders);
   g_test_add_func ("/families-v/peers", test_peers);
-  g_test_add_func ("/families-v/published", test_published);
   g_test_add_func ("/families-v/pytorch", test_pytorch);
   g_test_add_func ("/families-v/pytorch-makespans", test_pytorch_makespans);
   return g_test_run ();

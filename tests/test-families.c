@@ -32,17 +32,21 @@ test_orders (void)
   assert_order ("eager-1f1b", 3, 4, 1, 1, "F0.1 F1.1 F2.1 BW0.1 F3.1 BW1.1 BW2.1 BW3.1");
   assert_order ("pipedream", 3, 4, 1, 1, "F0.1 F1.1 BW0.1 F2.1 BW1.1 F3.1 BW2.1 BW3.1");
   assert_order ("looped-bfs", 2, 2, 2, 1, "F0.1 F1.1 F0.3 F1.3 BW1.3 BW0.3 BW1.1 BW0.1");
-  assert_order ("seq1f1b", 2, 2, 1, 0, "F0.0 F0.0/1 F0.0/2 F0.0/3 F1.0 BW0.0/3 F1.0/1 BW0.0/2 F1.0/2 BW0.0/1 F1.0/3 BW0.0 BW1.0/3 BW1.0/2 BW1.0/1 BW1.0");
+  assert_order ("seq1f1b", 2, 2, 1, 0,
+                "F0.0 F0.0/1 F0.0/2 F0.0/3 F1.0 BW0.0/3 F1.0/1 BW0.0/2 F1.0/2 BW0.0/1 F1.0/3 BW0.0 BW1.0/3 BW1.0/2 "
+                "BW1.0/1 BW1.0");
   assert_order ("zb-h1", 3, 4, 1, 0, "F0.0 F1.0 F2.0 B0.0 W0.0 F3.0 B1.0 W1.0 B2.0 W2.0 B3.0 W3.0");
   assert_order ("zb-h1", 3, 4, 1, 2, "F0.2 B0.2 F1.2 B1.2 F2.2 B2.2 W0.2 F3.2 B3.2 W1.2 W2.2 W3.2");
   assert_order ("zb-h2", 3, 4, 1, 1, "F0.1 F1.1 F2.1 B0.1 F3.1 B1.1 B2.1 W0.1 B3.1 W1.1 W2.1 W3.1");
   assert_order ("interleaved-zb", 2, 2, 2, 1, "F0.1 F1.1 F0.3 B0.3 F1.3 B1.3 W0.3 B0.1 W1.3 B1.1 W0.1 W1.1");
-  /* p = 2, v = 2, m = 4, groups of 2: forwards (chunk, microbatch) 00 01 10 11 02 03 12 13, warm-up 2 + 2 on device 0 */
+  /* p = 2, v = 2, m = 4, groups of 2: forwards (chunk, microbatch) 00 01 10 11 02 03 12 13, warm-up 2 + 2 on device 0
+   */
   assert_order ("interleaved", 2, 4, 2, 0,
                 "F0.0 F1.0 F0.2 F1.2 F2.0 BW0.2 F3.0 BW1.2 F2.2 BW0.0 F3.2 BW1.0 BW2.2 BW3.2 BW2.0 BW3.0");
   /* m = 5, p = 2: groups of 3 (5 mod 3 = 2 >= p), then 2 */
-  assert_order ("interleaved", 2, 5, 2, 1,
-                "F0.1 F1.1 F2.1 F0.3 BW0.3 F1.3 BW1.3 F2.3 BW2.3 F3.1 BW0.1 F4.1 BW1.1 F3.3 BW2.1 F4.3 BW3.3 BW4.3 BW3.1 BW4.1");
+  assert_order (
+      "interleaved", 2, 5, 2, 1,
+      "F0.1 F1.1 F2.1 F0.3 BW0.3 F1.3 BW1.3 F2.3 BW2.3 F3.1 BW0.1 F4.1 BW1.1 F3.3 BW2.1 F4.3 BW3.3 BW4.3 BW3.1 BW4.1");
 }
 
 static void
@@ -68,9 +72,13 @@ static void
 test_constraints (void)
 {
   assert_refused ("1f1b", 4, 8, 2, "1f1b: has one chunk per device, not 2");
-  assert_refused ("pipedream-2bw", 4, 3, 1, "pipedream-2bw: 3 microbatches on 4 devices; give at least 4, so that two versions of the weights serve them all");
-  assert_group_refused ("interleaved", 4, 10, 7, "interleaved: groups of 7 do not go; give 6, N from p to m with m mod N = 0 or >= p");
-  assert_group_refused ("interleaved-zb", 4, 3, 2, "interleaved-zb: groups of 2 do not go; give 3, N from p to m with m mod N = 0 or >= p");
+  assert_refused ("pipedream-2bw", 4, 3, 1,
+                  "pipedream-2bw: 3 microbatches on 4 devices; give at least 4, so that two versions of the weights "
+                  "serve them all");
+  assert_group_refused ("interleaved", 4, 10, 7,
+                        "interleaved: groups of 7 do not go; give 6, N from p to m with m mod N = 0 or >= p");
+  assert_group_refused ("interleaved-zb", 4, 3, 2,
+                        "interleaved-zb: groups of 2 do not go; give 3, N from p to m with m mod N = 0 or >= p");
   assert_refused ("gpipe", 0, 8, 1, "gpipe: 0 devices; give 1 to 4096");
   assert_refused ("gpipe", 5000, 8, 1, "gpipe: 5000 devices; give 1 to 4096");
   assert_refused ("gpipe", 4, 0, 1, "gpipe: 0 microbatches on 4 stages; give 1 to 5592405");
@@ -90,7 +98,7 @@ check_runs (const PsFamily *family, const PsFamilySetting *setting)
   g_assert_no_error (error);
   for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
     {
-      ps_program_check (program, (PsChannel) channel, &error);
+      ps_program_check (program, (PsChannel)channel, &error);
       g_assert_no_error (error);
     }
 }
@@ -104,7 +112,7 @@ test_all_settings (void)
     for (guint p = 1; p <= 6; p++)
       for (guint m = 1; m <= 14; m++)
         for (guint v = 1; v <= 3; v++)
-          check_runs (families[i], &(PsFamilySetting) { .n_devices = p, .n_microbatches = m, .n_chunks = v });
+          check_runs (families[i], &(PsFamilySetting){ .n_devices = p, .n_microbatches = m, .n_chunks = v });
 }
 
 static void
@@ -115,7 +123,8 @@ test_table (void)
   for (guint i = 0; i < n; i++)
     {
       g_assert_true (ps_family_find (families[i]->name) == families[i]);
-      g_assert_true (families[i]->description && families[i]->constraints && families[i]->memory && families[i]->source);
+      g_assert_true (families[i]->description && families[i]->constraints && families[i]->memory
+                     && families[i]->source);
       g_assert_cmpuint (families[i]->default_chunks, >=, 1);
     }
   g_assert_null (ps_family_find ("1F1B"));

@@ -183,6 +183,23 @@ test_worked (void)
   g_assert_cmpstr (schedule->name, ==, "test");
 }
 
+/* Four stages on one rank: three have their weights gathered at a time. In front of 0F1 the pair fills the window with
+ * both its stages, so that all four are. */
+static void
+test_worked_weights (void)
+{
+  static const char compute[] = "0F0,1F0,2F0,3F0,0F1,1F1,(2F1;3B0)OVERLAP_F_B,3F1,2B0,1B0,0B0,3B1,2B1,1B1,0B1\r\n";
+  static const char comms[]
+      = "0UNSHARD,1UNSHARD,2UNSHARD,0F0,0RESHARD,3UNSHARD,1F0,1RESHARD,0UNSHARD,2F0,2RESHARD,1UNSHARD,3F0,"
+        "2UNSHARD,0F1,0RESHARD,1F1,(2F1;3B0)OVERLAP_F_B,3F1,3RESHARD,0UNSHARD,2B0,2RESHARD,3UNSHARD,1B0,"
+        "1RESHARD,2UNSHARD,0B0,0RESHARD,1UNSHARD,3B1,3REDUCE_GRAD,3RESHARD,0UNSHARD,2B1,2REDUCE_GRAD,"
+        "2RESHARD,1B1,1REDUCE_GRAD,1RESHARD,0B1,0REDUCE_GRAD,0RESHARD\r\n";
+  g_autoptr (PsSchedule) schedule = read_as ("torch-compute", compute);
+  g_autofree char *lowered = write_as ("torch-comms", schedule);
+
+  g_assert_cmpstr (lowered, ==, comms);
+}
+
 /* Pairs, a V, blanks, spaces, quotes, bare newlines and a missing one at the end. */
 static void
 test_lenient (void)
@@ -602,6 +619,7 @@ main (int argc, char **argv)
   g_test_add_data_func ("/formats/torch/fixtures", sample_folders[0], test_samples);
   g_test_add_data_func ("/formats/torch/reference", sample_folders[1], test_samples);
   g_test_add_func ("/formats/torch/worked", test_worked);
+  g_test_add_func ("/formats/torch/worked-weights", test_worked_weights);
   g_test_add_func ("/formats/torch/lenient", test_lenient);
   g_test_add_func ("/formats/refusals", test_refusals);
   g_test_add_func ("/formats/recognise", test_recognise);

@@ -26,7 +26,7 @@ test_known (void)
   g_assert_cmpuint (wave->chunk[4], ==, 2);
   g_assert_cmpuint (both->chunk[3 + 1], ==, 1);
   g_assert_cmpuint (ps_placement_max_chunks (wave), ==, 4);
-  g_assert_cmpuint (ps_placement_max_chunks (both), ==, 2);
+  g_assert_cmpuint (ps_placement_max_chunks (both), ==, 1);
 }
 
 static void

@@ -34,7 +34,8 @@ assert_stream (const PsProgram *program, guint device, const char *expected)
   g_assert_cmpstr (text, ==, expected);
 }
 
-/* GPipe p = 2, m = 1 lowered by hand: device 0 goes first in each round, and its F posts the receive on device 1 at once. */
+/* GPipe p = 2, m = 1 lowered by hand: device 0 goes first in each round, and its F posts the receive on device 1 at
+ * once. */
 static void
 test_stream (void)
 {
@@ -73,7 +74,8 @@ check_table (const PsProgram *program)
       g_assert_cmpuint (step->input, <=, i);
       g_assert_cmpuint (step->previous, <=, i);
       g_assert_cmpuint (program->step_of[index], ==, i);
-      g_assert_cmpuint (step->cost, ==, schedule->ops[index].kind * schedule->placement->n_stages + schedule->ops[index].stage);
+      g_assert_cmpuint (step->cost, ==,
+                        schedule->ops[index].kind * schedule->placement->n_stages + schedule->ops[index].stage);
       if (index > schedule->first[step->device])
         g_assert_cmpuint (step->previous, ==, program->step_of[index - 1] + 1);
     }
@@ -91,7 +93,7 @@ test_random (void)
       check_table (program);
       for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
         {
-          ps_program_check (program, (PsChannel) channel, &error);
+          ps_program_check (program, (PsChannel)channel, &error);
           g_assert_no_error (error);
         }
     }
@@ -109,7 +111,10 @@ two_devices (const PsOp *a, guint n_a, const PsOp *b, guint n_b, guint m)
   return ps_schedule_builder_end (builder);
 }
 
-#define OP(k, mb, s) { .kind = k, .stage = s, .microbatch = mb }
+#define OP(k, mb, s)                                                                                                   \
+  {                                                                                                                    \
+    .kind = k, .stage = s, .microbatch = mb                                                                            \
+  }
 
 /* Device 0 wants the gradient of microbatch 1 before it runs its forward; device 1 runs microbatch 0 last. */
 static void
@@ -123,7 +128,8 @@ test_circle (void)
   g_assert_null (ps_program_lower (g_steal_pointer (&schedule), &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
   g_assert_cmpstr (error->message, ==,
-                   "hand: deadlock: device 0 waits at op 1 (BW1.0) for B1.1 of device 1, device 1 waits at op 0 (F0.1) for F0.0 of device 0");
+                   "hand: deadlock: device 0 waits at op 1 (BW1.0) for B1.1 of device 1, device 1 waits at op 0 (F0.1) "
+                   "for F0.0 of device 0");
 }
 
 static guint

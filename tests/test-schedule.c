@@ -15,9 +15,10 @@ make_json (guint stages, guint microbatches, const char *placement, const char *
       g_autofree char *joined = g_strjoinv ("\", \"", ops);
       g_string_append_printf (order, "%s[\"%s\"]", i ? ", " : "", joined);
     }
-  return g_strdup_printf ("{\"format\": \"pipesim-schedule/1\", \"name\": \"t\", \"devices\": %u, \"stages\": %u, \"microbatches\": %u, "
-                          "\"slices\": 1, \"placement\": [[%s]], \"order\": [%s]}",
-                          g_strv_length (devices), stages, microbatches, placement, order->str);
+  return g_strdup_printf (
+      "{\"format\": \"pipesim-schedule/1\", \"name\": \"t\", \"devices\": %u, \"stages\": %u, \"microbatches\": %u, "
+      "\"slices\": 1, \"placement\": [[%s]], \"order\": [%s]}",
+      g_strv_length (devices), stages, microbatches, placement, order->str);
 }
 
 static PsSchedule *
@@ -52,9 +53,11 @@ test_validate (void)
     { "F0.0 F2.0 BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: op 1 (F2.0): no such microbatch" },
     { "F0.7 F1.0 BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: op 0 (F0.7): no such stage" },
     { "F0.0/1 F1.0 BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: op 0 (F0.0/1): no such slice" },
-    { "F0.0 F1.0 BW0.0 BW1.0 O0.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: op 4 (O0.0): the optimizer step is no part of a schedule" },
+    { "F0.0 F1.0 BW0.0 BW1.0 O0.0|F0.1 BW0.1 F1.1 BW1.1",
+      "device 0: op 4 (O0.0): the optimizer step is no part of a schedule" },
     { "F0.0 F1.0+BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", NULL },
-    { "F0.0+F1.0 BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: op 0 (F0.0): is paired, but a pair is one F and one B or BW" },
+    { "F0.0+F1.0 BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1",
+      "device 0: op 0 (F0.0): is paired, but a pair is one F and one B or BW" },
     { "F0.0 BW0.0 F1.0+BW1.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: op 2 (F1.0): is paired with an op that depends on it" },
     { "F0.0 R0.0 F1.0 BW0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", NULL },
     { "F0.0 F1.0 BW0.0 R0.0 BW1.0|F0.1 BW0.1 F1.1 BW1.1", "device 0: op 3 (R0.0): comes after its backward" },
@@ -75,9 +78,10 @@ test_validate (void)
 static void
 test_slices (void)
 {
-  static const char *const orders[] = { "F0.0 F0.0/1 BW0.0/1 BW0.0", "F0.0/1 F0.0 BW0.0/1 BW0.0", "F0.0 F0.0/1 BW0.0 BW0.0/1" };
-  static const char *const messages[]
-      = { NULL, "device 0: op 0 (F0.0/1): comes before the slice in front of it", "device 0: op 2 (BW0.0): comes before the slice behind it" };
+  static const char *const orders[]
+      = { "F0.0 F0.0/1 BW0.0/1 BW0.0", "F0.0/1 F0.0 BW0.0/1 BW0.0", "F0.0 F0.0/1 BW0.0 BW0.0/1" };
+  static const char *const messages[] = { NULL, "device 0: op 0 (F0.0/1): comes before the slice in front of it",
+                                          "device 0: op 2 (BW0.0): comes before the slice behind it" };
   for (guint i = 0; i < 3; i++)
     {
       g_autoptr (GError) error = NULL;
@@ -92,7 +96,8 @@ static void
 test_op_text (void)
 {
   static const char *const good[] = { "F0.1", "BW12.3", "W5.0/7", "R1048575.16383", "O0.0" };
-  static const char *const bad[] = { "", "F", "F1", "F1.", "X1.1", "F-1.0", "F1.99999", "B W1.1", "F9999999999999.1", "1.1", "F1.1/" };
+  static const char *const bad[]
+      = { "", "F", "F1", "F1.", "X1.1", "F-1.0", "F1.99999", "B W1.1", "F9999999999999.1", "1.1", "F1.1/" };
   char buffer[48];
   const char *end;
   PsOp op;
@@ -121,16 +126,19 @@ test_round_trip (void)
       g_assert_no_error (error);
       g_autofree char *again = ps_schedule_to_json (read);
       g_assert_cmpstr (again, ==, text);
-      g_assert_cmpmem (read->ops, ps_schedule_n_ops (read) * sizeof (PsOp), drawn->ops, ps_schedule_n_ops (drawn) * sizeof (PsOp));
+      g_assert_cmpmem (read->ops, ps_schedule_n_ops (read) * sizeof (PsOp), drawn->ops,
+                       ps_schedule_n_ops (drawn) * sizeof (PsOp));
     }
 }
 
 static void
 test_copies (void)
 {
-  static const char text[] = "{\"format\": \"pipesim-schedule/1\", \"name\": \"two\", \"devices\": 2, \"stages\": 2, \"microbatches\": 2, \"slices\": 1,"
-                             "\"placement\": [[0, 1], [1, 0]], \"copy_of_microbatch\": [0, 1], \"weight_versions\": [2, 1], \"order\": ["
-                             "[\"F0.0\", \"F1.1\", \"BW1.1\", \"BW0.0\"], [\"F1.0\", \"F0.1\", \"BW0.1\", \"BW1.0\"]]}";
+  static const char text[]
+      = "{\"format\": \"pipesim-schedule/1\", \"name\": \"two\", \"devices\": 2, \"stages\": 2, \"microbatches\": 2, "
+        "\"slices\": 1,"
+        "\"placement\": [[0, 1], [1, 0]], \"copy_of_microbatch\": [0, 1], \"weight_versions\": [2, 1], \"order\": ["
+        "[\"F0.0\", \"F1.1\", \"BW1.1\", \"BW0.0\"], [\"F1.0\", \"F0.1\", \"BW0.1\", \"BW1.0\"]]}";
   g_autoptr (GError) error = NULL;
   g_autoptr (PsSchedule) schedule = ps_schedule_parse_json ("test", text, -1, &error);
   g_assert_no_error (error);

@@ -1,4 +1,5 @@
-/* Tests of simulate.h: closed forms, the zero-bubble paper's table, and an independent evaluator on random schedules. */
+/* Tests of simulate.h: closed forms, the zero-bubble paper's table, and an independent evaluator on random schedules.
+ */
 #include "random-schedule.h"
 #include <pipesim/bound.h>
 #include <pipesim/families.h>
@@ -40,23 +41,25 @@ simulate_family (Case *test, const char *name, guint p, guint m, guint v, const 
   ps_simulate (test->program, test->costs, test->simulation);
 }
 
-/* The first table of "Pipeline schedules: formulas and generation rules": makespan and activations in flight with c = 0. */
+/* The first table of "Pipeline schedules: formulas and generation rules": makespan and activations in flight with c =
+ * 0. */
 static void
 check_closed_forms (guint p, guint m, guint v, gint64 f, gint64 b, gint64 w)
 {
   static const char *const one_chunk[] = { "naive", "gpipe", "1f1b" };
-  g_autofree char *costs = g_strdup_printf ("f=%" G_GINT64_FORMAT "ns,b=%" G_GINT64_FORMAT "ns,w=%" G_GINT64_FORMAT "ns,act=60B", f, b, w);
+  g_autofree char *costs
+      = g_strdup_printf ("f=%" G_GINT64_FORMAT "ns,b=%" G_GINT64_FORMAT "ns,w=%" G_GINT64_FORMAT "ns,act=60B", f, b, w);
   gint64 whole = f + b + w;
   for (guint i = 0; i < G_N_ELEMENTS (one_chunk); i++)
     {
       g_auto (Case) test = { 0 };
       simulate_family (&test, one_chunk[i], p, m, 1, costs);
-      g_assert_cmpint (test.simulation->makespan_ns, ==, i == 0 ? (gint64) m * p * whole : (gint64) (m + p - 1) * whole);
+      g_assert_cmpint (test.simulation->makespan_ns, ==, i == 0 ? (gint64)m * p * whole : (gint64)(m + p - 1) * whole);
       for (guint r = 0; r < p; r++)
         {
           guint alive = i == 0 ? 1 : i == 1 ? m : MIN (m, p - r);
           g_assert_cmpuint (test.program->peak_activations[r], ==, alive);
-          g_assert_cmpint (test.simulation->device[r].peak_bytes, ==, 60 * (gint64) alive);
+          g_assert_cmpint (test.simulation->device[r].peak_bytes, ==, 60 * (gint64)alive);
           g_assert_cmpint (test.simulation->device[r].busy_ns, ==, m * whole);
         }
     }
@@ -65,7 +68,7 @@ check_closed_forms (guint p, guint m, guint v, gint64 f, gint64 b, gint64 w)
       g_auto (Case) test = { 0 };
       simulate_family (&test, "interleaved", p, m * p, v, costs);
       /* f, b and w are multiples of v here, so that chunks are exact. */
-      g_assert_cmpint (test.simulation->makespan_ns, ==, (gint64) m * p * whole + (p - 1) * whole / v);
+      g_assert_cmpint (test.simulation->makespan_ns, ==, (gint64)m * p * whole + (p - 1) * whole / v);
       for (guint r = 0; r < p; r++)
         g_assert_cmpuint (test.program->peak_activations[r], ==, MIN (m * p * v, 2 * (p - r - 1) + (v - 1) * p + 1));
     }
@@ -78,13 +81,14 @@ test_closed_forms (void)
   for (guint i = 0; i < 500; i++)
     {
       guint v = 2 + random_below (rand, 3);
-      check_closed_forms (1 + random_below (rand, 10), 1 + random_below (rand, 24), v, v * (1 + (gint64) random_below (rand, 1000)),
-                          v * (1 + (gint64) random_below (rand, 1000)), v * (1 + (gint64) random_below (rand, 1000)));
+      check_closed_forms (1 + random_below (rand, 10), 1 + random_below (rand, 24), v,
+                          v * (1 + (gint64)random_below (rand, 1000)), v * (1 + (gint64)random_below (rand, 1000)),
+                          v * (1 + (gint64)random_below (rand, 1000)));
     }
 }
 
-/* ZB-H1: bubble (p - 1)(F + B - W) for W <= B, W <= F and m >= p, and as many activations on every device as 1F1B has on device 0
- * (W releases them). */
+/* ZB-H1: bubble (p - 1)(F + B - W) for W <= B, W <= F and m >= p, and as many activations on every device as 1F1B has
+ * on device 0 (W releases them). */
 static void
 test_zb_h1 (void)
 {
@@ -93,7 +97,8 @@ test_zb_h1 (void)
     {
       guint p = 1 + random_below (rand, 10), m = 2 * p + random_below (rand, 24);
       gint64 w = 1 + random_below (rand, 1000), f = w + random_below (rand, 1000), b = w + random_below (rand, 1000);
-      g_autofree char *costs = g_strdup_printf ("f=%" G_GINT64_FORMAT "ns,b=%" G_GINT64_FORMAT "ns,w=%" G_GINT64_FORMAT "ns", f, b, w);
+      g_autofree char *costs
+          = g_strdup_printf ("f=%" G_GINT64_FORMAT "ns,b=%" G_GINT64_FORMAT "ns,w=%" G_GINT64_FORMAT "ns", f, b, w);
       g_auto (Case) test = { 0 };
       simulate_family (&test, "zb-h1", p, m, 1, costs);
       g_assert_cmpint (test.simulation->makespan_ns, ==, m * (f + b + w) + (p - 1) * (f + b - w));
@@ -103,8 +108,8 @@ test_zb_h1 (void)
 }
 
 /* With transfers: 1F1B p = 2, m = 2, f = 1, bw = 2, c = 1 by hand (ms):
- * device 0: F0 0-1, F1 1-2, BW0 at 1 + 1 + 1 (F0 on 1 ends at 3) + 2 + 1 = 6-8, BW1: F1 on 1 runs at 5-6, BW1 6-8, arrives 9, 9-11.
- * device 1: F0 2-3, BW0 3-5, F1 5-6, BW1 6-8. */
+ * device 0: F0 0-1, F1 1-2, BW0 at 1 + 1 + 1 (F0 on 1 ends at 3) + 2 + 1 = 6-8, BW1: F1 on 1 runs at 5-6, BW1 6-8,
+ * arrives 9, 9-11. device 1: F0 2-3, BW0 3-5, F1 5-6, BW1 6-8. */
 static void
 test_transfers (void)
 {
@@ -117,7 +122,8 @@ test_transfers (void)
   g_assert_cmpint (test.simulation->device[1].busy_ns, ==, 6000000);
 }
 
-/* p = 1, one microbatch split in B and W: level 10 (weights), F +8 = 18, B gives 8 - 3, W gives 3. o counts per stage. */
+/* p = 1, one microbatch split in B and W: level 10 (weights), F +8 = 18, B gives 8 - 3, W gives 3. o counts per stage.
+ */
 static void
 test_memory (void)
 {
@@ -132,15 +138,14 @@ test_memory (void)
   g_assert_cmpint (two.simulation->device[1].peak_bytes, ==, 11);
 }
 
-
 static double
 replay (const char *family, char **cost, guint v)
 {
   g_auto (Case) test = { 0 };
-  guint p = (guint) atoi (cost[2]), m = (guint) atoi (cost[3]);
+  guint p = (guint)atoi (cost[2]), m = (guint)atoi (cost[3]);
   g_autofree char *costs = g_strdup_printf ("f=%sms,b=%sms,w=%sms,c=%sms", cost[5], cost[6], cost[7], cost[8]);
   simulate_family (&test, family, p, m, v, costs);
-  return 1 - (double) test.simulation->device[0].busy_ns / (double) test.simulation->makespan_ns;
+  return 1 - (double)test.simulation->device[0].busy_ns / (double)test.simulation->makespan_ns;
 }
 
 static char **
@@ -157,15 +162,16 @@ read_lines (const char *name)
 static double
 published_value (char **published, char **cost, const char *schedule)
 {
-  g_autofree char *start = g_strdup_printf ("Table 5,%s,%s,%s,%s,%s,bubble_rate,", cost[1], cost[2], cost[3], cost[4], schedule);
+  g_autofree char *start
+      = g_strdup_printf ("Table 5,%s,%s,%s,%s,%s,bubble_rate,", cost[1], cost[2], cost[3], cost[4], schedule);
   for (guint i = 0; published[i]; i++)
     if (g_str_has_prefix (published[i], start))
       return g_ascii_strtod (published[i] + strlen (start), NULL);
   g_assert_not_reached ();
 }
 
-/* Table 5 of arXiv 2401.10241 from the costs of its Table 9 (fixtures). The published replay of 1F1B-I leaves out that chunk k + 1's
- * first stage waits for chunk k's last: the true order is longer, by about p c. */
+/* Table 5 of arXiv 2401.10241 from the costs of its Table 9 (fixtures). The published replay of 1F1B-I leaves out that
+ * chunk k + 1's first stage waits for chunk k's last: the true order is longer, by about p c. */
 static void
 test_published (void)
 {
@@ -176,10 +182,12 @@ test_published (void)
     {
       g_auto (GStrv) cost = g_strsplit (costs[i], ",", -1);
       gboolean small = g_str_equal (cost[1], "1.5B");
-      double interleaved = replay ("interleaved", cost, small ? 3 : 2), shown = published_value (published, cost, "1F1B-I");
+      double interleaved = replay ("interleaved", cost, small ? 3 : 2),
+             shown = published_value (published, cost, "1F1B-I");
       g_assert_cmpfloat_with_epsilon (replay ("1f1b", cost, 1), published_value (published, cost, "1F1B"), 0.0005);
       g_assert_cmpfloat_with_epsilon (replay ("zb-h1", cost, 1), published_value (published, cost, "ZB-H1"), 0.0005);
-      g_test_message ("%s p=%s m=%s interleaved: ours %.4f, published %.4f", cost[1], cost[2], cost[3], interleaved, shown);
+      g_test_message ("%s p=%s m=%s interleaved: ours %.4f, published %.4f", cost[1], cost[2], cost[3], interleaved,
+                      shown);
       g_assert_cmpfloat (interleaved, >, shown);
       g_assert_cmpfloat (interleaved, <, shown + 0.004);
       if (!small && g_str_equal (cost[3], "96"))
@@ -233,7 +241,7 @@ naive_duration (const Naive *naive, guint i, guint n)
     {
       if (n == 2 && op[k].kind == PS_OP_F && naive->costs->pair_ns[op[k].stage] >= 0)
         return naive->costs->pair_ns[op[k].stage];
-      sum += ps_costs_op (naive->costs, (PsOpKind) op[k].kind, op[k].stage)->duration_ns;
+      sum += ps_costs_op (naive->costs, (PsOpKind)op[k].kind, op[k].stage)->duration_ns;
     }
   return sum;
 }
@@ -273,10 +281,12 @@ naive_peak (const Naive *naive, guint device)
     {
       n = schedule->ops[i].paired ? 2 : 1;
       for (guint k = 0; k < n; k++)
-        level += ps_costs_op (naive->costs, (PsOpKind) schedule->ops[i + k].kind, schedule->ops[i + k].stage)->take_bytes;
+        level
+            += ps_costs_op (naive->costs, (PsOpKind)schedule->ops[i + k].kind, schedule->ops[i + k].stage)->take_bytes;
       peak = MAX (peak, level);
       for (guint k = 0; k < n; k++)
-        level -= ps_costs_op (naive->costs, (PsOpKind) schedule->ops[i + k].kind, schedule->ops[i + k].stage)->give_bytes;
+        level
+            -= ps_costs_op (naive->costs, (PsOpKind)schedule->ops[i + k].kind, schedule->ops[i + k].stage)->give_bytes;
     }
   return peak;
 }
@@ -292,7 +302,7 @@ random_costs (GRand *rand, guint n_stages, gboolean pairs)
   for (guint stage = 0; stage < n_stages; stage++)
     {
       gint64 act = g_rand_int_range (rand, 0, 1000);
-      ps_costs_set_memory (costs, stage, act, g_rand_int_range (rand, 0, (gint32) act + 1));
+      ps_costs_set_memory (costs, stage, act, g_rand_int_range (rand, 0, (gint32)act + 1));
       ps_costs_op (costs, PS_OP_B, stage)->take_bytes += 7;
       ps_costs_op (costs, PS_OP_B, stage)->give_bytes += 7;
       costs->weight_bytes[stage] = g_rand_int_range (rand, 0, 1000);
@@ -301,7 +311,8 @@ random_costs (GRand *rand, guint n_stages, gboolean pairs)
   return costs;
 }
 
-/* Given the times that the costs give, step by step, the other entry point finds the same; and a delay of one op shows. */
+/* Given the times that the costs give, step by step, the other entry point finds the same; and a delay of one op shows.
+ */
 static void
 check_steps (const PsProgram *program, const PsCosts *costs, const PsSimulation *expected)
 {

@@ -20,7 +20,7 @@ G_BEGIN_DECLS
 #define PS_MAX_OPS (1 << 26)
 #define PS_MAX_SLICES 255
 #define PS_MAX_TIME_NS G_GINT64_CONSTANT (1000000000000000) /* one op: 10^15 ns, about 11 days */
-#define PS_MAX_SIZE_BYTES ((gint64) 1 << 50)                /* one quantity: 1 PiB */
+#define PS_MAX_SIZE_BYTES ((gint64)1 << 50)                 /* one quantity: 1 PiB */
 
 /* The one error domain. Messages start with where ("stage 3: ...", "gpt.ini:12: ...") and name the value.
  * They are one line and end without a full stop. */

@@ -22,28 +22,29 @@ typedef struct
   PsMetrics predicted;
   PsMetrics measured;
   double iteration_error;
-  double bubble_difference;  /* predicted - measured bubble ratio */
-  double peak_memory_error;  /* NaN when one side does not know */
+  double bubble_difference; /* predicted - measured bubble ratio */
+  double peak_memory_error; /* NaN when one side does not know */
   struct PsKindError
   {
-    guint n;                /* ops of this kind */
-    gint64 predicted_ns;    /* sum of durations */
+    guint n;             /* ops of this kind */
+    gint64 predicted_ns; /* sum of durations */
     gint64 measured_ns;
-    double error;           /* of the sums */
+    double error;            /* of the sums */
     double median_abs_error; /* median over ops of |relative error| of durations */
   } kind[PS_N_OP_KINDS], transfer;
   GArray *ops; /* PsOpDifference of every op that both have, largest |duration difference| first */
 } PsComparison;
 
-/* Fails with PS_ERROR_INPUT when predicted is not simulated or measured is not measured, and when the timelines are not of
- * one schedule: other devices, stages, microbatches or ops; the message names the first op that only one has. O and
+/* Fails with PS_ERROR_INPUT when predicted is not simulated or measured is not measured, and when the timelines are not
+ * of one schedule: other devices, stages, microbatches or ops; the message names the first op that only one has. O and
  * transfers are compared where both have them. Free with ps_comparison_free. */
-PsComparison *ps_compare (const PsTimeline *predicted, const PsTimeline *measured, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+PsComparison *ps_compare (const PsTimeline *predicted, const PsTimeline *measured,
+                          GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_comparison_free (PsComparison *comparison);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsComparison, ps_comparison_free)
 
-/* What `pipesim compare` prints: overall figures, error per op kind, the n_worst ops. Every column says which side is predicted and which
- * measured. Free with g_free. */
+/* What `pipesim compare` prints: overall figures, error per op kind, the n_worst ops. Every column says which side is
+ * predicted and which measured. Free with g_free. */
 char *ps_comparison_to_text (const PsComparison *comparison, guint n_worst);
 char *ps_comparison_to_json (const PsComparison *comparison, guint n_worst); /* "pipesim-comparison/1" */
 

@@ -8,11 +8,11 @@
 
 G_BEGIN_DECLS
 
-/* One op on one stage for one microbatch. Memory: the op takes `take` when it starts and gives `give` back when it ends, so a
- * device's memory curve is a prefix sum over its order and the peak lies at some op's start.
- *   F takes act, gives 0; B takes 0, gives act - wact; W takes 0, gives wact; BW takes 0, gives act
- * where act is what a forward keeps and wact what W still needs after B. Measured ops may take more at their start and give it back
- * at their end: what they need while they run. */
+/* One op on one stage for one microbatch. Memory: the op takes `take` when it starts and gives `give` back when it
+ * ends, so a device's memory curve is a prefix sum over its order and the peak lies at some op's start. F takes act,
+ * gives 0; B takes 0, gives act - wact; W takes 0, gives wact; BW takes 0, gives act where act is what a forward keeps
+ * and wact what W still needs after B. Measured ops may take more at their start and give it back at their end: what
+ * they need while they run. */
 typedef struct
 {
   gint64 duration_ns;
@@ -23,12 +23,12 @@ typedef struct
 typedef struct
 {
   guint n_stages;
-  PsOpCost *op;         /* [kind * n_stages + stage] for every PsOpKind; R costs what F does unless known better */
-  gint64 *transfer_ns;  /* [1 + 2 n_stages], see ps_transfer_*: entry 0 is the free hand-over inside a device */
-  gint64 *weight_bytes; /* [n_stages] held throughout: weights, gradients and optimizer state */
+  PsOpCost *op;          /* [kind * n_stages + stage] for every PsOpKind; R costs what F does unless known better */
+  gint64 *transfer_ns;   /* [1 + 2 n_stages], see ps_transfer_*: entry 0 is the free hand-over inside a device */
+  gint64 *weight_bytes;  /* [n_stages] held throughout: weights, gradients and optimizer state */
   gint64 *version_bytes; /* [n_stages] each further version of the weights alone, where a schedule stashes them */
-  gint64 *pair_ns;      /* [n_stages] duration of an overlapped pair whose F is on that stage; -1: sum of its parts */
-  PsOrigin time_origin;     /* of durations */
+  gint64 *pair_ns;       /* [n_stages] duration of an overlapped pair whose F is on that stage; -1: sum of its parts */
+  PsOrigin time_origin;  /* of durations */
   PsOrigin transfer_origin; /* of transfer_ns */
   PsOrigin memory_origin;   /* of all sizes */
   char *source;             /* one line for people: "command line", "profile 'x' of costs.db", ... */
@@ -43,7 +43,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCosts, ps_costs_free)
 static inline PsOpCost *
 ps_costs_op (const PsCosts *costs, PsOpKind kind, guint stage)
 {
-  return &costs->op[(gsize) kind * costs->n_stages + stage];
+  return &costs->op[(gsize)kind * costs->n_stages + stage];
 }
 
 /* What a device holds for a stage throughout when it keeps that many versions of its weights (1 or more). */
@@ -53,7 +53,8 @@ ps_costs_held_bytes (const PsCosts *costs, guint stage, guint versions)
   return costs->weight_bytes[stage] + (versions - 1) * costs->version_bytes[stage];
 }
 
-/* Indices into transfer_ns: the activation that stage hands to stage + 1, the gradient that stage hands to stage - 1. */
+/* Indices into transfer_ns: the activation that stage hands to stage + 1, the gradient that stage hands to stage - 1.
+ */
 #define PS_TRANSFER_LOCAL 0
 static inline guint
 ps_transfer_forward (G_GNUC_UNUSED const PsCosts *costs, guint stage)
@@ -66,27 +67,29 @@ ps_transfer_backward (const PsCosts *costs, guint stage)
   return 1 + costs->n_stages + stage;
 }
 
-/* The costs of one of n_slices equal slices of a microbatch: op durations, pairs and activations divided (rounded to the nearest),
- * weights and O as they are. A transfer keeps its time, which is per message. */
+/* The costs of one of n_slices equal slices of a microbatch: op durations, pairs and activations divided (rounded to
+ * the nearest), weights and O as they are. A transfer keeps its time, which is per message. */
 PsCosts *ps_costs_slice (const PsCosts *costs, guint n_slices);
 
 /* Fills the memory of F, B, W, BW and R from act and wact as described at PsOpCost. */
 void ps_costs_set_memory (PsCosts *costs, guint stage, gint64 act_bytes, gint64 wact_bytes);
 
 /* Reads 'f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0,version=0,bw=2ms,pair=3ms'.
- * A single value is a device's whole share and is split evenly over its chunks (durations and sizes; earlier chunks take
- * what does not divide, so that sums are exact); c is per transfer and never divided. A list of n_devices * n_chunks values 'f=1ms:2ms:...' is one value per stage,
- * taken as it is (c: one value per boundary, stages - 1 of them). f, b and w are required unless bw is given, which then stands
- * for b + w (split in halves). bw defaults to b + w, wact to act, version to weights, everything else to 0.
- * Errors: PS_ERROR_USAGE naming key and value. */
+ * A single value is a device's whole share and is split evenly over its chunks (durations and sizes; earlier chunks
+ * take what does not divide, so that sums are exact); c is per transfer and never divided. A list of n_devices *
+ * n_chunks values 'f=1ms:2ms:...' is one value per stage, taken as it is (c: one value per boundary, stages - 1 of
+ * them). f, b and w are required unless bw is given, which then stands for b + w (split in halves). bw defaults to b +
+ * w, wact to act, version to weights, everything else to 0. Errors: PS_ERROR_USAGE naming key and value. */
 PsCosts *ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Costs from the formulas of model.h on a cluster's rates; every origin is PS_ORIGIN_MODELLED. Stage i is assumed to sit on
- * device i mod n_devices for the choice of link. O is modelled as reading and writing 16 bytes per parameter at no cost: 0. */
-PsCosts *ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices, guint n_chunks, GError **error)
-    G_GNUC_WARN_UNUSED_RESULT;
+/* Costs from the formulas of model.h on a cluster's rates; every origin is PS_ORIGIN_MODELLED. Stage i is assumed to
+ * sit on device i mod n_devices for the choice of link. O is modelled as reading and writing 16 bytes per parameter at
+ * no cost: 0. */
+PsCosts *ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices, guint n_chunks,
+                         GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Fails with PS_ERROR_USAGE when a negative entry exists or when n_microbatches of everything could overflow an exact sum. */
+/* Fails with PS_ERROR_USAGE when a negative entry exists or when n_microbatches of everything could overflow an exact
+ * sum. */
 gboolean ps_costs_check (const PsCosts *costs, guint n_microbatches, GError **error);
 
 G_END_DECLS

@@ -25,7 +25,8 @@ typedef struct
   gint64 peak_bytes;                 /* most of STATE + ACTIVATION together since the last reset_peak */
 } PsMemoryUse;
 
-/* A boundary tensor: `bytes` of device memory. For the cpu device s*b*h floats; paced and null devices have data NULL and bytes 0. */
+/* A boundary tensor: `bytes` of device memory. For the cpu device s*b*h floats; paced and null devices have data NULL
+ * and bytes 0. */
 typedef struct
 {
   PsDevice *device; /* that allocated it and will free it */
@@ -36,17 +37,18 @@ typedef struct
 
 typedef struct
 {
-  const PsModel *model;   /* NULL allowed for classes that do not compute */
-  const PsCosts *costs;   /* paced: durations; others ignore it; NULL allowed */
-  guint n_stages;         /* of the whole model */
+  const PsModel *model; /* NULL allowed for classes that do not compute */
+  const PsCosts *costs; /* paced: durations; others ignore it; NULL allowed */
+  guint n_stages;       /* of the whole model */
   guint n_microbatches;
-  guint n_versions;       /* of the weights, that the schedule keeps on this device; 0 counts as 1 */
-  int core;               /* logical core for the thread that will use the device; -1: leave it to the system */
-  guint64 seed;           /* of weights and data: equal seeds, equal bits, however the model is cut */
+  guint n_versions; /* of the weights, that the schedule keeps on this device; 0 counts as 1 */
+  int core;         /* logical core for the thread that will use the device; -1: leave it to the system */
+  guint64 seed;     /* of weights and data: equal seeds, equal bits, however the model is cut */
 } PsDeviceSetting;
 
-/* One pipeline rank's compute device. All calls on one device come from one thread at a time, which has called attach first. Functions that can fail
- * return FALSE or NULL and set an error that begins with the stage where one is involved. No hook may be NULL unless said. */
+/* One pipeline rank's compute device. All calls on one device come from one thread at a time, which has called attach
+ * first. Functions that can fail return FALSE or NULL and set an error that begins with the stage where one is
+ * involved. No hook may be NULL unless said. */
 struct _PsDeviceClass
 {
   const char *name;        /* "cpu" */
@@ -74,11 +76,11 @@ struct _PsDeviceClass
   /* Runs one op and returns when its result may be sent.
    *   F   input: the activation from stage - 1 (taken), NULL on stage 0, which reads the tokens of its microbatch;
    *       *output: the activation for stage + 1 (caller's), NULL on the last stage, which notes the loss
-   *   B   input: the gradient from stage + 1 (taken), NULL on the last stage; *output: the gradient for stage - 1, NULL on stage 0
-   *   W   no input, no output; adds to the stage's weight gradients
-   *   BW  as B, and adds to the weight gradients: the bits are those of B followed by W
-   *   O   microbatch ignored: one Adam step with the gradients divided by the number of microbatches; clears them
-   * Tokens and targets depend on seed and microbatch alone, not on the step: a fixed batch. */
+   *   B   input: the gradient from stage + 1 (taken), NULL on the last stage; *output: the gradient for stage - 1, NULL
+   * on stage 0 W   no input, no output; adds to the stage's weight gradients BW  as B, and adds to the weight
+   * gradients: the bits are those of B followed by W O   microbatch ignored: one Adam step with the gradients divided
+   * by the number of microbatches; clears them Tokens and targets depend on seed and microbatch alone, not on the step:
+   * a fixed batch. */
   gboolean (*run) (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error);
 
   /* Loss of a microbatch from the latest F on the last stage; NaN for classes that do not compute. */
@@ -91,7 +93,8 @@ struct _PsDeviceClass
   void (*memory) (PsDevice *device, PsMemoryUse *use);
   void (*reset_peak) (PsDevice *device); /* peak := current */
 
-  /* What a measurement needs to be reproduced: "OpenBLAS 0.3.21 SkylakeX". NULL hook: nothing to say. Free with g_free. */
+  /* What a measurement needs to be reproduced: "OpenBLAS 0.3.21 SkylakeX". NULL hook: nothing to say. Free with g_free.
+   */
   char *(*libraries) (void);
 };
 
@@ -101,7 +104,8 @@ struct _PsDevice
   const PsDeviceClass *class;
 };
 
-/* The table of classes in this build; ps_device_find gives PS_ERROR_USAGE listing the names. Part of libpipesim-exec. */
+/* The table of classes in this build; ps_device_find gives PS_ERROR_USAGE listing the names. Part of libpipesim-exec.
+ */
 const PsDeviceClass *const *ps_device_table (guint *n);
 const PsDeviceClass *ps_device_find (const char *name, GError **error);
 

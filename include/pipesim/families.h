@@ -10,13 +10,13 @@ G_BEGIN_DECLS
 /* What a family may look at. */
 typedef struct
 {
-  guint n_devices;            /* p >= 1 */
-  guint n_microbatches;       /* m >= 1 */
-  guint n_chunks;             /* v >= 1 */
-  guint n_slices;             /* q: sequence slices of a microbatch; 0: the family's default */
-  guint group_size;           /* N: microbatches that go through a chunk in a row; 0: the family's default */
-  const PsCosts *costs;       /* of n_devices * n_chunks stages, for families that look at costs; NULL: F, B and W take one unit
-                                 of time each, transfers none, and F keeps one unit of memory until W */
+  guint n_devices;      /* p >= 1 */
+  guint n_microbatches; /* m >= 1 */
+  guint n_chunks;       /* v >= 1 */
+  guint n_slices;       /* q: sequence slices of a microbatch; 0: the family's default */
+  guint group_size;     /* N: microbatches that go through a chunk in a row; 0: the family's default */
+  const PsCosts *costs; /* of n_devices * n_chunks stages, for families that look at costs; NULL: F, B and W take one
+                           unit of time each, transfers none, and F keeps one unit of memory until W */
   const gint64 *memory_limit; /* [n_devices] bytes, weights included, for families that keep to a limit; NULL: none */
 } PsFamilySetting;
 
@@ -33,8 +33,8 @@ typedef struct
   gboolean uses_costs;     /* looks at costs and memory_limit */
   /* Fails with PS_ERROR_USAGE saying which constraint and the nearest allowed value. */
   gboolean (*check) (const PsFamilySetting *setting, GError **error);
-  /* setting has passed check, and n_slices is not 0. Fails only where costs or memory limits make it impossible: PS_ERROR_SCHEDULE
-   * saying how much which device would need. */
+  /* setting has passed check, and n_slices is not 0. Fails only where costs or memory limits make it impossible:
+   * PS_ERROR_SCHEDULE saying how much which device would need. */
   PsSchedule *(*generate) (const PsFamilySetting *setting, GError **error);
 } PsFamily;
 
@@ -43,7 +43,8 @@ const PsFamily *const *ps_family_table (guint *n);
 const PsFamily *ps_family_find (const char *name); /* NULL when there is none */
 
 /* Checks the setting (limits of base.h, then the family's own) and generates. */
-PsSchedule *ps_family_generate (const PsFamily *family, const PsFamilySetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+PsSchedule *ps_family_generate (const PsFamily *family, const PsFamilySetting *setting,
+                                GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 G_END_DECLS
 

@@ -1,5 +1,5 @@
-/* model.h - what is trained: a decoder-only transformer, read from data/models/<name>.ini, and how its layers are cut into
- * stages.
+/* model.h - what is trained: a decoder-only transformer, read from data/models/<name>.ini, and how its layers are cut
+ * into stages.
  *
  * Notation of the formulas: s sequence, b microbatch size, h hidden, a heads, f feed-forward, V vocabulary, k kv_heads.
  */
@@ -71,33 +71,36 @@ typedef struct
  * last the head. shapes has room for n_stages. Fails with PS_ERROR_USAGE when n_stages > layers. */
 gboolean ps_model_split (const PsModel *model, guint n_stages, PsStageShape *shapes, GError **error);
 
-/* The part of a shape that costs depend on, e.g. "layers=2", "layers=1,embedding", "layers=1,head". Free with g_free. */
+/* The part of a shape that costs depend on, e.g. "layers=2", "layers=1,embedding", "layers=1,head". Free with g_free.
+ */
 char *ps_stage_shape_key (const PsStageShape *shape);
 
-/* Parameter counts. mlp = gelu stands for a GPT layer (biases, layer norms with bias, learnt positions), swiglu for a Llama layer
- * (no biases, RMS norms, rotary positions). With c = hk/a, the width of keys and of values:
- *   GPT layer    2h^2 + 2hc + 2hf weights, 7h + 2c + f biases and norms: 12h^2 + 13h for f = 4h and k = a
- *   Llama layer  2h^2 + 2hc + 3hf weights, 2h norms
- * Embedding: (V + s)h (GPT), Vh (Llama). Head: final norm 2h (GPT), h (Llama), and its own Vh (untied). */
+/* Parameter counts. mlp = gelu stands for a GPT layer (biases, layer norms with bias, learnt positions), swiglu for a
+ * Llama layer (no biases, RMS norms, rotary positions). With c = hk/a, the width of keys and of values: GPT layer 2h^2
+ * + 2hc + 2hf weights, 7h + 2c + f biases and norms: 12h^2 + 13h for f = 4h and k = a Llama layer  2h^2 + 2hc + 3hf
+ * weights, 2h norms Embedding: (V + s)h (GPT), Vh (Llama). Head: final norm 2h (GPT), h (Llama), and its own Vh
+ * (untied). */
 gint64 ps_model_layer_parameters (const PsModel *model);
 gint64 ps_model_stage_parameters (const PsModel *model, const PsStageShape *shape);
 gint64 ps_model_parameters (const PsModel *model);
 
 /* Floating-point operations of a stage for one microbatch, multiply and add counted as two.
- * A layer's F bsh(24h + 4s), B bsh(24h + 8s), W 24bsh^2 for f = 4h and k = a: arXiv 2401.10241 (zero bubble), section 2, Table 1; for
- * other f, k and SwiGLU the same sum over the matrices: F 2bsN + 4bs^2h, B 2bsN + 8bs^2h, W 2bsN with N the weights of the layer.
- * The head adds 2bshV per F, B and W. kind is F, B, W, BW (B + W) or R (F). */
+ * A layer's F bsh(24h + 4s), B bsh(24h + 8s), W 24bsh^2 for f = 4h and k = a: arXiv 2401.10241 (zero bubble), section
+ * 2, Table 1; for other f, k and SwiGLU the same sum over the matrices: F 2bsN + 4bs^2h, B 2bsN + 8bs^2h, W 2bsN with N
+ * the weights of the layer. The head adds 2bshV per F, B and W. kind is F, B, W, BW (B + W) or R (F). */
 gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind);
 
 /* Bytes that one layer's forward keeps for one microbatch: 34sbh + 5as^2b with 2-byte activations and no flash
- * attention, 34sbh with it (Korthikanti et al., arXiv 2205.05198, section 4.1, equation 1; dropout masks included), scaled by
- * element size / 2. That is for f = 4h and k = a; its derivation gives sb(14h + 4c + 4f) for any f and c = hk/a (GPT) and
- * sb(12h + 4c + 6f) for Llama, which has no dropout. A stage with the head adds 4sbh and the fp32 logits 4sbV (section 4.3). */
+ * attention, 34sbh with it (Korthikanti et al., arXiv 2205.05198, section 4.1, equation 1; dropout masks included),
+ * scaled by element size / 2. That is for f = 4h and k = a; its derivation gives sb(14h + 4c + 4f) for any f and c =
+ * hk/a (GPT) and sb(12h + 4c + 6f) for Llama, which has no dropout. A stage with the head adds 4sbh and the fp32 logits
+ * 4sbV (section 4.3). */
 gint64 ps_model_layer_activation_bytes (const PsModel *model);
 gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape);
 
-/* Bytes that W still needs after B, inputs of the matrices and gradients of their outputs: 32sbh of the above (arXiv 2401.10241, section 2:
- * M_W = 32h against M_B = 34h + 5as per token); generally 2sb(6h + 2c + 2f), Llama 2sb(6h + 2c + 3f), the head 2sbh + 4sbV. */
+/* Bytes that W still needs after B, inputs of the matrices and gradients of their outputs: 32sbh of the above (arXiv
+ * 2401.10241, section 2: M_W = 32h against M_B = 34h + 5as per token); generally 2sb(6h + 2c + 2f), Llama 2sb(6h + 2c +
+ * 3f), the head 2sbh + 4sbV. */
 gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape);
 
 /* Bytes of one boundary tensor (activation or its gradient): s b h elements. */

@@ -19,13 +19,14 @@ typedef struct
 {
   PsPlacementKind kind;
   guint n_devices;
-  guint n_stages; /* of one copy of the model */
-  guint n_copies; /* weight copies: 1, or 2 for bidirectional */
+  guint n_stages;  /* of one copy of the model */
+  guint n_copies;  /* weight copies: 1, or 2 for bidirectional */
   guint16 *device; /* [copy * n_stages + stage] */
   guint16 *chunk;  /* [copy * n_stages + stage] 0.. in the order of (copy, stage) on that device */
 } PsPlacement;
 
-/* n_devices >= 1, n_chunks >= 1; V wants 2 chunks, bidirectional 1 per copy (programmer's duty). Free with ps_placement_free. */
+/* n_devices >= 1, n_chunks >= 1; V wants 2 chunks, bidirectional 1 per copy (programmer's duty). Free with
+ * ps_placement_free. */
 PsPlacement *ps_placement_new (PsPlacementKind kind, guint n_devices, guint n_chunks);
 
 /* device has n_copies * n_stages entries below n_devices and is copied; kind is recognised when it is one of the known
@@ -38,10 +39,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPlacement, ps_placement_free)
 static inline guint
 ps_placement_device (const PsPlacement *placement, guint copy, guint stage)
 {
-  return placement->device[(gsize) copy * placement->n_stages + stage];
+  return placement->device[(gsize)copy * placement->n_stages + stage];
 }
 
-/* The largest number of stages (copies counted) that one device holds. */
+/* v: the largest number of stages of one copy of the model that one device holds. */
 guint ps_placement_max_chunks (const PsPlacement *placement);
 
 const char *ps_placement_name (PsPlacementKind kind); /* "loop", "V", "wave", "bidirectional", "custom" */

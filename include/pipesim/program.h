@@ -1,5 +1,6 @@
-/* program.h - a schedule lowered to what a machine runs: per device a stream of ops, sends, receives and waits, and one dense
- * table of all ops in an order that respects every dependency. The executor walks the streams, the engines walk the table. */
+/* program.h - a schedule lowered to what a machine runs: per device a stream of ops, sends, receives and waits, and one
+ * dense table of all ops in an order that respects every dependency. The executor walks the streams, the engines walk
+ * the table. */
 #ifndef PIPESIM_PROGRAM_H
 #define PIPESIM_PROGRAM_H
 
@@ -15,11 +16,11 @@ typedef enum
   PS_INSTRUCTION_WAIT,    /* block until the receive of op's result from peer is done */
 } PsInstructionType;
 
-/* For send, receive and wait `op` is the producer: F of stage s stands for the activation that goes to stage s + 1, B (also when the
- * producer is a BW) for the gradient that goes to stage s - 1. */
+/* For send, receive and wait `op` is the producer: F of stage s stands for the activation that goes to stage s + 1, B
+ * (also when the producer is a BW) for the gradient that goes to stage s - 1. */
 typedef struct
 {
-  guint8 type; /* PsInstructionType */
+  guint8 type;  /* PsInstructionType */
   guint16 peer; /* the other device; own device for compute */
   PsOp op;
 } PsInstruction;
@@ -28,9 +29,9 @@ typedef struct
 typedef struct
 {
   guint32 previous; /* 1 + id of the op before it on its device; 0 = none */
-  guint32 input;    /* 1 + id of the op whose result comes from another device; 0 = none. What comes from the own device is
-                       ahead in the order already. */
-  guint32 cost;     /* index into PsCosts.op */
+  guint32 input; /* 1 + id of the op whose result comes from another device; 0 = none. What comes from the own device is
+                    ahead in the order already. */
+  guint32 cost;  /* index into PsCosts.op */
   guint16 transfer; /* index into PsCosts.transfer_ns */
   guint16 device;
 } PsStep;
@@ -40,27 +41,30 @@ typedef enum
 {
   PS_PAIR_NONE,
   PS_PAIR_FIRST,  /* waits for its input, takes no time */
-  PS_PAIR_SECOND, /* the next step after its first; takes the time of the whole pair, at whose end both results are there */
+  PS_PAIR_SECOND, /* the next step after its first; takes the time of the whole pair, at whose end both results are
+                     there */
 } PsPairRole;
 
 typedef struct
 {
   PsSchedule *schedule; /* owned */
   guint n_steps;
-  PsStep *steps;        /* dependencies first; devices take turns */
-  guint8 *pair;         /* [n_steps] PsPairRole; NULL when the schedule has no pairs */
-  guint32 *count;       /* [n_copies * PS_N_OP_KINDS * n_stages] ops of each weight copy by their index into PsCosts.op */
-  guint32 *step_of;     /* [n_steps] id of ops[i] of the schedule */
-  guint32 *op_of;       /* [n_steps] the reverse: index into schedule->ops of a step */
-  guint *first;         /* [n_devices + 1] into instructions */
+  PsStep *steps;    /* dependencies first; devices take turns */
+  guint8 *pair;     /* [n_steps] PsPairRole; NULL when the schedule has no pairs */
+  guint32 *count;   /* [n_copies * PS_N_OP_KINDS * n_stages] ops of each weight copy by their index into PsCosts.op */
+  guint32 *step_of; /* [n_steps] id of ops[i] of the schedule */
+  guint32 *op_of;   /* [n_steps] the reverse: index into schedule->ops of a step */
+  guint *first;     /* [n_devices + 1] into instructions */
   PsInstruction *instructions;
-  guint *peak_activations; /* [n_devices] most (stage, microbatch) pairs alive at once, from F's start to the end of W or BW */
+  guint *peak_activations; /* [n_devices] most (stage, microbatch) pairs alive at once, from F's start to the end of W
+                              or BW */
 } PsProgram;
 
-/* Lowers a valid schedule; takes ownership of it, also on failure. Sends follow their producer at once; receives are posted as soon as the
- * producer is ordered (PyTorch's rule), so that any two devices see their common transfers in one order and the
- * program cannot deadlock even when each device has a single in-order channel. Fails with PS_ERROR_SCHEDULE where the orders of the devices wait for each
- * other in a circle, naming the instructions of the circle. */
+/* Lowers a valid schedule; takes ownership of it, also on failure. Sends follow their producer at once; receives are
+ * posted as soon as the producer is ordered (PyTorch's rule), so that any two devices see their common transfers in one
+ * order and the program cannot deadlock even when each device has a single in-order channel. Fails with
+ * PS_ERROR_SCHEDULE where the orders of the devices wait for each other in a circle, naming the instructions of the
+ * circle. */
 PsProgram *ps_program_lower (PsSchedule *schedule, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_program_free (PsProgram *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProgram, ps_program_free)
@@ -77,9 +81,9 @@ typedef enum
   PS_CHANNEL_RANK,      /* one in-order stream per device */
 } PsChannel;
 
-/* Runs the instruction streams without time under rendezvous semantics: a transfer happens when it is at the head of its channel
- * on both ends. Checks also that every send has its receive and every wait its receive. Errors: PS_ERROR_SCHEDULE naming for each stuck device
- * the instruction it waits on. */
+/* Runs the instruction streams without time under rendezvous semantics: a transfer happens when it is at the head of
+ * its channel on both ends. Checks also that every send has its receive and every wait its receive. Errors:
+ * PS_ERROR_SCHEDULE naming for each stuck device the instruction it waits on. */
 gboolean ps_program_check (const PsProgram *program, PsChannel channel, GError **error);
 
 /* "SEND F3.1 to device 2": for messages. Free with g_free. */

@@ -35,8 +35,8 @@ PsTable *ps_table_new (const PsColumn *columns, guint n_columns);
 void ps_table_free (PsTable *table);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsTable, ps_table_free)
 
-/* Begins a row; the ps_table_set_* calls that follow fill it. A cell never set prints as "-" and is null in JSON. key must be a column of
- * that type (programmer's duty). */
+/* Begins a row; the ps_table_set_* calls that follow fill it. A cell never set prints as "-" and is null in JSON. key
+ * must be a column of that type (programmer's duty). */
 void ps_table_add_row (PsTable *table);
 void ps_table_set_text (PsTable *table, const char *key, const char *value);
 void ps_table_set_integer (PsTable *table, const char *key, gint64 value); /* INTEGER, TIME, SIZE */
@@ -52,8 +52,8 @@ void ps_table_sort (PsTable *table, const char *key, gboolean descending);
 /* Aligned text, numbers right, one line per row under a heading. Free with g_free. */
 char *ps_table_to_text (const PsTable *table);
 
-/* An object {"format": format, <extra keys>, "results": [one object per row]}, keys in column order. extra alternates key and value and ends
- * with NULL; values are JSON strings. Ends with a newline. Free with g_free. */
+/* An object {"format": format, <extra keys>, "results": [one object per row]}, keys in column order. extra alternates
+ * key and value and ends with NULL; values are JSON strings. Ends with a newline. Free with g_free. */
 char *ps_table_to_json (const PsTable *table, const char *format, const char *const *extra);
 
 /* Writes text to standard output and reports failure (full disk, closed pipe) as PS_ERROR_IO. */

@@ -38,18 +38,21 @@ void ps_setting_add_options (PsSetting *setting, GOptionContext *context);
 gboolean ps_setting_finish (PsSetting *setting, GError **error);
 
 /* Costs for n_devices and n_chunks from --costs, --db or --model with --cluster (exactly one of the three). */
-PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks,
+                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* --memory-limit as [n_devices] (free with g_free), NULL when there is none. Fails when it has neither one value nor n_devices. */
+/* --memory-limit as [n_devices] (free with g_free), NULL when there is none. Fails when it has neither one value nor
+ * n_devices. */
 gboolean ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, GError **error);
 
 /* The model that the setting names (by --model or stored with --db). Errors: PS_ERROR_USAGE when it names none. */
 PsModel *ps_setting_model (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* A family's schedule for -p, -m, -v, --slices and --group (families that look at costs get the setting's, if it has any), or a schedule
- * file (recognised by '/' or '.' in the text, or by existing); -p, -m and -v, when
- * given, must agree with the file. The schedule is validated. An unknown name's message lists the families. */
-PsSchedule *ps_setting_schedule (const PsSetting *setting, const char *name_or_file, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* A family's schedule for -p, -m, -v, --slices and --group (families that look at costs get the setting's, if it has
+ * any), or a schedule file (recognised by '/' or '.' in the text, or by existing); -p, -m and -v, when given, must
+ * agree with the file. The schedule is validated. An unknown name's message lists the families. */
+PsSchedule *ps_setting_schedule (const PsSetting *setting, const char *name_or_file,
+                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Everything that is known about one schedule under one setting. */
 typedef struct

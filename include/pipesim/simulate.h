@@ -1,6 +1,6 @@
 /* simulate.h - from program and costs to times and memory. The relaxation engine: for a fixed order and transfers that
- * never queue, start = max (end of the previous op on the device, end of the producer + transfer), one pass, no queue, no
- * allocation; memory is a prefix sum in the same pass. */
+ * never queue, start = max (end of the previous op on the device, end of the producer + transfer), one pass, no queue,
+ * no allocation; memory is a prefix sum in the same pass. */
 #ifndef PIPESIM_SIMULATE_H
 #define PIPESIM_SIMULATE_H
 
@@ -11,11 +11,11 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  gint64 busy_ns;     /* sum of op durations */
-  gint64 start_ns;    /* first op's start */
-  gint64 end_ns;      /* last op's end */
-  gint64 peak_bytes;  /* weights (all versions) and everything live, at the worst moment */
-  gint64 held_bytes;  /* at the end; the weights alone when every activation was given back */
+  gint64 busy_ns;      /* sum of op durations */
+  gint64 start_ns;     /* first op's start */
+  gint64 end_ns;       /* last op's end */
+  gint64 peak_bytes;   /* weights (all versions) and everything live, at the worst moment */
+  gint64 held_bytes;   /* at the end; the weights alone when every activation was given back */
   gint64 optimizer_ns; /* O of all its stages */
 } PsDeviceResult;
 
@@ -46,11 +46,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSimulation, ps_simulation_free)
 /* Costs must have the program's number of stages and have passed ps_costs_check. Never fails, never allocates. */
 void ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
 
-/* The same with a time of its own for every op: duration_ns and transfer_ns (of the step's input from another device) are [n_steps]
- * and stand in for those of the costs; memory and O stay. The first op of a pair must have duration 0, the second that of
- * the pair. */
-void ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gint64 *duration_ns, const gint64 *transfer_ns,
-                        PsSimulation *simulation);
+/* The same with a time of its own for every op: duration_ns and transfer_ns (of the step's input from another device)
+ * are [n_steps] and stand in for those of the costs; memory and O stay. The first op of a pair must have duration 0,
+ * the second that of the pair. */
+void ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gint64 *duration_ns,
+                        const gint64 *transfer_ns, PsSimulation *simulation);
 
 /* Duration of a step under these costs: 0 for the first op of a pair, the whole pair for the second. */
 gint64 ps_step_duration (const PsProgram *program, const PsCosts *costs, guint step);

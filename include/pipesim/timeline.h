@@ -1,5 +1,5 @@
-/* timeline.h - start and end of every op and transfer, simulated or measured: one type. Everything behind the simulator and
- * the executor (report, compare, plots) sees only this and costs. */
+/* timeline.h - start and end of every op and transfer, simulated or measured: one type. Everything behind the simulator
+ * and the executor (report, compare, plots) sees only this and costs. */
 #ifndef PIPESIM_TIMELINE_H
 #define PIPESIM_TIMELINE_H
 
@@ -12,10 +12,10 @@ typedef struct
 {
   gint64 start_ns; /* since the iteration began */
   gint64 end_ns;
-  PsOp op;         /* both ops of a pair have a span of their own, with equal times */
+  PsOp op; /* both ops of a pair have a span of their own, with equal times */
   guint16 device;
-  guint16 peer;    /* == device for ops */
-  guint16 chunk;   /* 0.. on the device (of the sender for transfers) */
+  guint16 peer;  /* == device for ops */
+  guint16 chunk; /* 0.. on the device (of the sender for transfers) */
 } PsSpan;
 
 /* Memory of a device from time_ns on. */
@@ -28,19 +28,20 @@ typedef struct
 
 typedef struct
 {
-  PsOrigin origin;  /* PS_ORIGIN_SIMULATED or PS_ORIGIN_MEASURED */
-  char *schedule;   /* its name */
-  char *source;     /* one line: costs used, or device and transport that ran */
+  PsOrigin origin; /* PS_ORIGIN_SIMULATED or PS_ORIGIN_MEASURED */
+  char *schedule;  /* its name */
+  char *source;    /* one line: costs used, or device and transport that ran */
   guint n_devices;
   guint n_stages;
   guint n_microbatches;
   gint64 iteration_ns; /* time per training step */
-  GArray *ops;       /* PsSpan, by device, then start */
-  GArray *transfers; /* PsSpan, by start */
-  GArray *memory;    /* PsMemoryPoint, by device, then time; may be empty when not known */
+  GArray *ops;         /* PsSpan, by device, then start */
+  GArray *transfers;   /* PsSpan, by start */
+  GArray *memory;      /* PsMemoryPoint, by device, then time; may be empty when not known */
 } PsTimeline;
 
-PsTimeline *ps_timeline_new (PsOrigin origin, const char *schedule, guint n_devices, guint n_stages, guint n_microbatches);
+PsTimeline *ps_timeline_new (PsOrigin origin, const char *schedule, guint n_devices, guint n_stages,
+                             guint n_microbatches);
 void ps_timeline_free (PsTimeline *timeline);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsTimeline, ps_timeline_free)
 
@@ -48,16 +49,17 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsTimeline, ps_timeline_free)
 void ps_timeline_sort (PsTimeline *timeline);
 
 /* The timeline of a simulation, memory curve included. Weights are part of the curve. */
-PsTimeline *ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation);
+PsTimeline *ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs,
+                                         const PsSimulation *simulation);
 
-/* Simulates the program with every op and transfer lasting as long as it did in a timeline of the same schedule (a measured one: what is
- * left of the prediction's error is then the order and the machine's gaps, not the costs). costs give memory and O. Fails with
- * PS_ERROR_INPUT naming the first op that the timeline does not have in its place. */
-gboolean ps_timeline_replay (const PsProgram *program, const PsCosts *costs, const PsTimeline *timeline, PsSimulation *simulation,
-                             GError **error);
+/* Simulates the program with every op and transfer lasting as long as it did in a timeline of the same schedule (a
+ * measured one: what is left of the prediction's error is then the order and the machine's gaps, not the costs). costs
+ * give memory and O. Fails with PS_ERROR_INPUT naming the first op that the timeline does not have in its place. */
+gboolean ps_timeline_replay (const PsProgram *program, const PsCosts *costs, const PsTimeline *timeline,
+                             PsSimulation *simulation, GError **error);
 
-/* Figures of one timeline; DESIGN's names. All but iteration_ns follow from the spans of all ops but O, which counts in the iteration
- * time only: recorded or not, the figures stay comparable with the simulator's. */
+/* Figures of one timeline; DESIGN's names. All but iteration_ns follow from the spans of all ops but O, which counts in
+ * the iteration time only: recorded or not, the figures stay comparable with the simulator's. */
 typedef struct
 {
   gint64 makespan_ns;
@@ -73,7 +75,7 @@ typedef struct
     gint64 span_ns;
     gint64 peak_memory_bytes;
     guint peak_activations;
-  } *device;                /* [n_devices] */
+  } * device; /* [n_devices] */
 } PsMetrics;
 
 void ps_metrics_clear (PsMetrics *metrics);
@@ -83,15 +85,17 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsMetrics, ps_metrics_clear)
 void ps_metrics_from_timeline (const PsTimeline *timeline, PsMetrics *metrics);
 void ps_metrics_from_simulation (const PsProgram *program, const PsSimulation *simulation, PsMetrics *metrics);
 
-/* The native file, JSON {"format": "pipesim-timeline/1", "origin", "schedule", "source", "devices", "stages", "microbatches", "iteration_ns",
- * "ops": [[device, "F0.1", start, end, chunk], ...], "transfers": [[from, to, "F0.1", start, end], ...], "memory": [[device, time,
- * bytes], ...]}. Paired ops end in '+' ("F0.1+"). */
+/* The native file, JSON {"format": "pipesim-timeline/1", "origin", "schedule", "source", "devices", "stages",
+ * "microbatches", "iteration_ns", "ops": [[device, "F0.1", start, end, chunk], ...], "transfers": [[from, to, "F0.1",
+ * start, end], ...], "memory": [[device, time, bytes], ...]}. Paired ops end in '+' ("F0.1+"). */
 char *ps_timeline_to_json (const PsTimeline *timeline);
 PsTimeline *ps_timeline_read (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
-PsTimeline *ps_timeline_parse_json (const char *where, const char *text, gssize length, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+PsTimeline *ps_timeline_parse_json (const char *where, const char *text, gssize length,
+                                    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Chrome trace events ("traceEvents" of phase X, times in microseconds with three decimals, flow arrows s/f for transfers, counters C for
- * memory): opens in Perfetto and chrome://tracing. pid 0 predicted, 1 measured; tid = device. */
+/* Chrome trace events ("traceEvents" of phase X, times in microseconds with three decimals, flow arrows s/f for
+ * transfers, counters C for memory): opens in Perfetto and chrome://tracing. pid 0 predicted, 1 measured; tid = device.
+ */
 char *ps_timeline_to_chrome_trace (const PsTimeline *timeline);
 
 G_END_DECLS

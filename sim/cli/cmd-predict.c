@@ -38,7 +38,7 @@ static const PsColumn columns[] = {
   { "iteration_ns", "iteration", PS_COLUMN_TIME },
   { "bubble_ratio", "bubble of iteration", PS_COLUMN_RATIO },
   { "bubble_ratio_span", "bubble of span", PS_COLUMN_RATIO },
-  { "lower_bound_ns", "no makespan below", PS_COLUMN_TIME },
+  { "lower_bound_ns", "lower bound", PS_COLUMN_TIME },
   { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE },
   { "feasible", "fits", PS_COLUMN_BOOLEAN },
   { "devices_detail", NULL, PS_COLUMN_TABLE },

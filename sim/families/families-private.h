@@ -37,7 +37,8 @@ gboolean ps_family_check_two_chunks (const char *name, const PsFamilySetting *se
 gboolean ps_family_check_multiple (const char *name, const char *things, guint n, guint unit, GError **error);
 
 /* That there are at least so many microbatches, and why. */
-gboolean ps_family_check_microbatches (const char *name, const PsFamilySetting *setting, guint least, const char *why, GError **error);
+gboolean ps_family_check_microbatches (const char *name, const PsFamilySetting *setting, guint least, const char *why,
+                                       GError **error);
 
 /* A builder over n_devices devices in the given placement. */
 PsScheduleBuilder *ps_family_builder (const char *name, PsPlacementKind placement, const PsFamilySetting *setting);

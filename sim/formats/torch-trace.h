@@ -1,0 +1,38 @@
+/* torch-trace.h - the ranges of PyTorch profiler traces on their way into a timeline. Private to sim/formats. */
+#ifndef PIPESIM_TORCH_TRACE_H
+#define PIPESIM_TORCH_TRACE_H
+
+#include "torch-actions.h"
+#include "trace-private.h"
+
+G_BEGIN_DECLS
+
+/* One range; a pair is one range with two actions. */
+typedef struct
+{
+  gint64 start_ns;
+  gint64 end_ns;
+  guint n;
+  TorchAction actions[2];
+} TorchRange;
+
+/* One rank: its ranges, and, once cut, its complete iterations. */
+typedef struct
+{
+  const char *name; /* of its file */
+  GArray *ranges;   /* of TorchRange; once cut by start, nested ones left out */
+  GArray *starts;   /* guint: first range of each complete iteration */
+  guint n;          /* ranges of an iteration */
+} TorchRank;
+
+void torch_rank_free (gpointer rank);
+
+/* PS_ERROR_INPUT "where: ..."; returns FALSE. */
+gboolean torch_trace_refuse (const char *where, GError **error, const char *format, ...) G_GNUC_PRINTF (3, 4);
+
+/* Cuts ranks (of TorchRank) into iterations and makes the median one a timeline. */
+PsTimeline *torch_trace_timeline (const char *where, GPtrArray *ranks, gboolean gpu, GError **error);
+
+G_END_DECLS
+
+#endif

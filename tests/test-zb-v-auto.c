@@ -1,0 +1,238 @@
+/* Tests of zb-v-auto: the results of the same heuristic elsewhere and as published, limits, and that nothing it could
+ * have chosen is better. */
+#include "families/v-greedy.h"
+#include "family-case.h"
+
+/* The automatic schedule for these costs with the same limit on every device. */
+static void
+simulate_auto (Case *test, guint p, guint m, Units units, gint64 limit_bytes)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree gint64 *limit = g_new (gint64, p);
+  g_autoptr (PsCosts) costs = unit_costs (2 * p, units);
+  for (guint i = 0; i < p; i++)
+    limit[i] = limit_bytes;
+  PsFamilySetting setting
+      = { .n_devices = p, .n_microbatches = m, .n_chunks = 2, .costs = costs, .memory_limit = limit };
+  PsSchedule *schedule = ps_family_generate (ps_family_find ("zb-v-auto"), &setting, &error);
+  g_assert_no_error (error);
+  simulate (test, schedule, g_steal_pointer (&costs));
+  g_assert_cmpint (peak_bytes (test), <=, limit_bytes);
+}
+
+static void
+check_no_worse (const PeerRow *row, const char *family)
+{
+  g_auto (Case) test = { 0 };
+  simulate_auto (&test, row->p, row->m, row->units, row->limit);
+  g_assert_cmpint (test.simulation->makespan_ns, <=, row->makespan);
+  g_assert_cmpint (test.simulation->max_span_ns, <=, row->span);
+}
+
+static void
+test_peers (void)
+{
+  guint n = each_peer_row ("zbv_auto", "zb-v-auto", check_no_worse);
+  if (n == 0)
+    return;
+  g_assert_cmpuint (n, ==, 225);
+  g_assert_cmpuint (each_peer_row ("colossalai_v_schedule", "zb-v-auto", check_no_worse), ==, 58);
+}
+
+/* Table 8 of the zero-bubble paper and its curves over the memory limit: 28.3B on 32 devices, F, B, W and transfers in
+ * microseconds from Table 9's settings, half of a device's share per chunk; M_B = 34 h + 5 a s, M_W = 32 h with h =
+ * 6144, a = 48, s = 1024. Rates are 1 - work / longest span. */
+static void
+test_published (void)
+{
+  static const struct
+  {
+    guint m;
+    Units units;
+    double rate[7]; /* limit 1 p M_B, 1.125 p M_B, ... */
+  } rows[] = {
+    { 96,
+      { 9458, 9748, 7288, 879, 0, 454656, 196608 },
+      { .059288, .038274, .017743, .011597, .003174, .003174, .003174 } },
+    { 128,
+      { 9469, 9744, 7306, 892, 0, 454656, 196608 },
+      { .045106, .028599, .014462, .009395, .002422, .002422, .002422 } },
+    { 256,
+      { 9447, 9644, 7193, 887, 0, 454656, 196608 },
+      { .023586, .014515, .005909, .004034, .001029, .001029, .001029 } },
+  };
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    for (guint k = 0; k < 7; k++)
+      {
+        const Units *units = &rows[i].units;
+        g_auto (Case) test = { 0 };
+        simulate_auto (&test, 32, rows[i].m, *units, (8 + k) * 32 / 8 * 2 * units->act);
+        double work = 2.0 * rows[i].m * (double)(units->f + units->b + units->w);
+        double rate = 1 - work / (double)test.simulation->max_span_ns;
+        g_assert_cmpfloat (rate, <=, rows[i].rate[k] + 1e-6);
+      }
+}
+
+/* Random costs per stage, memory limits per device: what comes out keeps to them, or the message says what the least
+ * would be, and that is enough. */
+static PsCosts *
+random_costs (GRand *rand, guint n_stages)
+{
+  PsCosts *costs = ps_costs_new (n_stages);
+  for (guint stage = 0; stage < n_stages; stage++)
+    {
+      for (guint kind = 0; kind <= PS_OP_W; kind++)
+        ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = g_rand_int_range (rand, 0, 100);
+      gint act = g_rand_int_range (rand, 0, 20);
+      ps_costs_set_memory (costs, stage, act, g_rand_int_range (rand, 0, act + 1));
+      costs->weight_bytes[stage] = g_rand_int_range (rand, 0, 10);
+      costs->transfer_ns[ps_transfer_forward (costs, stage)] = g_rand_int_range (rand, 0, 30);
+      costs->transfer_ns[ps_transfer_backward (costs, stage)] = g_rand_int_range (rand, 0, 30);
+    }
+  return costs;
+}
+
+/* What one microbatch at a time needs. */
+static gint64
+least_bytes (const PsCosts *costs, guint p, guint device)
+{
+  guint far = 2 * p - 1 - device;
+  return costs->weight_bytes[device] + costs->weight_bytes[far] + ps_costs_op (costs, PS_OP_F, device)->take_bytes
+         + ps_costs_op (costs, PS_OP_F, far)->take_bytes;
+}
+
+static void
+check_limits (GRand *rand)
+{
+  guint p = (guint)g_rand_int_range (rand, 1, 7), m = (guint)g_rand_int_range (rand, 1, 13);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsCosts) costs = random_costs (rand, 2 * p);
+  g_autofree gint64 *limit = g_new (gint64, p);
+  gboolean possible = TRUE;
+  for (guint device = 0; device < p; device++)
+    {
+      limit[device] = least_bytes (costs, p, device) + g_rand_int_range (rand, -1, 100);
+      possible = possible && limit[device] >= least_bytes (costs, p, device);
+    }
+  PsFamilySetting setting
+      = { .n_devices = p, .n_microbatches = m, .n_chunks = 2, .costs = costs, .memory_limit = limit };
+  PsSchedule *schedule = ps_family_generate (ps_family_find ("zb-v-auto"), &setting, &error);
+  g_assert_true ((schedule != NULL) == possible);
+  if (!possible)
+    {
+      g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
+      return;
+    }
+  g_auto (Case) test = { 0 };
+  simulate (&test, schedule, g_steal_pointer (&costs));
+  for (guint device = 0; device < p; device++)
+    g_assert_cmpint (test.simulation->device[device].peak_bytes, <=, limit[device]);
+}
+
+static void
+test_limits (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (7);
+  for (guint i = 0; i < 1000; i++)
+    check_limits (rand);
+  gint64 limit[2] = { 100, 3 };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsCosts) costs = unit_costs (4, (Units){ .f = 1, .b = 1, .w = 1, .act = 2, .wact = 2 });
+  PsFamilySetting setting
+      = { .n_devices = 2, .n_microbatches = 4, .n_chunks = 2, .costs = costs, .memory_limit = limit };
+  g_assert_null (ps_family_generate (ps_family_find ("zb-v-auto"), &setting, &error));
+  g_assert_cmpstr (error->message, ==, "zb-v-auto: device 1 needs at least 4 B for one microbatch, its limit is 3 B");
+}
+
+/* Costs that are the same on every stage, as the heuristic expects them. */
+static Units
+random_units (GRand *rand)
+{
+  gint64 act = g_rand_int_range (rand, 1, 10);
+  return (Units){ .f = g_rand_int_range (rand, 1, 30),
+                  .b = g_rand_int_range (rand, 1, 30),
+                  .w = g_rand_int_range (rand, 1, 30),
+                  .c = g_rand_int_range (rand, 0, 10),
+                  .act = act,
+                  .wact = g_rand_int_range (rand, 0, (gint32)act + 1) };
+}
+
+/* Every setting of the switches, each try repeated as long as it gets better; *span becomes the least that fits. */
+static void
+try_all_switches (const PsFamilySetting *setting, gint64 *span)
+{
+  g_autoptr (PsVPlan) plan = ps_v_plan_new (setting);
+  g_autofree gint64 *idle_ns = g_new (gint64, setting->n_devices);
+  for (guint i = 0; i < 4; i++)
+    {
+      PsVSwitches switches = { .fill_backward = i & 1, .fill_forward = i & 2, .give_up_ns = G_MAXINT64 };
+      gint64 before = G_MAXINT64;
+      guint used = 0, device;
+      while (ps_v_greedy (plan, &switches, &used) && plan->idle_ns < before)
+        {
+          if (ps_v_plan_fits (plan, &device))
+            *span = MIN (*span, ps_v_plan_span (plan));
+          before = plan->idle_ns;
+          for (guint k = 0; k < setting->n_devices; k++)
+            idle_ns[k] = plan->device[k].idle_ns;
+          switches.idle_ns = idle_ns;
+        }
+    }
+}
+
+/* No fixed order that fits is better in one of span and makespan and no worse in the other. */
+static void
+check_not_dominated (const Case *test, const char *family, Units units, const gint64 *limit)
+{
+  const PsSchedule *schedule = test->program->schedule;
+  g_auto (Case) fixed = { 0 };
+  simulate_family (&fixed, family, schedule->placement->n_devices, schedule->n_microbatches, 2, units);
+  for (guint device = 0; device < schedule->placement->n_devices; device++)
+    if (fixed.simulation->device[device].peak_bytes > limit[device])
+      return;
+  gint64 span = fixed.simulation->max_span_ns - test->simulation->max_span_ns;
+  gint64 makespan = fixed.simulation->makespan_ns - test->simulation->makespan_ns;
+  g_assert_false (span <= 0 && makespan <= 0 && (span < 0 || makespan < 0));
+}
+
+static void
+test_best (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (11);
+  for (guint i = 0; i < 400; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      guint p = (guint)g_rand_int_range (rand, 2, 9), m = (guint)g_rand_int_range (rand, 1, 25);
+      gint64 limit[8], span = G_MAXINT64;
+      Units units = random_units (rand);
+      gint64 activations = g_rand_int_range (rand, (gint32)p, (gint32)(3 * p));
+      for (guint device = 0; device < p; device++)
+        limit[device] = units.act * MAX (activations, 2);
+      g_autoptr (PsCosts) costs = unit_costs (2 * p, units);
+      PsFamilySetting setting
+          = { .n_devices = p, .n_microbatches = m, .n_chunks = 2, .costs = costs, .memory_limit = limit };
+      try_all_switches (&setting, &span);
+      PsSchedule *schedule = ps_family_generate (ps_family_find ("zb-v-auto"), &setting, &error);
+      g_assert_no_error (error);
+      g_auto (Case) test = { 0 };
+      simulate (&test, schedule, g_steal_pointer (&costs));
+      g_assert_cmpint (test.simulation->max_span_ns, <=, span);
+      check_not_dominated (&test, "zb-v", units, limit);
+      if (activations < 2 * p)
+        {
+          check_not_dominated (&test, "v-half", units, limit);
+          check_not_dominated (&test, "v-min", units, limit);
+        }
+    }
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/zb-v-auto/peers", test_peers);
+  g_test_add_func ("/zb-v-auto/published", test_published);
+  g_test_add_func ("/zb-v-auto/limits", test_limits);
+  g_test_add_func ("/zb-v-auto/best", test_best);
+  return g_test_run ();
+}
