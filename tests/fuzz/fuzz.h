@@ -6,8 +6,11 @@
 #include <pipesim/formats.h>
 
 #include <stddef.h>
+#include <glib/gstdio.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
 
@@ -33,6 +36,20 @@ fuzz_check_error (gboolean ok, GError **error)
   g_clear_error (error);
 }
 
+static inline char *
+fuzz_path (void)
+{
+  return g_strdup_printf ("%s/pipesim-fuzz-%d", g_get_tmp_dir (), (int)getpid ());
+}
+
+static inline void
+fuzz_file_remove (void)
+{
+  g_autofree char *path = fuzz_path ();
+
+  g_unlink (path);
+}
+
 /* Writes input into a file of this process, for readers that want a path. */
 static inline const char *
 fuzz_file (const uint8_t *data, size_t size)
@@ -40,7 +57,10 @@ fuzz_file (const uint8_t *data, size_t size)
   static char *path;
 
   if (path == NULL)
-    path = g_strdup_printf ("%s/pipesim-fuzz-%u", g_get_tmp_dir (), g_random_int ());
+    {
+      path = fuzz_path ();
+      atexit (fuzz_file_remove);
+    }
   g_assert_true (
       g_file_set_contents_full (path, (const char *)data, (gssize)size, G_FILE_SET_CONTENTS_NONE, 0600, NULL));
   return path;
