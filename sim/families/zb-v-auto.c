@@ -139,12 +139,28 @@ set_limit_error (const PsVPlan *plan, GError **error)
                "zb-v-auto: device %u needs at least %s for one microbatch, its limit is %s", device, need, limit);
 }
 
+/* Nobody set a limit: what ZB-V needs is fine too, where ops take more than their activations while they run. */
+static void
+allow_zb_v (Contest *contest, const PsFamilySetting *setting)
+{
+  g_autoptr (PsSchedule) schedule = ps_family_zb_v.generate (setting, NULL);
+  ps_v_plan_replay (contest->plan, schedule);
+  for (guint i = 0; i < contest->plan->n_devices; i++)
+    {
+      PsVDevice *device = &contest->plan->device[i];
+      device->limit_bytes = MAX (device->limit_bytes, device->peak_bytes);
+      contest->best->device[i].limit_bytes = device->limit_bytes;
+    }
+}
+
 static PsSchedule *
 generate (const PsFamilySetting *setting, GError **error)
 {
   g_autoptr (PsVPlan) one = ps_v_plan_new (setting);
   g_autoptr (PsVPlan) other = ps_v_plan_new (setting);
   Contest contest = { .plan = one, .best = other };
+  if (!setting->memory_limit)
+    allow_zb_v (&contest, setting);
   try_heuristic (&contest);
   try_fixed (&contest, &ps_family_zb_v, setting);
   if (!contest.found || is_tight (one))

@@ -110,10 +110,10 @@ read_type (const Reader *reader, guint i, JsonObject *object, guint8 *type, GErr
 
   if (node == NULL || !JSON_NODE_HOLDS_VALUE (node) || json_node_get_value_type (node) != G_TYPE_STRING)
     return refuse (reader, i, error, "type is no text");
-  for (guint8 t = 0; t < G_N_ELEMENTS (types); t++)
+  for (guint t = 0; t < G_N_ELEMENTS (types); t++)
     if (g_str_equal (types[t].name, json_node_get_string (node)))
       {
-        *type = t;
+        *type = (guint8)t;
         return TRUE;
       }
   return refuse (reader, i, error, "type '%s' is not known; F, B, W, BW and SEND_FORWARD and the like are",
@@ -123,7 +123,7 @@ read_type (const Reader *reader, guint i, JsonObject *object, guint8 *type, GErr
 static gboolean
 read_node (Reader *reader, guint i, JsonNode *json, GArray *nodes, GError **error)
 {
-  gint64 chunk, device, minibatch;
+  gint64 chunk = 0, device = 0, minibatch = 0;
   Node node = { 0 };
   JsonObject *object;
 
