@@ -112,7 +112,8 @@ torch_check_compute (const char *where, const TorchLists *lists, GError **error)
 
   if (!check_count (&check, error))
     return FALSE;
-  check.seen = seen = g_malloc0 (cell_of (lists, lists->n_stages, 0));
+  seen = g_malloc0 (cell_of (lists, lists->n_stages, 0));
+  check.seen = seen;
   return check_orders (&check, error) && check_complete (&check, error);
 }
 

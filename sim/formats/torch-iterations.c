@@ -176,7 +176,7 @@ median_iteration (GPtrArray *ranks, guint n)
     iteration_start (ranks, k, &durations[k]);
   sorted = g_memdup2 (durations, n * sizeof *durations);
   median = ps_median (sorted, n);
-  while (durations[i] != median)
+  while (i + 1 < n && durations[i] != median)
     i++;
   return i;
 }

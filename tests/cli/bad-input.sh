@@ -39,7 +39,7 @@ for m in 0 1000000000 -1 0x10; do
 done
 predict 2 "-v/--chunks: '0'" --schedule 1f1b -p 4 -m 8 -v 0 --costs $good
 predict 2 "1048576" --schedule all -p 4096 -m 1048576 --costs $good
-predict 2 "interleaved" --schedule interleaved -p 4 -m 3 --costs $good
+predict 2 "a multiple of 4" --schedule chimera -p 4 -m 3 --costs $good
 predict 2 "latency" --schedule 1f1b -p 4 -m 8 --costs $good --comm rank
 predict 2 "global" --schedule 1f1b -p 4 -m 8 --costs $good --sync bypass
 predict 2 "'12XB'" --schedule 1f1b -p 4 -m 8 --costs $good --memory-limit 12XB
