@@ -16,12 +16,13 @@ check (const PsFamilySetting *setting, GError **error)
 static void
 fill_slots (PsOp *slot, guint8 *used, const PsFamilySetting *setting, guint device)
 {
-  guint p = setting->n_devices, m = setting->n_microbatches;
+  guint p = setting->n_devices, m = setting->n_microbatches, half = p / 2;
+  g_assert (half > 0);
   for (guint microbatch = 0; microbatch < m; microbatch++)
     {
       guint unit = microbatch / p, within = microbatch % p;
-      gboolean up = within >= p / 2;
-      guint stage = up ? p - 1 - device : device, begin = 2 * (within % (p / 2)) + 2 * p * unit;
+      gboolean up = within >= half;
+      guint stage = up ? p - 1 - device : device, begin = 2 * (within % half) + 2 * p * unit;
       guint forward = begin + stage, backward = begin + 2 * p - 1 - stage;
       slot[forward] = (PsOp){ .kind = PS_OP_F, .stage = (guint16)stage, .microbatch = microbatch & G_MAXINT32 };
       slot[backward] = (PsOp){ .kind = PS_OP_BW, .stage = (guint16)stage, .microbatch = microbatch & G_MAXINT32 };
@@ -46,6 +47,7 @@ generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
       ps_schedule_builder_next_device (builder);
     }
   PsSchedule *schedule = ps_schedule_builder_end (builder);
+  g_assert (p >= 2);
   schedule->copy = g_new (guint8, m);
   for (guint microbatch = 0; microbatch < m; microbatch++)
     schedule->copy[microbatch] = microbatch % p >= p / 2;

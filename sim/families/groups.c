@@ -7,7 +7,7 @@ static gboolean
 is_group_size (const PsFamilySetting *setting, guint group)
 {
   guint p = setting->n_devices, m = setting->n_microbatches;
-  return group >= MIN (p, m) && group <= m && (m % group == 0 || m % group >= p);
+  return group >= 1 && group >= MIN (p, m) && group <= m && (m % group == 0 || m % group >= p);
 }
 
 /* The smallest one allowed keeps the least memory; it is p itself where p divides m. */

@@ -201,7 +201,7 @@ void
 ps_v_block_slide (PsVBlock *block, gint64 after, guint end)
 {
   g_autofree gint *level = g_new (gint, (gsize)block->n_devices * block->n_slots);
-  g_autofree guint *begin = g_new (guint, block->n_devices), *barrier = g_new0 (guint, block->n_devices);
+  g_autofree guint *begin = g_new0 (guint, block->n_devices), *barrier = g_new0 (guint, block->n_devices);
   Slide slide = { .block = block, .level = level, .begin = begin, .barrier = barrier };
   PsVType type;
   guint microbatch;

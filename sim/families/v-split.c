@@ -122,7 +122,7 @@ refill (const PsVBlock *block, const char *name, const PsFamilySetting *setting,
 {
   guint p = block->n_devices, n = 6 * block->n_microbatches;
   g_autofree Device *device = g_new0 (Device, p);
-  g_autofree PsOp *orders = g_new (PsOp, (gsize)p * n);
+  g_autofree PsOp *orders = g_new0 (PsOp, (gsize)p * n);
   g_autofree guint32 *done = g_new0 (guint32, (gsize)p * 4 * block->n_microbatches);
   Refill refill = { .block = block, .limit = limit, .device = device, .done = done, .left = p * n };
   for (guint i = 0; i < p; i++)
