@@ -100,11 +100,11 @@ lower (const PsFamily *family, const PsFamilySetting *setting)
 }
 
 static void
-bench_lowering (const PsFamily *family, const PsFamilySetting *setting)
+bench_lowering (const PsFamily *family, const PsFamilySetting *setting, guint n_rounds)
 {
   gint64 times[N_ROUNDS];
   guint n_ops = 0;
-  for (guint round = 0; round < N_ROUNDS; round++)
+  for (guint round = 0; round < n_rounds; round++)
     {
       gint64 start = now_ns ();
       g_autoptr (PsProgram) program = lower (family, setting);
@@ -112,7 +112,7 @@ bench_lowering (const PsFamily *family, const PsFamilySetting *setting)
       n_ops = program->n_steps;
     }
   printf ("generate+validate+lower %-12s p=%u m=%u v=%u %7u ops: %.3f ms\n", family->name, setting->n_devices,
-          setting->n_microbatches, setting->n_chunks, n_ops, (double)ps_median (times, N_ROUNDS) / 1e6);
+          setting->n_microbatches, setting->n_chunks, n_ops, (double)ps_median (times, n_rounds) / 1e6);
 }
 
 int
@@ -127,7 +127,13 @@ main (void)
       g_autoptr (PsProgram) program = lower (families[i], &setting);
       g_autoptr (PsCosts) costs = ps_costs_parse (text, setting.n_devices, setting.n_chunks, NULL);
       bench_engine (families[i]->name, program, costs);
-      bench_lowering (families[i], &setting);
+      bench_lowering (families[i], &setting, N_ROUNDS);
+    }
+  /* 4 times the devices and 8 times the microbatches: 32 times the ops, which should take 32 times as long. */
+  for (guint i = 0; i < n; i++)
+    {
+      PsFamilySetting large = { .n_devices = 64, .n_microbatches = 1024, .n_chunks = families[i]->default_chunks };
+      bench_lowering (families[i], &large, 3);
     }
   return 0;
 }

@@ -9,6 +9,8 @@ set -euo pipefail
 
 source_dir=$(cd "$(dirname "$0")/.." && pwd)
 root=${1:-$(mktemp -d)}
+mkdir -p "$root"
+chmod 755 "$root" # mktemp keeps ordinary users out, and tests use one
 
 # The mirror of the first Debian source, in either format that apt reads.
 mirror ()

@@ -341,6 +341,16 @@ test_read_only_directory (void)
   g_assert_cmpint (g_chmod (path, 0444), ==, 0);
   g_assert_cmpint (g_chmod (inner, 0555), ==, 0);
   g_assert_true (user != 0 || seteuid (65534) == 0);
+  /* Where a folder further up keeps that user out, there is nothing to see. */
+  if (eaccess (path, R_OK) != 0)
+    {
+      g_assert_true (user != 0 || seteuid (0) == 0);
+      g_test_skip ("an ordinary user cannot reach the temporary folder");
+      g_chmod (inner, 0755);
+      remove_database (path);
+      g_rmdir (inner);
+      return;
+    }
 
   db = open_db (path, PS_COSTDB_READ);
   g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, NULL);
