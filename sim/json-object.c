@@ -3,20 +3,43 @@
 
 #include <string.h>
 
-static gboolean
-has_format (const char *where, JsonObject *object, const char *format, GError **error)
+/* "where: key: ...", or "where: key[i]: ..." for element i. Returns FALSE. */
+static gboolean G_GNUC_PRINTF (5, 6)
+    refuse (const PsJsonReader *reader, const char *key, gint64 i, GError **error, const char *format, ...)
 {
-  JsonNode *node = json_object_get_member (object, "format");
-  const char *found = node && JSON_NODE_HOLDS_VALUE (node) ? json_node_get_string (node) : NULL;
-  gsize family = (gsize)(strchr (format, '/') + 1 - format);
-  if (found && g_str_equal (found, format))
-    return TRUE;
-  if (found && strncmp (found, format, family) == 0)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: format: '%s' is another version; this pipesim reads %s", where,
-                 found, format);
-  else
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: format: '%s' is not %s", where, found ? found : "", format);
+  g_autofree char *element = i < 0 ? g_strdup ("") : g_strdup_printf ("[%" G_GINT64_FORMAT "]", i);
+  va_list arguments;
+  va_start (arguments, format);
+  g_autofree char *what = g_strdup_vprintf (format, arguments);
+  va_end (arguments);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s%s: %s", reader->where, key, element, what);
   return FALSE;
+}
+
+/* What is the whole value and no element. */
+#define WHOLE (-1)
+
+/* Stands in front of the member's value. */
+static PsJsonReader *
+go_to (const PsJsonObject *object, const char *key)
+{
+  object->reader->at = g_hash_table_lookup (object->places, key);
+  return object->reader;
+}
+
+static gboolean
+check_format (const PsJsonObject *object, const char *format, GError **error)
+{
+  gsize family = (gsize)(strchr (format, '/') + 1 - format);
+  const char *found = "";
+  if (ps_json_object_has (object, "format"))
+    ps_json_read_text (go_to (object, "format"), &found);
+  if (g_str_equal (found, format))
+    return TRUE;
+  if (strncmp (found, format, family) == 0)
+    return refuse (object->reader, "format", WHOLE, error, "'%s' is another version; this pipesim reads %s", found,
+                   format);
+  return refuse (object->reader, "format", WHOLE, error, "'%s' is not %s", found, format);
 }
 
 static gboolean
@@ -27,138 +50,115 @@ is_known (const char *key, const char *const *required, const char *const *optio
 }
 
 gboolean
-ps_json_check_format (const char *where, JsonObject *object, const char *format, const char *const *required,
-                      const char *const *optional, GError **error)
+ps_json_object_init (PsJsonObject *object, PsJsonReader *reader, const char *format, const char *const *required,
+                     const char *const *optional, GError **error)
 {
-  g_autoptr (GList) members = json_object_get_members (object);
-  if (!has_format (where, object, format, error))
+  g_autofree char *unknown = NULL, *twice = NULL;
+  const char *key;
+  *object = (PsJsonObject){ reader, g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
+  if (!ps_json_enter_object (reader))
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is no JSON object", reader->where);
+      return FALSE;
+    }
+  while ((key = ps_json_next_key (reader)) != NULL)
+    {
+      if (!unknown && !is_known (key, required, optional))
+        unknown = g_strdup (key);
+      if (!g_hash_table_insert (object->places, g_strdup (key), (gpointer)reader->at) && !twice)
+        twice = g_strdup (key);
+      ps_json_skip_value (reader);
+    }
+  if (!check_format (object, format, error))
     return FALSE;
   for (guint i = 0; required[i]; i++)
-    if (!json_object_has_member (object, required[i]))
-      {
-        g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: is missing", where, required[i]);
-        return FALSE;
-      }
-  for (GList *member = members; member; member = member->next)
-    if (!is_known (member->data, required, optional))
-      {
-        g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: is no key of %s", where, (const char *)member->data,
-                     format);
-        return FALSE;
-      }
+    if (!ps_json_object_has (object, required[i]))
+      return refuse (reader, required[i], WHOLE, error, "is missing");
+  if (unknown)
+    return refuse (reader, unknown, WHOLE, error, "is no key of %s", format);
+  return !twice || refuse (reader, twice, WHOLE, error, "is there twice");
+}
+
+void
+ps_json_object_clear (PsJsonObject *object)
+{
+  g_clear_pointer (&object->places, g_hash_table_unref);
+}
+
+gboolean
+ps_json_object_has (const PsJsonObject *object, const char *key)
+{
+  return g_hash_table_contains (object->places, key);
+}
+
+static gboolean
+read_text (PsJsonReader *reader, const char *key, gint64 i, const char **text, GError **error)
+{
+  return ps_json_read_text (reader, text) || refuse (reader, key, i, error, "is no text");
+}
+
+static gboolean
+read_integer (PsJsonReader *reader, const char *key, gint64 i, gint64 low, gint64 high, gint64 *value, GError **error)
+{
+  if (!ps_json_read_integer (reader, value))
+    return refuse (reader, key, i, error, "is no integer");
+  if (*value >= low && *value <= high)
+    return TRUE;
+  return refuse (reader, key, i, error,
+                 "%" G_GINT64_FORMAT " is not between %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT, *value, low, high);
+}
+
+static gboolean
+enter_array (PsJsonReader *reader, const char *key, gint64 i, GError **error)
+{
+  return ps_json_enter_array (reader) || refuse (reader, key, i, error, "is no array");
+}
+
+gboolean
+ps_json_get_text (const PsJsonObject *object, const char *key, char **text, GError **error)
+{
+  const char *found;
+  if (!read_text (go_to (object, key), key, WHOLE, &found, error))
+    return FALSE;
+  *text = g_strdup (found);
   return TRUE;
 }
 
-static gboolean
-node_text (const char *where, const char *key, JsonNode *node, const char **text, GError **error)
-{
-  if (JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING)
-    {
-      *text = json_node_get_string (node);
-      return TRUE;
-    }
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: is no text", where, key);
-  return FALSE;
-}
-
-static gboolean
-node_integer (const char *where, const char *key, JsonNode *node, gint64 low, gint64 high, gint64 *value,
-              GError **error)
-{
-  if (!JSON_NODE_HOLDS_VALUE (node) || json_node_get_value_type (node) != G_TYPE_INT64)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: is no integer", where, key);
-      return FALSE;
-    }
-  *value = json_node_get_int (node);
-  if (*value >= low && *value <= high)
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "%s: %s: %" G_GINT64_FORMAT " is not between %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT, where, key,
-               *value, low, high);
-  return FALSE;
-}
-
-static JsonArray *
-node_array (const char *where, const char *key, JsonNode *node, GError **error)
-{
-  if (JSON_NODE_HOLDS_ARRAY (node))
-    return json_node_get_array (node);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: is no array", where, key);
-  return NULL;
-}
-
 gboolean
-ps_json_get_text (const char *where, JsonObject *object, const char *key, const char **text, GError **error)
-{
-  return node_text (where, key, json_object_get_member (object, key), text, error);
-}
-
-gboolean
-ps_json_get_integer (const char *where, JsonObject *object, const char *key, gint64 low, gint64 high, gint64 *value,
+ps_json_get_integer (const PsJsonObject *object, const char *key, gint64 low, gint64 high, gint64 *value,
                      GError **error)
 {
-  return node_integer (where, key, json_object_get_member (object, key), low, high, value, error);
+  return read_integer (go_to (object, key), key, WHOLE, low, high, value, error);
 }
 
 gboolean
-ps_json_get_boolean (const char *where, JsonObject *object, const char *key, gboolean *value, GError **error)
+ps_json_get_boolean (const PsJsonObject *object, const char *key, gboolean *value, GError **error)
 {
-  JsonNode *node = json_object_get_member (object, key);
-  if (JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_BOOLEAN)
-    {
-      *value = json_node_get_boolean (node);
-      return TRUE;
-    }
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: is neither true nor false", where, key);
-  return FALSE;
-}
-
-JsonArray *
-ps_json_get_array (const char *where, JsonObject *object, const char *key, GError **error)
-{
-  return node_array (where, key, json_object_get_member (object, key), error);
-}
-
-/* Elements name themselves only when something is wrong: a schedule has many. */
-static void
-prefix_element (const char *key, guint i, GError **cause, GError **error)
-{
-  g_autofree char *old = g_strdup_printf (": %s: ", key);
-  g_autofree char *new = g_strdup_printf (": %s[%u]: ", key, i);
-  g_autoptr (GString) text = g_string_new ((*cause)->message);
-  g_string_replace (text, old, new, 1);
-  g_set_error_literal (error, (*cause)->domain, (*cause)->code, text->str);
-  g_clear_error (cause);
+  PsJsonReader *reader = go_to (object, key);
+  return ps_json_read_boolean (reader, value) || refuse (reader, key, WHOLE, error, "is neither true nor false");
 }
 
 gboolean
-ps_json_element_text (const char *where, const char *key, JsonArray *array, guint i, const char **text, GError **error)
+ps_json_get_array (const PsJsonObject *object, const char *key, GError **error)
 {
-  GError *cause = NULL;
-  if (node_text (where, key, json_array_get_element (array, i), text, &cause))
-    return TRUE;
-  prefix_element (key, i, &cause, error);
-  return FALSE;
+  return enter_array (go_to (object, key), key, WHOLE, error);
 }
 
 gboolean
-ps_json_element_integer (const char *where, const char *key, JsonArray *array, guint i, gint64 low, gint64 high,
-                         gint64 *value, GError **error)
+ps_json_element_text (PsJsonReader *reader, const char *key, guint i, const char **text, GError **error)
 {
-  GError *cause = NULL;
-  if (node_integer (where, key, json_array_get_element (array, i), low, high, value, &cause))
-    return TRUE;
-  prefix_element (key, i, &cause, error);
-  return FALSE;
+  return read_text (reader, key, i, text, error);
 }
 
-JsonArray *
-ps_json_element_array (const char *where, const char *key, JsonArray *array, guint i, GError **error)
+gboolean
+ps_json_element_integer (PsJsonReader *reader, const char *key, guint i, gint64 low, gint64 high, gint64 *value,
+                         GError **error)
 {
-  GError *cause = NULL;
-  JsonArray *element = node_array (where, key, json_array_get_element (array, i), &cause);
-  if (!element)
-    prefix_element (key, i, &cause, error);
-  return element;
+  return read_integer (reader, key, i, low, high, value, error);
+}
+
+gboolean
+ps_json_element_array (PsJsonReader *reader, const char *key, guint i, GError **error)
+{
+  return enter_array (reader, key, i, error);
 }

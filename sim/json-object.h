@@ -3,29 +3,42 @@
 #ifndef PIPESIM_JSON_OBJECT_H
 #define PIPESIM_JSON_OBJECT_H
 
-#include "json-text.h"
+#include "json-reader.h"
 
 G_BEGIN_DECLS
 
-/* Checks "format" first ("pipesim-schedule/1"; another version is told apart from a foreign file), then that every
- * required key is there and that there are no others but the optional ones. Lists end with NULL and do not name
- * "format"; optional may be NULL. */
-gboolean ps_json_check_format (const char *where, JsonObject *object, const char *format, const char *const *required,
-                               const char *const *optional, GError **error);
+/* The members of an object, in any order. */
+typedef struct
+{
+  PsJsonReader *reader;
+  GHashTable *places; /* key -> its value in the text */
+} PsJsonObject;
 
-/* Values of a member that ps_json_check_format has seen. text belongs to the object. */
-gboolean ps_json_get_text (const char *where, JsonObject *object, const char *key, const char **text, GError **error);
-gboolean ps_json_get_integer (const char *where, JsonObject *object, const char *key, gint64 low, gint64 high,
-                              gint64 *value, GError **error);
-gboolean ps_json_get_boolean (const char *where, JsonObject *object, const char *key, gboolean *value, GError **error);
-JsonArray *ps_json_get_array (const char *where, JsonObject *object, const char *key, GError **error);
+/* Reads through the object that the reader stands in front of. Checks "format" first ("pipesim-schedule/1"; another
+ * version is told apart from a foreign file), then that every required key is there and that there are no others but
+ * the optional ones, and none twice. Lists end with NULL and do not name "format"; optional may be NULL. Clear in any
+ * case. The reader must outlive the object. */
+gboolean ps_json_object_init (PsJsonObject *object, PsJsonReader *reader, const char *format,
+                              const char *const *required, const char *const *optional, GError **error);
+void ps_json_object_clear (PsJsonObject *object);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsJsonObject, ps_json_object_clear)
 
-/* Elements of an array; key is what messages call the array, such as "order[2]". */
-gboolean ps_json_element_text (const char *where, const char *key, JsonArray *array, guint i, const char **text,
-                               GError **error);
-gboolean ps_json_element_integer (const char *where, const char *key, JsonArray *array, guint i, gint64 low,
-                                  gint64 high, gint64 *value, GError **error);
-JsonArray *ps_json_element_array (const char *where, const char *key, JsonArray *array, guint i, GError **error);
+gboolean ps_json_object_has (const PsJsonObject *object, const char *key);
+
+/* Values of a member that is there. Free *text with g_free. */
+gboolean ps_json_get_text (const PsJsonObject *object, const char *key, char **text, GError **error);
+gboolean ps_json_get_integer (const PsJsonObject *object, const char *key, gint64 low, gint64 high, gint64 *value,
+                              GError **error);
+gboolean ps_json_get_boolean (const PsJsonObject *object, const char *key, gboolean *value, GError **error);
+
+/* Steps the reader into a member that is an array. */
+gboolean ps_json_get_array (const PsJsonObject *object, const char *key, GError **error);
+
+/* Reads element i of an array, behind ps_json_next_element; key is what messages call the array, such as "order[2]". */
+gboolean ps_json_element_text (PsJsonReader *reader, const char *key, guint i, const char **text, GError **error);
+gboolean ps_json_element_integer (PsJsonReader *reader, const char *key, guint i, gint64 low, gint64 high,
+                                  gint64 *value, GError **error);
+gboolean ps_json_element_array (PsJsonReader *reader, const char *key, guint i, GError **error);
 
 G_END_DECLS
 

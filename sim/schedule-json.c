@@ -1,8 +1,7 @@
 /* schedule-json.c - the native schedule file. */
 #include "json-object.h"
+#include "json-text.h"
 #include <pipesim/schedule.h>
-
-#include <string.h>
 
 #define FORMAT "pipesim-schedule/1"
 
@@ -45,14 +44,37 @@ append_numbers (GString *json, const char *key, const guint8 *bytes, const guint
   g_string_append_c (json, ']');
 }
 
+static void
+append_text (GString *json, const char *key, const char *text)
+{
+  if (!text)
+    return;
+  g_string_append_printf (json, ",\n  \"%s\": ", key);
+  ps_json_append_string (json, text);
+}
+
+static void
+append_integer (GString *json, const char *key, guint value)
+{
+  g_string_append_printf (json, ",\n  \"%s\": %u", key, value);
+}
+
 char *
 ps_schedule_to_json (const PsSchedule *schedule)
 {
   const PsPlacement *placement = schedule->placement;
-  GString *json = g_string_new ("{\n  \"format\": \"" FORMAT "\",\n  \"name\": ");
-  ps_json_append_string (json, schedule->name);
-  g_string_append_printf (json, ",\n  \"devices\": %u,\n  \"stages\": %u,\n  \"microbatches\": %u,\n  \"slices\": %u",
-                          placement->n_devices, placement->n_stages, schedule->n_microbatches, schedule->n_slices);
+  GString *json = g_string_new ("{\n  \"format\": \"" FORMAT "\"");
+  append_text (json, "name", schedule->name);
+  append_text (json, "origin", schedule->origin);
+  append_text (json, "family", schedule->family);
+  if (schedule->n_chunks)
+    append_integer (json, "chunks", schedule->n_chunks);
+  if (schedule->group_size)
+    append_integer (json, "group", schedule->group_size);
+  append_integer (json, "devices", placement->n_devices);
+  append_integer (json, "stages", placement->n_stages);
+  append_integer (json, "microbatches", schedule->n_microbatches);
+  append_integer (json, "slices", schedule->n_slices);
   append_placement (json, placement);
   if (schedule->copy)
     append_numbers (json, "copy_of_microbatch", schedule->copy, NULL, schedule->n_microbatches);
@@ -70,9 +92,8 @@ ps_schedule_to_json (const PsSchedule *schedule)
 /* The counts in the head of a file. */
 typedef struct
 {
-  const char *where;
-  JsonObject *object;
-  const char *name;
+  const PsJsonObject *object;
+  PsJsonReader *reader;
   gint64 n_devices;
   gint64 n_stages;
   gint64 n_microbatches;
@@ -82,69 +103,74 @@ typedef struct
 static gboolean
 read_head (Head *head, GError **error)
 {
-  return ps_json_get_text (head->where, head->object, "name", &head->name, error)
-         && ps_json_get_integer (head->where, head->object, "devices", 1, PS_MAX_DEVICES, &head->n_devices, error)
-         && ps_json_get_integer (head->where, head->object, "stages", 1, PS_MAX_STAGES, &head->n_stages, error)
-         && ps_json_get_integer (head->where, head->object, "microbatches", 1, PS_MAX_MICROBATCHES,
-                                 &head->n_microbatches, error)
-         && ps_json_get_integer (head->where, head->object, "slices", 1, PS_MAX_SLICES, &head->n_slices, error);
+  return ps_json_get_integer (head->object, "devices", 1, PS_MAX_DEVICES, &head->n_devices, error)
+         && ps_json_get_integer (head->object, "stages", 1, PS_MAX_STAGES, &head->n_stages, error)
+         && ps_json_get_integer (head->object, "microbatches", 1, PS_MAX_MICROBATCHES, &head->n_microbatches, error)
+         && ps_json_get_integer (head->object, "slices", 1, PS_MAX_SLICES, &head->n_slices, error);
 }
 
+/* Of the array that was stepped into just now. */
 static gboolean
-check_length (const Head *head, const char *key, JsonArray *array, gint64 wanted, GError **error)
+check_length (const Head *head, const char *key, gint64 wanted, GError **error)
 {
-  if (json_array_get_length (array) == wanted)
+  guint n = ps_json_count_elements (head->reader);
+  if (n == wanted)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: has %u entries, not %" G_GINT64_FORMAT, head->where, key,
-               json_array_get_length (array), wanted);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: has %u entries, not %" G_GINT64_FORMAT, head->reader->where,
+               key, n, wanted);
   return FALSE;
+}
+
+/* One weight copy: the device of each stage. */
+static gboolean
+read_copy (const Head *head, guint copy, guint16 *device, GError **error)
+{
+  if (!ps_json_element_array (head->reader, "placement", copy, error)
+      || !check_length (head, "placement", head->n_stages, error))
+    return FALSE;
+  for (guint stage = 0; ps_json_next_element (head->reader); stage++)
+    {
+      gint64 value;
+      if (!ps_json_element_integer (head->reader, "placement", stage, 0, head->n_devices - 1, &value, error))
+        return FALSE;
+      device[stage] = (guint16)value;
+    }
+  return TRUE;
 }
 
 static PsPlacement *
 read_placement (const Head *head, GError **error)
 {
-  JsonArray *copies = ps_json_get_array (head->where, head->object, "placement", error);
-  if (!copies)
+  if (!ps_json_get_array (head->object, "placement", error))
     return NULL;
-  guint n_copies = json_array_get_length (copies);
+  guint n_copies = ps_json_count_elements (head->reader);
   if (n_copies < 1 || n_copies > 2)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: placement: has %u weight copies; 1 or 2 are possible",
-                   head->where, n_copies);
+                   head->reader->where, n_copies);
       return NULL;
     }
   g_autofree guint16 *device = g_new (guint16, n_copies * (gsize)head->n_stages);
-  for (guint copy = 0; copy < n_copies; copy++)
-    {
-      JsonArray *stages = ps_json_element_array (head->where, "placement", copies, copy, error);
-      if (!stages || !check_length (head, "placement", stages, head->n_stages, error))
-        return NULL;
-      for (guint stage = 0; stage < head->n_stages; stage++)
-        {
-          gint64 value;
-          if (!ps_json_element_integer (head->where, "placement", stages, stage, 0, head->n_devices - 1, &value, error))
-            return NULL;
-          device[copy * (gsize)head->n_stages + stage] = (guint16)value;
-        }
-    }
+  for (guint copy = 0; ps_json_next_element (head->reader); copy++)
+    if (!read_copy (head, copy, &device[copy * (gsize)head->n_stages], error))
+      return NULL;
   return ps_placement_new_custom ((guint)head->n_devices, (guint)head->n_stages, n_copies, device);
 }
 
-/* An optional array of n integers below limit; *values stays NULL where the file has none. */
+/* An optional array of n integers from low to high; *values stays NULL where the file has none. */
 static gboolean
 read_numbers (const Head *head, const char *key, gint64 n, gint64 low, gint64 high, guint **values, GError **error)
 {
   *values = NULL;
-  if (!json_object_has_member (head->object, key))
+  if (!ps_json_object_has (head->object, key))
     return TRUE;
-  JsonArray *array = ps_json_get_array (head->where, head->object, key, error);
-  if (!array || !check_length (head, key, array, n, error))
+  if (!ps_json_get_array (head->object, key, error) || !check_length (head, key, n, error))
     return FALSE;
-  g_autofree guint *read = g_new (guint, (gsize)n);
-  for (guint i = 0; i < n; i++)
+  g_autofree guint *read = g_new0 (guint, (gsize)n);
+  for (guint i = 0; ps_json_next_element (head->reader); i++)
     {
       gint64 value;
-      if (!ps_json_element_integer (head->where, key, array, i, low, high, &value, error))
+      if (!ps_json_element_integer (head->reader, key, i, low, high, &value, error))
         return FALSE;
       read[i] = (guint)value;
     }
@@ -169,22 +195,21 @@ add_ops (PsScheduleBuilder *builder, const char *text)
 }
 
 static gboolean
-read_device (const Head *head, PsScheduleBuilder *builder, JsonArray *orders, guint device, GError **error)
+read_device (const Head *head, PsScheduleBuilder *builder, guint device, GError **error)
 {
   g_autofree char *key = g_strdup_printf ("order[%u]", device);
-  JsonArray *order = ps_json_element_array (head->where, "order", orders, device, error);
-  if (!order)
+  if (!ps_json_element_array (head->reader, "order", device, error))
     return FALSE;
-  for (guint i = 0; i < json_array_get_length (order); i++)
+  for (guint i = 0; ps_json_next_element (head->reader); i++)
     {
       const char *text;
-      if (!ps_json_element_text (head->where, key, order, i, &text, error))
+      if (!ps_json_element_text (head->reader, key, i, &text, error))
         return FALSE;
       if (!add_ops (builder, text))
         {
           g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-                       "%s: %s[%u]: '%s' is no op such as F0.1 (kind, microbatch, dot, stage)", head->where, key, i,
-                       text);
+                       "%s: %s[%u]: '%s' is no op such as F0.1 (kind, microbatch, dot, stage)", head->reader->where,
+                       key, i, text);
           return FALSE;
         }
     }
@@ -195,21 +220,41 @@ read_device (const Head *head, PsScheduleBuilder *builder, JsonArray *orders, gu
 static gboolean
 read_orders (const Head *head, PsScheduleBuilder *builder, GError **error)
 {
-  JsonArray *orders = ps_json_get_array (head->where, head->object, "order", error);
-  if (!orders || !check_length (head, "order", orders, head->n_devices, error))
+  if (!ps_json_get_array (head->object, "order", error) || !check_length (head, "order", head->n_devices, error))
     return FALSE;
-  for (guint device = 0; device < head->n_devices; device++)
-    if (!read_device (head, builder, orders, device, error))
+  for (guint device = 0; ps_json_next_element (head->reader); device++)
+    if (!read_device (head, builder, device, error))
       return FALSE;
+  return TRUE;
+}
+
+static gboolean
+read_text (const PsJsonObject *object, const char *key, char **text, GError **error)
+{
+  return !ps_json_object_has (object, key) || ps_json_get_text (object, key, text, error);
+}
+
+static gboolean
+read_integer (const PsJsonObject *object, const char *key, gint64 high, guint *value, GError **error)
+{
+  gint64 read = 0;
+  if (ps_json_object_has (object, key) && !ps_json_get_integer (object, key, 1, high, &read, error))
+    return FALSE;
+  *value = (guint)read;
   return TRUE;
 }
 
 static gboolean
 read_options (const Head *head, PsSchedule *schedule, GError **error)
 {
+  const PsJsonObject *object = head->object;
   g_autofree guint *copy = NULL;
-  if (json_object_has_member (head->object, "asynchronous")
-      && !ps_json_get_boolean (head->where, head->object, "asynchronous", &schedule->asynchronous, error))
+  if (!read_text (object, "origin", &schedule->origin, error) || !read_text (object, "family", &schedule->family, error)
+      || !read_integer (object, "chunks", PS_MAX_STAGES, &schedule->n_chunks, error)
+      || !read_integer (object, "group", PS_MAX_MICROBATCHES, &schedule->group_size, error))
+    return FALSE;
+  if (ps_json_object_has (object, "asynchronous")
+      && !ps_json_get_boolean (object, "asynchronous", &schedule->asynchronous, error))
     return FALSE;
   if (!read_numbers (head, "copy_of_microbatch", head->n_microbatches, 0, schedule->placement->n_copies - 1, &copy,
                      error)
@@ -223,16 +268,20 @@ read_options (const Head *head, PsSchedule *schedule, GError **error)
 }
 
 static PsSchedule *
-read_schedule (Head *head, GError **error)
+read_schedule (const PsJsonObject *object, GError **error)
 {
-  PsPlacement *placement = read_head (head, error) ? read_placement (head, error) : NULL;
+  g_autofree char *name = NULL;
+  Head head = { .object = object, .reader = object->reader };
+  if (!ps_json_get_text (object, "name", &name, error) || !read_head (&head, error))
+    return NULL;
+  PsPlacement *placement = read_placement (&head, error);
   if (!placement)
     return NULL;
-  PsScheduleBuilder *builder = ps_schedule_builder_new (head->name, placement, (guint)head->n_microbatches);
-  gboolean complete = read_orders (head, builder, error);
+  PsScheduleBuilder *builder = ps_schedule_builder_new (name, placement, (guint)head.n_microbatches);
+  gboolean complete = read_orders (&head, builder, error);
   g_autoptr (PsSchedule) schedule = ps_schedule_builder_end (builder);
-  schedule->n_slices = (guint)head->n_slices;
-  return complete && read_options (head, schedule, error) ? g_steal_pointer (&schedule) : NULL;
+  schedule->n_slices = (guint)head.n_slices;
+  return complete && read_options (&head, schedule, error) ? g_steal_pointer (&schedule) : NULL;
 }
 
 PsSchedule *
@@ -240,22 +289,12 @@ ps_schedule_parse_json (const char *where, const char *text, gssize length, GErr
 {
   static const char *const required[]
       = { "name", "devices", "stages", "microbatches", "slices", "placement", "order", NULL };
-  static const char *const optional[] = { "copy_of_microbatch", "asynchronous", "weight_versions", NULL };
-  g_autoptr (JsonParser) parser = ps_json_parse (where, text, length, error);
-  if (!parser)
+  static const char *const optional[]
+      = { "origin", "family", "chunks", "group", "copy_of_microbatch", "asynchronous", "weight_versions", NULL };
+  g_auto (PsJsonReader) reader = { 0 };
+  g_auto (PsJsonObject) object = { 0 };
+  if (!ps_json_reader_init (&reader, where, text, length, error)
+      || !ps_json_object_init (&object, &reader, FORMAT, required, optional, error))
     return NULL;
-  Head head = { .where = where, .object = json_node_get_object (json_parser_get_root (parser)) };
-  if (!ps_json_check_format (where, head.object, FORMAT, required, optional, error))
-    return NULL;
-  return read_schedule (&head, error);
-}
-
-PsSchedule *
-ps_schedule_read (const char *path, GError **error)
-{
-  g_autofree char *text = NULL;
-  gsize length;
-  if (!ps_read_file (path, &text, &length, error))
-    return NULL;
-  return ps_schedule_parse_json (path, text, (gssize)length, error);
+  return read_schedule (&object, error);
 }

@@ -9,6 +9,8 @@ ps_schedule_free (PsSchedule *schedule)
   if (!schedule)
     return;
   g_free (schedule->name);
+  g_free (schedule->origin);
+  g_free (schedule->family);
   ps_placement_free (schedule->placement);
   g_free (schedule->copy);
   g_free (schedule->weight_versions);
@@ -23,6 +25,8 @@ ps_schedule_copy (const PsSchedule *schedule)
   PsSchedule *copy = g_memdup2 (schedule, sizeof *schedule);
   guint n_devices = schedule->placement->n_devices;
   copy->name = g_strdup (schedule->name);
+  copy->origin = g_strdup (schedule->origin);
+  copy->family = g_strdup (schedule->family);
   copy->placement = ps_placement_copy (schedule->placement);
   copy->copy = g_memdup2 (schedule->copy, schedule->n_microbatches * sizeof *schedule->copy);
   copy->weight_versions = g_memdup2 (schedule->weight_versions, n_devices * sizeof *schedule->weight_versions);
@@ -34,7 +38,8 @@ ps_schedule_copy (const PsSchedule *schedule)
 struct _PsScheduleBuilder
 {
   PsSchedule *schedule;
-  GArray *ops;
+  guint n_ops;
+  guint n_allocated;
   guint device;
 };
 
@@ -48,28 +53,32 @@ ps_schedule_builder_new (const char *name, PsPlacement *placement, guint n_micro
   schedule->n_microbatches = n_microbatches;
   schedule->n_slices = 1;
   schedule->first = g_new0 (guint, (gsize)placement->n_devices + 1);
-  builder->ops = g_array_new (FALSE, FALSE, sizeof (PsOp));
   return builder;
 }
 
 void
 ps_schedule_builder_add_op (PsScheduleBuilder *builder, PsOp op)
 {
-  g_array_append_val (builder->ops, op);
+  if (builder->n_ops == builder->n_allocated)
+    {
+      builder->n_allocated = MAX (1024, 2 * builder->n_allocated);
+      builder->schedule->ops = g_renew (PsOp, builder->schedule->ops, builder->n_allocated);
+    }
+  builder->schedule->ops[builder->n_ops++] = op;
 }
 
 void
 ps_schedule_builder_add (PsScheduleBuilder *builder, PsOpKind kind, guint stage, guint microbatch)
 {
   PsOp op = { .kind = (guint8)kind, .stage = (guint16)stage, .microbatch = microbatch & G_MAXINT32 };
-  g_array_append_val (builder->ops, op);
+  ps_schedule_builder_add_op (builder, op);
 }
 
 void
 ps_schedule_builder_next_device (PsScheduleBuilder *builder)
 {
   g_return_if_fail (builder->device < builder->schedule->placement->n_devices);
-  builder->schedule->first[++builder->device] = builder->ops->len;
+  builder->schedule->first[++builder->device] = builder->n_ops;
 }
 
 PsSchedule *
@@ -78,7 +87,7 @@ ps_schedule_builder_end (PsScheduleBuilder *builder)
   PsSchedule *schedule = builder->schedule;
   while (builder->device < schedule->placement->n_devices)
     ps_schedule_builder_next_device (builder);
-  schedule->ops = (PsOp *)(gpointer)g_array_free (builder->ops, FALSE);
+  schedule->ops = g_renew (PsOp, schedule->ops, MAX (builder->n_ops, 1));
   g_free (builder);
   return schedule;
 }
@@ -96,27 +105,37 @@ ps_op_format (PsOp op, char *buffer)
 static gboolean
 parse_digits (const char **text, guint64 max, guint64 *value)
 {
-  char *end;
   if (!g_ascii_isdigit (**text))
     return FALSE;
-  *value = g_ascii_strtoull (*text, &end, 10);
-  *text = end;
+  for (*value = 0; g_ascii_isdigit (**text) && *value <= max; ++*text)
+    *value = *value * 10 + (guint64)(**text - '0');
   return *value <= max;
+}
+
+static gboolean
+parse_kind (const char **text, guint *kind)
+{
+  gsize length = 0;
+  while (g_ascii_isupper ((*text)[length]))
+    length++;
+  for (*kind = 0; *kind < PS_N_OP_KINDS; ++*kind)
+    {
+      const char *name = ps_op_kind_name ((PsOpKind)*kind);
+      if (strncmp (name, *text, length) == 0 && name[length] == '\0')
+        {
+          *text += length;
+          return TRUE;
+        }
+    }
+  return FALSE;
 }
 
 gboolean
 ps_op_parse (const char *text, const char **end, PsOp *op)
 {
   guint64 microbatch, stage, slice = 0;
-  guint kind = PS_N_OP_KINDS;
-  while (kind > 0
-         && !(g_str_has_prefix (text, ps_op_kind_name (kind - 1))
-              && g_ascii_isdigit (text[strlen (ps_op_kind_name (kind - 1))])))
-    kind--;
-  if (kind == 0)
-    return FALSE;
-  text += strlen (ps_op_kind_name (--kind));
-  if (!parse_digits (&text, PS_MAX_MICROBATCHES - 1, &microbatch) || *text++ != '.'
+  guint kind;
+  if (!parse_kind (&text, &kind) || !parse_digits (&text, PS_MAX_MICROBATCHES - 1, &microbatch) || *text++ != '.'
       || !parse_digits (&text, PS_MAX_STAGES - 1, &stage))
     return FALSE;
   if (*text == '/' && (text++, !parse_digits (&text, G_MAXUINT8, &slice)))

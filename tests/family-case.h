@@ -1,10 +1,9 @@
-/* family-case.h - a family's schedule with what the simulator says about it, at costs that are the same on every stage,
- * and the rows of peer_schedulers.csv for schedules on a V. */
+/* family-case.h - a family's schedule, with what the simulator says about it at costs that are the same on every stage,
+ * and the rows of peer_schedulers.csv. */
 #ifndef PIPESIM_TESTS_FAMILY_CASE_H
 #define PIPESIM_TESTS_FAMILY_CASE_H
 
-#include <pipesim/families.h>
-#include <pipesim/simulate.h>
+#include "reference.h"
 
 #include <string.h>
 
@@ -13,6 +12,36 @@ generate (const char *name, guint p, guint m, guint v, GError **error)
 {
   PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = v };
   return ps_family_generate (ps_family_find (name), &setting, error);
+}
+
+/* The order of a device, written out; two ops of a pair are joined by '+'. */
+static inline void
+assert_order (const char *name, guint p, guint m, guint v, guint device, const char *expected)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsSchedule) schedule = generate (name, p, m, v, &error);
+  g_assert_no_error (error);
+  g_autoptr (GString) text = g_string_new (NULL);
+  char buffer[48];
+  gboolean joined = TRUE;
+  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
+    {
+      g_string_append_printf (text, "%s%s", joined ? "" : " ", ps_op_format (schedule->ops[i], buffer));
+      joined = schedule->ops[i].paired;
+      if (joined)
+        g_string_append_c (text, '+');
+    }
+  g_assert_cmpstr (text->str, ==, expected);
+}
+
+/* A setting that the family refuses, and what it says. */
+static inline void
+assert_refused (const char *name, guint p, guint m, guint v, const char *message)
+{
+  g_autoptr (GError) error = NULL;
+  g_assert_null (generate (name, p, m, v, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+  g_assert_cmpstr (error->message, ==, message);
 }
 
 /* A schedule with what the simulator says about it. */
@@ -62,7 +91,7 @@ simulate (Case *test, PsSchedule *schedule, PsCosts *costs)
   g_autoptr (GError) error = NULL;
   ps_schedule_validate (schedule, &error);
   g_assert_no_error (error);
-  test->program = ps_program_lower (schedule, &error);
+  test->program = ps_program_lower (schedule, PS_COMM_ASAP, &error);
   g_assert_no_error (error);
   test->costs = costs;
   test->simulation = ps_simulation_new (test->program);
@@ -90,71 +119,53 @@ simulate_apart (Case *test, const char *name, guint p, guint m, guint v, Units u
   simulate (test, schedule, unit_costs (schedule->placement->n_stages, units));
 }
 
-static inline char *
-reference_path (const char *name)
-{
-  g_autofree char *path = g_test_build_filename (G_TEST_DIST, "..", "..", "shared", "reference", name, NULL);
-  if (g_file_test (path, G_FILE_TEST_EXISTS))
-    return g_steal_pointer (&path);
-  g_test_skip ("no reference files beside this checkout");
-  return NULL;
-}
-
-/* peer_schedulers.csv: scheduler, placement, chunks, devices, microbatches, f, b, w, c, cost_is_per, mem_f, mem_b,
- * mem_w, mem_limit, makespan, max_span, peak_mem. */
+/* A row of peer_schedulers.csv. */
 typedef struct
 {
-  char *scheduler;
   guint p, m;
   Units units;
   gint64 limit;
   gint64 makespan, span, peak;
 } PeerRow;
 
-static inline gboolean
-read_peer_row (const char *line, PeerRow *row)
+typedef void (*PeerCheck) (const PeerRow *row, const char *family);
+
+typedef struct
 {
-  g_auto (GStrv) cells = g_strsplit (line, ",", -1);
-  if (g_strv_length (cells) != 17 || !g_ascii_isdigit (cells[3][0]))
+  const char *scheduler;
+  const char *family;
+  PeerCheck check;
+} PeerQuery;
+
+static inline gboolean
+check_peer_row (const ReferenceRow *row, gpointer data)
+{
+  const PeerQuery *query = data;
+  if (!g_str_equal (reference_text (row, "scheduler"), query->scheduler)
+      || !g_ascii_isdigit (*reference_text (row, "devices")))
     return FALSE;
-  gint64 value[17];
-  for (guint i = 0; i < 17; i++)
-    value[i] = g_ascii_strtoll (cells[i], NULL, 10);
-  *row = (PeerRow){
-    .scheduler = g_strdup (cells[0]),
-    .p = (guint)value[3],
-    .m = (guint)value[4],
-    .limit = value[13],
-    .units = { .f = value[5], .b = value[6], .w = value[7], .c = value[8], .act = value[10], .wact = -value[12] },
-    .makespan = value[14],
-    .span = value[15],
-    .peak = value[16]
-  };
+  query->check (&(PeerRow){ .p = reference_count (row, "devices"),
+                            .m = reference_count (row, "microbatches"),
+                            .units = { .f = reference_integer (row, "f"),
+                                       .b = reference_integer (row, "b"),
+                                       .w = reference_integer (row, "w"),
+                                       .c = reference_integer (row, "c"),
+                                       .act = reference_integer (row, "mem_f"),
+                                       .wact = -reference_integer (row, "mem_w") },
+                            .limit = reference_integer (row, "mem_limit"),
+                            .makespan = reference_integer (row, "makespan"),
+                            .span = reference_integer (row, "max_span"),
+                            .peak = reference_integer (row, "peak_mem") },
+                query->family);
   return TRUE;
 }
 
-typedef void (*PeerCheck) (const PeerRow *row, const char *family);
-
+/* Calls check for every row of that scheduler; how many there are, 0 where the file is not there. */
 static inline guint
 each_peer_row (const char *scheduler, const char *family, PeerCheck check)
 {
-  g_autofree char *path = reference_path ("peer_schedulers.csv"), *text = NULL;
-  guint n = 0;
-  if (!path)
-    return 0;
-  g_assert_true (g_file_get_contents (path, &text, NULL, NULL));
-  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
-  for (guint i = 0; lines[i]; i++)
-    {
-      PeerRow row;
-      if (!g_str_has_prefix (lines[i], scheduler) || lines[i][strlen (scheduler)] != ','
-          || !read_peer_row (lines[i], &row))
-        continue;
-      check (&row, family);
-      g_free (row.scheduler);
-      n++;
-    }
-  return n;
+  PeerQuery query = { scheduler, family, check };
+  return reference_rows ("peer_schedulers.csv", check_peer_row, &query);
 }
 
 static inline gint64

@@ -267,26 +267,7 @@ test_pytorch_makespans (void)
   g_assert_cmpuint (n, ==, 8);
 }
 
-/* Without reference files: the shortest of each, written out. Two ops of a pair are joined by '+'. */
-static void
-assert_order (const char *name, guint p, guint m, guint v, guint device, const char *expected)
-{
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PsSchedule) schedule = generate (name, p, m, v, &error);
-  g_assert_no_error (error);
-  g_autoptr (GString) text = g_string_new (NULL);
-  char buffer[48];
-  gboolean joined = TRUE;
-  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
-    {
-      g_string_append_printf (text, "%s%s", joined ? "" : " ", ps_op_format (schedule->ops[i], buffer));
-      joined = schedule->ops[i].paired;
-      if (joined)
-        g_string_append_c (text, '+');
-    }
-  g_assert_cmpstr (text->str, ==, expected);
-}
-
+/* Without reference files: the shortest of each, written out. */
 static void
 test_written_out (void)
 {
@@ -330,15 +311,6 @@ test_closed_forms (void)
   check_block ("1f1b-v", 8, 33, 6);
   check_block ("1f1b-v", 16, 75, 11);
   check_block ("1f1b-v", 64, 315, 43);
-}
-
-static void
-assert_refused (const char *name, guint p, guint m, guint v, const char *message)
-{
-  g_autoptr (GError) error = NULL;
-  g_assert_null (generate (name, p, m, v, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  g_assert_cmpstr (error->message, ==, message);
 }
 
 static void

@@ -1,26 +1,5 @@
 /* Tests of families.h: orders written out, constraints, and that whatever is allowed can run on every channel model. */
-#include <pipesim/families.h>
-#include <pipesim/program.h>
-
-static PsSchedule *
-generate (const char *name, guint p, guint m, guint v, GError **error)
-{
-  PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = v };
-  return ps_family_generate (ps_family_find (name), &setting, error);
-}
-
-static void
-assert_order (const char *name, guint p, guint m, guint v, guint device, const char *expected)
-{
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PsSchedule) schedule = generate (name, p, m, v, &error);
-  g_assert_no_error (error);
-  g_autoptr (GString) text = g_string_new (NULL);
-  char buffer[48];
-  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
-    g_string_append_printf (text, "%s%s", text->len ? " " : "", ps_op_format (schedule->ops[i], buffer));
-  g_assert_cmpstr (text->str, ==, expected);
-}
+#include "family-case.h"
 
 static void
 test_orders (void)
@@ -47,15 +26,6 @@ test_orders (void)
   assert_order (
       "interleaved", 2, 5, 2, 1,
       "F0.1 F1.1 F2.1 F0.3 BW0.3 F1.3 BW1.3 F2.3 BW2.3 F3.1 BW0.1 F4.1 BW1.1 F3.3 BW2.1 F4.3 BW3.3 BW4.3 BW3.1 BW4.1");
-}
-
-static void
-assert_refused (const char *name, guint p, guint m, guint v, const char *message)
-{
-  g_autoptr (GError) error = NULL;
-  g_assert_null (generate (name, p, m, v, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  g_assert_cmpstr (error->message, ==, message);
 }
 
 static void
@@ -94,7 +64,7 @@ check_runs (const PsFamily *family, const PsFamilySetting *setting)
   if (!schedule)
     return;
   g_assert_true (ps_schedule_validate (schedule, &error));
-  g_autoptr (PsProgram) program = ps_program_lower (g_steal_pointer (&schedule), &error);
+  g_autoptr (PsProgram) program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error);
   g_assert_no_error (error);
   for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
     {

@@ -1,7 +1,7 @@
 /* Tests of timeline.h: worked numbers, both sources of the metrics, the native file and its refusals, Chrome traces. */
 #include "random-schedule.h"
 #include <pipesim/families.h>
-#include <pipesim/timeline.h>
+#include <pipesim/formats.h>
 
 #include <json-glib/json-glib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ worked_program (void)
         }
       ps_schedule_builder_next_device (builder);
     }
-  program = ps_program_lower (ps_schedule_builder_end (builder), &error);
+  program = ps_program_lower (ps_schedule_builder_end (builder), PS_COMM_ASAP, &error);
   g_assert_no_error (error);
   return program;
 }
@@ -219,10 +219,10 @@ test_read_refusals (void)
       "f.json: transfers[0]: receiver 5 is not between 0 and 1" },
     { "[0, 10, 1200]", "[0, 10, -1]", "f.json: memory[2]: bytes -1 is not between 0 and 2305843009213693951" },
     { "[0, 10, 1200]", "[0, \"x\", 1]", "f.json: memory[2]: time is no integer" },
-    { "[0, 1, \"F0.0\", 10, 12],", "[0, 1, \"F0.0\", 10, 12]", "f.json:25:*: Parse error: *" },
-    { "\n  ]\n}\n", "\n  ]\n", "f.json:44:3: Parse error: *" },
-    { "\n  ]\n}\n", "\n  ]\n}\n{}", "f.json:46:1: more text behind the end of the object" },
-    { "two by two", "two \xff", "f.json: *UTF-8*" },
+    { "[0, 1, \"F0.0\", 10, 12],", "[0, 1, \"F0.0\", 10, 12]", "f.json:26:5: ',' or ']' is missing" },
+    { "\n  ]\n}\n", "\n  ]\n", "f.json:45:1: the text ends too early: ',' or '}' is missing" },
+    { "\n  ]\n}\n", "\n  ]\n}\n{}", "f.json:46:1: more text behind the end" },
+    { "two by two", "two \xff", "f.json:*: no UTF-8" },
   };
   g_autofree char *fixture = read_fixture ("timeline-predicted.json");
 
@@ -256,7 +256,7 @@ test_read_foreign (void)
   g_autofree char *deep = g_strnfill (1000000, '[');
   g_autoptr (GError) error = NULL;
 
-  check_refused ("", "x: is no JSON object");
+  check_refused ("", "x: is neither a JSON object nor an array");
   check_refused ("[]", "x: is no JSON object");
   check_refused ("{}", "x: format: '' is not pipesim-timeline/1");
   check_refused (deep, "x:1:65: nested too deeply");
@@ -265,7 +265,7 @@ test_read_foreign (void)
       "\"devices\": 1, \"stages\": 1, \"microbatches\": 1, \"iteration_ns\": 0, \"ops\": [], \"transfers\": [],"
       "\"memory\": []}",
       "x: ops: holds no op");
-  g_assert_null (ps_timeline_read ("/nonexistent/timeline.json", &error));
+  g_assert_null (ps_timeline_load ("/nonexistent/timeline.json", &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_IO);
   g_assert_true (g_str_has_prefix (error->message, "/nonexistent/timeline.json: "));
 }
@@ -377,7 +377,7 @@ check_replay (const PsProgram *program, const PsCosts *costs, PsTimeline *timeli
 static void
 check_agreement (PsSchedule *schedule, GRand *random)
 {
-  g_autoptr (PsProgram) program = ps_program_lower (schedule, NULL);
+  g_autoptr (PsProgram) program = ps_program_lower (schedule, PS_COMM_ASAP, NULL);
   g_autoptr (PsCosts) costs = NULL;
   g_autoptr (PsSimulation) simulation = NULL;
   g_autoptr (PsTimeline) timeline = NULL;
@@ -500,7 +500,7 @@ test_chrome_trace_measured (void)
 {
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fixtures", "timeline-measured.json", NULL);
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsTimeline) timeline = ps_timeline_read (path, &error);
+  g_autoptr (PsTimeline) timeline = ps_timeline_load (path, &error);
   g_autofree char *trace = NULL;
 
   g_assert_no_error (error);

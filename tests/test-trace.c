@@ -193,7 +193,7 @@ static PsTimeline *
 simulate (PsSchedule *schedule, GRand *rand)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsProgram) program = ps_program_lower (schedule, &error);
+  g_autoptr (PsProgram) program = ps_program_lower (schedule, PS_COMM_ASAP, &error);
   g_autoptr (PsSimulation) simulation = NULL;
   g_autoptr (PsCosts) costs = ps_costs_new (schedule->placement->n_stages);
 

@@ -161,7 +161,7 @@ random_units (GRand *rand)
 static void
 try_all_switches (const PsFamilySetting *setting, gint64 *span)
 {
-  g_autoptr (PsVPlan) plan = ps_v_plan_new (setting);
+  g_autoptr (PsPlan) plan = ps_plan_new (setting, setting->n_devices);
   g_autofree gint64 *idle_ns = g_new (gint64, setting->n_devices);
   for (guint i = 0; i < 4; i++)
     {
@@ -170,8 +170,8 @@ try_all_switches (const PsFamilySetting *setting, gint64 *span)
       guint used = 0, device;
       while (ps_v_greedy (plan, &switches, &used) && plan->idle_ns < before)
         {
-          if (ps_v_plan_fits (plan, &device))
-            *span = MIN (*span, ps_v_plan_span (plan));
+          if (ps_plan_fits (plan, &device))
+            *span = MIN (*span, ps_plan_span (plan));
           before = plan->idle_ns;
           for (guint k = 0; k < setting->n_devices; k++)
             idle_ns[k] = plan->device[k].idle_ns;

@@ -147,68 +147,125 @@ ready (const PsVBlock *block, guint device, PsVType type, guint microbatch)
   return *ps_v_block_slot (block, device, type, microbatch) + length (block, type);
 }
 
+/* A device while its ops slide, which come in the order of their slots: up to `top` lie those that have come, from
+ * there to the next one all is free. */
+typedef struct
+{
+  guint begin;   /* ops that start before this slot stay */
+  guint barrier; /* first slot behind what stays */
+  guint top;
+  gint held;     /* after the ops that have come */
+  gint *level;   /* [n_slots] what is held after the ops that start up to a slot; known below top */
+  guint32 *free; /* [n_slots] a slot is free where it names itself; else on the way to the next free one */
+} Row;
+
 typedef struct
 {
   PsVBlock *block;
   gint limit;
-  gint *level;    /* [device][slot] */
-  guint *begin;   /* [device] ops that start before this slot stay */
-  guint *barrier; /* [device] first slot behind what stays */
+  Row *row; /* [n_devices] */
 } Slide;
 
-static gboolean
-is_free (const Slide *slide, guint device, PsVType type, guint slot)
+/* First slot from which on the row has room for one more activation. */
+static guint
+first_room (const Row *row, gint limit, guint to)
 {
-  const guint8 *used = &slide->block->used[(gsize)device * slide->block->n_slots + slot];
-  return !used[0] && !used[length (slide->block, type) - 1];
+  if (row->held >= limit)
+    return G_MAXUINT;
+  for (guint slot = row->top; slot > to; slot--)
+    if (row->level[slot - 1] >= limit)
+      return slot;
+  return to;
+}
+
+static guint
+next_free (Row *row, guint slot)
+{
+  while (row->free[slot] != slot)
+    slot = row->free[slot] = row->free[row->free[slot]];
+  return slot;
+}
+
+/* First slot from `to` on with so many free slots. */
+static guint
+first_gap (Row *row, guint to, guint length)
+{
+  while (to < row->top)
+    {
+      to = next_free (row, to);
+      if (row->free[to + length - 1] == to + length - 1)
+        return to;
+      to += length;
+    }
+  return to;
+}
+
+static void
+occupy (Row *row, guint slot, guint length, gint by)
+{
+  for (; row->top < slot + length; row->top++)
+    row->level[row->top] = row->held;
+  for (guint i = slot; i < row->top; i++)
+    row->level[i] += by;
+  for (guint i = slot; i < slot + length; i++)
+    row->free[i] = i + 1;
+  row->held += by;
 }
 
 static void
 slide_op (Slide *slide, guint device, PsVType type, guint microbatch, guint from)
 {
   PsVBlock *block = slide->block;
-  gint *level = &slide->level[(gsize)device * block->n_slots];
-  guint to = MAX (ready (block, device, type, microbatch), slide->barrier[device]);
+  Row *row = &slide->row[device];
   gint by = change (block, type);
-  for (guint slot = from; by > 0 && slot-- > to;)
-    if (level[slot] >= slide->limit)
-      to = slot + 1;
-  if (to >= from)
-    return;
-  ps_v_block_take (block, device, type, microbatch);
-  while (to < from && !is_free (slide, device, type, to))
-    to++;
-  ps_v_block_put (block, device, type, microbatch, to);
-  for (guint slot = to; slot < from; slot++)
-    level[slot] += by;
+  guint to = MAX (ready (block, device, type, microbatch), row->barrier);
+  if (by > 0)
+    to = first_room (row, slide->limit, to);
+  if (to < from)
+    to = first_gap (row, to, length (block, type));
+  if (to < from)
+    {
+      ps_v_block_take (block, device, type, microbatch);
+      ps_v_block_put (block, device, type, microbatch, to);
+    }
+  occupy (row, MIN (to, from), length (block, type), by);
 }
 
 static void
-begin_slide (Slide *slide, gint64 after)
+begin_row (Slide *slide, guint device, gint64 after)
 {
-  PsVBlock *block = slide->block;
-  for (guint device = 0; device < block->n_devices; device++)
-    {
-      slide->limit = MAX (slide->limit, fill_levels (block, device, &slide->level[(gsize)device * block->n_slots]));
-      slide->begin[device] = after < 0 ? 0 : (guint)after + (device == 0);
-      for (guint slot = slide->begin[device]; slot > 0 && slide->barrier[device] == 0; slot--)
-        if (block->op[(gsize)device * block->n_slots + slot - 1] != 0)
-          slide->barrier[device] = slot - 1 + block->b_length;
-    }
+  const PsVBlock *block = slide->block;
+  Row *row = &slide->row[device];
+  slide->limit = MAX (slide->limit, fill_levels (block, device, row->level));
+  row->begin = after < 0 ? 0 : (guint)after + (device == 0);
+  for (guint slot = row->begin; slot > 0 && row->barrier == 0; slot--)
+    if (block->op[(gsize)device * block->n_slots + slot - 1] != 0)
+      row->barrier = slot - 1 + block->b_length;
+  row->top = row->barrier;
+  row->held = row->begin > 0 ? row->level[row->begin - 1] : 0;
+  for (guint slot = 0; slot < block->n_slots; slot++)
+    row->free[slot] = slot;
 }
 
 void
 ps_v_block_slide (PsVBlock *block, gint64 after, guint end)
 {
-  g_autofree gint *level = g_new (gint, (gsize)block->n_devices * block->n_slots);
-  g_autofree guint *begin = g_new0 (guint, block->n_devices), *barrier = g_new0 (guint, block->n_devices);
-  Slide slide = { .block = block, .level = level, .begin = begin, .barrier = barrier };
+  gsize n_slots = block->n_slots;
+  g_autofree gint *level = g_new0 (gint, block->n_devices * n_slots);
+  g_autofree guint32 *free = g_new (guint32, block->n_devices * n_slots);
+  g_autofree Row *row = g_new0 (Row, block->n_devices);
+  Slide slide = { .block = block, .row = row };
   PsVType type;
   guint microbatch;
-  begin_slide (&slide, after);
+  for (guint device = 0; device < block->n_devices; device++)
+    {
+      row[device].level = &level[device * n_slots];
+      row[device].free = &free[device * n_slots];
+      begin_row (&slide, device, after);
+    }
   for (guint slot = after < 0 ? 0 : (guint)after; slot < MIN (end, block->n_slots); slot++)
     for (guint device = 0; device < block->n_devices; device++)
-      if (slot >= begin[device] && ps_v_block_op (block, device, slot, &type, &microbatch))
+      if (slot >= row[device].begin && ps_v_block_op (block, device, slot, &type, &microbatch))
         slide_op (&slide, device, type, microbatch, slot);
 }
 

@@ -2,7 +2,7 @@
 #ifndef PIPESIM_V_GREEDY_H
 #define PIPESIM_V_GREEDY_H
 
-#include "v-plan.h"
+#include "plan.h"
 
 typedef struct
 {
@@ -20,6 +20,6 @@ typedef struct
 
 /* Clears the plan and makes it complete; adds to *used. FALSE: some device came to a point where no W was left to make
  * room, or idled too long; the plan is useless then. */
-gboolean ps_v_greedy (PsVPlan *plan, const PsVSwitches *switches, guint *used);
+gboolean ps_v_greedy (PsPlan *plan, const PsVSwitches *switches, guint *used);
 
 #endif

@@ -7,22 +7,66 @@ typedef struct
 {
   PsPlan *plan;
   PsZbSwitches switches;
-  guint8 *wanted; /* [n_stages] the stage runs an F in this round */
-  guint *extra;   /* [n_stages] forwards of the warm-up after the first */
+  guint8 *wanted; /* [n_devices] the stage runs an F in this round */
+  guint *extra;   /* [n_devices] forwards of the warm-up after the first */
 } Greedy;
+
+/* One chunk per device: its stage. */
+
+static inline const PsOpCost *
+cost (const PsPlanDevice *stage, PsOpKind kind)
+{
+  return &stage->cost[kind][PS_NEAR];
+}
+
+static inline guint
+n_done (const PsPlanDevice *stage, PsOpKind kind)
+{
+  return stage->done[kind][PS_NEAR];
+}
+
+/* Ws whose B is done. */
+static inline guint
+waiting (const PsPlanDevice *stage)
+{
+  return n_done (stage, PS_OP_B) - n_done (stage, PS_OP_W);
+}
+
+static inline void
+put (PsPlan *plan, guint index, PsOpKind kind)
+{
+  ps_plan_put (plan, index, kind, PS_NEAR);
+}
+
+/* Of the B of the next stage to this one. */
+static inline gint64
+backward_transfer (const PsPlan *plan, guint index)
+{
+  return plan->device[index].input[PS_OP_B][PS_NEAR].transfer_ns;
+}
+
+/* Whether an F would leave room for itself and for the B and the W that must be able to follow it. */
+static gboolean
+has_room (const PsPlanDevice *stage, gint64 held_bytes)
+{
+  const PsOpCost *f = cost (stage, PS_OP_F), *b = cost (stage, PS_OP_B), *w = cost (stage, PS_OP_W);
+  gint64 after
+      = f->take_bytes - f->give_bytes + MAX (b->take_bytes, MAX (0, b->take_bytes - b->give_bytes) + w->take_bytes);
+  return held_bytes <= stage->limit_bytes - MAX (f->take_bytes, after);
+}
 
 /* Forwards after the first that a stage can run before its first B arrives. */
 static guint
-count_extra (const Greedy *greedy, const PsPlanStage *stage, gint64 arrival, gint64 *now)
+count_extra (const Greedy *greedy, const PsPlanDevice *stage, gint64 arrival, gint64 *now)
 {
-  gint64 held = stage->held_bytes, duration = stage->duration_ns[PS_OP_F];
+  gint64 held = stage->held_bytes, duration = cost (stage, PS_OP_F)->duration_ns;
   guint extra = 0;
   *now = stage->now_ns;
-  while (stage->done[PS_OP_F] + extra < greedy->plan->n_microbatches && ps_plan_has_room (stage, held)
+  while (n_done (stage, PS_OP_F) + extra < greedy->plan->n_microbatches && has_room (stage, held)
          && (greedy->switches.bubble_before_backward ? *now + duration <= arrival : *now < arrival))
     {
       *now += duration;
-      held += stage->take_bytes[PS_OP_F] - stage->give_bytes[PS_OP_F];
+      held += cost (stage, PS_OP_F)->take_bytes - cost (stage, PS_OP_F)->give_bytes;
       extra++;
     }
   return extra;
@@ -34,14 +78,14 @@ static void
 plan_warmup (const Greedy *greedy)
 {
   const PsPlan *plan = greedy->plan;
-  guint last = plan->n_stages - 1, *extra = greedy->extra;
-  gint64 backward = plan->stage[last].now_ns + plan->stage[last].duration_ns[PS_OP_B], now;
+  guint last = plan->n_devices - 1, *extra = greedy->extra;
+  gint64 backward = plan->device[last].now_ns + cost (&plan->device[last], PS_OP_B)->duration_ns, now;
   extra[last] = 0;
   for (guint i = last; i-- > 0;)
     {
-      gint64 arrival = backward + plan->stage[i + 1].backward_ns;
-      extra[i] = count_extra (greedy, &plan->stage[i], arrival, &now);
-      backward = MAX (now, arrival) + plan->stage[i].duration_ns[PS_OP_B];
+      gint64 arrival = backward + backward_transfer (plan, i);
+      extra[i] = count_extra (greedy, &plan->device[i], arrival, &now);
+      backward = MAX (now, arrival) + cost (&plan->device[i], PS_OP_B)->duration_ns;
     }
   for (guint i = 1; i <= last; i++)
     {
@@ -55,25 +99,25 @@ static void
 warm_up (const Greedy *greedy)
 {
   PsPlan *plan = greedy->plan;
-  for (guint i = 0; i < plan->n_stages; i++)
-    ps_plan_put (plan, i, PS_OP_F);
+  for (guint i = 0; i < plan->n_devices; i++)
+    put (plan, i, PS_OP_F);
   plan_warmup (greedy);
-  for (guint i = 0; i < plan->n_stages; i++)
+  for (guint i = 0; i < plan->n_devices; i++)
     for (guint n = 0; n < greedy->extra[i]; n++)
-      ps_plan_put (plan, i, PS_OP_F);
-  for (guint i = plan->n_stages; i-- > 0;)
-    ps_plan_put (plan, i, PS_OP_B);
+      put (plan, i, PS_OP_F);
+  for (guint i = plan->n_devices; i-- > 0;)
+    put (plan, i, PS_OP_B);
 }
 
 /* How long the Ws take that must go before an F has room. */
 static gint64
-forced_weights (const PsPlanStage *stage)
+forced_weights (const PsPlanDevice *stage)
 {
   gint64 held = stage->held_bytes, time = 0;
-  for (guint pending = ps_plan_pending (stage); pending > 0 && !ps_plan_has_room (stage, held); pending--)
+  for (guint pending = waiting (stage); pending > 0 && !has_room (stage, held); pending--)
     {
-      held += stage->take_bytes[PS_OP_W] - stage->give_bytes[PS_OP_W];
-      time += stage->duration_ns[PS_OP_W];
+      held += cost (stage, PS_OP_W)->take_bytes - cost (stage, PS_OP_W)->give_bytes;
+      time += cost (stage, PS_OP_W)->duration_ns;
     }
   return time;
 }
@@ -84,15 +128,17 @@ static gboolean
 wants_forward (const Greedy *greedy, guint index)
 {
   const PsPlan *plan = greedy->plan;
-  const PsPlanStage *stage = &plan->stage[index], *next = stage + 1;
-  if (stage->done[PS_OP_F] == plan->n_microbatches)
+  const PsPlanDevice *stage = &plan->device[index], *next = stage + 1;
+  if (n_done (stage, PS_OP_F) == plan->n_microbatches)
     return FALSE;
-  if (!greedy->switches.backward_first || index + 1 == plan->n_stages || stage->done[PS_OP_F] < next->done[PS_OP_F] + 2)
+  if (!greedy->switches.backward_first || index + 1 == plan->n_devices
+      || n_done (stage, PS_OP_F) < n_done (next, PS_OP_F) + 2)
     return TRUE;
-  gint64 arrival = next->now_ns + next->duration_ns[PS_OP_F] + next->duration_ns[PS_OP_B] + next->backward_ns;
+  gint64 arrival = next->now_ns + cost (next, PS_OP_F)->duration_ns + cost (next, PS_OP_B)->duration_ns
+                   + backward_transfer (plan, index);
   if (stage->now_ns >= arrival)
     return FALSE;
-  if (stage->now_ns + stage->duration_ns[PS_OP_F] + forced_weights (stage) <= arrival)
+  if (stage->now_ns + cost (stage, PS_OP_F)->duration_ns + forced_weights (stage) <= arrival)
     return TRUE;
   return arrival - stage->now_ns > plan->idle_ns - stage->idle_ns;
 }
@@ -103,47 +149,48 @@ static void
 fill_gap (const Greedy *greedy, guint index, PsOpKind kind)
 {
   PsPlan *plan = greedy->plan;
-  const PsPlanStage *stage = &plan->stage[index];
-  gint64 arrival = ps_plan_arrival (plan, index, kind);
-  while (ps_plan_pending (stage) > 0 && stage->now_ns + stage->duration_ns[PS_OP_W] <= arrival)
-    ps_plan_put (plan, index, PS_OP_W);
+  const PsPlanDevice *stage = &plan->device[index];
+  gint64 arrival;
+  ps_plan_input (plan, index, kind, PS_NEAR, &arrival);
+  while (waiting (stage) > 0 && stage->now_ns + cost (stage, PS_OP_W)->duration_ns <= arrival)
+    put (plan, index, PS_OP_W);
   gint64 gap = arrival - stage->now_ns;
-  if (gap > 0 && ps_plan_pending (stage) > 0 && (greedy->switches.fill_gaps || gap > plan->idle_ns - stage->idle_ns))
-    ps_plan_put (plan, index, PS_OP_W);
+  if (gap > 0 && waiting (stage) > 0 && (greedy->switches.fill_gaps || gap > plan->idle_ns - stage->idle_ns))
+    put (plan, index, PS_OP_W);
 }
 
 static void
 drain (const Greedy *greedy, guint index)
 {
-  while (ps_plan_pending (&greedy->plan->stage[index]) > 0)
-    ps_plan_put (greedy->plan, index, PS_OP_W);
+  while (waiting (&greedy->plan->device[index]) > 0)
+    put (greedy->plan, index, PS_OP_W);
 }
 
 static void
 put_forward (const Greedy *greedy, guint index)
 {
-  const PsPlanStage *stage = &greedy->plan->stage[index];
-  while (!ps_plan_has_room (stage, stage->held_bytes) && ps_plan_pending (stage) > 0)
-    ps_plan_put (greedy->plan, index, PS_OP_W);
+  const PsPlanDevice *stage = &greedy->plan->device[index];
+  while (!has_room (stage, stage->held_bytes) && waiting (stage) > 0)
+    put (greedy->plan, index, PS_OP_W);
   fill_gap (greedy, index, PS_OP_F);
-  ps_plan_put (greedy->plan, index, PS_OP_F);
+  put (greedy->plan, index, PS_OP_F);
 }
 
 /* Stage 0 with no forward left has nobody to hand a gradient to, so nothing is lost by its Ws. */
 static void
 put_backward (const Greedy *greedy, guint index)
 {
-  if (index == 0 && greedy->plan->stage[0].done[PS_OP_F] == greedy->plan->n_microbatches)
+  if (index == 0 && n_done (&greedy->plan->device[0], PS_OP_F) == greedy->plan->n_microbatches)
     drain (greedy, index);
   fill_gap (greedy, index, PS_OP_B);
-  ps_plan_put (greedy->plan, index, PS_OP_B);
+  put (greedy->plan, index, PS_OP_B);
 }
 
 /* One F where it is wanted, one B everywhere. A stage that skips its F makes those before it skip theirs. */
 static void
 run_round (const Greedy *greedy)
 {
-  guint n = greedy->plan->n_stages;
+  guint n = greedy->plan->n_devices;
   for (guint i = n; i-- > 0;)
     greedy->wanted[i] = wants_forward (greedy, i) && (i + 1 == n || greedy->wanted[i + 1]);
   for (guint i = 0; i < n; i++)
@@ -156,13 +203,13 @@ run_round (const Greedy *greedy)
 void
 ps_zb_greedy (PsPlan *plan, PsZbSwitches switches)
 {
-  g_autofree guint8 *wanted = g_new (guint8, plan->n_stages);
-  g_autofree guint *extra = g_new (guint, plan->n_stages);
+  g_autofree guint8 *wanted = g_new (guint8, plan->n_devices);
+  g_autofree guint *extra = g_new (guint, plan->n_devices);
   Greedy greedy = { plan, switches, wanted, extra };
   ps_plan_clear (plan);
   warm_up (&greedy);
   for (guint i = 1; i < plan->n_microbatches; i++)
     run_round (&greedy);
-  for (guint i = 0; i < plan->n_stages; i++)
+  for (guint i = 0; i < plan->n_devices; i++)
     drain (&greedy, i);
 }

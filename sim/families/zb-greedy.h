@@ -2,7 +2,7 @@
 #ifndef PIPESIM_ZB_GREEDY_H
 #define PIPESIM_ZB_GREEDY_H
 
-#include "zb-plan.h"
+#include "plan.h"
 
 /* The three switches that it tries in all combinations. */
 typedef struct

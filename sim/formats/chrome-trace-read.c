@@ -1,6 +1,6 @@
 /* chrome-trace-read.c - timelines back from the Chrome traces that pipesim writes. */
+#include "chrome-trace-read.h"
 #include "timeline-private.h"
-#include "trace-private.h"
 
 #include <string.h>
 
@@ -8,13 +8,14 @@
 
 typedef struct
 {
-  const Trace *trace;
+  const char *name; /* of the trace */
   PsTimeline *timeline;
   gint64 pid;         /* of the ops; all must have one */
   GHashTable *arrows; /* id -> index into transfers of an arrow's start */
 } Reader;
 
-static gboolean G_GNUC_PRINTF (4, 5) refuse (const Reader *reader, guint i, GError **error, const char *format, ...)
+static gboolean G_GNUC_PRINTF (4, 5)
+    refuse (const Reader *reader, const TraceEvent *event, GError **error, const char *format, ...)
 {
   g_autofree char *what = NULL;
   va_list arguments;
@@ -22,52 +23,50 @@ static gboolean G_GNUC_PRINTF (4, 5) refuse (const Reader *reader, guint i, GErr
   va_start (arguments, format);
   what = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: traceEvents[%u]: %s", reader->trace->name, i, what);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: traceEvents[%u]: %s", reader->name, event->index, what);
   return FALSE;
 }
 
 static gboolean
-read_op_name (const Reader *reader, guint i, const char *name, PsOp *op, GError **error)
+read_op_name (const Reader *reader, const TraceEvent *event, PsOp *op, GError **error)
 {
-  const char *end;
+  const char *name = ps_trace_text (event, TRACE_NAME), *end;
 
   if (ps_op_parse (name, &end, op) && *end == '\0')
     return TRUE;
-  return refuse (reader, i, error, "'%s' is neither an op of pipesim (F0.1) nor a range of PyTorch (PP:1F0)", name);
+  return refuse (reader, event, error, "'%s' is neither an op of pipesim (F0.1) nor a range of PyTorch (PP:1F0)", name);
 }
 
 static gboolean
-read_device (const Reader *reader, guint i, gint64 tid, guint16 *device, GError **error)
+read_device (const Reader *reader, const TraceEvent *event, gint64 tid, guint16 *device, GError **error)
 {
   if (tid < 0 || tid >= PS_MAX_DEVICES)
-    return refuse (reader, i, error, "tid %" G_GINT64_FORMAT " is no device", tid);
+    return refuse (reader, event, error, "tid %" G_GINT64_FORMAT " is no device", tid);
   *device = (guint16)tid;
   reader->timeline->n_devices = MAX (reader->timeline->n_devices, (guint)tid + 1);
   return TRUE;
 }
 
 static gboolean
-read_range (Reader *reader, guint i, JsonObject *event, GError **error)
+read_range (Reader *reader, const TraceEvent *event, GError **error)
 {
   PsTimeline *timeline = reader->timeline;
   TraceRange range;
   PsSpan span = { 0 };
-  JsonNode *args = json_object_get_member (event, "args");
-  gint64 chunk = 0;
+  gint64 chunk;
 
   if (!ps_trace_range (event, &range) || range.start_ns < 0 || range.end_ns > MAX_TIME_NS)
-    return refuse (reader, i, error, "has no pid, tid, ts and dur of a range");
-  if (!read_op_name (reader, i, range.name, &span.op, error)
-      || !read_device (reader, i, range.tid, &span.device, error))
+    return refuse (reader, event, error, "has no pid, tid, ts and dur of a range");
+  if (!read_op_name (reader, event, &span.op, error) || !read_device (reader, event, range.tid, &span.device, error))
     return FALSE;
   if (timeline->ops->len > 0 && range.pid != reader->pid)
-    return refuse (reader, i, error,
+    return refuse (reader, event, error,
                    "pid %" G_GINT64_FORMAT " is another run than %" G_GINT64_FORMAT "; one file, one run", range.pid,
                    reader->pid);
-  if (args && JSON_NODE_HOLDS_OBJECT (args))
-    ps_trace_integer (json_node_get_object (args), "chunk", &chunk);
+  if (!ps_trace_number (event, TRACE_CHUNK, &chunk))
+    chunk = 0;
   if (chunk < 0 || chunk >= 2 * PS_MAX_STAGES)
-    return refuse (reader, i, error, "chunk %" G_GINT64_FORMAT " is no stage of a device", chunk);
+    return refuse (reader, event, error, "chunk %" G_GINT64_FORMAT " is no stage of a device", chunk);
   reader->pid = range.pid;
   span.peer = span.device;
   span.chunk = (guint16)chunk;
@@ -81,21 +80,19 @@ read_range (Reader *reader, guint i, JsonObject *event, GError **error)
 
 /* Both ends of an arrow say when its transfer was; the second tells the receiver. */
 static gboolean
-read_arrow (Reader *reader, guint i, JsonObject *event, gboolean end, GError **error)
+read_arrow (Reader *reader, const TraceEvent *event, gboolean end, GError **error)
 {
-  JsonNode *node = json_object_get_member (event, "args");
-  JsonObject *args = node && JSON_NODE_HOLDS_OBJECT (node) ? json_node_get_object (node) : NULL;
   GArray *transfers = reader->timeline->transfers;
   gpointer place;
   gint64 id, tid;
   PsSpan span = { 0 };
 
-  if (!args || !ps_trace_integer (event, "id", &id) || !ps_trace_integer (event, "tid", &tid)
-      || !ps_trace_integer (args, "start_ns", &span.start_ns) || !ps_trace_integer (args, "end_ns", &span.end_ns)
-      || span.start_ns < 0 || span.end_ns < span.start_ns || span.end_ns > MAX_TIME_NS)
-    return refuse (reader, i, error, "is an arrow without id, tid, start_ns and end_ns");
-  if (!read_op_name (reader, i, ps_trace_text (event, "name"), &span.op, error)
-      || !read_device (reader, i, tid, &span.device, error))
+  if (!ps_trace_number (event, TRACE_ID, &id) || !ps_trace_number (event, TRACE_TID, &tid)
+      || !ps_trace_number (event, TRACE_START_NS, &span.start_ns)
+      || !ps_trace_number (event, TRACE_END_NS, &span.end_ns) || span.start_ns < 0 || span.end_ns < span.start_ns
+      || span.end_ns > MAX_TIME_NS)
+    return refuse (reader, event, error, "is an arrow without id, tid, start_ns and end_ns");
+  if (!read_op_name (reader, event, &span.op, error) || !read_device (reader, event, tid, &span.device, error))
     return FALSE;
   if (end && g_hash_table_lookup_extended (reader->arrows, &id, NULL, &place))
     {
@@ -103,7 +100,7 @@ read_arrow (Reader *reader, guint i, JsonObject *event, gboolean end, GError **e
       return TRUE;
     }
   if (end)
-    return refuse (reader, i, error, "is the end of an arrow that has no start");
+    return refuse (reader, event, error, "is the end of an arrow that has no start");
   g_hash_table_insert (reader->arrows, g_memdup2 (&id, sizeof id), GUINT_TO_POINTER (transfers->len));
   span.peer = span.device;
   g_array_append_val (transfers, span);
@@ -111,18 +108,16 @@ read_arrow (Reader *reader, guint i, JsonObject *event, gboolean end, GError **e
 }
 
 static gboolean
-read_memory (Reader *reader, guint i, JsonObject *event, GError **error)
+read_memory (Reader *reader, const TraceEvent *event, GError **error)
 {
-  JsonNode *node = json_object_get_member (event, "args");
   PsMemoryPoint point;
   gint64 tid;
 
-  if (!ps_trace_integer (event, "tid", &tid) || !ps_trace_time (event, "ts", &point.time_ns) || point.time_ns < 0
-      || !node || !JSON_NODE_HOLDS_OBJECT (node)
-      || !ps_trace_integer (json_node_get_object (node), "bytes", &point.bytes) || point.bytes < 0
+  if (!ps_trace_number (event, TRACE_TID, &tid) || !ps_trace_number (event, TRACE_TS, &point.time_ns)
+      || point.time_ns < 0 || !ps_trace_number (event, TRACE_BYTES, &point.bytes) || point.bytes < 0
       || point.bytes > MAX_TIME_NS)
-    return refuse (reader, i, error, "is a counter without tid, ts and bytes");
-  if (!read_device (reader, i, tid, &point.device, error))
+    return refuse (reader, event, error, "is a counter without tid, ts and bytes");
+  if (!read_device (reader, event, tid, &point.device, error))
     return FALSE;
   g_array_append_val (reader->timeline->memory, point);
   return TRUE;
@@ -130,13 +125,12 @@ read_memory (Reader *reader, guint i, JsonObject *event, GError **error)
 
 /* "measured: 1f1b" */
 static void
-read_process (Reader *reader, JsonObject *event)
+read_process (Reader *reader, const TraceEvent *event)
 {
-  JsonNode *node = json_object_get_member (event, "args");
-  const char *name = node && JSON_NODE_HOLDS_OBJECT (node) ? ps_trace_text (json_node_get_object (node), "name") : "";
+  const char *name = ps_trace_text (event, TRACE_ARGS_NAME);
   const char *colon = strstr (name, ": ");
 
-  if (!g_str_equal (ps_trace_text (event, "name"), "process_name") || colon == NULL)
+  if (!g_str_equal (ps_trace_text (event, TRACE_NAME), "process_name") || colon == NULL)
     return;
   reader->timeline->origin = g_str_has_prefix (name, "measured") ? PS_ORIGIN_MEASURED : PS_ORIGIN_SIMULATED;
   g_free (reader->timeline->schedule);
@@ -144,25 +138,24 @@ read_process (Reader *reader, JsonObject *event)
 }
 
 static gboolean
-read_event (Reader *reader, guint i, GError **error)
+read_event (Reader *reader, const TraceEvent *event, GError **error)
 {
-  JsonObject *event = ps_trace_event (reader->trace, i);
-  const char *phase = event ? ps_trace_text (event, "ph") : "";
+  const char *phase = ps_trace_text (event, TRACE_PHASE);
 
   switch (*phase)
     {
     case 'X':
-      return read_range (reader, i, event, error);
+      return read_range (reader, event, error);
     case 's':
     case 'f':
-      return read_arrow (reader, i, event, *phase == 'f', error);
+      return read_arrow (reader, event, *phase == 'f', error);
     case 'C':
-      return read_memory (reader, i, event, error);
+      return read_memory (reader, event, error);
     case 'M':
       read_process (reader, event);
       return TRUE;
     default:
-      return refuse (reader, i, error, "phase '%s' is none that pipesim writes", phase);
+      return refuse (reader, event, error, "phase '%s' is none that pipesim writes", phase);
     }
 }
 
@@ -184,9 +177,8 @@ join_pairs (const Reader *reader, GError **error)
         previous->op.paired = 1;
       else
         {
-          g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: device %u: %s starts before %s has ended",
-                       reader->trace->name, span->device, ps_op_format (span->op, name),
-                       ps_op_format (previous->op, before));
+          g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: device %u: %s starts before %s has ended", reader->name,
+                       span->device, ps_op_format (span->op, name), ps_op_format (previous->op, before));
           return FALSE;
         }
     }
@@ -202,7 +194,7 @@ finish (Reader *reader, GError **error)
   if (timeline->ops->len == 0)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds no op of pipesim and no range PP:... of PyTorch",
-                   reader->trace->name);
+                   reader->name);
       return FALSE;
     }
   for (guint i = 0; i < timeline->ops->len; i++)
@@ -217,16 +209,18 @@ finish (Reader *reader, GError **error)
 }
 
 PsTimeline *
-ps_chrome_trace_read (const Trace *trace, GError **error)
+ps_chrome_trace_read (Trace *trace, GError **error)
 {
   g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "", 1, 1, 1);
   g_autoptr (GHashTable) arrows = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
-  Reader reader = { .trace = trace, .timeline = timeline, .arrows = arrows };
+  Reader reader = { .name = trace->name, .timeline = timeline, .arrows = arrows };
+  const TraceEvent *event;
 
   g_free (timeline->source);
   timeline->source = g_strdup_printf ("Chrome trace %s", trace->name);
-  for (guint i = 0; i < json_array_get_length (trace->events); i++)
-    if (!read_event (&reader, i, error))
+  ps_trace_rewind (trace);
+  while ((event = ps_trace_next (trace)) != NULL)
+    if (!read_event (&reader, event, error))
       return NULL;
   return finish (&reader, error) ? g_steal_pointer (&timeline) : NULL;
 }

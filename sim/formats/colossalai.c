@@ -1,6 +1,6 @@
 /* colossalai.c - scheduled nodes of ColossalAI and veScale: a JSON array per device. */
 #include "formats-private.h"
-#include "json-object.h"
+#include "json-reader.h"
 
 #include <string.h>
 
@@ -54,11 +54,20 @@ typedef struct
 typedef struct
 {
   const char *where;
+  PsJsonReader json;
   GPtrArray *devices; /* of GArray of Node */
   guint n_chunks;
   guint n_microbatches;
   gsize n_nodes;
 } Reader;
+
+static void
+reader_clear (Reader *reader)
+{
+  ps_json_reader_clear (&reader->json);
+  g_ptr_array_unref (reader->devices);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Reader, reader_clear)
 
 static gboolean G_GNUC_PRINTF (4, 5) refuse (const Reader *reader, guint i, GError **error, const char *format, ...)
 {
@@ -73,72 +82,96 @@ static gboolean G_GNUC_PRINTF (4, 5) refuse (const Reader *reader, guint i, GErr
   return FALSE;
 }
 
-static gboolean
-read_integer (const Reader *reader, guint i, JsonObject *object, const char *key, gint64 high, gint64 *value,
-              GError **error)
+/* The keys of a node; from N_WANTED on they are passed over. */
+static const struct
 {
-  JsonNode *node = json_object_get_member (object, key);
+  const char *name;
+  gint64 high; /* of an integer */
+} keys[] = {
+  { "type", 0 },
+  { "chunk", PS_MAX_STAGES - 1 },
+  { "stage", PS_MAX_DEVICES - 1 },
+  { "minibatch", PS_MAX_MICROBATCHES - 1 },
+  { "start_time", 0 },
+  { "completion_time", 0 },
+  { "rollback", 0 },
+  { "comm_id", 0 },
+};
 
-  if (node == NULL)
-    return refuse (reader, i, error, "%s is missing", key);
-  if (!JSON_NODE_HOLDS_VALUE (node) || json_node_get_value_type (node) != G_TYPE_INT64)
-    return refuse (reader, i, error, "%s is no integer", key);
-  *value = json_node_get_int (node);
-  if (*value < 0 || *value > high)
-    return refuse (reader, i, error, "%s %" G_GINT64_FORMAT " is not between 0 and %" G_GINT64_FORMAT, key, *value,
-                   high);
-  return TRUE;
-}
-
-static gboolean
-check_keys (const Reader *reader, guint i, JsonObject *object, GError **error)
+enum
 {
-  static const char *const known[]
-      = { "type", "chunk", "stage", "minibatch", "start_time", "completion_time", "rollback", "comm_id", NULL };
-  g_autoptr (GList) members = json_object_get_members (object);
-
-  for (GList *member = members; member; member = member->next)
-    if (!g_strv_contains (known, member->data))
-      return refuse (reader, i, error, "'%s' is no key of a scheduled node", (const char *)member->data);
-  return TRUE;
-}
+  TYPE,
+  CHUNK,
+  STAGE,
+  MINIBATCH,
+  N_WANTED
+};
 
 static gboolean
-read_type (const Reader *reader, guint i, JsonObject *object, guint8 *type, GError **error)
+read_type (Reader *reader, guint i, gint64 *type, GError **error)
 {
-  JsonNode *node = json_object_get_member (object, "type");
+  const char *name;
 
-  if (node == NULL || !JSON_NODE_HOLDS_VALUE (node) || json_node_get_value_type (node) != G_TYPE_STRING)
+  if (!ps_json_read_text (&reader->json, &name))
     return refuse (reader, i, error, "type is no text");
   for (guint t = 0; t < G_N_ELEMENTS (types); t++)
-    if (g_str_equal (types[t].name, json_node_get_string (node)))
+    if (g_str_equal (types[t].name, name))
       {
-        *type = (guint8)t;
+        *type = t;
         return TRUE;
       }
-  return refuse (reader, i, error, "type '%s' is not known; F, B, W, BW and SEND_FORWARD and the like are",
-                 json_node_get_string (node));
+  return refuse (reader, i, error, "type '%s' is not known; F, B, W, BW and SEND_FORWARD and the like are", name);
 }
 
 static gboolean
-read_node (Reader *reader, guint i, JsonNode *json, GArray *nodes, GError **error)
+read_integer (Reader *reader, guint i, guint key, gint64 *value, GError **error)
 {
-  gint64 chunk = 0, device = 0, minibatch = 0;
-  Node node = { 0 };
-  JsonObject *object;
+  if (!ps_json_read_integer (&reader->json, value))
+    return refuse (reader, i, error, "%s is no integer", keys[key].name);
+  if (*value < 0 || *value > keys[key].high)
+    return refuse (reader, i, error, "%s %" G_GINT64_FORMAT " is not between 0 and %" G_GINT64_FORMAT, keys[key].name,
+                   *value, keys[key].high);
+  return TRUE;
+}
 
-  if (!JSON_NODE_HOLDS_OBJECT (json))
+static gboolean
+read_member (Reader *reader, guint i, const char *name, gint64 *values, GError **error)
+{
+  guint key = 0;
+
+  while (key < G_N_ELEMENTS (keys) && !g_str_equal (keys[key].name, name))
+    key++;
+  if (key == G_N_ELEMENTS (keys))
+    return refuse (reader, i, error, "'%s' is no key of a scheduled node", name);
+  if (key >= N_WANTED)
+    {
+      ps_json_skip_value (&reader->json);
+      return TRUE;
+    }
+  if (values[key] >= 0)
+    return refuse (reader, i, error, "%s is there twice", name);
+  return key == TYPE ? read_type (reader, i, &values[key], error) : read_integer (reader, i, key, &values[key], error);
+}
+
+static gboolean
+read_node (Reader *reader, guint i, GArray *nodes, GError **error)
+{
+  gint64 values[N_WANTED] = { -1, -1, -1, -1 };
+  const char *name;
+  Node node;
+
+  if (!ps_json_enter_object (&reader->json))
     return refuse (reader, i, error, "is no object {type, chunk, stage, minibatch}");
-  object = json_node_get_object (json);
-  if (!check_keys (reader, i, object, error) || !read_type (reader, i, object, &node.type, error)
-      || !read_integer (reader, i, object, "chunk", PS_MAX_STAGES - 1, &chunk, error)
-      || !read_integer (reader, i, object, "stage", PS_MAX_DEVICES - 1, &device, error)
-      || !read_integer (reader, i, object, "minibatch", PS_MAX_MICROBATCHES - 1, &minibatch, error))
-    return FALSE;
-  if (device != reader->devices->len)
-    return refuse (reader, i, error, "stage %" G_GINT64_FORMAT " is not the device that it is listed under", device);
-  node.chunk = (guint16)chunk;
-  node.minibatch = (guint32)minibatch;
+  while ((name = ps_json_next_key (&reader->json)) != NULL)
+    if (!read_member (reader, i, name, values, error))
+      return FALSE;
+  for (guint key = 0; key < N_WANTED; key++)
+    if (values[key] < 0)
+      return refuse (reader, i, error, "%s is missing", keys[key].name);
+  if (values[STAGE] != reader->devices->len)
+    return refuse (reader, i, error, "stage %" G_GINT64_FORMAT " is not the device that it is listed under",
+                   values[STAGE]);
+  node = (Node){ (guint8)values[TYPE], (guint16)values[CHUNK], (guint32)values[MINIBATCH] };
   if (types[node.type].kind == NODE_OP)
     {
       reader->n_chunks = MAX (reader->n_chunks, node.chunk + 1U);
@@ -150,20 +183,18 @@ read_node (Reader *reader, guint i, JsonNode *json, GArray *nodes, GError **erro
 }
 
 static gboolean
-read_device (Reader *reader, JsonNode *json, GError **error)
+read_device (Reader *reader, GError **error)
 {
   g_autoptr (GArray) nodes = g_array_new (FALSE, FALSE, sizeof (Node));
-  JsonArray *array;
 
-  if (!JSON_NODE_HOLDS_ARRAY (json))
+  if (!ps_json_enter_array (&reader->json))
     {
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: device %u: is no array of nodes", reader->where,
                    reader->devices->len);
       return FALSE;
     }
-  array = json_node_get_array (json);
-  for (guint i = 0; i < json_array_get_length (array); i++)
-    if (!read_node (reader, i, json_array_get_element (array, i), nodes, error))
+  for (guint i = 0; ps_json_next_element (&reader->json); i++)
+    if (!read_node (reader, i, nodes, error))
       return FALSE;
   g_ptr_array_add (reader->devices, g_steal_pointer (&nodes));
   return TRUE;
@@ -186,21 +217,17 @@ check_counts (const Reader *reader, GError **error)
 }
 
 static gboolean
-read_devices (Reader *reader, JsonNode *root, GError **error)
+read_devices (Reader *reader, GError **error)
 {
-  JsonArray *array = JSON_NODE_HOLDS_ARRAY (root) ? json_node_get_array (root) : NULL;
-  guint n = array ? json_array_get_length (array) : 0;
+  gboolean is_array = ps_json_enter_array (&reader->json), more;
 
-  if (n < 1 || n > PS_MAX_DEVICES)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is no array of 1 to %d devices", reader->where,
-                   PS_MAX_DEVICES);
+  while (is_array && (more = ps_json_next_element (&reader->json)) && reader->devices->len < PS_MAX_DEVICES)
+    if (!read_device (reader, error))
       return FALSE;
-    }
-  for (guint d = 0; d < n; d++)
-    if (!read_device (reader, json_array_get_element (array, d), error))
-      return FALSE;
-  return check_counts (reader, error);
+  if (is_array && !more && reader->devices->len > 0)
+    return check_counts (reader, error);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is no array of 1 to %d devices", reader->where, PS_MAX_DEVICES);
+  return FALSE;
 }
 
 /* stage[device * n_chunks + chunk] */
@@ -320,11 +347,10 @@ choose_placement (const Reader *reader, GError **error)
 static PsSchedule *
 read_nodes (const char *where, const char *text, gsize length, GError **error)
 {
-  g_autoptr (GPtrArray) devices = g_ptr_array_new_with_free_func ((GDestroyNotify)g_array_unref);
-  g_autoptr (JsonParser) parser = ps_json_parse_any (where, text, (gssize)length, error);
-  Reader reader = { .where = where, .devices = devices };
+  g_auto (Reader) reader = { .where = where };
 
-  if (parser == NULL || !read_devices (&reader, json_parser_get_root (parser), error))
+  reader.devices = g_ptr_array_new_with_free_func ((GDestroyNotify)g_array_unref);
+  if (!ps_json_reader_init (&reader.json, where, text, (gssize)length, error) || !read_devices (&reader, error))
     return NULL;
   return choose_placement (&reader, error);
 }
@@ -397,18 +423,25 @@ append_device (GString *json, const PsProgram *program, guint device)
 }
 
 static char *
-write_nodes (const PsSchedule *schedule, G_GNUC_UNUSED const PsCosts *costs, GError **error)
+write_program (const PsProgram *program, GError **error)
 {
-  g_autoptr (PsProgram) program = can_hold (schedule, error) ? ps_format_lower (schedule, error) : NULL;
   GString *json;
 
-  if (program == NULL)
+  if (!can_hold (program->schedule, error))
     return NULL;
   json = g_string_new ("[");
-  for (guint device = 0; device < schedule->placement->n_devices; device++)
+  for (guint device = 0; device < program->schedule->placement->n_devices; device++)
     append_device (json, program, device);
   g_string_append (json, "\n]\n");
   return g_string_free (json, FALSE);
+}
+
+static char *
+write_nodes (const PsSchedule *schedule, G_GNUC_UNUSED const PsCosts *costs, GError **error)
+{
+  g_autoptr (PsProgram) program = ps_format_lower (schedule, error);
+
+  return program ? write_program (program, error) : NULL;
 }
 
 const PsFormat ps_format_colossalai = {
@@ -417,4 +450,5 @@ const PsFormat ps_format_colossalai = {
   .recognise = recognise,
   .read = read_nodes,
   .write = write_nodes,
+  .write_program = write_program,
 };

@@ -27,22 +27,13 @@ ps_format_first (const char *text, gsize length)
 PsProgram *
 ps_format_lower (const PsSchedule *schedule, GError **error)
 {
-  return ps_program_lower (ps_schedule_copy (schedule), error);
+  return ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, error);
 }
 
 const PsFormat *
 ps_format_find (const char *name, GError **error)
 {
-  g_autoptr (GString) names = g_string_new (NULL);
-
-  for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
-    {
-      if (g_str_equal (formats[i]->name, name))
-        return formats[i];
-      g_string_append_printf (names, "%s%s", i ? ", " : "", formats[i]->name);
-    }
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--to: '%s' is no format; there are %s", name, names->str);
-  return NULL;
+  return ps_table_find ("--to", "format", name, formats, G_N_ELEMENTS (formats), error);
 }
 
 const PsFormat *
@@ -61,10 +52,14 @@ ps_format_read (const char *path, GError **error)
 {
   g_autofree char *text = NULL;
   const PsFormat *format;
+  PsSchedule *schedule;
   gsize length;
 
   if (!ps_read_file (path, &text, &length, error))
     return NULL;
   format = ps_format_recognise (path, text, length, error);
-  return format ? format->read (path, text, length, error) : NULL;
+  schedule = format ? format->read (path, text, length, error) : NULL;
+  if (schedule && schedule->origin == NULL)
+    schedule->origin = g_strdup_printf ("read from %s (%s)", path, format->name);
+  return schedule;
 }

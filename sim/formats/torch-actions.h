@@ -91,17 +91,20 @@ gboolean torch_check_compute (const char *where, const TorchLists *lists, GError
 /* Every message has one send behind its producer and one receive before its consumer; none stays on a rank. */
 gboolean torch_check_messages (const char *where, const TorchLists *lists, GError **error);
 
-/* Runs the lists under rendezvous semantics with channels of that kind. NULL when they finish, else who waits for what,
- * ranks and cells named. Free with g_free. */
-char *torch_find_deadlock (const TorchLists *lists, PsChannel channel);
-
 /* Computing actions of a schedule. PS_ERROR_SCHEDULE where PyTorch has no word for it. */
 TorchLists *torch_lists_from_schedule (const PsSchedule *schedule, GError **error);
 PsSchedule *torch_lists_to_schedule (const char *where, const TorchLists *lists);
 
+/* Lists that passed both checks, as the instruction streams of a program, without steps: what ps_program_check needs.
+ * Messages call it `where`; weight handling is no instruction. */
+PsProgram *torch_lists_to_program (const char *where, const TorchLists *lists);
+
 /* Computing actions lowered to what the runtime executes. PS_ERROR_SCHEDULE when ranks wait for each other in a circle.
  */
 TorchLists *torch_lists_lower (const TorchLists *compute, GError **error);
+
+/* The same with sends and receives where a program of these actions has them. */
+TorchLists *torch_lists_follow (const TorchLists *compute, const PsProgram *program);
 
 G_END_DECLS
 

@@ -22,11 +22,13 @@ recognise (const char *text, gsize length)
 static gboolean
 can_run (const char *where, const TorchLists *lists, GError **error)
 {
-  g_autofree char *deadlock = torch_find_deadlock (lists, PS_CHANNEL_LATENCY);
+  g_autoptr (PsProgram) program = torch_lists_to_program (where, lists);
+  g_autoptr (GError) cause = NULL;
 
-  if (deadlock)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: deadlock: %s", where, deadlock);
-  return deadlock == NULL;
+  if (ps_program_check (program, PS_CHANNEL_LATENCY, &cause))
+    return TRUE;
+  g_set_error_literal (error, PS_ERROR, PS_ERROR_INPUT, cause->message);
+  return FALSE;
 }
 
 static PsSchedule *
@@ -49,10 +51,20 @@ write_comms (const PsSchedule *schedule, G_GNUC_UNUSED const PsCosts *costs, GEr
   return lists ? torch_lists_to_csv (lists) : NULL;
 }
 
+static char *
+write_program (const PsProgram *program, GError **error)
+{
+  g_autoptr (TorchLists) compute = torch_lists_from_schedule (program->schedule, error);
+  g_autoptr (TorchLists) lists = compute ? torch_lists_follow (compute, program) : NULL;
+
+  return lists ? torch_lists_to_csv (lists) : NULL;
+}
+
 const PsFormat ps_format_torch_comms = {
   .name = "torch-comms",
   .description = "PyTorch pipelining CSV with sends, receives and weight handling",
   .recognise = recognise,
   .read = read_comms,
   .write = write_comms,
+  .write_program = write_program,
 };

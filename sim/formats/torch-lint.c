@@ -163,12 +163,14 @@ lint_deadlocks (const TorchLists *lists, GPtrArray *findings)
     { PS_CHANNEL_RANK, "one in-order stream per rank" },
   };
 
+  g_autoptr (PsProgram) program = torch_lists_to_program ("", lists);
+
   for (guint i = 0; i < G_N_ELEMENTS (channels); i++)
     {
-      g_autofree char *deadlock = torch_find_deadlock (lists, channels[i].channel);
+      g_autoptr (GError) deadlock = NULL;
 
-      if (deadlock)
-        warn (findings, "deadlock with %s: %s", channels[i].name, deadlock);
+      if (!ps_program_check (program, channels[i].channel, &deadlock))
+        warn (findings, "with %s: %s", channels[i].name, strstr (deadlock->message, "deadlock"));
     }
 }
 

@@ -1,56 +1,7 @@
 /* torch-lower.c - lists of computing actions become what PyTorch's runtime executes. Three passes, in its order:
  * weights are gathered and dropped, gradients are reduced, results are sent. */
 #include "torch-actions.h"
-
-/* At most so many stages of a rank have their weights gathered at a time. */
-#define MAX_ACTIVE 3
-
-/* The next stages that a rank computes on. A pair that fills the window brings both its stages, so there may be one
- * more. */
-typedef struct
-{
-  guint n;
-  guint16 stage[MAX_ACTIVE + 1];
-  guint32 used[MAX_ACTIVE + 1]; /* place of its first action from here on */
-} Window;
-
-static gboolean
-holds (const guint16 *stages, guint n, guint stage)
-{
-  for (guint i = 0; i < n; i++)
-    if (stages[i] == stage)
-      return TRUE;
-  return FALSE;
-}
-
-/* Puts the stages of the cell at place in front; what falls out behind is never needed again to fill the window. */
-static void
-window_front (Window *window, const TorchAction *cell, guint n, guint place)
-{
-  Window old = *window;
-
-  window->n = 0;
-  for (guint i = 0; i < n; i++)
-    if (!holds (window->stage, window->n, cell[i].stage))
-      {
-        window->used[window->n] = place;
-        window->stage[window->n++] = cell[i].stage;
-      }
-  for (guint i = 0; i < old.n && window->n <= MAX_ACTIVE; i++)
-    if (!holds (window->stage, window->n, old.stage[i]))
-      {
-        window->used[window->n] = old.used[i];
-        window->stage[window->n++] = old.stage[i];
-      }
-}
-
-static guint
-window_size (const Window *window)
-{
-  if (window->n <= MAX_ACTIVE)
-    return window->n;
-  return window->used[MAX_ACTIVE] == window->used[MAX_ACTIVE - 1] ? MAX_ACTIVE + 1 : MAX_ACTIVE;
-}
+#include "weight-window.h"
 
 static void
 append (GArray *list, TorchType type, guint stage, guint microbatch)
@@ -61,18 +12,19 @@ append (GArray *list, TorchType type, guint stage, guint microbatch)
 }
 
 /* The windows of all cells, found from the end; a pair's is at its first action. */
-static Window *
+static PsWeightWindow *
 find_windows (const GArray *actions)
 {
   const TorchAction *all = (const TorchAction *)(gconstpointer)actions->data;
-  Window *windows = g_new (Window, actions->len + 1);
-  Window window = { 0 };
+  PsWeightWindow *windows = g_new (PsWeightWindow, actions->len + 1);
+  PsWeightWindow window = { 0 };
 
   for (guint i = actions->len; i-- > 0;)
     {
       guint first = i > 0 && all[i - 1].paired ? i - 1 : i;
+      const guint16 stages[] = { all[first].stage, all[i].stage };
 
-      window_front (&window, &all[first], i - first + 1, first);
+      ps_weight_window_front (&window, stages, i - first + 1, first);
       windows[first] = window;
       i = first;
     }
@@ -95,13 +47,13 @@ change_active (GArray *list, guint16 *active, guint *n_active, const guint16 *wa
         active[j - 1] = stage;
       }
   for (guint i = 0; i < *n_active; i++)
-    if (holds (wanted, n_wanted, active[i]))
+    if (ps_weight_window_holds (wanted, n_wanted, active[i]))
       active[kept++] = active[i];
     else
       append (list, TORCH_RESHARD, active[i], 0);
   *n_active = kept;
   for (guint i = 0; i < n_wanted; i++)
-    if (!holds (active, *n_active, wanted[i]))
+    if (!ps_weight_window_holds (active, *n_active, wanted[i]))
       {
         append (list, TORCH_UNSHARD, wanted[i], 0);
         active[(*n_active)++] = wanted[i];
@@ -120,9 +72,9 @@ append_reduce (GArray *list, const TorchAction *cell, guint n, guint *left)
 static GArray *
 add_weights (const GArray *actions, guint *left)
 {
-  g_autofree Window *windows = find_windows (actions);
+  g_autofree PsWeightWindow *windows = find_windows (actions);
   GArray *list = g_array_new (FALSE, FALSE, sizeof (TorchAction));
-  guint16 active[2 * (MAX_ACTIVE + 1)];
+  guint16 active[2 * (PS_WEIGHT_WINDOW + 1)];
   guint n_active = 0, n;
 
   for (guint i = 0; i < actions->len; i += n)
@@ -130,7 +82,7 @@ add_weights (const GArray *actions, guint *left)
       const TorchAction *cell = &g_array_index (actions, TorchAction, i);
 
       n = cell->paired ? 2 : 1;
-      change_active (list, active, &n_active, windows[i].stage, window_size (&windows[i]));
+      change_active (list, active, &n_active, windows[i].stage, ps_weight_window_size (&windows[i]));
       g_array_append_vals (list, cell, n);
       append_reduce (list, cell, n, left);
     }
@@ -240,10 +192,10 @@ add_transfers (const TorchLists *from, GError **error)
   return is_complete (&lowering, error) ? g_steal_pointer (&to) : NULL;
 }
 
-TorchLists *
-torch_lists_lower (const TorchLists *compute, GError **error)
+static TorchLists *
+add_all_weights (const TorchLists *compute)
 {
-  g_autoptr (TorchLists) weights = torch_lists_new (compute->n_ranks, compute->n_stages, compute->n_microbatches);
+  TorchLists *weights = torch_lists_new (compute->n_ranks, compute->n_stages, compute->n_microbatches);
   g_autofree guint *left = g_new (guint, compute->n_stages);
 
   for (guint stage = 0; stage < compute->n_stages; stage++)
@@ -256,5 +208,65 @@ torch_lists_lower (const TorchLists *compute, GError **error)
       g_array_unref (weights->actions[r]);
       weights->actions[r] = add_weights (compute->actions[r], left);
     }
+  return weights;
+}
+
+TorchLists *
+torch_lists_lower (const TorchLists *compute, GError **error)
+{
+  g_autoptr (TorchLists) weights = add_all_weights (compute);
+
   return add_transfers (weights, error);
+}
+
+/* Actions of a rank up to its next computation, that included. Both of a pair share a cell, so they stay together. */
+static void
+append_computation (const GArray *from, guint *next, GArray *to)
+{
+  gboolean found = FALSE;
+
+  while (*next < from->len && !found)
+    {
+      const TorchAction *action = &g_array_index (from, TorchAction, (*next)++);
+
+      g_array_append_vals (to, action, 1);
+      found = action->type < TORCH_N_COMPUTE;
+    }
+}
+
+static void
+append_instruction (const PsInstruction *instruction, GArray *to)
+{
+  gboolean forward = instruction->op.kind == PS_OP_F;
+  TorchAction action = { .stage = instruction->op.stage, .microbatch = instruction->op.microbatch };
+
+  action.type = forward ? TORCH_SEND_F : TORCH_SEND_B;
+  if (instruction->type == PS_INSTRUCTION_RECEIVE)
+    {
+      action.type = forward ? TORCH_RECV_F : TORCH_RECV_B;
+      action.stage = (guint16)(forward ? action.stage + 1 : action.stage - 1);
+    }
+  g_array_append_val (to, action);
+}
+
+TorchLists *
+torch_lists_follow (const TorchLists *compute, const PsProgram *program)
+{
+  g_autoptr (TorchLists) weights = add_all_weights (compute);
+  TorchLists *to = torch_lists_new (compute->n_ranks, compute->n_stages, compute->n_microbatches);
+
+  for (guint stage = 0; stage < compute->n_stages; stage++)
+    to->rank[stage] = compute->rank[stage];
+  for (guint r = 0; r < compute->n_ranks; r++)
+    {
+      guint next = 0;
+
+      for (guint i = program->first[r]; i < program->first[r + 1]; i++)
+        if (program->instructions[i].type == PS_INSTRUCTION_COMPUTE)
+          append_computation (weights->actions[r], &next, to->actions[r]);
+        else if (program->instructions[i].type != PS_INSTRUCTION_WAIT)
+          append_instruction (&program->instructions[i], to->actions[r]);
+      append_computation (weights->actions[r], &next, to->actions[r]);
+    }
+  return to;
 }

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#define MAX_BASE_NS G_GINT64_CONSTANT (2000000000000000000) /* the year 2033 */
-
 /* The ranges of one thread, or of one stream of a GPU, of one file. */
 typedef struct
 {
@@ -17,7 +15,7 @@ typedef struct
 typedef struct
 {
   const char *where;
-  const Trace *traces;
+  Trace *traces;
   guint n_traces;
   gboolean gpu;       /* ranges of the GPU count, not of the processor */
   GPtrArray *threads; /* of Thread */
@@ -43,9 +41,9 @@ is_gpu (const TraceRange *range)
 
 /* Whether the event is a computing action; all others are passed over. */
 static gboolean
-read_range (JsonObject *event, TraceRange *found, TorchRange *range)
+read_range (const TraceEvent *event, TraceRange *found, TorchRange *range)
 {
-  if (!g_str_has_prefix (ps_trace_text (event, "name"), "PP:") || !ps_trace_range (event, found)
+  if (!g_str_has_prefix (ps_trace_text (event, TRACE_NAME), "PP:") || !ps_trace_range (event, found)
       || torch_cell_parse (found->name + 3, strlen (found->name) - 3, range->actions, &range->n) != NULL)
     return FALSE;
   range->start_ns = found->start_ns;
@@ -71,34 +69,24 @@ thread_ranges (Reader *reader, GHashTable *by_name, guint file, const TraceRange
 }
 
 /* Newer profilers count from a base of their own, which brings the files of one run together. */
-static gint64
-base_time (const Trace *trace)
-{
-  gint64 base = 0;
-
-  if (trace->head)
-    ps_trace_integer (trace->head, "baseTimeNanoseconds", &base);
-  return base > 0 && base < MAX_BASE_NS ? base : 0;
-}
-
 static void
 collect_file (Reader *reader, guint file)
 {
-  const Trace *trace = &reader->traces[file];
+  Trace *trace = &reader->traces[file];
   g_autoptr (GHashTable) by_name = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
-  gint64 base_ns = base_time (trace);
+  const TraceEvent *event;
 
-  for (guint i = 0; i < json_array_get_length (trace->events); i++)
+  ps_trace_rewind (trace);
+  while ((event = ps_trace_next (trace)) != NULL)
     {
-      JsonObject *event = ps_trace_event (trace, i);
       TraceRange found;
       TorchRange range;
       GArray *ranges;
 
-      if (!event || !read_range (event, &found, &range) || is_gpu (&found) != reader->gpu)
+      if (!read_range (event, &found, &range) || is_gpu (&found) != reader->gpu)
         continue;
-      range.start_ns += base_ns;
-      range.end_ns += base_ns;
+      range.start_ns += trace->base_ns;
+      range.end_ns += trace->base_ns;
       ranges = thread_ranges (reader, by_name, file, &found);
       g_array_append_val (ranges, range);
     }
@@ -108,15 +96,16 @@ static gboolean
 has_gpu_ranges (const Reader *reader)
 {
   for (guint file = 0; file < reader->n_traces; file++)
-    for (guint i = 0; i < json_array_get_length (reader->traces[file].events); i++)
-      {
-        JsonObject *event = ps_trace_event (&reader->traces[file], i);
-        TraceRange found;
-        TorchRange range;
+    {
+      const TraceEvent *event;
+      TraceRange found;
+      TorchRange range;
 
-        if (event && read_range (event, &found, &range) && is_gpu (&found))
+      ps_trace_rewind (&reader->traces[file]);
+      while ((event = ps_trace_next (&reader->traces[file])) != NULL)
+        if (read_range (event, &found, &range) && is_gpu (&found))
           return TRUE;
-      }
+    }
   return FALSE;
 }
 
@@ -126,13 +115,11 @@ has_gpu_ranges (const Reader *reader)
 static gint64
 stated_rank (const Trace *trace)
 {
-  JsonNode *info = trace->head ? json_object_get_member (trace->head, "distributedInfo") : NULL;
   g_autofree char *name = g_path_get_basename (trace->name);
   const char *found = g_strrstr (name, "rank");
-  gint64 rank;
 
-  if (info && JSON_NODE_HOLDS_OBJECT (info) && ps_trace_integer (json_node_get_object (info), "rank", &rank))
-    return rank;
+  if (trace->rank >= 0)
+    return trace->rank;
   if (found == NULL)
     return -1;
   found += strlen ("rank");
@@ -257,7 +244,7 @@ find_ranks (Reader *reader, GError **error)
 }
 
 PsTimeline *
-ps_torch_trace_read (const char *where, const Trace *traces, guint n, GError **error)
+ps_torch_trace_read (const char *where, Trace *traces, guint n, GError **error)
 {
   g_autoptr (GPtrArray) threads = g_ptr_array_new_with_free_func (thread_free);
   g_autoptr (GPtrArray) ranks = g_ptr_array_new_with_free_func (torch_rank_free);

@@ -3,7 +3,9 @@
 #define PIPESIM_TORCH_TRACE_H
 
 #include "torch-actions.h"
-#include "trace-private.h"
+#include "trace-events.h"
+
+#include <pipesim/timeline.h>
 
 G_BEGIN_DECLS
 
@@ -29,6 +31,9 @@ void torch_rank_free (gpointer rank);
 
 /* PS_ERROR_INPUT "where: ..."; returns FALSE. */
 gboolean torch_trace_refuse (const char *where, GError **error, const char *format, ...) G_GNUC_PRINTF (3, 4);
+
+/* Traces with "PP:" ranges, one run in n files. */
+PsTimeline *ps_torch_trace_read (const char *where, Trace *traces, guint n, GError **error);
 
 /* Cuts ranks (of TorchRank) into iterations and makes the median one a timeline. */
 PsTimeline *torch_trace_timeline (const char *where, GPtrArray *ranks, gboolean gpu, GError **error);

@@ -1,110 +1,19 @@
-/* trace.c - JSON trace events, and timelines from files of any kind. */
-#include "trace-private.h"
+/* trace.c - timelines from files of any kind. */
+#include "chrome-trace-read.h"
+#include "torch-trace.h"
 
-#include <math.h>
 #include <string.h>
 
-#define MAX_MICROSECONDS 2e15 /* in nanoseconds, with a base time added, differences still fit */
-
-gboolean
-ps_trace_open (Trace *trace, const char *name, const char *text, GError **error)
+/* Whether any event is an action of PyTorch's runtime. */
+static gboolean
+is_torch (Trace *trace)
 {
-  JsonNode *root, *events;
+  const TraceEvent *event;
 
-  *trace = (Trace){ .name = name, .parser = ps_json_parse_any (name, text, -1, error) };
-  if (trace->parser == NULL)
-    return FALSE;
-  events = root = json_parser_get_root (trace->parser);
-  if (JSON_NODE_HOLDS_OBJECT (root))
-    {
-      trace->head = json_node_get_object (root);
-      events = json_object_get_member (trace->head, "traceEvents");
-    }
-  if (events && JSON_NODE_HOLDS_ARRAY (events))
-    {
-      trace->events = json_node_get_array (events);
+  ps_trace_rewind (trace);
+  while ((event = ps_trace_next (trace)) != NULL)
+    if (g_str_has_prefix (ps_trace_text (event, TRACE_NAME), "PP:"))
       return TRUE;
-    }
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "%s: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents", name);
-  return FALSE;
-}
-
-void
-ps_trace_clear (Trace *trace)
-{
-  g_clear_object (&trace->parser);
-}
-
-JsonObject *
-ps_trace_event (const Trace *trace, guint i)
-{
-  JsonNode *node = json_array_get_element (trace->events, i);
-
-  return JSON_NODE_HOLDS_OBJECT (node) ? json_node_get_object (node) : NULL;
-}
-
-gboolean
-ps_trace_integer (JsonObject *event, const char *key, gint64 *value)
-{
-  JsonNode *node = json_object_get_member (event, key);
-
-  if (node == NULL || !JSON_NODE_HOLDS_VALUE (node) || json_node_get_value_type (node) != G_TYPE_INT64)
-    return FALSE;
-  *value = json_node_get_int (node);
-  return TRUE;
-}
-
-const char *
-ps_trace_text (JsonObject *event, const char *key)
-{
-  JsonNode *node = json_object_get_member (event, key);
-  gboolean text = node && JSON_NODE_HOLDS_VALUE (node) && json_node_get_value_type (node) == G_TYPE_STRING;
-
-  return text ? json_node_get_string (node) : "";
-}
-
-gboolean
-ps_trace_time (JsonObject *event, const char *key, gint64 *ns)
-{
-  JsonNode *node = json_object_get_member (event, key);
-  GType type = node && JSON_NODE_HOLDS_VALUE (node) ? json_node_get_value_type (node) : G_TYPE_INVALID;
-  double microseconds;
-
-  if (type != G_TYPE_INT64 && type != G_TYPE_DOUBLE)
-    return FALSE;
-  microseconds = json_node_get_double (node);
-  if (!(fabs (microseconds) <= MAX_MICROSECONDS))
-    return FALSE;
-  *ns = type == G_TYPE_INT64 ? json_node_get_int (node) * 1000 : llround (microseconds * 1000);
-  return TRUE;
-}
-
-gboolean
-ps_trace_range (JsonObject *event, TraceRange *range)
-{
-  gint64 duration_ns;
-
-  if (!g_str_equal (ps_trace_text (event, "ph"), "X") || !ps_trace_time (event, "ts", &range->start_ns)
-      || !ps_trace_time (event, "dur", &duration_ns) || duration_ns < 0 || duration_ns > PS_MAX_TIME_NS
-      || !ps_trace_integer (event, "pid", &range->pid) || !ps_trace_integer (event, "tid", &range->tid))
-    return FALSE;
-  range->end_ns = range->start_ns + duration_ns;
-  range->name = ps_trace_text (event, "name");
-  range->category = ps_trace_text (event, "cat");
-  return TRUE;
-}
-
-gboolean
-ps_trace_is_torch (const Trace *trace)
-{
-  for (guint i = 0; i < json_array_get_length (trace->events); i++)
-    {
-      JsonObject *event = ps_trace_event (trace, i);
-
-      if (event && g_str_has_prefix (ps_trace_text (event, "name"), "PP:"))
-        return TRUE;
-    }
   return FALSE;
 }
 
@@ -129,9 +38,9 @@ ps_trace_parse (const char *where, const char *const *names, const char *const *
       if (!opened)
         return NULL;
     }
-  if (n == 1 && !ps_trace_is_torch (&g_array_index (traces, Trace, 0)))
+  if (n == 1 && !is_torch (&g_array_index (traces, Trace, 0)))
     return ps_chrome_trace_read (&g_array_index (traces, Trace, 0), error);
-  return ps_torch_trace_read (where, (const Trace *)(gconstpointer)traces->data, n, error);
+  return ps_torch_trace_read (where, (Trace *)(gpointer)traces->data, n, error);
 }
 
 /* Files and folders */

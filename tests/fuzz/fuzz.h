@@ -95,7 +95,7 @@ fuzz_schedule (PsSchedule *schedule, const PsFormat *format)
       g_assert_cmpstr (text, ==, text_again);
     }
   g_ptr_array_unref (ps_torch_lint (schedule));
-  program = ps_program_lower (ps_schedule_copy (schedule), &error);
+  program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, &error);
   fuzz_check_error (program != NULL, &error);
 }
 

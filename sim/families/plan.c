@@ -1,5 +1,5 @@
-/* v-plan.c - putting ops into a plan and reading off its times, memory and order. */
-#include "v-plan.h"
+/* plan.c - putting ops into a plan and reading off its times, memory and order. */
+#include "plan.h"
 
 static PsCosts *
 unit_costs (guint n_stages)
@@ -7,7 +7,7 @@ unit_costs (guint n_stages)
   PsCosts *costs = ps_costs_new (n_stages);
   for (guint stage = 0; stage < n_stages; stage++)
     {
-      for (guint kind = 0; kind < PS_V_KINDS; kind++)
+      for (guint kind = 0; kind < PS_PLAN_KINDS; kind++)
         ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = 1;
       ps_costs_set_memory (costs, stage, 1, 1);
     }
@@ -15,70 +15,88 @@ unit_costs (guint n_stages)
 }
 
 static guint
-stage_of (guint p, guint device, PsVChunk chunk)
+stage_of (guint p, guint device, PsPlanChunk chunk)
 {
-  return chunk == PS_V_NEAR ? device : 2 * p - 1 - device;
+  return chunk == PS_NEAR ? device : 2 * p - 1 - device;
 }
 
-/* The chunk that an F or B of a stage takes its input from. */
-static PsVInput
-find_input (const PsVPlan *plan, const PsCosts *costs, PsOpKind kind, guint stage)
+static guint
+device_of (guint p, guint stage)
 {
-  guint p = plan->n_devices, last = 2 * p - 1;
-  if (kind == PS_OP_F && stage == 0)
-    return (PsVInput){ NULL, NULL, 0 };
+  return stage < p ? stage : 2 * p - 1 - stage;
+}
+
+/* The chunk that an F or B of a stage takes its input from. With one chunk per device the last stage's B has its own F
+ * in front of it and never waits; on a V other ops may come first. */
+static PsPlanInput
+find_input (const PsPlan *plan, const PsCosts *costs, PsOpKind kind, guint stage)
+{
+  guint p = plan->n_devices, last = plan->n_chunks * p - 1;
   gboolean loss = kind == PS_OP_B && stage == last;
+  if ((kind == PS_OP_F && stage == 0) || (loss && plan->n_chunks == 1))
+    return (PsPlanInput){ NULL, NULL, 0 };
   guint from = kind == PS_OP_F ? stage - 1 : loss ? stage : stage + 1;
-  guint made = loss ? PS_OP_F : kind, chunk = from < p ? PS_V_NEAR : PS_V_FAR;
+  guint made = loss ? PS_OP_F : kind, chunk = from < p ? PS_NEAR : PS_FAR;
   guint transfer = kind == PS_OP_F ? ps_transfer_forward (costs, from) : ps_transfer_backward (costs, from);
-  const PsVDevice *device = &plan->device[MIN (from, last - from)];
-  gboolean local = MIN (from, last - from) == MIN (stage, last - stage);
-  return (PsVInput){ &device->done[made][chunk], device->end_ns[made][chunk],
-                     local ? 0 : costs->transfer_ns[transfer] };
+  const PsPlanDevice *device = &plan->device[device_of (p, from)];
+  gboolean local = device_of (p, from) == device_of (p, stage);
+  return (PsPlanInput){ &device->done[made][chunk], device->end_ns[made][chunk],
+                        local ? 0 : costs->transfer_ns[transfer] };
 }
 
-/* The limit that was published when none is given: what 1F1B holds, p activations of both chunks. */
-static void
-set_costs (PsVPlan *plan, guint index, const PsFamilySetting *setting, const PsCosts *costs)
+static gint64
+default_limit (const PsPlanDevice *device, guint n_activations)
 {
-  PsVDevice *device = &plan->device[index];
-  for (guint chunk = 0; chunk < 2; chunk++)
+  if (n_activations == 0)
+    return G_MAXINT64;
+  return device->weight_bytes
+         + n_activations * (device->cost[PS_OP_F][PS_NEAR].take_bytes + device->cost[PS_OP_F][PS_FAR].take_bytes);
+}
+
+static void
+set_costs (PsPlan *plan, guint index, const PsCosts *costs)
+{
+  PsPlanDevice *device = &plan->device[index];
+  for (guint chunk = 0; chunk < plan->n_chunks; chunk++)
     {
       guint stage = stage_of (plan->n_devices, index, chunk);
-      for (guint kind = 0; kind < PS_V_KINDS; kind++)
+      for (guint kind = 0; kind < PS_PLAN_KINDS; kind++)
         device->cost[kind][chunk] = *ps_costs_op (costs, (PsOpKind)kind, stage);
       for (guint kind = 0; kind < 2; kind++)
         device->input[kind][chunk] = find_input (plan, costs, (PsOpKind)kind, stage);
       device->weight_bytes += ps_costs_held_bytes (costs, stage, 1);
     }
-  gint64 both = device->cost[PS_OP_F][PS_V_NEAR].take_bytes + device->cost[PS_OP_F][PS_V_FAR].take_bytes;
-  device->limit_bytes
-      = setting->memory_limit ? setting->memory_limit[index] : device->weight_bytes + plan->n_devices * both;
 }
 
-PsVPlan *
-ps_v_plan_new (const PsFamilySetting *setting)
+PsPlan *
+ps_plan_new (const PsFamilySetting *setting, guint n_activations)
 {
-  PsVPlan *plan = g_new0 (PsVPlan, 1);
-  guint p = plan->n_devices = setting->n_devices, m = plan->n_microbatches = setting->n_microbatches;
-  g_autoptr (PsCosts) units = setting->costs ? NULL : unit_costs (2 * p);
-  plan->device = g_new0 (PsVDevice, p);
+  PsPlan *plan = g_new0 (PsPlan, 1);
+  guint p = plan->n_devices = setting->n_devices, v = plan->n_chunks = setting->n_chunks;
+  gsize m = plan->n_microbatches = setting->n_microbatches;
+  g_autoptr (PsCosts) units = setting->costs ? NULL : unit_costs (v * p);
+  plan->device = g_new0 (PsPlanDevice, p);
   for (guint i = 0; i < p; i++)
     {
-      PsVDevice *device = &plan->device[i];
-      for (guint k = 0; k < 4; k++)
-        device->end_ns[k / 2][k % 2] = g_new (gint64, m);
-      device->order = g_new (PsOp, 6 * (gsize)m);
-      device->waiting = g_new (guint8, 2 * (gsize)m);
+      PsPlanDevice *device = &plan->device[i];
+      for (guint chunk = 0; chunk < v; chunk++)
+        for (guint kind = 0; kind < 2; kind++)
+          device->end_ns[kind][chunk] = g_new (gint64, m);
+      device->order = g_new (PsOp, PS_PLAN_KINDS * v * m);
+      device->waiting = g_new (guint8, v * m);
     }
   for (guint i = 0; i < p; i++)
-    set_costs (plan, i, setting, units ? units : setting->costs);
-  ps_v_plan_clear (plan);
+    {
+      PsPlanDevice *device = &plan->device[i];
+      set_costs (plan, i, units ? units : setting->costs);
+      device->limit_bytes = setting->memory_limit ? setting->memory_limit[i] : default_limit (device, n_activations);
+    }
+  ps_plan_clear (plan);
   return plan;
 }
 
 void
-ps_v_plan_free (PsVPlan *plan)
+ps_plan_free (PsPlan *plan)
 {
   if (!plan)
     return;
@@ -94,28 +112,28 @@ ps_v_plan_free (PsVPlan *plan)
 }
 
 void
-ps_v_plan_clear (PsVPlan *plan)
+ps_plan_clear (PsPlan *plan)
 {
   plan->idle_ns = 0;
   for (guint i = 0; i < plan->n_devices; i++)
     {
-      PsVDevice *device = &plan->device[i];
+      PsPlanDevice *device = &plan->device[i];
       device->now_ns = device->start_ns = device->idle_ns = 0;
       device->held_bytes = device->peak_bytes = device->weight_bytes;
       device->n_ordered = 0;
-      for (guint kind = 0; kind < PS_V_KINDS; kind++)
-        device->done[kind][PS_V_NEAR] = device->done[kind][PS_V_FAR] = 0;
+      for (guint kind = 0; kind < PS_PLAN_KINDS; kind++)
+        device->done[kind][PS_NEAR] = device->done[kind][PS_FAR] = 0;
     }
 }
 
 void
-ps_v_plan_put (PsVPlan *plan, guint index, PsOpKind kind, PsVChunk chunk)
+ps_plan_put (PsPlan *plan, guint index, PsOpKind kind, PsPlanChunk chunk)
 {
-  PsVDevice *device = &plan->device[index];
+  PsPlanDevice *device = &plan->device[index];
   const PsOpCost *cost = &device->cost[kind][chunk];
   guint microbatch = device->done[kind][chunk];
   gint64 start = device->now_ns, arrival;
-  if (kind != PS_OP_W && ps_v_plan_input (plan, index, kind, chunk, &arrival))
+  if (kind != PS_OP_W && ps_plan_input (plan, index, kind, chunk, &arrival))
     start = MAX (start, arrival);
   if (device->n_ordered == 0)
     device->start_ns = start;
@@ -140,25 +158,25 @@ ps_v_plan_put (PsVPlan *plan, guint index, PsOpKind kind, PsVChunk chunk)
 
 /* Puts ops of a device until one has to wait for a neighbour. */
 static gboolean
-replay_device (PsVPlan *plan, const PsSchedule *schedule, guint index)
+replay_device (PsPlan *plan, const PsSchedule *schedule, guint index)
 {
   guint before = plan->device[index].n_ordered;
   gint64 arrival;
   for (guint i = schedule->first[index] + before; i < schedule->first[index + 1]; i++)
     {
       PsOp op = schedule->ops[i];
-      PsVChunk chunk = op.stage < plan->n_devices ? PS_V_NEAR : PS_V_FAR;
-      if (op.kind != PS_OP_W && !ps_v_plan_input (plan, index, (PsOpKind)op.kind, chunk, &arrival))
+      PsPlanChunk chunk = op.stage < plan->n_devices ? PS_NEAR : PS_FAR;
+      if (op.kind != PS_OP_W && !ps_plan_input (plan, index, (PsOpKind)op.kind, chunk, &arrival))
         break;
-      ps_v_plan_put (plan, index, (PsOpKind)op.kind, chunk);
+      ps_plan_put (plan, index, (PsOpKind)op.kind, chunk);
     }
   return plan->device[index].n_ordered > before;
 }
 
 void
-ps_v_plan_replay (PsVPlan *plan, const PsSchedule *schedule)
+ps_plan_replay (PsPlan *plan, const PsSchedule *schedule)
 {
-  ps_v_plan_clear (plan);
+  ps_plan_clear (plan);
   for (gboolean moved = TRUE; moved;)
     {
       moved = FALSE;
@@ -170,7 +188,7 @@ ps_v_plan_replay (PsVPlan *plan, const PsSchedule *schedule)
 }
 
 gint64
-ps_v_plan_span (const PsVPlan *plan)
+ps_plan_span (const PsPlan *plan)
 {
   gint64 span = 0;
   for (guint i = 0; i < plan->n_devices; i++)
@@ -179,7 +197,7 @@ ps_v_plan_span (const PsVPlan *plan)
 }
 
 gint64
-ps_v_plan_makespan (const PsVPlan *plan)
+ps_plan_makespan (const PsPlan *plan)
 {
   gint64 end = 0;
   for (guint i = 0; i < plan->n_devices; i++)
@@ -188,7 +206,7 @@ ps_v_plan_makespan (const PsVPlan *plan)
 }
 
 gboolean
-ps_v_plan_fits (const PsVPlan *plan, guint *device)
+ps_plan_fits (const PsPlan *plan, guint *device)
 {
   for (*device = 0; *device < plan->n_devices; ++*device)
     if (plan->device[*device].peak_bytes > plan->device[*device].limit_bytes)
@@ -197,9 +215,10 @@ ps_v_plan_fits (const PsVPlan *plan, guint *device)
 }
 
 PsSchedule *
-ps_v_plan_schedule (const PsVPlan *plan, const char *name, const PsFamilySetting *setting)
+ps_plan_schedule (const PsPlan *plan, const char *name, const PsFamilySetting *setting)
 {
-  PsScheduleBuilder *builder = ps_family_builder (name, PS_PLACEMENT_V, setting);
+  PsPlacementKind placement = plan->n_chunks == 1 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_V;
+  PsScheduleBuilder *builder = ps_family_builder (name, placement, setting);
   for (guint i = 0; i < plan->n_devices; i++)
     {
       for (guint j = 0; j < plan->device[i].n_ordered; j++)

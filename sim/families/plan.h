@@ -1,0 +1,133 @@
+/* plan.h - a schedule with split backwards while it is being made, of one chunk per device or, on a V, of two: ops are
+ * put one after the other, and their times and memory are known at once, by the simulator's recurrence. */
+#ifndef PIPESIM_PLAN_H
+#define PIPESIM_PLAN_H
+
+#include "families-private.h"
+
+/* The chunks of device d: stage d, on the way down, and, on a V, stage 2 p - 1 - d, on the way up. */
+typedef enum
+{
+  PS_NEAR,
+  PS_FAR,
+} PsPlanChunk;
+
+#define PS_PLAN_KINDS 3 /* F, B, W */
+
+/* What an F or B of a chunk waits for: the same microbatch of another chunk. */
+typedef struct
+{
+  const guint *done;    /* how many of them are put; NULL: it waits for nothing */
+  const gint64 *end_ns; /* [m] */
+  gint64 transfer_ns;
+} PsPlanInput;
+
+typedef struct
+{
+  PsOpCost cost[PS_PLAN_KINDS][2]; /* [kind][chunk] */
+  PsPlanInput input[2][2];         /* [F, B][chunk] */
+  gint64 *end_ns[2][2];            /* [F, B][chunk][m] */
+  gint64 limit_bytes;              /* weights included */
+  gint64 weight_bytes;             /* held throughout */
+  gint64 now_ns;                   /* end of its last op */
+  gint64 start_ns;                 /* start of its first op */
+  gint64 idle_ns;                  /* since then */
+  gint64 held_bytes;
+  gint64 peak_bytes;
+  guint done[PS_PLAN_KINDS][2]; /* [kind][chunk] */
+  PsOp *order;                  /* [3 m per chunk] */
+  guint n_ordered;
+  guint8 *waiting; /* [m per chunk] chunk of each B in order: their Ws are done first in, first out */
+} PsPlanDevice;
+
+typedef struct
+{
+  guint n_devices;
+  guint n_chunks; /* per device */
+  guint n_microbatches;
+  PsPlanDevice *device;
+  gint64 idle_ns; /* most idle time of a device */
+} PsPlan;
+
+/* For setting's costs, memory limits and chunks, 1 or 2. Where it has no limit a device may hold n_activations of all
+ * its chunks; 0: any number. */
+PsPlan *ps_plan_new (const PsFamilySetting *setting, guint n_activations);
+void ps_plan_free (PsPlan *plan);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPlan, ps_plan_free)
+
+/* Back to no ops. */
+void ps_plan_clear (PsPlan *plan);
+
+/* Whether the chunk's next F or B could be put now: its microbatch exists and what makes its input is put; *arrival_ns
+ * is when the input is there, 0 for one that needs none. */
+static inline gboolean
+ps_plan_input (const PsPlan *plan, guint index, PsOpKind kind, PsPlanChunk chunk, gint64 *arrival_ns)
+{
+  const PsPlanDevice *device = &plan->device[index];
+  const PsPlanInput *input = &device->input[kind][chunk];
+  guint microbatch = device->done[kind][chunk];
+  *arrival_ns = 0;
+  if (microbatch == plan->n_microbatches)
+    return FALSE;
+  if (!input->done)
+    return TRUE;
+  if (microbatch >= *input->done)
+    return FALSE;
+  *arrival_ns = input->end_ns[microbatch] + input->transfer_ns;
+  return TRUE;
+}
+
+/* Puts the chunk's next op of that kind, whose input must be known. */
+void ps_plan_put (PsPlan *plan, guint device, PsOpKind kind, PsPlanChunk chunk);
+
+/* Ws whose B is done. */
+static inline guint
+ps_plan_waiting (const PsPlan *plan, guint index)
+{
+  const PsPlanDevice *device = &plan->device[index];
+  return device->done[PS_OP_B][0] + device->done[PS_OP_B][1] - device->done[PS_OP_W][0] - device->done[PS_OP_W][1];
+}
+
+/* The chunk of the one that waits longest. */
+static inline PsPlanChunk
+ps_plan_next_weights (const PsPlan *plan, guint index)
+{
+  const PsPlanDevice *device = &plan->device[index];
+  return (PsPlanChunk)device->waiting[device->done[PS_OP_W][0] + device->done[PS_OP_W][1]];
+}
+
+/* Clears the plan and puts all ops of a schedule with split backwards in which microbatches go in order. */
+void ps_plan_replay (PsPlan *plan, const PsSchedule *schedule);
+
+/* Of a complete plan. */
+gint64 ps_plan_span (const PsPlan *plan);                  /* longest span of a device */
+gint64 ps_plan_makespan (const PsPlan *plan);              /* first start to last end */
+gboolean ps_plan_fits (const PsPlan *plan, guint *device); /* *device: the first above its limit */
+
+PsSchedule *ps_plan_schedule (const PsPlan *plan, const char *name, const PsFamilySetting *setting);
+
+/* Several tries at the same schedule. */
+typedef struct
+{
+  PsPlan *plan; /* the one being made */
+  PsPlan *best; /* valid when found */
+  gboolean found;
+} PsContest;
+
+void ps_contest_init (PsContest *contest, const PsFamilySetting *setting, guint n_activations);
+void ps_contest_clear (PsContest *contest);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsContest, ps_contest_clear)
+
+/* Lets the plan take the place of the best one if it fits the limits and is better: of the heuristic's, the shortest of
+ * the longest device spans counts, then the makespan; a fixed order has to be better in one and no worse in the other.
+ * The plan is free to be made anew afterwards. */
+void ps_contest_enter (PsContest *contest, gboolean fixed);
+
+/* Replays a schedule and enters it as a fixed order. */
+void ps_contest_enter_schedule (PsContest *contest, const PsSchedule *schedule);
+
+/* The schedule of the best plan. Where none was found, PS_ERROR_SCHEDULE says what the plan tried last, the one that
+ * needs the least memory, would need. */
+PsSchedule *ps_contest_end (const PsContest *contest, const char *name, const PsFamilySetting *setting, GError **error);
+
+#endif

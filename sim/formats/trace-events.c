@@ -1,0 +1,211 @@
+/* trace-events.c - reading the events of a trace, and what a file says in front of them. */
+#include "trace-events.h"
+
+#include <math.h>
+
+#define MAX_MICROSECONDS 2e15 /* in nanoseconds, with a base time added, differences still fit */
+#define MAX_BASE_NS G_GINT64_CONSTANT (2000000000000000000) /* the year 2033 */
+
+/* Members of an event, then those of its "args". */
+static const char *const number_keys[TRACE_N_NUMBERS]
+    = { "pid", "tid", "id", "ts", "dur", "chunk", "start_ns", "end_ns", "bytes" };
+static const char *const text_keys[TRACE_N_TEXTS] = { "ph", "name", "cat", "name" };
+
+#define FIRST_NUMBER_OF_ARGS TRACE_CHUNK
+#define FIRST_TEXT_OF_ARGS TRACE_ARGS_NAME
+
+static guint
+find_key (const char *const *keys, guint first, guint end, const char *key)
+{
+  while (first < end && (keys[first][0] != key[0] || !g_str_equal (keys[first], key)))
+    first++;
+  return first;
+}
+
+/* Microseconds; *ns stays as it was where the value is none. */
+static gboolean
+read_time (PsJsonReader *json, gint64 *ns)
+{
+  double microseconds;
+  gint64 whole;
+  gboolean is_whole = ps_json_read_integer (json, &whole);
+
+  if (is_whole)
+    microseconds = (double)whole;
+  else if (!ps_json_read_number (json, &microseconds))
+    {
+      ps_json_skip_value (json);
+      return FALSE;
+    }
+  if (!(fabs (microseconds) <= MAX_MICROSECONDS))
+    return FALSE;
+  *ns = is_whole ? whole * 1000 : llround (microseconds * 1000);
+  return TRUE;
+}
+
+static gboolean
+read_integer (PsJsonReader *json, gint64 *value)
+{
+  if (ps_json_read_integer (json, value))
+    return TRUE;
+  ps_json_skip_value (json);
+  return FALSE;
+}
+
+static void
+read_number (PsJsonReader *json, TraceEvent *event, TraceNumber number)
+{
+  gboolean is_time = number == TRACE_TS || number == TRACE_DUR;
+
+  if (is_time ? read_time (json, &event->number[number]) : read_integer (json, &event->number[number]))
+    event->known |= 1U << number;
+  else
+    event->known &= ~(1U << number);
+}
+
+static void
+read_text (PsJsonReader *json, GString *string)
+{
+  const char *text = "";
+
+  if (!ps_json_read_text (json, &text))
+    ps_json_skip_value (json);
+  g_string_assign (string, text);
+}
+
+static void
+read_member (PsJsonReader *json, TraceEvent *event, const char *key, gboolean args)
+{
+  guint numbers_end = args ? TRACE_N_NUMBERS : FIRST_NUMBER_OF_ARGS;
+  guint texts_end = args ? TRACE_N_TEXTS : FIRST_TEXT_OF_ARGS;
+  guint number = find_key (number_keys, args ? FIRST_NUMBER_OF_ARGS : 0, numbers_end, key);
+  guint text = find_key (text_keys, args ? FIRST_TEXT_OF_ARGS : 0, texts_end, key);
+
+  if (number < numbers_end)
+    read_number (json, event, number);
+  else if (text < texts_end)
+    read_text (json, event->text[text]);
+  else
+    ps_json_skip_value (json);
+}
+
+static void
+read_event (PsJsonReader *json, TraceEvent *event)
+{
+  const char *key;
+
+  if (!ps_json_enter_object (json))
+    {
+      ps_json_skip_value (json);
+      return;
+    }
+  while ((key = ps_json_next_key (json)) != NULL)
+    if (g_str_equal (key, "args") && ps_json_enter_object (json))
+      {
+        while ((key = ps_json_next_key (json)) != NULL)
+          read_member (json, event, key, TRUE);
+      }
+    else
+      read_member (json, event, key, FALSE);
+}
+
+void
+ps_trace_rewind (Trace *trace)
+{
+  trace->json.at = trace->events;
+  ps_json_enter_array (&trace->json);
+  trace->event.index = G_MAXUINT;
+}
+
+const TraceEvent *
+ps_trace_next (Trace *trace)
+{
+  TraceEvent *event = &trace->event;
+
+  if (!ps_json_next_element (&trace->json))
+    return NULL;
+  event->index++;
+  event->known = 0;
+  for (guint i = 0; i < TRACE_N_TEXTS; i++)
+    g_string_truncate (event->text[i], 0);
+  read_event (&trace->json, event);
+  return event;
+}
+
+gboolean
+ps_trace_range (const TraceEvent *event, TraceRange *range)
+{
+  gint64 duration_ns;
+
+  if (!g_str_equal (ps_trace_text (event, TRACE_PHASE), "X") || !ps_trace_number (event, TRACE_TS, &range->start_ns)
+      || !ps_trace_number (event, TRACE_DUR, &duration_ns) || duration_ns < 0 || duration_ns > PS_MAX_TIME_NS
+      || !ps_trace_number (event, TRACE_PID, &range->pid) || !ps_trace_number (event, TRACE_TID, &range->tid))
+    return FALSE;
+  range->end_ns = range->start_ns + duration_ns;
+  range->name = ps_trace_text (event, TRACE_NAME);
+  range->category = ps_trace_text (event, TRACE_CATEGORY);
+  return TRUE;
+}
+
+static void
+read_rank (Trace *trace)
+{
+  const char *key;
+
+  if (!ps_json_enter_object (&trace->json))
+    {
+      ps_json_skip_value (&trace->json);
+      return;
+    }
+  while ((key = ps_json_next_key (&trace->json)) != NULL)
+    if (!g_str_equal (key, "rank") || !ps_json_read_integer (&trace->json, &trace->rank))
+      ps_json_skip_value (&trace->json);
+}
+
+static void
+read_head (Trace *trace)
+{
+  PsJsonReader *json = &trace->json;
+  const char *key;
+
+  while ((key = ps_json_next_key (json)) != NULL)
+    if (g_str_equal (key, "distributedInfo"))
+      read_rank (trace);
+    else if (g_str_equal (key, "baseTimeNanoseconds"))
+      read_integer (json, &trace->base_ns);
+    else
+      {
+        if (g_str_equal (key, "traceEvents") && *json->at == '[')
+          trace->events = json->at;
+        ps_json_skip_value (json);
+      }
+  if (trace->base_ns < 0 || trace->base_ns >= MAX_BASE_NS)
+    trace->base_ns = 0;
+}
+
+gboolean
+ps_trace_open (Trace *trace, const char *name, const char *text, GError **error)
+{
+  *trace = (Trace){ .name = name, .rank = -1 };
+  for (guint i = 0; i < TRACE_N_TEXTS; i++)
+    trace->event.text[i] = g_string_new (NULL);
+  if (!ps_json_reader_init (&trace->json, name, text, -1, error))
+    return FALSE;
+  if (ps_json_enter_object (&trace->json))
+    read_head (trace);
+  else
+    trace->events = trace->json.at;
+  if (trace->events)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
+               "%s: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents", name);
+  return FALSE;
+}
+
+void
+ps_trace_clear (Trace *trace)
+{
+  ps_json_reader_clear (&trace->json);
+  for (guint i = 0; i < TRACE_N_TEXTS; i++)
+    g_string_free (trace->event.text[i], TRUE);
+}
