@@ -1,5 +1,6 @@
 /* main.c - the program pipesim-exec: runs a schedule for real and holds it against its prediction. */
 #include "device/devices.h"
+#include "launch.h"
 #include "output.h"
 
 #include <locale.h>
@@ -12,8 +13,13 @@
 #define CLEAR_LINE "\r\033[K" /* of a terminal: wipes what progress has written */
 
 /* No message takes longer than this, or than several whole iterations: then the run hangs. */
-#define TIMEOUT_NS (60 * G_GINT64_CONSTANT (1000000000))
+#define SECOND_NS G_GINT64_CONSTANT (1000000000)
+#define TIMEOUT_NS (60 * SECOND_NS)
 #define TIMEOUT_ITERATIONS 4
+
+/* How long the processes of a run wait for each other to start, and for a sign of life later. */
+#define JOIN_NS (120 * SECOND_NS)
+#define SILENCE_NS (30 * SECOND_NS)
 
 typedef struct
 {
@@ -23,13 +29,14 @@ typedef struct
   char *steps;
   char *seed;
   char *tolerance;
+  char *timeout;
   char *trace;
   char *predicted;
   gboolean check;
   gboolean json;
   double max_error; /* what --tolerance says, as a ratio; negative: not given */
   PsSetting *setting;
-  PsRunSetting run;
+  PsRunSetting run; /* others is owned */
 } Options;
 
 static void
@@ -41,9 +48,11 @@ options_clear (Options *options)
   g_free (options->steps);
   g_free (options->seed);
   g_free (options->tolerance);
+  g_free (options->timeout);
   g_free (options->trace);
   g_free (options->predicted);
   ps_setting_free (options->setting);
+  ps_rendezvous_leave (options->run.others);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
@@ -81,10 +90,13 @@ describe (void)
   for (guint i = 0; i < n_transports; i++)
     g_string_append_printf (text, "  %-10s %s\n", transports[i]->name, transports[i]->description);
   g_string_append (
-      text, "\nTimelines are written natively, or as Chrome trace (Perfetto, chrome://tracing) to a FILE that ends in\n"
-            ".trace.json. The measured one is the step whose iteration time is the median over the steps after the\n"
-            "first. Device paced needs costs; device cpu needs a model, and costs to be held against a prediction.\n"
-            "\nExit codes: 0 done, 1 failed or --check differs, 2 wrong usage, 3 outside --tolerance.");
+      text,
+      "\nTimelines are written natively, or as Chrome trace (Perfetto, chrome://tracing) to a FILE that ends in\n"
+      ".trace.json. The measured one is the step whose iteration time is the median over the steps after the\n"
+      "first. Device paced needs costs; device cpu needs a model, and costs to be held against a prediction.\n"
+      "\nStarted several times by torchrun, Open MPI's mpirun or Slurm's srun, each process runs one device; with d\n"
+      "times as many processes as devices, d copies of the pipeline add up their gradients. Rank 0 prints.\n"
+      "\nExit codes: 0 done, 1 failed or --check differs, 2 wrong usage, 3 outside --tolerance.");
   return g_string_free (text, FALSE);
 }
 
@@ -100,6 +112,8 @@ parse_options (Options *options, int *argc, char ***argv, GError **error)
     { "check", 0, 0, G_OPTION_ARG_NONE, &options->check, "Compare losses and gradients with one device", NULL },
     { "tolerance", 0, 0, G_OPTION_ARG_STRING, &options->tolerance,
       "Exit with 3 when prediction and measured iteration time differ by more", "PERCENT" },
+    { "timeout", 0, 0, G_OPTION_ARG_STRING, &options->timeout,
+      "Fail when a message takes longer (default: 60s, or 4 predicted iterations)", "TIME" },
     { "trace", 0, 0, G_OPTION_ARG_FILENAME, &options->trace, "Write the measured timeline", "FILE" },
     { "predicted", 0, 0, G_OPTION_ARG_FILENAME, &options->predicted, "Write the simulated timeline", "FILE" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print results as JSON", NULL },
@@ -150,6 +164,8 @@ read_numbers (Options *options, GError **error)
     return FALSE;
   if (options->seed != NULL && !ps_parse_integer ("--seed", options->seed, 0, G_MAXINT64, &seed, error))
     return FALSE;
+  if (options->timeout != NULL && !ps_parse_time ("--timeout", options->timeout, &options->run.timeout_ns, error))
+    return FALSE;
   options->run.n_steps = (guint)steps;
   options->run.seed = (guint64)seed;
   return read_tolerance (options, error);
@@ -170,7 +186,7 @@ check_options (const Options *options, GError **error)
   if (options->schedule == NULL)
     message = "--schedule: missing; a family or a schedule file is needed";
   else if (options->device == NULL)
-    message = "--device: missing; cpu, paced or null is needed";
+    message = "--device: missing; cpu, cuda, paced or null is needed";
   else if (options->check && !options->run.device->computes)
     message = "--check: this device computes nothing that could be compared; cpu does";
   else if (options->run.device == &ps_paced_device && !has_costs (options))
@@ -179,6 +195,12 @@ check_options (const Options *options, GError **error)
     message = "--tolerance: needs costs to predict from; give --costs, --db, or --model with --cluster";
   else if (options->predicted != NULL && !has_costs (options))
     message = "--predicted: needs costs to predict from; give --costs, --db, or --model with --cluster";
+  else if (options->setting->sync == PS_SYNC_BYPASS)
+    message = "--sync bypass: is predicted only; here all devices meet at the optimizer";
+  else if (options->run.device->computes && options->setting->recompute != PS_RECOMPUTE_NONE)
+    message = "--recompute: is predicted only; this device keeps all activations";
+  else if (options->run.device->computes && options->setting->offload > 0)
+    message = "--offload: is predicted only; this device keeps all activations";
   if (message != NULL)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
   return message == NULL;
@@ -211,7 +233,7 @@ prepare (const Options *options, Job *job, GError **error)
     {
       PsSchedule *schedule = ps_setting_schedule (options->setting, options->schedule, error);
 
-      job->own_program = schedule != NULL ? ps_program_lower (schedule, error) : NULL;
+      job->own_program = schedule != NULL ? ps_program_lower (schedule, options->setting->comm_order, error) : NULL;
       job->program = job->own_program;
       return job->program != NULL;
     }
@@ -237,8 +259,9 @@ complete_run_setting (Options *options, const Job *job)
   run->model = job->model;
   run->costs = run->device == &ps_paced_device ? job->prediction->costs : NULL;
   run->gradients = options->check;
-  run->timeout_ns = TIMEOUT_NS;
-  if (job->prediction != NULL)
+  if (options->timeout == NULL)
+    run->timeout_ns = TIMEOUT_NS;
+  if (options->timeout == NULL && job->prediction != NULL)
     run->timeout_ns = MAX (run->timeout_ns, TIMEOUT_ITERATIONS * job->prediction->metrics.iteration_ns);
   if (isatty (STDERR_FILENO))
     run->progress = show_progress;
@@ -298,6 +321,8 @@ run_job (Options *options, const Job *job, GError **error)
   complete_run_setting (options, job);
   if ((result = ps_run (job->program, &options->run, error)) == NULL)
     return 1;
+  if (result->timeline == NULL) /* rank 0 has it, and says what there is to say */
+    return 0;
   if (options->check && !ps_verify (result, &options->run, &verdict, error))
     return 1;
   if (job->predicted != NULL && (comparison = ps_compare (job->predicted, result->timeline, error)) == NULL)
@@ -313,16 +338,52 @@ run_job (Options *options, const Job *job, GError **error)
   return publish (options, job, &report, started, error) ? judge (options, &report, error) : 1;
 }
 
+/* Finds the other processes of this run, if there are any. */
+static gboolean
+join_others (Options *options, GError **error)
+{
+  g_auto (GStrv) environment = g_get_environ ();
+  g_auto (PsLaunch) launch = { 0 };
+  PsRendezvousSetting setting;
+
+  if (!ps_launch_read (environment, &launch, error))
+    return FALSE;
+  if (launch.n_ranks == 1)
+    return TRUE;
+  setting = (PsRendezvousSetting){ .rank = launch.rank,
+                                   .n_ranks = launch.n_ranks,
+                                   .host = launch.host,
+                                   .port = launch.port,
+                                   .join_ns = JOIN_NS,
+                                   .silence_ns = SILENCE_NS };
+  options->run.others = ps_rendezvous_join (&setting, error);
+  return options->run.others != NULL;
+}
+
+/* Makes the failure of this rank everybody's, or everybody's this rank's. */
+static void
+share_failure (PsRendezvous *others, GError **error)
+{
+  if (others == NULL || *error == NULL)
+    return;
+  ps_rendezvous_abort (others, *error);
+  g_clear_error (error);
+  ps_rendezvous_check (others, error);
+}
+
 static int
 run (int argc, char **argv, GError **error)
 {
   g_auto (Options) options = { .setting = ps_setting_new () };
   g_auto (Job) job = { 0 };
+  int code = 1;
 
-  if (!parse_options (&options, &argc, &argv, error) || !finish_options (&options, error)
-      || !prepare (&options, &job, error))
+  if (!parse_options (&options, &argc, &argv, error) || !join_others (&options, error))
     return 1;
-  return run_job (&options, &job, error);
+  if (finish_options (&options, error) && prepare (&options, &job, error))
+    code = run_job (&options, &job, error);
+  share_failure (options.run.others, error);
+  return code;
 }
 
 int

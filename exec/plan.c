@@ -57,6 +57,7 @@ plan_action (PsPlan *plan, PsAction *action, GHashTable *slots, guint n_stages, 
       break;
     case PS_INSTRUCTION_SEND:
       action->take = slot_of (slots, op.kind, op.stage, op);
+      plan->n_sends++;
       if (costs != NULL)
         action->delay_ns = costs->transfer_ns[op.kind == PS_OP_F ? ps_transfer_forward (costs, op.stage)
                                                                  : ps_transfer_backward (costs, op.stage)];

@@ -1,6 +1,8 @@
 /* recorder.c - room for the records of a run, and the timeline that they make. */
 #include "recorder.h"
 
+#include "transport/transports.h"
+
 PsRecorder *
 ps_recorder_new (const PsPlan *plans, guint n_devices, guint n_steps)
 {
@@ -16,8 +18,10 @@ ps_recorder_new (const PsPlan *plans, guint n_devices, guint n_steps)
       PsDeviceRecord *device = &recorder->device[i];
 
       device->n_ops = plans[i].n_ops + plans[i].n_stages;
+      device->n_sends = plans[i].n_sends;
       device->n_transfers = plans[i].n_waits;
       device->ops = g_new0 (PsOpRecord, (gsize)n_steps * device->n_ops);
+      device->sent_ns = g_new0 (gint64, (gsize)n_steps * device->n_sends);
       device->transfers = g_new0 (PsTransferTimes, (gsize)n_steps * device->n_transfers);
       device->held_bytes = g_new0 (gint64, n_steps);
     }
@@ -32,6 +36,7 @@ ps_recorder_free (PsRecorder *recorder)
   for (guint i = 0; i < recorder->n_devices; i++)
     {
       g_free (recorder->device[i].ops);
+      g_free (recorder->device[i].sent_ns);
       g_free (recorder->device[i].transfers);
       g_free (recorder->device[i].held_bytes);
     }
@@ -106,12 +111,38 @@ append_op (PsTimeline *timeline, const PsProgram *program, const PsAction *actio
   g_array_append_val (timeline->ops, span);
 }
 
+/* When each message of a step was handed over: gint64 by its ps_message_key. Only the sender knows for every transport.
+ */
+static GHashTable *
+index_sends (const PsRecorder *recorder, const PsPlan *plans, guint step)
+{
+  GHashTable *sends = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
+
+  for (guint device = 0; device < recorder->n_devices; device++)
+    {
+      const PsDeviceRecord *records = &recorder->device[device];
+      gint64 *sent_ns = &records->sent_ns[(gsize)step * records->n_sends];
+
+      for (guint i = 0; i < plans[device].n_actions; i++)
+        if (plans[device].actions[i].instruction.type == PS_INSTRUCTION_SEND)
+          {
+            gint64 key = (gint64)ps_message_key (plans[device].actions[i].instruction.op);
+
+            g_hash_table_insert (sends, g_memdup2 (&key, sizeof key), sent_ns++);
+          }
+    }
+  return sends;
+}
+
 static void
 append_transfer (PsTimeline *timeline, const PsProgram *program, const PsInstruction *wait,
-                 const PsTransferTimes *times, guint device, gint64 begin_ns)
+                 const PsTransferTimes *times, GHashTable *sends, guint device, gint64 begin_ns)
 {
-  PsSpan span = { .start_ns = times->start_ns - begin_ns,
-                  .end_ns = times->end_ns - begin_ns,
+  gint64 key = (gint64)ps_message_key (wait->op);
+  const gint64 *sent_ns = g_hash_table_lookup (sends, &key);
+  /* Both ends' clocks, and a GPU's, agree but for some microseconds. */
+  PsSpan span = { .start_ns = *sent_ns - begin_ns,
+                  .end_ns = MAX (times->end_ns, *sent_ns) - begin_ns,
                   .op = wait->op,
                   .device = wait->peer,
                   .peer = (guint16)device,
@@ -122,7 +153,7 @@ append_transfer (PsTimeline *timeline, const PsProgram *program, const PsInstruc
 
 static void
 append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram *program, const PsPlan *plan,
-               guint device, guint step)
+               GHashTable *sends, guint device, guint step)
 {
   const PsDeviceRecord *records = &recorder->device[device];
   const PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
@@ -136,7 +167,7 @@ append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram
       if (instruction->type == PS_INSTRUCTION_COMPUTE)
         append_op (timeline, program, &plan->actions[i], op++, device, begin_ns);
       else if (instruction->type == PS_INSTRUCTION_WAIT)
-        append_transfer (timeline, program, instruction, transfer++, device, begin_ns);
+        append_transfer (timeline, program, instruction, transfer++, sends, device, begin_ns);
     }
 }
 
@@ -165,10 +196,11 @@ ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *program, cons
   const PsPlacement *placement = schedule->placement;
   PsTimeline *timeline = ps_timeline_new (PS_ORIGIN_MEASURED, schedule->name, placement->n_devices, placement->n_stages,
                                           schedule->n_microbatches);
+  g_autoptr (GHashTable) sends = index_sends (recorder, plans, step);
 
   for (guint i = 0; i < placement->n_devices; i++)
     {
-      append_device (timeline, recorder, program, &plans[i], i, step);
+      append_device (timeline, recorder, program, &plans[i], sends, i, step);
       append_curve (timeline, recorder, &plans[i], i, step);
     }
   timeline->iteration_ns = ps_recorder_iteration (recorder, step);

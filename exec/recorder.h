@@ -23,8 +23,10 @@ typedef struct
 typedef struct
 {
   guint n_ops;                /* per step: the ops in their order, then O of each stage */
+  guint n_sends;              /* per step: what was sent, in order */
   guint n_transfers;          /* per step: what was waited for, in order */
   PsOpRecord *ops;            /* [n_steps * n_ops] */
+  gint64 *sent_ns;            /* [n_steps * n_sends] when it was handed over */
   PsTransferTimes *transfers; /* [n_steps * n_transfers] */
   gint64 *held_bytes;         /* [n_steps] STATE + ACTIVATION at the begin of the step */
 } PsDeviceRecord;

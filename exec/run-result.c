@@ -32,14 +32,14 @@ gradients_free (PsRunGradients *gradients)
 }
 
 PsRunResult *
-ps_run_result_new (const PsProgram *program, const PsRunSetting *setting)
+ps_run_result_new (const PsProgram *program, const PsRunSetting *setting, guint n_replicas)
 {
   PsRunResult *result = g_new0 (PsRunResult, 1);
-  gsize n_losses = (gsize)setting->n_steps * program->schedule->n_microbatches;
+  gsize n_losses = (gsize)setting->n_steps * n_replicas * program->schedule->n_microbatches;
 
   result->n_steps = setting->n_steps;
   result->n_stages = program->schedule->placement->n_stages;
-  result->n_microbatches = program->schedule->n_microbatches;
+  result->n_microbatches = n_replicas * program->schedule->n_microbatches;
   result->iteration_ns = g_new0 (gint64, setting->n_steps);
   result->losses = g_new (double, n_losses);
   for (gsize i = 0; i < n_losses; i++)

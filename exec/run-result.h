@@ -7,7 +7,7 @@
 G_BEGIN_DECLS
 
 /* All losses NaN; gradients only if the setting asks for them and the device has any. Free with ps_run_result_free. */
-PsRunResult *ps_run_result_new (const PsProgram *program, const PsRunSetting *setting);
+PsRunResult *ps_run_result_new (const PsProgram *program, const PsRunSetting *setting, guint n_replicas);
 
 G_END_DECLS
 

@@ -1,6 +1,8 @@
-/* runtime.c - opens what a run needs, starts one thread per device and makes the result of what they recorded. */
+/* runtime.c - opens what a run needs, starts one thread per device of this process and makes the result of what all
+ * recorded. */
 #include "runtime.h"
 
+#include "gather.h"
 #include "run-result.h"
 #include "worker.h"
 
@@ -27,13 +29,12 @@ count_cores (void)
 static gboolean
 open_workers (PsWorker *workers, PsRun *run, GError **error)
 {
-  guint n = run->program->schedule->placement->n_devices;
   guint n_cores = count_cores ();
 
-  for (guint i = 0; i < n; i++)
-    if (!ps_worker_open (&workers[i], run, i, n_cores, error))
+  for (guint i = 0; i < run->n_here; i++)
+    if (!ps_worker_open (&workers[i], run, run->first + i, n_cores, error))
       {
-        g_prefix_error (error, "device %u: ", i);
+        g_prefix_error (error, "device %u: ", run->first + i);
         return FALSE;
       }
   return TRUE;
@@ -43,7 +44,7 @@ open_workers (PsWorker *workers, PsRun *run, GError **error)
 static void
 run_threads (PsWorker *workers, PsRun *run)
 {
-  guint n = run->program->schedule->placement->n_devices;
+  guint n = run->n_here;
   GError *error = NULL;
 
   for (guint i = 0; i < n && error == NULL; i++)
@@ -51,7 +52,7 @@ run_threads (PsWorker *workers, PsRun *run)
   if (error != NULL)
     {
       g_prefix_error (&error, "%u devices: ", n);
-      ps_run_fail (run, error);
+      ps_crew_fail (run->crew, error);
     }
   for (guint i = 0; i < n; i++)
     if (workers[i].thread != NULL)
@@ -94,6 +95,30 @@ check_schedule (const PsSchedule *schedule, const PsDeviceClass *device, GError 
   return FALSE;
 }
 
+/* Only some transports reach other processes, and only some add up gradients. */
+static gboolean
+check_processes (const PsProgram *program, const PsRunSetting *setting, GError **error)
+{
+  guint n_devices = program->schedule->placement->n_devices;
+  guint n_ranks = setting->others != NULL ? ps_rendezvous_n_ranks (setting->others) : n_devices;
+  gboolean adds = !setting->device->computes || setting->transport->all_reduce != NULL;
+
+  if (setting->others != NULL && !setting->transport->spans_processes)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "transport %s: stays inside one process, and these are %u",
+                 setting->transport->name, n_ranks);
+  else if (n_ranks % n_devices != 0)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                 "%u processes: as many as the schedule has devices, %u, or a multiple of that are needed", n_ranks,
+                 n_devices);
+  else if (n_ranks > n_devices && !adds)
+    g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE,
+                 "%u processes: transport %s doesn't add up the gradients of several copies of %u devices", n_ranks,
+                 setting->transport->name, n_devices);
+  else
+    return TRUE;
+  return FALSE;
+}
+
 static gboolean
 check_setting (const PsProgram *program, const PsRunSetting *setting, GError **error)
 {
@@ -103,7 +128,9 @@ check_setting (const PsProgram *program, const PsRunSetting *setting, GError **e
     return FALSE;
   if (setting->transport->available != NULL && !setting->transport->available (error))
     return FALSE;
-  return check_schedule (program->schedule, setting->device, error);
+  if (!check_schedule (program->schedule, setting->device, error) || !check_processes (program, setting, error))
+    return FALSE;
+  return !setting->transport->ordered || ps_program_check (program, PS_CHANNEL_DIRECTION, error);
 }
 
 static void
@@ -113,59 +140,142 @@ run_clear (PsRun *run)
 
   if (run->transport != NULL)
     run->transport->class->close (run->transport);
-  ps_barrier_free (run->barrier);
+  ps_crew_free (run->crew);
+  g_free (run->uses);
   ps_plans_free (run->plans, n_devices);
   ps_recorder_free (run->recorder);
   ps_run_result_free (run->result);
-  g_clear_error (&run->error);
   g_free (run->shapes);
-  pthread_mutex_destroy (&run->lock);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsRun, run_clear)
+
+/* Which part of the run is in this process. */
+static void
+find_place (PsRun *run)
+{
+  guint n_devices = run->program->schedule->placement->n_devices;
+  PsRendezvous *others = run->setting->others;
+  guint rank = others != NULL ? ps_rendezvous_rank (others) : 0;
+
+  run->n_here = others != NULL ? 1 : n_devices;
+  run->first = rank % n_devices;
+  run->replica = rank / n_devices;
+  run->n_replicas = others != NULL ? ps_rendezvous_n_ranks (others) / n_devices : 1;
+}
+
+static guint8 *
+channels_in_use (const PsProgram *program)
+{
+  guint n = program->schedule->placement->n_devices;
+  guint8 *uses = g_new0 (guint8, (gsize)n * n);
+
+  for (guint device = 0; device < n; device++)
+    for (guint i = program->first[device]; i < program->first[device + 1]; i++)
+      if (program->instructions[i].type == PS_INSTRUCTION_SEND)
+        uses[(gsize)device * n + program->instructions[i].peer] = TRUE;
+  return uses;
+}
+
+static gboolean
+exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
+{
+  PsRun *run = data;
+
+  return ps_crew_exchange (run->crew, device - run->first, mine, n_bytes, all, error);
+}
+
+static void
+fail (gpointer data, GError *error)
+{
+  ps_crew_fail (((PsRun *)data)->crew, error);
+}
+
+static void
+abort_transport (gpointer data)
+{
+  PsTransport *transport = data;
+
+  transport->class->abort (transport);
+}
+
+static gboolean
+open_transport (PsRun *run, GError **error)
+{
+  const PsRunSetting *setting = run->setting;
+  PsTransportSetting transport
+      = { .n_devices = run->program->schedule->placement->n_devices,
+          .message_bytes = setting->device->computes ? ps_model_boundary_bytes (setting->model) : 0,
+          .capacity = CHANNEL_CAPACITY,
+          .timeout_ns = setting->timeout_ns,
+          .first = run->first,
+          .n_here = run->n_here,
+          .local = setting->others != NULL ? ps_rendezvous_local_rank (setting->others) : 0,
+          .replica = run->replica,
+          .n_replicas = run->n_replicas,
+          .uses = run->uses = channels_in_use (run->program),
+          .clock_offset_ns = setting->others != NULL ? ps_rendezvous_clock_offset (
+                                 setting->others, ps_rendezvous_rank (setting->others), NULL)
+                                                     : 0,
+          .group = &run->group };
+
+  run->group = (PsTransportGroup){ .data = run, .exchange = exchange, .fail = fail };
+  run->transport = setting->transport->open (&transport, error);
+  if (run->transport != NULL)
+    ps_crew_watch (run->crew, abort_transport, run->transport);
+  return run->transport != NULL;
+}
 
 static gboolean
 run_open (PsRun *run, GError **error)
 {
   const PsRunSetting *setting = run->setting;
   const PsPlacement *placement = run->program->schedule->placement;
-  PsTransportSetting transport
-      = { .n_devices = placement->n_devices,
-          .message_bytes = setting->device->computes ? ps_model_boundary_bytes (setting->model) : 0,
-          .capacity = CHANNEL_CAPACITY,
-          .timeout_ns = setting->timeout_ns };
 
   run->shapes = g_new0 (PsStageShape, placement->n_stages);
   if (setting->device->computes && !ps_model_split (setting->model, placement->n_stages, run->shapes, error))
     return FALSE;
   run->plans = ps_plans_new (run->program, setting->costs);
   run->recorder = ps_recorder_new (run->plans, placement->n_devices, setting->n_steps);
-  run->barrier = ps_barrier_new (placement->n_devices);
-  run->result = ps_run_result_new (run->program, setting);
-  run->transport = setting->transport->open (&transport, error);
-  return run->transport != NULL;
+  run->result = ps_run_result_new (run->program, setting, run->n_replicas);
+  return ps_gather_agreement (run, error) && open_transport (run, error);
+}
+
+/* Runs the steps; what goes wrong is the crew's failure. */
+static void
+run_steps (PsRun *run)
+{
+  g_autofree PsWorker *workers = g_new0 (PsWorker, run->n_here);
+  GError *failure = NULL;
+
+  if (!run_open (run, &failure) || !open_workers (workers, run, &failure))
+    ps_crew_fail (run->crew, failure);
+  else
+    run_threads (workers, run);
+  ps_crew_watch (run->crew, NULL, NULL);
+  if (run->transport != NULL)
+    run->transport->class->close (g_steal_pointer (&run->transport));
+  for (guint i = 0; i < run->n_here; i++)
+    ps_worker_close (&workers[i]);
 }
 
 PsRunResult *
 ps_run (const PsProgram *program, const PsRunSetting *setting, GError **error)
 {
-  guint n_devices = program->schedule->placement->n_devices;
-  g_autofree PsWorker *workers = g_new0 (PsWorker, n_devices);
-  g_auto (PsRun) run = { .program = program, .setting = setting, .lock = PTHREAD_MUTEX_INITIALIZER };
+  g_auto (PsRun) run = { .program = program, .setting = setting };
+  GError *failure = NULL;
 
   g_return_val_if_fail (setting->n_steps >= 1, NULL);
 
-  if (!check_setting (program, setting, error) || !run_open (&run, error))
+  if (!check_setting (program, setting, error))
     return NULL;
-  if (open_workers (workers, &run, &run.error))
-    run_threads (workers, &run);
-  setting->transport->close (g_steal_pointer (&run.transport));
-  for (guint i = 0; i < n_devices; i++)
-    ps_worker_close (&workers[i]);
-  if (run.error != NULL)
-    {
-      g_propagate_error (error, g_steal_pointer (&run.error));
-      return NULL;
-    }
-  finish_result (&run);
+  find_place (&run);
+  run.crew = ps_crew_new (run.n_here, setting->others, setting->timeout_ns);
+  run_steps (&run);
+  if (ps_crew_check (run.crew, NULL) && !ps_gather (&run, &failure))
+    ps_crew_fail (run.crew, failure);
+  if (!ps_crew_check (run.crew, error))
+    return NULL;
+  if (run.first == 0 && run.replica == 0)
+    finish_result (&run);
   return g_steal_pointer (&run.result);
 }

@@ -2,6 +2,8 @@
 #ifndef PIPESIM_EXEC_RUNTIME_H
 #define PIPESIM_EXEC_RUNTIME_H
 
+#include "rendezvous.h"
+
 #include <pipesim/device.h>
 #include <pipesim/program.h>
 #include <pipesim/timeline.h>
@@ -18,8 +20,9 @@ typedef struct
       *costs;    /* how long ops last on a paced device, and how long every message takes at least; NULL: real time */
   guint n_steps; /* training steps, >= 1 */
   guint64 seed;  /* of weights and data */
-  gint64 timeout_ns;  /* longest wait for one message; 0: for ever */
-  gboolean gradients; /* collect gradients (devices that compute) */
+  gint64 timeout_ns;    /* longest wait for one message; 0: for ever */
+  gboolean gradients;   /* collect gradients (devices that compute) */
+  PsRendezvous *others; /* the other processes of this run; NULL: all devices are here */
   void (*progress) (guint n_done, guint n_steps,
                     gpointer data); /* after each step, from some device's thread; NULL: none */
   gpointer progress_data;
@@ -39,7 +42,7 @@ typedef struct
 {
   guint n_steps;
   guint n_stages;
-  guint n_microbatches;
+  guint n_microbatches;       /* of all replicas; those of one follow those of the one before */
   gint64 *iteration_ns;       /* [n_steps] from all devices ready to all devices ready for the next step */
   gint64 median_iteration_ns; /* over the steps after the first */
   double *losses;             /* [step * n_microbatches + microbatch]; NaN where nothing is computed */
@@ -49,7 +52,12 @@ typedef struct
 } PsRunResult;
 
 /* Opens the devices (each pinned to a core of its own where there are enough), runs all steps and closes them. The
- * first failure of any device ends the run with its error. Free with ps_run_result_free. */
+ * first failure of any device ends the run with its error.
+ *
+ * With other processes each runs one device: rank r runs device r mod p of replica r / p, and all call this with the
+ * same program and setting. Rank 0 gets the whole result; the timeline and gradients are those of replica 0, which
+ * after adding up are everybody's. Elsewhere only what happened there is filled in, and timeline is NULL. A failure on
+ * any rank is the error of all. Free with ps_run_result_free. */
 PsRunResult *ps_run (const PsProgram *program, const PsRunSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_run_result_free (PsRunResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRunResult, ps_run_result_free)

@@ -1,6 +1,8 @@
 /* verify.c - runs the same training on one device and compares losses and gradients bit for bit. */
 #include "verify.h"
 
+#include "transport/transports.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -36,7 +38,7 @@ ps_verify_reference (guint n_stages, guint n_microbatches)
         ps_schedule_builder_add (builder, PS_OP_BW, stage, i);
     }
   ps_schedule_builder_next_device (builder);
-  program = ps_program_lower (ps_schedule_builder_end (builder), NULL);
+  program = ps_program_lower (ps_schedule_builder_end (builder), PS_COMM_ASAP, NULL);
   g_assert (program != NULL);
   return program;
 }
@@ -122,9 +124,13 @@ gboolean
 ps_verify (const PsRunResult *result, const PsRunSetting *setting, PsVerdict *verdict, GError **error)
 {
   g_autoptr (PsProgram) program = ps_verify_reference (result->n_stages, result->n_microbatches);
-  g_autoptr (PsRunResult) reference = ps_run (program, setting, error);
+  PsRunSetting alone = *setting;
+  g_autoptr (PsRunResult) reference = NULL;
 
   *verdict = (PsVerdict){ .check = PS_CHECK_NOT_RUN };
+  alone.transport = &ps_threads_transport;
+  alone.others = NULL;
+  reference = ps_run (program, &alone, error);
   if (reference == NULL)
     {
       g_prefix_error (error, "reference run on one device: ");

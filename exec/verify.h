@@ -38,7 +38,8 @@ PsProgram *ps_verify_reference (guint n_stages, guint n_microbatches);
 /* Compares two runs of as many steps, microbatches and stages, both with gradients; b is the reference. */
 void ps_verify_compare (const PsRunResult *a, const PsRunResult *b, PsVerdict *verdict);
 
-/* Runs the reference with the setting of `result`'s run and compares. Clear the verdict with ps_verdict_clear. */
+/* Runs the reference in this process with the setting of `result`'s run and compares. Clear the verdict with
+ * ps_verdict_clear. */
 gboolean ps_verify (const PsRunResult *result, const PsRunSetting *setting, PsVerdict *verdict, GError **error);
 
 G_END_DECLS

@@ -3,26 +3,17 @@
 
 #include "clock.h"
 
-void
-ps_run_fail (PsRun *run, GError *error)
-{
-  pthread_mutex_lock (&run->lock);
-  if (run->error == NULL)
-    run->error = g_steal_pointer (&error);
-  pthread_mutex_unlock (&run->lock);
-  g_clear_error (&error);
-  run->transport->class->abort (run->transport);
-  ps_barrier_abort (run->barrier);
-}
-
-/* Waits for all devices. Without an error of its own it fails when another device has failed. */
 static gboolean
 meet (PsWorker *worker, gint64 *moment_ns, GError **error)
 {
-  if (ps_barrier_wait (worker->run->barrier, moment_ns))
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "run aborted");
-  return FALSE;
+  return ps_crew_meet (worker->run->crew, worker->index - worker->run->first, moment_ns, error);
+}
+
+/* Whether this is the one device that keeps the steps' times. */
+static gboolean
+keeps_time (const PsWorker *worker)
+{
+  return worker->index == 0 && worker->run->replica == 0;
 }
 
 static gint64
@@ -91,6 +82,7 @@ walk (PsWorker *worker, guint step, GError **error)
   PsDeviceRecord *records = &worker->run->recorder->device[worker->index];
   PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
   PsTransferTimes *times = &records->transfers[(gsize)step * records->n_transfers];
+  gint64 *sent_ns = &records->sent_ns[(gsize)step * records->n_sends];
   gboolean done = TRUE;
 
   for (guint i = 0; i < worker->plan->n_actions && done; i++)
@@ -104,6 +96,7 @@ walk (PsWorker *worker, guint step, GError **error)
           done = compute (worker, action, op++, error);
           break;
         case PS_INSTRUCTION_SEND:
+          *sent_ns++ = ps_clock_now ();
           done = transport->class->send (transport, worker->index, instruction->peer, instruction->op,
                                          take_slot (worker, action->take), action->delay_ns, error);
           break;
@@ -123,7 +116,9 @@ collect_losses (PsWorker *worker, guint step)
 {
   const PsSchedule *schedule = worker->run->program->schedule;
   guint last = schedule->placement->n_stages - 1;
-  double *losses = &worker->run->result->losses[(gsize)step * schedule->n_microbatches];
+  PsRunResult *result = worker->run->result;
+  double *losses
+      = &result->losses[(gsize)step * result->n_microbatches + worker->run->replica * schedule->n_microbatches];
 
   for (guint i = 0; i < schedule->n_microbatches; i++)
     if (ps_schedule_device (schedule, last, i) == worker->index)
@@ -150,6 +145,26 @@ collect_gradients (PsWorker *worker, guint step)
     }
 }
 
+/* Adds up the gradients of all replicas. */
+static gboolean
+sum_replicas (PsWorker *worker, GError **error)
+{
+  PsTransport *transport = worker->run->transport;
+  const PsDeviceClass *class = worker->device->class;
+
+  if (worker->run->n_replicas == 1 || !class->computes)
+    return TRUE;
+  for (guint i = 0; i < worker->plan->n_stages; i++)
+    {
+      gsize n;
+      float *values = class->gradient_memory (worker->device, worker->plan->stages[i], &n);
+
+      if (!transport->class->all_reduce (transport, worker->index, values, n, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
 /* Between work and O all devices meet. Those that compute also show what they have computed; that is no part of
  * training, so they meet again and the time between does not count. */
 static gboolean
@@ -165,7 +180,7 @@ end_work (PsWorker *worker, guint step, GError **error)
   collect_gradients (worker, step);
   if (!meet (worker, &read_ns, error))
     return FALSE;
-  if (worker->index == 0)
+  if (keeps_time (worker))
     worker->run->recorder->pause_ns[step] = read_ns - work_ns;
   return TRUE;
 }
@@ -202,9 +217,10 @@ begin_step (PsWorker *worker, guint step, GError **error)
     }
   if (!meet (worker, &moment_ns, error))
     return FALSE;
-  if (worker->index == 0)
-    recorder->begin_ns[step] = moment_ns;
-  if (worker->index == 0 && step > 0 && setting->progress != NULL)
+  if (!keeps_time (worker))
+    return TRUE;
+  recorder->begin_ns[step] = moment_ns;
+  if (step > 0 && setting->progress != NULL)
     setting->progress (step, setting->n_steps, setting->progress_data);
   return TRUE;
 }
@@ -213,8 +229,11 @@ static gboolean
 prepare (PsWorker *worker, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
+  PsTransport *transport = worker->run->transport;
 
   if (!class->attach (worker->device, error))
+    return FALSE;
+  if (transport->class->join != NULL && !transport->class->join (transport, worker->index, worker->device, error))
     return FALSE;
   for (guint i = 0; i < worker->plan->n_stages; i++)
     if (!class->add_stage (worker->device, worker->plan->stages[i], &worker->run->shapes[worker->plan->stages[i]],
@@ -231,8 +250,8 @@ work (PsWorker *worker, GError **error)
   if (!prepare (worker, error))
     return FALSE;
   for (guint step = 0; step < n_steps; step++)
-    if (!begin_step (worker, step, error) || !walk (worker, step, error) || !end_work (worker, step, error)
-        || !update (worker, step, error))
+    if (!begin_step (worker, step, error) || !walk (worker, step, error) || !sum_replicas (worker, error)
+        || !end_work (worker, step, error) || !update (worker, step, error))
       return FALSE;
   return begin_step (worker, n_steps, error);
 }
@@ -244,7 +263,9 @@ ps_worker_main (gpointer data)
   GError *error = NULL;
 
   if (!work (worker, &error))
-    ps_run_fail (worker->run, error);
+    ps_crew_fail (worker->run->crew, error);
+  if (worker->run->transport->class->part != NULL)
+    worker->run->transport->class->part (worker->run->transport, worker->index);
   for (guint i = 0; i < worker->plan->n_slots; i++)
     if (worker->slots[i] != NULL)
       worker->device->class->tensor_free (worker->slots[i]);
@@ -256,6 +277,9 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
 {
   const PsSchedule *schedule = run->program->schedule;
   const PsRunSetting *setting = run->setting;
+  /* Where this process has one device only, its host has more processes. */
+  guint n_local = setting->others != NULL ? ps_rendezvous_n_local (setting->others) : run->n_here;
+  guint local = setting->others != NULL ? ps_rendezvous_local_rank (setting->others) : index;
 
   worker->run = run;
   worker->index = index;
@@ -267,10 +291,19 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
                            .n_stages = schedule->placement->n_stages,
                            .n_microbatches = schedule->n_microbatches,
                            .n_versions = schedule->weight_versions != NULL ? schedule->weight_versions[index] : 1,
-                           .core = schedule->placement->n_devices <= n_cores ? (int)index : -1,
-                           .seed = setting->seed };
+                           .core = n_local <= n_cores ? (int)local : -1,
+                           .seed = setting->seed,
+                           .index = local,
+                           .n_local = n_local,
+                           .exclusive = setting->transport->exclusive,
+                           .replica = run->replica,
+                           .n_replicas = run->n_replicas };
   worker->device = setting->device->open (&worker->setting, error);
-  return worker->device != NULL;
+  if (worker->device == NULL || !setting->device->computes || run->n_replicas == 1
+      || worker->device->class->gradient_memory != NULL)
+    return worker->device != NULL;
+  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "%s doesn't train in several copies", setting->device->name);
+  return FALSE;
 }
 
 void

@@ -2,11 +2,9 @@
 #ifndef PIPESIM_EXEC_WORKER_H
 #define PIPESIM_EXEC_WORKER_H
 
-#include "barrier.h"
+#include "crew.h"
 #include "recorder.h"
 #include "runtime.h"
-
-#include <pthread.h>
 
 G_BEGIN_DECLS
 
@@ -17,12 +15,16 @@ typedef struct
   const PsRunSetting *setting;
   PsPlan *plans;
   PsStageShape *shapes; /* [n_stages]; all zero without a model */
+  guint first;          /* the devices of this process: first .. first + n_here - 1 */
+  guint n_here;
+  guint replica; /* of the pipeline, that these belong to */
+  guint n_replicas;
+  guint8 *uses; /* [from * n_devices + to] whether messages go that way */
+  PsTransportGroup group;
   PsTransport *transport;
-  PsBarrier *barrier;
+  PsCrew *crew;
   PsRecorder *recorder; /* each device writes its own part, device 0 also the steps' */
   PsRunResult *result;  /* each device writes its own stages' and microbatches' part */
-  pthread_mutex_t lock;
-  GError *error; /* the first one; under lock */
 } PsRun;
 
 typedef struct
@@ -43,9 +45,6 @@ void ps_worker_close (PsWorker *worker);
 
 /* Body of the thread: all steps. A failure ends the run. */
 gpointer ps_worker_main (gpointer worker);
-
-/* Notes the error (taken), unless another came first, and wakes all workers so that they end. From any thread. */
-void ps_run_fail (PsRun *run, GError *error);
 
 G_END_DECLS
 

@@ -4,11 +4,29 @@
 
 #include <pipesim/device.h>
 
+#include <math.h>
+
 G_BEGIN_DECLS
 
 extern const PsDeviceClass ps_cpu_device;   /* a real transformer stage in fp32 */
+extern const PsDeviceClass ps_cuda_device;  /* the row of the module pipesim-cuda: the hooks of an open device are those
+                                               of its own class */
 extern const PsDeviceClass ps_paced_device; /* occupies its thread for the modelled time of each op */
 extern const PsDeviceClass ps_null_device;  /* ops take no time: measures the runtime itself */
+
+/* The answers of classes that do not compute. */
+static inline double
+ps_device_no_loss (PsDevice *device, guint microbatch)
+{
+  return NAN;
+}
+
+static inline const float *
+ps_device_no_gradients (PsDevice *device, guint stage, gsize *n)
+{
+  *n = 0;
+  return NULL;
+}
 
 /* Whether an op hands something to another stage. */
 static inline gboolean

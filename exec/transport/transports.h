@@ -6,7 +6,18 @@
 
 G_BEGIN_DECLS
 
+/* Equal for two ops that name the same message: B and BW hand on the same thing. */
+static inline guint64
+ps_message_key (PsOp op)
+{
+  guint64 kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
+
+  return kind << 56 | (guint64)op.slice << 48 | (guint64)op.stage << 32 | op.microbatch;
+}
+
 extern const PsTransportClass ps_threads_transport; /* between threads of one process */
+extern const PsTransportClass ps_nccl_transport; /* the row of the module pipesim-nccl: the hooks of an open transport
+                                                    are those of its own class */
 
 G_END_DECLS
 

@@ -25,8 +25,8 @@ typedef struct
   gint64 peak_bytes;                 /* most of STATE + ACTIVATION together since the last reset_peak */
 } PsMemoryUse;
 
-/* A boundary tensor: `bytes` of device memory. For the cpu device s*b*h floats; paced and null devices have data NULL
- * and bytes 0. */
+/* A boundary tensor: `bytes` of device memory. For the cpu device s*b*h floats, for accelerators s*b*h elements of the
+ * model's precision in the accelerator's memory; paced and null devices have data NULL and bytes 0. */
 typedef struct
 {
   PsDevice *device; /* that allocated it and will free it */
@@ -44,11 +44,26 @@ typedef struct
   guint n_versions; /* of the weights, that the schedule keeps on this device; 0 counts as 1 */
   int core;         /* logical core for the thread that will use the device; -1: leave it to the system */
   guint64 seed;     /* of weights and data: equal seeds, equal bits, however the model is cut */
+
+  /* Classes on accelerators; others ignore it. This host runs n_local devices (0 counts as 1), this one is number
+   * `index` of them. They spread over the accelerators that there are in runs of equal length, and those on one
+   * accelerator share it. */
+  guint index;
+  guint n_local;
+  const guint *shares; /* [n_local] multiprocessors of each; NULL: those that share one get equal parts */
+  gboolean exclusive;  /* every device has an accelerator to itself: this one number index of those that its process
+                          sees,  counted around where a launcher shows each process its own only */
+
+  /* n_replicas copies of the pipeline (0 counts as 1) train together, each with microbatches of its own: microbatch i
+   * of this one is number replica * n_microbatches + i of the data, and O divides by the microbatches of all. */
+  guint replica;
+  guint n_replicas;
 } PsDeviceSetting;
 
 /* One pipeline rank's compute device. All calls on one device come from one thread at a time, which has called attach
  * first. Functions that can fail return FALSE or NULL and set an error that begins with the stage where one is
- * involved. No hook may be NULL unless said. */
+ * involved. No hook may be NULL unless said; but a class of the table that lives in a module has available, open and
+ * libraries only: what takes a device is called by that device's own class. */
 struct _PsDeviceClass
 {
   const char *name;        /* "cpu" */
@@ -56,7 +71,8 @@ struct _PsDeviceClass
   gboolean computes;       /* TRUE: losses and gradients are real numbers */
   gboolean measures;       /* TRUE: its op times are worth calibrating */
 
-  /* NULL: always there. Else says in one line why the class can't be used here (PS_ERROR_UNAVAILABLE). */
+  /* NULL: always there. Else says in one line why the class can't be used here (PS_ERROR_UNAVAILABLE). Comes before
+   * every other hook but for libraries. */
   gboolean (*available) (GError **error);
 
   /* setting and what it points to outlive the device. */
@@ -72,6 +88,15 @@ struct _PsDeviceClass
   /* A tensor of the boundary size, in PS_MEMORY_BUFFER. */
   PsTensor *(*tensor_new) (PsDevice *device);
   void (*tensor_free) (PsTensor *tensor);
+
+  /* For classes whose tensors are not host memory: all `bytes` of a tensor from and to host memory. NULL: data is host
+   * memory. The calling thread has attached the tensor's device. */
+  gboolean (*write) (PsTensor *tensor, const void *bytes, GError **error);
+  gboolean (*read) (PsTensor *tensor, void *bytes, GError **error);
+
+  /* Copies a tensor of another device of the class, which no op uses meanwhile, to one of this thread's device; done on
+   * return. NULL: memcpy does it. */
+  gboolean (*copy) (PsTensor *to, const PsTensor *from, GError **error);
 
   /* Runs one op and returns when its result may be sent.
    *   F   input: the activation from stage - 1 (taken), NULL on stage 0, which reads the tokens of its microbatch;
@@ -89,6 +114,14 @@ struct _PsDeviceClass
   /* Accumulated gradients of a stage as one array of floats in a fixed order (*n elements), valid until the next run.
    * NULL for classes that do not compute. */
   const float *(*gradients) (PsDevice *device, guint stage, gsize *n);
+
+  /* The same numbers where they lie in the device's own memory, for transports that add them up over replicas. NULL:
+   * replicas are not supported. */
+  float *(*gradient_memory) (PsDevice *device, guint stage, gsize *n);
+
+  /* How long the latest run took on the accelerator itself, without the host's part in it. NULL: there is no such
+   * difference. */
+  gint64 (*op_ns) (PsDevice *device);
 
   void (*memory) (PsDevice *device, PsMemoryUse *use);
   void (*reset_peak) (PsDevice *device); /* peak := current */

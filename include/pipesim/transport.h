@@ -10,18 +10,41 @@ G_BEGIN_DECLS
 typedef struct _PsTransport PsTransport;
 typedef struct _PsTransportClass PsTransportClass;
 
+/* How a transport that spans processes reaches its other ends while it opens them. */
+typedef struct
+{
+  gpointer data;
+
+  /* Every device gives n_bytes and gets those of all: all[(replica * n_devices + device) * n_bytes]. Called by each
+   * device's thread, by each as often and with the same sizes as by all others. */
+  gboolean (*exchange) (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error);
+
+  /* Ends the run everywhere with an error (taken); aborts this transport, too. From any thread. */
+  void (*fail) (gpointer data, GError *error);
+} PsTransportGroup;
+
 typedef struct
 {
   guint n_devices;
   gsize message_bytes; /* of every message */
   guint capacity;      /* messages that a channel (ordered pair of devices) buffers; >= 1 */
   gint64 timeout_ns;   /* a wait longer than this fails, naming the message; 0: never */
+
+  /* For classes with a join hook; others may find zeros. */
+  guint first; /* the devices of this process are first .. first + n_here - 1 */
+  guint n_here;
+  guint local;            /* number of the first one among all devices of this host */
+  guint replica;          /* which copy of the pipeline this is */
+  guint n_replicas;       /* copies that train together */
+  const guint8 *uses;     /* [from * n_devices + to] whether messages go that way */
+  gint64 clock_offset_ns; /* what makes a time of this process one by the clock that all share */
+  const PsTransportGroup *group;
 } PsTransportSetting;
 
 /* When a message moved, by the monotonic clock (g_get_monotonic_time has only microseconds: CLOCK_MONOTONIC in ns). */
 typedef struct
 {
-  gint64 start_ns; /* the sender handed it over */
+  gint64 start_ns; /* the sender handed it over; 0: only the sender knows */
   gint64 end_ns;   /* the receiver could use it */
 } PsTransferTimes;
 
@@ -31,10 +54,22 @@ struct _PsTransportClass
 {
   const char *name; /* "threads" */
   const char *description;
+  gboolean spans_processes;               /* the devices may be in several processes */
+  gboolean ordered;                       /* both ends of a channel must send and receive its messages in one order */
+  gboolean exclusive;                     /* devices can't share an accelerator */
   gboolean (*available) (GError **error); /* NULL: always there */
 
+  /* What setting points to outlives the transport. */
   PsTransport *(*open) (const PsTransportSetting *setting, GError **error);
   void (*close) (PsTransport *transport);
+
+  /* Connects a device of this process to its peers and warms the connections up. Called once by each device's own
+   * thread, which has attached the device, before any other call for it; returns when its peers have joined too. NULL:
+   * nothing to do. */
+  gboolean (*join) (PsTransport *transport, guint at, PsDevice *device, GError **error);
+
+  /* Gives up what join made; the device's thread calls it last. NULL: nothing to do. */
+  void (*part) (PsTransport *transport, guint at);
 
   /* Starts sending; never waits for the receiver. Takes the tensor and frees it (by its device's class) once it is
    * sent. delay_ns: the message may not be used before that much time has passed since this call (paced runs; 0
@@ -52,6 +87,14 @@ struct _PsTransportClass
   /* Sleeps until every message that `from` has sent was taken; then all its tensors are freed. Called by `from`'s
    * thread. */
   gboolean (*flush) (PsTransport *transport, guint from, GError **error);
+
+  /* Replaces the n numbers at `values`, in the device's own memory, by their sums over the replicas, on all of which
+   * `at` calls it in the same order; done on return. NULL: the class does not support replicas. */
+  gboolean (*all_reduce) (PsTransport *transport, guint at, float *values, gsize n, GError **error);
+
+  /* Times n_samples messages of n_bytes from a device to itself: what launching a transfer costs, and nothing else.
+   * samples_ns[n_samples]. The calling thread has attached the device. NULL: there is nothing to launch. */
+  gboolean (*self_send) (PsDevice *device, gsize n_bytes, guint n_samples, gint64 *samples_ns, GError **error);
 
   /* Wakes every waiter with PS_ERROR_IO "run aborted"; later calls fail likewise. From any thread. */
   void (*abort) (PsTransport *transport);

@@ -43,6 +43,8 @@ cpu_open (const PsDeviceSetting *setting, GError **error)
   device->context.sizes = sizes;
   device->context.memory = ps_cpu_memory_new (0);
   device->context.n_microbatches = setting->n_microbatches;
+  device->context.replica = setting->replica;
+  device->context.n_replicas = MAX (1, setting->n_replicas);
   device->context.seed = setting->seed;
   device->stages = g_new0 (PsCpuStage *, setting->n_stages);
   return &device->base;
@@ -58,7 +60,7 @@ cpu_close (PsDevice *device)
   for (guint i = 0; i < cpu->setting.n_stages; i++)
     ps_cpu_stage_free (cpu->stages[i]);
   g_free (cpu->stages);
-  ps_cpu_memory_free (cpu->context.memory);
+  ps_device_memory_free (cpu->context.memory);
   g_free (cpu);
 }
 
@@ -181,7 +183,7 @@ cpu_tensor_free (PsTensor *tensor)
 {
   if (tensor == NULL)
     return;
-  ps_cpu_memory_give (cpu_device (tensor->device)->context.memory, tensor->data);
+  ps_device_memory_give (cpu_device (tensor->device)->context.memory, tensor->data);
   g_free (tensor);
 }
 
@@ -258,15 +260,21 @@ cpu_loss (PsDevice *device, guint microbatch)
   return last != NULL ? ps_cpu_stage_loss (last, microbatch) : NAN;
 }
 
-static const float *
-cpu_gradients (PsDevice *device, guint stage, gsize *n)
+static float *
+cpu_gradient_memory (PsDevice *device, guint stage, gsize *n)
 {
-  const PsCpuStage *resident = cpu_device (device)->stages[stage];
+  PsCpuStage *resident = cpu_device (device)->stages[stage];
 
   g_return_val_if_fail (resident != NULL, NULL);
 
   *n = ps_cpu_stage_parameters (resident);
   return ps_cpu_stage_gradients (resident);
+}
+
+static const float *
+cpu_gradients (PsDevice *device, guint stage, gsize *n)
+{
+  return cpu_gradient_memory (device, stage, n);
 }
 
 float *
@@ -283,13 +291,13 @@ ps_cpu_device_weights (PsDevice *device, guint stage, gsize *n)
 static void
 cpu_memory (PsDevice *device, PsMemoryUse *use)
 {
-  ps_cpu_memory_use (cpu_device (device)->context.memory, use);
+  ps_device_memory_use (cpu_device (device)->context.memory, use);
 }
 
 static void
 cpu_reset_peak (PsDevice *device)
 {
-  ps_cpu_memory_reset_peak (cpu_device (device)->context.memory);
+  ps_device_memory_reset_peak (cpu_device (device)->context.memory);
 }
 
 /* openblas_get_config says "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...". */
@@ -315,6 +323,7 @@ const PsDeviceClass ps_cpu_device = {
   .run = cpu_run,
   .loss = cpu_loss,
   .gradients = cpu_gradients,
+  .gradient_memory = cpu_gradient_memory,
   .memory = cpu_memory,
   .reset_peak = cpu_reset_peak,
   .libraries = cpu_libraries,

@@ -1,5 +1,5 @@
 /* cpu-ends.c - embedding, and final norm, output projection and loss. */
-#include "cpu-data.h"
+#include "device/data.h"
 #include "cpu-ends.h"
 #include "cpu-kernels.h"
 
@@ -20,8 +20,8 @@ ps_cpu_embedding_init (const PsCpuEmbedding *weights, const PsCpuSizes *sizes, g
 {
   const gsize hidden = (gsize)sizes->hidden;
 
-  ps_cpu_data_weights (weights->token, sizes->vocabulary * hidden, 0.02f, seed, PS_CPU_STREAM_EMBEDDING, 0);
-  ps_cpu_data_weights (weights->position, sizes->sequence * hidden, 0.02f, seed, PS_CPU_STREAM_EMBEDDING, 1);
+  ps_data_weights (weights->token, sizes->vocabulary * hidden, 0.02f, seed, PS_DATA_STREAM_EMBEDDING, 0);
+  ps_data_weights (weights->position, sizes->sequence * hidden, 0.02f, seed, PS_DATA_STREAM_EMBEDDING, 1);
 }
 
 /* The word at a token of the microbatch; one place further lies its target. */
@@ -119,7 +119,7 @@ ps_cpu_head_init (const PsCpuHead *weights, const PsCpuSizes *sizes, guint64 see
       weights->norm_gain[i] = 1;
       weights->norm_bias[i] = 0;
     }
-  ps_cpu_data_weights (weights->w, (gsize)sizes->hidden * sizes->vocabulary, 0.02f, seed, PS_CPU_STREAM_HEAD, 0);
+  ps_data_weights (weights->w, (gsize)sizes->hidden * sizes->vocabulary, 0.02f, seed, PS_DATA_STREAM_HEAD, 0);
 }
 
 double

@@ -14,7 +14,7 @@ typedef struct
 gsize ps_cpu_embedding_parameters (const PsCpuSizes *sizes);
 PsCpuEmbedding ps_cpu_embedding_view (const PsCpuSizes *sizes, float *parameters);
 void ps_cpu_embedding_init (const PsCpuEmbedding *weights, const PsCpuSizes *sizes, guint64 seed);
-/* words as ps_cpu_data_words gives them */
+/* words as ps_data_words gives them */
 void ps_cpu_embedding_forward (const PsCpuEmbedding *weights, const PsCpuSizes *sizes, const guint32 *words, float *x);
 void ps_cpu_embedding_weights (const PsCpuEmbedding *gradients, const PsCpuSizes *sizes, const guint32 *words,
                                const float *dx);

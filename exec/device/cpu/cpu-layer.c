@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cpu-attention.h"
-#include "cpu-data.h"
+#include "device/data.h"
 #include "cpu-kernels.h"
 #include "cpu-layer.h"
 
@@ -144,10 +144,10 @@ ps_cpu_layer_init (const PsCpuLayer *weights, const PsCpuSizes *sizes, guint64 s
   memset (weights->norm1_gain, 0, sizeof (float) * ps_cpu_layer_parameters (sizes));
   for (gsize i = 0; i < h; i++)
     weights->norm1_gain[i] = weights->norm2_gain[i] = 1;
-  ps_cpu_data_weights (weights->wqkv, h * 3 * h, deviation, seed, layer, 0);
-  ps_cpu_data_weights (weights->wo, h * h, last, seed, layer, 1);
-  ps_cpu_data_weights (weights->w1, h * f, deviation, seed, layer, 2);
-  ps_cpu_data_weights (weights->w2, f * h, last, seed, layer, 3);
+  ps_data_weights (weights->wqkv, h * 3 * h, deviation, seed, layer, 0);
+  ps_data_weights (weights->wo, h * h, last, seed, layer, 1);
+  ps_data_weights (weights->w1, h * f, deviation, seed, layer, 2);
+  ps_data_weights (weights->w2, f * h, last, seed, layer, 3);
 }
 
 /* y = x w + bias: bias is added behind the product, y has no bits of before. */

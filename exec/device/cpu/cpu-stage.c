@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpu-data.h"
+#include "device/data.h"
 #include "cpu-ends.h"
 #include "cpu-kernels.h"
 #include "cpu-layer.h"
@@ -155,7 +155,7 @@ ps_cpu_stage_free (PsCpuStage *stage)
 static void
 give (PsCpuStage *stage, float **block)
 {
-  ps_cpu_memory_give (stage->context->memory, *block);
+  ps_device_memory_give (stage->context->memory, *block);
   *block = NULL;
 }
 
@@ -211,8 +211,10 @@ static void
 make_words (PsCpuStage *stage, guint microbatch)
 {
   const PsCpuContext *context = stage->context;
+  const PsCpuSizes *sizes = &context->sizes;
 
-  ps_cpu_data_words (context->workspace.words, &context->sizes, context->seed, microbatch);
+  ps_data_words (context->workspace.words, (guint)sizes->batch, (guint)sizes->sequence, (guint)sizes->vocabulary,
+                 context->seed, context->replica * context->n_microbatches + microbatch);
 }
 
 /* Everything at once, so that a forward that does not fit leaves no trace. */
@@ -283,7 +285,7 @@ ps_cpu_stage_forward (PsCpuStage *stage, guint microbatch, float *input, float *
   *output = NULL;
   if (x == NULL || !take_forward_blocks (stage, slot, error))
     {
-      ps_cpu_memory_give (stage->context->memory, x != NULL ? x : input);
+      ps_device_memory_give (stage->context->memory, x != NULL ? x : input);
       return FALSE;
     }
   run_forward (stage, slot, microbatch, x);
@@ -359,7 +361,7 @@ ps_cpu_stage_backward (PsCpuStage *stage, guint microbatch, float *input, float 
 
   *output = NULL;
   if (slot != NULL && input != NULL && (stage->shape.n_layers > 0 || stage->shape.embedding))
-    ps_cpu_memory_retag (stage->context->memory, input, PS_MEMORY_ACTIVATION);
+    ps_device_memory_retag (stage->context->memory, input, PS_MEMORY_ACTIVATION);
   if (slot == NULL || !run_backward (stage, slot, microbatch, &gradient, error))
     {
       give (stage, &gradient);
@@ -405,7 +407,7 @@ ps_cpu_stage_optimize (PsCpuStage *stage)
 {
   stage->n_steps++;
   ps_cpu_adam (stage->weights, stage->gradients, stage->momentum, stage->variance, stage->n_parameters,
-               1 / (float)stage->context->n_microbatches, stage->n_steps);
+               1 / (float)(stage->context->n_microbatches * stage->context->n_replicas), stage->n_steps);
 }
 
 double
@@ -422,8 +424,8 @@ ps_cpu_stage_parameters (const PsCpuStage *stage)
   return stage->n_parameters;
 }
 
-const float *
-ps_cpu_stage_gradients (const PsCpuStage *stage)
+float *
+ps_cpu_stage_gradients (PsCpuStage *stage)
 {
   return stage->gradients;
 }

@@ -14,10 +14,12 @@ typedef struct _PsCpuStage PsCpuStage;
 /* What the stages of a device share; outlives them. */
 typedef struct
 {
-  PsCpuMemory *memory;
+  PsDeviceMemory *memory;
   PsCpuSizes sizes;
   PsCpuWorkspace workspace;
   guint n_microbatches;
+  guint replica;    /* see PsDeviceSetting */
+  guint n_replicas; /* >= 1 */
   guint64 seed;
 } PsCpuContext;
 
@@ -41,7 +43,7 @@ double ps_cpu_stage_loss (const PsCpuStage *stage, guint microbatch);
 
 /* Arrays of ps_cpu_stage_parameters floats. */
 gsize ps_cpu_stage_parameters (const PsCpuStage *stage);
-const float *ps_cpu_stage_gradients (const PsCpuStage *stage);
+float *ps_cpu_stage_gradients (PsCpuStage *stage);
 float *ps_cpu_stage_weights (PsCpuStage *stage);
 
 #endif

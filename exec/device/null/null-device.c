@@ -1,8 +1,6 @@
 /* null-device.c - a device whose ops take no time and no memory: what a run on it costs is the runtime's own. */
 #include "device/devices.h"
 
-#include <math.h>
-
 typedef struct
 {
   PsDevice base;
@@ -57,19 +55,6 @@ null_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError 
   return TRUE;
 }
 
-static double
-null_loss (PsDevice *device, guint microbatch)
-{
-  return NAN;
-}
-
-static const float *
-null_gradients (PsDevice *device, guint stage, gsize *n)
-{
-  *n = 0;
-  return NULL;
-}
-
 static void
 null_memory (PsDevice *device, PsMemoryUse *use)
 {
@@ -91,8 +76,8 @@ const PsDeviceClass ps_null_device = {
   .tensor_new = null_tensor_new,
   .tensor_free = null_tensor_free,
   .run = null_run,
-  .loss = null_loss,
-  .gradients = null_gradients,
+  .loss = ps_device_no_loss,
+  .gradients = ps_device_no_gradients,
   .memory = null_memory,
   .reset_peak = null_reset_peak,
 };

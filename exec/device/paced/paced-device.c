@@ -3,7 +3,6 @@
 #include "clock.h"
 #include "device/devices.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -174,19 +173,6 @@ paced_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError *
   return TRUE;
 }
 
-static double
-paced_loss (PsDevice *device, guint microbatch)
-{
-  return NAN;
-}
-
-static const float *
-paced_gradients (PsDevice *device, guint stage, gsize *n)
-{
-  *n = 0;
-  return NULL;
-}
-
 static void
 paced_memory (PsDevice *device, PsMemoryUse *use)
 {
@@ -211,8 +197,8 @@ const PsDeviceClass ps_paced_device = {
   .tensor_new = paced_tensor_new,
   .tensor_free = paced_tensor_free,
   .run = paced_run,
-  .loss = paced_loss,
-  .gradients = paced_gradients,
+  .loss = ps_device_no_loss,
+  .gradients = ps_device_no_gradients,
   .memory = paced_memory,
   .reset_peak = paced_reset_peak,
 };

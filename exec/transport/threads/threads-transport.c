@@ -59,15 +59,6 @@ typedef struct
   Port *port; /* [n_devices] */
 } ThreadsTransport;
 
-static guint64
-message_key (PsOp op)
-{
-  /* B and BW hand on the same thing. */
-  guint64 kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
-
-  return kind << 56 | (guint64)op.slice << 48 | (guint64)op.stage << 32 | op.microbatch;
-}
-
 static void
 list_append (MessageList *list, Message *message)
 {
@@ -82,10 +73,10 @@ list_append (MessageList *list, Message *message)
 static Message *
 list_take (MessageList *list, PsOp op)
 {
-  guint64 key = message_key (op);
+  guint64 key = ps_message_key (op);
 
   for (Message **link = &list->first; *link != NULL; link = &(*link)->next)
-    if (message_key ((*link)->op) == key)
+    if (ps_message_key ((*link)->op) == key)
       {
         Message *message = *link;
 
@@ -264,7 +255,8 @@ threads_send (PsTransport *transport, guint from, guint to, PsOp op, PsTensor *t
     }
   message = g_new0 (Message, 1);
   *message = (Message){ .op = op, .bytes = tensor->bytes, .sent_ns = now_ns, .ready_ns = now_ns + delay_ns };
-  if (claim_slot (transport, from, to, message))
+  /* Memory that is not the host's goes from device to device in one copy, by its receiver. */
+  if (tensor->device->class->copy == NULL && claim_slot (transport, from, to, message))
     {
       if (tensor->bytes > 0)
         memcpy (message->slot, tensor->data, tensor->bytes);
@@ -367,13 +359,48 @@ await_ready (PsTransport *transport, guint at, const Message *message, GError **
   return TRUE;
 }
 
-static void
-copy_message (const Message *message, PsTensor *tensor)
+static gboolean
+copy_message (const Message *message, PsTensor *tensor, GError **error)
 {
   const void *data = message->tensor != NULL ? message->tensor->data : message->slot;
 
+  if (tensor->device->class->copy != NULL)
+    return tensor->device->class->copy (tensor, message->tensor, error);
   if (message->bytes > 0)
     memcpy (tensor->data, data, message->bytes);
+  return TRUE;
+}
+
+/* The message in a tensor of the receiver's; NULL when there is no room for it or the copy fails. */
+static PsTensor *
+land (const Message *message, PsDevice *into, GError **error)
+{
+  PsTensor *tensor = into->class->tensor_new (into);
+  char name[48];
+
+  if (tensor == NULL)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: no memory to receive %s", message->op.stage,
+                   ps_op_format (message->op, name));
+      return NULL;
+    }
+  g_assert (tensor->bytes == message->bytes);
+  tensor->ready_ns = message->ready_ns;
+  if (copy_message (message, tensor, error))
+    return tensor;
+  tensor_free (tensor);
+  return NULL;
+}
+
+/* A message that was there before anybody asked is not longer on its way because its receiver is busy; but where the
+ * receiver makes the one copy, that is the transfer. */
+static PsTransferTimes
+transfer_times (const Message *message, const PsDevice *into, gint64 called_ns)
+{
+  const gboolean waited = message->ready_ns >= called_ns, pulled = into->class->copy != NULL;
+
+  return (PsTransferTimes){ .start_ns = pulled && !waited ? called_ns : message->sent_ns,
+                            .end_ns = waited || pulled ? ps_clock_now () : message->ready_ns };
 }
 
 /* Gives the slot back to the channel. */
@@ -418,13 +445,8 @@ threads_wait (PsTransport *transport, guint at, guint from, PsOp op, PsDevice *i
     return NULL;
   if (await_ready (transport, at, message, error))
     {
-      tensor = into->class->tensor_new (into);
-      g_assert (tensor->bytes == message->bytes);
-      tensor->ready_ns = message->ready_ns;
-      copy_message (message, tensor);
-      /* A message that was there before anybody asked is not longer on its way because its receiver is busy. */
-      *times = (PsTransferTimes){ .start_ns = message->sent_ns,
-                                  .end_ns = message->ready_ns < called_ns ? message->ready_ns : ps_clock_now () };
+      tensor = land (message, into, error);
+      *times = transfer_times (message, into, called_ns);
     }
   if (message->in_slot)
     release_slot (transport, at, from, message);

@@ -1,7 +1,5 @@
-/* cpu-data.c - weights and tokens from counters: number i of a stream needs no number before it. */
-#include <math.h>
-
-#include "cpu-data.h"
+/* data.c - weights and tokens from counters: number i of a stream needs no number before it. */
+#include "device/data.h"
 
 /* The finaliser of splitmix64 (Steele, Lea, Flood 2014). */
 static guint64
@@ -30,7 +28,7 @@ bell (guint64 bits)
 }
 
 void
-ps_cpu_data_weights (float *weights, gsize n, float deviation, guint64 seed, guint32 stream, guint32 index)
+ps_data_weights (float *weights, gsize n, float deviation, guint64 seed, guint32 stream, guint32 index)
 {
   const guint64 key = stream_key (seed, stream, index);
 
@@ -45,14 +43,13 @@ ps_cpu_data_weights (float *weights, gsize n, float deviation, guint64 seed, gui
 #define SURPRISE 8
 
 void
-ps_cpu_data_words (guint32 *words, const PsCpuSizes *sizes, guint64 seed, guint microbatch)
+ps_data_words (guint32 *words, guint batch, guint sequence, guint vocabulary, guint64 seed, guint microbatch)
 {
   const guint64 successor = stream_key (seed, STREAM_SUCCESSOR, 0);
   const guint64 surprises = stream_key (seed, STREAM_SEQUENCE, microbatch);
-  const guint64 vocabulary = (guint64)sizes->vocabulary;
-  const gsize length = (gsize)sizes->sequence + 1;
+  const gsize length = (gsize)sequence + 1;
 
-  for (gsize i = 0; i < (gsize)sizes->batch * length; i++)
+  for (gsize i = 0; i < batch * length; i++)
     {
       const guint64 bits = mix (surprises + i);
       const gboolean surprise = i % length == 0 || bits % SURPRISE == 0;

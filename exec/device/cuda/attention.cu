@@ -1,0 +1,327 @@
+/* attention.cu - chooses between the tensor-core path and a simple one, which is here: one block per query or key, and
+ * each step as the formulas have it. */
+#include "pack.h"
+#include "attention.h"
+
+static const int block_threads = 128;
+static const int block_warps = block_threads / 32;
+static const int max_head_size = 1024;
+static const int max_sequence = 8192;
+
+/* --- sums and maxima over a block, the same bits in every thread --- */
+
+static __device__ float
+block_max (float value)
+{
+  __shared__ float part[block_warps];
+
+  value = ps_warp_max (value);
+  __syncthreads ();
+  if (threadIdx.x % 32 == 0)
+    part[threadIdx.x / 32] = value;
+  __syncthreads ();
+  for (int i = 0; i < block_warps; i++)
+    value = fmaxf (value, part[i]);
+  return value;
+}
+
+static __device__ float
+block_sum (float value)
+{
+  __shared__ float part[block_warps];
+
+  value = ps_warp_sum (value);
+  __syncthreads ();
+  if (threadIdx.x % 32 == 0)
+    part[threadIdx.x / 32] = value;
+  __syncthreads ();
+  value = 0;
+  for (int i = 0; i < block_warps; i++)
+    value += part[i];
+  return value;
+}
+
+template <typename T>
+static __device__ __forceinline__ float
+dot (const T *a, const T *b, int n)
+{
+  float sum = 0;
+
+  for (int i = 0; i < n; i++)
+    sum += ps_to_float (a[i]) * ps_to_float (b[i]);
+  return sum;
+}
+
+/* --- the simple path --- */
+
+/* Grid: query place, query head, sequence. Shared: a weight per key. */
+template <typename T>
+static __global__ void
+__launch_bounds__ (block_threads) simple_forward (PsAttentionForward<T> a)
+{
+  PS_SHARED_BYTES (bytes);
+  float *weight = (float *)bytes;
+  const PsCudaAttention &shape = a.shape;
+  const int place = (int)blockIdx.x, head = (int)blockIdx.y, row = (int)blockIdx.z;
+  const int kv_head = head / (shape.heads / shape.kv_heads), size = shape.head_size;
+  const T *query = a.q + ps_query_at (shape, row, place, head);
+  const T *keys = a.k + ps_query_at (shape, row, 0, kv_head), *values = a.v + ps_query_at (shape, row, 0, kv_head);
+  T *out = a.out + ps_out_at (shape, row, place, head);
+  float top = -INFINITY, sum = 0;
+
+  for (int key = (int)threadIdx.x; key <= place; key += block_threads)
+    {
+      weight[key] = a.scale * dot (query, keys + (size_t)key * shape.qkv_stride, size);
+      top = fmaxf (top, weight[key]);
+    }
+  top = block_max (top);
+  for (int key = (int)threadIdx.x; key <= place; key += block_threads)
+    {
+      weight[key] = expf (weight[key] - top);
+      sum += weight[key];
+    }
+  sum = block_sum (sum);
+  __syncthreads ();
+  for (int i = (int)threadIdx.x; i < size; i += block_threads)
+    {
+      float total = 0;
+      for (int key = 0; key <= place; key++)
+        total += weight[key] * ps_to_float (values[(size_t)key * shape.qkv_stride + i]);
+      out[i] = ps_from_float<T> (total / sum);
+    }
+  if (threadIdx.x == 0)
+    a.lse[ps_row_at (shape, row, place, head)] = top + logf (sum);
+}
+
+/* Probability and gradient of the score of one query with one key. */
+struct Weight
+{
+  float p, ds;
+};
+
+template <typename T>
+static __device__ __forceinline__ Weight
+weight_of (const PsAttentionBackward<T> &a, int row, int place, int head, const T *key, const T *value)
+{
+  const size_t at = ps_row_at (a.shape, row, place, head);
+  const float score = a.scale * dot (a.q + ps_query_at (a.shape, row, place, head), key, a.shape.head_size);
+  const float p = expf (score - a.lse[at]);
+  const float dp = dot (a.dout + ps_out_at (a.shape, row, place, head), value, a.shape.head_size);
+
+  return { p, p * (dp - a.delta[at]) };
+}
+
+/* Grid: key place, kv head, sequence. Shared: sums of dk and dv, weights of a chunk of queries. */
+template <typename T>
+static __global__ void
+__launch_bounds__ (block_threads) simple_keys (PsAttentionBackward<T> a)
+{
+  PS_SHARED_BYTES (bytes);
+  const PsCudaAttention &shape = a.shape;
+  const int place = (int)blockIdx.x, kv_head = (int)blockIdx.y, row = (int)blockIdx.z;
+  const int group = shape.heads / shape.kv_heads, size = shape.head_size;
+  const size_t at = ps_query_at (shape, row, place, kv_head);
+  float *dk = (float *)bytes, *dv = dk + size;
+  Weight *weight = (Weight *)(dv + size);
+
+  for (int i = (int)threadIdx.x; i < 2 * size; i += block_threads)
+    dk[i] = 0;
+  for (int head = kv_head * group; head < (kv_head + 1) * group; head++)
+    for (int first = place; first < shape.sequence; first += block_threads)
+      {
+        const int n = min (block_threads, shape.sequence - first);
+        __syncthreads ();
+        if ((int)threadIdx.x < n)
+          weight[threadIdx.x] = weight_of (a, row, first + (int)threadIdx.x, head, a.k + at, a.v + at);
+        __syncthreads ();
+        for (int i = (int)threadIdx.x; i < size; i += block_threads)
+          for (int query = 0; query < n; query++)
+            {
+              dk[i] += weight[query].ds * ps_to_float (a.q[ps_query_at (shape, row, first + query, head) + i]);
+              dv[i] += weight[query].p * ps_to_float (a.dout[ps_out_at (shape, row, first + query, head) + i]);
+            }
+      }
+  for (int i = (int)threadIdx.x; i < size; i += block_threads)
+    {
+      a.dk[at + i] = ps_from_float<T> (dk[i] * a.scale);
+      a.dv[at + i] = ps_from_float<T> (dv[i]);
+    }
+}
+
+/* Grid: query place, query head, sequence. Shared: sums of dq, weights of a chunk of keys. */
+template <typename T>
+static __global__ void
+__launch_bounds__ (block_threads) simple_queries (PsAttentionBackward<T> a)
+{
+  PS_SHARED_BYTES (bytes);
+  const PsCudaAttention &shape = a.shape;
+  const int place = (int)blockIdx.x, head = (int)blockIdx.y, row = (int)blockIdx.z;
+  const int kv_head = head / (shape.heads / shape.kv_heads), size = shape.head_size;
+  float *dq = (float *)bytes;
+  Weight *weight = (Weight *)(dq + 2 * size);
+
+  for (int i = (int)threadIdx.x; i < size; i += block_threads)
+    dq[i] = 0;
+  for (int first = 0; first <= place; first += block_threads)
+    {
+      const int n = min (block_threads, place + 1 - first);
+      const size_t own = ps_query_at (shape, row, first + (int)threadIdx.x, kv_head);
+      __syncthreads ();
+      if ((int)threadIdx.x < n)
+        weight[threadIdx.x] = weight_of (a, row, place, head, a.k + own, a.v + own);
+      __syncthreads ();
+      for (int i = (int)threadIdx.x; i < size; i += block_threads)
+        for (int key = 0; key < n; key++)
+          dq[i] += weight[key].ds * ps_to_float (a.k[ps_query_at (shape, row, first + key, kv_head) + i]);
+    }
+  for (int i = (int)threadIdx.x; i < size; i += block_threads)
+    a.dq[ps_query_at (shape, row, place, head) + i] = ps_from_float<T> (dq[i] * a.scale);
+}
+
+/* --- delta: one warp per head of a token --- */
+
+template <typename T, int width>
+static __global__ void
+__launch_bounds__ (block_threads) fill_delta (PsAttentionBackward<T> a)
+{
+  const PsCudaAttention &shape = a.shape;
+  const size_t i = (size_t)blockIdx.x * block_warps + threadIdx.x / 32;
+  const int head = (int)(i % shape.heads), row = (int)(i / shape.heads / shape.sequence);
+  const int place = (int)(i / shape.heads % shape.sequence);
+  float sum = 0;
+
+  if (row >= shape.batch)
+    return;
+  const size_t start = ps_out_at (shape, row, place, head);
+  for (int column = (int)threadIdx.x % 32 * width; column < shape.head_size; column += 32 * width)
+    {
+      const auto out = ps_load<T, width> (a.out + start + column), dout = ps_load<T, width> (a.dout + start + column);
+#pragma unroll
+      for (int k = 0; k < width; k++)
+        sum += ps_to_float (out.at[k]) * ps_to_float (dout.at[k]);
+    }
+  sum = ps_warp_sum (sum);
+  if (threadIdx.x % 32 == 0)
+    a.delta[ps_row_at (shape, row, place, head)] = sum;
+}
+
+/* --- the host's side --- */
+
+static bool
+is_possible (const PsCudaAttention *shape)
+{
+  return shape->heads > 0 && shape->kv_heads > 0 && shape->heads % shape->kv_heads == 0 && shape->head_size > 0
+         && shape->qkv_stride >= shape->head_size && shape->out_stride >= shape->heads * shape->head_size
+         && shape->heads < 65536 && shape->batch < 65536;
+}
+
+static bool
+is_small (const PsCudaAttention *shape)
+{
+  return shape->head_size <= max_head_size && shape->sequence <= max_sequence;
+}
+
+extern "C" int
+ps_cuda_attention_is_fast (PsCudaElement element, const PsCudaAttention *shape)
+{
+  const int size = shape->head_size;
+
+  return element == PS_CUDA_BF16 && (size == 32 || size == 64 || size == 96 || size == 128)
+         && shape->qkv_stride % 8 == 0 && shape->out_stride % 8 == 0;
+}
+
+template <typename T>
+static cudaError_t
+launch_simple_forward (const PsAttentionForward<T> &attention, cudaStream_t stream)
+{
+  const PsCudaAttention &shape = attention.shape;
+  const dim3 grid ((unsigned)shape.sequence, (unsigned)shape.heads, (unsigned)shape.batch);
+
+  if (!is_small (&shape))
+    return cudaErrorInvalidValue;
+  return ps_launch (simple_forward<T>, grid, block_threads, (size_t)shape.sequence * sizeof (float), stream, attention);
+}
+
+template <typename T>
+static cudaError_t
+launch_simple_backward (const PsAttentionBackward<T> &attention, cudaStream_t stream)
+{
+  const PsCudaAttention &shape = attention.shape;
+  const size_t shared = 2 * (size_t)shape.head_size * sizeof (float) + block_threads * sizeof (Weight);
+  const dim3 of_keys ((unsigned)shape.sequence, (unsigned)shape.kv_heads, (unsigned)shape.batch);
+  const dim3 of_queries ((unsigned)shape.sequence, (unsigned)shape.heads, (unsigned)shape.batch);
+
+  if (!is_small (&shape))
+    return cudaErrorInvalidValue;
+  const cudaError_t status = ps_launch (simple_keys<T>, of_keys, block_threads, shared, stream, attention);
+  if (status != cudaSuccess)
+    return status;
+  return ps_launch (simple_queries<T>, of_queries, block_threads, shared, stream, attention);
+}
+
+extern "C" cudaError_t
+ps_cuda_attention (PsCudaElement element, const PsCudaAttention *shape, void *out, float *lse, const void *q,
+                   const void *k, const void *v, cudaStream_t stream)
+{
+  if (shape->batch <= 0 || shape->sequence <= 0)
+    return cudaSuccess;
+  if (!is_possible (shape))
+    return cudaErrorInvalidValue;
+  const bool fast = ps_cuda_attention_is_fast (element, shape) && ps_is_on_16_bytes ({ out, q, k, v });
+  return ps_by_width (element, false, [&] (auto tag) {
+    typedef typename decltype (tag)::type T;
+    PsAttentionForward<T> attention = { *shape, (T *)out, lse, (const T *)q, (const T *)k, (const T *)v, 0, 0 };
+    ps_attention_set_scale (&attention);
+    if constexpr (sizeof (T) == 2)
+      if (fast)
+        return ps_flash_forward (attention, stream);
+    return launch_simple_forward (attention, stream);
+  });
+}
+
+extern "C" size_t
+ps_cuda_attention_workspace (const PsCudaAttention *shape)
+{
+  return sizeof (float) * (size_t)shape->batch * (size_t)shape->heads * (size_t)shape->sequence;
+}
+
+template <typename T>
+static cudaError_t
+launch_delta (PsCudaElement element, const PsAttentionBackward<T> &attention, cudaStream_t stream)
+{
+  const PsCudaAttention &shape = attention.shape;
+  const unsigned blocks = ps_blocks ((size_t)shape.batch * (size_t)shape.sequence * (size_t)shape.heads, block_warps);
+
+  if (ps_is_wide (element, (size_t)shape.out_stride, { attention.out, attention.dout })
+      && ps_is_wide (element, (size_t)shape.head_size, {}))
+    return ps_launch (fill_delta<T, 16 / sizeof (T)>, blocks, block_threads, 0, stream, attention);
+  return ps_launch (fill_delta<T, 1>, blocks, block_threads, 0, stream, attention);
+}
+
+extern "C" cudaError_t
+ps_cuda_attention_backward (PsCudaElement element, const PsCudaAttention *shape, void *dq, void *dk, void *dv,
+                            const void *dout, const void *out, const float *lse, const void *q, const void *k,
+                            const void *v, void *workspace, cudaStream_t stream)
+{
+  if (shape->batch <= 0 || shape->sequence <= 0)
+    return cudaSuccess;
+  if (!is_possible (shape))
+    return cudaErrorInvalidValue;
+  const bool fast
+      = ps_cuda_attention_is_fast (element, shape) && ps_is_on_16_bytes ({ dq, dk, dv, dout, out, q, k, v });
+  return ps_by_width (element, false, [&] (auto tag) {
+    typedef typename decltype (tag)::type T;
+    PsAttentionBackward<T> attention
+        = { *shape, (T *)dq,      (T *)dk,      (T *)dv,      (const T *)dout,    (const T *)out,
+            lse,    (const T *)q, (const T *)k, (const T *)v, (float *)workspace, 0,
+            0 };
+    ps_attention_set_scale (&attention);
+    const cudaError_t status = launch_delta (element, attention, stream);
+    if (status != cudaSuccess)
+      return status;
+    if constexpr (sizeof (T) == 2)
+      if (fast)
+        return ps_flash_backward (attention, stream);
+    return launch_simple_backward (attention, stream);
+  });
+}

@@ -1,0 +1,66 @@
+/* attention.h - what the files of the attention share. The public side is in kernels.h. */
+#ifndef PIPESIM_CUDA_ATTENTION_H
+#define PIPESIM_CUDA_ATTENTION_H
+
+#include <math.h>
+
+#include "kernels.h"
+
+template <typename T> struct PsAttentionForward
+{
+  PsCudaAttention shape;
+  T *out;
+  float *lse;
+  const T *q, *k, *v;
+  float scale;      /* 1 / sqrt (head_size) */
+  float scale_of_2; /* the same times log2 e, for powers of two */
+};
+
+template <typename T> struct PsAttentionBackward
+{
+  PsCudaAttention shape;
+  T *dq, *dk, *dv;
+  const T *dout, *out;
+  const float *lse;
+  const T *q, *k, *v;
+  float *delta; /* [batch][heads][sequence], rows of dout . out */
+  float scale, scale_of_2;
+};
+
+/* Fills scale and scale_of_2 of either. */
+template <typename Attention>
+static inline void
+ps_attention_set_scale (Attention *attention)
+{
+  const double scale = 1 / sqrt ((double)attention->shape.head_size);
+
+  attention->scale = (float)scale;
+  attention->scale_of_2 = (float)(scale * 1.4426950408889634);
+}
+
+/* Where a head of a token lies: queries and their gradients, keys and values and theirs, outputs and theirs. */
+static __host__ __device__ inline size_t
+ps_query_at (const PsCudaAttention &shape, int row, int place, int head)
+{
+  return (size_t)(unsigned)(row * shape.sequence + place) * (unsigned)shape.qkv_stride
+         + (unsigned)(head * shape.head_size);
+}
+
+static __host__ __device__ inline size_t
+ps_out_at (const PsCudaAttention &shape, int row, int place, int head)
+{
+  return (size_t)(unsigned)(row * shape.sequence + place) * (unsigned)shape.out_stride
+         + (unsigned)(head * shape.head_size);
+}
+
+static __host__ __device__ inline size_t
+ps_row_at (const PsCudaAttention &shape, int row, int place, int head)
+{
+  return (size_t)(unsigned)(row * shape.heads + head) * (unsigned)shape.sequence + (unsigned)place;
+}
+
+/* Tensor-core paths, for head sizes of ps_cuda_attention_is_fast; delta is filled before the backward. */
+cudaError_t ps_flash_forward (const PsAttentionForward<__nv_bfloat16> &attention, cudaStream_t stream);
+cudaError_t ps_flash_backward (const PsAttentionBackward<__nv_bfloat16> &attention, cudaStream_t stream);
+
+#endif

@@ -1,0 +1,16 @@
+/* c-linkage.h - PS_BEGIN_C and PS_END_C around what C and C++ sources both call, as G_BEGIN_DECLS where there is GLib.
+ */
+#ifndef PIPESIM_CUDA_C_LINKAGE_H
+#define PIPESIM_CUDA_C_LINKAGE_H
+
+#ifdef __cplusplus
+#define PS_BEGIN_C                                                                                                     \
+  extern "C"                                                                                                           \
+  {
+#define PS_END_C }
+#else
+#define PS_BEGIN_C
+#define PS_END_C
+#endif
+
+#endif

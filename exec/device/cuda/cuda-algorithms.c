@@ -1,0 +1,232 @@
+/* cuda-algorithms.c - asks cuBLASLt for proposals, tries them, and remembers the best. */
+#include "cuda-algorithms.h"
+
+#define MAX_PROPOSALS 8
+#define N_TRIALS 4
+
+#define SET(desc, attribute, value)                                                                                    \
+  (cublasLtMatmulDescSetAttribute (desc, attribute, &(value), sizeof (value)) == CUBLAS_STATUS_SUCCESS)
+
+static gboolean
+is_transposed (int transpose)
+{
+  return transpose == CUBLAS_OP_T;
+}
+
+static gboolean
+make_layout (cublasLtMatrixLayout_t *layout, int type, int rows, int columns, int ld)
+{
+  return cublasLtMatrixLayoutCreate (layout, (cudaDataType_t)type, (uint64_t)rows, (uint64_t)columns, ld)
+         == CUBLAS_STATUS_SUCCESS;
+}
+
+static gboolean
+make_layouts (PsCudaCall *call, const PsCudaProduct *product)
+{
+  const gboolean ta = is_transposed (product->transpose_a), tb = is_transposed (product->transpose_b);
+
+  return make_layout (&call->a_layout, product->type_ab, ta ? product->k : product->m, ta ? product->m : product->k,
+                      product->lda)
+         && make_layout (&call->b_layout, product->type_ab, tb ? product->n : product->k, tb ? product->k : product->n,
+                         product->ldb)
+         && make_layout (&call->d_layout, product->type_d, product->m, product->n, product->ldd);
+}
+
+static gboolean
+set_aux (const PsCudaCall *call, void *aux, const PsCudaProduct *product)
+{
+  const int64_t ld = product->ldd;
+
+  return aux == NULL
+         || (SET (call->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux)
+             && SET (call->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, ld));
+}
+
+gboolean
+ps_cuda_call_init (PsCudaCall *call, const PsCudaProduct *product, PsCudaContext *context)
+{
+  const int32_t ta = product->transpose_a, tb = product->transpose_b;
+  const uint32_t epilogue = (uint32_t)product->epilogue;
+
+  if (cublasLtMatmulDescCreate (&call->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS
+      && SET (call->desc, CUBLASLT_MATMUL_DESC_TRANSA, ta) && SET (call->desc, CUBLASLT_MATMUL_DESC_TRANSB, tb)
+      && SET (call->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue)
+      && (call->bias == NULL || SET (call->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call->bias))
+      && set_aux (call, call->aux, product) && make_layouts (call, product))
+    return TRUE;
+  ps_cuda_note_text (context, "matrix product", "cuBLASLt refuses its description");
+  return FALSE;
+}
+
+void
+ps_cuda_call_clear (PsCudaCall *call)
+{
+  if (call->desc != NULL)
+    cublasLtMatmulDescDestroy (call->desc);
+  if (call->a_layout != NULL)
+    cublasLtMatrixLayoutDestroy (call->a_layout);
+  if (call->b_layout != NULL)
+    cublasLtMatrixLayoutDestroy (call->b_layout);
+  if (call->d_layout != NULL)
+    cublasLtMatrixLayoutDestroy (call->d_layout);
+}
+
+cublasStatus_t
+ps_cuda_call_run (const PsCudaCall *call, const PsCudaProduct *product, const PsCudaChoice *choice, void *d, void *aux,
+                  cudaStream_t stream)
+{
+  const float one = 1, beta = product->add ? 1 : 0;
+
+  if (!set_aux (call, aux, product))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  return cublasLtMatmul (call->handle, call->desc, &one, call->a, call->a_layout, call->b, call->b_layout, &beta,
+                         call->c, call->d_layout, d, call->d_layout, &choice->algorithm, call->workspace,
+                         choice->workspace_bytes, stream);
+}
+
+/* Without split sums: they would be added in an order that is not fixed. */
+static int
+propose (const PsCudaCall *call, cublasLtMatmulHeuristicResult_t *proposals)
+{
+  const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE;
+  const uint64_t workspace = call->workspace_bytes;
+  cublasLtMatmulPreference_t preference;
+  int n = 0;
+
+  if (cublasLtMatmulPreferenceCreate (&preference) != CUBLAS_STATUS_SUCCESS)
+    return 0;
+  if (cublasLtMatmulPreferenceSetAttribute (preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                                            sizeof workspace)
+          != CUBLAS_STATUS_SUCCESS
+      || cublasLtMatmulPreferenceSetAttribute (preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions,
+                                               sizeof reductions)
+             != CUBLAS_STATUS_SUCCESS
+      || cublasLtMatmulAlgoGetHeuristic (call->handle, call->desc, call->a_layout, call->b_layout, call->d_layout,
+                                         call->d_layout, preference, MAX_PROPOSALS, proposals, &n)
+             != CUBLAS_STATUS_SUCCESS)
+    n = 0;
+  cublasLtMatmulPreferenceDestroy (preference);
+  return n;
+}
+
+/* The shortest of some runs in ms; negative when the algorithm fails. */
+static float
+try_choice (const PsCudaCall *call, const PsCudaProduct *product, const PsCudaChoice *choice, void *d, void *aux,
+            PsCudaContext *context, cudaEvent_t begin, cudaEvent_t end)
+{
+  float best = -1, milliseconds;
+
+  for (guint i = 0; i < N_TRIALS; i++)
+    {
+      if (cudaEventRecord (begin, context->stream) != cudaSuccess
+          || ps_cuda_call_run (call, product, choice, d, aux, context->stream) != CUBLAS_STATUS_SUCCESS
+          || cudaEventRecord (end, context->stream) != cudaSuccess || cudaEventSynchronize (end) != cudaSuccess
+          || cudaEventElapsedTime (&milliseconds, begin, end) != cudaSuccess)
+        return -1;
+      best = best < 0 ? milliseconds : MIN (best, milliseconds);
+    }
+  return best;
+}
+
+static PsCudaChoice
+choice_of (const cublasLtMatmulHeuristicResult_t *proposal)
+{
+  return (PsCudaChoice){ .exists = TRUE, .algorithm = proposal->algo, .workspace_bytes = proposal->workspaceSize };
+}
+
+/* The fastest; the first where the trial can't be run. */
+static PsCudaChoice
+try_proposals (const cublasLtMatmulHeuristicResult_t *proposals, int n, const PsCudaProduct *product,
+               const PsCudaCall *call, void *scratch_d, void *scratch_aux, PsCudaContext *context)
+{
+  PsCudaChoice best = choice_of (&proposals[0]);
+  cudaEvent_t begin = NULL, end = NULL;
+  float best_time = -1;
+
+  if (cudaEventCreateWithFlags (&begin, 0) == cudaSuccess && cudaEventCreateWithFlags (&end, 0) == cudaSuccess)
+    for (int i = 0; i < n; i++)
+      {
+        const PsCudaChoice choice = choice_of (&proposals[i]);
+        const float time = try_choice (call, product, &choice, scratch_d, scratch_aux, context, begin, end);
+
+        if (time < 0 || (best_time >= 0 && time >= best_time))
+          continue;
+        best_time = time;
+        best = choice;
+      }
+  if (begin != NULL)
+    cudaEventDestroy (begin);
+  if (end != NULL)
+    cudaEventDestroy (end);
+  return best;
+}
+
+/* What a product overwrites must keep its values while algorithms are tried. */
+static PsCudaChoice
+run_trials (const cublasLtMatmulHeuristicResult_t *proposals, int n, const PsCudaProduct *product,
+            const PsCudaCall *call, PsCudaContext *context)
+{
+  const gsize bytes = (gsize)product->ldd * (gsize)product->n * (product->type_d == CUDA_R_32F ? 4 : 2);
+  const gboolean writes_aux = product->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  PsCudaChoice choice = choice_of (&proposals[0]);
+  void *d = NULL, *aux = call->aux;
+
+  if (cudaMalloc (&d, bytes) == cudaSuccess && (!writes_aux || cudaMalloc (&aux, bytes) == cudaSuccess))
+    choice = try_proposals (proposals, n, product, call, d, aux, context);
+  cudaStreamSynchronize (context->stream);
+  if (d != NULL)
+    cudaFree (d);
+  if (aux != call->aux)
+    cudaFree (aux);
+  cudaGetLastError ();
+  return choice;
+}
+
+static PsCudaChoice
+make_choice (const PsCudaProduct *product, const PsCudaCall *call, PsCudaContext *context)
+{
+  cublasLtMatmulHeuristicResult_t proposals[MAX_PROPOSALS];
+  const int n = propose (call, proposals);
+
+  if (n == 0)
+    return (PsCudaChoice){ .exists = FALSE };
+  if (n == 1 || g_strcmp0 (g_getenv ("PIPESIM_CUDA_TRIALS"), "0") == 0)
+    return choice_of (&proposals[0]);
+  return run_trials (proposals, n, product, call, context);
+}
+
+static guint
+product_hash (gconstpointer product)
+{
+  const guchar *bytes = product;
+  guint hash = 5381;
+
+  for (gsize i = 0; i < sizeof (PsCudaProduct); i++)
+    hash = hash * 33 + bytes[i];
+  return hash;
+}
+
+static gboolean
+product_equal (gconstpointer a, gconstpointer b)
+{
+  return memcmp (a, b, sizeof (PsCudaProduct)) == 0;
+}
+
+PsCudaChoice
+ps_cuda_choose (const PsCudaProduct *product, PsCudaCall *call, PsCudaContext *context)
+{
+  static GMutex mutex;
+  static GHashTable *choices; /* PsCudaChoice by PsCudaProduct */
+  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&mutex);
+  const PsCudaChoice *known;
+  PsCudaChoice choice;
+
+  if (choices == NULL)
+    choices = g_hash_table_new_full (product_hash, product_equal, g_free, g_free);
+  known = g_hash_table_lookup (choices, product);
+  if (known != NULL)
+    return *known;
+  choice = make_choice (product, call, context);
+  g_hash_table_insert (choices, g_memdup2 (product, sizeof *product), g_memdup2 (&choice, sizeof choice));
+  return choice;
+}

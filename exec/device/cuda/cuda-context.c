@@ -1,0 +1,198 @@
+/* cuda-context.c - finds the GPU, opens the stream, and waits for work. */
+#include "cuda-context.h"
+
+#include "cuda-green.h"
+#include "cuda-share.h"
+
+#define LEAST_CAPABILITY 8 /* mma.sync of bf16, cp.async */
+
+static GMutex sharing_mutex;
+static char *sharing; /* under sharing_mutex */
+
+gboolean
+ps_cuda_ok (const char *what, cudaError_t status, GError **error)
+{
+  if (status == cudaSuccess)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "cuda device: %s: %s", what, cudaGetErrorString (status));
+  return FALSE;
+}
+
+static gboolean unavailable (GError **error, const char *format, ...) G_GNUC_PRINTF (2, 3);
+
+static gboolean
+unavailable (GError **error, const char *format, ...)
+{
+  g_autofree char *text = NULL;
+  va_list arguments;
+
+  va_start (arguments, format);
+  text = g_strdup_vprintf (format, arguments);
+  va_end (arguments);
+  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "cuda device: %s", text);
+  return FALSE;
+}
+
+/* Versions are 1000 * major + 10 * minor; the driver's is 0 when there is none. */
+static gboolean
+check_driver (cudaError_t status, GError **error)
+{
+  int driver = 0, runtime = CUDART_VERSION;
+
+  cudaDriverGetVersion (&driver);
+  cudaRuntimeGetVersion (&runtime);
+  if (driver == 0)
+    return unavailable (error, "no NVIDIA driver here (libcuda.so.1 can't be loaded)");
+  if (status == cudaErrorInsufficientDriver)
+    return unavailable (error, "the driver is for CUDA %d.%d, this build needs %d.%d", driver / 1000,
+                        driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+  if (status == cudaErrorNoDevice)
+    return unavailable (error, "there is a driver but no GPU");
+  return ps_cuda_ok ("looking for a GPU", status, error);
+}
+
+gboolean
+ps_cuda_available (GError **error)
+{
+  struct cudaDeviceProp properties;
+  int count = 0;
+
+  if (!check_driver (cudaGetDeviceCount (&count), error)
+      || !ps_cuda_ok ("asking GPU 0", cudaGetDeviceProperties (&properties, 0), error))
+    return FALSE;
+  if (properties.major < LEAST_CAPABILITY)
+    return unavailable (error, "%s has compute capability %d.%d: %d.0 at least is needed", properties.name,
+                        properties.major, properties.minor, LEAST_CAPABILITY);
+  return TRUE;
+}
+
+char *
+ps_cuda_sharing (void)
+{
+  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&sharing_mutex);
+
+  return g_strdup (sharing);
+}
+
+static void
+note_sharing (char *text)
+{
+  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&sharing_mutex);
+
+  g_free (sharing);
+  sharing = text;
+}
+
+/* Why there are no green contexts goes to ps_cuda_sharing; wrong shares are an error. */
+static gboolean
+open_green (PsCudaContext *context, const PsDeviceSetting *setting, const PsCudaPlace *place, GError **error)
+{
+  const guint *shares = setting->shares != NULL ? setting->shares + place->first : NULL;
+  g_autofree char *reason = NULL;
+
+  if (!ps_cuda_green_open (context, place->n, setting->index - place->first, shares, &reason, error))
+    return FALSE;
+  if (reason == NULL)
+    note_sharing (g_strdup_printf ("green contexts of %u multiprocessors", context->n_sms));
+  else
+    note_sharing (g_strdup_printf ("%u devices share a GPU without green contexts: %s", place->n, reason));
+  return TRUE;
+}
+
+static gboolean
+open_stream (PsCudaContext *context, GError **error)
+{
+  return (context->stream != NULL
+          || ps_cuda_ok ("making a stream", cudaStreamCreateWithFlags (&context->stream, cudaStreamNonBlocking), error))
+         && ps_cuda_ok ("making an event", cudaEventCreateWithFlags (&context->begin, cudaEventBlockingSync), error)
+         && ps_cuda_ok ("making an event", cudaEventCreateWithFlags (&context->end, cudaEventBlockingSync), error);
+}
+
+gboolean
+ps_cuda_context_open (PsCudaContext *context, const PsDeviceSetting *setting, GError **error)
+{
+  struct cudaDeviceProp properties;
+  PsCudaPlace place;
+  int count;
+
+  if (!ps_cuda_ok ("counting GPUs", cudaGetDeviceCount (&count), error))
+    return FALSE;
+  place = ps_cuda_place (setting->index, setting->n_local, setting->exclusive, (guint)count);
+  context->gpu = (int)place.gpu;
+  if (!ps_cuda_ok ("opening a GPU", cudaSetDevice (context->gpu), error)
+      || !ps_cuda_ok ("asking a GPU", cudaGetDeviceProperties (&properties, context->gpu), error))
+    return FALSE;
+  context->n_sms = (guint)properties.multiProcessorCount;
+  if (place.n > 1 && !open_green (context, setting, &place, error))
+    return FALSE;
+  return ps_cuda_context_enter (context, error) && open_stream (context, error);
+}
+
+void
+ps_cuda_context_close (PsCudaContext *context)
+{
+  g_clear_pointer (&context->failure, g_free);
+  if (!ps_cuda_context_enter (context, NULL))
+    return;
+  if (context->begin != NULL)
+    cudaEventDestroy (context->begin);
+  if (context->end != NULL)
+    cudaEventDestroy (context->end);
+  if (context->stream != NULL)
+    cudaStreamDestroy (context->stream);
+  ps_cuda_green_close (context);
+}
+
+gboolean
+ps_cuda_context_enter (const PsCudaContext *context, GError **error)
+{
+  if (context->green != NULL)
+    return ps_cuda_green_enter (context, error);
+  return ps_cuda_ok ("entering a GPU", cudaSetDevice (context->gpu), error);
+}
+
+void
+ps_cuda_note_text (PsCudaContext *context, const char *what, const char *problem)
+{
+  if (context->failure == NULL)
+    context->failure = g_strdup_printf ("%s: %s", what, problem);
+}
+
+void
+ps_cuda_note (PsCudaContext *context, const char *what, cudaError_t status)
+{
+  if (status != cudaSuccess)
+    ps_cuda_note_text (context, what, cudaGetErrorString (status));
+}
+
+void
+ps_cuda_begin (PsCudaContext *context)
+{
+  g_clear_pointer (&context->failure, g_free);
+  ps_cuda_note (context, "marking the op's begin", cudaEventRecord (context->begin, context->stream));
+}
+
+gboolean
+ps_cuda_finish (PsCudaContext *context, GError **error)
+{
+  float milliseconds = 0;
+
+  ps_cuda_note (context, "marking the op's end", cudaEventRecord (context->end, context->stream));
+  ps_cuda_note (context, "waiting for the op", cudaEventSynchronize (context->end));
+  if (context->failure != NULL)
+    {
+      g_set_error_literal (error, PS_ERROR, PS_ERROR_UNAVAILABLE, context->failure);
+      return FALSE;
+    }
+  ps_cuda_note (context, "timing the op", cudaEventElapsedTime (&milliseconds, context->begin, context->end));
+  context->op_ns = (gint64)((double)milliseconds * 1e6);
+  return TRUE;
+}
+
+gboolean
+ps_cuda_copy (PsCudaContext *context, void *to, const void *from, gsize bytes, GError **error)
+{
+  return ps_cuda_ok ("copying", cudaMemcpyAsync (to, from, bytes, cudaMemcpyDefault, context->stream), error)
+         && ps_cuda_ok ("copying", cudaEventRecord (context->end, context->stream), error)
+         && ps_cuda_ok ("copying", cudaEventSynchronize (context->end), error);
+}

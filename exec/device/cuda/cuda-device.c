@@ -1,0 +1,285 @@
+/* cuda-device.c - the class "cuda": a transformer stage on an NVIDIA GPU, in fp32 or bf16. */
+#include "cuda-device.h"
+
+#include "cuda-shared.h"
+#include "cuda-stage.h"
+
+#include <cublasLt.h>
+#include <math.h>
+
+static const PsDeviceClass cuda_class;
+
+typedef struct
+{
+  PsDevice base;
+  PsDeviceSetting setting;
+  PsCudaShared shared;
+  PsCudaStage **stages; /* [n_stages], NULL where not resident */
+} CudaDevice;
+
+static CudaDevice *
+cuda_device (PsDevice *device)
+{
+  return (CudaDevice *)device;
+}
+
+static void
+cuda_close (PsDevice *device)
+{
+  CudaDevice *cuda = cuda_device (device);
+
+  if (cuda == NULL)
+    return;
+  ps_cuda_context_enter (&cuda->shared.context, NULL);
+  for (guint i = 0; i < cuda->setting.n_stages; i++)
+    ps_cuda_stage_free (cuda->stages[i]);
+  g_free (cuda->stages);
+  ps_cuda_products_free (cuda->shared.products);
+  ps_device_memory_free (cuda->shared.memory);
+  ps_cuda_context_close (&cuda->shared.context);
+  g_free (cuda);
+}
+
+static PsDevice *
+cuda_open (const PsDeviceSetting *setting, GError **error)
+{
+  PsCudaSizes sizes;
+  CudaDevice *device;
+
+  if (setting->model == NULL)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "cuda device: needs a model description");
+      return NULL;
+    }
+  if (!ps_cuda_sizes_init (&sizes, setting->model, error))
+    return NULL;
+
+  device = g_new0 (CudaDevice, 1);
+  device->base.class = &cuda_class;
+  device->setting = *setting;
+  device->shared.sizes = sizes;
+  device->shared.memory = ps_cuda_memory_new ();
+  device->shared.n_microbatches = setting->n_microbatches;
+  device->shared.replica = setting->replica;
+  device->shared.n_replicas = MAX (setting->n_replicas, 1);
+  device->shared.seed = setting->seed;
+  device->stages = g_new0 (PsCudaStage *, setting->n_stages);
+  if (!ps_cuda_context_open (&device->shared.context, setting, error))
+    {
+      cuda_close (&device->base);
+      return NULL;
+    }
+  return &device->base;
+}
+
+static gboolean
+cuda_attach (PsDevice *device, GError **error)
+{
+  return ps_cuda_context_enter (&cuda_device (device)->shared.context, error);
+}
+
+static gboolean
+cuda_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
+{
+  CudaDevice *cuda = cuda_device (device);
+
+  g_return_val_if_fail (stage < cuda->setting.n_stages && cuda->stages[stage] == NULL, FALSE);
+
+  if (ps_cuda_shared_prepare (&cuda->shared, shape->embedding || shape->head, error))
+    cuda->stages[stage] = ps_cuda_stage_new (&cuda->shared, shape, error);
+  if (cuda->stages[stage] != NULL)
+    return TRUE;
+  g_prefix_error (error, "stage %u: ", stage);
+  return FALSE;
+}
+
+static PsTensor *
+wrap (CudaDevice *cuda, void *block)
+{
+  PsTensor *tensor = g_new (PsTensor, 1);
+
+  *tensor
+      = (PsTensor){ .device = &cuda->base, .bytes = ps_cuda_sizes_boundary_bytes (&cuda->shared.sizes), .data = block };
+  return tensor;
+}
+
+static PsTensor *
+cuda_tensor_new (PsDevice *device)
+{
+  CudaDevice *cuda = cuda_device (device);
+  void *block = ps_device_memory_take (cuda->shared.memory, ps_cuda_sizes_boundary_bytes (&cuda->shared.sizes),
+                                       PS_MEMORY_BUFFER);
+
+  return block != NULL ? wrap (cuda, block) : NULL;
+}
+
+static void
+cuda_tensor_free (PsTensor *tensor)
+{
+  if (tensor == NULL)
+    return;
+  ps_device_memory_give (cuda_device (tensor->device)->shared.memory, tensor->data);
+  g_free (tensor);
+}
+
+static gboolean
+cuda_write (PsTensor *tensor, const void *bytes, GError **error)
+{
+  return ps_cuda_copy (&cuda_device (tensor->device)->shared.context, tensor->data, bytes, tensor->bytes, error);
+}
+
+static gboolean
+cuda_read (PsTensor *tensor, void *bytes, GError **error)
+{
+  return ps_cuda_copy (&cuda_device (tensor->device)->shared.context, bytes, tensor->data, tensor->bytes, error);
+}
+
+static gboolean
+cuda_copy (PsTensor *to, const PsTensor *from, GError **error)
+{
+  return ps_cuda_copy (&cuda_device (to->device)->shared.context, to->data, from->data, from->bytes, error);
+}
+
+static gboolean
+check_op (const CudaDevice *cuda, PsOp op, GError **error)
+{
+  if (op.stage >= cuda->setting.n_stages || cuda->stages[op.stage] == NULL)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "stage %u: is not on this device", op.stage);
+      return FALSE;
+    }
+  if (op.slice != 0)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: the cuda device can't run slice %u of a sequence",
+                   op.stage, op.slice);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+cuda_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
+{
+  CudaDevice *cuda = cuda_device (device);
+  void *result = NULL, *block;
+  gboolean ok;
+
+  g_return_val_if_fail (input == NULL || input->device == device, FALSE);
+
+  if (!check_op (cuda, op, error))
+    {
+      cuda_tensor_free (input);
+      return FALSE;
+    }
+  block = input != NULL ? input->data : NULL;
+  g_free (input);
+  ok = ps_cuda_stage_run (cuda->stages[op.stage], op, block, &result, error);
+  if (!ok)
+    g_prefix_error (error, "stage %u: ", op.stage);
+  g_assert (output != NULL || result == NULL);
+  if (output != NULL)
+    *output = result != NULL ? wrap (cuda, result) : NULL;
+  return ok;
+}
+
+static double
+cuda_loss (PsDevice *device, guint microbatch)
+{
+  CudaDevice *cuda = cuda_device (device);
+  PsCudaStage *last = cuda->stages[cuda->setting.n_stages - 1];
+
+  return last != NULL ? ps_cuda_stage_loss (last, microbatch) : NAN;
+}
+
+static const float *
+cuda_gradients (PsDevice *device, guint stage, gsize *n)
+{
+  PsCudaStage *resident = cuda_device (device)->stages[stage];
+
+  *n = 0;
+  return resident != NULL ? ps_cuda_stage_gradients (resident, n) : NULL;
+}
+
+static float *
+cuda_gradient_memory (PsDevice *device, guint stage, gsize *n)
+{
+  PsCudaStage *resident = cuda_device (device)->stages[stage];
+
+  *n = 0;
+  return resident != NULL ? ps_cuda_stage_gradient_memory (resident, n) : NULL;
+}
+
+static gint64
+cuda_op_ns (PsDevice *device)
+{
+  return cuda_device (device)->shared.context.op_ns;
+}
+
+static void
+cuda_memory (PsDevice *device, PsMemoryUse *use)
+{
+  ps_device_memory_use (cuda_device (device)->shared.memory, use);
+}
+
+static void
+cuda_reset_peak (PsDevice *device)
+{
+  ps_device_memory_reset_peak (cuda_device (device)->shared.memory);
+}
+
+/* "NVIDIA H200 (132 multiprocessors), CUDA 13.0, driver for CUDA 13.0, cuBLASLt 130100, green contexts of 32 ..." */
+static char *
+cuda_libraries (void)
+{
+  GString *text = g_string_new (NULL);
+  g_autofree char *sharing = ps_cuda_sharing ();
+  int runtime = 0, driver = 0;
+  struct cudaDeviceProp properties;
+
+  if (cudaGetDeviceProperties (&properties, 0) == cudaSuccess)
+    g_string_append_printf (text, "%s (%d multiprocessors), ", properties.name, properties.multiProcessorCount);
+  cudaRuntimeGetVersion (&runtime);
+  cudaDriverGetVersion (&driver);
+  g_string_append_printf (text, "CUDA %d.%d, driver for CUDA %d.%d, cuBLASLt %" G_GSIZE_FORMAT, runtime / 1000,
+                          runtime % 1000 / 10, driver / 1000, driver % 1000 / 10, cublasLtGetVersion ());
+  if (sharing != NULL)
+    g_string_append_printf (text, ", %s", sharing);
+  return g_string_free (text, FALSE);
+}
+
+#ifdef PS_CUDA_EMULATED
+#define MEASURES FALSE
+#else
+#define MEASURES TRUE
+#endif
+
+static const PsDeviceClass cuda_class = {
+  .name = "cuda",
+  .description = "a real transformer stage on an NVIDIA GPU or a part of one, fp32 or bf16",
+  .computes = TRUE,
+  .measures = MEASURES,
+  .available = ps_cuda_available,
+  .open = cuda_open,
+  .close = cuda_close,
+  .attach = cuda_attach,
+  .add_stage = cuda_add_stage,
+  .tensor_new = cuda_tensor_new,
+  .tensor_free = cuda_tensor_free,
+  .write = cuda_write,
+  .read = cuda_read,
+  .copy = cuda_copy,
+  .run = cuda_run,
+  .loss = cuda_loss,
+  .gradients = cuda_gradients,
+  .gradient_memory = cuda_gradient_memory,
+  .op_ns = cuda_op_ns,
+  .memory = cuda_memory,
+  .reset_peak = cuda_reset_peak,
+  .libraries = cuda_libraries,
+};
+
+const PsDeviceClass *
+ps_cuda_device_class (void)
+{
+  return &cuda_class;
+}

@@ -1,0 +1,12 @@
+/* cuda-device.h - what the module pipesim-cuda exports. */
+#ifndef PIPESIM_CUDA_DEVICE_H
+#define PIPESIM_CUDA_DEVICE_H
+
+#include <pipesim/device.h>
+
+#include <gmodule.h>
+
+/* The class "cuda": a transformer stage on an NVIDIA GPU. */
+G_MODULE_EXPORT const PsDeviceClass *ps_cuda_device_class (void);
+
+#endif

@@ -1,0 +1,39 @@
+/* cuda-head.h - what stands behind the last layer: logits = norm (x) w without bias, loss = mean cross-entropy over the
+ * tokens. The logits are kept once, in element; the forward already turns them into their gradient. */
+#ifndef PIPESIM_CUDA_HEAD_H
+#define PIPESIM_CUDA_HEAD_H
+
+#include "cuda-parameters.h"
+#include "cuda-shared.h"
+
+/* F makes those up to LOGITS, B makes DNORMED, W gives all back. */
+typedef enum
+{
+  PS_CUDA_HEAD_X,       /* T x h */
+  PS_CUDA_HEAD_MEAN,    /* T float; not for RMS norms */
+  PS_CUDA_HEAD_SCALE,   /* T float */
+  PS_CUDA_HEAD_LOGITS,  /* T x logits_width: after F their gradient */
+  PS_CUDA_HEAD_DNORMED, /* T x h */
+  PS_CUDA_N_HEAD_PARTS
+} PsCudaHeadPart;
+
+typedef struct
+{
+  void *part[PS_CUDA_N_HEAD_PARTS];
+} PsCudaHeadState;
+
+gsize ps_cuda_head_part_bytes (const PsCudaSizes *sizes, PsCudaHeadPart part);
+
+typedef struct
+{
+  const void *weight[PS_CUDA_N_HEAD_PARAMETERS];
+  float *gradient[PS_CUDA_N_HEAD_PARAMETERS];
+} PsCudaHead;
+
+/* As for layers. loss: one number in device memory. */
+void ps_cuda_head_forward (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state, guint microbatch,
+                           double *loss);
+void ps_cuda_head_backward (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state, void *dx);
+void ps_cuda_head_weights (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state);
+
+#endif

@@ -1,0 +1,272 @@
+/* cuda-layer.c - forward and backward of one transformer layer. */
+#include "cuda-layer.h"
+
+gsize
+ps_cuda_layer_part_bytes (const PsCudaSizes *sizes, PsCudaPart part)
+{
+  const gsize tokens = (gsize)sizes->tokens, element = ps_cuda_element_bytes (sizes->element);
+
+  switch (part)
+    {
+    case PS_CUDA_MEAN1:
+    case PS_CUDA_MEAN2:
+      return sizes->gated ? 0 : tokens * sizeof (float);
+    case PS_CUDA_SCALE1:
+    case PS_CUDA_SCALE2:
+      return tokens * sizeof (float);
+    case PS_CUDA_LSE:
+      return tokens * (gsize)sizes->attention.heads * sizeof (float);
+    case PS_CUDA_QKV:
+    case PS_CUDA_DQKV:
+      return tokens * (gsize)sizes->qkv_width * element;
+    case PS_CUDA_Z:
+      return tokens * (gsize)sizes->up_width * element;
+    case PS_CUDA_DZ:
+      return sizes->gated ? 0 : tokens * (gsize)sizes->feed_forward * element;
+    case PS_CUDA_G:
+      return tokens * (gsize)sizes->feed_forward * element;
+    default:
+      return ps_cuda_sizes_boundary_bytes (sizes);
+    }
+}
+
+void
+ps_cuda_norm (PsCudaShared *shared, void *y, float *mean, float *scale, const void *x, const void *gain,
+              const void *bias)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+  const cudaStream_t stream = shared->context.stream;
+
+  if (mean != NULL)
+    ps_cuda_note (&shared->context, "layer norm",
+                  ps_cuda_layer_norm (sizes->element, y, mean, scale, NULL, x, NULL, gain, bias, sizes->tokens,
+                                      sizes->hidden, stream));
+  else
+    ps_cuda_note (
+        &shared->context, "RMS norm",
+        ps_cuda_rms_norm (sizes->element, y, scale, NULL, x, NULL, gain, sizes->tokens, sizes->hidden, stream));
+}
+
+void
+ps_cuda_norm_input (PsCudaShared *shared, void *dx, const void *residual, const void *dy, const void *x,
+                    const float *mean, const float *scale, const void *gain)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+  const cudaStream_t stream = shared->context.stream;
+
+  if (mean != NULL)
+    ps_cuda_note (&shared->context, "gradient of layer norm",
+                  ps_cuda_layer_norm_input (sizes->element, dx, residual, dy, x, mean, scale, gain, sizes->tokens,
+                                            sizes->hidden, stream));
+  else
+    ps_cuda_note (&shared->context, "gradient of RMS norm",
+                  ps_cuda_rms_norm_input (sizes->element, dx, residual, dy, x, scale, gain, sizes->tokens,
+                                          sizes->hidden, stream));
+}
+
+void
+ps_cuda_norm_weights (PsCudaShared *shared, float *dgain, float *dbias, const void *dy, const void *x,
+                      const float *mean, const float *scale)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+  const cudaStream_t stream = shared->context.stream;
+
+  if (mean != NULL)
+    ps_cuda_note (&shared->context, "layer norm's weight gradients",
+                  ps_cuda_layer_norm_weights (sizes->element, dgain, dbias, dy, x, mean, scale, sizes->tokens,
+                                              sizes->hidden, shared->scratch, stream));
+  else
+    ps_cuda_note (&shared->context, "RMS norm's weight gradients",
+                  ps_cuda_rms_norm_weights (sizes->element, dgain, dy, x, scale, sizes->tokens, sizes->hidden,
+                                            shared->scratch, stream));
+}
+
+/* Queries and keys lie side by side: one call turns both. */
+static void
+turn (PsCudaShared *shared, void *qkv, gboolean backward)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+  const PsCudaAttention *attention = &sizes->attention;
+
+  if (shared->rotary != NULL)
+    ps_cuda_note (&shared->context, "rotary positions",
+                  ps_cuda_rotary (sizes->element, qkv, shared->rotary, sizes->tokens, sizes->sequence,
+                                  attention->heads + attention->kv_heads, attention->head_size, sizes->qkv_width,
+                                  backward, shared->context.stream));
+}
+
+/* Where keys and values begin in the first row. */
+static void *
+keys_of (const PsCudaSizes *sizes, void *qkv)
+{
+  return ps_cuda_at (sizes, qkv, (gsize)sizes->hidden);
+}
+
+static void *
+values_of (const PsCudaSizes *sizes, void *qkv)
+{
+  return ps_cuda_at (sizes, qkv, (gsize)(sizes->hidden + sizes->qkv_width) / 2);
+}
+
+static void
+attend (PsCudaShared *shared, const PsCudaLayerState *state)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+  void *qkv = state->part[PS_CUDA_QKV];
+
+  ps_cuda_note (&shared->context, "attention",
+                ps_cuda_attention (sizes->element, &sizes->attention, state->part[PS_CUDA_CONTEXT],
+                                   state->part[PS_CUDA_LSE], qkv, keys_of (sizes, qkv), values_of (sizes, qkv),
+                                   shared->context.stream));
+}
+
+static void
+attend_backward (PsCudaShared *shared, const PsCudaLayerState *state, const void *dcontext)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+  void *qkv = state->part[PS_CUDA_QKV], *dqkv = state->part[PS_CUDA_DQKV];
+
+  ps_cuda_note (&shared->context, "gradient of attention",
+                ps_cuda_attention_backward (sizes->element, &sizes->attention, dqkv, keys_of (sizes, dqkv),
+                                            values_of (sizes, dqkv), dcontext, state->part[PS_CUDA_CONTEXT],
+                                            state->part[PS_CUDA_LSE], qkv, keys_of (sizes, qkv), values_of (sizes, qkv),
+                                            shared->scratch, shared->context.stream));
+}
+
+/* The norm in front of the first or second half of a layer. */
+static void
+norm_first (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state)
+{
+  ps_cuda_norm (shared, shared->normed, state->part[PS_CUDA_MEAN1], state->part[PS_CUDA_SCALE1], state->part[PS_CUDA_X],
+                layer->weight[PS_CUDA_NORM1_GAIN], layer->weight[PS_CUDA_NORM1_BIAS]);
+}
+
+static void
+norm_second (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state)
+{
+  ps_cuda_norm (shared, shared->normed, state->part[PS_CUDA_MEAN2], state->part[PS_CUDA_SCALE2], state->part[PS_CUDA_Y],
+                layer->weight[PS_CUDA_NORM2_GAIN], layer->weight[PS_CUDA_NORM2_BIAS]);
+}
+
+static void
+swiglu (PsCudaShared *shared, const PsCudaLayerState *state)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+  const int f = sizes->feed_forward;
+  void *z = state->part[PS_CUDA_Z];
+
+  ps_cuda_note (&shared->context, "SwiGLU",
+                ps_cuda_swiglu (sizes->element, state->part[PS_CUDA_G], z, ps_cuda_at (sizes, z, (gsize)f),
+                                sizes->tokens, f, 2 * f, shared->context.stream));
+}
+
+void
+ps_cuda_layer_forward (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state, void *output)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+  const int rows = sizes->tokens, h = sizes->hidden, f = sizes->feed_forward;
+  const void *const *w = layer->weight;
+  void *const *part = state->part;
+
+  norm_first (layer, shared, state);
+  ps_cuda_linear (shared->products, part[PS_CUDA_QKV], shared->normed, w[PS_CUDA_WQKV], w[PS_CUDA_BQKV], NULL, rows, h,
+                  sizes->qkv_width);
+  turn (shared, part[PS_CUDA_QKV], FALSE);
+  attend (shared, state);
+  ps_cuda_linear (shared->products, part[PS_CUDA_Y], part[PS_CUDA_CONTEXT], w[PS_CUDA_WO], w[PS_CUDA_BO],
+                  part[PS_CUDA_X], rows, h, h);
+
+  norm_second (layer, shared, state);
+  if (sizes->gated)
+    {
+      ps_cuda_linear (shared->products, part[PS_CUDA_Z], shared->normed, w[PS_CUDA_W1], NULL, NULL, rows, h, 2 * f);
+      swiglu (shared, state);
+    }
+  else
+    ps_cuda_linear_gelu (shared->products, part[PS_CUDA_G], part[PS_CUDA_Z], shared->normed, w[PS_CUDA_W1],
+                         w[PS_CUDA_B1], rows, h, f);
+  ps_cuda_linear (shared->products, output, part[PS_CUDA_G], w[PS_CUDA_W2], w[PS_CUDA_B2], part[PS_CUDA_Y], rows, f, h);
+}
+
+/* The gradient of z: where it is gated, z itself after B. */
+static void *
+dz_of (const PsCudaLayerState *state)
+{
+  return state->part[PS_CUDA_DZ] != NULL ? state->part[PS_CUDA_DZ] : state->part[PS_CUDA_Z];
+}
+
+static void
+backward_swiglu (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+  const int f = sizes->feed_forward;
+  void *gate = state->part[PS_CUDA_Z], *up = ps_cuda_at (sizes, gate, (gsize)f);
+
+  ps_cuda_linear_input (shared->products, shared->wide, state->part[PS_CUDA_DOUTPUT], layer->weight[PS_CUDA_W2],
+                        sizes->tokens, f, sizes->hidden);
+  ps_cuda_note (&shared->context, "gradient of SwiGLU",
+                ps_cuda_swiglu_input (sizes->element, gate, up, shared->wide, gate, up, sizes->tokens, f, 2 * f,
+                                      shared->context.stream));
+}
+
+void
+ps_cuda_layer_backward (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state, void *dx)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+  const int rows = sizes->tokens, h = sizes->hidden;
+  const void *const *w = layer->weight;
+  void *const *part = state->part;
+
+  if (sizes->gated)
+    backward_swiglu (layer, shared, state);
+  else
+    ps_cuda_linear_gelu_input (shared->products, part[PS_CUDA_DZ], part[PS_CUDA_DOUTPUT], w[PS_CUDA_W2],
+                               part[PS_CUDA_Z], rows, sizes->feed_forward, h);
+  ps_cuda_linear_input (shared->products, part[PS_CUDA_DNORMED2], dz_of (state), w[PS_CUDA_W1], rows, h,
+                        sizes->up_width);
+  ps_cuda_norm_input (shared, part[PS_CUDA_DY], part[PS_CUDA_DOUTPUT], part[PS_CUDA_DNORMED2], part[PS_CUDA_Y],
+                      part[PS_CUDA_MEAN2], part[PS_CUDA_SCALE2], w[PS_CUDA_NORM2_GAIN]);
+
+  ps_cuda_linear_input (shared->products, shared->dcontext, part[PS_CUDA_DY], w[PS_CUDA_WO], rows, h, h);
+  attend_backward (shared, state, shared->dcontext);
+  turn (shared, part[PS_CUDA_DQKV], TRUE);
+  ps_cuda_linear_input (shared->products, part[PS_CUDA_DNORMED1], part[PS_CUDA_DQKV], w[PS_CUDA_WQKV], rows, h,
+                        sizes->qkv_width);
+  ps_cuda_norm_input (shared, dx, part[PS_CUDA_DY], part[PS_CUDA_DNORMED1], part[PS_CUDA_X], part[PS_CUDA_MEAN1],
+                      part[PS_CUDA_SCALE1], w[PS_CUDA_NORM1_GAIN]);
+}
+
+/* dw += x^T dy, dbias += the rows of dy. */
+static void
+linear_gradient (PsCudaShared *shared, float *dw, float *dbias, const void *x, const void *dy, int in, int out)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+
+  ps_cuda_linear_weights (shared->products, dw, x, dy, sizes->tokens, in, out);
+  if (dbias != NULL)
+    ps_cuda_note (
+        &shared->context, "bias gradient",
+        ps_cuda_bias_gradient (sizes->element, dbias, dy, sizes->tokens, out, shared->scratch, shared->context.stream));
+}
+
+void
+ps_cuda_layer_weights (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+  const int h = sizes->hidden;
+  float *const *d = layer->gradient;
+  void *const *part = state->part;
+
+  linear_gradient (shared, d[PS_CUDA_W2], d[PS_CUDA_B2], part[PS_CUDA_G], part[PS_CUDA_DOUTPUT], sizes->feed_forward,
+                   h);
+  norm_second (layer, shared, state);
+  linear_gradient (shared, d[PS_CUDA_W1], d[PS_CUDA_B1], shared->normed, dz_of (state), h, sizes->up_width);
+  ps_cuda_norm_weights (shared, d[PS_CUDA_NORM2_GAIN], d[PS_CUDA_NORM2_BIAS], part[PS_CUDA_DNORMED2], part[PS_CUDA_Y],
+                        part[PS_CUDA_MEAN2], part[PS_CUDA_SCALE2]);
+
+  linear_gradient (shared, d[PS_CUDA_WO], d[PS_CUDA_BO], part[PS_CUDA_CONTEXT], part[PS_CUDA_DY], h, h);
+  norm_first (layer, shared, state);
+  linear_gradient (shared, d[PS_CUDA_WQKV], d[PS_CUDA_BQKV], shared->normed, part[PS_CUDA_DQKV], h, sizes->qkv_width);
+  ps_cuda_norm_weights (shared, d[PS_CUDA_NORM1_GAIN], d[PS_CUDA_NORM1_BIAS], part[PS_CUDA_DNORMED1], part[PS_CUDA_X],
+                        part[PS_CUDA_MEAN1], part[PS_CUDA_SCALE1]);
+}

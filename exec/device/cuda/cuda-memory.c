@@ -1,0 +1,29 @@
+/* cuda-memory.c - a cuda device's memory. */
+#include "cuda-memory.h"
+
+#include <cuda_runtime.h>
+
+static void *
+allocate (gsize bytes)
+{
+  void *block = NULL;
+
+  if (cudaMalloc (&block, bytes) == cudaSuccess)
+    return block;
+  cudaGetLastError (); /* or the next launch reports it */
+  return NULL;
+}
+
+static void
+release (void *block)
+{
+  cudaFree (block);
+}
+
+PsDeviceMemory *
+ps_cuda_memory_new (void)
+{
+  static const PsDeviceMemorySource source = { .granule = PS_CUDA_GRANULE, .allocate = allocate, .release = release };
+
+  return ps_device_memory_new (&source, G_MAXINT64);
+}

@@ -1,0 +1,47 @@
+/* cuda-products.h - the matrix products of a stage, by cuBLASLt, with what can be done on the way out of a product done
+ * there.
+ *
+ * Matrices are dense and row-major: x is rows x in, w is in x out, y is rows x out; `element` is the device's. Sums run
+ * in float. All arrays start on PS_CUDA_GRANULE bytes.
+ *
+ * The algorithm of each shape is chosen once per process and kept, so that two devices, and a pipeline and its
+ * reference on one device, give the same bits: of the library's proposals without split sums (whose order would not be
+ * fixed) the one that runs fastest in a trial. PIPESIM_CUDA_TRIALS=0 takes the first proposal, the same in every
+ * process. Where the library has no product with the wanted ending, a kernel of kernels.h does it afterwards.
+ */
+#ifndef PIPESIM_CUDA_PRODUCTS_H
+#define PIPESIM_CUDA_PRODUCTS_H
+
+#include "cuda-context.h"
+#include "cuda-sizes.h"
+
+typedef struct _PsCudaProducts PsCudaProducts;
+
+/* Bytes of workspace that ps_cuda_products_new wants. */
+gsize ps_cuda_products_workspace (void);
+
+/* context and workspace outlive it; the context is current. Problems during products are noted in the context. */
+PsCudaProducts *ps_cuda_products_new (PsCudaContext *context, PsCudaElement element, void *workspace, GError **error);
+void ps_cuda_products_free (PsCudaProducts *products);
+
+/* y = x w + bias + residual; bias [out] and residual NULL: none. y may be residual. */
+void ps_cuda_linear (PsCudaProducts *products, void *y, const void *x, const void *w, const void *bias,
+                     const void *residual, int rows, int in, int out);
+
+/* z = x w + bias, g = GELU (z) */
+void ps_cuda_linear_gelu (PsCudaProducts *products, void *g, void *z, const void *x, const void *w, const void *bias,
+                          int rows, int in, int out);
+
+/* dx = dy w^T */
+void ps_cuda_linear_input (PsCudaProducts *products, void *dx, const void *dy, const void *w, int rows, int in,
+                           int out);
+
+/* dz = (dy w^T) * GELU' (z); dz is not z. */
+void ps_cuda_linear_gelu_input (PsCudaProducts *products, void *dz, const void *dy, const void *w, const void *z,
+                                int rows, int in, int out);
+
+/* dw += x^T dy */
+void ps_cuda_linear_weights (PsCudaProducts *products, float *dw, const void *x, const void *dy, int rows, int in,
+                             int out);
+
+#endif

@@ -1,0 +1,106 @@
+/* cuda-shared.c - memory that the stages of a device share. */
+#include "cuda-shared.h"
+
+#include "device/data.h"
+
+/* RoFormer (arXiv 2104.09864), section 3.3. */
+#define ROTARY_BASE 10000.0
+
+void *
+ps_cuda_shared_take (PsCudaShared *shared, gsize bytes, PsMemoryKind kind, const char *what, GError **error)
+{
+  void *block = ps_device_memory_take (shared->memory, bytes, kind);
+
+  if (block == NULL)
+    {
+      g_autofree char *size = ps_format_size ((gint64)bytes);
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "no memory for %s of %s", size, what);
+    }
+  return block;
+}
+
+static gboolean
+take (PsCudaShared *shared, void *to, gsize bytes, GError **error)
+{
+  void *block = ps_cuda_shared_take (shared, bytes, PS_MEMORY_STATE, "workspace", error);
+
+  *(void **)to = block;
+  return block != NULL;
+}
+
+/* The most that any kernel wants. */
+static gsize
+scratch_bytes (const PsCudaSizes *sizes)
+{
+  const int widest = MAX (MAX (sizes->hidden, sizes->qkv_width), sizes->up_width);
+  const gsize columns = ps_cuda_columns_workspace (sizes->tokens, widest);
+  const gsize attention = ps_cuda_attention_workspace (&sizes->attention);
+  const gsize embedding = ps_cuda_embedding_workspace (sizes->batch, sizes->sequence);
+
+  return MAX (MAX (columns, attention), MAX (embedding, 1));
+}
+
+static gboolean
+take_rotary (PsCudaShared *shared, GError **error)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+  const int head_size = sizes->attention.head_size;
+
+  return take (shared, &shared->rotary, ps_cuda_rotary_table_bytes (sizes->sequence, head_size), error)
+         && ps_cuda_ok (
+             "rotary table",
+             ps_cuda_rotary_table (shared->rotary, sizes->sequence, head_size, ROTARY_BASE, shared->context.stream),
+             error);
+}
+
+static gboolean
+take_scratch (PsCudaShared *shared, GError **error)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+  const gsize narrow = ps_cuda_sizes_boundary_bytes (sizes);
+  const gsize wide = (gsize)sizes->tokens * (gsize)sizes->feed_forward * ps_cuda_element_bytes (sizes->element);
+  void *workspace;
+
+  if (!take (shared, &shared->normed, narrow, error) || !take (shared, &shared->dcontext, narrow, error)
+      || !take (shared, &shared->token_losses, sizeof (float) * (gsize)sizes->tokens, error)
+      || !take (shared, &shared->scratch, scratch_bytes (sizes), error)
+      || !take (shared, &workspace, ps_cuda_products_workspace (), error))
+    return FALSE;
+  if (sizes->gated && (!take (shared, &shared->wide, wide, error) || !take_rotary (shared, error)))
+    return FALSE;
+  shared->products = ps_cuda_products_new (&shared->context, sizes->element, workspace, error);
+  return shared->products != NULL;
+}
+
+static gsize
+words_per_microbatch (const PsCudaSizes *sizes)
+{
+  return (gsize)sizes->batch * ((gsize)sizes->sequence + 1);
+}
+
+static gboolean
+take_words (PsCudaShared *shared, GError **error)
+{
+  const PsCudaSizes *sizes = &shared->sizes;
+  const gsize n = words_per_microbatch (sizes), bytes = n * shared->n_microbatches * sizeof (guint32);
+  g_autofree guint32 *words = g_new (guint32, n * shared->n_microbatches);
+
+  for (guint i = 0; i < shared->n_microbatches; i++)
+    ps_data_words (words + i * n, (guint)sizes->batch, (guint)sizes->sequence, (guint)sizes->vocabulary, shared->seed,
+                   shared->replica * shared->n_microbatches + i);
+  return take (shared, &shared->words, bytes, error)
+         && ps_cuda_copy (&shared->context, shared->words, words, bytes, error);
+}
+
+gboolean
+ps_cuda_shared_prepare (PsCudaShared *shared, gboolean words, GError **error)
+{
+  return (shared->products != NULL || take_scratch (shared, error))
+         && (!words || shared->words != NULL || take_words (shared, error));
+}
+
+const uint32_t *
+ps_cuda_shared_words (const PsCudaShared *shared, guint microbatch)
+{
+  return shared->words + microbatch * words_per_microbatch (&shared->sizes);
+}

@@ -1,0 +1,119 @@
+/* cuda-sizes.c - which models the cuda device takes. */
+#include "cuda-sizes.h"
+
+/* Of the attention for shapes that tensor cores don't take. */
+#define SIMPLE_HEAD_SIZE 1024
+#define SIMPLE_SEQUENCE 8192
+
+static gboolean
+refuse (const char *field, guint value, const char *supported, GError **error)
+{
+  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "cuda device: model has %s = %u: %s", field, value, supported);
+  return FALSE;
+}
+
+static gboolean
+check_kind (const PsModel *model, GError **error)
+{
+  const guint head_size = model->hidden / model->heads;
+
+  if (model->precision == PS_PRECISION_FP16)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE,
+                   "cuda device: model has precision = fp16: only fp32 and bf16 are supported");
+      return FALSE;
+    }
+  if (model->mlp == PS_MLP_SWIGLU && head_size % 2 != 0)
+    return refuse ("hidden / heads", head_size, "rotary positions need an even number", error);
+  return TRUE;
+}
+
+/* Keeps every size within an int and every block within PS_MAX_SIZE_BYTES, so that no index overflows. */
+static gboolean
+check_size (const PsModel *model, GError **error)
+{
+  const double tokens = (double)model->microbatch_size * model->sequence;
+  const double widest = MAX (MAX (3.0 * model->hidden, 2.0 * model->feed_forward), model->vocabulary + 8.0);
+
+  if (tokens <= G_MAXINT / 2 && widest <= G_MAXINT && model->heads <= G_MAXINT && model->layers <= G_MAXINT
+      && MAX (tokens, widest) * widest * 64 * model->layers <= (double)PS_MAX_SIZE_BYTES)
+    return TRUE;
+  g_set_error (
+      error, PS_ERROR, PS_ERROR_UNAVAILABLE,
+      "cuda device: model of %u layers, hidden %u, feed_forward %u, vocabulary %u, %u x %u tokens is too large",
+      model->layers, model->hidden, model->feed_forward, model->vocabulary, model->microbatch_size, model->sequence);
+  return FALSE;
+}
+
+static gboolean
+check_attention (const PsCudaSizes *sizes, GError **error)
+{
+  if (ps_cuda_attention_is_fast (sizes->element, &sizes->attention))
+    return TRUE;
+  if (sizes->attention.head_size > SIMPLE_HEAD_SIZE)
+    return refuse ("hidden / heads", (guint)sizes->attention.head_size, "1024 at most is supported", error);
+  if (sizes->sequence > SIMPLE_SEQUENCE)
+    return refuse ("sequence", (guint)sizes->sequence,
+                   "more than 8192 takes bf16 and heads of 32, 64, 96 or 128 elements", error);
+  return TRUE;
+}
+
+static PsCudaAttention
+attention_shape (const PsModel *model, int qkv_width)
+{
+  return (PsCudaAttention){ .batch = (int)model->microbatch_size,
+                            .sequence = (int)model->sequence,
+                            .heads = (int)model->heads,
+                            .kv_heads = (int)model->kv_heads,
+                            .head_size = (int)(model->hidden / model->heads),
+                            .qkv_stride = qkv_width,
+                            .out_stride = (int)model->hidden };
+}
+
+gboolean
+ps_cuda_sizes_init (PsCudaSizes *sizes, const PsModel *model, GError **error)
+{
+  g_return_val_if_fail (model->heads > 0 && model->hidden % model->heads == 0, FALSE);
+  g_return_val_if_fail (model->kv_heads > 0 && model->heads % model->kv_heads == 0, FALSE);
+
+  if (!check_kind (model, error) || !check_size (model, error))
+    return FALSE;
+
+  const gboolean gated = model->mlp == PS_MLP_SWIGLU;
+  const int qkv_width = (int)(model->hidden + 2 * model->kv_heads * (model->hidden / model->heads));
+  *sizes = (PsCudaSizes){
+    .element = model->precision == PS_PRECISION_BF16 ? PS_CUDA_BF16 : PS_CUDA_FP32,
+    .gated = gated,
+    .layers = (int)model->layers,
+    .tokens = (int)(model->microbatch_size * model->sequence),
+    .batch = (int)model->microbatch_size,
+    .sequence = (int)model->sequence,
+    .hidden = (int)model->hidden,
+    .qkv_width = qkv_width,
+    .feed_forward = (int)model->feed_forward,
+    .up_width = (int)model->feed_forward * (gated ? 2 : 1),
+    .vocabulary = (int)model->vocabulary,
+    .logits_width
+    = (int)((model->vocabulary + PS_CUDA_ROW_ALIGNMENT - 1) / PS_CUDA_ROW_ALIGNMENT) * PS_CUDA_ROW_ALIGNMENT,
+    .attention = attention_shape (model, qkv_width),
+  };
+  return check_attention (sizes, error);
+}
+
+gsize
+ps_cuda_sizes_boundary (const PsCudaSizes *sizes)
+{
+  return (gsize)sizes->tokens * (gsize)sizes->hidden;
+}
+
+gsize
+ps_cuda_sizes_boundary_bytes (const PsCudaSizes *sizes)
+{
+  return ps_cuda_sizes_boundary (sizes) * ps_cuda_element_bytes (sizes->element);
+}
+
+void *
+ps_cuda_at (const PsCudaSizes *sizes, void *array, gsize n)
+{
+  return (char *)array + n * ps_cuda_element_bytes (sizes->element);
+}

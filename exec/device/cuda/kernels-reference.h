@@ -1,0 +1,58 @@
+/* kernels-reference.h - what the kernels of kernels.h compute, in plain C and double precision, to be read beside them
+ * and to test them against. Same layouts, same names; nothing is rounded, and gradients are overwritten, not added to.
+ */
+#ifndef PIPESIM_CUDA_KERNELS_REFERENCE_H
+#define PIPESIM_CUDA_KERNELS_REFERENCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "c-linkage.h"
+
+PS_BEGIN_C
+
+/* Layer norm; with bias and mean NULL an RMS norm. */
+void ps_reference_norm (double *y, double *mean, double *scale, const double *x, const double *gain, const double *bias,
+                        int rows, int columns);
+void ps_reference_norm_input (double *dx, const double *dy, const double *x, const double *mean, const double *scale,
+                              const double *gain, int rows, int columns);
+void ps_reference_norm_weights (double *dgain, double *dbias, const double *dy, const double *x, const double *mean,
+                                const double *scale, int rows, int columns);
+void ps_reference_bias_gradient (double *dbias, const double *dy, int rows, int columns);
+
+double ps_reference_gelu (double z);
+double ps_reference_gelu_slope (double z);
+double ps_reference_swiglu (double gate, double up);
+void ps_reference_swiglu_input (double *dgate, double *dup, double dy, double gate, double up);
+
+/* Turns one head of head_size elements, at a place in the sequence. */
+void ps_reference_rotary (double *x, int place, int head_size, double base, int backward);
+
+void ps_reference_embedding (double *x, const double *token, const double *position, const uint32_t *words, int batch,
+                             int sequence, int hidden);
+/* dtoken and dposition: zero when they come. */
+void ps_reference_embedding_weights (double *dtoken, double *dposition, const double *dx, const uint32_t *words,
+                                     int batch, int sequence, int hidden);
+
+/* One row; returns the loss. */
+double ps_reference_cross_entropy (double *logits, uint32_t target, int vocabulary, double factor);
+
+typedef struct
+{
+  int batch, sequence, heads, kv_heads, head_size, qkv_stride, out_stride;
+} PsReferenceAttention;
+
+void ps_reference_attention (const PsReferenceAttention *shape, double *out, double *lse, const double *q,
+                             const double *k, const double *v);
+/* dq, dk, dv: zero when they come. magnitudes TRUE (1): sums the absolute values of all terms instead, which bounds
+ * what rounding a term does. */
+void ps_reference_attention_backward (const PsReferenceAttention *shape, double *dq, double *dk, double *dv,
+                                      const double *dout, const double *out, const double *lse, const double *q,
+                                      const double *k, const double *v, int magnitudes);
+
+void ps_reference_adam (double *master, double *gradient, double *momentum, double *variance, size_t n, double factor,
+                        uint64_t step);
+
+PS_END_C
+
+#endif

@@ -1,0 +1,59 @@
+/* launch.h - how kernels are written and launched, so that the same source compiles for a GPU and for the emulation
+ * that the tests use where there is none (tests/cuda-emulation).
+ *
+ *   __global__ void double_all (float *x, int n) { ... }
+ *   return ps_launch (double_all, grid, block, 0, stream, x, n);
+ *
+ * Dynamic shared memory is declared with PS_SHARED_BYTES (name), a pointer to unsigned char on 128 bytes.
+ */
+#ifndef PIPESIM_CUDA_LAUNCH_H
+#define PIPESIM_CUDA_LAUNCH_H
+
+#include <cuda_runtime.h>
+#include <stddef.h>
+
+#ifdef __CUDACC__
+
+#define PS_SHARED_BYTES(name) extern __shared__ __align__ (128) unsigned char name[]
+
+/* Above 48 KiB a kernel must be told; it is told each time, because contexts keep that apart. */
+template <typename... Parameters, typename... Arguments>
+static inline cudaError_t
+ps_launch (void (*kernel) (Parameters...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+           Arguments... arguments)
+{
+  if (shared_bytes > 48 * 1024)
+    {
+      const cudaError_t status
+          = cudaFuncSetAttribute (kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+      if (status != cudaSuccess)
+        return status;
+    }
+  /* clang-format off */
+  kernel<<<grid, block, shared_bytes, stream>>> (static_cast<Parameters> (arguments)...);
+  /* clang-format on */
+  return cudaGetLastError ();
+}
+
+#else
+
+#include "emulator.h"
+#include "stream.h"
+
+#define PS_SHARED_BYTES(name) unsigned char *const name = ps_emulator_shared_bytes ()
+
+/* The emulator runs the whole grid before it returns, behind what the stream still has to do. */
+template <typename... Parameters, typename... Arguments>
+static inline cudaError_t
+ps_launch (void (*kernel) (Parameters...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+           Arguments... arguments)
+{
+  ps_emulator_stream_drain (stream);
+  const bool ran
+      = ps_emulator_run (grid, block, shared_bytes, [=] () { kernel (static_cast<Parameters> (arguments)...); });
+  return ran ? cudaSuccess : cudaErrorInvalidConfiguration;
+}
+
+#endif
+
+#endif

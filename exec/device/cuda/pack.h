@@ -1,0 +1,133 @@
+/* pack.h - elements of a kernel's arrays: float or bf16, one at a time or 16 bytes at a time, and sums over a warp. */
+#ifndef PIPESIM_CUDA_PACK_H
+#define PIPESIM_CUDA_PACK_H
+
+#include <cuda_bf16.h>
+#include <initializer_list>
+#include <string.h>
+
+#include "kernels.h"
+#include "launch.h"
+
+static __device__ __forceinline__ float
+ps_to_float (float value)
+{
+  return value;
+}
+
+static __device__ __forceinline__ float
+ps_to_float (__nv_bfloat16 value)
+{
+  return __bfloat162float (value);
+}
+
+template <typename T>
+static __device__ __forceinline__ T
+ps_from_float (float value)
+{
+  if constexpr (sizeof (T) == sizeof (float))
+    return value;
+  else
+    return __float2bfloat16_rn (value);
+}
+
+/* n neighbouring elements, moved in one piece where n * sizeof (T) is 16 or 8. */
+template <typename T, int n> struct __align__ (sizeof (T) * n) PsPack
+{
+  T at[n];
+};
+
+template <typename T, int n>
+static __device__ __forceinline__ PsPack<T, n>
+ps_load (const T *from)
+{
+  PsPack<T, n> pack;
+
+  if constexpr (sizeof pack == sizeof (uint4))
+    *reinterpret_cast<uint4 *> (&pack) = *reinterpret_cast<const uint4 *> (from);
+  else if constexpr (sizeof pack == sizeof (float2))
+    *reinterpret_cast<float2 *> (&pack) = *reinterpret_cast<const float2 *> (from);
+  else
+    for (int i = 0; i < n; i++)
+      pack.at[i] = from[i];
+  return pack;
+}
+
+template <typename T, int n>
+static __device__ __forceinline__ void
+ps_store (T *to, const PsPack<T, n> &pack)
+{
+  if constexpr (sizeof pack == sizeof (uint4))
+    *reinterpret_cast<uint4 *> (to) = *reinterpret_cast<const uint4 *> (&pack);
+  else if constexpr (sizeof pack == sizeof (float2))
+    *reinterpret_cast<float2 *> (to) = *reinterpret_cast<const float2 *> (&pack);
+  else
+    for (int i = 0; i < n; i++)
+      to[i] = pack.at[i];
+}
+
+/* Every lane gets the same bits: in each step both partners add the same two numbers. */
+static __device__ __forceinline__ float
+ps_warp_sum (float value)
+{
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2)
+    value += __shfl_xor_sync (0xffffffffu, value, lanes);
+  return value;
+}
+
+static __device__ __forceinline__ float
+ps_warp_max (float value)
+{
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2)
+    value = fmaxf (value, __shfl_xor_sync (0xffffffffu, value, lanes));
+  return value;
+}
+
+/* --- choosing an instance on the host --- */
+
+static inline bool
+ps_is_on_16_bytes (std::initializer_list<const void *> arrays)
+{
+  for (const void *array : arrays)
+    if ((uintptr_t)array % 16 != 0)
+      return false;
+  return true;
+}
+
+/* TRUE: rows of that many elements, and all arrays, lie on 16 bytes. */
+static inline bool
+ps_is_wide (PsCudaElement element, size_t columns, std::initializer_list<const void *> arrays)
+{
+  return columns * ps_cuda_element_bytes (element) % 16 == 0 && ps_is_on_16_bytes (arrays);
+}
+
+template <typename T, int n> struct PsWidth
+{
+  typedef T type;
+  static constexpr int width = n;
+};
+
+/* Calls launch with the PsWidth of 16 bytes of element, or of one. */
+template <typename Launch>
+static inline cudaError_t
+ps_by_width (PsCudaElement element, bool wide, Launch launch)
+{
+  switch (element)
+    {
+    case PS_CUDA_FP32:
+      return wide ? launch (PsWidth<float, 4> ()) : launch (PsWidth<float, 1> ());
+    case PS_CUDA_BF16:
+      return wide ? launch (PsWidth<__nv_bfloat16, 8> ()) : launch (PsWidth<__nv_bfloat16, 1> ());
+    }
+  return cudaErrorInvalidValue;
+}
+
+static inline unsigned
+ps_blocks (size_t n, size_t per_block)
+{
+  return (unsigned)((n + per_block - 1) / per_block);
+}
+
+#endif

@@ -1,0 +1,220 @@
+/* memory.c - counted, cached blocks of memory. */
+#include "device/memory.h"
+
+typedef struct _Block Block;
+struct _Block
+{
+  void *start;
+  gint64 bytes;
+  PsMemoryKind kind;
+  Block *next; /* in the list of free blocks of this size */
+};
+
+/* The free blocks of one size. */
+typedef struct
+{
+  gint64 bytes;
+  Block *first;
+} FreeList;
+
+struct _PsDeviceMemory
+{
+  GMutex mutex;
+  const PsDeviceMemorySource *source;
+  gint64 limit_bytes;
+  PsMemoryUse use;
+  GArray *free_lists; /* FreeList; a device uses a handful of sizes */
+  GHashTable *blocks; /* Block by start, every one that exists */
+};
+
+PsDeviceMemory *
+ps_device_memory_new (const PsDeviceMemorySource *source, gint64 limit_bytes)
+{
+  PsDeviceMemory *memory = g_new0 (PsDeviceMemory, 1);
+
+  g_mutex_init (&memory->mutex);
+  memory->source = source;
+  memory->limit_bytes = limit_bytes;
+  memory->free_lists = g_array_new (FALSE, FALSE, sizeof (FreeList));
+  memory->blocks = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  return memory;
+}
+
+void
+ps_device_memory_free (PsDeviceMemory *memory)
+{
+  GHashTableIter blocks;
+  gpointer start;
+
+  if (memory == NULL)
+    return;
+  g_hash_table_iter_init (&blocks, memory->blocks);
+  while (g_hash_table_iter_next (&blocks, &start, NULL))
+    memory->source->release (start);
+  g_hash_table_unref (memory->blocks);
+  g_array_unref (memory->free_lists);
+  g_mutex_clear (&memory->mutex);
+  g_free (memory);
+}
+
+static FreeList *
+free_list (PsDeviceMemory *memory, gint64 bytes)
+{
+  for (guint i = 0; i < memory->free_lists->len; i++)
+    {
+      FreeList *list = &g_array_index (memory->free_lists, FreeList, i);
+      if (list->bytes == bytes)
+        return list;
+    }
+
+  const FreeList list = { bytes, NULL };
+  g_array_append_val (memory->free_lists, list);
+  return &g_array_index (memory->free_lists, FreeList, memory->free_lists->len - 1);
+}
+
+static gint64
+in_use (const PsMemoryUse *use)
+{
+  gint64 sum = 0;
+
+  for (guint kind = 0; kind < PS_N_MEMORY_KINDS; kind++)
+    sum += use->current[kind];
+  return sum;
+}
+
+static void
+release_cached (PsDeviceMemory *memory)
+{
+  for (guint i = 0; i < memory->free_lists->len; i++)
+    {
+      Block *next;
+
+      for (Block *block = g_array_index (memory->free_lists, FreeList, i).first; block != NULL; block = next)
+        {
+          next = block->next;
+          memory->source->release (block->start);
+          g_hash_table_remove (memory->blocks, block->start);
+        }
+    }
+  g_array_set_size (memory->free_lists, 0);
+}
+
+static Block *
+new_block (PsDeviceMemory *memory, gint64 bytes)
+{
+  void *start = memory->source->allocate ((gsize)bytes);
+  Block *block;
+
+  if (start == NULL)
+    {
+      release_cached (memory);
+      start = memory->source->allocate ((gsize)bytes);
+    }
+  if (start == NULL)
+    return NULL;
+  block = g_new0 (Block, 1);
+  block->start = start;
+  block->bytes = bytes;
+  g_hash_table_insert (memory->blocks, start, block);
+  return block;
+}
+
+static void
+count (PsDeviceMemory *memory, PsMemoryKind kind, gint64 bytes)
+{
+  PsMemoryUse *use = &memory->use;
+
+  use->current[kind] += bytes;
+  use->peak_bytes = MAX (use->peak_bytes, use->current[PS_MEMORY_STATE] + use->current[PS_MEMORY_ACTIVATION]);
+}
+
+/* Called with the mutex held. */
+static Block *
+take_block (PsDeviceMemory *memory, gint64 bytes)
+{
+  FreeList *list = free_list (memory, bytes);
+  Block *block = list->first;
+
+  if (bytes > memory->limit_bytes - in_use (&memory->use))
+    return NULL;
+  if (block == NULL)
+    return new_block (memory, bytes);
+  list->first = block->next;
+  return block;
+}
+
+gsize
+ps_device_memory_counted (const PsDeviceMemory *memory, gsize bytes)
+{
+  return (bytes + memory->source->granule - 1) & ~(memory->source->granule - 1);
+}
+
+void *
+ps_device_memory_take (PsDeviceMemory *memory, gsize bytes, PsMemoryKind kind)
+{
+  g_return_val_if_fail (bytes <= PS_MAX_SIZE_BYTES, NULL);
+
+  const gint64 counted = (gint64)ps_device_memory_counted (memory, bytes);
+
+  g_mutex_lock (&memory->mutex);
+  Block *block = take_block (memory, counted);
+  if (block != NULL)
+    {
+      block->kind = kind;
+      count (memory, kind, counted);
+    }
+  g_mutex_unlock (&memory->mutex);
+  return block != NULL ? block->start : NULL;
+}
+
+/* Called with the mutex held. */
+static Block *
+block_at (PsDeviceMemory *memory, void *start)
+{
+  Block *block = g_hash_table_lookup (memory->blocks, start);
+
+  g_assert (block != NULL);
+  return block;
+}
+
+void
+ps_device_memory_give (PsDeviceMemory *memory, void *start)
+{
+  if (start == NULL)
+    return;
+
+  g_mutex_lock (&memory->mutex);
+  Block *block = block_at (memory, start);
+  FreeList *list = free_list (memory, block->bytes);
+  block->next = list->first;
+  list->first = block;
+  count (memory, block->kind, -block->bytes);
+  g_mutex_unlock (&memory->mutex);
+}
+
+void
+ps_device_memory_retag (PsDeviceMemory *memory, void *start, PsMemoryKind kind)
+{
+  g_mutex_lock (&memory->mutex);
+  Block *block = block_at (memory, start);
+  count (memory, block->kind, -block->bytes);
+  block->kind = kind;
+  count (memory, kind, block->bytes);
+  g_mutex_unlock (&memory->mutex);
+}
+
+void
+ps_device_memory_use (PsDeviceMemory *memory, PsMemoryUse *use)
+{
+  g_mutex_lock (&memory->mutex);
+  *use = memory->use;
+  g_mutex_unlock (&memory->mutex);
+}
+
+void
+ps_device_memory_reset_peak (PsDeviceMemory *memory)
+{
+  g_mutex_lock (&memory->mutex);
+  memory->use.peak_bytes = memory->use.current[PS_MEMORY_STATE] + memory->use.current[PS_MEMORY_ACTIVATION];
+  g_mutex_unlock (&memory->mutex);
+}

@@ -1,0 +1,47 @@
+/* memory.h - blocks of a device's memory that are counted by what they are for.
+ *
+ * Blocks are cached by size and reused, because fresh memory would cost time in every op; only what is in use counts.
+ * Any thread may call: a transport frees a sent tensor from wherever it likes.
+ */
+#ifndef PIPESIM_EXEC_MEMORY_H
+#define PIPESIM_EXEC_MEMORY_H
+
+#include <pipesim/device.h>
+
+G_BEGIN_DECLS
+
+typedef struct _PsDeviceMemory PsDeviceMemory;
+
+/* Where memory comes from. */
+typedef struct
+{
+  gsize granule;                   /* blocks count in whole granules; a power of two */
+  void *(*allocate) (gsize bytes); /* NULL when there is no room; aligned to a granule */
+  void (*release) (void *block);   /* never fails */
+} PsDeviceMemorySource;
+
+/* limit_bytes: more than this in use together is refused. source outlives the memory. */
+PsDeviceMemory *ps_device_memory_new (const PsDeviceMemorySource *source, gint64 limit_bytes);
+
+/* Releases every block, in use or not. */
+void ps_device_memory_free (PsDeviceMemory *memory);
+
+/* A block of that many bytes, contents undefined. NULL when there is no room, also none after releasing what was
+ * cached. */
+void *ps_device_memory_take (PsDeviceMemory *memory, gsize bytes, PsMemoryKind kind);
+
+/* Gives a block back; NULL is allowed. */
+void ps_device_memory_give (PsDeviceMemory *memory, void *block);
+
+/* From now on the block counts as kind. */
+void ps_device_memory_retag (PsDeviceMemory *memory, void *block, PsMemoryKind kind);
+
+void ps_device_memory_use (PsDeviceMemory *memory, PsMemoryUse *use);
+void ps_device_memory_reset_peak (PsDeviceMemory *memory);
+
+/* What a block of that many bytes counts as. */
+gsize ps_device_memory_counted (const PsDeviceMemory *memory, gsize bytes);
+
+G_END_DECLS
+
+#endif

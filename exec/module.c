@@ -1,0 +1,93 @@
+/* module.c - finds and loads modules. */
+#include "module.h"
+
+#include <gmodule.h>
+#include <string.h>
+
+/* The places to look in, best first. */
+static char **
+module_folders (void)
+{
+  const char *only = g_getenv (PS_MODULE_DIR_VARIABLE);
+  g_autofree char *program = NULL, *beside = NULL, *installed = NULL;
+
+  if (only != NULL && *only != '\0')
+    return g_strdupv ((char *[]){ (char *)only, NULL });
+  program = g_file_read_link ("/proc/self/exe", NULL);
+  beside = g_path_get_dirname (program != NULL ? program : "./");
+  installed = g_build_filename (beside, "..", "lib", "pipesim", NULL);
+  return g_strdupv ((char *[]){ beside, installed, NULL });
+}
+
+/* NULL with an error when there is no such file. */
+static char *
+find_module (const char *where, const char *name, GError **error)
+{
+  g_auto (GStrv) folders = module_folders ();
+  g_autofree char *file = g_strdup_printf ("pipesim-%s.so", name);
+  g_autofree char *list = NULL;
+
+  for (guint i = 0; folders[i] != NULL; i++)
+    {
+      g_autofree char *path = g_build_filename (folders[i], file, NULL);
+
+      if (g_file_test (path, G_FILE_TEST_EXISTS))
+        return g_steal_pointer (&path);
+    }
+  list = g_strjoinv (" and ", folders);
+  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "%s: there is no %s in %s: it was not built or not installed",
+               where, file, list);
+  return NULL;
+}
+
+static GModule *
+load_module (const char *where, const char *name, GError **error)
+{
+  g_autofree char *path = find_module (where, name, error);
+  GModule *module;
+
+  if (path == NULL)
+    return NULL;
+  module = g_module_open (path, G_MODULE_BIND_LOCAL);
+  if (module == NULL)
+    g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "%s: can't be loaded: %s", where, g_module_error ());
+  else
+    g_module_make_resident (module);
+  return module;
+}
+
+/* NULL with an error when it can't be loaded. */
+static GModule *
+get_module (const char *where, const char *name, GError **error)
+{
+  static GMutex mutex;
+  static GHashTable *modules; /* by name */
+  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&mutex);
+  GModule *module;
+
+  if (modules == NULL)
+    modules = g_hash_table_new (g_str_hash, g_str_equal);
+  module = g_hash_table_lookup (modules, name);
+  if (module == NULL && (module = load_module (where, name, error)) != NULL)
+    g_hash_table_insert (modules, (gpointer)g_intern_string (name), module);
+  return module;
+}
+
+PsModuleFunction
+ps_module_function (const char *where, const char *name, const char *function, GError **error)
+{
+  GModule *module = get_module (where, name, error);
+  PsModuleFunction result;
+  gpointer symbol;
+
+  if (module == NULL)
+    return NULL;
+  if (!g_module_symbol (module, function, &symbol) || symbol == NULL)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "%s: %s is no module of this version: it has no %s", where,
+                   g_module_name (module), function);
+      return NULL;
+    }
+  memcpy (&result, &symbol, sizeof result); /* ISO C has no cast from a data pointer */
+  return result;
+}

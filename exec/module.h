@@ -1,0 +1,22 @@
+/* module.h - classes that live in modules of their own, so that a program starts where their libraries are absent. */
+#ifndef PIPESIM_EXEC_MODULE_H
+#define PIPESIM_EXEC_MODULE_H
+
+#include <pipesim/base.h>
+
+G_BEGIN_DECLS
+
+/* Where modules come from, as a variable of the environment: only there. Unset: the folder of the running program, then
+ * lib/pipesim beside that folder. */
+#define PS_MODULE_DIR_VARIABLE "PIPESIM_MODULE_DIR"
+
+typedef void (*PsModuleFunction) (void); /* to be cast to what it really is */
+
+/* Loads pipesim-NAME.so unless it is loaded, and looks up a function in it; it stays loaded to the end of the program.
+ * `where` is what messages begin with: "cuda device". Fails with PS_ERROR_UNAVAILABLE and one line that says which
+ * file was not there or which library it misses. From any thread. */
+PsModuleFunction ps_module_function (const char *where, const char *name, const char *function, GError **error);
+
+G_END_DECLS
+
+#endif

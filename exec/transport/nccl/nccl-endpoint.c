@@ -1,0 +1,254 @@
+/* nccl-endpoint.c - one device's ends of all its channels. */
+#include "nccl-endpoint.h"
+
+#include "clock.h"
+
+#include <string.h>
+
+#define MARK_BYTES sizeof (gint64) /* of a message without data: when it may be used */
+#define HOST_SIZE 128
+#define BUS_SIZE 32
+
+/* What devices tell each other to find two on one GPU. */
+typedef struct
+{
+  char host[HOST_SIZE];
+  char bus[BUS_SIZE];
+  ncclUniqueId replicas; /* of the first replica's device: name of the communicator of all its replicas */
+} Card;
+
+PsNcclEndpoint *
+ps_nccl_endpoint_new (const PsTransportSetting *setting, guint index, gint *aborted)
+{
+  PsNcclEndpoint *endpoint = g_new0 (PsNcclEndpoint, 1);
+  guint n = setting->n_devices;
+
+  endpoint->index = index;
+  endpoint->wire_bytes = setting->message_bytes > 0 ? setting->message_bytes : MARK_BYTES;
+  endpoint->out = g_new0 (PsNcclChannel *, n);
+  endpoint->in = g_new0 (PsNcclChannel *, n);
+  for (guint i = 0; i < n; i++)
+    {
+      if (setting->uses[(gsize)index * n + i])
+        endpoint->out[i] = ps_nccl_channel_new (PS_NCCL_SEND, index, i, aborted, setting->timeout_ns);
+      if (setting->uses[(gsize)i * n + index])
+        endpoint->in[i] = ps_nccl_channel_new (PS_NCCL_RECEIVE, index, i, aborted, setting->timeout_ns);
+    }
+  if (setting->n_replicas > 1)
+    endpoint->replicas = ps_nccl_channel_new (PS_NCCL_ADD, index, index, aborted, setting->timeout_ns);
+  return endpoint;
+}
+
+/* The end of a channel between two devices that this one has; NULL: it has none. */
+static PsNcclChannel *
+channel_between (const PsNcclEndpoint *endpoint, guint from, guint to)
+{
+  if (endpoint->index == from)
+    return endpoint->out[to];
+  return endpoint->index == to ? endpoint->in[from] : NULL;
+}
+
+void
+ps_nccl_endpoint_visit (PsNcclEndpoint *endpoint, guint n_devices,
+                        void (*visit) (PsNcclChannel *channel, gpointer data), gpointer data)
+{
+  for (guint from = 0; from < n_devices; from++)
+    for (guint to = 0; to < n_devices; to++)
+      {
+        PsNcclChannel *channel = channel_between (endpoint, from, to);
+
+        if (channel != NULL)
+          visit (channel, data);
+      }
+  if (endpoint->replicas != NULL)
+    visit (endpoint->replicas, data);
+}
+
+static void
+free_channel (PsNcclChannel *channel, gpointer data)
+{
+  ps_nccl_channel_free (channel);
+}
+
+void
+ps_nccl_endpoint_free (PsNcclEndpoint *endpoint, guint n_devices)
+{
+  if (endpoint == NULL)
+    return;
+  ps_nccl_endpoint_visit (endpoint, n_devices, free_channel, NULL);
+  if (endpoint->anchor != NULL)
+    cudaEventDestroy (endpoint->anchor);
+  if (endpoint->clock != NULL)
+    cudaStreamDestroy (endpoint->clock);
+  g_free (endpoint->out);
+  g_free (endpoint->in);
+  g_free (endpoint);
+}
+
+/* NCCL takes processes with equal NCCL_HOSTID for those of one host; without it, it goes by the host itself. */
+static gboolean
+fill_card (Card *card, const PsTransportSetting *setting, GError **error)
+{
+  const char *host = g_getenv ("NCCL_HOSTID");
+  int gpu = 0;
+
+  memset (card, 0, sizeof *card);
+  g_strlcpy (card->host, host != NULL ? host : g_get_host_name (), sizeof card->host);
+  if (!ps_nccl_cuda_ok ("cudaGetDevice", cudaGetDevice (&gpu), error)
+      || !ps_nccl_cuda_ok ("cudaDeviceGetPCIBusId", cudaDeviceGetPCIBusId (card->bus, sizeof card->bus, gpu), error))
+    return FALSE;
+  return setting->n_replicas == 1 || setting->replica > 0
+         || ps_nccl_ok ("ncclGetUniqueId", NULL, ncclGetUniqueId (&card->replicas), error);
+}
+
+static gboolean
+check_cards (const Card *cards, guint n, guint own, guint n_devices, GError **error)
+{
+  for (guint i = 0; i < n; i++)
+    if (i != own && strncmp (cards[i].host, cards[own].host, HOST_SIZE) == 0
+        && strncmp (cards[i].bus, cards[own].bus, BUS_SIZE) == 0)
+      {
+        g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE,
+                     "device %u: shares GPU %s with device %u; NCCL needs a GPU for each", own % n_devices,
+                     cards[own].bus, i % n_devices);
+        return FALSE;
+      }
+  return TRUE;
+}
+
+static gboolean
+exchange (const PsTransportSetting *setting, guint index, gconstpointer mine, gsize n_bytes, gpointer all,
+          GError **error)
+{
+  return setting->group->exchange (setting->group->data, index, mine, n_bytes, all, error);
+}
+
+static gboolean
+meet_peers (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, ncclUniqueId *replicas, GError **error)
+{
+  guint n = setting->n_devices * setting->n_replicas;
+  g_autofree Card *cards = g_new0 (Card, n);
+  Card mine;
+
+  if (!fill_card (&mine, setting, error) || !exchange (setting, endpoint->index, &mine, sizeof mine, cards, error))
+    return FALSE;
+  *replicas = cards[endpoint->index].replicas;
+  return check_cards (cards, n, setting->replica * setting->n_devices + endpoint->index, setting->n_devices, error);
+}
+
+/* names[from * n_devices + to] for all channels of this replica; each is made by its sender. Free with g_free. */
+static ncclUniqueId *
+exchange_names (const PsNcclEndpoint *endpoint, const PsTransportSetting *setting, GError **error)
+{
+  guint n = setting->n_devices;
+  gsize n_bytes = n * sizeof (ncclUniqueId);
+  g_autofree ncclUniqueId *mine = g_new0 (ncclUniqueId, n);
+  g_autofree ncclUniqueId *all = g_new0 (ncclUniqueId, (gsize)n * n * setting->n_replicas);
+
+  for (guint to = 0; to < n; to++)
+    if (endpoint->out[to] != NULL && !ps_nccl_ok ("ncclGetUniqueId", NULL, ncclGetUniqueId (&mine[to]), error))
+      return NULL;
+  if (!exchange (setting, endpoint->index, mine, n_bytes, all, error))
+    return NULL;
+  return g_memdup2 (all + (gsize)setting->replica * n * n, n * n_bytes);
+}
+
+/* A message that nobody wants: connections come about with their first one. */
+static gboolean
+warm_up (const PsNcclEndpoint *endpoint, PsNcclChannel *channel, GError **error)
+{
+  PsNcclJob *job = g_new0 (PsNcclJob, 1);
+
+  job->staging = ps_nccl_channel_block (channel, endpoint->wire_bytes, error);
+  if (job->staging == NULL)
+    {
+      ps_nccl_job_free (channel, job);
+      return FALSE;
+    }
+  return ps_nccl_channel_post (channel, job, job->staging, endpoint->wire_bytes, error)
+         && ps_nccl_channel_reap (channel, TRUE, error);
+}
+
+/* In the order of senders, then receivers, everywhere: whoever is behind is waited for by those before, never the other
+ * way around. */
+static gboolean
+open_channels (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, const ncclUniqueId *names, GError **error)
+{
+  guint n = setting->n_devices;
+
+  for (guint from = 0; from < n; from++)
+    for (guint to = 0; to < n; to++)
+      {
+        PsNcclChannel *channel = channel_between (endpoint, from, to);
+
+        if (channel == NULL)
+          continue;
+        if (!ps_nccl_channel_open (channel, &names[(gsize)from * n + to], channel->kind == PS_NCCL_SEND ? 0 : 1, 2,
+                                   error)
+            || !warm_up (endpoint, channel, error))
+          return FALSE;
+      }
+  return TRUE;
+}
+
+/* A device that is on no GPU itself borrows one for its messages, another one than its neighbours. */
+static gboolean
+borrow_gpu (const PsNcclEndpoint *endpoint, const PsTransportSetting *setting, GError **error)
+{
+  guint number = setting->local + endpoint->index - setting->first;
+  int n_gpus = 0;
+
+  return ps_nccl_cuda_ok ("cudaGetDeviceCount", cudaGetDeviceCount (&n_gpus), error)
+         && ps_nccl_cuda_ok ("cudaSetDevice", cudaSetDevice ((int)number % n_gpus), error);
+}
+
+static gboolean
+open_clock (PsNcclEndpoint *endpoint, GError **error)
+{
+  return ps_nccl_cuda_ok ("cudaStreamCreateWithFlags",
+                          cudaStreamCreateWithFlags (&endpoint->clock, cudaStreamNonBlocking), error)
+         && ps_nccl_cuda_ok ("cudaEventCreateWithFlags",
+                             cudaEventCreateWithFlags (&endpoint->anchor, cudaEventBlockingSync), error)
+         && ps_nccl_endpoint_anchor (endpoint, error);
+}
+
+gboolean
+ps_nccl_endpoint_join (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, PsDevice *device, GError **error)
+{
+  g_autofree ncclUniqueId *names = NULL;
+  ncclUniqueId replicas;
+
+  endpoint->device = device;
+  endpoint->staged = device->class->read == NULL;
+  if (endpoint->staged && !borrow_gpu (endpoint, setting, error))
+    return FALSE;
+  if (!meet_peers (endpoint, setting, &replicas, error) || (names = exchange_names (endpoint, setting, error)) == NULL
+      || !open_channels (endpoint, setting, names, error))
+    return FALSE;
+  if (endpoint->replicas != NULL
+      && !ps_nccl_channel_open (endpoint->replicas, &replicas, setting->replica, setting->n_replicas, error))
+    return FALSE;
+  return open_clock (endpoint, error);
+}
+
+gboolean
+ps_nccl_endpoint_anchor (PsNcclEndpoint *endpoint, GError **error)
+{
+  gint64 before_ns = ps_clock_now ();
+
+  if (!ps_nccl_cuda_ok ("cudaEventRecord", cudaEventRecord (endpoint->anchor, endpoint->clock), error)
+      || !ps_nccl_cuda_ok ("cudaEventSynchronize", cudaEventSynchronize (endpoint->anchor), error))
+    return FALSE;
+  endpoint->anchor_ns = before_ns + (ps_clock_now () - before_ns) / 2;
+  return TRUE;
+}
+
+gint64
+ps_nccl_endpoint_time (const PsNcclEndpoint *endpoint, cudaEvent_t event)
+{
+  float milliseconds = 0;
+
+  if (cudaEventElapsedTime (&milliseconds, endpoint->anchor, event) != cudaSuccess)
+    return ps_clock_now ();
+  return MIN (endpoint->anchor_ns + (gint64)((double)milliseconds * 1e6), ps_clock_now ());
+}

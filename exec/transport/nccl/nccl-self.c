@@ -1,0 +1,80 @@
+/* nccl-self.c - a message from a GPU to itself: it crosses no wire, so its time is what launching a transfer costs. */
+#include "nccl-channel.h"
+#include "nccl-transport.h"
+
+#include "clock.h"
+
+typedef struct
+{
+  PsNcclChannel *channel; /* of one rank */
+  void *from, *to;
+  gsize n_bytes;
+} Mirror;
+
+static void
+mirror_clear (Mirror *mirror)
+{
+  cudaFree (mirror->from);
+  cudaFree (mirror->to);
+  ps_nccl_channel_free (mirror->channel);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Mirror, mirror_clear)
+
+static gboolean
+mirror_open (Mirror *mirror, GError **error)
+{
+  ncclUniqueId id;
+
+  return ps_nccl_ok ("ncclGetUniqueId", NULL, ncclGetUniqueId (&id), error)
+         && ps_nccl_channel_open (mirror->channel, &id, 0, 1, error)
+         && ps_nccl_cuda_ok ("cudaMalloc", cudaMalloc (&mirror->from, mirror->n_bytes), error)
+         && ps_nccl_cuda_ok ("cudaMalloc", cudaMalloc (&mirror->to, mirror->n_bytes), error);
+}
+
+/* Of a communicator that does not block. */
+static ncclResult_t
+finish (PsNcclChannel *channel, ncclResult_t result)
+{
+  while (result == ncclInProgress)
+    if (ncclCommGetAsyncError (channel->comm, &result) != ncclSuccess)
+      return ncclInternalError;
+  return result;
+}
+
+static gboolean
+mirror_once (const Mirror *mirror, gint64 *ns, GError **error)
+{
+  PsNcclChannel *channel = mirror->channel;
+  gint64 start_ns = ps_clock_now ();
+  ncclResult_t sent, received, ended;
+
+  if (!ps_nccl_ok ("ncclGroupStart", NULL, ncclGroupStart (), error))
+    return FALSE;
+  sent = ncclSend (mirror->from, mirror->n_bytes, ncclChar, 0, channel->comm, channel->stream);
+  received = ncclRecv (mirror->to, mirror->n_bytes, ncclChar, 0, channel->comm, channel->stream);
+  ended = finish (channel, ncclGroupEnd ());
+  if (!ps_nccl_ok ("ncclSend", channel->comm, finish (channel, sent), error)
+      || !ps_nccl_ok ("ncclRecv", channel->comm, finish (channel, received), error)
+      || !ps_nccl_ok ("ncclGroupEnd", channel->comm, ended, error)
+      || !ps_nccl_cuda_ok ("cudaStreamSynchronize", cudaStreamSynchronize (channel->stream), error))
+    return FALSE;
+  *ns = ps_clock_now () - start_ns;
+  return TRUE;
+}
+
+gboolean
+ps_nccl_self_send (PsDevice *device, gsize n_bytes, guint n_samples, gint64 *samples_ns, GError **error)
+{
+  gint aborted = 0;
+  g_auto (Mirror) mirror
+      = { .channel = ps_nccl_channel_new (PS_NCCL_SEND, 0, 0, &aborted, 0), .n_bytes = MAX (n_bytes, 1) };
+  gint64 first_ns;
+
+  /* The first one connects. */
+  if (!mirror_open (&mirror, error) || !mirror_once (&mirror, &first_ns, error))
+    return FALSE;
+  for (guint i = 0; i < n_samples; i++)
+    if (!mirror_once (&mirror, &samples_ns[i], error))
+      return FALSE;
+  return TRUE;
+}

@@ -1,0 +1,375 @@
+/* nccl-transport.c - the class "nccl": messages and sums by NCCL, and a watchdog that ends a run that hangs.
+ *
+ * Host memory travels by way of staging memory on the GPU. Messages without data carry the moment from which they may
+ * be used instead. */
+#include "nccl-endpoint.h"
+#include "nccl-transport.h"
+
+#include "clock.h"
+
+#include <errno.h>
+
+#define WATCH_NS G_GINT64_CONSTANT (50000000)
+
+typedef struct
+{
+  PsTransport base;
+  PsTransportSetting setting;
+  gint aborted;              /* atomic */
+  PsNcclEndpoint **endpoint; /* [n_devices]; NULL: not in this process, or has left. Under lock */
+  GThread *watchdog;
+  pthread_mutex_t lock;
+  pthread_cond_t closing_changed;
+  gboolean closing; /* under lock */
+} NcclTransport;
+
+static NcclTransport *
+nccl_transport (PsTransport *transport)
+{
+  return (NcclTransport *)transport;
+}
+
+static gboolean
+fail_aborted (GError **error)
+{
+  g_set_error (error, PS_ERROR, PS_ERROR_IO, "run aborted");
+  return FALSE;
+}
+
+static void
+examine (PsNcclChannel *channel, gpointer data)
+{
+  GError **problem = data;
+
+  if (*problem == NULL)
+    *problem = ps_nccl_channel_examine (channel);
+}
+
+/* Looks at all channels, under the lock. */
+static GError *
+find_problem (NcclTransport *transport)
+{
+  GError *problem = NULL;
+
+  for (guint i = 0; i < transport->setting.n_devices; i++)
+    if (transport->endpoint[i] != NULL)
+      ps_nccl_endpoint_visit (transport->endpoint[i], transport->setting.n_devices, examine, &problem);
+  return problem;
+}
+
+static gpointer
+watch (gpointer data)
+{
+  NcclTransport *transport = data;
+  GError *problem = NULL;
+
+  pthread_mutex_lock (&transport->lock);
+  while (!transport->closing && problem == NULL)
+    {
+      struct timespec until = ps_clock_timespec (ps_clock_now () + WATCH_NS);
+
+      pthread_cond_timedwait (&transport->closing_changed, &transport->lock, &until);
+      if (!transport->closing)
+        problem = find_problem (transport);
+    }
+  pthread_mutex_unlock (&transport->lock);
+  if (problem != NULL)
+    transport->setting.group->fail (transport->setting.group->data, problem);
+  return NULL;
+}
+
+static void
+init_locks (NcclTransport *transport)
+{
+  pthread_condattr_t attributes;
+
+  pthread_mutex_init (&transport->lock, NULL);
+  pthread_condattr_init (&attributes);
+  pthread_condattr_setclock (&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init (&transport->closing_changed, &attributes);
+  pthread_condattr_destroy (&attributes);
+}
+
+static gboolean
+nccl_available (GError **error)
+{
+  int n_gpus = 0;
+  GError *cause = NULL;
+
+  if (!ps_nccl_cuda_ok ("nccl transport", cudaGetDeviceCount (&n_gpus), &cause))
+    {
+      cause->code = PS_ERROR_UNAVAILABLE;
+      g_propagate_error (error, cause);
+      return FALSE;
+    }
+  if (n_gpus == 0)
+    g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "nccl transport: no GPU");
+  return n_gpus > 0;
+}
+
+static const PsTransportClass nccl_class;
+
+static PsTransport *
+nccl_open (const PsTransportSetting *setting, GError **error)
+{
+  NcclTransport *transport = g_new0 (NcclTransport, 1);
+
+  transport->base.class = &nccl_class;
+  transport->setting = *setting;
+  transport->endpoint = g_new0 (PsNcclEndpoint *, setting->n_devices);
+  for (guint i = 0; i < setting->n_here; i++)
+    transport->endpoint[setting->first + i] = ps_nccl_endpoint_new (setting, setting->first + i, &transport->aborted);
+  init_locks (transport);
+  transport->watchdog = g_thread_new ("watchdog", watch, transport);
+  return &transport->base;
+}
+
+/* Takes an endpoint out, so that no other thread looks at it any more. */
+static PsNcclEndpoint *
+take_endpoint (NcclTransport *transport, guint at)
+{
+  PsNcclEndpoint *endpoint;
+
+  pthread_mutex_lock (&transport->lock);
+  endpoint = g_steal_pointer (&transport->endpoint[at]);
+  pthread_mutex_unlock (&transport->lock);
+  return endpoint;
+}
+
+static void
+nccl_part (PsTransport *base, guint at)
+{
+  NcclTransport *transport = nccl_transport (base);
+
+  ps_nccl_endpoint_free (take_endpoint (transport, at), transport->setting.n_devices);
+}
+
+static void
+nccl_close (PsTransport *base)
+{
+  NcclTransport *transport = nccl_transport (base);
+
+  if (transport == NULL)
+    return;
+  pthread_mutex_lock (&transport->lock);
+  transport->closing = TRUE;
+  pthread_cond_broadcast (&transport->closing_changed);
+  pthread_mutex_unlock (&transport->lock);
+  g_thread_join (transport->watchdog);
+  /* Those whose devices never came to leave. */
+  for (guint i = 0; i < transport->setting.n_devices; i++)
+    nccl_part (base, i);
+  pthread_cond_destroy (&transport->closing_changed);
+  pthread_mutex_destroy (&transport->lock);
+  g_free (transport->endpoint);
+  g_free (transport);
+}
+
+static gboolean
+nccl_join (PsTransport *base, guint at, PsDevice *device, GError **error)
+{
+  NcclTransport *transport = nccl_transport (base);
+
+  return ps_nccl_endpoint_join (transport->endpoint[at], &transport->setting, device, error);
+}
+
+/* What goes over the wire for a tensor: its device memory, or staging memory with its bytes. NULL on failure. */
+static void *
+stage_out (const NcclTransport *transport, PsNcclChannel *channel, PsNcclJob *job, GError **error)
+{
+  const PsNcclEndpoint *endpoint = transport->endpoint[channel->own];
+  const void *host = job->tensor->bytes > 0 ? job->tensor->data : &job->due_ns;
+
+  if (!endpoint->staged)
+    return job->tensor->data;
+  job->staging = ps_nccl_channel_block (channel, endpoint->wire_bytes, error);
+  if (job->staging == NULL
+      || !ps_nccl_cuda_ok ("cudaMemcpy", cudaMemcpy (job->staging, host, endpoint->wire_bytes, cudaMemcpyHostToDevice),
+                           error))
+    return NULL;
+  return job->staging;
+}
+
+static gboolean
+nccl_send (PsTransport *base, guint from, guint to, PsOp message, PsTensor *tensor, gint64 delay_ns, GError **error)
+{
+  NcclTransport *transport = nccl_transport (base);
+  PsNcclEndpoint *endpoint = transport->endpoint[from];
+  PsNcclChannel *channel = endpoint->out[to];
+  PsNcclJob *job = g_new0 (PsNcclJob, 1);
+  void *memory;
+
+  g_assert (delay_ns == 0 || tensor->bytes == 0);
+
+  *job = (PsNcclJob){ .op = message,
+                      .tensor = tensor,
+                      .due_ns = ps_clock_now () + delay_ns + transport->setting.clock_offset_ns };
+  memory = ps_nccl_channel_reap (channel, FALSE, error) ? stage_out (transport, channel, job, error) : NULL;
+  if (memory != NULL)
+    return ps_nccl_channel_post (channel, job, memory, endpoint->wire_bytes, error);
+  ps_nccl_job_free (channel, job);
+  return FALSE;
+}
+
+static gboolean
+nccl_receive (PsTransport *base, guint at, guint from, PsOp message, GError **error)
+{
+  PsNcclEndpoint *endpoint = nccl_transport (base)->endpoint[at];
+  PsNcclChannel *channel = endpoint->in[from];
+  PsNcclJob *job = g_new0 (PsNcclJob, 1);
+
+  job->op = message;
+  job->tensor = endpoint->device->class->tensor_new (endpoint->device);
+  if (endpoint->staged && (job->staging = ps_nccl_channel_block (channel, endpoint->wire_bytes, error)) == NULL)
+    {
+      ps_nccl_job_free (channel, job);
+      return FALSE;
+    }
+  return ps_nccl_channel_post (channel, job, endpoint->staged ? job->staging : job->tensor->data, endpoint->wire_bytes,
+                               error);
+}
+
+/* What has arrived, to host memory where that is wanted. */
+static gboolean
+stage_in (const PsNcclEndpoint *endpoint, PsNcclJob *job, GError **error)
+{
+  void *host = job->tensor->bytes > 0 ? job->tensor->data : &job->due_ns;
+
+  return !endpoint->staged
+         || ps_nccl_cuda_ok ("cudaMemcpy",
+                             cudaMemcpy (host, job->staging, endpoint->wire_bytes, cudaMemcpyDeviceToHost), error);
+}
+
+/* A message without data is used when it is due. Sleeps in short pieces, as the run may be aborted. */
+static gboolean
+await_due (NcclTransport *transport, gint64 due_ns, GError **error)
+{
+  gint64 until_ns = due_ns - transport->setting.clock_offset_ns;
+
+  while (until_ns - WATCH_NS > ps_clock_now () && g_atomic_int_get (&transport->aborted) == 0)
+    ps_clock_sleep_until (MIN (until_ns, ps_clock_now () + WATCH_NS));
+  ps_clock_sleep_until (g_atomic_int_get (&transport->aborted) != 0 ? 0 : until_ns);
+  return g_atomic_int_get (&transport->aborted) == 0 || fail_aborted (error);
+}
+
+static PsTensor *
+take_message (NcclTransport *transport, PsNcclEndpoint *endpoint, PsNcclJob *job, PsTransferTimes *times,
+              GError **error)
+{
+  if (!stage_in (endpoint, job, error))
+    return NULL;
+  *times = (PsTransferTimes){ .end_ns = ps_nccl_endpoint_time (endpoint, job->done) };
+  if (job->tensor->bytes == 0)
+    {
+      if (!await_due (transport, job->due_ns, error))
+        return NULL;
+      times->end_ns = MAX (times->end_ns, job->due_ns - transport->setting.clock_offset_ns);
+    }
+  job->tensor->ready_ns = times->end_ns;
+  return g_steal_pointer (&job->tensor);
+}
+
+static PsTensor *
+nccl_wait (PsTransport *base, guint at, guint from, PsOp message, PsDevice *into, PsTransferTimes *times,
+           GError **error)
+{
+  NcclTransport *transport = nccl_transport (base);
+  PsNcclEndpoint *endpoint = transport->endpoint[at];
+  PsNcclChannel *channel = endpoint->in[from];
+  PsNcclJob *job = ps_nccl_channel_find (channel, message);
+  PsTensor *tensor;
+  char name[48];
+
+  if (job == NULL)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: waits for %s from device %u without a receive", at,
+                   ps_op_format (message, name), from);
+      return NULL;
+    }
+  if (!ps_nccl_channel_await (channel, job, error))
+    return NULL;
+  tensor = take_message (transport, endpoint, job, times, error);
+  ps_nccl_job_free (channel, job);
+  return tensor;
+}
+
+static gboolean
+nccl_flush (PsTransport *base, guint from, GError **error)
+{
+  NcclTransport *transport = nccl_transport (base);
+  PsNcclEndpoint *endpoint = transport->endpoint[from];
+
+  for (guint to = 0; to < transport->setting.n_devices; to++)
+    if (endpoint->out[to] != NULL && !ps_nccl_channel_reap (endpoint->out[to], TRUE, error))
+      return FALSE;
+  return ps_nccl_endpoint_anchor (endpoint, error);
+}
+
+static gboolean
+nccl_all_reduce (PsTransport *base, guint at, float *values, gsize n, GError **error)
+{
+  const PsNcclEndpoint *endpoint = nccl_transport (base)->endpoint[at];
+  PsNcclChannel *channel = endpoint->replicas;
+  gsize n_bytes = n * sizeof *values;
+  void *memory = values;
+  gboolean done = TRUE;
+
+  if (endpoint->staged)
+    {
+      if (!ps_nccl_cuda_ok ("cudaMalloc", cudaMalloc (&memory, n_bytes), error))
+        return FALSE;
+      done = ps_nccl_cuda_ok ("cudaMemcpy", cudaMemcpy (memory, values, n_bytes, cudaMemcpyHostToDevice), error);
+    }
+  done = done && ps_nccl_channel_post (channel, g_new0 (PsNcclJob, 1), memory, n, error)
+         && ps_nccl_channel_reap (channel, TRUE, error);
+  if (!endpoint->staged)
+    return done;
+  done = done && ps_nccl_cuda_ok ("cudaMemcpy", cudaMemcpy (values, memory, n_bytes, cudaMemcpyDeviceToHost), error);
+  cudaFree (memory);
+  return done;
+}
+
+static void
+abort_channel (PsNcclChannel *channel, gpointer data)
+{
+  ps_nccl_channel_abort (channel);
+}
+
+static void
+nccl_abort (PsTransport *base)
+{
+  NcclTransport *transport = nccl_transport (base);
+
+  g_atomic_int_set (&transport->aborted, 1);
+  pthread_mutex_lock (&transport->lock);
+  for (guint i = 0; i < transport->setting.n_devices; i++)
+    if (transport->endpoint[i] != NULL)
+      ps_nccl_endpoint_visit (transport->endpoint[i], transport->setting.n_devices, abort_channel, NULL);
+  pthread_mutex_unlock (&transport->lock);
+}
+
+static const PsTransportClass nccl_class = {
+  .name = "nccl",
+  .description = "NCCL between NVIDIA GPUs",
+  .spans_processes = TRUE,
+  .ordered = TRUE,
+  .exclusive = TRUE,
+  .available = nccl_available,
+  .open = nccl_open,
+  .close = nccl_close,
+  .join = nccl_join,
+  .part = nccl_part,
+  .send = nccl_send,
+  .receive = nccl_receive,
+  .wait = nccl_wait,
+  .flush = nccl_flush,
+  .all_reduce = nccl_all_reduce,
+  .self_send = ps_nccl_self_send,
+  .abort = nccl_abort,
+};
+
+const PsTransportClass *
+ps_nccl_transport_class (void)
+{
+  return &nccl_class;
+}

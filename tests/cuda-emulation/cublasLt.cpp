@@ -1,0 +1,315 @@
+/* cublasLt.cpp - the emulated cuBLASLt. */
+#include "machine.h"
+#include "stream.h"
+
+#include <atomic>
+#include <cublasLt.h>
+#include <cuda_bf16.h>
+#include <vector>
+
+struct cublasLtContext
+{
+};
+
+struct cublasLtMatmulDescOpaque
+{
+  int32_t transa, transb, epilogue;
+  void *bias, *aux;
+  int64_t aux_ld;
+};
+
+struct cublasLtMatrixLayoutOpaque
+{
+  cudaDataType_t type;
+  size_t rows, columns, ld;
+};
+
+struct cublasLtMatmulPreferenceOpaque
+{
+  uint64_t workspace;
+  uint32_t reductions;
+};
+
+static std::atomic<int> epilogues_refused;
+
+void
+ps_emulator_refuse_epilogues (int refuse)
+{
+  epilogues_refused = refuse;
+}
+
+/* What a preference promises unless it is told otherwise, and what fast algorithms rely on. */
+#define ALIGNMENT 256
+
+/* Marks algorithms that came from the heuristic. */
+#define ALGORITHM 0x656d756c61746564u
+
+const char *
+cublasLtGetStatusString (cublasStatus_t status)
+{
+  return status == CUBLAS_STATUS_SUCCESS         ? "CUBLAS_STATUS_SUCCESS"
+         : status == CUBLAS_STATUS_INVALID_VALUE ? "CUBLAS_STATUS_INVALID_VALUE"
+                                                 : "CUBLAS_STATUS_NOT_SUPPORTED";
+}
+
+size_t
+cublasLtGetVersion (void)
+{
+  return 0;
+}
+
+cublasStatus_t
+cublasLtCreate (cublasLtHandle_t *handle)
+{
+  *handle = new cublasLtContext;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtDestroy (cublasLtHandle_t handle)
+{
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatmulDescCreate (cublasLtMatmulDesc_t *desc, cublasComputeType_t, cudaDataType_t scale)
+{
+  if (scale != CUDA_R_32F)
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  *desc = new cublasLtMatmulDescOpaque{};
+  (*desc)->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatmulDescDestroy (cublasLtMatmulDesc_t desc)
+{
+  delete desc;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename Value>
+static cublasStatus_t
+assign (Value &to, const void *value, size_t bytes)
+{
+  if (bytes != sizeof to)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  memcpy (&to, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatmulDescSetAttribute (cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute, const void *value,
+                                size_t bytes)
+{
+  switch (attribute)
+    {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return assign (desc->transa, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return assign (desc->transb, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return assign (desc->epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return assign (desc->bias, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      return assign (desc->aux, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return assign (desc->aux_ld, value, bytes);
+    }
+  return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t
+cublasLtMatrixLayoutCreate (cublasLtMatrixLayout_t *layout, cudaDataType_t type, uint64_t rows, uint64_t columns,
+                            int64_t ld)
+{
+  *layout = new cublasLtMatrixLayoutOpaque{ type, rows, columns, (size_t)ld };
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatrixLayoutDestroy (cublasLtMatrixLayout_t layout)
+{
+  delete layout;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatmulPreferenceCreate (cublasLtMatmulPreference_t *preference)
+{
+  *preference = new cublasLtMatmulPreferenceOpaque{};
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatmulPreferenceDestroy (cublasLtMatmulPreference_t preference)
+{
+  delete preference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatmulPreferenceSetAttribute (cublasLtMatmulPreference_t preference,
+                                      cublasLtMatmulPreferenceAttributes_t attribute, const void *value, size_t bytes)
+{
+  return attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES ? assign (preference->workspace, value, bytes)
+                                                               : assign (preference->reductions, value, bytes);
+}
+
+/* Rows and columns after a possible transposition. */
+static size_t
+rows_of (const cublasLtMatrixLayoutOpaque *layout, int32_t transposed)
+{
+  return transposed ? layout->columns : layout->rows;
+}
+
+static size_t
+columns_of (const cublasLtMatrixLayoutOpaque *layout, int32_t transposed)
+{
+  return transposed ? layout->rows : layout->columns;
+}
+
+static bool
+shapes_fit (const cublasLtMatmulDescOpaque *desc, const cublasLtMatrixLayoutOpaque *a,
+            const cublasLtMatrixLayoutOpaque *b, const cublasLtMatrixLayoutOpaque *c,
+            const cublasLtMatrixLayoutOpaque *d)
+{
+  return a->ld >= a->rows && b->ld >= b->rows && c->ld >= c->rows && d->ld >= d->rows
+         && columns_of (a, desc->transa) == rows_of (b, desc->transb) && rows_of (a, desc->transa) == d->rows
+         && columns_of (b, desc->transb) == d->columns && c->rows == d->rows && c->columns == d->columns;
+}
+
+/* The library has fused epilogues with a second matrix for leading dimensions that are multiples of 8 only. */
+static bool
+is_supported (const cublasLtMatmulDescOpaque *desc, const cublasLtMatrixLayoutOpaque *a,
+              const cublasLtMatrixLayoutOpaque *b, const cublasLtMatrixLayoutOpaque *c,
+              const cublasLtMatrixLayoutOpaque *d)
+{
+  if (a->type != b->type || c->type != d->type || (a->type == CUDA_R_32F && d->type != CUDA_R_32F))
+    return false;
+  if (desc->epilogue == CUBLASLT_EPILOGUE_DEFAULT)
+    return true;
+  if (epilogues_refused)
+    return false;
+  return desc->epilogue == CUBLASLT_EPILOGUE_BIAS
+         || (desc->aux_ld % 8 == 0 && (size_t)desc->aux_ld >= d->rows && desc->aux != nullptr);
+}
+
+cublasStatus_t
+cublasLtMatmulAlgoGetHeuristic (cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+                                cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                cublasLtMatmulPreference_t preference, int n_requested,
+                                cublasLtMatmulHeuristicResult_t *results, int *n_results)
+{
+  *n_results = 0;
+  if (!shapes_fit (desc, a, b, c, d) || n_requested < 1 || preference->reductions != CUBLASLT_REDUCTION_SCHEME_NONE)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (!is_supported (desc, a, b, c, d))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  *results = {};
+  results->algo.data[0] = ALGORITHM;
+  results->state = CUBLAS_STATUS_SUCCESS;
+  *n_results = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+static float
+load (cudaDataType_t type, const void *array, size_t at)
+{
+  return type == CUDA_R_32F ? static_cast<const float *> (array)[at]
+                            : __bfloat162float (static_cast<const __nv_bfloat16 *> (array)[at]);
+}
+
+static void
+store (cudaDataType_t type, void *array, size_t at, float value)
+{
+  if (type == CUDA_R_32F)
+    static_cast<float *> (array)[at] = value;
+  else
+    static_cast<__nv_bfloat16 *> (array)[at] = __float2bfloat16_rn (value);
+}
+
+/* op (matrix) as dense column-major floats. */
+static std::vector<float>
+gather (const cublasLtMatrixLayoutOpaque *layout, const void *array, int32_t transposed)
+{
+  const size_t rows = rows_of (layout, transposed), columns = columns_of (layout, transposed);
+  std::vector<float> dense (rows * columns);
+
+  for (size_t column = 0; column < columns; column++)
+    for (size_t row = 0; row < rows; row++)
+      dense[column * rows + row]
+          = load (layout->type, array, transposed ? row * layout->ld + column : column * layout->ld + row);
+  return dense;
+}
+
+static float
+gelu (float z)
+{
+  return 0.5f * z * (1 + tanhf (0.7978845608f * (z + 0.044715f * z * z * z)));
+}
+
+static float
+gelu_slope (float z)
+{
+  const float t = tanhf (0.7978845608f * (z + 0.044715f * z * z * z));
+
+  return 0.5f * (1 + t) + 0.5f * z * (1 - t * t) * 0.7978845608f * (1 + 3 * 0.044715f * z * z);
+}
+
+static float
+finish (const cublasLtMatmulDescOpaque *desc, cudaDataType_t type, float value, size_t row, size_t column)
+{
+  const size_t at = column * (size_t)desc->aux_ld + row;
+
+  if (desc->epilogue & CUBLASLT_EPILOGUE_BIAS)
+    value += load (type, desc->bias, row);
+  if (desc->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS)
+    {
+      store (type, desc->aux, at, value);
+      return gelu (value);
+    }
+  return desc->epilogue == CUBLASLT_EPILOGUE_DGELU ? value * gelu_slope (load (type, desc->aux, at)) : value;
+}
+
+static bool
+is_aligned (const void *array)
+{
+  return reinterpret_cast<uintptr_t> (array) % ALIGNMENT == 0;
+}
+
+cublasStatus_t
+cublasLtMatmul (cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,
+                cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout, const void *beta,
+                const void *c, cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
+                const cublasLtMatmulAlgo_t *algo, void *, size_t, cudaStream_t stream)
+{
+  const float product_factor = *static_cast<const float *> (alpha), sum_factor = *static_cast<const float *> (beta);
+
+  if (!shapes_fit (desc, a_layout, b_layout, c_layout, d_layout) || algo->data[0] != ALGORITHM || !is_aligned (a)
+      || !is_aligned (b) || !is_aligned (c) || !is_aligned (d))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  ps_emulator_stream_drain (stream);
+
+  const size_t m = d_layout->rows, k = rows_of (b_layout, desc->transb);
+  const std::vector<float> left = gather (a_layout, a, desc->transa), right = gather (b_layout, b, desc->transb);
+  std::vector<float> sum (m);
+
+  for (size_t column = 0; column < d_layout->columns; column++)
+    {
+      std::fill (sum.begin (), sum.end (), 0.0f);
+      for (size_t inner = 0; inner < k; inner++)
+        for (size_t row = 0; row < m; row++)
+          sum[row] += left[inner * m + row] * right[column * k + inner];
+      for (size_t row = 0; row < m; row++)
+        {
+          float value = product_factor * sum[row];
+          if (sum_factor != 0)
+            value += sum_factor * load (c_layout->type, c, column * c_layout->ld + row);
+          store (d_layout->type, d, column * d_layout->ld + row, finish (desc, d_layout->type, value, row, column));
+        }
+    }
+  return CUBLAS_STATUS_SUCCESS;
+}

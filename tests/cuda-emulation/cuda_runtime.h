@@ -1,0 +1,117 @@
+/* cuda_runtime.h - stands in for the CUDA runtime where the tests emulate it: the part of the API that pipesim calls,
+ * and for C++ the language of kernels. Names and meanings: CUDA Runtime API reference, CUDA C++ Programming Guide. */
+#ifndef PS_EMULATION_CUDA_RUNTIME_H
+#define PS_EMULATION_CUDA_RUNTIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define PS_DEFAULT(value) = value
+extern "C"
+{
+#else
+#define PS_DEFAULT(value)
+#endif
+
+#define CUDART_VERSION 13000
+#define PS_CUDA_EMULATED 1 /* nothing that is timed here means anything */
+
+  typedef enum cudaError
+  {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorInvalidConfiguration = 9,
+    cudaErrorInsufficientDriver = 35,
+    cudaErrorNoDevice = 100,
+    cudaErrorInvalidDevice = 101,
+    cudaErrorInvalidResourceHandle = 400,
+    cudaErrorNotReady = 600,
+  } cudaError_t;
+
+  typedef struct CUstream_st *cudaStream_t;
+  typedef struct CUevent_st *cudaEvent_t;
+
+  typedef enum cudaMemcpyKind
+  {
+    cudaMemcpyHostToHost,
+    cudaMemcpyHostToDevice,
+    cudaMemcpyDeviceToHost,
+    cudaMemcpyDeviceToDevice,
+    cudaMemcpyDefault,
+  } cudaMemcpyKind;
+
+  const char *cudaGetErrorString (cudaError_t error);
+  cudaError_t cudaGetLastError (void);
+  cudaError_t cudaDriverGetVersion (int *version);
+  cudaError_t cudaRuntimeGetVersion (int *version);
+
+  /* Devices: as many as PS_EMULATED_GPUS says (1), of PS_EMULATED_SMS multiprocessors each (132). */
+  struct cudaDeviceProp
+  {
+    char name[256]; /* "emulated GPU" */
+    size_t totalGlobalMem;
+    int major, minor;
+    int multiProcessorCount;
+  };
+
+  cudaError_t cudaGetDeviceCount (int *count);
+  cudaError_t cudaSetDevice (int device);
+  cudaError_t cudaGetDevice (int *device);
+  cudaError_t cudaGetDeviceProperties (struct cudaDeviceProp *properties, int device);
+  cudaError_t cudaDeviceGetPCIBusId (char *bus, int size, int device); /* "0000:07:00.0" for device 7 */
+  cudaError_t cudaDeviceSynchronize (void);
+
+  /* Memory is the process's own; a fresh block is full of NaNs. */
+  cudaError_t cudaMalloc (void **memory, size_t bytes);
+  cudaError_t cudaFree (void *memory);
+  cudaError_t cudaMemcpy (void *to, const void *from, size_t bytes, cudaMemcpyKind kind);
+  cudaError_t cudaMemcpyAsync (void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
+  cudaError_t cudaMemset (void *memory, int value, size_t bytes);
+  cudaError_t cudaMemsetAsync (void *memory, int value, size_t bytes, cudaStream_t stream);
+
+  struct cudaPointerAttributes
+  {
+    int type;
+    int device; /* where cudaMalloc was called */
+  };
+  cudaError_t cudaPointerGetAttributes (struct cudaPointerAttributes *attributes, const void *memory);
+
+/* Streams and events: see stream.h. */
+#define cudaStreamNonBlocking 1u
+  cudaError_t cudaStreamCreateWithFlags (cudaStream_t *stream, unsigned flags);
+  cudaError_t cudaStreamCreateWithPriority (cudaStream_t *stream, unsigned flags, int priority);
+  cudaError_t cudaDeviceGetStreamPriorityRange (int *least, int *greatest);
+  cudaError_t cudaStreamDestroy (cudaStream_t stream);
+  cudaError_t cudaStreamSynchronize (cudaStream_t stream);
+  cudaError_t cudaStreamQuery (cudaStream_t stream);
+  cudaError_t cudaStreamWaitEvent (cudaStream_t stream, cudaEvent_t event, unsigned flags);
+
+#define cudaEventBlockingSync 1u
+#define cudaEventDisableTiming 2u
+  cudaError_t cudaEventCreateWithFlags (cudaEvent_t *event, unsigned flags);
+  cudaError_t cudaEventDestroy (cudaEvent_t event);
+  cudaError_t cudaEventRecord (cudaEvent_t event, cudaStream_t stream);
+  cudaError_t cudaEventSynchronize (cudaEvent_t event);
+  cudaError_t cudaEventQuery (cudaEvent_t event);
+  cudaError_t cudaEventElapsedTime (float *milliseconds, cudaEvent_t start, cudaEvent_t end);
+
+  enum cudaDriverEntryPointQueryResult
+  {
+    cudaDriverEntryPointSuccess,
+    cudaDriverEntryPointSymbolNotFound,
+    cudaDriverEntryPointVersionNotSufficent,
+  };
+
+/* Knows the entry points of cuda.h beside this file. */
+#define cudaEnableDefault 0
+  cudaError_t cudaGetDriverEntryPointByVersion (const char *symbol, void **function, unsigned version,
+                                                unsigned long long flags, enum cudaDriverEntryPointQueryResult *status);
+
+#ifdef __cplusplus
+}
+#include "device-language.h"
+#endif
+
+#endif

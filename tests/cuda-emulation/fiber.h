@@ -1,0 +1,28 @@
+/* fiber.h - several call stacks on one operating system thread, one running at a time. */
+#ifndef PS_EMULATION_FIBER_H
+#define PS_EMULATION_FIBER_H
+
+#include <stddef.h>
+
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+struct PsFiber
+{
+#if defined(__x86_64__)
+  void *top; /* where the registers lie that a switch saved */
+#else
+  ucontext_t context;
+#endif
+  const void *stack; /* lowest address; NULL: the thread's own stack */
+  size_t bytes;
+};
+
+/* Prepares a fiber that runs entry on the given stack when it is first switched to. entry never returns. */
+void ps_fiber_init (PsFiber *fiber, void *stack, size_t bytes, void (*entry) ());
+
+/* Goes on in `to`; returns when something switches back to `from`, which is the fiber that calls. */
+void ps_fiber_switch (PsFiber *from, PsFiber *to);
+
+#endif

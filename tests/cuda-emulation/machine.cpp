@@ -1,0 +1,222 @@
+/* machine.cpp - the emulated runtime API's devices and memory. */
+#include "machine.h"
+#include "stream.h"
+
+#include <cstdlib>
+#include <cuda.h>
+#include <map>
+#include <mutex>
+
+static std::mutex lock;
+static std::map<const void *, std::pair<size_t, int> > blocks; /* size and device by start; under lock */
+static size_t in_use, limit;                                   /* under lock */
+static thread_local int current_device;
+
+static int
+number_from (const char *variable, int otherwise)
+{
+  const char *text = getenv (variable);
+
+  return text != nullptr ? atoi (text) : otherwise;
+}
+
+const char *
+cudaGetErrorString (cudaError_t error)
+{
+  switch (error)
+    {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
+    case cudaErrorNotReady:
+      return "device not ready";
+    }
+  return "unknown error";
+}
+
+cudaError_t
+cudaGetLastError (void)
+{
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaRuntimeGetVersion (int *version)
+{
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaDriverGetVersion (int *version)
+{
+  *version = number_from ("PS_EMULATED_DRIVER", CUDART_VERSION);
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaGetDeviceCount (int *count)
+{
+  *count = 0;
+  if (number_from ("PS_EMULATED_DRIVER", CUDART_VERSION) < CUDART_VERSION)
+    return cudaErrorInsufficientDriver;
+  *count = number_from ("PS_EMULATED_GPUS", 1);
+  return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
+
+cudaError_t
+cudaSetDevice (int device)
+{
+  int count;
+  const cudaError_t status = cudaGetDeviceCount (&count);
+
+  if (status != cudaSuccess)
+    return status;
+  if (device < 0 || device >= count)
+    return cudaErrorInvalidDevice;
+  current_device = device;
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaGetDevice (int *device)
+{
+  *device = current_device;
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaGetDeviceProperties (cudaDeviceProp *properties, int)
+{
+  *properties = {};
+  strcpy (properties->name, "emulated GPU");
+  properties->totalGlobalMem = (size_t)1 << 30;
+  properties->major = number_from ("PS_EMULATED_CAPABILITY", 9);
+  properties->multiProcessorCount = number_from ("PS_EMULATED_SMS", 132);
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaDeviceGetPCIBusId (char *bus, int size, int device)
+{
+  snprintf (bus, (size_t)size, "0000:%02x:00.0", (unsigned)device);
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaDeviceSynchronize (void)
+{
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaMalloc (void **memory, size_t bytes)
+{
+  std::lock_guard<std::mutex> guard (lock);
+
+  if (limit > 0 && in_use + bytes > limit)
+    return cudaErrorMemoryAllocation;
+  *memory = bytes > 0 ? aligned_alloc (256, (bytes + 255) / 256 * 256) : nullptr;
+  if (*memory == nullptr)
+    return bytes > 0 ? cudaErrorMemoryAllocation : cudaSuccess;
+  memset (*memory, 0xff, bytes);
+  blocks[*memory] = { bytes, current_device };
+  in_use += bytes;
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaFree (void *memory)
+{
+  std::lock_guard<std::mutex> guard (lock);
+  const auto block = blocks.find (memory);
+
+  if (memory == nullptr)
+    return cudaSuccess;
+  if (block == blocks.end ())
+    return cudaErrorInvalidValue;
+  in_use -= block->second.first;
+  blocks.erase (block);
+  free (memory);
+  return cudaSuccess;
+}
+
+size_t
+ps_emulator_memory_in_use (void)
+{
+  std::lock_guard<std::mutex> guard (lock);
+
+  return in_use;
+}
+
+size_t
+ps_emulator_blocks_in_use (void)
+{
+  std::lock_guard<std::mutex> guard (lock);
+
+  return blocks.size ();
+}
+
+void
+ps_emulator_limit_memory (size_t bytes)
+{
+  std::lock_guard<std::mutex> guard (lock);
+
+  limit = bytes;
+}
+
+cudaError_t
+cudaPointerGetAttributes (cudaPointerAttributes *attributes, const void *memory)
+{
+  std::lock_guard<std::mutex> guard (lock);
+  auto block = blocks.upper_bound (memory);
+
+  *attributes = {};
+  if (block == blocks.begin ())
+    return cudaSuccess;
+  --block;
+  if ((const char *)memory < (const char *)block->first + block->second.first)
+    *attributes = { 2, block->second.second };
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaMemcpyAsync (void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream)
+{
+  ps_emulator_stream_drain (stream);
+  memcpy (to, from, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaMemcpy (void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
+{
+  return cudaMemcpyAsync (to, from, bytes, kind, nullptr);
+}
+
+cudaError_t
+cudaMemsetAsync (void *memory, int value, size_t bytes, cudaStream_t stream)
+{
+  ps_emulator_stream_drain (stream);
+  memset (memory, value, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaMemset (void *memory, int value, size_t bytes)
+{
+  return cudaMemsetAsync (memory, value, bytes, nullptr);
+}

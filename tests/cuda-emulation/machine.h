@@ -1,0 +1,26 @@
+/* machine.h - what a test may ask the emulated machine. */
+#ifndef PS_EMULATION_MACHINE_H
+#define PS_EMULATION_MACHINE_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C"
+{
+#endif
+
+  /* Bytes and blocks of device memory that cudaMalloc gave and cudaFree has not taken back. */
+  size_t ps_emulator_memory_in_use (void);
+  size_t ps_emulator_blocks_in_use (void);
+
+  /* From now on cudaMalloc refuses what goes beyond that many bytes in use; 0: nothing. */
+  void ps_emulator_limit_memory (size_t bytes);
+
+  /* From now on the emulated cuBLASLt has no algorithm for a fused epilogue; 0: it has. */
+  void ps_emulator_refuse_epilogues (int refuse);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,294 @@
+/* test-cuda-device.c - the cuda device computes what the cpu device computes, and gives the same bits however it is
+ * run. */
+#include "cuda-device-rig.h"
+#include "llama-reference.h"
+
+#include <string.h>
+
+/* --- the numbers are right --- */
+
+/* Largest |a - b| over the largest |b|. */
+static double
+relative_difference (GArray *a, GArray *b)
+{
+  double difference = 0, largest = 0;
+
+  g_assert_cmpuint (a->len, ==, b->len);
+  for (guint i = 0; i < a->len; i++)
+    {
+      const double x = g_array_index (a, float, i), y = g_array_index (b, float, i);
+
+      g_assert_true (isfinite (x));
+      difference = MAX (difference, fabs (x - y));
+      largest = MAX (largest, fabs (y));
+    }
+  return difference / largest;
+}
+
+/* Losses and gradients of one step on both devices, then the losses of the next. */
+static void
+compare_with_cpu (PsModel model, double loss_tolerance, double gradient_tolerance)
+{
+  const guint n = 2;
+  Rig cuda, cpu;
+
+  rig_open (&cuda, &ps_cuda_device, model, 2, n);
+  model.precision = PS_PRECISION_FP32;
+  rig_open (&cpu, &ps_cpu_device, model, 2, n);
+  for (guint step = 0; step < 2; step++)
+    {
+      all_microbatches (&cuda);
+      all_microbatches (&cpu);
+      for (guint i = 0; i < n; i++)
+        {
+          const double a = cuda.device->class->loss (cuda.device, i), b = cpu.device->class->loss (cpu.device, i);
+
+          g_test_message ("step %u, microbatch %u: loss %.7g, on the cpu %.7g", step, i, a, b);
+          g_assert_cmpfloat (fabs (a - b), <, loss_tolerance * b);
+        }
+      if (step == 0)
+        {
+          g_autoptr (GArray) a = all_gradients (&cuda);
+          g_autoptr (GArray) b = all_gradients (&cpu);
+          const double difference = relative_difference (a, b);
+
+          g_test_message ("gradients differ by %g of the largest", difference);
+          g_assert_cmpfloat (difference, <, gradient_tolerance);
+        }
+      run_all_stages (&cuda, PS_OP_O, 0);
+      run_all_stages (&cpu, PS_OP_O, 0);
+    }
+  rig_clear (&cuda);
+  rig_clear (&cpu);
+}
+
+/* Sums of some 100 products in other orders: 100 * 2^-24 = 6e-6. After a step of Adam, whose direction for tiny
+ * gradients is the sign of their error, losses are within 1e-4. */
+static void
+test_fp32 (void)
+{
+  compare_with_cpu (small_model (2, 24, 3, 10), 1e-4, 6e-6);
+}
+
+/* Sizes that are no multiples of anything: no fused endings, rows without alignment. */
+static void
+test_fp32_odd (void)
+{
+  compare_with_cpu (small_model (2, 21, 3, 19), 1e-4, 6e-6);
+}
+
+/* Each of the some ten stored values on the way through a layer is off by up to 2^-9 of itself, four layers deep:
+ * sqrt (4 * 10) * 2^-9 = 1.2 %, and a gradient has gone both ways: sqrt (2) times that. */
+static void
+test_bf16 (void)
+{
+  compare_with_cpu (cuda_model (PS_PRECISION_BF16, PS_MLP_GELU), 2e-3, 1.7e-2);
+}
+
+static double
+llama_total (const PsModel *model, const double *weights, guint64 seed, guint n_microbatches)
+{
+  g_autofree guint32 *words = g_new (guint32, model->microbatch_size * (model->sequence + 1));
+  double loss = 0;
+
+  for (guint i = 0; i < n_microbatches; i++)
+    {
+      ps_data_words (words, model->microbatch_size, model->sequence, model->vocabulary, seed, i);
+      loss += llama_loss (model, weights, words);
+    }
+  return loss;
+}
+
+/* Against (loss (w + e) - loss (w - e)) / 2e of the reference in double precision, for some 500 parameters. */
+static void
+check_llama (PsModel model, double tolerance)
+{
+  const double step = 1e-5;
+  double largest = 0, worst = 0, loss = 0;
+  Rig rig;
+
+  rig_open (&rig, &ps_cuda_device, model, 1, 2);
+  all_microbatches (&rig);
+  g_autoptr (GArray) gradients = all_gradients (&rig);
+  g_autoptr (GArray) start = llama_weights (&model, rig.setting.seed);
+  double *weights = (double *)(void *)start->data;
+  g_assert_cmpuint (gradients->len, ==, start->len);
+  for (guint i = 0; i < 2; i++)
+    loss += rig.device->class->loss (rig.device, i);
+  g_assert_cmpfloat (fabs (loss / llama_total (&model, weights, rig.setting.seed, 2) - 1), <, tolerance);
+  for (guint i = 0; i < start->len; i += start->len / 500 | 1)
+    {
+      const double weight = weights[i];
+
+      weights[i] = weight + step;
+      const double above = llama_total (&model, weights, rig.setting.seed, 2);
+      weights[i] = weight - step;
+      const double expected = (above - llama_total (&model, weights, rig.setting.seed, 2)) / (2 * step);
+      weights[i] = weight;
+      worst = fmax (worst, fabs (expected - g_array_index (gradients, float, i)));
+      largest = fmax (largest, fabs (expected));
+    }
+  g_test_message ("largest gradient %g, worst error %g", largest, worst);
+  g_assert_cmpfloat (worst, <, tolerance * largest);
+  rig_clear (&rig);
+}
+
+static PsModel
+small_llama (PsPrecision precision, guint hidden, guint heads)
+{
+  PsModel model = small_model (2, hidden, heads, 9);
+
+  model.mlp = PS_MLP_SWIGLU;
+  model.kv_heads = 2;
+  model.precision = precision;
+  return model;
+}
+
+static void
+test_llama (void)
+{
+  check_llama (small_llama (PS_PRECISION_FP32, 16, 4), 2e-5);
+}
+
+static void
+test_llama_bf16 (void)
+{
+  check_llama (small_llama (PS_PRECISION_BF16, 64, 2), 1.2e-2);
+}
+
+/* --- the same bits --- */
+
+static const struct
+{
+  PsPrecision precision;
+  PsMlp mlp;
+} kinds[] = {
+  { PS_PRECISION_FP32, PS_MLP_GELU },
+  { PS_PRECISION_BF16, PS_MLP_GELU },
+  { PS_PRECISION_BF16, PS_MLP_SWIGLU },
+};
+
+static void
+test_b_and_w_equal_bw (void)
+{
+  for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++)
+    {
+      const PsModel model = cuda_model (kinds[kind].precision, kinds[kind].mlp);
+      Rig fused, split;
+
+      rig_open (&fused, &ps_cuda_device, model, 2, 3);
+      rig_open (&split, &ps_cuda_device, model, 2, 3);
+      all_microbatches (&fused);
+      for (guint i = 0; i < 3; i++)
+        forward (&split, i);
+      for (guint i = 0; i < 3; i++)
+        backward (&split, PS_OP_B, 2 - i);
+      for (guint i = 0; i < 3; i++)
+        run_all_stages (&split, PS_OP_W, i);
+      g_autoptr (GArray) a = all_gradients (&fused);
+      g_autoptr (GArray) b = all_gradients (&split);
+      assert_same_bits (a, b);
+      rig_clear (&fused);
+      rig_clear (&split);
+    }
+}
+
+/* Two steps, so that the optimizer's bits count too. */
+static GArray *
+train_cut (PsModel model, guint n_stages, double losses[2])
+{
+  Rig rig;
+
+  rig_open (&rig, &ps_cuda_device, model, n_stages, 2);
+  all_microbatches (&rig);
+  run_all_stages (&rig, PS_OP_O, 0);
+  all_microbatches (&rig);
+  for (guint i = 0; i < 2; i++)
+    losses[i] = rig.device->class->loss (rig.device, i);
+  GArray *gradients = all_gradients (&rig);
+  rig_clear (&rig);
+  return gradients;
+}
+
+static void
+test_cut (void)
+{
+  for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++)
+    {
+      const PsModel model = cuda_model (kinds[kind].precision, kinds[kind].mlp);
+      double losses[2], others[2];
+      g_autoptr (GArray) whole = train_cut (model, 1, losses);
+
+      for (guint n_stages = 2; n_stages <= 4; n_stages += 2)
+        {
+          g_autoptr (GArray) cut = train_cut (model, n_stages, others);
+          assert_same_bits (whole, cut);
+          g_assert_cmpmem (losses, sizeof losses, others, sizeof others);
+        }
+    }
+}
+
+/* Without the library's endings kernels do the same afterwards, to fp32 rounding. */
+static void
+test_unfused (void)
+{
+  const PsModel model
+      = small_model (1, 32, 2, 8); /* a shape that no other test has: its algorithms aren't chosen yet */
+  void (*refuse) (int) = (void (*) (int))cuda_probe ("ps_emulator_refuse_epilogues");
+
+  if (refuse == NULL)
+    return;
+  refuse (1);
+  compare_with_cpu (model, 1e-4, 6e-6);
+  refuse (0);
+}
+
+/* --- tensors --- */
+
+static void
+test_tensors (void)
+{
+  PsModel model = small_model (2, 24, 3, 10);
+  g_autoptr (GError) error = NULL;
+  Rig rig, cpu;
+
+  rig_open (&rig, &ps_cuda_device, model, 2, 1);
+  rig_open (&cpu, &ps_cpu_device, model, 2, 1);
+  const PsDeviceClass *class = rig.device->class;
+  PsTensor *tensor = run (&rig, PS_OP_F, 0, 0, NULL), *expected = run (&cpu, PS_OP_F, 0, 0, NULL);
+  PsTensor *other = class->tensor_new (rig.device);
+  g_autofree float *values = g_malloc (tensor->bytes);
+
+  g_assert_cmpuint (tensor->bytes, ==, expected->bytes);
+  g_assert_true (class->copy (other, tensor, &error));
+  g_assert_true (class->read (other, values, &error));
+  for (gsize i = 0; i < tensor->bytes / sizeof (float); i++)
+    g_assert_cmpfloat (fabsf (values[i] - ((float *)expected->data)[i]), <, 1e-6f);
+  values[3] = 7;
+  g_assert_true (class->write (other, values, &error));
+  memset (values, 0, tensor->bytes);
+  g_assert_true (class->read (other, values, &error));
+  g_assert_cmpfloat (values[3], ==, 7);
+  g_assert_cmpint (class->op_ns (rig.device), >=, 0);
+  class->tensor_free (tensor);
+  class->tensor_free (other);
+  cpu.device->class->tensor_free (expected);
+  rig_clear (&rig);
+  rig_clear (&cpu);
+}
+
+int
+main (int argc, char **argv)
+{
+  cuda_init (&argc, &argv);
+  cuda_add ("/cuda/numbers/fp32", test_fp32);
+  cuda_add ("/cuda/numbers/fp32-odd", test_fp32_odd);
+  cuda_add ("/cuda/numbers/bf16", test_bf16);
+  cuda_add ("/cuda/numbers/llama", test_llama);
+  cuda_add ("/cuda/numbers/llama-bf16", test_llama_bf16);
+  cuda_add ("/cuda/numbers/unfused", test_unfused);
+  cuda_add ("/cuda/bits/b-and-w-equal-bw", test_b_and_w_equal_bw);
+  cuda_add ("/cuda/bits/cut", test_cut);
+  cuda_add ("/cuda/tensors", test_tensors);
+  return g_test_run ();
+}

@@ -1,0 +1,45 @@
+/* test-cuda-kernels.cpp - every kernel against its reference in plain C (exec/device/cuda/kernels-reference.h),
+ * emulated where there is no GPU. On a GPU machine with nothing but the toolkit, in the root of the source:
+ *
+ *   nvcc -std=c++17 -O3 -arch=sm_90 -Iexec/device/cuda -Itests/cuda-kernels -o test-cuda-kernels
+ * tests/test-cuda-kernels.cpp \ tests/cuda-kernels/[a-z]*.cpp exec/device/cuda/[a-z]*.cu
+ * exec/device/cuda/kernels-reference.c
+ *
+ * There it ends with comments that say what each kernel reaches, measured. */
+#include <stdio.h>
+
+#include "rig.h"
+
+static int n_run, n_failed;
+
+static void
+run_tests (const Test *tests)
+{
+  for (; tests->name != nullptr; tests++)
+    {
+      tests->run ();
+      const bool failed = take_failure ();
+      n_failed += failed;
+      printf ("%s %d - %s\n", failed ? "not ok" : "ok", ++n_run, tests->name);
+      fflush (stdout);
+    }
+}
+
+int
+main ()
+{
+  int n_devices = 0;
+  const cudaError_t status = cudaGetDeviceCount (&n_devices);
+
+  if (status != cudaSuccess || n_devices == 0)
+    {
+      printf ("1..0 # SKIP no GPU: %s\n", status != cudaSuccess ? cudaGetErrorString (status) : "none found");
+      return 0;
+    }
+  for (const Test *tests : { element_tests, row_tests, end_tests, attention_tests })
+    run_tests (tests);
+  printf ("1..%d\n", n_run);
+  if (n_failed == 0)
+    print_figures ();
+  return n_failed > 0;
+}
