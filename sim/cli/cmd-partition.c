@@ -1,0 +1,354 @@
+/* cmd-partition.c - pipesim partition: cuts the layers of a model into stages. */
+#include "commands.h"
+#include "partition-job.h"
+
+#include <pipesim/report.h>
+
+typedef struct
+{
+  PartitionOptions partition;
+  char *algorithm;
+  gboolean json;
+  gboolean print_costs;
+} Options;
+
+static void
+options_clear (Options *options)
+{
+  g_free (options->partition.layers);
+  g_free (options->partition.bandwidth);
+  g_free (options->partition.schedule);
+  g_free (options->partition.compression);
+  ps_setting_free (options->partition.setting);
+  g_free (options->algorithm);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+
+static const PsColumn stage_columns[] = {
+  { "stage", "stage", PS_COLUMN_INTEGER },
+  { "first", "first", PS_COLUMN_INTEGER },
+  { "last", "last", PS_COLUMN_INTEGER },
+  { "replicas", "replicas", PS_COLUMN_INTEGER },
+  { "first_layer", "from", PS_COLUMN_TEXT },
+  { "last_layer", "to", PS_COLUMN_TEXT },
+  { "time_ns", "time", PS_COLUMN_TIME },
+  { "link_ns", "link behind", PS_COLUMN_TIME },
+  { "parameter_bytes", "parameters", PS_COLUMN_SIZE },
+  { "memory_bytes", "memory under 1F1B", PS_COLUMN_SIZE },
+};
+
+static const PsColumn columns[] = {
+  { "algorithm", "algorithm", PS_COLUMN_TEXT },
+  { "bottleneck_ns", "bottleneck", PS_COLUMN_TIME },
+  { "stages", NULL, PS_COLUMN_TABLE },
+  { "balance", "balance", PS_COLUMN_RATIO },
+  { "iteration_ns", "iteration", PS_COLUMN_TIME },
+  { "feasible", "fits", PS_COLUMN_BOOLEAN },
+  { "costs", NULL, PS_COLUMN_TEXT },
+};
+
+static gboolean
+is_replicated (const PsPartition *partition)
+{
+  for (guint s = 0; s < partition->n_stages; s++)
+    if (partition->stages[s].replicas > 1)
+      return TRUE;
+  return FALSE;
+}
+
+/* Whether what 1F1B keeps is known: every stage has a device of its own. */
+static gboolean
+has_memory (const PsPartitionSetting *task, const PsPartition *partition)
+{
+  return task->n_chunks == 1 && !is_replicated (partition);
+}
+
+static void
+add_stage (PsTable *table, const PsPartitionSetting *task, const PsPartition *partition, guint s)
+{
+  const PsPartitionStage *stage = &partition->stages[s];
+  const PsLayer *layers = task->layers->layers;
+  gint64 parameter_bytes = 0;
+  for (guint i = stage->first; i <= stage->last; i++)
+    parameter_bytes += layers[i].parameter_bytes;
+  ps_table_add_row (table);
+  ps_table_set_integer (table, "stage", s);
+  ps_table_set_integer (table, "first", stage->first);
+  ps_table_set_integer (table, "last", stage->last);
+  ps_table_set_integer (table, "replicas", stage->replicas);
+  ps_table_set_text (table, "first_layer", layers[stage->first].name);
+  ps_table_set_text (table, "last_layer", layers[stage->last].name);
+  ps_table_set_integer (table, "time_ns", ps_partition_stage_ns (task, partition, s));
+  if (s + 1 < partition->n_stages)
+    ps_table_set_integer (table, "link_ns", ps_partition_link_ns (task, partition, s));
+  ps_table_set_integer (table, "parameter_bytes", parameter_bytes);
+  if (has_memory (task, partition))
+    ps_table_set_integer (table, "memory_bytes", ps_partition_memory_bytes (task, partition, s));
+}
+
+static PsTable *
+stage_table (const PsPartitionSetting *task, const PsPartition *partition)
+{
+  PsTable *table = ps_table_new (stage_columns, G_N_ELEMENTS (stage_columns));
+  for (guint s = 0; s < partition->n_stages; s++)
+    add_stage (table, task, partition, s);
+  return table;
+}
+
+/* 1 when all devices are as busy as the bottleneck. */
+static double
+balance (const PsPartitionSetting *task, const PsPartition *partition)
+{
+  double work = 0, capacity = 0;
+  for (guint i = 0; i < task->layers->n_layers; i++)
+    work += (double)task->layers->layers[i].time_ns;
+  for (guint s = 0; s < task->n_devices * task->n_chunks; s++)
+    capacity += task->speeds ? task->speeds[s % task->n_devices] : 1;
+  return partition->bottleneck_ns > 0 ? work / (capacity * (double)partition->bottleneck_ns) : 1;
+}
+
+static gboolean
+keeps_limit (const PsPartitionSetting *task, const PsPartition *partition)
+{
+  for (guint s = 0; s < partition->n_stages; s++)
+    if (ps_partition_memory_bytes (task, partition, s) > task->memory_limit[s])
+      return FALSE;
+  return TRUE;
+}
+
+/* Iteration time and memory, by simulation where a schedule is given. */
+static gboolean
+set_run (PsTable *table, const PsPartitionSetting *task, const PsPartition *partition, GError **error)
+{
+  PsPartitionRun run = { 0 };
+  if (task->family && !is_replicated (partition))
+    {
+      if (!ps_partition_simulate (task, partition, &run, error))
+        return FALSE;
+      ps_table_set_integer (table, "iteration_ns", run.iteration_ns);
+      ps_table_set_boolean (table, "feasible", run.excess_bytes == 0);
+    }
+  else if (!task->memory_limit)
+    ps_table_set_boolean (table, "feasible", TRUE);
+  else if (has_memory (task, partition))
+    ps_table_set_boolean (table, "feasible", keeps_limit (task, partition));
+  return TRUE;
+}
+
+/* Replicated stages have none. */
+static gboolean
+make_costs_text (const PsPartitionSetting *task, const PsPartition *partition, char **text, GError **error)
+{
+  g_autoptr (PsCosts) costs = NULL;
+  *text = NULL;
+  if (is_replicated (partition))
+    return TRUE;
+  costs = ps_partition_costs (task, partition, error);
+  if (costs)
+    *text = ps_partition_costs_to_text (costs);
+  return costs != NULL;
+}
+
+static gboolean
+add_result (PsTable *table, const PsPartitioner *partitioner, const PsPartitionSetting *task,
+            const PsPartition *partition, const char *costs, GError **error)
+{
+  ps_table_add_row (table);
+  ps_table_set_text (table, "algorithm", partitioner->name);
+  ps_table_set_integer (table, "bottleneck_ns", partition->bottleneck_ns);
+  ps_table_set_table (table, "stages", stage_table (task, partition));
+  ps_table_set_ratio (table, "balance", balance (task, partition));
+  if (costs)
+    ps_table_set_text (table, "costs", costs);
+  return set_run (table, task, partition, error);
+}
+
+/* An algorithm that this task excludes is skipped with its reason. */
+static gboolean
+run_all (PsTable *table, const PsPartitionSetting *task, GString *skipped, GError **error)
+{
+  guint n;
+  const PsPartitioner *partitioners = ps_partitioner_table (&n);
+  for (guint i = 0; i < n; i++)
+    {
+      g_autoptr (GError) reason = NULL;
+      g_autoptr (PsPartition) partition = ps_partition (&partitioners[i], task, &reason);
+      g_autofree char *costs = NULL;
+      if (!partition)
+        g_string_append_printf (skipped, "%s%s", skipped->len ? "; " : "", reason->message);
+      else if (!make_costs_text (task, partition, &costs, error)
+               || !add_result (table, &partitioners[i], task, partition, costs, error))
+        return FALSE;
+    }
+  if (ps_table_n_rows (table) == 0)
+    {
+      g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, skipped->str);
+      return FALSE;
+    }
+  if (task->family)
+    ps_table_sort (table, "iteration_ns", FALSE);
+  return TRUE;
+}
+
+static gboolean
+print_result (const PsTable *table, gboolean json, const PsLayers *layers, const char *details, const char *skipped,
+              GError **error)
+{
+  const char *origin = ps_origin_name (layers->time_origin);
+  const char *extra[] = { "origin", origin, "layers", layers->source, "skipped", skipped, NULL };
+  g_autofree char *text = NULL, *page = NULL;
+  if (*skipped && !json)
+    g_printerr ("skipped: %s\n", skipped);
+  if (json)
+    {
+      text = ps_table_to_json (table, "pipesim-partition/1", extra);
+      return ps_print (text, error);
+    }
+  text = ps_table_to_text (table);
+  page = g_strdup_printf ("from %s times of %u layers: %s\n%s%s", origin, layers->n_layers, layers->source, text,
+                          details);
+  return ps_print (page, error);
+}
+
+/* The stages and the costs text of one partition. */
+static char *
+describe (const PsPartitionSetting *task, const PsPartition *partition, const char *costs)
+{
+  g_autoptr (PsTable) table = stage_table (task, partition);
+  g_autofree char *text = ps_table_to_text (table);
+  if (!costs)
+    return g_strdup_printf ("\n%s\nreplicated stages have no costs text\n", text);
+  return g_strdup_printf ("\n%s\n%s costs of the stages, for --costs:\n%s\n", text,
+                          ps_origin_name (task->layers->time_origin), costs);
+}
+
+static gboolean
+run_one (const Options *options, const PsPartitioner *partitioner, const PsPartitionSetting *task, GError **error)
+{
+  g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
+  g_autoptr (PsPartition) partition = ps_partition (partitioner, task, error);
+  g_autofree char *costs = NULL, *details = NULL, *line = NULL;
+  if (!partition || !make_costs_text (task, partition, &costs, error)
+      || !add_result (table, partitioner, task, partition, costs, error))
+    return FALSE;
+  if (options->print_costs && !costs)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                   "--print-costs: %s has replicated a stage, which no --costs can say", partitioner->name);
+      return FALSE;
+    }
+  if (options->print_costs)
+    {
+      line = g_strconcat (costs, "\n", NULL);
+      return ps_print (line, error);
+    }
+  details = describe (task, partition, costs);
+  return print_result (table, options->json, task->layers, details, "", error);
+}
+
+/* The table of algorithms, for --help. */
+static char *
+describe_algorithms (void)
+{
+  guint n;
+  const PsPartitioner *partitioners = ps_partitioner_table (&n);
+  GString *text = g_string_new ("Algorithms:\n");
+  for (guint i = 0; i < n; i++)
+    g_string_append_printf (text, "  %-15s %s\n  %-15s %s\n", partitioners[i].name, partitioners[i].description, "",
+                            partitioners[i].source);
+  g_string_append (
+      text,
+      "\nbottleneck = the slowest stage or link for one microbatch; a link bears the activation and its gradient.\n"
+      "pipedream and pipedream-code count it as their recurrences do, all-reduce of replicas included.\n"
+      "balance = time of all layers / (speeds of all stages x bottleneck). Iteration times are simulated.\n\n"
+      "FILE.csv: layer,time,activation_bytes,parameter_bytes and a line for each layer: the time of F + B + W of one\n"
+      "microbatch (1.5ms; an integer without unit is ns), the bytes it hands on, the bytes of its weights. Further\n"
+      "columns, as far as known: forward, backward, flops, kept_bytes, weight_kept_bytes, state_bytes; else F = B = "
+      "W,\n"
+      "a forward keeps activation_bytes, and weights, gradients and optimizer state are 4 times the weights.\n");
+  return g_string_free (text, FALSE);
+}
+
+static gboolean
+check_options (const Options *options, const char *stray, GError **error)
+{
+  if (stray)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected; the layers go behind --layers", stray);
+  else if (options->print_costs && options->json)
+    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--print-costs and --json: give one of them");
+  else if (options->print_costs && g_strcmp0 (options->algorithm, "all") == 0)
+    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
+                         "--print-costs: costs are of one partition, not of "
+                         "--algorithm all");
+  else
+    return TRUE;
+  return FALSE;
+}
+
+static gboolean
+parse_options (Options *options, int argc, char **argv, GError **error)
+{
+  PartitionOptions *partition = &options->partition;
+  const GOptionEntry entries[] = {
+    { "layers", 0, 0, G_OPTION_ARG_FILENAME, &partition->layers, "Layers and their costs", "FILE.csv" },
+    { "bandwidth", 0, 0, G_OPTION_ARG_STRING, &partition->bandwidth, "What two neighbours transfer, e.g. 10GB/s",
+      "RATE" },
+    { "algorithm", 'a', 0, G_OPTION_ARG_STRING, &options->algorithm, "An algorithm (default: bottleneck), or all",
+      "NAME|all" },
+    { "schedule", 's', 0, G_OPTION_ARG_STRING, &partition->schedule,
+      "Family whose iteration time is simulated; what algorithm schedule cuts for", "NAME" },
+    { "straight", 0, 0, G_OPTION_ARG_NONE, &partition->straight, "pipedream-code: no replicated stages", NULL },
+    { "compression", 0, 0, G_OPTION_ARG_STRING, &partition->compression,
+      "pipedream-code: transfers count, divided by this (default: they do not count)", "RATIO" },
+    { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print JSON (format pipesim-partition/1)", NULL },
+    { "print-costs", 0, 0, G_OPTION_ARG_NONE, &options->print_costs,
+      "Print only the costs of the stages, as predict --costs takes them", NULL },
+    G_OPTION_ENTRY_NULL,
+  };
+  g_autoptr (GOptionContext) context = g_option_context_new ("- cut the layers of a model into stages");
+  g_autofree char *description = describe_algorithms ();
+  partition->setting = ps_setting_new ();
+  g_option_context_set_description (context, description);
+  g_option_context_add_main_entries (context, entries, NULL);
+  ps_setting_add_options (partition->setting, context);
+  return g_option_context_parse (context, &argc, &argv, error) && ps_setting_finish (partition->setting, error)
+         && check_options (options, argc > 1 ? argv[1] : NULL, error);
+}
+
+static const PsPartitioner *
+find_partitioner (const char *name, GError **error)
+{
+  const PsPartitioner *found = ps_partitioner_find (name);
+  g_autoptr (GString) names = g_string_new (NULL);
+  guint n;
+  const PsPartitioner *partitioners = ps_partitioner_table (&n);
+  for (guint i = 0; i < n; i++)
+    g_string_append_printf (names, " %s", partitioners[i].name);
+  if (!found)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--algorithm: '%s' is none; there are all%s", name, names->str);
+  return found;
+}
+
+int
+ps_cmd_partition (int argc, char **argv, GError **error)
+{
+  g_auto (Options) options = { 0 };
+  g_autoptr (PartitionJob) job = NULL;
+  g_autoptr (GString) skipped = g_string_new (NULL);
+  g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
+  const PsPartitioner *partitioner = NULL;
+  const char *name;
+  if (!parse_options (&options, argc, argv, error))
+    return 0;
+  name = options.algorithm ? options.algorithm : "bottleneck";
+  if (!g_str_equal (name, "all") && !(partitioner = find_partitioner (name, error)))
+    return 0;
+  job = partition_job_new (&options.partition, error);
+  if (!job)
+    return 0;
+  if (partitioner)
+    run_one (&options, partitioner, &job->task, error);
+  else if (run_all (table, &job->task, skipped, error))
+    print_result (table, options.json, job->layers, "", skipped->str, error);
+  return 0;
+}

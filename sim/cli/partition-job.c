@@ -1,0 +1,211 @@
+/* partition-job.c - the options of pipesim partition, checked and turned into a task. */
+#include "partition-job.h"
+
+#include <string.h>
+
+#define MAX_COMPRESSION 1000000
+
+void
+partition_job_free (PartitionJob *job)
+{
+  if (!job)
+    return;
+  ps_layers_free (job->layers);
+  ps_cluster_free (job->cluster);
+  ps_placement_free (job->placement);
+  g_free (job->links);
+  g_free (job->speeds);
+  g_free (job->memory_limit);
+  g_free (job);
+}
+
+static gboolean G_GNUC_PRINTF (2, 3) refuse (GError **error, const char *format, ...)
+{
+  va_list arguments;
+  va_start (arguments, format);
+  *error = g_error_new_valist (PS_ERROR, PS_ERROR_USAGE, format, arguments);
+  va_end (arguments);
+  return FALSE;
+}
+
+static gboolean
+check_sources (const PartitionOptions *options, GError **error)
+{
+  const PsSetting *setting = options->setting;
+  if (setting->costs)
+    return refuse (error,
+                   "--costs: has stages, and partition makes them; give --layers FILE.csv, --db FILE, or --model "
+                   "FILE with --cluster FILE");
+  if (options->layers && (setting->db || setting->model || setting->cluster))
+    return refuse (error, "--layers and %s: layers come from one of them, not from both",
+                   setting->db      ? "--db"
+                   : setting->model ? "--model"
+                                    : "--cluster");
+  if (!options->layers && !setting->db && !setting->cluster)
+    return refuse (error, "no layers: give --layers FILE.csv, --db FILE, or --model FILE with --cluster FILE");
+  if (options->bandwidth && !options->layers)
+    return refuse (error, "--bandwidth: goes with --layers; %s has its own", setting->db ? "--db" : "--cluster");
+  if (setting->n_devices == 0)
+    return refuse (error, "-p/--devices: missing; how many devices share the layers");
+  if (options->layers && !options->bandwidth && setting->n_devices > 1)
+    return refuse (error, "--bandwidth: missing; give what two neighbours transfer, such as 10GB/s");
+  return TRUE;
+}
+
+/* What changes the costs of whole stages, or how they queue, is for what takes the costs that this prints. */
+static gboolean
+check_training (const PsSetting *setting, GError **error)
+{
+  const struct
+  {
+    const char *option;
+    gboolean given;
+  } options[] = { { "--comm", setting->channel != PS_CHANNEL_LATENCY },
+                  { "--blocking", setting->blocking },
+                  { "--share-links", setting->share_links },
+                  { "--overlap-slowdown", setting->overlap_slowdown > 1 },
+                  { "--ready-order", setting->window > 0 },
+                  { "--replicas", setting->n_replicas > 1 },
+                  { "--zero", setting->shard_optimizer },
+                  { "--recompute", setting->recompute != PS_RECOMPUTE_NONE },
+                  { "--offload", setting->offload > 0 } };
+  for (guint i = 0; i < G_N_ELEMENTS (options); i++)
+    if (options[i].given)
+      return refuse (error, "%s: partition does not look at it; give it to predict, with the costs of --print-costs",
+                     options[i].option);
+  return TRUE;
+}
+
+/* A decimal number without sign and exponent. */
+static gboolean
+read_factor (const char *where, const char *text, double low, double high, double *factor, GError **error)
+{
+  gsize length = strspn (text, "0123456789.");
+  char *end = NULL;
+  *factor = g_ascii_strtod (text, &end);
+  if (length == 0 || text[length] != '\0' || *end != '\0' || *factor < low || *factor > high)
+    return refuse (error, "%s: '%s' is not a number from %g to %g", where, text, low, high);
+  return TRUE;
+}
+
+static gboolean
+read_schedule (PartitionJob *job, const PartitionOptions *options, GError **error)
+{
+  const PsSetting *setting = options->setting;
+  if (options->schedule)
+    {
+      job->task.family = ps_family_find (options->schedule);
+      if (!job->task.family)
+        return refuse (error, "--schedule: '%s' is no schedule family; pipesim schedule list has them",
+                       options->schedule);
+      if (setting->n_microbatches == 0)
+        return refuse (error, "-m/--microbatches: missing; schedule '%s' is simulated for them", options->schedule);
+    }
+  job->task.n_microbatches = setting->n_microbatches;
+  job->task.n_slices = setting->n_slices;
+  job->task.group_size = setting->group_size;
+  job->task.n_chunks = setting->n_chunks ? setting->n_chunks : job->task.family ? job->task.family->default_chunks : 1;
+  return TRUE;
+}
+
+static gboolean
+read_file (PartitionJob *job, const PartitionOptions *options, PsLink *link, GError **error)
+{
+  gint64 rate = 0;
+  if (options->bandwidth && !ps_parse_rate ("--bandwidth", options->bandwidth, &rate, error))
+    return FALSE;
+  *link = (PsLink){ .bandwidth = (double)rate };
+  job->layers = ps_layers_read (options->layers, error);
+  return job->layers != NULL;
+}
+
+static gboolean
+read_database (PartitionJob *job, const PsSetting *setting, PsLink *link, GError **error)
+{
+  g_autoptr (PsCostDb) db = NULL;
+  g_autoptr (PsModel) model = NULL;
+  if (setting->model && !(model = ps_model_load (setting->model, error)))
+    return FALSE;
+  db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
+  if (db)
+    job->layers = ps_layers_costdb (db, setting->profile, model, setting->n_devices, link, error);
+  return job->layers != NULL;
+}
+
+static guint
+device_of (const PartitionJob *job, guint stage)
+{
+  return job->placement ? ps_placement_device (job->placement, 0, stage) : stage % job->task.n_devices;
+}
+
+/* Boundaries inside a device take no time. */
+static void
+set_links (PartitionJob *job, const PsLink *link)
+{
+  guint n_stages = job->task.n_devices * job->task.n_chunks;
+  job->links = g_new0 (PsLink, n_stages);
+  for (guint s = 0; s + 1 < n_stages; s++)
+    {
+      guint a = device_of (job, s), b = device_of (job, s + 1);
+      if (a != b)
+        job->links[s] = job->cluster ? ps_cluster_link (job->cluster, a, b) : *link;
+    }
+  job->task.links = job->links;
+}
+
+static gboolean
+read_layers (PartitionJob *job, const PartitionOptions *options, GError **error)
+{
+  const PsSetting *setting = options->setting;
+  g_autoptr (PsModel) model = NULL;
+  PsLink link = { 0 };
+  if (setting->cluster)
+    {
+      model = ps_model_load (setting->model, error);
+      job->cluster = model ? ps_cluster_load (setting->cluster, error) : NULL;
+      job->layers = job->cluster ? ps_layers_model (model, job->cluster, error) : NULL;
+    }
+  else if (!(options->layers ? read_file (job, options, &link, error) : read_database (job, setting, &link, error)))
+    return FALSE;
+  if (!job->layers)
+    return FALSE;
+  job->task.layers = job->layers;
+  set_links (job, &link);
+  return TRUE;
+}
+
+static gboolean
+fill_job (PartitionJob *job, const PartitionOptions *options, GError **error)
+{
+  const PsSetting *setting = options->setting;
+  if (!check_sources (options, error) || !check_training (setting, error))
+    return FALSE;
+  job->task.n_devices = setting->n_devices;
+  job->task.straight = options->straight;
+  job->task.sync = setting->sync;
+  if (!read_schedule (job, options, error)
+      || !ps_setting_memory_limit (setting, setting->n_devices, &job->memory_limit, error))
+    return FALSE;
+  job->task.memory_limit = job->memory_limit;
+  if ((guint64)job->task.n_devices * job->task.n_chunks > PS_MAX_STAGES)
+    return refuse (error, "-v/--chunks: %u on %u devices; give 1 to %u stages in all", job->task.n_chunks,
+                   job->task.n_devices, PS_MAX_STAGES);
+  if (options->compression
+      && !read_factor ("--compression", options->compression, PS_MIN_SPEED, MAX_COMPRESSION, &job->task.compression,
+                       error))
+    return FALSE;
+  if (!ps_setting_speeds (options->setting, job->task.n_devices, &job->speeds, error))
+    return FALSE;
+  job->task.speeds = job->speeds;
+  if (job->task.family && !(job->placement = ps_partition_placement (&job->task, error)))
+    return FALSE;
+  job->task.placement = job->placement;
+  return read_layers (job, options, error);
+}
+
+PartitionJob *
+partition_job_new (const PartitionOptions *options, GError **error)
+{
+  g_autoptr (PartitionJob) job = g_new0 (PartitionJob, 1);
+  return fill_job (job, options, error) ? g_steal_pointer (&job) : NULL;
+}

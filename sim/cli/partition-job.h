@@ -1,0 +1,36 @@
+/* partition-job.h - what pipesim partition works on, from its options. */
+#ifndef PS_PARTITION_JOB_H
+#define PS_PARTITION_JOB_H
+
+#include <pipesim/partition.h>
+#include <pipesim/setting.h>
+
+/* As typed; NULL where not given. */
+typedef struct
+{
+  char *layers;
+  char *bandwidth;
+  char *schedule;
+  char *compression;
+  gboolean straight;
+  PsSetting *setting; /* finished */
+} PartitionOptions;
+
+/* What `task` points into. */
+typedef struct
+{
+  PsLayers *layers;
+  PsCluster *cluster; /* NULL: none; owns parts of links */
+  PsLink *links;
+  PsPlacement *placement;
+  double *speeds;
+  gint64 *memory_limit;
+  PsPartitionSetting task;
+} PartitionJob;
+
+/* Errors: PS_ERROR_USAGE, and those of what it reads. */
+PartitionJob *partition_job_new (const PartitionOptions *options, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void partition_job_free (PartitionJob *job);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PartitionJob, partition_job_free)
+
+#endif

@@ -1,0 +1,267 @@
+/* partition-costs.c - from a partition to the costs of its stages, and to the text that stands for them on a command
+ * line. */
+#include "partition-private.h"
+
+gint64 *
+ps_layers_sums (const PsLayers *layers, gsize offset)
+{
+  gint64 *sums = g_new (gint64, layers->n_layers + 1);
+  sums[0] = 0;
+  for (guint i = 0; i < layers->n_layers; i++)
+    sums[i + 1] = sums[i] + G_STRUCT_MEMBER (gint64, &layers->layers[i], offset);
+  return sums;
+}
+
+/* What of a layer its stage's costs consist of. */
+typedef enum
+{
+  PART_F,
+  PART_B,
+  PART_W,
+  PART_BW,
+  PART_O,
+  PART_KEPT,
+  PART_WEIGHT_KEPT,
+  PART_STATE,
+  PART_VERSION,
+  N_PARTS
+} Part;
+
+static const gsize part_offsets[N_PARTS] = {
+  [PART_F] = G_STRUCT_OFFSET (PsLayer, forward_ns),
+  [PART_B] = G_STRUCT_OFFSET (PsLayer, backward_ns),
+  [PART_W] = G_STRUCT_OFFSET (PsLayer, weight_ns),
+  [PART_BW] = G_STRUCT_OFFSET (PsLayer, full_backward_ns),
+  [PART_O] = G_STRUCT_OFFSET (PsLayer, optimizer_ns),
+  [PART_KEPT] = G_STRUCT_OFFSET (PsLayer, kept_bytes),
+  [PART_WEIGHT_KEPT] = G_STRUCT_OFFSET (PsLayer, weight_kept_bytes),
+  [PART_STATE] = G_STRUCT_OFFSET (PsLayer, state_bytes),
+  [PART_VERSION] = G_STRUCT_OFFSET (PsLayer, parameter_bytes),
+};
+
+struct _PsStageSums
+{
+  const PsLayers *layers;
+  gint64 *part[N_PARTS]; /* [n_layers + 1] */
+};
+
+PsStageSums *
+ps_stage_sums_new (const PsLayers *layers)
+{
+  PsStageSums *sums = g_new0 (PsStageSums, 1);
+  sums->layers = layers;
+  for (guint part = 0; part < N_PARTS; part++)
+    sums->part[part] = ps_layers_sums (layers, part_offsets[part]);
+  return sums;
+}
+
+void
+ps_stage_sums_free (PsStageSums *sums)
+{
+  if (!sums)
+    return;
+  for (guint part = 0; part < N_PARTS; part++)
+    g_free (sums->part[part]);
+  g_free (sums);
+}
+
+static gint64
+sum_between (const PsStageSums *sums, Part part, const PsPartitionStage *stage)
+{
+  return sums->part[part][stage->last + 1] - sums->part[part][stage->first];
+}
+
+static void
+fill_stage (const PsStageSums *sums, const PsPartitionStage *range, double speed, guint stage, PsCosts *costs)
+{
+  static const struct
+  {
+    PsOpKind kind;
+    Part part;
+  } times[] = { { PS_OP_F, PART_F }, { PS_OP_R, PART_F },   { PS_OP_B, PART_B },
+                { PS_OP_W, PART_W }, { PS_OP_BW, PART_BW }, { PS_OP_O, PART_O } };
+  for (guint i = 0; i < G_N_ELEMENTS (times); i++)
+    ps_costs_op (costs, times[i].kind, stage)->duration_ns
+        = ps_scale_time (sum_between (sums, times[i].part, range), speed);
+  ps_costs_set_memory (costs, stage, sum_between (sums, PART_KEPT, range), sum_between (sums, PART_WEIGHT_KEPT, range));
+  costs->weight_bytes[stage] = sum_between (sums, PART_STATE, range);
+  costs->version_bytes[stage] = sum_between (sums, PART_VERSION, range);
+}
+
+/* The activation that stage hands on and the gradient that comes back. A recompute keeps what came in. */
+static void
+fill_boundary (const PsStageSums *sums, const PsPartitionStage *range, const PsLink *link, guint stage, PsCosts *costs)
+{
+  guint forward = ps_transfer_forward (costs, stage), backward = ps_transfer_backward (costs, stage + 1);
+  gint64 bytes = sums->layers->layers[range->last].output_bytes;
+  PsOpCost *recompute = ps_costs_op (costs, PS_OP_R, stage + 1);
+  costs->transfer_ns[forward] = costs->transfer_ns[backward] = ps_link_transfer_ns (link, bytes);
+  costs->message_bytes[forward] = costs->message_bytes[backward] = bytes;
+  recompute->take_bytes -= MIN (bytes, recompute->take_bytes);
+}
+
+void
+ps_stage_sums_fill (const PsStageSums *sums, const PsPartitionStage *stages, const double *speed, const PsLink *links,
+                    PsCosts *costs)
+{
+  for (guint s = 0; s < costs->n_stages; s++)
+    fill_stage (sums, &stages[s], speed[s], s, costs);
+  for (guint s = 0; s + 1 < costs->n_stages; s++)
+    fill_boundary (sums, &stages[s], &links[s], s, costs);
+}
+
+static gboolean
+has_same_speeds (const PsPartitionSetting *setting, guint stage, GError **error)
+{
+  const PsPlacement *placement = setting->placement;
+  guint first, other;
+  if (!placement || !setting->speeds || placement->n_copies == 1)
+    return TRUE;
+  first = ps_placement_device (placement, 0, stage);
+  other = ps_placement_device (placement, 1, stage);
+  if (setting->speeds[first] == setting->speeds[other])
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "--speed: stage %u lives on devices %u and %u, which would need the same speed", stage, first, other);
+  return FALSE;
+}
+
+double *
+ps_partition_stage_speeds (const PsPartitionSetting *setting, GError **error)
+{
+  guint n_stages = setting->n_devices * setting->n_chunks;
+  g_autofree double *speeds = g_new0 (double, n_stages);
+  for (guint s = 0; s < n_stages; s++)
+    {
+      if (!has_same_speeds (setting, s, error))
+        return NULL;
+      speeds[s] = ps_partition_speed (setting, s);
+    }
+  return g_steal_pointer (&speeds);
+}
+
+PsCosts *
+ps_partition_costs (const PsPartitionSetting *setting, const PsPartition *partition, GError **error)
+{
+  const PsLayers *layers = setting->layers;
+  g_autofree double *speeds = ps_partition_stage_speeds (setting, error);
+  g_autoptr (PsStageSums) sums = NULL;
+  PsCosts *costs;
+  if (!speeds)
+    return NULL;
+  sums = ps_stage_sums_new (layers);
+  costs = ps_costs_new (partition->n_stages);
+  ps_stage_sums_fill (sums, partition->stages, speeds, setting->links, costs);
+  costs->time_origin = costs->transfer_origin = layers->time_origin;
+  costs->memory_origin = layers->memory_origin;
+  g_free (costs->source);
+  costs->source = g_strdup_printf ("layers of %s", layers->source);
+  return costs;
+}
+
+/* Text */
+
+typedef gint64 (*StageFigure) (const PsCosts *costs, guint stage);
+
+static gint64
+figure_f (const PsCosts *costs, guint stage)
+{
+  return ps_costs_op (costs, PS_OP_F, stage)->duration_ns;
+}
+
+static gint64
+figure_b (const PsCosts *costs, guint stage)
+{
+  return ps_costs_op (costs, PS_OP_B, stage)->duration_ns;
+}
+
+static gint64
+figure_w (const PsCosts *costs, guint stage)
+{
+  return ps_costs_op (costs, PS_OP_W, stage)->duration_ns;
+}
+
+static gint64
+figure_bw (const PsCosts *costs, guint stage)
+{
+  return ps_costs_op (costs, PS_OP_BW, stage)->duration_ns;
+}
+
+static gint64
+figure_o (const PsCosts *costs, guint stage)
+{
+  return ps_costs_op (costs, PS_OP_O, stage)->duration_ns;
+}
+
+static gint64
+figure_act (const PsCosts *costs, guint stage)
+{
+  return ps_costs_op (costs, PS_OP_F, stage)->take_bytes;
+}
+
+static gint64
+figure_wact (const PsCosts *costs, guint stage)
+{
+  return ps_costs_op (costs, PS_OP_W, stage)->give_bytes;
+}
+
+static gint64
+figure_weights (const PsCosts *costs, guint stage)
+{
+  return costs->weight_bytes[stage];
+}
+
+static gint64
+figure_version (const PsCosts *costs, guint stage)
+{
+  return costs->version_bytes[stage];
+}
+
+static gint64
+figure_c (const PsCosts *costs, guint boundary)
+{
+  return costs->transfer_ns[ps_transfer_forward (costs, boundary)];
+}
+
+static gint64
+figure_msg (const PsCosts *costs, guint boundary)
+{
+  return costs->message_bytes[ps_transfer_forward (costs, boundary)];
+}
+
+static void
+append_list (GString *text, const char *key, StageFigure figure, const char *unit, const PsCosts *costs, guint n)
+{
+  for (guint i = 0; i < n; i++)
+    {
+      if (i == 0)
+        g_string_append_printf (text, "%s%s=", text->len ? "," : "", key);
+      g_string_append_printf (text, "%s%" G_GINT64_FORMAT "%s", i ? ":" : "", figure (costs, i), unit);
+    }
+}
+
+char *
+ps_partition_costs_to_text (const PsCosts *costs)
+{
+  static const struct
+  {
+    const char *key;
+    StageFigure figure;
+    const char *unit;
+    guint beyond; /* stages that have none */
+  } lists[] = { { "f", figure_f, "ns", 0 },
+                { "b", figure_b, "ns", 0 },
+                { "w", figure_w, "ns", 0 },
+                { "bw", figure_bw, "ns", 0 },
+                { "c", figure_c, "ns", 1 },
+                { "o", figure_o, "ns", 0 },
+                { "act", figure_act, "B", 0 },
+                { "wact", figure_wact, "B", 0 },
+                { "weights", figure_weights, "B", 0 },
+                { "version", figure_version, "B", 0 },
+                { "msg", figure_msg, "B", 1 } };
+  GString *text = g_string_new (NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (lists); i++)
+    append_list (text, lists[i].key, lists[i].figure, lists[i].unit, costs, costs->n_stages - lists[i].beyond);
+  return g_string_free (text, FALSE);
+}
