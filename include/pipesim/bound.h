@@ -15,6 +15,28 @@ G_BEGIN_DECLS
  * backward), so that pairs never break the bound. copy is as in PsSchedule (NULL: all copy 0). */
 gint64 ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs);
 
+typedef enum
+{
+  PS_OBJECTIVE_MAKESPAN, /* first op start to last op end over all devices: --sync global */
+  PS_OBJECTIVE_SPAN,     /* longest span of a device, which bounds the period where devices go on without a common
+                            synchronisation: --sync bypass */
+} PsObjective;
+
+/* A proven lower bound on the objective of any schedule of one weight copy with split backwards that keeps every device
+ * within memory_limit (bytes, weights included; NULL: none). Per device d, with load L (all its work), begin A (the
+ * first microbatch's arrival) and
+ *   t, the earliest arrival of a gradient: all forwards and transfers, then the backwards above d's highest stage
+ *   k, the forwards that fit the limit at once
+ * - warm-up: before t the device can only do forwards, and no more than k: idle I >= t - A - (time of k forwards), so
+ *   it ends at A + I + L or later.
+ * - drain: when its last forward (of stage h) has ended, what is left to do on d is bounded by what the limit holds, R;
+ *   and that forward's own backward comes back after g, all forwards and backwards above h with their transfers. So it
+ *   ends at A + I + L - R + g + (backward and W of h) or later, and the pipeline after the backwards below h and W of
+ *   stage 0. I counts here only where k is less than all forwards of d: else both idle times may be the same.
+ * The largest of these and, for the makespan, ps_lower_bound. */
+gint64 ps_lower_bound_within (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
+                              const gint64 *memory_limit, PsObjective objective);
+
 G_END_DECLS
 
 #endif

@@ -1,0 +1,65 @@
+/* search.h - better schedules than the published ones, for given costs, placement and memory limit, with a proof of how
+ * far from optimal they can be at most.
+ *
+ * A schedule with split backwards is, per device, an interleaving of the chains F0 F1 .., B0 B1 .., W0 W1 .. of its
+ * stages: microbatches are alike, so some optimal schedule keeps them in order. The search starts from the published
+ * families and from list scheduling under many priority rules, and improves the best by moving single ops, evaluated by
+ * heads and tails (longest path to and from an op) so that a move costs what it changes. Small problems are then
+ * decided by branch and bound.
+ */
+#ifndef PIPESIM_SEARCH_H
+#define PIPESIM_SEARCH_H
+
+#include <pipesim/bound.h>
+#include <pipesim/families.h>
+
+G_BEGIN_DECLS
+
+/* What a search has come to. */
+typedef struct
+{
+  gint64 best_ns;        /* objective of the best schedule so far */
+  gint64 lower_bound_ns; /* proven for every schedule of the problem */
+  guint64 n_moves;       /* tried so far, all threads */
+  gint64 elapsed_ns;
+} PsSearchProgress;
+
+typedef struct
+{
+  const PsPlacement *placement; /* one weight copy: loop, V, wave or custom */
+  guint n_microbatches;
+  const PsCosts *costs;       /* pairs are not used; F, B and W are, and BW where it is cheaper than B + W */
+  const gint64 *memory_limit; /* [n_devices] bytes, weights included; NULL: none */
+  PsObjective objective;
+  guint64 seed;
+  gint64 time_limit_ns; /* 0: none; with one, the result depends on the machine's speed */
+  guint64 move_limit;   /* per thread; 0: none. One of both limits must be given */
+  guint n_threads;      /* >= 1; the result depends on it, not on timing, if only move_limit is given */
+  void (*progress) (const PsSearchProgress *progress, gpointer data); /* from the calling thread; NULL: none */
+  gpointer progress_data;
+} PsSearchSetting;
+
+typedef struct
+{
+  PsSchedule *schedule; /* named "search"; valid, within the limit */
+  gint64 makespan_ns;
+  gint64 max_span_ns;
+  gint64 lower_bound_ns;   /* on the objective */
+  gboolean proved_optimal; /* no schedule with split backwards is better */
+  guint64 n_moves;
+  const char *found_by; /* the last that improved it: a family's name, "list scheduling", "local search", ... */
+} PsSearchResult;
+
+/* Errors: PS_ERROR_USAGE (a placement with two copies), PS_ERROR_SCHEDULE "infeasible: device 2 needs at least X" when
+ * a limit is below ps_search_least_memory. Free with ps_search_result_free. */
+PsSearchResult *ps_search (const PsSearchSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_search_result_free (PsSearchResult *result);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSearchResult, ps_search_result_free)
+
+/* The smallest memory with which a device can take part at all: its weights and one microbatch in every one of its
+ * stages, backwards following at once. Every limit from there on is feasible. */
+gint64 ps_search_least_memory (const PsPlacement *placement, const PsCosts *costs, guint device);
+
+G_END_DECLS
+
+#endif

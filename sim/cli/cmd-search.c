@@ -1,0 +1,528 @@
+/* cmd-search.c - pipesim search: the best schedule that can be found, and how far from optimal it can be. */
+#include "commands.h"
+
+#include <pipesim/report.h>
+#include <pipesim/search.h>
+#include <pipesim/setting.h>
+
+#include <unistd.h>
+
+#define DEFAULT_TIME_LIMIT_NS G_GINT64_CONSTANT (10000000000)
+
+/* Transfers that share channels take longer than alone; schedules found for slower transfers stand that better. */
+#define CHANNEL_STRETCH 2
+
+typedef struct
+{
+  PsSetting *setting;
+  char *time_limit_text;
+  char *seed_text;
+  char *moves_text;
+  char *jobs_text;
+  char *size_text;
+  char *output;
+  gboolean json;
+  gint64 time_limit_ns;
+  gint64 seed;
+  gint64 moves;
+  gint64 jobs;
+  gboolean any_size;
+} Options;
+
+static void
+options_clear (Options *options)
+{
+  ps_setting_free (options->setting);
+  g_free (options->time_limit_text);
+  g_free (options->seed_text);
+  g_free (options->moves_text);
+  g_free (options->jobs_text);
+  g_free (options->size_text);
+  g_free (options->output);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+
+static const PsColumn detail_columns[] = {
+  { "busy_ns", NULL, PS_COLUMN_TIME },
+  { "span_ns", NULL, PS_COLUMN_TIME },
+  { "peak_memory_bytes", NULL, PS_COLUMN_SIZE },
+  { "peak_activations", NULL, PS_COLUMN_INTEGER },
+};
+
+static const PsColumn columns[] = {
+  { "schedule", NULL, PS_COLUMN_TEXT },
+  { "placement", "placement", PS_COLUMN_TEXT },
+  { "devices", "p", PS_COLUMN_INTEGER },
+  { "microbatches", "m", PS_COLUMN_INTEGER },
+  { "chunks", "v", PS_COLUMN_INTEGER },
+  { "microbatch_size", "b", PS_COLUMN_INTEGER },
+  { "recompute", "recompute", PS_COLUMN_TEXT },
+  { "makespan_ns", "makespan", PS_COLUMN_TIME },
+  { "max_span_ns", NULL, PS_COLUMN_TIME },
+  { "iteration_ns", "iteration", PS_COLUMN_TIME },
+  { "bubble_ratio", "bubble of iteration", PS_COLUMN_RATIO },
+  { "bubble_ratio_span", NULL, PS_COLUMN_RATIO },
+  { "lower_bound_ns", "lower bound", PS_COLUMN_TIME },
+  { "gap", "gap", PS_COLUMN_PERCENT },
+  { "proved_optimal", "optimal", PS_COLUMN_BOOLEAN },
+  { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE },
+  { "feasible", NULL, PS_COLUMN_BOOLEAN },
+  { "moves", NULL, PS_COLUMN_INTEGER },
+  { "found_by", "found by", PS_COLUMN_TEXT },
+  { "order", NULL, PS_COLUMN_LISTS },
+  { "devices_detail", NULL, PS_COLUMN_TABLE },
+};
+
+/* One way to place and cut the model. */
+typedef struct
+{
+  PsPlacementKind placement;
+  guint n_chunks;
+  guint microbatch_size; /* 0: the model's own */
+  guint n_microbatches;
+  PsRecompute recompute;
+} Choice;
+
+/* What came of the choices. */
+typedef struct
+{
+  PsTable *table;
+  GString *skipped;
+  char *about;
+  PsSchedule *best; /* of the lowest iteration time */
+  gint64 best_ns;
+} Outcome;
+
+static void
+outcome_clear (Outcome *outcome)
+{
+  ps_table_free (outcome->table);
+  g_string_free (outcome->skipped, TRUE);
+  g_free (outcome->about);
+  ps_schedule_free (outcome->best);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Outcome, outcome_clear)
+
+static gboolean
+parse_options (Options *options, int *argc, char ***argv, GError **error)
+{
+  const GOptionEntry entries[] = {
+    { "time-limit", 't', 0, G_OPTION_ARG_STRING, &options->time_limit_text, "How long to search (default: 10s)", "T" },
+    { "moves", 0, 0, G_OPTION_ARG_STRING, &options->moves_text,
+      "Search so many moves per thread instead: the result then depends on seed and jobs alone", "N" },
+    { "seed", 0, 0, G_OPTION_ARG_STRING, &options->seed_text, "Seed of the random choices (default: 1)", "N" },
+    { "jobs", 'j', 0, G_OPTION_ARG_STRING, &options->jobs_text, "Threads (default: one per processor)", "N" },
+    { "microbatch-size", 0, 0, G_OPTION_ARG_STRING, &options->size_text,
+      "Sequences per microbatch, with as many microbatches as keep the batch; auto tries powers of two", "B|auto" },
+    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output, "Write the best schedule", "FILE" },
+    { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print JSON (format pipesim-search/1)", NULL },
+    G_OPTION_ENTRY_NULL,
+  };
+  g_autoptr (GOptionContext) context = g_option_context_new ("- find the best schedule for given costs and memory");
+
+  options->setting = ps_setting_new ();
+  options->setting->takes_auto = TRUE;
+  g_option_context_set_description (
+      context, "Without -v and --placement (or with auto) one and two stages per device are tried, in a loop and in a\n"
+               "V; --recompute auto and --microbatch-size auto try these as well. The time is shared by all. The\n"
+               "lower bound holds for every schedule of that row's placement with split backwards within the memory\n"
+               "limit, for its makespan or, with --sync bypass, for the longest span of a device; gap is how much\n"
+               "longer the found schedule is.\n");
+  g_option_context_add_main_entries (context, entries, NULL);
+  ps_setting_add_options (options->setting, context);
+  return g_option_context_parse (context, argc, argv, error);
+}
+
+static gboolean
+read_numbers (Options *options, GError **error)
+{
+  options->time_limit_ns = options->moves_text ? 0 : DEFAULT_TIME_LIMIT_NS;
+  options->seed = 1;
+  options->jobs = g_get_num_processors ();
+  if (options->time_limit_text
+      && !ps_parse_time ("--time-limit", options->time_limit_text, &options->time_limit_ns, error))
+    return FALSE;
+  if (options->time_limit_text && options->time_limit_ns == 0)
+    {
+      g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--time-limit: '0' leaves no time; 10s would be right");
+      return FALSE;
+    }
+  return (!options->seed_text || ps_parse_integer ("--seed", options->seed_text, 0, G_MAXINT64, &options->seed, error))
+         && (!options->moves_text
+             || ps_parse_integer ("--moves", options->moves_text, 1, G_MAXINT64, &options->moves, error))
+         && (!options->jobs_text || ps_parse_integer ("--jobs", options->jobs_text, 1, 1024, &options->jobs, error));
+}
+
+static gboolean
+finish_options (Options *options, int argc, char **argv, GError **error)
+{
+  PsSetting *setting = options->setting;
+
+  options->any_size = g_strcmp0 (options->size_text, "auto") == 0;
+  if (!ps_setting_finish (setting, error) || !read_numbers (options, error))
+    return FALSE;
+  if (argc > 1)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected; a search starts from costs alone", argv[1]);
+  else if (setting->n_devices == 0)
+    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "-p/--devices: missing; a search needs it");
+  else if (setting->n_microbatches == 0)
+    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "-m/--microbatches: missing; a search needs it");
+  else if (options->size_text && (!setting->model || !setting->cluster))
+    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
+                         "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
+  else
+    return TRUE;
+  return FALSE;
+}
+
+static void
+add_choice (GArray *choices, const PsSetting *setting, PsPlacementKind placement, guint n_chunks)
+{
+  Choice choice = { placement, n_chunks, 0, setting->n_microbatches, setting->recompute };
+  PsPlacementKind wanted;
+
+  if ((setting->n_chunks != 0 && setting->n_chunks != n_chunks)
+      || (ps_setting_placement (setting, &wanted) && wanted != placement))
+    return;
+  g_array_append_val (choices, choice);
+}
+
+static GArray *
+placements (const PsSetting *setting)
+{
+  GArray *choices = g_array_new (FALSE, FALSE, sizeof (Choice));
+  PsPlacementKind wanted;
+
+  if (ps_setting_placement (setting, &wanted) && wanted == PS_PLACEMENT_WAVE && setting->n_chunks == 0)
+    add_choice (choices, setting, PS_PLACEMENT_WAVE, 4);
+  add_choice (choices, setting, PS_PLACEMENT_LOOP, 1);
+  add_choice (choices, setting, PS_PLACEMENT_V, 2);
+  add_choice (choices, setting, PS_PLACEMENT_LOOP, 2);
+  if (setting->n_chunks > 2)
+    {
+      add_choice (choices, setting, PS_PLACEMENT_LOOP, setting->n_chunks);
+      add_choice (choices, setting, PS_PLACEMENT_WAVE, setting->n_chunks);
+    }
+  return choices;
+}
+
+/* Every choice with each of the sizes, if the batch divides by it. */
+static gboolean
+spread_sizes (const Options *options, GArray *choices, GError **error)
+{
+  g_autoptr (PsModel) model = NULL;
+  guint n = choices->len;
+  gint64 size = 0, batch;
+
+  if (options->size_text == NULL)
+    return TRUE;
+  if ((model = ps_setting_model (options->setting, error)) == NULL)
+    return FALSE;
+  batch = (gint64)model->microbatch_size * options->setting->n_microbatches;
+  if (!options->any_size && !ps_parse_integer ("--microbatch-size", options->size_text, 1, batch, &size, error))
+    return FALSE;
+  for (gint64 b = options->any_size ? 1 : size; b <= (options->any_size ? MIN (batch, 64) : size); b *= 2)
+    for (guint i = 0; i < n && batch % b == 0; i++)
+      {
+        Choice choice = g_array_index (choices, Choice, i);
+
+        choice.microbatch_size = (guint)b;
+        choice.n_microbatches = (guint)(batch / b);
+        g_array_append_val (choices, choice);
+      }
+  if (choices->len == n)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                   "--microbatch-size: '%s' does not divide the batch of %" G_GINT64_FORMAT " sequences",
+                   options->size_text, batch);
+      return FALSE;
+    }
+  g_array_remove_range (choices, 0, n);
+  return TRUE;
+}
+
+static GArray *
+list_choices (const Options *options, GError **error)
+{
+  g_autoptr (GArray) choices = placements (options->setting);
+  guint n = choices->len;
+
+  for (guint i = 0; i < n && options->setting->any_recompute; i++)
+    for (PsRecompute recompute = PS_RECOMPUTE_SELECTIVE; recompute <= PS_RECOMPUTE_FULL; recompute++)
+      {
+        Choice choice = g_array_index (choices, Choice, i);
+
+        choice.recompute = recompute;
+        g_array_append_val (choices, choice);
+      }
+  if (choices->len == 0)
+    {
+      g_set_error_literal (
+          error, PS_ERROR, PS_ERROR_USAGE,
+          "--placement: the search knows loop with any -v, V with -v 2, wave with an even -v from 4 on");
+      return NULL;
+    }
+  return spread_sizes (options, choices, error) ? g_steal_pointer (&choices) : NULL;
+}
+
+static void
+show_progress (const PsSearchProgress *progress, gpointer data)
+{
+  g_autofree char *best = ps_format_time (progress->best_ns), *bound = ps_format_time (progress->lower_bound_ns);
+
+  g_printerr ("\r%s: best %s, bound %s, gap %.2f %%, %.1f s \033[K", (const char *)data, best, bound,
+              100 * ((double)progress->best_ns / (double)MAX (progress->lower_bound_ns, 1) - 1),
+              (double)progress->elapsed_ns / 1e9);
+}
+
+static char *
+describe_choice (const Choice *choice)
+{
+  GString *text = g_string_new (NULL);
+
+  g_string_append_printf (text, "%s v=%u", ps_placement_name (choice->placement), choice->n_chunks);
+  if (choice->microbatch_size > 0)
+    g_string_append_printf (text, " b=%u", choice->microbatch_size);
+  if (choice->recompute != PS_RECOMPUTE_NONE)
+    g_string_append_printf (text, " recompute=%s", ps_recompute_name (choice->recompute));
+  return g_string_free (text, FALSE);
+}
+
+/* Costs with transfers stretched by a factor. */
+static PsCosts *
+stretch_transfers (const PsCosts *costs, gint64 factor)
+{
+  PsCosts *stretched = ps_costs_copy (costs);
+
+  for (guint i = 0; i < 1 + 2 * costs->n_stages; i++)
+    stretched->transfer_ns[i] *= factor;
+  return stretched;
+}
+
+static PsSearchResult *
+search (const Options *options, const Choice *choice, const PsCosts *costs, gint64 time_limit_ns, guint64 moves,
+        GError **error)
+{
+  const PsSetting *setting = options->setting;
+  g_autoptr (PsPlacement) placement = ps_placement_new (choice->placement, setting->n_devices, choice->n_chunks);
+  g_autofree char *name = describe_choice (choice);
+  g_autofree gint64 *limit = NULL;
+  PsSearchSetting search = { .placement = placement,
+                             .n_microbatches = choice->n_microbatches,
+                             .costs = costs,
+                             .objective = setting->sync == PS_SYNC_BYPASS ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN,
+                             .seed = (guint64)options->seed,
+                             .time_limit_ns = time_limit_ns,
+                             .move_limit = moves,
+                             .n_threads = (guint)options->jobs,
+                             .progress = isatty (STDERR_FILENO) ? show_progress : NULL,
+                             .progress_data = name };
+  PsSearchResult *result;
+
+  if (!ps_setting_memory_limit (setting, setting->n_devices, &limit, error))
+    return NULL;
+  search.memory_limit = limit;
+  result = ps_search (&search, error);
+  if (search.progress != NULL)
+    g_printerr ("\r\033[K");
+  return result;
+}
+
+static GPtrArray *
+list_orders (const PsSchedule *schedule)
+{
+  GPtrArray *lists = g_ptr_array_new_with_free_func ((GDestroyNotify)g_strfreev);
+  char name[48];
+
+  for (guint d = 0; d < schedule->placement->n_devices; d++)
+    {
+      GStrvBuilder *builder = g_strv_builder_new ();
+
+      for (guint i = schedule->first[d]; i < schedule->first[d + 1]; i++)
+        g_strv_builder_add (builder, ps_op_format (schedule->ops[i], name));
+      g_ptr_array_add (lists, g_strv_builder_end (builder));
+      g_strv_builder_unref (builder);
+    }
+  return lists;
+}
+
+static PsTable *
+detail_table (const PsMetrics *metrics)
+{
+  PsTable *table = ps_table_new (detail_columns, G_N_ELEMENTS (detail_columns));
+
+  for (guint d = 0; d < metrics->n_devices; d++)
+    {
+      ps_table_add_row (table);
+      ps_table_set_integer (table, "busy_ns", metrics->device[d].busy_ns);
+      ps_table_set_integer (table, "span_ns", metrics->device[d].span_ns);
+      ps_table_set_integer (table, "peak_memory_bytes", metrics->device[d].peak_memory_bytes);
+      ps_table_set_integer (table, "peak_activations", metrics->device[d].peak_activations);
+    }
+  return table;
+}
+
+static void
+add_row (PsTable *table, const Choice *choice, const PsSearchResult *result, const PsPrediction *prediction,
+         gint64 objective_ns)
+{
+  const PsMetrics *metrics = &prediction->metrics;
+
+  ps_table_add_row (table);
+  ps_table_set_text (table, "schedule", result->schedule->name);
+  ps_table_set_text (table, "placement", ps_placement_name (choice->placement));
+  ps_table_set_integer (table, "devices", result->schedule->placement->n_devices);
+  ps_table_set_integer (table, "microbatches", choice->n_microbatches);
+  ps_table_set_integer (table, "chunks", choice->n_chunks);
+  if (choice->microbatch_size > 0)
+    ps_table_set_integer (table, "microbatch_size", choice->microbatch_size);
+  ps_table_set_text (table, "recompute", ps_recompute_name (choice->recompute));
+  ps_table_set_integer (table, "makespan_ns", metrics->makespan_ns);
+  ps_table_set_integer (table, "max_span_ns", metrics->max_span_ns);
+  ps_table_set_integer (table, "iteration_ns", metrics->iteration_ns);
+  ps_table_set_ratio (table, "bubble_ratio", metrics->bubble_ratio);
+  ps_table_set_ratio (table, "bubble_ratio_span", metrics->bubble_ratio_span);
+  ps_table_set_integer (table, "lower_bound_ns", result->lower_bound_ns);
+  ps_table_set_ratio (table, "gap", (double)objective_ns / (double)MAX (result->lower_bound_ns, 1) - 1);
+  ps_table_set_boolean (table, "proved_optimal", objective_ns <= result->lower_bound_ns);
+  ps_table_set_integer (table, "peak_memory_bytes", metrics->peak_memory_bytes);
+  ps_table_set_boolean (table, "feasible", prediction->feasible);
+  ps_table_set_integer (table, "moves", (gint64)result->n_moves);
+  ps_table_set_text (table, "found_by", result->found_by);
+  ps_table_set_lists (table, "order", list_orders (result->schedule));
+  ps_table_set_table (table, "devices_detail", detail_table (metrics));
+}
+
+static void
+note_outcome (const Options *options, Outcome *outcome, const Choice *choice, const PsSearchResult *result,
+              const PsPrediction *prediction)
+{
+  gboolean span = options->setting->sync == PS_SYNC_BYPASS;
+
+  add_row (outcome->table, choice, result, prediction,
+           span ? prediction->metrics.max_span_ns : prediction->metrics.makespan_ns);
+  if (outcome->about == NULL)
+    outcome->about = g_strdup_printf ("simulated from %s costs: %s", ps_origin_name (prediction->costs->time_origin),
+                                      prediction->costs->source);
+  if (outcome->best != NULL && prediction->metrics.iteration_ns >= outcome->best_ns)
+    return;
+  ps_schedule_free (outcome->best);
+  outcome->best = ps_schedule_copy (result->schedule);
+  outcome->best_ns = prediction->metrics.iteration_ns;
+}
+
+/* The result for transfers as they are or, where they share channels, the better of that and one for slower transfers.
+ */
+static gboolean
+try_choice (const Options *options, const Choice *choice, gint64 time_limit_ns, guint64 moves, Outcome *outcome,
+            GError **error)
+{
+  PsSetting *setting = options->setting;
+  gint64 n_tries = setting->channel == PS_CHANNEL_LATENCY ? 1 : 2;
+  g_autoptr (PsCosts) costs = NULL;
+  g_autoptr (PsSearchResult) best = NULL;
+  g_autoptr (PsPrediction) best_prediction = NULL;
+
+  setting->n_chunks = choice->n_chunks;
+  setting->microbatch_size = choice->microbatch_size;
+  setting->n_microbatches = choice->n_microbatches;
+  setting->recompute = choice->recompute;
+  costs = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
+  if (costs == NULL || !ps_costs_check (costs, choice->n_microbatches, error))
+    return FALSE;
+  for (gint64 i = 0; i < n_tries; i++)
+    {
+      g_autoptr (PsCosts) used = stretch_transfers (costs, i == 0 ? 1 : CHANNEL_STRETCH);
+      g_autoptr (PsSearchResult) result
+          = search (options, choice, used, time_limit_ns / n_tries, moves / (guint64)n_tries, error);
+      g_autoptr (PsPrediction) prediction
+          = result ? ps_predict_schedule (setting, ps_schedule_copy (result->schedule), error) : NULL;
+
+      if (prediction == NULL)
+        return FALSE;
+      if (best != NULL && prediction->metrics.iteration_ns >= best_prediction->metrics.iteration_ns)
+        continue;
+      if (best != NULL)
+        result->lower_bound_ns = best->lower_bound_ns;
+      g_clear_pointer (&best, ps_search_result_free);
+      g_clear_pointer (&best_prediction, ps_prediction_free);
+      best = g_steal_pointer (&result);
+      best_prediction = g_steal_pointer (&prediction);
+    }
+  note_outcome (options, outcome, choice, best, best_prediction);
+  return TRUE;
+}
+
+/* Choices that cannot be are skipped with their reason; when none is left the first reason is the error. What a choice
+ * leaves of its time goes to those behind it. */
+static gboolean
+try_all (const Options *options, const GArray *choices, Outcome *outcome, GError **error)
+{
+  gint64 begin_ns = g_get_monotonic_time () * 1000;
+  g_autoptr (GError) first = NULL;
+
+  for (guint i = 0; i < choices->len; i++)
+    {
+      const Choice *choice = &g_array_index (choices, Choice, i);
+      gint64 left_ns = options->time_limit_ns - (g_get_monotonic_time () * 1000 - begin_ns);
+      gint64 share_ns = options->time_limit_ns > 0 ? MAX (left_ns / (choices->len - i), 1000000) : 0;
+      g_autoptr (GError) reason = NULL;
+      g_autofree char *name = describe_choice (choice);
+
+      if (try_choice (options, choice, share_ns, (guint64)options->moves, outcome, &reason))
+        continue;
+      g_string_append_printf (outcome->skipped, "%s%s: %s", outcome->skipped->len ? "; " : "", name, reason->message);
+      if (first == NULL)
+        first = g_steal_pointer (&reason);
+    }
+  if (outcome->best == NULL)
+    {
+      g_propagate_error (error, g_steal_pointer (&first));
+      return FALSE;
+    }
+  ps_table_sort (outcome->table, "iteration_ns", FALSE);
+  return TRUE;
+}
+
+static gboolean
+publish (const Options *options, const Outcome *outcome, GError **error)
+{
+  const char *extra[]
+      = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "costs", outcome->about, "skipped", outcome->skipped->str,
+          NULL };
+  g_autofree char *json = NULL, *text = NULL, *page = NULL, *schedule = NULL;
+
+  if (options->output != NULL)
+    {
+      schedule = ps_schedule_to_json (outcome->best);
+      if (!ps_write_file (options->output, schedule, -1, error))
+        return FALSE;
+    }
+  if (g_strcmp0 (options->output, "-") == 0)
+    return TRUE;
+  if (outcome->skipped->len > 0 && !options->json)
+    g_printerr ("skipped: %s\n", outcome->skipped->str);
+  if (options->json)
+    {
+      json = ps_table_to_json (outcome->table, "pipesim-search/1", extra);
+      return ps_print (json, error);
+    }
+  text = ps_table_to_text (outcome->table);
+  page = g_strdup_printf ("%s\n%s", outcome->about, text);
+  return ps_print (page, error);
+}
+
+int
+ps_cmd_search (int argc, char **argv, GError **error)
+{
+  g_auto (Options) options = { 0 };
+  g_auto (Outcome) outcome
+      = { .table = ps_table_new (columns, G_N_ELEMENTS (columns)), .skipped = g_string_new (NULL) };
+  g_autoptr (GArray) choices = NULL;
+
+  if (!parse_options (&options, &argc, &argv, error) || !finish_options (&options, argc, argv, error)
+      || (choices = list_choices (&options, error)) == NULL || !try_all (&options, choices, &outcome, error))
+    return 0;
+  publish (&options, &outcome, error);
+  return 0;
+}

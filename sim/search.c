@@ -1,0 +1,267 @@
+/* search.c - runs the threads of a search and makes a result of the best. */
+#include <pipesim/search.h>
+#include <pipesim/simulate.h>
+
+#include "search/seeds.h"
+#include "search/stretch.h"
+#include "search/worker.h"
+
+/* How often progress is told. */
+#define TELL_EVERY_US (G_USEC_PER_SEC / 4)
+
+/* A search over many microbatches begins with one over this many or 3 p, and with this part of the budget. */
+#define LEAST_MICROBATCHES 12
+#define SHORT_PART 0.4
+
+void
+ps_search_result_free (PsSearchResult *result)
+{
+  if (result == NULL)
+    return;
+  ps_schedule_free (result->schedule);
+  g_free (result);
+}
+
+static gboolean
+check_setting (const PsSearchSetting *setting, GError **error)
+{
+  if (setting->placement->n_copies != 1)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                   "--placement: the search has one copy of the weights; loop, V or wave would be right");
+      return FALSE;
+    }
+  for (guint d = 0; d < setting->placement->n_devices && setting->memory_limit != NULL; d++)
+    {
+      gint64 least = ps_search_least_memory (setting->placement, setting->costs, d);
+
+      if (setting->memory_limit[d] >= least)
+        continue;
+      g_autofree char *limit = ps_format_size (setting->memory_limit[d]), *needed = ps_format_size (least);
+      g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
+                   "--memory-limit: infeasible: needs at least %s (%" G_GINT64_FORMAT " bytes) on device %u, not %s",
+                   needed, least, d, limit);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+static void
+tell (const Shared *shared)
+{
+  PsSearchProgress progress = { .best_ns = shared->best_ns,
+                                .lower_bound_ns = shared->lower_bound_ns,
+                                .n_moves = shared->n_moves,
+                                .elapsed_ns = g_get_monotonic_time () * 1000 - shared->start_ns };
+
+  if (shared->setting->progress != NULL && shared->best_ns != G_MAXINT64)
+    shared->setting->progress (&progress, shared->setting->progress_data);
+}
+
+static void
+run_workers (Shared *shared, Worker *workers)
+{
+  guint n = shared->setting->n_threads;
+  g_autofree GThread **threads = g_new0 (GThread *, n);
+
+  shared->n_running = n;
+  for (guint i = 0; i < n; i++)
+    threads[i] = g_thread_new ("search", worker_run, &workers[i]);
+  g_mutex_lock (&shared->lock);
+  while (shared->n_running > 0)
+    {
+      g_cond_wait_until (&shared->changed, &shared->lock, g_get_monotonic_time () + TELL_EVERY_US);
+      tell (shared);
+    }
+  g_mutex_unlock (&shared->lock);
+  for (guint i = 0; i < n; i++)
+    g_thread_join (threads[i]);
+}
+
+/* One problem's best order. */
+typedef struct
+{
+  Problem *problem;
+  Order *order;
+  GArray *policies;  /* Policy, of good list schedules */
+  GPtrArray *orders; /* Order, those schedules */
+  gint64 lower_bound_ns;
+  gboolean proved;
+  guint64 n_moves;
+  const char *found_by;
+} Found;
+
+static void
+found_clear (Found *found)
+{
+  if (found->problem == NULL)
+    return;
+  order_free (found->order);
+  problem_free (found->problem);
+  g_array_unref (found->policies);
+  g_ptr_array_unref (found->orders);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Found, found_clear)
+
+static void
+found_init (Found *found, const PsSearchSetting *setting)
+{
+  *found = (Found){ .problem = problem_new (setting),
+                    .policies = g_array_new (FALSE, FALSE, sizeof (Policy)),
+                    .orders = g_ptr_array_new_with_free_func ((GDestroyNotify)order_free) };
+}
+
+/* Ties go to the first worker, so that the result does not depend on which was faster. */
+static void
+choose_best (const Shared *shared, Worker *workers, Found *found)
+{
+  Worker *best = &workers[0];
+
+  for (guint i = 1; i < shared->setting->n_threads; i++)
+    if (workers[i].best->objective < best->best->objective)
+      best = &workers[i];
+  found->order = g_steal_pointer (&best->best);
+  found->proved = best->proved || found->order->objective <= shared->lower_bound_ns;
+  found->lower_bound_ns = found->proved ? found->order->objective : shared->lower_bound_ns;
+  found->n_moves += shared->n_moves;
+  found->found_by = best->found_by;
+  for (guint i = 0; i < shared->setting->n_threads; i++)
+    for (guint k = 0; k < POOL_SIZE; k++)
+      if (workers[i].pool[k].order->objective != G_MAXINT64)
+        {
+          g_array_append_val (found->policies, workers[i].pool[k].policy);
+          g_ptr_array_add (found->orders, g_steal_pointer (&workers[i].pool[k].order));
+        }
+}
+
+/* A point to start from. */
+typedef struct
+{
+  const Order *order; /* NULL: none */
+  const GArray *policies;
+} Start;
+
+/* Searches from the best family or the given order, whichever is better. */
+static void
+search_from (const PsSearchSetting *setting, const Start *start, Found *found)
+{
+  Shared shared = { .setting = setting, .problem = found->problem, .done_below = G_MAXINT, .best_ns = G_MAXINT64 };
+  g_autofree Worker *workers = g_new0 (Worker, setting->n_threads);
+  g_autoptr (Order) seed = NULL;
+
+  shared.start_ns = g_get_monotonic_time () * 1000;
+  seed = best_family (found->problem, setting, &shared.seed_name);
+  shared.seed = seed;
+  if (start->order != NULL && (seed == NULL || start->order->objective < seed->objective))
+    {
+      shared.seed = start->order;
+      shared.seed_name = "a shorter schedule, stretched";
+    }
+  if (start->policies != NULL)
+    {
+      shared.policies = (const Policy *)start->policies->data;
+      shared.n_policies = start->policies->len;
+    }
+  shared.lower_bound_ns = ps_lower_bound_within (setting->placement, setting->n_microbatches, setting->costs,
+                                                 setting->memory_limit, setting->objective);
+  g_mutex_init (&shared.lock);
+  g_cond_init (&shared.changed);
+  for (guint i = 0; i < setting->n_threads; i++)
+    worker_init (&workers[i], &shared, i);
+  run_workers (&shared, workers);
+  choose_best (&shared, workers, found);
+  for (guint i = 0; i < setting->n_threads; i++)
+    worker_clear (&workers[i]);
+  g_mutex_clear (&shared.lock);
+  g_cond_clear (&shared.changed);
+}
+
+/* The best of all short orders when stretched: a good end does not make a good middle. */
+static Order *
+stretch_best (const Found *small, const Problem *problem)
+{
+  g_autoptr (Order) best = order_new (problem);
+  g_autoptr (Order) order = order_new (problem);
+  gboolean found = order_stretch (best, small->order);
+
+  for (guint i = 0; i < small->orders->len; i++)
+    {
+      if (!order_stretch (order, small->orders->pdata[i]) || (found && order->objective >= best->objective))
+        continue;
+      order_assign (best, order);
+      found = TRUE;
+    }
+  return found ? g_steal_pointer (&best) : NULL;
+}
+
+/* Long schedules repeat themselves: part of the budget goes into one of few microbatches, which is then stretched. */
+static void
+search_stretched (const PsSearchSetting *setting, Found *found)
+{
+  guint least = MAX (3 * setting->placement->n_devices, LEAST_MICROBATCHES);
+  PsSearchSetting part = *setting;
+  g_auto (Found) small = { 0 };
+  g_autoptr (Order) stretched = NULL;
+  Start start = { 0 };
+  gint64 begin_ns = g_get_monotonic_time () * 1000;
+
+  if (setting->n_microbatches < 2 * least)
+    {
+      search_from (setting, &start, found);
+      return;
+    }
+  part.n_microbatches = least;
+  part.progress = NULL;
+  part.time_limit_ns = (gint64)((double)setting->time_limit_ns * SHORT_PART);
+  part.move_limit = (guint64)((double)setting->move_limit * SHORT_PART);
+  found_init (&small, &part);
+  search_from (&part, &start, &small);
+  start.order = stretched = stretch_best (&small, found->problem);
+  start.policies = small.policies;
+  part = *setting;
+  if (setting->time_limit_ns > 0)
+    part.time_limit_ns = MAX (setting->time_limit_ns - (g_get_monotonic_time () * 1000 - begin_ns), 1);
+  if (setting->move_limit > 0)
+    part.move_limit -= (guint64)((double)setting->move_limit * SHORT_PART);
+  found->n_moves += small.n_moves;
+  search_from (&part, &start, found);
+}
+
+static PsSearchResult *
+make_result (const PsSearchSetting *setting, const Found *found, GError **error)
+{
+  g_autoptr (PsSearchResult) result = g_new0 (PsSearchResult, 1);
+  g_autoptr (PsProgram) program = NULL;
+  g_autoptr (PsSimulation) simulation = NULL;
+
+  result->schedule = order_to_schedule (found->order, setting->placement);
+  if (!ps_schedule_validate (result->schedule, error))
+    return NULL;
+  program = ps_program_lower (ps_schedule_copy (result->schedule), PS_COMM_ASAP, error);
+  if (program == NULL)
+    return NULL;
+  simulation = ps_simulation_new (program);
+  ps_simulate (program, setting->costs, simulation);
+  result->makespan_ns = simulation->makespan_ns;
+  result->max_span_ns = simulation->max_span_ns;
+  result->lower_bound_ns = found->lower_bound_ns;
+  result->proved_optimal = found->proved;
+  result->n_moves = found->n_moves;
+  result->found_by = found->found_by;
+  return g_steal_pointer (&result);
+}
+
+PsSearchResult *
+ps_search (const PsSearchSetting *setting, GError **error)
+{
+  g_auto (Found) found = { 0 };
+
+  g_return_val_if_fail (setting->n_threads >= 1, NULL);
+  g_return_val_if_fail (setting->time_limit_ns > 0 || setting->move_limit > 0, NULL);
+
+  if (!check_setting (setting, error))
+    return NULL;
+  found_init (&found, setting);
+  search_stretched (setting, &found);
+  return make_result (setting, &found, error);
+}

@@ -1,0 +1,134 @@
+/* anneal.c - local search over orders. */
+#include "anneal.h"
+
+#include <math.h>
+
+/* How far single ops are moved at most. */
+#define REACH 16
+
+/* Draws of a move until one is allowed, at most. */
+#define MAX_DRAWS 64
+
+/* Part of the mean finish of the devices in what is minimised: it leads across orders of equal objective. */
+#define PULL 0.1
+
+static double
+cost_of (const Order *order)
+{
+  return (double)order->objective + PULL * (double)order->weight / order->problem->n_devices;
+}
+
+/* Whether the op at a position starts at the very end of the op before it: only then does it wait for it, and no path
+ * leads from that one to it through other devices. */
+static gboolean
+is_tight (const Order *order, guint at)
+{
+  guint before = order->sequence[at - 1], op = order->sequence[at];
+  gint64 duration = order->problem->duration[before / order->problem->m];
+
+  return duration > 0 && order->head[before] + duration == order->head[op];
+}
+
+/* A position with an op in front of it on the same device. */
+static guint
+draw_position (const Order *order, Random *random, guint *first, guint *end)
+{
+  const Problem *problem = order->problem;
+  guint at = random_below (random, problem->n_ops);
+  guint device = problem->device[order->sequence[at] / problem->m / N_KINDS];
+
+  *first = problem->first[device];
+  *end = problem->first[device + 1];
+  return at == *first ? at + 1 : at;
+}
+
+/* W may go anywhere behind its B; F and B only over ops that they touch. */
+static gboolean
+draw_move (const Order *order, Random *random, Move *move)
+{
+  const Problem *problem = order->problem;
+  guint first, end, at = draw_position (order, random, &first, &end), what = random_below (random, 8);
+  guint kind, distance;
+
+  if (at >= end)
+    return FALSE;
+  kind = order->sequence[at] / problem->m % N_KINDS;
+  if (what < 5 && kind != PS_OP_W)
+    {
+      *move = (Move){ at, at - 1 };
+      return is_tight (order, at);
+    }
+  distance = 1 + random_below (random, REACH);
+  if (kind == PS_OP_W)
+    {
+      *move = (Move){ at, what & 1 ? MAX (at, first + distance) - distance : MIN (at + distance, end - 1) };
+      return move->to != move->from;
+    }
+  distance = 1 + random_below (random, 4);
+  *move = (Move){ at, what & 1 ? MAX (at, first + distance) - distance : MIN (at + distance, end - 1) };
+  for (guint i = MIN (move->from, move->to) + 1; i <= MAX (move->from, move->to); i++)
+    if (!is_tight (order, i))
+      return FALSE;
+  return move->to != move->from;
+}
+
+static gboolean
+draw_allowed (const Order *order, Random *random, Move *move)
+{
+  for (guint i = 0; i < MAX_DRAWS; i++)
+    if (draw_move (order, random, move) && order_allows (order, *move))
+      return TRUE;
+  return FALSE;
+}
+
+/* Tries one move; TRUE when the order has changed. */
+static gboolean
+try_move (Order *order, Annealing *annealing, double temperature, double price)
+{
+  double cost = cost_of (order), margin = temperature * -log (1 - random_unit (&annealing->random));
+  gint64 enough, excess;
+  Move move;
+
+  if (!draw_allowed (order, &annealing->random, &move))
+    return FALSE;
+  excess = order_excess_change (order, move);
+  margin -= price * (double)excess;
+  enough = order->objective + (gint64)margin;
+  if (order_estimate (order, move, enough) > enough || !order_apply (order, move))
+    return FALSE;
+  if (cost_of (order) > cost + margin)
+    {
+      order_revert (order, move);
+      return FALSE;
+    }
+  order_keep (order, move, excess);
+  return TRUE;
+}
+
+guint64
+anneal (Order *order, Annealing *annealing)
+{
+  g_autoptr (Order) best = order_new (order->problem);
+  double best_cost = cost_of (order);
+  guint64 n = 0;
+
+  order_assign (best, order);
+  while (n < annealing->n_moves && best->objective > annealing->stop_at_ns)
+    {
+      double part = (double)n / (double)annealing->n_moves;
+      double temperature = annealing->hot * pow (annealing->cold / annealing->hot, part);
+
+      if (annealing->go_on != NULL && !annealing->go_on (annealing->data))
+        break;
+      for (guint i = 0; i < ANNEAL_ROUND; i++)
+        if (try_move (order, annealing, temperature, annealing->price * pow (10, part)) && order->excess == 0
+            && cost_of (order) < best_cost)
+          {
+            best_cost = cost_of (order);
+            order_assign (best, order);
+          }
+      n += ANNEAL_ROUND;
+    }
+  order_assign (order, best);
+  return n;
+}

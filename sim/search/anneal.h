@@ -1,0 +1,31 @@
+/* anneal.h - local search: single ops move along their device, worse orders are taken with falling probability. */
+#ifndef PS_SEARCH_ANNEAL_H
+#define PS_SEARCH_ANNEAL_H
+
+#include "order.h"
+#include "random.h"
+
+G_BEGIN_DECLS
+
+/* Moves between two questions whether to go on. */
+#define ANNEAL_ROUND 512
+
+typedef struct
+{
+  Random random;
+  double hot;                        /* temperature at the start, ns */
+  double cold;                       /* at the end */
+  double price;                      /* of a byte of excess at the start, ns; ten times that at the end */
+  guint64 n_moves;                   /* to try */
+  gint64 stop_at_ns;                 /* an objective that ends the search: a lower bound */
+  gboolean (*go_on) (gpointer data); /* asked now and then; NULL: always */
+  gpointer data;
+} Annealing;
+
+/* Improves the order (evaluated, a solution) in place; at the end it is the best solution met. On the way limits may be
+ * exceeded, at a rising price. Returns the moves tried. */
+guint64 anneal (Order *order, Annealing *annealing);
+
+G_END_DECLS
+
+#endif

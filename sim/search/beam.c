@@ -1,0 +1,175 @@
+/* beam.c - beam search over partial schedules. */
+#include "beam.h"
+
+#include "partial.h"
+
+#include <string.h>
+
+/* A step that could be taken: which state, which chain, and how good it would be. */
+typedef struct
+{
+  double rank;
+  guint64 digest; /* equal for equal states */
+  guint index;    /* of the child in the next generation's store */
+} Entry;
+
+typedef struct
+{
+  const Beam *beam;
+  PartialFrame *frame;
+  GPtrArray *now; /* of Partial, blocks are reused */
+  GPtrArray *then;
+  guint n_now;
+  guint n_then;
+  GArray *entries; /* of `then` */
+  Random random;
+} Search;
+
+static void
+search_clear (Search *search)
+{
+  partial_frame_free (search->frame);
+  g_ptr_array_unref (search->now);
+  g_ptr_array_unref (search->then);
+  g_array_unref (search->entries);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Search, search_clear)
+
+static guint64
+mix (guint64 digest, guint64 value)
+{
+  Random random = { digest ^ value };
+
+  return random_next (&random);
+}
+
+static guint64
+digest_of (const PartialFrame *frame, const Partial *partial)
+{
+  guint64 digest = 0;
+
+  for (guint i = 0; i < frame->n_chains; i++)
+    digest
+        = mix (digest, ((guint64)partial->next[i] << 1 | partial->refused[i]) + ((guint64)partial->release[i] << 20));
+  for (guint d = 0; d < frame->problem->n_devices; d++)
+    digest = mix (digest, (guint64)partial->free_ns[d]);
+  return digest;
+}
+
+/* Room for one more state of the next generation. */
+static Partial *
+next_block (Search *search)
+{
+  if (search->n_then == search->then->len)
+    g_ptr_array_add (search->then, g_malloc (search->frame->size));
+  return search->then->pdata[search->n_then];
+}
+
+static void
+add_child (Search *search, Partial *child)
+{
+  const Beam *beam = search->beam;
+  Entry entry;
+
+  if (child->bound >= beam->stop_at_ns)
+    return;
+  entry.rank = (double)child->bound + beam->blend * (double)child->weight / search->frame->problem->n_devices
+               + beam->noise * random_unit (&search->random);
+  entry.digest = digest_of (search->frame, child);
+  entry.index = search->n_then++;
+  g_array_append_val (search->entries, entry);
+}
+
+/* All steps from one state; refusing forwards is no step by itself, so it is followed by what it leaves. */
+static void
+expand (Search *search, const Partial *partial, guint depth)
+{
+  const PartialFrame *frame = search->frame;
+  g_autofree guint *chains = g_new (guint, frame->n_chains);
+  guint device, n;
+  gint64 moment;
+
+  n = partial_choices (frame, partial, chains, &device, &moment);
+  for (guint i = 0; i < n; i++)
+    {
+      Partial *child = next_block (search);
+
+      partial_assign (frame, child, partial);
+      partial_place (frame, child, chains[i]);
+      add_child (search, child);
+    }
+  if (n > 0 && depth < frame->problem->n_devices && partial_may_refuse (frame, partial, device, moment))
+    {
+      g_autofree Partial *waiting = g_malloc (frame->size);
+
+      partial_assign (frame, waiting, partial);
+      partial_refuse (frame, waiting, device, moment);
+      expand (search, waiting, depth + 1);
+    }
+}
+
+static int
+compare_entries (gconstpointer a, gconstpointer b)
+{
+  const Entry *x = a, *y = b;
+
+  if (x->rank != y->rank)
+    return x->rank < y->rank ? -1 : 1;
+  if (x->digest != y->digest)
+    return x->digest < y->digest ? -1 : 1;
+  return x->index < y->index ? -1 : 1;
+}
+
+/* The best `width` different states become the present generation. */
+static void
+select_best (Search *search)
+{
+  GPtrArray *blocks = search->then;
+  g_autoptr (GHashTable) seen = g_hash_table_new (g_int64_hash, g_int64_equal);
+  guint n = 0;
+
+  g_array_sort (search->entries, compare_entries);
+  for (guint i = 0; i < search->entries->len && n < search->beam->width; i++)
+    {
+      Entry *entry = &g_array_index (search->entries, Entry, i);
+      gpointer block;
+
+      if (!g_hash_table_add (seen, &entry->digest))
+        continue;
+      if (n == search->now->len)
+        g_ptr_array_add (search->now, g_malloc (search->frame->size));
+      block = search->now->pdata[n];
+      search->now->pdata[n++] = blocks->pdata[entry->index];
+      blocks->pdata[entry->index] = block;
+    }
+  search->n_now = n;
+  search->n_then = 0;
+  g_array_set_size (search->entries, 0);
+}
+
+gboolean
+beam_search (Order *order, Beam *beam)
+{
+  const Problem *problem = order->problem;
+  g_auto (Search) search = { .beam = beam, .random = beam->random };
+
+  search.frame = partial_frame_new (problem);
+  search.now = g_ptr_array_new_with_free_func (g_free);
+  search.then = g_ptr_array_new_with_free_func (g_free);
+  search.entries = g_array_new (FALSE, FALSE, sizeof (Entry));
+  g_ptr_array_add (search.now, partial_new (search.frame));
+  search.n_now = 1;
+  for (guint i = 0; i < problem->n_ops && search.n_now > 0; i++)
+    {
+      for (guint k = 0; k < search.n_now; k++)
+        expand (&search, search.now->pdata[k], 0);
+      select_best (&search);
+      if (!beam->go_on (beam->data))
+        return FALSE;
+    }
+  beam->random = search.random;
+  if (search.n_now == 0)
+    return FALSE;
+  memcpy (order->sequence, ((Partial *)search.now->pdata[0])->sequence, problem->n_ops * sizeof *order->sequence);
+  return order_evaluate (order) && order->excess == 0 && order->objective < beam->stop_at_ns;
+}

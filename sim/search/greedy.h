@@ -1,0 +1,37 @@
+/* greedy.h - list scheduling: time runs forward, and each free device takes the op with the lowest score. */
+#ifndef PS_SEARCH_GREEDY_H
+#define PS_SEARCH_GREEDY_H
+
+#include "order.h"
+#include "random.h"
+
+G_BEGIN_DECLS
+
+/* A linear rule of the device's place x and the chunk's place y, both in 0 .. 1. */
+typedef struct
+{
+  double base;
+  double by_device;
+  double by_chunk;
+} Rule;
+
+/* An op that can start at time t has score t + bias * its duration. The bias of W says how long a device rather waits
+ * for something else; `ahead` is how many microbatches more than the pipeline's depth a device lets in. */
+typedef struct
+{
+  Rule bias[N_KINDS];
+  Rule ahead;
+  guint group; /* 0: forwards and backwards of all chunks compete; N: N microbatches go through a chunk in a row */
+} Policy;
+
+void policy_draw (Policy *policy, const Problem *problem, Random *random);
+void policy_change (Policy *policy, Random *random, double step);
+
+/* Fills the order's sequence by the policy; nudge ([n_ops] ns, NULL: none) is added to the scores of single ops. It
+ * keeps room for the oldest microbatch of every device, so that without groups it never gets stuck where each device
+ * has ps_search_least_memory; FALSE where groups do. */
+gboolean greedy_build (Order *order, const Policy *policy, const gint64 *nudge);
+
+G_END_DECLS
+
+#endif

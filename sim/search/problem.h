@@ -1,0 +1,83 @@
+/* problem.h - a search problem in dense arrays, for the inner loops of sim/search. */
+#ifndef PS_SEARCH_PROBLEM_H
+#define PS_SEARCH_PROBLEM_H
+
+#include <pipesim/search.h>
+
+G_BEGIN_DECLS
+
+/* Kinds as the search sees them; equal to PS_OP_F, PS_OP_B, PS_OP_W. */
+#define N_KINDS 3
+#define NO_OP G_MAXUINT32
+
+/* Ops are numbered (stage * 3 + kind) * m + microbatch: the ops of one chain follow each other. */
+typedef struct
+{
+  guint n_devices;
+  guint n_stages;
+  guint m;
+  guint n_ops;
+  PsObjective objective;
+  guint *device;      /* [n_stages] */
+  guint *first_stage; /* [n_devices + 1] into stages */
+  guint *stages;      /* stages by device, in model order */
+  guint *first;       /* [n_devices + 1] a device's ops in an order's sequence */
+  gint64 *duration;   /* [3 * n_stages] by chain */
+  gint64 *lag;        /* [3 * n_stages] time from the end of the producer of a chain's op to its arrival */
+  gint64 *take;       /* [3 * n_stages] memory taken at the start of an op */
+  gint64 *give;       /* [3 * n_stages] memory given back at its end */
+  gint64 *held;       /* [n_devices] weights */
+  gint64 *limit;      /* [n_devices] G_MAXINT64 where there is none */
+  gint64 *begin;      /* [n_devices] earliest start of the device's first op: its span begins there */
+  gint64 *offset;     /* [n_devices] added to a device's end: 0 for makespans, -begin for spans */
+} Problem;
+
+Problem *problem_new (const PsSearchSetting *setting);
+void problem_free (Problem *problem);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (Problem, problem_free)
+
+static inline guint
+chain_of (const Problem *problem, guint op)
+{
+  return op / problem->m;
+}
+
+static inline guint
+op_at (const Problem *problem, guint stage, guint kind, guint microbatch)
+{
+  return (stage * N_KINDS + kind) * problem->m + microbatch;
+}
+
+/* The op that makes what `op` needs besides its place on the device; NO_OP: none. */
+static inline guint
+producer_of (const Problem *problem, guint op)
+{
+  guint chain = op / problem->m, microbatch = op % problem->m, stage = chain / N_KINDS, kind = chain % N_KINDS;
+
+  if (kind == PS_OP_F)
+    return stage > 0 ? op - N_KINDS * problem->m : NO_OP;
+  if (kind == PS_OP_W)
+    return op - problem->m;
+  return stage + 1 < problem->n_stages ? op + N_KINDS * problem->m : op_at (problem, stage, PS_OP_F, microbatch);
+}
+
+/* The ops on any device that need the result of `op`, W of the same stage included; returns how many (0 to 2). */
+static inline guint
+consumers_of (const Problem *problem, guint op, guint consumer[2])
+{
+  guint chain = op / problem->m, stage = chain / N_KINDS, kind = chain % N_KINDS, n = 0;
+
+  if (kind == PS_OP_F)
+    consumer[n++] = stage + 1 < problem->n_stages ? op + N_KINDS * problem->m : op + problem->m;
+  else if (kind == PS_OP_B)
+    {
+      consumer[n++] = op + problem->m;
+      if (stage > 0)
+        consumer[n++] = op - N_KINDS * problem->m;
+    }
+  return n;
+}
+
+G_END_DECLS
+
+#endif

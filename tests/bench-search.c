@@ -1,0 +1,147 @@
+/* bench-search.c - how many moves a second local search tries, against evaluating whole orders, and how the best
+ * schedule of four settings improves with time. */
+#include <pipesim/search.h>
+
+#include "search/anneal.h"
+#include "search/greedy.h"
+
+#include <stdio.h>
+
+#define N_RUNS 7
+
+typedef struct
+{
+  PsPlacementKind placement;
+  guint p, v, m;
+  gint64 cost[4]; /* f, b, w, c of a chunk */
+  gint64 limit;   /* activations of 2 a device may keep */
+} Setting;
+
+/* A search over one of them. */
+typedef struct
+{
+  PsPlacement *placement;
+  PsCosts *costs;
+  gint64 *limit;
+  PsSearchSetting setting;
+} Case;
+
+static void
+case_init (Case *c, const Setting *setting)
+{
+  guint n = setting->p * setting->v;
+
+  c->placement = ps_placement_new (setting->placement, setting->p, setting->v);
+  c->costs = ps_costs_new (n);
+  for (guint s = 0; s < n; s++)
+    {
+      for (guint kind = 0; kind < N_KINDS; kind++)
+        ps_costs_op (c->costs, (PsOpKind)kind, s)->duration_ns = setting->cost[kind];
+      ps_costs_op (c->costs, PS_OP_BW, s)->duration_ns = setting->cost[1] + setting->cost[2];
+      ps_costs_set_memory (c->costs, s, 2, 1);
+    }
+  for (guint i = 1; i <= 2 * n; i++)
+    c->costs->transfer_ns[i] = setting->cost[3];
+  c->limit = g_new (gint64, setting->p);
+  for (guint d = 0; d < setting->p; d++)
+    c->limit[d] = setting->limit;
+  c->setting = (PsSearchSetting){ .placement = c->placement,
+                                  .n_microbatches = setting->m,
+                                  .costs = c->costs,
+                                  .memory_limit = c->limit,
+                                  .seed = 1,
+                                  .n_threads = 1 };
+}
+
+static void
+case_clear (Case *c)
+{
+  ps_placement_free (c->placement);
+  ps_costs_free (c->costs);
+  g_free (c->limit);
+}
+
+static gint64
+now_ns (void)
+{
+  return g_get_monotonic_time () * 1000;
+}
+
+static void
+bench_moves (void)
+{
+  const Setting setting = { PS_PLACEMENT_V, 8, 2, 32, { 1000, 1020, 880, 50 }, 32 };
+  gint64 incremental[N_RUNS], full[N_RUNS];
+  Policy policy = { .bias[PS_OP_W] = { 1, 0, 0 }, .bias[PS_OP_F] = { 0.2, 0, 0 }, .ahead = { 2, 0, 0 } };
+  Case c;
+
+  case_init (&c, &setting);
+  Problem *problem = problem_new (&c.setting);
+  Order *order = order_new (problem);
+  for (guint i = 0; i < N_RUNS; i++)
+    {
+      Annealing annealing = { .random = { i }, .hot = 500, .cold = 50, .price = 100, .n_moves = 1 << 20 };
+      g_assert_true (greedy_build (order, &policy, NULL) && order_evaluate (order));
+      gint64 start = now_ns ();
+      guint64 n = anneal (order, &annealing);
+      incremental[i] = (gint64)((double)n / (double)(now_ns () - start) * 1e9);
+      start = now_ns ();
+      for (guint k = 0; k < 200; k++)
+        g_assert_true (order_evaluate (order));
+      full[i] = (gint64)(200 / (double)(now_ns () - start) * 1e9);
+    }
+  gint64 fast = ps_median (incremental, N_RUNS), slow = ps_median (full, N_RUNS);
+  printf ("p=8 m=32 v=2 (%u ops): %.2f M moves/s tried by local search, %.1f k whole orders/s evaluated, ratio %.0f\n",
+          problem->n_ops, (double)fast / 1e6, (double)slow / 1e3, (double)fast / (double)slow);
+  order_free (order);
+  problem_free (problem);
+  case_clear (&c);
+}
+
+static void
+print_progress (const PsSearchProgress *progress, gpointer data)
+{
+  gint64 *last = data;
+
+  if (progress->best_ns == *last)
+    return;
+  *last = progress->best_ns;
+  printf ("    %5.2f s  %8" G_GINT64_FORMAT "  gap %.2f %%\n", (double)progress->elapsed_ns / 1e9, progress->best_ns,
+          100 * ((double)progress->best_ns / (double)progress->lower_bound_ns - 1));
+}
+
+static void
+bench_time (void)
+{
+  static const Setting settings[] = {
+    { PS_PLACEMENT_V, 4, 2, 8, { 6, 4, 4, 1 }, 16 },
+    { PS_PLACEMENT_V, 8, 2, 8, { 1000, 1020, 880, 50 }, 32 },
+    { PS_PLACEMENT_LOOP, 8, 1, 24, { 1000, 1020, 880, 50 }, 16 },
+    { PS_PLACEMENT_LOOP, 8, 2, 32, { 1000, 1020, 880, 50 }, 24 },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (settings); i++)
+    {
+      gint64 last = 0;
+      Case c;
+      case_init (&c, &settings[i]);
+      c.setting.time_limit_ns = G_GINT64_CONSTANT (4000000000);
+      c.setting.progress = print_progress;
+      c.setting.progress_data = &last;
+      printf ("  best so far against time: %s p=%u v=%u m=%u, limit %" G_GINT64_FORMAT "\n",
+              ps_placement_name (settings[i].placement), settings[i].p, settings[i].v, settings[i].m,
+              settings[i].limit);
+      g_autoptr (PsSearchResult) result = ps_search (&c.setting, NULL);
+      printf ("    end      %8" G_GINT64_FORMAT "  bound %" G_GINT64_FORMAT "%s, by %s\n", result->makespan_ns,
+              result->lower_bound_ns, result->proved_optimal ? ", optimal" : "", result->found_by);
+      case_clear (&c);
+    }
+}
+
+int
+main (void)
+{
+  bench_moves ();
+  bench_time ();
+  return 0;
+}

@@ -1,0 +1,505 @@
+/* test-search.c - orders, moves, bounds, branch and bound, and what a search returns. */
+#include <pipesim/program.h>
+#include <pipesim/search.h>
+#include <pipesim/simulate.h>
+
+#include "search/anneal.h"
+#include "search/beam.h"
+#include "search/exact.h"
+#include "search/greedy.h"
+#include "search/stretch.h"
+
+#include <string.h>
+
+/* A search problem with costs of its own. */
+typedef struct
+{
+  PsPlacement *placement;
+  PsCosts *costs;
+  gint64 *limit; /* [n_devices]; NULL: none */
+  PsSearchSetting setting;
+} Case;
+
+static void
+case_clear (Case *c)
+{
+  ps_placement_free (c->placement);
+  ps_costs_free (c->costs);
+  g_free (c->limit);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Case, case_clear)
+
+static void
+case_init (Case *c, PsPlacementKind placement, guint p, guint v, guint m, const gint64 cost[4], gint64 act, gint64 wact,
+           gint64 limit)
+{
+  c->placement = ps_placement_new (placement, p, v);
+  c->costs = ps_costs_new (p * v);
+  for (guint s = 0; s < p * v; s++)
+    {
+      for (guint kind = 0; kind < N_KINDS; kind++)
+        ps_costs_op (c->costs, (PsOpKind)kind, s)->duration_ns = cost[kind];
+      ps_costs_op (c->costs, PS_OP_BW, s)->duration_ns = cost[1] + cost[2];
+      ps_costs_set_memory (c->costs, s, act, wact);
+    }
+  for (guint i = 1; i <= 2 * p * v; i++)
+    c->costs->transfer_ns[i] = cost[3];
+  c->limit = limit > 0 ? g_new (gint64, p) : NULL;
+  for (guint d = 0; d < p && limit > 0; d++)
+    c->limit[d] = limit;
+  c->setting = (PsSearchSetting){ .placement = c->placement,
+                                  .n_microbatches = m,
+                                  .costs = c->costs,
+                                  .memory_limit = c->limit,
+                                  .seed = 1,
+                                  .move_limit = 200000,
+                                  .n_threads = 1 };
+}
+
+/* Uneven costs, any placement, a limit from the least feasible on, or none. */
+static void
+case_draw (Case *c, GRand *random, guint max_p, guint max_m)
+{
+  static const PsPlacementKind kinds[] = { PS_PLACEMENT_LOOP, PS_PLACEMENT_LOOP, PS_PLACEMENT_V, PS_PLACEMENT_WAVE };
+  static const guint chunks[] = { 1, 2, 2, 4 };
+  guint which = (guint)g_rand_int_range (random, 0, G_N_ELEMENTS (kinds));
+  guint p = (guint)g_rand_int_range (random, 1, (gint32)max_p + 1), v = chunks[which];
+  guint m = (guint)g_rand_int_range (random, 1, (gint32)max_m + 1);
+  const gint64 zero[4] = { 0 };
+
+  case_init (c, kinds[which], p, v, m, zero, 0, 0, g_rand_int_range (random, 0, 3));
+  for (guint s = 0; s < p * v; s++)
+    {
+      gint64 act = g_rand_int_range (random, 0, 9);
+
+      for (guint kind = 0; kind < N_KINDS; kind++)
+        ps_costs_op (c->costs, (PsOpKind)kind, s)->duration_ns = g_rand_int_range (random, kind == PS_OP_W ? 0 : 1, 20);
+      ps_costs_op (c->costs, PS_OP_BW, s)->duration_ns
+          = ps_costs_op (c->costs, PS_OP_B, s)->duration_ns + ps_costs_op (c->costs, PS_OP_W, s)->duration_ns;
+      ps_costs_set_memory (c->costs, s, act, g_rand_int_range (random, 0, (gint32)act + 1));
+      c->costs->weight_bytes[s] = g_rand_int_range (random, 0, 5);
+    }
+  for (guint i = 1; i <= 2 * p * v; i++)
+    c->costs->transfer_ns[i] = g_rand_int_range (random, 0, 8);
+  for (guint d = 0; d < p && c->limit != NULL; d++)
+    c->limit[d] = ps_search_least_memory (c->placement, c->costs, d) + g_rand_int_range (random, 0, 40);
+  c->setting.objective = g_rand_boolean (random) ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN;
+}
+
+static gint64
+objective_of (const Case *c, const PsSearchResult *result)
+{
+  return c->setting.objective == PS_OBJECTIVE_SPAN ? result->max_span_ns : result->makespan_ns;
+}
+
+/* A result is a valid schedule within the limit, as long as the simulator says, and no better than the bound. */
+static void
+check_result (const Case *c, const PsSearchResult *result)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsProgram) program = NULL;
+  g_autoptr (PsSimulation) simulation = NULL;
+
+  g_assert_true (ps_schedule_validate (result->schedule, &error));
+  g_assert_no_error (error);
+  program = ps_program_lower (ps_schedule_copy (result->schedule), PS_COMM_ASAP, &error);
+  g_assert_no_error (error);
+  for (PsChannel channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
+    g_assert_true (ps_program_check (program, channel, NULL));
+  simulation = ps_simulation_new (program);
+  ps_simulate (program, c->costs, simulation);
+  g_assert_cmpint (simulation->makespan_ns, ==, result->makespan_ns);
+  g_assert_cmpint (simulation->max_span_ns, ==, result->max_span_ns);
+  g_assert_cmpint (objective_of (c, result), >=, result->lower_bound_ns);
+  for (guint d = 0; d < c->placement->n_devices && c->limit; d++)
+    g_assert_cmpint (simulation->device[d].peak_bytes, <=, c->limit[d]);
+}
+
+/* An order by list scheduling under a random policy. */
+static Order *
+draw_order (const Problem *problem, Random *random)
+{
+  Order *order = order_new (problem);
+  Policy policy;
+
+  policy_draw (&policy, problem, random);
+  if (!greedy_build (order, &policy, NULL))
+    {
+      g_assert_cmpuint (policy.group, >, 0);
+      policy.group = 0;
+      g_assert_true (greedy_build (order, &policy, NULL));
+    }
+  g_assert_true (order_evaluate (order));
+  g_assert_cmpint (order->excess, ==, 0);
+  return order;
+}
+
+static void
+assert_same (const Order *a, const Order *b)
+{
+  gsize n = a->problem->n_ops;
+
+  g_assert_cmpmem (a->sequence, n * sizeof *a->sequence, b->sequence, n * sizeof *b->sequence);
+  g_assert_cmpmem (a->head, n * sizeof *a->head, b->head, n * sizeof *b->head);
+  g_assert_cmpmem (a->tail, n * sizeof *a->tail, b->tail, n * sizeof *b->tail);
+  g_assert_cmpmem (a->level, n * sizeof *a->level, b->level, n * sizeof *b->level);
+  g_assert_cmpint (a->objective, ==, b->objective);
+  g_assert_cmpint (a->weight, ==, b->weight);
+  g_assert_cmpint (a->excess, ==, b->excess);
+}
+
+/* Random moves, some taken back: what was changed step by step equals what is computed afresh. */
+static void
+test_moves (void)
+{
+  g_autoptr (GRand) draw = g_rand_new_with_seed (11);
+  guint n_kept = 0, n_reverted = 0;
+
+  for (guint i = 0; i < 60; i++)
+    {
+      g_auto (Case) c = { 0 };
+      case_draw (&c, draw, 4, 6);
+      g_autoptr (Problem) problem = problem_new (&c.setting);
+      Random random = { i };
+      g_autoptr (Order) order = draw_order (problem, &random);
+      g_autoptr (Order) afresh = order_new (problem);
+
+      for (guint k = 0; k < 200; k++)
+        {
+          guint from = random_below (&random, problem->n_ops), device = 0;
+          while (from >= problem->first[device + 1])
+            device++;
+          guint n = problem->first[device + 1] - problem->first[device];
+          Move move = { from, problem->first[device] + random_below (&random, n) };
+
+          if (move.to == move.from || !order_allows (order, move))
+            continue;
+          gint64 excess = order_excess_change (order, move), least = order_estimate (order, move, G_MAXINT64);
+          order_assign (afresh, order);
+          if (!order_apply (order, move))
+            {
+              assert_same (order, afresh);
+              continue;
+            }
+          if (move.from + 1 == move.to || move.to + 1 == move.from)
+            g_assert_cmpint (least, <=, order->objective);
+          if (random_below (&random, 2))
+            {
+              order_revert (order, move);
+              assert_same (order, afresh);
+              n_reverted++;
+              continue;
+            }
+          order_keep (order, move, excess);
+          memcpy (afresh->sequence, order->sequence, problem->n_ops * sizeof *order->sequence);
+          g_assert_true (order_evaluate (afresh));
+          assert_same (order, afresh);
+          n_kept++;
+        }
+    }
+  g_assert_cmpuint (n_kept, >, 500);
+  g_assert_cmpuint (n_reverted, >, 500);
+}
+
+/* All orders of one device's chains, in turn. */
+static gboolean
+next_word (guint32 *word, guint n)
+{
+  guint i = n - 1, k = n - 1;
+
+  while (i > 0 && word[i - 1] >= word[i])
+    i--;
+  if (i == 0)
+    return FALSE;
+  while (word[k] <= word[i - 1])
+    k--;
+  guint32 swap = word[i - 1];
+  word[i - 1] = word[k];
+  word[k] = swap;
+  for (guint a = i, b = n - 1; a < b; a++, b--)
+    {
+      swap = word[a];
+      word[a] = word[b];
+      word[b] = swap;
+    }
+  return TRUE;
+}
+
+static void
+fill_device (Order *order, guint device, const guint32 *word)
+{
+  const Problem *problem = order->problem;
+  guint next[64] = { 0 };
+
+  for (guint i = problem->first[device]; i < problem->first[device + 1]; i++)
+    {
+      guint chain = word[i - problem->first[device]];
+      order->sequence[i] = chain * problem->m + next[chain]++;
+    }
+}
+
+/* The least objective over all orders of two devices, by trying every one. */
+static gint64
+enumerate_two (const Problem *problem)
+{
+  g_autoptr (Order) order = order_new (problem);
+  guint n = problem->first[1];
+  gint64 least = G_MAXINT64;
+  guint32 a[32], b[32];
+
+  g_assert_cmpuint (n, <=, 32);
+  for (guint i = 0; i < n; i++)
+    a[i] = i / problem->m;
+  do
+    {
+      for (guint i = 0; i < n; i++)
+        b[i] = N_KINDS + i / problem->m;
+      fill_device (order, 0, a);
+      do
+        {
+          fill_device (order, 1, b);
+          if (order_evaluate (order) && order->excess == 0)
+            least = MIN (least, order->objective);
+        }
+      while (next_word (b, n));
+    }
+  while (next_word (a, n));
+  return least;
+}
+
+static gboolean
+always (gpointer data)
+{
+  return TRUE;
+}
+
+/* Branch and bound finds the optimum of every small problem, bounds never exceed it, and a search meets it. */
+static void
+test_exact (void)
+{
+  g_autoptr (GRand) draw = g_rand_new_with_seed (5);
+  guint n_tight = 0;
+
+  for (guint i = 0; i < 60; i++)
+    {
+      g_auto (Case) c = { 0 };
+      gint64 cost[4] = { g_rand_int_range (draw, 1, 9), g_rand_int_range (draw, 1, 9), g_rand_int_range (draw, 1, 9),
+                         g_rand_int_range (draw, 0, 4) };
+      case_init (&c, PS_PLACEMENT_LOOP, 2, 1, 2, cost, 4, g_rand_int_range (draw, 1, 5),
+                 g_rand_int_range (draw, 4, 12));
+      c.setting.objective = g_rand_boolean (draw) ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN;
+      g_autoptr (Problem) problem = problem_new (&c.setting);
+      Random random = { i };
+      g_autoptr (Order) order = draw_order (problem, &random);
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsSearchResult) result = ps_search (&c.setting, &error);
+      gint64 least = enumerate_two (problem);
+      gint64 bound = ps_lower_bound_within (c.placement, 2, c.costs, c.limit, c.setting.objective);
+
+      g_assert_no_error (error);
+      g_assert_true (exact_solve (order, always, NULL));
+      g_assert_cmpint (order->objective, ==, least);
+      g_assert_cmpint (bound, <=, least);
+      g_assert_cmpint (objective_of (&c, result), ==, least);
+      g_assert_true (result->proved_optimal);
+      n_tight += bound == least;
+    }
+  g_assert_cmpuint (n_tight, >, 20);
+}
+
+/* Larger random problems: nothing that any method finds beats the bound, and branch and bound agrees where it ends. */
+static void
+test_bounds (void)
+{
+  g_autoptr (GRand) draw = g_rand_new_with_seed (6);
+
+  for (guint i = 0; i < 150; i++)
+    {
+      g_auto (Case) c = { 0 };
+      case_draw (&c, draw, 3, 3);
+      g_autoptr (Problem) problem = problem_new (&c.setting);
+      Random random = { i };
+      g_autoptr (Order) order = draw_order (problem, &random);
+      gint64 bound = ps_lower_bound_within (c.placement, problem->m, c.costs, c.limit, c.setting.objective);
+      Annealing annealing = { .random = random, .hot = 10, .cold = 1, .price = 1, .n_moves = 20000 };
+      Beam beam = { .width = 20, .blend = 0.3, .stop_at_ns = G_MAXINT64, .go_on = always };
+      g_autoptr (Order) wide = order_new (problem);
+
+      anneal (order, &annealing);
+      g_assert_cmpint (order->excess, ==, 0);
+      g_assert_cmpint (order->objective, >=, bound);
+      if (beam_search (wide, &beam))
+        g_assert_cmpint (wide->objective, >=, bound);
+    }
+}
+
+/* Known values, one chunk and V; costs are per chunk, act 21024 and wact 512, limit 2 p activations.
+ * p=4 m=4 (1,1,1,c=1): 8 forwards fit, the first gradient comes to device 3 at 14 + 7 = 20 after it began at 6, and 24
+ * of its ops need 24: 20 + 24 - 8 = 36 is a bound, and met. */
+static void
+test_known (void)
+{
+  static const struct
+  {
+    guint p, m;
+    gint64 cost[4];
+    gint64 makespan, bound;
+  } known[] = {
+    { 4, 4, { 1, 1, 1, 1 }, 36, 36 },
+    { 8, 8, { 1, 1, 1, 1 }, 76, 76 },
+    { 4, 8, { 6, 4, 4, 1 }, 245, 245 },
+    { 4, 8, { 1, 1, 1, 1 }, 62, 60 },
+    { 8, 8, { 1000, 1020, 880, 50 }, 54890, 54590 },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (known); i++)
+    {
+      g_auto (Case) c = { 0 };
+      case_init (&c, PS_PLACEMENT_V, known[i].p, 2, known[i].m, known[i].cost, 21024, 512, 21024 * 2 * known[i].p);
+      c.setting.move_limit = i == 2 ? 30000000 : 2000000;
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsSearchResult) result = ps_search (&c.setting, &error);
+
+      g_assert_no_error (error);
+      check_result (&c, result);
+      g_assert_cmpint (result->makespan_ns, <=, known[i].makespan);
+      g_assert_cmpint (result->lower_bound_ns, >=, known[i].bound);
+    }
+}
+
+/* Whatever the problem, the result holds; PIPESIM_SEARCH_CASES sets how many are tried. */
+static void
+test_random (void)
+{
+  const char *text = g_getenv ("PIPESIM_SEARCH_CASES");
+  guint n = text ? (guint)g_ascii_strtoull (text, NULL, 10) : 300;
+  g_autoptr (GRand) draw = g_rand_new_with_seed (7);
+
+  for (guint i = 0; i < n; i++)
+    {
+      g_auto (Case) c = { 0 };
+      case_draw (&c, draw, 5, i % 10 == 0 ? 40 : 8);
+      c.setting.move_limit = 4000;
+      c.setting.n_threads = 1 + i % 2;
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsSearchResult) result = ps_search (&c.setting, &error);
+
+      g_assert_no_error (error);
+      check_result (&c, result);
+    }
+}
+
+/* Never worse than a family under the same limit. */
+static void
+test_families (void)
+{
+  g_autoptr (GRand) draw = g_rand_new_with_seed (8);
+  guint n_families;
+  const PsFamily *const *families = ps_family_table (&n_families);
+
+  for (guint i = 0; i < 40; i++)
+    {
+      g_auto (Case) c = { 0 };
+      case_draw (&c, draw, 4, 8);
+      c.setting.move_limit = 4000;
+      g_autoptr (PsSearchResult) result = ps_search (&c.setting, NULL);
+      PsFamilySetting setting = { .n_devices = c.placement->n_devices,
+                                  .n_microbatches = c.setting.n_microbatches,
+                                  .n_chunks = c.placement->n_stages / c.placement->n_devices,
+                                  .costs = c.costs,
+                                  .memory_limit = c.limit };
+
+      for (guint f = 0; f < n_families; f++)
+        {
+          g_autoptr (PsSchedule) schedule = ps_family_generate (families[f], &setting, NULL);
+          if (schedule == NULL || schedule->n_slices > 1 || schedule->placement->n_copies > 1 || schedule->asynchronous
+              || schedule->placement->kind != c.placement->kind)
+            continue;
+          g_autoptr (PsProgram) program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, NULL);
+          if (program == NULL || program->pair != NULL)
+            continue;
+          g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+          gboolean fits = TRUE;
+          ps_simulate (program, c.costs, simulation);
+          for (guint d = 0; d < simulation->n_devices && c.limit; d++)
+            fits &= simulation->device[d].peak_bytes <= c.limit[d];
+          if (fits)
+            g_assert_cmpint (objective_of (&c, result), <=,
+                             c.setting.objective == PS_OBJECTIVE_SPAN ? simulation->max_span_ns
+                                                                      : simulation->makespan_ns);
+        }
+    }
+}
+
+static void
+test_repeats (void)
+{
+  const gint64 cost[4] = { 100, 130, 70, 9 };
+
+  for (guint threads = 1; threads <= 3; threads += 2)
+    {
+      g_auto (Case) c = { 0 };
+      case_init (&c, PS_PLACEMENT_V, 4, 2, 6, cost, 4, 2, 20);
+      c.setting.n_threads = threads;
+      c.setting.move_limit = 30000;
+      g_autoptr (PsSearchResult) a = ps_search (&c.setting, NULL);
+      g_autoptr (PsSearchResult) b = ps_search (&c.setting, NULL);
+      g_autofree char *text_a = ps_schedule_to_json (a->schedule), *text_b = ps_schedule_to_json (b->schedule);
+
+      g_assert_cmpstr (text_a, ==, text_b);
+    }
+}
+
+/* A limit below what one microbatch needs, F of both chunks of a device at once, is refused with that number. */
+static void
+test_infeasible (void)
+{
+  const gint64 cost[4] = { 1, 1, 1, 0 };
+  g_auto (Case) c = { 0 };
+  g_autoptr (GError) error = NULL;
+
+  case_init (&c, PS_PLACEMENT_V, 2, 2, 4, cost, 4, 2, 7);
+  g_assert_null (ps_search (&c.setting, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
+  g_assert_nonnull (strstr (error->message, "infeasible: needs at least 8 B (8 bytes) on device 0, not 7 B"));
+  c.limit[0] = c.limit[1] = 8;
+  g_clear_error (&error);
+  g_autoptr (PsSearchResult) result = ps_search (&c.setting, &error);
+  g_assert_no_error (error);
+  check_result (&c, result);
+}
+
+/* ZB-H2 of 12 microbatches repeats itself in the middle: stretched it is as good as ZB-H2 of 60. */
+static void
+test_stretch (void)
+{
+  const gint64 cost[4] = { 1, 1, 1, 0 };
+  g_auto (Case) few = { 0 }, many = { 0 };
+  case_init (&few, PS_PLACEMENT_LOOP, 3, 1, 12, cost, 2, 1, 0);
+  case_init (&many, PS_PLACEMENT_LOOP, 3, 1, 60, cost, 2, 1, 0);
+  g_autoptr (Problem) small = problem_new (&few.setting), large = problem_new (&many.setting);
+  g_autoptr (Order) from = order_new (small), to = order_new (large);
+  PsFamilySetting setting = { .n_devices = 3, .n_microbatches = 12, .n_chunks = 1 };
+  g_autoptr (PsSchedule) schedule = ps_family_generate (ps_family_find ("zb-h2"), &setting, NULL);
+
+  g_assert_true (order_from_schedule (from, schedule));
+  g_assert_true (order_evaluate (from));
+  g_assert_true (order_stretch (to, from));
+  g_assert_cmpint (to->objective, ==, from->objective + (60 - 12) * 3);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/search/moves", test_moves);
+  g_test_add_func ("/search/exact", test_exact);
+  g_test_add_func ("/search/bounds", test_bounds);
+  g_test_add_func ("/search/known", test_known);
+  g_test_add_func ("/search/random", test_random);
+  g_test_add_func ("/search/families", test_families);
+  g_test_add_func ("/search/repeats", test_repeats);
+  g_test_add_func ("/search/infeasible", test_infeasible);
+  g_test_add_func ("/search/stretch", test_stretch);
+  return g_test_run ();
+}
