@@ -1,6 +1,7 @@
 /* cmd-run.c - pipesim calib run: measures what a profile still lacks. */
 #include "commands.h"
 
+#include "cut.h"
 #include "measure.h"
 #include "provenance.h"
 
@@ -163,15 +164,19 @@ parse_chunks (Run *run, const char *text, GError **error)
 }
 
 static gboolean
+refuse_times (const PsDeviceClass *device, GError **error)
+{
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--device: the times of device %s are not worth measuring",
+               device->name);
+  return FALSE;
+}
+
+static gboolean
 check_classes (const PsDeviceClass *device, const PsTransportClass *transport, GError **error)
 {
   if ((device->available && !device->available (error)) || (transport->available && !transport->available (error)))
     return FALSE;
-  if (device->measures)
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--device: the times of device %s are not worth measuring",
-               device->name);
-  return FALSE;
+  return device->measures || refuse_times (device, error);
 }
 
 static gboolean
@@ -220,9 +225,12 @@ check_possible (const PsCalibration *calibration, GError **error)
     }
   PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, calibration->n_devices, 1, 0);
   PsDevice *device = calibration->device->open (&setting, error);
-  if (device)
-    calibration->device->close (device);
-  return device != NULL;
+  if (!device)
+    return FALSE;
+  /* The class of a module may turn out to be an emulation. */
+  gboolean measures = device->class->measures;
+  device->class->close (device);
+  return measures || refuse_times (calibration->device, error);
 }
 
 static gboolean

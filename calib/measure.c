@@ -1,39 +1,8 @@
 /* measure.c - what is measured in which order. */
 #include "measure.h"
 
-#include "provenance.h"
-
-#include <time.h>
-
-gint64
-ps_calib_now (void)
-{
-  struct timespec now;
-  clock_gettime (CLOCK_MONOTONIC, &now);
-  return (gint64)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-void
-ps_tensor_fill (PsTensor *tensor, float scale)
-{
-  if (!tensor->data || !tensor->device->class->computes)
-    return;
-  float *values = tensor->data;
-  for (gsize i = 0; i < tensor->bytes / sizeof (float); i++)
-    values[i] = scale * ((float)((guint32)i * 2654435761U >> 22) / 512.0F - 1.0F);
-}
-
-PsDeviceSetting
-ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model, guint n_stages, guint n_microbatches,
-                         guint index)
-{
-  gboolean own_core = calibration->n_devices <= ps_count_cores ();
-  return (PsDeviceSetting){ .model = model,
-                            .n_stages = n_stages,
-                            .n_microbatches = n_microbatches,
-                            .core = own_core ? (int)index : -1,
-                            .seed = calibration->seed };
-}
+#include "rotation.h"
+#include "transfers.h"
 
 /* One device after the other by itself; only those that answer for a shape have anything to do. */
 static gboolean

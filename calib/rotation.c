@@ -1,5 +1,5 @@
 /* rotation.c - times all ops of the stages of some devices, in rotation and side by side. */
-#include "measure.h"
+#include "rotation.h"
 
 #include "provenance.h"
 
@@ -138,8 +138,10 @@ make_input (Worker *worker, const ResidentStage *stage, PsOpKind kind, PsTensor 
                    ps_op_kind_name (kind));
       return FALSE;
     }
-  ps_tensor_fill (*input, activation ? 1.0F : 1e-3F);
-  return TRUE;
+  if (ps_tensor_fill (*input, worker->setting.model->precision, activation ? 1.0F : 1e-3F, error))
+    return TRUE;
+  worker->device->class->tensor_free (g_steal_pointer (input));
+  return FALSE;
 }
 
 static gboolean

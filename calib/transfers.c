@@ -1,11 +1,13 @@
 /* transfers.c - times messages of many sizes between two device threads by ping-pong. What counts is what the consumer
  * sees: from the sender's call until the receiver holds the data. */
-#include "measure.h"
+#include "transfers.h"
 
 #include "provenance.h"
 
 #define SMALLEST_BYTES 8
 #define CAPACITY 2
+#define HEAD_SIZE 64
+#define LONGEST_SEQUENCE 1024
 #define TIMEOUT_NS G_GINT64_CONSTANT (60000000000)
 
 /* There are some twenty sizes: together they get about two rotations' time. */
@@ -57,15 +59,22 @@ ps_model_with_boundary (gint64 bytes)
   /* About square, so that neither side becomes absurd. */
   while (elements % (hidden * 2) == 0 && hidden * hidden < elements)
     hidden *= 2;
+  gint64 sequence = elements / hidden, batch = 1;
+  /* Heads and sequences of sizes that every device takes, although no op runs. */
+  while (sequence % 2 == 0 && sequence > LONGEST_SEQUENCE)
+    {
+      sequence /= 2;
+      batch *= 2;
+    }
   *model = (PsModel){ .name = g_strdup ("transfer"),
                       .layers = 2,
                       .hidden = (guint)hidden,
-                      .heads = 1,
-                      .kv_heads = 1,
-                      .sequence = (guint)(elements / hidden),
+                      .heads = (guint)MAX (hidden / HEAD_SIZE, 1),
+                      .kv_heads = (guint)MAX (hidden / HEAD_SIZE, 1),
+                      .sequence = (guint)sequence,
                       .feed_forward = 1,
                       .vocabulary = 2,
-                      .microbatch_size = 1 };
+                      .microbatch_size = (guint)batch };
   return model;
 }
 
@@ -79,7 +88,11 @@ send_message (Player *player, PsOp message, GError **error)
       g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "device %u: no memory for a message", player->index);
       return FALSE;
     }
-  ps_tensor_fill (tensor, 1.0F);
+  if (!ps_tensor_fill (tensor, player->setting.model->precision, 1.0F, error))
+    {
+      player->device->class->tensor_free (tensor);
+      return FALSE;
+    }
   return game->class->send (game->transport, player->index, 1 - player->index, message, tensor, 0, error);
 }
 
@@ -197,7 +210,7 @@ play_game (const PsCalibration *calibration, const PsModel *model, PingPong *gam
   ok = ok && run_players (game, players, error);
   for (guint i = 0; i < 2; i++)
     if (players[i].device)
-      class->close (players[i].device);
+      players[i].device->class->close (players[i].device);
   return ok;
 }
 

@@ -22,31 +22,58 @@ CREATE TABLE profile (
   created TEXT NOT NULL
 ) STRICT;
 
--- One measured quantity: an op on a stage shape, or a transfer of so many bytes.
+-- One measured quantity: an op on a stage shape, a transfer of so many bytes, or a message of a device to itself.
 CREATE TABLE measurement (
   id INTEGER PRIMARY KEY,
   profile INTEGER NOT NULL REFERENCES profile (id) ON DELETE CASCADE,
-  subject TEXT NOT NULL CHECK (subject IN ('op', 'transfer')),
-  shape TEXT NOT NULL,                           -- ops: "layers=2,embedding"; transfers: empty
-  kind TEXT NOT NULL,                            -- ops: F, B, W, BW, R or O; transfers: empty
-  bytes INTEGER NOT NULL CHECK (bytes >= 0),     -- transfers: size of the message; ops: 0
+  subject TEXT NOT NULL CHECK (subject IN ('op', 'transfer', 'self-send')),
+  shape TEXT NOT NULL,                           -- ops: "layers=2,embedding"; self-sends: "nccl-self"; transfers: empty
+  kind TEXT NOT NULL,                            -- ops: F, B, W, BW, R or O; others: empty
+  bytes INTEGER NOT NULL CHECK (bytes >= 0),     -- size of the message; ops: 0
   devices INTEGER NOT NULL CHECK (devices >= 1), -- busy at the same time, the measured one included
+  sharing INTEGER NOT NULL CHECK (sharing >= 1), -- among which the accelerator is split, busy or not
+  cache TEXT NOT NULL CHECK (cache IN ('run', 'cold', 'warm')), -- run: as the ops of a real run leave it
   n INTEGER NOT NULL CHECK (n >= 1),             -- samples kept
   median_ns INTEGER NOT NULL,
   q1_ns INTEGER NOT NULL,
   q3_ns INTEGER NOT NULL,
   mad_ns INTEGER NOT NULL CHECK (mad_ns >= 0),   -- median absolute deviation from the median
   min_ns INTEGER NOT NULL CHECK (min_ns >= 0),
+  device_ns INTEGER CHECK (device_ns > 0), -- ops: median of the accelerator's own part; NULL: not known
   take_bytes INTEGER NOT NULL CHECK (take_bytes >= 0),   -- peak during the op above what was held before
   give_bytes INTEGER NOT NULL CHECK (give_bytes >= 0),   -- that peak above what is held after
   state_bytes INTEGER NOT NULL CHECK (state_bytes >= 0), -- weights, gradients, optimizer state of the stage
   stop TEXT NOT NULL CHECK (stop IN ('converged', 'sample cap', 'time cap')),
   taken TEXT NOT NULL,
-  UNIQUE (profile, subject, shape, kind, bytes, devices),
+  UNIQUE (profile, subject, shape, kind, bytes, devices, sharing, cache),
   CHECK (min_ns <= q1_ns AND q1_ns <= median_ns AND median_ns <= q3_ns),
   CHECK ((subject = 'op' AND kind IN ('F', 'B', 'W', 'BW', 'R', 'O') AND shape <> '' AND bytes = 0)
-         OR (subject = 'transfer' AND kind = '' AND shape = ''))
+         OR (subject = 'transfer' AND kind = '' AND shape = '' AND cache = 'run')
+         OR (subject = 'self-send' AND kind = '' AND shape <> '' AND cache = 'run'))
 ) STRICT;
+
+-- The state of the hardware when sampling began and ended. NULL: not known.
+CREATE TABLE condition (
+  measurement INTEGER NOT NULL REFERENCES measurement (id) ON DELETE CASCADE,
+  moment TEXT NOT NULL CHECK (moment IN ('before', 'after')),
+  clock_mhz INTEGER CHECK (clock_mhz > 0),
+  memory_clock_mhz INTEGER CHECK (memory_clock_mhz > 0),
+  temperature_c INTEGER CHECK (temperature_c > 0),
+  power_mw INTEGER CHECK (power_mw > 0),
+  throttle TEXT, -- reasons to run slower: power, heat, hardware, setting; empty: none
+  PRIMARY KEY (measurement, moment)
+) STRICT, WITHOUT ROWID;
+
+-- One op that is measured again and again while a profile grows, to catch drift.
+CREATE TABLE sentinel (
+  profile INTEGER NOT NULL REFERENCES profile (id) ON DELETE CASCADE,
+  position INTEGER NOT NULL CHECK (position >= 0),
+  what TEXT NOT NULL CHECK (what <> ''),
+  median_ns INTEGER NOT NULL CHECK (median_ns >= 0),
+  n INTEGER NOT NULL CHECK (n >= 1),
+  taken TEXT NOT NULL,
+  PRIMARY KEY (profile, position)
+) STRICT, WITHOUT ROWID;
 
 -- The samples of a measurement in the order in which they were taken.
 CREATE TABLE sample (
@@ -77,8 +104,9 @@ CREATE TABLE run (
 
 -- Measured op times in milliseconds, with the spread as half the distance of the quartiles over the median.
 CREATE VIEW op_time AS
-SELECT profile.name AS profile, shape, kind, devices, n, median_ns / 1e6 AS median_ms,
-       (q3_ns - q1_ns) / 2.0 / max (median_ns, 1) AS spread, take_bytes, give_bytes, state_bytes, stop
+SELECT profile.name AS profile, shape, kind, devices, sharing, cache, n, median_ns / 1e6 AS median_ms,
+       (median_ns - device_ns) / 1e3 AS launch_us, (q3_ns - q1_ns) / 2.0 / max (median_ns, 1) AS spread, take_bytes,
+       give_bytes, state_bytes, stop
 FROM measurement JOIN profile ON profile.id = measurement.profile
 WHERE subject = 'op';
 

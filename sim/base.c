@@ -69,6 +69,22 @@ static const Unit size_units[] = {
   { "M", 1 << 20 }, { "GiB", 1 << 30 }, { "G", 1 << 30 },   { "TiB", (gint64)1 << 40 },
 };
 
+static const Unit rate_units[] = {
+  { "", 1 },
+  { "B/s", 1 },
+  { "kB/s", 1000 },
+  { "MB/s", 1000 * 1000 },
+  { "GB/s", 1000 * 1000 * 1000 },
+  { "TB/s", (gint64)1000 * 1000 * 1000 * 1000 },
+  { "KiB/s", 1 << 10 },
+  { "MiB/s", 1 << 20 },
+  { "GiB/s", 1 << 30 },
+  { "TiB/s", (gint64)1 << 40 },
+  { "Mbit/s", 1000 * 1000 / 8 },
+  { "Gbit/s", 1000 * 1000 * 1000 / 8 },
+  { "Tbit/s", (gint64)1000 * 1000 * 1000 * 1000 / 8 },
+};
+
 /* Digits with at most one point in front of a unit: no sign, exponent, hexadecimal, infinity or blank. */
 static gsize
 decimal_length (const char *text)
@@ -121,6 +137,20 @@ ps_parse_size (const char *where, const char *text, gint64 *bytes, GError **erro
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
                "%s: '%s' is no size; write a number and B, KiB, MiB, GiB or TiB, from 0 to 1024TiB", where, text);
+  return FALSE;
+}
+
+gboolean
+ps_parse_rate (const char *where, const char *text, gint64 *bytes_per_second, GError **error)
+{
+  if (parse_quantity (text, rate_units, G_N_ELEMENTS (rate_units), PS_MAX_RATE, bytes_per_second)
+      && *bytes_per_second > 0)
+    return TRUE;
+  g_set_error (
+      error, PS_ERROR, PS_ERROR_USAGE,
+      "%s: '%s' is no rate; write a number and B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, Mbit/s, "
+      "Gbit/s or Tbit/s, from 1B/s to 1000000TB/s",
+      where, text);
   return FALSE;
 }
 
@@ -244,6 +274,21 @@ write_beside (const char *path, const char *contents, gsize length, GError **err
   if (!done)
     g_unlink (temporary);
   return done || set_io_error (path, "cannot write", code, error);
+}
+
+gconstpointer
+ps_table_find (const char *where, const char *what, const char *name, gconstpointer table, guint n, GError **error)
+{
+  const char *const *const *rows = table;
+  g_autoptr (GString) names = g_string_new (NULL);
+  for (guint i = 0; i < n; i++)
+    {
+      if (g_str_equal (*rows[i], name))
+        return rows[i];
+      g_string_append_printf (names, "%s%s", i ? ", " : "", *rows[i]);
+    }
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is no %s; there are %s", where, name, what, names->str);
+  return NULL;
 }
 
 gboolean

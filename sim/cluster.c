@@ -4,12 +4,28 @@
 #include "ini.h"
 
 #include <math.h>
+#include <string.h>
 
 #define MAX_RATE 1e18 /* operations or bytes per second */
 
-static const char *const known_keys[]
-    = { "name",           "nodes",           "devices_per_node",  "memory", "peak_flops", "efficiency", "link_latency",
-        "link_bandwidth", "network_latency", "network_bandwidth", NULL };
+static const char *const known_keys[] = { "name",
+                                          "nodes",
+                                          "devices_per_node",
+                                          "memory",
+                                          "peak_flops",
+                                          "efficiency",
+                                          "link_latency",
+                                          "link_bandwidth",
+                                          "network_latency",
+                                          "network_bandwidth",
+                                          "host_bandwidth",
+                                          "link_table",
+                                          "network_table",
+                                          "link",
+                                          "nic",
+                                          NULL };
+
+static const char *const network_keys[] = { "nic", "network_table" };
 
 void
 ps_cluster_free (PsCluster *cluster)
@@ -17,7 +33,54 @@ ps_cluster_free (PsCluster *cluster)
   if (!cluster)
     return;
   g_free (cluster->name);
+  g_free (cluster->link_points);
+  g_free (cluster->network_points);
   g_free (cluster);
+}
+
+/* "64KiB:4e9": bandwidth at a size. Each point must come later than the one before it, in size and in time. */
+static gboolean
+parse_point (PsIni *ini, const char *key, const char *text, double limit, const PsLinkPoint *before, PsLinkPoint *point)
+{
+  const char *colon = strchr (text, ':');
+  g_autofree char *size = g_strndup (text, colon ? (gsize)(colon - text) : strlen (text));
+  char *end = NULL;
+
+  point->bandwidth = colon ? g_ascii_strtod (colon + 1, &end) : 0;
+  if (!colon || !ps_parse_size (key, size, &point->bytes, NULL) || point->bytes == 0 || end == colon + 1 || *end != '\0'
+      || !(point->bandwidth >= 1))
+    ps_ini_fail (ini, key, "'%s' is no SIZE:BANDWIDTH, such as 64KiB:4e9", text);
+  else if (point->bandwidth > limit)
+    ps_ini_fail (ini, key, "'%s' is more than the full bandwidth, %g", text, limit);
+  else if (before && point->bytes <= before->bytes)
+    ps_ini_fail (ini, key, "'%s' is no larger than the message before it", text);
+  else if (before && (double)point->bytes / point->bandwidth <= (double)before->bytes / before->bandwidth)
+    ps_ini_fail (ini, key, "'%s' would take no longer than the smaller message before it", text);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+static void
+read_points (PsIni *ini, const char *key, double limit, guint *n, PsLinkPoint **points)
+{
+  if (!ps_ini_has (ini, key))
+    return;
+  g_autofree char *text = ps_ini_text (ini, key);
+  g_auto (GStrv) words = g_strsplit_set (text, " \t", -1);
+  *points = g_new0 (PsLinkPoint, g_strv_length (words) + 1);
+  for (guint i = 0; words[i]; i++)
+    if (*words[i] && !parse_point (ini, key, words[i], limit, *n ? &(*points)[*n - 1] : NULL, &(*points)[*n]))
+      return;
+    else
+      *n += *words[i] != '\0';
+}
+
+static gboolean
+read_shared (PsIni *ini, const char *key)
+{
+  static const char *const owners[] = { "gpu", "node", NULL };
+  return ps_ini_has (ini, key) && ps_ini_choice (ini, key, owners) == 1;
 }
 
 static void
@@ -29,12 +92,23 @@ read_keys (PsIni *ini, PsCluster *cluster)
   cluster->memory_bytes = ps_ini_has (ini, "memory") ? ps_ini_size (ini, "memory") : 0;
   cluster->peak_flops = ps_ini_real (ini, "peak_flops", 1, MAX_RATE);
   cluster->efficiency = ps_ini_real (ini, "efficiency", 0.001, 1);
+  cluster->host_bandwidth = ps_ini_has (ini, "host_bandwidth") ? ps_ini_real (ini, "host_bandwidth", 1, MAX_RATE) : 0;
   cluster->link_latency_ns = ps_ini_time (ini, "link_latency");
   cluster->link_bandwidth = ps_ini_real (ini, "link_bandwidth", 1, MAX_RATE);
+  cluster->link_shared = read_shared (ini, "link");
+  read_points (ini, "link_table", cluster->link_bandwidth, &cluster->n_link_points, &cluster->link_points);
   if (cluster->nodes == 1 && !ps_ini_has (ini, "network_latency") && !ps_ini_has (ini, "network_bandwidth"))
-    return; /* there is no network to describe */
+    {
+      /* There is no network to describe. */
+      for (guint i = 0; i < G_N_ELEMENTS (network_keys); i++)
+        if (ps_ini_has (ini, network_keys[i]))
+          ps_ini_fail (ini, network_keys[i], "there is no network; network_latency and network_bandwidth describe one");
+      return;
+    }
   cluster->network_latency_ns = ps_ini_time (ini, "network_latency");
   cluster->network_bandwidth = ps_ini_real (ini, "network_bandwidth", 1, MAX_RATE);
+  cluster->network_shared = read_shared (ini, "nic");
+  read_points (ini, "network_table", cluster->network_bandwidth, &cluster->n_network_points, &cluster->network_points);
 }
 
 PsCluster *
@@ -53,15 +127,69 @@ ps_cluster_load (const char *path, GError **error)
   return ps_ini_finish (ini, error) ? g_steal_pointer (&cluster) : NULL;
 }
 
+/* Without latency, in nanoseconds. */
+static double
+bytes_time (const PsLink *link, double bytes)
+{
+  double from_bytes = 0, from_ns = 0;
+  for (guint i = 0; i < link->n_points; i++)
+    {
+      double to_bytes = (double)link->points[i].bytes, to_ns = to_bytes * 1e9 / link->points[i].bandwidth;
+      if (bytes <= to_bytes)
+        return from_ns + (to_ns - from_ns) * (bytes - from_bytes) / (to_bytes - from_bytes);
+      from_bytes = to_bytes;
+      from_ns = to_ns;
+    }
+  return link->bandwidth > 0 ? from_ns + (bytes - from_bytes) * 1e9 / link->bandwidth : 0;
+}
+
+gint64
+ps_link_transfer_ns (const PsLink *link, gint64 bytes)
+{
+  double ns = bytes_time (link, (double)bytes);
+  return link->latency_ns + (ns < (double)PS_MAX_TIME_NS ? llrint (ns) : PS_MAX_TIME_NS);
+}
+
+gboolean
+ps_cluster_is_remote (const PsCluster *cluster, guint a, guint b)
+{
+  /* Where no network is described every device is taken to sit in the one node. */
+  return a / cluster->devices_per_node != b / cluster->devices_per_node && cluster->network_bandwidth > 0;
+}
+
+PsLink
+ps_cluster_link (const PsCluster *cluster, guint a, guint b)
+{
+  if (a == b)
+    return (PsLink){ 0 };
+  if (ps_cluster_is_remote (cluster, a, b))
+    return (PsLink){ cluster->network_latency_ns, cluster->network_bandwidth, cluster->n_network_points,
+                     cluster->network_points };
+  return (PsLink){ cluster->link_latency_ns, cluster->link_bandwidth, cluster->n_link_points, cluster->link_points };
+}
+
 gint64
 ps_cluster_transfer_ns (const PsCluster *cluster, guint a, guint b, gint64 bytes)
 {
-  if (a == b)
-    return 0;
-  /* Where no network is described every device is taken to sit in the one node. */
-  gboolean network = a / cluster->devices_per_node != b / cluster->devices_per_node && cluster->network_bandwidth > 0;
-  double bandwidth = network ? cluster->network_bandwidth : cluster->link_bandwidth;
-  double ns = (double)bytes * 1e9 / bandwidth;
-  gint64 latency = network ? cluster->network_latency_ns : cluster->link_latency_ns;
-  return latency + (ns < (double)PS_MAX_TIME_NS ? llrint (ns) : PS_MAX_TIME_NS);
+  PsLink link = ps_cluster_link (cluster, a, b);
+  return ps_link_transfer_ns (&link, bytes);
+}
+
+static gint64
+scale_latency (gint64 latency_ns, double factor)
+{
+  return llrint (MIN ((double)latency_ns * factor, (double)PS_MAX_TIME_NS));
+}
+
+void
+ps_cluster_scale (PsCluster *cluster, double bandwidth_factor, double latency_factor)
+{
+  cluster->link_latency_ns = scale_latency (cluster->link_latency_ns, latency_factor);
+  cluster->network_latency_ns = scale_latency (cluster->network_latency_ns, latency_factor);
+  cluster->link_bandwidth *= bandwidth_factor;
+  cluster->network_bandwidth *= bandwidth_factor;
+  for (guint i = 0; i < cluster->n_link_points; i++)
+    cluster->link_points[i].bandwidth *= bandwidth_factor;
+  for (guint i = 0; i < cluster->n_network_points; i++)
+    cluster->network_points[i].bandwidth *= bandwidth_factor;
 }

@@ -9,12 +9,23 @@
 typedef struct
 {
   PsCostDb *db;
-  const PsProfile *profile;
+  GPtrArray *profiles;
+  const PsProfile *profile; /* one of them */
+  PsModel *stored;          /* the model of the profile, if none was given */
   const PsModel *model;
   GPtrArray *measurements;
   guint n_devices;
   guint n_chunks;
 } Request;
+
+static void
+request_clear (Request *request)
+{
+  g_clear_pointer (&request->profiles, g_ptr_array_unref);
+  g_clear_pointer (&request->stored, ps_model_free);
+  g_clear_pointer (&request->measurements, g_ptr_array_unref);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Request, request_clear)
 
 static const PsProfile *
 choose_profile (PsCostDb *db, GPtrArray *profiles, const char *name, GError **error)
@@ -32,11 +43,11 @@ choose_profile (PsCostDb *db, GPtrArray *profiles, const char *name, GError **er
   if (profiles->len == 0)
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
                  "%s: holds no profile yet; measure one with: pipesim calib run --db %s --profile NAME --model FILE",
-                 db->path, db->path);
+                 db->file->path, db->file->path);
   else if (name)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: no profile '%s'; there are: %s", db->path, name, known);
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: no profile '%s'; there are: %s", db->file->path, name, known);
   else
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: several profiles; choose one with --profile: %s", db->path,
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: several profiles; choose one with --profile: %s", db->file->path,
                  known);
   return NULL;
 }
@@ -73,7 +84,7 @@ set_missing (const Request *request, const char *what, GError **error)
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
                "%s: profile '%s' has no %s; measure it with: pipesim calib run --db %s --profile %s --model FILE -p %u "
                "-v %u",
-               request->db->path, request->profile->name, what, request->db->path, request->profile->name,
+               request->db->file->path, request->profile->name, what, request->db->file->path, request->profile->name,
                request->n_devices, request->n_chunks);
 }
 
@@ -201,13 +212,14 @@ costs_from_request (const Request *request, GError **error)
   for (guint stage = 0; stage < n_stages; stage++)
     if (!fill_stage (request, &shapes[stage], stage, costs, error))
       return NULL;
+  ps_costs_set_messages (costs, ps_model_boundary_bytes (request->model));
   if (!fill_transfers (request, costs, error))
     return NULL;
   costs->time_origin = PS_ORIGIN_MEASURED;
   costs->memory_origin = PS_ORIGIN_MEASURED;
   g_free (costs->source);
   costs->source = g_strdup_printf ("profile '%s' of %s: %s over %s on %s (%s), measured %s", request->profile->name,
-                                   request->db->path, request->profile->device, request->profile->transport,
+                                   request->db->file->path, request->profile->device, request->profile->transport,
                                    request->profile->host, request->profile->processor, request->profile->created);
   return g_steal_pointer (&costs);
 }
@@ -215,7 +227,7 @@ costs_from_request (const Request *request, GError **error)
 static PsModel *
 stored_model (PsCostDb *db, const PsProfile *profile, GError **error)
 {
-  g_autofree char *where = g_strdup_printf ("%s: profile '%s'", db->path, profile->name);
+  g_autofree char *where = g_strdup_printf ("%s: profile '%s'", db->file->path, profile->name);
   return ps_model_parse (where, profile->model_text, strlen (profile->model_text), error);
 }
 
@@ -227,31 +239,95 @@ check_model (PsCostDb *db, const PsProfile *profile, const PsModel *model, GErro
   if (g_str_equal (digest, profile->model_digest))
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "%s: profile '%s' was measured with another model than '%s' (its '%s' differs in some figure)", db->path,
-               profile->name, model->name, profile->model_name);
+               "%s: profile '%s' was measured with another model than '%s' (its '%s' differs in some figure)",
+               db->file->path, profile->name, model->name, profile->model_name);
   return FALSE;
+}
+
+/* Finds profile, model and measurements; db, model, n_devices and n_chunks are set. */
+static gboolean
+open_request (Request *request, const char *profile_name, gboolean with_samples, GError **error)
+{
+  g_return_val_if_fail (request->n_devices >= 1 && request->n_chunks >= 1, FALSE);
+  request->profiles = ps_costdb_profiles (request->db, error);
+  request->profile = request->profiles ? choose_profile (request->db, request->profiles, profile_name, error) : NULL;
+  if (!request->profile || (request->model && !check_model (request->db, request->profile, request->model, error)))
+    return FALSE;
+  if (!request->model)
+    request->model = request->stored = stored_model (request->db, request->profile, error);
+  if (!request->model)
+    return FALSE;
+  request->measurements = ps_costdb_measurements (request->db, request->profile->name, with_samples, error);
+  return request->measurements != NULL;
 }
 
 PsCosts *
 ps_costdb_costs (PsCostDb *db, const char *profile_name, const PsModel *model, guint n_devices, guint n_chunks,
                  GError **error)
 {
-  g_return_val_if_fail (n_devices >= 1 && n_chunks >= 1, NULL);
-  g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, error);
-  const PsProfile *profile = profiles ? choose_profile (db, profiles, profile_name, error) : NULL;
-  if (!profile || (model && !check_model (db, profile, model, error)))
+  g_auto (Request) request = { .db = db, .model = model, .n_devices = n_devices, .n_chunks = n_chunks };
+  return open_request (&request, profile_name, FALSE, error) ? costs_from_request (&request, error) : NULL;
+}
+
+/* The samples over their median; NULL where that is no time. */
+static GArray *
+relative_samples (const PsMeasurement *m, double *largest)
+{
+  if (m == NULL || m->n_samples == 0 || m->time.median_ns <= 0)
     return NULL;
-  g_autoptr (PsModel) stored = model ? NULL : stored_model (db, profile, error);
-  g_autoptr (GPtrArray) measurements = ps_costdb_measurements (db, profile->name, FALSE, error);
-  if (!(model || stored) || !measurements)
+  GArray *samples = g_array_sized_new (FALSE, FALSE, sizeof (double), m->n_samples);
+  for (guint i = 0; i < m->n_samples; i++)
+    {
+      double sample = (double)m->samples_ns[i] / (double)m->time.median_ns;
+      g_array_append_val (samples, sample);
+      *largest = MAX (*largest, sample);
+    }
+  return samples;
+}
+
+static PsCostSpread *
+spread_from_request (const Request *request, GError **error)
+{
+  guint n_stages = request->n_devices * request->n_chunks;
+  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
+  if (!ps_model_split (request->model, n_stages, shapes, error))
     return NULL;
-  Request request = { .db = db,
-                      .profile = profile,
-                      .model = model ? model : stored,
-                      .measurements = measurements,
-                      .n_devices = n_devices,
-                      .n_chunks = n_chunks };
-  return costs_from_request (&request, error);
+  PsCostSpread *spread = g_new0 (PsCostSpread, 1);
+  spread->n_stages = n_stages;
+  spread->largest = 1;
+  spread->op = g_new0 (GArray *, (gsize)PS_N_OP_KINDS * n_stages);
+  for (guint i = 0; i < PS_N_OP_KINDS * n_stages; i++)
+    {
+      PsOpKind kind = (PsOpKind)(i / n_stages);
+      g_autofree char *key = ps_stage_shape_key (&shapes[i % n_stages]);
+      spread->op[i] = relative_samples (find_op (request, key, kind == PS_OP_R ? PS_OP_F : kind), &spread->largest);
+    }
+  g_autoptr (GPtrArray) transfers = suitable_transfers (request);
+  const PsMeasurement *below = NULL, *above = NULL;
+  if (transfers->len > 0)
+    find_neighbours (transfers, ps_model_boundary_bytes (request->model), &below, &above);
+  spread->transfer = relative_samples (above, &spread->largest);
+  return spread;
+}
+
+PsCostSpread *
+ps_costdb_spread (PsCostDb *db, const char *profile_name, const PsModel *model, guint n_devices, guint n_chunks,
+                  GError **error)
+{
+  g_auto (Request) request = { .db = db, .model = model, .n_devices = n_devices, .n_chunks = n_chunks };
+  return open_request (&request, profile_name, TRUE, error) ? spread_from_request (&request, error) : NULL;
+}
+
+void
+ps_cost_spread_free (PsCostSpread *spread)
+{
+  if (spread == NULL)
+    return;
+  for (guint i = 0; i < PS_N_OP_KINDS * spread->n_stages; i++)
+    g_clear_pointer (&spread->op[i], g_array_unref);
+  g_free (spread->op);
+  g_clear_pointer (&spread->transfer, g_array_unref);
+  g_free (spread);
 }
 
 PsModel *

@@ -6,7 +6,7 @@ ps_costdb_profiles (PsCostDb *db, GError **error)
 {
   g_autoptr (GPtrArray) profiles = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_profile_free);
   g_autoptr (PsRows) rows
-      = ps_rows_new (db, error,
+      = ps_rows_new (db->file, error,
                      "SELECT name, model_name, model_digest, model_text, device, transport, host, processor, kernel, "
                      "libraries, version, created FROM profile ORDER BY name",
                      "");
@@ -68,7 +68,7 @@ read_samples (PsCostDb *db, gint64 row, PsMeasurement *measurement, GError **err
 {
   g_autoptr (GArray) samples = g_array_new (FALSE, FALSE, sizeof (gint64));
   g_autoptr (PsRows) rows
-      = ps_rows_new (db, error, "SELECT ns FROM sample WHERE measurement = ?1 ORDER BY position", "i", row);
+      = ps_rows_new (db->file, error, "SELECT ns FROM sample WHERE measurement = ?1 ORDER BY position", "i", row);
   gboolean found = rows != NULL;
   while (found)
     {
@@ -88,7 +88,7 @@ ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples
 {
   g_autoptr (GPtrArray) measurements = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
   g_autoptr (PsRows) rows = ps_rows_new (
-      db, error,
+      db->file, error,
       "SELECT measurement.id, subject, shape, kind, bytes, devices, n, median_ns, q1_ns, q3_ns, mad_ns, min_ns, "
       "take_bytes, give_bytes, state_bytes, stop, taken "
       "FROM measurement JOIN profile ON profile.id = measurement.profile WHERE profile.name = ?1 "

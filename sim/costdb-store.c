@@ -41,8 +41,8 @@ check_same (PsCostDb *db, const PsProfile *profile, const char *what, const char
   if (g_str_equal (stored, now))
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "%s: profile '%s' was measured with %s '%s', this is '%s'; choose another --profile name", db->path,
-               profile->name, what, stored, now);
+               "%s: profile '%s' was measured with %s '%s', this is '%s'; choose another --profile name",
+               db->file->path, profile->name, what, stored, now);
   return FALSE;
 }
 
@@ -78,8 +78,9 @@ static gboolean
 find_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error)
 {
   g_autoptr (PsRows) rows = ps_rows_new (
-      db, error, "SELECT id, model_name, model_digest, device, transport, host, processor FROM profile WHERE name = ?1",
-      "s", profile->name);
+      db->file, error,
+      "SELECT id, model_name, model_digest, device, transport, host, processor FROM profile WHERE name = ?1", "s",
+      profile->name);
   gboolean found;
   *id = 0;
   if (!rows || !ps_rows_next (rows, &found, error))
@@ -93,26 +94,26 @@ find_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error
 static gboolean
 insert_profile (PsCostDb *db, const PsProfile *p, gint64 *id, GError **error)
 {
-  if (!ps_costdb_execute (db, error,
-                          "INSERT INTO profile (name, model_name, model_digest, model_text, device, transport, host, "
-                          "processor, kernel, libraries, version, created) "
-                          "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-                          "ssssssssssss", p->name, p->model_name, p->model_digest, p->model_text, p->device,
-                          p->transport, p->host, p->processor, p->kernel, p->libraries, p->version, p->created))
+  if (!ps_database_execute (db->file, error,
+                            "INSERT INTO profile (name, model_name, model_digest, model_text, device, transport, host, "
+                            "processor, kernel, libraries, version, created) "
+                            "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                            "ssssssssssss", p->name, p->model_name, p->model_digest, p->model_text, p->device,
+                            p->transport, p->host, p->processor, p->kernel, p->libraries, p->version, p->created))
     return FALSE;
-  *id = ps_costdb_last_row (db);
+  *id = ps_database_last_row (db->file);
   return TRUE;
 }
 
 gboolean
 ps_costdb_begin_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error)
 {
-  if (!ps_costdb_begin (db, error))
+  if (!ps_database_begin (db->file, error))
     return FALSE;
   gboolean ok = find_profile (db, profile, id, error);
   if (ok && *id == 0)
     ok = insert_profile (db, profile, id, error);
-  return ps_costdb_end (db, ok, error);
+  return ps_database_end (db->file, ok, error);
 }
 
 static const char *
@@ -132,8 +133,8 @@ static gboolean
 insert_measurement (PsCostDb *db, gint64 profile, const PsMeasurement *m, GError **error)
 {
   const PsStatistics *time = &m->time;
-  return ps_costdb_execute (
-      db, error,
+  return ps_database_execute (
+      db->file, error,
       "INSERT INTO measurement (profile, subject, shape, kind, bytes, devices, n, median_ns, q1_ns, q3_ns, mad_ns, "
       "min_ns, take_bytes, give_bytes, state_bytes, stop, taken) "
       "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
@@ -150,26 +151,26 @@ insert_samples (PsCostDb *db, gint64 row, const PsMeasurement *measurement, GErr
   for (guint i = 0; i < measurement->n_samples; i++)
     g_string_append_printf (array, "%s%" G_GINT64_FORMAT, i ? "," : "", measurement->samples_ns[i]);
   g_string_append_c (array, ']');
-  return ps_costdb_execute (db, error,
-                            "INSERT INTO sample (measurement, position, ns) SELECT ?1, key, value FROM json_each (?2)",
-                            "is", row, array->str);
+  return ps_database_execute (
+      db->file, error, "INSERT INTO sample (measurement, position, ns) SELECT ?1, key, value FROM json_each (?2)", "is",
+      row, array->str);
 }
 
 gboolean
 ps_costdb_store (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GError **error)
 {
-  gboolean ok = ps_costdb_begin (db, error);
+  gboolean ok = ps_database_begin (db->file, error);
   if (!ok)
     return FALSE;
   ok = insert_measurement (db, profile, measurement, error)
-       && insert_samples (db, ps_costdb_last_row (db), measurement, error);
-  return ps_costdb_end (db, ok, error);
+       && insert_samples (db, ps_database_last_row (db->file), measurement, error);
+  return ps_database_end (db->file, ok, error);
 }
 
 gboolean
 ps_costdb_has (PsCostDb *db, gint64 profile, const PsMeasurement *key, gboolean *found, GError **error)
 {
-  g_autoptr (PsRows) rows = ps_rows_new (db, error,
+  g_autoptr (PsRows) rows = ps_rows_new (db->file, error,
                                          "SELECT 1 FROM measurement WHERE profile = ?1 AND subject = ?2 AND shape = ?3 "
                                          "AND kind = ?4 AND bytes = ?5 AND devices = ?6",
                                          "isssii", profile, subject_name (key), key->shape, kind_name (key), key->bytes,
@@ -180,8 +181,8 @@ ps_costdb_has (PsCostDb *db, gint64 profile, const PsMeasurement *key, gboolean 
 gboolean
 ps_costdb_store_run (PsCostDb *db, const PsRunRecord *run, GError **error)
 {
-  return ps_costdb_execute (
-      db, error,
+  return ps_database_execute (
+      db->file, error,
       "INSERT INTO run (profile, schedule, device, transport, devices, chunks, microbatches, steps, "
       "predicted_iteration_ns, measured_iteration_ns, predicted_peak_bytes, measured_peak_bytes, \"check\", started) "
       "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",

@@ -11,11 +11,15 @@ ps_costs_new (guint n_stages)
   costs->n_stages = n_stages;
   costs->op = g_new0 (PsOpCost, (gsize)PS_N_OP_KINDS * n_stages);
   costs->transfer_ns = g_new0 (gint64, 1 + 2 * (gsize)n_stages);
+  costs->message_bytes = g_new0 (gint64, 1 + 2 * (gsize)n_stages);
   costs->weight_bytes = g_new0 (gint64, n_stages);
+  costs->state = g_new0 (PsStateBytes, n_stages);
   costs->version_bytes = g_new0 (gint64, n_stages);
+  costs->reduce_ns = g_new0 (gint64, n_stages);
+  costs->host_ns = g_new (gint64, n_stages);
   costs->pair_ns = g_new (gint64, n_stages);
   for (guint stage = 0; stage < n_stages; stage++)
-    costs->pair_ns[stage] = -1;
+    costs->pair_ns[stage] = costs->host_ns[stage] = -1;
   costs->source = g_strdup ("");
   return costs;
 }
@@ -28,8 +32,12 @@ ps_costs_copy (const PsCosts *costs)
   *copy = *costs;
   copy->op = g_memdup2 (costs->op, PS_N_OP_KINDS * n * sizeof *costs->op);
   copy->transfer_ns = g_memdup2 (costs->transfer_ns, (1 + 2 * n) * sizeof *costs->transfer_ns);
+  copy->message_bytes = g_memdup2 (costs->message_bytes, (1 + 2 * n) * sizeof *costs->message_bytes);
   copy->weight_bytes = g_memdup2 (costs->weight_bytes, n * sizeof *costs->weight_bytes);
+  copy->state = g_memdup2 (costs->state, n * sizeof *costs->state);
   copy->version_bytes = g_memdup2 (costs->version_bytes, n * sizeof *costs->version_bytes);
+  copy->reduce_ns = g_memdup2 (costs->reduce_ns, n * sizeof *costs->reduce_ns);
+  copy->host_ns = g_memdup2 (costs->host_ns, n * sizeof *costs->host_ns);
   copy->pair_ns = g_memdup2 (costs->pair_ns, n * sizeof *costs->pair_ns);
   copy->source = g_strdup (costs->source);
   return copy;
@@ -42,8 +50,12 @@ ps_costs_free (PsCosts *costs)
     return;
   g_free (costs->op);
   g_free (costs->transfer_ns);
+  g_free (costs->message_bytes);
   g_free (costs->weight_bytes);
+  g_free (costs->state);
   g_free (costs->version_bytes);
+  g_free (costs->reduce_ns);
+  g_free (costs->host_ns);
   g_free (costs->pair_ns);
   g_free (costs->source);
   g_free (costs);
@@ -66,7 +78,12 @@ ps_costs_slice (const PsCosts *costs, guint n_slices)
       slice->op[i].give_bytes = divide (costs->op[i].give_bytes, n_slices);
     }
   for (guint stage = 0; stage < costs->n_stages; stage++)
-    slice->pair_ns[stage] = divide (costs->pair_ns[stage], n_slices);
+    {
+      slice->pair_ns[stage] = divide (costs->pair_ns[stage], n_slices);
+      slice->host_ns[stage] = divide (costs->host_ns[stage], n_slices);
+    }
+  for (gsize i = 1; i <= 2 * (gsize)costs->n_stages; i++)
+    slice->message_bytes[i] = divide (costs->message_bytes[i], n_slices);
   return slice;
 }
 
@@ -80,6 +97,16 @@ ps_costs_set_memory (PsCosts *costs, guint stage, gint64 act_bytes, gint64 wact_
   ps_costs_op (costs, PS_OP_BW, stage)->give_bytes = act_bytes;
 }
 
+void
+ps_costs_set_messages (PsCosts *costs, gint64 bytes)
+{
+  for (guint stage = 0; stage + 1 < costs->n_stages; stage++)
+    {
+      costs->message_bytes[ps_transfer_forward (costs, stage)] = bytes;
+      costs->message_bytes[ps_transfer_backward (costs, stage + 1)] = bytes;
+    }
+}
+
 /* The keys of --costs. */
 typedef enum
 {
@@ -90,15 +117,23 @@ typedef enum
   KEY_C,
   KEY_O,
   KEY_PAIR,
+  KEY_REDUCE,
+  KEY_R,
+  KEY_HOST,
   KEY_ACT,
   KEY_WACT,
+  KEY_KEEP,
   KEY_WEIGHTS,
   KEY_VERSION,
+  KEY_GRAD,
+  KEY_OPT,
+  KEY_MSG,
   N_KEYS
 } Key;
 
 static const char *const key_names[N_KEYS]
-    = { "f", "b", "w", "bw", "c", "o", "pair", "act", "wact", "weights", "version" };
+    = { "f",    "b",   "w",    "bw",   "c",       "o",       "pair", "reduce", "r",
+        "host", "act", "wact", "keep", "weights", "version", "grad", "opt",    "msg" };
 
 /* One value per stage for each key that was given; NULL for the others. */
 typedef struct
@@ -124,6 +159,13 @@ parse_value (Key key, const char *text, gint64 *value, GError **error)
   return key >= KEY_ACT ? ps_parse_size (where, text, value, error) : ps_parse_time (where, text, value, error);
 }
 
+/* Costs of a boundary, not of a stage. */
+static gboolean
+is_per_transfer (Key key)
+{
+  return key == KEY_C || key == KEY_MSG;
+}
+
 /* A device's share, split over its chunks: the first chunks take what does not divide evenly, so that the sum is exact.
  */
 static void
@@ -132,7 +174,7 @@ spread (const Spec *spec, Key key, gint64 share, gint64 *values)
   for (guint stage = 0; stage < spec->n_stages; stage++)
     {
       gint64 chunk = stage / spec->n_devices;
-      values[stage] = key == KEY_C ? share : share / spec->n_chunks + (chunk < share % spec->n_chunks);
+      values[stage] = is_per_transfer (key) ? share : share / spec->n_chunks + (chunk < share % spec->n_chunks);
     }
 }
 
@@ -141,11 +183,11 @@ parse_values (Spec *spec, Key key, const char *text, GError **error)
 {
   g_auto (GStrv) parts = g_strsplit (text, ":", -1);
   guint n_parts = g_strv_length (parts);
-  guint wanted = key == KEY_C ? spec->n_stages - 1 : spec->n_stages;
+  guint wanted = is_per_transfer (key) ? spec->n_stages - 1 : spec->n_stages;
   if (n_parts != 1 && n_parts != wanted)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: %s has %u values; give 1, or %u (one per %s)",
-                   key_names[key], n_parts, wanted, key == KEY_C ? "boundary" : "stage");
+                   key_names[key], n_parts, wanted, is_per_transfer (key) ? "boundary" : "stage");
       return FALSE;
     }
   g_autofree gint64 *values = g_new0 (gint64, spec->n_stages);
@@ -167,9 +209,11 @@ parse_entry (Spec *spec, const char *entry, GError **error)
   while (key < N_KEYS && !g_str_equal (name, key_names[key]))
     key++;
   if (key == N_KEYS || !equals)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                 "--costs: '%s' is not KEY=VALUE with a key of f, b, w, bw, c, o, pair, act, wact, weights, version",
-                 entry);
+    g_set_error (
+        error, PS_ERROR, PS_ERROR_USAGE,
+        "--costs: '%s' is not KEY=VALUE with a key of f, b, w, bw, c, o, pair, reduce, r, host, act, wact, keep, "
+        "weights, version, grad, opt, msg",
+        entry);
   else if (spec->values[key])
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: %s is given twice", name);
   else
@@ -194,33 +238,78 @@ spec_is_complete (const Spec *spec, GError **error)
   return FALSE;
 }
 
-static gboolean
-fill_stage (PsCosts *costs, const Spec *spec, guint stage, GError **error)
+static void
+fill_times (PsCosts *costs, const Spec *spec, guint stage)
 {
   gint64 f = spec_get (spec, KEY_F, stage, 0);
   gint64 whole = spec_get (spec, KEY_BW, stage, 0);
   gint64 b = spec_get (spec, KEY_B, stage, whole / 2);
   gint64 w = spec_get (spec, KEY_W, stage, whole - whole / 2);
-  gint64 act = spec_get (spec, KEY_ACT, stage, 0);
-  gint64 wact = spec_get (spec, KEY_WACT, stage, act);
-  if (wact > act)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: wact is larger than act on stage %u", stage);
-      return FALSE;
-    }
   ps_costs_op (costs, PS_OP_F, stage)->duration_ns = f;
-  ps_costs_op (costs, PS_OP_R, stage)->duration_ns = f;
+  ps_costs_op (costs, PS_OP_R, stage)->duration_ns = spec_get (spec, KEY_R, stage, f);
   ps_costs_op (costs, PS_OP_B, stage)->duration_ns = b;
   ps_costs_op (costs, PS_OP_W, stage)->duration_ns = w;
   ps_costs_op (costs, PS_OP_BW, stage)->duration_ns = spec_get (spec, KEY_BW, stage, b + w);
   ps_costs_op (costs, PS_OP_O, stage)->duration_ns = spec_get (spec, KEY_O, stage, 0);
-  ps_costs_set_memory (costs, stage, act, wact);
-  costs->weight_bytes[stage] = spec_get (spec, KEY_WEIGHTS, stage, 0);
-  costs->version_bytes[stage] = spec_get (spec, KEY_VERSION, stage, costs->weight_bytes[stage]);
   costs->pair_ns[stage] = spec_get (spec, KEY_PAIR, stage, -1);
+  costs->reduce_ns[stage] = spec_get (spec, KEY_REDUCE, stage, 0);
+  costs->host_ns[stage] = spec_get (spec, KEY_HOST, stage, -1);
+}
+
+static void
+fill_boundaries (PsCosts *costs, const Spec *spec, guint stage)
+{
   costs->transfer_ns[ps_transfer_forward (costs, stage)] = spec_get (spec, KEY_C, stage, 0);
-  if (stage > 0)
-    costs->transfer_ns[ps_transfer_backward (costs, stage)] = spec_get (spec, KEY_C, stage - 1, 0);
+  costs->message_bytes[ps_transfer_forward (costs, stage)] = spec_get (spec, KEY_MSG, stage, 0);
+  if (stage == 0)
+    return;
+  costs->transfer_ns[ps_transfer_backward (costs, stage)] = spec_get (spec, KEY_C, stage - 1, 0);
+  costs->message_bytes[ps_transfer_backward (costs, stage)] = spec_get (spec, KEY_MSG, stage - 1, 0);
+}
+
+static void
+fill_state (PsCosts *costs, const Spec *spec, guint stage)
+{
+  gint64 weights = spec_get (spec, KEY_WEIGHTS, stage, 0);
+  gint64 grad = spec_get (spec, KEY_GRAD, stage, 0);
+  gint64 opt = spec_get (spec, KEY_OPT, stage, 0);
+  costs->weight_bytes[stage] = weights;
+  costs->version_bytes[stage] = spec_get (spec, KEY_VERSION, stage, weights - grad - opt);
+  if (spec->values[KEY_GRAD] || spec->values[KEY_OPT])
+    costs->state[stage]
+        = (PsStateBytes){ .weight_bytes = weights - grad - opt, .gradient_bytes = grad, .optimizer_bytes = opt };
+}
+
+/* The name of a part that is larger than its whole, and in *whole that of the whole; NULL: all fit. */
+static const char *
+find_misfit (const Spec *spec, guint stage, const char **whole)
+{
+  gint64 act = spec_get (spec, KEY_ACT, stage, 0), weights = spec_get (spec, KEY_WEIGHTS, stage, 0);
+  *whole = "act";
+  if (spec_get (spec, KEY_WACT, stage, 0) > act)
+    return "wact";
+  if (spec_get (spec, KEY_KEEP, stage, 0) > act)
+    return "keep";
+  *whole = "weights";
+  return spec_get (spec, KEY_GRAD, stage, 0) + spec_get (spec, KEY_OPT, stage, 0) > weights ? "grad + opt" : NULL;
+}
+
+static gboolean
+fill_stage (PsCosts *costs, const Spec *spec, guint stage, GError **error)
+{
+  const char *whole, *part = find_misfit (spec, stage, &whole);
+  gint64 act = spec_get (spec, KEY_ACT, stage, 0);
+  if (part)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: %s is larger than %s on stage %u", part, whole, stage);
+      return FALSE;
+    }
+  fill_times (costs, spec, stage);
+  fill_boundaries (costs, spec, stage);
+  fill_state (costs, spec, stage);
+  ps_costs_set_memory (costs, stage, act, spec_get (spec, KEY_WACT, stage, act));
+  gint64 input = stage > 0 ? spec_get (spec, KEY_MSG, stage - 1, 0) : 0;
+  ps_costs_op (costs, PS_OP_R, stage)->take_bytes -= spec_get (spec, KEY_KEEP, stage, MIN (input, act));
   return TRUE;
 }
 
@@ -243,6 +332,14 @@ ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **erro
   return g_steal_pointer (&costs);
 }
 
+/* What F keeps, moved to the host. */
+static gint64
+host_ns (const PsCluster *cluster, gint64 bytes)
+{
+  const PsLink link = { .bandwidth = cluster->host_bandwidth };
+  return cluster->host_bandwidth > 0 ? ps_link_transfer_ns (&link, bytes) : -1;
+}
+
 static void
 model_stage (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint stage)
 {
@@ -254,8 +351,10 @@ model_stage (PsCosts *costs, const PsModel *model, const PsCluster *cluster, con
   ps_costs_op (costs, PS_OP_R, stage)->duration_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns;
   ps_costs_set_memory (costs, stage, ps_model_stage_activation_bytes (model, shape),
                        ps_model_stage_weight_activation_bytes (model, shape));
+  costs->host_ns[stage] = host_ns (cluster, ps_model_stage_activation_bytes (model, shape));
   costs->weight_bytes[stage] = ps_model_stage_state_bytes (model, shape);
-  costs->version_bytes[stage] = ps_model_stage_parameters (model, shape) * ps_precision_bytes (model->precision);
+  costs->state[stage] = ps_model_stage_state (model, shape);
+  costs->version_bytes[stage] = costs->state[stage].weight_bytes;
 }
 
 PsCosts *
@@ -276,6 +375,7 @@ ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices,
       costs->transfer_ns[ps_transfer_backward (costs, stage)]
           = ps_cluster_transfer_ns (cluster, device, (stage + n_devices - 1) % n_devices, bytes);
     }
+  ps_costs_set_messages (costs, bytes);
   costs->time_origin = costs->transfer_origin = costs->memory_origin = PS_ORIGIN_MODELLED;
   g_free (costs->source);
   costs->source = g_strdup_printf ("model '%s' on cluster '%s'", model->name, cluster->name);
@@ -304,6 +404,10 @@ add_stage (const PsCosts *costs, guint stage, guint n_microbatches, gint64 *time
   return add_times (time, MAX (costs->pair_ns[stage], 0), n_microbatches)
          && add_times (time, costs->transfer_ns[ps_transfer_forward (costs, stage)], n_microbatches)
          && add_times (time, costs->transfer_ns[ps_transfer_backward (costs, stage)], n_microbatches)
+         && add_times (time, costs->reduce_ns[stage], n_microbatches)
+         && add_times (time, MAX (costs->host_ns[stage], 0), n_microbatches)
+         && add_times (bytes, costs->message_bytes[ps_transfer_forward (costs, stage)], n_microbatches)
+         && add_times (bytes, costs->message_bytes[ps_transfer_backward (costs, stage)], n_microbatches)
          && add_times (bytes, costs->weight_bytes[stage], n_microbatches)
          && add_times (bytes, costs->version_bytes[stage], n_microbatches);
 }

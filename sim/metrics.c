@@ -105,6 +105,13 @@ ps_metrics_from_timeline (const PsTimeline *timeline, PsMetrics *metrics)
 }
 
 void
+ps_metrics_set_iteration (PsMetrics *metrics, gint64 iteration_ns)
+{
+  metrics->iteration_ns = iteration_ns;
+  metrics_finish (metrics);
+}
+
+void
 ps_metrics_from_simulation (const PsProgram *program, const PsSimulation *simulation, PsMetrics *metrics)
 {
   metrics_init (metrics, simulation->n_devices);

@@ -12,10 +12,11 @@
 static const char *const precision_names[] = { "fp32", "fp16", "bf16", NULL };
 static const char *const mlp_names[] = { "gelu", "swiglu", NULL };
 static const char *const boolean_names[] = { "false", "true" };
+static const char *const recompute_names[] = { "none", "selective", "full" };
 
 static const char *const known_keys[]
-    = { "name",       "layers",          "hidden",    "heads", "kv_heads",        "sequence", "feed_forward",
-        "vocabulary", "microbatch_size", "precision", "mlp",   "flash_attention", NULL };
+    = { "name",       "layers",          "hidden",    "heads", "kv_heads",        "sequence",       "feed_forward",
+        "vocabulary", "microbatch_size", "precision", "mlp",   "flash_attention", "fp32_gradients", NULL };
 
 void
 ps_model_free (PsModel *model)
@@ -61,6 +62,7 @@ read_keys (PsIni *ini, PsModel *model)
   model->precision = (PsPrecision)ps_ini_choice (ini, "precision", precision_names);
   model->mlp = (PsMlp)ps_ini_choice (ini, "mlp", mlp_names);
   model->flash_attention = ps_ini_boolean (ini, "flash_attention");
+  model->fp32_gradients = ps_ini_has (ini, "fp32_gradients") && ps_ini_boolean (ini, "fp32_gradients");
 }
 
 /* An upper bound of every figure this file derives, in floating point: where it stays below the limits of base.h no
@@ -74,7 +76,7 @@ check_magnitudes (PsIni *ini, const PsModel *model)
   double parameters = layers * (4 * h * h + 3 * h * f + 16 * (h + f)) + (2 * V + s + 2) * h;
   double flops = 10 * tokens * (parameters + layers * 4 * s * h);
   double bytes = tokens * (layers * (64 * (h + f) + 10 * s * model->heads) + 8 * (h + V));
-  if (16 * parameters > (double)PS_MAX_SIZE_BYTES)
+  if (18 * parameters > (double)PS_MAX_SIZE_BYTES)
     ps_ini_fail (ini, "hidden", "%u makes about %.3g parameters with %u layers, more than pipesim can hold",
                  model->hidden, parameters, model->layers);
   else if (flops > (double)G_MAXINT64 / 2)
@@ -120,16 +122,17 @@ ps_model_parse (const char *where, const char *text, gsize length, GError **erro
   return ini ? model_from_ini (ini, error) : NULL;
 }
 
-/* Everything but the name, in a fixed order. */
+/* Everything but the name, in a fixed order. A key that came later is left out at its default, so that the digests of
+ * models already measured stay theirs. */
 static char *
 fields_to_text (const PsModel *model)
 {
-  return g_strdup_printf ("layers = %u\nhidden = %u\nheads = %u\nkv_heads = %u\nsequence = %u\nfeed_forward = %u\n"
-                          "vocabulary = %u\nmicrobatch_size = %u\nprecision = %s\nmlp = %s\nflash_attention = %s\n",
-                          model->layers, model->hidden, model->heads, model->kv_heads, model->sequence,
-                          model->feed_forward, model->vocabulary, model->microbatch_size,
-                          precision_names[model->precision], mlp_names[model->mlp],
-                          boolean_names[model->flash_attention ? 1 : 0]);
+  return g_strdup_printf (
+      "layers = %u\nhidden = %u\nheads = %u\nkv_heads = %u\nsequence = %u\nfeed_forward = %u\n"
+      "vocabulary = %u\nmicrobatch_size = %u\nprecision = %s\nmlp = %s\nflash_attention = %s\n%s",
+      model->layers, model->hidden, model->heads, model->kv_heads, model->sequence, model->feed_forward,
+      model->vocabulary, model->microbatch_size, precision_names[model->precision], mlp_names[model->mlp],
+      boolean_names[model->flash_attention ? 1 : 0], model->fp32_gradients ? "fp32_gradients = true\n" : "");
 }
 
 char *
@@ -279,13 +282,20 @@ layer_activation_per_token (const PsModel *model)
   return attention + (2 * h + 4 * f) + 4 * h + 2 * h;
 }
 
+/* Scores, their softmax and its dropout mask: two elements and a byte each, all heads. */
+static gint64
+score_bytes (const PsModel *model)
+{
+  return 5 * tokens_per_microbatch (model) * model->sequence * model->heads;
+}
+
 gint64
 ps_model_layer_activation_bytes (const PsModel *model)
 {
   gint64 tokens = tokens_per_microbatch (model);
   gint64 bytes = tokens * layer_activation_per_token (model);
   if (!model->flash_attention)
-    bytes += 5 * tokens * model->sequence * model->heads;
+    bytes += score_bytes (model);
   return scale_to_precision (model, bytes);
 }
 
@@ -313,14 +323,68 @@ ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape
   return bytes;
 }
 
+const char *
+ps_recompute_name (PsRecompute recompute)
+{
+  g_return_val_if_fail ((guint)recompute < G_N_ELEMENTS (recompute_names), NULL);
+  return recompute_names[recompute];
+}
+
+gboolean
+ps_recompute_parse (const char *text, PsRecompute *recompute)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (recompute_names); i++)
+    if (g_str_equal (text, recompute_names[i]))
+      {
+        *recompute = (PsRecompute)i;
+        return TRUE;
+      }
+  return FALSE;
+}
+
+gint64
+ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
+{
+  gint64 all = ps_model_stage_activation_bytes (model, shape);
+  if (recompute == PS_RECOMPUTE_FULL)
+    return all - shape->n_layers * (ps_model_layer_activation_bytes (model) - ps_model_boundary_bytes (model));
+  if (recompute == PS_RECOMPUTE_NONE || model->flash_attention)
+    return all;
+  return all - shape->n_layers * scale_to_precision (model, score_bytes (model));
+}
+
+gint64
+ps_model_stage_recompute_flops (const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
+{
+  if (recompute == PS_RECOMPUTE_FULL)
+    {
+      PsStageShape layers = { .n_layers = shape->n_layers };
+      return ps_model_stage_flops (model, &layers, PS_OP_F);
+    }
+  if (recompute == PS_RECOMPUTE_NONE || model->flash_attention)
+    return 0;
+  return 4 * tokens_per_microbatch (model) * model->sequence * model->hidden * shape->n_layers;
+}
+
 gint64
 ps_model_boundary_bytes (const PsModel *model)
 {
   return tokens_per_microbatch (model) * model->hidden * ps_precision_bytes (model->precision);
 }
 
+PsStateBytes
+ps_model_stage_state (const PsModel *model, const PsStageShape *shape)
+{
+  gint64 n = ps_model_stage_parameters (model, shape);
+  gboolean mixed = model->precision != PS_PRECISION_FP32;
+  return (PsStateBytes){ .weight_bytes = (mixed ? 2 : 4) * n,
+                         .gradient_bytes = (mixed && !model->fp32_gradients ? 2 : 4) * n,
+                         .optimizer_bytes = (mixed ? 12 : 8) * n };
+}
+
 gint64
 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *shape)
 {
-  return 16 * ps_model_stage_parameters (model, shape);
+  PsStateBytes state = ps_model_stage_state (model, shape);
+  return state.weight_bytes + state.gradient_bytes + state.optimizer_bytes;
 }

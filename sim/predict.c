@@ -1,6 +1,7 @@
 /* predict.c - the chain from a setting to a prediction: schedule, costs, program, simulation, figures. */
 #include <pipesim/bound.h>
-#include <pipesim/setting.h>
+#include "setting-comm.h"
+#include "setting-private.h"
 
 void
 ps_prediction_free (PsPrediction *prediction)
@@ -11,28 +12,45 @@ ps_prediction_free (PsPrediction *prediction)
   g_clear_pointer (&prediction->simulation, ps_simulation_free);
   g_clear_pointer (&prediction->program, ps_program_free);
   ps_metrics_clear (&prediction->metrics);
+  ps_events_task_free (prediction->events);
   g_free (prediction);
 }
 
-/* A schedule file may place its stages unevenly; costs describe p * v stages. */
-static PsCosts *
-costs_for (const PsSetting *setting, const PsSchedule *schedule, GError **error)
+PsCosts *
+ps_predict_costs (const PsSchedule *schedule, const PsCosts *given, GError **error)
+{
+  if (!ps_costs_check (given, schedule->n_microbatches, error))
+    return NULL;
+  return schedule->n_slices > 1 ? ps_costs_slice (given, schedule->n_slices) : ps_costs_copy (given);
+}
+
+gboolean
+ps_predict_chunks (const PsSchedule *schedule, guint *n_chunks, GError **error)
 {
   const PsPlacement *placement = schedule->placement;
-  g_autoptr (PsCosts) costs = NULL;
 
+  *n_chunks = placement->n_stages / placement->n_devices;
   if (placement->n_stages % placement->n_devices != 0)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
                    "schedule '%s': %u stages do not divide over %u devices, so they have no costs; a multiple of %u "
                    "would be right",
                    schedule->name, placement->n_stages, placement->n_devices, placement->n_devices);
-      return NULL;
+      return FALSE;
     }
-  costs = ps_setting_costs (setting, placement->n_devices, placement->n_stages / placement->n_devices, error);
-  if (costs == NULL || !ps_costs_check (costs, schedule->n_microbatches, error))
+  return TRUE;
+}
+
+static PsCosts *
+costs_for (const PsSetting *setting, const PsSchedule *schedule, GError **error)
+{
+  g_autoptr (PsCosts) costs = NULL;
+  guint n_chunks;
+
+  if (!ps_predict_chunks (schedule, &n_chunks, error))
     return NULL;
-  return schedule->n_slices > 1 ? ps_costs_slice (costs, schedule->n_slices) : g_steal_pointer (&costs);
+  costs = ps_setting_costs (setting, schedule->placement->n_devices, n_chunks, error);
+  return costs ? ps_predict_costs (schedule, costs, error) : NULL;
 }
 
 static gboolean
@@ -46,35 +64,64 @@ fits (const gint64 *limit, const PsMetrics *metrics)
 
 /* Slices count like microbatches of their own; their chain alone is as short as that of a microbatch of that size. */
 static gint64
-lower_bound (const PsSchedule *schedule, const PsCosts *costs)
+lower_bound (const PsSetting *setting, const PsSchedule *schedule, const PsCosts *costs)
 {
   guint n = schedule->copy ? schedule->n_microbatches : schedule->n_microbatches * schedule->n_slices;
+  g_autoptr (PsCosts) fastest = setting->n_speeds ? ps_comm_fastest_costs (setting, schedule->placement, costs) : NULL;
 
-  return ps_lower_bound (schedule->placement, schedule->copy, n, costs);
+  return ps_lower_bound (schedule->placement, schedule->copy, n, fastest ? fastest : costs);
+}
+
+gboolean
+ps_predict_program (const PsSetting *setting, PsPrediction *prediction, GError **error)
+{
+  g_autofree gint64 *limit = NULL;
+
+  if (!ps_setting_memory_limit (setting, prediction->program->schedule->placement->n_devices, &limit, error)
+      || !ps_comm_simulate (setting, limit, prediction, error))
+    return FALSE;
+  ps_metrics_from_simulation (prediction->program, prediction->simulation, &prediction->metrics);
+  if (!ps_iteration_events (prediction->program, prediction->costs, prediction->simulation,
+                            ps_prediction_events (prediction), setting->sync, setting->reduce, &prediction->iteration,
+                            error))
+    return FALSE;
+  ps_metrics_set_iteration (&prediction->metrics, prediction->iteration.period_ns);
+  prediction->lower_bound_ns = lower_bound (setting, prediction->program->schedule, prediction->costs);
+  prediction->feasible = fits (limit, &prediction->metrics);
+  return TRUE;
+}
+
+/* where: what messages about the schedule begin with. */
+static PsPrediction *
+predict (const PsSetting *setting, PsSchedule *owned, const char *where, GError **error)
+{
+  g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
+  g_autoptr (PsSchedule) schedule = owned;
+
+  prediction->costs = costs_for (setting, schedule, error);
+  if (prediction->costs == NULL)
+    return NULL;
+  prediction->program = ps_program_lower (g_steal_pointer (&schedule), setting->comm_order, error);
+  if (prediction->program == NULL)
+    {
+      g_prefix_error (error, "%s: ", where);
+      return NULL;
+    }
+  return ps_predict_program (setting, prediction, error) ? g_steal_pointer (&prediction) : NULL;
 }
 
 PsPrediction *
 ps_predict (const PsSetting *setting, const char *name_or_file, GError **error)
 {
-  g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
-  g_autoptr (PsSchedule) schedule = ps_setting_schedule (setting, name_or_file, error);
-  g_autofree gint64 *limit = NULL;
+  PsSchedule *schedule = ps_setting_schedule (setting, name_or_file, error);
 
-  if (schedule == NULL || !ps_setting_memory_limit (setting, schedule->placement->n_devices, &limit, error))
-    return NULL;
-  prediction->costs = costs_for (setting, schedule, error);
-  if (prediction->costs == NULL)
-    return NULL;
-  prediction->program = ps_program_lower (g_steal_pointer (&schedule), error);
-  if (prediction->program == NULL)
-    {
-      g_prefix_error (error, "%s: ", name_or_file);
-      return NULL;
-    }
-  prediction->simulation = ps_simulation_new (prediction->program);
-  ps_simulate (prediction->program, prediction->costs, prediction->simulation);
-  ps_metrics_from_simulation (prediction->program, prediction->simulation, &prediction->metrics);
-  prediction->lower_bound_ns = lower_bound (prediction->program->schedule, prediction->costs);
-  prediction->feasible = fits (limit, &prediction->metrics);
-  return g_steal_pointer (&prediction);
+  return schedule ? predict (setting, schedule, name_or_file, error) : NULL;
+}
+
+PsPrediction *
+ps_predict_schedule (const PsSetting *setting, PsSchedule *schedule, GError **error)
+{
+  g_autofree char *where = g_strdup (schedule->name);
+
+  return predict (setting, schedule, where, error);
 }

@@ -1,6 +1,7 @@
 /* program.c - lowering: the orders of all devices are walked together, one op per device and round, and every op that
  * may run is appended to the table; sends follow their producer, receives are posted at the same moment. */
-#include <pipesim/program.h>
+#include "program-private.h"
+#include "weight-window.h"
 
 #include <string.h>
 
@@ -8,22 +9,25 @@ typedef struct
 {
   PsProgram *program;
   const PsSchedule *schedule;
+  PsCommOrder order;
+  guint8 *turns;        /* [n_ops] turns that weights still take in front of an op */
   guint32 *produced[2]; /* [forward/backward][cell] 1 + step that makes the result; 0 = not yet */
   guint *next;          /* [n_devices] next op of the schedule */
   guint *fill;          /* [n_devices] next free instruction */
   guint *alive;         /* [n_devices] activations alive */
-  guint8 *asleep;       /* [n_devices] what its next op needs has not been made since it was last asked */
+  guint64 *awake;       /* bit per device: what its next op needs may have been made since it was last asked */
 } Lowering;
 
 static void
 lowering_clear (Lowering *lowering)
 {
+  g_free (lowering->turns);
   g_free (lowering->produced[0]);
   g_free (lowering->produced[1]);
   g_free (lowering->next);
   g_free (lowering->fill);
   g_free (lowering->alive);
-  g_free (lowering->asleep);
+  g_free (lowering->awake);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Lowering, lowering_clear)
 
@@ -70,18 +74,47 @@ op_output (const PsSchedule *schedule, PsOp op, guint *stage)
   return TRUE;
 }
 
-static guint32
-produced (const Lowering *lowering, PsOp producer)
+/* What an op needs from another stage. */
+typedef struct
 {
-  return lowering->produced[producer.kind != PS_OP_F]
-                           [cell (lowering->schedule, producer.stage, producer.microbatch, producer.slice)];
+  gboolean exists;
+  PsOp producer;
+  guint device;
+  guint32 made; /* 1 + step that makes it; 0 = not yet */
+} Input;
+
+static inline Input
+find_input (const Lowering *lowering, PsOp op)
+{
+  const PsSchedule *schedule = lowering->schedule;
+  Input input = { 0 };
+  if (!op_input (schedule, op, &input.producer))
+    return input;
+  PsOp producer = input.producer;
+  input.exists = TRUE;
+  input.device = ps_schedule_device (schedule, producer.stage, producer.microbatch);
+  input.made
+      = lowering
+            ->produced[producer.kind != PS_OP_F][cell (schedule, producer.stage, producer.microbatch, producer.slice)];
+  return input;
 }
 
-static gboolean
-op_ready (const Lowering *lowering, PsOp op)
+static inline gboolean
+is_missing (const Input *input)
 {
-  PsOp producer;
-  return !op_input (lowering->schedule, op, &producer) || produced (lowering, producer) != 0;
+  return input->exists && input->made == 0;
+}
+
+static inline void
+wake (Lowering *lowering, guint device)
+{
+  lowering->awake[device / 64] |= G_GUINT64_CONSTANT (1) << device % 64;
+}
+
+static inline void
+put_to_sleep (Lowering *lowering, guint device)
+{
+  lowering->awake[device / 64] &= ~(G_GUINT64_CONSTANT (1) << device % 64);
 }
 
 static void
@@ -92,49 +125,48 @@ emit (Lowering *lowering, guint device, PsInstructionType type, guint peer, PsOp
 }
 
 static void
-emit_wait (Lowering *lowering, guint device, PsOp op)
-{
-  PsOp producer;
-  if (!op_input (lowering->schedule, op, &producer))
-    return;
-  guint peer = ps_schedule_device (lowering->schedule, producer.stage, producer.microbatch);
-  if (peer != device)
-    emit (lowering, device, PS_INSTRUCTION_WAIT, peer, producer);
-}
-
-static void
 emit_transfer (Lowering *lowering, guint device, PsOp op)
 {
   guint stage;
   if (!op_output (lowering->schedule, op, &stage))
     return;
   guint peer = ps_schedule_device (lowering->schedule, stage, op.microbatch);
-  lowering->asleep[peer] = FALSE;
+  wake (lowering, peer);
   if (peer == device)
     return;
   if (is_backward (op))
     op.kind = PS_OP_B;
   op.paired = 0;
   emit (lowering, device, PS_INSTRUCTION_SEND, peer, op);
-  emit (lowering, peer, PS_INSTRUCTION_RECEIVE, device, op);
+  if (lowering->order != PS_COMM_DEFERRED)
+    emit (lowering, peer, PS_INSTRUCTION_RECEIVE, device, op);
 }
 
 static void
-append_step (Lowering *lowering, guint device, guint index, PsPairRole pair)
+emit_wait (Lowering *lowering, guint device, const Input *input)
+{
+  if (!input->exists || input->device == device)
+    return;
+  if (lowering->order == PS_COMM_DEFERRED)
+    emit (lowering, device, PS_INSTRUCTION_RECEIVE, input->device, input->producer);
+  emit (lowering, device, PS_INSTRUCTION_WAIT, input->device, input->producer);
+}
+
+static void
+append_step (Lowering *lowering, guint device, guint index, const Input *input, PsPairRole pair)
 {
   const PsSchedule *schedule = lowering->schedule;
   PsProgram *program = lowering->program;
-  PsOp op = schedule->ops[index], producer;
+  PsOp op = schedule->ops[index];
   guint id = program->n_steps++;
   guint n_stages = schedule->placement->n_stages;
   PsStep *step = &program->steps[id];
   *step = (PsStep){ .device = (guint16)device, .cost = op.kind * n_stages + op.stage };
   step->previous = index == schedule->first[device] ? 0 : program->step_of[index - 1] + 1;
-  if (op_input (schedule, op, &producer)
-      && ps_schedule_device (schedule, producer.stage, producer.microbatch) != device)
+  if (input->exists && input->device != device)
     {
-      step->input = produced (lowering, producer);
-      step->transfer = (guint16)(1 + producer.stage + (producer.kind == PS_OP_F ? 0 : n_stages));
+      step->input = input->made;
+      step->transfer = (guint16)(1 + input->producer.stage + (input->producer.kind == PS_OP_F ? 0 : n_stages));
     }
   if (program->pair)
     program->pair[id] = (guint8)pair;
@@ -161,25 +193,34 @@ count_alive (Lowering *lowering, guint device, const PsOp *ops, guint n)
     lowering->alive[device] -= ops[i].kind == PS_OP_W || ops[i].kind == PS_OP_BW;
 }
 
-/* Appends the device's next op, or pair, if what it needs has been made. */
+/* Appends the device's next op, or pair, if what it needs has been made and no weights have to be seen to. */
 static void
 advance (Lowering *lowering, guint device)
 {
   const PsSchedule *schedule = lowering->schedule;
   guint index = lowering->next[device];
-  if (index == schedule->first[device + 1])
-    return;
-  guint n = schedule->ops[index].paired ? 2 : 1;
+  Input input[2];
+  guint n = index < schedule->first[device + 1] && schedule->ops[index].paired ? 2 : 1;
+  gboolean missing = index == schedule->first[device + 1];
+  if (!missing && lowering->turns[index] > 0)
+    {
+      lowering->turns[index]--;
+      return;
+    }
+  for (guint i = 0; i < n && !missing; i++)
+    {
+      input[i] = find_input (lowering, schedule->ops[index + i]);
+      missing = is_missing (&input[i]);
+    }
+  if (missing)
+    {
+      put_to_sleep (lowering, device);
+      return;
+    }
   for (guint i = 0; i < n; i++)
-    if (!op_ready (lowering, schedule->ops[index + i]))
-      {
-        lowering->asleep[device] = TRUE;
-        return;
-      }
+    emit_wait (lowering, device, &input[i]);
   for (guint i = 0; i < n; i++)
-    emit_wait (lowering, device, schedule->ops[index + i]);
-  for (guint i = 0; i < n; i++)
-    append_step (lowering, device, index + i, n == 1 ? PS_PAIR_NONE : PS_PAIR_FIRST + i);
+    append_step (lowering, device, index + i, &input[i], n == 1 ? PS_PAIR_NONE : PS_PAIR_FIRST + i);
   for (guint i = 0; i < n; i++)
     emit_transfer (lowering, device, schedule->ops[index + i]);
   count_alive (lowering, device, &schedule->ops[index], n);
@@ -191,11 +232,12 @@ static guint
 blocked_on (const Lowering *lowering, guint device, PsOp *op, PsOp *producer)
 {
   guint index = lowering->next[device];
-  if (op_ready (lowering, lowering->schedule->ops[index]))
-    index++;
+  Input input = find_input (lowering, lowering->schedule->ops[index]);
+  if (!is_missing (&input))
+    input = find_input (lowering, lowering->schedule->ops[++index]);
   *op = lowering->schedule->ops[index];
-  op_input (lowering->schedule, *op, producer);
-  return ps_schedule_device (lowering->schedule, producer->stage, producer->microbatch);
+  *producer = input.producer;
+  return input.device;
 }
 
 /* Every stuck device waits for another stuck one, so following them ends in a circle. */
@@ -224,17 +266,37 @@ set_circle_error (const Lowering *lowering, GError **error)
   g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: %s", schedule->name, text->str);
 }
 
+/* One op of every device that may go on. Those that are woken meanwhile and come later take part. */
+static void
+run_round (Lowering *lowering)
+{
+  guint n_words = (lowering->schedule->placement->n_devices + 63) / 64;
+  for (guint word = 0; word < n_words; word++)
+    for (guint64 left = G_MAXUINT64; (left &= lowering->awake[word]) != 0;)
+      {
+        guint bit = (guint)__builtin_ctzll (left);
+        advance (lowering, 64 * word + bit);
+        left = bit == 63 ? 0 : G_MAXUINT64 << (bit + 1);
+      }
+}
+
+static gboolean
+all_sleep (const Lowering *lowering)
+{
+  for (guint word = 0; word < (lowering->schedule->placement->n_devices + 63) / 64; word++)
+    if (lowering->awake[word] != 0)
+      return FALSE;
+  return TRUE;
+}
+
 static gboolean
 lower_all (Lowering *lowering, GError **error)
 {
   guint n_ops = ps_schedule_n_ops (lowering->schedule);
   while (lowering->program->n_steps < n_ops)
     {
-      guint before = lowering->program->n_steps;
-      for (guint device = 0; device < lowering->schedule->placement->n_devices; device++)
-        if (!lowering->asleep[device])
-          advance (lowering, device);
-      if (lowering->program->n_steps == before)
+      run_round (lowering);
+      if (lowering->program->n_steps < n_ops && all_sleep (lowering))
         {
           set_circle_error (lowering, error);
           return FALSE;
@@ -266,7 +328,7 @@ allot_instructions (PsProgram *program)
       }
   for (guint device = 0; device < n_devices; device++)
     program->first[device + 1] += program->first[device];
-  program->instructions = g_new0 (PsInstruction, program->first[n_devices]);
+  program->instructions = g_new (PsInstruction, program->first[n_devices]);
 }
 
 static gboolean
@@ -296,19 +358,26 @@ program_new (PsSchedule *schedule)
 }
 
 PsProgram *
-ps_program_lower (PsSchedule *schedule, GError **error)
+ps_program_lower (PsSchedule *schedule, PsCommOrder order, GError **error)
 {
   guint n_devices = schedule->placement->n_devices;
   gsize cells = cell (schedule, schedule->placement->n_stages, 0, 0);
   g_autoptr (PsProgram) program = program_new (schedule);
-  g_auto (Lowering) lowering = { .program = program, .schedule = schedule };
+  g_auto (Lowering) lowering = { .program = program, .schedule = schedule, .order = order };
+  lowering.turns = ps_weight_turns (schedule);
   lowering.produced[0] = g_new0 (guint32, cells);
   lowering.produced[1] = g_new0 (guint32, cells);
   lowering.next = g_memdup2 (schedule->first, n_devices * sizeof *schedule->first);
   lowering.fill = g_memdup2 (program->first, n_devices * sizeof *program->first);
   lowering.alive = g_new0 (guint, n_devices);
-  lowering.asleep = g_new0 (guint8, n_devices);
-  return lower_all (&lowering, error) ? g_steal_pointer (&program) : NULL;
+  lowering.awake = g_new0 (guint64, (n_devices + 63) / 64);
+  for (guint device = 0; device < n_devices; device++)
+    wake (&lowering, device);
+  if (!lower_all (&lowering, error))
+    return NULL;
+  if (order == PS_COMM_PLANNED)
+    ps_program_arrange_units (program);
+  return g_steal_pointer (&program);
 }
 
 void

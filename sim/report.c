@@ -16,7 +16,8 @@ typedef struct
     double ratio;   /* RATIO, PERCENT */
     char *text;
     PsTable *table;
-    GArray *numbers; /* of double */
+    GArray *numbers;  /* of double */
+    GPtrArray *lists; /* of GStrv */
   };
 } Cell;
 
@@ -47,6 +48,8 @@ cell_clear (Cell *cell, PsColumnType type)
     ps_table_free (cell->table);
   else if (cell->set && type == PS_COLUMN_NUMBERS)
     g_array_unref (cell->numbers);
+  else if (cell->set && type == PS_COLUMN_LISTS)
+    g_ptr_array_unref (cell->lists);
   cell->set = FALSE;
 }
 
@@ -116,7 +119,7 @@ ps_table_set_integer (PsTable *table, const char *key, gint64 value)
 void
 ps_table_set_ratio (PsTable *table, const char *key, double value)
 {
-  Cell *cell = touch (table, key, TYPE (PS_COLUMN_RATIO) | TYPE (PS_COLUMN_PERCENT));
+  Cell *cell = touch (table, key, TYPE (PS_COLUMN_RATIO) | TYPE (PS_COLUMN_NUMBER) | TYPE (PS_COLUMN_PERCENT));
 
   cell->ratio = value;
   cell->set = !isnan (value);
@@ -142,6 +145,12 @@ ps_table_set_numbers (PsTable *table, const char *key, const double *values, gui
   if (n > 0)
     g_array_append_vals (numbers, values, n);
   touch (table, key, TYPE (PS_COLUMN_NUMBERS))->numbers = numbers;
+}
+
+void
+ps_table_set_lists (PsTable *table, const char *key, GPtrArray *lists)
+{
+  touch (table, key, TYPE (PS_COLUMN_LISTS))->lists = lists;
 }
 
 guint
@@ -180,7 +189,7 @@ ps_table_sort (PsTable *table, const char *key, gboolean descending)
 {
   guint c = find_column (table, key);
   PsColumnType type = table->columns[c].type;
-  SortKey sort = { c, type == PS_COLUMN_RATIO || type == PS_COLUMN_PERCENT, descending };
+  SortKey sort = { c, type == PS_COLUMN_RATIO || type == PS_COLUMN_NUMBER || type == PS_COLUMN_PERCENT, descending };
 
   g_assert (sort.ratio || type == PS_COLUMN_INTEGER || type == PS_COLUMN_TIME || type == PS_COLUMN_SIZE);
   g_ptr_array_sort_with_data (table->rows, compare_rows, &sort);
@@ -191,7 +200,8 @@ ps_table_sort (PsTable *table, const char *key, gboolean descending)
 static gboolean
 is_printed (const PsColumn *column)
 {
-  return column->title && column->type != PS_COLUMN_TABLE && column->type != PS_COLUMN_NUMBERS;
+  return column->title && column->type != PS_COLUMN_TABLE && column->type != PS_COLUMN_NUMBERS
+         && column->type != PS_COLUMN_LISTS;
 }
 
 static char *
@@ -211,12 +221,15 @@ cell_to_text (const Cell *cell, PsColumnType type)
       return ps_format_size (cell->integer);
     case PS_COLUMN_RATIO:
       return g_strdup_printf ("%.4f", cell->ratio);
+    case PS_COLUMN_NUMBER:
+      return g_strdup_printf ("%.6g", cell->ratio);
     case PS_COLUMN_PERCENT:
       return g_strdup_printf ("%+.2f %%", cell->ratio * 100);
     case PS_COLUMN_BOOLEAN:
       return g_strdup (cell->integer ? "yes" : "no");
     case PS_COLUMN_TABLE:
     case PS_COLUMN_NUMBERS:
+    case PS_COLUMN_LISTS:
     default:
       g_assert_not_reached ();
     }
@@ -266,6 +279,14 @@ column_width (char *const *texts, guint n_rows, guint n_columns, guint column)
   return width;
 }
 
+static void
+free_texts (char **texts, guint n)
+{
+  for (guint i = 0; i < n; i++)
+    g_free (texts[i]);
+  g_free (texts);
+}
+
 char *
 ps_table_to_text (const PsTable *table)
 {
@@ -285,10 +306,105 @@ ps_table_to_text (const PsTable *table)
           append_padded (line, texts[r * n + c], widths[c], is_left (table->columns[c].type));
       g_string_append_printf (text, "%s\n", g_strchomp (line->str));
     }
-  for (guint i = 0; i < n_rows * n; i++)
-    g_free (texts[i]);
-  g_free (texts);
+  free_texts (texts, n_rows * n);
   return g_string_free (text, FALSE);
+}
+
+/* Markdown */
+
+/* A bar would end the cell. */
+static void
+append_markdown_cell (GString *text, const char *cell)
+{
+  g_auto (GStrv) parts = g_strsplit (cell, "|", -1);
+  g_autofree char *escaped = g_strjoinv ("\\|", parts);
+
+  g_string_append_printf (text, " %s |", escaped);
+}
+
+char *
+ps_table_to_markdown (const PsTable *table)
+{
+  guint n = table->n_columns, n_rows = table->rows->len + 1;
+  char **texts = all_texts (table);
+  GString *text = g_string_new (NULL);
+
+  for (guint r = 0; r < n_rows; r++)
+    {
+      g_string_append_c (text, '|');
+      for (guint c = 0; c < n; c++)
+        if (texts[c])
+          append_markdown_cell (text, texts[r * n + c]);
+      g_string_append (text, r == 0 ? "\n|" : "\n");
+      for (guint c = 0; r == 0 && c < n; c++)
+        if (texts[c])
+          g_string_append (text, is_left (table->columns[c].type) ? " --- |" : " ---: |");
+      g_string_append (text, r == 0 ? "\n" : "");
+    }
+  free_texts (texts, n_rows * n);
+  return g_string_free (text, FALSE);
+}
+
+/* CSV */
+
+static void
+append_csv_text (GString *csv, const char *text)
+{
+  if (strpbrk (text, ",\"\r\n") == NULL)
+    {
+      g_string_append (csv, text);
+      return;
+    }
+  g_string_append_c (csv, '"');
+  for (; *text; text++)
+    g_string_append_printf (csv, *text == '"' ? "\"\"" : "%c", *text);
+  g_string_append_c (csv, '"');
+}
+
+static gboolean
+is_flat (PsColumnType type)
+{
+  return type != PS_COLUMN_TABLE && type != PS_COLUMN_NUMBERS && type != PS_COLUMN_LISTS;
+}
+
+static void
+append_csv_cell (GString *csv, const Cell *cell, PsColumnType type)
+{
+  if (!cell->set)
+    return;
+  if (type == PS_COLUMN_TEXT)
+    append_csv_text (csv, cell->text);
+  else if (type == PS_COLUMN_RATIO || type == PS_COLUMN_NUMBER || type == PS_COLUMN_PERCENT)
+    ps_json_append_double (csv, cell->ratio);
+  else if (type == PS_COLUMN_BOOLEAN)
+    g_string_append (csv, cell->integer ? "true" : "false");
+  else
+    g_string_append_printf (csv, "%" G_GINT64_FORMAT, cell->integer);
+}
+
+char *
+ps_table_to_csv (const PsTable *table)
+{
+  GString *csv = g_string_new (NULL);
+
+  for (guint r = 0; r <= table->rows->len; r++)
+    {
+      const char *comma = "";
+
+      for (guint c = 0; c < table->n_columns; c++)
+        {
+          if (!is_flat (table->columns[c].type))
+            continue;
+          g_string_append (csv, comma);
+          comma = ",";
+          if (r == 0)
+            append_csv_text (csv, table->columns[c].key);
+          else
+            append_csv_cell (csv, (const Cell *)table->rows->pdata[r - 1] + c, table->columns[c].type);
+        }
+      g_string_append_c (csv, '\n');
+    }
+  return g_string_free (csv, FALSE);
 }
 
 /* JSON */
@@ -307,6 +423,28 @@ append_rows (GString *json, const PsTable *table, int indent)
     g_string_append_printf (json, "\n%*s", indent, "");
 }
 
+/* One list to a line. */
+static void
+append_lists (GString *json, const GPtrArray *lists, int indent)
+{
+  g_string_append_c (json, '[');
+  for (guint i = 0; i < lists->len; i++)
+    {
+      const char *const *list = lists->pdata[i];
+
+      g_string_append_printf (json, "%s\n%*s[", i ? "," : "", indent + 2, "");
+      for (guint k = 0; list[k]; k++)
+        {
+          g_string_append (json, k ? ", " : "");
+          ps_json_append_string (json, list[k]);
+        }
+      g_string_append_c (json, ']');
+    }
+  if (lists->len > 0)
+    g_string_append_printf (json, "\n%*s", indent, "");
+  g_string_append_c (json, ']');
+}
+
 static void
 append_cell (GString *json, const Cell *cell, PsColumnType type, int indent)
 {
@@ -316,6 +454,7 @@ append_cell (GString *json, const Cell *cell, PsColumnType type, int indent)
       ps_json_append_string (json, cell->text);
       return;
     case PS_COLUMN_RATIO:
+    case PS_COLUMN_NUMBER:
     case PS_COLUMN_PERCENT:
       ps_json_append_double (json, cell->ratio);
       return;
@@ -333,6 +472,9 @@ append_cell (GString *json, const Cell *cell, PsColumnType type, int indent)
           ps_json_append_double (json, g_array_index (cell->numbers, double, i));
         }
       g_string_append_c (json, ']');
+      return;
+    case PS_COLUMN_LISTS:
+      append_lists (json, cell->lists, indent);
       return;
     case PS_COLUMN_INTEGER:
     case PS_COLUMN_TIME:

@@ -1,8 +1,11 @@
 /* setting.c - the options that every subcommand shares, and what they name: costs, model, schedule. */
 #include <pipesim/costdb.h>
 #include <pipesim/formats.h>
-#include <pipesim/setting.h>
+#include "setting-comm.h"
+#include "setting-private.h"
+#include "setting-training.h"
 
+#include <math.h>
 #include <string.h>
 
 struct PsSettingText
@@ -12,10 +15,10 @@ struct PsSettingText
   char *chunks;
   char *slices;
   char *group;
-  char *channel;
-  char *sync;
   char *memory_limit;
   char *placement;
+  PsCommText comm;
+  PsTrainingText training;
 };
 
 PsSetting *
@@ -24,6 +27,7 @@ ps_setting_new (void)
   PsSetting *setting = g_new0 (PsSetting, 1);
 
   setting->text = g_new0 (struct PsSettingText, 1);
+  setting->n_replicas = 1;
   return setting;
 }
 
@@ -35,10 +39,10 @@ setting_text_free (struct PsSettingText *text)
   g_free (text->chunks);
   g_free (text->slices);
   g_free (text->group);
-  g_free (text->channel);
-  g_free (text->sync);
   g_free (text->memory_limit);
   g_free (text->placement);
+  ps_comm_text_clear (&text->comm);
+  ps_training_text_clear (&text->training);
   g_free (text);
 }
 
@@ -53,6 +57,7 @@ ps_setting_free (PsSetting *setting)
   g_free (setting->model);
   g_free (setting->cluster);
   g_free (setting->memory_limit);
+  g_free (setting->speed);
   setting_text_free (setting->text);
   g_free (setting);
 }
@@ -79,8 +84,6 @@ ps_setting_add_options (PsSetting *setting, GOptionContext *context)
       "NAME" },
     { "model", 0, 0, G_OPTION_ARG_FILENAME, &setting->model, "Model description or its name (tiny-gpt)", "FILE" },
     { "cluster", 0, 0, G_OPTION_ARG_FILENAME, &setting->cluster, "Cluster description or its name", "FILE" },
-    { "comm", 0, 0, G_OPTION_ARG_STRING, &text->channel, "How transfers share channels: latency", "MODEL" },
-    { "sync", 0, 0, G_OPTION_ARG_STRING, &text->sync, "Synchronisation at the optimizer: global", "KIND" },
     { "memory-limit", 0, 0, G_OPTION_ARG_STRING, &text->memory_limit, "Memory of a device, or of each",
       "SIZE[:SIZE...]" },
     { "placement", 0, 0, G_OPTION_ARG_STRING, &text->placement,
@@ -89,6 +92,8 @@ ps_setting_add_options (PsSetting *setting, GOptionContext *context)
   };
 
   g_option_context_add_main_entries (context, entries, NULL);
+  ps_comm_add_options (&text->comm, context);
+  ps_training_add_options (&text->training, context);
 }
 
 static gboolean
@@ -118,17 +123,6 @@ read_memory_limit (PsSetting *setting, GError **error)
     if (!ps_parse_size ("--memory-limit", parts[i] ? parts[i] : "", &setting->memory_limit[i], error))
       return FALSE;
   return TRUE;
-}
-
-/* Accepts only the values that this build can simulate and says so. */
-static gboolean
-check_known (const char *option, const char *value, const char *known, GError **error)
-{
-  if (value == NULL || g_str_equal (value, known))
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is not known to this build, which has: %s", option, value,
-               known);
-  return FALSE;
 }
 
 static gboolean
@@ -164,19 +158,30 @@ check_sources (const PsSetting *setting, GError **error)
 }
 
 gboolean
-ps_setting_finish (PsSetting *setting, GError **error)
+ps_setting_read (PsSetting *setting, GError **error)
 {
   const struct PsSettingText *text = setting->text;
 
-  setting->channel = PS_CHANNEL_LATENCY;
   return read_count ("-p/--devices", text->devices, PS_MAX_DEVICES, &setting->n_devices, error)
          && read_count ("-m/--microbatches", text->microbatches, PS_MAX_MICROBATCHES, &setting->n_microbatches, error)
-         && read_count ("-v/--chunks", text->chunks, PS_MAX_STAGES, &setting->n_chunks, error)
+         && read_count ("-v/--chunks", setting->takes_auto && g_strcmp0 (text->chunks, "auto") == 0 ? NULL : text->chunks,
+                        PS_MAX_STAGES, &setting->n_chunks, error)
          && read_count ("--slices", text->slices, PS_MAX_SLICES, &setting->n_slices, error)
          && read_count ("--group", text->group, PS_MAX_MICROBATCHES, &setting->group_size, error)
-         && read_memory_limit (setting, error) && check_known ("--comm", text->channel, "latency", error)
-         && check_known ("--sync", text->sync, "global", error) && check_placement (text->placement, error)
-         && check_sources (setting, error);
+         && read_memory_limit (setting, error) && ps_comm_read (&text->comm, setting, error)
+         && ps_training_read (&text->training, setting, error) && check_placement (text->placement, error);
+}
+
+gboolean
+ps_setting_check (const PsSetting *setting, GError **error)
+{
+  return ps_comm_check (setting, error) && ps_training_check (setting, error) && check_sources (setting, error);
+}
+
+gboolean
+ps_setting_finish (PsSetting *setting, GError **error)
+{
+  return ps_setting_read (setting, error) && ps_setting_check (setting, error);
 }
 
 static PsCosts *
@@ -191,17 +196,34 @@ costs_from_db (const PsSetting *setting, guint n_devices, guint n_chunks, GError
   return db ? ps_costdb_costs (db, setting->profile, model, n_devices, n_chunks, error) : NULL;
 }
 
+PsCluster *
+ps_setting_cluster (const PsSetting *setting, GError **error)
+{
+  PsCluster *cluster = ps_cluster_load (setting->cluster, error);
+
+  if (cluster != NULL)
+    ps_cluster_scale (cluster, setting->bandwidth_factor > 0 ? setting->bandwidth_factor : 1,
+                      setting->latency_factor > 0 ? setting->latency_factor : 1);
+  return cluster;
+}
+
+static gint64
+scale_time (gint64 time_ns, double speed)
+{
+  return llrint (MIN ((double)time_ns / speed, (double)PS_MAX_TIME_NS));
+}
+
 static PsCosts *
 costs_from_model (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
-  g_autoptr (PsModel) model = ps_model_load (setting->model, error);
-  g_autoptr (PsCluster) cluster = model ? ps_cluster_load (setting->cluster, error) : NULL;
+  g_autoptr (PsModel) model = ps_setting_model (setting, error);
+  g_autoptr (PsCluster) cluster = model ? ps_setting_cluster (setting, error) : NULL;
 
   return cluster ? ps_costs_model (model, cluster, n_devices, n_chunks, error) : NULL;
 }
 
-PsCosts *
-ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
+static PsCosts *
+costs_from_source (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
   if (setting->costs)
     return ps_costs_parse (setting->costs, n_devices, n_chunks, error);
@@ -214,13 +236,43 @@ ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks, GEr
   return NULL;
 }
 
+/* Of a cluster the latency is known apart; of given and measured transfers the whole time scales. */
+static void
+scale_transfers (const PsSetting *setting, PsCosts *costs)
+{
+  if (setting->bandwidth_factor == 0 || setting->cluster)
+    return;
+  for (guint i = 1; i <= 2 * costs->n_stages; i++)
+    costs->transfer_ns[i] = scale_time (costs->transfer_ns[i], setting->bandwidth_factor);
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    costs->reduce_ns[stage] = scale_time (costs->reduce_ns[stage], setting->bandwidth_factor);
+}
+
+PsCosts *
+ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
+{
+  g_autoptr (PsCosts) costs = costs_from_source (setting, n_devices, n_chunks, error);
+
+  if (costs != NULL)
+    scale_transfers (setting, costs);
+  if (costs == NULL || !ps_training_apply (setting, costs, n_devices, error))
+    return NULL;
+  return g_steal_pointer (&costs);
+}
+
 PsModel *
 ps_setting_model (const PsSetting *setting, GError **error)
 {
   g_autoptr (PsCostDb) db = NULL;
 
   if (setting->model)
-    return ps_model_load (setting->model, error);
+    {
+      PsModel *model = ps_model_load (setting->model, error);
+
+      if (model != NULL && setting->microbatch_size > 0)
+        model->microbatch_size = setting->microbatch_size;
+      return model;
+    }
   if (setting->db)
     {
       db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
@@ -347,6 +399,12 @@ find_schedule (const PsSetting *setting, const char *name_or_file, GError **erro
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "schedule '%s': no such family or file; families are: %s", name_or_file,
                names);
   return NULL;
+}
+
+gboolean
+ps_setting_placement (const PsSetting *setting, PsPlacementKind *kind)
+{
+  return setting->text->placement != NULL && ps_placement_parse (setting->text->placement, kind);
 }
 
 static gboolean

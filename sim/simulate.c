@@ -1,5 +1,5 @@
 /* simulate.c - the relaxation engine. */
-#include <pipesim/simulate.h>
+#include "simulate-private.h"
 
 #include <string.h>
 
@@ -21,6 +21,9 @@ ps_simulation_free (PsSimulation *simulation)
   if (!simulation)
     return;
   g_free (simulation->end_ns);
+  g_free (simulation->start_ns);
+  g_free (simulation->transfer_start_ns);
+  g_free (simulation->transfer_end_ns);
   g_free (simulation->memory);
   g_free (simulation->device);
   g_free (simulation);
@@ -50,8 +53,29 @@ ps_step_duration (const PsProgram *program, const PsCosts *costs, guint step)
     }
 }
 
-static void
-start_devices (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
+gint64
+ps_simulation_start (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint step)
+{
+  return simulation->start_ns ? simulation->start_ns[step]
+                              : simulation->end_ns[step + 1] - ps_step_duration (program, costs, step);
+}
+
+void
+ps_simulation_transfer (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint step,
+                        gint64 *start_ns, gint64 *end_ns)
+{
+  if (simulation->transfer_start_ns)
+    {
+      *start_ns = simulation->transfer_start_ns[step];
+      *end_ns = simulation->transfer_end_ns[step];
+      return;
+    }
+  *start_ns = simulation->end_ns[program->steps[step].input];
+  *end_ns = *start_ns + costs->transfer_ns[program->steps[step].transfer];
+}
+
+void
+ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
 {
   const PsPlacement *placement = program->schedule->placement;
   const guint *versions = program->schedule->weight_versions;
@@ -156,16 +180,14 @@ finish_device (const PsProgram *program, const PsCosts *costs, const StepTimes *
   simulation->device[device].end_ns = simulation->end_ns[last + 1];
 }
 
-/* Spans of the devices and what follows from them. */
-static void
-finish (const PsProgram *program, const PsCosts *costs, const StepTimes *times, PsSimulation *simulation)
+void
+ps_simulation_finish (PsSimulation *simulation)
 {
   gint64 first = G_MAXINT64, last = 0;
   simulation->max_span_ns = simulation->optimizer_ns = 0;
   for (guint device = 0; device < simulation->n_devices; device++)
     {
-      PsDeviceResult *result = &simulation->device[device];
-      finish_device (program, costs, times, device, simulation);
+      const PsDeviceResult *result = &simulation->device[device];
       first = MIN (first, result->start_ns);
       last = MAX (last, result->end_ns);
       simulation->max_span_ns = MAX (simulation->max_span_ns, result->end_ns - result->start_ns);
@@ -174,12 +196,25 @@ finish (const PsProgram *program, const PsCosts *costs, const StepTimes *times, 
   simulation->makespan_ns = last - first;
 }
 
+static void
+finish (const PsProgram *program, const PsCosts *costs, const StepTimes *times, PsSimulation *simulation)
+{
+  /* An earlier run may have been the events engine's. */
+  g_clear_pointer (&simulation->start_ns, g_free);
+  g_clear_pointer (&simulation->transfer_start_ns, g_free);
+  g_clear_pointer (&simulation->transfer_end_ns, g_free);
+  simulation->has_buffers = FALSE;
+  for (guint device = 0; device < simulation->n_devices; device++)
+    finish_device (program, costs, times, device, simulation);
+  ps_simulation_finish (simulation);
+}
+
 void
 ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
 {
   g_return_if_fail (costs->n_stages == program->schedule->placement->n_stages);
   g_return_if_fail (simulation->n_steps == program->n_steps);
-  start_devices (program, costs, simulation);
+  ps_simulation_begin (program, costs, simulation);
   if (program->pair)
     walk (program, costs, simulation, TRUE, NULL);
   else
@@ -194,7 +229,7 @@ ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gint64 
   const StepTimes times = { duration_ns, transfer_ns };
   g_return_if_fail (costs->n_stages == program->schedule->placement->n_stages);
   g_return_if_fail (simulation->n_steps == program->n_steps);
-  start_devices (program, costs, simulation);
+  ps_simulation_begin (program, costs, simulation);
   for (guint device = 0; device < simulation->n_devices; device++)
     simulation->device[device].busy_ns = 0;
   walk (program, costs, simulation, program->pair != NULL, &times);

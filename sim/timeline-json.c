@@ -1,9 +1,8 @@
 /* timeline-json.c - the native timeline file: one row per line when writing, refusing whatever it does not know when
  * reading. */
 #include "json-object.h"
+#include "json-text.h"
 #include "timeline-private.h"
-
-#include <string.h>
 
 #define FORMAT "pipesim-timeline/1"
 #define MAX_SUM (G_MAXINT64 / 4) /* differences and sums of two such figures stay exact */
@@ -87,10 +86,9 @@ ps_timeline_to_json (const PsTimeline *timeline)
 /* A row of a table and the place that messages name: "FILE: ops[3]". */
 typedef struct
 {
-  const char *where;
+  PsJsonReader *reader;
   const char *key;
   guint row;
-  JsonArray *cells;
 } Place;
 
 static gboolean G_GNUC_PRINTF (3, 4) refuse (const Place *place, GError **error, const char *format, ...)
@@ -101,17 +99,18 @@ static gboolean G_GNUC_PRINTF (3, 4) refuse (const Place *place, GError **error,
   va_start (arguments, format);
   what = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s[%u]: %s", place->where, place->key, place->row, what);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s[%u]: %s", place->reader->where, place->key, place->row, what);
   return FALSE;
 }
 
+/* The readers of cells take the next one of the row. */
+
 static gboolean
-read_integer (const Place *place, JsonNode *node, const char *what, gint64 low, gint64 high, gint64 *value,
-              GError **error)
+read_integer (const Place *place, const char *what, gint64 low, gint64 high, gint64 *value, GError **error)
 {
-  if (!JSON_NODE_HOLDS_VALUE (node) || json_node_get_value_type (node) != G_TYPE_INT64)
+  ps_json_next_element (place->reader);
+  if (!ps_json_read_integer (place->reader, value))
     return refuse (place, error, "%s is no integer", what);
-  *value = json_node_get_int (node);
   if (*value < low || *value > high)
     return refuse (place, error, "%s %" G_GINT64_FORMAT " is not between %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT,
                    what, *value, low, high);
@@ -119,33 +118,31 @@ read_integer (const Place *place, JsonNode *node, const char *what, gint64 low, 
 }
 
 static gboolean
-read_index (const Place *place, guint cell, const char *what, guint n, guint16 *value, GError **error)
+read_index (const Place *place, const char *what, guint n, guint16 *value, GError **error)
 {
   gint64 index = 0;
 
-  if (!read_integer (place, json_array_get_element (place->cells, cell), what, 0, (gint64)n - 1, &index, error))
+  if (!read_integer (place, what, 0, (gint64)n - 1, &index, error))
     return FALSE;
   *value = (guint16)index;
   return TRUE;
 }
 
 static gboolean
-read_times (const Place *place, guint cell, PsSpan *span, GError **error)
+read_times (const Place *place, PsSpan *span, GError **error)
 {
-  return read_integer (place, json_array_get_element (place->cells, cell), "start", 0, MAX_SUM, &span->start_ns, error)
-         && read_integer (place, json_array_get_element (place->cells, cell + 1), "end", span->start_ns, MAX_SUM,
-                          &span->end_ns, error);
+  return read_integer (place, "start", 0, MAX_SUM, &span->start_ns, error)
+         && read_integer (place, "end", span->start_ns, MAX_SUM, &span->end_ns, error);
 }
 
 static gboolean
-read_op (const Place *place, guint cell, const PsTimeline *timeline, PsOp *op, GError **error)
+read_op (const Place *place, const PsTimeline *timeline, PsOp *op, GError **error)
 {
-  JsonNode *node = json_array_get_element (place->cells, cell);
   const char *text, *end;
 
-  if (!JSON_NODE_HOLDS_VALUE (node) || json_node_get_value_type (node) != G_TYPE_STRING)
+  ps_json_next_element (place->reader);
+  if (!ps_json_read_text (place->reader, &text))
     return refuse (place, error, "op is no text");
-  text = json_node_get_string (node);
   if (!ps_op_parse (text, &end, op))
     return refuse (place, error, "'%s' is no op; one looks like F0.1", text);
   op->paired = *end == '+';
@@ -165,9 +162,9 @@ read_op_row (const Place *place, PsTimeline *timeline, GError **error)
 {
   PsSpan span = { 0 };
 
-  if (!read_index (place, 0, "device", timeline->n_devices, &span.device, error)
-      || !read_op (place, 1, timeline, &span.op, error) || !read_times (place, 2, &span, error)
-      || !read_index (place, 4, "chunk", timeline->n_stages * 2, &span.chunk, error))
+  if (!read_index (place, "device", timeline->n_devices, &span.device, error)
+      || !read_op (place, timeline, &span.op, error) || !read_times (place, &span, error)
+      || !read_index (place, "chunk", timeline->n_stages * 2, &span.chunk, error))
     return FALSE;
   span.peer = span.device;
   g_array_append_val (timeline->ops, span);
@@ -179,9 +176,9 @@ read_transfer_row (const Place *place, PsTimeline *timeline, GError **error)
 {
   PsSpan span = { 0 };
 
-  if (!read_index (place, 0, "sender", timeline->n_devices, &span.device, error)
-      || !read_index (place, 1, "receiver", timeline->n_devices, &span.peer, error)
-      || !read_op (place, 2, timeline, &span.op, error) || !read_times (place, 3, &span, error))
+  if (!read_index (place, "sender", timeline->n_devices, &span.device, error)
+      || !read_index (place, "receiver", timeline->n_devices, &span.peer, error)
+      || !read_op (place, timeline, &span.op, error) || !read_times (place, &span, error))
     return FALSE;
   g_array_append_val (timeline->transfers, span);
   return TRUE;
@@ -192,69 +189,61 @@ read_memory_row (const Place *place, PsTimeline *timeline, GError **error)
 {
   PsMemoryPoint point = { 0 };
 
-  if (!read_index (place, 0, "device", timeline->n_devices, &point.device, error)
-      || !read_integer (place, json_array_get_element (place->cells, 1), "time", 0, MAX_SUM, &point.time_ns, error)
-      || !read_integer (place, json_array_get_element (place->cells, 2), "bytes", 0, MAX_SUM, &point.bytes, error))
+  if (!read_index (place, "device", timeline->n_devices, &point.device, error)
+      || !read_integer (place, "time", 0, MAX_SUM, &point.time_ns, error)
+      || !read_integer (place, "bytes", 0, MAX_SUM, &point.bytes, error))
     return FALSE;
   g_array_append_val (timeline->memory, point);
   return TRUE;
 }
 
 static gboolean
-read_rows (const char *where, JsonObject *object, const char *key, guint n_cells, ReadRow read, PsTimeline *timeline,
+read_rows (const PsJsonObject *object, const char *key, guint n_cells, ReadRow read, PsTimeline *timeline,
            GError **error)
 {
-  JsonArray *rows = ps_json_get_array (where, object, key, error);
-  Place place = { .where = where, .key = key };
-  guint n;
+  PsJsonReader *reader = object->reader;
+  Place place = { .reader = reader, .key = key };
 
-  if (!rows)
+  if (!ps_json_get_array (object, key, error))
     return FALSE;
-  n = json_array_get_length (rows);
-  if (n > PS_MAX_OPS)
+  for (; ps_json_next_element (reader); place.row++)
     {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: %u rows are more than %d", where, key, n, PS_MAX_OPS);
-      return FALSE;
-    }
-  for (guint i = 0; i < n; i++)
-    {
-      JsonNode *row = json_array_get_element (rows, i);
-
-      place.row = i;
-      if (!JSON_NODE_HOLDS_ARRAY (row) || json_array_get_length (json_node_get_array (row)) != n_cells)
+      if (place.row == PS_MAX_OPS)
+        return refuse (&place, error, "is one row more than the %d that are possible", PS_MAX_OPS);
+      if (!ps_json_enter_array (reader) || ps_json_count_elements (reader) != n_cells)
         return refuse (&place, error, "is no array of %u values", n_cells);
-      place.cells = json_node_get_array (row);
       if (!read (&place, timeline, error))
         return FALSE;
+      ps_json_next_element (reader);
     }
   return TRUE;
 }
 
 static PsTimeline *
-read_head (const char *where, JsonObject *object, GError **error)
+read_head (const PsJsonObject *object, GError **error)
 {
-  const char *origin_text = NULL, *schedule = NULL, *source = NULL;
+  g_autofree char *origin_text = NULL, *schedule = NULL, *source = NULL;
   gint64 devices = 0, stages = 0, microbatches = 0, iteration_ns = 0;
   PsTimeline *timeline;
   PsOrigin origin;
 
-  if (!ps_json_get_text (where, object, "origin", &origin_text, error)
-      || !ps_json_get_text (where, object, "schedule", &schedule, error)
-      || !ps_json_get_text (where, object, "source", &source, error)
-      || !ps_json_get_integer (where, object, "devices", 1, PS_MAX_DEVICES, &devices, error)
-      || !ps_json_get_integer (where, object, "stages", 1, PS_MAX_STAGES, &stages, error)
-      || !ps_json_get_integer (where, object, "microbatches", 1, PS_MAX_MICROBATCHES, &microbatches, error)
-      || !ps_json_get_integer (where, object, "iteration_ns", 0, MAX_SUM, &iteration_ns, error))
+  if (!ps_json_get_text (object, "origin", &origin_text, error)
+      || !ps_json_get_text (object, "schedule", &schedule, error)
+      || !ps_json_get_text (object, "source", &source, error)
+      || !ps_json_get_integer (object, "devices", 1, PS_MAX_DEVICES, &devices, error)
+      || !ps_json_get_integer (object, "stages", 1, PS_MAX_STAGES, &stages, error)
+      || !ps_json_get_integer (object, "microbatches", 1, PS_MAX_MICROBATCHES, &microbatches, error)
+      || !ps_json_get_integer (object, "iteration_ns", 0, MAX_SUM, &iteration_ns, error))
     return NULL;
   if (!ps_origin_parse (origin_text, &origin) || (origin != PS_ORIGIN_SIMULATED && origin != PS_ORIGIN_MEASURED))
     {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: origin: '%s' is neither simulated nor measured", where,
-                   origin_text);
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: origin: '%s' is neither simulated nor measured",
+                   object->reader->where, origin_text);
       return NULL;
     }
   timeline = ps_timeline_new (origin, schedule, (guint)devices, (guint)stages, (guint)microbatches);
   g_free (timeline->source);
-  timeline->source = g_strdup (source);
+  timeline->source = g_steal_pointer (&source);
   timeline->iteration_ns = iteration_ns;
   return timeline;
 }
@@ -306,19 +295,17 @@ ps_timeline_parse_json (const char *where, const char *text, gssize length, GErr
 {
   static const char *const keys[] = { "origin",       "schedule", "source",    "devices", "stages", "microbatches",
                                       "iteration_ns", "ops",      "transfers", "memory",  NULL };
-  g_autoptr (JsonParser) parser = ps_json_parse (where, text, length, error);
+  g_auto (PsJsonReader) reader = { 0 };
+  g_auto (PsJsonObject) object = { 0 };
   g_autoptr (PsTimeline) timeline = NULL;
-  JsonObject *object;
 
-  if (!parser)
+  if (!ps_json_reader_init (&reader, where, text, length, error)
+      || !ps_json_object_init (&object, &reader, FORMAT, keys, NULL, error))
     return NULL;
-  object = json_node_get_object (json_parser_get_root (parser));
-  if (!ps_json_check_format (where, object, FORMAT, keys, NULL, error))
-    return NULL;
-  timeline = read_head (where, object, error);
-  if (!timeline || !read_rows (where, object, "ops", 5, read_op_row, timeline, error)
-      || !read_rows (where, object, "transfers", 5, read_transfer_row, timeline, error)
-      || !read_rows (where, object, "memory", 3, read_memory_row, timeline, error))
+  timeline = read_head (&object, error);
+  if (!timeline || !read_rows (&object, "ops", 5, read_op_row, timeline, error)
+      || !read_rows (&object, "transfers", 5, read_transfer_row, timeline, error)
+      || !read_rows (&object, "memory", 3, read_memory_row, timeline, error))
     return NULL;
   if (timeline->ops->len == 0)
     {
@@ -330,15 +317,4 @@ ps_timeline_parse_json (const char *where, const char *text, gssize length, GErr
   if (!check_overlap (where, timeline, error))
     return NULL;
   return g_steal_pointer (&timeline);
-}
-
-PsTimeline *
-ps_timeline_read (const char *path, GError **error)
-{
-  g_autofree char *text = NULL;
-  gsize length;
-
-  if (!ps_read_file (path, &text, &length, error))
-    return NULL;
-  return ps_timeline_parse_json (path, text, (gssize)length, error);
 }

@@ -1,6 +1,8 @@
 /* timeline.c - the spans and memory points of one iteration, and the figures that follow from them. */
 #include <pipesim/timeline.h>
 
+#include "memory-buffers.h"
+
 PsTimeline *
 ps_timeline_new (PsOrigin origin, const char *schedule, guint n_devices, guint n_stages, guint n_microbatches)
 {
@@ -83,14 +85,25 @@ typedef struct
   gint64 bytes;
   gint64 give_bytes;
   gint64 give_ns;
+  const PsBufferChange *change; /* the next of the messages' buffers; NULL: not counted. With them each instant is one
+                                   point, what lasts no time left out */
+  const PsBufferChange *change_end;
 } MemoryCurve;
 
 static void
 memory_curve_set (MemoryCurve *curve, gint64 time_ns, gint64 bytes)
 {
+  PsMemoryPoint *last
+      = curve->points->len ? &g_array_index (curve->points, PsMemoryPoint, curve->points->len - 1) : NULL;
+
   if (bytes == curve->bytes)
     return;
   curve->bytes = bytes;
+  if (curve->change && last && last->device == curve->device && last->time_ns == time_ns)
+    {
+      last->bytes = bytes;
+      return;
+    }
   g_array_append_val (curve->points, ((PsMemoryPoint){ time_ns, bytes, (guint16)curve->device }));
 }
 
@@ -101,9 +114,23 @@ memory_curve_settle (MemoryCurve *curve)
   curve->give_bytes = 0;
 }
 
+/* Buffers that come or go up to that time. What ops give back by then is gone first. */
+static void
+memory_curve_buffers (MemoryCurve *curve, gint64 until_ns)
+{
+  for (; curve->change != curve->change_end && curve->change->time_ns <= until_ns; curve->change++)
+    {
+      if (curve->give_bytes != 0 && curve->give_ns <= curve->change->time_ns)
+        memory_curve_settle (curve);
+      memory_curve_set (curve, curve->change->time_ns, curve->bytes + curve->change->bytes);
+    }
+}
+
 static void
 memory_curve_op (MemoryCurve *curve, const PsOpCost *cost, const PsSpan *span, gboolean joins_previous)
 {
+  if (!joins_previous)
+    memory_curve_buffers (curve, span->start_ns);
   gint64 given = joins_previous ? 0 : curve->give_bytes;
 
   if (!joins_previous && curve->give_ns < span->start_ns)
@@ -146,7 +173,7 @@ op_span (const PsProgram *program, const PsCosts *costs, const PsSimulation *sim
   guint step = program->step_of[op.paired ? index + 1 : index];
   gint64 end = simulation->end_ns[step + 1];
 
-  return (PsSpan){ .start_ns = end - ps_step_duration (program, costs, step),
+  return (PsSpan){ .start_ns = ps_simulation_start (program, costs, simulation, step),
                    .end_ns = end,
                    .op = op,
                    .device = (guint16)device,
@@ -156,12 +183,17 @@ op_span (const PsProgram *program, const PsCosts *costs, const PsSimulation *sim
 
 static void
 append_device (PsTimeline *timeline, const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
-               guint device)
+               const PsMemoryBuffers *buffers, guint device)
 {
   const PsSchedule *schedule = program->schedule;
   MemoryCurve curve = { .points = timeline->memory, .device = device, .bytes = -1 };
   gboolean joins_previous = FALSE;
 
+  if (buffers)
+    {
+      curve.change = &buffers->changes[buffers->first[device]];
+      curve.change_end = &buffers->changes[buffers->first[device + 1]];
+    }
   memory_curve_set (&curve, 0, device_weight_bytes (schedule, costs, device));
   for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
     {
@@ -171,6 +203,7 @@ append_device (PsTimeline *timeline, const PsProgram *program, const PsCosts *co
       memory_curve_op (&curve, ps_costs_op (costs, span.op.kind, span.op.stage), &span, joins_previous);
       joins_previous = span.op.paired;
     }
+  memory_curve_buffers (&curve, G_MAXINT64);
   memory_curve_settle (&curve);
 }
 
@@ -189,8 +222,7 @@ append_transfers (PsTimeline *timeline, const PsProgram *program, const PsCosts 
       span.op = ps_program_producer (program, i);
       span.device = program->steps[producer].device;
       span.chunk = op_chunk (program->schedule, span.op);
-      span.start_ns = simulation->end_ns[producer + 1];
-      span.end_ns = span.start_ns + costs->transfer_ns[step->transfer];
+      ps_simulation_transfer (program, costs, simulation, i, &span.start_ns, &span.end_ns);
       g_array_append_val (timeline->transfers, span);
     }
 }
@@ -202,12 +234,15 @@ ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs, con
   const PsPlacement *placement = schedule->placement;
   PsTimeline *timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, schedule->name, placement->n_devices,
                                           placement->n_stages, schedule->n_microbatches);
+  g_auto (PsMemoryBuffers) buffers = { NULL, NULL };
 
   g_free (timeline->source);
   timeline->source = g_strdup (costs->source ? costs->source : "");
   timeline->iteration_ns = simulation->makespan_ns + simulation->optimizer_ns;
+  if (simulation->has_buffers)
+    ps_memory_buffers_init (&buffers, program, costs, simulation);
   for (guint d = 0; d < placement->n_devices; d++)
-    append_device (timeline, program, costs, simulation, d);
+    append_device (timeline, program, costs, simulation, simulation->has_buffers ? &buffers : NULL, d);
   append_transfers (timeline, program, costs, simulation);
   ps_timeline_sort (timeline);
   return timeline;

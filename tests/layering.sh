@@ -10,7 +10,7 @@ set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 
 # Public headers in data-flow order: each may include only those before it.
-headers='base model cluster costs costdb placement schedule families program simulate timeline formats report compare bound setting
+headers='base model cluster costs costdb placement schedule families program simulate events iterations memory scenarios explain uncertainty timeline formats report compare bound search partition setting results questions sweep
          device transport'
 
 # Prints "FILE:LINE:HEADER" of every include under the given paths.
@@ -54,10 +54,11 @@ check_public_headers ()
 check_layers ()
 {
   forbid "no ../ includes" '^\\.\\./|/\\.\\./' '^$'
-  forbid "SQLite belongs to sim/costdb*.c" '^sqlite3' '^sim/costdb[^/]*\\.[ch]$'
-  forbid "CUDA belongs under exec/device/cuda and exec/transport/nccl" '^(cu(da|blas)[^/]*|cuda/.*)\\.h$' '^exec/(device/cuda|transport/nccl)/'
+  forbid "SQLite belongs to sim/database*.c" '^sqlite3' '^sim/database[^/]*\\.[ch]$'
+  forbid "CUDA belongs under exec/device/cuda and exec/transport/nccl" '^(cu(da|blas)[^/]*|cuda/.*)\\.h$' '^(exec/(device/cuda|transport/nccl)/|tests/(cuda-emulation/|(test-)?cuda))'
   forbid "NCCL belongs under exec/transport/nccl" '^nccl' '^exec/transport/nccl/'
   forbid "MPI belongs under exec/transport/mpi" '^mpi' '^exec/transport/mpi/'
+  forbid "json-glib belongs to the tests; sim/json-reader.h reads JSON" '^json-glib' '^tests/'
   forbid "BLAS belongs under exec/device/cpu" '^(cblas|openblas|lapack)' '^exec/device/cpu/'
   forbid "hwloc belongs under exec and calib" '^hwloc' '^(exec|calib)/'
   awk -F: '$1 ~ /^sim\// && $3 ~ /(^|\/)(exec|calib|plots)\// {
@@ -126,6 +127,7 @@ self_test ()
   plant sim/base.c '#include "exec/runtime.h"'
   plant sim/base.c '  #  include <pipesim/device.h>'
   plant sim/families/gpipe.c '#include <pipesim/simulate.h>'
+  plant sim/base.c '#include <json-glib/json-glib.h>'
   plant sim/simulate.c '#include <cblas.h>'
   plant exec/runtime.c '#include <cblas.h>'
   plant exec/runtime.c '#include <pipesim/simulate.h>'

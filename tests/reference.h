@@ -69,14 +69,11 @@ reference_count (const ReferenceRow *row, const char *column)
   return (guint)reference_integer (row, column);
 }
 
-/* Calls check for every row of a CSV table; the number of rows for which it returned TRUE. */
+/* Calls check for every row of a CSV table in lines; the number of rows for which it returned TRUE. */
 static inline guint
-reference_rows (const char *name, gboolean (*check) (const ReferenceRow *row, gpointer data), gpointer data)
+reference_line_rows (GStrv lines, gboolean (*check) (const ReferenceRow *row, gpointer data), gpointer data)
 {
-  g_auto (GStrv) lines = reference_lines (name);
   guint n = 0;
-  if (!lines)
-    return 0;
   g_auto (GStrv) header = g_strsplit (lines[0], ",", -1);
   for (guint i = 1; lines[i]; i++)
     {
@@ -85,6 +82,14 @@ reference_rows (const char *name, gboolean (*check) (const ReferenceRow *row, gp
       n += check (&(ReferenceRow){ header, cells }, data);
     }
   return n;
+}
+
+/* The same for a reference file; 0 where there is none. */
+static inline guint
+reference_rows (const char *name, gboolean (*check) (const ReferenceRow *row, gpointer data), gpointer data)
+{
+  g_auto (GStrv) lines = reference_lines (name);
+  return lines ? reference_line_rows (lines, check, data) : 0;
 }
 
 /* The same for the objects of family_orders.jsonl. */
@@ -137,7 +142,7 @@ reference_simulate (PsSchedule *schedule, const PsCosts *costs, PsProgram **prog
 {
   g_autoptr (GError) error = NULL;
   g_assert_true (ps_schedule_validate (schedule, &error));
-  *program = ps_program_lower (schedule, &error);
+  *program = ps_program_lower (schedule, PS_COMM_ASAP, &error);
   g_assert_no_error (error);
   PsSimulation *simulation = ps_simulation_new (*program);
   ps_simulate (*program, costs, simulation);

@@ -56,6 +56,37 @@ test_sizes (void)
 }
 
 static void
+test_rates (void)
+{
+  static const struct
+  {
+    const char *text;
+    gint64 rate;
+  } good[] = {
+    { "10GB/s", G_GINT64_CONSTANT (10000000000) },
+    { "25GiB/s", (gint64)25 << 30 },
+    { "400Gbit/s", G_GINT64_CONSTANT (50000000000) },
+    { "1.5MB/s", 1500000 },
+    { "5", 5 },
+    { "3B/s", 3 },
+    { "1000000TB/s", PS_MAX_RATE },
+  };
+  static const char *const bad[] = { "0", "0.4B/s", "-1GB/s", "10GB", "10 GB/s", "10Gb/s", "", "GB/s", "1000001TB/s" };
+  GError *error = NULL;
+  gint64 rate;
+  for (guint i = 0; i < G_N_ELEMENTS (good); i++)
+    {
+      g_assert_true (ps_parse_rate ("--bandwidth", good[i].text, &rate, &error));
+      g_assert_cmpint (rate, ==, good[i].rate);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
+    {
+      g_assert_false (ps_parse_rate ("--bandwidth", bad[i], &rate, &error));
+      assert_usage (&error, "is no rate; write a number and B/s");
+    }
+}
+
+static void
 test_integers (void)
 {
   gint64 value;
@@ -165,6 +196,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/base/times", test_times);
   g_test_add_func ("/base/sizes", test_sizes);
+  g_test_add_func ("/base/rates", test_rates);
   g_test_add_func ("/base/integers", test_integers);
   g_test_add_func ("/base/formats", test_formats);
   g_test_add_func ("/base/names", test_names);

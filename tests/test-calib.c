@@ -1,7 +1,9 @@
 /* Tests of the calibrator: statistics against numbers worked by hand, sampling rules, and what a device sees while it
  * is being measured. No test depends on how long anything takes. */
+#include "cut.h"
 #include "measure.h"
 #include "provenance.h"
+#include "transfers.h"
 
 #include <math.h>
 #include <string.h>

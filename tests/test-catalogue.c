@@ -144,7 +144,7 @@ check_setting (const PsFamily *family, const Setting *setting, guint *n_held)
   g_assert_no_error (error);
   *n_held += check_formats (schedule);
   g_autoptr (PsCosts) costs = ps_costs_slice (setting->costs, schedule->n_slices);
-  g_autoptr (PsProgram) program = ps_program_lower (g_steal_pointer (&schedule), &error);
+  g_autoptr (PsProgram) program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error);
   g_assert_no_error (error);
   for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
     {

@@ -24,6 +24,7 @@ test_shipped (void)
   g_assert_cmpint (a100->memory_bytes, ==, G_GINT64_CONSTANT (80000000000));
   g_assert_cmpfloat (a100->peak_flops, ==, 312e12);
   g_assert_cmpint (a100->link_latency_ns, ==, 5000);
+  g_assert_cmpfloat (a100->host_bandwidth, ==, 32e9);
 }
 
 /* h100-80gb: 8 devices per node; 5 us + bytes / 450 GB/s inside, 10 us + bytes / 50 GB/s between nodes. */
@@ -52,6 +53,49 @@ test_one_node (void)
 
 #define GOOD                                                                                                           \
   "[cluster]\nnodes=1\ndevices_per_node=2\npeak_flops=1e12\nefficiency=0.5\nlink_latency=1us\nlink_bandwidth=1e9\n"
+
+/* Reads a description from a file of its own. */
+static PsCluster *
+load_text (const char *text, GError **error)
+{
+  g_autofree char *path = g_build_filename (folder, "c.ini", NULL);
+  g_assert_true (g_file_set_contents (path, text, -1, NULL));
+  PsCluster *cluster = ps_cluster_load (path, error);
+  g_unlink (path);
+  return cluster;
+}
+
+#define NETWORK GOOD "network_latency=10us\nnetwork_bandwidth=5e8\n"
+
+/* 1 GB/s, latency 1 us; 1000 B reach 0.2 GB/s: 5 us; 4000 B reach 0.5 GB/s: 8 us. 500 B: half of 5 us. 2000 B: a third
+ * of the way from 5 to 8 us. Behind the last point every byte takes its nanosecond: 6000 B 8 + 2 us. */
+static void
+test_table (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsCluster) cluster = load_text (NETWORK "link_table=1000B:0.2e9 4000B:0.5e9\n", &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (cluster->n_link_points, ==, 2);
+  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 1, 0), ==, 1000);
+  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 1, 500), ==, 1000 + 2500);
+  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 1, 1000), ==, 1000 + 5000);
+  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 1, 2000), ==, 1000 + 6000);
+  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 1, 4000), ==, 1000 + 8000);
+  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 1, 6000), ==, 1000 + 10000);
+  /* The network has none of its own here. */
+  g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 2, 500), ==, 10000 + 1000);
+}
+
+static void
+test_shared (void)
+{
+  g_autoptr (PsCluster) plain = load_text (NETWORK, NULL), own = load_text (NETWORK "nic=gpu\nlink=gpu\n", NULL);
+  g_autoptr (PsCluster) shared = load_text (NETWORK "nic=node\nlink=node\n", NULL);
+  g_assert_false (plain->network_shared || plain->link_shared || own->network_shared || own->link_shared);
+  g_assert_true (shared->network_shared && shared->link_shared);
+  g_assert_false (ps_cluster_is_remote (plain, 0, 1));
+  g_assert_true (ps_cluster_is_remote (plain, 1, 2));
+}
 
 static void
 assert_refused (const char *text, const char *message)
@@ -87,6 +131,19 @@ test_refused (void)
     { "[cluster]\nnodes=2\ndevices_per_node=2\npeak_flops=1e12\nefficiency=0.5\nlink_latency=1us\nlink_bandwidth=1e9\n",
       " [cluster] network_latency: missing" },
     { GOOD "network_latency=1us\n", " [cluster] network_bandwidth: missing" },
+    { GOOD "host_bandwidth=0\n", " [cluster] host_bandwidth: '0' is not a number in 1..1e+18" },
+    { NETWORK "nic=rack\n", " [cluster] nic: 'rack' is none of: gpu node" },
+    { GOOD "nic=node\n", " [cluster] nic: there is no network; network_latency and network_bandwidth describe one" },
+    { GOOD "link_table=\n", " [cluster] link_table: has no value" },
+    { GOOD "link_table=4KiB\n", " [cluster] link_table: '4KiB' is no SIZE:BANDWIDTH, such as 64KiB:4e9" },
+    { GOOD "link_table=4KiB:nan\n", " [cluster] link_table: '4KiB:nan' is no SIZE:BANDWIDTH, such as 64KiB:4e9" },
+    { GOOD "link_table=0B:1e8\n", " [cluster] link_table: '0B:1e8' is no SIZE:BANDWIDTH, such as 64KiB:4e9" },
+    { GOOD "link_table=4KiB:1e8x\n", " [cluster] link_table: '4KiB:1e8x' is no SIZE:BANDWIDTH, such as 64KiB:4e9" },
+    { GOOD "link_table=4KiB:2e9\n", " [cluster] link_table: '4KiB:2e9' is more than the full bandwidth, 1e+09" },
+    { GOOD "link_table=4KiB:1e8 4KiB:2e8\n",
+      " [cluster] link_table: '4KiB:2e8' is no larger than the message before it" },
+    { GOOD "link_table=4KiB:1e8 5KiB:5e8\n",
+      " [cluster] link_table: '5KiB:5e8' would take no longer than the smaller message before it" },
     { GOOD "memory=-3\n",
       " [cluster] memory: '-3' is no size; write a number and B, KiB, MiB, GiB or TiB, from 0 to 1024TiB" },
     { "[cluster]\nnodes=100\ndevices_per_node=100\npeak_flops=1e12\nefficiency=0.5\nlink_latency=1us\n"
@@ -117,6 +174,8 @@ main (int argc, char **argv)
   g_test_add_func ("/cluster/shipped", test_shipped);
   g_test_add_func ("/cluster/transfer", test_transfer);
   g_test_add_func ("/cluster/one-node", test_one_node);
+  g_test_add_func ("/cluster/table", test_table);
+  g_test_add_func ("/cluster/shared", test_shared);
   g_test_add_func ("/cluster/refused", test_refused);
   g_test_add_func ("/cluster/not-found", test_not_found);
   int result = g_test_run ();

@@ -8,6 +8,7 @@
 #include "commands.h"
 
 #include <pipesim/compare.h>
+#include <pipesim/formats.h>
 
 #include <json-glib/json-glib.h>
 #include <math.h>
@@ -24,7 +25,7 @@ read_fixture (const char *name)
 {
   g_autofree char *path = fixture_path (name);
   g_autoptr (GError) error = NULL;
-  PsTimeline *timeline = ps_timeline_read (path, &error);
+  PsTimeline *timeline = ps_timeline_load (path, &error);
 
   g_assert_no_error (error);
   return timeline;

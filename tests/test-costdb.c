@@ -1,112 +1,10 @@
-/* Tests of costdb.h: what goes in comes out, foreign and damaged files are refused, and measured rows become costs. */
+/* Tests of costdb.h: what goes in comes out, foreign and damaged files are refused. What becomes of measured rows is in
+ * test-costdb-costs.c. */
 #include "costdb-private.h"
+#include "costdb-rig.h"
 
-#include <glib/gstdio.h>
 #include <string.h>
 #include <unistd.h>
-
-static char *folder;
-
-static char *
-path_of (const char *name)
-{
-  return g_build_filename (folder, name, NULL);
-}
-
-static void
-remove_database (const char *path)
-{
-  g_autofree char *log = g_strconcat (path, "-wal", NULL);
-  g_autofree char *index = g_strconcat (path, "-shm", NULL);
-  g_unlink (path);
-  g_unlink (log);
-  g_unlink (index);
-}
-
-static PsCostDb *
-open_db (const char *path, PsCostDbMode mode)
-{
-  g_autoptr (GError) error = NULL;
-  PsCostDb *db = ps_costdb_open (path, mode, &error);
-  g_assert_no_error (error);
-  return db;
-}
-
-static PsModel *
-tiny (void)
-{
-  return ps_model_load ("tiny-gpt", NULL);
-}
-
-static PsProfile *
-new_profile (const char *name)
-{
-  g_autoptr (PsModel) model = tiny ();
-  PsProfile *profile = g_new0 (PsProfile, 1);
-  *profile = (PsProfile){ .name = g_strdup (name),
-                          .model_name = g_strdup (model->name),
-                          .model_digest = ps_model_digest (model),
-                          .model_text = ps_model_to_text (model),
-                          .device = g_strdup ("cpu"),
-                          .transport = g_strdup ("threads"),
-                          .host = g_strdup ("box"),
-                          .processor = g_strdup ("Fast CPU"),
-                          .kernel = g_strdup ("Linux 6"),
-                          .libraries = g_strdup ("BLAS 1"),
-                          .version = g_strdup ("0.1.0"),
-                          .created = g_strdup ("2026-01-01T00:00:00Z") };
-  return profile;
-}
-
-static gint64
-begin (PsCostDb *db, const char *name)
-{
-  g_autoptr (PsProfile) profile = new_profile (name);
-  g_autoptr (GError) error = NULL;
-  gint64 id = 0;
-  g_assert_true (ps_costdb_begin_profile (db, profile, &id, &error));
-  g_assert_no_error (error);
-  return id;
-}
-
-/* An op whose samples are median - 2, median, median + 5. */
-static PsMeasurement *
-new_op (PsOpKind kind, const char *shape, guint devices, gint64 median)
-{
-  PsMeasurement *m = g_new0 (PsMeasurement, 1);
-  const gint64 samples[] = { median + 5, median - 2, median };
-  *m = (PsMeasurement){ .kind = kind,
-                        .shape = g_strdup (shape),
-                        .devices = devices,
-                        .time = { median, median - 2, median + 5, 2, median - 2, 3 },
-                        .take_bytes = 100 + kind,
-                        .give_bytes = 10 + kind,
-                        .state_bytes = 7000,
-                        .stop = g_strdup ("converged"),
-                        .samples_ns = g_memdup2 (samples, sizeof samples),
-                        .n_samples = 3,
-                        .taken = g_strdup ("2026-01-01T00:00:01Z") };
-  return m;
-}
-
-static PsMeasurement *
-new_transfer (gint64 bytes, guint devices, gint64 median)
-{
-  PsMeasurement *m = new_op (PS_OP_F, "", devices, median);
-  m->transfer = TRUE;
-  m->bytes = bytes;
-  m->take_bytes = m->give_bytes = m->state_bytes = 0;
-  return m;
-}
-
-static void
-store (PsCostDb *db, gint64 profile, PsMeasurement *taken)
-{
-  g_autoptr (PsMeasurement) measurement = taken;
-  g_autoptr (GError) error = NULL;
-  ps_costdb_store (db, profile, measurement, &error);
-  g_assert_no_error (error);
-}
 
 static void
 test_round_trip (void)
@@ -208,7 +106,7 @@ test_once (void)
   g_assert_false (ps_costdb_store (db, profile, f, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
   g_assert_nonnull (strstr (error->message, "UNIQUE"));
-  g_assert_true (ps_costdb_integer (db, "SELECT count (*) FROM sample", &n, NULL));
+  g_assert_true (ps_database_integer (db->file, "SELECT count (*) FROM sample", &n, NULL));
   g_assert_cmpint (n, ==, 3);
   store (db, profile, new_op (PS_OP_B, "layers=4", 2, 1000));
   remove_database (path);
@@ -276,7 +174,7 @@ test_foreign (void)
   g_autofree char *before = NULL, *after = NULL;
   gsize n_before, n_after;
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
-  g_assert_true (ps_costdb_script (db, "PRAGMA application_id = 7; PRAGMA journal_mode = DELETE", NULL));
+  g_assert_true (ps_database_script (db->file, "PRAGMA application_id = 7; PRAGMA journal_mode = DELETE", NULL));
   ps_costdb_close (db);
   g_assert_true (g_file_get_contents (path, &before, &n_before, NULL));
   assert_not_opened (path, PS_COSTDB_READ, PS_ERROR_INPUT, "an SQLite database, but not a pipesim cost database");
@@ -291,7 +189,7 @@ test_newer (void)
 {
   g_autofree char *path = path_of ("newer.db");
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
-  g_assert_true (ps_costdb_script (db, "PRAGMA user_version = 99", NULL));
+  g_assert_true (ps_database_script (db->file, "PRAGMA user_version = 99", NULL));
   ps_costdb_close (db);
   assert_not_opened (path, PS_COSTDB_READ, PS_ERROR_INPUT, "cost database of version 99; this pipesim knows version 1");
   assert_not_opened (path, PS_COSTDB_WRITE, PS_ERROR_INPUT,
@@ -377,7 +275,7 @@ test_reading_is_clean (void)
   begin (db, "p");
   ps_costdb_close (db);
   db = open_db (path, PS_COSTDB_READ);
-  g_assert_false (ps_costdb_script (db, "DELETE FROM profile", &error));
+  g_assert_false (ps_database_script (db->file, "DELETE FROM profile", &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_IO);
   ps_costdb_close (db);
   g_assert_false (g_file_test (log, G_FILE_TEST_EXISTS));
@@ -395,7 +293,7 @@ test_full (void)
   g_autoptr (PsMeasurement) large = new_op (PS_OP_W, "layers=4", 2, 1000);
   gint64 profile = begin (db, "p");
   store (db, profile, new_op (PS_OP_F, "layers=4", 2, 1000));
-  g_assert_true (ps_costdb_script (db, "PRAGMA max_page_count = 1", NULL)); /* no more than there are */
+  g_assert_true (ps_database_script (db->file, "PRAGMA max_page_count = 1", NULL)); /* no more than there are */
   g_free (large->samples_ns);
   large->n_samples = 10000;
   large->samples_ns = g_new (gint64, 10000);
@@ -407,7 +305,7 @@ test_full (void)
   g_assert_cmpstr (error->message, ==, expected);
   kept = ps_costdb_measurements (db, "p", FALSE, NULL);
   g_assert_cmpuint (kept->len, ==, 1);
-  g_assert_true (ps_costdb_script (db, "PRAGMA max_page_count = 100000", NULL));
+  g_assert_true (ps_database_script (db->file, "PRAGMA max_page_count = 100000", NULL));
   g_assert_true (ps_costdb_store (db, profile, large, NULL));
   remove_database (path);
 }
@@ -435,9 +333,9 @@ test_runs (void)
   gint64 permille;
   g_assert_true (ps_costdb_store_run (db, &run, &error));
   g_assert_no_error (error);
-  g_assert_true (ps_costdb_integer (db, "SELECT round (1000 * iteration_error) FROM accuracy", &permille, NULL));
+  g_assert_true (ps_database_integer (db->file, "SELECT round (1000 * iteration_error) FROM accuracy", &permille, NULL));
   g_assert_cmpint (permille, ==, 100);
-  g_assert_true (ps_costdb_integer (db, "SELECT round (1000 * peak_memory_error) FROM accuracy", &permille, NULL));
+  g_assert_true (ps_database_integer (db->file, "SELECT round (1000 * peak_memory_error) FROM accuracy", &permille, NULL));
   g_assert_cmpint (permille, ==, -200);
   run.check = (char *)"perhaps";
   g_assert_false (ps_costdb_store_run (db, &run, &error));
@@ -445,173 +343,10 @@ test_runs (void)
   remove_database (path);
 }
 
-/* All five kinds of one shape; kind k takes (10 + k) * scale nanoseconds. */
-static void
-store_shape (PsCostDb *db, gint64 profile, const char *shape, guint devices, gint64 scale)
-{
-  const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW, PS_OP_O };
-  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
-    store (db, profile, new_op (kinds[i], shape, devices, (10 + (gint64)kinds[i]) * scale));
-}
-
-static PsCosts *
-costs_of (PsCostDb *db, guint n_devices, guint n_chunks)
-{
-  g_autoptr (GError) error = NULL;
-  PsCosts *costs = ps_costdb_costs (db, NULL, NULL, n_devices, n_chunks, &error);
-  g_assert_no_error (error);
-  return costs;
-}
-
-/* tiny-gpt in 2 stages: "layers=4,embedding" and "layers=4,head"; boundary 196608 bytes. */
-static void
-test_costs (void)
-{
-  g_autofree char *path = path_of ("costs.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
-  gint64 profile = begin (db, "p");
-  store_shape (db, profile, "layers=4,embedding", 2, 100);
-  store_shape (db, profile, "layers=4,embedding", 1, 90);
-  store_shape (db, profile, "layers=4,head", 2, 200);
-  store (db, profile, new_transfer (131072, 2, 10000));
-  store (db, profile, new_transfer (262144, 2, 30000));
-  g_autoptr (PsCosts) costs = costs_of (db, 2, 1);
-  g_assert_cmpuint (costs->n_stages, ==, 2);
-  g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, 1000);
-  g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 1)->duration_ns, ==, 2000);
-  g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 1)->duration_ns, ==, 2600);
-  g_assert_cmpint (ps_costs_op (costs, PS_OP_O, 0)->duration_ns, ==, 1500);
-  g_assert_cmpint (ps_costs_op (costs, PS_OP_R, 1)->duration_ns, ==, 2000);
-  g_assert_cmpint (ps_costs_op (costs, PS_OP_W, 0)->take_bytes, ==, 100 + PS_OP_W);
-  g_assert_cmpint (ps_costs_op (costs, PS_OP_W, 0)->give_bytes, ==, 10 + PS_OP_W);
-  g_assert_cmpint (costs->weight_bytes[1], ==, 7000);
-  /* half way between the two sizes */
-  g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 0)], ==, 20000);
-  g_assert_cmpint (costs->transfer_ns[ps_transfer_backward (costs, 1)], ==, 20000);
-  g_assert_cmpint (costs->transfer_ns[PS_TRANSFER_LOCAL], ==, 0);
-  g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MEASURED);
-  g_assert_cmpint (costs->memory_origin, ==, PS_ORIGIN_MEASURED);
-  g_assert_cmpint (costs->transfer_origin, ==, PS_ORIGIN_INTERPOLATED);
-  g_assert_nonnull (strstr (costs->source, "profile 'p' of "));
-
-  store (db, profile, new_transfer (196608, 2, 12345));
-  g_autoptr (PsCosts) exact = costs_of (db, 2, 1);
-  g_assert_cmpint (exact->transfer_ns[ps_transfer_forward (exact, 0)], ==, 12345);
-  g_assert_cmpint (exact->transfer_origin, ==, PS_ORIGIN_MEASURED);
-  remove_database (path);
-}
-
-/* Beyond the sizes measured the outermost line goes on; it never falls. */
-static void
-test_extrapolation (void)
-{
-  g_autofree char *path = path_of ("beyond.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
-  gint64 profile = begin (db, "p");
-  store_shape (db, profile, "layers=4,embedding", 2, 100);
-  store_shape (db, profile, "layers=4,head", 2, 100);
-  store (db, profile, new_transfer (65536, 2, 5000));
-  g_autoptr (PsCosts) single = costs_of (db, 2, 1);
-  g_assert_cmpint (single->transfer_ns[1], ==, 5000);
-  g_assert_cmpint (single->transfer_origin, ==, PS_ORIGIN_INTERPOLATED);
-  store (db, profile, new_transfer (98304, 2, 6000));
-  /* 6000 + 98304 more bytes at 1000 per 32768 */
-  g_autoptr (PsCosts) rising = costs_of (db, 2, 1);
-  g_assert_cmpint (rising->transfer_ns[1], ==, 9000);
-  store (db, profile, new_transfer (131072, 2, 4000));
-  g_autoptr (PsCosts) falling = costs_of (db, 2, 1);
-  g_assert_cmpint (falling->transfer_ns[1], ==, 4000);
-  remove_database (path);
-}
-
-/* The number of busy devices: the wanted one, else the largest below, else the smallest above. */
-static void
-test_busy_devices (void)
-{
-  const struct
-  {
-    guint stored[2]; /* 0: none */
-    gint64 expected;
-  } rows[] = { { { 2, 4 }, 200 }, { { 3, 5 }, 300 }, { { 1, 3 }, 100 }, { { 3, 0 }, 300 }, { { 1, 2 }, 200 } };
-  g_autofree char *path = path_of ("busy.db");
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
-      gint64 profile = begin (db, "p");
-      for (guint k = 0; k < 2 && rows[i].stored[k]; k++)
-        {
-          store_shape (db, profile, "layers=4,embedding", rows[i].stored[k], 10 * (gint64)rows[i].stored[k]);
-          store_shape (db, profile, "layers=4,head", rows[i].stored[k], 10 * (gint64)rows[i].stored[k]);
-          store (db, profile, new_transfer (196608, rows[i].stored[k], 100 * (gint64)rows[i].stored[k]));
-        }
-      g_autoptr (PsCosts) costs = costs_of (db, 2, 1);
-      g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, rows[i].expected);
-      g_assert_cmpint (costs->transfer_ns[1], ==, rows[i].expected);
-      g_clear_pointer (&db, ps_costdb_close);
-      remove_database (path);
-    }
-}
-
-static void
-assert_no_costs (PsCostDb *db, const char *profile, const PsModel *model, guint n_chunks, const char *pattern)
-{
-  g_autoptr (GError) error = NULL;
-  PsCosts *costs = ps_costdb_costs (db, profile, model, 2, n_chunks, &error);
-  g_assert_null (costs);
-  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
-  if (!g_pattern_match_simple (pattern, error->message))
-    g_assert_cmpstr (error->message, ==, pattern);
-}
-
-static void
-test_missing (void)
-{
-  g_autofree char *path = path_of ("missing.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
-  g_autoptr (PsModel) model = tiny ();
-  assert_no_costs (db, NULL, NULL, 1, "*missing.db: holds no profile yet; measure one with: pipesim calib run --db *");
-  gint64 profile = begin (db, "p");
-  assert_no_costs (db, "q", NULL, 1, "*missing.db: no profile 'q'; there are: p");
-  store_shape (db, profile, "layers=4,embedding", 2, 100);
-  assert_no_costs (
-      db, NULL, NULL, 1,
-      "*missing.db: profile 'p' has no F of stage shape 'layers=4,head'; measure it with: pipesim calib run "
-      "--db *missing.db --profile p --model FILE -p 2 -v 1");
-  store_shape (db, profile, "layers=4,head", 2, 100);
-  assert_no_costs (db, NULL, NULL, 1, "*missing.db: profile 'p' has no transfer times; measure it with: *");
-  store (db, profile, new_transfer (8, 2, 100));
-  assert_no_costs (db, "p", model, 2, "*has no F of stage shape 'layers=2,embedding'; * -p 2 -v 2");
-  model->microbatch_size++;
-  assert_no_costs (
-      db, "p", model, 1,
-      "*missing.db: profile 'p' was measured with another model than 'tiny-gpt' (its 'tiny-gpt' differs in "
-      "some figure)");
-  begin (db, "q");
-  assert_no_costs (db, NULL, NULL, 1, "*missing.db: several profiles; choose one with --profile: p, q");
-  remove_database (path);
-}
-
-/* More stages than layers is the caller's mistake, and one device needs no transfers. */
-static void
-test_other_cuts (void)
-{
-  g_autofree char *path = path_of ("cuts.db");
-  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
-  g_autoptr (GError) error = NULL;
-  gint64 profile = begin (db, "p");
-  g_assert_null (ps_costdb_costs (db, NULL, NULL, 3, 3, &error));
-  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  store_shape (db, profile, "layers=8,embedding,head", 1, 100);
-  g_autoptr (PsCosts) costs = costs_of (db, 1, 1);
-  g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, 1000);
-  remove_database (path);
-}
-
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-  folder = g_dir_make_tmp ("pipesim-costdb-XXXXXX", NULL);
   g_test_add_func ("/costdb/round-trip", test_round_trip);
   g_test_add_func ("/costdb/profiles", test_profiles);
   g_test_add_func ("/costdb/once", test_once);
@@ -624,13 +359,5 @@ main (int argc, char **argv)
   g_test_add_func ("/costdb/reading-is-clean", test_reading_is_clean);
   g_test_add_func ("/costdb/full", test_full);
   g_test_add_func ("/costdb/runs", test_runs);
-  g_test_add_func ("/costdb/costs", test_costs);
-  g_test_add_func ("/costdb/extrapolation", test_extrapolation);
-  g_test_add_func ("/costdb/busy-devices", test_busy_devices);
-  g_test_add_func ("/costdb/missing", test_missing);
-  g_test_add_func ("/costdb/other-cuts", test_other_cuts);
-  int result = g_test_run ();
-  g_rmdir (folder);
-  g_free (folder);
-  return result;
+  return run_in_folder ();
 }

@@ -37,6 +37,47 @@ test_share (void)
   g_assert_cmpint (costs->pair_ns[0], ==, -1);
 }
 
+/* What defaults to not known or to what else is known. */
+static void
+test_defaults (void)
+{
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ns,bw=2ns,act=100B,weights=90B,msg=30B", 3, 1, NULL);
+  g_assert_cmpint (costs->message_bytes[PS_TRANSFER_LOCAL], ==, 0);
+  g_assert_cmpint (costs->message_bytes[ps_transfer_forward (costs, 1)], ==, 30);
+  g_assert_cmpint (costs->message_bytes[ps_transfer_backward (costs, 1)], ==, 30);
+  g_assert_cmpint (costs->reduce_ns[0], ==, 0);
+  g_assert_cmpint (costs->host_ns[0], ==, -1);
+  g_assert_cmpint (costs->state[0].weight_bytes + costs->state[0].gradient_bytes + costs->state[0].optimizer_bytes, ==,
+                   0);
+  g_assert_cmpint (costs->version_bytes[0], ==, 90);
+  /* R brings back all that does not come in as a message; nothing comes in to the first stage. */
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_R, 0)->take_bytes, ==, 100);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_R, 1)->take_bytes, ==, 70);
+}
+
+static void
+test_training_keys (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=4ns,bw=2ns,act=100B,weights=90B,grad=20B,opt=50B,msg=30B:40B:50B,"
+                                              "reduce=9ns,r=2ns,keep=10B,host=6ns",
+                                              2, 2, &error);
+  g_assert_no_error (error);
+  g_assert_cmpint (costs->message_bytes[ps_transfer_backward (costs, 3)], ==, 50);
+  g_assert_cmpint (costs->reduce_ns[0] + costs->reduce_ns[2], ==, 9);
+  g_assert_cmpint (costs->host_ns[1], ==, 3);
+  g_assert_cmpint (duration (costs, PS_OP_R, 1), ==, 1);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_R, 1)->take_bytes, ==, 45);
+  g_assert_cmpint (costs->state[1].weight_bytes, ==, 10);
+  g_assert_cmpint (costs->state[1].gradient_bytes, ==, 10);
+  g_assert_cmpint (costs->state[1].optimizer_bytes, ==, 25);
+  g_assert_cmpint (costs->version_bytes[1], ==, 10);
+  g_autoptr (PsCosts) slice = ps_costs_slice (costs, 2);
+  g_assert_cmpint (slice->message_bytes[ps_transfer_forward (costs, 0)], ==, 15);
+  g_assert_cmpint (slice->host_ns[1], ==, 2);
+  g_assert_cmpint (slice->reduce_ns[0], ==, costs->reduce_ns[0]);
+}
+
 static void
 test_lists (void)
 {
@@ -77,6 +118,10 @@ test_refusals (void)
     { "f=1ms:2ms,bw=1ms", "f has 2 values; give 1, or 4 (one per stage)" },
     { "f=1ms,bw=1ms,c=1:2", "c has 2 values; give 1, or 3 (one per boundary)" },
     { "f=1ms,bw=1ms,act=1,wact=2", "wact is larger than act" },
+    { "f=1ms,bw=1ms,act=1,keep=2", "keep is larger than act" },
+    { "f=1ms,bw=1ms,weights=2,grad=2,opt=1", "grad + opt is larger than weights" },
+    { "f=1ms,bw=1ms,msg=1:2", "msg has 2 values; give 1, or 3 (one per boundary)" },
+    { "f=1ms,bw=1ms,host=1", "'1' is no time" },
   };
   for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
     {
@@ -147,6 +192,9 @@ test_model (void)
   /* F of a middle stage: bsh(24h + 4s) = 32*64*(24*64 + 4*32) = 3407872 FLOP / 500 per ns = 6815.7 */
   g_assert_cmpint (duration (costs, PS_OP_F, 1), ==, 6816);
   /* boundary: 32 * 64 * 2 = 4096 bytes at 1 byte per ns */
+  g_assert_cmpint (costs->message_bytes[ps_transfer_forward (costs, 0)], ==, 4096);
+  g_assert_cmpint (costs->message_bytes[ps_transfer_backward (costs, 3)], ==, 4096);
+  g_assert_cmpint (costs->state[2].optimizer_bytes, ==, 12 * (costs->weight_bytes[2] / 16));
   g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 0)], ==, 4196);
   g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 1)], ==, 5096);
   g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MODELLED);
@@ -160,6 +208,8 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/costs/share", test_share);
   g_test_add_func ("/costs/lists", test_lists);
+  g_test_add_func ("/costs/defaults", test_defaults);
+  g_test_add_func ("/costs/training-keys", test_training_keys);
   g_test_add_func ("/costs/refusals", test_refusals);
   g_test_add_func ("/costs/overflow", test_overflow);
   g_test_add_func ("/costs/copy", test_copy);

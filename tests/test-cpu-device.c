@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "cpu-rig.h"
-#include "device/cpu/cpu-data.h"
+#include "device/data.h"
 #include "device/cpu/cpu-device.h"
 #include "device/cpu/cpu-kernels.h"
 #include "gpt-reference.h"
@@ -19,7 +19,7 @@ shake_weights (Rig *rig)
   float *weights = ps_cpu_device_weights (rig->device, 0, &n);
   g_autofree float *noise = g_new (float, n);
 
-  ps_cpu_data_weights (noise, n, 0.4f, 99, 0, 0);
+  ps_data_weights (noise, n, 0.4f, 99, 0, 0);
   for (gsize i = 0; i < n; i++)
     {
       weights[i] += noise[i];
@@ -32,14 +32,13 @@ shake_weights (Rig *rig)
 static double
 loss_of_microbatches (const Rig *rig, const double *weights)
 {
-  PsCpuSizes sizes;
   double loss = 0;
 
-  ps_cpu_sizes_init (&sizes, &rig->model, NULL);
   g_autofree guint32 *words = g_new (guint32, rig->model.microbatch_size * (rig->model.sequence + 1));
   for (guint i = 0; i < rig->setting.n_microbatches; i++)
     {
-      ps_cpu_data_words (words, &sizes, rig->setting.seed, i);
+      ps_data_words (words, rig->model.microbatch_size, rig->model.sequence, rig->model.vocabulary, rig->setting.seed,
+                     i);
       loss += reference_loss (&rig->model, weights, words);
     }
   return loss;

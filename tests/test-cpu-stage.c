@@ -259,21 +259,21 @@ test_memory_state (void)
 static void
 test_allocator (void)
 {
-  PsCpuMemory *memory = ps_cpu_memory_new (1024);
+  PsDeviceMemory *memory = ps_cpu_memory_new (1024);
   PsMemoryUse use;
   float *a = ps_cpu_memory_take (memory, 100, PS_MEMORY_ACTIVATION); /* 400 bytes: 448 in whole 64s */
   float *b = ps_cpu_memory_take (memory, 128, PS_MEMORY_BUFFER);
 
   g_assert_cmpuint ((guintptr)a % 64, ==, 0);
   g_assert_null (ps_cpu_memory_take (memory, 32, PS_MEMORY_STATE)); /* 448 + 512 + 128 > 1024 */
-  ps_cpu_memory_retag (memory, b, PS_MEMORY_ACTIVATION);
-  ps_cpu_memory_give (memory, a);
-  ps_cpu_memory_use (memory, &use);
+  ps_device_memory_retag (memory, b, PS_MEMORY_ACTIVATION);
+  ps_device_memory_give (memory, a);
+  ps_device_memory_use (memory, &use);
   g_assert_cmpint (use.current[PS_MEMORY_ACTIVATION], ==, 512);
   g_assert_cmpint (use.current[PS_MEMORY_BUFFER], ==, 0);
   g_assert_cmpint (use.peak_bytes, ==, 960);
   g_assert_true (ps_cpu_memory_take (memory, 110, PS_MEMORY_STATE) == a); /* 440 bytes: the same size, reused */
-  ps_cpu_memory_free (memory);
+  ps_device_memory_free (memory);
 }
 
 /* 2224 parameters (35584 bytes), an input of 1024 and the 10240 of one block fit into 47000 bytes, the layer's second
@@ -296,10 +296,10 @@ test_refuses_activations (void)
   g_assert_false (ps_cpu_stage_forward (stage, 0, input, &output, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
   g_assert_cmpstr (error->message, ==, "stage 3: no memory for 1.125 KiB of activations");
-  ps_cpu_memory_use (context.memory, &use);
+  ps_device_memory_use (context.memory, &use);
   g_assert_cmpint (use.current[PS_MEMORY_ACTIVATION] + use.current[PS_MEMORY_BUFFER], ==, 0);
   ps_cpu_stage_free (stage);
-  ps_cpu_memory_free (context.memory);
+  ps_device_memory_free (context.memory);
 }
 
 int

@@ -27,7 +27,7 @@ test_unknown (void)
 
   g_assert_null (ps_device_find ("abacus", &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  g_assert_cmpstr (error->message, ==, "--device: unknown device 'abacus' (this build has cpu, paced, null)");
+  g_assert_cmpstr (error->message, ==, "--device: 'abacus' is no device; there are cpu, cuda, paced, null");
 }
 
 /* Two stages: F of 2 ms takes 100 B; B of 1 ms gives 60, W of 1 ms gives 40; BW of 3 ms gives 100; weights 1000 B. */

@@ -145,6 +145,59 @@ test_fp32 (void)
   g_assert_cmpstr (ps_precision_name (PS_PRECISION_BF16), ==, "bf16");
 }
 
+/* gpt-6.2b: s = 1024, b = 3, h = 4096, a = 32: sbh = 12582912, 5as^2b = 503316480. Selective recomputation keeps 34sbh
+ * of a layer, full 2sbh; a head's 4sbh + 4sbV stay either way. */
+static void
+test_recomputation (void)
+{
+  g_autoptr (PsModel) model = shipped ("gpt-6.2b");
+  PsStageShape two = { .n_layers = 2 }, last = { .n_layers = 2, .head = TRUE };
+  const gint64 sbh = 12582912, head = 4 * sbh + 393216000;
+  g_assert_cmpint (ps_model_stage_kept_bytes (model, &two, PS_RECOMPUTE_NONE), ==, 2 * (34 * sbh + 503316480));
+  g_assert_cmpint (ps_model_stage_kept_bytes (model, &two, PS_RECOMPUTE_SELECTIVE), ==, 2 * 34 * sbh);
+  g_assert_cmpint (ps_model_stage_kept_bytes (model, &two, PS_RECOMPUTE_FULL), ==, 2 * 2 * sbh);
+  g_assert_cmpint (ps_model_stage_kept_bytes (model, &last, PS_RECOMPUTE_FULL), ==, 2 * 2 * sbh + head);
+  /* 4bs^2h = 4 * 3 * 1024^2 * 4096 per layer; full: F of the layers without the head's 2bshV */
+  g_assert_cmpint (ps_model_stage_recompute_flops (model, &last, PS_RECOMPUTE_NONE), ==, 0);
+  g_assert_cmpint (ps_model_stage_recompute_flops (model, &last, PS_RECOMPUTE_SELECTIVE), ==,
+                   2 * G_GINT64_CONSTANT (51539607552));
+  g_assert_cmpint (ps_model_stage_recompute_flops (model, &last, PS_RECOMPUTE_FULL), ==,
+                   ps_model_stage_flops (model, &two, PS_OP_F));
+  model->flash_attention = TRUE;
+  g_assert_cmpint (ps_model_stage_kept_bytes (model, &two, PS_RECOMPUTE_SELECTIVE), ==, 2 * 34 * sbh);
+  g_assert_cmpint (ps_model_stage_recompute_flops (model, &two, PS_RECOMPUTE_SELECTIVE), ==, 0);
+  PsRecompute recompute;
+  g_assert_true (ps_recompute_parse (ps_recompute_name (PS_RECOMPUTE_FULL), &recompute)
+                 && recompute == PS_RECOMPUTE_FULL);
+  g_assert_false (ps_recompute_parse ("all", &recompute));
+}
+
+/* Per parameter: fp32 4 + 4 + 8, mixed 2 + 2 + 12, with fp32 gradients 2 + 4 + 12. */
+static void
+test_state (void)
+{
+  g_autoptr (PsModel) model = shipped ("gpt-6.2b");
+  PsStageShape layer = { .n_layers = 1 };
+  const gint64 n = ps_model_layer_parameters (model);
+  PsStateBytes mixed = ps_model_stage_state (model, &layer);
+  g_assert_cmpint (mixed.weight_bytes, ==, 2 * n);
+  g_assert_cmpint (mixed.gradient_bytes, ==, 2 * n);
+  g_assert_cmpint (mixed.optimizer_bytes, ==, 12 * n);
+  g_autofree char *digest = ps_model_digest (model);
+  model->fp32_gradients = TRUE;
+  g_autofree char *other = ps_model_digest (model), *text = ps_model_to_text (model);
+  g_assert_cmpstr (digest, !=, other);
+  g_assert_cmpint (ps_model_stage_state (model, &layer).gradient_bytes, ==, 4 * n);
+  g_assert_cmpint (ps_model_stage_state_bytes (model, &layer), ==, 18 * n);
+  g_autoptr (PsModel) again = ps_model_parse ("text", text, strlen (text), NULL);
+  g_assert_true (again->fp32_gradients);
+  again->precision = PS_PRECISION_FP32;
+  PsStateBytes full = ps_model_stage_state (again, &layer);
+  g_assert_cmpint (full.weight_bytes, ==, 4 * n);
+  g_assert_cmpint (full.gradient_bytes, ==, 4 * n);
+  g_assert_cmpint (full.optimizer_bytes, ==, 8 * n);
+}
+
 /* Whatever the cut, stages sum up to the model; B gives back no less than nothing. */
 static void
 test_split_sums (void)
@@ -259,7 +312,7 @@ test_refused (void)
     { GOOD "\nnonsense\n", "12: 'nonsense' is neither 'key = value' nor a [group] nor a # comment" },
     { GOOD "colour=red\n",
       "11: unknown key 'colour'; known are: name layers hidden heads kv_heads sequence feed_forward vocabulary "
-      "microbatch_size precision mlp flash_attention" },
+      "microbatch_size precision mlp flash_attention fp32_gradients" },
     { GOOD "kv_heads=3\n", " [model] kv_heads: 3 does not divide heads 4" },
     { "[model]\nlayers=0\n", " [model] layers: '0' is not an integer from 1 to 16384" },
     { "[model]\nlayers=-1\n", " [model] layers: '-1' is not an integer from 1 to 16384" },
@@ -341,6 +394,8 @@ main (int argc, char **argv)
   g_test_add_func ("/model/head-and-embedding", test_head_and_embedding);
   g_test_add_func ("/model/llama-formulas", test_llama_formulas);
   g_test_add_func ("/model/fp32", test_fp32);
+  g_test_add_func ("/model/recomputation", test_recomputation);
+  g_test_add_func ("/model/state", test_state);
   g_test_add_func ("/model/split-sums", test_split_sums);
   g_test_add_func ("/model/split", test_split);
   g_test_add_func ("/model/round-trip", test_round_trip);

@@ -225,7 +225,7 @@ test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
     { "timeline '%P' -o a.svg --colour", 2, "pipesim plot: *--colour*\n" },
     { "timeline nowhere.json -o a.svg", 1, "pipesim plot: nowhere.json: *\n" },
     { "timeline '%P' nowhere.json -o a.svg", 1, "pipesim plot: nowhere.json: *\n" },
-    { "timeline /dev/null -o a.svg", 1, "pipesim plot: /dev/null: is no JSON object\n" },
+    { "timeline /dev/null -o a.svg", 1, "pipesim plot: /dev/null: is neither a JSON object nor an array\n" },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)

@@ -27,7 +27,7 @@ family_program (const char *name, guint n_devices, guint n_microbatches)
   schedule = ps_family_generate (family, &setting, NULL);
   if (schedule == NULL)
     return NULL;
-  program = ps_program_lower (schedule, &error);
+  program = ps_program_lower (schedule, PS_COMM_ASAP, &error);
   g_assert_no_error (error);
   return program;
 }
@@ -257,7 +257,7 @@ bidirectional_program (void)
   schedule = ps_schedule_builder_end (builder);
   schedule->copy = g_new0 (guint8, 2);
   schedule->copy[1] = 1;
-  program = ps_program_lower (schedule, &error);
+  program = ps_program_lower (schedule, PS_COMM_ASAP, &error);
   g_assert_no_error (error);
   return program;
 }
@@ -322,7 +322,7 @@ test_pair (void)
   const PsSpan *span;
 
   add_ops (builder, "F0.0 F1.0+BW0.0 BW1.0");
-  program = ps_program_lower (ps_schedule_builder_end (builder), NULL);
+  program = ps_program_lower (ps_schedule_builder_end (builder), PS_COMM_ASAP, NULL);
   costs = paced_costs (program);
   costs->pair_ns[0] = 900000;
   result = run (program, run_setting (&ps_paced_device, costs, 2));

@@ -1,5 +1,6 @@
 /* Tests of setting.h: what the shared options accept, what they refuse and with which words, and the chain to a
  * prediction. */
+#include <pipesim/memory.h>
 #include <pipesim/setting.h>
 
 #include <glib/gstdio.h>
@@ -89,8 +90,29 @@ test_options_refused (void)
     { "--memory-limit 1GiB:", "--memory-limit", "''" },
     { "--memory-limit -1", "--memory-limit", "'-1'" },
     { "--memory-limit ''", "--memory-limit", "''" },
-    { "--comm rank", "--comm", "latency" },
-    { "--sync bypass", "--sync", "global" },
+    { "--comm nccl", "--comm: 'nccl'", "latency, direction, pair, rank" },
+    { "--comm-order late", "--comm-order: 'late'", "asap, deferred, planned" },
+    { "--eager -1B", "--eager", "'-1B'" },
+    { "--speed 1:", "--speed: ''", "from 0.001 to 1000" },
+    { "--speed 1:-1", "--speed: '-1'", "from 0.001 to 1000" },
+    { "--speed nan", "--speed: 'nan'", "from 0.001 to 1000" },
+    { "--speed 0", "--speed: '0'", "from 0.001 to 1000" },
+    { "--overlap-slowdown 0.9", "--overlap-slowdown: '0.9'", "from 1 to 8" },
+    { "--overlap-slowdown 9", "--overlap-slowdown: '9'", "from 1 to 8" },
+    { "--ready-order 0", "--ready-order: '0'", "from 1" },
+    { "--ready-order 4 --blocking", "--blocking and --ready-order", "keep the order" },
+    { "--share-links", "--share-links", "--cluster" },
+    { "--sync none", "--sync: 'none'", "global, bypass" },
+    { "--reduce hidden", "--reduce: 'hidden'", "overlapped, exposed" },
+    { "--replicas 0", "--replicas", "'0'" },
+    { "--zero 2", "--zero", "'2'" },
+    { "--zero 1", "--zero 1", "--replicas" },
+    { "--recompute some", "--recompute: 'some'", "none, selective, full" },
+    { "--offload 1.5", "--offload", "'1.5'" },
+    { "--offload -0", "--offload", "'-0'" },
+    { "--offload nan", "--offload", "'nan'" },
+    { "--offload ''", "--offload", "''" },
+    { "--offload 0.5x", "--offload", "'0.5x'" },
     { "--placement custom", "--placement", "'custom'" },
     { "--placement Z", "--placement", "bidirectional" },
     { "--costs f=1ms --db x", "--costs", "--db" },
@@ -257,6 +279,154 @@ test_predict (void)
   g_assert_true (prediction->feasible);
 }
 
+/* The same with 1.5 ms for the all-reduce and 1 ms for O: zb-h2 on 4 devices, m = 8, F = B = W = 1 ms has spans of 24
+ * ms and no bubble in them. */
+static void
+test_training (void)
+{
+  g_autoptr (PsSetting) setting
+      = parse_good ("-p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,o=1ms,reduce=1500us --sync bypass --reduce exposed");
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsPrediction) prediction = ps_predict (setting, "zb-h2", &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpint (prediction->metrics.makespan_ns, ==, 27000000);
+  g_assert_cmpint (prediction->metrics.iteration_ns, ==, 26500000);
+  g_assert_cmpfloat_with_epsilon (prediction->metrics.bubble_ratio, 1 - 24 / 26.5, 1e-12);
+  g_assert_cmpuint (prediction->iteration.n_iterations, ==, 1);
+}
+
+/* DESIGN's example: p = 8, v = 2, m = 16, chunk ops of 1 and c = 0.2 take 123.0 with a channel for each direction and
+ * 194.6 with one stream for each device, the receives where PyTorch posts them; planned they take 123.0 again. A device
+ * of half the speed, or one at a time on blocking devices, takes longer still. */
+static void
+test_channels (void)
+{
+  static const struct
+  {
+    const char *options;
+    gint64 makespan_us;
+  } cases[] = {
+    { "--comm latency", 123000 },
+    { "--comm direction", 123000 },
+    { "--comm pair", 123000 },
+    { "--comm rank", 194600 },
+    { "--comm rank --comm-order planned", 123000 },
+    { "--comm direction --comm-order deferred", 123000 },
+    { "--comm rank --eager 1KiB", 194600 }, /* sizes are not known */
+    { "--comm direction --speed 1:1:1:1:1:1:1:1", 123000 },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autofree char *line
+          = g_strdup_printf ("-p 8 -m 16 -v 2 --costs f=2ms,b=2ms,w=2ms,c=200us %s", cases[i].options);
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsSetting) setting = parse_good (line);
+      g_autoptr (PsPrediction) prediction = ps_predict (setting, "interleaved", &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpint (prediction->metrics.makespan_ns, ==, cases[i].makespan_us * 1000);
+    }
+}
+
+/* Two devices, one at half the speed: f 1, bw 2; F0.0 1, c 0.1, F0.1 2, BW0.1 4, c 0.1, BW0.0 2: 9.2 and no schedule of
+ * one microbatch is faster. With an unequal number of speeds there is no answer. */
+static void
+test_speed (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsSetting) setting = parse_good ("-p 2 -m 1 --costs f=1ms,bw=2ms,c=100us --speed 1:0.5");
+  g_autoptr (PsPrediction) prediction = ps_predict (setting, "gpipe", &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpint (prediction->metrics.makespan_ns, ==, 9200000);
+  g_assert_cmpint (prediction->lower_bound_ns, <=, 9200000);
+  g_assert_cmpint (prediction->lower_bound_ns, >, 9200000 / 2);
+  g_autoptr (PsSetting) wrong = parse_good ("-p 3 -m 1 --costs f=1ms,bw=2ms --speed 1:0.5");
+  g_autoptr (PsPrediction) none = ps_predict (wrong, "gpipe", &error);
+  g_assert_null (none);
+  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+  g_assert_cmpstr (error->message, ==, "--speed: 2 factors for 3 devices; one factor, or 3, would be right");
+}
+
+/* Two ways to the peaks with buffers: the timeline's memory curve, and the breakdown. */
+static void
+test_buffers (void)
+{
+  static const char *const families[] = { "1f1b", "gpipe", "zb-h2", "interleaved", "zb-v", "dualpipe", "pipedream" };
+  static const char *const channels[] = { "direction", "pair", "rank" };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (families) * G_N_ELEMENTS (channels); i++)
+    {
+      g_autofree char *line = g_strdup_printf (
+          "-p 4 -m 8 --costs f=10us,b=11us,w=9us,c=3us,act=1000B,wact=400B,weights=70B,msg=90B --comm %s",
+          channels[i % G_N_ELEMENTS (channels)]);
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsSetting) setting = parse_good (line);
+      g_autoptr (PsPrediction) prediction = ps_predict (setting, families[i / G_N_ELEMENTS (channels)], &error);
+
+      g_assert_no_error (error);
+      g_autoptr (PsMemory) memory
+          = ps_memory_new (prediction->program, prediction->costs, prediction->simulation, TRUE);
+      for (guint d = 0; d < memory->n_devices; d++)
+        g_assert_cmpint (memory->device[d].peak_bytes, ==, prediction->metrics.device[d].peak_memory_bytes);
+    }
+}
+
+/* What the sources of costs cannot answer. */
+static void
+test_training_refused (void)
+{
+  static const struct
+  {
+    const char *line, *where, *value;
+  } cases[] = {
+    { "--costs f=1ms,bw=1ms --replicas 2", "--replicas 2: command line", "reduce=TIME" },
+    { "--costs f=1ms,bw=1ms,reduce=1ms,weights=1MiB --replicas 2 --zero 1", "--zero 1: command line", "opt=SIZE" },
+    { "--costs f=1ms,bw=1ms --offload 0.5", "--offload: command line", "host=TIME" },
+    { "--costs f=1ms,bw=1ms --recompute selective", "--recompute selective: command line", "keep" },
+    { "--model tiny-gpt --cluster cpu-cores --offload 1", "--offload: model 'tiny-gpt'", "host_bandwidth" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsSetting) setting = parse_good (cases[i].line);
+
+      g_assert_null (ps_setting_costs (setting, 4, 1, &error));
+      assert_usage (error, cases[i].where, cases[i].value);
+    }
+}
+
+/* tiny-gpt has 8 layers: 2 on each of 4 devices, with 34sbh + 5as^2b each at 4 bytes; full recomputation keeps sbh
+ * elements of each layer. A middle stage's F takes one layer's rest on top, and B and BW take a forward longer. */
+static void
+test_training_of_models (void)
+{
+  g_autoptr (PsSetting) plain = parse_good ("--model tiny-gpt --cluster a100-80gb");
+  g_autoptr (PsSetting) full
+      = parse_good ("--model tiny-gpt --cluster a100-80gb --recompute full --replicas 2 --zero 1");
+  g_autoptr (PsSetting) selective
+      = parse_good ("--model tiny-gpt --cluster a100-80gb --recompute selective --offload 0.5");
+  g_autoptr (PsCosts) a = ps_setting_costs (plain, 4, 1, NULL), b = ps_setting_costs (full, 4, 1, NULL);
+  g_autoptr (PsCosts) c = ps_setting_costs (selective, 4, 1, NULL);
+  gint64 tokens = 128 * 2, boundary = tokens * 192 * 4, scores = 5 * tokens * 128 * 6 * 2;
+  gint64 layer = ps_costs_op (a, PS_OP_F, 1)->take_bytes / 2;
+
+  g_assert_cmpint (layer, ==, 34 * tokens * 192 * 2 + scores);
+  g_assert_cmpint (ps_costs_op (b, PS_OP_F, 1)->take_bytes, ==, 2 * boundary + (layer - boundary));
+  g_assert_cmpint (ps_costs_op (b, PS_OP_F, 1)->give_bytes, ==, layer - boundary);
+  g_assert_cmpint (ps_costs_op (b, PS_OP_BW, 1)->duration_ns, ==,
+                   ps_costs_op (a, PS_OP_BW, 1)->duration_ns + ps_costs_op (a, PS_OP_F, 1)->duration_ns);
+  g_assert_cmpint (b->state[1].optimizer_bytes, ==, a->state[1].optimizer_bytes / 2);
+  g_assert_cmpint (b->weight_bytes[1], ==, a->weight_bytes[1] - a->state[1].optimizer_bytes / 2);
+  g_assert_cmpint (b->reduce_ns[1], >, 0);
+  /* Selective drops the scores, and half of what is left goes to the host. */
+  g_assert_cmpint (ps_costs_op (c, PS_OP_F, 1)->take_bytes - ps_costs_op (c, PS_OP_F, 1)->give_bytes, ==,
+                   layer - scores);
+}
+
 static void
 test_predict_memory_limit (void)
 {
@@ -341,6 +511,12 @@ main (int argc, char **argv)
   g_test_add_func ("/setting/schedule-file", test_schedule_file);
   g_test_add_func ("/setting/schedule-file-invalid", test_schedule_file_invalid);
   g_test_add_func ("/setting/predict", test_predict);
+  g_test_add_func ("/setting/training", test_training);
+  g_test_add_func ("/setting/channels", test_channels);
+  g_test_add_func ("/setting/speed", test_speed);
+  g_test_add_func ("/setting/buffers", test_buffers);
+  g_test_add_func ("/setting/training-refused", test_training_refused);
+  g_test_add_func ("/setting/training-of-models", test_training_of_models);
   g_test_add_func ("/setting/predict-memory-limit", test_predict_memory_limit);
   g_test_add_func ("/setting/predict-refused", test_predict_refused);
   g_test_add_func ("/setting/predict-uneven", test_predict_uneven);

@@ -1,44 +1,21 @@
 /* Tests of simulate.h: closed forms, the zero-bubble paper's table, and an independent evaluator on random schedules.
  */
+#include "family-case.h"
 #include "random-schedule.h"
 #include <pipesim/bound.h>
-#include <pipesim/families.h>
-#include <pipesim/simulate.h>
 
 #include <math.h>
 #include <string.h>
 
-typedef struct
-{
-  PsProgram *program;
-  PsCosts *costs;
-  PsSimulation *simulation;
-} Case;
-
 static void
-case_clear (Case *test)
-{
-  g_clear_pointer (&test->simulation, ps_simulation_free);
-  g_clear_pointer (&test->program, ps_program_free);
-  g_clear_pointer (&test->costs, ps_costs_free);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Case, case_clear)
-
-static void
-simulate_family (Case *test, const char *name, guint p, guint m, guint v, const char *costs)
+simulate_costs (Case *test, const char *name, guint p, guint m, guint v, const char *text)
 {
   g_autoptr (GError) error = NULL;
-  PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = v };
-  g_autoptr (PsSchedule) schedule = ps_family_generate (ps_family_find (name), &setting, &error);
+  PsSchedule *schedule = generate (name, p, m, v, &error);
   g_assert_no_error (error);
-  ps_schedule_validate (schedule, &error);
+  PsCosts *costs = ps_costs_parse (text, p, v, &error);
   g_assert_no_error (error);
-  test->program = ps_program_lower (g_steal_pointer (&schedule), &error);
-  g_assert_no_error (error);
-  test->costs = ps_costs_parse (costs, p, v, &error);
-  g_assert_no_error (error);
-  test->simulation = ps_simulation_new (test->program);
-  ps_simulate (test->program, test->costs, test->simulation);
+  simulate (test, schedule, costs);
 }
 
 /* The first table of "Pipeline schedules: formulas and generation rules": makespan and activations in flight with c =
@@ -53,7 +30,7 @@ check_closed_forms (guint p, guint m, guint v, gint64 f, gint64 b, gint64 w)
   for (guint i = 0; i < G_N_ELEMENTS (one_chunk); i++)
     {
       g_auto (Case) test = { 0 };
-      simulate_family (&test, one_chunk[i], p, m, 1, costs);
+      simulate_costs (&test, one_chunk[i], p, m, 1, costs);
       g_assert_cmpint (test.simulation->makespan_ns, ==, i == 0 ? (gint64)m * p * whole : (gint64)(m + p - 1) * whole);
       for (guint r = 0; r < p; r++)
         {
@@ -66,7 +43,7 @@ check_closed_forms (guint p, guint m, guint v, gint64 f, gint64 b, gint64 w)
   if (p > 1)
     {
       g_auto (Case) test = { 0 };
-      simulate_family (&test, "interleaved", p, m * p, v, costs);
+      simulate_costs (&test, "interleaved", p, m * p, v, costs);
       /* f, b and w are multiples of v here, so that chunks are exact. */
       g_assert_cmpint (test.simulation->makespan_ns, ==, (gint64)m * p * whole + (p - 1) * whole / v);
       for (guint r = 0; r < p; r++)
@@ -100,7 +77,7 @@ test_zb_h1 (void)
       g_autofree char *costs
           = g_strdup_printf ("f=%" G_GINT64_FORMAT "ns,b=%" G_GINT64_FORMAT "ns,w=%" G_GINT64_FORMAT "ns", f, b, w);
       g_auto (Case) test = { 0 };
-      simulate_family (&test, "zb-h1", p, m, 1, costs);
+      simulate_costs (&test, "zb-h1", p, m, 1, costs);
       g_assert_cmpint (test.simulation->makespan_ns, ==, m * (f + b + w) + (p - 1) * (f + b - w));
       for (guint r = 0; r < p; r++)
         g_assert_cmpuint (test.program->peak_activations[r], ==, p);
@@ -114,7 +91,7 @@ static void
 test_transfers (void)
 {
   g_auto (Case) test = { 0 };
-  simulate_family (&test, "1f1b", 2, 2, 1, "f=1ms,bw=2ms,c=1ms");
+  simulate_costs (&test, "1f1b", 2, 2, 1, "f=1ms,bw=2ms,c=1ms");
   g_assert_cmpint (test.simulation->makespan_ns, ==, 11000000);
   g_assert_cmpint (test.simulation->device[1].start_ns, ==, 2000000);
   g_assert_cmpint (test.simulation->device[1].end_ns, ==, 8000000);
@@ -128,13 +105,13 @@ static void
 test_memory (void)
 {
   g_auto (Case) test = { 0 };
-  simulate_family (&test, "zb-h1", 1, 3, 1, "f=1ms,b=1ms,w=1ms,o=5ms,act=8B,wact=3B,weights=10B");
+  simulate_costs (&test, "zb-h1", 1, 3, 1, "f=1ms,b=1ms,w=1ms,o=5ms,act=8B,wact=3B,weights=10B");
   g_assert_cmpint (test.simulation->device[0].peak_bytes, ==, 18);
   g_assert_cmpint (test.simulation->device[0].held_bytes, ==, 10);
   g_assert_cmpint (test.simulation->optimizer_ns, ==, 5000000);
   /* p = 2, device 1 of ZB-H1 holds F0 B0 F1 B1 W0: before W0 both kept 3 bytes, at F1's start 3 + 8. */
   g_auto (Case) two = { 0 };
-  simulate_family (&two, "zb-h1", 2, 4, 1, "f=1ms,b=1ms,w=1ms,act=8B,wact=3B");
+  simulate_costs (&two, "zb-h1", 2, 4, 1, "f=1ms,b=1ms,w=1ms,act=8B,wact=3B");
   g_assert_cmpint (two.simulation->device[1].peak_bytes, ==, 11);
 }
 
@@ -144,7 +121,7 @@ replay (const char *family, char **cost, guint v)
   g_auto (Case) test = { 0 };
   guint p = (guint)atoi (cost[2]), m = (guint)atoi (cost[3]);
   g_autofree char *costs = g_strdup_printf ("f=%sms,b=%sms,w=%sms,c=%sms", cost[5], cost[6], cost[7], cost[8]);
-  simulate_family (&test, family, p, m, v, costs);
+  simulate_costs (&test, family, p, m, v, costs);
   return 1 - (double)test.simulation->device[0].busy_ns / (double)test.simulation->makespan_ns;
 }
 
@@ -343,7 +320,7 @@ check_against_naive (GRand *rand, gboolean pairs)
   g_autoptr (PsCosts) costs = random_costs (rand, drawn->placement->n_stages, pairs);
   ps_schedule_validate (drawn, &error);
   g_assert_no_error (error);
-  g_autoptr (PsProgram) program = ps_program_lower (g_steal_pointer (&drawn), &error);
+  g_autoptr (PsProgram) program = ps_program_lower (g_steal_pointer (&drawn), PS_COMM_ASAP, &error);
   g_assert_no_error (error);
   const PsSchedule *schedule = program->schedule;
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
@@ -395,8 +372,8 @@ static void
 test_scaling (void)
 {
   g_auto (Case) one = { 0 }, seven = { 0 };
-  simulate_family (&one, "interleaved", 4, 8, 3, "f=33us,b=36us,w=39us,c=5us,act=6B,wact=3B");
-  simulate_family (&seven, "interleaved", 4, 8, 3, "f=231us,b=252us,w=273us,c=35us,act=42B,wact=21B");
+  simulate_costs (&one, "interleaved", 4, 8, 3, "f=33us,b=36us,w=39us,c=5us,act=6B,wact=3B");
+  simulate_costs (&seven, "interleaved", 4, 8, 3, "f=231us,b=252us,w=273us,c=35us,act=42B,wact=21B");
   g_assert_cmpint (seven.simulation->makespan_ns, ==, 7 * one.simulation->makespan_ns);
   g_assert_cmpint (seven.simulation->device[0].peak_bytes, ==, 7 * one.simulation->device[0].peak_bytes);
   g_autofree gint64 *before = g_memdup2 (one.simulation->end_ns, (one.simulation->n_steps + 1) * sizeof (gint64));

@@ -21,6 +21,11 @@ G_BEGIN_DECLS
 #define PS_MAX_SLICES 255
 #define PS_MAX_TIME_NS G_GINT64_CONSTANT (1000000000000000) /* one op: 10^15 ns, about 11 days */
 #define PS_MAX_SIZE_BYTES ((gint64)1 << 50)                 /* one quantity: 1 PiB */
+#define PS_MIN_SPEED 0.001                                  /* of a device, 1 is what the costs say */
+#define PS_MAX_SPEED 1000
+#define PS_MIN_FACTOR 0.000001                               /* of links, 1 is what is known of them */
+#define PS_MAX_FACTOR 1000000
+#define PS_MAX_RATE G_GINT64_CONSTANT (1000000000000000000) /* bytes per second: 10^18 */
 
 /* The one error domain. Messages start with where ("stage 3: ...", "gpt.ini:12: ...") and name the value.
  * They are one line and end without a full stop. */
@@ -75,6 +80,10 @@ gboolean ps_parse_time (const char *where, const char *text, gint64 *ns, GError 
 /* Reads "64KiB", "1.5GiB", "2MiB", "512B" (also K, M, G as binary); a bare number counts bytes. */
 gboolean ps_parse_size (const char *where, const char *text, gint64 *bytes, GError **error);
 
+/* Reads "10GB/s", "25GiB/s", "400Gbit/s" as bytes per second; a bare number is bytes per second. Bits, kB, MB, GB and
+ * TB are decimal, KiB, MiB, GiB and TiB binary. From 1 B/s to PS_MAX_RATE, else PS_ERROR_USAGE. */
+gboolean ps_parse_rate (const char *where, const char *text, gint64 *bytes_per_second, GError **error);
+
 /* Reads a decimal integer in [low, high], nothing else. */
 gboolean ps_parse_integer (const char *where, const char *text, gint64 low, gint64 high, gint64 *value, GError **error);
 
@@ -83,6 +92,11 @@ char *ps_format_time (gint64 ns);
 
 /* "1.5 GiB", "64 KiB", "512 B": four significant digits. Free with g_free. */
 char *ps_format_size (gint64 bytes);
+
+/* The row of that name in a table of n pointers to structures that begin with their name (a const char *). Errors:
+ * PS_ERROR_USAGE "where: 'NAME' is no WHAT; there are ..., ..." with all names. */
+gconstpointer ps_table_find (const char *where, const char *what, const char *name, gconstpointer table, guint n,
+                             GError **error);
 
 /* Writes contents to path so that the file appears whole or not at all (temporary file beside it, fsync,
  * rename). Errors: PS_ERROR_IO with path and cause. path "-" writes to standard output. */

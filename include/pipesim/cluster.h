@@ -6,6 +6,13 @@
 
 G_BEGIN_DECLS
 
+/* Bandwidth that messages of one size reach. */
+typedef struct
+{
+  gint64 bytes;
+  double bandwidth; /* bytes per second, latency not counted */
+} PsLinkPoint;
+
 typedef struct
 {
   char *name;
@@ -18,6 +25,14 @@ typedef struct
   double link_bandwidth;     /* bytes per second, one direction, as one transfer sees it */
   gint64 network_latency_ns; /* between nodes */
   double network_bandwidth;  /* bytes per second */
+  guint n_link_points;       /* where messages are too small for the full bandwidth; 0: all have it */
+  PsLinkPoint *link_points;  /* [n_link_points] ascending in bytes and in bytes / bandwidth, within link_bandwidth */
+  guint n_network_points;
+  PsLinkPoint *network_points; /* likewise, between nodes */
+  gboolean link_shared;    /* the devices of a node share one bus of link_bandwidth, both ways together (link = node);
+                              else each has a port of its own (link = gpu) */
+  gboolean network_shared; /* they share one network port of network_bandwidth each way (nic = node, gpu) */
+  double host_bandwidth;   /* of each device to the memory of its host, bytes per second and direction; 0 = not known */
 } PsCluster;
 
 /* Reads a cluster description from a path or, by bare name, from those shipped. Unknown and missing keys and absurd
@@ -25,6 +40,29 @@ typedef struct
 PsCluster *ps_cluster_load (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_cluster_free (PsCluster *cluster);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCluster, ps_cluster_free)
+
+/* Multiplies bandwidths and latencies of links and network, small messages included; the host's stay. */
+void ps_cluster_scale (PsCluster *cluster, double bandwidth_factor, double latency_factor);
+
+/* What two neighbours send through: one direction, as one transfer sees it. */
+typedef struct
+{
+  gint64 latency_ns;
+  double bandwidth; /* bytes per second; 0: bytes take no time */
+  guint n_points;
+  const PsLinkPoint *points; /* owned by the cluster */
+} PsLink;
+
+/* latency + bytes / bandwidth, rounded to the nearest nanosecond; the bytes take at most PS_MAX_TIME_NS. Between points
+ * the time grows in proportion, so it is continuous and piecewise alpha + beta * bytes; up to the first it starts from
+ * the latency, behind the last every byte has the full bandwidth. */
+gint64 ps_link_transfer_ns (const PsLink *link, gint64 bytes);
+
+/* What devices a and b share, devices numbered node by node; nothing that takes time when a == b. */
+PsLink ps_cluster_link (const PsCluster *cluster, guint a, guint b);
+
+/* Whether a transfer between devices a and b goes over the network. */
+gboolean ps_cluster_is_remote (const PsCluster *cluster, guint a, guint b);
 
 /* Modelled time of one transfer of `bytes` between pipeline devices a and b, devices numbered node by node:
  * latency + bytes / bandwidth of the link they share. 0 when a == b. */

@@ -3,11 +3,12 @@
 #ifndef PIPESIM_COSTDB_H
 #define PIPESIM_COSTDB_H
 
+#include <pipesim/condition.h>
 #include <pipesim/costs.h>
 
 G_BEGIN_DECLS
 
-#define PS_COSTDB_VERSION 1
+#define PS_COSTDB_VERSION 2
 
 typedef struct _PsCostDb PsCostDb;
 
@@ -17,8 +18,9 @@ typedef enum
   PS_COSTDB_WRITE, /* created when missing */
 } PsCostDbMode;
 
-/* Refuses files that are no SQLite database, no pipesim database or of another version, with one line naming the path.
- * Errors: PS_ERROR_IO, PS_ERROR_INPUT. */
+/* A database of an earlier version is brought to this one (data/schema-1-to-2.sql): in the file when it is opened for
+ * writing, else in a copy in memory, and the file stays as it is. Refuses files that are no SQLite database, no pipesim
+ * database or of a later version, with one line naming the path. Errors: PS_ERROR_IO, PS_ERROR_INPUT. */
 PsCostDb *ps_costdb_open (const char *path, PsCostDbMode mode, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_costdb_close (PsCostDb *db);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCostDb, ps_costdb_close)
@@ -61,15 +63,42 @@ typedef struct
   guint n; /* samples kept */
 } PsStatistics;
 
+/* What is measured. */
+typedef enum
+{
+  PS_SUBJECT_OP,        /* an op on a stage shape */
+  PS_SUBJECT_TRANSFER,  /* a message of so many bytes between two devices */
+  PS_SUBJECT_SELF_SEND, /* a message of a device to itself: what launching costs and nothing else */
+  PS_N_SUBJECTS
+} PsSubject;
+
+const char *ps_subject_name (PsSubject subject); /* "op", "transfer", "self-send" */
+gboolean ps_subject_parse (const char *text, PsSubject *subject);
+
+/* What an op finds in the device's caches. */
+typedef enum
+{
+  PS_CACHE_RUN,  /* what the ops before it in a real run leave: several stages and microbatches in turn */
+  PS_CACHE_COLD, /* nothing: emptied before each op */
+  PS_CACHE_WARM, /* as much of its data as fits: one stage and one microbatch, each op right after the one it needs */
+  PS_N_CACHE_STATES
+} PsCacheState;
+
+const char *ps_cache_state_name (PsCacheState state); /* "run", "cold", "warm" */
+gboolean ps_cache_state_parse (const char *text, PsCacheState *state);
+
 /* One measured quantity with its raw samples. */
 typedef struct
 {
-  gboolean transfer; /* FALSE: an op on a stage shape; TRUE: a transfer of `bytes` */
-  PsOpKind kind;     /* ops only */
-  char *shape;       /* ops only: ps_stage_shape_key; "" for transfers */
-  gint64 bytes;      /* transfers only, else 0 */
-  guint devices;     /* devices that were busy at the same time, this one included: 1 = alone */
+  PsSubject subject;
+  PsOpKind kind;      /* ops only */
+  char *shape;        /* ops: ps_stage_shape_key; self-sends: whose, "nccl-self"; "" for transfers */
+  gint64 bytes;       /* of the message; ops: 0 */
+  guint devices;      /* devices that were busy at the same time, this one included: 1 = alone */
+  guint sharing;      /* devices among which the accelerator is split, busy or not; 0 counts as 1 */
+  PsCacheState cache; /* ops only */
   PsStatistics time;
+  gint64 device_ns;   /* ops only: median of the accelerator's own part; the rest is launching; 0: not known */
   gint64 take_bytes;  /* ops only: peak over the op minus what was held before (of stage memory and activations; buffers
                          not counted) */
   gint64 give_bytes;  /* ops only: that peak minus what is held after */
@@ -77,14 +106,16 @@ typedef struct
   char *stop;         /* why sampling stopped: "converged", "sample cap", "time cap" */
   gint64 *samples_ns; /* [n_samples] in the order taken, dropped first ones not included */
   guint n_samples;
-  char *taken; /* ISO 8601 UTC */
+  char *taken;        /* ISO 8601 UTC */
+  PsCondition before; /* of the hardware when sampling began */
+  PsCondition after;  /* and when it ended */
 } PsMeasurement;
 
 void ps_measurement_free (PsMeasurement *measurement);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsMeasurement, ps_measurement_free)
 
-/* One transaction. Replaces nothing: a measurement with the same key (profile, transfer, kind, shape, bytes, devices)
- * must not exist. */
+/* One transaction. Replaces nothing: a measurement with the same key (profile, subject, kind, shape, bytes, devices,
+ * sharing, cache) must not exist. */
 gboolean ps_costdb_store (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GError **error);
 
 /* Whether that key is there already; samples, times and sizes of `key` are ignored. */
@@ -93,13 +124,48 @@ gboolean ps_costdb_has (PsCostDb *db, gint64 profile, const PsMeasurement *key, 
 /* All measurements of a profile, by key; samples only if with_samples. */
 GPtrArray *ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples, GError **error);
 
-/* Costs of a model cut into n_devices * n_chunks stages, from a profile. Ops: the row of the stage's shape with
- * `devices` == n_devices, else the largest measured `devices` below, else the smallest above. Transfers: by linear
- * interpolation between the two nearest measured sizes around ps_model_boundary_bytes, `devices` chosen likewise.
+/* One op that is measured again and again while a profile grows: when it moves, the machine has changed. */
+typedef struct
+{
+  char *what; /* which op: "F of layers=2,embedding" */
+  gint64 median_ns;
+  guint n;     /* samples behind it */
+  char *taken; /* ISO 8601 UTC */
+} PsSentinel;
+
+void ps_sentinel_free (PsSentinel *sentinel);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSentinel, ps_sentinel_free)
+
+/* Appends one reading to a profile's series. */
+gboolean ps_costdb_store_sentinel (PsCostDb *db, gint64 profile, const PsSentinel *sentinel, GError **error);
+
+/* A profile's series in the order stored, of PsSentinel. */
+GPtrArray *ps_costdb_sentinels (PsCostDb *db, const char *profile, GError **error);
+
+/* Costs of a model cut into n_devices * n_chunks stages, from a profile. Ops: of the rows of the stage's shape and
+ * PS_CACHE_RUN the one with `devices` == n_devices, else the largest measured `devices` below, else the smallest above;
+ * among equal ones `sharing` is chosen likewise. Transfers: by linear interpolation between the two nearest measured
+ * sizes around ps_model_boundary_bytes, `devices` and `sharing` chosen likewise.
  * profile NULL: the only one in the database. model NULL: the one stored with the profile. Errors: PS_ERROR_INPUT
  * naming the missing shape and the command that measures it. */
 PsCosts *ps_costdb_costs (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices, guint n_chunks,
                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* How the measured times of ops and transfers spread: every sample over the median that ps_costdb_costs takes. */
+typedef struct
+{
+  guint n_stages;
+  GArray **op;      /* [kind * n_stages + stage] of double; NULL: no samples. R has those of F */
+  GArray *transfer; /* of double: of the measured size that is the nearest at or above the model's boundary, or the
+                       largest; NULL: no samples */
+  double largest;   /* of all, and 1 */
+} PsCostSpread;
+
+/* Chooses rows as ps_costdb_costs does. */
+PsCostSpread *ps_costdb_spread (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices,
+                                guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_cost_spread_free (PsCostSpread *spread);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCostSpread, ps_cost_spread_free)
 
 /* The model stored with a profile (profile NULL: the only one). */
 PsModel *ps_costdb_model (PsCostDb *db, const char *profile, GError **error) G_GNUC_WARN_UNUSED_RESULT;

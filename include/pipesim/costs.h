@@ -25,8 +25,12 @@ typedef struct
   guint n_stages;
   PsOpCost *op;          /* [kind * n_stages + stage] for every PsOpKind; R costs what F does unless known better */
   gint64 *transfer_ns;   /* [1 + 2 n_stages], see ps_transfer_*: entry 0 is the free hand-over inside a device */
+  gint64 *message_bytes; /* [1 + 2 n_stages] bytes of each of these transfers; 0 = not known */
   gint64 *weight_bytes;  /* [n_stages] held throughout: weights, gradients and optimizer state */
+  PsStateBytes *state;   /* [n_stages] the parts of weight_bytes; all 0 where only the sum is known */
   gint64 *version_bytes; /* [n_stages] each further version of the weights alone, where a schedule stashes them */
+  gint64 *reduce_ns;     /* [n_stages] all-reduce of the gradients over the data-parallel replicas of the stage */
+  gint64 *host_ns;       /* [n_stages] moving what F keeps to the host, or back; -1 = not known */
   gint64 *pair_ns;       /* [n_stages] duration of an overlapped pair whose F is on that stage; -1: sum of its parts */
   PsOrigin time_origin;  /* of durations */
   PsOrigin transfer_origin; /* of transfer_ns */
@@ -34,7 +38,7 @@ typedef struct
   char *source;             /* one line for people: "command line", "profile 'x' of costs.db", ... */
 } PsCosts;
 
-/* All zero. Free with ps_costs_free. */
+/* All zero, and nothing known that may be unknown. Free with ps_costs_free. */
 PsCosts *ps_costs_new (guint n_stages);
 PsCosts *ps_costs_copy (const PsCosts *costs);
 void ps_costs_free (PsCosts *costs);
@@ -67,19 +71,57 @@ ps_transfer_backward (const PsCosts *costs, guint stage)
   return 1 + costs->n_stages + stage;
 }
 
-/* The costs of one of n_slices equal slices of a microbatch: op durations, pairs and activations divided (rounded to
- * the nearest), weights and O as they are. A transfer keeps its time, which is per message. */
+/* The costs of one of n_slices equal slices of a microbatch: op durations, pairs, activations and what moves to the
+ * host divided, messages too (rounded to the nearest), weights, all-reduce and O as they are. A transfer keeps its
+ * time, which is per message. */
 PsCosts *ps_costs_slice (const PsCosts *costs, guint n_slices);
 
 /* Fills the memory of F, B, W, BW and R from act and wact as described at PsOpCost. */
 void ps_costs_set_memory (PsCosts *costs, guint stage, gint64 act_bytes, gint64 wact_bytes);
 
-/* Reads 'f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0,version=0,bw=2ms,pair=3ms'.
+/* Gives every boundary between two stages messages of that size, in both directions. */
+void ps_costs_set_messages (PsCosts *costs, gint64 bytes);
+
+/* Recomputes part of each forward in front of its backward, one of n_parts equal parts of the stage after the other:
+ * what F keeps shrinks by drop_bytes, B and BW take duration_ns longer and, while they run, the dropped bytes of one
+ * part (B, whose W inputs pile up as it goes through the parts, those of all others but the last as well). F needs one
+ * part's dropped bytes while it runs. */
+void ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_bytes, gint64 duration_ns);
+
+/* Recomputation on every stage. With a model, by its formulas for the stages of ps_model_split: layers are the parts,
+ * and a recomputation takes the part of F that its floating-point operations are; times measured before are modelled
+ * then. Without one (NULL), full recomputation as R says: its duration, and the bytes that it takes. Fails with
+ * PS_ERROR_USAGE where nothing says what selective recomputation takes. */
+gboolean ps_costs_recompute (PsCosts *costs, const PsModel *model, PsRecompute recompute, GError **error);
+
+/* Moves that part of what F keeps, ratio in [0, 1], to the host while F runs and back while B or BW runs: neither can
+ * be shorter than its copy. F gives the bytes back when it ends, B takes them when it starts. Fails with PS_ERROR_USAGE
+ * where host_ns is not known. */
+gboolean ps_costs_offload (PsCosts *costs, double ratio, GError **error);
+
+/* Spreads the optimizer state evenly over n_replicas (ZeRO stage 1, arXiv 1910.02054, section 5.1; the all-reduce moves
+ * as many bytes as before, section 7.2.1). Fails with PS_ERROR_USAGE where its size is not known. */
+gboolean ps_costs_shard (PsCosts *costs, guint n_replicas, GError **error);
+
+/* The all-reduce of every stage's gradients over n_replicas of the pipeline of n_devices, as a ring (Patarasuk and
+ * Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009): 2 (D - 1) steps of bytes / D each
+ * over the slowest link of the ring. Replica r of device d is device r p + d of the cluster; stage i sits on device i
+ * mod p.
+ */
+void ps_costs_set_reduce (PsCosts *costs, const PsCluster *cluster, guint n_devices, guint n_replicas);
+
+/* Reads 'f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0,version=0,bw=2ms,pair=3ms' and these keys beyond:
+ *   msg         bytes of a transfer
+ *   reduce      all-reduce of the gradients over the replicas
+ *   grad, opt   the parts of weights that are gradients and optimizer state
+ *   r, keep     what recomputing a forward takes, and what of act is kept for it
+ *   host        moving act to the host, or back
  * A single value is a device's whole share and is split evenly over its chunks (durations and sizes; earlier chunks
- * take what does not divide, so that sums are exact); c is per transfer and never divided. A list of n_devices *
- * n_chunks values 'f=1ms:2ms:...' is one value per stage, taken as it is (c: one value per boundary, stages - 1 of
- * them). f, b and w are required unless bw is given, which then stands for b + w (split in halves). bw defaults to b +
- * w, wact to act, version to weights, everything else to 0. Errors: PS_ERROR_USAGE naming key and value. */
+ * take what does not divide, so that sums are exact); c and msg are per transfer and never divided. A list of n_devices
+ * times n_chunks values 'f=1ms:2ms:...' is one value per stage, taken as it is (c and msg: one value per boundary,
+ * stages - 1 of them). f, b and w are required unless bw is given, which then stands for b + w (split in halves).
+ * Defaults: bw is b + w, wact is act, version is weights less grad and opt, r is f, keep is the message that comes in
+ * but at most act, host is not known, everything else 0. Errors: PS_ERROR_USAGE naming key and value. */
 PsCosts *ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Costs from the formulas of model.h on a cluster's rates; every origin is PS_ORIGIN_MODELLED. Stage i is assumed to

@@ -10,7 +10,8 @@
  * the use of a stage's weights (three stages at most at a time), REDUCE_GRAD after the last backward of a stage,
  * SEND_F, RECV_F, SEND_B, RECV_B where neighbouring stages lie on different ranks; "0SEND_F3" meets "1RECV_F3". Written
  * as PyTorch lowers: ranks take turns, one action each; a send follows its producer, its receive is appended to the
- * other rank's list at the same moment. colossalai     JSON of ColossalAI's and veScale's scheduled nodes: an array per
+ * other rank's list at the same moment. With a program its own order is kept, and weights are seen to in front of what
+ * needs them. colossalai     JSON of ColossalAI's and veScale's scheduled nodes: an array per
  * device of {"type", "chunk", "stage", "minibatch"}; stage is the device, chunk counts the stages of the device in
  * model order. Types F, B, W, BW (so named in the zero-bubble repository; ColossalAI itself splits every backward),
  * SEND_FORWARD, RECV_FORWARD, SEND_BACKWARD, RECV_BACKWARD; written where neighbouring stages lie on different devices,
@@ -41,6 +42,9 @@ typedef struct
   PsSchedule *(*read) (const char *where, const char *text, gsize length, GError **error);
   /* Writes a valid schedule; costs may be NULL. PS_ERROR_SCHEDULE says what the format cannot hold. */
   char *(*write) (const PsSchedule *schedule, const PsCosts *costs, GError **error);
+  /* The same with the sends and receives where the program has them; write puts them where PS_COMM_ASAP has them. NULL:
+   * the format holds none. */
+  char *(*write_program) (const PsProgram *program, GError **error);
 } PsFormat;
 
 /* All formats in the order in which they are asked to recognise a text; *n entries. */
@@ -52,7 +56,8 @@ const PsFormat *ps_format_find (const char *name, GError **error);
 /* The format that a text is in. Errors: PS_ERROR_INPUT. */
 const PsFormat *ps_format_recognise (const char *where, const char *text, gsize length, GError **error);
 
-/* Reads a schedule file of any format that can be read. Not yet validated. */
+/* Reads a schedule file of any format that can be read. Where the file does not say where it comes from, its origin is
+ * "read from PATH (FORMAT)". Not yet validated. */
 PsSchedule *ps_format_read (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* What PyTorch's runtime (and torchtitan, which loads its stages by schedule name) would refuse or do wrong with a

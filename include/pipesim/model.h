@@ -37,6 +37,7 @@ typedef struct
   PsPrecision precision; /* of activations and of the weights that kernels read */
   PsMlp mlp;
   gboolean flash_attention; /* TRUE: the softmax matrix is never stored */
+  gboolean fp32_gradients;  /* TRUE: gradients are accumulated in fp32 at any precision; optional, default FALSE */
 } PsModel;
 
 /* Reads a model description. path may also be a bare name ("tiny-gpt"): the descriptions shipped with pipesim are found
@@ -103,11 +104,41 @@ gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape
  * 3f), the head 2sbh + 4sbV. */
 gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape);
 
+/* What is recomputed in front of the backward instead of kept (Korthikanti et al., arXiv 2205.05198). */
+typedef enum
+{
+  PS_RECOMPUTE_NONE,
+  PS_RECOMPUTE_SELECTIVE, /* section 5: the attention scores, their softmax and dropout, 5as^2b of each layer */
+  PS_RECOMPUTE_FULL,      /* table 2: whole layers, of which the inputs alone are kept, 2sbh each */
+} PsRecompute;
+
+const char *ps_recompute_name (PsRecompute recompute); /* "none", "selective", "full" */
+
+/* Reads back what ps_recompute_name wrote. Returns FALSE when text is none of them. */
+gboolean ps_recompute_parse (const char *text, PsRecompute *recompute);
+
+/* What a forward keeps then; the head is never recomputed. With flash attention there is nothing selective to drop. */
+gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute);
+
+/* What is computed again: of each layer 4bs^2h (scores, and weighting the values with them) or its whole F. */
+gint64 ps_model_stage_recompute_flops (const PsModel *model, const PsStageShape *shape, PsRecompute recompute);
+
 /* Bytes of one boundary tensor (activation or its gradient): s b h elements. */
 gint64 ps_model_boundary_bytes (const PsModel *model);
 
-/* Weights, gradients and Adam state of a stage: 16 bytes per parameter (fp32: 4 + 4 + 8; mixed precision: 2 weights, 2
- * gradients, 12 fp32 master, momentum and variance), arXiv 1910.02054 (ZeRO), section 3.1. */
+/* What makes up the bytes that a stage holds throughout. */
+typedef struct
+{
+  gint64 weight_bytes;    /* what kernels read */
+  gint64 gradient_bytes;  /* accumulated over the microbatches */
+  gint64 optimizer_bytes; /* Adam's moments, and the fp32 master weights where the precision has them */
+} PsStateBytes;
+
+/* Weights, gradients and Adam state of a stage, bytes per parameter: fp32 4 + 4 + 8, mixed precision 2 + 2 + 12 (fp32
+ * master, momentum and variance; arXiv 1910.02054, ZeRO, section 3.1), with fp32_gradients 2 + 4 + 12. */
+PsStateBytes ps_model_stage_state (const PsModel *model, const PsStageShape *shape);
+
+/* Their sum: 16 bytes per parameter, 18 in mixed precision with fp32 gradients. */
 gint64 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *shape);
 
 G_END_DECLS

@@ -60,12 +60,26 @@ typedef struct
                               or BW */
 } PsProgram;
 
-/* Lowers a valid schedule; takes ownership of it, also on failure. Sends follow their producer at once; receives are
- * posted as soon as the producer is ordered (PyTorch's rule), so that any two devices see their common transfers in one
- * order and the program cannot deadlock even when each device has a single in-order channel. Fails with
- * PS_ERROR_SCHEDULE where the orders of the devices wait for each other in a circle, naming the instructions of the
- * circle. */
-PsProgram *ps_program_lower (PsSchedule *schedule, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* Where the sends and receives stand in the streams. A send stands behind its producer in every order. */
+typedef enum
+{
+  PS_COMM_ASAP,     /* PyTorch's lowering: devices take turns, and a receive is posted when its producer is ordered.
+                       Gathering     and dropping a stage's weights and reducing its gradients take turns too, as they do there;
+                       no     instructions stand for them here */
+  PS_COMM_DEFERRED, /* a receive is posted right before its consumer waits for it (PyTorch's defer_pp_recv) */
+  PS_COMM_PLANNED,  /* one order of all transfers that every device keeps to: here by when they would begin if ops of
+                       one length (a full backward of two) and transfers of none ran; ps_events_plan does it for given
+                       costs and channels */
+} PsCommOrder;
+
+const char *ps_comm_order_name (PsCommOrder order); /* "asap", "deferred", "planned" */
+gboolean ps_comm_order_parse (const char *text, PsCommOrder *order);
+
+/* Lowers a valid schedule; takes ownership of it, also on failure. With asap and planned any two devices see their
+ * common transfers in one order, and the program cannot deadlock even when each device has a single in-order channel;
+ * with deferred it may, which ps_program_check finds. Fails with PS_ERROR_SCHEDULE where the orders of the devices wait
+ * for each other in a circle, naming the ops of the circle. */
+PsProgram *ps_program_lower (PsSchedule *schedule, PsCommOrder order, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_program_free (PsProgram *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProgram, ps_program_free)
 
@@ -81,9 +95,13 @@ typedef enum
   PS_CHANNEL_RANK,      /* one in-order stream per device */
 } PsChannel;
 
-/* Runs the instruction streams without time under rendezvous semantics: a transfer happens when it is at the head of
- * its channel on both ends. Checks also that every send has its receive and every wait its receive. Errors:
- * PS_ERROR_SCHEDULE naming for each stuck device the instruction it waits on. */
+const char *ps_channel_name (PsChannel channel); /* "latency", "direction", "pair", "rank" */
+gboolean ps_channel_parse (const char *text, PsChannel *channel);
+
+/* Runs the instruction streams without time under rendezvous semantics: a transfer happens when both devices have come
+ * to it and it is at the head of its channel on both ends. Checks also that every send has its receive and every wait
+ * its receive. Errors: PS_ERROR_SCHEDULE; a deadlock is explained as the circle of instructions that wait for each
+ * other. */
 gboolean ps_program_check (const PsProgram *program, PsChannel channel, GError **error);
 
 /* "SEND F3.1 to device 2": for messages. Free with g_free. */

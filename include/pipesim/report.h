@@ -15,10 +15,12 @@ typedef enum
   PS_COLUMN_TIME,    /* gint64 ns; printed with a unit, JSON as integer ns */
   PS_COLUMN_SIZE,    /* gint64 bytes; printed with a unit, JSON as integer bytes */
   PS_COLUMN_RATIO,   /* double; printed with four decimals */
+  PS_COLUMN_NUMBER,  /* double; printed with six significant digits */
   PS_COLUMN_PERCENT, /* double; printed as signed percent (0.01 -> +1.00 %), JSON as ratio */
   PS_COLUMN_BOOLEAN,
   PS_COLUMN_TABLE,   /* a nested PsTable, JSON only */
   PS_COLUMN_NUMBERS, /* an array of doubles, JSON only */
+  PS_COLUMN_LISTS,   /* an array of arrays of texts, JSON only */
 } PsColumnType;
 
 typedef struct
@@ -40,17 +42,25 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsTable, ps_table_free)
 void ps_table_add_row (PsTable *table);
 void ps_table_set_text (PsTable *table, const char *key, const char *value);
 void ps_table_set_integer (PsTable *table, const char *key, gint64 value); /* INTEGER, TIME, SIZE */
-void ps_table_set_ratio (PsTable *table, const char *key, double value);   /* RATIO, PERCENT; NaN reads as never set */
+void ps_table_set_ratio (PsTable *table, const char *key, double value);   /* RATIO, NUMBER, PERCENT; NaN reads as never set */
 void ps_table_set_boolean (PsTable *table, const char *key, gboolean value);
 void ps_table_set_table (PsTable *table, const char *key, PsTable *value /* taken */);
 void ps_table_set_numbers (PsTable *table, const char *key, const double *values, guint n);
+void ps_table_set_lists (PsTable *table, const char *key, GPtrArray *lists /* of GStrv, taken */);
 guint ps_table_n_rows (const PsTable *table);
 
-/* Stable sort by an INTEGER, TIME, SIZE or RATIO column, unset cells last. */
+/* Stable sort by an INTEGER, TIME, SIZE, RATIO or NUMBER column, unset cells last. */
 void ps_table_sort (PsTable *table, const char *key, gboolean descending);
 
 /* Aligned text, numbers right, one line per row under a heading. Free with g_free. */
 char *ps_table_to_text (const PsTable *table);
+
+/* The same as a table of Markdown. Free with g_free. */
+char *ps_table_to_markdown (const PsTable *table);
+
+/* The values of --json as comma-separated lines (RFC 4180) under their keys, nested columns left out; a cell never set is
+ * empty. Free with g_free. */
+char *ps_table_to_csv (const PsTable *table);
 
 /* An object {"format": format, <extra keys>, "results": [one object per row]}, keys in column order. extra alternates
  * key and value and ends with NULL; values are JSON strings. Ends with a newline. Free with g_free. */

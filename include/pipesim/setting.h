@@ -3,25 +3,46 @@
 #ifndef PIPESIM_SETTING_H
 #define PIPESIM_SETTING_H
 
+#include <pipesim/events.h>
 #include <pipesim/families.h>
+#include <pipesim/iterations.h>
 #include <pipesim/timeline.h>
 
 G_BEGIN_DECLS
 
 typedef struct
 {
-  guint n_devices;      /* -p; required where a family is generated */
-  guint n_microbatches; /* -m; likewise */
-  guint n_chunks;       /* -v; 0: the family's default */
-  guint n_slices;       /* --slices; 0: the family's default */
-  guint group_size;     /* --group; 0: the family's default */
-  char *costs;          /* --costs text */
-  char *db;             /* --db */
-  char *profile;        /* --profile */
-  char *model;          /* --model path or name */
-  char *cluster;        /* --cluster path or name */
-  PsChannel channel;    /* --comm */
-  gint64 *memory_limit; /* --memory-limit: one value, or one per device; NULL: none */
+  guint n_devices;          /* -p; required where a family is generated */
+  guint n_microbatches;     /* -m; likewise */
+  guint n_chunks;           /* -v; 0: the family's default */
+  guint n_slices;           /* --slices; 0: the family's default */
+  guint group_size;         /* --group; 0: the family's default */
+  char *costs;              /* --costs text */
+  char *db;                 /* --db */
+  char *profile;            /* --profile */
+  char *model;              /* --model path or name */
+  char *cluster;            /* --cluster path or name */
+  PsChannel channel;        /* --comm */
+  PsCommOrder comm_order;   /* --comm-order */
+  gint64 eager_bytes;       /* --eager */
+  gboolean blocking;        /* --blocking */
+  gboolean share_links;     /* --share-links */
+  double *speed;            /* --speed: one value, or one per device; NULL: none */
+  guint n_speeds;
+  double overlap_slowdown;  /* --overlap-slowdown; 0: none */
+  double bandwidth_factor;  /* --bandwidth-factor; 0: none */
+  double latency_factor;    /* --latency-factor; 0: none */
+  guint window;             /* --ready-order; 0: program order */
+  PsSync sync;              /* --sync */
+  PsReduce reduce;          /* --reduce */
+  guint n_replicas;         /* --replicas */
+  gboolean shard_optimizer; /* --zero 1 */
+  PsRecompute recompute;    /* --recompute */
+  gboolean any_recompute;   /* --recompute auto, where choices are left to a search */
+  double offload;           /* --offload */
+  guint microbatch_size;    /* sequences per microbatch of the model in place of its own; 0: its own */
+  gboolean takes_auto;      /* set before ps_setting_finish: auto goes for --chunks and --recompute */
+  gint64 *memory_limit;     /* --memory-limit: one value, or one per device; NULL: none */
   guint n_memory_limits;
   /* what GOption wrote, before ps_setting_finish has read it */
   struct PsSettingText *text;
@@ -37,13 +58,24 @@ void ps_setting_add_options (PsSetting *setting, GOptionContext *context);
 /* Reads and checks what GOption collected. Errors: PS_ERROR_USAGE. */
 gboolean ps_setting_finish (PsSetting *setting, GError **error);
 
-/* Costs for n_devices and n_chunks from --costs, --db or --model with --cluster (exactly one of the three). */
+/* Costs for n_devices and n_chunks from --costs, --db or --model with --cluster (exactly one of the three), with what
+ * --recompute, --offload, --replicas and --zero make of them. */
 PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks,
                            GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* --memory-limit as [n_devices] (free with g_free), NULL when there is none. Fails when it has neither one value nor
  * n_devices. */
 gboolean ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, GError **error);
+
+/* The placement that --placement asks for; FALSE: any. */
+gboolean ps_setting_placement (const PsSetting *setting, PsPlacementKind *kind);
+
+/* --speed as [n_devices] (free with g_free), NULL when there is none. Fails when it has neither one value nor n_devices.
+ */
+gboolean ps_setting_speeds (const PsSetting *setting, guint n_devices, double **speeds, GError **error);
+
+/* --cluster with --bandwidth-factor and --latency-factor. Errors: PS_ERROR_IO, PS_ERROR_INPUT. */
+PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The model that the setting names (by --model or stored with --db). Errors: PS_ERROR_USAGE when it names none. */
 PsModel *ps_setting_model (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
@@ -60,12 +92,20 @@ typedef struct
   PsCosts *costs;
   PsProgram *program; /* owns the schedule */
   PsSimulation *simulation;
+  PsIteration iteration; /* the time that metrics call the iteration time */
   PsMetrics metrics;
   gint64 lower_bound_ns;
   gboolean feasible; /* no device above its memory limit */
+  struct PsEventsTask *events; /* see ps_prediction_events */
 } PsPrediction;
 
 PsPrediction *ps_predict (const PsSetting *setting, const char *name_or_file, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The same for a valid schedule, which is taken over. */
+PsPrediction *ps_predict_schedule (const PsSetting *setting, PsSchedule *schedule,
+                                   GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* What the events engine was set to; NULL: the relaxation engine was enough. Lives as long as the prediction. */
+const PsEventsSetting *ps_prediction_events (const PsPrediction *prediction);
 void ps_prediction_free (PsPrediction *prediction);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPrediction, ps_prediction_free)
 

@@ -31,12 +31,16 @@ typedef struct
 {
   guint n_steps;
   guint n_devices;
-  gint64 *end_ns;         /* [n_steps + 1] end of step i at i + 1; entry 0 is 0 */
-  PsMemoryLevel *memory;  /* [n_devices] scratch */
-  PsDeviceResult *device; /* [n_devices] */
-  gint64 makespan_ns;     /* first op start to last op end over all devices */
-  gint64 max_span_ns;     /* longest span of a device */
-  gint64 optimizer_ns;    /* longest O of a device */
+  gint64 *end_ns;            /* [n_steps + 1] end of step i at i + 1; entry 0 is 0 */
+  gint64 *start_ns;          /* [n_steps] start of each step; NULL from the relaxation engine: end - ps_step_duration */
+  gint64 *transfer_start_ns; /* [n_steps] when the step's input from another device was on its way; NULL from the  */
+  gint64 *transfer_end_ns;   /* relaxation engine: from the producer's end on, for as long as the costs say */
+  PsMemoryLevel *memory;     /* [n_devices] scratch */
+  PsDeviceResult *device;    /* [n_devices] */
+  gboolean has_buffers;      /* the peaks of the devices count the buffers of messages (memory.h) */
+  gint64 makespan_ns;        /* first op start to last op end over all devices */
+  gint64 max_span_ns;        /* longest span of a device */
+  gint64 optimizer_ns;       /* longest O of a device */
 } PsSimulation;
 
 PsSimulation *ps_simulation_new (const PsProgram *program);
@@ -54,6 +58,12 @@ void ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gi
 
 /* Duration of a step under these costs: 0 for the first op of a pair, the whole pair for the second. */
 gint64 ps_step_duration (const PsProgram *program, const PsCosts *costs, guint step);
+
+/* When a step started, and from when to when its input was on its way, by whichever engine has run. The first op of a
+ * pair starts when its own input is there; the pair starts with the second. A step without input has neither. */
+gint64 ps_simulation_start (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint step);
+void ps_simulation_transfer (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint step,
+                             gint64 *start_ns, gint64 *end_ns);
 
 G_END_DECLS
 

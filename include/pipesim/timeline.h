@@ -85,11 +85,14 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsMetrics, ps_metrics_clear)
 void ps_metrics_from_timeline (const PsTimeline *timeline, PsMetrics *metrics);
 void ps_metrics_from_simulation (const PsProgram *program, const PsSimulation *simulation, PsMetrics *metrics);
 
+/* Another iteration time than that of one iteration alone, makespan + O; the bubble ratio follows. */
+void ps_metrics_set_iteration (PsMetrics *metrics, gint64 iteration_ns);
+
 /* The native file, JSON {"format": "pipesim-timeline/1", "origin", "schedule", "source", "devices", "stages",
  * "microbatches", "iteration_ns", "ops": [[device, "F0.1", start, end, chunk], ...], "transfers": [[from, to, "F0.1",
- * start, end], ...], "memory": [[device, time, bytes], ...]}. Paired ops end in '+' ("F0.1+"). */
+ * start, end], ...], "memory": [[device, time, bytes], ...]}. Paired ops end in '+' ("F0.1+"). Files are read by
+ * ps_timeline_load. */
 char *ps_timeline_to_json (const PsTimeline *timeline);
-PsTimeline *ps_timeline_read (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 PsTimeline *ps_timeline_parse_json (const char *where, const char *text, gssize length,
                                     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

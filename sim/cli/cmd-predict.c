@@ -1,15 +1,25 @@
 /* cmd-predict.c - pipesim predict: what a schedule would take, or all of them ranked. */
 #include "commands.h"
+#include "predict-explain.h"
+#include "predict-memory.h"
+#include "predict-spread.h"
 
 #include <pipesim/report.h>
 #include <pipesim/setting.h>
+
+#include <string.h>
 
 typedef struct
 {
   char *schedule;
   gboolean json;
+  gboolean memory;
+  gboolean explain;
+  char *faster;  /* --faster as written */
+  double saving; /* and read */
   char *output;
   PsSetting *setting;
+  PsSpreadOptions spread;
 } Options;
 
 static void
@@ -17,9 +27,39 @@ options_clear (Options *options)
 {
   g_free (options->schedule);
   g_free (options->output);
+  g_free (options->faster);
   ps_setting_free (options->setting);
+  ps_spread_options_clear (&options->spread);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+
+/* What is to be printed. */
+typedef struct
+{
+  PsColumn *columns;
+  PsTable *table;
+  GPtrArray *predictions; /* PsPrediction */
+  PsMemoryRows *memory;   /* NULL: not asked for, as the next two */
+  PsExplainReport *explain;
+  PsSpreadReport *spread;
+  GString *skipped;
+  char *about; /* what the costs are */
+} Result;
+
+static void
+result_clear (Result *result)
+{
+  ps_table_free (result->table);
+  ps_memory_rows_free (result->memory);
+  ps_explain_report_free (result->explain);
+  ps_spread_report_free (result->spread);
+  g_clear_pointer (&result->predictions, g_ptr_array_unref);
+  if (result->skipped)
+    g_string_free (result->skipped, TRUE);
+  g_free (result->columns);
+  g_free (result->about);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Result, result_clear)
 
 static const PsColumn detail_columns[] = {
   { "busy_ns", NULL, PS_COLUMN_TIME },
@@ -42,7 +82,53 @@ static const PsColumn columns[] = {
   { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE },
   { "feasible", "fits", PS_COLUMN_BOOLEAN },
   { "devices_detail", NULL, PS_COLUMN_TABLE },
+  { "period_iterations", NULL, PS_COLUMN_INTEGER },
+  { "memory", NULL, PS_COLUMN_TABLE },
+  { "critical_path", NULL, PS_COLUMN_TABLE },
+  { "idle", NULL, PS_COLUMN_TABLE },
+  { "slack", NULL, PS_COLUMN_TABLE },
+  { "what_if", NULL, PS_COLUMN_TABLE },
+  { "spread", NULL, PS_COLUMN_TABLE },
+  { "wins", NULL, PS_COLUMN_TABLE },
+  { "tornado", NULL, PS_COLUMN_TABLE },
 };
+
+/* Columns that appear only where their option is used. */
+static gboolean
+is_wanted (const Options *options, const char *key)
+{
+  if (g_str_equal (key, "period_iterations"))
+    return options->setting->sync == PS_SYNC_BYPASS;
+  if (g_str_equal (key, "memory"))
+    return options->memory;
+  if (g_str_equal (key, "critical_path") || g_str_equal (key, "idle") || g_str_equal (key, "slack")
+      || g_str_equal (key, "what_if"))
+    return options->explain;
+  if (g_str_equal (key, "spread"))
+    return options->spread.sampling.n_samples > 0;
+  if (g_str_equal (key, "wins"))
+    return options->spread.sampling.n_samples > 0 && g_str_equal (options->schedule, "all");
+  if (g_str_equal (key, "tornado"))
+    return options->spread.tornado;
+  return TRUE;
+}
+
+static void
+result_init (Result *result, const Options *options)
+{
+  guint n = 0;
+
+  result->columns = g_new (PsColumn, G_N_ELEMENTS (columns));
+  for (guint i = 0; i < G_N_ELEMENTS (columns); i++)
+    if (is_wanted (options, columns[i].key))
+      result->columns[n++] = columns[i];
+  result->table = ps_table_new (result->columns, n);
+  result->predictions = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_prediction_free);
+  result->memory = options->memory ? ps_memory_rows_new () : NULL;
+  if (options->spread.sampling.n_samples > 0)
+    result->spread = ps_spread_report_new (&options->spread, options->setting);
+  result->skipped = g_string_new (NULL);
+}
 
 static PsTable *
 detail_table (const PsMetrics *metrics)
@@ -61,8 +147,35 @@ detail_table (const PsMetrics *metrics)
 }
 
 static void
-add_prediction (PsTable *table, const PsPrediction *prediction)
+set_table (PsTable *table, const char *key, PsTable *nested)
 {
+  if (nested != NULL)
+    ps_table_set_table (table, key, nested);
+}
+
+static void
+add_explanation (PsTable *table, const PsExplainReport *report)
+{
+  set_table (table, "critical_path", ps_explain_report_path (report));
+  set_table (table, "idle", ps_explain_report_idle (report));
+  set_table (table, "slack", ps_explain_report_slack (report));
+  set_table (table, "what_if", ps_explain_report_what_if (report));
+}
+
+static void
+add_spread (const Options *options, PsTable *table, const PsSpreadReport *report, const char *schedule)
+{
+  set_table (table, "spread", ps_spread_report_samples (report, schedule));
+  if (g_str_equal (options->schedule, "all"))
+    set_table (table, "wins", ps_spread_report_wins (report, schedule));
+  if (options->spread.tornado)
+    set_table (table, "tornado", ps_spread_report_tornado (report, schedule));
+}
+
+static void
+add_prediction (const Options *options, Result *result, const PsPrediction *prediction)
+{
+  PsTable *table = result->table;
   const PsSchedule *schedule = prediction->program->schedule;
   const PsMetrics *metrics = &prediction->metrics;
 
@@ -80,6 +193,14 @@ add_prediction (PsTable *table, const PsPrediction *prediction)
   ps_table_set_integer (table, "peak_memory_bytes", metrics->peak_memory_bytes);
   ps_table_set_boolean (table, "feasible", prediction->feasible);
   ps_table_set_table (table, "devices_detail", detail_table (metrics));
+  if (options->setting->sync == PS_SYNC_BYPASS && prediction->iteration.n_iterations > 0)
+    ps_table_set_integer (table, "period_iterations", prediction->iteration.n_iterations);
+  if (options->memory)
+    ps_table_set_table (table, "memory", ps_memory_rows_add (result->memory, prediction));
+  if (result->explain)
+    add_explanation (table, result->explain);
+  if (result->spread)
+    add_spread (options, table, result->spread, schedule->name);
 }
 
 static char *
@@ -93,23 +214,52 @@ write_timeline (const PsPrediction *prediction, const char *path, GError **error
 {
   g_autoptr (PsTimeline) timeline
       = ps_timeline_from_simulation (prediction->program, prediction->costs, prediction->simulation);
-  g_autofree char *text = g_str_has_suffix (path, ".trace.json") ? ps_timeline_to_chrome_trace (timeline)
-                                                                 : ps_timeline_to_json (timeline);
+  g_autofree char *text = NULL;
 
+  timeline->iteration_ns = prediction->metrics.iteration_ns;
+  text = g_str_has_suffix (path, ".trace.json") ? ps_timeline_to_chrome_trace (timeline)
+                                                : ps_timeline_to_json (timeline);
   return ps_write_file (path, text, -1, error);
 }
 
-/* Predicts one schedule into table and says in *about what its costs are. */
+/* Rows of sampled schedules say how often they win over the others, so they wait until all are sampled. What is
+ * explained stays for the printed explanation. */
 static gboolean
-predict_one (const Options *options, PsTable *table, char **about, GError **error)
+take_prediction (const Options *options, Result *result, PsPrediction *taken, GError **error)
+{
+  g_autoptr (PsPrediction) prediction = taken;
+
+  if (result->about == NULL)
+    result->about = describe_costs (prediction->costs);
+  if (result->spread == NULL && !options->explain)
+    {
+      add_prediction (options, result, prediction);
+      return TRUE;
+    }
+  g_ptr_array_add (result->predictions, taken);
+  g_steal_pointer (&prediction);
+  if (options->explain)
+    result->explain = ps_explain_report_new (options->setting, taken, options->saving, error);
+  return (!options->explain || result->explain)
+         && (!result->spread || ps_spread_report_add (result->spread, taken, error));
+}
+
+static void
+finish_rows (const Options *options, Result *result)
+{
+  for (guint i = 0; i < result->predictions->len; i++)
+    add_prediction (options, result, result->predictions->pdata[i]);
+  ps_table_sort (result->table, "iteration_ns", FALSE);
+}
+
+static gboolean
+predict_one (const Options *options, Result *result, GError **error)
 {
   g_autoptr (PsPrediction) prediction = ps_predict (options->setting, options->schedule, error);
 
   if (prediction == NULL || (options->output && !write_timeline (prediction, options->output, error)))
     return FALSE;
-  add_prediction (table, prediction);
-  *about = describe_costs (prediction->costs);
-  return TRUE;
+  return take_prediction (options, result, g_steal_pointer (&prediction), error);
 }
 
 /* Constraints name their family themselves, missing measurements do not. */
@@ -125,7 +275,7 @@ note_skipped (GString *skipped, const char *name, const GError *reason)
 /* A family that this setting excludes is skipped with its reason; when it excludes all, the first reason is the error.
  */
 static gboolean
-predict_all (const Options *options, PsTable *table, char **about, GString *skipped, GError **error)
+predict_all (const Options *options, Result *result, GError **error)
 {
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
@@ -138,40 +288,74 @@ predict_all (const Options *options, PsTable *table, char **about, GString *skip
 
       if (prediction == NULL)
         {
-          note_skipped (skipped, families[i]->name, reason);
+          note_skipped (result->skipped, families[i]->name, reason);
           if (first == NULL)
             first = g_steal_pointer (&reason);
           continue;
         }
-      add_prediction (table, prediction);
-      if (*about == NULL)
-        *about = describe_costs (prediction->costs);
+      if (!take_prediction (options, result, g_steal_pointer (&prediction), error))
+        return FALSE;
     }
-  if (ps_table_n_rows (table) == 0)
+  if (result->about == NULL)
     {
       g_propagate_error (error, g_steal_pointer (&first));
       return FALSE;
     }
-  ps_table_sort (table, "iteration_ns", FALSE);
   return TRUE;
 }
 
 static gboolean
-print_result (const Options *options, const PsTable *table, const char *about, const char *skipped, GError **error)
+print_result (const Options *options, const Result *result, GError **error)
 {
-  const char *extra[] = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "costs", about, "skipped", skipped, NULL };
-  g_autofree char *json = NULL, *text = NULL, *page = NULL;
+  const char *extra[] = {
+    "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "costs", result->about, "skipped", result->skipped->str, NULL
+  };
+  g_autofree char *json = NULL, *text = NULL, *memory = NULL, *explain = NULL, *spread = NULL, *page = NULL;
 
-  if (*skipped && !options->json)
-    g_printerr ("skipped: %s\n", skipped);
+  if (result->skipped->len && !options->json)
+    g_printerr ("skipped: %s\n", result->skipped->str);
   if (options->json)
     {
-      json = ps_table_to_json (table, "pipesim-predict/1", extra);
+      json = ps_table_to_json (result->table, "pipesim-predict/1", extra);
       return ps_print (json, error);
     }
-  text = ps_table_to_text (table);
-  page = g_strdup_printf ("%s\n%s", about, text);
+  text = ps_table_to_text (result->table);
+  memory = result->memory ? ps_memory_rows_to_text (result->memory) : NULL;
+  explain = result->explain ? ps_explain_report_to_text (result->explain) : NULL;
+  spread = result->spread ? ps_spread_report_to_text (result->spread) : NULL;
+  page = g_strdup_printf ("%s\n%s%s%s%s%s", result->about, text, memory ? "\nat the peak of each device\n" : "",
+                          memory ? memory : "", explain ? explain : "", spread ? spread : "");
   return ps_print (page, error);
+}
+
+/* Percent of a part's time, "10" or "10%". */
+static gboolean
+read_faster (Options *options, GError **error)
+{
+  const char *text = options->faster ? options->faster : "10";
+  char *end;
+
+  options->saving = g_ascii_strtod (text, &end) / 100;
+  if (g_ascii_isdigit (*text) && (*end == '\0' || g_str_equal (end, "%")) && strpbrk (text, "xX") == NULL
+      && options->saving > 0 && options->saving <= 1)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "--faster: '%s' is no percentage; a number above 0 and up to 100 would be right", text);
+  return FALSE;
+}
+
+static gboolean
+check_analysis (Options *options, GError **error)
+{
+  gboolean all = g_str_equal (options->schedule, "all");
+
+  if (options->explain && all)
+    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--explain: explains one schedule, not --schedule all");
+  else if (options->faster && !options->explain)
+    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--faster: belongs to --explain");
+  else
+    return read_faster (options, error) && ps_spread_options_finish (&options->spread, options->setting, all, error);
+  return FALSE;
 }
 
 static gboolean
@@ -183,6 +367,11 @@ parse_options (Options *options, int argc, char **argv, GError **error)
     { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print JSON (format pipesim-predict/1)", NULL },
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output,
       "Write the simulated timeline; FILE.trace.json is a Chrome trace", "FILE" },
+    { "memory", 0, 0, G_OPTION_ARG_NONE, &options->memory, "Show where the bytes of each device go at its peak", NULL },
+    { "explain", 0, 0, G_OPTION_ARG_NONE, &options->explain,
+      "Show the critical path, what devices wait for, and what would pay off", NULL },
+    { "faster", 0, 0, G_OPTION_ARG_STRING, &options->faster,
+      "With --explain: how much less time a part takes in what would pay off, in percent (10)", "PERCENT" },
     G_OPTION_ENTRY_NULL,
   };
   g_autoptr (GOptionContext) context = g_option_context_new ("- simulate schedules: time, bubble, memory");
@@ -191,6 +380,7 @@ parse_options (Options *options, int argc, char **argv, GError **error)
   g_option_context_set_description (context, "bubble of iteration = 1 - busy time / (p * iteration time)\n"
                                              "bubble of span = 1 - (busy time / p) / longest span of a device\n");
   g_option_context_add_main_entries (context, entries, NULL);
+  ps_spread_options_add (&options->spread, context);
   ps_setting_add_options (options->setting, context);
   if (!g_option_context_parse (context, &argc, &argv, error) || !ps_setting_finish (options->setting, error))
     return FALSE;
@@ -203,7 +393,7 @@ parse_options (Options *options, int argc, char **argv, GError **error)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "-o %s: a timeline is of one schedule, not of --schedule all",
                  options->output);
   else
-    return TRUE;
+    return check_analysis (options, error);
   return FALSE;
 }
 
@@ -211,19 +401,20 @@ int
 ps_cmd_predict (int argc, char **argv, GError **error)
 {
   g_auto (Options) options = { 0 };
-  g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
-  g_autoptr (GString) skipped = g_string_new (NULL);
-  g_autofree char *about = NULL;
+  g_auto (Result) result = { 0 };
   gboolean done;
 
   if (!parse_options (&options, argc, argv, error))
     return 0;
+  result_init (&result, &options);
   if (g_str_equal (options.schedule, "all"))
-    done = predict_all (&options, table, &about, skipped, error);
+    done = predict_all (&options, &result, error);
   else
-    done = predict_one (&options, table, &about, error);
+    done = predict_one (&options, &result, error);
+  if (done)
+    finish_rows (&options, &result);
   /* A timeline on stdout is the data; the table would spoil it. */
   if (done && g_strcmp0 (options.output, "-") != 0)
-    print_result (&options, table, about, skipped->str, error);
+    print_result (&options, &result, error);
   return 0;
 }

@@ -13,18 +13,49 @@ print_findings (const char *name, GPtrArray *findings)
     g_printerr ("%s: warning: %s\n", name, (const char *)g_ptr_array_index (findings, i));
 }
 
+static gboolean
+has_costs (const PsSetting *setting)
+{
+  return setting->costs != NULL || setting->db != NULL || setting->cluster != NULL;
+}
+
 /* Costs for the formats that show times, if the setting has any. */
 static gboolean
 find_costs (const PsSetting *setting, const char *name, const PsFormat *format, PsCosts **costs, GError **error)
 {
   g_autoptr (PsPrediction) prediction = NULL;
 
-  if (!format->uses_costs || (!setting->costs && !setting->db && !setting->cluster))
+  if (!format->uses_costs || !has_costs (setting))
     return TRUE;
   prediction = ps_predict (setting, name, error);
   if (prediction)
     *costs = g_steal_pointer (&prediction->costs);
   return prediction != NULL;
+}
+
+/* With sends and receives in the order of --comm-order, planned for the setting's costs if it has any. */
+static char *
+write_ordered (const PsSetting *setting, const char *name, const PsFormat *format, GError **error)
+{
+  g_autoptr (PsPrediction) prediction = NULL;
+  g_autoptr (PsProgram) lowered = NULL;
+  PsSchedule *schedule;
+
+  if (format->write_program == NULL)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                   "--comm-order %s: %s holds no sends and receives; torch-comms and colossalai do",
+                   ps_comm_order_name (setting->comm_order), format->name);
+      return NULL;
+    }
+  if (has_costs (setting))
+    {
+      prediction = ps_predict (setting, name, error);
+      return prediction ? format->write_program (prediction->program, error) : NULL;
+    }
+  schedule = ps_setting_schedule (setting, name, error);
+  lowered = schedule ? ps_program_lower (schedule, setting->comm_order, error) : NULL;
+  return lowered ? format->write_program (lowered, error) : NULL;
 }
 
 static gboolean
@@ -41,6 +72,7 @@ ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GEr
   g_autoptr (GPtrArray) findings = NULL;
   g_autoptr (PsCosts) costs = NULL;
   g_autofree char *text = NULL;
+  gboolean ordered;
 
   if (format == NULL)
     return FALSE;
@@ -53,7 +85,8 @@ ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GEr
   schedule = ps_setting_schedule (options->setting, name, error);
   if (schedule == NULL || !find_costs (options->setting, name, format, &costs, error))
     return FALSE;
-  text = format->write (schedule, costs, error);
+  ordered = options->setting->comm_order != PS_COMM_ASAP;
+  text = ordered ? write_ordered (options->setting, name, format, error) : format->write (schedule, costs, error);
   if (text == NULL)
     {
       g_prefix_error (error, "%s: ", name);
@@ -61,7 +94,9 @@ ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GEr
     }
   if (is_torch (format))
     {
-      findings = ps_torch_lint (schedule);
+      findings = ordered ? ps_torch_lint_comms (name, text, strlen (text), error) : ps_torch_lint (schedule);
+      if (findings == NULL)
+        return FALSE;
       print_findings (name, findings);
     }
   return ps_write_file (options->output, text, -1, error);

@@ -11,7 +11,7 @@ PsProgram *
 ps_cmd_schedule_load (const PsScheduleOptions *options, const char *name, GError **error)
 {
   PsSchedule *schedule = ps_setting_schedule (options->setting, name, error);
-  PsProgram *program = schedule ? ps_program_lower (schedule, error) : NULL;
+  PsProgram *program = schedule ? ps_program_lower (schedule, options->setting->comm_order, error) : NULL;
 
   if (schedule && !program)
     g_prefix_error (error, "%s: ", name);

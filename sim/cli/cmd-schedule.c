@@ -52,17 +52,6 @@ list (const PsScheduleOptions *options, G_GNUC_UNUSED const char *schedule, GErr
   return ps_print (text, error);
 }
 
-static const struct
-{
-  PsChannel channel;
-  const char *name;
-} channels[] = {
-  { PS_CHANNEL_LATENCY, "latency" },
-  { PS_CHANNEL_DIRECTION, "direction" },
-  { PS_CHANNEL_PAIR, "pair" },
-  { PS_CHANNEL_RANK, "rank" },
-};
-
 static gboolean
 validate (const PsScheduleOptions *options, const char *name, GError **error)
 {
@@ -71,10 +60,10 @@ validate (const PsScheduleOptions *options, const char *name, GError **error)
 
   if (program == NULL)
     return FALSE;
-  for (guint i = 0; i < G_N_ELEMENTS (channels); i++)
-    if (!ps_program_check (program, channels[i].channel, error))
+  for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
+    if (!ps_program_check (program, (PsChannel)channel, error))
       {
-        g_prefix_error (error, "%s: with %s channels: ", name, channels[i].name);
+        g_prefix_error (error, "%s: with %s channels: ", name, ps_channel_name ((PsChannel)channel));
         return FALSE;
       }
   line = g_strdup_printf ("%s: valid: %u devices, %u stages, %u microbatches, %u ops; "

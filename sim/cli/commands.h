@@ -10,7 +10,13 @@
 #include <pipesim/base.h>
 
 int ps_cmd_predict (int argc, char **argv, GError **error);
+int ps_cmd_search (int argc, char **argv, GError **error);
 int ps_cmd_schedule (int argc, char **argv, GError **error);
+int ps_cmd_partition (int argc, char **argv, GError **error);
+int ps_cmd_pareto (int argc, char **argv, GError **error);
+int ps_cmd_best (int argc, char **argv, GError **error);
+int ps_cmd_sensitivity (int argc, char **argv, GError **error);
+int ps_cmd_sweep (int argc, char **argv, GError **error);
 int ps_cmd_compare (int argc, char **argv, GError **error);
 
 #endif

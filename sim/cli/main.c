@@ -22,7 +22,13 @@ static int help (int argc, char **argv, GError **error);
 
 static const Command commands[] = {
   { "predict", ps_cmd_predict, "simulate schedules: time, bubble, memory" },
+  { "search", ps_cmd_search, "find the best schedule for given costs and memory" },
   { "schedule", ps_cmd_schedule, "list, show, validate and convert schedules" },
+  { "partition", ps_cmd_partition, "cut the layers of a model into stages" },
+  { "sweep", ps_cmd_sweep, "predict many settings into a database" },
+  { "pareto", ps_cmd_pareto, "of a sweep, what is worth having: time against memory" },
+  { "best", ps_cmd_best, "of a sweep, the fastest for each of anything" },
+  { "sensitivity", ps_cmd_sensitivity, "of a sweep, where one schedule overtakes another" },
   { "compare", ps_cmd_compare, "hold a predicted timeline against a measured one" },
   { "calib", NULL, "measure what ops and transfers cost on this machine" },
   { "exec", NULL, "run a schedule for real" },
@@ -37,7 +43,7 @@ help (G_GNUC_UNUSED int argc, G_GNUC_UNUSED char **argv, GError **error)
                                            "Predicts, runs and compares pipeline-parallel schedules.\n\n");
 
   for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
-    g_string_append_printf (text, "  %-10s %s\n", commands[i].name, commands[i].description);
+    g_string_append_printf (text, "  %-11s %s\n", commands[i].name, commands[i].description);
   g_string_append (text,
                    "\npipesim COMMAND --help says more. Any other program pipesim-NAME beside this one or on PATH\n"
                    "runs as pipesim NAME.\n\n"

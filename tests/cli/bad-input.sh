@@ -40,10 +40,68 @@ done
 predict 2 "-v/--chunks: '0'" --schedule 1f1b -p 4 -m 8 -v 0 --costs $good
 predict 2 "1048576" --schedule all -p 4096 -m 1048576 --costs $good
 predict 2 "a multiple of 4" --schedule chimera -p 4 -m 3 --costs $good
-predict 2 "latency" --schedule 1f1b -p 4 -m 8 --costs $good --comm rank
-predict 2 "global" --schedule 1f1b -p 4 -m 8 --costs $good --sync bypass
+predict 2 "--comm: 'nccl' is none of latency, direction, pair, rank" --schedule 1f1b -p 4 -m 8 --costs $good --comm nccl
+predict 2 "--comm-order: 'late' is none of asap, deferred, planned" --schedule 1f1b -p 4 -m 8 --costs $good --comm-order late
+predict 2 "--eager: '2XB'" --schedule 1f1b -p 4 -m 8 --costs $good --eager 2XB
+for speed in 0 -1 1e3 nan 1:x '' 2000; do
+  predict 2 "--speed: " --schedule 1f1b -p 4 -m 8 --costs $good --speed "$speed"
+done
+predict 2 "--speed: 3 factors for 4 devices" --schedule 1f1b -p 4 -m 8 --costs $good --speed 1:1:1
+for slowdown in 0.5 9 x nan ''; do
+  predict 2 "--overlap-slowdown: '$slowdown' is not a number from 1 to 8" --schedule 1f1b -p 4 -m 8 --costs $good \
+    --overlap-slowdown "$slowdown"
+done
+predict 2 "--ready-order: '0'" --schedule 1f1b -p 4 -m 8 --costs $good --ready-order 0
+predict 2 "--blocking and --ready-order" --schedule 1f1b -p 4 -m 8 --costs $good --ready-order 2 --blocking
+predict 2 "--share-links: needs --cluster" --schedule 1f1b -p 4 -m 8 --costs $good --share-links
+predict 1 "deadlock: device 2 instruction 8 (RECEIVE B0.3 from device 3) behind" --schedule 1f1b -p 4 -m 8 --costs $good,c=1ms --comm pair --comm-order deferred
+refuse 2 "native holds no sends and receives" pipesim schedule convert 1f1b -p 2 -m 2 --to native --comm-order planned -o x
+predict 2 "--sync: 'local' is none of global, bypass" --schedule 1f1b -p 4 -m 8 --costs $good --sync local
+predict 2 "--reduce: 'no' is none of overlapped, exposed" --schedule 1f1b -p 4 -m 8 --costs $good --reduce no
+predict 2 "--replicas: '0'" --schedule 1f1b -p 4 -m 8 --costs $good --replicas 0
+predict 2 "give reduce=TIME" --schedule 1f1b -p 4 -m 8 --costs $good --replicas 2
+predict 2 "--zero 1: needs --replicas" --schedule 1f1b -p 4 -m 8 --costs $good --zero 1
+predict 2 "--recompute: 'all' is none of none, selective, full" --schedule 1f1b -p 4 -m 8 --costs $good --recompute all
+predict 2 "with --recompute full" --schedule 1f1b -p 4 -m 8 --costs $good --recompute selective
+for ratio in 1.1 -0.5 nan 1e999 50% ''; do
+  predict 2 "--offload: '$ratio' is no number from 0 to 1" --schedule 1f1b -p 4 -m 8 --costs $good,host=1ms --offload "$ratio"
+done
+predict 2 "give host=TIME" --schedule 1f1b -p 4 -m 8 --costs $good --offload 0.5
 predict 2 "'12XB'" --schedule 1f1b -p 4 -m 8 --costs $good --memory-limit 12XB
 predict 2 "3 sizes for 4 devices" --schedule 1f1b -p 4 -m 8 --costs $good --memory-limit 1:2:3
+
+# explanations and samples
+varied="--schedule 1f1b -p 4 -m 8 --costs $good"
+predict 2 "not --schedule all" --schedule all -p 4 -m 8 --costs $good --explain
+predict 2 "asynchronous" --schedule pipedream -p 4 -m 8 --costs $good --explain
+predict 2 "--sync bypass" $varied --explain --sync bypass
+predict 2 "belongs to --explain" $varied --faster 10
+for faster in 0 101 -5 x 0x10 nan ''; do
+  predict 2 "--faster: '$faster' is no percentage" $varied --explain --faster "$faster"
+done
+for jitter in -0.1 1.5 x 0x1 nan 5% ''; do
+  predict 2 "--jitter: '$jitter' is no relative standard deviation" $varied --jitter "$jitter"
+done
+for samples in 0 -1 10000001 1e4 ''; do
+  predict 2 "--samples: '$samples'" $varied --jitter 0.1 --samples "$samples"
+done
+predict 2 "--seed: '-1'" $varied --jitter 0.1 --seed -1
+predict 2 "--jobs: '0'" $varied --jitter 0.1 --jobs 0
+predict 2 "nothing varies" $varied --samples 10
+predict 2 "nothing varies" $varied --tornado
+predict 2 "needs --db" $varied --jitter measured
+predict 2 "--sync bypass" $varied --jitter 0.1 --sync bypass
+predict 2 "--tornado" --schedule all -p 4 -m 8 --costs $good --jitter 0.1 --tornado
+predict 2 "DEVICE:FACTOR" $varied --straggler 1
+predict 2 "'-1'" $varied --straggler -1:2
+predict 2 "factor '0'" $varied --straggler 1:0
+predict 2 "probability '2'" $varied --straggler 1:2:2
+predict 2 "no device 4" $varied --straggler 4:2
+predict 2 "A-B:FACTOR" $varied --slow-link 0-1
+predict 2 "'1' is no link" $varied --slow-link 1:2
+predict 2 "1-1 is no link" $varied --slow-link 1-1:2
+predict 2 "no device 9" $varied --slow-link 0-9:2
+predict 2 "at most 4e9 s" --schedule 1f1b -p 4 -m 8 --costs f=900000s,b=900000s,w=900000s --straggler 1:1000 --straggler 1:1000
 
 # costs
 predict 2 "--costs" --schedule 1f1b -p 4 -m 8
@@ -54,6 +112,10 @@ done
 predict 2 "act" --schedule 1f1b -p 4 -m 8 --costs $good,act=-1
 predict 2 "act" --schedule 1f1b -p 4 -m 8 --costs $good,act=1EiB
 predict 2 "wact" --schedule 1f1b -p 4 -m 8 --costs $good,act=1MiB,wact=2MiB
+predict 2 "keep is larger than act" --schedule 1f1b -p 4 -m 8 --costs $good,act=1MiB,keep=2MiB
+predict 2 "grad + opt is larger than weights" --schedule 1f1b -p 4 -m 8 --costs $good,weights=1MiB,grad=1MiB,opt=1MiB
+predict 2 "msg has 2 values; give 1, or 3 (one per boundary)" --schedule 1f1b -p 4 -m 8 --costs $good,msg=1:2
+predict 2 "reduce" --schedule 1f1b -p 4 -m 8 --costs $good,reduce=-1ms
 predict 2 "'g=1ms'" --schedule 1f1b -p 4 -m 8 --costs $good,g=1ms
 predict 2 "f is given twice" --schedule 1f1b -p 4 -m 8 --costs $good,f=1ms
 predict 2 "give f" --schedule 1f1b -p 4 -m 8 --costs ''
@@ -126,6 +188,63 @@ fi
 refuse 1 "part.json" sh -c "trap '' XFSZ; ulimit -f 1; exec $one -o part.json"
 refuse 1 "good.json" sh -c "trap '' XFSZ; ulimit -f 1; exec $one -o good.json"
 
+# partitions
+printf 'layer,time,activation_bytes,parameter_bytes\na,1ms,1KiB,1KiB\nb,1ms,1KiB,1KiB\nc,1ms,1KiB,1KiB\n' >layers.csv
+cut="pipesim partition --layers layers.csv"
+refuse 2 "--layers FILE.csv" pipesim partition -p 2
+refuse 2 "--bandwidth: missing" $cut -p 2
+refuse 2 "-p/--devices: missing" $cut --bandwidth 1GB/s
+for rate in 0 -1GB/s 1GB '1 GB/s' fast nan 1e9 ''; do
+  refuse 2 "--bandwidth: '$rate' is no rate" $cut -p 2 --bandwidth "$rate"
+done
+cut="$cut --bandwidth 1GB/s"
+refuse 2 "'layers.csv': not expected" pipesim partition layers.csv -p 2
+refuse 2 "uniform parameters flops" $cut -p 2 --algorithm best
+refuse 2 "the 3 layers of layers.csv cannot be cut into 4 stages" $cut -p 4
+refuse 2 "cannot be cut into 4 stages" $cut -p 2 -v 2 --algorithm uniform
+refuse 2 "cannot be cut into 4 stages" $cut -p 4 --algorithm pipedream-code --straight
+refuse 2 "give 1 to 16384 stages" $cut -p 4096 -v 5
+refuse 2 "says nothing of FLOPs" $cut -p 2 --algorithm flops
+refuse 2 "needs --memory-limit" $cut -p 2 --algorithm memory-aware
+refuse 1 "more on every device" $cut -p 2 --algorithm memory-aware --memory-limit 1KiB
+refuse 2 "3 sizes for 2 devices" $cut -p 2 --memory-limit 1:2:3
+refuse 2 "needs --schedule" $cut -p 2 --algorithm schedule
+refuse 2 "-m/--microbatches: missing" $cut -p 2 --schedule 1f1b
+refuse 2 "'1f2b'" $cut -p 2 -m 2 --schedule 1f2b
+refuse 2 "a multiple of 2" $cut -p 2 -m 3 --schedule chimera
+for speed in 0 -1 1e3 nan 1:x 1:2:3 '' 2000; do
+  refuse 2 "--speed: " $cut -p 2 --speed "$speed"
+done
+refuse 2 "equally fast" $cut -p 2 --algorithm pipedream --speed 1:2
+refuse 2 "same speed" $cut -p 2 -m 4 --schedule chimera --speed 1:2
+refuse 2 "--compression: '0'" $cut -p 2 --algorithm pipedream-code --compression 0
+refuse 2 "--costs" $cut -p 2 --costs $good
+refuse 2 "--layers and --model" $cut -p 2 --model tiny-gpt
+refuse 2 "--layers and --db" $cut -p 2 --db x.db
+refuse 2 "--bandwidth: goes with --layers" pipesim partition -p 2 --model tiny-gpt --cluster cpu-cores --bandwidth 1GB/s
+refuse 2 "--print-costs" $cut -p 1 --algorithm all --print-costs
+refuse 2 "--print-costs and --json" $cut -p 2 --print-costs --json
+refuse 2 "no --costs can say" $cut -p 5 --algorithm pipedream --print-costs
+refuse 2 "--replicas: partition does not look at it" $cut -p 2 --replicas 2
+refuse 2 "--recompute: partition" $cut -p 2 --recompute full
+refuse 1 "no-such.db" pipesim partition -p 2 --db no-such.db
+refuse 1 "no-such" pipesim partition -p 2 --model no-such --cluster cpu-cores
+sed '3s/1ms/1.5/' layers.csv >unit.csv
+sed '3s/,1KiB$//' layers.csv >field.csv
+sed '3s/1KiB/-1KiB/' layers.csv >minus.csv
+sed 1d layers.csv >headless.csv
+head -1 layers.csv >no-layers.csv
+: >empty.csv
+head -c 4096 /dev/urandom >random.csv
+mkdir folder.csv
+for file in unit:3 field:3 minus:3 headless:1 no-layers empty random folder no-such; do
+  refuse 1 "${file%:*}.csv${file#"${file%:*}"}" pipesim partition --layers ${file%:*}.csv -p 2 --bandwidth 1GB/s
+done
+if [ -w /dev/full ]; then
+  refuse 1 "No space left" sh -c "$cut -p 2 >/dev/full"
+  refuse 1 "No space left" sh -c "$cut -p 2 --json >/dev/full"
+fi
+
 # comparing
 $one -o simulated.json >/dev/null
 sed s/simulated/measured/ simulated.json >measured.json
@@ -138,6 +257,8 @@ refuse 1 "microbatches" pipesim compare other.json measured.json
 refuse 1 "No space left" sh -c 'pipesim compare simulated.json measured.json >/dev/full'
 
 # running
+refuse 2 "--sync bypass: is predicted only" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device null --sync bypass
+refuse 2 "--recompute: is predicted only" pipesim exec --schedule 1f1b -p 2 -m 2 --model tiny-gpt --device cpu --recompute full
 refuse 2 "--device" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device abacus
 refuse 2 "threads" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device null --transport pigeons
 refuse 2 "1f2b" pipesim exec --schedule 1f2b -p 2 -m 2 --costs $good --device null

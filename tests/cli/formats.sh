@@ -18,7 +18,8 @@ for format in compute comms; do
   step "read again" pipesim schedule convert $format.csv --to native -o $format.json
   step "valid" pipesim schedule validate $format.csv -p 4 -m 3 -v 2
 done
-step "one order" sh -c 'sed 1,3d compute.json >a && sed 1,3d comms.json >b && cmp a b'
+step "says where it comes from" grep -q '"origin": "read from compute.csv (torch-compute)"' compute.json
+step "one order" sh -c 'sed 1,4d compute.json >a && sed 1,4d comms.json >b && cmp a b'
 step "predicted" pipesim predict --schedule comms.csv --costs f=1ms,b=1ms,w=1ms
 step "scheduled nodes" pipesim schedule convert zb-h1 -p 2 -m 3 --to colossalai -o nodes.json
 step "predicted" pipesim predict --schedule nodes.json --costs f=1ms,b=1ms,w=1ms

@@ -1,17 +1,17 @@
-/* costdb-sql.c - statements, rows and transactions of the cost database. */
-#include "costdb-private.h"
+/* database-sql.c - statements, rows and transactions of a database. */
+#include "database.h"
 
 #include <sqlite3.h>
 #include <stdarg.h>
 
 struct _PsRows
 {
-  PsCostDb *db;
+  PsDatabase *db;
   sqlite3_stmt *statement;
 };
 
 gboolean
-ps_costdb_set_error (PsCostDb *db, int code, GError **error)
+ps_database_set_error (PsDatabase *db, int code, GError **error)
 {
   switch (code & 0xff)
     {
@@ -36,14 +36,14 @@ ps_costdb_set_error (PsCostDb *db, int code, GError **error)
 }
 
 gboolean
-ps_costdb_script (PsCostDb *db, const char *sql, GError **error)
+ps_database_script (PsDatabase *db, const char *sql, GError **error)
 {
   int code = sqlite3_exec (db->handle, sql, NULL, NULL, NULL);
-  return code == SQLITE_OK || ps_costdb_set_error (db, code, error);
+  return code == SQLITE_OK || ps_database_set_error (db, code, error);
 }
 
 static PsRows *
-rows_new (PsCostDb *db, GError **error, const char *sql, const char *types, va_list arguments)
+rows_new (PsDatabase *db, GError **error, const char *sql, const char *types, va_list arguments)
 {
   g_autoptr (PsRows) rows = g_new0 (PsRows, 1);
   rows->db = db;
@@ -55,12 +55,12 @@ rows_new (PsCostDb *db, GError **error, const char *sql, const char *types, va_l
       code = sqlite3_bind_int64 (rows->statement, i + 1, va_arg (arguments, gint64));
   if (code == SQLITE_OK)
     return g_steal_pointer (&rows);
-  ps_costdb_set_error (db, code, error);
+  ps_database_set_error (db, code, error);
   return NULL;
 }
 
 PsRows *
-ps_rows_new (PsCostDb *db, GError **error, const char *sql, const char *types, ...)
+ps_rows_new (PsDatabase *db, GError **error, const char *sql, const char *types, ...)
 {
   va_list arguments;
   va_start (arguments, types);
@@ -83,13 +83,50 @@ ps_rows_next (PsRows *rows, gboolean *found, GError **error)
 {
   int code = sqlite3_step (rows->statement);
   *found = code == SQLITE_ROW;
-  return *found || code == SQLITE_DONE || ps_costdb_set_error (rows->db, code, error);
+  return *found || code == SQLITE_DONE || ps_database_set_error (rows->db, code, error);
 }
 
 gint64
 ps_rows_integer (PsRows *rows, int column)
 {
   return sqlite3_column_int64 (rows->statement, column);
+}
+
+double
+ps_rows_real (PsRows *rows, int column)
+{
+  return sqlite3_column_double (rows->statement, column);
+}
+
+gboolean
+ps_rows_is_null (PsRows *rows, int column)
+{
+  return sqlite3_column_type (rows->statement, column) == SQLITE_NULL;
+}
+
+void
+ps_rows_restart (PsRows *rows)
+{
+  sqlite3_reset (rows->statement);
+  sqlite3_clear_bindings (rows->statement);
+}
+
+void
+ps_rows_set_integer (PsRows *rows, int parameter, gint64 value)
+{
+  sqlite3_bind_int64 (rows->statement, parameter + 1, value);
+}
+
+void
+ps_rows_set_real (PsRows *rows, int parameter, double value)
+{
+  sqlite3_bind_double (rows->statement, parameter + 1, value);
+}
+
+void
+ps_rows_set_text (PsRows *rows, int parameter, const char *value)
+{
+  sqlite3_bind_text (rows->statement, parameter + 1, value, -1, SQLITE_STATIC);
 }
 
 char *
@@ -100,7 +137,7 @@ ps_rows_text (PsRows *rows, int column)
 }
 
 gboolean
-ps_costdb_execute (PsCostDb *db, GError **error, const char *sql, const char *types, ...)
+ps_database_execute (PsDatabase *db, GError **error, const char *sql, const char *types, ...)
 {
   va_list arguments;
   va_start (arguments, types);
@@ -114,7 +151,7 @@ ps_costdb_execute (PsCostDb *db, GError **error, const char *sql, const char *ty
 }
 
 gboolean
-ps_costdb_integer (PsCostDb *db, const char *sql, gint64 *value, GError **error)
+ps_database_integer (PsDatabase *db, const char *sql, gint64 *value, GError **error)
 {
   g_autoptr (PsRows) rows = ps_rows_new (db, error, sql, "");
   gboolean found;
@@ -125,21 +162,21 @@ ps_costdb_integer (PsCostDb *db, const char *sql, gint64 *value, GError **error)
 }
 
 gint64
-ps_costdb_last_row (PsCostDb *db)
+ps_database_last_row (PsDatabase *db)
 {
   return sqlite3_last_insert_rowid (db->handle);
 }
 
 gboolean
-ps_costdb_begin (PsCostDb *db, GError **error)
+ps_database_begin (PsDatabase *db, GError **error)
 {
-  return ps_costdb_script (db, "BEGIN IMMEDIATE", error);
+  return ps_database_script (db, "BEGIN IMMEDIATE", error);
 }
 
 gboolean
-ps_costdb_end (PsCostDb *db, gboolean ok, GError **error)
+ps_database_end (PsDatabase *db, gboolean ok, GError **error)
 {
-  if (ok && ps_costdb_script (db, "COMMIT", error))
+  if (ok && ps_database_script (db, "COMMIT", error))
     return TRUE;
   /* SQLite may have rolled back by itself (full disk); a second rollback then only says so. */
   sqlite3_exec (db->handle, "ROLLBACK", NULL, NULL, NULL);

@@ -1,0 +1,68 @@
+/* calibration.c - clock, tensors and devices of a calibration. */
+#include "calibration.h"
+
+#include "provenance.h"
+
+#include <string.h>
+#include <time.h>
+
+gint64
+ps_calib_now (void)
+{
+  struct timespec now;
+  clock_gettime (CLOCK_MONOTONIC, &now);
+  return (gint64)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static float
+ordinary_number (gsize i, float scale)
+{
+  return scale * ((float)((guint32)i * 2654435761U >> 22) / 512.0F - 1.0F);
+}
+
+/* bf16 is the upper half of a float. */
+static void
+fill (void *values, gsize bytes, PsPrecision precision, float scale)
+{
+  gsize n = bytes / ps_precision_bytes (precision);
+  for (gsize i = 0; i < n; i++)
+    {
+      float number = ordinary_number (i, scale);
+      guint32 bits;
+      memcpy (&bits, &number, sizeof bits);
+      if (precision == PS_PRECISION_FP32)
+        ((float *)values)[i] = number;
+      else
+        ((guint16 *)values)[i] = (guint16)(bits >> 16);
+    }
+}
+
+gboolean
+ps_tensor_fill (PsTensor *tensor, PsPrecision precision, float scale, GError **error)
+{
+  g_autofree void *values = NULL;
+  if (!tensor->data || !tensor->device->class->computes)
+    return TRUE;
+  if (!tensor->device->class->write)
+    {
+      fill (tensor->data, tensor->bytes, precision, scale);
+      return TRUE;
+    }
+  values = g_malloc (tensor->bytes);
+  fill (values, tensor->bytes, precision, scale);
+  return tensor->device->class->write (tensor, values, error);
+}
+
+PsDeviceSetting
+ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model, guint n_stages, guint n_microbatches,
+                         guint index)
+{
+  gboolean own_core = calibration->n_devices <= ps_count_cores ();
+  return (PsDeviceSetting){ .model = model,
+                            .n_stages = n_stages,
+                            .n_microbatches = n_microbatches,
+                            .core = own_core ? (int)index : -1,
+                            .seed = calibration->seed,
+                            .index = index,
+                            .n_local = calibration->n_devices };
+}

@@ -1,0 +1,22 @@
+/* rotation.h - times ops with the device code that real runs use.
+ *
+ * An op's cost depends on what runs beside it and on what ran before it. So ops are not timed in a tight loop: each
+ * device holds the stages that it would hold in a pipeline with loop placement, keeps several microbatches in flight
+ * and rotates through F, B, W, F, BW over all its stages, O now and then, and one rotation gives the samples of all
+ * ops.
+ */
+#ifndef PIPESIM_CALIB_ROTATION_H
+#define PIPESIM_CALIB_ROTATION_H
+
+#include "calibration.h"
+#include "cut.h"
+
+G_BEGIN_DECLS
+
+/* Ops of the stages of devices first .. first + n_busy - 1 while these, and no others, are busy. */
+gboolean ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, guint first, guint n_busy,
+                           GError **error);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,22 @@
+/* transfers.h - times transfers with the device and transport code that real runs use. */
+#ifndef PIPESIM_CALIB_TRANSFERS_H
+#define PIPESIM_CALIB_TRANSFERS_H
+
+#include "calibration.h"
+
+G_BEGIN_DECLS
+
+/* Transfers between two devices, nothing else going on. */
+gboolean ps_calibrate_transfers (const PsCalibration *calibration, GError **error);
+
+/* Sizes of transfers to measure: powers of two from 8 bytes to at least 4 times the boundary, and the boundary.
+ * Ascending; gint64. */
+GArray *ps_transfer_sizes (gint64 boundary_bytes);
+
+/* A model whose boundary tensor has exactly so many bytes (a multiple of 4) in fp32, and of which nothing else matters.
+ */
+PsModel *ps_model_with_boundary (gint64 bytes);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,102 @@
+-- The results of a sweep: one prediction per setting. Times are integer nanoseconds, sizes integer bytes, everything predicted is
+-- simulated; the columns costs_origin, transfers_origin and memory_origin say where the costs behind it come from.
+--
+-- The program that creates the file sets `PRAGMA application_id` (0x50535257, "PSRW"), `PRAGMA user_version` (the version of
+-- this schema) and write-ahead logging, and runs this text in one transaction. Look around with
+--   sqlite3 -header results.db 'SELECT * FROM fastest'
+-- or   pandas.read_sql ('SELECT * FROM result', sqlite3.connect ('results.db'))
+
+-- What was swept. One row: a database is of one spec.
+CREATE TABLE sweep (
+  id INTEGER PRIMARY KEY CHECK (id = 1),
+  digest TEXT NOT NULL,   -- SHA-256 over spec and over what the files named in it hold
+  spec TEXT NOT NULL,     -- its fields with all their values
+  points INTEGER NOT NULL CHECK (points >= 1), -- settings, possible or not
+  version TEXT NOT NULL   -- of pipesim
+) STRICT;
+
+-- A setting and what it comes to. Columns of options that were not swept hold their defaults.
+CREATE TABLE prediction (
+  point INTEGER PRIMARY KEY, -- number of the setting in the sweep, from 0
+  digest TEXT NOT NULL UNIQUE, -- of the setting alone
+  schedule TEXT NOT NULL,
+  devices INTEGER NOT NULL,
+  microbatches INTEGER NOT NULL,
+  chunks INTEGER NOT NULL,
+  slices INTEGER NOT NULL,
+  group_size INTEGER,        -- NULL: the family's own
+  microbatch_size INTEGER,   -- sequences; NULL: not known
+  global_batch INTEGER NOT NULL, -- sequences (microbatches, where microbatch_size is not known) per step of all replicas
+  model TEXT,
+  cluster TEXT,
+  link_bandwidth REAL,       -- bytes per second, of the cluster times bandwidth_factor
+  link_latency_ns INTEGER,   -- likewise
+  db TEXT,
+  profile TEXT,
+  costs TEXT,
+  bandwidth_factor REAL NOT NULL,
+  latency_factor REAL NOT NULL,
+  recompute TEXT NOT NULL,
+  offload REAL NOT NULL,
+  replicas INTEGER NOT NULL,
+  zero INTEGER NOT NULL,
+  reduce TEXT NOT NULL,
+  sync TEXT NOT NULL,
+  placement TEXT NOT NULL,
+  comm TEXT NOT NULL,
+  comm_order TEXT NOT NULL,
+  eager_bytes INTEGER NOT NULL,
+  blocking INTEGER NOT NULL,
+  share_links INTEGER NOT NULL,
+  speed TEXT NOT NULL,       -- factor, or one for each device
+  overlap_slowdown REAL NOT NULL,
+  ready_order INTEGER NOT NULL,
+  memory_limit_bytes INTEGER, -- the smallest of the devices'; NULL: none
+  makespan_ns INTEGER NOT NULL,
+  max_span_ns INTEGER NOT NULL,
+  iteration_ns INTEGER NOT NULL,
+  bubble_ratio REAL NOT NULL,
+  bubble_ratio_span REAL NOT NULL,
+  lower_bound_ns INTEGER NOT NULL,
+  peak_memory_bytes INTEGER NOT NULL,
+  feasible INTEGER NOT NULL, -- 1: no device above its memory limit
+  period_iterations INTEGER NOT NULL,
+  devices_detail TEXT NOT NULL, -- JSON: [{"busy_ns", "span_ns", "peak_memory_bytes", "peak_activations"}, ...]
+  origin TEXT NOT NULL,         -- of the prediction: simulated
+  costs_origin TEXT NOT NULL,   -- given, measured, interpolated or modelled
+  transfers_origin TEXT NOT NULL,
+  memory_origin TEXT NOT NULL
+) STRICT;
+
+-- Settings that cannot be, and why.
+CREATE TABLE skipped (
+  point INTEGER PRIMARY KEY,
+  digest TEXT NOT NULL UNIQUE,
+  reason TEXT NOT NULL
+) STRICT;
+
+-- Predictions with what follows from them.
+CREATE VIEW result AS
+SELECT *, CAST (iteration_ns AS REAL) / global_batch AS sequence_ns, -- time per sequence: compares different batches
+  1e9 * global_batch / iteration_ns AS sequences_per_second,
+  CAST (iteration_ns AS REAL) / lower_bound_ns AS above_bound
+FROM prediction;
+
+-- How often each reason.
+CREATE VIEW skipped_reason AS
+SELECT reason, count (*) AS settings FROM skipped GROUP BY reason ORDER BY settings DESC, reason;
+
+-- The fastest setting that fits, for each number of devices and global batch.
+CREATE VIEW fastest AS
+SELECT * FROM (
+  SELECT *, row_number () OVER (PARTITION BY devices, global_batch ORDER BY iteration_ns, peak_memory_bytes, point) AS place
+  FROM result WHERE feasible)
+WHERE place = 1 ORDER BY devices, global_batch;
+
+-- No setting of as many devices and the same global batch is faster without needing more memory.
+CREATE VIEW front AS
+SELECT * FROM (
+  SELECT *, min (iteration_ns) OVER (PARTITION BY devices, global_batch
+    ORDER BY peak_memory_bytes, iteration_ns, point ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS better_ns
+  FROM result WHERE feasible)
+WHERE better_ns IS NULL OR iteration_ns < better_ns ORDER BY devices, global_batch, peak_memory_bytes;

@@ -1,0 +1,127 @@
+/* explain.h - why an iteration takes as long as it does: the critical path, how late each op may be, what devices wait
+ * for, and what would have to be faster.
+ *
+ * Everything is deduced from one simulation, by either engine, of which a cause is an equality of integer times: an op
+ * starts when the op before it on its device, or the transfer that it waits for, ends; a transfer starts when its
+ * producer ends, or what held one of its two devices.
+ */
+#ifndef PIPESIM_EXPLAIN_H
+#define PIPESIM_EXPLAIN_H
+
+#include <pipesim/events.h>
+#include <pipesim/scenarios.h>
+
+G_BEGIN_DECLS
+
+typedef enum
+{
+  PS_PATH_OP,
+  PS_PATH_TRANSFER,
+  PS_PATH_WAIT, /* nothing ended just then; never with transfers that do not queue */
+} PsPathKind;
+
+/* A piece of the critical path. The next one starts where it ends. */
+typedef struct
+{
+  PsPathKind kind;
+  guint step; /* the op; of a transfer the op that waits for it; of a wait the op before or behind it */
+  gint64 start_ns;
+  gint64 end_ns;
+} PsPathPart;
+
+/* What a device idles for. Gaps between two ops are split at the moments when the producer's op, and then the transfer
+ * of its result, starts and ends. */
+typedef enum
+{
+  PS_IDLE_WARM_UP,  /* before its first op */
+  PS_IDLE_FORWARD,  /* for an F of another device to end */
+  PS_IDLE_BACKWARD, /* for a B or BW of another device to end */
+  PS_IDLE_TRANSFER, /* for a result under way */
+  PS_IDLE_CHANNEL,  /* for a result that is made but cannot travel yet, or for its own communication */
+  PS_IDLE_DRAIN,    /* behind its last op, for the last op of another device */
+  PS_IDLE_SYNC,     /* at the optimizer, for the all-reduce and the O of other devices */
+  PS_N_IDLE
+} PsIdle;
+
+const char *ps_idle_name (PsIdle idle); /* "warm_up", "forward", ... */
+
+typedef struct
+{
+  guint n_steps;
+  guint n_devices;
+  gint64 makespan_ns;
+  GArray *path;     /* PsPathPart by time, from the first op's start to the last one's end: lengths sum to the makespan.
+                       Of several causes the op before on the own device counts, then the lowest id; of several last
+                       ops that of the lowest device. Parts that take no time are left out. */
+  gint64 *slack_ns; /* [n_steps] how much longer the op may take without any effect on the makespan; of a pair at its
+                       second step. NULL where transfers queue: there a delay may change what queues behind what. */
+  gint64 *idle_ns;  /* [n_devices * PS_N_IDLE] parts of the iteration in which a device runs neither ops nor its O; they
+                       sum to iteration time - busy time - its O */
+} PsExplanation;
+
+/* simulation must be of this program under these costs. iteration_ns is the iteration time of global synchronisation
+ * (iterations.h), at least makespan + longest O. */
+PsExplanation *ps_explain (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
+                           gint64 iteration_ns);
+void ps_explanation_free (PsExplanation *explanation);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsExplanation, ps_explanation_free)
+
+/* What could be made faster. */
+typedef enum
+{
+  PS_PART_KIND,   /* all ops of one kind */
+  PS_PART_STAGE,  /* all ops of one stage */
+  PS_PART_DEVICE, /* all ops on one device */
+  PS_PART_LINK,   /* all transfers between two devices, both directions */
+  PS_N_PARTS
+} PsPartKind;
+
+const char *ps_part_kind_name (PsPartKind kind); /* "kind", "stage", "device", "link" */
+
+typedef struct
+{
+  PsPartKind kind;
+  guint a; /* PsOpKind, stage, device, or the lower device of a link */
+  guint b; /* the higher device of a link, else 0 */
+} PsPart;
+
+/* "F", "stage 3", "device 2", "link 0-1". Free with g_free. */
+char *ps_part_format (const PsPart *part);
+
+/* All parts that take any time under these costs, by kind, then a, then b. A device that holds one stage, all of it, is
+ * listed as the stage alone. Free with g_array_unref. */
+GArray *ps_parts (const PsScenarioPlan *plan, const PsCosts *costs);
+
+/* Of an op class's, or a transfer class's, duration the nanoseconds that belong to a part. The time of an overlapped
+ * pair belongs to its two ops in proportion to what they take alone (to the nearest nanosecond, the first op's). */
+gint64 ps_part_of_op (const PsPart *part, const PsOpClass *op, const PsCosts *costs);
+gint64 ps_part_of_transfer (const PsPart *part, const PsTransferClass *transfer, const PsCosts *costs);
+
+/* The iteration with a part taking `saving` of its time less. */
+typedef struct
+{
+  PsPart part;
+  gint64 iteration_ns;
+  double gain;         /* part of the iteration time that is saved */
+  gint64 least_ns;     /* iteration time when the part takes no time at all */
+  double change_point; /* saving, in (0, 1], up to which the same path stays critical, so that gains grow in proportion;
+                          1: it always does */
+} PsWhatIf;
+
+/* The n_best parts that save most, best first, ties in the order of ps_parts, each evaluated by itself with transfers
+ * that do not queue. saving in (0, 1]; durations are rounded to the nearest nanosecond. rest_ns is what the iteration
+ * takes beyond the makespan. The change point is exact, not sampled: with the share s of a part saved, the makespan is
+ * the maximum over all paths of A - B s, A the path's length and B the part's time on it, a convex piecewise linear
+ * function, whose first corner is found by intersecting its line at 0 with the line of the longest path at ever smaller
+ * s (Newton's method on max-plus polynomials; Gaubert et al. call it policy iteration). Free with g_array_unref. */
+GArray *ps_what_if (const PsScenarioPlan *plan, const PsCosts *costs, gint64 rest_ns, double saving, guint n_best);
+
+/* The same by the events engine, one run per part. The change point is found in the same way, with the path that
+ * ps_explain finds at each s and times in small parts of a nanosecond instead of exact fractions; NAN where times are
+ * no maximum of sums (events has links, speed, overlap_slowdown or a window). Errors: those of the engine. */
+GArray *ps_what_if_events (const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSetting *events,
+                           gint64 rest_ns, double saving, guint n_best, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,74 @@
+/* iterations.h - many iterations back to back: the time per training step in steady state, gradient all-reduce and
+ * optimizer included.
+ *
+ * Global synchronisation: all devices meet at the optimizer. An iteration takes the makespan, what of the all-reduce is
+ * not hidden behind it, and the longest O of a device.
+ *
+ * Bypass is the post-validation of the zero-bubble paper (arXiv 2401.10241, section 4): a device steps its optimizer as
+ * soon as its own gradients are reduced and it has the state (norm, overflow) that the devices before it have handed
+ * down; the state is a few bytes and travels in no time. The device then goes on with the next iteration at once. The
+ * validation on the way back costs nothing here: no step is ever rolled back.
+ *
+ * Asynchronous schedules (PipeDream, PipeDream-2BW) never meet and never drain: on every device the drain of one
+ * iteration interleaves with the warm-up of the next, a backward in turn with a forward. No device is more than one
+ * iteration ahead, so with m < p fewer microbatches are under way than PipeDream would allow.
+ *
+ * Without a meeting the devices repeat one pattern, shifted against each other. Its period is the maximum cycle ratio
+ * of the graph of all ops, waits and transfers of one iteration with arcs that lead into the next one (max-plus
+ * algebra; Baccelli et al., Synchronization and Linearity, 1992, section 3.2.3), found exactly in integers.
+ */
+#ifndef PIPESIM_ITERATIONS_H
+#define PIPESIM_ITERATIONS_H
+
+#include <pipesim/events.h>
+
+G_BEGIN_DECLS
+
+typedef enum
+{
+  PS_SYNC_GLOBAL,
+  PS_SYNC_BYPASS,
+} PsSync;
+
+const char *ps_sync_name (PsSync sync); /* "global", "bypass" */
+
+/* Reads back what ps_sync_name wrote. Returns FALSE when text is none of them. */
+gboolean ps_sync_parse (const char *text, PsSync *sync);
+
+/* The all-reduce of a stage's gradients (PsCosts.reduce_ns) begins when the last W or BW of the stage has ended, on all
+ * weight copies; the all-reduces of a device follow one another. */
+typedef enum
+{
+  PS_REDUCE_OVERLAPPED, /* beside the ops that the device still has to run; in asynchronous schedules beside the whole
+                           next iteration, whose end the step then waits for */
+  PS_REDUCE_EXPOSED,    /* after the device's last op */
+} PsReduce;
+
+const char *ps_reduce_name (PsReduce reduce); /* "overlapped", "exposed" */
+gboolean ps_reduce_parse (const char *text, PsReduce *reduce);
+
+typedef struct
+{
+  gint64 period_ns;   /* time per iteration, rounded to the nearest nanosecond */
+  guint n_iterations; /* the pattern repeats exactly after that many; 0: no repetition was seen, period_ns is a mean */
+} PsIteration;
+
+/* With transfers of pure latency. simulation is that of the program under these costs; NULL will do where nobody meets.
+ * sync is of no concern to asynchronous schedules, reduce where reduce_ns is 0. */
+PsIteration ps_iteration (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsSync sync,
+                          PsReduce reduce);
+
+/* With what else events.h knows; simulation is the run under this setting.
+ *
+ * Where durations are known beforehand the period is exact, channels, eager messages and blocking communication
+ * included: the instructions of a channel run in program order, the first of an iteration behind the last of the one
+ * before. Where they are not (links, overlap_slowdown, window) iterations are run one after the other, each from when
+ * the one before has left its devices ready and with idle channels, until a pattern of ready times comes back. Errors:
+ * PS_ERROR_SCHEDULE for deadlocks, and for asynchronous schedules where durations are not known beforehand. */
+gboolean ps_iteration_events (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
+                              const PsEventsSetting *setting, PsSync sync, PsReduce reduce, PsIteration *iteration,
+                              GError **error);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,53 @@
+/* questions.h - what a database of results answers: which settings are worth having, which is the best, and where one
+ * schedule overtakes another. */
+#ifndef PIPESIM_QUESTIONS_H
+#define PIPESIM_QUESTIONS_H
+
+#include <pipesim/results.h>
+
+G_BEGIN_DECLS
+
+/* Columns are those of the view result (data/results.sql). Settings that do not fit their memory limit never count. */
+typedef struct
+{
+  char **per;   /* columns: one answer for each combination of their values; NULL: one for all */
+  char **where; /* "COLUMN=VALUE" (or != <= >= < >) that all must hold; NULL: nothing. With units */
+  char *by;     /* column that is to be small: time */
+  guint top;    /* best: so many of each group, at least 1 */
+  gint64
+      *limits; /* best: memory limits to be kept, bytes, ascending, one answer for each; NULL: those of the settings */
+  guint n_limits;
+} PsQuestion;
+
+/* A table with the columns that it points into. */
+typedef struct
+{
+  PsColumn *columns;
+  PsTable *table;
+} PsAnswer;
+
+void ps_answer_free (PsAnswer *answer);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsAnswer, ps_answer_free)
+
+/* The Pareto front of time against peak memory of each group: the settings of which no other is faster without needing
+ * more memory, or needs less without being slower; of equal ones the first. By group, then memory. Rows hold the
+ * columns of `per`, those settings that differ anywhere, and the figures. Errors: PS_ERROR_USAGE for unknown columns
+ * and values. */
+PsAnswer *ps_results_pareto (PsResults *results, const PsQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The fastest settings of each group; among equals those that need less memory. */
+PsAnswer *ps_results_best (PsResults *results, const PsQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Which schedule is the fastest as a column goes from its smallest value to its largest, everything else that was swept
+ * held fixed (or `per`, when given, with the best of what it leaves open): one row for each stretch that one schedule
+ * wins. from, to     first and last value of the stretch winner       its fastest schedule; a schedule that has won so
+ * far stays so while it is as fast as any ahead        how much less time it takes than the second at `from`, part of
+ * the second's before       who won the stretch before break_even   where both are as fast, by linear interpolation
+ * between the last value before and `from`; numbers only statement    the same in words
+ */
+PsAnswer *ps_results_sensitivity (PsResults *results, const PsQuestion *question, const char *over,
+                                  GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,94 @@
+/* sweep.h - many settings, read from a spec, predicted and stored.
+ *
+ * A spec is a text of lines: [sweep] and [zip NAME] groups, `field = values`, and comments that begin with #. Fields
+ * are the options of SETTING by their long names, and schedule         families, schedule files, or all global-batch
+ * sequences per step, in place of microbatches: those are what replicas and microbatch-size leave microbatch-size
+ * sequences per microbatch of a model on a cluster Options without a value take yes or no; chunks, slices and group
+ * take `auto` too, memory-limit and ready-order `none`. Values are lists `a, b, c` (costs: `a; b`, as they hold
+ * commas), and for numbers with or without a unit also ranges 4..8             4, 5, 6, 7, 8 4..64 step 4     4, 8,
+ * ..., 64 8GiB..64GiB x2   8GiB, 16GiB, 32GiB, 64GiB Every value of a field of [sweep] meets every value of the others;
+ * the fields of a [zip NAME] have as many values each and go through them together, as one field would.
+ */
+#ifndef PIPESIM_SWEEP_H
+#define PIPESIM_SWEEP_H
+
+#include <pipesim/results.h>
+#include <pipesim/setting.h>
+
+G_BEGIN_DECLS
+
+#define PS_MAX_SWEEP_VALUES 1000000     /* of one field */
+#define PS_MAX_SWEEP_POINTS 1000000000U /* settings of a sweep */
+
+/* A spec that has been read. Settings have numbers ("points") from 0 on; the order is that of the fields' influence,
+ * not of the spec: schedules change fastest, devices slowest. */
+typedef struct _PsSweep PsSweep;
+
+/* Reads a spec and checks every value by itself, named files included. Errors: PS_ERROR_INPUT "FILE:LINE: ...",
+ * PS_ERROR_IO. Free with ps_sweep_free. */
+PsSweep *ps_sweep_load (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The same from text in memory; `where` is what messages call it. */
+PsSweep *ps_sweep_parse (const char *where, const char *text, gsize length, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_sweep_free (PsSweep *sweep);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSweep, ps_sweep_free)
+
+guint64 ps_sweep_n_points (const PsSweep *sweep);
+
+/* The spec with all values written out; two specs with one text are one sweep. */
+const char *ps_sweep_text (const PsSweep *sweep);
+
+/* SHA-256 (hexadecimal) over that text and over what the files named in it hold. */
+const char *ps_sweep_digest (const PsSweep *sweep);
+
+/* Predicts one setting after the other, keeping programs and costs that several of them share. For one thread. */
+typedef struct _PsSweepWorker PsSweepWorker;
+PsSweepWorker *ps_sweep_worker_new (const PsSweep *sweep);
+void ps_sweep_worker_free (PsSweepWorker *worker);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSweepWorker, ps_sweep_worker_free)
+
+/* Digest alone of a setting, without predicting it. */
+void ps_sweep_point_digest (const PsSweep *sweep, guint64 point, char digest[PS_DIGEST_LENGTH + 1]);
+
+/* What ps_predict makes of the setting, or the reason why there is nothing. Values live as long as result and sweep.
+ * NULL and an error (PS_ERROR_IO, PS_ERROR_UNAVAILABLE) only where the machine fails, not the setting. */
+PsResult *ps_sweep_worker_predict (PsSweepWorker *worker, guint64 point, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* A part of a sweep: every n-th block of settings, from the index-th on. */
+typedef struct
+{
+  guint index; /* 0.. n - 1 */
+  guint n;
+} PsShard;
+
+/* Reads "2/8" (the third of eight), or what a launcher has put into the environment: "slurm" (array jobs) or "mpi"
+ * (Open MPI). Errors: PS_ERROR_USAGE. */
+gboolean ps_shard_parse (const char *where, const char *text, PsShard *shard, GError **error);
+
+/* How far a run is. */
+typedef struct
+{
+  guint64 n_points; /* of the shard */
+  guint64 present;  /* in the database before */
+  guint64 predicted;
+  guint64 skipped;
+} PsSweepProgress;
+
+typedef void (*PsSweepFunction) (const PsSweepProgress *progress, gpointer data);
+
+typedef struct
+{
+  guint n_jobs; /* threads, at least 1 */
+  PsShard shard;
+  PsSweepFunction progress; /* called in the caller's thread after each transaction; NULL: nothing is */
+  gpointer data;
+} PsSweepRun;
+
+/* Predicts all settings of the shard that results does not hold, and stores them. What is stored depends neither on
+ * n_jobs nor on how often it was interrupted. *progress is where it ended. Errors: those of results, PS_ERROR_IO. */
+gboolean ps_sweep_run (const PsSweep *sweep, PsResults *results, const PsSweepRun *run, PsSweepProgress *progress,
+                       GError **error);
+
+G_END_DECLS
+
+#endif

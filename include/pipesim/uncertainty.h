@@ -1,0 +1,117 @@
+/* uncertainty.h - how far the iteration time spreads when costs do: Monte Carlo over jitter of every op and transfer,
+ * slow devices and slow links. What comes out is simulated, from so many samples, and says so wherever it is printed.
+ *
+ * Draws come from a counter-based generator (Philox4x32-10; Salmon et al., "Parallel random numbers: as easy as 1, 2,
+ * 3", SC 2011, section 3): each is a function of the seed, the sample and what is drawn for, of nothing else. So a seed
+ * gives the same samples on any number of threads, and two schedules meet the same luck in the same sample (common
+ * random numbers: the F of a stage for a microbatch jitters alike in both), so that comparing them needs far fewer
+ * samples.
+ */
+#ifndef PIPESIM_UNCERTAINTY_H
+#define PIPESIM_UNCERTAINTY_H
+
+#include <pipesim/costdb.h>
+#include <pipesim/events.h>
+#include <pipesim/explain.h>
+
+G_BEGIN_DECLS
+
+#define PS_MAX_SAMPLES 10000000
+#define PS_MAX_JITTER 1.0      /* relative standard deviation */
+#define PS_MAX_SLOWNESS 1000.0 /* factor of a slow device or link */
+
+/* A device, or both directions between two, that is `factor` times as slow in a sample, with that probability. */
+typedef struct
+{
+  gboolean link;
+  guint a; /* the device, or one end of the link */
+  guint b; /* the other end */
+  double factor;
+  double probability;
+} PsSlowness;
+
+/* Reads "DEVICE:FACTOR[:PROBABILITY]" or, for a link, "A-B:FACTOR[:PROBABILITY]"; the probability is 1 unless given.
+ * FACTOR from 0.001 to PS_MAX_SLOWNESS: a failed link is one whose traffic goes a longer way. Errors: PS_ERROR_USAGE.
+ */
+gboolean ps_slowness_parse (const char *where, const char *text, gboolean link, PsSlowness *slowness, GError **error);
+
+/* What varies. Zero and NULL: nothing. */
+typedef struct
+{
+  /* Relative standard deviation of every op's and transfer's time; log-normal with mean 1: factor = exp (sigma z -
+   * sigma^2 / 2), sigma^2 = ln (1 + jitter^2), z standard normal. */
+  double jitter;
+  /* Instead: each op takes one of the times that were measured for it, drawn at random, relative to their median. */
+  const PsCostSpread *measured;
+  const PsSlowness *slowness; /* [n_slowness] independent of each other */
+  guint n_slowness;
+} PsUncertainty;
+
+/* A run of n_samples. */
+typedef struct
+{
+  guint n_samples;
+  guint64 seed;
+  guint n_jobs;                  /* threads; changes nothing but the time that it takes */
+  const PsEventsSetting *events; /* the engine for transfers that queue; NULL: pure latency */
+} PsSampling;
+
+/* The makespan of every sample, [n_samples]; free with g_free. A pair jitters as one op. Devices in slowness must exist
+ * in the program (ps_uncertainty_check). Errors: PS_ERROR_USAGE where the largest factors could overflow, and what the
+ * events engine says. */
+gint64 *ps_uncertainty_sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
+                               const PsSampling *sampling, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Fails with PS_ERROR_USAGE where slowness names a device that a pipeline of n_devices has not got, or a link from a
+ * device to itself. */
+gboolean ps_uncertainty_check (const PsUncertainty *uncertainty, guint n_devices, GError **error);
+
+/* An order statistic with its 95 % confidence interval: the sample values whose ranks hold the true quantile with at
+ * least that probability, from the binomial distribution of the number of samples below it (Conover, Practical
+ * Nonparametric Statistics, 3rd edition, section 3.2); the extreme samples where there are too few for it. */
+typedef struct
+{
+  gint64 value_ns;
+  gint64 low_ns;
+  gint64 high_ns;
+} PsQuantile;
+
+/* sorted_ns ascending, n >= 1, q in (0, 1): the smallest value that at least q n samples do not exceed. */
+PsQuantile ps_quantile (const gint64 *sorted_ns, guint n, double q);
+
+/* Samples at a glance. */
+typedef struct
+{
+  guint n;
+  double mean_ns;
+  double deviation_ns; /* standard deviation, of n - 1; 0 for n = 1 */
+  PsQuantile p10;
+  PsQuantile p50;
+  PsQuantile p90;
+  PsQuantile p99;
+} PsDistribution;
+
+void ps_distribution_init (PsDistribution *distribution, const gint64 *ns, guint n);
+
+/* Part of the samples in which a is shorter than b; both of one seed. */
+double ps_win_probability (const gint64 *a_ns, const gint64 *b_ns, guint n);
+
+/* One cause of spread by itself: jitter of one part alone, or one slowness alone. */
+typedef struct
+{
+  PsPart part;
+  gint slowness; /* index; -1: jitter of the part */
+  gint64 p10_ns;
+  gint64 p90_ns;
+  double mean_ns;
+  double deviation_ns;
+} PsTornadoBar;
+
+/* The n_widest bars, largest standard deviation first (quantiles do not see what is rare), ties in the order of
+ * ps_parts, then of slowness. Each is a run of its own with the same draws. Free with g_array_unref. */
+GArray *ps_uncertainty_tornado (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
+                                const PsSampling *sampling, guint n_widest, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,226 @@
+/* cmd-sweep.c - pipesim sweep: predicts all settings of a spec into a database; pipesim sweep merge. */
+#include "commands.h"
+
+#include <pipesim/sweep.h>
+
+#include <string.h>
+#include <unistd.h>
+
+#define REASONS 5 /* of skipping that are printed */
+
+typedef struct
+{
+  char *db;
+  char *jobs;
+  char *shard;
+  gboolean resume;
+  const char *spec;
+  PsSweepRun run;
+  gint64 start_us;
+  gboolean terminal;
+} Options;
+
+static void
+options_clear (Options *options)
+{
+  g_free (options->db);
+  g_free (options->jobs);
+  g_free (options->shard);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
+
+/* Launchers give all tasks one command line, but a database is written by one program. */
+static void
+name_database (Options *options)
+{
+  g_autofree char *number = g_strdup_printf ("%u", options->run.shard.index);
+  g_auto (GStrv) parts = g_strsplit (options->db, "{shard}", -1);
+  char *name = g_strjoinv (number, parts);
+
+  g_free (options->db);
+  options->db = name;
+}
+
+static gboolean
+read_options (Options *options, GError **error)
+{
+  gint64 jobs = g_get_num_processors ();
+
+  options->run.shard = (PsShard){ 0, 1 };
+  if ((options->jobs && !ps_parse_integer ("--jobs", options->jobs, 1, 1024, &jobs, error))
+      || (options->shard && !ps_shard_parse ("--shard", options->shard, &options->run.shard, error)))
+    return FALSE;
+  options->run.n_jobs = (guint)jobs;
+  if (options->db)
+    name_database (options);
+  else
+    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--db: missing; give the database to store results in");
+  return options->db != NULL;
+}
+
+static gboolean
+parse_options (Options *options, int argc, char **argv, GError **error)
+{
+  const GOptionEntry entries[] = {
+    { "db", 0, 0, G_OPTION_ARG_FILENAME, &options->db,
+      "Database of the results, created when missing; {shard} in it is the number of the shard", "RESULTS.db" },
+    { "jobs", 'j', 0, G_OPTION_ARG_STRING, &options->jobs, "Threads (default: one per processor)", "N" },
+    { "resume", 0, 0, G_OPTION_ARG_NONE, &options->resume, "Go on with what the database lacks", NULL },
+    { "shard", 0, 0, G_OPTION_ARG_STRING, &options->shard,
+      "Only part I, from 0 on, of N; slurm and mpi: as the launcher's environment says", "I/N|slurm|mpi" },
+    G_OPTION_ENTRY_NULL,
+  };
+  g_autoptr (GOptionContext) context = g_option_context_new ("SPEC.ini - predict many settings into a database");
+
+  g_option_context_set_summary (context, "pipesim sweep merge OUT.db IN.db... puts the shards of a sweep together.");
+  g_option_context_set_description (
+      context,
+      "A spec, a whole one:\n"
+      "  [sweep]\n"
+      "  schedule = 1f1b, zb-h1, zb-v          # families, files, or all\n"
+      "  devices = 4..16 x2                    # 4, 8, 16\n"
+      "  microbatches = 8..64 step 8\n"
+      "  model = gpt-6.2b\n"
+      "  cluster = a100-80gb\n"
+      "  bandwidth-factor = 0.1, 1\n"
+      "  [zip memory]                          # fields that go together\n"
+      "  recompute = none, full\n"
+      "  memory-limit = 80GiB, 40GiB\n"
+      "Fields are the options of `pipesim predict` by their long names, and global-batch and microbatch-size.\n"
+      "Lists of costs are separated by semicolons.\n");
+  g_option_context_add_main_entries (context, entries, NULL);
+  if (!g_option_context_parse (context, &argc, &argv, error))
+    return FALSE;
+  if (argc == 2)
+    {
+      options->spec = argv[1];
+      return read_options (options, error);
+    }
+  if (argc < 2)
+    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "no spec; pipesim sweep SPEC.ini --db RESULTS.db is right");
+  else
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected behind the spec", argv[2]);
+  return FALSE;
+}
+
+static void
+show_progress (const PsSweepProgress *progress, gpointer data)
+{
+  const Options *options = data;
+  double seconds = (double)(g_get_monotonic_time () - options->start_us) / G_USEC_PER_SEC;
+  guint64 new = progress->predicted + progress->skipped, left = progress->n_points - progress->present - new;
+  double rate = seconds > 0 ? (double)new / seconds : 0;
+  g_autofree char *time = rate > 0 ? ps_format_time ((gint64)MIN ((double)left / rate * 1e9, 1e15)) : g_strdup ("?");
+
+  g_printerr ("\r%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " settings, %.0f/s, %s left\033[K",
+              progress->present + new, progress->n_points, rate, time);
+}
+
+static gboolean
+print_reasons (PsResults *results, guint64 skipped, GError **error)
+{
+  g_autoptr (PsTable) reasons = NULL;
+  g_autofree char *text = NULL;
+
+  if (skipped == 0)
+    return TRUE;
+  reasons = ps_results_reasons (results, REASONS, error);
+  text = reasons ? ps_table_to_text (reasons) : NULL;
+  if (text)
+    g_printerr ("most frequent of them all (SELECT * FROM skipped_reason):\n%s", text);
+  return text != NULL;
+}
+
+static gboolean
+check_resume (const Options *options, PsResults *results, GError **error)
+{
+  guint64 predicted, skipped;
+
+  if (!ps_results_count (results, &predicted, &skipped, error))
+    return FALSE;
+  if (options->resume || predicted + skipped == 0)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "%s: holds %" G_GUINT64_FORMAT " settings already; --resume goes on with the others", options->db,
+               predicted + skipped);
+  return FALSE;
+}
+
+static gboolean
+run_sweep (Options *options, const PsSweep *sweep, PsResults *results, GError **error)
+{
+  PsSweepProgress progress;
+  gboolean done;
+
+  options->start_us = g_get_monotonic_time ();
+  options->run.progress = options->terminal ? show_progress : NULL;
+  options->run.data = options;
+  done = ps_sweep_run (sweep, results, &options->run, &progress, error);
+  if (options->terminal)
+    g_printerr ("\r\033[K");
+  if (!done)
+    return FALSE;
+  g_printerr ("%" G_GUINT64_FORMAT " settings: %" G_GUINT64_FORMAT " predicted, %" G_GUINT64_FORMAT
+              " impossible, %" G_GUINT64_FORMAT " there before\n",
+              progress.n_points, progress.predicted, progress.skipped, progress.present);
+  return print_reasons (results, progress.skipped, error);
+}
+
+static int
+sweep (int argc, char **argv, GError **error)
+{
+  g_auto (Options) options = { .terminal = isatty (STDERR_FILENO) };
+  g_autoptr (PsSweep) spec = NULL;
+  g_autoptr (PsResults) results = NULL;
+
+  if (!parse_options (&options, argc, argv, error) || !(spec = ps_sweep_load (options.spec, error)))
+    return 0;
+  results = ps_results_open (options.db, PS_RESULTS_WRITE, error);
+  if (results && check_resume (&options, results, error))
+    run_sweep (&options, spec, results, error);
+  return 0;
+}
+
+/* Merging */
+
+static gboolean
+merge_files (char *const *paths, guint n, PsResults *results, GError **error)
+{
+  guint64 predicted, skipped;
+
+  for (guint i = 0; i < n; i++)
+    if (!ps_results_merge (results, paths[i], error))
+      return FALSE;
+  if (!ps_results_count (results, &predicted, &skipped, error))
+    return FALSE;
+  g_printerr ("%" G_GUINT64_FORMAT " predicted, %" G_GUINT64_FORMAT " impossible\n", predicted, skipped);
+  return TRUE;
+}
+
+static int
+merge (int argc, char **argv, GError **error)
+{
+  g_autoptr (GOptionContext) context = g_option_context_new ("OUT.db IN.db... - put the shards of a sweep together");
+  g_autoptr (PsResults) results = NULL;
+
+  if (!g_option_context_parse (context, &argc, &argv, error))
+    return 0;
+  if (argc < 3)
+    {
+      g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "merge: give the database to fill and those to take from");
+      return 0;
+    }
+  /* The first of them is opened in front of the one to fill: it may be wrong, and nothing is created then. */
+  if ((results = ps_results_open (argv[2], PS_RESULTS_READ, error)) == NULL)
+    return 0;
+  g_clear_pointer (&results, ps_results_close);
+  if ((results = ps_results_open (argv[1], PS_RESULTS_WRITE, error)) != NULL)
+    merge_files (argv + 2, (guint)argc - 2, results, error);
+  return 0;
+}
+
+int
+ps_cmd_sweep (int argc, char **argv, GError **error)
+{
+  return argc > 1 && g_str_equal (argv[1], "merge") ? merge (argc - 1, argv + 1, error) : sweep (argc, argv, error);
+}

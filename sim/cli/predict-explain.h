@@ -1,0 +1,28 @@
+/* predict-explain.h - pipesim predict --explain: critical path, idle time by cause, slack, and what would pay off. */
+#ifndef PS_PREDICT_EXPLAIN_H
+#define PS_PREDICT_EXPLAIN_H
+
+#include <pipesim/explain.h>
+#include <pipesim/report.h>
+#include <pipesim/setting.h>
+
+/* One prediction explained; the prediction must outlive it. Free with ps_explain_report_free. */
+typedef struct _PsExplainReport PsExplainReport;
+
+/* saving: how much less time each part takes in the list of what would pay off. Errors: PS_ERROR_USAGE for what has no
+ * makespan to explain. */
+PsExplainReport *ps_explain_report_new (const PsSetting *setting, const PsPrediction *prediction, double saving,
+                                        GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_explain_report_free (PsExplainReport *report);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsExplainReport, ps_explain_report_free)
+
+/* The nested tables of --json: critical_path, idle, slack (NULL where it is not known), what_if. */
+PsTable *ps_explain_report_path (const PsExplainReport *report);
+PsTable *ps_explain_report_idle (const PsExplainReport *report);
+PsTable *ps_explain_report_slack (const PsExplainReport *report);
+PsTable *ps_explain_report_what_if (const PsExplainReport *report);
+
+/* For people. Free with g_free. */
+char *ps_explain_report_to_text (const PsExplainReport *report);
+
+#endif

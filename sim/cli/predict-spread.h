@@ -1,0 +1,48 @@
+/* predict-spread.h - pipesim predict --samples, --jitter, --straggler, --slow-link: how far the iteration time spreads.
+ */
+#ifndef PS_PREDICT_SPREAD_H
+#define PS_PREDICT_SPREAD_H
+
+#include <pipesim/report.h>
+#include <pipesim/setting.h>
+#include <pipesim/uncertainty.h>
+
+/* The options and what they mean. Clear with ps_spread_options_clear. */
+typedef struct
+{
+  char *samples, *jitter, *seed, *jobs; /* as written */
+  char **stragglers, **slow_links;
+  gboolean tornado;
+  PsUncertainty uncertainty; /* without what was measured */
+  gboolean is_measured;      /* --jitter measured */
+  PsSlowness *slowness;
+  PsSampling sampling; /* n_samples 0: not asked for */
+} PsSpreadOptions;
+
+void ps_spread_options_add (PsSpreadOptions *options, GOptionContext *context);
+
+/* Reads and checks what GOption collected. Errors: PS_ERROR_USAGE. */
+gboolean ps_spread_options_finish (PsSpreadOptions *options, const PsSetting *setting, gboolean all, GError **error);
+void ps_spread_options_clear (PsSpreadOptions *options);
+
+/* The samples of all schedules. */
+typedef struct _PsSpreadReport PsSpreadReport;
+
+/* options and setting must outlive it. */
+PsSpreadReport *ps_spread_report_new (const PsSpreadOptions *options, const PsSetting *setting);
+void ps_spread_report_free (PsSpreadReport *report);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSpreadReport, ps_spread_report_free)
+
+/* Samples one prediction. Asynchronous schedules, which have no makespan, are left out. */
+gboolean ps_spread_report_add (PsSpreadReport *report, const PsPrediction *prediction, GError **error);
+
+/* The nested tables of --json for a schedule that was added; NULL for one that was left out. wins is NULL for a single
+ * schedule, tornado unless asked for. */
+PsTable *ps_spread_report_samples (const PsSpreadReport *report, const char *schedule);
+PsTable *ps_spread_report_wins (const PsSpreadReport *report, const char *schedule);
+PsTable *ps_spread_report_tornado (const PsSpreadReport *report, const char *schedule);
+
+/* For people. Free with g_free. */
+char *ps_spread_report_to_text (PsSpreadReport *report);
+
+#endif

@@ -1,0 +1,95 @@
+/* question-options.c - the options that pareto, best and sensitivity share. */
+#include "question-options.h"
+
+#include <string.h>
+
+void
+ps_question_options_clear (PsQuestionOptions *options)
+{
+  g_free (options->question.by);
+  g_strfreev (options->question.per);
+  g_free (options->question.limits);
+  g_free (options->per_text);
+  g_strfreev (options->where);
+}
+
+/* "devices, comm" or "none". */
+static char **
+split (const char *text)
+{
+  g_auto (GStrv) parts = g_strsplit (text, ",", -1);
+
+  for (guint i = 0; parts[i]; i++)
+    g_strstrip (parts[i]);
+  return g_str_equal (text, "none") ? g_new0 (char *, 1) : g_steal_pointer (&parts);
+}
+
+static gboolean
+finish (PsQuestionOptions *options, const char *per, int argc, char **argv, GError **error)
+{
+  PsQuestion *question = &options->question;
+
+  if (argc != 2)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                 argc < 2 ? "no database; give the RESULTS.db of pipesim sweep%s"
+                          : "'%s': not expected behind the database",
+                 argc < 2 ? "" : argv[2]);
+  else if (options->json + options->csv + options->markdown > 1)
+    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--json, --csv and --markdown: only one of them");
+  else
+    {
+      options->db = argv[1];
+      question->where = options->where;
+      if (!question->by)
+        question->by = g_strdup ("sequence_ns");
+      if (options->per_text || per)
+        question->per = split (options->per_text ? options->per_text : per);
+      return TRUE;
+    }
+  return FALSE;
+}
+
+gboolean
+ps_question_options_parse (PsQuestionOptions *options, GOptionContext *context, const char *per, int argc, char **argv,
+                           GError **error)
+{
+  const GOptionEntry entries[] = {
+    { "per", 0, 0, G_OPTION_ARG_STRING, &options->per_text,
+      "One answer for each value of these columns; none: one for all", "COLUMN[,COLUMN...]" },
+    { "by", 0, 0, G_OPTION_ARG_STRING, &options->question.by,
+      "What is to be small (default: sequence_ns, the time of an iteration per sequence in it)", "COLUMN" },
+    { "where", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options->where,
+      "Only settings like that, or with != <= >= < >; several must all hold", "COLUMN=VALUE" },
+    { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print JSON", NULL },
+    { "csv", 0, 0, G_OPTION_ARG_NONE, &options->csv, "Print comma-separated values, times in ns and sizes in bytes",
+      NULL },
+    { "markdown", 0, 0, G_OPTION_ARG_NONE, &options->markdown, "Print a Markdown table", NULL },
+    G_OPTION_ENTRY_NULL,
+  };
+
+  g_option_context_add_main_entries (context, entries, NULL);
+  return g_option_context_parse (context, &argc, &argv, error) && finish (options, per, argc, argv, error);
+}
+
+gboolean
+ps_question_options_print (const PsQuestionOptions *options, const PsAnswer *answer, const char *format, GError **error)
+{
+  const char *extra[] = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "database", options->db, NULL };
+  g_autofree char *text = NULL;
+
+  if (ps_table_n_rows (answer->table) == 0)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds no setting that fits its memory limit%s", options->db,
+                   options->where || options->question.n_limits ? " and what else is asked for" : "");
+      return FALSE;
+    }
+  if (options->json)
+    text = ps_table_to_json (answer->table, format, extra);
+  else if (options->csv)
+    text = ps_table_to_csv (answer->table);
+  else if (options->markdown)
+    text = ps_table_to_markdown (answer->table);
+  else
+    text = ps_table_to_text (answer->table);
+  return ps_print (text, error);
+}

@@ -1,0 +1,166 @@
+/* costs-options.c - what recomputation, offloading, sharding and data parallelism make of costs. */
+#include <pipesim/costs.h>
+
+#include <math.h>
+
+static gint64
+kept_bytes (const PsCosts *costs, guint stage)
+{
+  const PsOpCost *forward = ps_costs_op (costs, PS_OP_F, stage);
+  return forward->take_bytes - forward->give_bytes;
+}
+
+static gint64
+scale (gint64 value, double factor)
+{
+  return (gint64)llround ((double)value * factor);
+}
+
+void
+ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_bytes, gint64 duration_ns)
+{
+  PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage), *b = ps_costs_op (costs, PS_OP_B, stage);
+  PsOpCost *whole = ps_costs_op (costs, PS_OP_BW, stage);
+  gint64 before = kept_bytes (costs, stage), kept = before - drop_bytes;
+  gint64 part = (drop_bytes + n_parts - 1) / n_parts;
+  gint64 weight_inputs = before + b->take_bytes - b->give_bytes;
+  gint64 piled = MAX (weight_inputs - kept, 0) / n_parts * (n_parts - 1);
+  f->take_bytes -= drop_bytes - part;
+  f->give_bytes += part;
+  b->take_bytes += part + piled;
+  b->give_bytes += part + piled - drop_bytes;
+  whole->take_bytes += part;
+  whole->give_bytes += part - drop_bytes;
+  b->duration_ns += duration_ns;
+  whole->duration_ns += duration_ns;
+  if (costs->pair_ns[stage] >= 0)
+    costs->pair_ns[stage] += duration_ns;
+  if (costs->host_ns[stage] > 0 && before > 0)
+    costs->host_ns[stage] = scale (costs->host_ns[stage], (double)kept / (double)before);
+}
+
+static void
+drop_layers (PsCosts *costs, guint stage, const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
+{
+  double all = (double)ps_model_stage_activation_bytes (model, shape);
+  double dropped = all - (double)ps_model_stage_kept_bytes (model, shape, recompute);
+  double again = (double)ps_model_stage_recompute_flops (model, shape, recompute);
+  gint64 forward_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns;
+  ps_costs_drop (costs, stage, shape->n_layers, scale (kept_bytes (costs, stage), dropped / all),
+                 scale (forward_ns, again / (double)ps_model_stage_flops (model, shape, PS_OP_F)));
+}
+
+static gboolean
+recompute_model (PsCosts *costs, const PsModel *model, PsRecompute recompute, GError **error)
+{
+  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, costs->n_stages);
+  if (!ps_model_split (model, costs->n_stages, shapes, error))
+    return FALSE;
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    drop_layers (costs, stage, model, &shapes[stage], recompute);
+  costs->time_origin = costs->memory_origin = PS_ORIGIN_MODELLED;
+  return TRUE;
+}
+
+gboolean
+ps_costs_recompute (PsCosts *costs, const PsModel *model, PsRecompute recompute, GError **error)
+{
+  if (recompute == PS_RECOMPUTE_NONE)
+    return TRUE;
+  if (model)
+    return recompute_model (costs, model, recompute, error);
+  if (recompute == PS_RECOMPUTE_SELECTIVE)
+    {
+      g_set_error (
+          error, PS_ERROR, PS_ERROR_USAGE,
+          "--recompute selective: %s does not say what of a forward is attention; give r, its time, and keep, the "
+          "bytes of all else, with --recompute full",
+          costs->source);
+      return FALSE;
+    }
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    {
+      const PsOpCost *again = ps_costs_op (costs, PS_OP_R, stage);
+      ps_costs_drop (costs, stage, 1, again->take_bytes, again->duration_ns);
+    }
+  return TRUE;
+}
+
+static void
+offload_stage (PsCosts *costs, guint stage, double ratio)
+{
+  static const PsOpKind backwards[] = { PS_OP_B, PS_OP_BW };
+  PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage);
+  gint64 bytes = scale (kept_bytes (costs, stage), ratio), copy_ns = scale (costs->host_ns[stage], ratio);
+  f->give_bytes += bytes;
+  f->duration_ns = MAX (f->duration_ns, copy_ns);
+  for (guint i = 0; i < G_N_ELEMENTS (backwards); i++)
+    {
+      PsOpCost *backward = ps_costs_op (costs, backwards[i], stage);
+      backward->take_bytes += bytes;
+      backward->duration_ns = MAX (backward->duration_ns, copy_ns);
+    }
+  if (costs->pair_ns[stage] >= 0)
+    costs->pair_ns[stage] = MAX (costs->pair_ns[stage], copy_ns);
+}
+
+gboolean
+ps_costs_offload (PsCosts *costs, double ratio, GError **error)
+{
+  if (ratio <= 0)
+    return TRUE;
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    if (costs->host_ns[stage] < 0)
+      {
+        g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                     "--offload: %s does not say how fast the host is; give host=TIME in --costs, or host_bandwidth in "
+                     "the cluster's description",
+                     costs->source);
+        return FALSE;
+      }
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    offload_stage (costs, stage, ratio);
+  return TRUE;
+}
+
+gboolean
+ps_costs_shard (PsCosts *costs, guint n_replicas, GError **error)
+{
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    {
+      gint64 *bytes = &costs->state[stage].optimizer_bytes;
+      if (*bytes == 0 && costs->weight_bytes[stage] > 0)
+        {
+          g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                       "--zero 1: %s does not say how much of stage %u is optimizer state; give opt=SIZE in --costs",
+                       costs->source, stage);
+          return FALSE;
+        }
+      gint64 share = (*bytes + n_replicas - 1) / n_replicas;
+      costs->weight_bytes[stage] -= *bytes - share;
+      *bytes = share;
+    }
+  return TRUE;
+}
+
+/* The slowest hop of the ring that the replicas of a device form. */
+static gint64
+ring_step_ns (const PsCluster *cluster, guint device, guint n_devices, guint n_replicas, gint64 bytes)
+{
+  gint64 longest = 0;
+  for (guint r = 0; r < n_replicas; r++)
+    longest = MAX (longest, ps_cluster_transfer_ns (cluster, r * n_devices + device,
+                                                    (r + 1) % n_replicas * n_devices + device, bytes));
+  return longest;
+}
+
+void
+ps_costs_set_reduce (PsCosts *costs, const PsCluster *cluster, guint n_devices, guint n_replicas)
+{
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    {
+      gint64 bytes = (costs->state[stage].gradient_bytes + n_replicas - 1) / n_replicas;
+      gint64 step = ring_step_ns (cluster, stage % n_devices, n_devices, n_replicas, bytes);
+      costs->reduce_ns[stage] = 2 * (gint64)(n_replicas - 1) * step;
+    }
+}

@@ -1,0 +1,222 @@
+/* database.c - opens databases: creates new ones, refuses foreign ones. */
+#include "database.h"
+
+#include "pipesim-data.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BUSY_TIMEOUT_MS 10000
+
+void
+ps_database_close (PsDatabase *db)
+{
+  if (!db)
+    return;
+  sqlite3_close (db->handle);
+  g_free (db->path);
+  g_free (db);
+}
+
+char *
+ps_database_library (void)
+{
+  return g_strdup_printf ("SQLite %s", sqlite3_libversion ());
+}
+
+static gboolean
+check_file (const char *path, const PsDatabaseKind *kind, gboolean writes, GError **error)
+{
+  struct stat status;
+  if (stat (path, &status) != 0)
+    {
+      if (writes && errno == ENOENT)
+        return TRUE;
+      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s", path, g_strerror (errno));
+      return FALSE;
+    }
+  if (!S_ISREG (status.st_mode))
+    g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s", path,
+                 S_ISDIR (status.st_mode) ? "is a directory" : "is not a plain file");
+  else if (status.st_size == 0 && !writes)
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is empty, not a %s", path, kind->what);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+/* SQLite tries once more for reading, so the system's last error need not be the one that matters. */
+static const char *
+open_failure (PsDatabase *db, int code)
+{
+  g_autofree char *folder = g_path_get_dirname (db->path);
+  if (faccessat (AT_FDCWD, folder, W_OK, AT_EACCESS) != 0)
+    return g_strerror (errno);
+  int cause = db->handle ? sqlite3_system_errno (db->handle) : ENOMEM;
+  return cause ? g_strerror (cause) : sqlite3_errstr (code);
+}
+
+/* Also frees what an earlier attempt left open. `name` is a path or a file: URI. */
+static gboolean
+open_handle (PsDatabase *db, const char *name, int flags, GError **error)
+{
+  sqlite3_close (g_steal_pointer (&db->handle));
+  int code = sqlite3_open_v2 (name, &db->handle, flags | SQLITE_OPEN_EXRESCODE, NULL);
+  if (code != SQLITE_OK)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: cannot be opened: %s", db->path, open_failure (db, code));
+      return FALSE;
+    }
+  sqlite3_busy_timeout (db->handle, BUSY_TIMEOUT_MS);
+  return TRUE;
+}
+
+/* What an existing file is, before anything is written to it. */
+typedef struct
+{
+  gint64 application;
+  gint64 version;
+  gint64 tables;
+} Identity;
+
+static gboolean
+read_identity (PsDatabase *db, Identity *identity, GError **error)
+{
+  return ps_database_integer (db, "PRAGMA application_id", &identity->application, error)
+         && ps_database_integer (db, "PRAGMA user_version", &identity->version, error)
+         && ps_database_integer (db, "SELECT count (*) FROM sqlite_schema", &identity->tables, error);
+}
+
+static gboolean
+identity_is_fresh (const Identity *identity)
+{
+  return identity->application == 0 && identity->version == 0 && identity->tables == 0;
+}
+
+static gboolean
+check_identity (PsDatabase *db, const Identity *identity, GError **error)
+{
+  if (identity->application != db->kind->application_id)
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: an SQLite database, but not a pipesim %s", db->path,
+                 db->kind->what);
+  else if (identity->version != db->kind->version)
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
+                 "%s: %s of version %" G_GINT64_FORMAT "; this pipesim knows version %d", db->path, db->kind->what,
+                 identity->version, db->kind->version);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+/* Finds files that were cut short, which would otherwise show only when the missing page is wanted. */
+static gboolean
+check_integrity (PsDatabase *db, GError **error)
+{
+  g_autoptr (PsRows) rows = ps_rows_new (db, error, "PRAGMA quick_check (1)", "");
+  gboolean found;
+  if (!rows || !ps_rows_next (rows, &found, error))
+    return FALSE;
+  g_autofree char *verdict = found ? ps_rows_text (rows, 0) : g_strdup ("no answer");
+  if (g_str_equal (verdict, "ok"))
+    return TRUE;
+  g_strdelimit (verdict, "\n", ' ');
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: damaged: %s", db->path, verdict);
+  return FALSE;
+}
+
+/* Another process may create the same file at the same time: whoever comes second finds it done. */
+static gboolean
+create_schema (PsDatabase *db, GError **error)
+{
+  g_autoptr (GBytes) schema
+      = g_resource_lookup_data (ps_data_get_resource (), db->kind->schema, G_RESOURCE_LOOKUP_FLAGS_NONE, error);
+  Identity identity;
+  if (!schema || !ps_database_script (db, "PRAGMA journal_mode = WAL", error) || !ps_database_begin (db, error))
+    return FALSE;
+  gboolean ok = read_identity (db, &identity, error);
+  if (ok && identity_is_fresh (&identity))
+    {
+      g_autofree char *marks = g_strdup_printf ("PRAGMA application_id = %d; PRAGMA user_version = %d",
+                                                db->kind->application_id, db->kind->version);
+      ok = ps_database_script (db, g_bytes_get_data (schema, NULL), error) && ps_database_script (db, marks, error);
+    }
+  return ps_database_end (db, ok, error);
+}
+
+static gboolean
+open_for_writing (PsDatabase *db, GError **error)
+{
+  Identity identity;
+  if (!open_handle (db, db->path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, error))
+    return FALSE;
+  if (sqlite3_db_readonly (db->handle, "main") == 1)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: cannot be written to", db->path);
+      return FALSE;
+    }
+  if (!read_identity (db, &identity, error))
+    return FALSE;
+  if (identity_is_fresh (&identity) && (!create_schema (db, error) || !read_identity (db, &identity, error)))
+    return FALSE;
+  /* Commits survive the death of the process without waiting for the disk each time. */
+  return check_identity (db, &identity, error)
+         && ps_database_script (db, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL", error);
+}
+
+/* A database in write-ahead mode wants to create files beside it even to be read. Where it may not, and no unfinished
+ * log lies there, the file alone holds everything and does not change. */
+static gboolean
+open_immutable (PsDatabase *db, Identity *identity, GError **error)
+{
+  g_autofree char *log = g_strconcat (db->path, "-wal", NULL);
+  g_autofree char *absolute = g_canonicalize_filename (db->path, NULL);
+  g_autofree char *uri = g_filename_to_uri (absolute, NULL, error);
+  struct stat status;
+  if (!uri)
+    return FALSE;
+  if (stat (log, &status) == 0 && status.st_size > 0)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s has to be merged, but the directory cannot be written to",
+                   db->path, log);
+      return FALSE;
+    }
+  g_autofree char *name = g_strconcat (uri, "?immutable=1", NULL);
+  return open_handle (db, name, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, error) && read_identity (db, identity, error);
+}
+
+/* Opened for writing where that is allowed, though nothing is written: the last reader then clears away the log. */
+static gboolean
+open_for_reading (PsDatabase *db, GError **error)
+{
+  Identity identity;
+  g_autoptr (GError) failure = NULL;
+  if (!open_handle (db, db->path, SQLITE_OPEN_READWRITE, error))
+    return FALSE;
+  if (!read_identity (db, &identity, &failure))
+    {
+      int code = sqlite3_errcode (db->handle) & 0xff;
+      if (code != SQLITE_CANTOPEN && code != SQLITE_READONLY)
+        {
+          g_propagate_error (error, g_steal_pointer (&failure));
+          return FALSE;
+        }
+      if (!open_immutable (db, &identity, error))
+        return FALSE;
+    }
+  return check_identity (db, &identity, error) && ps_database_script (db, "PRAGMA query_only = ON", error);
+}
+
+PsDatabase *
+ps_database_open (const char *path, const PsDatabaseKind *kind, gboolean writes, GError **error)
+{
+  if (!check_file (path, kind, writes, error))
+    return NULL;
+  g_autoptr (PsDatabase) db = g_new0 (PsDatabase, 1);
+  db->path = g_strdup (path);
+  db->kind = kind;
+  gboolean ok = writes ? open_for_writing (db, error) : open_for_reading (db, error);
+  return ok && check_integrity (db, error) ? g_steal_pointer (&db) : NULL;
+}

@@ -1,0 +1,82 @@
+/* database.h - SQLite files of pipesim: which kind one is, opening it, and how the rest speaks SQL, so that
+ * sim/database*.c alone know SQLite. Private to libpipesim.
+ *
+ * Every kind has a schema of its own under data/, `PRAGMA application_id` and `PRAGMA user_version`. Files are in
+ * write-ahead mode: a killed program loses the transaction under way and nothing else. */
+#ifndef PIPESIM_DATABASE_H
+#define PIPESIM_DATABASE_H
+
+#include <pipesim/base.h>
+
+G_BEGIN_DECLS
+
+struct sqlite3;
+
+typedef struct
+{
+  const char *what;   /* as messages call it: "cost database" */
+  const char *schema; /* resource with the text that creates its tables */
+  int application_id;
+  int version;
+} PsDatabaseKind;
+
+typedef struct
+{
+  char *path; /* as the user wrote it; messages begin with it */
+  struct sqlite3 *handle;
+  const PsDatabaseKind *kind;
+} PsDatabase;
+
+/* Creates the file when it is missing and writes is TRUE. Refuses files that are no SQLite database, of another kind or
+ * of another version, with one line naming the path. kind stays the caller's. Errors: PS_ERROR_IO, PS_ERROR_INPUT. */
+PsDatabase *ps_database_open (const char *path, const PsDatabaseKind *kind, gboolean writes,
+                              GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_database_close (PsDatabase *db);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsDatabase, ps_database_close)
+
+/* The library behind it, for the record: "SQLite 3.40.1". Free with g_free. */
+char *ps_database_library (void);
+
+/* Sets PS_ERROR_IO or PS_ERROR_INPUT from an SQLite result code other than SQLITE_OK. Returns FALSE. */
+gboolean ps_database_set_error (PsDatabase *db, int code, GError **error);
+
+/* Runs statements that need no parameters and whose rows do not matter. */
+gboolean ps_database_script (PsDatabase *db, const char *sql, GError **error);
+
+/* Runs one statement. types has one letter per parameter that follows: 's' const char *, 'i' gint64. */
+gboolean ps_database_execute (PsDatabase *db, GError **error, const char *sql, const char *types, ...);
+
+/* Id of the row that the last INSERT made. */
+gint64 ps_database_last_row (PsDatabase *db);
+
+/* A transaction: begin, then end with whether all went well so far. end commits or rolls back; it returns FALSE when ok
+ * is FALSE (the error is set already) or when committing fails. */
+gboolean ps_database_begin (PsDatabase *db, GError **error);
+gboolean ps_database_end (PsDatabase *db, gboolean ok, GError **error);
+
+/* The rows of a query. Parameters as for ps_database_execute. Free with ps_rows_free. */
+typedef struct _PsRows PsRows;
+PsRows *ps_rows_new (PsDatabase *db, GError **error, const char *sql, const char *types, ...) G_GNUC_WARN_UNUSED_RESULT;
+void ps_rows_free (PsRows *rows);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRows, ps_rows_free)
+
+/* Goes to the first or next row. *found is FALSE behind the last one. */
+gboolean ps_rows_next (PsRows *rows, gboolean *found, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gint64 ps_rows_integer (PsRows *rows, int column);
+double ps_rows_real (PsRows *rows, int column);
+gboolean ps_rows_is_null (PsRows *rows, int column);
+char *ps_rows_text (PsRows *rows, int column); /* free with g_free */
+
+/* One statement over and over: begin again with parameters cleared (NULL), set those that are something (from 0 on), next.
+ * Texts must stay until the next restart. */
+void ps_rows_restart (PsRows *rows);
+void ps_rows_set_integer (PsRows *rows, int parameter, gint64 value);
+void ps_rows_set_real (PsRows *rows, int parameter, double value);
+void ps_rows_set_text (PsRows *rows, int parameter, const char *value);
+
+/* The only integer of the only row. */
+gboolean ps_database_integer (PsDatabase *db, const char *sql, gint64 *value, GError **error);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,25 @@
+/* drain.h - the order of one round of an endless run. Private to libpipesim. */
+#ifndef PIPESIM_DRAIN_H
+#define PIPESIM_DRAIN_H
+
+#include <pipesim/program.h>
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  guint32 *sequence; /* [n_ops] indices into schedule->ops: devices' orders merged so that what an op needs of its own
+                        round is in front of it */
+  guint8 *ahead;     /* [n_ops] 1 for ops that a device runs for the next iteration already */
+} PsDrain;
+
+/* Synchronous schedules run as they are. In an asynchronous one each device runs its warm-up, the forwards in front of
+ * its first backward, one iteration ahead: one after each backward of its drain, what follows its last forward. Orders
+ * for which that cannot run, and those with pairs, are left as they are. */
+void ps_drain_init (PsDrain *drain, const PsProgram *program);
+void ps_drain_clear (PsDrain *drain);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsDrain, ps_drain_clear)
+
+G_END_DECLS
+
+#endif

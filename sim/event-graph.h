@@ -1,0 +1,35 @@
+/* event-graph.h - events that repeat, each waiting for others of the same round or of the one before, and how long a
+ * round takes in the long run. Private to libpipesim.
+ *
+ * Max-plus algebra: event i of round k ends at duration[i] + max over its arcs of (end of arc.from in round k - tokens)
+ * + delay. In the long run every round takes as long as the maximum over all circles of (sum of durations and delays) /
+ * (sum of tokens).
+ */
+#ifndef PIPESIM_EVENT_GRAPH_H
+#define PIPESIM_EVENT_GRAPH_H
+
+#include <glib.h>
+
+G_BEGIN_DECLS
+
+typedef struct _PsEventGraph PsEventGraph;
+
+/* Events 0 .. n_events - 1, which take no time and wait for nobody. Free with ps_event_graph_free. */
+PsEventGraph *ps_event_graph_new (guint n_events);
+void ps_event_graph_free (PsEventGraph *graph);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsEventGraph, ps_event_graph_free)
+
+void ps_event_graph_set_duration (PsEventGraph *graph, guint event, gint64 duration_ns);
+
+/* event also waits for `from`: of the same round when tokens is 0, of the round before when it is 1. */
+void ps_event_graph_wait (PsEventGraph *graph, guint event, guint from, guint tokens, gint64 delay_ns);
+
+/* Time of a round in the long run, rounded to the nearest nanosecond. Exactly it is a multiple of 1 / *n_rounds, and
+ * n_rounds the least such number. 0 and 1 where no circle is. The sum of all durations and delays over as many rounds
+ * as there are arcs with tokens must stay below 2^100. FALSE when events of one round wait for each other in a circle:
+ * then no round ever ends. */
+gboolean ps_event_graph_period (const PsEventGraph *graph, gint64 *period_ns, guint *n_rounds);
+
+G_END_DECLS
+
+#endif

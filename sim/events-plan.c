@@ -1,0 +1,150 @@
+/* events-plan.c - finds a good order of sends and receives: runs of the program give orders, and runs of those orders
+ * say which is best. */
+#include "events-private.h"
+#include "program-private.h"
+
+#include <string.h>
+
+typedef struct
+{
+  PsProgram *program;
+  const PsCosts *costs;
+  PsEventsSetting setting; /* window 0 */
+  PsSimulation *simulation;
+  gsize size;          /* of all instructions, bytes */
+  PsInstruction *best; /* NULL: none yet */
+  gint64 best_ns;
+  gint64 best_span_ns;
+} Plan;
+
+static void
+plan_clear (Plan *plan)
+{
+  ps_simulation_free (plan->simulation);
+  g_free (plan->best);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Plan, plan_clear)
+
+/* Runs the program as it stands; FALSE when it deadlocks. */
+static gboolean
+run (Plan *plan)
+{
+  return ps_events_simulate (plan->program, plan->costs, &plan->setting, plan->simulation, NULL);
+}
+
+/* Notes the streams that have just run, if they are the best so far. */
+static void
+note (Plan *plan)
+{
+  const PsSimulation *simulation = plan->simulation;
+
+  if (plan->best
+      && (simulation->makespan_ns > plan->best_ns
+          || (simulation->makespan_ns == plan->best_ns && simulation->max_span_ns >= plan->best_span_ns)))
+    return;
+  if (!plan->best)
+    plan->best = g_malloc (plan->size);
+  memcpy (plan->best, plan->program->instructions, plan->size);
+  plan->best_ns = simulation->makespan_ns;
+  plan->best_span_ns = simulation->max_span_ns;
+}
+
+/* The order in which the transfers of the last run began. Blocking devices come to a receive when they did then, others
+ * have it posted beforehand. */
+static void
+try_order_of_run (Plan *plan)
+{
+  const PsSimulation *simulation = plan->simulation;
+
+  ps_program_arrange (plan->program, simulation->transfer_start_ns, simulation->transfer_end_ns,
+                      plan->setting.blocking ? simulation->end_ns : NULL);
+  if (run (plan))
+    note (plan);
+}
+
+static gboolean
+is_safe (const PsProgram *program)
+{
+  for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
+    if (!ps_program_check (program, (PsChannel)channel, NULL))
+      return FALSE;
+  return TRUE;
+}
+
+/* An order by rule, and the order in which its transfers began. */
+static void
+try_rule (Plan *plan, PsCommOrder order)
+{
+  g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (plan->program->schedule), order, NULL);
+
+  memcpy (plan->program->instructions, program->instructions, plan->size);
+  if (!run (plan))
+    return;
+  if (order == PS_COMM_ASAP || is_safe (plan->program))
+    note (plan);
+  try_order_of_run (plan);
+}
+
+/* The longest path from the start of each step to the end of the program while transfers do not queue. */
+static gint64 *
+find_tails (const Plan *plan)
+{
+  const PsProgram *program = plan->program;
+  const PsEventsSetting *setting = &plan->setting;
+  gint64 *tails = g_new0 (gint64, (gsize)program->n_steps + 1); /* entry 0 takes what goes nowhere */
+
+  for (guint i = program->n_steps; i-- > 0;)
+    {
+      const PsStep *step = &program->steps[i];
+      gint64 transfer = setting->transfer_ns ? setting->transfer_ns[i] : plan->costs->transfer_ns[step->transfer];
+
+      tails[i + 1] += setting->duration_ns ? setting->duration_ns[i] : ps_step_duration (program, plan->costs, i);
+      tails[step->previous] = MAX (tails[step->previous], tails[i + 1]);
+      tails[step->input] = MAX (tails[step->input], tails[i + 1] + transfer);
+    }
+  memmove (tails, tails + 1, program->n_steps * sizeof *tails);
+  return tails;
+}
+
+/* Messages as they come: first the oldest (urgency NULL), or first the most urgent. */
+static gboolean
+try_free_messages (Plan *plan, const gint64 *urgency_ns, GError **error)
+{
+  PsEventsSetting setting = plan->setting;
+  g_autoptr (PsEvents) events = NULL;
+
+  setting.window = 1;
+  setting.blocking = FALSE;
+  events = ps_events_new (plan->program, plan->costs, &setting, error);
+  if (!events)
+    return FALSE;
+  events->urgency_ns = urgency_ns;
+  events->exclusive = plan->setting.blocking;
+  if (ps_events_run (events, plan->costs, plan->simulation, error))
+    try_order_of_run (plan);
+  return *error == NULL;
+}
+
+gboolean
+ps_events_plan (PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting, GError **error)
+{
+  g_auto (Plan) plan = { .program = program, .costs = costs, .setting = *setting };
+  g_autoptr (GError) cause = NULL;
+  g_autofree gint64 *tails = NULL;
+
+  plan.setting.window = 0;
+  plan.size = program->first[program->schedule->placement->n_devices] * sizeof *program->instructions;
+  plan.simulation = ps_simulation_new (program);
+  tails = find_tails (&plan);
+  if (try_free_messages (&plan, NULL, &cause) && try_free_messages (&plan, tails, &cause))
+    {
+      try_rule (&plan, PS_COMM_ASAP);
+      try_rule (&plan, PS_COMM_DEFERRED);
+    }
+  if (plan.best)
+    memcpy (program->instructions, plan.best, plan.size);
+  if (!cause)
+    return TRUE;
+  g_propagate_error (error, g_steal_pointer (&cause));
+  return FALSE;
+}

@@ -1,0 +1,164 @@
+/* events-private.h - the state of the events engine, and the steps that both of its loops are made of. Private to
+ * sim/events*.c. */
+#ifndef PIPESIM_EVENTS_PRIVATE_H
+#define PIPESIM_EVENTS_PRIVATE_H
+
+#include "channels.h"
+#include "simulate-private.h"
+#include <pipesim/events.h>
+
+G_BEGIN_DECLS
+
+/* One transfer on its way through its conditions: its data exists, it is the next one on each end, and in blocking runs
+ * each device has come to it. An eager message is two: what holds the sender's end, and what is over when the message
+ * has arrived and its turn on the receiver's end has come. */
+typedef struct
+{
+  gint64 start_ns;   /* when the last condition so far was met */
+  gint64 end_ns;     /* until it starts: its duration */
+  guint32 next[2];   /* 1 + transfers of which a condition is met when it ends; 0 = none */
+  guint32 step;      /* whose input it is */
+  guint8 missing;    /* conditions not yet met */
+  guint8 conditions; /* in all */
+  guint8 done;
+  guint8 part; /* PsTransferPart */
+} PsTransfer;
+
+typedef enum
+{
+  PS_TRANSFER_WHOLE,
+  PS_TRANSFER_EAGER_SEND,
+  PS_TRANSFER_EAGER_RECEIVE,
+} PsTransferPart;
+
+typedef enum
+{
+  PS_ITEM_OP,
+  PS_ITEM_SEND,    /* blocking runs only: the device comes to the transfer and goes on when it is over */
+  PS_ITEM_RECEIVE, /* likewise */
+} PsItemType;
+
+/* What a device does next. */
+typedef struct
+{
+  gint64 duration_ns;
+  guint32 step;
+  guint32 cost;    /* of an op: index into PsCosts.op */
+  guint32 wait;    /* 1 + transfer that must be over first; 0 = none */
+  guint32 send[2]; /* 1 + transfers whose data the op makes; 0 = none */
+  guint8 type;     /* PsItemType */
+  guint8 pair;     /* PsPairRole */
+} PsItem;
+
+typedef struct
+{
+  gint64 clock_ns; /* end of what it did last */
+  gint64 first_ns; /* start of its first op; -1: none yet */
+  gint64 busy_ns;
+  guint32 next;    /* item */
+  guint32 end;     /* behind its last item */
+  guint32 blocked; /* 1 + transfer that it waits for; 0 = none */
+  gboolean posted; /* it has come to the send or receive that is its next item */
+} PsEventDevice;
+
+typedef struct _PsTimed PsTimed;
+typedef struct _PsReady PsReady;
+
+struct _PsEvents
+{
+  const PsProgram *program;
+  PsEventsSetting setting;
+  PsChannels *channels;
+  guint n_devices;
+  guint n_messages;
+  guint n_transfers; /* messages, then the second parts of eager ones */
+  PsTransfer *transfers;
+  guint n_items;
+  PsItem *items; /* by device, in order */
+  guint32 *item_of_step;
+  guint *first_item; /* [n_devices + 1] */
+  PsEventDevice *devices;
+  guint n_startable;
+  guint32 *startable; /* [n_transfers] transfers whose conditions are all met */
+  guint n_awake;
+  guint16 *awake;           /* [n_devices] devices that may go on */
+  PsTimed *timed;           /* NULL: times do not depend on what else goes on */
+  PsReady *ready;           /* NULL: program order */
+  const gint64 *urgency_ns; /* [n_steps] of their inputs: with a window, the message of the largest goes first; NULL:
+                               the first to exist does */
+  gboolean exclusive;       /* with a window: a device moves one message or runs an op, never both */
+  /* of the run */
+  const PsCosts *costs;
+  PsSimulation *simulation;
+};
+
+static inline void
+ps_event_meet (PsEvents *events, guint32 transfer, gint64 time_ns)
+{
+  PsTransfer *met = &events->transfers[transfer - 1];
+
+  met->start_ns = MAX (met->start_ns, time_ns);
+  if (--met->missing == 0)
+    events->startable[events->n_startable++] = transfer - 1;
+}
+
+static inline void
+ps_event_wake (PsEvents *events, guint device, guint32 transfer)
+{
+  if (events->devices[device].blocked != transfer)
+    return;
+  events->devices[device].blocked = 0;
+  events->awake[events->n_awake++] = (guint16)device;
+}
+
+/* A transfer is over at its end_ns. */
+static inline void
+ps_event_complete (PsEvents *events, guint32 index)
+{
+  PsTransfer *transfer = &events->transfers[index];
+  const PsStep *step = &events->program->steps[transfer->step];
+
+  transfer->done = TRUE;
+  if (transfer->part != PS_TRANSFER_EAGER_RECEIVE)
+    events->simulation->transfer_start_ns[transfer->step] = transfer->start_ns;
+  events->simulation->transfer_end_ns[transfer->step] = transfer->end_ns;
+  for (guint i = 0; i < G_N_ELEMENTS (transfer->next); i++)
+    if (transfer->next[i] != 0)
+      ps_event_meet (events, transfer->next[i], transfer->end_ns);
+  ps_event_wake (events, step->device, index + 1);
+  if (events->setting.blocking)
+    ps_event_wake (events, events->program->steps[step->input - 1].device, index + 1);
+}
+
+/* Memory as in the relaxation engine: taken at the start, given back at the end; both ops of a pair at the pair's. */
+static inline void
+ps_event_start_op (PsEvents *events, guint device, const PsItem *item, gint64 start_ns)
+{
+  PsMemoryLevel *memory = &events->simulation->memory[device];
+
+  events->simulation->start_ns[item->step] = start_ns;
+  memory->held_bytes += events->costs->op[item->cost].take_bytes;
+  memory->peak_bytes = MAX (memory->peak_bytes, memory->held_bytes);
+}
+
+static inline void
+ps_event_end_op (PsEvents *events, guint device, const PsItem *item, gint64 end_ns)
+{
+  PsMemoryLevel *memory = &events->simulation->memory[device];
+
+  events->simulation->end_ns[item->step + 1] = end_ns;
+  if (item->pair == PS_PAIR_FIRST)
+    return;
+  memory->held_bytes -= events->costs->op[item->cost].give_bytes;
+  if (item->pair == PS_PAIR_SECOND)
+    memory->held_bytes -= events->costs->op[item[-1].cost].give_bytes;
+}
+
+/* The engine where times depend on what else goes on; made for a setting, run until nothing moves. */
+PsTimed *ps_timed_new (PsEvents *events);
+void ps_timed_free (PsTimed *timed);
+void ps_timed_run (PsEvents *events);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,442 @@
+/* events-ready.c - the order as a hint: devices start what is ready, and messages go by whichever channel is free. */
+#include "events-timed.h"
+
+#include <string.h>
+
+#define N_DEPENDS 4
+
+struct _PsReady
+{
+  guint32 *depends;  /* [n_items * N_DEPENDS] 1 + items of the same device that must come before; 0 = none */
+  guint8 *started;   /* [n_items] */
+  guint32 *second;   /* [n_devices] 1 + second op of the pair that the device has begun; 0 = none */
+  guint32 *sequence; /* [n_items] items of a device in the order in which they started */
+  guint *n_started;  /* [n_devices] */
+  guint n_pending;
+  guint32 *pending;  /* [n_transfers] transfers that wait for a channel, the first to go in front */
+  guint32 *ends[2];  /* [n_messages] what a transfer holds, on the sender's and on the receiver's side */
+  gboolean has_ends; /* not those of pure latency */
+  guint n_ends;
+  guint8 *held; /* [n_ends] */
+};
+
+/* Items by what they make: F, R, or B and BW, of each stage, microbatch and slice. */
+typedef struct
+{
+  const PsEvents *events;
+  guint32 *made[3]; /* 1 + item; 0 = none */
+} Makers;
+
+static const PsOp *
+item_op (const PsEvents *events, guint32 i)
+{
+  return &events->program->schedule->ops[events->program->op_of[events->items[i].step]];
+}
+
+static guint32 *
+maker (const Makers *makers, guint what, guint stage, guint microbatch, guint slice)
+{
+  const PsSchedule *schedule = makers->events->program->schedule;
+
+  return &makers->made[what][((gsize)stage * schedule->n_microbatches + microbatch) * schedule->n_slices + slice];
+}
+
+static guint
+made_by (const PsOp *op)
+{
+  return op->kind == PS_OP_F ? 0 : op->kind == PS_OP_R ? 1 : 2;
+}
+
+static gboolean
+makes_something (const PsOp *op)
+{
+  return op->kind != PS_OP_W && op->kind != PS_OP_O;
+}
+
+/* An item of another device hands over by a transfer, and one behind in the order is no condition. */
+static void
+depend_on (const Makers *makers, guint32 *depends, guint *n, guint32 i, guint32 other)
+{
+  const PsStep *steps = makers->events->program->steps;
+  const PsItem *items = makers->events->items;
+
+  if (other != 0 && other - 1 < i && steps[items[other - 1].step].device == steps[items[i].step].device)
+    depends[(*n)++] = other;
+}
+
+static void
+find_depends (const Makers *makers, guint32 i, guint32 *depends)
+{
+  const PsSchedule *schedule = makers->events->program->schedule;
+  const PsOp *op = item_op (makers->events, i);
+  guint n = 0, last = schedule->placement->n_stages - 1;
+
+  if (op->kind == PS_OP_O)
+    return;
+  if (op->kind == PS_OP_W)
+    {
+      depend_on (makers, depends, &n, i, *maker (makers, 2, op->stage, op->microbatch, op->slice));
+      return;
+    }
+  if (op->kind == PS_OP_F)
+    {
+      if (op->stage > 0)
+        depend_on (makers, depends, &n, i, *maker (makers, 0, op->stage - 1U, op->microbatch, op->slice));
+      if (op->slice > 0)
+        depend_on (makers, depends, &n, i, *maker (makers, 0, op->stage, op->microbatch, op->slice - 1U));
+      return;
+    }
+  depend_on (makers, depends, &n, i, *maker (makers, 0, op->stage, op->microbatch, op->slice));
+  if (op->kind == PS_OP_R)
+    return;
+  depend_on (makers, depends, &n, i, *maker (makers, 1, op->stage, op->microbatch, op->slice));
+  if (op->stage < last)
+    depend_on (makers, depends, &n, i, *maker (makers, 2, op->stage + 1U, op->microbatch, op->slice));
+  if (op->slice + 1U < schedule->n_slices)
+    depend_on (makers, depends, &n, i, *maker (makers, 2, op->stage, op->microbatch, op->slice + 1U));
+}
+
+static void
+build_depends (const PsEvents *events, PsReady *ready)
+{
+  const PsSchedule *schedule = events->program->schedule;
+  gsize n_cells = (gsize)schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices;
+  Makers makers = { .events = events };
+
+  for (guint what = 0; what < G_N_ELEMENTS (makers.made); what++)
+    makers.made[what] = g_new0 (guint32, n_cells);
+  for (guint32 i = 0; i < events->n_items; i++)
+    {
+      const PsOp *op = item_op (events, i);
+
+      if (makes_something (op))
+        *maker (&makers, made_by (op), op->stage, op->microbatch, op->slice) = i + 1;
+    }
+  ready->depends = g_new0 (guint32, (gsize)events->n_items * N_DEPENDS + 1);
+  for (guint32 i = 0; i < events->n_items; i++)
+    find_depends (&makers, i, &ready->depends[(gsize)i * N_DEPENDS]);
+  for (guint what = 0; what < G_N_ELEMENTS (makers.made); what++)
+    g_free (makers.made[what]);
+}
+
+/* A rank's stream is held by each of its transfers; the other channels are one thing with two ends. */
+static void
+build_ends (const PsEvents *events, PsReady *ready)
+{
+  PsChannel channel = events->setting.channel;
+  g_autoptr (GHashTable) found = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
+
+  ready->has_ends = channel != PS_CHANNEL_LATENCY;
+  ready->n_ends = channel == PS_CHANNEL_RANK ? events->n_devices : 0;
+  for (guint i = 0; i < 2; i++)
+    ready->ends[i] = g_new0 (guint32, events->n_messages + 1);
+  for (guint i = 0; ready->has_ends && i < events->n_messages; i++)
+    {
+      const PsMessage *message = &events->channels->messages[i];
+      guint a = message->sender, b = message->receiver;
+      gint64 key = channel == PS_CHANNEL_PAIR ? (gint64)MIN (a, b) << 16 | MAX (a, b) : (gint64)a << 16 | b;
+
+      if (channel != PS_CHANNEL_RANK)
+        {
+          if (!g_hash_table_contains (found, &key))
+            g_hash_table_insert (found, g_memdup2 (&key, sizeof key), GUINT_TO_POINTER (ready->n_ends++));
+          a = b = GPOINTER_TO_UINT (g_hash_table_lookup (found, &key));
+        }
+      ready->ends[0][i] = a;
+      ready->ends[1][i] = b;
+    }
+  ready->held = g_new0 (guint8, ready->n_ends + 1);
+}
+
+PsReady *
+ps_ready_new (const PsEvents *events)
+{
+  PsReady *ready = g_new0 (PsReady, 1);
+
+  build_depends (events, ready);
+  build_ends (events, ready);
+  ready->started = g_new0 (guint8, events->n_items + 1);
+  ready->second = g_new0 (guint32, events->n_devices);
+  ready->sequence = g_new (guint32, events->n_items + 1);
+  ready->n_started = g_new0 (guint, events->n_devices);
+  ready->pending = g_new (guint32, events->n_transfers + 1);
+  return ready;
+}
+
+void
+ps_ready_free (PsReady *ready)
+{
+  if (!ready)
+    return;
+  g_free (ready->depends);
+  g_free (ready->started);
+  g_free (ready->second);
+  g_free (ready->sequence);
+  g_free (ready->n_started);
+  g_free (ready->pending);
+  g_free (ready->ends[0]);
+  g_free (ready->ends[1]);
+  g_free (ready->held);
+  g_free (ready);
+}
+
+void
+ps_ready_begin (PsEvents *events)
+{
+  PsReady *ready = events->ready;
+
+  memset (ready->started, 0, events->n_items);
+  memset (ready->second, 0, events->n_devices * sizeof *ready->second);
+  memset (ready->n_started, 0, events->n_devices * sizeof *ready->n_started);
+  memset (ready->held, 0, ready->n_ends);
+  ready->n_pending = 0;
+}
+
+/* A device is idle when it picks, so what has started on it has ended. The second op of a pair may need the first. */
+static gboolean
+is_ready (const PsEvents *events, guint32 i)
+{
+  const PsItem *item = &events->items[i];
+  const guint32 *depends = &events->ready->depends[(gsize)i * N_DEPENDS];
+
+  if (item->wait != 0 && !events->transfers[item->wait - 1].done)
+    return FALSE;
+  for (guint k = 0; k < N_DEPENDS && depends[k] != 0; k++)
+    if (!events->ready->started[depends[k] - 1] && !(item->pair == PS_PAIR_SECOND && depends[k] == i))
+      return FALSE;
+  return TRUE;
+}
+
+/* What an op, or both ops of a pair, take when they start, and keep when they have ended. */
+typedef struct
+{
+  gint64 take_bytes;
+  gint64 keep_bytes;
+} Need;
+
+static Need
+cell_need (const PsEvents *events, guint32 i)
+{
+  guint n = events->items[i].pair == PS_PAIR_FIRST ? 2 : 1;
+  Need need = { 0 };
+
+  for (guint k = 0; k < n; k++)
+    {
+      const PsOpCost *cost = &events->costs->op[events->items[i + k].cost];
+
+      need.take_bytes += cost->take_bytes;
+      need.keep_bytes += cost->take_bytes - cost->give_bytes;
+    }
+  return need;
+}
+
+/* The device's remaining list as the search for a ready op goes along it. */
+typedef struct
+{
+  gint64 limit_bytes;
+  gint64 held_bytes;  /* now */
+  gint64 level_bytes; /* when all that was passed over has run */
+  gint64 room_bytes;  /* by so much may the level rise before one of those, now or never, would not fit */
+} Memory;
+
+static void
+pass_over (Memory *memory, Need need)
+{
+  memory->room_bytes = MIN (memory->room_bytes, memory->limit_bytes - memory->level_bytes - need.take_bytes);
+  memory->level_bytes += need.keep_bytes;
+}
+
+/* Whether an op fits now, and all that it overtakes still fits after it: so the list in its order always fits. */
+static gboolean
+fits (const Memory *memory, Need need)
+{
+  return memory->held_bytes + need.take_bytes <= memory->limit_bytes
+         && (need.keep_bytes <= 0 || need.keep_bytes <= memory->room_bytes);
+}
+
+static guint32
+start_cell (PsEvents *events, guint device, guint32 i)
+{
+  PsReady *ready = events->ready;
+
+  ready->second[device] = events->items[i].pair == PS_PAIR_FIRST ? i + 2 : 0;
+  ready->started[i] = TRUE;
+  ready->sequence[events->first_item[device] + ready->n_started[device]++] = i;
+  return i;
+}
+
+/* A device that keeps its order may begin a pair while the input of the second op is still on its way. */
+static gboolean
+cell_is_ready (const PsEvents *events, guint32 i)
+{
+  gboolean both = events->items[i].pair == PS_PAIR_FIRST && events->setting.window > 1;
+
+  return is_ready (events, i) && (!both || is_ready (events, i + 1));
+}
+
+guint32
+ps_ready_pick (PsEvents *events, guint device)
+{
+  PsEventDevice *state = &events->devices[device];
+  PsReady *ready = events->ready;
+  const gint64 *limit = events->setting.memory_limit;
+  gint64 held = events->simulation->memory[device].held_bytes;
+  Memory memory = { limit ? limit[device] : G_MAXINT64 / 4, held, held, G_MAXINT64 / 4 };
+
+  if (ready->second[device] != 0)
+    {
+      guint32 second = ready->second[device] - 1;
+
+      return is_ready (events, second) ? start_cell (events, device, second) : PS_NO_ITEM;
+    }
+  while (state->next < state->end && ready->started[state->next])
+    state->next++;
+  for (guint32 i = state->next, n_seen = 0; i < state->end && n_seen < events->setting.window; i++)
+    {
+      Need need;
+
+      if (ready->started[i] || events->items[i].pair == PS_PAIR_SECOND)
+        continue;
+      if (i > state->next && item_op (events, i)->kind == PS_OP_O)
+        break;
+      need = cell_need (events, i);
+      if (cell_is_ready (events, i) && (i == state->next || fits (&memory, need)))
+        return start_cell (events, device, i);
+      if (item_op (events, i)->kind == PS_OP_O)
+        break;
+      pass_over (&memory, need);
+      n_seen++;
+    }
+  return PS_NO_ITEM;
+}
+
+static gboolean
+goes_before (const PsEvents *events, guint32 a, guint32 b)
+{
+  const PsTransfer *x = &events->transfers[a], *y = &events->transfers[b];
+
+  if (events->urgency_ns && events->urgency_ns[x->step] != events->urgency_ns[y->step])
+    return events->urgency_ns[x->step] > events->urgency_ns[y->step];
+  if (x->start_ns != y->start_ns)
+    return x->start_ns < y->start_ns;
+  return a < b;
+}
+
+static void
+append_pending (PsEvents *events, guint32 transfer)
+{
+  PsReady *ready = events->ready;
+  guint place = ready->n_pending++;
+
+  for (; place > 0 && goes_before (events, transfer, ready->pending[place - 1]); place--)
+    ready->pending[place] = ready->pending[place - 1];
+  ready->pending[place] = transfer;
+}
+
+static gboolean
+is_idle (const PsEvents *events, guint device)
+{
+  const PsTimedDevice *state = &events->timed->devices[device];
+
+  return state->item == PS_NO_ITEM && state->n_active == 0 && !state->waiting;
+}
+
+static gboolean
+devices_are_idle (const PsEvents *events, guint32 transfer)
+{
+  const PsStep *step = &events->program->steps[events->transfers[transfer].step];
+  gboolean eager = events->transfers[transfer].part == PS_TRANSFER_EAGER_SEND;
+
+  return is_idle (events, events->program->steps[step->input - 1].device) && (eager || is_idle (events, step->device));
+}
+
+/* The second part of an eager message needs no channel; its first holds the sender's end alone. */
+static gboolean
+hold (const PsEvents *events, guint32 transfer, gboolean held)
+{
+  PsReady *ready = events->ready;
+  guint part = events->transfers[transfer].part, n = part == PS_TRANSFER_EAGER_SEND ? 1 : 2;
+
+  if (part == PS_TRANSFER_EAGER_RECEIVE)
+    return TRUE;
+  if (held && events->exclusive && !devices_are_idle (events, transfer))
+    return FALSE;
+  if (!ready->has_ends)
+    return TRUE;
+  for (guint i = 0; held && i < n; i++)
+    if (ready->held[ready->ends[i][transfer]])
+      return FALSE;
+  for (guint i = 0; i < n; i++)
+    ready->held[ready->ends[i][transfer]] = (guint8)held;
+  return TRUE;
+}
+
+guint32
+ps_ready_next_transfer (PsEvents *events)
+{
+  PsReady *ready = events->ready;
+
+  while (events->n_startable > 0)
+    append_pending (events, events->startable[--events->n_startable]);
+  for (guint i = 0; i < ready->n_pending; i++)
+    {
+      guint32 transfer = ready->pending[i];
+
+      if (!hold (events, transfer, TRUE))
+        continue;
+      ready->n_pending--;
+      memmove (&ready->pending[i], &ready->pending[i + 1], (ready->n_pending - i) * sizeof *ready->pending);
+      return transfer + 1;
+    }
+  return 0;
+}
+
+void
+ps_ready_end_transfer (PsEvents *events, guint32 transfer)
+{
+  hold (events, transfer, FALSE);
+}
+
+/* The schedule with each device's ops in the order in which they started. */
+static PsSchedule *
+realised_schedule (const PsEvents *events)
+{
+  const PsProgram *program = events->program;
+  PsSchedule *schedule = ps_schedule_copy (program->schedule);
+
+  for (guint i = 0; i < events->n_items; i++)
+    schedule->ops[i] = *item_op (events, events->ready->sequence[i]);
+  return schedule;
+}
+
+PsProgram *
+ps_events_realise (const PsEvents *events, PsSimulation **simulation)
+{
+  PsProgram *program;
+  PsSimulation *old = *simulation, *new;
+
+  g_return_val_if_fail (events->ready != NULL, NULL);
+  program = ps_program_lower (realised_schedule (events), PS_COMM_ASAP, NULL);
+  g_assert (program != NULL); /* it has run */
+  new = ps_simulation_new (program);
+  new->start_ns = g_new (gint64, new->n_steps);
+  new->transfer_start_ns = g_new (gint64, new->n_steps);
+  new->transfer_end_ns = g_new (gint64, new->n_steps);
+  for (guint i = 0; i < events->n_items; i++)
+    {
+      guint from = events->items[events->ready->sequence[i]].step, to = program->step_of[i];
+
+      new->end_ns[to + 1] = old->end_ns[from + 1];
+      new->start_ns[to] = old->start_ns[from];
+      new->transfer_start_ns[to] = old->transfer_start_ns[from];
+      new->transfer_end_ns[to] = old->transfer_end_ns[from];
+    }
+  memcpy (new->device, old->device, new->n_devices * sizeof *new->device);
+  memcpy (new->memory, old->memory, new->n_devices * sizeof *new->memory);
+  new->makespan_ns = old->makespan_ns;
+  new->max_span_ns = old->max_span_ns;
+  new->optimizer_ns = old->optimizer_ns;
+  ps_simulation_free (old);
+  *simulation = new;
+  return program;
+}

@@ -1,0 +1,256 @@
+/* events.c - a run of the events engine. Where times follow from the order alone, devices are followed as far as they
+ * go, and each transfer starts when the last of its conditions is met: no queue, no choice, so any order of doing this
+ * gives the same times. */
+#include "events-private.h"
+
+#include <math.h>
+#include <string.h>
+
+static void
+allot_times (PsSimulation *simulation)
+{
+  if (simulation->start_ns)
+    return;
+  simulation->start_ns = g_new0 (gint64, simulation->n_steps);
+  simulation->transfer_start_ns = g_new0 (gint64, simulation->n_steps);
+  simulation->transfer_end_ns = g_new0 (gint64, simulation->n_steps);
+}
+
+/* Every transfer and op gets its duration under these costs. */
+static void
+begin_transfers (PsEvents *events)
+{
+  const gint64 *times = events->setting.transfer_ns, *costs = events->costs->transfer_ns;
+  const PsStep *steps = events->program->steps;
+
+  for (guint i = 0; i < events->n_transfers; i++)
+    {
+      PsTransfer *transfer = &events->transfers[i];
+
+      transfer->start_ns = 0;
+      transfer->end_ns = times ? times[transfer->step] : costs[steps[transfer->step].transfer];
+      if (transfer->part == PS_TRANSFER_EAGER_RECEIVE)
+        transfer->end_ns = 0;
+      transfer->missing = transfer->conditions;
+      transfer->done = FALSE;
+    }
+}
+
+static void
+begin_items (PsEvents *events, guint device)
+{
+  const gint64 *times = events->setting.duration_ns;
+  double speed = events->setting.speed ? events->setting.speed[device] : 1;
+
+  for (guint i = events->first_item[device]; i < events->first_item[device + 1]; i++)
+    {
+      PsItem *item = &events->items[i];
+
+      if (item->type != PS_ITEM_OP)
+        continue;
+      if (times)
+        item->duration_ns = times[item->step];
+      else if (item->pair != PS_PAIR_NONE)
+        item->duration_ns = ps_step_duration (events->program, events->costs, item->step);
+      else
+        item->duration_ns = events->costs->op[item->cost].duration_ns;
+      if (speed != 1)
+        item->duration_ns = llrint ((double)item->duration_ns / speed);
+    }
+}
+
+static void
+begin (PsEvents *events, const PsCosts *costs, PsSimulation *simulation)
+{
+  events->costs = costs;
+  events->simulation = simulation;
+  events->n_startable = events->n_awake = 0;
+  simulation->has_buffers = FALSE;
+  ps_simulation_begin (events->program, costs, simulation);
+  allot_times (simulation);
+  begin_transfers (events);
+  for (guint device = events->n_devices; device-- > 0;)
+    {
+      gint64 ready = events->setting.ready_ns ? events->setting.ready_ns[device] : 0;
+
+      begin_items (events, device);
+      events->devices[device] = (PsEventDevice){
+        .clock_ns = ready, .first_ns = -1, .next = events->first_item[device], .end = events->first_item[device + 1]
+      };
+      events->awake[events->n_awake++] = (guint16)device;
+    }
+}
+
+static inline void
+start_transfers (PsEvents *events)
+{
+  while (events->n_startable > 0)
+    {
+      guint32 index = events->startable[--events->n_startable];
+
+      events->transfers[index].end_ns += events->transfers[index].start_ns;
+      ps_event_complete (events, index);
+    }
+}
+
+/* A blocking device comes to its send or receive. */
+static inline void
+post (PsEvents *events, PsEventDevice *device, const PsItem *item)
+{
+  if (!device->posted)
+    ps_event_meet (events, item->wait, device->clock_ns);
+  device->posted = TRUE;
+  start_transfers (events);
+}
+
+/* Runs a device until it waits for a transfer whose time is not known yet. */
+static void
+follow (PsEvents *events, guint index)
+{
+  PsEventDevice *device = &events->devices[index];
+  gint64 clock = device->clock_ns;
+  guint i;
+
+  for (i = device->next; i < device->end; i++)
+    {
+      const PsItem *item = &events->items[i];
+
+      if (item->type != PS_ITEM_OP)
+        post (events, device, item);
+      if (item->wait != 0)
+        {
+          const PsTransfer *transfer = &events->transfers[item->wait - 1];
+
+          if (!transfer->done)
+            {
+              device->blocked = item->wait;
+              break;
+            }
+          clock = MAX (clock, transfer->end_ns);
+        }
+      if (item->type == PS_ITEM_OP)
+        {
+          if (device->first_ns < 0)
+            device->first_ns = clock;
+          ps_event_start_op (events, index, item, clock);
+          clock += item->duration_ns;
+          device->busy_ns += item->duration_ns;
+          ps_event_end_op (events, index, item, clock);
+          for (guint k = 0; k < G_N_ELEMENTS (item->send) && item->send[k] != 0; k++)
+            ps_event_meet (events, item->send[k], clock);
+          start_transfers (events);
+        }
+      device->posted = FALSE;
+      device->clock_ns = clock;
+    }
+  device->next = i;
+}
+
+static void
+run_untimed (PsEvents *events)
+{
+  while (events->n_awake > 0)
+    follow (events, events->awake[--events->n_awake]);
+}
+
+static guint
+find_instruction (const PsEvents *events, guint device, const PsItem *item)
+{
+  static const PsInstructionType types[] = { PS_INSTRUCTION_WAIT, PS_INSTRUCTION_SEND, PS_INSTRUCTION_RECEIVE };
+  const PsProgram *program = events->program;
+  PsOp op = ps_program_producer (program, events->transfers[item->wait - 1].step);
+  guint32 message = ps_channels_find (events->channels, op);
+
+  for (guint i = program->first[device]; i < program->first[device + 1]; i++)
+    if (events->channels->message_of[i] == message && program->instructions[i].type == types[item->type])
+      return i;
+  return events->channels->messages[message - 1].receive;
+}
+
+/* TRUE when every device has come to its end; else says who waits for whom. */
+static gboolean
+check_finished (const PsEvents *events, GError **error)
+{
+  g_autofree guint *cursor = g_new (guint, events->n_devices);
+  g_autofree guint8 *done = g_new0 (guint8, events->n_messages + 1), *exists = g_new0 (guint8, events->n_messages + 1);
+  gboolean finished = TRUE;
+
+  for (guint device = 0; device < events->n_devices; device++)
+    {
+      const PsEventDevice *state = &events->devices[device];
+
+      cursor[device] = events->program->first[device + 1];
+      if (state->next < state->end)
+        cursor[device] = find_instruction (events, device, &events->items[state->next]);
+      finished &= state->next == state->end;
+    }
+  if (finished)
+    return TRUE;
+  for (guint i = 0; i < events->n_messages; i++)
+    {
+      guint producer = events->program->steps[events->transfers[i].step].input - 1;
+      const PsEventDevice *sender = &events->devices[events->program->steps[producer].device];
+
+      done[i] = events->transfers[i].done;
+      exists[i] = events->item_of_step[producer] < sender->next;
+    }
+  ps_channels_explain (events->channels,
+                       &(PsChannelsStuck){ .cursor = cursor,
+                                           .done = done,
+                                           .exists = events->setting.blocking ? NULL : exists,
+                                           .receives_wait = events->setting.blocking },
+                       error);
+  return FALSE;
+}
+
+/* What a blocking device still sends behind its last op is no part of its span. */
+static gint64
+last_op_end (const PsEvents *events, guint device)
+{
+  const PsProgram *program = events->program;
+
+  return events->simulation->end_ns[program->step_of[program->schedule->first[device + 1] - 1] + 1];
+}
+
+static void
+finish (PsEvents *events, const PsCosts *costs, PsSimulation *simulation)
+{
+  for (guint device = 0; device < events->n_devices; device++)
+    {
+      const PsEventDevice *state = &events->devices[device];
+      PsDeviceResult *result = &simulation->device[device];
+
+      result->busy_ns = state->busy_ns;
+      result->held_bytes = simulation->memory[device].held_bytes;
+      result->peak_bytes = simulation->memory[device].peak_bytes;
+      if (state->first_ns < 0)
+        continue;
+      result->start_ns = state->first_ns;
+      result->end_ns = events->setting.blocking ? last_op_end (events, device) : state->clock_ns;
+    }
+  ps_simulation_finish (simulation);
+}
+
+gboolean
+ps_events_run (PsEvents *events, const PsCosts *costs, PsSimulation *simulation, GError **error)
+{
+  g_return_val_if_fail (simulation->n_steps == events->program->n_steps, FALSE);
+  begin (events, costs, simulation);
+  if (events->timed)
+    ps_timed_run (events);
+  else
+    run_untimed (events);
+  if (!check_finished (events, error))
+    return FALSE;
+  finish (events, costs, simulation);
+  return TRUE;
+}
+
+gboolean
+ps_events_simulate (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting,
+                    PsSimulation *simulation, GError **error)
+{
+  g_autoptr (PsEvents) events = ps_events_new (program, costs, setting, error);
+
+  return events && ps_events_run (events, costs, simulation, error);
+}

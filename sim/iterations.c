@@ -1,0 +1,213 @@
+/* iterations.c - the time of an iteration in steady state: from the times of one iteration where all devices meet at
+ * the optimizer, as the period of the repeated program where they do not. */
+#include "rounds.h"
+
+#include <string.h>
+
+static const char *const sync_names[] = { "global", "bypass" };
+static const char *const reduce_names[] = { "overlapped", "exposed" };
+
+static gboolean
+find_name (const char *const *names, guint n, const char *text, guint *index)
+{
+  for (*index = 0; *index < n; ++*index)
+    if (g_str_equal (names[*index], text))
+      return TRUE;
+  return FALSE;
+}
+
+const char *
+ps_sync_name (PsSync sync)
+{
+  g_return_val_if_fail ((guint)sync < G_N_ELEMENTS (sync_names), NULL);
+  return sync_names[sync];
+}
+
+gboolean
+ps_sync_parse (const char *text, PsSync *sync)
+{
+  guint index;
+  gboolean found = find_name (sync_names, G_N_ELEMENTS (sync_names), text, &index);
+  if (found)
+    *sync = (PsSync)index;
+  return found;
+}
+
+const char *
+ps_reduce_name (PsReduce reduce)
+{
+  g_return_val_if_fail ((guint)reduce < G_N_ELEMENTS (reduce_names), NULL);
+  return reduce_names[reduce];
+}
+
+gboolean
+ps_reduce_parse (const char *text, PsReduce *reduce)
+{
+  guint index;
+  gboolean found = find_name (reduce_names, G_N_ELEMENTS (reduce_names), text, &index);
+  if (found)
+    *reduce = (PsReduce)index;
+  return found;
+}
+
+/* When the gradients of a stage are complete: its last W or BW has ended on every copy that was used. */
+static gint64
+gradients_ns (const PsProgram *program, const PsSimulation *simulation, const PsReductions *reductions, guint stage)
+{
+  const PsPlacement *placement = program->schedule->placement;
+  gint64 ready = 0;
+  for (guint copy = 0; copy < placement->n_copies; copy++)
+    {
+      guint32 step = reductions->last_step[(gsize)copy * placement->n_stages + stage];
+      if (step != PS_NO_STEP)
+        ready = MAX (ready, simulation->end_ns[step + 1]);
+    }
+  return ready;
+}
+
+/* Whatever ran on a device, a W or BW was its last: with its all-reduces it is done. */
+static gint64
+reduced_ns (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
+            const PsReductions *reductions, guint device, PsReduce reduce)
+{
+  gint64 time = reduce == PS_REDUCE_EXPOSED ? simulation->device[device].end_ns : 0;
+  for (guint i = reductions->first[device]; i < reductions->first[device + 1]; i++)
+    {
+      guint stage = reductions->held[i] % program->schedule->placement->n_stages;
+      time = MAX (time, gradients_ns (program, simulation, reductions, stage)) + costs->reduce_ns[stage];
+    }
+  return time;
+}
+
+static PsIteration
+meet (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsReduce reduce)
+{
+  g_auto (PsReductions) reductions = { 0 };
+  gint64 last = 0, reduced = 0;
+  ps_reductions_init (&reductions, program);
+  for (guint device = 0; device < simulation->n_devices; device++)
+    {
+      last = MAX (last, simulation->device[device].end_ns);
+      reduced = MAX (reduced, reduced_ns (program, costs, simulation, &reductions, device, reduce));
+    }
+  return (PsIteration){ .period_ns = simulation->makespan_ns + (reduced - last) + simulation->optimizer_ns,
+                        .n_iterations = 1 };
+}
+
+/* Rounds that are run to see whether they repeat. */
+#define MAX_ROUNDS 64
+
+static gint64
+optimizer_ns (const PsProgram *program, const PsCosts *costs, guint device)
+{
+  const PsPlacement *placement = program->schedule->placement;
+  gint64 sum = 0;
+  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
+    if (placement->device[i] == device)
+      sum += ps_costs_op (costs, PS_OP_O, i % placement->n_stages)->duration_ns;
+  return sum;
+}
+
+/* One round later: when each device is ready after the earliest of them, which was so *shift_ns after its last time. */
+static void
+advance (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, const PsReductions *reductions,
+         PsReduce reduce, gint64 *ready_ns, gint64 *shift_ns)
+{
+  gint64 state = 0, least = G_MAXINT64;
+  for (guint device = 0; device < simulation->n_devices; device++)
+    {
+      state = MAX (state, reduced_ns (program, costs, simulation, reductions, device, reduce));
+      ready_ns[device] = state + optimizer_ns (program, costs, device);
+      least = MIN (least, ready_ns[device]);
+    }
+  for (guint device = 0; device < simulation->n_devices; device++)
+    ready_ns[device] -= least;
+  *shift_ns = least;
+}
+
+/* The first of rows that equals the one at index; index itself when none does. */
+static guint
+find_row (const gint64 *rows, guint n_columns, guint index)
+{
+  for (guint i = 0; i < index; i++)
+    if (memcmp (rows + (gsize)i * n_columns, rows + (gsize)index * n_columns, n_columns * sizeof *rows) == 0)
+      return i;
+  return index;
+}
+
+static PsIteration
+mean (const gint64 *elapsed_ns, guint from, guint to, gboolean exact)
+{
+  gint64 n = to - from, total = elapsed_ns[to] - elapsed_ns[from];
+  return (PsIteration){ .period_ns = (2 * total + n) / (2 * n), .n_iterations = exact ? (guint)n : 0 };
+}
+
+/* One round after the other, each from the devices' ready times that the one before has left. */
+static gboolean
+repeat (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting, PsReduce reduce,
+        PsIteration *iteration, GError **error)
+{
+  guint p = program->schedule->placement->n_devices;
+  g_autofree gint64 *ready = g_new0 (gint64, p), *rows = g_new0 (gint64, (gsize)p * (MAX_ROUNDS + 1));
+  gint64 elapsed[MAX_ROUNDS + 1] = { 0 }, shift;
+  g_auto (PsReductions) reductions = { 0 };
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  PsEventsSetting started = *setting;
+  started.ready_ns = ready;
+  g_autoptr (PsEvents) events = ps_events_new (program, costs, &started, error);
+  ps_reductions_init (&reductions, program);
+  for (guint i = 1; events && i <= MAX_ROUNDS; i++)
+    {
+      if (!ps_events_run (events, costs, simulation, error))
+        return FALSE;
+      advance (program, costs, simulation, &reductions, reduce, ready, &shift);
+      elapsed[i] = elapsed[i - 1] + shift;
+      memcpy (rows + (gsize)i * p, ready, p * sizeof *ready);
+      guint same = find_row (rows, p, i);
+      *iteration = mean (elapsed, same < i ? same : i / 2, i, same < i);
+      if (same < i)
+        return TRUE;
+    }
+  return events != NULL;
+}
+
+/* Whether durations depend on what else goes on, so that no event graph can tell them. */
+static gboolean
+is_entangled (const PsEventsSetting *setting)
+{
+  return setting && (setting->links || setting->overlap_slowdown > 1 || setting->window);
+}
+
+PsIteration
+ps_iteration (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsSync sync,
+              PsReduce reduce)
+{
+  PsIteration iteration = { 0 };
+  gboolean found = ps_iteration_events (program, costs, simulation, NULL, sync, reduce, &iteration, NULL);
+  g_assert (found); /* nothing waits in a circle that ps_program_lower has let pass */
+  return iteration;
+}
+
+gboolean
+ps_iteration_events (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
+                     const PsEventsSetting *setting, PsSync sync, PsReduce reduce, PsIteration *iteration,
+                     GError **error)
+{
+  gboolean asynchronous = program->schedule->asynchronous;
+  g_return_val_if_fail (costs->n_stages == program->schedule->placement->n_stages, FALSE);
+  if (sync == PS_SYNC_GLOBAL && !asynchronous)
+    {
+      *iteration = meet (program, costs, simulation, reduce);
+      return TRUE;
+    }
+  if (is_entangled (setting) && !asynchronous)
+    return repeat (program, costs, setting, reduce, iteration, error);
+  g_autoptr (PsEventGraph) graph = ps_rounds_new (program, costs, simulation, setting, reduce);
+  if (!is_entangled (setting) && ps_event_graph_period (graph, &iteration->period_ns, &iteration->n_iterations))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: %s", program->schedule->name,
+               is_entangled (setting)
+                   ? "never drains: with shared links, overlap slow-down or ready order its steady state is not known"
+                   : "its instructions wait for each other in a circle");
+  return FALSE;
+}

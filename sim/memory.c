@@ -1,0 +1,269 @@
+/* memory.c - walks each device's order and its messages in time and sorts every byte into its part; a second walk up to
+ * the peak tells who was alive there. */
+#include "memory-buffers.h"
+
+#include <string.h>
+
+static const char *const part_keys[PS_N_MEMORY_PARTS] = { "weights",       "gradients", "optimizer",
+                                                          "state",         "versions",  "activations",
+                                                          "weight_inputs", "workspace", "buffers" };
+
+const char *
+ps_memory_part_key (PsMemoryPart part)
+{
+  g_return_val_if_fail ((guint)part < PS_N_MEMORY_PARTS, NULL);
+  return part_keys[part];
+}
+
+gint64
+ps_memory_sum (const PsMemoryMoment *moment)
+{
+  gint64 sum = 0;
+  for (guint part = 0; part < PS_N_MEMORY_PARTS; part++)
+    sum += moment->bytes[part];
+  return sum;
+}
+
+/* What an F left and nobody gave back yet. */
+typedef struct
+{
+  gint64 bytes;
+  guint8 part;
+} Cell;
+
+typedef struct
+{
+  const PsProgram *program;
+  const PsCosts *costs;
+  const PsSimulation *simulation;
+  const PsMemoryBuffers *buffers; /* NULL: not counted */
+  Cell *cells;                    /* [n_stages * n_microbatches * n_slices] */
+  guint device;
+  guint next_buffer; /* of buffers' changes */
+  guint n_notes;
+  guint peak_note; /* of the peak so far, counted from 1 */
+  guint stop;      /* the note at which the walk ends; 0: the whole walk, which fills the result */
+  PsMemoryMoment now;
+  PsDeviceMemory *result;
+} Walk;
+
+static Cell *
+cell_of (const Walk *walk, PsOp op)
+{
+  const PsSchedule *schedule = walk->program->schedule;
+  return &walk->cells[((gsize)op.stage * schedule->n_microbatches + op.microbatch) * schedule->n_slices + op.slice];
+}
+
+static const PsOpCost *
+op_cost (const Walk *walk, PsOp op)
+{
+  return ps_costs_op (walk->costs, (PsOpKind)op.kind, op.stage);
+}
+
+static void
+add_state (Walk *walk, guint stage, guint versions)
+{
+  const PsStateBytes *state = &walk->costs->state[stage];
+  gint64 *bytes = walk->now.bytes;
+  gint64 known = state->weight_bytes + state->gradient_bytes + state->optimizer_bytes;
+  bytes[PS_MEMORY_WEIGHTS] += state->weight_bytes;
+  bytes[PS_MEMORY_GRADIENTS] += state->gradient_bytes;
+  bytes[PS_MEMORY_OPTIMIZER] += state->optimizer_bytes;
+  bytes[PS_MEMORY_STATE] += walk->costs->weight_bytes[stage] - known;
+  bytes[PS_MEMORY_VERSIONS] += (versions - 1) * walk->costs->version_bytes[stage];
+}
+
+static void
+begin (Walk *walk)
+{
+  const PsSchedule *schedule = walk->program->schedule;
+  const PsPlacement *placement = schedule->placement;
+  walk->now = (PsMemoryMoment){ 0 };
+  walk->n_notes = 0;
+  walk->next_buffer = walk->buffers ? walk->buffers->first[walk->device] : 0;
+  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
+    if (placement->device[i] == walk->device)
+      add_state (walk, i % placement->n_stages,
+                 schedule->weight_versions ? schedule->weight_versions[walk->device] : 1);
+  for (guint i = schedule->first[walk->device]; i < schedule->first[walk->device + 1]; i++)
+    *cell_of (walk, schedule->ops[i]) = (Cell){ 0, PS_MEMORY_ACTIVATIONS };
+}
+
+/* Takes note of what is held from `now` on; TRUE when the walk ends here. */
+static gboolean
+note (Walk *walk)
+{
+  PsDeviceMemory *result = walk->result;
+  gint64 sum = ps_memory_sum (&walk->now);
+  walk->n_notes++;
+  if (walk->stop)
+    return walk->n_notes == walk->stop;
+  if (result->curve->len > 0
+      && g_array_index (result->curve, PsMemoryMoment, result->curve->len - 1).time_ns == walk->now.time_ns)
+    g_array_set_size (result->curve, result->curve->len - 1);
+  g_array_append_val (result->curve, walk->now);
+  if (walk->n_notes > 1 && sum <= result->peak_bytes)
+    return FALSE;
+  result->peak = walk->now;
+  result->peak_bytes = sum;
+  walk->peak_note = walk->n_notes;
+  return FALSE;
+}
+
+/* Messages that change before that time or, inclusive, at it. */
+static gboolean
+pass_buffers (Walk *walk, gint64 time_ns, gboolean inclusive)
+{
+  while (walk->buffers && walk->next_buffer < walk->buffers->first[walk->device + 1])
+    {
+      const PsBufferChange *change = &walk->buffers->changes[walk->next_buffer];
+      if (change->time_ns > time_ns || (change->time_ns == time_ns && !inclusive))
+        break;
+      walk->next_buffer++;
+      walk->now.time_ns = change->time_ns;
+      walk->now.bytes[PS_MEMORY_BUFFERS] += change->bytes;
+      if (note (walk))
+        return TRUE;
+    }
+  return FALSE;
+}
+
+/* What an F keeps is activations from its start on; everything that an op itself gives back is its workspace. */
+static void
+take (Walk *walk, PsOp op)
+{
+  const PsOpCost *cost = op_cost (walk, op);
+  gint64 kept = op.kind == PS_OP_F ? cost->take_bytes - cost->give_bytes : 0;
+  cell_of (walk, op)->bytes += kept;
+  walk->now.bytes[PS_MEMORY_ACTIVATIONS] += kept;
+  walk->now.bytes[PS_MEMORY_WORKSPACE] += cost->take_bytes - kept;
+}
+
+static void
+give (Walk *walk, PsOp op)
+{
+  const PsOpCost *cost = op_cost (walk, op);
+  Cell *cell = cell_of (walk, op);
+  if (op.kind == PS_OP_F)
+    {
+      walk->now.bytes[PS_MEMORY_WORKSPACE] -= cost->give_bytes;
+      return;
+    }
+  walk->now.bytes[PS_MEMORY_WORKSPACE] -= cost->take_bytes;
+  walk->now.bytes[cell->part] -= cell->bytes;
+  cell->bytes -= cost->give_bytes - cost->take_bytes;
+  if (op.kind == PS_OP_B)
+    cell->part = PS_MEMORY_WEIGHT_INPUTS;
+  walk->now.bytes[cell->part] += cell->bytes;
+}
+
+/* The op at index, or the pair that begins there. */
+static gboolean
+run_op (Walk *walk, guint index)
+{
+  const PsProgram *program = walk->program;
+  const PsOp *ops = &program->schedule->ops[index];
+  guint n = ops[0].paired ? 2 : 1;
+  guint step = program->step_of[index + n - 1];
+  gint64 start_ns = ps_simulation_start (program, walk->costs, walk->simulation, step);
+  gint64 end_ns = walk->simulation->end_ns[step + 1];
+  if (pass_buffers (walk, start_ns, TRUE))
+    return TRUE;
+  walk->now.time_ns = start_ns;
+  for (guint i = 0; i < n; i++)
+    take (walk, ops[i]);
+  if (note (walk) || pass_buffers (walk, end_ns, FALSE))
+    return TRUE;
+  walk->now.time_ns = end_ns;
+  for (guint i = 0; i < n; i++)
+    give (walk, ops[i]);
+  return note (walk);
+}
+
+static void
+run_device (Walk *walk)
+{
+  const PsSchedule *schedule = walk->program->schedule;
+  begin (walk);
+  gboolean stopped = note (walk);
+  for (guint i = schedule->first[walk->device]; i < schedule->first[walk->device + 1] && !stopped;
+       i += schedule->ops[i].paired ? 2 : 1)
+    stopped = run_op (walk, i);
+  if (!stopped)
+    pass_buffers (walk, G_MAXINT64, TRUE);
+}
+
+static int
+compare_holdings (gconstpointer a, gconstpointer b)
+{
+  const PsMemoryHolding *x = a, *y = b;
+  if (x->stage != y->stage)
+    return x->stage < y->stage ? -1 : 1;
+  if (x->microbatch != y->microbatch)
+    return x->microbatch < y->microbatch ? -1 : 1;
+  return (x->slice > y->slice) - (x->slice < y->slice);
+}
+
+/* Every cell of the device has one F. */
+static void
+list_alive (const Walk *walk, GArray *alive)
+{
+  const PsSchedule *schedule = walk->program->schedule;
+  for (guint i = schedule->first[walk->device]; i < schedule->first[walk->device + 1]; i++)
+    {
+      PsOp op = schedule->ops[i];
+      const Cell *cell = cell_of (walk, op);
+      const PsMemoryHolding holding = {
+        .microbatch = op.microbatch, .stage = op.stage, .slice = op.slice, .part = cell->part, .bytes = cell->bytes
+      };
+      if (op.kind == PS_OP_F && cell->bytes != 0)
+        g_array_append_val (alive, holding);
+    }
+  g_array_sort (alive, compare_holdings);
+}
+
+PsMemory *
+ps_memory_new (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, gboolean buffers)
+{
+  const PsSchedule *schedule = program->schedule;
+  guint n_devices = schedule->placement->n_devices;
+  PsMemory *memory = g_new (PsMemory, 1);
+  g_auto (PsMemoryBuffers) changes = { 0 };
+  g_autofree Cell *cells
+      = g_new (Cell, (gsize)schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices);
+  if (buffers)
+    ps_memory_buffers_init (&changes, program, costs, simulation);
+  *memory = (PsMemory){ .n_devices = n_devices, .device = g_new0 (PsDeviceMemory, n_devices) };
+  for (guint device = 0; device < n_devices; device++)
+    {
+      PsDeviceMemory *result = &memory->device[device];
+      Walk walk = { .program = program,
+                    .costs = costs,
+                    .simulation = simulation,
+                    .buffers = buffers ? &changes : NULL,
+                    .cells = cells,
+                    .device = device,
+                    .result = result };
+      result->alive = g_array_new (FALSE, FALSE, sizeof (PsMemoryHolding));
+      result->curve = g_array_new (FALSE, FALSE, sizeof (PsMemoryMoment));
+      run_device (&walk);
+      walk.stop = walk.peak_note;
+      run_device (&walk);
+      list_alive (&walk, result->alive);
+    }
+  return memory;
+}
+
+void
+ps_memory_free (PsMemory *memory)
+{
+  if (!memory)
+    return;
+  for (guint device = 0; device < memory->n_devices; device++)
+    {
+      g_array_unref (memory->device[device].alive);
+      g_array_unref (memory->device[device].curve);
+    }
+  g_free (memory->device);
+  g_free (memory);
+}

@@ -1,0 +1,148 @@
+/* predict-comm.c - a prediction's times where transfers queue, share links, or hold up devices. */
+#include "setting-comm.h"
+
+#include <pipesim/events.h>
+
+#include <math.h>
+
+/* What an engine is given, and what it points into. */
+typedef struct PsEventsTask
+{
+  PsEventsSetting setting;
+  PsCluster *cluster;
+  double *speed;
+  gint64 *memory_limit;
+} Task;
+
+static void
+task_clear (Task *task)
+{
+  ps_cluster_free (task->cluster);
+  g_free (task->speed);
+  g_free (task->memory_limit);
+}
+
+static gboolean
+task_init (Task *task, const PsSetting *setting, const gint64 *memory_limit, guint n_devices, GError **error)
+{
+  if (setting->share_links && (task->cluster = ps_setting_cluster (setting, error)) == NULL)
+    return FALSE;
+  if (!ps_setting_speeds (setting, n_devices, &task->speed, error))
+    return FALSE;
+  task->memory_limit = g_memdup2 (memory_limit, n_devices * sizeof *memory_limit);
+  task->setting = (PsEventsSetting){ .channel = setting->channel,
+                                     .eager_bytes = setting->eager_bytes,
+                                     .blocking = setting->blocking,
+                                     .speed = task->speed,
+                                     .overlap_slowdown = setting->overlap_slowdown,
+                                     .links = task->cluster,
+                                     .window = setting->window,
+                                     .memory_limit = task->memory_limit };
+  return TRUE;
+}
+
+void
+ps_events_task_free (struct PsEventsTask *task)
+{
+  if (task == NULL)
+    return;
+  task_clear (task);
+  g_free (task);
+}
+
+const PsEventsSetting *
+ps_prediction_events (const PsPrediction *prediction)
+{
+  return prediction->events ? &prediction->events->setting : NULL;
+}
+
+static gboolean
+run (const PsEventsSetting *setting, PsPrediction *prediction, GError **error)
+{
+  g_autoptr (PsEvents) events = ps_events_new (prediction->program, prediction->costs, setting, error);
+  PsProgram *realised;
+
+  if (!events || !ps_events_run (events, prediction->costs, prediction->simulation, error))
+    return FALSE;
+  if (setting->window == 0)
+    return TRUE;
+  realised = ps_events_realise (events, &prediction->simulation);
+  ps_program_free (prediction->program);
+  prediction->program = realised;
+  return TRUE;
+}
+
+static gboolean
+knows_sizes (const PsCosts *costs)
+{
+  for (guint i = 1; i <= 2 * costs->n_stages; i++)
+    if (costs->message_bytes[i] > 0)
+      return TRUE;
+  return FALSE;
+}
+
+/* The timeline's memory curve knows them. */
+static void
+count_buffers (PsPrediction *prediction)
+{
+  PsSimulation *simulation = prediction->simulation;
+  g_autoptr (PsTimeline) timeline = NULL;
+  g_auto (PsMetrics) metrics = { 0 };
+
+  simulation->has_buffers = TRUE;
+  timeline = ps_timeline_from_simulation (prediction->program, prediction->costs, simulation);
+  ps_metrics_from_timeline (timeline, &metrics);
+  for (guint device = 0; device < metrics.n_devices; device++)
+    simulation->device[device].peak_bytes = metrics.device[device].peak_memory_bytes;
+}
+
+gboolean
+ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsPrediction *prediction, GError **error)
+{
+  const PsSchedule *schedule = prediction->program->schedule;
+  Task *task;
+
+  prediction->simulation = ps_simulation_new (prediction->program);
+  if (!ps_comm_needs_events (setting))
+    {
+      ps_simulate (prediction->program, prediction->costs, prediction->simulation);
+      return TRUE;
+    }
+  task = prediction->events = g_new0 (Task, 1);
+  if (!task_init (task, setting, memory_limit, schedule->placement->n_devices, error))
+    return FALSE;
+  if (setting->comm_order == PS_COMM_PLANNED
+      && !ps_events_plan (prediction->program, prediction->costs, &task->setting, error))
+    return FALSE;
+  if (!run (&task->setting, prediction, error))
+    return FALSE;
+  if (setting->channel != PS_CHANNEL_LATENCY && knows_sizes (prediction->costs))
+    count_buffers (prediction);
+  return TRUE;
+}
+
+PsCosts *
+ps_comm_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs)
+{
+  PsCosts *fastest = ps_costs_copy (costs);
+  g_autofree double *speed = NULL;
+
+  if (!ps_setting_speeds (setting, placement->n_devices, &speed, NULL) || !speed)
+    return fastest;
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    {
+      double most = 0;
+
+      for (guint copy = 0; copy < placement->n_copies; copy++)
+        most = MAX (most, speed[ps_placement_device (placement, copy, stage)]);
+      for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+        {
+          PsOpCost *op = ps_costs_op (fastest, (PsOpKind)kind, stage);
+
+          op->duration_ns = llrint ((double)op->duration_ns / most);
+        }
+      if (costs->pair_ns[stage] >= 0)
+        fastest->pair_ns[stage] = llrint ((double)costs->pair_ns[stage] / most);
+    }
+  return fastest;
+}

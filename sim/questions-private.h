@@ -1,0 +1,35 @@
+/* questions-private.h - how questions become SQL, and rows tables. Private to libpipesim. */
+#ifndef PIPESIM_QUESTIONS_PRIVATE_H
+#define PIPESIM_QUESTIONS_PRIVATE_H
+
+#include "results-private.h"
+
+#include <pipesim/questions.h>
+
+G_BEGIN_DECLS
+
+/* Checks the columns of a question. Errors: PS_ERROR_USAGE. */
+gboolean ps_question_check (const PsQuestion *question, GError **error);
+
+/* " WHERE feasible AND ..." with the values as SQL literals. Errors: PS_ERROR_USAGE. */
+gboolean ps_question_append_where (const PsQuestion *question, GString *sql, GError **error);
+
+/* The columns of settings that differ within the rows that count, as a GStrv in their order. Free with g_strfreev. */
+char **ps_question_varying (PsResults *results, const PsQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The column of the result of that name, which is one. */
+const PsColumn *ps_result_column (const char *name);
+
+/* An answer with these columns and no rows; columns are copied. */
+PsAnswer *ps_answer_new (const PsColumn *columns, guint n);
+
+/* The value of a column as its type has it; its text is the caller's, ps_value_clear frees it. */
+PsValue ps_rows_value (PsRows *rows, int index, const PsColumn *column);
+void ps_value_clear (PsValue *value);
+
+/* Sets a cell of the last row, unless there is no value. */
+void ps_answer_set (PsAnswer *answer, const PsColumn *column, const PsValue *value);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,251 @@
+/* results.c - predictions in their database. */
+#include "results-private.h"
+
+static const PsDatabaseKind kind = {
+  .what = "result database",
+  .schema = "/pipesim/data/results.sql",
+  .application_id = 0x50535257, /* "PSRW" */
+  .version = PS_RESULTS_VERSION,
+};
+
+PsResults *
+ps_results_open (const char *path, PsResultsMode mode, GError **error)
+{
+  PsDatabase *file = ps_database_open (path, &kind, mode == PS_RESULTS_WRITE, error);
+  PsResults *results;
+
+  if (!file)
+    return NULL;
+  results = g_new0 (PsResults, 1);
+  results->file = file;
+  return results;
+}
+
+void
+ps_results_close (PsResults *results)
+{
+  if (!results)
+    return;
+  ps_database_close (results->file);
+  g_free (results);
+}
+
+void
+ps_result_free (PsResult *result)
+{
+  if (!result)
+    return;
+  g_free (result->reason);
+  g_free (result->values);
+  g_free (result->detail);
+  g_free (result);
+}
+
+/* The sweep of the database is there, and is the one asked for. */
+static gboolean
+check_sweep (PsResults *results, const char *digest, GError **error)
+{
+  g_autoptr (PsRows) rows = ps_rows_new (results->file, error, "SELECT digest, version FROM sweep", "");
+  g_autofree char *stored = NULL, *version = NULL;
+  gboolean found;
+
+  if (!rows || !ps_rows_next (rows, &found, error))
+    return FALSE;
+  g_assert (found);
+  stored = ps_rows_text (rows, 0);
+  version = ps_rows_text (rows, 1);
+  if (!g_str_equal (stored, digest))
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
+                 "%s: holds another sweep (digest %.8s, this is %.8s); another spec, or changed files in it, needs "
+                 "another database",
+                 results->file->path, stored, digest);
+  else if (!g_str_equal (version, PS_VERSION))
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: was predicted by pipesim %s, this is %s", results->file->path,
+                 version, PS_VERSION);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+gboolean
+ps_results_begin (PsResults *results, const char *digest, const char *spec, guint64 n_points, GError **error)
+{
+  return ps_database_execute (results->file, error, "INSERT OR IGNORE INTO sweep VALUES (1, ?1, ?2, ?3, ?4)", "ssis",
+                              digest, spec, (gint64)n_points, PS_VERSION)
+         && check_sweep (results, digest, error);
+}
+
+gboolean
+ps_results_digests (PsResults *results, GHashTable *digests, GError **error)
+{
+  g_autoptr (PsRows) rows
+      = ps_rows_new (results->file, error, "SELECT digest FROM prediction UNION ALL SELECT digest FROM skipped", "");
+  gboolean found = rows != NULL;
+
+  while (found)
+    {
+      if (!ps_rows_next (rows, &found, error))
+        return FALSE;
+      if (found)
+        g_hash_table_add (digests, ps_rows_text (rows, 0));
+    }
+  return rows != NULL;
+}
+
+gboolean
+ps_results_count (PsResults *results, guint64 *predicted, guint64 *skipped, GError **error)
+{
+  gint64 n_predicted, n_skipped;
+
+  if (!ps_database_integer (results->file, "SELECT count (*) FROM prediction", &n_predicted, error)
+      || !ps_database_integer (results->file, "SELECT count (*) FROM skipped", &n_skipped, error))
+    return FALSE;
+  *predicted = (guint64)n_predicted;
+  *skipped = (guint64)n_skipped;
+  return TRUE;
+}
+
+static PsRows *
+insert_new (PsResults *results, GError **error)
+{
+  g_autoptr (GString) sql = g_string_new ("INSERT OR IGNORE INTO prediction (point, digest");
+  guint n_columns, n = ps_result_n_stored ();
+  const PsResultColumn *columns = ps_result_columns (&n_columns);
+
+  for (guint i = 0; i < n; i++)
+    g_string_append_printf (sql, ", %s", columns[i].column.key);
+  g_string_append (sql, ") VALUES (?, ?");
+  for (guint i = 0; i < n; i++)
+    g_string_append (sql, ", ?");
+  g_string_append_c (sql, ')');
+  return ps_rows_new (results->file, error, sql->str, "");
+}
+
+static void
+set_value (PsRows *insert, int parameter, const PsValue *value)
+{
+  switch (value->type)
+    {
+    case PS_VALUE_INTEGER:
+      ps_rows_set_integer (insert, parameter, value->integer);
+      return;
+    case PS_VALUE_REAL:
+      ps_rows_set_real (insert, parameter, value->real);
+      return;
+    case PS_VALUE_TEXT:
+      ps_rows_set_text (insert, parameter, value->text);
+      return;
+    case PS_VALUE_NONE:
+    default:
+      return; /* cleared is NULL already */
+    }
+}
+
+static gboolean
+store_row (PsRows *predicted, PsRows *skipped, const PsResult *row, GError **error)
+{
+  PsRows *insert = row->reason ? skipped : predicted;
+  guint n = row->reason ? 0 : ps_result_n_stored ();
+  gboolean found;
+
+  ps_rows_restart (insert);
+  ps_rows_set_integer (insert, 0, (gint64)row->point);
+  ps_rows_set_text (insert, 1, row->digest);
+  for (guint i = 0; i < n; i++)
+    set_value (insert, 2 + (int)i, &row->values[i]);
+  if (row->reason)
+    ps_rows_set_text (insert, 2, row->reason);
+  return ps_rows_next (insert, &found, error);
+}
+
+static gboolean
+store_rows (PsResults *results, PsResult *const *rows, guint n, GError **error)
+{
+  g_autoptr (PsRows) predicted = insert_new (results, error);
+  g_autoptr (PsRows) skipped
+      = predicted ? ps_rows_new (results->file, error, "INSERT OR IGNORE INTO skipped VALUES (?, ?, ?)", "") : NULL;
+
+  for (guint i = 0; skipped && i < n; i++)
+    if (!store_row (predicted, skipped, rows[i], error))
+      return FALSE;
+  return skipped != NULL;
+}
+
+gboolean
+ps_results_store (PsResults *results, PsResult *const *rows, guint n, GError **error)
+{
+  return ps_database_begin (results->file, error)
+         && ps_database_end (results->file, store_rows (results, rows, n, error), error);
+}
+
+/* Results of the same sweep: found by name, checked, and attached as `other`. */
+static gboolean
+begin_like (PsResults *results, PsResults *other, GError **error)
+{
+  g_autoptr (PsRows) rows = ps_rows_new (other->file, error, "SELECT digest, spec, points, version FROM sweep", "");
+  g_autofree char *digest = NULL, *spec = NULL, *version = NULL;
+  gboolean found;
+
+  if (!rows || !ps_rows_next (rows, &found, error))
+    return FALSE;
+  if (!found)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds no sweep yet", other->file->path);
+      return FALSE;
+    }
+  digest = ps_rows_text (rows, 0);
+  spec = ps_rows_text (rows, 1);
+  version = ps_rows_text (rows, 3);
+  if (ps_results_begin (results, digest, spec, (guint64)ps_rows_integer (rows, 2), error))
+    return check_sweep (other, digest, error);
+  g_prefix_error (error, "%s: ", other->file->path);
+  return FALSE;
+}
+
+static gboolean
+copy_rows (PsResults *results, GError **error)
+{
+  return ps_database_script (results->file,
+                             "INSERT OR IGNORE INTO prediction SELECT * FROM other.prediction;"
+                             "INSERT OR IGNORE INTO skipped SELECT * FROM other.skipped",
+                             error);
+}
+
+gboolean
+ps_results_merge (PsResults *results, const char *path, GError **error)
+{
+  g_autoptr (PsResults) other = ps_results_open (path, PS_RESULTS_READ, error);
+  gboolean done;
+
+  if (!other || !begin_like (results, other, error)
+      || !ps_database_execute (results->file, error, "ATTACH ?1 AS other", "s", path))
+    return FALSE;
+  done = ps_database_begin (results->file, error) && ps_database_end (results->file, copy_rows (results, error), error);
+  return ps_database_execute (results->file, done ? error : NULL, "DETACH other", "") && done;
+}
+
+PsTable *
+ps_results_reasons (PsResults *results, guint most, GError **error)
+{
+  static const PsColumn columns[]
+      = { { "reason", "reason", PS_COLUMN_TEXT }, { "settings", "settings", PS_COLUMN_INTEGER } };
+  g_autoptr (PsRows) rows
+      = ps_rows_new (results->file, error, "SELECT reason, settings FROM skipped_reason LIMIT ?1", "i", (gint64)most);
+  g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
+  gboolean found = rows != NULL;
+
+  while (found)
+    {
+      g_autofree char *reason = NULL;
+
+      if (!ps_rows_next (rows, &found, error))
+        return NULL;
+      if (!found)
+        break;
+      reason = ps_rows_text (rows, 0);
+      ps_table_add_row (table);
+      ps_table_set_text (table, "reason", reason);
+      ps_table_set_integer (table, "settings", ps_rows_integer (rows, 1));
+    }
+  return rows ? g_steal_pointer (&table) : NULL;
+}

@@ -1,0 +1,33 @@
+/* rounds.h - one iteration of a program as a round of an event graph. Private to libpipesim. */
+#ifndef PIPESIM_ROUNDS_H
+#define PIPESIM_ROUNDS_H
+
+#include <pipesim/iterations.h>
+
+#include "event-graph.h"
+
+G_BEGIN_DECLS
+
+#define PS_NO_STEP G_MAXUINT32
+
+/* What a program's gradients wait for, and in which order each device reduces those of its stages. */
+typedef struct
+{
+  guint32 *last_step; /* [n_copies * n_stages] step at whose end the gradients of that copy are complete; PS_NO_STEP: no
+                         microbatch uses it */
+  guint *first;       /* [n_devices + 1] into held */
+  guint *held; /* [n_copies * n_stages] copy * n_stages + stage, by device, then in the order of their last ops */
+} PsReductions;
+
+void ps_reductions_init (PsReductions *reductions, const PsProgram *program);
+void ps_reductions_clear (PsReductions *reductions);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsReductions, ps_reductions_clear)
+
+/* The graph whose period is that of the program without a meeting at the optimizer. simulation and setting may be NULL:
+ * durations are those of the costs, transfers of pure latency. */
+PsEventGraph *ps_rounds_new (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
+                             const PsEventsSetting *setting, PsReduce reduce);
+
+G_END_DECLS
+
+#endif

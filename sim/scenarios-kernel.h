@@ -1,0 +1,26 @@
+/* scenarios-kernel.h - the inner loops of the scenario engine. Private to libpipesim. */
+#ifndef PIPESIM_SCENARIOS_KERNEL_H
+#define PIPESIM_SCENARIOS_KERNEL_H
+
+#include <pipesim/scenarios.h>
+
+/* A slot, and a cost of one class for one block of scenarios: two of the widest registers, so that reading a step is
+ * shared by more lanes. 32 lanes of 32 bits, 16 of 64. */
+#define PS_SCENARIO_BLOCK_BYTES 128
+
+/* Walks n steps. slots, durations and transfers hold blocks; the first are indexed by slot, the others by the step's
+ * classes. */
+typedef void (*PsScenarioWalk) (const PsScenarioStep *steps, guint n, gpointer slots, gconstpointer durations,
+                                gconstpointer transfers);
+
+typedef struct
+{
+  PsScenarioWalk walk_32;
+  PsScenarioWalk walk_64;
+  PsScenarioWalk walk_steps; /* 64 bits; durations and transfers are indexed by the step's place among the n */
+} PsScenarioKernel;
+
+/* NULL where this build or this processor has not got it. */
+const PsScenarioKernel *ps_scenario_kernel (PsKernel kernel);
+
+#endif

@@ -1,0 +1,325 @@
+/* sensitivity.c - where one schedule overtakes another. */
+#include "questions-private.h"
+
+#include <math.h>
+#include <string.h>
+
+/* All that is known at one value of the column, in one group. */
+typedef struct
+{
+  PsValue *cells;    /* [n_held + 1] the group, and the value; texts owned */
+  GHashTable *times; /* schedule -> double, its time there */
+  char *fastest;
+  char *second; /* NULL: there is no other */
+} Value;
+
+typedef struct
+{
+  PsResults *results;
+  const PsQuestion *question;
+  const PsColumn *over;
+  char **held;
+  guint n_held;
+  GPtrArray *values; /* of Value, by group, then value */
+  PsAnswer *answer;
+} Task;
+
+static void
+task_clear (Task *task)
+{
+  g_strfreev (task->held);
+  g_ptr_array_unref (task->values);
+  ps_answer_free (task->answer);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Task, task_clear)
+
+/* Which columns are held fixed */
+
+/* Columns that follow from others, or that belong to a schedule. */
+static gboolean
+is_open (const char *column, const char *over)
+{
+  static const char *const follow[] = { "schedule",   "chunks",         "placement",       "slices",
+                                        "group_size", "link_bandwidth", "link_latency_ns", "global_batch" };
+  static const char *const causes[][2] = { { "link_bandwidth", "bandwidth_factor" },
+                                           { "link_latency_ns", "latency_factor" },
+                                           { "global_batch", "microbatches" } };
+
+  if (g_str_equal (column, over))
+    return TRUE;
+  for (guint i = 0; i < G_N_ELEMENTS (follow); i++)
+    if (g_str_equal (column, follow[i]))
+      return TRUE;
+  for (guint i = 0; i < G_N_ELEMENTS (causes); i++)
+    if (g_str_equal (over, causes[i][0]) && g_str_equal (column, causes[i][1]))
+      return TRUE;
+  return FALSE;
+}
+
+static char **
+held_columns (const Task *task, GError **error)
+{
+  g_autoptr (GStrvBuilder) held = g_strv_builder_new ();
+  g_auto (GStrv) varying = NULL;
+
+  if (task->question->per)
+    return g_strdupv (task->question->per);
+  varying = ps_question_varying (task->results, task->question, error);
+  for (guint i = 0; varying && varying[i]; i++)
+    if (!is_open (varying[i], task->over->key))
+      g_strv_builder_add (held, varying[i]);
+  return varying ? g_strv_builder_end (held) : NULL;
+}
+
+/* Reading */
+
+static void
+free_cells (PsValue *cells, guint n)
+{
+  for (guint i = 0; i < n; i++)
+    ps_value_clear (&cells[i]);
+  g_free (cells);
+}
+
+static void
+value_free (Value *value, guint n_cells)
+{
+  free_cells (value->cells, n_cells);
+  g_hash_table_unref (value->times);
+  g_free (value->fastest);
+  g_free (value->second);
+  g_free (value);
+}
+
+static PsValue *
+read_cells (const Task *task, PsRows *rows)
+{
+  PsValue *cells = g_new0 (PsValue, task->n_held + 1);
+
+  for (guint i = 0; i < task->n_held; i++)
+    cells[i] = ps_rows_value (rows, (int)i, ps_result_column (task->held[i]));
+  cells[task->n_held] = ps_rows_value (rows, (int)task->n_held, task->over);
+  return cells;
+}
+
+static gboolean
+same_cells (const PsValue *a, const PsValue *b, guint n)
+{
+  for (guint i = 0; i < n; i++)
+    if (a[i].type != b[i].type || (a[i].type == PS_VALUE_INTEGER && a[i].integer != b[i].integer)
+        || (a[i].type == PS_VALUE_REAL && (a[i].real < b[i].real || a[i].real > b[i].real))
+        || (a[i].type == PS_VALUE_TEXT && !g_str_equal (a[i].text, b[i].text)))
+      return FALSE;
+  return TRUE;
+}
+
+/* Rows of one value come fastest first. */
+static void
+add_time (Value *value, char *schedule, double time)
+{
+  if (!value->fastest)
+    value->fastest = g_strdup (schedule);
+  else if (!value->second)
+    value->second = g_strdup (schedule);
+  g_hash_table_insert (value->times, schedule, g_memdup2 (&time, sizeof time));
+}
+
+static void
+read_row (Task *task, PsRows *rows)
+{
+  Value *value = task->values->len ? task->values->pdata[task->values->len - 1] : NULL;
+  PsValue *cells = read_cells (task, rows);
+
+  if (value && same_cells (value->cells, cells, task->n_held + 1))
+    free_cells (cells, task->n_held + 1);
+  else
+    {
+      value = g_new0 (Value, 1);
+      value->cells = cells;
+      value->times = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, g_free);
+      g_ptr_array_add (task->values, value);
+    }
+  add_time (value, ps_rows_text (rows, (int)task->n_held + 1), ps_rows_real (rows, (int)task->n_held + 2));
+}
+
+static gboolean
+read_values (Task *task, GError **error)
+{
+  g_autoptr (GString) sql = g_string_new ("SELECT ");
+  g_autofree char *joined = g_strjoinv (", ", task->held);
+  g_autofree char *groups = *joined ? g_strconcat (joined, ", ", NULL) : g_strdup ("");
+  g_autoptr (PsRows) rows = NULL;
+  gboolean found = TRUE;
+
+  g_string_append_printf (sql, "%s%s, schedule, min (%s) AS least FROM result", groups, task->over->key,
+                          task->question->by);
+  if (!ps_question_append_where (task->question, sql, error))
+    return FALSE;
+  g_string_append_printf (sql, " AND %s IS NOT NULL GROUP BY %s%s, schedule ORDER BY %s%s, least, schedule",
+                          task->over->key, groups, task->over->key, groups, task->over->key);
+  rows = ps_rows_new (task->results->file, error, sql->str, "");
+  while (rows && found)
+    {
+      if (!ps_rows_next (rows, &found, error))
+        return FALSE;
+      if (found)
+        read_row (task, rows);
+    }
+  return rows != NULL;
+}
+
+/* Answering */
+
+static double
+time_of (const Value *value, const char *schedule)
+{
+  const double *time = schedule ? g_hash_table_lookup (value->times, schedule) : NULL;
+
+  return time ? *time : NAN;
+}
+
+static double
+number_of (const PsValue *value)
+{
+  return value->type == PS_VALUE_INTEGER ? (double)value->integer : value->type == PS_VALUE_REAL ? value->real : NAN;
+}
+
+/* Between the last value at which the old winner was ahead, and this one. NaN where either is not known at both. */
+static double
+break_even (const Task *task, const Value *last, const char *before, const Value *now)
+{
+  double behind = time_of (last, now->fastest) - time_of (last, before);
+  double ahead = time_of (now, before) - time_of (now, now->fastest);
+  double from = number_of (&last->cells[task->n_held]), to = number_of (&now->cells[task->n_held]);
+
+  return from + (to - from) * behind / (behind + ahead);
+}
+
+static char *
+format_value (const PsColumn *column, const PsValue *value)
+{
+  if (value->type == PS_VALUE_TEXT)
+    return g_strdup (value->text);
+  if (column->type == PS_COLUMN_TIME)
+    return ps_format_time (value->integer);
+  if (column->type == PS_COLUMN_SIZE)
+    return ps_format_size (value->integer);
+  if (g_str_equal (column->key, "link_bandwidth"))
+    return g_strdup_printf ("%.4g GB/s", value->real / 1e9);
+  return g_strdup_printf ("%.6g", number_of (value));
+}
+
+static char *
+describe (const Task *task, const char *before, const Value *now)
+{
+  g_autofree char *text = format_value (task->over, &now->cells[task->n_held]);
+
+  if (before)
+    return g_strdup_printf ("%s beats %s from %s = %s on", now->fastest, before, task->over->title, text);
+  return g_strdup_printf ("%s is the fastest from %s = %s on", now->fastest, task->over->title, text);
+}
+
+static const PsColumn *
+column_of (const Task *task, const char *key)
+{
+  for (const PsColumn *column = task->answer->columns;; column++)
+    if (g_str_equal (column->key, key))
+      return column;
+}
+
+/* last, before: NULL at the beginning of a group. */
+static void
+begin_stretch (const Task *task, const Value *last, const char *before, const Value *now)
+{
+  PsTable *table = task->answer->table;
+  double best = time_of (now, now->fastest), second = time_of (now, now->second);
+  g_autofree char *words = describe (task, before, now);
+
+  ps_table_add_row (table);
+  for (guint i = 0; i < task->n_held; i++)
+    ps_answer_set (task->answer, ps_result_column (task->held[i]), &now->cells[i]);
+  ps_answer_set (task->answer, column_of (task, "from"), &now->cells[task->n_held]);
+  ps_table_set_text (table, "winner", now->fastest);
+  ps_table_set_ratio (table, "ahead", (second - best) / second);
+  ps_table_set_text (table, "statement", words);
+  if (!before)
+    return;
+  ps_table_set_text (table, "before", before);
+  ps_table_set_ratio (table, "break_even", break_even (task, last, before, now));
+}
+
+static void
+answer (const Task *task)
+{
+  const Value *last = NULL;
+  const char *winner = NULL;
+
+  for (guint i = 0; i < task->values->len; i++)
+    {
+      const Value *now = task->values->pdata[i];
+
+      if (!last || !same_cells (last->cells, now->cells, task->n_held))
+        winner = NULL;
+      if (!winner || !(time_of (now, winner) <= time_of (now, now->fastest)))
+        {
+          begin_stretch (task, last, winner, now);
+          winner = now->fastest;
+        }
+      /* The stretch reaches to here so far. */
+      ps_answer_set (task->answer, column_of (task, "to"), &now->cells[task->n_held]);
+      last = now;
+    }
+}
+
+static void
+prepare_answer (Task *task)
+{
+  static const PsColumn figures[] = { { "winner", "winner", PS_COLUMN_TEXT },
+                                      { "ahead", "ahead", PS_COLUMN_RATIO },
+                                      { "before", "before", PS_COLUMN_TEXT },
+                                      { "break_even", "break even", PS_COLUMN_NUMBER },
+                                      { "statement", "in words", PS_COLUMN_TEXT } };
+  g_autoptr (GArray) columns = g_array_new (FALSE, FALSE, sizeof (PsColumn));
+  PsColumn from = { "from", "from", task->over->type }, to = { "to", "to", task->over->type };
+
+  for (guint i = 0; i < task->n_held; i++)
+    g_array_append_vals (columns, ps_result_column (task->held[i]), 1);
+  g_array_append_val (columns, from);
+  g_array_append_val (columns, to);
+  g_array_append_vals (columns, figures, G_N_ELEMENTS (figures));
+  task->answer = ps_answer_new ((const PsColumn *)(gconstpointer)columns->data, columns->len);
+}
+
+static gboolean
+check_over (const char *over, GError **error)
+{
+  guint n;
+  int index = ps_result_column_find (over);
+
+  if (index >= 0 && ps_result_columns (&n)[index].role == PS_RESULT_SETTING && !g_str_equal (over, "schedule"))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--over: '%s' is no setting; a column such as microbatches is", over);
+  return FALSE;
+}
+
+PsAnswer *
+ps_results_sensitivity (PsResults *results, const PsQuestion *question, const char *over, GError **error)
+{
+  g_auto (Task) task = { .results = results, .question = question, .values = g_ptr_array_new () };
+  gboolean done;
+
+  if (!ps_question_check (question, error) || !check_over (over, error))
+    return NULL;
+  task.over = ps_result_column (over);
+  task.held = held_columns (&task, error);
+  task.n_held = task.held ? g_strv_length (task.held) : 0;
+  done = task.held && read_values (&task, error);
+  if (done)
+    {
+      prepare_answer (&task);
+      answer (&task);
+    }
+  for (guint i = 0; i < task.values->len; i++)
+    value_free (task.values->pdata[i], task.n_held + 1);
+  return done ? g_steal_pointer (&task.answer) : NULL;
+}

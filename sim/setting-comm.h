@@ -1,0 +1,50 @@
+/* setting-comm.h - the options about transfers: how they share channels and links, in which order they are posted, and
+ * what they do to devices. Private to libpipesim. */
+#ifndef PIPESIM_SETTING_COMM_H
+#define PIPESIM_SETTING_COMM_H
+
+#include <pipesim/setting.h>
+
+G_BEGIN_DECLS
+
+/* What GOption wrote. */
+typedef struct
+{
+  char *channel;
+  char *order;
+  char *eager;
+  gboolean blocking;
+  char *speed;
+  char *slowdown;
+  char *window;
+  gboolean share_links;
+  char *bandwidth;
+  char *latency;
+} PsCommText;
+
+void ps_comm_text_clear (PsCommText *text);
+void ps_comm_add_options (PsCommText *text, GOptionContext *context);
+
+/* Reads the texts into the setting. Errors: PS_ERROR_USAGE. */
+gboolean ps_comm_read (const PsCommText *text, PsSetting *setting, GError **error);
+
+/* Refuses options that say nothing together. Errors: PS_ERROR_USAGE. */
+gboolean ps_comm_check (const PsSetting *setting, GError **error);
+
+/* Runs prediction->program under prediction->costs into prediction->simulation, made here, by the engine that the
+ * setting needs. Planning rewrites the program's sends and receives, ready order replaces it by what came of it. Where
+ * channels queue and sizes are known the peaks count buffers. memory_limit is [n_devices] or NULL. */
+gboolean ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsPrediction *prediction,
+                           GError **error);
+
+void ps_events_task_free (struct PsEventsTask *task);
+
+/* Costs that no device undercuts at its speed: for lower bounds. Free with ps_costs_free. */
+PsCosts *ps_comm_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs);
+
+/* Whether the relaxation engine cannot do what the setting asks for. */
+gboolean ps_comm_needs_events (const PsSetting *setting);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,146 @@
+/* setting-training.c - reads --sync, --reduce, --replicas, --zero, --recompute and --offload and applies them to costs.
+ */
+#include "setting-training.h"
+
+void
+ps_training_text_clear (PsTrainingText *text)
+{
+  g_free (text->sync);
+  g_free (text->reduce);
+  g_free (text->replicas);
+  g_free (text->zero);
+  g_free (text->recompute);
+  g_free (text->offload);
+}
+
+void
+ps_training_add_options (PsTrainingText *text, GOptionContext *context)
+{
+  const GOptionEntry entries[] = {
+    { "sync", 0, 0, G_OPTION_ARG_STRING, &text->sync,
+      "At the optimizer: global (all devices meet) or bypass (each steps and goes on)", "KIND" },
+    { "replicas", 0, 0, G_OPTION_ARG_STRING, &text->replicas, "Data-parallel copies of the pipeline (default: 1)",
+      "D" },
+    { "reduce", 0, 0, G_OPTION_ARG_STRING, &text->reduce,
+      "Gradient all-reduce: overlapped with what the device still has to run, or exposed after it", "KIND" },
+    { "zero", 0, 0, G_OPTION_ARG_STRING, &text->zero, "1: spread the optimizer state over the replicas (ZeRO stage 1)",
+      "0|1" },
+    { "recompute", 0, 0, G_OPTION_ARG_STRING, &text->recompute,
+      "What of a forward the backward computes again: none, selective (attention scores) or full", "KIND" },
+    { "offload", 0, 0, G_OPTION_ARG_STRING, &text->offload, "Part of the activations that waits on the host, 0 to 1",
+      "RATIO" },
+    G_OPTION_ENTRY_NULL,
+  };
+
+  g_option_context_add_main_entries (context, entries, NULL);
+}
+
+/* Sets an error unless found. */
+static gboolean
+check_choice (gboolean found, const char *option, const char *text, const char *choices, GError **error)
+{
+  if (!found)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is none of %s", option, text, choices);
+  return found;
+}
+
+static gboolean
+read_choices (const PsTrainingText *text, PsSetting *setting, GError **error)
+{
+  return (!text->sync
+          || check_choice (ps_sync_parse (text->sync, &setting->sync), "--sync", text->sync, "global, bypass", error))
+         && (!text->reduce
+             || check_choice (ps_reduce_parse (text->reduce, &setting->reduce), "--reduce", text->reduce,
+                              "overlapped, exposed", error))
+         && (!text->recompute || setting->any_recompute
+             || check_choice (ps_recompute_parse (text->recompute, &setting->recompute), "--recompute", text->recompute,
+                              "none, selective, full", error));
+}
+
+static gboolean
+read_ratio (const char *text, double *ratio, GError **error)
+{
+  char *end;
+
+  *ratio = g_ascii_strtod (text, &end);
+  if (g_ascii_isdigit (text[0]) && *end == '\0' && *ratio >= 0 && *ratio <= 1)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--offload: '%s' is no number from 0 to 1", text);
+  return FALSE;
+}
+
+gboolean
+ps_training_read (const PsTrainingText *text, PsSetting *setting, GError **error)
+{
+  gint64 replicas = 1, zero = 0;
+
+  setting->any_recompute = setting->takes_auto && g_strcmp0 (text->recompute, "auto") == 0;
+  if (!read_choices (text, setting, error)
+      || (text->replicas && !ps_parse_integer ("--replicas", text->replicas, 1, PS_MAX_DEVICES, &replicas, error))
+      || (text->zero && !ps_parse_integer ("--zero", text->zero, 0, 1, &zero, error))
+      || (text->offload && !read_ratio (text->offload, &setting->offload, error)))
+    return FALSE;
+  setting->n_replicas = (guint)replicas;
+  setting->shard_optimizer = zero == 1;
+  return TRUE;
+}
+
+gboolean
+ps_training_check (const PsSetting *setting, GError **error)
+{
+  if (!setting->shard_optimizer || setting->n_replicas > 1)
+    return TRUE;
+  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
+                       "--zero 1: needs --replicas D of 2 or more to spread the optimizer state over");
+  return FALSE;
+}
+
+static gboolean
+recompute (const PsSetting *setting, PsCosts *costs, GError **error)
+{
+  g_autoptr (PsModel) model = NULL;
+
+  if (setting->recompute == PS_RECOMPUTE_NONE)
+    return TRUE;
+  if (!setting->costs && (model = ps_setting_model (setting, error)) == NULL)
+    return FALSE;
+  return ps_costs_recompute (costs, model, setting->recompute, error);
+}
+
+static gboolean
+has_reduce (const PsCosts *costs)
+{
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    if (costs->reduce_ns[stage] > 0)
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean
+replicate (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error)
+{
+  g_autoptr (PsCluster) cluster = NULL;
+
+  if (setting->n_replicas == 1)
+    return TRUE;
+  if (setting->cluster)
+    {
+      if ((cluster = ps_setting_cluster (setting, error)) == NULL)
+        return FALSE;
+      ps_costs_set_reduce (costs, cluster, n_devices, setting->n_replicas);
+    }
+  if (has_reduce (costs))
+    return !setting->shard_optimizer || ps_costs_shard (costs, setting->n_replicas, error);
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "--replicas %u: %s does not say what an all-reduce takes; give reduce=TIME in --costs, or a model on a "
+               "cluster",
+               setting->n_replicas, costs->source);
+  return FALSE;
+}
+
+gboolean
+ps_training_apply (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error)
+{
+  return recompute (setting, costs, error) && ps_costs_offload (costs, setting->offload, error)
+         && replicate (setting, costs, n_devices, error);
+}

@@ -1,0 +1,17 @@
+/* simulate-private.h - what both engines share. Private to libpipesim. */
+#ifndef PIPESIM_SIMULATE_PRIVATE_H
+#define PIPESIM_SIMULATE_PRIVATE_H
+
+#include <pipesim/simulate.h>
+
+G_BEGIN_DECLS
+
+/* Clears the results, but for what follows from counting: weights, O, and busy time as the sum of the ops' costs. */
+void ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
+
+/* What follows from the starts and ends of all devices. */
+void ps_simulation_finish (PsSimulation *simulation);
+
+G_END_DECLS
+
+#endif

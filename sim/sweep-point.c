@@ -1,0 +1,234 @@
+/* sweep-point.c - one setting of a sweep: from its number to the options, and to its row in the results. */
+#include "sweep-private.h"
+
+#include <string.h>
+
+void
+ps_sweep_point_init (PsSweepPoint *point, const PsSweep *sweep)
+{
+  *point = (PsSweepPoint){ .digits = g_new0 (guint, sweep->dimensions->len + 1),
+                           .values = g_new0 (const PsSweepValue *, sweep->axes->len + 1) };
+}
+
+void
+ps_sweep_point_clear (PsSweepPoint *point)
+{
+  g_clear_pointer (&point->digits, g_free);
+  g_clear_pointer (&point->values, g_free);
+}
+
+static void
+copy_parts (const PsField *field, const PsSetting *from, PsSetting *to)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (field->part); i++)
+    memcpy ((char *)to + field->part[i].offset, (const char *)from + field->part[i].offset, field->part[i].size);
+}
+
+static void
+choose (PsSweepPoint *point, const PsSweep *sweep, guint64 index)
+{
+  for (guint i = 0; i < sweep->dimensions->len; i++)
+    {
+      const PsSweepDimension *dimension = &g_array_index (sweep->dimensions, PsSweepDimension, i);
+
+      point->digits[i] = (guint)(index / dimension->stride % dimension->n);
+    }
+  for (guint i = 0; i < sweep->axes->len; i++)
+    {
+      const PsSweepAxis *axis = &g_array_index (sweep->axes, PsSweepAxis, i);
+
+      point->values[i] = axis->values->pdata[point->digits[axis->dimension]];
+    }
+}
+
+void
+ps_sweep_point_set (PsSweepPoint *point, const PsSweep *sweep, guint64 index)
+{
+  choose (point, sweep, index);
+  point->setting = *sweep->defaults;
+  point->global_batch = 0;
+  for (guint i = 0; i < sweep->axes->len; i++)
+    {
+      const PsField *field = g_array_index (sweep->axes, PsSweepAxis, i).field;
+
+      copy_parts (field, point->values[i]->setting, &point->setting);
+      if (g_str_equal (field->name, "schedule"))
+        point->schedule = point->values[i]->text;
+      else if (g_str_equal (field->name, "global-batch"))
+        point->global_batch = point->values[i]->value.integer;
+    }
+}
+
+void
+ps_sweep_point_digest (const PsSweep *sweep, guint64 index, char digest[PS_DIGEST_LENGTH + 1])
+{
+  g_autoptr (GChecksum) checksum = g_checksum_new (G_CHECKSUM_SHA256);
+  g_autoptr (GString) text = g_string_sized_new (256);
+  PsSweepPoint point;
+
+  ps_sweep_point_init (&point, sweep);
+  choose (&point, sweep, index);
+  for (guint i = 0; i < sweep->axes->len; i++)
+    {
+      const PsSweepValue *value = point.values[i];
+
+      g_string_append (text, g_array_index (sweep->axes, PsSweepAxis, i).field->name);
+      g_string_append_c (text, '=');
+      g_string_append (text, value->text);
+      g_string_append_c (text, '\n');
+      g_string_append (text, value->content ? value->content : "");
+    }
+  g_checksum_update (checksum, (const guchar *)text->str, (gssize)text->len);
+  g_strlcpy (digest, g_checksum_get_string (checksum), PS_DIGEST_LENGTH + 1);
+  ps_sweep_point_clear (&point);
+}
+
+guint
+ps_sweep_microbatch_size (const PsSweep *sweep, const PsSetting *setting)
+{
+  const PsModel *model = NULL;
+
+  if (setting->microbatch_size)
+    return setting->microbatch_size;
+  if (setting->model)
+    model = g_hash_table_lookup (sweep->models, setting->model);
+  else if (setting->db)
+    {
+      g_autofree char *key = g_strconcat (setting->db, "\n", setting->profile, NULL);
+
+      model = g_hash_table_lookup (sweep->measured, key);
+    }
+  return model ? model->microbatch_size : 0;
+}
+
+/* Rows */
+
+static PsValue
+integer (gint64 value)
+{
+  return (PsValue){ .type = PS_VALUE_INTEGER, .integer = value };
+}
+
+static PsValue
+real (double value)
+{
+  return (PsValue){ .type = PS_VALUE_REAL, .real = value };
+}
+
+static PsValue
+text (const char *value)
+{
+  return (PsValue){ .type = value ? PS_VALUE_TEXT : PS_VALUE_NONE, .text = value };
+}
+
+static void
+set (PsValue *values, const char *column, PsValue value)
+{
+  values[ps_result_column_find (column)] = value;
+}
+
+PsValue *
+ps_sweep_default_values (void)
+{
+  PsValue *values = g_new0 (PsValue, ps_result_n_stored ());
+
+  set (values, "bandwidth_factor", real (1));
+  set (values, "latency_factor", real (1));
+  set (values, "recompute", text (ps_recompute_name (PS_RECOMPUTE_NONE)));
+  set (values, "offload", real (0));
+  set (values, "replicas", integer (1));
+  set (values, "zero", integer (0));
+  set (values, "reduce", text (ps_reduce_name (PS_REDUCE_OVERLAPPED)));
+  set (values, "sync", text (ps_sync_name (PS_SYNC_GLOBAL)));
+  set (values, "comm", text (ps_channel_name (PS_CHANNEL_LATENCY)));
+  set (values, "comm_order", text (ps_comm_order_name (PS_COMM_ASAP)));
+  set (values, "eager_bytes", integer (0));
+  set (values, "blocking", integer (0));
+  set (values, "share_links", integer (0));
+  set (values, "speed", text ("1"));
+  set (values, "overlap_slowdown", real (1));
+  set (values, "ready_order", integer (0));
+  set (values, "origin", text (ps_origin_name (PS_ORIGIN_SIMULATED)));
+  return values;
+}
+
+static void
+fill_links (const PsSweep *sweep, const PsSetting *setting, PsValue *values)
+{
+  const PsCluster *cluster = setting->cluster ? g_hash_table_lookup (sweep->clusters, setting->cluster) : NULL;
+
+  if (!cluster)
+    return;
+  set (values, "link_bandwidth",
+       real (cluster->link_bandwidth * (setting->bandwidth_factor > 0 ? setting->bandwidth_factor : 1)));
+  set (values, "link_latency_ns",
+       integer ((gint64)((double)cluster->link_latency_ns * (setting->latency_factor > 0 ? setting->latency_factor : 1)
+                         + 0.5)));
+}
+
+static void
+fill_setting (const PsSweep *sweep, const PsSweepPoint *point, const PsSchedule *schedule, PsValue *values)
+{
+  guint size = ps_sweep_microbatch_size (sweep, &point->setting);
+
+  for (guint i = 0; i < sweep->axes->len; i++)
+    {
+      int column = g_array_index (sweep->axes, PsSweepAxis, i).column;
+
+      if (column >= 0)
+        values[column] = point->values[i]->value;
+    }
+  set (values, "schedule", text (point->schedule));
+  set (values, "devices", integer (schedule->placement->n_devices));
+  set (values, "microbatches", integer (schedule->n_microbatches));
+  set (values, "chunks", integer (ps_placement_max_chunks (schedule->placement)));
+  set (values, "slices", integer (schedule->n_slices));
+  set (values, "placement", text (ps_placement_name (schedule->placement->kind)));
+  set (values, "microbatch_size", size ? integer (size) : (PsValue){ .type = PS_VALUE_NONE });
+  set (values, "global_batch", integer ((gint64)schedule->n_microbatches * MAX (size, 1) * point->setting.n_replicas));
+  fill_links (sweep, &point->setting, values);
+}
+
+static char *
+detail (const PsMetrics *metrics)
+{
+  g_autoptr (GString) json = g_string_sized_new (96 * metrics->n_devices + 2);
+
+  for (guint d = 0; d < metrics->n_devices; d++)
+    g_string_append_printf (json,
+                            "%c{\"busy_ns\":%" G_GINT64_FORMAT ",\"span_ns\":%" G_GINT64_FORMAT
+                            ",\"peak_memory_bytes\":%" G_GINT64_FORMAT ",\"peak_activations\":%u}",
+                            d ? ',' : '[', metrics->device[d].busy_ns, metrics->device[d].span_ns,
+                            metrics->device[d].peak_memory_bytes, metrics->device[d].peak_activations);
+  g_string_append_c (json, ']');
+  return g_string_free (g_steal_pointer (&json), FALSE);
+}
+
+static void
+fill_figures (const PsPrediction *prediction, const char *devices_detail, PsValue *values)
+{
+  const PsMetrics *metrics = &prediction->metrics;
+
+  set (values, "makespan_ns", integer (metrics->makespan_ns));
+  set (values, "max_span_ns", integer (metrics->max_span_ns));
+  set (values, "iteration_ns", integer (metrics->iteration_ns));
+  set (values, "bubble_ratio", real (metrics->bubble_ratio));
+  set (values, "bubble_ratio_span", real (metrics->bubble_ratio_span));
+  set (values, "lower_bound_ns", integer (prediction->lower_bound_ns));
+  set (values, "peak_memory_bytes", integer (metrics->peak_memory_bytes));
+  set (values, "feasible", integer (prediction->feasible));
+  set (values, "period_iterations", integer (prediction->iteration.n_iterations));
+  set (values, "devices_detail", text (devices_detail));
+  set (values, "costs_origin", text (ps_origin_name (prediction->costs->time_origin)));
+  set (values, "transfers_origin", text (ps_origin_name (prediction->costs->transfer_origin)));
+  set (values, "memory_origin", text (ps_origin_name (prediction->costs->memory_origin)));
+}
+
+void
+ps_sweep_fill (const PsSweep *sweep, const PsSweepPoint *point, const PsPrediction *prediction, PsResult *result)
+{
+  result->values = g_memdup2 (sweep->default_values, ps_result_n_stored () * sizeof *result->values);
+  result->detail = detail (&prediction->metrics);
+  fill_setting (sweep, point, prediction->program->schedule, result->values);
+  fill_figures (prediction, result->detail, result->values);
+}

@@ -1,0 +1,281 @@
+/* sweep-run.c - all settings of a sweep, or a shard of them, on several threads into one database. */
+#include "sweep-private.h"
+
+#include <string.h>
+
+#define BLOCK 256      /* settings that a thread takes at once */
+#define MAX_WAITING 64 /* blocks predicted and not stored yet */
+#define MIN_ROWS 4096  /* of a transaction, unless there is nothing more for a while */
+#define MAX_WAIT_US (G_USEC_PER_SEC / 2)
+
+typedef struct
+{
+  const PsSweep *sweep;
+  const PsSweepRun *run;
+  GHashTable *present; /* digests */
+  guint64 block;       /* settings in a block */
+  gint next;           /* block of this shard; atomic */
+  guint n_blocks;      /* of this shard */
+  gint stop;           /* atomic */
+  GMutex mutex;        /* the rest */
+  GCond changed;
+  GPtrArray *rows; /* of PsResult, predicted and not stored */
+  guint n_running;
+  GError *error;
+} Job;
+
+static guint64
+block_size (const PsSweep *sweep, const PsShard *shard)
+{
+  return CLAMP (sweep->n_points / ((guint64)shard->n * 16), 1, BLOCK);
+}
+
+static void
+fail (Job *job, GError *error)
+{
+  g_atomic_int_set (&job->stop, 1);
+  g_mutex_lock (&job->mutex);
+  if (job->error)
+    g_error_free (error);
+  else
+    job->error = error;
+  g_cond_broadcast (&job->changed);
+  g_mutex_unlock (&job->mutex);
+}
+
+/* Waits while the writer is behind. */
+static void
+hand_over (Job *job, GPtrArray *rows)
+{
+  g_mutex_lock (&job->mutex);
+  while (job->rows->len > MAX_WAITING * BLOCK && !g_atomic_int_get (&job->stop))
+    g_cond_wait (&job->changed, &job->mutex);
+  g_ptr_array_extend_and_steal (job->rows, rows);
+  g_cond_broadcast (&job->changed);
+  g_mutex_unlock (&job->mutex);
+}
+
+static gboolean
+is_present (const Job *job, guint64 point)
+{
+  char digest[PS_DIGEST_LENGTH + 1];
+
+  if (g_hash_table_size (job->present) == 0)
+    return FALSE;
+  ps_sweep_point_digest (job->sweep, point, digest);
+  return g_hash_table_contains (job->present, digest);
+}
+
+static gboolean
+predict_block (Job *job, PsSweepWorker *worker, guint64 block)
+{
+  GPtrArray *rows = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
+  guint64 end = MIN ((block + 1) * job->block, job->sweep->n_points);
+  GError *error = NULL;
+
+  for (guint64 point = block * job->block; point < end && !g_atomic_int_get (&job->stop); point++)
+    {
+      PsResult *row;
+
+      if (is_present (job, point))
+        continue;
+      row = ps_sweep_worker_predict (worker, point, &error);
+      if (!row)
+        break;
+      g_ptr_array_add (rows, row);
+    }
+  hand_over (job, rows);
+  if (error)
+    fail (job, error);
+  return error == NULL;
+}
+
+static gpointer
+work (gpointer data)
+{
+  Job *job = data;
+  g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (job->sweep);
+  guint i;
+
+  while (!g_atomic_int_get (&job->stop) && (i = (guint)g_atomic_int_add (&job->next, 1)) < job->n_blocks)
+    if (!predict_block (job, worker, job->run->shard.index + (guint64)i * job->run->shard.n))
+      break;
+  g_mutex_lock (&job->mutex);
+  job->n_running--;
+  g_cond_broadcast (&job->changed);
+  g_mutex_unlock (&job->mutex);
+  return NULL;
+}
+
+/* What is worth a transaction; NULL when nothing will come any more. */
+static GPtrArray *
+collect (Job *job)
+{
+  gint64 until = g_get_monotonic_time () + MAX_WAIT_US;
+  GPtrArray *rows;
+
+  g_mutex_lock (&job->mutex);
+  while (job->n_running > 0 && job->rows->len < MIN_ROWS && !job->error)
+    if (!g_cond_wait_until (&job->changed, &job->mutex, until))
+      break;
+  rows = job->rows;
+  job->rows = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
+  if (rows->len == 0 && job->n_running == 0)
+    g_clear_pointer (&rows, g_ptr_array_unref);
+  g_cond_broadcast (&job->changed);
+  g_mutex_unlock (&job->mutex);
+  return rows;
+}
+
+static gboolean
+store (Job *job, PsResults *results, GPtrArray *rows, PsSweepProgress *progress, GError **error)
+{
+  if (rows->len > 0 && !ps_results_store (results, (PsResult *const *)rows->pdata, rows->len, error))
+    return FALSE;
+  for (guint i = 0; i < rows->len; i++)
+    if (((PsResult *)rows->pdata[i])->reason)
+      progress->skipped++;
+    else
+      progress->predicted++;
+  if (job->run->progress)
+    job->run->progress (progress, job->run->data);
+  return TRUE;
+}
+
+static void
+write_rows (Job *job, PsResults *results, PsSweepProgress *progress)
+{
+  GPtrArray *rows;
+  GError *error = NULL;
+
+  while ((rows = collect (job)) != NULL)
+    {
+      gboolean stored = error == NULL && store (job, results, rows, progress, &error);
+
+      g_ptr_array_unref (rows);
+      if (!stored && !g_atomic_int_get (&job->stop))
+        fail (job, g_error_copy (error));
+    }
+  g_clear_error (&error);
+}
+
+/* Settings of the shard, and how many of them are there already. */
+static void
+count (Job *job, PsSweepProgress *progress)
+{
+  guint64 n_all = (job->sweep->n_points + job->block - 1) / job->block;
+  const PsShard *shard = &job->run->shard;
+
+  job->n_blocks = (guint)(n_all > shard->index ? (n_all - shard->index - 1) / shard->n + 1 : 0);
+  for (guint i = 0; i < job->n_blocks; i++)
+    {
+      guint64 first = (shard->index + (guint64)i * shard->n) * job->block;
+      guint64 end = MIN (first + job->block, job->sweep->n_points);
+
+      progress->n_points += end - first;
+      for (guint64 point = first; point < end; point++)
+        progress->present += is_present (job, point);
+    }
+}
+
+static void
+run_threads (Job *job, PsResults *results, PsSweepProgress *progress)
+{
+  g_autofree GThread **threads = g_new (GThread *, job->run->n_jobs);
+
+  job->n_running = job->run->n_jobs;
+  for (guint i = 0; i < job->run->n_jobs; i++)
+    threads[i] = g_thread_new ("sweep", work, job);
+  write_rows (job, results, progress);
+  for (guint i = 0; i < job->run->n_jobs; i++)
+    g_thread_join (threads[i]);
+}
+
+gboolean
+ps_sweep_run (const PsSweep *sweep, PsResults *results, const PsSweepRun *run, PsSweepProgress *progress,
+              GError **error)
+{
+  Job job = { .sweep = sweep, .run = run, .block = block_size (sweep, &run->shard) };
+  gboolean ok;
+
+  *progress = (PsSweepProgress){ 0 };
+  job.present = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  job.rows = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
+  g_mutex_init (&job.mutex);
+  g_cond_init (&job.changed);
+  ok = ps_results_begin (results, sweep->digest, sweep->text, sweep->n_points, error)
+       && ps_results_digests (results, job.present, error);
+  if (ok)
+    {
+      count (&job, progress);
+      run_threads (&job, results, progress);
+    }
+  g_hash_table_unref (job.present);
+  g_ptr_array_unref (job.rows);
+  g_mutex_clear (&job.mutex);
+  g_cond_clear (&job.changed);
+  if (job.error)
+    g_propagate_error (error, job.error);
+  return ok && job.error == NULL;
+}
+
+static gboolean
+read_environment (const char *name, gint64 otherwise, gint64 *value)
+{
+  const char *text = g_getenv (name);
+
+  *value = otherwise;
+  return text ? ps_parse_integer (name, text, 0, G_MAXINT32, value, NULL) : otherwise >= 0;
+}
+
+/* Array tasks are numbered from MIN on in steps. */
+static gboolean
+from_slurm (gint64 *index, gint64 *n)
+{
+  gint64 id, low, step;
+
+  if (!read_environment ("SLURM_ARRAY_TASK_ID", -1, &id) || !read_environment ("SLURM_ARRAY_TASK_COUNT", -1, n)
+      || !read_environment ("SLURM_ARRAY_TASK_MIN", 0, &low) || !read_environment ("SLURM_ARRAY_TASK_STEP", 1, &step)
+      || step == 0 || id < low || (id - low) % step != 0)
+    return FALSE;
+  *index = (id - low) / step;
+  return TRUE;
+}
+
+static gboolean
+from_mpi (gint64 *index, gint64 *n)
+{
+  return read_environment ("OMPI_COMM_WORLD_RANK", -1, index) && read_environment ("OMPI_COMM_WORLD_SIZE", -1, n);
+}
+
+static gboolean
+from_text (const char *text, gint64 *index, gint64 *n)
+{
+  g_auto (GStrv) parts = g_strsplit (text, "/", -1);
+
+  return g_strv_length (parts) == 2 && ps_parse_integer ("", parts[0], 0, G_MAXINT32, index, NULL)
+         && ps_parse_integer ("", parts[1], 1, G_MAXINT32, n, NULL);
+}
+
+gboolean
+ps_shard_parse (const char *where, const char *text, PsShard *shard, GError **error)
+{
+  gint64 index = 0, n = 0;
+  gboolean slurm = g_str_equal (text, "slurm"), mpi = g_str_equal (text, "mpi");
+  gboolean found = slurm ? from_slurm (&index, &n) : mpi ? from_mpi (&index, &n) : from_text (text, &index, &n);
+
+  if (found && index < n && n <= PS_MAX_SWEEP_POINTS)
+    {
+      *shard = (PsShard){ (guint)index, (guint)n };
+      return TRUE;
+    }
+  if (slurm || mpi)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                 "%s: '%s' says nothing: %s are not set, or not to a task and a number", where, text,
+                 slurm ? "SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT"
+                       : "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE");
+  else
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is no shard; I/N with I from 0 to N - 1, slurm or mpi are",
+                 where, text);
+  return FALSE;
+}

@@ -1,0 +1,223 @@
+/* sweep-spec.c - reads the lines of a spec. */
+#include "sweep-private.h"
+
+#include <string.h>
+
+#define MAX_LENGTH (1 << 20)
+
+typedef struct
+{
+  PsSweep *sweep;
+  GHashTable *seen; /* groups and fields */
+  guint line;
+  char *zip;     /* the group's name; NULL: [sweep] */
+  guint shared;  /* dimension of the zip */
+  gboolean open; /* a group has begun */
+} Reader;
+
+static char *
+place (const Reader *reader)
+{
+  return g_strdup_printf ("%s:%u", reader->sweep->where, reader->line);
+}
+
+static gboolean G_GNUC_PRINTF (3, 4) refuse (const Reader *reader, GError **error, const char *format, ...)
+{
+  g_autofree char *where = place (reader), *message = NULL;
+  va_list arguments;
+
+  va_start (arguments, format);
+  message = g_strdup_vprintf (format, arguments);
+  va_end (arguments);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", where, message);
+  return FALSE;
+}
+
+static char *
+quote (const char *text)
+{
+  g_autofree char *escaped = g_strescape (text, NULL);
+
+  return g_strdup_printf ("'%.60s'", escaped);
+}
+
+static guint
+add_dimension (PsSweep *sweep, const char *zip)
+{
+  PsSweepDimension dimension = { .zip = g_strdup (zip) };
+
+  g_array_append_val (sweep->dimensions, dimension);
+  return sweep->dimensions->len - 1;
+}
+
+/* "[sweep]" or "[zip sizes]". */
+static gboolean
+read_group (Reader *reader, const char *line, GError **error)
+{
+  g_autofree char *quoted = quote (line), *name = NULL;
+  gsize length = strlen (line);
+
+  if (length < 3 || line[length - 1] != ']')
+    return refuse (reader, error, "%s is no group; [sweep] and [zip NAME] are", quoted);
+  name = g_strndup (line + 1, length - 2);
+  g_strstrip (name);
+  if (!g_hash_table_add (reader->seen, g_strconcat ("[", name, NULL)))
+    return refuse (reader, error, "group %s appears twice", quoted);
+  g_clear_pointer (&reader->zip, g_free);
+  reader->open = TRUE;
+  if (g_str_equal (name, "sweep"))
+    return TRUE;
+  if (!g_str_has_prefix (name, "zip ") || *g_strstrip (name + strlen ("zip ")) == '\0')
+    return refuse (reader, error, "unknown group %s; [sweep] and [zip NAME] are known", quoted);
+  reader->zip = g_strdup (g_strstrip (name + strlen ("zip ")));
+  reader->shared = add_dimension (reader->sweep, reader->zip);
+  return TRUE;
+}
+
+static gboolean
+join_dimension (const Reader *reader, const PsSweepAxis *axis, GError **error)
+{
+  PsSweepDimension *dimension = &g_array_index (reader->sweep->dimensions, PsSweepDimension, axis->dimension);
+
+  if (dimension->n > 0 && dimension->n != axis->values->len)
+    return refuse (reader, error, "%s: has %u values, the other fields of [zip %s] have %u", axis->field->name,
+                   axis->values->len, dimension->zip, dimension->n);
+  dimension->n = axis->values->len;
+  dimension->keys |= axis->field->keys;
+  return TRUE;
+}
+
+static gboolean
+read_values (const Reader *reader, const PsField *field, const char *text, PsSweepAxis *axis, GError **error)
+{
+  g_autofree char *at = place (reader), *where = g_strdup_printf ("%s: %s", at, field->name);
+  g_autoptr (GPtrArray) texts = ps_sweep_expand (where, field, text, error);
+
+  axis->values = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sweep_value_free);
+  for (guint i = 0; texts && i < texts->len; i++)
+    {
+      PsSweepValue *value = ps_sweep_value_new (at, field, texts->pdata[i], error);
+
+      if (!value)
+        return FALSE;
+      g_ptr_array_add (axis->values, value);
+    }
+  return texts != NULL;
+}
+
+static gboolean
+read_field (Reader *reader, const char *name, const char *text, GError **error)
+{
+  const PsField *field = ps_sweep_field_find (name);
+  g_autofree char *quoted = quote (name), *names = NULL;
+  PsSweepAxis axis = { .field = field };
+  gboolean read;
+
+  if (!field)
+    {
+      names = ps_sweep_field_names ();
+      return refuse (reader, error, "unknown field %s; known are: %s", quoted, names);
+    }
+  if (!g_hash_table_add (reader->seen, g_strdup (name)))
+    return refuse (reader, error, "field %s appears twice", quoted);
+  read = read_values (reader, field, text, &axis, error);
+  axis.column = field->column ? ps_result_column_find (field->column) : -1;
+  axis.dimension = read && !reader->zip ? add_dimension (reader->sweep, NULL) : reader->shared;
+  g_array_append_val (reader->sweep->axes, axis);
+  return read && join_dimension (reader, &axis, error);
+}
+
+static gboolean
+read_line (Reader *reader, char *line, GError **error)
+{
+  char *equals = strchr (line, '=');
+  g_autofree char *quoted = quote (line);
+
+  if (*line == '\0' || *line == '#')
+    return TRUE;
+  if (*line == '[')
+    return read_group (reader, line, error);
+  if (!reader->open)
+    return refuse (reader, error, "expected [sweep] or [zip NAME] first");
+  if (!equals || equals == line)
+    return refuse (reader, error, "%s is neither 'field = values' nor a [group] nor a # comment", quoted);
+  *equals = '\0';
+  return read_field (reader, g_strchomp (line), g_strchug (equals + 1), error);
+}
+
+static gboolean
+check_text (const char *where, const char *text, gsize length, GError **error)
+{
+  const char *wrong = NULL;
+
+  if (length == 0)
+    wrong = "is empty";
+  else if (length > MAX_LENGTH)
+    wrong = "is too long for a spec (more than 1 MiB)";
+  else if (memchr (text, '\0', length))
+    wrong = "is not a text file (it contains NUL bytes)";
+  else if (!g_utf8_validate (text, (gssize)length, NULL))
+    wrong = "is not UTF-8 text";
+  if (wrong)
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", where, wrong);
+  return wrong == NULL;
+}
+
+static gboolean
+read_lines (PsSweep *sweep, const char *text, gsize length, GError **error)
+{
+  g_autofree char *terminated = g_strndup (text, length);
+  g_auto (GStrv) lines = g_strsplit (terminated, "\n", -1);
+  Reader reader = { .sweep = sweep, .seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
+  gboolean ok = TRUE;
+
+  for (; ok && lines[reader.line];)
+    {
+      char *line = g_strstrip (lines[reader.line++]);
+
+      ok = read_line (&reader, line, error);
+    }
+  g_hash_table_unref (reader.seen);
+  g_free (reader.zip);
+  return ok;
+}
+
+/* What a field needs beside it is only known at the end. */
+static gboolean
+check_fields (const PsSweep *sweep, GError **error)
+{
+  const char *message = NULL;
+  gboolean batch = ps_sweep_axis (sweep, "global-batch") != NULL;
+
+  if (!ps_sweep_axis (sweep, "schedule"))
+    message = "holds no schedule; 'schedule = all' would be right";
+  else if (!ps_sweep_axis (sweep, "costs") && !ps_sweep_axis (sweep, "db") && !ps_sweep_axis (sweep, "cluster"))
+    message = "holds no costs; give costs, db, or model and cluster";
+  else if (batch && ps_sweep_axis (sweep, "microbatches"))
+    message = "holds both global-batch and microbatches; one follows from the other";
+  if (message)
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", sweep->where, message);
+  return message == NULL;
+}
+
+PsSweep *
+ps_sweep_parse (const char *where, const char *text, gsize length, GError **error)
+{
+  g_autoptr (PsSweep) sweep = NULL;
+
+  if (!check_text (where, text, length, error))
+    return NULL;
+  sweep = ps_sweep_new (where);
+  if (!read_lines (sweep, text, length, error) || !check_fields (sweep, error) || !ps_sweep_arrange (sweep, error))
+    return NULL;
+  return g_steal_pointer (&sweep);
+}
+
+PsSweep *
+ps_sweep_load (const char *path, GError **error)
+{
+  g_autofree char *text = NULL;
+  gsize length;
+
+  return ps_read_file (path, &text, &length, error) ? ps_sweep_parse (path, text, length, error) : NULL;
+}

@@ -1,0 +1,295 @@
+/* sweep.c - what a spec comes to: how its fields combine, what the files named in it hold, which sweep it is. */
+#include "sweep-private.h"
+
+#include <pipesim/costdb.h>
+
+#include <string.h>
+
+static void
+axis_clear (gpointer data)
+{
+  g_ptr_array_unref (((PsSweepAxis *)data)->values);
+}
+
+static void
+dimension_clear (gpointer data)
+{
+  g_free (((PsSweepDimension *)data)->zip);
+}
+
+PsSweep *
+ps_sweep_new (const char *where)
+{
+  PsSweep *sweep = g_new0 (PsSweep, 1);
+
+  sweep->where = g_strdup (where);
+  sweep->axes = g_array_new (FALSE, TRUE, sizeof (PsSweepAxis));
+  g_array_set_clear_func (sweep->axes, axis_clear);
+  sweep->dimensions = g_array_new (FALSE, TRUE, sizeof (PsSweepDimension));
+  g_array_set_clear_func (sweep->dimensions, dimension_clear);
+  sweep->defaults = ps_setting_new ();
+  sweep->default_values = ps_sweep_default_values ();
+  sweep->clusters = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify)ps_cluster_free);
+  sweep->models = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify)ps_model_free);
+  sweep->measured = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify)ps_model_free);
+  return sweep;
+}
+
+void
+ps_sweep_free (PsSweep *sweep)
+{
+  if (!sweep)
+    return;
+  g_free (sweep->where);
+  g_array_unref (sweep->axes);
+  g_array_unref (sweep->dimensions);
+  ps_setting_free (sweep->defaults);
+  g_free (sweep->default_values);
+  g_hash_table_unref (sweep->clusters);
+  g_hash_table_unref (sweep->models);
+  g_hash_table_unref (sweep->measured);
+  g_free (sweep->text);
+  g_free (sweep->digest);
+  g_free (sweep);
+}
+
+guint64
+ps_sweep_n_points (const PsSweep *sweep)
+{
+  return sweep->n_points;
+}
+
+const char *
+ps_sweep_text (const PsSweep *sweep)
+{
+  return sweep->text;
+}
+
+const char *
+ps_sweep_digest (const PsSweep *sweep)
+{
+  return sweep->digest;
+}
+
+const PsSweepAxis *
+ps_sweep_axis (const PsSweep *sweep, const char *name)
+{
+  for (guint i = 0; i < sweep->axes->len; i++)
+    {
+      const PsSweepAxis *axis = &g_array_index (sweep->axes, PsSweepAxis, i);
+
+      if (g_str_equal (axis->field->name, name))
+        return axis;
+    }
+  return NULL;
+}
+
+/* Order */
+
+static int
+compare_axes (gconstpointer a, gconstpointer b)
+{
+  const PsField *x = ((const PsSweepAxis *)a)->field, *y = ((const PsSweepAxis *)b)->field;
+
+  return (x > y) - (x < y); /* both point into the table of fields */
+}
+
+/* Dimensions stand where the first of their fields does. */
+static void
+order (PsSweep *sweep)
+{
+  GArray *sorted = g_array_new (FALSE, TRUE, sizeof (PsSweepDimension));
+  g_autofree guint *to = g_new (guint, sweep->dimensions->len + 1);
+
+  g_array_sort (sweep->axes, compare_axes);
+  memset (to, 0xff, (sweep->dimensions->len + 1) * sizeof *to);
+  for (guint i = 0; i < sweep->axes->len; i++)
+    {
+      PsSweepAxis *axis = &g_array_index (sweep->axes, PsSweepAxis, i);
+
+      if (to[axis->dimension] == G_MAXUINT)
+        {
+          to[axis->dimension] = sorted->len;
+          g_array_append_val (sorted, g_array_index (sweep->dimensions, PsSweepDimension, axis->dimension));
+          g_array_index (sweep->dimensions, PsSweepDimension, axis->dimension).zip = NULL;
+        }
+      axis->dimension = to[axis->dimension];
+    }
+  g_array_unref (sweep->dimensions);
+  sweep->dimensions = sorted;
+  g_array_set_clear_func (sweep->dimensions, dimension_clear);
+}
+
+static gboolean
+count (PsSweep *sweep, GError **error)
+{
+  sweep->n_points = 1;
+  for (guint i = sweep->dimensions->len; i-- > 0;)
+    {
+      PsSweepDimension *dimension = &g_array_index (sweep->dimensions, PsSweepDimension, i);
+
+      dimension->stride = sweep->n_points;
+      sweep->n_points *= dimension->n; /* at most 10^9 * 10^6 */
+      if (sweep->n_points <= PS_MAX_SWEEP_POINTS)
+        continue;
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: has more than %u settings", sweep->where, PS_MAX_SWEEP_POINTS);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+/* Files */
+
+/* The measurements themselves: the file changes with every look at it. */
+static char *
+digest_measurements (PsCostDb *db, GError **error)
+{
+  g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, error);
+  g_autoptr (GChecksum) checksum = g_checksum_new (G_CHECKSUM_SHA256);
+
+  for (guint i = 0; profiles && i < profiles->len; i++)
+    {
+      const PsProfile *profile = profiles->pdata[i];
+      g_autoptr (GPtrArray) rows = ps_costdb_measurements (db, profile->name, FALSE, error);
+
+      if (!rows)
+        return NULL;
+      g_checksum_update (checksum, (const guchar *)profile->name, -1);
+      g_checksum_update (checksum, (const guchar *)profile->model_digest, -1);
+      for (guint k = 0; k < rows->len; k++)
+        {
+          const PsMeasurement *row = rows->pdata[k];
+          gint64 figures[] = { row->transfer,       row->kind,       row->bytes,      row->devices,
+                               row->time.median_ns, row->take_bytes, row->give_bytes, row->state_bytes };
+
+          g_checksum_update (checksum, (const guchar *)row->shape, -1);
+          g_checksum_update (checksum, (const guchar *)figures, sizeof figures);
+        }
+    }
+  return profiles ? g_strdup (g_checksum_get_string (checksum)) : NULL;
+}
+
+/* For sizes of microbatches. Which profile counts when none is named is for the costs to say. */
+static void
+note_measured (PsSweep *sweep, PsCostDb *db, const char *path)
+{
+  const PsSweepAxis *profiles = ps_sweep_axis (sweep, "profile");
+
+  for (guint i = 0; i < (profiles ? profiles->values->len : 1); i++)
+    {
+      const char *name = profiles ? ((PsSweepValue *)profiles->values->pdata[i])->text : NULL;
+      PsModel *model = ps_costdb_model (db, name, NULL);
+
+      if (model)
+        g_hash_table_insert (sweep->measured, g_strconcat (path, "\n", name, NULL), model);
+    }
+}
+
+static gboolean
+open_database (PsSweep *sweep, PsSweepValue *value, GError **error)
+{
+  g_autoptr (PsCostDb) db = ps_costdb_open (value->text, PS_COSTDB_READ, error);
+
+  if (!db || (value->content = digest_measurements (db, error)) == NULL)
+    return FALSE;
+  note_measured (sweep, db, value->text);
+  return TRUE;
+}
+
+/* What ships with pipesim changes with its version only. */
+static void
+digest_file (PsSweepValue *value)
+{
+  g_autofree char *contents = NULL;
+  gsize length;
+
+  if ((strchr (value->text, '/') || strchr (value->text, '.')) && ps_read_file (value->text, &contents, &length, NULL))
+    value->content = g_compute_checksum_for_data (G_CHECKSUM_SHA256, (const guchar *)contents, length);
+}
+
+static gboolean
+open_model (PsSweep *sweep, PsSweepValue *value, GError **error)
+{
+  PsModel *model = ps_model_load (value->text, error);
+
+  if (!model)
+    return FALSE;
+  value->content = ps_model_digest (model);
+  g_hash_table_insert (sweep->models, g_strdup (value->text), model);
+  return TRUE;
+}
+
+static gboolean
+open_cluster (PsSweep *sweep, PsSweepValue *value, GError **error)
+{
+  PsCluster *cluster = ps_cluster_load (value->text, error);
+
+  if (!cluster)
+    return FALSE;
+  digest_file (value);
+  g_hash_table_insert (sweep->clusters, g_strdup (value->text), cluster);
+  return TRUE;
+}
+
+static gboolean
+open_files (PsSweep *sweep, GError **error)
+{
+  static const struct
+  {
+    const char *field;
+    gboolean (*open) (PsSweep *sweep, PsSweepValue *value, GError **error);
+  } kinds[] = { { "model", open_model }, { "cluster", open_cluster }, { "db", open_database } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    {
+      const PsSweepAxis *axis = ps_sweep_axis (sweep, kinds[i].field);
+
+      for (guint k = 0; axis && k < axis->values->len; k++)
+        if (!kinds[i].open (sweep, axis->values->pdata[k], error))
+          {
+            g_prefix_error (error, "%s: %s: ", sweep->where, kinds[i].field);
+            return FALSE;
+          }
+    }
+  return TRUE;
+}
+
+/* Identity */
+
+static void
+describe (PsSweep *sweep)
+{
+  g_autoptr (GString) text = g_string_new (NULL), contents = g_string_new (NULL);
+
+  for (guint i = 0; i < sweep->axes->len; i++)
+    {
+      const PsSweepAxis *axis = &g_array_index (sweep->axes, PsSweepAxis, i);
+      const char *zip = g_array_index (sweep->dimensions, PsSweepDimension, axis->dimension).zip;
+      const char *comma = g_str_equal (axis->field->name, "costs") ? "; " : ", ";
+
+      g_string_append_printf (text, "%s%s%s%s = ", axis->field->name, zip ? " [zip " : "", zip ? zip : "",
+                              zip ? "]" : "");
+      for (guint k = 0; k < axis->values->len; k++)
+        {
+          const PsSweepValue *value = axis->values->pdata[k];
+
+          g_string_append_printf (text, "%s%s", k ? comma : "", value->text);
+          if (value->content)
+            g_string_append_printf (contents, "%s %s\n", value->text, value->content);
+        }
+      g_string_append_c (text, '\n');
+    }
+  sweep->text = g_strdup (text->str);
+  g_string_append (text, contents->str);
+  sweep->digest = g_compute_checksum_for_string (G_CHECKSUM_SHA256, text->str, (gssize)text->len);
+}
+
+gboolean
+ps_sweep_arrange (PsSweep *sweep, GError **error)
+{
+  order (sweep);
+  if (!count (sweep, error) || !open_files (sweep, error))
+    return FALSE;
+  describe (sweep);
+  return TRUE;
+}

@@ -1,0 +1,153 @@
+/* weight-window.c - which stages of a device have their weights gathered, and the turns that this takes. */
+#include "weight-window.h"
+
+gboolean
+ps_weight_window_holds (const guint16 *stages, guint n, guint stage)
+{
+  for (guint i = 0; i < n; i++)
+    if (stages[i] == stage)
+      return TRUE;
+  return FALSE;
+}
+
+/* What falls out behind is never needed again to fill the window. */
+void
+ps_weight_window_front (PsWeightWindow *window, const guint16 *stages, guint n, guint place)
+{
+  PsWeightWindow old = *window;
+
+  window->n = 0;
+  for (guint i = 0; i < n; i++)
+    if (!ps_weight_window_holds (window->stage, window->n, stages[i]))
+      {
+        window->used[window->n] = place;
+        window->stage[window->n++] = stages[i];
+      }
+  for (guint i = 0; i < old.n && window->n <= PS_WEIGHT_WINDOW; i++)
+    if (!ps_weight_window_holds (window->stage, window->n, old.stage[i]))
+      {
+        window->used[window->n] = old.used[i];
+        window->stage[window->n++] = old.stage[i];
+      }
+}
+
+guint
+ps_weight_window_size (const PsWeightWindow *window)
+{
+  if (window->n <= PS_WEIGHT_WINDOW)
+    return window->n;
+  return window->used[PS_WEIGHT_WINDOW] == window->used[PS_WEIGHT_WINDOW - 1] ? PS_WEIGHT_WINDOW + 1 : PS_WEIGHT_WINDOW;
+}
+
+/* Stages that are in one window only. */
+static guint
+count_changes (const PsWeightWindow *a, const PsWeightWindow *b)
+{
+  guint n_a = ps_weight_window_size (a), n_b = ps_weight_window_size (b), n = n_a + n_b;
+
+  for (guint i = 0; i < n_a; i++)
+    n -= ps_weight_window_holds (b->stage, n_b, a->stage[i]) ? 2 : 0;
+  return n;
+}
+
+/* What was seen of a stage, going from a device's last op to its first. */
+enum
+{
+  SEEN_OP = 1,
+  SEEN_BACKWARD = 2, /* W or BW: its gradients are complete */
+};
+
+/* The place of the cell in front of `next`. */
+static guint
+cell_before (const PsSchedule *schedule, guint first, guint next)
+{
+  return next - (next - first > 1 && schedule->ops[next - 2].paired ? 2 : 1);
+}
+
+static guint
+count_reduced (const PsOp *cell, guint n, guint8 *seen)
+{
+  guint n_reduced = 0;
+
+  for (guint i = 0; i < n; i++)
+    if ((cell[i].kind == PS_OP_W || cell[i].kind == PS_OP_BW) && !(seen[cell[i].stage] & SEEN_BACKWARD))
+      {
+        seen[cell[i].stage] |= SEEN_BACKWARD;
+        n_reduced++;
+      }
+  return n_reduced;
+}
+
+/* Where all stages of the device fit into the window each is gathered at the start and dropped behind its last op. */
+static void
+count_all_gathered (const PsSchedule *schedule, guint device, guint8 *seen, guint8 *turns)
+{
+  guint first = schedule->first[device], last = schedule->first[device + 1], n_stages = 0;
+
+  for (guint next = last, place; next > first; next = place)
+    {
+      guint n_new = 0;
+
+      place = cell_before (schedule, first, next);
+      for (guint i = place; i < next; i++)
+        if (!(seen[schedule->ops[i].stage] & SEEN_OP))
+          {
+            seen[schedule->ops[i].stage] |= SEEN_OP;
+            n_new++;
+          }
+      n_stages += n_new;
+      n_new += count_reduced (&schedule->ops[place], next - place, seen);
+      if (next < last)
+        turns[next] = (guint8)n_new;
+    }
+  if (first < last)
+    turns[first] = (guint8)n_stages;
+}
+
+static void
+count_windows (const PsSchedule *schedule, guint device, guint8 *seen, guint8 *turns)
+{
+  PsWeightWindow window = { 0 };
+  guint first = schedule->first[device], last = schedule->first[device + 1];
+
+  for (guint next = last, place; next > first; next = place)
+    {
+      PsWeightWindow behind = window;
+      const PsOp *cell;
+      guint n_reduced;
+
+      place = cell_before (schedule, first, next);
+      cell = &schedule->ops[place];
+      ps_weight_window_front (&window, (const guint16[]){ cell[0].stage, cell[next - place - 1].stage }, next - place,
+                              place);
+      n_reduced = count_reduced (cell, next - place, seen);
+      if (next < last)
+        turns[next] = (guint8)(count_changes (&window, &behind) + n_reduced);
+    }
+  if (first < last)
+    turns[first] = (guint8)ps_weight_window_size (&window);
+}
+
+guint8 *
+ps_weight_turns (const PsSchedule *schedule)
+{
+  const PsPlacement *placement = schedule->placement;
+  guint n_places = placement->n_copies * placement->n_stages;
+  g_autofree guint8 *seen = g_new0 (guint8, placement->n_stages);
+  g_autofree guint *n_stages = g_new0 (guint, placement->n_devices);
+  guint8 *turns = g_new0 (guint8, (gsize)ps_schedule_n_ops (schedule) + 1);
+
+  for (guint i = 0; i < n_places; i++)
+    n_stages[placement->device[i]]++;
+  for (guint device = 0; device < placement->n_devices; device++)
+    {
+      if (n_stages[device] <= PS_WEIGHT_WINDOW)
+        count_all_gathered (schedule, device, seen, turns);
+      else
+        count_windows (schedule, device, seen, turns);
+      for (guint i = 0; i < n_places; i++)
+        if (placement->device[i] == device)
+          seen[i % placement->n_stages] = 0;
+    }
+  return turns;
+}

@@ -1,0 +1,37 @@
+/* weight-window.h - which stages of a device have their weights gathered while it works through its order, as PyTorch's
+ * lowering decides it (torch.distributed.pipelining, _add_unshard_reshard). Private to libpipesim. */
+#ifndef PIPESIM_WEIGHT_WINDOW_H
+#define PIPESIM_WEIGHT_WINDOW_H
+
+#include <pipesim/schedule.h>
+
+G_BEGIN_DECLS
+
+/* At most so many stages of a device have their weights gathered at a time. */
+#define PS_WEIGHT_WINDOW 3
+
+/* The stages that a device works on next, the next one first. A pair that fills the window brings both its stages, so
+ * there may be one more. */
+typedef struct
+{
+  guint n;
+  guint16 stage[PS_WEIGHT_WINDOW + 1];
+  guint32 used[PS_WEIGHT_WINDOW + 1]; /* place of its next op */
+} PsWeightWindow;
+
+/* Goes one cell (an op, or the two of a pair) back in the order, to the one at that place with these stages. */
+void ps_weight_window_front (PsWeightWindow *window, const guint16 *stages, guint n, guint place);
+
+/* How many of the stages, from the front, have their weights gathered. */
+guint ps_weight_window_size (const PsWeightWindow *window);
+
+gboolean ps_weight_window_holds (const guint16 *stages, guint n, guint stage);
+
+/* Turns that a device spends on weights in front of each op (of a pair: in front of its first): one for each stage that
+ * is gathered or dropped, and one for reducing the gradients of a stage behind its last backward. Entry i is that of
+ * ops[i] of the schedule. Free with g_free. */
+guint8 *ps_weight_turns (const PsSchedule *schedule);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,10 @@
+/* what-if-private.h - what the two ways of evaluating a saving share. Private to libpipesim. */
+#ifndef PIPESIM_WHAT_IF_PRIVATE_H
+#define PIPESIM_WHAT_IF_PRIVATE_H
+
+#include <pipesim/explain.h>
+
+/* The n_best of parts by the makespan [n parts] that each brings, best first, without change_point and least_ns. */
+GArray *ps_what_if_rank (const GArray *parts, const gint64 *makespan_ns, gint64 base_ns, gint64 rest_ns, guint n_best);
+
+#endif

@@ -1,0 +1,60 @@
+/* cuda-device-rig.h - what the tests of the cuda device share. They run on a GPU where there is one, else skip; and
+ * where PIPESIM_MODULE_DIR names a module it must be there: that is how they run on the emulation. */
+#ifndef CUDA_DEVICE_RIG_H
+#define CUDA_DEVICE_RIG_H
+
+#include "device-rig.h"
+#include "module.h"
+
+static char *cuda_problem; /* why the device can't be used here; NULL: it can */
+
+static inline void
+cuda_init (int *argc, char ***argv)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_test_init (argc, argv, NULL);
+  if (ps_cuda_device.available (&error))
+    return;
+  if (g_getenv (PS_MODULE_DIR_VARIABLE) != NULL)
+    g_error ("%s", error->message);
+  cuda_problem = g_strdup (error->message);
+}
+
+static inline void
+cuda_skip (void)
+{
+  g_test_skip (cuda_problem);
+}
+
+static inline void
+cuda_add (const char *path, GTestFunc test)
+{
+  g_test_add_func (path, cuda_problem == NULL ? test : cuda_skip);
+}
+
+/* A function of the emulated machine; NULL, and the test skipped, on a real one. */
+static inline PsModuleFunction
+cuda_probe (const char *function)
+{
+  PsModuleFunction found = ps_module_function ("test", "cuda", function, NULL);
+
+  if (found == NULL)
+    g_test_skip ("only the emulation can be asked that");
+  return found;
+}
+
+static inline PsModel
+cuda_model (PsPrecision precision, PsMlp mlp)
+{
+  PsModel model = small_model (4, 64, 2, 12);
+
+  model.precision = precision;
+  model.mlp = mlp;
+  model.vocabulary = 43;
+  if (mlp == PS_MLP_SWIGLU)
+    model.kv_heads = 1;
+  return model;
+}
+
+#endif

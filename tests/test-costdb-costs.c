@@ -1,0 +1,208 @@
+/* Tests of what costdb.h makes of measured rows: costs, or one line that says what is missing. */
+#include "costdb-rig.h"
+
+#include <string.h>
+
+/* All five kinds of one shape; kind k takes (10 + k) * scale nanoseconds. */
+static void
+store_shape (PsCostDb *db, gint64 profile, const char *shape, guint devices, gint64 scale)
+{
+  const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW, PS_OP_O };
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    store (db, profile, new_op (kinds[i], shape, devices, (10 + (gint64)kinds[i]) * scale));
+}
+
+static PsCosts *
+costs_of (PsCostDb *db, guint n_devices, guint n_chunks)
+{
+  g_autoptr (GError) error = NULL;
+  PsCosts *costs = ps_costdb_costs (db, NULL, NULL, n_devices, n_chunks, &error);
+  g_assert_no_error (error);
+  return costs;
+}
+
+/* tiny-gpt in 2 stages: "layers=4,embedding" and "layers=4,head"; boundary 196608 bytes. */
+static void
+test_costs (void)
+{
+  g_autofree char *path = path_of ("costs.db");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  gint64 profile = begin (db, "p");
+  store_shape (db, profile, "layers=4,embedding", 2, 100);
+  store_shape (db, profile, "layers=4,embedding", 1, 90);
+  store_shape (db, profile, "layers=4,head", 2, 200);
+  store (db, profile, new_transfer (131072, 2, 10000));
+  store (db, profile, new_transfer (262144, 2, 30000));
+  g_autoptr (PsCosts) costs = costs_of (db, 2, 1);
+  g_assert_cmpuint (costs->n_stages, ==, 2);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, 1000);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 1)->duration_ns, ==, 2000);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 1)->duration_ns, ==, 2600);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_O, 0)->duration_ns, ==, 1500);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_R, 1)->duration_ns, ==, 2000);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_W, 0)->take_bytes, ==, 100 + PS_OP_W);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_W, 0)->give_bytes, ==, 10 + PS_OP_W);
+  g_assert_cmpint (costs->weight_bytes[1], ==, 7000);
+  /* half way between the two sizes */
+  g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 0)], ==, 20000);
+  g_assert_cmpint (costs->transfer_ns[ps_transfer_backward (costs, 1)], ==, 20000);
+  g_assert_cmpint (costs->transfer_ns[PS_TRANSFER_LOCAL], ==, 0);
+  g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MEASURED);
+  g_assert_cmpint (costs->memory_origin, ==, PS_ORIGIN_MEASURED);
+  g_assert_cmpint (costs->transfer_origin, ==, PS_ORIGIN_INTERPOLATED);
+  g_assert_nonnull (strstr (costs->source, "profile 'p' of "));
+
+  store (db, profile, new_transfer (196608, 2, 12345));
+  g_autoptr (PsCosts) exact = costs_of (db, 2, 1);
+  g_assert_cmpint (exact->transfer_ns[ps_transfer_forward (exact, 0)], ==, 12345);
+  g_assert_cmpint (exact->transfer_origin, ==, PS_ORIGIN_MEASURED);
+  remove_database (path);
+}
+
+/* Beyond the sizes measured the outermost line goes on; it never falls. */
+static void
+test_extrapolation (void)
+{
+  g_autofree char *path = path_of ("beyond.db");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  gint64 profile = begin (db, "p");
+  store_shape (db, profile, "layers=4,embedding", 2, 100);
+  store_shape (db, profile, "layers=4,head", 2, 100);
+  store (db, profile, new_transfer (65536, 2, 5000));
+  g_autoptr (PsCosts) single = costs_of (db, 2, 1);
+  g_assert_cmpint (single->transfer_ns[1], ==, 5000);
+  g_assert_cmpint (single->transfer_origin, ==, PS_ORIGIN_INTERPOLATED);
+  store (db, profile, new_transfer (98304, 2, 6000));
+  /* 6000 + 98304 more bytes at 1000 per 32768 */
+  g_autoptr (PsCosts) rising = costs_of (db, 2, 1);
+  g_assert_cmpint (rising->transfer_ns[1], ==, 9000);
+  store (db, profile, new_transfer (131072, 2, 4000));
+  g_autoptr (PsCosts) falling = costs_of (db, 2, 1);
+  g_assert_cmpint (falling->transfer_ns[1], ==, 4000);
+  remove_database (path);
+}
+
+/* Samples over the median of the row that the costs take: F of stage 0 is 998, 1000, 1005 (median 1000, two devices
+ * busy), R has those of F; transfers are those of the measured size at or above the boundary's 196608 bytes. */
+static void
+test_spread (void)
+{
+  g_autofree char *path = path_of ("spread.db");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (GError) error = NULL;
+  gint64 profile = begin (db, "p");
+  store_shape (db, profile, "layers=4,embedding", 2, 100);
+  store_shape (db, profile, "layers=4,embedding", 1, 90);
+  store_shape (db, profile, "layers=4,head", 2, 200);
+  store (db, profile, new_transfer (131072, 2, 10000));
+  store (db, profile, new_transfer (262144, 2, 50));
+  g_autoptr (PsCostSpread) spread = ps_costdb_spread (db, NULL, NULL, 2, 1, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (spread->n_stages, ==, 2);
+  const double f[] = { 1005.0 / 1000, 998.0 / 1000, 1 }, transfer[] = { 55.0 / 50, 48.0 / 50, 1 };
+  g_assert_cmpmem (spread->op[PS_OP_F * 2]->data, spread->op[PS_OP_F * 2]->len * sizeof (double), f, sizeof f);
+  g_assert_cmpmem (spread->op[PS_OP_R * 2]->data, spread->op[PS_OP_R * 2]->len * sizeof (double), f, sizeof f);
+  g_assert_cmpfloat (g_array_index (spread->op[PS_OP_BW * 2 + 1], double, 0), ==, 2605.0 / 2600);
+  g_assert_cmpmem (spread->transfer->data, spread->transfer->len * sizeof (double), transfer, sizeof transfer);
+  g_assert_cmpfloat (spread->largest, ==, 1.1);
+  g_assert_null (ps_costdb_spread (db, "q", NULL, 2, 1, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+  g_clear_pointer (&db, ps_costdb_close);
+  remove_database (path);
+}
+
+/* The number of busy devices: the wanted one, else the largest below, else the smallest above. */
+static void
+test_busy_devices (void)
+{
+  const struct
+  {
+    guint stored[2]; /* 0: none */
+    gint64 expected;
+  } rows[] = { { { 2, 4 }, 200 }, { { 3, 5 }, 300 }, { { 1, 3 }, 100 }, { { 3, 0 }, 300 }, { { 1, 2 }, 200 } };
+  g_autofree char *path = path_of ("busy.db");
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+      gint64 profile = begin (db, "p");
+      for (guint k = 0; k < 2 && rows[i].stored[k]; k++)
+        {
+          store_shape (db, profile, "layers=4,embedding", rows[i].stored[k], 10 * (gint64)rows[i].stored[k]);
+          store_shape (db, profile, "layers=4,head", rows[i].stored[k], 10 * (gint64)rows[i].stored[k]);
+          store (db, profile, new_transfer (196608, rows[i].stored[k], 100 * (gint64)rows[i].stored[k]));
+        }
+      g_autoptr (PsCosts) costs = costs_of (db, 2, 1);
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, rows[i].expected);
+      g_assert_cmpint (costs->transfer_ns[1], ==, rows[i].expected);
+      g_clear_pointer (&db, ps_costdb_close);
+      remove_database (path);
+    }
+}
+
+static void
+assert_no_costs (PsCostDb *db, const char *profile, const PsModel *model, guint n_chunks, const char *pattern)
+{
+  g_autoptr (GError) error = NULL;
+  PsCosts *costs = ps_costdb_costs (db, profile, model, 2, n_chunks, &error);
+  g_assert_null (costs);
+  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+  if (!g_pattern_match_simple (pattern, error->message))
+    g_assert_cmpstr (error->message, ==, pattern);
+}
+
+static void
+test_missing (void)
+{
+  g_autofree char *path = path_of ("missing.db");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsModel) model = tiny ();
+  assert_no_costs (db, NULL, NULL, 1, "*missing.db: holds no profile yet; measure one with: pipesim calib run --db *");
+  gint64 profile = begin (db, "p");
+  assert_no_costs (db, "q", NULL, 1, "*missing.db: no profile 'q'; there are: p");
+  store_shape (db, profile, "layers=4,embedding", 2, 100);
+  assert_no_costs (
+      db, NULL, NULL, 1,
+      "*missing.db: profile 'p' has no F of stage shape 'layers=4,head'; measure it with: pipesim calib run "
+      "--db *missing.db --profile p --model FILE -p 2 -v 1");
+  store_shape (db, profile, "layers=4,head", 2, 100);
+  assert_no_costs (db, NULL, NULL, 1, "*missing.db: profile 'p' has no transfer times; measure it with: *");
+  store (db, profile, new_transfer (8, 2, 100));
+  assert_no_costs (db, "p", model, 2, "*has no F of stage shape 'layers=2,embedding'; * -p 2 -v 2");
+  model->microbatch_size++;
+  assert_no_costs (
+      db, "p", model, 1,
+      "*missing.db: profile 'p' was measured with another model than 'tiny-gpt' (its 'tiny-gpt' differs in "
+      "some figure)");
+  begin (db, "q");
+  assert_no_costs (db, NULL, NULL, 1, "*missing.db: several profiles; choose one with --profile: p, q");
+  remove_database (path);
+}
+
+/* More stages than layers is the caller's mistake, and one device needs no transfers. */
+static void
+test_other_cuts (void)
+{
+  g_autofree char *path = path_of ("cuts.db");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (GError) error = NULL;
+  gint64 profile = begin (db, "p");
+  g_assert_null (ps_costdb_costs (db, NULL, NULL, 3, 3, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+  store_shape (db, profile, "layers=8,embedding,head", 1, 100);
+  g_autoptr (PsCosts) costs = costs_of (db, 1, 1);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, 1000);
+  remove_database (path);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/costdb-costs/costs", test_costs);
+  g_test_add_func ("/costdb-costs/extrapolation", test_extrapolation);
+  g_test_add_func ("/costdb-costs/spread", test_spread);
+  g_test_add_func ("/costdb-costs/busy-devices", test_busy_devices);
+  g_test_add_func ("/costdb-costs/missing", test_missing);
+  g_test_add_func ("/costdb-costs/other-cuts", test_other_cuts);
+  return run_in_folder ();
+}

@@ -1,0 +1,494 @@
+/* Tests of events.h on schedules and costs drawn at random: against the relaxation engine, and against the definition.
+ */
+#include "naive-events.h"
+#include "program-private.h"
+#include "random-costs.h"
+#include "random-schedule.h"
+#include <pipesim/memory.h>
+#include <pipesim/timeline.h>
+
+#include <math.h>
+#include <string.h>
+
+/* Rounds to no slow-down at all, but makes the engine take its events in the order of time. */
+#define BY_TIME 1.0001
+
+typedef struct
+{
+  PsProgram *program;
+  PsCosts *costs;
+  guint n_devices;
+} Drawn;
+
+static void
+drawn_clear (Drawn *drawn)
+{
+  ps_program_free (drawn->program);
+  ps_costs_free (drawn->costs);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Drawn, drawn_clear)
+
+static void
+draw (Drawn *drawn, GRand *rand, PsCommOrder order, gint32 least_transfer)
+{
+  g_autoptr (GError) error = NULL;
+  PsSchedule *schedule = random_schedule (rand, g_rand_boolean (rand));
+  drawn->costs = random_costs (rand, schedule->placement->n_stages, least_transfer);
+  drawn->n_devices = schedule->placement->n_devices;
+  drawn->program = ps_program_lower (schedule, order, &error);
+  g_assert_no_error (error);
+}
+
+static void
+assert_same_times (const PsSimulation *a, const PsSimulation *b)
+{
+  g_assert_cmpmem (a->end_ns, (a->n_steps + 1) * sizeof (gint64), b->end_ns, (b->n_steps + 1) * sizeof (gint64));
+  g_assert_cmpint (a->makespan_ns, ==, b->makespan_ns);
+  g_assert_cmpint (a->max_span_ns, ==, b->max_span_ns);
+  g_assert_cmpint (a->optimizer_ns, ==, b->optimizer_ns);
+}
+
+static void
+assert_same (const Drawn *drawn, const PsSimulation *events, const PsSimulation *relaxation)
+{
+  assert_same_times (events, relaxation);
+  g_assert_cmpmem (events->device, events->n_devices * sizeof (PsDeviceResult), relaxation->device,
+                   relaxation->n_devices * sizeof (PsDeviceResult));
+  for (guint i = 0; i < events->n_steps; i++)
+    {
+      gint64 start[2] = { 0 }, end[2] = { 0 };
+      g_assert_cmpint (ps_simulation_start (drawn->program, drawn->costs, events, i), ==,
+                       ps_simulation_start (drawn->program, drawn->costs, relaxation, i));
+      if (drawn->program->steps[i].input == 0)
+        continue;
+      ps_simulation_transfer (drawn->program, drawn->costs, events, i, &start[0], &end[0]);
+      ps_simulation_transfer (drawn->program, drawn->costs, relaxation, i, &start[1], &end[1]);
+      g_assert_cmpint (start[0], ==, start[1]);
+      g_assert_cmpint (end[0], ==, end[1]);
+    }
+}
+
+/* Pure latency, in any order of sends and receives, by both loops, and with messages that go as they come. */
+static void
+test_relaxation (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (41);
+  static const PsEventsSetting settings[] = { { 0 }, { .overlap_slowdown = BY_TIME }, { .window = 1 } };
+  for (guint i = 0; i < 10000; i++)
+    {
+      g_auto (Drawn) drawn = { 0 };
+      g_autoptr (GError) error = NULL;
+      draw (&drawn, rand, (PsCommOrder)(i % 3), 0);
+      g_autoptr (PsSimulation) events = ps_simulation_new (drawn.program);
+      g_autoptr (PsSimulation) relaxation = ps_simulation_new (drawn.program);
+      ps_simulate (drawn.program, drawn.costs, relaxation);
+      for (guint k = 0; k < G_N_ELEMENTS (settings); k++)
+        {
+          ps_events_simulate (drawn.program, drawn.costs, &settings[k], events, &error);
+          g_assert_no_error (error);
+          assert_same (&drawn, events, relaxation);
+        }
+    }
+}
+
+static gint
+position (const PsProgram *program, guint op)
+{
+  guint device = 0, n = 0;
+  while (program->schedule->first[device + 1] <= op)
+    device++;
+  for (guint i = program->first[device]; i < program->first[device + 1]; i++)
+    if (program->instructions[i].type == PS_INSTRUCTION_COMPUTE && n++ == op - program->schedule->first[device])
+      return (gint)i;
+  g_assert_not_reached ();
+}
+
+static void
+assert_as_defined (const Drawn *drawn, const Naive *naive, const PsSimulation *simulation)
+{
+  for (guint i = 0; i < drawn->program->n_steps; i++)
+    {
+      gint at = position (drawn->program, drawn->program->op_of[i]), send;
+      /* The first op of a pair has no times of its own. */
+      if (!drawn->program->schedule->ops[drawn->program->op_of[i]].paired)
+        {
+          g_assert_cmpint (simulation->end_ns[i + 1], ==, naive->end_ns[at]);
+          g_assert_cmpint (simulation->start_ns[i], ==, naive->start_ns[at]);
+        }
+      if (drawn->program->steps[i].input == 0)
+        continue;
+      send = naive_find (naive, PS_INSTRUCTION_SEND, ps_program_producer (drawn->program, i));
+      g_assert_cmpint (simulation->transfer_start_ns[i], ==, naive->start_ns[send]);
+      g_assert_cmpint (simulation->transfer_end_ns[i], ==, naive->end_ns[naive->other[send]]);
+    }
+}
+
+/* Every channel, with and without eager messages and blocking; both loops. Orders that deadlock do so in all three. */
+static void
+test_definition (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (43);
+  guint n_deadlocks = 0;
+  for (guint i = 0; i < 4000; i++)
+    {
+      g_auto (Drawn) drawn = { 0 };
+      PsEventsSetting setting = { .channel = (PsChannel)random_below (rand, 4),
+                                  .eager_bytes = g_rand_boolean (rand) ? g_rand_int_range (rand, 0, 120) : 0,
+                                  .blocking = random_below (rand, 4) == 0 };
+      draw (&drawn, rand, (PsCommOrder)(i % 3), 1);
+      g_autoptr (PsSimulation) simulation = ps_simulation_new (drawn.program);
+      g_auto (Naive) naive = { .program = drawn.program, .costs = drawn.costs, .setting = &setting };
+      naive_run (&naive);
+      n_deadlocks += naive.deadlock != 0;
+      for (guint loop = 0; loop < 2; loop++)
+        {
+          g_autoptr (GError) error = NULL;
+          setting.overlap_slowdown = loop ? BY_TIME : 0;
+          gboolean ran = ps_events_simulate (drawn.program, drawn.costs, &setting, simulation, &error);
+          g_assert_cmpint (ran, ==, !naive.deadlock);
+          if (ran)
+            assert_as_defined (&drawn, &naive, simulation);
+          else
+            g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
+        }
+    }
+  g_test_message ("%u of 4000 deadlock", n_deadlocks);
+  g_assert_cmpuint (n_deadlocks, >, 100);
+  g_assert_cmpuint (n_deadlocks, <, 2000);
+}
+
+/* The check without time says the same as the run, and both name a circle. */
+static void
+test_check (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (47);
+  for (guint i = 0; i < 3000; i++)
+    {
+      g_auto (Drawn) drawn = { 0 };
+      draw (&drawn, rand, (PsCommOrder)(i % 3), 0);
+      g_autoptr (PsSimulation) simulation = ps_simulation_new (drawn.program);
+      for (guint channel = 0; channel <= PS_CHANNEL_RANK; channel++)
+        {
+          g_autoptr (GError) check = NULL, run = NULL;
+          gboolean checked = ps_program_check (drawn.program, (PsChannel)channel, &check);
+          gboolean ran = ps_events_simulate (drawn.program, drawn.costs, &(PsEventsSetting){ .channel = channel },
+                                             simulation, &run);
+          g_assert_cmpint (checked, ==, ran);
+          g_assert_true (checked || i % 3 == PS_COMM_DEFERRED);
+        }
+    }
+}
+
+/* Speeds are durations divided. */
+static void
+test_speed (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (53);
+  for (guint i = 0; i < 500; i++)
+    {
+      g_auto (Drawn) drawn = { 0 };
+      draw (&drawn, rand, PS_COMM_ASAP, 0);
+      g_autofree double *speed = g_new (double, drawn.n_devices);
+      g_autofree gint64 *durations = g_new (gint64, drawn.program->n_steps);
+      g_autofree gint64 *transfers = g_new (gint64, drawn.program->n_steps);
+      g_autoptr (PsSimulation) events = ps_simulation_new (drawn.program);
+      g_autoptr (PsSimulation) relaxation = ps_simulation_new (drawn.program);
+      for (guint device = 0; device < drawn.n_devices; device++)
+        speed[device] = g_rand_double_range (rand, 0.3, 2);
+      for (guint k = 0; k < drawn.program->n_steps; k++)
+        {
+          durations[k] = llrint ((double)ps_step_duration (drawn.program, drawn.costs, k)
+                                 / speed[drawn.program->steps[k].device]);
+          transfers[k] = g_rand_int_range (rand, 0, 50);
+        }
+      ps_simulate_steps (drawn.program, drawn.costs, durations, transfers, relaxation);
+      g_assert_true (ps_events_simulate (drawn.program, drawn.costs,
+                                         &(PsEventsSetting){ .speed = speed, .transfer_ns = transfers }, events, NULL));
+      assert_same_times (events, relaxation);
+      g_assert_true (ps_events_simulate (drawn.program, drawn.costs,
+                                         &(PsEventsSetting){ .duration_ns = durations, .transfer_ns = transfers },
+                                         events, NULL));
+      assert_same_times (events, relaxation);
+    }
+}
+
+static gint64
+makespan_of (const Drawn *drawn, PsCommOrder order, const PsEventsSetting *setting)
+{
+  g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (drawn->program->schedule), order, NULL);
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  gboolean ran = ps_events_simulate (program, drawn->costs, setting, simulation, NULL);
+  g_assert_true (ran || order == PS_COMM_DEFERRED);
+  return ran ? simulation->makespan_ns : G_MAXINT64;
+}
+
+/* Planned orders run on every channel and are never behind the two rules. */
+static void
+test_plan (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (59);
+  guint n_better = 0;
+  for (guint i = 0; i < 2000; i++)
+    {
+      g_auto (Drawn) drawn = { 0 };
+      g_autoptr (GError) error = NULL;
+      PsEventsSetting setting = { .channel = (PsChannel)(i % 4), .blocking = i % 5 == 0, .eager_bytes = i % 3 * 40 };
+      draw (&drawn, rand, PS_COMM_DEFERRED, (gint32)random_below (rand, 2));
+      gint64 asap = makespan_of (&drawn, PS_COMM_ASAP, &setting);
+      gint64 deferred = makespan_of (&drawn, PS_COMM_DEFERRED, &setting);
+      g_autoptr (PsSimulation) simulation = ps_simulation_new (drawn.program);
+      ps_events_plan (drawn.program, drawn.costs, &setting, &error);
+      g_assert_no_error (error);
+      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, simulation, &error));
+      g_assert_cmpint (simulation->makespan_ns, <=, asap);
+      g_assert_true (setting.eager_bytes || simulation->makespan_ns <= deferred);
+      n_better += simulation->makespan_ns < MIN (asap, deferred);
+      for (guint channel = 0; channel <= PS_CHANNEL_RANK; channel++)
+        {
+          ps_program_check (drawn.program, (PsChannel)channel, &error);
+          g_assert_no_error (error);
+        }
+    }
+  g_test_message ("better than both rules in %u of 2000", n_better);
+  g_assert_cmpuint (n_better, >, 200);
+}
+
+/* The order in which the transfers of a run began: kept to, nothing happens later than in that run, even where much of
+ * it takes no time. */
+static void
+test_arrange (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (83);
+  for (guint i = 0; i < 2000; i++)
+    {
+      g_auto (Drawn) drawn = { 0 };
+      PsEventsSetting setting = { .channel = (PsChannel)(1 + i % 3), .window = i / 3 % 2 };
+      draw (&drawn, rand, i % 5 ? PS_COMM_ASAP : PS_COMM_PLANNED, 0);
+      g_autoptr (PsSimulation) before = ps_simulation_new (drawn.program);
+      g_autoptr (PsSimulation) after = ps_simulation_new (drawn.program);
+      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, before, NULL));
+      ps_program_arrange (drawn.program, before->transfer_start_ns, before->transfer_end_ns, NULL);
+      setting.window = 0;
+      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, after, NULL));
+      for (guint k = 0; k <= drawn.program->n_steps; k++)
+        g_assert_cmpint (after->end_ns[k], <=, before->end_ns[k]);
+    }
+}
+
+/* Where the order is kept every time is a sum of durations: faster transfers or devices delay nothing, and k times the
+ * durations take k times as long. */
+static void
+test_monotone (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (61);
+  for (guint i = 0; i < 1000; i++)
+    {
+      g_auto (Drawn) drawn = { 0 };
+      PsEventsSetting setting = { .channel = (PsChannel)(i % 4), .blocking = i % 7 == 0, .eager_bytes = i % 3 * 30 };
+      draw (&drawn, rand, PS_COMM_ASAP, 0);
+      g_autoptr (PsSimulation) before = ps_simulation_new (drawn.program);
+      g_autoptr (PsSimulation) after = ps_simulation_new (drawn.program);
+      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, before, NULL));
+      g_autoptr (PsCosts) changed = ps_costs_copy (drawn.costs);
+      changed->transfer_ns[1 + random_below (rand, 2 * changed->n_stages)] /= 2;
+      changed->op[random_below (rand, PS_N_OP_KINDS * changed->n_stages)].duration_ns /= 2;
+      g_assert_true (ps_events_simulate (drawn.program, changed, &setting, after, NULL));
+      for (guint k = 0; k <= drawn.program->n_steps; k++)
+        g_assert_cmpint (after->end_ns[k], <=, before->end_ns[k]);
+      g_autoptr (PsCosts) scaled = ps_costs_copy (drawn.costs);
+      for (guint k = 0; k < PS_N_OP_KINDS * scaled->n_stages; k++)
+        scaled->op[k].duration_ns *= 7;
+      for (guint k = 0; k <= 2 * scaled->n_stages; k++)
+        scaled->transfer_ns[k] *= 7;
+      for (guint k = 0; k < scaled->n_stages; k++)
+        scaled->pair_ns[k] *= scaled->pair_ns[k] > 0 ? 7 : 1;
+      g_assert_true (ps_events_simulate (drawn.program, scaled, &setting, after, NULL));
+      for (guint k = 0; k <= drawn.program->n_steps; k++)
+        g_assert_cmpint (after->end_ns[k], ==, 7 * before->end_ns[k]);
+    }
+}
+
+/* Ops that are slowed down take between their cost and the factor times that, and are busy for as long. */
+static void
+test_busy (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (67);
+  for (guint i = 0; i < 1000; i++)
+    {
+      g_auto (Drawn) drawn = { 0 };
+      PsEventsSetting setting = { .channel = (PsChannel)(i % 4), .overlap_slowdown = 1.7, .window = i % 2 * 5 };
+      draw (&drawn, rand, PS_COMM_ASAP, 0);
+      g_autoptr (PsSimulation) simulation = ps_simulation_new (drawn.program);
+      g_autofree gint64 *busy = g_new0 (gint64, drawn.n_devices);
+      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, simulation, NULL));
+      for (guint k = 0; k < drawn.program->n_steps; k++)
+        {
+          gint64 cost = ps_step_duration (drawn.program, drawn.costs, k);
+          gint64 took = simulation->end_ns[k + 1] - simulation->start_ns[k];
+          g_assert_cmpint (took, >=, cost);
+          g_assert_cmpint (took, <=, llrint (ceil (1.7 * (double)cost)));
+          busy[drawn.program->steps[k].device] += took;
+        }
+      for (guint device = 0; device < drawn.n_devices; device++)
+        g_assert_cmpint (simulation->device[device].busy_ns, ==, busy[device]);
+    }
+}
+
+/* Shared links lengthen transfers or leave them alone; links without limit leave them all alone. */
+static void
+test_links (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (71);
+  PsCluster cluster = { .nodes = 2, .devices_per_node = 2, .link_shared = TRUE, .network_shared = TRUE };
+  guint n_longer = 0;
+  for (guint i = 0; i < 1000; i++)
+    {
+      g_auto (Drawn) drawn = { 0 };
+      PsEventsSetting setting = { .channel = (PsChannel)(i % 4), .links = &cluster };
+      draw (&drawn, rand, PS_COMM_ASAP, 0);
+      g_autoptr (PsSimulation) shared = ps_simulation_new (drawn.program);
+      g_autoptr (PsSimulation) alone = ps_simulation_new (drawn.program);
+      cluster.link_bandwidth = cluster.network_bandwidth = i % 2 ? 1e9 : 1e18;
+      cluster.link_latency_ns = cluster.network_latency_ns = random_below (rand, 5);
+      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, shared, NULL));
+      setting.links = NULL;
+      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, alone, NULL));
+      if (i % 2 == 0)
+        assert_same_times (shared, alone);
+      for (guint k = 0; k < drawn.program->n_steps; k++)
+        {
+          gint64 least = drawn.costs->transfer_ns[drawn.program->steps[k].transfer];
+          gint64 took = shared->transfer_end_ns[k] - shared->transfer_start_ns[k];
+          if (drawn.program->steps[k].input == 0)
+            continue;
+          g_assert_cmpint (took, >=, least);
+          n_longer += took > least;
+        }
+    }
+  g_test_message ("%u transfers took longer", n_longer);
+  g_assert_cmpuint (n_longer, >, 100);
+}
+
+/* Bytes that a device holds beside its weights, at most, when its ops run in the order of the schedule. */
+static gint64
+peak_of_order (const PsProgram *program, const PsCosts *costs, guint device)
+{
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  ps_simulate (program, costs, simulation);
+  return simulation->device[device].peak_bytes;
+}
+
+/* In what came of ready order every op starts behind what it needs, on a device that is free; it is a valid schedule,
+ * within the limit if the order given was, and the times under its ids are those of the run. */
+static void
+check_realised (const PsProgram *program, const Drawn *drawn, const PsSimulation *simulation, const gint64 *limit)
+{
+  g_autoptr (GError) error = NULL;
+  ps_schedule_validate (program->schedule, &error);
+  g_assert_no_error (error);
+  for (guint i = 0; i < program->n_steps; i++)
+    {
+      const PsStep *step = &program->steps[i];
+      gint64 duration = ps_step_duration (program, drawn->costs, i);
+      g_assert_cmpint (simulation->end_ns[i + 1] - simulation->start_ns[i], ==, duration);
+      g_assert_cmpint (simulation->start_ns[i], >=, simulation->end_ns[step->previous]);
+      if (step->input == 0)
+        continue;
+      g_assert_cmpint (simulation->start_ns[i], >=, simulation->transfer_end_ns[i]);
+      g_assert_cmpint (simulation->transfer_start_ns[i], >=, simulation->end_ns[step->input]);
+      g_assert_cmpint (simulation->transfer_end_ns[i] - simulation->transfer_start_ns[i], ==,
+                       drawn->costs->transfer_ns[step->transfer]);
+    }
+  for (guint device = 0; device < drawn->n_devices; device++)
+    {
+      g_assert_cmpint (peak_of_order (program, drawn->costs, device), ==, simulation->device[device].peak_bytes);
+      g_assert_cmpint (simulation->device[device].peak_bytes, <=, limit[device]);
+    }
+}
+
+static void
+test_ready_order (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (73);
+  guint n_faster = 0, n_reordered = 0;
+  for (guint i = 0; i < 2000; i++)
+    {
+      g_auto (Drawn) drawn = { 0 };
+      g_autoptr (GError) error = NULL;
+      draw (&drawn, rand, PS_COMM_ASAP, 0);
+      g_autofree gint64 *limit = g_new (gint64, drawn.n_devices);
+      PsEventsSetting setting
+          = { .channel = (PsChannel)(i % 4), .window = 1 + random_below (rand, 8), .memory_limit = limit };
+      for (guint device = 0; device < drawn.n_devices; device++)
+        limit[device] = peak_of_order (drawn.program, drawn.costs, device) + (i % 3) * 100;
+      PsSimulation *simulation = ps_simulation_new (drawn.program);
+      g_autoptr (PsEvents) events = ps_events_new (drawn.program, drawn.costs, &setting, &error);
+      g_assert_no_error (error);
+      ps_events_run (events, drawn.costs, simulation, &error);
+      g_assert_no_error (error);
+      gint64 makespan = simulation->makespan_ns;
+      g_autoptr (PsProgram) realised = ps_events_realise (events, &simulation);
+      check_realised (realised, &drawn, simulation, limit);
+      g_assert_cmpint (simulation->makespan_ns, ==, makespan);
+      ps_simulation_free (simulation);
+      setting.window = 0;
+      g_autoptr (PsSimulation) kept = ps_simulation_new (drawn.program);
+      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, kept, NULL));
+      n_faster += makespan < kept->makespan_ns;
+      n_reordered
+          += memcmp (realised->schedule->ops, drawn.program->schedule->ops, drawn.program->n_steps * sizeof (PsOp))
+             != 0;
+    }
+  g_test_message ("%u of 2000 in another order, %u faster", n_reordered, n_faster);
+  g_assert_cmpuint (n_reordered, >, 500);
+  g_assert_cmpuint (n_faster, >, 300);
+}
+
+/* The memory curve of the timeline and the breakdown of memory.h count the same buffers. */
+static void
+test_buffers (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (79);
+  for (guint i = 0; i < 1000; i++)
+    {
+      g_auto (Drawn) drawn = { 0 };
+      PsEventsSetting setting = { .channel = (PsChannel)(1 + i % 3) };
+      draw (&drawn, rand, i % 2 ? PS_COMM_ASAP : PS_COMM_PLANNED, 0);
+      for (guint k = 0; k < PS_N_OP_KINDS * drawn.costs->n_stages; k++)
+        drawn.costs->op[k].duration_ns++;
+      for (guint k = 0; k < drawn.costs->n_stages; k++)
+        drawn.costs->pair_ns[k] = -1;
+      g_autoptr (PsSimulation) simulation = ps_simulation_new (drawn.program);
+      g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, simulation, NULL));
+      simulation->has_buffers = TRUE;
+      g_autoptr (PsTimeline) timeline = ps_timeline_from_simulation (drawn.program, drawn.costs, simulation);
+      g_autoptr (PsMemory) memory = ps_memory_new (drawn.program, drawn.costs, simulation, TRUE);
+      g_auto (PsMetrics) metrics = { 0 };
+      ps_metrics_from_timeline (timeline, &metrics);
+      for (guint device = 0; device < drawn.n_devices; device++)
+        {
+          g_assert_cmpint (metrics.device[device].peak_memory_bytes, ==, memory->device[device].peak_bytes);
+          g_assert_cmpint (metrics.device[device].busy_ns, ==, simulation->device[device].busy_ns);
+          g_assert_cmpint (metrics.device[device].span_ns, ==,
+                           simulation->device[device].end_ns - simulation->device[device].start_ns);
+        }
+    }
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/events-random/relaxation", test_relaxation);
+  g_test_add_func ("/events-random/definition", test_definition);
+  g_test_add_func ("/events-random/check", test_check);
+  g_test_add_func ("/events-random/speed", test_speed);
+  g_test_add_func ("/events-random/plan", test_plan);
+  g_test_add_func ("/events-random/arrange", test_arrange);
+  g_test_add_func ("/events-random/monotone", test_monotone);
+  g_test_add_func ("/events-random/busy", test_busy);
+  g_test_add_func ("/events-random/links", test_links);
+  g_test_add_func ("/events-random/ready-order", test_ready_order);
+  g_test_add_func ("/events-random/buffers", test_buffers);
+  return g_test_run ();
+}

@@ -1,0 +1,555 @@
+/* Tests of explain.h: worked examples by hand, and what must hold for every schedule: the critical path is as long as
+ * the makespan, slack is exact, idle parts sum, gains and change points are those of an evaluation that knows nothing
+ * of them. */
+#include "random-schedule.h"
+#include <pipesim/explain.h>
+#include <pipesim/families.h>
+
+#include <math.h>
+#include <string.h>
+
+typedef struct
+{
+  PsProgram *program;
+  PsCosts *costs;
+  PsSimulation *simulation;
+  PsExplanation *explanation;
+} Case;
+
+static void
+case_clear (Case *test)
+{
+  g_clear_pointer (&test->explanation, ps_explanation_free);
+  g_clear_pointer (&test->simulation, ps_simulation_free);
+  g_clear_pointer (&test->program, ps_program_free);
+  g_clear_pointer (&test->costs, ps_costs_free);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Case, case_clear)
+
+static void
+explain (Case *test, PsSchedule *drawn, PsCosts *costs)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsSchedule) schedule = drawn;
+  g_assert_true (ps_schedule_validate (schedule, &error));
+  test->program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error);
+  g_assert_no_error (error);
+  test->costs = costs;
+  test->simulation = ps_simulation_new (test->program);
+  ps_simulate (test->program, costs, test->simulation);
+  test->explanation = ps_explain (test->program, costs, test->simulation,
+                                  test->simulation->makespan_ns + test->simulation->optimizer_ns);
+}
+
+static void
+explain_family (Case *test, const char *name, guint p, guint m, const char *costs)
+{
+  g_autoptr (GError) error = NULL;
+  const PsFamily *family = ps_family_find (name);
+  PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = family->default_chunks };
+  PsSchedule *schedule = ps_family_generate (family, &setting, &error);
+  g_assert_no_error (error);
+  PsCosts *parsed = ps_costs_parse (costs, p, family->default_chunks, &error);
+  g_assert_no_error (error);
+  explain (test, schedule, parsed);
+}
+
+/* "F0.0 0-1, >F0.0 1-2": ops and transfers (behind '>', by producer) with times in milliseconds. */
+static char *
+path_text (const Case *test)
+{
+  g_autoptr (GString) text = g_string_new (NULL);
+  for (guint i = 0; i < test->explanation->path->len; i++)
+    {
+      const PsPathPart *part = &g_array_index (test->explanation->path, PsPathPart, i);
+      gboolean transfer = part->kind == PS_PATH_TRANSFER;
+      PsOp op = transfer ? ps_program_producer (test->program, part->step)
+                         : test->program->schedule->ops[test->program->op_of[part->step]];
+      char name[48];
+      g_string_append_printf (text, "%s%s%s %g-%g", i ? ", " : "", transfer ? ">" : "", ps_op_format (op, name),
+                              (double)part->start_ns / 1e6, (double)part->end_ns / 1e6);
+    }
+  return g_string_free (g_steal_pointer (&text), FALSE);
+}
+
+static void
+check_idle (const Case *test, guint device, const double *expected_ms)
+{
+  for (guint i = 0; i < PS_N_IDLE; i++)
+    g_assert_cmpint (test->explanation->idle_ns[device * PS_N_IDLE + i], ==, (gint64)(expected_ms[i] * 1e6));
+}
+
+/* 1F1B p = 2, m = 2, f = 1, bw = 2, c = 1 (ms), as worked out in test-simulate.c:
+ * device 0: F0 0-1, F1 1-2, BW0 6-8, BW1 9-11. device 1: F0 2-3, BW0 3-5, F1 5-6, BW1 6-8.
+ * Backwards from BW1 of stage 0 (9-11): its gradient travelled 8-9, BW1 of stage 1 6-8, F1 5-6, BW0 3-5, F0 2-3, the
+ * activation 1-2, F0 of stage 0. Lengths: 1 + 1 + 1 + 2 + 1 + 2 + 1 + 2 = 11.
+ * Slack: F1 of stage 0 ends at 2, its activation is there at 3 and needed at 5: 2. BW0 of stage 0 ends at 8 and BW1
+ * starts at 9: 1. All others lie on the path.
+ * Idle of device 0: 2-6 for BW0: its producer ends at 5 (3 backward), then 1 transfer; 8-9: the producer ends at 8 (0),
+ * 1 transfer. Of device 1: 2 warm-up, 3 drain. */
+static void
+test_1f1b (void)
+{
+  g_auto (Case) test = { 0 };
+  explain_family (&test, "1f1b", 2, 2, "f=1ms,bw=2ms,c=1ms");
+  g_autofree char *path = path_text (&test);
+  g_assert_cmpstr (path, ==, "F0.0 0-1, >F0.0 1-2, F0.1 2-3, BW0.1 3-5, F1.1 5-6, BW1.1 6-8, >B1.1 8-9, BW1.0 9-11");
+  static const struct
+  {
+    PsOpKind kind;
+    guint stage, microbatch;
+    gint64 slack_ns;
+  } slacks[] = { { PS_OP_F, 0, 0, 0 }, { PS_OP_F, 0, 1, 2000000 }, { PS_OP_BW, 0, 0, 1000000 }, { PS_OP_BW, 0, 1, 0 },
+                 { PS_OP_F, 1, 0, 0 }, { PS_OP_F, 1, 1, 0 },       { PS_OP_BW, 1, 0, 0 },       { PS_OP_BW, 1, 1, 0 } };
+  for (guint i = 0; i < test.program->n_steps; i++)
+    for (guint k = 0; k < G_N_ELEMENTS (slacks); k++)
+      {
+        PsOp op = test.program->schedule->ops[test.program->op_of[i]];
+        if (op.kind == slacks[k].kind && op.stage == slacks[k].stage && op.microbatch == slacks[k].microbatch)
+          g_assert_cmpint (test.explanation->slack_ns[i], ==, slacks[k].slack_ns);
+      }
+  check_idle (&test, 0, (const double[]){ 0, 0, 3, 2, 0, 0, 0 });
+  check_idle (&test, 1, (const double[]){ 2, 0, 0, 0, 0, 3, 0 });
+}
+
+/* With o of 1 and 3 ms (lists: per stage) device 0 waits 2 ms at the optimizer. */
+static void
+test_synchronisation (void)
+{
+  g_auto (Case) test = { 0 };
+  explain_family (&test, "1f1b", 2, 2, "f=1ms,bw=2ms,c=1ms,o=1ms:3ms");
+  check_idle (&test, 0, (const double[]){ 0, 0, 3, 2, 0, 0, 2 });
+  check_idle (&test, 1, (const double[]){ 2, 0, 0, 0, 0, 3, 0 });
+}
+
+/* Several causes at once: gpipe p = 2, m = 2, f = bw = 1 (ms), c = 0. Stage 0: F0.0 0-1, F1.0 1-2, BW0.0 4-5, BW1.0
+ * 5-6; stage 1: F0.1 1-2, F1.1 2-3, BW0.1 3-4, BW1.1 4-5. Backwards from BW1.0: BW0.0 and BW1.1 both end at 5, the own
+ * device's op counts. BW0.0 starts with the gradient of BW0.1 (3-4), that behind F1.1 (2-3), for which F0.1 and F1.0
+ * both end at 2: the own device's again, and F0.1 starts with the activation of F0.0. A second run gives the same. */
+static void
+test_ties (void)
+{
+  g_auto (Case) a = { 0 }, b = { 0 };
+  explain_family (&a, "gpipe", 2, 2, "f=1ms,bw=1ms");
+  explain_family (&b, "gpipe", 2, 2, "f=1ms,bw=1ms");
+  g_autofree char *first = path_text (&a), *second = path_text (&b);
+  g_assert_cmpstr (first, ==, second);
+  g_assert_cmpstr (first, ==, "F0.0 0-1, F0.1 1-2, F1.1 2-3, BW0.1 3-4, BW0.0 4-5, BW1.0 5-6");
+}
+
+/* f = 1, bw = 2, c = 1, p = 2, m = 2 again, of which the path holds F: 3 x 1 ms, BW: 3 x 2 ms, transfers 2 x 1 ms;
+ * stage 0: F0, BW1 = 3 ms, stage 1: 6 ms. Taking x less time saves x of that as long as the path stays critical, the
+ * rest follows from the path through what else there is: BW shorter by s: the path is 11 - 6 s. Others: F0.0 F1.0 (2) >
+ * (1) F1.1 (1) ... F1.1 starts at max (5 - 2 s, 3): at s = 1 both 3: never later than the path. BW0 of stage 0 behind
+ * F1.0 or its gradient: 5 - 2 s + 1 = 6 - 2 s, ends 8 - 4 s; BW1 starts at max (8 - 4 s, 9 - 4 s). So it always stays
+ * critical: least = 5. */
+static void
+test_what_if (void)
+{
+  g_auto (Case) test = { 0 };
+  explain_family (&test, "1f1b", 2, 2, "f=1ms,bw=2ms,c=1ms");
+  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (test.program);
+  g_autoptr (GArray) what_ifs = ps_what_if (plan, test.costs, 0, 0.1, 100);
+  static const struct
+  {
+    const char *part;
+    gint64 iteration_ns, least_ns;
+    double change_point;
+  } rows[] = {
+    { "BW", 10400000, 5000000, 1 }, { "stage 1", 10400000, 0, 0 },        { "F", 10700000, 8000000, 1 },
+    { "stage 0", 10700000, 0, 0 },  { "link 0-1", 10800000, 9000000, 1 },
+  };
+  g_assert_cmpuint (what_ifs->len, ==, G_N_ELEMENTS (rows));
+  for (guint i = 0; i < what_ifs->len; i++)
+    {
+      const PsWhatIf *what_if = &g_array_index (what_ifs, PsWhatIf, i);
+      g_autofree char *name = ps_part_format (&what_if->part);
+      g_assert_cmpstr (name, ==, rows[i].part);
+      g_assert_cmpint (what_if->iteration_ns, ==, rows[i].iteration_ns);
+      g_assert_cmpfloat_with_epsilon (what_if->gain, 1 - (double)rows[i].iteration_ns / 11e6, 1e-12);
+      if (rows[i].least_ns == 0)
+        continue;
+      g_assert_cmpint (what_if->least_ns, ==, rows[i].least_ns);
+      g_assert_cmpfloat (what_if->change_point, ==, rows[i].change_point);
+    }
+}
+
+/* gpipe p = 2, m = 4, c = 0, f = 1:3, bw = 2:1 (ms): device 0 runs F 0-1, 1-2, 2-3, 3-4; device 1 F 1-4, 4-7, 7-10,
+ * 10-13 and BW 13-14 to 16-17; BW of stage 0 start at 14: 14-16, 16-18, 18-20, 20-22. Path: F0.0 (1), four F of stage 1
+ * (12), a BW of stage 1 (1), four BW of stage 0 (8): 22, of which stage 1 is 13: 22 - 13 s. Against it stands the path
+ * over all F of stage 0 (4), one F and one BW of stage 1 and four BW of stage 0 (8): 4 + 4 (1 - s) + 8 = 16 - 4 s. They
+ * meet where 6 = 9 s: s = 2 / 3. With s = 1 device 0 alone is left: 12. */
+static void
+test_change_point (void)
+{
+  g_auto (Case) test = { 0 };
+  explain_family (&test, "gpipe", 2, 4, "f=1ms:3ms,bw=2ms:1ms");
+  g_assert_cmpint (test.simulation->makespan_ns, ==, 22000000);
+  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (test.program);
+  g_autoptr (GArray) what_ifs = ps_what_if (plan, test.costs, 1000000, 0.5, 100);
+  gboolean found = FALSE;
+  for (guint i = 0; i < what_ifs->len; i++)
+    {
+      const PsWhatIf *what_if = &g_array_index (what_ifs, PsWhatIf, i);
+      if (what_if->part.kind != PS_PART_STAGE || what_if->part.a != 1)
+        continue;
+      found = TRUE;
+      /* 22 - 13 / 2, and 1 ms beyond the makespan. */
+      g_assert_cmpint (what_if->iteration_ns, ==, 16500000);
+      g_assert_cmpint (what_if->least_ns, ==, 13000000);
+      g_assert_cmpfloat_with_epsilon (what_if->change_point, 2.0 / 3, 1e-12);
+    }
+  g_assert_true (found);
+}
+
+/* A pair's time belongs to its ops as their own times do: 30 for F = 10 and B + W = 40 is 6 and 24. */
+static void
+test_pairs (void)
+{
+  g_autoptr (PsCosts) costs = ps_costs_new (2);
+  PsOpClass pair = { .cost = 0, .partner = PS_OP_BW * 2 + 1, .device = 5 };
+  ps_costs_op (costs, PS_OP_F, 0)->duration_ns = 10;
+  ps_costs_op (costs, PS_OP_BW, 1)->duration_ns = 40;
+  costs->pair_ns[0] = 30;
+  g_assert_cmpint (ps_part_of_op (&(PsPart){ PS_PART_KIND, PS_OP_F, 0 }, &pair, costs), ==, 6);
+  g_assert_cmpint (ps_part_of_op (&(PsPart){ PS_PART_KIND, PS_OP_BW, 0 }, &pair, costs), ==, 24);
+  g_assert_cmpint (ps_part_of_op (&(PsPart){ PS_PART_STAGE, 1, 0 }, &pair, costs), ==, 24);
+  g_assert_cmpint (ps_part_of_op (&(PsPart){ PS_PART_DEVICE, 5, 0 }, &pair, costs), ==, 30);
+  g_assert_cmpint (ps_part_of_op (&(PsPart){ PS_PART_DEVICE, 4, 0 }, &pair, costs), ==, 0);
+  g_assert_cmpint (ps_part_of_op (&(PsPart){ PS_PART_LINK, 0, 1 }, &pair, costs), ==, 0);
+}
+
+static PsCosts *
+random_costs (GRand *rand, guint n_stages, gint64 unit)
+{
+  PsCosts *costs = ps_costs_new (n_stages);
+  for (guint i = 0; i < PS_N_OP_KINDS * n_stages; i++)
+    costs->op[i].duration_ns = unit * g_rand_int_range (rand, 0, 20);
+  for (guint i = 1; i <= 2 * n_stages; i++)
+    costs->transfer_ns[i] = unit * g_rand_int_range (rand, 0, 10);
+  for (guint stage = 0; stage < n_stages; stage++)
+    costs->pair_ns[stage] = random_below (rand, 2) ? unit * g_rand_int_range (rand, 0, 30) : -1;
+  return costs;
+}
+
+/* Parts follow one another without a gap, each is an op or a transfer with its own times, and together they are the
+ * makespan. */
+static void
+check_path (const Case *test)
+{
+  const GArray *path = test->explanation->path;
+  gint64 clock = 0, sum = 0;
+  for (guint i = 0; i < path->len; i++)
+    {
+      const PsPathPart *part = &g_array_index (path, PsPathPart, i);
+      const PsStep *step = &test->program->steps[part->step];
+      g_assert_cmpint (part->start_ns, ==, clock);
+      g_assert_cmpint (part->kind, !=, PS_PATH_WAIT);
+      g_assert_cmpint (part->end_ns - part->start_ns, ==,
+                       part->kind == PS_PATH_OP ? ps_step_duration (test->program, test->costs, part->step)
+                                                : test->costs->transfer_ns[step->transfer]);
+      if (part->kind == PS_PATH_OP)
+        {
+          g_assert_cmpint (part->end_ns, ==, test->simulation->end_ns[part->step + 1]);
+          g_assert_cmpint (test->explanation->slack_ns[part->step], ==, 0);
+        }
+      clock = part->end_ns;
+      sum += part->end_ns - part->start_ns;
+    }
+  g_assert_cmpint (sum, ==, test->simulation->makespan_ns);
+}
+
+static void
+check_slack (const Case *test)
+{
+  guint n = test->program->n_steps;
+  g_autofree gint64 *durations = g_new (gint64, n), *transfers = g_new (gint64, n);
+  g_autoptr (PsSimulation) delayed = ps_simulation_new (test->program);
+  for (guint i = 0; i < n; i++)
+    {
+      durations[i] = ps_step_duration (test->program, test->costs, i);
+      transfers[i] = test->costs->transfer_ns[test->program->steps[i].transfer];
+    }
+  for (guint i = 0; i < n; i++)
+    {
+      gint64 slack = test->explanation->slack_ns[i];
+      if (test->program->pair && test->program->pair[i] == PS_PAIR_FIRST)
+        continue;
+      g_assert_cmpint (slack, >=, 0);
+      durations[i] += slack;
+      ps_simulate_steps (test->program, test->costs, durations, transfers, delayed);
+      g_assert_cmpint (delayed->makespan_ns, ==, test->simulation->makespan_ns);
+      durations[i] += 1;
+      ps_simulate_steps (test->program, test->costs, durations, transfers, delayed);
+      g_assert_cmpint (delayed->makespan_ns, ==, test->simulation->makespan_ns + 1);
+      durations[i] -= slack + 1;
+    }
+}
+
+static void
+check_idle_sums (const Case *test)
+{
+  const PsSimulation *simulation = test->simulation;
+  for (guint device = 0; device < simulation->n_devices; device++)
+    {
+      const PsDeviceResult *result = &simulation->device[device];
+      gint64 sum = 0;
+      for (guint i = 0; i < PS_N_IDLE; i++)
+        {
+          g_assert_cmpint (test->explanation->idle_ns[device * PS_N_IDLE + i], >=, 0);
+          sum += test->explanation->idle_ns[device * PS_N_IDLE + i];
+        }
+      g_assert_cmpint (test->explanation->idle_ns[device * PS_N_IDLE + PS_IDLE_CHANNEL], ==, 0);
+      g_assert_cmpint (sum, ==,
+                       simulation->makespan_ns + simulation->optimizer_ns - result->busy_ns - result->optimizer_ns);
+    }
+}
+
+/* The makespan with a share of a part saved, from scratch: every op by itself. */
+static gint64
+makespan_saving (const Case *test, const PsScenarioPlan *plan, const PsPart *part, double saving)
+{
+  guint n = test->program->n_steps;
+  g_autofree gint64 *durations = g_new (gint64, n), *transfers = g_new (gint64, n);
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (test->program);
+  for (guint i = 0; i < n; i++)
+    {
+      const PsOpClass *op = &plan->op[plan->steps[i].op];
+      const PsTransferClass *transfer = &plan->transfer[plan->steps[i].transfer];
+      durations[i] = ps_step_duration (test->program, test->costs, i);
+      transfers[i] = test->costs->transfer_ns[test->program->steps[i].transfer];
+      if (plan->steps[i].op)
+        durations[i] -= llrint (saving * (double)ps_part_of_op (part, op, test->costs));
+      if (plan->steps[i].transfer)
+        transfers[i] -= llrint (saving * (double)ps_part_of_transfer (part, transfer, test->costs));
+    }
+  ps_simulate_steps (test->program, test->costs, durations, transfers, simulation);
+  return simulation->makespan_ns;
+}
+
+/* Gains grow in proportion up to the change point and no further: on both sides of it the makespan is, or is not, on
+ * the line through its values at 0 and at a small saving. Times are large, so that rounding them to whole nanoseconds
+ * (at most n_steps of them) is small against what is told apart. */
+static void
+check_what_if (const Case *test)
+{
+  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (test->program);
+  g_autoptr (GArray) what_ifs = ps_what_if (plan, test->costs, 0, 0.25, G_MAXUINT);
+  double base = (double)test->simulation->makespan_ns, rounding = 2.0 * test->program->n_steps;
+  gint64 before = 0;
+  for (guint i = 0; i < what_ifs->len; i++)
+    {
+      const PsWhatIf *what_if = &g_array_index (what_ifs, PsWhatIf, i);
+      double s = what_if->change_point;
+      g_assert_cmpint (what_if->iteration_ns, >=, before);
+      before = what_if->iteration_ns;
+      g_assert_cmpint (what_if->iteration_ns, ==, makespan_saving (test, plan, &what_if->part, 0.25));
+      g_assert_cmpint (what_if->least_ns, ==, makespan_saving (test, plan, &what_if->part, 1));
+      g_assert_cmpfloat (s, >, 0);
+      g_assert_cmpfloat (s, <=, 1);
+      double slope = (base - (double)makespan_saving (test, plan, &what_if->part, s)) / s;
+      double halfway = (double)makespan_saving (test, plan, &what_if->part, s / 2);
+      g_assert_cmpfloat_with_epsilon (halfway, base - slope * s / 2, rounding);
+      /* Beyond it less is saved: the slopes of two paths differ by at least the unit, so at the end by (1 - s) of it.
+       */
+      if (s < 0.999)
+        g_assert_cmpfloat ((double)what_if->least_ns, >, base - slope + (1 - s) * 0.5e6);
+    }
+}
+
+static void
+check_all (const Case *test)
+{
+  check_path (test);
+  check_slack (test);
+  check_idle_sums (test);
+  check_what_if (test);
+}
+
+static void
+test_random (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (11);
+  for (guint i = 0; i < 200; i++)
+    {
+      g_auto (Case) test = { 0 };
+      PsSchedule *schedule = random_schedule (rand, i % 2 == 1);
+      PsCosts *costs = random_costs (rand, schedule->placement->n_stages, 1000000);
+      explain (&test, schedule, costs);
+      check_all (&test);
+    }
+}
+
+static void
+test_families (void)
+{
+  guint n;
+  const PsFamily *const *families = ps_family_table (&n);
+  for (guint i = 0; i < n; i++)
+    {
+      g_auto (Case) test = { 0 };
+      explain_family (&test, families[i]->name, 4, 8, "f=3ms,b=4ms,w=2ms,c=1ms,o=5ms");
+      check_all (&test);
+    }
+}
+
+/* What-if by the events engine without channels is what the scenario engine says, change points too. */
+static void
+check_same_what_ifs (const Case *test)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (test->program);
+  PsEventsSetting latency = { .channel = PS_CHANNEL_LATENCY };
+  g_autoptr (GArray) expected = ps_what_if (plan, test->costs, 5, 0.25, G_MAXUINT);
+  g_autoptr (GArray) found = ps_what_if_events (plan, test->costs, &latency, 5, 0.25, G_MAXUINT, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (found->len, ==, expected->len);
+  for (guint i = 0; i < found->len; i++)
+    {
+      const PsWhatIf *a = &g_array_index (expected, PsWhatIf, i), *b = &g_array_index (found, PsWhatIf, i);
+      g_assert_cmpmem (&a->part, sizeof a->part, &b->part, sizeof b->part);
+      g_assert_cmpint (a->iteration_ns, ==, b->iteration_ns);
+      g_assert_cmpint (a->least_ns, ==, b->least_ns);
+      g_assert_cmpfloat (a->gain, ==, b->gain);
+      g_assert_cmpfloat_with_epsilon (a->change_point, b->change_point, 1e-6);
+    }
+}
+
+static void
+test_events_what_if (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (12);
+  for (guint i = 0; i < 120; i++)
+    {
+      g_auto (Case) test = { 0 };
+      PsSchedule *schedule = random_schedule (rand, i % 2 == 1);
+      PsCosts *costs = random_costs (rand, schedule->placement->n_stages, i < 60 ? 1000000 : 10);
+      /* Nearly equal paths, so that others become critical very soon. */
+      for (guint k = 0; i >= 60 && k < PS_N_OP_KINDS * costs->n_stages; k++)
+        costs->op[k].duration_ns += 1000000;
+      explain (&test, schedule, costs);
+      check_same_what_ifs (&test);
+    }
+}
+
+/* Makes the case that of transfers that queue. FALSE where the schedule cannot run on such channels. */
+static gboolean
+explain_events (Case *test, const PsEventsSetting *setting)
+{
+  g_autoptr (GError) error = NULL;
+  if (!ps_events_simulate (test->program, test->costs, setting, test->simulation, &error))
+    return FALSE;
+  g_clear_pointer (&test->explanation, ps_explanation_free);
+  test->explanation = ps_explain (test->program, test->costs, test->simulation,
+                                  test->simulation->makespan_ns + test->simulation->optimizer_ns);
+  return TRUE;
+}
+
+/* Lengths, waits included, are the makespan; how much of it waits. */
+static gint64
+check_events_path (const Case *test)
+{
+  const GArray *path = test->explanation->path;
+  gint64 clock = 0, waits = 0;
+  for (guint i = 0; i < path->len; i++)
+    {
+      const PsPathPart *part = &g_array_index (path, PsPathPart, i);
+      g_assert_cmpint (part->start_ns, ==, clock);
+      g_assert_cmpint (part->end_ns, >, part->start_ns);
+      clock = part->end_ns;
+      waits += part->kind == PS_PATH_WAIT ? part->end_ns - part->start_ns : 0;
+    }
+  g_assert_cmpint (clock, ==, test->simulation->makespan_ns);
+  return waits;
+}
+
+static void
+check_events_idle (const Case *test)
+{
+  const PsSimulation *simulation = test->simulation;
+  for (guint device = 0; device < simulation->n_devices; device++)
+    {
+      const PsDeviceResult *result = &simulation->device[device];
+      gint64 sum = 0;
+      for (guint i = 0; i < PS_N_IDLE; i++)
+        {
+          gint64 part = test->explanation->idle_ns[device * PS_N_IDLE + i];
+          g_assert_true (part >= 0);
+          sum += part;
+        }
+      g_assert_cmpint (sum, ==,
+                       simulation->makespan_ns + simulation->optimizer_ns - result->busy_ns - result->optimizer_ns);
+    }
+}
+
+static void
+test_events (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (13);
+  const double speeds[] = { 1, 0.5, 2, 0.75 };
+  guint n_run = 0;
+  for (guint i = 0; i < 400; i++)
+    {
+      g_auto (Case) test = { 0 };
+      PsSchedule *schedule = random_schedule (rand, i % 2 == 1);
+      PsCosts *costs = random_costs (rand, schedule->placement->n_stages, 1000);
+      PsEventsSetting setting = { .channel = (PsChannel)(i % 4) };
+      explain (&test, schedule, costs);
+      setting.speed = i % 8 < 4 ? NULL : speeds;
+      setting.blocking = i % 3 == 1 && setting.channel != PS_CHANNEL_LATENCY;
+      if (!explain_events (&test, &setting))
+        continue;
+      n_run++;
+      g_assert_cmpint (check_events_path (&test), ==, 0);
+      check_events_idle (&test);
+    }
+  g_assert_cmpuint (n_run, >, 350);
+}
+
+/* Gains in proportion up to the change point with channels on: of gains at half of it and at all of it one is half the
+ * other. */
+static void
+test_channels_what_if (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_auto (Case) test = { 0 };
+  PsEventsSetting rank = { .channel = PS_CHANNEL_RANK };
+  explain_family (&test, "interleaved", 4, 8, "f=20ms,b=20ms,w=20ms,c=3ms");
+  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (test.program);
+  g_autoptr (GArray) what_ifs = ps_what_if_events (plan, test.costs, &rank, 0, 0.1, 5, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (what_ifs->len, ==, 5);
+  for (guint i = 0; i < what_ifs->len; i++)
+    {
+      const PsWhatIf *what_if = &g_array_index (what_ifs, PsWhatIf, i);
+      double s = what_if->change_point, gain[2] = { 0, 0 };
+      g_assert_cmpfloat (s, >, 0);
+      for (guint k = 0; k < 2; k++)
+        {
+          g_autoptr (GArray) at = ps_what_if_events (plan, test.costs, &rank, 0, s / (k + 1), G_MAXUINT, &error);
+          for (guint j = 0; j < at->len; j++)
+            if (memcmp (&g_array_index (at, PsWhatIf, j).part, &what_if->part, sizeof what_if->part) == 0)
+              gain[k] = g_array_index (at, PsWhatIf, j).gain;
+        }
+      g_assert_cmpfloat_with_epsilon (gain[0], 2 * gain[1], 1e-6);
+      g_assert_cmpfloat (gain[0], >, 0);
+    }
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/explain/1f1b", test_1f1b);
+  g_test_add_func ("/explain/synchronisation", test_synchronisation);
+  g_test_add_func ("/explain/ties", test_ties);
+  g_test_add_func ("/explain/what-if", test_what_if);
+  g_test_add_func ("/explain/change-point", test_change_point);
+  g_test_add_func ("/explain/pairs", test_pairs);
+  g_test_add_func ("/explain/random", test_random);
+  g_test_add_func ("/explain/families", test_families);
+  g_test_add_func ("/explain/events", test_events);
+  g_test_add_func ("/explain/events-what-if", test_events_what_if);
+  g_test_add_func ("/explain/channels-what-if", test_channels_what_if);
+  return g_test_run ();
+}

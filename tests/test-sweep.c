@@ -1,0 +1,434 @@
+/* test-sweep.c - specs, points, and predictions that are those of one setting at a time. */
+#include "setting-private.h"
+#include "sweep-private.h"
+
+#include <glib/gstdio.h>
+#include <string.h>
+
+static PsSweep *
+parse (const char *text)
+{
+  g_autoptr (GError) error = NULL;
+  PsSweep *sweep = ps_sweep_parse ("s.ini", text, strlen (text), &error);
+
+  g_assert_no_error (error);
+  return sweep;
+}
+
+#define COSTS "costs = f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB\n"
+#define ENOUGH "[sweep]\nschedule = 1f1b\nmicrobatches = 8\n" COSTS
+
+/* Ranges */
+
+static void
+check_expanded (const char *field, const char *text, const char *expected)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GPtrArray) texts = ps_sweep_expand ("x", ps_sweep_field_find (field), text, &error);
+  g_autofree char *joined = NULL;
+
+  g_assert_no_error (error);
+  g_ptr_array_add (texts, NULL);
+  joined = g_strjoinv (" ", (char **)texts->pdata);
+  g_assert_cmpstr (joined, ==, expected);
+}
+
+static void
+test_ranges (void)
+{
+  check_expanded ("devices", "4", "4");
+  check_expanded ("devices", "4, 8 ,16", "4 8 16");
+  check_expanded ("devices", "4..8", "4 5 6 7 8");
+  check_expanded ("devices", "4 .. 4", "4");
+  check_expanded ("devices", "4..14 step 4", "4 8 12");
+  check_expanded ("devices", "4..12 step 4", "4 8 12");
+  check_expanded ("devices", "4..64 x2", "4 8 16 32 64");
+  check_expanded ("devices", "4..63 x2", "4 8 16 32");
+  check_expanded ("devices", "1, 4..16 x2, 20..21", "1 4 8 16 20 21");
+  /* 8 * 1.5 = 12, 18, 27, 40.5 > 40 */
+  check_expanded ("bandwidth-factor", "8..40 x1.5", "8 12 18 27");
+  check_expanded ("bandwidth-factor", "0.1..0.5 step 0.1", "0.1 0.2 0.3 0.4 0.5");
+  check_expanded ("memory-limit", "8GiB..32GiB x2", "8GiB 16GiB 32GiB");
+  check_expanded ("memory-limit", "0.5..1.5GiB step 0.5, none", "0.5GiB 1GiB 1.5GiB none");
+  check_expanded ("memory-limit", "1GiB:2GiB, 3GiB", "1GiB:2GiB 3GiB");
+  check_expanded ("costs", "f=1ms,b=1ms ; f=2ms", "f=1ms,b=1ms f=2ms");
+  check_expanded ("schedule", "a..b.csv", "a..b.csv");
+}
+
+static void
+check_spec_error (const char *text, const char *wanted)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsSweep) sweep = ps_sweep_parse ("s.ini", text, strlen (text), &error);
+
+  g_assert_null (sweep);
+  g_assert_nonnull (error);
+  if (strstr (error->message, wanted) == NULL || strchr (error->message, '\n'))
+    g_error ("'%s': '%s' is not in '%s'", text, wanted, error->message);
+}
+
+static void
+test_errors (void)
+{
+  check_spec_error ("", "s.ini: is empty");
+  check_spec_error ("# nothing\n", "s.ini: holds no schedule");
+  check_spec_error ("devices = 4\n", "s.ini:1: expected [sweep]");
+  check_spec_error ("[swep]\n", "s.ini:1: unknown group '[swep]'");
+  check_spec_error ("[sweep\n", "s.ini:1: '[sweep' is no group");
+  check_spec_error ("[zip]\n", "s.ini:1: unknown group '[zip]'");
+  check_spec_error ("[sweep]\n[sweep]\n", "s.ini:2: group '[sweep]' appears twice");
+  check_spec_error ("[sweep]\n\ndevises = 4\n", "s.ini:3: unknown field 'devises'; known are: devices chunks");
+  check_spec_error ("[sweep]\ndevices = 4\ndevices = 8\n", "s.ini:3: field 'devices' appears twice");
+  check_spec_error ("[sweep]\ndevices = 4\n[zip a]\ndevices = 8\n", "s.ini:4: field 'devices' appears twice");
+  check_spec_error ("[sweep]\ndevices\n", "s.ini:2: 'devices' is neither 'field = values'");
+  check_spec_error ("[sweep]\n= 4\n", "s.ini:2: '= 4' is neither");
+  check_spec_error ("[sweep]\ndevices =\n", "s.ini:2: devices: '' holds no value");
+  check_spec_error ("[sweep]\ndevices = 4,,8\n", "s.ini:2: devices: '4,,8' has an empty value");
+  check_spec_error ("[sweep]\ndevices = 4,8,4\n", "s.ini:2: devices: '4' appears twice");
+  check_spec_error ("[sweep]\ndevices = 0\n", "s.ini:2: -p/--devices: '0' is not an integer from 1 to 4096");
+  check_spec_error ("[sweep]\ndevices = 4..x\n", "s.ini:2: devices: '4..x' is no range");
+  check_spec_error ("[sweep]\ndevices = ..4\n", "is no range");
+  check_spec_error ("[sweep]\ndevices = 4..\n", "is no range");
+  check_spec_error ("[sweep]\ndevices = 8..4\n", "'8..4' goes down");
+  check_spec_error ("[sweep]\ndevices = 4..8 step 0\n", "ends in neither 'step NUMBER'");
+  check_spec_error ("[sweep]\ndevices = 4..8 x1\n", "with a factor above 1");
+  check_spec_error ("[sweep]\ndevices = 4..8 by 2\n", "ends in neither");
+  check_spec_error ("[sweep]\neager = 0..8 x2\n", "multiplies 0");
+  check_spec_error ("[sweep]\nmemory-limit = 1MiB..2GiB x2\n", "has two units");
+  check_spec_error ("[sweep]\nmicrobatches = 1..2000000\n", "too many values");
+  check_spec_error ("[sweep]\nmicrobatches = 1..1000000000000000000000\n", "is no range");
+  check_spec_error ("[sweep]\nbandwidth-factor = 0.0000001..1 step 0.0000001\n", "is no range");
+  check_spec_error ("[sweep]\nbandwidth-factor = 0\n", "s.ini:2: --bandwidth-factor: '0' is not a number from 1e-06");
+  check_spec_error ("[sweep]\nblocking = true\n", "s.ini:2: blocking: 'true' is neither yes nor no");
+  check_spec_error ("[sweep]\ncomm = pears\n", "s.ini:2: --comm: 'pears' is none of");
+  check_spec_error ("[sweep]\nschedule = 1f2b\n", "s.ini:2: schedule '1f2b': no such family or file");
+  check_spec_error ("[sweep]\nschedule = /nowhere.json\n", "s.ini:2: /nowhere.json: No such file");
+  check_spec_error ("[sweep]\nglobal-batch = 0\n", "s.ini:2: global-batch: '0' is not an integer");
+  check_spec_error (ENOUGH "global-batch = 8\n", "s.ini: holds both global-batch and microbatches");
+  check_spec_error ("[sweep]\nschedule = all\n", "s.ini: holds no costs");
+  check_spec_error (ENOUGH "model = no-such-model\n", "s.ini: model: 'no-such-model': neither a file");
+  check_spec_error (ENOUGH "[zip a]\ndevices = 4, 8\nchunks = 1\n",
+                    "s.ini:7: chunks: has 1 values, the other fields of [zip a] have 2");
+  check_spec_error (ENOUGH "devices = 1..4000\nchunks = 1..4000\nslices = 1..255\n", "s.ini: has more than 1000000000");
+  check_spec_error ("[sweep]\ndevices = \x80\n", "s.ini: is not UTF-8 text");
+}
+
+/* Points */
+
+static void
+test_order (void)
+{
+  g_autoptr (PsSweep) sweep = parse ("[sweep]\nschedule = gpipe, 1f1b\n" COSTS "microbatches = 4, 8\n"
+                                     "[zip sizes]\ndevices = 2, 4\nmemory-limit = 1GiB, 2GiB\n");
+  g_autoptr (GHashTable) digests = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  PsSweepPoint point;
+
+  /* 2 schedules * 2 m * 2 zipped: the zip stands where devices do, in front; the schedule changes fastest. */
+  g_assert_cmpuint (ps_sweep_n_points (sweep), ==, 8);
+  ps_sweep_point_init (&point, sweep);
+  for (guint i = 0; i < 8; i++)
+    {
+      char digest[PS_DIGEST_LENGTH + 1];
+
+      ps_sweep_point_set (&point, sweep, i);
+      g_assert_cmpstr (point.schedule, ==, i % 2 ? "1f1b" : "gpipe");
+      g_assert_cmpuint (point.setting.n_microbatches, ==, i / 2 % 2 ? 8 : 4);
+      g_assert_cmpuint (point.setting.n_devices, ==, i / 4 ? 4 : 2);
+      g_assert_cmpint (point.setting.memory_limit[0], ==, (i / 4 ? 2 : 1) * ((gint64)1 << 30));
+      ps_sweep_point_digest (sweep, i, digest);
+      g_assert_cmpuint (strlen (digest), ==, PS_DIGEST_LENGTH);
+      g_assert_true (g_hash_table_add (digests, g_strdup (digest)));
+    }
+  ps_sweep_point_clear (&point);
+}
+
+/* Neither the order of the lines nor how values are written makes another sweep; a value or a file does. */
+static void
+test_identity (void)
+{
+  g_autofree char *path = g_build_filename (g_get_tmp_dir (), "sweep-cluster.ini", NULL), *text = NULL;
+  g_autoptr (PsSweep) a = parse (ENOUGH "devices = 4, 8, 16\n"),
+                      b = parse ("# the same\n[sweep]\ndevices=4..16 x2\n" COSTS "microbatches = 8\nschedule =1f1b");
+  g_autoptr (PsSweep) c = parse (ENOUGH "devices = 4, 8\n"), d = NULL, e = NULL;
+
+  g_assert_cmpstr (ps_sweep_text (a), ==, ps_sweep_text (b));
+  g_assert_cmpstr (ps_sweep_digest (a), ==, ps_sweep_digest (b));
+  g_assert_cmpstr (ps_sweep_digest (a), !=, ps_sweep_digest (c));
+  g_assert_cmpstr (ps_sweep_text (a), ==,
+                   "devices = 4, 8, 16\ncosts = f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB\nmicrobatches = 8\n"
+                   "schedule = 1f1b\n");
+#define CLUSTER                                                                                                        \
+  "[cluster]\nnodes = 1\ndevices_per_node = 8\npeak_flops = 1e12\nefficiency = 0.5\nlink_latency = 5us\n"              \
+  "link_bandwidth = "
+  text = g_strdup_printf ("[sweep]\nschedule = 1f1b\ndevices = 4\nmicrobatches = 8\nmodel = tiny-gpt\ncluster = %s\n",
+                          path);
+  g_assert_true (g_file_set_contents (path, CLUSTER "1e9\n", -1, NULL));
+  d = parse (text);
+  g_assert_true (g_file_set_contents (path, CLUSTER "2e9\n", -1, NULL));
+  e = parse (text);
+  g_assert_cmpstr (ps_sweep_text (d), ==, ps_sweep_text (e));
+  g_assert_cmpstr (ps_sweep_digest (d), !=, ps_sweep_digest (e));
+  g_unlink (path);
+}
+
+/* Predictions */
+
+/* The command line of a point, read as pipesim predict reads it. */
+static PsSetting *
+setting_of (const PsSweep *sweep, const PsSweepPoint *point, GError **error)
+{
+  PsSetting *setting = ps_setting_new ();
+  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
+  g_autoptr (GStrvBuilder) builder = g_strv_builder_new ();
+  g_auto (GStrv) arguments = NULL;
+
+  g_strv_builder_add (builder, "predict");
+  for (guint i = 0; i < sweep->axes->len; i++)
+    {
+      const PsField *field = g_array_index (sweep->axes, PsSweepAxis, i).field;
+      const char *value = point->values[i]->text;
+      g_autofree char *argument = field->type == PS_FIELD_FLAG ? g_strdup_printf ("--%s", field->name)
+                                                               : g_strdup_printf ("--%s=%s", field->name, value);
+
+      if (field->option && g_strcmp0 (value, field->none) != 0 && !g_str_equal (value, "no"))
+        g_strv_builder_add (builder, argument);
+    }
+  arguments = g_strv_builder_end (builder);
+  ps_setting_add_options (setting, context);
+  g_assert_true (g_option_context_parse_strv (context, &arguments, NULL));
+  if (ps_setting_finish (setting, error))
+    return setting;
+  ps_setting_free (setting);
+  return NULL;
+}
+
+static const PsValue *
+value (const PsResult *result, const char *column)
+{
+  return &result->values[ps_result_column_find (column)];
+}
+
+static void
+check_figures (const PsResult *result, const PsPrediction *prediction)
+{
+  const PsMetrics *metrics = &prediction->metrics;
+
+  g_assert_cmpint (value (result, "makespan_ns")->integer, ==, metrics->makespan_ns);
+  g_assert_cmpint (value (result, "max_span_ns")->integer, ==, metrics->max_span_ns);
+  g_assert_cmpint (value (result, "iteration_ns")->integer, ==, metrics->iteration_ns);
+  g_assert_cmpfloat (value (result, "bubble_ratio")->real, ==, metrics->bubble_ratio);
+  g_assert_cmpint (value (result, "lower_bound_ns")->integer, ==, prediction->lower_bound_ns);
+  g_assert_cmpint (value (result, "peak_memory_bytes")->integer, ==, metrics->peak_memory_bytes);
+  g_assert_cmpint (value (result, "feasible")->integer, ==, prediction->feasible);
+  g_assert_cmpint (value (result, "period_iterations")->integer, ==, prediction->iteration.n_iterations);
+}
+
+/* Every point, in the sweep's order and then backwards, so that what is kept from other points is of no concern. */
+static void
+check_against_predict (const char *text, guint least_predicted, guint least_skipped)
+{
+  g_autoptr (PsSweep) sweep = parse (text);
+  g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (sweep);
+  guint64 n = ps_sweep_n_points (sweep);
+  guint predicted = 0, skipped = 0;
+  PsSweepPoint point;
+
+  ps_sweep_point_init (&point, sweep);
+  for (guint64 i = 0; i < 2 * n; i++)
+    {
+      g_autoptr (GError) error = NULL, reason = NULL;
+      guint64 index = i < n ? i : 2 * n - 1 - i;
+      g_autoptr (PsResult) result = ps_sweep_worker_predict (worker, index, &error);
+      g_autoptr (PsSetting) setting = NULL;
+      g_autoptr (PsPrediction) prediction = NULL;
+
+      g_assert_no_error (error);
+      g_assert_cmpuint (result->point, ==, index);
+      ps_sweep_point_set (&point, sweep, index);
+      setting = setting_of (sweep, &point, &reason);
+      prediction = setting ? ps_predict (setting, point.schedule, &reason) : NULL;
+      if (prediction)
+        {
+          g_assert_cmpstr (result->reason, ==, NULL);
+          check_figures (result, prediction);
+          g_assert_cmpstr (value (result, "schedule")->text, ==, point.schedule);
+          g_assert_cmpint (value (result, "devices")->integer, ==, setting->n_devices);
+          g_assert_cmpint (value (result, "microbatches")->integer, ==, setting->n_microbatches);
+          predicted++;
+        }
+      else
+        {
+          g_assert_cmpstr (result->reason, ==, reason->message);
+          skipped++;
+        }
+    }
+  ps_sweep_point_clear (&point);
+  g_assert_cmpuint (predicted, >=, 2 * least_predicted);
+  g_assert_cmpuint (skipped, >=, 2 * least_skipped);
+}
+
+static void
+test_families (void)
+{
+  check_against_predict ("[sweep]\nschedule = all\ndevices = 2..4\nmicrobatches = 4, 6\nchunks = auto, 2\n"
+                         "costs = f=1ms,b=2ms,w=1ms,c=300us,act=2MiB,wact=1MiB; f=1ms,b=1ms,w=2ms,o=1ms,act=1MiB\n"
+                         "memory-limit = none, 5MiB\nbandwidth-factor = 0.5, 1\n",
+                         500, 100);
+}
+
+static void
+test_channels (void)
+{
+  check_against_predict ("[sweep]\nschedule = 1f1b, zb-h1, interleaved, dualpipe-v, pipedream\ndevices = 4\n"
+                         "microbatches = 8\n"
+                         "costs = f=1ms,b=2ms,w=1ms,c=300us,msg=1MiB,act=2MiB,wact=1MiB\n"
+                         "comm = latency, pair, rank\ncomm-order = asap, deferred, planned\nblocking = no, yes\n"
+                         "ready-order = none, 3\nspeed = 1, 0.5:1:1:2\nsync = global, bypass\n",
+                         100, 100);
+}
+
+static void
+test_models (void)
+{
+  check_against_predict ("[sweep]\nschedule = 1f1b, zb-v, zb-auto\ndevices = 4\nmicrobatches = 8\n"
+                         "cluster = a100-80gb, h100-80gb\nmodel = gpt-1.5b\nbandwidth-factor = 0.25, 1\n"
+                         "latency-factor = 1, 3\nrecompute = none, full\nreplicas = 1, 2\nzero = 0, 1\n"
+                         "share-links = no, yes\nreduce = overlapped, exposed\n",
+                         100, 50);
+}
+
+/* global-batch 48 on 2 replicas: 48 / (2 b) microbatches, 24 for b = 1 and 6 for b = 4; 48 is no multiple of 2 * 5. The
+ * modelled microbatch of b sequences takes b times the operations of one. */
+static void
+test_global_batch (void)
+{
+  g_autoptr (PsSweep) sweep = parse ("[sweep]\nschedule = gpipe\ndevices = 2\nglobal-batch = 48\nreplicas = 2\n"
+                                     "microbatch-size = 1, 4, 5\nmodel = gpt-1.5b\ncluster = a100-80gb\n");
+  g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (sweep);
+  g_autoptr (PsResult) one = ps_sweep_worker_predict (worker, 0, NULL),
+                       four = ps_sweep_worker_predict (worker, 1, NULL),
+                       five = ps_sweep_worker_predict (worker, 2, NULL);
+
+  g_assert_cmpint (value (one, "microbatches")->integer, ==, 24);
+  g_assert_cmpint (value (four, "microbatches")->integer, ==, 6);
+  g_assert_cmpint (value (one, "microbatch_size")->integer, ==, 1);
+  g_assert_cmpint (value (four, "microbatch_size")->integer, ==, 4);
+  g_assert_cmpint (value (one, "global_batch")->integer, ==, 48);
+  g_assert_cmpint (value (four, "global_batch")->integer, ==, 48);
+  g_assert_cmpstr (five->reason, ==,
+                   "global-batch 48: is no multiple of 10, the sequences of one microbatch on all replicas");
+  /* gpipe: (m + p - 1) (F + B) without transfers: 25 units against 4 (6 + 1) = 28. */
+  g_assert_cmpfloat_with_epsilon (
+      (double)value (four, "makespan_ns")->integer / (double)value (one, "makespan_ns")->integer, 28.0 / 25, 0.03);
+}
+
+/* Twice the bandwidth and three times the latency: alpha + n / beta becomes 3 alpha + n / (2 beta). */
+static void
+test_link_factors (void)
+{
+  g_autoptr (PsSweep) sweep = parse ("[sweep]\nschedule = 1f1b\ndevices = 2\nmicrobatches = 1\nmodel = gpt-1.5b\n"
+                                     "cluster = a100-80gb\nbandwidth-factor = 1, 2\nlatency-factor = 1, 3\n");
+  g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (sweep);
+  g_autoptr (PsCluster) cluster = ps_cluster_load ("a100-80gb", NULL);
+  g_autoptr (PsModel) model = ps_model_load ("gpt-1.5b", NULL);
+  double bytes = (double)ps_model_boundary_bytes (model);
+  gint64 makespan[4];
+
+  for (guint i = 0; i < 4; i++)
+    {
+      g_autoptr (PsResult) result = ps_sweep_worker_predict (worker, i, NULL);
+
+      makespan[i] = value (result, "makespan_ns")->integer;
+      g_assert_cmpfloat (value (result, "link_bandwidth")->real, ==, cluster->link_bandwidth * (1 + i / 2));
+      g_assert_cmpint (value (result, "link_latency_ns")->integer, ==, cluster->link_latency_ns * (1 + 2 * (i % 2)));
+    }
+  /* One microbatch: an activation goes there, a gradient comes back; 2 transfers. */
+  g_assert_cmpint (makespan[1] - makespan[0], ==, 2 * 2 * cluster->link_latency_ns);
+  g_assert_cmpfloat_with_epsilon ((double)(makespan[0] - makespan[2]), bytes / cluster->link_bandwidth * 1e9, 2);
+}
+
+/* Least recently used things go first, and all go in the end. */
+static void
+test_cache (void)
+{
+  PsCache *cache = ps_cache_new (30, g_free);
+  guint key[2] = { 1, 2 };
+  char *things[4];
+
+  for (guint i = 0; i < 4; i++)
+    {
+      key[1] = i;
+      things[i] = g_strdup_printf ("%u", i);
+      g_assert_null (ps_cache_find (cache, key, 2));
+      ps_cache_add (cache, key, 2, things[i], 10);
+      key[1] = 0;
+      g_assert_true (ps_cache_find (cache, key, 2) == things[0]);
+    }
+  g_assert_null (ps_cache_find (cache, key, 1));
+  key[1] = 1; /* 0 was used between all others */
+  g_assert_null (ps_cache_find (cache, key, 2));
+  key[1] = 3;
+  g_assert_true (ps_cache_find (cache, key, 2) == things[3]);
+  ps_cache_free (cache);
+}
+
+static void
+check_shard (const char *text, guint index, guint n)
+{
+  g_autoptr (GError) error = NULL;
+  PsShard shard;
+
+  g_assert_true (ps_shard_parse ("--shard", text, &shard, &error));
+  g_assert_cmpuint (shard.index, ==, index);
+  g_assert_cmpuint (shard.n, ==, n);
+}
+
+static void
+refuse_shard (const char *text)
+{
+  g_autoptr (GError) error = NULL;
+  PsShard shard;
+
+  g_assert_false (ps_shard_parse ("--shard", text, &shard, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+  g_assert_nonnull (strstr (error->message, text));
+}
+
+static void
+test_shards (void)
+{
+  static const char *const wrong[] = { "", "1", "2/2", "-1/2", "0/0", "1/2/3", "a/b", "slurm", "mpi" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
+    refuse_shard (wrong[i]);
+  check_shard ("0/1", 0, 1);
+  check_shard ("6/7", 6, 7);
+  g_setenv ("SLURM_ARRAY_TASK_ID", "14", TRUE);
+  g_setenv ("SLURM_ARRAY_TASK_COUNT", "4", TRUE);
+  g_setenv ("SLURM_ARRAY_TASK_MIN", "10", TRUE);
+  g_setenv ("SLURM_ARRAY_TASK_STEP", "2", TRUE); /* tasks 10 12 14 16: 14 is the third */
+  check_shard ("slurm", 2, 4);
+  g_setenv ("SLURM_ARRAY_TASK_ID", "13", TRUE);
+  refuse_shard ("slurm");
+  g_setenv ("OMPI_COMM_WORLD_RANK", "3", TRUE);
+  g_setenv ("OMPI_COMM_WORLD_SIZE", "8", TRUE);
+  check_shard ("mpi", 3, 8);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/sweep/ranges", test_ranges);
+  g_test_add_func ("/sweep/errors", test_errors);
+  g_test_add_func ("/sweep/order", test_order);
+  g_test_add_func ("/sweep/identity", test_identity);
+  g_test_add_func ("/sweep/families", test_families);
+  g_test_add_func ("/sweep/channels", test_channels);
+  g_test_add_func ("/sweep/models", test_models);
+  g_test_add_func ("/sweep/global-batch", test_global_batch);
+  g_test_add_func ("/sweep/link-factors", test_link_factors);
+  g_test_add_func ("/sweep/cache", test_cache);
+  g_test_add_func ("/sweep/shards", test_shards);
+  return g_test_run ();
+}

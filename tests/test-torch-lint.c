@@ -1,0 +1,109 @@
+/* Tests of what formats.h says about schedules for PyTorch's runtime. */
+#include "format-io.h"
+#include "random-schedule.h"
+
+static void
+assert_findings (GPtrArray *findings, guint n, const char *const *expected)
+{
+  for (guint i = 0; i < findings->len; i++)
+    g_test_message ("%s", (const char *)g_ptr_array_index (findings, i));
+  g_assert_cmpuint (findings->len, ==, n);
+  for (guint i = 0; i < n; i++)
+    g_assert_nonnull (strstr (g_ptr_array_index (findings, i), expected[i]));
+  g_ptr_array_unref (findings);
+}
+
+#define ASSERT_FINDINGS(findings, ...)                                                                                 \
+  do                                                                                                                   \
+    {                                                                                                                  \
+      static const char *const expected[] = { __VA_ARGS__ };                                                           \
+      assert_findings (findings, G_N_ELEMENTS (expected), expected);                                                   \
+    }                                                                                                                  \
+  while (0)
+
+static GPtrArray *
+lint_text (const char *text)
+{
+  g_autoptr (GError) error = NULL;
+  GPtrArray *findings = ps_torch_lint_comms ("f", text, strlen (text), &error);
+
+  g_assert_no_error (error);
+  return findings;
+}
+
+static void
+test_lint_schedules (void)
+{
+  g_autoptr (PsSchedule) loop = small_schedule (PS_PLACEMENT_LOOP, 2, 1), v = small_schedule (PS_PLACEMENT_V, 2, 2);
+  g_autoptr (PsSchedule) wave = small_schedule (PS_PLACEMENT_WAVE, 2, 3);
+  g_autoptr (PsSchedule) two = small_schedule (PS_PLACEMENT_BIDIRECTIONAL, 2, 1);
+  GPtrArray *none = ps_torch_lint (loop);
+
+  g_assert_cmpuint (none->len, ==, 0);
+  g_ptr_array_unref (none);
+  ASSERT_FINDINGS (ps_torch_lint (v), "only under the schedule name ZBVZeroBubble or DualPipeV");
+  ASSERT_FINDINGS (ps_torch_lint (wave), "placement wave: torchtitan cannot load it");
+  ASSERT_FINDINGS (ps_torch_lint (two), "a stage lies on two devices");
+  loop->weight_versions = g_new (guint, 2);
+  loop->weight_versions[0] = 2;
+  loop->weight_versions[1] = 1;
+  ASSERT_FINDINGS (ps_torch_lint (loop), "several weight versions");
+  loop->asynchronous = TRUE;
+  ASSERT_FINDINGS (ps_torch_lint (loop), "asynchronous");
+}
+
+static void
+test_lint_comms (void)
+{
+  ASSERT_FINDINGS (lint_text ("0UNSHARD,0F0,0B0,0RESHARD"),
+                   "rank 0: no 0REDUCE_GRAD behind the last backward of stage 0");
+  ASSERT_FINDINGS (lint_text ("0UNSHARD,0F0,0REDUCE_GRAD,0B0,0RESHARD"), "rank 0: no 0REDUCE_GRAD behind");
+  ASSERT_FINDINGS (lint_text ("0UNSHARD,0F0,0RESHARD,0B0,0REDUCE_GRAD"),
+                   "rank 0: cell 4: stage 0 is used without 0UNSHARD");
+  /* The receive of 0B0 comes in front of 0F1. */
+  ASSERT_FINDINGS (lint_text ("0UNSHARD,0F0,0SEND_F0,0RECV_B0,0F1,0SEND_F1,0B0,0RECV_B1,0B1,0REDUCE_GRAD,0RESHARD\n"
+                              "1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1REDUCE_GRAD,1RESHARD"),
+                   "1 receives stand in front of computations that do not need them (most on rank 0: 1)");
+}
+
+/* Rank 0 sends F1 before it receives B0; rank 1 sends B0 before it receives F1. Over one channel each waits for the
+ * other's first; over one channel per direction they pass. */
+static void
+test_lint_deadlock (void)
+{
+  ASSERT_FINDINGS (lint_text ("0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD,0RESHARD\n"
+                              "1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1REDUCE_GRAD,1RESHARD"),
+                   "with one communicator per pair of ranks (the default): deadlock: device 0 instruction",
+                   "with one in-order stream per rank: deadlock: device 0 instruction");
+}
+
+/* What we write never deadlocks, in whatever way transfers share channels. */
+static void
+test_lint_written (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (23);
+
+  for (guint i = 0; i < 200; i++)
+    {
+      g_autoptr (PsSchedule) schedule = random_schedule (rand, i % 2);
+      g_autoptr (GPtrArray) findings = ps_torch_lint (schedule);
+
+      for (guint k = 0; k < findings->len; k++)
+        {
+          g_assert_null (strstr (g_ptr_array_index (findings, k), "deadlock"));
+          g_assert_null (strstr (g_ptr_array_index (findings, k), "REDUCE_GRAD"));
+          g_assert_null (strstr (g_ptr_array_index (findings, k), "UNSHARD"));
+        }
+    }
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/torch-lint/schedules", test_lint_schedules);
+  g_test_add_func ("/torch-lint/comms", test_lint_comms);
+  g_test_add_func ("/torch-lint/deadlock", test_lint_deadlock);
+  g_test_add_func ("/torch-lint/written", test_lint_written);
+  return g_test_run ();
+}

@@ -1,0 +1,469 @@
+/* Tests of uncertainty.h: the generator's published vectors, distributions, samples held against a simulation of their
+ * own, statistics by known tables. */
+#include "jitter.h"
+#include "philox.h"
+#include "random-schedule.h"
+#include <pipesim/families.h>
+#include <pipesim/uncertainty.h>
+
+static PsProgram *
+lower (PsSchedule *drawn)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsSchedule) schedule = drawn;
+  g_assert_true (ps_schedule_validate (schedule, &error));
+  PsProgram *program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error);
+  g_assert_no_error (error);
+  return program;
+}
+
+static PsProgram *
+lower_family (const char *name, guint p, guint m)
+{
+  g_autoptr (GError) error = NULL;
+  const PsFamily *family = ps_family_find (name);
+  PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = family->default_chunks };
+  PsSchedule *schedule = ps_family_generate (family, &setting, &error);
+  g_assert_no_error (error);
+  return lower (schedule);
+}
+
+static gint64 *
+sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty, guint n, guint64 seed,
+        guint n_jobs)
+{
+  g_autoptr (GError) error = NULL;
+  PsSampling sampling = { .n_samples = n, .seed = seed, .n_jobs = n_jobs };
+  gint64 *samples = ps_uncertainty_sample (program, costs, uncertainty, &sampling, &error);
+  g_assert_no_error (error);
+  return samples;
+}
+
+/* Random123's known answers for philox4x32 of 10 rounds. */
+static void
+test_philox (void)
+{
+  static const struct
+  {
+    guint32 counter[4];
+    guint64 key;
+    guint32 expected[4];
+  } rows[] = {
+    { { 0, 0, 0, 0 }, 0, { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } },
+    { { 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff },
+      G_MAXUINT64,
+      { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } },
+    { { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 },
+      G_GUINT64_CONSTANT (0x299f31d0a4093822),
+      { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
+  };
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      guint32 words[4] = { rows[i].counter[0], rows[i].counter[1], rows[i].counter[2], rows[i].counter[3] };
+      ps_philox (words, rows[i].key);
+      g_assert_cmpmem (words, sizeof words, rows[i].expected, sizeof rows[i].expected);
+    }
+}
+
+/* The lanes are those of the generator: sample 16 k + 4 w + c is word w of the call with counter 4 k + c. */
+static void
+test_draw (void)
+{
+  guint32 lanes[PS_SCENARIO_LANES];
+  ps_draw (G_GUINT64_CONSTANT (0x123456789), 48, (PsPurpose){ 7, 8, 9 }, lanes);
+  for (guint call = 0; call < 4; call++)
+    {
+      guint32 words[4] = { 12 + call, 7, 8, 9 };
+      ps_philox (words, G_GUINT64_CONSTANT (0x123456789));
+      for (guint word = 0; word < 4; word++)
+        g_assert_cmpuint (lanes[4 * word + call], ==, words[word]);
+    }
+}
+
+/* A factor exp (sigma z - sigma^2 / 2) gives z back, and z its tail probability erfc (z / sqrt 2) / 2, which must be
+ * the word's: (w + 1/2) / 2^32 below 2^31. Linear cells are off by at most h^2 / 8 of the quantile's second derivative,
+ * h = p / 64: 1/8 / 64^2 ~ 3e-5 in z. */
+static void
+check_factor (const PsJitter *jitter, double sigma, guint32 word)
+{
+  guint32 words[PS_SCENARIO_LANES] = { word };
+  double factors[PS_SCENARIO_LANES];
+  ps_jitter_factors (jitter, words, factors);
+  double z = (log (factors[0]) + sigma * sigma / 2) / sigma, p = ((word & 0x7fffffff) + 0.5) / 4294967296.0;
+  double tail = erfc ((word >> 31 ? z : -z) * M_SQRT1_2) / 2;
+  g_assert_cmpfloat_with_epsilon (tail / p, 1, 5e-4);
+}
+
+static void
+test_factors (void)
+{
+  static const double jitters[] = { 0.01, 0.05, 0.5, 1 };
+  g_autoptr (GRand) rand = g_rand_new_with_seed (21);
+  for (guint i = 0; i < G_N_ELEMENTS (jitters); i++)
+    {
+      g_autoptr (PsJitter) jitter = ps_jitter_new (jitters[i]);
+      double sigma = sqrt (log1p (jitters[i] * jitters[i]));
+      for (guint k = 0; k < 20000; k++)
+        check_factor (jitter, sigma, g_rand_int (rand) >> random_below (rand, 24) | (k & 1 ? 1U << 31 : 0));
+      for (guint word = 0; word < 300; word++)
+        check_factor (jitter, sigma, word);
+      check_factor (jitter, sigma, 0x7fffffff);
+      check_factor (jitter, sigma, 0xffffffff);
+      g_assert_cmpfloat (ps_jitter_largest (jitter), >, exp (6 * sigma - sigma * sigma / 2));
+    }
+}
+
+/* Over words at equal distances the mean is 1 and the standard deviation the jitter. */
+static void
+test_moments (void)
+{
+  g_autoptr (PsJitter) jitter = ps_jitter_new (0.2);
+  guint n = 1 << 20;
+  double sum = 0, squares = 0;
+  for (guint i = 0; i < n; i += PS_SCENARIO_LANES)
+    {
+      guint32 words[PS_SCENARIO_LANES];
+      double factors[PS_SCENARIO_LANES];
+      for (guint k = 0; k < PS_SCENARIO_LANES; k++)
+        words[k] = (i + k) * 4096 + 2048;
+      ps_jitter_factors (jitter, words, factors);
+      for (guint k = 0; k < PS_SCENARIO_LANES; k++)
+        {
+          sum += factors[k];
+          squares += factors[k] * factors[k];
+        }
+    }
+  g_assert_cmpfloat_with_epsilon (sum / n, 1, 1e-5);
+  g_assert_cmpfloat_with_epsilon (sqrt (squares / n - 1), 0.2, 1e-4);
+}
+
+/* Draws op by op as the header says and simulates by the relaxation engine. */
+static gint64
+expected_makespan (const PsProgram *program, const PsCosts *costs, const PsJitter *jitter, guint64 seed, guint index)
+{
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  g_autofree gint64 *times = g_new0 (gint64, 2 * (gsize)program->n_steps);
+  for (guint i = 0; i < program->n_steps; i++)
+    for (guint stream = 0; stream < 2; stream++)
+      {
+        PsOp op = program->schedule->ops[program->op_of[i]];
+        guint kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
+        guint32 words[PS_SCENARIO_LANES];
+        double factors[PS_SCENARIO_LANES];
+        gint64 base
+            = stream == 0 ? ps_step_duration (program, costs, i) : costs->transfer_ns[program->steps[i].transfer];
+        ps_draw (seed, index - index % PS_SCENARIO_LANES,
+                 (PsPurpose){ op.microbatch, op.stage | (guint)op.slice << 16 | kind << 24, stream }, words);
+        ps_jitter_factors (jitter, words, factors);
+        times[stream * program->n_steps + i] = (gint64)((double)base * factors[index % PS_SCENARIO_LANES] + 0.5);
+      }
+  ps_simulate_steps (program, costs, times, times + program->n_steps, simulation);
+  return simulation->makespan_ns;
+}
+
+static PsCosts *
+some_costs (guint n_stages)
+{
+  PsCosts *costs = ps_costs_new (n_stages);
+  for (guint i = 0; i < PS_N_OP_KINDS * n_stages; i++)
+    costs->op[i].duration_ns = 1000000 + 1000 * (i % 7);
+  for (guint i = 1; i <= 2 * n_stages; i++)
+    costs->transfer_ns[i] = 300000 + 100 * i;
+  return costs;
+}
+
+static void
+test_samples (void)
+{
+  g_autoptr (PsJitter) jitter = ps_jitter_new (0.1);
+  PsUncertainty uncertainty = { .jitter = 0.1 };
+  guint n;
+  const PsFamily *const *families = ps_family_table (&n);
+  for (guint i = 0; i < n; i++)
+    {
+      g_autoptr (PsProgram) program = lower_family (families[i]->name, 4, 8);
+      g_autoptr (PsCosts) costs = some_costs (program->schedule->placement->n_stages);
+      g_autofree gint64 *samples = sample (program, costs, &uncertainty, 300, 5, 1);
+      for (guint k = 0; k < 300; k += 23)
+        g_assert_cmpint (samples[k], ==, expected_makespan (program, costs, jitter, 5, k));
+    }
+}
+
+/* The same on any number of threads; more samples go on where fewer ended; another seed gives others. */
+static void
+test_repeatable (void)
+{
+  g_autoptr (PsProgram) program = lower_family ("zb-h1", 4, 8);
+  g_autoptr (PsCosts) costs = some_costs (4);
+  const PsSlowness slowness[] = { { .a = 1, .factor = 1.5, .probability = 0.3 } };
+  PsUncertainty uncertainty = { .jitter = 0.05, .slowness = slowness, .n_slowness = 1 };
+  g_autofree gint64 *one = sample (program, costs, &uncertainty, 3000, 7, 1);
+  g_autofree gint64 *four = sample (program, costs, &uncertainty, 3000, 7, 4);
+  g_autofree gint64 *many = sample (program, costs, &uncertainty, 3000, 7, 100);
+  g_autofree gint64 *fewer = sample (program, costs, &uncertainty, 777, 7, 2);
+  g_autofree gint64 *other = sample (program, costs, &uncertainty, 3000, 8, 1);
+  g_assert_cmpmem (one, 3000 * sizeof *one, four, 3000 * sizeof *four);
+  g_assert_cmpmem (one, 3000 * sizeof *one, many, 3000 * sizeof *many);
+  g_assert_cmpmem (one, 777 * sizeof *one, fewer, 777 * sizeof *fewer);
+  g_assert_cmpint (memcmp (one, other, 3000 * sizeof *one), !=, 0);
+}
+
+/* Nothing varies: every sample is the prediction. */
+static void
+test_certain (void)
+{
+  g_autoptr (PsProgram) program = lower_family ("dualpipe", 4, 8);
+  g_autoptr (PsCosts) costs = some_costs (4);
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  PsUncertainty uncertainty = { 0 };
+  ps_simulate (program, costs, simulation);
+  g_autofree gint64 *samples = sample (program, costs, &uncertainty, 40, 1, 2);
+  for (guint i = 0; i < 40; i++)
+    g_assert_cmpint (samples[i], ==, simulation->makespan_ns);
+}
+
+/* gpipe, p = 2, m = 2, f = bw = 1, c = 1 (ms): F0.0 0-1, F1.0 0 -> 1 arrives 2; F0.1 2-3, F1.1 3-4; BW1.1 or BW0.1 ...
+ * the last F of stage 1 ends at 4, its two BW at 6, the gradient of the last is there at 7, its BW ends at 8. Device 1
+ * twice as slow: F 2-4, 4-6, BW 6-8, 8-10, + 1 + 1 = 12. Link 0-1 three times as slow: F 4-5, 5-6, BW 6-7, 7-8, + 3 + 1
+ * =
+ * 12. Both: F 4-6, 6-8, BW 8-10, 10-12, + 3 + 1 = 16. A link that is not used slows nothing. */
+static void
+test_slowness (void)
+{
+  g_autoptr (PsProgram) program = lower_family ("gpipe", 2, 2);
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,bw=1ms,c=1ms", 2, 1, NULL);
+  const PsSlowness slowness[] = { { .a = 1, .factor = 2, .probability = 1 },
+                                  { .link = TRUE, .a = 1, .b = 0, .factor = 3, .probability = 1 },
+                                  { .a = 1, .factor = 2, .probability = 0.25 } };
+  static const gint64 expected_ms[] = { 12, 12, 16 };
+  for (guint i = 0; i < 3; i++)
+    {
+      PsUncertainty uncertainty = { .slowness = &slowness[i == 1], .n_slowness = i == 2 ? 2 : 1 };
+      g_autofree gint64 *samples = sample (program, costs, &uncertainty, 3, 1, 1);
+      g_assert_cmpint (samples[0], ==, expected_ms[i] * 1000000);
+      g_assert_cmpint (samples[2], ==, expected_ms[i] * 1000000);
+    }
+  /* 12 ms in about a quarter of 10000 samples, standard deviation 43, and 8 ms in the rest. */
+  PsUncertainty sometimes = { .slowness = &slowness[2], .n_slowness = 1 };
+  g_autofree gint64 *samples = sample (program, costs, &sometimes, 10000, 1, 1);
+  guint slow = 0;
+  for (guint i = 0; i < 10000; i++)
+    {
+      g_assert_true (samples[i] == 8000000 || samples[i] == 12000000);
+      slow += samples[i] == 12000000;
+    }
+  g_assert_cmpuint (slow, >, 2500 - 5 * 43);
+  g_assert_cmpuint (slow, <, 2500 + 5 * 43);
+}
+
+static void
+test_slowness_parse (void)
+{
+  static const char *const wrong[] = { "",      "1",       "1:",   ":2",    "1:2:3:4", "1:0",  "1:-2", "1:nan",
+                                       "1:1e9", "1:2:1.5", "-1:2", "1:0x2", "4096:2",  "1:2x", "0-1:2" };
+  static const char *const wrong_links[] = { "1:2", "0-1-2:2", "0-:2", "0-x:2", "0-1", "0-1:2:-1" };
+  PsSlowness slowness;
+  g_assert_true (ps_slowness_parse ("--straggler", "3:1.5", FALSE, &slowness, NULL));
+  g_assert_cmpuint (slowness.a, ==, 3);
+  g_assert_cmpfloat (slowness.factor, ==, 1.5);
+  g_assert_cmpfloat (slowness.probability, ==, 1);
+  g_assert_true (ps_slowness_parse ("--slow-link", "2-3:10:0.25", TRUE, &slowness, NULL));
+  g_assert_cmpuint (slowness.a, ==, 2);
+  g_assert_cmpuint (slowness.b, ==, 3);
+  g_assert_cmpfloat (slowness.probability, ==, 0.25);
+  for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_assert_false (ps_slowness_parse ("--straggler", wrong[i], FALSE, &slowness, &error));
+      g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+      g_assert_true (g_str_has_prefix (error->message, "--straggler: "));
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (wrong_links); i++)
+    g_assert_false (ps_slowness_parse ("--slow-link", wrong_links[i], TRUE, &slowness, NULL));
+}
+
+static void
+test_slowness_check (void)
+{
+  const PsSlowness device = { .a = 4, .factor = 2, .probability = 1 },
+                   self = { .link = TRUE, .a = 1, .b = 1, .factor = 2, .probability = 1 };
+  g_autoptr (GError) error = NULL, other = NULL;
+  g_assert_true (ps_uncertainty_check (&(PsUncertainty){ .slowness = &device, .n_slowness = 1 }, 5, &error));
+  g_assert_false (ps_uncertainty_check (&(PsUncertainty){ .slowness = &device, .n_slowness = 1 }, 4, &error));
+  g_assert_cmpstr (error->message, ==, "--straggler: there is no device 4; they are 0 to 3");
+  g_assert_false (ps_uncertainty_check (&(PsUncertainty){ .slowness = &self, .n_slowness = 1 }, 4, &other));
+  g_assert_error (other, PS_ERROR, PS_ERROR_USAGE);
+}
+
+/* F takes 1 or 3 times its median, BW is not known to vary: one device, one microbatch, f = 1, bw = 2 (ms): 3 or 5 ms,
+ * half of the time each. */
+static void
+test_measured (void)
+{
+  static const double factors[] = { 1, 3 };
+  g_autoptr (PsProgram) program = lower_family ("gpipe", 1, 1);
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,bw=2ms", 1, 1, NULL);
+  g_autoptr (GArray) samples_of_f = g_array_new (FALSE, FALSE, sizeof (double));
+  GArray *op[PS_N_OP_KINDS] = { samples_of_f };
+  PsCostSpread spread = { .n_stages = 1, .op = op, .largest = 3 };
+  PsUncertainty uncertainty = { .measured = &spread };
+  g_array_append_vals (samples_of_f, factors, 2);
+  g_autofree gint64 *samples = sample (program, costs, &uncertainty, 10000, 3, 1);
+  guint slow = 0;
+  for (guint i = 0; i < 10000; i++)
+    {
+      g_assert_true (samples[i] == 3000000 || samples[i] == 5000000);
+      slow += samples[i] == 5000000;
+    }
+  g_assert_cmpuint (slow, >, 5000 - 250);
+  g_assert_cmpuint (slow, <, 5000 + 250);
+}
+
+/* Without channels both engines give the same samples, on any number of threads. */
+static void
+test_events (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsProgram) program = lower_family ("interleaved", 4, 8);
+  g_autoptr (PsCosts) costs = some_costs (8);
+  PsUncertainty uncertainty = { .jitter = 0.1 };
+  PsEventsSetting latency = { .channel = PS_CHANNEL_LATENCY }, rank = { .channel = PS_CHANNEL_RANK };
+  PsSampling sampling = { .n_samples = 600, .seed = 4, .n_jobs = 2, .events = &latency };
+  g_autofree gint64 *expected = sample (program, costs, &uncertainty, 600, 4, 1);
+  g_autofree gint64 *events = ps_uncertainty_sample (program, costs, &uncertainty, &sampling, &error);
+  g_assert_no_error (error);
+  g_assert_cmpmem (events, 600 * sizeof *events, expected, 600 * sizeof *expected);
+  sampling.events = &rank;
+  g_autofree gint64 *queued = ps_uncertainty_sample (program, costs, &uncertainty, &sampling, &error);
+  g_assert_no_error (error);
+  for (guint i = 0; i < 600; i++)
+    g_assert_cmpint (queued[i], >=, expected[i]);
+}
+
+/* Durations that could leave the integers are refused. */
+static void
+test_overflow (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsProgram) program = lower_family ("gpipe", 2, 8);
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1000000s,bw=1000000s", 2, 1, NULL);
+  const PsSlowness slowness[] = { { .a = 0, .factor = 1000, .probability = 1 } };
+  PsUncertainty uncertainty = { .jitter = 1, .slowness = slowness, .n_slowness = 1 };
+  PsSampling sampling = { .n_samples = 10, .n_jobs = 1 };
+  g_assert_null (ps_uncertainty_sample (program, costs, &uncertainty, &sampling, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+}
+
+/* Tables of distribution-free intervals of the median at 95 %: n = 10 has the 2nd and the 9th, n = 100 the 40th and the
+ * 61st sample. Five samples are too few: the extremes. */
+static void
+test_quantiles (void)
+{
+  gint64 values[100];
+  for (guint i = 0; i < 100; i++)
+    values[i] = i + 1;
+  PsQuantile ten = ps_quantile (values, 10, 0.5), hundred = ps_quantile (values, 100, 0.5),
+             five = ps_quantile (values, 5, 0.5), p99 = ps_quantile (values, 100, 0.99),
+             p90 = ps_quantile (values, 100, 0.9), one = ps_quantile (values, 1, 0.5);
+  g_assert_cmpint (ten.value_ns, ==, 5);
+  g_assert_cmpint (ten.low_ns, ==, 2);
+  g_assert_cmpint (ten.high_ns, ==, 9);
+  g_assert_cmpint (hundred.value_ns, ==, 50);
+  g_assert_cmpint (hundred.low_ns, ==, 40);
+  g_assert_cmpint (hundred.high_ns, ==, 61);
+  g_assert_cmpint (five.low_ns, ==, 1);
+  g_assert_cmpint (five.high_ns, ==, 5);
+  g_assert_cmpint (p99.value_ns, ==, 99);
+  g_assert_cmpint (p99.high_ns, ==, 100);
+  g_assert_cmpint (p90.value_ns, ==, 90);
+  g_assert_cmpint (one.value_ns, ==, 1);
+  g_assert_cmpint (one.high_ns, ==, 1);
+}
+
+/* The interval of the 90 % quantile of 500 uniform numbers holds it in at least 95 % of 2000 trials (less 4 standard
+ * deviations of that count, 10). */
+static void
+test_coverage (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (31);
+  guint held = 0;
+  for (guint trial = 0; trial < 2000; trial++)
+    {
+      g_autofree gint64 *values = g_new (gint64, 500);
+      for (guint i = 0; i < 500; i++)
+        values[i] = g_rand_int_range (rand, 0, 1000000000);
+      PsDistribution distribution;
+      ps_distribution_init (&distribution, values, 500);
+      held += distribution.p90.low_ns <= 900000000 && distribution.p90.high_ns >= 900000000;
+    }
+  g_assert_cmpuint (held, >=, 1900 - 4 * 10);
+  g_assert_cmpuint (held, <, 1970);
+}
+
+/* 2, 4, 4, 4, 5, 5, 7, 9: mean 5, squared deviations add up to 32: sqrt (32 / 7). */
+static void
+test_distribution (void)
+{
+  const gint64 values[] = { 9, 2, 4, 5, 4, 7, 5, 4 }, others[] = { 10, 2, 3, 6, 5, 8, 5, 4 };
+  PsDistribution distribution;
+  ps_distribution_init (&distribution, values, 8);
+  g_assert_cmpfloat_with_epsilon (distribution.mean_ns, 5, 1e-12);
+  g_assert_cmpfloat_with_epsilon (distribution.deviation_ns, sqrt (32.0 / 7), 1e-12);
+  g_assert_cmpint (distribution.p50.value_ns, ==, 4);
+  g_assert_cmpint (distribution.p99.value_ns, ==, 9);
+  g_assert_cmpfloat (ps_win_probability (values, others, 8), ==, 4 / 8.0);
+  g_assert_cmpfloat (ps_win_probability (others, values, 8), ==, 1 / 8.0);
+  g_assert_cmpfloat (ps_win_probability (values, values, 8), ==, 0);
+}
+
+/* One device, one microbatch, f = 1, b + w = 9 (ms), jitter 10 %: the makespan F + BW spreads with BW (standard
+ * deviation 0.9) nine times as far as with F (0.1); the stage holds both. p90 - p10 of a nearly normal
+ * distribution is 2 x 1.2816 standard deviations. A straggler of factor 2 in half of the samples makes p10 10 and
+ * p90 20. */
+static void
+test_tornado (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsProgram) program = lower_family ("gpipe", 1, 1);
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,bw=9ms", 1, 1, NULL);
+  const PsSlowness slowness[] = { { .a = 0, .factor = 2, .probability = 0.5 } };
+  PsUncertainty uncertainty = { .jitter = 0.1, .slowness = slowness, .n_slowness = 1 };
+  PsSampling sampling = { .n_samples = 20000, .seed = 1, .n_jobs = 1 };
+  g_autoptr (GArray) bars = ps_uncertainty_tornado (program, costs, &uncertainty, &sampling, 100, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (bars->len, ==, 4);
+  const PsTornadoBar *bar = (const PsTornadoBar *)bars->data;
+  g_assert_cmpint (bar[0].slowness, ==, 0);
+  g_assert_cmpint (bar[0].p10_ns, ==, 10000000);
+  g_assert_cmpint (bar[0].p90_ns, ==, 20000000);
+  g_assert_cmpint (bar[1].part.kind, ==, PS_PART_STAGE);
+  g_assert_cmpint (bar[2].part.a, ==, PS_OP_BW);
+  g_assert_cmpint (bar[3].part.a, ==, PS_OP_F);
+  g_assert_cmpfloat_with_epsilon (bar[2].deviation_ns, 0.9e6, 0.02e6);
+  g_assert_cmpfloat_with_epsilon ((double)(bar[2].p90_ns - bar[2].p10_ns), 2 * 1.2816 * 0.9e6, 0.05e6);
+  g_assert_cmpfloat_with_epsilon ((double)(bar[3].p90_ns - bar[3].p10_ns), 2 * 1.2816 * 0.1e6, 0.006e6);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/uncertainty/philox", test_philox);
+  g_test_add_func ("/uncertainty/draw", test_draw);
+  g_test_add_func ("/uncertainty/factors", test_factors);
+  g_test_add_func ("/uncertainty/moments", test_moments);
+  g_test_add_func ("/uncertainty/samples", test_samples);
+  g_test_add_func ("/uncertainty/repeatable", test_repeatable);
+  g_test_add_func ("/uncertainty/certain", test_certain);
+  g_test_add_func ("/uncertainty/slowness", test_slowness);
+  g_test_add_func ("/uncertainty/slowness-parse", test_slowness_parse);
+  g_test_add_func ("/uncertainty/slowness-check", test_slowness_check);
+  g_test_add_func ("/uncertainty/measured", test_measured);
+  g_test_add_func ("/uncertainty/events", test_events);
+  g_test_add_func ("/uncertainty/overflow", test_overflow);
+  g_test_add_func ("/uncertainty/quantiles", test_quantiles);
+  g_test_add_func ("/uncertainty/coverage", test_coverage);
+  g_test_add_func ("/uncertainty/distribution", test_distribution);
+  g_test_add_func ("/uncertainty/tornado", test_tornado);
+  return g_test_run ();
+}
