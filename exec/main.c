@@ -279,7 +279,7 @@ publish (const Options *options, const Job *job, const PsRunReport *report, cons
     return FALSE;
   if (!ps_print (text, error))
     return FALSE;
-  return options->setting->db == NULL
+  return options->setting->db == NULL || report->result->emulated
          || ps_output_record (options->setting->db, options->setting->profile, started, report, error);
 }
 

@@ -11,7 +11,7 @@
 
 static const PsColumn step_columns[] = {
   { "step", "step", PS_COLUMN_INTEGER },
-  { "iteration_ns", "iteration (measured)", PS_COLUMN_TIME },
+  { "iteration_ns", "iteration", PS_COLUMN_TIME },
   { "loss", "mean loss", PS_COLUMN_RATIO },
 };
 
@@ -78,7 +78,9 @@ ps_run_report_to_text (const PsRunReport *report)
   g_string_append_printf (text, "%s on %u devices (%s, %s), %u microbatches\n\n%s", schedule->name,
                           schedule->placement->n_devices, report->setting->device->name,
                           report->setting->transport->name, schedule->n_microbatches, steps);
-  g_string_append_printf (text, "\nmeasured iteration time%s: %s\n",
+  if (report->result->emulated)
+    g_string_append (text, "\nThe device is emulated: its times are those of the emulation, and none is stored.\n");
+  g_string_append_printf (text, "\n%s iteration time%s: %s\n", report->result->emulated ? "emulated" : "measured",
                           report->result->n_steps > 1 ? ", median over the steps after the first" : "", median);
   if (report->verdict->check != PS_CHECK_NOT_RUN)
     append_verdict (text, report->verdict);

@@ -37,6 +37,7 @@ open_workers (PsWorker *workers, PsRun *run, GError **error)
         g_prefix_error (error, "device %u: ", run->first + i);
         return FALSE;
       }
+  run->result->emulated = workers[0].device->class->computes && !workers[0].device->class->measures;
   return TRUE;
 }
 
@@ -71,8 +72,8 @@ finish_result (PsRun *run)
   result->timeline = ps_recorder_timeline (run->recorder, run->program, run->plans, result->timeline_step);
   g_free (result->timeline->source);
   result->timeline->source
-      = g_strdup_printf ("device %s, transport %s, step %u of %u", run->setting->device->name,
-                         run->setting->transport->name, result->timeline_step + 1, result->n_steps);
+      = g_strdup_printf ("device %s%s, transport %s, step %u of %u", run->setting->device->name,
+                         result->emulated ? " (emulated)" : "", run->setting->transport->name, result->timeline_step + 1, result->n_steps);
 }
 
 /* Every step ends with a meeting of all devices, and a device that computes knows one set of weights per stage. */

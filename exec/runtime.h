@@ -46,6 +46,7 @@ typedef struct
   gint64 *iteration_ns;       /* [n_steps] from all devices ready to all devices ready for the next step */
   gint64 median_iteration_ns; /* over the steps after the first */
   double *losses;             /* [step * n_microbatches + microbatch]; NaN where nothing is computed */
+  gboolean emulated;          /* the device computes, but its times say nothing about the machine that it stands for */
   guint timeline_step;        /* the step of median iteration time */
   PsTimeline *timeline;       /* of that step, measured */
   PsRunGradients *gradients;  /* NULL unless asked for */

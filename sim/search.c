@@ -6,12 +6,14 @@
 #include "search/stretch.h"
 #include "search/worker.h"
 
+#include <string.h>
+
 /* How often progress is told. */
 #define TELL_EVERY_US (G_USEC_PER_SEC / 4)
 
-/* A search over many microbatches begins with one over this many or 3 p, and with this part of the budget. */
+/* Many microbatches are searched from what was found for this many or 3 p, in this part of the budget. */
 #define LEAST_MICROBATCHES 12
-#define SHORT_PART 0.4
+#define EASIER_PART 0.4
 
 void
 ps_search_result_free (PsSearchResult *result)
@@ -155,7 +157,7 @@ search_from (const PsSearchSetting *setting, const Start *start, Found *found)
   if (start->order != NULL && (seed == NULL || start->order->objective < seed->objective))
     {
       shared.seed = start->order;
-      shared.seed_name = "a shorter schedule, stretched";
+      shared.seed_name = "an easier problem";
     }
   if (start->policies != NULL)
     {
@@ -176,17 +178,27 @@ search_from (const PsSearchSetting *setting, const Start *start, Found *found)
   g_cond_clear (&shared.changed);
 }
 
-/* The best of all short orders when stretched: a good end does not make a good middle. */
+/* An order of an easier problem as one of this: as it is, or stretched to more microbatches. */
+static gboolean
+carry_over (Order *order, const Order *from)
+{
+  if (from->problem->m < order->problem->m)
+    return order_stretch (order, from);
+  memcpy (order->sequence, from->sequence, order->problem->n_ops * sizeof *order->sequence);
+  return order_evaluate (order) && order->excess == 0;
+}
+
+/* The best of all orders found for the easier problem: what is best there need not be here. */
 static Order *
-stretch_best (const Found *small, const Problem *problem)
+carry_best (const Found *easier, const Problem *problem)
 {
   g_autoptr (Order) best = order_new (problem);
   g_autoptr (Order) order = order_new (problem);
-  gboolean found = order_stretch (best, small->order);
+  gboolean found = carry_over (best, easier->order);
 
-  for (guint i = 0; i < small->orders->len; i++)
+  for (guint i = 0; i < easier->orders->len; i++)
     {
-      if (!order_stretch (order, small->orders->pdata[i]) || (found && order->objective >= best->objective))
+      if (!carry_over (order, easier->orders->pdata[i]) || (found && order->objective >= best->objective))
         continue;
       order_assign (best, order);
       found = TRUE;
@@ -194,36 +206,47 @@ stretch_best (const Found *small, const Problem *problem)
   return found ? g_steal_pointer (&best) : NULL;
 }
 
-/* Long schedules repeat themselves: part of the budget goes into one of few microbatches, which is then stretched. */
-static void
-search_stretched (const PsSearchSetting *setting, Found *found)
+/* The problem to begin with: long schedules repeat themselves, so few microbatches; and makespans lead the way to
+ * spans. FALSE where the problem itself is as easy. */
+static gboolean
+make_easier (const PsSearchSetting *setting, PsSearchSetting *easier)
 {
-  guint least = MAX (3 * setting->placement->n_devices, LEAST_MICROBATCHES);
-  PsSearchSetting part = *setting;
-  g_auto (Found) small = { 0 };
-  g_autoptr (Order) stretched = NULL;
+  guint few = MAX (3 * setting->placement->n_devices, LEAST_MICROBATCHES);
+
+  *easier = *setting;
+  if (setting->n_microbatches >= 2 * few)
+    easier->n_microbatches = few;
+  easier->objective = PS_OBJECTIVE_MAKESPAN;
+  easier->progress = NULL;
+  easier->time_limit_ns = (gint64)((double)setting->time_limit_ns * EASIER_PART);
+  easier->move_limit = (guint64)((double)setting->move_limit * EASIER_PART);
+  return easier->n_microbatches != setting->n_microbatches || easier->objective != setting->objective;
+}
+
+static void
+search_in_turn (const PsSearchSetting *setting, Found *found)
+{
+  PsSearchSetting part;
+  g_auto (Found) easier = { 0 };
+  g_autoptr (Order) carried = NULL;
   Start start = { 0 };
   gint64 begin_ns = g_get_monotonic_time () * 1000;
 
-  if (setting->n_microbatches < 2 * least)
+  if (!make_easier (setting, &part))
     {
       search_from (setting, &start, found);
       return;
     }
-  part.n_microbatches = least;
-  part.progress = NULL;
-  part.time_limit_ns = (gint64)((double)setting->time_limit_ns * SHORT_PART);
-  part.move_limit = (guint64)((double)setting->move_limit * SHORT_PART);
-  found_init (&small, &part);
-  search_from (&part, &start, &small);
-  start.order = stretched = stretch_best (&small, found->problem);
-  start.policies = small.policies;
+  found_init (&easier, &part);
+  search_from (&part, &start, &easier);
+  start.order = carried = carry_best (&easier, found->problem);
+  start.policies = easier.policies;
+  found->n_moves += easier.n_moves;
   part = *setting;
   if (setting->time_limit_ns > 0)
     part.time_limit_ns = MAX (setting->time_limit_ns - (g_get_monotonic_time () * 1000 - begin_ns), 1);
   if (setting->move_limit > 0)
-    part.move_limit -= (guint64)((double)setting->move_limit * SHORT_PART);
-  found->n_moves += small.n_moves;
+    part.move_limit -= (guint64)((double)setting->move_limit * EASIER_PART);
   search_from (&part, &start, found);
 }
 
@@ -262,6 +285,6 @@ ps_search (const PsSearchSetting *setting, GError **error)
   if (!check_setting (setting, error))
     return NULL;
   found_init (&found, setting);
-  search_stretched (setting, &found);
+  search_in_turn (setting, &found);
   return make_result (setting, &found, error);
 }

@@ -28,43 +28,60 @@ cut_at (const Order *from, gint64 moment, guint *cut)
     }
 }
 
-/* In front of the cut as it was; then `piece` microbatches of every chain, over and over; then the rest. */
-static void
-repeat (Order *order, const Order *from, const guint *cut, guint piece)
-{
-  const Problem *small = from->problem, *large = order->problem;
-  guint extra = large->m - small->m, n_times = extra / piece;
-
-  for (guint d = 0; d < small->n_devices; d++)
-    {
-      guint fill = large->first[d];
-
-      for (guint part = 0; part < n_times + 2; part++)
-        for (guint i = small->first[d]; i < small->first[d + 1]; i++)
-          {
-            guint chain = from->sequence[i] / small->m, at = from->sequence[i] % small->m, shift = 0;
-
-            if (part == 0 && at >= cut[chain])
-              continue;
-            if (part > 0 && part <= n_times && (at < cut[chain] || at >= cut[chain] + piece))
-              continue;
-            if (part == n_times + 1 && at < cut[chain])
-              continue;
-            if (part > 0)
-              shift = (part - 1) * piece;
-            order->sequence[fill++] = chain * large->m + at + shift;
-          }
-    }
-}
-
-/* Whether every chain still has the whole piece behind the cut. */
+/* Whether every chain has `n` more microbatches behind the cut. */
 static gboolean
-has_piece (const Problem *problem, const guint *cut, guint piece)
+has_behind (const Problem *problem, const guint *cut, guint n)
 {
   for (guint chain = 0; chain < problem->n_stages * N_KINDS; chain++)
-    if (cut[chain] + piece > problem->m)
+    if (cut[chain] + n > problem->m)
       return FALSE;
   return TRUE;
+}
+
+/* A part of a device's sequence: the microbatches of each chain from `begin` to `end` behind the cut, `shift` later. */
+static guint
+append_part (Order *order, const Order *from, guint device, const guint *cut, gint64 begin, gint64 end, gint64 shift,
+             guint fill)
+{
+  const Problem *small = from->problem;
+
+  for (guint i = small->first[device]; i < small->first[device + 1]; i++)
+    {
+      guint chain = from->sequence[i] / small->m;
+      gint64 at = from->sequence[i] % small->m, behind = at - (gint64)cut[chain];
+
+      if (behind >= begin && behind < end)
+        order->sequence[fill++] = chain * order->problem->m + (guint)(at + shift);
+    }
+  return fill;
+}
+
+static gboolean
+repeat (Order *order, const Order *from, const guint *cut, guint piece, guint n_times)
+{
+  const Problem *small = from->problem;
+  gint64 extra = (gint64)order->problem->m - small->m, dropped = (gint64)n_times * piece - extra;
+
+  if (dropped < 0 || !has_behind (small, cut, MAX (piece, (guint)dropped)))
+    return FALSE;
+  for (guint d = 0; d < small->n_devices; d++)
+    {
+      guint fill = append_part (order, from, d, cut, G_MININT64 / 2, 0, 0, order->problem->first[d]);
+
+      for (guint i = 0; i < n_times; i++)
+        fill = append_part (order, from, d, cut, 0, piece, (gint64)i * piece, fill);
+      append_part (order, from, d, cut, dropped, G_MAXINT64, extra, fill);
+    }
+  return TRUE;
+}
+
+gboolean
+order_repeat (Order *order, const Order *from, gint64 moment, guint piece, guint n_times)
+{
+  g_autofree guint *cut = g_new (guint, (gsize)from->problem->n_stages * N_KINDS);
+
+  cut_at (from, moment, cut);
+  return repeat (order, from, cut, piece, n_times);
 }
 
 gboolean
@@ -81,9 +98,8 @@ order_stretch (Order *order, const Order *from)
       cut_at (from, from->objective * i / N_CUTS, cut);
       for (guint piece = 1; piece <= MIN (MAX_PIECE, extra); piece++)
         {
-          if (extra % piece != 0 || !has_piece (small, cut, piece))
+          if (extra % piece != 0 || !repeat (scratch, from, cut, piece, extra / piece))
             continue;
-          repeat (scratch, from, cut, piece);
           if (!order_evaluate (scratch) || scratch->excess > 0 || (found && scratch->objective >= order->objective))
             continue;
           order_assign (order, scratch);

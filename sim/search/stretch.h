@@ -12,6 +12,11 @@ G_BEGIN_DECLS
  * order is evaluated otherwise. */
 gboolean order_stretch (Order *order, const Order *from);
 
+/* Fills the sequence of `order` (of as many microbatches as `from` or more): the ops of `from` in front of what has
+ * started at a moment, then `piece` microbatches of every chain n_times over, then the last ones of `from`, as many as
+ * are missing. FALSE when `from` has not got so many. order is not evaluated. */
+gboolean order_repeat (Order *order, const Order *from, gint64 moment, guint piece, guint n_times);
+
 G_END_DECLS
 
 #endif

@@ -5,6 +5,7 @@
 #include "beam.h"
 #include "exact.h"
 #include "greedy.h"
+#include "stretch.h"
 
 #include <math.h>
 
@@ -23,6 +24,10 @@
 /* Scores changed at once at most, and over how many microbatches. */
 #define MAX_NUDGES 6
 #define NUDGE_REACH 5
+
+/* Longest part that is repeated, in microbatches, and how many repetitions are tried in a round. */
+#define MAX_PIECE 16
+#define REPEATS_PER_ROUND 100
 
 /* What a state of a beam costs in moves. */
 #define MOVES_PER_STATE 40
@@ -272,6 +277,26 @@ decide (Worker *worker)
     worker->found_by = "branch and bound";
 }
 
+/* Where many microbatches follow the same pattern: a good piece of the best order in place of what is around it. */
+static void
+repeat_parts (Worker *worker, Order *scratch, guint n_tries)
+{
+  const Problem *problem = scratch->problem;
+  guint most = MIN (problem->m / 4, MAX_PIECE);
+
+  for (guint i = 0; i < n_tries && most > 0 && used (worker) < 1; i++)
+    {
+      gint64 moment = (gint64)((double)worker->best->objective * random_unit (&worker->random));
+      guint piece = 1 + random_below (&worker->random, most);
+      guint n_times = 2 + random_below (&worker->random, problem->m / piece);
+
+      worker->n_moves += problem->n_ops / OPS_PER_MOVE + 1;
+      if (order_repeat (scratch, worker->best, moment, piece, n_times) && order_evaluate (scratch)
+          && scratch->excess == 0)
+        take_best (worker, scratch, "repetition of a part");
+    }
+}
+
 /* Mean time of an op and bytes that a forward takes: what temperatures and prices are measured by. */
 static void
 set_units (Worker *worker)
@@ -322,6 +347,7 @@ search_locally (Worker *worker, Order *scratch)
       improve (worker, worker->best, scratch, length);
       nudge_ops (worker, pool_draw (worker), scratch, length * OPS_PER_MOVE / scratch->problem->n_ops);
       improve (worker, pool_draw (worker)->order, scratch, length);
+      repeat_parts (worker, scratch, REPEATS_PER_ROUND);
       report (worker);
       length = MIN (length * 3 / 2, 4000000);
       width = MIN (width * 3 / 2, 20000);
