@@ -1,8 +1,6 @@
 /* anneal.c - local search over orders. */
 #include "anneal.h"
 
-#include <math.h>
-
 /* How far single ops are moved at most. */
 #define REACH 16
 
@@ -85,7 +83,7 @@ draw_allowed (const Order *order, Random *random, Move *move)
 static gboolean
 try_move (Order *order, Annealing *annealing, double temperature, double price)
 {
-  double cost = cost_of (order), margin = temperature * -log (1 - random_unit (&annealing->random));
+  double cost = cost_of (order), margin = temperature * random_exponential (&annealing->random);
   gint64 enough, excess;
   Move move;
 
@@ -116,12 +114,12 @@ anneal (Order *order, Annealing *annealing)
   while (n < annealing->n_moves && best->objective > annealing->stop_at_ns)
     {
       double part = (double)n / (double)annealing->n_moves;
-      double temperature = annealing->hot * pow (annealing->cold / annealing->hot, part);
+      double left = 1 - part, temperature = annealing->cold + (annealing->hot - annealing->cold) * left * left * left;
 
       if (annealing->go_on != NULL && !annealing->go_on (annealing->data))
         break;
       for (guint i = 0; i < ANNEAL_ROUND; i++)
-        if (try_move (order, annealing, temperature, annealing->price * pow (10, part)) && order->excess == 0
+        if (try_move (order, annealing, temperature, annealing->price * (1 + 9 * part)) && order->excess == 0
             && cost_of (order) < best_cost)
           {
             best_cost = cost_of (order);

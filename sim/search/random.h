@@ -35,4 +35,18 @@ random_unit (Random *random)
   return (double)(random_next (random) >> 11) * 0x1p-53;
 }
 
+/* Exponentially distributed with mean 1: -log of a uniform number, by products and sums alone so that it is the same on
+ * every machine. With u = m 2^-e, m in [1, 2), and s = (m - 1) / (m + 1): log m = 2 (s + s^3 / 3 + s^5 / 5 + ..). */
+static inline double
+random_exponential (Random *random)
+{
+  guint64 bits = (random_next (random) >> 11) | 1;
+  guint e = 53 - g_bit_storage (bits) + 1;
+  double m = (double)bits / (double)((guint64)1 << (53 - e)), s = (m - 1) / (m + 1), square = s * s, sum = 0;
+
+  for (int k = 15; k > 0; k -= 2)
+    sum = sum * square + 1.0 / k;
+  return e * 0.69314718055994530942 - 2 * s * sum;
+}
+
 #endif

@@ -7,8 +7,6 @@
 #include "greedy.h"
 #include "stretch.h"
 
-#include <math.h>
-
 /* Part of the budget that goes into policies. */
 #define POLICY_PART 0.2
 
@@ -218,7 +216,7 @@ nudge_ops (Worker *worker, const Candidate *candidate, Order *scratch, guint64 n
           cost = (double)scratch->objective + 0.1 * (double)scratch->weight / problem->n_devices;
           take_best (worker, scratch, "list scheduling with single ops nudged");
         }
-      if (cost <= current - temperature * log (1 - random_unit (&worker->random)))
+      if (cost <= current + temperature * random_exponential (&worker->random))
         current = cost;
       else
         undo_nudges (nudge, &nudges);

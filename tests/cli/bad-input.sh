@@ -266,6 +266,53 @@ refuse 2 "--steps" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device
 refuse 1 "no-such/x.json" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device null --trace no-such/x.json
 refuse 1 "No space left" sh -c "pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device null --json >/dev/full"
 
+# sweeping
+printf '[sweep]\nschedule = 1f1b, gpipe\ndevices = 2\nmicrobatches = 2\ncosts = f=1ms,b=1ms,w=1ms\n' >spec.ini
+printf '[sweep]\nschedule = 1f1b\ndevices = 2\nmicrobatches = 2\ncosts = f=1ms,b=1ms,w=2ms\n' >other.ini
+printf '[sweep]\nschedule = 1f1b\ndevices = 0\n' >zero.ini
+printf '[sweep]\nschedule = chimera\ndevices = 3\nmicrobatches = 2\ncosts = f=1ms,b=1ms,w=2ms\n' >never.ini
+pipesim sweep spec.ini --db swept.db 2>/dev/null
+pipesim sweep other.ini --db foreign.db 2>/dev/null
+refuse 2 "no spec" pipesim sweep
+refuse 2 "'x': not expected" pipesim sweep spec.ini x --db new.db
+refuse 2 "--db: missing" pipesim sweep spec.ini
+refuse 2 "--jobs: '0'" pipesim sweep spec.ini --db new.db --jobs 0
+refuse 2 "--shard: '2/2'" pipesim sweep spec.ini --db new.db --shard 2/2
+refuse 2 "SLURM_ARRAY_TASK_ID" env -u SLURM_ARRAY_TASK_ID pipesim sweep spec.ini --db new.db --shard slurm
+refuse 1 "no-such.ini" pipesim sweep no-such.ini --db new.db
+refuse 1 "zero.ini:3: -p/--devices: '0'" pipesim sweep zero.ini --db new.db
+refuse 1 "no-such/new.db" pipesim sweep spec.ini --db no-such/new.db
+refuse 1 "text.db" pipesim sweep spec.ini --db text.db
+refuse 2 "swept.db: holds 2 settings already" pipesim sweep spec.ini --db swept.db
+refuse 1 "swept.db: holds another sweep" pipesim sweep other.ini --db swept.db --resume
+refuse 2 "merge: give" pipesim sweep merge new.db
+refuse 1 "no-such.db" pipesim sweep merge new.db no-such.db
+refuse 1 "foreign.db" pipesim sweep merge swept.db foreign.db
+refuse 2 "no database" pipesim pareto
+refuse 1 "no-such.db" pipesim pareto no-such.db
+refuse 2 "'x': not expected" pipesim best swept.db x
+refuse 2 "only one of them" pipesim best swept.db --json --csv
+refuse 2 "--per: 'colour' is no column" pipesim pareto swept.db --per colour
+refuse 2 "--by: 'schedule' is no column of numbers" pipesim pareto swept.db --by schedule
+refuse 2 "--memory-limit: '8XB'" pipesim best swept.db --memory-limit 8XB
+refuse 2 "--top: '0'" pipesim best swept.db --top 0
+refuse 2 "--over: 'schedule' is no setting" pipesim sensitivity swept.db --over schedule
+refuse 1 "holds no setting" pipesim best swept.db --where devices=3
+refuse 1 "No space left" sh -c "pipesim best swept.db >/dev/full"
+
+# searching
+refuse 2 "-p/--devices: missing" pipesim search -m 4 --costs f=1ms,b=1ms,w=1ms
+refuse 2 "-m/--microbatches: missing" pipesim search -p 4 --costs f=1ms,b=1ms,w=1ms
+refuse 2 "'0'" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --time-limit 0
+refuse 2 "'1x'" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --seed 1x
+refuse 2 "'0'" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --moves 0
+refuse 2 "--placement" pipesim search -p 2 -m 2 -v 3 --placement V --costs f=1ms,b=1ms,w=1ms --moves 1
+refuse 2 "--microbatch-size" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --microbatch-size auto
+refuse 2 "does not divide" pipesim search -p 2 -m 2 --model tiny-gpt --cluster h100-80gb --microbatch-size 3 --moves 1
+refuse 2 "not expected" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms gpipe
+refuse 1 "infeasible: needs at least 4 B" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms,act=4 --memory-limit 3 --moves 1
+refuse 1 "no-such/x.json" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --moves 1 -o no-such/x.json
+
 # measuring
 refuse 2 "--db" pipesim calib run --profile x --model tiny-gpt -p 1
 refuse 2 "'0'" pipesim calib run --db x.db --profile x --model tiny-gpt -p 0
