@@ -57,12 +57,24 @@ PsDeviceSetting
 ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model, guint n_stages, guint n_microbatches,
                          guint index)
 {
-  gboolean own_core = calibration->n_devices <= ps_count_cores ();
+  gboolean own_core = calibration->n_local <= ps_count_cores ();
   return (PsDeviceSetting){ .model = model,
                             .n_stages = n_stages,
                             .n_microbatches = n_microbatches,
-                            .core = own_core ? (int)index : -1,
+                            .core = own_core ? (int)(index % calibration->n_local) : -1,
                             .seed = calibration->seed,
-                            .index = index,
-                            .n_local = calibration->n_devices };
+                            .index = index % calibration->n_local,
+                            .n_local = calibration->n_local };
+}
+
+PsTensor *
+ps_calib_input (PsDevice *device, PsPrecision precision, PsOpKind kind, GError **error)
+{
+  PsTensor *input = device->class->tensor_new (device);
+  if (!input)
+    g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "no memory for the input of %s", ps_op_kind_name (kind));
+  if (!input || ps_tensor_fill (input, precision, kind == PS_OP_F ? 1.0F : 1e-3F, error))
+    return input;
+  device->class->tensor_free (input);
+  return NULL;
 }

@@ -14,19 +14,29 @@ typedef gboolean (*PsMeasurementWanted) (const PsMeasurement *key, gpointer data
 /* Stores one finished measurement, which stays the caller's. */
 typedef gboolean (*PsMeasurementSink) (const PsMeasurement *measurement, gpointer data, GError **error);
 
+/* Stores one reading of the sentinel op, which stays the caller's. */
+typedef gboolean (*PsSentinelSink) (const PsSentinel *sentinel, gpointer data, GError **error);
+
 typedef struct
 {
   const PsDeviceClass *device;
   const PsTransportClass *transport;
   const PsModel *model;
-  guint n_devices;
+  guint n_devices;     /* that the model is cut for */
+  guint n_local;       /* that run here at the same time, on one accelerator's parts where it is split; <= n_devices */
+  guint caches;        /* bit 1 << PsCacheState for each state to measure ops in */
   const guint *chunks; /* [n_chunks] numbers of chunks per device to measure */
   guint n_chunks;
   PsSamplingRule rule;
   guint64 seed;
-  PsMeasurementWanted wanted; /* both are called from the thread that called ps_calibrate */
+  PsMeasurementWanted wanted; /* this and the sinks are called from the thread that called ps_calibrate */
   PsMeasurementSink sink;
+  PsSentinelSink sentinel; /* NULL: none is measured */
   gpointer data;
+
+  /* What ps_calibrate adds in a copy of its own. */
+  guint sharing;    /* devices that an accelerator is split among */
+  guint *n_watched; /* readings of the sentinel so far */
 } PsCalibration;
 
 /* CLOCK_MONOTONIC in nanoseconds. */
@@ -36,10 +46,13 @@ gint64 ps_calib_now (void);
  * precision is the model's. The calling thread has attached the tensor's device. */
 gboolean ps_tensor_fill (PsTensor *tensor, PsPrecision precision, float scale, GError **error);
 
-/* What device `index` needs to know. It is pinned as in real runs, only when each device gets its core, and has the
- * share of an accelerator that it has when all devices run. */
+/* What device `index` needs to know. It is pinned as in real runs, only when each of those that run here gets its core,
+ * and has the share of an accelerator that it has when all of them run. */
 PsDeviceSetting ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model, guint n_stages,
                                          guint n_microbatches, guint index);
+
+/* An op's input from a neighbour; NULL when there is no memory for it or it can't be filled. */
+PsTensor *ps_calib_input (PsDevice *device, PsPrecision precision, PsOpKind kind, GError **error);
 
 G_END_DECLS
 

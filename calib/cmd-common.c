@@ -31,21 +31,42 @@ char *
 ps_calib_describe (const PsMeasurement *m)
 {
   const char *plural = m->devices == 1 ? "" : "s";
-  if (!m->transfer)
-    return g_strdup_printf ("%s of %s, %u device%s busy", ps_op_kind_name (m->kind), m->shape, m->devices, plural);
   g_autofree char *size = ps_format_size (m->bytes);
-  return g_strdup_printf ("transfer of %s, %u device%s busy", size, m->devices, plural);
+  g_autofree char *cache
+      = m->cache == PS_CACHE_RUN ? g_strdup ("") : g_strdup_printf (", cache %s", ps_cache_state_name (m->cache));
+  g_autofree char *sharing = m->sharing <= 1 ? g_strdup ("") : g_strdup_printf (", %u sharing", m->sharing);
+  if (m->subject == PS_SUBJECT_SELF_SEND)
+    return g_strdup_printf ("%s of %s%s", m->shape, size, sharing);
+  if (m->subject == PS_SUBJECT_TRANSFER)
+    return g_strdup_printf ("transfer of %s, %u device%s busy%s", size, m->devices, plural, sharing);
+  return g_strdup_printf ("%s of %s, %u device%s busy%s%s", ps_op_kind_name (m->kind), m->shape, m->devices, plural,
+                          sharing, cache);
 }
 
 static const PsColumn columns[] = {
-  { "what", "what", PS_COLUMN_TEXT },        { "shape", "stage shape", PS_COLUMN_TEXT },
-  { "bytes", "size", PS_COLUMN_SIZE },       { "devices", "busy", PS_COLUMN_INTEGER },
-  { "median_ns", "median", PS_COLUMN_TIME }, { "q1_ns", "q1", PS_COLUMN_TIME },
-  { "q3_ns", "q3", PS_COLUMN_TIME },         { "mad_ns", "MAD", PS_COLUMN_TIME },
-  { "min_ns", "min", PS_COLUMN_TIME },       { "n", "n", PS_COLUMN_INTEGER },
-  { "stop", "stopped by", PS_COLUMN_TEXT },  { "take_bytes", "takes", PS_COLUMN_SIZE },
-  { "give_bytes", "gives", PS_COLUMN_SIZE }, { "state_bytes", "state", PS_COLUMN_SIZE },
-  { "origin", "origin", PS_COLUMN_TEXT },    { "taken", NULL, PS_COLUMN_TEXT },
+  { "what", "what", PS_COLUMN_TEXT },
+  { "shape", "stage shape", PS_COLUMN_TEXT },
+  { "bytes", "size", PS_COLUMN_SIZE },
+  { "devices", "busy", PS_COLUMN_INTEGER },
+  { "sharing", "sharing", PS_COLUMN_INTEGER },
+  { "cache", "cache", PS_COLUMN_TEXT },
+  { "median_ns", "median", PS_COLUMN_TIME },
+  { "q1_ns", "q1", PS_COLUMN_TIME },
+  { "q3_ns", "q3", PS_COLUMN_TIME },
+  { "mad_ns", "MAD", PS_COLUMN_TIME },
+  { "min_ns", "min", PS_COLUMN_TIME },
+  { "n", "n", PS_COLUMN_INTEGER },
+  { "device_ns", "on device", PS_COLUMN_TIME },
+  { "stop", "stopped by", PS_COLUMN_TEXT },
+  { "take_bytes", "takes", PS_COLUMN_SIZE },
+  { "give_bytes", "gives", PS_COLUMN_SIZE },
+  { "state_bytes", "state", PS_COLUMN_SIZE },
+  { "clock_mhz", "MHz", PS_COLUMN_INTEGER },
+  { "temperature_c", NULL, PS_COLUMN_INTEGER },
+  { "power_mw", NULL, PS_COLUMN_INTEGER },
+  { "throttled", "throttled", PS_COLUMN_TEXT },
+  { "origin", "origin", PS_COLUMN_TEXT },
+  { "taken", NULL, PS_COLUMN_TEXT },
   { "samples_ns", NULL, PS_COLUMN_NUMBERS },
 };
 
@@ -58,21 +79,53 @@ set_samples (PsTable *table, const PsMeasurement *m)
   ps_table_set_numbers (table, "samples_ns", values, m->n_samples);
 }
 
+/* What is not known is 0 and stays unset. */
+static void
+set_known (PsTable *table, const char *key, gint64 value)
+{
+  if (value != 0)
+    ps_table_set_integer (table, key, value);
+}
+
+/* Of the end of the measurement, when the hardware was at its busiest; throttled at either end. */
+static void
+set_condition (PsTable *table, const PsMeasurement *m)
+{
+  gboolean known, throttled = ps_condition_throttled (&m->before, &m->after, &known);
+  g_autofree char *reasons = ps_throttle_to_text (m->before.throttle | m->after.throttle);
+  set_known (table, "clock_mhz", m->after.clock_mhz);
+  set_known (table, "temperature_c", m->after.temperature_c);
+  set_known (table, "power_mw", m->after.power_mw);
+  if (throttled || known)
+    ps_table_set_text (table, "throttled", throttled ? reasons : "no");
+}
+
+static void
+set_op (PsTable *table, const PsMeasurement *m)
+{
+  ps_table_set_text (table, "what", ps_op_kind_name (m->kind));
+  ps_table_set_text (table, "shape", m->shape);
+  ps_table_set_text (table, "cache", ps_cache_state_name (m->cache));
+  ps_table_set_integer (table, "take_bytes", m->take_bytes);
+  ps_table_set_integer (table, "give_bytes", m->give_bytes);
+  ps_table_set_integer (table, "state_bytes", m->state_bytes);
+  set_known (table, "device_ns", m->device_ns);
+}
+
 static void
 add_row (PsTable *table, const PsMeasurement *m, gboolean with_samples)
 {
   ps_table_add_row (table);
-  ps_table_set_text (table, "what", m->transfer ? "transfer" : ps_op_kind_name (m->kind));
-  if (m->transfer)
-    ps_table_set_integer (table, "bytes", m->bytes);
+  if (m->subject == PS_SUBJECT_OP)
+    set_op (table, m);
   else
     {
-      ps_table_set_text (table, "shape", m->shape);
-      ps_table_set_integer (table, "take_bytes", m->take_bytes);
-      ps_table_set_integer (table, "give_bytes", m->give_bytes);
-      ps_table_set_integer (table, "state_bytes", m->state_bytes);
+      ps_table_set_text (table, "what", m->subject == PS_SUBJECT_TRANSFER ? "transfer" : m->shape);
+      ps_table_set_integer (table, "bytes", m->bytes);
     }
+  set_condition (table, m);
   ps_table_set_integer (table, "devices", m->devices);
+  ps_table_set_integer (table, "sharing", m->sharing);
   ps_table_set_integer (table, "median_ns", m->time.median_ns);
   ps_table_set_integer (table, "q1_ns", m->time.q1_ns);
   ps_table_set_integer (table, "q3_ns", m->time.q3_ns);

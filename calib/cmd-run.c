@@ -4,6 +4,7 @@
 #include "cut.h"
 #include "measure.h"
 #include "provenance.h"
+#include "watch.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,6 +21,8 @@ typedef struct
   char *device;
   char *transport;
   char *devices;
+  char *sharing;
+  char *caches;
   char *chunks;
   char *precision;
   char *max_samples;
@@ -30,9 +33,10 @@ typedef struct
 static void
 options_clear (Options *options)
 {
-  char *const texts[] = { options->db,          options->profile,    options->model,  options->device,
-                          options->transport,   options->devices,    options->chunks, options->precision,
-                          options->max_samples, options->time_limit, options->seed };
+  char *const texts[]
+      = { options->db,      options->profile, options->model,     options->device,      options->transport,
+          options->devices, options->chunks,  options->precision, options->max_samples, options->time_limit,
+          options->seed,    options->sharing, options->caches };
   for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
     g_free (texts[i]);
 }
@@ -47,7 +51,8 @@ typedef struct
   PsCalibration calibration;
   guint n_measured;
   guint n_skipped;
-  gboolean terminal; /* stderr is one: a single line that changes */
+  GPtrArray *sentinels; /* PsSentinel of this run */
+  gboolean terminal;    /* stderr is one: a single line that changes */
 } Run;
 
 static void
@@ -56,6 +61,7 @@ run_clear (Run *run)
   ps_costdb_close (run->db);
   ps_model_free (run->model);
   g_clear_pointer (&run->chunks, g_array_unref);
+  g_clear_pointer (&run->sentinels, g_ptr_array_unref);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Run, run_clear)
 
@@ -97,6 +103,30 @@ store (const PsMeasurement *measurement, gpointer data, GError **error)
   run->n_measured++;
   talk (run, line);
   return TRUE;
+}
+
+/* The first reading of this run is what the later ones are held against. */
+static gboolean
+note_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
+{
+  Run *run = data;
+  if (!ps_costdb_store_sentinel (run->db, run->profile, sentinel, error))
+    return FALSE;
+  PsSentinel *copy = g_memdup2 (sentinel, sizeof *sentinel);
+  copy->what = g_strdup (sentinel->what);
+  copy->taken = g_strdup (sentinel->taken);
+  g_ptr_array_add (run->sentinels, copy);
+  return TRUE;
+}
+
+static void
+warn_of_drift (const Run *run)
+{
+  double drift = ps_watch_drift (run->sentinels);
+  if (drift > PS_WATCH_TOLERANCE)
+    g_printerr (
+        "%swarning: the sentinel op moved by %.1f %% during this run: the machine was not the same all the time\n",
+        run->terminal ? "\r\033[K" : "", 100 * drift);
 }
 
 static gboolean
@@ -163,6 +193,25 @@ parse_chunks (Run *run, const char *text, GError **error)
   return TRUE;
 }
 
+/* "run,cold". */
+static gboolean
+parse_caches (const char *text, guint *caches, GError **error)
+{
+  g_auto (GStrv) items = g_strsplit (text, ",", -1);
+  *caches = 0;
+  for (guint i = 0; items[i]; i++)
+    {
+      PsCacheState state;
+      if (!ps_cache_state_parse (items[i], &state))
+        {
+          g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--caches: '%s' is none of run, cold, warm", items[i]);
+          return FALSE;
+        }
+      *caches |= 1U << state;
+    }
+  return TRUE;
+}
+
 static gboolean
 refuse_times (const PsDeviceClass *device, GError **error)
 {
@@ -203,12 +252,18 @@ prepare (Run *run, const Options *options, GError **error)
       || !parse_count ("-p", options->devices ? options->devices : fewest, 1, PS_MAX_DEVICES, &calibration->n_devices,
                        error))
     return FALSE;
+  calibration->n_local = calibration->n_devices;
+  if ((options->sharing
+       && !parse_count ("--sharing", options->sharing, 1, calibration->n_devices, &calibration->n_local, error))
+      || !parse_caches (options->caches ? options->caches : "run", &calibration->caches, error))
+    return FALSE;
   run->model = ps_model_load (options->model, error);
   if (!run->model || !parse_chunks (run, options->chunks, error))
     return FALSE;
   calibration->model = run->model;
   calibration->wanted = is_wanted;
   calibration->sink = store;
+  calibration->sentinel = note_sentinel;
   calibration->data = run;
   return TRUE;
 }
@@ -259,7 +314,8 @@ print_result (const Run *run, const Options *options, gint64 begin_ns, GError **
 static gboolean
 run_calibration (const Options *options, GError **error)
 {
-  g_auto (Run) run = { .terminal = isatty (STDERR_FILENO) };
+  g_auto (Run) run = { .terminal = isatty (STDERR_FILENO),
+                       .sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sentinel_free) };
   gint64 begin_ns = ps_calib_now ();
   if (!prepare (&run, options, error) || !check_possible (&run.calibration, error)
       || !open_profile (&run, options, error))
@@ -267,6 +323,7 @@ run_calibration (const Options *options, GError **error)
   gboolean ok = ps_calibrate (&run.calibration, error);
   if (!ok && run.terminal)
     g_printerr ("\n");
+  warn_of_drift (&run);
   return ok && print_result (&run, options, begin_ns, error);
 }
 
@@ -282,6 +339,10 @@ ps_calib_cmd_run (int argc, char **argv, GError **error)
           { "device", 0, 0, G_OPTION_ARG_STRING, &options.device, "Device class (cpu)", "NAME" },
           { "transport", 0, 0, G_OPTION_ARG_STRING, &options.transport, "Transport class (threads)", "NAME" },
           { "devices", 'p', 0, G_OPTION_ARG_STRING, &options.devices, "Devices (cores, at most 4)", "P" },
+          { "sharing", 0, 0, G_OPTION_ARG_STRING, &options.sharing,
+            "Devices that run at the same time, sharing accelerators where there are fewer (all)", "N" },
+          { "caches", 0, 0, G_OPTION_ARG_STRING, &options.caches,
+            "What ops find in the caches (run): run as in real runs, cold nothing, warm all that fits", "STATE,..." },
           { "chunks", 'v', 0, G_OPTION_ARG_STRING, &options.chunks, "Numbers of chunks per device (1,2)", "V,..." },
           { "precision", 0, 0, G_OPTION_ARG_STRING, &options.precision, "Wanted of each median (1%)", "PERCENT" },
           { "max-samples", 0, 0, G_OPTION_ARG_STRING, &options.max_samples, "Most samples of each (2000)", "N" },

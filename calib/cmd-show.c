@@ -1,6 +1,8 @@
 /* cmd-show.c - pipesim calib show: everything that one profile holds. */
 #include "commands.h"
 
+#include "watch.h"
+
 typedef struct
 {
   char *db;
@@ -38,15 +40,28 @@ append_samples (GString *text, GPtrArray *measurements)
     }
 }
 
+/* "sentinel F of layers=1: 9 readings, moved by 0.8 % at most" */
+static void
+append_sentinels (GString *text, GPtrArray *sentinels)
+{
+  if (sentinels->len == 0)
+    return;
+  const PsSentinel *first = sentinels->pdata[0];
+  g_string_append_printf (text, "sentinel %s: %u readings, moved by %.1f %% at most\n", first->what, sentinels->len,
+                          100 * ps_watch_drift (sentinels));
+}
+
 static char *
-to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, gboolean samples)
+to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtrArray *sentinels, gboolean samples)
 {
   g_autofree char *rows = ps_table_to_text (table);
   GString *text = g_string_new (NULL);
   g_string_append_printf (text, "profile '%s': %s over %s, model %s, measured by pipesim %s from %s\n", profile->name,
                           profile->device, profile->transport, profile->model_name, profile->version, profile->created);
-  g_string_append_printf (text, "host %s, %s, %s, %s\n\n%s", profile->host, profile->processor, profile->kernel,
-                          profile->libraries, rows);
+  g_string_append_printf (text, "host %s, %s, %s, %s\n", profile->host, profile->processor, profile->kernel,
+                          profile->libraries);
+  append_sentinels (text, sentinels);
+  g_string_append_printf (text, "\n%s", rows);
   if (samples)
     append_samples (text, measurements);
   return g_string_free (text, FALSE);
@@ -72,11 +87,12 @@ show (const Options *options, GError **error)
   const PsProfile *profile = profiles ? find_profile (profiles, options, error) : NULL;
   g_autoptr (GPtrArray) measurements
       = profile ? ps_costdb_measurements (db, options->profile, options->samples, error) : NULL;
-  if (!measurements)
+  g_autoptr (GPtrArray) sentinels = measurements ? ps_costdb_sentinels (db, options->profile, error) : NULL;
+  if (!sentinels)
     return FALSE;
   g_autoptr (PsTable) table = ps_calib_table (measurements, options->samples);
   g_autofree char *text
-      = options->json ? to_json (profile, table) : to_text (profile, table, measurements, options->samples);
+      = options->json ? to_json (profile, table) : to_text (profile, table, measurements, sentinels, options->samples);
   return ps_print (text, error);
 }
 

@@ -11,6 +11,9 @@ G_BEGIN_DECLS
 gboolean ps_calib_cmd_run (int argc, char **argv, GError **error);
 gboolean ps_calib_cmd_list (int argc, char **argv, GError **error);
 gboolean ps_calib_cmd_show (int argc, char **argv, GError **error);
+gboolean ps_calib_cmd_diff (int argc, char **argv, GError **error);
+gboolean ps_calib_cmd_export (int argc, char **argv, GError **error);
+gboolean ps_calib_cmd_import (int argc, char **argv, GError **error);
 
 /* Parses options; whatever is left over, or a missing text option among the NULL-terminated pairs (name, value), is
  * PS_ERROR_USAGE. */

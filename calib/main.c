@@ -15,6 +15,9 @@ static const Command commands[] = {
   { "run", ps_calib_cmd_run, "measure a model on this machine, into a cost database; again: measure what is missing" },
   { "list", ps_calib_cmd_list, "list the profiles of a cost database" },
   { "show", ps_calib_cmd_show, "show the measurements of a profile" },
+  { "diff", ps_calib_cmd_diff, "compare two profiles, median by median" },
+  { "export", ps_calib_cmd_export, "write a profile as text" },
+  { "import", ps_calib_cmd_import, "read a profile's text into a cost database" },
 };
 
 static char *
@@ -43,7 +46,8 @@ dispatch (int argc, char **argv, GError **error)
   if (argc < 2)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "no command given; try pipesim calib --help");
   else
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': no such command; there are: run list show", argv[1]);
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': no such command; there are: run list show diff export import",
+                 argv[1]);
   return FALSE;
 }
 

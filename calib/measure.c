@@ -2,38 +2,80 @@
 #include "measure.h"
 
 #include "rotation.h"
+#include "self-sends.h"
 #include "transfers.h"
+#include "watch.h"
 
-/* One device after the other by itself; only those that answer for a shape have anything to do. */
+/* As many at a time as run here, until every device has had its turn. */
 static gboolean
-calibrate_alone (const PsCalibration *calibration, const PsCut *cut, GError **error)
+calibrate_busy (const PsCalibration *calibration, const PsCut *cut, GError **error)
 {
-  for (guint device = 0; device < cut->n_devices; device++)
-    if (!ps_calibrate_ops (calibration, cut, device, 1, error))
+  guint n = calibration->n_local;
+  for (guint first = 0; first < cut->n_devices; first += n)
+    if (!ps_calibrate_ops (calibration, cut, MIN (first, cut->n_devices - n), n, PS_CACHE_RUN, error))
       return FALSE;
   return TRUE;
 }
 
+/* One device after the other by itself; only those that answer for a shape have anything to do. */
+static gboolean
+calibrate_alone (const PsCalibration *calibration, const PsCut *cut, PsCacheState cache, GError **error)
+{
+  for (guint device = 0; device < cut->n_devices; device++)
+    if (!ps_calibrate_ops (calibration, cut, device, 1, cache, error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+calibrate_cuts (const PsCalibration *calibration, GPtrArray *cuts, GError **error)
+{
+  gboolean run = (calibration->caches & 1U << PS_CACHE_RUN) != 0;
+  for (guint i = 0; i < cuts->len && run; i++)
+    if (!calibrate_busy (calibration, cuts->pdata[i], error))
+      return FALSE;
+  if (calibration->n_devices > 1 && !ps_calibrate_transfers (calibration, error))
+    return FALSE;
+  /* Where one runs at a time all were alone already. */
+  guint first = calibration->n_local > 1 ? PS_CACHE_RUN : PS_CACHE_RUN + 1;
+  for (guint cache = first; cache < PS_N_CACHE_STATES; cache++)
+    for (guint i = 0; i < cuts->len && calibration->caches & 1U << cache; i++)
+      if (!calibrate_alone (calibration, cuts->pdata[i], (PsCacheState)cache, error))
+        return FALSE;
+  return ps_calibrate_self_sends (calibration, error);
+}
+
+/* What only an open device can tell. */
+static gboolean
+ask_device (PsCalibration *calibration, GError **error)
+{
+  PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, calibration->n_devices, 1, 0);
+  PsDevice *device = calibration->device->open (&setting, error);
+  if (!device)
+    return FALSE;
+  const PsDeviceClass *class = device->class;
+  gboolean ok = class->flush_cache || !(calibration->caches & 1U << PS_CACHE_COLD);
+  calibration->sharing = class->sharing ? class->sharing (device) : 1;
+  class->close (device);
+  if (!ok)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--caches: device %s can't empty its caches", class->name);
+  return ok;
+}
+
 gboolean
-ps_calibrate (const PsCalibration *calibration, GError **error)
+ps_calibrate (const PsCalibration *wanted, GError **error)
 {
   g_autoptr (GPtrArray) cuts = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_cut_free);
-  for (guint i = 0; i < calibration->n_chunks; i++)
+  PsCalibration calibration = *wanted;
+  guint n_watched = 0;
+  calibration.n_watched = &n_watched;
+  for (guint i = 0; i < calibration.n_chunks; i++)
     {
-      PsCut *cut = ps_cut_new (calibration->model, calibration->n_devices, calibration->chunks[i], error);
+      PsCut *cut = ps_cut_new (calibration.model, calibration.n_devices, calibration.chunks[i], error);
       if (!cut)
         return FALSE;
       g_ptr_array_add (cuts, cut);
     }
-  for (guint i = 0; i < cuts->len; i++)
-    if (!ps_calibrate_ops (calibration, cuts->pdata[i], 0, calibration->n_devices, error))
-      return FALSE;
-  if (calibration->n_devices == 1)
-    return TRUE;
-  if (!ps_calibrate_transfers (calibration, error))
-    return FALSE;
-  for (guint i = 0; i < cuts->len; i++)
-    if (!calibrate_alone (calibration, cuts->pdata[i], error))
-      return FALSE;
-  return TRUE;
+  return ask_device (&calibration, error) && calibrate_cuts (&calibration, cuts, error)
+         && (n_watched == 0 || ps_watch (&calibration, error));
 }

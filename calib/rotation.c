@@ -2,6 +2,7 @@
 #include "rotation.h"
 
 #include "provenance.h"
+#include "watch.h"
 
 #include <string.h>
 
@@ -16,6 +17,7 @@ typedef struct
 {
   PsMeasurement *measurement; /* NULL once it was handed over */
   PsSampler sampler;
+  GArray *device_ns; /* gint64: the accelerator's own part of each sample; empty where there is none */
 } Quantity;
 
 /* A stage on a device and where its microbatches are. */
@@ -41,6 +43,7 @@ typedef struct
   guint n_stages;
   GPtrArray *quantities;
   gint64 begin_ns; /* of sampling; 0: still warming up */
+  PsCondition before;
   guint index;
   GThread *thread;
 } Worker;
@@ -49,6 +52,7 @@ struct _Rotation
 {
   const PsCalibration *calibration;
   const PsCut *cut;
+  PsCacheState cache;
   Worker *workers;
   guint n_workers;
   guint n_in_flight;
@@ -103,6 +107,37 @@ held_bytes (const PsMemoryUse *use)
 }
 
 static void
+read_condition (Worker *worker, PsCondition *condition)
+{
+  if (worker->device->class->condition)
+    worker->device->class->condition (worker->device, condition);
+}
+
+static void
+note_device_ns (Worker *worker, Quantity *quantity)
+{
+  const PsDeviceClass *class = worker->device->class;
+  gint64 ns = class->op_ns ? class->op_ns (worker->device) : 0;
+  if (ns > 0 && quantity->sampler.warm)
+    g_array_append_val (quantity->device_ns, ns);
+}
+
+static void
+finish_quantity (Worker *worker, Quantity *quantity)
+{
+  PsMeasurement *m = quantity->measurement;
+  GArray *device_ns = quantity->device_ns;
+  ps_sampler_finish (&quantity->sampler, m);
+  if (device_ns->len > 0)
+    m->device_ns = ps_median ((gint64 *)(gpointer)device_ns->data, device_ns->len);
+  m->taken = ps_moment_now ();
+  m->before = worker->before;
+  read_condition (worker, &m->after);
+  report (worker, g_steal_pointer (&quantity->measurement), NULL);
+  g_atomic_int_add (&worker->rotation->n_open, -1);
+}
+
+static void
 add_sample (Worker *worker, ResidentStage *stage, PsOpKind kind, gint64 ns, const PsMemoryUse *before,
             const PsMemoryUse *after)
 {
@@ -114,12 +149,9 @@ add_sample (Worker *worker, ResidentStage *stage, PsOpKind kind, gint64 ns, cons
   m->take_bytes = after->peak_bytes - held_bytes (before);
   m->give_bytes = after->peak_bytes - held_bytes (after);
   m->state_bytes = stage->state_bytes;
-  if (!ps_sampler_add (&quantity->sampler, ns, now - worker->begin_ns))
-    return;
-  ps_sampler_finish (&quantity->sampler, m);
-  m->taken = ps_moment_now ();
-  report (worker, g_steal_pointer (&quantity->measurement), NULL);
-  g_atomic_int_add (&worker->rotation->n_open, -1);
+  note_device_ns (worker, quantity);
+  if (ps_sampler_add (&quantity->sampler, ns, now - worker->begin_ns))
+    finish_quantity (worker, quantity);
 }
 
 /* What would come from the neighbouring stage, if the op takes anything. */
@@ -131,16 +163,21 @@ make_input (Worker *worker, const ResidentStage *stage, PsOpKind kind, PsTensor 
   *input = NULL;
   if (!activation && !gradient)
     return TRUE;
-  *input = worker->device->class->tensor_new (worker->device);
+  *input = ps_calib_input (worker->device, worker->setting.model->precision, kind, error);
   if (!*input)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: no memory for the input of %s", stage->stage,
-                   ps_op_kind_name (kind));
-      return FALSE;
-    }
-  if (ps_tensor_fill (*input, worker->setting.model->precision, activation ? 1.0F : 1e-3F, error))
+    g_prefix_error (error, "stage %u: ", stage->stage);
+  return *input != NULL;
+}
+
+/* Nothing may come between this and the op. */
+static gboolean
+prepare_cache (Worker *worker, PsTensor *input, GError **error)
+{
+  const PsDeviceClass *class = worker->device->class;
+  if (worker->rotation->cache != PS_CACHE_COLD || class->flush_cache (worker->device, error))
     return TRUE;
-  worker->device->class->tensor_free (g_steal_pointer (input));
+  if (input)
+    class->tensor_free (input);
   return FALSE;
 }
 
@@ -151,7 +188,7 @@ run_op (Worker *worker, ResidentStage *stage, PsOpKind kind, guint microbatch, G
   PsOp op = { .kind = (guint8)kind, .stage = (guint16)stage->stage, .microbatch = microbatch & G_MAXINT32 };
   PsTensor *input, *output = NULL;
   PsMemoryUse before, after;
-  if (!make_input (worker, stage, kind, &input, error))
+  if (!make_input (worker, stage, kind, &input, error) || !prepare_cache (worker, input, error))
     return FALSE;
   class->memory (worker->device, &before);
   class->reset_peak (worker->device);
@@ -213,10 +250,32 @@ run_cycle (Worker *worker, guint cycle, GError **error)
   return cycle % OPTIMIZER_CYCLES != 0 || step_all (worker, PS_OP_O, error);
 }
 
+/* Every op right after the one it needs. */
+static gboolean
+run_warm_cycle (Worker *worker, guint cycle, GError **error)
+{
+  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_F, PS_OP_BW, PS_OP_O };
+  guint n = G_N_ELEMENTS (kinds) - (cycle % OPTIMIZER_CYCLES != 0);
+  for (guint s = 0; s < worker->n_stages; s++)
+    for (guint i = 0; i < n; i++)
+      if (!step (worker, &worker->stages[s], kinds[i], error))
+        return FALSE;
+  return TRUE;
+}
+
+static gboolean
+run_any_cycle (Worker *worker, guint cycle, GError **error)
+{
+  return worker->rotation->cache == PS_CACHE_WARM ? run_warm_cycle (worker, cycle, error)
+                                                  : run_cycle (worker, cycle, error);
+}
+
 /* Fills the pipeline: the microbatches in flight, and one B whose W is due. */
 static gboolean
 warm_up (Worker *worker, GError **error)
 {
+  if (worker->rotation->cache == PS_CACHE_WARM)
+    return run_warm_cycle (worker, 0, error);
   for (guint i = 0; i <= worker->rotation->n_in_flight; i++)
     if (!step_all (worker, PS_OP_F, error))
       return FALSE;
@@ -249,9 +308,10 @@ work (Worker *worker, GError **error)
   if (!prepare (worker, error) || !warm_up (worker, error))
     return FALSE;
   wait_for_all (rotation);
+  read_condition (worker, &worker->before);
   worker->begin_ns = ps_calib_now ();
   for (guint cycle = 1; g_atomic_int_get (&rotation->n_open) > 0 && !g_atomic_int_get (&rotation->failed); cycle++)
-    if (!run_cycle (worker, cycle, error))
+    if (!run_any_cycle (worker, cycle, error))
       return FALSE;
   return TRUE;
 }
@@ -283,7 +343,11 @@ find_quantity (Worker *worker, const char *key, PsOpKind kind, Quantity **found,
     }
   if (*found || ps_cut_owner (rotation->cut, key) != worker->index)
     return TRUE;
-  PsMeasurement name = { .kind = kind, .shape = (char *)key, .devices = rotation->n_workers };
+  PsMeasurement name = { .kind = kind,
+                         .shape = (char *)key,
+                         .devices = rotation->n_workers,
+                         .sharing = calibration->sharing,
+                         .cache = rotation->cache };
   if (!calibration->wanted (&name, calibration->data, &wanted, error))
     return FALSE;
   if (!wanted)
@@ -292,6 +356,7 @@ find_quantity (Worker *worker, const char *key, PsOpKind kind, Quantity **found,
   (*found)->measurement = g_memdup2 (&name, sizeof name);
   (*found)->measurement->shape = g_strdup (key);
   ps_sampler_init (&(*found)->sampler, &calibration->rule);
+  (*found)->device_ns = g_array_new (FALSE, FALSE, sizeof (gint64));
   g_ptr_array_add (worker->quantities, *found);
   rotation->n_open++;
   return TRUE;
@@ -302,6 +367,7 @@ quantity_free (Quantity *quantity)
 {
   ps_measurement_free (quantity->measurement);
   ps_sampler_clear (&quantity->sampler);
+  g_array_unref (quantity->device_ns);
   g_free (quantity);
 }
 
@@ -400,10 +466,12 @@ run_workers (Rotation *rotation, GError **error)
 }
 
 gboolean
-ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, guint first, guint n_busy, GError **error)
+ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, guint first, guint n_busy, PsCacheState cache,
+                  GError **error)
 {
   Rotation rotation = { .calibration = calibration,
                         .cut = cut,
+                        .cache = cache,
                         .workers = g_new0 (Worker, n_busy),
                         .n_workers = n_busy,
                         .n_in_flight = CLAMP (cut->n_devices, 2, MAX_IN_FLIGHT),
@@ -414,7 +482,7 @@ ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, guint firs
   for (guint i = 0; i < n_busy && ok; i++)
     ok = init_worker (&rotation, &rotation.workers[i], first + i, error);
   if (ok && rotation.n_open > 0)
-    ok = run_workers (&rotation, error);
+    ok = ps_watch (calibration, error) && run_workers (&rotation, error);
   for (guint i = 0; i < n_busy; i++)
     clear_worker (&rotation.workers[i]);
   g_free (rotation.workers);

@@ -3,7 +3,8 @@
  * An op's cost depends on what runs beside it and on what ran before it. So ops are not timed in a tight loop: each
  * device holds the stages that it would hold in a pipeline with loop placement, keeps several microbatches in flight
  * and rotates through F, B, W, F, BW over all its stages, O now and then, and one rotation gives the samples of all
- * ops.
+ * ops: PS_CACHE_RUN. PS_CACHE_COLD is the same with the caches emptied before each op; for PS_CACHE_WARM one stage
+ * after the other goes through its ops with one microbatch alone.
  */
 #ifndef PIPESIM_CALIB_ROTATION_H
 #define PIPESIM_CALIB_ROTATION_H
@@ -13,9 +14,10 @@
 
 G_BEGIN_DECLS
 
-/* Ops of the stages of devices first .. first + n_busy - 1 while these, and no others, are busy. */
+/* Ops of the stages of devices first .. first + n_busy - 1 while these, and no others, are busy. Reads the sentinel
+ * before, unless nothing is wanted. */
 gboolean ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, guint first, guint n_busy,
-                           GError **error);
+                           PsCacheState cache, GError **error);
 
 G_END_DECLS
 

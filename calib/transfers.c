@@ -3,6 +3,9 @@
 #include "transfers.h"
 
 #include "provenance.h"
+#include "watch.h"
+
+#include <string.h>
 
 #define SMALLEST_BYTES 8
 #define CAPACITY 2
@@ -12,6 +15,8 @@
 
 /* There are some twenty sizes: together they get about two rotations' time. */
 #define TIME_SHARE 10
+
+#define N_PLAYERS 2
 
 static const PsOp ping_message = { .kind = PS_OP_F, .stage = 0 };
 static const PsOp pong_message = { .kind = PS_OP_B, .stage = 1 };
@@ -23,8 +28,13 @@ typedef struct
   PsSampler sampler;
   PsTransferTimes ping; /* the latest; written by the ponging side before it answers */
   gboolean last;        /* written by the pinging side before it sends the last message */
-  GError *error;        /* the first; under mutex */
+
   GMutex mutex;
+  GCond changed;
+  GError *error;                 /* the first */
+  gconstpointer card[N_PLAYERS]; /* what each brings to an exchange */
+  guint n_waiting;               /* for the other at a meeting */
+  guint n_meetings;
 } PingPong;
 
 typedef struct
@@ -149,28 +159,82 @@ pong (Player *player, GError **error)
   return TRUE;
 }
 
+/* Waits for the other side; FALSE when it has failed. Under mutex. */
+static gboolean
+meet (PingPong *game)
+{
+  guint meeting = game->n_meetings;
+  if (++game->n_waiting == N_PLAYERS)
+    {
+      game->n_waiting = 0;
+      game->n_meetings++;
+      g_cond_broadcast (&game->changed);
+    }
+  while (game->n_meetings == meeting && !game->error)
+    g_cond_wait (&game->changed, &game->mutex);
+  return !game->error;
+}
+
+/* PsTransportGroup.exchange of two threads. */
+static gboolean
+exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
+{
+  PingPong *game = data;
+  g_mutex_lock (&game->mutex);
+  game->card[device] = mine;
+  gboolean ok = meet (game);
+  for (guint i = 0; i < N_PLAYERS && ok; i++)
+    memcpy ((char *)all + i * n_bytes, game->card[i], n_bytes);
+  ok = ok && meet (game);
+  g_mutex_unlock (&game->mutex);
+  if (!ok)
+    g_set_error (error, PS_ERROR, PS_ERROR_IO, "device %u: the other device has failed", device);
+  return ok;
+}
+
+/* Takes the error; only the first one counts. */
+static void
+fail (gpointer data, GError *error)
+{
+  PingPong *game = data;
+  g_mutex_lock (&game->mutex);
+  if (game->error)
+    g_error_free (error);
+  else
+    game->error = error;
+  g_cond_broadcast (&game->changed);
+  g_mutex_unlock (&game->mutex);
+  game->class->abort (game->transport);
+}
+
+static gboolean
+play_joined (Player *player, GError **error)
+{
+  PingPong *game = player->game;
+  return (player->index == 0 ? ping (player, error) : pong (player, error))
+         && game->class->flush (game->transport, player->index, error);
+}
+
 static gboolean
 play (Player *player, GError **error)
 {
   PingPong *game = player->game;
-  return player->device->class->attach (player->device, error)
-         && (player->index == 0 ? ping (player, error) : pong (player, error))
-         && game->class->flush (game->transport, player->index, error);
+  if (!player->device->class->attach (player->device, error)
+      || (game->class->join && !game->class->join (game->transport, player->index, player->device, error)))
+    return FALSE;
+  gboolean ok = play_joined (player, error);
+  if (game->class->part)
+    game->class->part (game->transport, player->index);
+  return ok;
 }
 
 static gpointer
 player_main (gpointer data)
 {
   Player *player = data;
-  PingPong *game = player->game;
-  g_autoptr (GError) error = NULL;
-  if (play (player, &error))
-    return NULL;
-  g_mutex_lock (&game->mutex);
-  if (!game->error)
-    game->error = g_steal_pointer (&error);
-  g_mutex_unlock (&game->mutex);
-  game->class->abort (game->transport);
+  GError *error = NULL;
+  if (!play (player, &error))
+    fail (player->game, error);
   return NULL;
 }
 
@@ -198,17 +262,18 @@ static gboolean
 play_game (const PsCalibration *calibration, const PsModel *model, PingPong *game, GError **error)
 {
   const PsDeviceClass *class = calibration->device;
-  Player players[2] = { { 0 } };
+  Player players[N_PLAYERS] = { { 0 } };
   gboolean ok = TRUE;
-  for (guint i = 0; i < 2 && ok; i++)
+  for (guint i = 0; i < N_PLAYERS && ok; i++)
     {
       players[i] = (Player){ .game = game, .index = i };
-      players[i].setting = ps_calib_device_setting (calibration, model, 2, 1, i);
+      players[i].setting = ps_calib_device_setting (calibration, model, N_PLAYERS, 1, i);
+      players[i].setting.exclusive = game->class->exclusive;
       players[i].device = class->open (&players[i].setting, error);
       ok = players[i].device != NULL;
     }
   ok = ok && run_players (game, players, error);
-  for (guint i = 0; i < 2; i++)
+  for (guint i = 0; i < N_PLAYERS; i++)
     if (players[i].device)
       players[i].device->class->close (players[i].device);
   return ok;
@@ -218,21 +283,33 @@ static gboolean
 measure_size (const PsCalibration *calibration, PsMeasurement *measurement, GError **error)
 {
   PsSamplingRule rule = calibration->rule;
-  PsTransportSetting setting
-      = { .n_devices = 2, .message_bytes = (gsize)measurement->bytes, .capacity = CAPACITY, .timeout_ns = TIMEOUT_NS };
+  static const guint8 uses[N_PLAYERS * N_PLAYERS] = { 0, 1, 1, 0 };
+  PingPong game = { 0 };
+  PsTransportGroup group = { .data = &game, .exchange = exchange, .fail = fail };
+  PsTransportSetting setting = { .n_devices = N_PLAYERS,
+                                 .message_bytes = (gsize)measurement->bytes,
+                                 .capacity = CAPACITY,
+                                 .timeout_ns = TIMEOUT_NS,
+                                 .n_here = N_PLAYERS,
+                                 .n_replicas = 1,
+                                 .uses = uses,
+                                 .group = &group };
   g_autoptr (PsModel) model = ps_model_with_boundary (measurement->bytes);
-  PingPong game = { .class = calibration->transport };
   rule.time_limit_ns /= TIME_SHARE;
-  game.transport = game.class->open (&setting, error);
+  game.transport = calibration->transport->open (&setting, error);
   if (!game.transport)
     return FALSE;
+  /* A row of the table may stand for a class in a module. */
+  game.class = game.transport->class;
   g_mutex_init (&game.mutex);
+  g_cond_init (&game.changed);
   ps_sampler_init (&game.sampler, &rule);
   gboolean ok = play_game (calibration, model, &game, error);
   if (ok)
     ps_sampler_finish (&game.sampler, measurement);
   measurement->taken = ps_moment_now ();
   ps_sampler_clear (&game.sampler);
+  g_cond_clear (&game.changed);
   g_mutex_clear (&game.mutex);
   game.class->close (game.transport);
   return ok;
@@ -242,20 +319,24 @@ gboolean
 ps_calibrate_transfers (const PsCalibration *calibration, GError **error)
 {
   g_autoptr (GArray) sizes = ps_transfer_sizes (ps_model_boundary_bytes (calibration->model));
+  gboolean watched = FALSE;
   for (guint i = 0; i < sizes->len; i++)
     {
       g_autoptr (PsMeasurement) measurement = g_new0 (PsMeasurement, 1);
       gboolean wanted;
-      measurement->transfer = TRUE;
+      measurement->subject = PS_SUBJECT_TRANSFER;
       measurement->shape = g_strdup ("");
       measurement->bytes = g_array_index (sizes, gint64, i);
       measurement->devices = 2;
+      measurement->sharing = calibration->sharing;
       if (!calibration->wanted (measurement, calibration->data, &wanted, error))
         return FALSE;
-      if (wanted
-          && (!measure_size (calibration, measurement, error)
-              || !calibration->sink (measurement, calibration->data, error)))
+      if (!wanted)
+        continue;
+      if ((!watched && !ps_watch (calibration, error)) || !measure_size (calibration, measurement, error)
+          || !calibration->sink (measurement, calibration->data, error))
         return FALSE;
+      watched = TRUE;
     }
   return TRUE;
 }

@@ -18,7 +18,7 @@ CREATE TABLE sweep (
 -- A setting and what it comes to. Columns of options that were not swept hold their defaults.
 CREATE TABLE prediction (
   point INTEGER PRIMARY KEY, -- number of the setting in the sweep, from 0
-  digest TEXT NOT NULL UNIQUE, -- of the setting alone
+  digest TEXT NOT NULL,      -- of the setting alone; no two points have the same
   schedule TEXT NOT NULL,
   devices INTEGER NOT NULL,
   microbatches INTEGER NOT NULL,
@@ -61,7 +61,7 @@ CREATE TABLE prediction (
   peak_memory_bytes INTEGER NOT NULL,
   feasible INTEGER NOT NULL, -- 1: no device above its memory limit
   period_iterations INTEGER NOT NULL,
-  devices_detail TEXT NOT NULL, -- JSON: [{"busy_ns", "span_ns", "peak_memory_bytes", "peak_activations"}, ...]
+  devices_detail TEXT NOT NULL, -- JSON: [[busy_ns, span_ns, peak_memory_bytes, peak_activations], ...]
   origin TEXT NOT NULL,         -- of the prediction: simulated
   costs_origin TEXT NOT NULL,   -- given, measured, interpolated or modelled
   transfers_origin TEXT NOT NULL,
@@ -71,7 +71,7 @@ CREATE TABLE prediction (
 -- Settings that cannot be, and why.
 CREATE TABLE skipped (
   point INTEGER PRIMARY KEY,
-  digest TEXT NOT NULL UNIQUE,
+  digest TEXT NOT NULL,
   reason TEXT NOT NULL
 ) STRICT;
 
@@ -81,6 +81,12 @@ SELECT *, CAST (iteration_ns AS REAL) / global_batch AS sequence_ns, -- time per
   1e9 * global_batch / iteration_ns AS sequences_per_second,
   CAST (iteration_ns AS REAL) / lower_bound_ns AS above_bound
 FROM prediction;
+
+-- Every device of every prediction.
+CREATE VIEW device AS
+SELECT point, key AS device, json_extract (value, '$[0]') AS busy_ns, json_extract (value, '$[1]') AS span_ns,
+  json_extract (value, '$[2]') AS peak_memory_bytes, json_extract (value, '$[3]') AS peak_activations
+FROM prediction, json_each (devices_detail);
 
 -- How often each reason.
 CREATE VIEW skipped_reason AS

@@ -13,6 +13,7 @@ typedef struct
   char *title;  /* NULL: the picture's own */
   guint width;  /* pixels, 1/96 inch in PDF; 0: as the picture likes */
   guint height;
+  gboolean transfers; /* timelines: draw them too */
 } PsPicture;
 
 /* Refuses an output whose ending is no known format. Errors: PS_ERROR_USAGE. */

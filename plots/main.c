@@ -77,6 +77,8 @@ check_arguments (const Options *options, GError **error)
     }
   if (options->limit && g_str_equal (what, "timeline"))
     return usage_error (error, "--limit", options->limit, "belongs to memory, not to timeline");
+  if (options->picture.transfers && g_str_equal (what, "memory"))
+    return usage_error (error, "--transfers", what, "shows none; timeline does");
   return TRUE;
 }
 
@@ -89,6 +91,8 @@ parse_options (int *argc, char ***argv, Options *options, GError **error)
     { "title", 0, 0, G_OPTION_ARG_STRING, &options->picture.title, "title in place of the schedule's", "TEXT" },
     { "size", 0, 0, G_OPTION_ARG_STRING, &options->size, "pixels (PDF: 1/96 inch)", "WIDTHxHEIGHT" },
     { "limit", 0, 0, G_OPTION_ARG_STRING, &options->limit, "memory: draw this limit", "SIZE" },
+    { "transfers", 0, 0, G_OPTION_ARG_NONE, &options->picture.transfers,
+      "timeline: draw transfers as lines from the sender to the receiver", NULL },
     { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options->arguments, NULL, NULL },
     { NULL, 0, 0, 0, NULL, NULL, NULL },
   };

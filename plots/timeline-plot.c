@@ -44,6 +44,7 @@ typedef struct
   gint64 max_memory; /* 0: no strip */
   guint n_outlined;
   guint n_numbers;
+  guint n_transfers; /* drawn */
 } Panel;
 
 static double
@@ -171,6 +172,28 @@ append_boxes (GString *script, const Layout *layout, Panel *panel, guint n)
                           numbers->str);
 }
 
+#define FORWARD_COLOUR 0x222222
+#define BACKWARD_COLOUR 0xcc3311
+
+/* The data block $transfersN: from the edge of the sender's row to that of the receiver's. */
+static void
+append_transfers (GString *script, const Layout *layout, Panel *panel, guint n)
+{
+  g_string_append_printf (script, "$transfers%u << EOD\n", n);
+  for (guint i = 0; i < panel->timeline->transfers->len; i++)
+    {
+      const PsSpan *span = &g_array_index (panel->timeline->transfers, PsSpan, i);
+      double edge = span->peer > span->device ? 0.46 : -0.46;
+      double from = span->device + edge, to = span->peer - edge;
+
+      g_string_append_printf (script, "%.9g %g %.9g %g %u\n", (double)span->start_ns / layout->time.size, from,
+                              (double)(span->end_ns - span->start_ns) / layout->time.size, to - from,
+                              span->op.kind == PS_OP_F ? FORWARD_COLOUR : BACKWARD_COLOUR);
+      panel->n_transfers++;
+    }
+  g_string_append (script, "EOD\n");
+}
+
 static void
 append_indexed (GString *script, const char *name, guint n, double value)
 {
@@ -205,7 +228,7 @@ append_memory (GString *script, const Layout *layout, const Panel *panel, guint 
 }
 
 static void
-append_panel (GString *script, const Layout *layout, Panel *panel, guint n)
+append_panel (GString *script, const Layout *layout, Panel *panel, gboolean transfers, guint n)
 {
   g_autofree char *caption = ps_timeline_caption (panel->timeline);
   g_autofree char *name = g_strdup_printf ("caption[%u]", n);
@@ -213,6 +236,8 @@ append_panel (GString *script, const Layout *layout, Panel *panel, guint n)
 
   ps_gnuplot_append_text (script, name, caption);
   append_boxes (script, layout, panel, n);
+  if (transfers)
+    append_transfers (script, layout, panel, n);
   if (panel->max_memory > 0)
     append_memory (script, layout, panel, n);
   append_indexed (script, "has_memory", n, panel->max_memory > 0);
@@ -222,6 +247,7 @@ append_panel (GString *script, const Layout *layout, Panel *panel, guint n)
   append_indexed (script, "rows_bottom", n, panel->rows_bottom);
   append_indexed (script, "n_outlined", n, panel->n_outlined);
   append_indexed (script, "n_numbers", n, panel->n_numbers);
+  append_indexed (script, "n_transfers", n, panel->n_transfers);
 }
 
 /* Which op kinds occur, and the most chunks of a device. */
@@ -304,7 +330,7 @@ append_picture (GString *script, const PsPicture *picture, const Layout *layout,
   append_memory_axis (script, layout);
   g_string_append (script,
                    "array caption[2]\narray has_memory[2]\narray devices[2]\narray device_tick[2]\narray rows_top[2]\n"
-                   "array rows_bottom[2]\narray n_outlined[2]\narray n_numbers[2]\n");
+                   "array rows_bottom[2]\narray n_outlined[2]\narray n_numbers[2]\narray n_transfers[2]\n");
 }
 
 gboolean
@@ -326,7 +352,7 @@ ps_timeline_plot (const PsPicture *picture, PsTimeline *const *timelines, guint 
                            .rows_top = y - CAPTION,
                            .rows_bottom = y - CAPTION - layout.row * timelines[i]->n_devices,
                            .max_memory = ps_timeline_max_memory (timelines[i]) };
-      append_panel (script, &layout, &panels[i], i + 1);
+      append_panel (script, &layout, &panels[i], picture->transfers, i + 1);
       y -= panel_extra (timelines[i]) + layout.row * timelines[i]->n_devices;
     }
   append_legend (script, &layout, panels, n);

@@ -9,7 +9,7 @@
 G_BEGIN_DECLS
 
 /* Draws n = 1 or 2 timelines, the first above the second, on one time axis; below each the memory of its devices, where
- * known. */
+ * known. With picture->transfers a line for each, from the sender's row at its start to the receiver's at its end. */
 gboolean ps_timeline_plot (const PsPicture *picture, PsTimeline *const *timelines, guint n, GError **error);
 
 /* "simulated 1f1b: iteration 33 ms, bubble 27.3 % of it, peak memory 8 MiB": what stands above a timeline's panel. Free

@@ -64,6 +64,17 @@ is_closer (guint wanted, guint devices, guint best)
   return best > wanted && devices < best;
 }
 
+/* Whether a describes the wanted number of devices better than b, which may be NULL: by those busy at the same time,
+ * then by those that share the accelerator. */
+static gboolean
+is_better (const Request *request, const PsMeasurement *a, const PsMeasurement *b)
+{
+  guint wanted = request->n_devices;
+  if (!b || a->devices != b->devices)
+    return is_closer (wanted, a->devices, b ? b->devices : 0);
+  return is_closer (wanted, a->sharing, b->sharing);
+}
+
 static const PsMeasurement *
 find_op (const Request *request, const char *shape, PsOpKind kind)
 {
@@ -71,8 +82,8 @@ find_op (const Request *request, const char *shape, PsOpKind kind)
   for (guint i = 0; i < request->measurements->len; i++)
     {
       const PsMeasurement *m = request->measurements->pdata[i];
-      if (!m->transfer && m->kind == kind && g_str_equal (m->shape, shape)
-          && is_closer (request->n_devices, m->devices, best ? best->devices : 0))
+      if (m->subject == PS_SUBJECT_OP && m->cache == PS_CACHE_RUN && m->kind == kind && g_str_equal (m->shape, shape)
+          && is_better (request, m, best))
         best = m;
     }
   return best;
@@ -112,16 +123,16 @@ fill_stage (const Request *request, const PsStageShape *shape, guint stage, PsCo
   return TRUE;
 }
 
-/* The number of busy devices of the transfers that suit; 0: none was measured. */
-static guint
-choose_transfer_devices (const Request *request)
+/* One of the transfers that suit; NULL: none was measured. */
+static const PsMeasurement *
+choose_transfer (const Request *request)
 {
-  guint best = 0;
+  const PsMeasurement *best = NULL;
   for (guint i = 0; i < request->measurements->len; i++)
     {
       const PsMeasurement *m = request->measurements->pdata[i];
-      if (m->transfer && is_closer (request->n_devices, m->devices, best))
-        best = m->devices;
+      if (m->subject == PS_SUBJECT_TRANSFER && is_better (request, m, best))
+        best = m;
     }
   return best;
 }
@@ -131,11 +142,11 @@ static GPtrArray *
 suitable_transfers (const Request *request)
 {
   GPtrArray *transfers = g_ptr_array_new ();
-  guint devices = choose_transfer_devices (request);
+  const PsMeasurement *chosen = choose_transfer (request);
   for (guint i = 0; i < request->measurements->len; i++)
     {
       PsMeasurement *m = request->measurements->pdata[i];
-      if (m->transfer && m->devices == devices)
+      if (m->subject == PS_SUBJECT_TRANSFER && m->devices == chosen->devices && m->sharing == chosen->sharing)
         g_ptr_array_add (transfers, m);
     }
   return transfers;
@@ -336,4 +347,13 @@ ps_costdb_model (PsCostDb *db, const char *profile_name, GError **error)
   g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, error);
   const PsProfile *profile = profiles ? choose_profile (db, profiles, profile_name, error) : NULL;
   return profile ? stored_model (db, profile, error) : NULL;
+}
+
+PsProfile *
+ps_costdb_profile (PsCostDb *db, const char *name, GError **error)
+{
+  g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, error);
+  const PsProfile *profile = profiles ? choose_profile (db, profiles, name, error) : NULL;
+  guint place;
+  return profile && g_ptr_array_find (profiles, profile, &place) ? g_ptr_array_steal_index (profiles, place) : NULL;
 }

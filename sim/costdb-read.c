@@ -34,7 +34,23 @@ parse_kind (const char *name)
   for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
     if (g_str_equal (name, ps_op_kind_name ((PsOpKind)kind)))
       return (PsOpKind)kind;
-  return PS_OP_F; /* transfers have none */
+  return PS_OP_F; /* only ops have one */
+}
+
+/* Words that the schema does not allow come from damaged files only, and then read as the first of their sort. */
+static void
+read_key (PsRows *rows, PsMeasurement *m)
+{
+  g_autofree char *subject = ps_rows_text (rows, 1);
+  g_autofree char *kind = ps_rows_text (rows, 3);
+  g_autofree char *cache = ps_rows_text (rows, 7);
+  ps_subject_parse (subject, &m->subject);
+  ps_cache_state_parse (cache, &m->cache);
+  m->shape = ps_rows_text (rows, 2);
+  m->kind = parse_kind (kind);
+  m->bytes = ps_rows_integer (rows, 4);
+  m->devices = (guint)ps_rows_integer (rows, 5);
+  m->sharing = (guint)ps_rows_integer (rows, 6);
 }
 
 /* Columns as in the query of ps_costdb_measurements. */
@@ -42,25 +58,35 @@ static PsMeasurement *
 read_measurement (PsRows *rows)
 {
   PsMeasurement *m = g_new0 (PsMeasurement, 1);
-  g_autofree char *subject = ps_rows_text (rows, 1);
-  g_autofree char *kind = ps_rows_text (rows, 3);
-  m->transfer = g_str_equal (subject, "transfer");
-  m->shape = ps_rows_text (rows, 2);
-  m->kind = parse_kind (kind);
-  m->bytes = ps_rows_integer (rows, 4);
-  m->devices = (guint)ps_rows_integer (rows, 5);
-  m->time.n = (guint)ps_rows_integer (rows, 6);
-  m->time.median_ns = ps_rows_integer (rows, 7);
-  m->time.q1_ns = ps_rows_integer (rows, 8);
-  m->time.q3_ns = ps_rows_integer (rows, 9);
-  m->time.mad_ns = ps_rows_integer (rows, 10);
-  m->time.min_ns = ps_rows_integer (rows, 11);
-  m->take_bytes = ps_rows_integer (rows, 12);
-  m->give_bytes = ps_rows_integer (rows, 13);
-  m->state_bytes = ps_rows_integer (rows, 14);
-  m->stop = ps_rows_text (rows, 15);
-  m->taken = ps_rows_text (rows, 16);
+  read_key (rows, m);
+  m->time.n = (guint)ps_rows_integer (rows, 8);
+  m->time.median_ns = ps_rows_integer (rows, 9);
+  m->time.q1_ns = ps_rows_integer (rows, 10);
+  m->time.q3_ns = ps_rows_integer (rows, 11);
+  m->time.mad_ns = ps_rows_integer (rows, 12);
+  m->time.min_ns = ps_rows_integer (rows, 13);
+  m->device_ns = ps_rows_integer (rows, 14);
+  m->take_bytes = ps_rows_integer (rows, 15);
+  m->give_bytes = ps_rows_integer (rows, 16);
+  m->state_bytes = ps_rows_integer (rows, 17);
+  m->stop = ps_rows_text (rows, 18);
+  m->taken = ps_rows_text (rows, 19);
   return m;
+}
+
+/* Five columns from `first` on. */
+static gboolean
+read_condition (PsCostDb *db, PsRows *rows, int first, PsCondition *condition, GError **error)
+{
+  g_autofree char *throttle = ps_rows_is_null (rows, first + 4) ? NULL : ps_rows_text (rows, first + 4);
+  *condition = (PsCondition){ .clock_mhz = ps_rows_integer (rows, first),
+                              .memory_clock_mhz = ps_rows_integer (rows, first + 1),
+                              .temperature_c = ps_rows_integer (rows, first + 2),
+                              .power_mw = ps_rows_integer (rows, first + 3) };
+  if (ps_throttle_parse (throttle, &condition->throttle))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: '%s' is no reason to run slower", db->file->path, throttle);
+  return FALSE;
 }
 
 static gboolean
@@ -89,10 +115,16 @@ ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples
   g_autoptr (GPtrArray) measurements = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
   g_autoptr (PsRows) rows = ps_rows_new (
       db->file, error,
-      "SELECT measurement.id, subject, shape, kind, bytes, devices, n, median_ns, q1_ns, q3_ns, mad_ns, min_ns, "
-      "take_bytes, give_bytes, state_bytes, stop, taken "
-      "FROM measurement JOIN profile ON profile.id = measurement.profile WHERE profile.name = ?1 "
-      "ORDER BY subject, shape, instr ('|F|B|W|BW|R|O|', '|' || kind || '|'), bytes, devices",
+      "SELECT measurement.id, subject, shape, kind, bytes, devices, sharing, cache, n, median_ns, q1_ns, q3_ns, "
+      "mad_ns, "
+      "min_ns, device_ns, take_bytes, give_bytes, state_bytes, stop, taken, "
+      "b.clock_mhz, b.memory_clock_mhz, b.temperature_c, b.power_mw, b.throttle, "
+      "a.clock_mhz, a.memory_clock_mhz, a.temperature_c, a.power_mw, a.throttle "
+      "FROM measurement JOIN profile ON profile.id = measurement.profile "
+      "LEFT JOIN condition AS b ON b.measurement = measurement.id AND b.moment = 'before' "
+      "LEFT JOIN condition AS a ON a.measurement = measurement.id AND a.moment = 'after' WHERE profile.name = ?1 "
+      "ORDER BY subject, shape, instr ('|F|B|W|BW|R|O|', '|' || kind || '|'), bytes, devices, "
+      "sharing, instr ('|run|cold|warm|', '|' || cache || '|')",
       "s", profile);
   gboolean found = rows != NULL;
   while (found)
@@ -103,8 +135,36 @@ ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples
         break;
       PsMeasurement *measurement = read_measurement (rows);
       g_ptr_array_add (measurements, measurement);
-      if (with_samples && !read_samples (db, ps_rows_integer (rows, 0), measurement, error))
+      if (!read_condition (db, rows, 20, &measurement->before, error)
+          || !read_condition (db, rows, 25, &measurement->after, error)
+          || (with_samples && !read_samples (db, ps_rows_integer (rows, 0), measurement, error)))
         return NULL;
     }
   return rows ? g_steal_pointer (&measurements) : NULL;
+}
+
+GPtrArray *
+ps_costdb_sentinels (PsCostDb *db, const char *profile, GError **error)
+{
+  g_autoptr (GPtrArray) sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sentinel_free);
+  g_autoptr (PsRows) rows
+      = ps_rows_new (db->file, error,
+                     "SELECT what, median_ns, n, taken FROM sentinel JOIN profile ON profile.id = sentinel.profile "
+                     "WHERE profile.name = ?1 ORDER BY position",
+                     "s", profile);
+  gboolean found = rows != NULL;
+  while (found)
+    {
+      if (!ps_rows_next (rows, &found, error))
+        return NULL;
+      if (!found)
+        break;
+      PsSentinel *sentinel = g_new0 (PsSentinel, 1);
+      *sentinel = (PsSentinel){ .what = ps_rows_text (rows, 0),
+                                .median_ns = ps_rows_integer (rows, 1),
+                                .n = (guint)ps_rows_integer (rows, 2),
+                                .taken = ps_rows_text (rows, 3) };
+      g_ptr_array_add (sentinels, sentinel);
+    }
+  return rows ? g_steal_pointer (&sentinels) : NULL;
 }

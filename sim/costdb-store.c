@@ -33,6 +33,16 @@ ps_measurement_free (PsMeasurement *measurement)
   g_free (measurement);
 }
 
+void
+ps_sentinel_free (PsSentinel *sentinel)
+{
+  if (!sentinel)
+    return;
+  g_free (sentinel->what);
+  g_free (sentinel->taken);
+  g_free (sentinel);
+}
+
 /* A profile is one machine and one model: what was measured under other circumstances does not belong to it. */
 static gboolean
 check_same (PsCostDb *db, const PsProfile *profile, const char *what, const char *stored, const char *now,
@@ -92,6 +102,17 @@ find_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error
 }
 
 static gboolean
+find_profile_row (PsCostDb *db, const char *name, gint64 *id, GError **error)
+{
+  g_autoptr (PsRows) rows = ps_rows_new (db->file, error, "SELECT id FROM profile WHERE name = ?1", "s", name);
+  gboolean found;
+  if (!rows || !ps_rows_next (rows, &found, error))
+    return FALSE;
+  *id = found ? ps_rows_integer (rows, 0) : 0;
+  return TRUE;
+}
+
+static gboolean
 insert_profile (PsCostDb *db, const PsProfile *p, gint64 *id, GError **error)
 {
   if (!ps_database_execute (db->file, error,
@@ -116,17 +137,17 @@ ps_costdb_begin_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GEr
   return ps_database_end (db->file, ok, error);
 }
 
-static const char *
-subject_name (const PsMeasurement *measurement)
-{
-  return measurement->transfer ? "transfer" : "op";
-}
-
-/* Transfers have no kind. */
+/* Only ops have a kind. */
 static const char *
 kind_name (const PsMeasurement *measurement)
 {
-  return measurement->transfer ? "" : ps_op_kind_name (measurement->kind);
+  return measurement->subject == PS_SUBJECT_OP ? ps_op_kind_name (measurement->kind) : "";
+}
+
+static gint64
+sharing_of (const PsMeasurement *measurement)
+{
+  return MAX (measurement->sharing, 1);
 }
 
 static gboolean
@@ -135,12 +156,28 @@ insert_measurement (PsCostDb *db, gint64 profile, const PsMeasurement *m, GError
   const PsStatistics *time = &m->time;
   return ps_database_execute (
       db->file, error,
-      "INSERT INTO measurement (profile, subject, shape, kind, bytes, devices, n, median_ns, q1_ns, q3_ns, mad_ns, "
-      "min_ns, take_bytes, give_bytes, state_bytes, stop, taken) "
-      "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
-      "isssiiiiiiiiiiiss", profile, subject_name (m), m->shape, kind_name (m), m->bytes, (gint64)m->devices,
-      (gint64)time->n, time->median_ns, time->q1_ns, time->q3_ns, time->mad_ns, time->min_ns, m->take_bytes,
-      m->give_bytes, m->state_bytes, m->stop, m->taken);
+      "INSERT INTO measurement (profile, subject, shape, kind, bytes, devices, sharing, cache, n, median_ns, q1_ns, "
+      "q3_ns, mad_ns, min_ns, device_ns, take_bytes, give_bytes, state_bytes, stop, taken) "
+      "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, nullif (?15, 0), ?16, ?17, ?18, ?19, ?20)",
+      "isssiiisiiiiiiiiiiss", profile, ps_subject_name (m->subject), m->shape, kind_name (m), m->bytes,
+      (gint64)m->devices, sharing_of (m), ps_cache_state_name (m->cache), (gint64)time->n, time->median_ns, time->q1_ns,
+      time->q3_ns, time->mad_ns, time->min_ns, m->device_ns, m->take_bytes, m->give_bytes, m->state_bytes, m->stop,
+      m->taken);
+}
+
+/* Nothing when nothing is known. */
+static gboolean
+insert_condition (PsCostDb *db, gint64 row, const char *moment, const PsCondition *c, GError **error)
+{
+  g_autofree char *throttle = ps_throttle_to_text (c->throttle);
+  if (!throttle && !c->clock_mhz && !c->memory_clock_mhz && !c->temperature_c && !c->power_mw)
+    return TRUE;
+  return ps_database_execute (db->file, error,
+                              "INSERT INTO condition (measurement, moment, clock_mhz, memory_clock_mhz, temperature_c, "
+                              "power_mw, throttle) "
+                              "VALUES (?1, ?2, nullif (?3, 0), nullif (?4, 0), nullif (?5, 0), nullif (?6, 0), ?7)",
+                              "isiiiis", row, moment, c->clock_mhz, c->memory_clock_mhz, c->temperature_c, c->power_mw,
+                              throttle);
 }
 
 /* All samples in one statement: SQLite takes the array apart. */
@@ -156,26 +193,85 @@ insert_samples (PsCostDb *db, gint64 row, const PsMeasurement *measurement, GErr
       row, array->str);
 }
 
+static gboolean
+insert_all (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GError **error)
+{
+  if (!insert_measurement (db, profile, measurement, error))
+    return FALSE;
+  gint64 row = ps_database_last_row (db->file);
+  return insert_samples (db, row, measurement, error)
+         && insert_condition (db, row, "before", &measurement->before, error)
+         && insert_condition (db, row, "after", &measurement->after, error);
+}
+
 gboolean
 ps_costdb_store (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GError **error)
 {
-  gboolean ok = ps_database_begin (db->file, error);
-  if (!ok)
-    return FALSE;
-  ok = insert_measurement (db, profile, measurement, error)
-       && insert_samples (db, ps_database_last_row (db->file), measurement, error);
-  return ps_database_end (db->file, ok, error);
+  return ps_database_begin (db->file, error)
+         && ps_database_end (db->file, insert_all (db, profile, measurement, error), error);
 }
 
 gboolean
 ps_costdb_has (PsCostDb *db, gint64 profile, const PsMeasurement *key, gboolean *found, GError **error)
 {
-  g_autoptr (PsRows) rows = ps_rows_new (db->file, error,
-                                         "SELECT 1 FROM measurement WHERE profile = ?1 AND subject = ?2 AND shape = ?3 "
-                                         "AND kind = ?4 AND bytes = ?5 AND devices = ?6",
-                                         "isssii", profile, subject_name (key), key->shape, kind_name (key), key->bytes,
-                                         (gint64)key->devices);
+  g_autoptr (PsRows) rows
+      = ps_rows_new (db->file, error,
+                     "SELECT 1 FROM measurement WHERE profile = ?1 AND subject = ?2 AND shape = ?3 "
+                     "AND kind = ?4 AND bytes = ?5 AND devices = ?6 AND sharing = ?7 AND cache = ?8",
+                     "isssiiis", profile, ps_subject_name (key->subject), key->shape, kind_name (key), key->bytes,
+                     (gint64)key->devices, sharing_of (key), ps_cache_state_name (key->cache));
   return rows && ps_rows_next (rows, found, error);
+}
+
+static gboolean
+insert_sentinel (PsCostDb *db, gint64 profile, const PsSentinel *sentinel, GError **error)
+{
+  return ps_database_execute (db->file, error,
+                              "INSERT INTO sentinel (profile, position, what, median_ns, n, taken) "
+                              "VALUES (?1, (SELECT count (*) FROM sentinel WHERE profile = ?1), ?2, ?3, ?4, ?5)",
+                              "isiis", profile, sentinel->what, sentinel->median_ns, (gint64)sentinel->n,
+                              sentinel->taken);
+}
+
+gboolean
+ps_costdb_store_sentinel (PsCostDb *db, gint64 profile, const PsSentinel *sentinel, GError **error)
+{
+  return ps_database_begin (db->file, error)
+         && ps_database_end (db->file, insert_sentinel (db, profile, sentinel, error), error);
+}
+
+/* Without transactions of their own. */
+static gboolean
+insert_contents (PsCostDb *db, gint64 profile, GPtrArray *measurements, GPtrArray *sentinels, GError **error)
+{
+  for (guint i = 0; i < measurements->len; i++)
+    if (!insert_all (db, profile, measurements->pdata[i], error))
+      return FALSE;
+  for (guint i = 0; i < sentinels->len; i++)
+    if (!insert_sentinel (db, profile, sentinels->pdata[i], error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean
+insert_contents_of_new (PsCostDb *db, const PsProfile *profile, GPtrArray *measurements, GPtrArray *sentinels,
+                        GError **error)
+{
+  gint64 id;
+  if (!find_profile_row (db, profile->name, &id, error))
+    return FALSE;
+  if (id == 0)
+    return insert_profile (db, profile, &id, error) && insert_contents (db, id, measurements, sentinels, error);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: there is a profile '%s' already", db->file->path, profile->name);
+  return FALSE;
+}
+
+gboolean
+ps_costdb_add_profile (PsCostDb *db, const PsProfile *profile, GPtrArray *measurements, GPtrArray *sentinels,
+                       GError **error)
+{
+  return ps_database_begin (db->file, error)
+         && ps_database_end (db->file, insert_contents_of_new (db, profile, measurements, sentinels, error), error);
 }
 
 gboolean

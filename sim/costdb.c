@@ -1,11 +1,14 @@
 /* costdb.c - the cost database among the databases. */
 #include "costdb-private.h"
 
+static const char *const migrations[PS_COSTDB_VERSION - 1] = { "/pipesim/data/schema-1-to-2.sql" };
+
 static const PsDatabaseKind kind = {
   .what = "cost database",
   .schema = "/pipesim/data/schema.sql",
   .application_id = 0x50534442, /* "PSDB" */
   .version = PS_COSTDB_VERSION,
+  .migrations = migrations,
 };
 
 void
@@ -32,4 +35,43 @@ ps_costdb_open (const char *path, PsCostDbMode mode, GError **error)
   PsCostDb *db = g_new0 (PsCostDb, 1);
   db->file = file;
   return db;
+}
+
+static const char *const subjects[PS_N_SUBJECTS] = { "op", "transfer", "self-send" };
+static const char *const cache_states[PS_N_CACHE_STATES] = { "run", "cold", "warm" };
+
+static gboolean
+find_word (const char *const *words, guint n, const char *text, guint *found)
+{
+  for (guint i = 0; i < n; i++)
+    if (g_str_equal (words[i], text))
+      {
+        *found = i;
+        return TRUE;
+      }
+  return FALSE;
+}
+
+const char *
+ps_subject_name (PsSubject subject)
+{
+  return subjects[subject];
+}
+
+gboolean
+ps_subject_parse (const char *text, PsSubject *subject)
+{
+  return find_word (subjects, PS_N_SUBJECTS, text, subject);
+}
+
+const char *
+ps_cache_state_name (PsCacheState state)
+{
+  return cache_states[state];
+}
+
+gboolean
+ps_cache_state_parse (const char *text, PsCacheState *state)
+{
+  return find_word (cache_states, PS_N_CACHE_STATES, text, state);
 }

@@ -64,7 +64,7 @@ static gboolean
 open_handle (PsDatabase *db, const char *name, int flags, GError **error)
 {
   sqlite3_close (g_steal_pointer (&db->handle));
-  int code = sqlite3_open_v2 (name, &db->handle, flags | SQLITE_OPEN_EXRESCODE, NULL);
+  int code = sqlite3_open_v2 (name, &db->handle, flags | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOMUTEX, NULL);
   if (code != SQLITE_OK)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: cannot be opened: %s", db->path, open_failure (db, code));
@@ -102,7 +102,7 @@ check_identity (PsDatabase *db, const Identity *identity, GError **error)
   if (identity->application != db->kind->application_id)
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: an SQLite database, but not a pipesim %s", db->path,
                  db->kind->what);
-  else if (identity->version != db->kind->version)
+  else if (identity->version != db->kind->version && !ps_database_can_migrate (db->kind, identity->version))
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
                  "%s: %s of version %" G_GINT64_FORMAT "; this pipesim knows version %d", db->path, db->kind->what,
                  identity->version, db->kind->version);
@@ -161,9 +161,11 @@ open_for_writing (PsDatabase *db, GError **error)
     return FALSE;
   if (identity_is_fresh (&identity) && (!create_schema (db, error) || !read_identity (db, &identity, error)))
     return FALSE;
+  if (!check_identity (db, &identity, error)
+      || (identity.version != db->kind->version && !ps_database_migrate (db, error)))
+    return FALSE;
   /* Commits survive the death of the process without waiting for the disk each time. */
-  return check_identity (db, &identity, error)
-         && ps_database_script (db, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL", error);
+  return ps_database_script (db, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL", error);
 }
 
 /* A database in write-ahead mode wants to create files beside it even to be read. Where it may not, and no unfinished
@@ -187,6 +189,13 @@ open_immutable (PsDatabase *db, Identity *identity, GError **error)
   return open_handle (db, name, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, error) && read_identity (db, identity, error);
 }
 
+/* Reading changes no file, so a file of an earlier version is migrated in a copy. */
+static gboolean
+migrate_copy (PsDatabase *db, GError **error)
+{
+  return ps_database_detach (db, error) && ps_database_migrate (db, error);
+}
+
 /* Opened for writing where that is allowed, though nothing is written: the last reader then clears away the log. */
 static gboolean
 open_for_reading (PsDatabase *db, GError **error)
@@ -206,7 +215,9 @@ open_for_reading (PsDatabase *db, GError **error)
       if (!open_immutable (db, &identity, error))
         return FALSE;
     }
-  return check_identity (db, &identity, error) && ps_database_script (db, "PRAGMA query_only = ON", error);
+  return check_identity (db, &identity, error)
+         && (identity.version == db->kind->version || migrate_copy (db, error))
+         && ps_database_script (db, "PRAGMA query_only = ON", error);
 }
 
 PsDatabase *

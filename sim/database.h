@@ -17,7 +17,8 @@ typedef struct
   const char *what;   /* as messages call it: "cost database" */
   const char *schema; /* resource with the text that creates its tables */
   int application_id;
-  int version;
+  int version;                   /* from 1 on */
+  const char *const *migrations; /* [version - 1] resources: i brings version i + 1 to i + 2; NULL: none is known */
 } PsDatabaseKind;
 
 typedef struct
@@ -27,8 +28,10 @@ typedef struct
   const PsDatabaseKind *kind;
 } PsDatabase;
 
-/* Creates the file when it is missing and writes is TRUE. Refuses files that are no SQLite database, of another kind or
- * of another version, with one line naming the path. kind stays the caller's. Errors: PS_ERROR_IO, PS_ERROR_INPUT. */
+/* Creates the file when it is missing and writes is TRUE. An earlier version with known migrations is brought to this
+ * one: in the file when writes is TRUE, else in a copy in memory. Refuses files that are no SQLite database, of another
+ * kind or of another version, with one line naming the path. kind stays the caller's. For one thread at a time. Errors:
+ * PS_ERROR_IO, PS_ERROR_INPUT. */
 PsDatabase *ps_database_open (const char *path, const PsDatabaseKind *kind, gboolean writes,
                               GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_database_close (PsDatabase *db);
@@ -36,6 +39,14 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsDatabase, ps_database_close)
 
 /* The library behind it, for the record: "SQLite 3.40.1". Free with g_free. */
 char *ps_database_library (void);
+
+/* Whether a file of that version can be brought to the kind's, and doing it in one transaction. Another process may
+ * have done it in between, so it looks again. On failure the file is as before. */
+gboolean ps_database_can_migrate (const PsDatabaseKind *kind, gint64 version);
+gboolean ps_database_migrate (PsDatabase *db, GError **error);
+
+/* Puts a copy in memory in place of the file. */
+gboolean ps_database_detach (PsDatabase *db, GError **error);
 
 /* Sets PS_ERROR_IO or PS_ERROR_INPUT from an SQLite result code other than SQLITE_OK. Returns FALSE. */
 gboolean ps_database_set_error (PsDatabase *db, int code, GError **error);
@@ -67,8 +78,8 @@ double ps_rows_real (PsRows *rows, int column);
 gboolean ps_rows_is_null (PsRows *rows, int column);
 char *ps_rows_text (PsRows *rows, int column); /* free with g_free */
 
-/* One statement over and over: begin again with parameters cleared (NULL), set those that are something (from 0 on), next.
- * Texts must stay until the next restart. */
+/* One statement over and over: begin again with parameters cleared (NULL), set those that are something (from 0 on),
+ * next. Texts must stay until the next restart. */
 void ps_rows_restart (PsRows *rows);
 void ps_rows_set_integer (PsRows *rows, int parameter, gint64 value);
 void ps_rows_set_real (PsRows *rows, int parameter, double value);

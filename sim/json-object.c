@@ -19,9 +19,8 @@ static gboolean G_GNUC_PRINTF (5, 6)
 /* What is the whole value and no element. */
 #define WHOLE (-1)
 
-/* Stands in front of the member's value. */
-static PsJsonReader *
-go_to (const PsJsonObject *object, const char *key)
+PsJsonReader *
+ps_json_object_go (const PsJsonObject *object, const char *key)
 {
   object->reader->at = g_hash_table_lookup (object->places, key);
   return object->reader;
@@ -33,7 +32,7 @@ check_format (const PsJsonObject *object, const char *format, GError **error)
   gsize family = (gsize)(strchr (format, '/') + 1 - format);
   const char *found = "";
   if (ps_json_object_has (object, "format"))
-    ps_json_read_text (go_to (object, "format"), &found);
+    ps_json_read_text (ps_json_object_go (object, "format"), &found);
   if (g_str_equal (found, format))
     return TRUE;
   if (strncmp (found, format, family) == 0)
@@ -43,9 +42,9 @@ check_format (const PsJsonObject *object, const char *format, GError **error)
 }
 
 static gboolean
-is_known (const char *key, const char *const *required, const char *const *optional)
+is_known (const char *key, const char *format, const char *const *required, const char *const *optional)
 {
-  return g_str_equal (key, "format") || g_strv_contains (required, key)
+  return (format && g_str_equal (key, "format")) || g_strv_contains (required, key)
          || (optional && g_strv_contains (optional, key));
 }
 
@@ -63,19 +62,19 @@ ps_json_object_init (PsJsonObject *object, PsJsonReader *reader, const char *for
     }
   while ((key = ps_json_next_key (reader)) != NULL)
     {
-      if (!unknown && !is_known (key, required, optional))
+      if (!unknown && !is_known (key, format, required, optional))
         unknown = g_strdup (key);
       if (!g_hash_table_insert (object->places, g_strdup (key), (gpointer)reader->at) && !twice)
         twice = g_strdup (key);
       ps_json_skip_value (reader);
     }
-  if (!check_format (object, format, error))
+  if (format && !check_format (object, format, error))
     return FALSE;
   for (guint i = 0; required[i]; i++)
     if (!ps_json_object_has (object, required[i]))
       return refuse (reader, required[i], WHOLE, error, "is missing");
   if (unknown)
-    return refuse (reader, unknown, WHOLE, error, "is no key of %s", format);
+    return refuse (reader, unknown, WHOLE, error, "is no key of %s", format ? format : "this object");
   return !twice || refuse (reader, twice, WHOLE, error, "is there twice");
 }
 
@@ -118,7 +117,7 @@ gboolean
 ps_json_get_text (const PsJsonObject *object, const char *key, char **text, GError **error)
 {
   const char *found;
-  if (!read_text (go_to (object, key), key, WHOLE, &found, error))
+  if (!read_text (ps_json_object_go (object, key), key, WHOLE, &found, error))
     return FALSE;
   *text = g_strdup (found);
   return TRUE;
@@ -128,20 +127,20 @@ gboolean
 ps_json_get_integer (const PsJsonObject *object, const char *key, gint64 low, gint64 high, gint64 *value,
                      GError **error)
 {
-  return read_integer (go_to (object, key), key, WHOLE, low, high, value, error);
+  return read_integer (ps_json_object_go (object, key), key, WHOLE, low, high, value, error);
 }
 
 gboolean
 ps_json_get_boolean (const PsJsonObject *object, const char *key, gboolean *value, GError **error)
 {
-  PsJsonReader *reader = go_to (object, key);
+  PsJsonReader *reader = ps_json_object_go (object, key);
   return ps_json_read_boolean (reader, value) || refuse (reader, key, WHOLE, error, "is neither true nor false");
 }
 
 gboolean
 ps_json_get_array (const PsJsonObject *object, const char *key, GError **error)
 {
-  return enter_array (go_to (object, key), key, WHOLE, error);
+  return enter_array (ps_json_object_go (object, key), key, WHOLE, error);
 }
 
 gboolean

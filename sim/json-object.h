@@ -17,13 +17,16 @@ typedef struct
 /* Reads through the object that the reader stands in front of. Checks "format" first ("pipesim-schedule/1"; another
  * version is told apart from a foreign file), then that every required key is there and that there are no others but
  * the optional ones, and none twice. Lists end with NULL and do not name "format"; optional may be NULL. Clear in any
- * case. The reader must outlive the object. */
+ * case. The reader must outlive the object. format NULL: an object inside another, which has no "format". */
 gboolean ps_json_object_init (PsJsonObject *object, PsJsonReader *reader, const char *format,
                               const char *const *required, const char *const *optional, GError **error);
 void ps_json_object_clear (PsJsonObject *object);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsJsonObject, ps_json_object_clear)
 
 gboolean ps_json_object_has (const PsJsonObject *object, const char *key);
+
+/* Stands in front of the value of a member that is there. Returns the reader. */
+PsJsonReader *ps_json_object_go (const PsJsonObject *object, const char *key);
 
 /* Values of a member that is there. Free *text with g_free. */
 gboolean ps_json_get_text (const PsJsonObject *object, const char *key, char **text, GError **error);

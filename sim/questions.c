@@ -104,29 +104,57 @@ ps_question_check (const PsQuestion *question, GError **error)
 }
 
 static gboolean
-append_integer (GString *sql, gboolean read, gint64 value)
+read_number (const PsColumn *column, const char *text, double *number, GError **error)
 {
-  if (read)
-    g_string_append_printf (sql, "%" G_GINT64_FORMAT, value);
-  return read;
+  char *end;
+
+  *number = g_ascii_strtod (text, &end);
+  if (end != text && *end == '\0' && isfinite (*number))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--where: '%s' is no number, as %s is", text, column->key);
+  return FALSE;
+}
+
+static gboolean
+read_quantity (const PsColumn *column, const char *text, gint64 *value, GError **error)
+{
+  *value = g_str_equal (text, "yes");
+  if (column->type == PS_COLUMN_TIME)
+    return ps_parse_time ("--where", text, value, error);
+  if (column->type == PS_COLUMN_SIZE)
+    return ps_parse_size ("--where", text, value, error);
+  if (*value || g_str_equal (text, "no"))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--where: '%s' is neither yes nor no, as %s is", text, column->key);
+  return FALSE;
 }
 
 static gboolean
 append_value (GString *sql, const PsColumn *column, const char *text, GError **error)
 {
+  char buffer[G_ASCII_DTOSTR_BUF_SIZE];
   g_auto (GStrv) parts = NULL;
   g_autofree char *quoted = NULL;
+  double number = 0;
   gint64 value = 0;
 
-  if (column->type == PS_COLUMN_TIME)
-    return append_integer (sql, ps_parse_time ("--where", text, &value, error), value);
-  if (column->type == PS_COLUMN_SIZE)
-    return append_integer (sql, ps_parse_size ("--where", text, &value, error), value);
-  if (column->type == PS_COLUMN_BOOLEAN && (g_str_equal (text, "yes") || g_str_equal (text, "no")))
-    return append_integer (sql, TRUE, g_str_equal (text, "yes"));
-  parts = g_strsplit (text, "'", -1);
-  quoted = g_strjoinv ("''", parts);
-  g_string_append_printf (sql, "'%s'", quoted);
+  if (column->type == PS_COLUMN_TEXT)
+    {
+      parts = g_strsplit (text, "'", -1);
+      quoted = g_strjoinv ("''", parts);
+      g_string_append_printf (sql, "'%s'", quoted);
+      return TRUE;
+    }
+  if (column->type == PS_COLUMN_INTEGER || column->type == PS_COLUMN_NUMBER || column->type == PS_COLUMN_RATIO)
+    {
+      if (!read_number (column, text, &number, error))
+        return FALSE;
+      g_string_append (sql, g_ascii_dtostr (buffer, sizeof buffer, number));
+      return TRUE;
+    }
+  if (!read_quantity (column, text, &value, error))
+    return FALSE;
+  g_string_append_printf (sql, "%" G_GINT64_FORMAT, value);
   return TRUE;
 }
 
@@ -171,14 +199,14 @@ ps_question_varying (PsResults *results, const PsQuestion *question, GError **er
   guint n;
   const PsResultColumn *columns = ps_result_columns (&n);
 
-  for (guint i = 0; columns[i].role == PS_RESULT_SETTING; i++)
+  for (guint i = 0; columns[i].role == PS_ROLE_SETTING; i++)
     g_string_append_printf (sql, ", min (%s) IS NOT max (%s) OR count (%s) NOT IN (0, count (*))",
                             columns[i].column.key, columns[i].column.key, columns[i].column.key);
   g_string_append (sql, " FROM result");
   if (!ps_question_append_where (question, sql, error) || !(rows = ps_rows_new (results->file, error, sql->str, ""))
       || !ps_rows_next (rows, &found, error))
     return NULL;
-  for (guint i = 0; columns[i].role == PS_RESULT_SETTING; i++)
+  for (guint i = 0; columns[i].role == PS_ROLE_SETTING; i++)
     if (ps_rows_integer (rows, (int)i + 1))
       g_strv_builder_add (names, columns[i].column.key);
   return g_strv_builder_end (names);

@@ -1,32 +1,10 @@
 /* report.c - one table, printed as aligned text or as JSON. */
 #include "json-text.h"
-
-#include <pipesim/report.h>
+#include "report-private.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
-
-typedef struct
-{
-  gboolean set;
-  union
-  {
-    gint64 integer; /* INTEGER, TIME, SIZE, BOOLEAN */
-    double ratio;   /* RATIO, PERCENT */
-    char *text;
-    PsTable *table;
-    GArray *numbers;  /* of double */
-    GPtrArray *lists; /* of GStrv */
-  };
-} Cell;
-
-struct _PsTable
-{
-  const PsColumn *columns;
-  guint n_columns;
-  GPtrArray *rows; /* of Cell[n_columns] */
-};
 
 PsTable *
 ps_table_new (const PsColumn *columns, guint n_columns)
@@ -40,7 +18,7 @@ ps_table_new (const PsColumn *columns, guint n_columns)
 }
 
 static void
-cell_clear (Cell *cell, PsColumnType type)
+cell_clear (PsCell *cell, PsColumnType type)
 {
   if (cell->set && type == PS_COLUMN_TEXT)
     g_free (cell->text);
@@ -60,7 +38,7 @@ ps_table_free (PsTable *table)
     return;
   for (guint i = 0; i < table->rows->len; i++)
     {
-      Cell *row = table->rows->pdata[i];
+      PsCell *row = table->rows->pdata[i];
 
       for (guint c = 0; c < table->n_columns; c++)
         cell_clear (&row[c], table->columns[c].type);
@@ -75,7 +53,7 @@ ps_table_free (PsTable *table)
 void
 ps_table_add_row (PsTable *table)
 {
-  g_ptr_array_add (table->rows, g_new0 (Cell, table->n_columns));
+  g_ptr_array_add (table->rows, g_new0 (PsCell, table->n_columns));
 }
 
 static guint
@@ -90,15 +68,15 @@ find_column (const PsTable *table, const char *key)
 #define TYPE(type) (1U << (type))
 
 /* The cleared cell of the last row under that key, marked as set. */
-static Cell *
+static PsCell *
 touch (PsTable *table, const char *key, guint types)
 {
   guint c = find_column (table, key);
-  Cell *cell;
+  PsCell *cell;
 
   g_assert (table->rows->len > 0);
   g_assert (types & TYPE (table->columns[c].type));
-  cell = (Cell *)table->rows->pdata[table->rows->len - 1] + c;
+  cell = (PsCell *)table->rows->pdata[table->rows->len - 1] + c;
   cell_clear (cell, table->columns[c].type);
   cell->set = TRUE;
   return cell;
@@ -119,7 +97,7 @@ ps_table_set_integer (PsTable *table, const char *key, gint64 value)
 void
 ps_table_set_ratio (PsTable *table, const char *key, double value)
 {
-  Cell *cell = touch (table, key, TYPE (PS_COLUMN_RATIO) | TYPE (PS_COLUMN_NUMBER) | TYPE (PS_COLUMN_PERCENT));
+  PsCell *cell = touch (table, key, TYPE (PS_COLUMN_RATIO) | TYPE (PS_COLUMN_NUMBER) | TYPE (PS_COLUMN_PERCENT));
 
   cell->ratio = value;
   cell->set = !isnan (value);
@@ -172,7 +150,7 @@ static int
 compare_rows (gconstpointer a, gconstpointer b, gpointer data)
 {
   const SortKey *key = data;
-  const Cell *x = *(Cell *const *)a + key->column, *y = *(Cell *const *)b + key->column;
+  const PsCell *x = *(PsCell *const *)a + key->column, *y = *(PsCell *const *)b + key->column;
   int order;
 
   if (!x->set || !y->set)
@@ -205,7 +183,7 @@ is_printed (const PsColumn *column)
 }
 
 static char *
-cell_to_text (const Cell *cell, PsColumnType type)
+cell_to_text (const PsCell *cell, PsColumnType type)
 {
   if (!cell->set)
     return g_strdup ("-");
@@ -264,7 +242,7 @@ all_texts (const PsTable *table)
         continue;
       texts[c] = g_strdup (table->columns[c].title);
       for (guint r = 0; r < table->rows->len; r++)
-        texts[(r + 1) * n + c] = cell_to_text ((Cell *)table->rows->pdata[r] + c, table->columns[c].type);
+        texts[(r + 1) * n + c] = cell_to_text ((PsCell *)table->rows->pdata[r] + c, table->columns[c].type);
     }
   return texts;
 }
@@ -345,68 +323,6 @@ ps_table_to_markdown (const PsTable *table)
   return g_string_free (text, FALSE);
 }
 
-/* CSV */
-
-static void
-append_csv_text (GString *csv, const char *text)
-{
-  if (strpbrk (text, ",\"\r\n") == NULL)
-    {
-      g_string_append (csv, text);
-      return;
-    }
-  g_string_append_c (csv, '"');
-  for (; *text; text++)
-    g_string_append_printf (csv, *text == '"' ? "\"\"" : "%c", *text);
-  g_string_append_c (csv, '"');
-}
-
-static gboolean
-is_flat (PsColumnType type)
-{
-  return type != PS_COLUMN_TABLE && type != PS_COLUMN_NUMBERS && type != PS_COLUMN_LISTS;
-}
-
-static void
-append_csv_cell (GString *csv, const Cell *cell, PsColumnType type)
-{
-  if (!cell->set)
-    return;
-  if (type == PS_COLUMN_TEXT)
-    append_csv_text (csv, cell->text);
-  else if (type == PS_COLUMN_RATIO || type == PS_COLUMN_NUMBER || type == PS_COLUMN_PERCENT)
-    ps_json_append_double (csv, cell->ratio);
-  else if (type == PS_COLUMN_BOOLEAN)
-    g_string_append (csv, cell->integer ? "true" : "false");
-  else
-    g_string_append_printf (csv, "%" G_GINT64_FORMAT, cell->integer);
-}
-
-char *
-ps_table_to_csv (const PsTable *table)
-{
-  GString *csv = g_string_new (NULL);
-
-  for (guint r = 0; r <= table->rows->len; r++)
-    {
-      const char *comma = "";
-
-      for (guint c = 0; c < table->n_columns; c++)
-        {
-          if (!is_flat (table->columns[c].type))
-            continue;
-          g_string_append (csv, comma);
-          comma = ",";
-          if (r == 0)
-            append_csv_text (csv, table->columns[c].key);
-          else
-            append_csv_cell (csv, (const Cell *)table->rows->pdata[r - 1] + c, table->columns[c].type);
-        }
-      g_string_append_c (csv, '\n');
-    }
-  return g_string_free (csv, FALSE);
-}
-
 /* JSON */
 
 static void append_object (GString *json, const PsTable *table, guint row, int indent);
@@ -446,7 +362,7 @@ append_lists (GString *json, const GPtrArray *lists, int indent)
 }
 
 static void
-append_cell (GString *json, const Cell *cell, PsColumnType type, int indent)
+append_cell (GString *json, const PsCell *cell, PsColumnType type, int indent)
 {
   switch (type)
     {
@@ -488,7 +404,7 @@ append_cell (GString *json, const Cell *cell, PsColumnType type, int indent)
 static void
 append_object (GString *json, const PsTable *table, guint row, int indent)
 {
-  const Cell *cells = table->rows->pdata[row];
+  const PsCell *cells = table->rows->pdata[row];
 
   g_string_append_c (json, '{');
   for (guint c = 0; c < table->n_columns; c++)

@@ -109,7 +109,7 @@ static PsRows *
 insert_new (PsResults *results, GError **error)
 {
   g_autoptr (GString) sql = g_string_new ("INSERT OR IGNORE INTO prediction (point, digest");
-  guint n_columns, n = ps_result_n_stored ();
+  guint n_columns, n = PS_N_STORED;
   const PsResultColumn *columns = ps_result_columns (&n_columns);
 
   for (guint i = 0; i < n; i++)
@@ -145,7 +145,7 @@ static gboolean
 store_row (PsRows *predicted, PsRows *skipped, const PsResult *row, GError **error)
 {
   PsRows *insert = row->reason ? skipped : predicted;
-  guint n = row->reason ? 0 : ps_result_n_stored ();
+  guint n = row->reason ? 0 : PS_N_STORED;
   gboolean found;
 
   ps_rows_restart (insert);

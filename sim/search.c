@@ -239,7 +239,8 @@ search_in_turn (const PsSearchSetting *setting, Found *found)
     }
   found_init (&easier, &part);
   search_from (&part, &start, &easier);
-  start.order = carried = carry_best (&easier, found->problem);
+  carried = carry_best (&easier, found->problem);
+  start.order = carried;
   start.policies = easier.policies;
   found->n_moves += easier.n_moves;
   part = *setting;

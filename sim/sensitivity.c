@@ -296,7 +296,7 @@ check_over (const char *over, GError **error)
   guint n;
   int index = ps_result_column_find (over);
 
-  if (index >= 0 && ps_result_columns (&n)[index].role == PS_RESULT_SETTING && !g_str_equal (over, "schedule"))
+  if (index >= 0 && ps_result_columns (&n)[index].role == PS_ROLE_SETTING && !g_str_equal (over, "schedule"))
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--over: '%s' is no setting; a column such as microbatches is", over);
   return FALSE;

@@ -122,33 +122,33 @@ text (const char *value)
 }
 
 static void
-set (PsValue *values, const char *column, PsValue value)
+set (PsValue *values, PsResultField field, PsValue value)
 {
-  values[ps_result_column_find (column)] = value;
+  values[field] = value;
 }
 
 PsValue *
 ps_sweep_default_values (void)
 {
-  PsValue *values = g_new0 (PsValue, ps_result_n_stored ());
+  PsValue *values = g_new0 (PsValue, PS_N_STORED);
 
-  set (values, "bandwidth_factor", real (1));
-  set (values, "latency_factor", real (1));
-  set (values, "recompute", text (ps_recompute_name (PS_RECOMPUTE_NONE)));
-  set (values, "offload", real (0));
-  set (values, "replicas", integer (1));
-  set (values, "zero", integer (0));
-  set (values, "reduce", text (ps_reduce_name (PS_REDUCE_OVERLAPPED)));
-  set (values, "sync", text (ps_sync_name (PS_SYNC_GLOBAL)));
-  set (values, "comm", text (ps_channel_name (PS_CHANNEL_LATENCY)));
-  set (values, "comm_order", text (ps_comm_order_name (PS_COMM_ASAP)));
-  set (values, "eager_bytes", integer (0));
-  set (values, "blocking", integer (0));
-  set (values, "share_links", integer (0));
-  set (values, "speed", text ("1"));
-  set (values, "overlap_slowdown", real (1));
-  set (values, "ready_order", integer (0));
-  set (values, "origin", text (ps_origin_name (PS_ORIGIN_SIMULATED)));
+  set (values, PS_RESULT_BANDWIDTH_FACTOR, real (1));
+  set (values, PS_RESULT_LATENCY_FACTOR, real (1));
+  set (values, PS_RESULT_RECOMPUTE, text (ps_recompute_name (PS_RECOMPUTE_NONE)));
+  set (values, PS_RESULT_OFFLOAD, real (0));
+  set (values, PS_RESULT_REPLICAS, integer (1));
+  set (values, PS_RESULT_ZERO, integer (0));
+  set (values, PS_RESULT_REDUCE, text (ps_reduce_name (PS_REDUCE_OVERLAPPED)));
+  set (values, PS_RESULT_SYNC, text (ps_sync_name (PS_SYNC_GLOBAL)));
+  set (values, PS_RESULT_COMM, text (ps_channel_name (PS_CHANNEL_LATENCY)));
+  set (values, PS_RESULT_COMM_ORDER, text (ps_comm_order_name (PS_COMM_ASAP)));
+  set (values, PS_RESULT_EAGER_BYTES, integer (0));
+  set (values, PS_RESULT_BLOCKING, integer (0));
+  set (values, PS_RESULT_SHARE_LINKS, integer (0));
+  set (values, PS_RESULT_SPEED, text ("1"));
+  set (values, PS_RESULT_OVERLAP_SLOWDOWN, real (1));
+  set (values, PS_RESULT_READY_ORDER, integer (0));
+  set (values, PS_RESULT_ORIGIN, text (ps_origin_name (PS_ORIGIN_SIMULATED)));
   return values;
 }
 
@@ -159,9 +159,9 @@ fill_links (const PsSweep *sweep, const PsSetting *setting, PsValue *values)
 
   if (!cluster)
     return;
-  set (values, "link_bandwidth",
+  set (values, PS_RESULT_LINK_BANDWIDTH,
        real (cluster->link_bandwidth * (setting->bandwidth_factor > 0 ? setting->bandwidth_factor : 1)));
-  set (values, "link_latency_ns",
+  set (values, PS_RESULT_LINK_LATENCY_NS,
        integer ((gint64)((double)cluster->link_latency_ns * (setting->latency_factor > 0 ? setting->latency_factor : 1)
                          + 0.5)));
 }
@@ -178,26 +178,25 @@ fill_setting (const PsSweep *sweep, const PsSweepPoint *point, const PsSchedule 
       if (column >= 0)
         values[column] = point->values[i]->value;
     }
-  set (values, "schedule", text (point->schedule));
-  set (values, "devices", integer (schedule->placement->n_devices));
-  set (values, "microbatches", integer (schedule->n_microbatches));
-  set (values, "chunks", integer (ps_placement_max_chunks (schedule->placement)));
-  set (values, "slices", integer (schedule->n_slices));
-  set (values, "placement", text (ps_placement_name (schedule->placement->kind)));
-  set (values, "microbatch_size", size ? integer (size) : (PsValue){ .type = PS_VALUE_NONE });
-  set (values, "global_batch", integer ((gint64)schedule->n_microbatches * MAX (size, 1) * point->setting.n_replicas));
+  set (values, PS_RESULT_SCHEDULE, text (point->schedule));
+  set (values, PS_RESULT_DEVICES, integer (schedule->placement->n_devices));
+  set (values, PS_RESULT_MICROBATCHES, integer (schedule->n_microbatches));
+  set (values, PS_RESULT_CHUNKS, integer (ps_placement_max_chunks (schedule->placement)));
+  set (values, PS_RESULT_SLICES, integer (schedule->n_slices));
+  set (values, PS_RESULT_PLACEMENT, text (ps_placement_name (schedule->placement->kind)));
+  set (values, PS_RESULT_MICROBATCH_SIZE, size ? integer (size) : (PsValue){ .type = PS_VALUE_NONE });
+  set (values, PS_RESULT_GLOBAL_BATCH,
+       integer ((gint64)schedule->n_microbatches * MAX (size, 1) * point->setting.n_replicas));
   fill_links (sweep, &point->setting, values);
 }
 
 static char *
 detail (const PsMetrics *metrics)
 {
-  g_autoptr (GString) json = g_string_sized_new (96 * metrics->n_devices + 2);
+  g_autoptr (GString) json = g_string_sized_new (48 * metrics->n_devices + 2);
 
   for (guint d = 0; d < metrics->n_devices; d++)
-    g_string_append_printf (json,
-                            "%c{\"busy_ns\":%" G_GINT64_FORMAT ",\"span_ns\":%" G_GINT64_FORMAT
-                            ",\"peak_memory_bytes\":%" G_GINT64_FORMAT ",\"peak_activations\":%u}",
+    g_string_append_printf (json, "%c[%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT ",%u]",
                             d ? ',' : '[', metrics->device[d].busy_ns, metrics->device[d].span_ns,
                             metrics->device[d].peak_memory_bytes, metrics->device[d].peak_activations);
   g_string_append_c (json, ']');
@@ -209,25 +208,25 @@ fill_figures (const PsPrediction *prediction, const char *devices_detail, PsValu
 {
   const PsMetrics *metrics = &prediction->metrics;
 
-  set (values, "makespan_ns", integer (metrics->makespan_ns));
-  set (values, "max_span_ns", integer (metrics->max_span_ns));
-  set (values, "iteration_ns", integer (metrics->iteration_ns));
-  set (values, "bubble_ratio", real (metrics->bubble_ratio));
-  set (values, "bubble_ratio_span", real (metrics->bubble_ratio_span));
-  set (values, "lower_bound_ns", integer (prediction->lower_bound_ns));
-  set (values, "peak_memory_bytes", integer (metrics->peak_memory_bytes));
-  set (values, "feasible", integer (prediction->feasible));
-  set (values, "period_iterations", integer (prediction->iteration.n_iterations));
-  set (values, "devices_detail", text (devices_detail));
-  set (values, "costs_origin", text (ps_origin_name (prediction->costs->time_origin)));
-  set (values, "transfers_origin", text (ps_origin_name (prediction->costs->transfer_origin)));
-  set (values, "memory_origin", text (ps_origin_name (prediction->costs->memory_origin)));
+  set (values, PS_RESULT_MAKESPAN_NS, integer (metrics->makespan_ns));
+  set (values, PS_RESULT_MAX_SPAN_NS, integer (metrics->max_span_ns));
+  set (values, PS_RESULT_ITERATION_NS, integer (metrics->iteration_ns));
+  set (values, PS_RESULT_BUBBLE_RATIO, real (metrics->bubble_ratio));
+  set (values, PS_RESULT_BUBBLE_RATIO_SPAN, real (metrics->bubble_ratio_span));
+  set (values, PS_RESULT_LOWER_BOUND_NS, integer (prediction->lower_bound_ns));
+  set (values, PS_RESULT_PEAK_MEMORY_BYTES, integer (metrics->peak_memory_bytes));
+  set (values, PS_RESULT_FEASIBLE, integer (prediction->feasible));
+  set (values, PS_RESULT_PERIOD_ITERATIONS, integer (prediction->iteration.n_iterations));
+  set (values, PS_RESULT_DEVICES_DETAIL, text (devices_detail));
+  set (values, PS_RESULT_COSTS_ORIGIN, text (ps_origin_name (prediction->costs->time_origin)));
+  set (values, PS_RESULT_TRANSFERS_ORIGIN, text (ps_origin_name (prediction->costs->transfer_origin)));
+  set (values, PS_RESULT_MEMORY_ORIGIN, text (ps_origin_name (prediction->costs->memory_origin)));
 }
 
 void
 ps_sweep_fill (const PsSweep *sweep, const PsSweepPoint *point, const PsPrediction *prediction, PsResult *result)
 {
-  result->values = g_memdup2 (sweep->default_values, ps_result_n_stored () * sizeof *result->values);
+  result->values = g_memdup2 (sweep->default_values, PS_N_STORED * sizeof *result->values);
   result->detail = detail (&prediction->metrics);
   fill_setting (sweep, point, prediction->program->schedule, result->values);
   fill_figures (prediction, result->detail, result->values);

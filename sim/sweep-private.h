@@ -89,7 +89,7 @@ struct _PsSweep
   GArray *dimensions; /* of PsSweepDimension, slowest first */
   guint64 n_points;
   PsSetting *defaults;
-  PsValue *default_values; /* [ps_result_n_stored] of the results */
+  PsValue *default_values; /* [PS_N_STORED] of the results */
   GHashTable *clusters;    /* name -> PsCluster, of all that the spec names */
   GHashTable *models;      /* name -> PsModel, likewise */
   GHashTable *measured;    /* "database\nprofile" -> PsModel stored there; no profile named: "database\n" */

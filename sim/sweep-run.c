@@ -5,8 +5,8 @@
 
 #define BLOCK 256      /* settings that a thread takes at once */
 #define MAX_WAITING 64 /* blocks predicted and not stored yet */
-#define MIN_ROWS 4096  /* of a transaction, unless there is nothing more for a while */
-#define MAX_WAIT_US (G_USEC_PER_SEC / 2)
+#define MIN_ROWS 1024  /* of a transaction, unless there is nothing more for a while */
+#define MAX_WAIT_US (G_USEC_PER_SEC / 4)
 
 typedef struct
 {

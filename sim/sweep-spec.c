@@ -127,13 +127,29 @@ read_field (Reader *reader, const char *name, const char *text, GError **error)
   return read && join_dimension (reader, &axis, error);
 }
 
+/* A # begins a comment where a line or white space is in front of it. */
+static void
+cut_comment (char *line)
+{
+  for (char *c = line; *c; c++)
+    if (*c == '#' && (c == line || g_ascii_isspace (c[-1])))
+      {
+        *c = '\0';
+        break;
+      }
+  g_strchomp (line);
+}
+
 static gboolean
 read_line (Reader *reader, char *line, GError **error)
 {
-  char *equals = strchr (line, '=');
-  g_autofree char *quoted = quote (line);
+  char *equals;
+  g_autofree char *quoted = NULL;
 
-  if (*line == '\0' || *line == '#')
+  cut_comment (line);
+  equals = strchr (line, '=');
+  quoted = quote (line);
+  if (*line == '\0')
     return TRUE;
   if (*line == '[')
     return read_group (reader, line, error);

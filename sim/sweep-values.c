@@ -126,7 +126,7 @@ expand_range (const char *where, const char *text, GPtrArray *texts, GError **er
       gint64 next = range.step ? number + range.step : (gint64)((double)number / (double)UNIT * (double)range.factor);
 
       if (texts->len >= PS_MAX_SWEEP_VALUES || next <= number)
-        return fail (error, where, text, "has too many values (more than a million, or steps below a millionth)");
+        return fail (error, where, text, "has too many values (more than 100000, or steps below a millionth)");
       g_ptr_array_add (texts, write_number (number, unit));
       number = next;
     }
@@ -173,7 +173,7 @@ ps_sweep_expand (const char *where, const PsField *field, const char *text, GErr
       if (*part == '\0')
         return fail (error, where, text, "has an empty value in its list"), NULL;
       if (texts->len >= PS_MAX_SWEEP_VALUES)
-        return fail (error, where, text, "has more than a million values"), NULL;
+        return fail (error, where, text, "has more than 100000 values"), NULL;
       if (g_str_equal (field->name, "schedule") && g_str_equal (part, "all"))
         add_families (texts);
       else if (!has_ranges (field) || strstr (part, "..") == NULL)

@@ -94,7 +94,7 @@ static inline PsMeasurement *
 new_transfer (gint64 bytes, guint devices, gint64 median)
 {
   PsMeasurement *m = new_op (PS_OP_F, "", devices, median);
-  m->transfer = TRUE;
+  m->subject = PS_SUBJECT_TRANSFER;
   m->bytes = bytes;
   m->take_bytes = m->give_bytes = m->state_bytes = 0;
   return m;

@@ -370,13 +370,16 @@ typedef struct
   GHashTable *stored; /* key text -> PsMeasurement (copied: what is checked later) */
   const char *only;   /* wanted: this key alone; NULL: all that is not stored */
   guint fail_after;   /* sink fails from then on; 0: never */
+  guint n_sentinels;
 } Store;
 
 static char *
 key_text (const PsMeasurement *m)
 {
-  return g_strdup_printf ("%s %s %" G_GINT64_FORMAT " %u", m->transfer ? "-" : ps_op_kind_name (m->kind), m->shape,
-                          m->bytes, m->devices);
+  const char *cache = m->cache == PS_CACHE_RUN ? "" : m->cache == PS_CACHE_COLD ? " cold" : " warm";
+  g_autofree char *sharing = m->sharing > 1 ? g_strdup_printf (" /%u", m->sharing) : g_strdup ("");
+  return g_strdup_printf ("%s %s %" G_GINT64_FORMAT " %u%s%s", m->subject == PS_SUBJECT_OP ? ps_op_kind_name (m->kind) : "-",
+                          m->shape, m->bytes, m->devices, sharing, cache);
 }
 
 static gboolean
@@ -410,7 +413,17 @@ store_sink (const PsMeasurement *measurement, gpointer data, GError **error)
 }
 
 static gboolean
-calibrate (Store *store, guint n_devices, GError **error)
+store_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
+{
+  Store *store = data;
+  g_assert_cmpstr (sentinel->what, ==, "F of layers=1");
+  g_assert_cmpuint (sentinel->n, >=, 10);
+  store->n_sentinels++;
+  return TRUE;
+}
+
+static gboolean
+calibrate_some (Store *store, guint n_devices, guint n_local, guint caches, GError **error)
 {
   static const guint chunks[] = { 1, 2 };
   g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
@@ -418,16 +431,25 @@ calibrate (Store *store, guint n_devices, GError **error)
                                 .transport = ps_transport_find ("threads", NULL),
                                 .model = model,
                                 .n_devices = n_devices,
+                                .n_local = n_local,
+                                .caches = caches,
                                 .chunks = chunks,
                                 .n_chunks = 2,
                                 .rule = { 0.5, 10, 25, G_GINT64_CONSTANT (60000000000) },
                                 .wanted = store_wanted,
                                 .sink = store_sink,
+                                .sentinel = store_sentinel,
                                 .data = store };
   gboolean ok = ps_calibrate (&calibration, error);
   g_assert_cmpint (n_fake_devices, ==, 0);
   g_assert_cmpint (n_fake_tensors, ==, 0);
   return ok;
+}
+
+static gboolean
+calibrate (Store *store, guint n_devices, GError **error)
+{
+  return calibrate_some (store, n_devices, n_devices, 1U << PS_CACHE_RUN, error);
 }
 
 static Store

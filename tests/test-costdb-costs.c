@@ -194,6 +194,41 @@ test_other_cuts (void)
   remove_database (path);
 }
 
+/* Rows of another cache state than that of real runs never count; among rows of as many busy devices the accelerator
+ * split as for the wanted number wins. */
+static void
+test_circumstances (void)
+{
+  g_autofree char *path = path_of ("circumstances.db");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  gint64 profile = begin (db, "p");
+  store_shape (db, profile, "layers=4,embedding", 1, 100);
+  store_shape (db, profile, "layers=4,head", 1, 100);
+  const struct
+  {
+    guint devices, sharing;
+    PsCacheState cache;
+    gint64 median;
+  } rows[] = { { 2, 1, PS_CACHE_COLD, 1 }, { 2, 1, PS_CACHE_WARM, 2 }, { 1, 4, PS_CACHE_RUN, 4000 },
+               { 1, 2, PS_CACHE_RUN, 2000 } };
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      PsMeasurement *m = new_op (PS_OP_F, "layers=4,embedding", rows[i].devices, rows[i].median);
+      m->sharing = rows[i].sharing;
+      m->cache = rows[i].cache;
+      store (db, profile, m);
+    }
+  PsMeasurement *split = new_transfer (196608, 2, 7777);
+  split->sharing = 2;
+  store (db, profile, new_transfer (196608, 2, 5555));
+  store (db, profile, split);
+  g_autoptr (PsCosts) costs = costs_of (db, 2, 1);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, 2000);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 1)->duration_ns, ==, 1000);
+  g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 0)], ==, 7777);
+  remove_database (path);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -204,5 +239,6 @@ main (int argc, char **argv)
   g_test_add_func ("/costdb-costs/busy-devices", test_busy_devices);
   g_test_add_func ("/costdb-costs/missing", test_missing);
   g_test_add_func ("/costdb-costs/other-cuts", test_other_cuts);
+  g_test_add_func ("/costdb-costs/circumstances", test_circumstances);
   return run_in_folder ();
 }

@@ -21,10 +21,10 @@ test_round_trip (void)
   g_autoptr (GPtrArray) all = ps_costdb_measurements (db, "p", TRUE, NULL);
   g_assert_cmpuint (all->len, ==, 3);
   const PsMeasurement *f = all->pdata[0], *bw = all->pdata[1], *transfer = all->pdata[2];
-  g_assert_false (f->transfer);
+  g_assert_cmpint (f->subject, ==, PS_SUBJECT_OP);
   g_assert_cmpint (f->kind, ==, PS_OP_F);
   g_assert_cmpint (bw->kind, ==, PS_OP_BW);
-  g_assert_true (transfer->transfer);
+  g_assert_cmpint (transfer->subject, ==, PS_SUBJECT_TRANSFER);
   g_assert_cmpint (transfer->bytes, ==, 64);
   g_assert_cmpstr (f->shape, ==, "layers=4");
   g_assert_cmpstr (f->stop, ==, "converged");
@@ -191,9 +191,189 @@ test_newer (void)
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
   g_assert_true (ps_database_script (db->file, "PRAGMA user_version = 99", NULL));
   ps_costdb_close (db);
-  assert_not_opened (path, PS_COSTDB_READ, PS_ERROR_INPUT, "cost database of version 99; this pipesim knows version 1");
+  assert_not_opened (path, PS_COSTDB_READ, PS_ERROR_INPUT, "cost database of version 99; this pipesim knows version 2");
   assert_not_opened (path, PS_COSTDB_WRITE, PS_ERROR_INPUT,
-                     "cost database of version 99; this pipesim knows version 1");
+                     "cost database of version 99; this pipesim knows version 2");
+  remove_database (path);
+}
+
+/* What sqlite_schema says, but for what SQLite keeps for itself. */
+static char *
+schema_of (PsCostDb *db)
+{
+  g_autoptr (PsRows) rows = ps_rows_new (
+      db->file, NULL, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name", "");
+  GString *text = g_string_new (NULL);
+  gboolean found = TRUE;
+  while (ps_rows_next (rows, &found, NULL) && found)
+    {
+      g_autofree char *sql = ps_rows_text (rows, 0);
+      g_string_append_printf (text, "%s\n", sql);
+    }
+  return g_string_free (text, FALSE);
+}
+
+static void
+copy_old (const char *path)
+{
+  g_autofree char *old = g_test_build_filename (G_TEST_DIST, "fuzz", "corpus", "costdb", "version-1.db", NULL);
+  g_autofree char *contents = NULL;
+  gsize length;
+  g_assert_true (g_file_get_contents (old, &contents, &length, NULL));
+  g_assert_true (g_file_set_contents (path, contents, (gssize)length, NULL));
+}
+
+/* The file has one profile with 39 measurements and 107 samples; F of layers=4,head on 2 busy devices took 29273895 ns.
+ */
+static void
+assert_old_contents (PsCostDb *db)
+{
+  g_autoptr (GPtrArray) all = ps_costdb_measurements (db, "here", TRUE, NULL);
+  g_autoptr (GPtrArray) sentinels = ps_costdb_sentinels (db, "here", NULL);
+  guint n_samples = 0, n_found = 0;
+  g_assert_cmpuint (all->len, ==, 39);
+  g_assert_cmpuint (sentinels->len, ==, 0);
+  for (guint i = 0; i < all->len; i++)
+    {
+      const PsMeasurement *m = all->pdata[i];
+      n_samples += m->n_samples;
+      g_assert_cmpuint (m->sharing, ==, 1);
+      g_assert_cmpint (m->cache, ==, PS_CACHE_RUN);
+      g_assert_cmpint (m->device_ns, ==, 0);
+      g_assert_cmpuint (m->before.throttle, ==, 0);
+      if (m->subject == PS_SUBJECT_OP && m->kind == PS_OP_F && m->devices == 2 && g_str_equal (m->shape, "layers=4,head"))
+        {
+          g_assert_cmpint (m->time.median_ns, ==, 29273895);
+          n_found++;
+        }
+    }
+  g_assert_cmpuint (n_samples, ==, 107);
+  g_assert_cmpuint (n_found, ==, 1);
+}
+
+/* Read as if it were of this version, and left as it is. */
+static void
+test_old_read (void)
+{
+  g_autofree char *path = path_of ("old.db");
+  g_autofree char *before = NULL, *after = NULL;
+  gsize n_before, n_after;
+  copy_old (path);
+  g_assert_true (g_file_get_contents (path, &before, &n_before, NULL));
+  PsCostDb *db = open_db (path, PS_COSTDB_READ);
+  assert_old_contents (db);
+  ps_costdb_close (db);
+  g_assert_true (g_file_get_contents (path, &after, &n_after, NULL));
+  g_assert_cmpmem (before, n_before, after, n_after);
+  remove_database (path);
+}
+
+/* Brought to this version: the schema is that of a new file, word for word, everything is still there and more fits. */
+static void
+test_old_written (void)
+{
+  g_autofree char *path = path_of ("old.db");
+  g_autofree char *new_path = path_of ("new.db");
+  gint64 n_wrong, version;
+  copy_old (path);
+  PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+  assert_old_contents (db);
+  PsCostDb *new = open_db (new_path, PS_COSTDB_WRITE);
+  g_autofree char *schema = schema_of (db), *expected = schema_of (new);
+  g_assert_cmpstr (schema, ==, expected);
+  ps_costdb_close (new);
+  g_assert_true (ps_database_integer (db->file, "SELECT count (*) FROM pragma_foreign_key_check", &n_wrong, NULL));
+  g_assert_cmpint (n_wrong, ==, 0);
+  gint64 profile = begin (db, "p");
+  store (db, profile, new_op (PS_OP_F, "layers=4", 2, 1000));
+  ps_costdb_close (db);
+  db = open_db (path, PS_COSTDB_READ);
+  assert_old_contents (db);
+  g_assert_true (ps_database_integer (db->file, "PRAGMA user_version", &version, NULL));
+  g_assert_cmpint (version, ==, PS_COSTDB_VERSION);
+  ps_costdb_close (db);
+  remove_database (path);
+  remove_database (new_path);
+}
+
+/* A migration that fails half way leaves the file as it was. */
+static void
+test_old_broken (void)
+{
+  g_autofree char *path = path_of ("old.db");
+  g_autoptr (GError) error = NULL;
+  gint64 version, n;
+  copy_old (path);
+  PsDatabaseKind first = { .what = "cost database", .application_id = 0x50534442, .version = 1 };
+  PsDatabase *file = ps_database_open (path, &first, TRUE, NULL);
+  g_assert_true (ps_database_script (file, "CREATE TABLE sentinel (in_the_way)", NULL));
+  ps_database_close (file);
+  g_assert_null (ps_costdb_open (path, PS_COSTDB_WRITE, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_IO);
+  g_assert_nonnull (strstr (error->message, "sentinel"));
+  file = ps_database_open (path, &first, FALSE, NULL);
+  g_assert_true (ps_database_integer (file, "PRAGMA user_version", &version, NULL));
+  g_assert_true (ps_database_integer (file, "SELECT count (*) FROM measurement", &n, NULL));
+  g_assert_cmpint (version, ==, 1);
+  g_assert_cmpint (n, ==, 39);
+  ps_database_close (file);
+  remove_database (path);
+}
+
+/* What version 2 added comes back, too; what is not known stays so. */
+static void
+test_conditions (void)
+{
+  g_autofree char *path = path_of ("conditions.db");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  gint64 profile = begin (db, "p");
+  PsMeasurement *m = new_op (PS_OP_F, "layers=4", 2, 1000);
+  m->sharing = 4;
+  m->cache = PS_CACHE_COLD;
+  m->device_ns = 900;
+  m->before = (PsCondition){ 1980, 3201, 55, 420500, PS_THROTTLE_KNOWN };
+  m->after = (PsCondition){ .clock_mhz = 1755, .throttle = PS_THROTTLE_KNOWN | PS_THROTTLE_POWER | PS_THROTTLE_HEAT };
+  store (db, profile, m);
+  store (db, profile, new_op (PS_OP_F, "layers=4", 2, 1000));
+  g_autoptr (GPtrArray) all = ps_costdb_measurements (db, "p", FALSE, NULL);
+  gboolean known;
+  g_assert_cmpuint (all->len, ==, 2);
+  const PsMeasurement *plain = all->pdata[0], *cold = all->pdata[1];
+  g_assert_cmpuint (plain->sharing, ==, 1);
+  g_assert_false (ps_condition_throttled (&plain->before, &plain->after, &known));
+  g_assert_false (known);
+  g_assert_cmpuint (cold->sharing, ==, 4);
+  g_assert_cmpint (cold->cache, ==, PS_CACHE_COLD);
+  g_assert_cmpint (cold->device_ns, ==, 900);
+  g_assert_cmpint (cold->before.clock_mhz, ==, 1980);
+  g_assert_cmpint (cold->before.memory_clock_mhz, ==, 3201);
+  g_assert_cmpint (cold->before.temperature_c, ==, 55);
+  g_assert_cmpint (cold->before.power_mw, ==, 420500);
+  g_assert_cmpint (cold->before.throttle, ==, PS_THROTTLE_KNOWN);
+  g_assert_cmpint (cold->after.clock_mhz, ==, 1755);
+  g_assert_cmpint (cold->after.power_mw, ==, 0);
+  g_assert_true (ps_condition_throttled (&cold->before, &cold->after, &known));
+  g_autofree char *reasons = ps_throttle_to_text (cold->after.throttle);
+  g_assert_cmpstr (reasons, ==, "power heat");
+  remove_database (path);
+}
+
+static void
+test_sentinels (void)
+{
+  g_autofree char *path = path_of ("sentinels.db");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  gint64 a = begin (db, "a"), b = begin (db, "b");
+  for (gint64 i = 0; i < 3; i++)
+    {
+      PsSentinel reading = { (char *)"F of layers=1", 100 + i, 10, (char *)"2026-01-01T00:00:00Z" };
+      g_assert_true (ps_costdb_store_sentinel (db, i == 1 ? b : a, &reading, NULL));
+    }
+  g_autoptr (GPtrArray) series = ps_costdb_sentinels (db, "a", NULL);
+  g_assert_cmpuint (series->len, ==, 2);
+  g_assert_cmpint (((const PsSentinel *)series->pdata[0])->median_ns, ==, 100);
+  g_assert_cmpint (((const PsSentinel *)series->pdata[1])->median_ns, ==, 102);
+  g_assert_cmpstr (((const PsSentinel *)series->pdata[1])->what, ==, "F of layers=1");
   remove_database (path);
 }
 
@@ -354,6 +534,11 @@ main (int argc, char **argv)
   g_test_add_func ("/costdb/refused", test_refused);
   g_test_add_func ("/costdb/foreign", test_foreign);
   g_test_add_func ("/costdb/newer", test_newer);
+  g_test_add_func ("/costdb/old-read", test_old_read);
+  g_test_add_func ("/costdb/old-written", test_old_written);
+  g_test_add_func ("/costdb/old-broken", test_old_broken);
+  g_test_add_func ("/costdb/conditions", test_conditions);
+  g_test_add_func ("/costdb/sentinels", test_sentinels);
   g_test_add_func ("/costdb/truncated", test_truncated);
   g_test_add_func ("/costdb/read-only-directory", test_read_only_directory);
   g_test_add_func ("/costdb/reading-is-clean", test_reading_is_clean);

@@ -5,18 +5,23 @@
  * tests/test-cuda-kernels.cpp \ tests/cuda-kernels/[a-z]*.cpp exec/device/cuda/[a-z]*.cu
  * exec/device/cuda/kernels-reference.c
  *
- * There it ends with comments that say what each kernel reaches, measured. */
+ * There it ends with comments that say what each kernel reaches, measured. An argument chooses the tests whose names
+ * hold it. */
 #include <stdio.h>
+#include <string.h>
 
 #include "rig.h"
 
 static int n_run, n_failed;
 
+/* Those whose names hold `subset`. */
 static void
-run_tests (const Test *tests)
+run_tests (const Test *tests, const char *subset)
 {
   for (; tests->name != nullptr; tests++)
     {
+      if (strstr (tests->name, subset) == nullptr)
+        continue;
       tests->run ();
       const bool failed = take_failure ();
       n_failed += failed;
@@ -26,8 +31,10 @@ run_tests (const Test *tests)
 }
 
 int
-main ()
+main (int argc, char **argv)
 {
+  const char *subset = argc > 1 ? argv[1] : "";
+
   int n_devices = 0;
   const cudaError_t status = cudaGetDeviceCount (&n_devices);
 
@@ -37,9 +44,9 @@ main ()
       return 0;
     }
   for (const Test *tests : { element_tests, row_tests, end_tests, attention_tests })
-    run_tests (tests);
+    run_tests (tests, subset);
   printf ("1..%d\n", n_run);
-  if (n_failed == 0)
+  if (n_failed == 0 && *subset == '\0')
     print_figures ();
   return n_failed > 0;
 }

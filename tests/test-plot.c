@@ -141,6 +141,21 @@ test_svg (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_null (strstr (svg, "measured"));
 }
 
+/* Lines in the colours of forwards and backwards: one for each transfer, the file has one of each. */
+static void
+test_transfers (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autofree char *with = NULL, *without = NULL;
+
+  if (!have_gnuplot ())
+    return;
+  without = draw (fixture, "timeline '%P'", "a.svg", NULL);
+  with = draw (fixture, "timeline '%P' --transfers", "a.svg", NULL);
+  g_assert_cmpuint (count (without, "rgb(204,  51,  17)"), ==, 0);
+  g_assert_cmpuint (count (with, "rgb(204,  51,  17)"), >, 0);
+  g_assert_cmpuint (count (with, "rgb( 34,  34,  34)"), >, count (without, "rgb( 34,  34,  34)"));
+}
+
 static void
 test_svg_two (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
@@ -221,6 +236,7 @@ test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
     { "timeline '%P' -o a.svg --size 100000x300", 2,
       "pipesim plot: --size: '100000x300' is no WIDTHxHEIGHT in pixels, each from 200 to 16000\n" },
     { "timeline '%P' -o a.svg --limit 1GiB", 2, "pipesim plot: --limit: '1GiB' belongs to memory, not to timeline\n" },
+    { "memory '%P' -o a.svg --transfers", 2, "pipesim plot: --transfers: 'memory' shows none; timeline does\n" },
     { "memory '%P' -o a.svg --limit much", 2, "pipesim plot: --limit: 'much' is no size; *\n" },
     { "timeline '%P' -o a.svg --colour", 2, "pipesim plot: *--colour*\n" },
     { "timeline nowhere.json -o a.svg", 1, "pipesim plot: nowhere.json: *\n" },
@@ -301,6 +317,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   ADD ("/plot/svg", test_svg);
+  ADD ("/plot/svg/transfers", test_transfers);
   ADD ("/plot/svg/two", test_svg_two);
   ADD ("/plot/png", test_png);
   ADD ("/plot/pdf", test_pdf);

@@ -201,6 +201,39 @@ test_sort (void)
   g_assert_cmpstr (ratio_down, ==, "dacb");
 }
 
+/* A value that would end its cell, in every form; numbers as the JSON has them in CSV, as the text has them in
+ * Markdown. */
+static void
+test_exports (void)
+{
+  static const PsColumn some[] = { { "name", "the name", PS_COLUMN_TEXT },
+                                   { "time_ns", "time", PS_COLUMN_TIME },
+                                   { "detail", NULL, PS_COLUMN_TABLE },
+                                   { "factor", "factor", PS_COLUMN_NUMBER },
+                                   { "fits", NULL, PS_COLUMN_BOOLEAN } };
+  g_autoptr (PsTable) table = ps_table_new (some, G_N_ELEMENTS (some));
+  g_autofree char *csv = NULL, *markdown = NULL;
+
+  ps_table_add_row (table);
+  ps_table_set_text (table, "name", "a|b,\"c\"");
+  ps_table_set_integer (table, "time_ns", 1500000);
+  ps_table_set_ratio (table, "factor", 0.1);
+  ps_table_set_boolean (table, "fits", TRUE);
+  ps_table_add_row (table);
+  ps_table_set_text (table, "name", "plain");
+  csv = ps_table_to_csv (table);
+  markdown = ps_table_to_markdown (table);
+  g_assert_cmpstr (csv, ==,
+                   "name,time_ns,factor,fits\n"
+                   "\"a|b,\"\"c\"\"\",1500000,0.1,true\n"
+                   "plain,,,\n");
+  g_assert_cmpstr (markdown, ==,
+                   "| the name | time | factor |\n"
+                   "| --- | ---: | ---: |\n"
+                   "| a\\|b,\"c\" | 1.5 ms | 0.1 |\n"
+                   "| plain | - | - |\n");
+}
+
 static void
 test_print_full_disk (void)
 {
@@ -233,6 +266,7 @@ main (int argc, char **argv)
   g_test_add_func ("/report/json/empty", test_json_empty);
   g_test_add_func ("/report/json/numbers", test_json_numbers);
   g_test_add_func ("/report/set-again", test_set_again);
+  g_test_add_func ("/report/exports", test_exports);
   g_test_add_func ("/report/sort", test_sort);
   g_test_add_func ("/report/print/full-disk", test_print_full_disk);
   return g_test_run ();

@@ -102,7 +102,7 @@ test_errors (void)
   check_spec_error ("[sweep]\nblocking = true\n", "s.ini:2: blocking: 'true' is neither yes nor no");
   check_spec_error ("[sweep]\ncomm = pears\n", "s.ini:2: --comm: 'pears' is none of");
   check_spec_error ("[sweep]\nschedule = 1f2b\n", "s.ini:2: schedule '1f2b': no such family or file");
-  check_spec_error ("[sweep]\nschedule = /nowhere.json\n", "s.ini:2: /nowhere.json: No such file");
+  check_spec_error ("[sweep]\nschedule = /nowhere.json\n", "s.ini:2: /nowhere.json: cannot read: No such file");
   check_spec_error ("[sweep]\nglobal-batch = 0\n", "s.ini:2: global-batch: '0' is not an integer");
   check_spec_error (ENOUGH "global-batch = 8\n", "s.ini: holds both global-batch and microbatches");
   check_spec_error ("[sweep]\nschedule = all\n", "s.ini: holds no costs");
@@ -148,7 +148,8 @@ test_identity (void)
 {
   g_autofree char *path = g_build_filename (g_get_tmp_dir (), "sweep-cluster.ini", NULL), *text = NULL;
   g_autoptr (PsSweep) a = parse (ENOUGH "devices = 4, 8, 16\n"),
-                      b = parse ("# the same\n[sweep]\ndevices=4..16 x2\n" COSTS "microbatches = 8\nschedule =1f1b");
+                      b = parse ("# the same\n[sweep] # as before\ndevices=4..16 x2\t# 4, 8\n#x\n" COSTS
+                                 "microbatches = 8\nschedule =1f1b");
   g_autoptr (PsSweep) c = parse (ENOUGH "devices = 4, 8\n"), d = NULL, e = NULL;
 
   g_assert_cmpstr (ps_sweep_text (a), ==, ps_sweep_text (b));
@@ -283,6 +284,7 @@ test_channels (void)
                          "microbatches = 8\n"
                          "costs = f=1ms,b=2ms,w=1ms,c=300us,msg=1MiB,act=2MiB,wact=1MiB\n"
                          "comm = latency, pair, rank\ncomm-order = asap, deferred, planned\nblocking = no, yes\n"
+                         "bandwidth-factor = 0.2, 1\n"
                          "ready-order = none, 3\nspeed = 1, 0.5:1:1:2\nsync = global, bypass\n",
                          100, 100);
 }

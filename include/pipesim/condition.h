@@ -10,11 +10,12 @@ G_BEGIN_DECLS
 /* Why hardware runs slower than it could. */
 typedef enum
 {
-  PS_THROTTLE_KNOWN = 1 << 0,    /* somebody has looked; without another bit nothing slows it down */
-  PS_THROTTLE_POWER = 1 << 1,    /* "power": the power limit */
-  PS_THROTTLE_HEAT = 1 << 2,     /* "heat": too hot */
-  PS_THROTTLE_HARDWARE = 1 << 3, /* "hardware": the board's own slow-down, for heat, power supply or an outside signal */
-  PS_THROTTLE_SETTING = 1 << 4,  /* "setting": clocks that somebody has set, or boost shared with other boards */
+  PS_THROTTLE_KNOWN = 1 << 0, /* somebody has looked; without another bit nothing slows it down */
+  PS_THROTTLE_POWER = 1 << 1, /* "power": the power limit */
+  PS_THROTTLE_HEAT = 1 << 2,  /* "heat": too hot */
+  PS_THROTTLE_HARDWARE
+  = 1 << 3,                     /* "hardware": the board's own slow-down, for heat, power supply or an outside signal */
+  PS_THROTTLE_SETTING = 1 << 4, /* "setting": clocks that somebody has set, or boost shared with other boards */
 } PsThrottle;
 
 /* A moment's reading; zeros are what is not known. */

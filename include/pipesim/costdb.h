@@ -53,6 +53,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProfile, ps_profile_free)
 gboolean ps_costdb_begin_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error);
 GPtrArray *ps_costdb_profiles (PsCostDb *db, GError **error); /* of PsProfile, by name */
 
+/* The profile of that name; NULL: the only one. PS_ERROR_INPUT says which there are. */
+PsProfile *ps_costdb_profile (PsCostDb *db, const char *name, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
 typedef struct
 {
   gint64 median_ns;
@@ -141,6 +144,11 @@ gboolean ps_costdb_store_sentinel (PsCostDb *db, gint64 profile, const PsSentine
 
 /* A profile's series in the order stored, of PsSentinel. */
 GPtrArray *ps_costdb_sentinels (PsCostDb *db, const char *profile, GError **error);
+
+/* A whole profile from elsewhere, with its PsMeasurement and PsSentinel; all or nothing. None of that name may be there.
+ */
+gboolean ps_costdb_add_profile (PsCostDb *db, const PsProfile *profile, GPtrArray *measurements, GPtrArray *sentinels,
+                                GError **error);
 
 /* Costs of a model cut into n_devices * n_chunks stages, from a profile. Ops: of the rows of the stage's shape and
  * PS_CACHE_RUN the one with `devices` == n_devices, else the largest measured `devices` below, else the smallest above;

@@ -2,6 +2,7 @@
 #ifndef PIPESIM_DEVICE_H
 #define PIPESIM_DEVICE_H
 
+#include <pipesim/condition.h>
 #include <pipesim/costs.h>
 #include <pipesim/schedule.h>
 
@@ -122,6 +123,15 @@ struct _PsDeviceClass
   /* How long the latest run took on the accelerator itself, without the host's part in it. NULL: there is no such
    * difference. */
   gint64 (*op_ns) (PsDevice *device);
+
+  /* Empties the caches that ops find their data in, and waits for that. NULL: it can't. */
+  gboolean (*flush_cache) (PsDevice *device, GError **error);
+
+  /* The state of the hardware at this moment; may take milliseconds. NULL: nothing is known of it. */
+  void (*condition) (PsDevice *device, PsCondition *condition);
+
+  /* Devices among which this one's accelerator is split, this one included. NULL: each has its own. */
+  guint (*sharing) (PsDevice *device);
 
   void (*memory) (PsDevice *device, PsMemoryUse *use);
   void (*reset_peak) (PsDevice *device); /* peak := current */

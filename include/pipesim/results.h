@@ -47,10 +47,66 @@ typedef struct
 /* The columns of the table prediction behind point and digest, and of the view result, in their order. */
 typedef enum
 {
-  PS_RESULT_SETTING, /* what was asked for */
-  PS_RESULT_FIGURE,  /* what came out */
-  PS_RESULT_ORIGIN,  /* where that comes from */
-  PS_RESULT_DERIVED, /* of the view only */
+  PS_RESULT_SCHEDULE,
+  PS_RESULT_DEVICES,
+  PS_RESULT_MICROBATCHES,
+  PS_RESULT_CHUNKS,
+  PS_RESULT_SLICES,
+  PS_RESULT_GROUP_SIZE,
+  PS_RESULT_MICROBATCH_SIZE,
+  PS_RESULT_GLOBAL_BATCH,
+  PS_RESULT_MODEL,
+  PS_RESULT_CLUSTER,
+  PS_RESULT_LINK_BANDWIDTH,
+  PS_RESULT_LINK_LATENCY_NS,
+  PS_RESULT_DB,
+  PS_RESULT_PROFILE,
+  PS_RESULT_COSTS,
+  PS_RESULT_BANDWIDTH_FACTOR,
+  PS_RESULT_LATENCY_FACTOR,
+  PS_RESULT_RECOMPUTE,
+  PS_RESULT_OFFLOAD,
+  PS_RESULT_REPLICAS,
+  PS_RESULT_ZERO,
+  PS_RESULT_REDUCE,
+  PS_RESULT_SYNC,
+  PS_RESULT_PLACEMENT,
+  PS_RESULT_COMM,
+  PS_RESULT_COMM_ORDER,
+  PS_RESULT_EAGER_BYTES,
+  PS_RESULT_BLOCKING,
+  PS_RESULT_SHARE_LINKS,
+  PS_RESULT_SPEED,
+  PS_RESULT_OVERLAP_SLOWDOWN,
+  PS_RESULT_READY_ORDER,
+  PS_RESULT_MEMORY_LIMIT_BYTES,
+  PS_RESULT_MAKESPAN_NS,
+  PS_RESULT_MAX_SPAN_NS,
+  PS_RESULT_ITERATION_NS,
+  PS_RESULT_BUBBLE_RATIO,
+  PS_RESULT_BUBBLE_RATIO_SPAN,
+  PS_RESULT_LOWER_BOUND_NS,
+  PS_RESULT_PEAK_MEMORY_BYTES,
+  PS_RESULT_FEASIBLE,
+  PS_RESULT_PERIOD_ITERATIONS,
+  PS_RESULT_DEVICES_DETAIL,
+  PS_RESULT_ORIGIN,
+  PS_RESULT_COSTS_ORIGIN,
+  PS_RESULT_TRANSFERS_ORIGIN,
+  PS_RESULT_MEMORY_ORIGIN,
+  PS_N_STORED,
+  PS_RESULT_SEQUENCE_NS = PS_N_STORED, /* from here on of the view only */
+  PS_RESULT_SEQUENCES_PER_SECOND,
+  PS_RESULT_ABOVE_BOUND,
+  PS_N_RESULTS
+} PsResultField;
+
+typedef enum
+{
+  PS_ROLE_SETTING, /* what was asked for */
+  PS_ROLE_FIGURE,  /* what came out */
+  PS_ROLE_ORIGIN,  /* where that comes from */
+  PS_ROLE_DERIVED, /* follows from the others; of the view only */
 } PsResultRole;
 
 typedef struct
@@ -59,9 +115,8 @@ typedef struct
   PsResultRole role;
 } PsResultColumn;
 
-const PsResultColumn *ps_result_columns (guint *n); /* the first ps_result_n_stored of them are in the table */
-guint ps_result_n_stored (void);
-int ps_result_column_find (const char *name); /* index, or -1 */
+const PsResultColumn *ps_result_columns (guint *n);
+int ps_result_column_find (const char *name); /* a PsResultField, or -1 */
 
 #define PS_DIGEST_LENGTH 32 /* hexadecimal digits */
 
@@ -71,7 +126,7 @@ typedef struct
   guint64 point;
   char digest[PS_DIGEST_LENGTH + 1];
   char *reason;    /* why there is no prediction; NULL: there is one, and values are set */
-  PsValue *values; /* [ps_result_n_stored] */
+  PsValue *values; /* [PS_N_STORED] */
   char *detail;    /* text of one of the values, which is owned here */
 } PsResult;
 

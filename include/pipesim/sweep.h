@@ -1,11 +1,12 @@
 /* sweep.h - many settings, read from a spec, predicted and stored.
  *
- * A spec is a text of lines: [sweep] and [zip NAME] groups, `field = values`, and comments that begin with #. Fields
- * are the options of SETTING by their long names, and schedule         families, schedule files, or all global-batch
- * sequences per step, in place of microbatches: those are what replicas and microbatch-size leave microbatch-size
- * sequences per microbatch of a model on a cluster Options without a value take yes or no; chunks, slices and group
- * take `auto` too, memory-limit and ready-order `none`. Values are lists `a, b, c` (costs: `a; b`, as they hold
- * commas), and for numbers with or without a unit also ranges 4..8             4, 5, 6, 7, 8 4..64 step 4     4, 8,
+ * A spec is a text of lines: [sweep] and [zip NAME] groups, `field = values`, and comments from a # at the begin of a
+ * line or behind white space on. Fields are the options of SETTING by their long names, and schedule         families,
+ * schedule files, or all global-batch sequences per step, in place of microbatches: those are what replicas and
+ * microbatch-size leave microbatch-size sequences per microbatch of a model on a cluster Options without a value take
+ * yes or no; chunks, slices and group take `auto` too, memory-limit and ready-order `none`. Values are lists `a, b, c`
+ * (costs: `a; b`, as they hold commas), and for numbers with or without a unit also ranges 4..8             4, 5, 6, 7,
+ * 8 4..64 step 4     4, 8,
  * ..., 64 8GiB..64GiB x2   8GiB, 16GiB, 32GiB, 64GiB Every value of a field of [sweep] meets every value of the others;
  * the fields of a [zip NAME] have as many values each and go through them together, as one field would.
  */
@@ -17,7 +18,7 @@
 
 G_BEGIN_DECLS
 
-#define PS_MAX_SWEEP_VALUES 1000000     /* of one field */
+#define PS_MAX_SWEEP_VALUES 100000      /* of one field */
 #define PS_MAX_SWEEP_POINTS 1000000000U /* settings of a sweep */
 
 /* A spec that has been read. Settings have numbers ("points") from 0 on; the order is that of the fields' influence,

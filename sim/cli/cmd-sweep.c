@@ -203,6 +203,7 @@ merge (int argc, char **argv, GError **error)
   g_autoptr (GOptionContext) context = g_option_context_new ("OUT.db IN.db... - put the shards of a sweep together");
   g_autoptr (PsResults) results = NULL;
 
+  g_set_prgname ("pipesim sweep merge");
   if (!g_option_context_parse (context, &argc, &argv, error))
     return 0;
   if (argc < 3)

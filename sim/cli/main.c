@@ -43,7 +43,7 @@ help (G_GNUC_UNUSED int argc, G_GNUC_UNUSED char **argv, GError **error)
                                            "Predicts, runs and compares pipeline-parallel schedules.\n\n");
 
   for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
-    g_string_append_printf (text, "  %-11s %s\n", commands[i].name, commands[i].description);
+    g_string_append_printf (text, "  %-12s %s\n", commands[i].name, commands[i].description);
   g_string_append (text,
                    "\npipesim COMMAND --help says more. Any other program pipesim-NAME beside this one or on PATH\n"
                    "runs as pipesim NAME.\n\n"

@@ -54,6 +54,7 @@ extern "C"
     size_t totalGlobalMem;
     int major, minor;
     int multiProcessorCount;
+    int l2CacheSize;
   };
 
   cudaError_t cudaGetDeviceCount (int *count);

@@ -106,6 +106,7 @@ cudaGetDeviceProperties (cudaDeviceProp *properties, int)
   properties->totalGlobalMem = (size_t)1 << 30;
   properties->major = number_from ("PS_EMULATED_CAPABILITY", 9);
   properties->multiProcessorCount = number_from ("PS_EMULATED_SMS", 132);
+  properties->l2CacheSize = 1 << 20;
   return cudaSuccess;
 }
 

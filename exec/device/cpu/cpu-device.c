@@ -2,10 +2,12 @@
 #include <cblas.h>
 #include <hwloc.h>
 #include <math.h>
+#include <sched.h>
 #ifdef __SSE__
 #include <xmmintrin.h>
 #endif
 
+#include "cpu-cache.h"
 #include "cpu-device.h"
 #include "cpu-stage.h"
 #include "device/devices.h"
@@ -16,6 +18,7 @@ typedef struct
   PsDeviceSetting setting;
   PsCpuContext context;
   PsCpuStage **stages; /* [n_stages], NULL where not resident */
+  PsCpuFlush flush;
 } CpuDevice;
 
 static CpuDevice *
@@ -60,6 +63,7 @@ cpu_close (PsDevice *device)
   for (guint i = 0; i < cpu->setting.n_stages; i++)
     ps_cpu_stage_free (cpu->stages[i]);
   g_free (cpu->stages);
+  ps_cpu_flush_clear (&cpu->flush);
   ps_device_memory_free (cpu->context.memory);
   g_free (cpu);
 }
@@ -309,6 +313,28 @@ cpu_libraries (void)
   return g_strdup_printf ("OpenBLAS %s %s", g_strv_length (words) > 1 ? words[1] : "?", openblas_get_corename ());
 }
 
+static gboolean
+cpu_flush_cache (PsDevice *device, GError **error)
+{
+  if (ps_cpu_flush (&cpu_device (device)->flush))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "cpu device: no memory to empty the caches with");
+  return FALSE;
+}
+
+/* Virtual machines often do not tell. */
+static void
+cpu_condition (PsDevice *device, PsCondition *condition)
+{
+  g_autofree char *path
+      = g_strdup_printf ("/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", MAX (sched_getcpu (), 0));
+  g_autofree char *khz = NULL;
+
+  *condition = (PsCondition){ 0 };
+  if (g_file_get_contents (path, &khz, NULL, NULL))
+    condition->clock_mhz = (gint64)(g_ascii_strtoull (khz, NULL, 10) / 1000);
+}
+
 const PsDeviceClass ps_cpu_device = {
   .name = "cpu",
   .description = "a real transformer stage in fp32 on one core, matrix products by OpenBLAS",
@@ -324,6 +350,8 @@ const PsDeviceClass ps_cpu_device = {
   .loss = cpu_loss,
   .gradients = cpu_gradients,
   .gradient_memory = cpu_gradient_memory,
+  .flush_cache = cpu_flush_cache,
+  .condition = cpu_condition,
   .memory = cpu_memory,
   .reset_peak = cpu_reset_peak,
   .libraries = cpu_libraries,

@@ -119,6 +119,7 @@ ps_cuda_context_open (PsCudaContext *context, const PsDeviceSetting *setting, GE
     return FALSE;
   place = ps_cuda_place (setting->index, setting->n_local, setting->exclusive, (guint)count);
   context->gpu = (int)place.gpu;
+  context->n_sharing = place.n;
   if (!ps_cuda_ok ("opening a GPU", cudaSetDevice (context->gpu), error)
       || !ps_cuda_ok ("asking a GPU", cudaGetDeviceProperties (&properties, context->gpu), error))
     return FALSE;

@@ -12,6 +12,7 @@ typedef struct
 {
   int gpu;           /* ordinal */
   guint n_sms;       /* multiprocessors that this device has */
+  guint n_sharing;   /* devices that the GPU is split among, this one included */
   CUgreenCtx green;  /* NULL: the whole GPU */
   CUcontext current; /* of the green context */
   cudaStream_t stream;

@@ -1,6 +1,8 @@
 /* cuda-device.c - the class "cuda": a transformer stage on an NVIDIA GPU, in fp32 or bf16. */
 #include "cuda-device.h"
 
+#include "cuda-cache.h"
+#include "cuda-nvml.h"
 #include "cuda-shared.h"
 #include "cuda-stage.h"
 
@@ -15,6 +17,7 @@ typedef struct
   PsDeviceSetting setting;
   PsCudaShared shared;
   PsCudaStage **stages; /* [n_stages], NULL where not resident */
+  PsCudaFlush flush;
 } CudaDevice;
 
 static CudaDevice *
@@ -34,6 +37,7 @@ cuda_close (PsDevice *device)
   for (guint i = 0; i < cuda->setting.n_stages; i++)
     ps_cuda_stage_free (cuda->stages[i]);
   g_free (cuda->stages);
+  ps_cuda_flush_clear (&cuda->flush);
   ps_cuda_products_free (cuda->shared.products);
   ps_device_memory_free (cuda->shared.memory);
   ps_cuda_context_close (&cuda->shared.context);
@@ -215,6 +219,30 @@ cuda_op_ns (PsDevice *device)
   return cuda_device (device)->shared.context.op_ns;
 }
 
+static gboolean
+cuda_flush_cache (PsDevice *device, GError **error)
+{
+  CudaDevice *cuda = cuda_device (device);
+
+  return ps_cuda_flush (&cuda->shared.context, &cuda->flush, error);
+}
+
+static void
+cuda_condition (PsDevice *device, PsCondition *condition)
+{
+  char bus_id[32];
+
+  *condition = (PsCondition){ 0 };
+  if (cudaDeviceGetPCIBusId (bus_id, sizeof bus_id, cuda_device (device)->shared.context.gpu) == cudaSuccess)
+    ps_cuda_nvml_read (bus_id, condition);
+}
+
+static guint
+cuda_sharing (PsDevice *device)
+{
+  return cuda_device (device)->shared.context.n_sharing;
+}
+
 static void
 cuda_memory (PsDevice *device, PsMemoryUse *use)
 {
@@ -273,6 +301,9 @@ static const PsDeviceClass cuda_class = {
   .gradients = cuda_gradients,
   .gradient_memory = cuda_gradient_memory,
   .op_ns = cuda_op_ns,
+  .flush_cache = cuda_flush_cache,
+  .condition = cuda_condition,
+  .sharing = cuda_sharing,
   .memory = cuda_memory,
   .reset_peak = cuda_reset_peak,
   .libraries = cuda_libraries,

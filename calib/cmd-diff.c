@@ -1,0 +1,144 @@
+/* cmd-diff.c - pipesim calib diff: how far two profiles are apart. */
+#include "commands.h"
+
+#include "diff.h"
+
+#include <math.h>
+
+static const PsColumn columns[] = {
+  { "what", "what", PS_COLUMN_TEXT },       { "a_ns", "median of A", PS_COLUMN_TIME },
+  { "b_ns", "of B", PS_COLUMN_TIME },       { "change", "change", PS_COLUMN_PERCENT },
+  { "verdict", "verdict", PS_COLUMN_TEXT },
+};
+
+typedef struct
+{
+  char *db;
+  gboolean json;
+  char **sides;
+} Options;
+
+/* FILE as calib export wrote it, or NAME in the database. */
+static PsProfileContents *
+load_side (const Options *options, const char *side, GError **error)
+{
+  g_autofree char *text = NULL;
+  gsize length;
+  if (!options->db)
+    return ps_read_file (side, &text, &length, error) ? ps_profile_contents_parse (side, text, length, error) : NULL;
+  g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
+  return db ? ps_profile_contents_load (db, side, FALSE, error) : NULL;
+}
+
+static const char *
+verdict_of (const PsProfileChange *change)
+{
+  if (!change->a)
+    return "only in B";
+  if (!change->b)
+    return "only in A";
+  if (!change->beyond_noise)
+    return "noise";
+  return change->b->time.median_ns > change->a->time.median_ns ? "slower" : "faster";
+}
+
+static void
+add_row (PsTable *table, const PsProfileChange *change)
+{
+  g_autofree char *what = ps_calib_describe (change->a ? change->a : change->b);
+  ps_table_add_row (table);
+  ps_table_set_text (table, "what", what);
+  if (change->a)
+    ps_table_set_integer (table, "a_ns", change->a->time.median_ns);
+  if (change->b)
+    ps_table_set_integer (table, "b_ns", change->b->time.median_ns);
+  ps_table_set_ratio (table, "change", change->change);
+  ps_table_set_text (table, "verdict", verdict_of (change));
+}
+
+static int
+compare_doubles (const void *a, const void *b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* "34 in both, median distance 0.6 %, largest 4.1 %; 3 beyond noise; 0 in one only" */
+static char *
+summarise (const GArray *changes)
+{
+  g_autofree double *distances = g_new (double, changes->len);
+  guint n = 0, n_beyond = 0, n_alone = 0;
+  for (guint i = 0; i < changes->len; i++)
+    {
+      const PsProfileChange *change = &g_array_index (changes, PsProfileChange, i);
+      n_alone += !change->a || !change->b;
+      n_beyond += change->beyond_noise;
+      if (!isnan (change->change))
+        distances[n++] = 100 * fabs (change->change);
+    }
+  qsort (distances, n, sizeof *distances, compare_doubles);
+  return g_strdup_printf ("%u in both, median distance %.2f %%, largest %.2f %%; %u beyond noise; %u in one only\n", n,
+                          n > 0 ? distances[(n - 1) / 2] : 0, n > 0 ? distances[n - 1] : 0, n_beyond, n_alone);
+}
+
+static char *
+to_text (const PsProfileContents *a, const PsProfileContents *b, const PsTable *table, const GArray *changes)
+{
+  g_autofree char *rows = ps_table_to_text (table);
+  g_autofree char *summary = summarise (changes);
+  return g_strdup_printf ("A: %s, %s, %s\nB: %s, %s, %s\n\n%s\n%s", a->profile->name, a->profile->libraries,
+                          a->profile->created, b->profile->name, b->profile->libraries, b->profile->created, rows,
+                          summary);
+}
+
+static gboolean
+diff (const Options *options, GError **error)
+{
+  g_autoptr (PsProfileContents) a = load_side (options, options->sides[0], error);
+  g_autoptr (PsProfileContents) b = a ? load_side (options, options->sides[1], error) : NULL;
+  if (!b)
+    return FALSE;
+  g_autoptr (GArray) changes = ps_profile_diff (a, b);
+  g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
+  for (guint i = 0; i < changes->len; i++)
+    add_row (table, &g_array_index (changes, PsProfileChange, i));
+  const char *const extra[] = { "a", options->sides[0], "b", options->sides[1], NULL };
+  g_autofree char *text
+      = options->json ? ps_table_to_json (table, "pipesim-profile-diff/1", extra) : to_text (a, b, table, changes);
+  return ps_print (text, error);
+}
+
+static gboolean
+check_sides (const Options *options, GError **error)
+{
+  guint n = options->sides ? g_strv_length (options->sides) : 0;
+  if (n == 2)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "two profiles are compared, %u given: files from calib export, or names "
+               "with --db",
+               n);
+  return FALSE;
+}
+
+gboolean
+ps_calib_cmd_diff (int argc, char **argv, GError **error)
+{
+  Options options = { 0 };
+  const GOptionEntry entries[]
+      = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &options.db, "A and B are profiles of this cost database", "FILE" },
+          { "json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON (pipesim-profile-diff/1)", NULL },
+          { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.sides, NULL, "A B" },
+          { NULL, 0, 0, 0, NULL, NULL, NULL } };
+  gboolean ok
+      = ps_calib_parse (argc, argv, "diff",
+                        "Compares the medians of two profiles, files as calib export writes them. Medians differ "
+                        "beyond noise when their notches (1.57 times the distance of the quartiles over the root "
+                        "of n) do not overlap.",
+                        entries, error)
+        && check_sides (&options, error) && diff (&options, error);
+  g_free (options.db);
+  g_strfreev (options.sides);
+  return ok;
+}

@@ -1,0 +1,104 @@
+/* cmd-export.c - pipesim calib export and import: a profile as text and back. */
+#include "commands.h"
+
+#include <pipesim/profile.h>
+
+typedef struct
+{
+  char *db;
+  char *profile;
+  char *output;
+  gboolean samples;
+  char **files;
+} Options;
+
+static void
+options_clear (Options *options)
+{
+  g_free (options->db);
+  g_free (options->profile);
+  g_free (options->output);
+  g_strfreev (options->files);
+}
+
+static gboolean export(const Options *options, GError **error)
+{
+  g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
+  g_autoptr (PsProfileContents) contents
+      = db ? ps_profile_contents_load (db, options->profile, options->samples, error) : NULL;
+  if (!contents)
+    return FALSE;
+  g_autofree char *text = ps_profile_contents_to_text (contents);
+  return options->output ? ps_write_file (options->output, text, -1, error) : ps_print (text, error);
+}
+
+gboolean
+ps_calib_cmd_export (int argc, char **argv, GError **error)
+{
+  Options options = { 0 };
+  const GOptionEntry entries[]
+      = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &options.db, "Cost database", "FILE" },
+          { "profile", 0, 0, G_OPTION_ARG_STRING, &options.profile, "Profile (the only one)", "NAME" },
+          { "samples", 0, 0, G_OPTION_ARG_NONE, &options.samples, "With every sample", NULL },
+          { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options.output, "File to write (standard output)", "FILE" },
+          { NULL, 0, 0, 0, NULL, NULL, NULL } };
+  gboolean ok
+      = ps_calib_parse (argc, argv, "export", "Writes a profile as JSON (pipesim-profile/1), one measurement per line.",
+                        entries, error)
+        && ps_calib_require ("--db", options.db, error) && export(&options, error);
+  options_clear (&options);
+  return ok;
+}
+
+static gboolean
+import (const Options *options, GError **error)
+{
+  g_autofree char *text = NULL;
+  gsize length;
+  const char *file = options->files[0];
+  if (!ps_read_file (file, &text, &length, error))
+    return FALSE;
+  g_autoptr (PsProfileContents) contents = ps_profile_contents_parse (file, text, length, error);
+  if (!contents)
+    return FALSE;
+  if (options->profile)
+    {
+      g_free (contents->profile->name);
+      contents->profile->name = g_strdup (options->profile);
+    }
+  g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_WRITE, error);
+  if (!db || !ps_costdb_add_profile (db, contents->profile, contents->measurements, contents->sentinels, error))
+    return FALSE;
+  g_printerr ("profile '%s' of %s: %u measurements\n", contents->profile->name, options->db,
+              contents->measurements->len);
+  return TRUE;
+}
+
+static gboolean
+check_files (const Options *options, GError **error)
+{
+  guint n = options->files ? g_strv_length (options->files) : 0;
+  if (n == 1)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "one file is imported, %u given", n);
+  return FALSE;
+}
+
+gboolean
+ps_calib_cmd_import (int argc, char **argv, GError **error)
+{
+  Options options = { 0 };
+  const GOptionEntry entries[]
+      = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &options.db, "Cost database, created when missing", "FILE" },
+          { "profile", 0, 0, G_OPTION_ARG_STRING, &options.profile, "Name for it there (the one in the file)", "NAME" },
+          { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.files, NULL, "FILE" },
+          { NULL, 0, 0, 0, NULL, NULL, NULL } };
+  gboolean ok = ps_calib_parse (
+                    argc, argv, "import",
+                    "Reads a profile that calib export wrote into a cost database, which has none of that name yet.",
+                    entries, error)
+                && ps_calib_require ("--db", options.db, error) && check_files (&options, error)
+                && import (&options, error);
+  options_clear (&options);
+  return ok;
+}

@@ -1,0 +1,58 @@
+/* diff.c - holds one profile against another. */
+#include "diff.h"
+
+#include <math.h>
+
+double
+ps_median_notch (const PsStatistics *time)
+{
+  return 1.57 * (double)(time->q3_ns - time->q1_ns) / sqrt (MAX (time->n, 1));
+}
+
+static gboolean
+same_key (const PsMeasurement *a, const PsMeasurement *b)
+{
+  return a->subject == b->subject && a->kind == b->kind && a->bytes == b->bytes && a->devices == b->devices
+         && a->sharing == b->sharing && a->cache == b->cache && g_str_equal (a->shape, b->shape);
+}
+
+static const PsMeasurement *
+find (const PsProfileContents *contents, const PsMeasurement *key)
+{
+  for (guint i = 0; i < contents->measurements->len; i++)
+    if (same_key (contents->measurements->pdata[i], key))
+      return contents->measurements->pdata[i];
+  return NULL;
+}
+
+static PsProfileChange
+compare (const PsMeasurement *a, const PsMeasurement *b)
+{
+  PsProfileChange change = { .a = a, .b = b, .change = NAN };
+  if (!a || !b)
+    return change;
+  double distance = (double)(b->time.median_ns - a->time.median_ns);
+  change.beyond_noise = fabs (distance) > ps_median_notch (&a->time) + ps_median_notch (&b->time);
+  if (a->time.median_ns > 0)
+    change.change = distance / (double)a->time.median_ns;
+  return change;
+}
+
+GArray *
+ps_profile_diff (const PsProfileContents *a, const PsProfileContents *b)
+{
+  GArray *changes = g_array_new (FALSE, FALSE, sizeof (PsProfileChange));
+  for (guint i = 0; i < a->measurements->len; i++)
+    {
+      const PsMeasurement *m = a->measurements->pdata[i];
+      PsProfileChange change = compare (m, find (b, m));
+      g_array_append_val (changes, change);
+    }
+  for (guint i = 0; i < b->measurements->len; i++)
+    {
+      PsProfileChange change = compare (NULL, b->measurements->pdata[i]);
+      if (!find (a, change.b))
+        g_array_append_val (changes, change);
+    }
+  return changes;
+}

@@ -1,0 +1,28 @@
+/* diff.h - what has changed between two profiles, measurement by measurement. */
+#ifndef PIPESIM_CALIB_DIFF_H
+#define PIPESIM_CALIB_DIFF_H
+
+#include <pipesim/profile.h>
+
+G_BEGIN_DECLS
+
+/* One key of either profile. */
+typedef struct
+{
+  const PsMeasurement *a; /* NULL: only in b */
+  const PsMeasurement *b; /* NULL: only in a */
+  double change;          /* of the median, (b - a) / a; NaN unless both are there and a's is not 0 */
+  gboolean beyond_noise;
+} PsProfileChange;
+
+/* Of PsProfileChange: keys of a in their order, then those of b alone. The measurements stay a's and b's. */
+GArray *ps_profile_diff (const PsProfileContents *a, const PsProfileContents *b);
+
+/* Half the width of a median's notch: 1.57 (q3 - q1) / sqrt (n). Where the notches of two medians do not overlap, these
+ * differ at about the 95 % level (McGill, Tukey, Larsen: Variations of Box Plots, The American Statistician 32, 1978).
+ */
+double ps_median_notch (const PsStatistics *time);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,101 @@
+/* self-sends.c - times messages of a device to itself in a thread of its own. */
+#include "self-sends.h"
+
+#include "provenance.h"
+
+/* The samples are few: a launch is short, and its communicator is set up anew for each size. */
+#define N_SAMPLES 200
+#define SMALLEST_BYTES 8
+#define STEP 64
+
+typedef struct
+{
+  const PsCalibration *calibration;
+  const PsTransportClass *transport;
+  PsMeasurement *measurement;
+  PsDevice *device;
+  GError *error;
+} Job;
+
+static gboolean
+measure (Job *job, GError **error)
+{
+  PsMeasurement *m = job->measurement;
+  m->n_samples = MIN (N_SAMPLES, job->calibration->rule.max_samples);
+  m->samples_ns = g_new0 (gint64, m->n_samples);
+  if (!job->device->class->attach (job->device, error)
+      || !job->transport->self_send (job->device, (gsize)m->bytes, m->n_samples, m->samples_ns, error))
+    return FALSE;
+  ps_statistics_compute (m->samples_ns, m->n_samples, &m->time);
+  m->stop = g_strdup ("sample cap");
+  m->taken = ps_moment_now ();
+  if (job->device->class->condition)
+    job->device->class->condition (job->device, &m->after);
+  return TRUE;
+}
+
+static gpointer
+job_main (gpointer data)
+{
+  Job *job = data;
+  measure (job, &job->error);
+  return NULL;
+}
+
+static gboolean
+run (Job *job, GError **error)
+{
+  GThread *thread = g_thread_try_new ("self-send", job_main, job, error);
+  if (!thread)
+    return FALSE;
+  g_thread_join (thread);
+  if (job->error)
+    g_propagate_error (error, g_steal_pointer (&job->error));
+  else
+    return job->calibration->sink (job->measurement, job->calibration->data, error);
+  return FALSE;
+}
+
+static gboolean
+calibrate_size (const PsCalibration *calibration, const PsTransportClass *transport, PsDevice *device, gint64 bytes,
+                GError **error)
+{
+  g_autoptr (PsMeasurement) measurement = g_new0 (PsMeasurement, 1);
+  Job job = { calibration, transport, measurement, device, NULL };
+  gboolean wanted;
+  measurement->subject = PS_SUBJECT_SELF_SEND;
+  measurement->shape = g_strconcat (transport->name, "-self", NULL);
+  measurement->bytes = bytes;
+  measurement->devices = 1;
+  measurement->sharing = calibration->sharing;
+  return calibration->wanted (measurement, calibration->data, &wanted, error) && (!wanted || run (&job, error));
+}
+
+static gboolean
+calibrate_transport (const PsCalibration *calibration, const PsTransportClass *transport, PsDevice *device,
+                     GError **error)
+{
+  gint64 boundary = ps_model_boundary_bytes (calibration->model);
+  if (!transport->self_send || (transport->available && !transport->available (NULL)))
+    return TRUE;
+  for (gint64 bytes = SMALLEST_BYTES; bytes < boundary; bytes *= STEP)
+    if (!calibrate_size (calibration, transport, device, bytes, error))
+      return FALSE;
+  return calibrate_size (calibration, transport, device, boundary, error);
+}
+
+gboolean
+ps_calibrate_self_sends (const PsCalibration *calibration, GError **error)
+{
+  guint n;
+  const PsTransportClass *const *transports = ps_transport_table (&n);
+  PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, 1, 1, 0);
+  PsDevice *device = calibration->device->open (&setting, error);
+  if (!device)
+    return FALSE;
+  gboolean ok = TRUE;
+  for (guint i = 0; i < n && ok && device->class->write; i++)
+    ok = calibrate_transport (calibration, transports[i], device, error);
+  device->class->close (device);
+  return ok;
+}

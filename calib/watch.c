@@ -1,0 +1,119 @@
+/* watch.c - measures the sentinel in a thread of its own, which the device may bind to a core. */
+#include "watch.h"
+
+#include "provenance.h"
+
+#include <math.h>
+
+/* Against a rotation: it comes often. */
+#define TIME_SHARE 10
+
+/* A layer in the middle of a model, so that both its ops take something from a neighbour. */
+#define STAGE 1
+#define N_STAGES 3
+
+typedef struct
+{
+  const PsCalibration *calibration;
+  PsDevice *device;
+  PsSampler sampler;
+  GError *error;
+} Watch;
+
+static gboolean
+run_op (Watch *watch, PsOpKind kind, gint64 *ns, GError **error)
+{
+  PsDevice *device = watch->device;
+  PsOp op = { .kind = (guint8)kind, .stage = STAGE };
+  PsTensor *output = NULL;
+  PsTensor *input = ps_calib_input (device, watch->calibration->model->precision, kind, error);
+  if (!input)
+    return FALSE;
+  gint64 start = ps_calib_now ();
+  gboolean ok = device->class->run (device, op, input, &output, error);
+  *ns = ps_calib_now () - start;
+  if (output)
+    device->class->tensor_free (output);
+  return ok;
+}
+
+/* F is measured; BW gives back what it keeps. */
+static gboolean
+sample (Watch *watch, GError **error)
+{
+  const PsStageShape shape = { .n_layers = 1 };
+  if (!watch->device->class->attach (watch->device, error)
+      || !watch->device->class->add_stage (watch->device, STAGE, &shape, error))
+    return FALSE;
+  gint64 begin = ps_calib_now (), ns, unused;
+  do
+    if (!run_op (watch, PS_OP_F, &ns, error) || !run_op (watch, PS_OP_BW, &unused, error))
+      return FALSE;
+  while (!ps_sampler_add (&watch->sampler, ns, ps_calib_now () - begin));
+  return TRUE;
+}
+
+static gpointer
+watch_main (gpointer data)
+{
+  Watch *watch = data;
+  sample (watch, &watch->error);
+  return NULL;
+}
+
+static gboolean
+run (Watch *watch, GError **error)
+{
+  PsDeviceSetting setting = ps_calib_device_setting (watch->calibration, watch->calibration->model, N_STAGES, 1, 0);
+  watch->device = watch->calibration->device->open (&setting, error);
+  if (!watch->device)
+    return FALSE;
+  GThread *thread = g_thread_try_new ("sentinel", watch_main, watch, error);
+  if (thread)
+    g_thread_join (thread);
+  watch->device->class->close (watch->device);
+  if (watch->error)
+    g_propagate_prefixed_error (error, watch->error, "sentinel: ");
+  return thread && !watch->error;
+}
+
+static gboolean
+hand_over (Watch *watch, GError **error)
+{
+  const PsCalibration *calibration = watch->calibration;
+  g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
+  g_autofree char *taken = ps_moment_now ();
+  ps_sampler_finish (&watch->sampler, m);
+  PsSentinel reading
+      = { .what = (char *)"F of layers=1", .median_ns = m->time.median_ns, .n = m->time.n, .taken = taken };
+  (*calibration->n_watched)++;
+  return calibration->sentinel (&reading, calibration->data, error);
+}
+
+gboolean
+ps_watch (const PsCalibration *calibration, GError **error)
+{
+  if (!calibration->sentinel)
+    return TRUE;
+  Watch watch = { .calibration = calibration };
+  PsSamplingRule rule = calibration->rule;
+  rule.time_limit_ns /= TIME_SHARE;
+  ps_sampler_init (&watch.sampler, &rule);
+  gboolean ok = run (&watch, error) && hand_over (&watch, error);
+  ps_sampler_clear (&watch.sampler);
+  return ok;
+}
+
+double
+ps_watch_drift (GPtrArray *sentinels)
+{
+  const PsSentinel *first = sentinels->len > 0 ? sentinels->pdata[0] : NULL;
+  double largest = 0;
+  for (guint i = 1; i < sentinels->len; i++)
+    {
+      const PsSentinel *sentinel = sentinels->pdata[i];
+      if (g_str_equal (sentinel->what, first->what) && first->median_ns > 0)
+        largest = MAX (largest, fabs ((double)sentinel->median_ns / (double)first->median_ns - 1));
+    }
+  return largest;
+}

@@ -1,0 +1,12 @@
+/* cuda-nvml.h - clocks, temperature, power and reasons to run slower, from the management library that comes with the
+ * driver. */
+#ifndef PIPESIM_CUDA_NVML_H
+#define PIPESIM_CUDA_NVML_H
+
+#include <pipesim/condition.h>
+
+/* What libnvidia-ml.so.1 says of the GPU with that PCI bus id ("0000:07:00.0"). What it can't say, all of it where
+ * there is no such library, stays zero. From any thread. */
+void ps_cuda_nvml_read (const char *bus_id, PsCondition *condition);
+
+#endif

@@ -1,0 +1,38 @@
+/* profile-fields.h - the members of a profile's text, for its writer and its reader. Private to sim/profile-*.c. */
+#ifndef PIPESIM_PROFILE_FIELDS_H
+#define PIPESIM_PROFILE_FIELDS_H
+
+#include <pipesim/profile.h>
+
+#include <stddef.h>
+
+G_BEGIN_DECLS
+
+#define PS_PROFILE_FORMAT "pipesim-profile/1"
+
+/* A text (char *) or a number (gint64) of a structure. */
+typedef struct
+{
+  const char *key;
+  gsize offset;
+} PsField;
+
+static inline gpointer
+ps_field_at (gconstpointer structure, const PsField *field)
+{
+  return (char *)structure + field->offset;
+}
+
+#define PS_N_PROFILE_TEXTS 12
+extern const PsField ps_profile_texts[PS_N_PROFILE_TEXTS];
+
+/* Of PsMeasurement, but for n. */
+#define PS_N_MEASUREMENT_NUMBERS 9
+extern const PsField ps_measurement_numbers[PS_N_MEASUREMENT_NUMBERS];
+
+#define PS_N_CONDITION_NUMBERS 4
+extern const PsField ps_condition_numbers[PS_N_CONDITION_NUMBERS];
+
+G_END_DECLS
+
+#endif
