@@ -22,7 +22,7 @@ static gboolean
 is_tight (const Order *order, guint at)
 {
   guint before = order->sequence[at - 1], op = order->sequence[at];
-  gint64 duration = order->problem->duration[before / order->problem->m];
+  gint64 duration = order->problem->duration[chain_of (order->problem, before)];
 
   return duration > 0 && order->head[before] + duration == order->head[op];
 }
@@ -33,7 +33,7 @@ draw_position (const Order *order, Random *random, guint *first, guint *end)
 {
   const Problem *problem = order->problem;
   guint at = random_below (random, problem->n_ops);
-  guint device = problem->device[order->sequence[at] / problem->m / N_KINDS];
+  guint device = device_of (problem, order->sequence[at]);
 
   *first = problem->first[device];
   *end = problem->first[device + 1];
@@ -50,7 +50,7 @@ draw_move (const Order *order, Random *random, Move *move)
 
   if (at >= end)
     return FALSE;
-  kind = order->sequence[at] / problem->m % N_KINDS;
+  kind = chain_of (problem, order->sequence[at]) % N_KINDS;
   if (what < 5 && kind != PS_OP_W)
     {
       *move = (Move){ at, at - 1 };

@@ -208,7 +208,7 @@ place (Greedy *greedy, guint device)
   choose (greedy, device);
   for (guint i = 0; i < n; i++)
     {
-      guint other = problem->device[consumer[i] / problem->m / N_KINDS];
+      guint other = device_of (problem, consumer[i]);
 
       if (other != device)
         choose (greedy, other);

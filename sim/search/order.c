@@ -3,6 +3,13 @@
 
 #include <string.h>
 
+/* Heads that a move may change before it is taken for a circle: a circle would change them for ever. */
+static inline guint
+most_changes (const Problem *problem)
+{
+  return 8 * problem->n_ops + 64;
+}
+
 Order *
 order_new (const Problem *problem)
 {
@@ -16,7 +23,7 @@ order_new (const Problem *problem)
   order->level = g_new0 (gint64, problem->n_ops);
   order->queue = g_new0 (guint32, problem->n_ops);
   order->queued = g_new0 (guint8, problem->n_ops);
-  order->changes = g_array_new (FALSE, FALSE, sizeof (Change));
+  order->changes = g_new (Change, most_changes (problem));
   return order;
 }
 
@@ -32,7 +39,7 @@ order_free (Order *order)
   g_free (order->level);
   g_free (order->queue);
   g_free (order->queued);
-  g_array_unref (order->changes);
+  g_free (order->changes);
   g_free (order);
 }
 
@@ -51,16 +58,10 @@ order_assign (Order *order, const Order *from)
   order->weight = from->weight;
 }
 
-static inline guint
-device_of (const Problem *problem, guint op)
-{
-  return problem->device[op / problem->m / N_KINDS];
-}
-
 static inline gint64
 duration_of (const Problem *problem, guint op)
 {
-  return problem->duration[op / problem->m];
+  return problem->duration[chain_of (problem, op)];
 }
 
 /* When what the op needs from its producer is there. */
@@ -72,7 +73,7 @@ arrival (const Order *order, guint op)
 
   if (producer == NO_OP)
     return 0;
-  return order->head[producer] + duration_of (problem, producer) + problem->lag[op / problem->m];
+  return order->head[producer] + duration_of (problem, producer) + problem->lag[chain_of (problem, op)];
 }
 
 /* Longest way from the end of the op on, through its consumers. */
@@ -84,7 +85,7 @@ departure (const Order *order, guint op)
   gint64 longest = G_MININT64 / 4;
 
   for (guint i = 0; i < n; i++)
-    longest = MAX (longest, problem->lag[consumer[i] / problem->m] + order->tail[consumer[i]]);
+    longest = MAX (longest, problem->lag[chain_of (problem, consumer[i])] + order->tail[consumer[i]]);
   return longest;
 }
 
@@ -233,12 +234,12 @@ order_evaluate (Order *order)
 static inline gboolean
 is_bound (const Problem *problem, guint earlier, guint later)
 {
-  guint a = earlier / problem->m, b = later / problem->m;
+  guint a = chain_of (problem, earlier), b = chain_of (problem, later);
 
   if (a == b)
     return TRUE;
   if (a / N_KINDS == b / N_KINDS)
-    return a < b ? earlier % problem->m <= later % problem->m : FALSE;
+    return a < b ? microbatch_of (problem, earlier) <= microbatch_of (problem, later) : FALSE;
   return producer_of (problem, later) == earlier;
 }
 
@@ -388,13 +389,12 @@ pop (Ring *ring)
 static void
 restore_heads (Order *order)
 {
-  for (guint i = order->changes->len; i-- > 0;)
+  while (order->n_changes > 0)
     {
-      const Change *change = &g_array_index (order->changes, Change, i);
+      const Change *change = &order->changes[--order->n_changes];
 
       order->head[change->op] = change->time;
     }
-  g_array_set_size (order->changes, 0);
 }
 
 /* Lets changed heads run on to what depends on them. A circle would run for ever; no op can change more often than
@@ -404,9 +404,8 @@ spread_heads (Order *order, guint low, guint high)
 {
   const Problem *problem = order->problem;
   Ring ring = { .order = order };
-  guint64 budget = 8 * (guint64)problem->n_ops + 64;
 
-  g_array_set_size (order->changes, 0);
+  order->n_changes = 0;
   for (guint i = low; i <= high + 1 && i < problem->first[device_of (problem, order->sequence[low]) + 1]; i++)
     push (&ring, order->sequence[i]);
   while (ring.n > 0)
@@ -416,10 +415,9 @@ spread_heads (Order *order, guint low, guint high)
 
       if (head == order->head[op])
         continue;
-      Change change = { op, order->head[op] };
-      g_array_append_val (order->changes, change);
+      order->changes[order->n_changes++] = (Change){ op, order->head[op] };
       order->head[op] = head;
-      if (budget-- == 0)
+      if (order->n_changes == most_changes (problem))
         {
           while (ring.n > 0)
             pop (&ring);
@@ -500,7 +498,7 @@ order_to_schedule (const Order *order, const PsPlacement *placement)
         {
           guint op = order->sequence[i], chain = chain_of (problem, op);
 
-          ps_schedule_builder_add (builder, (PsOpKind)(chain % N_KINDS), chain / N_KINDS, op % problem->m);
+          ps_schedule_builder_add (builder, (PsOpKind)(chain % N_KINDS), chain / N_KINDS, microbatch_of (problem, op));
         }
       ps_schedule_builder_next_device (builder);
     }

@@ -26,8 +26,8 @@ typedef struct
   gint64 weight;   /* sum over devices of end + offset: decides between orders of equal objective */
   guint32 *queue;  /* scratch: ring of ops whose time may have changed */
   guint8 *queued;  /* scratch */
-  GArray *changes; /* Change: heads before the move under way */
-  guint n_ready;   /* scratch of order_evaluate */
+  Change *changes; /* heads before the move under way */
+  guint n_changes;
 } Order;
 
 Order *order_new (const Problem *problem);

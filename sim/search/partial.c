@@ -47,7 +47,7 @@ partial_frame_new (const Problem *problem)
     {
       guint producer = producer_of (problem, chain * problem->m);
 
-      frame->producer[chain] = producer == NO_OP ? NO_OP : producer / problem->m;
+      frame->producer[chain] = producer == NO_OP ? NO_OP : chain_of (problem, producer);
     }
   set_tails (frame);
   frame->size = sizeof (Partial) + (problem->n_ops + n + 2 * (gsize)problem->n_devices) * sizeof (gint64)

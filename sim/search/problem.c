@@ -61,6 +61,37 @@ set_devices (Problem *problem, const PsSearchSetting *setting)
     problem->offset[d] = problem->begin[d] == G_MAXINT64 ? 0 : -problem->begin[d];
 }
 
+static guint
+find_producer (const Problem *problem, guint stage, guint kind, guint microbatch)
+{
+  if (kind == PS_OP_W)
+    return op_at (problem, stage, PS_OP_B, microbatch);
+  if (kind == PS_OP_F)
+    return stage > 0 ? op_at (problem, stage - 1, PS_OP_F, microbatch) : NO_OP;
+  return stage + 1 < problem->n_stages ? op_at (problem, stage + 1, PS_OP_B, microbatch)
+                                       : op_at (problem, stage, PS_OP_F, microbatch);
+}
+
+static void
+set_operations (Problem *problem)
+{
+  for (guint i = 0; i < problem->n_ops; i++)
+    {
+      guint chain = i / problem->m, stage = chain / N_KINDS;
+
+      problem->op[i] = (Operation){ .producer = find_producer (problem, stage, chain % N_KINDS, i % problem->m),
+                                    .device = (guint16)problem->device[stage],
+                                    .chain = chain };
+    }
+  for (guint i = 0; i < problem->n_ops; i++)
+    if (problem->op[i].producer != NO_OP)
+      {
+        Operation *producer = &problem->op[problem->op[i].producer];
+
+        producer->consumer[producer->n_consumers++] = i;
+      }
+}
+
 Problem *
 problem_new (const PsSearchSetting *setting)
 {
@@ -73,6 +104,7 @@ problem_new (const PsSearchSetting *setting)
   problem->m = setting->n_microbatches;
   problem->n_ops = n_chains * problem->m;
   problem->objective = setting->objective;
+  problem->op = g_new0 (Operation, problem->n_ops);
   problem->device = g_new0 (guint, placement->n_stages);
   problem->first_stage = g_new0 (guint, placement->n_devices + 1);
   problem->stages = g_new0 (guint, placement->n_stages);
@@ -91,6 +123,7 @@ problem_new (const PsSearchSetting *setting)
   for (guint s = 0; s < placement->n_stages; s++)
     set_stage (problem, setting->costs, s);
   set_devices (problem, setting);
+  set_operations (problem);
   return problem;
 }
 
@@ -99,6 +132,7 @@ problem_free (Problem *problem)
 {
   if (problem == NULL)
     return;
+  g_free (problem->op);
   g_free (problem->device);
   g_free (problem->first_stage);
   g_free (problem->stages);

@@ -10,6 +10,16 @@ G_BEGIN_DECLS
 #define N_KINDS 3
 #define NO_OP G_MAXUINT32
 
+/* What is fixed about an op, looked up rather than worked out in the inner loops. */
+typedef struct
+{
+  guint32 producer;
+  guint32 consumer[2];
+  guint16 device;
+  guint16 n_consumers;
+  guint32 chain;
+} Operation;
+
 /* Ops are numbered (stage * 3 + kind) * m + microbatch: the ops of one chain follow each other. */
 typedef struct
 {
@@ -18,6 +28,7 @@ typedef struct
   guint m;
   guint n_ops;
   PsObjective objective;
+  Operation *op;      /* [n_ops] */
   guint *device;      /* [n_stages] */
   guint *first_stage; /* [n_devices + 1] into stages */
   guint *stages;      /* stages by device, in model order */
@@ -39,7 +50,19 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (Problem, problem_free)
 static inline guint
 chain_of (const Problem *problem, guint op)
 {
-  return op / problem->m;
+  return problem->op[op].chain;
+}
+
+static inline guint
+device_of (const Problem *problem, guint op)
+{
+  return problem->op[op].device;
+}
+
+static inline guint
+microbatch_of (const Problem *problem, guint op)
+{
+  return op - problem->op[op].chain * problem->m;
 }
 
 static inline guint
@@ -52,30 +75,18 @@ op_at (const Problem *problem, guint stage, guint kind, guint microbatch)
 static inline guint
 producer_of (const Problem *problem, guint op)
 {
-  guint chain = op / problem->m, microbatch = op % problem->m, stage = chain / N_KINDS, kind = chain % N_KINDS;
-
-  if (kind == PS_OP_F)
-    return stage > 0 ? op - N_KINDS * problem->m : NO_OP;
-  if (kind == PS_OP_W)
-    return op - problem->m;
-  return stage + 1 < problem->n_stages ? op + N_KINDS * problem->m : op_at (problem, stage, PS_OP_F, microbatch);
+  return problem->op[op].producer;
 }
 
 /* The ops on any device that need the result of `op`, W of the same stage included; returns how many (0 to 2). */
 static inline guint
 consumers_of (const Problem *problem, guint op, guint consumer[2])
 {
-  guint chain = op / problem->m, stage = chain / N_KINDS, kind = chain % N_KINDS, n = 0;
+  const Operation *operation = &problem->op[op];
 
-  if (kind == PS_OP_F)
-    consumer[n++] = stage + 1 < problem->n_stages ? op + N_KINDS * problem->m : op + problem->m;
-  else if (kind == PS_OP_B)
-    {
-      consumer[n++] = op + problem->m;
-      if (stage > 0)
-        consumer[n++] = op - N_KINDS * problem->m;
-    }
-  return n;
+  consumer[0] = operation->consumer[0];
+  consumer[1] = operation->consumer[1];
+  return operation->n_consumers;
 }
 
 G_END_DECLS
