@@ -80,7 +80,7 @@ bench_moves (void)
   Order *order = order_new (problem);
   for (guint i = 0; i < N_RUNS; i++)
     {
-      Annealing annealing = { .random = { i }, .hot = 200, .cold = 20, .price = 100, .n_moves = 1 << 20 };
+      Annealing annealing = { .random = { i }, .hot = 200, .cold = 20, .price = 100, .pull = 0.1, .n_moves = 1 << 20 };
       g_assert_true (greedy_build (order, &policy, NULL) && order_evaluate (order));
       gint64 start = now_ns ();
       guint64 n = anneal (order, &annealing);

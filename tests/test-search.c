@@ -321,7 +321,7 @@ test_bounds (void)
       Random random = { i };
       g_autoptr (Order) order = draw_order (problem, &random);
       gint64 bound = ps_lower_bound_within (c.placement, problem->m, c.costs, c.limit, c.setting.objective);
-      Annealing annealing = { .random = random, .hot = 10, .cold = 1, .price = 1, .n_moves = 20000 };
+      Annealing annealing = { .random = random, .hot = 10, .cold = 1, .price = 1, .pull = 0.1, .n_moves = 20000 };
       Beam beam = { .width = 20, .blend = 0.3, .stop_at_ns = G_MAXINT64, .go_on = always };
       g_autoptr (Order) wide = order_new (problem);
 

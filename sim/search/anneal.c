@@ -7,13 +7,11 @@
 /* Draws of a move until one is allowed, at most. */
 #define MAX_DRAWS 64
 
-/* Part of the mean finish of the devices in what is minimised: it leads across orders of equal objective. */
-#define PULL 0.1
-
+/* The mean finish leads across orders of equal objective. */
 static double
-cost_of (const Order *order)
+cost_of (const Order *order, const Annealing *annealing)
 {
-  return (double)order->objective + PULL * (double)order->weight / order->problem->n_devices;
+  return (double)order->objective + annealing->pull * (double)order->weight / order->problem->n_devices;
 }
 
 /* Whether the op at a position starts at the very end of the op before it: only then does it wait for it, and no path
@@ -83,18 +81,20 @@ draw_allowed (const Order *order, Random *random, Move *move)
 static gboolean
 try_move (Order *order, Annealing *annealing, double temperature, double price)
 {
-  double cost = cost_of (order), margin = temperature * random_exponential (&annealing->random);
+  double cost = cost_of (order, annealing), margin = temperature * random_exponential (&annealing->random);
   gint64 enough, excess;
   Move move;
 
   if (!draw_allowed (order, &annealing->random, &move))
     return FALSE;
   excess = order_excess_change (order, move);
-  margin -= price * (double)excess;
+  if (price < 0 && excess > 0)
+    return FALSE;
+  margin -= MAX (price, 0) * (double)excess;
   enough = order->objective + (gint64)margin;
   if (order_estimate (order, move, enough) > enough || !order_apply (order, move))
     return FALSE;
-  if (cost_of (order) > cost + margin)
+  if (cost_of (order, annealing) > cost + margin)
     {
       order_revert (order, move);
       return FALSE;
@@ -107,7 +107,7 @@ guint64
 anneal (Order *order, Annealing *annealing)
 {
   g_autoptr (Order) best = order_new (order->problem);
-  double best_cost = cost_of (order);
+  double best_cost = cost_of (order, annealing);
   guint64 n = 0;
 
   order_assign (best, order);
@@ -120,9 +120,9 @@ anneal (Order *order, Annealing *annealing)
         break;
       for (guint i = 0; i < ANNEAL_ROUND; i++)
         if (try_move (order, annealing, temperature, annealing->price * (1 + 9 * part)) && order->excess == 0
-            && cost_of (order) < best_cost)
+            && cost_of (order, annealing) < best_cost)
           {
-            best_cost = cost_of (order);
+            best_cost = cost_of (order, annealing);
             order_assign (best, order);
           }
       n += ANNEAL_ROUND;

@@ -13,11 +13,12 @@ G_BEGIN_DECLS
 typedef struct
 {
   Random random;
-  double hot;                        /* temperature at the start, ns */
-  double cold;                       /* at the end */
-  double price;                      /* of a byte of excess at the start, ns; ten times that at the end */
-  guint64 n_moves;                   /* to try */
-  gint64 stop_at_ns;                 /* an objective that ends the search: a lower bound */
+  double hot;        /* temperature at the start, ns */
+  double cold;       /* at the end */
+  double price;      /* of a byte of excess at the start, ns; ten times that at the end; negative: none is allowed */
+  double pull;       /* part of the mean finish of the devices in what is minimised */
+  guint64 n_moves;   /* to try */
+  gint64 stop_at_ns; /* an objective that ends the search: a lower bound */
   gboolean (*go_on) (gpointer data); /* asked now and then; NULL: always */
   gpointer data;
 } Annealing;

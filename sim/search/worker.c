@@ -10,8 +10,9 @@
 /* Part of the budget that goes into policies. */
 #define POLICY_PART 0.2
 
-/* Part of the budget after which the first worker tries to decide a small problem. */
-#define EXACT_PART 0.5
+/* Parts of the budget between which the first worker tries to decide a small problem. */
+#define EXACT_BEGIN 0.5
+#define EXACT_END 0.7
 
 /* What a question of the branch and bound stands for in moves. */
 #define MOVES_PER_QUESTION 8192
@@ -22,6 +23,9 @@
 /* Scores changed at once at most, and over how many microbatches. */
 #define MAX_NUDGES 6
 #define NUDGE_REACH 5
+
+/* Local searches of a round that start from list schedules of their own. */
+#define FRESH_STARTS 3
 
 /* Longest part that is repeated, in microbatches, and how many repetitions are tried in a round. */
 #define MAX_PIECE 16
@@ -229,7 +233,7 @@ go_on_deciding (gpointer data)
   Worker *worker = data;
 
   worker->n_moves += MOVES_PER_QUESTION;
-  return used (worker) < 1;
+  return used (worker) < EXACT_END;
 }
 
 static gboolean
@@ -310,22 +314,33 @@ set_units (Worker *worker)
     }
 }
 
+/* Local search from an order (NULL: a fresh list schedule), at a temperature, pull and price of chance. */
 static void
 improve (Worker *worker, const Order *from, Order *scratch, guint64 length)
 {
-  double heat = random_unit (&worker->random);
-  Annealing annealing = { .random = worker->random,
-                          .hot = worker->unit_ns * (0.05 + 0.5 * heat * heat),
+  static const double pulls[] = { 0.1, 0.5, 0.5 };
+  Random *random = &worker->random;
+  double heat = random_unit (random),
+         price = worker->unit_ns / worker->unit_bytes * 0.1 * (1 + 4 * random_unit (random));
+  Annealing annealing = { .hot = worker->unit_ns * (0.1 + 0.25 * heat),
                           .cold = worker->unit_ns * 0.02,
-                          .price = worker->unit_ns / worker->unit_bytes * 0.1 * (1 + 4 * random_unit (&worker->random)),
+                          .price = random_below (random, 4) == 0 ? price : -1,
+                          .pull = pulls[random_below (random, G_N_ELEMENTS (pulls))],
                           .n_moves = length,
                           .stop_at_ns = worker->shared->lower_bound_ns,
                           .go_on = go_on,
                           .data = worker };
+  Policy policy;
 
-  if (from->objective == G_MAXINT64)
-    return;
-  order_assign (scratch, from);
+  if (from != NULL && from->objective != G_MAXINT64)
+    order_assign (scratch, from);
+  else
+    {
+      policy_draw (&policy, worker->shared->problem, random);
+      if (!greedy_build (scratch, &policy, NULL) || !order_evaluate (scratch) || scratch->excess > 0)
+        return;
+    }
+  annealing.random = worker->random;
   anneal (scratch, &annealing);
   worker->random = annealing.random;
   take_best (worker, scratch, "local search");
@@ -335,7 +350,7 @@ improve (Worker *worker, const Order *from, Order *scratch, guint64 length)
 static void
 search_locally (Worker *worker, Order *scratch)
 {
-  guint64 length = MAX (20000, 10 * (guint64)scratch->problem->n_ops);
+  guint64 length = MAX (50000, 20 * (guint64)scratch->problem->n_ops);
   gboolean tried = FALSE;
   guint width = 8;
 
@@ -343,13 +358,15 @@ search_locally (Worker *worker, Order *scratch)
     {
       widen (worker, scratch, width);
       improve (worker, worker->best, scratch, length);
-      nudge_ops (worker, pool_draw (worker), scratch, length * OPS_PER_MOVE / scratch->problem->n_ops);
+      nudge_ops (worker, pool_draw (worker), scratch, length * OPS_PER_MOVE / scratch->problem->n_ops / 2);
       improve (worker, pool_draw (worker)->order, scratch, length);
+      for (guint i = 0; i < FRESH_STARTS; i++)
+        improve (worker, NULL, scratch, length);
       repeat_parts (worker, scratch, REPEATS_PER_ROUND);
       report (worker);
       length = MIN (length * 3 / 2, 4000000);
       width = MIN (width * 3 / 2, 20000);
-      if (worker->index == 0 && is_small (scratch->problem) && !tried && used (worker) >= EXACT_PART && (tried = TRUE))
+      if (worker->index == 0 && is_small (scratch->problem) && !tried && used (worker) >= EXACT_BEGIN && (tried = TRUE))
         decide (worker);
     }
 }
