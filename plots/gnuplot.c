@@ -1,6 +1,8 @@
 /* gnuplot.c - runs gnuplot on a script and brings what it drew to its file. */
 #include "gnuplot.h"
 
+#include <pipesim/report.h>
+
 #include <errno.h>
 #include <gio/gio.h>
 #include <string.h>
@@ -34,7 +36,7 @@ find_format (const char *path)
 gboolean
 ps_picture_check (const PsPicture *picture, GError **error)
 {
-  if (find_format (picture->output))
+  if (picture->terminal || find_format (picture->output))
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "-o: '%s' does not end in .svg, .png or .pdf", picture->output);
   return FALSE;
@@ -70,6 +72,9 @@ terminal_command (const PsPicture *picture, const Format *format, guint width, g
   guint scale = picture->width > 0 ? 1 : 2;
   char inches[2][G_ASCII_DTOSTR_BUF_SIZE];
 
+  if (picture->terminal)
+    return g_strdup_printf ("set terminal dumb noenhanced size %u,%u %s\n", width / PS_TERMINAL_COLUMN,
+                            height / PS_TERMINAL_ROW, picture->plain ? "mono" : "ansirgb");
   if (g_str_equal (format->ending, ".svg"))
     return g_strdup_printf ("set terminal svg size %u,%u noenhanced font 'sans-serif,11' background '#ffffff'\n", width,
                             height);
@@ -86,7 +91,8 @@ whole_script (const PsPicture *picture, guint width, guint height, const char *v
 {
   g_autofree char *resource = g_strconcat ("/pipesim/plots/", template_name, NULL);
   g_autoptr (GBytes) template = g_resources_lookup_data (resource, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
-  g_autofree char *terminal = terminal_command (picture, find_format (picture->output), width, height);
+  g_autofree char *terminal
+      = terminal_command (picture, picture->terminal ? NULL : find_format (picture->output), width, height);
 
   g_assert (template);
   return g_strconcat (terminal, variables, (const char *)g_bytes_get_data (template, NULL), NULL);
@@ -170,6 +176,23 @@ run_gnuplot (const char *script, GError **error)
   return NULL;
 }
 
+/* Without the form feeds that gnuplot puts between pages, and without blanks at the ends of lines. */
+static gboolean
+print_text (const char *data, gsize size, GError **error)
+{
+  g_autoptr (GString) text = g_string_new (NULL);
+
+  for (gsize i = 0; i < size; i++)
+    {
+      if (data[i] == '\n')
+        while (text->len > 0 && text->str[text->len - 1] == ' ')
+          g_string_truncate (text, text->len - 1);
+      if (data[i] != '\f')
+        g_string_append_c (text, data[i]);
+    }
+  return ps_print (text->str, error);
+}
+
 gboolean
 ps_gnuplot_draw (const PsPicture *picture, guint width, guint height, const char *variables, const char *template_name,
                  GError **error)
@@ -182,6 +205,8 @@ ps_gnuplot_draw (const PsPicture *picture, guint width, guint height, const char
   if (!drawn)
     return FALSE;
   data = g_bytes_get_data (drawn, &size);
+  if (picture->terminal)
+    return print_text (data, size, error);
   if (!is_whole (find_format (picture->output), data, size))
     {
       g_set_error (error, PS_ERROR, PS_ERROR_IO, "gnuplot: drew no whole picture for %s", picture->output);

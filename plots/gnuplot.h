@@ -6,12 +6,18 @@
 
 G_BEGIN_DECLS
 
+/* Pixels of a letter's place in a terminal, for layouts. */
+#define PS_TERMINAL_COLUMN 8
+#define PS_TERMINAL_ROW 16
+
 /* What every picture is asked for with. */
 typedef struct
 {
-  char *output; /* path; its ending says the format: .svg, .png or .pdf */
-  char *title;  /* NULL: the picture's own */
-  guint width;  /* pixels, 1/96 inch in PDF; 0: as the picture likes */
+  char *output;      /* path; its ending says the format: .svg, .png or .pdf */
+  gboolean terminal; /* to standard output as text, in place of output; width and height are set */
+  gboolean plain;    /* terminal: no colours */
+  char *title;       /* NULL: the picture's own */
+  guint width;       /* pixels, 1/96 inch in PDF; 0: as the picture likes */
   guint height;
   gboolean transfers; /* timelines: draw them too */
 } PsPicture;
@@ -27,8 +33,8 @@ void ps_gnuplot_append_number (GString *script, const char *name, double value);
 
 /* Draws: the terminal for picture's format at width x height layout pixels, then `variables` (assignments and data
  * blocks), then the template of that name ("timeline.gp"). A PNG of no given size gets twice the pixels, to be sharp in
- * print. picture->output appears whole or not at all. Errors: PS_ERROR_UNAVAILABLE without gnuplot, PS_ERROR_IO with
- * gnuplot's last words. */
+ * print. In a terminal it appears on standard output, else picture->output appears whole or not at all. Errors:
+ * PS_ERROR_UNAVAILABLE without gnuplot, PS_ERROR_IO with gnuplot's last words. */
 gboolean ps_gnuplot_draw (const PsPicture *picture, guint width, guint height, const char *variables,
                           const char *template_name, GError **error);
 

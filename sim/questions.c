@@ -76,8 +76,8 @@ ps_result_column (const char *name)
 
 /* Checking */
 
-static gboolean
-check_column (const char *option, const char *name, gboolean number, GError **error)
+gboolean
+ps_result_column_check (const char *option, const char *name, gboolean number, GError **error)
 {
   g_autoptr (GString) names = g_string_new (NULL);
   guint n;
@@ -98,9 +98,9 @@ gboolean
 ps_question_check (const PsQuestion *question, GError **error)
 {
   for (guint i = 0; question->per && question->per[i]; i++)
-    if (!check_column ("--per", question->per[i], FALSE, error))
+    if (!ps_result_column_check ("--per", question->per[i], FALSE, error))
       return FALSE;
-  return check_column ("--by", question->by, TRUE, error);
+  return ps_result_column_check ("--by", question->by, TRUE, error);
 }
 
 static gboolean
@@ -172,7 +172,7 @@ append_condition (GString *sql, const char *text, GError **error)
                    text);
       return FALSE;
     }
-  if (!check_column ("--where", name, FALSE, error))
+  if (!ps_result_column_check ("--where", name, FALSE, error))
     return FALSE;
   g_string_append_printf (sql, " AND %s %s ", name, sign);
   return append_value (sql, ps_result_column (name), text + name_length + length, error);

@@ -1,7 +1,8 @@
-"""gpu-figures.py - makes the tables of tests/gpu.sh.
+"""gpu-figures.py - makes the tables of tests/gpu.sh. The last line, behind "= ", sums up.
 
 run DEVICES MICROBATCHES RUN.json   one line of runs.csv from what pipesim exec --json has printed
 accuracy RUNS.csv                   predicted against executed iteration times
+shares PROFILE.json                 what busy neighbours, cold and warm caches and launching do to ops
 layer LAYER.json PROFILE.json       a layer here against PyTorch's"""
 import csv
 import json
@@ -12,53 +13,94 @@ import sys
 COLUMNS = ['devices', 'microbatches', 'schedule', 'predicted_ns', 'executed_ns', 'bubble', 'peak_bytes', 'check']
 
 
-def run(devices, microbatches, path):
+def load(path):
     with open(path, encoding='utf-8') as file:
-        result = json.load(file)['results'][0]
+        return json.load(file)
+
+
+def table(titles, rows):
+    print('| ' + ' | '.join(titles) + ' |')
+    print('|' + '---|' * len(titles))
+    for row in rows:
+        print('| ' + ' | '.join(row) + ' |')
+    print()
+
+
+def percent(ratio):
+    return f'{100 * (ratio - 1):+.2f} %'
+
+
+def run(devices, microbatches, path):
+    result = load(path)['results'][0]
     csv.writer(sys.stdout, lineterminator='\n').writerow(
         [devices, microbatches, os.path.basename(result['schedule']), result.get('predicted_iteration_ns') or '',
          result['iteration_ns'], result['bubble_ratio'], result['peak_memory_bytes'], result['check']])
 
 
+def accuracy_of(devices, rows):
+    """One number of devices: errors, and how good the schedule that was predicted best really is."""
+    for row in rows:
+        row['predicted'], row['executed'] = int(row['predicted_ns']), int(row['executed_ns'])
+        row['ratio'] = row['predicted'] / row['executed']
+    rows.sort(key=lambda row: row['executed'])
+    table([f'p = {devices}', 'predicted', 'executed', 'error', 'check'],
+          [[row['schedule'], f"{row['predicted'] / 1e6:.3f} ms", f"{row['executed'] / 1e6:.3f} ms", percent(row['ratio']),
+            row['check']] for row in rows])
+    errors = sorted(abs(row['ratio'] - 1) for row in rows)
+    chosen = min(rows, key=lambda row: row['predicted'])
+    return (f"p = {devices}: error {100 * statistics.median(errors):.2f} % median, {100 * errors[-1]:.2f} % largest of "
+            f"{len(errors)}; {chosen['schedule']}, best by prediction, is {percent(chosen['executed'] / rows[0]['executed'])} "
+            f"against {rows[0]['schedule']}, the really best")
+
+
 def accuracy(path):
-    """Per number of devices: errors, and how good the schedule that was predicted best really is."""
     with open(path, encoding='utf-8') as file:
         rows = [dict(zip(COLUMNS, row)) for row in csv.reader(file)]
-    summary = []
-    for devices in sorted({row['devices'] for row in rows}, key=int):
-        known = [row for row in rows if row['devices'] == devices and row['predicted_ns']]
-        if not known:
-            continue
-        print(f'p = {devices}: schedule, predicted, executed, error, check')
-        for row in sorted(known, key=lambda row: int(row['executed_ns'])):
-            row['error'] = int(row['predicted_ns']) / int(row['executed_ns']) - 1
-            print(f"  {row['schedule']:24} {int(row['predicted_ns']) / 1e6:9.3f} ms {int(row['executed_ns']) / 1e6:9.3f} ms "
-                  f"{100 * row['error']:+6.2f} %  {row['check']}")
-        errors = sorted(abs(row['error']) for row in known)
-        chosen = min(known, key=lambda row: int(row['predicted_ns']))
-        best = min(known, key=lambda row: int(row['executed_ns']))
-        loss = int(chosen['executed_ns']) / int(best['executed_ns']) - 1
-        summary.append(f"p = {devices}: error {100 * statistics.median(errors):.2f} % median, "
-                       f"{100 * errors[-1]:.2f} % largest of {len(errors)}; "
-                       f"best by prediction {chosen['schedule']}, {100 * loss:.2f} % behind the really best {best['schedule']}")
+    known = [row for row in rows if row['predicted_ns']]
+    summary = [accuracy_of(devices, [row for row in known if row['devices'] == devices])
+               for devices in sorted({row['devices'] for row in known}, key=int)]
     print('= ' + ('; '.join(summary) or f'{len(rows)} runs, none of them predicted'))
 
 
+def shares(path):
+    """Every op against itself alone, caches as in real runs, with the same share of the accelerator."""
+    rows = load(path)['measurements']
+    ops = [row for row in rows if row['subject'] == 'op']
+    alone = {(row['shape'], row['kind'], row['sharing']): row['median_ns'] for row in ops
+             if row['devices'] == 1 and row['cache'] == 'run'}
+    ratios = {}
+    for row in ops:
+        what = f"{row['devices']} busy" if row['cache'] == 'run' else row['cache'] + ' cache'
+        own = alone.get((row['shape'], row['kind'], row['sharing']))
+        if own and what != '1 busy':
+            ratios.setdefault((what, row['kind']), []).append(row['median_ns'] / own)
+    table(['against alone', 'op', 'median', 'smallest', 'largest'],
+          [[what, kind, percent(statistics.median(found)), percent(min(found)), percent(max(found))]
+           for (what, kind), found in sorted(ratios.items())])
+    summary = [f'{what} {percent(statistics.median([ratio for (w, _), found in ratios.items() if w == what for ratio in found]))}'
+               for what in sorted({what for what, _ in ratios})]
+    launches = [(row['median_ns'] - row['device_ns']) / 1e3 for row in ops if row.get('device_ns')]
+    if launches:
+        summary.append(f'launching an op {statistics.median(launches):.1f} us')
+    summary += [f"{row['shape']} of {row['bytes']} B {row['median_ns'] / 1e3:.1f} us" for row in rows
+                if row['subject'] == 'self-send']
+    slowed = sum(1 for row in rows if row.get('before', {}).get('throttle') or row.get('after', {}).get('throttle'))
+    summary.append(f'{slowed} of {len(rows)} rows throttled')
+    print('= ' + '; '.join(summary))
+
+
 def layer(torch_path, profile_path):
-    with open(torch_path, encoding='utf-8') as file:
-        torch = json.load(file)
-    texts = [f"GEMM {torch['gemm_tflops']:.0f}"] + [f"{mode} {torch[mode]['tflops']:.0f}" for mode in ('eager', 'compiled')
-                                                    if mode in torch]
+    torch = load(torch_path)
+    modes = [mode for mode in ('eager', 'compiled') if mode in torch]
+    texts = [f"GEMM {torch['gemm_tflops']:.0f}"] + [f"{mode} {torch[mode]['tflops']:.0f}" for mode in modes]
     if os.path.exists(profile_path):
-        with open(profile_path, encoding='utf-8') as file:
-            rows = json.load(file)['measurements']
-        ns = {row['kind']: row['median_ns'] for row in rows
-              if row['subject'] == 'op' and row['shape'] == 'layers=1' and row['devices'] == 1 and row['cache'] == 'run'}
+        ns = {row['kind']: row['median_ns'] for row in load(profile_path)['measurements'] if row['subject'] == 'op'
+              and row['shape'] == 'layers=1' and row['devices'] == 1 and row['cache'] == 'run'}
         own = torch['flops'] / (ns['F'] + ns['BW']) / 1e3
-        texts.append(f"pipesim {own:.0f}")
-        texts += [f"{100 * own / torch[mode]['tflops']:.0f} % of {mode}" for mode in ('eager', 'compiled') if mode in torch]
+        texts.append(f'pipesim {own:.0f}')
+        texts += [f"{100 * own / torch[mode]['tflops']:.0f} % of {mode}" for mode in modes]
     print('= TFLOP/s of one layer, forward and backward: ' + ', '.join(texts))
 
 
 if __name__ == '__main__':
-    {'run': run, 'accuracy': accuracy, 'layer': layer}[sys.argv[1]](*sys.argv[2:])
+    {'run': run, 'accuracy': accuracy, 'shares': shares, 'layer': layer}[sys.argv[1]](*sys.argv[2:])

@@ -2,9 +2,9 @@
 # gpu.sh - everything that only a machine with an NVIDIA GPU can show, in one command of less than 8 minutes.
 #
 #   tests/gpu.sh                         with the programs in $PIPESIM_BINDIR (default: build)
-#   tests/gpu.sh --bundle FOLDER         with those of a bundle, where nothing that they need is installed
-#   tests/gpu.sh --pack FOLDER [BUILD]   makes such a bundle from a build folder: programs, modules, tests and shared libraries, but
-#                                        not those of CUDA and NCCL, which the GPU machine has
+#   tests/gpu.sh --bundle FOLDER         with those of a bundle (or FILE.tar.gz), where nothing that they need is installed
+#   tests/gpu.sh --pack FOLDER [BUILD]   makes such a bundle (or FILE.tar.gz) from a build folder: programs, modules, tests and
+#                                        shared libraries, but not those of CUDA and NCCL, which the GPU machine has
 #   --device cpu                         a rehearsal of the same steps without a GPU
 #
 # Writes report.md and some files beside it to $OUT (default: gpu-results). A step that fails or finds nothing to work with does
@@ -34,12 +34,16 @@ done
 needed_libraries ()
 {
   ldd "$@" 2>/dev/null | awk '$2 == "=>" && $3 ~ "^/" { print $3 }' | sort -u \
-    | grep -vE '/(lib(c|m|dl|rt|pthread|resolv)|ld-linux[^/]*|libcu[a-z]+|libnccl|libnvidia[^/]*)\.so'
+    | grep -vE '/(lib(c|m|dl|rt|pthread|resolv)|ld-linux[^/]*|libcu[a-zA-Z]+|libnccl|libnvidia[^/]*)\.so'
 }
 
 pack_bundle ()
 {
   build=${build:-${PIPESIM_BINDIR:-build}}
+  archive=
+  case $pack in
+    *.tar.gz) archive=$pack; pack=$(mktemp -d); trap 'rm -rf "$pack"' EXIT ;;
+  esac
   mkdir -p "$pack/lib" "$pack/lib-system" || exit 1
   files=
   for name in pipesim pipesim-exec pipesim-calib pipesim-cuda.so pipesim-nccl.so test-cuda-kernels-gpu test-cuda-device \
@@ -60,8 +64,11 @@ pack_bundle ()
   done
   find "$pack/lib" "$pack/lib-system" -name '*.so*' -exec strip --strip-unneeded {} + 2>/dev/null
   cp "$here/gpu.sh" "$here/gpu-layer.py" "$here/gpu-figures.py" "$here/gpu-launch.cu" "$pack/"
-  du -sh "$pack" | sed 's/\t.*/ in the bundle/'
-  tar -C "$pack" -cz . | wc -c | awk '{ printf "%.1f MiB compressed\n", $1 / 1048576 }'
+  du -sh "$pack" | sed 's/\t.*/ unpacked/'
+  if [ -n "$archive" ]; then
+    tar -C "$pack" -czf "$archive" . || exit 1
+    du -sh "$archive"
+  fi
   exit 0
 }
 if [ -n "$pack" ]; then pack_bundle; fi
@@ -78,10 +85,8 @@ source=$(cd "$here/.." && pwd)
 log=$OUT/log.txt
 report=$OUT/report.md
 steps=$work/steps
-figures=$work/figures
 : >"$log"
 : >"$steps"
-: >"$figures"
 total=${PIPESIM_GPU_SECONDS:-460}
 begin=$(date +%s)
 
@@ -112,7 +117,7 @@ step ()
   code=$?
   kill_tree $watcher
   cat "$work/output" >>"$log"
-  result=$(sed -n 's/^= //p' "$work/output" | tail -1)
+  result=$(sed -n 's/^= //p' "$work/output" | tail -1 | sed "s|$work/||g")
   case $code in
     0) verdict=PASS ;;
     77) verdict=SKIP ;;
@@ -122,10 +127,22 @@ step ()
   echo "$verdict $name: $result"
 }
 
-# A process and its children.
+# Of a process, from /proc, where the state and the parent follow the name in parentheses.
+children_of ()
+{
+  for file in /proc/[0-9]*/stat; do
+    line=$(cat "$file" 2>/dev/null) || continue
+    case ${line##*) } in
+      ?" $1 "*) echo "${line%% *}" ;;
+    esac
+  done
+}
+
+# A process and all that it has started.
 kill_tree ()
 {
-  for child in $(ps -o pid= --ppid "$1" 2>/dev/null); do kill_tree "$child"; done
+  kill -STOP "$1" 2>/dev/null
+  for child in $(children_of "$1"); do kill_tree "$child"; done
   kill -KILL "$1" 2>/dev/null
 }
 
@@ -140,16 +157,15 @@ have ()
   command -v "$1" >/dev/null 2>&1
 }
 
-# figure NAME VALUE: a line of the report's table.
-figure ()
-{
-  echo "| $1 | $2 |" >>"$figures"
-}
-
 python=$(command -v python3 || true)
 
 # --- the programs ---
 
+if [ -f "$bundle" ]; then
+  mkdir "$work/bundle"
+  tar -C "$work/bundle" -xzf "$bundle" || exit 1
+  bundle=$work/bundle
+fi
 bin=${bundle:-${PIPESIM_BINDIR:-$source/build}}
 [ -d "$bin" ] && bin=$(cd "$bin" && pwd)
 libraries=$work/libraries
@@ -186,14 +202,18 @@ need_programs ()
   own pipesim --version >/dev/null || { echo "= the programs do not start here"; exit 1; }
 }
 
-# Stages are real only on the real device, and what an emulation takes is not measured.
+# A device that cannot be used is a failure only where there is a GPU.
 need_device ()
 {
   need_programs
-  own pipesim-exec --schedule gpipe -p 1 -m 1 --model "$work/tiny.ini" --device "$device" --steps 1 >"$work/probe" 2>&1 \
-    || skip "$(tail -1 "$work/probe")"
+  own pipesim-exec --schedule gpipe -p 1 -m 1 --model "$work/tiny.ini" --device "$device" --steps 1 >"$work/probe" 2>&1 && return
+  if [ "$device" = cuda ] && ! nvidia-smi >/dev/null 2>&1; then skip "$(tail -1 "$work/probe")"; fi
+  echo "= $(tail -1 "$work/probe")"
+  exit 1
 }
 
+flash=true
+[ "$device" = cuda ] || flash=false
 model ()
 {
   cat >"$work/$1.ini" <<TEXT
@@ -206,7 +226,7 @@ vocabulary = $6
 microbatch_size = $7
 precision = $8
 mlp = gelu
-flash_attention = true
+flash_attention = $flash
 TEXT
 }
 
@@ -248,6 +268,7 @@ kernels_build ()
 {
   nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null) || skip "no nvcc; the bundle's test is used if there is one"
   [ -f "$source/exec/device/cuda/kernels.h" ] || skip "no source beside this script"
+  nvidia-smi >/dev/null 2>&1 || skip "no GPU here to run them on"
   cd "$source" || exit 1
   mkdir -p "$work/kernels"
   jobs=0
@@ -376,28 +397,32 @@ predictions ()
   echo "= every schedule predicted from the profile for p = $1, m = $2"
 }
 
-# execute DEVICES MICROBATCHES SCHEDULE CHUNKS OPTION...: one line of runs.csv, or nothing where the device cannot do it.
+# execute DEVICES MICROBATCHES SCHEDULE OPTION...: runs it into $work/run.json; 77 where the device has no code for it.
 execute ()
 {
   p=$1
   m=$2
   schedule=$3
-  v=$4
-  shift 4
+  shift 3
   costs=
   [ ! -f "$db" ] || costs="--db $db --profile stages"
-  own pipesim-exec --schedule "$schedule" -p "$p" -m "$m" ${v:+-v $v} --model "$work/small.ini" $costs --device "$device" --steps 5 \
+  own pipesim-exec --schedule "$schedule" -p "$p" -m "$m" --model "$work/small.ini" $costs --device "$device" --steps 5 \
     --timeout 30s --json "$@" >"$work/run.json" 2>"$work/run.err"
   code=$?
   if [ $code -ne 0 ]; then
     echo "$schedule: $(tail -1 "$work/run.err")"
     case $(tail -1 "$work/run.err") in
-      *"can't run slice"* | *'-v'* | *'-m'* | *'microbatches'* | *'weight versions'*) return 77 ;;
+      *'runs schedules with one copy'* | *'runs on without a flush'*) return 77 ;;
     esac
     return $code
   fi
-  [ -z "$python" ] || "$python" "$here/gpu-figures.py" run "$p" "$m" "$work/run.json" >>"$OUT/runs.csv"
-  grep -o '"check": "[^"]*"' "$work/run.json" | sed "s/^/$schedule: /"
+  echo "$(basename "$schedule"): $(grep -o '"check": "[^"]*"' "$work/run.json")"
+}
+
+# A line of runs.csv.
+record ()
+{
+  [ -z "$python" ] || "$python" "$here/gpu-figures.py" run "$1" "$2" "$work/run.json" >>"$OUT/runs.csv"
 }
 
 families ()
@@ -411,15 +436,15 @@ families ()
   passed=0 failed=0 skipped=0
   for name in $names; do
     [ "$(left)" -gt 40 ] || break
-    execute "$p" "$m" "$name" "" --check
+    execute "$p" "$m" "$name" --check
     case $? in
-      0) passed=$((passed + 1)) ;;
+      0) passed=$((passed + 1)); record "$p" "$m" ;;
       77) skipped=$((skipped + 1)) ;;
-      *) failed=$((failed + 1)); echo "$name failed" ;;
+      *) failed=$((failed + 1)) ;;
     esac
-    done
-  different=$(grep -c "^$p,$m,.*differs" "$OUT/runs.csv" 2>/dev/null)
-  echo "= $passed schedules ran on $p stages, $failed failed, $skipped not for this device or setting; losses and gradients differ in ${different:-0}"
+  done
+  equal=$(grep -c "^$p,$m,.*bit-equal" "$OUT/runs.csv" 2>/dev/null)
+  echo "= $passed schedules ran on $p stages, ${equal:-0} bit-equal to one device; $failed failed or differ, $skipped not for this executor"
   [ $failed -eq 0 ] && [ $passed -gt 0 ]
 }
 
@@ -427,7 +452,8 @@ searched ()
 {
   need_profile stages
   own pipesim search -p 4 -m 8 --db "$db" --profile stages --memory-limit 100GiB --time-limit 5s -o "$work/searched.json" || exit 1
-  execute 4 8 "$work/searched.json" "" --check || exit 1
+  execute 4 8 "$work/searched.json" --check || exit 1
+  record 4 8
   echo "= the order that search found ran, too"
 }
 
@@ -437,7 +463,7 @@ traces ()
   mkdir -p "$work/traces"
   for name in 1f1b zb-h1 zb-v interleaved; do
     [ "$(left)" -gt 20 ] || break
-    execute 4 8 $name "" --trace "$work/traces/$name-measured.json" --predicted "$work/traces/$name-predicted.json" || continue
+    execute 4 8 $name --trace "$work/traces/$name-measured.json" --predicted "$work/traces/$name-predicted.json" || continue
     own pipesim compare "$work/traces/$name-predicted.json" "$work/traces/$name-measured.json" | tee -a "$work/traces/compare.txt"
   done
   tar -C "$work" -czf "$OUT/traces.tar.gz" traces
@@ -448,7 +474,18 @@ accuracy ()
 {
   [ -n "$python" ] || skip "no python3"
   [ -s "$OUT/runs.csv" ] || skip "nothing ran"
-  "$python" "$here/gpu-figures.py" accuracy "$OUT/runs.csv" || exit 1
+  "$python" "$here/gpu-figures.py" accuracy "$OUT/runs.csv" >"$work/figures" || exit 1
+  cat "$work/figures"
+  grep -v '^= ' "$work/figures" >"$work/accuracy" || skip "$(sed 's/^= //' "$work/figures")"
+}
+
+shares ()
+{
+  [ -n "$python" ] || skip "no python3"
+  [ -f "$OUT/profile-stages.json" ] || skip "no profile"
+  "$python" "$here/gpu-figures.py" shares "$OUT/profile-stages.json" >"$work/figures" || exit 1
+  cat "$work/figures"
+  grep -v '^= ' "$work/figures" >"$work/shares"
 }
 
 layer ()
@@ -509,13 +546,21 @@ write_report ()
     echo "| result | step | | time |"
     echo "|---|---|---|---|"
     cat "$steps"
-    if [ -s "$figures" ]; then printf '\n| figure | |\n|---|---|\n'; cat "$figures"; fi
-    for part in "$work"/*.part.md; do
-      [ ! -f "$part" ] || { echo; cat "$part"; }
-    done
+    if [ -s "$work/accuracy" ]; then
+      printf '\n## Predicted and executed\n\n'
+      cat "$work/accuracy"
+    fi
+    if [ -s "$work/shares" ]; then
+      printf '\n## What stages cost\n\n'
+      cat "$work/shares"
+    fi
   } >"$report"
 }
 
+# An emulation takes its time.
+few=
+eight="gpipe 1f1b interleaved zb-h1 zb-h2 zb-v dualpipe-v"
+if [ -n "${PIPESIM_MODULE_DIR:-}" ]; then few="1f1b zb-v" eight=1f1b; fi
 rm -f "$OUT/runs.csv"
 find_cuda
 step 20 "machine" machine
@@ -528,8 +573,8 @@ step 40 "cuda contexts" device_tests test-cuda-context
 step 120 "calibration, p = 4" calibrate_all
 step 90 "calibration, p = 8" calibrate_eight
 step 20 "predictions, p = 4" predictions 4 8
-step 120 "execution, p = 4" families 4 8
-step 80 "execution, p = 8" families 8 16 gpipe 1f1b interleaved zb-h1 zb-h2 zb-v dualpipe-v
+step 120 "execution, p = 4" families 4 8 $few
+step 80 "execution, p = 8" families 8 16 $eight
 step 30 "search" searched
 step 40 "traces" traces
 step 60 "calibration repeated" calibrate_again
@@ -540,6 +585,7 @@ step 40 "NCCL, two processes" nccl
 total=$((total + 20))
 step 20 "profiles" export_profiles
 step 10 "accuracy" accuracy
+step 10 "neighbours, caches, launching" shares
 write_report
 echo "$report: $(grep -c '^| PASS' "$steps") passed, $(grep -c '^| FAIL' "$steps") failed, $(grep -c '^| SKIP' "$steps") skipped"
 ! grep -q '^| FAIL' "$steps"

@@ -1,9 +1,11 @@
 /* Tests of the calibrator: statistics against numbers worked by hand, sampling rules, and what a device sees while it
  * is being measured. No test depends on how long anything takes. */
 #include "cut.h"
+#include "diff.h"
 #include "measure.h"
 #include "provenance.h"
 #include "transfers.h"
+#include "watch.h"
 
 #include <math.h>
 #include <string.h>
@@ -232,10 +234,12 @@ typedef struct
   guint8 *state;        /* [n_stages * n_microbatches] 0 idle, 1 after F, 2 after B */
 } FakeDevice;
 
-static int n_fake_ops;     /* over all devices; atomic */
-static int fail_at;        /* the op that fails; 0: none */
-static int n_fake_devices; /* open now; atomic */
-static int n_fake_tensors; /* alive now; atomic */
+static int n_fake_ops;        /* over all devices; atomic */
+static int fail_at;           /* the op that fails; 0: none */
+static int n_fake_devices;    /* open now; atomic */
+static int n_fake_tensors;    /* alive now; atomic */
+static int n_fake_flushes;    /* atomic */
+static int n_fake_conditions; /* atomic */
 
 static PsDevice *fake_open (const PsDeviceSetting *setting, GError **error);
 
@@ -324,6 +328,38 @@ fake_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **
   return FALSE;
 }
 
+/* The next op of this device finds nothing in its caches. */
+static gboolean
+fake_flush_cache (PsDevice *base, GError **error)
+{
+  FakeDevice *fake = (FakeDevice *)base;
+  g_assert_true (fake->thread == g_thread_self ());
+  g_atomic_int_inc (&n_fake_flushes);
+  return TRUE;
+}
+
+/* Of the whole accelerator, 100 MHz and a degree more each time; hot from the third reading on. */
+static void
+fake_condition (PsDevice *base, PsCondition *condition)
+{
+  gint n = g_atomic_int_add (&n_fake_conditions, 1);
+  *condition = (PsCondition){ .clock_mhz = 1000 + 100 * n,
+                              .temperature_c = 40 + n,
+                              .throttle = PS_THROTTLE_KNOWN | (n >= 2 ? PS_THROTTLE_HEAT : 0) };
+}
+
+static guint
+fake_sharing (PsDevice *base)
+{
+  return ((FakeDevice *)base)->setting.n_local;
+}
+
+static gint64
+fake_op_ns (PsDevice *base)
+{
+  return 77;
+}
+
 static void
 fake_memory (PsDevice *base, PsMemoryUse *use)
 {
@@ -352,12 +388,34 @@ static const PsDeviceClass fake_class = {
   .reset_peak = fake_reset_peak,
 };
 
+/* The same on parts of one accelerator. */
+static const PsDeviceClass split_class = {
+  .name = "split",
+  .description = "for tests",
+  .measures = TRUE,
+  .open = fake_open,
+  .close = fake_close,
+  .attach = fake_attach,
+  .add_stage = fake_add_stage,
+  .tensor_new = fake_tensor_new,
+  .tensor_free = fake_tensor_free,
+  .run = fake_run,
+  .op_ns = fake_op_ns,
+  .flush_cache = fake_flush_cache,
+  .condition = fake_condition,
+  .sharing = fake_sharing,
+  .memory = fake_memory,
+  .reset_peak = fake_reset_peak,
+};
+
+static const PsDeviceClass *opened_class = &fake_class;
+
 static PsDevice *
 fake_open (const PsDeviceSetting *setting, GError **error)
 {
   FakeDevice *fake = g_new0 (FakeDevice, 1);
   g_atomic_int_inc (&n_fake_devices);
-  fake->base.class = &fake_class;
+  fake->base.class = opened_class;
   fake->setting = *setting;
   fake->shapes = g_new0 (PsStageShape, setting->n_stages);
   fake->state = g_new0 (guint8, setting->n_stages * setting->n_microbatches);
@@ -378,8 +436,9 @@ key_text (const PsMeasurement *m)
 {
   const char *cache = m->cache == PS_CACHE_RUN ? "" : m->cache == PS_CACHE_COLD ? " cold" : " warm";
   g_autofree char *sharing = m->sharing > 1 ? g_strdup_printf (" /%u", m->sharing) : g_strdup ("");
-  return g_strdup_printf ("%s %s %" G_GINT64_FORMAT " %u%s%s", m->subject == PS_SUBJECT_OP ? ps_op_kind_name (m->kind) : "-",
-                          m->shape, m->bytes, m->devices, sharing, cache);
+  return g_strdup_printf ("%s %s %" G_GINT64_FORMAT " %u%s%s",
+                          m->subject == PS_SUBJECT_OP ? ps_op_kind_name (m->kind) : "-", m->shape, m->bytes, m->devices,
+                          sharing, cache);
 }
 
 static gboolean
@@ -405,6 +464,9 @@ store_sink (const PsMeasurement *measurement, gpointer data, GError **error)
       return FALSE;
     }
   PsMeasurement *copy = g_new0 (PsMeasurement, 1);
+  copy->device_ns = measurement->device_ns;
+  copy->before = measurement->before;
+  copy->after = measurement->after;
   copy->take_bytes = measurement->take_bytes;
   copy->give_bytes = measurement->give_bytes;
   copy->state_bytes = measurement->state_bytes;
@@ -558,6 +620,119 @@ test_device_fails (void)
   fail_at = 0;
 }
 
+/* Reading the sentinel before each of the groups that has something to do and at the end: busy v = 1 and 2, transfers,
+ * alone two devices each for v = 1 and 2, end: 2 + 1 + 4 + 1. Nothing to do, nothing to read. */
+static void
+test_sentinel (void)
+{
+  Store store = store_new ();
+  g_assert_true (calibrate (&store, 2, NULL));
+  g_assert_cmpuint (store.n_sentinels, ==, 8);
+  g_assert_true (calibrate (&store, 2, NULL));
+  g_assert_cmpuint (store.n_sentinels, ==, 8);
+  g_hash_table_unref (store.stored);
+}
+
+static void
+test_watch_drift (void)
+{
+  PsSentinel readings[] = { { (char *)"F", 1000, 10, NULL },
+                            { (char *)"F", 1020, 10, NULL },
+                            { (char *)"F", 960, 10, NULL },
+                            { (char *)"other", 5000, 10, NULL } };
+  g_autoptr (GPtrArray) series = g_ptr_array_new ();
+  g_assert_cmpfloat (ps_watch_drift (series), ==, 0);
+  for (guint i = 0; i < G_N_ELEMENTS (readings); i++)
+    g_ptr_array_add (series, &readings[i]);
+  /* 960 is 4 % below the first, 1020 only 2 % above */
+  g_assert_cmpfloat_with_epsilon (ps_watch_drift (series), 0.04, 1e-9);
+  g_ptr_array_set_size (series, 1);
+  g_assert_cmpfloat (ps_watch_drift (series), ==, 0);
+}
+
+/* Cold and warm rows are measured alone and are rows of their own; before every cold op, and no other, caches are
+ * emptied. The accelerator's own time and its state come with each row. */
+static void
+test_caches (void)
+{
+  Store store = store_new ();
+  g_autoptr (GError) error = NULL;
+  guint all = 1U << PS_CACHE_RUN | 1U << PS_CACHE_COLD | 1U << PS_CACHE_WARM;
+  g_assert_false (calibrate_some (&store, 2, 2, all, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+  g_assert_cmpstr (error->message, ==, "--caches: device fake can't empty its caches");
+  g_clear_error (&error);
+
+  opened_class = &split_class;
+  n_fake_flushes = n_fake_conditions = 0;
+  g_assert_true (calibrate_some (&store, 2, 2, 1U << PS_CACHE_RUN | 1U << PS_CACHE_WARM, &error));
+  g_assert_no_error (error);
+  g_assert_cmpint (n_fake_flushes, ==, 0);
+  int before = n_fake_ops;
+  g_assert_true (calibrate_some (&store, 2, 2, all, &error));
+  /* All but the sentinel's 2 * 11 ops at a time: 4 groups and the end. */
+  g_assert_cmpint (n_fake_flushes, ==, n_fake_ops - before - 5 * 22);
+  opened_class = &fake_class;
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 5 * 5 * 4 + 19);
+  g_assert_true (g_hash_table_contains (store.stored, "W layers=2 0 1 /2"));
+  g_assert_true (g_hash_table_contains (store.stored, "W layers=2 0 1 /2 warm"));
+  const PsMeasurement *cold = g_hash_table_lookup (store.stored, "W layers=2 0 1 /2 cold");
+  g_assert_nonnull (cold);
+  g_assert_cmpint (cold->device_ns, ==, 77);
+  g_assert_cmpint (cold->before.clock_mhz, >=, 1000);
+  g_assert_cmpint (cold->after.clock_mhz, >, cold->before.clock_mhz);
+  g_assert_cmpuint (cold->after.throttle, ==, PS_THROTTLE_KNOWN | PS_THROTTLE_HEAT);
+  g_hash_table_unref (store.stored);
+}
+
+/* 8 layers for 4 devices, of which two at a time run here: shapes of the first, of the middle and of the last device,
+ * in windows 0 1 and 2 3, never more than two busy. */
+static void
+test_two_at_a_time (void)
+{
+  Store store = store_new ();
+  opened_class = &split_class;
+  g_assert_true (calibrate_some (&store, 4, 2, 1U << PS_CACHE_RUN, NULL));
+  opened_class = &fake_class;
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, (3 + 3) * 5 * 2 + 19);
+  g_assert_true (g_hash_table_contains (store.stored, "F layers=2,embedding 0 2 /2"));
+  g_assert_true (g_hash_table_contains (store.stored, "F layers=2,head 0 2 /2"));
+  g_assert_true (g_hash_table_contains (store.stored, "F layers=1 0 1 /2"));
+  g_assert_true (g_hash_table_contains (store.stored, "-  8 2 /2"));
+  g_hash_table_unref (store.stored);
+}
+
+/* Notches are 1.57 (q3 - q1) / sqrt (n) wide to each side: 1.57 * 100 / 10 = 15.7. */
+static void
+test_diff (void)
+{
+  PsMeasurement rows[] = {
+    { .shape = (char *)"x", .devices = 1, .time = { 1000, 950, 1050, 0, 900, 100 } },
+    { .shape = (char *)"x", .devices = 1, .time = { 1031, 981, 1081, 0, 900, 100 } }, /* 31 < 31.4 */
+    { .shape = (char *)"x", .devices = 1, .time = { 1032, 982, 1082, 0, 900, 100 } }, /* 32 > 31.4 */
+    { .shape = (char *)"x", .devices = 2, .time = { 1000, 950, 1050, 0, 900, 100 } },
+  };
+  g_assert_cmpfloat_with_epsilon (ps_median_notch (&rows[0].time), 15.7, 1e-9);
+  for (guint i = 1; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (GPtrArray) a = g_ptr_array_new (), b = g_ptr_array_new ();
+      g_ptr_array_add (a, &rows[0]);
+      g_ptr_array_add (b, &rows[i]);
+      PsProfileContents left = { .measurements = a }, right = { .measurements = b };
+      g_autoptr (GArray) changes = ps_profile_diff (&left, &right);
+      const PsProfileChange *change = &g_array_index (changes, PsProfileChange, 0);
+      g_assert_cmpuint (changes->len, ==, i == 3 ? 2 : 1);
+      g_assert_cmpint (change->beyond_noise, ==, i == 2);
+      if (i == 3)
+        {
+          g_assert_null (change->b);
+          g_assert_null (g_array_index (changes, PsProfileChange, 1).a);
+        }
+      else
+        g_assert_cmpfloat_with_epsilon (change->change, i == 1 ? 0.031 : 0.032, 1e-9);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -576,6 +751,11 @@ main (int argc, char **argv)
   g_test_add_func ("/calib/only-missing", test_only_missing);
   g_test_add_func ("/calib/one-device", test_one_device);
   g_test_add_func ("/calib/three-devices", test_three_devices);
+  g_test_add_func ("/calib/sentinel", test_sentinel);
+  g_test_add_func ("/calib/watch-drift", test_watch_drift);
+  g_test_add_func ("/calib/caches", test_caches);
+  g_test_add_func ("/calib/two-at-a-time", test_two_at_a_time);
+  g_test_add_func ("/calib/diff", test_diff);
   g_test_add_func ("/calib/store-fails", test_store_fails);
   g_test_add_func ("/calib/device-fails", test_device_fails);
   return g_test_run ();

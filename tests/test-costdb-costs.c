@@ -209,8 +209,9 @@ test_circumstances (void)
     guint devices, sharing;
     PsCacheState cache;
     gint64 median;
-  } rows[] = { { 2, 1, PS_CACHE_COLD, 1 }, { 2, 1, PS_CACHE_WARM, 2 }, { 1, 4, PS_CACHE_RUN, 4000 },
-               { 1, 2, PS_CACHE_RUN, 2000 } };
+  } rows[] = {
+    { 2, 1, PS_CACHE_COLD, 10 }, { 2, 1, PS_CACHE_WARM, 20 }, { 1, 4, PS_CACHE_RUN, 4000 }, { 1, 2, PS_CACHE_RUN, 2000 }
+  };
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
       PsMeasurement *m = new_op (PS_OP_F, "layers=4,embedding", rows[i].devices, rows[i].median);

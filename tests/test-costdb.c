@@ -201,8 +201,8 @@ test_newer (void)
 static char *
 schema_of (PsCostDb *db)
 {
-  g_autoptr (PsRows) rows = ps_rows_new (
-      db->file, NULL, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name", "");
+  g_autoptr (PsRows) rows
+      = ps_rows_new (db->file, NULL, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name", "");
   GString *text = g_string_new (NULL);
   gboolean found = TRUE;
   while (ps_rows_next (rows, &found, NULL) && found)
@@ -241,7 +241,8 @@ assert_old_contents (PsCostDb *db)
       g_assert_cmpint (m->cache, ==, PS_CACHE_RUN);
       g_assert_cmpint (m->device_ns, ==, 0);
       g_assert_cmpuint (m->before.throttle, ==, 0);
-      if (m->subject == PS_SUBJECT_OP && m->kind == PS_OP_F && m->devices == 2 && g_str_equal (m->shape, "layers=4,head"))
+      if (m->subject == PS_SUBJECT_OP && m->kind == PS_OP_F && m->devices == 2
+          && g_str_equal (m->shape, "layers=4,head"))
         {
           g_assert_cmpint (m->time.median_ns, ==, 29273895);
           n_found++;
@@ -513,9 +514,11 @@ test_runs (void)
   gint64 permille;
   g_assert_true (ps_costdb_store_run (db, &run, &error));
   g_assert_no_error (error);
-  g_assert_true (ps_database_integer (db->file, "SELECT round (1000 * iteration_error) FROM accuracy", &permille, NULL));
+  g_assert_true (
+      ps_database_integer (db->file, "SELECT round (1000 * iteration_error) FROM accuracy", &permille, NULL));
   g_assert_cmpint (permille, ==, 100);
-  g_assert_true (ps_database_integer (db->file, "SELECT round (1000 * peak_memory_error) FROM accuracy", &permille, NULL));
+  g_assert_true (
+      ps_database_integer (db->file, "SELECT round (1000 * peak_memory_error) FROM accuracy", &permille, NULL));
   g_assert_cmpint (permille, ==, -200);
   run.check = (char *)"perhaps";
   g_assert_false (ps_costdb_store_run (db, &run, &error));

@@ -307,7 +307,7 @@ static void
 store_transfer (PsCostDb *db, gint64 profile, gint64 bytes, gint64 ns)
 {
   gint64 sample[] = { ns };
-  PsMeasurement transfer = { .transfer = TRUE,
+  PsMeasurement transfer = { .subject = PS_SUBJECT_TRANSFER,
                              .shape = (char *)"",
                              .bytes = bytes,
                              .devices = 2,

@@ -145,7 +145,8 @@ gboolean ps_costdb_store_sentinel (PsCostDb *db, gint64 profile, const PsSentine
 /* A profile's series in the order stored, of PsSentinel. */
 GPtrArray *ps_costdb_sentinels (PsCostDb *db, const char *profile, GError **error);
 
-/* A whole profile from elsewhere, with its PsMeasurement and PsSentinel; all or nothing. None of that name may be there.
+/* A whole profile from elsewhere, with its PsMeasurement and PsSentinel; all or nothing. None of that name may be
+ * there.
  */
 gboolean ps_costdb_add_profile (PsCostDb *db, const PsProfile *profile, GPtrArray *measurements, GPtrArray *sentinels,
                                 GError **error);
@@ -197,7 +198,13 @@ typedef struct
   char *started; /* ISO 8601 UTC */
 } PsRunRecord;
 
+void ps_run_record_free (PsRunRecord *run);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRunRecord, ps_run_record_free)
+
 gboolean ps_costdb_store_run (PsCostDb *db, const PsRunRecord *run, GError **error);
+
+/* All runs in the order stored, of PsRunRecord. */
+GPtrArray *ps_costdb_runs (PsCostDb *db, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 G_END_DECLS
 

@@ -29,6 +29,26 @@ typedef struct
 void ps_answer_free (PsAnswer *answer);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsAnswer, ps_answer_free)
 
+/* Refuses names that are no column of the view result, or of it no column of numbers; `option` is where the message
+ * starts. Errors: PS_ERROR_USAGE. */
+gboolean ps_result_column_check (const char *option, const char *name, gboolean number, GError **error);
+
+/* Values of some columns, row by row. */
+typedef struct
+{
+  guint n_columns;
+  guint n_rows;
+  PsValue *values; /* [row * n_columns + column]; texts are owned here */
+} PsResultValues;
+
+void ps_result_values_free (PsResultValues *values);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsResultValues, ps_result_values_free)
+
+/* These columns (ending with NULL) of the fastest setting of each group, by the columns of `per`. `top` and limits count
+ * for nothing. Errors: PS_ERROR_USAGE for unknown columns and values. */
+PsResultValues *ps_results_values (PsResults *results, const PsQuestion *question, const char *const *columns,
+                                   GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
 /* The Pareto front of time against peak memory of each group: the settings of which no other is faster without needing
  * more memory, or needs less without being slower; of equal ones the first. By group, then memory. Rows hold the
  * columns of `per`, those settings that differ anywhere, and the figures. Errors: PS_ERROR_USAGE for unknown columns

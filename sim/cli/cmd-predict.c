@@ -15,6 +15,7 @@ typedef struct
   gboolean json;
   gboolean memory;
   gboolean explain;
+  char *size;    /* --microbatch-size as written */
   char *faster;  /* --faster as written */
   double saving; /* and read */
   char *output;
@@ -28,6 +29,7 @@ options_clear (Options *options)
   g_free (options->schedule);
   g_free (options->output);
   g_free (options->faster);
+  g_free (options->size);
   ps_setting_free (options->setting);
   ps_spread_options_clear (&options->spread);
 }
@@ -345,6 +347,21 @@ read_faster (Options *options, GError **error)
 }
 
 static gboolean
+read_size (Options *options, GError **error)
+{
+  gint64 size = 0;
+
+  if (!options->size)
+    return TRUE;
+  if (!options->setting->cluster)
+    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
+                         "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
+  else if (ps_parse_integer ("--microbatch-size", options->size, 1, PS_MAX_MICROBATCHES, &size, error))
+    options->setting->microbatch_size = (guint)size;
+  return size > 0;
+}
+
+static gboolean
 check_analysis (Options *options, GError **error)
 {
   gboolean all = g_str_equal (options->schedule, "all");
@@ -372,6 +389,8 @@ parse_options (Options *options, int argc, char **argv, GError **error)
       "Show the critical path, what devices wait for, and what would pay off", NULL },
     { "faster", 0, 0, G_OPTION_ARG_STRING, &options->faster,
       "With --explain: how much less time a part takes in what would pay off, in percent (10)", "PERCENT" },
+    { "microbatch-size", 0, 0, G_OPTION_ARG_STRING, &options->size,
+      "Sequences per microbatch in place of the model's, for modelled costs", "N" },
     G_OPTION_ENTRY_NULL,
   };
   g_autoptr (GOptionContext) context = g_option_context_new ("- simulate schedules: time, bubble, memory");
@@ -393,7 +412,7 @@ parse_options (Options *options, int argc, char **argv, GError **error)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "-o %s: a timeline is of one schedule, not of --schedule all",
                  options->output);
   else
-    return check_analysis (options, error);
+    return read_size (options, error) && check_analysis (options, error);
   return FALSE;
 }
 

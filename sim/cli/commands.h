@@ -16,6 +16,7 @@ int ps_cmd_partition (int argc, char **argv, GError **error);
 int ps_cmd_pareto (int argc, char **argv, GError **error);
 int ps_cmd_best (int argc, char **argv, GError **error);
 int ps_cmd_sensitivity (int argc, char **argv, GError **error);
+int ps_cmd_plan (int argc, char **argv, GError **error);
 int ps_cmd_sweep (int argc, char **argv, GError **error);
 int ps_cmd_compare (int argc, char **argv, GError **error);
 

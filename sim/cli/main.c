@@ -1,6 +1,7 @@
 /* main.c - the program pipesim: finds the subcommand, here or as a program pipesim-NAME, and turns its error into one
  * line and an exit code. */
 #include "commands.h"
+#include "help-topics.h"
 
 #include <pipesim/report.h>
 
@@ -25,6 +26,7 @@ static const Command commands[] = {
   { "search", ps_cmd_search, "find the best schedule for given costs and memory" },
   { "schedule", ps_cmd_schedule, "list, show, validate and convert schedules" },
   { "partition", ps_cmd_partition, "cut the layers of a model into stages" },
+  { "plan", ps_cmd_plan, "how to train a model on so many GPUs" },
   { "sweep", ps_cmd_sweep, "predict many settings into a database" },
   { "pareto", ps_cmd_pareto, "of a sweep, what is worth having: time against memory" },
   { "best", ps_cmd_best, "of a sweep, the fastest for each of anything" },
@@ -32,18 +34,33 @@ static const Command commands[] = {
   { "compare", ps_cmd_compare, "hold a predicted timeline against a measured one" },
   { "calib", NULL, "measure what ops and transfers cost on this machine" },
   { "exec", NULL, "run a schedule for real" },
-  { "plot", NULL, "draw timelines and memory" },
+  { "plot", NULL, "draw timelines, memory, sweeps and accuracy" },
+  { "report", NULL, "write a sweep and timelines as one HTML page" },
   { "help", help, "print this" },
 };
 
 static int
-help (G_GNUC_UNUSED int argc, G_GNUC_UNUSED char **argv, GError **error)
+help_on (const char *name, GError **error)
+{
+  g_autofree char *page = ps_help_topic (name, error);
+
+  if (page)
+    ps_print (page, error);
+  return 0;
+}
+
+static int
+help (int argc, char **argv, GError **error)
 {
   g_autoptr (GString) text = g_string_new ("Usage: pipesim COMMAND [OPTION...]\n\n"
                                            "Predicts, runs and compares pipeline-parallel schedules.\n\n");
 
+  if (argc > 1 && argv[1][0] != '-')
+    return help_on (argv[1], error);
   for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
     g_string_append_printf (text, "  %-12s %s\n", commands[i].name, commands[i].description);
+  g_string_append (text, "\npipesim help TOPIC, of\n\n");
+  ps_help_topics_list (text);
   g_string_append (text,
                    "\npipesim COMMAND --help says more. Any other program pipesim-NAME beside this one or on PATH\n"
                    "runs as pipesim NAME.\n\n"
@@ -112,6 +129,7 @@ main (int argc, char **argv)
   g_autoptr (GError) error = NULL;
   const Command *command;
   char *name = argc > 1 ? argv[1] : NULL;
+  char option[] = "--help"; /* what pipesim help COMMAND stands for */
 
   /* GLib sends debug and info messages to stdout otherwise, which is for data. */
   g_log_writer_default_set_use_stderr (TRUE);
@@ -122,6 +140,11 @@ main (int argc, char **argv)
     {
       g_printerr ("pipesim: no command given; see pipesim help\n");
       return 2;
+    }
+  if (argc == 3 && g_str_equal (name, "help") && find_command (argv[2]))
+    {
+      name = argv[1] = argv[2];
+      argv[2] = option;
     }
   if (g_str_equal (name, "--version"))
     return ps_print ("pipesim " PS_VERSION "\n", &error) ? 0 : fail ("pipesim", error);

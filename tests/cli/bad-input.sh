@@ -313,6 +313,30 @@ refuse 2 "not expected" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms gpipe
 refuse 1 "infeasible: needs at least 4 B" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms,act=4 --memory-limit 3 --moves 1
 refuse 1 "no-such/x.json" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --moves 1 -o no-such/x.json
 
+# planning
+plan='pipesim plan --model tiny-gpt --cluster cpu-cores'
+refuse 2 "--global-batch: missing" $plan
+refuse 2 "--cluster: missing" pipesim plan --model tiny-gpt --global-batch 8
+refuse 2 "--model: missing" pipesim plan --cluster cpu-cores --global-batch 8
+refuse 2 "'tiny-gpt': not expected" pipesim plan tiny-gpt
+for n in 0 -4 4x ''; do
+  refuse 2 "--gpus: '$n'" $plan --global-batch 8 --gpus "$n"
+  refuse 2 "--global-batch: '$n'" $plan --global-batch "$n"
+  refuse 2 "--top: '$n'" $plan --global-batch 8 --top "$n"
+  refuse 2 "--explain: '$n'" $plan --global-batch 8 --explain "$n"
+done
+refuse 2 "--explain: '11'" $plan --global-batch 8 --explain 11
+refuse 2 "--explain: '7' is behind the last, 6" $plan --global-batch 1 --gpus 1 --schedule 1f1b,gpipe --explain 7
+refuse 2 "--explain and --json" $plan --global-batch 8 --explain 1 --json
+refuse 2 "--zero: '2'" $plan --global-batch 8 --zero 2
+refuse 2 "--memory-limit: '1XB'" $plan --global-batch 8 --memory-limit 1XB
+refuse 2 "'1f2b' is no family" $plan --global-batch 8 --schedule 1f1b,1f2b
+refuse 2 "--profile: needs --db" $plan --global-batch 8 --profile x
+refuse 1 "no-such.db" $plan --global-batch 8 --db no-such.db
+refuse 1 "no setting fits" $plan --global-batch 8 --memory-limit 1MiB
+refuse 2 "--microbatch-size: needs modelled costs" pipesim predict --schedule 1f1b -p 2 -m 2 --costs $good --microbatch-size 2
+refuse 2 "--microbatch-size: '0'" pipesim predict --schedule 1f1b -p 2 -m 2 --model tiny-gpt --cluster cpu-cores --microbatch-size 0
+
 # measuring
 refuse 2 "--db" pipesim calib run --profile x --model tiny-gpt -p 1
 refuse 2 "'0'" pipesim calib run --db x.db --profile x --model tiny-gpt -p 0

@@ -1,0 +1,79 @@
+/* layouts.h - which way to train a model on so many GPUs: pipelines of p devices, d replicas of them, the size of
+ * microbatches, what is recomputed, and the schedule. No tensor parallelism: a stage has one device. */
+#ifndef PIPESIM_LAYOUTS_H
+#define PIPESIM_LAYOUTS_H
+
+#include <pipesim/sweep.h>
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  const char *model;   /* path or name; NULL: the one that db holds */
+  const char *cluster; /* path or name: memory and peak rate of a GPU, and without db all costs */
+  const char *db;      /* measured costs; NULL: modelled ones. They say nothing of replicas and of other sizes of
+                          microbatches, so that p is n_gpus then */
+  const char *profile; /* of db; NULL: the only one */
+  guint n_gpus;        /* p * d; 0: those of the cluster */
+  gint64 global_batch; /* sequences per step */
+  gint64 memory_limit; /* bytes per GPU; 0: the cluster's */
+  gboolean shard;      /* spread the optimizer state over the replicas, where there are some (ZeRO stage 1) */
+  char **schedules;    /* families; NULL: all that are synchronous */
+  guint top;           /* so many of the best */
+} PsLayoutQuestion;
+
+typedef struct
+{
+  char *schedule;
+  guint n_devices;       /* p */
+  guint n_replicas;      /* d */
+  guint microbatch_size; /* b, sequences */
+  guint n_microbatches;  /* m = global_batch / (d b) */
+  guint n_chunks;        /* v */
+  gboolean shard;
+  PsRecompute recompute;
+  gint64 step_ns; /* iteration time of PsPrediction, all-reduce of the gradients included */
+  gint64 peak_memory_bytes;
+  double bubble_ratio;      /* of the iteration */
+  double tokens_per_second; /* global_batch s / step */
+  double mfu;               /* model FLOPs utilisation: flops of a step / (step * n_gpus * peak_flops) */
+  char *costs_origin;       /* "modelled", "measured" */
+} PsLayout;
+
+/* What was tried, and the best of it. Every setting of the space counts once. */
+typedef struct
+{
+  GArray *best; /* PsLayout, the fastest first; those as fast by p, b, recomputation and schedule */
+  guint64 n_settings;
+  guint64 n_fit;        /* predicted, and fit the memory */
+  guint64 n_too_large;  /* predicted, and do not */
+  guint64 n_hopeless;   /* not predicted: weights, gradients and optimizer state alone do not fit */
+  guint64 n_outrun;     /* not predicted: the work alone takes longer than the last of the best */
+  guint64 n_impossible; /* what the schedule or the costs refuse */
+  guint n_gpus;
+  gint64 memory_limit;
+  double step_flops; /* of the model, see ps_layout_step_flops */
+  double peak_flops; /* of one GPU */
+  char *model;       /* their names */
+  char *cluster;
+} PsLayouts;
+
+/* The floating-point operations that a step of that many sequences needs: F, B and W of the whole model as
+ * ps_model_stage_flops counts them. What is recomputed does not count (Chowdhery et al., PaLM, arXiv 2204.02311,
+ * appendix B: 6N + 12LHQT per token; N here without the embedding, which is looked up). */
+double ps_layout_step_flops (const PsModel *model, gint64 global_batch);
+
+/* Predicts the layouts: every divisor p of n_gpus (no more than layers), b = 1, 2, 4, 8, 16, all recomputations,
+ * all schedules. Two bounds save predictions and change no answer: the weights of a pipeline against its memory, and
+ * the work of a step spread evenly over p against the last of the best. Settings that do not fit are no answer; when
+ * none fits, best is empty. Errors: PS_ERROR_USAGE, PS_ERROR_IO, PS_ERROR_INPUT. */
+PsLayouts *ps_layouts_find (const PsLayoutQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_layouts_free (PsLayouts *layouts);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsLayouts, ps_layouts_free)
+
+/* The command line that predicts one of them again. Free with g_free. */
+char *ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout);
+
+G_END_DECLS
+
+#endif

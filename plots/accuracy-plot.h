@@ -1,0 +1,17 @@
+/* accuracy-plot.h - how near predictions came to real runs. */
+#ifndef PS_ACCURACY_PLOT_H
+#define PS_ACCURACY_PLOT_H
+
+#include "gnuplot.h"
+
+#include <pipesim/costdb.h>
+
+G_BEGIN_DECLS
+
+/* Predicted against measured iteration time of all stored runs that have both, with the diagonal and a band of 5 %
+ * around it. Fails with PS_ERROR_INPUT where there is no such run. */
+gboolean ps_accuracy_plot (const PsPicture *picture, const char *path, PsCostDb *db, GError **error);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,100 @@
+/* field.c - the columns of a sweep as axes and legends. */
+#include "field.h"
+
+#include "scale.h"
+
+#include <math.h>
+
+void
+ps_plot_axis_clear (PsPlotAxis *axis)
+{
+  g_clear_pointer (&axis->label, g_free);
+}
+
+double
+ps_plot_value_number (const PsValue *value)
+{
+  if (value->type == PS_VALUE_INTEGER)
+    return (double)value->integer;
+  return value->type == PS_VALUE_REAL ? value->real : NAN;
+}
+
+static const PsColumn *
+find_column (const char *field)
+{
+  guint n;
+
+  return &ps_result_columns (&n)[ps_result_column_find (field)].column;
+}
+
+char *
+ps_plot_value_text (const char *field, const PsValue *value)
+{
+  const PsColumn *column = find_column (field);
+
+  if (value->type == PS_VALUE_NONE)
+    return g_strdup ("none");
+  if (value->type == PS_VALUE_TEXT)
+    return g_strdup (value->text);
+  if (value->type == PS_VALUE_REAL)
+    return g_strdup_printf ("%.4g", value->real);
+  if (column->type == PS_COLUMN_TIME)
+    return ps_format_time (value->integer);
+  if (column->type == PS_COLUMN_SIZE)
+    return ps_format_size (value->integer);
+  if (column->type == PS_COLUMN_BOOLEAN)
+    return g_strdup (value->integer ? "yes" : "no");
+  return g_strdup_printf ("%" G_GINT64_FORMAT, value->integer);
+}
+
+char *
+ps_plot_field_name (const char *field)
+{
+  g_autoptr (GString) name = g_string_new (field);
+
+  if (g_str_has_suffix (field, "_ns"))
+    {
+      g_string_truncate (name, name->len - 3);
+      g_string_append (name, g_str_has_suffix (name->str, "sequence")    ? " time"
+                             : g_str_has_suffix (name->str, "iteration") ? " time"
+                                                                         : "");
+    }
+  else if (g_str_has_suffix (field, "_bytes"))
+    g_string_truncate (name, name->len - 6);
+  g_string_replace (name, "_", " ", 0);
+  return g_string_free (g_steal_pointer (&name), FALSE);
+}
+
+void
+ps_plot_axis_init (PsPlotAxis *axis, const char *field, const PsResultValues *values, guint column)
+{
+  g_autofree char *name = ps_plot_field_name (field);
+  PsColumnType type = find_column (field)->type;
+  PsPlotUnit unit = { NULL, 1 };
+  double smallest = INFINITY, largest = -INFINITY;
+
+  for (guint row = 0; row < values->n_rows; row++)
+    {
+      double number = ps_plot_value_number (&values->values[row * values->n_columns + column]);
+
+      smallest = isnan (number) ? smallest : MIN (smallest, number);
+      largest = isnan (number) ? largest : MAX (largest, number);
+    }
+  if (type == PS_COLUMN_TIME)
+    unit = ps_plot_time_unit ((gint64)MAX (largest, 1));
+  else if (type == PS_COLUMN_SIZE)
+    unit = ps_plot_size_unit ((gint64)MAX (largest, 1));
+  *axis = (PsPlotAxis){ .label = unit.name ? g_strdup_printf ("%s (%s)", name, unit.name) : g_strdup (name),
+                        .unit = unit.size,
+                        .smallest = smallest / unit.size,
+                        .largest = largest / unit.size };
+}
+
+guint32
+ps_plot_series_colour (guint series)
+{
+  static const guint32 colours[PS_PLOT_N_COLOURS]
+      = { 0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xb07a00, 0x3a9bd0, 0x333333 };
+
+  return colours[series % PS_PLOT_N_COLOURS];
+}

@@ -1,0 +1,40 @@
+/* field.h - the columns of a sweep as axes and legends. */
+#ifndef PS_PLOT_FIELD_H
+#define PS_PLOT_FIELD_H
+
+#include <pipesim/questions.h>
+
+G_BEGIN_DECLS
+
+/* One axis of a picture. */
+typedef struct
+{
+  char *label;     /* "peak memory (GiB)" */
+  double unit;     /* values are shown divided by it */
+  double smallest; /* of the values, in units */
+  double largest;
+} PsPlotAxis;
+
+void ps_plot_axis_clear (PsPlotAxis *axis);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsPlotAxis, ps_plot_axis_clear)
+
+/* A column of values as an axis of that field, in a unit that suits the largest. Rows without a value count for
+ * nothing. */
+void ps_plot_axis_init (PsPlotAxis *axis, const char *field, const PsResultValues *values, guint column);
+
+/* A value as a number: times in ns, sizes in bytes; NaN where there is none. */
+double ps_plot_value_number (const PsValue *value);
+
+/* A value as legends and ticks show it: "zb-h1", "8", "16 GiB"; "none" where there is none. Free with g_free. */
+char *ps_plot_value_text (const char *field, const PsValue *value);
+
+/* "bubble ratio" of "bubble_ratio". Free with g_free. */
+char *ps_plot_field_name (const char *field);
+
+/* 0xrrggbb of one of many series: seven hues after Okabe and Ito; from the eighth on they begin again. */
+guint32 ps_plot_series_colour (guint series);
+#define PS_PLOT_N_COLOURS 7
+
+G_END_DECLS
+
+#endif

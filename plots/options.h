@@ -1,0 +1,39 @@
+/* options.h - what pipesim plot is asked for. */
+#ifndef PS_PLOT_OPTIONS_H
+#define PS_PLOT_OPTIONS_H
+
+#include "sweep-plot.h"
+
+G_BEGIN_DECLS
+
+typedef struct _PsPlotOptions PsPlotOptions;
+
+/* One sort of picture. */
+typedef struct
+{
+  const char *name;
+  const char *files; /* what is drawn, for messages: "one or two timelines are" */
+  guint max_files;
+  gboolean (*draw) (const PsPlotOptions *options, GError **error);
+} PsPlotKind;
+
+struct _PsPlotOptions
+{
+  const PsPlotKind *kind;
+  PsPicture picture;
+  PsSweepPicture sweep;
+  char *size;
+  char *limit;
+  gint64 limit_bytes; /* 0: none */
+  char **arguments;   /* what to draw, then the files */
+};
+
+void ps_plot_options_clear (PsPlotOptions *options);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsPlotOptions, ps_plot_options_clear)
+
+/* Reads and checks the command line; kinds end with a NULL name. */
+gboolean ps_plot_options_parse (PsPlotOptions *options, const PsPlotKind *kinds, int argc, char **argv, GError **error);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,199 @@
+/* report-page.c - fills report.html with tables, data and the script. */
+#include "report-page.h"
+
+#include "field.h"
+
+#include <gio/gio.h>
+#include <math.h>
+#include <string.h>
+
+#define TOP_SETTINGS 3 /* of each number of devices */
+
+static const char *
+resource_text (GBytes **bytes, const char *name)
+{
+  g_autofree char *path = g_strconcat ("/pipesim/plots/", name, NULL);
+
+  *bytes = g_resources_lookup_data (path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
+  g_assert (*bytes);
+  return g_bytes_get_data (*bytes, NULL);
+}
+
+/* JSON inside a page: a < stands in strings only, and there it must not end the script. */
+static char *
+embed_json (const char *json)
+{
+  g_autoptr (GString) text = g_string_new (json);
+
+  g_string_replace (text, "<", "\\u003c", 0);
+  return g_string_free (g_steal_pointer (&text), FALSE);
+}
+
+/* A line of a Markdown table as a row; bars inside cells are escaped there. */
+static void
+append_row (GString *html, const char *line, const char *cell)
+{
+  g_autoptr (GString) safe = g_string_new (line);
+  g_auto (GStrv) cells = NULL;
+  guint n;
+
+  g_string_replace (safe, "\\|", "\x01", 0);
+  cells = g_strsplit (safe->str, "|", -1);
+  n = g_strv_length (cells);
+  g_string_append (html, "<tr>");
+  for (guint i = 1; i + 1 < n; i++)
+    {
+      g_autofree char *text = g_markup_escape_text (g_strstrip (g_strdelimit (cells[i], "\x01", '|')), -1);
+
+      g_string_append_printf (html, "<%s>%s</%s>", cell, text, cell);
+    }
+  g_string_append (html, "</tr>\n");
+}
+
+static char *
+table_to_html (const PsTable *table)
+{
+  g_autofree char *markdown = ps_table_to_markdown (table);
+  g_auto (GStrv) lines = g_strsplit (markdown, "\n", -1);
+  g_autoptr (GString) html = g_string_new ("<table id=\"best\">\n");
+
+  for (guint i = 0; lines[i] && *lines[i]; i++)
+    if (i != 1) /* the rule below the heading */
+      append_row (html, lines[i], i == 0 ? "th" : "td");
+  g_string_append (html, "</table>");
+  return g_string_free (g_steal_pointer (&html), FALSE);
+}
+
+static char *
+best_to_html (PsResults *results, const PsQuestion *asked, const char *database, GError **error)
+{
+  char *per[] = { (char *)"devices", NULL };
+  PsQuestion question = { .per = per, .where = asked->where, .by = asked->by, .top = TOP_SETTINGS };
+  g_autoptr (PsAnswer) answer = ps_results_best (results, &question, error);
+
+  if (!answer)
+    return NULL;
+  if (ps_table_n_rows (answer->table) > 0)
+    return table_to_html (answer->table);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds no setting that fits its memory limit%s", database,
+               asked->where ? " and what else is asked for" : "");
+  return NULL;
+}
+
+static const PsColumn point_columns[] = {
+  { "schedule", "schedule", PS_COLUMN_TEXT }, { "devices", "p", PS_COLUMN_INTEGER },
+  { "microbatches", "m", PS_COLUMN_INTEGER }, { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE },
+  { "time", "per sequence", PS_COLUMN_TIME },
+};
+
+static char *
+points_to_json (PsResults *results, const PsQuestion *asked, GError **error)
+{
+  static const char *const columns[]
+      = { "schedule", "devices", "microbatches", "peak_memory_bytes", "sequence_ns", NULL };
+  char *per[] = { (char *)"schedule", (char *)"devices", (char *)"microbatches", (char *)"peak_memory_bytes", NULL };
+  const PsQuestion question = { .per = per, .where = asked->where, .by = asked->by };
+  g_autoptr (PsResultValues) values = ps_results_values (results, &question, columns, error);
+  g_autoptr (PsTable) table = ps_table_new (point_columns, G_N_ELEMENTS (point_columns));
+  g_autofree char *json = NULL;
+
+  if (!values)
+    return NULL;
+  for (guint row = 0; row < values->n_rows; row++)
+    {
+      const PsValue *cells = &values->values[row * values->n_columns];
+
+      ps_table_add_row (table);
+      ps_table_set_text (table, "schedule", cells[0].text);
+      for (guint i = 1; i < values->n_columns; i++)
+        ps_table_set_integer (table, point_columns[i].key, (gint64)llround (ps_plot_value_number (&cells[i])));
+    }
+  json = ps_table_to_json (table, "pipesim-report-points/1", (const char *[]){ "origin", "simulated", NULL });
+  return embed_json (json);
+}
+
+static char *
+timelines_to_json (const GPtrArray *timelines)
+{
+  g_autoptr (GString) json = g_string_new ("[");
+
+  for (guint i = 0; i < timelines->len; i++)
+    {
+      g_autofree char *one = ps_timeline_to_json (timelines->pdata[i]);
+
+      g_string_append_printf (json, "%s%s", i ? "," : "", one);
+    }
+  g_string_append_c (json, ']');
+  return embed_json (json->str);
+}
+
+/* Heading, choice, canvas; nothing without timelines. */
+static char *
+timelines_to_html (const GPtrArray *timelines)
+{
+  static const char *const kinds[] = { "#0072b2\"></i>F",  "#009e73\"></i>B", "#e69f00\"></i>W",
+                                       "#d55e00\"></i>BW", "#cc79a7\"></i>R", "#666666\"></i>O" };
+  g_autoptr (GString) html = g_string_new ("<h2>Timelines</h2>\n<p><label>Schedule <select id=\"schedule\">");
+
+  if (timelines->len == 0)
+    return g_strdup ("");
+  for (guint i = 0; i < timelines->len; i++)
+    {
+      const PsTimeline *timeline = timelines->pdata[i];
+      g_autofree char *name = g_markup_escape_text (timeline->schedule, -1);
+
+      g_string_append_printf (html, "<option value=\"%u\">%s, %s</option>", i, name, ps_origin_name (timeline->origin));
+    }
+  g_string_append (html, "</select></label> <span id=\"caption\"></span></p>\n<p>");
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    g_string_append_printf (html, "<span class=\"key\"><i style=\"background:%s</span>", kinds[i]);
+  g_string_append (html, "</p>\n<canvas id=\"timeline\"></canvas>\n<p id=\"hover\"></p>\n<p class=\"note\">The wheel "
+                         "zooms, dragging moves, a double click shows all again; numbers are microbatches.</p>");
+  return g_string_free (g_steal_pointer (&html), FALSE);
+}
+
+/* Replaces each @NAME@ once, from left to right, so that nothing inside a value counts as one. */
+static char *
+fill (const char *template, const char *const *values)
+{
+  g_autoptr (GString) page = g_string_new (NULL);
+
+  while (*template)
+    {
+      guint i = 0;
+
+      while (values[i] && !(*template == '@' && g_str_has_prefix (template, values[i])))
+        i += 2;
+      if (values[i])
+        g_string_append (page, values[i + 1]);
+      else
+        g_string_append_c (page, *template);
+      template += values[i] ? strlen (values[i]) : 1;
+    }
+  return g_string_free (g_steal_pointer (&page), FALSE);
+}
+
+char *
+ps_report_page (PsResults *results, const char *database, const PsQuestion *question, const char *title,
+                GPtrArray *timelines, GError **error)
+{
+  g_autoptr (GBytes) template = NULL;
+  g_autoptr (GBytes) script = NULL;
+  g_autofree char *table = best_to_html (results, question, database, error);
+  g_autofree char *points = table ? points_to_json (results, question, error) : NULL;
+  g_autofree char *data = timelines_to_json (timelines);
+  g_autofree char *drawings = timelines_to_html (timelines);
+  g_autofree char *heading = g_markup_escape_text (title ? title : "Pipeline schedules", -1);
+  g_autofree char *wheres = question->where ? g_strjoinv (", ", question->where) : g_strdup ("");
+  g_autofree char *note = g_markup_printf_escaped (
+      "Simulated with pipesim %s from the sweep in %s%s%s. The column costs origin says where "
+      "the costs behind a row come from.",
+      PS_VERSION, database, *wheres ? ", settings with " : "", wheres);
+
+  if (!points)
+    return NULL;
+  return fill (resource_text (&template, "report.html"),
+               (const char *[]){ "@TITLE@", heading, "@NOTE@", note, "@TABLE@", table, "@TIMELINES@", drawings,
+                                 "@POINTS@", points, "@DATA@", data, "@SCRIPT@", resource_text (&script, "report.js"),
+                                 NULL });
+}

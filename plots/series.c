@@ -1,0 +1,137 @@
+/* series.c - points in named series and their names. */
+#include "series.h"
+
+#define NAME_STEP 16 /* pixels from name to name: a row of a terminal */
+#define LEADER 26    /* length of the line from a series' end to its name */
+
+static void
+series_free (PsPlotSeries *series)
+{
+  g_free (series->name);
+  g_array_unref (series->points);
+  g_free (series);
+}
+
+void
+ps_plot_series_set_init (PsPlotSeriesSet *set)
+{
+  set->all = g_ptr_array_new_with_free_func ((GDestroyNotify)series_free);
+  set->by_name = g_hash_table_new (g_str_hash, g_str_equal);
+}
+
+void
+ps_plot_series_set_clear (PsPlotSeriesSet *set)
+{
+  g_clear_pointer (&set->by_name, g_hash_table_unref);
+  g_clear_pointer (&set->all, g_ptr_array_unref);
+}
+
+void
+ps_plot_series_set_add (PsPlotSeriesSet *set, const char *name, double x, double y)
+{
+  PsPlotSeries *series = g_hash_table_lookup (set->by_name, name);
+  PsPlotPoint point = { x, y };
+
+  if (!series)
+    {
+      series = g_new0 (PsPlotSeries, 1);
+      series->name = g_strdup (name);
+      series->points = g_array_new (FALSE, FALSE, sizeof (PsPlotPoint));
+      series->colour = ps_plot_series_colour (set->all->len);
+      g_ptr_array_add (set->all, series);
+      g_hash_table_insert (set->by_name, series->name, series);
+    }
+  g_array_append_val (series->points, point);
+}
+
+static guint
+mark_of (guint series)
+{
+  static const guint marks[] = { 7, 5, 9, 11, 13, 6, 4, 8, 10, 12 }; /* filled first, then empty */
+
+  return marks[series % G_N_ELEMENTS (marks)];
+}
+
+void
+ps_plot_series_set_append (const PsPlotSeriesSet *set, GString *script)
+{
+  g_string_append_printf (script, "n_series = %u\narray colour[%u]\narray dash[%u]\narray mark[%u]\n", set->all->len,
+                          set->all->len, set->all->len, set->all->len);
+  for (guint i = 0; i < set->all->len; i++)
+    {
+      const PsPlotSeries *series = set->all->pdata[i];
+
+      g_string_append_printf (script, "colour[%u] = %u\ndash[%u] = %u\nmark[%u] = %u\n$series%u << EOD\n", i + 1,
+                              series->colour, i + 1, 1 + i / PS_PLOT_N_COLOURS, i + 1, mark_of (i), i + 1);
+      for (guint k = 0; k < series->points->len; k++)
+        {
+          const PsPlotPoint *point = &g_array_index (series->points, PsPlotPoint, k);
+
+          g_string_append_printf (script, "%.9g %.9g\n", point->x, point->y);
+        }
+      g_string_append (script, "EOD\n");
+    }
+}
+
+static int
+compare_heights (gconstpointer a, gconstpointer b, gpointer data)
+{
+  const double *heights = data;
+  double x = heights[*(const guint *)a], y = heights[*(const guint *)b];
+
+  return x > y ? -1 : x < y; /* the highest first */
+}
+
+void
+ps_plot_spread (double *heights, guint n, double bottom, double top, double step)
+{
+  g_autofree guint *order = g_new (guint, n + 1);
+
+  for (guint i = 0; i < n; i++)
+    order[i] = i;
+  g_qsort_with_data (order, (int)n, sizeof *order, compare_heights, heights);
+  for (guint i = 0; i < n; i++)
+    heights[order[i]] = MIN (heights[order[i]], i > 0 ? heights[order[i - 1]] - step : top);
+  for (guint i = n; i > 0; i--)
+    heights[order[i - 1]] = MAX (heights[order[i - 1]], i < n ? heights[order[i]] + step : bottom);
+}
+
+/* A text between double quotes of a data block. */
+static void
+append_quoted (GString *script, const char *text)
+{
+  g_string_append_c (script, '"');
+  for (const char *c = text; *c; c++)
+    g_string_append_c (script, *c == '"' || *c == '\\' || (guchar)*c < 0x20 ? ' ' : *c);
+  g_string_append_c (script, '"');
+}
+
+void
+ps_plot_append_names (GString *script, const PsPlotSeriesSet *set, const double *at, double x, double bottom,
+                      double top, gboolean leaders)
+{
+  guint n = set->all->len;
+  g_autofree double *heights = g_memdup2 (at, n * sizeof *at);
+
+  ps_plot_spread (heights, n, bottom, top, MIN (NAME_STEP, (top - bottom) / MAX (n, 2)));
+  g_string_append (script, "$names << EOD\n");
+  for (guint i = 0; i < n; i++)
+    {
+      const PsPlotSeries *series = set->all->pdata[i];
+
+      g_string_append_printf (script, "%.1f %.1f ", x + LEADER + 6, heights[i]);
+      append_quoted (script, series->name);
+      g_string_append_printf (script, " %u %u\n", series->colour, mark_of (i));
+    }
+  /* One outside the picture keeps the block from being empty. */
+  g_string_append (script, "EOD\n$leaders << EOD\n-100 -100 1 1 0\n");
+  for (guint i = 0; i < n; i++)
+    {
+      const PsPlotSeries *series = set->all->pdata[i];
+
+      if (leaders)
+        g_string_append_printf (script, "%.1f %.1f %d %.1f %u\n", x + 4, at[i], LEADER, heights[i] - at[i],
+                                series->colour);
+    }
+  g_string_append (script, "EOD\n");
+}

@@ -1,0 +1,382 @@
+/* sweep-plot.c - lays out the lines and fronts of a sweep and writes what sweep.gp draws. */
+#include "sweep-plot.h"
+
+#include "scale.h"
+#include "series.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Layout in pixels. */
+#define WIDTH 1000
+#define HEIGHT 560
+#define LEFT 84
+#define RIGHT 180 /* names of the series */
+#define TOP 44
+#define BOTTOM 52
+#define MAX_TICKS 14
+
+typedef struct
+{
+  guint width;
+  guint height;
+  double right;
+  double bottom;
+  double top;
+  gboolean log_x;
+  gboolean log_y;
+  double x_low;
+  double x_high;
+  double y_low;
+  double y_high;
+} Layout;
+
+static int
+compare_doubles (gconstpointer a, gconstpointer b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+
+  return x < y ? -1 : x > y;
+}
+
+/* The different x of all series, ascending. */
+static GArray *
+distinct_x (const PsPlotSeriesSet *set)
+{
+  g_autoptr (GArray) all = g_array_new (FALSE, FALSE, sizeof (double));
+  guint n = 0;
+
+  for (guint i = 0; i < set->all->len; i++)
+    {
+      const PsPlotSeries *series = set->all->pdata[i];
+
+      for (guint k = 0; k < series->points->len; k++)
+        g_array_append_val (all, g_array_index (series->points, PsPlotPoint, k).x);
+    }
+  g_array_sort (all, compare_doubles);
+  for (guint i = 0; i < all->len; i++)
+    if (i == 0 || g_array_index (all, double, i) > g_array_index (all, double, n - 1))
+      g_array_index (all, double, n++) = g_array_index (all, double, i);
+  g_array_set_size (all, n);
+  return g_steal_pointer (&all);
+}
+
+/* Values that spread over more than a factor of eight, none of them 0; or what the user wants. */
+static gboolean
+wants_log (const PsSweepPicture *what, char axis, double smallest, double largest)
+{
+  return smallest > 0
+         && (what->log ? strchr (what->log, axis) != NULL && !g_str_equal (what->log, "none") : largest > 8 * smallest);
+}
+
+static gboolean
+is_ratio (const char *field)
+{
+  guint n;
+
+  return ps_result_columns (&n)[ps_result_column_find (field)].column.type == PS_COLUMN_RATIO;
+}
+
+static void
+layout_frame (Layout *layout, const PsPicture *picture, guint n_series)
+{
+  layout->width = picture->width > 0 ? picture->width : WIDTH;
+  layout->height = picture->height > 0 ? picture->height : MAX (HEIGHT, TOP + BOTTOM + 16 * n_series);
+  layout->right = layout->width - RIGHT;
+  layout->bottom = BOTTOM;
+  layout->top = layout->height - TOP;
+}
+
+/* A range around [low, high] with some air, and some of it where both are one. */
+static void
+widen (double *low, double *high, gboolean is_log, double part)
+{
+  double air = (*high - *low) * part, factor = pow (*high / *low, part);
+
+  if (is_log && factor > 1)
+    {
+      *low /= factor;
+      *high *= factor;
+      return;
+    }
+  if (air <= 0)
+    air = MAX (fabs (*high) * 0.05, 1e-9);
+  *low -= air;
+  *high += air;
+}
+
+static double
+place_y (const Layout *layout, double y)
+{
+  double part = layout->log_y ? log (y / layout->y_low) / log (layout->y_high / layout->y_low)
+                              : (y - layout->y_low) / (layout->y_high - layout->y_low);
+
+  return layout->bottom + part * (layout->top - layout->bottom);
+}
+
+static void
+append_frame (GString *script, const Layout *layout, const char *title, const char *x_label, const char *y_label)
+{
+  ps_gnuplot_append_text (script, "title", title);
+  ps_gnuplot_append_text (script, "x_label", x_label);
+  ps_gnuplot_append_text (script, "y_label", y_label);
+  ps_gnuplot_append_number (script, "width", layout->width);
+  ps_gnuplot_append_number (script, "height", layout->height);
+  ps_gnuplot_append_number (script, "left", LEFT);
+  ps_gnuplot_append_number (script, "right", layout->right);
+  ps_gnuplot_append_number (script, "bottom", layout->bottom);
+  ps_gnuplot_append_number (script, "top", layout->top);
+  ps_gnuplot_append_number (script, "x_low", layout->x_low);
+  ps_gnuplot_append_number (script, "x_high", layout->x_high);
+  ps_gnuplot_append_number (script, "y_low", layout->y_low);
+  ps_gnuplot_append_number (script, "y_high", layout->y_high);
+  g_string_append_printf (script, "x_log = %d\ny_log = %d\n", layout->log_x, layout->log_y);
+}
+
+static void
+append_ticks (GString *script, const GArray *x)
+{
+  guint n = x->len <= MAX_TICKS ? x->len : 0;
+
+  g_string_append_printf (script, "n_ticks = %u\narray tick[%u]\n", n, MAX (n, 1));
+  for (guint i = 0; i < n; i++)
+    {
+      g_autofree char *name = g_strdup_printf ("tick[%u]", i + 1);
+
+      ps_gnuplot_append_number (script, name, g_array_index (x, double, i));
+    }
+}
+
+static gboolean
+check_series (const PsPlotSeriesSet *set, const char *field, GError **error)
+{
+  if (set->all->len == 0)
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "sweep: no setting is left to draw; fewer --where, or other columns");
+  else if (set->all->len > PS_PLOT_MAX_SERIES)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                 "--series: '%s' has %u values, a picture shows %d; narrow with --where", field, set->all->len,
+                 PS_PLOT_MAX_SERIES);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+/* Columns of values: series, x, y. Rows without x or y are left out. */
+static void
+collect (PsPlotSeriesSet *set, const PsResultValues *values, const char *series, const PsPlotAxis *x,
+         const PsPlotAxis *y)
+{
+  for (guint row = 0; row < values->n_rows; row++)
+    {
+      const PsValue *cells = &values->values[row * values->n_columns];
+      double at = ps_plot_value_number (&cells[1]), value = ps_plot_value_number (&cells[2]);
+      g_autofree char *name = series ? ps_plot_value_text (series, &cells[0]) : g_strdup ("");
+
+      if (!isnan (at) && !isnan (value))
+        ps_plot_series_set_add (set, name, at / x->unit, value / y->unit);
+    }
+}
+
+/* A ratio is read from 0 on; so is what does not spread much. */
+static void
+layout_lines (Layout *layout, const PsPicture *picture, const PsSweepPicture *what, const PsPlotSeriesSet *set,
+              const GArray *x, const PsPlotAxis *y)
+{
+  layout_frame (layout, picture, set->all->len);
+  layout->x_low = g_array_index (x, double, 0);
+  layout->x_high = g_array_index (x, double, x->len - 1);
+  layout->log_x = wants_log (what, 'x', layout->x_low, layout->x_high);
+  layout->log_y = (what->log || !is_ratio (what->y)) && wants_log (what, 'y', y->smallest, y->largest);
+  layout->y_low = layout->log_y ? y->smallest : MIN (y->smallest, 0);
+  layout->y_high = y->largest > layout->y_low ? y->largest : layout->y_low + 1;
+  widen (&layout->x_low, &layout->x_high, layout->log_x, 0.01);
+  if (layout->log_y)
+    widen (&layout->y_low, &layout->y_high, TRUE, 0.04);
+  else
+    layout->y_high += (layout->y_high - layout->y_low) * 0.04;
+}
+
+/* Each name belongs where its line ends; lines that end early are named in the height of their last point. */
+static void
+append_line_names (GString *script, const Layout *layout, const PsPlotSeriesSet *set, gboolean leaders)
+{
+  g_autofree double *at = g_new (double, set->all->len);
+
+  for (guint i = 0; i < set->all->len; i++)
+    {
+      const GArray *points = ((const PsPlotSeries *)set->all->pdata[i])->points;
+
+      at[i] = place_y (layout, g_array_index (points, PsPlotPoint, points->len - 1).y);
+    }
+  ps_plot_append_names (script, set, at, layout->right, layout->bottom, layout->top, leaders);
+}
+
+static char *
+line_title (const PsSweepPicture *what)
+{
+  g_autofree char *x = ps_plot_field_name (what->x), *y = ps_plot_field_name (what->y);
+  g_autofree char *series = what->series ? ps_plot_field_name (what->series) : NULL;
+
+  return g_strdup_printf ("simulated %s against %s%s%s", y, x, series ? ", by " : "", series ? series : "");
+}
+
+gboolean
+ps_sweep_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error)
+{
+  const char *series = what->series ? what->series : what->x;
+  const char *columns[] = { series, what->x, what->y, NULL }, *per[] = { series, what->x, NULL };
+  PsQuestion question = what->question;
+  g_autoptr (PsResultValues) values = NULL;
+  g_autoptr (GString) script = g_string_new (NULL);
+  g_autoptr (GArray) distinct = NULL;
+  g_auto (PsPlotAxis) x = { 0 }, y = { 0 };
+  g_auto (PsPlotSeriesSet) set = { 0 };
+  g_autofree char *title = NULL;
+  Layout layout = { 0 };
+
+  if (!ps_result_column_check ("--x", what->x, TRUE, error) || !ps_result_column_check ("--y", what->y, TRUE, error)
+      || !ps_result_column_check ("--series", series, FALSE, error))
+    return FALSE;
+  question.per = (char **)per;
+  values = ps_results_values (results, &question, columns, error);
+  if (!values)
+    return FALSE;
+  ps_plot_axis_init (&x, what->x, values, 1);
+  ps_plot_axis_init (&y, what->y, values, 2);
+  ps_plot_series_set_init (&set);
+  collect (&set, values, what->series, &x, &y);
+  if (!check_series (&set, series, error))
+    return FALSE;
+  distinct = distinct_x (&set);
+  layout_lines (&layout, picture, what, &set, distinct, &y);
+  title = picture->title ? g_strdup (picture->title) : line_title (what);
+  append_frame (script, &layout, title, x.label, y.label);
+  append_ticks (script, distinct);
+  g_string_append (script, "with_lines = 1\n");
+  ps_plot_series_set_append (&set, script);
+  append_line_names (script, &layout, &set, !picture->terminal);
+  return ps_gnuplot_draw (picture, layout.width, layout.height, script->str, "sweep.gp", error);
+}
+
+/* Fronts */
+
+typedef struct
+{
+  gint64 devices;
+  double memory;
+  double time;
+} Place;
+
+static int
+compare_places (gconstpointer a, gconstpointer b)
+{
+  const Place *x = a, *y = b;
+
+  if (x->devices != y->devices)
+    return x->devices < y->devices ? -1 : 1;
+  if (x->memory < y->memory || x->memory > y->memory)
+    return x->memory < y->memory ? -1 : 1;
+  return x->time < y->time ? -1 : x->time > y->time;
+}
+
+/* Columns of values: series, memory, time, devices. Sorted by devices, memory and time. */
+static GArray *
+collect_places (const PsResultValues *values, const PsPlotAxis *x, const PsPlotAxis *y)
+{
+  GArray *places = g_array_new (FALSE, FALSE, sizeof (Place));
+
+  for (guint row = 0; row < values->n_rows; row++)
+    {
+      const PsValue *cells = &values->values[row * values->n_columns];
+      Place place = { cells[3].integer, ps_plot_value_number (&cells[1]) / x->unit,
+                      ps_plot_value_number (&cells[2]) / y->unit };
+
+      g_array_append_val (places, place);
+    }
+  g_array_sort (places, compare_places);
+  return places;
+}
+
+/* A front goes through the places that are faster than all with less memory; one for each number of devices. */
+static void
+append_fronts (GString *script, const GArray *places)
+{
+  g_autoptr (GString) names = g_string_new ("$front_names << EOD\n");
+  const Place *best = NULL;
+  guint n = 0;
+
+  for (guint i = 0; i < places->len; i++)
+    {
+      const Place *place = &g_array_index (places, Place, i);
+      gboolean first = !best || best->devices != place->devices;
+
+      if (!first && place->time >= best->time)
+        continue;
+      if (first)
+        {
+          g_string_append_printf (script, "%s$front%u << EOD\n", n ? "EOD\n" : "", n + 1);
+          g_string_append_printf (names, "%.9g %.9g \"%" G_GINT64_FORMAT " devices\"\n", place->memory, place->time,
+                                  place->devices);
+          n++;
+        }
+      g_string_append_printf (script, "%.9g %.9g\n", place->memory, place->time);
+      best = place;
+    }
+  g_string_append_printf (script, "EOD\nn_fronts = %u\n%sEOD\n", n, names->str);
+}
+
+static void
+layout_pareto (Layout *layout, const PsPicture *picture, const PsSweepPicture *what, const PsPlotSeriesSet *set,
+               const PsPlotAxis *x, const PsPlotAxis *y)
+{
+  layout_frame (layout, picture, set->all->len);
+  layout->x_low = x->smallest;
+  layout->x_high = x->largest;
+  layout->y_low = y->smallest;
+  layout->y_high = y->largest;
+  layout->log_x = wants_log (what, 'x', x->smallest, x->largest);
+  layout->log_y = wants_log (what, 'y', y->smallest, y->largest);
+  widen (&layout->x_low, &layout->x_high, layout->log_x, 0.06);
+  widen (&layout->y_low, &layout->y_high, layout->log_y, 0.06);
+}
+
+gboolean
+ps_pareto_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error)
+{
+  const char *series = what->series ? what->series : "schedule", *time = what->question.by;
+  const char *columns[] = { series, "peak_memory_bytes", time, "devices", NULL };
+  const char *per[] = { series, "devices", "peak_memory_bytes", NULL };
+  PsQuestion question = what->question;
+  g_autoptr (PsResultValues) values = NULL;
+  g_autoptr (GString) script = g_string_new (NULL);
+  g_auto (PsPlotAxis) x = { 0 }, y = { 0 };
+  g_auto (PsPlotSeriesSet) set = { 0 };
+  g_autoptr (GArray) places = NULL;
+  g_autofree double *at = NULL;
+  Layout layout = { 0 };
+
+  if (!ps_result_column_check ("--series", series, FALSE, error))
+    return FALSE;
+  question.per = (char **)per;
+  values = ps_results_values (results, &question, columns, error);
+  if (!values)
+    return FALSE;
+  ps_plot_axis_init (&x, "peak_memory_bytes", values, 1);
+  ps_plot_axis_init (&y, time, values, 2);
+  ps_plot_series_set_init (&set);
+  collect (&set, values, series, &x, &y);
+  if (!check_series (&set, series, error))
+    return FALSE;
+  layout_pareto (&layout, picture, what, &set, &x, &y);
+  places = collect_places (values, &x, &y);
+  at = g_new (double, set.all->len);
+  for (guint i = 0; i < set.all->len; i++)
+    at[i] = layout.top;
+  append_frame (script, &layout, picture->title ? picture->title : "simulated time against peak memory, and the front",
+                x.label, y.label);
+  g_string_append (script, "with_lines = 0\nn_ticks = 0\n");
+  ps_plot_series_set_append (&set, script);
+  append_fronts (script, places);
+  ps_plot_append_names (script, &set, at, layout.right, layout.bottom, layout.top, FALSE);
+  return ps_gnuplot_draw (picture, layout.width, layout.height, script->str, "sweep.gp", error);
+}

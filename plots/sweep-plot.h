@@ -1,0 +1,39 @@
+/* sweep-plot.h - the results of a sweep as lines, as a front of time against memory, and as a map. */
+#ifndef PS_SWEEP_PLOT_H
+#define PS_SWEEP_PLOT_H
+
+#include "gnuplot.h"
+
+#include <pipesim/questions.h>
+
+G_BEGIN_DECLS
+
+#define PS_PLOT_MAX_SERIES 40
+
+/* What of a sweep is drawn. Names are columns of the view result. */
+typedef struct
+{
+  char *x;      /* pareto: not used */
+  char *y;      /* likewise */
+  char *series; /* one line, or one colour, for each of its values; NULL: one for all. Maps: not used */
+  char *heat;   /* draws a map: what the colour says; NULL: no map */
+  gboolean pareto;
+  char *log;           /* logarithmic axes: "none", "x", "y" or "xy"; NULL: those on which that reads better */
+  PsQuestion question; /* where and by count */
+} PsSweepPicture;
+
+/* Lines: for each value of x and series the fastest setting there is.  * Errors: PS_ERROR_USAGE for unknown columns,
+ * PS_ERROR_INPUT where nothing is left to draw. */
+gboolean ps_sweep_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error);
+
+/* For each series, number of devices and peak memory the fastest setting as a point, question.by against that memory,
+ * and the front of all for each number of devices. */
+gboolean ps_pareto_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error);
+
+/* One box for each value of x and y, coloured by the fastest setting's `heat`, a number or a text ("schedule" shows who
+ * wins where). */
+gboolean ps_heat_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error);
+
+G_END_DECLS
+
+#endif

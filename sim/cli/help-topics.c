@@ -1,0 +1,154 @@
+/* help-topics.c - pages of pipesim help TOPIC; what the library has a table of is printed from it. */
+#include "help-topics.h"
+
+#include <pipesim/formats.h>
+#include <pipesim/setting.h>
+
+#include <string.h>
+
+typedef struct
+{
+  const char *name;
+  char *(*write) (void);
+  const char *description;
+} Topic;
+
+static char *
+write_schedules (void)
+{
+  guint n;
+  const PsFamily *const *families = ps_family_table (&n);
+  GString *text = g_string_new (
+      "The families that --schedule knows. Memory is that of activations at the peak of device r, in a\n"
+      "device's whole share of a microbatch; p devices, m microbatches, v chunks.\n");
+
+  for (guint i = 0; i < n; i++)
+    {
+      const PsFamily *family = families[i];
+
+      g_string_append_printf (text, "\n%s: %s\n  constraints  %s\n  memory       %s\n  chunks       %u by default\n",
+                              family->name, family->description, family->constraints, family->memory,
+                              family->default_chunks);
+      g_string_append_printf (text, "  looks at     %s\n  source       %s\n",
+                              family->uses_costs ? "costs and --memory-limit" : "nothing else", family->source);
+    }
+  g_string_append (text, "\nA schedule may also be a file, see pipesim help formats; pipesim search finds new ones.\n");
+  return g_string_free (text, FALSE);
+}
+
+static char *
+write_costs (void)
+{
+  return g_strdup (
+      "What ops and transfers take comes from one of three sources. Every prediction says which.\n\n"
+      "given     --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB\n"
+      "measured  --db costs.db [--profile NAME], from pipesim calib run on the machine itself\n"
+      "modelled  --model FILE --cluster FILE, by published formulas from the shape of the model and the rates of the\n"
+      "          cluster: no better than its efficiency= is\n\n"
+      "Keys of --costs; a value is a device's whole share and is split evenly over its chunks, a list f=1ms:2ms:... "
+      "has\n"
+      "one value per stage. c and msg are per transfer and never split.\n"
+      "  f, b, w    forward, backward for the input, backward for the weights\n"
+      "  bw         full backward in one op (default: b + w); pair: F and backward overlapped\n"
+      "  c, msg     time and bytes of a transfer between two devices\n"
+      "  o, reduce  optimizer step; all-reduce of the gradients over --replicas\n"
+      "  act, wact  what F keeps, and what of it W still needs after B (default: act)\n"
+      "  weights    held throughout; grad and opt are the parts of it that are gradients and optimizer state\n"
+      "  version    one more version of the weights, for families that keep several\n"
+      "  r, keep    recomputing a forward, and what of act is kept for it\n"
+      "  host       moving act to the host or back, for --offload\n");
+}
+
+static char *
+write_settings (void)
+{
+  g_autoptr (PsSetting) setting = ps_setting_new ();
+  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
+  g_autofree char *help = NULL;
+  const char *options;
+
+  g_option_context_set_help_enabled (context, FALSE);
+  ps_setting_add_options (setting, context);
+  help = g_option_context_get_help (context, TRUE, NULL);
+  options = strstr (help, "  -p");
+  return g_strconcat (
+      "Options that describe what runs where. predict, search, partition, schedule and exec take them; in the spec of\n"
+      "pipesim sweep they are fields without the dashes.\n\n",
+      options ? options : help, NULL);
+}
+
+static char *
+write_formats (void)
+{
+  guint n;
+  const PsFormat *const *formats = ps_format_table (&n);
+  GString *text = g_string_new ("Formats of schedules, for pipesim schedule convert --to:\n");
+
+  for (guint i = 0; i < n; i++)
+    g_string_append_printf (text, "  %-14s %s\n", formats[i]->name, formats[i]->description);
+  g_string_append (
+      text, "\nA schedule FILE may be in any of them that can be read; which one is seen from its contents.\n\n"
+            "Timelines (predict -o, exec --trace, compare, plot) are JSON of pipesim's own; FILE.trace.json is a\n"
+            "Chrome trace. Everything that --json prints begins with its format and version, as pipesim-predict/1.\n");
+  return g_string_free (text, FALSE);
+}
+
+static char *
+write_units (void)
+{
+  return g_strdup (
+      "Times    40ns, 250us, 1.5ms, 2s; a unit is required except for 0. Kept as whole nanoseconds.\n"
+      "Sizes    512B, 64KiB, 2MiB, 1.5GiB; K, M, G are binary too, a bare number counts bytes.\n"
+      "Rates    10GB/s, 25GiB/s, 400Gbit/s; bits, kB, MB, GB and TB are decimal, KiB to TiB binary.\n\n"
+      "JSON and CSV hold integer nanoseconds (keys that end in _ns), integer bytes (_bytes) and plain ratios.\n\n"
+      "bubble of iteration = 1 - busy time / (p * iteration time)\n"
+      "bubble of span      = 1 - (busy time / p) / longest span of a device\n");
+}
+
+static char *
+write_bounds (void)
+{
+  return g_strdup ("The lower bound beside a prediction holds for every order of the ops with the same placement, "
+                   "costs and number of\n"
+                   "microbatches, whatever its memory. It is the largest of\n"
+                   "- per device: when the first microbatch can arrive, and all the device's work;\n"
+                   "- per microbatch: all forwards and backwards for the input with the transfers between them, then W "
+                   "of stage 0.\n\n"
+                   "pipesim search prints the bound of all schedules within --memory-limit, which also counts what a "
+                   "device must idle\n"
+                   "because no more forwards fit before the first gradient is back, and what is left to do when its "
+                   "last forward has\n"
+                   "ended. A gap of 0 proves a schedule optimal. docs/bounds.md in the sources has the proofs.\n");
+}
+
+static const Topic topics[] = {
+  { "schedules", write_schedules, "the families: constraints, memory, source" },
+  { "costs", write_costs, "where costs come from, and the keys of --costs" },
+  { "settings", write_settings, "the options that most commands share" },
+  { "formats", write_formats, "files of schedules and timelines" },
+  { "units", write_units, "times, sizes, rates, and ratios" },
+  { "bounds", write_bounds, "what the lower bound says" },
+};
+
+void
+ps_help_topics_list (GString *text)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS (topics); i++)
+    g_string_append_printf (text, "  %-12s %s\n", topics[i].name, topics[i].description);
+}
+
+char *
+ps_help_topic (const char *name, GError **error)
+{
+  g_autoptr (GString) names = g_string_new (NULL);
+
+  for (gsize i = 0; i < G_N_ELEMENTS (topics); i++)
+    {
+      if (g_str_equal (topics[i].name, name))
+        return topics[i].write ();
+      g_string_append_printf (names, " %s", topics[i].name);
+    }
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s' is neither a command nor a topic; topics are:%s", name,
+               names->str);
+  return NULL;
+}

@@ -1,0 +1,53 @@
+#!/bin/sh
+# calib.sh - profiles as text from the command line: export, import, diff, and databases of version 1. No time decides anything.
+set -u
+. "$(dirname "$0")/lib.sh"
+
+corpus=${G_TEST_SRCDIR:?}/fuzz/corpus
+cp "$corpus/costdb/version-1.db" old.db
+chmod a-w old.db
+cp "$corpus/profile/small.json" text.json
+
+# run NAME TEXT COMMAND...: exits with 0, and TEXT is in what it prints.
+run ()
+{
+  name=$1
+  text=$2
+  shift 2
+  "$@" >"$work/stdout" 2>"$work/stderr"
+  code=$?
+  set -- "$name"
+  [ $code -eq 0 ] || set -- "$@" "exit code $code" "$(cat "$work/stderr")"
+  [ -z "$text" ] || cat "$work/stdout" "$work/stderr" | grep -qF -e "$text" || set -- "$@" "no '$text' in:" "$(head -20 "$work/stdout")"
+  result "$@"
+}
+
+# same NAME A B
+same ()
+{
+  if cmp -s "$2" "$3"; then result "$1"; else result "$1" "$(diff "$2" "$3" | head -5)"; fi
+}
+
+run "import" "profile 'here' of new.db: " pipesim calib import --db new.db text.json
+run "export" '' pipesim calib export --db new.db --samples -o again.json
+same "text -> database -> text" text.json again.json
+run "under another name" "profile 'there' of new.db: " pipesim calib import --db new.db --profile there text.json
+refuse 1 "new.db: there is a profile 'here' already" pipesim calib import --db new.db text.json
+run "a profile equals itself" "; 0 beyond noise; 0 in one only" pipesim calib diff text.json again.json
+run "two of one database" '"verdict": "noise"' pipesim calib diff --db new.db --json here there
+sed 's/"median_ns": \([0-9]*\), "q1_ns"/"median_ns": 1, "q1_ns"/' text.json >wrong.json
+refuse 1 "wrong.json:" pipesim calib import --db other.db wrong.json
+refuse 1 "text.json: not an SQLite database" pipesim calib show --db text.json --profile here
+refuse 1 "old.db: is neither a JSON object nor an array" pipesim calib import --db other.db old.db
+refuse 2 "one file is imported, 0 given" pipesim calib import --db other.db
+refuse 2 "two profiles are compared, 1 given" pipesim calib diff text.json
+refuse 1 "new.db: several profiles; choose one with --profile: here, there" pipesim calib export --db new.db
+refuse 2 "--caches: 'tepid' is none of run, cold, warm" \
+  pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 --caches run,tepid
+refuse 2 "--sharing: '3'" pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 --sharing 3
+
+sum=$(sha256sum <old.db)
+run "a database of version 1 is read" 'measured by pipesim' pipesim calib show --db old.db --profile here
+run "and predicts" 'simulated from measured costs' pipesim predict --schedule 1f1b -p 2 -m 4 --db old.db --profile here
+if [ "$(sha256sum <old.db)" = "$sum" ]; then result "and stays as it is"; else result "and stays as it is" "changed"; fi
+finish

@@ -1,0 +1,110 @@
+#!/bin/sh
+# help.sh - man pages and completion list every command, action and option that --help has.
+set -u
+. "$(dirname "$0")/lib.sh"
+build=$(cd "$PIPESIM_BINDIR" && pwd)
+
+# What --help of a command says it takes, one option on a line.
+options ()
+{
+  pipesim "$@" --help | grep -oE '^  (-[a-zA-Z], )?--[a-z-]+' | sed 's/^ *//; s/, /\n/'
+}
+
+# Options that file $1 lacks. Roff writes \- for -.
+missing ()
+{
+  page=$1
+  shift
+  options "$@" | sort -u | while read -r option; do
+    sed 's/\\-/-/g' "$page" | grep -qE -e "(^|[ ,'])$option([= ,[']|\$)" || echo "$*: $page lacks $option"
+  done
+}
+
+check ()
+{
+  page=$build/pipesim-$1.1
+  if [ ! -f "$page" ]; then
+    result "$*" "no man page $page"
+    return
+  fi
+  grep "^    '$*')" "$build/pipesim.bash" >"$work/words" || echo "no '$*' in pipesim.bash" >"$work/words"
+  messages=$(missing "$page" "$@"; missing "$work/words" "$@")
+  [ $# -eq 1 ] || sed 's/\\-/-/g' "$page" | grep -q "^\.B pipesim[- ]$1 $2 " || messages="$messages no action $2 in $page"
+  if [ "$messages" ]; then
+    result "$*" "$messages"
+  else
+    result "$*"
+  fi
+}
+
+for command in $(pipesim help | awk '/^$/ { n++ } n == 2 && /^  [a-z]/ && $1 != "help" { print $1 }'); do
+  check "$command"
+  for action in $(pipesim "$command" --help | awk '/^Usage: / { list = 1 } list && /^  [a-z]/ { print $1 }
+                                                   /^pipesim [a-z]+ [a-z]+ [A-Z]/ { print $3 }'); do
+    check "$command" "$action"
+  done
+  grep -qF "pipesim\\-$command" "$build/pipesim.1"
+  case $? in 0) result "$command in pipesim(1)" ;; *) result "$command in pipesim(1)" "is not there" ;; esac
+done
+
+# complete LINE WORDS...: what bash offers at the end of LINE holds these words.
+complete ()
+{
+  line=$1
+  shift
+  offered=$(bash -c '. "$1"; COMP_WORDS=($2); [ "${2% }" = "$2" ] || COMP_WORDS+=(""); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    _pipesim; echo " ${COMPREPLY[*]} "' bash "$build/pipesim.bash" "$line" 2>&1)
+  set -- "complete '$line'" "$@"
+  name=$1
+  shift
+  wrong=
+  for word; do
+    case $offered in *" $word "*) ;; *) wrong="no $word in:$offered" ;; esac
+  done
+  if [ "$wrong" ]; then result "$name" "$wrong"; else result "$name"; fi
+}
+
+# topic NAME WORD...: the page of a topic holds these words.
+topic ()
+{
+  name=$1
+  shift
+  pipesim help "$name" >"$work/page" 2>&1 || result "help $name" "failed"
+  wrong=
+  for word; do
+    grep -qwF -e "$word" "$work/page" || wrong="$wrong no $word;"
+  done
+  if [ "$wrong" ]; then result "help $name" "$wrong"; else result "help $name"; fi
+}
+
+topic schedules $(pipesim schedule list --json | sed -n 's/^ *"name": "\(.*\)",$/\1/p')
+topic settings --devices --costs --replicas --sync --comm
+topic formats native torch-comms colossalai
+topic costs wact reduce --db
+topic units KiB TiB
+topic bounds forwards
+pipesim calib --help >"$work/one"; pipesim help calib >"$work/two"
+if cmp -s "$work/one" "$work/two"; then result "help calib"; else result "help calib" "is not calib --help"; fi
+refuse 2 "'nix' is neither a command nor a topic; topics are: schedules" pipesim help nix
+
+if command -v bash >/dev/null; then
+  complete 'pipesim ' predict plan calib --version
+  complete 'pipesim pre' predict
+  complete 'pipesim schedule ' list show convert
+  complete 'pipesim schedule convert --t' --to
+  complete 'pipesim help ' units predict
+  complete 'pipesim sweep ' merge --db
+  complete 'pipesim predict --schedule zb-' zb-h1 zb-v
+  complete 'pipesim calib run --pr' --profile --precision
+else
+  skip completion "no bash"
+fi
+if command -v man >/dev/null && man --version >/dev/null 2>&1; then
+  for page in "$build"/pipesim*.1; do
+    warnings=$(MANROFFSEQ='' man --warnings -E UTF-8 -l -Tutf8 -Z "$page" 2>&1 >/dev/null | grep -v "can't break line\|cannot adjust line\|cannot break line" | head -3)
+    if [ "$warnings" ]; then result "man $(basename "$page")" "$warnings"; else result "man $(basename "$page")"; fi
+  done
+else
+  skip man "no man"
+fi
+finish

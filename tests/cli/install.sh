@@ -1,0 +1,34 @@
+#!/bin/sh
+# install.sh - docs/example.c builds with what pkg-config says about installed headers and library, and prints the right times.
+set -u
+sources=$(cd "$(dirname "$0")/../.." && pwd)
+. "$(dirname "$0")/lib.sh"
+build=$(cd "$PIPESIM_BINDIR" && pwd)
+
+if ! command -v pkg-config >/dev/null; then
+  skip install "no pkg-config"
+  finish
+fi
+
+# As `meson install` lays it out, without what else it would install.
+mkdir -p inst/lib/pkgconfig
+ln -s "$sources/include" inst/include
+ln -s "$build/libpipesim.a" inst/lib/libpipesim.a
+sed "s|^prefix=.*|prefix=$PWD/inst|; s|^libdir=.*|libdir=$PWD/inst/lib|" "$build/meson-private/pipesim.pc" >inst/lib/pkgconfig/pipesim.pc
+flags=$(PKG_CONFIG_PATH=$PWD/inst/lib/pkgconfig pkg-config --cflags --libs --static pipesim) || flags=
+
+if [ ! "$flags" ]; then
+  result pkg-config "knows no pipesim"
+elif nm -A inst/lib/libpipesim.a 2>/dev/null | grep -q '__asan_\|__tsan_\|__ubsan_\|__gcov_'; then
+  skip install "the library is built with a sanitizer, which pkg-config does not say"
+elif ! ${CC:-cc} "$sources/docs/example.c" -o example $flags >"$work/log" 2>&1; then
+  result "build the example" "$(head -20 "$work/log")"
+else
+  result "build the example"
+  # (m + p - 1) (F + B + W) + 2 (p - 1) c = 33 + 0.6 ms for gpipe; a device of 1f1b holds p microbatches at most.
+  ./example >"$work/printed"
+  for line in 'gpipe  33.6 ms, device 0 holds 16 MiB at its peak' '1f1b   .*, device 0 holds 8 MiB at its peak' 'zb-h1  '; do
+    if grep -q "^$line" "$work/printed"; then result "$line"; else result "$line" "$(cat "$work/printed")"; fi
+  done
+fi
+finish

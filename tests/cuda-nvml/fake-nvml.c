@@ -1,0 +1,70 @@
+/* fake-nvml.c - stands in for the library that comes with NVIDIA's driver, in the part that pipesim asks: one GPU,
+ * "0000:07:00.0", whose answers are as odd as FAKE_NVML_REASONS and FAKE_NVML_MUTE (no sensor but the clocks) say. */
+#include <stdlib.h>
+#include <string.h>
+
+enum
+{
+  SUCCESS = 0,
+  NOT_SUPPORTED = 3,
+  NOT_FOUND = 6,
+};
+
+static int gpu;
+
+int nvmlInit_v2 (void);
+int nvmlDeviceGetHandleByPciBusId_v2 (const char *bus_id, void **device);
+int nvmlDeviceGetClockInfo (void *device, int type, unsigned *mhz);
+int nvmlDeviceGetTemperature (void *device, int sensor, unsigned *celsius);
+int nvmlDeviceGetPowerUsage (void *device, unsigned *milliwatts);
+int nvmlDeviceGetCurrentClocksThrottleReasons (void *device, unsigned long long *mask);
+
+static int
+answer (void *device)
+{
+  return device == &gpu && getenv ("FAKE_NVML_MUTE") == NULL ? SUCCESS : NOT_SUPPORTED;
+}
+
+int
+nvmlInit_v2 (void)
+{
+  return SUCCESS;
+}
+
+int
+nvmlDeviceGetHandleByPciBusId_v2 (const char *bus_id, void **device)
+{
+  *device = &gpu;
+  return strcmp (bus_id, "0000:07:00.0") == 0 ? SUCCESS : NOT_FOUND;
+}
+
+/* Types: 1 multiprocessors, 2 memory. */
+int
+nvmlDeviceGetClockInfo (void *device, int type, unsigned *mhz)
+{
+  *mhz = type == 1 ? 1980 : type == 2 ? 3201 : 1;
+  return SUCCESS;
+}
+
+int
+nvmlDeviceGetTemperature (void *device, int sensor, unsigned *celsius)
+{
+  *celsius = sensor == 0 ? 55 : 1;
+  return answer (device);
+}
+
+int
+nvmlDeviceGetPowerUsage (void *device, unsigned *milliwatts)
+{
+  *milliwatts = 420500;
+  return answer (device);
+}
+
+/* Under the name that drivers before 535 know it by. */
+int
+nvmlDeviceGetCurrentClocksThrottleReasons (void *device, unsigned long long *mask)
+{
+  const char *reasons = getenv ("FAKE_NVML_REASONS");
+  *mask = reasons != NULL ? strtoull (reasons, NULL, 16) : 0;
+  return answer (device);
+}

@@ -1,0 +1,185 @@
+/* Tests of the calibrator with the cuda device and NCCL, on the emulation or on a GPU: everything asked for is
+ * measured, under the right key. What the times are matters to no test. */
+#include "measure.h"
+
+#include "cuda-device-rig.h"
+#include "transport/transports.h"
+
+#include <string.h>
+
+/* Copies of what came, without samples. */
+typedef struct
+{
+  GPtrArray *rows;
+  guint n_sentinels;
+} Found;
+
+static gboolean
+want_all (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+{
+  *wanted = TRUE;
+  return TRUE;
+}
+
+static gboolean
+keep (const PsMeasurement *m, gpointer data, GError **error)
+{
+  PsMeasurement *copy = g_memdup2 (m, sizeof *m);
+
+  g_assert_cmpuint (m->n_samples, ==, m->time.n);
+  copy->shape = g_strdup (m->shape);
+  copy->stop = copy->taken = NULL;
+  copy->samples_ns = NULL;
+  g_ptr_array_add (((Found *)data)->rows, copy);
+  return TRUE;
+}
+
+static gboolean
+count_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
+{
+  ((Found *)data)->n_sentinels++;
+  return TRUE;
+}
+
+static Found
+found_new (void)
+{
+  return (Found){ .rows = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free) };
+}
+
+static guint
+count (const Found *found, PsSubject subject, PsCacheState cache, guint devices)
+{
+  guint n = 0;
+
+  for (guint i = 0; i < found->rows->len; i++)
+    {
+      const PsMeasurement *m = found->rows->pdata[i];
+      n += m->subject == subject && m->cache == cache && m->devices == devices;
+    }
+  return n;
+}
+
+static void
+calibrate (Found *found, const PsTransportClass *transport, guint caches)
+{
+  static const guint chunks[] = { 1 };
+  PsModel model = small_model (2, 32, 2, 8);
+  g_autoptr (GError) error = NULL;
+  model.name = (char *)"small";
+  const PsCalibration calibration = { .device = &ps_cuda_device,
+                                      .transport = transport,
+                                      .model = &model,
+                                      .n_devices = 2,
+                                      .n_local = 2,
+                                      .caches = caches,
+                                      .chunks = chunks,
+                                      .n_chunks = 1,
+                                      .rule = { 0.5, 2, 3, G_GINT64_CONSTANT (60000000000) },
+                                      .seed = 1,
+                                      .wanted = want_all,
+                                      .sink = keep,
+                                      .sentinel = count_sentinel,
+                                      .data = found };
+
+  ps_calibrate (&calibration, &error);
+  g_assert_no_error (error);
+}
+
+/* Two shapes, five kinds each: both devices busy, and alone in every state of the caches. */
+static void
+test_stages (void)
+{
+  Found found = found_new ();
+
+  calibrate (&found, &ps_threads_transport, 1U << PS_CACHE_RUN | 1U << PS_CACHE_COLD | 1U << PS_CACHE_WARM);
+  g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 2), ==, 10);
+  g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 1), ==, 10);
+  g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_COLD, 1), ==, 10);
+  g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_WARM, 1), ==, 10);
+  g_assert_cmpuint (found.n_sentinels, ==, 1 + 1 + 3 * 2 + 1);
+  for (guint i = 0; i < found.rows->len; i++)
+    {
+      const PsMeasurement *m = found.rows->pdata[i];
+      if (m->subject == PS_SUBJECT_OP)
+        g_assert_cmpint (m->device_ns, >, 0);
+      g_assert_cmpuint (m->sharing, ==, 2);
+    }
+  g_ptr_array_unref (found.rows);
+}
+
+/* 8 B and 512 B, and the boundary of 2 * 8 * 32 floats = 2048 B, under NCCL's own name and among no transfers. */
+static void
+test_self_sends (void)
+{
+  Found found = found_new ();
+  guint n = 0;
+
+  if (!ps_nccl_transport.available (NULL))
+    {
+      g_test_skip ("no NCCL here");
+      return;
+    }
+  calibrate (&found, &ps_threads_transport, 1U << PS_CACHE_RUN);
+  for (guint i = 0; i < found.rows->len; i++)
+    {
+      const PsMeasurement *m = found.rows->pdata[i];
+      if (m->subject != PS_SUBJECT_SELF_SEND)
+        continue;
+      g_assert_cmpstr (m->shape, ==, "nccl-self");
+      g_assert_cmpuint (m->devices, ==, 1);
+      g_assert_cmpint (m->bytes, ==, n == 0 ? 8 : n == 1 ? 512 : 2048);
+      n++;
+    }
+  g_assert_cmpuint (n, ==, 3);
+  g_ptr_array_unref (found.rows);
+}
+
+/* Between two GPUs: powers of two from 8 B to 8 KiB, 4 times the boundary. */
+static void
+test_nccl_transfers (void)
+{
+  Found found = found_new ();
+
+  if (!cuda_probe ("cudaGetDeviceCount"))
+    return;
+  if (!ps_nccl_transport.available (NULL) || g_strcmp0 (g_getenv ("PS_EMULATED_GPUS"), "2") != 0)
+    g_test_skip ("needs two GPUs: PS_EMULATED_GPUS=2 makes them");
+  else
+    {
+      calibrate (&found, &ps_nccl_transport, 0);
+      g_assert_cmpuint (count (&found, PS_SUBJECT_TRANSFER, PS_CACHE_RUN, 2), ==, 11);
+    }
+  g_ptr_array_unref (found.rows);
+}
+
+/* Emptying the caches changes no number. */
+static void
+test_flush (void)
+{
+  Rig plain, flushed;
+  g_autoptr (GError) error = NULL;
+
+  rig_open (&plain, &ps_cuda_device, cuda_model (PS_PRECISION_FP32, PS_MLP_GELU), 2, 1);
+  rig_open (&flushed, &ps_cuda_device, cuda_model (PS_PRECISION_FP32, PS_MLP_GELU), 2, 1);
+  PsTensor *activation = run (&plain, PS_OP_F, 0, 0, NULL), *same = run (&flushed, PS_OP_F, 0, 0, NULL);
+  g_assert_true (flushed.device->class->flush_cache (flushed.device, &error));
+  g_assert_no_error (error);
+  run (&plain, PS_OP_F, 1, 0, activation);
+  run (&flushed, PS_OP_F, 1, 0, same);
+  g_assert_cmpfloat (plain.device->class->loss (plain.device, 0), ==, flushed.device->class->loss (flushed.device, 0));
+  g_assert_cmpuint (plain.device->class->sharing (plain.device), ==, 1);
+  rig_clear (&plain);
+  rig_clear (&flushed);
+}
+
+int
+main (int argc, char **argv)
+{
+  cuda_init (&argc, &argv);
+  cuda_add ("/cuda-calib/stages", test_stages);
+  cuda_add ("/cuda-calib/self-sends", test_self_sends);
+  cuda_add ("/cuda-calib/nccl-transfers", test_nccl_transfers);
+  cuda_add ("/cuda-calib/flush", test_flush);
+  return g_test_run ();
+}

@@ -1,0 +1,285 @@
+/* test-layouts.c - how to train a model on so many GPUs: worked by hand, and against predicting everything. */
+#include "costdb-rig.h"
+
+#include <pipesim/layouts.h>
+
+#include <math.h>
+#include <string.h>
+
+#define CLUSTER                                                                                                        \
+  "[cluster]\nnodes = 1\ndevices_per_node = 4\nmemory = 4GiB\npeak_flops = 1e12\nefficiency = 0.5\n"                   \
+  "link_latency = 20us\nlink_bandwidth = 5e9\n"
+
+static char *
+cluster_file (void)
+{
+  g_autoptr (GError) error = NULL;
+  char *path = g_build_filename (folder, "c.ini", NULL);
+
+  g_file_set_contents (path, CLUSTER, -1, &error);
+  g_assert_no_error (error);
+  return path;
+}
+
+static PsLayouts *
+find (const PsLayoutQuestion *question)
+{
+  g_autoptr (GError) error = NULL;
+  PsLayouts *layouts = ps_layouts_find (question, &error);
+
+  g_assert_no_error (error);
+  return layouts;
+}
+
+static const PsLayout *
+at (const PsLayouts *layouts, guint i)
+{
+  g_assert_cmpuint (i, <, layouts->best->len);
+  return &g_array_index (layouts->best, PsLayout, i);
+}
+
+/* tiny-gpt: 8 layers, h 192, s 128, V 512, f = 4h, k = a. A layer's F + B + W of a sequence is s h (72 h + 12 s), the
+ * head's 6 s h V:
+ *   8 * 128 * 192 * (13824 + 1536) + 6 * 128 * 192 * 512 = 3019898880 + 75497472 = 3095396352 */
+static void
+test_flops (void)
+{
+  g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
+
+  g_assert_cmpfloat (ps_layout_step_flops (model, 1), ==, 3095396352.0);
+  g_assert_cmpfloat (ps_layout_step_flops (model, 32), ==, 32 * 3095396352.0);
+}
+
+/* One GPU that reaches half of its peak: a step of 4 sequences takes 4 * 3095396352 / 5e11 s = 24763170.8 ns but for
+ * the rounding of single ops, the MFU is the efficiency, 4 * 128 tokens over the step are 20676 per second. With full
+ * recomputation the layers' forwards, 4 * 8 * 128 * 192 * (24 h + 4 s) = 4 * 1006632960 more, do not count as useful.
+ */
+static void
+test_one_gpu (void)
+{
+  g_autofree char *cluster = cluster_file ();
+  char *schedules[] = { "1f1b", NULL };
+  PsLayoutQuestion question = { .model = "tiny-gpt",
+                                .cluster = cluster,
+                                .n_gpus = 1,
+                                .global_batch = 4,
+                                .schedules = schedules,
+                                .shard = TRUE,
+                                .top = 100 };
+  g_autoptr (PsLayouts) layouts = find (&question);
+  const PsLayout *first = at (layouts, 0), *last = at (layouts, layouts->best->len - 1);
+
+  /* b = 1, 2, 4, and three recomputations */
+  g_assert_cmpuint (layouts->n_settings, ==, 9);
+  g_assert_cmpuint (layouts->n_fit, ==, 9);
+  g_assert_cmpint (llabs (first->step_ns - 24763171), <=, 8);
+  g_assert_cmpfloat_with_epsilon (first->mfu, 0.5, 1e-6);
+  g_assert_cmpfloat_with_epsilon (first->tokens_per_second, 512 / 0.0247631708, 0.1);
+  g_assert_cmpuint (first->n_replicas, ==, 1);
+  g_assert_false (first->shard);
+  g_assert_cmpstr (first->costs_origin, ==, "modelled");
+  g_assert_cmpint (last->recompute, ==, PS_RECOMPUTE_FULL);
+  g_assert_cmpfloat_with_epsilon (last->mfu, 0.5 * 3095396352 / (3095396352 + 1006632960.0), 1e-6);
+}
+
+/* Against everything, one at a time */
+
+static void
+try_one (const PsLayoutQuestion *question, const char *schedule, guint p, guint b, PsRecompute recompute, GArray *times)
+{
+  g_autoptr (PsSetting) setting = ps_setting_new ();
+  g_autoptr (PsPrediction) prediction = NULL;
+  guint d = question->n_gpus / p;
+
+  if (question->global_batch % (b * d) != 0)
+    return;
+  setting->model = g_strdup (question->model);
+  setting->cluster = g_strdup (question->cluster);
+  setting->n_devices = p;
+  setting->n_replicas = d;
+  setting->shard_optimizer = question->shard && d > 1;
+  setting->microbatch_size = b;
+  setting->n_microbatches = (guint)question->global_batch / (b * d);
+  setting->recompute = recompute;
+  setting->memory_limit = g_memdup2 (&question->memory_limit, sizeof question->memory_limit);
+  setting->n_memory_limits = 1;
+  prediction = ps_predict (setting, schedule, NULL);
+  if (prediction && prediction->feasible && !prediction->program->schedule->asynchronous)
+    g_array_append_val (times, prediction->metrics.iteration_ns);
+}
+
+static int
+compare_times (gconstpointer a, gconstpointer b)
+{
+  gint64 x = *(const gint64 *)a, y = *(const gint64 *)b;
+
+  return (x > y) - (x < y);
+}
+
+static GArray *
+try_all (const PsLayoutQuestion *question)
+{
+  GArray *times = g_array_new (FALSE, FALSE, sizeof (gint64));
+  guint n;
+  const PsFamily *const *families = ps_family_table (&n);
+
+  for (guint p = 1; p <= question->n_gpus; p++)
+    for (guint b = 1; question->n_gpus % p == 0 && b <= 16; b *= 2)
+      for (PsRecompute r = PS_RECOMPUTE_NONE; r <= PS_RECOMPUTE_FULL; r++)
+        for (guint i = 0; i < n; i++)
+          try_one (question, families[i]->name, p, b, r, times);
+  g_array_sort (times, compare_times);
+  return times;
+}
+
+static void
+check_against_all (PsLayoutQuestion *question, gint64 memory_limit, gboolean shard)
+{
+  g_autoptr (PsLayouts) layouts = NULL;
+  g_autoptr (GArray) times = NULL;
+
+  question->memory_limit = memory_limit;
+  question->shard = shard;
+  layouts = find (question);
+  times = try_all (question);
+  g_assert_cmpuint (layouts->best->len, ==, MIN (times->len, question->top));
+  for (guint i = 0; i < layouts->best->len; i++)
+    {
+      g_assert_cmpint (at (layouts, i)->step_ns, ==, g_array_index (times, gint64, i));
+      g_assert_cmpint (at (layouts, i)->peak_memory_bytes, <=, memory_limit);
+      g_assert_cmpuint (at (layouts, i)->n_devices * at (layouts, i)->n_replicas, ==, question->n_gpus);
+    }
+  g_assert_cmpuint (layouts->n_settings, ==,
+                    layouts->n_fit + layouts->n_too_large + layouts->n_hopeless + layouts->n_outrun
+                        + layouts->n_impossible);
+  g_assert_cmpuint (layouts->n_fit, <=, times->len);
+}
+
+static void
+test_everything (void)
+{
+  g_autofree char *cluster = cluster_file ();
+  PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .n_gpus = 4, .global_batch = 16, .top = 12 };
+
+  check_against_all (&question, (gint64)4 << 30, TRUE);
+  check_against_all (&question, (gint64)40 << 20, TRUE);
+  check_against_all (&question, (gint64)40 << 20, FALSE);
+  check_against_all (&question, (gint64)22 << 20, TRUE);
+  check_against_all (&question, (gint64)1 << 20, TRUE); /* nothing fits */
+}
+
+/* Both bounds do save something here. */
+static void
+test_bounds (void)
+{
+  g_autofree char *cluster = cluster_file ();
+  PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .n_gpus = 4, .global_batch = 16, .top = 3 };
+  g_autoptr (PsLayouts) roomy = find (&question);
+  g_autoptr (PsLayouts) tight = NULL;
+
+  g_assert_cmpint (roomy->memory_limit, ==, (gint64)4 << 30);
+  g_assert_cmpuint (roomy->n_outrun, >, 0);
+  g_assert_cmpuint (roomy->n_hopeless, ==, 0);
+  question.memory_limit = (gint64)40 << 20;
+  tight = find (&question);
+  g_assert_cmpuint (tight->n_hopeless, >, 0);
+}
+
+static void
+test_command (void)
+{
+  PsLayoutQuestion question = { .model = "a b.ini", .cluster = "c.ini" };
+  PsLayouts layouts = { .memory_limit = 1024 };
+  PsLayout layout = { .schedule = "1f1b",
+                      .n_devices = 2,
+                      .n_replicas = 4,
+                      .microbatch_size = 2,
+                      .n_microbatches = 8,
+                      .n_chunks = 1,
+                      .shard = TRUE,
+                      .recompute = PS_RECOMPUTE_FULL };
+  g_autofree char *full = ps_layout_command (&question, &layouts, &layout), *plain = NULL;
+
+  g_assert_cmpstr (full, ==,
+                   "pipesim predict --schedule 1f1b -p 2 -m 8 -v 1 --model 'a b.ini' --cluster c.ini "
+                   "--microbatch-size 2 --replicas 4 --zero 1 --recompute full --memory-limit 1024");
+  question.model = NULL;
+  question.db = "costs.db";
+  layout.n_replicas = 1;
+  layout.recompute = PS_RECOMPUTE_NONE;
+  plain = ps_layout_command (&question, &layouts, &layout);
+  g_assert_cmpstr (plain, ==, "pipesim predict --schedule 1f1b -p 2 -m 8 -v 1 --db costs.db --memory-limit 1024");
+}
+
+/* Measured: tiny-gpt's own microbatches of 2 sequences, so that m = 4, and F and BW, 10 and 30 us, of one device with
+ * all layers: 4 * 40 us and O, 5 us, which the iteration holds too. */
+static void
+test_measured (void)
+{
+  g_autofree char *cluster = cluster_file (), *path = path_of ("costs.db");
+  char *schedules[] = { "1f1b", NULL };
+  const gint64 times[] = {
+    [PS_OP_F] = 10000, [PS_OP_B] = 15000, [PS_OP_W] = 15000, [PS_OP_BW] = 30000, [PS_OP_R] = 10000, [PS_OP_O] = 5000
+  };
+  PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+  gint64 profile = begin (db, "x");
+  PsLayoutQuestion question = {
+    .db = path, .cluster = cluster, .n_gpus = 1, .global_batch = 8, .schedules = schedules, .shard = TRUE, .top = 2
+  };
+  g_autoptr (PsLayouts) layouts = NULL;
+
+  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+    store (db, profile, new_op ((PsOpKind)kind, "layers=8,embedding,head", 1, times[kind]));
+  ps_costdb_close (db);
+  layouts = find (&question);
+  g_assert_cmpstr (at (layouts, 0)->costs_origin, ==, "measured");
+  g_assert_cmpuint (at (layouts, 0)->n_microbatches, ==, 4);
+  g_assert_cmpuint (at (layouts, 0)->microbatch_size, ==, 2);
+  g_assert_cmpint (at (layouts, 0)->step_ns, ==, 165000);
+  remove_database (path);
+  g_unlink (cluster);
+}
+
+static void
+check_refused (const PsLayoutQuestion *question, const char *wanted)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsLayouts) layouts = ps_layouts_find (question, &error);
+
+  g_assert_null (layouts);
+  g_assert_nonnull (error);
+  if (strstr (error->message, wanted) == NULL || strchr (error->message, '\n'))
+    g_error ("'%s' is not in '%s'", wanted, error->message);
+}
+
+static void
+test_errors (void)
+{
+  char *wrong[] = { "1f2b", NULL };
+
+  check_refused (&(PsLayoutQuestion){ .model = "tiny-gpt" }, "--cluster: missing");
+  check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores" }, "--model: missing");
+  check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "tiny-gpt" }, "--global-batch: missing");
+  check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "tiny-gpt", .profile = "x", .global_batch = 1 },
+                 "--profile: needs --db");
+  check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "a,b", .global_batch = 1 }, "'a,b' has one of");
+  check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "no-such", .global_batch = 1 }, "'no-such'");
+  check_refused (&(PsLayoutQuestion){ .cluster = "no-such", .model = "tiny-gpt", .global_batch = 1 }, "'no-such'");
+  check_refused (
+      &(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "tiny-gpt", .global_batch = 1, .schedules = wrong },
+      "'1f2b' is no family");
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/layouts/flops", test_flops);
+  g_test_add_func ("/layouts/one-gpu", test_one_gpu);
+  g_test_add_func ("/layouts/everything", test_everything);
+  g_test_add_func ("/layouts/bounds", test_bounds);
+  g_test_add_func ("/layouts/command", test_command);
+  g_test_add_func ("/layouts/errors", test_errors);
+  g_test_add_func ("/layouts/measured", test_measured);
+  return run_in_folder ();
+}

@@ -1,0 +1,176 @@
+/* Tests of profile.h: a profile as text comes back as it was, and what no calibration could have written is refused
+ * with the line where it stands. */
+#include <pipesim/profile.h>
+
+#include "costdb-rig.h"
+
+#include <string.h>
+
+/* Every sort of row, with and without what may be unknown. */
+static void
+fill (PsCostDb *db, const char *name)
+{
+  gint64 profile = begin (db, name);
+  PsMeasurement *cold = new_op (PS_OP_W, "layers=4", 2, 3000);
+  cold->sharing = 4;
+  cold->cache = PS_CACHE_COLD;
+  cold->device_ns = 2900;
+  cold->before = (PsCondition){ 1980, 3201, 55, 420500, PS_THROTTLE_KNOWN };
+  cold->after = (PsCondition){ .clock_mhz = 1755, .throttle = PS_THROTTLE_KNOWN | PS_THROTTLE_POWER };
+  PsMeasurement *self = new_transfer (8, 1, 9000);
+  self->subject = PS_SUBJECT_SELF_SEND;
+  g_free (self->shape);
+  self->shape = g_strdup ("nccl-self");
+  PsSentinel reading = { (char *)"F of layers=1", 100, 10, (char *)"2026-01-01T00:00:00Z" };
+  store (db, profile, new_op (PS_OP_F, "layers=4", 2, 1000));
+  store (db, profile, cold);
+  store (db, profile, new_transfer (64, 2, 500));
+  store (db, profile, self);
+  g_assert_true (ps_costdb_store_sentinel (db, profile, &reading, NULL));
+  reading.median_ns = 101;
+  g_assert_true (ps_costdb_store_sentinel (db, profile, &reading, NULL));
+}
+
+static char *
+text_of (PsCostDb *db, const char *name, gboolean with_samples)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsProfileContents) contents = ps_profile_contents_load (db, name, with_samples, &error);
+  g_assert_no_error (error);
+  return ps_profile_contents_to_text (contents);
+}
+
+static PsProfileContents *
+parse (const char *text)
+{
+  g_autoptr (GError) error = NULL;
+  PsProfileContents *contents = ps_profile_contents_parse ("a.json", text, strlen (text), &error);
+  g_assert_no_error (error);
+  return contents;
+}
+
+/* database -> text -> structures -> database -> text, with samples and without. */
+static void
+test_round_trip (void)
+{
+  for (gboolean with_samples = FALSE; with_samples <= TRUE; with_samples++)
+    {
+      g_autofree char *path = path_of ("from.db"), *other_path = path_of ("to.db");
+      PsCostDb *db = open_db (path, PS_COSTDB_WRITE), *other = open_db (other_path, PS_COSTDB_WRITE);
+      g_autoptr (GError) error = NULL;
+      fill (db, "p");
+      g_autofree char *text = text_of (db, "p", with_samples);
+      g_autoptr (PsProfileContents) contents = parse (text);
+      g_autofree char *again = ps_profile_contents_to_text (contents);
+      g_assert_cmpstr (text, ==, again);
+      g_assert_true (
+          ps_costdb_add_profile (other, contents->profile, contents->measurements, contents->sentinels, &error));
+      g_autofree char *back = text_of (other, NULL, with_samples);
+      g_assert_cmpstr (text, ==, back);
+      /* once only */
+      g_assert_false (
+          ps_costdb_add_profile (other, contents->profile, contents->measurements, contents->sentinels, &error));
+      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+      g_assert_nonnull (strstr (error->message, "there is a profile 'p' already"));
+      ps_costdb_close (db);
+      ps_costdb_close (other);
+      remove_database (path);
+      remove_database (other_path);
+    }
+}
+
+static void
+assert_holds (const char *text, const char *part)
+{
+  if (!strstr (text, part))
+    g_error ("no %s in:\n%s", part, text);
+}
+
+/* The text itself: one line a measurement, known members only. */
+static void
+test_lines (void)
+{
+  g_autofree char *path = path_of ("lines.db");
+  PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+  fill (db, "p");
+  g_autofree char *text = text_of (db, "p", TRUE);
+  assert_holds (
+      text, "\n{\"subject\": \"op\", \"shape\": \"layers=4\", \"kind\": \"W\", \"devices\": 2, \"sharing\": 4, "
+            "\"cache\": \"cold\", \"n\": 3, \"median_ns\": 3000, \"q1_ns\": 2998, \"q3_ns\": 3005, \"mad_ns\": 2, "
+            "\"min_ns\": 2998, \"device_ns\": 2900, \"take_bytes\": 102, \"give_bytes\": 12, \"state_bytes\": 7000, "
+            "\"stop\": \"converged\", \"taken\": \"2026-01-01T00:00:01Z\", \"before\": {\"clock_mhz\": 1980, "
+            "\"memory_clock_mhz\": 3201, \"temperature_c\": 55, \"power_mw\": 420500, \"throttle\": \"\"}, "
+            "\"after\": {\"clock_mhz\": 1755, \"throttle\": \"power\"}, \"samples_ns\": [3005,2998,3000]},\n");
+  assert_holds (text, "\n{\"subject\": \"transfer\", \"bytes\": 64, \"devices\": 2, \"sharing\": 1, \"n\": 3, "
+                      "\"median_ns\": 500, \"q1_ns\": 498, \"q3_ns\": 505, \"mad_ns\": 2, \"min_ns\": 498, "
+                      "\"stop\": \"converged\", \"taken\": \"2026-01-01T00:00:01Z\", \"samples_ns\": [505,498,500]}");
+  assert_holds (text, "\n{\"subject\": \"self-send\", \"shape\": \"nccl-self\", \"bytes\": 8, ");
+  assert_holds (text, "\n\"sentinels\": [\n{\"what\": \"F of layers=1\", \"median_ns\": 100, \"n\": 10, \"taken\": "
+                      "\"2026-01-01T00:00:00Z\"},\n");
+  ps_costdb_close (db);
+  remove_database (path);
+}
+
+/* The text with the first `from` in it replaced by `to`. */
+static char *
+changed (const char *text, const char *from, const char *to)
+{
+  const char *at = strstr (text, from);
+  g_assert_nonnull (at);
+  return g_strdup_printf ("%.*s%s%s", (int)(at - text), text, to, at + strlen (from));
+}
+
+/* Lines: 1 the format, 2 to 13 the profile, 14 and 15, 16 sentinels, 17, 18 F, 19 W, 20 self-send, 21 transfer. */
+static void
+test_refused (void)
+{
+  static const struct
+  {
+    const char *from, *to, *message;
+  } rows[] = {
+    { "pipesim-profile/1", "pipesim-profile/2", "a.json: format: 'pipesim-profile/2' is another version; *" },
+    { "\"name\": \"p\"", "\"name\": \"\"", "a.json: name: is empty" },
+    { "\"host\": \"box\",\n", "", "a.json: host: is missing" },
+    { "\"model_digest\": \"", "\"model_digest\": \"0", "a.json: model_digest: is not that of model_text, which is *" },
+    { "\"median_ns\": 100,", "\"median_ns\": -1,", "a.json:15: median_ns: -1 is not between 0 and *" },
+    { "\"subject\": \"op\"", "\"subject\": \"opera\"", "a.json:18: subject: 'opera' is none of *" },
+    { "\"kind\": \"F\"", "\"kind\": \"X\"", "a.json:18: kind: 'X' is no op" },
+    { "\"kind\": \"F\"", "\"kind\": \"F\", \"bytes\": 3", "a.json:18: bytes: does not belong to this subject" },
+    { "\"cache\": \"cold\"", "\"cache\": \"hot\"", "a.json:19: cache: 'hot' is none of *" },
+    { "\"q1_ns\": 2998", "\"q1_ns\": 3001", "a.json:19: median_ns: min, q1, median and q3 are out of order" },
+    { "\"throttle\": \"power\"", "\"throttle\": \"power power\"", "a.json:19: throttle: 'power power' is no list *" },
+    { "\"temperature_c\": 55", "\"temperature_k\": 55", "a.json:19: temperature_k: is no key of this object" },
+    { "[3005,2998,3000]", "[3005,2998]", "a.json:19: samples_ns: 2 of them, where n is 3" },
+    { "[3005,2998,3000]", "[3005,2998,x]", "a.json:19:*" },
+    { "\"devices\": 1,", "\"devices\": 0,", "a.json:20: devices: 0 is not between 1 and 4096" },
+    { "\"shape\": \"nccl-self\", ", "", "a.json:20: shape: is missing" },
+    { "\"stop\": \"converged\"", "\"stop\": \"tired\"", "a.json:18: stop: 'tired' is none of *" },
+    { "\"kind\": \"W\", \"devices\": 2, \"sharing\": 4, \"cache\": \"cold\"",
+      "\"kind\": \"F\", \"devices\": 2, \"sharing\": 1, \"cache\": \"run\"", "a.json:19: measurement is there twice" },
+  };
+  g_autofree char *path = path_of ("refused.db");
+  PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+  fill (db, "p");
+  g_autofree char *text = text_of (db, "p", TRUE);
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autofree char *wrong = changed (text, rows[i].from, rows[i].to);
+      g_autoptr (GError) error = NULL;
+      g_assert_null (ps_profile_contents_parse ("a.json", wrong, strlen (wrong), &error));
+      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+      if (!g_pattern_match_simple (rows[i].message, error->message))
+        g_assert_cmpstr (error->message, ==, rows[i].message);
+    }
+  ps_costdb_close (db);
+  remove_database (path);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/profile/round-trip", test_round_trip);
+  g_test_add_func ("/profile/lines", test_lines);
+  g_test_add_func ("/profile/refused", test_refused);
+  return run_in_folder ();
+}
