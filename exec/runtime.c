@@ -71,9 +71,9 @@ finish_result (PsRun *run)
   result->median_iteration_ns = result->iteration_ns[result->timeline_step];
   result->timeline = ps_recorder_timeline (run->recorder, run->program, run->plans, result->timeline_step);
   g_free (result->timeline->source);
-  result->timeline->source
-      = g_strdup_printf ("device %s%s, transport %s, step %u of %u", run->setting->device->name,
-                         result->emulated ? " (emulated)" : "", run->setting->transport->name, result->timeline_step + 1, result->n_steps);
+  result->timeline->source = g_strdup_printf ("device %s%s, transport %s, step %u of %u", run->setting->device->name,
+                                              result->emulated ? " (emulated)" : "", run->setting->transport->name,
+                                              result->timeline_step + 1, result->n_steps);
 }
 
 /* Every step ends with a meeting of all devices, and a device that computes knows one set of weights per stage. */

@@ -215,8 +215,7 @@ open_for_reading (PsDatabase *db, GError **error)
       if (!open_immutable (db, &identity, error))
         return FALSE;
     }
-  return check_identity (db, &identity, error)
-         && (identity.version == db->kind->version || migrate_copy (db, error))
+  return check_identity (db, &identity, error) && (identity.version == db->kind->version || migrate_copy (db, error))
          && ps_database_script (db, "PRAGMA query_only = ON", error);
 }
 

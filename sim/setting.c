@@ -164,7 +164,8 @@ ps_setting_read (PsSetting *setting, GError **error)
 
   return read_count ("-p/--devices", text->devices, PS_MAX_DEVICES, &setting->n_devices, error)
          && read_count ("-m/--microbatches", text->microbatches, PS_MAX_MICROBATCHES, &setting->n_microbatches, error)
-         && read_count ("-v/--chunks", setting->takes_auto && g_strcmp0 (text->chunks, "auto") == 0 ? NULL : text->chunks,
+         && read_count ("-v/--chunks",
+                        setting->takes_auto && g_strcmp0 (text->chunks, "auto") == 0 ? NULL : text->chunks,
                         PS_MAX_STAGES, &setting->n_chunks, error)
          && read_count ("--slices", text->slices, PS_MAX_SLICES, &setting->n_slices, error)
          && read_count ("--group", text->group, PS_MAX_MICROBATCHES, &setting->group_size, error)

@@ -23,7 +23,7 @@ G_BEGIN_DECLS
 #define PS_MAX_SIZE_BYTES ((gint64)1 << 50)                 /* one quantity: 1 PiB */
 #define PS_MIN_SPEED 0.001                                  /* of a device, 1 is what the costs say */
 #define PS_MAX_SPEED 1000
-#define PS_MIN_FACTOR 0.000001                               /* of links, 1 is what is known of them */
+#define PS_MIN_FACTOR 0.000001 /* of links, 1 is what is known of them */
 #define PS_MAX_FACTOR 1000000
 #define PS_MAX_RATE G_GINT64_CONSTANT (1000000000000000000) /* bytes per second: 10^18 */
 

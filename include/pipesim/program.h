@@ -64,8 +64,8 @@ typedef struct
 typedef enum
 {
   PS_COMM_ASAP,     /* PyTorch's lowering: devices take turns, and a receive is posted when its producer is ordered.
-                       Gathering     and dropping a stage's weights and reducing its gradients take turns too, as they do there;
-                       no     instructions stand for them here */
+                       Gathering     and dropping a stage's weights and reducing its gradients take turns too, as they do
+                       there;     no     instructions stand for them here */
   PS_COMM_DEFERRED, /* a receive is posted right before its consumer waits for it (PyTorch's defer_pp_recv) */
   PS_COMM_PLANNED,  /* one order of all transfers that every device keeps to: here by when they would begin if ops of
                        one length (a full backward of two) and transfers of none ran; ps_events_plan does it for given

@@ -44,8 +44,8 @@ typedef struct
 void ps_result_values_free (PsResultValues *values);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsResultValues, ps_result_values_free)
 
-/* These columns (ending with NULL) of the fastest setting of each group, by the columns of `per`. `top` and limits count
- * for nothing. Errors: PS_ERROR_USAGE for unknown columns and values. */
+/* These columns (ending with NULL) of the fastest setting of each group, by the columns of `per`. `top` and limits
+ * count for nothing. Errors: PS_ERROR_USAGE for unknown columns and values. */
 PsResultValues *ps_results_values (PsResults *results, const PsQuestion *question, const char *const *columns,
                                    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

@@ -42,7 +42,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsTable, ps_table_free)
 void ps_table_add_row (PsTable *table);
 void ps_table_set_text (PsTable *table, const char *key, const char *value);
 void ps_table_set_integer (PsTable *table, const char *key, gint64 value); /* INTEGER, TIME, SIZE */
-void ps_table_set_ratio (PsTable *table, const char *key, double value);   /* RATIO, NUMBER, PERCENT; NaN reads as never set */
+void ps_table_set_ratio (PsTable *table, const char *key,
+                         double value); /* RATIO, NUMBER, PERCENT; NaN reads as never set */
 void ps_table_set_boolean (PsTable *table, const char *key, gboolean value);
 void ps_table_set_table (PsTable *table, const char *key, PsTable *value /* taken */);
 void ps_table_set_numbers (PsTable *table, const char *key, const double *values, guint n);
@@ -58,8 +59,8 @@ char *ps_table_to_text (const PsTable *table);
 /* The same as a table of Markdown. Free with g_free. */
 char *ps_table_to_markdown (const PsTable *table);
 
-/* The values of --json as comma-separated lines (RFC 4180) under their keys, nested columns left out; a cell never set is
- * empty. Free with g_free. */
+/* The values of --json as comma-separated lines (RFC 4180) under their keys, nested columns left out; a cell never set
+ * is empty. Free with g_free. */
 char *ps_table_to_csv (const PsTable *table);
 
 /* An object {"format": format, <extra keys>, "results": [one object per row]}, keys in column order. extra alternates

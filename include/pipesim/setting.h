@@ -12,22 +12,22 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  guint n_devices;          /* -p; required where a family is generated */
-  guint n_microbatches;     /* -m; likewise */
-  guint n_chunks;           /* -v; 0: the family's default */
-  guint n_slices;           /* --slices; 0: the family's default */
-  guint group_size;         /* --group; 0: the family's default */
-  char *costs;              /* --costs text */
-  char *db;                 /* --db */
-  char *profile;            /* --profile */
-  char *model;              /* --model path or name */
-  char *cluster;            /* --cluster path or name */
-  PsChannel channel;        /* --comm */
-  PsCommOrder comm_order;   /* --comm-order */
-  gint64 eager_bytes;       /* --eager */
-  gboolean blocking;        /* --blocking */
-  gboolean share_links;     /* --share-links */
-  double *speed;            /* --speed: one value, or one per device; NULL: none */
+  guint n_devices;        /* -p; required where a family is generated */
+  guint n_microbatches;   /* -m; likewise */
+  guint n_chunks;         /* -v; 0: the family's default */
+  guint n_slices;         /* --slices; 0: the family's default */
+  guint group_size;       /* --group; 0: the family's default */
+  char *costs;            /* --costs text */
+  char *db;               /* --db */
+  char *profile;          /* --profile */
+  char *model;            /* --model path or name */
+  char *cluster;          /* --cluster path or name */
+  PsChannel channel;      /* --comm */
+  PsCommOrder comm_order; /* --comm-order */
+  gint64 eager_bytes;     /* --eager */
+  gboolean blocking;      /* --blocking */
+  gboolean share_links;   /* --share-links */
+  double *speed;          /* --speed: one value, or one per device; NULL: none */
   guint n_speeds;
   double overlap_slowdown;  /* --overlap-slowdown; 0: none */
   double bandwidth_factor;  /* --bandwidth-factor; 0: none */
@@ -70,7 +70,8 @@ gboolean ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gin
 /* The placement that --placement asks for; FALSE: any. */
 gboolean ps_setting_placement (const PsSetting *setting, PsPlacementKind *kind);
 
-/* --speed as [n_devices] (free with g_free), NULL when there is none. Fails when it has neither one value nor n_devices.
+/* --speed as [n_devices] (free with g_free), NULL when there is none. Fails when it has neither one value nor
+ * n_devices.
  */
 gboolean ps_setting_speeds (const PsSetting *setting, guint n_devices, double **speeds, GError **error);
 
@@ -95,7 +96,7 @@ typedef struct
   PsIteration iteration; /* the time that metrics call the iteration time */
   PsMetrics metrics;
   gint64 lower_bound_ns;
-  gboolean feasible; /* no device above its memory limit */
+  gboolean feasible;           /* no device above its memory limit */
   struct PsEventsTask *events; /* see ps_prediction_events */
 } PsPrediction;
 

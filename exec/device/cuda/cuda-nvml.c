@@ -1,5 +1,5 @@
-/* cuda-nvml.c - loads the management library when it is first asked, and asks it. Its interface is declared here, so that
- * nothing has to be installed to build this: NVML API reference, "Device Queries" and "Clocks Event Reasons". */
+/* cuda-nvml.c - loads the management library when it is first asked, and asks it. Its interface is declared here, so
+ * that nothing has to be installed to build this: NVML API reference, "Device Queries" and "Clocks Event Reasons". */
 #include "cuda-nvml.h"
 
 #include <gmodule.h>
