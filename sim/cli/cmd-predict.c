@@ -1,5 +1,6 @@
 /* cmd-predict.c - pipesim predict: what a schedule would take, or all of them ranked. */
 #include "commands.h"
+#include "devices-detail.h"
 #include "predict-explain.h"
 #include "predict-memory.h"
 #include "predict-spread.h"
@@ -63,13 +64,6 @@ result_clear (Result *result)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Result, result_clear)
 
-static const PsColumn detail_columns[] = {
-  { "busy_ns", NULL, PS_COLUMN_TIME },
-  { "span_ns", NULL, PS_COLUMN_TIME },
-  { "peak_memory_bytes", NULL, PS_COLUMN_SIZE },
-  { "peak_activations", NULL, PS_COLUMN_INTEGER },
-};
-
 static const PsColumn columns[] = {
   { "schedule", "schedule", PS_COLUMN_TEXT },
   { "devices", "p", PS_COLUMN_INTEGER },
@@ -132,22 +126,6 @@ result_init (Result *result, const Options *options)
   result->skipped = g_string_new (NULL);
 }
 
-static PsTable *
-detail_table (const PsMetrics *metrics)
-{
-  PsTable *table = ps_table_new (detail_columns, G_N_ELEMENTS (detail_columns));
-
-  for (guint d = 0; d < metrics->n_devices; d++)
-    {
-      ps_table_add_row (table);
-      ps_table_set_integer (table, "busy_ns", metrics->device[d].busy_ns);
-      ps_table_set_integer (table, "span_ns", metrics->device[d].span_ns);
-      ps_table_set_integer (table, "peak_memory_bytes", metrics->device[d].peak_memory_bytes);
-      ps_table_set_integer (table, "peak_activations", metrics->device[d].peak_activations);
-    }
-  return table;
-}
-
 static void
 set_table (PsTable *table, const char *key, PsTable *nested)
 {
@@ -194,7 +172,7 @@ add_prediction (const Options *options, Result *result, const PsPrediction *pred
   ps_table_set_integer (table, "lower_bound_ns", prediction->lower_bound_ns);
   ps_table_set_integer (table, "peak_memory_bytes", metrics->peak_memory_bytes);
   ps_table_set_boolean (table, "feasible", prediction->feasible);
-  ps_table_set_table (table, "devices_detail", detail_table (metrics));
+  ps_table_set_table (table, "devices_detail", ps_devices_detail (metrics));
   if (options->setting->sync == PS_SYNC_BYPASS && prediction->iteration.n_iterations > 0)
     ps_table_set_integer (table, "period_iterations", prediction->iteration.n_iterations);
   if (options->memory)

@@ -1,5 +1,6 @@
 /* cmd-search.c - pipesim search: the best schedule that can be found, and how far from optimal it can be. */
 #include "commands.h"
+#include "devices-detail.h"
 
 #include <pipesim/report.h>
 #include <pipesim/search.h>
@@ -41,13 +42,6 @@ options_clear (Options *options)
   g_free (options->output);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
-
-static const PsColumn detail_columns[] = {
-  { "busy_ns", NULL, PS_COLUMN_TIME },
-  { "span_ns", NULL, PS_COLUMN_TIME },
-  { "peak_memory_bytes", NULL, PS_COLUMN_SIZE },
-  { "peak_activations", NULL, PS_COLUMN_INTEGER },
-};
 
 static const PsColumn columns[] = {
   { "schedule", NULL, PS_COLUMN_TEXT },
@@ -346,22 +340,6 @@ list_orders (const PsSchedule *schedule)
   return lists;
 }
 
-static PsTable *
-detail_table (const PsMetrics *metrics)
-{
-  PsTable *table = ps_table_new (detail_columns, G_N_ELEMENTS (detail_columns));
-
-  for (guint d = 0; d < metrics->n_devices; d++)
-    {
-      ps_table_add_row (table);
-      ps_table_set_integer (table, "busy_ns", metrics->device[d].busy_ns);
-      ps_table_set_integer (table, "span_ns", metrics->device[d].span_ns);
-      ps_table_set_integer (table, "peak_memory_bytes", metrics->device[d].peak_memory_bytes);
-      ps_table_set_integer (table, "peak_activations", metrics->device[d].peak_activations);
-    }
-  return table;
-}
-
 static void
 add_row (PsTable *table, const Choice *choice, const PsSearchResult *result, const PsPrediction *prediction,
          gint64 objective_ns)
@@ -390,7 +368,7 @@ add_row (PsTable *table, const Choice *choice, const PsSearchResult *result, con
   ps_table_set_integer (table, "moves", (gint64)result->n_moves);
   ps_table_set_text (table, "found_by", result->found_by);
   ps_table_set_lists (table, "order", list_orders (result->schedule));
-  ps_table_set_table (table, "devices_detail", detail_table (metrics));
+  ps_table_set_table (table, "devices_detail", ps_devices_detail (metrics));
 }
 
 static void
