@@ -187,7 +187,7 @@ bench_samples (const char *name, const PsProgram *program, const PsCosts *costs)
   for (guint round = 0; round < N_ROUNDS; round++)
     {
       gint64 start = now_ns ();
-      g_autofree gint64 *samples = ps_uncertainty_sample (program, costs, &uncertainty, &sampling, NULL);
+      g_free (ps_uncertainty_sample (program, costs, &uncertainty, &sampling, NULL));
       times[round] = now_ns () - start;
     }
   printf ("samples %-16s %u ops, jitter of every op and transfer: %.1f M op-samples/s, 10000 samples in %.2f s\n", name,
