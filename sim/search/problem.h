@@ -86,7 +86,7 @@ consumers_of (const Problem *problem, guint op, guint consumer[2])
 
   consumer[0] = operation->consumer[0];
   consumer[1] = operation->consumer[1];
-  return operation->n_consumers;
+  return MIN (operation->n_consumers, 2U);
 }
 
 G_END_DECLS
