@@ -54,11 +54,11 @@ check_public_headers ()
 check_layers ()
 {
   forbid "no ../ includes" '^\\.\\./|/\\.\\./' '^$'
-  forbid "SQLite belongs to sim/database*.c" '^sqlite3' '^sim/database[^/]*\\.[ch]$'
+  forbid "SQLite belongs to sim/database/database*.c" '^sqlite3' '^sim/database/database[^/]*\\.[ch]$'
   forbid "CUDA belongs under exec/device/cuda and exec/transport/nccl" '^(cu(da|blas)[^/]*|cuda/.*)\\.h$' '^(exec/(device/cuda|transport/nccl)/|tests/(cuda-emulation/|(test-)?cuda))'
   forbid "NCCL belongs under exec/transport/nccl" '^nccl' '^exec/transport/nccl/'
   forbid "MPI belongs under exec/transport/mpi" '^mpi' '^exec/transport/mpi/'
-  forbid "json-glib belongs to the tests; sim/json-reader.h reads JSON" '^json-glib' '^tests/'
+  forbid "json-glib belongs to the tests; sim/json reads JSON" '^json-glib' '^tests/'
   forbid "BLAS belongs under exec/device/cpu" '^(cblas|openblas|lapack)' '^exec/device/cpu/'
   forbid "hwloc belongs under exec and calib" '^hwloc' '^(exec|calib)/'
   awk -F: '$1 ~ /^sim\// && $3 ~ /(^|\/)(exec|calib|plots)\// {
@@ -128,12 +128,12 @@ self_test ()
   plant sim/base.c '  #  include <pipesim/device.h>'
   plant sim/families/gpipe.c '#include <pipesim/simulate.h>'
   plant sim/base.c '#include <json-glib/json-glib.h>'
-  plant sim/simulate.c '#include <cblas.h>'
+  plant sim/simulate/simulate.c '#include <cblas.h>'
   plant exec/runtime.c '#include <cblas.h>'
   plant exec/runtime.c '#include <pipesim/simulate.h>'
   plant exec/device/table.c '#include <cuda_runtime.h>'
   plant exec/device/table.c '#include <mpi.h>'
-  plant sim/costs.c '#include <hwloc.h>'
+  plant sim/costs/costs.c '#include <hwloc.h>'
   plant calib/main.c 'static int draw (void) { return popen ("gnuplot", "w") != 0; }'
   return $failed
 }

@@ -1,6 +1,6 @@
 /* Tests of costdb.h: what goes in comes out, foreign and damaged files are refused. What becomes of measured rows is in
  * test-costdb-costs.c. */
-#include "costdb-private.h"
+#include "database/costdb-private.h"
 #include "costdb-rig.h"
 
 #include <string.h>

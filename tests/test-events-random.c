@@ -1,7 +1,7 @@
 /* Tests of events.h on schedules and costs drawn at random: against the relaxation engine, and against the definition.
  */
 #include "naive-events.h"
-#include "program-private.h"
+#include "program/program-private.h"
 #include "random-costs.h"
 #include "random-schedule.h"
 #include <pipesim/memory.h>

@@ -1,6 +1,6 @@
-/* Tests of the JSON reader (sim/json-reader.h): what is JSON and what is not, where mistakes are, and that it reads the
+/* Tests of the JSON reader (sim/json/json-reader.h): what is JSON and what is not, where mistakes are, and that it reads the
  * values that json-glib, which builds a tree, reads from the same text. */
-#include "json-object.h"
+#include "json/json-object.h"
 
 #include <json-glib/json-glib.h>
 #include <string.h>

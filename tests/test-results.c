@@ -1,6 +1,6 @@
 /* test-results.c - results on disk: the same whatever the threads, shards and interruptions; and the questions asked of
  * them, against brute force over their rows. */
-#include "results-private.h"
+#include "database/results-private.h"
 
 #include <pipesim/costdb.h>
 #include <pipesim/questions.h>

@@ -1,6 +1,6 @@
 /* test-sweep.c - specs, points, and predictions that are those of one setting at a time. */
-#include "setting-private.h"
-#include "sweep-private.h"
+#include "setting/setting-private.h"
+#include "sweep/sweep-private.h"
 
 #include <glib/gstdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Tests of uncertainty.h: the generator's published vectors, distributions, samples held against a simulation of their
  * own, statistics by known tables. */
-#include "jitter.h"
-#include "philox.h"
+#include "scenarios/jitter.h"
+#include "scenarios/philox.h"
 #include "random-schedule.h"
 #include <pipesim/families.h>
 #include <pipesim/uncertainty.h>

@@ -1,6 +1,6 @@
 /* chrome-trace-read.c - timelines back from the Chrome traces that pipesim writes. */
 #include "chrome-trace-read.h"
-#include "timeline-private.h"
+#include "timeline/timeline-private.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* colossalai.c - scheduled nodes of ColossalAI and veScale: a JSON array per device. */
 #include "formats-private.h"
-#include "json-reader.h"
+#include "json/json-reader.h"
 
 #include <string.h>
 

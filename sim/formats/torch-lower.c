@@ -1,7 +1,7 @@
 /* torch-lower.c - lists of computing actions become what PyTorch's runtime executes. Three passes, in its order:
  * weights are gathered and dropped, gradients are reduced, results are sent. */
 #include "torch-actions.h"
-#include "weight-window.h"
+#include "program/weight-window.h"
 
 static void
 append (GArray *list, TorchType type, guint stage, guint microbatch)

@@ -2,7 +2,7 @@
 #ifndef PIPESIM_TRACE_EVENTS_H
 #define PIPESIM_TRACE_EVENTS_H
 
-#include "json-reader.h"
+#include "json/json-reader.h"
 
 G_BEGIN_DECLS
 

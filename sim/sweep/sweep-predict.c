@@ -1,7 +1,7 @@
 /* sweep-predict.c - predicts one setting of a sweep after the other. Programs are shared by settings that differ in
  * costs only, costs by those that differ in schedules only. */
-#include "setting-comm.h"
-#include "setting-private.h"
+#include "setting/setting-comm.h"
+#include "setting/setting-private.h"
 #include "sweep-private.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* timeline-trace.c - a timeline as Chrome trace events, for Perfetto and chrome://tracing. */
-#include "json-text.h"
+#include "json/json-text.h"
 
 #include <pipesim/timeline.h>
 

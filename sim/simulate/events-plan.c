@@ -1,7 +1,7 @@
 /* events-plan.c - finds a good order of sends and receives: runs of the program give orders, and runs of those orders
  * say which is best. */
 #include "events-private.h"
-#include "program-private.h"
+#include "program/program-private.h"
 
 #include <string.h>
 

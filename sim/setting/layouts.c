@@ -1,7 +1,7 @@
 /* layouts.c - walks p, microbatch size, recomputation and schedule as a sweep in memory, the most promising first. */
 #include <pipesim/layouts.h>
 #include "setting-private.h"
-#include "sweep-private.h"
+#include "sweep/sweep-private.h"
 
 #include <string.h>
 

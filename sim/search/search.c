@@ -2,9 +2,9 @@
 #include <pipesim/search.h>
 #include <pipesim/simulate.h>
 
-#include "search/seeds.h"
-#include "search/stretch.h"
-#include "search/worker.h"
+#include "seeds.h"
+#include "stretch.h"
+#include "worker.h"
 
 #include <string.h>
 
@@ -218,8 +218,10 @@ make_easier (const PsSearchSetting *setting, PsSearchSetting *easier)
     easier->n_microbatches = few;
   easier->objective = PS_OBJECTIVE_MAKESPAN;
   easier->progress = NULL;
-  easier->time_limit_ns = (gint64)((double)setting->time_limit_ns * EASIER_PART);
-  easier->move_limit = (guint64)((double)setting->move_limit * EASIER_PART);
+  if (setting->time_limit_ns > 0)
+    easier->time_limit_ns = MAX ((gint64)((double)setting->time_limit_ns * EASIER_PART), 1);
+  if (setting->move_limit > 0)
+    easier->move_limit = MAX ((guint64)((double)setting->move_limit * EASIER_PART), 1);
   return easier->n_microbatches != setting->n_microbatches || easier->objective != setting->objective;
 }
 
@@ -231,6 +233,7 @@ search_in_turn (const PsSearchSetting *setting, Found *found)
   g_autoptr (Order) carried = NULL;
   Start start = { 0 };
   gint64 begin_ns = g_get_monotonic_time () * 1000;
+  guint64 easier_moves;
 
   if (!make_easier (setting, &part))
     {
@@ -243,11 +246,12 @@ search_in_turn (const PsSearchSetting *setting, Found *found)
   start.order = carried;
   start.policies = easier.policies;
   found->n_moves += easier.n_moves;
+  easier_moves = part.move_limit;
   part = *setting;
   if (setting->time_limit_ns > 0)
     part.time_limit_ns = MAX (setting->time_limit_ns - (g_get_monotonic_time () * 1000 - begin_ns), 1);
   if (setting->move_limit > 0)
-    part.move_limit -= (guint64)((double)setting->move_limit * EASIER_PART);
+    part.move_limit = MAX (setting->move_limit - MIN (easier_moves, setting->move_limit), 1);
   search_from (&part, &start, found);
 }
 

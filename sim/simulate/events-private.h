@@ -3,7 +3,7 @@
 #ifndef PIPESIM_EVENTS_PRIVATE_H
 #define PIPESIM_EVENTS_PRIVATE_H
 
-#include "channels.h"
+#include "program/channels.h"
 #include "simulate-private.h"
 #include <pipesim/events.h>
 

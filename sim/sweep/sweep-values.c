@@ -1,5 +1,5 @@
 /* sweep-values.c - lists and ranges of a spec written out, and the single values read. */
-#include "setting-private.h"
+#include "setting/setting-private.h"
 #include "sweep-private.h"
 
 #include <string.h>

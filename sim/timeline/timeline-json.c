@@ -1,7 +1,7 @@
 /* timeline-json.c - the native timeline file: one row per line when writing, refusing whatever it does not know when
  * reading. */
-#include "json-object.h"
-#include "json-text.h"
+#include "json/json-object.h"
+#include "json/json-text.h"
 #include "timeline-private.h"
 
 #define FORMAT "pipesim-timeline/1"

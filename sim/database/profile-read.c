@@ -1,7 +1,7 @@
 /* profile-read.c - reads a profile's text, and refuses what no calibration could have written. */
 #include "profile-fields.h"
 
-#include "json-object.h"
+#include "json/json-object.h"
 
 #include <string.h>
 

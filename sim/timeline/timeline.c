@@ -1,7 +1,7 @@
 /* timeline.c - the spans and memory points of one iteration, and the figures that follow from them. */
 #include <pipesim/timeline.h>
 
-#include "memory-buffers.h"
+#include "simulate/memory-buffers.h"
 
 PsTimeline *
 ps_timeline_new (PsOrigin origin, const char *schedule, guint n_devices, guint n_stages, guint n_microbatches)

@@ -1,5 +1,5 @@
 /* report-csv.c - a table as comma-separated values. */
-#include "json-text.h"
+#include "json/json-text.h"
 #include "report-private.h"
 
 #include <string.h>

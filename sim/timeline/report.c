@@ -1,5 +1,5 @@
 /* report.c - one table, printed as aligned text or as JSON. */
-#include "json-text.h"
+#include "json/json-text.h"
 #include "report-private.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* families.c - the table of schedule families. */
-#include "families/families-private.h"
+#include "families-private.h"
 
 static const PsFamily *const table[] = {
   &ps_family_naive,      &ps_family_gpipe,         &ps_family_1f1b,    &ps_family_eager_1f1b, &ps_family_interleaved,

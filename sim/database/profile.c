@@ -1,7 +1,7 @@
 /* profile.c - a profile from a database, and as text. */
 #include "profile-fields.h"
 
-#include "json-text.h"
+#include "json/json-text.h"
 
 #define OF_PROFILE(member)                                                                                             \
   {                                                                                                                    \
