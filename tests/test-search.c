@@ -66,17 +66,21 @@ case_draw (Case *c, GRand *random, guint max_p, guint max_m)
   guint p = (guint)g_rand_int_range (random, 1, (gint32)max_p + 1), v = chunks[which];
   guint m = (guint)g_rand_int_range (random, 1, (gint32)max_m + 1);
   const gint64 zero[4] = { 0 };
+  gboolean recomputes = g_rand_int_range (random, 0, 3) == 0;
 
   case_init (c, kinds[which], p, v, m, zero, 0, 0, g_rand_int_range (random, 0, 3));
   for (guint s = 0; s < p * v; s++)
     {
       gint64 act = g_rand_int_range (random, 0, 9);
+      gint64 kept = recomputes ? g_rand_int_range (random, 0, (gint32)act + 1) : act;
 
       for (guint kind = 0; kind < N_KINDS; kind++)
         ps_costs_op (c->costs, (PsOpKind)kind, s)->duration_ns = g_rand_int_range (random, kind == PS_OP_W ? 0 : 1, 20);
       ps_costs_op (c->costs, PS_OP_BW, s)->duration_ns
           = ps_costs_op (c->costs, PS_OP_B, s)->duration_ns + ps_costs_op (c->costs, PS_OP_W, s)->duration_ns;
       ps_costs_set_memory (c->costs, s, act, g_rand_int_range (random, 0, (gint32)act + 1));
+      ps_costs_op (c->costs, PS_OP_F, s)->give_bytes += act - kept;
+      ps_costs_op (c->costs, PS_OP_B, s)->take_bytes += act - kept;
       c->costs->weight_bytes[s] = g_rand_int_range (random, 0, 5);
     }
   for (guint i = 1; i <= 2 * p * v; i++)
@@ -379,7 +383,7 @@ test_random (void)
     {
       g_auto (Case) c = { 0 };
       case_draw (&c, draw, 5, i % 10 == 0 ? 40 : 8);
-      c.setting.move_limit = 4000;
+      c.setting.move_limit = i % 4 == 0 ? 1 : 4000;
       c.setting.n_threads = 1 + i % 2;
       g_autoptr (GError) error = NULL;
       g_autoptr (PsSearchResult) result = ps_search (&c.setting, &error);

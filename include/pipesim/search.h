@@ -28,7 +28,7 @@ typedef struct
 {
   const PsPlacement *placement; /* one weight copy: loop, V, wave or custom */
   guint n_microbatches;
-  const PsCosts *costs;       /* pairs are not used; F, B and W are, and BW where it is cheaper than B + W */
+  const PsCosts *costs;       /* of F, B and W; BW and pairs are not used */
   const gint64 *memory_limit; /* [n_devices] bytes, weights included; NULL: none */
   PsObjective objective;
   guint64 seed;

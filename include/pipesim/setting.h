@@ -75,6 +75,11 @@ gboolean ps_setting_placement (const PsSetting *setting, PsPlacementKind *kind);
  */
 gboolean ps_setting_speeds (const PsSetting *setting, guint n_devices, double **speeds, GError **error);
 
+/* The costs with each op as fast as the fastest device that holds its stage runs it under --speed: what it takes where
+ * each stage has one device, a lower bound otherwise. Free with ps_costs_free. Fails like ps_setting_speeds. */
+PsCosts *ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs,
+                                   GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
 /* --cluster with --bandwidth-factor and --latency-factor. Errors: PS_ERROR_IO, PS_ERROR_INPUT. */
 PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

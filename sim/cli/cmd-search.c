@@ -389,6 +389,19 @@ note_outcome (const Options *options, Outcome *outcome, const Choice *choice, co
   outcome->best_ns = prediction->metrics.iteration_ns;
 }
 
+/* What ops cost on their devices. */
+static PsCosts *
+costs_of (const PsSetting *setting, const Choice *choice, GError **error)
+{
+  g_autoptr (PsPlacement) placement = ps_placement_new (choice->placement, setting->n_devices, choice->n_chunks);
+  g_autoptr (PsCosts) given = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
+  g_autoptr (PsCosts) costs = given ? ps_setting_fastest_costs (setting, placement, given, error) : NULL;
+
+  if (costs == NULL || !ps_costs_check (costs, choice->n_microbatches, error))
+    return NULL;
+  return g_steal_pointer (&costs);
+}
+
 /* The result for transfers as they are or, where they share channels, the better of that and one for slower transfers.
  */
 static gboolean
@@ -405,14 +418,15 @@ try_choice (const Options *options, const Choice *choice, gint64 time_limit_ns, 
   setting->microbatch_size = choice->microbatch_size;
   setting->n_microbatches = choice->n_microbatches;
   setting->recompute = choice->recompute;
-  costs = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
-  if (costs == NULL || !ps_costs_check (costs, choice->n_microbatches, error))
+  costs = costs_of (setting, choice, error);
+  if (costs == NULL)
     return FALSE;
   for (gint64 i = 0; i < n_tries; i++)
     {
       g_autoptr (PsCosts) used = stretch_transfers (costs, i == 0 ? 1 : CHANNEL_STRETCH);
       g_autoptr (PsSearchResult) result
-          = search (options, choice, used, time_limit_ns / n_tries, moves / (guint64)n_tries, error);
+          = search (options, choice, used, time_limit_ns > 0 ? MAX (time_limit_ns / n_tries, 1) : 0,
+                    moves > 0 ? MAX (moves / (guint64)n_tries, 1) : 0, error);
       g_autoptr (PsPrediction) prediction
           = result ? ps_predict_schedule (setting, ps_schedule_copy (result->schedule), error) : NULL;
 

@@ -125,6 +125,35 @@ explore (Exact *exact, const Partial *partial)
     branch (exact, partial, NO_OP, device, moment);
 }
 
+/* Whether the device could run out of memory: not when all that its ops ever take fits. */
+static gboolean
+may_run_out (const Problem *problem, guint device)
+{
+  gint64 bytes = problem->held[device], peak = 0;
+
+  for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
+    for (guint kind = 0; kind < N_KINDS; kind++)
+      {
+        guint chain = problem->stages[i] * N_KINDS + kind;
+
+        bytes += MAX (problem->take[chain] - problem->give[chain], 0) * problem->m;
+        peak = MAX (peak, problem->take[chain]);
+      }
+  return bytes + peak > problem->limit[device];
+}
+
+gboolean
+exact_can_decide (const Problem *problem)
+{
+  if (problem->n_ops > EXACT_MAX_OPS || problem->n_devices > EXACT_MAX_DEVICES || problem->n_stages > EXACT_MAX_STAGES)
+    return FALSE;
+  for (guint chain = 0; chain < problem->n_stages * N_KINDS; chain++)
+    if (chain % N_KINDS != PS_OP_F && problem->take[chain] > problem->give[chain]
+        && may_run_out (problem, problem->device[chain / N_KINDS]))
+      return FALSE;
+  return TRUE;
+}
+
 gboolean
 exact_solve (Order *best, gboolean (*go_on) (gpointer data), gpointer data)
 {

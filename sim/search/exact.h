@@ -11,6 +11,10 @@ G_BEGIN_DECLS
 #define EXACT_MAX_DEVICES 16
 #define EXACT_MAX_STAGES 32
 
+/* Whether the problem is small enough, and no B or W could have to wait for memory, as only forwards can here: none
+ * leaves its device with more memory in use than before, or the device has room for everything. */
+gboolean exact_can_decide (const Problem *problem);
+
 /* Improves `best` (evaluated). TRUE: it is proved optimal; FALSE: go_on said no, or what is remembered grew too large.
  * Schedules are built op by op: of the device whose next op can
  * end first, every op that could start before that moment may be the next (Giffler and Thompson, Operations Research 8,

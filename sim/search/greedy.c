@@ -11,6 +11,7 @@ typedef struct
   guint oldest;   /* first microbatch that has not been forwarded through all its stages here */
   guint alive;    /* microbatches let into its first stage and not yet done with it */
   guint allowed;  /* most of them */
+  gint64 burst;   /* most that a B or W takes while it runs */
   guint32 choice; /* op with the lowest score; NO_OP: none */
   gint64 start;   /* its start */
   guint fill;     /* next position in the sequence */
@@ -74,6 +75,8 @@ greedy_init (Greedy *greedy, Order *order, const Policy *policy)
             double bias = rule_value (&policy->bias[kind], x, n > 1 ? (double)k / (n - 1) : 0);
 
             greedy->penalty[chain] = (gint64)lrint (bias * (double)problem->duration[chain]);
+            if (kind != PS_OP_F)
+              greedy->station[d].burst = MAX (greedy->station[d].burst, problem->take[chain]);
           }
     }
 }
@@ -95,6 +98,32 @@ reserve (const Greedy *greedy, guint device)
   return bytes;
 }
 
+/* Whether the device has begun other microbatches and not done with them. */
+static gboolean
+has_others (const Greedy *greedy, guint device, guint microbatch)
+{
+  const Problem *problem = greedy->problem;
+
+  for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
+    {
+      guint base = problem->stages[i] * N_KINDS;
+
+      if (greedy->next[base + PS_OP_W] < microbatch || greedy->next[base + PS_OP_F] > microbatch + 1)
+        return TRUE;
+    }
+  return FALSE;
+}
+
+/* Alone, a microbatch finds the room that it needs; beside others it must leave some for what their backwards take. */
+static gint64
+room_to_leave (const Greedy *greedy, guint device, guint microbatch)
+{
+  const Station *station = &greedy->station[device];
+  gint64 bytes = microbatch > station->oldest ? reserve (greedy, device) : 0;
+
+  return bytes + (has_others (greedy, device, microbatch) ? station->burst : 0);
+}
+
 static gboolean
 may_start (const Greedy *greedy, guint device, guint chain)
 {
@@ -110,7 +139,7 @@ may_start (const Greedy *greedy, guint device, guint chain)
     return FALSE;
   if (problem->limit[device] == G_MAXINT64)
     return TRUE;
-  return level + (microbatch > station->oldest ? reserve (greedy, device) : 0) <= problem->limit[device];
+  return level + room_to_leave (greedy, device, microbatch) <= problem->limit[device];
 }
 
 /* Place of a chain's next op in the order of groups: forwards from the first chunk on, backwards from the last. */

@@ -1,9 +1,8 @@
 /* stretch.c - repeats the steady part of a short schedule. */
 #include "stretch.h"
 
-/* Moments that are tried as cuts, and the longest piece that is repeated, in microbatches. */
+/* Moments that are tried as cuts. */
 #define N_CUTS 48
-#define MAX_PIECE 16
 
 /* How many ops of each chain have started before a moment. */
 static void

@@ -6,6 +6,9 @@
 
 G_BEGIN_DECLS
 
+/* The longest part that is repeated, in microbatches. */
+#define MAX_PIECE 16
+
 /* Makes `order` (of more microbatches than `from`, an evaluated solution of a problem that is otherwise the same) the
  * best of the orders that repeat the ops between a cut and the same cut some microbatches later. A cut is what has
  * started at some moment, so that every device repeats the same microbatches. FALSE when no such order is a solution;

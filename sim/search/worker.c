@@ -27,8 +27,7 @@
 /* Local searches of a round that start from list schedules of their own. */
 #define FRESH_STARTS 3
 
-/* Longest part that is repeated, in microbatches, and how many repetitions are tried in a round. */
-#define MAX_PIECE 16
+/* How many repetitions of a part are tried in a round. */
 #define REPEATS_PER_ROUND 100
 
 /* What a state of a beam costs in moves. */
@@ -120,6 +119,16 @@ try_policy (Worker *worker, const Policy *policy, Order *scratch)
     return;
   pool_add (worker, scratch, policy);
   take_best (worker, scratch, "list scheduling");
+}
+
+/* Where no family fits there is a list schedule all the same, however small the budget. */
+static void
+build_any (Worker *worker, Order *scratch)
+{
+  static const Policy plain = { .bias[PS_OP_W] = { .base = 1 }, .ahead = { .base = 1 } };
+
+  if (worker->best->objective == G_MAXINT64)
+    try_policy (worker, &plain, scratch);
 }
 
 static void
@@ -262,13 +271,6 @@ widen (Worker *worker, Order *scratch, guint width)
   worker->random = beam.random;
 }
 
-static gboolean
-is_small (const Problem *problem)
-{
-  return problem->n_ops <= EXACT_MAX_OPS && problem->n_devices <= EXACT_MAX_DEVICES
-         && problem->n_stages <= EXACT_MAX_STAGES;
-}
-
 static void
 decide (Worker *worker)
 {
@@ -366,7 +368,8 @@ search_locally (Worker *worker, Order *scratch)
       report (worker);
       length = MIN (length * 3 / 2, 4000000);
       width = MIN (width * 3 / 2, 20000);
-      if (worker->index == 0 && is_small (scratch->problem) && !tried && used (worker) >= EXACT_BEGIN && (tried = TRUE))
+      if (worker->index == 0 && exact_can_decide (scratch->problem) && !tried && used (worker) >= EXACT_BEGIN
+          && (tried = TRUE))
         decide (worker);
     }
 }
@@ -417,6 +420,7 @@ worker_run (gpointer data)
   set_units (worker);
   if (shared->seed != NULL)
     take_best (worker, shared->seed, shared->seed_name);
+  build_any (worker, scratch);
   try_policies (worker, scratch);
   search_locally (worker, scratch);
   mark_done (worker);

@@ -120,29 +120,3 @@ ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsPredic
     count_buffers (prediction);
   return TRUE;
 }
-
-PsCosts *
-ps_comm_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs)
-{
-  PsCosts *fastest = ps_costs_copy (costs);
-  g_autofree double *speed = NULL;
-
-  if (!ps_setting_speeds (setting, placement->n_devices, &speed, NULL) || !speed)
-    return fastest;
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    {
-      double most = 0;
-
-      for (guint copy = 0; copy < placement->n_copies; copy++)
-        most = MAX (most, speed[ps_placement_device (placement, copy, stage)]);
-      for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-        {
-          PsOpCost *op = ps_costs_op (fastest, (PsOpKind)kind, stage);
-
-          op->duration_ns = llrint ((double)op->duration_ns / most);
-        }
-      if (costs->pair_ns[stage] >= 0)
-        fastest->pair_ns[stage] = llrint ((double)costs->pair_ns[stage] / most);
-    }
-  return fastest;
-}

@@ -67,7 +67,8 @@ static gint64
 lower_bound (const PsSetting *setting, const PsSchedule *schedule, const PsCosts *costs)
 {
   guint n = schedule->copy ? schedule->n_microbatches : schedule->n_microbatches * schedule->n_slices;
-  g_autoptr (PsCosts) fastest = setting->n_speeds ? ps_comm_fastest_costs (setting, schedule->placement, costs) : NULL;
+  g_autoptr (PsCosts) fastest
+      = setting->n_speeds ? ps_setting_fastest_costs (setting, schedule->placement, costs, NULL) : NULL;
 
   return ps_lower_bound (schedule->placement, schedule->copy, n, fastest ? fastest : costs);
 }

@@ -2,6 +2,8 @@
  * --share-links. */
 #include "setting-comm.h"
 
+#include <math.h>
+
 #include <pipesim/events.h>
 
 #include <string.h>
@@ -160,4 +162,31 @@ ps_setting_speeds (const PsSetting *setting, guint n_devices, double **speeds, G
   for (guint d = 0; *speeds != NULL && d < n_devices; d++)
     (*speeds)[d] = setting->speed[setting->n_speeds == 1 ? 0 : d];
   return TRUE;
+}
+
+PsCosts *
+ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs, GError **error)
+{
+  PsCosts *fastest;
+  g_autofree double *speed = NULL;
+
+  if (!ps_setting_speeds (setting, placement->n_devices, &speed, error))
+    return NULL;
+  fastest = ps_costs_copy (costs);
+  for (guint stage = 0; speed != NULL && stage < costs->n_stages; stage++)
+    {
+      double most = 0;
+
+      for (guint copy = 0; copy < placement->n_copies; copy++)
+        most = MAX (most, speed[ps_placement_device (placement, copy, stage)]);
+      for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+        {
+          PsOpCost *op = ps_costs_op (fastest, (PsOpKind)kind, stage);
+
+          op->duration_ns = llrint ((double)op->duration_ns / most);
+        }
+      if (costs->pair_ns[stage] >= 0)
+        fastest->pair_ns[stage] = llrint ((double)costs->pair_ns[stage] / most);
+    }
+  return fastest;
 }

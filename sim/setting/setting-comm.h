@@ -39,9 +39,6 @@ gboolean ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit,
 
 void ps_events_task_free (struct PsEventsTask *task);
 
-/* Costs that no device undercuts at its speed: for lower bounds. Free with ps_costs_free. */
-PsCosts *ps_comm_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs);
-
 /* Whether the relaxation engine cannot do what the setting asks for. */
 gboolean ps_comm_needs_events (const PsSetting *setting);
 
