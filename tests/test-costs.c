@@ -65,6 +65,7 @@ test_training_keys (void)
   g_assert_no_error (error);
   g_assert_cmpint (costs->message_bytes[ps_transfer_backward (costs, 3)], ==, 50);
   g_assert_cmpint (costs->reduce_ns[0] + costs->reduce_ns[2], ==, 9);
+  g_assert_cmpint (costs->copies_ns[0] + costs->copies_ns[2], ==, 9);
   g_assert_cmpint (costs->host_ns[1], ==, 3);
   g_assert_cmpint (duration (costs, PS_OP_R, 1), ==, 1);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_R, 1)->take_bytes, ==, 45);

@@ -58,6 +58,18 @@ test_global (void)
   g_assert_cmpint (iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_EXPOSED).period_ns, ==, (33 + 4 + 2) * US);
 }
 
+/* Chimera, p = 2: both devices hold both stages, end at the same time, and sum the two copies of each: 2 * 5 us. */
+static void
+test_two_copies (void)
+{
+  g_auto (Case) test = { 0 };
+
+  predict (&test, "chimera", 2, 2, 1, "f=1us,b=1us,w=1us,reduce=1us,reduce2=5us");
+  g_assert_cmpint (test.simulation->device[0].end_ns, ==, test.simulation->device[1].end_ns);
+  g_assert_cmpint (iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_EXPOSED).period_ns, ==,
+                   test.simulation->makespan_ns + 10 * US);
+}
+
 /* Two chunks per device: breadth first ends all backwards of the upper chunk before those of the lower one begin.
  * p = 1, m = 3, v = 2, chunk ops of 1 us: F 0..6, backwards of stage 1 end at 6 + 3 * 2 = 12, of stage 0 at 18 us.
  * All-reduces of 4 us each: overlapped, stage 1's runs 12..16 and stage 0's 18..22; exposed 18..26. One of 8 us for
@@ -252,7 +264,9 @@ unrolled_reduced (const Unrolled *run, guint device)
   for (guint i = schedule->first[device]; i < end; i++)
     for (guint stage = 0; stage < n_stages; stage++)
       if (last[stage] == i + 1)
-        time = MAX (time, run->end[i]) + run->costs->reduce_ns[stage];
+        time
+            = MAX (time, run->end[i])
+              + (run->schedule->placement->n_copies == 2 ? run->costs->copies_ns[stage] : run->costs->reduce_ns[stage]);
   return MAX (own, time);
 }
 
@@ -289,7 +303,10 @@ random_costs (GRand *rand, guint n_stages)
   for (guint i = 1; i <= 2 * n_stages; i++)
     costs->transfer_ns[i] = g_rand_int_range (rand, 0, scale);
   for (guint stage = 0; stage < n_stages; stage++)
-    costs->reduce_ns[stage] = g_rand_boolean (rand) ? g_rand_int_range (rand, 0, 3 * scale) : 0;
+    {
+      costs->reduce_ns[stage] = g_rand_boolean (rand) ? g_rand_int_range (rand, 0, 3 * scale) : 0;
+      costs->copies_ns[stage] = g_rand_boolean (rand) ? g_rand_int_range (rand, 0, 3 * scale) : 0;
+    }
   return costs;
 }
 
@@ -698,6 +715,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/iterations/global", test_global);
+  g_test_add_func ("/iterations/two-copies", test_two_copies);
   g_test_add_func ("/iterations/overlapped-reduce", test_overlapped_reduce);
   g_test_add_func ("/iterations/zero-bubble", test_zero_bubble);
   g_test_add_func ("/iterations/1f1b-gains-nothing", test_1f1b_gains_nothing);

@@ -258,6 +258,15 @@ test_ring (void)
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ns,bw=1ns,weights=9000B,grad=4001B", 1, 1, NULL);
   ps_costs_set_reduce (costs, &cluster, 1, 4);
   g_assert_cmpint (costs->reduce_ns[0], ==, 6 * 3002);
+  /* Both copies of a stage of 2 devices, 2 replicas: the ring 0 1 2 3 again, for stage 1 it is 1 0 3 2. */
+  g_autoptr (PsCosts) two = ps_costs_parse ("f=1ns,bw=1ns,weights=9000B,grad=4001B", 2, 1, NULL);
+  ps_costs_set_reduce (two, &cluster, 2, 2);
+  g_assert_cmpint (two->copies_ns[0], ==, 6 * 3002);
+  g_assert_cmpint (two->copies_ns[1], ==, 6 * 3002);
+  /* One replica: the two devices of the first node exchange halves. */
+  ps_costs_set_reduce (two, &cluster, 2, 1);
+  g_assert_cmpint (two->copies_ns[0], ==, 2 * (100 + 2001));
+  g_assert_cmpint (two->reduce_ns[0], ==, 0);
   /* Two replicas within a node: 2 steps of 2001 bytes over the link. */
   ps_costs_set_reduce (costs, &cluster, 1, 2);
   g_assert_cmpint (costs->reduce_ns[0], ==, 2 * (100 + 2001));

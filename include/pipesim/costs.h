@@ -30,6 +30,7 @@ typedef struct
   PsStateBytes *state;   /* [n_stages] the parts of weight_bytes; all 0 where only the sum is known */
   gint64 *version_bytes; /* [n_stages] each further version of the weights alone, where a schedule stashes them */
   gint64 *reduce_ns;     /* [n_stages] all-reduce of the gradients over the data-parallel replicas of the stage */
+  gint64 *copies_ns;     /* [n_stages] the same where the stage has two weight copies: over both copies of all replicas */
   gint64 *host_ns;       /* [n_stages] moving what F keeps to the host, or back; -1 = not known */
   gint64 *pair_ns;       /* [n_stages] duration of an overlapped pair whose F is on that stage; -1: sum of its parts */
   PsOrigin time_origin;  /* of durations */
@@ -48,6 +49,13 @@ static inline PsOpCost *
 ps_costs_op (const PsCosts *costs, PsOpKind kind, guint stage)
 {
   return &costs->op[(gsize)kind * costs->n_stages + stage];
+}
+
+/* The all-reduce of a stage's gradients, ns, where the placement has n_copies weight copies. */
+static inline gint64
+ps_costs_reduce_ns (const PsCosts *costs, guint stage, guint n_copies)
+{
+  return n_copies > 1 ? costs->copies_ns[stage] : costs->reduce_ns[stage];
 }
 
 /* What a device holds for a stage throughout when it keeps that many versions of its weights (1 or more). */
@@ -105,14 +113,17 @@ gboolean ps_costs_shard (PsCosts *costs, guint n_replicas, GError **error);
 
 /* The all-reduce of every stage's gradients over n_replicas of the pipeline of n_devices, as a ring (Patarasuk and
  * Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009): 2 (D - 1) steps of bytes / D each
- * over the slowest link of the ring. Replica r of device d is device r p + d of the cluster; stage i sits on device i
- * mod p.
+ * over the slowest link of the ring. Replica r of device d is device r p + d of the cluster; stage i sits on device d =
+ * i mod p. D is n_replicas for reduce_ns and twice that for copies_ns, whose ring goes through d and p - 1 - d (Li and
+ * Hoefler, Chimera, arXiv 2107.06925, section 3.2) of each replica in turn. Both are 0 where the size of the gradients is
+ * not known.
  */
 void ps_costs_set_reduce (PsCosts *costs, const PsCluster *cluster, guint n_devices, guint n_replicas);
 
 /* Reads 'f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0,version=0,bw=2ms,pair=3ms' and these keys beyond:
  *   msg         bytes of a transfer
  *   reduce      all-reduce of the gradients over the replicas
+ *   reduce2     the same where every stage has two weight copies: over both copies of all replicas
  *   grad, opt   the parts of weights that are gradients and optimizer state
  *   r, keep     what recomputing a forward takes, and what of act is kept for it
  *   host        moving act to the host, or back
@@ -121,7 +132,7 @@ void ps_costs_set_reduce (PsCosts *costs, const PsCluster *cluster, guint n_devi
  * times n_chunks values 'f=1ms:2ms:...' is one value per stage, taken as it is (c and msg: one value per boundary,
  * stages - 1 of them). f, b and w are required unless bw is given, which then stands for b + w (split in halves).
  * Defaults: bw is b + w, wact is act, version is weights less grad and opt, r is f, keep is the message that comes in
- * but at most act, host is not known, everything else 0. Errors: PS_ERROR_USAGE naming key and value. */
+ * but at most act, host is not known, reduce2 is reduce, everything else 0. Errors: PS_ERROR_USAGE naming key and value. */
 PsCosts *ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Costs from the formulas of model.h on a cluster's rates; every origin is PS_ORIGIN_MODELLED. Stage i is assumed to

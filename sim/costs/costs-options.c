@@ -143,15 +143,22 @@ ps_costs_shard (PsCosts *costs, guint n_replicas, GError **error)
   return TRUE;
 }
 
-/* The slowest hop of the ring that the replicas of a device form. */
+/* All-reduce over the n_replicas * n_copies holders of a stage; the second copy's device mirrors the first one's. */
 static gint64
-ring_step_ns (const PsCluster *cluster, guint device, guint n_devices, guint n_replicas, gint64 bytes)
+ring_ns (const PsCluster *cluster, guint device, guint n_devices, guint n_replicas, guint n_copies, gint64 bytes)
 {
-  gint64 longest = 0;
-  for (guint r = 0; r < n_replicas; r++)
-    longest = MAX (longest, ps_cluster_transfer_ns (cluster, r * n_devices + device,
-                                                    (r + 1) % n_replicas * n_devices + device, bytes));
-  return longest;
+  const guint at[2] = { device, n_devices - 1 - device };
+  guint n = n_replicas * n_copies;
+  gint64 share = (bytes + n - 1) / n, longest = 0;
+
+  for (guint i = 0; i < n; i++)
+    {
+      guint next = (i + 1) % n;
+
+      longest = MAX (longest, ps_cluster_transfer_ns (cluster, i / n_copies * n_devices + at[i % n_copies],
+                                                      next / n_copies * n_devices + at[next % n_copies], share));
+    }
+  return bytes > 0 ? 2 * (gint64)(n - 1) * longest : 0;
 }
 
 void
@@ -159,8 +166,10 @@ ps_costs_set_reduce (PsCosts *costs, const PsCluster *cluster, guint n_devices, 
 {
   for (guint stage = 0; stage < costs->n_stages; stage++)
     {
-      gint64 bytes = (costs->state[stage].gradient_bytes + n_replicas - 1) / n_replicas;
-      gint64 step = ring_step_ns (cluster, stage % n_devices, n_devices, n_replicas, bytes);
-      costs->reduce_ns[stage] = 2 * (gint64)(n_replicas - 1) * step;
+      gint64 bytes = costs->state[stage].gradient_bytes;
+      guint device = stage % n_devices;
+
+      costs->reduce_ns[stage] = ring_ns (cluster, device, n_devices, n_replicas, 1, bytes);
+      costs->copies_ns[stage] = ring_ns (cluster, device, n_devices, n_replicas, 2, bytes);
     }
 }

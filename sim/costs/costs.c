@@ -16,6 +16,7 @@ ps_costs_new (guint n_stages)
   costs->state = g_new0 (PsStateBytes, n_stages);
   costs->version_bytes = g_new0 (gint64, n_stages);
   costs->reduce_ns = g_new0 (gint64, n_stages);
+  costs->copies_ns = g_new0 (gint64, n_stages);
   costs->host_ns = g_new (gint64, n_stages);
   costs->pair_ns = g_new (gint64, n_stages);
   for (guint stage = 0; stage < n_stages; stage++)
@@ -37,6 +38,7 @@ ps_costs_copy (const PsCosts *costs)
   copy->state = g_memdup2 (costs->state, n * sizeof *costs->state);
   copy->version_bytes = g_memdup2 (costs->version_bytes, n * sizeof *costs->version_bytes);
   copy->reduce_ns = g_memdup2 (costs->reduce_ns, n * sizeof *costs->reduce_ns);
+  copy->copies_ns = g_memdup2 (costs->copies_ns, n * sizeof *costs->copies_ns);
   copy->host_ns = g_memdup2 (costs->host_ns, n * sizeof *costs->host_ns);
   copy->pair_ns = g_memdup2 (costs->pair_ns, n * sizeof *costs->pair_ns);
   copy->source = g_strdup (costs->source);
@@ -55,6 +57,7 @@ ps_costs_free (PsCosts *costs)
   g_free (costs->state);
   g_free (costs->version_bytes);
   g_free (costs->reduce_ns);
+  g_free (costs->copies_ns);
   g_free (costs->host_ns);
   g_free (costs->pair_ns);
   g_free (costs->source);
@@ -118,6 +121,7 @@ typedef enum
   KEY_O,
   KEY_PAIR,
   KEY_REDUCE,
+  KEY_REDUCE2,
   KEY_R,
   KEY_HOST,
   KEY_ACT,
@@ -132,7 +136,7 @@ typedef enum
 } Key;
 
 static const char *const key_names[N_KEYS]
-    = { "f",    "b",   "w",    "bw",   "c",       "o",       "pair", "reduce", "r",
+    = { "f",    "b",   "w",    "bw",   "c",       "o",       "pair", "reduce", "reduce2", "r",
         "host", "act", "wact", "keep", "weights", "version", "grad", "opt",    "msg" };
 
 /* One value per stage for each key that was given; NULL for the others. */
@@ -211,8 +215,8 @@ parse_entry (Spec *spec, const char *entry, GError **error)
   if (key == N_KEYS || !equals)
     g_set_error (
         error, PS_ERROR, PS_ERROR_USAGE,
-        "--costs: '%s' is not KEY=VALUE with a key of f, b, w, bw, c, o, pair, reduce, r, host, act, wact, keep, "
-        "weights, version, grad, opt, msg",
+        "--costs: '%s' is not KEY=VALUE with a key of f, b, w, bw, c, o, pair, reduce, reduce2, r, host, act, wact, "
+        "keep, weights, version, grad, opt, msg",
         entry);
   else if (spec->values[key])
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: %s is given twice", name);
@@ -253,6 +257,7 @@ fill_times (PsCosts *costs, const Spec *spec, guint stage)
   ps_costs_op (costs, PS_OP_O, stage)->duration_ns = spec_get (spec, KEY_O, stage, 0);
   costs->pair_ns[stage] = spec_get (spec, KEY_PAIR, stage, -1);
   costs->reduce_ns[stage] = spec_get (spec, KEY_REDUCE, stage, 0);
+  costs->copies_ns[stage] = spec_get (spec, KEY_REDUCE2, stage, costs->reduce_ns[stage]);
   costs->host_ns[stage] = spec_get (spec, KEY_HOST, stage, -1);
 }
 
@@ -404,7 +409,7 @@ add_stage (const PsCosts *costs, guint stage, guint n_microbatches, gint64 *time
   return add_times (time, MAX (costs->pair_ns[stage], 0), n_microbatches)
          && add_times (time, costs->transfer_ns[ps_transfer_forward (costs, stage)], n_microbatches)
          && add_times (time, costs->transfer_ns[ps_transfer_backward (costs, stage)], n_microbatches)
-         && add_times (time, costs->reduce_ns[stage], n_microbatches)
+         && add_times (time, MAX (costs->reduce_ns[stage], costs->copies_ns[stage]), n_microbatches)
          && add_times (time, MAX (costs->host_ns[stage], 0), n_microbatches)
          && add_times (bytes, costs->message_bytes[ps_transfer_forward (costs, stage)], n_microbatches)
          && add_times (bytes, costs->message_bytes[ps_transfer_backward (costs, stage)], n_microbatches)

@@ -70,11 +70,13 @@ static gint64
 reduced_ns (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
             const PsReductions *reductions, guint device, PsReduce reduce)
 {
+  const PsPlacement *placement = program->schedule->placement;
   gint64 time = reduce == PS_REDUCE_EXPOSED ? simulation->device[device].end_ns : 0;
   for (guint i = reductions->first[device]; i < reductions->first[device + 1]; i++)
     {
-      guint stage = reductions->held[i] % program->schedule->placement->n_stages;
-      time = MAX (time, gradients_ns (program, simulation, reductions, stage)) + costs->reduce_ns[stage];
+      guint stage = reductions->held[i] % placement->n_stages;
+      time = MAX (time, gradients_ns (program, simulation, reductions, stage))
+             + ps_costs_reduce_ns (costs, stage, placement->n_copies);
     }
   return time;
 }

@@ -155,7 +155,7 @@ add_reduction (PsRounds *rounds, guint device, guint i, guint before)
 {
   const PsPlacement *placement = rounds->program->schedule->placement;
   guint stage = rounds->reductions.held[i] % placement->n_stages, event = rounds->first_reduction + i;
-  ps_event_graph_set_duration (rounds->graph, event, rounds->costs->reduce_ns[stage]);
+  ps_event_graph_set_duration (rounds->graph, event, ps_costs_reduce_ns (rounds->costs, stage, placement->n_copies));
   for (guint copy = 0; copy < placement->n_copies; copy++)
     {
       guint32 step = rounds->reductions.last_step[copy * placement->n_stages + stage];

@@ -121,14 +121,14 @@ replicate (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **e
 {
   g_autoptr (PsCluster) cluster = NULL;
 
-  if (setting->n_replicas == 1)
-    return TRUE;
   if (setting->cluster)
     {
       if ((cluster = ps_setting_cluster (setting, error)) == NULL)
         return FALSE;
       ps_costs_set_reduce (costs, cluster, n_devices, setting->n_replicas);
     }
+  if (setting->n_replicas == 1)
+    return TRUE;
   if (has_reduce (costs))
     return !setting->shard_optimizer || ps_costs_shard (costs, setting->n_replicas, error);
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE,

@@ -246,7 +246,10 @@ scale_transfers (const PsSetting *setting, PsCosts *costs)
   for (guint i = 1; i <= 2 * costs->n_stages; i++)
     costs->transfer_ns[i] = scale_time (costs->transfer_ns[i], setting->bandwidth_factor);
   for (guint stage = 0; stage < costs->n_stages; stage++)
-    costs->reduce_ns[stage] = scale_time (costs->reduce_ns[stage], setting->bandwidth_factor);
+    {
+      costs->reduce_ns[stage] = scale_time (costs->reduce_ns[stage], setting->bandwidth_factor);
+      costs->copies_ns[stage] = scale_time (costs->copies_ns[stage], setting->bandwidth_factor);
+    }
 }
 
 PsCosts *
