@@ -144,8 +144,10 @@ assert_same (const Order *a, const Order *b)
   gsize n = a->problem->n_ops;
 
   g_assert_cmpmem (a->sequence, n * sizeof *a->sequence, b->sequence, n * sizeof *b->sequence);
-  g_assert_cmpmem (a->head, n * sizeof *a->head, b->head, n * sizeof *b->head);
+  g_assert_cmpmem (a->end, n * sizeof *a->end, b->end, n * sizeof *b->end);
   g_assert_cmpmem (a->tail, n * sizeof *a->tail, b->tail, n * sizeof *b->tail);
+  g_assert_cmpmem (a->previous, n * sizeof *a->previous, b->previous, n * sizeof *b->previous);
+  g_assert_cmpmem (a->next, n * sizeof *a->next, b->next, n * sizeof *b->next);
   g_assert_cmpmem (a->level, n * sizeof *a->level, b->level, n * sizeof *b->level);
   g_assert_cmpint (a->objective, ==, b->objective);
   g_assert_cmpint (a->weight, ==, b->weight);

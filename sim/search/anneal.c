@@ -19,10 +19,11 @@ cost_of (const Order *order, const Annealing *annealing)
 static gboolean
 is_tight (const Order *order, guint at)
 {
+  const gint64 *duration = order->problem->duration;
   guint before = order->sequence[at - 1], op = order->sequence[at];
-  gint64 duration = order->problem->duration[chain_of (order->problem, before)];
 
-  return duration > 0 && order->head[before] + duration == order->head[op];
+  return duration[chain_of (order->problem, before)] > 0
+         && order->end[before] == order->end[op] - duration[chain_of (order->problem, op)];
 }
 
 /* A position with an op in front of it on the same device. */

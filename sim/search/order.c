@@ -1,13 +1,19 @@
-/* order.c - heads, tails and moves. */
+/* order.c - ends, tails and moves. */
 #include "order.h"
 
 #include <string.h>
 
-/* Heads that a move may change before it is taken for a circle: a circle would change them for ever. */
+/* Ends that a move may change before it is taken for a circle: a circle would change them for ever. */
 static inline guint
 most_changes (const Problem *problem)
 {
   return 8 * problem->n_ops + 64;
+}
+
+static inline guint
+ring_size (const Problem *problem)
+{
+  return 1U << g_bit_storage (problem->n_ops);
 }
 
 Order *
@@ -18,11 +24,15 @@ order_new (const Problem *problem)
   order->problem = problem;
   order->sequence = g_new0 (guint32, problem->n_ops);
   order->position = g_new0 (guint32, problem->n_ops);
-  order->head = g_new0 (gint64, problem->n_ops);
-  order->tail = g_new0 (gint64, problem->n_ops);
+  order->previous = g_new0 (guint32, problem->n_ops);
+  order->next = g_new0 (guint32, problem->n_ops);
+  order->end = g_new0 (gint64, problem->n_ops + 1);
+  order->tail = g_new0 (gint64, problem->n_ops + 1 + problem->n_devices);
+  order->tail[problem->n_ops] = G_MININT64 / 4;
+  memcpy (order->tail + problem->n_ops + 1, problem->offset, problem->n_devices * sizeof *order->tail);
   order->level = g_new0 (gint64, problem->n_ops);
-  order->queue = g_new0 (guint32, problem->n_ops);
-  order->queued = g_new0 (guint8, problem->n_ops);
+  order->queue = g_new0 (guint32, ring_size (problem));
+  order->queued = g_new0 (guint32, problem->n_ops);
   order->changes = g_new (Change, most_changes (problem));
   return order;
 }
@@ -34,7 +44,9 @@ order_free (Order *order)
     return;
   g_free (order->sequence);
   g_free (order->position);
-  g_free (order->head);
+  g_free (order->previous);
+  g_free (order->next);
+  g_free (order->end);
   g_free (order->tail);
   g_free (order->level);
   g_free (order->queue);
@@ -50,7 +62,9 @@ order_assign (Order *order, const Order *from)
 
   memcpy (order->sequence, from->sequence, n * sizeof *order->sequence);
   memcpy (order->position, from->position, n * sizeof *order->position);
-  memcpy (order->head, from->head, n * sizeof *order->head);
+  memcpy (order->previous, from->previous, n * sizeof *order->previous);
+  memcpy (order->next, from->next, n * sizeof *order->next);
+  memcpy (order->end, from->end, n * sizeof *order->end);
   memcpy (order->tail, from->tail, n * sizeof *order->tail);
   memcpy (order->level, from->level, n * sizeof *order->level);
   order->excess = from->excess;
@@ -68,51 +82,31 @@ duration_of (const Problem *problem, guint op)
 static inline gint64
 arrival (const Order *order, guint op)
 {
-  const Problem *problem = order->problem;
-  guint producer = producer_of (problem, op);
+  const Operation *operation = &order->problem->op[op];
 
-  if (producer == NO_OP)
-    return 0;
-  return order->head[producer] + duration_of (problem, producer) + problem->lag[chain_of (problem, op)];
+  return order->end[operation->producer] + order->problem->lag[operation->chain];
 }
 
 /* Longest way from the end of the op on, through its consumers. */
 static inline gint64
 departure (const Order *order, guint op)
 {
-  const Problem *problem = order->problem;
-  guint consumer[2], n = consumers_of (problem, op, consumer);
-  gint64 longest = G_MININT64 / 4;
+  const Operation *operation = &order->problem->op[op];
+  const gint64 *onward = order->problem->onward + 2 * operation->chain;
 
-  for (guint i = 0; i < n; i++)
-    longest = MAX (longest, problem->lag[chain_of (problem, consumer[i])] + order->tail[consumer[i]]);
-  return longest;
+  return MAX (onward[0] + order->tail[operation->consumer[0]], onward[1] + order->tail[operation->consumer[1]]);
 }
 
 static inline gint64
-compute_head (const Order *order, guint op)
+compute_end (const Order *order, guint op)
 {
-  const Problem *problem = order->problem;
-  guint at = order->position[op];
-  gint64 head = arrival (order, op);
-
-  if (at > problem->first[device_of (problem, op)])
-    {
-      guint before = order->sequence[at - 1];
-
-      head = MAX (head, order->head[before] + duration_of (problem, before));
-    }
-  return head;
+  return duration_of (order->problem, op) + MAX (arrival (order, op), order->end[order->previous[op]]);
 }
 
 static inline gint64
 compute_tail (const Order *order, guint op)
 {
-  const Problem *problem = order->problem;
-  guint device = device_of (problem, op), at = order->position[op] + 1;
-  gint64 behind = at < problem->first[device + 1] ? order->tail[order->sequence[at]] : problem->offset[device];
-
-  return duration_of (problem, op) + MAX (behind, departure (order, op));
+  return duration_of (order->problem, op) + MAX (order->tail[order->next[op]], departure (order, op));
 }
 
 gint64
@@ -121,10 +115,7 @@ order_finish (const Order *order, guint device)
   const Problem *problem = order->problem;
   guint end = problem->first[device + 1];
 
-  if (end == problem->first[device])
-    return 0;
-  guint last = order->sequence[end - 1];
-  return order->head[last] + duration_of (problem, last) + problem->offset[device];
+  return end > problem->first[device] ? order->end[order->sequence[end - 1]] + problem->offset[device] : 0;
 }
 
 static void
@@ -173,6 +164,15 @@ compute_levels (Order *order, guint begin, guint end, guint device)
 /* Excess of the ops of a range, as the move would leave them. */
 static inline gint64 excess_of (const Order *order, guint begin, guint end, guint device, const Move *move);
 
+/* How many ops an op waits for. */
+static inline guint
+n_before (const Order *order, guint op)
+{
+  guint none = order->problem->n_ops;
+
+  return (order->problem->op[op].producer != none) + (order->previous[op] != none);
+}
+
 /* Ops in an order that respects devices and producers, into queue; FALSE when there is none. */
 static gboolean
 sort_topologically (Order *order)
@@ -180,28 +180,33 @@ sort_topologically (Order *order)
   const Problem *problem = order->problem;
   guint n = 0;
 
-  memset (order->queued, 0, problem->n_ops);
-#define COUNT_DOWN(op, edges) (++order->queued[op] == (edges))
+  memset (order->queued, 0, problem->n_ops * sizeof *order->queued);
   for (guint d = 0; d < problem->n_devices; d++)
     if (problem->first[d] < problem->first[d + 1] && producer_of (problem, order->sequence[problem->first[d]]) == NO_OP)
       order->queue[n++] = order->sequence[problem->first[d]];
   for (guint i = 0; i < n; i++)
     {
-      guint op = order->queue[i], next[3], n_next = consumers_of (problem, op, next), at = order->position[op] + 1;
+      guint op = order->queue[i];
+      const Operation *operation = &problem->op[op];
+      const guint after[3] = { order->next[op], operation->consumer[0], operation->consumer[1] };
 
-      if (at < problem->first[device_of (problem, op) + 1])
-        next[n_next++] = order->sequence[at];
-      for (guint k = 0; k < n_next; k++)
-        {
-          guint edges = (producer_of (problem, next[k]) != NO_OP)
-                        + (order->position[next[k]] > problem->first[device_of (problem, next[k])]);
-
-          if (COUNT_DOWN (next[k], edges))
-            order->queue[n++] = next[k];
-        }
+      for (guint k = 0; k < 3; k++)
+        if (after[k] < problem->n_ops && ++order->queued[after[k]] == n_before (order, after[k]))
+          order->queue[n++] = after[k];
     }
-#undef COUNT_DOWN
   return n == problem->n_ops;
+}
+
+/* Says of the op at a position of the device where it stands. */
+static inline void
+place (Order *order, guint device, guint at)
+{
+  const Problem *problem = order->problem;
+  guint op = order->sequence[at];
+
+  order->position[op] = at;
+  order->previous[op] = at > problem->first[device] ? order->sequence[at - 1] : problem->n_ops;
+  order->next[op] = at + 1 < problem->first[device + 1] ? order->sequence[at + 1] : problem->n_ops + 1 + device;
 }
 
 gboolean
@@ -210,8 +215,9 @@ order_evaluate (Order *order)
   const Problem *problem = order->problem;
   gboolean sorted;
 
-  for (guint i = 0; i < problem->n_ops; i++)
-    order->position[order->sequence[i]] = i;
+  for (guint d = 0; d < problem->n_devices; d++)
+    for (guint i = problem->first[d]; i < problem->first[d + 1]; i++)
+      place (order, d, i);
   order->excess = 0;
   for (guint d = 0; d < problem->n_devices; d++)
     {
@@ -219,11 +225,11 @@ order_evaluate (Order *order)
       order->excess += excess_of (order, problem->first[d], problem->first[d + 1], d, NULL);
     }
   sorted = sort_topologically (order);
-  memset (order->queued, 0, problem->n_ops);
+  memset (order->queued, 0, problem->n_ops * sizeof *order->queued);
   if (!sorted)
     return FALSE;
   for (guint i = 0; i < problem->n_ops; i++)
-    order->head[order->queue[i]] = compute_head (order, order->queue[i]);
+    order->end[order->queue[i]] = compute_end (order, order->queue[i]);
   for (guint i = problem->n_ops; i-- > 0;)
     order->tail[order->queue[i]] = compute_tail (order, order->queue[i]);
   sum_up (order);
@@ -303,17 +309,11 @@ order_estimate (const Order *order, Move move, gint64 enough)
 {
   const Problem *problem = order->problem;
   guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
-  guint device = device_of (problem, order->sequence[low]), n = high - low + 1;
-  gint64 head[MAX_SPREAD], end = G_MININT64 / 4, longest = 0, behind;
+  guint n = high - low + 1;
+  gint64 head[MAX_SPREAD], end = order->end[order->previous[order->sequence[low]]], longest = 0, behind;
 
   if (n > MAX_SPREAD)
     return 0;
-  if (low > problem->first[device])
-    {
-      guint before = order->sequence[low - 1];
-
-      end = order->head[before] + duration_of (problem, before);
-    }
   for (guint i = 0; i < n; i++)
     {
       guint op = moved_op (order, move, low + i);
@@ -323,7 +323,7 @@ order_estimate (const Order *order, Move move, gint64 enough)
       if (head[i] + departure (order, op) > enough)
         return G_MAXINT64;
     }
-  behind = high + 1 < problem->first[device + 1] ? order->tail[order->sequence[high + 1]] : problem->offset[device];
+  behind = order->tail[order->next[order->sequence[high]]];
   for (guint i = n; i-- > 0;)
     {
       guint op = moved_op (order, move, low + i);
@@ -337,96 +337,106 @@ order_estimate (const Order *order, Move move, gint64 enough)
 static void
 permute (Order *order, Move move)
 {
-  guint op = order->sequence[move.from];
+  const Problem *problem = order->problem;
+  guint op = order->sequence[move.from], device = device_of (problem, op);
+  guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
 
   for (guint i = move.from; i < move.to; i++)
-    {
-      order->sequence[i] = order->sequence[i + 1];
-      order->position[order->sequence[i]] = i;
-    }
+    order->sequence[i] = order->sequence[i + 1];
   for (guint i = move.from; i > move.to; i--)
-    {
-      order->sequence[i] = order->sequence[i - 1];
-      order->position[order->sequence[i]] = i;
-    }
+    order->sequence[i] = order->sequence[i - 1];
   order->sequence[move.to] = op;
-  order->position[op] = move.to;
+  low = MAX (low, problem->first[device] + 1) - 1;
+  high = MIN (high + 1, problem->first[device + 1] - 1);
+  for (guint i = low; i <= high; i++)
+    place (order, device, i);
 }
 
 /* Ops whose time may have changed, in a ring. */
 typedef struct
 {
   Order *order;
+  guint mask;
   guint begin;
-  guint n;
+  guint end;
 } Ring;
 
 static inline void
 push (Ring *ring, guint op)
 {
   Order *order = ring->order;
-  guint n_ops = order->problem->n_ops, at;
 
-  if (order->queued[op])
+  if (op >= order->problem->n_ops || order->queued[op])
     return;
   order->queued[op] = 1;
-  at = ring->begin + ring->n++;
-  order->queue[at >= n_ops ? at - n_ops : at] = op;
+  order->queue[ring->end++ & ring->mask] = op;
+}
+
+/* Pushes an op whose time is the longest of some plus its duration, when one of those has changed and was or becomes
+ * the longest. */
+static inline void
+push_bound (Ring *ring, const gint64 *time, guint op, gint64 was, gint64 is)
+{
+  gint64 longest;
+
+  if (op >= ring->order->problem->n_ops)
+    return;
+  longest = time[op] - duration_of (ring->order->problem, op);
+  if (was >= longest || is > longest)
+    push (ring, op);
 }
 
 static inline guint
 pop (Ring *ring)
 {
-  Order *order = ring->order;
-  guint op = order->queue[ring->begin];
+  guint op = ring->order->queue[ring->begin++ & ring->mask];
 
-  ring->begin = ring->begin + 1 == order->problem->n_ops ? 0 : ring->begin + 1;
-  ring->n--;
-  order->queued[op] = 0;
+  ring->order->queued[op] = 0;
   return op;
 }
 
 static void
-restore_heads (Order *order)
+restore_ends (Order *order)
 {
   while (order->n_changes > 0)
     {
       const Change *change = &order->changes[--order->n_changes];
 
-      order->head[change->op] = change->time;
+      order->end[change->op] = change->time;
     }
 }
 
-/* Lets changed heads run on to what depends on them. A circle would run for ever; no op can change more often than
- * there are ops in front of it. */
+/* Lets changed ends run on to what depends on them. A circle would run for ever; no op can change more often than there
+ * are ops in front of it. */
 static gboolean
-spread_heads (Order *order, guint low, guint high)
+spread_ends (Order *order, guint low, guint high)
 {
   const Problem *problem = order->problem;
-  Ring ring = { .order = order };
+  Ring ring = { .order = order, .mask = ring_size (problem) - 1 };
 
   order->n_changes = 0;
-  for (guint i = low; i <= high + 1 && i < problem->first[device_of (problem, order->sequence[low]) + 1]; i++)
+  for (guint i = low; i <= high; i++)
     push (&ring, order->sequence[i]);
-  while (ring.n > 0)
+  push (&ring, order->next[order->sequence[high]]);
+  while (ring.begin != ring.end)
     {
-      guint op = pop (&ring), consumer[2], n = consumers_of (problem, op, consumer), at = order->position[op] + 1;
-      gint64 head = compute_head (order, op);
+      guint op = pop (&ring);
+      gint64 end = compute_end (order, op), was = order->end[op];
+      const gint64 *onward = problem->onward + 2 * problem->op[op].chain;
 
-      if (head == order->head[op])
+      if (end == was)
         continue;
-      order->changes[order->n_changes++] = (Change){ op, order->head[op] };
-      order->head[op] = head;
+      order->changes[order->n_changes++] = (Change){ op, was };
+      order->end[op] = end;
       if (order->n_changes == most_changes (problem))
         {
-          while (ring.n > 0)
+          while (ring.begin != ring.end)
             pop (&ring);
           return FALSE;
         }
-      if (at < problem->first[device_of (problem, op) + 1])
-        push (&ring, order->sequence[at]);
-      for (guint i = 0; i < n; i++)
-        push (&ring, consumer[i]);
+      push_bound (&ring, order->end, order->next[op], was, end);
+      push_bound (&ring, order->end, problem->op[op].consumer[0], was + onward[0], end + onward[0]);
+      push_bound (&ring, order->end, problem->op[op].consumer[1], was + onward[1], end + onward[1]);
     }
   return TRUE;
 }
@@ -435,23 +445,21 @@ static void
 spread_tails (Order *order, guint low, guint high)
 {
   const Problem *problem = order->problem;
-  Ring ring = { .order = order };
-  guint first = problem->first[device_of (problem, order->sequence[low])];
+  Ring ring = { .order = order, .mask = ring_size (problem) - 1 };
 
-  for (guint i = high + 1; i-- > (low > first ? low - 1 : low);)
+  for (guint i = high + 1; i-- > low;)
     push (&ring, order->sequence[i]);
-  while (ring.n > 0)
+  push (&ring, order->previous[order->sequence[low]]);
+  while (ring.begin != ring.end)
     {
-      guint op = pop (&ring), producer = producer_of (problem, op), at = order->position[op];
-      gint64 tail = compute_tail (order, op);
+      guint op = pop (&ring);
+      gint64 tail = compute_tail (order, op), was = order->tail[op], lag = problem->lag[problem->op[op].chain];
 
-      if (tail == order->tail[op])
+      if (tail == was)
         continue;
       order->tail[op] = tail;
-      if (at > problem->first[device_of (problem, op)])
-        push (&ring, order->sequence[at - 1]);
-      if (producer != NO_OP)
-        push (&ring, producer);
+      push_bound (&ring, order->tail, order->previous[op], was, tail);
+      push_bound (&ring, order->tail, problem->op[op].producer, was + lag, tail + lag);
     }
 }
 
@@ -459,7 +467,7 @@ gboolean
 order_apply (Order *order, Move move)
 {
   permute (order, move);
-  if (!spread_heads (order, MIN (move.from, move.to), MAX (move.from, move.to)))
+  if (!spread_ends (order, MIN (move.from, move.to), MAX (move.from, move.to)))
     {
       order_revert (order, move);
       return FALSE;
@@ -472,7 +480,7 @@ void
 order_revert (Order *order, Move move)
 {
   permute (order, (Move){ move.to, move.from });
-  restore_heads (order);
+  restore_ends (order);
   sum_up (order);
 }
 

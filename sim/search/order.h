@@ -1,5 +1,5 @@
-/* order.h - an order of all ops with its heads (longest path to an op's start) and tails (longest path from an op's
- * start to the objective, offsets included), and moves of single ops evaluated by what they change. */
+/* order.h - an order of all ops with its ends (longest path to an op's end) and tails (longest path from an op's start
+ * to the objective, offsets included), and moves of single ops evaluated by what they change. */
 #ifndef PS_SEARCH_ORDER_H
 #define PS_SEARCH_ORDER_H
 
@@ -18,15 +18,17 @@ typedef struct
   const Problem *problem;
   guint32 *sequence; /* [n_ops] device after device */
   guint32 *position; /* [n_ops] of each op in the sequence */
-  gint64 *head;      /* [n_ops] */
-  gint64 *tail;      /* [n_ops] */
+  guint32 *previous; /* [n_ops] on the same device; n_ops: none */
+  guint32 *next;     /* [n_ops] likewise; n_ops + 1 + device: none */
+  gint64 *end;       /* [n_ops + 1], 0 for no op */
+  gint64 *tail;      /* [n_ops + 1 + n_devices], far below 0 for no op, the offset of each device behind its last op */
   gint64 *level;     /* [n_ops] memory of the device when the op at that position has ended */
   gint64 excess;     /* sum over all positions of what the device's memory exceeds its limit by */
   gint64 objective;
   gint64 weight;   /* sum over devices of end + offset: decides between orders of equal objective */
-  guint32 *queue;  /* scratch: ring of ops whose time may have changed */
-  guint8 *queued;  /* scratch */
-  Change *changes; /* heads before the move under way */
+  guint32 *queue;  /* scratch: ring of ops whose time may have changed, a power of two of them */
+  guint32 *queued; /* scratch */
+  Change *changes; /* ends before the move under way */
   guint n_changes;
 } Order;
 
@@ -60,7 +62,7 @@ gint64 order_excess_change (const Order *order, Move move);
  * other devices. At least `enough` (any value above it) as soon as that is certain. */
 gint64 order_estimate (const Order *order, Move move, gint64 enough);
 
-/* Makes the move and brings heads, objective and weight up to date; FALSE (and the order unchanged) when it makes a
+/* Makes the move and brings ends, objective and weight up to date; FALSE (and the order unchanged) when it makes a
  * circle. Tails, levels and excess are stale until order_keep, which takes the change of the excess; order_revert takes
  * the move back. */
 gboolean order_apply (Order *order, Move move);

@@ -67,7 +67,7 @@ find_producer (const Problem *problem, guint stage, guint kind, guint microbatch
   if (kind == PS_OP_W)
     return op_at (problem, stage, PS_OP_B, microbatch);
   if (kind == PS_OP_F)
-    return stage > 0 ? op_at (problem, stage - 1, PS_OP_F, microbatch) : NO_OP;
+    return stage > 0 ? op_at (problem, stage - 1, PS_OP_F, microbatch) : problem->n_ops;
   return stage + 1 < problem->n_stages ? op_at (problem, stage + 1, PS_OP_B, microbatch)
                                        : op_at (problem, stage, PS_OP_F, microbatch);
 }
@@ -80,15 +80,18 @@ set_operations (Problem *problem)
       guint chain = i / problem->m, stage = chain / N_KINDS;
 
       problem->op[i] = (Operation){ .producer = find_producer (problem, stage, chain % N_KINDS, i % problem->m),
+                                    .consumer = { problem->n_ops, problem->n_ops },
                                     .device = (guint16)problem->device[stage],
-                                    .chain = chain };
+                                    .chain = (guint16)chain };
     }
   for (guint i = 0; i < problem->n_ops; i++)
-    if (problem->op[i].producer != NO_OP)
+    if (problem->op[i].producer != problem->n_ops)
       {
         Operation *producer = &problem->op[problem->op[i].producer];
+        guint which = producer->consumer[0] != problem->n_ops;
 
-        producer->consumer[producer->n_consumers++] = i;
+        producer->consumer[which] = i;
+        problem->onward[2 * producer->chain + which] = problem->lag[chain_of (problem, i)];
       }
 }
 
@@ -111,6 +114,7 @@ problem_new (const PsSearchSetting *setting)
   problem->first = g_new0 (guint, placement->n_devices + 1);
   problem->duration = g_new0 (gint64, n_chains);
   problem->lag = g_new0 (gint64, n_chains);
+  problem->onward = g_new0 (gint64, (gsize)n_chains * 2);
   problem->take = g_new0 (gint64, n_chains);
   problem->give = g_new0 (gint64, n_chains);
   problem->held = g_new0 (gint64, placement->n_devices);
@@ -139,6 +143,7 @@ problem_free (Problem *problem)
   g_free (problem->first);
   g_free (problem->duration);
   g_free (problem->lag);
+  g_free (problem->onward);
   g_free (problem->take);
   g_free (problem->give);
   g_free (problem->held);

@@ -10,14 +10,13 @@ G_BEGIN_DECLS
 #define N_KINDS 3
 #define NO_OP G_MAXUINT32
 
-/* What is fixed about an op, looked up rather than worked out in the inner loops. */
+/* What is fixed about an op, looked up rather than worked out in the inner loops. n_ops stands for no op. */
 typedef struct
 {
   guint32 producer;
-  guint32 consumer[2];
+  guint32 consumer[2]; /* a single one is consumer[0] */
   guint16 device;
-  guint16 n_consumers;
-  guint32 chain;
+  guint16 chain;
 } Operation;
 
 /* Ops are numbered (stage * 3 + kind) * m + microbatch: the ops of one chain follow each other. */
@@ -35,6 +34,7 @@ typedef struct
   guint *first;       /* [n_devices + 1] a device's ops in an order's sequence */
   gint64 *duration;   /* [3 * n_stages] by chain */
   gint64 *lag;        /* [3 * n_stages] time from the end of the producer of a chain's op to its arrival */
+  gint64 *onward;     /* [3 * n_stages * 2] the lags of the consumers of a chain's op; 0 where there is none */
   gint64 *take;       /* [3 * n_stages] memory taken at the start of an op */
   gint64 *give;       /* [3 * n_stages] memory given back at its end */
   gint64 *held;       /* [n_devices] weights */
@@ -75,7 +75,9 @@ op_at (const Problem *problem, guint stage, guint kind, guint microbatch)
 static inline guint
 producer_of (const Problem *problem, guint op)
 {
-  return problem->op[op].producer;
+  guint producer = problem->op[op].producer;
+
+  return producer == problem->n_ops ? NO_OP : producer;
 }
 
 /* The ops on any device that need the result of `op`, W of the same stage included; returns how many (0 to 2). */
@@ -86,7 +88,7 @@ consumers_of (const Problem *problem, guint op, guint consumer[2])
 
   consumer[0] = operation->consumer[0];
   consumer[1] = operation->consumer[1];
-  return MIN (operation->n_consumers, 2U);
+  return (consumer[0] != problem->n_ops) + (consumer[1] != problem->n_ops);
 }
 
 G_END_DECLS
