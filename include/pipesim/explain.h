@@ -8,7 +8,7 @@
 #ifndef PIPESIM_EXPLAIN_H
 #define PIPESIM_EXPLAIN_H
 
-#include <pipesim/events.h>
+#include <pipesim/iterations.h>
 #include <pipesim/scenarios.h>
 
 G_BEGIN_DECLS
@@ -17,14 +17,17 @@ typedef enum
 {
   PS_PATH_OP,
   PS_PATH_TRANSFER,
-  PS_PATH_WAIT, /* nothing ended just then; never with transfers that do not queue */
+  PS_PATH_WAIT,      /* nothing ended just then; never with transfers that do not queue */
+  PS_PATH_REDUCE,    /* all-reduce of a stage's gradients; these two only without a meeting at the optimizer */
+  PS_PATH_OPTIMIZER, /* O of a device */
 } PsPathKind;
 
 /* A piece of the critical path. The next one starts where it ends. */
 typedef struct
 {
   PsPathKind kind;
-  guint step; /* the op; of a transfer the op that waits for it; of a wait the op before or behind it */
+  guint step; /* the op; of a transfer the op that waits for it; of a wait the op before or behind it; of an all-reduce
+                 the last W or BW of the stage; of an O the last op of the device */
   gint64 start_ns;
   gint64 end_ns;
 } PsPathPart;
@@ -49,20 +52,32 @@ typedef struct
 {
   guint n_steps;
   guint n_devices;
+  guint n_iterations; /* that the path spans */
   gint64 makespan_ns;
   GArray *path;     /* PsPathPart by time, from the first op's start to the last one's end: lengths sum to the makespan.
                        Of several causes the op before on the own device counts, then the lowest id; of several last
                        ops that of the lowest device. Parts that take no time are left out. */
   gint64 *slack_ns; /* [n_steps] how much longer the op may take without any effect on the makespan; of a pair at its
-                       second step. NULL where transfers queue: there a delay may change what queues behind what. */
+                       second step. NULL where transfers queue: there a delay may change what queues behind what; and
+                       without a meeting. */
   gint64 *idle_ns;  /* [n_devices * PS_N_IDLE] parts of the iteration in which a device runs neither ops nor its O; they
-                       sum to iteration time - busy time - its O */
+                       sum to iteration time - busy time - its O. NULL without a meeting */
 } PsExplanation;
 
 /* simulation must be of this program under these costs. iteration_ns is the iteration time of global synchronisation
  * (iterations.h), at least makespan + longest O. */
 PsExplanation *ps_explain (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                            gint64 iteration_ns);
+
+/* The same where devices never meet (iterations.h: bypass, asynchronous schedules). What sets the pace then is the
+ * circle of ops, transfers, all-reduces and O, each of which waits for the one before it, with the longest time per
+ * iteration that it spans. The path is that circle from its first part in a new iteration on; makespan_ns is its time,
+ * n_iterations times the exact iteration time, and start_ns and end_ns count from its beginning. One circle of several.
+ * events (NULL: transfers of pure latency) is what simulation was run with. Errors: PS_ERROR_SCHEDULE where durations
+ * are not known beforehand (links, overlap_slowdown, window). */
+PsExplanation *ps_explain_steady (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
+                                  const PsEventsSetting *events, PsReduce reduce,
+                                  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_explanation_free (PsExplanation *explanation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsExplanation, ps_explanation_free)
 
@@ -121,6 +136,11 @@ GArray *ps_what_if (const PsScenarioPlan *plan, const PsCosts *costs, gint64 res
  * no maximum of sums (events has links, speed, overlap_slowdown or a window). Errors: those of the engine. */
 GArray *ps_what_if_events (const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSetting *events,
                            gint64 rest_ns, double saving, guint n_best, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The same where devices never meet: iteration times of the steady state, one ps_iteration_events per part (events
+ * NULL: transfers of pure latency). change_point is NAN. */
+GArray *ps_what_if_steady (const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSetting *events,
+                           PsReduce reduce, double saving, guint n_best, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 G_END_DECLS
 

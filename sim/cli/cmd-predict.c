@@ -81,6 +81,7 @@ static const PsColumn columns[] = {
   { "period_iterations", NULL, PS_COLUMN_INTEGER },
   { "memory", NULL, PS_COLUMN_TABLE },
   { "critical_path", NULL, PS_COLUMN_TABLE },
+  { "critical_iterations", NULL, PS_COLUMN_INTEGER },
   { "idle", NULL, PS_COLUMN_TABLE },
   { "slack", NULL, PS_COLUMN_TABLE },
   { "what_if", NULL, PS_COLUMN_TABLE },
@@ -97,7 +98,7 @@ is_wanted (const Options *options, const char *key)
     return options->setting->sync == PS_SYNC_BYPASS;
   if (g_str_equal (key, "memory"))
     return options->memory;
-  if (g_str_equal (key, "critical_path") || g_str_equal (key, "idle") || g_str_equal (key, "slack")
+  if (g_str_has_prefix (key, "critical_") || g_str_equal (key, "idle") || g_str_equal (key, "slack")
       || g_str_equal (key, "what_if"))
     return options->explain;
   if (g_str_equal (key, "spread"))
@@ -137,6 +138,7 @@ static void
 add_explanation (PsTable *table, const PsExplainReport *report)
 {
   set_table (table, "critical_path", ps_explain_report_path (report));
+  ps_table_set_integer (table, "critical_iterations", ps_explain_report_iterations (report));
   set_table (table, "idle", ps_explain_report_idle (report));
   set_table (table, "slack", ps_explain_report_slack (report));
   set_table (table, "what_if", ps_explain_report_what_if (report));

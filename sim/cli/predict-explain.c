@@ -7,45 +7,53 @@
 struct _PsExplainReport
 {
   const PsPrediction *prediction;
+  gboolean steady; /* devices never meet */
   PsExplanation *explanation;
   GArray *what_ifs; /* PsWhatIf */
   double saving;
 };
 
 static gboolean
-check_meets (const PsSetting *setting, const PsPrediction *prediction, GError **error)
+explain_steady (PsExplainReport *report, const PsSetting *setting, const PsScenarioPlan *plan, GError **error)
 {
-  if (prediction->program->schedule->asynchronous)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                 "--explain: '%s' is asynchronous; only iterations that end at a meeting of all devices are explained",
-                 prediction->program->schedule->name);
-  else if (setting->sync == PS_SYNC_BYPASS)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
-                         "--explain and --sync bypass: only iterations that end at a meeting of all devices (--sync "
-                         "global) are explained");
-  else
-    return TRUE;
-  return FALSE;
+  const PsPrediction *prediction = report->prediction;
+  const PsEventsSetting *events = ps_prediction_events (prediction);
+
+  report->explanation = ps_explain_steady (prediction->program, prediction->costs, prediction->simulation, events,
+                                           setting->reduce, error);
+  if (report->explanation == NULL)
+    return FALSE;
+  report->what_ifs
+      = ps_what_if_steady (plan, prediction->costs, events, setting->reduce, report->saving, N_BEST, error);
+  return report->what_ifs != NULL;
+}
+
+static gboolean
+explain_meeting (PsExplainReport *report, const PsScenarioPlan *plan, GError **error)
+{
+  const PsPrediction *prediction = report->prediction;
+  const PsEventsSetting *events = ps_prediction_events (prediction);
+  gint64 iteration_ns = prediction->metrics.iteration_ns, rest_ns = iteration_ns - prediction->metrics.makespan_ns;
+
+  report->explanation = ps_explain (prediction->program, prediction->costs, prediction->simulation, iteration_ns);
+  report->what_ifs = events
+                         ? ps_what_if_events (plan, prediction->costs, events, rest_ns, report->saving, N_BEST, error)
+                         : ps_what_if (plan, prediction->costs, rest_ns, report->saving, N_BEST);
+  return report->what_ifs != NULL;
 }
 
 PsExplainReport *
 ps_explain_report_new (const PsSetting *setting, const PsPrediction *prediction, double saving, GError **error)
 {
-  g_autoptr (PsScenarioPlan) plan = NULL;
-  g_autoptr (PsExplainReport) report = NULL;
-  gint64 iteration_ns = prediction->metrics.iteration_ns, rest_ns = iteration_ns - prediction->metrics.makespan_ns;
-  const PsEventsSetting *events = ps_prediction_events (prediction);
+  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (prediction->program);
+  g_autoptr (PsExplainReport) report = g_new0 (PsExplainReport, 1);
 
-  if (!check_meets (setting, prediction, error))
-    return NULL;
-  plan = ps_scenario_plan_new (prediction->program);
-  report = g_new0 (PsExplainReport, 1);
   report->prediction = prediction;
   report->saving = saving;
-  report->explanation = ps_explain (prediction->program, prediction->costs, prediction->simulation, iteration_ns);
-  report->what_ifs = events ? ps_what_if_events (plan, prediction->costs, events, rest_ns, saving, N_BEST, error)
-                            : ps_what_if (plan, prediction->costs, rest_ns, saving, N_BEST);
-  return report->what_ifs ? g_steal_pointer (&report) : NULL;
+  report->steady = setting->sync == PS_SYNC_BYPASS || prediction->program->schedule->asynchronous;
+  if (!(report->steady ? explain_steady (report, setting, plan, error) : explain_meeting (report, plan, error)))
+    return NULL;
+  return g_steal_pointer (&report);
 }
 
 void
@@ -76,7 +84,7 @@ is_pair (const PsExplainReport *report, guint step)
   return program->pair && program->pair[step] == PS_PAIR_SECOND;
 }
 
-/* "F0.1", "F4.0+BW1.3", and of a transfer what travels. Free with g_free. */
+/* "F0.1", "F4.0+BW1.3", of a transfer what travels, of an all-reduce "stage 3". Free with g_free. */
 static char *
 part_name (const PsExplainReport *report, const PsPathPart *part)
 {
@@ -84,6 +92,8 @@ part_name (const PsExplainReport *report, const PsPathPart *part)
 
   if (part->kind == PS_PATH_TRANSFER)
     return g_strdup (ps_op_format (ps_program_producer (report->prediction->program, part->step), name));
+  if (part->kind == PS_PATH_REDUCE)
+    return g_strdup_printf ("stage %u", op_of (report, part->step).stage);
   ps_op_format (op_of (report, part->step), name);
   if (!is_pair (report, part->step))
     return g_strdup (name);
@@ -106,7 +116,7 @@ static const PsColumn path_columns[] = {
 PsTable *
 ps_explain_report_path (const PsExplainReport *report)
 {
-  static const char *const kinds[] = { "op", "transfer", "wait" };
+  static const char *const kinds[] = { "op", "transfer", "wait", "all_reduce", "optimizer" };
   PsTable *table = ps_table_new (path_columns, G_N_ELEMENTS (path_columns));
 
   for (guint i = 0; i < report->explanation->path->len; i++)
@@ -121,12 +131,18 @@ ps_explain_report_path (const PsExplainReport *report)
       ps_table_set_integer (table, "device", transfer ? sender_of (report, part->step) : device);
       if (transfer)
         ps_table_set_integer (table, "peer", device);
-      if (part->kind != PS_PATH_WAIT)
+      if (part->kind != PS_PATH_WAIT && part->kind != PS_PATH_OPTIMIZER)
         ps_table_set_text (table, "op", name);
       ps_table_set_integer (table, "start_ns", part->start_ns);
       ps_table_set_integer (table, "end_ns", part->end_ns);
     }
   return table;
+}
+
+guint
+ps_explain_report_iterations (const PsExplainReport *report)
+{
+  return report->explanation->n_iterations;
 }
 
 static const PsColumn run_columns[] = {
@@ -151,6 +167,10 @@ describe_run (const PsExplainReport *report, const PsPathPart *first, guint n)
 
   if (first->kind == PS_PATH_WAIT)
     return g_strdup ("waits");
+  if (first->kind == PS_PATH_OPTIMIZER)
+    return g_strdup ("optimizer step");
+  if (first->kind == PS_PATH_REDUCE)
+    return g_strdup_printf ("all-reduce of %s", begin);
   if (first->kind == PS_PATH_TRANSFER)
     return g_strdup_printf ("transfer of %s", begin);
   if (n == 1)
@@ -204,8 +224,8 @@ static char *
 summarise_path (const PsExplainReport *report)
 {
   g_autoptr (GString) text = g_string_new (NULL);
-  gint64 sum[PS_N_OP_KINDS + 3] = { 0 };
-  static const char *const others[] = { "pairs", "transfers", "waits" };
+  gint64 sum[PS_N_OP_KINDS + 5] = { 0 };
+  static const char *const others[] = { "pairs", "transfers", "waits", "all-reduces", "optimizer" };
 
   for (guint i = 0; i < report->explanation->path->len; i++)
     {
@@ -238,6 +258,9 @@ static const PsColumn idle_columns[] = {
   { "drain_ns", "drain", PS_COLUMN_TIME },       { "sync_ns", "synchronisation", PS_COLUMN_TIME },
 };
 
+#define N_STEADY_COLUMNS 3 /* of those: warm-up and drain are no more */
+
+/* On the path, of one iteration's worth of it. */
 static gint64
 critical_time (const PsExplainReport *report, guint device)
 {
@@ -250,30 +273,39 @@ critical_time (const PsExplainReport *report, guint device)
       if (part->kind == PS_PATH_OP && report->prediction->program->steps[part->step].device == device)
         sum += part->end_ns - part->start_ns;
     }
-  return sum;
+  return sum / MAX (report->explanation->n_iterations, 1);
+}
+
+/* Iteration time less ops and O. */
+static gint64
+idle_time (const PsExplainReport *report, guint device)
+{
+  const PsMetrics *metrics = &report->prediction->metrics;
+  const PsPlacement *placement = report->prediction->program->schedule->placement;
+  gint64 time = metrics->iteration_ns - metrics->device[device].busy_ns;
+
+  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
+    if (placement->device[i] == device)
+      time -= ps_costs_op (report->prediction->costs, PS_OP_O, i % placement->n_stages)->duration_ns;
+  return time;
 }
 
 PsTable *
 ps_explain_report_idle (const PsExplainReport *report)
 {
-  PsTable *table = ps_table_new (idle_columns, G_N_ELEMENTS (idle_columns));
+  PsTable *table = ps_table_new (idle_columns, report->steady ? N_STEADY_COLUMNS : G_N_ELEMENTS (idle_columns));
 
   for (guint device = 0; device < report->explanation->n_devices; device++)
     {
-      const gint64 *parts = &report->explanation->idle_ns[(gsize)device * PS_N_IDLE];
-      gint64 sum = 0;
-
-      for (guint i = 0; i < PS_N_IDLE; i++)
-        sum += parts[i];
       ps_table_add_row (table);
       ps_table_set_integer (table, "device", device);
       ps_table_set_integer (table, "critical_ns", critical_time (report, device));
-      ps_table_set_integer (table, "idle_ns", sum);
-      for (guint i = 0; i < PS_N_IDLE; i++)
+      ps_table_set_integer (table, "idle_ns", idle_time (report, device));
+      for (guint i = 0; i < PS_N_IDLE && !report->steady; i++)
         {
           g_autofree char *key = g_strconcat (ps_idle_name ((PsIdle)i), "_ns", NULL);
 
-          ps_table_set_integer (table, key, parts[i]);
+          ps_table_set_integer (table, key, report->explanation->idle_ns[(gsize)device * PS_N_IDLE + i]);
         }
     }
   return table;
@@ -353,10 +385,16 @@ ps_explain_report_to_text (const PsExplainReport *report)
                   *summary = summarise_path (report), *makespan = ps_format_time (report->explanation->makespan_ns);
   g_autoptr (GString) text = g_string_new (NULL);
 
-  g_string_append_printf (text, "\ncritical path, simulated: %s = %s\n%s", makespan, summary, path);
+  if (report->steady)
+    g_string_append_printf (text, "\ncritical circle, simulated: %u iteration%s in %s = %s\n%s",
+                            report->explanation->n_iterations, report->explanation->n_iterations == 1 ? "" : "s",
+                            makespan, summary, path);
+  else
+    g_string_append_printf (text, "\ncritical path, simulated: %s = %s\n%s", makespan, summary, path);
   if (n_rows > N_PATH_ROWS)
     g_string_append_printf (text, "and %u rows more; --json has them all\n", n_rows - N_PATH_ROWS);
-  g_string_append_printf (text, "\nidle time of each device, by what it waits for\n%s", parts);
+  g_string_append_printf (text, "\nidle time of each device%s\n%s",
+                          report->steady ? " in an iteration" : ", by what it waits for", parts);
   g_string_append_printf (text, "\nwhat pays off: the iteration if one part takes %g %% less time\n%s",
                           report->saving * 100, best);
   return g_string_free (g_steal_pointer (&text), FALSE);

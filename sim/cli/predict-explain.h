@@ -9,8 +9,8 @@
 /* One prediction explained; the prediction must outlive it. Free with ps_explain_report_free. */
 typedef struct _PsExplainReport PsExplainReport;
 
-/* saving: how much less time each part takes in the list of what would pay off. Errors: PS_ERROR_USAGE for what has no
- * makespan to explain. */
+/* saving: how much less time each part takes in the list of what would pay off. Errors: PS_ERROR_SCHEDULE where devices
+ * never meet and durations are not known beforehand. */
 PsExplainReport *ps_explain_report_new (const PsSetting *setting, const PsPrediction *prediction, double saving,
                                         GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_explain_report_free (PsExplainReport *report);
@@ -18,6 +18,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsExplainReport, ps_explain_report_free)
 
 /* The nested tables of --json: critical_path, idle, slack (NULL where it is not known), what_if. */
 PsTable *ps_explain_report_path (const PsExplainReport *report);
+guint ps_explain_report_iterations (const PsExplainReport *report); /* that the path spans */
 PsTable *ps_explain_report_idle (const PsExplainReport *report);
 PsTable *ps_explain_report_slack (const PsExplainReport *report);
 PsTable *ps_explain_report_what_if (const PsExplainReport *report);

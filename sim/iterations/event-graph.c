@@ -87,6 +87,7 @@ typedef struct
   Path *paths;  /* [n_events] */
   guint *visit; /* [n_events] the walk over predecessors that came by last, counted from 1 */
   Ratio ratio;
+  GArray *circle; /* guint, the arcs of a circle of that ratio, backwards */
 } Search;
 
 static void
@@ -97,6 +98,7 @@ search_clear (Search *search)
   g_free (search->order);
   g_free (search->paths);
   g_free (search->visit);
+  g_array_unref (search->circle);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Search, search_clear)
 
@@ -210,6 +212,20 @@ circle_ratio (const Search *search, guint event)
   return ratio;
 }
 
+static void
+keep_circle (Search *search, guint event)
+{
+  guint i = event;
+  g_array_set_size (search->circle, 0);
+  do
+    {
+      guint arc = search->paths[i].arc - 1;
+      g_array_append_val (search->circle, arc);
+      i = search->arcs[arc].from;
+    }
+  while (i != event);
+}
+
 /* Takes over the largest ratio of all circles of predecessors; FALSE when there is none. */
 static gboolean
 improve_ratio (Search *search)
@@ -227,8 +243,10 @@ improve_ratio (Search *search)
       if (search->visit[i] != start + 1)
         continue;
       Ratio found = circle_ratio (search, i);
-      if (ratio_exceeds (found, best))
-        best = found;
+      if (!ratio_exceeds (found, best))
+        continue;
+      best = found;
+      keep_circle (search, i);
     }
   gboolean improved = ratio_exceeds (best, search->ratio);
   search->ratio = best;
@@ -254,21 +272,68 @@ greatest_common_divisor (Wide a, Wide b)
   return a;
 }
 
+static gboolean
+search_ratio (Search *search, const PsEventGraph *graph)
+{
+  *search = (Search){ .graph = graph, .ratio = { 0, 1 } };
+  search->paths = g_new (Path, graph->n_events);
+  search->visit = g_new (guint, graph->n_events);
+  search->circle = g_array_new (FALSE, FALSE, sizeof (guint));
+  sort_arcs (search);
+  if (!order_events (search))
+    return FALSE;
+  restart (search);
+  while (lengthen (search))
+    if (improve_ratio (search))
+      restart (search);
+  return TRUE;
+}
+
 gboolean
 ps_event_graph_period (const PsEventGraph *graph, gint64 *period_ns, guint *n_rounds)
 {
-  g_auto (Search) search = { .graph = graph, .ratio = { 0, 1 } };
-  search.paths = g_new (Path, graph->n_events);
-  search.visit = g_new (guint, graph->n_events);
-  sort_arcs (&search);
-  if (!order_events (&search))
+  g_auto (Search) search = { 0 };
+  if (!search_ratio (&search, graph))
     return FALSE;
-  restart (&search);
-  while (lengthen (&search))
-    if (improve_ratio (&search))
-      restart (&search);
   guint divisor = (guint)greatest_common_divisor (search.ratio.total, search.ratio.rounds);
   *n_rounds = search.ratio.rounds / divisor;
   *period_ns = (gint64)((2 * search.ratio.total + search.ratio.rounds) / (2 * (Wide)search.ratio.rounds));
   return TRUE;
+}
+
+static const Arc *
+circle_arc (const Search *search, guint i)
+{
+  return &search->arcs[g_array_index (search->circle, guint, i)];
+}
+
+/* Where in the circle to begin: at the lowest event that waits for the round before. */
+static guint
+beginning (const Search *search)
+{
+  guint best = 0;
+  for (guint i = 1; i < search->circle->len; i++)
+    if (circle_arc (search, i)->tokens > circle_arc (search, best)->tokens
+        || (circle_arc (search, i)->tokens == circle_arc (search, best)->tokens
+            && circle_arc (search, i)->event < circle_arc (search, best)->event))
+      best = i;
+  return best;
+}
+
+GArray *
+ps_event_graph_circle (const PsEventGraph *graph)
+{
+  g_auto (Search) search = { 0 };
+  GArray *circle;
+  if (!search_ratio (&search, graph))
+    return NULL;
+  guint n = search.circle->len, from = n ? beginning (&search) : 0;
+  circle = g_array_sized_new (FALSE, FALSE, sizeof (PsCircleEvent), n);
+  for (guint i = 0; i < n; i++)
+    {
+      const Arc *arc = circle_arc (&search, (from + n - i) % n);
+      const PsCircleEvent event = { arc->event, arc->tokens, arc->delay_ns, graph->duration_ns[arc->event] };
+      g_array_append_val (circle, event);
+    }
+  return circle;
 }

@@ -30,6 +30,20 @@ void ps_event_graph_wait (PsEventGraph *graph, guint event, guint from, guint to
  * then no round ever ends. */
 gboolean ps_event_graph_period (const PsEventGraph *graph, gint64 *period_ns, guint *n_rounds);
 
+/* An event on a circle, and the arc by which it waits for the one before it. */
+typedef struct
+{
+  guint event;
+  guint tokens;
+  gint64 delay_ns;
+  gint64 duration_ns;
+} PsCircleEvent;
+
+/* A circle that takes as long as the period says, as PsCircleEvent in the order of time, the first one the lowest of
+ * those that wait for the round before; delays and durations sum to the period times the sum of tokens. NULL where
+ * ps_event_graph_period would be FALSE; empty where no circle is. Free with g_array_unref. */
+GArray *ps_event_graph_circle (const PsEventGraph *graph);
+
 G_END_DECLS
 
 #endif

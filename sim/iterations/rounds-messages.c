@@ -42,7 +42,7 @@ consumer_of (const Walk *walk, PsOp producer)
 static guint
 sent_event (const Walk *walk, guint step)
 {
-  return walk->rounds->first_message + 2 * step;
+  return walk->rounds->events.first_message + 2 * step;
 }
 
 static guint

@@ -9,8 +9,6 @@ G_BEGIN_DECLS
 
 #define PS_NO_EVENT G_MAXUINT
 
-/* Events: the steps by their ids; where messages have events of their own two for each step with an input, see
- * rounds-messages.c; an all-reduce for each weight copy of each stage; the state and the update of each device. */
 typedef struct
 {
   const PsProgram *program;
@@ -22,9 +20,7 @@ typedef struct
   PsReductions reductions;
   PsDrain drain;
   guint *last; /* [n_devices] what the device did last in this round; PS_NO_EVENT: nothing yet */
-  guint first_message;
-  guint first_reduction;
-  guint first_update;
+  PsRoundEvents events;
 } PsRounds;
 
 /* The device does `event` next: when it has done what it did before, in its first round when it is ready. */

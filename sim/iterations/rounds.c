@@ -63,6 +63,16 @@ has_messages (const PsEventsSetting *setting)
   return setting->channel != PS_CHANNEL_LATENCY || setting->blocking;
 }
 
+void
+ps_round_events_init (PsRoundEvents *events, const PsProgram *program, const PsEventsSetting *setting)
+{
+  const PsPlacement *placement = program->schedule->placement;
+  events->first_message = program->n_steps;
+  events->first_reduction = program->n_steps * (setting && has_messages (setting) ? 3 : 1);
+  events->first_update = events->first_reduction + placement->n_copies * placement->n_stages;
+  events->n_events = events->first_update + 2 * placement->n_devices;
+}
+
 static void
 rounds_init (PsRounds *rounds)
 {
@@ -73,10 +83,8 @@ rounds_init (PsRounds *rounds)
   rounds->last = g_new (guint, placement->n_devices);
   for (guint device = 0; device < placement->n_devices; device++)
     rounds->last[device] = PS_NO_EVENT;
-  rounds->first_message = program->n_steps;
-  rounds->first_reduction = program->n_steps * (has_messages (rounds->setting) ? 3 : 1);
-  rounds->first_update = rounds->first_reduction + placement->n_copies * placement->n_stages;
-  rounds->graph = ps_event_graph_new (rounds->first_update + 2 * placement->n_devices);
+  ps_round_events_init (&rounds->events, program, rounds->setting);
+  rounds->graph = ps_event_graph_new (rounds->events.n_events);
 }
 
 static void
@@ -91,7 +99,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsRounds, rounds_clear)
 static guint
 state_event (const PsRounds *rounds, guint device)
 {
-  return rounds->first_update + 2 * device;
+  return rounds->events.first_update + 2 * device;
 }
 
 static guint
@@ -154,7 +162,7 @@ static void
 add_reduction (PsRounds *rounds, guint device, guint i, guint before)
 {
   const PsPlacement *placement = rounds->program->schedule->placement;
-  guint stage = rounds->reductions.held[i] % placement->n_stages, event = rounds->first_reduction + i;
+  guint stage = rounds->reductions.held[i] % placement->n_stages, event = rounds->events.first_reduction + i;
   ps_event_graph_set_duration (rounds->graph, event, ps_costs_reduce_ns (rounds->costs, stage, placement->n_copies));
   for (guint copy = 0; copy < placement->n_copies; copy++)
     {
@@ -174,12 +182,13 @@ add_reductions (PsRounds *rounds, guint device)
 {
   guint begin = rounds->reductions.first[device], end = rounds->reductions.first[device + 1];
   for (guint i = begin; i < end; i++)
-    add_reduction (rounds, device, i, i > begin ? rounds->first_reduction + i - 1 : PS_NO_EVENT);
+    add_reduction (rounds, device, i, i > begin ? rounds->events.first_reduction + i - 1 : PS_NO_EVENT);
   if (begin == end)
     return PS_NO_EVENT;
   if (reduces_late (rounds))
-    ps_event_graph_wait (rounds->graph, rounds->first_reduction + begin, rounds->first_reduction + end - 1, 1, 0);
-  return rounds->first_reduction + end - 1;
+    ps_event_graph_wait (rounds->graph, rounds->events.first_reduction + begin,
+                         rounds->events.first_reduction + end - 1, 1, 0);
+  return rounds->events.first_reduction + end - 1;
 }
 
 static gint64

@@ -23,6 +23,19 @@ void ps_reductions_init (PsReductions *reductions, const PsProgram *program);
 void ps_reductions_clear (PsReductions *reductions);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsReductions, ps_reductions_clear)
 
+/* Events: the steps by their ids; where messages have events of their own, from first_message on, two for each step
+ * with an input, see rounds-messages.c; an all-reduce for each weight copy of each stage, as held; the state and the
+ * update of each device. */
+typedef struct
+{
+  guint first_message;
+  guint first_reduction;
+  guint first_update;
+  guint n_events;
+} PsRoundEvents;
+
+void ps_round_events_init (PsRoundEvents *events, const PsProgram *program, const PsEventsSetting *setting);
+
 /* The graph whose period is that of the program without a meeting at the optimizer. simulation and setting may be NULL:
  * durations are those of the costs, transfers of pure latency. */
 PsEventGraph *ps_rounds_new (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,

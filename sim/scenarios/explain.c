@@ -351,6 +351,7 @@ ps_explain (const PsProgram *program, const PsCosts *costs, const PsSimulation *
 
   explanation->n_steps = program->n_steps;
   explanation->n_devices = simulation->n_devices;
+  explanation->n_iterations = 1;
   explanation->makespan_ns = simulation->makespan_ns;
   explanation->path = g_array_new (FALSE, FALSE, sizeof (PsPathPart));
   explanation->idle_ns = g_new0 (gint64, (gsize)simulation->n_devices * PS_N_IDLE);

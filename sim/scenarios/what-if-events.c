@@ -9,8 +9,11 @@ typedef struct
 {
   const PsScenarioPlan *plan;
   const PsCosts *costs;
+  PsEventsSetting setting;
   PsEvents *events;
   PsSimulation *simulation;
+  gboolean steady; /* time is that of an iteration without a meeting, not the makespan */
+  PsReduce reduce;
   gint64 *duration_ns; /* [n_steps] what the engine reads */
   gint64 *transfer_ns;
 } Engine;
@@ -29,13 +32,11 @@ static gboolean
 engine_init (Engine *engine, const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSetting *events,
              GError **error)
 {
-  PsEventsSetting setting = *events;
-
-  *engine = (Engine){ .plan = plan, .costs = costs };
-  setting.duration_ns = engine->duration_ns = g_new0 (gint64, plan->n_steps);
-  setting.transfer_ns = engine->transfer_ns = g_new0 (gint64, plan->n_steps);
+  *engine = (Engine){ .plan = plan, .costs = costs, .setting = *events };
+  engine->setting.duration_ns = engine->duration_ns = g_new0 (gint64, plan->n_steps);
+  engine->setting.transfer_ns = engine->transfer_ns = g_new0 (gint64, plan->n_steps);
   engine->simulation = ps_simulation_new (plan->program);
-  engine->events = ps_events_new (plan->program, costs, &setting, error);
+  engine->events = ps_events_new (plan->program, costs, &engine->setting, error);
   return engine->events != NULL;
 }
 
@@ -56,6 +57,18 @@ static gint64
 transfer_part (const PsPart *part, const PsTransferClass *transfer, const PsCosts *costs)
 {
   return part ? ps_part_of_transfer (part, transfer, costs) : 0;
+}
+
+static gboolean
+iterate (Engine *engine, gint64 *period_ns, GError **error)
+{
+  PsIteration iteration;
+
+  if (!ps_iteration_events (engine->plan->program, engine->costs, engine->simulation, &engine->setting, PS_SYNC_BYPASS,
+                            engine->reduce, &iteration, error))
+    return FALSE;
+  *period_ns = iteration.period_ns;
+  return TRUE;
 }
 
 /* The makespan, in units of 1 / scale ns, with a part (NULL: none) saving. */
@@ -79,7 +92,7 @@ run (Engine *engine, const PsPart *part, double saving, gint64 scale, gint64 *ma
   if (!ps_events_run (engine->events, engine->costs, engine->simulation, error))
     return FALSE;
   *makespan = engine->simulation->makespan_ns;
-  return TRUE;
+  return !engine->steady || iterate (engine, makespan, error);
 }
 
 /* whole - s * part, as in what-if.c, of the path that was critical in the last run. */
@@ -195,14 +208,15 @@ find_change_point (Engine *engine, const PsPart *part, double makespan_ns, doubl
 }
 
 static gboolean
-is_sum (const PsEventsSetting *events)
+is_sum (const Engine *engine)
 {
-  return !events->links && !events->speed && events->overlap_slowdown <= 1 && events->window == 0;
+  const PsEventsSetting *events = &engine->setting;
+
+  return !engine->steady && !events->links && !events->speed && events->overlap_slowdown <= 1 && events->window == 0;
 }
 
 static gboolean
-complete (Engine *engine, const PsEventsSetting *events, gint64 base_ns, gint64 rest_ns, PsWhatIf *what_if,
-          GError **error)
+complete (Engine *engine, gint64 base_ns, gint64 rest_ns, PsWhatIf *what_if, GError **error)
 {
   gint64 least_ns;
 
@@ -210,27 +224,49 @@ complete (Engine *engine, const PsEventsSetting *events, gint64 base_ns, gint64 
     return FALSE;
   what_if->least_ns = least_ns + rest_ns;
   what_if->change_point = NAN;
-  return !is_sum (events) || find_change_point (engine, &what_if->part, (double)base_ns, &what_if->change_point, error);
+  return !is_sum (engine) || find_change_point (engine, &what_if->part, (double)base_ns, &what_if->change_point, error);
+}
+
+static GArray *
+evaluate (Engine *engine, gint64 rest_ns, double saving, guint n_best, GError **error)
+{
+  g_autoptr (GArray) parts = ps_parts (engine->plan, engine->costs), what_ifs = NULL;
+  g_autofree gint64 *time_ns = g_new0 (gint64, parts->len + 1);
+  gint64 base_ns;
+
+  if (!run (engine, NULL, 0, 1, &base_ns, error))
+    return NULL;
+  for (guint i = 0; i < parts->len; i++)
+    if (!run (engine, &g_array_index (parts, PsPart, i), saving, 1, &time_ns[i], error))
+      return NULL;
+  what_ifs = ps_what_if_rank (parts, time_ns, base_ns, rest_ns, n_best);
+  for (guint i = 0; i < what_ifs->len; i++)
+    if (!complete (engine, base_ns, rest_ns, &g_array_index (what_ifs, PsWhatIf, i), error))
+      return NULL;
+  return g_steal_pointer (&what_ifs);
 }
 
 GArray *
 ps_what_if_events (const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSetting *events, gint64 rest_ns,
                    double saving, guint n_best, GError **error)
 {
-  g_autoptr (GArray) parts = ps_parts (plan, costs), what_ifs = NULL;
-  g_autofree gint64 *makespan_ns = g_new0 (gint64, parts->len + 1);
   g_auto (Engine) engine = { 0 };
-  gint64 base_ns;
 
   g_return_val_if_fail (saving > 0 && saving <= 1, NULL);
-  if (!engine_init (&engine, plan, costs, events, error) || !run (&engine, NULL, 0, 1, &base_ns, error))
+  return engine_init (&engine, plan, costs, events, error) ? evaluate (&engine, rest_ns, saving, n_best, error) : NULL;
+}
+
+GArray *
+ps_what_if_steady (const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce,
+                   double saving, guint n_best, GError **error)
+{
+  static const PsEventsSetting latency = { .channel = PS_CHANNEL_LATENCY };
+  g_auto (Engine) engine = { 0 };
+
+  g_return_val_if_fail (saving > 0 && saving <= 1, NULL);
+  if (!engine_init (&engine, plan, costs, events ? events : &latency, error))
     return NULL;
-  for (guint i = 0; i < parts->len; i++)
-    if (!run (&engine, &g_array_index (parts, PsPart, i), saving, 1, &makespan_ns[i], error))
-      return NULL;
-  what_ifs = ps_what_if_rank (parts, makespan_ns, base_ns, rest_ns, n_best);
-  for (guint i = 0; i < what_ifs->len; i++)
-    if (!complete (&engine, events, base_ns, rest_ns, &g_array_index (what_ifs, PsWhatIf, i), error))
-      return NULL;
-  return g_steal_pointer (&what_ifs);
+  engine.steady = TRUE;
+  engine.reduce = reduce;
+  return evaluate (&engine, 0, saving, n_best, error);
 }

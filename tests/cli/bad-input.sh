@@ -73,8 +73,7 @@ predict 2 "3 sizes for 4 devices" --schedule 1f1b -p 4 -m 8 --costs $good --memo
 # explanations and samples
 varied="--schedule 1f1b -p 4 -m 8 --costs $good"
 predict 2 "not --schedule all" --schedule all -p 4 -m 8 --costs $good --explain
-predict 2 "asynchronous" --schedule pipedream -p 4 -m 8 --costs $good --explain
-predict 2 "--sync bypass" $varied --explain --sync bypass
+predict 1 "no one circle" $varied --explain --sync bypass --overlap-slowdown 1.5
 predict 2 "belongs to --explain" $varied --faster 10
 for faster in 0 101 -5 x 0x10 nan ''; do
   predict 2 "--faster: '$faster' is no percentage" $varied --explain --faster "$faster"
