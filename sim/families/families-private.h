@@ -19,6 +19,7 @@ extern const PsFamily ps_family_v_half;
 extern const PsFamily ps_family_v_min;
 extern const PsFamily ps_family_1f1b_v;
 extern const PsFamily ps_family_interleaved_zb;
+extern const PsFamily ps_family_gis;
 extern const PsFamily ps_family_dualpipe;
 extern const PsFamily ps_family_dualpipe_v;
 extern const PsFamily ps_family_chimera;
@@ -64,8 +65,10 @@ PsWalk ps_family_zb_h2_rule (const PsFamilySetting *setting, guint device);
 PsSchedule *ps_family_walk_asynchronous (const char *name, const PsFamilySetting *setting,
                                          guint (*versions) (const PsFamilySetting *setting, guint device));
 
-/* Families with groups, see groups.c: the group size to use, and whether the one asked for goes. */
-guint ps_family_group_size (const PsFamilySetting *setting);
-gboolean ps_family_check_groups (const char *name, const PsFamilySetting *setting, GError **error);
+/* Families with groups, see groups.c: the group size to use, and whether the one asked for goes. No group may be
+ * smaller than `least`, which the message calls `what`. */
+guint ps_family_group_size (const PsFamilySetting *setting, guint least);
+gboolean ps_family_check_groups (const char *name, const PsFamilySetting *setting, guint least, const char *what,
+                                 GError **error);
 
 #endif

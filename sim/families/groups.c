@@ -1,46 +1,46 @@
 /* groups.c - groups of microbatches that go through a chunk in a row. Devices that come back to a chunk find its input
  * ready only where a group is as long as the pipeline, so Megatron-LM asks that N >= p and that m mod N is 0 or at
- * least p. Fewer microbatches than devices make one group. */
+ * least p. Other families wait for smaller ones. Fewer microbatches than the least make one group. */
 #include "families-private.h"
 
 static gboolean
-is_group_size (const PsFamilySetting *setting, guint group)
+is_group_size (const PsFamilySetting *setting, guint least, guint group)
 {
-  guint p = setting->n_devices, m = setting->n_microbatches;
-  return group >= 1 && group >= MIN (p, m) && group <= m && (m % group == 0 || m % group >= p);
+  guint m = setting->n_microbatches;
+  return group >= 1 && group >= MIN (least, m) && group <= m && (m % group == 0 || m % group >= least);
 }
 
-/* The smallest one allowed keeps the least memory; it is p itself where p divides m. */
+/* The smallest one allowed keeps the least memory; it is `least` itself where that divides m. */
 guint
-ps_family_group_size (const PsFamilySetting *setting)
+ps_family_group_size (const PsFamilySetting *setting, guint least)
 {
-  guint group = setting->group_size ? setting->group_size : MIN (setting->n_devices, setting->n_microbatches);
-  while (!is_group_size (setting, group))
+  guint group = setting->group_size ? setting->group_size : MIN (least, setting->n_microbatches);
+  while (!is_group_size (setting, least, group))
     group++;
   return group;
 }
 
 /* m itself always goes. */
 static guint
-nearest_group (const PsFamilySetting *setting)
+nearest_group (const PsFamilySetting *setting, guint least)
 {
   guint asked = MIN (setting->group_size, setting->n_microbatches);
   for (guint distance = 0;; distance++)
     {
-      if (asked > distance && is_group_size (setting, asked - distance))
+      if (asked > distance && is_group_size (setting, least, asked - distance))
         return asked - distance;
-      if (is_group_size (setting, asked + distance))
+      if (is_group_size (setting, least, asked + distance))
         return asked + distance;
     }
 }
 
 gboolean
-ps_family_check_groups (const char *name, const PsFamilySetting *setting, GError **error)
+ps_family_check_groups (const char *name, const PsFamilySetting *setting, guint least, const char *what, GError **error)
 {
-  if (setting->group_size == 0 || is_group_size (setting, setting->group_size))
+  if (setting->group_size == 0 || is_group_size (setting, least, setting->group_size))
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "%s: groups of %u do not go; give %u, N from p to m with m mod N = 0 or >= p", name, setting->group_size,
-               nearest_group (setting));
+               "%s: groups of %u do not go; give %u, N from %s to m with m mod N = 0 or >= %s", name,
+               setting->group_size, nearest_group (setting, least), what, what);
   return FALSE;
 }

@@ -5,13 +5,13 @@
 static gboolean
 check (const PsFamilySetting *setting, GError **error)
 {
-  return ps_family_check_groups ("interleaved-zb", setting, error);
+  return ps_family_check_groups ("interleaved-zb", setting, setting->n_devices, "p", error);
 }
 
 static PsWalk
 rule (const PsFamilySetting *setting, guint device)
 {
-  guint group = ps_family_group_size (setting);
+  guint group = ps_family_group_size (setting, setting->n_devices);
   return (PsWalk){
     .warmup = setting->n_devices - 1 - device + (setting->n_chunks - 1) * group,
     .group = group,
