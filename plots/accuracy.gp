@@ -1,6 +1,6 @@
 # accuracy.gp - predicted against measured iteration time.
 # accuracy-plot.c writes in front: the terminal, the variables and arrays used here (lengths in pixels from the lower left
-# corner), and the blocks $names, $leaders and $seriesN.
+# corner), and the blocks $names and $seriesN.
 
 set encoding utf8
 set multiplot
@@ -15,8 +15,8 @@ set yrange [0:height]
 unset border
 unset tics
 set label 1 title at left, height - 20 left font ',13'
-plot $names using ($1 - 12):2:5:4 with points pointtype variable linecolor rgb variable pointsize 0.7, \
-     $names using 1:2:3:4 with labels left font ',9' textcolor rgb variable
+plot $names using 6:2:5:4 with points pointtype variable linecolor rgb variable pointsize 0.7, \
+     $names using 1:2:3 with labels left font ',9' textcolor rgb '#333333'
 unset label 1
 
 set border 3 linewidth 0.7 linecolor rgb '#555555'
@@ -33,7 +33,8 @@ set ytics nomirror format '%g'
 if (is_log) {
   set xtics ('' low)
   set ytics ('' low)
-  do for [k = -9:12] { do for [d in "1 2 5"] {
+  digits = high / low < 20 ? '1 1.5 2 3 4 5 6 8' : '1 2 5'
+  do for [k = -9:12] { do for [d in digits] {
     set xtics add (sprintf('%g', d * 10.0 ** k) d * 10.0 ** k)
     set ytics add (sprintf('%g', d * 10.0 ** k) d * 10.0 ** k)
   } }

@@ -65,21 +65,35 @@ ps_plot_field_name (const char *field)
   return g_string_free (g_steal_pointer (&name), FALSE);
 }
 
-void
-ps_plot_axis_init (PsPlotAxis *axis, const char *field, const PsResultValues *values, guint column)
+/* The values there are, ascending. */
+static GArray *
+sorted_numbers (const PsResultValues *values, guint column)
 {
-  g_autofree char *name = ps_plot_field_name (field);
-  PsColumnType type = find_column (field)->type;
-  PsPlotUnit unit = { NULL, 1 };
-  double smallest = INFINITY, largest = -INFINITY;
+  GArray *numbers = g_array_new (FALSE, FALSE, sizeof (double));
 
   for (guint row = 0; row < values->n_rows; row++)
     {
       double number = ps_plot_value_number (&values->values[row * values->n_columns + column]);
 
-      smallest = isnan (number) ? smallest : MIN (smallest, number);
-      largest = isnan (number) ? largest : MAX (largest, number);
+      if (!isnan (number))
+        g_array_append_val (numbers, number);
     }
+  ps_plot_sort_numbers (numbers);
+  return numbers;
+}
+
+void
+ps_plot_axis_init (PsPlotAxis *axis, const char *field, const PsResultValues *values, guint column)
+{
+  g_autofree char *name = ps_plot_field_name (field);
+  g_autoptr (GArray) numbers = sorted_numbers (values, column);
+  PsColumnType type = find_column (field)->type;
+  PsPlotUnit unit = { NULL, 1 };
+  gboolean none = numbers->len == 0;
+  double smallest = none ? INFINITY : g_array_index (numbers, double, 0),
+         middle = none ? 0 : g_array_index (numbers, double, numbers->len / 2),
+         largest = none ? -INFINITY : g_array_index (numbers, double, numbers->len - 1);
+
   if (type == PS_COLUMN_TIME)
     unit = ps_plot_time_unit ((gint64)MAX (largest, 1));
   else if (type == PS_COLUMN_SIZE)
@@ -87,14 +101,27 @@ ps_plot_axis_init (PsPlotAxis *axis, const char *field, const PsResultValues *va
   *axis = (PsPlotAxis){ .label = unit.name ? g_strdup_printf ("%s (%s)", name, unit.name) : g_strdup (name),
                         .unit = unit.size,
                         .smallest = smallest / unit.size,
+                        .middle = middle / unit.size,
                         .largest = largest / unit.size };
+}
+
+gboolean
+ps_plot_axis_crowds (const PsPlotAxis *axis, const char *field)
+{
+  gboolean wide = axis->largest >= 8 * axis->smallest, crowded = axis->largest > 3 * axis->middle;
+
+  if (axis->smallest <= 0)
+    return FALSE;
+  if (find_column (field)->type == PS_COLUMN_RATIO)
+    return wide && axis->largest > 6 * axis->middle;
+  return wide || crowded;
 }
 
 guint32
 ps_plot_series_colour (guint series)
 {
   static const guint32 colours[PS_PLOT_N_COLOURS]
-      = { 0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xb07a00, 0x3a9bd0, 0x333333 };
+      = { 0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00, 0x56b4e9, 0x333333 };
 
   return colours[series % PS_PLOT_N_COLOURS];
 }

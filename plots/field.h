@@ -12,6 +12,7 @@ typedef struct
   char *label;     /* "peak memory (GiB)" */
   double unit;     /* values are shown divided by it */
   double smallest; /* of the values, in units */
+  double middle;   /* the median */
   double largest;
 } PsPlotAxis;
 
@@ -22,6 +23,11 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsPlotAxis, ps_plot_axis_clear)
  * nothing. */
 void ps_plot_axis_init (PsPlotAxis *axis, const char *field, const PsResultValues *values, guint column);
 
+/* Whether a logarithmic axis reads better: values (all above 0) spread over a factor of eight or more, or more than
+ * half of them lie in the lowest third. A ratio is read from 0 on, unless most of them would lie in the lowest sixth.
+ */
+gboolean ps_plot_axis_crowds (const PsPlotAxis *axis, const char *field);
+
 /* A value as a number: times in ns, sizes in bytes; NaN where there is none. */
 double ps_plot_value_number (const PsValue *value);
 
@@ -31,7 +37,8 @@ char *ps_plot_value_text (const char *field, const PsValue *value);
 /* "bubble ratio" of "bubble_ratio". Free with g_free. */
 char *ps_plot_field_name (const char *field);
 
-/* 0xrrggbb of one of many series: seven hues after Okabe and Ito; from the eighth on they begin again. */
+/* 0xrrggbb of one of many series: Okabe and Ito's, told apart by colour-blind eyes; from the eighth on
+ * they begin again. */
 guint32 ps_plot_series_colour (guint series);
 #define PS_PLOT_N_COLOURS 7
 

@@ -33,6 +33,12 @@ find_format (const char *path)
   return NULL;
 }
 
+double
+ps_picture_letter (const PsPicture *picture)
+{
+  return picture->terminal ? PS_TERMINAL_COLUMN : 6.2;
+}
+
 gboolean
 ps_picture_check (const PsPicture *picture, GError **error)
 {
@@ -53,6 +59,23 @@ ps_gnuplot_append_text (GString *script, const char *name, const char *text)
       g_string_append_c (script, (guchar)*c < 0x20 ? ' ' : *c);
     }
   g_string_append (script, "'\n");
+}
+
+void
+ps_gnuplot_append_quoted (GString *script, const char *text)
+{
+  g_string_append_c (script, '"');
+  for (const char *c = text; *c; c++)
+    g_string_append_c (script, *c == '"' || *c == '\\' || (guchar)*c < 0x20 ? ' ' : *c);
+  g_string_append_c (script, '"');
+}
+
+void
+ps_gnuplot_append_label (GString *rows, double x, double y, const char *text, guint32 colour)
+{
+  g_string_append_printf (rows, "%.1f %.1f ", x, y);
+  ps_gnuplot_append_quoted (rows, text);
+  g_string_append_printf (rows, " %u\n", colour);
 }
 
 void
@@ -79,8 +102,9 @@ terminal_command (const PsPicture *picture, const Format *format, guint width, g
     return g_strdup_printf ("set terminal svg size %u,%u noenhanced font 'sans-serif,11' background '#ffffff'\n", width,
                             height);
   if (g_str_equal (format->ending, ".png"))
-    return g_strdup_printf ("set terminal pngcairo size %u,%u noenhanced font 'Sans,11' fontscale %s linewidth %u\n",
-                            width * scale, height * scale, scale == 2 ? "1.5" : "0.75", scale);
+    return g_strdup_printf ("set terminal pngcairo size %u,%u noenhanced font 'Sans,11' fontscale %s linewidth %u "
+                            "pointscale %u\n",
+                            width * scale, height * scale, scale == 2 ? "1.5" : "0.75", scale, scale);
   return g_strdup_printf ("set terminal pdfcairo size %sin,%sin noenhanced font 'Sans,11' fontscale 0.58 linewidth 1\n",
                           g_ascii_formatd (inches[0], sizeof inches[0], "%.4f", width / 96.0),
                           g_ascii_formatd (inches[1], sizeof inches[1], "%.4f", height / 96.0));

@@ -22,11 +22,20 @@ typedef struct
   gboolean transfers; /* timelines: draw them too */
 } PsPicture;
 
+/* Pixels that a letter of names and figures is wide, for layouts. */
+double ps_picture_letter (const PsPicture *picture);
+
 /* Refuses an output whose ending is no known format. Errors: PS_ERROR_USAGE. */
 gboolean ps_picture_check (const PsPicture *picture, GError **error);
 
 /* Appends "name = 'text'"; quotes are doubled and line ends become blanks, so that no text can end the string. */
 void ps_gnuplot_append_text (GString *script, const char *name, const char *text);
+
+/* Appends a text between double quotes, as data blocks have it; quotes in it and line ends become blanks. */
+void ps_gnuplot_append_quoted (GString *script, const char *text);
+
+/* Appends a row of a data block: x y "text" colour. */
+void ps_gnuplot_append_label (GString *rows, double x, double y, const char *text, guint32 colour);
 
 /* Appends "name = value", always with a decimal point: gnuplot divides integers as C does. */
 void ps_gnuplot_append_number (GString *script, const char *name, double value);

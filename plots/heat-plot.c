@@ -16,6 +16,7 @@
 #define SHADES 256
 #define TICK_WIDTH 44 /* room that a number below the map needs */
 #define LETTER 6.0    /* width of a letter in a box */
+#define TEXT_COLOUR 0x333333
 
 /* One side of the map: its different values in order, and how they are called. */
 typedef struct
@@ -147,8 +148,7 @@ append_cell (GString *cells, GString *texts, const Map *map, const PsValue *row)
 
   append_box (cells, left + 0.5, bottom + 0.5, right - 0.5, top - 0.5, colour);
   if (right - left > LETTER * (g_utf8_strlen (text, -1) + 1) && top - bottom > 13)
-    g_string_append_printf (texts, "%.2f %.2f \"%s\" %u\n", (left + right) / 2, (bottom + top) / 2, text,
-                            ps_plot_text_colour (colour));
+    ps_gnuplot_append_label (texts, (left + right) / 2, (bottom + top) / 2, text, ps_plot_text_colour (colour));
 }
 
 static void
@@ -178,12 +178,12 @@ append_ticks (GString *script, const Map *map)
 
   g_string_append (script, "$x_ticks << EOD\n");
   for (guint i = 0; i < n_x; i += step_x)
-    g_string_append_printf (script, "%.2f %d \"%s\"\n", part_of (LEFT, map->right, 2 * i + 1, 2 * n_x), BOTTOM - 14,
-                            (const char *)map->x.names->pdata[i]);
+    ps_gnuplot_append_label (script, part_of (LEFT, map->right, 2 * i + 1, 2 * n_x), BOTTOM - 14,
+                             map->x.names->pdata[i], TEXT_COLOUR);
   g_string_append (script, "EOD\n$y_ticks << EOD\n");
   for (guint i = 0; i < n_y; i += step_y)
-    g_string_append_printf (script, "%d %.2f \"%s\"\n", LEFT - 8, part_of (BOTTOM, map->top, 2 * i + 1, 2 * n_y),
-                            (const char *)map->y.names->pdata[i]);
+    ps_gnuplot_append_label (script, LEFT - 8, part_of (BOTTOM, map->top, 2 * i + 1, 2 * n_y), map->y.names->pdata[i],
+                             TEXT_COLOUR);
   g_string_append (script, "EOD\n");
 }
 
@@ -198,7 +198,7 @@ append_words (GString *script, const Map *map)
       double y = map->top - 8 - i * 17;
 
       append_box (script, map->right + 24, y - 6, map->right + 36, y + 6, ps_plot_series_colour (i));
-      g_string_append_printf (texts, "%.2f %.2f \"%s\"\n", map->right + 42, y, (const char *)map->words->pdata[i]);
+      ps_gnuplot_append_label (texts, map->right + 42, y, map->words->pdata[i], TEXT_COLOUR);
     }
   g_string_append_printf (script, "EOD\n%sEOD\n", texts->str);
 }

@@ -20,6 +20,6 @@ set label 4 heat_label at right + 24, top + 14 left font ',10'
 plot $cells using 1:2:3:4:5:6:7 with boxxyerror linecolor rgb variable, \
      $scale using 1:2:3:4:5:6:7 with boxxyerror linecolor rgb variable, \
      $texts using 1:2:3:4 with labels center font ',8' textcolor rgb variable, \
-     $x_ticks using 1:2:3 with labels center font ',9' textcolor rgb '#333333', \
-     $y_ticks using 1:2:3 with labels right font ',9' textcolor rgb '#333333', \
+     $x_ticks using 1:2:3:4 with labels center font ',9' textcolor rgb variable, \
+     $y_ticks using 1:2:3:4 with labels right font ',9' textcolor rgb variable, \
      $scale_texts using 1:2:3 with labels left font ',9' textcolor rgb '#333333'

@@ -1,12 +1,15 @@
-/* main.c - the program pipesim-plot, run as `pipesim plot`: draws timelines, sweeps and how good predictions were. */
+/* main.c - the program pipesim-plot, run as `pipesim plot`: draws timelines, sweeps, measured costs and how good
+ * predictions were. */
 #include "accuracy-plot.h"
+#include "calibration-plot.h"
 #include "memory-plot.h"
 #include "options.h"
+#include "program.h"
 #include "timeline-plot.h"
 
 #include <pipesim/formats.h>
 
-#include <locale.h>
+#include <stdio.h>
 
 typedef gboolean (*DrawTimelines) (const PsPlotOptions *options, PsTimeline *const *timelines, guint n, GError **error);
 
@@ -68,11 +71,57 @@ draw_accuracy (const PsPlotOptions *options, GError **error)
   return db && ps_accuracy_plot (&options->picture, options->arguments[1], db, error);
 }
 
+/* Profiles as text are JSON; no database begins like that. */
+static gboolean
+is_text (const char *path)
+{
+  FILE *file = fopen (path, "rb");
+  gboolean is = file && getc (file) == '{';
+
+  if (file)
+    fclose (file);
+  return is;
+}
+
+static PsProfileContents *
+read_text (const PsPlotOptions *options, GError **error)
+{
+  const char *path = options->arguments[1];
+  g_autofree char *text = NULL;
+  gsize length;
+
+  if (options->profile)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--profile: '%s' chooses in a database; %s is one profile as text",
+                   options->profile, path);
+      return NULL;
+    }
+  return ps_read_file (path, &text, &length, error) ? ps_profile_contents_parse (path, text, length, error) : NULL;
+}
+
+static PsProfileContents *
+read_database (const PsPlotOptions *options, GError **error)
+{
+  g_autoptr (PsCostDb) db = ps_costdb_open (options->arguments[1], PS_COSTDB_READ, error);
+
+  return db ? ps_profile_contents_load (db, options->profile, FALSE, error) : NULL;
+}
+
+static gboolean
+draw_calibration (const PsPlotOptions *options, GError **error)
+{
+  const char *path = options->arguments[1];
+  g_autoptr (PsProfileContents) contents = is_text (path) ? read_text (options, error) : read_database (options, error);
+
+  return contents && ps_calibration_plot (&options->picture, path, contents, error);
+}
+
 static const PsPlotKind kinds[] = {
   { "timeline", "one or two timelines are", 2, draw_timeline },
   { "memory", "one or two timelines are", 2, draw_memory },
   { "sweep", "one RESULTS.db of pipesim sweep is", 1, draw_sweep },
   { "accuracy", "one costs.db with runs of pipesim exec is", 1, draw_accuracy },
+  { "calibration", "one costs.db of pipesim calib, or one profile as text, is", 1, draw_calibration },
   { NULL, NULL, 0, NULL },
 };
 
@@ -87,15 +136,5 @@ run (int argc, char **argv, GError **error)
 int
 main (int argc, char **argv)
 {
-  g_autoptr (GError) error = NULL;
-  g_autofree char *line = NULL;
-
-  g_log_writer_default_set_use_stderr (TRUE);
-  setlocale (LC_CTYPE, "");
-  g_set_prgname ("pipesim plot");
-  if (run (argc, argv, &error))
-    return 0;
-  line = g_strdelimit (g_strdup (error->message), "\n\r", ' ');
-  g_printerr ("pipesim plot: %s\n", line);
-  return ps_error_exit_code (error);
+  return ps_plot_program ("pipesim plot", run, argc, argv);
 }

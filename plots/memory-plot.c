@@ -88,7 +88,7 @@ append_names (GString *script, const Layout *layout, PsTimeline *const *timeline
       guint n_devices = timelines[i]->n_devices, step = n_devices <= MAX_NAMES ? 1 : n_devices - 1;
 
       for (guint d = 0, row = 0; d < n_devices; d += step, row++)
-        g_string_append_printf (script, "%u %g \"%sdevice %u\" %u\n", layout->width - RIGHT + 12,
+        g_string_append_printf (script, "%u %g \"%sdevice %u\" %u\n", layout->width - RIGHT + 30,
                                 panel_top (layout, i + 1) - 8 - row * 16, step > 1 && row > 0 ? "to " : "", d,
                                 ps_plot_device_colour (d, n_devices));
     }

@@ -16,7 +16,8 @@ set yrange [0:height]
 unset border
 unset tics
 set label 1 title at left, height - 20 left font ',13'
-plot $names using 1:2:3:4 with labels left font ',9' textcolor rgb variable
+plot $names using ($1 - 12):2:4 with points pointtype 5 pointsize 0.9 linecolor rgb variable, \
+     $names using 1:2:3 with labels left font ',9' textcolor rgb '#333333'
 unset label 1
 
 set border 3 linewidth 0.7 linecolor rgb '#555555'
@@ -48,11 +49,11 @@ do for [i = 1:panels] {
   if (weights_high[i] > 0) {
     set object 1 rectangle from graph 0, first 0 to graph 1, first weights_high[i] fillcolor rgb '#f1f1f1' fillstyle solid noborder behind
     set object 2 rectangle from graph 0, first 0 to graph 1, first weights_low[i] fillcolor rgb '#e4e4e4' fillstyle solid noborder behind
-    set label 3 'weights' at graph 0.006, first weights_low[i] / 2 left font ',9' textcolor rgb '#777777'
+    set label 3 'weights' at graph 0.02, first weights_low[i] / 2 left font ',9' textcolor rgb '#777777'
   }
   if (limit > 0) {
     set arrow 1 from graph 0, first limit to graph 1, first limit nohead dashtype 2 linewidth 1 linecolor rgb '#d55e00' front
-    set label 4 limit_label at graph 0.006, first limit left offset 0, 0.5 font ',9' textcolor rgb '#d55e00' front
+    set label 4 limit_label at graph 0.02, first limit left offset 0, 0.5 font ',9' textcolor rgb '#d55e00' front
   }
   plot '$memory'.i using 1:2:3 with lines linewidth 1.4 linecolor rgb variable
 }

@@ -19,6 +19,7 @@ ps_plot_options_clear (PsPlotOptions *options)
   g_free (options->sweep.log);
   g_free (options->sweep.question.by);
   g_strfreev (options->sweep.question.where);
+  g_free (options->profile);
   g_free (options->size);
   g_free (options->limit);
   g_strfreev (options->arguments);
@@ -112,6 +113,7 @@ check_owner (const PsPlotOptions *options, GError **error)
   } owners[] = {
     { "--limit", "memory", options->limit != NULL },
     { "--transfers", "timeline", options->picture.transfers },
+    { "--profile", "calibration", options->profile != NULL },
     { "--x", "sweep", sweep->x != NULL },
     { "--y", "sweep", sweep->y != NULL },
     { "--series", "sweep", sweep->series != NULL },
@@ -184,6 +186,8 @@ add_options (GOptionContext *context, PsPlotOptions *options)
     { "limit", 0, 0, G_OPTION_ARG_STRING, &options->limit, "memory: draw this limit", "SIZE" },
     { "transfers", 0, 0, G_OPTION_ARG_NONE, &options->picture.transfers,
       "timeline: draw transfers as lines from the sender to the receiver", NULL },
+    { "profile", 0, 0, G_OPTION_ARG_STRING, &options->profile, "calibration: which profile (default: the only one)",
+      "NAME" },
     { "x", 0, 0, G_OPTION_ARG_STRING, &options->sweep.x, "sweep: column along the horizontal axis", "FIELD" },
     { "y", 0, 0, G_OPTION_ARG_STRING, &options->sweep.y, "sweep: column along the vertical axis", "FIELD" },
     { "series", 0, 0, G_OPTION_ARG_STRING, &options->sweep.series,
@@ -193,7 +197,7 @@ add_options (GOptionContext *context, PsPlotOptions *options)
     { "heat", 0, 0, G_OPTION_ARG_STRING, &options->sweep.heat,
       "sweep: draw a map over x and y coloured by this column; schedule shows who wins where", "FIELD" },
     { "log", 0, 0, G_OPTION_ARG_STRING, &options->sweep.log,
-      "sweep: logarithmic axes (default: where values spread over more than a factor of eight, ratios not)",
+      "sweep: logarithmic axes (default: where values spread over a factor of eight or crowd near the least)",
       "none|x|y|xy" },
     { "by", 0, 0, G_OPTION_ARG_STRING, &options->sweep.question.by,
       "sweep: of settings that fall on one point the one where this is smallest (default: sequence_ns)", "FIELD" },
@@ -209,13 +213,15 @@ add_options (GOptionContext *context, PsPlotOptions *options)
 gboolean
 ps_plot_options_parse (PsPlotOptions *options, const PsPlotKind *kinds, int argc, char **argv, GError **error)
 {
-  g_autoptr (GOptionContext) context = g_option_context_new ("timeline|memory|sweep|accuracy FILE [FILE2]");
+  g_autoptr (GOptionContext) context = g_option_context_new ("timeline|memory|sweep|accuracy|calibration FILE [FILE2]");
 
   g_option_context_set_summary (
       context,
       "timeline, memory: draws one timeline, or two on one time axis: predicted above measured.\n"
       "sweep:            draws RESULTS.db of pipesim sweep: lines (--x, --y), a front (--pareto), a map (--heat).\n"
-      "accuracy:         draws predicted against measured iteration times of all runs in a costs.db.");
+      "accuracy:         draws predicted against measured iteration times of all runs in a costs.db.\n"
+      "calibration:      draws what a profile of a costs.db, or of calib export, holds: messages with the fitted\n"
+      "                  alpha + beta n, and ops.");
   g_option_context_set_description (context,
                                     "The bubble ratio of all families against m:\n"
                                     "  pipesim plot sweep results.db --x microbatches --y bubble_ratio --series "

@@ -22,6 +22,7 @@ struct _PsPlotOptions
   const PsPlotKind *kind;
   PsPicture picture;
   PsSweepPicture sweep;
+  char *profile; /* NULL: the only one */
   char *size;
   char *limit;
   gint64 limit_bytes; /* 0: none */

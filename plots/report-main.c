@@ -1,7 +1,10 @@
 /* report-main.c - the program pipesim-report, run as `pipesim report`: one HTML file about a sweep. */
+#include "program.h"
 #include "report-page.h"
 
-#include <locale.h>
+#include <pipesim/sweep-timelines.h>
+
+#define MAX_OPS 150000 /* of simulated timelines: some 5 MB of page */
 
 typedef struct
 {
@@ -43,10 +46,11 @@ parse_options (int argc, char **argv, Options *options, GError **error)
   };
   g_autoptr (GOptionContext) context = g_option_context_new ("RESULTS.db [TIMELINE...]");
 
-  g_option_context_set_summary (context,
-                                "Writes a page that needs nothing but a browser: the best settings of a sweep, "
-                                "time against memory,\nand timelines (of pipesim predict -o or pipesim exec "
-                                "--trace) to zoom and drag.");
+  g_option_context_set_summary (
+      context, "Writes a page that needs nothing but a browser: the best settings of a sweep, "
+               "time against memory,\nand timelines to zoom and drag: of the fastest setting for each number "
+               "of devices, simulated anew,\nand those given as files (of pipesim predict -o or "
+               "pipesim exec --trace).");
   g_option_context_add_main_entries (context, entries, NULL);
   if (!g_option_context_parse (context, &argc, &argv, error))
     return FALSE;
@@ -58,40 +62,66 @@ parse_options (int argc, char **argv, Options *options, GError **error)
 }
 
 static gboolean
-run (int argc, char **argv, GError **error)
+load_timelines (const Options *options, GPtrArray *timelines, GError **error)
 {
-  g_auto (Options) options = { 0 };
-  g_autoptr (GPtrArray) timelines = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
-  g_autoptr (PsResults) results = NULL;
-  g_autofree char *page = NULL;
-
-  if (!parse_options (argc, argv, &options, error)
-      || !(results = ps_results_open (options.arguments[0], PS_RESULTS_READ, error)))
-    return FALSE;
-  for (guint i = 1; options.arguments[i]; i++)
+  for (guint i = 1; options->arguments[i]; i++)
     {
-      PsTimeline *timeline = ps_timeline_load (options.arguments[i], error);
+      PsTimeline *timeline = ps_timeline_load (options->arguments[i], error);
 
       if (!timeline)
         return FALSE;
       g_ptr_array_add (timelines, timeline);
     }
-  page = ps_report_page (results, options.arguments[0], &options.question, options.title, timelines, error);
-  return page && ps_write_file (options.output, page, -1, error);
+  return TRUE;
+}
+
+/* Settings whose files have changed can't be simulated anew; the page then says so and shows the rest. Returns what it
+ * says. */
+static char *
+simulate_timelines (const Options *options, PsResults *results, GPtrArray *timelines)
+{
+  char *per[] = { (char *)"devices", NULL };
+  const PsQuestion question = { .per = per, .where = options->question.where, .by = options->question.by };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GPtrArray) all = NULL;
+  guint n_left = 0;
+
+  all = ps_results_timelines (results, &question, MAX_OPS, &n_left, &error);
+  if (!all)
+    return g_strdup_printf ("The settings of the database could not be simulated anew: %s.", error->message);
+  g_ptr_array_extend_and_steal (timelines, g_steal_pointer (&all));
+  if (n_left > 0)
+    return g_strdup_printf (
+        "The fastest setting for each number of devices, simulated anew from what the database holds; "
+        "those for the %u largest numbers are left out, they would make the page too large.",
+        n_left);
+  return g_strdup ("The fastest setting for each number of devices, simulated anew from what the database holds.");
+}
+
+static gboolean
+run (int argc, char **argv, GError **error)
+{
+  g_auto (Options) options = { 0 };
+  g_autoptr (GPtrArray) timelines = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
+  g_autoptr (PsResults) results = NULL;
+  g_autofree char *about = NULL, *text = NULL;
+  PsReportPage page = { .timelines = timelines };
+
+  if (!parse_options (argc, argv, &options, error)
+      || !(results = ps_results_open (options.arguments[0], PS_RESULTS_READ, error)))
+    return FALSE;
+  about = simulate_timelines (&options, results, timelines);
+  if (!load_timelines (&options, timelines, error))
+    return FALSE;
+  page.title = options.title;
+  page.database = options.arguments[0];
+  page.about = about;
+  text = ps_report_page (results, &options.question, &page, error);
+  return text && ps_write_file (options.output, text, -1, error);
 }
 
 int
 main (int argc, char **argv)
 {
-  g_autoptr (GError) error = NULL;
-  g_autofree char *line = NULL;
-
-  g_log_writer_default_set_use_stderr (TRUE);
-  setlocale (LC_CTYPE, "");
-  g_set_prgname ("pipesim report");
-  if (run (argc, argv, &error))
-    return 0;
-  line = g_strdelimit (g_strdup (error->message), "\n\r", ' ');
-  g_printerr ("pipesim report: %s\n", line);
-  return ps_error_exit_code (error);
+  return ps_plot_program ("pipesim report", run, argc, argv);
 }

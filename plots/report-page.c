@@ -2,6 +2,7 @@
 #include "report-page.h"
 
 #include "field.h"
+#include "scale.h"
 
 #include <gio/gio.h>
 #include <math.h>
@@ -112,6 +113,35 @@ points_to_json (PsResults *results, const PsQuestion *asked, GError **error)
   return embed_json (json);
 }
 
+/* {"series": [...], "kinds": {"F": ...}}: the colours of the other pictures. Free with g_free. */
+static char *
+colours_to_json (void)
+{
+  g_autoptr (GString) json = g_string_new ("{\"series\": [");
+
+  for (guint i = 0; i < PS_PLOT_N_COLOURS; i++)
+    g_string_append_printf (json, "%s\"#%06x\"", i ? ", " : "", ps_plot_series_colour (i));
+  g_string_append (json, "], \"kinds\": {");
+  for (PsOpKind kind = 0; kind < PS_N_OP_KINDS; kind++)
+    g_string_append_printf (json, "%s\"%s\": \"#%06x\"", kind ? ", " : "", ps_op_kind_name (kind),
+                            ps_plot_op_colour (kind, 0, 1));
+  g_string_append (json, "}}");
+  return g_string_free (g_steal_pointer (&json), FALSE);
+}
+
+/* Of a timeline the page draws the ops alone. */
+static char *
+timeline_to_json (const PsTimeline *timeline)
+{
+  g_autoptr (GArray) no_transfers = g_array_new (FALSE, FALSE, sizeof (PsSpan));
+  g_autoptr (GArray) no_memory = g_array_new (FALSE, FALSE, sizeof (PsMemoryPoint));
+  PsTimeline shown = *timeline;
+
+  shown.transfers = no_transfers;
+  shown.memory = no_memory;
+  return ps_timeline_to_json (&shown);
+}
+
 static char *
 timelines_to_json (const GPtrArray *timelines)
 {
@@ -119,7 +149,7 @@ timelines_to_json (const GPtrArray *timelines)
 
   for (guint i = 0; i < timelines->len; i++)
     {
-      g_autofree char *one = ps_timeline_to_json (timelines->pdata[i]);
+      g_autofree char *one = timeline_to_json (timelines->pdata[i]);
 
       g_string_append_printf (json, "%s%s", i ? "," : "", one);
     }
@@ -127,28 +157,40 @@ timelines_to_json (const GPtrArray *timelines)
   return embed_json (json->str);
 }
 
-/* Heading, choice, canvas; nothing without timelines. */
-static char *
-timelines_to_html (const GPtrArray *timelines)
-{
-  static const char *const kinds[] = { "#0072b2\"></i>F",  "#009e73\"></i>B", "#e69f00\"></i>W",
-                                       "#d55e00\"></i>BW", "#cc79a7\"></i>R", "#666666\"></i>O" };
-  g_autoptr (GString) html = g_string_new ("<h2>Timelines</h2>\n<p><label>Schedule <select id=\"schedule\">");
+static const char timeline_help[]
+    = "The wheel and the keys + and - zoom, dragging and the arrow keys move, a double click and Home show all again. "
+      "Numbers are microbatches, later chunks of a device are paler.";
 
-  if (timelines->len == 0)
-    return g_strdup ("");
+static void
+append_choice (GString *html, const GPtrArray *timelines)
+{
+  g_string_append (html, "<p><label>Schedule <select id=\"schedule\">");
   for (guint i = 0; i < timelines->len; i++)
     {
       const PsTimeline *timeline = timelines->pdata[i];
       g_autofree char *name = g_markup_escape_text (timeline->schedule, -1);
 
-      g_string_append_printf (html, "<option value=\"%u\">%s, %s</option>", i, name, ps_origin_name (timeline->origin));
+      g_string_append_printf (html, "<option value=\"%u\">%s, %u devices, %u microbatches, %s</option>", i, name,
+                              timeline->n_devices, timeline->n_microbatches, ps_origin_name (timeline->origin));
     }
-  g_string_append (html, "</select></label> <span id=\"caption\"></span></p>\n<p>");
-  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
-    g_string_append_printf (html, "<span class=\"key\"><i style=\"background:%s</span>", kinds[i]);
-  g_string_append (html, "</p>\n<canvas id=\"timeline\"></canvas>\n<p id=\"hover\"></p>\n<p class=\"note\">The wheel "
-                         "zooms, dragging moves, a double click shows all again; numbers are microbatches.</p>");
+  g_string_append (html, "</select></label> <span id=\"caption\"></span></p>\n");
+}
+
+/* Heading, where they come from, choice, canvas. */
+static char *
+timelines_to_html (const GPtrArray *timelines, const char *about)
+{
+  g_autoptr (GString) html = g_string_new ("<h2>Timelines</h2>\n");
+  g_autofree char *note = g_markup_printf_escaped ("<p class=\"note\">%s</p>\n", about);
+
+  g_string_append (html, note);
+  if (timelines->len == 0)
+    return g_string_free (g_steal_pointer (&html), FALSE);
+  append_choice (html, timelines);
+  g_string_append_printf (html,
+                          "<p id=\"kinds\"></p>\n<canvas id=\"timeline\" tabindex=\"0\" role=\"img\" "
+                          "aria-label=\"timeline\"></canvas>\n<p id=\"hover\"></p>\n<p class=\"note\">%s</p>",
+                          timeline_help);
   return g_string_free (g_steal_pointer (&html), FALSE);
 }
 
@@ -174,26 +216,25 @@ fill (const char *template, const char *const *values)
 }
 
 char *
-ps_report_page (PsResults *results, const char *database, const PsQuestion *question, const char *title,
-                GPtrArray *timelines, GError **error)
+ps_report_page (PsResults *results, const PsQuestion *question, const PsReportPage *page, GError **error)
 {
   g_autoptr (GBytes) template = NULL;
   g_autoptr (GBytes) script = NULL;
-  g_autofree char *table = best_to_html (results, question, database, error);
+  g_autofree char *table = best_to_html (results, question, page->database, error);
   g_autofree char *points = table ? points_to_json (results, question, error) : NULL;
-  g_autofree char *data = timelines_to_json (timelines);
-  g_autofree char *drawings = timelines_to_html (timelines);
-  g_autofree char *heading = g_markup_escape_text (title ? title : "Pipeline schedules", -1);
+  g_autofree char *data = timelines_to_json (page->timelines), *colours = colours_to_json ();
+  g_autofree char *drawings = timelines_to_html (page->timelines, page->about);
+  g_autofree char *heading = g_markup_escape_text (page->title ? page->title : "Pipeline schedules", -1);
   g_autofree char *wheres = question->where ? g_strjoinv (", ", question->where) : g_strdup ("");
   g_autofree char *note = g_markup_printf_escaped (
       "Simulated with pipesim %s from the sweep in %s%s%s. The column costs origin says where "
       "the costs behind a row come from.",
-      PS_VERSION, database, *wheres ? ", settings with " : "", wheres);
+      PS_VERSION, page->database, *wheres ? ", settings with " : "", wheres);
 
   if (!points)
     return NULL;
   return fill (resource_text (&template, "report.html"),
                (const char *[]){ "@TITLE@", heading, "@NOTE@", note, "@TABLE@", table, "@TIMELINES@", drawings,
-                                 "@POINTS@", points, "@DATA@", data, "@SCRIPT@", resource_text (&script, "report.js"),
-                                 NULL });
+                                 "@COLOURS@", colours, "@POINTS@", points, "@DATA@", data, "@SCRIPT@",
+                                 resource_text (&script, "report.js"), NULL });
 }

@@ -7,12 +7,21 @@
 
 G_BEGIN_DECLS
 
-/* The page: the best settings for each number of devices, time against memory, and the timelines (of
- * PsTimeline, possibly none). `where` and `by` of the question count; database is what the page calls its source; title
- * NULL: the page's own. Free with g_free. Errors: PS_ERROR_USAGE for unknown columns, PS_ERROR_INPUT where no setting
- * is left. */
-char *ps_report_page (PsResults *results, const char *database, const PsQuestion *question, const char *title,
-                      GPtrArray *timelines, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* What a page shows besides the results. */
+typedef struct
+{
+  const char *title;    /* NULL: the page's own */
+  const char *database; /* what the page calls its source */
+  GPtrArray *timelines; /* of PsTimeline, possibly none */
+  const char *about;    /* where the timelines come from, or why there are none */
+} PsReportPage;
+
+/* The page: the best settings for each number of devices, time against memory, and the timelines. `where` and `by` of
+ * the question count. Free with g_free. Errors: PS_ERROR_USAGE for unknown columns, PS_ERROR_INPUT where no setting is
+ * left.
+ */
+char *ps_report_page (PsResults *results, const PsQuestion *question, const PsReportPage *page,
+                      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 G_END_DECLS
 

@@ -1,11 +1,10 @@
 /* report.js - draws a report's front of time against memory and its timelines. No library, nothing fetched. */
 'use strict';
 
-const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#b07a00', '#3a9bd0', '#333333'];
-const kinds = { F: '#0072b2', B: '#009e73', W: '#e69f00', BW: '#d55e00', R: '#cc79a7', O: '#666666' };
 const names = { F: 'forward', B: 'backward for input', W: 'backward for weights', BW: 'full backward', R: 'recompute', O: 'optimizer' };
 
 const read = (id) => JSON.parse(document.getElementById(id).textContent);
+const { series: colours, kinds } = read('colours');
 
 function formatTime(ns) {
   const [unit, size] = ns >= 1e9 ? ['s', 1e9] : ns >= 1e6 ? ['ms', 1e6] : ns >= 1e3 ? ['us', 1e3] : ['ns', 1];
@@ -25,18 +24,39 @@ function front(points) {
   return sorted.filter((point) => point.time < best && ((best = point.time), true));
 }
 
-const roundTime = (ns, log) => Number(ns.toPrecision(log ? 1 : 3));
-const roundSize = (bytes, log) => (log ? 2 ** Math.round(Math.log2(bytes)) : Number((bytes / 2 ** 20).toPrecision(3)) * 2 ** 20);
+/* About n even values from low to high: 1, 2 or 5 times a power of ten of the unit. */
+function evenTicks(low, high, n, unit = 1) {
+  const rough = (high - low) / n / unit, power = 10 ** Math.floor(Math.log10(rough));
+  const step = unit * power * [1, 2, 5, 10].find((digit) => digit * power >= rough);
+  const ticks = [];
+  for (let k = Math.ceil(low / step); k * step <= high; k++) ticks.push(k * step);
+  return ticks;
+}
 
-/* From values to pixels; logarithmic where values spread over more than a factor of eight. round makes ticks even. */
-function scale(values, from, to, round) {
-  const low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b));
-  const log = low > 0 && high > 8 * low;
-  const map = log ? Math.log : (x) => x;
-  const air = (map(high) - map(low) || 1) * 0.06;
+/* Values from low to high at these digits times powers of base. */
+function logTicks(low, high, base, digits) {
+  const ticks = [];
+  for (let k = Math.floor(Math.log(low) / Math.log(base)); base ** k <= high; k++)
+    for (const digit of digits) if (digit * base ** k >= low && digit * base ** k <= high) ticks.push(digit * base ** k);
+  return ticks;
+}
+
+const timeTicks = (low, high, log) => (log ? logTicks(low, high, 10, high < 20 * low ? [1, 1.5, 2, 3, 4, 5, 6, 8] : [1, 2, 5]) : evenTicks(low, high, 6));
+/* Whole bytes from 0 on. */
+function sizeTicks(low, high, log) {
+  if (log) return logTicks(low, high, 2, [1]);
+  return evenTicks(low, Math.max(high, low + 6), 6, 2 ** (10 * Math.floor(Math.log2(Math.max(high, 1)) / 10))).filter((size) => size >= 0 && size <= high);
+}
+
+
+/* From values to pixels; logarithmic where values spread over a factor of eight, or half of them lie in the lowest third. */
+function scale(values, from, to, ticks) {
+  const sorted = [...values].sort((a, b) => a - b), low = sorted[0], high = sorted[sorted.length - 1];
+  const log = low > 0 && (high >= 8 * low || high > 3 * sorted[Math.floor(sorted.length / 2)]);
+  const map = log ? Math.log : (x) => x, back = log ? Math.exp : (x) => x;
+  const air = (map(high) - map(low) || Math.abs(map(high)) || 1) * 0.06;
   const begin = map(low) - air, range = map(high) + air - begin;
-  const ticks = [...Array(6).keys()].map((i) => { const x = begin + (range * (i + 0.5)) / 6; return round(log ? Math.exp(x) : x, log); });
-  return { at: (x) => from + ((map(x) - begin) / range) * (to - from), ticks: [...new Set(ticks)] };
+  return { at: (x) => from + ((map(x) - begin) / range) * (to - from), ticks: ticks(back(begin), back(begin + range), log) };
 }
 
 function element(parent, name, attributes, text) {
@@ -46,10 +66,29 @@ function element(parent, name, attributes, text) {
   return parent.appendChild(made);
 }
 
+/* Marks of many series: five shapes, filled, then empty. */
+function drawMark(parent, series, x, y) {
+  const r = 4.5, colour = colours[series % colours.length], empty = Math.floor(series / 5) % 2;
+  const shapes = [`M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`, `M${x - r} ${y - r}h${2 * r}v${2 * r}h${-2 * r}z`,
+    `M${x} ${y - r}l${r} ${2 * r}h${-2 * r}z`, `M${x} ${y + r}l${r} ${-2 * r}h${-2 * r}z`, `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`];
+  return element(parent, 'path', { class: 'mark', d: shapes[series % 5], stroke: colour, fill: empty ? '#fff' : colour, 'fill-opacity': empty ? 0.4 : 0.75 });
+}
+
+/* Names of the fronts above their first points, moved up where two would lie on each other. */
+function nameFronts(svg, names) {
+  const placed = [];
+  for (const name of names.sort((a, b) => b.y - a.y)) {
+    let y = name.y;
+    while (placed.some((p) => Math.abs(p.y - y) < 14 && Math.abs(p.x - name.x) < 75)) y -= 2;
+    placed.push({ x: name.x, y });
+    element(svg, 'text', { x: name.x, y }, name.text);
+  }
+}
+
 function drawFront(points) {
   const width = 1100, height = 520, left = 90, right = 940, bottom = 470, top = 16;
-  const x = scale(points.map((p) => p.peak_memory_bytes), left, right, roundSize);
-  const y = scale(points.map((p) => p.time), bottom, top, roundTime);
+  const x = scale(points.map((p) => p.peak_memory_bytes), left, right, sizeTicks);
+  const y = scale(points.map((p) => p.time), bottom, top, timeTicks);
   const svg = element(document.getElementById('pareto'), 'svg', { viewBox: `0 0 ${width} ${height}`, role: 'img' });
   const schedules = [...new Set(points.map((p) => p.schedule))];
   element(svg, 'path', { d: `M${left} ${top}V${bottom}H${right}`, fill: 'none', stroke: '#555' });
@@ -57,17 +96,23 @@ function drawFront(points) {
   for (const t of y.ticks) element(svg, 'text', { x: left - 8, y: y.at(t) + 4, 'text-anchor': 'end' }, formatTime(t));
   element(svg, 'text', { x: (left + right) / 2, y: bottom + 40, 'text-anchor': 'middle' }, 'peak memory');
   element(svg, 'text', { x: 14, y: (top + bottom) / 2, 'text-anchor': 'middle', transform: `rotate(-90 14 ${(top + bottom) / 2})` }, 'time per sequence');
+  const names = [];
   for (const devices of new Set(points.map((p) => p.devices))) {
     const line = front(points.filter((p) => p.devices === devices));
     const path = line.map((p, i) => (i ? `H${x.at(p.peak_memory_bytes)}V${y.at(p.time)}` : `M${x.at(p.peak_memory_bytes)} ${y.at(p.time)}`));
     element(svg, 'path', { d: path.join(''), fill: 'none', stroke: '#888', 'stroke-width': 1.6 });
-    element(svg, 'text', { x: x.at(line[0].peak_memory_bytes) + 6, y: y.at(line[0].time) - 7 }, `${devices} devices`);
+    names.push({ x: x.at(line[0].peak_memory_bytes) + 6, y: y.at(line[0].time) - 7, text: `${devices} devices` });
   }
   for (const p of points) {
-    const mark = element(svg, 'circle', { cx: x.at(p.peak_memory_bytes), cy: y.at(p.time), r: 4, fill: colours[schedules.indexOf(p.schedule) % colours.length], 'fill-opacity': 0.75 });
+    const mark = drawMark(svg, schedules.indexOf(p.schedule), x.at(p.peak_memory_bytes), y.at(p.time));
     element(mark, 'title', {}, `${p.schedule}, ${p.devices} devices, ${p.microbatches} microbatches: ${formatTime(p.time)} per sequence, ${formatSize(p.peak_memory_bytes)}`);
   }
-  schedules.forEach((name, i) => element(svg, 'text', { x: right + 20, y: top + 10 + Math.min(17, 460 / schedules.length) * i, style: `fill:${colours[i % colours.length]}` }, name));
+  nameFronts(svg, names);
+  schedules.forEach((name, i) => {
+    const at = top + 10 + Math.min(17, 460 / schedules.length) * i;
+    drawMark(svg, i, right + 20, at - 4);
+    element(svg, 'text', { x: right + 30, y: at }, name);
+  });
 }
 
 /* The part [from, to] of a timeline on a canvas. */
@@ -80,6 +125,7 @@ class View {
     canvas.addEventListener('pointerup', () => { this.drag = undefined; });
     canvas.addEventListener('dblclick', () => this.show(this.timeline));
     canvas.addEventListener('pointermove', (event) => this.move(event));
+    canvas.addEventListener('keydown', (event) => { if (this.press(event.key)) event.preventDefault(); });
     window.addEventListener('resize', () => this.draw());
   }
 
@@ -101,6 +147,18 @@ class View {
     const length = Math.min(this.end, Math.max(10, (this.to - this.from) * factor));
     const part = (at - this.from) / (this.to - this.from);
     this.place(at - part * length, length);
+  }
+
+  /* Whether the key means something here. */
+  press(key) {
+    const length = this.to - this.from, middle = this.from + length / 2;
+    if (key === '+' || key === '=') this.zoom(middle, 1 / 1.5);
+    else if (key === '-') this.zoom(middle, 1.5);
+    else if (key === 'ArrowLeft') this.place(this.from - length / 10, length);
+    else if (key === 'ArrowRight') this.place(this.from + length / 10, length);
+    else if (key === 'Home') this.show(this.timeline);
+    else return false;
+    return true;
   }
 
   place(from, length) {
@@ -137,12 +195,11 @@ class View {
     const x = this.left + (op[2] - this.from) * this.scale, w = (op[3] - op[2]) * this.scale;
     const row = half ? this.row / 2 : this.row, y = op[0] * this.row + (half === 'lower' ? row : 0);
     const microbatch = op[1].match(/\d+/);
-    pen.fillStyle = kinds[kindOf(op)];
-    pen.globalAlpha = 1 - 0.45 * Math.min(1, op[4] / 3);
+    const shade = mix(kinds[kindOf(op)], 0.6 * Math.min(1, op[4] / 3));
+    pen.fillStyle = `rgb(${shade})`;
     pen.fillRect(x, y + 0.5, Math.max(w - (w > 4 ? 0.7 : 0), 0.5), row - 1);
-    pen.globalAlpha = 1;
     if (w > 20 && row > 10 && microbatch) {
-      pen.fillStyle = '#fff';
+      pen.fillStyle = 0.299 * shade[0] + 0.587 * shade[1] + 0.114 * shade[2] > 140 ? '#000' : '#fff';
       pen.fillText(microbatch[0], x + w / 2 - 4 * microbatch[0].length, y + row / 2);
     }
   }
@@ -152,9 +209,19 @@ class View {
     pen.fillStyle = '#fff';
     pen.fillRect(0, 0, this.left, height);
     pen.fillStyle = '#333';
-    for (let device = 0; device < this.timeline.devices; device += step) pen.fillText(String(device), 8, (device + 0.5) * this.row);
-    for (let i = 0; i < 8; i++) pen.fillText(formatTime(this.from + ((this.to - this.from) * i) / 8), this.left + ((width - this.left) * i) / 8, height - 9);
+    for (let device = 0; device < this.timeline.devices; device += step) pen.fillText(String(device), 8, Math.max(7, (device + 0.5) * this.row));
+    for (const time of evenTicks(this.from, this.to, 10)) {
+      const x = this.left + (time - this.from) * this.scale, text = formatTime(time);
+      pen.fillRect(x, height - 21, 1, 4);
+      const half = pen.measureText(text).width / 2;
+      pen.fillText(text, Math.max(0, Math.min(x - half, width - 2 * half - 2)), height - 9);
+    }
   }
+}
+
+/* '#rrggbb' as three numbers, so far on the way to white. */
+function mix(colour, part) {
+  return [1, 3, 5].map((i) => Math.round(parseInt(colour.slice(i, i + 2), 16) * (1 - part) + 255 * part));
 }
 
 function kindOf(op) { return op[1].match(/^[A-Z]+/)[0]; }
@@ -169,7 +236,10 @@ function drawTimelines(timelines) {
   const view = new View(document.getElementById('timeline'), document.getElementById('hover'));
   const show = () => {
     const t = timelines[choice.value];
-    caption.textContent = `${t.origin}; ${t.source || 'source not known'}; ${t.devices} devices, ${t.microbatches} microbatches, iteration ${formatTime(t.iteration_ns)}`;
+    const source = t.source || 'unknown', origin = t.origin === 'measured' ? `measured on ${source}` : `${t.origin}, costs: ${source}`;
+    caption.textContent = `${origin}; ${t.devices} devices, ${t.microbatches} microbatches, iteration ${formatTime(t.iteration_ns)}`;
+    document.getElementById('kinds').innerHTML = Object.keys(kinds).filter((kind) => t.ops.some((op) => kindOf(op) === kind))
+      .map((kind) => `<span class="key"><i style="background:${kinds[kind]}"></i>${kind} ${names[kind]}</span>`).join('');
     view.show(t);
   };
   choice.addEventListener('change', show);

@@ -26,6 +26,20 @@ ps_plot_size_unit (gint64 largest_bytes)
   return units[unit];
 }
 
+static int
+compare_numbers (gconstpointer a, gconstpointer b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+
+  return x < y ? -1 : x > y;
+}
+
+void
+ps_plot_sort_numbers (GArray *numbers)
+{
+  g_array_sort (numbers, compare_numbers);
+}
+
 double
 ps_plot_tick_step (double range, guint n)
 {
@@ -63,6 +77,12 @@ ps_plot_op_colour (PsOpKind kind, guint chunk, guint n_chunks)
 }
 
 guint32
+ps_plot_tint (guint32 colour)
+{
+  return mix (colour, 0xffffff, 0.5);
+}
+
+guint32
 ps_plot_text_colour (guint32 background)
 {
   double luminance = 0.299 * (background >> 16 & 0xff) + 0.587 * (background >> 8 & 0xff) + 0.114 * (background & 0xff);
@@ -73,7 +93,7 @@ ps_plot_text_colour (guint32 background)
 guint32
 ps_plot_device_colour (guint device, guint n_devices)
 {
-  static const guint32 steps[] = { 0x440154, 0x3b528b, 0x21918c, 0x5ec962, 0xe0c51e };
+  static const guint32 steps[] = { 0x440154, 0x3b528b, 0x21918c, 0x5ec962, 0xe8cf20 };
   double place = n_devices > 1 ? (double)device / (n_devices - 1) * (G_N_ELEMENTS (steps) - 1) : 0;
   guint step = MIN ((guint)place, G_N_ELEMENTS (steps) - 2);
 

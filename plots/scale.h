@@ -16,11 +16,17 @@ typedef struct
 PsPlotUnit ps_plot_time_unit (gint64 longest_ns);
 PsPlotUnit ps_plot_size_unit (gint64 largest_bytes);
 
+/* Sorts an array of double, the least first. */
+void ps_plot_sort_numbers (GArray *numbers);
+
 /* Distance of ticks: 1, 2 or 5 times a power of ten, so that about n of them cover the range. range > 0. */
 double ps_plot_tick_step (double range, guint n);
 
 /* 0xrrggbb. Hue by kind (after Okabe and Ito, told apart by colour-blind eyes), lighter for later chunks. */
 guint32 ps_plot_op_colour (PsOpKind kind, guint chunk, guint n_chunks);
+
+/* The same hue half way to white, for what lies behind something of that colour. */
+guint32 ps_plot_tint (guint32 colour);
 
 /* Black or white, whichever reads better on that colour. */
 guint32 ps_plot_text_colour (guint32 background);

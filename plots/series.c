@@ -2,7 +2,11 @@
 #include "series.h"
 
 #define NAME_STEP 16 /* pixels from name to name: a row of a terminal */
-#define LEADER 26    /* length of the line from a series' end to its name */
+#define LEADER 26    /* length of the line from a series' end to its sample */
+#define SAMPLE 26    /* length of a piece of the series' line before its name */
+#define NO_NAMES 30  /* right margin without any */
+#define OUTSIDE (-1000)
+#define MARK 10 /* from the middle of a mark to its name */
 
 static void
 series_free (PsPlotSeries *series)
@@ -44,8 +48,8 @@ ps_plot_series_set_add (PsPlotSeriesSet *set, const char *name, double x, double
   g_array_append_val (series->points, point);
 }
 
-static guint
-mark_of (guint series)
+guint
+ps_plot_series_mark (guint series)
 {
   static const guint marks[] = { 7, 5, 9, 11, 13, 6, 4, 8, 10, 12 }; /* filled first, then empty */
 
@@ -62,7 +66,7 @@ ps_plot_series_set_append (const PsPlotSeriesSet *set, GString *script)
       const PsPlotSeries *series = set->all->pdata[i];
 
       g_string_append_printf (script, "colour[%u] = %u\ndash[%u] = %u\nmark[%u] = %u\n$series%u << EOD\n", i + 1,
-                              series->colour, i + 1, 1 + i / PS_PLOT_N_COLOURS, i + 1, mark_of (i), i + 1);
+                              series->colour, i + 1, 1 + i / PS_PLOT_N_COLOURS, i + 1, ps_plot_series_mark (i), i + 1);
       for (guint k = 0; k < series->points->len; k++)
         {
           const PsPlotPoint *point = &g_array_index (series->points, PsPlotPoint, k);
@@ -82,8 +86,10 @@ compare_heights (gconstpointer a, gconstpointer b, gpointer data)
   return x > y ? -1 : x < y; /* the highest first */
 }
 
-void
-ps_plot_spread (double *heights, guint n, double bottom, double top, double step)
+/* Moves heights (pixels, one per name) apart until they are `step` from each other, in [bottom, top] as far as they
+ * fit, and as near to where they were as their order allows. */
+static void
+spread (double *heights, guint n, double bottom, double top, double step)
 {
   g_autofree guint *order = g_new (guint, n + 1);
 
@@ -96,42 +102,63 @@ ps_plot_spread (double *heights, guint n, double bottom, double top, double step
     heights[order[i - 1]] = MAX (heights[order[i - 1]], i < n ? heights[order[i]] + step : bottom);
 }
 
-/* A text between double quotes of a data block. */
+/* Lines: a piece of each as it is drawn; a blank line between two lets gnuplot tell them apart. */
 static void
-append_quoted (GString *script, const char *text)
+append_samples (GString *script, const double *heights, guint n, double x)
 {
-  g_string_append_c (script, '"');
-  for (const char *c = text; *c; c++)
-    g_string_append_c (script, *c == '"' || *c == '\\' || (guchar)*c < 0x20 ? ' ' : *c);
-  g_string_append_c (script, '"');
+  g_string_append (script, "$samples << EOD\n");
+  for (guint i = 0; i < n; i++)
+    g_string_append_printf (script, "%.1f %.1f\n%.1f %.1f\n\n", x, heights[i], x + SAMPLE, heights[i]);
+  g_string_append (script, "EOD\n");
+}
+
+/* One outside the picture keeps the block from being empty. */
+static void
+append_leaders (GString *script, const PsPlotSeriesSet *set, const double *at, const double *heights, double x)
+{
+  g_string_append (script, "$leaders << EOD\n-100 -100 1 1 0\n");
+  for (guint i = 0; i < set->all->len; i++)
+    g_string_append_printf (script, "%.1f %.1f %d %.1f %u\n", x, at[i], LEADER, heights[i] - at[i],
+                            ((const PsPlotSeries *)set->all->pdata[i])->colour);
+  g_string_append (script, "EOD\n");
 }
 
 void
 ps_plot_append_names (GString *script, const PsPlotSeriesSet *set, const double *at, double x, double bottom,
-                      double top, gboolean leaders)
+                      double top, gboolean lines)
 {
   guint n = set->all->len;
   g_autofree double *heights = g_memdup2 (at, n * sizeof *at);
+  double sample = x + 4 + LEADER, name = lines ? sample + SAMPLE + 6 : x + 20 + MARK;
 
-  ps_plot_spread (heights, n, bottom, top, MIN (NAME_STEP, (top - bottom) / MAX (n, 2)));
+  spread (heights, n, bottom, top, MIN (NAME_STEP, (top - bottom) / MAX (n, 2)));
+  if (n == 1 && *((const PsPlotSeries *)set->all->pdata[0])->name == '\0')
+    heights[0] = OUTSIDE;
   g_string_append (script, "$names << EOD\n");
   for (guint i = 0; i < n; i++)
     {
       const PsPlotSeries *series = set->all->pdata[i];
 
-      g_string_append_printf (script, "%.1f %.1f ", x + LEADER + 6, heights[i]);
-      append_quoted (script, series->name);
-      g_string_append_printf (script, " %u %u\n", series->colour, mark_of (i));
-    }
-  /* One outside the picture keeps the block from being empty. */
-  g_string_append (script, "EOD\n$leaders << EOD\n-100 -100 1 1 0\n");
-  for (guint i = 0; i < n; i++)
-    {
-      const PsPlotSeries *series = set->all->pdata[i];
-
-      if (leaders)
-        g_string_append_printf (script, "%.1f %.1f %d %.1f %u\n", x + 4, at[i], LEADER, heights[i] - at[i],
-                                series->colour);
+      g_string_append_printf (script, "%.1f %.1f ", name, heights[i]);
+      ps_gnuplot_append_quoted (script, series->name);
+      g_string_append_printf (script, " %u %u %.1f\n", series->colour, ps_plot_series_mark (i),
+                              lines ? sample + SAMPLE / 2 : name - MARK);
     }
   g_string_append (script, "EOD\n");
+  if (!lines)
+    return;
+  append_samples (script, heights, n, sample);
+  append_leaders (script, set, at, heights, x + 4);
+}
+
+double
+ps_plot_names_width (const PsPlotSeriesSet *set, const PsPicture *picture)
+{
+  glong longest = 0;
+
+  for (guint i = 0; i < set->all->len; i++)
+    longest = MAX (longest, g_utf8_strlen (((const PsPlotSeries *)set->all->pdata[i])->name, -1));
+  if (longest == 0)
+    return NO_NAMES;
+  return CLAMP (4 + LEADER + SAMPLE + 6 + ps_picture_letter (picture) * (double)longest + 10, 160, 400);
 }

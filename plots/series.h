@@ -32,17 +32,20 @@ void ps_plot_series_set_clear (PsPlotSeriesSet *set);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsPlotSeriesSet, ps_plot_series_set_clear)
 void ps_plot_series_set_add (PsPlotSeriesSet *set, const char *name, double x, double y);
 
+/* gnuplot's number of the mark of one of many series: filled ones first, then empty ones. */
+guint ps_plot_series_mark (guint series);
+
 /* Appends the blocks $series1.. ("x y") and the arrays colour, dash and mark. */
 void ps_plot_series_set_append (const PsPlotSeriesSet *set, GString *script);
 
-/* Moves heights (pixels, one per name) apart until they are `step` from each other, in [bottom, top] as far as they
- * fit, and as near to where they were as their order allows. */
-void ps_plot_spread (double *heights, guint n, double bottom, double top, double step);
-
-/* Appends $names ("x y name colour mark") right of x and $leaders, where wanted, from (x, at) to its name; at: where
- * each name would like to be. In pixels. */
+/* A single series without a name stays unnamed. Appends $names ("x y name colour mark x-of-mark") right of x; at: where
+ * each name would like to be. With lines also $samples, a piece of each line before its name, and $leaders from (x, at)
+ * to there. In pixels. */
 void ps_plot_append_names (GString *script, const PsPlotSeriesSet *set, const double *at, double x, double bottom,
-                           double top, gboolean leaders);
+                           double top, gboolean lines);
+
+/* Pixels that the names need right of x, within reason. */
+double ps_plot_names_width (const PsPlotSeriesSet *set, const PsPicture *picture);
 
 G_END_DECLS
 

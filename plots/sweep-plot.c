@@ -11,7 +11,6 @@
 #define WIDTH 1000
 #define HEIGHT 560
 #define LEFT 84
-#define RIGHT 180 /* names of the series */
 #define TOP 44
 #define BOTTOM 52
 #define MAX_TICKS 14
@@ -31,14 +30,6 @@ typedef struct
   double y_high;
 } Layout;
 
-static int
-compare_doubles (gconstpointer a, gconstpointer b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-
-  return x < y ? -1 : x > y;
-}
-
 /* The different x of all series, ascending. */
 static GArray *
 distinct_x (const PsPlotSeriesSet *set)
@@ -53,7 +44,7 @@ distinct_x (const PsPlotSeriesSet *set)
       for (guint k = 0; k < series->points->len; k++)
         g_array_append_val (all, g_array_index (series->points, PsPlotPoint, k).x);
     }
-  g_array_sort (all, compare_doubles);
+  ps_plot_sort_numbers (all);
   for (guint i = 0; i < all->len; i++)
     if (i == 0 || g_array_index (all, double, i) > g_array_index (all, double, n - 1))
       g_array_index (all, double, n++) = g_array_index (all, double, i);
@@ -61,28 +52,21 @@ distinct_x (const PsPlotSeriesSet *set)
   return g_steal_pointer (&all);
 }
 
-/* Values that spread over more than a factor of eight, none of them 0; or what the user wants. */
+/* What reads better, or what the user wants. */
 static gboolean
-wants_log (const PsSweepPicture *what, char axis, double smallest, double largest)
+wants_log (const PsSweepPicture *what, char letter, const PsPlotAxis *axis, const char *field)
 {
-  return smallest > 0
-         && (what->log ? strchr (what->log, axis) != NULL && !g_str_equal (what->log, "none") : largest > 8 * smallest);
-}
-
-static gboolean
-is_ratio (const char *field)
-{
-  guint n;
-
-  return ps_result_columns (&n)[ps_result_column_find (field)].column.type == PS_COLUMN_RATIO;
+  if (!what->log)
+    return ps_plot_axis_crowds (axis, field);
+  return axis->smallest > 0 && strchr (what->log, letter) && !g_str_equal (what->log, "none");
 }
 
 static void
-layout_frame (Layout *layout, const PsPicture *picture, guint n_series)
+layout_frame (Layout *layout, const PsPicture *picture, const PsPlotSeriesSet *set)
 {
   layout->width = picture->width > 0 ? picture->width : WIDTH;
-  layout->height = picture->height > 0 ? picture->height : MAX (HEIGHT, TOP + BOTTOM + 16 * n_series);
-  layout->right = layout->width - RIGHT;
+  layout->height = picture->height > 0 ? picture->height : MAX (HEIGHT, TOP + BOTTOM + 16 * set->all->len);
+  layout->right = MAX (layout->width - ps_plot_names_width (set, picture), LEFT + 40);
   layout->bottom = BOTTOM;
   layout->top = layout->height - TOP;
 }
@@ -99,8 +83,13 @@ widen (double *low, double *high, gboolean is_log, double part)
       *high *= factor;
       return;
     }
+  if (air <= 0 && *high == 0)
+    {
+      *high = 1;
+      return;
+    }
   if (air <= 0)
-    air = MAX (fabs (*high) * 0.05, 1e-9);
+    air = fabs (*high) * 0.05;
   *low -= air;
   *high += air;
 }
@@ -177,16 +166,16 @@ collect (PsPlotSeriesSet *set, const PsResultValues *values, const char *series,
     }
 }
 
-/* A ratio is read from 0 on; so is what does not spread much. */
+/* What does not spread much is read from 0 on. */
 static void
 layout_lines (Layout *layout, const PsPicture *picture, const PsSweepPicture *what, const PsPlotSeriesSet *set,
-              const GArray *x, const PsPlotAxis *y)
+              const PsPlotAxis *x, const PsPlotAxis *y)
 {
-  layout_frame (layout, picture, set->all->len);
-  layout->x_low = g_array_index (x, double, 0);
-  layout->x_high = g_array_index (x, double, x->len - 1);
-  layout->log_x = wants_log (what, 'x', layout->x_low, layout->x_high);
-  layout->log_y = (what->log || !is_ratio (what->y)) && wants_log (what, 'y', y->smallest, y->largest);
+  layout_frame (layout, picture, set);
+  layout->x_low = x->smallest;
+  layout->x_high = x->largest;
+  layout->log_x = wants_log (what, 'x', x, what->x);
+  layout->log_y = wants_log (what, 'y', y, what->y);
   layout->y_low = layout->log_y ? y->smallest : MIN (y->smallest, 0);
   layout->y_high = y->largest > layout->y_low ? y->largest : layout->y_low + 1;
   widen (&layout->x_low, &layout->x_high, layout->log_x, 0.01);
@@ -198,7 +187,7 @@ layout_lines (Layout *layout, const PsPicture *picture, const PsSweepPicture *wh
 
 /* Each name belongs where its line ends; lines that end early are named in the height of their last point. */
 static void
-append_line_names (GString *script, const Layout *layout, const PsPlotSeriesSet *set, gboolean leaders)
+append_line_names (GString *script, const Layout *layout, const PsPlotSeriesSet *set)
 {
   g_autofree double *at = g_new (double, set->all->len);
 
@@ -208,7 +197,7 @@ append_line_names (GString *script, const Layout *layout, const PsPlotSeriesSet 
 
       at[i] = place_y (layout, g_array_index (points, PsPlotPoint, points->len - 1).y);
     }
-  ps_plot_append_names (script, set, at, layout->right, layout->bottom, layout->top, leaders);
+  ps_plot_append_names (script, set, at, layout->right, layout->bottom, layout->top, TRUE);
 }
 
 static char *
@@ -248,13 +237,14 @@ ps_sweep_plot (const PsPicture *picture, PsResults *results, const PsSweepPictur
   if (!check_series (&set, series, error))
     return FALSE;
   distinct = distinct_x (&set);
-  layout_lines (&layout, picture, what, &set, distinct, &y);
+  layout_lines (&layout, picture, what, &set, &x, &y);
   title = picture->title ? g_strdup (picture->title) : line_title (what);
   append_frame (script, &layout, title, x.label, y.label);
   append_ticks (script, distinct);
   g_string_append (script, "with_lines = 1\n");
   ps_plot_series_set_append (&set, script);
-  append_line_names (script, &layout, &set, !picture->terminal);
+  append_line_names (script, &layout, &set);
+  g_string_append_printf (script, "with_leaders = %d\n", what->series && !picture->terminal);
   return ps_gnuplot_draw (picture, layout.width, layout.height, script->str, "sweep.gp", error);
 }
 
@@ -329,13 +319,13 @@ static void
 layout_pareto (Layout *layout, const PsPicture *picture, const PsSweepPicture *what, const PsPlotSeriesSet *set,
                const PsPlotAxis *x, const PsPlotAxis *y)
 {
-  layout_frame (layout, picture, set->all->len);
+  layout_frame (layout, picture, set);
   layout->x_low = x->smallest;
   layout->x_high = x->largest;
   layout->y_low = y->smallest;
   layout->y_high = y->largest;
-  layout->log_x = wants_log (what, 'x', x->smallest, x->largest);
-  layout->log_y = wants_log (what, 'y', y->smallest, y->largest);
+  layout->log_x = wants_log (what, 'x', x, "peak_memory_bytes");
+  layout->log_y = wants_log (what, 'y', y, what->question.by);
   widen (&layout->x_low, &layout->x_high, layout->log_x, 0.06);
   widen (&layout->y_low, &layout->y_high, layout->log_y, 0.06);
 }

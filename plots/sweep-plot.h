@@ -22,7 +22,7 @@ typedef struct
   PsQuestion question; /* where and by count */
 } PsSweepPicture;
 
-/* Lines: for each value of x and series the fastest setting there is.  * Errors: PS_ERROR_USAGE for unknown columns,
+/* Lines: for each value of x and series the fastest setting there is. Errors: PS_ERROR_USAGE for unknown columns,
  * PS_ERROR_INPUT where nothing is left to draw. */
 gboolean ps_sweep_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error);
 

@@ -2,6 +2,7 @@
 #include "timeline-plot.h"
 
 #include "scale.h"
+#include "strokes.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #define BLOCK_GAP 10
 #define OUTLINE_WIDTH 5 /* boxes at least this wide get an outline */
 #define DIGIT_WIDTH 5.9 /* of the numbers' font */
+#define MANY_OPS 4000   /* of a timeline: thin boxes go into lines where a picture is larger by that */
 #define NUMBER_ROW 11   /* rows lower than this hold no numbers */
 
 typedef struct
@@ -44,7 +46,10 @@ typedef struct
   gint64 max_memory; /* 0: no strip */
   guint n_outlined;
   guint n_numbers;
-  guint n_transfers; /* drawn */
+  guint n_transfers;      /* drawn */
+  PsPlotStrokes *strokes; /* thin boxes go here; NULL: they are boxes like all others */
+  guint first_stroke;
+  guint last_stroke;
 } Panel;
 
 static double
@@ -162,7 +167,11 @@ append_boxes (GString *script, const Layout *layout, Panel *panel, guint n)
       const PsSpan *span = &g_array_index (panel->timeline->ops, PsSpan, i);
       Box box = span_box (layout, panel, span, span->op.paired, second);
 
-      append_box (script, &box);
+      if (panel->strokes && box.pixels < OUTLINE_WIDTH)
+        ps_plot_strokes_add (panel->strokes, box.colour, box.left, box.right, (box.top + box.bottom) / 2,
+                             layout->row * (box.bottom - box.top));
+      else
+        append_box (script, &box);
       if (box.pixels >= OUTLINE_WIDTH && ++panel->n_outlined)
         append_box (outlines, &box);
       append_number (numbers, panel, layout, span, &box);
@@ -235,7 +244,9 @@ append_panel (GString *script, const Layout *layout, Panel *panel, gboolean tran
   guint n_devices = panel->timeline->n_devices;
 
   ps_gnuplot_append_text (script, name, caption);
+  panel->first_stroke = panel->strokes ? ps_plot_strokes_n (panel->strokes) + 1 : 1;
   append_boxes (script, layout, panel, n);
+  panel->last_stroke = panel->strokes ? ps_plot_strokes_n (panel->strokes) : 0;
   if (transfers)
     append_transfers (script, layout, panel, n);
   if (panel->max_memory > 0)
@@ -248,6 +259,8 @@ append_panel (GString *script, const Layout *layout, Panel *panel, gboolean tran
   append_indexed (script, "n_outlined", n, panel->n_outlined);
   append_indexed (script, "n_numbers", n, panel->n_numbers);
   append_indexed (script, "n_transfers", n, panel->n_transfers);
+  append_indexed (script, "first_stroke", n, panel->first_stroke);
+  append_indexed (script, "last_stroke", n, panel->last_stroke);
 }
 
 /* Which op kinds occur, and the most chunks of a device. */
@@ -285,7 +298,7 @@ append_chips (GString *script, const Layout *layout, const Panel *panel)
 
 /* Swatches in pixels, one shade per chunk (four at most), each kind with its name behind them. */
 static void
-append_legend (GString *script, const Layout *layout, const Panel *panels, guint n)
+append_legend (GString *script, const PsPicture *picture, const Layout *layout, const Panel *panels, guint n)
 {
   g_autoptr (GString) labels = g_string_new (NULL);
   guint max_chunks, kinds = used_kinds (panels, n, &max_chunks), shades = MIN (max_chunks, 4);
@@ -294,14 +307,14 @@ append_legend (GString *script, const Layout *layout, const Panel *panels, guint
   g_string_append (script, "$legend << EOD\n");
   for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
     {
-      const char *label = ps_plot_kind_label (kind);
+      const char *label = picture->terminal ? ps_op_kind_name (kind) : ps_plot_kind_label (kind);
 
       if (!(kinds & 1U << kind))
         continue;
       for (guint s = 0; s < shades; s++, x += 16)
         append_box (script, &(Box){ x, x + 15, y - 6, y + 6, 0, ps_plot_op_colour (kind, s, shades) });
       g_string_append_printf (labels, "%g %g \"%s\"\n", x + 4, y, label);
-      x += 22 + 5.6 * (double)strlen (label);
+      x += 22 + (picture->terminal ? PS_TERMINAL_COLUMN : 5.6) * (double)strlen (label);
     }
   for (guint p = 0; p < n; p++)
     append_chips (script, layout, &panels[p]);
@@ -330,13 +343,22 @@ append_picture (GString *script, const PsPicture *picture, const Layout *layout,
   append_memory_axis (script, layout);
   g_string_append (script,
                    "array caption[2]\narray has_memory[2]\narray devices[2]\narray device_tick[2]\narray rows_top[2]\n"
-                   "array rows_bottom[2]\narray n_outlined[2]\narray n_numbers[2]\narray n_transfers[2]\n");
+                   "array rows_bottom[2]\narray n_outlined[2]\narray n_numbers[2]\narray n_transfers[2]\n"
+                   "array first_stroke[2]\narray last_stroke[2]\n");
+}
+
+/* Only SVG grows with every box, and small pictures stay as they are. */
+static gboolean
+wants_strokes (const PsPicture *picture, const PsTimeline *timeline)
+{
+  return !picture->terminal && g_str_has_suffix (picture->output, ".svg") && timeline->ops->len > MANY_OPS;
 }
 
 gboolean
 ps_timeline_plot (const PsPicture *picture, PsTimeline *const *timelines, guint n, GError **error)
 {
   g_autoptr (GString) script = g_string_new (NULL);
+  g_autoptr (PsPlotStrokes) strokes = ps_plot_strokes_new ();
   Layout layout = { 0 };
   Panel panels[2] = { 0 };
   double y;
@@ -351,11 +373,14 @@ ps_timeline_plot (const PsPicture *picture, PsTimeline *const *timelines, guint 
                            .n_chunks = count_chunks (timelines[i]),
                            .rows_top = y - CAPTION,
                            .rows_bottom = y - CAPTION - layout.row * timelines[i]->n_devices,
-                           .max_memory = ps_timeline_max_memory (timelines[i]) };
+                           .max_memory = ps_timeline_max_memory (timelines[i]),
+                           .strokes = wants_strokes (picture, timelines[i]) ? strokes : NULL };
+      ps_plot_strokes_begin (strokes);
       append_panel (script, &layout, &panels[i], picture->transfers, i + 1);
       y -= panel_extra (timelines[i]) + layout.row * timelines[i]->n_devices;
     }
-  append_legend (script, &layout, panels, n);
+  ps_plot_strokes_append (strokes, script);
+  append_legend (script, picture, &layout, panels, n);
   for (guint i = 0; i < n; i++)
     g_free (panels[i].n_chunks);
   return ps_gnuplot_draw (picture, layout.width, layout.height, script->str, "timeline.gp", error);

@@ -1,6 +1,6 @@
 # timeline.gp - timelines as rows of boxes, one panel each, memory strips below.
 # timeline-plot.c writes in front: the terminal, the variables and arrays used here (lengths in pixels from the lower left corner),
-# and per panel the blocks $boxesN, $outlinesN, $numbersN, $transfersN and $memoryN.
+# the blocks $strokesK, and per panel the blocks $boxesN, $outlinesN, $numbersN, $transfersN and $memoryN.
 
 set encoding utf8
 set multiplot
@@ -45,7 +45,12 @@ do for [i = 1:panels] {
     unset xlabel
   }
   set label 1 caption[i] at screen left / width, screen (rows_top[i] + 10) / height left font ',10'
-  plot '$boxes'.i using 1:2:3:4:5:6:7 with boxxyerror linecolor rgb variable
+  if (last_stroke[i] >= first_stroke[i]) {
+    plot for [k = first_stroke[i]:last_stroke[i]] '$strokes'.k using 1:2 with lines linecolor rgb stroke_colour[k] linewidth stroke_width[k], \
+         '$boxes'.i using 1:2:3:4:5:6:7 with boxxyerror linecolor rgb variable
+  } else {
+    plot '$boxes'.i using 1:2:3:4:5:6:7 with boxxyerror linecolor rgb variable
+  }
   unset label 1
   unset label 2
   unset xlabel

@@ -1,12 +1,9 @@
 /* Tests of the program pipesim-report: that the page is whole, fetches nothing, and holds what it shows. */
-#include <pipesim/results.h>
-#include <pipesim/sweep.h>
-#include <pipesim/timeline.h>
+#include "program-rig.h"
 
-#include <glib/gstdio.h>
+#include <pipesim/sweep-timelines.h>
+
 #include <json-glib/json-glib.h>
-#include <string.h>
-#include <sys/wait.h>
 
 typedef struct
 {
@@ -18,86 +15,57 @@ static const char spec[] = "[sweep]\nschedule = 1f1b, gpipe\ndevices = 2, 4\nmic
                            "costs = f=1ms,b=1ms,w=1ms,act=2MiB,wact=1MiB\n";
 
 static void
-set_up (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+sweep_into (const Fixture *fixture, const char *name, const char *text)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsSweep) sweep = ps_sweep_parse ("spec", spec, strlen (spec), &error);
-  g_autoptr (PsResults) results = NULL;
-  g_autofree char *path = NULL;
+  g_autofree char *path = g_build_filename (fixture->folder, name, NULL);
+  g_autoptr (PsSweep) sweep = ps_sweep_parse ("spec", text, strlen (text), &error);
+  g_autoptr (PsResults) results = ps_results_open (path, PS_RESULTS_WRITE, NULL);
   PsSweepRun run = { .n_jobs = 1, .shard = { 0, 1 } };
   PsSweepProgress progress;
 
-  fixture->folder = g_dir_make_tmp ("pipesim-report-XXXXXX", NULL);
-  fixture->predicted = g_test_build_filename (G_TEST_DIST, "fixtures", "timeline-predicted.json", NULL);
-  path = g_build_filename (fixture->folder, "r.db", NULL);
-  results = ps_results_open (path, PS_RESULTS_WRITE, &error);
+  g_assert_no_error (error);
   ps_sweep_run (sweep, results, &run, &progress, &error);
   g_assert_no_error (error);
 }
 
 static void
+set_up (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  fixture->folder = g_dir_make_tmp ("pipesim-report-XXXXXX", NULL);
+  fixture->predicted = g_test_build_filename (G_TEST_DIST, "fixtures", "timeline-predicted.json", NULL);
+  sweep_into (fixture, "r.db", spec);
+}
+
+static void
 tear_down (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  g_autoptr (GDir) dir = g_dir_open (fixture->folder, 0, NULL);
-  const char *name;
-
-  while ((name = g_dir_read_name (dir)))
-    {
-      g_autofree char *path = g_build_filename (fixture->folder, name, NULL);
-
-      g_remove (path);
-    }
-  g_rmdir (fixture->folder);
+  remove_folder (fixture->folder);
   g_free (fixture->folder);
   g_free (fixture->predicted);
 }
 
-static int
-spawn (const Fixture *fixture, char **argv, char **printed, char **talk)
-{
-  int status;
-
-  g_assert_true (
-      g_spawn_sync (fixture->folder, argv, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, printed, talk, &status, NULL));
-  g_assert_true (WIFEXITED (status));
-  return WEXITSTATUS (status);
-}
-
 /* %P stands for a timeline. */
-static int
-run_report (const Fixture *fixture, const char *arguments, char **talk)
+static char *
+with_paths (const Fixture *fixture, const char *arguments)
 {
-  g_autofree char *program = g_build_filename (g_getenv ("PIPESIM_BINDIR"), "pipesim-report", NULL);
-  g_autoptr (GString) line = g_string_new (program);
-  g_auto (GStrv) argv = NULL;
+  GString *line = g_string_new (arguments);
 
-  g_string_append_printf (line, " %s", arguments);
   g_string_replace (line, "%P", fixture->predicted, 0);
-  g_assert_true (g_shell_parse_argv (line->str, NULL, &argv, NULL));
-  return spawn (fixture, argv, NULL, talk);
+  return g_string_free (line, FALSE);
 }
 
 static char *
 write_page (const Fixture *fixture, const char *arguments)
 {
-  g_autofree char *line = g_strconcat (arguments, " -o a.html", NULL), *talk = NULL;
+  g_autofree char *both = g_strconcat (arguments, " -o a.html", NULL), *line = with_paths (fixture, both), *talk = NULL;
   g_autofree char *path = g_build_filename (fixture->folder, "a.html", NULL);
   char *page = NULL;
 
-  g_assert_cmpint (run_report (fixture, line, &talk), ==, 0);
+  g_assert_cmpint (run_program (fixture->folder, "pipesim-report", line, NULL, NULL, &talk), ==, 0);
   g_assert_cmpstr (talk, ==, "");
   g_assert_true (g_file_get_contents (path, &page, NULL, NULL));
   return page;
-}
-
-static guint
-count (const char *text, const char *part)
-{
-  guint n = 0;
-
-  for (const char *at = strstr (text, part); at; at = strstr (at + 1, part))
-    n++;
-  return n;
 }
 
 /* What stands in <script id="ID">, parsed. */
@@ -123,16 +91,16 @@ static void
 test_structure (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const char *const once[]
-      = { "<!DOCTYPE html>", "</html>",         "<table id=\"best\">", "<canvas id=\"timeline\">",
+      = { "<!DOCTYPE html>", "</html>",         "<table id=\"best\">", "<canvas id=\"timeline\"",
           "id=\"pareto\"",   "id=\"schedule\"", "default-src 'none'" };
   g_autofree char *page = write_page (fixture, "r.db '%P' '%P' --title '<b>@TABLE@ & </script>'");
 
   for (guint i = 0; i < G_N_ELEMENTS (once); i++)
     g_assert_cmpuint (count (page, once[i]), ==, 1);
-  g_assert_cmpuint (count (page, "<option "), ==, 2);
+  g_assert_cmpuint (count (page, "<option "), ==, 2 + 2); /* those of 2 and of 4 devices, and the files */
   /* Text stays text. */
   g_assert_cmpuint (count (page, "&lt;b&gt;@TABLE@ &amp; &lt;/script&gt;"), ==, 2);
-  g_assert_cmpuint (count (page, "</script>"), ==, 3);
+  g_assert_cmpuint (count (page, "</script>"), ==, 4);
   /* Nothing is fetched: the only address is the name of SVG's namespace. */
   g_assert_cmpuint (count (page, "://"), ==, count (page, "http://www.w3.org/2000/svg"));
   g_assert_null (strstr (page, " src="));
@@ -146,17 +114,17 @@ test_hostile_name (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_autofree char *path = g_build_filename (fixture->folder, "t.json", NULL), *text = NULL, *page = NULL;
   g_autoptr (GString) json = NULL;
   g_autoptr (JsonNode) timelines = NULL;
-  JsonObject *first;
+  JsonObject *last;
 
   g_assert_true (g_file_get_contents (fixture->predicted, &text, NULL, NULL));
   json = g_string_new (text);
   g_assert_cmpuint (g_string_replace (json, "two by two", "</script><b>", 0), ==, 1);
   g_assert_true (g_file_set_contents (path, json->str, -1, NULL));
   page = write_page (fixture, "r.db t.json");
-  g_assert_cmpuint (count (page, "</script>"), ==, 3);
+  g_assert_cmpuint (count (page, "</script>"), ==, 4);
   timelines = embedded (page, "timelines");
-  first = json_array_get_object_element (json_node_get_array (timelines), 0);
-  g_assert_cmpstr (json_object_get_string_member (first, "schedule"), ==, "</script><b>");
+  last = json_array_get_object_element (json_node_get_array (timelines), 2);
+  g_assert_cmpstr (json_object_get_string_member (last, "schedule"), ==, "</script><b>");
 }
 
 /* Two schedules on 2 and on 4 devices: a heading and four rows; four points. */
@@ -177,19 +145,70 @@ test_contents (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpint (json_object_get_int_member (first, "peak_memory_bytes"), ==, 2 * 2 << 20);
 }
 
+/* On 2 and on 4 devices 1F1B is as fast as GPipe with less memory: p * 8 F and as many BW, (8 + p - 1) * 3 ms. */
+static void
+test_simulated (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autofree char *page = write_page (fixture, "r.db");
+  g_autoptr (JsonNode) node = embedded (page, "timelines");
+  JsonArray *timelines = json_node_get_array (node);
+
+  g_assert_cmpuint (json_array_get_length (timelines), ==, 2);
+  for (guint i = 0; i < 2; i++)
+    {
+      JsonObject *timeline = json_array_get_object_element (timelines, i);
+      guint p = i ? 4 : 2;
+
+      g_assert_cmpstr (json_object_get_string_member (timeline, "schedule"), ==, "1f1b");
+      g_assert_cmpstr (json_object_get_string_member (timeline, "origin"), ==, "simulated");
+      g_assert_cmpint (json_object_get_int_member (timeline, "devices"), ==, p);
+      g_assert_cmpint (json_object_get_int_member (timeline, "iteration_ns"), ==, (8 + p - 1) * 3000000);
+      g_assert_cmpuint (json_array_get_length (json_object_get_array_member (timeline, "ops")), ==, p * 8 * 2);
+    }
+  g_assert_nonnull (strstr (page, "simulated anew from what the database holds"));
+  g_assert_null (strstr (page, "devices, 8 microbatches, measured"));
+}
+
+/* Files stand behind those of the database, and --where counts for both. */
 static void
 test_timelines (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  g_autofree char *with = write_page (fixture, "r.db '%P'"), *without = write_page (fixture, "r.db");
-  g_autoptr (JsonNode) some = embedded (with, "timelines");
-  g_autoptr (JsonNode) none = embedded (without, "timelines");
-  JsonObject *timeline = json_array_get_object_element (json_node_get_array (some), 0);
+  g_autofree char *page = write_page (fixture, "r.db '%P' --where schedule=gpipe --where devices=4");
+  g_autoptr (JsonNode) node = embedded (page, "timelines");
+  JsonArray *timelines = json_node_get_array (node);
+  JsonObject *first = json_array_get_object_element (timelines, 0),
+             *second = json_array_get_object_element (timelines, 1);
 
-  g_assert_cmpuint (json_array_get_length (json_node_get_array (some)), ==, 1);
-  g_assert_cmpstr (json_object_get_string_member (timeline, "origin"), ==, "simulated");
-  g_assert_cmpuint (json_array_get_length (json_object_get_array_member (timeline, "ops")), ==, 12);
-  g_assert_cmpuint (json_array_get_length (json_node_get_array (none)), ==, 0);
-  g_assert_null (strstr (without, "<canvas"));
+  g_assert_cmpuint (json_array_get_length (timelines), ==, 2);
+  g_assert_cmpstr (json_object_get_string_member (first, "schedule"), ==, "gpipe");
+  g_assert_cmpstr (json_object_get_string_member (second, "schedule"), ==, "two by two");
+  g_assert_cmpuint (json_array_get_length (json_object_get_array_member (second, "ops")), ==, 12);
+}
+
+/* A model that has changed since: the figures stay, and the page says why it has no timelines. */
+static void
+test_changed (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  const char model[] = "[model]\nlayers = 8\nhidden = 64\nheads = 4\nsequence = 32\nvocabulary = 100\n"
+                       "microbatch_size = 1\nprecision = fp32\nmlp = gelu\nflash_attention = false\n";
+  g_autofree char *path = g_build_filename (fixture->folder, "m.ini", NULL), *page = NULL, *spec_text = NULL;
+  g_autofree char *other = NULL;
+
+  g_assert_true (g_file_set_contents (path, model, -1, NULL));
+  spec_text = g_strdup_printf ("[sweep]\nschedule = 1f1b\ndevices = 2\ncluster = cpu-cores\nmodel = %s\n[zip size]\n"
+                               "microbatches = 4, 8\nbandwidth-factor = 1, 2\n",
+                               path);
+  sweep_into (fixture, "m.db", spec_text);
+  page = write_page (fixture, "m.db");
+  g_assert_cmpuint (count (page, "<option "), ==, 1);
+  other = g_strconcat (model, "feed_forward = 128\n", NULL);
+  g_assert_true (g_file_set_contents (path, other, -1, NULL));
+  g_free (page);
+  page = write_page (fixture, "m.db");
+  g_assert_cmpuint (count (page, "<option "), ==, 0);
+  g_assert_cmpuint (count (page, "could not be simulated anew: m.db: what its spec names has changed since"), ==, 1);
+  g_assert_cmpuint (count (page, "<canvas"), ==, 0);
+  g_assert_cmpuint (count (page, "<tr>"), ==, 1 + 2);
 }
 
 static void
@@ -214,58 +233,60 @@ test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 
   for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
     {
-      g_autofree char *talk = NULL, *wanted = g_strconcat ("pipesim report: ", cases[i].talk, "\n", NULL);
-      g_autofree char *path = g_build_filename (fixture->folder, "a.html", NULL);
+      g_autofree char *line = with_paths (fixture, cases[i].arguments);
 
-      g_assert_cmpint (run_report (fixture, cases[i].arguments, &talk), ==, cases[i].code);
-      if (!g_pattern_match_simple (wanted, talk))
-        g_assert_cmpstr (talk, ==, wanted);
-      g_assert_cmpuint (count (talk, "\n"), ==, 1);
-      g_assert_false (g_file_test (path, G_FILE_TEST_EXISTS));
+      check_refused (fixture->folder, "pipesim-report", line, cases[i].code, cases[i].talk);
     }
 }
 
-/* Turns the wheel over device 1 at the beginning, asks what lies there, then drags to the end and asks again; the
- * answers go into the title. */
+/* Chooses the third timeline, turns the wheel over device 1 at the beginning, asks what lies there, drags to the end
+ * and asks again, then with keys: all, a fifth of the way; three times nearer around the
+ * middle of 74 ns, which is 26 to 48 ns; and 15 ns on. The answers go into the title. */
 static const char gestures[]
     = "<script>{ const c = document.getElementById ('timeline'), box = c.getBoundingClientRect (), seen = [];"
+      "const s = document.getElementById ('schedule'); s.value = '2'; s.dispatchEvent (new Event ('change'));"
       "const point = (name, x) => c.dispatchEvent (new PointerEvent (name, { clientX: box.left + x, clientY: box.top + "
       "45 }));"
       "const ask = (x) => { point ('pointermove', x); seen.push (document.getElementById ('hover').textContent); };"
+      "const press = (key) => c.dispatchEvent (new KeyboardEvent ('keydown', { key }));"
+      "const fifth = 42 + (box.width - 44) / 5;"
       "c.setPointerCapture = () => {}; ask (box.width - 10);"
       "c.dispatchEvent (new WheelEvent ('wheel', { clientX: box.left + 42, clientY: box.top + 45, deltaY: -900 }));"
       "ask (box.width - 10); point ('pointerdown', 900); for (let i = 0; i < 9; i++) point ('pointermove', -9000);"
-      "point ('pointerup', 0); ask (60); document.title = seen.join (' / '); }</script></body>";
+      "point ('pointerup', 0); ask (60); press ('Home'); ask (fifth); for (const key of '+++') press (key);"
+      "ask (fifth); for (let i = 0; i < 7; i++) press ('ArrowRight'); ask (fifth);"
+      "document.title = seen.join (' / '); }</script></body>";
 
 /* The script runs: it draws marks, fills the caption, and zooms and moves. */
 static void
 test_browser (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  g_autofree char *browser = g_find_program_in_path ("chromium"), *page = NULL, *drawn = NULL, *talk = NULL;
-  g_autofree char *profile = g_strdup_printf ("%s-profile", fixture->folder);
-  g_autofree char *option = g_strdup_printf ("--user-data-dir=%s", profile);
-  g_autofree char *path = g_build_filename (fixture->folder, "a.html", NULL);
+  g_autofree char *page = NULL, *drawn = NULL, *talk = NULL, *path = g_build_filename (fixture->folder, "a.html", NULL);
+  g_autofree char *option = g_strdup_printf ("--user-data-dir=%s/profile", fixture->folder);
   g_autoptr (GString) moved = NULL;
-  char *argv[] = { browser, (char *)"--headless", (char *)"--no-sandbox", (char *)"--disable-gpu",
-                   option,  (char *)"--dump-dom", (char *)"a.html",       NULL };
-  char *clean[] = { (char *)"rm", (char *)"-rf", profile, NULL };
+  char *argv[] = { (char *)"chromium",
+                   (char *)"--headless",
+                   (char *)"--no-sandbox",
+                   (char *)"--disable-gpu",
+                   option,
+                   (char *)"--dump-dom",
+                   (char *)"a.html",
+                   NULL };
 
-  if (!browser)
-    {
-      g_test_skip ("chromium is not installed");
-      return;
-    }
+  if (!have_program ("chromium"))
+    return;
   page = write_page (fixture, "r.db '%P'");
   moved = g_string_new (page);
   g_string_replace (moved, "</body>", gestures, 0);
   g_assert_true (g_file_set_contents (path, moved->str, -1, NULL));
-  g_assert_cmpint (spawn (fixture, argv, &drawn, &talk), ==, 0);
-  g_assert_cmpint (spawn (fixture, clean, NULL, NULL), ==, 0);
-  g_assert_cmpuint (count (drawn, "<circle "), ==, 4);
+  g_assert_cmpint (run_argv (fixture->folder, argv, NULL, &drawn, &talk), ==, 0);
+  g_assert_cmpuint (count (drawn, "class=\"mark\""), ==, 4 + 2); /* points, and the schedules' names */
   g_assert_nonnull (strstr (drawn, "2 devices, 2 microbatches, iteration 80 ns"));
   g_assert_nonnull (strstr (
       drawn, "<title> / F0.1 (forward) on device 1: starts at 12 ns, takes 10 ns / B1.1 (backward for input) on "
-             "device 1: starts at 47 ns, takes 10 ns</title>"));
+             "device 1: starts at 47 ns, takes 10 ns / F0.1 (forward) on device 1: starts at 12 ns, takes "
+             "10 ns / B0.1 (backward for input) on device 1: starts at 22 ns, takes 10 ns / F1.1 (forward) on device "
+             "1: starts at 37 ns, takes 10 ns</title>"));
 }
 
 #define ADD(path, function) g_test_add (path, Fixture, NULL, set_up, function, tear_down)
@@ -277,7 +298,9 @@ main (int argc, char **argv)
   ADD ("/report-page/structure", test_structure);
   ADD ("/report-page/hostile-name", test_hostile_name);
   ADD ("/report-page/contents", test_contents);
+  ADD ("/report-page/simulated", test_simulated);
   ADD ("/report-page/timelines", test_timelines);
+  ADD ("/report-page/changed", test_changed);
   ADD ("/report-page/refusals", test_refusals);
   ADD ("/report-page/browser", test_browser);
   return g_test_run ();

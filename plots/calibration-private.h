@@ -1,0 +1,53 @@
+/* calibration-private.h - the two panels of a calibration's picture. */
+#ifndef PS_CALIBRATION_PRIVATE_H
+#define PS_CALIBRATION_PRIVATE_H
+
+#include "calibration-plot.h"
+
+G_BEGIN_DECLS
+
+/* Measurements that were taken in one way: so many devices busy, so many sharing the accelerator, such caches. */
+typedef struct
+{
+  char *name;      /* "2 busy", "alone, cold" */
+  GPtrArray *rows; /* of PsMeasurement, not owned, as the profile has them */
+} PsWay;
+
+/* A part of the picture, in pixels from its lower left corner. */
+typedef struct
+{
+  double left;
+  double right;
+  double top;
+  double bottom;
+  double letter; /* width of one */
+} PsPanel;
+
+/* Points, bars and texts of a panel go to the end of these; texts are in pixels, the others in the panel's axes. */
+typedef struct
+{
+  GString *script; /* everything else */
+  GString *points; /* x y pointtype colour */
+  GString *bars;   /* x y dx dy colour: from quartile to quartile */
+  GString *least;  /* x y colour */
+  GString *texts;  /* x y "text" colour */
+  GString *right;  /* the same, ending at x */
+  GString *marks;  /* x y pointtype colour, in pixels */
+} PsCalibrationData;
+
+/* How high the panel of the ops must be, and how much room their names need left of it. */
+double ps_calibration_ops_height (const GPtrArray *ways, gboolean terminal);
+double ps_calibration_ops_left (const GPtrArray *ways, double letter);
+
+/* How many named ticks have room below it. */
+guint ps_calibration_most_ticks (const PsPanel *panel);
+
+void ps_calibration_append_transfers (PsCalibrationData *data, const PsPanel *panel, const GPtrArray *ways);
+void ps_calibration_append_ops (PsCalibrationData *data, const PsPanel *panel, const GPtrArray *ways);
+
+#define PS_CALIBRATION_TEXT 0x333333
+#define PS_CALIBRATION_FAINT 0x666666
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,21 @@
+/* program.c - what the main functions of pipesim-plot and pipesim-report share. */
+#include "program.h"
+
+#include <locale.h>
+
+int
+ps_plot_program (const char *name, gboolean (*run) (int argc, char **argv, GError **error), int argc, char **argv)
+{
+  g_autoptr (GError) error = NULL;
+
+  /* GLib sends debug and info messages to stdout otherwise, which is for data. */
+  g_log_writer_default_set_use_stderr (TRUE);
+  /* Names may hold any character of the user's; numbers keep their point. */
+  setlocale (LC_CTYPE, "");
+  g_set_prgname (name);
+  if (run (argc, argv, &error))
+    return 0;
+  g_strdelimit (error->message, "\n\r", ' ');
+  g_printerr ("%s: %s\n", name, error->message);
+  return ps_error_exit_code (error);
+}

@@ -1,0 +1,29 @@
+/* ticks.h - axes whose ticks are named one by one: "64 KiB", "20 us". */
+#ifndef PS_PLOT_TICKS_H
+#define PS_PLOT_TICKS_H
+
+#include "scale.h"
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  double low; /* ends of the axis, in ns or bytes */
+  double high;
+  gboolean is_log;
+} PsPlotRange;
+
+/* Around values from smallest to largest (> 0), with some air; logarithmic where that is more than a factor of eight,
+ * else from 0. */
+PsPlotRange ps_plot_range (double smallest, double largest);
+
+/* Appends low_NAME, high_NAME, log_NAME, n_NAME and the arrays tick_NAME and text_NAME of a time axis; about `most`
+ * ticks. */
+void ps_plot_append_time_ticks (GString *script, const char *name, const PsPlotRange *range, guint most);
+
+/* The same of a logarithmic axis of sizes: ticks at powers of eight, or of 64 where those would be more than `most`. */
+void ps_plot_append_size_ticks (GString *script, const char *name, const PsPlotRange *range, guint most);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,95 @@
+/* program-rig.h - for tests that run pipesim's programs: a folder to run them in, their exit code, and what they print.
+ */
+#ifndef PS_TEST_PROGRAM_RIG_H
+#define PS_TEST_PROGRAM_RIG_H
+
+#include "folder-rig.h"
+
+#include <string.h>
+#include <sys/wait.h>
+
+static inline guint
+count_files (const char *folder)
+{
+  g_autoptr (GDir) dir = g_dir_open (folder, 0, NULL);
+  guint n = 0;
+
+  while (g_dir_read_name (dir))
+    n++;
+  return n;
+}
+
+/* How often part stands in text. */
+static inline guint
+count (const char *text, const char *part)
+{
+  guint n = 0;
+
+  for (const char *at = strstr (text, part); at; at = strstr (at + 1, part))
+    n++;
+  return n;
+}
+
+/* FALSE, and the test is skipped, where there is no such program. */
+static inline gboolean
+have_program (const char *name)
+{
+  g_autofree char *path = g_find_program_in_path (name);
+
+  if (!path)
+    {
+      g_autofree char *reason = g_strdup_printf ("%s is not installed", name);
+
+      g_test_skip (reason);
+    }
+  return path != NULL;
+}
+
+/* Runs argv in the folder and returns the exit code; printed and talk are what it wrote to standard output and error,
+ * NULL where nobody wants to know. environment NULL: that of the test. */
+static inline int
+run_argv (const char *folder, char **argv, char **environment, char **printed, char **talk)
+{
+  GSpawnFlags flags = printed ? G_SPAWN_SEARCH_PATH : G_SPAWN_SEARCH_PATH | G_SPAWN_STDOUT_TO_DEV_NULL;
+  g_autoptr (GError) error = NULL;
+  int status;
+
+  g_spawn_sync (folder, argv, environment, flags, NULL, NULL, printed, talk, &status, &error);
+  g_assert_no_error (error);
+  g_assert_true (WIFEXITED (status));
+  return WEXITSTATUS (status);
+}
+
+/* The same for one of pipesim's programs and the rest of its command line, quoted as for a shell. */
+static inline int
+run_program (const char *folder, const char *program, const char *arguments, char **environment, char **printed,
+             char **talk)
+{
+  g_autofree char *path = g_build_filename (g_getenv ("PIPESIM_BINDIR"), program, NULL);
+  g_autofree char *line = g_strconcat (path, " ", arguments, NULL);
+  g_autoptr (GError) error = NULL;
+  g_auto (GStrv) argv = NULL;
+
+  g_shell_parse_argv (line, NULL, &argv, &error);
+  g_assert_no_error (error);
+  return run_argv (folder, argv, environment, printed, talk);
+}
+
+/* A command line that must be refused: with that exit code, one line that begins with the program's name as users know
+ * it
+ * ("pipesim plot") and goes on like `talk`, a pattern with * and ?, and no file more than before. */
+static inline void
+check_refused (const char *folder, const char *program, const char *arguments, int code, const char *talk)
+{
+  g_autofree char *name = g_strdelimit (g_strdup (program), "-", ' '), *said = NULL;
+  g_autofree char *wanted = g_strdup_printf ("%s: %s\n", name, talk);
+  guint before = count_files (folder);
+
+  g_assert_cmpint (run_program (folder, program, arguments, NULL, NULL, &said), ==, code);
+  if (!g_pattern_match_simple (wanted, said))
+    g_assert_cmpstr (said, ==, wanted);
+  g_assert_cmpuint (count (said, "\n"), ==, 1);
+  g_assert_cmpuint (count_files (folder), ==, before);
+}
+
+#endif
