@@ -3,7 +3,6 @@
 
 #include <pipesim/layouts.h>
 
-#include <math.h>
 #include <string.h>
 
 #define CLUSTER                                                                                                        \
@@ -78,57 +77,72 @@ test_one_gpu (void)
   g_assert_cmpuint (first->n_replicas, ==, 1);
   g_assert_false (first->shard);
   g_assert_cmpstr (first->costs_origin, ==, "modelled");
+  g_assert_cmpint (first->confidence, ==, PS_CONFIDENCE_LOW);
   g_assert_cmpint (last->recompute, ==, PS_RECOMPUTE_FULL);
   g_assert_cmpfloat_with_epsilon (last->mfu, 0.5 * 3095396352 / (3095396352 + 1006632960.0), 1e-6);
 }
 
 /* Against everything, one at a time */
 
+typedef struct
+{
+  guint p, t, b, v; /* v 0: the family's own */
+  PsRecompute recompute;
+} Choice;
+
 static void
-try_one (const PsLayoutQuestion *question, const char *schedule, guint p, guint b, PsRecompute recompute, GArray *times)
+try_one (const PsLayoutQuestion *question, const PsFamily *family, const Choice *choice, GArray *times)
 {
   g_autoptr (PsSetting) setting = ps_setting_new ();
   g_autoptr (PsPrediction) prediction = NULL;
-  guint d = question->n_gpus / p;
+  guint d = question->n_gpus / (choice->p * choice->t);
 
-  if (question->global_batch % (b * d) != 0)
+  if (question->global_batch % (choice->b * d) != 0 || choice->v == family->default_chunks
+      || (choice->p == 1 && !g_str_equal (family->name, "1f1b")))
     return;
   setting->model = g_strdup (question->model);
   setting->cluster = g_strdup (question->cluster);
-  setting->n_devices = p;
+  setting->n_devices = choice->p;
+  setting->n_tensor = choice->t;
+  setting->n_chunks = choice->v;
   setting->n_replicas = d;
   setting->shard_optimizer = question->shard && d > 1;
-  setting->microbatch_size = b;
-  setting->n_microbatches = (guint)question->global_batch / (b * d);
-  setting->recompute = recompute;
+  setting->microbatch_size = choice->b;
+  setting->n_microbatches = (guint)question->global_batch / (choice->b * d);
+  setting->recompute = choice->recompute;
   setting->memory_limit = g_memdup2 (&question->memory_limit, sizeof question->memory_limit);
   setting->n_memory_limits = 1;
-  prediction = ps_predict (setting, schedule, NULL);
+  prediction = ps_predict (setting, family->name, NULL);
   if (prediction && prediction->feasible && !prediction->program->schedule->asynchronous)
     g_array_append_val (times, prediction->metrics.iteration_ns);
 }
 
-static int
-compare_times (gconstpointer a, gconstpointer b)
+static void
+try_families (const PsLayoutQuestion *question, Choice choice, GArray *times)
 {
-  gint64 x = *(const gint64 *)a, y = *(const gint64 *)b;
-
-  return (x > y) - (x < y);
-}
-
-static GArray *
-try_all (const PsLayoutQuestion *question)
-{
-  GArray *times = g_array_new (FALSE, FALSE, sizeof (gint64));
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
 
+  for (choice.b = 1; choice.b <= 16; choice.b *= 2)
+    for (choice.recompute = PS_RECOMPUTE_NONE; choice.recompute <= PS_RECOMPUTE_FULL; choice.recompute++)
+      for (guint i = 0; i < n; i++)
+        try_one (question, families[i], &choice, times);
+}
+
+/* tiny-gpt has 8 layers, so that no other number of chunks than 1, 2, 4 and 8 cuts them evenly, and 6 heads: 4 GPUs
+ * cannot share them. */
+static GArray *
+try_all (const PsLayoutQuestion *question)
+{
+  static const guint chunks[] = { 0, 2, 4, 8 };
+  GArray *times = g_array_new (FALSE, FALSE, sizeof (gint64));
+
   for (guint p = 1; p <= question->n_gpus; p++)
-    for (guint b = 1; question->n_gpus % p == 0 && b <= 16; b *= 2)
-      for (PsRecompute r = PS_RECOMPUTE_NONE; r <= PS_RECOMPUTE_FULL; r++)
-        for (guint i = 0; i < n; i++)
-          try_one (question, families[i]->name, p, b, r, times);
-  g_array_sort (times, compare_times);
+    for (guint t = 1; p * t <= question->n_gpus; t *= 2)
+      for (guint i = 0; i < G_N_ELEMENTS (chunks) && question->n_gpus % (p * t) == 0; i++)
+        if ((i == 0 || p > 1) && p * chunks[i] <= 8 && (question->tensor == 0 || t == question->tensor))
+          try_families (question, (Choice){ .p = p, .t = t, .v = chunks[i] }, times);
+  g_array_sort (times, ps_compare_int64);
   return times;
 }
 
@@ -147,7 +161,8 @@ check_against_all (PsLayoutQuestion *question, gint64 memory_limit, gboolean sha
     {
       g_assert_cmpint (at (layouts, i)->step_ns, ==, g_array_index (times, gint64, i));
       g_assert_cmpint (at (layouts, i)->peak_memory_bytes, <=, memory_limit);
-      g_assert_cmpuint (at (layouts, i)->n_devices * at (layouts, i)->n_replicas, ==, question->n_gpus);
+      g_assert_cmpuint (at (layouts, i)->n_devices * at (layouts, i)->n_tensor * at (layouts, i)->n_replicas, ==,
+                        question->n_gpus);
     }
   g_assert_cmpuint (layouts->n_settings, ==,
                     layouts->n_fit + layouts->n_too_large + layouts->n_hopeless + layouts->n_outrun
@@ -166,6 +181,46 @@ test_everything (void)
   check_against_all (&question, (gint64)40 << 20, FALSE);
   check_against_all (&question, (gint64)22 << 20, TRUE);
   check_against_all (&question, (gint64)1 << 20, TRUE); /* nothing fits */
+  question.tensor = 2;
+  check_against_all (&question, (gint64)22 << 20, TRUE);
+}
+
+static void
+check_same (const PsLayouts *a, const PsLayouts *b)
+{
+  g_assert_cmpuint (a->best->len, ==, b->best->len);
+  for (guint i = 0; i < a->best->len; i++)
+    {
+      const PsLayout *x = at (a, i), *y = at (b, i);
+
+      g_assert_cmpstr (x->schedule, ==, y->schedule);
+      g_assert_cmpint (x->step_ns, ==, y->step_ns);
+      g_assert_true (x->n_devices == y->n_devices && x->n_tensor == y->n_tensor && x->n_chunks == y->n_chunks
+                     && x->microbatch_size == y->microbatch_size && x->recompute == y->recompute);
+    }
+  g_assert_cmpuint (a->n_fit, ==, b->n_fit);
+  g_assert_cmpuint (a->n_too_large, ==, b->n_too_large);
+  g_assert_cmpuint (a->n_outrun, ==, b->n_outrun);
+  g_assert_cmpuint (a->n_impossible, ==, b->n_impossible);
+}
+
+/* Counts included: what is left out must not depend on who was faster. */
+static void
+test_threads (void)
+{
+  g_autofree char *cluster = cluster_file ();
+  PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .n_gpus = 4, .global_batch = 16, .top = 12 };
+  g_autoptr (PsLayouts) one = find (&question);
+
+  g_assert_cmpuint (one->n_outrun, >, 0);
+  for (guint jobs = 2; jobs <= 5; jobs += 3)
+    {
+      g_autoptr (PsLayouts) several = NULL;
+
+      question.n_jobs = jobs;
+      several = find (&question);
+      check_same (one, several);
+    }
 }
 
 /* Both bounds do save something here. */
@@ -192,6 +247,7 @@ test_command (void)
   PsLayouts layouts = { .memory_limit = 1024 };
   PsLayout layout = { .schedule = "1f1b",
                       .n_devices = 2,
+                      .n_tensor = 8,
                       .n_replicas = 4,
                       .microbatch_size = 2,
                       .n_microbatches = 8,
@@ -202,10 +258,10 @@ test_command (void)
 
   g_assert_cmpstr (full, ==,
                    "pipesim predict --schedule 1f1b -p 2 -m 8 -v 1 --model 'a b.ini' --cluster c.ini "
-                   "--microbatch-size 2 --replicas 4 --zero 1 --recompute full --memory-limit 1024");
+                   "--microbatch-size 2 --tensor 8 --replicas 4 --zero 1 --recompute full --memory-limit 1024");
   question.model = NULL;
   question.db = "costs.db";
-  layout.n_replicas = 1;
+  layout.n_replicas = layout.n_tensor = 1;
   layout.recompute = PS_RECOMPUTE_NONE;
   plain = ps_layout_command (&question, &layouts, &layout);
   g_assert_cmpstr (plain, ==, "pipesim predict --schedule 1f1b -p 2 -m 8 -v 1 --db costs.db --memory-limit 1024");
@@ -233,6 +289,7 @@ test_measured (void)
   ps_costdb_close (db);
   layouts = find (&question);
   g_assert_cmpstr (at (layouts, 0)->costs_origin, ==, "measured");
+  g_assert_cmpint (at (layouts, 0)->confidence, ==, PS_CONFIDENCE_HIGH);
   g_assert_cmpuint (at (layouts, 0)->n_microbatches, ==, 4);
   g_assert_cmpuint (at (layouts, 0)->microbatch_size, ==, 2);
   g_assert_cmpint (at (layouts, 0)->step_ns, ==, 165000);
@@ -252,6 +309,61 @@ check_refused (const PsLayoutQuestion *question, const char *wanted)
     g_error ("'%s' is not in '%s'", wanted, error->message);
 }
 
+/* Measured with all layers on one device, in microbatches of b sequences. */
+static void
+store_model (PsCostDb *db, const char *name, const char *model_name, guint b, gint64 bw_ns)
+{
+  g_autoptr (PsProfile) profile = new_profile (name);
+  g_autoptr (PsModel) model = ps_model_load (model_name, NULL);
+  g_autofree char *shape = g_strdup_printf ("layers=%u,embedding,head", model->layers);
+  gint64 id = 0;
+
+  model->microbatch_size = b;
+  g_free (profile->model_name);
+  g_free (profile->model_digest);
+  g_free (profile->model_text);
+  profile->model_name = g_strdup (model_name);
+  profile->model_digest = ps_model_digest (model);
+  profile->model_text = ps_model_to_text (model);
+  g_assert_true (ps_costdb_begin_profile (db, profile, &id, NULL));
+  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+    store (db, id, new_op ((PsOpKind)kind, shape, 1, kind == PS_OP_BW ? bw_ns : 10000));
+}
+
+/* Two profiles of tiny-gpt: 8 microbatches of one sequence take 8 * (10 + 40) us and O, 10 us; 2 of four take
+ * 2 * (10 + 120) us and O. Beside another model in the database it has to be said which is meant. */
+static void
+test_profiles (void)
+{
+  g_autofree char *cluster = cluster_file (), *path = path_of ("several.db"), *command = NULL;
+  char *schedules[] = { "1f1b", NULL };
+  PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+  PsLayoutQuestion question
+      = { .db = path, .cluster = cluster, .n_gpus = 1, .global_batch = 8, .schedules = schedules, .top = 4 };
+  g_autoptr (PsLayouts) layouts = NULL, named = NULL;
+
+  store_model (db, "b1", "tiny-gpt", 1, 40000);
+  store_model (db, "b4", "tiny-gpt", 4, 120000);
+  layouts = find (&question);
+  g_assert_cmpint (at (layouts, 0)->step_ns, ==, 270000);
+  g_assert_cmpstr (at (layouts, 0)->profile, ==, "b4");
+  g_assert_cmpuint (at (layouts, 0)->microbatch_size, ==, 4);
+  g_assert_cmpuint (at (layouts, 0)->n_microbatches, ==, 2);
+  g_assert_cmpint (at (layouts, 2)->step_ns, ==, 410000);
+  g_assert_cmpstr (at (layouts, 2)->profile, ==, "b1");
+  command = ps_layout_command (&question, layouts, at (layouts, 2));
+  g_assert_nonnull (strstr (command, " --profile b1 --memory-limit"));
+  store_model (db, "other", "gpt-1.5b", 1, 1000);
+  ps_costdb_close (db);
+  check_refused (&question, "holds profiles of several models, 'tiny-gpt' and 'gpt-1.5b' among them");
+  question.model = "tiny-gpt";
+  named = find (&question);
+  g_assert_cmpint (at (named, 0)->step_ns, ==, 270000);
+  question.model = "gpt-6.2b";
+  check_refused (&question, "holds no profile of model 'gpt-6.2b'");
+  remove_database (path);
+}
+
 static void
 test_errors (void)
 {
@@ -262,6 +374,13 @@ test_errors (void)
   check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "tiny-gpt" }, "--global-batch: missing");
   check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "tiny-gpt", .profile = "x", .global_batch = 1 },
                  "--profile: needs --db");
+  check_refused (
+      &(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "tiny-gpt", .global_batch = 1, .n_gpus = 6, .tensor = 4 },
+      "--tensor 4: does not divide the 6 GPUs");
+  check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "tiny-gpt", .global_batch = 1, .tensor = 4 },
+                 "--tensor 4: does not divide heads 6 of model 'tiny-gpt'");
+  check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .db = "x.db", .global_batch = 1, .tensor = 2 },
+                 "--tensor: needs modelled costs");
   check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "a,b", .global_batch = 1 }, "'a,b' has one of");
   check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "no-such", .global_batch = 1 }, "'no-such'");
   check_refused (&(PsLayoutQuestion){ .cluster = "no-such", .model = "tiny-gpt", .global_batch = 1 }, "'no-such'");
@@ -277,9 +396,11 @@ main (int argc, char **argv)
   g_test_add_func ("/layouts/flops", test_flops);
   g_test_add_func ("/layouts/one-gpu", test_one_gpu);
   g_test_add_func ("/layouts/everything", test_everything);
+  g_test_add_func ("/layouts/threads", test_threads);
   g_test_add_func ("/layouts/bounds", test_bounds);
   g_test_add_func ("/layouts/command", test_command);
   g_test_add_func ("/layouts/errors", test_errors);
   g_test_add_func ("/layouts/measured", test_measured);
+  g_test_add_func ("/layouts/profiles", test_profiles);
   return run_in_folder ();
 }

@@ -1,22 +1,13 @@
 /* test-results.c - results on disk: the same whatever the threads, shards and interruptions; and the questions asked of
  * them, against brute force over their rows. */
 #include "database/results-private.h"
+#include "folder-rig.h"
 
 #include <pipesim/costdb.h>
 #include <pipesim/questions.h>
 #include <pipesim/sweep.h>
 
-#include <glib/gstdio.h>
-#include <math.h>
 #include <string.h>
-
-static char *folder;
-
-static char *
-path_of (const char *name)
-{
-  return g_build_filename (folder, name, NULL);
-}
 
 static PsSweep *
 parse (const char *text)
@@ -523,29 +514,10 @@ test_conditions (void)
   g_assert_cmpuint (ps_table_n_rows (nothing->table), ==, 0);
 }
 
-static void
-remove_folder (void)
-{
-  g_autoptr (GDir) directory = g_dir_open (folder, 0, NULL);
-  const char *name;
-
-  while ((name = g_dir_read_name (directory)) != NULL)
-    {
-      g_autofree char *path = path_of (name);
-
-      g_unlink (path);
-    }
-  g_rmdir (folder);
-  g_free (folder);
-}
-
 int
 main (int argc, char **argv)
 {
-  int code;
-
   g_test_init (&argc, &argv, NULL);
-  folder = g_dir_make_tmp ("test-results-XXXXXX", NULL);
   g_test_add_func ("/results/columns", test_columns);
   g_test_add_func ("/results/same", test_same);
   g_test_add_func ("/results/resume", test_resume);
@@ -558,7 +530,5 @@ main (int argc, char **argv)
   g_test_add_func ("/results/sensitivity", test_sensitivity);
   g_test_add_func ("/results/stretches", test_stretches);
   g_test_add_func ("/results/conditions", test_conditions);
-  code = g_test_run ();
-  remove_folder ();
-  return code;
+  return run_in_folder ();
 }

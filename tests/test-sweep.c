@@ -1,19 +1,9 @@
 /* test-sweep.c - specs, points, and predictions that are those of one setting at a time. */
 #include "setting/setting-private.h"
-#include "sweep/sweep-private.h"
+#include "sweep-rig.h"
 
 #include <glib/gstdio.h>
 #include <string.h>
-
-static PsSweep *
-parse (const char *text)
-{
-  g_autoptr (GError) error = NULL;
-  PsSweep *sweep = ps_sweep_parse ("s.ini", text, strlen (text), &error);
-
-  g_assert_no_error (error);
-  return sweep;
-}
 
 #define COSTS "costs = f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB\n"
 #define ENOUGH "[sweep]\nschedule = 1f1b\nmicrobatches = 8\n" COSTS
@@ -110,6 +100,10 @@ test_errors (void)
   check_spec_error (ENOUGH "[zip a]\ndevices = 4, 8\nchunks = 1\n",
                     "s.ini:7: chunks: has 1 values, the other fields of [zip a] have 2");
   check_spec_error (ENOUGH "devices = 1..4000\nchunks = 1..4000\nslices = 1..255\n", "s.ini: has more than 1000000000");
+  check_spec_error ("[sweep]\ncosts.x = 1ms\n", "s.ini:2: unknown field 'costs.x'; known are: devices");
+  check_spec_error ("[sweep]\ncosts.c = 1\n", "s.ini:2: costs.c: '1' ");
+  check_spec_error ("[sweep]\ncosts.f = 1ms:2ms\n", "s.ini:2: costs.f: '1ms:2ms' has a value per stage");
+  check_spec_error (ENOUGH "costs.c = 0, 1us\n", "s.ini: holds costs.c, and c= in costs 'f=1ms,b=1ms,w=1ms,c=100us");
   check_spec_error ("[sweep]\ndevices = \x80\n", "s.ini: is not UTF-8 text");
 }
 
@@ -173,100 +167,6 @@ test_identity (void)
 }
 
 /* Predictions */
-
-/* The command line of a point, read as pipesim predict reads it. */
-static PsSetting *
-setting_of (const PsSweep *sweep, const PsSweepPoint *point, GError **error)
-{
-  PsSetting *setting = ps_setting_new ();
-  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
-  g_autoptr (GStrvBuilder) builder = g_strv_builder_new ();
-  g_auto (GStrv) arguments = NULL;
-
-  g_strv_builder_add (builder, "predict");
-  for (guint i = 0; i < sweep->axes->len; i++)
-    {
-      const PsField *field = g_array_index (sweep->axes, PsSweepAxis, i).field;
-      const char *value = point->values[i]->text;
-      g_autofree char *argument = field->type == PS_FIELD_FLAG ? g_strdup_printf ("--%s", field->name)
-                                                               : g_strdup_printf ("--%s=%s", field->name, value);
-
-      if (field->option && g_strcmp0 (value, field->none) != 0 && !g_str_equal (value, "no"))
-        g_strv_builder_add (builder, argument);
-    }
-  arguments = g_strv_builder_end (builder);
-  ps_setting_add_options (setting, context);
-  g_assert_true (g_option_context_parse_strv (context, &arguments, NULL));
-  if (ps_setting_finish (setting, error))
-    return setting;
-  ps_setting_free (setting);
-  return NULL;
-}
-
-static const PsValue *
-value (const PsResult *result, const char *column)
-{
-  return &result->values[ps_result_column_find (column)];
-}
-
-static void
-check_figures (const PsResult *result, const PsPrediction *prediction)
-{
-  const PsMetrics *metrics = &prediction->metrics;
-
-  g_assert_cmpint (value (result, "makespan_ns")->integer, ==, metrics->makespan_ns);
-  g_assert_cmpint (value (result, "max_span_ns")->integer, ==, metrics->max_span_ns);
-  g_assert_cmpint (value (result, "iteration_ns")->integer, ==, metrics->iteration_ns);
-  g_assert_cmpfloat (value (result, "bubble_ratio")->real, ==, metrics->bubble_ratio);
-  g_assert_cmpint (value (result, "lower_bound_ns")->integer, ==, prediction->lower_bound_ns);
-  g_assert_cmpint (value (result, "peak_memory_bytes")->integer, ==, metrics->peak_memory_bytes);
-  g_assert_cmpint (value (result, "feasible")->integer, ==, prediction->feasible);
-  g_assert_cmpint (value (result, "period_iterations")->integer, ==, prediction->iteration.n_iterations);
-}
-
-/* Every point, in the sweep's order and then backwards, so that what is kept from other points is of no concern. */
-static void
-check_against_predict (const char *text, guint least_predicted, guint least_skipped)
-{
-  g_autoptr (PsSweep) sweep = parse (text);
-  g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (sweep);
-  guint64 n = ps_sweep_n_points (sweep);
-  guint predicted = 0, skipped = 0;
-  PsSweepPoint point;
-
-  ps_sweep_point_init (&point, sweep);
-  for (guint64 i = 0; i < 2 * n; i++)
-    {
-      g_autoptr (GError) error = NULL, reason = NULL;
-      guint64 index = i < n ? i : 2 * n - 1 - i;
-      g_autoptr (PsResult) result = ps_sweep_worker_predict (worker, index, &error);
-      g_autoptr (PsSetting) setting = NULL;
-      g_autoptr (PsPrediction) prediction = NULL;
-
-      g_assert_no_error (error);
-      g_assert_cmpuint (result->point, ==, index);
-      ps_sweep_point_set (&point, sweep, index);
-      setting = setting_of (sweep, &point, &reason);
-      prediction = setting ? ps_predict (setting, point.schedule, &reason) : NULL;
-      if (prediction)
-        {
-          g_assert_cmpstr (result->reason, ==, NULL);
-          check_figures (result, prediction);
-          g_assert_cmpstr (value (result, "schedule")->text, ==, point.schedule);
-          g_assert_cmpint (value (result, "devices")->integer, ==, setting->n_devices);
-          g_assert_cmpint (value (result, "microbatches")->integer, ==, setting->n_microbatches);
-          predicted++;
-        }
-      else
-        {
-          g_assert_cmpstr (result->reason, ==, reason->message);
-          skipped++;
-        }
-    }
-  ps_sweep_point_clear (&point);
-  g_assert_cmpuint (predicted, >=, 2 * least_predicted);
-  g_assert_cmpuint (skipped, >=, 2 * least_skipped);
-}
 
 static void
 test_families (void)
@@ -415,6 +315,46 @@ test_shards (void)
   g_setenv ("OMPI_COMM_WORLD_RANK", "3", TRUE);
   g_setenv ("OMPI_COMM_WORLD_SIZE", "8", TRUE);
   check_shard ("mpi", 3, 8);
+  g_unsetenv ("OMPI_COMM_WORLD_RANK");
+  refuse_shard ("mpi");
+  g_setenv ("PMI_RANK", "1", TRUE);
+  g_setenv ("PMI_SIZE", "2", TRUE);
+  check_shard ("mpi", 1, 2);
+}
+
+/* Without being asked: only where all three variables say that there are several processes. */
+static void
+test_shard_of_process (void)
+{
+  static const struct
+  {
+    const char *rank, *n, *n_local;
+    gboolean several;
+  } cases[]
+      = { { "2", "4", "4", TRUE },  { "2", "4", "1", TRUE },  { "2", "4", NULL, FALSE }, { "0", "1", "1", FALSE },
+          { "4", "4", "4", FALSE }, { "2", "4", "5", FALSE }, { NULL, "4", "4", FALSE }, { "x", "4", "4", FALSE } };
+
+  g_unsetenv ("PMI_RANK");
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      const char *const values[] = { cases[i].rank, cases[i].n, cases[i].n_local };
+      static const char *const names[]
+          = { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE" };
+      PsShard shard = { 0 };
+      guint n_local = 0;
+
+      for (guint k = 0; k < G_N_ELEMENTS (names); k++)
+        if (values[k] != NULL)
+          g_setenv (names[k], values[k], TRUE);
+        else
+          g_unsetenv (names[k]);
+      g_assert_cmpint (ps_shard_of_process (&shard, &n_local), ==, cases[i].several);
+      if (!cases[i].several)
+        continue;
+      g_assert_cmpuint (shard.index, ==, 2);
+      g_assert_cmpuint (shard.n, ==, 4);
+      g_assert_cmpuint (n_local, ==, i == 0 ? 4 : 1);
+    }
 }
 
 int
@@ -432,5 +372,6 @@ main (int argc, char **argv)
   g_test_add_func ("/sweep/link-factors", test_link_factors);
   g_test_add_func ("/sweep/cache", test_cache);
   g_test_add_func ("/sweep/shards", test_shards);
+  g_test_add_func ("/sweep/shard-of-process", test_shard_of_process);
   return g_test_run ();
 }

@@ -1,4 +1,5 @@
 /* Tests of zb-auto against the published results of the heuristic, the fixed orders beside it, and its limits. */
+#include "families/zb-greedy.h"
 #include "reference.h"
 
 #include <stdio.h>
@@ -217,6 +218,80 @@ test_auto_random (void)
     check_random_auto (rand);
 }
 
+/* The heuristic with one setting of its switches, run to its end. */
+typedef struct
+{
+  PsPlan *plan;
+  guint used;
+} Try;
+
+static PsZbSwitches
+switches_of (guint off)
+{
+  return (PsZbSwitches){ .bubble_before_backward = !(off & PS_ZB_USED_WARMUP),
+                         .backward_first = !(off & PS_ZB_USED_BACKWARD),
+                         .fill_gaps = !(off & PS_ZB_USED_GAPS) };
+}
+
+/* Giving up early tells the truth about the whole. */
+static void
+check_gives_up (GRand *rand, const PsFamilySetting *setting, guint off, const PsPlan *whole)
+{
+  g_autoptr (PsPlan) plan = ps_plan_new (setting, 0);
+  gint64 limit = ps_plan_span (whole) + g_rand_int_range (rand, -20, 2);
+  guint used = 0;
+  if (!ps_zb_greedy (plan, switches_of (off), limit, &used))
+    g_assert_cmpint (ps_plan_span (whole), >, limit);
+  else
+    g_assert_cmpint (ps_plan_span (plan), ==, ps_plan_span (whole));
+}
+
+static void
+check_unused (const Try *tries, guint p, guint off, guint bit)
+{
+  const PsPlan *plan = tries[off].plan, *other = tries[off ^ bit].plan;
+  for (guint i = 0; i < p && !(tries[off].used & bit); i++)
+    g_assert_cmpmem (plan->device[i].order, plan->device[i].n_ordered * sizeof (PsOp), other->device[i].order,
+                     other->device[i].n_ordered * sizeof (PsOp));
+}
+
+/* zb-auto leaves out tries and ends others early; none of the eight would have been better. */
+static void
+check_switches (GRand *rand)
+{
+  guint p = (guint)g_rand_int_range (rand, 1, 9), m = (guint)g_rand_int_range (rand, 1, 25), device;
+  g_autofree gint64 *limit = g_new (gint64, p);
+  g_autoptr (PsCosts) costs = random_costs (rand, p, limit);
+  PsFamilySetting setting
+      = { .n_devices = p, .n_microbatches = m, .n_chunks = 1, .costs = costs, .memory_limit = limit };
+  g_autoptr (PsProgram) program = NULL;
+  g_autoptr (PsSimulation) best = reference_simulate (reference_generate ("zb-auto", &setting), costs, &program);
+  Try tries[8];
+  for (guint off = 0; off < G_N_ELEMENTS (tries); off++)
+    {
+      tries[off] = (Try){ ps_plan_new (&setting, 0), 0 };
+      g_assert_true (ps_zb_greedy (tries[off].plan, switches_of (off), G_MAXINT64, &tries[off].used));
+      check_gives_up (rand, &setting, off, tries[off].plan);
+      if (ps_plan_fits (tries[off].plan, &device) && ps_plan_span (tries[off].plan) <= best->max_span_ns)
+        g_assert_cmpint (best->makespan_ns, <=, ps_plan_makespan (tries[off].plan));
+      if (ps_plan_fits (tries[off].plan, &device))
+        g_assert_cmpint (best->max_span_ns, <=, ps_plan_span (tries[off].plan));
+    }
+  for (guint off = 0; off < G_N_ELEMENTS (tries); off++)
+    for (guint bit = 1; bit < G_N_ELEMENTS (tries); bit *= 2)
+      check_unused (tries, p, off, bit);
+  for (guint off = 0; off < G_N_ELEMENTS (tries); off++)
+    ps_plan_free (tries[off].plan);
+}
+
+static void
+test_switches (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (20261121);
+  for (guint i = 0; i < 500; i++)
+    check_switches (rand);
+}
+
 static void
 test_auto_limit (void)
 {
@@ -255,6 +330,7 @@ main (int argc, char **argv)
   g_test_add_func ("/zb-auto/peers", test_auto);
   g_test_add_func ("/zb-auto/published", test_published);
   g_test_add_func ("/zb-auto/random", test_auto_random);
+  g_test_add_func ("/zb-auto/switches", test_switches);
   g_test_add_func ("/zb-auto/limit", test_auto_limit);
   g_test_add_func ("/zb-auto/without-costs", test_auto_without_costs);
   return g_test_run ();

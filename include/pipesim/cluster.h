@@ -15,7 +15,7 @@ typedef struct
 
 typedef struct
 {
-  char *name;
+  char *name; /* from [cluster] name, else the file's base name */
   guint nodes;
   guint devices_per_node;
   gint64 memory_bytes;       /* per device; 0 = not known */
@@ -33,16 +33,24 @@ typedef struct
                               else each has a port of its own (link = gpu) */
   gboolean network_shared; /* they share one network port of network_bandwidth each way (nic = node, gpu) */
   double host_bandwidth;   /* of each device to the memory of its host, bytes per second and direction; 0 = not known */
+  guint tensor;            /* GPUs that are one device by tensor parallelism, see ps_cluster_group; 1 when loaded */
 } PsCluster;
 
 /* Reads a cluster description from a path or, by bare name, from those shipped. Unknown and missing keys and absurd
  * values are errors "FILE: [cluster] key: ...". Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with ps_cluster_free. */
 PsCluster *ps_cluster_load (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+PsCluster *ps_cluster_copy (const PsCluster *cluster);
 void ps_cluster_free (PsCluster *cluster);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCluster, ps_cluster_free)
 
 /* Multiplies bandwidths and latencies of links and network, small messages included; the host's stay. */
 void ps_cluster_scale (PsCluster *cluster, double bandwidth_factor, double latency_factor);
+
+/* Makes every n_tensor GPUs of a node one device, which is what devices are counted in from here on. Memory and peak
+ * rate stay those of one GPU. So do messages: all GPUs of a device send their own at the same time, each through its
+ * own port; where a node has one port or bus for all, each gets 1 / n_tensor of its bandwidth. Fails with
+ * PS_ERROR_USAGE unless n_tensor divides devices_per_node. */
+gboolean ps_cluster_group (PsCluster *cluster, guint n_tensor, GError **error);
 
 /* What two neighbours send through: one direction, as one transfer sees it. */
 typedef struct
@@ -57,6 +65,9 @@ typedef struct
  * the time grows in proportion, so it is continuous and piecewise alpha + beta * bytes; up to the first it starts from
  * the latency, behind the last every byte has the full bandwidth. */
 gint64 ps_link_transfer_ns (const PsLink *link, gint64 bytes);
+
+/* Between two GPUs of one node. */
+PsLink ps_cluster_inner_link (const PsCluster *cluster);
 
 /* What devices a and b share, devices numbered node by node; nothing that takes time when a == b. */
 PsLink ps_cluster_link (const PsCluster *cluster, guint a, guint b);

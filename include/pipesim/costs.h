@@ -5,6 +5,7 @@
 #include <pipesim/base.h>
 #include <pipesim/cluster.h>
 #include <pipesim/model.h>
+#include <pipesim/tensor.h>
 
 G_BEGIN_DECLS
 
@@ -30,10 +31,11 @@ typedef struct
   PsStateBytes *state;   /* [n_stages] the parts of weight_bytes; all 0 where only the sum is known */
   gint64 *version_bytes; /* [n_stages] each further version of the weights alone, where a schedule stashes them */
   gint64 *reduce_ns;     /* [n_stages] all-reduce of the gradients over the data-parallel replicas of the stage */
-  gint64 *copies_ns;     /* [n_stages] the same where the stage has two weight copies: over both copies of all replicas */
-  gint64 *host_ns;       /* [n_stages] moving what F keeps to the host, or back; -1 = not known */
-  gint64 *pair_ns;       /* [n_stages] duration of an overlapped pair whose F is on that stage; -1: sum of its parts */
-  PsOrigin time_origin;  /* of durations */
+  gint64 *copies_ns; /* [n_stages] the same where the stage has two weight copies: over both copies of all replicas */
+  gint64 *tensor_ns; /* [n_stages] part of F, and of B, in which the GPUs of a device talk to each other (tensor.h) */
+  gint64 *host_ns;   /* [n_stages] moving what F keeps to the host, or back; -1 = not known */
+  gint64 *pair_ns;   /* [n_stages] duration of an overlapped pair whose F is on that stage; -1: sum of its parts */
+  PsOrigin time_origin;     /* of durations */
   PsOrigin transfer_origin; /* of transfer_ns */
   PsOrigin memory_origin;   /* of all sizes */
   char *source;             /* one line for people: "command line", "profile 'x' of costs.db", ... */
@@ -98,7 +100,8 @@ void ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_byte
 
 /* Recomputation on every stage. With a model, by its formulas for the stages of ps_model_split: layers are the parts,
  * and a recomputation takes the part of F that its floating-point operations are; times measured before are modelled
- * then. Without one (NULL), full recomputation as R says: its duration, and the bytes that it takes. Fails with
+ * then. All that the GPUs of a device say to each other is said again by full recomputation, none of it by selective.
+ * Without one (NULL), full recomputation as R says: its duration, and the bytes that it takes. Fails with
  * PS_ERROR_USAGE where nothing says what selective recomputation takes. */
 gboolean ps_costs_recompute (PsCosts *costs, const PsModel *model, PsRecompute recompute, GError **error);
 
@@ -115,10 +118,37 @@ gboolean ps_costs_shard (PsCosts *costs, guint n_replicas, GError **error);
  * Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009): 2 (D - 1) steps of bytes / D each
  * over the slowest link of the ring. Replica r of device d is device r p + d of the cluster; stage i sits on device d =
  * i mod p. D is n_replicas for reduce_ns and twice that for copies_ns, whose ring goes through d and p - 1 - d (Li and
- * Hoefler, Chimera, arXiv 2107.06925, section 3.2) of each replica in turn. Both are 0 where the size of the gradients is
- * not known.
+ * Hoefler, Chimera, arXiv 2107.06925, section 3.2) of each replica in turn. Both are 0 where the size of the gradients
+ * is not known.
  */
 void ps_costs_set_reduce (PsCosts *costs, const PsCluster *cluster, guint n_devices, guint n_replicas);
+
+/* The keys of ps_costs_parse: times, then sizes from PS_COST_ACT on. */
+typedef enum
+{
+  PS_COST_F,
+  PS_COST_B,
+  PS_COST_W,
+  PS_COST_BW,
+  PS_COST_C,
+  PS_COST_O,
+  PS_COST_PAIR,
+  PS_COST_REDUCE,
+  PS_COST_REDUCE2,
+  PS_COST_R,
+  PS_COST_HOST,
+  PS_COST_ACT,
+  PS_COST_WACT,
+  PS_COST_KEEP,
+  PS_COST_WEIGHTS,
+  PS_COST_VERSION,
+  PS_COST_GRAD,
+  PS_COST_OPT,
+  PS_COST_MSG,
+  PS_N_COST_KEYS
+} PsCostKey;
+
+const char *ps_cost_key_name (PsCostKey key); /* "f", "act" */
 
 /* Reads 'f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0,version=0,bw=2ms,pair=3ms' and these keys beyond:
  *   msg         bytes of a transfer
@@ -132,10 +162,12 @@ void ps_costs_set_reduce (PsCosts *costs, const PsCluster *cluster, guint n_devi
  * times n_chunks values 'f=1ms:2ms:...' is one value per stage, taken as it is (c and msg: one value per boundary,
  * stages - 1 of them). f, b and w are required unless bw is given, which then stands for b + w (split in halves).
  * Defaults: bw is b + w, wact is act, version is weights less grad and opt, r is f, keep is the message that comes in
- * but at most act, host is not known, reduce2 is reduce, everything else 0. Errors: PS_ERROR_USAGE naming key and value. */
+ * but at most act, host is not known, reduce2 is reduce, everything else 0. Errors: PS_ERROR_USAGE naming key and
+ * value. */
 PsCosts *ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Costs from the formulas of model.h on a cluster's rates; every origin is PS_ORIGIN_MODELLED. Stage i is assumed to
+/* Costs from the formulas of model.h on a cluster's rates; every origin is PS_ORIGIN_MODELLED. Where cluster->tensor
+ * GPUs are one device, times are the device's and sizes those of one of its GPUs, by tensor.h. Stage i is assumed to
  * sit on device i mod n_devices for the choice of link. O is modelled as reading and writing 16 bytes per parameter at
  * no cost: 0. */
 PsCosts *ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices, guint n_chunks,

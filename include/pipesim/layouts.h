@@ -1,5 +1,5 @@
-/* layouts.h - which way to train a model on so many GPUs: pipelines of p devices, d replicas of them, the size of
- * microbatches, what is recomputed, and the schedule. No tensor parallelism: a stage has one device. */
+/* layouts.h - which way to train a model on so many GPUs: pipelines of p devices, t GPUs that make a device, d
+ * replicas, the size of microbatches, what is recomputed, chunks and the schedule. */
 #ifndef PIPESIM_LAYOUTS_H
 #define PIPESIM_LAYOUTS_H
 
@@ -12,38 +12,53 @@ typedef struct
   const char *model;   /* path or name; NULL: the one that db holds */
   const char *cluster; /* path or name: memory and peak rate of a GPU, and without db all costs */
   const char *db;      /* measured costs; NULL: modelled ones. They say nothing of replicas and of other sizes of
-                          microbatches, so that p is n_gpus then */
-  const char *profile; /* of db; NULL: the only one */
-  guint n_gpus;        /* p * d; 0: those of the cluster */
+                          microbatches, and are those of a device as it is, so that p is n_gpus then */
+  const char *profile; /* of db; NULL: all of the model, whatever their size of microbatches */
+  guint n_gpus;        /* p * t * d; 0: those of the cluster */
+  guint tensor;        /* t; 0: 1, 2, 4 and 8, within a node */
   gint64 global_batch; /* sequences per step */
   gint64 memory_limit; /* bytes per GPU; 0: the cluster's */
   gboolean shard;      /* spread the optimizer state over the replicas, where there are some (ZeRO stage 1) */
   char **schedules;    /* families; NULL: all that are synchronous */
   guint top;           /* so many of the best */
+  guint n_jobs;        /* threads; 0: 1. The answer is the same for any number */
 } PsLayoutQuestion;
+
+/* How far a prediction can be trusted, by the weakest of what it is made from. */
+typedef enum
+{
+  PS_CONFIDENCE_LOW,    /* times, transfers or sizes are modelled */
+  PS_CONFIDENCE_MEDIUM, /* some of them lie between measured ones */
+  PS_CONFIDENCE_HIGH,   /* all were measured */
+} PsConfidence;
+
+const char *ps_confidence_name (PsConfidence confidence); /* "low", "medium", "high" */
 
 typedef struct
 {
   char *schedule;
+  char *profile;         /* measured costs that it is from; NULL: none */
   guint n_devices;       /* p */
+  guint n_tensor;        /* t */
   guint n_replicas;      /* d */
   guint microbatch_size; /* b, sequences */
   guint n_microbatches;  /* m = global_batch / (d b) */
   guint n_chunks;        /* v */
   gboolean shard;
   PsRecompute recompute;
-  gint64 step_ns; /* iteration time of PsPrediction, all-reduce of the gradients included */
-  gint64 peak_memory_bytes;
+  gint64 step_ns;           /* iteration time of PsPrediction, all-reduce of the gradients included */
+  gint64 peak_memory_bytes; /* of a GPU */
   double bubble_ratio;      /* of the iteration */
   double tokens_per_second; /* global_batch s / step */
   double mfu;               /* model FLOPs utilisation: flops of a step / (step * n_gpus * peak_flops) */
   char *costs_origin;       /* "modelled", "measured" */
+  PsConfidence confidence;
 } PsLayout;
 
 /* What was tried, and the best of it. Every setting of the space counts once. */
 typedef struct
 {
-  GArray *best; /* PsLayout, the fastest first; those as fast by p, b, recomputation and schedule */
+  GArray *best; /* PsLayout, the fastest first; those as fast by p, t, b, recomputation, schedule, chunks */
   guint64 n_settings;
   guint64 n_fit;        /* predicted, and fit the memory */
   guint64 n_too_large;  /* predicted, and do not */
@@ -51,10 +66,12 @@ typedef struct
   guint64 n_outrun;     /* not predicted: the work alone takes longer than the last of the best */
   guint64 n_impossible; /* what the schedule or the costs refuse */
   guint n_gpus;
+  guint n_there; /* GPUs that the cluster has; beyond them more nodes of the kind are assumed */
   gint64 memory_limit;
-  double step_flops; /* of the model, see ps_layout_step_flops */
-  double peak_flops; /* of one GPU */
-  char *model;       /* their names */
+  gint64 state_bytes; /* weights, gradients and optimizer state of the model, by ps_model_state */
+  double step_flops;  /* of the model, see ps_layout_step_flops */
+  double peak_flops;  /* of one GPU */
+  char *model;        /* their names */
   char *cluster;
 } PsLayouts;
 
@@ -63,10 +80,12 @@ typedef struct
  * appendix B: 6N + 12LHQT per token; N here without the embedding, which is looked up). */
 double ps_layout_step_flops (const PsModel *model, gint64 global_batch);
 
-/* Predicts the layouts: every divisor p of n_gpus (no more than layers), b = 1, 2, 4, 8, 16, all recomputations,
- * all schedules. Two bounds save predictions and change no answer: the weights of a pipeline against its memory, and
- * the work of a step spread evenly over p against the last of the best. Settings that do not fit are no answer; when
- * none fits, best is empty. Errors: PS_ERROR_USAGE, PS_ERROR_IO, PS_ERROR_INPUT. */
+/* Predicts the layouts: p t d = n_gpus (p no more than layers; t that ps_tensor_check and the nodes allow), b = 1, 2,
+ * 4, 8, 16, all recomputations, all schedules with their own number of chunks v, and those that take others also with v
+ * = 2, 4, 8 and every v up to 8 that cuts the layers evenly; for p = 1, where there is no pipeline, one schedule. Two
+ * bounds save predictions and change no answer: the weights of a pipeline against its memory, and the work of a step
+ * spread evenly over p against the last of the best. Settings that do not fit are no answer; when none fits, best is
+ * empty. Errors: PS_ERROR_USAGE, PS_ERROR_IO, PS_ERROR_INPUT. */
 PsLayouts *ps_layouts_find (const PsLayoutQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_layouts_free (PsLayouts *layouts);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsLayouts, ps_layouts_free)

@@ -47,6 +47,7 @@ PsModel *ps_model_load (const char *path, GError **error) G_GNUC_WARN_UNUSED_RES
 
 /* The same from text in memory; `where` is what messages call it. */
 PsModel *ps_model_parse (const char *where, const char *text, gsize length, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+PsModel *ps_model_copy (const PsModel *model);
 void ps_model_free (PsModel *model);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsModel, ps_model_free)
 
@@ -76,32 +77,46 @@ gboolean ps_model_split (const PsModel *model, guint n_stages, PsStageShape *sha
  */
 char *ps_stage_shape_key (const PsStageShape *shape);
 
-/* Parameter counts. mlp = gelu stands for a GPT layer (biases, layer norms with bias, learnt positions), swiglu for a
- * Llama layer (no biases, RMS norms, rotary positions). With c = hk/a, the width of keys and of values: GPT layer 2h^2
- * + 2hc + 2hf weights, 7h + 2c + f biases and norms: 12h^2 + 13h for f = 4h and k = a Llama layer  2h^2 + 2hc + 3hf
- * weights, 2h norms Embedding: (V + s)h (GPT), Vh (Llama). Head: final norm 2h (GPT), h (Llama), and its own Vh
- * (untied). */
+/* Parameter counts; c = hk/a is the width of keys and of values.
+ *
+ * - Layer, gelu (GPT: biases, layer norms with bias, learnt positions): 2h^2 + 2hc + 2hf weights, 7h + 2c + f biases
+ *   and norms; 12h^2 + 13h for f = 4h and k = a.
+ * - Layer, swiglu (Llama: no biases, RMS norms, rotary positions): 2h^2 + 2hc + 3hf weights, 2h norms.
+ * - Embedding: (V + s)h (GPT), Vh (Llama).
+ * - Head: final norm 2h (GPT), h (Llama), and its own Vh (untied).
+ */
 gint64 ps_model_layer_parameters (const PsModel *model);
 gint64 ps_model_stage_parameters (const PsModel *model, const PsStageShape *shape);
 gint64 ps_model_parameters (const PsModel *model);
 
-/* Floating-point operations of a stage for one microbatch, multiply and add counted as two.
- * A layer's F bsh(24h + 4s), B bsh(24h + 8s), W 24bsh^2 for f = 4h and k = a: arXiv 2401.10241 (zero bubble), section
- * 2, Table 1; for other f, k and SwiGLU the same sum over the matrices: F 2bsN + 4bs^2h, B 2bsN + 8bs^2h, W 2bsN with N
- * the weights of the layer. The head adds 2bshV per F, B and W. kind is F, B, W, BW (B + W) or R (F). */
+/* Floating-point operations of a stage for one microbatch, multiply and add counted as two; kind is F, B, W, BW (B + W)
+ * or R (F).
+ *
+ * - Layer, f = 4h and k = a: F bsh(24h + 4s), B bsh(24h + 8s), W 24bsh^2 (arXiv 2401.10241, zero bubble, section 2,
+ *   table 1).
+ * - Layer with N weights, any f, k and SwiGLU (the same sum over the matrices): F 2bsN + 4bs^2h, B 2bsN + 8bs^2h,
+ *   W 2bsN.
+ * - Head: 2bshV per F, B and W.
+ */
 gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind);
 
-/* Bytes that one layer's forward keeps for one microbatch: 34sbh + 5as^2b with 2-byte activations and no flash
- * attention, 34sbh with it (Korthikanti et al., arXiv 2205.05198, section 4.1, equation 1; dropout masks included),
- * scaled by element size / 2. That is for f = 4h and k = a; its derivation gives sb(14h + 4c + 4f) for any f and c =
- * hk/a (GPT) and sb(12h + 4c + 6f) for Llama, which has no dropout. A stage with the head adds 4sbh and the fp32 logits
- * 4sbV (section 4.3). */
+/* Bytes that a forward keeps for one microbatch (Korthikanti et al., arXiv 2205.05198, section 4.1, dropout masks
+ * included), scaled by element size / 2.
+ *
+ * - Layer, f = 4h and k = a: 34sbh + 5as^2b without flash attention (equation 1), 34sbh with it.
+ * - Layer, any f and c = hk/a, by its derivation: sb(14h + 4c + 4f) (GPT), sb(12h + 4c + 6f) (Llama, which has no
+ *   dropout), and the 5as^2b likewise.
+ * - Head: 4sbh and the fp32 logits, 4sbV, which are not scaled (section 4.3).
+ */
 gint64 ps_model_layer_activation_bytes (const PsModel *model);
 gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape);
 
-/* Bytes that W still needs after B, inputs of the matrices and gradients of their outputs: 32sbh of the above (arXiv
- * 2401.10241, section 2: M_W = 32h against M_B = 34h + 5as per token); generally 2sb(6h + 2c + 2f), Llama 2sb(6h + 2c +
- * 3f), the head 2sbh + 4sbV. */
+/* Bytes of a stage's that W still needs after B, inputs of the matrices and gradients of their outputs.
+ *
+ * - Layer, f = 4h and k = a: 32sbh (arXiv 2401.10241, section 2: M_W = 32h against M_B = 34h + 5as per token).
+ * - Layer, any f and c: 2sb(6h + 2c + 2f) (GPT), 2sb(6h + 2c + 3f) (Llama).
+ * - Head: 2sbh + 4sbV.
+ */
 gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape);
 
 /* What is recomputed in front of the backward instead of kept (Korthikanti et al., arXiv 2205.05198). */
@@ -112,10 +127,9 @@ typedef enum
   PS_RECOMPUTE_FULL,      /* table 2: whole layers, of which the inputs alone are kept, 2sbh each */
 } PsRecompute;
 
+/* Names and back; errors as those of ps_parse_name. */
 const char *ps_recompute_name (PsRecompute recompute); /* "none", "selective", "full" */
-
-/* Reads back what ps_recompute_name wrote. Returns FALSE when text is none of them. */
-gboolean ps_recompute_parse (const char *text, PsRecompute *recompute);
+gboolean ps_recompute_parse (const char *where, const char *text, PsRecompute *recompute, GError **error);
 
 /* What a forward keeps then; the head is never recomputed. With flash attention there is nothing selective to drop. */
 gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute);
@@ -134,8 +148,11 @@ typedef struct
   gint64 optimizer_bytes; /* Adam's moments, and the fp32 master weights where the precision has them */
 } PsStateBytes;
 
-/* Weights, gradients and Adam state of a stage, bytes per parameter: fp32 4 + 4 + 8, mixed precision 2 + 2 + 12 (fp32
- * master, momentum and variance; arXiv 1910.02054, ZeRO, section 3.1), with fp32_gradients 2 + 4 + 12. */
+/* Weights, gradients and Adam state of so many parameters, bytes per parameter: fp32 4 + 4 + 8, mixed precision 2 + 2 +
+ * 12 (fp32 master, momentum and variance; arXiv 1910.02054, ZeRO, section 3.1), with fp32_gradients 2 + 4 + 12. */
+PsStateBytes ps_model_state (const PsModel *model, gint64 n_parameters);
+
+/* Those of a stage. */
 PsStateBytes ps_model_stage_state (const PsModel *model, const PsStageShape *shape);
 
 /* Their sum: 16 bytes per parameter, 18 in mixed precision with fp32 gradients. */

@@ -12,22 +12,24 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  guint n_devices;        /* -p; required where a family is generated */
-  guint n_microbatches;   /* -m; likewise */
-  guint n_chunks;         /* -v; 0: the family's default */
-  guint n_slices;         /* --slices; 0: the family's default */
-  guint group_size;       /* --group; 0: the family's default */
-  char *costs;            /* --costs text */
-  char *db;               /* --db */
-  char *profile;          /* --profile */
-  char *model;            /* --model path or name */
-  char *cluster;          /* --cluster path or name */
-  PsChannel channel;      /* --comm */
-  PsCommOrder comm_order; /* --comm-order */
-  gint64 eager_bytes;     /* --eager */
-  gboolean blocking;      /* --blocking */
-  gboolean share_links;   /* --share-links */
-  double *speed;          /* --speed: one value, or one per device; NULL: none */
+  guint n_devices;                /* -p; required where a family is generated */
+  guint n_microbatches;           /* -m; likewise */
+  guint n_chunks;                 /* -v; 0: the family's default */
+  guint n_slices;                 /* --slices; 0: the family's default */
+  guint group_size;               /* --group; 0: the family's default */
+  char *costs;                    /* --costs text */
+  char *db;                       /* --db */
+  char *profile;                  /* --profile */
+  char *model;                    /* --model path or name */
+  char *cluster;                  /* --cluster path or name */
+  const PsModel *known_model;     /* what model (or db) and cluster hold, where they have been read, not owned; */
+  const PsCluster *known_cluster; /* NULL: they are read when they are needed */
+  PsChannel channel;              /* --comm */
+  PsCommOrder comm_order;         /* --comm-order */
+  gint64 eager_bytes;             /* --eager */
+  gboolean blocking;              /* --blocking */
+  gboolean share_links;           /* --share-links */
+  double *speed;                  /* --speed: one value, or one per device; NULL: none */
   guint n_speeds;
   double overlap_slowdown;  /* --overlap-slowdown; 0: none */
   double bandwidth_factor;  /* --bandwidth-factor; 0: none */
@@ -36,6 +38,7 @@ typedef struct
   PsSync sync;              /* --sync */
   PsReduce reduce;          /* --reduce */
   guint n_replicas;         /* --replicas */
+  guint n_tensor;           /* --tensor: GPUs of a device */
   gboolean shard_optimizer; /* --zero 1 */
   PsRecompute recompute;    /* --recompute */
   gboolean any_recompute;   /* --recompute auto, where choices are left to a search */
@@ -44,8 +47,7 @@ typedef struct
   gboolean takes_auto;      /* set before ps_setting_finish: auto goes for --chunks and --recompute */
   gint64 *memory_limit;     /* --memory-limit: one value, or one per device; NULL: none */
   guint n_memory_limits;
-  /* what GOption wrote, before ps_setting_finish has read it */
-  struct PsSettingText *text;
+  struct PsSettingText *text; /* what GOption wrote; ps_setting_finish reads it */
 } PsSetting;
 
 PsSetting *ps_setting_new (void);
@@ -59,7 +61,8 @@ void ps_setting_add_options (PsSetting *setting, GOptionContext *context);
 gboolean ps_setting_finish (PsSetting *setting, GError **error);
 
 /* Costs for n_devices and n_chunks from --costs, --db or --model with --cluster (exactly one of the three), with what
- * --recompute, --offload, --replicas and --zero make of them. */
+ * --recompute, --offload, --replicas and --zero make of them. Errors: PS_ERROR_USAGE, PS_ERROR_INPUT, PS_ERROR_IO. Free
+ * with ps_costs_free. */
 PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks,
                            GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -80,7 +83,8 @@ gboolean ps_setting_speeds (const PsSetting *setting, guint n_devices, double **
 PsCosts *ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs,
                                    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* --cluster with --bandwidth-factor and --latency-factor. Errors: PS_ERROR_IO, PS_ERROR_INPUT. */
+/* --cluster with --bandwidth-factor and --latency-factor, its devices those of --tensor. Errors: PS_ERROR_IO,
+ * PS_ERROR_INPUT, PS_ERROR_USAGE. */
 PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The model that the setting names (by --model or stored with --db). Errors: PS_ERROR_USAGE when it names none. */
@@ -105,11 +109,15 @@ typedef struct
   struct PsEventsTask *events; /* see ps_prediction_events */
 } PsPrediction;
 
+/* The whole chain for a family or a file, with the engine that the setting needs. Errors are those of ps_setting_costs
+ * and ps_setting_schedule, PS_ERROR_USAGE for options that the costs cannot serve, and PS_ERROR_SCHEDULE where the run
+ * deadlocks. Free with ps_prediction_free. */
 PsPrediction *ps_predict (const PsSetting *setting, const char *name_or_file, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The same for a valid schedule, which is taken over. */
 PsPrediction *ps_predict_schedule (const PsSetting *setting, PsSchedule *schedule,
                                    GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
 /* What the events engine was set to; NULL: the relaxation engine was enough. Lives as long as the prediction. */
 const PsEventsSetting *ps_prediction_events (const PsPrediction *prediction);
 void ps_prediction_free (PsPrediction *prediction);

@@ -27,6 +27,17 @@ static const char *const known_keys[] = { "name",
 
 static const char *const network_keys[] = { "nic", "network_table" };
 
+PsCluster *
+ps_cluster_copy (const PsCluster *cluster)
+{
+  PsCluster *copy = g_memdup2 (cluster, sizeof *cluster);
+  copy->name = g_strdup (cluster->name);
+  copy->link_points = g_memdup2 (cluster->link_points, cluster->n_link_points * sizeof *cluster->link_points);
+  copy->network_points
+      = g_memdup2 (cluster->network_points, cluster->n_network_points * sizeof *cluster->network_points);
+  return copy;
+}
+
 void
 ps_cluster_free (PsCluster *cluster)
 {
@@ -118,6 +129,7 @@ ps_cluster_load (const char *path, GError **error)
   if (!ini)
     return NULL;
   g_autoptr (PsCluster) cluster = g_new0 (PsCluster, 1);
+  cluster->tensor = 1;
   read_keys (ini, cluster);
   if (!ps_ini_finish (ini, error))
     return NULL;
@@ -158,6 +170,12 @@ ps_cluster_is_remote (const PsCluster *cluster, guint a, guint b)
 }
 
 PsLink
+ps_cluster_inner_link (const PsCluster *cluster)
+{
+  return (PsLink){ cluster->link_latency_ns, cluster->link_bandwidth, cluster->n_link_points, cluster->link_points };
+}
+
+PsLink
 ps_cluster_link (const PsCluster *cluster, guint a, guint b)
 {
   if (a == b)
@@ -165,7 +183,7 @@ ps_cluster_link (const PsCluster *cluster, guint a, guint b)
   if (ps_cluster_is_remote (cluster, a, b))
     return (PsLink){ cluster->network_latency_ns, cluster->network_bandwidth, cluster->n_network_points,
                      cluster->network_points };
-  return (PsLink){ cluster->link_latency_ns, cluster->link_bandwidth, cluster->n_link_points, cluster->link_points };
+  return ps_cluster_inner_link (cluster);
 }
 
 gint64
@@ -181,15 +199,47 @@ scale_latency (gint64 latency_ns, double factor)
   return llrint (MIN ((double)latency_ns * factor, (double)PS_MAX_TIME_NS));
 }
 
+static void
+scale_links (PsCluster *cluster, double factor)
+{
+  cluster->link_bandwidth *= factor;
+  for (guint i = 0; i < cluster->n_link_points; i++)
+    cluster->link_points[i].bandwidth *= factor;
+}
+
+static void
+scale_network (PsCluster *cluster, double factor)
+{
+  cluster->network_bandwidth *= factor;
+  for (guint i = 0; i < cluster->n_network_points; i++)
+    cluster->network_points[i].bandwidth *= factor;
+}
+
 void
 ps_cluster_scale (PsCluster *cluster, double bandwidth_factor, double latency_factor)
 {
   cluster->link_latency_ns = scale_latency (cluster->link_latency_ns, latency_factor);
   cluster->network_latency_ns = scale_latency (cluster->network_latency_ns, latency_factor);
-  cluster->link_bandwidth *= bandwidth_factor;
-  cluster->network_bandwidth *= bandwidth_factor;
-  for (guint i = 0; i < cluster->n_link_points; i++)
-    cluster->link_points[i].bandwidth *= bandwidth_factor;
-  for (guint i = 0; i < cluster->n_network_points; i++)
-    cluster->network_points[i].bandwidth *= bandwidth_factor;
+  scale_links (cluster, bandwidth_factor);
+  scale_network (cluster, bandwidth_factor);
+}
+
+gboolean
+ps_cluster_group (PsCluster *cluster, guint n_tensor, GError **error)
+{
+  if (cluster->devices_per_node % n_tensor != 0)
+    {
+      g_set_error (
+          error, PS_ERROR, PS_ERROR_USAGE,
+          "--tensor %u: does not divide the %u GPUs of a node of cluster '%s'; the GPUs of a device share a node",
+          n_tensor, cluster->devices_per_node, cluster->name);
+      return FALSE;
+    }
+  cluster->tensor *= n_tensor;
+  cluster->devices_per_node /= n_tensor;
+  if (cluster->link_shared)
+    scale_links (cluster, 1.0 / n_tensor);
+  if (cluster->network_shared)
+    scale_network (cluster, 1.0 / n_tensor);
+  return TRUE;
 }

@@ -45,9 +45,10 @@ drop_layers (PsCosts *costs, guint stage, const PsModel *model, const PsStageSha
   double all = (double)ps_model_stage_activation_bytes (model, shape);
   double dropped = all - (double)ps_model_stage_kept_bytes (model, shape, recompute);
   double again = (double)ps_model_stage_recompute_flops (model, shape, recompute);
-  gint64 forward_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns;
+  gint64 talk_ns = costs->tensor_ns[stage], work_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns - talk_ns;
   ps_costs_drop (costs, stage, shape->n_layers, scale (kept_bytes (costs, stage), dropped / all),
-                 scale (forward_ns, again / (double)ps_model_stage_flops (model, shape, PS_OP_F)));
+                 scale (work_ns, again / (double)ps_model_stage_flops (model, shape, PS_OP_F))
+                     + (recompute == PS_RECOMPUTE_FULL ? talk_ns : 0));
 }
 
 static gboolean

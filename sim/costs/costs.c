@@ -17,6 +17,7 @@ ps_costs_new (guint n_stages)
   costs->version_bytes = g_new0 (gint64, n_stages);
   costs->reduce_ns = g_new0 (gint64, n_stages);
   costs->copies_ns = g_new0 (gint64, n_stages);
+  costs->tensor_ns = g_new0 (gint64, n_stages);
   costs->host_ns = g_new (gint64, n_stages);
   costs->pair_ns = g_new (gint64, n_stages);
   for (guint stage = 0; stage < n_stages; stage++)
@@ -39,6 +40,7 @@ ps_costs_copy (const PsCosts *costs)
   copy->version_bytes = g_memdup2 (costs->version_bytes, n * sizeof *costs->version_bytes);
   copy->reduce_ns = g_memdup2 (costs->reduce_ns, n * sizeof *costs->reduce_ns);
   copy->copies_ns = g_memdup2 (costs->copies_ns, n * sizeof *costs->copies_ns);
+  copy->tensor_ns = g_memdup2 (costs->tensor_ns, n * sizeof *costs->tensor_ns);
   copy->host_ns = g_memdup2 (costs->host_ns, n * sizeof *costs->host_ns);
   copy->pair_ns = g_memdup2 (costs->pair_ns, n * sizeof *costs->pair_ns);
   copy->source = g_strdup (costs->source);
@@ -58,6 +60,7 @@ ps_costs_free (PsCosts *costs)
   g_free (costs->version_bytes);
   g_free (costs->reduce_ns);
   g_free (costs->copies_ns);
+  g_free (costs->tensor_ns);
   g_free (costs->host_ns);
   g_free (costs->pair_ns);
   g_free (costs->source);
@@ -84,6 +87,7 @@ ps_costs_slice (const PsCosts *costs, guint n_slices)
     {
       slice->pair_ns[stage] = divide (costs->pair_ns[stage], n_slices);
       slice->host_ns[stage] = divide (costs->host_ns[stage], n_slices);
+      slice->tensor_ns[stage] = divide (costs->tensor_ns[stage], n_slices);
     }
   for (gsize i = 1; i <= 2 * (gsize)costs->n_stages; i++)
     slice->message_bytes[i] = divide (costs->message_bytes[i], n_slices);
@@ -110,34 +114,16 @@ ps_costs_set_messages (PsCosts *costs, gint64 bytes)
     }
 }
 
-/* The keys of --costs. */
-typedef enum
-{
-  KEY_F,
-  KEY_B,
-  KEY_W,
-  KEY_BW,
-  KEY_C,
-  KEY_O,
-  KEY_PAIR,
-  KEY_REDUCE,
-  KEY_REDUCE2,
-  KEY_R,
-  KEY_HOST,
-  KEY_ACT,
-  KEY_WACT,
-  KEY_KEEP,
-  KEY_WEIGHTS,
-  KEY_VERSION,
-  KEY_GRAD,
-  KEY_OPT,
-  KEY_MSG,
-  N_KEYS
-} Key;
-
-static const char *const key_names[N_KEYS]
+static const char *const key_names[PS_N_COST_KEYS]
     = { "f",    "b",   "w",    "bw",   "c",       "o",       "pair", "reduce", "reduce2", "r",
         "host", "act", "wact", "keep", "weights", "version", "grad", "opt",    "msg" };
+
+const char *
+ps_cost_key_name (PsCostKey key)
+{
+  g_return_val_if_fail ((guint)key < PS_N_COST_KEYS, NULL);
+  return key_names[key];
+}
 
 /* One value per stage for each key that was given; NULL for the others. */
 typedef struct
@@ -145,35 +131,35 @@ typedef struct
   guint n_devices;
   guint n_chunks;
   guint n_stages;
-  gint64 *values[N_KEYS];
+  gint64 *values[PS_N_COST_KEYS];
 } Spec;
 
 static void
 spec_clear (Spec *spec)
 {
-  for (guint key = 0; key < N_KEYS; key++)
+  for (guint key = 0; key < PS_N_COST_KEYS; key++)
     g_free (spec->values[key]);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Spec, spec_clear)
 
 static gboolean
-parse_value (Key key, const char *text, gint64 *value, GError **error)
+parse_value (PsCostKey key, const char *text, gint64 *value, GError **error)
 {
   g_autofree char *where = g_strdup_printf ("--costs: %s", key_names[key]);
-  return key >= KEY_ACT ? ps_parse_size (where, text, value, error) : ps_parse_time (where, text, value, error);
+  return key >= PS_COST_ACT ? ps_parse_size (where, text, value, error) : ps_parse_time (where, text, value, error);
 }
 
 /* Costs of a boundary, not of a stage. */
 static gboolean
-is_per_transfer (Key key)
+is_per_transfer (PsCostKey key)
 {
-  return key == KEY_C || key == KEY_MSG;
+  return key == PS_COST_C || key == PS_COST_MSG;
 }
 
 /* A device's share, split over its chunks: the first chunks take what does not divide evenly, so that the sum is exact.
  */
 static void
-spread (const Spec *spec, Key key, gint64 share, gint64 *values)
+spread (const Spec *spec, PsCostKey key, gint64 share, gint64 *values)
 {
   for (guint stage = 0; stage < spec->n_stages; stage++)
     {
@@ -183,7 +169,7 @@ spread (const Spec *spec, Key key, gint64 share, gint64 *values)
 }
 
 static gboolean
-parse_values (Spec *spec, Key key, const char *text, GError **error)
+parse_values (Spec *spec, PsCostKey key, const char *text, GError **error)
 {
   g_auto (GStrv) parts = g_strsplit (text, ":", -1);
   guint n_parts = g_strv_length (parts);
@@ -209,10 +195,10 @@ parse_entry (Spec *spec, const char *entry, GError **error)
 {
   const char *equals = strchr (entry, '=');
   g_autofree char *name = g_strndup (entry, equals ? (gsize)(equals - entry) : strlen (entry));
-  Key key = 0;
-  while (key < N_KEYS && !g_str_equal (name, key_names[key]))
+  PsCostKey key = 0;
+  while (key < PS_N_COST_KEYS && !g_str_equal (name, key_names[key]))
     key++;
-  if (key == N_KEYS || !equals)
+  if (key == PS_N_COST_KEYS || !equals)
     g_set_error (
         error, PS_ERROR, PS_ERROR_USAGE,
         "--costs: '%s' is not KEY=VALUE with a key of f, b, w, bw, c, o, pair, reduce, reduce2, r, host, act, wact, "
@@ -226,7 +212,7 @@ parse_entry (Spec *spec, const char *entry, GError **error)
 }
 
 static gint64
-spec_get (const Spec *spec, Key key, guint stage, gint64 fallback)
+spec_get (const Spec *spec, PsCostKey key, guint stage, gint64 fallback)
 {
   return spec->values[key] ? spec->values[key][stage] : fallback;
 }
@@ -234,8 +220,9 @@ spec_get (const Spec *spec, Key key, guint stage, gint64 fallback)
 static gboolean
 spec_is_complete (const Spec *spec, GError **error)
 {
-  gboolean split = spec->values[KEY_B] && spec->values[KEY_W];
-  if (spec->values[KEY_F] && (split || (spec->values[KEY_BW] && !spec->values[KEY_B] && !spec->values[KEY_W])))
+  gboolean split = spec->values[PS_COST_B] && spec->values[PS_COST_W];
+  if (spec->values[PS_COST_F]
+      && (split || (spec->values[PS_COST_BW] && !spec->values[PS_COST_B] && !spec->values[PS_COST_W])))
     return TRUE;
   g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
                        "--costs: give f, and either b and w or bw alone, such as f=1ms,b=1ms,w=1ms");
@@ -245,42 +232,42 @@ spec_is_complete (const Spec *spec, GError **error)
 static void
 fill_times (PsCosts *costs, const Spec *spec, guint stage)
 {
-  gint64 f = spec_get (spec, KEY_F, stage, 0);
-  gint64 whole = spec_get (spec, KEY_BW, stage, 0);
-  gint64 b = spec_get (spec, KEY_B, stage, whole / 2);
-  gint64 w = spec_get (spec, KEY_W, stage, whole - whole / 2);
+  gint64 f = spec_get (spec, PS_COST_F, stage, 0);
+  gint64 whole = spec_get (spec, PS_COST_BW, stage, 0);
+  gint64 b = spec_get (spec, PS_COST_B, stage, whole / 2);
+  gint64 w = spec_get (spec, PS_COST_W, stage, whole - whole / 2);
   ps_costs_op (costs, PS_OP_F, stage)->duration_ns = f;
-  ps_costs_op (costs, PS_OP_R, stage)->duration_ns = spec_get (spec, KEY_R, stage, f);
+  ps_costs_op (costs, PS_OP_R, stage)->duration_ns = spec_get (spec, PS_COST_R, stage, f);
   ps_costs_op (costs, PS_OP_B, stage)->duration_ns = b;
   ps_costs_op (costs, PS_OP_W, stage)->duration_ns = w;
-  ps_costs_op (costs, PS_OP_BW, stage)->duration_ns = spec_get (spec, KEY_BW, stage, b + w);
-  ps_costs_op (costs, PS_OP_O, stage)->duration_ns = spec_get (spec, KEY_O, stage, 0);
-  costs->pair_ns[stage] = spec_get (spec, KEY_PAIR, stage, -1);
-  costs->reduce_ns[stage] = spec_get (spec, KEY_REDUCE, stage, 0);
-  costs->copies_ns[stage] = spec_get (spec, KEY_REDUCE2, stage, costs->reduce_ns[stage]);
-  costs->host_ns[stage] = spec_get (spec, KEY_HOST, stage, -1);
+  ps_costs_op (costs, PS_OP_BW, stage)->duration_ns = spec_get (spec, PS_COST_BW, stage, b + w);
+  ps_costs_op (costs, PS_OP_O, stage)->duration_ns = spec_get (spec, PS_COST_O, stage, 0);
+  costs->pair_ns[stage] = spec_get (spec, PS_COST_PAIR, stage, -1);
+  costs->reduce_ns[stage] = spec_get (spec, PS_COST_REDUCE, stage, 0);
+  costs->copies_ns[stage] = spec_get (spec, PS_COST_REDUCE2, stage, costs->reduce_ns[stage]);
+  costs->host_ns[stage] = spec_get (spec, PS_COST_HOST, stage, -1);
 }
 
 static void
 fill_boundaries (PsCosts *costs, const Spec *spec, guint stage)
 {
-  costs->transfer_ns[ps_transfer_forward (costs, stage)] = spec_get (spec, KEY_C, stage, 0);
-  costs->message_bytes[ps_transfer_forward (costs, stage)] = spec_get (spec, KEY_MSG, stage, 0);
+  costs->transfer_ns[ps_transfer_forward (costs, stage)] = spec_get (spec, PS_COST_C, stage, 0);
+  costs->message_bytes[ps_transfer_forward (costs, stage)] = spec_get (spec, PS_COST_MSG, stage, 0);
   if (stage == 0)
     return;
-  costs->transfer_ns[ps_transfer_backward (costs, stage)] = spec_get (spec, KEY_C, stage - 1, 0);
-  costs->message_bytes[ps_transfer_backward (costs, stage)] = spec_get (spec, KEY_MSG, stage - 1, 0);
+  costs->transfer_ns[ps_transfer_backward (costs, stage)] = spec_get (spec, PS_COST_C, stage - 1, 0);
+  costs->message_bytes[ps_transfer_backward (costs, stage)] = spec_get (spec, PS_COST_MSG, stage - 1, 0);
 }
 
 static void
 fill_state (PsCosts *costs, const Spec *spec, guint stage)
 {
-  gint64 weights = spec_get (spec, KEY_WEIGHTS, stage, 0);
-  gint64 grad = spec_get (spec, KEY_GRAD, stage, 0);
-  gint64 opt = spec_get (spec, KEY_OPT, stage, 0);
+  gint64 weights = spec_get (spec, PS_COST_WEIGHTS, stage, 0);
+  gint64 grad = spec_get (spec, PS_COST_GRAD, stage, 0);
+  gint64 opt = spec_get (spec, PS_COST_OPT, stage, 0);
   costs->weight_bytes[stage] = weights;
-  costs->version_bytes[stage] = spec_get (spec, KEY_VERSION, stage, weights - grad - opt);
-  if (spec->values[KEY_GRAD] || spec->values[KEY_OPT])
+  costs->version_bytes[stage] = spec_get (spec, PS_COST_VERSION, stage, weights - grad - opt);
+  if (spec->values[PS_COST_GRAD] || spec->values[PS_COST_OPT])
     costs->state[stage]
         = (PsStateBytes){ .weight_bytes = weights - grad - opt, .gradient_bytes = grad, .optimizer_bytes = opt };
 }
@@ -289,21 +276,22 @@ fill_state (PsCosts *costs, const Spec *spec, guint stage)
 static const char *
 find_misfit (const Spec *spec, guint stage, const char **whole)
 {
-  gint64 act = spec_get (spec, KEY_ACT, stage, 0), weights = spec_get (spec, KEY_WEIGHTS, stage, 0);
+  gint64 act = spec_get (spec, PS_COST_ACT, stage, 0), weights = spec_get (spec, PS_COST_WEIGHTS, stage, 0);
   *whole = "act";
-  if (spec_get (spec, KEY_WACT, stage, 0) > act)
+  if (spec_get (spec, PS_COST_WACT, stage, 0) > act)
     return "wact";
-  if (spec_get (spec, KEY_KEEP, stage, 0) > act)
+  if (spec_get (spec, PS_COST_KEEP, stage, 0) > act)
     return "keep";
   *whole = "weights";
-  return spec_get (spec, KEY_GRAD, stage, 0) + spec_get (spec, KEY_OPT, stage, 0) > weights ? "grad + opt" : NULL;
+  return spec_get (spec, PS_COST_GRAD, stage, 0) + spec_get (spec, PS_COST_OPT, stage, 0) > weights ? "grad + opt"
+                                                                                                    : NULL;
 }
 
 static gboolean
 fill_stage (PsCosts *costs, const Spec *spec, guint stage, GError **error)
 {
   const char *whole, *part = find_misfit (spec, stage, &whole);
-  gint64 act = spec_get (spec, KEY_ACT, stage, 0);
+  gint64 act = spec_get (spec, PS_COST_ACT, stage, 0);
   if (part)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: %s is larger than %s on stage %u", part, whole, stage);
@@ -312,9 +300,9 @@ fill_stage (PsCosts *costs, const Spec *spec, guint stage, GError **error)
   fill_times (costs, spec, stage);
   fill_boundaries (costs, spec, stage);
   fill_state (costs, spec, stage);
-  ps_costs_set_memory (costs, stage, act, spec_get (spec, KEY_WACT, stage, act));
-  gint64 input = stage > 0 ? spec_get (spec, KEY_MSG, stage - 1, 0) : 0;
-  ps_costs_op (costs, PS_OP_R, stage)->take_bytes -= spec_get (spec, KEY_KEEP, stage, MIN (input, act));
+  ps_costs_set_memory (costs, stage, act, spec_get (spec, PS_COST_WACT, stage, act));
+  gint64 input = stage > 0 ? spec_get (spec, PS_COST_MSG, stage - 1, 0) : 0;
+  ps_costs_op (costs, PS_OP_R, stage)->take_bytes -= spec_get (spec, PS_COST_KEEP, stage, MIN (input, act));
   return TRUE;
 }
 
@@ -346,20 +334,39 @@ host_ns (const PsCluster *cluster, gint64 bytes)
 }
 
 static void
-model_stage (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint stage)
+model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint stage)
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW };
-  double rate = cluster->peak_flops * cluster->efficiency / 1e9; /* per nanosecond */
+  double rate = cluster->peak_flops * cluster->efficiency * cluster->tensor / 1e9; /* of a device, per nanosecond */
+  gint64 tensor_ns = shape->n_layers * ps_tensor_layer_ns (model, cluster);
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
     ps_costs_op (costs, kinds[i], stage)->duration_ns
-        = (gint64)llrint ((double)ps_model_stage_flops (model, shape, kinds[i]) / rate);
+        = (gint64)llrint ((double)ps_model_stage_flops (model, shape, kinds[i]) / rate)
+          + (kinds[i] == PS_OP_W ? 0 : tensor_ns);
   ps_costs_op (costs, PS_OP_R, stage)->duration_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns;
-  ps_costs_set_memory (costs, stage, ps_model_stage_activation_bytes (model, shape),
-                       ps_model_stage_weight_activation_bytes (model, shape));
-  costs->host_ns[stage] = host_ns (cluster, ps_model_stage_activation_bytes (model, shape));
-  costs->weight_bytes[stage] = ps_model_stage_state_bytes (model, shape);
-  costs->state[stage] = ps_model_stage_state (model, shape);
-  costs->version_bytes[stage] = costs->state[stage].weight_bytes;
+  costs->tensor_ns[stage] = tensor_ns;
+}
+
+static void
+model_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint stage)
+{
+  guint t = cluster->tensor;
+  PsStateBytes state = ps_tensor_state (model, shape, t);
+  gint64 act = ps_tensor_share (ps_model_stage_activation_bytes (model, shape), t);
+  ps_costs_set_memory (costs, stage, act, ps_tensor_share (ps_model_stage_weight_activation_bytes (model, shape), t));
+  costs->host_ns[stage] = host_ns (cluster, act);
+  costs->state[stage] = state;
+  costs->weight_bytes[stage] = state.weight_bytes + state.gradient_bytes + state.optimizer_bytes;
+  costs->version_bytes[stage] = state.weight_bytes;
+}
+
+static char *
+describe_source (const PsModel *model, const PsCluster *cluster)
+{
+  if (cluster->tensor == 1)
+    return g_strdup_printf ("model '%s' on cluster '%s'", model->name, cluster->name);
+  return g_strdup_printf ("model '%s' on cluster '%s', %u GPUs to a device", model->name, cluster->name,
+                          cluster->tensor);
 }
 
 PsCosts *
@@ -367,14 +374,15 @@ ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices,
 {
   guint n_stages = n_devices * n_chunks;
   g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
-  if (!ps_model_split (model, n_stages, shapes, error))
+  if (!ps_tensor_check (model, cluster->tensor, error) || !ps_model_split (model, n_stages, shapes, error))
     return NULL;
   PsCosts *costs = ps_costs_new (n_stages);
-  gint64 bytes = ps_model_boundary_bytes (model);
+  gint64 bytes = ps_tensor_share (ps_model_boundary_bytes (model), cluster->tensor);
   for (guint stage = 0; stage < n_stages; stage++)
     {
       guint device = stage % n_devices;
-      model_stage (costs, model, cluster, &shapes[stage], stage);
+      model_times (costs, model, cluster, &shapes[stage], stage);
+      model_sizes (costs, model, cluster, &shapes[stage], stage);
       costs->transfer_ns[ps_transfer_forward (costs, stage)]
           = ps_cluster_transfer_ns (cluster, device, (stage + 1) % n_devices, bytes);
       costs->transfer_ns[ps_transfer_backward (costs, stage)]
@@ -383,7 +391,7 @@ ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices,
   ps_costs_set_messages (costs, bytes);
   costs->time_origin = costs->transfer_origin = costs->memory_origin = PS_ORIGIN_MODELLED;
   g_free (costs->source);
-  costs->source = g_strdup_printf ("model '%s' on cluster '%s'", model->name, cluster->name);
+  costs->source = describe_source (model, cluster);
   return costs;
 }
 

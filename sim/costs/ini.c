@@ -2,6 +2,7 @@
 #include "ini.h"
 
 #include "pipesim-data.h"
+#include "text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -43,19 +44,11 @@ ps_ini_has (const PsIni *ini, const char *key)
   return g_key_file_has_key (ini->file, ini->group, key, NULL);
 }
 
-/* Printable and short, whatever the file holds. */
-static char *
-quote (const char *text)
-{
-  g_autofree char *escaped = g_strescape (text, NULL);
-  return strlen (escaped) <= 60 ? g_strdup_printf ("'%s'", escaped) : g_strdup_printf ("'%.60s...'", escaped);
-}
-
 static gboolean
 check_group (const char *where, guint number, const char *line, const char *group, GHashTable *seen, GError **error)
 {
   g_autofree char *wanted = g_strdup_printf ("[%s]", group);
-  g_autofree char *quoted = quote (line);
+  g_autofree char *quoted = ps_text_quote (line);
   if (g_strcmp0 (line, wanted) != 0)
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: unknown group %s; only %s is known", where, number, quoted,
                  wanted);
@@ -72,14 +65,14 @@ check_key (const char *where, guint number, const char *line, const char *const 
   const char *equals = strchr (line, '=');
   if (!equals || equals == line)
     {
-      g_autofree char *quoted = quote (line);
+      g_autofree char *quoted = ps_text_quote (line);
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: %s is neither 'key = value' nor a [group] nor a # comment",
                    where, number, quoted);
       return FALSE;
     }
   g_autofree char *key = g_strchomp (g_strndup (line, (gsize)(equals - line)));
   g_autofree char *known = g_strjoinv (" ", (char **)keys);
-  g_autofree char *quoted = quote (key);
+  g_autofree char *quoted = ps_text_quote (key);
   if (!g_strv_contains (keys, key))
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: unknown key %s; known are: %s", where, number, quoted, known);
   else if (!g_hash_table_add (seen, g_strdup (key)))
@@ -121,29 +114,11 @@ check_lines (const char *where, const char *text, const char *group, const char 
   return FALSE;
 }
 
-static gboolean
-check_text (const char *where, const char *text, gsize length, GError **error)
-{
-  const char *wrong = NULL;
-  if (length == 0)
-    wrong = "is empty";
-  else if (length > MAX_LENGTH)
-    wrong = "is too long for a description (more than 64 KiB)";
-  else if (memchr (text, '\0', length))
-    wrong = "is not a text file (it contains NUL bytes)";
-  else if (!g_utf8_validate (text, (gssize)length, NULL))
-    wrong = "is not UTF-8 text";
-  if (!wrong)
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", where, wrong);
-  return FALSE;
-}
-
 PsIni *
 ps_ini_parse (const char *where, const char *text, gsize length, const char *group, const char *const *keys,
               GError **error)
 {
-  if (!check_text (where, text, length, error))
+  if (!ps_text_check (where, text, length, MAX_LENGTH, error))
     return NULL;
   g_autofree char *terminated = g_strndup (text, length);
   if (!check_lines (where, terminated, group, keys, error))
@@ -159,7 +134,7 @@ ps_ini_parse (const char *where, const char *text, gsize length, const char *gro
     ini->name[strlen (ini->name) - strlen (".ini")] = '\0';
   if (!g_key_file_load_from_data (ini->file, terminated, length, G_KEY_FILE_NONE, &cause))
     {
-      g_autofree char *quoted = quote (cause->message);
+      g_autofree char *quoted = ps_text_quote (cause->message);
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", where, quoted);
       return NULL;
     }
@@ -211,7 +186,7 @@ ps_ini_load (const char *path, const char *folder, const char *group, const char
   if (!is_path)
     {
       g_autofree char *names = list_shipped (folder);
-      g_autofree char *quoted = quote (path);
+      g_autofree char *quoted = ps_text_quote (path);
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: neither a file nor one of the %s shipped: %s", quoted, folder,
                    names);
       return NULL;
@@ -257,15 +232,6 @@ ps_ini_text (PsIni *ini, const char *key)
   return value ? g_steal_pointer (&value) : g_strdup ("");
 }
 
-/* The parsers of base.h are made for options; what is wrong in a file is wrong input. */
-static void
-take_error (PsIni *ini, GError *error)
-{
-  error->code = PS_ERROR_INPUT;
-  g_assert (!ini->error);
-  ini->error = error;
-}
-
 static char *
 key_place (const PsIni *ini, const char *key)
 {
@@ -277,35 +243,34 @@ ps_ini_integer (PsIni *ini, const char *key, gint64 low, gint64 high)
 {
   g_autofree char *text = ps_ini_text (ini, key);
   g_autofree char *place = key_place (ini, key);
-  GError *error = NULL;
   gint64 value = low;
-  if (!ini->error && !ps_parse_integer (place, text, low, high, &value, &error))
-    take_error (ini, error);
+  if (!ini->error && !ps_parse_integer (place, text, low, high, &value, &ini->error))
+    ps_text_blame_input (&ini->error);
+  return value;
+}
+
+static gint64
+read_quantity (PsIni *ini, const char *key,
+               gboolean (*parse) (const char *where, const char *text, gint64 *value, GError **error))
+{
+  g_autofree char *text = ps_ini_text (ini, key);
+  g_autofree char *place = key_place (ini, key);
+  gint64 value = 0;
+  if (!ini->error && !parse (place, text, &value, &ini->error))
+    ps_text_blame_input (&ini->error);
   return value;
 }
 
 gint64
 ps_ini_time (PsIni *ini, const char *key)
 {
-  g_autofree char *text = ps_ini_text (ini, key);
-  g_autofree char *place = key_place (ini, key);
-  GError *error = NULL;
-  gint64 value = 0;
-  if (!ini->error && !ps_parse_time (place, text, &value, &error))
-    take_error (ini, error);
-  return value;
+  return read_quantity (ini, key, ps_parse_time);
 }
 
 gint64
 ps_ini_size (PsIni *ini, const char *key)
 {
-  g_autofree char *text = ps_ini_text (ini, key);
-  g_autofree char *place = key_place (ini, key);
-  GError *error = NULL;
-  gint64 value = 0;
-  if (!ini->error && !ps_parse_size (place, text, &value, &error))
-    take_error (ini, error);
-  return value;
+  return read_quantity (ini, key, ps_parse_size);
 }
 
 double
@@ -318,7 +283,7 @@ ps_ini_real (PsIni *ini, const char *key, double low, double high)
   double value = g_ascii_strtod (text, &end);
   if (end != text && *end == '\0' && isfinite (value) && value >= low && value <= high)
     return value;
-  g_autofree char *quoted = quote (text);
+  g_autofree char *quoted = ps_text_quote (text);
   ps_ini_fail (ini, key, "%s is not a number in %g..%g", quoted, low, high);
   return low;
 }
@@ -327,15 +292,11 @@ guint
 ps_ini_choice (PsIni *ini, const char *key, const char *const *choices)
 {
   g_autofree char *text = ps_ini_text (ini, key);
-  if (ini->error)
-    return 0;
-  for (guint i = 0; choices[i]; i++)
-    if (g_strcmp0 (text, choices[i]) == 0)
-      return i;
-  g_autofree char *known = g_strjoinv (" ", (char **)choices);
-  g_autofree char *quoted = quote (text);
-  ps_ini_fail (ini, key, "%s is none of: %s", quoted, known);
-  return 0;
+  g_autofree char *place = key_place (ini, key);
+  guint index = 0;
+  if (!ini->error && !ps_parse_name (place, text, choices, g_strv_length ((char **)choices), &index, &ini->error))
+    ps_text_blame_input (&ini->error);
+  return index;
 }
 
 gboolean

@@ -18,6 +18,14 @@ static const char *const known_keys[]
     = { "name",       "layers",          "hidden",    "heads", "kv_heads",        "sequence",       "feed_forward",
         "vocabulary", "microbatch_size", "precision", "mlp",   "flash_attention", "fp32_gradients", NULL };
 
+PsModel *
+ps_model_copy (const PsModel *model)
+{
+  PsModel *copy = g_memdup2 (model, sizeof *model);
+  copy->name = g_strdup (model->name);
+  return copy;
+}
+
 void
 ps_model_free (PsModel *model)
 {
@@ -331,15 +339,9 @@ ps_recompute_name (PsRecompute recompute)
 }
 
 gboolean
-ps_recompute_parse (const char *text, PsRecompute *recompute)
+ps_recompute_parse (const char *where, const char *text, PsRecompute *recompute, GError **error)
 {
-  for (guint i = 0; i < G_N_ELEMENTS (recompute_names); i++)
-    if (g_str_equal (text, recompute_names[i]))
-      {
-        *recompute = (PsRecompute)i;
-        return TRUE;
-      }
-  return FALSE;
+  return ps_parse_name (where, text, recompute_names, G_N_ELEMENTS (recompute_names), recompute, error);
 }
 
 gint64
@@ -373,13 +375,18 @@ ps_model_boundary_bytes (const PsModel *model)
 }
 
 PsStateBytes
-ps_model_stage_state (const PsModel *model, const PsStageShape *shape)
+ps_model_state (const PsModel *model, gint64 n)
 {
-  gint64 n = ps_model_stage_parameters (model, shape);
   gboolean mixed = model->precision != PS_PRECISION_FP32;
   return (PsStateBytes){ .weight_bytes = (mixed ? 2 : 4) * n,
                          .gradient_bytes = (mixed && !model->fp32_gradients ? 2 : 4) * n,
                          .optimizer_bytes = (mixed ? 12 : 8) * n };
+}
+
+PsStateBytes
+ps_model_stage_state (const PsModel *model, const PsStageShape *shape)
+{
+  return ps_model_state (model, ps_model_stage_parameters (model, shape));
 }
 
 gint64

@@ -40,6 +40,21 @@ ps_contest_enter (PsContest *contest, gboolean fixed)
   contest->found = TRUE;
 }
 
+gint64
+ps_contest_limit (const PsContest *contest)
+{
+  return contest->found ? ps_plan_span (contest->best) : G_MAXINT64;
+}
+
+void
+ps_contest_enter_plan (PsContest *contest, PsPlan **plan)
+{
+  PsPlan *entered = *plan;
+  *plan = contest->plan;
+  contest->plan = entered;
+  ps_contest_enter (contest, TRUE);
+}
+
 void
 ps_contest_enter_schedule (PsContest *contest, const PsSchedule *schedule)
 {

@@ -60,11 +60,34 @@ set_costs (PsPlan *plan, guint index, const PsCosts *costs)
   for (guint chunk = 0; chunk < plan->n_chunks; chunk++)
     {
       guint stage = stage_of (plan->n_devices, index, chunk);
+      device->stage[chunk] = (guint16)stage;
       for (guint kind = 0; kind < PS_PLAN_KINDS; kind++)
-        device->cost[kind][chunk] = *ps_costs_op (costs, (PsOpKind)kind, stage);
+        {
+          device->cost[kind][chunk] = *ps_costs_op (costs, (PsOpKind)kind, stage);
+          device->work_ns += plan->n_microbatches * device->cost[kind][chunk].duration_ns;
+        }
       for (guint kind = 0; kind < 2; kind++)
         device->input[kind][chunk] = find_input (plan, costs, (PsOpKind)kind, stage);
       device->weight_bytes += ps_costs_held_bytes (costs, stage, 1);
+    }
+}
+
+/* One block for all: plans come and go by the thousand. */
+static void
+allocate (PsPlan *plan)
+{
+  gsize n = (gsize)plan->n_chunks * plan->n_microbatches;
+  gsize size = n * (2 * sizeof (gint64) + PS_PLAN_KINDS * sizeof (PsOp) + sizeof (guint8));
+  plan->memory = g_malloc_n (plan->n_devices, size);
+  gint64 *end_ns = plan->memory;
+  PsOp *order = (PsOp *)(gpointer)(end_ns + 2 * n * plan->n_devices);
+  guint8 *waiting = (guint8 *)(order + PS_PLAN_KINDS * n * plan->n_devices);
+  for (guint i = 0; i < plan->n_devices; i++)
+    {
+      for (guint k = 0; k < 2 * plan->n_chunks; k++, end_ns += plan->n_microbatches)
+        plan->device[i].end_ns[k % 2][k / 2] = end_ns;
+      plan->device[i].order = order + PS_PLAN_KINDS * n * i;
+      plan->device[i].waiting = waiting + n * i;
     }
 }
 
@@ -73,18 +96,10 @@ ps_plan_new (const PsFamilySetting *setting, guint n_activations)
 {
   PsPlan *plan = g_new0 (PsPlan, 1);
   guint p = plan->n_devices = setting->n_devices, v = plan->n_chunks = setting->n_chunks;
-  gsize m = plan->n_microbatches = setting->n_microbatches;
+  plan->n_microbatches = setting->n_microbatches;
   g_autoptr (PsCosts) units = setting->costs ? NULL : unit_costs (v * p);
   plan->device = g_new0 (PsPlanDevice, p);
-  for (guint i = 0; i < p; i++)
-    {
-      PsPlanDevice *device = &plan->device[i];
-      for (guint chunk = 0; chunk < v; chunk++)
-        for (guint kind = 0; kind < 2; kind++)
-          device->end_ns[kind][chunk] = g_new (gint64, m);
-      device->order = g_new (PsOp, PS_PLAN_KINDS * v * m);
-      device->waiting = g_new (guint8, v * m);
-    }
+  allocate (plan);
   for (guint i = 0; i < p; i++)
     {
       PsPlanDevice *device = &plan->device[i];
@@ -100,13 +115,7 @@ ps_plan_free (PsPlan *plan)
 {
   if (!plan)
     return;
-  for (guint i = 0; i < plan->n_devices; i++)
-    {
-      for (guint k = 0; k < 4; k++)
-        g_free (plan->device[i].end_ns[k / 2][k % 2]);
-      g_free (plan->device[i].order);
-      g_free (plan->device[i].waiting);
-    }
+  g_free (plan->memory);
   g_free (plan->device);
   g_free (plan);
 }
@@ -129,31 +138,10 @@ ps_plan_clear (PsPlan *plan)
 void
 ps_plan_put (PsPlan *plan, guint index, PsOpKind kind, PsPlanChunk chunk)
 {
-  PsPlanDevice *device = &plan->device[index];
-  const PsOpCost *cost = &device->cost[kind][chunk];
-  guint microbatch = device->done[kind][chunk];
-  gint64 start = device->now_ns, arrival;
-  if (kind != PS_OP_W && ps_plan_input (plan, index, kind, chunk, &arrival))
-    start = MAX (start, arrival);
-  if (device->n_ordered == 0)
-    device->start_ns = start;
-  else
-    device->idle_ns += start - device->now_ns;
-  plan->idle_ns = MAX (plan->idle_ns, device->idle_ns);
-  device->now_ns = start + cost->duration_ns;
+  gint64 arrival = 0;
   if (kind != PS_OP_W)
-    device->end_ns[kind][chunk][microbatch] = device->now_ns;
-  if (kind == PS_OP_B)
-    device->waiting[device->done[PS_OP_B][0] + device->done[PS_OP_B][1]] = (guint8)chunk;
-  device->held_bytes += cost->take_bytes;
-  device->peak_bytes = MAX (device->peak_bytes, device->held_bytes);
-  device->held_bytes -= cost->give_bytes;
-  device->order[device->n_ordered++] = (PsOp){
-    .kind = (guint8)kind,
-    .stage = (guint16)stage_of (plan->n_devices, index, chunk),
-    .microbatch = microbatch & G_MAXINT32,
-  };
-  device->done[kind][chunk]++;
+    ps_plan_input (plan, index, kind, chunk, &arrival);
+  ps_plan_put_at (plan, index, kind, chunk, arrival);
 }
 
 /* Puts ops of a device until one has to wait for a neighbour. */
@@ -161,14 +149,14 @@ static gboolean
 replay_device (PsPlan *plan, const PsSchedule *schedule, guint index)
 {
   guint before = plan->device[index].n_ordered;
-  gint64 arrival;
   for (guint i = schedule->first[index] + before; i < schedule->first[index + 1]; i++)
     {
       PsOp op = schedule->ops[i];
       PsPlanChunk chunk = op.stage < plan->n_devices ? PS_NEAR : PS_FAR;
+      gint64 arrival = 0;
       if (op.kind != PS_OP_W && !ps_plan_input (plan, index, (PsOpKind)op.kind, chunk, &arrival))
         break;
-      ps_plan_put (plan, index, (PsOpKind)op.kind, chunk);
+      ps_plan_put_at (plan, index, (PsOpKind)op.kind, chunk, arrival);
     }
   return plan->device[index].n_ordered > before;
 }
@@ -221,8 +209,7 @@ ps_plan_schedule (const PsPlan *plan, const char *name, const PsFamilySetting *s
   PsScheduleBuilder *builder = ps_family_builder (name, placement, setting);
   for (guint i = 0; i < plan->n_devices; i++)
     {
-      for (guint j = 0; j < plan->device[i].n_ordered; j++)
-        ps_schedule_builder_add_op (builder, plan->device[i].order[j]);
+      ps_schedule_builder_add_ops (builder, plan->device[i].order, plan->device[i].n_ordered);
       ps_schedule_builder_next_device (builder);
     }
   return ps_schedule_builder_end (builder);

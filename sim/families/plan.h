@@ -29,11 +29,13 @@ typedef struct
   gint64 *end_ns[2][2];            /* [F, B][chunk][m] */
   gint64 limit_bytes;              /* weights included */
   gint64 weight_bytes;             /* held throughout */
+  gint64 work_ns;                  /* of all its ops */
   gint64 now_ns;                   /* end of its last op */
   gint64 start_ns;                 /* start of its first op */
   gint64 idle_ns;                  /* since then */
   gint64 held_bytes;
   gint64 peak_bytes;
+  guint16 stage[2];             /* [chunk] */
   guint done[PS_PLAN_KINDS][2]; /* [kind][chunk] */
   PsOp *order;                  /* [3 m per chunk] */
   guint n_ordered;
@@ -46,7 +48,8 @@ typedef struct
   guint n_chunks; /* per device */
   guint n_microbatches;
   PsPlanDevice *device;
-  gint64 idle_ns; /* most idle time of a device */
+  gint64 idle_ns;  /* most idle time of a device */
+  gpointer memory; /* of all arrays of the devices */
 } PsPlan;
 
 /* For setting's costs, memory limits and chunks, 1 or 2. Where it has no limit a device may hold n_activations of all
@@ -77,7 +80,36 @@ ps_plan_input (const PsPlan *plan, guint index, PsOpKind kind, PsPlanChunk chunk
   return TRUE;
 }
 
-/* Puts the chunk's next op of that kind, whose input must be known. */
+/* Puts the chunk's next op of that kind, whose input arrives then; 0: it needs none. */
+static inline void
+ps_plan_put_at (PsPlan *plan, guint index, PsOpKind kind, PsPlanChunk chunk, gint64 arrival_ns)
+{
+  PsPlanDevice *device = &plan->device[index];
+  const PsOpCost *cost = &device->cost[kind][chunk];
+  guint microbatch = device->done[kind][chunk];
+  gint64 start = MAX (device->now_ns, arrival_ns);
+  if (device->n_ordered == 0)
+    device->start_ns = start;
+  else
+    device->idle_ns += start - device->now_ns;
+  plan->idle_ns = MAX (plan->idle_ns, device->idle_ns);
+  device->now_ns = start + cost->duration_ns;
+  if (kind != PS_OP_W)
+    device->end_ns[kind][chunk][microbatch] = device->now_ns;
+  if (kind == PS_OP_B)
+    device->waiting[device->done[PS_OP_B][0] + device->done[PS_OP_B][1]] = (guint8)chunk;
+  device->held_bytes += cost->take_bytes;
+  device->peak_bytes = MAX (device->peak_bytes, device->held_bytes);
+  device->held_bytes -= cost->give_bytes;
+  device->order[device->n_ordered++] = (PsOp){
+    .kind = (guint8)kind,
+    .stage = device->stage[chunk],
+    .microbatch = microbatch & G_MAXINT32,
+  };
+  device->done[kind][chunk]++;
+}
+
+/* The same with what ps_plan_input says, which must be TRUE of an F or B. */
 void ps_plan_put (PsPlan *plan, guint device, PsOpKind kind, PsPlanChunk chunk);
 
 /* Ws whose B is done. */
@@ -98,6 +130,16 @@ ps_plan_next_weights (const PsPlan *plan, guint index)
 
 /* Clears the plan and puts all ops of a schedule with split backwards in which microbatches go in order. */
 void ps_plan_replay (PsPlan *plan, const PsSchedule *schedule);
+
+/* Whether a device's idle time alone makes the longest span more than that, however the plan goes on. */
+static inline gboolean
+ps_plan_outlasts (const PsPlan *plan, gint64 span_ns)
+{
+  for (guint i = 0; i < plan->n_devices; i++)
+    if (plan->device[i].work_ns + plan->device[i].idle_ns > span_ns)
+      return TRUE;
+  return FALSE;
+}
 
 /* Of a complete plan. */
 gint64 ps_plan_span (const PsPlan *plan);                  /* longest span of a device */
@@ -122,6 +164,12 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsContest, ps_contest_clear)
  * the longest device spans counts, then the makespan; a fixed order has to be better in one and no worse in the other.
  * The plan is free to be made anew afterwards. */
 void ps_contest_enter (PsContest *contest, gboolean fixed);
+
+/* The longest span that a plan of the heuristic may come to and still win; G_MAXINT64: any. */
+gint64 ps_contest_limit (const PsContest *contest);
+
+/* Enters a complete plan as a fixed order; *plan is another one afterwards. */
+void ps_contest_enter_plan (PsContest *contest, PsPlan **plan);
 
 /* Replays a schedule and enters it as a fixed order. */
 void ps_contest_enter_schedule (PsContest *contest, const PsSchedule *schedule);

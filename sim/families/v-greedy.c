@@ -12,7 +12,7 @@ typedef struct
 static void
 put_weights (PsPlan *plan, guint device)
 {
-  ps_plan_put (plan, device, PS_OP_W, ps_plan_next_weights (plan, device));
+  ps_plan_put_at (plan, device, PS_OP_W, ps_plan_next_weights (plan, device), 0);
 }
 
 static gboolean
@@ -75,7 +75,7 @@ put_turn (PsPlan *plan, guint first, PsPlanChunk chunk)
   for (guint i = plan->n_devices; i-- > first;)
     if (ps_plan_input (plan, i, PS_OP_F, chunk, &arrival))
       {
-        ps_plan_put (plan, i, PS_OP_F, chunk);
+        ps_plan_put_at (plan, i, PS_OP_F, chunk, arrival);
         moved = TRUE;
       }
   return moved;
@@ -147,7 +147,7 @@ put_backward (const Greedy *greedy, guint index, PsPlanChunk chunk)
     *greedy->used |= PS_V_USED_BACKWARD;
   if (harm && (chunk == PS_NEAR || greedy->switches->fill_backward))
     put_weights (plan, index);
-  ps_plan_put (plan, index, PS_OP_B, chunk);
+  ps_plan_put_at (plan, index, PS_OP_B, chunk, arrival);
   return TRUE;
 }
 
@@ -183,7 +183,7 @@ put_forward (const Greedy *greedy, guint index)
       if (greedy->switches->fill_forward)
         put_weights (plan, index);
     }
-  ps_plan_put (plan, index, PS_OP_F, chunk);
+  ps_plan_put_at (plan, index, PS_OP_F, chunk, arrival);
   return TRUE;
 }
 

@@ -8,17 +8,32 @@ check (const PsFamilySetting *setting, GError **error)
   return ps_family_check_one_chunk ("zb-auto", setting, error);
 }
 
+static guint
+try_switches (PsContest *contest, guint off)
+{
+  const PsZbSwitches switches = {
+    .bubble_before_backward = !(off & PS_ZB_USED_WARMUP),
+    .backward_first = !(off & PS_ZB_USED_BACKWARD),
+    .fill_gaps = !(off & PS_ZB_USED_GAPS),
+  };
+  guint used = 0;
+  if (ps_zb_greedy (contest->plan, switches, ps_contest_limit (contest), &used))
+    ps_contest_enter (contest, FALSE);
+  return used;
+}
+
+/* All settings of the three switches, except those that come to the same as an earlier one. */
 static void
 try_heuristic (PsContest *contest)
 {
-  for (guint i = 0; i < 8; i++)
+  guint used[8];
+  for (guint off = 0; off < 8; off++)
     {
-      ps_zb_greedy (contest->plan, (PsZbSwitches){
-                                       .bubble_before_backward = !(i & 4),
-                                       .backward_first = !(i & 2),
-                                       .fill_gaps = !(i & 1),
-                                   });
-      ps_contest_enter (contest, FALSE);
+      guint same = off;
+      for (guint bit = 1; bit < 8; bit *= 2)
+        if (off & bit && !(used[off ^ bit] & bit))
+          same = off ^ bit;
+      used[off] = same == off ? try_switches (contest, off) : used[same];
     }
 }
 

@@ -9,6 +9,7 @@ typedef struct
   PsZbSwitches switches;
   guint8 *wanted; /* [n_devices] the stage runs an F in this round */
   guint *extra;   /* [n_devices] forwards of the warm-up after the first */
+  guint *used;
 } Greedy;
 
 /* One chunk per device: its stage. */
@@ -62,9 +63,13 @@ count_extra (const Greedy *greedy, const PsPlanDevice *stage, gint64 arrival, gi
   gint64 held = stage->held_bytes, duration = cost (stage, PS_OP_F)->duration_ns;
   guint extra = 0;
   *now = stage->now_ns;
-  while (n_done (stage, PS_OP_F) + extra < greedy->plan->n_microbatches && has_room (stage, held)
-         && (greedy->switches.bubble_before_backward ? *now + duration <= arrival : *now < arrival))
+  while (n_done (stage, PS_OP_F) + extra < greedy->plan->n_microbatches && has_room (stage, held))
     {
+      gboolean bubble = *now + duration <= arrival, overrun = *now < arrival;
+      if (bubble != overrun)
+        *greedy->used |= PS_ZB_USED_WARMUP;
+      if (!(greedy->switches.bubble_before_backward ? bubble : overrun))
+        break;
       *now += duration;
       held += cost (stage, PS_OP_F)->take_bytes - cost (stage, PS_OP_F)->give_bytes;
       extra++;
@@ -122,25 +127,33 @@ forced_weights (const PsPlanDevice *stage)
   return time;
 }
 
-/* A stage well ahead of the next one runs its F only if it is done before that stage's next B can come, or if waiting
- * for the B would leave the longest idle time as it is. */
+/* Whether a stage is so well ahead of the next one that it should leave its F for later: the F would not be done before
+ * that stage's next B can come, and waiting for the B would leave the longest idle time as it is. */
 static gboolean
-wants_forward (const Greedy *greedy, guint index)
+is_ahead (const Greedy *greedy, guint index)
 {
   const PsPlan *plan = greedy->plan;
   const PsPlanDevice *stage = &plan->device[index], *next = stage + 1;
-  if (n_done (stage, PS_OP_F) == plan->n_microbatches)
+  if (index + 1 == plan->n_devices || n_done (stage, PS_OP_F) < n_done (next, PS_OP_F) + 2)
     return FALSE;
-  if (!greedy->switches.backward_first || index + 1 == plan->n_devices
-      || n_done (stage, PS_OP_F) < n_done (next, PS_OP_F) + 2)
-    return TRUE;
   gint64 arrival = next->now_ns + cost (next, PS_OP_F)->duration_ns + cost (next, PS_OP_B)->duration_ns
                    + backward_transfer (plan, index);
   if (stage->now_ns >= arrival)
-    return FALSE;
-  if (stage->now_ns + cost (stage, PS_OP_F)->duration_ns + forced_weights (stage) <= arrival)
     return TRUE;
-  return arrival - stage->now_ns > plan->idle_ns - stage->idle_ns;
+  if (stage->now_ns + cost (stage, PS_OP_F)->duration_ns + forced_weights (stage) <= arrival)
+    return FALSE;
+  return arrival - stage->now_ns <= plan->idle_ns - stage->idle_ns;
+}
+
+static gboolean
+wants_forward (const Greedy *greedy, guint index)
+{
+  if (n_done (&greedy->plan->device[index], PS_OP_F) == greedy->plan->n_microbatches)
+    return FALSE;
+  if (!is_ahead (greedy, index))
+    return TRUE;
+  *greedy->used |= PS_ZB_USED_BACKWARD;
+  return !greedy->switches.backward_first;
 }
 
 /* Ws that are done before the arrival cost nothing. One more delays the next op, but saves the stage a gap: so it goes
@@ -155,7 +168,12 @@ fill_gap (const Greedy *greedy, guint index, PsOpKind kind)
   while (waiting (stage) > 0 && stage->now_ns + cost (stage, PS_OP_W)->duration_ns <= arrival)
     put (plan, index, PS_OP_W);
   gint64 gap = arrival - stage->now_ns;
-  if (gap > 0 && waiting (stage) > 0 && (greedy->switches.fill_gaps || gap > plan->idle_ns - stage->idle_ns))
+  if (gap <= 0 || waiting (stage) == 0)
+    return;
+  gboolean harm = gap > plan->idle_ns - stage->idle_ns;
+  if (!harm)
+    *greedy->used |= PS_ZB_USED_GAPS;
+  if (harm || greedy->switches.fill_gaps)
     put (plan, index, PS_OP_W);
 }
 
@@ -200,16 +218,21 @@ run_round (const Greedy *greedy)
     put_backward (greedy, i);
 }
 
-void
-ps_zb_greedy (PsPlan *plan, PsZbSwitches switches)
+gboolean
+ps_zb_greedy (PsPlan *plan, PsZbSwitches switches, gint64 span_ns, guint *used)
 {
   g_autofree guint8 *wanted = g_new (guint8, plan->n_devices);
   g_autofree guint *extra = g_new (guint, plan->n_devices);
-  Greedy greedy = { plan, switches, wanted, extra };
+  Greedy greedy = { plan, switches, wanted, extra, used };
   ps_plan_clear (plan);
   warm_up (&greedy);
   for (guint i = 1; i < plan->n_microbatches; i++)
-    run_round (&greedy);
+    {
+      if (ps_plan_outlasts (plan, span_ns))
+        return FALSE;
+      run_round (&greedy);
+    }
   for (guint i = 0; i < plan->n_devices; i++)
     drain (&greedy, i);
+  return TRUE;
 }

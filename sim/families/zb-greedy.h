@@ -12,8 +12,13 @@ typedef struct
   gboolean fill_gaps; /* a W goes into a gap that is too short for it even where the gap would do no harm */
 } PsZbSwitches;
 
-/* Clears the plan and makes it complete. It may end up above a memory limit that leaves too little room for more than
- * one microbatch. */
-void ps_zb_greedy (PsPlan *plan, PsZbSwitches switches);
+/* The switches that came to matter: without the bit the other setting does the same. */
+#define PS_ZB_USED_GAPS 1U
+#define PS_ZB_USED_BACKWARD 2U
+#define PS_ZB_USED_WARMUP 4U
+
+/* Clears the plan and makes it complete; adds to *used. It may end up above a memory limit that leaves too little room
+ * for more than one microbatch. FALSE: the longest span would be more than span_ns; the plan is useless then. */
+gboolean ps_zb_greedy (PsPlan *plan, PsZbSwitches switches, gint64 span_ns, guint *used);
 
 #endif

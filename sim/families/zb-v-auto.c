@@ -86,28 +86,36 @@ try_one_at_a_time (PsContest *contest)
 
 /* Nobody set a limit: what ZB-V needs is fine too, where ops take more than their activations while they run. */
 static void
-allow_zb_v (PsContest *contest, const PsSchedule *zb_v)
+allow_zb_v (PsContest *contest, PsPlan *zb_v)
 {
-  ps_plan_replay (contest->plan, zb_v);
-  for (guint i = 0; i < contest->plan->n_devices; i++)
+  for (guint i = 0; i < zb_v->n_devices; i++)
     {
-      PsPlanDevice *device = &contest->plan->device[i];
+      PsPlanDevice *device = &zb_v->device[i];
       device->limit_bytes = MAX (device->limit_bytes, device->peak_bytes);
-      contest->best->device[i].limit_bytes = device->limit_bytes;
+      contest->plan->device[i].limit_bytes = contest->best->device[i].limit_bytes = device->limit_bytes;
     }
+}
+
+static PsPlan *
+plan_zb_v (const PsFamilySetting *setting)
+{
+  g_autoptr (PsSchedule) schedule = ps_family_zb_v.generate (setting, NULL);
+  PsPlan *plan = ps_plan_new (setting, setting->n_devices);
+  ps_plan_replay (plan, schedule);
+  return plan;
 }
 
 /* The limit that was published when none is given is what 1F1B holds, p activations. */
 static PsSchedule *
 generate (const PsFamilySetting *setting, GError **error)
 {
-  g_autoptr (PsSchedule) zb_v = ps_family_zb_v.generate (setting, NULL);
+  g_autoptr (PsPlan) zb_v = plan_zb_v (setting);
   g_auto (PsContest) contest = { 0 };
   ps_contest_init (&contest, setting, setting->n_devices);
   if (!setting->memory_limit)
     allow_zb_v (&contest, zb_v);
   try_heuristic (&contest);
-  ps_contest_enter_schedule (&contest, zb_v);
+  ps_contest_enter_plan (&contest, &zb_v);
   if (!contest.found || is_tight (contest.plan))
     {
       g_autoptr (PsSchedule) v_half = ps_family_v_half.generate (setting, NULL);

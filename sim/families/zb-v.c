@@ -85,8 +85,8 @@ check (const PsFamilySetting *setting, GError **error)
   return ps_family_check_two_chunks ("zb-v", setting, error);
 }
 
-PsSchedule *
-ps_zb_v_generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
+static PsSchedule *
+generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 {
   PsScheduleBuilder *builder = ps_family_builder ("zb-v", PS_PLACEMENT_V, setting);
   guint p = setting->n_devices, m = setting->n_microbatches;
@@ -109,5 +109,5 @@ const PsFamily ps_family_zb_v = {
   .source = "Zero Bubble Pipeline Parallelism, arXiv 2401.10241, section 6",
   .default_chunks = 2,
   .check = check,
-  .generate = ps_zb_v_generate,
+  .generate = generate,
 };

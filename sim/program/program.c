@@ -3,8 +3,6 @@
 #include "program-private.h"
 #include "weight-window.h"
 
-#include <string.h>
-
 typedef struct
 {
   PsProgram *program;
@@ -142,14 +140,17 @@ emit_transfer (Lowering *lowering, guint device, PsOp op)
     emit (lowering, peer, PS_INSTRUCTION_RECEIVE, device, op);
 }
 
+/* The producer is named anew: fetching whole what find_input has just put together in parts stalls the processor. */
 static void
-emit_wait (Lowering *lowering, guint device, const Input *input)
+emit_wait (Lowering *lowering, guint device, PsOp op, const Input *input)
 {
+  PsOp producer;
   if (!input->exists || input->device == device)
     return;
+  op_input (lowering->schedule, op, &producer);
   if (lowering->order == PS_COMM_DEFERRED)
-    emit (lowering, device, PS_INSTRUCTION_RECEIVE, input->device, input->producer);
-  emit (lowering, device, PS_INSTRUCTION_WAIT, input->device, input->producer);
+    emit (lowering, device, PS_INSTRUCTION_RECEIVE, input->device, producer);
+  emit (lowering, device, PS_INSTRUCTION_WAIT, input->device, producer);
 }
 
 static void
@@ -218,7 +219,7 @@ advance (Lowering *lowering, guint device)
       return;
     }
   for (guint i = 0; i < n; i++)
-    emit_wait (lowering, device, &input[i]);
+    emit_wait (lowering, device, schedule->ops[index + i], &input[i]);
   for (guint i = 0; i < n; i++)
     append_step (lowering, device, index + i, &input[i], n == 1 ? PS_PAIR_NONE : PS_PAIR_FIRST + i);
   for (guint i = 0; i < n; i++)

@@ -1,39 +1,10 @@
-/* layouts.c - walks p, microbatch size, recomputation and schedule as a sweep in memory, the most promising first. */
-#include <pipesim/layouts.h>
-#include "setting-private.h"
-#include "sweep/sweep-private.h"
+/* layouts.c - predicts the cells of the space on several threads, the most promising first, until none of those left
+ * can be among the best. */
+#include "layouts-private.h"
 
 #include <string.h>
 
-#define MOST_SEQUENCES 16 /* of a microbatch */
-
-/* All schedules for one layout, size and recomputation. */
-typedef struct
-{
-  guint64 first;   /* point of the first schedule */
-  gint64 floor_ns; /* no schedule is faster */
-} Cell;
-
-typedef struct
-{
-  const PsLayoutQuestion *question;
-  PsSweep *sweep;
-  PsSweepWorker *worker;
-  PsLayouts *layouts;
-  GArray *cells; /* Cell, by floor_ns */
-  guint n_schedules;
-  guint sequence; /* tokens */
-} Search;
-
-static void
-search_clear (Search *search)
-{
-  ps_sweep_worker_free (search->worker);
-  ps_sweep_free (search->sweep);
-  g_clear_pointer (&search->cells, g_array_unref);
-  ps_layouts_free (search->layouts);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Search, search_clear)
+#define ROUND 32 /* cells between two looks at what is left; the same for any number of threads, as are the answers */
 
 static void
 layout_clear (gpointer data)
@@ -41,6 +12,7 @@ layout_clear (gpointer data)
   PsLayout *layout = data;
 
   g_free (layout->schedule);
+  g_free (layout->profile);
   g_free (layout->costs_origin);
 }
 
@@ -65,274 +37,112 @@ ps_layout_step_flops (const PsModel *model, gint64 global_batch)
   return flops / model->microbatch_size * (double)global_batch;
 }
 
-/* The space as a spec */
-
-/* A family that this small pipeline does not suit is left for the sweep to refuse. */
-static gboolean
-is_synchronous (const PsFamily *family)
+const char *
+ps_confidence_name (PsConfidence confidence)
 {
-  PsFamilySetting small = { .n_devices = 2, .n_microbatches = 8, .n_chunks = family->default_chunks };
-  g_autoptr (PsSchedule) schedule = ps_family_generate (family, &small, NULL);
+  static const char *const names[] = { "low", "medium", "high" };
 
-  return !schedule || !schedule->asynchronous;
+  g_return_val_if_fail ((guint)confidence < G_N_ELEMENTS (names), NULL);
+  return names[confidence];
 }
+
+/* Threads */
+
+/* Some cells, and a result for each of their schedules; NULL where it does not take the cell's chunks. */
+typedef struct
+{
+  const PsLayoutSpace *space;
+  const PsLayoutCell *cells;
+  guint n_cells;
+  PsResult **results; /* [n_cells * n_schedules] */
+  PsSweepWorker **workers;
+  gint next;     /* cell; atomic */
+  gint n_seated; /* threads that have a worker; atomic */
+  GMutex mutex;  /* of error */
+  GError *error;
+} Round;
 
 static void
-add_schedules (const PsLayoutQuestion *question, GString *spec)
+note_error (Round *round, GError *error)
 {
-  guint n, n_added = 0;
-  const PsFamily *const *families = ps_family_table (&n);
-  g_autofree char *asked = question->schedules ? g_strjoinv (", ", question->schedules) : NULL;
-
-  g_string_append (spec, "schedule = ");
-  if (asked)
-    g_string_append (spec, asked);
-  for (guint i = 0; !asked && i < n; i++)
-    if (is_synchronous (families[i]))
-      g_string_append_printf (spec, "%s%s", n_added++ ? ", " : "", families[i]->name);
-  g_string_append_c (spec, '\n');
-}
-
-static void
-add_sizes (const PsLayoutQuestion *question, const PsModel *model, GString *spec)
-{
-  g_string_append (spec, "microbatch-size = 1");
-  for (gint64 b = 2; b <= MIN (question->global_batch, MOST_SEQUENCES); b *= 2)
-    g_string_append_printf (spec, ", %" G_GINT64_FORMAT, b);
-  /* With flash attention there is nothing selective to drop. */
-  g_string_append_printf (spec, "\nzero = %s\nrecompute = none, %sfull\n", question->shard ? "0, 1" : "0",
-                          model->flash_attention ? "" : "selective, ");
-}
-
-static void
-add_layouts (guint n_gpus, guint most, GString *spec)
-{
-  g_autoptr (GString) replicas = g_string_new ("\nreplicas = ");
-  gboolean first = TRUE;
-
-  g_string_append (spec, "[zip layout]\ndevices = ");
-  for (guint p = 1; p <= MIN (n_gpus, most); p++)
-    if (n_gpus % p == 0)
-      {
-        g_string_append_printf (spec, "%s%u", first ? "" : ", ", p);
-        g_string_append_printf (replicas, "%s%u", first ? "" : ", ", n_gpus / p);
-        first = FALSE;
-      }
-  g_string_append (spec, replicas->str);
-}
-
-static char *
-write_spec (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsModel *model)
-{
-  g_autoptr (GString) spec = g_string_new ("[sweep]\n");
-
-  add_schedules (question, spec);
-  g_string_append_printf (spec, "global-batch = %" G_GINT64_FORMAT "\nmemory-limit = %" G_GINT64_FORMAT "\n",
-                          question->global_batch, layouts->memory_limit);
-  if (question->model)
-    g_string_append_printf (spec, "model = %s\n", question->model);
-  if (question->profile)
-    g_string_append_printf (spec, "profile = %s\n", question->profile);
-  if (question->db)
-    g_string_append_printf (spec, "db = %s\ndevices = %u\nrecompute = none, full\n", question->db, layouts->n_gpus);
+  g_mutex_lock (&round->mutex);
+  if (round->error)
+    g_error_free (error);
   else
-    {
-      g_string_append_printf (spec, "cluster = %s\n", question->cluster);
-      add_sizes (question, model, spec);
-      add_layouts (layouts->n_gpus, model->layers, spec);
-    }
-  return g_string_free (g_steal_pointer (&spec), FALSE);
-}
-
-/* Names go into a spec. */
-static gboolean
-check_name (const char *option, const char *name, GError **error)
-{
-  if (!name || !strpbrk (name, ",;#\r\n"))
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' has one of , ; # or a line end in it; rename the file",
-               option, name);
-  return FALSE;
-}
-
-static gboolean
-check_schedules (char *const *names, GError **error)
-{
-  for (guint i = 0; names && names[i]; i++)
-    if (!ps_family_find (names[i]))
-      {
-        g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--schedule: '%s' is no family; pipesim schedule list has them",
-                     names[i]);
-        return FALSE;
-      }
-  return TRUE;
-}
-
-static gboolean
-check_question (const PsLayoutQuestion *question, GError **error)
-{
-  const char *message = NULL;
-
-  if (!question->cluster)
-    message = "--cluster: missing; the memory and the peak rate of a GPU come from it";
-  else if (!question->model && !question->db)
-    message = "--model: missing; give a model, or --db FILE that holds one";
-  else if (question->profile && !question->db)
-    message = "--profile: needs --db FILE, the database that holds it";
-  else if (question->global_batch < 1)
-    message = "--global-batch: missing; give the sequences per step";
-  if (message)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
-  return !message && check_name ("--model", question->model, error) && check_name ("--db", question->db, error)
-         && check_name ("--profile", question->profile, error) && check_name ("--cluster", question->cluster, error)
-         && check_schedules (question->schedules, error);
-}
-
-static PsModel *
-load_model (const PsLayoutQuestion *question, GError **error)
-{
-  const PsSetting setting
-      = { .model = (char *)question->model, .db = (char *)question->db, .profile = (char *)question->profile };
-
-  return ps_setting_model (&setting, error);
-}
-
-static gboolean
-take_cluster (Search *search, GError **error)
-{
-  const PsLayoutQuestion *question = search->question;
-  PsLayouts *layouts = search->layouts;
-  g_autoptr (PsCluster) cluster = ps_cluster_load (question->cluster, error);
-
-  if (!cluster)
-    return FALSE;
-  layouts->cluster = g_strdup (cluster->name);
-  layouts->peak_flops = cluster->peak_flops;
-  layouts->n_gpus = question->n_gpus ? question->n_gpus : cluster->nodes * cluster->devices_per_node;
-  layouts->memory_limit = question->memory_limit ? question->memory_limit : cluster->memory_bytes;
-  if (layouts->memory_limit > 0)
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "cluster '%s': does not say the memory of a device; give --memory-limit", cluster->name);
-  return FALSE;
-}
-
-static gboolean
-open_space (Search *search, GError **error)
-{
-  const PsLayoutQuestion *question = search->question;
-  g_autoptr (PsModel) model = NULL;
-  g_autofree char *spec = NULL;
-
-  if (!check_question (question, error) || (model = load_model (question, error)) == NULL
-      || !take_cluster (search, error))
-    return FALSE;
-  search->layouts->model = g_strdup (model->name);
-  search->layouts->step_flops = ps_layout_step_flops (model, question->global_batch);
-  search->sequence = model->sequence;
-  spec = write_spec (question, search->layouts, model);
-  search->sweep = ps_sweep_parse ("plan", spec, strlen (spec), error);
-  if (!search->sweep)
-    return FALSE;
-  search->worker = ps_sweep_worker_new (search->sweep);
-  search->n_schedules = ps_sweep_axis (search->sweep, "schedule")->values->len;
-  return TRUE;
-}
-
-/* Bounds */
-
-static gint64
-work (const PsCosts *costs)
-{
-  gint64 sum = 0;
-
-  for (guint s = 0; s < costs->n_stages; s++)
-    {
-      gint64 split = ps_costs_op (costs, PS_OP_B, s)->duration_ns + ps_costs_op (costs, PS_OP_W, s)->duration_ns;
-
-      if (costs->pair_ns[s] >= 0) /* may take less than its parts */
-        return 0;
-      sum += ps_costs_op (costs, PS_OP_F, s)->duration_ns + MIN (split, ps_costs_op (costs, PS_OP_BW, s)->duration_ns);
-    }
-  return sum;
-}
-
-static gboolean
-can_fit (const PsCosts *costs, guint n_devices, gint64 limit)
-{
-  gint64 sum = 0;
-
-  for (guint s = 0; s < costs->n_stages; s++)
-    sum += costs->weight_bytes[s];
-  return sum / n_devices <= limit;
-}
-
-/* Optimizer states are spread where there is something to spread them over, once. */
-static gboolean
-is_asked (const Search *search, const PsSetting *setting)
-{
-  return setting->shard_optimizer == (search->question->shard && setting->n_replicas > 1);
+    round->error = error;
+  g_mutex_unlock (&round->mutex);
 }
 
 static void
-add_cell (Search *search, guint64 first, PsSweepPoint *point)
+predict_cell (Round *round, PsSweepWorker *worker, guint index)
 {
-  PsLayouts *layouts = search->layouts;
-  gint64 each = (gint64)MAX (ps_sweep_microbatch_size (search->sweep, &point->setting), 1) * point->setting.n_replicas;
-  g_autoptr (PsCosts) costs = NULL;
-  Cell cell = { .first = first };
-  guint m = (guint)MIN (point->global_batch / each, PS_MAX_MICROBATCHES);
+  const PsLayoutSpace *space = round->space;
+  const PsLayoutCell *cell = &round->cells[index];
+  GError *error = NULL;
 
-  layouts->n_settings += search->n_schedules;
-  costs
-      = point->global_batch % each == 0 ? ps_setting_costs (&point->setting, point->setting.n_devices, 1, NULL) : NULL;
-  if (!costs || !ps_costs_check (costs, m, NULL))
-    layouts->n_impossible += search->n_schedules;
-  else if (!can_fit (costs, point->setting.n_devices, layouts->memory_limit))
-    layouts->n_hopeless += search->n_schedules;
-  else
-    {
-      cell.floor_ns = work (costs) * m / point->setting.n_devices;
-      g_array_append_val (search->cells, cell);
-    }
+  for (guint i = 0; i < space->n_schedules && !error; i++)
+    if (ps_layout_space_takes (space, cell, i))
+      round->results[index * space->n_schedules + i] = ps_sweep_worker_predict (worker, cell->first + i, &error);
+  if (error)
+    note_error (round, error);
 }
 
-static int
-compare_cells (gconstpointer a, gconstpointer b)
+static gpointer
+run_thread (gpointer data)
 {
-  const Cell *x = a, *y = b;
+  Round *round = data;
+  PsSweepWorker *worker = round->workers[g_atomic_int_add (&round->n_seated, 1)];
+  guint i;
 
-  return x->floor_ns != y->floor_ns ? (x->floor_ns < y->floor_ns ? -1 : 1) : (x->first < y->first ? -1 : 1);
+  while ((i = (guint)g_atomic_int_add (&round->next, 1)) < round->n_cells)
+    predict_cell (round, worker, i);
+  return NULL;
 }
 
-/* Schedules change fastest. */
-static void
-list_cells (Search *search)
+static gboolean
+run_threads (Round *round, guint n_jobs, GError **error)
 {
-  PsSweepPoint point;
+  g_autofree GThread **threads = g_new (GThread *, n_jobs);
 
-  search->cells = g_array_new (FALSE, FALSE, sizeof (Cell));
-  ps_sweep_point_init (&point, search->sweep);
-  for (guint64 first = 0; first < ps_sweep_n_points (search->sweep); first += search->n_schedules)
-    {
-      ps_sweep_point_set (&point, search->sweep, first);
-      if (is_asked (search, &point.setting))
-        add_cell (search, first, &point);
-    }
-  ps_sweep_point_clear (&point);
-  g_array_sort (search->cells, compare_cells);
+  g_mutex_init (&round->mutex);
+  for (guint i = 1; i < n_jobs; i++)
+    threads[i] = g_thread_new ("plan", run_thread, round);
+  run_thread (round);
+  for (guint i = 1; i < n_jobs; i++)
+    g_thread_join (threads[i]);
+  g_mutex_clear (&round->mutex);
+  if (round->error)
+    g_propagate_error (error, round->error);
+  return round->error == NULL;
 }
 
-/* Predictions */
+/* The best */
+
+/* Origins come with falling weight. */
+static PsConfidence
+find_confidence (const PsValue *values)
+{
+  static const PsResultField fields[] = { PS_RESULT_COSTS_ORIGIN, PS_RESULT_TRANSFERS_ORIGIN, PS_RESULT_MEMORY_ORIGIN };
+  PsOrigin weakest = PS_ORIGIN_GIVEN, origin;
+
+  for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
+    if (ps_origin_parse ("origin", values[fields[i]].text, &origin, NULL))
+      weakest = MAX (weakest, origin);
+  return weakest <= PS_ORIGIN_MEASURED       ? PS_CONFIDENCE_HIGH
+         : weakest == PS_ORIGIN_INTERPOLATED ? PS_CONFIDENCE_MEDIUM
+                                             : PS_CONFIDENCE_LOW;
+}
 
 static PsLayout
-layout_new (const Search *search, const PsResult *result)
+layout_new (const PsLayoutSpace *space, const PsResult *result)
 {
   const PsValue *values = result->values;
-  const PsLayouts *layouts = search->layouts;
+  const PsLayouts *layouts = space->layouts;
   PsLayout layout = {
     .schedule = g_strdup (values[PS_RESULT_SCHEDULE].text),
+    .profile = values[PS_RESULT_PROFILE].type == PS_VALUE_TEXT ? g_strdup (values[PS_RESULT_PROFILE].text) : NULL,
     .n_devices = (guint)values[PS_RESULT_DEVICES].integer,
+    .n_tensor = (guint)values[PS_RESULT_TENSOR].integer,
     .n_replicas = (guint)values[PS_RESULT_REPLICAS].integer,
     .microbatch_size = (guint)values[PS_RESULT_MICROBATCH_SIZE].integer,
     .n_microbatches = (guint)values[PS_RESULT_MICROBATCHES].integer,
@@ -342,11 +152,12 @@ layout_new (const Search *search, const PsResult *result)
     .peak_memory_bytes = values[PS_RESULT_PEAK_MEMORY_BYTES].integer,
     .bubble_ratio = values[PS_RESULT_BUBBLE_RATIO].real,
     .costs_origin = g_strdup (values[PS_RESULT_COSTS_ORIGIN].text),
+    .confidence = find_confidence (values),
   };
   double seconds = (double)MAX (layout.step_ns, 1) / 1e9;
 
-  ps_recompute_parse (values[PS_RESULT_RECOMPUTE].text, &layout.recompute);
-  layout.tokens_per_second = (double)search->question->global_batch * search->sequence / seconds;
+  ps_recompute_parse ("recompute", values[PS_RESULT_RECOMPUTE].text, &layout.recompute, NULL);
+  layout.tokens_per_second = (double)space->question->global_batch * space->sequence / seconds;
   layout.mfu = layouts->step_flops / (seconds * layouts->n_gpus * layouts->peak_flops);
   return layout;
 }
@@ -355,20 +166,24 @@ static int
 compare_layouts (gconstpointer a, gconstpointer b)
 {
   const PsLayout *x = a, *y = b;
+  const gint64 differences[] = { x->step_ns - y->step_ns,
+                                 (gint64)x->n_devices - y->n_devices,
+                                 (gint64)x->n_tensor - y->n_tensor,
+                                 (gint64)x->microbatch_size - y->microbatch_size,
+                                 (gint64)x->recompute - (gint64)y->recompute,
+                                 strcmp (x->schedule, y->schedule),
+                                 (gint64)x->n_chunks - y->n_chunks };
 
-  if (x->step_ns != y->step_ns)
-    return x->step_ns < y->step_ns ? -1 : 1;
-  if (x->n_devices != y->n_devices)
-    return x->n_devices < y->n_devices ? -1 : 1;
-  if (x->microbatch_size != y->microbatch_size)
-    return x->microbatch_size < y->microbatch_size ? -1 : 1;
-  return x->recompute != y->recompute ? (int)x->recompute - (int)y->recompute : strcmp (x->schedule, y->schedule);
+  for (guint i = 0; i < G_N_ELEMENTS (differences); i++)
+    if (differences[i] != 0)
+      return differences[i] < 0 ? -1 : 1;
+  return 0;
 }
 
 static void
-take_layout (Search *search, const PsResult *result)
+take_result (const PsLayoutSpace *space, const PsResult *result)
 {
-  PsLayouts *layouts = search->layouts;
+  PsLayouts *layouts = space->layouts;
   PsLayout layout;
 
   if (result->reason)
@@ -378,59 +193,93 @@ take_layout (Search *search, const PsResult *result)
   else
     {
       layouts->n_fit++;
-      layout = layout_new (search, result);
+      layout = layout_new (space, result);
       g_array_append_val (layouts->best, layout);
     }
 }
 
-static gboolean
-predict_cell (Search *search, const Cell *cell, GError **error)
+static void
+take_results (const PsLayoutSpace *space, PsResult **results, guint n)
 {
-  GArray *best = search->layouts->best;
+  GArray *best = space->layouts->best;
 
-  for (guint i = 0; i < search->n_schedules; i++)
-    {
-      g_autoptr (PsResult) result = ps_sweep_worker_predict (search->worker, cell->first + i, error);
-
-      if (!result)
-        return FALSE;
-      take_layout (search, result);
-    }
+  for (guint i = 0; i < n; i++)
+    if (results[i])
+      take_result (space, results[i]);
   g_array_sort (best, compare_layouts);
-  if (best->len > search->question->top)
-    g_array_set_size (best, search->question->top);
-  return TRUE;
+  if (best->len > space->question->top)
+    g_array_set_size (best, space->question->top);
 }
 
 static gboolean
-is_outrun (const Search *search, const Cell *cell)
+is_outrun (const PsLayoutSpace *space, const PsLayoutCell *cell)
 {
-  const GArray *best = search->layouts->best;
+  const GArray *best = space->layouts->best;
 
-  return best->len == search->question->top && cell->floor_ns > g_array_index (best, PsLayout, best->len - 1).step_ns;
+  return best->len == space->question->top && cell->floor_ns > g_array_index (best, PsLayout, best->len - 1).step_ns;
+}
+
+/* Cells from `first` on that may still matter, at most a round of them. */
+static guint
+count_promising (const PsLayoutSpace *space, guint first)
+{
+  guint n = 0;
+
+  while (n < ROUND && first + n < space->cells->len
+         && !is_outrun (space, &g_array_index (space->cells, PsLayoutCell, first + n)))
+    n++;
+  return n;
+}
+
+static gboolean
+predict_round (const PsLayoutSpace *space, PsSweepWorker **workers, guint first, guint n, GError **error)
+{
+  guint n_results = n * space->n_schedules;
+  g_autofree PsResult **results = g_new0 (PsResult *, n_results);
+  Round round = { .space = space,
+                  .cells = &g_array_index (space->cells, PsLayoutCell, first),
+                  .n_cells = n,
+                  .results = results,
+                  .workers = workers };
+  gboolean ok = run_threads (&round, MAX (space->question->n_jobs, 1), error);
+
+  if (ok)
+    take_results (space, results, n_results);
+  for (guint i = 0; i < n_results; i++)
+    ps_result_free (results[i]);
+  return ok;
+}
+
+/* Cells come with rising floors, so behind the first that is outrun all are. */
+static gboolean
+predict_all (const PsLayoutSpace *space, PsSweepWorker **workers, GError **error)
+{
+  guint first = 0, n;
+
+  for (; (n = count_promising (space, first)) > 0; first += n)
+    if (!predict_round (space, workers, first, n, error))
+      return FALSE;
+  for (; first < space->cells->len; first++)
+    space->layouts->n_outrun += ps_layout_space_count (space, g_array_index (space->cells, PsLayoutCell, first).kind);
+  return TRUE;
 }
 
 PsLayouts *
 ps_layouts_find (const PsLayoutQuestion *question, GError **error)
 {
-  g_auto (Search) search = { .question = question, .layouts = g_new0 (PsLayouts, 1) };
+  g_auto (PsLayoutSpace) space = { .layouts = g_new0 (PsLayouts, 1) };
+  g_autoptr (GPtrArray) workers = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sweep_worker_free);
 
-  search.layouts->best = g_array_new (FALSE, TRUE, sizeof (PsLayout));
-  g_array_set_clear_func (search.layouts->best, layout_clear);
-  if (!open_space (&search, error))
+  space.layouts->best = g_array_new (FALSE, TRUE, sizeof (PsLayout));
+  g_array_set_clear_func (space.layouts->best, layout_clear);
+  if (!ps_layout_space_open (&space, question, error))
     return NULL;
-  list_cells (&search);
-  for (guint i = 0; i < search.cells->len; i++)
-    {
-      const Cell *cell = &g_array_index (search.cells, Cell, i);
-
-      if (is_outrun (&search, cell))
-        search.layouts->n_outrun += search.n_schedules;
-      else if (!predict_cell (&search, cell, error))
-        return NULL;
-    }
-  return g_steal_pointer (&search.layouts);
+  for (guint i = 0; i < MAX (question->n_jobs, 1); i++)
+    g_ptr_array_add (workers, ps_sweep_worker_new (space.sweep));
+  return predict_all (&space, (PsSweepWorker **)workers->pdata, error) ? g_steal_pointer (&space.layouts) : NULL;
 }
+
+/* Command lines */
 
 static void
 add_option (GString *line, const char *option, const char *value)
@@ -452,12 +301,14 @@ ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layouts, c
 
   g_string_append_printf (line, " --schedule %s -p %u -m %u -v %u", layout->schedule, layout->n_devices,
                           layout->n_microbatches, layout->n_chunks);
-  add_option (line, "--model", question->model);
+  add_option (line, "--model", question->db ? NULL : question->model);
   add_option (line, "--cluster", question->db ? NULL : question->cluster);
   add_option (line, "--db", question->db);
-  add_option (line, "--profile", question->profile);
+  add_option (line, "--profile", layout->profile);
   if (!question->db)
     g_string_append_printf (line, " --microbatch-size %u", layout->microbatch_size);
+  if (layout->n_tensor > 1)
+    g_string_append_printf (line, " --tensor %u", layout->n_tensor);
   if (layout->n_replicas > 1)
     g_string_append_printf (line, " --replicas %u%s", layout->n_replicas, layout->shard ? " --zero 1" : "");
   if (layout->recompute != PS_RECOMPUTE_NONE)

@@ -3,8 +3,6 @@
 
 #include <pipesim/events.h>
 
-#include <math.h>
-
 /* What an engine is given, and what it points into. */
 typedef struct PsEventsTask
 {

@@ -6,8 +6,6 @@
 
 #include <pipesim/events.h>
 
-#include <string.h>
-
 void
 ps_comm_text_clear (PsCommText *text)
 {
@@ -59,27 +57,8 @@ ps_comm_add_options (PsCommText *text, GOptionContext *context)
 static gboolean
 read_choices (const PsCommText *text, PsSetting *setting, GError **error)
 {
-  if (text->channel && !ps_channel_parse (text->channel, &setting->channel))
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--comm: '%s' is none of latency, direction, pair, rank",
-                 text->channel);
-  else if (text->order && !ps_comm_order_parse (text->order, &setting->comm_order))
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--comm-order: '%s' is none of asap, deferred, planned", text->order);
-  else
-    return TRUE;
-  return FALSE;
-}
-
-/* A plain decimal number. */
-static gboolean
-read_factor (const char *option, const char *text, double low, double high, double *factor, GError **error)
-{
-  char *end = NULL;
-
-  *factor = strspn (text, "0123456789.") == strlen (text) ? g_ascii_strtod (text, &end) : 0;
-  if (end && end != text && *end == '\0' && *factor >= low && *factor <= high)
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is not a number from %g to %g", option, text, low, high);
-  return FALSE;
+  return (!text->channel || ps_channel_parse ("--comm", text->channel, &setting->channel, error))
+         && (!text->order || ps_comm_order_parse ("--comm-order", text->order, &setting->comm_order, error));
 }
 
 static gboolean
@@ -95,7 +74,7 @@ read_speeds (const char *text, PsSetting *setting, GError **error)
   setting->n_speeds = MAX (g_strv_length (parts), 1);
   setting->speed = g_new0 (double, setting->n_speeds);
   for (guint i = 0; i < setting->n_speeds; i++)
-    if (!read_factor ("--speed", parts[i] ? parts[i] : "", PS_MIN_SPEED, PS_MAX_SPEED, &setting->speed[i], error))
+    if (!ps_parse_number ("--speed", parts[i] ? parts[i] : "", PS_MIN_SPEED, PS_MAX_SPEED, &setting->speed[i], error))
       return FALSE;
   return TRUE;
 }
@@ -128,13 +107,14 @@ ps_comm_read (const PsCommText *text, PsSetting *setting, GError **error)
   if (!read_choices (text, setting, error) || !read_speeds (text->speed, setting, error)
       || (text->eager && !ps_parse_size ("--eager", text->eager, &setting->eager_bytes, error))
       || (text->slowdown
-          && !read_factor ("--overlap-slowdown", text->slowdown, 1, PS_MAX_SLOWDOWN, &setting->overlap_slowdown, error))
+          && !ps_parse_number ("--overlap-slowdown", text->slowdown, 1, PS_MAX_SLOWDOWN, &setting->overlap_slowdown,
+                               error))
       || (text->bandwidth
-          && !read_factor ("--bandwidth-factor", text->bandwidth, PS_MIN_FACTOR, PS_MAX_FACTOR,
-                           &setting->bandwidth_factor, error))
+          && !ps_parse_number ("--bandwidth-factor", text->bandwidth, PS_MIN_FACTOR, PS_MAX_FACTOR,
+                               &setting->bandwidth_factor, error))
       || (text->latency
-          && !read_factor ("--latency-factor", text->latency, PS_MIN_FACTOR, PS_MAX_FACTOR, &setting->latency_factor,
-                           error))
+          && !ps_parse_number ("--latency-factor", text->latency, PS_MIN_FACTOR, PS_MAX_FACTOR,
+                               &setting->latency_factor, error))
       || (text->window && !ps_parse_integer ("--ready-order", text->window, 1, PS_MAX_OPS, &window, error)))
     return FALSE;
   setting->window = (guint)window;

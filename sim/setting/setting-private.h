@@ -21,6 +21,16 @@ gboolean ps_predict_chunks (const PsSchedule *schedule, guint *n_chunks, GError 
  * ps_setting_costs has for its devices and chunks. Errors: PS_ERROR_USAGE. */
 PsCosts *ps_predict_costs (const PsSchedule *schedule, const PsCosts *given, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+/* The two halves of ps_setting_costs: what the source of costs says, and what the options make of it. */
+PsCosts *ps_setting_source (const PsSetting *setting, guint n_devices, guint n_chunks,
+                            GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean ps_setting_adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error);
+
+/* ps_setting_schedule where what ps_setting_costs has for the family's devices and chunks is known already. A family
+ * that looks at no costs, and a file, take NULL. */
+PsSchedule *ps_setting_schedule_for (const PsSetting *setting, const char *name_or_file, const PsCosts *costs,
+                                     GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
 /* Everything behind lowering: prediction has costs and program, and gets the rest. With PS_COMM_PLANNED and with a
  * window the program does not stay as it is. */
 gboolean ps_predict_program (const PsSetting *setting, PsPrediction *prediction, GError **error);

@@ -13,6 +13,7 @@ typedef struct
   char *sync;
   char *reduce;
   char *replicas;
+  char *tensor;
   char *zero;
   char *recompute;
   char *offload;

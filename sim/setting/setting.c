@@ -28,6 +28,7 @@ ps_setting_new (void)
 
   setting->text = g_new0 (struct PsSettingText, 1);
   setting->n_replicas = 1;
+  setting->n_tensor = 1;
   return setting;
 }
 
@@ -130,11 +131,7 @@ check_placement (const char *text, GError **error)
 {
   PsPlacementKind kind;
 
-  if (text == NULL || g_str_equal (text, "auto") || (ps_placement_parse (text, &kind) && kind != PS_PLACEMENT_CUSTOM))
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "--placement: '%s' is no placement; there are loop, V, wave, bidirectional, auto", text);
-  return FALSE;
+  return text == NULL || g_str_equal (text, "auto") || ps_placement_parse ("--placement", text, &kind, error);
 }
 
 static gboolean
@@ -200,12 +197,14 @@ costs_from_db (const PsSetting *setting, guint n_devices, guint n_chunks, GError
 PsCluster *
 ps_setting_cluster (const PsSetting *setting, GError **error)
 {
-  PsCluster *cluster = ps_cluster_load (setting->cluster, error);
+  g_autoptr (PsCluster) cluster
+      = setting->known_cluster ? ps_cluster_copy (setting->known_cluster) : ps_cluster_load (setting->cluster, error);
 
-  if (cluster != NULL)
-    ps_cluster_scale (cluster, setting->bandwidth_factor > 0 ? setting->bandwidth_factor : 1,
-                      setting->latency_factor > 0 ? setting->latency_factor : 1);
-  return cluster;
+  if (cluster == NULL || !ps_cluster_group (cluster, setting->n_tensor, error))
+    return NULL;
+  ps_cluster_scale (cluster, setting->bandwidth_factor > 0 ? setting->bandwidth_factor : 1,
+                    setting->latency_factor > 0 ? setting->latency_factor : 1);
+  return g_steal_pointer (&cluster);
 }
 
 static gint64
@@ -223,8 +222,8 @@ costs_from_model (const PsSetting *setting, guint n_devices, guint n_chunks, GEr
   return cluster ? ps_costs_model (model, cluster, n_devices, n_chunks, error) : NULL;
 }
 
-static PsCosts *
-costs_from_source (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
+PsCosts *
+ps_setting_source (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
   if (setting->costs)
     return ps_costs_parse (setting->costs, n_devices, n_chunks, error);
@@ -252,16 +251,19 @@ scale_transfers (const PsSetting *setting, PsCosts *costs)
     }
 }
 
+gboolean
+ps_setting_adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error)
+{
+  scale_transfers (setting, costs);
+  return ps_training_apply (setting, costs, n_devices, error);
+}
+
 PsCosts *
 ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
 {
-  g_autoptr (PsCosts) costs = costs_from_source (setting, n_devices, n_chunks, error);
+  g_autoptr (PsCosts) costs = ps_setting_source (setting, n_devices, n_chunks, error);
 
-  if (costs != NULL)
-    scale_transfers (setting, costs);
-  if (costs == NULL || !ps_training_apply (setting, costs, n_devices, error))
-    return NULL;
-  return g_steal_pointer (&costs);
+  return costs && ps_setting_adapt (setting, costs, n_devices, error) ? g_steal_pointer (&costs) : NULL;
 }
 
 PsModel *
@@ -269,9 +271,10 @@ ps_setting_model (const PsSetting *setting, GError **error)
 {
   g_autoptr (PsCostDb) db = NULL;
 
-  if (setting->model)
+  if (setting->model || setting->known_model)
     {
-      PsModel *model = ps_model_load (setting->model, error);
+      PsModel *model
+          = setting->known_model ? ps_model_copy (setting->known_model) : ps_model_load (setting->model, error);
 
       if (model != NULL && setting->microbatch_size > 0)
         model->microbatch_size = setting->microbatch_size;
@@ -314,21 +317,21 @@ generate_sized (const PsSetting *setting, const PsFamily *family, PsFamilySettin
   g_autoptr (PsCosts) costs = NULL;
   g_autofree gint64 *limit = NULL;
 
-  if (family->uses_costs && has_costs (setting))
+  if (family->uses_costs && !size->costs && has_costs (setting))
     {
-      costs = ps_setting_costs (setting, size->n_devices, size->n_chunks, error);
-      if (costs == NULL || !ps_costs_check (costs, size->n_microbatches, error))
+      size->costs = costs = ps_setting_costs (setting, size->n_devices, size->n_chunks, error);
+      if (costs == NULL)
         return NULL;
     }
-  if (!ps_setting_memory_limit (setting, size->n_devices, &limit, error))
+  if ((size->costs && !ps_costs_check (size->costs, size->n_microbatches, error))
+      || !ps_setting_memory_limit (setting, size->n_devices, &limit, error))
     return NULL;
-  size->costs = costs;
   size->memory_limit = limit;
   return ps_family_generate (family, size, error);
 }
 
 static PsSchedule *
-generate (const PsSetting *setting, const PsFamily *family, GError **error)
+generate (const PsSetting *setting, const PsFamily *family, const PsCosts *costs, GError **error)
 {
   PsFamilySetting size = {
     .n_devices = setting->n_devices,
@@ -336,6 +339,7 @@ generate (const PsSetting *setting, const PsFamily *family, GError **error)
     .n_chunks = setting->n_chunks ? setting->n_chunks : family->default_chunks,
     .n_slices = setting->n_slices,
     .group_size = setting->group_size,
+    .costs = costs,
   };
 
   if (size.n_devices != 0 && size.n_microbatches != 0)
@@ -390,13 +394,13 @@ family_names (void)
 }
 
 static PsSchedule *
-find_schedule (const PsSetting *setting, const char *name_or_file, GError **error)
+find_schedule (const PsSetting *setting, const char *name_or_file, const PsCosts *costs, GError **error)
 {
   const PsFamily *family = ps_family_find (name_or_file);
   g_autofree char *names = NULL;
 
   if (family)
-    return generate (setting, family, error);
+    return generate (setting, family, costs, error);
   if (is_file (name_or_file))
     return read_file (setting, name_or_file, error);
   names = family_names ();
@@ -408,7 +412,7 @@ find_schedule (const PsSetting *setting, const char *name_or_file, GError **erro
 gboolean
 ps_setting_placement (const PsSetting *setting, PsPlacementKind *kind)
 {
-  return setting->text->placement != NULL && ps_placement_parse (setting->text->placement, kind);
+  return setting->text->placement != NULL && ps_placement_parse ("--placement", setting->text->placement, kind, NULL);
 }
 
 static gboolean
@@ -425,9 +429,9 @@ has_wanted_placement (const PsSetting *setting, const PsSchedule *schedule, GErr
 }
 
 PsSchedule *
-ps_setting_schedule (const PsSetting *setting, const char *name_or_file, GError **error)
+ps_setting_schedule_for (const PsSetting *setting, const char *name_or_file, const PsCosts *costs, GError **error)
 {
-  g_autoptr (PsSchedule) schedule = find_schedule (setting, name_or_file, error);
+  g_autoptr (PsSchedule) schedule = find_schedule (setting, name_or_file, costs, error);
 
   if (schedule == NULL || !has_wanted_placement (setting, schedule, error))
     return NULL;
@@ -437,4 +441,10 @@ ps_setting_schedule (const PsSetting *setting, const char *name_or_file, GError 
       return NULL;
     }
   return g_steal_pointer (&schedule);
+}
+
+PsSchedule *
+ps_setting_schedule (const PsSetting *setting, const char *name_or_file, GError **error)
+{
+  return ps_setting_schedule_for (setting, name_or_file, NULL, error);
 }

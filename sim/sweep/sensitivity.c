@@ -2,7 +2,6 @@
 #include "questions-private.h"
 
 #include <math.h>
-#include <string.h>
 
 /* All that is known at one value of the column, in one group. */
 typedef struct

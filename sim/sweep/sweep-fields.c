@@ -8,18 +8,52 @@
     offsetof (PsSetting, member), sizeof ((PsSetting *)NULL)->member                                                   \
   }
 
+/* A key of costs by itself. */
+#define COST(key, type, unit)                                                                                          \
+  {                                                                                                                    \
+    "costs." key, type, "cost_" key "_" unit, NULL, PS_KEY_COSTS, FALSE,                                               \
+    {                                                                                                                  \
+      {                                                                                                                \
+        0, 0                                                                                                           \
+      }                                                                                                                \
+    }                                                                                                                  \
+  }
+#define COST_TIME(key) COST (key, PS_FIELD_TIME, "ns")
+#define COST_SIZE(key) COST (key, PS_FIELD_SIZE, "bytes")
+
+/* Those that much depends on come first and change slowest. */
 static const PsField fields[] = {
   { "devices", PS_FIELD_COUNT, NULL, NULL, PS_KEY_PROGRAM, TRUE, { PART (n_devices) } },
   { "chunks", PS_FIELD_COUNT, NULL, "auto", PS_KEY_PROGRAM, TRUE, { PART (n_chunks) } },
-  { "model", PS_FIELD_TEXT, "model", NULL, PS_KEY_COSTS, TRUE, { PART (model) } },
+  { "model", PS_FIELD_TEXT, "model", NULL, PS_KEY_COSTS | PS_KEY_SOURCE, TRUE, { PART (model) } },
   { "cluster", PS_FIELD_TEXT, "cluster", NULL, PS_KEY_COSTS, TRUE, { PART (cluster) } },
-  { "db", PS_FIELD_TEXT, "db", NULL, PS_KEY_COSTS, TRUE, { PART (db) } },
-  { "profile", PS_FIELD_TEXT, "profile", NULL, PS_KEY_COSTS, TRUE, { PART (profile) } },
+  { "db", PS_FIELD_TEXT, "db", NULL, PS_KEY_COSTS | PS_KEY_SOURCE, TRUE, { PART (db) } },
+  { "profile", PS_FIELD_TEXT, "profile", NULL, PS_KEY_COSTS | PS_KEY_SOURCE, TRUE, { PART (profile) } },
   { "costs", PS_FIELD_TEXT, "costs", NULL, PS_KEY_COSTS, TRUE, { PART (costs) } },
+  COST_TIME ("f"),
+  COST_TIME ("b"),
+  COST_TIME ("w"),
+  COST_TIME ("bw"),
+  COST_TIME ("c"),
+  COST_TIME ("o"),
+  COST_TIME ("pair"),
+  COST_TIME ("reduce"),
+  COST_TIME ("reduce2"),
+  COST_TIME ("r"),
+  COST_TIME ("host"),
+  COST_SIZE ("act"),
+  COST_SIZE ("wact"),
+  COST_SIZE ("keep"),
+  COST_SIZE ("weights"),
+  COST_SIZE ("version"),
+  COST_SIZE ("grad"),
+  COST_SIZE ("opt"),
+  COST_SIZE ("msg"),
   { "microbatch-size", PS_FIELD_COUNT, NULL, NULL, PS_KEY_COSTS, FALSE, { PART (microbatch_size) } },
   { "recompute", PS_FIELD_TEXT, "recompute", NULL, PS_KEY_COSTS, TRUE, { PART (recompute) } },
   { "offload", PS_FIELD_FACTOR, "offload", NULL, PS_KEY_COSTS, TRUE, { PART (offload) } },
   { "replicas", PS_FIELD_COUNT, "replicas", NULL, PS_KEY_COSTS, TRUE, { PART (n_replicas) } },
+  { "tensor", PS_FIELD_COUNT, "tensor", NULL, PS_KEY_COSTS, TRUE, { PART (n_tensor) } },
   { "zero", PS_FIELD_COUNT, "zero", NULL, PS_KEY_COSTS, TRUE, { PART (shard_optimizer) } },
   { "bandwidth-factor", PS_FIELD_FACTOR, "bandwidth_factor", NULL, PS_KEY_COSTS, TRUE, { PART (bandwidth_factor) } },
   { "latency-factor", PS_FIELD_FACTOR, "latency_factor", NULL, PS_KEY_COSTS, TRUE, { PART (latency_factor) } },
@@ -49,13 +83,6 @@ static const PsField fields[] = {
 };
 
 const PsField *
-ps_sweep_fields (guint *n)
-{
-  *n = G_N_ELEMENTS (fields);
-  return fields;
-}
-
-const PsField *
 ps_sweep_field_find (const char *name)
 {
   for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
@@ -72,4 +99,10 @@ ps_sweep_field_names (void)
   for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
     g_string_append_printf (names, "%s%s", i ? " " : "", fields[i].name);
   return g_string_free (g_steal_pointer (&names), FALSE);
+}
+
+const char *
+ps_sweep_field_cost (const PsField *field)
+{
+  return g_str_has_prefix (field->name, "costs.") ? field->name + strlen ("costs.") : NULL;
 }

@@ -6,13 +6,15 @@
 void
 ps_sweep_point_init (PsSweepPoint *point, const PsSweep *sweep)
 {
-  *point = (PsSweepPoint){ .digits = g_new0 (guint, sweep->dimensions->len + 1),
+  *point = (PsSweepPoint){ .costs = g_string_new (NULL),
+                           .digits = g_new0 (guint, sweep->dimensions->len + 1),
                            .values = g_new0 (const PsSweepValue *, sweep->axes->len + 1) };
 }
 
 void
 ps_sweep_point_clear (PsSweepPoint *point)
 {
+  g_string_free (point->costs, TRUE);
   g_clear_pointer (&point->digits, g_free);
   g_clear_pointer (&point->values, g_free);
 }
@@ -41,22 +43,52 @@ choose (PsSweepPoint *point, const PsSweep *sweep, guint64 index)
     }
 }
 
+static void
+add_cost (PsSweepPoint *point, const char *key, const char *text)
+{
+  if (point->costs->len == 0 && point->setting.costs)
+    g_string_append (point->costs, point->setting.costs);
+  g_string_append_printf (point->costs, "%s%s=%s", point->costs->len ? "," : "", key, text);
+  point->setting.costs = point->costs->str;
+}
+
+static void
+add_known (const PsSweep *sweep, PsSetting *setting)
+{
+  if (setting->model)
+    setting->known_model = g_hash_table_lookup (sweep->models, setting->model);
+  else if (setting->db)
+    {
+      g_autofree char *key = g_strconcat (setting->db, "\n", setting->profile, NULL);
+
+      setting->known_model = g_hash_table_lookup (sweep->measured, key);
+    }
+  if (setting->cluster)
+    setting->known_cluster = g_hash_table_lookup (sweep->clusters, setting->cluster);
+}
+
+/* Keys of costs come behind costs. */
 void
 ps_sweep_point_set (PsSweepPoint *point, const PsSweep *sweep, guint64 index)
 {
   choose (point, sweep, index);
+  g_string_truncate (point->costs, 0);
   point->setting = *sweep->defaults;
   point->global_batch = 0;
   for (guint i = 0; i < sweep->axes->len; i++)
     {
       const PsField *field = g_array_index (sweep->axes, PsSweepAxis, i).field;
+      const char *key = ps_sweep_field_cost (field);
 
       copy_parts (field, point->values[i]->setting, &point->setting);
-      if (g_str_equal (field->name, "schedule"))
+      if (key)
+        add_cost (point, key, point->values[i]->text);
+      else if (g_str_equal (field->name, "schedule"))
         point->schedule = point->values[i]->text;
       else if (g_str_equal (field->name, "global-batch"))
         point->global_batch = point->values[i]->value.integer;
     }
+  add_known (sweep, &point->setting);
 }
 
 void
@@ -84,21 +116,11 @@ ps_sweep_point_digest (const PsSweep *sweep, guint64 index, char digest[PS_DIGES
 }
 
 guint
-ps_sweep_microbatch_size (const PsSweep *sweep, const PsSetting *setting)
+ps_sweep_microbatch_size (const PsSetting *setting)
 {
-  const PsModel *model = NULL;
-
   if (setting->microbatch_size)
     return setting->microbatch_size;
-  if (setting->model)
-    model = g_hash_table_lookup (sweep->models, setting->model);
-  else if (setting->db)
-    {
-      g_autofree char *key = g_strconcat (setting->db, "\n", setting->profile, NULL);
-
-      model = g_hash_table_lookup (sweep->measured, key);
-    }
-  return model ? model->microbatch_size : 0;
+  return setting->known_model ? setting->known_model->microbatch_size : 0;
 }
 
 /* Rows */
@@ -137,6 +159,7 @@ ps_sweep_default_values (void)
   set (values, PS_RESULT_RECOMPUTE, text (ps_recompute_name (PS_RECOMPUTE_NONE)));
   set (values, PS_RESULT_OFFLOAD, real (0));
   set (values, PS_RESULT_REPLICAS, integer (1));
+  set (values, PS_RESULT_TENSOR, integer (1));
   set (values, PS_RESULT_ZERO, integer (0));
   set (values, PS_RESULT_REDUCE, text (ps_reduce_name (PS_REDUCE_OVERLAPPED)));
   set (values, PS_RESULT_SYNC, text (ps_sync_name (PS_SYNC_GLOBAL)));
@@ -169,7 +192,7 @@ fill_links (const PsSweep *sweep, const PsSetting *setting, PsValue *values)
 static void
 fill_setting (const PsSweep *sweep, const PsSweepPoint *point, const PsSchedule *schedule, PsValue *values)
 {
-  guint size = ps_sweep_microbatch_size (sweep, &point->setting);
+  guint size = ps_sweep_microbatch_size (&point->setting);
 
   for (guint i = 0; i < sweep->axes->len; i++)
     {

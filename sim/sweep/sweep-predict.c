@@ -15,6 +15,8 @@ struct _PsSweepWorker
   PsSweepPoint point;
   PsCache *programs; /* of Shared */
   PsCache *costs;    /* of Shared */
+  PsCache *sources;  /* of Shared: measured costs before options change them */
+  gpointer single;   /* Shared, a program for one setting */
   GArray *key;       /* scratch */
 };
 
@@ -46,6 +48,7 @@ ps_sweep_worker_new (const PsSweep *sweep)
   ps_sweep_point_init (&worker->point, sweep);
   worker->programs = ps_cache_new (PROGRAM_CACHE_BYTES, shared_free);
   worker->costs = ps_cache_new (COSTS_CACHE_BYTES, shared_free);
+  worker->sources = ps_cache_new (COSTS_CACHE_BYTES, shared_free);
   worker->key = g_array_new (FALSE, FALSE, sizeof (guint));
   return worker;
 }
@@ -57,7 +60,9 @@ ps_sweep_worker_free (PsSweepWorker *worker)
     return;
   ps_sweep_point_clear (&worker->point);
   ps_cache_free (worker->programs);
+  g_clear_pointer (&worker->single, shared_free);
   ps_cache_free (worker->costs);
+  ps_cache_free (worker->sources);
   g_array_unref (worker->key);
   g_free (worker);
 }
@@ -91,10 +96,88 @@ keep (PsSweepWorker *worker, PsCache *cache, Shared *shared, gsize weight)
   return shared;
 }
 
-static PsProgram *
-make_program (const PsSweepPoint *point, GError **error)
+static gsize
+costs_bytes (guint n_stages)
 {
-  PsSchedule *schedule = ps_setting_schedule (&point->setting, point->schedule, error);
+  return n_stages * (PS_N_OP_KINDS * sizeof (PsOpCost) + 16 * sizeof (gint64));
+}
+
+static void
+set_costs_key (PsSweepWorker *worker, guint keys, guint n_devices, guint n_chunks)
+{
+  set_key (worker, keys);
+  add_key (worker, n_devices);
+  add_key (worker, n_chunks);
+}
+
+static gboolean
+take_reason (const Shared *shared, GError **error)
+{
+  if (shared->reason)
+    g_propagate_error (error, g_error_copy (shared->reason));
+  return shared->reason == NULL;
+}
+
+static const Shared *
+shared_source (PsSweepWorker *worker, guint n_devices, guint n_chunks)
+{
+  Shared *shared;
+
+  set_costs_key (worker, PS_KEY_SOURCE, n_devices, n_chunks);
+  if ((shared = find (worker, worker->sources)) != NULL)
+    return shared;
+  shared = g_new0 (Shared, 1);
+  shared->costs = ps_setting_source (&worker->point.setting, n_devices, n_chunks, &shared->reason);
+  return keep (worker, worker->sources, shared, costs_bytes (n_devices * n_chunks) + sizeof *shared);
+}
+
+/* Databases are slow to ask, all else is quick to work out. */
+static PsCosts *
+make_costs (PsSweepWorker *worker, guint n_devices, guint n_chunks, GError **error)
+{
+  const PsSetting *setting = &worker->point.setting;
+  g_autoptr (PsCosts) costs = NULL;
+  const Shared *source;
+
+  if (!setting->db)
+    return ps_setting_costs (setting, n_devices, n_chunks, error);
+  source = shared_source (worker, n_devices, n_chunks);
+  if (!take_reason (source, error))
+    return NULL;
+  costs = ps_costs_copy (source->costs);
+  return ps_setting_adapt (setting, costs, n_devices, error) ? g_steal_pointer (&costs) : NULL;
+}
+
+static const Shared *
+shared_costs (PsSweepWorker *worker, guint n_devices, guint n_chunks)
+{
+  Shared *shared;
+
+  set_costs_key (worker, PS_KEY_COSTS, n_devices, n_chunks);
+  if ((shared = find (worker, worker->costs)) != NULL)
+    return shared;
+  shared = g_new0 (Shared, 1);
+  shared->costs = make_costs (worker, n_devices, n_chunks, &shared->reason);
+  set_costs_key (worker, PS_KEY_COSTS, n_devices, n_chunks);
+  return keep (worker, worker->costs, shared, costs_bytes (n_devices * n_chunks) + sizeof *shared);
+}
+
+/* What a family that looks at costs is to see, as its simulation will; NULL: let it find out why there is nothing. */
+static const PsCosts *
+family_costs (PsSweepWorker *worker, const PsFamily *family)
+{
+  const PsSetting *setting = &worker->point.setting;
+
+  if (!family || !family->uses_costs || setting->n_devices == 0)
+    return NULL;
+  return shared_costs (worker, setting->n_devices, setting->n_chunks ? setting->n_chunks : family->default_chunks)
+      ->costs;
+}
+
+static PsProgram *
+make_program (const PsSweepPoint *point, const PsCosts *costs, GError **error)
+{
+  PsSchedule *schedule = ps_setting_schedule_for (&point->setting, point->schedule, costs, error);
 
   return schedule ? ps_program_lower (schedule, point->setting.comm_order, error) : NULL;
 }
@@ -109,41 +192,34 @@ program_bytes (const PsProgram *program)
          + program->first[schedule->placement->n_devices] * sizeof *program->instructions;
 }
 
+/* One that no other setting can ask for again would only drive others out of the cache, and itself be cold there. */
+static Shared *
+keep_program (PsSweepWorker *worker, Shared *shared, gboolean single)
+{
+  if (!single)
+    return keep (worker, worker->programs, shared, shared->program ? program_bytes (shared->program) : sizeof *shared);
+  g_clear_pointer (&worker->single, shared_free);
+  worker->single = shared;
+  return shared;
+}
+
 /* Valid until the next call. */
 static const Shared *
 shared_program (PsSweepWorker *worker)
 {
   const PsFamily *family = ps_family_find (worker->point.schedule);
+  const PsCosts *costs = family_costs (worker, family);
+  gboolean single;
   Shared *shared;
 
   set_key (worker, PS_KEY_PROGRAM | (family && family->uses_costs ? PS_KEY_COSTS | PS_KEY_LIMIT : 0));
+  single = worker->key->len == worker->sweep->dimensions->len;
   add_key (worker, worker->point.setting.n_microbatches);
-  if ((shared = find (worker, worker->programs)) != NULL)
+  if (!single && (shared = find (worker, worker->programs)) != NULL)
     return shared;
   shared = g_new0 (Shared, 1);
-  shared->program = make_program (&worker->point, &shared->reason);
-  return keep (worker, worker->programs, shared, shared->program ? program_bytes (shared->program) : sizeof *shared);
-}
-
-static gsize
-costs_bytes (guint n_stages)
-{
-  return n_stages * (PS_N_OP_KINDS * sizeof (PsOpCost) + 16 * sizeof (gint64));
-}
-
-static const Shared *
-shared_costs (PsSweepWorker *worker, guint n_devices, guint n_chunks)
-{
-  Shared *shared;
-
-  set_key (worker, PS_KEY_COSTS);
-  add_key (worker, n_devices);
-  add_key (worker, n_chunks);
-  if ((shared = find (worker, worker->costs)) != NULL)
-    return shared;
-  shared = g_new0 (Shared, 1);
-  shared->costs = ps_setting_costs (&worker->point.setting, n_devices, n_chunks, &shared->reason);
-  return keep (worker, worker->costs, shared, costs_bytes (n_devices * n_chunks) + sizeof *shared);
+  shared->program = make_program (&worker->point, costs, &shared->reason);
+  return keep_program (worker, shared, single);
 }
 
 /* Sequences per step divide over replicas and microbatches. */
@@ -152,7 +228,7 @@ set_microbatches (PsSweepWorker *worker, GError **error)
 {
   PsSetting *setting = &worker->point.setting;
   gint64 batch = worker->point.global_batch;
-  gint64 each = (gint64)MAX (ps_sweep_microbatch_size (worker->sweep, setting), 1) * setting->n_replicas;
+  gint64 each = (gint64)MAX (ps_sweep_microbatch_size (setting), 1) * setting->n_replicas;
 
   if (batch == 0)
     return TRUE;
@@ -179,14 +255,6 @@ check_setting (PsSweepWorker *worker, GError **error)
     return TRUE;
   g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "microbatch-size: needs modelled costs, model and cluster");
   return FALSE;
-}
-
-static gboolean
-take_reason (const Shared *shared, GError **error)
-{
-  if (shared->reason)
-    g_propagate_error (error, g_error_copy (shared->reason));
-  return shared->reason == NULL;
 }
 
 /* Whether running a program leaves it as it was. */

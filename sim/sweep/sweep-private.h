@@ -10,6 +10,7 @@ G_BEGIN_DECLS
 typedef enum
 {
   PS_FIELD_COUNT,
+  PS_FIELD_TIME,
   PS_FIELD_SIZE, /* one, or one for each device: the smallest counts */
   PS_FIELD_FACTOR,
   PS_FIELD_FACTORS, /* one, or one for each device */
@@ -38,13 +39,15 @@ typedef enum
 {
   PS_KEY_COSTS = 1,
   PS_KEY_PROGRAM = 2,
-  PS_KEY_LIMIT = 4, /* of programs whose families look at memory limits */
+  PS_KEY_LIMIT = 4,  /* of programs whose families look at memory limits */
+  PS_KEY_SOURCE = 8, /* of measured costs before options change them */
 } PsFieldKey;
 
-/* All fields; those that much depends on come first and change slowest. */
-const PsField *ps_sweep_fields (guint *n);
 const PsField *ps_sweep_field_find (const char *name);
 char *ps_sweep_field_names (void);
+
+/* The key of costs that a field stands for; NULL: none. */
+const char *ps_sweep_field_cost (const PsField *field);
 
 typedef struct
 {
@@ -115,6 +118,7 @@ typedef struct
   PsSetting setting; /* shares everything with the sweep; never cleared */
   const char *schedule;
   gint64 global_batch;         /* 0: not given */
+  GString *costs;              /* of the setting, where keys of costs are swept by themselves */
   guint *digits;               /* [dimensions] */
   const PsSweepValue **values; /* [axes] */
 } PsSweepPoint;
@@ -123,8 +127,8 @@ void ps_sweep_point_init (PsSweepPoint *point, const PsSweep *sweep);
 void ps_sweep_point_clear (PsSweepPoint *point);
 void ps_sweep_point_set (PsSweepPoint *point, const PsSweep *sweep, guint64 index);
 
-/* Sequences per microbatch; 0: not known. */
-guint ps_sweep_microbatch_size (const PsSweep *sweep, const PsSetting *setting);
+/* Sequences per microbatch of a point's setting; 0: not known. */
+guint ps_sweep_microbatch_size (const PsSetting *setting);
 
 /* Fills the setting columns from the point, the figures from the prediction. */
 void ps_sweep_fill (const PsSweep *sweep, const PsSweepPoint *point, const PsPrediction *prediction, PsResult *result);

@@ -191,32 +191,60 @@ run_threads (Job *job, PsResults *results, PsSweepProgress *progress)
     g_thread_join (threads[i]);
 }
 
+/* What there is to do, and how much of it is done. */
+static gboolean
+job_open (Job *job, PsResults *results, PsSweepProgress *progress, GError **error)
+{
+  const PsSweep *sweep = job->sweep;
+
+  *progress = (PsSweepProgress){ 0 };
+  job->block = block_size (sweep, &job->run->shard);
+  job->present = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  job->rows = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
+  g_mutex_init (&job->mutex);
+  g_cond_init (&job->changed);
+  if (!ps_results_begin (results, sweep->digest, sweep->text, sweep->n_points, error)
+      || !ps_results_digests (results, job->present, error))
+    return FALSE;
+  count (job, progress);
+  return TRUE;
+}
+
+static void
+job_close (Job *job)
+{
+  g_hash_table_unref (job->present);
+  g_ptr_array_unref (job->rows);
+  g_mutex_clear (&job->mutex);
+  g_cond_clear (&job->changed);
+}
+
 gboolean
 ps_sweep_run (const PsSweep *sweep, PsResults *results, const PsSweepRun *run, PsSweepProgress *progress,
               GError **error)
 {
-  Job job = { .sweep = sweep, .run = run, .block = block_size (sweep, &run->shard) };
-  gboolean ok;
+  Job job = { .sweep = sweep, .run = run };
+  gboolean ok = job_open (&job, results, progress, error);
 
-  *progress = (PsSweepProgress){ 0 };
-  job.present = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
-  job.rows = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_result_free);
-  g_mutex_init (&job.mutex);
-  g_cond_init (&job.changed);
-  ok = ps_results_begin (results, sweep->digest, sweep->text, sweep->n_points, error)
-       && ps_results_digests (results, job.present, error);
   if (ok)
-    {
-      count (&job, progress);
-      run_threads (&job, results, progress);
-    }
-  g_hash_table_unref (job.present);
-  g_ptr_array_unref (job.rows);
-  g_mutex_clear (&job.mutex);
-  g_cond_clear (&job.changed);
+    run_threads (&job, results, progress);
+  job_close (&job);
   if (job.error)
     g_propagate_error (error, job.error);
   return ok && job.error == NULL;
+}
+
+gboolean
+ps_sweep_present (const PsSweep *sweep, PsResults *results, PsShard shard, guint64 *present, GError **error)
+{
+  PsSweepRun run = { .shard = shard };
+  Job job = { .sweep = sweep, .run = &run };
+  PsSweepProgress progress;
+  gboolean ok = job_open (&job, results, &progress, error);
+
+  job_close (&job);
+  *present = progress.present;
+  return ok;
 }
 
 static gboolean
@@ -242,10 +270,35 @@ from_slurm (gint64 *index, gint64 *n)
   return TRUE;
 }
 
-static gboolean
-from_mpi (gint64 *index, gint64 *n)
+/* The variables of Open MPI's mpirun, and of MPICH's and its kin. */
+static const struct
 {
-  return read_environment ("OMPI_COMM_WORLD_RANK", -1, index) && read_environment ("OMPI_COMM_WORLD_SIZE", -1, n);
+  const char *rank, *n_ranks, *n_local;
+} mpi[] = {
+  { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE" },
+  { "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS" },
+};
+
+static gboolean
+from_mpi (gint64 *index, gint64 *n, gint64 *n_local)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (mpi); i++)
+    if (read_environment (mpi[i].rank, -1, index) && read_environment (mpi[i].n_ranks, -1, n)
+        && read_environment (mpi[i].n_local, 0, n_local))
+      return TRUE;
+  return FALSE;
+}
+
+gboolean
+ps_shard_of_process (PsShard *shard, guint *n_local)
+{
+  gint64 index, n, local;
+
+  if (!from_mpi (&index, &n, &local) || n < 2 || index >= n || n > PS_MAX_SWEEP_POINTS || local < 1 || local > n)
+    return FALSE;
+  *shard = (PsShard){ (guint)index, (guint)n };
+  *n_local = (guint)local;
+  return TRUE;
 }
 
 static gboolean
@@ -260,20 +313,22 @@ from_text (const char *text, gint64 *index, gint64 *n)
 gboolean
 ps_shard_parse (const char *where, const char *text, PsShard *shard, GError **error)
 {
-  gint64 index = 0, n = 0;
-  gboolean slurm = g_str_equal (text, "slurm"), mpi = g_str_equal (text, "mpi");
-  gboolean found = slurm ? from_slurm (&index, &n) : mpi ? from_mpi (&index, &n) : from_text (text, &index, &n);
+  gint64 index = 0, n = 0, n_local;
+  gboolean slurm = g_str_equal (text, "slurm"), by_mpi = g_str_equal (text, "mpi");
+  gboolean found = slurm    ? from_slurm (&index, &n)
+                   : by_mpi ? from_mpi (&index, &n, &n_local)
+                            : from_text (text, &index, &n);
 
   if (found && index < n && n <= PS_MAX_SWEEP_POINTS)
     {
       *shard = (PsShard){ (guint)index, (guint)n };
       return TRUE;
     }
-  if (slurm || mpi)
+  if (slurm || by_mpi)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
                  "%s: '%s' says nothing: %s are not set, or not to a task and a number", where, text,
                  slurm ? "SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT"
-                       : "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE");
+                       : "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE, or PMI_RANK and PMI_SIZE,");
   else
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is no shard; I/N with I from 0 to N - 1, slurm or mpi are",
                  where, text);

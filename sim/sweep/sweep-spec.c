@@ -1,6 +1,8 @@
 /* sweep-spec.c - reads the lines of a spec. */
 #include "sweep-private.h"
 
+#include "text.h"
+
 #include <string.h>
 
 #define MAX_LENGTH (1 << 20)
@@ -33,14 +35,6 @@ static gboolean G_GNUC_PRINTF (3, 4) refuse (const Reader *reader, GError **erro
   return FALSE;
 }
 
-static char *
-quote (const char *text)
-{
-  g_autofree char *escaped = g_strescape (text, NULL);
-
-  return g_strdup_printf ("'%.60s'", escaped);
-}
-
 static guint
 add_dimension (PsSweep *sweep, const char *zip)
 {
@@ -54,7 +48,7 @@ add_dimension (PsSweep *sweep, const char *zip)
 static gboolean
 read_group (Reader *reader, const char *line, GError **error)
 {
-  g_autofree char *quoted = quote (line), *name = NULL;
+  g_autofree char *quoted = ps_text_quote (line), *name = NULL;
   gsize length = strlen (line);
 
   if (length < 3 || line[length - 1] != ']')
@@ -109,7 +103,7 @@ static gboolean
 read_field (Reader *reader, const char *name, const char *text, GError **error)
 {
   const PsField *field = ps_sweep_field_find (name);
-  g_autofree char *quoted = quote (name), *names = NULL;
+  g_autofree char *quoted = ps_text_quote (name), *names = NULL;
   PsSweepAxis axis = { .field = field };
   gboolean read;
 
@@ -148,7 +142,7 @@ read_line (Reader *reader, char *line, GError **error)
 
   cut_comment (line);
   equals = strchr (line, '=');
-  quoted = quote (line);
+  quoted = ps_text_quote (line);
   if (*line == '\0')
     return TRUE;
   if (*line == '[')
@@ -159,24 +153,6 @@ read_line (Reader *reader, char *line, GError **error)
     return refuse (reader, error, "%s is neither 'field = values' nor a [group] nor a # comment", quoted);
   *equals = '\0';
   return read_field (reader, g_strchomp (line), g_strchug (equals + 1), error);
-}
-
-static gboolean
-check_text (const char *where, const char *text, gsize length, GError **error)
-{
-  const char *wrong = NULL;
-
-  if (length == 0)
-    wrong = "is empty";
-  else if (length > MAX_LENGTH)
-    wrong = "is too long for a spec (more than 1 MiB)";
-  else if (memchr (text, '\0', length))
-    wrong = "is not a text file (it contains NUL bytes)";
-  else if (!g_utf8_validate (text, (gssize)length, NULL))
-    wrong = "is not UTF-8 text";
-  if (wrong)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", where, wrong);
-  return wrong == NULL;
 }
 
 static gboolean
@@ -198,16 +174,66 @@ read_lines (PsSweep *sweep, const char *text, gsize length, GError **error)
   return ok;
 }
 
+static gboolean
+has_key (const char *costs, const char *key)
+{
+  g_auto (GStrv) entries = g_strsplit (costs, ",", -1);
+  gsize length = strlen (key);
+
+  for (guint i = 0; entries[i]; i++)
+    if (strncmp (entries[i], key, length) == 0 && entries[i][length] == '=')
+      return TRUE;
+  return FALSE;
+}
+
+/* A key that has a field of its own stands nowhere else. */
+static gboolean
+check_key (const PsSweep *sweep, const PsField *field, const char *key, GError **error)
+{
+  const PsSweepAxis *costs = ps_sweep_axis (sweep, "costs");
+
+  for (guint i = 0; costs && i < costs->values->len; i++)
+    {
+      const char *text = ((PsSweepValue *)costs->values->pdata[i])->text;
+
+      if (!has_key (text, key))
+        continue;
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds %s, and %s= in costs '%s' too; one of them is right",
+                   sweep->where, field->name, key, text);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+check_keys (const PsSweep *sweep, gboolean *any, GError **error)
+{
+  *any = FALSE;
+  for (guint i = 0; i < sweep->axes->len; i++)
+    {
+      const PsField *field = g_array_index (sweep->axes, PsSweepAxis, i).field;
+      const char *key = ps_sweep_field_cost (field);
+
+      *any |= key != NULL;
+      if (key && !check_key (sweep, field, key, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
 /* What a field needs beside it is only known at the end. */
 static gboolean
 check_fields (const PsSweep *sweep, GError **error)
 {
   const char *message = NULL;
-  gboolean batch = ps_sweep_axis (sweep, "global-batch") != NULL;
+  gboolean batch = ps_sweep_axis (sweep, "global-batch") != NULL, keys;
 
+  if (!check_keys (sweep, &keys, error))
+    return FALSE;
   if (!ps_sweep_axis (sweep, "schedule"))
     message = "holds no schedule; 'schedule = all' would be right";
-  else if (!ps_sweep_axis (sweep, "costs") && !ps_sweep_axis (sweep, "db") && !ps_sweep_axis (sweep, "cluster"))
+  else if (!keys && !ps_sweep_axis (sweep, "costs") && !ps_sweep_axis (sweep, "db")
+           && !ps_sweep_axis (sweep, "cluster"))
     message = "holds no costs; give costs, db, or model and cluster";
   else if (batch && ps_sweep_axis (sweep, "microbatches"))
     message = "holds both global-batch and microbatches; one follows from the other";
@@ -221,7 +247,7 @@ ps_sweep_parse (const char *where, const char *text, gsize length, GError **erro
 {
   g_autoptr (PsSweep) sweep = NULL;
 
-  if (!check_text (where, text, length, error))
+  if (!ps_text_check (where, text, length, MAX_LENGTH, error))
     return NULL;
   sweep = ps_sweep_new (where);
   if (!read_lines (sweep, text, length, error) || !check_fields (sweep, error) || !ps_sweep_arrange (sweep, error))

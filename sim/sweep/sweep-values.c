@@ -2,6 +2,8 @@
 #include "setting/setting-private.h"
 #include "sweep-private.h"
 
+#include "text.h"
+
 #include <string.h>
 
 /* Decimal numbers as integers of a millionth, so that steps are exact. */
@@ -60,9 +62,9 @@ typedef struct
 static gboolean
 fail (GError **error, const char *where, const char *text, const char *message)
 {
-  g_autofree char *escaped = g_strescape (text, NULL);
+  g_autofree char *quoted = ps_text_quote (text);
 
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: '%.80s' %s", where, escaped, message);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s %s", where, quoted, message);
   return FALSE;
 }
 
@@ -223,6 +225,21 @@ read_schedule (const char *text, PsSweepValue *value, GError **error)
   return TRUE;
 }
 
+/* Lists of one value per stage have no place in a column of numbers. */
+static gboolean
+read_cost (const PsField *field, const char *text, PsSweepValue *value, GError **error)
+{
+  gint64 *number = &value->value.integer;
+
+  value->value.type = PS_VALUE_INTEGER;
+  if (strchr (text, ':') == NULL)
+    return field->type == PS_FIELD_TIME ? ps_parse_time (field->name, text, number, error)
+                                        : ps_parse_size (field->name, text, number, error);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: '%s' has a value per stage; such lists go into costs, whole",
+               field->name, text);
+  return FALSE;
+}
+
 /* Fields that are no options of SETTING. */
 static gboolean
 read_own (const PsField *field, const char *text, PsSweepValue *value, GError **error)
@@ -230,6 +247,8 @@ read_own (const PsField *field, const char *text, PsSweepValue *value, GError **
   gboolean batch = g_str_equal (field->name, "global-batch");
   gint64 number;
 
+  if (ps_sweep_field_cost (field))
+    return read_cost (field, text, value, error);
   if (g_str_equal (field->name, "schedule"))
     return read_schedule (text, value, error);
   if (!ps_parse_integer (field->name, text, 1, batch ? PS_MAX_SIZE_BYTES : PS_MAX_MICROBATCHES, &number, error))

@@ -1,0 +1,122 @@
+/* sweep-rig.h - sweeps from text, and their predictions held against those of one setting at a time. */
+#ifndef PS_TEST_SWEEP_RIG_H
+#define PS_TEST_SWEEP_RIG_H
+
+#include "sweep/sweep-private.h"
+
+#include <string.h>
+
+static inline PsSweep *
+parse (const char *text)
+{
+  g_autoptr (GError) error = NULL;
+  PsSweep *sweep = ps_sweep_parse ("s.ini", text, strlen (text), &error);
+
+  g_assert_no_error (error);
+  return sweep;
+}
+
+/* The command line of a point, read as pipesim predict reads it. */
+static inline PsSetting *
+setting_of (const PsSweep *sweep, const PsSweepPoint *point, GError **error)
+{
+  PsSetting *setting = ps_setting_new ();
+  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
+  g_autoptr (GStrvBuilder) builder = g_strv_builder_new ();
+  g_auto (GStrv) arguments = NULL;
+
+  g_strv_builder_add (builder, "predict");
+  for (guint i = 0; i < sweep->axes->len; i++)
+    {
+      const PsField *field = g_array_index (sweep->axes, PsSweepAxis, i).field;
+      const char *value = point->values[i]->text;
+      g_autofree char *argument = field->type == PS_FIELD_FLAG ? g_strdup_printf ("--%s", field->name)
+                                                               : g_strdup_printf ("--%s=%s", field->name, value);
+
+      if (field->option && g_strcmp0 (value, field->none) != 0 && !g_str_equal (value, "no"))
+        g_strv_builder_add (builder, argument);
+    }
+  arguments = g_strv_builder_end (builder);
+  ps_setting_add_options (setting, context);
+  g_assert_true (g_option_context_parse_strv (context, &arguments, NULL));
+  if (ps_setting_finish (setting, error))
+    return setting;
+  ps_setting_free (setting);
+  return NULL;
+}
+
+static inline const PsValue *
+value (const PsResult *result, const char *column)
+{
+  return &result->values[ps_result_column_find (column)];
+}
+
+static inline void
+check_figures (const PsResult *result, const PsPrediction *prediction)
+{
+  const PsMetrics *metrics = &prediction->metrics;
+
+  g_assert_cmpint (value (result, "makespan_ns")->integer, ==, metrics->makespan_ns);
+  g_assert_cmpint (value (result, "max_span_ns")->integer, ==, metrics->max_span_ns);
+  g_assert_cmpint (value (result, "iteration_ns")->integer, ==, metrics->iteration_ns);
+  g_assert_cmpfloat (value (result, "bubble_ratio")->real, ==, metrics->bubble_ratio);
+  g_assert_cmpint (value (result, "lower_bound_ns")->integer, ==, prediction->lower_bound_ns);
+  g_assert_cmpint (value (result, "peak_memory_bytes")->integer, ==, metrics->peak_memory_bytes);
+  g_assert_cmpint (value (result, "feasible")->integer, ==, prediction->feasible);
+  g_assert_cmpint (value (result, "period_iterations")->integer, ==, prediction->iteration.n_iterations);
+}
+
+/* Every point, in the sweep's order and then backwards, so that what is kept from other points is of no concern. */
+static inline void
+check_against_predict (const char *text, guint least_predicted, guint least_skipped)
+{
+  g_autoptr (PsSweep) sweep = parse (text);
+  g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (sweep);
+  guint64 n = ps_sweep_n_points (sweep);
+  guint predicted = 0, skipped = 0;
+  PsSweepPoint point;
+
+  ps_sweep_point_init (&point, sweep);
+  for (guint64 i = 0; i < 2 * n; i++)
+    {
+      g_autoptr (GError) error = NULL, reason = NULL;
+      guint64 index = i < n ? i : 2 * n - 1 - i;
+      g_autoptr (PsResult) result = ps_sweep_worker_predict (worker, index, &error);
+      g_autoptr (PsSetting) setting = NULL;
+      g_autoptr (PsPrediction) prediction = NULL;
+
+      g_assert_no_error (error);
+      g_assert_cmpuint (result->point, ==, index);
+      ps_sweep_point_set (&point, sweep, index);
+      setting = setting_of (sweep, &point, &reason);
+      prediction = setting ? ps_predict (setting, point.schedule, &reason) : NULL;
+      if (prediction)
+        {
+          g_assert_cmpstr (result->reason, ==, NULL);
+          check_figures (result, prediction);
+          g_assert_cmpstr (value (result, "schedule")->text, ==, point.schedule);
+          g_assert_cmpint (value (result, "devices")->integer, ==, setting->n_devices);
+          g_assert_cmpint (value (result, "microbatches")->integer, ==, setting->n_microbatches);
+          predicted++;
+        }
+      else
+        {
+          g_assert_cmpstr (result->reason, ==, reason->message);
+          skipped++;
+        }
+    }
+  ps_sweep_point_clear (&point);
+  g_assert_cmpuint (predicted, >=, 2 * least_predicted);
+  g_assert_cmpuint (skipped, >=, 2 * least_skipped);
+}
+
+static inline const PsValue *
+value_at (PsSweepWorker *worker, guint64 point, const char *column, PsResult **result)
+{
+  g_clear_pointer (result, ps_result_free);
+  *result = ps_sweep_worker_predict (worker, point, NULL);
+  g_assert_cmpstr ((*result)->reason, ==, NULL);
+  return value (*result, column);
+}
+
+#endif
