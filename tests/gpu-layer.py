@@ -1,10 +1,12 @@
 """gpu-layer.py - the speed of one transformer layer in PyTorch, forward and backward, for tests/gpu.sh to hold pipesim's against.
 
 The layer is that of the model "layer" in tests/gpu.sh: layer norm before attention and before the MLP, biases, causal attention,
-GELU in its tanh form, bf16, no dropout. Prints JSON: medians in nanoseconds by CUDA events, and TFLOP/s by the operations of the
-matrix products, 3 (24 b s h^2 + 4 b s^2 h) for forward and backward, causal attention counted in full. Measured; warm."""
+GELU in its tanh form, bf16, no dropout. Writes JSON to the file that it is given, anew after each figure: medians in nanoseconds by
+CUDA events, and TFLOP/s by the operations of the matrix products, 3 (24 b s h^2 + 4 b s^2 h) for forward and backward, causal
+attention counted in full. Measured; warm."""
 import json
 import statistics
+import sys
 
 import torch
 from torch import nn
@@ -63,8 +65,9 @@ def main():
             ns = median_ns(training(made()))
             result[mode] = {'ns': ns, 'tflops': FLOPS / ns / 1e3}
         except Exception as error:  # the compiler may lack what it needs; eager figures are worth keeping
-            result[mode + '_error'] = str(error).splitlines()[0][:200]
-    print(json.dumps(result, indent=1))
+            result[mode + '_error'] = (str(error).splitlines() or [repr(error)])[0][:200]
+        with open(sys.argv[1], 'w', encoding='utf-8') as file:
+            json.dump(result, file, indent=1)
 
 
 main()

@@ -61,7 +61,7 @@ count (const Found *found, PsSubject subject, PsCacheState cache, guint devices)
 }
 
 static void
-calibrate (Found *found, const PsTransportClass *transport, guint caches)
+calibrate (Found *found, const PsTransportClass *transport, guint caches, const guint *shares)
 {
   static const guint chunks[] = { 1 };
   PsModel model = small_model (2, 32, 2, 8);
@@ -72,6 +72,7 @@ calibrate (Found *found, const PsTransportClass *transport, guint caches)
                                       .model = &model,
                                       .n_devices = 2,
                                       .n_local = 2,
+                                      .shares = shares,
                                       .caches = caches,
                                       .chunks = chunks,
                                       .n_chunks = 1,
@@ -92,7 +93,7 @@ test_stages (void)
 {
   Found found = found_new ();
 
-  calibrate (&found, &ps_threads_transport, 1U << PS_CACHE_RUN | 1U << PS_CACHE_COLD | 1U << PS_CACHE_WARM);
+  calibrate (&found, &ps_threads_transport, 1U << PS_CACHE_RUN | 1U << PS_CACHE_COLD | 1U << PS_CACHE_WARM, NULL);
   g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 2), ==, 10);
   g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 1), ==, 10);
   g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_COLD, 1), ==, 10);
@@ -103,8 +104,59 @@ test_stages (void)
       const PsMeasurement *m = found.rows->pdata[i];
       if (m->subject == PS_SUBJECT_OP)
         g_assert_cmpint (m->device_ns, >, 0);
-      g_assert_cmpuint (m->sharing, ==, 2);
+      g_assert_cmpuint (m->sharing, ==, m->subject == PS_SUBJECT_SELF_SEND ? 1 : 2);
     }
+  g_ptr_array_unref (found.rows);
+}
+
+/* The first input is made on the host, later ones are its copies in memory of their own. */
+static void
+test_inputs (void)
+{
+  const PsModel model = small_model (2, 32, 2, 8);
+  const PsDeviceSetting setting = { .model = &model, .n_stages = 1, .n_microbatches = 1, .core = -1 };
+  g_autoptr (GError) error = NULL;
+  PsDevice *device = ps_cuda_device.open (&setting, &error);
+  PsCalibInputs inputs = { 0 };
+  PsMemoryUse use;
+
+  g_assert_no_error (error);
+  g_assert_true (device->class->attach (device, &error));
+  PsTensor *first = ps_calib_input (&inputs, device, PS_PRECISION_FP32, PS_OP_F, &error);
+  PsTensor *second = ps_calib_input (&inputs, device, PS_PRECISION_FP32, PS_OP_F, &error);
+  PsTensor *gradient = ps_calib_input (&inputs, device, PS_PRECISION_FP32, PS_OP_B, &error);
+  g_autofree float *a = g_malloc (first->bytes), *b = g_malloc (first->bytes), *c = g_malloc (first->bytes);
+  g_assert_true (device->class->read (first, a, &error) && device->class->read (second, b, &error)
+                 && device->class->read (gradient, c, &error));
+  g_assert_true (first->data != second->data && first->data != inputs.activation->data);
+  g_assert_cmpmem (a, first->bytes, b, first->bytes);
+  /* (0 * k >> 22) / 512 - 1 = -1, times 1 and 1/1000 */
+  g_assert_cmpfloat (a[0], ==, -1);
+  g_assert_cmpfloat (c[0], ==, -1e-3F);
+  device->class->tensor_free (first);
+  device->class->tensor_free (second);
+  device->class->tensor_free (gradient);
+  ps_calib_inputs_clear (&inputs);
+  device->class->memory (device, &use);
+  g_assert_cmpint (use.current[PS_MEMORY_BUFFER], ==, 0);
+  device->class->close (device);
+}
+
+/* Every op on its own part, of the 16 pieces that the emulated GPU has. */
+static void
+test_shares (void)
+{
+  static const guint shares[] = { 3, 1 };
+  Found found = found_new ();
+  g_autofree char *libraries = NULL;
+
+  calibrate (&found, &ps_threads_transport, 1U << PS_CACHE_RUN, shares);
+  libraries = ps_cuda_device.libraries ();
+  g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 2), ==, 10);
+  g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 1), ==, 10);
+  g_test_message ("%s", libraries);
+  g_assert_true (cuda_probe ("ps_emulator_memory_in_use") == NULL
+                 || strstr (libraries, "green contexts of 96, 32 multiprocessors") != NULL);
   g_ptr_array_unref (found.rows);
 }
 
@@ -120,7 +172,7 @@ test_self_sends (void)
       g_test_skip ("no NCCL here");
       return;
     }
-  calibrate (&found, &ps_threads_transport, 1U << PS_CACHE_RUN);
+  calibrate (&found, &ps_threads_transport, 1U << PS_CACHE_RUN, NULL);
   for (guint i = 0; i < found.rows->len; i++)
     {
       const PsMeasurement *m = found.rows->pdata[i];
@@ -147,7 +199,7 @@ test_nccl_transfers (void)
     g_test_skip ("needs two GPUs: PS_EMULATED_GPUS=2 makes them");
   else
     {
-      calibrate (&found, &ps_nccl_transport, 0);
+      calibrate (&found, &ps_nccl_transport, 0, NULL);
       g_assert_cmpuint (count (&found, PS_SUBJECT_TRANSFER, PS_CACHE_RUN, 2), ==, 11);
     }
   g_ptr_array_unref (found.rows);
@@ -178,6 +230,8 @@ main (int argc, char **argv)
 {
   cuda_init (&argc, &argv);
   cuda_add ("/cuda-calib/stages", test_stages);
+  cuda_add ("/cuda-calib/inputs", test_inputs);
+  cuda_add ("/cuda-calib/shares", test_shares);
   cuda_add ("/cuda-calib/self-sends", test_self_sends);
   cuda_add ("/cuda-calib/nccl-transfers", test_nccl_transfers);
   cuda_add ("/cuda-calib/flush", test_flush);

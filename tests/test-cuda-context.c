@@ -15,19 +15,6 @@ memory_of (const Rig *rig)
   return use;
 }
 
-/* Runs an op and finds what it took at its worst moment and gave back by its end, as a calibrator does. */
-static PsTensor *
-run_measured (Rig *rig, PsOpKind kind, guint stage, PsTensor *input, gint64 *take, gint64 *give)
-{
-  rig->device->class->reset_peak (rig->device);
-  const PsMemoryUse before = memory_of (rig);
-  PsTensor *output = run (rig, kind, stage, 0, input);
-  const PsMemoryUse after = memory_of (rig);
-  *take = after.peak_bytes - before.peak_bytes;
-  *give = *take - (after.current[PS_MEMORY_ACTIVATION] - before.current[PS_MEMORY_ACTIVATION]);
-  return output;
-}
-
 /* fp32 with h = 16, f = 2h, a = 2, s = 8, b = 2 and V = 16: a tensor of T = 16 tokens and h has N = 1024 bytes; numbers
  * per token, and per token and head, take 64 and 128 bytes, counted as G = 256. A layer's F keeps x, qkv (3), context,
  * y, z (2) and g (2): 10N, and two means, two scales and the sums of exponentials: 5G. The head keeps x, logits (N): 2N
@@ -64,12 +51,12 @@ test_numbers (void)
 
   model.vocabulary = 16;
   rig_open (&rig, &ps_cuda_device, model, 2, 3);
-  tensor = run_measured (&rig, PS_OP_F, 0, NULL, &numbers[0], &numbers[1]);
-  run_measured (&rig, PS_OP_F, 1, tensor, &numbers[6], &numbers[7]);
-  tensor = run_measured (&rig, PS_OP_B, 1, NULL, &numbers[8], &numbers[9]);
-  run_measured (&rig, PS_OP_B, 0, tensor, &numbers[2], &numbers[3]);
-  run_measured (&rig, PS_OP_W, 1, NULL, &numbers[10], &numbers[11]);
-  run_measured (&rig, PS_OP_W, 0, NULL, &numbers[4], &numbers[5]);
+  tensor = run_measured (&rig, PS_OP_F, 0, 0, NULL, &numbers[0], &numbers[1]);
+  run_measured (&rig, PS_OP_F, 1, 0, tensor, &numbers[6], &numbers[7]);
+  tensor = run_measured (&rig, PS_OP_B, 1, 0, NULL, &numbers[8], &numbers[9]);
+  run_measured (&rig, PS_OP_B, 0, 0, tensor, &numbers[2], &numbers[3]);
+  run_measured (&rig, PS_OP_W, 1, 0, NULL, &numbers[10], &numbers[11]);
+  run_measured (&rig, PS_OP_W, 0, 0, NULL, &numbers[4], &numbers[5]);
   for (guint i = 0; i < G_N_ELEMENTS (expected); i++)
     {
       g_test_message ("number %u", i);
@@ -155,19 +142,19 @@ assert_sharing (guint index, guint n_local, const guint *shares, const char *tex
 static void
 test_sharing (void)
 {
-  static const guint shares[] = { 64, 24, 40 };
+  static const guint shares[] = { 64, 24, 40 }, quarters[] = { 40, 30, 20, 10 };
 
   if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
     return;
   assert_sharing (1, 2, NULL, "emulated GPU (132 multiprocessors), ");
   assert_sharing (1, 2, NULL, ", green contexts of 64 multiprocessors");
   assert_sharing (7, 8, NULL, ", green contexts of 16 multiprocessors");
-  assert_sharing (0, 3, shares, ", green contexts of 64 multiprocessors");
-  assert_sharing (1, 3, shares, ", green contexts of 24 multiprocessors");
-  assert_sharing (2, 3, shares, ", green contexts of 40 multiprocessors");
+  assert_sharing (1, 3, shares, ", green contexts of 64, 24, 40 multiprocessors");
+  assert_sharing (2, 3, shares, ", green contexts of 64, 24, 40 multiprocessors");
   g_setenv ("PS_EMULATED_GPUS", "2", TRUE);
   assert_sharing (5, 8, NULL, ", green contexts of 32 multiprocessors");
   g_unsetenv ("PS_EMULATED_GPUS");
+  assert_sharing (0, 4, quarters, ", green contexts of 48, 40, 24, 16 multiprocessors");
 }
 
 static void

@@ -76,40 +76,85 @@ test_even (void)
 
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     {
-      g_autofree guint *sms = g_new (guint, cases[i].n);
       g_autoptr (GError) error = NULL;
+      guint sms;
       const gboolean done
-          = ps_cuda_share (cases[i].n_sms, cases[i].least, cases[i].multiple, cases[i].n, NULL, sms, &error);
+          = ps_cuda_share_evenly (cases[i].n_sms, cases[i].least, cases[i].multiple, cases[i].n, &sms, &error);
 
       g_assert_cmpint (done, ==, cases[i].each > 0);
-      for (guint k = 0; done && k < cases[i].n; k++)
-        g_assert_cmpuint (sms[k], ==, cases[i].each);
+      g_assert_true (!done || sms == cases[i].each);
+    }
+}
+
+/* Of 16 pieces: quotas 6.4, 4.8, 3.2 and 1.6; whole quotas as they are; a quota of 0.2 gets its piece; of 17 pieces
+ * three equal devices get 5 each and 2 stay idle. */
+static void
+test_weights (void)
+{
+  static const struct
+  {
+    guint n_units, n, weights[4], units[4];
+  } cases[] = {
+    { 16, 4, { 40, 30, 20, 10 }, { 6, 5, 3, 2 } },
+    { 16, 3, { 64, 24, 40 }, { 8, 3, 5 } },
+    { 16, 2, { 99, 1 }, { 15, 1 } },
+    { 17, 3, { 7, 7, 7 }, { 5, 5, 5 } },
+    { 4, 4, { 1, 1000000, 1, 1 }, { 1, 1, 1, 1 } },
+    { 16, 1, { 3 }, { 16 } },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      guint units[4];
+
+      g_assert_true (ps_cuda_share_units (cases[i].n_units, cases[i].n, cases[i].weights, units, NULL));
+      g_assert_cmpmem (units, cases[i].n * sizeof *units, cases[i].units, cases[i].n * sizeof *units);
+    }
+}
+
+/* For any weights: nobody without a piece, not more pieces than there are, a larger weight never fewer of them, and
+ * multiples of whole quotas are exact. */
+static void
+test_weights_random (void)
+{
+  for (guint round = 0; round < 2000; round++)
+    {
+      guint n = (guint)g_test_rand_int_range (1, 9), n_units = (guint)g_test_rand_int_range ((gint32)n, 40), sum = 0;
+      guint weights[8], units[8], factor = (guint)g_test_rand_int_range (1, 1000);
+
+      for (guint i = 0; i < n; i++)
+        weights[i] = (guint)g_test_rand_int_range (1, 1000);
+      g_assert_true (ps_cuda_share_units (n_units, n, weights, units, NULL));
+      for (guint i = 0; i < n; i++)
+        {
+          sum += units[i];
+          g_assert_cmpuint (units[i], >=, 1);
+          for (guint k = 0; k < n; k++)
+            g_assert_true (weights[i] <= weights[k] ? units[i] <= units[k] : TRUE);
+        }
+      g_assert_cmpuint (sum, <=, n_units);
+      for (guint i = 0; i < n; i++)
+        weights[i] = units[i] * factor;
+      g_assert_true (ps_cuda_share_units (sum, n, weights, units, NULL));
+      for (guint i = 0; i < n; i++)
+        g_assert_cmpuint (units[i] * factor, ==, weights[i]);
     }
 }
 
 static void
-assert_refused (guint n, const guint *wanted, const char *message)
+test_refused (void)
 {
-  guint sms[17];
-  g_autoptr (GError) error = NULL;
+  static const guint weights[] = { 1, 2, 3 };
+  g_autoptr (GError) error = NULL, other = NULL;
+  guint units[3], sms;
 
-  g_assert_false (ps_cuda_share (132, 8, 8, n, wanted, sms, &error));
+  g_assert_false (ps_cuda_share_units (2, 3, weights, units, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  g_assert_cmpstr (error->message, ==, message);
-}
-
-static void
-test_given (void)
-{
-  static const guint good[] = { 64, 8, 56 }, odd[] = { 64, 12 }, small[] = { 4, 64 }, many[] = { 64, 72 };
-  guint sms[3];
-
-  g_assert_true (ps_cuda_share (132, 8, 8, 3, good, sms, NULL));
-  g_assert_cmpmem (sms, sizeof sms, good, sizeof good);
-  assert_refused (2, odd, "cuda device: a share of 12 multiprocessors: at least 8 and a multiple of 8 would be right");
-  assert_refused (2, small, "cuda device: a share of 4 multiprocessors: at least 8 and a multiple of 8 would be right");
-  assert_refused (2, many, "cuda device: shares of 136 multiprocessors together: the GPU has 132");
-  assert_refused (17, NULL, "cuda device: 17 devices can't share a GPU of 132 multiprocessors: each needs 8 at least");
+  g_assert_cmpstr (error->message, ==, "cuda device: 3 devices can't share a GPU of 2 pieces: each needs one");
+  g_assert_false (ps_cuda_share_evenly (132, 8, 8, 17, &sms, &other));
+  g_assert_error (other, PS_ERROR, PS_ERROR_USAGE);
+  g_assert_cmpstr (other->message, ==,
+                   "cuda device: 17 devices can't share a GPU of 132 multiprocessors: each needs 8 at least");
 }
 
 int
@@ -120,6 +165,8 @@ main (int argc, char **argv)
   g_test_add_func ("/cuda-share/place-covers", test_place_covers);
   g_test_add_func ("/cuda-share/exclusive", test_exclusive);
   g_test_add_func ("/cuda-share/even", test_even);
-  g_test_add_func ("/cuda-share/given", test_given);
+  g_test_add_func ("/cuda-share/weights", test_weights);
+  g_test_add_func ("/cuda-share/weights-random", test_weights_random);
+  g_test_add_func ("/cuda-share/refused", test_refused);
   return g_test_run ();
 }

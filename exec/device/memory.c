@@ -143,8 +143,9 @@ take_block (PsDeviceMemory *memory, gint64 bytes)
   return block;
 }
 
-gsize
-ps_device_memory_counted (const PsDeviceMemory *memory, gsize bytes)
+/* What a block of that many bytes counts as. */
+static gsize
+counted_bytes (const PsDeviceMemory *memory, gsize bytes)
 {
   return (bytes + memory->source->granule - 1) & ~(memory->source->granule - 1);
 }
@@ -154,7 +155,7 @@ ps_device_memory_take (PsDeviceMemory *memory, gsize bytes, PsMemoryKind kind)
 {
   g_return_val_if_fail (bytes <= PS_MAX_SIZE_BYTES, NULL);
 
-  const gint64 counted = (gint64)ps_device_memory_counted (memory, bytes);
+  const gint64 counted = (gint64)counted_bytes (memory, bytes);
 
   g_mutex_lock (&memory->mutex);
   Block *block = take_block (memory, counted);

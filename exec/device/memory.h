@@ -39,9 +39,6 @@ void ps_device_memory_retag (PsDeviceMemory *memory, void *block, PsMemoryKind k
 void ps_device_memory_use (PsDeviceMemory *memory, PsMemoryUse *use);
 void ps_device_memory_reset_peak (PsDeviceMemory *memory);
 
-/* What a block of that many bytes counts as. */
-gsize ps_device_memory_counted (const PsDeviceMemory *memory, gsize bytes);
-
 G_END_DECLS
 
 #endif

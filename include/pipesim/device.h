@@ -26,6 +26,13 @@ typedef struct
   gint64 peak_bytes;                 /* most of STATE + ACTIVATION together since the last reset_peak */
 } PsMemoryUse;
 
+/* What peak_bytes is the most of. */
+static inline gint64
+ps_memory_use_held (const PsMemoryUse *use)
+{
+  return use->current[PS_MEMORY_STATE] + use->current[PS_MEMORY_ACTIVATION];
+}
+
 /* A boundary tensor: `bytes` of device memory. For the cpu device s*b*h floats, for accelerators s*b*h elements of the
  * model's precision in the accelerator's memory; paced and null devices have data NULL and bytes 0. */
 typedef struct
@@ -51,7 +58,8 @@ typedef struct
    * accelerator share it. */
   guint index;
   guint n_local;
-  const guint *shares; /* [n_local] multiprocessors of each; NULL: those that share one get equal parts */
+  const guint *shares; /* [n_local] in what proportion those that share one split it, each above 0, rounded to what the
+                          hardware can split; NULL: equal parts */
   gboolean exclusive;  /* every device has an accelerator to itself: this one number index of those that its process
                           sees,  counted around where a launcher shows each process its own only */
 
@@ -71,6 +79,7 @@ struct _PsDeviceClass
   const char *description; /* one line */
   gboolean computes;       /* TRUE: losses and gradients are real numbers */
   gboolean measures;       /* TRUE: its op times are worth calibrating */
+  gboolean splits;         /* TRUE: PsDeviceSetting.shares means something */
 
   /* NULL: always there. Else says in one line why the class can't be used here (PS_ERROR_UNAVAILABLE). Comes before
    * every other hook but for libraries. */
@@ -100,13 +109,16 @@ struct _PsDeviceClass
   gboolean (*copy) (PsTensor *to, const PsTensor *from, GError **error);
 
   /* Runs one op and returns when its result may be sent.
-   *   F   input: the activation from stage - 1 (taken), NULL on stage 0, which reads the tokens of its microbatch;
-   *       *output: the activation for stage + 1 (caller's), NULL on the last stage, which notes the loss
-   *   B   input: the gradient from stage + 1 (taken), NULL on the last stage; *output: the gradient for stage - 1, NULL
-   * on stage 0 W   no input, no output; adds to the stage's weight gradients BW  as B, and adds to the weight
-   * gradients: the bits are those of B followed by W O   microbatch ignored: one Adam step with the gradients divided
-   * by the number of microbatches; clears them Tokens and targets depend on seed and microbatch alone, not on the step:
-   * a fixed batch. */
+   *
+   * - F: input is the activation from stage - 1 (taken), NULL on stage 0, which reads the tokens of its microbatch;
+   *   *output the activation for stage + 1 (caller's), NULL on the last stage, which notes the loss.
+   * - B: input is the gradient from stage + 1 (taken), NULL on the last stage; *output the gradient for stage - 1, NULL
+   *   on stage 0.
+   * - W: no input, no output; adds to the stage's weight gradients.
+   * - BW: as B, and adds to the weight gradients: the bits are those of B followed by W.
+   * - O: microbatch ignored; one Adam step with the gradients divided by the number of microbatches; clears them.
+   *
+   * Tokens and targets depend on seed and microbatch alone, not on the step: a fixed batch. */
   gboolean (*run) (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error);
 
   /* Loss of a microbatch from the latest F on the last stage; NaN for classes that do not compute. */
@@ -133,6 +145,12 @@ struct _PsDeviceClass
   /* Devices among which this one's accelerator is split, this one included. NULL: each has its own. */
   guint (*sharing) (PsDevice *device);
 
+  /* What the class has decided by timing and what decides the bits that it computes, as bytes that mean the same to
+   * other processes of this build; and taking over theirs, which replace own choices where both have decided. Choices
+   * that mean nothing here are passed over. NULL, both: nothing is decided so. Free with g_bytes_unref. */
+  GBytes *(*choices) (PsDevice *device);
+  gboolean (*adopt_choices) (PsDevice *device, GBytes *choices, GError **error);
+
   void (*memory) (PsDevice *device, PsMemoryUse *use);
   void (*reset_peak) (PsDevice *device); /* peak := current */
 
@@ -151,6 +169,14 @@ struct _PsDevice
  */
 const PsDeviceClass *const *ps_device_table (guint *n);
 const PsDeviceClass *ps_device_find (const char *name, GError **error);
+
+/* Cores that this process may use, of which PsDeviceSetting.core is one; 0: not known. Part of libpipesim-exec. */
+guint ps_count_cores (void);
+
+/* PsDeviceSetting.shares of n devices from a list of as many whole numbers, "40,30,20,10". where: the option, for
+ * errors (PS_ERROR_USAGE). Free with g_free. */
+guint *ps_device_shares_parse (const PsDeviceClass *class, const char *where, const char *text, guint n,
+                               GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 G_END_DECLS
 

@@ -1,8 +1,6 @@
 /* explain.c - critical path, slack and idle time from the times of one simulation. */
 #include <pipesim/explain.h>
 
-#include <string.h>
-
 /* What ended when: an op, or the transfer of a step's input. */
 typedef struct
 {

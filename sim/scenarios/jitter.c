@@ -1,7 +1,7 @@
 /* jitter.c - random words, and log-normal factors from them. */
 #include "jitter.h"
 
-#include "philox.h"
+#include <pipesim/philox.h>
 
 #define CALLS (PS_SCENARIO_LANES / 4) /* of the generator, which makes four words */
 #define CELL_BITS 6

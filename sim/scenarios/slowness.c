@@ -1,24 +1,6 @@
 /* slowness.c - slow devices and links as the user names them. */
 #include <pipesim/uncertainty.h>
 
-#include <math.h>
-#include <string.h>
-
-static gboolean
-parse_number (const char *where, const char *text, const char *part, const char *what, double low, double high,
-              double *value, GError **error)
-{
-  char *end;
-
-  *value = g_ascii_strtod (part, &end);
-  if (g_ascii_isdigit (*part) && *end == '\0' && isfinite (*value) && *value >= low && *value <= high
-      && strpbrk (part, "xX") == NULL)
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s': %s '%s' is not a number from %g to %g", where, text, what,
-               part, low, high);
-  return FALSE;
-}
-
 static gboolean
 parse_device (const char *where, const char *part, guint *device, GError **error)
 {
@@ -49,6 +31,8 @@ ps_slowness_parse (const char *where, const char *text, gboolean link, PsSlownes
 {
   g_auto (GStrv) parts = g_strsplit (text, ":", -1);
   guint n = g_strv_length (parts);
+  g_autofree char *factor = g_strdup_printf ("%s: '%s': factor", where, text);
+  g_autofree char *probability = g_strdup_printf ("%s: '%s': probability", where, text);
 
   *slowness = (PsSlowness){ .link = link, .probability = 1 };
   if (n != 2 && n != 3)
@@ -58,8 +42,8 @@ ps_slowness_parse (const char *where, const char *text, gboolean link, PsSlownes
       return FALSE;
     }
   return parse_place (where, text, parts[0], slowness, error)
-         && parse_number (where, text, parts[1], "factor", 0.001, PS_MAX_SLOWNESS, &slowness->factor, error)
-         && (n == 2 || parse_number (where, text, parts[2], "probability", 0, 1, &slowness->probability, error));
+         && ps_parse_number (factor, parts[1], 0.001, PS_MAX_SLOWNESS, &slowness->factor, error)
+         && (n == 2 || ps_parse_number (probability, parts[2], 0, 1, &slowness->probability, error));
 }
 
 static gboolean

@@ -48,21 +48,13 @@ ps_quantile (const gint64 *sorted_ns, guint n, double q)
   return (PsQuantile){ sorted_ns[MAX (rank, 1) - 1], sorted_ns[MAX (low, 1) - 1], sorted_ns[MIN (high, n) - 1] };
 }
 
-static int
-compare_ns (gconstpointer a, gconstpointer b)
-{
-  gint64 x = *(const gint64 *)a, y = *(const gint64 *)b;
-
-  return (x > y) - (x < y);
-}
-
 void
 ps_distribution_init (PsDistribution *distribution, const gint64 *ns, guint n)
 {
   g_autofree gint64 *sorted = g_memdup2 (ns, n * sizeof *ns);
   double sum = 0, squares = 0;
 
-  qsort (sorted, n, sizeof *sorted, compare_ns);
+  qsort (sorted, n, sizeof *sorted, ps_compare_int64);
   *distribution = (PsDistribution){ .n = n,
                                     .p10 = ps_quantile (sorted, n, 0.1),
                                     .p50 = ps_quantile (sorted, n, 0.5),

@@ -6,15 +6,6 @@
 
 __extension__ typedef __int128 Wide; /* products of two sums of times */
 
-const char *
-ps_part_kind_name (PsPartKind kind)
-{
-  static const char *const names[PS_N_PARTS] = { "kind", "stage", "device", "link" };
-
-  g_return_val_if_fail (kind < PS_N_PARTS, NULL);
-  return names[kind];
-}
-
 char *
 ps_part_format (const PsPart *part)
 {
@@ -25,7 +16,7 @@ ps_part_format (const PsPart *part)
     case PS_PART_LINK:
       return g_strdup_printf ("link %u-%u", part->a, part->b);
     default:
-      return g_strdup_printf ("%s %u", ps_part_kind_name (part->kind), part->a);
+      return g_strdup_printf ("%s %u", part->kind == PS_PART_STAGE ? "stage" : "device", part->a);
     }
 }
 

@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <cublasLt.h>
+#include <cstdlib>
+#include <cstring>
 #include <cuda_bf16.h>
 #include <vector>
 
@@ -41,7 +43,8 @@ ps_emulator_refuse_epilogues (int refuse)
 /* What a preference promises unless it is told otherwise, and what fast algorithms rely on. */
 #define ALIGNMENT 256
 
-/* Marks algorithms that came from the heuristic. */
+/* Marks algorithms that came from the heuristic. Which of them adds in which order PS_EMULATED_ALGORITHM says: 0 (as
+ * without it) forwards, else backwards, which gives other bits. */
 #define ALGORITHM 0x656d756c61746564u
 
 const char *
@@ -191,7 +194,7 @@ is_supported (const cublasLtMatmulDescOpaque *desc, const cublasLtMatrixLayoutOp
     return false;
   if (desc->epilogue == CUBLASLT_EPILOGUE_DEFAULT)
     return true;
-  if (epilogues_refused)
+  if (epilogues_refused == 1)
     return false;
   return desc->epilogue == CUBLASLT_EPILOGUE_BIAS
          || (desc->aux_ld % 8 == 0 && (size_t)desc->aux_ld >= d->rows && desc->aux != nullptr);
@@ -208,10 +211,18 @@ cublasLtMatmulAlgoGetHeuristic (cublasLtHandle_t, cublasLtMatmulDesc_t desc, cub
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!is_supported (desc, a, b, c, d))
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  *results = {};
-  results->algo.data[0] = ALGORITHM;
-  results->state = CUBLAS_STATUS_SUCCESS;
-  *n_results = 1;
+  const char *order = getenv ("PS_EMULATED_ALGORITHM");
+  *n_results = n_requested < 3 ? n_requested : 3;
+  for (int i = 0; i < *n_results; i++)
+    {
+      results[i] = {};
+      results[i].algo.data[0] = ALGORITHM;
+      results[i].algo.data[1] = order != nullptr && strcmp (order, "0") != 0;
+      results[i].state = CUBLAS_STATUS_SUCCESS;
+    }
+  /* One that is of no use among them. */
+  results[0].algo.data[0] = 0;
+  results[0].state = CUBLAS_STATUS_NOT_SUPPORTED;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -291,6 +302,8 @@ cublasLtMatmul (cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void *alpha, 
   if (!shapes_fit (desc, a_layout, b_layout, c_layout, d_layout) || algo->data[0] != ALGORITHM || !is_aligned (a)
       || !is_aligned (b) || !is_aligned (c) || !is_aligned (d))
     return CUBLAS_STATUS_INVALID_VALUE;
+  if (epilogues_refused == 2 && desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT)
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   ps_emulator_stream_drain (stream);
 
   const size_t m = d_layout->rows, k = rows_of (b_layout, desc->transb);
@@ -300,9 +313,12 @@ cublasLtMatmul (cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void *alpha, 
   for (size_t column = 0; column < d_layout->columns; column++)
     {
       std::fill (sum.begin (), sum.end (), 0.0f);
-      for (size_t inner = 0; inner < k; inner++)
-        for (size_t row = 0; row < m; row++)
-          sum[row] += left[inner * m + row] * right[column * k + inner];
+      for (size_t i = 0; i < k; i++)
+        {
+          const size_t inner = algo->data[1] ? k - 1 - i : i;
+          for (size_t row = 0; row < m; row++)
+            sum[row] += left[inner * m + row] * right[column * k + inner];
+        }
       for (size_t row = 0; row < m; row++)
         {
           float value = product_factor * sum[row];

@@ -89,6 +89,7 @@ extern "C"
   cudaError_t cudaStreamQuery (cudaStream_t stream);
   cudaError_t cudaStreamWaitEvent (cudaStream_t stream, cudaEvent_t event, unsigned flags);
 
+#define cudaEventDefault 0u
 #define cudaEventBlockingSync 1u
 #define cudaEventDisableTiming 2u
   cudaError_t cudaEventCreateWithFlags (cudaEvent_t *event, unsigned flags);

@@ -1,5 +1,8 @@
 /* driver.cpp - the emulated driver API: multiprocessors are split into runs, and that is all that a green context is.
  */
+#include "machine.h"
+
+#include <atomic>
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <string>
@@ -12,9 +15,40 @@ struct CUdevResourceDesc_st
 struct CUgreenCtx_st
 {
   CUdevResourceDesc_st part;
+  std::atomic<bool> is_current; /* to some thread */
 };
 
-static thread_local CUcontext current;
+/* The green context that is current to a thread; it leaves it when it ends. */
+struct Current
+{
+  CUgreenCtx green = nullptr;
+
+  bool
+  enter (CUgreenCtx next)
+  {
+    if (next == green)
+      return true;
+    if (next != nullptr && next->is_current.exchange (true))
+      return false;
+    if (green != nullptr)
+      green->is_current = false;
+    green = next;
+    return true;
+  }
+
+  ~Current ()
+  {
+    enter (nullptr);
+  }
+};
+
+static thread_local Current current;
+
+void
+ps_emulator_leave_green_context (void)
+{
+  current.enter (nullptr);
+}
 
 /* What the API keeps to itself. */
 struct Hidden
@@ -43,9 +77,10 @@ make_resource (unsigned first, unsigned count, bool was_split)
 CUresult
 cuGetErrorString (CUresult error, const char **text)
 {
-  *text = error == CUDA_SUCCESS               ? "no error"
-          : error == CUDA_ERROR_INVALID_VALUE ? "invalid argument"
-                                              : "invalid resource configuration";
+  *text = error == CUDA_SUCCESS                 ? "no error"
+          : error == CUDA_ERROR_INVALID_VALUE   ? "invalid argument"
+          : error == CUDA_ERROR_INVALID_CONTEXT ? "invalid device context"
+                                                : "invalid resource configuration";
   return CUDA_SUCCESS;
 }
 
@@ -109,7 +144,7 @@ cuGreenCtxCreate (CUgreenCtx *green, CUdevResourceDesc description, CUdevice, un
 {
   if (flags != CU_GREEN_CTX_DEFAULT_STREAM)
     return CUDA_ERROR_INVALID_VALUE;
-  *green = new CUgreenCtx_st{ *description };
+  *green = new CUgreenCtx_st{ *description, {} };
   delete description;
   return CUDA_SUCCESS;
 }
@@ -117,6 +152,8 @@ cuGreenCtxCreate (CUgreenCtx *green, CUdevResourceDesc description, CUdevice, un
 CUresult
 cuGreenCtxDestroy (CUgreenCtx green)
 {
+  if (green->is_current)
+    return CUDA_ERROR_INVALID_CONTEXT;
   delete green;
   return CUDA_SUCCESS;
 }
@@ -135,11 +172,11 @@ cuCtxFromGreenCtx (CUcontext *context, CUgreenCtx green)
   return CUDA_SUCCESS;
 }
 
+/* A green context can be current to one thread at a time. */
 CUresult
 cuCtxSetCurrent (CUcontext context)
 {
-  current = context;
-  return CUDA_SUCCESS;
+  return current.enter (reinterpret_cast<CUgreenCtx> (context)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 #define ENTRY(name)                                                                                                    \

@@ -88,6 +88,7 @@ cudaSetDevice (int device)
   if (device < 0 || device >= count)
     return cudaErrorInvalidDevice;
   current_device = device;
+  ps_emulator_leave_green_context ();
   return cudaSuccess;
 }
 

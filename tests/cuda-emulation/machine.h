@@ -16,8 +16,12 @@ extern "C"
   /* From now on cudaMalloc refuses what goes beyond that many bytes in use; 0: nothing. */
   void ps_emulator_limit_memory (size_t bytes);
 
-  /* From now on the emulated cuBLASLt has no algorithm for a fused epilogue; 0: it has. */
+  /* From now on the emulated cuBLASLt has no algorithm for a fused epilogue (1), or proposes some that then don't work
+   * (2); 0: it has. */
   void ps_emulator_refuse_epilogues (int refuse);
+
+  /* Between the parts of the emulation: this thread is in the primary context again. */
+  void ps_emulator_leave_green_context (void);
 
 #ifdef __cplusplus
 }

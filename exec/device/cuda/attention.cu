@@ -224,10 +224,9 @@ is_small (const PsCudaAttention *shape)
 extern "C" int
 ps_cuda_attention_is_fast (PsCudaElement element, const PsCudaAttention *shape)
 {
-  const int size = shape->head_size;
+  const bool has_tiles = ps_by_head_size (shape->head_size, [] (auto) { return cudaSuccess; }) == cudaSuccess;
 
-  return element == PS_CUDA_BF16 && (size == 32 || size == 64 || size == 96 || size == 128)
-         && shape->qkv_stride % 8 == 0 && shape->out_stride % 8 == 0;
+  return element == PS_CUDA_BF16 && has_tiles && shape->qkv_stride % 8 == 0 && shape->out_stride % 8 == 0;
 }
 
 template <typename T>

@@ -59,6 +59,31 @@ ps_row_at (const PsCudaAttention &shape, int row, int place, int head)
   return (size_t)(unsigned)(row * shape.heads + head) * (unsigned)shape.sequence + (unsigned)place;
 }
 
+template <int size> struct PsHeadSize
+{
+  static constexpr int value = size;
+};
+
+/* Calls work with the PsHeadSize of a head size that tensor cores take; cudaErrorInvalidValue for others. */
+template <typename Work>
+static inline cudaError_t
+ps_by_head_size (int size, Work work)
+{
+  switch (size)
+    {
+    case 32:
+      return work (PsHeadSize<32> ());
+    case 64:
+      return work (PsHeadSize<64> ());
+    case 96:
+      return work (PsHeadSize<96> ());
+    case 128:
+      return work (PsHeadSize<128> ());
+    default:
+      return cudaErrorInvalidValue;
+    }
+}
+
 /* Tensor-core paths, for head sizes of ps_cuda_attention_is_fast; delta is filled before the backward. */
 cudaError_t ps_flash_forward (const PsAttentionForward<__nv_bfloat16> &attention, cudaStream_t stream);
 cudaError_t ps_flash_backward (const PsAttentionBackward<__nv_bfloat16> &attention, cudaStream_t stream);

@@ -1,8 +1,12 @@
 /* cuda-algorithms.c - asks cuBLASLt for proposals, tries them, and remembers the best. */
 #include "cuda-algorithms.h"
 
+#include <string.h>
+
 #define MAX_PROPOSALS 8
 #define N_TRIALS 4
+#define CLEARLY_LESS 0.97f /* of a time; smaller differences are chance, and would differ from process to process */
+#define ORIGIN_SIZE 320    /* bytes of a name of a GPU and what else says where choices come from */
 
 #define SET(desc, attribute, value)                                                                                    \
   (cublasLtMatmulDescSetAttribute (desc, attribute, &(value), sizeof (value)) == CUBLAS_STATUS_SUCCESS)
@@ -43,19 +47,16 @@ set_aux (const PsCudaCall *call, void *aux, const PsCudaProduct *product)
 }
 
 gboolean
-ps_cuda_call_init (PsCudaCall *call, const PsCudaProduct *product, PsCudaContext *context)
+ps_cuda_call_init (PsCudaCall *call, const PsCudaProduct *product)
 {
   const int32_t ta = product->transpose_a, tb = product->transpose_b;
   const uint32_t epilogue = (uint32_t)product->epilogue;
 
-  if (cublasLtMatmulDescCreate (&call->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS
-      && SET (call->desc, CUBLASLT_MATMUL_DESC_TRANSA, ta) && SET (call->desc, CUBLASLT_MATMUL_DESC_TRANSB, tb)
-      && SET (call->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue)
-      && (call->bias == NULL || SET (call->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call->bias))
-      && set_aux (call, call->aux, product) && make_layouts (call, product))
-    return TRUE;
-  ps_cuda_note_text (context, "matrix product", "cuBLASLt refuses its description");
-  return FALSE;
+  return cublasLtMatmulDescCreate (&call->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS
+         && SET (call->desc, CUBLASLT_MATMUL_DESC_TRANSA, ta) && SET (call->desc, CUBLASLT_MATMUL_DESC_TRANSB, tb)
+         && SET (call->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue)
+         && (call->bias == NULL || SET (call->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call->bias))
+         && set_aux (call, call->aux, product) && make_layouts (call, product);
 }
 
 void
@@ -84,6 +85,18 @@ ps_cuda_call_run (const PsCudaCall *call, const PsCudaProduct *product, const Ps
                          choice->workspace_bytes, stream);
 }
 
+/* Moves those to the front that the library says will work. */
+static int
+keep_usable (cublasLtMatmulHeuristicResult_t *proposals, int n)
+{
+  int n_kept = 0;
+
+  for (int i = 0; i < n; i++)
+    if (proposals[i].state == CUBLAS_STATUS_SUCCESS)
+      proposals[n_kept++] = proposals[i];
+  return n_kept;
+}
+
 /* Without split sums: they would be added in an order that is not fixed. */
 static int
 propose (const PsCudaCall *call, cublasLtMatmulHeuristicResult_t *proposals)
@@ -106,7 +119,7 @@ propose (const PsCudaCall *call, cublasLtMatmulHeuristicResult_t *proposals)
              != CUBLAS_STATUS_SUCCESS)
     n = 0;
   cublasLtMatmulPreferenceDestroy (preference);
-  return n;
+  return keep_usable (proposals, n);
 }
 
 /* The shortest of some runs in ms; negative when the algorithm fails. */
@@ -134,7 +147,7 @@ choice_of (const cublasLtMatmulHeuristicResult_t *proposal)
   return (PsCudaChoice){ .exists = TRUE, .algorithm = proposal->algo, .workspace_bytes = proposal->workspaceSize };
 }
 
-/* The fastest; the first where the trial can't be run. */
+/* The first of the fastest; none where none works, the first where nothing can be tried. */
 static PsCudaChoice
 try_proposals (const cublasLtMatmulHeuristicResult_t *proposals, int n, const PsCudaProduct *product,
                const PsCudaCall *call, void *scratch_d, void *scratch_aux, PsCudaContext *context)
@@ -149,11 +162,12 @@ try_proposals (const cublasLtMatmulHeuristicResult_t *proposals, int n, const Ps
         const PsCudaChoice choice = choice_of (&proposals[i]);
         const float time = try_choice (call, product, &choice, scratch_d, scratch_aux, context, begin, end);
 
-        if (time < 0 || (best_time >= 0 && time >= best_time))
+        if (time < 0 || (best_time >= 0 && time >= best_time * CLEARLY_LESS))
           continue;
         best_time = time;
         best = choice;
       }
+  best.exists = begin == NULL || end == NULL || best_time >= 0;
   if (begin != NULL)
     cudaEventDestroy (begin);
   if (end != NULL)
@@ -212,21 +226,91 @@ product_equal (gconstpointer a, gconstpointer b)
   return memcmp (a, b, sizeof (PsCudaProduct)) == 0;
 }
 
+static GMutex choices_mutex;
+static GHashTable *choices; /* PsCudaChoice by PsCudaProduct; under choices_mutex, NULL before the first */
+
+static void
+remember (const PsCudaProduct *product, const PsCudaChoice *choice)
+{
+  if (choices == NULL)
+    choices = g_hash_table_new_full (product_hash, product_equal, g_free, g_free);
+  g_hash_table_insert (choices, g_memdup2 (product, sizeof *product), g_memdup2 (choice, sizeof *choice));
+}
+
 PsCudaChoice
 ps_cuda_choose (const PsCudaProduct *product, PsCudaCall *call, PsCudaContext *context)
 {
-  static GMutex mutex;
-  static GHashTable *choices; /* PsCudaChoice by PsCudaProduct */
-  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&mutex);
-  const PsCudaChoice *known;
+  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&choices_mutex);
+  const PsCudaChoice *known = choices != NULL ? g_hash_table_lookup (choices, product) : NULL;
   PsCudaChoice choice;
 
-  if (choices == NULL)
-    choices = g_hash_table_new_full (product_hash, product_equal, g_free, g_free);
-  known = g_hash_table_lookup (choices, product);
   if (known != NULL)
     return *known;
   choice = make_choice (product, call, context);
-  g_hash_table_insert (choices, g_memdup2 (product, sizeof *product), g_memdup2 (&choice, sizeof choice));
+  remember (product, &choice);
   return choice;
+}
+
+/* --- for other processes: where they come from, then pairs of product and choice as they lie in memory --- */
+
+static void
+describe_origin (const PsCudaContext *context, char origin[ORIGIN_SIZE])
+{
+  struct cudaDeviceProp properties;
+  const cudaError_t status = cudaGetDeviceProperties (&properties, context->gpu);
+
+  memset (origin, 0, ORIGIN_SIZE);
+  g_snprintf (origin, ORIGIN_SIZE, "cuBLASLt %" G_GSIZE_FORMAT ", %s", cublasLtGetVersion (),
+              status == cudaSuccess ? properties.name : "unknown GPU");
+}
+
+GBytes *
+ps_cuda_choices (const PsCudaContext *context)
+{
+  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&choices_mutex);
+  GByteArray *bytes = g_byte_array_new ();
+  char origin[ORIGIN_SIZE];
+  gpointer product, choice;
+  GHashTableIter iter;
+
+  describe_origin (context, origin);
+  g_byte_array_append (bytes, (const guint8 *)origin, sizeof origin);
+  if (choices != NULL)
+    g_hash_table_iter_init (&iter, choices);
+  while (choices != NULL && g_hash_table_iter_next (&iter, &product, &choice))
+    {
+      g_byte_array_append (bytes, product, sizeof (PsCudaProduct));
+      g_byte_array_append (bytes, choice, sizeof (PsCudaChoice));
+    }
+  return g_byte_array_free_to_bytes (bytes);
+}
+
+gboolean
+ps_cuda_adopt_choices (const PsCudaContext *context, GBytes *bytes, GError **error)
+{
+  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&choices_mutex);
+  const gsize pair = sizeof (PsCudaProduct) + sizeof (PsCudaChoice);
+  char origin[ORIGIN_SIZE];
+  gsize n_bytes;
+  const guint8 *at = g_bytes_get_data (bytes, &n_bytes), *end = at + n_bytes;
+
+  if (n_bytes < ORIGIN_SIZE || (n_bytes - ORIGIN_SIZE) % pair != 0)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
+                   "cuda device: %" G_GSIZE_FORMAT " bytes are no choices of algorithms", n_bytes);
+      return FALSE;
+    }
+  describe_origin (context, origin);
+  if (memcmp (at, origin, ORIGIN_SIZE) != 0)
+    return TRUE;
+  for (at += ORIGIN_SIZE; at < end; at += pair)
+    {
+      PsCudaProduct product;
+      PsCudaChoice choice;
+
+      memcpy (&product, at, sizeof product);
+      memcpy (&choice, at + sizeof product, sizeof choice);
+      remember (&product, &choice);
+    }
+  return TRUE;
 }

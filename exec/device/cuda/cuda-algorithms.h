@@ -20,7 +20,7 @@ typedef struct
 
 typedef struct
 {
-  gboolean exists; /* FALSE: the library can't do this product */
+  gsize exists; /* 0: the library can't do this product */
   cublasLtMatmulAlgo_t algorithm;
   gsize workspace_bytes;
 } PsCudaChoice;
@@ -39,8 +39,9 @@ typedef struct
   gsize workspace_bytes;
 } PsCudaCall;
 
-/* Sets up call's desc and layouts for product and call's arrays; clear frees them. FALSE with a note in the context. */
-gboolean ps_cuda_call_init (PsCudaCall *call, const PsCudaProduct *product, PsCudaContext *context);
+/* Sets up call's desc and layouts for product and call's arrays; clear frees them. FALSE when the library refuses the
+ * description. */
+gboolean ps_cuda_call_init (PsCudaCall *call, const PsCudaProduct *product);
 void ps_cuda_call_clear (PsCudaCall *call);
 
 cublasStatus_t ps_cuda_call_run (const PsCudaCall *call, const PsCudaProduct *product, const PsCudaChoice *choice,
@@ -49,5 +50,10 @@ cublasStatus_t ps_cuda_call_run (const PsCudaCall *call, const PsCudaProduct *pr
 /* The process's choice for the product; the first call makes it, trying the proposals on copies of what they would
  * overwrite. From any thread, one at a time. */
 PsCudaChoice ps_cuda_choose (const PsCudaProduct *product, PsCudaCall *call, PsCudaContext *context);
+
+/* All choices of the process so far, and taking over those of another one: see PsDeviceClass. They mean something to
+ * the same library on the same kind of GPU. */
+GBytes *ps_cuda_choices (const PsCudaContext *context);
+gboolean ps_cuda_adopt_choices (const PsCudaContext *context, GBytes *choices, GError **error);
 
 #endif

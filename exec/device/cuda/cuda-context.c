@@ -83,20 +83,46 @@ note_sharing (char *text)
   sharing = text;
 }
 
-/* Why there are no green contexts goes to ps_cuda_sharing; wrong shares are an error. */
+/* "green contexts of 48, 40, 24, 16 multiprocessors"; equal neighbours once. */
+static char *
+describe_parts (const guint *sms, guint n)
+{
+  GString *text = g_string_new ("green contexts of ");
+
+  for (guint i = 0; i < n; i++)
+    if (i == 0 || sms[i] != sms[i - 1])
+      g_string_append_printf (text, "%s%u", i > 0 ? ", " : "", sms[i]);
+  g_string_append (text, " multiprocessors");
+  return g_string_free (text, FALSE);
+}
+
+/* Why there are no green contexts goes to ps_cuda_sharing, but is an error where shares were asked for; wrong shares
+ * are one, too. */
 static gboolean
 open_green (PsCudaContext *context, const PsDeviceSetting *setting, const PsCudaPlace *place, GError **error)
 {
   const guint *shares = setting->shares != NULL ? setting->shares + place->first : NULL;
+  g_autofree guint *sms = g_new0 (guint, place->n);
   g_autofree char *reason = NULL;
 
-  if (!ps_cuda_green_open (context, place->n, setting->index - place->first, shares, &reason, error))
+  if (!ps_cuda_green_open (context, place->n, setting->index - place->first, shares, sms, &reason, error))
     return FALSE;
+  if (reason != NULL && shares != NULL)
+    return unavailable (error, "unequal shares of a GPU can't be had: %s", reason);
   if (reason == NULL)
-    note_sharing (g_strdup_printf ("green contexts of %u multiprocessors", context->n_sms));
+    note_sharing (describe_parts (sms, place->n));
   else
     note_sharing (g_strdup_printf ("%u devices share a GPU without green contexts: %s", place->n, reason));
   return TRUE;
+}
+
+static gboolean
+make_event (cudaEvent_t *event, GError **error)
+{
+  const gboolean spins = g_strcmp0 (g_getenv ("PIPESIM_CUDA_WAIT"), "spin") == 0;
+
+  return ps_cuda_ok ("making an event",
+                     cudaEventCreateWithFlags (event, spins ? cudaEventDefault : cudaEventBlockingSync), error);
 }
 
 static gboolean
@@ -104,8 +130,7 @@ open_stream (PsCudaContext *context, GError **error)
 {
   return (context->stream != NULL
           || ps_cuda_ok ("making a stream", cudaStreamCreateWithFlags (&context->stream, cudaStreamNonBlocking), error))
-         && ps_cuda_ok ("making an event", cudaEventCreateWithFlags (&context->begin, cudaEventBlockingSync), error)
-         && ps_cuda_ok ("making an event", cudaEventCreateWithFlags (&context->end, cudaEventBlockingSync), error);
+         && make_event (&context->begin, error) && make_event (&context->end, error);
 }
 
 gboolean
@@ -126,7 +151,8 @@ ps_cuda_context_open (PsCudaContext *context, const PsDeviceSetting *setting, GE
   context->n_sms = (guint)properties.multiProcessorCount;
   if (place.n > 1 && !open_green (context, setting, &place, error))
     return FALSE;
-  return ps_cuda_context_enter (context, error) && open_stream (context, error);
+  return ps_cuda_context_enter (context, error) && open_stream (context, error)
+         && ps_cuda_ok ("leaving a GPU", cudaSetDevice (context->gpu), error);
 }
 
 void

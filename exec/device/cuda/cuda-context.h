@@ -26,19 +26,20 @@ typedef struct
 gboolean ps_cuda_available (GError **error);
 
 /* Devices that share a GPU get a green context each where the driver can; else they share the primary context, and
- * ps_cuda_sharing says so. On failure ps_cuda_context_close is due all the same. */
+ * ps_cuda_sharing says so. Afterwards the calling thread is in none of them: a green context can be current to one
+ * thread at a time (CUDA Driver API, cuGreenCtxCreate). On failure ps_cuda_context_close is due all the same. */
 gboolean ps_cuda_context_open (PsCudaContext *context, const PsDeviceSetting *setting, GError **error);
 void ps_cuda_context_close (PsCudaContext *context);
 
 /* Makes it the calling thread's. */
 gboolean ps_cuda_context_enter (const PsCudaContext *context, GError **error);
 
-/* How devices of this process share GPUs, "green contexts of 32 multiprocessors"; NULL while none does. Free with
- * g_free. */
+/* How devices of this process share GPUs, "green contexts of 32 multiprocessors", or of each where they differ; NULL
+ * while none does. Free with g_free. */
 char *ps_cuda_sharing (void);
 
-/* An op: its calls in between note what goes wrong and go on; finish waits, asleep, for all of the stream's work and
- * fails with the first note. */
+/* An op: its calls in between note what goes wrong and go on; finish waits for all of the stream's work, asleep, or
+ * awake with PIPESIM_CUDA_WAIT=spin, and fails with the first note. */
 void ps_cuda_begin (PsCudaContext *context);
 void ps_cuda_note (PsCudaContext *context, const char *what, cudaError_t status);
 void ps_cuda_note_text (PsCudaContext *context, const char *what, const char *problem);

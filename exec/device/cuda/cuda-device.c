@@ -1,6 +1,7 @@
 /* cuda-device.c - the class "cuda": a transformer stage on an NVIDIA GPU, in fp32 or bf16. */
 #include "cuda-device.h"
 
+#include "cuda-algorithms.h"
 #include "cuda-cache.h"
 #include "cuda-nvml.h"
 #include "cuda-shared.h"
@@ -243,6 +244,18 @@ cuda_sharing (PsDevice *device)
   return cuda_device (device)->shared.context.n_sharing;
 }
 
+static GBytes *
+cuda_choices (PsDevice *device)
+{
+  return ps_cuda_choices (&cuda_device (device)->shared.context);
+}
+
+static gboolean
+cuda_adopt_choices (PsDevice *device, GBytes *choices, GError **error)
+{
+  return ps_cuda_adopt_choices (&cuda_device (device)->shared.context, choices, error);
+}
+
 static void
 cuda_memory (PsDevice *device, PsMemoryUse *use)
 {
@@ -286,6 +299,7 @@ static const PsDeviceClass cuda_class = {
   .description = "a real transformer stage on an NVIDIA GPU or a part of one, fp32 or bf16",
   .computes = TRUE,
   .measures = MEASURES,
+  .splits = TRUE,
   .available = ps_cuda_available,
   .open = cuda_open,
   .close = cuda_close,
@@ -304,6 +318,8 @@ static const PsDeviceClass cuda_class = {
   .flush_cache = cuda_flush_cache,
   .condition = cuda_condition,
   .sharing = cuda_sharing,
+  .choices = cuda_choices,
+  .adopt_choices = cuda_adopt_choices,
   .memory = cuda_memory,
   .reset_peak = cuda_reset_peak,
   .libraries = cuda_libraries,

@@ -66,57 +66,79 @@ typedef struct
 {
   CUdevResource *groups;
   guint n_groups; /* of the whole split */
-  guint first, n; /* those that make this device's part */
+  guint *n;       /* how many of them, in order, make each part */
 } Split;
 
-/* n equal groups; fewer are made than arithmetic says where they would cross the GPU's clusters: then smaller ones. */
-static gboolean
-split_evenly (const CUdevResource *whole, guint n, guint each, guint index, Split *split, char **reason)
+static void
+split_clear (Split *split)
 {
-  const guint step = MAX (whole->sm.smCoscheduledAlignment, 1);
+  g_free (split->groups);
+  g_free (split->n);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Split, split_clear)
+
+static guint
+sms_of (const Split *split, guint first, guint n)
+{
+  guint sms = 0;
+
+  for (guint i = first; i < first + n; i++)
+    sms += split->groups[i].sm.smCount;
+  return sms;
+}
+
+/* What sizes of groups are multiples of; an alignment that leaves no room for n groups can't be meant for groups. */
+static guint
+alignment_of (const CUdevResource *whole, guint n)
+{
+  const guint alignment = MAX (whole->sm.smCoscheduledAlignment, 1);
+
+  return alignment <= whole->sm.smCount / n ? alignment : 1;
+}
+
+/* n equal groups; fewer are made than arithmetic says, or none, where they would cross the GPU's clusters: then smaller
+ * ones. */
+static gboolean
+split_evenly (const CUdevResource *whole, guint n, guint each, Split *split, char **reason)
+{
+  const guint step = alignment_of (whole, n);
 
   for (; each >= MAX (whole->sm.minSmPartitionSize, 1); each -= MIN (step, each))
     {
-      *split = (Split){ .groups = split->groups, .n_groups = n, .first = index, .n = 1 };
-      if (!TRY (cuDevSmResourceSplitByCount, (split->groups, &split->n_groups, whole, NULL, 0, each), reason))
-        return FALSE;
-      if (split->n_groups == n)
+      split->n_groups = n;
+      g_clear_pointer (reason, g_free);
+      if (TRY (cuDevSmResourceSplitByCount, (split->groups, &split->n_groups, whole, NULL, 0, each), reason)
+          && split->n_groups == n)
         return TRUE;
     }
-  *reason = g_strdup_printf ("its multiprocessors can't be split into %u parts", n);
+  if (*reason == NULL)
+    *reason = g_strdup_printf ("its multiprocessors can't be split into %u parts", n);
   return FALSE;
 }
 
-/* As many of the smallest groups as each share wants. */
+/* As many of the smallest groups as the weights give it of those that the hardware makes. Wrong weights are an error;
+ * what the driver refuses is a reason. */
 static gboolean
-split_by_shares (const CUdevResource *whole, guint unit, const guint *sms, guint index, Split *split, char **reason)
+split_by_weights (const CUdevResource *whole, guint unit, guint n, const guint *weights, Split *split, char **reason,
+                  GError **error)
 {
-  guint n_needed;
-
-  *split = (Split){ .groups = split->groups, .n_groups = whole->sm.smCount / unit, .n = sms[index] / unit };
-  for (guint i = 0; i < index; i++)
-    split->first += sms[i] / unit;
-  n_needed = split->first + split->n;
-  if (!TRY (cuDevSmResourceSplitByCount, (split->groups, &split->n_groups, whole, NULL, 0, unit), reason))
-    return FALSE;
-  if (split->n_groups >= n_needed)
-    return TRUE;
-  *reason
-      = g_strdup_printf ("its multiprocessors make %u groups of %u, %u are needed", split->n_groups, unit, n_needed);
-  return FALSE;
+  split->n_groups = whole->sm.smCount / unit;
+  return TRY (cuDevSmResourceSplitByCount, (split->groups, &split->n_groups, whole, NULL, 0, unit), reason)
+         && ps_cuda_share_units (split->n_groups, n, weights, split->n, error);
 }
 
 static gboolean
-create (PsCudaContext *context, CUdevice device, const Split *split, char **reason)
+create (PsCudaContext *context, CUdevice device, const Split *split, guint index, char **reason)
 {
   CUdevResourceDesc description;
+  guint first = 0;
 
-  if (!TRY (cuDevResourceGenerateDesc, (&description, split->groups + split->first, split->n), reason)
+  for (guint i = 0; i < index; i++)
+    first += split->n[i];
+  if (!TRY (cuDevResourceGenerateDesc, (&description, split->groups + first, split->n[index]), reason)
       || !TRY (cuGreenCtxCreate, (&context->green, description, device, CU_GREEN_CTX_DEFAULT_STREAM), reason))
     return FALSE;
-  context->n_sms = 0;
-  for (guint i = 0; i < split->n; i++)
-    context->n_sms += split->groups[split->first + i].sm.smCount;
+  context->n_sms = sms_of (split, first, split->n[index]);
   return TRY (cuCtxFromGreenCtx, (&context->current, context->green), reason)
          && TRY (cuGreenCtxStreamCreate, (&context->stream, context->green, CU_STREAM_NON_BLOCKING, 0), reason);
 }
@@ -131,30 +153,43 @@ give_up (PsCudaContext *context, guint n_sms)
   context->n_sms = n_sms;
 }
 
+/* FALSE with an error when the shares are wrong, or with *reason. */
+static gboolean
+split_for (const CUdevResource *whole, guint n, const guint *shares, Split *split, char **reason, GError **error)
+{
+  const guint least = MAX (whole->sm.minSmPartitionSize, 1), step = alignment_of (whole, n);
+  const guint unit = (least + step - 1) / step * step;
+  guint each;
+
+  split->groups = g_new0 (CUdevResource, n + whole->sm.smCount / unit);
+  split->n = g_new (guint, n);
+  for (guint i = 0; i < n; i++)
+    split->n[i] = 1;
+  if (shares != NULL)
+    return split_by_weights (whole, unit, n, shares, split, reason, error);
+  return ps_cuda_share_evenly (whole->sm.smCount, least, step, n, &each, error)
+         && split_evenly (whole, n, each, split, reason);
+}
+
 static gboolean
 split_and_create (PsCudaContext *context, CUdevice device, const CUdevResource *whole, guint n, guint index,
-                  const guint *shares, char **reason, GError **error)
+                  const guint *shares, guint *sms, char **reason, GError **error)
 {
-  const guint least = MAX (whole->sm.minSmPartitionSize, 1), step = MAX (whole->sm.smCoscheduledAlignment, 1);
-  const guint unit = (least + step - 1) / step * step, n_sms = context->n_sms;
-  g_autofree CUdevResource *groups = g_new0 (CUdevResource, n + whole->sm.smCount / unit);
-  g_autofree guint *sms = g_new (guint, n);
-  Split split = { .groups = groups };
-  gboolean done;
+  g_auto (Split) split = { 0 };
 
-  if (!ps_cuda_share (whole->sm.smCount, least, shares != NULL ? unit : step, n, shares, sms, error))
+  if (!split_for (whole, n, shares, &split, reason, error))
     return FALSE;
-  done = shares != NULL ? split_by_shares (whole, unit, sms, index, &split, reason)
-                        : split_evenly (whole, n, sms[0], index, &split, reason);
-  if (!done || !create (context, device, &split, reason))
-    give_up (context, n_sms);
-  return TRUE;
+  for (guint i = 0, first = 0; i < n; first += split.n[i++])
+    sms[i] = sms_of (&split, first, split.n[i]);
+  return create (context, device, &split, index, reason);
 }
 
 gboolean
-ps_cuda_green_open (PsCudaContext *context, guint n, guint index, const guint *shares, char **reason, GError **error)
+ps_cuda_green_open (PsCudaContext *context, guint n, guint index, const guint *shares, guint *sms, char **reason,
+                    GError **error)
 {
   static gsize loaded = 0;
+  const guint n_sms = context->n_sms;
   CUdevResource whole;
   CUdevice device;
 
@@ -168,7 +203,10 @@ ps_cuda_green_open (PsCudaContext *context, guint n, guint index, const guint *s
   if (!TRY (cuDeviceGet, (&device, context->gpu), reason)
       || !TRY (cuDeviceGetDevResource, (device, &whole, CU_DEV_RESOURCE_TYPE_SM), reason))
     return TRUE;
-  return split_and_create (context, device, &whole, n, index, shares, reason, error);
+  if (split_and_create (context, device, &whole, n, index, shares, sms, reason, error))
+    return TRUE;
+  give_up (context, n_sms);
+  return *reason != NULL;
 }
 
 gboolean

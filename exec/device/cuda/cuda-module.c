@@ -41,6 +41,7 @@ const PsDeviceClass ps_cuda_device = {
   .description = "a real transformer stage on an NVIDIA GPU or a part of one, fp32 or bf16",
   .computes = TRUE,
   .measures = TRUE,
+  .splits = TRUE,
   .available = cuda_available,
   .open = cuda_open,
   .libraries = cuda_libraries,

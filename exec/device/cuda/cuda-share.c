@@ -23,43 +23,52 @@ ps_cuda_place (guint index, guint n_local, gboolean exclusive, guint n_gpus)
 }
 
 static gboolean
-share_evenly (guint n_sms, guint least, guint multiple, guint n, guint *sms, GError **error)
+refuse (guint n, guint n_parts, const char *what, GError **error)
 {
-  const guint each = n_sms / n / multiple * multiple;
-
-  if (each < least || each == 0)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "cuda device: %u devices can't share a GPU of %u multiprocessors: each needs %u at least", n, n_sms,
-                   MAX (least, multiple));
-      return FALSE;
-    }
-  for (guint i = 0; i < n; i++)
-    sms[i] = each;
-  return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "cuda device: %u devices can't share a GPU of %u %s", n, n_parts, what);
+  return FALSE;
 }
 
 gboolean
-ps_cuda_share (guint n_sms, guint least, guint multiple, guint n, const guint *wanted, guint *sms, GError **error)
+ps_cuda_share_evenly (guint n_sms, guint least, guint multiple, guint n, guint *sms, GError **error)
 {
-  guint64 sum = 0;
+  g_autofree char *what = NULL;
 
-  if (wanted == NULL)
-    return share_evenly (n_sms, least, multiple, n, sms, error);
-  for (guint i = 0; i < n; i++)
-    {
-      if (wanted[i] < least || wanted[i] % multiple != 0)
-        {
-          g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                       "cuda device: a share of %u multiprocessors: at least %u and a multiple of %u would be right",
-                       wanted[i], least, multiple);
-          return FALSE;
-        }
-      sum += sms[i] = wanted[i];
-    }
-  if (sum <= n_sms)
+  *sms = n_sms / n / multiple * multiple;
+  if (*sms >= MAX (least, 1))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "cuda device: shares of %" G_GUINT64_FORMAT " multiprocessors together: the GPU has %u", sum, n_sms);
-  return FALSE;
+  what = g_strdup_printf ("multiprocessors: each needs %u at least", MAX (least, multiple));
+  return refuse (n, n_sms, what, error);
+}
+
+/* Who has the greater claim to the next piece; nobody stays without one. */
+static gboolean
+comes_before (guint weight, guint n_units, guint other_weight, guint n_other_units)
+{
+  if (n_units == 0 || n_other_units == 0)
+    return n_units < n_other_units;
+  return (guint64)weight * (2 * (guint64)n_other_units + 1) > (guint64)other_weight * (2 * (guint64)n_units + 1);
+}
+
+gboolean
+ps_cuda_share_units (guint n_units, guint n, const guint *weights, guint *units, GError **error)
+{
+  if (n_units < n)
+    return refuse (n, n_units, "pieces: each needs one", error);
+  for (guint i = 0; i < n; i++)
+    units[i] = 0;
+  for (guint unit = 0; unit < n_units; unit++)
+    {
+      guint next = 0;
+
+      for (guint i = 1; i < n; i++)
+        if (comes_before (weights[i], units[i], weights[next], units[next]))
+          next = i;
+      units[next]++;
+    }
+  for (guint i = 0; i < n; i++)
+    for (guint k = 0; k < n; k++)
+      if (weights[k] == weights[i])
+        units[i] = MIN (units[i], units[k]);
+  return TRUE;
 }

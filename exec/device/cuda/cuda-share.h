@@ -16,11 +16,15 @@ typedef struct
  * exclusive: each has one to itself, GPU i mod n_gpus. See PsDeviceSetting; n_gpus > 0. */
 PsCudaPlace ps_cuda_place (guint index, guint n_local, gboolean exclusive, guint n_gpus);
 
-/* Multiprocessors of the devices on one GPU that has n_sms of them and splits them into parts of at least `least`,
- * which are multiples of `multiple` (at least 8 and multiples of 8 on compute capability 9.0: CUDA Driver API, "Green
- * Contexts"). wanted NULL: n equal parts, as large as they can be; else checked and copied. sms has room for n. Errors:
- * PS_ERROR_USAGE. */
-gboolean ps_cuda_share (guint n_sms, guint least, guint multiple, guint n, const guint *wanted, guint *sms,
-                        GError **error);
+/* Multiprocessors that each of n devices gets of a GPU that has n_sms of them and splits them into equal parts of at
+ * least `least`, which are multiples of `multiple` (at least 8 and multiples of 8 on compute capability 9.0: CUDA
+ * Driver API, "Green Contexts"): as many as can be. Errors: PS_ERROR_USAGE when that is none. */
+gboolean ps_cuda_share_evenly (guint n_sms, guint least, guint multiple, guint n, guint *sms, GError **error);
+
+/* units[n]: how many of n_units equal pieces of a GPU each device gets, in proportion to weights[n], each above 0: by
+ * the method of Webster and Sainte-Lague (the next piece is for the largest weight / (2 pieces + 1), the first such
+ * device where several are), but one at least. Devices of one weight get equally many; what that leaves over stays
+ * idle. Errors: PS_ERROR_USAGE when there are fewer pieces than devices. */
+gboolean ps_cuda_share_units (guint n_units, guint n, const guint *weights, guint *units, GError **error);
 
 #endif

@@ -101,15 +101,9 @@ ps_cuda_sizes_init (PsCudaSizes *sizes, const PsModel *model, GError **error)
 }
 
 gsize
-ps_cuda_sizes_boundary (const PsCudaSizes *sizes)
-{
-  return (gsize)sizes->tokens * (gsize)sizes->hidden;
-}
-
-gsize
 ps_cuda_sizes_boundary_bytes (const PsCudaSizes *sizes)
 {
-  return ps_cuda_sizes_boundary (sizes) * ps_cuda_element_bytes (sizes->element);
+  return (gsize)sizes->tokens * (gsize)sizes->hidden * ps_cuda_element_bytes (sizes->element);
 }
 
 void *

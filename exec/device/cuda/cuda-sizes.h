@@ -32,8 +32,7 @@ typedef struct
  * assumes; here the square of scores is never stored. */
 gboolean ps_cuda_sizes_init (PsCudaSizes *sizes, const PsModel *model, GError **error);
 
-/* Elements and bytes of one boundary tensor: tokens * hidden. */
-gsize ps_cuda_sizes_boundary (const PsCudaSizes *sizes);
+/* Bytes of one boundary tensor: tokens * hidden elements. */
 gsize ps_cuda_sizes_boundary_bytes (const PsCudaSizes *sizes);
 
 /* The array `n` elements behind `array`. */

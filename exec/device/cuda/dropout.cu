@@ -1,6 +1,7 @@
 /* dropout.cu - masks from counters: forward and backward make the same one again, nothing is stored. */
+#include <pipesim/philox.h>
+
 #include "pack.h"
-#include "philox.h"
 
 static const int block_threads = 256;
 
@@ -9,7 +10,7 @@ template <typename T> struct Dropout
   T *y;
   const T *x;
   size_t n;
-  uint32_t key[2];
+  uint64_t seed;
   uint32_t where, microbatch;
   uint32_t threshold; /* smaller numbers drop */
   float factor;
@@ -25,7 +26,7 @@ __launch_bounds__ (block_threads) drop (Dropout<T> dropout)
 
   if (group * 4 >= dropout.n)
     return;
-  ps_philox_4x32_10 (number, dropout.key);
+  ps_philox (number, dropout.seed);
 #pragma unroll
   for (int i = 0; i < 4; i++)
     if (group * 4 + i < dropout.n)
@@ -48,7 +49,7 @@ ps_cuda_dropout (PsCudaElement element, void *y, const void *x, size_t n, double
     const Dropout<T> dropout = { (T *)y,
                                  (const T *)x,
                                  n,
-                                 { (uint32_t)seed, (uint32_t)(seed >> 32) },
+                                 seed,
                                  layer * 16 + site,
                                  microbatch,
                                  (uint32_t)(probability * 4294967296.0),

@@ -159,17 +159,6 @@ launch (const PsAttentionForward<PsHalf> &attention, cudaStream_t stream)
 cudaError_t
 ps_flash_forward (const PsAttentionForward<PsHalf> &attention, cudaStream_t stream)
 {
-  switch (attention.shape.head_size)
-    {
-    case 32:
-      return launch<32> (attention, stream);
-    case 64:
-      return launch<64> (attention, stream);
-    case 96:
-      return launch<96> (attention, stream);
-    case 128:
-      return launch<128> (attention, stream);
-    default:
-      return cudaErrorInvalidValue;
-    }
+  return ps_by_head_size (attention.shape.head_size,
+                          [&] (auto size) { return launch<decltype (size)::value> (attention, stream); });
 }

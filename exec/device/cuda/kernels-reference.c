@@ -44,6 +44,17 @@ ps_reference_norm_input (double *dx, const double *dy, const double *x, const do
     }
 }
 
+static void
+bias_gradient (double *dbias, const double *dy, int rows, int columns)
+{
+  for (int c = 0; c < columns; c++)
+    {
+      dbias[c] = 0;
+      for (int r = 0; r < rows; r++)
+        dbias[c] += dy[(size_t)r * (size_t)columns + c];
+    }
+}
+
 void
 ps_reference_norm_weights (double *dgain, double *dbias, const double *dy, const double *x, const double *mean,
                            const double *scale, int rows, int columns)
@@ -56,18 +67,7 @@ ps_reference_norm_weights (double *dgain, double *dbias, const double *dy, const
                     * (x[(size_t)r * (size_t)columns + c] - (mean != NULL ? mean[r] : 0)) * scale[r];
     }
   if (dbias != NULL)
-    ps_reference_bias_gradient (dbias, dy, rows, columns);
-}
-
-void
-ps_reference_bias_gradient (double *dbias, const double *dy, int rows, int columns)
-{
-  for (int c = 0; c < columns; c++)
-    {
-      dbias[c] = 0;
-      for (int r = 0; r < rows; r++)
-        dbias[c] += dy[(size_t)r * (size_t)columns + c];
-    }
+    bias_gradient (dbias, dy, rows, columns);
 }
 
 static const double root_2_over_pi = 0.79788456080286535588;

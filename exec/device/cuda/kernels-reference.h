@@ -18,7 +18,6 @@ void ps_reference_norm_input (double *dx, const double *dy, const double *x, con
                               const double *gain, int rows, int columns);
 void ps_reference_norm_weights (double *dgain, double *dbias, const double *dy, const double *x, const double *mean,
                                 const double *scale, int rows, int columns);
-void ps_reference_bias_gradient (double *dbias, const double *dy, int rows, int columns);
 
 double ps_reference_gelu (double z);
 double ps_reference_gelu_slope (double z);

@@ -1,22 +1,10 @@
 /* nccl-module.c - the row "nccl" of the table: loads the module that holds the real class. */
-#include "module.h"
 #include "transport/transports.h"
-
-typedef const PsTransportClass *(*ClassFunction) (void);
-
-static const PsTransportClass *
-load_class (GError **error)
-{
-  ClassFunction function
-      = (ClassFunction)ps_module_function ("nccl transport", "nccl", "ps_nccl_transport_class", error);
-
-  return function != NULL ? function () : NULL;
-}
 
 static gboolean
 nccl_available (GError **error)
 {
-  const PsTransportClass *class = load_class (error);
+  const PsTransportClass *class = ps_transport_load ("nccl", error);
 
   return class != NULL && class->available (error);
 }
@@ -24,7 +12,7 @@ nccl_available (GError **error)
 static PsTransport *
 nccl_open (const PsTransportSetting *setting, GError **error)
 {
-  const PsTransportClass *class = load_class (error);
+  const PsTransportClass *class = ps_transport_load ("nccl", error);
 
   return class != NULL ? class->open (setting, error) : NULL;
 }
@@ -38,7 +26,7 @@ nccl_all_reduce (PsTransport *transport, guint at, float *values, gsize n, GErro
 static gboolean
 nccl_self_send (PsDevice *device, gsize n_bytes, guint n_samples, gint64 *samples_ns, GError **error)
 {
-  const PsTransportClass *class = load_class (error);
+  const PsTransportClass *class = ps_transport_load ("nccl", error);
 
   return class != NULL && class->self_send (device, n_bytes, n_samples, samples_ns, error);
 }

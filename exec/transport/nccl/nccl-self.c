@@ -4,6 +4,9 @@
 
 #include "clock.h"
 
+/* For what takes microseconds: then NCCL hangs. */
+#define TIMEOUT_NS G_GINT64_CONSTANT (30000000000)
+
 typedef struct
 {
   PsNcclChannel *channel; /* of one rank */
@@ -35,7 +38,9 @@ mirror_open (Mirror *mirror, GError **error)
 static ncclResult_t
 finish (PsNcclChannel *channel, ncclResult_t result)
 {
-  while (result == ncclInProgress)
+  const gint64 deadline_ns = ps_clock_now () + channel->timeout_ns;
+
+  while (result == ncclInProgress && ps_clock_now () < deadline_ns)
     if (ncclCommGetAsyncError (channel->comm, &result) != ncclSuccess)
       return ncclInternalError;
   return result;
@@ -67,7 +72,7 @@ ps_nccl_self_send (PsDevice *device, gsize n_bytes, guint n_samples, gint64 *sam
 {
   gint aborted = 0;
   g_auto (Mirror) mirror
-      = { .channel = ps_nccl_channel_new (PS_NCCL_SEND, 0, 0, &aborted, 0), .n_bytes = MAX (n_bytes, 1) };
+      = { .channel = ps_nccl_channel_new (PS_NCCL_SEND, 0, 0, &aborted, TIMEOUT_NS), .n_bytes = MAX (n_bytes, 1) };
   gint64 first_ns;
 
   /* The first one connects. */

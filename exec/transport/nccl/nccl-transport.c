@@ -7,8 +7,6 @@
 
 #include "clock.h"
 
-#include <errno.h>
-
 #define WATCH_NS G_GINT64_CONSTANT (50000000)
 
 typedef struct
@@ -81,13 +79,8 @@ watch (gpointer data)
 static void
 init_locks (NcclTransport *transport)
 {
-  pthread_condattr_t attributes;
-
   pthread_mutex_init (&transport->lock, NULL);
-  pthread_condattr_init (&attributes);
-  pthread_condattr_setclock (&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init (&transport->closing_changed, &attributes);
-  pthread_condattr_destroy (&attributes);
+  ps_clock_condition_init (&transport->closing_changed);
 }
 
 static gboolean
@@ -220,6 +213,13 @@ nccl_receive (PsTransport *base, guint at, guint from, PsOp message, GError **er
 
   job->op = message;
   job->tensor = endpoint->device->class->tensor_new (endpoint->device);
+  if (job->tensor == NULL)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "device %u: no memory for a message from device %u", at,
+                   from);
+      ps_nccl_job_free (channel, job);
+      return FALSE;
+    }
   if (endpoint->staged && (job->staging = ps_nccl_channel_block (channel, endpoint->wire_bytes, error)) == NULL)
     {
       ps_nccl_job_free (channel, job);

@@ -1,0 +1,46 @@
+/* philox.h - random numbers from a counter: Philox-4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as
+ * easy as 1, 2, 3, SC 2011, section 3.3 and table 2). The same bits on the host and, under nvcc, in a kernel; no GLib.
+ */
+#ifndef PIPESIM_PHILOX_H
+#define PIPESIM_PHILOX_H
+
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define PS_PHILOX_INLINE static __host__ __device__ inline
+#else
+#define PS_PHILOX_INLINE static inline
+#endif
+
+#define PS_PHILOX_ROUNDS 10
+#define PS_PHILOX_KEY_0 0x9e3779b9U /* added to the key after each round */
+#define PS_PHILOX_KEY_1 0xbb67ae85U
+
+/* One round on four words, for callers that work on many counters side by side. */
+PS_PHILOX_INLINE void
+ps_philox_round (uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3, uint32_t k0, uint32_t k1)
+{
+  const uint64_t a = (uint64_t)0xd2511f53U * *c0, b = (uint64_t)0xcd9e8d57U * *c2;
+  const uint32_t next0 = (uint32_t)(b >> 32) ^ *c1 ^ k0, next2 = (uint32_t)(a >> 32) ^ *c3 ^ k1;
+
+  *c1 = (uint32_t)b;
+  *c3 = (uint32_t)a;
+  *c0 = next0;
+  *c2 = next2;
+}
+
+/* Replaces four words, the counter, by four random ones. key: its lower half is the first of the two words. */
+PS_PHILOX_INLINE void
+ps_philox (uint32_t words[4], uint64_t key)
+{
+  uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+
+  for (int round = 0; round < PS_PHILOX_ROUNDS; round++)
+    {
+      ps_philox_round (&words[0], &words[1], &words[2], &words[3], k0, k1);
+      k0 += PS_PHILOX_KEY_0;
+      k1 += PS_PHILOX_KEY_1;
+    }
+}
+
+#endif

@@ -1,0 +1,20 @@
+/* where.h - a kernel that says where it runs. */
+#ifndef CUDA_PARTS_WHERE_H
+#define CUDA_PARTS_WHERE_H
+
+#include <cuda_runtime.h>
+
+#ifdef __cplusplus
+extern "C"
+{
+#endif
+
+  /* Launches n_blocks blocks that keep their multiprocessor for some microseconds each. seen[i] of n_seen numbers in
+   * device memory grows by the blocks that ran on multiprocessor i. */
+  cudaError_t where_launch (unsigned n_blocks, unsigned *seen, unsigned n_seen, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

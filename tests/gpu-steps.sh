@@ -1,0 +1,373 @@
+# gpu-steps.sh - the steps of gpu.sh, which reads this: one function each. Its last line behind "= " is the step's result; 77 and 0 are
+# its exit codes when there is nothing to work with and when all went well. What they share is in gpu.sh: own (runs a program), skip,
+# need_device, room (time left to the step); $work goes away afterwards, $details and $OUT come back.
+
+machine ()
+{
+  for tool in gcc g++ nvcc meson ninja pkg-config python3 sqlite3 compute-sanitizer ncu nvidia-smi; do
+    echo "$tool: $(command -v $tool || echo missing) $($tool --version 2>/dev/null | grep -iE 'version|release|[0-9]+\.[0-9]+' | head -1)"
+  done
+  for package in glib-2.0 gio-2.0 json-glib-1.0 sqlite3 openblas hwloc; do
+    echo "$package: $(pkg-config --modversion $package 2>/dev/null || echo 'no development files')"
+  done
+  ldd --version 2>/dev/null | head -1
+  uname -srm
+  nproc
+  head -3 /proc/meminfo
+  [ -z "$python" ] || "$python" -c 'import torch; print("torch", torch.__version__, torch.version.cuda, torch.cuda.is_available())' 2>&1 | tail -1
+  ls -l "$libraries" 2>/dev/null
+  echo "LD_LIBRARY_PATH: ${LD_LIBRARY_PATH:-}"
+  echo "driver's library in $driver"
+  nvidia-smi 2>/dev/null || skip "no nvidia-smi: no GPU here"
+  nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE 2>/dev/null | head -120
+  echo "= $(nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv,noheader | head -1)"
+}
+
+# The module loads, and a stage runs forwards and backwards; then on two parts of the GPU.
+module ()
+{
+  need_device
+  cat "$work/probe"
+  own pipesim-exec --schedule 1f1b -p 2 -m 2 --model "$work/tiny.ini" --device "$device" --steps 2 --check || exit 1
+  echo "= one device and two run"
+}
+
+find_nvcc ()
+{
+  command -v nvcc || ls /usr/local/cuda*/bin/nvcc 2>/dev/null | head -1
+}
+
+# The kernel test from source, one nvcc per file side by side, where no bundle brings it.
+kernels_build ()
+{
+  [ ! -x "$bin/test-cuda-kernels-gpu" ] || skip "it is there already"
+  nvcc=$(find_nvcc)
+  [ -n "$nvcc" ] || skip "no nvcc"
+  [ -f "$source/exec/device/cuda/kernels.h" ] || skip "no source beside this script"
+  nvidia-smi >/dev/null 2>&1 || skip "no GPU here to run them on"
+  cd "$source" || exit 1
+  mkdir -p "$work/kernels"
+  jobs=0
+  for file in exec/device/cuda/*.cu tests/test-cuda-kernels.cpp tests/cuda-kernels/*.cpp exec/device/cuda/kernels-reference.c; do
+    "$nvcc" -std=c++17 -O3 -lineinfo -arch=sm_90 -Iinclude -Iexec/device/cuda -Itests/cuda-kernels -c "$file" \
+      -o "$work/kernels/$(basename "$file").o" || touch "$work/kernels/failed" &
+    jobs=$((jobs + 1))
+    [ $((jobs % $(nproc))) -ne 0 ] || wait
+  done
+  wait
+  [ ! -e "$work/kernels/failed" ] || exit 1
+  "$nvcc" -arch=sm_90 -o "$work/test-cuda-kernels" "$work"/kernels/*.o || exit 1
+  echo "= built with $("$nvcc" --version | sed -n 's/.*release \([^,]*\),.*/nvcc \1/p')"
+}
+
+# The program to test kernels with; nothing where there is none.
+kernel_program ()
+{
+  ls "$work/test-cuda-kernels" "$bin/test-cuda-kernels-gpu" 2>/dev/null | head -1
+}
+
+kernels ()
+{
+  program=$(kernel_program)
+  [ -n "$program" ] || skip "no kernel test"
+  LD_LIBRARY_PATH=$(cuda_path) "$program" >"$details/kernels.txt" 2>&1
+  code=$?
+  cat "$details/kernels.txt"
+  if grep -q '^1\.\.0' "$details/kernels.txt"; then skip "$(sed -n 's/.*SKIP //p' "$details/kernels.txt")"; fi
+  wrong=$(sed -n 's/^not ok [0-9]* - //p; s/^Bail out! /bailed out: /p' "$details/kernels.txt" | head -3 | tr '\n' ';')
+  echo "= $(grep -c '^ok' "$details/kernels.txt") of $(grep -cE '^(not )?ok' "$details/kernels.txt") kernels agree with their references${wrong:+; wrong: $wrong}"
+  exit $code
+}
+
+# sanitizer TOOL SECONDS SUBSET...: each part of the kernel tests under its own limit.
+sanitizer ()
+{
+  tool=$1
+  seconds=$2
+  shift 2
+  checker=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1)
+  [ -n "$checker" ] || skip "no compute-sanitizer"
+  have nvidia-smi && nvidia-smi >/dev/null 2>&1 || skip "no GPU here"
+  program=$(kernel_program)
+  [ -n "$program" ] || skip "no kernel test"
+  clean= late= wrong=
+  for subset in "$@"; do
+    room $((seconds + 3)) || { late="$late, $subset"; continue; }
+    echo "--- $subset"
+    LD_LIBRARY_PATH=$(cuda_path) timeout -k 2 "$seconds" "$checker" --tool "$tool" --error-exitcode 9 "$program" "$subset" \
+      >"$work/checked" 2>&1
+    code=$?
+    head -60 "$work/checked"
+    tail -3 "$work/checked"
+    case $code in
+      0) clean="$clean, $subset" ;;
+      124 | 137) late="$late, $subset" ;;
+      *) wrong="$wrong, $subset" ;;
+    esac
+  done
+  echo "= clean: ${clean#, }${late:+; not done in time: ${late#, }}${wrong:+; FINDINGS: ${wrong#, }}"
+  [ -z "$wrong" ]
+}
+
+device_tests ()
+{
+  need_programs
+  [ -x "$bin/$1" ] || skip "no $1 in $bin"
+  G_TEST_SRCDIR=$here own "$1" >"$work/tap" 2>&1
+  code=$?
+  cat "$work/tap"
+  wrong=$(grep -E '^not ok|^Bail out' "$work/tap" | head -2 | tr '\n' ';')
+  n=$(grep -c '^ok' "$work/tap")
+  skipped=$(grep -c '^ok.*# SKIP' "$work/tap")
+  [ "$n" -ne "$skipped" ] || [ $code -ne 0 ] || skip "$(sed -n 's/.*# SKIP //p' "$work/tap" | head -1)"
+  echo "= $((n - skipped)) passed, $skipped skipped${wrong:+; $wrong}"
+  exit $code
+}
+
+db=$work/costs.db
+
+# calibrate PROFILE MODEL OPTION...
+calibrate ()
+{
+  need_device
+  profile=$1
+  name=$2
+  shift 2
+  own pipesim-calib run --db "$db" --profile "$profile" --model "$work/$name.ini" --device "$device" --max-samples 200 \
+    --time-limit 1s "$@" >"$work/table" 2>"$work/talk"
+  code=$?
+  cat "$work/table" "$work/talk"
+  if grep -q 'not worth measuring' "$work/talk"; then skip "times of an emulation are not worth measuring"; fi
+  [ $code -eq 0 ] || exit 1
+  echo "= $(tail -1 "$work/talk"); $(grep -c 'converged' "$work/table") converged; $(grep '^warning' "$work/talk" | head -1)"
+}
+
+calibrate_all ()
+{
+  calibrate stages small -p 4 -v 1,2 --caches run,cold,warm
+}
+
+calibrate_eight ()
+{
+  calibrate stages small -p 8 -v 1,2
+}
+
+calibrate_again ()
+{
+  calibrate again small -p 4 -v 1
+  own pipesim-calib diff --db "$db" stages again | tee "$work/again" | tail -40
+  echo "= $(tail -1 "$work/again" | sed 's/; [0-9]* in one only//') (of two calibrations of p = 4, one after the other)"
+}
+
+need_profile ()
+{
+  [ -f "$db" ] && own pipesim-calib export --db "$db" --profile "$1" >/dev/null 2>&1 || skip "no profile: calibration did not run"
+}
+
+export_profiles ()
+{
+  need_profile stages
+  for profile in stages again layer; do
+    own pipesim-calib export --db "$db" --profile $profile --samples -o "$OUT/profile-$profile.json" || continue
+    # What comes back must be small; medians and spreads stay.
+    if [ "$(wc -c <"$OUT/profile-$profile.json")" -gt 8000000 ]; then
+      own pipesim-calib export --db "$db" --profile $profile -o "$OUT/profile-$profile.json"
+    fi
+  done
+  [ -f "$OUT/profile-stages.json" ] || exit 1
+  echo "= $(ls "$OUT" | grep -c '^profile-') profiles written"
+}
+
+predictions ()
+{
+  need_profile stages
+  own pipesim predict --schedule all -p "$1" -m "$2" --db "$db" --profile stages || exit 1
+  echo "= every schedule predicted from the profile for p = $1, m = $2"
+}
+
+# execute DEVICES MICROBATCHES SCHEDULE OPTION...: runs it into $work/run.json; 77 where the device has no code for it.
+execute ()
+{
+  p=$1
+  m=$2
+  schedule=$3
+  shift 3
+  costs=
+  [ ! -f "$db" ] || costs="--db $db --profile stages"
+  own pipesim-exec --schedule "$schedule" -p "$p" -m "$m" --model "$work/small.ini" $costs --device "$device" --steps 4 \
+    --timeout 20s --json "$@" >"$work/run.json" 2>"$work/run.err"
+  code=$?
+  if [ $code -ne 0 ]; then
+    echo "$schedule: $(tail -1 "$work/run.err")"
+    case $(tail -1 "$work/run.err") in
+      *'runs schedules with one copy'* | *'runs on without a flush'*) return 77 ;;
+    esac
+    return $code
+  fi
+  echo "$(basename "$schedule"): $(grep -o '"check": "[^"]*"' "$work/run.json")"
+}
+
+# A line of runs.csv.
+record ()
+{
+  [ -z "$python" ] || "$python" "$here/gpu-figures.py" run "$1" "$2" "$work/run.json" >>"$OUT/runs.csv"
+}
+
+families ()
+{
+  need_device
+  p=$1
+  m=$2
+  shift 2
+  names=$*
+  [ -n "$names" ] || names=$(own pipesim schedule list --json 2>/dev/null | grep -o '"name": "[^"]*"' | cut -d '"' -f 4)
+  passed=0 failed=0 skipped=0 late=0
+  for name in $names; do
+    room 15 || { late=$((late + 1)); continue; }
+    execute "$p" "$m" "$name" --check
+    case $? in
+      0) passed=$((passed + 1)); record "$p" "$m" ;;
+      77) skipped=$((skipped + 1)) ;;
+      *) failed=$((failed + 1)) ;;
+    esac
+  done
+  equal=$(grep -c "^$p,$m,.*bit-equal" "$OUT/runs.csv" 2>/dev/null)
+  echo "= $passed schedules ran on $p stages, ${equal:-0} bit-equal to one device; $failed failed or differ, $skipped not for this executor, $late not tried in time"
+  [ $failed -eq 0 ] && [ $passed -gt 0 ]
+}
+
+# Parts of unequal size; not predicted, as the profile is for equal ones.
+uneven ()
+{
+  need_device
+  [ "$device" = cuda ] || skip "device $device has no parts"
+  own pipesim-exec --schedule 1f1b -p 4 -m 8 --model "$work/small.ini" --device cuda --steps 4 --sm-shares 40,30,20,10 --check --json \
+    >"$work/run.json" 2>"$work/run.err" || { echo "= $(tail -1 "$work/run.err")"; exit 1; }
+  echo "= $(grep -oE '"(check|iteration_ns)": [^,]*' "$work/run.json" | tr '\n' ' ') with 1f1b on parts of 40 : 30 : 20 : 10"
+}
+
+# One schedule on four parts, before all else that takes long.
+first_run ()
+{
+  need_device
+  execute 4 8 "$1" --check
+  code=$?
+  echo "= $1 on 4 parts: $(grep -oE '"(check|iteration_ns)": [^,]*' "$work/run.json" | tr '\n' ' ')$(tail -1 "$work/run.err")"
+  exit $code
+}
+
+# What waking up costs: the same run with threads that sleep, and that spin, while the GPU works.
+waiting ()
+{
+  need_device
+  [ "$device" = cuda ] || skip "device $device waits for nothing"
+  times=
+  for how in sleep spin; do
+    export PIPESIM_CUDA_WAIT=$how
+    own pipesim-exec --schedule 1f1b -p 4 -m 8 --model "$work/small.ini" --device cuda --steps 12 --json \
+      >"$work/run.json" 2>"$work/run.err" || { echo "= $(tail -1 "$work/run.err")"; exit 1; }
+    times="$times $how $(sed -n 's/.*"iteration_ns": \([0-9]*\),*/\1/p' "$work/run.json" | head -1) ns"
+  done
+  echo "= iteration of 1f1b on 4 parts:$times"
+}
+
+self_send ()
+{
+  need_profile stages
+  [ "$device" = cuda ] || skip "NCCL is for GPUs"
+  own pipesim-calib show --db "$db" stages >"$work/shown" 2>&1 || exit 1
+  grep self-send "$work/shown" || skip "no NCCL module, or no library for it"
+  echo "= $(grep -c self-send "$work/shown") sizes of messages of the GPU to itself measured"
+}
+
+searched ()
+{
+  need_profile stages
+  own pipesim search -p 4 -m 8 --db "$db" --profile stages --memory-limit 100GiB --time-limit 5s -o "$work/searched.json" || exit 1
+  execute 4 8 "$work/searched.json" --check || exit 1
+  record 4 8
+  echo "= the order that search found ran, too"
+}
+
+traces ()
+{
+  need_profile stages
+  for name in 1f1b zb-h1 zb-v interleaved; do
+    room 12 || break
+    execute 4 8 $name --trace "$details/$name-measured.json" --predicted "$details/$name-predicted.json" || continue
+    own pipesim compare "$details/$name-predicted.json" "$details/$name-measured.json" | tee -a "$details/compare.txt"
+  done
+  echo "= $(ls "$details" | grep -c measured) pairs of timelines kept"
+}
+
+accuracy ()
+{
+  [ -n "$python" ] || skip "no python3"
+  [ -s "$OUT/runs.csv" ] || skip "nothing ran"
+  "$python" "$here/gpu-figures.py" accuracy "$OUT/runs.csv" >"$work/figures" || exit 1
+  cat "$work/figures"
+  grep -v '^= ' "$work/figures" >"$work/accuracy" || skip "$(sed 's/^= //' "$work/figures")"
+}
+
+shares ()
+{
+  [ -n "$python" ] || skip "no python3"
+  [ -f "$OUT/profile-stages.json" ] || skip "no profile"
+  "$python" "$here/gpu-figures.py" shares "$OUT/profile-stages.json" >"$work/figures" || exit 1
+  cat "$work/figures"
+  grep -v '^= ' "$work/figures" >"$work/shares"
+}
+
+layer ()
+{
+  calibrate layer layer -p 3 --sharing 1 -v 1
+}
+
+torch_layer ()
+{
+  [ -n "$python" ] || skip "no python3"
+  "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || skip "no PyTorch that sees a GPU"
+  # What the file holds by then counts: the compiler may take its time.
+  timeout -k 2 50 "$python" "$here/gpu-layer.py" "$details/layer.json"
+  cat "$details/layer.json" || exit 1
+  own pipesim-calib export --db "$db" --profile layer -o "$work/layer-profile.json" 2>/dev/null
+  "$python" "$here/gpu-figures.py" layer "$details/layer.json" "$work/layer-profile.json"
+}
+
+launches ()
+{
+  program=$bin/gpu-launch
+  if [ ! -x "$program" ]; then
+    nvcc=$(find_nvcc)
+    [ -n "$nvcc" ] || skip "no nvcc"
+    program=$work/gpu-launch
+    "$nvcc" -std=c++17 -O3 -arch=sm_90 -o "$program" "$here/gpu-launch.cu" || exit 1
+  fi
+  LD_LIBRARY_PATH=$(cuda_path) "$program" >"$work/launches" 2>&1
+  code=$?
+  cat "$work/launches"
+  [ $code -ne 77 ] || skip "$(tail -1 "$work/launches")"
+  [ $code -eq 0 ] || exit 1
+  echo "= $(tail -1 "$work/launches")"
+}
+
+# Two processes that take themselves for two hosts, so that NCCL accepts one GPU twice.
+nccl ()
+{
+  need_device
+  [ "$device" = cuda ] || skip "NCCL is for GPUs"
+  port=$((20000 + $$ % 10000))
+  for rank in 1 0; do
+    export RANK=$rank WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port NCCL_HOSTID=host-$rank NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1
+    own pipesim-exec --schedule 1f1b -p 2 -m 4 --model "$work/tiny.ini" --device cuda --transport nccl --steps 2 --check --json \
+      --timeout 30s >"$work/rank-$rank" 2>&1 &
+    if [ $rank = 1 ]; then other=$!; else first=$!; fi
+  done
+  wait $first
+  code=$?
+  wait $other
+  cat "$work/rank-0" "$work/rank-1"
+  if grep -q 'no pipesim-nccl.so' "$work/rank-0"; then skip "no NCCL module"; fi
+  [ $code -eq 0 ] || { echo "= $(tail -1 "$work/rank-0")"; exit 1; }
+  echo "= $(grep -o '"check": "[^"]*"' "$work/rank-0") of two processes on one GPU over loopback"
+}
