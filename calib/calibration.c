@@ -1,18 +1,9 @@
-/* calibration.c - clock, tensors and devices of a calibration. */
+/* calibration.c - tensors and devices of a calibration. */
 #include "calibration.h"
 
 #include "provenance.h"
 
 #include <string.h>
-#include <time.h>
-
-gint64
-ps_calib_now (void)
-{
-  struct timespec now;
-  clock_gettime (CLOCK_MONOTONIC, &now);
-  return (gint64)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static float
 ordinary_number (gsize i, float scale)
@@ -64,17 +55,53 @@ ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model,
                             .core = own_core ? (int)(index % calibration->n_local) : -1,
                             .seed = calibration->seed,
                             .index = index % calibration->n_local,
-                            .n_local = calibration->n_local };
+                            .n_local = calibration->n_local,
+                            .shares = calibration->shares };
 }
 
-PsTensor *
-ps_calib_input (PsDevice *device, PsPrecision precision, PsOpKind kind, GError **error)
+static PsTensor *
+new_input (PsDevice *device, PsOpKind kind, GError **error)
 {
   PsTensor *input = device->class->tensor_new (device);
   if (!input)
     g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "no memory for the input of %s", ps_op_kind_name (kind));
-  if (!input || ps_tensor_fill (input, precision, kind == PS_OP_F ? 1.0F : 1e-3F, error))
-    return input;
-  device->class->tensor_free (input);
-  return NULL;
+  return input;
+}
+
+/* Takes the tensor; NULL unless ok. */
+static PsTensor *
+keep_if (PsTensor *tensor, gboolean ok)
+{
+  if (!ok)
+    tensor->device->class->tensor_free (tensor);
+  return ok ? tensor : NULL;
+}
+
+static PsTensor *
+filled_input (PsDevice *device, PsPrecision precision, PsOpKind kind, GError **error)
+{
+  PsTensor *input = new_input (device, kind, error);
+  return input ? keep_if (input, ps_tensor_fill (input, precision, kind == PS_OP_F ? 1.0F : 1e-3F, error)) : NULL;
+}
+
+PsTensor *
+ps_calib_input (PsCalibInputs *inputs, PsDevice *device, PsPrecision precision, PsOpKind kind, GError **error)
+{
+  PsTensor **pattern = kind == PS_OP_F ? &inputs->activation : &inputs->gradient;
+  if (!device->class->copy)
+    return filled_input (device, precision, kind, error);
+  if (!*pattern && !(*pattern = filled_input (device, precision, kind, error)))
+    return NULL;
+  PsTensor *input = new_input (device, kind, error);
+  return input ? keep_if (input, device->class->copy (input, *pattern, error)) : NULL;
+}
+
+void
+ps_calib_inputs_clear (PsCalibInputs *inputs)
+{
+  PsTensor *const patterns[] = { inputs->activation, inputs->gradient };
+  for (guint i = 0; i < G_N_ELEMENTS (patterns); i++)
+    if (patterns[i])
+      patterns[i]->device->class->tensor_free (patterns[i]);
+  *inputs = (PsCalibInputs){ 0 };
 }

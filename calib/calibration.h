@@ -4,6 +4,8 @@
 
 #include "sampler.h"
 
+#include "rendezvous.h"
+
 #include <pipesim/transport.h>
 
 G_BEGIN_DECLS
@@ -24,11 +26,13 @@ typedef struct
   const PsModel *model;
   guint n_devices;     /* that the model is cut for */
   guint n_local;       /* that run here at the same time, on one accelerator's parts where it is split; <= n_devices */
+  const guint *shares; /* [n_local] see PsDeviceSetting; NULL: equal parts */
   guint caches;        /* bit 1 << PsCacheState for each state to measure ops in */
   const guint *chunks; /* [n_chunks] numbers of chunks per device to measure */
   guint n_chunks;
   PsSamplingRule rule;
   guint64 seed;
+  PsRendezvous *others;       /* the process with the other end of transfers; NULL: both ends are here */
   PsMeasurementWanted wanted; /* this and the sinks are called from the thread that called ps_calibrate */
   PsMeasurementSink sink;
   PsSentinelSink sentinel; /* NULL: none is measured */
@@ -39,9 +43,6 @@ typedef struct
   guint *n_watched; /* readings of the sentinel so far */
 } PsCalibration;
 
-/* CLOCK_MONOTONIC in nanoseconds. */
-gint64 ps_calib_now (void);
-
 /* Ordinary numbers between -scale and scale in place of what a neighbour would send, for devices that compute;
  * precision is the model's. The calling thread has attached the tensor's device. */
 gboolean ps_tensor_fill (PsTensor *tensor, PsPrecision precision, float scale, GError **error);
@@ -51,8 +52,17 @@ gboolean ps_tensor_fill (PsTensor *tensor, PsPrecision precision, float scale, G
 PsDeviceSetting ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model, guint n_stages,
                                          guint n_microbatches, guint index);
 
+/* Inputs of ops on one device. Where tensors are copied by the device, numbers are made once and copied from then on:
+ * making them on the host takes longer than an op does, and neighbours would not be busy. */
+typedef struct
+{
+  PsTensor *activation, *gradient; /* what to copy; NULL before the first, and where host memory is filled each time */
+} PsCalibInputs;
+
 /* An op's input from a neighbour; NULL when there is no memory for it or it can't be filled. */
-PsTensor *ps_calib_input (PsDevice *device, PsPrecision precision, PsOpKind kind, GError **error);
+PsTensor *ps_calib_input (PsCalibInputs *inputs, PsDevice *device, PsPrecision precision, PsOpKind kind,
+                          GError **error);
+void ps_calib_inputs_clear (PsCalibInputs *inputs);
 
 G_END_DECLS
 

@@ -56,13 +56,6 @@ add_row (PsTable *table, const PsProfileChange *change)
   ps_table_set_text (table, "verdict", verdict_of (change));
 }
 
-static int
-compare_doubles (const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* "34 in both, median distance 0.6 %, largest 4.1 %; 3 beyond noise; 0 in one only" */
 static char *
 summarise (const GArray *changes)
@@ -77,7 +70,7 @@ summarise (const GArray *changes)
       if (!isnan (change->change))
         distances[n++] = 100 * fabs (change->change);
     }
-  qsort (distances, n, sizeof *distances, compare_doubles);
+  qsort (distances, n, sizeof *distances, ps_compare_double);
   return g_strdup_printf ("%u in both, median distance %.2f %%, largest %.2f %%; %u beyond noise; %u in one only\n", n,
                           n > 0 ? distances[(n - 1) / 2] : 0, n > 0 ? distances[n - 1] : 0, n_beyond, n_alone);
 }

@@ -3,6 +3,8 @@
 
 #include "watch.h"
 
+#include <pipesim/fit.h>
+
 typedef struct
 {
   char *db;
@@ -51,6 +53,54 @@ append_sentinels (GString *text, GPtrArray *sentinels)
                           100 * ps_watch_drift (sentinels));
 }
 
+/* Whether two messages went the same way, in sizes of their own. */
+static gboolean
+is_alike (const PsMeasurement *a, const PsMeasurement *b)
+{
+  return a->subject == b->subject && g_str_equal (a->shape, b->shape) && a->devices == b->devices
+         && a->sharing == b->sharing;
+}
+
+/* The messages that went like `first`, by size; none where it is not the first of them. */
+static void
+collect_sizes (GPtrArray *measurements, const PsMeasurement *first, GArray *bytes, GArray *ns)
+{
+  for (guint i = 0; i < measurements->len; i++)
+    {
+      const PsMeasurement *m = measurements->pdata[i];
+      gint64 time = MAX (m->time.median_ns, 1);
+      if (m->subject == PS_SUBJECT_OP || !is_alike (m, first))
+        continue;
+      if (bytes->len == 0 && m != first)
+        return;
+      g_array_append_val (bytes, m->bytes);
+      g_array_append_val (ns, time);
+    }
+}
+
+/* "fit of transfers, 2 busy, 1 sharing: alpha 12 us, 0.125 ns/B (8 GB/s), R² 0.98, within 4.0 % of the medians" */
+static void
+append_fits (GString *text, GPtrArray *measurements)
+{
+  for (guint i = 0; i < measurements->len; i++)
+    {
+      const PsMeasurement *m = measurements->pdata[i];
+      g_autoptr (GArray) bytes = g_array_new (FALSE, FALSE, sizeof (gint64));
+      g_autoptr (GArray) ns = g_array_new (FALSE, FALSE, sizeof (gint64));
+      collect_sizes (measurements, m, bytes, ns);
+      if (bytes->len < 2)
+        continue;
+      PsTransferFit fit;
+      ps_transfer_fit ((gint64 *)(gpointer)bytes->data, (gint64 *)(gpointer)ns->data, bytes->len, &fit);
+      g_autofree char *fitted = ps_transfer_fit_to_text (&fit);
+      g_autoptr (GString) line = g_string_new (fitted);
+      g_string_replace (line, "\n", ", ", 0);
+      g_string_append_printf (text, "fit of %s, %u busy, %u sharing: %s of the medians\n",
+                              m->subject == PS_SUBJECT_SELF_SEND ? m->shape : "transfers", m->devices, m->sharing,
+                              line->str);
+    }
+}
+
 static char *
 to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtrArray *sentinels, gboolean samples)
 {
@@ -62,6 +112,7 @@ to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtr
                           profile->libraries);
   append_sentinels (text, sentinels);
   g_string_append_printf (text, "\n%s", rows);
+  append_fits (text, measurements);
   if (samples)
     append_samples (text, measurements);
   return g_string_free (text, FALSE);

@@ -1,7 +1,6 @@
 /* provenance.c - what has to be known about a machine for its measurements to mean something. */
 #include "provenance.h"
 
-#include <hwloc.h>
 #include <sys/utsname.h>
 
 char *
@@ -9,19 +8,6 @@ ps_moment_now (void)
 {
   g_autoptr (GDateTime) now = g_date_time_new_now_utc ();
   return g_date_time_format (now, "%Y-%m-%dT%H:%M:%SZ");
-}
-
-guint
-ps_count_cores (void)
-{
-  hwloc_topology_t topology;
-  int n = 0;
-  if (hwloc_topology_init (&topology) != 0)
-    return 1;
-  if (hwloc_topology_load (topology) == 0)
-    n = hwloc_get_nbobjs_by_type (topology, HWLOC_OBJ_CORE);
-  hwloc_topology_destroy (topology);
-  return (guint)MAX (n, 1);
 }
 
 /* The first "model name : ..." of /proc/cpuinfo; not every architecture has one. */
@@ -38,12 +24,14 @@ processor_name (const char *fallback)
 }
 
 static char *
-library_versions (const PsDeviceClass *device)
+library_versions (const PsDeviceClass *device, const PsTransportClass *transport)
 {
   g_autofree char *of_device = device->libraries ? device->libraries () : NULL;
+  g_autofree char *of_transport = transport->libraries ? transport->libraries () : NULL;
   g_autofree char *of_database = ps_costdb_library ();
-  return g_strdup_printf ("%s%sGLib %u.%u.%u; %s", of_device ? of_device : "", of_device ? "; " : "",
-                          glib_major_version, glib_minor_version, glib_micro_version, of_database);
+  return g_strdup_printf ("%s%s%s%sGLib %u.%u.%u; %s", of_device ? of_device : "", of_device ? "; " : "",
+                          of_transport ? of_transport : "", of_transport ? "; " : "", glib_major_version,
+                          glib_minor_version, glib_micro_version, of_database);
 }
 
 PsProfile *
@@ -62,7 +50,7 @@ ps_profile_new_here (const char *name, const PsModel *model, const PsDeviceClass
   profile->host = g_utf8_make_valid (system.nodename, -1);
   profile->processor = processor_name (system.machine);
   profile->kernel = g_strdup_printf ("%s %s", system.sysname, system.release);
-  profile->libraries = library_versions (device);
+  profile->libraries = library_versions (device, transport);
   profile->version = g_strdup (PS_VERSION);
   profile->created = ps_moment_now ();
   return profile;

@@ -14,9 +14,6 @@ PsProfile *ps_profile_new_here (const char *name, const PsModel *model, const Ps
 /* This moment, ISO 8601 in UTC. Free with g_free. */
 char *ps_moment_now (void);
 
-/* Cores that this process may use; at least 1. */
-guint ps_count_cores (void);
-
 G_END_DECLS
 
 #endif

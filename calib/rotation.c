@@ -1,10 +1,9 @@
 /* rotation.c - times all ops of the stages of some devices, in rotation and side by side. */
 #include "rotation.h"
 
+#include "clock.h"
 #include "provenance.h"
 #include "watch.h"
-
-#include <string.h>
 
 /* Microbatches in flight per stage: enough that an op finds its data as cold as in a real run, at bounded memory. */
 #define MAX_IN_FLIGHT 4
@@ -39,6 +38,7 @@ typedef struct
   Rotation *rotation;
   PsDeviceSetting setting;
   PsDevice *device;
+  PsCalibInputs inputs;
   ResidentStage *stages;
   guint n_stages;
   GPtrArray *quantities;
@@ -100,12 +100,6 @@ wait_for_all (Rotation *rotation)
   g_mutex_unlock (&rotation->mutex);
 }
 
-static gint64
-held_bytes (const PsMemoryUse *use)
-{
-  return use->current[PS_MEMORY_STATE] + use->current[PS_MEMORY_ACTIVATION];
-}
-
 static void
 read_condition (Worker *worker, PsCondition *condition)
 {
@@ -142,12 +136,12 @@ add_sample (Worker *worker, ResidentStage *stage, PsOpKind kind, gint64 ns, cons
             const PsMemoryUse *after)
 {
   Quantity *quantity = stage->quantity[kind];
-  gint64 now = ps_calib_now ();
+  gint64 now = ps_clock_now ();
   if (!quantity || !quantity->measurement || worker->begin_ns == 0)
     return;
   PsMeasurement *m = quantity->measurement;
-  m->take_bytes = after->peak_bytes - held_bytes (before);
-  m->give_bytes = after->peak_bytes - held_bytes (after);
+  m->take_bytes = after->peak_bytes - ps_memory_use_held (before);
+  m->give_bytes = after->peak_bytes - ps_memory_use_held (after);
   m->state_bytes = stage->state_bytes;
   note_device_ns (worker, quantity);
   if (ps_sampler_add (&quantity->sampler, ns, now - worker->begin_ns))
@@ -163,7 +157,7 @@ make_input (Worker *worker, const ResidentStage *stage, PsOpKind kind, PsTensor 
   *input = NULL;
   if (!activation && !gradient)
     return TRUE;
-  *input = ps_calib_input (worker->device, worker->setting.model->precision, kind, error);
+  *input = ps_calib_input (&worker->inputs, worker->device, worker->setting.model->precision, kind, error);
   if (!*input)
     g_prefix_error (error, "stage %u: ", stage->stage);
   return *input != NULL;
@@ -192,9 +186,9 @@ run_op (Worker *worker, ResidentStage *stage, PsOpKind kind, guint microbatch, G
     return FALSE;
   class->memory (worker->device, &before);
   class->reset_peak (worker->device);
-  gint64 start = ps_calib_now ();
+  gint64 start = ps_clock_now ();
   gboolean ok = class->run (worker->device, op, input, &output, error);
-  gint64 end = ps_calib_now ();
+  gint64 end = ps_clock_now ();
   class->memory (worker->device, &after);
   if (ok && output)
     class->tensor_free (output);
@@ -309,7 +303,7 @@ work (Worker *worker, GError **error)
     return FALSE;
   wait_for_all (rotation);
   read_condition (worker, &worker->before);
-  worker->begin_ns = ps_calib_now ();
+  worker->begin_ns = ps_clock_now ();
   for (guint cycle = 1; g_atomic_int_get (&rotation->n_open) > 0 && !g_atomic_int_get (&rotation->failed); cycle++)
     if (!run_any_cycle (worker, cycle, error))
       return FALSE;
@@ -413,6 +407,7 @@ clear_worker (Worker *worker)
       g_queue_clear (&worker->stages[i].forwarded);
       g_queue_clear (&worker->stages[i].backwarded);
     }
+  ps_calib_inputs_clear (&worker->inputs);
   if (worker->device)
     worker->device->class->close (worker->device);
   g_clear_pointer (&worker->quantities, g_ptr_array_unref);

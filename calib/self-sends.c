@@ -67,7 +67,7 @@ calibrate_size (const PsCalibration *calibration, const PsTransportClass *transp
   measurement->shape = g_strconcat (transport->name, "-self", NULL);
   measurement->bytes = bytes;
   measurement->devices = 1;
-  measurement->sharing = calibration->sharing;
+  measurement->sharing = 1;
   return calibration->wanted (measurement, calibration->data, &wanted, error) && (!wanted || run (&job, error));
 }
 
@@ -90,6 +90,9 @@ ps_calibrate_self_sends (const PsCalibration *calibration, GError **error)
   guint n;
   const PsTransportClass *const *transports = ps_transport_table (&n);
   PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, 1, 1, 0);
+  /* By a whole accelerator: libraries of messages know no parts. */
+  setting.n_local = 1;
+  setting.shares = NULL;
   PsDevice *device = calibration->device->open (&setting, error);
   if (!device)
     return FALSE;

@@ -4,18 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int
-compare_times (const void *a, const void *b)
-{
-  gint64 x = *(const gint64 *)a, y = *(const gint64 *)b;
-  return (x > y) - (x < y);
-}
-
 static gint64 *
 sorted_copy (const gint64 *samples, guint n)
 {
   gint64 *sorted = g_memdup2 (samples, n * sizeof *samples);
-  qsort (sorted, n, sizeof *sorted, compare_times);
+  qsort (sorted, n, sizeof *sorted, ps_compare_int64);
   return sorted;
 }
 
@@ -73,7 +66,7 @@ ps_slope_z (const gint64 *samples, guint n)
     return 0;
   for (guint i = 0; i < n; i++)
     for (guint j = i + 1; j < n; j++)
-      rising += compare_times (&samples[j], &samples[i]);
+      rising += ps_compare_int64 (&samples[j], &samples[i]);
   /* Variance without ties, which clocks in nanoseconds hardly make; with ties z only gets smaller than it could be. */
   double deviation = sqrt (n * (n - 1.0) * (2.0 * n + 5) / 18);
   gint64 continuity = (rising > 0) - (rising < 0);

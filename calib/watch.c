@@ -1,6 +1,7 @@
 /* watch.c - measures the sentinel in a thread of its own, which the device may bind to a core. */
 #include "watch.h"
 
+#include "clock.h"
 #include "provenance.h"
 
 #include <math.h>
@@ -16,6 +17,7 @@ typedef struct
 {
   const PsCalibration *calibration;
   PsDevice *device;
+  PsCalibInputs inputs;
   PsSampler sampler;
   GError *error;
 } Watch;
@@ -26,12 +28,12 @@ run_op (Watch *watch, PsOpKind kind, gint64 *ns, GError **error)
   PsDevice *device = watch->device;
   PsOp op = { .kind = (guint8)kind, .stage = STAGE };
   PsTensor *output = NULL;
-  PsTensor *input = ps_calib_input (device, watch->calibration->model->precision, kind, error);
+  PsTensor *input = ps_calib_input (&watch->inputs, device, watch->calibration->model->precision, kind, error);
   if (!input)
     return FALSE;
-  gint64 start = ps_calib_now ();
+  gint64 start = ps_clock_now ();
   gboolean ok = device->class->run (device, op, input, &output, error);
-  *ns = ps_calib_now () - start;
+  *ns = ps_clock_now () - start;
   if (output)
     device->class->tensor_free (output);
   return ok;
@@ -45,11 +47,11 @@ sample (Watch *watch, GError **error)
   if (!watch->device->class->attach (watch->device, error)
       || !watch->device->class->add_stage (watch->device, STAGE, &shape, error))
     return FALSE;
-  gint64 begin = ps_calib_now (), ns, unused;
+  gint64 begin = ps_clock_now (), ns, unused;
   do
     if (!run_op (watch, PS_OP_F, &ns, error) || !run_op (watch, PS_OP_BW, &unused, error))
       return FALSE;
-  while (!ps_sampler_add (&watch->sampler, ns, ps_calib_now () - begin));
+  while (!ps_sampler_add (&watch->sampler, ns, ps_clock_now () - begin));
   return TRUE;
 }
 
@@ -71,6 +73,7 @@ run (Watch *watch, GError **error)
   GThread *thread = g_thread_try_new ("sentinel", watch_main, watch, error);
   if (thread)
     g_thread_join (thread);
+  ps_calib_inputs_clear (&watch->inputs);
   watch->device->class->close (watch->device);
   if (watch->error)
     g_propagate_prefixed_error (error, watch->error, "sentinel: ");

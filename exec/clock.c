@@ -25,3 +25,14 @@ ps_clock_sleep_until (gint64 deadline_ns)
     }
   ps_clock_spin_until (deadline_ns);
 }
+
+void
+ps_clock_condition_init (pthread_cond_t *condition)
+{
+  pthread_condattr_t attributes;
+
+  pthread_condattr_init (&attributes);
+  pthread_condattr_setclock (&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init (condition, &attributes);
+  pthread_condattr_destroy (&attributes);
+}

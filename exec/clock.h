@@ -1,9 +1,10 @@
-/* clock.h - the monotonic clock in nanoseconds, and sleeping until a moment of it. */
+/* clock.h - the monotonic clock in nanoseconds, and sleeping and waiting until a moment of it. */
 #ifndef PIPESIM_EXEC_CLOCK_H
 #define PIPESIM_EXEC_CLOCK_H
 
 #include <glib.h>
 
+#include <pthread.h>
 #include <time.h>
 
 G_BEGIN_DECLS
@@ -32,6 +33,9 @@ ps_clock_timespec (gint64 ns)
 /* Returns at deadline_ns or as soon after it as the system lets this thread run; at once when it has passed. Sleeps
  * until PS_CLOCK_SPIN_NS before, then watches the clock. */
 void ps_clock_sleep_until (gint64 deadline_ns);
+
+/* A condition whose timed waits count by this clock. */
+void ps_clock_condition_init (pthread_cond_t *condition);
 
 /* The spinning part alone. */
 void ps_clock_spin_until (gint64 deadline_ns);

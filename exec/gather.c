@@ -147,15 +147,17 @@ carry_gradients (Parcel *parcel, PsRunGradients *gradients, const PsPlan *plan)
     }
 }
 
-/* Of other replicas than the first only losses count. */
+/* All devices of a rank; they begin with `first`. Of other replicas than the first only losses count. */
 static gboolean
-carry_device (Parcel *parcel, guint device, guint replica, GError **error)
+carry_devices (Parcel *parcel, guint first, guint replica, GError **error)
 {
   PsRun *run = parcel->run;
 
-  carry_losses (parcel, run, device, replica);
-  if (replica == 0)
+  for (guint device = first; device < first + run->n_here; device++)
     {
+      carry_losses (parcel, run, device, replica);
+      if (replica > 0)
+        continue;
       carry_records (parcel, run->recorder, device);
       carry_gradients (parcel, run->result->gradients, &run->plans[device]);
     }
@@ -184,19 +186,20 @@ send_home (PsRun *run, GError **error)
 {
   Parcel parcel = { .run = run, .rank = 0, .piece = g_byte_array_new () };
 
-  return carry_device (&parcel, run->first, run->replica, error);
+  return carry_devices (&parcel, run->first, run->replica, error);
 }
 
 static gboolean
 fetch (PsRun *run, guint rank, GError **error)
 {
   guint n_devices = run->program->schedule->placement->n_devices;
+  guint first = rank * run->n_here % n_devices, replica = rank * run->n_here / n_devices;
   Parcel parcel = { .run = run, .rank = rank };
 
-  if (!carry_device (&parcel, rank % n_devices, rank / n_devices, error))
+  if (!carry_devices (&parcel, first, replica, error))
     return FALSE;
-  if (rank < n_devices)
-    shift_records (run->recorder, rank, ps_rendezvous_clock_offset (run->setting->others, rank, NULL));
+  for (guint device = first; device < first + run->n_here && replica == 0; device++)
+    shift_records (run->recorder, device, ps_rendezvous_clock_offset (run->setting->others, rank, NULL));
   return TRUE;
 }
 

@@ -4,7 +4,6 @@
 #include <pipesim/costdb.h>
 
 #include <errno.h>
-#include <math.h>
 #include <unistd.h>
 
 #define N_WORST_OPS 10

@@ -8,7 +8,6 @@
 #include <pipesim/base.h>
 
 #include <poll.h>
-#include <string.h>
 #include <unistd.h>
 
 #define GREETING_NS (5 * G_GINT64_CONSTANT (1000000000)) /* for a connection to say who it is */

@@ -48,14 +48,9 @@ wake_thread (PsRendezvous *rendezvous)
 static void
 init_locks (PsRendezvous *rendezvous)
 {
-  pthread_condattr_t attributes;
-
   pthread_mutex_init (&rendezvous->lock, NULL);
   pthread_mutex_init (&rendezvous->watch_lock, NULL);
-  pthread_condattr_init (&attributes);
-  pthread_condattr_setclock (&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init (&rendezvous->changed, &attributes);
-  pthread_condattr_destroy (&attributes);
+  ps_clock_condition_init (&rendezvous->changed);
 }
 
 static void

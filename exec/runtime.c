@@ -6,30 +6,13 @@
 #include "run-result.h"
 #include "worker.h"
 
-#include <hwloc.h>
-
 /* Messages that a channel buffers before they refer to the sender's tensor. */
 #define CHANNEL_CAPACITY 4
-
-/* Cores that this process may use. */
-static guint
-count_cores (void)
-{
-  hwloc_topology_t topology;
-  int n = 0;
-
-  if (hwloc_topology_init (&topology) != 0)
-    return 0;
-  if (hwloc_topology_load (topology) == 0)
-    n = hwloc_get_nbobjs_by_type (topology, HWLOC_OBJ_CORE);
-  hwloc_topology_destroy (topology);
-  return MAX (n, 0);
-}
 
 static gboolean
 open_workers (PsWorker *workers, PsRun *run, GError **error)
 {
-  guint n_cores = count_cores ();
+  guint n_cores = ps_count_cores ();
 
   for (guint i = 0; i < run->n_here; i++)
     if (!ps_worker_open (&workers[i], run, run->first + i, n_cores, error))
@@ -107,10 +90,11 @@ check_processes (const PsProgram *program, const PsRunSetting *setting, GError *
   if (setting->others != NULL && !setting->transport->spans_processes)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "transport %s: stays inside one process, and these are %u",
                  setting->transport->name, n_ranks);
-  else if (n_ranks % n_devices != 0)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                 "%u processes: as many as the schedule has devices, %u, or a multiple of that are needed", n_ranks,
-                 n_devices);
+  else if (n_ranks % n_devices != 0 && n_devices % n_ranks != 0)
+    g_set_error (
+        error, PS_ERROR, PS_ERROR_USAGE,
+        "%u processes: as many as the schedule has devices, %u, a multiple of that or a divisor of it are needed",
+        n_ranks, n_devices);
   else if (n_ranks > n_devices && !adds)
     g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE,
                  "%u processes: transport %s doesn't add up the gradients of several copies of %u devices", n_ranks,
@@ -157,11 +141,12 @@ find_place (PsRun *run)
   guint n_devices = run->program->schedule->placement->n_devices;
   PsRendezvous *others = run->setting->others;
   guint rank = others != NULL ? ps_rendezvous_rank (others) : 0;
+  guint n_ranks = others != NULL ? ps_rendezvous_n_ranks (others) : 1;
 
-  run->n_here = others != NULL ? 1 : n_devices;
-  run->first = rank % n_devices;
-  run->replica = rank / n_devices;
-  run->n_replicas = others != NULL ? ps_rendezvous_n_ranks (others) / n_devices : 1;
+  run->n_here = MAX (n_devices / n_ranks, 1);
+  run->first = rank * run->n_here % n_devices;
+  run->replica = rank * run->n_here / n_devices;
+  run->n_replicas = n_ranks * run->n_here / n_devices;
 }
 
 static guint8 *
@@ -210,7 +195,7 @@ open_transport (PsRun *run, GError **error)
           .timeout_ns = setting->timeout_ns,
           .first = run->first,
           .n_here = run->n_here,
-          .local = setting->others != NULL ? ps_rendezvous_local_rank (setting->others) : 0,
+          .local = setting->others != NULL ? ps_rendezvous_local_rank (setting->others) * run->n_here : 0,
           .replica = run->replica,
           .n_replicas = run->n_replicas,
           .uses = run->uses = channels_in_use (run->program),

@@ -21,6 +21,7 @@ typedef struct
   guint n_steps; /* training steps, >= 1 */
   guint64 seed;  /* of weights and data */
   gint64 timeout_ns;    /* longest wait for one message; 0: for ever */
+  const guint *shares;  /* [devices] see PsDeviceSetting; NULL: equal parts */
   gboolean gradients;   /* collect gradients (devices that compute) */
   PsRendezvous *others; /* the other processes of this run; NULL: all devices are here */
   void (*progress) (guint n_done, guint n_steps,
@@ -55,10 +56,11 @@ typedef struct
 /* Opens the devices (each pinned to a core of its own where there are enough), runs all steps and closes them. The
  * first failure of any device ends the run with its error.
  *
- * With other processes each runs one device: rank r runs device r mod p of replica r / p, and all call this with the
- * same program and setting. Rank 0 gets the whole result; the timeline and gradients are those of replica 0, which
- * after adding up are everybody's. Elsewhere only what happened there is filled in, and timeline is NULL. A failure on
- * any rank is the error of all. Free with ps_run_result_free. */
+ * With other processes each runs k devices, p / k of the processes one replica: k is 1 where there are p processes or a
+ * multiple of that, p / n where there are fewer, n. Rank r runs the devices from r k mod p on of replica r k / p, and
+ * all call this with the same program and setting. Rank 0 gets the whole result; the timeline and gradients are those
+ * of replica 0, which after adding up are everybody's. Elsewhere only what happened there is filled in, and timeline is
+ * NULL. A failure on any rank is the error of all. Free with ps_run_result_free. */
 PsRunResult *ps_run (const PsProgram *program, const PsRunSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_run_result_free (PsRunResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRunResult, ps_run_result_free)

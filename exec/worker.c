@@ -1,6 +1,7 @@
 /* worker.c - one device's thread: computes, sends and waits as its plan says; barriers hold the steps together. */
 #include "worker.h"
 
+#include "choices.h"
 #include "clock.h"
 
 static gboolean
@@ -16,12 +17,6 @@ keeps_time (const PsWorker *worker)
   return worker->index == 0 && worker->run->replica == 0;
 }
 
-static gint64
-held_bytes (const PsMemoryUse *use)
-{
-  return use->current[PS_MEMORY_STATE] + use->current[PS_MEMORY_ACTIVATION];
-}
-
 static gboolean
 run_op (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, PsOpRecord *record, GError **error)
 {
@@ -34,7 +29,7 @@ run_op (PsWorker *worker, PsOp op, PsTensor *input, PsTensor **output, PsOpRecor
   done = class->run (worker->device, op, input, output, error);
   record->end_ns = ps_clock_now ();
   class->memory (worker->device, &use);
-  record->held_bytes = held_bytes (&use);
+  record->held_bytes = ps_memory_use_held (&use);
   record->peak_bytes = use.peak_bytes;
   return done;
 }
@@ -213,7 +208,7 @@ begin_step (PsWorker *worker, guint step, GError **error)
   if (step < setting->n_steps)
     {
       worker->device->class->memory (worker->device, &use);
-      recorder->device[worker->index].held_bytes[step] = held_bytes (&use);
+      recorder->device[worker->index].held_bytes[step] = ps_memory_use_held (&use);
     }
   if (!meet (worker, &moment_ns, error))
     return FALSE;
@@ -223,6 +218,17 @@ begin_step (PsWorker *worker, guint step, GError **error)
   if (step > 0 && setting->progress != NULL)
     setting->progress (step, setting->n_steps, setting->progress_data);
   return TRUE;
+}
+
+/* Inside a process all devices decide as one. */
+static gboolean
+agree (PsWorker *worker, GError **error)
+{
+  const PsRun *run = worker->run;
+  guint n_processes = run->setting->others != NULL ? ps_rendezvous_n_ranks (run->setting->others) : 1;
+
+  return n_processes == 1
+         || ps_choices_agree (run->crew, worker->index - run->first, n_processes * run->n_here, worker->device, error);
 }
 
 static gboolean
@@ -239,7 +245,7 @@ prepare (PsWorker *worker, GError **error)
     if (!class->add_stage (worker->device, worker->plan->stages[i], &worker->run->shapes[worker->plan->stages[i]],
                            error))
       return FALSE;
-  return TRUE;
+  return agree (worker, error);
 }
 
 static gboolean
@@ -277,9 +283,10 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
 {
   const PsSchedule *schedule = run->program->schedule;
   const PsRunSetting *setting = run->setting;
-  /* Where this process has one device only, its host has more processes. */
-  guint n_local = setting->others != NULL ? ps_rendezvous_n_local (setting->others) : run->n_here;
-  guint local = setting->others != NULL ? ps_rendezvous_local_rank (setting->others) : index;
+  /* Its host may have more processes, each with as many devices. */
+  guint n_processes = setting->others != NULL ? ps_rendezvous_n_local (setting->others) : 1;
+  guint process = setting->others != NULL ? ps_rendezvous_local_rank (setting->others) : 0;
+  guint n_local = n_processes * run->n_here, local = process * run->n_here + index - run->first;
 
   worker->run = run;
   worker->index = index;
@@ -295,6 +302,7 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
                            .seed = setting->seed,
                            .index = local,
                            .n_local = n_local,
+                           .shares = setting->shares,
                            .exclusive = setting->transport->exclusive,
                            .replica = run->replica,
                            .n_replicas = run->n_replicas };

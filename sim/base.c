@@ -32,23 +32,24 @@ ps_origin_name (PsOrigin origin)
 }
 
 gboolean
-ps_origin_parse (const char *text, PsOrigin *origin)
+ps_origin_parse (const char *where, const char *text, PsOrigin *origin, GError **error)
 {
-  for (guint i = 0; i < G_N_ELEMENTS (origin_names); i++)
-    if (g_str_equal (text, origin_names[i]))
-      {
-        *origin = (PsOrigin)i;
-        return TRUE;
-      }
-  return FALSE;
+  return ps_parse_name (where, text, origin_names, G_N_ELEMENTS (origin_names), origin, error);
 }
+
+static const char *const op_kind_names[PS_N_OP_KINDS] = { "F", "B", "W", "BW", "R", "O" };
 
 const char *
 ps_op_kind_name (PsOpKind kind)
 {
-  static const char *const names[PS_N_OP_KINDS] = { "F", "B", "W", "BW", "R", "O" };
   g_return_val_if_fail ((guint)kind < PS_N_OP_KINDS, NULL);
-  return names[kind];
+  return op_kind_names[kind];
+}
+
+gboolean
+ps_op_kind_parse (const char *where, const char *text, PsOpKind *kind, GError **error)
+{
+  return ps_parse_name (where, text, op_kind_names, PS_N_OP_KINDS, kind, error);
 }
 
 typedef struct
@@ -161,6 +162,52 @@ ps_parse_integer (const char *where, const char *text, gint64 low, gint64 high, 
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
                "%s: '%s' is not an integer from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT, where, text, low, high);
+  return FALSE;
+}
+
+/* The number that the text is but for what may stand behind it; NAN: none. */
+static double
+parse_decimal (const char *text, const char *behind)
+{
+  gsize length = decimal_length (text);
+  gboolean whole = length > 0 && (text[length] == '\0' || g_str_equal (text + length, behind));
+  return whole ? g_ascii_strtod (text, NULL) : NAN;
+}
+
+gboolean
+ps_parse_number (const char *where, const char *text, double low, double high, double *value, GError **error)
+{
+  *value = parse_decimal (text, "");
+  if (*value >= low && *value <= high)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is not a number from %g to %g", where, text, low, high);
+  return FALSE;
+}
+
+gboolean
+ps_parse_percent (const char *where, const char *text, double low, double high, double *ratio, GError **error)
+{
+  double percent = parse_decimal (text, "%");
+  *ratio = percent / 100;
+  if (percent >= low && percent <= high)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is not a percentage from %g to %g", where, text, low, high);
+  return FALSE;
+}
+
+gboolean
+ps_parse_name (const char *where, const char *text, const char *const *names, guint n, guint *index, GError **error)
+{
+  for (guint i = 0; i < n; i++)
+    if (g_str_equal (text, names[i]))
+      {
+        *index = i;
+        return TRUE;
+      }
+  g_autoptr (GString) known = g_string_new (NULL);
+  for (guint i = 0; i < n; i++)
+    g_string_append_printf (known, "%s%s", i ? ", " : "", names[i]);
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is none of %s", where, text, known->str);
   return FALSE;
 }
 
@@ -322,10 +369,17 @@ ps_read_file (const char *path, char **contents, gsize *length, GError **error)
   return FALSE;
 }
 
-static int
-compare_int64 (gconstpointer a, gconstpointer b)
+int
+ps_compare_int64 (gconstpointer a, gconstpointer b)
 {
   gint64 x = *(const gint64 *)a, y = *(const gint64 *)b;
+  return (x > y) - (x < y);
+}
+
+int
+ps_compare_double (gconstpointer a, gconstpointer b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
@@ -333,6 +387,6 @@ gint64
 ps_median (gint64 *values, gsize n)
 {
   g_return_val_if_fail (n > 0, 0);
-  qsort (values, n, sizeof *values, compare_int64);
+  qsort (values, n, sizeof *values, ps_compare_int64);
   return values[(n - 1) / 2];
 }

@@ -1,23 +1,15 @@
 /* bench-events.c - ops per second of the events engine for each channel model and each thing that makes times depend on
- * what else goes on, against the relaxation engine in the same process. Prints medians of processor time over rounds
- * that alternate. */
+ * what else goes on, against the relaxation engine in the same process. Prints medians over rounds that alternate, of
+ * the thread's processor time: other programs may share its core. */
+#include "bench-clock.h"
+
 #include <pipesim/events.h>
 #include <pipesim/families.h>
 
 #include <stdio.h>
-#include <time.h>
 
 #define N_ROUNDS 15
 #define N_REPEATS 10
-
-/* Of this thread alone: other programs may share its core. */
-static gint64
-now_ns (void)
-{
-  struct timespec time;
-  clock_gettime (CLOCK_THREAD_CPUTIME_ID, &time);
-  return (gint64)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 static PsProgram *
 lower (const char *family, PsCommOrder order)
@@ -40,16 +32,16 @@ bench (const char *family, const char *name, const PsProgram *program, const PsC
   g_assert_no_error (error);
   for (guint round = 0; round < N_ROUNDS; round++)
     {
-      gint64 start = now_ns ();
+      gint64 start = clock_ns (CLOCK_THREAD_CPUTIME_ID);
       for (guint i = 0; i < N_REPEATS; i++)
         if (!ps_events_run (events, costs, simulation, &error))
           g_error ("%s", error->message);
-      times[round] = now_ns () - start;
+      times[round] = clock_ns (CLOCK_THREAD_CPUTIME_ID) - start;
       gint64 makespan = simulation->makespan_ns;
-      start = now_ns ();
+      start = clock_ns (CLOCK_THREAD_CPUTIME_ID);
       for (guint i = 0; i < N_REPEATS; i++)
         ps_simulate (program, costs, simulation);
-      plain[round] = now_ns () - start;
+      plain[round] = clock_ns (CLOCK_THREAD_CPUTIME_ID) - start;
       g_assert_cmpint (setting->window ? G_MAXINT64 : makespan, >=, simulation->makespan_ns);
     }
   double n = (double)program->n_steps * N_REPEATS * 1e3;
@@ -83,9 +75,9 @@ bench_plan (const char *family, const PsCosts *costs)
   for (guint round = 0; round < N_ROUNDS; round++)
     {
       g_autoptr (PsProgram) program = lower (family, PS_COMM_ASAP);
-      gint64 start = now_ns ();
+      gint64 start = clock_ns (CLOCK_THREAD_CPUTIME_ID);
       g_assert_true (ps_events_plan (program, costs, &setting, NULL));
-      times[round] = now_ns () - start;
+      times[round] = clock_ns (CLOCK_THREAD_CPUTIME_ID) - start;
     }
   printf ("plan   %-14s rank: %.2f ms\n", family, (double)ps_median (times, N_ROUNDS) / 1e6);
 }

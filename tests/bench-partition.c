@@ -1,18 +1,11 @@
 /* bench-partition.c - how long the algorithms take to cut random chains. Prints medians. */
+#include "bench-clock.h"
+
 #include <pipesim/partition.h>
 
 #include <stdio.h>
-#include <time.h>
 
 #define N_ROUNDS 5
-
-static gint64
-now_ns (void)
-{
-  struct timespec time;
-  clock_gettime (CLOCK_MONOTONIC, &time);
-  return (gint64)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 static PsLayers *
 random_layers (guint n)
@@ -53,9 +46,9 @@ bench (const char *name, guint n_layers, guint p, const char *family, guint m)
     }
   for (guint round = 0; round < N_ROUNDS; round++)
     {
-      gint64 start = now_ns ();
+      gint64 start = clock_ns (CLOCK_MONOTONIC);
       g_autoptr (PsPartition) partition = ps_partition (ps_partitioner_find (name), &setting, &error);
-      times[round] = now_ns () - start;
+      times[round] = clock_ns (CLOCK_MONOTONIC) - start;
       g_assert_no_error (error);
       bottleneck_ns = partition->bottleneck_ns;
     }

@@ -1,24 +1,17 @@
 /* bench-scenarios.c - op-scenarios per second of the scenario engine against a bare vector loop of the same recurrence
  * in the same process, for both widths and with a time of its own for every op; and one program of 25 million ops.
  * Prints medians over rounds that alternate, of processor time: all runs on one core. */
-#include <pipesim/families.h>
+#include "bench-clock.h"
+#include "lower.h"
+
 #include <pipesim/uncertainty.h>
 
 #include <stdio.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #define N_ROUNDS 11
 #define N_SCENARIOS 2048
 #define LANES 16
-
-static gint64
-now_ns (void)
-{
-  struct timespec time;
-  clock_gettime (CLOCK_PROCESS_CPUTIME_ID, &time);
-  return (gint64)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 /* The recurrence and nothing else, one vector of scenarios: costs packed, end times of all ops kept. */
 typedef struct
@@ -94,10 +87,10 @@ time_bare (const PsScenarioPlan *plan, const BareStep *steps, const PsScenarios 
       ((gint64 *)ops)[i] = scenarios->op_ns[i / LANES * scenarios->n + i % LANES];
     else
       ((guint32 *)ops)[i] = (guint32)scenarios->op_ns[i / LANES * scenarios->n + i % LANES];
-  gint64 start = now_ns ();
+  gint64 start = clock_ns (CLOCK_PROCESS_CPUTIME_ID);
   for (guint i = 0; i < N_SCENARIOS; i += LANES)
     loop (steps, plan->n_steps, ends, clocks, ops, transfers);
-  gint64 time = now_ns () - start;
+  gint64 time = clock_ns (CLOCK_PROCESS_CPUTIME_ID) - start;
   g_aligned_free (ends);
   g_aligned_free (clocks);
   g_aligned_free (ops);
@@ -145,12 +138,12 @@ set_costs (PsScenarios *scenarios, const PsCosts *costs, Form form)
 static gint64
 time_engine (PsScenarios *scenarios, Form form)
 {
-  gint64 start = now_ns ();
+  gint64 start = clock_ns (CLOCK_PROCESS_CPUTIME_ID);
   if (form == STEPS)
     ps_scenarios_run_steps (scenarios, fill_from_classes, scenarios);
   else
     ps_scenarios_run (scenarios);
-  return now_ns () - start;
+  return clock_ns (CLOCK_PROCESS_CPUTIME_ID) - start;
 }
 
 static void
@@ -186,31 +179,19 @@ bench_samples (const char *name, const PsProgram *program, const PsCosts *costs)
   gint64 times[N_ROUNDS];
   for (guint round = 0; round < N_ROUNDS; round++)
     {
-      gint64 start = now_ns ();
+      gint64 start = clock_ns (CLOCK_PROCESS_CPUTIME_ID);
       g_free (ps_uncertainty_sample (program, costs, &uncertainty, &sampling, NULL));
-      times[round] = now_ns () - start;
+      times[round] = clock_ns (CLOCK_PROCESS_CPUTIME_ID) - start;
     }
   printf ("samples %-16s %u ops, jitter of every op and transfer: %.1f M op-samples/s, 10000 samples in %.2f s\n", name,
           program->n_steps, (double)program->n_steps * N_SCENARIOS / (double)ps_median (times, N_ROUNDS) * 1e3,
           (double)ps_median (times, N_ROUNDS) / 1e9 * 10000 / N_SCENARIOS);
 }
 
-static PsProgram *
-lower (const char *name, guint p, guint m, guint v)
-{
-  g_autoptr (GError) error = NULL;
-  PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = v };
-  PsSchedule *schedule = ps_family_generate (ps_family_find (name), &setting, &error);
-  g_assert_no_error (error);
-  PsProgram *program = ps_program_lower (schedule, PS_COMM_ASAP, &error);
-  g_assert_no_error (error);
-  return program;
-}
-
 static void
 bench_family (const char *name, guint v)
 {
-  g_autoptr (PsProgram) program = lower (name, 16, 128, v);
+  g_autoptr (PsProgram) program = lower_family (name, 16, 128, v);
   g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (program);
   g_autoptr (PsScenarios) scenarios = ps_scenarios_new (plan, N_SCENARIOS);
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=900us,w=700us,c=40us", 16, v, NULL);
@@ -228,17 +209,17 @@ bench_family (const char *name, guint v)
 static void
 bench_large (const char *name)
 {
-  gint64 times[3], start = now_ns ();
-  g_autoptr (PsProgram) program = lower (name, 1024, 4096, 2);
-  gint64 lowered = now_ns ();
+  gint64 times[3], start = clock_ns (CLOCK_PROCESS_CPUTIME_ID);
+  g_autoptr (PsProgram) program = lower_family (name, 1024, 4096, 2);
+  gint64 lowered = clock_ns (CLOCK_PROCESS_CPUTIME_ID);
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=10ms,b=9ms,w=7ms,c=400us,act=1GiB,wact=512MiB", 1024, 2, NULL);
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   struct rusage usage;
   for (guint i = 0; i < G_N_ELEMENTS (times); i++)
     {
-      gint64 begin = now_ns ();
+      gint64 begin = clock_ns (CLOCK_PROCESS_CPUTIME_ID);
       ps_simulate (program, costs, simulation);
-      times[i] = now_ns () - begin;
+      times[i] = clock_ns (CLOCK_PROCESS_CPUTIME_ID) - begin;
     }
   getrusage (RUSAGE_SELF, &usage);
   printf ("%s p=1024 m=4096 v=2 %u ops: generate and lower %.2f s, ps_simulate %.3f s, most memory %.2f GiB\n", name,

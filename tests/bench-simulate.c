@@ -1,22 +1,15 @@
 /* bench-simulate.c - ops per second of the relaxation engine, memory tracked, against a bare loop of the same
  * recurrence in the same process; and how long generating, validating and lowering takes. Prints medians over rounds
  * that alternate. */
+#include "bench-clock.h"
+
 #include <pipesim/families.h>
 #include <pipesim/simulate.h>
 
 #include <stdio.h>
-#include <time.h>
 
 #define N_ROUNDS 31
 #define N_REPEATS 20
-
-static gint64
-now_ns (void)
-{
-  struct timespec time;
-  clock_gettime (CLOCK_MONOTONIC, &time);
-  return (gint64)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 /* The recurrence and nothing else: start = max (clock of the device, end of the input + transfer), durations in the
  * table. */
@@ -71,13 +64,13 @@ bench_engine (const char *name, const PsProgram *program, const PsCosts *costs)
   gint64 engine[N_ROUNDS], bare[N_ROUNDS], latest = 0;
   for (guint round = 0; round < N_ROUNDS; round++)
     {
-      gint64 start = now_ns ();
+      gint64 start = clock_ns (CLOCK_MONOTONIC);
       for (guint i = 0; i < N_REPEATS; i++)
         ps_simulate (program, costs, simulation);
-      gint64 middle = now_ns ();
+      gint64 middle = clock_ns (CLOCK_MONOTONIC);
       for (guint i = 0; i < N_REPEATS; i++)
         latest = bare_loop (steps, program->n_steps, end_ns, clocks, simulation->n_devices);
-      bare[round] = now_ns () - middle;
+      bare[round] = clock_ns (CLOCK_MONOTONIC) - middle;
       engine[round] = middle - start;
     }
   g_assert_cmpint (latest, ==, simulation->makespan_ns);
@@ -121,9 +114,9 @@ time_lowering (const PsFamily *family, guint n_devices, guint n_microbatches, gu
   Lowered lowered = { 0 };
   for (guint round = 0; round < n_rounds; round++)
     {
-      gint64 start = now_ns ();
+      gint64 start = clock_ns (CLOCK_MONOTONIC);
       g_autoptr (PsProgram) program = lower (family, &setting);
-      times[round] = now_ns () - start;
+      times[round] = clock_ns (CLOCK_MONOTONIC) - start;
       lowered.n_ops = program->n_steps;
     }
   lowered.time_ns = ps_median (times, n_rounds);

@@ -1,18 +1,10 @@
-/* costdb-rig.h - cost databases in a folder of their own, and measurements to put into them. */
+/* costdb-rig.h - cost databases, and measurements to put into them. */
 #ifndef PS_TEST_COSTDB_RIG_H
 #define PS_TEST_COSTDB_RIG_H
 
+#include "folder-rig.h"
+
 #include <pipesim/costdb.h>
-
-#include <glib/gstdio.h>
-
-static char *folder; /* of this run of the tests */
-
-static inline char *
-path_of (const char *name)
-{
-  return g_build_filename (folder, name, NULL);
-}
 
 static inline void
 remove_database (const char *path)
@@ -107,17 +99,6 @@ store (PsCostDb *db, gint64 profile, PsMeasurement *taken)
   g_autoptr (GError) error = NULL;
   ps_costdb_store (db, profile, measurement, &error);
   g_assert_no_error (error);
-}
-
-/* Runs the tests in a folder of their own. */
-static inline int
-run_in_folder (void)
-{
-  folder = g_dir_make_tmp ("pipesim-costdb-XXXXXX", NULL);
-  int result = g_test_run ();
-  g_rmdir (folder);
-  g_free (folder);
-  return result;
 }
 
 #endif

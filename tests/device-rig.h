@@ -66,6 +66,22 @@ run (Rig *rig, PsOpKind kind, guint stage, guint microbatch, PsTensor *input)
   return output;
 }
 
+/* Runs an op and finds what it took at its worst moment and gave back by its end, as a calibrator does. */
+static inline PsTensor *
+run_measured (Rig *rig, PsOpKind kind, guint stage, guint microbatch, PsTensor *input, gint64 *take, gint64 *give)
+{
+  const PsDeviceClass *class = rig->device->class;
+  PsMemoryUse before, after;
+
+  class->reset_peak (rig->device);
+  class->memory (rig->device, &before);
+  PsTensor *output = run (rig, kind, stage, microbatch, input);
+  class->memory (rig->device, &after);
+  *take = after.peak_bytes - before.peak_bytes;
+  *give = *take - (after.current[PS_MEMORY_ACTIVATION] - before.current[PS_MEMORY_ACTIVATION]);
+  return output;
+}
+
 /* Runs a microbatch through all stages. */
 static inline void
 forward (Rig *rig, guint microbatch)
@@ -123,6 +139,60 @@ static inline void
 assert_same_bits (GArray *a, GArray *b)
 {
   g_assert_cmpmem (a->data, a->len * sizeof (float), b->data, b->len * sizeof (float));
+}
+
+/* B and W apart, in other orders, give the gradients of BW. */
+static inline void
+check_split_backward (const PsDeviceClass *of, PsModel model)
+{
+  Rig fused, split;
+
+  rig_open (&fused, of, model, 2, 3);
+  rig_open (&split, of, model, 2, 3);
+  all_microbatches (&fused);
+  for (guint i = 0; i < 3; i++)
+    forward (&split, i);
+  for (guint i = 0; i < 3; i++)
+    backward (&split, PS_OP_B, 2 - i);
+  for (guint i = 0; i < 3; i++)
+    run_all_stages (&split, PS_OP_W, i);
+  g_autoptr (GArray) a = all_gradients (&fused);
+  g_autoptr (GArray) b = all_gradients (&split);
+  assert_same_bits (a, b);
+  rig_clear (&fused);
+  rig_clear (&split);
+}
+
+/* Gradients and losses of two steps, so that the optimizer's bits count too. */
+static inline GArray *
+train_cut (const PsDeviceClass *of, PsModel model, guint n_stages, double losses[2])
+{
+  Rig rig;
+
+  rig_open (&rig, of, model, n_stages, 2);
+  all_microbatches (&rig);
+  run_all_stages (&rig, PS_OP_O, 0);
+  all_microbatches (&rig);
+  for (guint i = 0; i < 2; i++)
+    losses[i] = rig.device->class->loss (rig.device, i);
+  GArray *gradients = all_gradients (&rig);
+  rig_clear (&rig);
+  return gradients;
+}
+
+/* It does not matter into how many stages the model is cut. */
+static inline void
+check_cuts (const PsDeviceClass *of, PsModel model)
+{
+  double losses[2], others[2];
+  g_autoptr (GArray) whole = train_cut (of, model, 1, losses);
+
+  for (guint n_stages = 2; n_stages <= model.layers; n_stages++)
+    {
+      g_autoptr (GArray) cut = train_cut (of, model, n_stages, others);
+      assert_same_bits (whole, cut);
+      g_assert_cmpmem (losses, sizeof losses, others, sizeof others);
+    }
 }
 
 #endif

@@ -88,11 +88,7 @@ unit_costs (guint n_stages, Units units)
 static inline void
 simulate (Case *test, PsSchedule *schedule, PsCosts *costs)
 {
-  g_autoptr (GError) error = NULL;
-  ps_schedule_validate (schedule, &error);
-  g_assert_no_error (error);
-  test->program = ps_program_lower (schedule, PS_COMM_ASAP, &error);
-  g_assert_no_error (error);
+  test->program = lower (schedule);
   test->costs = costs;
   test->simulation = ps_simulation_new (test->program);
   ps_simulate (test->program, costs, test->simulation);

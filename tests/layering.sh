@@ -10,7 +10,7 @@ set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 
 # Public headers in data-flow order: each may include only those before it.
-headers='base model cluster costs condition costdb profile placement schedule families program simulate events iterations memory scenarios explain uncertainty timeline formats report compare bound search partition setting results questions sweep layouts
+headers='base philox model cluster tensor costs fit condition costdb profile placement schedule families program simulate events iterations memory scenarios explain uncertainty timeline formats report compare bound search partition setting results questions sweep sweep-timelines layouts
          device transport'
 
 # Prints "FILE:LINE:HEADER" of every include under the given paths.
@@ -60,7 +60,7 @@ check_layers ()
   forbid "MPI belongs under exec/transport/mpi" '^mpi' '^exec/transport/mpi/'
   forbid "json-glib belongs to the tests; sim/json reads JSON" '^json-glib' '^tests/'
   forbid "BLAS belongs under exec/device/cpu" '^(cblas|openblas|lapack)' '^exec/device/cpu/'
-  forbid "hwloc belongs under exec and calib" '^hwloc' '^(exec|calib)/'
+  forbid "hwloc belongs under exec" '^hwloc' '^exec/'
   awk -F: '$1 ~ /^sim\// && $3 ~ /(^|\/)(exec|calib|plots)\// {
     print $1 ":" $2 ": includes " $3 ": sim never includes exec, calib or plots" }' "$work/includes"
   awk -F: '$1 ~ /^sim\// && $3 ~ /^pipesim\/(device|transport)\.h$/ {

@@ -4,26 +4,42 @@
 
 #include <pipesim/costs.h>
 
-/* Transfers last at least `least`. */
+/* Ops, transfers and half of the pairs take multiples of unit_ns below limit units; the other pairs take what their ops
+ * take. Nothing needs memory. */
 static inline PsCosts *
-random_costs (GRand *rand, guint n_stages, gint32 least)
+random_times (GRand *rand, guint n_stages, gint64 unit_ns, gint32 limit)
 {
   PsCosts *costs = ps_costs_new (n_stages);
-  gint32 range = g_rand_boolean (rand) ? 4 : 100;
   for (guint i = 0; i < PS_N_OP_KINDS * n_stages; i++)
-    costs->op[i].duration_ns = g_rand_int_range (rand, 0, range);
+    costs->op[i].duration_ns = unit_ns * g_rand_int_range (rand, 0, limit);
   for (guint i = 1; i <= 2 * n_stages; i++)
-    {
-      costs->transfer_ns[i] = g_rand_int_range (rand, least, least + range);
-      costs->message_bytes[i] = g_rand_int_range (rand, 0, 100);
-    }
+    costs->transfer_ns[i] = unit_ns * g_rand_int_range (rand, 0, limit);
   for (guint stage = 0; stage < n_stages; stage++)
+    costs->pair_ns[stage] = g_rand_boolean (rand) ? unit_ns * g_rand_int_range (rand, 0, limit) : -1;
+  return costs;
+}
+
+static inline void
+random_sizes (GRand *rand, PsCosts *costs)
+{
+  for (guint i = 1; i <= 2 * costs->n_stages; i++)
+    costs->message_bytes[i] = g_rand_int_range (rand, 0, 100);
+  for (guint stage = 0; stage < costs->n_stages; stage++)
     {
       gint64 act = g_rand_int_range (rand, 0, 1000);
       ps_costs_set_memory (costs, stage, act, g_rand_int_range (rand, 0, (gint32)act + 1));
       costs->weight_bytes[stage] = g_rand_int_range (rand, 0, 1000);
-      costs->pair_ns[stage] = g_rand_int_range (rand, -1, range);
     }
+}
+
+/* Both; transfers last at least `least`. */
+static inline PsCosts *
+random_costs (GRand *rand, guint n_stages, gint32 least)
+{
+  PsCosts *costs = random_times (rand, n_stages, 1, g_rand_boolean (rand) ? 4 : 100);
+  for (guint i = 1; i <= 2 * n_stages; i++)
+    costs->transfer_ns[i] += least;
+  random_sizes (rand, costs);
   return costs;
 }
 

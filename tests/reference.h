@@ -3,8 +3,9 @@
 #ifndef PIPESIM_TESTS_REFERENCE_H
 #define PIPESIM_TESTS_REFERENCE_H
 
+#include "lower.h"
+
 #include <json-glib/json-glib.h>
-#include <pipesim/families.h>
 #include <pipesim/simulate.h>
 
 #include <math.h>
@@ -140,10 +141,7 @@ reference_generate (const char *name, const PsFamilySetting *setting)
 static inline PsSimulation *
 reference_simulate (PsSchedule *schedule, const PsCosts *costs, PsProgram **program)
 {
-  g_autoptr (GError) error = NULL;
-  g_assert_true (ps_schedule_validate (schedule, &error));
-  *program = ps_program_lower (schedule, PS_COMM_ASAP, &error);
-  g_assert_no_error (error);
+  *program = lower (schedule);
   PsSimulation *simulation = ps_simulation_new (*program);
   ps_simulate (*program, costs, simulation);
   return simulation;

@@ -1,7 +1,9 @@
 /* Tests of base.h. */
+#include "folder-rig.h"
+
 #include <pipesim/base.h>
 
-#include <glib/gstdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void
@@ -126,12 +128,19 @@ static void
 test_names (void)
 {
   PsOrigin origin;
+  PsOpKind kind;
   for (guint i = 0; i <= PS_ORIGIN_SIMULATED; i++)
     {
-      g_assert_true (ps_origin_parse (ps_origin_name ((PsOrigin)i), &origin));
+      g_assert_true (ps_origin_parse ("x", ps_origin_name ((PsOrigin)i), &origin, NULL));
       g_assert_cmpint (origin, ==, i);
     }
-  g_assert_false (ps_origin_parse ("guessed", &origin));
+  g_assert_false (ps_origin_parse ("x", "guessed", &origin, NULL));
+  for (guint i = 0; i < PS_N_OP_KINDS; i++)
+    {
+      g_assert_true (ps_op_kind_parse ("x", ps_op_kind_name ((PsOpKind)i), &kind, NULL));
+      g_assert_cmpint (kind, ==, i);
+    }
+  g_assert_false (ps_op_kind_parse ("x", "f", &kind, NULL));
   g_assert_cmpstr (ps_op_kind_name (PS_OP_BW), ==, "BW");
 }
 
@@ -147,12 +156,69 @@ test_exit_codes (void)
 }
 
 static void
+test_numbers (void)
+{
+  static const char *const wrong[] = { "", ".", "-1", "+1", "1e1", "0x1", "1.2.3", "nan", "inf", "1 ", "0.49", "8.1" };
+  g_autoptr (GError) error = NULL;
+  double value;
+  g_assert_true (ps_parse_number ("--x", "0.5", 0.5, 8, &value, NULL));
+  g_assert_cmpfloat (value, ==, 0.5);
+  g_assert_true (ps_parse_number ("--x", "8", 0.5, 8, &value, NULL));
+  for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
+    {
+      g_autofree char *message = g_strdup_printf ("--x: '%s' is not a number from 0.5 to 8", wrong[i]);
+      g_assert_false (ps_parse_number ("--x", wrong[i], 0.5, 8, &value, &error));
+      assert_usage (&error, message);
+    }
+}
+
+static void
+test_percentages (void)
+{
+  g_autoptr (GError) error = NULL;
+  double ratio;
+  g_assert_true (ps_parse_percent ("--x", "2.5", 0, 100, &ratio, NULL));
+  g_assert_cmpfloat (ratio, ==, 0.025);
+  g_assert_true (ps_parse_percent ("--x", "100%", 0, 100, &ratio, NULL));
+  g_assert_cmpfloat (ratio, ==, 1);
+  g_assert_false (ps_parse_percent ("--x", "100.5%", 0, 100, &ratio, NULL));
+  g_assert_false (ps_parse_percent ("--x", "%", 0, 100, &ratio, NULL));
+  g_assert_false (ps_parse_percent ("--x", "5%%", 0, 100, &ratio, &error));
+  assert_usage (&error, "--x: '5%%' is not a percentage from 0 to 100");
+}
+
+static void
+test_parse_name (void)
+{
+  static const char *const names[] = { "gpu", "node" };
+  g_autoptr (GError) error = NULL;
+  guint index = 7;
+  g_assert_false (ps_parse_name ("--nic", "rack", names, G_N_ELEMENTS (names), &index, &error));
+  g_assert_cmpuint (index, ==, 7);
+  g_assert_cmpstr (error->message, ==, "--nic: 'rack' is none of gpu, node");
+  assert_usage (&error, "rack");
+  g_assert_true (ps_parse_name ("--nic", "node", names, G_N_ELEMENTS (names), &index, &error));
+  g_assert_cmpuint (index, ==, 1);
+  g_assert_false (ps_parse_name ("--nic", "node", names, 1, &index, NULL));
+}
+
+/* Values whose difference does not fit, and such that a comparison as integers would hold equal. */
+static void
+test_order (void)
+{
+  gint64 integers[] = { G_MAXINT64, 0, G_MININT64, -1 };
+  double numbers[] = { 0.25, -1e300, 0.75, 1e300 };
+  qsort (integers, 4, sizeof *integers, ps_compare_int64);
+  qsort (numbers, 4, sizeof *numbers, ps_compare_double);
+  g_assert_true (integers[0] == G_MININT64 && integers[1] == -1 && integers[2] == 0 && integers[3] == G_MAXINT64);
+  g_assert_true (numbers[0] < numbers[1] && numbers[1] < numbers[2] && numbers[2] < numbers[3]);
+}
+
+static void
 test_files (void)
 {
   GError *error = NULL;
-  g_autofree char *directory = g_dir_make_tmp ("pipesim-base-XXXXXX", &error);
-  g_autofree char *path = g_build_filename (directory, "file", NULL),
-                  *missing = g_build_filename (directory, "no", "file", NULL);
+  g_autofree char *path = path_of ("file"), *missing = path_of ("no/file");
   g_autofree char *text = NULL;
   gsize length;
   g_assert_true (ps_write_file (path, "first", -1, &error));
@@ -162,10 +228,10 @@ test_files (void)
   g_assert_false (ps_write_file (missing, "x", -1, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_IO);
   g_clear_error (&error);
-  g_assert_false (ps_write_file (directory, "x", -1, &error));
+  g_assert_false (ps_write_file (folder, "x", -1, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_IO);
   g_clear_error (&error);
-  g_assert_false (ps_read_file (directory, &text, &length, &error));
+  g_assert_false (ps_read_file (folder, &text, &length, &error));
   g_clear_error (&error);
   if (g_file_test ("/dev/full", G_FILE_TEST_EXISTS))
     {
@@ -175,11 +241,9 @@ test_files (void)
       g_clear_error (&error);
     }
   /* Nothing is left beside the file. */
-  g_autoptr (GDir) listing = g_dir_open (directory, 0, NULL);
+  g_autoptr (GDir) listing = g_dir_open (folder, 0, NULL);
   g_assert_cmpstr (g_dir_read_name (listing), ==, "file");
   g_assert_null (g_dir_read_name (listing));
-  g_unlink (path);
-  g_rmdir (directory);
 }
 
 static void
@@ -201,7 +265,11 @@ main (int argc, char **argv)
   g_test_add_func ("/base/formats", test_formats);
   g_test_add_func ("/base/names", test_names);
   g_test_add_func ("/base/exit-codes", test_exit_codes);
+  g_test_add_func ("/base/numbers", test_numbers);
+  g_test_add_func ("/base/percentages", test_percentages);
+  g_test_add_func ("/base/parse-name", test_parse_name);
+  g_test_add_func ("/base/order", test_order);
   g_test_add_func ("/base/files", test_files);
   g_test_add_func ("/base/median", test_median);
-  return g_test_run ();
+  return run_in_folder ();
 }

@@ -1,10 +1,7 @@
 /* Tests of cluster.h: reading, refusing, and the modelled time of a transfer. */
+#include "folder-rig.h"
+
 #include <pipesim/cluster.h>
-
-#include <glib/gstdio.h>
-#include <string.h>
-
-static char *folder;
 
 static void
 test_shipped (void)
@@ -58,7 +55,7 @@ test_one_node (void)
 static PsCluster *
 load_text (const char *text, GError **error)
 {
-  g_autofree char *path = g_build_filename (folder, "c.ini", NULL);
+  g_autofree char *path = path_of ("c.ini");
   g_assert_true (g_file_set_contents (path, text, -1, NULL));
   PsCluster *cluster = ps_cluster_load (path, error);
   g_unlink (path);
@@ -100,7 +97,7 @@ test_shared (void)
 static void
 assert_refused (const char *text, const char *message)
 {
-  g_autofree char *path = g_build_filename (folder, "c.ini", NULL);
+  g_autofree char *path = path_of ("c.ini");
   g_autofree char *expected = g_strdup_printf ("%s:%s", path, message);
   g_autoptr (GError) error = NULL;
   g_assert_true (g_file_set_contents (path, text, -1, NULL));
@@ -132,7 +129,7 @@ test_refused (void)
       " [cluster] network_latency: missing" },
     { GOOD "network_latency=1us\n", " [cluster] network_bandwidth: missing" },
     { GOOD "host_bandwidth=0\n", " [cluster] host_bandwidth: '0' is not a number in 1..1e+18" },
-    { NETWORK "nic=rack\n", " [cluster] nic: 'rack' is none of: gpu node" },
+    { NETWORK "nic=rack\n", " [cluster] nic: 'rack' is none of gpu, node" },
     { GOOD "nic=node\n", " [cluster] nic: there is no network; network_latency and network_bandwidth describe one" },
     { GOOD "link_table=\n", " [cluster] link_table: has no value" },
     { GOOD "link_table=4KiB\n", " [cluster] link_table: '4KiB' is no SIZE:BANDWIDTH, such as 64KiB:4e9" },
@@ -166,11 +163,27 @@ test_not_found (void)
       "'tiny-gpt': neither a file nor one of the clusters shipped: a100-80gb cpu-cores h100-80gb h200-141gb");
 }
 
+/* A copy is a copy: nothing of it is the original's. */
+static void
+test_copy (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsCluster) cluster = load_text (GOOD "link_table=1KiB:1e8 64KiB:5e8\n", &error);
+
+  g_assert_no_error (error);
+  g_autoptr (PsCluster) copy = ps_cluster_copy (cluster);
+  ps_cluster_scale (copy, 2, 3);
+  g_assert_cmpstr (copy->name, ==, cluster->name);
+  g_assert_cmpint (copy->link_latency_ns, ==, 3 * cluster->link_latency_ns);
+  g_assert_cmpuint (cluster->n_link_points, ==, 2);
+  for (guint i = 0; i < 2; i++)
+    g_assert_cmpfloat (copy->link_points[i].bandwidth, ==, 2 * cluster->link_points[i].bandwidth);
+}
+
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-  folder = g_dir_make_tmp ("pipesim-cluster-XXXXXX", NULL);
   g_test_add_func ("/cluster/shipped", test_shipped);
   g_test_add_func ("/cluster/transfer", test_transfer);
   g_test_add_func ("/cluster/one-node", test_one_node);
@@ -178,8 +191,6 @@ main (int argc, char **argv)
   g_test_add_func ("/cluster/shared", test_shared);
   g_test_add_func ("/cluster/refused", test_refused);
   g_test_add_func ("/cluster/not-found", test_not_found);
-  int result = g_test_run ();
-  g_rmdir (folder);
-  g_free (folder);
-  return result;
+  g_test_add_func ("/cluster/copy", test_copy);
+  return run_in_folder ();
 }

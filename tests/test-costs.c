@@ -186,7 +186,8 @@ test_model (void)
                         .link_latency_ns = 100,
                         .link_bandwidth = 1e9,
                         .network_latency_ns = 1000,
-                        .network_bandwidth = 1e9 };
+                        .network_bandwidth = 1e9,
+                        .tensor = 1 };
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) costs = ps_costs_model (&model, &cluster, 4, 1, &error);
   g_assert_no_error (error);

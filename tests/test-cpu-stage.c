@@ -1,7 +1,6 @@
 /* test-cpu-stage.c - a stage on the cpu device gives the same bits however it is run, and keeps exactly what it says.
  */
 #include <math.h>
-#include <string.h>
 
 #include "cpu-rig.h"
 #include "device/cpu/cpu-stage.h"
@@ -11,72 +10,31 @@
 static void
 test_b_and_w_equal_bw (void)
 {
-  Rig fused, split;
-
-  rig_init (&fused, small_model (2, 24, 3, 10), 2, 3);
-  rig_init (&split, small_model (2, 24, 3, 10), 2, 3);
-  all_microbatches (&fused);
-  for (guint i = 0; i < 3; i++)
-    forward (&split, i);
-  for (guint i = 0; i < 3; i++)
-    backward (&split, PS_OP_B, 2 - i);
-  for (guint i = 0; i < 3; i++)
-    run_all_stages (&split, PS_OP_W, i);
-  g_autoptr (GArray) a = all_gradients (&fused);
-  g_autoptr (GArray) b = all_gradients (&split);
-  assert_same_bits (a, b);
-  rig_clear (&fused);
-  rig_clear (&split);
-}
-
-/* Two steps, so that the optimizer's bits count too. */
-static GArray *
-train_cut (guint n_stages, double losses[2])
-{
-  Rig rig;
-
-  rig_init (&rig, small_model (4, 24, 3, 10), n_stages, 2);
-  all_microbatches (&rig);
-  run_all_stages (&rig, PS_OP_O, 0);
-  all_microbatches (&rig);
-  for (guint i = 0; i < 2; i++)
-    losses[i] = class->loss (rig.device, i);
-  GArray *gradients = all_gradients (&rig);
-  rig_clear (&rig);
-  return gradients;
+  check_split_backward (class, small_model (2, 24, 3, 10));
 }
 
 static void
 test_cut (void)
 {
-  double losses[2], others[2];
-  g_autoptr (GArray) whole = train_cut (1, losses);
-
-  for (guint n_stages = 2; n_stages <= 4; n_stages++)
-    {
-      g_autoptr (GArray) cut = train_cut (n_stages, others);
-      assert_same_bits (whole, cut);
-      g_assert_cmpmem (losses, sizeof losses, others, sizeof others);
-    }
+  check_cuts (class, small_model (4, 24, 3, 10));
 }
 
 static gpointer
-train_in_thread (gpointer unused)
+train (gpointer unused)
 {
   double losses[2];
 
-  return train_cut (2, losses);
+  return train_cut (class, small_model (4, 24, 3, 10), 2, losses);
 }
 
 static void
 test_threads (void)
 {
   GThread *threads[3];
-  double losses[2];
-  g_autoptr (GArray) here = train_cut (2, losses);
+  g_autoptr (GArray) here = train (NULL);
 
   for (guint i = 0; i < 3; i++)
-    threads[i] = g_thread_new ("train", train_in_thread, NULL);
+    threads[i] = g_thread_new ("train", train, NULL);
   for (guint i = 0; i < 3; i++)
     {
       g_autoptr (GArray) there = g_thread_join (threads[i]);
@@ -155,21 +113,6 @@ test_accumulates (void)
 }
 
 /* --- memory --- */
-
-/* Runs an op and finds what it took at its worst moment and gave back by its end, as a calibrator does. */
-static PsTensor *
-run_measured (Rig *rig, PsOpKind kind, guint stage, guint microbatch, PsTensor *input, gint64 *take, gint64 *give)
-{
-  PsMemoryUse before, after;
-
-  class->reset_peak (rig->device);
-  class->memory (rig->device, &before);
-  PsTensor *output = run (rig, kind, stage, microbatch, input);
-  class->memory (rig->device, &after);
-  *take = after.peak_bytes - before.peak_bytes;
-  *give = *take - (after.current[PS_MEMORY_ACTIVATION] - before.current[PS_MEMORY_ACTIVATION]);
-  return output;
-}
 
 /* One microbatch through stages 0 and 1; F, B and W of stage 0 go to numbers[0..5], of stage 1 to numbers[6..11]. */
 static void

@@ -7,9 +7,7 @@
 #include <pipesim/base.h>
 
 #include <netinet/in.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define PATIENCE_NS G_GINT64_CONSTANT (60000000000)
 #define MAX_MEMBERS 6

@@ -1,8 +1,9 @@
 /* Tests of events.h: recorded makespans, and numbers worked out by hand. */
+#include "folder-rig.h"
 #include "reference.h"
+
 #include <pipesim/events.h>
 
-#include <glib/gstdio.h>
 #include <string.h>
 
 #define UNIT 10 /* ns of one chunk op in the rows of pytorch_channels.csv, so that their tenths are exact */
@@ -287,8 +288,7 @@ test_ready_time (void)
 static PsCluster *
 load_cluster (const char *keys)
 {
-  g_autofree char *folder = g_dir_make_tmp ("pipesim-events-XXXXXX", NULL);
-  g_autofree char *path = g_build_filename (folder, "c.ini", NULL);
+  g_autofree char *path = path_of ("c.ini");
   g_autofree char *text
       = g_strdup_printf ("[cluster]\nnodes = 2\ndevices_per_node = 3\npeak_flops = 1e12\nefficiency = 1\n"
                          "link_latency = 0\nlink_bandwidth = 1e12\n%s\n",
@@ -297,8 +297,6 @@ load_cluster (const char *keys)
   g_assert_true (g_file_set_contents (path, text, -1, NULL));
   PsCluster *cluster = ps_cluster_load (path, &error);
   g_assert_no_error (error);
-  g_unlink (path);
-  g_rmdir (folder);
   return cluster;
 }
 
@@ -495,5 +493,5 @@ main (int argc, char **argv)
   g_test_add_func ("/events/free-messages", test_free_messages);
   g_test_add_func ("/events/window", test_window);
   g_test_add_func ("/events/settings", test_settings);
-  return g_test_run ();
+  return run_in_folder ();
 }

@@ -1,9 +1,11 @@
 /* Tests of explain.h: worked examples by hand, and what must hold for every schedule: the critical path is as long as
  * the makespan, slack is exact, idle parts sum, gains and change points are those of an evaluation that knows nothing
  * of them. */
+#include "lower.h"
+#include "random-costs.h"
 #include "random-schedule.h"
+
 #include <pipesim/explain.h>
-#include <pipesim/families.h>
 
 #include <math.h>
 #include <string.h>
@@ -27,13 +29,9 @@ case_clear (Case *test)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Case, case_clear)
 
 static void
-explain (Case *test, PsSchedule *drawn, PsCosts *costs)
+explain (Case *test, PsProgram *program, PsCosts *costs)
 {
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PsSchedule) schedule = drawn;
-  g_assert_true (ps_schedule_validate (schedule, &error));
-  test->program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error);
-  g_assert_no_error (error);
+  test->program = program;
   test->costs = costs;
   test->simulation = ps_simulation_new (test->program);
   ps_simulate (test->program, costs, test->simulation);
@@ -46,12 +44,9 @@ explain_family (Case *test, const char *name, guint p, guint m, const char *cost
 {
   g_autoptr (GError) error = NULL;
   const PsFamily *family = ps_family_find (name);
-  PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = family->default_chunks };
-  PsSchedule *schedule = ps_family_generate (family, &setting, &error);
-  g_assert_no_error (error);
   PsCosts *parsed = ps_costs_parse (costs, p, family->default_chunks, &error);
   g_assert_no_error (error);
-  explain (test, schedule, parsed);
+  explain (test, lower_family (name, p, m, 0), parsed);
 }
 
 /* "F0.0 0-1, >F0.0 1-2": ops and transfers (behind '>', by producer) with times in milliseconds. */
@@ -219,19 +214,6 @@ test_pairs (void)
   g_assert_cmpint (ps_part_of_op (&(PsPart){ PS_PART_LINK, 0, 1 }, &pair, costs), ==, 0);
 }
 
-static PsCosts *
-random_costs (GRand *rand, guint n_stages, gint64 unit)
-{
-  PsCosts *costs = ps_costs_new (n_stages);
-  for (guint i = 0; i < PS_N_OP_KINDS * n_stages; i++)
-    costs->op[i].duration_ns = unit * g_rand_int_range (rand, 0, 20);
-  for (guint i = 1; i <= 2 * n_stages; i++)
-    costs->transfer_ns[i] = unit * g_rand_int_range (rand, 0, 10);
-  for (guint stage = 0; stage < n_stages; stage++)
-    costs->pair_ns[stage] = random_below (rand, 2) ? unit * g_rand_int_range (rand, 0, 30) : -1;
-  return costs;
-}
-
 /* Parts follow one another without a gap, each is an op or a transfer with its own times, and together they are the
  * makespan. */
 static void
@@ -374,8 +356,8 @@ test_random (void)
     {
       g_auto (Case) test = { 0 };
       PsSchedule *schedule = random_schedule (rand, i % 2 == 1);
-      PsCosts *costs = random_costs (rand, schedule->placement->n_stages, 1000000);
-      explain (&test, schedule, costs);
+      PsCosts *costs = random_times (rand, schedule->placement->n_stages, 1000000, 20);
+      explain (&test, lower (schedule), costs);
       check_all (&test);
     }
 }
@@ -423,11 +405,11 @@ test_events_what_if (void)
     {
       g_auto (Case) test = { 0 };
       PsSchedule *schedule = random_schedule (rand, i % 2 == 1);
-      PsCosts *costs = random_costs (rand, schedule->placement->n_stages, i < 60 ? 1000000 : 10);
+      PsCosts *costs = random_times (rand, schedule->placement->n_stages, i < 60 ? 1000000 : 10, 20);
       /* Nearly equal paths, so that others become critical very soon. */
       for (guint k = 0; i >= 60 && k < PS_N_OP_KINDS * costs->n_stages; k++)
         costs->op[k].duration_ns += 1000000;
-      explain (&test, schedule, costs);
+      explain (&test, lower (schedule), costs);
       check_same_what_ifs (&test);
     }
 }
@@ -492,9 +474,9 @@ test_events (void)
     {
       g_auto (Case) test = { 0 };
       PsSchedule *schedule = random_schedule (rand, i % 2 == 1);
-      PsCosts *costs = random_costs (rand, schedule->placement->n_stages, 1000);
+      PsCosts *costs = random_times (rand, schedule->placement->n_stages, 1000, 20);
       PsEventsSetting setting = { .channel = (PsChannel)(i % 4) };
-      explain (&test, schedule, costs);
+      explain (&test, lower (schedule), costs);
       setting.speed = i % 8 < 4 ? NULL : speeds;
       setting.blocking = i % 3 == 1 && setting.channel != PS_CHANNEL_LATENCY;
       if (!explain_events (&test, &setting))

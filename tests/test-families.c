@@ -63,14 +63,8 @@ check_runs (const PsFamily *family, const PsFamilySetting *setting)
   g_autoptr (PsSchedule) schedule = ps_family_generate (family, setting, &error);
   if (!schedule)
     return;
-  g_assert_true (ps_schedule_validate (schedule, &error));
-  g_autoptr (PsProgram) program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error);
-  g_assert_no_error (error);
-  for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
-    {
-      ps_program_check (program, (PsChannel)channel, &error);
-      g_assert_no_error (error);
-    }
+  g_autoptr (PsProgram) program = lower (g_steal_pointer (&schedule));
+  reference_assert_runs (program);
 }
 
 static void

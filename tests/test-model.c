@@ -1,10 +1,9 @@
 /* Tests of model.h: reading, refusing, cutting, and every formula against numbers worked by hand. */
+#include "folder-rig.h"
+
 #include <pipesim/model.h>
 
-#include <glib/gstdio.h>
 #include <string.h>
-
-static char *folder;
 
 static PsModel *
 shipped (const char *name)
@@ -167,9 +166,9 @@ test_recomputation (void)
   g_assert_cmpint (ps_model_stage_kept_bytes (model, &two, PS_RECOMPUTE_SELECTIVE), ==, 2 * 34 * sbh);
   g_assert_cmpint (ps_model_stage_recompute_flops (model, &two, PS_RECOMPUTE_SELECTIVE), ==, 0);
   PsRecompute recompute;
-  g_assert_true (ps_recompute_parse (ps_recompute_name (PS_RECOMPUTE_FULL), &recompute)
+  g_assert_true (ps_recompute_parse ("x", ps_recompute_name (PS_RECOMPUTE_FULL), &recompute, NULL)
                  && recompute == PS_RECOMPUTE_FULL);
-  g_assert_false (ps_recompute_parse ("all", &recompute));
+  g_assert_false (ps_recompute_parse ("x", "all", &recompute, NULL));
 }
 
 /* Per parameter: fp32 4 + 4 + 8, mixed 2 + 2 + 12, with fp32 gradients 2 + 4 + 12. */
@@ -284,7 +283,7 @@ test_round_trip (void)
 static void
 assert_refused (const char *text, gsize length, const char *message)
 {
-  g_autofree char *path = g_build_filename (folder, "m.ini", NULL);
+  g_autofree char *path = path_of ("m.ini");
   g_autofree char *expected = g_strdup_printf ("%s:%s", path, message);
   g_autoptr (GError) error = NULL;
   g_assert_true (g_file_set_contents (path, text, (gssize)length, NULL));
@@ -324,10 +323,10 @@ test_refused (void)
       "mlp=gelu\nflash_attention=false\n",
       " [model] heads: 5 does not divide hidden 64" },
     { "[model]\nlayers=4\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\nmicrobatch_size=1\nprecision=fp8\n",
-      " [model] precision: 'fp8' is none of: fp32 fp16 bf16" },
+      " [model] precision: 'fp8' is none of fp32, fp16, bf16" },
     { "[model]\nlayers=4\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\nmicrobatch_size=1\nprecision=fp32\n"
       "mlp=gelu\nflash_attention=maybe\n",
-      " [model] flash_attention: 'maybe' is none of: false true" },
+      " [model] flash_attention: 'maybe' is none of false, true" },
     { "[model]\nlayers=16384\nhidden=1048576\nheads=4\nsequence=16\nvocabulary=100\nmicrobatch_size=1\n"
       "precision=fp32\nmlp=gelu\nflash_attention=false\n",
       " [model] hidden: 1048576 makes about 2.88e+17 parameters with 16384 layers, more than pipesim can hold" },
@@ -340,7 +339,7 @@ test_refused (void)
     assert_refused (rows[i].text, strlen (rows[i].text), rows[i].message);
   assert_refused ("[model]\0layers=4\n", 17, " is not a text file (it contains NUL bytes)");
   g_autofree char *long_text = g_strnfill (70000, '#');
-  assert_refused (long_text, 70000, " is too long for a description (more than 64 KiB)");
+  assert_refused (long_text, 70000, " is too long, more than 64 KiB");
 }
 
 static void
@@ -357,7 +356,7 @@ assert_not_loaded (const char *path, int code, const char *pattern)
 static void
 test_not_found (void)
 {
-  g_autofree char *missing = g_build_filename (folder, "missing.ini", NULL);
+  g_autofree char *missing = path_of ("missing.ini");
   assert_not_loaded ("gpt-5", PS_ERROR_INPUT,
                      "'gpt-5': neither a file nor one of the models shipped: gpt-1.5b gpt-14.6b gpt-28.3b gpt-6.2b "
                      "llama-3-70b llama-3-8b tiny-gpt");
@@ -385,7 +384,6 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-  folder = g_dir_make_tmp ("pipesim-model-XXXXXX", NULL);
   g_test_add_func ("/model/shipped", test_shipped);
   g_test_add_func ("/model/defaults", test_defaults);
   g_test_add_func ("/model/names", test_names);
@@ -402,8 +400,5 @@ main (int argc, char **argv)
   g_test_add_func ("/model/refused", test_refused);
   g_test_add_func ("/model/not-found", test_not_found);
   g_test_add_func ("/model/name", test_name);
-  int result = g_test_run ();
-  g_rmdir (folder);
-  g_free (folder);
-  return result;
+  return run_in_folder ();
 }

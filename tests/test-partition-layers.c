@@ -1,7 +1,8 @@
 /* Tests of the layers of partition.h: the CSV, chains from models and from measured stages, and the costs of stages. */
+#include "folder-rig.h"
+
 #include <pipesim/partition.h>
 
-#include <glib/gstdio.h>
 #include <string.h>
 
 #define HEADER "layer,time,activation_bytes,parameter_bytes"
@@ -376,21 +377,12 @@ static void
 test_database (void)
 {
   g_autoptr (GError) error = NULL;
-  g_autofree char *folder = g_dir_make_tmp ("pipesim-partition-XXXXXX", &error);
-  g_autofree char *path = g_build_filename (folder, "costs.db", NULL);
+  g_autofree char *path = path_of ("costs.db");
   g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
   g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_WRITE, &error);
   g_assert_no_error (error);
   fill_database (db, model, 4);
   check_database (db, model);
-  g_clear_pointer (&db, ps_costdb_close);
-  static const char *const files[] = { "costs.db", "costs.db-wal", "costs.db-shm" };
-  for (guint i = 0; i < G_N_ELEMENTS (files); i++)
-    {
-      g_autofree char *file = g_build_filename (folder, files[i], NULL);
-      g_unlink (file);
-    }
-  g_rmdir (folder);
 }
 
 int
@@ -405,5 +397,5 @@ main (int argc, char **argv)
   g_test_add_func ("/layers/costs-text", test_costs_text);
   g_test_add_func ("/layers/speeds", test_speeds);
   g_test_add_func ("/layers/database", test_database);
-  return g_test_run ();
+  return run_in_folder ();
 }

@@ -49,10 +49,10 @@ static void
 test_names (void)
 {
   PsPlacementKind kind;
-  g_assert_true (ps_placement_parse ("V", &kind));
+  g_assert_true (ps_placement_parse ("x", "V", &kind, NULL));
   g_assert_cmpint (kind, ==, PS_PLACEMENT_V);
-  g_assert_false (ps_placement_parse ("custom", &kind));
-  g_assert_false (ps_placement_parse ("v", &kind));
+  g_assert_false (ps_placement_parse ("x", "custom", &kind, NULL));
+  g_assert_false (ps_placement_parse ("x", "v", &kind, NULL));
   g_assert_cmpstr (ps_placement_name (PS_PLACEMENT_BIDIRECTIONAL), ==, "bidirectional");
 }
 

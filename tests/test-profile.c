@@ -134,7 +134,7 @@ test_refused (void)
     { "\"model_digest\": \"", "\"model_digest\": \"0", "a.json: model_digest: is not that of model_text, which is *" },
     { "\"median_ns\": 100,", "\"median_ns\": -1,", "a.json:15: median_ns: -1 is not between 0 and *" },
     { "\"subject\": \"op\"", "\"subject\": \"opera\"", "a.json:18: subject: 'opera' is none of *" },
-    { "\"kind\": \"F\"", "\"kind\": \"X\"", "a.json:18: kind: 'X' is no op" },
+    { "\"kind\": \"F\"", "\"kind\": \"X\"", "a.json:18: kind: 'X' is none of F, B, W, BW, R, O" },
     { "\"kind\": \"F\"", "\"kind\": \"F\", \"bytes\": 3", "a.json:18: bytes: does not belong to this subject" },
     { "\"cache\": \"cold\"", "\"cache\": \"hot\"", "a.json:19: cache: 'hot' is none of *" },
     { "\"q1_ns\": 2998", "\"q1_ns\": 3001", "a.json:19: median_ns: min, q1, median and q3 are out of order" },

@@ -1,20 +1,10 @@
 /* Tests of program.h. */
+#include "lower.h"
 #include "random-schedule.h"
-#include <pipesim/families.h>
+
 #include <pipesim/formats.h>
 
 #include <string.h>
-
-static PsProgram *
-lower_family (const char *name, guint p, guint m, guint v)
-{
-  g_autoptr (GError) error = NULL;
-  PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = v };
-  PsProgram *program
-      = ps_program_lower (ps_family_generate (ps_family_find (name), &setting, &error), PS_COMM_ASAP, &error);
-  g_assert_no_error (error);
-  return program;
-}
 
 static char *
 stream (const PsProgram *program, guint device)

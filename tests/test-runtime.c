@@ -1,157 +1,10 @@
-/* Tests of runtime: programs run for real on the null and the paced device, on the cpu device with a tiny model, and on
- * devices made to fail. */
+/* Tests of runtime: programs run on the null and the paced device, and on devices made to fail or to pretend. */
 #include "recorder.h"
-#include "runtime.h"
+#include "run-rig.h"
 #include "verify.h"
-
-#include "device/devices.h"
-#include "transport/transports.h"
-
-#include <pipesim/families.h>
 
 #include <math.h>
 #include <string.h>
-
-/* NULL when the family has no schedule of that size. */
-static PsProgram *
-family_program (const char *name, guint n_devices, guint n_microbatches)
-{
-  const PsFamily *family = ps_family_find (name);
-  PsFamilySetting setting = { .n_devices = n_devices, .n_microbatches = n_microbatches };
-  g_autoptr (GError) error = NULL;
-  PsSchedule *schedule;
-  PsProgram *program;
-
-  g_assert_nonnull (family);
-  setting.n_chunks = family->default_chunks;
-  schedule = ps_family_generate (family, &setting, NULL);
-  if (schedule == NULL)
-    return NULL;
-  program = ps_program_lower (schedule, PS_COMM_ASAP, &error);
-  g_assert_no_error (error);
-  return program;
-}
-
-/* Calls check with a program of that size of each family that the executor can run; these are naive, gpipe, 1f1b,
- * interleaved and zb-h1 at least. */
-static void
-for_each_family (guint n_devices, guint n_microbatches, void (*check) (const PsProgram *program))
-{
-  guint n, n_checked = 0;
-  const PsFamily *const *families = ps_family_table (&n);
-
-  for (guint i = 0; i < n; i++)
-    {
-      g_autoptr (PsProgram) program = family_program (families[i]->name, n_devices, n_microbatches);
-
-      if (program == NULL || program->schedule->asynchronous)
-        continue;
-      g_test_message ("%s", families[i]->name);
-      check (program);
-      n_checked++;
-    }
-  g_assert_cmpuint (n_checked, >=, 5);
-}
-
-static PsRunSetting
-run_setting (const PsDeviceClass *device, const PsCosts *costs, guint n_steps)
-{
-  return (PsRunSetting){ .device = device,
-                         .transport = &ps_threads_transport,
-                         .costs = costs,
-                         .n_steps = n_steps,
-                         .seed = 1,
-                         .timeout_ns = G_GINT64_CONSTANT (60000000000) };
-}
-
-static PsRunResult *
-run (const PsProgram *program, PsRunSetting setting)
-{
-  g_autoptr (GError) error = NULL;
-  PsRunResult *result = ps_run (program, &setting, &error);
-
-  g_assert_no_error (error);
-  g_assert_nonnull (result);
-  return result;
-}
-
-/* The span of F or of the backward, whether B or BW, on a stage for the microbatch and slice of op; NULL when there is
- * none. */
-static const PsSpan *
-find_span (const GArray *spans, gboolean forward, guint stage, PsOp op)
-{
-  for (guint i = 0; i < spans->len; i++)
-    {
-      const PsSpan *span = &g_array_index (spans, PsSpan, i);
-      gboolean same_way = forward ? span->op.kind == PS_OP_F : span->op.kind == PS_OP_B || span->op.kind == PS_OP_BW;
-
-      if (same_way && span->op.stage == stage && span->op.microbatch == op.microbatch && span->op.slice == op.slice)
-        return span;
-    }
-  return NULL;
-}
-
-/* Between the end of the producer and the start of the consumer, and never faster than its cost. */
-static void
-assert_transfer (const PsTimeline *timeline, const PsSpan *producer, const PsSpan *consumer, const PsCosts *costs)
-{
-  gboolean forward = consumer->op.kind == PS_OP_F;
-  const PsSpan *transfer = find_span (timeline->transfers, forward, producer->op.stage, producer->op);
-  gint64 least_ns = 0;
-
-  g_assert_nonnull (transfer);
-  g_assert_cmpuint (transfer->device, ==, producer->device);
-  g_assert_cmpuint (transfer->peer, ==, consumer->device);
-  g_assert_cmpint (transfer->start_ns, >=, producer->end_ns);
-  g_assert_cmpint (transfer->end_ns, <=, consumer->start_ns);
-  if (costs != NULL)
-    least_ns = costs->transfer_ns[forward ? ps_transfer_forward (costs, producer->op.stage)
-                                          : ps_transfer_backward (costs, producer->op.stage)];
-  g_assert_cmpint (transfer->end_ns - transfer->start_ns, >=, least_ns);
-}
-
-/* Returns whether the op's input came from another device. */
-static gboolean
-assert_dependency (const PsTimeline *timeline, const PsSpan *span, const PsCosts *costs)
-{
-  gboolean forward = span->op.kind == PS_OP_F, backward = span->op.kind == PS_OP_B || span->op.kind == PS_OP_BW;
-  const PsSpan *producer;
-
-  if (!(forward || backward) || span->op.stage == (forward ? 0 : timeline->n_stages - 1))
-    return FALSE;
-  producer = find_span (timeline->ops, forward, forward ? span->op.stage - 1u : span->op.stage + 1u, span->op);
-  g_assert_nonnull (producer);
-  g_assert_cmpint (span->start_ns, >=, producer->end_ns);
-  if (producer->device == span->device)
-    return FALSE;
-  assert_transfer (timeline, producer, span, costs);
-  return TRUE;
-}
-
-/* Every op of the schedule once, on its device, in its order, one after the other, and none before its input. */
-static void
-assert_runs_program (const PsTimeline *timeline, const PsProgram *program, const PsCosts *costs)
-{
-  const PsSchedule *schedule = program->schedule;
-  guint n_transfers = 0;
-
-  g_assert_cmpint (timeline->origin, ==, PS_ORIGIN_MEASURED);
-  g_assert_cmpuint (timeline->ops->len, ==, ps_schedule_n_ops (schedule));
-  for (guint device = 0; device < timeline->n_devices; device++)
-    for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
-      {
-        const PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
-
-        g_assert_cmpmem (&span->op, sizeof (PsOp), &schedule->ops[i], sizeof (PsOp));
-        g_assert_cmpuint (span->device, ==, device);
-        g_assert_cmpint (span->start_ns, >=, 0);
-        g_assert_cmpint (span->end_ns, >=, span->start_ns);
-        if (i > schedule->first[device] && !span[-1].op.paired)
-          g_assert_cmpint (span->start_ns, >=, span[-1].end_ns);
-        n_transfers += assert_dependency (timeline, span, costs);
-      }
-  g_assert_cmpuint (timeline->transfers->len, ==, n_transfers);
-}
 
 static void
 check_null (const PsProgram *program)
@@ -480,17 +333,6 @@ make_pretender (void)
   special.gradients = pretended_gradients;
 }
 
-static PsModel tiny = { .layers = 4,
-                        .hidden = 16,
-                        .heads = 2,
-                        .kv_heads = 2,
-                        .sequence = 8,
-                        .feed_forward = 32,
-                        .vocabulary = 11,
-                        .microbatch_size = 1,
-                        .precision = PS_PRECISION_FP32,
-                        .mlp = PS_MLP_GELU };
-
 static void
 count_progress (guint n_done, guint n_steps, gpointer data)
 {
@@ -558,105 +400,6 @@ test_median_step (void)
   g_assert_cmpuint (ps_recorder_median_step (single), ==, 0);
 }
 
-/* Whether every stage adds up its weight gradients in the order of the microbatches, as one device does. */
-static gboolean
-adds_in_order (const PsSchedule *schedule)
-{
-  g_autofree guint *next = g_new0 (guint, schedule->placement->n_stages);
-
-  for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
-    {
-      PsOp op = schedule->ops[i];
-
-      if ((op.kind == PS_OP_W || op.kind == PS_OP_BW) && op.microbatch != next[op.stage]++)
-        return FALSE;
-    }
-  return TRUE;
-}
-
-/* What a pipeline computes is what one device computes, and it learns. */
-static void
-check_cpu (const PsProgram *program)
-{
-  const PsSchedule *schedule = program->schedule;
-  PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 8);
-  g_autoptr (PsRunResult) result = NULL;
-  g_auto (PsVerdict) verdict = { 0 };
-  g_autoptr (GError) error = NULL;
-
-  if (schedule->placement->n_copies > 1 || schedule->n_slices > 1 || schedule->weight_versions != NULL)
-    return;
-  setting.model = &tiny;
-  setting.gradients = TRUE;
-  result = run (program, setting);
-  assert_runs_program (result->timeline, program, NULL);
-  g_assert_cmpfloat (ps_run_result_mean_loss (result, 7), <, ps_run_result_mean_loss (result, 0));
-  g_assert_true (ps_verify (result, &setting, &verdict, &error));
-  g_assert_no_error (error);
-  if (!adds_in_order (schedule) && verdict.check == PS_CHECK_EQUAL_WITHIN)
-    return;
-  g_assert_cmpstr (ps_check_name (verdict.check), ==, "bit-equal");
-  g_assert_null (verdict.first_difference);
-}
-
-static void
-test_cpu_families (void)
-{
-  for_each_family (2, 4, check_cpu);
-}
-
-static PsRunResult *
-cpu_result (guint64 seed)
-{
-  g_autoptr (PsProgram) program = family_program ("gpipe", 2, 2);
-  PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 2);
-
-  setting.model = &tiny;
-  setting.gradients = TRUE;
-  setting.seed = seed;
-  return run (program, setting);
-}
-
-static void
-test_verify_differs (void)
-{
-  g_autoptr (PsRunResult) a = cpu_result (1);
-  g_autoptr (PsRunResult) b = cpu_result (2);
-  g_auto (PsVerdict) verdict = { 0 };
-
-  ps_verify_compare (a, b, &verdict);
-  g_assert_cmpint (verdict.check, ==, PS_CHECK_DIFFERS);
-  g_assert_cmpstr (verdict.first_difference, ==, "step 1: loss of microbatch 0");
-  g_assert_cmpfloat (verdict.loss_difference, >, PS_VERIFY_TOLERANCE);
-  g_assert_cmpfloat (verdict.gradient_difference, >, PS_VERIFY_TOLERANCE);
-}
-
-/* One gradient of the last step is off by 2^-20 (9.5e-7) of the largest: within 1e-5. Off by 2^-10 it is not; NaN never
- * is. */
-static void
-test_verify_within (void)
-{
-  const float scales[] = { 0x1p-20f, 0x1p-10f, NAN };
-  const PsCheck expected[] = { PS_CHECK_EQUAL_WITHIN, PS_CHECK_DIFFERS, PS_CHECK_DIFFERS };
-
-  for (guint i = 0; i < G_N_ELEMENTS (scales); i++)
-    {
-      g_autoptr (PsRunResult) a = cpu_result (1);
-      g_autoptr (PsRunResult) b = cpu_result (1);
-      g_auto (PsVerdict) verdict = { 0 };
-
-      b->gradients->last[0][0] = 4096.0f;
-      a->gradients->last[0][0] = 4096.0f + 4096.0f * scales[i];
-      a->gradients->digest[2][0] = 'x'; /* step 2, stage 0 */
-      ps_verify_compare (a, b, &verdict);
-      g_assert_cmpint (verdict.check, ==, expected[i]);
-      g_assert_cmpstr (verdict.first_difference, ==, "step 2: gradients of stage 0");
-      g_assert_cmpfloat (verdict.loss_difference, ==, 0);
-      if (!isnan (scales[i]))
-        g_assert_cmpfloat (verdict.gradient_difference, ==, (double)scales[i]);
-    }
-}
-
 int
 main (int argc, char **argv)
 {
@@ -673,8 +416,5 @@ main (int argc, char **argv)
   g_test_add_func ("/runtime/results", test_results);
   g_test_add_func ("/runtime/two-copies-refused", test_two_copies_refused);
   g_test_add_func ("/runtime/median-step", test_median_step);
-  g_test_add_func ("/runtime/cpu/families", test_cpu_families);
-  g_test_add_func ("/runtime/verify/differs", test_verify_differs);
-  g_test_add_func ("/runtime/verify/within", test_verify_within);
   return g_test_run ();
 }

@@ -1,43 +1,9 @@
 /* Tests of scenarios.h: equal to ps_simulate bit for bit, for every kernel, width and number of scenarios. */
+#include "lower.h"
+#include "random-costs.h"
 #include "random-schedule.h"
-#include <pipesim/families.h>
+
 #include <pipesim/scenarios.h>
-
-static PsProgram *
-lower (PsSchedule *drawn)
-{
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PsSchedule) schedule = drawn;
-  g_assert_true (ps_schedule_validate (schedule, &error));
-  PsProgram *program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error);
-  g_assert_no_error (error);
-  return program;
-}
-
-static PsProgram *
-lower_family (const char *name, guint p, guint m)
-{
-  g_autoptr (GError) error = NULL;
-  const PsFamily *family = ps_family_find (name);
-  PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = family->default_chunks };
-  PsSchedule *schedule = ps_family_generate (family, &setting, &error);
-  g_assert_no_error (error);
-  return lower (schedule);
-}
-
-/* Times are multiples of unit below limit. */
-static PsCosts *
-random_costs (GRand *rand, guint n_stages, gint64 unit, gint32 limit)
-{
-  PsCosts *costs = ps_costs_new (n_stages);
-  for (guint i = 0; i < PS_N_OP_KINDS * n_stages; i++)
-    costs->op[i].duration_ns = unit * g_rand_int_range (rand, 0, limit);
-  for (guint i = 1; i <= 2 * n_stages; i++)
-    costs->transfer_ns[i] = unit * g_rand_int_range (rand, 0, limit);
-  for (guint stage = 0; stage < n_stages; stage++)
-    costs->pair_ns[stage] = random_below (rand, 2) ? unit * g_rand_int_range (rand, 0, limit) : -1;
-  return costs;
-}
 
 static void
 check_scenario (const PsScenarios *scenarios, guint i, const PsSimulation *expected)
@@ -61,7 +27,7 @@ check_random (GRand *rand, const PsProgram *program, guint n, gint64 unit, gint3
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   for (guint i = 0; i < n; i++)
     {
-      g_ptr_array_add (costs, random_costs (rand, program->schedule->placement->n_stages, unit, limit));
+      g_ptr_array_add (costs, random_times (rand, program->schedule->placement->n_stages, unit, limit));
       ps_scenarios_set_costs (scenarios, i, costs->pdata[i]);
     }
   for (guint kernel = 0; kernel < PS_N_KERNELS; kernel++)
@@ -102,7 +68,7 @@ test_families (void)
   const PsFamily *const *families = ps_family_table (&n);
   for (guint i = 0; i < n; i++)
     {
-      g_autoptr (PsProgram) program = lower_family (families[i]->name, 4, 8);
+      g_autoptr (PsProgram) program = lower_family (families[i]->name, 4, 8, 0);
       check_random (rand, program, 37, 1, 1000000, 32);
     }
 }
@@ -127,7 +93,7 @@ test_widths (void)
     { 3000, 9000000000, 32, 3000 },
     { 3001, 9000000000, 64, 1 },
   };
-  g_autoptr (PsProgram) program = lower_family ("gpipe", 1, 1);
+  g_autoptr (PsProgram) program = lower_family ("gpipe", 1, 1, 0);
   g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (program);
   g_autoptr (PsScenarios) scenarios = ps_scenarios_new (plan, PS_SCENARIO_LANES + 1);
   g_assert_cmpuint (plan->n_op_classes, ==, 3);
@@ -148,7 +114,7 @@ static void
 test_units (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (7);
-  g_autoptr (PsProgram) program = lower_family ("zb-v", 4, 8);
+  g_autoptr (PsProgram) program = lower_family ("zb-v", 4, 8, 0);
   check_random (rand, program, 50, 3000, 10000000, 32);
   check_random (rand, program, 50, 1000000007, 100, 32);
   /* 1 / 49 is rounded down, so that quotients come out a little below whole numbers. */
@@ -161,7 +127,7 @@ test_units (void)
 static void
 test_classes (void)
 {
-  g_autoptr (PsProgram) program = lower_family ("1f1b", 2, 4);
+  g_autoptr (PsProgram) program = lower_family ("1f1b", 2, 4, 0);
   g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (program);
   g_assert_cmpuint (plan->n_op_classes, ==, 1 + 4);
   g_assert_cmpuint (plan->n_transfer_classes, ==, 1 + 2);
@@ -173,7 +139,7 @@ test_classes (void)
   for (guint i = 1; i < plan->n_op_classes; i++)
     g_assert_cmpuint (plan->op[i].device, ==, plan->op[i].cost % 2);
   /* Slots are taken again: far fewer than ops. */
-  g_autoptr (PsProgram) large = lower_family ("1f1b", 8, 200);
+  g_autoptr (PsProgram) large = lower_family ("1f1b", 8, 200, 0);
   g_autoptr (PsScenarioPlan) large_plan = ps_scenario_plan_new (large);
   g_assert_cmpuint (large_plan->n_slots, <, 100);
 }
@@ -247,7 +213,7 @@ test_steps (void)
     }
   for (guint i = 0; i < n; i++)
     {
-      g_autoptr (PsProgram) program = lower_family (families[i]->name, 4, 8);
+      g_autoptr (PsProgram) program = lower_family (families[i]->name, 4, 8, 0);
       check_steps (program, 20);
     }
 }

@@ -5,8 +5,6 @@
 
 #include <pipesim/iterations.h>
 
-#include <string.h>
-
 /* The published schedules: ours, its chunks per device (22 + 2 layers, embedding and head counted, on 8 devices are 3
  * each, 62 + 2 on 32 are 2: one layer to a chunk), whether all devices meet at the optimizer, and the memory limit in
  * activations of a device. */
@@ -124,14 +122,6 @@ read_rows (void)
   return rows;
 }
 
-static int
-compare_numbers (gconstpointer a, gconstpointer b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-
-  return (x > y) - (x < y);
-}
-
 static void
 test_errors (void)
 {
@@ -147,7 +137,7 @@ test_errors (void)
       g_test_message ("%-26s %-22s measured %6.2f predicted %6.2f samples/GPU/s, %+.1f %%", row->block, row->schedule,
                       row->measured, row->predicted, 100 * error_of (row));
     }
-  qsort (errors, rows->len, sizeof *errors, compare_numbers);
+  qsort (errors, rows->len, sizeof *errors, ps_compare_double);
   g_test_message ("median %.1f %%, worst %.1f %%", 100 * errors[rows->len / 2], 100 * errors[rows->len - 1]);
   g_assert_cmpfloat (errors[0], >, 0);
   g_assert_cmpfloat (errors[rows->len / 2], <, 0.09);
@@ -185,7 +175,7 @@ test_speedups (void)
       g_test_message ("%-26s %-22s measured %.3f predicted %.3f times 1F1B", row->block, row->schedule,
                       row->measured / base->measured, row->predicted / base->predicted);
     }
-  qsort (errors, n, sizeof *errors, compare_numbers);
+  qsort (errors, n, sizeof *errors, ps_compare_double);
   g_test_message ("of %u speedups median error %.1f %%, worst %.1f %%", n, 100 * errors[n / 2], 100 * errors[n - 1]);
   g_assert_cmpuint (n, ==, 24);
   g_assert_cmpfloat (errors[n / 2], <, 0.04);

@@ -1,6 +1,7 @@
 /* Tests of timeline.h: worked numbers, both sources of the metrics, the native file and its refusals, Chrome traces. */
+#include "lower.h"
 #include "random-schedule.h"
-#include <pipesim/families.h>
+
 #include <pipesim/formats.h>
 
 #include <json-glib/json-glib.h>
@@ -19,8 +20,6 @@ worked_program (void)
   static const char *const orders[2][6]
       = { { "F0.0", "F1.0", "B0.0", "W0.0", "B1.0", "W1.0" }, { "F0.1", "B0.1", "W0.1", "F1.1", "B1.1", "W1.1" } };
   PsScheduleBuilder *builder = ps_schedule_builder_new ("two by two", ps_placement_new (PS_PLACEMENT_LOOP, 2, 1), 2);
-  g_autoptr (GError) error = NULL;
-  PsProgram *program;
 
   for (guint d = 0; d < 2; d++)
     {
@@ -34,9 +33,7 @@ worked_program (void)
         }
       ps_schedule_builder_next_device (builder);
     }
-  program = ps_program_lower (ps_schedule_builder_end (builder), PS_COMM_ASAP, &error);
-  g_assert_no_error (error);
-  return program;
+  return lower (ps_schedule_builder_end (builder));
 }
 
 static PsCosts *
@@ -377,7 +374,7 @@ check_replay (const PsProgram *program, const PsCosts *costs, PsTimeline *timeli
 static void
 check_agreement (PsSchedule *schedule, GRand *random)
 {
-  g_autoptr (PsProgram) program = ps_program_lower (schedule, PS_COMM_ASAP, NULL);
+  g_autoptr (PsProgram) program = lower (schedule);
   g_autoptr (PsCosts) costs = NULL;
   g_autoptr (PsSimulation) simulation = NULL;
   g_autoptr (PsTimeline) timeline = NULL;

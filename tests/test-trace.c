@@ -1,10 +1,10 @@
 /* Tests of timelines from traces (formats.h): PyTorch profiler ranges of several ranks, and our own Chrome traces read
  * back. */
+#include "lower.h"
 #include "random-schedule.h"
+
 #include <pipesim/compare.h>
 #include <pipesim/formats.h>
-
-#include <string.h>
 
 static PsTimeline *
 parse_one (const char *text, GError **error)
@@ -192,12 +192,10 @@ test_rank_refusals (void)
 static PsTimeline *
 simulate (PsSchedule *schedule, GRand *rand)
 {
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PsProgram) program = ps_program_lower (schedule, PS_COMM_ASAP, &error);
+  g_autoptr (PsProgram) program = lower (schedule);
   g_autoptr (PsSimulation) simulation = NULL;
   g_autoptr (PsCosts) costs = ps_costs_new (schedule->placement->n_stages);
 
-  g_assert_no_error (error);
   for (guint i = 0; i < PS_N_OP_KINDS * costs->n_stages; i++)
     costs->op[i].duration_ns = i / costs->n_stages == PS_OP_O ? 0 : 1 + (gint64)random_below (rand, 2000000);
   for (guint stage = 0; stage < costs->n_stages; stage++)

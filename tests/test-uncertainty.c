@@ -1,32 +1,11 @@
-/* Tests of uncertainty.h: the generator's published vectors, distributions, samples held against a simulation of their
+/* Tests of uncertainty.h: distributions, samples held against a simulation of their
  * own, statistics by known tables. */
 #include "scenarios/jitter.h"
-#include "scenarios/philox.h"
+#include "lower.h"
 #include "random-schedule.h"
-#include <pipesim/families.h>
+
+#include <pipesim/philox.h>
 #include <pipesim/uncertainty.h>
-
-static PsProgram *
-lower (PsSchedule *drawn)
-{
-  g_autoptr (GError) error = NULL;
-  g_autoptr (PsSchedule) schedule = drawn;
-  g_assert_true (ps_schedule_validate (schedule, &error));
-  PsProgram *program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error);
-  g_assert_no_error (error);
-  return program;
-}
-
-static PsProgram *
-lower_family (const char *name, guint p, guint m)
-{
-  g_autoptr (GError) error = NULL;
-  const PsFamily *family = ps_family_find (name);
-  PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = family->default_chunks };
-  PsSchedule *schedule = ps_family_generate (family, &setting, &error);
-  g_assert_no_error (error);
-  return lower (schedule);
-}
 
 static gint64 *
 sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty, guint n, guint64 seed,
@@ -37,32 +16,6 @@ sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *unc
   gint64 *samples = ps_uncertainty_sample (program, costs, uncertainty, &sampling, &error);
   g_assert_no_error (error);
   return samples;
-}
-
-/* Random123's known answers for philox4x32 of 10 rounds. */
-static void
-test_philox (void)
-{
-  static const struct
-  {
-    guint32 counter[4];
-    guint64 key;
-    guint32 expected[4];
-  } rows[] = {
-    { { 0, 0, 0, 0 }, 0, { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } },
-    { { 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff },
-      G_MAXUINT64,
-      { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } },
-    { { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 },
-      G_GUINT64_CONSTANT (0x299f31d0a4093822),
-      { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
-  };
-  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
-    {
-      guint32 words[4] = { rows[i].counter[0], rows[i].counter[1], rows[i].counter[2], rows[i].counter[3] };
-      ps_philox (words, rows[i].key);
-      g_assert_cmpmem (words, sizeof words, rows[i].expected, sizeof rows[i].expected);
-    }
 }
 
 /* The lanes are those of the generator: sample 16 k + 4 w + c is word w of the call with counter 4 k + c. */
@@ -181,7 +134,7 @@ test_samples (void)
   const PsFamily *const *families = ps_family_table (&n);
   for (guint i = 0; i < n; i++)
     {
-      g_autoptr (PsProgram) program = lower_family (families[i]->name, 4, 8);
+      g_autoptr (PsProgram) program = lower_family (families[i]->name, 4, 8, 0);
       g_autoptr (PsCosts) costs = some_costs (program->schedule->placement->n_stages);
       g_autofree gint64 *samples = sample (program, costs, &uncertainty, 300, 5, 1);
       for (guint k = 0; k < 300; k += 23)
@@ -193,7 +146,7 @@ test_samples (void)
 static void
 test_repeatable (void)
 {
-  g_autoptr (PsProgram) program = lower_family ("zb-h1", 4, 8);
+  g_autoptr (PsProgram) program = lower_family ("zb-h1", 4, 8, 0);
   g_autoptr (PsCosts) costs = some_costs (4);
   const PsSlowness slowness[] = { { .a = 1, .factor = 1.5, .probability = 0.3 } };
   PsUncertainty uncertainty = { .jitter = 0.05, .slowness = slowness, .n_slowness = 1 };
@@ -212,7 +165,7 @@ test_repeatable (void)
 static void
 test_certain (void)
 {
-  g_autoptr (PsProgram) program = lower_family ("dualpipe", 4, 8);
+  g_autoptr (PsProgram) program = lower_family ("dualpipe", 4, 8, 0);
   g_autoptr (PsCosts) costs = some_costs (4);
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   PsUncertainty uncertainty = { 0 };
@@ -230,7 +183,7 @@ test_certain (void)
 static void
 test_slowness (void)
 {
-  g_autoptr (PsProgram) program = lower_family ("gpipe", 2, 2);
+  g_autoptr (PsProgram) program = lower_family ("gpipe", 2, 2, 0);
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,bw=1ms,c=1ms", 2, 1, NULL);
   const PsSlowness slowness[] = { { .a = 1, .factor = 2, .probability = 1 },
                                   { .link = TRUE, .a = 1, .b = 0, .factor = 3, .probability = 1 },
@@ -301,7 +254,7 @@ static void
 test_measured (void)
 {
   static const double factors[] = { 1, 3 };
-  g_autoptr (PsProgram) program = lower_family ("gpipe", 1, 1);
+  g_autoptr (PsProgram) program = lower_family ("gpipe", 1, 1, 0);
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,bw=2ms", 1, 1, NULL);
   g_autoptr (GArray) samples_of_f = g_array_new (FALSE, FALSE, sizeof (double));
   GArray *op[PS_N_OP_KINDS] = { samples_of_f };
@@ -324,7 +277,7 @@ static void
 test_events (void)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsProgram) program = lower_family ("interleaved", 4, 8);
+  g_autoptr (PsProgram) program = lower_family ("interleaved", 4, 8, 0);
   g_autoptr (PsCosts) costs = some_costs (8);
   PsUncertainty uncertainty = { .jitter = 0.1 };
   PsEventsSetting latency = { .channel = PS_CHANNEL_LATENCY }, rank = { .channel = PS_CHANNEL_RANK };
@@ -345,7 +298,7 @@ static void
 test_overflow (void)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsProgram) program = lower_family ("gpipe", 2, 8);
+  g_autoptr (PsProgram) program = lower_family ("gpipe", 2, 8, 0);
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1000000s,bw=1000000s", 2, 1, NULL);
   const PsSlowness slowness[] = { { .a = 0, .factor = 1000, .probability = 1 } };
   PsUncertainty uncertainty = { .jitter = 1, .slowness = slowness, .n_slowness = 1 };
@@ -424,7 +377,7 @@ static void
 test_tornado (void)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsProgram) program = lower_family ("gpipe", 1, 1);
+  g_autoptr (PsProgram) program = lower_family ("gpipe", 1, 1, 0);
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,bw=9ms", 1, 1, NULL);
   const PsSlowness slowness[] = { { .a = 0, .factor = 2, .probability = 0.5 } };
   PsUncertainty uncertainty = { .jitter = 0.1, .slowness = slowness, .n_slowness = 1 };
@@ -448,7 +401,6 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-  g_test_add_func ("/uncertainty/philox", test_philox);
   g_test_add_func ("/uncertainty/draw", test_draw);
   g_test_add_func ("/uncertainty/factors", test_factors);
   g_test_add_func ("/uncertainty/moments", test_moments);

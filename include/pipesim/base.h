@@ -25,6 +25,7 @@ G_BEGIN_DECLS
 #define PS_MAX_SPEED 1000
 #define PS_MIN_FACTOR 0.000001 /* of links, 1 is what is known of them */
 #define PS_MAX_FACTOR 1000000
+#define PS_MAX_PERCENT 100000                               /* of tolerances */
 #define PS_MAX_RATE G_GINT64_CONSTANT (1000000000000000000) /* bytes per second: 10^18 */
 
 /* The one error domain. Messages start with where ("stage 3: ...", "gpt.ini:12: ...") and name the value.
@@ -56,8 +57,8 @@ typedef enum
 
 const char *ps_origin_name (PsOrigin origin); /* "given", "measured", ... */
 
-/* Reads back what ps_origin_name wrote. Returns FALSE when text is no origin. */
-gboolean ps_origin_parse (const char *text, PsOrigin *origin);
+/* Reads what ps_origin_name writes. Errors as those of ps_parse_name. */
+gboolean ps_origin_parse (const char *where, const char *text, PsOrigin *origin, GError **error);
 
 /* What a device can do. B is the backward for the input, W the backward for the weights, BW both in one op. */
 typedef enum
@@ -73,6 +74,9 @@ typedef enum
 
 const char *ps_op_kind_name (PsOpKind kind); /* "F", "B", "W", "BW", "R", "O" */
 
+/* Reads what ps_op_kind_name writes. Errors as those of ps_parse_name. */
+gboolean ps_op_kind_parse (const char *where, const char *text, PsOpKind *kind, GError **error);
+
 /* Reads "250us", "1.5ms", "2s", "40ns"; a bare number is refused except 0. Negative, absurd (above
  * PS_MAX_TIME_NS) and malformed texts give PS_ERROR_USAGE whose message starts with `where`. */
 gboolean ps_parse_time (const char *where, const char *text, gint64 *ns, GError **error);
@@ -86,6 +90,17 @@ gboolean ps_parse_rate (const char *where, const char *text, gint64 *bytes_per_s
 
 /* Reads a decimal integer in [low, high], nothing else. */
 gboolean ps_parse_integer (const char *where, const char *text, gint64 low, gint64 high, gint64 *value, GError **error);
+
+/* Reads a plain decimal number in [low, high], "0.25": no sign, no exponent. Errors: PS_ERROR_USAGE. */
+gboolean ps_parse_number (const char *where, const char *text, double low, double high, double *value, GError **error);
+
+/* Reads a percentage in [low, high], "2.5" or "2.5%", as a ratio, 0.025. Errors: PS_ERROR_USAGE. */
+gboolean ps_parse_percent (const char *where, const char *text, double low, double high, double *ratio, GError **error);
+
+/* Reads one of n names as its index, such as the names of an enumeration whose values count from 0; *index stays where
+ * it is none. Errors: PS_ERROR_USAGE "where: 'TEXT' is none of A, B, C". */
+gboolean ps_parse_name (const char *where, const char *text, const char *const *names, guint n, guint *index,
+                        GError **error);
 
 /* "12.35 ms", "980 ns", "1.21 s": four significant digits. Free with g_free. */
 char *ps_format_time (gint64 ns);
@@ -105,6 +120,10 @@ gboolean ps_write_file (const char *path, const char *contents, gssize length, G
 /* Reads a whole text file; a directory, an unreadable file or one above 1 GiB gives PS_ERROR_IO. Free *contents
  * with g_free. */
 gboolean ps_read_file (const char *path, char **contents, gsize *length, GError **error);
+
+/* For qsort, g_array_sort and the like: ascending gint64 and double values, NaN nowhere. */
+int ps_compare_int64 (gconstpointer a, gconstpointer b);
+int ps_compare_double (gconstpointer a, gconstpointer b);
 
 /* Median of n values (the lower of the two middle ones for even n); values are reordered. n > 0. */
 gint64 ps_median (gint64 *values, gsize n);

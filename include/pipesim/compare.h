@@ -7,6 +7,8 @@
 G_BEGIN_DECLS
 
 /* Relative errors are (predicted - measured) / measured: positive = predicted too much. NaN where measured is 0. */
+double ps_relative_error (gint64 predicted, gint64 measured);
+
 typedef struct
 {
   PsOp op;
@@ -46,7 +48,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsComparison, ps_comparison_free)
 /* What `pipesim compare` prints: overall figures, error per op kind, the n_worst ops. Every column says which side is
  * predicted and which measured. Free with g_free. */
 char *ps_comparison_to_text (const PsComparison *comparison, guint n_worst);
-char *ps_comparison_to_json (const PsComparison *comparison, guint n_worst); /* "pipesim-comparison/1" */
+
+/* The same figures as JSON, "pipesim-comparison/1". Free with g_free. */
+char *ps_comparison_to_json (const PsComparison *comparison, guint n_worst);
 
 G_END_DECLS
 

@@ -1,5 +1,9 @@
 /* costdb.h - measured costs on disk: SQLite, schema in data/schema.sql, `PRAGMA user_version` = PS_COSTDB_VERSION, WAL.
- * One transaction per measurement, so a killed run loses at most the one under way. */
+ * One transaction per measurement, so a killed run loses at most the one under way.
+ *
+ * Functions that can fail return FALSE or NULL and set PS_ERROR_IO where the database or its disk fails, and
+ * PS_ERROR_INPUT for what it holds or lacks; messages begin with its path. Arrays own what they hold; free them with
+ * g_ptr_array_unref. A PsCostDb is for one thread at a time. */
 #ifndef PIPESIM_COSTDB_H
 #define PIPESIM_COSTDB_H
 
@@ -75,8 +79,9 @@ typedef enum
   PS_N_SUBJECTS
 } PsSubject;
 
+/* Names and back; errors as those of ps_parse_name. */
 const char *ps_subject_name (PsSubject subject); /* "op", "transfer", "self-send" */
-gboolean ps_subject_parse (const char *text, PsSubject *subject);
+gboolean ps_subject_parse (const char *where, const char *text, PsSubject *subject, GError **error);
 
 /* What an op finds in the device's caches. */
 typedef enum
@@ -87,8 +92,9 @@ typedef enum
   PS_N_CACHE_STATES
 } PsCacheState;
 
+/* Names and back; errors as those of ps_parse_name. */
 const char *ps_cache_state_name (PsCacheState state); /* "run", "cold", "warm" */
-gboolean ps_cache_state_parse (const char *text, PsCacheState *state);
+gboolean ps_cache_state_parse (const char *where, const char *text, PsCacheState *state, GError **error);
 
 /* One measured quantity with its raw samples. */
 typedef struct
@@ -124,7 +130,8 @@ gboolean ps_costdb_store (PsCostDb *db, gint64 profile, const PsMeasurement *mea
 /* Whether that key is there already; samples, times and sizes of `key` are ignored. */
 gboolean ps_costdb_has (PsCostDb *db, gint64 profile, const PsMeasurement *key, gboolean *found, GError **error);
 
-/* All measurements of a profile, by key; samples only if with_samples. */
+/* All measurements of the profile of that name, of PsMeasurement, by key; empty where there is none. Samples only if
+ * with_samples. */
 GPtrArray *ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples, GError **error);
 
 /* One op that is measured again and again while a profile grows: when it moves, the machine has changed. */
@@ -142,7 +149,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSentinel, ps_sentinel_free)
 /* Appends one reading to a profile's series. */
 gboolean ps_costdb_store_sentinel (PsCostDb *db, gint64 profile, const PsSentinel *sentinel, GError **error);
 
-/* A profile's series in the order stored, of PsSentinel. */
+/* The series of the profile of that name, of PsSentinel, in the order stored; empty where there is none. */
 GPtrArray *ps_costdb_sentinels (PsCostDb *db, const char *profile, GError **error);
 
 /* A whole profile from elsewhere, with its PsMeasurement and PsSentinel; all or nothing. None of that name may be
@@ -201,6 +208,7 @@ typedef struct
 void ps_run_record_free (PsRunRecord *run);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRunRecord, ps_run_record_free)
 
+/* Appends one run, in a transaction. */
 gboolean ps_costdb_store_run (PsCostDb *db, const PsRunRecord *run, GError **error);
 
 /* All runs in the order stored, of PsRunRecord. */

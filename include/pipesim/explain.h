@@ -46,7 +46,7 @@ typedef enum
   PS_N_IDLE
 } PsIdle;
 
-const char *ps_idle_name (PsIdle idle); /* "warm_up", "forward", ... */
+const char *ps_idle_name (PsIdle idle); /* "warm_up", "forward", "backward", "transfer", "channel", "drain", "sync" */
 
 typedef struct
 {
@@ -88,10 +88,7 @@ typedef enum
   PS_PART_STAGE,  /* all ops of one stage */
   PS_PART_DEVICE, /* all ops on one device */
   PS_PART_LINK,   /* all transfers between two devices, both directions */
-  PS_N_PARTS
 } PsPartKind;
-
-const char *ps_part_kind_name (PsPartKind kind); /* "kind", "stage", "device", "link" */
 
 typedef struct
 {

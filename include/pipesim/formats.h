@@ -1,25 +1,30 @@
 /* formats.h - schedules and timelines in the formats of other programs: read, written, and checked for what those
  * programs would do wrong with them.
  *
- * native         the file of schedule.h.
- * torch-compute  CSV of torch.distributed.pipelining (PyTorch 2.14, _load_csv format="compute_only"): a line per rank,
- * a cell per action, CRLF when written. A cell is STAGE TYPE MICROBATCH, "0F3", type F forward, I our B, W our W, B our
- * BW, or a pair
- *                "(0F7;7B3)OVERLAP_F_B". Empty cells are idle time, which an order does not hold: they are ignored.
- * torch-comms    the same with everything that runtime executes ("compute_comms"): UNSHARD and RESHARD before and after
- * the use of a stage's weights (three stages at most at a time), REDUCE_GRAD after the last backward of a stage,
- * SEND_F, RECV_F, SEND_B, RECV_B where neighbouring stages lie on different ranks; "0SEND_F3" meets "1RECV_F3". Written
- * as PyTorch lowers: ranks take turns, one action each; a send follows its producer, its receive is appended to the
- * other rank's list at the same moment. With a program its own order is kept, and weights are seen to in front of what
- * needs them. colossalai     JSON of ColossalAI's and veScale's scheduled nodes: an array per
- * device of {"type", "chunk", "stage", "minibatch"}; stage is the device, chunk counts the stages of the device in
- * model order. Types F, B, W, BW (so named in the zero-bubble repository; ColossalAI itself splits every backward),
- * SEND_FORWARD, RECV_FORWARD, SEND_BACKWARD, RECV_BACKWARD; written where neighbouring stages lie on different devices,
- * as our own lowering orders them. Reading also takes the keys start_time, completion_time, rollback and comm_id and
- * the types LOCAL_FORWARD, LOCAL_BACKWARD and *POST_VALIDATION, which add nothing to the order. The placement is the
- * one of loop, V and wave whose transfers are those of the file; a file without transfers has V for two chunks (what
- * ColossalAI runs), or loop where the order deadlocks in a V. chrome-trace   the timeline of a simulation (timeline.h),
- * unit costs where none are given. Written only.
+ * - native: the file of schedule.h.
+ *
+ * - torch-compute: CSV of torch.distributed.pipelining (PyTorch 2.14, _load_csv format="compute_only"), a line per
+ *   rank, a cell per action, CRLF when written. A cell is STAGE TYPE MICROBATCH, "0F3", type F forward, I our B, B our
+ *   BW, W our W, or a pair "(0F7;7B3)OVERLAP_F_B". Empty cells are idle time, which an order does not hold: they are
+ *   ignored.
+ *
+ * - torch-comms: the same with everything that runtime executes ("compute_comms"): UNSHARD and RESHARD before and after
+ *   the use of a stage's weights (three stages at most at a time), REDUCE_GRAD after the last backward of a stage,
+ *   SEND_F, RECV_F, SEND_B, RECV_B where neighbouring stages lie on different ranks; "0SEND_F3" meets "1RECV_F3".
+ *   Written as PyTorch lowers: ranks take turns, one action each; a send follows its producer, its receive is appended
+ *   to the other rank's list at the same moment. With a program its own order is kept, and weights are seen to in front
+ *   of what needs them.
+ *
+ * - colossalai: JSON of ColossalAI's and veScale's scheduled nodes: an array per device of {"type", "chunk", "stage",
+ *   "minibatch"}; stage is the device, chunk counts the stages of the device in model order. Types F, B, W, BW (so
+ *   named in the zero-bubble repository; ColossalAI itself splits every backward), SEND_FORWARD, RECV_FORWARD,
+ *   SEND_BACKWARD, RECV_BACKWARD; written where neighbouring stages lie on different devices, as our own lowering
+ *   orders them. Reading also takes the keys start_time, completion_time, rollback and comm_id and the types
+ *   LOCAL_FORWARD, LOCAL_BACKWARD and *POST_VALIDATION, which add nothing to the order. The placement is the one of
+ *   loop, V and wave whose transfers are those of the file; a file without transfers has V for two chunks (what
+ *   ColossalAI runs), or loop where the order deadlocks in a V.
+ *
+ * - chrome-trace: the timeline of a simulation (timeline.h), unit costs where none are given. Written only.
  *
  * Readers are strict where those programs are sloppy: junk behind an action, duplicates, missing microbatches, a stage
  * on two ranks and empty lines are errors. Errors: PS_ERROR_INPUT "FILE:ROW:CELL: ..." in a CSV, both counted from 1.
@@ -72,15 +77,20 @@ GPtrArray *ps_torch_lint_comms (const char *where, const char *text, gsize lengt
                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* A timeline from a file of any of these kinds:
- *   pipesim-timeline/1   (timeline.h)
- *   Chrome trace         as ps_timeline_to_chrome_trace writes it; predicted or measured as its process name says
- *   PyTorch profiler     Kineto traces whose ranges "PP:0F0", "PP:(0F7;7B3)OVERLAP_F_B" are the actions of a rank;
- * measured. Ranges on the GPU (category gpu_user_annotation) count if there are any, else those of the processor. path
- * may be a folder: its *.json files are the traces of one run, one per rank. The rank of a file is
- * distributedInfo.rank, else the number behind "rank" in its name, else its place by name. Ranks in one file are told
- * by process, else by thread. An action that comes again begins a new iteration; incomplete ones are dropped, and of
- * the others the one with the median duration is taken. iteration_ns is its first start to its last end: what lies
- * between two iterations has no range. */
+ *
+ * - pipesim-timeline/1: the native one (timeline.h).
+ *
+ * - Chrome trace: as ps_timeline_to_chrome_trace writes it; predicted or measured as its process name says.
+ *
+ * - PyTorch profiler: Kineto traces whose ranges "PP:0F0", "PP:(0F7;7B3)OVERLAP_F_B" are the actions of a rank;
+ *   measured. Ranges on the GPU (category gpu_user_annotation) count if there are any, else those of the processor.
+ *   path may be a folder: its *.json files are the traces of one run, one per rank. The rank of a file is
+ *   distributedInfo.rank, else the number behind "rank" in its name, else its place by name. Ranks in one file are told
+ *   by process, else by thread. An action that comes again begins a new iteration; incomplete ones are dropped, and of
+ *   the others the one with the median duration is taken. iteration_ns is its first start to its last end: what lies
+ *   between two iterations has no range.
+ *
+ * Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with ps_timeline_free. */
 PsTimeline *ps_timeline_load (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The traces of one run from texts in memory. names and texts have n entries. */

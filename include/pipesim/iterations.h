@@ -30,10 +30,9 @@ typedef enum
   PS_SYNC_BYPASS,
 } PsSync;
 
+/* Names and back; errors as those of ps_parse_name. */
 const char *ps_sync_name (PsSync sync); /* "global", "bypass" */
-
-/* Reads back what ps_sync_name wrote. Returns FALSE when text is none of them. */
-gboolean ps_sync_parse (const char *text, PsSync *sync);
+gboolean ps_sync_parse (const char *where, const char *text, PsSync *sync, GError **error);
 
 /* The all-reduce of a stage's gradients (PsCosts.reduce_ns) begins when the last W or BW of the stage has ended, on all
  * weight copies; the all-reduces of a device follow one another. */
@@ -44,8 +43,9 @@ typedef enum
   PS_REDUCE_EXPOSED,    /* after the device's last op */
 } PsReduce;
 
+/* Names and back; errors as those of ps_parse_name. */
 const char *ps_reduce_name (PsReduce reduce); /* "overlapped", "exposed" */
-gboolean ps_reduce_parse (const char *text, PsReduce *reduce);
+gboolean ps_reduce_parse (const char *where, const char *text, PsReduce *reduce, GError **error);
 
 typedef struct
 {

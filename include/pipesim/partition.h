@@ -49,12 +49,15 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsLayers, ps_layers_free)
 
 /* Reads CSV with the header `layer,time,activation_bytes,parameter_bytes` and one line per layer in model order: a
  * name, the time of F + B + W ("1.5ms"; an integer without a unit is nanoseconds), output bytes per microbatch and
- * bytes of the weights. Further columns may follow in the header, in any order: forward, backward (times), flops,
- * kept_bytes, weight_kept_bytes, state_bytes. Where they are missing they are modelled: F = B = W = time / 3 (each
- * multiplies every matrix once, model.h); B = W where forward alone is given kept_bytes = activation_bytes,
- * weight_kept_bytes = kept_bytes state_bytes = 4 parameter_bytes (weights, gradients and two moments of Adam in one
- * precision, arXiv 1910.02054, section 3.1) No quotes and no empty fields. Errors: PS_ERROR_INPUT "FILE:3: time: ...",
- * PS_ERROR_IO. The origins are PS_ORIGIN_GIVEN. */
+ * bytes of the weights. No quotes and no empty fields. Further columns may follow in the header, in any order: forward,
+ * backward (times), flops, kept_bytes, weight_kept_bytes, state_bytes. Where they are missing they are modelled:
+ *
+ * - F = B = W = time / 3 (each multiplies every matrix once, model.h); B = W where forward alone is given;
+ * - kept_bytes = activation_bytes, weight_kept_bytes = kept_bytes;
+ * - state_bytes = 4 parameter_bytes (weights, gradients and two moments of Adam in one precision, arXiv 1910.02054,
+ *   section 3.1).
+ *
+ * The origins are PS_ORIGIN_GIVEN. Errors: PS_ERROR_INPUT "FILE:3: time: ...", PS_ERROR_IO. */
 PsLayers *ps_layers_read (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The same from text in memory; `where` is what messages call it. */

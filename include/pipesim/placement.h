@@ -32,6 +32,8 @@ PsPlacement *ps_placement_new (PsPlacementKind kind, guint n_devices, guint n_ch
 /* device has n_copies * n_stages entries below n_devices and is copied; kind is recognised when it is one of the known
  * ones. */
 PsPlacement *ps_placement_new_custom (guint n_devices, guint n_stages, guint n_copies, const guint16 *device);
+
+/* Free with ps_placement_free. */
 PsPlacement *ps_placement_copy (const PsPlacement *placement);
 void ps_placement_free (PsPlacement *placement);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPlacement, ps_placement_free)
@@ -46,7 +48,9 @@ ps_placement_device (const PsPlacement *placement, guint copy, guint stage)
 guint ps_placement_max_chunks (const PsPlacement *placement);
 
 const char *ps_placement_name (PsPlacementKind kind); /* "loop", "V", "wave", "bidirectional", "custom" */
-gboolean ps_placement_parse (const char *text, PsPlacementKind *kind);
+
+/* Reads what ps_placement_name writes, but for "custom", which no name says. Errors as those of ps_parse_name. */
+gboolean ps_placement_parse (const char *where, const char *text, PsPlacementKind *kind, GError **error);
 
 G_END_DECLS
 

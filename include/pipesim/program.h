@@ -64,16 +64,17 @@ typedef struct
 typedef enum
 {
   PS_COMM_ASAP,     /* PyTorch's lowering: devices take turns, and a receive is posted when its producer is ordered.
-                       Gathering     and dropping a stage's weights and reducing its gradients take turns too, as they do
-                       there;     no     instructions stand for them here */
+                       A stage's weights being gathered and dropped and its gradients reduced take turns too, as they do
+                       there; no instructions stand for them here */
   PS_COMM_DEFERRED, /* a receive is posted right before its consumer waits for it (PyTorch's defer_pp_recv) */
   PS_COMM_PLANNED,  /* one order of all transfers that every device keeps to: here by when they would begin if ops of
                        one length (a full backward of two) and transfers of none ran; ps_events_plan does it for given
                        costs and channels */
 } PsCommOrder;
 
+/* Names and back; errors as those of ps_parse_name. */
 const char *ps_comm_order_name (PsCommOrder order); /* "asap", "deferred", "planned" */
-gboolean ps_comm_order_parse (const char *text, PsCommOrder *order);
+gboolean ps_comm_order_parse (const char *where, const char *text, PsCommOrder *order, GError **error);
 
 /* Lowers a valid schedule; takes ownership of it, also on failure. With asap and planned any two devices see their
  * common transfers in one order, and the program cannot deadlock even when each device has a single in-order channel;
@@ -95,8 +96,9 @@ typedef enum
   PS_CHANNEL_RANK,      /* one in-order stream per device */
 } PsChannel;
 
+/* Names and back; errors as those of ps_parse_name. */
 const char *ps_channel_name (PsChannel channel); /* "latency", "direction", "pair", "rank" */
-gboolean ps_channel_parse (const char *text, PsChannel *channel);
+gboolean ps_channel_parse (const char *where, const char *text, PsChannel *channel, GError **error);
 
 /* Runs the instruction streams without time under rendezvous semantics: a transfer happens when both devices have come
  * to it and it is at the head of its channel on both ends. Checks also that every send has its receive and every wait

@@ -60,11 +60,17 @@ PsAnswer *ps_results_best (PsResults *results, const PsQuestion *question, GErro
 
 /* Which schedule is the fastest as a column goes from its smallest value to its largest, everything else that was swept
  * held fixed (or `per`, when given, with the best of what it leaves open): one row for each stretch that one schedule
- * wins. from, to     first and last value of the stretch winner       its fastest schedule; a schedule that has won so
- * far stays so while it is as fast as any ahead        how much less time it takes than the second at `from`, part of
- * the second's before       who won the stretch before break_even   where both are as fast, by linear interpolation
- * between the last value before and `from`; numbers only statement    the same in words
- */
+ * wins.
+ *
+ * - from, to: first and last value of the stretch;
+ * - winner: its fastest schedule; a schedule that has won so far stays so while it is as fast as any;
+ * - ahead: how much less time it takes than the second at `from`, part of the second's;
+ * - before: who won the stretch before;
+ * - break_even: where both are as fast, by linear interpolation between the last value before and `from`; of numbers
+ *   only;
+ * - statement: the same in words.
+ *
+ * Errors: PS_ERROR_USAGE for unknown columns and values. */
 PsAnswer *ps_results_sensitivity (PsResults *results, const PsQuestion *question, const char *over,
                                   GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

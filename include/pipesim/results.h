@@ -1,14 +1,18 @@
 /* results.h - predictions of many settings on disk: SQLite, schema and views in data/results.sql, `PRAGMA user_version`
  * = PS_RESULTS_VERSION, WAL. A database is of one sweep; its rows are the settings of the sweep, each once: a
- * prediction, or why there is none. Rows are stored in transactions, so a killed program leaves whole rows only. */
+ * prediction, or why there is none. Rows are stored in transactions, so a killed program leaves whole rows only.
+ *
+ * Functions that can fail return FALSE or NULL and set PS_ERROR_IO where the database or its disk fails, and
+ * PS_ERROR_INPUT for what it holds; messages begin with its path. A PsResults is for one thread at a time. */
 #ifndef PIPESIM_RESULTS_H
 #define PIPESIM_RESULTS_H
 
+#include <pipesim/costs.h>
 #include <pipesim/report.h>
 
 G_BEGIN_DECLS
 
-#define PS_RESULTS_VERSION 1
+#define PS_RESULTS_VERSION 2
 
 typedef struct _PsResults PsResults;
 
@@ -62,11 +66,14 @@ typedef enum
   PS_RESULT_DB,
   PS_RESULT_PROFILE,
   PS_RESULT_COSTS,
+  PS_RESULT_COST, /* the keys of costs, each by itself, in the order of PsCostKey */
+  PS_RESULT_COST_LAST = PS_RESULT_COST + PS_N_COST_KEYS - 1,
   PS_RESULT_BANDWIDTH_FACTOR,
   PS_RESULT_LATENCY_FACTOR,
   PS_RESULT_RECOMPUTE,
   PS_RESULT_OFFLOAD,
   PS_RESULT_REPLICAS,
+  PS_RESULT_TENSOR,
   PS_RESULT_ZERO,
   PS_RESULT_REDUCE,
   PS_RESULT_SYNC,
@@ -115,6 +122,7 @@ typedef struct
   PsResultRole role;
 } PsResultColumn;
 
+/* All columns by PsResultField, and the one of that name. */
 const PsResultColumn *ps_result_columns (guint *n);
 int ps_result_column_find (const char *name); /* a PsResultField, or -1 */
 

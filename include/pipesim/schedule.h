@@ -33,6 +33,7 @@ typedef struct
   PsOp *ops;
 } PsSchedule;
 
+/* A deep copy. Free with ps_schedule_free. */
 PsSchedule *ps_schedule_copy (const PsSchedule *schedule);
 void ps_schedule_free (PsSchedule *schedule);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSchedule, ps_schedule_free)
@@ -50,14 +51,15 @@ ps_schedule_device (const PsSchedule *schedule, guint stage, guint microbatch)
   return ps_placement_device (schedule->placement, schedule->copy ? schedule->copy[microbatch] : 0, stage);
 }
 
-/* Collects the order of each device in turn. Usage: new; for each device 0..p-1: add ...; next_device; end. */
+/* Collects the order of each device in turn: new; for each device 0 .. p - 1 add its ops, then next_device; end, which
+ * frees the builder. Devices not reached have no ops. Free the schedule with ps_schedule_free. */
 typedef struct _PsScheduleBuilder PsScheduleBuilder;
 PsScheduleBuilder *ps_schedule_builder_new (const char *name, PsPlacement *placement /* taken */, guint n_microbatches);
 void ps_schedule_builder_add (PsScheduleBuilder *builder, PsOpKind kind, guint stage, guint microbatch);
 void ps_schedule_builder_add_op (PsScheduleBuilder *builder, PsOp op);
+void ps_schedule_builder_add_ops (PsScheduleBuilder *builder, const PsOp *ops, guint n);
 void ps_schedule_builder_next_device (PsScheduleBuilder *builder);
-PsSchedule *
-ps_schedule_builder_end (PsScheduleBuilder *builder); /* frees the builder; devices not ended have no more ops */
+PsSchedule *ps_schedule_builder_end (PsScheduleBuilder *builder);
 
 /* Completeness (every stage and microbatch has one F and either one BW or one B and one W), placement (each op on the
  * device that holds it) and order (B after F, W after B, slices forward in order and backward in reverse). Every
@@ -68,7 +70,8 @@ gboolean ps_schedule_validate (const PsSchedule *schedule, GError **error);
 /* "F0.1": kind, microbatch, dot, stage; "F0.1/2" slice 2. Pairs are joined by '+' in files: "F4.0+BW1.3". buffer has 48
  * bytes; returns buffer. */
 char *ps_op_format (PsOp op, char *buffer);
-/* Reads one such op from text; *end points behind it. */
+
+/* Reads one such op from text; *end points behind it. FALSE: it does not begin with one. */
 gboolean ps_op_parse (const char *text, const char **end, PsOp *op);
 
 /* The native format: JSON {"format": "pipesim-schedule/1", "name", "origin"?, "family"?, "chunks"?, "group"?,

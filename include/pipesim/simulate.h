@@ -43,6 +43,7 @@ typedef struct
   gint64 optimizer_ns;       /* longest O of a device */
 } PsSimulation;
 
+/* Room for the runs of one program, or of another with as many steps and devices. Free with ps_simulation_free. */
 PsSimulation *ps_simulation_new (const PsProgram *program);
 void ps_simulation_free (PsSimulation *simulation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSimulation, ps_simulation_free)

@@ -1,14 +1,18 @@
 /* sweep.h - many settings, read from a spec, predicted and stored.
  *
  * A spec is a text of lines: [sweep] and [zip NAME] groups, `field = values`, and comments from a # at the begin of a
- * line or behind white space on. Fields are the options of SETTING by their long names, and schedule         families,
- * schedule files, or all global-batch sequences per step, in place of microbatches: those are what replicas and
- * microbatch-size leave microbatch-size sequences per microbatch of a model on a cluster Options without a value take
- * yes or no; chunks, slices and group take `auto` too, memory-limit and ready-order `none`. Values are lists `a, b, c`
- * (costs: `a; b`, as they hold commas), and for numbers with or without a unit also ranges 4..8             4, 5, 6, 7,
- * 8 4..64 step 4     4, 8,
- * ..., 64 8GiB..64GiB x2   8GiB, 16GiB, 32GiB, 64GiB Every value of a field of [sweep] meets every value of the others;
- * the fields of a [zip NAME] have as many values each and go through them together, as one field would.
+ * line or behind white space on. Fields are the options of SETTING by their long names, and
+ *
+ * - schedule: families, schedule files, or all;
+ * - global-batch: sequences per step, in place of microbatches: those are what replicas and microbatch-size leave;
+ * - microbatch-size: sequences per microbatch of a model on a cluster;
+ * - costs.f, costs.c, costs.act, ...: a key of costs by itself, beside the others that costs gives.
+ *
+ * Options without a value take yes or no; chunks, slices and group take `auto` too, memory-limit and ready-order
+ * `none`. Values are lists `a, b, c` (costs: `a; b`, as they hold commas), and for numbers with or without a unit also
+ * ranges: `4..8` (4, 5, 6, 7, 8), `4..64 step 4` (4, 8, ..., 64), `8GiB..64GiB x2` (8GiB, 16GiB, 32GiB, 64GiB).
+ * Every value of a field of [sweep] meets every value of the others; the fields of a [zip NAME] have as many values
+ * each and go through them together, as one field would.
  */
 #ifndef PIPESIM_SWEEP_H
 #define PIPESIM_SWEEP_H
@@ -63,8 +67,12 @@ typedef struct
 } PsShard;
 
 /* Reads "2/8" (the third of eight), or what a launcher has put into the environment: "slurm" (array jobs) or "mpi"
- * (Open MPI). Errors: PS_ERROR_USAGE. */
+ * (mpirun of Open MPI or MPICH). Errors: PS_ERROR_USAGE. */
 gboolean ps_shard_parse (const char *where, const char *text, PsShard *shard, GError **error);
+
+/* The part of this process where mpirun has started it as one of several; *n_local: how many of them this host has.
+ * FALSE: it is on its own. */
+gboolean ps_shard_of_process (PsShard *shard, guint *n_local);
 
 /* How far a run is. */
 typedef struct
@@ -89,6 +97,9 @@ typedef struct
  * n_jobs nor on how often it was interrupted. *progress is where it ended. Errors: those of results, PS_ERROR_IO. */
 gboolean ps_sweep_run (const PsSweep *sweep, PsResults *results, const PsSweepRun *run, PsSweepProgress *progress,
                        GError **error);
+
+/* How many settings of the shard results hold. Errors as of ps_sweep_run. */
+gboolean ps_sweep_present (const PsSweep *sweep, PsResults *results, PsShard shard, guint64 *present, GError **error);
 
 G_END_DECLS
 

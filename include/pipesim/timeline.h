@@ -40,6 +40,7 @@ typedef struct
   GArray *memory;      /* PsMemoryPoint, by device, then time; may be empty when not known */
 } PsTimeline;
 
+/* Empty, with iteration_ns 0; texts are copied. Free with ps_timeline_free. */
 PsTimeline *ps_timeline_new (PsOrigin origin, const char *schedule, guint n_devices, guint n_stages,
                              guint n_microbatches);
 void ps_timeline_free (PsTimeline *timeline);
@@ -71,11 +72,11 @@ typedef struct
   guint n_devices;
   struct PsDeviceMetrics
   {
-    gint64 busy_ns;
-    gint64 span_ns;
+    gint64 busy_ns; /* sum of op durations */
+    gint64 span_ns; /* first op's start to last op's end */
     gint64 peak_memory_bytes;
-    guint peak_activations;
-  } * device; /* [n_devices] */
+    guint peak_activations; /* most (stage, microbatch) pairs alive at once, see PsProgram */
+  } * device;               /* [n_devices] */
 } PsMetrics;
 
 void ps_metrics_clear (PsMetrics *metrics);
@@ -91,14 +92,16 @@ void ps_metrics_set_iteration (PsMetrics *metrics, gint64 iteration_ns);
 /* The native file, JSON {"format": "pipesim-timeline/1", "origin", "schedule", "source", "devices", "stages",
  * "microbatches", "iteration_ns", "ops": [[device, "F0.1", start, end, chunk], ...], "transfers": [[from, to, "F0.1",
  * start, end], ...], "memory": [[device, time, bytes], ...]}. Paired ops end in '+' ("F0.1+"). Files are read by
- * ps_timeline_load. */
+ * ps_timeline_load. Free the text with g_free. */
 char *ps_timeline_to_json (const PsTimeline *timeline);
+
+/* length -1: text ends with NUL. Errors: PS_ERROR_INPUT "where: ops[2]: ...". Free with ps_timeline_free. */
 PsTimeline *ps_timeline_parse_json (const char *where, const char *text, gssize length,
                                     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Chrome trace events ("traceEvents" of phase X, times in microseconds with three decimals, flow arrows s/f for
  * transfers, counters C for memory): opens in Perfetto and chrome://tracing. pid 0 predicted, 1 measured; tid = device.
- */
+ * Free with g_free. */
 char *ps_timeline_to_chrome_trace (const PsTimeline *timeline);
 
 G_END_DECLS

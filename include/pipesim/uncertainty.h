@@ -91,9 +91,10 @@ typedef struct
   PsQuantile p99;
 } PsDistribution;
 
+/* From n >= 1 samples in any order. */
 void ps_distribution_init (PsDistribution *distribution, const gint64 *ns, guint n);
 
-/* Part of the samples in which a is shorter than b; both of one seed. */
+/* Part of the n >= 1 samples in which a is shorter than b; both of one seed. */
 double ps_win_probability (const gint64 *a_ns, const gint64 *b_ns, guint n);
 
 /* One cause of spread by itself: jitter of one part alone, or one slowness alone. */

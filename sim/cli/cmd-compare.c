@@ -51,21 +51,12 @@ parse_options (int argc, char **argv, Options *options, GError **error)
   return FALSE;
 }
 
-/* Percent, "0.5" or "0.5%"; *tolerance becomes a ratio, infinity when none is asked for. */
+/* *tolerance becomes a ratio, infinity when none is asked for. */
 static gboolean
 parse_tolerance (const char *text, double *tolerance, GError **error)
 {
-  char *end;
-
   *tolerance = INFINITY;
-  if (!text)
-    return TRUE;
-  *tolerance = g_ascii_strtod (text, &end) / 100;
-  if (end != text && (*end == '\0' || g_str_equal (end, "%")) && isfinite (*tolerance) && *tolerance >= 0)
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--tolerance: '%s' is no percentage; a number from 0 would be right",
-               text);
-  return FALSE;
+  return !text || ps_parse_percent ("--tolerance", text, 0, PS_MAX_PERCENT, tolerance, error);
 }
 
 static PsComparison *

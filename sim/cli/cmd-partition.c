@@ -315,18 +315,20 @@ parse_options (Options *options, int argc, char **argv, GError **error)
          && check_options (options, argc > 1 ? argv[1] : NULL, error);
 }
 
-static const PsPartitioner *
-find_partitioner (const char *name, GError **error)
+/* *found is NULL for all of them. */
+static gboolean
+find_partitioner (const char *name, const PsPartitioner **found, GError **error)
 {
-  const PsPartitioner *found = ps_partitioner_find (name);
-  g_autoptr (GString) names = g_string_new (NULL);
-  guint n;
+  guint n, index;
   const PsPartitioner *partitioners = ps_partitioner_table (&n);
+  g_autofree const char **names = g_new (const char *, n + 1);
+  names[0] = "all";
   for (guint i = 0; i < n; i++)
-    g_string_append_printf (names, " %s", partitioners[i].name);
-  if (!found)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--algorithm: '%s' is none; there are all%s", name, names->str);
-  return found;
+    names[i + 1] = partitioners[i].name;
+  if (!ps_parse_name ("--algorithm", name, names, n + 1, &index, error))
+    return FALSE;
+  *found = index > 0 ? &partitioners[index - 1] : NULL;
+  return TRUE;
 }
 
 int
@@ -337,11 +339,8 @@ ps_cmd_partition (int argc, char **argv, GError **error)
   g_autoptr (GString) skipped = g_string_new (NULL);
   g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
   const PsPartitioner *partitioner = NULL;
-  const char *name;
-  if (!parse_options (&options, argc, argv, error))
-    return 0;
-  name = options.algorithm ? options.algorithm : "bottleneck";
-  if (!g_str_equal (name, "all") && !(partitioner = find_partitioner (name, error)))
+  if (!parse_options (&options, argc, argv, error)
+      || !find_partitioner (options.algorithm ? options.algorithm : "bottleneck", &partitioner, error))
     return 0;
   job = partition_job_new (&options.partition, error);
   if (!job)

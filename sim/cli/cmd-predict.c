@@ -8,8 +8,6 @@
 #include <pipesim/report.h>
 #include <pipesim/setting.h>
 
-#include <string.h>
-
 typedef struct
 {
   char *schedule;
@@ -314,16 +312,7 @@ print_result (const Options *options, const Result *result, GError **error)
 static gboolean
 read_faster (Options *options, GError **error)
 {
-  const char *text = options->faster ? options->faster : "10";
-  char *end;
-
-  options->saving = g_ascii_strtod (text, &end) / 100;
-  if (g_ascii_isdigit (*text) && (*end == '\0' || g_str_equal (end, "%")) && strpbrk (text, "xX") == NULL
-      && options->saving > 0 && options->saving <= 1)
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "--faster: '%s' is no percentage; a number above 0 and up to 100 would be right", text);
-  return FALSE;
+  return ps_parse_percent ("--faster", options->faster ? options->faster : "10", 0.001, 100, &options->saving, error);
 }
 
 static gboolean

@@ -34,8 +34,8 @@ static const Command commands[] = {
   { "compare", ps_cmd_compare, "hold a predicted timeline against a measured one" },
   { "calib", NULL, "measure what ops and transfers cost on this machine" },
   { "exec", NULL, "run a schedule for real" },
-  { "plot", NULL, "draw timelines, memory, sweeps and accuracy" },
-  { "report", NULL, "write a sweep and timelines as one HTML page" },
+  { "plot", NULL, "draw timelines, memory, sweeps, measured costs and accuracy" },
+  { "report", NULL, "write a sweep and its timelines as one HTML page" },
   { "help", help, "print this" },
 };
 

@@ -1,8 +1,6 @@
 /* partition-job.c - the options of pipesim partition, checked and turned into a task. */
 #include "partition-job.h"
 
-#include <string.h>
-
 #define MAX_COMPRESSION 1000000
 
 void
@@ -66,6 +64,7 @@ check_training (const PsSetting *setting, GError **error)
                   { "--overlap-slowdown", setting->overlap_slowdown > 1 },
                   { "--ready-order", setting->window > 0 },
                   { "--replicas", setting->n_replicas > 1 },
+                  { "--tensor", setting->n_tensor > 1 },
                   { "--zero", setting->shard_optimizer },
                   { "--recompute", setting->recompute != PS_RECOMPUTE_NONE },
                   { "--offload", setting->offload > 0 } };
@@ -73,18 +72,6 @@ check_training (const PsSetting *setting, GError **error)
     if (options[i].given)
       return refuse (error, "%s: partition does not look at it; give it to predict, with the costs of --print-costs",
                      options[i].option);
-  return TRUE;
-}
-
-/* A decimal number without sign and exponent. */
-static gboolean
-read_factor (const char *where, const char *text, double low, double high, double *factor, GError **error)
-{
-  gsize length = strspn (text, "0123456789.");
-  char *end = NULL;
-  *factor = g_ascii_strtod (text, &end);
-  if (length == 0 || text[length] != '\0' || *end != '\0' || *factor < low || *factor > high)
-    return refuse (error, "%s: '%s' is not a number from %g to %g", where, text, low, high);
   return TRUE;
 }
 
@@ -191,8 +178,8 @@ fill_job (PartitionJob *job, const PartitionOptions *options, GError **error)
     return refuse (error, "-v/--chunks: %u on %u devices; give 1 to %u stages in all", job->task.n_chunks,
                    job->task.n_devices, PS_MAX_STAGES);
   if (options->compression
-      && !read_factor ("--compression", options->compression, PS_MIN_SPEED, MAX_COMPRESSION, &job->task.compression,
-                       error))
+      && !ps_parse_number ("--compression", options->compression, PS_MIN_SPEED, MAX_COMPRESSION, &job->task.compression,
+                           error))
     return FALSE;
   if (!ps_setting_speeds (options->setting, job->task.n_devices, &job->speeds, error))
     return FALSE;

@@ -1,8 +1,6 @@
 /* question-options.c - the options that pareto, best and sensitivity share. */
 #include "question-options.h"
 
-#include <string.h>
-
 void
 ps_question_options_clear (PsQuestionOptions *options)
 {

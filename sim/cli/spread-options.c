@@ -1,9 +1,6 @@
 /* spread-options.c - what may vary, as the user says it. */
 #include "predict-spread.h"
 
-#include <math.h>
-#include <string.h>
-
 #define DEFAULT_SAMPLES 10000
 #define MAX_JOBS 1024
 
@@ -49,7 +46,6 @@ static gboolean
 read_jitter (PsSpreadOptions *options, const PsSetting *setting, GError **error)
 {
   const char *text = options->jitter;
-  char *end;
 
   options->is_measured = g_strcmp0 (text, "measured") == 0;
   if (options->is_measured && setting->db == NULL)
@@ -60,14 +56,7 @@ read_jitter (PsSpreadOptions *options, const PsSetting *setting, GError **error)
     }
   if (text == NULL || options->is_measured)
     return TRUE;
-  options->uncertainty.jitter = g_ascii_strtod (text, &end);
-  if (g_ascii_isdigit (*text) && *end == '\0' && strpbrk (text, "xX") == NULL
-      && options->uncertainty.jitter <= PS_MAX_JITTER)
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "--jitter: '%s' is no relative standard deviation; a number from 0 to %g, or measured, would be right",
-               text, PS_MAX_JITTER);
-  return FALSE;
+  return ps_parse_number ("--jitter", text, 0, PS_MAX_JITTER, &options->uncertainty.jitter, error);
 }
 
 static gboolean

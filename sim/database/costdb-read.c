@@ -28,15 +28,6 @@ ps_costdb_profiles (PsCostDb *db, GError **error)
   return rows ? g_steal_pointer (&profiles) : NULL;
 }
 
-static PsOpKind
-parse_kind (const char *name)
-{
-  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-    if (g_str_equal (name, ps_op_kind_name ((PsOpKind)kind)))
-      return (PsOpKind)kind;
-  return PS_OP_F; /* only ops have one */
-}
-
 /* Words that the schema does not allow come from damaged files only, and then read as the first of their sort. */
 static void
 read_key (PsRows *rows, PsMeasurement *m)
@@ -44,10 +35,10 @@ read_key (PsRows *rows, PsMeasurement *m)
   g_autofree char *subject = ps_rows_text (rows, 1);
   g_autofree char *kind = ps_rows_text (rows, 3);
   g_autofree char *cache = ps_rows_text (rows, 7);
-  ps_subject_parse (subject, &m->subject);
-  ps_cache_state_parse (cache, &m->cache);
+  ps_subject_parse ("subject", subject, &m->subject, NULL);
+  ps_op_kind_parse ("kind", kind, &m->kind, NULL);
+  ps_cache_state_parse ("cache", cache, &m->cache, NULL);
   m->shape = ps_rows_text (rows, 2);
-  m->kind = parse_kind (kind);
   m->bytes = ps_rows_integer (rows, 4);
   m->devices = (guint)ps_rows_integer (rows, 5);
   m->sharing = (guint)ps_rows_integer (rows, 6);

@@ -40,18 +40,6 @@ ps_costdb_open (const char *path, PsCostDbMode mode, GError **error)
 static const char *const subjects[PS_N_SUBJECTS] = { "op", "transfer", "self-send" };
 static const char *const cache_states[PS_N_CACHE_STATES] = { "run", "cold", "warm" };
 
-static gboolean
-find_word (const char *const *words, guint n, const char *text, guint *found)
-{
-  for (guint i = 0; i < n; i++)
-    if (g_str_equal (words[i], text))
-      {
-        *found = i;
-        return TRUE;
-      }
-  return FALSE;
-}
-
 const char *
 ps_subject_name (PsSubject subject)
 {
@@ -59,9 +47,9 @@ ps_subject_name (PsSubject subject)
 }
 
 gboolean
-ps_subject_parse (const char *text, PsSubject *subject)
+ps_subject_parse (const char *where, const char *text, PsSubject *subject, GError **error)
 {
-  return find_word (subjects, PS_N_SUBJECTS, text, subject);
+  return ps_parse_name (where, text, subjects, PS_N_SUBJECTS, subject, error);
 }
 
 const char *
@@ -71,7 +59,7 @@ ps_cache_state_name (PsCacheState state)
 }
 
 gboolean
-ps_cache_state_parse (const char *text, PsCacheState *state)
+ps_cache_state_parse (const char *where, const char *text, PsCacheState *state, GError **error)
 {
-  return find_word (cache_states, PS_N_CACHE_STATES, text, state);
+  return ps_parse_name (where, text, cache_states, PS_N_CACHE_STATES, state, error);
 }

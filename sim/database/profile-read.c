@@ -2,6 +2,7 @@
 #include "profile-fields.h"
 
 #include "json/json-object.h"
+#include "text.h"
 
 #include <string.h>
 
@@ -131,43 +132,46 @@ check_members (const Text *text, const PsJsonObject *object, PsSubject subject, 
   return TRUE;
 }
 
+/* A member that is one word of several. where: what messages call it. */
 static gboolean
-get_kind (const Text *text, const PsJsonObject *object, PsMeasurement *m, GError **error)
+get_word (const PsJsonObject *object, const char *key, char **where, char **word, GError **error)
 {
-  g_autofree char *name = NULL;
-  if (!ps_json_get_text (object, "kind", &name, error))
-    return FALSE;
-  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-    if (g_str_equal (name, ps_op_kind_name ((PsOpKind)kind)))
-      {
-        m->kind = (PsOpKind)kind;
-        return TRUE;
-      }
-  return refuse (text, "kind", name, "is no op", error);
+  *where = g_strdup_printf ("%s: %s", object->reader->where, key);
+  return ps_json_get_text (object, key, word, error);
 }
 
 static gboolean
-get_cache (const Text *text, const PsJsonObject *object, PsMeasurement *m, GError **error)
+get_subject (const PsJsonObject *object, PsMeasurement *m, GError **error)
 {
-  g_autofree char *name = NULL;
-  return ps_json_get_text (object, "cache", &name, error)
-         && (ps_cache_state_parse (name, &m->cache)
-             || refuse (text, "cache", name, "is none of run, cold, warm", error));
+  g_autofree char *where = NULL, *word = NULL;
+  return get_word (object, "subject", &where, &word, error)
+         && (ps_subject_parse (where, word, &m->subject, error) || ps_text_blame_input (error));
+}
+
+static gboolean
+get_kind (const PsJsonObject *object, PsMeasurement *m, GError **error)
+{
+  g_autofree char *where = NULL, *word = NULL;
+  return get_word (object, "kind", &where, &word, error)
+         && (ps_op_kind_parse (where, word, &m->kind, error) || ps_text_blame_input (error));
+}
+
+static gboolean
+get_cache (const PsJsonObject *object, PsMeasurement *m, GError **error)
+{
+  g_autofree char *where = NULL, *word = NULL;
+  return get_word (object, "cache", &where, &word, error)
+         && (ps_cache_state_parse (where, word, &m->cache, error) || ps_text_blame_input (error));
 }
 
 /* What makes up the key. */
 static gboolean
 get_key (const Text *text, const PsJsonObject *object, PsMeasurement *m, GError **error)
 {
-  g_autofree char *subject = NULL;
-  if (!ps_json_get_text (object, "subject", &subject, error))
-    return FALSE;
-  if (!ps_subject_parse (subject, &m->subject))
-    return refuse (text, "subject", subject, "is none of op, transfer, self-send", error);
-  if (!check_members (text, object, m->subject, error)
+  if (!get_subject (object, m, error) || !check_members (text, object, m->subject, error)
       || !get_count (object, "devices", PS_MAX_DEVICES, &m->devices, error)
       || !get_count (object, "sharing", PS_MAX_DEVICES, &m->sharing, error)
-      || (m->subject == PS_SUBJECT_OP && (!get_kind (text, object, m, error) || !get_cache (text, object, m, error)))
+      || (m->subject == PS_SUBJECT_OP && (!get_kind (object, m, error) || !get_cache (object, m, error)))
       || (m->subject != PS_SUBJECT_OP
           && !ps_json_get_integer (object, "bytes", 0, PS_MAX_SIZE_BYTES, &m->bytes, error)))
     return FALSE;
@@ -206,12 +210,13 @@ get_figures (const Text *text, const PsJsonObject *object, PsMeasurement *m, GEr
 }
 
 static gboolean
-get_stop (const Text *text, const PsJsonObject *object, PsMeasurement *m, GError **error)
+get_stop (const PsJsonObject *object, PsMeasurement *m, GError **error)
 {
-  static const char *const stops[] = { "converged", "sample cap", "time cap", NULL };
-  return ps_json_get_text (object, "stop", &m->stop, error)
-         && (g_strv_contains (stops, m->stop)
-             || refuse (text, "stop", m->stop, "is none of converged, sample cap, time cap", error));
+  static const char *const stops[] = { "converged", "sample cap", "time cap" };
+  g_autofree char *where = NULL;
+  guint stop;
+  return get_word (object, "stop", &where, &m->stop, error)
+         && (ps_parse_name (where, m->stop, stops, G_N_ELEMENTS (stops), &stop, error) || ps_text_blame_input (error));
 }
 
 static gpointer
@@ -228,7 +233,7 @@ read_measurement (Text *text, GError **error)
     return NULL;
   const char *end = text->reader.at;
   gboolean ok = get_key (text, &object, m, error) && check_once (text, m, error)
-                && get_figures (text, &object, m, error) && get_stop (text, &object, m, error)
+                && get_figures (text, &object, m, error) && get_stop (&object, m, error)
                 && ps_json_get_text (&object, "taken", &m->taken, error)
                 && get_condition (text, &object, "before", &m->before, error)
                 && get_condition (text, &object, "after", &m->after, error) && get_samples (text, &object, m, error);

@@ -182,8 +182,8 @@ ps_results_store (PsResults *results, PsResult *const *rows, guint n, GError **e
 static gboolean
 begin_like (PsResults *results, PsResults *other, GError **error)
 {
-  g_autoptr (PsRows) rows = ps_rows_new (other->file, error, "SELECT digest, spec, points, version FROM sweep", "");
-  g_autofree char *digest = NULL, *spec = NULL, *version = NULL;
+  g_autoptr (PsRows) rows = ps_rows_new (other->file, error, "SELECT digest, spec, points FROM sweep", "");
+  g_autofree char *digest = NULL, *spec = NULL;
   gboolean found;
 
   if (!rows || !ps_rows_next (rows, &found, error))
@@ -195,7 +195,6 @@ begin_like (PsResults *results, PsResults *other, GError **error)
     }
   digest = ps_rows_text (rows, 0);
   spec = ps_rows_text (rows, 1);
-  version = ps_rows_text (rows, 3);
   if (ps_results_begin (results, digest, spec, (guint64)ps_rows_integer (rows, 2), error))
     return check_sweep (other, digest, error);
   g_prefix_error (error, "%s: ", other->file->path);

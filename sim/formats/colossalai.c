@@ -2,8 +2,6 @@
 #include "formats-private.h"
 #include "json/json-reader.h"
 
-#include <string.h>
-
 /* Node types: an op, or which end of which transfer. */
 typedef enum
 {

@@ -33,8 +33,8 @@ torch_lists_free (TorchLists *lists)
   g_free (lists);
 }
 
-gboolean
-torch_type_has_microbatch (TorchType type)
+static gboolean
+has_microbatch (TorchType type)
 {
   return type < TORCH_UNSHARD || type > TORCH_REDUCE_GRAD;
 }
@@ -97,7 +97,7 @@ void
 torch_action_append (GString *text, const TorchAction *action)
 {
   g_string_append_printf (text, "%u%s", action->stage, type_names[action->type]);
-  if (torch_type_has_microbatch (action->type))
+  if (has_microbatch (action->type))
     g_string_append_printf (text, "%u", action->microbatch);
 }
 
@@ -153,7 +153,7 @@ parse_action (const char *text, const char *end, TorchAction *action)
   type = parse_type (&text, end);
   if (type == TORCH_N_TYPES)
     return "has no type that PyTorch knows, such as F, I, B or W";
-  if (torch_type_has_microbatch (type) && !parse_number (&text, end, PS_MAX_MICROBATCHES, &microbatch))
+  if (has_microbatch (type) && !parse_number (&text, end, PS_MAX_MICROBATCHES, &microbatch))
     return "has no microbatch number";
   if (text != end)
     return "goes on behind the end of the action";

@@ -55,7 +55,6 @@ torch_lists_action (const TorchLists *lists, guint rank, guint i)
   return &g_array_index (lists->actions[rank], TorchAction, i);
 }
 
-gboolean torch_type_has_microbatch (TorchType type);
 PsOpKind torch_op_kind (TorchType type); /* of a computing type */
 TorchType torch_type_of (PsOpKind kind); /* TORCH_N_TYPES for R and O, which PyTorch does not know */
 

@@ -2,8 +2,6 @@
 #include "formats-private.h"
 #include "torch-actions.h"
 
-#include <string.h>
-
 /* What only lowered lists hold. */
 static gboolean
 recognise (const char *text, gsize length)

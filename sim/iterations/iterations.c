@@ -7,15 +7,6 @@
 static const char *const sync_names[] = { "global", "bypass" };
 static const char *const reduce_names[] = { "overlapped", "exposed" };
 
-static gboolean
-find_name (const char *const *names, guint n, const char *text, guint *index)
-{
-  for (*index = 0; *index < n; ++*index)
-    if (g_str_equal (names[*index], text))
-      return TRUE;
-  return FALSE;
-}
-
 const char *
 ps_sync_name (PsSync sync)
 {
@@ -24,13 +15,9 @@ ps_sync_name (PsSync sync)
 }
 
 gboolean
-ps_sync_parse (const char *text, PsSync *sync)
+ps_sync_parse (const char *where, const char *text, PsSync *sync, GError **error)
 {
-  guint index;
-  gboolean found = find_name (sync_names, G_N_ELEMENTS (sync_names), text, &index);
-  if (found)
-    *sync = (PsSync)index;
-  return found;
+  return ps_parse_name (where, text, sync_names, G_N_ELEMENTS (sync_names), sync, error);
 }
 
 const char *
@@ -41,13 +28,9 @@ ps_reduce_name (PsReduce reduce)
 }
 
 gboolean
-ps_reduce_parse (const char *text, PsReduce *reduce)
+ps_reduce_parse (const char *where, const char *text, PsReduce *reduce, GError **error)
 {
-  guint index;
-  gboolean found = find_name (reduce_names, G_N_ELEMENTS (reduce_names), text, &index);
-  if (found)
-    *reduce = (PsReduce)index;
-  return found;
+  return ps_parse_name (where, text, reduce_names, G_N_ELEMENTS (reduce_names), reduce, error);
 }
 
 /* When the gradients of a stage are complete: its last W or BW has ended on every copy that was used. */

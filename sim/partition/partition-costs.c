@@ -161,107 +161,59 @@ ps_partition_costs (const PsPartitionSetting *setting, const PsPartition *partit
 
 /* Text */
 
-typedef gint64 (*StageFigure) (const PsCosts *costs, guint stage);
+typedef struct
+{
+  const char *key;
+  const char *unit;
+  gsize offset;
+  enum
+  {
+    OF_OP,       /* a member of PsOpCost */
+    OF_STAGE,    /* an array of PsCosts */
+    OF_BOUNDARY, /* an array of PsCosts by transfer, of which the activations' stands for both */
+  } sort;
+  PsOpKind kind;
+} Figure;
+
+static const Figure figures[] = {
+  { "f", "ns", G_STRUCT_OFFSET (PsOpCost, duration_ns), OF_OP, PS_OP_F },
+  { "b", "ns", G_STRUCT_OFFSET (PsOpCost, duration_ns), OF_OP, PS_OP_B },
+  { "w", "ns", G_STRUCT_OFFSET (PsOpCost, duration_ns), OF_OP, PS_OP_W },
+  { "bw", "ns", G_STRUCT_OFFSET (PsOpCost, duration_ns), OF_OP, PS_OP_BW },
+  { "c", "ns", G_STRUCT_OFFSET (PsCosts, transfer_ns), OF_BOUNDARY, 0 },
+  { "o", "ns", G_STRUCT_OFFSET (PsOpCost, duration_ns), OF_OP, PS_OP_O },
+  { "act", "B", G_STRUCT_OFFSET (PsOpCost, take_bytes), OF_OP, PS_OP_F },
+  { "wact", "B", G_STRUCT_OFFSET (PsOpCost, give_bytes), OF_OP, PS_OP_W },
+  { "weights", "B", G_STRUCT_OFFSET (PsCosts, weight_bytes), OF_STAGE, 0 },
+  { "version", "B", G_STRUCT_OFFSET (PsCosts, version_bytes), OF_STAGE, 0 },
+  { "msg", "B", G_STRUCT_OFFSET (PsCosts, message_bytes), OF_BOUNDARY, 0 },
+};
 
 static gint64
-figure_f (const PsCosts *costs, guint stage)
+figure_at (const Figure *figure, const PsCosts *costs, guint i)
 {
-  return ps_costs_op (costs, PS_OP_F, stage)->duration_ns;
-}
-
-static gint64
-figure_b (const PsCosts *costs, guint stage)
-{
-  return ps_costs_op (costs, PS_OP_B, stage)->duration_ns;
-}
-
-static gint64
-figure_w (const PsCosts *costs, guint stage)
-{
-  return ps_costs_op (costs, PS_OP_W, stage)->duration_ns;
-}
-
-static gint64
-figure_bw (const PsCosts *costs, guint stage)
-{
-  return ps_costs_op (costs, PS_OP_BW, stage)->duration_ns;
-}
-
-static gint64
-figure_o (const PsCosts *costs, guint stage)
-{
-  return ps_costs_op (costs, PS_OP_O, stage)->duration_ns;
-}
-
-static gint64
-figure_act (const PsCosts *costs, guint stage)
-{
-  return ps_costs_op (costs, PS_OP_F, stage)->take_bytes;
-}
-
-static gint64
-figure_wact (const PsCosts *costs, guint stage)
-{
-  return ps_costs_op (costs, PS_OP_W, stage)->give_bytes;
-}
-
-static gint64
-figure_weights (const PsCosts *costs, guint stage)
-{
-  return costs->weight_bytes[stage];
-}
-
-static gint64
-figure_version (const PsCosts *costs, guint stage)
-{
-  return costs->version_bytes[stage];
-}
-
-static gint64
-figure_c (const PsCosts *costs, guint boundary)
-{
-  return costs->transfer_ns[ps_transfer_forward (costs, boundary)];
-}
-
-static gint64
-figure_msg (const PsCosts *costs, guint boundary)
-{
-  return costs->message_bytes[ps_transfer_forward (costs, boundary)];
+  if (figure->sort == OF_OP)
+    return G_STRUCT_MEMBER (gint64, ps_costs_op (costs, figure->kind, i), figure->offset);
+  const gint64 *values = G_STRUCT_MEMBER (gint64 *, costs, figure->offset);
+  return values[figure->sort == OF_BOUNDARY ? ps_transfer_forward (costs, i) : i];
 }
 
 static void
-append_list (GString *text, const char *key, StageFigure figure, const char *unit, const PsCosts *costs, guint n)
+append_list (GString *text, const Figure *figure, const PsCosts *costs)
 {
+  guint n = costs->n_stages - (figure->sort == OF_BOUNDARY ? 1 : 0);
+  if (n > 0)
+    g_string_append_printf (text, "%s%s", text->len ? "," : "", figure->key);
   for (guint i = 0; i < n; i++)
-    {
-      if (i == 0)
-        g_string_append_printf (text, "%s%s=", text->len ? "," : "", key);
-      g_string_append_printf (text, "%s%" G_GINT64_FORMAT "%s", i ? ":" : "", figure (costs, i), unit);
-    }
+    g_string_append_printf (text, "%c%" G_GINT64_FORMAT "%s", i ? ':' : '=', figure_at (figure, costs, i),
+                            figure->unit);
 }
 
 char *
 ps_partition_costs_to_text (const PsCosts *costs)
 {
-  static const struct
-  {
-    const char *key;
-    StageFigure figure;
-    const char *unit;
-    guint beyond; /* stages that have none */
-  } lists[] = { { "f", figure_f, "ns", 0 },
-                { "b", figure_b, "ns", 0 },
-                { "w", figure_w, "ns", 0 },
-                { "bw", figure_bw, "ns", 0 },
-                { "c", figure_c, "ns", 1 },
-                { "o", figure_o, "ns", 0 },
-                { "act", figure_act, "B", 0 },
-                { "wact", figure_wact, "B", 0 },
-                { "weights", figure_weights, "B", 0 },
-                { "version", figure_version, "B", 0 },
-                { "msg", figure_msg, "B", 1 } };
   GString *text = g_string_new (NULL);
-  for (guint i = 0; i < G_N_ELEMENTS (lists); i++)
-    append_list (text, lists[i].key, lists[i].figure, lists[i].unit, costs, costs->n_stages - lists[i].beyond);
+  for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
+    append_list (text, &figures[i], costs);
   return g_string_free (text, FALSE);
 }

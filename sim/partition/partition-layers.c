@@ -1,7 +1,11 @@
 /* partition-layers.c - chains of layers, and the strict reader of their CSV. */
 #include "partition-private.h"
 
+#include "text.h"
+
 #include <string.h>
+
+#define MAX_LENGTH ((gsize)1 << 30) /* as ps_read_file has it */
 
 PsLayers *
 ps_layers_new (guint n_layers)
@@ -115,14 +119,6 @@ static gboolean G_GNUC_PRINTF (3, 4) fail (const Reader *reader, GError **error,
   return FALSE;
 }
 
-/* Printable and short, whatever the file holds. */
-static char *
-quote (const char *text)
-{
-  g_autofree char *escaped = g_strescape (text, NULL);
-  return strlen (escaped) <= 60 ? g_strdup_printf ("'%s'", escaped) : g_strdup_printf ("'%.60s...'", escaped);
-}
-
 static char *
 known_columns (void)
 {
@@ -149,7 +145,7 @@ read_header (Reader *reader, const char *line, GError **error)
   for (guint i = 0; fields[i] || i < N_REQUIRED; i++)
     {
       guint column = fields[i] ? find_column (fields[i]) : N_COLUMNS;
-      g_autofree char *quoted = quote (fields[i] ? fields[i] : "");
+      g_autofree char *quoted = ps_text_quote (fields[i] ? fields[i] : "");
       if (i < N_REQUIRED && column != i)
         return fail (reader, error,
                      "column %u is %s, not '%s'; the first line is "
@@ -176,30 +172,24 @@ static gboolean
 read_value (const Reader *reader, guint column, const char *text, gint64 *value, GError **error)
 {
   g_autofree char *where = g_strdup_printf ("%s:%u: %s", reader->where, reader->line, columns[column].name);
-  g_autoptr (GError) reason = NULL;
   g_autofree char *printable = g_strescape (text, NULL);
   gint64 limit = type_limits[columns[column].type];
   gboolean done;
   if (strlen (printable) > 60)
     printable[60] = '\0';
   if (columns[column].type == COLUMN_COUNT || (columns[column].type == COLUMN_TIME && is_integer (text)))
-    done = ps_parse_integer (where, printable, 0, limit, value, &reason);
+    done = ps_parse_integer (where, printable, 0, limit, value, error);
   else if (columns[column].type == COLUMN_TIME)
-    done = ps_parse_time (where, printable, value, &reason);
+    done = ps_parse_time (where, printable, value, error);
   else
-    done = ps_parse_size (where, printable, value, &reason);
-  if (done)
-    return TRUE;
-  /* The parsers of base.h are made for options; what is wrong in a file is wrong input. */
-  reason->code = PS_ERROR_INPUT;
-  g_propagate_error (error, g_steal_pointer (&reason));
-  return FALSE;
+    done = ps_parse_size (where, printable, value, error);
+  return done || ps_text_blame_input (error);
 }
 
 static gboolean
 read_name (const Reader *reader, const char *text, PsLayer *layer, GError **error)
 {
-  g_autofree char *quoted = quote (text);
+  g_autofree char *quoted = ps_text_quote (text);
   if (*text == '\0' || strchr (text, '"') || strlen (text) > 200)
     return fail (reader, error, "layer: %s is no name; write 1 to 200 bytes without quotes", quoted);
   for (const char *c = text; *c; c++)
@@ -254,22 +244,6 @@ read_line (const Reader *reader, const char *line, PsLayer *layer, GError **erro
   return complete (reader, layer, error);
 }
 
-static gboolean
-check_text (const char *where, const char *text, gsize length, GError **error)
-{
-  const char *wrong = NULL;
-  if (length == 0)
-    wrong = "is empty";
-  else if (memchr (text, '\0', length))
-    wrong = "is not a text file (it contains NUL bytes)";
-  else if (!g_utf8_validate (text, (gssize)length, NULL))
-    wrong = "is not UTF-8 text";
-  if (!wrong)
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", where, wrong);
-  return FALSE;
-}
-
 /* The lines without their ends, whichever way they end; the last one ends or not. */
 static GStrv
 split_lines (const char *text, gsize length)
@@ -298,7 +272,7 @@ PsLayers *
 ps_layers_parse (const char *where, const char *text, gsize length, GError **error)
 {
   Reader reader = { .where = where, .line = 1 };
-  if (!check_text (where, text, length, error))
+  if (!ps_text_check (where, text, length, MAX_LENGTH, error))
     return NULL;
   g_auto (GStrv) lines = split_lines (text, length);
   guint n_lines = g_strv_length (lines);

@@ -10,15 +10,9 @@ ps_channel_name (PsChannel channel)
 }
 
 gboolean
-ps_channel_parse (const char *text, PsChannel *channel)
+ps_channel_parse (const char *where, const char *text, PsChannel *channel, GError **error)
 {
-  for (guint i = 0; i < G_N_ELEMENTS (channel_names); i++)
-    if (g_str_equal (text, channel_names[i]))
-      {
-        *channel = (PsChannel)i;
-        return TRUE;
-      }
-  return FALSE;
+  return ps_parse_name (where, text, channel_names, G_N_ELEMENTS (channel_names), channel, error);
 }
 
 void
@@ -204,7 +198,7 @@ ps_channels_new (const PsProgram *program, PsChannel channel, GError **error)
 
   channels->program = program;
   channels->channel = channel;
-  channels->messages = g_new (PsMessage, n / 3 + 1);
+  channels->messages = g_new0 (PsMessage, n / 3 + 1);
   channels->message_of = g_new0 (guint32, n);
   channels->places = g_new0 (guint32, N_PLACES * n_cells);
   if (!find_places (channels, error) || !match (channels, error))

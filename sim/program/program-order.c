@@ -11,15 +11,9 @@ ps_comm_order_name (PsCommOrder order)
 }
 
 gboolean
-ps_comm_order_parse (const char *text, PsCommOrder *order)
+ps_comm_order_parse (const char *where, const char *text, PsCommOrder *order, GError **error)
 {
-  for (guint i = 0; i < G_N_ELEMENTS (order_names); i++)
-    if (g_str_equal (text, order_names[i]))
-      {
-        *order = (PsCommOrder)i;
-        return TRUE;
-      }
-  return FALSE;
+  return ps_parse_name (where, text, order_names, G_N_ELEMENTS (order_names), order, error);
 }
 
 /* One transfer: the input of step. */

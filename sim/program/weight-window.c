@@ -118,8 +118,8 @@ count_windows (const PsSchedule *schedule, guint device, guint8 *seen, guint8 *t
 
       place = cell_before (schedule, first, next);
       cell = &schedule->ops[place];
-      ps_weight_window_front (&window, (const guint16[]){ cell[0].stage, cell[next - place - 1].stage }, next - place,
-                              place);
+      ps_weight_window_front (&window, (const guint16[]){ cell[0].stage, cell[next - place - 1].stage },
+                              MIN (next - place, 2), place);
       n_reduced = count_reduced (cell, next - place, seen);
       if (next < last)
         turns[next] = (guint8)(count_changes (&window, &behind) + n_reduced);

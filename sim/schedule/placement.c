@@ -17,15 +17,9 @@ ps_placement_name (PsPlacementKind kind)
 }
 
 gboolean
-ps_placement_parse (const char *text, PsPlacementKind *kind)
+ps_placement_parse (const char *where, const char *text, PsPlacementKind *kind, GError **error)
 {
-  for (guint i = 0; i < PS_PLACEMENT_CUSTOM; i++)
-    if (g_str_equal (text, names[i]))
-      {
-        *kind = (PsPlacementKind)i;
-        return TRUE;
-      }
-  return FALSE;
+  return ps_parse_name (where, text, names, PS_PLACEMENT_CUSTOM, kind, error);
 }
 
 static PsPlacement *

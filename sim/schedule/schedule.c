@@ -56,15 +56,28 @@ ps_schedule_builder_new (const char *name, PsPlacement *placement, guint n_micro
   return builder;
 }
 
+static void
+reserve (PsScheduleBuilder *builder, guint n)
+{
+  if (n <= builder->n_allocated - builder->n_ops)
+    return;
+  builder->n_allocated = MAX (1024, builder->n_ops + MAX (n, builder->n_ops));
+  builder->schedule->ops = g_renew (PsOp, builder->schedule->ops, builder->n_allocated);
+}
+
 void
 ps_schedule_builder_add_op (PsScheduleBuilder *builder, PsOp op)
 {
-  if (builder->n_ops == builder->n_allocated)
-    {
-      builder->n_allocated = MAX (1024, 2 * builder->n_allocated);
-      builder->schedule->ops = g_renew (PsOp, builder->schedule->ops, builder->n_allocated);
-    }
+  reserve (builder, 1);
   builder->schedule->ops[builder->n_ops++] = op;
+}
+
+void
+ps_schedule_builder_add_ops (PsScheduleBuilder *builder, const PsOp *ops, guint n)
+{
+  reserve (builder, n);
+  memcpy (builder->schedule->ops + builder->n_ops, ops, n * sizeof *ops);
+  builder->n_ops += n;
 }
 
 void

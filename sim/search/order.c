@@ -109,8 +109,9 @@ compute_tail (const Order *order, guint op)
   return duration_of (order->problem, op) + MAX (order->tail[order->next[op]], departure (order, op));
 }
 
-gint64
-order_finish (const Order *order, guint device)
+/* End of its last op plus offset. */
+static gint64
+finish_of (const Order *order, guint device)
 {
   const Problem *problem = order->problem;
   guint end = problem->first[device + 1];
@@ -125,7 +126,7 @@ sum_up (Order *order)
   order->weight = 0;
   for (guint d = 0; d < order->problem->n_devices; d++)
     {
-      gint64 finish = order_finish (order, d);
+      gint64 finish = finish_of (order, d);
 
       order->objective = MAX (order->objective, finish);
       order->weight += finish;

@@ -69,9 +69,6 @@ gboolean order_apply (Order *order, Move move);
 void order_revert (Order *order, Move move);
 void order_keep (Order *order, Move move, gint64 excess);
 
-/* Finish of a device: end of its last op plus offset. */
-gint64 order_finish (const Order *order, guint device);
-
 PsSchedule *order_to_schedule (const Order *order, const PsPlacement *placement);
 
 /* Reads the sequence of a schedule of the same placement, a BW as B and W; FALSE when it is not of this problem. */

@@ -95,32 +95,39 @@ set_operations (Problem *problem)
       }
 }
 
-Problem *
-problem_new (const PsSearchSetting *setting)
+static void
+allocate (Problem *problem)
 {
-  const PsPlacement *placement = setting->placement;
-  Problem *problem = g_new0 (Problem, 1);
-  guint n_chains = placement->n_stages * N_KINDS;
+  guint n_chains = problem->n_stages * N_KINDS, n_devices = problem->n_devices;
 
-  problem->n_devices = placement->n_devices;
-  problem->n_stages = placement->n_stages;
-  problem->m = setting->n_microbatches;
-  problem->n_ops = n_chains * problem->m;
-  problem->objective = setting->objective;
   problem->op = g_new0 (Operation, problem->n_ops);
-  problem->device = g_new0 (guint, placement->n_stages);
-  problem->first_stage = g_new0 (guint, placement->n_devices + 1);
-  problem->stages = g_new0 (guint, placement->n_stages);
-  problem->first = g_new0 (guint, placement->n_devices + 1);
+  problem->device = g_new0 (guint, problem->n_stages);
+  problem->first_stage = g_new0 (guint, n_devices + 1);
+  problem->stages = g_new0 (guint, problem->n_stages);
+  problem->first = g_new0 (guint, n_devices + 1);
   problem->duration = g_new0 (gint64, n_chains);
   problem->lag = g_new0 (gint64, n_chains);
   problem->onward = g_new0 (gint64, (gsize)n_chains * 2);
   problem->take = g_new0 (gint64, n_chains);
   problem->give = g_new0 (gint64, n_chains);
-  problem->held = g_new0 (gint64, placement->n_devices);
-  problem->limit = g_new0 (gint64, placement->n_devices);
-  problem->begin = g_new0 (gint64, placement->n_devices);
-  problem->offset = g_new0 (gint64, placement->n_devices);
+  problem->held = g_new0 (gint64, n_devices);
+  problem->limit = g_new0 (gint64, n_devices);
+  problem->begin = g_new0 (gint64, n_devices);
+  problem->offset = g_new0 (gint64, n_devices);
+}
+
+Problem *
+problem_new (const PsSearchSetting *setting)
+{
+  const PsPlacement *placement = setting->placement;
+  Problem *problem = g_new0 (Problem, 1);
+
+  problem->n_devices = placement->n_devices;
+  problem->n_stages = placement->n_stages;
+  problem->m = setting->n_microbatches;
+  problem->n_ops = problem->n_stages * N_KINDS * problem->m;
+  problem->objective = setting->objective;
+  allocate (problem);
   for (guint s = 0; s < placement->n_stages; s++)
     problem->device[s] = ps_placement_device (placement, 0, s);
   place_stages (problem, placement);

@@ -4,7 +4,6 @@
 #include "events-private.h"
 
 #include <math.h>
-#include <string.h>
 
 static void
 allot_times (PsSimulation *simulation)

@@ -2,8 +2,6 @@
  * the peak tells who was alive there. */
 #include "memory-buffers.h"
 
-#include <string.h>
-
 static const char *const part_keys[PS_N_MEMORY_PARTS] = { "weights",       "gradients", "optimizer",
                                                           "state",         "versions",  "activations",
                                                           "weight_inputs", "workspace", "buffers" };

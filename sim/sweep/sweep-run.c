@@ -181,7 +181,7 @@ count (Job *job, PsSweepProgress *progress)
 static void
 run_threads (Job *job, PsResults *results, PsSweepProgress *progress)
 {
-  g_autofree GThread **threads = g_new (GThread *, job->run->n_jobs);
+  g_autofree GThread **threads = g_new0 (GThread *, job->run->n_jobs);
 
   job->n_running = job->run->n_jobs;
   for (guint i = 0; i < job->run->n_jobs; i++)

@@ -31,17 +31,11 @@ format_error (double error)
   return isnan (error) ? g_strdup ("-") : g_strdup_printf ("%+.2f %%", error * 100);
 }
 
-static double
-time_error (gint64 predicted, gint64 measured)
-{
-  return measured != 0 ? (double)(predicted - measured) / (double)measured : NAN;
-}
-
 static void
 add_time (PsTable *table, const char *figure, gint64 predicted, gint64 measured)
 {
   add_figure (table, figure, ps_format_time (predicted), ps_format_time (measured),
-              format_error (time_error (predicted, measured)));
+              format_error (ps_relative_error (predicted, measured)));
 }
 
 static void
@@ -136,7 +130,7 @@ worst_table (const PsComparison *comparison, guint n_worst)
       ps_table_set_integer (table, "predicted_ns", op->predicted_ns);
       ps_table_set_integer (table, "measured_ns", op->measured_ns);
       ps_table_set_integer (table, "difference_ns", op->predicted_ns - op->measured_ns);
-      ps_table_set_ratio (table, "error", time_error (op->predicted_ns, op->measured_ns));
+      ps_table_set_ratio (table, "error", ps_relative_error (op->predicted_ns, op->measured_ns));
       ps_table_set_integer (table, "predicted_start_ns", op->predicted_start_ns);
       ps_table_set_integer (table, "measured_start_ns", op->measured_start_ns);
     }

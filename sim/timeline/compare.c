@@ -2,8 +2,6 @@
 #include <pipesim/compare.h>
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 void
 ps_comparison_free (PsComparison *comparison)
@@ -16,8 +14,8 @@ ps_comparison_free (PsComparison *comparison)
   g_free (comparison);
 }
 
-static double
-relative_error (gint64 predicted, gint64 measured)
+double
+ps_relative_error (gint64 predicted, gint64 measured)
 {
   return measured != 0 ? (double)(predicted - measured) / (double)measured : NAN;
 }
@@ -156,7 +154,7 @@ kind_sums_add (KindSums *sums, const PsSpan *predicted, const PsSpan *measured)
 {
   gint64 predicted_ns = predicted->end_ns - predicted->start_ns;
   gint64 measured_ns = measured->end_ns - measured->start_ns;
-  double error = fabs (relative_error (predicted_ns, measured_ns));
+  double error = fabs (ps_relative_error (predicted_ns, measured_ns));
 
   sums->sum->n++;
   sums->sum->predicted_ns += predicted_ns;
@@ -165,21 +163,13 @@ kind_sums_add (KindSums *sums, const PsSpan *predicted, const PsSpan *measured)
     g_array_append_val (sums->errors, error);
 }
 
-static int
-compare_doubles (gconstpointer a, gconstpointer b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-
-  return (x > y) - (x < y);
-}
-
 static void
 kind_sums_finish (KindSums *sums)
 {
   struct PsKindError *sum = sums->sum;
 
-  g_array_sort (sums->errors, compare_doubles);
-  sum->error = relative_error (sum->predicted_ns, sum->measured_ns);
+  g_array_sort (sums->errors, ps_compare_double);
+  sum->error = ps_relative_error (sum->predicted_ns, sum->measured_ns);
   sum->median_abs_error
       = sums->errors->len > 0 ? g_array_index (sums->errors, double, (sums->errors->len - 1) / 2) : NAN;
   g_array_unref (sums->errors);
@@ -264,11 +254,12 @@ ps_compare (const PsTimeline *predicted, const PsTimeline *measured, GError **er
   comparison->ops = g_array_new (FALSE, FALSE, sizeof (PsOpDifference));
   ps_metrics_from_timeline (predicted, &comparison->predicted);
   ps_metrics_from_timeline (measured, &comparison->measured);
-  comparison->iteration_error = relative_error (comparison->predicted.iteration_ns, comparison->measured.iteration_ns);
+  comparison->iteration_error
+      = ps_relative_error (comparison->predicted.iteration_ns, comparison->measured.iteration_ns);
   comparison->bubble_difference = comparison->predicted.bubble_ratio - comparison->measured.bubble_ratio;
   comparison->peak_memory_error
       = comparison->predicted.peak_memory_bytes > 0
-            ? relative_error (comparison->predicted.peak_memory_bytes, comparison->measured.peak_memory_bytes)
+            ? ps_relative_error (comparison->predicted.peak_memory_bytes, comparison->measured.peak_memory_bytes)
             : NAN;
   compare_ops (comparison, predicted, &measured_ops);
   compare_transfers (comparison, predicted, measured);

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <string.h>
 
 PsTable *
 ps_table_new (const PsColumn *columns, guint n_columns)

@@ -235,7 +235,8 @@ read_head (const PsJsonObject *object, GError **error)
       || !ps_json_get_integer (object, "microbatches", 1, PS_MAX_MICROBATCHES, &microbatches, error)
       || !ps_json_get_integer (object, "iteration_ns", 0, MAX_SUM, &iteration_ns, error))
     return NULL;
-  if (!ps_origin_parse (origin_text, &origin) || (origin != PS_ORIGIN_SIMULATED && origin != PS_ORIGIN_MEASURED))
+  if (!ps_origin_parse ("origin", origin_text, &origin, NULL)
+      || (origin != PS_ORIGIN_SIMULATED && origin != PS_ORIGIN_MEASURED))
     {
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: origin: '%s' is neither simulated nor measured",
                    object->reader->where, origin_text);

@@ -64,7 +64,7 @@ predict 2 "--zero 1: needs --replicas" --schedule 1f1b -p 4 -m 8 --costs $good -
 predict 2 "--recompute: 'all' is none of none, selective, full" --schedule 1f1b -p 4 -m 8 --costs $good --recompute all
 predict 2 "with --recompute full" --schedule 1f1b -p 4 -m 8 --costs $good --recompute selective
 for ratio in 1.1 -0.5 nan 1e999 50% ''; do
-  predict 2 "--offload: '$ratio' is no number from 0 to 1" --schedule 1f1b -p 4 -m 8 --costs $good,host=1ms --offload "$ratio"
+  predict 2 "--offload: '$ratio' is not a number from 0 to 1" --schedule 1f1b -p 4 -m 8 --costs $good,host=1ms --offload "$ratio"
 done
 predict 2 "give host=TIME" --schedule 1f1b -p 4 -m 8 --costs $good --offload 0.5
 predict 2 "'12XB'" --schedule 1f1b -p 4 -m 8 --costs $good --memory-limit 12XB
@@ -76,10 +76,10 @@ predict 2 "not --schedule all" --schedule all -p 4 -m 8 --costs $good --explain
 predict 1 "no one circle" $varied --explain --sync bypass --overlap-slowdown 1.5
 predict 2 "belongs to --explain" $varied --faster 10
 for faster in 0 101 -5 x 0x10 nan ''; do
-  predict 2 "--faster: '$faster' is no percentage" $varied --explain --faster "$faster"
+  predict 2 "--faster: '$faster' is not a percentage" $varied --explain --faster "$faster"
 done
 for jitter in -0.1 1.5 x 0x1 nan 5% ''; do
-  predict 2 "--jitter: '$jitter' is no relative standard deviation" $varied --jitter "$jitter"
+  predict 2 "--jitter: '$jitter' is not a number from 0 to 1" $varied --jitter "$jitter"
 done
 for samples in 0 -1 10000001 1e4 ''; do
   predict 2 "--samples: '$samples'" $varied --jitter 0.1 --samples "$samples"
@@ -93,8 +93,8 @@ predict 2 "--sync bypass" $varied --jitter 0.1 --sync bypass
 predict 2 "--tornado" --schedule all -p 4 -m 8 --costs $good --jitter 0.1 --tornado
 predict 2 "DEVICE:FACTOR" $varied --straggler 1
 predict 2 "'-1'" $varied --straggler -1:2
-predict 2 "factor '0'" $varied --straggler 1:0
-predict 2 "probability '2'" $varied --straggler 1:2:2
+predict 2 "factor: '0'" $varied --straggler 1:0
+predict 2 "probability: '2'" $varied --straggler 1:2:2
 predict 2 "no device 4" $varied --straggler 4:2
 predict 2 "A-B:FACTOR" $varied --slow-link 0-1
 predict 2 "'1' is no link" $varied --slow-link 1:2
@@ -198,7 +198,7 @@ for rate in 0 -1GB/s 1GB '1 GB/s' fast nan 1e9 ''; do
 done
 cut="$cut --bandwidth 1GB/s"
 refuse 2 "'layers.csv': not expected" pipesim partition layers.csv -p 2
-refuse 2 "uniform parameters flops" $cut -p 2 --algorithm best
+refuse 2 "--algorithm: 'best' is none of all, uniform, parameters, flops, " $cut -p 2 --algorithm best
 refuse 2 "the 3 layers of layers.csv cannot be cut into 4 stages" $cut -p 4
 refuse 2 "cannot be cut into 4 stages" $cut -p 2 -v 2 --algorithm uniform
 refuse 2 "cannot be cut into 4 stages" $cut -p 4 --algorithm pipedream-code --straight
@@ -324,8 +324,20 @@ for n in 0 -4 4x ''; do
   refuse 2 "--top: '$n'" $plan --global-batch 8 --top "$n"
   refuse 2 "--explain: '$n'" $plan --global-batch 8 --explain "$n"
 done
+for n in 0 65 x; do
+  refuse 2 "--tensor: '$n'" $plan --global-batch 8 --tensor "$n"
+  refuse 2 "--tensor: '$n'" pipesim predict --schedule 1f1b -p 2 -m 2 --model tiny-gpt --cluster cpu-cores --tensor "$n"
+done
+refuse 2 "--jobs: '0'" $plan --global-batch 8 --jobs 0
+refuse 2 "--tensor 4: does not divide the 6 GPUs" $plan --global-batch 8 --gpus 6 --tensor 4
+refuse 2 "--tensor 4: does not divide heads 6 of model 'tiny-gpt'" $plan --global-batch 8 --tensor 4
+refuse 2 "--tensor 3: does not divide the 4 GPUs of a node" pipesim predict --schedule 1f1b -p 2 -m 2 --model tiny-gpt --cluster cpu-cores --tensor 3
+refuse 2 "--tensor 2: needs modelled costs" pipesim predict --schedule 1f1b -p 2 -m 2 --costs $good --tensor 2
+refuse 2 "--tensor 2: needs modelled costs" pipesim predict --schedule 1f1b -p 2 -m 2 --db x.db --tensor 2
+refuse 2 "--tensor: partition does not look at it" pipesim partition -p 2 --model tiny-gpt --cluster cpu-cores --tensor 2
+refuse 2 "--tensor: is predicted only" pipesim exec --schedule 1f1b -p 2 -m 2 --model tiny-gpt --cluster cpu-cores --device cpu --tensor 2
 refuse 2 "--explain: '11'" $plan --global-batch 8 --explain 11
-refuse 2 "--explain: '7' is behind the last, 6" $plan --global-batch 1 --gpus 1 --schedule 1f1b,gpipe --explain 7
+refuse 2 "--explain: '7' is behind the last, 3" $plan --global-batch 1 --gpus 1 --schedule 1f1b,gpipe --explain 7
 refuse 2 "--explain and --json" $plan --global-batch 8 --explain 1 --json
 refuse 2 "--zero: '2'" $plan --global-batch 8 --zero 2
 refuse 2 "--memory-limit: '1XB'" $plan --global-batch 8 --memory-limit 1XB
@@ -357,5 +369,41 @@ if command -v gnuplot >/dev/null; then
   refuse 1 "no-such/x.svg" pipesim plot timeline simulated.json -o no-such/x.svg
 else
   skip "no-such/x.svg" "no gnuplot"
+fi
+refuse 2 "accuracy or calibration is" pipesim plot gantt simulated.json -o x.svg
+refuse 2 "-o: '' is missing" pipesim plot sweep swept.db --pareto
+refuse 2 "--x: '' is missing" pipesim plot sweep swept.db -o x.svg
+refuse 2 "--y: '' is missing" pipesim plot sweep swept.db --x devices -o x.svg
+refuse 2 "--x: 'colour' is no column of numbers" pipesim plot sweep swept.db --x colour --y bubble_ratio -o x.svg
+refuse 2 "--heat: 'colour' is no column" pipesim plot sweep swept.db --x devices --y microbatches --heat colour -o x.svg
+refuse 2 "--heat: '--series'" pipesim plot sweep swept.db --x devices --y microbatches --heat comm --series comm -o x.svg
+refuse 2 "--size: '10x10'" pipesim plot sweep swept.db --pareto --size 10x10 -o x.svg
+refuse 2 "2 files given" pipesim plot sweep swept.db other.db --pareto -o x.svg
+refuse 1 "no setting is left" pipesim plot sweep swept.db --pareto --where devices=3 -o x.svg
+refuse 1 "text.db" pipesim plot sweep text.db --pareto -o x.svg
+refuse 1 "swept.db" pipesim plot accuracy swept.db -o x.svg
+refuse 1 "no-such.db" pipesim plot accuracy no-such.db -o x.svg
+refuse 2 "--profile: belongs to calibration" pipesim plot accuracy no-such.db --profile x -o x.svg
+refuse 2 "0 files given" pipesim plot calibration -o x.svg
+refuse 1 "no-such.db" pipesim plot calibration no-such.db -o x.svg
+refuse 1 "text.db" pipesim plot calibration text.db -o x.svg
+refuse 1 "swept.db" pipesim plot calibration swept.db -o x.svg
+refuse 1 "short.json" pipesim plot calibration short.json -o x.svg
+refuse 2 "--profile: 'x' chooses in a database" pipesim plot calibration short.json --profile x -o x.svg
+
+# reporting
+refuse 2 "no database" pipesim report
+refuse 2 "-o: '' is missing" pipesim report swept.db
+refuse 2 "--by: 'schedule'" pipesim report swept.db --by schedule -o x.html
+refuse 2 "--where: 'devices~2'" pipesim report swept.db --where devices~2 -o x.html
+refuse 1 "holds no setting" pipesim report swept.db --where devices=3 -o x.html
+refuse 1 "no-such.db" pipesim report no-such.db -o x.html
+refuse 1 "text.db" pipesim report text.db -o x.html
+refuse 1 "short.json" pipesim report swept.db short.json -o x.html
+refuse 1 "no-such/x.html" pipesim report swept.db -o no-such/x.html
+if [ -w /dev/full ]; then
+  refuse 1 "/dev/full" pipesim report swept.db -o /dev/full
+else
+  skip "/dev/full" "no such device"
 fi
 finish

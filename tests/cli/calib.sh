@@ -31,6 +31,7 @@ same ()
 run "import" "profile 'here' of new.db: " pipesim calib import --db new.db text.json
 run "export" '' pipesim calib export --db new.db --samples -o again.json
 same "text -> database -> text" text.json again.json
+run "what was fitted" 'fit of transfers, 2 busy, 1 sharing: alpha 2.201 us, 0.21 ns/B (4.76 GB/s)' pipesim calib show --db new.db --profile here
 run "under another name" "profile 'there' of new.db: " pipesim calib import --db new.db --profile there text.json
 refuse 1 "new.db: there is a profile 'here' already" pipesim calib import --db new.db text.json
 run "a profile equals itself" "; 0 beyond noise; 0 in one only" pipesim calib diff text.json again.json

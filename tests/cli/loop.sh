@@ -42,6 +42,8 @@ step "measure again" $measure
 has "nothing is measured twice" " 0 measured" "$work/stderr"
 step "list profiles" pipesim calib list --db costs.db
 has "the profile is there" "here"
+step "show the profile" pipesim calib show --db costs.db --profile here
+has "with its fit" "fit of transfers, 2 busy, 1 sharing: alpha "
 
 step "predict" pipesim predict --schedule all $setting --json
 has "from measured costs" "simulated from measured costs"
@@ -72,6 +74,10 @@ if command -v gnuplot >/dev/null; then
     picture timeline.$ending
     step "draw memory.$ending" pipesim plot memory predicted.json measured.json -o memory.$ending
     picture memory.$ending
+    step "draw calibration.$ending" pipesim plot calibration costs.db -o calibration.$ending
+    picture calibration.$ending
+    step "draw accuracy.$ending" pipesim plot accuracy costs.db -o accuracy.$ending
+    picture accuracy.$ending
   done
 else
   skip "pictures" "no gnuplot"

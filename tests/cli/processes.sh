@@ -112,11 +112,15 @@ fi
 
 fine "the cuda device, emulated" '"check": "bit-equal"' 2 --schedule 1f1b -p 2 -m 2 --device cuda --transport nccl --model small.ini \
   --steps 2 --check --json
+special_rank=1 special='PS_EMULATED_ALGORITHM=1'
+fine "ranks that choose different algorithms" '"check": "bit-equal"' 2 --schedule 1f1b -p 2 -m 2 --device cuda --transport nccl \
+  --model small.ini --steps 2 --check --json
+special_rank= special=
 small="--schedule 1f1b -p 4 -m 8 $paced"
 together 4 --schedule 1f1b -p 4 -m 8 --device paced --costs f=1ms,b=1ms,w=1ms
 same_line "threads don't reach other processes" 2 'rank [0-3]: transport threads: stays inside one process, and these are 4' 4
 together 3 $small
-same_line "not enough ranks" 2 'rank [0-2]: 3 processes: as many as the schedule has devices, 4, or a multiple of that are needed' 3
+same_line "not enough ranks" 2 'rank [0-2]: 3 processes: as many as the schedule has devices, 4, a multiple of that or a divisor of it are needed' 3
 special_rank=2 special='PIPESIM_MODULE_DIR=/nowhere'
 together 4 $small
 same_line "what one rank lacks" 1 'rank 2: nccl transport: there is no pipesim-nccl.so in /nowhere: .*' 4
@@ -172,6 +176,8 @@ kill_one 2
 kill_one 0
 
 # Several GPUs in one process.
+export PS_EMULATED_GPUS=2
+fine "two ranks with two GPUs each" '"check": "bit-equal"' 2 --schedule zb-h1 -p 4 -m 8 $cpu --check --json
 export PS_EMULATED_GPUS=4
 if pipesim exec --schedule zb-h1 -p 4 -m 8 $cpu --check --json >"$work/stdout" 2>"$work/stderr" && grep -q bit-equal "$work/stdout"; then
   result "four GPUs in one process"

@@ -1,0 +1,40 @@
+/* text.c - texts that users write. */
+#include "text.h"
+
+#include <string.h>
+
+#define MAX_QUOTED 60
+
+gboolean
+ps_text_check (const char *where, const char *text, gsize length, gsize max_length, GError **error)
+{
+  const char *wrong = NULL;
+  g_autofree char *limit = ps_format_size ((gint64)max_length);
+  if (length == 0)
+    wrong = "is empty";
+  else if (length > max_length)
+    wrong = "is too long, more than ";
+  else if (memchr (text, '\0', length))
+    wrong = "is not a text file (it contains NUL bytes)";
+  else if (!g_utf8_validate (text, (gssize)length, NULL))
+    wrong = "is not UTF-8 text";
+  if (wrong)
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s%s", where, wrong, length > max_length ? limit : "");
+  return wrong == NULL;
+}
+
+char *
+ps_text_quote (const char *text)
+{
+  g_autofree char *escaped = g_strescape (text, NULL);
+  return strlen (escaped) <= MAX_QUOTED ? g_strdup_printf ("'%s'", escaped)
+                                        : g_strdup_printf ("'%.*s...'", MAX_QUOTED, escaped);
+}
+
+gboolean
+ps_text_blame_input (GError **error)
+{
+  if (error && *error)
+    (*error)->code = PS_ERROR_INPUT;
+  return FALSE;
+}

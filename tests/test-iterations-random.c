@@ -1,0 +1,451 @@
+/* Tests of iterations.h on random schedules: periods against an evaluator of another kind, which runs one iteration
+ * after the other, and what must hold for every schedule. */
+#include "lower.h"
+#include "random-costs.h"
+#include "random-schedule.h"
+
+#include <pipesim/iterations.h>
+
+#include <string.h>
+
+/* Another way to the same numbers: one iteration after the other, each from the devices' ready times that the one
+ * before left, with a fixed point over the devices' orders inside. */
+typedef struct
+{
+  const PsSchedule *schedule;
+  const PsCosts *costs;
+  PsReduce reduce;
+  gint64 *end;   /* [n_ops] of this iteration */
+  gint64 *ready; /* [n_devices] */
+} Unrolled;
+
+static gint64
+unrolled_arrival (const Unrolled *run, PsOp op)
+{
+  guint n_stages = run->schedule->placement->n_stages;
+  gboolean forward = op.kind == PS_OP_F;
+  if (op.kind == PS_OP_W || op.stage == (forward ? 0 : n_stages - 1))
+    return 0;
+  guint from = forward ? op.stage - 1U : op.stage + 1U;
+  for (guint i = 0; i < ps_schedule_n_ops (run->schedule); i++)
+    {
+      PsOp other = run->schedule->ops[i];
+      gboolean backward = other.kind == PS_OP_B || other.kind == PS_OP_BW;
+      if (other.stage != from || other.microbatch != op.microbatch || !(forward ? other.kind == PS_OP_F : backward))
+        continue;
+      gboolean local = ps_schedule_device (run->schedule, from, op.microbatch)
+                       == ps_schedule_device (run->schedule, op.stage, op.microbatch);
+      guint transfer = forward ? 1 + from : 1 + n_stages + from;
+      return run->end[i] + (local ? 0 : run->costs->transfer_ns[transfer]);
+    }
+  g_assert_not_reached ();
+}
+
+static gboolean
+unrolled_relax (Unrolled *run, guint device)
+{
+  const PsSchedule *schedule = run->schedule;
+  gint64 clock = run->ready[device];
+  gboolean changed = FALSE;
+  for (guint i = schedule->first[device], n; i < schedule->first[device + 1]; i += n)
+    {
+      gint64 duration = 0;
+      n = schedule->ops[i].paired ? 2 : 1;
+      for (guint k = 0; k < n; k++)
+        {
+          clock = MAX (clock, unrolled_arrival (run, schedule->ops[i + k]));
+          duration
+              += ps_costs_op (run->costs, (PsOpKind)schedule->ops[i + k].kind, schedule->ops[i + k].stage)->duration_ns;
+        }
+      clock += duration;
+      for (guint k = 0; k < n; k++)
+        {
+          changed |= run->end[i + k] != clock;
+          run->end[i + k] = clock;
+        }
+    }
+  return changed;
+}
+
+/* When the gradients of all stages of a device are reduced: stages in the order in which their last ops stand. */
+static gint64
+unrolled_reduced (const Unrolled *run, guint device)
+{
+  const PsSchedule *schedule = run->schedule;
+  guint n_stages = schedule->placement->n_stages, end = schedule->first[device + 1];
+  gint64 own = end > schedule->first[device] ? run->end[end - 1] : run->ready[device];
+  gint64 time = run->reduce == PS_REDUCE_EXPOSED ? own : 0;
+  g_autofree guint *last = g_new0 (guint, n_stages);
+  for (guint i = schedule->first[device]; i < end; i++)
+    if (schedule->ops[i].kind == PS_OP_W || schedule->ops[i].kind == PS_OP_BW)
+      last[schedule->ops[i].stage] = i + 1;
+  for (guint i = schedule->first[device]; i < end; i++)
+    for (guint stage = 0; stage < n_stages; stage++)
+      if (last[stage] == i + 1)
+        time
+            = MAX (time, run->end[i])
+              + (run->schedule->placement->n_copies == 2 ? run->costs->copies_ns[stage] : run->costs->reduce_ns[stage]);
+  return MAX (own, time);
+}
+
+static void
+unrolled_iterate (Unrolled *run)
+{
+  guint n_devices = run->schedule->placement->n_devices;
+  gint64 state = 0;
+  gboolean changed = TRUE;
+  memset (run->end, 0, ps_schedule_n_ops (run->schedule) * sizeof *run->end);
+  while (changed)
+    {
+      changed = FALSE;
+      for (guint device = 0; device < n_devices; device++)
+        changed |= unrolled_relax (run, device);
+    }
+  for (guint device = 0; device < n_devices; device++)
+    {
+      state = MAX (state, unrolled_reduced (run, device));
+      run->ready[device] = state;
+      for (guint stage = 0; stage < run->schedule->placement->n_stages; stage++)
+        if (run->schedule->placement->device[stage] == device)
+          run->ready[device] += ps_costs_op (run->costs, PS_OP_O, stage)->duration_ns;
+    }
+}
+
+/* A pair takes what its ops take: the evaluators here know no better. */
+static PsCosts *
+random_iteration (GRand *rand, guint n_stages)
+{
+  gint32 scale = g_rand_boolean (rand) ? 8 : 1000;
+  PsCosts *costs = random_times (rand, n_stages, 1, scale);
+  for (guint stage = 0; stage < n_stages; stage++)
+    {
+      costs->pair_ns[stage] = -1;
+      costs->reduce_ns[stage] = g_rand_boolean (rand) ? g_rand_int_range (rand, 0, 3 * scale) : 0;
+      costs->copies_ns[stage] = g_rand_boolean (rand) ? g_rand_int_range (rand, 0, 3 * scale) : 0;
+    }
+  return costs;
+}
+
+#define UNROLLED 50
+
+/* How far the slowest device got in the last n of the unrolled iterations, where every device got as far in the n
+ * before them. */
+static gboolean
+repeats (gint64 (*ready)[4], guint n_devices, guint n, gint64 *total_ns)
+{
+  *total_ns = 0;
+  for (guint device = 0; device < n_devices; device++)
+    {
+      gint64 growth = ready[UNROLLED - 1][device] - ready[UNROLLED - 1 - n][device];
+      if (growth != ready[UNROLLED - 1 - n][device] - ready[UNROLLED - 1 - 2 * n][device])
+        return FALSE;
+      *total_ns = MAX (*total_ns, growth);
+    }
+  return TRUE;
+}
+
+/* Whether 50 iterations showed the period. */
+static gboolean
+check_unrolled (GRand *rand, gboolean pairs)
+{
+  g_autoptr (PsSchedule) schedule = random_schedule (rand, pairs);
+  g_autoptr (PsCosts) costs = random_iteration (rand, schedule->placement->n_stages);
+  g_autofree gint64 *end = g_new0 (gint64, ps_schedule_n_ops (schedule));
+  guint n_devices = schedule->placement->n_devices;
+  PsReduce reduce = g_rand_boolean (rand) ? PS_REDUCE_OVERLAPPED : PS_REDUCE_EXPOSED;
+  gint64 ready[UNROLLED][4], clock[4] = { 0 }, total_ns;
+  Unrolled run = { schedule, costs, reduce, end, clock };
+  for (guint i = 0; i < UNROLLED; i++)
+    {
+      unrolled_iterate (&run);
+      memcpy (ready[i], clock, sizeof clock);
+    }
+  g_autoptr (PsProgram) program = lower (ps_schedule_copy (schedule));
+  PsIteration iteration = ps_iteration (program, costs, NULL, PS_SYNC_BYPASS, reduce);
+  if (iteration.n_iterations > UNROLLED / 2 - 1 || !repeats (ready, n_devices, iteration.n_iterations, &total_ns))
+    return FALSE;
+  g_assert_cmpint (iteration.period_ns, ==,
+                   (2 * total_ns + iteration.n_iterations) / (2 * (gint64)iteration.n_iterations));
+  for (guint n = 2; n <= iteration.n_iterations; n++)
+    g_assert_false (total_ns % n == 0 && iteration.n_iterations % n == 0);
+  return TRUE;
+}
+
+static void
+test_unrolled (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (11);
+  guint shown = 0;
+  for (guint i = 0; i < 1000; i++)
+    shown += check_unrolled (rand, i % 2 == 1);
+  g_test_message ("%u of 1000 random schedules repeat exactly within %d iterations", shown, UNROLLED);
+  g_assert_cmpuint (shown, >=, 900);
+}
+
+/* The same with channels: between the devices' walks over their streams every message looks when its data exists and
+ * when its turn has come on either end, until nothing moves any more. */
+typedef struct
+{
+  const PsProgram *program;
+  const PsCosts *costs;
+  const PsEventsSetting *setting;
+  gint64 *end;       /* [n_steps] */
+  gint64 (*turn)[2]; /* [n_steps] on the sender's and the receiver's end of a step's message */
+  gint64 *sent;      /* [n_steps] */
+  gint64 *received;  /* [n_steps] */
+  gint64 ready[4];
+  gint64 busy[4][16]; /* ends of channels: [device][0], [device][peer] or [device][2 peer + type] */
+} Queued;
+
+static guint
+queued_end (const Queued *run, guint peer, gboolean receives)
+{
+  switch (run->setting->channel)
+    {
+    case PS_CHANNEL_RANK:
+      return 0;
+    case PS_CHANNEL_PAIR:
+      return peer;
+    default:
+      return 2 * peer + receives;
+    }
+}
+
+static guint
+queued_consumer (const Queued *run, PsOp producer)
+{
+  for (guint i = 0; i < run->program->n_steps; i++)
+    {
+      PsOp op = run->program->steps[i].input ? ps_program_producer (run->program, i) : (PsOp){ .kind = PS_OP_O };
+      if (op.kind == producer.kind && op.stage == producer.stage && op.microbatch == producer.microbatch)
+        return i;
+    }
+  g_assert_not_reached ();
+}
+
+static gint64
+queued_walk (Queued *run, guint device, gint64 *busy)
+{
+  const PsProgram *program = run->program;
+  guint op = program->schedule->first[device];
+  gint64 clock = run->ready[device];
+  for (guint i = program->first[device]; i < program->first[device + 1]; i++)
+    {
+      const PsInstruction *instruction = &program->instructions[i];
+      gboolean receives = instruction->type == PS_INSTRUCTION_RECEIVE;
+      if (instruction->type == PS_INSTRUCTION_COMPUTE)
+        {
+          guint step = program->step_of[op++];
+          clock = MAX (clock, run->received[step]) + ps_step_duration (program, run->costs, step);
+          run->end[step] = clock;
+        }
+      if (instruction->type != PS_INSTRUCTION_SEND && !receives)
+        continue;
+      guint step = queued_consumer (run, instruction->op), end = queued_end (run, instruction->peer, receives);
+      gint64 over = receives ? run->received[step] : run->sent[step];
+      run->turn[step][receives]
+          = MAX (run->setting->channel == PS_CHANNEL_LATENCY ? 0 : busy[end], run->setting->blocking ? clock : 0);
+      busy[end] = over;
+      clock = run->setting->blocking ? MAX (clock, over) : clock;
+    }
+  return clock;
+}
+
+static gboolean
+queued_messages (Queued *run)
+{
+  const PsProgram *program = run->program;
+  gboolean changed = FALSE;
+  for (guint i = 0; i < program->n_steps; i++)
+    {
+      const PsStep *step = &program->steps[i];
+      if (step->input == 0)
+        continue;
+      gboolean eager = run->costs->message_bytes[step->transfer] > 0
+                       && run->costs->message_bytes[step->transfer] <= run->setting->eager_bytes;
+      gint64 start = MAX (run->end[step->input - 1], run->turn[i][0]);
+      gint64 sent = (eager ? start : MAX (start, run->turn[i][1])) + run->costs->transfer_ns[step->transfer];
+      gint64 received = eager ? MAX (sent, run->turn[i][1]) : sent;
+      changed |= sent != run->sent[i] || received != run->received[i];
+      run->sent[i] = sent;
+      run->received[i] = received;
+    }
+  return changed;
+}
+
+static void
+queued_iterate (Queued *run)
+{
+  const PsPlacement *placement = run->program->schedule->placement;
+  gint64 busy[4][16], clock[4], state = 0;
+  memset (run->sent, 0, run->program->n_steps * sizeof *run->sent);
+  memset (run->received, 0, run->program->n_steps * sizeof *run->received);
+  do
+    {
+      memcpy (busy, run->busy, sizeof busy);
+      for (guint device = 0; device < placement->n_devices; device++)
+        clock[device] = queued_walk (run, device, busy[device]);
+    }
+  while (queued_messages (run));
+  memcpy (run->busy, busy, sizeof busy);
+  for (guint device = 0; device < placement->n_devices; device++)
+    {
+      state = MAX (state, clock[device]);
+      run->ready[device] = state;
+      for (guint stage = 0; stage < placement->n_stages; stage++)
+        if (placement->device[stage] == device)
+          run->ready[device] += ps_costs_op (run->costs, PS_OP_O, stage)->duration_ns;
+    }
+}
+
+/* A setting whose durations are known beforehand, and costs without all-reduces, with messages of some size. */
+static PsCosts *
+random_queue (GRand *rand, guint n_stages, PsEventsSetting *setting)
+{
+  PsCosts *costs = random_iteration (rand, n_stages);
+  memset (costs->reduce_ns, 0, n_stages * sizeof *costs->reduce_ns);
+  for (guint i = 1; i <= 2 * n_stages; i++)
+    costs->message_bytes[i] = g_rand_int_range (rand, 0, 100);
+  *setting = (PsEventsSetting){ .channel = (PsChannel)random_below (rand, 4),
+                                .eager_bytes = g_rand_boolean (rand) ? 50 : 0,
+                                .blocking = random_below (rand, 4) == 0 };
+  return costs;
+}
+
+static gboolean
+check_queued (GRand *rand, gboolean pairs)
+{
+  g_autoptr (GError) error = NULL;
+  PsEventsSetting setting;
+  g_autoptr (PsSchedule) schedule = random_schedule (rand, pairs);
+  g_autoptr (PsCosts) costs = random_queue (rand, schedule->placement->n_stages, &setting);
+  guint n_devices = schedule->placement->n_devices;
+  g_autoptr (PsProgram) program = lower (g_steal_pointer (&schedule));
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  if (!ps_events_simulate (program, costs, &setting, simulation, NULL))
+    return FALSE; /* blocking programs may deadlock */
+  guint n = program->n_steps;
+  g_autofree gint64 *end = g_new0 (gint64, n), *sent = g_new0 (gint64, n), *received = g_new0 (gint64, n);
+  g_autofree gint64 (*turn)[2] = g_malloc0 (n * sizeof *turn);
+  Queued run = { program, costs, &setting, end, turn, sent, received, { 0 }, { { 0 } } };
+  gint64 ready[UNROLLED][4], total_ns;
+  for (guint i = 0; i < UNROLLED; i++)
+    {
+      queued_iterate (&run);
+      memcpy (ready[i], run.ready, sizeof run.ready);
+      for (guint step = 0; i == 0 && step < n; step++)
+        g_assert_cmpint (end[step], ==, simulation->end_ns[step + 1]);
+    }
+  PsIteration iteration;
+  g_assert_true (ps_iteration_events (program, costs, simulation, &setting, PS_SYNC_BYPASS, PS_REDUCE_OVERLAPPED,
+                                      &iteration, &error));
+  if (iteration.n_iterations > UNROLLED / 2 - 1 || !repeats (ready, n_devices, iteration.n_iterations, &total_ns))
+    return FALSE;
+  g_assert_cmpint (iteration.period_ns, ==,
+                   (2 * total_ns + iteration.n_iterations) / (2 * (gint64)iteration.n_iterations));
+  return TRUE;
+}
+
+static void
+test_channels (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (23);
+  guint shown = 0;
+  for (guint i = 0; i < 600; i++)
+    shown += check_queued (rand, i % 2 == 1);
+  g_test_message ("%u of 600 random schedules run and repeat exactly within %d iterations", shown, UNROLLED);
+  g_assert_cmpuint (shown, >=, 500);
+}
+
+/* What is run round by round, because durations might depend on what else goes on, finds the same period where they do
+ * not: nobody sends while it computes when transfers take no time, and of messages that do not queue none overtakes. */
+static void
+test_entangled (void)
+{
+  static const PsEventsSetting settings[] = { { .overlap_slowdown = 3 }, { .window = 1 } };
+  g_autoptr (GRand) rand = g_rand_new_with_seed (31);
+  guint repeated = 0;
+  for (guint i = 0; i < 200; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsSchedule) schedule = random_schedule (rand, FALSE);
+      guint n_stages = schedule->placement->n_stages;
+      g_autoptr (PsCosts) costs = random_iteration (rand, n_stages);
+      g_autoptr (PsProgram) program = lower (g_steal_pointer (&schedule));
+      if (i % 2 == 0)
+        memset (costs->transfer_ns, 0, (1 + 2 * n_stages) * sizeof *costs->transfer_ns);
+      PsIteration known = ps_iteration (program, costs, NULL, PS_SYNC_BYPASS, PS_REDUCE_OVERLAPPED), found;
+      g_assert_true (ps_iteration_events (program, costs, NULL, &settings[i % 2], PS_SYNC_BYPASS, PS_REDUCE_OVERLAPPED,
+                                          &found, &error));
+      if (found.n_iterations == 0)
+        continue;
+      g_assert_cmpint (found.period_ns, ==, known.period_ns);
+      g_assert_cmpuint (found.n_iterations % known.n_iterations, ==, 0);
+      repeated++;
+    }
+  g_assert_cmpuint (repeated, >=, 180);
+}
+
+/* An endless asynchronous run, another way: PipeDream of n m microbatches is n iterations of m; in the long run every
+ * further 60 of them add as much to the makespan: any pattern of 1 to 5 devices repeats in 60. */
+static gint64
+run_for (guint p, guint m, const PsCosts *costs)
+{
+  g_autoptr (PsProgram) program = lower_family ("pipedream", p, m, 1);
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  ps_simulate (program, costs, simulation);
+  return simulation->makespan_ns;
+}
+
+static void
+test_endless (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (5);
+  for (guint i = 0; i < 100; i++)
+    {
+      guint p = 1 + random_below (rand, 5), m = p + random_below (rand, 8);
+      g_autoptr (PsProgram) program = lower_family ("pipedream", p, m, 1);
+      g_autoptr (PsCosts) costs = random_iteration (rand, p);
+      for (guint stage = 0; stage < p; stage++)
+        ps_costs_op (costs, PS_OP_O, stage)->duration_ns = costs->reduce_ns[stage] = 0;
+      PsIteration iteration = ps_iteration (program, costs, NULL, PS_SYNC_GLOBAL, PS_REDUCE_OVERLAPPED);
+      gint64 total_ns = run_for (p, 160 * m, costs) - run_for (p, 100 * m, costs);
+      g_assert_cmpuint (60 % iteration.n_iterations, ==, 0);
+      g_assert_cmpint (iteration.period_ns, ==, (2 * total_ns + 60) / 120);
+    }
+}
+
+/* More of anything never makes an iteration shorter. */
+static void
+test_monotone (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (29);
+  for (guint i = 0; i < 200; i++)
+    {
+      g_autoptr (PsSchedule) schedule = random_schedule (rand, FALSE);
+      guint n_stages = schedule->placement->n_stages;
+      g_autoptr (PsCosts) costs = random_iteration (rand, n_stages);
+      g_autoptr (PsProgram) program = lower (g_steal_pointer (&schedule));
+      gint64 before = ps_iteration (program, costs, NULL, PS_SYNC_BYPASS, PS_REDUCE_OVERLAPPED).period_ns;
+      gint64 exposed = ps_iteration (program, costs, NULL, PS_SYNC_BYPASS, PS_REDUCE_EXPOSED).period_ns;
+      g_assert_cmpint (exposed, >=, before);
+      guint stage = random_below (rand, n_stages);
+      gint64 *what[]
+          = { &costs->reduce_ns[stage], &costs->transfer_ns[1 + stage],
+              &ps_costs_op (costs, PS_OP_O, stage)->duration_ns, &ps_costs_op (costs, PS_OP_F, stage)->duration_ns };
+      *what[random_below (rand, G_N_ELEMENTS (what))] += 500;
+      g_assert_cmpint (ps_iteration (program, costs, NULL, PS_SYNC_BYPASS, PS_REDUCE_OVERLAPPED).period_ns, >=, before);
+    }
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/iterations/random/unrolled", test_unrolled);
+  g_test_add_func ("/iterations/random/channels", test_channels);
+  g_test_add_func ("/iterations/random/entangled", test_entangled);
+  g_test_add_func ("/iterations/random/endless", test_endless);
+  g_test_add_func ("/iterations/random/monotone", test_monotone);
+  return g_test_run ();
+}

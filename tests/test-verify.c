@@ -1,0 +1,116 @@
+/* Tests of verify: pipelines on the cpu device compute what one device computes, and results that differ are told
+ * apart.
+ */
+#include "run-rig.h"
+#include "verify.h"
+
+#include <math.h>
+
+/* Whether every stage adds up its weight gradients in the order of the microbatches, as one device does. */
+static gboolean
+adds_in_order (const PsSchedule *schedule)
+{
+  g_autofree guint *next = g_new0 (guint, schedule->placement->n_stages);
+
+  for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
+    {
+      PsOp op = schedule->ops[i];
+
+      if ((op.kind == PS_OP_W || op.kind == PS_OP_BW) && op.microbatch != next[op.stage]++)
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* What a pipeline computes is what one device computes, and it learns. */
+static void
+check_cpu (const PsProgram *program)
+{
+  const PsSchedule *schedule = program->schedule;
+  PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 8);
+  g_autoptr (PsRunResult) result = NULL;
+  g_auto (PsVerdict) verdict = { 0 };
+  g_autoptr (GError) error = NULL;
+
+  if (schedule->placement->n_copies > 1 || schedule->n_slices > 1 || schedule->weight_versions != NULL)
+    return;
+  setting.model = &tiny;
+  setting.gradients = TRUE;
+  result = run (program, setting);
+  assert_runs_program (result->timeline, program, NULL);
+  g_assert_cmpfloat (ps_run_result_mean_loss (result, 7), <, ps_run_result_mean_loss (result, 0));
+  g_assert_true (ps_verify (result, &setting, &verdict, &error));
+  g_assert_no_error (error);
+  if (!adds_in_order (schedule) && verdict.check == PS_CHECK_EQUAL_WITHIN)
+    return;
+  g_assert_cmpstr (ps_check_name (verdict.check), ==, "bit-equal");
+  g_assert_null (verdict.first_difference);
+}
+
+static void
+test_cpu_families (void)
+{
+  for_each_family (2, 4, check_cpu);
+}
+
+static PsRunResult *
+cpu_result (guint64 seed)
+{
+  g_autoptr (PsProgram) program = family_program ("gpipe", 2, 2);
+  PsRunSetting setting = run_setting (&ps_cpu_device, NULL, 2);
+
+  setting.model = &tiny;
+  setting.gradients = TRUE;
+  setting.seed = seed;
+  return run (program, setting);
+}
+
+static void
+test_verify_differs (void)
+{
+  g_autoptr (PsRunResult) a = cpu_result (1);
+  g_autoptr (PsRunResult) b = cpu_result (2);
+  g_auto (PsVerdict) verdict = { 0 };
+
+  ps_verify_compare (a, b, &verdict);
+  g_assert_cmpint (verdict.check, ==, PS_CHECK_DIFFERS);
+  g_assert_cmpstr (verdict.first_difference, ==, "step 1: loss of microbatch 0");
+  g_assert_cmpfloat (verdict.loss_difference, >, PS_VERIFY_TOLERANCE);
+  g_assert_cmpfloat (verdict.gradient_difference, >, PS_VERIFY_TOLERANCE);
+}
+
+/* One gradient of the last step is off by 2^-20 (9.5e-7) of the largest: within 1e-5. Off by 2^-10 it is not; NaN never
+ * is. */
+static void
+test_verify_within (void)
+{
+  const float scales[] = { 0x1p-20f, 0x1p-10f, NAN };
+  const PsCheck expected[] = { PS_CHECK_EQUAL_WITHIN, PS_CHECK_DIFFERS, PS_CHECK_DIFFERS };
+
+  for (guint i = 0; i < G_N_ELEMENTS (scales); i++)
+    {
+      g_autoptr (PsRunResult) a = cpu_result (1);
+      g_autoptr (PsRunResult) b = cpu_result (1);
+      g_auto (PsVerdict) verdict = { 0 };
+
+      b->gradients->last[0][0] = 4096.0f;
+      a->gradients->last[0][0] = 4096.0f + 4096.0f * scales[i];
+      a->gradients->digest[2][0] = 'x'; /* step 2, stage 0 */
+      ps_verify_compare (a, b, &verdict);
+      g_assert_cmpint (verdict.check, ==, expected[i]);
+      g_assert_cmpstr (verdict.first_difference, ==, "step 2: gradients of stage 0");
+      g_assert_cmpfloat (verdict.loss_difference, ==, 0);
+      if (!isnan (scales[i]))
+        g_assert_cmpfloat (verdict.gradient_difference, ==, (double)scales[i]);
+    }
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/verify/families", test_cpu_families);
+  g_test_add_func ("/verify/differs", test_verify_differs);
+  g_test_add_func ("/verify/within", test_verify_within);
+  return g_test_run ();
+}
