@@ -1,13 +1,14 @@
 /* cmd-run.c - pipesim calib run: measures what a profile still lacks. */
 #include "commands.h"
 
+#include "clock.h"
 #include "cut.h"
 #include "measure.h"
+#include "processes.h"
 #include "provenance.h"
+#include "transfers.h"
 #include "watch.h"
 
-#include <math.h>
-#include <string.h>
 #include <unistd.h>
 
 #define DEFAULT_MAX_DEVICES 4
@@ -22,6 +23,7 @@ typedef struct
   char *transport;
   char *devices;
   char *sharing;
+  char *sm_shares;
   char *caches;
   char *chunks;
   char *precision;
@@ -36,7 +38,7 @@ options_clear (Options *options)
   char *const texts[]
       = { options->db,      options->profile, options->model,     options->device,      options->transport,
           options->devices, options->chunks,  options->precision, options->max_samples, options->time_limit,
-          options->seed,    options->sharing, options->caches };
+          options->seed,    options->sharing, options->sm_shares, options->caches };
   for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
     g_free (texts[i]);
 }
@@ -48,6 +50,7 @@ typedef struct
   gint64 profile;
   PsModel *model;
   GArray *chunks; /* guint */
+  guint *shares;
   PsCalibration calibration;
   guint n_measured;
   guint n_skipped;
@@ -61,6 +64,7 @@ run_clear (Run *run)
   ps_costdb_close (run->db);
   ps_model_free (run->model);
   g_clear_pointer (&run->chunks, g_array_unref);
+  g_free (run->shares);
   g_clear_pointer (&run->sentinels, g_ptr_array_unref);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Run, run_clear)
@@ -202,11 +206,8 @@ parse_caches (const char *text, guint *caches, GError **error)
   for (guint i = 0; items[i]; i++)
     {
       PsCacheState state;
-      if (!ps_cache_state_parse (items[i], &state))
-        {
-          g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--caches: '%s' is none of run, cold, warm", items[i]);
-          return FALSE;
-        }
+      if (!ps_cache_state_parse ("--caches", items[i], &state, error))
+        return FALSE;
       *caches |= 1U << state;
     }
   return TRUE;
@@ -239,10 +240,28 @@ parse_seed (const char *text, guint64 *seed, GError **error)
 }
 
 static gboolean
+parse_shares (Run *run, const char *text, GError **error)
+{
+  PsCalibration *calibration = &run->calibration;
+  if (!text)
+    return TRUE;
+  if (calibration->n_local < calibration->n_devices)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                   "--sm-shares: needs all %u devices at the same time; --sharing says %u", calibration->n_devices,
+                   calibration->n_local);
+      return FALSE;
+    }
+  run->shares = ps_device_shares_parse (calibration->device, "--sm-shares", text, calibration->n_devices, error);
+  calibration->shares = run->shares;
+  return run->shares != NULL;
+}
+
+static gboolean
 prepare (Run *run, const Options *options, GError **error)
 {
   PsCalibration *calibration = &run->calibration;
-  g_autofree char *fewest = g_strdup_printf ("%u", MIN (ps_count_cores (), DEFAULT_MAX_DEVICES));
+  g_autofree char *fewest = g_strdup_printf ("%u", CLAMP (ps_count_cores (), 1, DEFAULT_MAX_DEVICES));
   calibration->device = ps_device_find (options->device ? options->device : "cpu", error);
   if (!calibration->device)
     return FALSE;
@@ -255,6 +274,7 @@ prepare (Run *run, const Options *options, GError **error)
   calibration->n_local = calibration->n_devices;
   if ((options->sharing
        && !parse_count ("--sharing", options->sharing, 1, calibration->n_devices, &calibration->n_local, error))
+      || !parse_shares (run, options->sm_shares, error)
       || !parse_caches (options->caches ? options->caches : "run", &calibration->caches, error))
     return FALSE;
   run->model = ps_model_load (options->model, error);
@@ -275,7 +295,7 @@ check_possible (const PsCalibration *calibration, GError **error)
   for (guint i = 0; i < calibration->n_chunks; i++)
     {
       g_autoptr (PsCut) cut = ps_cut_new (calibration->model, calibration->n_devices, calibration->chunks[i], error);
-      if (!cut)
+      if (!cut || !ps_cut_check_shares (cut, calibration->shares, error))
         return FALSE;
     }
   PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, calibration->n_devices, 1, 0);
@@ -293,6 +313,11 @@ open_profile (Run *run, const Options *options, GError **error)
 {
   g_autoptr (PsProfile) profile
       = ps_profile_new_here (options->profile, run->model, run->calibration.device, run->calibration.transport);
+  if (run->calibration.others)
+    {
+      g_free (profile->transport);
+      profile->transport = g_strdup_printf ("%s, 2 processes", run->calibration.transport->name);
+    }
   run->db = ps_costdb_open (options->db, PS_COSTDB_WRITE, error);
   return run->db && ps_costdb_begin_profile (run->db, profile, &run->profile, error);
 }
@@ -303,7 +328,7 @@ print_result (const Run *run, const Options *options, gint64 begin_ns, GError **
   g_autoptr (GPtrArray) measurements = ps_costdb_measurements (run->db, options->profile, FALSE, error);
   if (!measurements)
     return FALSE;
-  g_autofree char *elapsed = ps_format_time (ps_calib_now () - begin_ns);
+  g_autofree char *elapsed = ps_format_time (ps_clock_now () - begin_ns);
   g_autoptr (PsTable) table = ps_calib_table (measurements, FALSE);
   g_autofree char *text = ps_table_to_text (table);
   g_printerr ("%sprofile '%s' of %s: %u measured in %s, %u there already\n", run->terminal ? "\r\033[K" : "",
@@ -311,20 +336,55 @@ print_result (const Run *run, const Options *options, gint64 begin_ns, GError **
   return ps_print (text, error);
 }
 
+/* In two processes the second one only answers the first one's messages. */
+static gboolean
+check_processes (const PsCalibration *calibration, GError **error)
+{
+  guint n = calibration->others ? ps_rendezvous_n_ranks (calibration->others) : 1;
+  if (n > 1 && !calibration->transport->spans_processes)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "transport %s: stays inside one process, and these are %u",
+                 calibration->transport->name, n);
+  else if (n > 2)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                 "%u processes: transfers are measured in one process or between two, ops in the first", n);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+static gboolean
+measure_all (Run *run, const Options *options, GError **error)
+{
+  PsCalibration *calibration = &run->calibration;
+  gint64 begin_ns = ps_clock_now ();
+  if (!prepare (run, options, error) || !check_processes (calibration, error) || !check_possible (calibration, error))
+    return FALSE;
+  if (calibration->others && ps_rendezvous_rank (calibration->others) > 0)
+    return ps_answer_transfers (calibration, error);
+  if (!open_profile (run, options, error))
+    return FALSE;
+  gboolean ok = ps_calibrate (calibration, error) && ps_end_transfers (calibration, error);
+  if (!ok && run->terminal)
+    g_printerr ("\n");
+  warn_of_drift (run);
+  return ok && print_result (run, options, begin_ns, error);
+}
+
 static gboolean
 run_calibration (const Options *options, GError **error)
 {
   g_auto (Run) run = { .terminal = isatty (STDERR_FILENO),
                        .sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sentinel_free) };
-  gint64 begin_ns = ps_calib_now ();
-  if (!prepare (&run, options, error) || !check_possible (&run.calibration, error)
-      || !open_profile (&run, options, error))
+  g_autoptr (PsRendezvous) others = NULL;
+  GError *failure = NULL;
+  if (!ps_processes_join (&others, error))
     return FALSE;
-  gboolean ok = ps_calibrate (&run.calibration, error);
-  if (!ok && run.terminal)
-    g_printerr ("\n");
-  warn_of_drift (&run);
-  return ok && print_result (&run, options, begin_ns, error);
+  run.calibration.others = others;
+  measure_all (&run, options, &failure);
+  ps_processes_part (others, &failure);
+  if (failure)
+    g_propagate_error (error, failure);
+  return !failure;
 }
 
 gboolean
@@ -341,6 +401,9 @@ ps_calib_cmd_run (int argc, char **argv, GError **error)
           { "devices", 'p', 0, G_OPTION_ARG_STRING, &options.devices, "Devices (cores, at most 4)", "P" },
           { "sharing", 0, 0, G_OPTION_ARG_STRING, &options.sharing,
             "Devices that run at the same time, sharing accelerators where there are fewer (all)", "N" },
+          { "sm-shares", 0, 0, G_OPTION_ARG_STRING, &options.sm_shares,
+            "In what proportion devices split a GPU's multiprocessors (evenly), in whole pieces that it can split off",
+            "N,..." },
           { "caches", 0, 0, G_OPTION_ARG_STRING, &options.caches,
             "What ops find in the caches (run): run as in real runs, cold nothing, warm all that fits", "STATE,..." },
           { "chunks", 'v', 0, G_OPTION_ARG_STRING, &options.chunks, "Numbers of chunks per device (1,2)", "V,..." },
@@ -350,13 +413,15 @@ ps_calib_cmd_run (int argc, char **argv, GError **error)
             "Longest sampling of the ops that are measured together; a tenth for each transfer size (6s)", "T" },
           { "seed", 0, 0, G_OPTION_ARG_STRING, &options.seed, "Of weights and data (1)", "N" },
           { NULL, 0, 0, 0, NULL, NULL, NULL } };
-  gboolean ok = ps_calib_parse (argc, argv, "run",
-                                "Measures every op of every stage shape and transfers of many sizes. What the profile "
-                                "holds already is kept, so a run that was cut short can be repeated.",
-                                entries, error)
-                && ps_calib_require ("--db", options.db, error)
-                && ps_calib_require ("--profile", options.profile, error)
-                && ps_calib_require ("--model", options.model, error) && run_calibration (&options, error);
+  gboolean ok
+      = ps_calib_parse (
+            argc, argv, "run",
+            "Measures every op of every stage shape and transfers of many sizes. What the profile "
+            "holds already is kept, so a run that was cut short can be repeated. Started twice by mpirun, srun or "
+            "torchrun, the first process measures and transfers go from one to the other.",
+            entries, error)
+        && ps_calib_require ("--db", options.db, error) && ps_calib_require ("--profile", options.profile, error)
+        && ps_calib_require ("--model", options.model, error) && run_calibration (&options, error);
   options_clear (&options);
   return ok;
 }

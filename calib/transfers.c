@@ -1,11 +1,11 @@
-/* transfers.c - times messages of many sizes between two device threads by ping-pong. What counts is what the consumer
+/* transfers.c - times messages of many sizes between two devices by ping-pong. What counts is what the consumer
  * sees: from the sender's call until the receiver holds the data. */
 #include "transfers.h"
 
+#include "clock.h"
+#include "crew.h"
 #include "provenance.h"
 #include "watch.h"
-
-#include <string.h>
 
 #define SMALLEST_BYTES 8
 #define CAPACITY 2
@@ -18,28 +18,33 @@
 
 #define N_PLAYERS 2
 
-static const PsOp ping_message = { .kind = PS_OP_F, .stage = 0 };
-static const PsOp pong_message = { .kind = PS_OP_B, .stage = 1 };
+/* Rounds between two looks at the samples: doubled each time up to this. */
+#define MAX_ROUNDS 16U
+
+static const PsOp messages[N_PLAYERS] = { { .kind = PS_OP_F, .stage = 0 }, { .kind = PS_OP_B, .stage = 1 } };
+
+/* When messages were handed over and when they could be used, by the clock of all. A message is timed at both its ends.
+ */
+typedef struct
+{
+  gint64 sent_ns[MAX_ROUNDS];
+  PsTransferTimes came[MAX_ROUNDS];
+} Card;
 
 typedef struct
 {
   const PsTransportClass *class;
   PsTransport *transport;
-  PsSampler sampler;
-  PsTransferTimes ping; /* the latest; written by the ponging side before it answers */
-  gboolean last;        /* written by the pinging side before it sends the last message */
-
-  GMutex mutex;
-  GCond changed;
-  GError *error;                 /* the first */
-  gconstpointer card[N_PLAYERS]; /* what each brings to an exchange */
-  guint n_waiting;               /* for the other at a meeting */
-  guint n_meetings;
-} PingPong;
+  PsCrew *crew;
+  guint first, n_here; /* players of this process */
+  gint64 offset_ns;    /* what makes a time of this process one by the clock of all */
+  gboolean remote;     /* the players are in two processes */
+  PsSampler sampler;   /* player 0's */
+} Game;
 
 typedef struct
 {
-  PingPong *game;
+  Game *game;
   PsDeviceSetting setting;
   PsDevice *device;
   guint index; /* 0 pings, 1 pongs */
@@ -89,9 +94,9 @@ ps_model_with_boundary (gint64 bytes)
 }
 
 static gboolean
-send_message (Player *player, PsOp message, GError **error)
+send_message (Player *player, gint64 *sent_ns, GError **error)
 {
-  PingPong *game = player->game;
+  Game *game = player->game;
   PsTensor *tensor = player->device->class->tensor_new (player->device);
   if (!tensor)
     {
@@ -103,122 +108,116 @@ send_message (Player *player, PsOp message, GError **error)
       player->device->class->tensor_free (tensor);
       return FALSE;
     }
-  return game->class->send (game->transport, player->index, 1 - player->index, message, tensor, 0, error);
+  *sent_ns = ps_clock_now () + game->offset_ns;
+  return game->class->send (game->transport, player->index, 1 - player->index, messages[player->index], tensor, 0,
+                            error);
 }
 
 static gboolean
-take_message (Player *player, PsOp message, PsTransferTimes *times, GError **error)
+take_message (Player *player, PsTransferTimes *came, GError **error)
 {
-  PingPong *game = player->game;
+  Game *game = player->game;
+  guint from = 1 - player->index;
   PsTensor *tensor
-      = game->class->wait (game->transport, player->index, 1 - player->index, message, player->device, times, error);
-  if (tensor)
-    player->device->class->tensor_free (tensor);
-  return tensor != NULL;
-}
-
-static gboolean
-announce (Player *player, PsOp message, GError **error)
-{
-  PingPong *game = player->game;
-  return game->class->receive (game->transport, player->index, 1 - player->index, message, error);
-}
-
-static gboolean
-ping (Player *player, GError **error)
-{
-  PingPong *game = player->game;
-  gint64 begin = ps_calib_now ();
-  while (!game->last)
-    {
-      PsTransferTimes back;
-      /* One exchange after the sampler had enough ends the game for the other side, too. */
-      game->last = game->sampler.stop != NULL;
-      if (!announce (player, pong_message, error) || !send_message (player, ping_message, error)
-          || !take_message (player, pong_message, &back, error))
-        return FALSE;
-      gint64 elapsed = ps_calib_now () - begin;
-      ps_sampler_add (&game->sampler, game->ping.end_ns - game->ping.start_ns, elapsed);
-      ps_sampler_add (&game->sampler, back.end_ns - back.start_ns, elapsed);
-    }
+      = game->class->wait (game->transport, player->index, from, messages[from], player->device, came, error);
+  if (!tensor)
+    return FALSE;
+  player->device->class->tensor_free (tensor);
+  if (came->start_ns > 0)
+    came->start_ns += game->offset_ns;
+  came->end_ns += game->offset_ns;
   return TRUE;
 }
 
 static gboolean
-pong (Player *player, GError **error)
+announce (Player *player, GError **error)
 {
-  PingPong *game = player->game;
-  for (gboolean last = FALSE; !last;)
-    {
-      if (!announce (player, ping_message, error) || !take_message (player, ping_message, &game->ping, error))
-        return FALSE;
-      last = game->last;
-      if (!send_message (player, pong_message, error))
-        return FALSE;
-    }
-  return TRUE;
+  Game *game = player->game;
+  guint from = 1 - player->index;
+  return game->class->receive (game->transport, player->index, from, messages[from], error);
 }
 
-/* Waits for the other side; FALSE when it has failed. Under mutex. */
 static gboolean
-meet (PingPong *game)
+play_rounds (Player *player, guint n, Card *card, GError **error)
 {
-  guint meeting = game->n_meetings;
-  if (++game->n_waiting == N_PLAYERS)
+  gboolean ok = TRUE;
+  for (guint i = 0; i < n && ok; i++)
     {
-      game->n_waiting = 0;
-      game->n_meetings++;
-      g_cond_broadcast (&game->changed);
+      ok = announce (player, error) && (player->index == 1 || send_message (player, &card->sent_ns[i], error))
+           && take_message (player, &card->came[i], error)
+           && (player->index == 0 || send_message (player, &card->sent_ns[i], error));
     }
-  while (game->n_meetings == meeting && !game->error)
-    g_cond_wait (&game->changed, &game->mutex);
-  return !game->error;
+  return ok && player->game->class->flush (player->game->transport, player->index, error);
 }
 
-/* PsTransportGroup.exchange of two threads. */
+/* From `from`'s call until the other could use it. Some classes don't know at the receiver's end when it was sent. */
+static gint64
+transfer_ns (const Card *cards, guint from, guint round)
+{
+  const PsTransferTimes *came = &cards[1 - from].came[round];
+  return came->end_ns - (came->start_ns > 0 ? came->start_ns : cards[from].sent_ns[round]);
+}
+
+/* Between processes, where clocks may be off against each other, there and back count together: the error cancels. */
+static void
+add_samples (Game *game, const Card *cards, guint n, gint64 begin_ns)
+{
+  for (guint i = 0; i < n; i++)
+    {
+      gint64 there = transfer_ns (cards, 0, i), back = transfer_ns (cards, 1, i);
+      gint64 elapsed = cards[0].came[i].end_ns - begin_ns;
+      ps_sampler_add (&game->sampler, game->remote ? (there + back) / 2 : there, elapsed);
+      if (!game->remote)
+        ps_sampler_add (&game->sampler, back, elapsed);
+    }
+}
+
+/* PsTransportGroup.exchange, and how players tell each other things. */
 static gboolean
 exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
 {
-  PingPong *game = data;
-  g_mutex_lock (&game->mutex);
-  game->card[device] = mine;
-  gboolean ok = meet (game);
-  for (guint i = 0; i < N_PLAYERS && ok; i++)
-    memcpy ((char *)all + i * n_bytes, game->card[i], n_bytes);
-  ok = ok && meet (game);
-  g_mutex_unlock (&game->mutex);
-  if (!ok)
-    g_set_error (error, PS_ERROR, PS_ERROR_IO, "device %u: the other device has failed", device);
-  return ok;
+  const Game *game = data;
+  return ps_crew_exchange (game->crew, device - game->first, mine, n_bytes, all, error);
 }
 
-/* Takes the error; only the first one counts. */
 static void
 fail (gpointer data, GError *error)
 {
-  PingPong *game = data;
-  g_mutex_lock (&game->mutex);
-  if (game->error)
-    g_error_free (error);
-  else
-    game->error = error;
-  g_cond_broadcast (&game->changed);
-  g_mutex_unlock (&game->mutex);
+  ps_crew_fail (((Game *)data)->crew, error);
+}
+
+static void
+abort_transport (gpointer data)
+{
+  Game *game = data;
   game->class->abort (game->transport);
 }
 
+/* Until player 0 has samples enough. */
 static gboolean
 play_joined (Player *player, GError **error)
 {
-  PingPong *game = player->game;
-  return (player->index == 0 ? ping (player, error) : pong (player, error))
-         && game->class->flush (game->transport, player->index, error);
+  Game *game = player->game;
+  gint64 begin_ns = ps_clock_now () + game->offset_ns;
+  guint8 stop[N_PLAYERS] = { 0 };
+  for (guint n = 1; !stop[0]; n = MIN (2 * n, MAX_ROUNDS))
+    {
+      Card mine = { 0 }, cards[N_PLAYERS];
+      if (!play_rounds (player, n, &mine, error) || !exchange (game, player->index, &mine, sizeof mine, cards, error))
+        return FALSE;
+      if (player->index == 0)
+        add_samples (game, cards, n, begin_ns);
+      guint8 enough = player->index == 0 && game->sampler.stop;
+      if (!exchange (game, player->index, &enough, 1, stop, error))
+        return FALSE;
+    }
+  return TRUE;
 }
 
 static gboolean
 play (Player *player, GError **error)
 {
-  PingPong *game = player->game;
+  Game *game = player->game;
   if (!player->device->class->attach (player->device, error)
       || (game->class->join && !game->class->join (game->transport, player->index, player->device, error)))
     return FALSE;
@@ -234,48 +233,91 @@ player_main (gpointer data)
   Player *player = data;
   GError *error = NULL;
   if (!play (player, &error))
-    fail (player->game, error);
+    ps_crew_fail (player->game->crew, error);
   return NULL;
 }
 
-static gboolean
-run_players (PingPong *game, Player *players, GError **error)
+static void
+run_players (Game *game, Player *players)
 {
-  GThread *threads[2] = { g_thread_try_new ("ping", player_main, &players[0], error), NULL };
-  if (!threads[0])
-    return FALSE;
-  threads[1] = g_thread_try_new ("pong", player_main, &players[1], error);
-  gboolean ok = threads[1] != NULL;
-  if (ok)
-    g_thread_join (threads[1]);
-  else
-    game->class->abort (game->transport);
-  g_thread_join (threads[0]);
-  if (ok && game->error)
-    g_propagate_error (error, g_steal_pointer (&game->error));
-  else
-    g_clear_error (&game->error);
-  return ok && game->sampler.stop;
+  GThread *threads[N_PLAYERS] = { NULL };
+  GError *error = NULL;
+  for (guint i = 0; i < game->n_here && !error; i++)
+    threads[i] = g_thread_try_new (i == 0 ? "ping" : "pong", player_main, &players[i], &error);
+  if (error)
+    ps_crew_fail (game->crew, error);
+  for (guint i = 0; i < game->n_here; i++)
+    if (threads[i])
+      g_thread_join (threads[i]);
 }
 
 static gboolean
-play_game (const PsCalibration *calibration, const PsModel *model, PingPong *game, GError **error)
+play_game (const PsCalibration *calibration, const PsModel *model, Game *game, GError **error)
 {
   const PsDeviceClass *class = calibration->device;
   Player players[N_PLAYERS] = { { 0 } };
-  gboolean ok = TRUE;
-  for (guint i = 0; i < N_PLAYERS && ok; i++)
+  GError *failure = NULL;
+  for (guint i = 0; i < game->n_here && !failure; i++)
     {
-      players[i] = (Player){ .game = game, .index = i };
-      players[i].setting = ps_calib_device_setting (calibration, model, N_PLAYERS, 1, i);
+      players[i] = (Player){ .game = game, .index = game->first + i };
+      players[i].setting = ps_calib_device_setting (calibration, model, N_PLAYERS, 1, game->first + i);
       players[i].setting.exclusive = game->class->exclusive;
-      players[i].device = class->open (&players[i].setting, error);
-      ok = players[i].device != NULL;
+      players[i].device = class->open (&players[i].setting, &failure);
     }
-  ok = ok && run_players (game, players, error);
-  for (guint i = 0; i < N_PLAYERS; i++)
+  ps_crew_watch (game->crew, abort_transport, game);
+  if (failure)
+    ps_crew_fail (game->crew, failure);
+  else
+    run_players (game, players);
+  ps_crew_watch (game->crew, NULL, NULL);
+  for (guint i = 0; i < game->n_here; i++)
     if (players[i].device)
       players[i].device->class->close (players[i].device);
+  return ps_crew_check (game->crew, error);
+}
+
+static gboolean
+open_transport (const PsCalibration *calibration, gsize bytes, Game *game, PsTransportGroup *group, GError **error)
+{
+  static const guint8 uses[N_PLAYERS * N_PLAYERS] = { 0, 1, 1, 0 };
+  PsRendezvous *others = calibration->others;
+  *group = (PsTransportGroup){ .data = game, .exchange = exchange, .fail = fail };
+  PsTransportSetting setting = { .n_devices = N_PLAYERS,
+                                 .message_bytes = bytes,
+                                 .capacity = CAPACITY,
+                                 .timeout_ns = TIMEOUT_NS,
+                                 .first = game->first,
+                                 .n_here = game->n_here,
+                                 .local = others ? ps_rendezvous_local_rank (others) : 0,
+                                 .n_replicas = 1,
+                                 .uses = uses,
+                                 .clock_offset_ns = game->offset_ns,
+                                 .group = group };
+  game->transport = calibration->transport->open (&setting, error);
+  /* A row of the table may stand for a class in a module. */
+  game->class = game->transport ? game->transport->class : NULL;
+  return game->transport != NULL;
+}
+
+/* All messages of one size. */
+static gboolean
+play_size (const PsCalibration *calibration, gint64 bytes, Game *game, GError **error)
+{
+  PsRendezvous *others = calibration->others;
+  g_autoptr (PsModel) model = ps_model_with_boundary (bytes);
+  PsTransportGroup group;
+  game->remote = others != NULL;
+  game->n_here = others ? 1 : N_PLAYERS;
+  game->first = others ? ps_rendezvous_rank (others) : 0;
+  game->offset_ns = others ? ps_rendezvous_clock_offset (others, game->first, NULL) : 0;
+  game->crew = ps_crew_new (game->n_here, others, TIMEOUT_NS);
+  gboolean ok = open_transport (calibration, (gsize)bytes, game, &group, error);
+  if (ok)
+    {
+      ok = play_game (calibration, model, game, error);
+      game->class->close (game->transport);
+    }
+  ps_crew_free (game->crew);
   return ok;
 }
 
@@ -283,36 +325,35 @@ static gboolean
 measure_size (const PsCalibration *calibration, PsMeasurement *measurement, GError **error)
 {
   PsSamplingRule rule = calibration->rule;
-  static const guint8 uses[N_PLAYERS * N_PLAYERS] = { 0, 1, 1, 0 };
-  PingPong game = { 0 };
-  PsTransportGroup group = { .data = &game, .exchange = exchange, .fail = fail };
-  PsTransportSetting setting = { .n_devices = N_PLAYERS,
-                                 .message_bytes = (gsize)measurement->bytes,
-                                 .capacity = CAPACITY,
-                                 .timeout_ns = TIMEOUT_NS,
-                                 .n_here = N_PLAYERS,
-                                 .n_replicas = 1,
-                                 .uses = uses,
-                                 .group = &group };
-  g_autoptr (PsModel) model = ps_model_with_boundary (measurement->bytes);
+  Game game = { 0 };
   rule.time_limit_ns /= TIME_SHARE;
-  game.transport = calibration->transport->open (&setting, error);
-  if (!game.transport)
+  if (calibration->others
+      && !ps_rendezvous_send (calibration->others, 1, &measurement->bytes, sizeof measurement->bytes, error))
     return FALSE;
-  /* A row of the table may stand for a class in a module. */
-  game.class = game.transport->class;
-  g_mutex_init (&game.mutex);
-  g_cond_init (&game.changed);
   ps_sampler_init (&game.sampler, &rule);
-  gboolean ok = play_game (calibration, model, &game, error);
+  gboolean ok = play_size (calibration, measurement->bytes, &game, error);
   if (ok)
     ps_sampler_finish (&game.sampler, measurement);
   measurement->taken = ps_moment_now ();
   ps_sampler_clear (&game.sampler);
-  g_cond_clear (&game.changed);
-  g_mutex_clear (&game.mutex);
-  game.class->close (game.transport);
   return ok;
+}
+
+gboolean
+ps_answer_transfers (const PsCalibration *calibration, GError **error)
+{
+  for (;;)
+    {
+      g_autoptr (GBytes) order = ps_rendezvous_receive (calibration->others, 0, 0, error);
+      Game game = { 0 };
+      if (!order)
+        return FALSE;
+      if (g_bytes_get_size (order) == 0)
+        return TRUE;
+      g_assert (g_bytes_get_size (order) == sizeof (gint64));
+      if (!play_size (calibration, *(const gint64 *)g_bytes_get_data (order, NULL), &game, error))
+        return FALSE;
+    }
 }
 
 gboolean
@@ -339,4 +380,10 @@ ps_calibrate_transfers (const PsCalibration *calibration, GError **error)
       watched = TRUE;
     }
   return TRUE;
+}
+
+gboolean
+ps_end_transfers (const PsCalibration *calibration, GError **error)
+{
+  return !calibration->others || ps_rendezvous_send (calibration->others, 1, NULL, 0, error);
 }

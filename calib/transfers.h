@@ -6,8 +6,15 @@
 
 G_BEGIN_DECLS
 
-/* Transfers between two devices, nothing else going on. */
+/* Transfers between two devices, nothing else going on: in this process, or in this one and that at the other end of
+ * calibration->others, which calls ps_answer_transfers meanwhile. */
 gboolean ps_calibrate_transfers (const PsCalibration *calibration, GError **error);
+
+/* Tells the other end, if there is one, that there is nothing more to measure. */
+gboolean ps_end_transfers (const PsCalibration *calibration, GError **error);
+
+/* The other end: plays along until then. Only device, transport and others count. */
+gboolean ps_answer_transfers (const PsCalibration *calibration, GError **error);
 
 /* Sizes of transfers to measure: powers of two from 8 bytes to at least 4 times the boundary, and the boundary.
  * Ascending; gint64. */

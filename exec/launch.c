@@ -6,8 +6,8 @@
 #include <string.h>
 
 #define DEFAULT_PORT 29500
-#define SLURM_FIRST_PORT 15000
-#define SLURM_N_PORTS 10000
+#define FIRST_JOB_PORT 15000
+#define N_JOB_PORTS 10000
 
 /* The variables of one launcher. */
 typedef struct
@@ -18,12 +18,16 @@ typedef struct
   const char *n_ranks_too; /* says the same where the other is missing; NULL: none */
   const char *n_local;     /* processes on this host; NULL: not said as a number */
   const char *sign;        /* variable without which the others mean nothing; NULL: none */
+  const char *job;         /* what no two jobs of a host have in common; NULL: nobody knows */
+  gboolean lists_nodes;    /* in variables of Slurm's */
 } Launcher;
 
 static const Launcher launchers[] = {
-  { "torchrun", "RANK", "WORLD_SIZE", NULL, "LOCAL_WORLD_SIZE", NULL },
-  { "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL, "OMPI_COMM_WORLD_LOCAL_SIZE", NULL },
-  { "Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", NULL, "SLURM_STEP_ID" },
+  { "torchrun", "RANK", "WORLD_SIZE", NULL, "LOCAL_WORLD_SIZE", NULL, NULL, FALSE },
+  { "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL, "OMPI_COMM_WORLD_LOCAL_SIZE", NULL,
+    "PMIX_NAMESPACE", FALSE },
+  { "MPICH", "PMI_RANK", "PMI_SIZE", NULL, "MPI_LOCALNRANKS", "MPI_LOCALRANKID", NULL, FALSE },
+  { "Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", NULL, "SLURM_STEP_ID", "SLURM_JOB_ID", TRUE },
 };
 
 void
@@ -140,7 +144,7 @@ find_host (const Launcher *launcher, char **environment, PsLaunch *launch, GErro
     return FALSE;
   if (host != NULL)
     launch->host = g_strdup (host);
-  else if (launcher->sign != NULL)
+  else if (launcher->lists_nodes)
     launch->host = slurm_host (environment);
   else if (n_local == launch->n_ranks)
     launch->host = g_strdup ("127.0.0.1");
@@ -149,15 +153,23 @@ find_host (const Launcher *launcher, char **environment, PsLaunch *launch, GErro
   return *launch->host != '\0' || fail (error, "MASTER_ADDR", "'' is no address");
 }
 
+/* Jobs are numbered in a row where they have numbers. */
+static guint
+port_of_job (const char *job)
+{
+  char *end;
+  guint64 number = g_ascii_strtoull (job, &end, 10);
+
+  return FIRST_JOB_PORT + (guint)((*end == '\0' ? number : g_str_hash (job)) % N_JOB_PORTS);
+}
+
 static gboolean
 find_port (const Launcher *launcher, char **environment, PsLaunch *launch, GError **error)
 {
-  const char *job = launcher->sign != NULL ? g_environ_getenv (environment, "SLURM_JOB_ID") : NULL;
+  const char *job = launcher->job != NULL ? g_environ_getenv (environment, launcher->job) : NULL;
   gboolean taken = g_strcmp0 (g_environ_getenv (environment, "TORCHELASTIC_USE_AGENT_STORE"), "True") == 0;
-  guint port = DEFAULT_PORT;
+  guint port = job != NULL ? port_of_job (job) : DEFAULT_PORT;
 
-  if (job != NULL)
-    port = SLURM_FIRST_PORT + (guint)(g_ascii_strtoull (job, NULL, 10) % SLURM_N_PORTS);
   if (g_environ_getenv (environment, "MASTER_PORT") != NULL
       && !read_number (environment, "MASTER_PORT", 1, taken ? G_MAXUINT16 - 1 : G_MAXUINT16, &port, error))
     return FALSE;

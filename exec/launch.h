@@ -1,5 +1,5 @@
-/* launch.h - which process of a run am I? Read from what torchrun, Open MPI's mpirun and Slurm's srun put into the
- * environment of each process that they start. */
+/* launch.h - which process of a run am I? Read from what torchrun, the mpirun of Open MPI and of MPICH, and Slurm's
+ * srun put into the environment of each process that they start. */
 #ifndef PIPESIM_EXEC_LAUNCH_H
 #define PIPESIM_EXEC_LAUNCH_H
 
@@ -9,7 +9,7 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  const char *launcher; /* "torchrun", "Open MPI", "Slurm"; NULL: started by hand as the only process */
+  const char *launcher; /* "torchrun", "Open MPI", "MPICH", "Slurm"; NULL: started by hand as the only process */
   guint rank;           /* 0 .. n_ranks - 1 */
   guint n_ranks;        /* 1: the only process */
   char *host;           /* name or address of the host of rank 0; NULL: the only process */
@@ -26,15 +26,18 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsLaunch, ps_launch_clear)
  *
  * Open MPI: OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE and OMPI_COMM_WORLD_LOCAL_SIZE.
  *
+ * MPICH and its kin: PMI_RANK, PMI_SIZE and MPI_LOCALNRANKS, where MPI_LOCALRANKID shows that its own mpirun has
+ * started the process.
+ *
  * Slurm: SLURM_PROCID and SLURM_STEP_NUM_TASKS (else SLURM_NTASKS), inside a step that srun has started, which
  * SLURM_STEP_ID shows: the batch script itself has SLURM_PROCID too.
  *
  * Rank 0 is at MASTER_ADDR. Without it, at the loopback address where all ranks share a host by the launcher's word;
  * under Slurm at the first node of SLURM_STEP_NODELIST, else of SLURM_JOB_NODELIST, else at SLURM_LAUNCH_NODE_IPADDR.
  *
- * The port is MASTER_PORT. Without it 29500, torchrun's default; under Slurm 15000 + SLURM_JOB_ID mod 10000, so that
- * jobs that share a node do not meet. Where torchrun's own agent listens there (TORCHELASTIC_USE_AGENT_STORE is True)
- * it is the next one.
+ * The port is MASTER_PORT. Without it 29500, torchrun's default; under Slurm 15000 + SLURM_JOB_ID mod 10000, under Open
+ * MPI likewise of PMIX_NAMESPACE, the job's number (a hash of it where it is a name), so that jobs that share a node do
+ * not meet. Where torchrun's own agent listens there (TORCHELASTIC_USE_AGENT_STORE is True) it is the next one.
  *
  * Nothing set, or one process: rank 0 of 1. Nonsense and contradictions give PS_ERROR_USAGE naming the variable and its
  * value. Which rank of its host a process is, the rendezvous finds out by itself. Clear with ps_launch_clear. */

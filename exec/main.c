@@ -1,7 +1,7 @@
 /* main.c - the program pipesim-exec: runs a schedule for real and holds it against its prediction. */
 #include "device/devices.h"
-#include "launch.h"
 #include "output.h"
+#include "processes.h"
 
 #include <locale.h>
 #include <math.h>
@@ -17,10 +17,6 @@
 #define TIMEOUT_NS (60 * SECOND_NS)
 #define TIMEOUT_ITERATIONS 4
 
-/* How long the processes of a run wait for each other to start, and for a sign of life later. */
-#define JOIN_NS (120 * SECOND_NS)
-#define SILENCE_NS (30 * SECOND_NS)
-
 typedef struct
 {
   char *schedule;
@@ -32,6 +28,8 @@ typedef struct
   char *timeout;
   char *trace;
   char *predicted;
+  char *sm_shares;
+  guint *shares; /* what sm_shares says */
   gboolean check;
   gboolean json;
   double max_error; /* what --tolerance says, as a ratio; negative: not given */
@@ -51,6 +49,8 @@ options_clear (Options *options)
   g_free (options->timeout);
   g_free (options->trace);
   g_free (options->predicted);
+  g_free (options->sm_shares);
+  g_free (options->shares);
   ps_setting_free (options->setting);
   ps_rendezvous_leave (options->run.others);
 }
@@ -94,8 +94,12 @@ describe (void)
       "\nTimelines are written natively, or as Chrome trace (Perfetto, chrome://tracing) to a FILE that ends in\n"
       ".trace.json. The measured one is the step whose iteration time is the median over the steps after the\n"
       "first. Device paced needs costs; device cpu needs a model, and costs to be held against a prediction.\n"
-      "\nStarted several times by torchrun, Open MPI's mpirun or Slurm's srun, each process runs one device; with d\n"
-      "times as many processes as devices, d copies of the pipeline add up their gradients. Rank 0 prints.\n"
+      "\nDevices that share a GPU get parts of its multiprocessors (green contexts): equal ones, or in proportion to\n"
+      "--sm-shares. Parts are whole pieces of what the GPU can split off (8 multiprocessors on Hopper), one at least,\n"
+      "and equal shares get equal parts.\n"
+      "\nStarted several times by torchrun, mpirun or Slurm's srun, each process runs one device, or an equal part of\n"
+      "them where there are fewer processes; with d times as many processes as devices, d copies of the pipeline add\n"
+      "up their gradients. Rank 0 prints.\n"
       "\nExit codes: 0 done, 1 failed or --check differs, 2 wrong usage, 3 outside --tolerance.");
   return g_string_free (text, FALSE);
 }
@@ -115,6 +119,8 @@ parse_options (Options *options, int *argc, char ***argv, GError **error)
     { "timeout", 0, 0, G_OPTION_ARG_STRING, &options->timeout,
       "Fail when a message takes longer (default: 60s, or 4 predicted iterations)", "TIME" },
     { "trace", 0, 0, G_OPTION_ARG_FILENAME, &options->trace, "Write the measured timeline", "FILE" },
+    { "sm-shares", 0, 0, G_OPTION_ARG_STRING, &options->sm_shares,
+      "In what proportion devices split a GPU's multiprocessors (default: evenly)", "N,..." },
     { "predicted", 0, 0, G_OPTION_ARG_FILENAME, &options->predicted, "Write the simulated timeline", "FILE" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print results as JSON", NULL },
     G_OPTION_ENTRY_NULL,
@@ -136,23 +142,9 @@ parse_options (Options *options, int *argc, char ***argv, GError **error)
 static gboolean
 read_tolerance (Options *options, GError **error)
 {
-  char *end;
-  double percent;
-
   options->max_error = -1;
-  if (options->tolerance == NULL)
-    return TRUE;
-  percent = g_ascii_strtod (options->tolerance, &end);
-  if (end != options->tolerance && *end == '%')
-    end++;
-  if (end == options->tolerance || *end != '\0' || !isfinite (percent) || percent < 0)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--tolerance: '%s' is no percentage; 2.5 would be right",
-                   options->tolerance);
-      return FALSE;
-    }
-  options->max_error = percent / 100;
-  return TRUE;
+  return options->tolerance == NULL
+         || ps_parse_percent ("--tolerance", options->tolerance, 0, PS_MAX_PERCENT, &options->max_error, error);
 }
 
 static gboolean
@@ -199,6 +191,8 @@ check_options (const Options *options, GError **error)
     message = "--sync bypass: is predicted only; here all devices meet at the optimizer";
   else if (options->run.device->computes && options->setting->recompute != PS_RECOMPUTE_NONE)
     message = "--recompute: is predicted only; this device keeps all activations";
+  else if (options->run.device->computes && options->setting->n_tensor > 1)
+    message = "--tensor: is predicted only; here one GPU, or a share of the cores, is a device";
   else if (options->run.device->computes && options->setting->offload > 0)
     message = "--offload: is predicted only; this device keeps all activations";
   if (message != NULL)
@@ -243,6 +237,24 @@ prepare (const Options *options, Job *job, GError **error)
   job->program = job->prediction->program;
   job->predicted = ps_timeline_from_simulation (job->program, job->prediction->costs, job->prediction->simulation);
   return TRUE;
+}
+
+/* Needs the number of devices. */
+static gboolean
+read_shares (Options *options, const Job *job, GError **error)
+{
+  if (options->sm_shares == NULL)
+    return TRUE;
+  if (options->run.transport->exclusive)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--sm-shares: with transport %s every device has a GPU to itself",
+                   options->run.transport->name);
+      return FALSE;
+    }
+  options->shares = ps_device_shares_parse (options->run.device, "--sm-shares", options->sm_shares,
+                                            job->program->schedule->placement->n_devices, error);
+  options->run.shares = options->shares;
+  return options->shares != NULL;
 }
 
 static void
@@ -338,39 +350,6 @@ run_job (Options *options, const Job *job, GError **error)
   return publish (options, job, &report, started, error) ? judge (options, &report, error) : 1;
 }
 
-/* Finds the other processes of this run, if there are any. */
-static gboolean
-join_others (Options *options, GError **error)
-{
-  g_auto (GStrv) environment = g_get_environ ();
-  g_auto (PsLaunch) launch = { 0 };
-  PsRendezvousSetting setting;
-
-  if (!ps_launch_read (environment, &launch, error))
-    return FALSE;
-  if (launch.n_ranks == 1)
-    return TRUE;
-  setting = (PsRendezvousSetting){ .rank = launch.rank,
-                                   .n_ranks = launch.n_ranks,
-                                   .host = launch.host,
-                                   .port = launch.port,
-                                   .join_ns = JOIN_NS,
-                                   .silence_ns = SILENCE_NS };
-  options->run.others = ps_rendezvous_join (&setting, error);
-  return options->run.others != NULL;
-}
-
-/* Makes the failure of this rank everybody's, or everybody's this rank's. */
-static void
-share_failure (PsRendezvous *others, GError **error)
-{
-  if (others == NULL || *error == NULL)
-    return;
-  ps_rendezvous_abort (others, *error);
-  g_clear_error (error);
-  ps_rendezvous_check (others, error);
-}
-
 static int
 run (int argc, char **argv, GError **error)
 {
@@ -378,11 +357,11 @@ run (int argc, char **argv, GError **error)
   g_auto (Job) job = { 0 };
   int code = 1;
 
-  if (!parse_options (&options, &argc, &argv, error) || !join_others (&options, error))
+  if (!parse_options (&options, &argc, &argv, error) || !ps_processes_join (&options.run.others, error))
     return 1;
-  if (finish_options (&options, error) && prepare (&options, &job, error))
+  if (finish_options (&options, error) && prepare (&options, &job, error) && read_shares (&options, &job, error))
     code = run_job (&options, &job, error);
-  share_failure (options.run.others, error);
+  ps_processes_part (options.run.others, error);
   return code;
 }
 

@@ -59,6 +59,9 @@ struct _PsTransportClass
   gboolean exclusive;                     /* devices can't share an accelerator */
   gboolean (*available) (GError **error); /* NULL: always there */
 
+  /* What a measurement needs to be reproduced: "Open MPI v4.1.4". NULL hook: nothing to say. Free with g_free. */
+  char *(*libraries) (void);
+
   /* What setting points to outlives the transport. */
   PsTransport *(*open) (const PsTransportSetting *setting, GError **error);
   void (*close) (PsTransport *transport);
@@ -105,6 +108,8 @@ struct _PsTransport
   const PsTransportClass *class;
 };
 
+/* The table of classes in this build; ps_transport_find gives PS_ERROR_USAGE listing the names. Part of
+ * libpipesim-exec. */
 const PsTransportClass *const *ps_transport_table (guint *n);
 const PsTransportClass *ps_transport_find (const char *name, GError **error);
 

@@ -29,16 +29,37 @@ options_clear (Options *options)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
-/* Launchers give all tasks one command line, but a database is written by one program. */
+#define SHARD_NUMBER "{shard}" /* in the name of a database */
+
+/* Launchers give all tasks one command line, but a database is written by the programs of one host only. */
 static void
 name_database (Options *options)
 {
   g_autofree char *number = g_strdup_printf ("%u", options->run.shard.index);
-  g_auto (GStrv) parts = g_strsplit (options->db, "{shard}", -1);
+  g_auto (GStrv) parts = g_strsplit (options->db, SHARD_NUMBER, -1);
   char *name = g_strjoinv (number, parts);
 
   g_free (options->db);
   options->db = name;
+}
+
+/* The processes that mpirun has started share the settings, the processors of their host, and the database where they
+ * are all on one host. */
+static gboolean
+join_processes (Options *options, gint64 *jobs, GError **error)
+{
+  guint n_local;
+
+  if (!ps_shard_of_process (&options->run.shard, &n_local))
+    return TRUE;
+  *jobs = MAX (*jobs / n_local, 1);
+  if (n_local == options->run.shard.n || strstr (options->db, SHARD_NUMBER) != NULL)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "--db: '%s': processes on several hosts can't write one database; with " SHARD_NUMBER
+               " in its name each writes its own, and pipesim sweep merge puts them together",
+               options->db);
+  return FALSE;
 }
 
 static gboolean
@@ -47,15 +68,19 @@ read_options (Options *options, GError **error)
   gint64 jobs = g_get_num_processors ();
 
   options->run.shard = (PsShard){ 0, 1 };
-  if ((options->jobs && !ps_parse_integer ("--jobs", options->jobs, 1, 1024, &jobs, error))
-      || (options->shard && !ps_shard_parse ("--shard", options->shard, &options->run.shard, error)))
+  if (options->db == NULL)
+    {
+      g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--db: missing; give the database to store results in");
+      return FALSE;
+    }
+  if (options->shard ? !ps_shard_parse ("--shard", options->shard, &options->run.shard, error)
+                     : !join_processes (options, &jobs, error))
+    return FALSE;
+  if (options->jobs && !ps_parse_integer ("--jobs", options->jobs, 1, 1024, &jobs, error))
     return FALSE;
   options->run.n_jobs = (guint)jobs;
-  if (options->db)
-    name_database (options);
-  else
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--db: missing; give the database to store results in");
-  return options->db != NULL;
+  name_database (options);
+  return TRUE;
 }
 
 static gboolean
@@ -72,7 +97,9 @@ parse_options (Options *options, int argc, char **argv, GError **error)
   };
   g_autoptr (GOptionContext) context = g_option_context_new ("SPEC.ini - predict many settings into a database");
 
-  g_option_context_set_summary (context, "pipesim sweep merge OUT.db IN.db... puts the shards of a sweep together.");
+  g_option_context_set_summary (
+      context, "Started several times by mpirun, each process predicts its share, all on one host into one database.\n"
+               "pipesim sweep merge OUT.db IN.db... puts the shards of a sweep together.");
   g_option_context_set_description (
       context,
       "A spec, a whole one:\n"
@@ -87,7 +114,9 @@ parse_options (Options *options, int argc, char **argv, GError **error)
       "  recompute = none, full\n"
       "  memory-limit = 80GiB, 40GiB\n"
       "Fields are the options of `pipesim predict` by their long names, and global-batch and microbatch-size.\n"
-      "Lists of costs are separated by semicolons.\n");
+      "Lists of costs are separated by semicolons; a key of costs can be a field by itself:\n"
+      "  costs = f=1ms,b=1ms,w=1ms\n"
+      "  costs.c = 0, 50us, 100us..400us x2\n");
   g_option_context_add_main_entries (context, entries, NULL);
   if (!g_option_context_parse (context, &argc, &argv, error))
     return FALSE;
@@ -132,23 +161,32 @@ print_reasons (PsResults *results, guint64 skipped, GError **error)
 }
 
 static gboolean
-check_resume (const Options *options, PsResults *results, GError **error)
+check_resume (const Options *options, const PsSweep *sweep, PsResults *results, GError **error)
 {
-  guint64 predicted, skipped;
+  guint64 present;
 
-  if (!ps_results_count (results, &predicted, &skipped, error))
-    return FALSE;
-  if (options->resume || predicted + skipped == 0)
+  if (options->resume)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "%s: holds %" G_GUINT64_FORMAT " settings already; --resume goes on with the others", options->db,
-               predicted + skipped);
-  return FALSE;
+  if (!ps_sweep_present (sweep, results, options->run.shard, &present, error))
+    return FALSE;
+  if (present > 0)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                 "%s: holds %" G_GUINT64_FORMAT " settings already; --resume goes on with the others", options->db,
+                 present);
+  return present == 0;
+}
+
+/* "part 1 of 4: " where there are several. Free with g_free. */
+static char *
+name_part (PsShard shard)
+{
+  return shard.n > 1 ? g_strdup_printf ("part %u of %u: ", shard.index + 1, shard.n) : g_strdup ("");
 }
 
 static gboolean
 run_sweep (Options *options, const PsSweep *sweep, PsResults *results, GError **error)
 {
+  g_autofree char *part = name_part (options->run.shard);
   PsSweepProgress progress;
   gboolean done;
 
@@ -160,9 +198,9 @@ run_sweep (Options *options, const PsSweep *sweep, PsResults *results, GError **
     g_printerr ("\r\033[K");
   if (!done)
     return FALSE;
-  g_printerr ("%" G_GUINT64_FORMAT " settings: %" G_GUINT64_FORMAT " predicted, %" G_GUINT64_FORMAT
+  g_printerr ("%s%" G_GUINT64_FORMAT " settings: %" G_GUINT64_FORMAT " predicted, %" G_GUINT64_FORMAT
               " impossible, %" G_GUINT64_FORMAT " there before\n",
-              progress.n_points, progress.predicted, progress.skipped, progress.present);
+              part, progress.n_points, progress.predicted, progress.skipped, progress.present);
   return print_reasons (results, progress.skipped, error);
 }
 
@@ -176,7 +214,7 @@ sweep (int argc, char **argv, GError **error)
   if (!parse_options (&options, argc, argv, error) || !(spec = ps_sweep_load (options.spec, error)))
     return 0;
   results = ps_results_open (options.db, PS_RESULTS_WRITE, error);
-  if (results && check_resume (&options, results, error))
+  if (results && check_resume (&options, spec, results, error))
     run_sweep (&options, spec, results, error);
   return 0;
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define RETRY_US 2000
 #define BUSY_TIMEOUT_MS 10000
 
 void
@@ -82,12 +83,22 @@ typedef struct
   gint64 tables;
 } Identity;
 
+/* In one statement, as another process may create all that meanwhile. */
 static gboolean
 read_identity (PsDatabase *db, Identity *identity, GError **error)
 {
-  return ps_database_integer (db, "PRAGMA application_id", &identity->application, error)
-         && ps_database_integer (db, "PRAGMA user_version", &identity->version, error)
-         && ps_database_integer (db, "SELECT count (*) FROM sqlite_schema", &identity->tables, error);
+  g_autoptr (PsRows) rows = ps_rows_new (db, error,
+                                         "SELECT application_id, user_version, (SELECT count (*) FROM sqlite_schema) "
+                                         "FROM pragma_application_id, pragma_user_version",
+                                         "");
+  gboolean found;
+  if (!rows || !ps_rows_next (rows, &found, error))
+    return FALSE;
+  g_assert (found);
+  *identity = (Identity){ .application = ps_rows_integer (rows, 0),
+                          .version = ps_rows_integer (rows, 1),
+                          .tables = ps_rows_integer (rows, 2) };
+  return TRUE;
 }
 
 static gboolean
@@ -127,6 +138,25 @@ check_integrity (PsDatabase *db, GError **error)
   return FALSE;
 }
 
+/* Of several processes that do this at the same time SQLite turns some away at once, busy timeout or not. */
+static gboolean
+write_ahead (PsDatabase *db, GError **error)
+{
+  gint64 until = g_get_monotonic_time () + BUSY_TIMEOUT_MS * G_TIME_SPAN_MILLISECOND;
+  g_autoptr (GError) failure = NULL;
+  while (!ps_database_script (db, "PRAGMA journal_mode = WAL", &failure))
+    {
+      if ((sqlite3_errcode (db->handle) & 0xff) != SQLITE_BUSY || g_get_monotonic_time () > until)
+        {
+          g_propagate_error (error, g_steal_pointer (&failure));
+          return FALSE;
+        }
+      g_clear_error (&failure);
+      g_usleep (RETRY_US);
+    }
+  return TRUE;
+}
+
 /* Another process may create the same file at the same time: whoever comes second finds it done. */
 static gboolean
 create_schema (PsDatabase *db, GError **error)
@@ -134,7 +164,7 @@ create_schema (PsDatabase *db, GError **error)
   g_autoptr (GBytes) schema
       = g_resource_lookup_data (ps_data_get_resource (), db->kind->schema, G_RESOURCE_LOOKUP_FLAGS_NONE, error);
   Identity identity;
-  if (!schema || !ps_database_script (db, "PRAGMA journal_mode = WAL", error) || !ps_database_begin (db, error))
+  if (!schema || !write_ahead (db, error) || !ps_database_begin (db, error))
     return FALSE;
   gboolean ok = read_identity (db, &identity, error);
   if (ok && identity_is_fresh (&identity))

@@ -91,12 +91,7 @@ list_take (MessageList *list, PsOp op)
 static void
 port_init (Port *port, guint n_devices)
 {
-  pthread_condattr_t attributes;
-
-  pthread_condattr_init (&attributes);
-  pthread_condattr_setclock (&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init (&port->changed, &attributes);
-  pthread_condattr_destroy (&attributes);
+  ps_clock_condition_init (&port->changed);
   pthread_mutex_init (&port->lock, NULL);
   port->returned = g_ptr_array_new ();
   port->from = g_new0 (Channel, n_devices);

@@ -1,0 +1,63 @@
+/* mpi-engine-private.h - what the engine's thread (mpi-loop.c) and its callers (mpi-engine.c) share. */
+#ifndef PIPESIM_MPI_ENGINE_PRIVATE_H
+#define PIPESIM_MPI_ENGINE_PRIVATE_H
+
+#include "mpi-engine.h"
+
+#include "clock.h"
+
+#include <pipesim/base.h>
+
+#define PS_MPI_LETTER_TAG 0
+#define PS_MPI_N_LETTERS 16 /* that may arrive before the thread has looked at the first */
+
+typedef enum
+{
+  PS_MPI_OFF,
+  PS_MPI_STARTING, /* in MPI_Init_thread, which may take as long as the other processes need to come */
+  PS_MPI_READY,
+  PS_MPI_BROKEN, /* an MPI call has failed: no other is made */
+  PS_MPI_ENDING, /* the program exits */
+  PS_MPI_ENDED,
+} PsMpiState;
+
+typedef struct
+{
+  PsMpiHead head;
+  guint8 bytes[PS_MPI_INLINE_BYTES];
+} PsMpiLetter;
+
+/* There is one. */
+typedef struct
+{
+  pthread_mutex_t lock;
+  pthread_cond_t changed; /* for the thread */
+  pthread_cond_t told;    /* for those who wait for the thread */
+  PsMpiState state;
+  gboolean spoiled;
+  gboolean failing;   /* the thread tells the clients */
+  guint n_transports; /* ever */
+  GPtrArray *clients;
+  GQueue queue;      /* of PsMpiTransfer: to be started */
+  guint n_waiting;   /* who wait for something to come */
+  guint n_moving;    /* transfers */
+  guint n_withdrawn; /* that are under way */
+  int rank, n_ranks;
+  int last_tag, greatest_tag;
+  GPtrArray *under_way; /* of PsMpiTransfer; changed by the thread only */
+
+  /* The thread's own. */
+  GArray *requests; /* MPI_Request of what is under way */
+  GArray *indices;  /* of those that are done */
+  GArray *statuses; /* which nobody reads: MPICH's headers make compilers warn where there are none */
+  PsMpiLetter letters[PS_MPI_N_LETTERS];
+  MPI_Request arrivals[PS_MPI_N_LETTERS];
+  guint next_letter; /* letters arrive in the order of these places */
+} PsMpiEngine;
+
+extern PsMpiEngine ps_mpi_engine;
+
+/* Body of the thread: from MPI_Init_thread to MPI_Finalize. */
+gpointer ps_mpi_loop (gpointer unused);
+
+#endif

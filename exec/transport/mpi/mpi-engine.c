@@ -1,0 +1,237 @@
+/* mpi-engine.c - what the transports ask of the engine, its begin with the first of them, and its end with the program.
+ */
+#include "mpi-engine-private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WITHDRAW_NS G_GINT64_CONSTANT (200000000) /* for transfers to be given back */
+#define FINALIZE_NS G_GINT64_CONSTANT (5000000000)
+#define PARK_NS G_GINT64_CONSTANT (500000000)
+
+PsMpiEngine ps_mpi_engine = { .lock = PTHREAD_MUTEX_INITIALIZER, .last_tag = PS_MPI_LETTER_TAG };
+
+static PsMpiEngine *const engine = &ps_mpi_engine;
+
+/* A letter on its way out. */
+typedef struct
+{
+  PsMpiTransfer transfer;
+  PsMpiLetter letter; /* allocated as long as needed */
+} Envelope;
+
+void
+ps_mpi_lock (void)
+{
+  pthread_mutex_lock (&engine->lock);
+}
+
+void
+ps_mpi_unlock (void)
+{
+  pthread_mutex_unlock (&engine->lock);
+}
+
+gboolean
+ps_mpi_sleep (pthread_cond_t *condition, gint64 until_ns)
+{
+  struct timespec until = ps_clock_timespec (until_ns);
+
+  if (until_ns == 0)
+    return pthread_cond_wait (condition, &engine->lock) == 0;
+  return pthread_cond_timedwait (condition, &engine->lock, &until) != ETIMEDOUT;
+}
+
+gboolean
+ps_mpi_await (pthread_cond_t *condition, gint64 until_ns)
+{
+  gboolean in_time;
+
+  if (engine->n_waiting++ == 0)
+    pthread_cond_signal (&engine->changed);
+  in_time = ps_mpi_sleep (condition, until_ns);
+  engine->n_waiting--;
+  return in_time;
+}
+
+gboolean
+ps_mpi_engine_ready (int *rank, int *n_ranks)
+{
+  *rank = engine->rank;
+  *n_ranks = engine->n_ranks;
+  return engine->state == PS_MPI_READY;
+}
+
+void
+ps_mpi_moves (PsMpiTransfer *transfer)
+{
+  if (transfer->phase == PS_MPI_IDLE || transfer->moves)
+    return;
+  transfer->moves = TRUE;
+  engine->n_moving++;
+}
+
+void
+ps_mpi_post (PsMpiTransfer *transfer)
+{
+  g_assert (transfer->phase == PS_MPI_IDLE && transfer->n_bytes <= G_MAXINT);
+
+  transfer->phase = PS_MPI_QUEUED;
+  transfer->moves = transfer->withdrawn = FALSE;
+  g_queue_push_tail (&engine->queue, transfer);
+  pthread_cond_signal (&engine->changed);
+}
+
+static void
+free_envelope (PsMpiTransfer *transfer)
+{
+  g_free (transfer);
+}
+
+void
+ps_mpi_post_letter (int rank, const PsMpiHead *head, const void *bytes)
+{
+  gsize n_bytes = sizeof *head + head->n_bytes;
+  Envelope *envelope = g_malloc (G_STRUCT_OFFSET (Envelope, letter) + n_bytes);
+
+  g_assert (head->n_bytes <= PS_MPI_INLINE_BYTES);
+
+  envelope->transfer = (PsMpiTransfer){
+    .rank = rank, .tag = PS_MPI_LETTER_TAG, .data = &envelope->letter, .n_bytes = n_bytes, .done = free_envelope
+  };
+  envelope->letter.head = *head;
+  if (head->n_bytes > 0)
+    memcpy (envelope->letter.bytes, bytes, head->n_bytes);
+  ps_mpi_post (&envelope->transfer);
+}
+
+/* There are never so many at a time that one could come round to another. */
+int
+ps_mpi_new_tag (void)
+{
+  engine->last_tag = engine->last_tag < engine->greatest_tag ? engine->last_tag + 1 : PS_MPI_LETTER_TAG + 1;
+  return engine->last_tag;
+}
+
+/* At exit: ends MPI, but never waits long for it. A process that leaves MPI in disorder skips what other libraries do
+ * at exit, as MPI's threads still run. */
+static void
+end_engine (int status, gpointer data)
+{
+  gint64 until_ns;
+  gboolean orderly;
+
+  ps_mpi_lock ();
+  until_ns = ps_clock_now () + (engine->spoiled ? PARK_NS : FINALIZE_NS);
+  if (engine->state == PS_MPI_READY || engine->state == PS_MPI_BROKEN)
+    engine->state = PS_MPI_ENDING;
+  else
+    until_ns = 1; /* MPI has not even started */
+  pthread_cond_broadcast (&engine->changed);
+  while (engine->state != PS_MPI_ENDED && ps_mpi_sleep (&engine->told, until_ns))
+    ;
+  orderly = engine->state == PS_MPI_ENDED && !engine->spoiled;
+  ps_mpi_unlock ();
+  if (orderly)
+    return;
+  fflush (NULL);
+  _exit (status);
+}
+
+/* Under the lock. */
+static gboolean
+start_engine (GError **error)
+{
+  GThread *thread;
+
+  if (engine->clients == NULL)
+    {
+      ps_clock_condition_init (&engine->changed);
+      ps_clock_condition_init (&engine->told);
+      engine->clients = g_ptr_array_new ();
+      engine->under_way = g_ptr_array_new ();
+    }
+  thread = g_thread_try_new ("mpi", ps_mpi_loop, NULL, error);
+  if (thread == NULL)
+    return FALSE;
+  g_thread_unref (thread);
+  engine->state = PS_MPI_STARTING;
+  on_exit (end_engine, NULL);
+  return TRUE;
+}
+
+gboolean
+ps_mpi_engine_join (PsMpiClient *client, GError **error)
+{
+  gboolean runs;
+
+  ps_mpi_lock ();
+  while (engine->failing)
+    ps_mpi_sleep (&engine->told, 0);
+  runs = engine->state != PS_MPI_OFF || start_engine (error);
+  if (runs)
+    {
+      client->number = engine->n_transports++;
+      g_ptr_array_add (engine->clients, client);
+      pthread_cond_signal (&engine->changed);
+    }
+  ps_mpi_unlock ();
+  return runs;
+}
+
+void
+ps_mpi_engine_leave (PsMpiClient *client, gboolean spoiled)
+{
+  ps_mpi_lock ();
+  while (engine->failing)
+    ps_mpi_sleep (&engine->told, 0);
+  engine->spoiled |= spoiled;
+  g_ptr_array_remove (engine->clients, client);
+  pthread_cond_signal (&engine->changed);
+  ps_mpi_unlock ();
+}
+
+/* Under the lock. FALSE: MPI has it. */
+static gboolean
+take_back (PsMpiTransfer *transfer)
+{
+  if (transfer->phase == PS_MPI_QUEUED)
+    {
+      g_queue_remove (&engine->queue, transfer);
+      transfer->phase = PS_MPI_IDLE;
+      if (transfer->moves)
+        engine->n_moving--;
+    }
+  return transfer->phase == PS_MPI_IDLE;
+}
+
+guint
+ps_mpi_withdraw (PsMpiTransfer **transfers, guint n)
+{
+  gint64 until_ns = ps_clock_now () + WITHDRAW_NS;
+  guint n_kept = 0, n_left = 0;
+
+  ps_mpi_lock ();
+  for (guint i = 0; i < n; i++)
+    if (!take_back (transfers[i]))
+      {
+        transfers[i]->withdrawn = TRUE;
+        engine->n_withdrawn++;
+        transfers[n_kept++] = transfers[i];
+      }
+  pthread_cond_signal (&engine->changed);
+  while (engine->n_withdrawn > 0 && engine->state == PS_MPI_READY && ps_mpi_sleep (&engine->told, until_ns))
+    ;
+  for (guint i = 0; i < n_kept; i++)
+    if (transfers[i]->phase != PS_MPI_IDLE)
+      transfers[n_left++] = transfers[i];
+  /* Without the thread MPI no longer touches the memory either. */
+  if (n_left > 0 && engine->state == PS_MPI_READY)
+    engine->state = PS_MPI_ENDING;
+  engine->spoiled |= n_left > 0;
+  ps_mpi_unlock ();
+  return n_left;
+}

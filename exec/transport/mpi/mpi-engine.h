@@ -1,0 +1,115 @@
+/* mpi-engine.h - the one thread of a process that talks to MPI. It starts MPI when the first transport opens, moves
+ * what is posted, looks for what arrives, and ends MPI when the program exits. Since no other thread calls MPI, MPI
+ * needs no more than MPI_THREAD_FUNNELED, which every implementation has.
+ *
+ * MPI can't wake a sleeper, so the thread looks for arrivals again and again and naps between two looks: an eighth of
+ * the time for which nothing has happened, at most PS_MPI_NAP_NS while somebody waits and PS_MPI_IDLE_NAP_NS otherwise.
+ * That bounds what it adds to a message's time. While data move it does not sleep, only gives way to other threads.
+ * With no transport open it sleeps until there is one. What is posted here wakes it at once.
+ *
+ * One lock guards all that the functions here and the transports share; "locked" says that the caller holds it. */
+#ifndef PIPESIM_MPI_ENGINE_H
+#define PIPESIM_MPI_ENGINE_H
+
+#include <mpi.h>
+
+#include <pipesim/schedule.h>
+
+#include <pthread.h>
+
+#define PS_MPI_NAP_NS G_GINT64_CONSTANT (50000)
+#define PS_MPI_IDLE_NAP_NS G_GINT64_CONSTANT (200000)
+
+/* What fits is sent along with the letter that announces it. */
+#define PS_MPI_INLINE_BYTES 4096
+
+typedef enum
+{
+  PS_MPI_DATA,  /* a message: its bytes follow here, or under a tag of their own */
+  PS_MPI_GRANT, /* the receiver is ready for a message, under that tag */
+  PS_MPI_TAKEN, /* the receiver has taken a message */
+} PsMpiKind;
+
+/* What a letter says. Processes of one run have one version of this. */
+typedef struct
+{
+  guint32 kind;
+  guint32 transport; /* transports are counted by each process, in the same order */
+  guint32 from, to;  /* devices of the message that this is about, counted over all replicas */
+  PsOp op;
+  gint32 tag;      /* that the bytes are sent under; 0: they are here */
+  guint32 n_bytes; /* here */
+  gint64 sent_ns;  /* by the clock of all: when the sender handed it over */
+  gint64 due_ns;   /* and when it may be used */
+} PsMpiHead;
+
+typedef enum
+{
+  PS_MPI_IDLE,
+  PS_MPI_QUEUED,
+  PS_MPI_UNDER_WAY,
+} PsMpiPhase;
+
+/* Bytes to or from another process. What it points to must stay until it is idle again. */
+typedef struct _PsMpiTransfer PsMpiTransfer;
+struct _PsMpiTransfer
+{
+  gboolean incoming;
+  int rank; /* the other end */
+  int tag;
+  void *data;
+  gsize n_bytes;                          /* at most G_MAXINT */
+  void (*done) (PsMpiTransfer *transfer); /* locked, on the engine's thread, and idle again; it may free it */
+
+  /* The engine's. */
+  PsMpiPhase phase;
+  gboolean moves;
+  gboolean withdrawn;
+};
+
+/* A transport as the engine sees it. */
+typedef struct
+{
+  gpointer data;
+  void (*deliver) (gpointer data, const PsMpiHead *head, const void *bytes); /* locked: a letter has come */
+  void (*wake) (gpointer data);                                              /* locked: everybody should look around */
+  void (*fail) (gpointer data, GError *error);                               /* MPI has failed; takes the error */
+  guint32 number;                                                            /* the engine's */
+} PsMpiClient;
+
+/* Locked for the caller from here to ps_mpi_unlock. */
+void ps_mpi_lock (void);
+void ps_mpi_unlock (void);
+
+/* Sleeps on a condition of CLOCK_MONOTONIC with the lock; FALSE when until_ns (0: never) has come. Locked. */
+gboolean ps_mpi_sleep (pthread_cond_t *condition, gint64 until_ns);
+
+/* The same for something that another process may bring: the engine looks more often meanwhile. Locked. */
+gboolean ps_mpi_await (pthread_cond_t *condition, gint64 until_ns);
+
+/* Adds a transport, and starts the thread with the first one; MPI is ready some time later. Not locked. FALSE when
+ * there can be no thread. */
+gboolean ps_mpi_engine_join (PsMpiClient *client, GError **error);
+
+/* Removes it. spoiled: other processes will not come to end MPI in order, so this one must not wait for them. Not
+ * locked. */
+void ps_mpi_engine_leave (PsMpiClient *client, gboolean spoiled);
+
+/* TRUE once MPI runs; *rank, *n_ranks: this process among all that MPI has started. Locked. */
+gboolean ps_mpi_engine_ready (int *rank, int *n_ranks);
+
+/* Locked. */
+void ps_mpi_post (PsMpiTransfer *transfer);
+void ps_mpi_post_letter (int rank, const PsMpiHead *head, const void *bytes);
+
+/* A tag that no other transfer to this process uses. Locked. */
+int ps_mpi_new_tag (void);
+
+/* The transfer's other end has begun, or is about to: it will be done soon. Locked. */
+void ps_mpi_moves (PsMpiTransfer *transfer);
+
+/* Gives up n transfers, whose done is not called any more. Returns how many of them, moved to the front, MPI would not
+ * give back in time: what they point to must never be freed. Not locked. */
+guint ps_mpi_withdraw (PsMpiTransfer **transfers, guint n);
+
+#endif

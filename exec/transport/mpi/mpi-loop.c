@@ -1,0 +1,364 @@
+/* mpi-loop.c - the thread that talks to MPI. */
+#include "mpi-engine-private.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+#define NAP_SHARE 8                               /* of the quiet time is slept */
+#define SHORTEST_NAP_NS G_GINT64_CONSTANT (10000) /* a shorter one costs more than it is long */
+#define SPIN_NS G_GINT64_CONSTANT (100000000)     /* without anything happening, longest time awake for what moves */
+#define BLAME_NS G_GINT64_CONSTANT (2000000000)   /* for the rendezvous to say which process has ended */
+
+static PsMpiEngine *const engine = &ps_mpi_engine;
+
+static void
+wake_clients (void)
+{
+  for (guint i = 0; i < engine->clients->len; i++)
+    {
+      PsMpiClient *client = g_ptr_array_index (engine->clients, i);
+
+      client->wake (client->data);
+    }
+}
+
+static gboolean
+check (const char *what, int result, GError **error)
+{
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length;
+
+  if (result == MPI_SUCCESS)
+    return TRUE;
+  MPI_Error_string (result, text, &length);
+  g_set_error (error, PS_ERROR, PS_ERROR_IO, "mpi transport: %s: %s", what, text);
+  return FALSE;
+}
+
+static gboolean
+expect_letter (guint place, GError **error)
+{
+  return check ("MPI_Irecv",
+                MPI_Irecv (&engine->letters[place], sizeof (PsMpiLetter), MPI_BYTE, MPI_ANY_SOURCE, PS_MPI_LETTER_TAG,
+                           MPI_COMM_WORLD, &engine->arrivals[place]),
+                error);
+}
+
+static gboolean
+start_mpi (GError **error)
+{
+  int provided, found = 0, *greatest = NULL;
+
+  if (!check ("MPI_Init_thread", MPI_Init_thread (NULL, NULL, MPI_THREAD_FUNNELED, &provided), error)
+      || !check ("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler (MPI_COMM_WORLD, MPI_ERRORS_RETURN), error))
+    return FALSE;
+  MPI_Comm_rank (MPI_COMM_WORLD, &engine->rank);
+  MPI_Comm_size (MPI_COMM_WORLD, &engine->n_ranks);
+  MPI_Comm_get_attr (MPI_COMM_WORLD, MPI_TAG_UB, (void *)&greatest, &found);
+  engine->greatest_tag = found ? *greatest : 32767; /* which the standard promises */
+  for (guint i = 0; i < PS_MPI_N_LETTERS; i++)
+    if (!expect_letter (i, error))
+      return FALSE;
+  return TRUE;
+}
+
+/* Starts what was queued. */
+static gboolean
+start_transfer (PsMpiTransfer *transfer, GError **error)
+{
+  MPI_Request request;
+  gboolean started = transfer->incoming ? check ("MPI_Irecv",
+                                                 MPI_Irecv (transfer->data, (int)transfer->n_bytes, MPI_BYTE,
+                                                            transfer->rank, transfer->tag, MPI_COMM_WORLD, &request),
+                                                 error)
+                                        : check ("MPI_Isend",
+                                                 MPI_Isend (transfer->data, (int)transfer->n_bytes, MPI_BYTE,
+                                                            transfer->rank, transfer->tag, MPI_COMM_WORLD, &request),
+                                                 error);
+
+  if (!started)
+    return FALSE;
+  g_array_append_val (engine->requests, request);
+  g_ptr_array_add (engine->under_way, transfer);
+  return TRUE;
+}
+
+static PsMpiTransfer *
+take_queued (void)
+{
+  PsMpiTransfer *transfer;
+
+  ps_mpi_lock ();
+  transfer = g_queue_pop_head (&engine->queue);
+  if (transfer != NULL)
+    transfer->phase = PS_MPI_UNDER_WAY;
+  ps_mpi_unlock ();
+  return transfer;
+}
+
+static gboolean
+start_queued (gboolean *busy, GError **error)
+{
+  PsMpiTransfer *transfer;
+
+  while ((transfer = take_queued ()) != NULL)
+    {
+      *busy = TRUE;
+      if (!start_transfer (transfer, error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static void
+deliver (const PsMpiLetter *letter)
+{
+  ps_mpi_lock ();
+  for (guint i = 0; i < engine->clients->len; i++)
+    {
+      PsMpiClient *client = g_ptr_array_index (engine->clients, i);
+
+      if (client->number == letter->head.transport)
+        client->deliver (client->data, &letter->head, letter->bytes);
+    }
+  ps_mpi_unlock ();
+}
+
+static gboolean
+take_letters (gboolean *busy, GError **error)
+{
+  for (;;)
+    {
+      guint place = engine->next_letter;
+      int there;
+
+      if (!check ("MPI_Test", MPI_Test (&engine->arrivals[place], &there, MPI_STATUS_IGNORE), error))
+        return FALSE;
+      if (!there)
+        return TRUE;
+      *busy = TRUE;
+      deliver (&engine->letters[place]);
+      if (!expect_letter (place, error))
+        return FALSE;
+      engine->next_letter = (place + 1) % PS_MPI_N_LETTERS;
+    }
+}
+
+/* Under the lock. */
+static void
+end_transfer (PsMpiTransfer *transfer)
+{
+  transfer->phase = PS_MPI_IDLE;
+  if (transfer->moves)
+    engine->n_moving--;
+  if (!transfer->withdrawn)
+    {
+      transfer->done (transfer);
+      return;
+    }
+  engine->n_withdrawn--;
+  pthread_cond_broadcast (&engine->told);
+}
+
+static int
+compare_descending (gconstpointer a, gconstpointer b)
+{
+  return *(const int *)b - *(const int *)a;
+}
+
+/* From the last on, as those behind a removed one move up. */
+static void
+end_transfers (int n_done)
+{
+  qsort (engine->indices->data, (gsize)n_done, sizeof (int), compare_descending);
+  ps_mpi_lock ();
+  for (int i = 0; i < n_done; i++)
+    {
+      guint index = (guint)g_array_index (engine->indices, int, i);
+      PsMpiTransfer *transfer = g_ptr_array_index (engine->under_way, index);
+
+      g_array_remove_index (engine->requests, index);
+      g_ptr_array_remove_index (engine->under_way, index);
+      end_transfer (transfer);
+    }
+  ps_mpi_unlock ();
+}
+
+static gboolean
+test_transfers (gboolean *busy, GError **error)
+{
+  int n = (int)engine->requests->len, n_done = 0;
+
+  if (n == 0)
+    return TRUE;
+  g_array_set_size (engine->indices, (guint)n);
+  g_array_set_size (engine->statuses, (guint)n);
+  if (!check ("MPI_Testsome",
+              MPI_Testsome (n, (MPI_Request *)(gpointer)engine->requests->data, &n_done,
+                            (int *)(gpointer)engine->indices->data, (MPI_Status *)(gpointer)engine->statuses->data),
+              error))
+    return FALSE;
+  if (n_done > 0)
+    {
+      *busy = TRUE;
+      end_transfers (n_done);
+    }
+  return TRUE;
+}
+
+/* What has been withdrawn from receiving is taken back from MPI; it then counts as done there. */
+static gboolean
+cancel_withdrawn (GError **error)
+{
+  gboolean any;
+
+  ps_mpi_lock ();
+  any = engine->n_withdrawn > 0;
+  ps_mpi_unlock ();
+  for (guint i = 0; any && i < engine->under_way->len; i++)
+    {
+      PsMpiTransfer *transfer = g_ptr_array_index (engine->under_way, i);
+      gboolean cancels;
+
+      ps_mpi_lock ();
+      cancels = transfer->withdrawn && transfer->incoming;
+      transfer->incoming &= !cancels; /* once is enough */
+      ps_mpi_unlock ();
+      if (cancels && !check ("MPI_Cancel", MPI_Cancel (&g_array_index (engine->requests, MPI_Request, i)), error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* Sleeps until something may have to be done. quiet_ns: since when nothing was. */
+static void
+nap (gint64 quiet_ns)
+{
+  gint64 now_ns = ps_clock_now (), longest_ns;
+  gboolean yields = FALSE;
+
+  ps_mpi_lock ();
+  longest_ns = engine->n_waiting > 0 ? PS_MPI_NAP_NS : PS_MPI_IDLE_NAP_NS;
+  if (!g_queue_is_empty (&engine->queue) || engine->state != PS_MPI_READY)
+    ;
+  else if (engine->clients->len == 0 && engine->under_way->len == 0)
+    ps_mpi_sleep (&engine->changed, 0);
+  else if (engine->n_moving > 0 && now_ns - quiet_ns < SPIN_NS)
+    yields = TRUE;
+  else
+    ps_mpi_sleep (&engine->changed, now_ns + CLAMP ((now_ns - quiet_ns) / NAP_SHARE, SHORTEST_NAP_NS, longest_ns));
+  ps_mpi_unlock ();
+  if (yields)
+    sched_yield ();
+}
+
+static gboolean
+is_ready (void)
+{
+  gboolean ready;
+
+  ps_mpi_lock ();
+  ready = engine->state == PS_MPI_READY;
+  ps_mpi_unlock ();
+  return ready;
+}
+
+static gboolean
+serve (GError **error)
+{
+  gint64 quiet_ns = ps_clock_now ();
+
+  while (is_ready ())
+    {
+      gboolean busy = FALSE;
+
+      if (!cancel_withdrawn (error) || !start_queued (&busy, error) || !take_letters (&busy, error)
+          || !test_transfers (&busy, error))
+        return FALSE;
+      if (busy)
+        quiet_ns = ps_clock_now ();
+      nap (quiet_ns);
+    }
+  return TRUE;
+}
+
+static void
+set_state (PsMpiState state)
+{
+  ps_mpi_lock ();
+  engine->state = state;
+  wake_clients ();
+  pthread_cond_broadcast (&engine->told);
+  ps_mpi_unlock ();
+}
+
+/* Errors of MPI most often follow from the end of another process. Who has ended says the rendezvous, so it gets some
+ * time to do so; then the transports that are still there fail. */
+static void
+report_broken (const GError *error)
+{
+  gint64 until_ns = ps_clock_now () + BLAME_NS;
+
+  set_state (PS_MPI_BROKEN);
+  ps_mpi_lock ();
+  engine->spoiled = TRUE;
+  while (engine->clients->len > 0 && ps_mpi_sleep (&engine->changed, until_ns))
+    ;
+  /* None can leave meanwhile. */
+  engine->failing = TRUE;
+  ps_mpi_unlock ();
+  for (guint i = 0; i < engine->clients->len; i++)
+    {
+      PsMpiClient *client = g_ptr_array_index (engine->clients, i);
+
+      client->fail (client->data, g_error_copy (error));
+    }
+  ps_mpi_lock ();
+  engine->failing = FALSE;
+  pthread_cond_broadcast (&engine->told);
+  while (engine->state == PS_MPI_BROKEN)
+    ps_mpi_sleep (&engine->changed, 0);
+  ps_mpi_unlock ();
+}
+
+/* MPI wants nothing left over when it ends. */
+static void
+finish_mpi (void)
+{
+  for (guint i = 0; i < PS_MPI_N_LETTERS; i++)
+    {
+      MPI_Cancel (&engine->arrivals[i]);
+      MPI_Wait (&engine->arrivals[i], MPI_STATUS_IGNORE);
+    }
+  g_array_set_size (engine->statuses, engine->requests->len);
+  MPI_Waitall ((int)engine->requests->len, (MPI_Request *)(gpointer)engine->requests->data,
+               (MPI_Status *)(gpointer)engine->statuses->data);
+  MPI_Finalize ();
+}
+
+gpointer
+ps_mpi_loop (gpointer unused)
+{
+  g_autoptr (GError) error = NULL;
+  gboolean orderly;
+
+  prctl (PR_SET_TIMERSLACK, 1); /* naps are shorter than the usual slack */
+  engine->requests = g_array_new (FALSE, FALSE, sizeof (MPI_Request));
+  engine->indices = g_array_new (FALSE, FALSE, sizeof (int));
+  engine->statuses = g_array_new (FALSE, FALSE, sizeof (MPI_Status));
+  if (start_mpi (&error))
+    {
+      set_state (PS_MPI_READY);
+      serve (&error);
+    }
+  if (error != NULL)
+    report_broken (error);
+  ps_mpi_lock ();
+  orderly = !engine->spoiled;
+  ps_mpi_unlock ();
+  if (orderly)
+    finish_mpi ();
+  set_state (PS_MPI_ENDED);
+  return NULL;
+}

@@ -1,0 +1,94 @@
+/* mpi-port.h - one device's place in the transport: the messages that it sends, those that it receives, and who they
+ * are matched with.
+ *
+ * Messages of up to PS_MPI_INLINE_BYTES travel in one letter, whether somebody wants them already or not. A longer one
+ * stays with its sender until the receiver has made room for it and has granted it a tag; then it goes from the
+ * sender's memory straight to where it lands, and no MPI call ever waits for one that may not come. */
+#ifndef PIPESIM_MPI_PORT_H
+#define PIPESIM_MPI_PORT_H
+
+#include "mpi-engine.h"
+
+#include <pipesim/transport.h>
+
+typedef struct _PsMpiPort PsMpiPort;
+
+/* What devices send each other. */
+typedef struct
+{
+  guint peer; /* the device at the other end, counted over all replicas */
+  PsOp op;
+  void *data; /* n_bytes of host memory; NULL: none */
+  gsize n_bytes;
+  gboolean owned;   /* data are freed with the message */
+  PsTensor *tensor; /* freed with the message by its device's class; NULL: none */
+  gint64 sent_ns;   /* by the clock of all */
+  gint64 due_ns;
+} PsMpiMessage;
+
+/* A long message that is sent. */
+typedef struct
+{
+  PsMpiTransfer transfer; /* first: what the engine gives back */
+  PsMpiPort *port;
+  PsMpiMessage message;
+  gboolean granted;
+} PsMpiJob;
+
+/* A message that is wanted, or one that has come unannounced. */
+typedef struct
+{
+  PsMpiTransfer transfer; /* first */
+  PsMpiPort *port;
+  PsMpiMessage message;
+  gboolean announced;
+  gboolean has_head; /* the letter about it has come */
+  gboolean has_data;
+  gint64 came_ns; /* when both were here, by the clock of this process */
+} PsMpiReceipt;
+
+struct _PsMpiPort
+{
+  guint own; /* number of the device over all replicas */
+  guint32 transport;
+  const int *rank_of; /* [device over all replicas] process */
+  PsDevice *device;   /* NULL until it has joined */
+  pthread_cond_t changed;
+  guint n_untaken;     /* messages sent that nobody has taken */
+  GQueue jobs;         /* of PsMpiJob, oldest first */
+  GQueue grants;       /* of PsMpiHead, for messages that are not sent yet */
+  GQueue receipts;     /* of PsMpiReceipt, oldest first */
+  GPtrArray *returned; /* tensors that have been sent, for the device's thread to free */
+};
+
+void ps_mpi_port_init (PsMpiPort *port, guint own, const int *rank_of);
+
+/* Withdraws what is left and frees it; the transport takes no letters any more. */
+void ps_mpi_port_clear (PsMpiPort *port);
+
+void ps_mpi_message_clear (PsMpiMessage *message);
+
+/* Sends a message, or announces one, a long one with room for it. What is freed with the message is taken. Locked. */
+void ps_mpi_port_send (PsMpiPort *port, const PsMpiMessage *message);
+void ps_mpi_port_expect (PsMpiPort *port, const PsMpiMessage *message);
+
+/* The oldest announced message of that name; NULL: none. It stays in the port. Locked. */
+PsMpiReceipt *ps_mpi_port_find (const PsMpiPort *port, guint from, PsOp op);
+
+gboolean ps_mpi_receipt_is_complete (const PsMpiReceipt *receipt);
+
+/* Takes a complete message out of the port, and tells its sender. Free with ps_mpi_receipt_free. Locked. */
+void ps_mpi_port_take (PsMpiPort *port, PsMpiReceipt *receipt);
+void ps_mpi_receipt_free (PsMpiReceipt *receipt);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsMpiReceipt, ps_mpi_receipt_free)
+
+/* Whether all that was sent has been taken and all memory given back. Locked. */
+gboolean ps_mpi_port_is_flushed (const PsMpiPort *port);
+
+/* Frees tensors that have been sent. By the device's thread. Locked. */
+void ps_mpi_port_free_returned (PsMpiPort *port);
+
+/* A letter for this device. Locked, on the engine's thread. */
+void ps_mpi_port_deliver (PsMpiPort *port, const PsMpiHead *head, const void *bytes);
+
+#endif

@@ -1,0 +1,120 @@
+/* mpi-sum.c - sums over replicas: a ring of messages between the same devices of all of them. */
+#include "mpi-transport.h"
+
+#include <string.h>
+
+/* Longer arrays are added up piece by piece, so that messages stay small. */
+#define PIECE_FLOATS ((gsize)4 << 20)
+
+/* No message between stages has such a name. */
+static const PsOp sum_message = { .kind = PS_OP_O };
+
+typedef struct
+{
+  PsMpiTransport *transport;
+  PsMpiPort *port;
+  guint own, n_replicas;
+  guint next, previous; /* the devices to send to and to receive from, over all replicas */
+} Ring;
+
+/* Share i of n numbers; shares of a ring are counted around. */
+static gsize
+share_begin (const Ring *ring, gsize n, guint i)
+{
+  return n * (i % ring->n_replicas) / ring->n_replicas;
+}
+
+static gsize
+share_length (const Ring *ring, gsize n, guint i)
+{
+  return n * (i % ring->n_replicas + 1) / ring->n_replicas - share_begin (ring, n, i);
+}
+
+/* Sends one share and receives another: to `into`, or where that is NULL, and if it is short, to memory of the
+ * message's own. Until a message is there it is the port's, so that a run that is aborted leaves MPI no memory that is
+ * freed. */
+static PsMpiReceipt *
+pass (Ring *ring, float *outgoing, gsize n_out, float *into, gsize n_in, GError **error)
+{
+  PsMpiMessage give = { .peer = ring->next, .op = sum_message, .data = outgoing, .n_bytes = n_out * sizeof *outgoing };
+  PsMpiMessage get = { .peer = ring->previous, .op = sum_message, .data = into, .n_bytes = n_in * sizeof *into };
+  g_autoptr (PsMpiReceipt) receipt = NULL;
+
+  get.owned = into == NULL && get.n_bytes > PS_MPI_INLINE_BYTES;
+  if (get.owned)
+    get.data = g_malloc (get.n_bytes);
+  ps_mpi_lock ();
+  ps_mpi_port_expect (ring->port, &get);
+  ps_mpi_port_send (ring->port, &give);
+  receipt = ps_mpi_transport_await (ring->transport, ring->port, ring->previous, sum_message, error);
+  ps_mpi_unlock ();
+  if (receipt == NULL
+      || !ring->transport->base.class->flush (&ring->transport->base,
+                                              ring->port->own % ring->transport->setting.n_devices, error))
+    return NULL;
+  return g_steal_pointer (&receipt);
+}
+
+static gboolean
+add_share (Ring *ring, float *values, gsize n, guint out, guint in, GError **error)
+{
+  float *sums = values + share_begin (ring, n, in);
+  gsize n_in = share_length (ring, n, in);
+  g_autoptr (PsMpiReceipt) receipt
+      = pass (ring, values + share_begin (ring, n, out), share_length (ring, n, out), NULL, n_in, error);
+
+  for (gsize i = 0; receipt != NULL && i < n_in; i++)
+    sums[i] += ((const float *)receipt->message.data)[i];
+  return receipt != NULL;
+}
+
+static gboolean
+copy_share (Ring *ring, float *values, gsize n, guint out, guint in, GError **error)
+{
+  float *sums = values + share_begin (ring, n, in);
+  g_autoptr (PsMpiReceipt) receipt = pass (ring, values + share_begin (ring, n, out), share_length (ring, n, out), sums,
+                                           share_length (ring, n, in), error);
+
+  if (receipt != NULL && receipt->message.owned && receipt->message.n_bytes > 0)
+    memcpy (sums, receipt->message.data, receipt->message.n_bytes);
+  return receipt != NULL;
+}
+
+static gboolean
+add_piece (Ring *ring, float *values, gsize n, GError **error)
+{
+  guint n_replicas = ring->n_replicas, first = ring->own + n_replicas;
+  gboolean done = TRUE;
+
+  for (guint step = 0; step + 1 < n_replicas && done; step++)
+    done = add_share (ring, values, n, first - step, first - step + n_replicas - 1, error);
+  for (guint step = 0; step + 1 < n_replicas && done; step++)
+    done = copy_share (ring, values, n, first + 1 - step, first - step + n_replicas, error);
+  return done;
+}
+
+gboolean
+ps_mpi_all_reduce (PsTransport *base, guint at, float *values, gsize n, GError **error)
+{
+  PsMpiTransport *transport = (PsMpiTransport *)base;
+  const PsTransportSetting *setting = &transport->setting;
+  guint n_replicas = setting->n_replicas, replica = setting->replica;
+  Ring ring = { .transport = transport,
+                .port = ps_mpi_transport_port (transport, at),
+                .own = replica,
+                .n_replicas = n_replicas,
+                .next = (replica + 1) % n_replicas * setting->n_devices + at,
+                .previous = (replica + n_replicas - 1) % n_replicas * setting->n_devices + at };
+
+  if (ring.port->device->class->read != NULL)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE,
+                   "mpi transport: adds up gradients in host memory, those of device %s are elsewhere",
+                   ring.port->device->class->name);
+      return FALSE;
+    }
+  for (gsize i = 0; i < n && n_replicas > 1; i += PIECE_FLOATS)
+    if (!add_piece (&ring, values + i, MIN (n - i, PIECE_FLOATS), error))
+      return FALSE;
+  return TRUE;
+}

@@ -1,0 +1,35 @@
+/* mpi-transport.h - what the module pipesim-mpi exports, and what its files share of an open transport. */
+#ifndef PIPESIM_MPI_TRANSPORT_H
+#define PIPESIM_MPI_TRANSPORT_H
+
+#include "mpi-port.h"
+
+#include <gmodule.h>
+
+G_MODULE_EXPORT const PsTransportClass *ps_mpi_transport_class (void);
+
+typedef struct
+{
+  PsTransport base;
+  PsTransportSetting setting;
+  PsMpiClient client;
+  gboolean spans; /* there are other processes */
+  gboolean aborted;
+  int *rank_of;     /* [n_replicas * n_devices] process of each device of each replica */
+  PsMpiPort *ports; /* [n_here] */
+} PsMpiTransport;
+
+PsMpiPort *ps_mpi_transport_port (const PsMpiTransport *transport, guint device);
+
+/* Sleeps until the message of that name is there, and takes it out; it fails after the transport's timeout. Free with
+ * ps_mpi_receipt_free. Locked. */
+PsMpiReceipt *ps_mpi_transport_await (PsMpiTransport *transport, PsMpiPort *port, guint from, PsOp op, GError **error);
+
+gboolean ps_mpi_fail_aborted (GError **error);
+
+/* PsTransportClass.all_reduce: a ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+ * workstations", 2009): each replica adds its own to what comes from the one before, each a share of the numbers, and
+ * then passes on sums. The order of additions is fixed, so all replicas get the same bits in every run. */
+gboolean ps_mpi_all_reduce (PsTransport *transport, guint at, float *values, gsize n, GError **error);
+
+#endif

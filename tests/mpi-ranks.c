@@ -1,0 +1,343 @@
+/* mpi-ranks.c - one process of several that cli/mpi.sh starts with mpirun: plays a scene over the mpi transport and
+ * says on stderr what went wrong.
+ *
+ *   mpi-ranks SCENE DEVICES   as many processes as DEVICES, or d times as many for d replicas */
+#include "clock.h"
+#include "crew.h"
+#include "launch.h"
+#include "transport/transports.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND_NS G_GINT64_CONSTANT (1000000000)
+#define SHORT_BYTES ((gsize)100)
+#define LONG_BYTES ((gsize)300000)
+#define N_MESSAGES 200 /* from each device to each other one */
+
+typedef struct
+{
+  PsRendezvous *others;
+  PsCrew *crew;
+  PsDevice device;
+  gsize bytes; /* of its tensors */
+  PsTransport *transport;
+  guint own, n_devices;
+  guint replica, n_replicas;
+} Player;
+
+static PsTensor *
+host_tensor_new (PsDevice *device)
+{
+  Player *player = (Player *)((char *)device - G_STRUCT_OFFSET (Player, device));
+  PsTensor *tensor = g_new0 (PsTensor, 1);
+
+  *tensor = (PsTensor){ .device = device, .bytes = player->bytes, .data = g_malloc0 (player->bytes) };
+  return tensor;
+}
+
+static void
+host_tensor_free (PsTensor *tensor)
+{
+  g_free (tensor->data);
+  g_free (tensor);
+}
+
+static const PsDeviceClass host_class
+    = { .name = "host", .tensor_new = host_tensor_new, .tensor_free = host_tensor_free };
+
+static gboolean
+exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
+{
+  return ps_crew_exchange (((Player *)data)->crew, 0, mine, n_bytes, all, error);
+}
+
+static void
+fail (gpointer data, GError *error)
+{
+  ps_crew_fail (((Player *)data)->crew, error);
+}
+
+static void
+abort_transport (gpointer data)
+{
+  PsTransport *transport = data;
+
+  transport->class->abort (transport);
+}
+
+static gboolean
+differs (GError **error, const char *what)
+{
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s is wrong", what);
+  return FALSE;
+}
+
+/* Storm: everybody sends to everybody, in an order of its own, and receives in another. */
+
+static PsOp
+message_name (guint i, guint from)
+{
+  return (PsOp){ .kind = PS_OP_F, .stage = (guint16)from, .microbatch = i };
+}
+
+static guint8
+content (guint i, guint from, guint to, gsize at)
+{
+  return (guint8)(i * 7 + from * 31 + to * 53 + at);
+}
+
+static gboolean
+send_one (Player *player, guint i, guint to, GError **error)
+{
+  PsTensor *tensor = host_tensor_new (&player->device);
+
+  for (gsize at = 0; at < tensor->bytes; at++)
+    ((guint8 *)tensor->data)[at] = content (i, player->own, to, at);
+  return player->transport->class->send (player->transport, player->own, to, message_name (i, player->own), tensor, 0,
+                                         error);
+}
+
+static gboolean
+take_one (Player *player, guint i, guint from, GError **error)
+{
+  PsTransferTimes times;
+  PsTensor *tensor = player->transport->class->wait (player->transport, player->own, from, message_name (i, from),
+                                                     &player->device, &times, error);
+  gboolean right = tensor != NULL;
+
+  if (tensor == NULL)
+    return FALSE;
+  for (gsize at = 0; at < tensor->bytes && right; at++)
+    right = ((const guint8 *)tensor->data)[at] == content (i, from, player->own, at);
+  right = right && times.start_ns <= times.end_ns && times.end_ns <= ps_clock_now ();
+  host_tensor_free (tensor);
+  return right || differs (error, "message");
+}
+
+/* All (message, peer) pairs in random order. */
+static GArray *
+shuffled (const Player *player, guint64 seed)
+{
+  GRand *random = g_rand_new_with_seed ((guint32)seed);
+  GArray *pairs = g_array_new (FALSE, FALSE, sizeof (guint));
+  guint n = N_MESSAGES * player->n_devices;
+
+  for (guint i = 0; i < n; i++)
+    g_array_append_val (pairs, i);
+  for (guint i = n; i-- > 1;)
+    {
+      guint other = (guint)g_rand_int_range (random, 0, (gint32)i + 1), kept = g_array_index (pairs, guint, i);
+
+      g_array_index (pairs, guint, i) = g_array_index (pairs, guint, other);
+      g_array_index (pairs, guint, other) = kept;
+    }
+  g_rand_free (random);
+  return pairs;
+}
+
+/* Every second one of what comes. */
+static gboolean
+announce (Player *player, const GArray *in, guint first, GError **error)
+{
+  for (guint i = first; i < in->len; i += 2)
+    {
+      guint pair = g_array_index (in, guint, i), from = pair / N_MESSAGES;
+
+      if (!player->transport->class->receive (player->transport, player->own, from,
+                                              message_name (pair % N_MESSAGES, from), error))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static gboolean
+storm (Player *player, GError **error)
+{
+  g_autoptr (GArray) out = shuffled (player, player->own + 1), in = shuffled (player, player->own + 100);
+  gboolean fine = announce (player, in, 0, error);
+
+  for (guint i = 0; i < out->len && fine; i++)
+    fine = send_one (player, g_array_index (out, guint, i) % N_MESSAGES, g_array_index (out, guint, i) / N_MESSAGES,
+                     error);
+  fine = fine && announce (player, in, 1, error);
+  for (guint i = in->len; i-- > 0 && fine;)
+    fine = take_one (player, g_array_index (in, guint, i) % N_MESSAGES, g_array_index (in, guint, i) / N_MESSAGES,
+                     error);
+  return fine && player->transport->class->flush (player->transport, player->own, error);
+}
+
+/* Sum: replica r gives (i mod 1000) (r + 1) + d; n of these add up to (i mod 1000) n (n + 1) / 2 + n d, exactly. */
+static gboolean
+sum_length (Player *player, gsize length, GError **error)
+{
+  g_autofree float *values = g_new (float, length);
+  guint n = player->n_replicas, weight = n * (n + 1) / 2;
+
+  for (gsize i = 0; i < length; i++)
+    values[i] = (float)(i % 1000 * (player->replica + 1) + player->own);
+  if (!player->transport->class->all_reduce (player->transport, player->own, values, length, error))
+    return FALSE;
+  for (gsize i = 0; i < length; i++)
+    if (values[i] != (float)(i % 1000 * weight + n * player->own))
+      return differs (error, "sum");
+  return TRUE;
+}
+
+/* Of numbers whose sums depend on the order of adding, all replicas get the same. */
+static gboolean
+sum_alike (Player *player, GError **error)
+{
+  enum
+  {
+    LENGTH = 5003
+  };
+  g_autofree float *values = g_new (float, LENGTH),
+                   *all = g_new (float, LENGTH * player->n_replicas * player->n_devices);
+  GRand *random = g_rand_new_with_seed (player->replica * 1000 + player->own);
+
+  for (gsize i = 0; i < LENGTH; i++)
+    values[i] = (float)g_rand_double_range (random, -1, 1);
+  g_rand_free (random);
+  if (!player->transport->class->all_reduce (player->transport, player->own, values, LENGTH, error)
+      || !ps_crew_exchange (player->crew, 0, values, LENGTH * sizeof *values, all, error))
+    return FALSE;
+  return memcmp (all + (gsize)player->own * LENGTH, values, LENGTH * sizeof *values) == 0 || differs (error, "bit");
+}
+
+static gboolean
+sum (Player *player, GError **error)
+{
+  static const gsize lengths[] = { 1, 2, 50, 1023, 1024, 1025, 70001, 5000003 };
+
+  for (guint i = 0; i < G_N_ELEMENTS (lengths); i++)
+    if (!sum_length (player, lengths[i], error))
+      return FALSE;
+  return sum_alike (player, error);
+}
+
+/* Sum strike: one replica gives up while the others add. */
+static gboolean
+sum_strike (Player *player, GError **error)
+{
+  if (player->replica != 1)
+    return sum_length (player, 3000000, error);
+  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "on strike");
+  return FALSE;
+}
+
+/* Lost: the last device waits for what nobody sends, the others for the last device. */
+static gboolean
+lost (Player *player, GError **error)
+{
+  PsOp op = { .kind = PS_OP_F, .stage = 3, .microbatch = 7 };
+  PsTransferTimes times;
+  gint64 moment_ns;
+
+  if (player->own + 1 < player->n_devices)
+    return ps_crew_meet (player->crew, 0, &moment_ns, error);
+  return player->transport->class->receive (player->transport, player->own, 0, op, error)
+         && player->transport->class->wait (player->transport, player->own, 0, op, &player->device, &times, error);
+}
+
+/* Strike: one gives up, while another waits for a message and sends one that nobody takes. */
+static gboolean
+strike (Player *player, GError **error)
+{
+  PsTransferTimes times;
+
+  if (player->own == 1)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "on strike");
+      return FALSE;
+    }
+  return send_one (player, 0, 1, error)
+         && player->transport->class->receive (player->transport, player->own, 1, message_name (0, 1), error)
+         && player->transport->class->wait (player->transport, player->own, 1, message_name (0, 1), &player->device,
+                                            &times, error);
+}
+
+static const struct
+{
+  const char *name;
+  gboolean (*play) (Player *player, GError **error);
+  gsize bytes;
+  gint64 timeout_ns;
+} scenes[] = {
+  { "storm-short", storm, SHORT_BYTES, 60 * SECOND_NS }, { "storm-long", storm, LONG_BYTES, 60 * SECOND_NS },
+  { "sum", sum, SHORT_BYTES, 60 * SECOND_NS },           { "sum-strike", sum_strike, SHORT_BYTES, 60 * SECOND_NS },
+  { "lost", lost, LONG_BYTES, SECOND_NS / 2 },           { "strike", strike, LONG_BYTES, 60 * SECOND_NS },
+};
+
+static gboolean
+play (Player *player, guint scene, GError **error)
+{
+  PsTransportGroup group = { .data = player, .exchange = exchange, .fail = fail };
+  PsTransportSetting setting = { .n_devices = player->n_devices,
+                                 .message_bytes = player->bytes = scenes[scene].bytes,
+                                 .capacity = 4,
+                                 .timeout_ns = scenes[scene].timeout_ns,
+                                 .first = player->own,
+                                 .n_here = 1,
+                                 .replica = player->replica,
+                                 .n_replicas = player->n_replicas,
+                                 .group = &group };
+  GError *failure = NULL;
+
+  player->transport = ps_mpi_transport.open (&setting, error);
+  if (player->transport == NULL)
+    return FALSE;
+  ps_crew_watch (player->crew, abort_transport, player->transport);
+  if (!player->transport->class->join (player->transport, player->own, &player->device, &failure)
+      || !scenes[scene].play (player, &failure))
+    ps_crew_fail (player->crew, failure);
+  ps_crew_watch (player->crew, NULL, NULL);
+  player->transport->class->close (player->transport);
+  return ps_crew_check (player->crew, error);
+}
+
+static gboolean
+run (const char *name, guint n_devices, GError **error)
+{
+  g_auto (GStrv) environment = g_get_environ ();
+  g_auto (PsLaunch) launch = { 0 };
+  g_autoptr (PsRendezvous) others = NULL;
+  g_autoptr (PsCrew) crew = NULL;
+  PsRendezvousSetting setting;
+  Player player;
+  gint64 moment_ns;
+  guint scene = 0;
+
+  while (scene < G_N_ELEMENTS (scenes) && !g_str_equal (scenes[scene].name, name))
+    scene++;
+  g_assert (scene < G_N_ELEMENTS (scenes) && ps_launch_read (environment, &launch, NULL));
+  setting = (PsRendezvousSetting){ .rank = launch.rank,
+                                   .n_ranks = launch.n_ranks,
+                                   .host = launch.host,
+                                   .port = launch.port,
+                                   .join_ns = 60 * SECOND_NS,
+                                   .silence_ns = 30 * SECOND_NS };
+  if ((others = ps_rendezvous_join (&setting, error)) == NULL)
+    return FALSE;
+  crew = ps_crew_new (1, others, 0);
+  player = (Player){ .others = others,
+                     .crew = crew,
+                     .device = { .class = &host_class },
+                     .own = launch.rank % n_devices,
+                     .n_devices = n_devices,
+                     .replica = launch.rank / n_devices,
+                     .n_replicas = launch.n_ranks / n_devices };
+  return play (&player, scene, error) && ps_crew_meet (crew, 0, &moment_ns, error);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert (argc == 3);
+  if (run (argv[1], (guint)atoi (argv[2]), &error))
+    return 0;
+  g_printerr ("mpi-ranks: %s\n", error->message);
+  return 1;
+}
