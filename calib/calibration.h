@@ -4,7 +4,7 @@
 
 #include "sampler.h"
 
-#include "rendezvous.h"
+#include "processes/rendezvous.h"
 
 #include <pipesim/transport.h>
 

@@ -4,7 +4,7 @@
 #include "clock.h"
 #include "cut.h"
 #include "measure.h"
-#include "processes.h"
+#include "processes/processes.h"
 #include "provenance.h"
 #include "transfers.h"
 #include "watch.h"

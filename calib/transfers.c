@@ -3,7 +3,7 @@
 #include "transfers.h"
 
 #include "clock.h"
-#include "crew.h"
+#include "processes/crew.h"
 #include "provenance.h"
 #include "watch.h"
 

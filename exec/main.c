@@ -1,7 +1,7 @@
 /* main.c - the program pipesim-exec: runs a schedule for real and holds it against its prediction. */
 #include "device/devices.h"
 #include "output.h"
-#include "processes.h"
+#include "processes/processes.h"
 
 #include <locale.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef PIPESIM_EXEC_OUTPUT_H
 #define PIPESIM_EXEC_OUTPUT_H
 
-#include "verify.h"
+#include "runtime/verify.h"
 
 #include <pipesim/compare.h>
 #include <pipesim/setting.h>

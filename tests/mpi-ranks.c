@@ -3,8 +3,8 @@
  *
  *   mpi-ranks SCENE DEVICES   as many processes as DEVICES, or d times as many for d replicas */
 #include "clock.h"
-#include "crew.h"
-#include "launch.h"
+#include "processes/crew.h"
+#include "processes/launch.h"
 #include "transport/transports.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef PS_TEST_RENDEZVOUS_RIG_H
 #define PS_TEST_RENDEZVOUS_RIG_H
 
-#include "rendezvous.h"
+#include "processes/rendezvous.h"
 
 #include "clock.h"
 #include "port.h"

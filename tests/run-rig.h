@@ -3,7 +3,7 @@
 #define PS_TEST_RUN_RIG_H
 
 #include "lower.h"
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 #include "device/devices.h"
 #include "transport/transports.h"

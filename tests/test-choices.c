@@ -1,5 +1,5 @@
 /* Tests of choices.h: every member hears of all choices, the first member's last, whatever their lengths. */
-#include "choices.h"
+#include "processes/choices.h"
 
 #include <string.h>
 

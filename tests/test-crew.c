@@ -1,5 +1,5 @@
 /* Tests of crew: members of one process and of several, which are threads here with a rendezvous each. */
-#include "crew.h"
+#include "processes/crew.h"
 
 #include "clock.h"
 #include "port.h"

@@ -1,5 +1,5 @@
 /* Tests of launch: what each launcher's variables say, and what is wrong with nonsense. */
-#include "launch.h"
+#include "processes/launch.h"
 
 #include <pipesim/base.h>
 

@@ -1,7 +1,7 @@
 /* Tests of the nccl transport's own code over the emulated NCCL, several GPUs in one process. The module is the one in
  * PIPESIM_MODULE_DIR. */
 #include "clock.h"
-#include "crew.h"
+#include "processes/crew.h"
 #include "transport/transports.h"
 
 #include <pipesim/base.h>

@@ -1,7 +1,7 @@
 /* Tests of rendezvous, at the door: strangers, wrong ranks, ranks that do not come and such that say nothing more. */
 #include "rendezvous-rig.h"
-#include "socket.h"
-#include "wire.h"
+#include "processes/socket.h"
+#include "processes/wire.h"
 
 #include <pipesim/base.h>
 

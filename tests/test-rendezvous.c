@@ -1,6 +1,6 @@
 /* Tests of rendezvous: ranks as threads and as processes that meet, talk, fail and die. */
 #include "rendezvous-rig.h"
-#include "wire.h"
+#include "processes/wire.h"
 
 #include <pipesim/base.h>
 

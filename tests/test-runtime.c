@@ -1,7 +1,7 @@
 /* Tests of runtime: programs run on the null and the paced device, and on devices made to fail or to pretend. */
-#include "recorder.h"
+#include "runtime/recorder.h"
 #include "run-rig.h"
-#include "verify.h"
+#include "runtime/verify.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * apart.
  */
 #include "run-rig.h"
-#include "verify.h"
+#include "runtime/verify.h"
 
 #include <math.h>
 

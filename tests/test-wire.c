@@ -1,5 +1,5 @@
 /* Tests of wire: frames survive however the bytes are cut, and strangers are refused with their first wrong byte. */
-#include "wire.h"
+#include "processes/wire.h"
 
 #include <pipesim/base.h>
 

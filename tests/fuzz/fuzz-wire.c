@@ -1,7 +1,7 @@
 /* fuzz-wire.c - what the processes of a run say to each other, as a stranger might. The first byte says in which pieces
  * it comes. */
 #include "fuzz.h"
-#include "wire.h"
+#include "processes/wire.h"
 
 static void
 read_payload (const PsFrame *frame)

@@ -1,7 +1,7 @@
 /* worker.c - one device's thread: computes, sends and waits as its plan says; barriers hold the steps together. */
 #include "worker.h"
 
-#include "choices.h"
+#include "processes/choices.h"
 #include "clock.h"
 
 static gboolean

@@ -2,7 +2,7 @@
 #ifndef PIPESIM_EXEC_RUNTIME_H
 #define PIPESIM_EXEC_RUNTIME_H
 
-#include "rendezvous.h"
+#include "processes/rendezvous.h"
 
 #include <pipesim/device.h>
 #include <pipesim/program.h>

@@ -2,7 +2,7 @@
 #ifndef PIPESIM_EXEC_WORKER_H
 #define PIPESIM_EXEC_WORKER_H
 
-#include "crew.h"
+#include "processes/crew.h"
 #include "recorder.h"
 #include "runtime.h"
 
