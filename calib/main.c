@@ -58,7 +58,7 @@ main (int argc, char **argv)
   g_log_writer_default_set_use_stderr (TRUE);
   /* hwloc complains on stderr where /sys is missing; what it then does not know is reported or done without. */
   g_setenv ("HWLOC_HIDE_ERRORS", "2", FALSE);
-  setlocale (LC_ALL, "");
+  setlocale (LC_CTYPE, "");
   if (dispatch (argc, argv, &error))
     return EXIT_SUCCESS;
   g_printerr ("pipesim-calib: %s\n", error->message);
