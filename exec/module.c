@@ -1,7 +1,6 @@
 /* module.c - finds and loads modules. */
 #include "module.h"
 
-#include <gmodule.h>
 #include <string.h>
 
 /* The places to look in, best first. */
@@ -40,6 +39,14 @@ find_module (const char *where, const char *name, GError **error)
   return NULL;
 }
 
+static gboolean
+is_of_this_build (GModule *module)
+{
+  gpointer stamp;
+
+  return g_module_symbol (module, "ps_module_stamp", &stamp) && *(const guint64 *)stamp == PS_MODULE_STAMP;
+}
+
 static GModule *
 load_module (const char *where, const char *name, GError **error)
 {
@@ -50,10 +57,16 @@ load_module (const char *where, const char *name, GError **error)
     return NULL;
   module = g_module_open (path, G_MODULE_BIND_LOCAL);
   if (module == NULL)
-    g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "%s: can't be loaded: %s", where, g_module_error ());
-  else
-    g_module_make_resident (module);
-  return module;
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "%s: can't be loaded: %s", where, g_module_error ());
+      return NULL;
+    }
+  g_module_make_resident (module);
+  if (is_of_this_build (module))
+    return module;
+  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "%s: %s was built with another pipesim; build both together",
+               where, path);
+  return NULL;
 }
 
 /* NULL with an error when it can't be loaded. */

@@ -6,6 +6,7 @@
 #include "cuda-nvml.h"
 #include "cuda-shared.h"
 #include "cuda-stage.h"
+#include "module.h"
 
 #include <cublasLt.h>
 #include <math.h>
@@ -324,6 +325,8 @@ static const PsDeviceClass cuda_class = {
   .reset_peak = cuda_reset_peak,
   .libraries = cuda_libraries,
 };
+
+const guint64 ps_module_stamp = PS_MODULE_STAMP;
 
 const PsDeviceClass *
 ps_cuda_device_class (void)

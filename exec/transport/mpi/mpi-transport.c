@@ -5,6 +5,7 @@
 #include "mpi-transport.h"
 
 #include "clock.h"
+#include "module.h"
 
 #include <string.h>
 
@@ -463,6 +464,8 @@ static const PsTransportClass mpi_class = {
   .all_reduce = ps_mpi_all_reduce,
   .abort = mpi_abort,
 };
+
+const guint64 ps_module_stamp = PS_MODULE_STAMP;
 
 const PsTransportClass *
 ps_mpi_transport_class (void)

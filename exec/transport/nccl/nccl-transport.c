@@ -6,6 +6,7 @@
 #include "nccl-transport.h"
 
 #include "clock.h"
+#include "module.h"
 
 #define WATCH_NS G_GINT64_CONSTANT (50000000)
 
@@ -367,6 +368,8 @@ static const PsTransportClass nccl_class = {
   .self_send = ps_nccl_self_send,
   .abort = nccl_abort,
 };
+
+const guint64 ps_module_stamp = PS_MODULE_STAMP;
 
 const PsTransportClass *
 ps_nccl_transport_class (void)
