@@ -34,7 +34,7 @@ ps_cpu_flush (PsCpuFlush *flush)
   if (flush->buffer == NULL)
     {
       flush->bytes = 2 * largest_cache ();
-      flush->buffer = g_try_malloc (flush->bytes);
+      flush->buffer = g_try_malloc0 (flush->bytes);
     }
   if (flush->buffer == NULL)
     return FALSE;
