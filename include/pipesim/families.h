@@ -42,7 +42,7 @@ typedef struct
 const PsFamily *const *ps_family_table (guint *n);
 const PsFamily *ps_family_find (const char *name); /* NULL when there is none */
 
-/* Checks the setting (limits of base.h, then the family's own) and generates. */
+/* Checks the setting (limits of base.h, then the family's own) and generates what ps_schedule_validate accepts. */
 PsSchedule *ps_family_generate (const PsFamily *family, const PsFamilySetting *setting,
                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

@@ -15,14 +15,14 @@ held_index (const PsSchedule *schedule, PsOp op)
   return (schedule->copy ? schedule->copy[op.microbatch] : 0) * schedule->placement->n_stages + op.stage;
 }
 
-/* Walking a device's order backwards meets the last W or BW of each of its stages first: held is filled from its end.
- */
+/* Walking a device's order backwards meets the last W or BW of each of its n_held stages first: held is filled from its
+ * end. */
 static void
-order_device (PsReductions *reductions, const PsProgram *program, guint device)
+order_device (PsReductions *reductions, const PsProgram *program, guint device, guint n_held)
 {
   const PsSchedule *schedule = program->schedule;
-  guint fill = reductions->first[device + 1];
-  for (guint i = schedule->first[device + 1]; i-- > schedule->first[device];)
+  guint fill = reductions->first[device + 1], all = fill - n_held;
+  for (guint i = schedule->first[device + 1]; i-- > schedule->first[device] && fill > all;)
     {
       PsOp op = schedule->ops[i];
       guint index = held_index (schedule, op);
@@ -45,8 +45,11 @@ ps_reductions_init (PsReductions *reductions, const PsProgram *program)
   for (guint i = 0; i < n; i++)
     reductions->last_step[i] = PS_NO_STEP;
   reductions->first[placement->n_devices] = n;
+  g_autofree guint *n_held = g_new0 (guint, placement->n_devices);
+  for (guint i = 0; i < n; i++)
+    n_held[placement->device[i]]++;
   for (guint device = placement->n_devices; device-- > 0;)
-    order_device (reductions, program, device);
+    order_device (reductions, program, device, n_held[device]);
 }
 
 void

@@ -372,6 +372,11 @@ read_file (const PsSetting *setting, const char *path, GError **error)
       || !check_agrees (path, "-m", setting->n_microbatches, schedule->n_microbatches, error)
       || !check_agrees (path, "-v", setting->n_chunks, ps_placement_max_chunks (placement), error))
     return NULL;
+  if (!ps_schedule_validate (schedule, error))
+    {
+      g_prefix_error (error, "%s: ", path);
+      return NULL;
+    }
   return g_steal_pointer (&schedule);
 }
 
@@ -433,14 +438,7 @@ ps_setting_schedule_for (const PsSetting *setting, const char *name_or_file, con
 {
   g_autoptr (PsSchedule) schedule = find_schedule (setting, name_or_file, costs, error);
 
-  if (schedule == NULL || !has_wanted_placement (setting, schedule, error))
-    return NULL;
-  if (!ps_schedule_validate (schedule, error))
-    {
-      g_prefix_error (error, "%s: ", name_or_file);
-      return NULL;
-    }
-  return g_steal_pointer (&schedule);
+  return schedule != NULL && has_wanted_placement (setting, schedule, error) ? g_steal_pointer (&schedule) : NULL;
 }
 
 PsSchedule *
