@@ -7,8 +7,8 @@
  * The algorithm of each shape is chosen once per process and kept, so that two devices, and a pipeline and its
  * reference on one device, give the same bits: of the library's proposals without split sums (whose order would not be
  * fixed) the first that no other beats clearly in a trial. The processes of a run make their choices the same
- * (exec/processes/choices.h). PIPESIM_CUDA_TRIALS=0 takes the first proposal without a trial. Where the library has no product
- * with the wanted ending, a kernel of kernels.h does it afterwards.
+ * (exec/processes/choices.h). PIPESIM_CUDA_TRIALS=0 takes the first proposal without a trial. Where the library has no
+ * product with the wanted ending, a kernel of kernels.h does it afterwards.
  */
 #ifndef PIPESIM_CUDA_PRODUCTS_H
 #define PIPESIM_CUDA_PRODUCTS_H
