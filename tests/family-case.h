@@ -103,6 +103,18 @@ simulate_family (Case *test, const char *name, guint p, guint m, guint v, Units 
   simulate (test, schedule, unit_costs (schedule->placement->n_stages, units));
 }
 
+/* Under costs as --costs takes them. */
+static inline void
+predict (Case *test, const char *name, guint p, guint m, guint v, const char *costs)
+{
+  g_autoptr (GError) error = NULL;
+  PsSchedule *schedule = generate (name, p, m, v, &error);
+  g_assert_no_error (error);
+  PsCosts *parsed = ps_costs_parse (costs, p, v, &error);
+  g_assert_no_error (error);
+  simulate (test, schedule, parsed);
+}
+
 /* The ops of a pair one after the other, each handing its result on at its own end. */
 static inline void
 simulate_apart (Case *test, const char *name, guint p, guint m, guint v, Units units)

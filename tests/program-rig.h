@@ -75,9 +75,21 @@ run_program (const char *folder, const char *program, const char *arguments, cha
   return run_argv (folder, argv, environment, printed, talk);
 }
 
+/* %P and %M stand for a predicted and a measured timeline, fixtures. Free with g_free. */
+static inline char *
+with_timelines (const char *arguments)
+{
+  g_autofree char *predicted = g_test_build_filename (G_TEST_DIST, "fixtures", "timeline-predicted.json", NULL);
+  g_autofree char *measured = g_test_build_filename (G_TEST_DIST, "fixtures", "timeline-measured.json", NULL);
+  GString *line = g_string_new (arguments);
+
+  g_string_replace (line, "%P", predicted, 0);
+  g_string_replace (line, "%M", measured, 0);
+  return g_string_free (line, FALSE);
+}
+
 /* A command line that must be refused: with that exit code, one line that begins with the program's name as users know
- * it
- * ("pipesim plot") and goes on like `talk`, a pattern with * and ?, and no file more than before. */
+ * it ("pipesim plot") and goes on like `talk`, a pattern with * and ?, and no file more than before. */
 static inline void
 check_refused (const char *folder, const char *program, const char *arguments, int code, const char *talk)
 {
@@ -90,6 +102,24 @@ check_refused (const char *folder, const char *program, const char *arguments, i
     g_assert_cmpstr (said, ==, wanted);
   g_assert_cmpuint (count (said, "\n"), ==, 1);
   g_assert_cmpuint (count_files (folder), ==, before);
+}
+
+typedef struct
+{
+  const char *arguments; /* as with_timelines takes them */
+  int code;
+  const char *talk;
+} Refusal;
+
+static inline void
+check_refusals (const char *folder, const char *program, const Refusal *refusals, gsize n)
+{
+  for (gsize i = 0; i < n; i++)
+    {
+      g_autofree char *line = with_timelines (refusals[i].arguments);
+
+      check_refused (folder, program, line, refusals[i].code, refusals[i].talk);
+    }
 }
 
 #endif

@@ -1,38 +1,11 @@
 /* Tests of explain.h where devices never meet: the critical circle and what a faster part saves. */
 #include <pipesim/explain.h>
 
+#include "family-case.h"
 #include "random-costs.h"
 #include "random-schedule.h"
-#include "reference.h"
 
 #define US 1000
-
-typedef struct
-{
-  PsProgram *program;
-  PsCosts *costs;
-  PsSimulation *simulation;
-} Case;
-
-static void
-case_clear (Case *test)
-{
-  ps_simulation_free (test->simulation);
-  ps_program_free (test->program);
-  ps_costs_free (test->costs);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Case, case_clear)
-
-static void
-predict (Case *test, const char *family, guint p, guint m, guint v, const char *costs)
-{
-  g_autoptr (GError) error = NULL;
-  const PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = v };
-
-  test->costs = ps_costs_parse (costs, p, v, &error);
-  g_assert_no_error (error);
-  test->simulation = reference_simulate (reference_generate (family, &setting), test->costs, &test->program);
-}
 
 static gint64
 time_on_path (const PsExplanation *explanation, PsPathKind kind)

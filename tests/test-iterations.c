@@ -1,33 +1,7 @@
 /* Tests of iterations.h: numbers worked by hand, published ones, and what no schedule has. */
-#include "reference.h"
+#include "family-case.h"
 
 #include <pipesim/iterations.h>
-
-typedef struct
-{
-  PsProgram *program;
-  PsCosts *costs;
-  PsSimulation *simulation;
-} Case;
-
-static void
-case_clear (Case *test)
-{
-  ps_simulation_free (test->simulation);
-  ps_program_free (test->program);
-  ps_costs_free (test->costs);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Case, case_clear)
-
-static void
-predict (Case *test, const char *family, guint p, guint m, guint v, const char *costs)
-{
-  g_autoptr (GError) error = NULL;
-  const PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = v };
-  test->costs = ps_costs_parse (costs, p, v, &error);
-  g_assert_no_error (error);
-  test->simulation = reference_simulate (reference_generate (family, &setting), test->costs, &test->program);
-}
 
 static PsIteration
 iterate (const Case *test, PsSync sync, PsReduce reduce)

@@ -221,12 +221,7 @@ test_terminal (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 static void
 test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  static const struct
-  {
-    const char *arguments;
-    int code;
-    const char *talk;
-  } cases[] = {
+  static const Refusal cases[] = {
     { "sweep r.db -o a.svg", 2, "--x: '' is missing; give --x FIELD --y FIELD, or --pareto" },
     { "sweep r.db --x devices -o a.svg", 2, "--y: '' is missing*" },
     { "sweep r.db --x devics --y bubble_ratio -o a.svg", 2, "--x: 'devics' is no column of numbers; there are *" },
@@ -253,8 +248,7 @@ test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
     { "accuracy c.db --x devices -o a.svg", 2, "--x: belongs to sweep, not to accuracy" },
   };
 
-  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
-    check_refused (fixture->folder, "pipesim-plot", cases[i].arguments, cases[i].code, cases[i].talk);
+  check_refusals (fixture->folder, "pipesim-plot", cases, G_N_ELEMENTS (cases));
 }
 
 static void

@@ -8,8 +8,6 @@
 typedef struct
 {
   char *folder;
-  char *predicted;
-  char *measured;
 } Fixture;
 
 static void
@@ -19,8 +17,6 @@ set_up (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 
   fixture->folder = g_dir_make_tmp ("pipesim-plot-XXXXXX", &error);
   g_assert_no_error (error);
-  fixture->predicted = g_test_build_filename (G_TEST_DIST, "fixtures", "timeline-predicted.json", NULL);
-  fixture->measured = g_test_build_filename (G_TEST_DIST, "fixtures", "timeline-measured.json", NULL);
 }
 
 static void
@@ -28,26 +24,13 @@ tear_down (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   remove_folder (fixture->folder);
   g_free (fixture->folder);
-  g_free (fixture->predicted);
-  g_free (fixture->measured);
-}
-
-/* %P and %M stand for the two timelines. */
-static char *
-with_paths (const Fixture *fixture, const char *arguments)
-{
-  GString *line = g_string_new (arguments);
-
-  g_string_replace (line, "%P", fixture->predicted, 0);
-  g_string_replace (line, "%M", fixture->measured, 0);
-  return g_string_free (line, FALSE);
 }
 
 static int
 run_plot (const Fixture *fixture, const char *path_variable, const char *arguments, char **talk)
 {
   g_auto (GStrv) environment = g_get_environ ();
-  g_autofree char *line = with_paths (fixture, arguments);
+  g_autofree char *line = with_timelines (arguments);
 
   if (path_variable)
     environment = g_environ_setenv (environment, "PATH", path_variable, TRUE);
@@ -214,12 +197,7 @@ test_memory (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 static void
 test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  static const struct
-  {
-    const char *arguments;
-    int code;
-    const char *talk;
-  } cases[] = {
+  static const Refusal cases[] = {
     { "", 2, "plot: '' is nothing to draw; timeline, memory, sweep, accuracy or calibration is" },
     { "gantt '%P' -o a.svg", 2,
       "plot: 'gantt' is nothing to draw; timeline, memory, sweep, accuracy or calibration is" },
@@ -239,12 +217,7 @@ test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
     { "timeline /dev/null -o a.svg", 1, "/dev/null: is neither a JSON object nor an array" },
   };
 
-  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autofree char *line = with_paths (fixture, cases[i].arguments);
-
-      check_refused (fixture->folder, "pipesim-plot", line, cases[i].code, cases[i].talk);
-    }
+  check_refusals (fixture->folder, "pipesim-plot", cases, G_N_ELEMENTS (cases));
 }
 
 static void

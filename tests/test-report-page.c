@@ -45,20 +45,10 @@ tear_down (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_free (fixture->predicted);
 }
 
-/* %P stands for a timeline. */
-static char *
-with_paths (const Fixture *fixture, const char *arguments)
-{
-  GString *line = g_string_new (arguments);
-
-  g_string_replace (line, "%P", fixture->predicted, 0);
-  return g_string_free (line, FALSE);
-}
-
 static char *
 write_page (const Fixture *fixture, const char *arguments)
 {
-  g_autofree char *both = g_strconcat (arguments, " -o a.html", NULL), *line = with_paths (fixture, both), *talk = NULL;
+  g_autofree char *both = g_strconcat (arguments, " -o a.html", NULL), *line = with_timelines (both), *talk = NULL;
   g_autofree char *path = g_build_filename (fixture->folder, "a.html", NULL);
   char *page = NULL;
 
@@ -214,12 +204,7 @@ test_changed (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 static void
 test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
-  static const struct
-  {
-    const char *arguments;
-    int code;
-    const char *talk;
-  } cases[] = {
+  static const Refusal cases[] = {
     { "", 2, "no database; give the RESULTS.db of pipesim sweep" },
     { "r.db", 2, "-o: '' is missing; name the page to write" },
     { "nowhere.db -o a.html", 1, "nowhere.db: *" },
@@ -231,12 +216,7 @@ test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
     { "r.db --by comm -o a.html", 2, "--by: 'comm' is no column of numbers; *" },
   };
 
-  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
-    {
-      g_autofree char *line = with_paths (fixture, cases[i].arguments);
-
-      check_refused (fixture->folder, "pipesim-report", line, cases[i].code, cases[i].talk);
-    }
+  check_refusals (fixture->folder, "pipesim-report", cases, G_N_ELEMENTS (cases));
 }
 
 /* Chooses the third timeline, turns the wheel over device 1 at the beginning, asks what lies there, drags to the end

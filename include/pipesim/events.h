@@ -53,6 +53,14 @@ typedef struct
 
 #define PS_MAX_SLOWDOWN 8
 
+/* Whether what ops and transfers take is known before a run: nothing that goes on beside them changes it, nor their
+ * order. */
+static inline gboolean
+ps_events_setting_is_fixed (const PsEventsSetting *setting)
+{
+  return setting->links == NULL && setting->overlap_slowdown <= 1 && setting->window == 0;
+}
+
 /* The engine for one program, reused over many runs. */
 typedef struct _PsEvents PsEvents;
 

@@ -1,31 +1,27 @@
 /* costdb-read.c - reads profiles and measurements back. */
 #include "costdb-private.h"
 
+static gpointer
+read_profile (PsRows *rows, gpointer data, GError **error)
+{
+  PsProfile *profile = g_new0 (PsProfile, 1);
+  char **const fields[] = { &profile->name,   &profile->model_name, &profile->model_digest, &profile->model_text,
+                            &profile->device, &profile->transport,  &profile->host,         &profile->processor,
+                            &profile->kernel, &profile->libraries,  &profile->version,      &profile->created };
+  for (int i = 0; i < (int)G_N_ELEMENTS (fields); i++)
+    *fields[i] = ps_rows_text (rows, i);
+  return profile;
+}
+
 GPtrArray *
 ps_costdb_profiles (PsCostDb *db, GError **error)
 {
-  g_autoptr (GPtrArray) profiles = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_profile_free);
   g_autoptr (PsRows) rows
       = ps_rows_new (db->file, error,
                      "SELECT name, model_name, model_digest, model_text, device, transport, host, processor, kernel, "
                      "libraries, version, created FROM profile ORDER BY name",
                      "");
-  gboolean found = rows != NULL;
-  while (found)
-    {
-      if (!ps_rows_next (rows, &found, error))
-        return NULL;
-      if (!found)
-        break;
-      PsProfile *profile = g_new0 (PsProfile, 1);
-      char **const fields[] = { &profile->name,   &profile->model_name, &profile->model_digest, &profile->model_text,
-                                &profile->device, &profile->transport,  &profile->host,         &profile->processor,
-                                &profile->kernel, &profile->libraries,  &profile->version,      &profile->created };
-      for (int i = 0; i < (int)G_N_ELEMENTS (fields); i++)
-        *fields[i] = ps_rows_text (rows, i);
-      g_ptr_array_add (profiles, profile);
-    }
-  return rows ? g_steal_pointer (&profiles) : NULL;
+  return ps_rows_collect (rows, read_profile, NULL, (GDestroyNotify)ps_profile_free, error);
 }
 
 /* Words that the schema does not allow come from damaged files only, and then read as the first of their sort. */
@@ -100,10 +96,29 @@ read_samples (PsCostDb *db, gint64 row, PsMeasurement *measurement, GError **err
   return rows != NULL;
 }
 
+/* What read_whole needs besides the row. */
+typedef struct
+{
+  PsCostDb *db;
+  gboolean with_samples;
+} Source;
+
+static gpointer
+read_whole (PsRows *rows, gpointer data, GError **error)
+{
+  const Source *source = data;
+  g_autoptr (PsMeasurement) measurement = read_measurement (rows);
+  if (!read_condition (source->db, rows, 20, &measurement->before, error)
+      || !read_condition (source->db, rows, 25, &measurement->after, error)
+      || (source->with_samples && !read_samples (source->db, ps_rows_integer (rows, 0), measurement, error)))
+    return NULL;
+  return g_steal_pointer (&measurement);
+}
+
 GPtrArray *
 ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples, GError **error)
 {
-  g_autoptr (GPtrArray) measurements = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
+  Source source = { db, with_samples };
   g_autoptr (PsRows) rows = ps_rows_new (
       db->file, error,
       "SELECT measurement.id, subject, shape, kind, bytes, devices, sharing, cache, n, median_ns, q1_ns, q3_ns, "
@@ -117,45 +132,27 @@ ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples
       "ORDER BY subject, shape, instr ('|F|B|W|BW|R|O|', '|' || kind || '|'), bytes, devices, "
       "sharing, instr ('|run|cold|warm|', '|' || cache || '|')",
       "s", profile);
-  gboolean found = rows != NULL;
-  while (found)
-    {
-      if (!ps_rows_next (rows, &found, error))
-        return NULL;
-      if (!found)
-        break;
-      PsMeasurement *measurement = read_measurement (rows);
-      g_ptr_array_add (measurements, measurement);
-      if (!read_condition (db, rows, 20, &measurement->before, error)
-          || !read_condition (db, rows, 25, &measurement->after, error)
-          || (with_samples && !read_samples (db, ps_rows_integer (rows, 0), measurement, error)))
-        return NULL;
-    }
-  return rows ? g_steal_pointer (&measurements) : NULL;
+  return ps_rows_collect (rows, read_whole, &source, (GDestroyNotify)ps_measurement_free, error);
+}
+
+static gpointer
+read_sentinel (PsRows *rows, gpointer data, GError **error)
+{
+  PsSentinel *sentinel = g_new0 (PsSentinel, 1);
+  *sentinel = (PsSentinel){ .what = ps_rows_text (rows, 0),
+                            .median_ns = ps_rows_integer (rows, 1),
+                            .n = (guint)ps_rows_integer (rows, 2),
+                            .taken = ps_rows_text (rows, 3) };
+  return sentinel;
 }
 
 GPtrArray *
 ps_costdb_sentinels (PsCostDb *db, const char *profile, GError **error)
 {
-  g_autoptr (GPtrArray) sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sentinel_free);
   g_autoptr (PsRows) rows
       = ps_rows_new (db->file, error,
                      "SELECT what, median_ns, n, taken FROM sentinel JOIN profile ON profile.id = sentinel.profile "
                      "WHERE profile.name = ?1 ORDER BY position",
                      "s", profile);
-  gboolean found = rows != NULL;
-  while (found)
-    {
-      if (!ps_rows_next (rows, &found, error))
-        return NULL;
-      if (!found)
-        break;
-      PsSentinel *sentinel = g_new0 (PsSentinel, 1);
-      *sentinel = (PsSentinel){ .what = ps_rows_text (rows, 0),
-                                .median_ns = ps_rows_integer (rows, 1),
-                                .n = (guint)ps_rows_integer (rows, 2),
-                                .taken = ps_rows_text (rows, 3) };
-      g_ptr_array_add (sentinels, sentinel);
-    }
-  return rows ? g_steal_pointer (&sentinels) : NULL;
+  return ps_rows_collect (rows, read_sentinel, NULL, (GDestroyNotify)ps_sentinel_free, error);
 }

@@ -16,8 +16,8 @@ ps_run_record_free (PsRunRecord *run)
 }
 
 /* Columns as in the query of ps_costdb_runs. */
-static PsRunRecord *
-read_run (PsRows *rows)
+static gpointer
+read_run (PsRows *rows, gpointer data, GError **error)
 {
   PsRunRecord *run = g_new0 (PsRunRecord, 1);
 
@@ -41,21 +41,12 @@ read_run (PsRows *rows)
 GPtrArray *
 ps_costdb_runs (PsCostDb *db, GError **error)
 {
-  g_autoptr (GPtrArray) runs = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_run_record_free);
   g_autoptr (PsRows) rows
       = ps_rows_new (db->file, error,
                      "SELECT profile, schedule, device, transport, devices, chunks, microbatches, steps, "
                      "predicted_iteration_ns, measured_iteration_ns, predicted_peak_bytes, measured_peak_bytes, "
                      "\"check\", started FROM run ORDER BY id",
                      "");
-  gboolean found = rows != NULL;
 
-  while (found)
-    {
-      if (!ps_rows_next (rows, &found, error))
-        return NULL;
-      if (found)
-        g_ptr_array_add (runs, read_run (rows));
-    }
-  return rows ? g_steal_pointer (&runs) : NULL;
+  return ps_rows_collect (rows, read_run, NULL, (GDestroyNotify)ps_run_record_free, error);
 }

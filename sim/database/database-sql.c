@@ -86,6 +86,26 @@ ps_rows_next (PsRows *rows, gboolean *found, GError **error)
   return *found || code == SQLITE_DONE || ps_database_set_error (rows->db, code, error);
 }
 
+GPtrArray *
+ps_rows_collect (PsRows *rows, PsRowReader read, gpointer data, GDestroyNotify free_item, GError **error)
+{
+  g_autoptr (GPtrArray) items = g_ptr_array_new_with_free_func (free_item);
+  gboolean found = rows != NULL;
+  gpointer item;
+
+  while (found)
+    {
+      if (!ps_rows_next (rows, &found, error))
+        return NULL;
+      if (!found)
+        break;
+      if ((item = read (rows, data, error)) == NULL)
+        return NULL;
+      g_ptr_array_add (items, item);
+    }
+  return rows ? g_steal_pointer (&items) : NULL;
+}
+
 gint64
 ps_rows_integer (PsRows *rows, int column)
 {

@@ -73,6 +73,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRows, ps_rows_free)
 
 /* Goes to the first or next row. *found is FALSE behind the last one. */
 gboolean ps_rows_next (PsRows *rows, gboolean *found, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* What `read` makes of each row that is left, elements that `free_item` frees; NULL when a row cannot be had, read
+ * fails, or rows is NULL, each of which has set the error. */
+typedef gpointer (*PsRowReader) (PsRows *rows, gpointer data, GError **error);
+GPtrArray *ps_rows_collect (PsRows *rows, PsRowReader read, gpointer data, GDestroyNotify free_item, GError **error);
+
 gint64 ps_rows_integer (PsRows *rows, int column);
 double ps_rows_real (PsRows *rows, int column);
 gboolean ps_rows_is_null (PsRows *rows, int column);

@@ -156,11 +156,11 @@ repeat (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *s
   return events != NULL;
 }
 
-/* Whether durations depend on what else goes on, so that no event graph can tell them. */
+/* No event graph can tell durations that depend on what else goes on. */
 static gboolean
 is_entangled (const PsEventsSetting *setting)
 {
-  return setting && (setting->links || setting->overlap_slowdown > 1 || setting->window);
+  return setting && !ps_events_setting_is_fixed (setting);
 }
 
 PsIteration

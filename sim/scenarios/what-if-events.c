@@ -210,9 +210,7 @@ find_change_point (Engine *engine, const PsPart *part, double makespan_ns, doubl
 static gboolean
 is_sum (const Engine *engine)
 {
-  const PsEventsSetting *events = &engine->setting;
-
-  return !engine->steady && !events->links && !events->speed && events->overlap_slowdown <= 1 && events->window == 0;
+  return !engine->steady && !engine->setting.speed && ps_events_setting_is_fixed (&engine->setting);
 }
 
 static gboolean

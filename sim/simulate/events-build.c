@@ -205,7 +205,7 @@ ps_events_new (const PsProgram *program, const PsCosts *costs, const PsEventsSet
   events->devices = g_new0 (PsEventDevice, events->n_devices);
   events->startable = g_new (guint32, events->n_transfers + 1);
   events->awake = g_new (guint16, events->n_devices);
-  if (setting->links || setting->overlap_slowdown > 1 || setting->window)
+  if (!ps_events_setting_is_fixed (setting))
     events->timed = ps_timed_new (events);
   if (setting->window)
     events->ready = ps_ready_new (events);
