@@ -256,19 +256,21 @@ first_run ()
   exit $code
 }
 
-# What waking up costs: the same run with threads that sleep, and that spin, while the GPU works.
-waiting ()
+# variants VARIABLE VALUE...: the same run with each value of an environment variable of the cuda device.
+variants ()
 {
   need_device
-  [ "$device" = cuda ] || skip "device $device waits for nothing"
+  [ "$device" = cuda ] || skip "device $device knows no $1"
+  variable=$1
+  shift
   times=
-  for how in sleep spin; do
-    export PIPESIM_CUDA_WAIT=$how
-    own pipesim-exec --schedule 1f1b -p 4 -m 8 --model "$work/small.ini" --device cuda --steps 12 --json \
-      >"$work/run.json" 2>"$work/run.err" || { echo "= $(tail -1 "$work/run.err")"; exit 1; }
-    times="$times $how $(sed -n 's/.*"iteration_ns": \([0-9]*\),*/\1/p' "$work/run.json" | head -1) ns"
+  for value; do
+    export "$variable=$value"
+    own pipesim-exec --schedule 1f1b -p 4 -m 8 --model "$work/small.ini" --device cuda --steps 12 --check --json \
+      >"$work/run.json" 2>"$work/run.err" || { echo "= $variable=$value: $(tail -1 "$work/run.err")"; exit 1; }
+    times="$times, $value $(sed -n 's/.*"iteration_ns": \([0-9]*\),*/\1/p' "$work/run.json" | head -1) ns"
   done
-  echo "= iteration of 1f1b on 4 parts:$times"
+  echo "= iteration of 1f1b on 4 parts by $variable:${times#,}"
 }
 
 self_send ()

@@ -50,7 +50,7 @@ pack_bundle ()
   mkdir -p "$pack/lib" "$pack/lib-system" || exit 1
   files=
   for name in pipesim pipesim-exec pipesim-calib pipesim-cuda.so pipesim-nccl.so test-cuda-kernels-gpu test-cuda-parts \
-    test-cuda-device test-cuda-context gpu-launch; do
+    test-cuda-device test-cuda-context test-cuda-graphs gpu-launch; do
     if [ -f "$build/$name" ]; then
       cp "$build/$name" "$pack/" && strip --strip-unneeded "$pack/$name"
       files="$files $pack/$name"
@@ -327,7 +327,8 @@ step 60 "kernels against references" kernels
 step 40 "parts of a GPU" device_tests test-cuda-parts
 step 60 "cuda device" device_tests test-cuda-device
 step 40 "first run, p = 4" first_run 1f1b
-step 25 "waiting asleep and awake" waiting
+step 25 "waiting asleep and awake" variants PIPESIM_CUDA_WAIT sleep spin
+step 25 "ops as CUDA graphs" variants PIPESIM_CUDA_GRAPHS 0 1
 step 90 "calibration, p = 4" calibrate_all
 step 10 "predictions, p = 4" predictions 4 8
 step 110 "execution, p = 4" families 4 8 $few
@@ -345,6 +346,7 @@ step 60 "calibration, p = 8" calibrate_eight
 step 60 "execution, p = 8" families 8 16 $eight
 step 40 "calibration repeated" calibrate_again
 step 40 "cuda contexts" device_tests test-cuda-context
+step 20 "cuda graphs" device_tests test-cuda-graphs
 step 20 "launch overhead" launches
 total=$((total + 25))
 step 15 "profiles" export_profiles

@@ -1,6 +1,6 @@
 /* test-cuda-parts.c - that the parts of a GPU are what they are said to be, which only a GPU can show: work stays on
  * the multiprocessors of its part, parts have none in common, and work in one reads what another has written. */
-#include "device/cuda/cuda-context.h"
+#include "device/cuda/cuda-graph.h"
 
 #include "cuda-parts/where.h"
 
@@ -13,6 +13,7 @@ typedef struct
   PsCudaContext contexts[MAX_PARTS];
   guint seen[MAX_PARTS][MAX_SMS]; /* blocks that ran on each multiprocessor */
   guint n;
+  gboolean graphs; /* kernels are captured and launched as graphs */
 } Parts;
 
 static void
@@ -25,9 +26,9 @@ must (const char *what, cudaError_t status)
 }
 
 static void
-open_parts (Parts *parts, guint n, const guint *shares)
+open_parts (Parts *parts, guint n, const guint *shares, gboolean graphs)
 {
-  *parts = (Parts){ .n = n };
+  *parts = (Parts){ .n = n, .graphs = graphs };
   for (guint i = 0; i < n; i++)
     {
       const PsDeviceSetting setting = { .index = i, .n_local = n, .shares = shares };
@@ -61,6 +62,38 @@ typedef struct
   guint index;
 } Visit;
 
+typedef struct
+{
+  PsCudaContext *context;
+  guint *seen; /* in device memory */
+} Look;
+
+static void
+launch_look (gpointer data)
+{
+  const Look *look = data;
+
+  ps_cuda_note (look->context, "kernel",
+                where_launch (look->context->n_sms * BLOCKS_PER_SM, look->seen, MAX_SMS, look->context->stream));
+}
+
+static void
+look (Parts *parts, PsCudaContext *context, guint *seen)
+{
+  Look work = { context, seen };
+  PsCudaGraphs *graphs = ps_cuda_graphs_new (1);
+  g_autoptr (GError) error = NULL;
+
+  ps_cuda_begin (context);
+  if (parts->graphs)
+    ps_cuda_graphs_run (graphs, context, &work, sizeof work, launch_look, &work);
+  else
+    launch_look (&work);
+  ps_cuda_finish (context, &error);
+  g_assert_no_error (error);
+  ps_cuda_graphs_free (graphs);
+}
+
 static gpointer
 look_around (gpointer data)
 {
@@ -73,7 +106,7 @@ look_around (gpointer data)
   enter (parts, visit->index);
   must ("memory", cudaMalloc ((void **)&seen, MAX_SMS * sizeof *seen));
   must ("memory", cudaMemsetAsync (seen, 0, MAX_SMS * sizeof *seen, context->stream));
-  must ("kernel", where_launch (context->n_sms * BLOCKS_PER_SM, seen, MAX_SMS, context->stream));
+  look (parts, context, seen);
   ps_cuda_copy (context, parts->seen[visit->index], seen, MAX_SMS * sizeof *seen, &error);
   g_assert_no_error (error);
   must ("memory", cudaFree (seen));
@@ -107,12 +140,12 @@ count_seen (const guint *seen)
 }
 
 static void
-check_parts (guint n, const guint *shares)
+check_parts (guint n, const guint *shares, gboolean graphs)
 {
   g_autofree Parts *parts = g_new (Parts, 1);
   g_autofree char *sharing = NULL;
 
-  open_parts (parts, n, shares);
+  open_parts (parts, n, shares, graphs);
   sharing = ps_cuda_sharing ();
   g_test_message ("%u parts: %s", n, sharing);
   g_assert_true (g_str_has_prefix (sharing, "green contexts of "));
@@ -151,7 +184,7 @@ test_even (void)
 {
   tell_granularity ();
   for (guint n = 2; n <= 8; n *= 2)
-    check_parts (n, NULL);
+    check_parts (n, NULL, FALSE);
 }
 
 static void
@@ -159,7 +192,15 @@ test_uneven (void)
 {
   static const guint shares[] = { 40, 30, 20, 10 };
 
-  check_parts (G_N_ELEMENTS (shares), shares);
+  check_parts (G_N_ELEMENTS (shares), shares, FALSE);
+}
+
+/* What was captured in a part's stream stays in that part when it is launched as a graph. */
+static void
+test_graphs (void)
+{
+  for (guint n = 2; n <= 8; n *= 2)
+    check_parts (n, NULL, TRUE);
 }
 
 /* Opened, closed and opened again: what a run and its reference, and every rotation of a calibration, do. */
@@ -167,7 +208,7 @@ static void
 test_again (void)
 {
   for (guint i = 0; i < 20; i++)
-    check_parts (4, NULL);
+    check_parts (4, NULL, FALSE);
 }
 
 /* What part 0 has written part 1 copies in its own stream, from memory that part 0 took. */
@@ -178,7 +219,7 @@ test_memory (void)
   g_autoptr (GError) error = NULL;
   guint8 *from = NULL, *to = NULL, got[4096];
 
-  open_parts (parts, 2, NULL);
+  open_parts (parts, 2, NULL, FALSE);
   enter (parts, 0);
   must ("memory", cudaMalloc ((void **)&from, sizeof got));
   must ("memory", cudaMemsetAsync (from, 0x5a, sizeof got, parts->contexts[0].stream));
@@ -213,6 +254,7 @@ main (int argc, char **argv)
   problem = available ? NULL : error->message;
   g_test_add_func ("/cuda-parts/even", available ? test_even : skip);
   g_test_add_func ("/cuda-parts/uneven", available ? test_uneven : skip);
+  g_test_add_func ("/cuda-parts/graphs", available ? test_graphs : skip);
   g_test_add_func ("/cuda-parts/again", available ? test_again : skip);
   g_test_add_func ("/cuda-parts/memory", available ? test_memory : skip);
   return g_test_run ();

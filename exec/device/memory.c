@@ -6,14 +6,17 @@ struct _Block
 {
   void *start;
   gint64 bytes;
+  gboolean travels; /* was made for PS_MEMORY_BUFFER */
   PsMemoryKind kind;
-  Block *next; /* in the list of free blocks of this size */
+  Block *next; /* in its free list, by ascending start */
 };
 
-/* The free blocks of one size. */
+/* The free blocks of one size that travel or don't. When a block that travels comes back is a matter of timing, and so
+ * is which of them is taken next; apart, they leave the others be. */
 typedef struct
 {
   gint64 bytes;
+  gboolean travels;
   Block *first;
 } FreeList;
 
@@ -58,16 +61,16 @@ ps_device_memory_free (PsDeviceMemory *memory)
 }
 
 static FreeList *
-free_list (PsDeviceMemory *memory, gint64 bytes)
+free_list (PsDeviceMemory *memory, gint64 bytes, gboolean travels)
 {
   for (guint i = 0; i < memory->free_lists->len; i++)
     {
       FreeList *list = &g_array_index (memory->free_lists, FreeList, i);
-      if (list->bytes == bytes)
+      if (list->bytes == bytes && list->travels == travels)
         return list;
     }
 
-  const FreeList list = { bytes, NULL };
+  const FreeList list = { bytes, travels, NULL };
   g_array_append_val (memory->free_lists, list);
   return &g_array_index (memory->free_lists, FreeList, memory->free_lists->len - 1);
 }
@@ -100,7 +103,7 @@ release_cached (PsDeviceMemory *memory)
 }
 
 static Block *
-new_block (PsDeviceMemory *memory, gint64 bytes)
+new_block (PsDeviceMemory *memory, gint64 bytes, gboolean travels)
 {
   void *start = memory->source->allocate ((gsize)bytes);
   Block *block;
@@ -115,6 +118,7 @@ new_block (PsDeviceMemory *memory, gint64 bytes)
   block = g_new0 (Block, 1);
   block->start = start;
   block->bytes = bytes;
+  block->travels = travels;
   g_hash_table_insert (memory->blocks, start, block);
   return block;
 }
@@ -130,15 +134,15 @@ count (PsDeviceMemory *memory, PsMemoryKind kind, gint64 bytes)
 
 /* Called with the mutex held. */
 static Block *
-take_block (PsDeviceMemory *memory, gint64 bytes)
+take_block (PsDeviceMemory *memory, gint64 bytes, gboolean travels)
 {
-  FreeList *list = free_list (memory, bytes);
+  FreeList *list = free_list (memory, bytes, travels);
   Block *block = list->first;
 
   if (bytes > memory->limit_bytes - in_use (&memory->use))
     return NULL;
   if (block == NULL)
-    return new_block (memory, bytes);
+    return new_block (memory, bytes, travels);
   list->first = block->next;
   return block;
 }
@@ -158,7 +162,7 @@ ps_device_memory_take (PsDeviceMemory *memory, gsize bytes, PsMemoryKind kind)
   const gint64 counted = (gint64)counted_bytes (memory, bytes);
 
   g_mutex_lock (&memory->mutex);
-  Block *block = take_block (memory, counted);
+  Block *block = take_block (memory, counted, kind == PS_MEMORY_BUFFER);
   if (block != NULL)
     {
       block->kind = kind;
@@ -178,6 +182,17 @@ block_at (PsDeviceMemory *memory, void *start)
   return block;
 }
 
+static void
+put_back (FreeList *list, Block *block)
+{
+  Block **place = &list->first;
+
+  while (*place != NULL && (guintptr)(*place)->start < (guintptr)block->start)
+    place = &(*place)->next;
+  block->next = *place;
+  *place = block;
+}
+
 void
 ps_device_memory_give (PsDeviceMemory *memory, void *start)
 {
@@ -186,9 +201,7 @@ ps_device_memory_give (PsDeviceMemory *memory, void *start)
 
   g_mutex_lock (&memory->mutex);
   Block *block = block_at (memory, start);
-  FreeList *list = free_list (memory, block->bytes);
-  block->next = list->first;
-  list->first = block;
+  put_back (free_list (memory, block->bytes, block->travels), block);
   count (memory, block->kind, -block->bytes);
   g_mutex_unlock (&memory->mutex);
 }

@@ -1,6 +1,8 @@
 /* memory.h - blocks of a device's memory that are counted by what they are for.
  *
  * Blocks are cached by size and reused, because fresh memory would cost time in every op; only what is in use counts.
+ * Of the cached ones the first in memory is taken, so that a step finds the blocks that the step before found; blocks
+ * taken as PS_MEMORY_BUFFER are cached apart.
  * Any thread may call: a transport frees a sent tensor from wherever it likes.
  */
 #ifndef PIPESIM_EXEC_MEMORY_H

@@ -120,6 +120,8 @@ cublasLtMatmulDescSetAttribute (cublasLtMatmulDesc_t desc, cublasLtMatmulDescAtt
       return assign (desc->aux, value, bytes);
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
       return assign (desc->aux_ld, value, bytes);
+    case CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET:
+      return bytes == sizeof (int32_t) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
     }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -291,41 +293,72 @@ is_aligned (const void *array)
   return reinterpret_cast<uintptr_t> (array) % ALIGNMENT == 0;
 }
 
+/* A call with all that it depends on: what it was given may be gone when it runs from a graph. */
+struct Product
+{
+  cublasLtMatmulDescOpaque desc;
+  cublasLtMatrixLayoutOpaque a_layout, b_layout, c_layout, d_layout;
+  const void *a, *b, *c;
+  void *d;
+  float product_factor, sum_factor;
+  bool backwards;
+};
+
+static void
+run (const Product &product)
+{
+  const size_t m = product.d_layout.rows, k = rows_of (&product.b_layout, product.desc.transb);
+  const std::vector<float> left = gather (&product.a_layout, product.a, product.desc.transa);
+  const std::vector<float> right = gather (&product.b_layout, product.b, product.desc.transb);
+  std::vector<float> sum (m);
+
+  for (size_t column = 0; column < product.d_layout.columns; column++)
+    {
+      std::fill (sum.begin (), sum.end (), 0.0f);
+      for (size_t i = 0; i < k; i++)
+        {
+          const size_t inner = product.backwards ? k - 1 - i : i;
+          for (size_t row = 0; row < m; row++)
+            sum[row] += left[inner * m + row] * right[column * k + inner];
+        }
+      for (size_t row = 0; row < m; row++)
+        {
+          float value = product.product_factor * sum[row];
+          if (product.sum_factor != 0)
+            value += product.sum_factor * load (product.c_layout.type, product.c, column * product.c_layout.ld + row);
+          store (product.d_layout.type, product.d, column * product.d_layout.ld + row,
+                 finish (&product.desc, product.d_layout.type, value, row, column));
+        }
+    }
+}
+
 cublasStatus_t
 cublasLtMatmul (cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,
                 cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout, const void *beta,
                 const void *c, cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
                 const cublasLtMatmulAlgo_t *algo, void *, size_t, cudaStream_t stream)
 {
-  const float product_factor = *static_cast<const float *> (alpha), sum_factor = *static_cast<const float *> (beta);
-
   if (!shapes_fit (desc, a_layout, b_layout, c_layout, d_layout) || algo->data[0] != ALGORITHM || !is_aligned (a)
       || !is_aligned (b) || !is_aligned (c) || !is_aligned (d))
     return CUBLAS_STATUS_INVALID_VALUE;
   if (epilogues_refused == 2 && desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT)
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  ps_emulator_stream_drain (stream);
 
-  const size_t m = d_layout->rows, k = rows_of (b_layout, desc->transb);
-  const std::vector<float> left = gather (a_layout, a, desc->transa), right = gather (b_layout, b, desc->transb);
-  std::vector<float> sum (m);
-
-  for (size_t column = 0; column < d_layout->columns; column++)
-    {
-      std::fill (sum.begin (), sum.end (), 0.0f);
-      for (size_t i = 0; i < k; i++)
-        {
-          const size_t inner = algo->data[1] ? k - 1 - i : i;
-          for (size_t row = 0; row < m; row++)
-            sum[row] += left[inner * m + row] * right[column * k + inner];
-        }
-      for (size_t row = 0; row < m; row++)
-        {
-          float value = product_factor * sum[row];
-          if (sum_factor != 0)
-            value += sum_factor * load (c_layout->type, c, column * c_layout->ld + row);
-          store (d_layout->type, d, column * d_layout->ld + row, finish (desc, d_layout->type, value, row, column));
-        }
-    }
+  const Product product = { *desc,
+                            *a_layout,
+                            *b_layout,
+                            *c_layout,
+                            *d_layout,
+                            a,
+                            b,
+                            c,
+                            d,
+                            *static_cast<const float *> (alpha),
+                            *static_cast<const float *> (beta),
+                            algo->data[1] != 0 };
+  ps_emulator_stream_do (stream, [=] {
+    run (product);
+    return true;
+  });
   return CUBLAS_STATUS_SUCCESS;
 }

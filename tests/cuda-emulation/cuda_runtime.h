@@ -28,6 +28,7 @@ extern "C"
     cudaErrorInvalidDevice = 101,
     cudaErrorInvalidResourceHandle = 400,
     cudaErrorNotReady = 600,
+    cudaErrorStreamCaptureUnsupported = 900,
   } cudaError_t;
 
   typedef struct CUstream_st *cudaStream_t;
@@ -98,6 +99,23 @@ extern "C"
   cudaError_t cudaEventSynchronize (cudaEvent_t event);
   cudaError_t cudaEventQuery (cudaEvent_t event);
   cudaError_t cudaEventElapsedTime (float *milliseconds, cudaEvent_t start, cudaEvent_t end);
+
+  /* Capturing, by one thread, and graphs: kernels, copies, fills and products become nodes, all in a row. */
+  typedef struct CUgraph_st *cudaGraph_t;
+  typedef struct CUgraphExec_st *cudaGraphExec_t;
+  typedef enum cudaStreamCaptureMode
+  {
+    cudaStreamCaptureModeGlobal,
+    cudaStreamCaptureModeThreadLocal,
+    cudaStreamCaptureModeRelaxed,
+  } cudaStreamCaptureMode;
+
+  cudaError_t cudaStreamBeginCapture (cudaStream_t stream, cudaStreamCaptureMode mode);
+  cudaError_t cudaStreamEndCapture (cudaStream_t stream, cudaGraph_t *graph);
+  cudaError_t cudaGraphDestroy (cudaGraph_t graph);
+  cudaError_t cudaGraphInstantiate (cudaGraphExec_t *made, cudaGraph_t graph, unsigned long long flags);
+  cudaError_t cudaGraphExecDestroy (cudaGraphExec_t made);
+  cudaError_t cudaGraphLaunch (cudaGraphExec_t made, cudaStream_t stream);
 
   enum cudaDriverEntryPointQueryResult
   {

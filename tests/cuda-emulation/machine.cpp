@@ -43,6 +43,8 @@ cudaGetErrorString (cudaError_t error)
       return "invalid resource handle";
     case cudaErrorNotReady:
       return "device not ready";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
     }
   return "unknown error";
 }
@@ -129,6 +131,8 @@ cudaMalloc (void **memory, size_t bytes)
 {
   std::lock_guard<std::mutex> guard (lock);
 
+  if (ps_emulator_is_capturing ())
+    return cudaErrorStreamCaptureUnsupported;
   if (limit > 0 && in_use + bytes > limit)
     return cudaErrorMemoryAllocation;
   *memory = bytes > 0 ? aligned_alloc (256, (bytes + 255) / 256 * 256) : nullptr;
@@ -198,9 +202,10 @@ cudaPointerGetAttributes (cudaPointerAttributes *attributes, const void *memory)
 cudaError_t
 cudaMemcpyAsync (void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream)
 {
-  ps_emulator_stream_drain (stream);
-  memcpy (to, from, bytes);
-  return cudaSuccess;
+  return ps_emulator_stream_do (stream, [=] {
+    memcpy (to, from, bytes);
+    return true;
+  });
 }
 
 cudaError_t
@@ -212,9 +217,10 @@ cudaMemcpy (void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
 cudaError_t
 cudaMemsetAsync (void *memory, int value, size_t bytes, cudaStream_t stream)
 {
-  ps_emulator_stream_drain (stream);
-  memset (memory, value, bytes);
-  return cudaSuccess;
+  return ps_emulator_stream_do (stream, [=] {
+    memset (memory, value, bytes);
+    return true;
+  });
 }
 
 cudaError_t

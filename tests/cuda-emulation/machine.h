@@ -20,6 +20,9 @@ extern "C"
    * (2); 0: it has. */
   void ps_emulator_refuse_epilogues (int refuse);
 
+  /* How many graphs were made and how many launched by all of the process so far. */
+  void ps_emulator_graphs (unsigned *captures, unsigned *launches);
+
   /* Between the parts of the emulation: this thread is in the primary context again. */
   void ps_emulator_leave_green_context (void);
 

@@ -1,14 +1,28 @@
-/* stream.cpp - emulated streams and events. */
+/* stream.cpp - emulated streams, events and graphs. */
 #include "stream.h"
 
+#include "machine.h"
+
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 using Clock = std::chrono::steady_clock;
+
+struct CUgraph_st
+{
+  std::vector<std::function<bool ()> > nodes; /* one after the other */
+};
+
+struct CUgraphExec_st
+{
+  std::vector<std::function<bool ()> > nodes;
+};
 
 struct CUstream_st
 {
@@ -18,7 +32,12 @@ struct CUstream_st
   std::thread worker; /* starts with the first work */
   bool busy = false;
   bool ended = false;
+  cudaGraph_t captured = nullptr; /* what is being captured */
+  bool spoilt = false;            /* by a call that can't be */
 };
+
+static thread_local cudaStream_t capturing; /* by this thread */
+static std::atomic<unsigned> n_captures, n_graph_launches;
 
 struct CUevent_st
 {
@@ -72,13 +91,44 @@ is_empty (cudaStream_t stream)
   return stream->queue.empty () && !stream->busy;
 }
 
-void
+/* What can't be captured and so ends the capture: CUDA C++ Programming Guide, "Prohibited and Unhandled Operations". */
+static bool
+spoil (cudaStream_t stream)
+{
+  if (stream == nullptr || stream->captured == nullptr)
+    return false;
+  stream->spoilt = true;
+  return true;
+}
+
+cudaError_t
 ps_emulator_stream_drain (cudaStream_t stream)
 {
   if (stream == nullptr)
-    return;
+    return cudaSuccess;
+  if (spoil (stream))
+    return cudaErrorStreamCaptureUnsupported;
   std::unique_lock<std::mutex> guard (stream->lock);
   stream->changed.wait (guard, [=] { return is_empty (stream); });
+  return cudaSuccess;
+}
+
+bool
+ps_emulator_is_capturing (void)
+{
+  return capturing != nullptr;
+}
+
+cudaError_t
+ps_emulator_stream_do (cudaStream_t stream, const std::function<bool ()> &work)
+{
+  if (stream != nullptr && stream->captured != nullptr)
+    {
+      stream->captured->nodes.push_back (work);
+      return cudaSuccess;
+    }
+  ps_emulator_stream_drain (stream);
+  return work () ? cudaSuccess : cudaErrorInvalidConfiguration;
 }
 
 cudaError_t
@@ -121,8 +171,7 @@ cudaStreamDestroy (cudaStream_t stream)
 cudaError_t
 cudaStreamSynchronize (cudaStream_t stream)
 {
-  ps_emulator_stream_drain (stream);
-  return cudaSuccess;
+  return ps_emulator_stream_drain (stream);
 }
 
 cudaError_t
@@ -130,6 +179,8 @@ cudaStreamQuery (cudaStream_t stream)
 {
   if (stream == nullptr)
     return cudaSuccess;
+  if (spoil (stream))
+    return cudaErrorStreamCaptureUnsupported;
   std::lock_guard<std::mutex> guard (stream->lock);
   return is_empty (stream) ? cudaSuccess : cudaErrorNotReady;
 }
@@ -163,6 +214,8 @@ cudaEventRecord (cudaEvent_t event, cudaStream_t stream)
 {
   unsigned long number;
 
+  if (spoil (stream))
+    return cudaErrorStreamCaptureUnsupported;
   {
     std::lock_guard<std::mutex> guard (event->lock);
     number = ++event->n_recorded;
@@ -211,6 +264,8 @@ cudaStreamWaitEvent (cudaStream_t stream, cudaEvent_t event, unsigned)
 {
   const unsigned long number = latest_record (event);
 
+  if (spoil (stream))
+    return cudaErrorStreamCaptureUnsupported;
   if (stream == nullptr)
     await_event (event, number);
   else if (cudaEventQuery (event) != cudaSuccess)
@@ -225,4 +280,71 @@ cudaEventElapsedTime (float *milliseconds, cudaEvent_t start, cudaEvent_t end)
     return cudaErrorNotReady;
   *milliseconds = std::chrono::duration<float, std::milli> (end->time - start->time).count ();
   return cudaSuccess;
+}
+
+cudaError_t
+cudaStreamBeginCapture (cudaStream_t stream, cudaStreamCaptureMode)
+{
+  if (stream == nullptr || stream->captured != nullptr)
+    return cudaErrorStreamCaptureUnsupported;
+  stream->captured = new CUgraph_st;
+  stream->spoilt = false;
+  capturing = stream;
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaStreamEndCapture (cudaStream_t stream, cudaGraph_t *graph)
+{
+  *graph = nullptr;
+  if (stream == nullptr || capturing != stream)
+    return cudaErrorStreamCaptureUnsupported;
+  capturing = nullptr;
+  std::swap (*graph, stream->captured);
+  if (!stream->spoilt)
+    return cudaSuccess;
+  cudaGraphDestroy (*graph);
+  *graph = nullptr;
+  return cudaErrorStreamCaptureUnsupported;
+}
+
+cudaError_t
+cudaGraphDestroy (cudaGraph_t graph)
+{
+  delete graph;
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaGraphInstantiate (cudaGraphExec_t *made, cudaGraph_t graph, unsigned long long)
+{
+  *made = new CUgraphExec_st{ graph->nodes };
+  n_captures++;
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaGraphExecDestroy (cudaGraphExec_t made)
+{
+  delete made;
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaGraphLaunch (cudaGraphExec_t made, cudaStream_t stream)
+{
+  n_graph_launches++;
+  return ps_emulator_stream_do (stream, [=] {
+    for (const auto &node : made->nodes)
+      if (!node ())
+        return false;
+    return true;
+  });
+}
+
+void
+ps_emulator_graphs (unsigned *captures, unsigned *launches)
+{
+  *captures = n_captures;
+  *launches = n_graph_launches;
 }

@@ -1,9 +1,11 @@
 /* stream.h - emulated streams. Kernels, copies and fills run at once in the calling thread; other emulated libraries
- * may put work into a stream that ends later. So a stream is a queue: whatever comes behind such work waits for it. */
+ * may put work into a stream that ends later. So a stream is a queue: whatever comes behind such work waits for it.
+ * Work that is captured only becomes a node of a graph. */
 #ifndef PS_EMULATION_STREAM_H
 #define PS_EMULATION_STREAM_H
 
 #include <cuda_runtime.h>
+#include <stdbool.h>
 
 #ifdef __cplusplus
 extern "C"
@@ -13,11 +15,20 @@ extern "C"
   /* Calls work (data) in the stream's own thread, in order. It must not call the emulated API on this stream. */
   void ps_emulator_stream_push (cudaStream_t stream, void (*work) (void *data), void *data);
 
-  /* Waits until the stream is empty. NULL, the default stream, always is. */
-  void ps_emulator_stream_drain (cudaStream_t stream);
+  /* Waits until the stream is empty. NULL, the default stream, always is. Fails while the stream is captured. */
+  cudaError_t ps_emulator_stream_drain (cudaStream_t stream);
+
+  /* Whether the calling thread captures a stream: most of the API is forbidden to it then. */
+  bool ps_emulator_is_capturing (void);
 
 #ifdef __cplusplus
 }
+
+#include <functional>
+
+/* Does work behind all that the stream still has to do, or, where it is captured, notes it. work returns FALSE for what
+ * a GPU would refuse to launch. */
+cudaError_t ps_emulator_stream_do (cudaStream_t stream, const std::function<bool ()> &work);
 #endif
 
 #endif

@@ -55,6 +55,7 @@ ps_cuda_call_init (PsCudaCall *call, const PsCudaProduct *product)
   return cublasLtMatmulDescCreate (&call->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS
          && SET (call->desc, CUBLASLT_MATMUL_DESC_TRANSA, ta) && SET (call->desc, CUBLASLT_MATMUL_DESC_TRANSB, tb)
          && SET (call->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue)
+         && (call->n_sms == 0 || SET (call->desc, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, call->n_sms))
          && (call->bias == NULL || SET (call->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call->bias))
          && set_aux (call, call->aux, product) && make_layouts (call, product);
 }

@@ -37,6 +37,7 @@ typedef struct
   void *aux;
   void *workspace;
   gsize workspace_bytes;
+  int32_t n_sms; /* multiprocessors of the part of the GPU that runs it; 0: all */
 } PsCudaCall;
 
 /* Sets up call's desc and layouts for product and call's arrays; clear frees them. FALSE when the library refuses the

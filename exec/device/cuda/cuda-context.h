@@ -17,8 +17,9 @@ typedef struct
   CUcontext current; /* of the green context */
   cudaStream_t stream;
   cudaEvent_t begin, end;
-  gint64 op_ns;  /* from begin to end of the latest op */
-  char *failure; /* the first thing that went wrong since begin; NULL */
+  gboolean graphs; /* ops are captured and launched as graphs, see cuda-graph.h */
+  gint64 op_ns;    /* from begin to end of the latest op */
+  char *failure;   /* the first thing that went wrong since begin; NULL */
 } PsCudaContext;
 
 /* Whether there are a driver and a GPU that will do (compute capability 8.0 at least). One line says what is missing.
@@ -37,6 +38,9 @@ gboolean ps_cuda_context_enter (const PsCudaContext *context, GError **error);
 /* How devices of this process share GPUs, "green contexts of 32 multiprocessors", or of each where they differ; NULL
  * while none does. Free with g_free. */
 char *ps_cuda_sharing (void);
+
+/* Whether the user wants graphs: PIPESIM_CUDA_GRAPHS=1. */
+gboolean ps_cuda_wants_graphs (void);
 
 /* An op: its calls in between note what goes wrong and go on; finish waits for all of the stream's work, asleep, or
  * awake with PIPESIM_CUDA_WAIT=spin, and fails with the first note. */

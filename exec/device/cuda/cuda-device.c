@@ -286,6 +286,8 @@ cuda_libraries (void)
                           runtime % 1000 / 10, driver / 1000, driver % 1000 / 10, cublasLtGetVersion ());
   if (sharing != NULL)
     g_string_append_printf (text, ", %s", sharing);
+  if (ps_cuda_wants_graphs ())
+    g_string_append (text, ", CUDA graphs");
   return g_string_free (text, FALSE);
 }
 

@@ -61,6 +61,7 @@ run_product (PsCudaProducts *products, const PsCudaProduct *product, PsCudaCall 
   call->handle = products->handle;
   call->workspace = products->workspace;
   call->workspace_bytes = WORKSPACE_BYTES;
+  call->n_sms = products->context->green != NULL ? (int32_t)products->context->n_sms : 0;
   if (ps_cuda_call_init (call, product))
     choice = ps_cuda_choose (product, call, products->context);
   if (choice.exists)

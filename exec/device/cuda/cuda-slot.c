@@ -1,6 +1,8 @@
 /* cuda-slot.c - blocks of a microbatch in flight. */
 #include "cuda-slot.h"
 
+#include <string.h>
+
 #define WHAT "activations"
 
 static void
@@ -51,14 +53,6 @@ stream_place (PsCudaSlot *slot, const PsStageShape *shape, guint layer, PsMemory
   return &slot->output;
 }
 
-void *
-ps_cuda_slot_stream (const PsCudaSlot *slot, const PsStageShape *shape, guint layer)
-{
-  PsMemoryKind kind;
-
-  return *stream_place ((PsCudaSlot *)slot, shape, layer, &kind);
-}
-
 /* The input where there is one, else new blocks. */
 static gboolean
 take_stream (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, void *input, GError **error)
@@ -82,8 +76,25 @@ take_stream (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, 
   return ok;
 }
 
+gsize
+ps_cuda_plan_bytes (const PsStageShape *shape)
+{
+  return sizeof (PsCudaPlan) + (shape->n_layers + 1) * sizeof (PsCudaStep);
+}
+
+static void
+plan_forward (PsCudaSlot *slot, const PsStageShape *shape, PsCudaPlan *plan)
+{
+  PsMemoryKind kind;
+
+  plan->head = slot->head;
+  for (guint i = 0; i <= shape->n_layers; i++)
+    plan->steps[i] = (PsCudaStep){ .state = slot->layers[i], .stream = *stream_place (slot, shape, i, &kind) };
+}
+
 gboolean
-ps_cuda_slot_begin (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, void *input, GError **error)
+ps_cuda_slot_forward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, void *input, PsCudaPlan *plan,
+                      GError **error)
 {
   gboolean ok;
 
@@ -93,38 +104,89 @@ ps_cuda_slot_begin (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *
     ok = take_layer_parts (shared, &slot->layers[i], PS_CUDA_X + 1, PS_CUDA_G, error);
   if (ok && shape->head)
     ok = take_head_parts (shared, &slot->head, PS_CUDA_HEAD_X + 1, PS_CUDA_HEAD_LOGITS, error);
-  if (!ok)
+  if (ok)
+    plan_forward (slot, shape, plan);
+  else
     ps_cuda_slot_empty (slot, shared, shape);
   return ok;
 }
 
-gboolean
-ps_cuda_slot_backward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, guint layer, void *doutput,
-                       void **dx, GError **error)
+/* The gradient in front of a layer, or of the head for layer n_layers: on its way out in front of the first, unless an
+ * embedding is there. */
+static void *
+take_gradient (PsCudaShared *shared, const PsStageShape *shape, guint layer, GError **error)
 {
   const PsMemoryKind kind = layer == 0 && !shape->embedding ? PS_MEMORY_BUFFER : PS_MEMORY_ACTIVATION;
-  const gsize bytes = ps_cuda_sizes_boundary_bytes (&shared->sizes);
-  gboolean ok;
 
-  if (layer == shape->n_layers)
-    ok = take_head_parts (shared, &slot->head, PS_CUDA_HEAD_DNORMED, PS_CUDA_HEAD_DNORMED, error);
-  else
-    {
-      slot->layers[layer].part[PS_CUDA_DOUTPUT] = doutput;
-      ok = take_layer_parts (shared, &slot->layers[layer], PS_CUDA_DZ, PS_CUDA_DNORMED1, error);
-    }
-  return ok && take (shared, dx, bytes, kind, error);
+  return ps_cuda_shared_take (shared, ps_cuda_sizes_boundary_bytes (&shared->sizes), kind, WHAT, error);
 }
 
-void
-ps_cuda_slot_end_backward (PsCudaSlot *slot, PsCudaShared *shared, guint layer)
+static gboolean
+plan_head_backward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, PsCudaPlan *plan, GError **error)
 {
-  void **part = slot->layers[layer].part;
+  if (!take_head_parts (shared, &slot->head, PS_CUDA_HEAD_DNORMED, PS_CUDA_HEAD_DNORMED, error))
+    return FALSE;
+  plan->head = slot->head;
+  plan->steps[shape->n_layers].stream = take_gradient (shared, shape, shape->n_layers, error);
+  return plan->steps[shape->n_layers].stream != NULL;
+}
+
+/* What only this backward still reads goes back before the next layer's takes. */
+static void
+end_layer_backward (PsCudaShared *shared, PsCudaLayerState *state)
+{
+  void **part = state->part;
 
   if (part[PS_CUDA_DZ] != NULL)
     give (shared, &part[PS_CUDA_Z]);
   give (shared, &part[PS_CUDA_QKV]);
   give (shared, &part[PS_CUDA_LSE]);
+}
+
+/* The gradient behind the layer becomes the slot's. */
+static gboolean
+plan_layer_backward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, guint layer, PsCudaPlan *plan,
+                     GError **error)
+{
+  PsCudaLayerState *state = &slot->layers[layer];
+
+  state->part[PS_CUDA_DOUTPUT] = plan->steps[layer + 1].stream;
+  if (!take_layer_parts (shared, state, PS_CUDA_DZ, PS_CUDA_DNORMED1, error))
+    return FALSE;
+  plan->steps[layer] = (PsCudaStep){ .state = *state, .stream = take_gradient (shared, shape, layer, error) };
+  if (plan->steps[layer].stream == NULL)
+    return FALSE;
+  end_layer_backward (shared, state);
+  return TRUE;
+}
+
+gboolean
+ps_cuda_slot_backward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, void *input, void **output,
+                       PsCudaPlan *plan, GError **error)
+{
+  guint layer = shape->n_layers;
+  gboolean ok = TRUE;
+
+  if (input != NULL && (shape->n_layers > 0 || shape->embedding))
+    ps_device_memory_retag (shared->memory, input, PS_MEMORY_ACTIVATION);
+  memset (plan, 0, ps_cuda_plan_bytes (shape));
+  plan->steps[layer].stream = input;
+  if (shape->head)
+    ok = plan_head_backward (slot, shared, shape, plan, error);
+  while (ok && layer > 0)
+    ok = plan_layer_backward (slot, shared, shape, --layer, plan, error);
+  *(shape->embedding ? &slot->dembedding : output) = plan->steps[0].stream;
+  return ok;
+}
+
+void
+ps_cuda_slot_weights (const PsCudaSlot *slot, const PsStageShape *shape, PsCudaPlan *plan)
+{
+  memset (plan, 0, ps_cuda_plan_bytes (shape));
+  plan->head = slot->head;
+  for (guint i = 0; i < shape->n_layers; i++)
+    plan->steps[i].state = slot->layers[i];
+  plan->steps[0].stream = slot->dembedding;
 }
 
 void

@@ -1,145 +1,143 @@
-/* cuda-stage.c - runs the ops of one stage. */
+/* cuda-stage.c - runs the ops of one stage: plans the blocks of each, then launches its kernels. */
 #include "cuda-stage.h"
 
-#include "cuda-parameters.h"
+#include "cuda-graph.h"
 #include "cuda-slot.h"
+#include "cuda-weights.h"
 
 #include <math.h>
-#include <string.h>
+
+/* Times that an op of a microbatch is captured; blocks that travel may be others in each step. */
+#define CAPTURES_PER_OP 4
 
 struct _PsCudaStage
 {
   PsCudaShared *shared;
   PsStageShape shape;
-  PsCudaParameters parameters;
-  void *weights;                                   /* of element: what products read; master itself for fp32 */
-  float *master, *gradients, *momentum, *variance; /* parameters.n_array each */
-  double *losses;                                  /* [n_microbatches] on the device; NULL without head */
-  guint64 n_steps;
-  PsCudaSlot *slots; /* [n_microbatches] */
-  float *host_gradients;
+  PsCudaWeights weights;
+  double *losses;       /* [n_microbatches] on the device; NULL without head */
+  PsCudaSlot *slots;    /* [n_microbatches] */
+  PsCudaPlan *plan;     /* of the op that runs */
+  PsCudaGraphs *graphs; /* NULL: not wanted, or not every algorithm is chosen yet */
 };
 
-static gboolean
-take_state (PsCudaStage *stage, void *to, gsize bytes, int fill, GError **error)
-{
-  PsCudaShared *shared = stage->shared;
-  void *block = ps_cuda_shared_take (shared, bytes, PS_MEMORY_STATE, "weights, gradients and optimizer state", error);
-
-  *(void **)to = block;
-  return block != NULL
-         && ps_cuda_ok ("clearing memory", cudaMemsetAsync (block, fill, bytes, shared->context.stream), error);
-}
-
-static gboolean
-take_parameters (PsCudaStage *stage, GError **error)
-{
-  const PsCudaShared *shared = stage->shared;
-  const gsize n = MAX (stage->parameters.n_array, 1);
-  float **const arrays[] = { &stage->master, &stage->gradients, &stage->momentum, &stage->variance };
-
-  for (guint i = 0; i < G_N_ELEMENTS (arrays); i++)
-    if (!take_state (stage, arrays[i], n * sizeof (float), 0, error))
-      return FALSE;
-  stage->weights = stage->master;
-  /* All bytes 255 is NaN: no forward has run. */
-  return (shared->sizes.element == PS_CUDA_FP32
-          || take_state (stage, &stage->weights, n * ps_cuda_element_bytes (shared->sizes.element), 0, error))
-         && (!stage->shape.head
-             || take_state (stage, &stage->losses, shared->n_microbatches * sizeof (double), 0xff, error));
-}
-
-static gboolean
-write_parameter (PsCudaStage *stage, const PsCudaParameter *parameter, GError **error)
-{
-  const gsize n = ps_cuda_parameter_extent (parameter);
-  g_autofree float *values = g_try_new (float, n);
-
-  if (n == 0)
-    return TRUE;
-  if (values == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "no host memory for the start values of weights");
-      return FALSE;
-    }
-  ps_cuda_parameter_start (parameter, stage->shared->seed, values);
-  return ps_cuda_copy (&stage->shared->context, stage->master + parameter->first, values, n * sizeof *values, error);
-}
-
-static gboolean
-init_weights (PsCudaStage *stage, GError **error)
-{
-  PsCudaContext *context = &stage->shared->context;
-
-  for (guint i = 0; i < stage->parameters.all->len; i++)
-    if (!write_parameter (stage, ps_cuda_parameters_get (&stage->parameters, i), error))
-      return FALSE;
-  return stage->weights == stage->master
-         || ps_cuda_ok ("rounding weights",
-                        ps_cuda_to_bf16 (stage->weights, stage->master, stage->parameters.n_array, context->stream),
-                        error);
-}
-
-/* Arrays of n parameters from number `first` on; NULL for those without rows. */
 static void
-look_up (const PsCudaStage *stage, guint first, guint n, const void **weights, float **gradients)
-{
-  for (guint i = 0; i < n; i++)
-    {
-      const PsCudaParameter *parameter = ps_cuda_parameters_get (&stage->parameters, first + i);
-      const gboolean exists = parameter->rows > 0;
-
-      weights[i] = exists ? ps_cuda_at (&stage->shared->sizes, stage->weights, parameter->first) : NULL;
-      gradients[i] = exists ? stage->gradients + parameter->first : NULL;
-    }
-}
-
-static PsCudaLayer
-layer_of (const PsCudaStage *stage, guint layer)
-{
-  PsCudaLayer view;
-
-  look_up (stage, stage->parameters.layers + layer * PS_CUDA_N_LAYER_PARAMETERS, PS_CUDA_N_LAYER_PARAMETERS,
-           view.weight, view.gradient);
-  return view;
-}
-
-static PsCudaHead
-head_of (const PsCudaStage *stage)
-{
-  PsCudaHead view;
-
-  look_up (stage, stage->parameters.head, PS_CUDA_N_HEAD_PARAMETERS, view.weight, view.gradient);
-  return view;
-}
-
-static void
-embed (PsCudaStage *stage, guint microbatch, void *x)
-{
-  const PsCudaSizes *sizes = &stage->shared->sizes;
-  const void *weight[PS_CUDA_N_EMBEDDING_PARAMETERS];
-  float *gradient[PS_CUDA_N_EMBEDDING_PARAMETERS];
-
-  look_up (stage, 0, PS_CUDA_N_EMBEDDING_PARAMETERS, weight, gradient);
-  ps_cuda_note (&stage->shared->context, "embedding",
-                ps_cuda_embedding (sizes->element, x, weight[PS_CUDA_TOKEN], weight[PS_CUDA_POSITION],
-                                   ps_cuda_shared_words (stage->shared, microbatch), sizes->batch, sizes->sequence,
-                                   sizes->hidden, stage->shared->context.stream));
-}
-
-static void
-embed_weights (PsCudaStage *stage, guint microbatch, const void *dx)
+embed (PsCudaStage *stage)
 {
   PsCudaShared *shared = stage->shared;
   const PsCudaSizes *sizes = &shared->sizes;
-  const void *weight[PS_CUDA_N_EMBEDDING_PARAMETERS];
-  float *gradient[PS_CUDA_N_EMBEDDING_PARAMETERS];
+  const PsCudaEmbedding embedding = ps_cuda_weights_embedding (&stage->weights, shared);
 
-  look_up (stage, 0, PS_CUDA_N_EMBEDDING_PARAMETERS, weight, gradient);
+  ps_cuda_note (&shared->context, "embedding",
+                ps_cuda_embedding (sizes->element, stage->plan->steps[0].stream, embedding.weight[PS_CUDA_TOKEN],
+                                   embedding.weight[PS_CUDA_POSITION],
+                                   ps_cuda_shared_words (shared, stage->plan->microbatch), sizes->batch,
+                                   sizes->sequence, sizes->hidden, shared->context.stream));
+}
+
+static void
+embed_weights (PsCudaStage *stage)
+{
+  PsCudaShared *shared = stage->shared;
+  const PsCudaSizes *sizes = &shared->sizes;
+  const PsCudaEmbedding embedding = ps_cuda_weights_embedding (&stage->weights, shared);
+
   ps_cuda_note (&shared->context, "gradient of the embedding",
-                ps_cuda_embedding_weights (sizes->element, gradient[PS_CUDA_TOKEN], gradient[PS_CUDA_POSITION], dx,
-                                           ps_cuda_shared_words (shared, microbatch), sizes->batch, sizes->sequence,
-                                           sizes->hidden, shared->scratch, shared->context.stream));
+                ps_cuda_embedding_weights (sizes->element, embedding.gradient[PS_CUDA_TOKEN],
+                                           embedding.gradient[PS_CUDA_POSITION], stage->plan->steps[0].stream,
+                                           ps_cuda_shared_words (shared, stage->plan->microbatch), sizes->batch,
+                                           sizes->sequence, sizes->hidden, shared->scratch, shared->context.stream));
+}
+
+static void
+launch_forward (PsCudaStage *stage)
+{
+  const PsCudaStep *steps = stage->plan->steps;
+  PsCudaShared *shared = stage->shared;
+
+  if (stage->shape.embedding)
+    embed (stage);
+  for (guint i = 0; i < stage->shape.n_layers; i++)
+    {
+      const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, shared, i);
+      ps_cuda_layer_forward (&layer, shared, &steps[i].state, steps[i + 1].stream);
+    }
+  if (stage->shape.head)
+    {
+      const PsCudaHead head = ps_cuda_weights_head (&stage->weights, shared);
+      ps_cuda_head_forward (&head, shared, &stage->plan->head, stage->plan->microbatch,
+                            stage->losses + stage->plan->microbatch);
+    }
+}
+
+static void
+launch_backward (PsCudaStage *stage)
+{
+  const PsCudaStep *steps = stage->plan->steps;
+  PsCudaShared *shared = stage->shared;
+
+  if (stage->shape.head)
+    {
+      const PsCudaHead head = ps_cuda_weights_head (&stage->weights, shared);
+      ps_cuda_head_backward (&head, shared, &stage->plan->head, steps[stage->shape.n_layers].stream);
+    }
+  for (guint i = stage->shape.n_layers; i-- > 0;)
+    {
+      const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, shared, i);
+      ps_cuda_layer_backward (&layer, shared, &steps[i].state, steps[i].stream);
+    }
+}
+
+static void
+launch_weights (PsCudaStage *stage)
+{
+  PsCudaShared *shared = stage->shared;
+
+  if (stage->shape.head)
+    {
+      const PsCudaHead head = ps_cuda_weights_head (&stage->weights, shared);
+      ps_cuda_head_weights (&head, shared, &stage->plan->head);
+    }
+  for (guint i = stage->shape.n_layers; i-- > 0;)
+    {
+      const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, shared, i);
+      ps_cuda_layer_weights (&layer, shared, &stage->plan->steps[i].state);
+    }
+  if (stage->shape.embedding)
+    embed_weights (stage);
+}
+
+static void
+launch (gpointer data)
+{
+  PsCudaStage *stage = data;
+  const guint32 kind = stage->plan->kind;
+
+  if (kind == PS_OP_F)
+    launch_forward (stage);
+  if (kind == PS_OP_B || kind == PS_OP_BW)
+    launch_backward (stage);
+  if (kind == PS_OP_W || kind == PS_OP_BW)
+    launch_weights (stage);
+  if (kind == PS_OP_O)
+    ps_cuda_weights_optimize (&stage->weights, stage->shared);
+}
+
+/* The blocks are planned. O, whose kernel is told the number of the step, is never the same twice. */
+static gboolean
+run_planned (PsCudaStage *stage, PsOp op, GError **error)
+{
+  PsCudaContext *context = &stage->shared->context;
+  PsCudaPlan *plan = stage->plan;
+
+  plan->kind = op.kind;
+  plan->microbatch = stage->shape.embedding || stage->shape.head ? op.microbatch : 0;
+  ps_cuda_begin (context);
+  if (stage->graphs != NULL && op.kind != PS_OP_O)
+    ps_cuda_graphs_run (stage->graphs, context, plan, ps_cuda_plan_bytes (&stage->shape), launch, stage);
+  else
+    launch (stage);
+  return ps_cuda_finish (context, error);
 }
 
 /* The slot of a microbatch whose last op was `last`. */
@@ -167,76 +165,41 @@ find_slot (PsCudaStage *stage, PsOp op, PsCudaProgress last, GError **error)
 static gboolean
 forward (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error)
 {
-  PsCudaShared *shared = stage->shared;
-  const PsStageShape *shape = &stage->shape;
   PsCudaSlot *slot = find_slot (stage, op, PS_CUDA_EMPTY, error);
 
   if (slot == NULL)
     {
-      ps_device_memory_give (shared->memory, input);
+      ps_device_memory_give (stage->shared->memory, input);
       return FALSE;
     }
-  if (!ps_cuda_slot_begin (slot, shared, shape, input, error))
+  if (!ps_cuda_slot_forward (slot, stage->shared, &stage->shape, input, stage->plan, error)
+      || !run_planned (stage, op, error))
     return FALSE;
-  if (shape->embedding)
-    embed (stage, op.microbatch, ps_cuda_slot_stream (slot, shape, 0));
-  for (guint i = 0; i < shape->n_layers; i++)
-    {
-      const PsCudaLayer layer = layer_of (stage, i);
-      ps_cuda_layer_forward (&layer, shared, &slot->layers[i], ps_cuda_slot_stream (slot, shape, i + 1));
-    }
-  if (shape->head)
-    {
-      const PsCudaHead head = head_of (stage);
-      ps_cuda_head_forward (&head, shared, &slot->head, op.microbatch, stage->losses + op.microbatch);
-    }
   slot->progress = PS_CUDA_FORWARD;
   *output = g_steal_pointer (&slot->output);
   return TRUE;
 }
 
-/* Replaces *gradient, that of the output of `layer`, by that of its input; layer n_layers is the head. */
-static gboolean
-backward_layer (PsCudaStage *stage, PsCudaSlot *slot, guint layer, void **gradient, GError **error)
-{
-  PsCudaShared *shared = stage->shared;
-
-  if (!ps_cuda_slot_backward (slot, shared, &stage->shape, layer, g_steal_pointer (gradient), gradient, error))
-    return FALSE;
-  if (layer == stage->shape.n_layers)
-    {
-      const PsCudaHead head = head_of (stage);
-      ps_cuda_head_backward (&head, shared, &slot->head, *gradient);
-      return TRUE;
-    }
-
-  const PsCudaLayer view = layer_of (stage, layer);
-  ps_cuda_layer_backward (&view, shared, &slot->layers[layer], *gradient);
-  ps_cuda_slot_end_backward (slot, shared, layer);
-  return TRUE;
-}
-
+/* B, or BW. */
 static gboolean
 backward (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error)
 {
   PsCudaSlot *slot = find_slot (stage, op, PS_CUDA_FORWARD, error);
-  PsDeviceMemory *memory = stage->shared->memory;
-  void *gradient = input;
-  gboolean ok = slot != NULL;
 
-  if (ok && input != NULL && (stage->shape.n_layers > 0 || stage->shape.embedding))
-    ps_device_memory_retag (memory, input, PS_MEMORY_ACTIVATION);
-  if (ok && stage->shape.head)
-    ok = backward_layer (stage, slot, stage->shape.n_layers, &gradient, error);
-  for (guint i = stage->shape.n_layers; ok && i > 0; i--)
-    ok = backward_layer (stage, slot, i - 1, &gradient, error);
-  if (!ok)
+  if (slot == NULL)
     {
-      ps_device_memory_give (memory, gradient);
+      ps_device_memory_give (stage->shared->memory, input);
+      return FALSE;
+    }
+  if (!ps_cuda_slot_backward (slot, stage->shared, &stage->shape, input, output, stage->plan, error)
+      || !run_planned (stage, op, error))
+    {
+      ps_device_memory_give (stage->shared->memory, g_steal_pointer (output));
       return FALSE;
     }
   slot->progress = PS_CUDA_BACKWARD;
-  *(stage->shape.embedding ? &slot->dembedding : output) = gradient;
+  if (op.kind == PS_OP_BW)
+    ps_cuda_slot_empty (slot, stage->shared, &stage->shape);
   return TRUE;
 }
 
@@ -247,78 +210,35 @@ weight_gradients (PsCudaStage *stage, PsOp op, GError **error)
 
   if (slot == NULL)
     return FALSE;
-  if (stage->shape.head)
-    {
-      const PsCudaHead head = head_of (stage);
-      ps_cuda_head_weights (&head, stage->shared, &slot->head);
-    }
-  for (guint i = stage->shape.n_layers; i > 0; i--)
-    {
-      const PsCudaLayer layer = layer_of (stage, i - 1);
-      ps_cuda_layer_weights (&layer, stage->shared, &slot->layers[i - 1]);
-    }
-  if (stage->shape.embedding)
-    embed_weights (stage, op.microbatch, slot->dembedding);
+  ps_cuda_slot_weights (slot, &stage->shape, stage->plan);
+  if (!run_planned (stage, op, error))
+    return FALSE;
   ps_cuda_slot_empty (slot, stage->shared, &stage->shape);
   return TRUE;
-}
-
-static void
-optimize (PsCudaStage *stage)
-{
-  PsCudaShared *shared = stage->shared;
-  void *weights = stage->weights != stage->master ? stage->weights : NULL;
-
-  const float share = 1 / (float)(shared->n_microbatches * shared->n_replicas);
-
-  stage->n_steps++;
-  ps_cuda_note (&shared->context, "Adam",
-                ps_cuda_adam (weights, stage->master, stage->gradients, stage->momentum, stage->variance,
-                              stage->parameters.n_array, share, stage->n_steps, shared->context.stream));
-}
-
-static gboolean
-run_op (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error)
-{
-  switch (op.kind)
-    {
-    case PS_OP_F:
-      return forward (stage, op, input, output, error);
-    case PS_OP_B:
-      return backward (stage, op, input, output, error);
-    case PS_OP_BW:
-      return backward (stage, op, input, output, error)
-             && weight_gradients (stage, (PsOp){ .kind = PS_OP_W, .microbatch = op.microbatch }, error);
-    case PS_OP_W:
-      return weight_gradients (stage, op, error);
-    case PS_OP_O:
-      optimize (stage);
-      return TRUE;
-    default:
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "the cuda device can't run %s", ps_op_kind_name (op.kind));
-      return FALSE;
-    }
 }
 
 gboolean
 ps_cuda_stage_run (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error)
 {
-  PsCudaContext *context = &stage->shared->context;
-
   g_return_val_if_fail (op.kind != PS_OP_F || (input == NULL) == stage->shape.embedding, FALSE);
   g_return_val_if_fail ((op.kind != PS_OP_B && op.kind != PS_OP_BW) || (input == NULL) == stage->shape.head, FALSE);
 
   *output = NULL;
-  ps_cuda_begin (context);
-  if (!run_op (stage, op, input, output, error))
+  switch (op.kind)
     {
-      ps_cuda_finish (context, NULL);
+    case PS_OP_F:
+      return forward (stage, op, input, output, error);
+    case PS_OP_B:
+    case PS_OP_BW:
+      return backward (stage, op, input, output, error);
+    case PS_OP_W:
+      return weight_gradients (stage, op, error);
+    case PS_OP_O:
+      return run_planned (stage, op, error);
+    default:
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "the cuda device can't run %s", ps_op_kind_name (op.kind));
       return FALSE;
     }
-  if (ps_cuda_finish (context, error))
-    return TRUE;
-  ps_device_memory_give (stage->shared->memory, g_steal_pointer (output));
-  return FALSE;
 }
 
 /* A boundary tensor of zeros where the stage takes one. */
@@ -349,21 +269,38 @@ try_op (PsCudaStage *stage, PsOpKind kind, gboolean has_input, GError **error)
 }
 
 static gboolean
+clear_losses (PsCudaStage *stage, GError **error)
+{
+  PsCudaShared *shared = stage->shared;
+
+  /* All bytes 255 is NaN: no forward has run. */
+  return stage->losses == NULL
+         || ps_cuda_ok (
+             "clearing losses",
+             cudaMemsetAsync (stage->losses, 0xff, shared->n_microbatches * sizeof (double), shared->context.stream),
+             error);
+}
+
+static gboolean
 warm_up (PsCudaStage *stage, GError **error)
 {
-  const PsCudaShared *shared = stage->shared;
-  const cudaStream_t stream = shared->context.stream;
+  PsCudaShared *shared = stage->shared;
 
   return try_op (stage, PS_OP_F, !stage->shape.embedding, error) && try_op (stage, PS_OP_B, !stage->shape.head, error)
-         && try_op (stage, PS_OP_W, FALSE, error)
-         && ps_cuda_ok ("clearing gradients",
-                        cudaMemsetAsync (stage->gradients, 0, stage->parameters.n_array * sizeof (float), stream),
-                        error)
-         && (stage->losses == NULL
-             || ps_cuda_ok ("clearing losses",
-                            cudaMemsetAsync (stage->losses, 0xff, shared->n_microbatches * sizeof (double), stream),
-                            error))
-         && ps_cuda_ok ("waiting", cudaStreamSynchronize (stream), error);
+         && try_op (stage, PS_OP_W, FALSE, error) && ps_cuda_weights_forget (&stage->weights, shared, error)
+         && clear_losses (stage, error)
+         && ps_cuda_ok ("waiting", cudaStreamSynchronize (shared->context.stream), error);
+}
+
+static gboolean
+take_losses (PsCudaStage *stage, GError **error)
+{
+  const gsize bytes = stage->shared->n_microbatches * sizeof (double);
+
+  if (!stage->shape.head)
+    return TRUE;
+  stage->losses = ps_cuda_shared_take (stage->shared, bytes, PS_MEMORY_STATE, "losses", error);
+  return stage->losses != NULL && clear_losses (stage, error);
 }
 
 PsCudaStage *
@@ -374,10 +311,12 @@ ps_cuda_stage_new (PsCudaShared *shared, const PsStageShape *shape, GError **err
   stage->shared = shared;
   stage->shape = *shape;
   stage->slots = g_new0 (PsCudaSlot, shared->n_microbatches);
-  ps_cuda_parameters_init (&stage->parameters, &shared->sizes, shape);
-  if (!take_parameters (stage, error) || !init_weights (stage, error)
+  stage->plan = g_malloc0 (ps_cuda_plan_bytes (shape));
+  if (!ps_cuda_weights_init (&stage->weights, shared, shape, error) || !take_losses (stage, error)
       || (shared->n_microbatches > 0 && !warm_up (stage, error)))
     return NULL;
+  if (shared->context.graphs)
+    stage->graphs = ps_cuda_graphs_new (CAPTURES_PER_OP * 3 * shared->n_microbatches);
   return g_steal_pointer (&stage);
 }
 
@@ -388,9 +327,10 @@ ps_cuda_stage_free (PsCudaStage *stage)
     return;
   for (guint i = 0; i < stage->shared->n_microbatches; i++)
     g_free (stage->slots[i].layers);
+  ps_cuda_graphs_free (stage->graphs);
   g_free (stage->slots);
-  g_free (stage->host_gradients);
-  ps_cuda_parameters_clear (&stage->parameters);
+  g_free (stage->plan);
+  ps_cuda_weights_clear (&stage->weights);
   g_free (stage);
 }
 
@@ -407,48 +347,15 @@ ps_cuda_stage_loss (PsCudaStage *stage, guint microbatch)
   return loss;
 }
 
-/* Reads one matrix without the padding of its rows to `values`. */
-static gboolean
-read_parameter (PsCudaStage *stage, const PsCudaParameter *parameter, float *values)
-{
-  const float *from = stage->gradients + parameter->first;
-  PsCudaContext *context = &stage->shared->context;
-  const gsize n = ps_cuda_parameter_extent (parameter);
-  g_autofree float *padded = NULL;
-
-  if (n == 0 || parameter->stride == parameter->columns)
-    return n == 0 || ps_cuda_copy (context, values, from, n * sizeof *values, NULL);
-  padded = g_new (float, n);
-  if (!ps_cuda_copy (context, padded, from, n * sizeof *values, NULL))
-    return FALSE;
-  for (gsize row = 0; row < parameter->rows; row++)
-    memcpy (values + row * parameter->columns, padded + row * parameter->stride, parameter->columns * sizeof *values);
-  return TRUE;
-}
-
 const float *
 ps_cuda_stage_gradients (PsCudaStage *stage, gsize *n)
 {
-  float *values;
-
-  if (stage->host_gradients == NULL)
-    stage->host_gradients = g_new (float, MAX (stage->parameters.n_dense, 1));
-  *n = stage->parameters.n_dense;
-  values = stage->host_gradients;
-  for (guint i = 0; i < stage->parameters.all->len; i++)
-    {
-      const PsCudaParameter *parameter = ps_cuda_parameters_get (&stage->parameters, i);
-
-      if (!read_parameter (stage, parameter, values))
-        return NULL;
-      values += parameter->rows * parameter->columns;
-    }
-  return stage->host_gradients;
+  return ps_cuda_weights_read (&stage->weights, stage->shared, n);
 }
 
 float *
 ps_cuda_stage_gradient_memory (PsCudaStage *stage, gsize *n)
 {
-  *n = stage->parameters.n_array;
-  return stage->gradients;
+  *n = stage->weights.parameters.n_array;
+  return stage->weights.gradients;
 }

@@ -42,16 +42,15 @@ ps_launch (void (*kernel) (Parameters...), dim3 grid, dim3 block, size_t shared_
 
 #define PS_SHARED_BYTES(name) unsigned char *const name = ps_emulator_shared_bytes ()
 
-/* The emulator runs the whole grid before it returns, behind what the stream still has to do. */
+/* The emulator runs the whole grid before it returns, unless the stream is captured. */
 template <typename... Parameters, typename... Arguments>
 static inline cudaError_t
 ps_launch (void (*kernel) (Parameters...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
            Arguments... arguments)
 {
-  ps_emulator_stream_drain (stream);
-  const bool ran
-      = ps_emulator_run (grid, block, shared_bytes, [=] () { kernel (static_cast<Parameters> (arguments)...); });
-  return ran ? cudaSuccess : cudaErrorInvalidConfiguration;
+  return ps_emulator_stream_do (stream, [=] {
+    return ps_emulator_run (grid, block, shared_bytes, [=] { kernel (static_cast<Parameters> (arguments)...); });
+  });
 }
 
 #endif

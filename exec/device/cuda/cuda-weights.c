@@ -1,0 +1,175 @@
+/* cuda-weights.c - takes, starts, updates and reads a stage's parameters. */
+#include "cuda-weights.h"
+
+#include <string.h>
+
+static gboolean
+take_zeros (PsCudaShared *shared, void *to, gsize bytes, GError **error)
+{
+  void *block = ps_cuda_shared_take (shared, bytes, PS_MEMORY_STATE, "weights, gradients and optimizer state", error);
+
+  *(void **)to = block;
+  return block != NULL
+         && ps_cuda_ok ("clearing memory", cudaMemsetAsync (block, 0, bytes, shared->context.stream), error);
+}
+
+static gboolean
+take_arrays (PsCudaWeights *weights, PsCudaShared *shared, GError **error)
+{
+  const gsize n = MAX (weights->parameters.n_array, 1);
+  float **const arrays[] = { &weights->master, &weights->gradients, &weights->momentum, &weights->variance };
+
+  for (guint i = 0; i < G_N_ELEMENTS (arrays); i++)
+    if (!take_zeros (shared, arrays[i], n * sizeof (float), error))
+      return FALSE;
+  weights->weights = weights->master;
+  return shared->sizes.element == PS_CUDA_FP32
+         || take_zeros (shared, &weights->weights, n * ps_cuda_element_bytes (shared->sizes.element), error);
+}
+
+static gboolean
+write_parameter (PsCudaWeights *weights, PsCudaShared *shared, const PsCudaParameter *parameter, GError **error)
+{
+  const gsize n = ps_cuda_parameter_extent (parameter);
+  g_autofree float *values = g_try_new (float, n);
+
+  if (n == 0)
+    return TRUE;
+  if (values == NULL)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "no host memory for the start values of weights");
+      return FALSE;
+    }
+  ps_cuda_parameter_start (parameter, shared->seed, values);
+  return ps_cuda_copy (&shared->context, weights->master + parameter->first, values, n * sizeof *values, error);
+}
+
+static gboolean
+write_start (PsCudaWeights *weights, PsCudaShared *shared, GError **error)
+{
+  PsCudaContext *context = &shared->context;
+
+  for (guint i = 0; i < weights->parameters.all->len; i++)
+    if (!write_parameter (weights, shared, ps_cuda_parameters_get (&weights->parameters, i), error))
+      return FALSE;
+  return weights->weights == weights->master
+         || ps_cuda_ok (
+             "rounding weights",
+             ps_cuda_to_bf16 (weights->weights, weights->master, weights->parameters.n_array, context->stream), error);
+}
+
+gboolean
+ps_cuda_weights_init (PsCudaWeights *weights, PsCudaShared *shared, const PsStageShape *shape, GError **error)
+{
+  ps_cuda_parameters_init (&weights->parameters, &shared->sizes, shape);
+  return take_arrays (weights, shared, error) && write_start (weights, shared, error);
+}
+
+void
+ps_cuda_weights_clear (PsCudaWeights *weights)
+{
+  g_clear_pointer (&weights->host_gradients, g_free);
+  ps_cuda_parameters_clear (&weights->parameters);
+}
+
+/* Arrays of n parameters from number `first` on; NULL for those without rows. */
+static void
+look_up (const PsCudaWeights *weights, const PsCudaShared *shared, guint first, guint n, const void **weight,
+         float **gradient)
+{
+  for (guint i = 0; i < n; i++)
+    {
+      const PsCudaParameter *parameter = ps_cuda_parameters_get (&weights->parameters, first + i);
+      const gboolean exists = parameter->rows > 0;
+
+      weight[i] = exists ? ps_cuda_at (&shared->sizes, weights->weights, parameter->first) : NULL;
+      gradient[i] = exists ? weights->gradients + parameter->first : NULL;
+    }
+}
+
+PsCudaLayer
+ps_cuda_weights_layer (const PsCudaWeights *weights, const PsCudaShared *shared, guint layer)
+{
+  PsCudaLayer view;
+
+  look_up (weights, shared, weights->parameters.layers + layer * PS_CUDA_N_LAYER_PARAMETERS, PS_CUDA_N_LAYER_PARAMETERS,
+           view.weight, view.gradient);
+  return view;
+}
+
+PsCudaEmbedding
+ps_cuda_weights_embedding (const PsCudaWeights *weights, const PsCudaShared *shared)
+{
+  PsCudaEmbedding view;
+
+  look_up (weights, shared, 0, PS_CUDA_N_EMBEDDING_PARAMETERS, view.weight, view.gradient);
+  return view;
+}
+
+PsCudaHead
+ps_cuda_weights_head (const PsCudaWeights *weights, const PsCudaShared *shared)
+{
+  PsCudaHead view;
+
+  look_up (weights, shared, weights->parameters.head, PS_CUDA_N_HEAD_PARAMETERS, view.weight, view.gradient);
+  return view;
+}
+
+void
+ps_cuda_weights_optimize (PsCudaWeights *weights, PsCudaShared *shared)
+{
+  void *rounded = weights->weights != weights->master ? weights->weights : NULL;
+  const float share = 1 / (float)(shared->n_microbatches * shared->n_replicas);
+
+  weights->n_steps++;
+  ps_cuda_note (&shared->context, "Adam",
+                ps_cuda_adam (rounded, weights->master, weights->gradients, weights->momentum, weights->variance,
+                              weights->parameters.n_array, share, weights->n_steps, shared->context.stream));
+}
+
+gboolean
+ps_cuda_weights_forget (PsCudaWeights *weights, PsCudaShared *shared, GError **error)
+{
+  return ps_cuda_ok (
+      "clearing gradients",
+      cudaMemsetAsync (weights->gradients, 0, weights->parameters.n_array * sizeof (float), shared->context.stream),
+      error);
+}
+
+/* Reads one matrix without the padding of its rows to `values`. */
+static gboolean
+read_parameter (PsCudaWeights *weights, PsCudaContext *context, const PsCudaParameter *parameter, float *values)
+{
+  const float *from = weights->gradients + parameter->first;
+  const gsize n = ps_cuda_parameter_extent (parameter);
+  g_autofree float *padded = NULL;
+
+  if (n == 0 || parameter->stride == parameter->columns)
+    return n == 0 || ps_cuda_copy (context, values, from, n * sizeof *values, NULL);
+  padded = g_new (float, n);
+  if (!ps_cuda_copy (context, padded, from, n * sizeof *values, NULL))
+    return FALSE;
+  for (gsize row = 0; row < parameter->rows; row++)
+    memcpy (values + row * parameter->columns, padded + row * parameter->stride, parameter->columns * sizeof *values);
+  return TRUE;
+}
+
+const float *
+ps_cuda_weights_read (PsCudaWeights *weights, PsCudaShared *shared, gsize *n)
+{
+  float *values;
+
+  if (weights->host_gradients == NULL)
+    weights->host_gradients = g_new (float, MAX (weights->parameters.n_dense, 1));
+  *n = weights->parameters.n_dense;
+  values = weights->host_gradients;
+  for (guint i = 0; i < weights->parameters.all->len; i++)
+    {
+      const PsCudaParameter *parameter = ps_cuda_parameters_get (&weights->parameters, i);
+
+      if (!read_parameter (weights, &shared->context, parameter, values))
+        return NULL;
+      values += parameter->rows * parameter->columns;
+    }
+  return weights->host_gradients;
+}
