@@ -49,14 +49,14 @@ kernels_build ()
   mkdir -p "$work/kernels"
   jobs=0
   for file in exec/device/cuda/*.cu tests/test-cuda-kernels.cpp tests/cuda-kernels/*.cpp exec/device/cuda/kernels-reference.c; do
-    "$nvcc" -std=c++17 -O3 -lineinfo -arch=sm_90 -Iinclude -Iexec/device/cuda -Itests/cuda-kernels -c "$file" \
-      -o "$work/kernels/$(basename "$file").o" || touch "$work/kernels/failed" &
+    "$nvcc" -std=c++17 -O3 -lineinfo -gencode=arch=compute_90a,code=sm_90a -DPS_CUDA_HOPPER -Iinclude -Iexec/device/cuda \
+      -Itests/cuda-kernels -c "$file" -o "$work/kernels/$(basename "$file").o" || touch "$work/kernels/failed" &
     jobs=$((jobs + 1))
     [ $((jobs % $(nproc))) -ne 0 ] || wait
   done
   wait
   [ ! -e "$work/kernels/failed" ] || exit 1
-  "$nvcc" -arch=sm_90 -o "$work/test-cuda-kernels" "$work"/kernels/*.o || exit 1
+  "$nvcc" -gencode=arch=compute_90a,code=sm_90a -o "$work/test-cuda-kernels" "$work"/kernels/*.o || exit 1
   echo "= built with $("$nvcc" --version | sed -n 's/.*release \([^,]*\),.*/nvcc \1/p')"
 }
 
@@ -70,12 +70,14 @@ kernels ()
 {
   program=$(kernel_program)
   [ -n "$program" ] || skip "no kernel test"
+  : >"$work/no-hopper" # also where this step is stopped
   LD_LIBRARY_PATH=$(cuda_path) "$program" >"$details/kernels.txt" 2>&1
   code=$?
+  [ $code -ne 0 ] || rm "$work/no-hopper"
   cat "$details/kernels.txt"
   if grep -q '^1\.\.0' "$details/kernels.txt"; then skip "$(sed -n 's/.*SKIP //p' "$details/kernels.txt")"; fi
   wrong=$(sed -n 's/^not ok [0-9]* - //p; s/^Bail out! /bailed out: /p' "$details/kernels.txt" | head -3 | tr '\n' ';')
-  echo "= $(grep -c '^ok' "$details/kernels.txt") of $(grep -cE '^(not )?ok' "$details/kernels.txt") kernels agree with their references${wrong:+; wrong: $wrong}"
+  echo "= $(grep -c '^ok' "$details/kernels.txt") of $(grep -cE '^(not )?ok' "$details/kernels.txt") kernels agree with their references${wrong:+; wrong: $wrong; from here on PIPESIM_CUDA_HOPPER=0}"
   exit $code
 }
 
@@ -241,9 +243,11 @@ uneven ()
 {
   need_device
   [ "$device" = cuda ] || skip "device $device has no parts"
-  own pipesim-exec --schedule 1f1b -p 4 -m 8 --model "$work/small.ini" --device cuda --steps 4 --sm-shares 40,30,20,10 --check --json \
+  shares=40,30,20,10 costs=
+  (calibrate uneven small -p 4 -v 1 --sm-shares $shares --max-samples 40) && costs="--db $db --profile uneven"
+  own pipesim-exec --schedule 1f1b -p 4 -m 8 --model "$work/small.ini" $costs --device cuda --steps 4 --sm-shares $shares --check --json \
     >"$work/run.json" 2>"$work/run.err" || { echo "= $(tail -1 "$work/run.err")"; exit 1; }
-  echo "= $(grep -oE '"(check|iteration_ns)": [^,]*' "$work/run.json" | tr '\n' ' ') with 1f1b on parts of 40 : 30 : 20 : 10"
+  echo "= $(grep -oE '"(check|iteration_ns|predicted_iteration_ns)": [^,]*' "$work/run.json" | tr '\n' ' ') with 1f1b on parts of 40 : 30 : 20 : 10"
 }
 
 # One schedule on four parts, before all else that takes long.
@@ -277,9 +281,9 @@ self_send ()
 {
   need_profile stages
   [ "$device" = cuda ] || skip "NCCL is for GPUs"
-  own pipesim-calib show --db "$db" stages >"$work/shown" 2>&1 || exit 1
-  grep self-send "$work/shown" || skip "no NCCL module, or no library for it"
-  echo "= $(grep -c self-send "$work/shown") sizes of messages of the GPU to itself measured"
+  own pipesim-calib show --db "$db" --profile stages >"$work/shown" 2>&1 || exit 1
+  grep '^nccl-self' "$work/shown" || skip "no NCCL module, or no library for it"
+  echo "= $(grep -c '^nccl-self' "$work/shown") sizes of messages of the GPU to itself measured"
 }
 
 searched ()
@@ -328,10 +332,12 @@ layer ()
 torch_layer ()
 {
   [ -n "$python" ] || skip "no python3"
-  "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || skip "no PyTorch that sees a GPU"
+  rehearse=
+  [ "$device" = cuda ] && [ -z "${PIPESIM_MODULE_DIR:-}" ] || rehearse=--rehearse
   # What the file holds by then counts: the compiler may take its time.
-  timeout -k 2 50 "$python" "$here/gpu-layer.py" "$details/layer.json"
-  cat "$details/layer.json" || exit 1
+  timeout -k 2 50 "$python" "$here/gpu-layer.py" "$details/layer.json" $rehearse >"$work/torch" 2>&1
+  [ $? -ne 77 ] || skip "$(tail -1 "$work/torch")"
+  cat "$work/torch" "$details/layer.json" || exit 1
   own pipesim-calib export --db "$db" --profile layer -o "$work/layer-profile.json" 2>/dev/null
   "$python" "$here/gpu-figures.py" layer "$details/layer.json" "$work/layer-profile.json"
 }

@@ -118,6 +118,7 @@ step ()
   if [ "$limit" -gt "$(left)" ]; then limit=$(left); fi
   step_end=$(($(date +%s) + limit))
   printf '\n=== %s\n' "$name" >>"$log"
+  [ ! -e "$work/no-hopper" ] || export PIPESIM_CUDA_HOPPER=0
   ("$@") >"$work/output" 2>&1 &
   process=$!
   (sleep "$limit" && echo "= stopped after $limit s" >>"$work/output" && kill_tree $process) 2>/dev/null &
@@ -329,6 +330,7 @@ step 60 "cuda device" device_tests test-cuda-device
 step 40 "first run, p = 4" first_run 1f1b
 step 25 "waiting asleep and awake" variants PIPESIM_CUDA_WAIT sleep spin
 step 25 "ops as CUDA graphs" variants PIPESIM_CUDA_GRAPHS 0 1
+step 20 "attention as on older GPUs" variants PIPESIM_CUDA_HOPPER 1 0
 step 90 "calibration, p = 4" calibrate_all
 step 10 "predictions, p = 4" predictions 4 8
 step 110 "execution, p = 4" families 4 8 $few
@@ -337,7 +339,7 @@ step 30 "one layer" layer
 step 60 "one layer in PyTorch" torch_layer
 step 5 "NCCL, a GPU to itself" self_send
 step 30 "NCCL, two processes" nccl
-step 30 "uneven parts" uneven
+step 45 "uneven parts" uneven
 step 65 "memcheck" sanitizer memcheck 12 "attention: forward" "attention: backward" "rows: norms" "sums over columns" "ends: gradient of the embedding"
 step 65 "racecheck" sanitizer racecheck 12 "attention: forward" "attention: backward" "rows: norms" "sums over columns" "ends: cross-entropy"
 step 40 "traces" traces

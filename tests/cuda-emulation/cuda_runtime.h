@@ -62,6 +62,11 @@ extern "C"
   cudaError_t cudaSetDevice (int device);
   cudaError_t cudaGetDevice (int *device);
   cudaError_t cudaGetDeviceProperties (struct cudaDeviceProp *properties, int device);
+  enum cudaDeviceAttr
+  {
+    cudaDevAttrComputeCapabilityMajor = 75,
+  };
+  cudaError_t cudaDeviceGetAttribute (int *value, enum cudaDeviceAttr attribute, int device);
   cudaError_t cudaDeviceGetPCIBusId (char *bus, int size, int device); /* "0000:07:00.0" for device 7 */
   cudaError_t cudaDeviceSynchronize (void);
 

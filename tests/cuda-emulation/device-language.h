@@ -76,12 +76,6 @@ ps_emulator_lane_xor (int lane, int argument)
 }
 
 static inline int
-ps_emulator_lane_below (int lane, int argument)
-{
-  return lane + argument;
-}
-
-static inline int
 ps_emulator_lane_named (int, int argument)
 {
   return argument & 31;
@@ -92,13 +86,6 @@ static inline T
 __shfl_xor_sync (unsigned mask, T value, int lanes)
 {
   return ps_emulator_shuffle<T, ps_emulator_lane_xor> ("__shfl_xor_sync", mask, value, lanes);
-}
-
-template <typename T>
-static inline T
-__shfl_down_sync (unsigned mask, T value, int lanes)
-{
-  return ps_emulator_shuffle<T, ps_emulator_lane_below> ("__shfl_down_sync", mask, value, lanes);
 }
 
 template <typename T>
@@ -135,17 +122,7 @@ __any_sync (unsigned mask, int predicate)
   return __ballot_sync (mask, predicate) != 0;
 }
 
-static inline int
-__all_sync (unsigned mask, int predicate)
-{
-  return __ballot_sync (mask, predicate) == 0xffffffffu;
-}
-
 /* --- arithmetic: the approximate functions are exact to rounding here --- */
-
-/* Macros, because the C library has declared these names for itself. */
-#define __expf expf
-#define __logf logf
 
 static inline float
 __fdividef (float x, float y)
@@ -159,22 +136,10 @@ rsqrtf (float x)
   return 1 / sqrtf (x);
 }
 
-static inline unsigned
-__umulhi (unsigned x, unsigned y)
-{
-  return (unsigned)((uint64_t)x * y >> 32);
-}
-
 static inline int
 min (int x, int y)
 {
   return x < y ? x : y;
-}
-
-static inline int
-max (int x, int y)
-{
-  return x > y ? x : y;
 }
 
 #endif

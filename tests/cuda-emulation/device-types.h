@@ -51,10 +51,4 @@ make_uint2 (unsigned x, unsigned y)
   return { x, y };
 }
 
-static inline uint4
-make_uint4 (unsigned x, unsigned y, unsigned z, unsigned w)
-{
-  return { x, y, z, w };
-}
-
 #endif

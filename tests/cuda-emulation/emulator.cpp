@@ -1,4 +1,4 @@
-/* emulator.cpp - the scheduler: sweeps over the threads of a block and lets each run until it waits. */
+/* emulator.cpp - the scheduler: sweeps over the warps of a block and lets each run until it waits for others. */
 #include <atomic>
 #include <memory>
 #include <stdio.h>
@@ -88,6 +88,12 @@ void
 ps_emulator_set_backwards (bool backwards)
 {
   backwards_order = backwards;
+}
+
+bool
+ps_emulator_is_backwards ()
+{
+  return backwards_order;
 }
 
 unsigned char *
@@ -265,23 +271,45 @@ can_run (const Thread *thread)
 }
 
 static void
+run_thread (Thread *thread)
+{
+  thread->waits_for = nullptr;
+  machine.current = thread;
+  threadIdx = thread->index;
+  ps_fiber_switch (&machine.scheduler, &thread->fiber);
+}
+
+/* Runs a warp until all of it waits for others, which makes it as different from them as can be. FALSE: it waits. */
+static bool
+run_warp (unsigned first, bool backwards)
+{
+  bool ran = false, progress = true;
+
+  while (progress)
+    {
+      progress = false;
+      for (unsigned i = 0; i < warp_size; i++)
+        {
+          Thread *thread = machine.threads[first + (backwards ? warp_size - 1 - i : i)].get ();
+          if (!can_run (thread))
+            continue;
+          progress = true;
+          run_thread (thread);
+        }
+      ran |= progress;
+    }
+  return ran;
+}
+
+static void
 run_block (unsigned n, size_t shared_bytes, bool backwards)
 {
   start_block (n, shared_bytes);
   while (machine.alive > 0)
     {
       bool progress = false;
-      for (unsigned i = 0; i < n; i++)
-        {
-          Thread *thread = machine.threads[backwards ? n - 1 - i : i].get ();
-          if (!can_run (thread))
-            continue;
-          progress = true;
-          thread->waits_for = nullptr;
-          machine.current = thread;
-          threadIdx = thread->index;
-          ps_fiber_switch (&machine.scheduler, &thread->fiber);
-        }
+      for (unsigned first = 0; first < n; first += warp_size)
+        progress |= run_warp (backwards ? n - warp_size - first : first, backwards);
       if (!progress)
         ps_emulator_fail ("all threads wait: some barrier or warp instruction is not reached by all");
     }
@@ -309,7 +337,7 @@ ps_emulator_run (dim3 grid, dim3 block, size_t shared_bytes, const std::function
     ps_emulator_fail ("blocks of whole warps only");
   provide_threads (n);
   machine.body = &thread;
-  machine.shared = (unsigned char *)aligned_alloc (128, shared_bytes / 128 * 128 + 128);
+  machine.shared = (unsigned char *)aligned_alloc (1024, shared_bytes / 1024 * 1024 + 1024);
   gridDim = grid;
   blockDim = block;
   for (size_t i = 0; i < n_blocks; i++)

@@ -3,9 +3,10 @@
  * anything.
  *
  * What it honours: barriers of a block; shuffles, votes, matrix instructions and barriers of whole warps (all 32 lanes
- * must take part); asynchronous copies. What it finds, and then aborts with one line on stderr: threads that wait for
- * one another for ever, lanes of a warp at different instructions. What it can't find by itself, a missing barrier,
- * shows as different results in the two orders of ps_emulator_set_backwards.
+ * must take part); asynchronous copies and products. What it finds, and then aborts with one line on stderr: threads
+ * that wait for one another for ever, lanes of a warp at different instructions. What it can't find by itself, a
+ * missing barrier, shows as different results in the two orders of ps_emulator_set_backwards: a warp runs until all of
+ * it waits for others.
  *
  * Several threads may run kernels at the same time.
  */
@@ -23,6 +24,7 @@ bool ps_emulator_run (dim3 grid, dim3 block, size_t shared_bytes, const std::fun
 /* TRUE: blocks and threads run from the last to the first, and asynchronous copies happen as late as they may; FALSE,
  * from the start: first to last, and at once. For all threads of the program. */
 void ps_emulator_set_backwards (bool backwards);
+bool ps_emulator_is_backwards ();
 
 /* The running block's dynamic shared memory: NaNs (bytes 0xff) when the block starts. */
 unsigned char *ps_emulator_shared_bytes ();

@@ -114,6 +114,13 @@ cudaGetDeviceProperties (cudaDeviceProp *properties, int)
 }
 
 cudaError_t
+cudaDeviceGetAttribute (int *value, cudaDeviceAttr, int)
+{
+  *value = number_from ("PS_EMULATED_CAPABILITY", 9);
+  return cudaSuccess;
+}
+
+cudaError_t
 cudaDeviceGetPCIBusId (char *bus, int size, int device)
 {
   snprintf (bus, (size_t)size, "0000:%02x:00.0", (unsigned)device);

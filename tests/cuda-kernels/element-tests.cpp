@@ -23,7 +23,7 @@ static const Case cases[] = {
 };
 
 static void
-test_bias_and_sum ()
+test_bias ()
 {
   for (const Case &c : cases)
     {
@@ -31,23 +31,13 @@ test_bias_and_sum ()
       const Tolerance allowed = tolerance (c.element);
       Array y (c.element, random_values (n, 1, 1), c.shift),
           bias (c.element, random_values ((size_t)c.columns, 1, 2), c.shift);
-      Array sum (c.element, n, c.shift);
-      const Values x = y.values (), shift = bias.values ();
-      Values expected = x;
+      const Values shift = bias.values ();
+      Values expected = y.values ();
       for (size_t i = 0; i < n; i++)
         expected[i] += shift[i % (size_t)c.columns];
       repeat ("bias", { &y },
               [&] () { must (ps_cuda_bias_add (c.element, y.at (), bias.at (), c.rows, c.columns, 0), "bias"); });
       check_near ("bias", y.values (), expected, allowed.relative, allowed.absolute);
-      const Values a = y.values ();
-      Array b (c.element, x, c.shift);
-      repeat ("add", { &sum }, [&] () { must (ps_cuda_add (c.element, sum.at (), y.at (), b.at (), n, 0), "add"); });
-      for (size_t i = 0; i < n; i++)
-        expected[i] = a[i] + x[i];
-      check_near ("add", sum.values (), expected, allowed.relative, allowed.absolute);
-      must (ps_cuda_add (c.element, b.at (), y.at (), b.at (), n, 0), "add in place");
-      if (b.bytes () != sum.bytes ())
-        fail ("add: other bits in place");
     }
 }
 
@@ -145,9 +135,9 @@ test_swiglu ()
     }
 }
 
-/* Casts round to nearest even: 1 + 2^-8 lies between 1 and 1 + 2^-7 and goes to 1, 1 + 3 * 2^-8 goes up to 1 + 2^-6. */
+/* To nearest even: 1 + 2^-8 lies between 1 and 1 + 2^-7 and goes to 1, 1 + 3 * 2^-8 goes up to 1 + 2^-6. */
 static void
-test_casts ()
+test_rounding ()
 {
   for (const size_t n : { (size_t)4, (size_t)7, (size_t)1030 })
     {
@@ -155,29 +145,14 @@ test_casts ()
       values[0] = 1 + 1.0 / 256;
       values[1] = 1 + 3.0 / 256;
       values[2] = -1.0 / 0.0;
-      Array from (PS_CUDA_FP32, values), half (PS_CUDA_BF16, n), back (PS_CUDA_FP32, n);
+      Array from (PS_CUDA_FP32, values), half (PS_CUDA_BF16, n);
       repeat ("to bf16", { &half }, [&] () { must (ps_cuda_to_bf16 (half.at (), from.at<float> (), n, 0), "cast"); });
-      repeat ("to fp32", { &back }, [&] () { must (ps_cuda_to_fp32 (back.at<float> (), half.at (), n, 0), "cast"); });
       for (double &value : values)
         value = round_to (PS_CUDA_BF16, value);
       values[0] = 1;
       values[1] = 1 + 1.0 / 64;
-      if (half.values () != values || back.values () != values)
-        fail ("a cast of %zu numbers is not exact", n);
-    }
-}
-
-static void
-test_fill_and_scale ()
-{
-  for (const Case &c : cases)
-    {
-      const size_t n = (size_t)c.rows * (size_t)c.columns;
-      Array x (c.element, n, c.shift);
-      repeat ("fill", { &x }, [&] () { must (ps_cuda_fill (c.element, x.at (), 1.5f, n, 0), "fill"); });
-      repeat ("scale", { &x }, [&] () { must (ps_cuda_scale (c.element, x.at (), -2, n, 0), "scale"); });
-      if (x.values () != Values (n, -3))
-        fail ("%zu times 1.5 * -2 are not all -3", n);
+      if (half.values () != values)
+        fail ("rounding %zu numbers is not exact", n);
     }
 }
 
@@ -282,19 +257,17 @@ test_dropout ()
 static void
 test_nothing ()
 {
-  check_status ("add", ps_cuda_add (PS_CUDA_FP32, NULL, NULL, NULL, 0, 0), cudaSuccess);
   check_status ("bias", ps_cuda_bias_add (PS_CUDA_FP32, NULL, NULL, 0, 8, 0), cudaSuccess);
   check_status ("adam", ps_cuda_adam (NULL, NULL, NULL, NULL, NULL, 0, 1, 1, 0), cudaSuccess);
   check_status ("dropout", ps_cuda_dropout (PS_CUDA_FP32, NULL, NULL, 0, 0.5, 0, 0, 0, 0, 0), cudaSuccess);
 }
 
 const Test element_tests[] = {
-  { "elements: bias and sum", test_bias_and_sum },
+  { "elements: bias", test_bias },
   { "elements: GELU", test_gelu },
   { "elements: GELU's slope by differences", test_gelu_differences },
   { "elements: SwiGLU", test_swiglu },
-  { "elements: casts", test_casts },
-  { "elements: fill and scale", test_fill_and_scale },
+  { "elements: rounding", test_rounding },
   { "elements: rotary positions", test_rotary },
   { "elements: Adam", test_adam },
   { "elements: dropout", test_dropout },

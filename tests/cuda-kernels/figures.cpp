@@ -1,6 +1,7 @@
 /* figures.cpp - what the kernels reach on a GPU, as TAP comments. Emulated kernels are never timed. */
 #include <algorithm>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "rig.h"
 
@@ -53,10 +54,11 @@ static const int rows = 16384, hidden = 4096, wide = 16384, vocabulary = 50304;
 static const size_t n = (size_t)rows * hidden;
 static const PsCudaElement bf16 = PS_CUDA_BF16;
 
+/* With numbers near 0.01: bytes 0x3c in both types. */
 static void
 fill (const Array &array)
 {
-  must (ps_cuda_fill (array.element, array.at (), 0.01f, array.n, 0), "fill");
+  must (cudaMemset (array.at (), 0x3c, array.n * ps_cuda_element_bytes (array.element)), "fill");
 }
 
 static void
@@ -70,28 +72,24 @@ print_rows ()
   for (const Array *array : { &x, &y, &z, &w, &gain, &mean, &scale, &gradient, &other })
     fill (*array);
   print_rate ("layer norm", 4.0 * n, [&] () {
-    return ps_cuda_layer_norm (bf16, y.at (), mean.at<float> (), scale.at<float> (), NULL, x.at (), NULL, gain.at (),
-                               gain.at (), rows, hidden, 0);
-  });
-  print_rate ("layer norm with residual", 8.0 * n, [&] () {
-    return ps_cuda_layer_norm (bf16, y.at (), mean.at<float> (), scale.at<float> (), w.at (), x.at (), z.at (),
-                               gain.at (), gain.at (), rows, hidden, 0);
+    return ps_cuda_layer_norm (bf16, y.at (), mean.at<float> (), scale.at<float> (), x.at (), gain.at (), gain.at (),
+                               rows, hidden, 0);
   });
   print_rate ("RMS norm", 4.0 * n, [&] () {
-    return ps_cuda_rms_norm (bf16, y.at (), scale.at<float> (), NULL, x.at (), NULL, gain.at (), rows, hidden, 0);
+    return ps_cuda_rms_norm (bf16, y.at (), scale.at<float> (), x.at (), gain.at (), rows, hidden, 0);
   });
   print_rate ("layer norm input", 8.0 * n, [&] () {
     return ps_cuda_layer_norm_input (bf16, y.at (), w.at (), z.at (), x.at (), mean.at<float> (), scale.at<float> (),
                                      gain.at (), rows, hidden, 0);
   });
-  print_rate ("layer norm weights", 4.0 * n, [&] () {
-    return ps_cuda_layer_norm_weights (bf16, gradient.at<float> (), other.at<float> (), z.at (), x.at (),
-                                       mean.at<float> (), scale.at<float> (), rows, hidden, workspace.memory, 0);
+  print_rate ("layer norm weights", 6.0 * n, [&] () {
+    return ps_cuda_layer_norm_weights (bf16, gradient.at<float> (), other.at<float> (), y.at (), z.at (), x.at (),
+                                       mean.at<float> (), scale.at<float> (), gain.at (), gain.at (), rows, hidden,
+                                       workspace.memory, 0);
   });
   print_rate ("bias gradient", 2.0 * n, [&] () {
     return ps_cuda_bias_gradient (bf16, gradient.at<float> (), z.at (), rows, hidden, workspace.memory, 0);
   });
-  print_rate ("add", 6.0 * n, [&] () { return ps_cuda_add (bf16, y.at (), x.at (), z.at (), n, 0); });
 }
 
 static void
@@ -153,7 +151,7 @@ print_ends ()
 /* FLOPs as PyTorch and the papers count them: two products of s^2 / 2 scores forward, 4 s^2 d heads / 2; backward 2.5
  * times that, though this backward makes seven products where five would do. */
 static void
-print_attention (int head_size, int sequence)
+print_attention (const char *way, int head_size, int sequence)
 {
   const int batch = 16384 / sequence, heads = 2048 / head_size, width = 2048;
   const PsCudaAttention shape = { batch, sequence, heads, heads, head_size, 3 * width, width };
@@ -173,9 +171,10 @@ print_attention (int head_size, int sequence)
                                        workspace.memory, 0);
   });
 
-  printf (
-      "# measured: attention, heads of %3d, s = %5d: forward %8.4f ms %6.1f TFLOP/s, backward %8.4f ms %6.1f TFLOP/s\n",
-      head_size, sequence, forward_ms, flops / forward_ms * 1e-9, backward_ms, 2.5 * flops / backward_ms * 1e-9);
+  printf ("# measured: attention %s, heads of %3d, s = %5d: forward %8.4f ms %6.1f TFLOP/s, backward %8.4f ms %6.1f "
+          "TFLOP/s\n",
+          way, head_size, sequence, forward_ms, flops / forward_ms * 1e-9, backward_ms,
+          2.5 * flops / backward_ms * 1e-9);
 }
 
 void
@@ -190,8 +189,12 @@ print_figures ()
   print_ends ();
   for (const int head_size : { 32, 64, 96, 128 })
     for (const int sequence : { 1024, 4096, 16384 })
-      if (2048 % head_size == 0)
-        print_attention (head_size, sequence);
+      for (const bool hopper : { false, true })
+        {
+          setenv ("PIPESIM_CUDA_HOPPER", hopper ? "1" : "0", true);
+          if (2048 % head_size == 0 && (!hopper || head_size >= 64))
+            print_attention (hopper ? "by groups of warps" : "by warps", head_size, sequence);
+        }
 }
 
 #endif

@@ -10,35 +10,33 @@ static const int max_sequence = 8192;
 
 /* --- sums and maxima over a block, the same bits in every thread --- */
 
-static __device__ float
-block_max (float value)
+/* Of the same number in all lanes of each warp; join (one, other). */
+template <typename Join>
+static __device__ __forceinline__ float
+join_warps (float value, Join join)
 {
   __shared__ float part[block_warps];
 
-  value = ps_warp_max (value);
   __syncthreads ();
   if (threadIdx.x % 32 == 0)
     part[threadIdx.x / 32] = value;
   __syncthreads ();
-  for (int i = 0; i < block_warps; i++)
-    value = fmaxf (value, part[i]);
+  value = part[0];
+  for (int i = 1; i < block_warps; i++)
+    value = join (value, part[i]);
   return value;
+}
+
+static __device__ float
+block_max (float value)
+{
+  return join_warps (ps_warp_max (value), [] (float one, float other) { return fmaxf (one, other); });
 }
 
 static __device__ float
 block_sum (float value)
 {
-  __shared__ float part[block_warps];
-
-  value = ps_warp_sum (value);
-  __syncthreads ();
-  if (threadIdx.x % 32 == 0)
-    part[threadIdx.x / 32] = value;
-  __syncthreads ();
-  value = 0;
-  for (int i = 0; i < block_warps; i++)
-    value += part[i];
-  return value;
+  return join_warps (ps_warp_sum (value), [] (float one, float other) { return one + other; });
 }
 
 template <typename T>
@@ -178,30 +176,29 @@ __launch_bounds__ (block_threads) simple_queries (PsAttentionBackward<T> a)
     a.dq[ps_query_at (shape, row, place, head) + i] = ps_from_float<T> (dq[i] * a.scale);
 }
 
-/* --- delta: one warp per head of a token --- */
+/* --- delta --- */
 
-template <typename T, int width>
+/* `lanes` threads per place. Grid: places, head, sequence. */
+template <typename T, int width, int lanes>
 static __global__ void
 __launch_bounds__ (block_threads) fill_delta (PsAttentionBackward<T> a)
 {
   const PsCudaAttention &shape = a.shape;
-  const size_t i = (size_t)blockIdx.x * block_warps + threadIdx.x / 32;
-  const int head = (int)(i % shape.heads), row = (int)(i / shape.heads / shape.sequence);
-  const int place = (int)(i / shape.heads % shape.sequence);
+  const int place = (int)(blockIdx.x * (block_threads / lanes) + threadIdx.x / lanes);
+  const int head = (int)blockIdx.y, row = (int)blockIdx.z, lane = (int)threadIdx.x % lanes;
+  const int end = place < shape.sequence ? shape.head_size : 0;
+  const size_t start = ps_out_at (shape, row, min (place, shape.sequence - 1), head);
   float sum = 0;
 
-  if (row >= shape.batch)
-    return;
-  const size_t start = ps_out_at (shape, row, place, head);
-  for (int column = (int)threadIdx.x % 32 * width; column < shape.head_size; column += 32 * width)
+  for (int column = lane * width; column < end; column += lanes * width)
     {
       const auto out = ps_load<T, width> (a.out + start + column), dout = ps_load<T, width> (a.dout + start + column);
 #pragma unroll
       for (int k = 0; k < width; k++)
         sum += ps_to_float (out.at[k]) * ps_to_float (dout.at[k]);
     }
-  sum = ps_warp_sum (sum);
-  if (threadIdx.x % 32 == 0)
+  sum = ps_lanes_sum<lanes> (sum);
+  if (lane == 0 && place < shape.sequence)
     a.delta[ps_row_at (shape, row, place, head)] = sum;
 }
 
@@ -288,13 +285,19 @@ template <typename T>
 static cudaError_t
 launch_delta (PsCudaElement element, const PsAttentionBackward<T> &attention, cudaStream_t stream)
 {
+  constexpr int width = 16 / sizeof (T);
   const PsCudaAttention &shape = attention.shape;
-  const unsigned blocks = ps_blocks ((size_t)shape.batch * (size_t)shape.sequence * (size_t)shape.heads, block_warps);
+  const bool wide = ps_is_wide (element, (size_t)shape.out_stride, { attention.out, attention.dout })
+                    && ps_is_wide (element, (size_t)shape.head_size, {});
+  const int lanes = wide && shape.head_size <= 8 * width ? 8 : wide && shape.head_size <= 16 * width ? 16 : 32;
+  const dim3 grid (ps_blocks ((size_t)shape.sequence, (size_t)(block_threads / lanes)), (unsigned)shape.heads,
+                   (unsigned)shape.batch);
 
-  if (ps_is_wide (element, (size_t)shape.out_stride, { attention.out, attention.dout })
-      && ps_is_wide (element, (size_t)shape.head_size, {}))
-    return ps_launch (fill_delta<T, 16 / sizeof (T)>, blocks, block_threads, 0, stream, attention);
-  return ps_launch (fill_delta<T, 1>, blocks, block_threads, 0, stream, attention);
+  if (lanes == 8)
+    return ps_launch (fill_delta<T, width, 8>, grid, block_threads, 0, stream, attention);
+  if (lanes == 16)
+    return ps_launch (fill_delta<T, width, 16>, grid, block_threads, 0, stream, attention);
+  return ps_launch (wide ? fill_delta<T, width, 32> : fill_delta<T, 1, 32>, grid, block_threads, 0, stream, attention);
 }
 
 extern "C" cudaError_t

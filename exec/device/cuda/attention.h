@@ -2,6 +2,7 @@
 #ifndef PIPESIM_CUDA_ATTENTION_H
 #define PIPESIM_CUDA_ATTENTION_H
 
+#include <cuda_bf16.h>
 #include <math.h>
 
 #include "kernels.h"
@@ -87,5 +88,9 @@ ps_by_head_size (int size, Work work)
 /* Tensor-core paths, for head sizes of ps_cuda_attention_is_fast; delta is filled before the backward. */
 cudaError_t ps_flash_forward (const PsAttentionForward<__nv_bfloat16> &attention, cudaStream_t stream);
 cudaError_t ps_flash_backward (const PsAttentionBackward<__nv_bfloat16> &attention, cudaStream_t stream);
+
+/* The same for head sizes 64 and 128 where ps_hopper_takes them. */
+cudaError_t ps_flash_forward_hopper (const PsAttentionForward<__nv_bfloat16> &attention, cudaStream_t stream);
+cudaError_t ps_flash_backward_hopper (const PsAttentionBackward<__nv_bfloat16> &attention, cudaStream_t stream);
 
 #endif

@@ -1,14 +1,16 @@
-/* columns.cu - sums over rows, for the gradients of biases and norms. A block sums a chunk of rows of some columns, and
- * a second launch sums the chunks. */
+/* columns.cu - sums over rows, for the gradients of biases and norms; those of norms make the norm again on the way. A
+ * block sums a chunk of rows of some columns, and a second launch sums the chunks. */
 #include "pack.h"
 
 static const int chunk_rows = 128;
-static const int block_lanes = 8; /* rows that a block reads at a time, one per warp */
+static const int block_lanes = 8;  /* warps, each with rows of its own */
+static const int rows_at_once = 4; /* that a thread reads before it works on them */
 
 template <typename T> struct Columns
 {
-  const T *dy, *x;
+  const T *dy, *x, *gain, *bias;
   const float *mean, *scale;
+  T *y;         /* the norm of x, or NULL */
   float *parts; /* [n_chunks][columns] of the first sum, then of the second */
   int rows, columns;
 };
@@ -51,36 +53,67 @@ store_part (float *part, const float *sum, int column, int columns)
     }
 }
 
+/* What a thread reads of one row. */
+template <typename T, int width> struct Piece
+{
+  PsPack<T, width> dy, x;
+  float mean, scale;
+};
+
+template <typename T, int width, Kind kind>
+static __device__ __forceinline__ Piece<T, width>
+load_piece (const Columns<T> &sums, int row, int column)
+{
+  const size_t at = (size_t)row * sums.columns + column;
+  Piece<T, width> piece = {};
+
+  piece.dy = ps_load<T, width> (sums.dy + at);
+  if constexpr (kind != BIAS)
+    {
+      piece.x = ps_load<T, width> (sums.x + at);
+      piece.scale = sums.scale[row];
+    }
+  if constexpr (kind == LAYER_NORM)
+    piece.mean = sums.mean[row];
+  return piece;
+}
+
 template <typename T, int width, Kind kind>
 static __global__ void __launch_bounds__ (32 * block_lanes) sum_chunk (Columns<T> sums)
 {
   const int column = (int)(blockIdx.y * 32 + threadIdx.x) * width;
   const int first = (int)blockIdx.x * chunk_rows, end = min (first + chunk_rows, sums.rows);
   float product[width] = {}, plain[width] = {};
+  PsPack<T, width> gain = {}, bias = {};
 
-  if (column < sums.columns)
+  if (kind != BIAS && column < sums.columns)
+    gain = ps_load<T, width> (sums.gain + column);
+  if (kind == LAYER_NORM && column < sums.columns)
+    bias = ps_load<T, width> (sums.bias + column);
+  for (int row = first + (int)threadIdx.y; row < end && column < sums.columns; row += rows_at_once * block_lanes)
     {
-#pragma unroll 4
-      for (int row = first + (int)threadIdx.y; row < end; row += block_lanes)
-        {
-          const size_t at = (size_t)row * sums.columns + column;
-          const auto dy = ps_load<T, width> (sums.dy + at);
-          PsPack<T, width> x = {};
-          float mean = 0, scale = 0;
-          if constexpr (kind != BIAS)
-            {
-              x = ps_load<T, width> (sums.x + at);
-              scale = sums.scale[row];
-            }
-          if constexpr (kind == LAYER_NORM)
-            mean = sums.mean[row];
+      Piece<T, width> pieces[rows_at_once] = {};
 #pragma unroll
-          for (int i = 0; i < width; i++)
-            {
-              plain[i] += ps_to_float (dy.at[i]);
-              product[i] += ps_to_float (dy.at[i]) * ((ps_to_float (x.at[i]) - mean) * scale);
-            }
-        }
+      for (int k = 0; k < rows_at_once; k++)
+        if (row + k * block_lanes < end)
+          pieces[k] = load_piece<T, width, kind> (sums, row + k * block_lanes, column);
+#pragma unroll
+      for (int k = 0; k < rows_at_once; k++)
+        if (row + k * block_lanes < end)
+          {
+            Piece<T, width> &piece = pieces[k];
+#pragma unroll
+            for (int i = 0; i < width; i++)
+              {
+                const float dy = ps_to_float (piece.dy.at[i]);
+                const float standard = (ps_to_float (piece.x.at[i]) - piece.mean) * piece.scale;
+                plain[i] += dy;
+                product[i] += dy * standard;
+                piece.x.at[i] = ps_from_float<T> (standard * ps_to_float (gain.at[i]) + ps_to_float (bias.at[i]));
+              }
+            if constexpr (kind != BIAS)
+              ps_store (sums.y + (size_t)(row + k * block_lanes) * sums.columns + column, piece.x);
+          }
     }
   float *part = sums.parts + (size_t)blockIdx.x * sums.columns;
   store_part<width> (part, kind == BIAS ? plain : product, column, sums.columns);
@@ -108,26 +141,36 @@ __launch_bounds__ (final_threads)
   to[column] += total;
 }
 
+/* The pointers of sums that kind does not need are NULL; so is second where there is one sum only. */
 template <Kind kind>
 static cudaError_t
-launch (PsCudaElement element, float *first, float *second, const void *dy, const void *x, const float *mean,
-        const float *scale, int rows, int columns, void *workspace, cudaStream_t stream)
+launch (PsCudaElement element, float *first, float *second, const Columns<void> &sums, cudaStream_t stream)
 {
-  const int n_chunks = chunks_of (rows);
+  const int n_chunks = chunks_of (sums.rows), columns = sums.columns;
 
-  if (rows <= 0 || columns <= 0)
+  if (sums.rows <= 0 || columns <= 0)
     return cudaSuccess;
-  const cudaError_t status = ps_by_width (element, ps_is_wide (element, (size_t)columns, { dy, x }), [&] (auto tag) {
+  const bool wide = ps_is_wide (element, (size_t)columns, { sums.dy, sums.x, sums.gain, sums.bias, sums.y });
+  const cudaError_t status = ps_by_width (element, wide, [&] (auto tag) {
     typedef typename decltype (tag)::type T;
     constexpr int width = decltype (tag)::width;
-    const Columns<T> sums = { (const T *)dy, (const T *)x, mean, scale, (float *)workspace, rows, columns };
+    const Columns<T> typed = { (const T *)sums.dy,
+                               (const T *)sums.x,
+                               (const T *)sums.gain,
+                               (const T *)sums.bias,
+                               sums.mean,
+                               sums.scale,
+                               (T *)sums.y,
+                               sums.parts,
+                               sums.rows,
+                               columns };
     const dim3 grid ((unsigned)n_chunks, ps_blocks ((size_t)columns, 32 * width));
-    return ps_launch (sum_chunk<T, width, kind>, grid, dim3 (32, block_lanes), 0, stream, sums);
+    return ps_launch (sum_chunk<T, width, kind>, grid, dim3 (32, block_lanes), 0, stream, typed);
   });
   if (status != cudaSuccess)
     return status;
   const dim3 grid (ps_blocks ((size_t)columns, final_threads), second != NULL ? 2 : 1);
-  return ps_launch (sum_chunks, grid, final_threads, 0, stream, first, second, (const float *)workspace, n_chunks,
+  return ps_launch (sum_chunks, grid, final_threads, 0, stream, first, second, (const float *)sums.parts, n_chunks,
                     columns);
 }
 
@@ -138,23 +181,30 @@ ps_cuda_columns_workspace (int rows, int columns)
 }
 
 extern "C" cudaError_t
-ps_cuda_layer_norm_weights (PsCudaElement element, float *dgain, float *dbias, const void *dy, const void *x,
-                            const float *mean, const float *scale, int rows, int columns, void *workspace,
-                            cudaStream_t stream)
+ps_cuda_layer_norm_weights (PsCudaElement element, float *dgain, float *dbias, void *y, const void *dy, const void *x,
+                            const float *mean, const float *scale, const void *gain, const void *bias, int rows,
+                            int columns, void *workspace, cudaStream_t stream)
 {
-  return launch<LAYER_NORM> (element, dgain, dbias, dy, x, mean, scale, rows, columns, workspace, stream);
+  const Columns<void> sums = { dy, x, gain, bias, mean, scale, y, (float *)workspace, rows, columns };
+
+  return launch<LAYER_NORM> (element, dgain, dbias, sums, stream);
 }
 
 extern "C" cudaError_t
-ps_cuda_rms_norm_weights (PsCudaElement element, float *dgain, const void *dy, const void *x, const float *scale,
-                          int rows, int columns, void *workspace, cudaStream_t stream)
+ps_cuda_rms_norm_weights (PsCudaElement element, float *dgain, void *y, const void *dy, const void *x,
+                          const float *scale, const void *gain, int rows, int columns, void *workspace,
+                          cudaStream_t stream)
 {
-  return launch<RMS_NORM> (element, dgain, NULL, dy, x, NULL, scale, rows, columns, workspace, stream);
+  const Columns<void> sums = { dy, x, gain, NULL, NULL, scale, y, (float *)workspace, rows, columns };
+
+  return launch<RMS_NORM> (element, dgain, NULL, sums, stream);
 }
 
 extern "C" cudaError_t
 ps_cuda_bias_gradient (PsCudaElement element, float *dbias, const void *dy, int rows, int columns, void *workspace,
                        cudaStream_t stream)
 {
-  return launch<BIAS> (element, dbias, NULL, dy, NULL, NULL, NULL, rows, columns, workspace, stream);
+  const Columns<void> sums = { dy, NULL, NULL, NULL, NULL, NULL, NULL, (float *)workspace, rows, columns };
+
+  return launch<BIAS> (element, dbias, NULL, sums, stream);
 }

@@ -11,14 +11,27 @@ struct Exponentials
   float top, sum;
 };
 
+/* exp (x - top) is 2^(x log2 e - shift_of (top)). */
+static __device__ __forceinline__ float
+shift_of (float top)
+{
+  return top * ps_log2_e;
+}
+
+static __device__ __forceinline__ float
+power (float x, float shift)
+{
+  return ps_exp2 (x * ps_log2_e - shift);
+}
+
 static __device__ __forceinline__ Exponentials
 join (Exponentials a, Exponentials b)
 {
-  const float top = fmaxf (a.top, b.top);
+  const float top = fmaxf (a.top, b.top), shift = shift_of (top);
 
   if (top == -INFINITY)
     return a;
-  return { top, a.sum * __expf (a.top - top) + b.sum * __expf (b.top - top) };
+  return { top, a.sum * power (a.top, shift) + b.sum * power (b.top, shift) };
 }
 
 /* Over the block, the same bits in every thread. */
@@ -46,6 +59,17 @@ join_block (Exponentials own)
   return own;
 }
 
+/* The numbers of a pack from a column on; those behind the vocabulary become `behind`. */
+template <int width>
+static __device__ __forceinline__ void
+set_behind (float (&x)[width], int column, int vocabulary, float behind)
+{
+  if (column + width > vocabulary)
+#pragma unroll
+    for (int i = 0; i < width; i++)
+      x[i] = column + i < vocabulary ? x[i] : behind;
+}
+
 template <typename T, int width>
 static __device__ __forceinline__ Exponentials
 read_row (const T *row, int vocabulary)
@@ -56,14 +80,19 @@ read_row (const T *row, int vocabulary)
   for (int column = (int)threadIdx.x * width; column < vocabulary; column += block_threads * width)
     {
       const auto pack = ps_load<T, width> (row + column);
-      float top = -INFINITY, sum = 0;
+      float x[width], top = own.top, sum = 0;
 #pragma unroll
       for (int i = 0; i < width; i++)
-        top = fmaxf (top, column + i < vocabulary ? ps_to_float (pack.at[i]) : -INFINITY);
+        x[i] = ps_to_float (pack.at[i]);
+      set_behind (x, column, vocabulary, -INFINITY);
 #pragma unroll
       for (int i = 0; i < width; i++)
-        sum += column + i < vocabulary ? __expf (ps_to_float (pack.at[i]) - top) : 0;
-      own = join (own, { top, sum });
+        top = fmaxf (top, x[i]);
+      const float shift = shift_of (top);
+#pragma unroll
+      for (int i = 0; i < width; i++)
+        sum += power (x[i], shift);
+      own = { top, own.sum * power (own.top, shift) + sum };
     }
   return own;
 }
@@ -78,7 +107,7 @@ __launch_bounds__ (block_threads) cross_entropy (T *logits, float *loss, const u
   T *row = logits + (size_t)token * stride;
   const float wanted = ps_to_float (row[target]);
   const Exponentials all = join_block (read_row<T, width> (row, vocabulary));
-  const float share = factor / all.sum;
+  const float share = factor / all.sum, shift = shift_of (all.top);
 
   if (threadIdx.x == 0)
     loss[token] = all.top - wanted + logf (all.sum);
@@ -86,14 +115,18 @@ __launch_bounds__ (block_threads) cross_entropy (T *logits, float *loss, const u
   for (int column = (int)threadIdx.x * width; column < stride; column += block_threads * width)
     {
       auto pack = ps_load<T, width> (row + column);
+      float slope[width];
 #pragma unroll
       for (int i = 0; i < width; i++)
-        {
-          float slope = share * __expf (ps_to_float (pack.at[i]) - all.top);
-          if (column + i == target)
-            slope -= factor;
-          pack.at[i] = ps_from_float<T> (column + i < vocabulary ? slope : 0);
-        }
+        slope[i] = share * power (ps_to_float (pack.at[i]), shift);
+      if (target >= column && target < column + width)
+#pragma unroll
+        for (int i = 0; i < width; i++)
+          slope[i] -= column + i == target ? factor : 0;
+      set_behind (slope, column, vocabulary, 0);
+#pragma unroll
+      for (int i = 0; i < width; i++)
+        pack.at[i] = ps_from_float<T> (slope[i]);
       ps_store (row + column, pack);
     }
 }

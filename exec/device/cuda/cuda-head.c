@@ -21,13 +21,6 @@ ps_cuda_head_part_bytes (const PsCudaSizes *sizes, PsCudaHeadPart part)
     }
 }
 
-static void
-norm (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state)
-{
-  ps_cuda_norm (shared, shared->normed, state->part[PS_CUDA_HEAD_MEAN], state->part[PS_CUDA_HEAD_SCALE],
-                state->part[PS_CUDA_HEAD_X], head->weight[PS_CUDA_HEAD_GAIN], head->weight[PS_CUDA_HEAD_BIAS]);
-}
-
 void
 ps_cuda_head_forward (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state, guint microbatch,
                       double *loss)
@@ -36,7 +29,8 @@ ps_cuda_head_forward (const PsCudaHead *head, PsCudaShared *shared, const PsCuda
   const cudaStream_t stream = shared->context.stream;
   void *logits = state->part[PS_CUDA_HEAD_LOGITS];
 
-  norm (head, shared, state);
+  ps_cuda_norm (shared, shared->normed, state->part[PS_CUDA_HEAD_MEAN], state->part[PS_CUDA_HEAD_SCALE],
+                state->part[PS_CUDA_HEAD_X], head->weight[PS_CUDA_HEAD_GAIN], head->weight[PS_CUDA_HEAD_BIAS]);
   ps_cuda_linear (shared->products, logits, shared->normed, head->weight[PS_CUDA_HEAD_W], NULL, NULL, sizes->tokens,
                   sizes->hidden, sizes->logits_width);
   ps_cuda_note (&shared->context, "cross-entropy",
@@ -65,10 +59,9 @@ ps_cuda_head_weights (const PsCudaHead *head, PsCudaShared *shared, const PsCuda
   const PsCudaSizes *sizes = &shared->sizes;
   void *const *part = state->part;
 
-  norm (head, shared, state);
-  ps_cuda_linear_weights (shared->products, head->gradient[PS_CUDA_HEAD_W], shared->normed, part[PS_CUDA_HEAD_LOGITS],
-                          sizes->tokens, sizes->hidden, sizes->logits_width);
   ps_cuda_norm_weights (shared, head->gradient[PS_CUDA_HEAD_GAIN], head->gradient[PS_CUDA_HEAD_BIAS],
                         part[PS_CUDA_HEAD_DNORMED], part[PS_CUDA_HEAD_X], part[PS_CUDA_HEAD_MEAN],
-                        part[PS_CUDA_HEAD_SCALE]);
+                        part[PS_CUDA_HEAD_SCALE], head->weight[PS_CUDA_HEAD_GAIN], head->weight[PS_CUDA_HEAD_BIAS]);
+  ps_cuda_linear_weights (shared->products, head->gradient[PS_CUDA_HEAD_W], shared->normed, part[PS_CUDA_HEAD_LOGITS],
+                          sizes->tokens, sizes->hidden, sizes->logits_width);
 }

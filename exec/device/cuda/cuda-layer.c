@@ -38,13 +38,12 @@ ps_cuda_norm (PsCudaShared *shared, void *y, float *mean, float *scale, const vo
   const cudaStream_t stream = shared->context.stream;
 
   if (mean != NULL)
-    ps_cuda_note (&shared->context, "layer norm",
-                  ps_cuda_layer_norm (sizes->element, y, mean, scale, NULL, x, NULL, gain, bias, sizes->tokens,
-                                      sizes->hidden, stream));
-  else
     ps_cuda_note (
-        &shared->context, "RMS norm",
-        ps_cuda_rms_norm (sizes->element, y, scale, NULL, x, NULL, gain, sizes->tokens, sizes->hidden, stream));
+        &shared->context, "layer norm",
+        ps_cuda_layer_norm (sizes->element, y, mean, scale, x, gain, bias, sizes->tokens, sizes->hidden, stream));
+  else
+    ps_cuda_note (&shared->context, "RMS norm",
+                  ps_cuda_rms_norm (sizes->element, y, scale, x, gain, sizes->tokens, sizes->hidden, stream));
 }
 
 void
@@ -66,19 +65,19 @@ ps_cuda_norm_input (PsCudaShared *shared, void *dx, const void *residual, const 
 
 void
 ps_cuda_norm_weights (PsCudaShared *shared, float *dgain, float *dbias, const void *dy, const void *x,
-                      const float *mean, const float *scale)
+                      const float *mean, const float *scale, const void *gain, const void *bias)
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const cudaStream_t stream = shared->context.stream;
 
   if (mean != NULL)
     ps_cuda_note (&shared->context, "layer norm's weight gradients",
-                  ps_cuda_layer_norm_weights (sizes->element, dgain, dbias, dy, x, mean, scale, sizes->tokens,
-                                              sizes->hidden, shared->scratch, stream));
+                  ps_cuda_layer_norm_weights (sizes->element, dgain, dbias, shared->normed, dy, x, mean, scale, gain,
+                                              bias, sizes->tokens, sizes->hidden, shared->scratch, stream));
   else
     ps_cuda_note (&shared->context, "RMS norm's weight gradients",
-                  ps_cuda_rms_norm_weights (sizes->element, dgain, dy, x, scale, sizes->tokens, sizes->hidden,
-                                            shared->scratch, stream));
+                  ps_cuda_rms_norm_weights (sizes->element, dgain, shared->normed, dy, x, scale, gain, sizes->tokens,
+                                            sizes->hidden, shared->scratch, stream));
 }
 
 /* Queries and keys lie side by side: one call turns both. */
@@ -133,21 +132,6 @@ attend_backward (PsCudaShared *shared, const PsCudaLayerState *state, const void
                                             shared->scratch, shared->context.stream));
 }
 
-/* The norm in front of the first or second half of a layer. */
-static void
-norm_first (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state)
-{
-  ps_cuda_norm (shared, shared->normed, state->part[PS_CUDA_MEAN1], state->part[PS_CUDA_SCALE1], state->part[PS_CUDA_X],
-                layer->weight[PS_CUDA_NORM1_GAIN], layer->weight[PS_CUDA_NORM1_BIAS]);
-}
-
-static void
-norm_second (const PsCudaLayer *layer, PsCudaShared *shared, const PsCudaLayerState *state)
-{
-  ps_cuda_norm (shared, shared->normed, state->part[PS_CUDA_MEAN2], state->part[PS_CUDA_SCALE2], state->part[PS_CUDA_Y],
-                layer->weight[PS_CUDA_NORM2_GAIN], layer->weight[PS_CUDA_NORM2_BIAS]);
-}
-
 static void
 swiglu (PsCudaShared *shared, const PsCudaLayerState *state)
 {
@@ -168,7 +152,8 @@ ps_cuda_layer_forward (const PsCudaLayer *layer, PsCudaShared *shared, const PsC
   const void *const *w = layer->weight;
   void *const *part = state->part;
 
-  norm_first (layer, shared, state);
+  ps_cuda_norm (shared, shared->normed, part[PS_CUDA_MEAN1], part[PS_CUDA_SCALE1], part[PS_CUDA_X],
+                w[PS_CUDA_NORM1_GAIN], w[PS_CUDA_NORM1_BIAS]);
   ps_cuda_linear (shared->products, part[PS_CUDA_QKV], shared->normed, w[PS_CUDA_WQKV], w[PS_CUDA_BQKV], NULL, rows, h,
                   sizes->qkv_width);
   turn (shared, part[PS_CUDA_QKV], FALSE);
@@ -176,7 +161,8 @@ ps_cuda_layer_forward (const PsCudaLayer *layer, PsCudaShared *shared, const PsC
   ps_cuda_linear (shared->products, part[PS_CUDA_Y], part[PS_CUDA_CONTEXT], w[PS_CUDA_WO], w[PS_CUDA_BO],
                   part[PS_CUDA_X], rows, h, h);
 
-  norm_second (layer, shared, state);
+  ps_cuda_norm (shared, shared->normed, part[PS_CUDA_MEAN2], part[PS_CUDA_SCALE2], part[PS_CUDA_Y],
+                w[PS_CUDA_NORM2_GAIN], w[PS_CUDA_NORM2_BIAS]);
   if (sizes->gated)
     {
       ps_cuda_linear (shared->products, part[PS_CUDA_Z], shared->normed, w[PS_CUDA_W1], NULL, NULL, rows, h, 2 * f);
@@ -254,19 +240,18 @@ ps_cuda_layer_weights (const PsCudaLayer *layer, PsCudaShared *shared, const PsC
 {
   const PsCudaSizes *sizes = &shared->sizes;
   const int h = sizes->hidden;
+  const void *const *w = layer->weight;
   float *const *d = layer->gradient;
   void *const *part = state->part;
 
   linear_gradient (shared, d[PS_CUDA_W2], d[PS_CUDA_B2], part[PS_CUDA_G], part[PS_CUDA_DOUTPUT], sizes->feed_forward,
                    h);
-  norm_second (layer, shared, state);
-  linear_gradient (shared, d[PS_CUDA_W1], d[PS_CUDA_B1], shared->normed, dz_of (state), h, sizes->up_width);
   ps_cuda_norm_weights (shared, d[PS_CUDA_NORM2_GAIN], d[PS_CUDA_NORM2_BIAS], part[PS_CUDA_DNORMED2], part[PS_CUDA_Y],
-                        part[PS_CUDA_MEAN2], part[PS_CUDA_SCALE2]);
+                        part[PS_CUDA_MEAN2], part[PS_CUDA_SCALE2], w[PS_CUDA_NORM2_GAIN], w[PS_CUDA_NORM2_BIAS]);
+  linear_gradient (shared, d[PS_CUDA_W1], d[PS_CUDA_B1], shared->normed, dz_of (state), h, sizes->up_width);
 
   linear_gradient (shared, d[PS_CUDA_WO], d[PS_CUDA_BO], part[PS_CUDA_CONTEXT], part[PS_CUDA_DY], h, h);
-  norm_first (layer, shared, state);
-  linear_gradient (shared, d[PS_CUDA_WQKV], d[PS_CUDA_BQKV], shared->normed, part[PS_CUDA_DQKV], h, sizes->qkv_width);
   ps_cuda_norm_weights (shared, d[PS_CUDA_NORM1_GAIN], d[PS_CUDA_NORM1_BIAS], part[PS_CUDA_DNORMED1], part[PS_CUDA_X],
-                        part[PS_CUDA_MEAN1], part[PS_CUDA_SCALE1]);
+                        part[PS_CUDA_MEAN1], part[PS_CUDA_SCALE1], w[PS_CUDA_NORM1_GAIN], w[PS_CUDA_NORM1_BIAS]);
+  linear_gradient (shared, d[PS_CUDA_WQKV], d[PS_CUDA_BQKV], shared->normed, part[PS_CUDA_DQKV], h, sizes->qkv_width);
 }

@@ -4,7 +4,7 @@
  *   n2 = norm (y); z = n2 w1 + b1; g = GELU (z) or z's first half SwiGLU its second; output = y + g w2 + b2
  *
  * turn: rotary positions of queries and keys, where the model is gated; biases where it is not. n1 and n2 are made anew
- * for W: that takes less time than their memory is worth.
+ * for W, on the way of the norms' own gradients: that takes less time than their memory is worth.
  */
 #ifndef PIPESIM_CUDA_LAYER_H
 #define PIPESIM_CUDA_LAYER_H
@@ -65,7 +65,9 @@ void ps_cuda_norm (PsCudaShared *shared, void *y, float *mean, float *scale, con
                    const void *bias);
 void ps_cuda_norm_input (PsCudaShared *shared, void *dx, const void *residual, const void *dy, const void *x,
                          const float *mean, const float *scale, const void *gain);
+
+/* Adds to dgain and dbias, and makes the norm of x in shared->normed anew. */
 void ps_cuda_norm_weights (PsCudaShared *shared, float *dgain, float *dbias, const void *dy, const void *x,
-                           const float *mean, const float *scale);
+                           const float *mean, const float *scale, const void *gain, const void *bias);
 
 #endif

@@ -172,9 +172,13 @@ forward (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error
       ps_device_memory_give (stage->shared->memory, input);
       return FALSE;
     }
-  if (!ps_cuda_slot_forward (slot, stage->shared, &stage->shape, input, stage->plan, error)
-      || !run_planned (stage, op, error))
+  if (!ps_cuda_slot_forward (slot, stage->shared, &stage->shape, input, stage->plan, error))
     return FALSE;
+  if (!run_planned (stage, op, error))
+    {
+      ps_cuda_slot_empty (slot, stage->shared, &stage->shape);
+      return FALSE;
+    }
   slot->progress = PS_CUDA_FORWARD;
   *output = g_steal_pointer (&slot->output);
   return TRUE;

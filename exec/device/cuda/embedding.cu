@@ -26,12 +26,7 @@ __launch_bounds__ (block_threads)
     return;
   auto pack = ps_load<T, width> (token + (size_t)word_at (words, at, sequence) * hidden + column);
   if (position != nullptr)
-    {
-      const auto place = ps_load<T, width> (position + (size_t)(at % sequence) * hidden + column);
-#pragma unroll
-      for (int i = 0; i < width; i++)
-        pack.at[i] = ps_from_float<T> (ps_to_float (pack.at[i]) + ps_to_float (place.at[i]));
-    }
+    ps_add_to (&pack, ps_load<T, width> (position + (size_t)(at % sequence) * hidden + column));
   ps_store (x + (size_t)at * hidden + column, pack);
 }
 

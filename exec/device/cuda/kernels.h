@@ -39,14 +39,11 @@ size_t ps_cuda_element_bytes (PsCudaElement element);
  * Layer norm (arXiv 1607.06450): y = (x - mean) * scale * gain + bias, per row of `columns`; mean and the biased
  * variance in two passes over registers, scale = 1 / sqrt (variance + 1e-5). RMS norm (arXiv 1910.07467): mean counts
  * as 0, no bias. gain and bias: [columns] of element. mean, scale: [rows], kept for the backward.
- *
- * residual not NULL: x is first replaced by x + residual (rounded to element, then normed), and the sum is stored to
- * `sum`, which may be x or residual: one pass instead of two. residual NULL: sum is not touched. */
-cudaError_t ps_cuda_layer_norm (PsCudaElement element, void *y, float *mean, float *scale, void *sum, const void *x,
-                                const void *residual, const void *gain, const void *bias, int rows, int columns,
-                                cudaStream_t stream);
-cudaError_t ps_cuda_rms_norm (PsCudaElement element, void *y, float *scale, void *sum, const void *x,
-                              const void *residual, const void *gain, int rows, int columns, cudaStream_t stream);
+ */
+cudaError_t ps_cuda_layer_norm (PsCudaElement element, void *y, float *mean, float *scale, const void *x,
+                                const void *gain, const void *bias, int rows, int columns, cudaStream_t stream);
+cudaError_t ps_cuda_rms_norm (PsCudaElement element, void *y, float *scale, const void *x, const void *gain, int rows,
+                              int columns, cudaStream_t stream);
 
 /* dx = residual + gradient through the norm; residual NULL counts as zero. With standard = (x - mean) * scale and u =
  * dy * gain: scale * (u - average (u) - standard * average (u * standard)); RMS norm without average (u). x is what
@@ -59,15 +56,17 @@ cudaError_t ps_cuda_rms_norm_input (PsCudaElement element, void *dx, const void 
                                     cudaStream_t stream);
 
 /* --- column sums in two passes: columns.cu ---
- * Adds to dgain[c] the sum over rows of dy * standard, to dbias[c] the sum of dy. Chunks of 128 rows are summed
- * first, then the chunks. workspace: ps_cuda_columns_workspace bytes, on 16 bytes, free again when the work is done.
+ * Adds to dgain[c] the sum over rows of dy * standard, to dbias[c] the sum of dy, and makes y again, the output of the
+ * norm, which products of weights want and which reads the same x. Chunks of 128 rows are summed first, then the
+ * chunks. workspace: ps_cuda_columns_workspace bytes, on 16 bytes, free again when the work is done.
  */
 size_t ps_cuda_columns_workspace (int rows, int columns);
-cudaError_t ps_cuda_layer_norm_weights (PsCudaElement element, float *dgain, float *dbias, const void *dy,
-                                        const void *x, const float *mean, const float *scale, int rows, int columns,
-                                        void *workspace, cudaStream_t stream);
-cudaError_t ps_cuda_rms_norm_weights (PsCudaElement element, float *dgain, const void *dy, const void *x,
-                                      const float *scale, int rows, int columns, void *workspace, cudaStream_t stream);
+cudaError_t ps_cuda_layer_norm_weights (PsCudaElement element, float *dgain, float *dbias, void *y, const void *dy,
+                                        const void *x, const float *mean, const float *scale, const void *gain,
+                                        const void *bias, int rows, int columns, void *workspace, cudaStream_t stream);
+cudaError_t ps_cuda_rms_norm_weights (PsCudaElement element, float *dgain, void *y, const void *dy, const void *x,
+                                      const float *scale, const void *gain, int rows, int columns, void *workspace,
+                                      cudaStream_t stream);
 cudaError_t ps_cuda_bias_gradient (PsCudaElement element, float *dbias, const void *dy, int rows, int columns,
                                    void *workspace, cudaStream_t stream);
 
@@ -76,9 +75,6 @@ cudaError_t ps_cuda_bias_gradient (PsCudaElement element, float *dbias, const vo
 /* y[r][c] += bias[c], in place. */
 cudaError_t ps_cuda_bias_add (PsCudaElement element, void *y, const void *bias, int rows, int columns,
                               cudaStream_t stream);
-
-/* sum = a + b; sum may be a or b. */
-cudaError_t ps_cuda_add (PsCudaElement element, void *sum, const void *a, const void *b, size_t n, cudaStream_t stream);
 
 /* GELU by the tanh formula (arXiv 1606.08415, section 2). z += bias first, in place and rounded (bias NULL: z stays
  * as it is); g = GELU (z). g may be z when z is not needed again. */
@@ -98,13 +94,8 @@ cudaError_t ps_cuda_swiglu (PsCudaElement element, void *y, const void *gate, co
 cudaError_t ps_cuda_swiglu_input (PsCudaElement element, void *dgate, void *dup, const void *dy, const void *gate,
                                   const void *up, int rows, int columns, int stride, cudaStream_t stream);
 
-/* Between float and bf16. to may not be from. */
+/* Rounds. to may not be from. */
 cudaError_t ps_cuda_to_bf16 (void *to, const float *from, size_t n, cudaStream_t stream);
-cudaError_t ps_cuda_to_fp32 (float *to, const void *from, size_t n, cudaStream_t stream);
-
-cudaError_t ps_cuda_fill (PsCudaElement element, void *x, float value, size_t n, cudaStream_t stream);
-cudaError_t ps_cuda_scale (PsCudaElement element, void *x, float factor, size_t n,
-                           cudaStream_t stream); /* x *= factor */
 
 /* --- rotary positions: rotary.cu ---
  * RoFormer (arXiv 2104.09864, section 3.2.2), the pairs being elements i and i + head_size / 2 of a head (as Llama's
@@ -162,8 +153,9 @@ typedef struct
  * log of the sum of exponentials of the scaled scores, kept for the backward. The square of scores is never stored.
  *
  * bf16 with head_size 32, 64, 96 or 128, rows and arrays on 16 bytes: tensor cores (FlashAttention-2, arXiv
- * 2307.08691, algorithm 1; probabilities are rounded to bf16 before the product with v). All else: a simple path for
- * tests, one block per query, head_size up to 1024, sequence up to 8192, float throughout. */
+ * 2307.08691, algorithm 1; probabilities are rounded to bf16 before the product with v), those of hopper.h for heads of
+ * 64 and 128 where they can be had. All else: a simple path for tests, one block per query, head_size up to 1024,
+ * sequence up to 8192, float throughout. */
 cudaError_t ps_cuda_attention (PsCudaElement element, const PsCudaAttention *shape, void *out, float *lse,
                                const void *q, const void *k, const void *v, cudaStream_t stream);
 

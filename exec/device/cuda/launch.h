@@ -4,7 +4,7 @@
  *   __global__ void double_all (float *x, int n) { ... }
  *   return ps_launch (double_all, grid, block, 0, stream, x, n);
  *
- * Dynamic shared memory is declared with PS_SHARED_BYTES (name), a pointer to unsigned char on 128 bytes.
+ * Dynamic shared memory is declared with PS_SHARED_BYTES (name), a pointer to unsigned char on 1024 bytes.
  */
 #ifndef PIPESIM_CUDA_LAUNCH_H
 #define PIPESIM_CUDA_LAUNCH_H
@@ -14,7 +14,7 @@
 
 #ifdef __CUDACC__
 
-#define PS_SHARED_BYTES(name) extern __shared__ __align__ (128) unsigned char name[]
+#define PS_SHARED_BYTES(name) extern __shared__ __align__ (1024) unsigned char name[]
 
 /* Above 48 KiB a kernel must be told; it is told each time, because contexts keep that apart. */
 template <typename... Parameters, typename... Arguments>

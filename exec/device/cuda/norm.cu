@@ -77,24 +77,9 @@ template <typename T> struct Forward
 {
   T *y;
   float *mean, *scale;
-  T *sum;
-  const T *x, *residual, *gain, *bias;
+  const T *x, *gain, *bias;
   int rows, columns;
 };
-
-/* x + residual, rounded, and stored. */
-template <typename Pack, typename T>
-static __device__ __forceinline__ void
-add_residual (Pack *pack, const Forward<T> &norm, size_t at)
-{
-  constexpr int width = sizeof (Pack) / sizeof (T);
-  const auto other = ps_load<T, width> (norm.residual + at);
-
-#pragma unroll
-  for (int i = 0; i < width; i++)
-    pack->at[i] = ps_from_float<T> (ps_to_float (pack->at[i]) + ps_to_float (other.at[i]));
-  ps_store (norm.sum + at, *pack);
-}
 
 template <typename L, bool centred>
 static __global__ void
@@ -104,16 +89,13 @@ __launch_bounds__ (block_threads) forward (Forward<typename L::T> norm)
   typedef typename L::Pack Pack;
   const int row = own_row<L> (), columns = norm.columns;
   const size_t start = (size_t)row * columns;
-  const T *input = norm.residual != nullptr ? norm.sum : norm.x; /* what later passes read if they must */
   Pack kept[L::kept];
   float total = 0, squares = 0, mean = 0;
 
   if (row >= norm.rows)
     return;
   for_packs<L> (columns, [&] (int slot, int column) {
-    Pack pack = ps_load<T, L::width> (norm.x + start + column);
-    if (norm.residual != nullptr)
-      add_residual (&pack, norm, start + column);
+    const Pack pack = ps_load<T, L::width> (norm.x + start + column);
     kept[slot] = pack;
 #pragma unroll
     for (int i = 0; i < L::width; i++)
@@ -128,7 +110,7 @@ __launch_bounds__ (block_threads) forward (Forward<typename L::T> norm)
       mean = sum_over_row<L> (total, 0).x / (float)columns;
       squares = 0;
       for_packs<L> (columns, [&] (int slot, int column) {
-        const Pack pack = L::packs > 0 ? kept[slot] : ps_load<T, L::width> (input + start + column);
+        const Pack pack = L::packs > 0 ? kept[slot] : ps_load<T, L::width> (norm.x + start + column);
 #pragma unroll
         for (int i = 0; i < L::width; i++)
           squares += (ps_to_float (pack.at[i]) - mean) * (ps_to_float (pack.at[i]) - mean);
@@ -136,7 +118,7 @@ __launch_bounds__ (block_threads) forward (Forward<typename L::T> norm)
     }
   const float scale = rsqrtf (sum_over_row<L> (squares, 0).x / (float)columns + epsilon);
   for_packs<L> (columns, [&] (int slot, int column) {
-    Pack pack = L::packs > 0 ? kept[slot] : ps_load<T, L::width> (input + start + column);
+    Pack pack = L::packs > 0 ? kept[slot] : ps_load<T, L::width> (norm.x + start + column);
     const Pack gain = ps_load<T, L::width> (norm.gain + column);
     Pack bias = {};
     if constexpr (centred)
@@ -234,65 +216,29 @@ by_columns (int columns, Launch launch)
   return launch (Layout<T, width, 0, block_warps> ());
 }
 
-template <bool centred, typename T, int width>
+/* bias and mean NULL: RMS norm. */
+template <bool centred>
 static cudaError_t
-launch_forward (const Forward<T> &norm, cudaStream_t stream)
-{
-  return by_columns<T, width> (norm.columns, [&] (auto layout) {
-    typedef decltype (layout) L;
-    return ps_launch (forward<L, centred>, ps_blocks ((size_t)norm.rows, block_warps / L::warps), block_threads, 0,
-                      stream, norm);
-  });
-}
-
-template <bool centred, typename T, int width>
-static cudaError_t
-launch_backward (const Backward<T> &norm, cudaStream_t stream)
-{
-  return by_columns<T, width> (norm.columns, [&] (auto layout) {
-    typedef decltype (layout) L;
-    return ps_launch (backward<L, centred>, ps_blocks ((size_t)norm.rows, block_warps / L::warps), block_threads, 0,
-                      stream, norm);
-  });
-}
-
-extern "C" cudaError_t
-ps_cuda_layer_norm (PsCudaElement element, void *y, float *mean, float *scale, void *sum, const void *x,
-                    const void *residual, const void *gain, const void *bias, int rows, int columns,
-                    cudaStream_t stream)
+launch_forward (PsCudaElement element, void *y, float *mean, float *scale, const void *x, const void *gain,
+                const void *bias, int rows, int columns, cudaStream_t stream)
 {
   if (rows <= 0 || columns <= 0)
     return cudaSuccess;
-  const bool wide
-      = ps_is_wide (element, (size_t)columns, { y, x, residual, residual != NULL ? sum : NULL, gain, bias });
-  return ps_by_width (element, wide, [&] (auto tag) {
+  return ps_by_width (element, ps_is_wide (element, (size_t)columns, { y, x, gain, bias }), [&] (auto tag) {
     typedef typename decltype (tag)::type T;
-    const Forward<T> norm
-        = { (T *)y,          mean, scale,  (T *)sum, (const T *)x, (const T *)residual, (const T *)gain,
-            (const T *)bias, rows, columns };
-    return launch_forward<true, T, decltype (tag)::width> (norm, stream);
+    const Forward<T> norm = { (T *)y, mean, scale, (const T *)x, (const T *)gain, (const T *)bias, rows, columns };
+    return by_columns<T, decltype (tag)::width> (columns, [&] (auto layout) {
+      typedef decltype (layout) L;
+      return ps_launch (forward<L, centred>, ps_blocks ((size_t)rows, block_warps / L::warps), block_threads, 0, stream,
+                        norm);
+    });
   });
 }
 
-extern "C" cudaError_t
-ps_cuda_rms_norm (PsCudaElement element, void *y, float *scale, void *sum, const void *x, const void *residual,
-                  const void *gain, int rows, int columns, cudaStream_t stream)
-{
-  if (rows <= 0 || columns <= 0)
-    return cudaSuccess;
-  const bool wide = ps_is_wide (element, (size_t)columns, { y, x, residual, residual != NULL ? sum : NULL, gain });
-  return ps_by_width (element, wide, [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
-    const Forward<T> norm
-        = { (T *)y, NULL, scale, (T *)sum, (const T *)x, (const T *)residual, (const T *)gain, NULL, rows, columns };
-    return launch_forward<false, T, decltype (tag)::width> (norm, stream);
-  });
-}
-
-extern "C" cudaError_t
-ps_cuda_layer_norm_input (PsCudaElement element, void *dx, const void *residual, const void *dy, const void *x,
-                          const float *mean, const float *scale, const void *gain, int rows, int columns,
-                          cudaStream_t stream)
+template <bool centred>
+static cudaError_t
+launch_backward (PsCudaElement element, void *dx, const void *residual, const void *dy, const void *x,
+                 const float *mean, const float *scale, const void *gain, int rows, int columns, cudaStream_t stream)
 {
   if (rows <= 0 || columns <= 0)
     return cudaSuccess;
@@ -300,20 +246,39 @@ ps_cuda_layer_norm_input (PsCudaElement element, void *dx, const void *residual,
     typedef typename decltype (tag)::type T;
     const Backward<T> norm
         = { (T *)dx, (const T *)residual, (const T *)dy, (const T *)x, mean, scale, (const T *)gain, rows, columns };
-    return launch_backward<true, T, decltype (tag)::width> (norm, stream);
+    return by_columns<T, decltype (tag)::width> (columns, [&] (auto layout) {
+      typedef decltype (layout) L;
+      return ps_launch (backward<L, centred>, ps_blocks ((size_t)rows, block_warps / L::warps), block_threads, 0,
+                        stream, norm);
+    });
   });
+}
+
+extern "C" cudaError_t
+ps_cuda_layer_norm (PsCudaElement element, void *y, float *mean, float *scale, const void *x, const void *gain,
+                    const void *bias, int rows, int columns, cudaStream_t stream)
+{
+  return launch_forward<true> (element, y, mean, scale, x, gain, bias, rows, columns, stream);
+}
+
+extern "C" cudaError_t
+ps_cuda_rms_norm (PsCudaElement element, void *y, float *scale, const void *x, const void *gain, int rows, int columns,
+                  cudaStream_t stream)
+{
+  return launch_forward<false> (element, y, NULL, scale, x, gain, NULL, rows, columns, stream);
+}
+
+extern "C" cudaError_t
+ps_cuda_layer_norm_input (PsCudaElement element, void *dx, const void *residual, const void *dy, const void *x,
+                          const float *mean, const float *scale, const void *gain, int rows, int columns,
+                          cudaStream_t stream)
+{
+  return launch_backward<true> (element, dx, residual, dy, x, mean, scale, gain, rows, columns, stream);
 }
 
 extern "C" cudaError_t
 ps_cuda_rms_norm_input (PsCudaElement element, void *dx, const void *residual, const void *dy, const void *x,
                         const float *scale, const void *gain, int rows, int columns, cudaStream_t stream)
 {
-  if (rows <= 0 || columns <= 0)
-    return cudaSuccess;
-  return ps_by_width (element, ps_is_wide (element, (size_t)columns, { dx, residual, dy, x, gain }), [&] (auto tag) {
-    typedef typename decltype (tag)::type T;
-    const Backward<T> norm
-        = { (T *)dx, (const T *)residual, (const T *)dy, (const T *)x, NULL, scale, (const T *)gain, rows, columns };
-    return launch_backward<false, T, decltype (tag)::width> (norm, stream);
-  });
+  return launch_backward<false> (element, dx, residual, dy, x, NULL, scale, gain, rows, columns, stream);
 }

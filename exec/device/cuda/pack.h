@@ -1,4 +1,5 @@
-/* pack.h - elements of a kernel's arrays: float or bf16, one at a time or 16 bytes at a time, and sums over a warp. */
+/* pack.h - elements of a kernel's arrays: float or bf16, one at a time or 16 bytes at a time; sums over a warp; powers.
+ */
 #ifndef PIPESIM_CUDA_PACK_H
 #define PIPESIM_CUDA_PACK_H
 
@@ -66,14 +67,47 @@ ps_store (T *to, const PsPack<T, n> &pack)
       to[i] = pack.at[i];
 }
 
-/* Every lane gets the same bits: in each step both partners add the same two numbers. */
+/* Adds, rounded. */
+template <typename T, int n>
+static __device__ __forceinline__ void
+ps_add_to (PsPack<T, n> *pack, const PsPack<T, n> &other)
+{
+#pragma unroll
+  for (int i = 0; i < n; i++)
+    pack->at[i] = ps_from_float<T> (ps_to_float (pack->at[i]) + ps_to_float (other.at[i]));
+}
+
+/* 2^x, to about two units in the last place; 0 for -infinity. */
+static __device__ __forceinline__ float
+ps_exp2 (float x)
+{
+#ifdef __CUDACC__
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return exp2f (x);
+#endif
+}
+
+static const float ps_log2_e = 1.4426950408889634f;
+
+/* Of each `lanes` neighbouring lanes, a power of two. All get the same bits: in each step both partners add the same
+ * two numbers. */
+template <int lanes>
+static __device__ __forceinline__ float
+ps_lanes_sum (float value)
+{
+#pragma unroll
+  for (int apart = lanes / 2; apart > 0; apart /= 2)
+    value += __shfl_xor_sync (0xffffffffu, value, apart);
+  return value;
+}
+
 static __device__ __forceinline__ float
 ps_warp_sum (float value)
 {
-#pragma unroll
-  for (int lanes = 16; lanes > 0; lanes /= 2)
-    value += __shfl_xor_sync (0xffffffffu, value, lanes);
-  return value;
+  return ps_lanes_sum<32> (value);
 }
 
 static __device__ __forceinline__ float

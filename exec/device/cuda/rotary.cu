@@ -35,20 +35,19 @@ template <typename T> struct Rotary
 {
   T *x;
   const float2 *table;
-  int rows, sequence, heads, half, stride;
+  int sequence, heads, half, stride;
   float sign; /* -1 turns back */
 };
 
-/* One thread turns `width` neighbouring pairs of one head of one token. */
+/* One thread turns `width` neighbouring pairs of one head. Grid: token, threads of its heads. */
 template <typename T, int width>
 static __global__ void
 __launch_bounds__ (block_threads) rotate (Rotary<T> rotary)
 {
-  const int packs = rotary.half / width, per_row = packs * rotary.heads;
-  const size_t i = (size_t)blockIdx.x * block_threads + threadIdx.x;
-  const int row = (int)(i / per_row), head = (int)(i % per_row) / packs, pair = (int)(i % packs) * width;
+  const unsigned packs = (unsigned)(rotary.half / width), i = blockIdx.y * block_threads + threadIdx.x;
+  const int row = (int)blockIdx.x, head = (int)(i / packs), pair = (int)(i % packs) * width;
 
-  if (row >= rotary.rows)
+  if (head >= rotary.heads)
     return;
   T *low = rotary.x + (size_t)row * rotary.stride + head * 2 * rotary.half + pair, *high = low + rotary.half;
   const float2 *turn = rotary.table + (size_t)(row % rotary.sequence) * rotary.half + pair;
@@ -79,9 +78,8 @@ ps_cuda_rotary (PsCudaElement element, void *x, const float *table, int rows, in
   return ps_by_width (element, wide, [&] (auto tag) {
     typedef typename decltype (tag)::type T;
     constexpr int width = decltype (tag)::width;
-    const Rotary<T> rotary
-        = { (T *)x, (const float2 *)table, rows, sequence, heads, half, stride, backward ? -1.0f : 1.0f };
-    const size_t n_threads = (size_t)rows * (size_t)heads * (size_t)(half / width);
-    return ps_launch (rotate<T, width>, ps_blocks (n_threads, block_threads), block_threads, 0, stream, rotary);
+    const Rotary<T> rotary = { (T *)x, (const float2 *)table, sequence, heads, half, stride, backward ? -1.0f : 1.0f };
+    const dim3 grid ((unsigned)rows, ps_blocks ((size_t)heads * (size_t)(half / width), block_threads));
+    return ps_launch (rotate<T, width>, grid, block_threads, 0, stream, rotary);
   });
 }

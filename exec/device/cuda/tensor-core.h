@@ -27,29 +27,24 @@ ps_mma (float d[4], const uint32_t a[4], const uint32_t b[2])
 #endif
 }
 
+#define PS_LDMATRIX(transposed)                                                                                        \
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4" transposed ".shared.b16 {%0, %1, %2, %3}, [%4];"                        \
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])                                                    \
+               : "r"((unsigned)__cvta_generic_to_shared (row)))
+
 /* Loads four 8 x 8 matrices of bf16 from shared memory. Lane l names row l % 8 of matrix l / 8: 16 bytes. It gets, of
- * each matrix, the pair at row l / 4, columns 2 (l % 4) and the next; with _transposed, of the transposed matrix. */
+ * each matrix or of each transposed, the pair at row l / 4, columns 2 (l % 4) and the next. */
+template <bool transposed>
 static __device__ __forceinline__ void
 ps_load_matrices (uint32_t to[4], const void *row)
 {
 #ifdef __CUDACC__
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"((unsigned)__cvta_generic_to_shared (row)));
+  if constexpr (transposed)
+    PS_LDMATRIX (".trans");
+  else
+    PS_LDMATRIX ("");
 #else
-  ps_emulator_load_matrices (to, row, false);
-#endif
-}
-
-static __device__ __forceinline__ void
-ps_load_matrices_transposed (uint32_t to[4], const void *row)
-{
-#ifdef __CUDACC__
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"((unsigned)__cvta_generic_to_shared (row)));
-#else
-  ps_emulator_load_matrices (to, row, true);
+  ps_emulator_load_matrices (to, row, transposed);
 #endif
 }
 
@@ -100,19 +95,6 @@ ps_copy_wait ()
   asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
 #else
   ps_emulator_copy_wait (groups);
-#endif
-}
-
-/* 2^x, to about two units in the last place; 0 for -infinity. */
-static __device__ __forceinline__ float
-ps_exp2 (float x)
-{
-#ifdef __CUDACC__
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-#else
-  return exp2f (x);
 #endif
 }
 
