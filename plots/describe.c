@@ -30,14 +30,53 @@ ps_timeline_title (PsTimeline *const *timelines, guint n)
                           first->n_stages, first->n_microbatches);
 }
 
-void
-ps_timeline_append_memory (GString *script, const PsTimeline *timeline, double x_unit, double y_unit, gint64 end_ns)
+static void
+append_point (GArray *points, guint device, gint64 time_ns, gint64 bytes)
 {
-  const PsMemoryPoint *points = (const PsMemoryPoint *)(gpointer)timeline->memory->data;
+  const PsMemoryPoint *last = points->len ? &g_array_index (points, PsMemoryPoint, points->len - 1) : NULL;
+  const PsMemoryPoint point = { time_ns, bytes, (guint16)device };
 
-  for (guint i = 0; i < timeline->memory->len; i++)
+  if (!last || last->device != device || last->bytes != bytes)
+    g_array_append_val (points, point);
+}
+
+/* The largest of every grain, and what goes on behind a grain until something changes again. */
+static GArray *
+coarse_memory (const GArray *memory, gint64 grain_ns)
+{
+  GArray *coarse = g_array_new (FALSE, FALSE, sizeof (PsMemoryPoint));
+  const PsMemoryPoint *points = (const PsMemoryPoint *)(gpointer)memory->data;
+  gint64 bytes = 0;
+
+  for (guint i = 0, next; i < memory->len; i = next)
     {
-      gboolean last = i + 1 == timeline->memory->len || points[i + 1].device != points[i].device;
+      gint64 begin_ns = points[i].time_ns - points[i].time_ns % grain_ns, end_ns = begin_ns + grain_ns;
+      gboolean fresh = i == 0 || points[i - 1].device != points[i].device || points[i].time_ns == begin_ns;
+      gint64 largest = fresh ? 0 : bytes;
+
+      for (next = i; next < memory->len && points[next].device == points[i].device && points[next].time_ns < end_ns;)
+        {
+          bytes = points[next++].bytes;
+          largest = MAX (largest, bytes);
+        }
+      append_point (coarse, points[i].device, begin_ns, largest);
+      if (next == memory->len || points[next].device != points[i].device || points[next].time_ns >= end_ns + grain_ns)
+        append_point (coarse, points[i].device, end_ns, bytes);
+    }
+  return coarse;
+}
+
+void
+ps_timeline_append_memory (GString *script, const PsTimeline *timeline, double x_unit, double y_unit, gint64 end_ns,
+                           gint64 grain_ns)
+{
+  g_autoptr (GArray) memory
+      = grain_ns > 0 ? coarse_memory (timeline->memory, grain_ns) : g_array_ref (timeline->memory);
+  const PsMemoryPoint *points = (const PsMemoryPoint *)(gpointer)memory->data;
+
+  for (guint i = 0; i < memory->len; i++)
+    {
+      gboolean last = i + 1 == memory->len || points[i + 1].device != points[i].device;
       gint64 until_ns = last ? end_ns : points[i + 1].time_ns;
       guint32 colour = ps_plot_device_colour (points[i].device, timeline->n_devices);
 
@@ -46,6 +85,14 @@ ps_timeline_append_memory (GString *script, const PsTimeline *timeline, double x
                                 (double)points[i].bytes / y_unit, colour);
       g_string_append (script, last ? "\n" : "");
     }
+}
+
+#define MANY_OPS 4000
+
+gboolean
+ps_timeline_is_coarse (const PsPicture *picture, const PsTimeline *timeline)
+{
+  return !picture->terminal && g_str_has_suffix (picture->output, ".svg") && timeline->ops->len > MANY_OPS;
 }
 
 gint64

@@ -17,6 +17,7 @@
 #define TICK_WIDTH 44 /* room that a number below the map needs */
 #define LETTER 6.0    /* width of a letter in a box */
 #define TEXT_COLOUR 0x333333
+#define OTHER_COLOUR 0xdddddd /* of texts for which no colour is left */
 
 /* One side of the map: its different values in order, and how they are called. */
 typedef struct
@@ -33,6 +34,19 @@ side_clear (Side *side)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Side, side_clear)
 
+/* One of the different texts. */
+typedef struct
+{
+  char *text;
+  guint n; /* cells */
+} Word;
+
+static void
+word_clear (gpointer word)
+{
+  g_free (((Word *)word)->text);
+}
+
 typedef struct
 {
   guint width;
@@ -41,8 +55,8 @@ typedef struct
   double top;
   Side x;
   Side y;
-  PsPlotAxis heat;  /* numbers */
-  GPtrArray *words; /* the different texts in their order; empty: numbers */
+  PsPlotAxis heat; /* numbers */
+  GArray *words;   /* Word, the most frequent first; empty: numbers */
 } Map;
 
 static void
@@ -51,7 +65,7 @@ map_clear (Map *map)
   side_clear (&map->x);
   side_clear (&map->y);
   ps_plot_axis_clear (&map->heat);
-  g_clear_pointer (&map->words, g_ptr_array_unref);
+  g_clear_pointer (&map->words, g_array_unref);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Map, map_clear)
 
@@ -83,25 +97,55 @@ side_init (Side *side, const PsResultValues *values, guint column, const char *f
     }
 }
 
-static guint
-find_word (const Map *map, const char *word)
+static const Word *
+map_word (const Map *map, guint i)
 {
-  guint i;
+  return &g_array_index (map->words, Word, i);
+}
 
-  return g_ptr_array_find_with_equal_func (map->words, word, g_str_equal, &i) ? i : G_MAXUINT;
+static guint
+find_word (const Map *map, const char *text)
+{
+  guint i = 0;
+
+  while (i < map->words->len && !g_str_equal (map_word (map, i)->text, text))
+    i++;
+  return i;
+}
+
+static int
+compare_words (gconstpointer a, gconstpointer b)
+{
+  const Word *x = a, *y = b;
+
+  return (x->n < y->n) - (x->n > y->n);
 }
 
 static void
 collect_words (Map *map, const PsResultValues *values)
 {
-  map->words = g_ptr_array_new_with_free_func (g_free);
+  map->words = g_array_new (FALSE, FALSE, sizeof (Word));
+  g_array_set_clear_func (map->words, word_clear);
   for (guint row = 0; row < values->n_rows; row++)
     {
       const PsValue *cell = &values->values[row * values->n_columns + 2];
+      guint i = cell->type == PS_VALUE_TEXT ? find_word (map, cell->text) : 0;
 
-      if (cell->type == PS_VALUE_TEXT && find_word (map, cell->text) == G_MAXUINT)
-        g_ptr_array_add (map->words, g_strdup (cell->text));
+      if (cell->type != PS_VALUE_TEXT)
+        continue;
+      if (i == map->words->len)
+        g_array_append_val (map->words, ((Word){ g_strdup (cell->text), 0 }));
+      g_array_index (map->words, Word, i).n++;
     }
+  if (map->words->len > PS_PLOT_N_COLOURS)
+    g_array_sort (map->words, compare_words);
+}
+
+/* Only so many have colours of their own. */
+static guint32
+word_colour (guint i)
+{
+  return i < PS_PLOT_N_COLOURS ? ps_plot_series_colour (i) : OTHER_COLOUR;
 }
 
 static guint32
@@ -143,7 +187,7 @@ append_cell (GString *cells, GString *texts, const Map *map, const PsValue *row)
          top = part_of (BOTTOM, map->top, k + 1, map->y.values->len);
   gboolean word = row[2].type == PS_VALUE_TEXT;
   double number = word ? 0 : ps_plot_value_number (&row[2]);
-  guint32 colour = word ? ps_plot_series_colour (find_word (map, row[2].text)) : shade (heat_part (map, number));
+  guint32 colour = word ? word_colour (find_word (map, row[2].text)) : shade (heat_part (map, number));
   g_autofree char *text = word ? g_strdup (row[2].text) : g_strdup_printf ("%.3g", number / map->heat.unit);
 
   append_box (cells, left + 0.5, bottom + 0.5, right - 0.5, top - 0.5, colour);
@@ -193,12 +237,14 @@ append_words (GString *script, const Map *map)
   g_autoptr (GString) texts = g_string_new ("$scale_texts << EOD\n");
 
   g_string_append (script, "$scale << EOD\n");
-  for (guint i = 0; i < map->words->len; i++)
+  for (guint i = 0; i < MIN (map->words->len, PS_PLOT_N_COLOURS + 1); i++)
     {
       double y = map->top - 8 - i * 17;
+      g_autofree char *others = g_strdup_printf ("%u others", map->words->len - i);
 
-      append_box (script, map->right + 24, y - 6, map->right + 36, y + 6, ps_plot_series_colour (i));
-      ps_gnuplot_append_label (texts, map->right + 42, y, map->words->pdata[i], TEXT_COLOUR);
+      append_box (script, map->right + 24, y - 6, map->right + 36, y + 6, word_colour (i));
+      ps_gnuplot_append_label (texts, map->right + 42, y, i < PS_PLOT_N_COLOURS ? map_word (map, i)->text : others,
+                               TEXT_COLOUR);
     }
   g_string_append_printf (script, "EOD\n%sEOD\n", texts->str);
 }
@@ -226,9 +272,6 @@ check_map (const Map *map, GError **error)
 {
   if (map->x.values->len == 0 || map->y.values->len == 0)
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "sweep: no setting is left to draw; fewer --where, or other columns");
-  else if (map->words->len > PS_PLOT_N_COLOURS)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--heat: %u different texts, a map shows %d; narrow with --where",
-                 map->words->len, PS_PLOT_N_COLOURS);
   else
     return TRUE;
   return FALSE;

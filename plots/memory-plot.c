@@ -14,6 +14,7 @@
 #define PANEL 300
 #define GAP 14
 #define MAX_NAMES 16 /* devices that are named one by one */
+#define GRAIN 2      /* of the time axis, where a picture is coarse */
 
 typedef struct
 {
@@ -96,16 +97,18 @@ append_names (GString *script, const Layout *layout, PsTimeline *const *timeline
 }
 
 static void
-append_panel (GString *script, const Layout *layout, const PsTimeline *timeline, guint n)
+append_panel (GString *script, const Layout *layout, const PsTimeline *timeline, gboolean coarse, guint n)
 {
   g_autofree char *caption = ps_timeline_caption (timeline);
   g_autofree char *name = g_strdup_printf ("caption[%u]", n);
-  double top = panel_top (layout, n);
+  g_autofree char *text = g_strconcat (caption, coarse ? "; of every 2 pixels the largest is drawn" : "", NULL);
+  double top = panel_top (layout, n), pixel_ns = (double)layout->end_ns / (layout->width - LEFT - RIGHT);
   gint64 low, high;
 
-  ps_gnuplot_append_text (script, name, caption);
+  ps_gnuplot_append_text (script, name, text);
   g_string_append_printf (script, "$memory%u << EOD\n", n);
-  ps_timeline_append_memory (script, timeline, layout->time.size, layout->size.size, layout->end_ns);
+  ps_timeline_append_memory (script, timeline, layout->time.size, layout->size.size, layout->end_ns,
+                             coarse ? (gint64)(GRAIN * pixel_ns) : 0);
   g_string_append (script, "EOD\n");
   find_baseline (timeline, &low, &high);
   append_indexed (script, "weights_low", n, (double)low / layout->size.size);
@@ -161,6 +164,6 @@ ps_memory_plot (const PsPicture *picture, PsTimeline *const *timelines, guint n,
   append_picture (script, picture, &layout, timelines, n, limit_bytes);
   append_names (script, &layout, timelines, n);
   for (guint i = 0; i < n; i++)
-    append_panel (script, &layout, timelines[i], i + 1);
+    append_panel (script, &layout, timelines[i], ps_timeline_is_coarse (picture, timelines[i]), i + 1);
   return ps_gnuplot_draw (picture, layout.width, layout.height, script->str, "memory.gp", error);
 }

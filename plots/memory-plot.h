@@ -9,7 +9,8 @@
 G_BEGIN_DECLS
 
 /* Draws n = 1 or 2 timelines' memory curves, the first above the second, on the same axes. limit_bytes 0: no limit
- * line. Fails with PS_ERROR_INPUT where a timeline knows no memory. */
+ * line. Of a coarse timeline (timeline-plot.h) the largest of every 2 pixels is drawn, and the caption says so. Fails
+ * with PS_ERROR_INPUT where a timeline knows no memory. */
 gboolean ps_memory_plot (const PsPicture *picture, PsTimeline *const *timelines, guint n, gint64 limit_bytes,
                          GError **error);
 

@@ -31,7 +31,7 @@ gboolean ps_sweep_plot (const PsPicture *picture, PsResults *results, const PsSw
 gboolean ps_pareto_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error);
 
 /* One box for each value of x and y, coloured by the fastest setting's `heat`, a number or a text ("schedule" shows who
- * wins where). */
+ * wins where). The 7 most frequent texts have colours of their own, all others share one. */
 gboolean ps_heat_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error);
 
 G_END_DECLS

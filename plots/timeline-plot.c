@@ -1,8 +1,8 @@
 /* timeline-plot.c - lays out a timeline picture in pixels and writes what timeline.gp draws. */
 #include "timeline-plot.h"
 
+#include "mix.h"
 #include "scale.h"
-#include "strokes.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,7 +19,9 @@
 #define BLOCK_GAP 10
 #define OUTLINE_WIDTH 5 /* boxes at least this wide get an outline */
 #define DIGIT_WIDTH 5.9 /* of the numbers' font */
-#define MANY_OPS 4000   /* of a timeline: thin boxes go into lines where a picture is larger by that */
+#define THIN 1          /* boxes below that width are mixed */
+#define COLUMN 2        /* where they are, and for memory, what is told apart */
+#define TRANSFER_GAP 3  /* of transfers that begin closer together, one is drawn */
 #define NUMBER_ROW 11   /* rows lower than this hold no numbers */
 
 typedef struct
@@ -47,6 +49,8 @@ typedef struct
   guint n_outlined;
   guint n_numbers;
   guint n_transfers;      /* drawn */
+  gboolean is_mixed;      /* boxes */
+  gboolean is_thinned;    /* transfers */
   PsPlotStrokes *strokes; /* thin boxes go here; NULL: they are boxes like all others */
   guint first_stroke;
   guint last_stroke;
@@ -153,6 +157,58 @@ append_number (GString *rows, Panel *panel, const Layout *layout, const PsSpan *
                           (guint)span->op.microbatch, ps_plot_text_colour (box->colour));
 }
 
+/* The three ways in which a box fills its row: all of it, or half of it as part of a pair. */
+#define N_FILLS 3
+
+static guint
+fill_of (gboolean first, gboolean second)
+{
+  return first ? 1 : second ? 2 : 0;
+}
+
+static gboolean
+is_thin (const Panel *panel, const Box *box)
+{
+  return panel->strokes && box->pixels < THIN;
+}
+
+static void
+flush_row (Panel *panel, const Layout *layout, guint device, PsPlotMix *const *mixes)
+{
+  static const double middles[N_FILLS] = { 0, -0.23, 0.23 }, heights[N_FILLS] = { 0.92, 0.46, 0.46 };
+
+  for (guint fill = 0; fill < N_FILLS; fill++)
+    ps_plot_mix_flush (mixes[fill], panel->strokes, device + middles[fill], layout->row * heights[fill]);
+}
+
+/* Boxes below a pixel, under all others. */
+static void
+mix_boxes (Panel *panel, const Layout *layout)
+{
+  const GArray *ops = panel->timeline->ops;
+  double column = COLUMN / layout->pixels_per_ns / layout->time.size;
+  guint n_columns = (layout->width - LEFT - RIGHT + COLUMN - 1) / COLUMN;
+  gboolean second = FALSE;
+  PsPlotMix *mixes[N_FILLS];
+
+  for (guint fill = 0; fill < N_FILLS; fill++)
+    mixes[fill] = ps_plot_mix_new (n_columns, column);
+  for (guint i = 0; i < ops->len; i++)
+    {
+      const PsSpan *span = &g_array_index (ops, PsSpan, i);
+      Box box = span_box (layout, panel, span, span->op.paired, second);
+
+      if (is_thin (panel, &box))
+        ps_plot_mix_add (mixes[fill_of (span->op.paired, second)], box.colour, box.left, box.right);
+      panel->is_mixed |= is_thin (panel, &box);
+      second = span->op.paired;
+      if (i + 1 == ops->len || span[1].device != span->device)
+        flush_row (panel, layout, span->device, mixes);
+    }
+  for (guint fill = 0; fill < N_FILLS; fill++)
+    ps_plot_mix_free (mixes[fill]);
+}
+
 /* The data blocks $boxesN, $outlinesN and $numbersN of panel N. */
 static void
 append_boxes (GString *script, const Layout *layout, Panel *panel, guint n)
@@ -167,6 +223,9 @@ append_boxes (GString *script, const Layout *layout, Panel *panel, guint n)
       const PsSpan *span = &g_array_index (panel->timeline->ops, PsSpan, i);
       Box box = span_box (layout, panel, span, span->op.paired, second);
 
+      second = span->op.paired;
+      if (is_thin (panel, &box))
+        continue;
       if (panel->strokes && box.pixels < OUTLINE_WIDTH)
         ps_plot_strokes_add (panel->strokes, box.colour, box.left, box.right, (box.top + box.bottom) / 2,
                              layout->row * (box.bottom - box.top));
@@ -175,31 +234,64 @@ append_boxes (GString *script, const Layout *layout, Panel *panel, guint n)
       if (box.pixels >= OUTLINE_WIDTH && ++panel->n_outlined)
         append_box (outlines, &box);
       append_number (numbers, panel, layout, span, &box);
-      second = span->op.paired;
     }
   g_string_append_printf (script, "EOD\n$outlines%u << EOD\n%sEOD\n$numbers%u << EOD\n%sEOD\n", n, outlines->str, n,
                           numbers->str);
 }
 
-#define FORWARD_COLOUR 0x222222
-#define BACKWARD_COLOUR 0xcc3311
-
-/* The data block $transfersN: from the edge of the sender's row to that of the receiver's. */
-static void
-append_transfers (GString *script, const Layout *layout, Panel *panel, guint n)
+/* Where the last transfer from one device's row to another's was drawn. */
+typedef struct
 {
-  g_string_append_printf (script, "$transfers%u << EOD\n", n);
+  GHashTable *last_ns; /* sender and receiver as one number -> time */
+  gint64 gap_ns;
+} Thinning;
+
+static gboolean
+is_crowded (Thinning *thinning, const PsSpan *span)
+{
+  gpointer key = GUINT_TO_POINTER ((guint)span->device << 16 | span->peer), last;
+  gboolean found = g_hash_table_lookup_extended (thinning->last_ns, key, NULL, &last);
+
+  if (found && span->start_ns - (gint64)GPOINTER_TO_SIZE (last) < thinning->gap_ns)
+    return TRUE;
+  g_hash_table_insert (thinning->last_ns, key, GSIZE_TO_POINTER ((gsize)span->start_ns));
+  return FALSE;
+}
+
+/* Lines of activations, or of gradients, from the edge of the sender's row to that of the receiver's. */
+static void
+append_lines (GString *script, const Layout *layout, Panel *panel, gboolean forward)
+{
+  Thinning thinning = { .last_ns = g_hash_table_new (NULL, NULL),
+                        .gap_ns = panel->strokes ? (gint64)(TRANSFER_GAP / layout->pixels_per_ns) : 0 };
+
   for (guint i = 0; i < panel->timeline->transfers->len; i++)
     {
       const PsSpan *span = &g_array_index (panel->timeline->transfers, PsSpan, i);
       double edge = span->peer > span->device ? 0.46 : -0.46;
-      double from = span->device + edge, to = span->peer - edge;
 
-      g_string_append_printf (script, "%.9g %g %.9g %g %u\n", (double)span->start_ns / layout->time.size, from,
-                              (double)(span->end_ns - span->start_ns) / layout->time.size, to - from,
-                              span->op.kind == PS_OP_F ? FORWARD_COLOUR : BACKWARD_COLOUR);
+      if ((span->op.kind == PS_OP_F) != forward)
+        continue;
+      if (is_crowded (&thinning, span))
+        {
+          panel->is_thinned = TRUE;
+          continue;
+        }
+      g_string_append_printf (script, "%.9g %g\n%.9g %g\n\n", (double)span->start_ns / layout->time.size,
+                              span->device + edge, (double)span->end_ns / layout->time.size, span->peer - edge);
       panel->n_transfers++;
     }
+  g_hash_table_unref (thinning.last_ns);
+}
+
+/* The data blocks $activationsN and $gradientsN, which a line outside the picture keeps from being empty. */
+static void
+append_transfers (GString *script, const Layout *layout, Panel *panel, guint n)
+{
+  g_string_append_printf (script, "$activations%u << EOD\n-2 0\n-1 0\n\n", n);
+  append_lines (script, layout, panel, TRUE);
+  g_string_append_printf (script, "EOD\n$gradients%u << EOD\n-2 0\n-1 0\n\n", n);
+  append_lines (script, layout, panel, FALSE);
   g_string_append (script, "EOD\n");
 }
 
@@ -232,7 +324,8 @@ static void
 append_memory (GString *script, const Layout *layout, const Panel *panel, guint n)
 {
   g_string_append_printf (script, "$memory%u << EOD\n", n);
-  ps_timeline_append_memory (script, panel->timeline, layout->time.size, layout->size.size, layout->end_ns);
+  ps_timeline_append_memory (script, panel->timeline, layout->time.size, layout->size.size, layout->end_ns,
+                             panel->strokes ? (gint64)(COLUMN / layout->pixels_per_ns) : 0);
   g_string_append (script, "EOD\n");
 }
 
@@ -240,15 +333,23 @@ static void
 append_panel (GString *script, const Layout *layout, Panel *panel, gboolean transfers, guint n)
 {
   g_autofree char *caption = ps_timeline_caption (panel->timeline);
-  g_autofree char *name = g_strdup_printf ("caption[%u]", n);
+  g_autofree char *name = g_strdup_printf ("caption[%u]", n), *text = NULL;
   guint n_devices = panel->timeline->n_devices;
 
-  ps_gnuplot_append_text (script, name, caption);
   panel->first_stroke = panel->strokes ? ps_plot_strokes_n (panel->strokes) + 1 : 1;
+  if (panel->strokes)
+    {
+      ps_plot_strokes_begin (panel->strokes);
+      mix_boxes (panel, layout);
+      ps_plot_strokes_begin (panel->strokes);
+    }
   append_boxes (script, layout, panel, n);
   panel->last_stroke = panel->strokes ? ps_plot_strokes_n (panel->strokes) : 0;
   if (transfers)
     append_transfers (script, layout, panel, n);
+  text = g_strconcat (caption, panel->is_mixed ? "; ops below a pixel are mixed" : "",
+                      panel->is_thinned ? "; of near transfers one is drawn" : "", NULL);
+  ps_gnuplot_append_text (script, name, text);
   if (panel->max_memory > 0)
     append_memory (script, layout, panel, n);
   append_indexed (script, "has_memory", n, panel->max_memory > 0);
@@ -347,13 +448,6 @@ append_picture (GString *script, const PsPicture *picture, const Layout *layout,
                    "array first_stroke[2]\narray last_stroke[2]\n");
 }
 
-/* Only SVG grows with every box, and small pictures stay as they are. */
-static gboolean
-wants_strokes (const PsPicture *picture, const PsTimeline *timeline)
-{
-  return !picture->terminal && g_str_has_suffix (picture->output, ".svg") && timeline->ops->len > MANY_OPS;
-}
-
 gboolean
 ps_timeline_plot (const PsPicture *picture, PsTimeline *const *timelines, guint n, GError **error)
 {
@@ -374,8 +468,7 @@ ps_timeline_plot (const PsPicture *picture, PsTimeline *const *timelines, guint 
                            .rows_top = y - CAPTION,
                            .rows_bottom = y - CAPTION - layout.row * timelines[i]->n_devices,
                            .max_memory = ps_timeline_max_memory (timelines[i]),
-                           .strokes = wants_strokes (picture, timelines[i]) ? strokes : NULL };
-      ps_plot_strokes_begin (strokes);
+                           .strokes = ps_timeline_is_coarse (picture, timelines[i]) ? strokes : NULL };
       append_panel (script, &layout, &panels[i], picture->transfers, i + 1);
       y -= panel_extra (timelines[i]) + layout.row * timelines[i]->n_devices;
     }

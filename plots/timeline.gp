@@ -1,6 +1,6 @@
 # timeline.gp - timelines as rows of boxes, one panel each, memory strips below.
 # timeline-plot.c writes in front: the terminal, the variables and arrays used here (lengths in pixels from the lower left corner),
-# the blocks $strokesK, and per panel the blocks $boxesN, $outlinesN, $numbersN, $transfersN and $memoryN.
+# the blocks $strokesK, and per panel the blocks $boxesN, $outlinesN, $numbersN, $activationsN, $gradientsN and $memoryN.
 
 set encoding utf8
 set multiplot
@@ -62,7 +62,8 @@ do for [i = 1:panels] {
     plot '$outlines'.i using 1:2:3:4:5:6 with boxxyerror fillstyle empty linecolor rgb '#ffffff' linewidth 0.7
   }
   if (n_transfers[i] > 0) {
-    plot '$transfers'.i using 1:2:3:4:5 with vectors nohead linewidth 0.9 linecolor rgb variable
+    plot '$activations'.i using 1:2 with lines linewidth 0.9 linecolor rgb '#222222', \
+         '$gradients'.i using 1:2 with lines linewidth 0.9 linecolor rgb '#cc3311'
   }
   if (n_numbers[i] > 0) {
     plot '$numbers'.i using 1:2:3:4 with labels font ',8' textcolor rgb variable

@@ -17,10 +17,10 @@ static const char spec[] = "[sweep]\nschedule = 1f1b, gpipe, naive\ndevices = 4\
                            "costs = f=1ms,b=1ms,w=1ms,act=2MiB,wact=1MiB\nbandwidth-factor = 0.5, 1\n";
 
 static void
-fill_results (const char *path)
+fill_results (const char *path, const char *text, guint n)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsSweep) sweep = ps_sweep_parse ("spec", spec, strlen (spec), &error);
+  g_autoptr (PsSweep) sweep = ps_sweep_parse ("spec", text, strlen (text), &error);
   g_autoptr (PsResults) results = ps_results_open (path, PS_RESULTS_WRITE, &error);
   PsSweepRun run = { .n_jobs = 1, .shard = { 0, 1 } };
   PsSweepProgress progress;
@@ -28,7 +28,7 @@ fill_results (const char *path)
   g_assert_no_error (error);
   ps_sweep_run (sweep, results, &run, &progress, &error);
   g_assert_no_error (error);
-  g_assert_cmpuint (progress.predicted, ==, 3 * 3 * 2);
+  g_assert_cmpuint (progress.predicted, ==, n);
 }
 
 static void
@@ -56,7 +56,7 @@ set_up (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   fixture->folder = g_dir_make_tmp ("pipesim-plot-XXXXXX", NULL);
   fixture->results = g_build_filename (fixture->folder, "r.db", NULL);
   fixture->costs = g_build_filename (fixture->folder, "c.db", NULL);
-  fill_results (fixture->results);
+  fill_results (fixture->results, spec, 3 * 3 * 2);
   fill_costs (fixture->costs);
 }
 
@@ -181,6 +181,25 @@ test_heat (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpuint (count (words, ">naive<"), ==, 0);
 }
 
+/* Nine schedules, one for each m: seven have colours of their own, the other two share one. */
+static void
+test_heat_others (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const char many[] = "[sweep]\ndevices = 4\ncosts = f=1ms,b=1ms,w=1ms,act=2MiB,wact=1MiB\n[zip size]\n"
+                             "microbatches = 4, 5, 6, 7, 8, 9, 10, 11, 12\n"
+                             "schedule = 1f1b, gpipe, naive, zb-h1, zb-h2, eager-1f1b, zb-auto, interleaved, "
+                             "interleaved-zb\n";
+  g_autofree char *path = g_build_filename (fixture->folder, "many.db", NULL), *svg = NULL;
+
+  fill_results (path, many, 9);
+  svg = draw (fixture, "sweep many.db --x microbatches --y devices --heat schedule");
+  if (!svg)
+    return;
+  g_assert_cmpuint (count (svg, ">2 others<"), ==, 1);
+  g_assert_cmpuint (count (svg, ">naive<"), ==, 1 + 1);
+  g_assert_cmpuint (count (svg, "rgb(221, 221, 221)"), ==, 2 + 1);
+}
+
 /* |96 - 100| / 100 and |101 - 100| / 100: the lower of the two middle ones is 1 %. */
 static void
 test_accuracy (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
@@ -276,6 +295,7 @@ main (int argc, char **argv)
   ADD ("/plot-sweep/where", test_where);
   ADD ("/plot-sweep/pareto", test_pareto);
   ADD ("/plot-sweep/heat", test_heat);
+  ADD ("/plot-sweep/heat-others", test_heat_others);
   ADD ("/plot-sweep/accuracy", test_accuracy);
   ADD ("/plot-sweep/terminal", test_terminal);
   ADD ("/plot-sweep/refusals", test_refusals);

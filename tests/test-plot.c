@@ -97,28 +97,35 @@ test_transfers (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpuint (count (with, "rgb( 34,  34,  34)"), >, count (without, "rgb( 34,  34,  34)"));
 }
 
-/* 2 devices with 1,500 F and as many BW each, all of them thinner than a pixel. */
+/* Devices with an F of 1 us and a BW of 2 us for each microbatch, and the messages of the F. */
 static void
-write_long (const Fixture *fixture)
+write_long (const Fixture *fixture, guint n_devices, guint n_microbatches)
 {
-  g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "long", 2, 2, 1500);
+  g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "long", n_devices, n_devices, n_microbatches);
   g_autofree char *path = g_build_filename (fixture->folder, "long.json", NULL), *text = NULL;
 
-  for (guint i = 0; i < 2 * 2 * 1500; i++)
+  for (guint i = 0; i < 2 * n_devices * n_microbatches; i++)
     {
-      PsSpan span = { .op = { .kind = i % 2 ? PS_OP_BW : PS_OP_F, .microbatch = i / 4, .stage = (guint16)(i / 2 % 2) },
-                      .device = (guint16)(i / 2 % 2),
-                      .start_ns = 1000 * (i / 4 * 3 + i % 2),
-                      .end_ns = 1000 * (i / 4 * 3 + i % 2 * 2 + 1) };
+      guint device = i / (2 * n_microbatches), microbatch = i / 2 % n_microbatches;
+      gint64 start_ns = 1000 * (3 * microbatch + i % 2);
+      PsSpan span = { .op = { .kind = i % 2 ? PS_OP_BW : PS_OP_F, .microbatch = microbatch, .stage = (guint16)device },
+                      .device = (guint16)device,
+                      .peer = (guint16)device,
+                      .start_ns = start_ns,
+                      .end_ns = start_ns + (i % 2 ? 2000 : 1000) };
 
       g_array_append_val (timeline->ops, span);
+      span.peer++;
+      if (i % 2 == 0 && span.peer < n_devices)
+        g_array_append_val (timeline->transfers, span);
     }
   ps_timeline_sort (timeline);
   text = ps_timeline_to_json (timeline);
   g_assert_true (g_file_set_contents (path, text, -1, NULL));
 }
 
-/* Boxes too thin to be seen one by one are pieces of lines, else the picture would take megabytes. */
+/* Boxes too thin to be seen one by one are pieces of lines, else the picture would take megabytes: 16 devices times 280
+ * ops of 1.3 and 2.6 pixels. */
 static void
 test_svg_long (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
@@ -127,12 +134,34 @@ test_svg_long (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 
   if (!have_program ("gnuplot"))
     return;
-  write_long (fixture);
+  write_long (fixture, 16, 280);
   svg = draw (fixture, "timeline long.json", "a.svg", &length);
   g_assert_cmpuint (count_boxes (svg, 0x00, 0x72, 0xb2), ==, 1); /* the legend's */
   g_assert_cmpuint (count (svg, "<path stroke='rgb(  0, 114, 178)'"), >, 0);
   g_assert_cmpuint (count (svg, "<path stroke='rgb(213,  94,   0)'"), >, 0);
-  g_assert_cmpuint (length, <, 6000 * 50);
+  g_assert_cmpuint (length, <, 16 * 2 * 280 * 50);
+  g_assert_null (strstr (svg, "mixed"));
+}
+
+/* Below a pixel, 6,000 ops as columns: a third of F (0, 114, 178) and two of BW (213, 94, 0) are (142, 101, 59), to
+ * steps of 17 (136, 102, 51). Of the 1,500 messages those remain that are 3 of the 1108 pixels apart. */
+static void
+test_svg_dense (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autofree char *svg = NULL, *transfers = NULL;
+  gsize length, with_transfers;
+
+  if (!have_program ("gnuplot"))
+    return;
+  write_long (fixture, 2, 1500);
+  svg = draw (fixture, "timeline long.json", "a.svg", &length);
+  transfers = draw (fixture, "timeline long.json --transfers", "b.svg", &with_transfers);
+  g_assert_cmpuint (count (svg, "<path stroke='rgb(136, 102,  51)'"), >, 0);
+  g_assert_cmpuint (count (svg, "<path stroke='rgb(  0, 114, 178)'"), ==, 0);
+  g_assert_cmpuint (length, <, 2 * 1108 / 2 * 50);
+  g_assert_nonnull (strstr (svg, "; ops below a pixel are mixed"));
+  g_assert_nonnull (strstr (transfers, "; of near transfers one is drawn"));
+  g_assert_cmpuint (with_transfers - length, <, 1108 / 3 * 50);
 }
 
 static void
@@ -283,6 +312,7 @@ main (int argc, char **argv)
   ADD ("/plot/svg", test_svg);
   ADD ("/plot/svg/transfers", test_transfers);
   ADD ("/plot/svg/long", test_svg_long);
+  ADD ("/plot/svg/dense", test_svg_dense);
   ADD ("/plot/svg/two", test_svg_two);
   ADD ("/plot/png", test_png);
   ADD ("/plot/pdf", test_pdf);
