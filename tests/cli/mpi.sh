@@ -262,4 +262,24 @@ fine "and goes on" '' 3 pipesim sweep long.ini --db shared.db --resume
 rm -f alone.db*
 pipesim sweep long.ini --db alone.db 2>/dev/null
 same_rows "to what one gives that nobody killed"
+
+# Tensors and gradients in memory that is not the host's.
+emulated=$PIPESIM_BINDIR/tests/cuda-emulation
+if [ -e "$emulated/pipesim-cuda.so" ]; then
+  mkdir modules
+  ln -s "$emulated"/*.so "$(cd "$PIPESIM_BINDIR" && pwd)/pipesim-mpi.so" modules
+  PIPESIM_MODULE_DIR=$PWD/modules
+  export PIPESIM_MODULE_DIR
+  cuda='--schedule 1f1b -p 2 -m 2 --device cuda --transport mpi --model small.ini --steps 2 --check --json'
+  fine "the cuda device, emulated" '"check": "bit-equal"' 2 pipesim exec $cuda
+  fine "two copies of it" '"check": "equal-within"' 4 pipesim exec $cuda
+  fine "on uneven parts" '"check": "bit-equal"' 2 pipesim exec $cuda --sm-shares 2,1
+  launch 4 pipesim exec $cuda --sm-shares 2,1
+  set -- "uneven parts are for one copy"
+  grep -q 'sm-shares: are for one copy of 2 devices on one host; these are 4 processes, 4 of them here' "$work/stderr" \
+    || set -- "$@" "exit code $code" "$(cat "$work/stderr")"
+  result "$@"
+else
+  skip "the cuda device over MPI" "the emulated one was not built"
+fi
 finish

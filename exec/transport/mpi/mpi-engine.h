@@ -2,10 +2,12 @@
  * what is posted, looks for what arrives, and ends MPI when the program exits. Since no other thread calls MPI, MPI
  * needs no more than MPI_THREAD_FUNNELED, which every implementation has.
  *
- * MPI can't wake a sleeper, so the thread looks for arrivals again and again and naps between two looks: an eighth of
- * the time for which nothing has happened, at most PS_MPI_NAP_NS while somebody waits and PS_MPI_IDLE_NAP_NS otherwise.
- * That bounds what it adds to a message's time. While data move it does not sleep, only gives way to other threads.
- * With no transport open it sleeps until there is one. What is posted here wakes it at once.
+ * MPI can't wake a sleeper, so the thread looks for arrivals again and again and naps between two looks: 1 /
+ * PS_MPI_NAP_SHARE of the time for which nothing has happened, at most PS_MPI_NAP_NS while somebody waits and
+ * PS_MPI_IDLE_NAP_NS otherwise; or 1 / PS_MPI_LONG_NAP_SHARE of that time where it is more, at most
+ * PS_MPI_LONGEST_NAP_NS. So a message that is waited for comes late by that part of the wait, or by PS_MPI_NAP_NS, at
+ * most, and the longer a wait the less of a core it takes. While data move the thread does not sleep, only gives way to
+ * others. With no transport open it sleeps until there is one. What is posted here wakes it at once.
  *
  * One lock guards all that the functions here and the transports share; "locked" says that the caller holds it. */
 #ifndef PIPESIM_MPI_ENGINE_H
@@ -19,6 +21,9 @@
 
 #define PS_MPI_NAP_NS G_GINT64_CONSTANT (50000)
 #define PS_MPI_IDLE_NAP_NS G_GINT64_CONSTANT (200000)
+#define PS_MPI_LONGEST_NAP_NS G_GINT64_CONSTANT (2000000)
+#define PS_MPI_NAP_SHARE 8
+#define PS_MPI_LONG_NAP_SHARE 256
 
 /* What fits is sent along with the letter that announces it. */
 #define PS_MPI_INLINE_BYTES 4096

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
-#define NAP_SHARE 8                               /* of the quiet time is slept */
 #define SHORTEST_NAP_NS G_GINT64_CONSTANT (10000) /* a shorter one costs more than it is long */
 #define SPIN_NS G_GINT64_CONSTANT (100000000)     /* without anything happening, longest time awake for what moves */
 #define BLAME_NS G_GINT64_CONSTANT (2000000000)   /* for the rendezvous to say which process has ended */
@@ -231,15 +230,25 @@ cancel_withdrawn (GError **error)
   return TRUE;
 }
 
+/* How long to sleep when nothing has happened for so long: little where a message may come soon, later what is little
+ * beside the time that it has taken already. Under the lock. */
+static gint64
+nap_length (gint64 quiet_ns)
+{
+  gint64 soon_ns = engine->n_waiting > 0 ? PS_MPI_NAP_NS : PS_MPI_IDLE_NAP_NS;
+
+  soon_ns = CLAMP (quiet_ns / PS_MPI_NAP_SHARE, SHORTEST_NAP_NS, soon_ns);
+  return CLAMP (quiet_ns / PS_MPI_LONG_NAP_SHARE, soon_ns, PS_MPI_LONGEST_NAP_NS);
+}
+
 /* Sleeps until something may have to be done. quiet_ns: since when nothing was. */
 static void
 nap (gint64 quiet_ns)
 {
-  gint64 now_ns = ps_clock_now (), longest_ns;
+  gint64 now_ns = ps_clock_now ();
   gboolean yields = FALSE;
 
   ps_mpi_lock ();
-  longest_ns = engine->n_waiting > 0 ? PS_MPI_NAP_NS : PS_MPI_IDLE_NAP_NS;
   if (!g_queue_is_empty (&engine->queue) || engine->state != PS_MPI_READY)
     ;
   else if (engine->clients->len == 0 && engine->under_way->len == 0)
@@ -247,7 +256,7 @@ nap (gint64 quiet_ns)
   else if (engine->n_moving > 0 && now_ns - quiet_ns < SPIN_NS)
     yields = TRUE;
   else
-    ps_mpi_sleep (&engine->changed, now_ns + CLAMP ((now_ns - quiet_ns) / NAP_SHARE, SHORTEST_NAP_NS, longest_ns));
+    ps_mpi_sleep (&engine->changed, now_ns + nap_length (now_ns - quiet_ns));
   ps_mpi_unlock ();
   if (yields)
     sched_yield ();

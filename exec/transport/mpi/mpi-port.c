@@ -79,6 +79,8 @@ ps_mpi_port_clear (PsMpiPort *port)
   g_queue_clear_full (&port->receipts, (GDestroyNotify)ps_mpi_receipt_free);
   g_queue_clear_full (&port->grants, g_free);
   g_ptr_array_unref (port->returned);
+  if (n_kept == 0)
+    g_free (port->staged);
   pthread_cond_destroy (&port->changed);
 }
 

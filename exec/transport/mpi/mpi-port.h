@@ -59,6 +59,7 @@ struct _PsMpiPort
   GQueue grants;       /* of PsMpiHead, for messages that are not sent yet */
   GQueue receipts;     /* of PsMpiReceipt, oldest first */
   GPtrArray *returned; /* tensors that have been sent, for the device's thread to free */
+  float *staged;       /* numbers to be added up whose own memory is not the host's; NULL until there are any */
 };
 
 void ps_mpi_port_init (PsMpiPort *port, guint own, const int *rank_of);

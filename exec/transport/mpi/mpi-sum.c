@@ -93,6 +93,23 @@ add_piece (Ring *ring, float *values, gsize n, GError **error)
   return done;
 }
 
+/* Numbers in other memory than the host's are added up in a copy, which outlives what MPI still does with it when a run
+ * is aborted. */
+static gboolean
+add_up (Ring *ring, float *values, gsize n, GError **error)
+{
+  PsMpiPort *port = ring->port;
+  const PsDeviceClass *class = port->device->class;
+  PsTensor there = { .device = port->device, .bytes = n * sizeof *values, .data = values };
+
+  if (class->read == NULL)
+    return add_piece (ring, values, n, error);
+  if (port->staged == NULL)
+    port->staged = g_new (float, PIECE_FLOATS);
+  return class->read (&there, port->staged, error) && add_piece (ring, port->staged, n, error)
+         && class->write (&there, port->staged, error);
+}
+
 gboolean
 ps_mpi_all_reduce (PsTransport *base, guint at, float *values, gsize n, GError **error)
 {
@@ -106,15 +123,8 @@ ps_mpi_all_reduce (PsTransport *base, guint at, float *values, gsize n, GError *
                 .next = (replica + 1) % n_replicas * setting->n_devices + at,
                 .previous = (replica + n_replicas - 1) % n_replicas * setting->n_devices + at };
 
-  if (ring.port->device->class->read != NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE,
-                   "mpi transport: adds up gradients in host memory, those of device %s are elsewhere",
-                   ring.port->device->class->name);
-      return FALSE;
-    }
   for (gsize i = 0; i < n && n_replicas > 1; i += PIECE_FLOATS)
-    if (!add_piece (&ring, values + i, MIN (n - i, PIECE_FLOATS), error))
+    if (!add_up (&ring, values + i, MIN (n - i, PIECE_FLOATS), error))
       return FALSE;
   return TRUE;
 }
