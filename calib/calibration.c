@@ -59,6 +59,35 @@ ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model,
                             .shares = calibration->shares };
 }
 
+typedef struct
+{
+  PsCalibBody body;
+  gpointer data;
+  gboolean ok;
+  GError *error;
+} Task;
+
+static gpointer
+task_main (gpointer data)
+{
+  Task *task = data;
+  task->ok = task->body (task->data, &task->error);
+  return NULL;
+}
+
+gboolean
+ps_calib_in_thread (const char *name, PsCalibBody body, gpointer data, GError **error)
+{
+  Task task = { .body = body, .data = data };
+  GThread *thread = g_thread_try_new (name, task_main, &task, error);
+  if (!thread)
+    return FALSE;
+  g_thread_join (thread);
+  if (task.error)
+    g_propagate_error (error, task.error);
+  return task.ok;
+}
+
 static PsTensor *
 new_input (PsDevice *device, PsOpKind kind, GError **error)
 {

@@ -26,7 +26,7 @@ typedef struct
   const PsModel *model;
   guint n_devices;     /* that the model is cut for */
   guint n_local;       /* that run here at the same time, on one accelerator's parts where it is split; <= n_devices */
-  const guint *shares; /* [n_local] see PsDeviceSetting; NULL: equal parts */
+  const guint *shares; /* [n_local] see PsDeviceSetting, in lowest terms, unequal; NULL: equal parts */
   guint caches;        /* bit 1 << PsCacheState for each state to measure ops in */
   const guint *chunks; /* [n_chunks] numbers of chunks per device to measure */
   guint n_chunks;
@@ -51,6 +51,11 @@ gboolean ps_tensor_fill (PsTensor *tensor, PsPrecision precision, float scale, G
  * and has the share of an accelerator that it has when all of them run. */
 PsDeviceSetting ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model, guint n_stages,
                                          guint n_microbatches, guint index);
+
+/* Runs body in a thread of its own, which a device may bind to a core, and waits for it. TRUE when body has returned
+ * that. */
+typedef gboolean (*PsCalibBody) (gpointer data, GError **error);
+gboolean ps_calib_in_thread (const char *name, PsCalibBody body, gpointer data, GError **error);
 
 /* Inputs of ops on one device. Where tensors are copied by the device, numbers are made once and copied from then on:
  * making them on the host takes longer than an op does, and neighbours would not be busy. */

@@ -35,12 +35,13 @@ ps_calib_describe (const PsMeasurement *m)
   g_autofree char *cache
       = m->cache == PS_CACHE_RUN ? g_strdup ("") : g_strdup_printf (", cache %s", ps_cache_state_name (m->cache));
   g_autofree char *sharing = m->sharing <= 1 ? g_strdup ("") : g_strdup_printf (", %u sharing", m->sharing);
+  g_autofree char *share = m->share == 0 ? g_strdup ("") : g_strdup_printf (", share %u", m->share);
   if (m->subject == PS_SUBJECT_SELF_SEND)
     return g_strdup_printf ("%s of %s%s", m->shape, size, sharing);
   if (m->subject == PS_SUBJECT_TRANSFER)
     return g_strdup_printf ("transfer of %s, %u device%s busy%s", size, m->devices, plural, sharing);
-  return g_strdup_printf ("%s of %s, %u device%s busy%s%s", ps_op_kind_name (m->kind), m->shape, m->devices, plural,
-                          sharing, cache);
+  return g_strdup_printf ("%s of %s, %u device%s busy%s%s%s", ps_op_kind_name (m->kind), m->shape, m->devices, plural,
+                          sharing, share, cache);
 }
 
 static const PsColumn columns[] = {
@@ -49,6 +50,7 @@ static const PsColumn columns[] = {
   { "bytes", "size", PS_COLUMN_SIZE },
   { "devices", "busy", PS_COLUMN_INTEGER },
   { "sharing", "sharing", PS_COLUMN_INTEGER },
+  { "share", "share", PS_COLUMN_INTEGER },
   { "cache", "cache", PS_COLUMN_TEXT },
   { "median_ns", "median", PS_COLUMN_TIME },
   { "q1_ns", "q1", PS_COLUMN_TIME },
@@ -110,6 +112,7 @@ set_op (PsTable *table, const PsMeasurement *m)
   ps_table_set_integer (table, "give_bytes", m->give_bytes);
   ps_table_set_integer (table, "state_bytes", m->state_bytes);
   set_known (table, "device_ns", m->device_ns);
+  set_known (table, "share", m->share);
 }
 
 static void

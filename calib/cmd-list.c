@@ -2,17 +2,12 @@
 #include "commands.h"
 
 static const PsColumn columns[] = {
-  { "profile", "profile", PS_COLUMN_TEXT },
-  { "model", "model", PS_COLUMN_TEXT },
-  { "device", "device", PS_COLUMN_TEXT },
-  { "transport", "transport", PS_COLUMN_TEXT },
-  { "measurements", "measurements", PS_COLUMN_INTEGER },
-  { "host", "host", PS_COLUMN_TEXT },
-  { "processor", "processor", PS_COLUMN_TEXT },
-  { "kernel", NULL, PS_COLUMN_TEXT },
-  { "libraries", NULL, PS_COLUMN_TEXT },
-  { "version", NULL, PS_COLUMN_TEXT },
-  { "model_digest", NULL, PS_COLUMN_TEXT },
+  { "profile", "profile", PS_COLUMN_TEXT }, { "model", "model", PS_COLUMN_TEXT },
+  { "device", "device", PS_COLUMN_TEXT },   { "transport", "transport", PS_COLUMN_TEXT },
+  { "shares", "shares", PS_COLUMN_TEXT },   { "measurements", "measurements", PS_COLUMN_INTEGER },
+  { "host", "host", PS_COLUMN_TEXT },       { "processor", "processor", PS_COLUMN_TEXT },
+  { "kernel", NULL, PS_COLUMN_TEXT },       { "libraries", NULL, PS_COLUMN_TEXT },
+  { "version", NULL, PS_COLUMN_TEXT },      { "model_digest", NULL, PS_COLUMN_TEXT },
   { "created", "created", PS_COLUMN_TEXT },
 };
 
@@ -28,6 +23,7 @@ add_row (PsTable *table, PsCostDb *db, const PsProfile *profile, GError **error)
   ps_table_set_text (table, "device", profile->device);
   ps_table_set_text (table, "transport", profile->transport);
   ps_table_set_integer (table, "measurements", measurements->len);
+  ps_table_set_text (table, "shares", ps_shares_describe (profile->shares));
   ps_table_set_text (table, "host", profile->host);
   ps_table_set_text (table, "processor", profile->processor);
   ps_table_set_text (table, "kernel", profile->kernel);

@@ -48,6 +48,7 @@ typedef struct
 {
   PsCostDb *db;
   gint64 profile;
+  const char *profile_name;
   PsModel *model;
   GArray *chunks; /* guint */
   guint *shares;
@@ -95,13 +96,28 @@ is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **e
   return TRUE;
 }
 
+/* What was missing when measuring began is missing still, unless somebody else measures: then both have measured each
+ * other. */
+static gboolean
+check_alone (const Run *run, const PsMeasurement *measurement, const char *name, GError **error)
+{
+  gboolean found;
+  if (!ps_costdb_has (run->db, run->profile, measurement, &found, error))
+    return FALSE;
+  if (found)
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
+                 "profile '%s': another calib run has stored %s meanwhile; two at a time disturb each other",
+                 run->profile_name, name);
+  return !found;
+}
+
 static gboolean
 store (const PsMeasurement *measurement, gpointer data, GError **error)
 {
   Run *run = data;
-  if (!ps_costdb_store (run->db, run->profile, measurement, error))
-    return FALSE;
   g_autofree char *name = ps_calib_describe (measurement);
+  if (!check_alone (run, measurement, name, error) || !ps_costdb_store (run->db, run->profile, measurement, error))
+    return FALSE;
   g_autofree char *median = ps_format_time (measurement->time.median_ns);
   g_autofree char *line = g_strdup_printf ("%s: %s (n = %u, %s)", name, median, measurement->time.n, measurement->stop);
   run->n_measured++;
@@ -177,12 +193,19 @@ parse_rule (const Options *options, PsSamplingRule *rule, GError **error)
   return TRUE;
 }
 
+/* An empty list is one empty item, which is none of what any list holds. */
+static char **
+split_list (const char *text)
+{
+  return g_strsplit (*text ? text : ",", ",", -1);
+}
+
 /* What was listed, or 1 and 2 as far as the model has layers for it. */
 static gboolean
 parse_chunks (Run *run, const char *text, GError **error)
 {
   guint p = run->calibration.n_devices;
-  g_auto (GStrv) items = g_strsplit (text ? text : "1,2", ",", -1);
+  g_auto (GStrv) items = split_list (text ? text : "1,2");
   run->chunks = g_array_new (FALSE, FALSE, sizeof (guint));
   for (guint i = 0; items[i]; i++)
     {
@@ -201,7 +224,7 @@ parse_chunks (Run *run, const char *text, GError **error)
 static gboolean
 parse_caches (const char *text, guint *caches, GError **error)
 {
-  g_auto (GStrv) items = g_strsplit (text, ",", -1);
+  g_auto (GStrv) items = split_list (text);
   *caches = 0;
   for (guint i = 0; items[i]; i++)
     {
@@ -253,7 +276,8 @@ parse_shares (Run *run, const char *text, GError **error)
       return FALSE;
     }
   run->shares = ps_device_shares_parse (calibration->device, "--sm-shares", text, calibration->n_devices, error);
-  calibration->shares = run->shares;
+  g_autofree char *unequal = run->shares ? ps_shares_to_text (run->shares, calibration->n_devices) : NULL;
+  calibration->shares = unequal && *unequal ? run->shares : NULL;
   return run->shares != NULL;
 }
 
@@ -295,7 +319,7 @@ check_possible (const PsCalibration *calibration, GError **error)
   for (guint i = 0; i < calibration->n_chunks; i++)
     {
       g_autoptr (PsCut) cut = ps_cut_new (calibration->model, calibration->n_devices, calibration->chunks[i], error);
-      if (!cut || !ps_cut_check_shares (cut, calibration->shares, error))
+      if (!cut)
         return FALSE;
     }
   PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, calibration->n_devices, 1, 0);
@@ -313,6 +337,8 @@ open_profile (Run *run, const Options *options, GError **error)
 {
   g_autoptr (PsProfile) profile
       = ps_profile_new_here (options->profile, run->model, run->calibration.device, run->calibration.transport);
+  g_free (profile->shares);
+  profile->shares = ps_shares_to_text (run->calibration.shares, run->calibration.n_devices);
   if (run->calibration.others)
     {
       g_free (profile->transport);
@@ -373,7 +399,8 @@ measure_all (Run *run, const Options *options, GError **error)
 static gboolean
 run_calibration (const Options *options, GError **error)
 {
-  g_auto (Run) run = { .terminal = isatty (STDERR_FILENO),
+  g_auto (Run) run = { .profile_name = options->profile,
+                       .terminal = isatty (STDERR_FILENO),
                        .sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sentinel_free) };
   g_autoptr (PsRendezvous) others = NULL;
   GError *failure = NULL;

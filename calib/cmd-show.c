@@ -106,8 +106,9 @@ to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtr
 {
   g_autofree char *rows = ps_table_to_text (table);
   GString *text = g_string_new (NULL);
-  g_string_append_printf (text, "profile '%s': %s over %s, model %s, measured by pipesim %s from %s\n", profile->name,
-                          profile->device, profile->transport, profile->model_name, profile->version, profile->created);
+  g_string_append_printf (text, "profile '%s': %s%s%s over %s, model %s, measured by pipesim %s from %s\n",
+                          profile->name, profile->device, *profile->shares ? " with shares " : "", profile->shares,
+                          profile->transport, profile->model_name, profile->version, profile->created);
   g_string_append_printf (text, "host %s, %s, %s, %s\n", profile->host, profile->processor, profile->kernel,
                           profile->libraries);
   append_sentinels (text, sentinels);
@@ -121,12 +122,12 @@ to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtr
 static char *
 to_json (const PsProfile *profile, PsTable *table)
 {
-  const char *const extra[] = { "profile",      profile->name,         "model",   profile->model_name,
-                                "model_digest", profile->model_digest, "device",  profile->device,
-                                "transport",    profile->transport,    "host",    profile->host,
-                                "processor",    profile->processor,    "kernel",  profile->kernel,
-                                "libraries",    profile->libraries,    "version", profile->version,
-                                "created",      profile->created,      NULL };
+  const char *const extra[]
+      = { "profile",   profile->name,      "model",     profile->model_name, "model_digest", profile->model_digest,
+          "device",    profile->device,    "shares",    profile->shares,     "transport",    profile->transport,
+          "host",      profile->host,      "processor", profile->processor,  "kernel",       profile->kernel,
+          "libraries", profile->libraries, "version",   profile->version,    "created",      profile->created,
+          NULL };
   return ps_table_to_json (table, "pipesim-measurements/1", extra);
 }
 

@@ -27,29 +27,15 @@ ps_cut_free (PsCut *cut)
   g_free (cut);
 }
 
-gboolean
-ps_cut_check_shares (const PsCut *cut, const guint *shares, GError **error)
-{
-  for (guint s = 0; shares && s < cut->n_stages; s++)
-    {
-      guint owner = ps_cut_owner (cut, cut->keys[s]), device = s % cut->n_devices;
-      if (shares[owner] == shares[device])
-        continue;
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "--sm-shares: devices %u and %u hold stages of the same shape (%s) and unequal shares: a profile "
-                   "keeps one time for each shape",
-                   owner, device, cut->keys[s]);
-      return FALSE;
-    }
-  return TRUE;
-}
-
 guint
-ps_cut_owner (const PsCut *cut, const char *key)
+ps_cut_owner (const PsCut *cut, const char *key, const guint *shares, guint share)
 {
   guint owner = cut->n_devices;
   for (guint s = 0; s < cut->n_stages; s++)
-    if (g_str_equal (cut->keys[s], key))
-      owner = MIN (owner, s % cut->n_devices);
+    {
+      guint device = s % cut->n_devices;
+      if (g_str_equal (cut->keys[s], key) && (!shares || shares[device] == share))
+        owner = MIN (owner, device);
+    }
   return owner;
 }

@@ -20,12 +20,9 @@ PsCut *ps_cut_new (const PsModel *model, guint n_devices, guint n_chunks, GError
 void ps_cut_free (PsCut *cut);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCut, ps_cut_free)
 
-/* Every shape's times are kept once, so devices that hold stages of one shape must have equal shares[n_devices] of an
- * accelerator (NULL: all have). Errors: PS_ERROR_USAGE naming two that have not. */
-gboolean ps_cut_check_shares (const PsCut *cut, const guint *shares, GError **error);
-
-/* The lowest device that holds a stage of that shape: the one whose times are kept. */
-guint ps_cut_owner (const PsCut *cut, const char *key);
+/* The device whose times of that shape are kept: the lowest that holds a stage of it, of those with that share of an
+ * accelerator where shares[n_devices] are unequal (NULL: equal). */
+guint ps_cut_owner (const PsCut *cut, const char *key, const guint *shares, guint share);
 
 G_END_DECLS
 

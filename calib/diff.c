@@ -13,7 +13,8 @@ static gboolean
 same_key (const PsMeasurement *a, const PsMeasurement *b)
 {
   return a->subject == b->subject && a->kind == b->kind && a->bytes == b->bytes && a->devices == b->devices
-         && a->sharing == b->sharing && a->cache == b->cache && g_str_equal (a->shape, b->shape);
+         && a->sharing == b->sharing && a->share == b->share && a->cache == b->cache
+         && g_str_equal (a->shape, b->shape);
 }
 
 static const PsMeasurement *

@@ -47,6 +47,7 @@ ps_profile_new_here (const char *name, const PsModel *model, const PsDeviceClass
   profile->model_text = ps_model_to_text (model);
   profile->device = g_strdup (device->name);
   profile->transport = g_strdup (transport->name);
+  profile->shares = g_strdup ("");
   profile->host = g_utf8_make_valid (system.nodename, -1);
   profile->processor = processor_name (system.machine);
   profile->kernel = g_strdup_printf ("%s %s", system.sysname, system.release);

@@ -335,12 +335,14 @@ find_quantity (Worker *worker, const char *key, PsOpKind kind, Quantity **found,
       if (quantity->measurement->kind == kind && g_str_equal (quantity->measurement->shape, key))
         *found = quantity;
     }
-  if (*found || ps_cut_owner (rotation->cut, key) != worker->index)
+  guint share = calibration->shares ? calibration->shares[worker->index] : 0;
+  if (*found || ps_cut_owner (rotation->cut, key, calibration->shares, share) != worker->index)
     return TRUE;
   PsMeasurement name = { .kind = kind,
                          .shape = (char *)key,
                          .devices = rotation->n_workers,
                          .sharing = calibration->sharing,
+                         .share = share,
                          .cache = rotation->cache };
   if (!calibration->wanted (&name, calibration->data, &wanted, error))
     return FALSE;

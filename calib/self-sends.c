@@ -1,4 +1,4 @@
-/* self-sends.c - times messages of a device to itself in a thread of its own. */
+/* self-sends.c - times messages of a device to itself. */
 #include "self-sends.h"
 
 #include "provenance.h"
@@ -14,12 +14,12 @@ typedef struct
   const PsTransportClass *transport;
   PsMeasurement *measurement;
   PsDevice *device;
-  GError *error;
 } Job;
 
 static gboolean
-measure (Job *job, GError **error)
+measure (gpointer data, GError **error)
 {
+  const Job *job = data;
   PsMeasurement *m = job->measurement;
   m->n_samples = MIN (N_SAMPLES, job->calibration->rule.max_samples);
   m->samples_ns = g_new0 (gint64, m->n_samples);
@@ -34,41 +34,23 @@ measure (Job *job, GError **error)
   return TRUE;
 }
 
-static gpointer
-job_main (gpointer data)
-{
-  Job *job = data;
-  measure (job, &job->error);
-  return NULL;
-}
-
-static gboolean
-run (Job *job, GError **error)
-{
-  GThread *thread = g_thread_try_new ("self-send", job_main, job, error);
-  if (!thread)
-    return FALSE;
-  g_thread_join (thread);
-  if (job->error)
-    g_propagate_error (error, g_steal_pointer (&job->error));
-  else
-    return job->calibration->sink (job->measurement, job->calibration->data, error);
-  return FALSE;
-}
-
 static gboolean
 calibrate_size (const PsCalibration *calibration, const PsTransportClass *transport, PsDevice *device, gint64 bytes,
                 GError **error)
 {
   g_autoptr (PsMeasurement) measurement = g_new0 (PsMeasurement, 1);
-  Job job = { calibration, transport, measurement, device, NULL };
+  Job job = { calibration, transport, measurement, device };
   gboolean wanted;
   measurement->subject = PS_SUBJECT_SELF_SEND;
   measurement->shape = g_strconcat (transport->name, "-self", NULL);
   measurement->bytes = bytes;
   measurement->devices = 1;
   measurement->sharing = 1;
-  return calibration->wanted (measurement, calibration->data, &wanted, error) && (!wanted || run (&job, error));
+  if (!calibration->wanted (measurement, calibration->data, &wanted, error))
+    return FALSE;
+  return !wanted
+         || (ps_calib_in_thread ("self-send", measure, &job, error)
+             && calibration->sink (measurement, calibration->data, error));
 }
 
 static gboolean

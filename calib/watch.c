@@ -1,4 +1,4 @@
-/* watch.c - measures the sentinel in a thread of its own, which the device may bind to a core. */
+/* watch.c - measures the sentinel. */
 #include "watch.h"
 
 #include "clock.h"
@@ -19,7 +19,6 @@ typedef struct
   PsDevice *device;
   PsCalibInputs inputs;
   PsSampler sampler;
-  GError *error;
 } Watch;
 
 static gboolean
@@ -41,8 +40,9 @@ run_op (Watch *watch, PsOpKind kind, gint64 *ns, GError **error)
 
 /* F is measured; BW gives back what it keeps. */
 static gboolean
-sample (Watch *watch, GError **error)
+sample (gpointer data, GError **error)
 {
+  Watch *watch = data;
   const PsStageShape shape = { .n_layers = 1 };
   if (!watch->device->class->attach (watch->device, error)
       || !watch->device->class->add_stage (watch->device, STAGE, &shape, error))
@@ -55,14 +55,6 @@ sample (Watch *watch, GError **error)
   return TRUE;
 }
 
-static gpointer
-watch_main (gpointer data)
-{
-  Watch *watch = data;
-  sample (watch, &watch->error);
-  return NULL;
-}
-
 static gboolean
 run (Watch *watch, GError **error)
 {
@@ -70,14 +62,12 @@ run (Watch *watch, GError **error)
   watch->device = watch->calibration->device->open (&setting, error);
   if (!watch->device)
     return FALSE;
-  GThread *thread = g_thread_try_new ("sentinel", watch_main, watch, error);
-  if (thread)
-    g_thread_join (thread);
+  gboolean ok = ps_calib_in_thread ("sentinel", sample, watch, error);
+  if (!ok)
+    g_prefix_error (error, "sentinel: ");
   ps_calib_inputs_clear (&watch->inputs);
   watch->device->class->close (watch->device);
-  if (watch->error)
-    g_propagate_prefixed_error (error, watch->error, "sentinel: ");
-  return thread && !watch->error;
+  return ok;
 }
 
 static gboolean

@@ -14,6 +14,7 @@ CREATE TABLE profile (
   model_text TEXT NOT NULL,                                      -- the description as .ini
   device TEXT NOT NULL CHECK (device <> ''),
   transport TEXT NOT NULL,
+  shares TEXT NOT NULL, -- in what proportion its devices split accelerators, "4,3,2,1"; empty: equal parts
   host TEXT NOT NULL,
   processor TEXT NOT NULL,
   kernel TEXT NOT NULL,
@@ -32,6 +33,7 @@ CREATE TABLE measurement (
   bytes INTEGER NOT NULL CHECK (bytes >= 0),     -- size of the message; ops: 0
   devices INTEGER NOT NULL CHECK (devices >= 1), -- busy at the same time, the measured one included
   sharing INTEGER NOT NULL CHECK (sharing >= 1), -- among which the accelerator is split, busy or not
+  share INTEGER NOT NULL CHECK (share >= 0),     -- ops: that of the device in profile.shares; 0: equal parts
   cache TEXT NOT NULL CHECK (cache IN ('run', 'cold', 'warm')), -- run: as the ops of a real run leave it
   n INTEGER NOT NULL CHECK (n >= 1),             -- samples kept
   median_ns INTEGER NOT NULL,
@@ -45,11 +47,11 @@ CREATE TABLE measurement (
   state_bytes INTEGER NOT NULL CHECK (state_bytes >= 0), -- weights, gradients, optimizer state of the stage
   stop TEXT NOT NULL CHECK (stop IN ('converged', 'sample cap', 'time cap')),
   taken TEXT NOT NULL,
-  UNIQUE (profile, subject, shape, kind, bytes, devices, sharing, cache),
+  UNIQUE (profile, subject, shape, kind, bytes, devices, sharing, share, cache),
   CHECK (min_ns <= q1_ns AND q1_ns <= median_ns AND median_ns <= q3_ns),
   CHECK ((subject = 'op' AND kind IN ('F', 'B', 'W', 'BW', 'R', 'O') AND shape <> '' AND bytes = 0)
-         OR (subject = 'transfer' AND kind = '' AND shape = '' AND cache = 'run')
-         OR (subject = 'self-send' AND kind = '' AND shape <> '' AND cache = 'run'))
+         OR (subject = 'transfer' AND kind = '' AND shape = '' AND share = 0 AND cache = 'run')
+         OR (subject = 'self-send' AND kind = '' AND shape <> '' AND share = 0 AND cache = 'run'))
 ) STRICT;
 
 -- The state of the hardware when sampling began and ended. NULL: not known.
@@ -104,7 +106,7 @@ CREATE TABLE run (
 
 -- Measured op times in milliseconds, with the spread as half the distance of the quartiles over the median.
 CREATE VIEW op_time AS
-SELECT profile.name AS profile, shape, kind, devices, sharing, cache, n, median_ns / 1e6 AS median_ms,
+SELECT profile.name AS profile, shape, kind, devices, sharing, share, cache, n, median_ns / 1e6 AS median_ms,
        (median_ns - device_ns) / 1e3 AS launch_us, (q3_ns - q1_ns) / 2.0 / max (median_ns, 1) AS spread, take_bytes,
        give_bytes, state_bytes, stop
 FROM measurement JOIN profile ON profile.id = measurement.profile

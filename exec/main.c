@@ -3,6 +3,8 @@
 #include "output.h"
 #include "processes/processes.h"
 
+#include <pipesim/costdb.h>
+
 #include <locale.h>
 #include <math.h>
 #include <unistd.h>
@@ -96,8 +98,10 @@ describe (void)
       "first. Device paced needs costs; device cpu needs a model, and costs to be held against a prediction.\n"
       "\nDevices that share a GPU get parts of its multiprocessors (green contexts): equal ones, or in proportion to\n"
       "--sm-shares. Parts are whole pieces of what the GPU can split off (8 multiprocessors on Hopper), one at least,\n"
-      "and equal shares get equal parts. In the environment, PIPESIM_CUDA_GRAPHS=1 launches each op as one CUDA graph\n"
-      "instead of kernel by kernel, and PIPESIM_CUDA_WAIT=spin waits for a GPU awake instead of asleep.\n"
+      "and equal shares get equal parts. A profile predicts the device and the shares that it was measured with. In\n"
+      "the environment, PIPESIM_CUDA_GRAPHS=1 launches each op as one CUDA graph instead of kernel by kernel, and\n"
+      "PIPESIM_CUDA_WAIT=spin waits for a GPU awake instead of asleep; PIPESIM_CUDA_HOPPER=0 leaves attention to\n"
+      "instructions that older GPUs have, too, where the module is built for sm_90a.\n"
       "\nStarted several times by torchrun, mpirun or Slurm's srun, each process runs one device, or an equal part of\n"
       "them where there are fewer processes; with d times as many processes as devices, d copies of the pipeline add\n"
       "up their gradients. Rank 0 prints.\n"
@@ -188,6 +192,8 @@ check_options (const Options *options, GError **error)
     message = "--tolerance: needs costs to predict from; give --costs, --db, or --model with --cluster";
   else if (options->predicted != NULL && !has_costs (options))
     message = "--predicted: needs costs to predict from; give --costs, --db, or --model with --cluster";
+  else if (options->trace != NULL && g_strcmp0 (options->trace, options->predicted) == 0)
+    message = "--predicted: is the file of --trace; they are two timelines";
   else if (options->setting->sync == PS_SYNC_BYPASS)
     message = "--sync bypass: is predicted only; here all devices meet at the optimizer";
   else if (options->run.device->computes && options->setting->recompute != PS_RECOMPUTE_NONE)
@@ -210,12 +216,20 @@ find_classes (Options *options, GError **error)
   return options->run.transport != NULL;
 }
 
+/* Of several processes: the one that prints and stores. */
+static gboolean
+is_first (const Options *options)
+{
+  return options->run.others == NULL || ps_rendezvous_rank (options->run.others) == 0;
+}
+
 static gboolean
 finish_options (Options *options, GError **error)
 {
   return ps_setting_finish (options->setting, error) && find_classes (options, error) && read_numbers (options, error)
          && check_options (options, error) && ps_output_check ("--trace", options->trace, error)
-         && ps_output_check ("--predicted", options->predicted, error);
+         && ps_output_check ("--predicted", options->predicted, error)
+         && (!is_first (options) || ps_output_check_database (options->setting->db, error));
 }
 
 /* The program to run, predicted first where there are costs. */
@@ -240,22 +254,67 @@ prepare (const Options *options, Job *job, GError **error)
   return TRUE;
 }
 
+/* Costs belong to the device that they were measured on, and to its parts. */
+static gboolean
+check_profile (const Options *options, guint n_devices, GError **error)
+{
+  const PsSetting *setting = options->setting;
+  const PsDeviceClass *device = options->run.device;
+  g_autofree char *here = ps_shares_to_text (options->run.shares, n_devices);
+  g_autoptr (PsCostDb) db = NULL;
+  g_autoptr (PsProfile) profile = NULL;
+
+  if (setting->db == NULL || !device->computes)
+    return TRUE;
+  if ((db = ps_costdb_open (setting->db, PS_COSTDB_READ, error)) == NULL
+      || (profile = ps_costdb_profile (db, setting->profile, error)) == NULL)
+    return FALSE;
+  if (!g_str_equal (profile->device, device->name))
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--device: %s, but profile '%s' of %s was measured on device %s",
+                 device->name, profile->name, setting->db, profile->device);
+  else if (!g_str_equal (profile->shares, here))
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                 "--sm-shares: %s here, but profile '%s' of %s was measured with %s shares", ps_shares_describe (here),
+                 profile->name, setting->db, ps_shares_describe (profile->shares));
+  else
+    return TRUE;
+  return FALSE;
+}
+
+/* Which process has which part follows from their places on one host. */
+static gboolean
+check_host (const Options *options, guint n_devices, GError **error)
+{
+  const PsRendezvous *others = options->run.others;
+  guint n_ranks = others != NULL ? ps_rendezvous_n_ranks (others) : 1;
+
+  if (n_ranks <= n_devices && (others == NULL || ps_rendezvous_n_local (others) == n_ranks))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "--sm-shares: are for one copy of %u devices on one host; these are %u processes, %u of them here",
+               n_devices, n_ranks, ps_rendezvous_n_local (others));
+  return FALSE;
+}
+
 /* Needs the number of devices. */
 static gboolean
 read_shares (Options *options, const Job *job, GError **error)
 {
+  guint n_devices = job->program->schedule->placement->n_devices;
+
   if (options->sm_shares == NULL)
-    return TRUE;
+    return check_profile (options, n_devices, error);
   if (options->run.transport->exclusive)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--sm-shares: with transport %s every device has a GPU to itself",
                    options->run.transport->name);
       return FALSE;
     }
-  options->shares = ps_device_shares_parse (options->run.device, "--sm-shares", options->sm_shares,
-                                            job->program->schedule->placement->n_devices, error);
+  if (!check_host (options, n_devices, error))
+    return FALSE;
+  options->shares = ps_device_shares_parse (options->run.device, "--sm-shares", options->sm_shares, n_devices, error);
   options->run.shares = options->shares;
-  return options->shares != NULL;
+  return options->shares != NULL && check_profile (options, n_devices, error);
 }
 
 static void
@@ -280,20 +339,43 @@ complete_run_setting (Options *options, const Job *job)
     run->progress = show_progress;
 }
 
-/* Prints and writes everything about the finished run. */
+/* A timeline on stdout has it to itself. */
+static gboolean
+print_report (const Options *options, const PsRunReport *report, GError **error)
+{
+  g_autofree char *text = NULL;
+
+  if (g_strcmp0 (options->trace, "-") == 0 || g_strcmp0 (options->predicted, "-") == 0)
+    return TRUE;
+  text = options->json ? ps_run_report_to_json (report) : ps_run_report_to_text (report);
+  return ps_print (text, error);
+}
+
+/* The first failure is kept; later ones mostly follow from it. */
+static GError **
+unless_set (GError **first)
+{
+  return *first == NULL ? first : NULL;
+}
+
+/* Prints and writes everything about the finished run. The run may have been long: one thing that can't be written is
+ * no reason to lose the others. */
 static gboolean
 publish (const Options *options, const Job *job, const PsRunReport *report, const char *started, GError **error)
 {
-  g_autofree char *text = options->json ? ps_run_report_to_json (report) : ps_run_report_to_text (report);
+  const PsSetting *setting = options->setting;
+  GError *first = NULL;
 
-  if (options->trace != NULL && !ps_output_timeline (options->trace, report->result->timeline, error))
-    return FALSE;
-  if (options->predicted != NULL && !ps_output_timeline (options->predicted, job->predicted, error))
-    return FALSE;
-  if (!ps_print (text, error))
-    return FALSE;
-  return options->setting->db == NULL || report->result->emulated
-         || ps_output_record (options->setting->db, options->setting->profile, started, report, error);
+  if (options->trace != NULL)
+    ps_output_timeline (options->trace, report->result->timeline, unless_set (&first));
+  if (options->predicted != NULL)
+    ps_output_timeline (options->predicted, job->predicted, unless_set (&first));
+  if (setting->db != NULL && !report->result->emulated)
+    ps_output_record (setting->db, setting->profile, started, report, unless_set (&first));
+  print_report (options, report, unless_set (&first));
+  if (first != NULL)
+    g_propagate_error (error, first);
+  return first == NULL;
 }
 
 static int

@@ -108,8 +108,10 @@ ps_run_report_to_json (const PsRunReport *report)
 {
   g_autoptr (PsTable) table = ps_table_new (result_columns, G_N_ELEMENTS (result_columns));
   const char *const extra[]
-      = { "device", report->setting->device->name,       "transport", report->setting->transport->name,
-          "origin", ps_origin_name (PS_ORIGIN_MEASURED), NULL };
+      = { "device",    report->setting->device->name,
+          "transport", report->setting->transport->name,
+          "origin",    report->result->emulated ? "emulated" : ps_origin_name (PS_ORIGIN_MEASURED),
+          NULL };
   g_auto (PsMetrics) metrics = { 0 };
 
   ps_metrics_from_timeline (report->result->timeline, &metrics);
@@ -138,24 +140,40 @@ ps_output_timeline (const char *path, const PsTimeline *timeline, GError **error
   return ps_write_file (path, text, -1, error);
 }
 
-gboolean
-ps_output_check (const char *option, const char *path, GError **error)
+static gboolean
+refuse_path (const char *option, const char *path, int cause, GError **error)
 {
-  g_autofree char *folder = NULL;
-  int cause = 0;
-
-  if (path == NULL || g_str_equal (path, "-"))
-    return TRUE;
-  folder = g_path_get_dirname (path);
-  if (g_file_test (path, G_FILE_TEST_IS_DIR))
-    cause = EISDIR;
-  else if (g_file_test (folder, G_FILE_TEST_EXISTS) && !g_file_test (folder, G_FILE_TEST_IS_DIR))
-    cause = ENOTDIR;
-  else if (access (folder, W_OK | X_OK) != 0)
-    cause = errno;
   if (cause != 0)
     g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s: %s", option, path, g_strerror (cause));
   return cause == 0;
+}
+
+/* Why nothing can be written beside path; 0: it can. */
+static int
+check_folder (const char *path)
+{
+  g_autofree char *folder = g_path_get_dirname (path);
+
+  if (g_file_test (folder, G_FILE_TEST_EXISTS) && !g_file_test (folder, G_FILE_TEST_IS_DIR))
+    return ENOTDIR;
+  return access (folder, W_OK | X_OK) != 0 ? errno : 0;
+}
+
+gboolean
+ps_output_check (const char *option, const char *path, GError **error)
+{
+  if (path == NULL || g_str_equal (path, "-"))
+    return TRUE;
+  return refuse_path (option, path, g_file_test (path, G_FILE_TEST_IS_DIR) ? EISDIR : check_folder (path), error);
+}
+
+/* SQLite's log lies beside it. What is not there is for those who read it to say. */
+gboolean
+ps_output_check_database (const char *db, GError **error)
+{
+  if (db == NULL || !g_file_test (db, G_FILE_TEST_EXISTS))
+    return TRUE;
+  return refuse_path ("--db", db, access (db, W_OK) != 0 ? errno : check_folder (db), error);
 }
 
 gboolean
@@ -163,11 +181,12 @@ ps_output_record (const char *path, const char *profile, const char *started, co
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_WRITE, error);
   const PsSchedule *schedule = report->program->schedule;
+  g_autoptr (PsProfile) used = db != NULL ? ps_costdb_profile (db, profile, error) : NULL;
   PsRunRecord record;
 
-  if (db == NULL)
+  if (used == NULL)
     return FALSE;
-  record = (PsRunRecord){ .profile = (char *)(profile != NULL ? profile : ""),
+  record = (PsRunRecord){ .profile = used->name,
                           .schedule = schedule->name,
                           .device = (char *)report->setting->device->name,
                           .transport = (char *)report->setting->transport->name,

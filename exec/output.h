@@ -34,7 +34,10 @@ gboolean ps_output_timeline (const char *path, const PsTimeline *timeline, GErro
 /* Fails when path could not be written later: found before a long run instead of after it. NULL: nothing to check. */
 gboolean ps_output_check (const char *option, const char *path, GError **error);
 
-/* Stores the run in the database that its costs came from. */
+/* The same of a database that is there: NULL or one that ps_output_record could store a run in. */
+gboolean ps_output_check_database (const char *db, GError **error);
+
+/* Stores the run in the database that its costs came from, with the profile that they were (NULL: the only one). */
 gboolean ps_output_record (const char *db, const char *profile, const char *started, const PsRunReport *report,
                            GError **error);
 

@@ -36,6 +36,8 @@ way_name (const PsMeasurement *m)
     g_string_append_printf (name, "%u busy", m->devices);
   if (m->sharing > 1)
     g_string_append_printf (name, ", %u sharing", m->sharing);
+  if (m->share > 0)
+    g_string_append_printf (name, ", share %u", m->share);
   if (m->subject == PS_SUBJECT_OP && m->cache != PS_CACHE_RUN)
     g_string_append_printf (name, ", %s", ps_cache_state_name (m->cache));
   return g_string_free (name, FALSE);

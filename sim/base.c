@@ -1,6 +1,8 @@
 /* base.c - errors, origins, and how times and sizes are read and printed. */
 #include <pipesim/base.h>
 
+#include "names.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
@@ -19,38 +21,10 @@ ps_error_exit_code (const GError *error)
   return error->domain == G_OPTION_ERROR || g_error_matches (error, PS_ERROR, PS_ERROR_USAGE) ? 2 : 1;
 }
 
-static const char *const origin_names[] = {
-  [PS_ORIGIN_GIVEN] = "given",       [PS_ORIGIN_MEASURED] = "measured",   [PS_ORIGIN_INTERPOLATED] = "interpolated",
-  [PS_ORIGIN_MODELLED] = "modelled", [PS_ORIGIN_SIMULATED] = "simulated",
-};
-
-const char *
-ps_origin_name (PsOrigin origin)
-{
-  g_return_val_if_fail ((guint)origin < G_N_ELEMENTS (origin_names), NULL);
-  return origin_names[origin];
-}
-
-gboolean
-ps_origin_parse (const char *where, const char *text, PsOrigin *origin, GError **error)
-{
-  return ps_parse_name (where, text, origin_names, G_N_ELEMENTS (origin_names), origin, error);
-}
-
-static const char *const op_kind_names[PS_N_OP_KINDS] = { "F", "B", "W", "BW", "R", "O" };
-
-const char *
-ps_op_kind_name (PsOpKind kind)
-{
-  g_return_val_if_fail ((guint)kind < PS_N_OP_KINDS, NULL);
-  return op_kind_names[kind];
-}
-
-gboolean
-ps_op_kind_parse (const char *where, const char *text, PsOpKind *kind, GError **error)
-{
-  return ps_parse_name (where, text, op_kind_names, PS_N_OP_KINDS, kind, error);
-}
+PS_DEFINE_NAMES (
+    PsOrigin, ps_origin, [PS_ORIGIN_GIVEN] = "given", [PS_ORIGIN_MEASURED] = "measured",
+    [PS_ORIGIN_INTERPOLATED] = "interpolated", [PS_ORIGIN_MODELLED] = "modelled", [PS_ORIGIN_SIMULATED] = "simulated")
+PS_DEFINE_NAMES (PsOpKind, ps_op_kind, "F", "B", "W", "BW", "R", "O")
 
 typedef struct
 {
@@ -338,6 +312,19 @@ ps_table_find (const char *where, const char *what, const char *name, gconstpoin
   return NULL;
 }
 
+/* Its log lies beside it, and what it holds took long to come by. */
+static gboolean
+is_database (const char *path)
+{
+  static const char mark[] = "SQLite format 3";
+  char head[sizeof mark] = "";
+  FILE *file = fopen (path, "re");
+  gsize n = file ? fread (head, 1, sizeof head, file) : 0;
+  if (file)
+    fclose (file);
+  return n == sizeof head && memcmp (head, mark, sizeof mark) == 0;
+}
+
 gboolean
 ps_write_file (const char *path, const char *contents, gssize length, GError **error)
 {
@@ -349,6 +336,11 @@ ps_write_file (const char *path, const char *contents, gssize length, GError **e
     return set_io_error (path, "cannot write", EISDIR, error);
   if (g_stat (path, &status) == 0 && !S_ISREG (status.st_mode))
     return write_in_place (path, -1, contents, n, error);
+  if (is_database (path))
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: is a database, which no other file replaces", path);
+      return FALSE;
+    }
   return write_beside (path, contents, n, error);
 }
 

@@ -42,6 +42,7 @@ new_profile (const char *name)
                           .model_text = ps_model_to_text (model),
                           .device = g_strdup ("cpu"),
                           .transport = g_strdup ("threads"),
+                          .shares = g_strdup (""),
                           .host = g_strdup ("box"),
                           .processor = g_strdup ("Fast CPU"),
                           .kernel = g_strdup ("Linux 6"),

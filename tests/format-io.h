@@ -32,7 +32,7 @@ static inline char *
 write_as (const char *format, const PsSchedule *schedule)
 {
   g_autoptr (GError) error = NULL;
-  char *text = format_named (format)->write (schedule, NULL, &error);
+  char *text = format_named (format)->write (schedule, &error);
 
   g_assert_no_error (error);
   return text;

@@ -233,6 +233,15 @@ test_files (void)
   g_clear_error (&error);
   g_assert_false (ps_read_file (folder, &text, &length, &error));
   g_clear_error (&error);
+  /* A database is not replaced by anything else; what only begins like its name is. */
+  g_assert_true (ps_write_file (path, "SQLite format 3", 16, &error));
+  g_assert_false (ps_write_file (path, "x", -1, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_IO);
+  g_assert_true (g_str_has_suffix (error->message, "/file: is a database, which no other file replaces"));
+  g_clear_error (&error);
+  g_unlink (path);
+  g_assert_true (ps_write_file (path, "SQLite", -1, &error));
+  g_assert_true (ps_write_file (path, "x", -1, &error));
   if (g_file_test ("/dev/full", G_FILE_TEST_EXISTS))
     {
       g_assert_false (ps_write_file ("/dev/full", "x", -1, &error));

@@ -195,9 +195,13 @@ test_cut (void)
   g_assert_cmpuint (cut->n_stages, ==, 6);
   g_assert_cmpstr (cut->keys[0], ==, "layers=2,embedding");
   g_assert_cmpstr (cut->keys[1], ==, "layers=2");
-  g_assert_cmpuint (ps_cut_owner (cut, "layers=2"), ==, 1);
-  g_assert_cmpuint (ps_cut_owner (cut, "layers=1"), ==, 0);
-  g_assert_cmpuint (ps_cut_owner (cut, "layers=1,head"), ==, 2);
+  g_assert_cmpuint (ps_cut_owner (cut, "layers=2", NULL, 0), ==, 1);
+  g_assert_cmpuint (ps_cut_owner (cut, "layers=1", NULL, 0), ==, 0);
+  g_assert_cmpuint (ps_cut_owner (cut, "layers=1,head", NULL, 0), ==, 2);
+  /* layers=1 is on 2, 0 and 1 */
+  const guint shares[] = { 3, 1, 1 };
+  g_assert_cmpuint (ps_cut_owner (cut, "layers=1", shares, 3), ==, 0);
+  g_assert_cmpuint (ps_cut_owner (cut, "layers=1", shares, 1), ==, 1);
   g_assert_null (ps_cut_new (model, 3, 3, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
 }

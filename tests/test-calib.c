@@ -219,9 +219,10 @@ key_text (const PsMeasurement *m)
 {
   const char *cache = m->cache == PS_CACHE_RUN ? "" : m->cache == PS_CACHE_COLD ? " cold" : " warm";
   g_autofree char *sharing = m->sharing > 1 ? g_strdup_printf (" /%u", m->sharing) : g_strdup ("");
-  return g_strdup_printf ("%s %s %" G_GINT64_FORMAT " %u%s%s",
+  g_autofree char *share = m->share > 0 ? g_strdup_printf (" *%u", m->share) : g_strdup ("");
+  return g_strdup_printf ("%s %s %" G_GINT64_FORMAT " %u%s%s%s",
                           m->subject == PS_SUBJECT_OP ? ps_op_kind_name (m->kind) : "-", m->shape, m->bytes, m->devices,
-                          sharing, cache);
+                          sharing, share, cache);
 }
 
 static gboolean
@@ -268,7 +269,7 @@ store_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
 }
 
 static gboolean
-calibrate_some (Store *store, guint n_devices, guint n_local, guint caches, GError **error)
+calibrate_parts (Store *store, guint n_devices, guint n_local, const guint *shares, guint caches, GError **error)
 {
   static const guint chunks[] = { 1, 2 };
   g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
@@ -277,6 +278,7 @@ calibrate_some (Store *store, guint n_devices, guint n_local, guint caches, GErr
                                 .model = model,
                                 .n_devices = n_devices,
                                 .n_local = n_local,
+                                .shares = shares,
                                 .caches = caches,
                                 .chunks = chunks,
                                 .n_chunks = 2,
@@ -289,6 +291,12 @@ calibrate_some (Store *store, guint n_devices, guint n_local, guint caches, GErr
   g_assert_cmpint (n_fake_devices, ==, 0);
   g_assert_cmpint (n_fake_tensors, ==, 0);
   return ok;
+}
+
+static gboolean
+calibrate_some (Store *store, guint n_devices, guint n_local, guint caches, GError **error)
+{
+  return calibrate_parts (store, n_devices, n_local, NULL, caches, error);
 }
 
 static gboolean
@@ -483,6 +491,27 @@ test_two_at_a_time (void)
   g_hash_table_unref (store.stored);
 }
 
+/* A shape that two unequal parts hold is measured on both, each with its share: 4 layers (first on 2, last on 1), 2
+ * layers (first on 2, middle on 1 and on 2, last on 1). Transfers have no share. */
+static void
+test_shares (void)
+{
+  static const guint shares[] = { 2, 1 };
+  Store store = store_new ();
+  g_autoptr (GError) error = NULL;
+  opened_class = &split_class;
+  g_assert_true (calibrate_parts (&store, 2, 2, shares, 1U << PS_CACHE_RUN, &error));
+  opened_class = &fake_class;
+  g_assert_no_error (error);
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 6 * 5 * 2 + 19);
+  g_assert_true (g_hash_table_contains (store.stored, "F layers=2 0 2 /2 *1"));
+  g_assert_true (g_hash_table_contains (store.stored, "F layers=2 0 2 /2 *2"));
+  g_assert_true (g_hash_table_contains (store.stored, "O layers=2,head 0 1 /2 *1"));
+  g_assert_false (g_hash_table_contains (store.stored, "O layers=2,head 0 1 /2 *2"));
+  g_assert_true (g_hash_table_contains (store.stored, "-  8 2 /2"));
+  g_hash_table_unref (store.stored);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -494,6 +523,7 @@ main (int argc, char **argv)
   g_test_add_func ("/calib/sentinel", test_sentinel);
   g_test_add_func ("/calib/caches", test_caches);
   g_test_add_func ("/calib/two-at-a-time", test_two_at_a_time);
+  g_test_add_func ("/calib/shares", test_shares);
   g_test_add_func ("/calib/store-fails", test_store_fails);
   g_test_add_func ("/calib/device-fails", test_device_fails);
   return g_test_run ();

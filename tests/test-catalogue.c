@@ -84,7 +84,7 @@ check_formats (const PsSchedule *schedule)
   for (guint i = 0; i < n; i++)
     {
       g_autoptr (GError) error = NULL;
-      g_autofree char *text = formats[i]->write ? formats[i]->write (schedule, NULL, &error) : NULL;
+      g_autofree char *text = formats[i]->write ? formats[i]->write (schedule, &error) : NULL;
       if (error)
         g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
       if (!text || !formats[i]->read)

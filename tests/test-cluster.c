@@ -21,7 +21,10 @@ test_shipped (void)
   g_assert_cmpint (a100->memory_bytes, ==, G_GINT64_CONSTANT (80000000000));
   g_assert_cmpfloat (a100->peak_flops, ==, 312e12);
   g_assert_cmpint (a100->link_latency_ns, ==, 5000);
+  g_assert_cmpfloat (a100->memory_bandwidth, ==, 2039e9);
   g_assert_cmpfloat (a100->host_bandwidth, ==, 32e9);
+  g_autoptr (PsCluster) cores = ps_cluster_load ("cpu-cores", NULL);
+  g_assert_cmpfloat (cores->memory_bandwidth, ==, 0);
 }
 
 /* h100-80gb: 8 devices per node; 5 us + bytes / 450 GB/s inside, 10 us + bytes / 50 GB/s between nodes. */
@@ -128,6 +131,7 @@ test_refused (void)
     { "[cluster]\nnodes=2\ndevices_per_node=2\npeak_flops=1e12\nefficiency=0.5\nlink_latency=1us\nlink_bandwidth=1e9\n",
       " [cluster] network_latency: missing" },
     { GOOD "network_latency=1us\n", " [cluster] network_bandwidth: missing" },
+    { GOOD "memory_bandwidth=0\n", " [cluster] memory_bandwidth: '0' is not a number in 1..1e+18" },
     { GOOD "host_bandwidth=0\n", " [cluster] host_bandwidth: '0' is not a number in 1..1e+18" },
     { NETWORK "nic=rack\n", " [cluster] nic: 'rack' is none of gpu, node" },
     { GOOD "nic=node\n", " [cluster] nic: there is no network; network_latency and network_bandwidth describe one" },

@@ -139,6 +139,59 @@ test_busy_devices (void)
     }
 }
 
+/* The same for a share. */
+static void
+store_part (PsCostDb *db, gint64 profile, const char *shape, guint share, gint64 scale)
+{
+  const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW, PS_OP_O };
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    {
+      PsMeasurement *m = new_op (kinds[i], shape, 2, (10 + (gint64)kinds[i]) * scale);
+      m->share = share;
+      store (db, profile, m);
+    }
+}
+
+/* tiny-gpt in 4 stages on parts 3 and 1: stages 1 and 2 are of one shape and on parts 1 and 3. */
+static void
+test_shares (void)
+{
+  g_autofree char *path = path_of ("shares.db");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsProfile) parts = new_profile ("parts");
+  g_autoptr (GError) error = NULL;
+  gint64 profile;
+  g_free (parts->shares);
+  parts->shares = g_strdup ("3,1");
+  g_assert_true (ps_costdb_begin_profile (db, parts, &profile, NULL));
+  store_part (db, profile, "layers=2,embedding", 3, 100);
+  store_part (db, profile, "layers=2", 1, 300);
+  store_part (db, profile, "layers=2", 3, 110);
+  store (db, profile, new_transfer (196608, 2, 7));
+  g_assert_null (ps_costdb_costs (db, NULL, NULL, 2, 2, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+  g_assert_nonnull (strstr (error->message, "has no F of stage shape 'layers=2,head' with share 1; measure it with: "));
+  g_assert_true (g_str_has_suffix (error->message, " -p 2 -v 2 --sm-shares 3,1"));
+  g_clear_error (&error);
+  store_part (db, profile, "layers=2,head", 1, 330);
+  g_autoptr (PsCosts) costs = costs_of (db, 2, 2);
+  const gint64 expected[] = { 1000, 3000, 1100, 3300 };
+  for (guint stage = 0; stage < 4; stage++)
+    g_assert_cmpint (ps_costs_op (costs, PS_OP_F, stage)->duration_ns, ==, expected[stage]);
+  g_assert_true (costs->loop_only);
+  g_assert_nonnull (strstr (costs->source, ": cpu with shares 3,1 over threads on "));
+  g_autoptr (PsCostSpread) spread = ps_costdb_spread (db, NULL, NULL, 2, 2, &error);
+  g_assert_no_error (error);
+  g_assert_cmpfloat (g_array_index (spread->op[PS_OP_F * 4 + 1], double, 0), ==, 3005.0 / 3000);
+  g_assert_cmpfloat (g_array_index (spread->op[PS_OP_F * 4 + 2], double, 0), ==, 1105.0 / 1100);
+  g_assert_null (ps_costdb_costs (db, NULL, NULL, 4, 1, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+  g_assert_nonnull (
+      strstr (error->message, "'parts' was measured on 2 devices with shares 3,1: it has no costs for 4"));
+  g_clear_pointer (&db, ps_costdb_close);
+  remove_database (path);
+}
+
 static void
 assert_no_costs (PsCostDb *db, const char *profile, const PsModel *model, guint n_chunks, const char *pattern)
 {
@@ -239,6 +292,7 @@ main (int argc, char **argv)
   g_test_add_func ("/costdb-costs/spread", test_spread);
   g_test_add_func ("/costdb-costs/busy-devices", test_busy_devices);
   g_test_add_func ("/costdb-costs/missing", test_missing);
+  g_test_add_func ("/costdb-costs/shares", test_shares);
   g_test_add_func ("/costdb-costs/other-cuts", test_other_cuts);
   g_test_add_func ("/costdb-costs/circumstances", test_circumstances);
   return run_in_folder ();

@@ -73,6 +73,15 @@ test_profiles (void)
   g_assert_cmpstr (error->message, ==, expected);
 
   g_clear_error (&error);
+  g_free (other->processor);
+  other->processor = g_strdup ("Fast CPU");
+  g_free (other->shares);
+  other->shares = g_strdup ("4,3,2,1");
+  g_assert_false (ps_costdb_begin_profile (db, other, &id, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+  g_assert_nonnull (strstr (error->message, "'a' was measured with shares 'equal', this is '4,3,2,1'; choose another"));
+
+  g_clear_error (&error);
   g_free (other->model_name);
   other->model_name = g_strdup ("large");
   memset (other->model_digest, 'f', 64);
@@ -103,6 +112,10 @@ test_once (void)
   g_assert_true (ps_costdb_has (db, profile, f, &found, NULL));
   g_assert_false (found);
   f->devices = 2;
+  f->share = 3;
+  g_assert_true (ps_costdb_has (db, profile, f, &found, NULL));
+  g_assert_false (found);
+  f->share = 0;
   g_assert_false (ps_costdb_store (db, profile, f, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
   g_assert_nonnull (strstr (error->message, "UNIQUE"));
@@ -191,9 +204,9 @@ test_newer (void)
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
   g_assert_true (ps_database_script (db->file, "PRAGMA user_version = 99", NULL));
   ps_costdb_close (db);
-  assert_not_opened (path, PS_COSTDB_READ, PS_ERROR_INPUT, "cost database of version 99; this pipesim knows version 2");
+  assert_not_opened (path, PS_COSTDB_READ, PS_ERROR_INPUT, "cost database of version 99; this pipesim knows version 3");
   assert_not_opened (path, PS_COSTDB_WRITE, PS_ERROR_INPUT,
-                     "cost database of version 99; this pipesim knows version 2");
+                     "cost database of version 99; this pipesim knows version 3");
   remove_database (path);
 }
 
@@ -332,6 +345,7 @@ test_conditions (void)
   m->sharing = 4;
   m->cache = PS_CACHE_COLD;
   m->device_ns = 900;
+  m->share = 3;
   m->before = (PsCondition){ 1980, 3201, 55, 420500, PS_THROTTLE_KNOWN };
   m->after = (PsCondition){ .clock_mhz = 1755, .throttle = PS_THROTTLE_KNOWN | PS_THROTTLE_POWER | PS_THROTTLE_HEAT };
   store (db, profile, m);
@@ -344,6 +358,8 @@ test_conditions (void)
   g_assert_false (ps_condition_throttled (&plain->before, &plain->after, &known));
   g_assert_false (known);
   g_assert_cmpuint (cold->sharing, ==, 4);
+  g_assert_cmpuint (plain->share, ==, 0);
+  g_assert_cmpuint (cold->share, ==, 3);
   g_assert_cmpint (cold->cache, ==, PS_CACHE_COLD);
   g_assert_cmpint (cold->device_ns, ==, 900);
   g_assert_cmpint (cold->before.clock_mhz, ==, 1980);

@@ -79,6 +79,23 @@ test_training_keys (void)
   g_assert_cmpint (slice->reduce_ns[0], ==, costs->reduce_ns[0]);
 }
 
+/* 4 B in four slices are 1 B each; of the 2 B that B gives back, and of the 2 B for W, a quarter is 0.5 B, which rounds
+ * to 1 B for one of them only. 3 B in two slices are 2 B each, and those come back. */
+static void
+test_slice_memory (void)
+{
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ns,bw=2ns,act=4B,wact=2B", 1, 1, NULL);
+  g_autoptr (PsCosts) quarter = ps_costs_slice (costs, 4);
+  g_autoptr (PsCosts) odd = ps_costs_parse ("f=1ns,bw=2ns,act=3B,wact=1B", 1, 1, NULL);
+  g_autoptr (PsCosts) half = ps_costs_slice (odd, 2);
+  g_assert_cmpint (ps_costs_op (quarter, PS_OP_F, 0)->take_bytes, ==, 1);
+  g_assert_cmpint (ps_costs_op (quarter, PS_OP_B, 0)->give_bytes, ==, 0);
+  g_assert_cmpint (ps_costs_op (quarter, PS_OP_W, 0)->give_bytes, ==, 1);
+  g_assert_cmpint (ps_costs_op (half, PS_OP_F, 0)->take_bytes, ==, 2);
+  g_assert_cmpint (ps_costs_op (half, PS_OP_B, 0)->give_bytes + ps_costs_op (half, PS_OP_W, 0)->give_bytes, ==, 2);
+  g_assert_cmpint (ps_costs_op (half, PS_OP_BW, 0)->give_bytes, ==, 2);
+}
+
 static void
 test_lists (void)
 {
@@ -163,33 +180,34 @@ test_copy (void)
   g_assert_cmpstr (copy->source, ==, "command line");
 }
 
+static const PsModel four_layers = { .name = (char *)"m",
+                                     .layers = 4,
+                                     .hidden = 64,
+                                     .heads = 4,
+                                     .kv_heads = 4,
+                                     .sequence = 32,
+                                     .feed_forward = 256,
+                                     .vocabulary = 100,
+                                     .microbatch_size = 1,
+                                     .precision = PS_PRECISION_FP16,
+                                     .mlp = PS_MLP_GELU };
+static const PsCluster two_nodes = { .name = (char *)"c",
+                                     .nodes = 2,
+                                     .devices_per_node = 2,
+                                     .peak_flops = 1e12,
+                                     .efficiency = 0.5,
+                                     .link_latency_ns = 100,
+                                     .link_bandwidth = 1e9,
+                                     .network_latency_ns = 1000,
+                                     .network_bandwidth = 1e9,
+                                     .tensor = 1 };
+
 /* One layer per stage on a cluster of 10^12 FLOP/s at 50 %: F = flops / 500 per ns. */
 static void
 test_model (void)
 {
-  PsModel model = { .name = (char *)"m",
-                    .layers = 4,
-                    .hidden = 64,
-                    .heads = 4,
-                    .kv_heads = 4,
-                    .sequence = 32,
-                    .feed_forward = 256,
-                    .vocabulary = 100,
-                    .microbatch_size = 1,
-                    .precision = PS_PRECISION_FP16,
-                    .mlp = PS_MLP_GELU };
-  PsCluster cluster = { .name = (char *)"c",
-                        .nodes = 2,
-                        .devices_per_node = 2,
-                        .peak_flops = 1e12,
-                        .efficiency = 0.5,
-                        .link_latency_ns = 100,
-                        .link_bandwidth = 1e9,
-                        .network_latency_ns = 1000,
-                        .network_bandwidth = 1e9,
-                        .tensor = 1 };
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsCosts) costs = ps_costs_model (&model, &cluster, 4, 1, &error);
+  g_autoptr (PsCosts) costs = ps_costs_model (&four_layers, &two_nodes, 4, 1, &error);
   g_assert_no_error (error);
   /* F of a middle stage: bsh(24h + 4s) = 32*64*(24*64 + 4*32) = 3407872 FLOP / 500 per ns = 6815.7 */
   g_assert_cmpint (duration (costs, PS_OP_F, 1), ==, 6816);
@@ -197,11 +215,42 @@ test_model (void)
   g_assert_cmpint (costs->message_bytes[ps_transfer_forward (costs, 0)], ==, 4096);
   g_assert_cmpint (costs->message_bytes[ps_transfer_backward (costs, 3)], ==, 4096);
   g_assert_cmpint (costs->state[2].optimizer_bytes, ==, 12 * (costs->weight_bytes[2] / 16));
+  /* R brings back all that does not come in as a message, as in test_defaults; nothing is said of O. */
+  for (guint stage = 0; stage < 4; stage++)
+    g_assert_cmpint (ps_costs_op (costs, PS_OP_R, stage)->take_bytes, ==,
+                     ps_costs_op (costs, PS_OP_F, stage)->take_bytes - (stage > 0 ? 4096 : 0));
+  g_assert_cmpint (duration (costs, PS_OP_O, 1), ==, 0);
   g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 0)], ==, 4196);
   g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 1)], ==, 5096);
   g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MODELLED);
-  g_assert_null (ps_costs_model (&model, &cluster, 5, 1, &error));
+  g_assert_null (ps_costs_model (&four_layers, &two_nodes, 5, 1, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+}
+
+/* The same layer where a device moves 2 bytes per ns (work.h; s b h = 2048, a s / h = 2, 12 h^2 + 13 h = 49984):
+ *   F 3407872 / 500 + 2048 * (38 + 13 * 2) / 2 = 6815.7 + 65536
+ *   B 3670016 / 500 + 2048 * (84 + 19 * 2) / 2 = 7340.0 + 124928
+ *   W 3145728 / 500 = 6291.5, O 28 * 49984 / 2
+ * Selective recomputation repeats 262144 / 500 + 13 * 4096 / 2 = 524.3 + 26624, full recomputation F. */
+static void
+test_memory_bandwidth (void)
+{
+  static const gint64 again_ns[]
+      = { [PS_RECOMPUTE_NONE] = 0, [PS_RECOMPUTE_SELECTIVE] = 27148, [PS_RECOMPUTE_FULL] = 72352 };
+  PsCluster cluster = two_nodes;
+
+  cluster.memory_bandwidth = 2e9;
+  for (PsRecompute recompute = PS_RECOMPUTE_NONE; recompute <= PS_RECOMPUTE_FULL; recompute++)
+    {
+      g_autoptr (PsCosts) costs = ps_costs_model (&four_layers, &cluster, 4, 1, NULL);
+      g_assert_true (ps_costs_recompute (costs, &four_layers, &cluster, recompute, NULL));
+      g_assert_cmpint (duration (costs, PS_OP_F, 1), ==, 72352);
+      g_assert_cmpint (duration (costs, PS_OP_R, 1), ==, 72352);
+      g_assert_cmpint (duration (costs, PS_OP_B, 1), ==, 132268 + again_ns[recompute]);
+      g_assert_cmpint (duration (costs, PS_OP_W, 1), ==, 6291);
+      g_assert_cmpint (duration (costs, PS_OP_BW, 1), ==, 132268 + 6291 + again_ns[recompute]);
+      g_assert_cmpint (duration (costs, PS_OP_O, 1), ==, 699776);
+    }
 }
 
 int
@@ -209,6 +258,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/costs/share", test_share);
+  g_test_add_func ("/costs/slice-memory", test_slice_memory);
   g_test_add_func ("/costs/lists", test_lists);
   g_test_add_func ("/costs/defaults", test_defaults);
   g_test_add_func ("/costs/training-keys", test_training_keys);
@@ -216,5 +266,6 @@ main (int argc, char **argv)
   g_test_add_func ("/costs/overflow", test_overflow);
   g_test_add_func ("/costs/copy", test_copy);
   g_test_add_func ("/costs/model", test_model);
+  g_test_add_func ("/costs/memory-bandwidth", test_memory_bandwidth);
   return g_test_run ();
 }

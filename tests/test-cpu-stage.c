@@ -1,5 +1,6 @@
 /* test-cpu-stage.c - a stage on the cpu device gives the same bits however it is run, and keeps exactly what it says.
  */
+#include <malloc.h>
 #include <math.h>
 
 #include "cpu-rig.h"
@@ -245,6 +246,26 @@ test_refuses_activations (void)
   ps_device_memory_free (context.memory);
 }
 
+/* Devices of one process share its machine: 3/5 of all memory is there once. Nothing is written to it. */
+static void
+test_shared_memory (void)
+{
+  gsize n = (gsize)ps_physical_bytes () / sizeof (float) / 5 * 3;
+  PsDeviceMemory *first = ps_cpu_memory_new (0), *second = ps_cpu_memory_new (0);
+
+  mallopt (M_PERTURB, 0);
+  if (ps_cpu_memory_take (first, n, PS_MEMORY_STATE) == NULL)
+    g_test_skip ("the system grants no such block");
+  else
+    {
+      g_assert_null (ps_cpu_memory_take (second, n, PS_MEMORY_STATE));
+      ps_device_memory_free (g_steal_pointer (&first));
+      g_assert_nonnull (ps_cpu_memory_take (second, n, PS_MEMORY_STATE));
+    }
+  ps_device_memory_free (first);
+  ps_device_memory_free (second);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -257,6 +278,7 @@ main (int argc, char **argv)
   g_test_add_func ("/cpu/memory/numbers", test_memory_numbers);
   g_test_add_func ("/cpu/memory/state", test_memory_state);
   g_test_add_func ("/cpu/memory/allocator", test_allocator);
+  g_test_add_func ("/cpu/memory/shared", test_shared_memory);
   g_test_add_func ("/cpu/refuses/activations", test_refuses_activations);
   return g_test_run ();
 }

@@ -444,7 +444,8 @@ test_ready_order (void)
   g_assert_cmpuint (n_faster, >, 300);
 }
 
-/* The memory curve of the timeline and the breakdown of memory.h count the same buffers. */
+/* The memory curve of the timeline and the breakdown of memory.h count the same buffers, what takes no time
+ * included. */
 static void
 test_buffers (void)
 {
@@ -454,10 +455,6 @@ test_buffers (void)
       g_auto (Drawn) drawn = { 0 };
       PsEventsSetting setting = { .channel = (PsChannel)(1 + i % 3) };
       draw (&drawn, rand, i % 2 ? PS_COMM_ASAP : PS_COMM_PLANNED, 0);
-      for (guint k = 0; k < PS_N_OP_KINDS * drawn.costs->n_stages; k++)
-        drawn.costs->op[k].duration_ns++;
-      for (guint k = 0; k < drawn.costs->n_stages; k++)
-        drawn.costs->pair_ns[k] = -1;
       g_autoptr (PsSimulation) simulation = ps_simulation_new (drawn.program);
       g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, simulation, NULL));
       simulation->has_buffers = TRUE;

@@ -137,7 +137,7 @@ assert_unwritable (const char *format, const PsSchedule *schedule, const char *m
 {
   g_autoptr (GError) error = NULL;
 
-  g_assert_null (format_named (format)->write (schedule, NULL, &error));
+  g_assert_null (format_named (format)->write (schedule, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
   g_assert_cmpstr (error->message, ==, message);
 }
@@ -255,7 +255,7 @@ check_round_trip (const PsSchedule *schedule, const char *format)
 static gboolean
 can_write (const PsSchedule *schedule, const char *format)
 {
-  g_autofree char *text = format_named (format)->write (schedule, NULL, NULL);
+  g_autofree char *text = format_named (format)->write (schedule, NULL);
 
   return text != NULL;
 }

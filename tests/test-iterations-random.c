@@ -1,6 +1,7 @@
 /* Tests of iterations.h on random schedules: periods against an evaluator of another kind, which runs one iteration
  * after the other, and what must hold for every schedule. */
 #include "lower.h"
+#include "queued-rig.h"
 #include "random-costs.h"
 #include "random-schedule.h"
 
@@ -182,122 +183,6 @@ test_unrolled (void)
   g_assert_cmpuint (shown, >=, 900);
 }
 
-/* The same with channels: between the devices' walks over their streams every message looks when its data exists and
- * when its turn has come on either end, until nothing moves any more. */
-typedef struct
-{
-  const PsProgram *program;
-  const PsCosts *costs;
-  const PsEventsSetting *setting;
-  gint64 *end;       /* [n_steps] */
-  gint64 (*turn)[2]; /* [n_steps] on the sender's and the receiver's end of a step's message */
-  gint64 *sent;      /* [n_steps] */
-  gint64 *received;  /* [n_steps] */
-  gint64 ready[4];
-  gint64 busy[4][16]; /* ends of channels: [device][0], [device][peer] or [device][2 peer + type] */
-} Queued;
-
-static guint
-queued_end (const Queued *run, guint peer, gboolean receives)
-{
-  switch (run->setting->channel)
-    {
-    case PS_CHANNEL_RANK:
-      return 0;
-    case PS_CHANNEL_PAIR:
-      return peer;
-    default:
-      return 2 * peer + receives;
-    }
-}
-
-static guint
-queued_consumer (const Queued *run, PsOp producer)
-{
-  for (guint i = 0; i < run->program->n_steps; i++)
-    {
-      PsOp op = run->program->steps[i].input ? ps_program_producer (run->program, i) : (PsOp){ .kind = PS_OP_O };
-      if (op.kind == producer.kind && op.stage == producer.stage && op.microbatch == producer.microbatch)
-        return i;
-    }
-  g_assert_not_reached ();
-}
-
-static gint64
-queued_walk (Queued *run, guint device, gint64 *busy)
-{
-  const PsProgram *program = run->program;
-  guint op = program->schedule->first[device];
-  gint64 clock = run->ready[device];
-  for (guint i = program->first[device]; i < program->first[device + 1]; i++)
-    {
-      const PsInstruction *instruction = &program->instructions[i];
-      gboolean receives = instruction->type == PS_INSTRUCTION_RECEIVE;
-      if (instruction->type == PS_INSTRUCTION_COMPUTE)
-        {
-          guint step = program->step_of[op++];
-          clock = MAX (clock, run->received[step]) + ps_step_duration (program, run->costs, step);
-          run->end[step] = clock;
-        }
-      if (instruction->type != PS_INSTRUCTION_SEND && !receives)
-        continue;
-      guint step = queued_consumer (run, instruction->op), end = queued_end (run, instruction->peer, receives);
-      gint64 over = receives ? run->received[step] : run->sent[step];
-      run->turn[step][receives]
-          = MAX (run->setting->channel == PS_CHANNEL_LATENCY ? 0 : busy[end], run->setting->blocking ? clock : 0);
-      busy[end] = over;
-      clock = run->setting->blocking ? MAX (clock, over) : clock;
-    }
-  return clock;
-}
-
-static gboolean
-queued_messages (Queued *run)
-{
-  const PsProgram *program = run->program;
-  gboolean changed = FALSE;
-  for (guint i = 0; i < program->n_steps; i++)
-    {
-      const PsStep *step = &program->steps[i];
-      if (step->input == 0)
-        continue;
-      gboolean eager = run->costs->message_bytes[step->transfer] > 0
-                       && run->costs->message_bytes[step->transfer] <= run->setting->eager_bytes;
-      gint64 start = MAX (run->end[step->input - 1], run->turn[i][0]);
-      gint64 sent = (eager ? start : MAX (start, run->turn[i][1])) + run->costs->transfer_ns[step->transfer];
-      gint64 received = eager ? MAX (sent, run->turn[i][1]) : sent;
-      changed |= sent != run->sent[i] || received != run->received[i];
-      run->sent[i] = sent;
-      run->received[i] = received;
-    }
-  return changed;
-}
-
-static void
-queued_iterate (Queued *run)
-{
-  const PsPlacement *placement = run->program->schedule->placement;
-  gint64 busy[4][16], clock[4], state = 0;
-  memset (run->sent, 0, run->program->n_steps * sizeof *run->sent);
-  memset (run->received, 0, run->program->n_steps * sizeof *run->received);
-  do
-    {
-      memcpy (busy, run->busy, sizeof busy);
-      for (guint device = 0; device < placement->n_devices; device++)
-        clock[device] = queued_walk (run, device, busy[device]);
-    }
-  while (queued_messages (run));
-  memcpy (run->busy, busy, sizeof busy);
-  for (guint device = 0; device < placement->n_devices; device++)
-    {
-      state = MAX (state, clock[device]);
-      run->ready[device] = state;
-      for (guint stage = 0; stage < placement->n_stages; stage++)
-        if (placement->device[stage] == device)
-          run->ready[device] += ps_costs_op (run->costs, PS_OP_O, stage)->duration_ns;
-    }
-}
-
 /* A setting whose durations are known beforehand, and costs without all-reduces, with messages of some size. */
 static PsCosts *
 random_queue (GRand *rand, guint n_stages, PsEventsSetting *setting)
@@ -325,16 +210,15 @@ check_queued (GRand *rand, gboolean pairs)
   if (!ps_events_simulate (program, costs, &setting, simulation, NULL))
     return FALSE; /* blocking programs may deadlock */
   guint n = program->n_steps;
-  g_autofree gint64 *end = g_new0 (gint64, n), *sent = g_new0 (gint64, n), *received = g_new0 (gint64, n);
-  g_autofree gint64 (*turn)[2] = g_malloc0 (n * sizeof *turn);
-  Queued run = { program, costs, &setting, end, turn, sent, received, { 0 }, { { 0 } } };
+  g_auto (Queued) run = { 0 };
+  queued_init (&run, program, costs, &setting);
   gint64 ready[UNROLLED][4], total_ns;
   for (guint i = 0; i < UNROLLED; i++)
     {
       queued_iterate (&run);
       memcpy (ready[i], run.ready, sizeof run.ready);
       for (guint step = 0; i == 0 && step < n; step++)
-        g_assert_cmpint (end[step], ==, simulation->end_ns[step + 1]);
+        g_assert_cmpint (run.end[step], ==, simulation->end_ns[step + 1]);
     }
   PsIteration iteration;
   g_assert_true (ps_iteration_events (program, costs, simulation, &setting, PS_SYNC_BYPASS, PS_REDUCE_OVERLAPPED,
@@ -380,7 +264,7 @@ test_entangled (void)
       if (found.n_iterations == 0)
         continue;
       g_assert_cmpint (found.period_ns, ==, known.period_ns);
-      g_assert_cmpuint (found.n_iterations % known.n_iterations, ==, 0);
+      g_assert_cmpuint (found.n_iterations, ==, known.n_iterations);
       repeated++;
     }
   g_assert_cmpuint (repeated, >=, 180);

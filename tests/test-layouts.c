@@ -10,14 +10,20 @@
   "link_latency = 20us\nlink_bandwidth = 5e9\n"
 
 static char *
-cluster_file (void)
+write_cluster (const char *name, const char *text)
 {
   g_autoptr (GError) error = NULL;
-  char *path = g_build_filename (folder, "c.ini", NULL);
+  char *path = g_build_filename (folder, name, NULL);
 
-  g_file_set_contents (path, CLUSTER, -1, &error);
+  g_file_set_contents (path, text, -1, &error);
   g_assert_no_error (error);
   return path;
+}
+
+static char *
+cluster_file (void)
+{
+  return write_cluster ("c.ini", CLUSTER);
 }
 
 static PsLayouts *
@@ -183,6 +189,17 @@ test_everything (void)
   check_against_all (&question, (gint64)1 << 20, TRUE); /* nothing fits */
   question.tensor = 2;
   check_against_all (&question, (gint64)22 << 20, TRUE);
+}
+
+/* Where bytes take time O does, too, and less of it in more replicas with --zero 1. */
+static void
+test_memory_bandwidth (void)
+{
+  g_autofree char *cluster = write_cluster ("memory.ini", CLUSTER "memory_bandwidth = 1e10\n");
+  PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .n_gpus = 4, .global_batch = 16, .top = 12 };
+
+  check_against_all (&question, (gint64)4 << 30, FALSE);
+  check_against_all (&question, (gint64)40 << 20, TRUE);
 }
 
 static void
@@ -396,6 +413,7 @@ main (int argc, char **argv)
   g_test_add_func ("/layouts/flops", test_flops);
   g_test_add_func ("/layouts/one-gpu", test_one_gpu);
   g_test_add_func ("/layouts/everything", test_everything);
+  g_test_add_func ("/layouts/memory-bandwidth", test_memory_bandwidth);
   g_test_add_func ("/layouts/threads", test_threads);
   g_test_add_func ("/layouts/bounds", test_bounds);
   g_test_add_func ("/layouts/command", test_command);

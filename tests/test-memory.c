@@ -177,13 +177,13 @@ test_full_recomputation (void)
   g_autoptr (PsCosts) costs
       = ps_costs_parse ("f=4ns,b=5ns,w=6ns,act=100B,wact=40B,keep=10B,r=3ns,pair=7ns", 1, 1, &error);
   g_assert_no_error (error);
-  g_assert_true (ps_costs_recompute (costs, NULL, PS_RECOMPUTE_FULL, &error));
+  g_assert_true (ps_costs_recompute (costs, NULL, NULL, PS_RECOMPUTE_FULL, &error));
   assert_same (costs, PS_OP_F, 4, 100, 90);
   assert_same (costs, PS_OP_B, 8, 90, 60);
   assert_same (costs, PS_OP_W, 6, 0, 40);
   assert_same (costs, PS_OP_BW, 14, 90, 100);
   g_assert_cmpint (costs->pair_ns[0], ==, 10);
-  g_assert_false (ps_costs_recompute (costs, NULL, PS_RECOMPUTE_SELECTIVE, &error));
+  g_assert_false (ps_costs_recompute (costs, NULL, NULL, PS_RECOMPUTE_SELECTIVE, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
 
   /* gpipe, m = 3: three times 10 kept, and 90 while the last forward or the first backward runs. */
@@ -232,11 +232,12 @@ static void
 test_shard (void)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ns,bw=1ns,weights=160B,grad=20B,opt=121B", 1, 1, &error);
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ns,bw=1ns,o=9ns,weights=160B,grad=20B,opt=121B", 1, 1, &error);
   g_assert_no_error (error);
-  /* 121 bytes over 4 replicas are 31 for the largest share. */
+  /* 121 bytes over 4 replicas are 31 for the largest share, 9 ns at most 3. */
   g_assert_true (ps_costs_shard (costs, 4, &error));
   g_assert_cmpint (costs->state[0].optimizer_bytes, ==, 31);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_O, 0)->duration_ns, ==, 3);
   g_assert_cmpint (costs->weight_bytes[0], ==, 160 - 121 + 31);
   g_autoptr (PsCosts) sum = ps_costs_parse ("f=1ns,bw=1ns,weights=160B", 1, 1, &error);
   g_assert_false (ps_costs_shard (sum, 4, &error));

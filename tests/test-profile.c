@@ -79,6 +79,38 @@ test_round_trip (void)
     }
 }
 
+/* Unequal shares and the share of each op come back; equal ones are not mentioned. */
+static void
+test_shares (void)
+{
+  g_autofree char *path = path_of ("from.db"), *other_path = path_of ("to.db");
+  PsCostDb *db = open_db (path, PS_COSTDB_WRITE), *other = open_db (other_path, PS_COSTDB_WRITE);
+  g_autoptr (PsProfile) parts = new_profile ("parts");
+  PsMeasurement *m = new_op (PS_OP_F, "layers=4", 2, 1000);
+  gint64 profile;
+  g_free (parts->shares);
+  parts->shares = g_strdup ("2,1");
+  m->share = 2;
+  g_assert_true (ps_costdb_begin_profile (db, parts, &profile, NULL));
+  store (db, profile, m);
+  store (db, profile, new_transfer (64, 2, 500));
+  g_autofree char *text = text_of (db, "parts", TRUE);
+  g_assert_nonnull (strstr (text, ",\n\"shares\": \"2,1\",\n\"sentinels\": ["));
+  g_assert_nonnull (strstr (text, "\"kind\": \"F\", \"devices\": 2, \"sharing\": 1, \"share\": 2, \"cache\""));
+  g_autoptr (PsProfileContents) contents = parse (text);
+  g_assert_true (ps_costdb_add_profile (other, contents->profile, contents->measurements, contents->sentinels, NULL));
+  g_autofree char *back = text_of (other, NULL, TRUE);
+  g_assert_cmpstr (text, ==, back);
+  fill (db, "p");
+  g_autofree char *plain = text_of (db, "p", TRUE);
+  g_assert_null (strstr (plain, "share\""));
+  g_assert_null (strstr (plain, "shares\""));
+  ps_costdb_close (db);
+  ps_costdb_close (other);
+  remove_database (path);
+  remove_database (other_path);
+}
+
 static void
 assert_holds (const char *text, const char *part)
 {
@@ -131,6 +163,12 @@ test_refused (void)
     { "pipesim-profile/1", "pipesim-profile/2", "a.json: format: 'pipesim-profile/2' is another version; *" },
     { "\"name\": \"p\"", "\"name\": \"\"", "a.json: name: is empty" },
     { "\"host\": \"box\",\n", "", "a.json: host: is missing" },
+    { "\"host\": \"box\",\n", "\"host\": \"box\", \"shares\": \"2,x\",\n",
+      "a.json: shares: 'x' is not an integer from *" },
+    { "\"host\": \"box\",\n", "\"host\": \"box\", \"shares\": \"4,2\",\n",
+      "a.json: shares: '4,2' are not in lowest terms" },
+    { "\"host\": \"box\",\n", "\"host\": \"box\", \"shares\": \"1,1\",\n", "a.json: shares: '1,1' are equal, *" },
+    { "\"bytes\": 64", "\"bytes\": 64, \"share\": 2", "a.json:21: share: does not belong to this subject" },
     { "\"model_digest\": \"", "\"model_digest\": \"0", "a.json: model_digest: is not that of model_text, which is *" },
     { "\"median_ns\": 100,", "\"median_ns\": -1,", "a.json:15: median_ns: -1 is not between 0 and *" },
     { "\"subject\": \"op\"", "\"subject\": \"opera\"", "a.json:18: subject: 'opera' is none of *" },
@@ -170,6 +208,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/profile/round-trip", test_round_trip);
+  g_test_add_func ("/profile/shares", test_shares);
   g_test_add_func ("/profile/lines", test_lines);
   g_test_add_func ("/profile/refused", test_refused);
   return run_in_folder ();

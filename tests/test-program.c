@@ -228,7 +228,7 @@ test_asap (void)
         g_autoptr (PsSchedule) schedule = ps_family_generate (family, &setting, NULL);
         if (!schedule)
           continue;
-        g_autofree char *expected = format->write (schedule, NULL, NULL), *expected_cells = without_weights (expected);
+        g_autofree char *expected = format->write (schedule, NULL), *expected_cells = without_weights (expected);
         g_autoptr (PsProgram) program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, NULL);
         g_autofree char *text = format->write_program (program, NULL), *cells = without_weights (text);
         g_assert_cmpstr (cells, ==, expected_cells);

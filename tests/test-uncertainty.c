@@ -92,7 +92,8 @@ test_moments (void)
 
 /* Draws op by op as the header says and simulates by the relaxation engine. */
 static gint64
-expected_makespan (const PsProgram *program, const PsCosts *costs, const PsJitter *jitter, guint64 seed, guint index)
+expected_iteration (const PsProgram *program, const PsCosts *costs, const PsJitter *jitter, guint64 seed, guint index,
+                    PsReduce reduce)
 {
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   g_autofree gint64 *times = g_new0 (gint64, 2 * (gsize)program->n_steps);
@@ -111,7 +112,7 @@ expected_makespan (const PsProgram *program, const PsCosts *costs, const PsJitte
         times[stream * program->n_steps + i] = (gint64)((double)base * factors[index % PS_SCENARIO_LANES] + 0.5);
       }
   ps_simulate_steps (program, costs, times, times + program->n_steps, simulation);
-  return simulation->makespan_ns;
+  return ps_iteration (program, costs, simulation, PS_SYNC_GLOBAL, reduce).period_ns;
 }
 
 static PsCosts *
@@ -136,9 +137,43 @@ test_samples (void)
     {
       g_autoptr (PsProgram) program = lower_family (families[i]->name, 4, 8, 0);
       g_autoptr (PsCosts) costs = some_costs (program->schedule->placement->n_stages);
+      if (program->schedule->asynchronous)
+        continue; /* see test-steady.c */
       g_autofree gint64 *samples = sample (program, costs, &uncertainty, 300, 5, 1);
       for (guint k = 0; k < 300; k += 23)
-        g_assert_cmpint (samples[k], ==, expected_makespan (program, costs, jitter, 5, k));
+        g_assert_cmpint (samples[k], ==, expected_iteration (program, costs, jitter, 5, k, PS_REDUCE_OVERLAPPED));
+    }
+}
+
+/* All-reduces of up to half an iteration, so that no device is always the last; by both engines. */
+static void
+check_reductions (const PsProgram *program, const PsCosts *costs, PsReduce reduce)
+{
+  g_autoptr (PsJitter) jitter = ps_jitter_new (0.1);
+  const PsUncertainty uncertainty = { .jitter = 0.1 };
+  const PsEventsSetting latency = { .channel = PS_CHANNEL_LATENCY };
+  PsSampling sampling = { .n_samples = 300, .seed = 5, .n_jobs = 1, .reduce = reduce };
+  g_autofree gint64 *samples = ps_uncertainty_sample (program, costs, &uncertainty, &sampling, NULL);
+  sampling.events = &latency;
+  g_autofree gint64 *events = ps_uncertainty_sample (program, costs, &uncertainty, &sampling, NULL);
+  g_assert_cmpmem (samples, 300 * sizeof *samples, events, 300 * sizeof *events);
+  for (guint k = 0; k < 300; k += 23)
+    g_assert_cmpint (samples[k], ==, expected_iteration (program, costs, jitter, 5, k, reduce));
+}
+
+static void
+test_reductions (void)
+{
+  guint n;
+  const PsFamily *const *families = ps_family_table (&n);
+  for (guint i = 0; i < 2 * n; i++)
+    {
+      g_autoptr (PsProgram) program = lower_family (families[i / 2]->name, 4, 8, 0);
+      g_autoptr (PsCosts) costs = some_costs (program->schedule->placement->n_stages);
+      for (guint stage = 0; stage < costs->n_stages; stage++)
+        costs->reduce_ns[stage] = costs->copies_ns[stage] = 3000000 * (gint64)stage;
+      if (!program->schedule->asynchronous)
+        check_reductions (program, costs, i % 2 ? PS_REDUCE_EXPOSED : PS_REDUCE_OVERLAPPED);
     }
 }
 
@@ -172,7 +207,7 @@ test_certain (void)
   ps_simulate (program, costs, simulation);
   g_autofree gint64 *samples = sample (program, costs, &uncertainty, 40, 1, 2);
   for (guint i = 0; i < 40; i++)
-    g_assert_cmpint (samples[i], ==, simulation->makespan_ns);
+    g_assert_cmpint (samples[i], ==, simulation->makespan_ns + simulation->optimizer_ns);
 }
 
 /* gpipe, p = 2, m = 2, f = bw = 1, c = 1 (ms): F0.0 0-1, F1.0 0 -> 1 arrives 2; F0.1 2-3, F1.1 3-4; BW1.1 or BW0.1 ...
@@ -346,7 +381,7 @@ test_coverage (void)
       for (guint i = 0; i < 500; i++)
         values[i] = g_rand_int_range (rand, 0, 1000000000);
       PsDistribution distribution;
-      ps_distribution_init (&distribution, values, 500);
+      ps_distribution_init (&distribution, values, 500, FALSE);
       held += distribution.p90.low_ns <= 900000000 && distribution.p90.high_ns >= 900000000;
     }
   g_assert_cmpuint (held, >=, 1900 - 4 * 10);
@@ -359,7 +394,7 @@ test_distribution (void)
 {
   const gint64 values[] = { 9, 2, 4, 5, 4, 7, 5, 4 }, others[] = { 10, 2, 3, 6, 5, 8, 5, 4 };
   PsDistribution distribution;
-  ps_distribution_init (&distribution, values, 8);
+  ps_distribution_init (&distribution, values, 8, FALSE);
   g_assert_cmpfloat_with_epsilon (distribution.mean_ns, 5, 1e-12);
   g_assert_cmpfloat_with_epsilon (distribution.deviation_ns, sqrt (32.0 / 7), 1e-12);
   g_assert_cmpint (distribution.p50.value_ns, ==, 4);
@@ -405,6 +440,7 @@ main (int argc, char **argv)
   g_test_add_func ("/uncertainty/factors", test_factors);
   g_test_add_func ("/uncertainty/moments", test_moments);
   g_test_add_func ("/uncertainty/samples", test_samples);
+  g_test_add_func ("/uncertainty/reductions", test_reductions);
   g_test_add_func ("/uncertainty/repeatable", test_repeatable);
   g_test_add_func ("/uncertainty/certain", test_certain);
   g_test_add_func ("/uncertainty/slowness", test_slowness);

@@ -1,6 +1,8 @@
 /* memory.c - counted, cached blocks of memory. */
 #include "device/memory.h"
 
+#include <unistd.h>
+
 typedef struct _Block Block;
 struct _Block
 {
@@ -231,4 +233,10 @@ ps_device_memory_reset_peak (PsDeviceMemory *memory)
   g_mutex_lock (&memory->mutex);
   memory->use.peak_bytes = memory->use.current[PS_MEMORY_STATE] + memory->use.current[PS_MEMORY_ACTIVATION];
   g_mutex_unlock (&memory->mutex);
+}
+
+gint64
+ps_physical_bytes (void)
+{
+  return (gint64)sysconf (_SC_PHYS_PAGES) * sysconf (_SC_PAGESIZE);
 }

@@ -41,6 +41,9 @@ void ps_device_memory_retag (PsDeviceMemory *memory, void *block, PsMemoryKind k
 void ps_device_memory_use (PsDeviceMemory *memory, PsMemoryUse *use);
 void ps_device_memory_reset_peak (PsDeviceMemory *memory);
 
+/* What this machine has of its own, for everything. */
+gint64 ps_physical_bytes (void);
+
 G_END_DECLS
 
 #endif

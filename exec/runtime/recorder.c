@@ -3,6 +3,17 @@
 
 #include "transport/transports.h"
 
+gsize
+ps_recorder_step_bytes (const PsPlan *plans, guint n_devices)
+{
+  gsize n_bytes = 0;
+
+  for (guint i = 0; i < n_devices; i++)
+    n_bytes += ((gsize)plans[i].n_ops + plans[i].n_stages) * sizeof (PsOpRecord) + plans[i].n_sends * sizeof (gint64)
+               + plans[i].n_waits * sizeof (PsTransferTimes) + sizeof (gint64);
+  return n_bytes;
+}
+
 PsRecorder *
 ps_recorder_new (const PsPlan *plans, guint n_devices, guint n_steps)
 {

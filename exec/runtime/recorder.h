@@ -40,6 +40,9 @@ typedef struct
   gint64 *pause_ns; /* [n_steps] spent between work and O on reading losses and gradients, which training does not do */
 } PsRecorder;
 
+/* Bytes that a recorder keeps of each step. */
+gsize ps_recorder_step_bytes (const PsPlan *plans, guint n_devices);
+
 /* plans has an entry per device. */
 PsRecorder *ps_recorder_new (const PsPlan *plans, guint n_devices, guint n_steps);
 void ps_recorder_free (PsRecorder *recorder);

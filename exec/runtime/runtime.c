@@ -2,6 +2,7 @@
  * recorded. */
 #include "runtime.h"
 
+#include "device/memory.h"
 #include "gather.h"
 #include "run-result.h"
 #include "worker.h"
@@ -211,6 +212,25 @@ open_transport (PsRun *run, GError **error)
   return run->transport != NULL;
 }
 
+/* Of each step all is kept until the end. */
+static gboolean
+check_room (const PsRun *run, GError **error)
+{
+  const PsSchedule *schedule = run->program->schedule;
+  guint n_steps = run->setting->n_steps;
+  gsize of_step = ps_recorder_step_bytes (run->plans, schedule->placement->n_devices)
+                  + (gsize)run->n_replicas * schedule->n_microbatches * sizeof (double);
+  g_autofree char *taken = NULL, *there = NULL;
+
+  if (of_step <= (gsize)ps_physical_bytes () / n_steps)
+    return TRUE;
+  taken = ps_format_size ((gint64)of_step);
+  there = ps_format_size (ps_physical_bytes ());
+  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "%u steps: %s is recorded of each, and this machine has %s",
+               n_steps, taken, there);
+  return FALSE;
+}
+
 static gboolean
 run_open (PsRun *run, GError **error)
 {
@@ -221,6 +241,8 @@ run_open (PsRun *run, GError **error)
   if (setting->device->computes && !ps_model_split (setting->model, placement->n_stages, run->shapes, error))
     return FALSE;
   run->plans = ps_plans_new (run->program, setting->costs);
+  if (!check_room (run, error))
+    return FALSE;
   run->recorder = ps_recorder_new (run->plans, placement->n_devices, setting->n_steps);
   run->result = ps_run_result_new (run->program, setting, run->n_replicas);
   return ps_gather_agreement (run, error) && open_transport (run, error);

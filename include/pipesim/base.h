@@ -20,6 +20,7 @@ G_BEGIN_DECLS
 #define PS_MAX_OPS (1 << 26)
 #define PS_MAX_SLICES 255
 #define PS_MAX_TIME_NS G_GINT64_CONSTANT (1000000000000000) /* one op: 10^15 ns, about 11 days */
+#define PS_MAX_SUM_NS 4e18                                  /* times added up as gint64 */
 #define PS_MAX_SIZE_BYTES ((gint64)1 << 50)                 /* one quantity: 1 PiB */
 #define PS_MIN_SPEED 0.001                                  /* of a device, 1 is what the costs say */
 #define PS_MAX_SPEED 1000
@@ -114,7 +115,8 @@ gconstpointer ps_table_find (const char *where, const char *what, const char *na
                              GError **error);
 
 /* Writes contents to path so that the file appears whole or not at all (temporary file beside it, fsync,
- * rename). Errors: PS_ERROR_IO with path and cause. path "-" writes to standard output. */
+ * rename). Errors: PS_ERROR_IO with path and cause; so is a database in its place. path "-" writes to standard output.
+ */
 gboolean ps_write_file (const char *path, const char *contents, gssize length, GError **error);
 
 /* Reads a whole text file; a directory, an unreadable file or one above 1 GiB gives PS_ERROR_IO. Free *contents

@@ -20,7 +20,9 @@ typedef struct
   guint devices_per_node;
   gint64 memory_bytes;       /* per device; 0 = not known */
   double peak_flops;         /* per device and second, at the precision of training */
-  double efficiency;         /* part of peak_flops that F, B and W reach, in (0, 1] */
+  double efficiency;         /* part of peak_flops that large matrix products reach, in (0, 1]; F, B and W as a whole
+                                where memory_bandwidth is not known */
+  double memory_bandwidth;   /* of each device to its own memory, bytes per second; 0 = not known, see work.h */
   gint64 link_latency_ns;    /* between devices of one node */
   double link_bandwidth;     /* bytes per second, one direction, as one transfer sees it */
   gint64 network_latency_ns; /* between nodes */
@@ -43,13 +45,14 @@ PsCluster *ps_cluster_copy (const PsCluster *cluster);
 void ps_cluster_free (PsCluster *cluster);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCluster, ps_cluster_free)
 
-/* Multiplies bandwidths and latencies of links and network, small messages included; the host's stay. */
+/* Multiplies bandwidths and latencies of links and network, small messages included; the memory's and the host's stay.
+ */
 void ps_cluster_scale (PsCluster *cluster, double bandwidth_factor, double latency_factor);
 
-/* Makes every n_tensor GPUs of a node one device, which is what devices are counted in from here on. Memory and peak
- * rate stay those of one GPU. So do messages: all GPUs of a device send their own at the same time, each through its
- * own port; where a node has one port or bus for all, each gets 1 / n_tensor of its bandwidth. Fails with
- * PS_ERROR_USAGE unless n_tensor divides devices_per_node. */
+/* Makes every n_tensor GPUs of a node one device, which is what devices are counted in from here on. Memory, its
+ * bandwidth and the peak rate stay those of one GPU. So do messages: all GPUs of a device send their own at the same
+ * time, each through its own port; where a node has one port or bus for all, each gets 1 / n_tensor of its bandwidth.
+ * Fails with PS_ERROR_USAGE unless n_tensor divides devices_per_node. */
 gboolean ps_cluster_group (PsCluster *cluster, guint n_tensor, GError **error);
 
 /* What two neighbours send through: one direction, as one transfer sees it. */

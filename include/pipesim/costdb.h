@@ -9,10 +9,11 @@
 
 #include <pipesim/condition.h>
 #include <pipesim/costs.h>
+#include <pipesim/shares.h>
 
 G_BEGIN_DECLS
 
-#define PS_COSTDB_VERSION 2
+#define PS_COSTDB_VERSION 3
 
 typedef struct _PsCostDb PsCostDb;
 
@@ -22,7 +23,7 @@ typedef enum
   PS_COSTDB_WRITE, /* created when missing */
 } PsCostDbMode;
 
-/* A database of an earlier version is brought to this one (data/schema-1-to-2.sql): in the file when it is opened for
+/* A database of an earlier version is brought to this one (data/schema-N-to-M.sql): in the file when it is opened for
  * writing, else in a copy in memory, and the file stays as it is. Refuses files that are no SQLite database, no pipesim
  * database or of a later version, with one line naming the path. Errors: PS_ERROR_IO, PS_ERROR_INPUT. */
 PsCostDb *ps_costdb_open (const char *path, PsCostDbMode mode, GError **error) G_GNUC_WARN_UNUSED_RESULT;
@@ -41,6 +42,7 @@ typedef struct
   char *model_text;   /* ps_model_to_text */
   char *device;       /* device class: "cpu" */
   char *transport;    /* transport class: "threads" */
+  char *shares;       /* in what proportion its devices split accelerators (ps_shares_to_text); "": equal parts */
   char *host;
   char *processor; /* CPU or GPU model as the system names it */
   char *kernel;    /* operating system release */
@@ -52,8 +54,8 @@ typedef struct
 void ps_profile_free (PsProfile *profile);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProfile, ps_profile_free)
 
-/* Finds the profile of that name or creates it. An existing one must have the same model, device, transport, host and
- * processor, else PS_ERROR_INPUT says what differs. *id is its row. */
+/* Finds the profile of that name or creates it. An existing one must have the same model, device, transport, shares,
+ * host and processor, else PS_ERROR_INPUT says what differs. *id is its row. */
 gboolean ps_costdb_begin_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error);
 GPtrArray *ps_costdb_profiles (PsCostDb *db, GError **error); /* of PsProfile, by name */
 
@@ -105,6 +107,7 @@ typedef struct
   gint64 bytes;       /* of the message; ops: 0 */
   guint devices;      /* devices that were busy at the same time, this one included: 1 = alone */
   guint sharing;      /* devices among which the accelerator is split, busy or not; 0 counts as 1 */
+  guint share;        /* ops: that of the device in the profile's shares; 0: equal parts */
   PsCacheState cache; /* ops only */
   PsStatistics time;
   gint64 device_ns;   /* ops only: median of the accelerator's own part; the rest is launching; 0: not known */
@@ -124,7 +127,7 @@ void ps_measurement_free (PsMeasurement *measurement);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsMeasurement, ps_measurement_free)
 
 /* One transaction. Replaces nothing: a measurement with the same key (profile, subject, kind, shape, bytes, devices,
- * sharing, cache) must not exist. */
+ * sharing, share, cache) must not exist. */
 gboolean ps_costdb_store (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GError **error);
 
 /* Whether that key is there already; samples, times and sizes of `key` are ignored. */
@@ -162,6 +165,8 @@ gboolean ps_costdb_add_profile (PsCostDb *db, const PsProfile *profile, GPtrArra
  * PS_CACHE_RUN the one with `devices` == n_devices, else the largest measured `devices` below, else the smallest above;
  * among equal ones `sharing` is chosen likewise. Transfers: by linear interpolation between the two nearest measured
  * sizes around ps_model_boundary_bytes, `devices` and `sharing` chosen likewise.
+ * Where the profile has unequal shares, stage i has the rows measured with the share of device i mod n_devices, and the
+ * costs are for placement loop only (PsCosts.loop_only); n_devices must be the number of the shares.
  * profile NULL: the only one in the database. model NULL: the one stored with the profile. Errors: PS_ERROR_INPUT
  * naming the missing shape and the command that measures it. */
 PsCosts *ps_costdb_costs (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices, guint n_chunks,

@@ -6,6 +6,7 @@
 #include <pipesim/cluster.h>
 #include <pipesim/model.h>
 #include <pipesim/tensor.h>
+#include <pipesim/work.h>
 
 G_BEGIN_DECLS
 
@@ -31,10 +32,12 @@ typedef struct
   PsStateBytes *state;   /* [n_stages] the parts of weight_bytes; all 0 where only the sum is known */
   gint64 *version_bytes; /* [n_stages] each further version of the weights alone, where a schedule stashes them */
   gint64 *reduce_ns;     /* [n_stages] all-reduce of the gradients over the data-parallel replicas of the stage */
-  gint64 *copies_ns; /* [n_stages] the same where the stage has two weight copies: over both copies of all replicas */
-  gint64 *tensor_ns; /* [n_stages] part of F, and of B, in which the GPUs of a device talk to each other (tensor.h) */
-  gint64 *host_ns;   /* [n_stages] moving what F keeps to the host, or back; -1 = not known */
-  gint64 *pair_ns;   /* [n_stages] duration of an overlapped pair whose F is on that stage; -1: sum of its parts */
+  gint64 *copies_ns;  /* [n_stages] the same where the stage has two weight copies: over both copies of all replicas */
+  gint64 *tensor_ns;  /* [n_stages] part of F, and of B, in which the GPUs of a device talk to each other (tensor.h) */
+  gint64 *host_ns;    /* [n_stages] moving what F keeps to the host, or back; -1 = not known */
+  gint64 *pair_ns;    /* [n_stages] duration of an overlapped pair whose F is on that stage; -1: sum of its parts */
+  gboolean loop_only; /* stage i costs what it does on device i mod p, whose part of an accelerator is like no other's:
+                         true for placement loop only */
   PsOrigin time_origin;     /* of durations */
   PsOrigin transfer_origin; /* of transfer_ns */
   PsOrigin memory_origin;   /* of all sizes */
@@ -82,14 +85,15 @@ ps_transfer_backward (const PsCosts *costs, guint stage)
 }
 
 /* The costs of one of n_slices equal slices of a microbatch: op durations, pairs, activations and what moves to the
- * host divided, messages too (rounded to the nearest), weights, all-reduce and O as they are. A transfer keeps its
- * time, which is per message. */
+ * host divided, messages too (rounded to the nearest, but a backward gives back what its forward keeps), weights,
+ * all-reduce and O as they are. A transfer keeps its time, which is per message. */
 PsCosts *ps_costs_slice (const PsCosts *costs, guint n_slices);
 
 /* Fills the memory of F, B, W, BW and R from act and wact as described at PsOpCost. */
 void ps_costs_set_memory (PsCosts *costs, guint stage, gint64 act_bytes, gint64 wact_bytes);
 
-/* Gives every boundary between two stages messages of that size, in both directions. */
+/* Gives every boundary between two stages messages of that size, in both directions. R keeps those that come in: it
+ * takes what F takes, less the message (nothing comes in to stage 0). */
 void ps_costs_set_messages (PsCosts *costs, gint64 bytes);
 
 /* Recomputes part of each forward in front of its backward, one of n_parts equal parts of the stage after the other:
@@ -99,19 +103,22 @@ void ps_costs_set_messages (PsCosts *costs, gint64 bytes);
 void ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_bytes, gint64 duration_ns);
 
 /* Recomputation on every stage. With a model, by its formulas for the stages of ps_model_split: layers are the parts,
- * and a recomputation takes the part of F that its floating-point operations are; times measured before are modelled
- * then. All that the GPUs of a device say to each other is said again by full recomputation, none of it by selective.
- * Without one (NULL), full recomputation as R says: its duration, and the bytes that it takes. Fails with
- * PS_ERROR_USAGE where nothing says what selective recomputation takes. */
-gboolean ps_costs_recompute (PsCosts *costs, const PsModel *model, PsRecompute recompute, GError **error);
+ * and a recomputation takes the part of F that it is by work.h on the cluster, or, without one (NULL), by its
+ * floating-point operations alone; times measured before are modelled then. All that the GPUs of a device say to each
+ * other is said again by full recomputation, none of it by selective. Without a model (NULL), full recomputation as R
+ * says: its duration, and the bytes that it takes. Fails with PS_ERROR_USAGE where nothing says what selective
+ * recomputation takes. */
+gboolean ps_costs_recompute (PsCosts *costs, const PsModel *model, const PsCluster *cluster, PsRecompute recompute,
+                             GError **error);
 
 /* Moves that part of what F keeps, ratio in [0, 1], to the host while F runs and back while B or BW runs: neither can
  * be shorter than its copy. F gives the bytes back when it ends, B takes them when it starts. Fails with PS_ERROR_USAGE
  * where host_ns is not known. */
 gboolean ps_costs_offload (PsCosts *costs, double ratio, GError **error);
 
-/* Spreads the optimizer state evenly over n_replicas (ZeRO stage 1, arXiv 1910.02054, section 5.1; the all-reduce moves
- * as many bytes as before, section 7.2.1). Fails with PS_ERROR_USAGE where its size is not known. */
+/* Spreads the optimizer state evenly over n_replicas, and O with it (ZeRO stage 1, arXiv 1910.02054, section 5.1: each
+ * updates its part of the parameters; the all-reduce moves as many bytes as before, section 7.2.1). Fails with
+ * PS_ERROR_USAGE where the size of the state is not known. */
 gboolean ps_costs_shard (PsCosts *costs, guint n_replicas, GError **error);
 
 /* The all-reduce of every stage's gradients over n_replicas of the pipeline of n_devices, as a ring (Patarasuk and
@@ -166,10 +173,9 @@ const char *ps_cost_key_name (PsCostKey key); /* "f", "act" */
  * value. */
 PsCosts *ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Costs from the formulas of model.h on a cluster's rates; every origin is PS_ORIGIN_MODELLED. Where cluster->tensor
- * GPUs are one device, times are the device's and sizes those of one of its GPUs, by tensor.h. Stage i is assumed to
- * sit on device i mod n_devices for the choice of link. O is modelled as reading and writing 16 bytes per parameter at
- * no cost: 0. */
+/* Costs from the formulas of model.h and work.h on a cluster's rates; every origin is PS_ORIGIN_MODELLED. Where
+ * cluster->tensor GPUs are one device, times are the device's and sizes those of one of its GPUs, by tensor.h. Stage i
+ * is assumed to sit on device i mod n_devices for the choice of link. */
 PsCosts *ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices, guint n_chunks,
                          GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

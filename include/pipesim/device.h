@@ -5,6 +5,7 @@
 #include <pipesim/condition.h>
 #include <pipesim/costs.h>
 #include <pipesim/schedule.h>
+#include <pipesim/shares.h>
 
 G_BEGIN_DECLS
 
@@ -173,8 +174,8 @@ const PsDeviceClass *ps_device_find (const char *name, GError **error);
 /* Cores that this process may use, of which PsDeviceSetting.core is one; 0: not known. Part of libpipesim-exec. */
 guint ps_count_cores (void);
 
-/* PsDeviceSetting.shares of n devices from a list of as many whole numbers, "40,30,20,10". where: the option, for
- * errors (PS_ERROR_USAGE). Free with g_free. */
+/* PsDeviceSetting.shares of n devices from a list as ps_shares_parse reads it. where: the option, for errors
+ * (PS_ERROR_USAGE). Free with g_free. */
 guint *ps_device_shares_parse (const PsDeviceClass *class, const char *where, const char *text, guint n,
                                GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

@@ -65,8 +65,9 @@ ps_events_setting_is_fixed (const PsEventsSetting *setting)
 typedef struct _PsEvents PsEvents;
 
 /* The costs give the sizes of messages; those of later runs may differ from them in times only. The program, its
- * instructions too, must stay as it is. Errors: PS_ERROR_USAGE for settings that exclude each other, PS_ERROR_SCHEDULE
- * for streams without counterparts. Free with ps_events_free. */
+ * instructions too, must stay as it is. Errors: PS_ERROR_USAGE for settings that exclude each other and for times that
+ * speed or overlap_slowdown makes too long to add up, PS_ERROR_SCHEDULE for streams without counterparts. Free with
+ * ps_events_free. */
 PsEvents *ps_events_new (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting,
                          GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_events_free (PsEvents *events);

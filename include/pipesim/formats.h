@@ -40,16 +40,17 @@ typedef struct
 {
   const char *name; /* as typed: "torch-compute" */
   const char *description;
-  gboolean uses_costs; /* write looks at costs */
   /* Whether a text looks like this format and is to be read as it. NULL: never read. */
   gboolean (*recognise) (const char *text, gsize length);
   /* Reads a schedule; where is what messages call the text. Not yet validated. */
   PsSchedule *(*read) (const char *where, const char *text, gsize length, GError **error);
-  /* Writes a valid schedule; costs may be NULL. PS_ERROR_SCHEDULE says what the format cannot hold. */
-  char *(*write) (const PsSchedule *schedule, const PsCosts *costs, GError **error);
+  /* Writes a valid schedule. PS_ERROR_SCHEDULE says what the format cannot hold. */
+  char *(*write) (const PsSchedule *schedule, GError **error);
   /* The same with the sends and receives where the program has them; write puts them where PS_COMM_ASAP has them. NULL:
    * the format holds none. */
   char *(*write_program) (const PsProgram *program, GError **error);
+  /* Of a format that shows times: write does it with unit costs. NULL: the format shows none. */
+  char *(*write_timeline) (const PsTimeline *timeline);
 } PsFormat;
 
 /* All formats in the order in which they are asked to recognise a text; *n entries. */

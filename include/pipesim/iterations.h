@@ -49,8 +49,9 @@ gboolean ps_reduce_parse (const char *where, const char *text, PsReduce *reduce,
 
 typedef struct
 {
-  gint64 period_ns;   /* time per iteration, rounded to the nearest nanosecond */
-  guint n_iterations; /* the pattern repeats exactly after that many; 0: no repetition was seen, period_ns is a mean */
+  gint64 period_ns;   /* time per iteration, rounded to the nearest nanosecond; single iterations may differ in turn */
+  guint n_iterations; /* the least number of iterations that take whole nanoseconds in the long run, so that period_ns
+                         is exact for 1; 0: no repetition was seen, period_ns is a mean */
 } PsIteration;
 
 /* With transfers of pure latency. simulation is that of the program under these costs; NULL will do where nobody meets.

@@ -79,7 +79,8 @@ gboolean ps_setting_placement (const PsSetting *setting, PsPlacementKind *kind);
 gboolean ps_setting_speeds (const PsSetting *setting, guint n_devices, double **speeds, GError **error);
 
 /* The costs with each op as fast as the fastest device that holds its stage runs it under --speed: what it takes where
- * each stage has one device, a lower bound otherwise. Free with ps_costs_free. Fails like ps_setting_speeds. */
+ * each stage has one device, a lower bound otherwise. Free with ps_costs_free. Fails like ps_setting_speeds, and with
+ * PS_ERROR_USAGE where the costs are those of another placement. */
 PsCosts *ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs,
                                    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -120,6 +121,13 @@ PsPrediction *ps_predict_schedule (const PsSetting *setting, PsSchedule *schedul
 
 /* What the events engine was set to; NULL: the relaxation engine was enough. Lives as long as the prediction. */
 const PsEventsSetting *ps_prediction_events (const PsPrediction *prediction);
+
+/* The program that the engine was given: the prediction's, unless its order was but a hint (--ready-order), of which
+ * the prediction's is what came of it. Lives as long as the prediction. */
+const PsProgram *ps_prediction_hint (const PsPrediction *prediction);
+
+/* The timeline of its simulation, with the iteration time of its metrics. */
+PsTimeline *ps_prediction_timeline (const PsPrediction *prediction);
 void ps_prediction_free (PsPrediction *prediction);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPrediction, ps_prediction_free)
 

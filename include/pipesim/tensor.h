@@ -11,9 +11,8 @@
  * - each layer needs two all-reduces of sbh elements in F and two in B (Shoeybi et al., section 3; an all-gather and a
  *   reduce-scatter move as much as one all-reduce, Korthikanti et al., section 4.2.2), W none: the all-gather of its
  *   inputs is taken to hide behind other work, as they say there. Nothing hides those of F and B;
+ * - what kernels move (work.h) is 1/t, too: sequence parallelism cuts what tensor parallelism leaves whole;
  * - embedding and head are cut along the vocabulary; their two transfers per step are left out.
- *
- * Not modelled: that narrower matrices may reach less of the peak rate.
  */
 #ifndef PIPESIM_TENSOR_H
 #define PIPESIM_TENSOR_H

@@ -1,6 +1,13 @@
 /* uncertainty.h - how far the iteration time spreads when costs do: Monte Carlo over jitter of every op and transfer,
  * slow devices and slow links. What comes out is simulated, from so many samples, and says so wherever it is printed.
  *
+ * Where devices never meet (iterations.h: bypass, asynchronous schedules) an iteration begins before the one before it
+ * has ended, and its time is that from the end of the one to the end of the other. The ends follow a recurrence of
+ * random max-plus matrices; iteration times settle into a distribution of their own, and the mean that they settle to,
+ * the Lyapunov exponent (Baccelli et al., Synchronization and Linearity, 1992, section 7.3), is at least the period
+ * that iterations.h finds for the mean times: every end is a maximum of sums, which is convex, so that its mean cannot
+ * be less than itself at the means (Jensen; section 8.2). What a schedule loses to jitter is the difference.
+ *
  * Draws come from a counter-based generator (Philox4x32-10; Salmon et al., "Parallel random numbers: as easy as 1, 2,
  * 3", SC 2011, section 3): each is a function of the seed, the sample and what is drawn for, of nothing else. So a seed
  * gives the same samples on any number of threads, and two schedules meet the same luck in the same sample (common
@@ -54,11 +61,28 @@ typedef struct
   guint64 seed;
   guint n_jobs;                  /* threads; changes nothing but the time that it takes */
   const PsEventsSetting *events; /* the engine for transfers that queue; NULL: pure latency */
+  PsSync sync;                   /* of no concern to asynchronous schedules */
+  PsReduce reduce;
 } PsSampling;
 
-/* The makespan of every sample, [n_samples]; free with g_free. A pair jitters as one op. Devices in slowness must exist
- * in the program (ps_uncertainty_check). Errors: PS_ERROR_USAGE where the largest factors could overflow, and what the
- * events engine says. */
+/* Whether the devices never meet, so that iterations are sampled in steady state. */
+gboolean ps_sampling_is_steady (const PsSampling *sampling, const PsProgram *program);
+
+/* How the iterations of steady sampling make runs. */
+#define PS_STEADY_RUNS PS_SCENARIO_LANES
+#define PS_STEADY_ITERATIONS 32
+
+/* The iteration time of every sample, [n_samples], all-reduces and O included, which do not vary themselves; free with
+ * g_free. A pair jitters as one op. Devices in slowness must exist in the program (ps_uncertainty_check). Errors:
+ * PS_ERROR_USAGE where the largest factors could overflow, and what the events engine says.
+ *
+ * In steady state iterations follow one another in runs, independent of each other, that begin in the steady state of
+ * mean times (or where 256 iterations have led); 16 more at times of their own are dropped, PS_STEADY_ITERATIONS are
+ * samples. Of PS_STEADY_RUNS runs side by side the first iterations come first, then the second ones: samples i and j
+ * are of one run where i and j are equal modulo PS_STEADY_RUNS and, rounded down, when divided by PS_STEADY_RUNS
+ * PS_STEADY_ITERATIONS. An op that asynchronous schedules run ahead counts where it runs. Where durations are
+ * not known beforehand (links, overlap_slowdown, window) runs begin at rest, 64 iterations are dropped, and channels
+ * are idle when an iteration begins; asynchronous schedules then give PS_ERROR_SCHEDULE. */
 gint64 *ps_uncertainty_sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
                                const PsSampling *sampling, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -84,6 +108,8 @@ typedef struct
 {
   guint n;
   double mean_ns;
+  double mean_low_ns; /* 95 % confidence interval of the mean, by Student's t; the sample itself for n = 1 */
+  double mean_high_ns;
   double deviation_ns; /* standard deviation, of n - 1; 0 for n = 1 */
   PsQuantile p10;
   PsQuantile p50;
@@ -91,8 +117,11 @@ typedef struct
   PsQuantile p99;
 } PsDistribution;
 
-/* From n >= 1 samples in any order. */
-void ps_distribution_init (PsDistribution *distribution, const gint64 *ns, guint n);
+/* From n >= 1 samples in any order, or, where steady, in that of ps_uncertainty_sample. Iterations of one run depend on
+ * each other, runs do not: intervals then follow from the differences between runs (Cochran, Sampling Techniques, 3rd
+ * edition, chapter 9A: the ratio estimate for clusters of unequal sizes), of quantiles so that as many samples count as
+ * would spread as far were they independent, at most n. */
+void ps_distribution_init (PsDistribution *distribution, const gint64 *ns, guint n, gboolean steady);
 
 /* Part of the n >= 1 samples in which a is shorter than b; both of one seed. */
 double ps_win_probability (const gint64 *a_ns, const gint64 *b_ns, guint n);

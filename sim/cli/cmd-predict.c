@@ -192,11 +192,9 @@ describe_costs (const PsCosts *costs)
 static gboolean
 write_timeline (const PsPrediction *prediction, const char *path, GError **error)
 {
-  g_autoptr (PsTimeline) timeline
-      = ps_timeline_from_simulation (prediction->program, prediction->costs, prediction->simulation);
+  g_autoptr (PsTimeline) timeline = ps_prediction_timeline (prediction);
   g_autofree char *text = NULL;
 
-  timeline->iteration_ns = prediction->metrics.iteration_ns;
   text = g_str_has_suffix (path, ".trace.json") ? ps_timeline_to_chrome_trace (timeline)
                                                 : ps_timeline_to_json (timeline);
   return ps_write_file (path, text, -1, error);

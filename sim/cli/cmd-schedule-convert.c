@@ -19,18 +19,14 @@ has_costs (const PsSetting *setting)
   return setting->costs != NULL || setting->db != NULL || setting->cluster != NULL;
 }
 
-/* Costs for the formats that show times, if the setting has any. */
-static gboolean
-find_costs (const PsSetting *setting, const char *name, const PsFormat *format, PsCosts **costs, GError **error)
+/* For the formats that show times: what predict -o would draw. */
+static char *
+write_predicted (const PsSetting *setting, const char *name, const PsFormat *format, GError **error)
 {
-  g_autoptr (PsPrediction) prediction = NULL;
+  g_autoptr (PsPrediction) prediction = ps_predict (setting, name, error);
+  g_autoptr (PsTimeline) timeline = prediction ? ps_prediction_timeline (prediction) : NULL;
 
-  if (!format->uses_costs || !has_costs (setting))
-    return TRUE;
-  prediction = ps_predict (setting, name, error);
-  if (prediction)
-    *costs = g_steal_pointer (&prediction->costs);
-  return prediction != NULL;
+  return timeline ? format->write_timeline (timeline) : NULL;
 }
 
 /* With sends and receives in the order of --comm-order, planned for the setting's costs if it has any. */
@@ -58,6 +54,23 @@ write_ordered (const PsSetting *setting, const char *name, const PsFormat *forma
   return lowered ? format->write_program (lowered, error) : NULL;
 }
 
+static char *
+write_text (const PsSetting *setting, const PsSchedule *schedule, const char *name, const PsFormat *format,
+            GError **error)
+{
+  char *text;
+
+  if (format->write_timeline && has_costs (setting))
+    text = write_predicted (setting, name, format, error);
+  else if (setting->comm_order != PS_COMM_ASAP)
+    text = write_ordered (setting, name, format, error);
+  else
+    text = format->write (schedule, error);
+  if (text == NULL)
+    g_prefix_error (error, "%s: ", name);
+  return text;
+}
+
 static gboolean
 is_torch (const PsFormat *format)
 {
@@ -70,9 +83,7 @@ ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GEr
   const PsFormat *format = ps_format_find (options->to ? options->to : "", error);
   g_autoptr (PsSchedule) schedule = NULL;
   g_autoptr (GPtrArray) findings = NULL;
-  g_autoptr (PsCosts) costs = NULL;
   g_autofree char *text = NULL;
-  gboolean ordered;
 
   if (format == NULL)
     return FALSE;
@@ -83,18 +94,15 @@ ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GEr
       return FALSE;
     }
   schedule = ps_setting_schedule (options->setting, name, error);
-  if (schedule == NULL || !find_costs (options->setting, name, format, &costs, error))
+  if (schedule == NULL)
     return FALSE;
-  ordered = options->setting->comm_order != PS_COMM_ASAP;
-  text = ordered ? write_ordered (options->setting, name, format, error) : format->write (schedule, costs, error);
+  text = write_text (options->setting, schedule, name, format, error);
   if (text == NULL)
-    {
-      g_prefix_error (error, "%s: ", name);
-      return FALSE;
-    }
+    return FALSE;
   if (is_torch (format))
     {
-      findings = ordered ? ps_torch_lint_comms (name, text, strlen (text), error) : ps_torch_lint (schedule);
+      findings = options->setting->comm_order == PS_COMM_ASAP ? ps_torch_lint (schedule)
+                                                              : ps_torch_lint_comms (name, text, strlen (text), error);
       if (findings == NULL)
         return FALSE;
       print_findings (name, findings);

@@ -18,20 +18,16 @@ ps_cmd_schedule_load (const PsScheduleOptions *options, const char *name, GError
   return program;
 }
 
-/* Draws a program under these costs, below a line that says what a cell is. */
+/* Below a line that says what a cell is. */
 static gboolean
-print_drawing (const PsProgram *program, const PsCosts *costs, guint max_width, const char *unit, GError **error)
+print_drawing (const PsSchedule *schedule, const PsTimeline *timeline, guint max_width, const char *unit,
+               GError **error)
 {
-  const PsSchedule *schedule = program->schedule;
-  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
-  g_autoptr (PsTimeline) timeline = NULL;
   g_autofree char *drawing = NULL, *cell = NULL, *page = NULL;
   PsDrawStyle style;
   gint64 cell_ns;
 
   ps_draw_style_init (&style, max_width);
-  ps_simulate (program, costs, simulation);
-  timeline = ps_timeline_from_simulation (program, costs, simulation);
   drawing = ps_draw_timeline (timeline, &style, &cell_ns);
   cell = ps_format_time (cell_ns);
   page = g_strdup_printf ("%s: %u devices, %u stages (%s), %u microbatches; a cell is %s\n%s", schedule->name,
@@ -47,6 +43,8 @@ show_order (const PsScheduleOptions *options, const char *name, GError **error)
 {
   g_autoptr (PsProgram) program = ps_cmd_schedule_load (options, name, error);
   g_autoptr (PsCosts) costs = NULL;
+  g_autoptr (PsSimulation) simulation = NULL;
+  g_autoptr (PsTimeline) timeline = NULL;
 
   if (program == NULL)
     return FALSE;
@@ -54,7 +52,10 @@ show_order (const PsScheduleOptions *options, const char *name, GError **error)
   for (guint stage = 0; stage < costs->n_stages; stage++)
     for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
       ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = kind == PS_OP_BW ? 2 : kind == PS_OP_O ? 0 : 1;
-  return print_drawing (program, costs, G_MAXUINT, "one F, B or W, BW are two", error);
+  simulation = ps_simulation_new (program);
+  ps_simulate (program, costs, simulation);
+  timeline = ps_timeline_from_simulation (program, costs, simulation);
+  return print_drawing (program->schedule, timeline, G_MAXUINT, "one F, B or W, BW are two", error);
 }
 
 gboolean
@@ -62,9 +63,13 @@ ps_cmd_schedule_show (const PsScheduleOptions *options, const char *name, GError
 {
   const PsSetting *setting = options->setting;
   g_autoptr (PsPrediction) prediction = NULL;
+  g_autoptr (PsTimeline) timeline = NULL;
 
   if (!setting->costs && !setting->db && !setting->cluster)
     return show_order (options, name, error);
   prediction = ps_predict (setting, name, error);
-  return prediction && print_drawing (prediction->program, prediction->costs, MAX_WIDTH, NULL, error);
+  if (prediction == NULL)
+    return FALSE;
+  timeline = ps_prediction_timeline (prediction);
+  return print_drawing (prediction->program->schedule, timeline, MAX_WIDTH, NULL, error);
 }

@@ -45,7 +45,7 @@ explain_meeting (PsExplainReport *report, const PsScenarioPlan *plan, GError **e
 PsExplainReport *
 ps_explain_report_new (const PsSetting *setting, const PsPrediction *prediction, double saving, GError **error)
 {
-  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (prediction->program);
+  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (ps_prediction_hint (prediction));
   g_autoptr (PsExplainReport) report = g_new0 (PsExplainReport, 1);
 
   report->prediction = prediction;

@@ -1,6 +1,8 @@
 /* predict-spread.c - samples of the iteration time as tables: quantiles, who wins, and what moves it most. */
 #include "predict-spread.h"
 
+#include <math.h>
+
 #define N_WIDEST 20 /* bars of the tornado */
 
 /* One schedule. */
@@ -17,7 +19,6 @@ struct _PsSpreadReport
   const PsSpreadOptions *options;
   const PsSetting *setting;
   GPtrArray *rows; /* Row */
-  GString *left_out;
 };
 
 static void
@@ -39,7 +40,6 @@ ps_spread_report_new (const PsSpreadOptions *options, const PsSetting *setting)
   report->options = options;
   report->setting = setting;
   report->rows = g_ptr_array_new_with_free_func (row_free);
-  report->left_out = g_string_new (NULL);
   return report;
 }
 
@@ -49,7 +49,6 @@ ps_spread_report_free (PsSpreadReport *report)
   if (report == NULL)
     return;
   g_ptr_array_unref (report->rows);
-  g_string_free (report->left_out, TRUE);
   g_free (report);
 }
 
@@ -69,32 +68,24 @@ measured_spread (const PsSetting *setting, const PsPlacement *placement, GError 
             : NULL;
 }
 
-/* What an iteration takes beyond the makespan, all-reduce and O, does not vary. */
 static gboolean
 sample (const PsSpreadReport *report, const PsPrediction *prediction, const PsUncertainty *uncertainty, Row *row,
         GError **error)
 {
-  PsSampling chosen = report->options->sampling;
-  const PsSampling *sampling = &chosen;
-  gint64 rest_ns = prediction->metrics.iteration_ns - prediction->metrics.makespan_ns;
+  const PsProgram *program = ps_prediction_hint (prediction);
+  PsSampling sampling = report->options->sampling;
 
-  chosen.events = ps_prediction_events (prediction);
-  row->iteration_ns = ps_uncertainty_sample (prediction->program, prediction->costs, uncertainty, sampling, error);
+  sampling.events = ps_prediction_events (prediction);
+  sampling.sync = report->setting->sync;
+  sampling.reduce = report->setting->reduce;
+  row->iteration_ns = ps_uncertainty_sample (program, prediction->costs, uncertainty, &sampling, error);
   if (row->iteration_ns == NULL)
     return FALSE;
-  for (guint i = 0; i < sampling->n_samples; i++)
-    row->iteration_ns[i] += rest_ns;
-  ps_distribution_init (&row->distribution, row->iteration_ns, sampling->n_samples);
+  ps_distribution_init (&row->distribution, row->iteration_ns, sampling.n_samples,
+                        ps_sampling_is_steady (&sampling, program));
   if (!report->options->tornado)
     return TRUE;
-  row->tornado
-      = ps_uncertainty_tornado (prediction->program, prediction->costs, uncertainty, sampling, N_WIDEST, error);
-  for (guint i = 0; row->tornado && i < row->tornado->len; i++)
-    {
-      g_array_index (row->tornado, PsTornadoBar, i).p10_ns += rest_ns;
-      g_array_index (row->tornado, PsTornadoBar, i).p90_ns += rest_ns;
-      g_array_index (row->tornado, PsTornadoBar, i).mean_ns += (double)rest_ns;
-    }
+  row->tornado = ps_uncertainty_tornado (program, prediction->costs, uncertainty, &sampling, N_WIDEST, error);
   return row->tornado != NULL;
 }
 
@@ -106,11 +97,6 @@ ps_spread_report_add (PsSpreadReport *report, const PsPrediction *prediction, GE
   g_autoptr (PsCostSpread) spread = NULL;
   Row *row;
 
-  if (schedule->asynchronous)
-    {
-      g_string_append_printf (report->left_out, "%s%s", report->left_out->len ? ", " : "", schedule->name);
-      return TRUE;
-    }
   if (!ps_uncertainty_check (&uncertainty, schedule->placement->n_devices, error))
     return FALSE;
   if (report->options->is_measured)
@@ -129,12 +115,13 @@ ps_spread_report_add (PsSpreadReport *report, const PsPrediction *prediction, GE
 /* Tables */
 
 static const PsColumn sample_columns[] = {
-  { "samples", NULL, PS_COLUMN_INTEGER },  { "seed", NULL, PS_COLUMN_INTEGER },
-  { "mean_ns", "mean", PS_COLUMN_TIME },   { "deviation_ns", "deviation", PS_COLUMN_TIME },
-  { "p50_ns", "p50", PS_COLUMN_TIME },     { "p50_low_ns", NULL, PS_COLUMN_TIME },
-  { "p50_high_ns", NULL, PS_COLUMN_TIME }, { "p90_ns", "p90", PS_COLUMN_TIME },
-  { "p90_low_ns", NULL, PS_COLUMN_TIME },  { "p90_high_ns", NULL, PS_COLUMN_TIME },
-  { "p99_ns", "p99", PS_COLUMN_TIME },     { "p99_low_ns", NULL, PS_COLUMN_TIME },
+  { "samples", NULL, PS_COLUMN_INTEGER },   { "seed", NULL, PS_COLUMN_INTEGER },
+  { "mean_ns", "mean", PS_COLUMN_TIME },    { "mean_low_ns", NULL, PS_COLUMN_TIME },
+  { "mean_high_ns", NULL, PS_COLUMN_TIME }, { "deviation_ns", "deviation", PS_COLUMN_TIME },
+  { "p50_ns", "p50", PS_COLUMN_TIME },      { "p50_low_ns", NULL, PS_COLUMN_TIME },
+  { "p50_high_ns", NULL, PS_COLUMN_TIME },  { "p90_ns", "p90", PS_COLUMN_TIME },
+  { "p90_low_ns", NULL, PS_COLUMN_TIME },   { "p90_high_ns", NULL, PS_COLUMN_TIME },
+  { "p99_ns", "p99", PS_COLUMN_TIME },      { "p99_low_ns", NULL, PS_COLUMN_TIME },
   { "p99_high_ns", NULL, PS_COLUMN_TIME },
 };
 
@@ -170,8 +157,10 @@ ps_spread_report_samples (const PsSpreadReport *report, const char *schedule)
   ps_table_add_row (table);
   ps_table_set_integer (table, "samples", row->distribution.n);
   ps_table_set_integer (table, "seed", (gint64)report->options->sampling.seed);
-  ps_table_set_integer (table, "mean_ns", (gint64)(row->distribution.mean_ns + 0.5));
-  ps_table_set_integer (table, "deviation_ns", (gint64)(row->distribution.deviation_ns + 0.5));
+  ps_table_set_integer (table, "mean_ns", llround (row->distribution.mean_ns));
+  ps_table_set_integer (table, "mean_low_ns", llround (row->distribution.mean_low_ns));
+  ps_table_set_integer (table, "mean_high_ns", llround (row->distribution.mean_high_ns));
+  ps_table_set_integer (table, "deviation_ns", llround (row->distribution.deviation_ns));
   ps_table_set_integer (table, "p50_ns", row->distribution.p50.value_ns);
   ps_table_set_integer (table, "p50_low_ns", row->distribution.p50.low_ns);
   ps_table_set_integer (table, "p50_high_ns", row->distribution.p50.high_ns);
@@ -241,8 +230,8 @@ ps_spread_report_tornado (const PsSpreadReport *report, const char *schedule)
       ps_table_set_text (table, "part", name);
       ps_table_set_integer (table, "p10_ns", bar->p10_ns);
       ps_table_set_integer (table, "p90_ns", bar->p90_ns);
-      ps_table_set_integer (table, "mean_ns", (gint64)(bar->mean_ns + 0.5));
-      ps_table_set_integer (table, "deviation_ns", (gint64)(bar->deviation_ns + 0.5));
+      ps_table_set_integer (table, "mean_ns", llround (bar->mean_ns));
+      ps_table_set_integer (table, "deviation_ns", llround (bar->deviation_ns));
     }
   return table;
 }
@@ -250,20 +239,20 @@ ps_spread_report_tornado (const PsSpreadReport *report, const char *schedule)
 /* Text */
 
 static const PsColumn text_columns[] = {
-  { "schedule", "schedule", PS_COLUMN_TEXT },      { "mean_ns", "mean", PS_COLUMN_TIME },
-  { "deviation_ns", "deviation", PS_COLUMN_TIME }, { "p50_ns", "p50", PS_COLUMN_TIME },
-  { "p50", "95 % of p50", PS_COLUMN_TEXT },        { "p90_ns", "p90", PS_COLUMN_TIME },
-  { "p90", "95 % of p90", PS_COLUMN_TEXT },        { "p99_ns", "p99", PS_COLUMN_TIME },
-  { "p99", "95 % of p99", PS_COLUMN_TEXT },
+  { "schedule", "schedule", PS_COLUMN_TEXT }, { "mean_ns", "mean", PS_COLUMN_TIME },
+  { "mean", "95 % of mean", PS_COLUMN_TEXT }, { "deviation_ns", "deviation", PS_COLUMN_TIME },
+  { "p50_ns", "p50", PS_COLUMN_TIME },        { "p50", "95 % of p50", PS_COLUMN_TEXT },
+  { "p90_ns", "p90", PS_COLUMN_TIME },        { "p90", "95 % of p90", PS_COLUMN_TEXT },
+  { "p99_ns", "p99", PS_COLUMN_TIME },        { "p99", "95 % of p99", PS_COLUMN_TEXT },
 };
 
 static void
-set_quantile (PsTable *table, const char *value_key, const char *interval_key, const PsQuantile *quantile)
+set_estimate (PsTable *table, const char *value_key, const char *interval_key, const PsQuantile *estimate)
 {
-  g_autofree char *low = ps_format_time (quantile->low_ns), *high = ps_format_time (quantile->high_ns),
+  g_autofree char *low = ps_format_time (estimate->low_ns), *high = ps_format_time (estimate->high_ns),
                   *interval = g_strdup_printf ("%s .. %s", low, high);
 
-  ps_table_set_integer (table, value_key, quantile->value_ns);
+  ps_table_set_integer (table, value_key, estimate->value_ns);
   ps_table_set_text (table, interval_key, interval);
 }
 
@@ -275,14 +264,17 @@ quantile_table (const PsSpreadReport *report)
   for (guint i = 0; i < report->rows->len; i++)
     {
       const Row *row = report->rows->pdata[i];
+      const PsDistribution *distribution = &row->distribution;
+      const PsQuantile mean = { llround (distribution->mean_ns), llround (distribution->mean_low_ns),
+                                llround (distribution->mean_high_ns) };
 
       ps_table_add_row (table);
       ps_table_set_text (table, "schedule", row->schedule);
-      ps_table_set_integer (table, "mean_ns", (gint64)(row->distribution.mean_ns + 0.5));
-      ps_table_set_integer (table, "deviation_ns", (gint64)(row->distribution.deviation_ns + 0.5));
-      set_quantile (table, "p50_ns", "p50", &row->distribution.p50);
-      set_quantile (table, "p90_ns", "p90", &row->distribution.p90);
-      set_quantile (table, "p99_ns", "p99", &row->distribution.p99);
+      set_estimate (table, "mean_ns", "mean", &mean);
+      ps_table_set_integer (table, "deviation_ns", llround (distribution->deviation_ns));
+      set_estimate (table, "p50_ns", "p50", &distribution->p50);
+      set_estimate (table, "p90_ns", "p90", &distribution->p90);
+      set_estimate (table, "p99_ns", "p99", &distribution->p99);
     }
   return table;
 }
@@ -357,8 +349,6 @@ ps_spread_report_to_text (PsSpreadReport *report)
   quantiles = ps_table_to_text (table);
   g_string_append_printf (text, "\niteration time, simulated from %u samples, seed %" G_GUINT64_FORMAT "%s\n%s",
                           sampling->n_samples, sampling->seed, causes, quantiles);
-  if (report->left_out->len)
-    g_string_append_printf (text, "not sampled, for asynchronous: %s\n", report->left_out->str);
   if (report->rows->len > 1)
     {
       g_autofree char *wins = win_matrix (report);

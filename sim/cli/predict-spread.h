@@ -33,11 +33,11 @@ PsSpreadReport *ps_spread_report_new (const PsSpreadOptions *options, const PsSe
 void ps_spread_report_free (PsSpreadReport *report);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSpreadReport, ps_spread_report_free)
 
-/* Samples one prediction. Asynchronous schedules, which have no makespan, are left out. */
+/* Samples one prediction: iteration times of the steady state where devices never meet. */
 gboolean ps_spread_report_add (PsSpreadReport *report, const PsPrediction *prediction, GError **error);
 
-/* The nested tables of --json for a schedule that was added; NULL for one that was left out. wins is NULL for a single
- * schedule, tornado unless asked for. */
+/* The nested tables of --json for a schedule that was added. wins is NULL for a single schedule, tornado unless asked
+ * for. */
 PsTable *ps_spread_report_samples (const PsSpreadReport *report, const char *schedule);
 PsTable *ps_spread_report_wins (const PsSpreadReport *report, const char *schedule);
 PsTable *ps_spread_report_tornado (const PsSpreadReport *report, const char *schedule);

@@ -100,16 +100,12 @@ read_sampling (PsSpreadOptions *options, GError **error)
 
 /* Options that make no sense together, or alone. */
 static gboolean
-check_combination (const PsSpreadOptions *options, const PsSetting *setting, gboolean varies, gboolean all,
-                   GError **error)
+check_combination (const PsSpreadOptions *options, gboolean varies, gboolean all, GError **error)
 {
   const char *message = NULL;
 
   if (!varies && (options->samples || options->seed || options->jobs || options->tornado))
     message = "--samples: nothing varies; give --jitter, --straggler or --slow-link";
-  else if (varies && setting->sync == PS_SYNC_BYPASS)
-    message = "--samples and --sync bypass: only iterations that end at a meeting of all devices (--sync global) are "
-              "sampled";
   else if (options->tornado && all)
     message = "--tornado: is of one schedule, not of --schedule all";
   if (message)
@@ -122,7 +118,7 @@ ps_spread_options_finish (PsSpreadOptions *options, const PsSetting *setting, gb
 {
   gboolean varies = options->jitter || options->stragglers || options->slow_links;
 
-  if (!check_combination (options, setting, varies, all, error))
+  if (!check_combination (options, varies, all, error))
     return FALSE;
   return !varies
          || (read_jitter (options, setting, error) && read_slowness (options, error) && read_sampling (options, error));

@@ -14,6 +14,7 @@ static const char *const known_keys[] = { "name",
                                           "memory",
                                           "peak_flops",
                                           "efficiency",
+                                          "memory_bandwidth",
                                           "link_latency",
                                           "link_bandwidth",
                                           "network_latency",
@@ -87,6 +88,13 @@ read_points (PsIni *ini, const char *key, double limit, guint *n, PsLinkPoint **
       *n += *words[i] != '\0';
 }
 
+/* 0: not known. */
+static double
+read_optional_rate (PsIni *ini, const char *key)
+{
+  return ps_ini_has (ini, key) ? ps_ini_real (ini, key, 1, MAX_RATE) : 0;
+}
+
 static gboolean
 read_shared (PsIni *ini, const char *key)
 {
@@ -103,7 +111,8 @@ read_keys (PsIni *ini, PsCluster *cluster)
   cluster->memory_bytes = ps_ini_has (ini, "memory") ? ps_ini_size (ini, "memory") : 0;
   cluster->peak_flops = ps_ini_real (ini, "peak_flops", 1, MAX_RATE);
   cluster->efficiency = ps_ini_real (ini, "efficiency", 0.001, 1);
-  cluster->host_bandwidth = ps_ini_has (ini, "host_bandwidth") ? ps_ini_real (ini, "host_bandwidth", 1, MAX_RATE) : 0;
+  cluster->memory_bandwidth = read_optional_rate (ini, "memory_bandwidth");
+  cluster->host_bandwidth = read_optional_rate (ini, "host_bandwidth");
   cluster->link_latency_ns = ps_ini_time (ini, "link_latency");
   cluster->link_bandwidth = ps_ini_real (ini, "link_bandwidth", 1, MAX_RATE);
   cluster->link_shared = read_shared (ini, "link");

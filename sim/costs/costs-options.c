@@ -39,37 +39,48 @@ ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_bytes, gi
     costs->host_ns[stage] = scale (costs->host_ns[stage], (double)kept / (double)before);
 }
 
+/* The part of F that is computed again. */
+static double
+repeated_part (const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, PsRecompute recompute)
+{
+  PsWork all = ps_work_stage (model, shape, PS_OP_F), again = ps_work_recompute (model, shape, recompute);
+  if (cluster)
+    return (double)ps_work_ns (&again, cluster) / (double)MAX (ps_work_ns (&all, cluster), 1);
+  return (double)again.flops / (double)all.flops;
+}
+
 static void
-drop_layers (PsCosts *costs, guint stage, const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
+drop_layers (PsCosts *costs, guint stage, const PsModel *model, const PsStageShape *shape, double part,
+             PsRecompute recompute)
 {
   double all = (double)ps_model_stage_activation_bytes (model, shape);
   double dropped = all - (double)ps_model_stage_kept_bytes (model, shape, recompute);
-  double again = (double)ps_model_stage_recompute_flops (model, shape, recompute);
   gint64 talk_ns = costs->tensor_ns[stage], work_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns - talk_ns;
   ps_costs_drop (costs, stage, shape->n_layers, scale (kept_bytes (costs, stage), dropped / all),
-                 scale (work_ns, again / (double)ps_model_stage_flops (model, shape, PS_OP_F))
-                     + (recompute == PS_RECOMPUTE_FULL ? talk_ns : 0));
+                 scale (work_ns, part) + (recompute == PS_RECOMPUTE_FULL ? talk_ns : 0));
 }
 
 static gboolean
-recompute_model (PsCosts *costs, const PsModel *model, PsRecompute recompute, GError **error)
+recompute_model (PsCosts *costs, const PsModel *model, const PsCluster *cluster, PsRecompute recompute, GError **error)
 {
   g_autofree PsStageShape *shapes = g_new0 (PsStageShape, costs->n_stages);
   if (!ps_model_split (model, costs->n_stages, shapes, error))
     return FALSE;
   for (guint stage = 0; stage < costs->n_stages; stage++)
-    drop_layers (costs, stage, model, &shapes[stage], recompute);
+    drop_layers (costs, stage, model, &shapes[stage], repeated_part (model, cluster, &shapes[stage], recompute),
+                 recompute);
   costs->time_origin = costs->memory_origin = PS_ORIGIN_MODELLED;
   return TRUE;
 }
 
 gboolean
-ps_costs_recompute (PsCosts *costs, const PsModel *model, PsRecompute recompute, GError **error)
+ps_costs_recompute (PsCosts *costs, const PsModel *model, const PsCluster *cluster, PsRecompute recompute,
+                    GError **error)
 {
   if (recompute == PS_RECOMPUTE_NONE)
     return TRUE;
   if (model)
-    return recompute_model (costs, model, recompute, error);
+    return recompute_model (costs, model, cluster, recompute, error);
   if (recompute == PS_RECOMPUTE_SELECTIVE)
     {
       g_set_error (
@@ -140,6 +151,8 @@ ps_costs_shard (PsCosts *costs, guint n_replicas, GError **error)
       gint64 share = (*bytes + n_replicas - 1) / n_replicas;
       costs->weight_bytes[stage] -= *bytes - share;
       *bytes = share;
+      PsOpCost *step = ps_costs_op (costs, PS_OP_O, stage);
+      step->duration_ns = (step->duration_ns + n_replicas - 1) / n_replicas;
     }
   return TRUE;
 }

@@ -1,7 +1,6 @@
 /* costs.c - the cost table: made by hand, from the command line, or from the formulas of a model on a cluster. */
 #include <pipesim/costs.h>
 
-#include <math.h>
 #include <string.h>
 
 PsCosts *
@@ -73,6 +72,26 @@ divide (gint64 value, guint n)
   return value < 0 ? value : (value + n / 2) / n;
 }
 
+static gint64
+net_bytes (const PsCosts *costs, PsOpKind kind, guint stage)
+{
+  const PsOpCost *op = ps_costs_op (costs, kind, stage);
+  return op->take_bytes - op->give_bytes;
+}
+
+/* Where backwards give back exactly what forwards keep, they do so after rounding too: else the bytes of a long run
+ * would drift away. */
+static void
+balance_slice (PsCosts *slice, const PsCosts *costs, guint stage)
+{
+  gint64 kept = net_bytes (costs, PS_OP_F, stage), left = net_bytes (slice, PS_OP_F, stage);
+  if (kept + net_bytes (costs, PS_OP_BW, stage) == 0)
+    ps_costs_op (slice, PS_OP_BW, stage)->give_bytes += left + net_bytes (slice, PS_OP_BW, stage);
+  left += net_bytes (slice, PS_OP_B, stage) + net_bytes (slice, PS_OP_W, stage);
+  if (kept + net_bytes (costs, PS_OP_B, stage) + net_bytes (costs, PS_OP_W, stage) == 0)
+    ps_costs_op (slice, PS_OP_B, stage)->give_bytes += left;
+}
+
 PsCosts *
 ps_costs_slice (const PsCosts *costs, guint n_slices)
 {
@@ -88,6 +107,7 @@ ps_costs_slice (const PsCosts *costs, guint n_slices)
       slice->pair_ns[stage] = divide (costs->pair_ns[stage], n_slices);
       slice->host_ns[stage] = divide (costs->host_ns[stage], n_slices);
       slice->tensor_ns[stage] = divide (costs->tensor_ns[stage], n_slices);
+      balance_slice (slice, costs, stage);
     }
   for (gsize i = 1; i <= 2 * (gsize)costs->n_stages; i++)
     slice->message_bytes[i] = divide (costs->message_bytes[i], n_slices);
@@ -111,6 +131,8 @@ ps_costs_set_messages (PsCosts *costs, gint64 bytes)
     {
       costs->message_bytes[ps_transfer_forward (costs, stage)] = bytes;
       costs->message_bytes[ps_transfer_backward (costs, stage + 1)] = bytes;
+      ps_costs_op (costs, PS_OP_R, stage + 1)->take_bytes
+          = MAX (ps_costs_op (costs, PS_OP_F, stage + 1)->take_bytes - bytes, 0);
     }
 }
 
@@ -336,14 +358,19 @@ host_ns (const PsCluster *cluster, gint64 bytes)
 static void
 model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, guint stage)
 {
-  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW };
-  double rate = cluster->peak_flops * cluster->efficiency * cluster->tensor / 1e9; /* of a device, per nanosecond */
+  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W };
   gint64 tensor_ns = shape->n_layers * ps_tensor_layer_ns (model, cluster);
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
-    ps_costs_op (costs, kinds[i], stage)->duration_ns
-        = (gint64)llrint ((double)ps_model_stage_flops (model, shape, kinds[i]) / rate)
-          + (kinds[i] == PS_OP_W ? 0 : tensor_ns);
+    {
+      PsWork work = ps_work_stage (model, shape, kinds[i]);
+      ps_costs_op (costs, kinds[i], stage)->duration_ns
+          = ps_work_ns (&work, cluster) + (kinds[i] == PS_OP_W ? 0 : tensor_ns);
+    }
+  ps_costs_op (costs, PS_OP_BW, stage)->duration_ns
+      = ps_costs_op (costs, PS_OP_B, stage)->duration_ns + ps_costs_op (costs, PS_OP_W, stage)->duration_ns;
   ps_costs_op (costs, PS_OP_R, stage)->duration_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns;
+  ps_costs_op (costs, PS_OP_O, stage)->duration_ns
+      = ps_work_optimizer_ns (model, cluster, ps_tensor_parameters (model, shape, cluster->tensor));
   costs->tensor_ns[stage] = tensor_ns;
 }
 

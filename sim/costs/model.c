@@ -2,6 +2,7 @@
 #include <pipesim/model.h>
 
 #include "ini.h"
+#include "names.h"
 
 #define MAX_LAYERS PS_MAX_STAGES
 #define MAX_WIDTH (1 << 20) /* hidden, feed-forward, sequence */
@@ -12,7 +13,7 @@
 static const char *const precision_names[] = { "fp32", "fp16", "bf16", NULL };
 static const char *const mlp_names[] = { "gelu", "swiglu", NULL };
 static const char *const boolean_names[] = { "false", "true" };
-static const char *const recompute_names[] = { "none", "selective", "full" };
+PS_DEFINE_NAMES (PsRecompute, ps_recompute, "none", "selective", "full")
 
 static const char *const known_keys[]
     = { "name",       "layers",          "hidden",    "heads", "kv_heads",        "sequence",       "feed_forward",
@@ -329,19 +330,6 @@ ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape
   if (shape->head)
     bytes += scale_to_precision (model, 2 * tokens * h) + 4 * tokens * model->vocabulary;
   return bytes;
-}
-
-const char *
-ps_recompute_name (PsRecompute recompute)
-{
-  g_return_val_if_fail ((guint)recompute < G_N_ELEMENTS (recompute_names), NULL);
-  return recompute_names[recompute];
-}
-
-gboolean
-ps_recompute_parse (const char *where, const char *text, PsRecompute *recompute, GError **error)
-{
-  return ps_parse_name (where, text, recompute_names, G_N_ELEMENTS (recompute_names), recompute, error);
 }
 
 gint64

@@ -2,6 +2,8 @@
  * transfers. */
 #include "costdb-private.h"
 
+#include "text.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -14,6 +16,7 @@ typedef struct
   PsModel *stored;          /* the model of the profile, if none was given */
   const PsModel *model;
   GPtrArray *measurements;
+  guint *shares; /* [n_devices] of the profile; NULL: equal parts */
   guint n_devices;
   guint n_chunks;
 } Request;
@@ -24,6 +27,7 @@ request_clear (Request *request)
   g_clear_pointer (&request->profiles, g_ptr_array_unref);
   g_clear_pointer (&request->stored, ps_model_free);
   g_clear_pointer (&request->measurements, g_ptr_array_unref);
+  g_free (request->shares);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Request, request_clear)
 
@@ -75,15 +79,22 @@ is_better (const Request *request, const PsMeasurement *a, const PsMeasurement *
   return is_closer (wanted, a->sharing, b->sharing);
 }
 
+/* A stage's share of an accelerator under placement loop; 0: equal ones. */
+static guint
+share_of (const Request *request, guint stage)
+{
+  return request->shares ? request->shares[stage % request->n_devices] : 0;
+}
+
 static const PsMeasurement *
-find_op (const Request *request, const char *shape, PsOpKind kind)
+find_op (const Request *request, const char *shape, guint share, PsOpKind kind)
 {
   const PsMeasurement *best = NULL;
   for (guint i = 0; i < request->measurements->len; i++)
     {
       const PsMeasurement *m = request->measurements->pdata[i];
-      if (m->subject == PS_SUBJECT_OP && m->cache == PS_CACHE_RUN && m->kind == kind && g_str_equal (m->shape, shape)
-          && is_better (request, m, best))
+      if (m->subject == PS_SUBJECT_OP && m->cache == PS_CACHE_RUN && m->kind == kind && m->share == share
+          && g_str_equal (m->shape, shape) && is_better (request, m, best))
         best = m;
     }
   return best;
@@ -94,9 +105,16 @@ set_missing (const Request *request, const char *what, GError **error)
 {
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
                "%s: profile '%s' has no %s; measure it with: pipesim calib run --db %s --profile %s --model FILE -p %u "
-               "-v %u",
+               "-v %u%s%s",
                request->db->file->path, request->profile->name, what, request->db->file->path, request->profile->name,
-               request->n_devices, request->n_chunks);
+               request->n_devices, request->n_chunks, request->shares ? " --sm-shares " : "", request->profile->shares);
+}
+
+static char *
+describe_op (PsOpKind kind, const char *shape, guint share)
+{
+  g_autofree char *part = share ? g_strdup_printf (" with share %u", share) : g_strdup ("");
+  return g_strdup_printf ("%s of stage shape '%s'%s", ps_op_kind_name (kind), shape, part);
 }
 
 static gboolean
@@ -106,10 +124,10 @@ fill_stage (const Request *request, const PsStageShape *shape, guint stage, PsCo
   g_autofree char *key = ps_stage_shape_key (shape);
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
     {
-      const PsMeasurement *m = find_op (request, key, kinds[i]);
+      const PsMeasurement *m = find_op (request, key, share_of (request, stage), kinds[i]);
       if (!m)
         {
-          g_autofree char *what = g_strdup_printf ("%s of stage shape '%s'", ps_op_kind_name (kinds[i]), key);
+          g_autofree char *what = describe_op (kinds[i], key, share_of (request, stage));
           set_missing (request, what, error);
           return FALSE;
         }
@@ -228,10 +246,12 @@ costs_from_request (const Request *request, GError **error)
     return NULL;
   costs->time_origin = PS_ORIGIN_MEASURED;
   costs->memory_origin = PS_ORIGIN_MEASURED;
+  costs->loop_only = request->shares != NULL;
   g_free (costs->source);
-  costs->source = g_strdup_printf ("profile '%s' of %s: %s over %s on %s (%s), measured %s", request->profile->name,
-                                   request->db->file->path, request->profile->device, request->profile->transport,
-                                   request->profile->host, request->profile->processor, request->profile->created);
+  costs->source = g_strdup_printf (
+      "profile '%s' of %s: %s%s%s over %s on %s (%s), measured %s", request->profile->name, request->db->file->path,
+      request->profile->device, request->shares ? " with shares " : "", request->profile->shares,
+      request->profile->transport, request->profile->host, request->profile->processor, request->profile->created);
   return g_steal_pointer (&costs);
 }
 
@@ -255,7 +275,27 @@ check_model (PsCostDb *db, const PsProfile *profile, const PsModel *model, GErro
   return FALSE;
 }
 
-/* Finds profile, model and measurements; db, model, n_devices and n_chunks are set. */
+/* Unequal shares are those of so many devices and no others. */
+static gboolean
+read_shares (Request *request, GError **error)
+{
+  const PsProfile *profile = request->profile;
+  g_autofree char *where = g_strdup_printf ("%s: profile '%s': shares", request->db->file->path, profile->name);
+  guint n;
+  if (*profile->shares == '\0')
+    return TRUE;
+  request->shares = ps_shares_parse (where, profile->shares, &n, error);
+  if (!request->shares)
+    return ps_text_blame_input (error);
+  if (n == request->n_devices)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
+               "%s: profile '%s' was measured on %u devices with shares %s: it has no costs for %u",
+               request->db->file->path, profile->name, n, profile->shares, request->n_devices);
+  return FALSE;
+}
+
+/* Finds profile, model, shares and measurements; db, model, n_devices and n_chunks are set. */
 static gboolean
 open_request (Request *request, const char *profile_name, gboolean with_samples, GError **error)
 {
@@ -266,7 +306,7 @@ open_request (Request *request, const char *profile_name, gboolean with_samples,
     return FALSE;
   if (!request->model)
     request->model = request->stored = stored_model (request->db, request->profile, error);
-  if (!request->model)
+  if (!request->model || !read_shares (request, error))
     return FALSE;
   request->measurements = ps_costdb_measurements (request->db, request->profile->name, with_samples, error);
   return request->measurements != NULL;
@@ -310,8 +350,10 @@ spread_from_request (const Request *request, GError **error)
   for (guint i = 0; i < PS_N_OP_KINDS * n_stages; i++)
     {
       PsOpKind kind = (PsOpKind)(i / n_stages);
-      g_autofree char *key = ps_stage_shape_key (&shapes[i % n_stages]);
-      spread->op[i] = relative_samples (find_op (request, key, kind == PS_OP_R ? PS_OP_F : kind), &spread->largest);
+      guint stage = i % n_stages;
+      g_autofree char *key = ps_stage_shape_key (&shapes[stage]);
+      const PsMeasurement *m = find_op (request, key, share_of (request, stage), kind == PS_OP_R ? PS_OP_F : kind);
+      spread->op[i] = relative_samples (m, &spread->largest);
     }
   g_autoptr (GPtrArray) transfers = suitable_transfers (request);
   const PsMeasurement *below = NULL, *above = NULL;

@@ -5,9 +5,10 @@ static gpointer
 read_profile (PsRows *rows, gpointer data, GError **error)
 {
   PsProfile *profile = g_new0 (PsProfile, 1);
-  char **const fields[] = { &profile->name,   &profile->model_name, &profile->model_digest, &profile->model_text,
-                            &profile->device, &profile->transport,  &profile->host,         &profile->processor,
-                            &profile->kernel, &profile->libraries,  &profile->version,      &profile->created };
+  char **const fields[]
+      = { &profile->name,      &profile->model_name, &profile->model_digest, &profile->model_text, &profile->device,
+          &profile->transport, &profile->shares,     &profile->host,         &profile->processor,  &profile->kernel,
+          &profile->libraries, &profile->version,    &profile->created };
   for (int i = 0; i < (int)G_N_ELEMENTS (fields); i++)
     *fields[i] = ps_rows_text (rows, i);
   return profile;
@@ -18,8 +19,8 @@ ps_costdb_profiles (PsCostDb *db, GError **error)
 {
   g_autoptr (PsRows) rows
       = ps_rows_new (db->file, error,
-                     "SELECT name, model_name, model_digest, model_text, device, transport, host, processor, kernel, "
-                     "libraries, version, created FROM profile ORDER BY name",
+                     "SELECT name, model_name, model_digest, model_text, device, transport, shares, host, processor, "
+                     "kernel, libraries, version, created FROM profile ORDER BY name",
                      "");
   return ps_rows_collect (rows, read_profile, NULL, (GDestroyNotify)ps_profile_free, error);
 }
@@ -30,7 +31,7 @@ read_key (PsRows *rows, PsMeasurement *m)
 {
   g_autofree char *subject = ps_rows_text (rows, 1);
   g_autofree char *kind = ps_rows_text (rows, 3);
-  g_autofree char *cache = ps_rows_text (rows, 7);
+  g_autofree char *cache = ps_rows_text (rows, 8);
   ps_subject_parse ("subject", subject, &m->subject, NULL);
   ps_op_kind_parse ("kind", kind, &m->kind, NULL);
   ps_cache_state_parse ("cache", cache, &m->cache, NULL);
@@ -38,6 +39,7 @@ read_key (PsRows *rows, PsMeasurement *m)
   m->bytes = ps_rows_integer (rows, 4);
   m->devices = (guint)ps_rows_integer (rows, 5);
   m->sharing = (guint)ps_rows_integer (rows, 6);
+  m->share = (guint)ps_rows_integer (rows, 7);
 }
 
 /* Columns as in the query of ps_costdb_measurements. */
@@ -46,18 +48,18 @@ read_measurement (PsRows *rows)
 {
   PsMeasurement *m = g_new0 (PsMeasurement, 1);
   read_key (rows, m);
-  m->time.n = (guint)ps_rows_integer (rows, 8);
-  m->time.median_ns = ps_rows_integer (rows, 9);
-  m->time.q1_ns = ps_rows_integer (rows, 10);
-  m->time.q3_ns = ps_rows_integer (rows, 11);
-  m->time.mad_ns = ps_rows_integer (rows, 12);
-  m->time.min_ns = ps_rows_integer (rows, 13);
-  m->device_ns = ps_rows_integer (rows, 14);
-  m->take_bytes = ps_rows_integer (rows, 15);
-  m->give_bytes = ps_rows_integer (rows, 16);
-  m->state_bytes = ps_rows_integer (rows, 17);
-  m->stop = ps_rows_text (rows, 18);
-  m->taken = ps_rows_text (rows, 19);
+  m->time.n = (guint)ps_rows_integer (rows, 9);
+  m->time.median_ns = ps_rows_integer (rows, 10);
+  m->time.q1_ns = ps_rows_integer (rows, 11);
+  m->time.q3_ns = ps_rows_integer (rows, 12);
+  m->time.mad_ns = ps_rows_integer (rows, 13);
+  m->time.min_ns = ps_rows_integer (rows, 14);
+  m->device_ns = ps_rows_integer (rows, 15);
+  m->take_bytes = ps_rows_integer (rows, 16);
+  m->give_bytes = ps_rows_integer (rows, 17);
+  m->state_bytes = ps_rows_integer (rows, 18);
+  m->stop = ps_rows_text (rows, 19);
+  m->taken = ps_rows_text (rows, 20);
   return m;
 }
 
@@ -108,8 +110,8 @@ read_whole (PsRows *rows, gpointer data, GError **error)
 {
   const Source *source = data;
   g_autoptr (PsMeasurement) measurement = read_measurement (rows);
-  if (!read_condition (source->db, rows, 20, &measurement->before, error)
-      || !read_condition (source->db, rows, 25, &measurement->after, error)
+  if (!read_condition (source->db, rows, 21, &measurement->before, error)
+      || !read_condition (source->db, rows, 26, &measurement->after, error)
       || (source->with_samples && !read_samples (source->db, ps_rows_integer (rows, 0), measurement, error)))
     return NULL;
   return g_steal_pointer (&measurement);
@@ -121,16 +123,15 @@ ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples
   Source source = { db, with_samples };
   g_autoptr (PsRows) rows = ps_rows_new (
       db->file, error,
-      "SELECT measurement.id, subject, shape, kind, bytes, devices, sharing, cache, n, median_ns, q1_ns, q3_ns, "
-      "mad_ns, "
-      "min_ns, device_ns, take_bytes, give_bytes, state_bytes, stop, taken, "
+      "SELECT measurement.id, subject, shape, kind, bytes, devices, sharing, share, cache, n, median_ns, q1_ns, "
+      "q3_ns, mad_ns, min_ns, device_ns, take_bytes, give_bytes, state_bytes, stop, taken, "
       "b.clock_mhz, b.memory_clock_mhz, b.temperature_c, b.power_mw, b.throttle, "
       "a.clock_mhz, a.memory_clock_mhz, a.temperature_c, a.power_mw, a.throttle "
       "FROM measurement JOIN profile ON profile.id = measurement.profile "
       "LEFT JOIN condition AS b ON b.measurement = measurement.id AND b.moment = 'before' "
       "LEFT JOIN condition AS a ON a.measurement = measurement.id AND a.moment = 'after' WHERE profile.name = ?1 "
       "ORDER BY subject, shape, instr ('|F|B|W|BW|R|O|', '|' || kind || '|'), bytes, devices, "
-      "sharing, instr ('|run|cold|warm|', '|' || cache || '|')",
+      "sharing, share, instr ('|run|cold|warm|', '|' || cache || '|')",
       "s", profile);
   return ps_rows_collect (rows, read_whole, &source, (GDestroyNotify)ps_measurement_free, error);
 }

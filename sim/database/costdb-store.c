@@ -12,6 +12,7 @@ ps_profile_free (PsProfile *profile)
   g_free (profile->model_text);
   g_free (profile->device);
   g_free (profile->transport);
+  g_free (profile->shares);
   g_free (profile->host);
   g_free (profile->processor);
   g_free (profile->kernel);
@@ -72,12 +73,14 @@ check_circumstances (PsCostDb *db, const PsProfile *profile, PsRows *rows, GErro
   g_autofree char *model = describe_model (profile->model_name, profile->model_digest);
   if (!g_str_equal (model_digest, profile->model_digest))
     return check_same (db, profile, "model", stored_model, model, error);
-  const char *const names[] = { "device", "transport", "host", "processor" };
-  const char *const now[] = { profile->device, profile->transport, profile->host, profile->processor };
+  const char *const names[] = { "device", "transport", "shares", "host", "processor" };
+  const char *const now[] = { profile->device, profile->transport, profile->shares, profile->host, profile->processor };
   for (int i = 0; i < (int)G_N_ELEMENTS (names); i++)
     {
       g_autofree char *stored = ps_rows_text (rows, 3 + i);
-      if (!check_same (db, profile, names[i], stored, now[i], error))
+      gboolean is_shares = now[i] == profile->shares;
+      if (!check_same (db, profile, names[i], is_shares ? ps_shares_describe (stored) : stored,
+                       is_shares ? ps_shares_describe (now[i]) : now[i], error))
         return FALSE;
     }
   return TRUE;
@@ -89,8 +92,8 @@ find_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error
 {
   g_autoptr (PsRows) rows = ps_rows_new (
       db->file, error,
-      "SELECT id, model_name, model_digest, device, transport, host, processor FROM profile WHERE name = ?1", "s",
-      profile->name);
+      "SELECT id, model_name, model_digest, device, transport, shares, host, processor FROM profile WHERE name = ?1",
+      "s", profile->name);
   gboolean found;
   *id = 0;
   if (!rows || !ps_rows_next (rows, &found, error))
@@ -115,12 +118,13 @@ find_profile_row (PsCostDb *db, const char *name, gint64 *id, GError **error)
 static gboolean
 insert_profile (PsCostDb *db, const PsProfile *p, gint64 *id, GError **error)
 {
-  if (!ps_database_execute (db->file, error,
-                            "INSERT INTO profile (name, model_name, model_digest, model_text, device, transport, host, "
-                            "processor, kernel, libraries, version, created) "
-                            "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-                            "ssssssssssss", p->name, p->model_name, p->model_digest, p->model_text, p->device,
-                            p->transport, p->host, p->processor, p->kernel, p->libraries, p->version, p->created))
+  if (!ps_database_execute (
+          db->file, error,
+          "INSERT INTO profile (name, model_name, model_digest, model_text, device, transport, shares, "
+          "host, processor, kernel, libraries, version, created) "
+          "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+          "sssssssssssss", p->name, p->model_name, p->model_digest, p->model_text, p->device, p->transport, p->shares,
+          p->host, p->processor, p->kernel, p->libraries, p->version, p->created))
     return FALSE;
   *id = ps_database_last_row (db->file);
   return TRUE;
@@ -156,13 +160,14 @@ insert_measurement (PsCostDb *db, gint64 profile, const PsMeasurement *m, GError
   const PsStatistics *time = &m->time;
   return ps_database_execute (
       db->file, error,
-      "INSERT INTO measurement (profile, subject, shape, kind, bytes, devices, sharing, cache, n, median_ns, q1_ns, "
-      "q3_ns, mad_ns, min_ns, device_ns, take_bytes, give_bytes, state_bytes, stop, taken) "
-      "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, nullif (?15, 0), ?16, ?17, ?18, ?19, ?20)",
-      "isssiiisiiiiiiiiiiss", profile, ps_subject_name (m->subject), m->shape, kind_name (m), m->bytes,
-      (gint64)m->devices, sharing_of (m), ps_cache_state_name (m->cache), (gint64)time->n, time->median_ns, time->q1_ns,
-      time->q3_ns, time->mad_ns, time->min_ns, m->device_ns, m->take_bytes, m->give_bytes, m->state_bytes, m->stop,
-      m->taken);
+      "INSERT INTO measurement (profile, subject, shape, kind, bytes, devices, sharing, share, cache, n, median_ns, "
+      "q1_ns, q3_ns, mad_ns, min_ns, device_ns, take_bytes, give_bytes, state_bytes, stop, taken) "
+      "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, nullif (?16, 0), ?17, ?18, ?19, ?20, "
+      "?21)",
+      "isssiiiisiiiiiiiiiiss", profile, ps_subject_name (m->subject), m->shape, kind_name (m), m->bytes,
+      (gint64)m->devices, sharing_of (m), (gint64)m->share, ps_cache_state_name (m->cache), (gint64)time->n,
+      time->median_ns, time->q1_ns, time->q3_ns, time->mad_ns, time->min_ns, m->device_ns, m->take_bytes, m->give_bytes,
+      m->state_bytes, m->stop, m->taken);
 }
 
 /* Nothing when nothing is known. */
@@ -217,9 +222,9 @@ ps_costdb_has (PsCostDb *db, gint64 profile, const PsMeasurement *key, gboolean 
   g_autoptr (PsRows) rows
       = ps_rows_new (db->file, error,
                      "SELECT 1 FROM measurement WHERE profile = ?1 AND subject = ?2 AND shape = ?3 "
-                     "AND kind = ?4 AND bytes = ?5 AND devices = ?6 AND sharing = ?7 AND cache = ?8",
-                     "isssiiis", profile, ps_subject_name (key->subject), key->shape, kind_name (key), key->bytes,
-                     (gint64)key->devices, sharing_of (key), ps_cache_state_name (key->cache));
+                     "AND kind = ?4 AND bytes = ?5 AND devices = ?6 AND sharing = ?7 AND share = ?8 AND cache = ?9",
+                     "isssiiiis", profile, ps_subject_name (key->subject), key->shape, kind_name (key), key->bytes,
+                     (gint64)key->devices, sharing_of (key), (gint64)key->share, ps_cache_state_name (key->cache));
   return rows && ps_rows_next (rows, found, error);
 }
 

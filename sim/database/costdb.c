@@ -1,7 +1,8 @@
 /* costdb.c - the cost database among the databases. */
 #include "costdb-private.h"
 
-static const char *const migrations[PS_COSTDB_VERSION - 1] = { "/pipesim/data/schema-1-to-2.sql" };
+static const char *const migrations[PS_COSTDB_VERSION - 1]
+    = { "/pipesim/data/schema-1-to-2.sql", "/pipesim/data/schema-2-to-3.sql" };
 
 static const PsDatabaseKind kind = {
   .what = "cost database",

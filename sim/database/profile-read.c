@@ -110,6 +110,13 @@ get_samples (const Text *text, const PsJsonObject *object, PsMeasurement *m, GEr
   return TRUE;
 }
 
+static gboolean
+refuse_member (const Text *text, const char *key, const char *what, GError **error)
+{
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: %s", text->reader.where, key, what);
+  return FALSE;
+}
+
 /* Which members a measurement has depends on what it is of. */
 static gboolean
 check_members (const Text *text, const PsJsonObject *object, PsSubject subject, GError **error)
@@ -122,13 +129,12 @@ check_members (const Text *text, const PsJsonObject *object, PsSubject subject, 
                   { "kind", { TRUE, FALSE, FALSE } },
                   { "cache", { TRUE, FALSE, FALSE } },
                   { "bytes", { FALSE, TRUE, TRUE } } };
+  if (subject != PS_SUBJECT_OP && ps_json_object_has (object, "share"))
+    return refuse_member (text, "share", "does not belong to this subject", error);
   for (guint i = 0; i < G_N_ELEMENTS (members); i++)
     if (ps_json_object_has (object, members[i].key) != members[i].of[subject])
-      {
-        g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: %s", text->reader.where, members[i].key,
-                     members[i].of[subject] ? "is missing" : "does not belong to this subject");
-        return FALSE;
-      }
+      return refuse_member (text, members[i].key,
+                            members[i].of[subject] ? "is missing" : "does not belong to this subject", error);
   return TRUE;
 }
 
@@ -171,6 +177,7 @@ get_key (const Text *text, const PsJsonObject *object, PsMeasurement *m, GError 
   if (!get_subject (object, m, error) || !check_members (text, object, m->subject, error)
       || !get_count (object, "devices", PS_MAX_DEVICES, &m->devices, error)
       || !get_count (object, "sharing", PS_MAX_DEVICES, &m->sharing, error)
+      || (ps_json_object_has (object, "share") && !get_count (object, "share", PS_MAX_SHARE, &m->share, error))
       || (m->subject == PS_SUBJECT_OP && (!get_kind (object, m, error) || !get_cache (object, m, error)))
       || (m->subject != PS_SUBJECT_OP
           && !ps_json_get_integer (object, "bytes", 0, PS_MAX_SIZE_BYTES, &m->bytes, error)))
@@ -185,8 +192,8 @@ get_key (const Text *text, const PsJsonObject *object, PsMeasurement *m, GError 
 static gboolean
 check_once (Text *text, const PsMeasurement *m, GError **error)
 {
-  char *key = g_strdup_printf ("%d %d %" G_GINT64_FORMAT " %u %u %d %s", m->subject, m->kind, m->bytes, m->devices,
-                               m->sharing, m->cache, m->shape);
+  char *key = g_strdup_printf ("%d %d %" G_GINT64_FORMAT " %u %u %u %d %s", m->subject, m->kind, m->bytes, m->devices,
+                               m->sharing, m->share, m->cache, m->shape);
   if (g_hash_table_add (text->seen, key))
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: measurement is there twice", text->reader.where);
@@ -223,9 +230,9 @@ static gpointer
 read_measurement (Text *text, GError **error)
 {
   static const char *const required[] = { "subject", "devices", "sharing", "n", "stop", "taken", NULL };
-  static const char *const optional[] = { "shape",       "kind",   "bytes",  "cache",      "median_ns",  "q1_ns",
-                                          "q3_ns",       "mad_ns", "min_ns", "device_ns",  "take_bytes", "give_bytes",
-                                          "state_bytes", "before", "after",  "samples_ns", NULL };
+  static const char *const optional[] = { "shape",      "share",       "kind",   "bytes",  "cache",      "median_ns",
+                                          "q1_ns",      "q3_ns",       "mad_ns", "min_ns", "device_ns",  "take_bytes",
+                                          "give_bytes", "state_bytes", "before", "after",  "samples_ns", NULL };
   g_auto (PsJsonObject) object = { 0 };
   g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
   note_line (text);
@@ -295,12 +302,38 @@ check_model (const char *where, const PsProfile *profile, GError **error)
   return FALSE;
 }
 
+/* Equal parts are left out. */
+static gboolean
+get_shares (const PsJsonObject *object, PsProfile *profile, GError **error)
+{
+  g_autofree char *where = g_strdup_printf ("%s: shares", object->reader->where);
+  guint n;
+  if (!ps_json_object_has (object, "shares"))
+    {
+      profile->shares = g_strdup ("");
+      return TRUE;
+    }
+  if (!ps_json_get_text (object, "shares", &profile->shares, error))
+    return FALSE;
+  g_autofree guint *shares = ps_shares_parse (where, profile->shares, &n, error);
+  if (!shares)
+    return ps_text_blame_input (error);
+  g_autofree char *text = ps_shares_to_text (shares, n);
+  if (g_str_equal (text, profile->shares))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: '%s' are %s", where, profile->shares,
+               *text ? "not in lowest terms" : "equal, which no shares at all say");
+  return FALSE;
+}
+
 static gboolean
 read_profile (const PsJsonObject *object, PsProfile *profile, GError **error)
 {
   for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)
     if (!ps_json_get_text (object, ps_profile_texts[i].key, ps_field_at (profile, &ps_profile_texts[i]), error))
       return FALSE;
+  if (!get_shares (object, profile, error))
+    return FALSE;
   if (*profile->name != '\0' && *profile->device != '\0')
     return check_model (object->reader->where, profile, error);
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: is empty", object->reader->where,
@@ -315,6 +348,7 @@ ps_profile_contents_parse (const char *where, const char *text, gsize length, GE
       = { .where = where, .begin = text, .seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
   g_auto (PsJsonObject) object = { 0 };
   g_autoptr (PsProfileContents) contents = g_new0 (PsProfileContents, 1);
+  static const char *const optional[] = { "shares", NULL };
   const char *required[PS_N_PROFILE_TEXTS + 3] = { NULL };
   for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)
     required[i] = ps_profile_texts[i].key;
@@ -324,7 +358,7 @@ ps_profile_contents_parse (const char *where, const char *text, gsize length, GE
   contents->measurements = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_measurement_free);
   contents->sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sentinel_free);
   if (!ps_json_reader_init (&state.reader, where, text, (gssize)length, error)
-      || !ps_json_object_init (&object, &state.reader, PS_PROFILE_FORMAT, required, NULL, error)
+      || !ps_json_object_init (&object, &state.reader, PS_PROFILE_FORMAT, required, optional, error)
       || !read_profile (&object, contents->profile, error)
       || !read_array (&state, &object, "sentinels", read_sentinel, contents->sentinels, error)
       || !read_array (&state, &object, "measurements", read_measurement, contents->measurements, error))

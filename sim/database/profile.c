@@ -130,6 +130,8 @@ append_measurement (GString *text, const PsMeasurement *m)
     append_number (text, "bytes", m->bytes);
   append_number (text, "devices", m->devices);
   append_number (text, "sharing", MAX (m->sharing, 1));
+  if (m->share > 0)
+    append_number (text, "share", m->share);
   if (op)
     append_text (text, "cache", ps_cache_state_name (m->cache));
   append_number (text, "n", m->time.n);
@@ -168,6 +170,8 @@ ps_profile_contents_to_text (const PsProfileContents *contents)
       g_string_append_printf (text, ",\n\"%s\": ", ps_profile_texts[i].key);
       ps_json_append_string (text, *(char **)ps_field_at (contents->profile, &ps_profile_texts[i]));
     }
+  if (*contents->profile->shares)
+    g_string_append_printf (text, ",\n\"shares\": \"%s\"", contents->profile->shares);
   g_string_append (text, ",\n\"sentinels\": [");
   for (guint i = 0; i < contents->sentinels->len; i++)
     {

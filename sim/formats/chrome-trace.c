@@ -14,11 +14,10 @@ unit_costs (guint n_stages)
 }
 
 static char *
-write_trace (const PsSchedule *schedule, const PsCosts *given, GError **error)
+write_trace (const PsSchedule *schedule, GError **error)
 {
   g_autoptr (PsProgram) program = ps_format_lower (schedule, error);
-  g_autoptr (PsCosts) units = given ? NULL : unit_costs (schedule->placement->n_stages);
-  const PsCosts *costs = given ? given : units;
+  g_autoptr (PsCosts) costs = unit_costs (schedule->placement->n_stages);
   g_autoptr (PsSimulation) simulation = NULL;
   g_autoptr (PsTimeline) timeline = NULL;
 
@@ -33,6 +32,6 @@ write_trace (const PsSchedule *schedule, const PsCosts *given, GError **error)
 const PsFormat ps_format_chrome_trace = {
   .name = "chrome-trace",
   .description = "simulated timeline for Perfetto (1 us per op without costs); not read as a schedule",
-  .uses_costs = TRUE,
   .write = write_trace,
+  .write_timeline = ps_timeline_to_chrome_trace,
 };

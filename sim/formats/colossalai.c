@@ -435,7 +435,7 @@ write_program (const PsProgram *program, GError **error)
 }
 
 static char *
-write_nodes (const PsSchedule *schedule, G_GNUC_UNUSED const PsCosts *costs, GError **error)
+write_nodes (const PsSchedule *schedule, GError **error)
 {
   g_autoptr (PsProgram) program = ps_format_lower (schedule, error);
 

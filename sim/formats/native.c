@@ -14,7 +14,7 @@ read_native (const char *where, const char *text, gsize length, GError **error)
 }
 
 static char *
-write_native (const PsSchedule *schedule, G_GNUC_UNUSED const PsCosts *costs, G_GNUC_UNUSED GError **error)
+write_native (const PsSchedule *schedule, G_GNUC_UNUSED GError **error)
 {
   return ps_schedule_to_json (schedule);
 }

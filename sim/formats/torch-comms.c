@@ -41,7 +41,7 @@ read_comms (const char *where, const char *text, gsize length, GError **error)
 }
 
 static char *
-write_comms (const PsSchedule *schedule, G_GNUC_UNUSED const PsCosts *costs, GError **error)
+write_comms (const PsSchedule *schedule, GError **error)
 {
   g_autoptr (TorchLists) compute = torch_lists_from_schedule (schedule, error);
   g_autoptr (TorchLists) lists = compute ? torch_lists_lower (compute, error) : NULL;

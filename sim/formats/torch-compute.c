@@ -20,7 +20,7 @@ read_compute (const char *where, const char *text, gsize length, GError **error)
 }
 
 static char *
-write_compute (const PsSchedule *schedule, G_GNUC_UNUSED const PsCosts *costs, GError **error)
+write_compute (const PsSchedule *schedule, GError **error)
 {
   g_autoptr (TorchLists) lists = torch_lists_from_schedule (schedule, error);
 

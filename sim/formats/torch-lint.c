@@ -198,7 +198,7 @@ ps_torch_lint (const PsSchedule *schedule)
 {
   GPtrArray *findings = g_ptr_array_new_with_free_func (g_free);
   g_autoptr (GError) cause = NULL;
-  g_autofree char *text = ps_format_torch_comms.write (schedule, NULL, &cause);
+  g_autofree char *text = ps_format_torch_comms.write (schedule, &cause);
 
   lint_placement (schedule->placement, findings);
   lint_representation (schedule, findings);

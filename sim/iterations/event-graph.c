@@ -8,19 +8,11 @@
 /* Sums over several rounds and their products with numbers of rounds. */
 __extension__ typedef __int128 Wide;
 
-typedef struct
-{
-  guint event;
-  guint from;
-  guint tokens;
-  gint64 delay_ns;
-} Arc;
-
 struct _PsEventGraph
 {
   guint n_events;
   gint64 *duration_ns; /* [n_events] */
-  GArray *arcs;        /* Arc */
+  GArray *arcs;        /* PsEventArc */
 };
 
 PsEventGraph *
@@ -29,7 +21,7 @@ ps_event_graph_new (guint n_events)
   PsEventGraph *graph = g_new (PsEventGraph, 1);
   graph->n_events = n_events;
   graph->duration_ns = g_new0 (gint64, n_events);
-  graph->arcs = g_array_sized_new (FALSE, FALSE, sizeof (Arc), 2 * n_events);
+  graph->arcs = g_array_sized_new (FALSE, FALSE, sizeof (PsEventArc), 2 * n_events);
   return graph;
 }
 
@@ -52,9 +44,95 @@ ps_event_graph_set_duration (PsEventGraph *graph, guint event, gint64 duration_n
 void
 ps_event_graph_wait (PsEventGraph *graph, guint event, guint from, guint tokens, gint64 delay_ns)
 {
-  const Arc arc = { event, from, tokens, delay_ns };
+  const PsEventArc arc = { event, from, tokens, delay_ns };
   g_return_if_fail (event < graph->n_events && from < graph->n_events && tokens <= 1);
   g_array_append_val (graph->arcs, arc);
+}
+
+gint64
+ps_event_graph_duration (const PsEventGraph *graph, guint event)
+{
+  return graph->duration_ns[event];
+}
+
+static void
+sort_arcs (PsEventOrder *order, const GArray *arcs)
+{
+  guint n = order->n_events;
+  order->arcs = g_new0 (PsEventArc, arcs->len);
+  order->first = g_new0 (guint, (gsize)n + 2);
+  for (guint a = 0; a < arcs->len; a++)
+    order->first[g_array_index (arcs, PsEventArc, a).event + 2]++;
+  for (guint i = 2; i <= n + 1; i++)
+    order->first[i] += order->first[i - 1];
+  for (guint a = 0; a < arcs->len; a++)
+    {
+      PsEventArc arc = g_array_index (arcs, PsEventArc, a);
+      order->arcs[order->first[arc.event + 1]++] = arc;
+    }
+}
+
+/* Goes down from an event to what it waits for, which comes first. */
+typedef struct
+{
+  PsEventOrder *order;
+  guint n_ordered;
+  guint8 *ordered;
+  guint *next; /* 1 + the next arc to look at while an event is open; 0: not met yet */
+  guint *stack;
+} Descent;
+
+/* FALSE where that leads back to an event from which it started. */
+static gboolean
+order_from (Descent *descent, guint event)
+{
+  const PsEventOrder *order = descent->order;
+  guint depth = 0;
+  descent->stack[depth++] = event;
+  descent->next[event] = 1 + order->first[event];
+  while (depth > 0)
+    {
+      guint i = descent->stack[depth - 1], arc = descent->next[i] - 1;
+      if (arc == order->first[i + 1])
+        {
+          order->order[descent->n_ordered++] = i;
+          descent->ordered[i] = TRUE;
+          depth--;
+          continue;
+        }
+      descent->next[i]++;
+      guint from = order->arcs[arc].from;
+      if (order->arcs[arc].tokens > 0 || descent->ordered[from])
+        continue;
+      if (descent->next[from] != 0)
+        return FALSE;
+      descent->next[from] = 1 + order->first[from];
+      descent->stack[depth++] = from;
+    }
+  return TRUE;
+}
+
+gboolean
+ps_event_order_init (PsEventOrder *order, const PsEventGraph *graph)
+{
+  guint n = graph->n_events;
+  g_autofree guint *stack = g_new (guint, n), *next = g_new0 (guint, n);
+  g_autofree guint8 *ordered = g_new0 (guint8, n);
+  Descent descent = { .order = order, .ordered = ordered, .next = next, .stack = stack };
+  *order = (PsEventOrder){ .n_events = n, .order = g_new (guint, n) };
+  sort_arcs (order, graph->arcs);
+  for (guint i = 0; i < n; i++)
+    if (!ordered[i] && !order_from (&descent, i))
+      return FALSE;
+  return TRUE;
+}
+
+void
+ps_event_order_clear (PsEventOrder *order)
+{
+  g_free (order->arcs);
+  g_free (order->first);
+  g_free (order->order);
 }
 
 /* total / rounds */
@@ -81,9 +159,7 @@ typedef struct
 typedef struct
 {
   const PsEventGraph *graph;
-  Arc *arcs;    /* by the event that waits */
-  guint *first; /* [n_events + 1] into arcs */
-  guint *order; /* [n_events] events, each behind those of its round that it waits for */
+  PsEventOrder order;
   Path *paths;  /* [n_events] */
   guint *visit; /* [n_events] the walk over predecessors that came by last, counted from 1 */
   Ratio ratio;
@@ -93,76 +169,12 @@ typedef struct
 static void
 search_clear (Search *search)
 {
-  g_free (search->arcs);
-  g_free (search->first);
-  g_free (search->order);
+  ps_event_order_clear (&search->order);
   g_free (search->paths);
   g_free (search->visit);
   g_array_unref (search->circle);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Search, search_clear)
-
-static void
-sort_arcs (Search *search)
-{
-  const GArray *arcs = search->graph->arcs;
-  guint n = search->graph->n_events;
-  search->arcs = g_new0 (Arc, arcs->len);
-  search->first = g_new0 (guint, (gsize)n + 2);
-  for (guint a = 0; a < arcs->len; a++)
-    search->first[g_array_index (arcs, Arc, a).event + 2]++;
-  for (guint i = 2; i <= n + 1; i++)
-    search->first[i] += search->first[i - 1];
-  for (guint a = 0; a < arcs->len; a++)
-    {
-      Arc arc = g_array_index (arcs, Arc, a);
-      search->arcs[search->first[arc.event + 1]++] = arc;
-    }
-}
-
-/* Goes down from an event to what it waits for, which comes first. FALSE where that leads back to an event from which
- * it started: visit is 1 + the next arc to look at while an event is open. */
-static gboolean
-order_from (Search *search, guint event, guint *stack, guint *n_ordered, guint8 *ordered)
-{
-  guint depth = 0;
-  stack[depth++] = event;
-  search->visit[event] = 1 + search->first[event];
-  while (depth > 0)
-    {
-      guint i = stack[depth - 1], arc = search->visit[i] - 1;
-      if (arc == search->first[i + 1])
-        {
-          search->order[(*n_ordered)++] = i;
-          ordered[i] = TRUE;
-          depth--;
-          continue;
-        }
-      search->visit[i]++;
-      guint from = search->arcs[arc].from;
-      if (search->arcs[arc].tokens > 0 || ordered[from])
-        continue;
-      if (search->visit[from] != 0)
-        return FALSE;
-      search->visit[from] = 1 + search->first[from];
-      stack[depth++] = from;
-    }
-  return TRUE;
-}
-
-static gboolean
-order_events (Search *search)
-{
-  guint n = search->graph->n_events, n_ordered = 0;
-  g_autofree guint *stack = g_new (guint, n);
-  g_autofree guint8 *ordered = g_new0 (guint8, n);
-  search->order = g_new (guint, n);
-  memset (search->visit, 0, n * sizeof *search->visit);
-  for (guint i = 0; i < n; i++)
-    if (!ordered[i] && !order_from (search, i, stack, &n_ordered, ordered))
-      return FALSE;
-  return TRUE;
-}
 
 static inline gboolean
 is_longer (const Search *search, Wide length, guint tokens, const Path *than)
@@ -179,11 +191,11 @@ lengthen (Search *search)
   gboolean longer = FALSE;
   for (guint k = 0; k < search->graph->n_events; k++)
     {
-      guint i = search->order[k];
+      guint i = search->order.order[k];
       Path *path = &search->paths[i];
-      for (guint a = search->first[i]; a < search->first[i + 1]; a++)
+      for (guint a = search->order.first[i]; a < search->order.first[i + 1]; a++)
         {
-          const Arc *arc = &search->arcs[a];
+          const PsEventArc *arc = &search->order.arcs[a];
           const Path *from = &search->paths[arc->from];
           Wide length = from->length + arc->delay_ns + search->graph->duration_ns[i];
           if (!is_longer (search, length, from->tokens + arc->tokens, path))
@@ -203,7 +215,7 @@ circle_ratio (const Search *search, guint event)
   guint i = event;
   do
     {
-      const Arc *arc = &search->arcs[search->paths[i].arc - 1];
+      const PsEventArc *arc = &search->order.arcs[search->paths[i].arc - 1];
       ratio.total += search->graph->duration_ns[i] + arc->delay_ns;
       ratio.rounds += arc->tokens;
       i = arc->from;
@@ -221,7 +233,7 @@ keep_circle (Search *search, guint event)
     {
       guint arc = search->paths[i].arc - 1;
       g_array_append_val (search->circle, arc);
-      i = search->arcs[arc].from;
+      i = search->order.arcs[arc].from;
     }
   while (i != event);
 }
@@ -238,7 +250,7 @@ improve_ratio (Search *search)
       while (search->visit[i] == 0 && search->paths[i].arc != 0)
         {
           search->visit[i] = start + 1;
-          i = search->arcs[search->paths[i].arc - 1].from;
+          i = search->order.arcs[search->paths[i].arc - 1].from;
         }
       if (search->visit[i] != start + 1)
         continue;
@@ -279,8 +291,7 @@ search_ratio (Search *search, const PsEventGraph *graph)
   search->paths = g_new (Path, graph->n_events);
   search->visit = g_new (guint, graph->n_events);
   search->circle = g_array_new (FALSE, FALSE, sizeof (guint));
-  sort_arcs (search);
-  if (!order_events (search))
+  if (!ps_event_order_init (&search->order, graph))
     return FALSE;
   restart (search);
   while (lengthen (search))
@@ -301,10 +312,10 @@ ps_event_graph_period (const PsEventGraph *graph, gint64 *period_ns, guint *n_ro
   return TRUE;
 }
 
-static const Arc *
+static const PsEventArc *
 circle_arc (const Search *search, guint i)
 {
-  return &search->arcs[g_array_index (search->circle, guint, i)];
+  return &search->order.arcs[g_array_index (search->circle, guint, i)];
 }
 
 /* Where in the circle to begin: at the lowest event that waits for the round before. */
@@ -331,7 +342,7 @@ ps_event_graph_circle (const PsEventGraph *graph)
   circle = g_array_sized_new (FALSE, FALSE, sizeof (PsCircleEvent), n);
   for (guint i = 0; i < n; i++)
     {
-      const Arc *arc = circle_arc (&search, (from + n - i) % n);
+      const PsEventArc *arc = circle_arc (&search, (from + n - i) % n);
       const PsCircleEvent event = { arc->event, arc->tokens, arc->delay_ns, graph->duration_ns[arc->event] };
       g_array_append_val (circle, event);
     }

@@ -24,6 +24,31 @@ void ps_event_graph_set_duration (PsEventGraph *graph, guint event, gint64 durat
 /* event also waits for `from`: of the same round when tokens is 0, of the round before when it is 1. */
 void ps_event_graph_wait (PsEventGraph *graph, guint event, guint from, guint tokens, gint64 delay_ns);
 
+/* Arcs by the event that waits, and events in an order that begins with nothing that it has to wait for in its own
+ * round. */
+typedef struct
+{
+  guint event;
+  guint from;
+  guint tokens;
+  gint64 delay_ns;
+} PsEventArc;
+
+typedef struct
+{
+  guint n_events;
+  PsEventArc *arcs;
+  guint *first; /* [n_events + 1] into arcs */
+  guint *order; /* [n_events] events, each behind those of its round that it waits for */
+} PsEventOrder;
+
+/* FALSE when events of one round wait for each other in a circle. Clear with ps_event_order_clear, also then. */
+gboolean ps_event_order_init (PsEventOrder *order, const PsEventGraph *graph);
+void ps_event_order_clear (PsEventOrder *order);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsEventOrder, ps_event_order_clear)
+
+gint64 ps_event_graph_duration (const PsEventGraph *graph, guint event);
+
 /* Time of a round in the long run, rounded to the nearest nanosecond. Exactly it is a multiple of 1 / *n_rounds, and
  * n_rounds the least such number. 0 and 1 where no circle is. The sum of all durations and delays over as many rounds
  * as there are arcs with tokens must stay below 2^100. FALSE when events of one round wait for each other in a circle:

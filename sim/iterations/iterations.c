@@ -1,37 +1,12 @@
 /* iterations.c - the time of an iteration in steady state: from the times of one iteration where all devices meet at
  * the optimizer, as the period of the repeated program where they do not. */
+#include "names.h"
 #include "rounds.h"
 
 #include <string.h>
 
-static const char *const sync_names[] = { "global", "bypass" };
-static const char *const reduce_names[] = { "overlapped", "exposed" };
-
-const char *
-ps_sync_name (PsSync sync)
-{
-  g_return_val_if_fail ((guint)sync < G_N_ELEMENTS (sync_names), NULL);
-  return sync_names[sync];
-}
-
-gboolean
-ps_sync_parse (const char *where, const char *text, PsSync *sync, GError **error)
-{
-  return ps_parse_name (where, text, sync_names, G_N_ELEMENTS (sync_names), sync, error);
-}
-
-const char *
-ps_reduce_name (PsReduce reduce)
-{
-  g_return_val_if_fail ((guint)reduce < G_N_ELEMENTS (reduce_names), NULL);
-  return reduce_names[reduce];
-}
-
-gboolean
-ps_reduce_parse (const char *where, const char *text, PsReduce *reduce, GError **error)
-{
-  return ps_parse_name (where, text, reduce_names, G_N_ELEMENTS (reduce_names), reduce, error);
-}
+PS_DEFINE_NAMES (PsSync, ps_sync, "global", "bypass")
+PS_DEFINE_NAMES (PsReduce, ps_reduce, "overlapped", "exposed")
 
 /* When the gradients of a stage are complete: its last W or BW has ended on every copy that was used. */
 static gint64
@@ -82,32 +57,20 @@ meet (const PsProgram *program, const PsCosts *costs, const PsSimulation *simula
 /* Rounds that are run to see whether they repeat. */
 #define MAX_ROUNDS 64
 
-static gint64
-optimizer_ns (const PsProgram *program, const PsCosts *costs, guint device)
-{
-  const PsPlacement *placement = program->schedule->placement;
-  gint64 sum = 0;
-  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
-    if (placement->device[i] == device)
-      sum += ps_costs_op (costs, PS_OP_O, i % placement->n_stages)->duration_ns;
-  return sum;
-}
-
-/* One round later: when each device is ready after the earliest of them, which was so *shift_ns after its last time. */
-static void
-advance (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, const PsReductions *reductions,
-         PsReduce reduce, gint64 *ready_ns, gint64 *shift_ns)
+gint64
+ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
+                   const PsReductions *reductions, PsReduce reduce, gint64 *ready_ns)
 {
   gint64 state = 0, least = G_MAXINT64;
   for (guint device = 0; device < simulation->n_devices; device++)
     {
       state = MAX (state, reduced_ns (program, costs, simulation, reductions, device, reduce));
-      ready_ns[device] = state + optimizer_ns (program, costs, device);
+      ready_ns[device] = state + simulation->device[device].optimizer_ns;
       least = MIN (least, ready_ns[device]);
     }
   for (guint device = 0; device < simulation->n_devices; device++)
     ready_ns[device] -= least;
-  *shift_ns = least;
+  return least;
 }
 
 /* The first of rows that equals the one at index; index itself when none does. */
@@ -123,8 +86,10 @@ find_row (const gint64 *rows, guint n_columns, guint index)
 static PsIteration
 mean (const gint64 *elapsed_ns, guint from, guint to, gboolean exact)
 {
-  gint64 n = to - from, total = elapsed_ns[to] - elapsed_ns[from];
-  return (PsIteration){ .period_ns = (2 * total + n) / (2 * n), .n_iterations = exact ? (guint)n : 0 };
+  gint64 n = to - from, total = elapsed_ns[to] - elapsed_ns[from], least = 1;
+  while (total % n * least % n != 0)
+    least++;
+  return (PsIteration){ .period_ns = (2 * total + n) / (2 * n), .n_iterations = exact ? (guint)least : 0 };
 }
 
 /* One round after the other, each from the devices' ready times that the one before has left. */
@@ -134,7 +99,7 @@ repeat (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *s
 {
   guint p = program->schedule->placement->n_devices;
   g_autofree gint64 *ready = g_new0 (gint64, p), *rows = g_new0 (gint64, (gsize)p * (MAX_ROUNDS + 1));
-  gint64 elapsed[MAX_ROUNDS + 1] = { 0 }, shift;
+  gint64 elapsed[MAX_ROUNDS + 1] = { 0 };
   g_auto (PsReductions) reductions = { 0 };
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   PsEventsSetting started = *setting;
@@ -145,8 +110,7 @@ repeat (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *s
     {
       if (!ps_events_run (events, costs, simulation, error))
         return FALSE;
-      advance (program, costs, simulation, &reductions, reduce, ready, &shift);
-      elapsed[i] = elapsed[i - 1] + shift;
+      elapsed[i] = elapsed[i - 1] + ps_rounds_advance (program, costs, simulation, &reductions, reduce, ready);
       memcpy (rows + (gsize)i * p, ready, p * sizeof *ready);
       guint same = find_row (rows, p, i);
       *iteration = mean (elapsed, same < i ? same : i / 2, i, same < i);

@@ -23,6 +23,11 @@ void ps_reductions_init (PsReductions *reductions, const PsProgram *program);
 void ps_reductions_clear (PsReductions *reductions);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsReductions, ps_reductions_clear)
 
+/* Round by round, where no graph knows the durations beforehand. ready_ns [n_devices] becomes when each device is ready
+ * for the next round after this one, which simulation has run, told from the earliest of them; returns when that is. */
+gint64 ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
+                          const PsReductions *reductions, PsReduce reduce, gint64 *ready_ns);
+
 /* Events: the steps by their ids; where messages have events of their own, from first_message on, two for each step
  * with an input, see rounds-messages.c; an all-reduce for each weight copy of each stage, as held; the state and the
  * update of each device. */

@@ -1,8 +1,6 @@
 /* partition-model.c - chains of layers from the formulas of a model, and from stages that were measured. */
 #include "partition-private.h"
 
-#include <math.h>
-
 /* Embedding, layers, head. */
 static PsLayers *
 named_layers (const PsModel *model)
@@ -49,10 +47,16 @@ check_n_layers (const PsModel *model, GError **error)
   return FALSE;
 }
 
+static gint64
+work_ns (const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, PsOpKind kind)
+{
+  PsWork work = ps_work_stage (model, shape, kind);
+  return ps_work_ns (&work, cluster);
+}
+
 PsLayers *
 ps_layers_model (const PsModel *model, const PsCluster *cluster, GError **error)
 {
-  double rate = cluster->peak_flops * cluster->efficiency / 1e9; /* per nanosecond */
   if (!check_n_layers (model, error))
     return NULL;
   g_autoptr (PsLayers) layers = named_layers (model);
@@ -63,10 +67,11 @@ ps_layers_model (const PsModel *model, const PsCluster *cluster, GError **error)
       PsStageShape shape = layer_shape (model, i);
       PsLayer *layer = &layers->layers[i];
       fill_formulas (model, i, layer);
-      layer->forward_ns = llrint ((double)ps_model_stage_flops (model, &shape, PS_OP_F) / rate);
-      layer->backward_ns = llrint ((double)ps_model_stage_flops (model, &shape, PS_OP_B) / rate);
-      layer->weight_ns = llrint ((double)ps_model_stage_flops (model, &shape, PS_OP_W) / rate);
+      layer->forward_ns = work_ns (model, cluster, &shape, PS_OP_F);
+      layer->backward_ns = work_ns (model, cluster, &shape, PS_OP_B);
+      layer->weight_ns = work_ns (model, cluster, &shape, PS_OP_W);
       layer->full_backward_ns = layer->backward_ns + layer->weight_ns;
+      layer->optimizer_ns = ps_work_optimizer_ns (model, cluster, ps_model_stage_parameters (model, &shape));
       layer->time_ns = layer->forward_ns + layer->full_backward_ns;
     }
   return ps_layers_check (layers, error) ? g_steal_pointer (&layers) : NULL;
@@ -222,6 +227,16 @@ layers_from_stages (const PsModel *model, const PsCosts *costs, GError **error)
   return ps_layers_check (layers, error) ? g_steal_pointer (&layers) : NULL;
 }
 
+/* On unequal parts equal layers differ. */
+static gboolean
+check_parts (const PsCosts *costs, GError **error)
+{
+  if (!costs->loop_only)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: unequal shares say nothing of a layer by itself", costs->source);
+  return FALSE;
+}
+
 PsLayers *
 ps_layers_costdb (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices, PsLink *link,
                   GError **error)
@@ -234,7 +249,7 @@ ps_layers_costdb (PsCostDb *db, const char *profile, const PsModel *model, guint
   if (!check_n_layers (model, error))
     return NULL;
   costs = measured_stages (db, profile, model, n_devices, error);
-  if (!costs || !ps_costs_check (costs, 1, error))
+  if (!costs || !check_parts (costs, error) || !ps_costs_check (costs, 1, error))
     return NULL;
   if (link)
     *link = measured_link (model, costs, n_devices);

@@ -1,19 +1,8 @@
 /* channels.c - matches sends with receives, links what follows on each end of a channel, and explains deadlocks. */
 #include "channels.h"
+#include "names.h"
 
-static const char *const channel_names[] = { "latency", "direction", "pair", "rank" };
-
-const char *
-ps_channel_name (PsChannel channel)
-{
-  return channel_names[channel];
-}
-
-gboolean
-ps_channel_parse (const char *where, const char *text, PsChannel *channel, GError **error)
-{
-  return ps_parse_name (where, text, channel_names, G_N_ELEMENTS (channel_names), channel, error);
-}
+PS_DEFINE_NAMES (PsChannel, ps_channel, "latency", "direction", "pair", "rank")
 
 void
 ps_channels_free (PsChannels *channels)

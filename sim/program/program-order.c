@@ -1,20 +1,9 @@
 /* program-order.c - where sends and receives stand in the streams: one order of all transfers that every device keeps
  * to. */
+#include "names.h"
 #include "program-private.h"
 
-static const char *const order_names[] = { "asap", "deferred", "planned" };
-
-const char *
-ps_comm_order_name (PsCommOrder order)
-{
-  return order_names[order];
-}
-
-gboolean
-ps_comm_order_parse (const char *where, const char *text, PsCommOrder *order, GError **error)
-{
-  return ps_parse_name (where, text, order_names, G_N_ELEMENTS (order_names), order, error);
-}
+PS_DEFINE_NAMES (PsCommOrder, ps_comm_order, "asap", "deferred", "planned")
 
 /* One transfer: the input of step. */
 typedef struct

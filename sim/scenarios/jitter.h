@@ -19,6 +19,7 @@ enum
   PS_STREAM_OP,
   PS_STREAM_TRANSFER,
   PS_STREAM_SLOWNESS,
+  PS_N_STREAMS
 };
 
 /* Words of PS_SCENARIO_LANES samples from `first`, a multiple of that, on. */

@@ -1,5 +1,5 @@
 /* uncertainty-statistics.c - quantiles of samples, who wins, and which cause of spread moves the result most. */
-#include "uncertainty-private.h"
+#include "steady.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -36,36 +36,126 @@ binomial_quantile (guint n, double q, double probability)
 }
 
 /* The quantile lies between the samples of rank low and high (from 1) with probability P (low <= number below it <
- * high).
- */
-PsQuantile
-ps_quantile (const gint64 *sorted_ns, guint n, double q)
+ * high). As many samples as are effective say where, as a part of all. */
+static PsQuantile
+quantile (const gint64 *sorted_ns, guint n, double q, guint effective)
 {
   guint rank = (guint)ceil (q * n - 1e-9);
-  guint low = binomial_quantile (n, q, TAIL), high = binomial_quantile (n, q, 1 - TAIL) + 1;
+  double scale = (double)n / effective;
+  guint low = (guint)floor (binomial_quantile (effective, q, TAIL) * scale);
+  guint high = (guint)ceil ((binomial_quantile (effective, q, 1 - TAIL) + 1) * scale);
 
-  g_return_val_if_fail (n >= 1 && q > 0 && q < 1, (PsQuantile){ 0 });
   return (PsQuantile){ sorted_ns[MAX (rank, 1) - 1], sorted_ns[MAX (low, 1) - 1], sorted_ns[MIN (high, n) - 1] };
 }
 
-void
-ps_distribution_init (PsDistribution *distribution, const gint64 *ns, guint n)
+PsQuantile
+ps_quantile (const gint64 *sorted_ns, guint n, double q)
 {
-  g_autofree gint64 *sorted = g_memdup2 (ns, n * sizeof *ns);
-  double sum = 0, squares = 0;
+  g_return_val_if_fail (n >= 1 && q > 0 && q < 1, (PsQuantile){ 0 });
+  return quantile (sorted_ns, n, q, n);
+}
 
-  qsort (sorted, n, sizeof *sorted, ps_compare_int64);
-  *distribution = (PsDistribution){ .n = n,
-                                    .p10 = ps_quantile (sorted, n, 0.1),
-                                    .p50 = ps_quantile (sorted, n, 0.5),
-                                    .p90 = ps_quantile (sorted, n, 0.9),
-                                    .p99 = ps_quantile (sorted, n, 0.99) };
+/* Samples in groups that are independent of each other. */
+typedef struct
+{
+  const gint64 *ns;
+  const gint64 *sorted_ns;
+  guint n;
+  guint n_groups;
+  gboolean steady;
+} Samples;
+
+static guint
+group_of (const Samples *samples, guint i)
+{
+  return samples->steady ? i / PS_STEADY_BLOCK * PS_STEADY_RUNS + i % PS_STEADY_RUNS : i;
+}
+
+/* Variance of the mean of y, from the sums of the groups about it. */
+static double
+variance_of_mean (const Samples *samples, const double *y, double mean)
+{
+  g_autofree double *sums = g_new0 (double, samples->n_groups);
+  double n = samples->n, n_groups = samples->n_groups, squares = 0;
+
+  for (guint i = 0; i < samples->n; i++)
+    sums[group_of (samples, i)] += y[i] - mean;
+  for (guint i = 0; i < samples->n_groups; i++)
+    squares += sums[i] * sums[i];
+  return n_groups > 1 ? squares / (n * n) * n_groups / (n_groups - 1) : 0;
+}
+
+/* How many independent samples would tell as much about the part of samples below the quantile. */
+static guint
+effective_number (const Samples *samples, double q)
+{
+  gint64 value = quantile (samples->sorted_ns, samples->n, q, samples->n).value_ns;
+  g_autofree double *below = g_new (double, samples->n);
+  double part = 0;
+
+  if (!samples->steady)
+    return samples->n;
+  for (guint i = 0; i < samples->n; i++)
+    {
+      below[i] = samples->ns[i] <= value;
+      part += below[i] / samples->n;
+    }
+  double variance = variance_of_mean (samples, below, part), independent = part * (1 - part) / samples->n;
+  return variance > independent ? (guint)MAX (samples->n * (independent / variance), 1) : samples->n;
+}
+
+static PsQuantile
+quantile_of (const Samples *samples, double q)
+{
+  return quantile (samples->sorted_ns, samples->n, q, effective_number (samples, q));
+}
+
+/* Student's t with the probability TAIL above it: the expansion about the normal quantile (Abramowitz and Stegun,
+ * Handbook of Mathematical Functions, 26.7.5), 1 % low for 2 degrees of freedom, better beyond. */
+static double
+student_t (guint freedom)
+{
+  const double z = 1.959963984540054, z2 = z * z, n = freedom;
+  const double g1 = z * (z2 + 1) / 4, g2 = z * ((5 * z2 + 16) * z2 + 3) / 96,
+               g3 = z * (((3 * z2 + 19) * z2 + 17) * z2 - 15) / 384,
+               g4 = z * ((((79 * z2 + 776) * z2 + 1482) * z2 - 1920) * z2 - 945) / 92160;
+
+  return z + g1 / n + g2 / (n * n) + g3 / (n * n * n) + g4 / (n * n * n * n);
+}
+
+static void
+find_mean (PsDistribution *distribution, const Samples *samples)
+{
+  guint n = samples->n;
+  g_autofree double *ns = g_new (double, n);
+  double sum = 0, squares = 0, half = 0;
+
   for (guint i = 0; i < n; i++)
-    sum += (double)ns[i];
+    sum += ns[i] = (double)samples->ns[i];
   distribution->mean_ns = sum / n;
   for (guint i = 0; i < n; i++)
-    squares += ((double)ns[i] - distribution->mean_ns) * ((double)ns[i] - distribution->mean_ns);
+    squares += (ns[i] - distribution->mean_ns) * (ns[i] - distribution->mean_ns);
   distribution->deviation_ns = n > 1 ? sqrt (squares / (n - 1)) : 0;
+  if (samples->n_groups > 1)
+    half = student_t (samples->n_groups - 1) * sqrt (variance_of_mean (samples, ns, distribution->mean_ns));
+  distribution->mean_low_ns = distribution->mean_ns - half;
+  distribution->mean_high_ns = distribution->mean_ns + half;
+}
+
+void
+ps_distribution_init (PsDistribution *distribution, const gint64 *ns, guint n, gboolean steady)
+{
+  g_autofree gint64 *sorted = g_memdup2 (ns, n * sizeof *ns);
+  Samples samples = { .ns = ns, .sorted_ns = sorted, .n = n, .steady = steady };
+
+  samples.n_groups = steady ? n / PS_STEADY_BLOCK * PS_STEADY_RUNS + MIN (n % PS_STEADY_BLOCK, PS_STEADY_RUNS) : n;
+  qsort (sorted, n, sizeof *sorted, ps_compare_int64);
+  *distribution = (PsDistribution){ .n = n,
+                                    .p10 = quantile_of (&samples, 0.1),
+                                    .p50 = quantile_of (&samples, 0.5),
+                                    .p90 = quantile_of (&samples, 0.9),
+                                    .p99 = quantile_of (&samples, 0.99) };
+  find_mean (distribution, &samples);
 }
 
 double
@@ -92,7 +182,7 @@ add_bar (GArray *bars, const PsProgram *program, const PsCosts *costs, const PsU
     return FALSE;
   if (causes.part)
     bar.part = *causes.part;
-  ps_distribution_init (&distribution, samples, sampling->n_samples);
+  ps_distribution_init (&distribution, samples, sampling->n_samples, ps_sampling_is_steady (sampling, program));
   bar.p10_ns = distribution.p10.value_ns;
   bar.p90_ns = distribution.p90.value_ns;
   bar.mean_ns = distribution.mean_ns;

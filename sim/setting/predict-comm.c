@@ -10,6 +10,7 @@ typedef struct PsEventsTask
   PsCluster *cluster;
   double *speed;
   gint64 *memory_limit;
+  PsProgram *hint; /* NULL: the order was kept */
 } Task;
 
 static void
@@ -18,6 +19,7 @@ task_clear (Task *task)
   ps_cluster_free (task->cluster);
   g_free (task->speed);
   g_free (task->memory_limit);
+  ps_program_free (task->hint);
 }
 
 static gboolean
@@ -54,19 +56,23 @@ ps_prediction_events (const PsPrediction *prediction)
   return prediction->events ? &prediction->events->setting : NULL;
 }
 
-static gboolean
-run (const PsEventsSetting *setting, PsPrediction *prediction, GError **error)
+const PsProgram *
+ps_prediction_hint (const PsPrediction *prediction)
 {
-  g_autoptr (PsEvents) events = ps_events_new (prediction->program, prediction->costs, setting, error);
-  PsProgram *realised;
+  return prediction->events && prediction->events->hint ? prediction->events->hint : prediction->program;
+}
+
+static gboolean
+run (Task *task, PsPrediction *prediction, GError **error)
+{
+  g_autoptr (PsEvents) events = ps_events_new (prediction->program, prediction->costs, &task->setting, error);
 
   if (!events || !ps_events_run (events, prediction->costs, prediction->simulation, error))
     return FALSE;
-  if (setting->window == 0)
+  if (task->setting.window == 0)
     return TRUE;
-  realised = ps_events_realise (events, &prediction->simulation);
-  ps_program_free (prediction->program);
-  prediction->program = realised;
+  task->hint = prediction->program;
+  prediction->program = ps_events_realise (events, &prediction->simulation);
   return TRUE;
 }
 
@@ -112,7 +118,7 @@ ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsPredic
   if (setting->comm_order == PS_COMM_PLANNED
       && !ps_events_plan (prediction->program, prediction->costs, &task->setting, error))
     return FALSE;
-  if (!run (&task->setting, prediction, error))
+  if (!run (task, prediction, error))
     return FALSE;
   if (setting->channel != PS_CHANNEL_LATENCY && knows_sizes (prediction->costs))
     count_buffers (prediction);

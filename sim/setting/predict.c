@@ -16,12 +16,37 @@ ps_prediction_free (PsPrediction *prediction)
   g_free (prediction);
 }
 
+PsTimeline *
+ps_prediction_timeline (const PsPrediction *prediction)
+{
+  PsTimeline *timeline = ps_timeline_from_simulation (prediction->program, prediction->costs, prediction->simulation);
+
+  timeline->iteration_ns = prediction->metrics.iteration_ns;
+  return timeline;
+}
+
+gboolean
+ps_predict_placed (const PsPlacement *placement, const PsCosts *costs, GError **error)
+{
+  if (!costs->loop_only || placement->kind == PS_PLACEMENT_LOOP)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "placement %s: costs measured with unequal shares of an accelerator hold for placement loop only",
+               ps_placement_name (placement->kind));
+  return FALSE;
+}
+
 PsCosts *
 ps_predict_costs (const PsSchedule *schedule, const PsCosts *given, GError **error)
 {
-  if (!ps_costs_check (given, schedule->n_microbatches, error))
-    return NULL;
-  return schedule->n_slices > 1 ? ps_costs_slice (given, schedule->n_slices) : ps_costs_copy (given);
+  if (!ps_predict_placed (schedule->placement, given, error))
+    {
+      g_prefix_error (error, "schedule '%s': ", schedule->name);
+      return NULL;
+    }
+  g_autoptr (PsCosts) costs
+      = schedule->n_slices > 1 ? ps_costs_slice (given, schedule->n_slices) : ps_costs_copy (given);
+  return ps_costs_check (costs, schedule->n_microbatches * schedule->n_slices, error) ? g_steal_pointer (&costs) : NULL;
 }
 
 gboolean
@@ -77,14 +102,15 @@ gboolean
 ps_predict_program (const PsSetting *setting, PsPrediction *prediction, GError **error)
 {
   g_autofree gint64 *limit = NULL;
+  const PsProgram *repeated;
 
   if (!ps_setting_memory_limit (setting, prediction->program->schedule->placement->n_devices, &limit, error)
       || !ps_comm_simulate (setting, limit, prediction, error))
     return FALSE;
   ps_metrics_from_simulation (prediction->program, prediction->simulation, &prediction->metrics);
-  if (!ps_iteration_events (prediction->program, prediction->costs, prediction->simulation,
-                            ps_prediction_events (prediction), setting->sync, setting->reduce, &prediction->iteration,
-                            error))
+  repeated = setting->sync == PS_SYNC_BYPASS ? ps_prediction_hint (prediction) : prediction->program;
+  if (!ps_iteration_events (repeated, prediction->costs, prediction->simulation, ps_prediction_events (prediction),
+                            setting->sync, setting->reduce, &prediction->iteration, error))
     return FALSE;
   ps_metrics_set_iteration (&prediction->metrics, prediction->iteration.period_ns);
   prediction->lower_bound_ns = lower_bound (setting, prediction->program->schedule, prediction->costs);

@@ -1,6 +1,7 @@
 /* setting-comm.c - reads --comm, --comm-order, --eager, --blocking, --speed, --overlap-slowdown, --ready-order and
  * --share-links. */
 #include "setting-comm.h"
+#include "setting-private.h"
 
 #include <math.h>
 
@@ -150,7 +151,7 @@ ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement
   PsCosts *fastest;
   g_autofree double *speed = NULL;
 
-  if (!ps_setting_speeds (setting, placement->n_devices, &speed, error))
+  if (!ps_predict_placed (placement, costs, error) || !ps_setting_speeds (setting, placement->n_devices, &speed, error))
     return NULL;
   fastest = ps_costs_copy (costs);
   for (guint stage = 0; speed != NULL && stage < costs->n_stages; stage++)

@@ -17,6 +17,9 @@ gboolean ps_setting_check (const PsSetting *setting, GError **error);
  * stages. Errors: PS_ERROR_SCHEDULE. */
 gboolean ps_predict_chunks (const PsSchedule *schedule, guint *n_chunks, GError **error);
 
+/* Whether the costs hold for stages placed so (PsCosts.loop_only). Errors: PS_ERROR_USAGE. */
+gboolean ps_predict_placed (const PsPlacement *placement, const PsCosts *costs, GError **error);
+
 /* What ps_predict makes of the costs of the setting for a schedule: checked, and those of its slices. given is what
  * ps_setting_costs has for its devices and chunks. Errors: PS_ERROR_USAGE. */
 PsCosts *ps_predict_costs (const PsSchedule *schedule, const PsCosts *given, GError **error) G_GNUC_WARN_UNUSED_RESULT;

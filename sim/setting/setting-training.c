@@ -85,12 +85,14 @@ static gboolean
 recompute (const PsSetting *setting, PsCosts *costs, GError **error)
 {
   g_autoptr (PsModel) model = NULL;
+  g_autoptr (PsCluster) cluster = NULL;
 
   if (setting->recompute == PS_RECOMPUTE_NONE)
     return TRUE;
-  if (!setting->costs && (model = ps_setting_model (setting, error)) == NULL)
+  if ((!setting->costs && (model = ps_setting_model (setting, error)) == NULL)
+      || (setting->cluster && (cluster = ps_setting_cluster (setting, error)) == NULL))
     return FALSE;
-  return ps_costs_recompute (costs, model, setting->recompute, error);
+  return ps_costs_recompute (costs, model, cluster, setting->recompute, error);
 }
 
 static gboolean

@@ -181,13 +181,36 @@ check_setting (const PsEventsSetting *setting, const PsProgram *program, GError 
   return message == NULL;
 }
 
+/* ps_costs_check knows neither speed nor slow-down: all ops and transfers one after the other may still be too long. */
+static gboolean
+check_sums (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting, GError **error)
+{
+  double sum = 0, slowdown = MAX (setting->overlap_slowdown, 1);
+
+  for (guint i = 0; i < program->n_steps; i++)
+    {
+      const PsStep *step = &program->steps[i];
+      double speed = setting->speed ? setting->speed[step->device] : 1;
+
+      sum += (double)ps_step_duration (program, costs, i) * slowdown / speed;
+      sum += step->input ? (double)costs->transfer_ns[step->transfer] : 0;
+    }
+  if (sum < PS_MAX_SUM_NS)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "%s: all ops and transfers together take %.3g s at the speed and slow-down asked for; at most 4e9 s can "
+               "be added up",
+               program->schedule->name, sum / 1e9);
+  return FALSE;
+}
+
 PsEvents *
 ps_events_new (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting, GError **error)
 {
   g_autoptr (PsEvents) events = g_new0 (PsEvents, 1);
 
   g_return_val_if_fail (costs->n_stages == program->schedule->placement->n_stages, NULL);
-  if (!check_setting (setting, program, error))
+  if (!check_setting (setting, program, error) || !check_sums (program, costs, setting, error))
     return NULL;
   events->program = program;
   events->setting = *setting;

@@ -97,29 +97,6 @@ ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulatio
       }
 }
 
-/* Both ops of a pair take at its start and give at its end; the first step has taken already. */
-static void
-pair_memory (const PsProgram *program, const PsCosts *costs, guint i, PsMemoryLevel *memory)
-{
-  const PsOpCost *second = &costs->op[program->steps[i].cost];
-  memory->held_bytes += second->take_bytes;
-  memory->peak_bytes = MAX (memory->peak_bytes, memory->held_bytes);
-  if (program->pair[i] == PS_PAIR_SECOND)
-    memory->held_bytes -= costs->op[program->steps[i - 1].cost].give_bytes + second->give_bytes;
-}
-
-/* What a step of a pair takes. Busy time counts the parts of the pair so far. */
-static gint64
-pair_time (const PsProgram *program, const PsCosts *costs, guint i, PsDeviceResult *device)
-{
-  if (program->pair[i] == PS_PAIR_FIRST)
-    return 0;
-  gint64 duration = pair_duration (program, costs, i);
-  device->busy_ns
-      += duration - costs->op[program->steps[i - 1].cost].duration_ns - costs->op[program->steps[i].cost].duration_ns;
-  return duration;
-}
-
 /* Times of their own for every step; NULL: those of the costs. */
 typedef struct
 {
@@ -127,37 +104,79 @@ typedef struct
   const gint64 *transfer_ns;
 } StepTimes;
 
-/* Compiled once for each kind of call, so that none asks for what it does not have. Per op it stores one time and the
- * device's memory; whatever can be summed by counting is not summed here. */
-static inline G_ALWAYS_INLINE void
-walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, gboolean pairs, const StepTimes *times)
+/* What a pair takes beyond its parts, which are all that busy time counts so far. */
+static gint64
+pair_excess (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, guint second)
 {
-  const PsStep *restrict steps = program->steps;
+  const PsStep *steps = &program->steps[second];
+  gint64 excess = pair_duration (program, costs, second) - costs->op[steps[-1].cost].duration_ns
+                  - costs->op[steps[0].cost].duration_ns;
+  simulation->device[steps->device].busy_ns += excess;
+  return excess;
+}
+
+/* Whether any pair takes anything else than its parts. */
+static gboolean
+has_pair_times (const PsCosts *costs)
+{
+  gint64 all = -1;
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    all &= costs->pair_ns[stage];
+  return all >= 0;
+}
+
+typedef enum
+{
+  WALK_OPS,        /* no pairs */
+  WALK_PAIRS,      /* that take what their parts take */
+  WALK_PAIR_TIMES, /* of their own */
+} WalkKind;
+
+static inline G_ALWAYS_INLINE gint64
+transfer_of (const PsStep *step, guint i, const gint64 *transfer_ns, const StepTimes *times)
+{
+  return times ? (step->input ? times->transfer_ns[i] : 0) : transfer_ns[step->transfer];
+}
+
+/* Compiled once for each kind of call, so that none asks for what it does not have. Per op it stores one time and the
+ * device's memory; whatever can be summed by counting is not summed here. Both ops of a pair are walked at once: they
+ * take memory at its start and give it at its end. */
+static inline G_ALWAYS_INLINE void
+walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, WalkKind kind, const StepTimes *times)
+{
   const PsOpCost *restrict op_costs = costs->op;
   const gint64 *restrict transfer_ns = costs->transfer_ns;
   gint64 *restrict end_ns = simulation->end_ns;
   PsMemoryLevel *restrict levels = simulation->memory;
+  const guint8 *restrict pair = program->pair;
   guint n = program->n_steps;
   end_ns[0] = 0;
   for (guint i = 0; i < n; i++)
     {
-      PsStep step = steps[i];
-      const PsOpCost *cost = &op_costs[step.cost];
-      PsMemoryLevel *memory = &levels[step.device];
-      gint64 transfer = times ? (step.input ? times->transfer_ns[i] : 0) : transfer_ns[step.transfer];
-      gint64 start = MAX (end_ns[step.previous], end_ns[step.input] + transfer);
-      gint64 duration = times ? times->duration_ns[i] : cost->duration_ns;
-      if (times)
-        simulation->device[step.device].busy_ns += duration;
-      if (pairs && program->pair[i] != PS_PAIR_NONE)
-        {
-          pair_memory (program, costs, i, memory);
-          end_ns[i + 1] = start + (times ? duration : pair_time (program, costs, i, &simulation->device[step.device]));
-          continue;
-        }
+      const PsStep *step = &program->steps[i];
+      const PsOpCost *cost = &op_costs[step->cost];
+      PsMemoryLevel *memory = &levels[step->device];
+      gint64 arrival = end_ns[step->input] + transfer_of (step, i, transfer_ns, times);
+      gint64 start = MAX (end_ns[step->previous], arrival);
       gint64 level = memory->held_bytes + cost->take_bytes;
+      gint64 give = cost->give_bytes, duration = times ? times->duration_ns[i] : cost->duration_ns;
+      if (kind != WALK_OPS && pair[i] != PS_PAIR_NONE)
+        {
+          const PsStep *second = step + 1;
+          cost = &op_costs[second->cost];
+          end_ns[++i] = start;
+          arrival = end_ns[second->input] + transfer_of (second, i, transfer_ns, times);
+          start = MAX (start, arrival);
+          level += cost->take_bytes;
+          give += cost->give_bytes;
+          duration = times ? times->duration_ns[i] : duration + cost->duration_ns;
+          if (kind == WALK_PAIR_TIMES)
+            duration += pair_excess (program, costs, simulation, i);
+        }
+      if (times)
+        simulation->device[step->device].busy_ns += duration;
       memory->peak_bytes = MAX (memory->peak_bytes, level);
-      memory->held_bytes = level - cost->give_bytes;
+      memory->held_bytes = level - give;
       end_ns[i + 1] = start + duration;
     }
 }
@@ -215,10 +234,12 @@ ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simul
   g_return_if_fail (costs->n_stages == program->schedule->placement->n_stages);
   g_return_if_fail (simulation->n_steps == program->n_steps);
   ps_simulation_begin (program, costs, simulation);
-  if (program->pair)
-    walk (program, costs, simulation, TRUE, NULL);
+  if (!program->pair)
+    walk (program, costs, simulation, WALK_OPS, NULL);
+  else if (!has_pair_times (costs))
+    walk (program, costs, simulation, WALK_PAIRS, NULL);
   else
-    walk (program, costs, simulation, FALSE, NULL);
+    walk (program, costs, simulation, WALK_PAIR_TIMES, NULL);
   finish (program, costs, NULL, simulation);
 }
 
@@ -232,6 +253,6 @@ ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gint64 
   ps_simulation_begin (program, costs, simulation);
   for (guint device = 0; device < simulation->n_devices; device++)
     simulation->device[device].busy_ns = 0;
-  walk (program, costs, simulation, program->pair != NULL, &times);
+  walk (program, costs, simulation, program->pair ? WALK_PAIRS : WALK_OPS, &times);
   finish (program, costs, &times, simulation);
 }

@@ -156,11 +156,13 @@ digest_measurements (PsCostDb *db, GError **error)
         return NULL;
       g_checksum_update (checksum, (const guchar *)profile->name, -1);
       g_checksum_update (checksum, (const guchar *)profile->model_digest, -1);
+      g_checksum_update (checksum, (const guchar *)profile->shares, -1);
       for (guint k = 0; k < rows->len; k++)
         {
           const PsMeasurement *row = rows->pdata[k];
-          gint64 figures[] = { row->subject, row->kind,           row->bytes,      row->devices,    row->sharing,
-                               row->cache,   row->time.median_ns, row->take_bytes, row->give_bytes, row->state_bytes };
+          gint64 figures[]
+              = { row->subject, row->kind,           row->bytes,      row->devices,    row->sharing,    row->share,
+                  row->cache,   row->time.median_ns, row->take_bytes, row->give_bytes, row->state_bytes };
 
           g_checksum_update (checksum, (const guchar *)row->shape, -1);
           g_checksum_update (checksum, (const guchar *)figures, sizeof figures);

@@ -85,25 +85,40 @@ typedef struct
   gint64 bytes;
   gint64 give_bytes;
   gint64 give_ns;
-  const PsBufferChange *change; /* the next of the messages' buffers; NULL: not counted. With them each instant is one
-                                   point, what lasts no time left out */
+  const PsBufferChange *change; /* the next of the messages' buffers; NULL: not counted. With them several things happen
+                                   at one instant: it is one point, and before it the peak that lasted no time, if any
+                                   did */
   const PsBufferChange *change_end;
 } MemoryCurve;
+
+/* The point that is n before the end, if it is of this device. */
+static const PsMemoryPoint *
+memory_curve_last (const MemoryCurve *curve, guint n)
+{
+  const PsMemoryPoint *point
+      = curve->points->len > n ? &g_array_index (curve->points, PsMemoryPoint, curve->points->len - 1 - n) : NULL;
+
+  return point && point->device == curve->device ? point : NULL;
+}
+
+/* Whether the last point is of that instant and neither where the curve goes on from nor a peak. */
+static gboolean
+memory_curve_passes (const MemoryCurve *curve, gint64 time_ns, gint64 bytes)
+{
+  const PsMemoryPoint *last = memory_curve_last (curve, 0), *before = memory_curve_last (curve, 1);
+
+  return curve->change && last && last->time_ns == time_ns
+         && (last->bytes <= bytes || (before && last->bytes <= before->bytes));
+}
 
 static void
 memory_curve_set (MemoryCurve *curve, gint64 time_ns, gint64 bytes)
 {
-  PsMemoryPoint *last
-      = curve->points->len ? &g_array_index (curve->points, PsMemoryPoint, curve->points->len - 1) : NULL;
-
   if (bytes == curve->bytes)
     return;
+  while (memory_curve_passes (curve, time_ns, bytes))
+    g_array_set_size (curve->points, curve->points->len - 1);
   curve->bytes = bytes;
-  if (curve->change && last && last->device == curve->device && last->time_ns == time_ns)
-    {
-      last->bytes = bytes;
-      return;
-    }
   g_array_append_val (curve->points, ((PsMemoryPoint){ time_ns, bytes, (guint16)curve->device }));
 }
 

@@ -89,7 +89,11 @@ predict 2 "--jobs: '0'" $varied --jitter 0.1 --jobs 0
 predict 2 "nothing varies" $varied --samples 10
 predict 2 "nothing varies" $varied --tornado
 predict 2 "needs --db" $varied --jitter measured
-predict 2 "--sync bypass" $varied --jitter 0.1 --sync bypass
+predict 2 "at most 4e9 s can be added up" --schedule 1f1b -p 4 -m 64 --costs f=1000000s,bw=1000000s --speed 0.001
+predict 2 "at most 4e9 s can be added up" --schedule 1f1b -p 4 -m 64 --costs f=1000000s,bw=1000000s --speed 0.1 --samples 9 --jitter 1
+predict 2 "at most 4e9 s can be added up" --schedule zb-h1 -p 4 -m 8 --costs f=1000000s,bw=1000000s --jitter 0.1 --sync bypass
+predict 2 "too large for exact sums" --schedule seq1f1b -p 2 -m 500 --slices 255 --comm rank --costs f=0,bw=1ns,c=1000000s
+predict 1 "never drains" --schedule pipedream -p 4 -m 8 --costs $good --jitter 0.1 --overlap-slowdown 1.5
 predict 2 "--tornado" --schedule all -p 4 -m 8 --costs $good --jitter 0.1 --tornado
 predict 2 "DEVICE:FACTOR" $varied --straggler 1
 predict 2 "'-1'" $varied --straggler -1:2
@@ -262,6 +266,10 @@ refuse 2 "--device" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --devic
 refuse 2 "threads" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device null --transport pigeons
 refuse 2 "1f2b" pipesim exec --schedule 1f2b -p 2 -m 2 --costs $good --device null
 refuse 2 "--steps" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device null --steps 0
+refuse 1 "1000000 steps: 6.8 MiB is recorded of each, and this machine has" \
+  pipesim exec --schedule 1f1b -p 64 -m 1000 --costs $good --device null --steps 1000000
+refuse 2 "--predicted: is the file of --trace" \
+  pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device null --trace x.json --predicted x.json
 refuse 1 "no-such/x.json" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device null --trace no-such/x.json
 refuse 1 "No space left" sh -c "pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device null --json >/dev/full"
 
@@ -306,6 +314,8 @@ refuse 2 "'0'" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --time-limit 0
 refuse 2 "'1x'" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --seed 1x
 refuse 2 "'0'" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --moves 0
 refuse 2 "--placement" pipesim search -p 2 -m 2 -v 3 --placement V --costs f=1ms,b=1ms,w=1ms --moves 1
+refuse 2 "an even -p" pipesim search -p 3 -m 4 --placement bidirectional --costs f=1ms,b=1ms,w=1ms --moves 1
+refuse 2 "an even number" pipesim search -p 4 -m 3 --placement bidirectional --costs f=1ms,b=1ms,w=1ms --moves 1
 refuse 2 "--microbatch-size" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --microbatch-size auto
 refuse 2 "does not divide" pipesim search -p 2 -m 2 --model tiny-gpt --cluster h100-80gb --microbatch-size 3 --moves 1
 refuse 2 "not expected" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms gpipe

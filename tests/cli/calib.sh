@@ -45,10 +45,44 @@ refuse 2 "two profiles are compared, 1 given" pipesim calib diff text.json
 refuse 1 "new.db: several profiles; choose one with --profile: here, there" pipesim calib export --db new.db
 refuse 2 "--caches: 'tepid' is none of run, cold, warm" \
   pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 --caches run,tepid
+refuse 2 "--caches: '' is none of" pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 --caches ''
+refuse 2 "-v: '' is not an integer" pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 -v ''
+refuse 1 "new.db: is a database, which no other file replaces" pipesim calib export --db new.db --profile here -o new.db
+refuse 1 "new.db: is a database, which no other file replaces" \
+  pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --moves 10 -o new.db
 refuse 2 "--sharing: '3'" pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 --sharing 3
 
 sum=$(sha256sum <old.db)
 run "a database of version 1 is read" 'measured by pipesim' pipesim calib show --db old.db --profile here
 run "and predicts" 'simulated from measured costs' pipesim predict --schedule 1f1b -p 2 -m 4 --db old.db --profile here
 if [ "$(sha256sum <old.db)" = "$sum" ]; then result "and stays as it is"; else result "and stays as it is" "changed"; fi
+
+# Of two runs into one profile the first to store goes on. The other is stopped while it measures what is missing, so that it
+# can't be the first.
+cat >small.ini <<TEXT
+[model]
+layers = 4
+hidden = 32
+heads = 4
+sequence = 32
+vocabulary = 64
+microbatch_size = 2
+precision = fp32
+mlp = gelu
+flash_attention = false
+TEXT
+small="--db two.db --profile one --model small.ini -p 2 -v 1"
+pipesim-calib run $small --precision 0.0001% --max-samples 4000 --time-limit 100s >first.txt 2>&1 &
+first=$!
+until pipesim calib show --db two.db --profile one 2>/dev/null | grep -q '^sentinel'; do sleep 0.05; done
+kill -STOP $first
+run "a run beside a stopped one" "profile 'one' of two.db: 33 measured" pipesim calib run $small --max-samples 2
+kill -CONT $first
+wait $first
+code=$?
+set --
+[ $code -eq 1 ] || set -- "exit code $code"
+tail -1 first.txt | grep -q "profile 'one': another calib run has stored .* meanwhile; two at a time disturb each other" \
+  || set -- "$@" "$(tail -1 first.txt)"
+result "which then says why it ends" "$@"
 finish

@@ -46,6 +46,10 @@ equal gpt interleaved -p 2 -m 2 -v 2
 equal gpt zb-v -p 2 -m 2
 equal gpt 1f1b -p 4 -m 4 --sm-shares 40,30,20,10
 
+pipesim exec --schedule 1f1b -p 2 -m 2 --model gpt32.ini --device cuda --steps 1 --json >run.json 2>run.txt
+grep -q '"origin": "emulated"' run.json && set -- || set -- "$(cat run.txt run.json)"
+result "an emulated run is not called measured" "$@"
+
 shares ()
 {
   refuse "$1" "$2" pipesim exec --schedule 1f1b -p 2 -m 2 --model gpt.ini --device "${4:-cuda}" --sm-shares "$3" --transport "${5:-threads}"
@@ -69,9 +73,41 @@ refuse 1 "cuda device: there is no pipesim-cuda.so in nowhere" \
 echo 'no module' >pipesim-cuda.so
 refuse 1 "cuda device: can't be loaded" \
   env PIPESIM_MODULE_DIR=. pipesim exec --schedule gpipe -p 2 -m 2 --model gpt.ini --device cuda
-# Times of the emulation mean nothing.
-refuse 2 "--sm-shares: devices 0 and 1 hold stages of the same shape (layers=1) and unequal shares" \
-  pipesim calib run --db costs.db --profile none --model gpt.ini -p 2 -v 2 --device cuda --sm-shares 1,2
+# Costs belong to the parts that they were measured on. The cpu device's times stand for a GPU's: stages of device 0 get share
+# 2, those of device 1 share 1, and the shape that both hold both.
+sed "s/true/false/" gpt32.ini >plain.ini
+pipesim calib run --db cpu.db --profile cpu --model plain.ini -p 2 --max-samples 2 >run.txt 2>&1 || cat run.txt
+pipesim calib export --db cpu.db --profile cpu -o cpu.json
+sed -e 's/^"device": "cpu"/"device": "cuda"/' -e 's/^"name": "cpu"/"name": "even"/' cpu.json >even.json
+awk '/^"name"/ { print "\"name\": \"parts\",\n\"shares\": \"2,1\","; next }
+     !/"subject": "op"/ { print; next }
+     { of_both = /"shape": "layers=1"/
+       sub (/"cache"/, (/embedding/ || of_both ? "\"share\": 2" : "\"share\": 1") ", \"cache\""); print
+       if (of_both) { sub (/"share": 2/, "\"share\": 1"); print } }' even.json >parts.json
+for side in even parts; do pipesim calib import "$side.json" --db gpu.db; done >run.txt 2>&1 || cat run.txt
+
+# on SHARES PROFILE SCHEDULE OPTION...: a run on such parts with such costs.
+on ()
+{
+  pipesim exec --model plain.ini --device cuda --sm-shares "$1" --db gpu.db --profile "$2" --schedule "$3" -p 2 -m 2 --steps 1
+}
+for schedule in 1f1b interleaved; do
+  on 20,10 parts $schedule >out.txt 2>&1 && grep -q "predicted" out.txt && set -- || set -- "$(cat out.txt)"
+  result "$schedule on uneven parts, predicted" "$@"
+done
+refuse 2 "--sm-shares: 1,2 here, but profile 'parts' of gpu.db was measured with 2,1 shares" on 1,2 parts 1f1b
+refuse 2 "--sm-shares: 2,1 here, but profile 'even' of gpu.db was measured with equal shares" on 2,1 even 1f1b
+refuse 2 "--sm-shares: equal here, but profile 'parts' of gpu.db was measured with 2,1 shares" on 1,1 parts 1f1b
+refuse 2 "--device: cpu, but profile 'even' of gpu.db was measured on device cuda" \
+  pipesim exec --model plain.ini --device cpu --db gpu.db --profile even --schedule 1f1b -p 2 -m 2
+refuse 2 "placement V: costs measured with unequal shares of an accelerator hold for placement loop only" on 2,1 parts zb-v
+refuse 1 "profile 'parts' was measured on 2 devices with shares 2,1: it has no costs for 4" \
+  pipesim predict --schedule 1f1b -p 4 -m 4 --db gpu.db --profile parts
+refuse 1 "unequal shares say nothing of a layer by itself" pipesim partition --db gpu.db --profile parts -p 2
+pipesim search --db gpu.db --profile parts -p 2 -m 2 --moves 100 >out.txt 2>&1 && grep -q '^skipped: .*placement V: costs measured' out.txt \
+  && grep -q '^loop' out.txt && set -- || set -- "$(cat out.txt)"
+result "a search on uneven parts passes over placement V" "$@"
+
 refuse 2 "--sm-shares: needs all 2 devices at the same time; --sharing says 1" \
   pipesim calib run --db costs.db --profile none --model gpt.ini -p 2 --sharing 1 --device cuda --sm-shares 1,2
 refuse 2 "the times of device cuda are not worth measuring" \

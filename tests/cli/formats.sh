@@ -26,6 +26,13 @@ step "predicted" pipesim predict --schedule nodes.json --costs f=1ms,b=1ms,w=1ms
 step "trace" pipesim schedule convert 1f1b -p 2 -m 2 --costs f=1us,b=1us,w=1us,c=500ns --to chrome-trace -o predicted.json
 step "compared with PyTorch's own" pipesim compare predicted.json "$G_TEST_SRCDIR/fixtures/profiler"
 
+# what predict says: channels, and the iteration time where devices never meet
+steady='pipedream -p 2 -m 4 --costs f=1us,bw=2us,c=500ns --comm rank'
+step "trace with channels" pipesim schedule convert $steady --to chrome-trace -o converted.trace.json
+step "the same" sh -c "pipesim predict --schedule $steady -o predicted.trace.json && cmp converted.trace.json predicted.trace.json"
+step "drawn with channels" sh -c '[ "$(pipesim schedule show gpipe -p 2 -m 4 --costs f=1us,bw=2us,c=2us --comm rank)" != \
+  "$(pipesim schedule show gpipe -p 2 -m 4 --costs f=1us,bw=2us,c=2us)" ]'
+
 pipesim schedule lint zb-h1 -p 3 -m 4 2>lint.txt >lint.out
 step "lint speaks on stderr" grep -q 'zb-h1: warning: [0-9]* receives stand in front' lint.txt
 step "lint counts on stdout" grep -q '^zb-h1: 1 finding for' lint.out

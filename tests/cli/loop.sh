@@ -55,6 +55,10 @@ has "run is called measured" '"origin": "measured"' measured.json
 step "run on paced devices" pipesim exec --schedule 1f1b -p 3 -m 4 --costs f=1ms,b=1ms,w=1ms,act=1MiB --device paced --steps 2 \
   --trace paced.trace.json
 has "a Chrome trace" traceEvents paced.trace.json
+step "a timeline on stdout has it to itself" pipesim exec --schedule 1f1b -p 2 -m 1 --costs f=1ms,b=1ms,w=1ms --device paced --steps 1 \
+  --predicted whole.json --trace -
+cp "$work/stdout" alone.json
+step "and can be read back" pipesim compare whole.json alone.json
 step "compare" pipesim compare predicted.json measured.json
 has "compares peak memory" "peak memory"
 step "tolerance that holds" pipesim compare predicted.json measured.json --tolerance 100000
@@ -64,9 +68,9 @@ else
   [ $? -eq 3 ] && result "tolerance that cannot hold" || result "tolerance that cannot hold" "exit code not 3"
 fi
 if command -v sqlite3 >/dev/null; then
-  step "database is sound" sqlite3 costs.db 'PRAGMA integrity_check; SELECT schedule, "check" FROM run'
+  step "database is sound" sqlite3 costs.db 'PRAGMA integrity_check; SELECT profile, schedule, "check" FROM run'
   has "integrity" "ok"
-  has "the run is on record" "zb-h1|bit-equal"
+  has "the run is on record" "here|zb-h1|bit-equal"
 fi
 if command -v gnuplot >/dev/null; then
   for ending in svg png pdf; do

@@ -9,6 +9,11 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 
   fuzz_check_error (cluster != NULL, &error);
   if (cluster)
-    g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 1, 1 << 20), >=, 0);
+    {
+      const PsWork endless = { .flops = G_MAXINT64, .bytes = G_MAXINT64 };
+
+      g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 1, 1 << 20), >=, 0);
+      g_assert_cmpint (ps_work_ns (&endless, cluster), >, 0);
+    }
   return 0;
 }

@@ -10,8 +10,10 @@
 
 #include "cpu-kernels.h"
 
-/* clang's clones of functions that other files call do not link (seen with 14): there, the build flags alone decide. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) && __GNUC__ >= 12
+/* clang's clones of functions that other files call do not link (seen with 14), and ThreadSanitizer can't be called as
+ * early as clones are chosen: there, the build flags alone decide. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) && __GNUC__ >= 12                             \
+    && !defined(__SANITIZE_THREAD__)
 #define KERNEL __attribute__ ((target_clones ("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define KERNEL

@@ -1,31 +1,44 @@
 /* cpu-memory.c - a cpu device's memory. */
+#include <malloc.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "cpu-memory.h"
 
 #define ALIGNMENT 64
 
+/* Of all devices of this process: the system grants more than there is, and ends whoever uses it. */
+static gint64 n_allocated; /* atomic */
+
+static void
+count (gint64 bytes)
+{
+  __atomic_add_fetch (&n_allocated, bytes, __ATOMIC_RELAXED);
+}
+
 static void *
 allocate (gsize bytes)
 {
-  void *block;
+  void *block = NULL;
 
-  return posix_memalign (&block, ALIGNMENT, bytes) == 0 ? block : NULL;
+  if ((gint64)bytes <= ps_physical_bytes () - __atomic_load_n (&n_allocated, __ATOMIC_RELAXED)
+      && posix_memalign (&block, ALIGNMENT, bytes) == 0)
+    count ((gint64)malloc_usable_size (block));
+  return block;
 }
 
-static const PsDeviceMemorySource source = { .granule = ALIGNMENT, .allocate = allocate, .release = free };
-
-static gint64
-physical_bytes (void)
+static void
+release (void *block)
 {
-  return (gint64)sysconf (_SC_PHYS_PAGES) * sysconf (_SC_PAGESIZE);
+  count (-(gint64)malloc_usable_size (block));
+  free (block);
 }
+
+static const PsDeviceMemorySource source = { .granule = ALIGNMENT, .allocate = allocate, .release = release };
 
 PsDeviceMemory *
 ps_cpu_memory_new (gint64 limit_bytes)
 {
-  return ps_device_memory_new (&source, limit_bytes > 0 ? limit_bytes : physical_bytes ());
+  return ps_device_memory_new (&source, limit_bytes > 0 ? limit_bytes : ps_physical_bytes ());
 }
 
 float *

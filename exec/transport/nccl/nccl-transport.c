@@ -114,8 +114,11 @@ nccl_open (const PsTransportSetting *setting, GError **error)
   for (guint i = 0; i < setting->n_here; i++)
     transport->endpoint[setting->first + i] = ps_nccl_endpoint_new (setting, setting->first + i, &transport->aborted);
   init_locks (transport);
-  transport->watchdog = g_thread_new ("watchdog", watch, transport);
-  return &transport->base;
+  transport->watchdog = g_thread_try_new ("watchdog", watch, transport, error);
+  if (transport->watchdog != NULL)
+    return &transport->base;
+  nccl_class.close (&transport->base);
+  return NULL;
 }
 
 /* Takes an endpoint out, so that no other thread looks at it any more. */
@@ -149,7 +152,8 @@ nccl_close (PsTransport *base)
   transport->closing = TRUE;
   pthread_cond_broadcast (&transport->closing_changed);
   pthread_mutex_unlock (&transport->lock);
-  g_thread_join (transport->watchdog);
+  if (transport->watchdog != NULL)
+    g_thread_join (transport->watchdog);
   /* Those whose devices never came to leave. */
   for (guint i = 0; i < transport->setting.n_devices; i++)
     nccl_part (base, i);

@@ -1,0 +1,231 @@
+/* draws.c - base times, slowed down sample by sample, times a factor for each op and transfer. */
+#include "draws.h"
+
+#define LANES PS_SCENARIO_LANES
+#define MEAN G_MAXUINT /* PsLuck.before: no sample, the mean of all */
+
+static const GArray *
+measured_of (const PsDraws *draws, guint32 cost)
+{
+  const PsCostSpread *spread = draws->uncertainty->measured;
+
+  return spread ? spread->op[cost] : NULL;
+}
+
+static void
+find_source (const PsDraws *draws, PsDrawSource *source, gint64 base_ns, const GArray *measured, gboolean takes_part)
+{
+  source->base_ns = base_ns;
+  source->measured = measured;
+  source->jitters = takes_part && base_ns > 0 && (measured || draws->jitter);
+}
+
+void
+ps_draws_init (PsDraws *draws, const PsScenarioPlan *plan, const PsCosts *costs, const PsUncertainty *uncertainty,
+               guint64 seed, PsCauses causes)
+{
+  const PsPart *part = causes.part;
+  gboolean all = part == NULL && causes.slowness < 0;
+  const GArray *transfer = uncertainty->measured ? uncertainty->measured->transfer : NULL;
+
+  *draws = (PsDraws){ .plan = plan, .costs = costs, .uncertainty = uncertainty, .seed = seed, .causes = causes };
+  if (uncertainty->jitter > 0)
+    draws->jitter = ps_jitter_new (uncertainty->jitter);
+  draws->op = g_new0 (PsDrawSource, plan->n_op_classes);
+  draws->transfer = g_new0 (PsDrawSource, plan->n_transfer_classes);
+  for (guint i = 1; i < plan->n_op_classes; i++)
+    find_source (draws, &draws->op[i], ps_op_class_duration (&plan->op[i], costs),
+                 measured_of (draws, plan->op[i].cost), all || (part && ps_part_of_op (part, &plan->op[i], costs) > 0));
+  for (guint i = 1; i < plan->n_transfer_classes; i++)
+    find_source (draws, &draws->transfer[i], ps_transfer_class_duration (&plan->transfer[i], costs), transfer,
+                 all || (part && ps_part_of_transfer (part, &plan->transfer[i], costs) > 0));
+}
+
+void
+ps_draws_clear (PsDraws *draws)
+{
+  ps_jitter_free (draws->jitter);
+  g_free (draws->op);
+  g_free (draws->transfer);
+}
+
+static double
+largest_factor (const PsDraws *draws)
+{
+  const PsUncertainty *uncertainty = draws->uncertainty;
+  double largest = draws->jitter ? ps_jitter_largest (draws->jitter) : 1;
+
+  if (uncertainty->measured)
+    largest = MAX (largest, uncertainty->measured->largest);
+  for (guint i = 0; i < uncertainty->n_slowness; i++)
+    largest *= MAX (uncertainty->slowness[i].factor, 1);
+  return largest;
+}
+
+double
+ps_draws_longest (const PsDraws *draws, const PsEventsSetting *events)
+{
+  const PsScenarioPlan *plan = draws->plan;
+  double sum = 0, slowdown = events ? MAX (events->overlap_slowdown, 1) : 1;
+
+  for (guint i = 0; i < plan->n_steps; i++)
+    {
+      double speed = events && events->speed ? events->speed[plan->program->steps[i].device] : 1;
+
+      sum += (double)draws->op[plan->steps[i].op].base_ns * slowdown / speed;
+      sum += (double)draws->transfer[plan->steps[i].transfer].base_ns;
+    }
+  return sum * largest_factor (draws);
+}
+
+void
+ps_luck_init (PsLuck *luck, const PsDraws *draws)
+{
+  *luck = (PsLuck){ .draws = draws };
+  luck->op_ns = g_new0 (double, (gsize)draws->plan->n_op_classes *LANES);
+  luck->transfer_ns = g_new0 (double, (gsize)draws->plan->n_transfer_classes *LANES);
+}
+
+void
+ps_luck_clear (PsLuck *luck)
+{
+  g_free (luck->op_ns);
+  g_free (luck->transfer_ns);
+}
+
+/* Iterations before a sample have streams of their own. */
+static PsPurpose
+purpose (const PsLuck *luck, guint32 a, guint32 b, guint32 stream)
+{
+  return (PsPurpose){ a, b, stream + luck->before * PS_N_STREAMS };
+}
+
+/* Slowness */
+
+static gboolean
+slows (const PsSlowness *slowness, guint from, guint to)
+{
+  if (!slowness->link)
+    return from == slowness->a && to == slowness->a;
+  return (from == slowness->a && to == slowness->b) || (from == slowness->b && to == slowness->a);
+}
+
+static void
+draw_slowness (const PsLuck *luck, guint index, double *factors)
+{
+  const PsSlowness *slowness = &luck->draws->uncertainty->slowness[index];
+  guint32 words[LANES];
+
+  if (luck->before != MEAN)
+    ps_draw (luck->draws->seed, luck->first, purpose (luck, index, 0, PS_STREAM_SLOWNESS), words);
+  for (guint lane = 0; lane < LANES; lane++)
+    if (luck->before == MEAN)
+      factors[lane] = 1 + slowness->probability * (slowness->factor - 1);
+    else
+      factors[lane] = words[lane] < slowness->probability * 4294967296.0 ? slowness->factor : 1;
+}
+
+/* Multiplies what a slow device or link does by its factor in those samples in which it is slow. */
+static void
+apply_slowness (PsLuck *luck, guint index)
+{
+  const PsScenarioPlan *plan = luck->draws->plan;
+  const PsSlowness *slowness = &luck->draws->uncertainty->slowness[index];
+  double factors[LANES];
+
+  draw_slowness (luck, index, factors);
+  for (gsize i = 1; i < plan->n_op_classes; i++)
+    for (guint lane = 0; lane < LANES && slows (slowness, plan->op[i].device, plan->op[i].device); lane++)
+      luck->op_ns[i * LANES + lane] *= factors[lane];
+  for (gsize i = 1; i < plan->n_transfer_classes; i++)
+    for (guint lane = 0; lane < LANES && slows (slowness, plan->transfer[i].from, plan->transfer[i].to); lane++)
+      luck->transfer_ns[i * LANES + lane] *= factors[lane];
+}
+
+void
+ps_luck_begin (PsLuck *luck, guint first, guint before)
+{
+  const PsDraws *draws = luck->draws;
+  const PsCauses *causes = &draws->causes;
+
+  luck->first = first;
+  luck->before = before;
+  for (gsize i = 0; i < (gsize)draws->plan->n_op_classes * LANES; i++)
+    luck->op_ns[i] = (double)draws->op[i / LANES].base_ns;
+  for (gsize i = 0; i < (gsize)draws->plan->n_transfer_classes * LANES; i++)
+    luck->transfer_ns[i] = (double)draws->transfer[i / LANES].base_ns;
+  for (guint i = 0; i < draws->uncertainty->n_slowness; i++)
+    if (causes->slowness == (gint)i || (causes->slowness < 0 && causes->part == NULL))
+      apply_slowness (luck, i);
+}
+
+void
+ps_luck_begin_mean (PsLuck *luck)
+{
+  ps_luck_begin (luck, 0, MEAN);
+}
+
+/* Ops and transfers */
+
+/* The same op meets the same luck in every schedule; a B that is part of a BW counts as that. */
+static PsPurpose
+step_purpose (const PsLuck *luck, guint step, guint32 stream)
+{
+  const PsProgram *program = luck->draws->plan->program;
+  PsOp op = program->schedule->ops[program->op_of[step]];
+  guint32 kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
+
+  return purpose (luck, op.microbatch, op.stage | (guint32)op.slice << 16 | kind << 24, stream);
+}
+
+static void
+measured_factors (const GArray *measured, const guint32 *words, double *factors)
+{
+  for (guint i = 0; i < LANES; i++)
+    factors[i] = g_array_index (measured, double, (guint)((guint64)words[i] * measured->len >> 32));
+}
+
+/* No time is negative. */
+static void
+round_lanes (const double *base_ns, const double *factors, gint64 *ns)
+{
+  for (guint i = 0; i < LANES; i++)
+    ns[i] = (gint64)(base_ns[i] * factors[i] + 0.5);
+}
+
+static void
+draw_lanes (const PsLuck *luck, const PsDrawSource *source, guint step, guint32 stream, const double *base_ns,
+            gint64 *ns)
+{
+  guint32 words[LANES];
+  double factors[LANES];
+
+  if (source->jitters && luck->before != MEAN)
+    {
+      ps_draw (luck->draws->seed, luck->first, step_purpose (luck, step, stream), words);
+      if (source->measured)
+        measured_factors (source->measured, words, factors);
+      else
+        ps_jitter_factors (luck->draws->jitter, words, factors);
+    }
+  else
+    for (guint i = 0; i < LANES; i++)
+      factors[i] = 1;
+  round_lanes (base_ns, factors, ns);
+}
+
+void
+ps_luck_op (const PsLuck *luck, guint step, gint64 *ns)
+{
+  gsize class = luck->draws->plan->steps[step].op;
+
+  draw_lanes (luck, &luck->draws->op[class], step, PS_STREAM_OP, &luck->op_ns[class * LANES], ns);
+}
+
+void
+ps_luck_transfer (const PsLuck *luck, guint step, gint64 *ns)
+{
+  gsize class = luck->draws->plan->steps[step].transfer;
+
+  draw_lanes (luck, &luck->draws->transfer[class], step, PS_STREAM_TRANSFER, &luck->transfer_ns[class * LANES], ns);
+}

@@ -1,0 +1,69 @@
+/* draws.h - what ops and transfers of a program take in samples of varying costs, and in the iterations before a
+ * sample. Private to libpipesim. */
+#ifndef PIPESIM_DRAWS_H
+#define PIPESIM_DRAWS_H
+
+#include "jitter.h"
+#include "uncertainty-private.h"
+
+G_BEGIN_DECLS
+
+/* What one class of ops, or of transfers, draws from. */
+typedef struct
+{
+  gint64 base_ns;
+  const GArray *measured; /* of double; NULL: none */
+  gboolean jitters;
+} PsDrawSource;
+
+/* Only read once made, so that threads may share it. What it is made of must outlive it. */
+typedef struct
+{
+  const PsScenarioPlan *plan;
+  const PsCosts *costs;
+  const PsUncertainty *uncertainty;
+  guint64 seed;
+  PsCauses causes;
+  PsJitter *jitter;       /* NULL: none */
+  PsDrawSource *op;       /* [n_op_classes] */
+  PsDrawSource *transfer; /* [n_transfer_classes] */
+} PsDraws;
+
+void ps_draws_init (PsDraws *draws, const PsScenarioPlan *plan, const PsCosts *costs, const PsUncertainty *uncertainty,
+                    guint64 seed, PsCauses causes);
+void ps_draws_clear (PsDraws *draws);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsDraws, ps_draws_clear)
+
+/* The longest that all ops and transfers of an iteration can take one after the other, in ns; events (or NULL) says at
+ * which speed and slow-down. */
+double ps_draws_longest (const PsDraws *draws, const PsEventsSetting *events);
+
+/* PS_SCENARIO_LANES samples side by side; one thread uses one at a time. */
+typedef struct
+{
+  const PsDraws *draws;
+  guint first;         /* sample of the first lane */
+  guint before;        /* iterations before that sample; 0: the sample itself */
+  double *op_ns;       /* [n_op_classes][PS_SCENARIO_LANES] base time and slowness */
+  double *transfer_ns; /* [n_transfer_classes][PS_SCENARIO_LANES] */
+} PsLuck;
+
+void ps_luck_init (PsLuck *luck, const PsDraws *draws);
+void ps_luck_clear (PsLuck *luck);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsLuck, ps_luck_clear)
+
+/* The samples from `first`, a multiple of PS_SCENARIO_LANES, on; or the iterations that come so many before them, whose
+ * draws are of their own. */
+void ps_luck_begin (PsLuck *luck, guint first, guint before);
+
+/* Mean times in every lane instead: without jitter, and with slowness weighed by its probability. */
+void ps_luck_begin_mean (PsLuck *luck);
+
+/* What the op of a step takes, and the transfer of its input, in every lane, to the nearest nanosecond; 0 where the
+ * step's class is 0. */
+void ps_luck_op (const PsLuck *luck, guint step, gint64 *ns);
+void ps_luck_transfer (const PsLuck *luck, guint step, gint64 *ns);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,270 @@
+/* steady-plan.c - an event graph compiled: events in order, each a maximum over two arcs or a chain of them, in slots
+ * that are free again when the last event that waits for them is done. */
+#include "steady-plan.h"
+
+#include "iterations/rounds.h"
+
+typedef struct
+{
+  PsSteadyPlan *plan;
+  const PsEventGraph *graph;
+  const PsEventOrder *order;
+  PsRoundEvents events;
+  GArray *steps;      /* PsScenarioStep */
+  GArray *times;      /* PsSteadyTime */
+  guint32 *slot;      /* [n_events] in this round */
+  guint32 *carry;     /* [n_events] from the round before; 0: nobody waits that long */
+  guint32 *readers;   /* [n_events] arcs of this round that still lead to it */
+  GArray *free_slots; /* guint32, last freed last */
+  guint n_slots;
+} Builder;
+
+static void
+builder_init (Builder *builder)
+{
+  guint n = builder->order->n_events;
+
+  builder->steps = g_array_new (FALSE, TRUE, sizeof (PsScenarioStep));
+  builder->times = g_array_new (FALSE, TRUE, sizeof (PsSteadyTime));
+  builder->slot = g_new0 (guint32, n);
+  builder->carry = g_new0 (guint32, n);
+  builder->readers = g_new0 (guint32, n);
+  builder->free_slots = g_array_new (FALSE, FALSE, sizeof (guint32));
+  builder->n_slots = 1;
+}
+
+/* Also of one that never began. */
+static void
+builder_clear (Builder *builder)
+{
+  g_clear_pointer (&builder->steps, g_array_unref);
+  g_clear_pointer (&builder->times, g_array_unref);
+  g_free (builder->slot);
+  g_free (builder->carry);
+  g_free (builder->readers);
+  g_clear_pointer (&builder->free_slots, g_array_unref);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Builder, builder_clear)
+
+static guint32
+take_slot (Builder *builder)
+{
+  guint n = builder->free_slots->len;
+
+  if (n == 0)
+    return builder->n_slots++;
+  guint32 slot = g_array_index (builder->free_slots, guint32, n - 1);
+  g_array_set_size (builder->free_slots, n - 1);
+  return slot;
+}
+
+/* Where an arc comes from. Carried slots are numbered from 1 until all others are known: see place_carries. */
+#define CARRY (1U << 31)
+
+static guint32
+read_arc (Builder *builder, const PsEventArc *arc)
+{
+  if (arc->tokens)
+    return builder->carry[arc->from] | CARRY;
+  if (--builder->readers[arc->from] == 0)
+    g_array_append_val (builder->free_slots, builder->slot[arc->from]);
+  return builder->slot[arc->from];
+}
+
+static guint32
+update_event (const Builder *builder, guint device)
+{
+  return builder->events.first_update + 2 * device + 1;
+}
+
+/* The state that all devices have handed down. */
+static guint32
+reduced_event (const Builder *builder)
+{
+  return builder->events.first_update + 2 * (builder->plan->n_updates - 1);
+}
+
+static guint32
+carried_slot (const Builder *builder, guint event)
+{
+  return builder->plan->first_carry + builder->carry[event] - 1;
+}
+
+/* The end of the round reads the event too. */
+static void
+carry_over (Builder *builder, guint event, guint *n_carries)
+{
+  if (builder->carry[event])
+    return;
+  builder->carry[event] = ++*n_carries;
+  builder->readers[event]++;
+}
+
+/* What says when an iteration is over is carried over even where no op waits for it. */
+static void
+count_readers (Builder *builder)
+{
+  const PsEventOrder *order = builder->order;
+  guint n_carries = 0;
+
+  for (guint a = 0; a < order->first[order->n_events]; a++)
+    if (order->arcs[a].tokens)
+      carry_over (builder, order->arcs[a].from, &n_carries);
+    else
+      builder->readers[order->arcs[a].from]++;
+  for (guint i = 0; i < builder->plan->n_updates; i++)
+    carry_over (builder, update_event (builder, i), &n_carries);
+  carry_over (builder, reduced_event (builder), &n_carries);
+}
+
+static PsSteadyTime
+event_time (const Builder *builder, guint event)
+{
+  const PsRoundEvents *events = &builder->events;
+
+  if (event < events->first_message)
+    return (PsSteadyTime){ .kind = PS_STEADY_OP, .step = event };
+  if (event < events->first_reduction && (event - events->first_message) % 2 == 0)
+    return (PsSteadyTime){ .kind = PS_STEADY_MESSAGE, .step = (event - events->first_message) / 2 };
+  return (PsSteadyTime){ .kind = PS_STEADY_FIXED, .fixed_ns = ps_event_graph_duration (builder->graph, event) };
+}
+
+static void
+append_step (Builder *builder, guint32 previous, guint32 input, guint32 output, PsSteadyTime time)
+{
+  const PsScenarioStep step = { .previous = previous, .input = input, .output = output };
+
+  g_array_append_val (builder->steps, step);
+  g_array_append_val (builder->times, time);
+}
+
+/* An event that nobody waits for needs none: messages that no step receives. A step is the maximum of two slots, of
+ * which the second may be delayed; each further one makes a step of its own in the same slot. Only arcs between ops are
+ * delayed, by the message that the later op waits for. */
+static void
+add_event (Builder *builder, guint event)
+{
+  const PsEventOrder *order = builder->order;
+  guint32 previous = 0, held;
+  PsSteadyTime time = event_time (builder, event);
+
+  if (builder->readers[event] == 0)
+    return;
+  held = take_slot (builder);
+  builder->slot[event] = held;
+  for (guint a = order->first[event], left = order->first[event + 1] - a; left > 0; a++, left--)
+    {
+      const PsEventArc *arc = &order->arcs[a];
+      gboolean delays = arc->delay_ns > 0;
+      guint32 from = read_arc (builder, arc);
+
+      if (previous == 0 && !delays && left > 1)
+        previous = from;
+      else
+        {
+          PsSteadyTime taken = left == 1 ? time : (PsSteadyTime){ .step = event };
+
+          taken.delays = delays;
+          append_step (builder, previous, from, held, taken);
+          previous = held;
+        }
+    }
+  if (order->first[event] == order->first[event + 1])
+    append_step (builder, 0, 0, held, time);
+}
+
+/* At the end of a round; and only now is it known how many other slots there are. */
+static void
+place_carries (Builder *builder)
+{
+  PsSteadyPlan *plan = builder->plan;
+  guint n_carries = 0;
+
+  for (guint i = 0; i < builder->order->n_events; i++)
+    if (builder->carry[i])
+      {
+        append_step (builder, builder->slot[i], 0, builder->carry[i] | CARRY, (PsSteadyTime){ 0 });
+        n_carries++;
+      }
+  plan->first_carry = builder->n_slots;
+  plan->n_slots = builder->n_slots + n_carries;
+  for (guint i = 0; i < builder->steps->len; i++)
+    {
+      PsScenarioStep *step = &g_array_index (builder->steps, PsScenarioStep, i);
+      guint32 *slots[] = { &step->previous, &step->input, &step->output };
+
+      for (guint k = 0; k < G_N_ELEMENTS (slots); k++)
+        if (*slots[k] & CARRY)
+          *slots[k] = plan->first_carry + (*slots[k] & ~CARRY) - 1;
+    }
+}
+
+static void
+finish (Builder *builder)
+{
+  PsSteadyPlan *plan = builder->plan;
+
+  plan->update = g_new (guint32, plan->n_updates);
+  for (guint i = 0; i < plan->n_updates; i++)
+    plan->update[i] = carried_slot (builder, update_event (builder, i));
+  plan->reduced = carried_slot (builder, reduced_event (builder));
+  plan->n_steps = builder->steps->len;
+  for (guint i = 0; i < plan->n_steps; i++)
+    plan->sum_ns += g_array_index (builder->times, PsSteadyTime, i).fixed_ns;
+  plan->steps = (PsScenarioStep *)(gpointer)g_array_free (g_steal_pointer (&builder->steps), FALSE);
+  plan->times = (PsSteadyTime *)(gpointer)g_array_free (g_steal_pointer (&builder->times), FALSE);
+}
+
+static gboolean
+has_fixed_times (const PsProgram *program, const PsEventsSetting *events, GError **error)
+{
+  if (!events || ps_events_setting_is_fixed (events))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
+               "%s: never drains: with shared links, overlap slow-down or ready order its steady state is not known",
+               program->schedule->name);
+  return FALSE;
+}
+
+PsSteadyPlan *
+ps_steady_plan_new (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce,
+                    GError **error)
+{
+  g_autoptr (PsEventGraph) graph = NULL;
+  g_autoptr (PsSteadyPlan) plan = NULL;
+  g_auto (PsEventOrder) order = { 0 };
+  g_auto (Builder) builder = { .order = &order };
+
+  if (!has_fixed_times (program, events, error))
+    return NULL;
+  graph = ps_rounds_new (program, costs, NULL, events, reduce);
+  if (!ps_event_order_init (&order, graph))
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: its instructions wait for each other in a circle",
+                   program->schedule->name);
+      return NULL;
+    }
+  plan = g_new0 (PsSteadyPlan, 1);
+  plan->n_updates = program->schedule->placement->n_devices;
+  builder.plan = plan;
+  builder.graph = graph;
+  ps_round_events_init (&builder.events, program, events);
+  builder_init (&builder);
+  count_readers (&builder);
+  for (guint k = 0; k < order.n_events; k++)
+    add_event (&builder, order.order[k]);
+  place_carries (&builder);
+  finish (&builder);
+  return g_steal_pointer (&plan);
+}
+
+void
+ps_steady_plan_free (PsSteadyPlan *plan)
+{
+  if (!plan)
+    return;
+  g_free (plan->steps);
+  g_free (plan->times);
+  g_free (plan->update);
+  g_free (plan);
+}

@@ -1,0 +1,52 @@
+/* steady-plan.h - one round of an endless run (iterations/rounds.h) as steps of the scenario engine. Private to
+ * libpipesim. */
+#ifndef PIPESIM_STEADY_PLAN_H
+#define PIPESIM_STEADY_PLAN_H
+
+#include <pipesim/iterations.h>
+#include <pipesim/scenarios.h>
+
+G_BEGIN_DECLS
+
+/* What a step takes between its input and its end. */
+typedef enum
+{
+  PS_STEADY_FIXED,   /* always fixed_ns */
+  PS_STEADY_OP,      /* the op of a step of the program */
+  PS_STEADY_MESSAGE, /* the message that a step of the program waits for */
+} PsSteadyKind;
+
+typedef struct
+{
+  guint8 kind;     /* PsSteadyKind */
+  gboolean delays; /* the input is a message under way: that of `step` */
+  guint32 step;    /* of the program */
+  gint64 fixed_ns;
+} PsSteadyTime;
+
+/* Every event of the round is one step, or several, in one slot. What the next round waits for is carried over in slots
+ * of its own, which are all that a round leaves behind. */
+typedef struct
+{
+  guint n_steps;
+  guint n_slots;         /* slot 0 holds 0 for ever */
+  PsScenarioStep *steps; /* [n_steps] op and transfer are not used */
+  PsSteadyTime *times;   /* [n_steps] */
+  guint first_carry;     /* slots first_carry .. n_slots - 1 are carried over */
+  guint n_updates;       /* devices */
+  guint32 *update;       /* [n_updates] the slot, carried over, of the optimizer step of each device */
+  guint32 reduced;       /* likewise of when the gradients of all devices are reduced; not of asynchronous schedules */
+  gint64 sum_ns;         /* of all that is fixed */
+} PsSteadyPlan;
+
+/* Errors: PS_ERROR_SCHEDULE where the instructions wait for each other in a circle, and where durations are not known
+ * beforehand (links, overlap_slowdown, window). events NULL: transfers of pure latency. Free with ps_steady_plan_free.
+ */
+PsSteadyPlan *ps_steady_plan_new (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events,
+                                  PsReduce reduce, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_steady_plan_free (PsSteadyPlan *plan);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSteadyPlan, ps_steady_plan_free)
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,220 @@
+/* steady.c - round after round through the steps of a plan, tile by tile. */
+#include "steady.h"
+
+#include "scenarios-kernel.h"
+
+#include <string.h>
+
+#define LANES PS_SCENARIO_LANES
+#define TILE 64    /* steps whose times are made at a time */
+#define SETTLE 256 /* iterations at mean times at most, which all runs begin with */
+#define WARM_UP 16 /* further ones of every run, which are no samples */
+
+/* A block of runs. */
+typedef struct
+{
+  const PsSteady *steady;
+  PsLuck *luck;
+  PsScenarioWalk walk;
+  gint64 *slots; /* [n_slots][LANES] */
+  gint64 durations[TILE * LANES];
+  gint64 delays[TILE * LANES];
+} Block;
+
+static Block *
+block_new (const PsSteady *steady, PsLuck *luck)
+{
+  Block *block = g_new (Block, 1);
+
+  block->steady = steady;
+  block->luck = luck;
+  block->walk = ps_scenario_kernel (ps_kernel_best ())->walk_steps;
+  block->slots = g_new0 (gint64, (gsize)steady->plan->n_slots * LANES);
+  return block;
+}
+
+static void
+block_free (Block *block)
+{
+  g_free (block->slots);
+  g_free (block);
+}
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (Block, block_free)
+
+static void
+make_op (const Block *block, guint step, gint64 *ns)
+{
+  const double *speed = block->steady->speed;
+  guint device = block->luck->draws->plan->program->steps[step].device;
+
+  ps_luck_op (block->luck, step, ns);
+  for (guint lane = 0; lane < LANES && speed && speed[device] != 1; lane++)
+    ns[lane] = llrint ((double)ns[lane] / speed[device]);
+}
+
+static void
+make_times (Block *block, guint begin, guint n)
+{
+  for (guint i = 0; i < n; i++)
+    {
+      const PsSteadyTime *time = &block->steady->plan->times[begin + i];
+      gint64 *duration = &block->durations[i * LANES], *delay = &block->delays[i * LANES];
+
+      if (time->kind == PS_STEADY_OP)
+        make_op (block, time->step, duration);
+      else if (time->kind == PS_STEADY_MESSAGE)
+        ps_luck_transfer (block->luck, time->step, duration);
+      else
+        for (guint lane = 0; lane < LANES; lane++)
+          duration[lane] = time->fixed_ns;
+      if (time->delays)
+        ps_luck_transfer (block->luck, time->step, delay);
+      else
+        memset (delay, 0, LANES * sizeof *delay);
+    }
+}
+
+static void
+run_round (Block *block)
+{
+  const PsSteadyPlan *plan = block->steady->plan;
+
+  for (guint begin = 0, n; begin < plan->n_steps; begin += n)
+    {
+      n = MIN (plan->n_steps - begin, TILE);
+      make_times (block, begin, n);
+      block->walk (&plan->steps[begin], n, block->slots, block->durations, block->delays);
+    }
+}
+
+/* When the last device has done the iteration. */
+static void
+find_ends (const Block *block, gint64 *ends_ns)
+{
+  const PsSteadyPlan *plan = block->steady->plan;
+
+  memset (ends_ns, 0, LANES * sizeof *ends_ns);
+  for (guint device = 0; device < plan->n_updates; device++)
+    for (guint lane = 0; lane < LANES; lane++)
+      ends_ns[lane] = MAX (ends_ns[lane], block->slots[(gsize)plan->update[device] * LANES + lane]);
+}
+
+/* Takes over what a round has left behind, told from the least of it. FALSE: it is as before. */
+static gboolean
+take_carried (PsSteady *steady, const Block *block)
+{
+  const PsSteadyPlan *plan = steady->plan;
+  const gint64 *slots = &block->slots[(gsize)plan->first_carry * LANES];
+  guint n_carries = plan->n_slots - plan->first_carry;
+  gint64 least = G_MAXINT64;
+  gboolean changed = FALSE;
+
+  for (guint i = 0; i < n_carries; i++)
+    least = MIN (least, slots[(gsize)i * LANES]);
+  for (guint i = 0; i < n_carries; i++)
+    {
+      gint64 carried = slots[(gsize)i * LANES] - least;
+
+      changed |= carried != steady->carried_ns[i];
+      steady->carried_ns[i] = carried;
+    }
+  return changed;
+}
+
+static void
+begin_runs (Block *block)
+{
+  const PsSteadyPlan *plan = block->steady->plan;
+
+  for (gsize slot = plan->first_carry; slot < plan->n_slots; slot++)
+    for (guint lane = 0; lane < LANES; lane++)
+      block->slots[slot * LANES + lane] = block->steady->carried_ns[slot - plan->first_carry];
+}
+
+static void
+settle (PsSteady *steady)
+{
+  g_auto (PsLuck) luck = { 0 };
+
+  ps_luck_init (&luck, steady->draws);
+  ps_luck_begin_mean (&luck);
+  g_autoptr (Block) block = block_new (steady, &luck);
+  for (guint round = 0; round < SETTLE; round++)
+    {
+      run_round (block);
+      if (!take_carried (steady, block))
+        return;
+      begin_runs (block);
+    }
+}
+
+/* No sum of the times of all iterations of a run, each op and transfer at its longest, may leave the integers. */
+static gboolean
+check_sums (const PsSteady *steady, const PsEventsSetting *events, gboolean single, GError **error)
+{
+  const guint n_iterations = single ? 1 : 1 + WARM_UP + PS_STEADY_ITERATIONS;
+  double longest = ps_draws_longest (steady->draws, events) + (double)steady->plan->sum_ns;
+
+  if (longest * n_iterations < PS_MAX_SUM_NS)
+    return TRUE;
+  g_set_error (
+      error, PS_ERROR, PS_ERROR_USAGE,
+      "%s: all ops of %u iteration%s together take up to %.3g s with the slowness and jitter asked for; at most "
+      "4e9 s can be added up",
+      steady->draws->plan->program->schedule->name, n_iterations, n_iterations == 1 ? "" : "s",
+      longest * n_iterations / 1e9);
+  return FALSE;
+}
+
+gboolean
+ps_steady_init (PsSteady *steady, const PsDraws *draws, const PsSteadyPlan *plan, const PsEventsSetting *events,
+                gboolean single, GError **error)
+{
+  *steady = (PsSteady){ .draws = draws, .plan = plan, .speed = events ? events->speed : NULL };
+  steady->carried_ns = g_new0 (gint64, plan->n_slots - plan->first_carry);
+  if (!check_sums (steady, events, single, error))
+    return FALSE;
+  if (!single)
+    settle (steady);
+  return TRUE;
+}
+
+void
+ps_steady_clear (PsSteady *steady)
+{
+  g_free (steady->carried_ns);
+}
+
+void
+ps_steady_run (const PsSteady *steady, PsLuck *luck, guint first, gint64 *iteration_ns)
+{
+  g_autoptr (Block) block = block_new (steady, luck);
+  gint64 ends[2][LANES];
+
+  begin_runs (block);
+  for (guint before = WARM_UP; before > 0; before--)
+    {
+      ps_luck_begin (luck, first, before);
+      run_round (block);
+    }
+  find_ends (block, ends[0]);
+  for (guint i = 0; i < PS_STEADY_ITERATIONS; i++)
+    {
+      ps_luck_begin (luck, first + i * LANES, 0);
+      run_round (block);
+      find_ends (block, ends[1]);
+      for (guint lane = 0; lane < LANES; lane++)
+        iteration_ns[i * LANES + lane] = ends[1][lane] - ends[0][lane];
+      memcpy (ends[0], ends[1], sizeof ends[0]);
+    }
+}
+
+void
+ps_steady_run_single (const PsSteady *steady, PsLuck *luck, guint first, gint64 *reduced_ns)
+{
+  g_autoptr (Block) block = block_new (steady, luck);
+
+  ps_luck_begin (luck, first, 0);
+  run_round (block);
+  memcpy (reduced_ns, &block->slots[(gsize)steady->plan->reduced * LANES], LANES * sizeof *reduced_ns);
+}

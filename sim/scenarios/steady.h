@@ -1,0 +1,41 @@
+/* steady.h - iterations back to back where devices never meet, an independent run in every lane. Private to
+ * libpipesim. */
+#ifndef PIPESIM_STEADY_H
+#define PIPESIM_STEADY_H
+
+#include "draws.h"
+#include "steady-plan.h"
+
+G_BEGIN_DECLS
+
+/* What a run of a block begins with: the devices' ready times, and what else is carried over, when iterations at mean
+ * times change it no more. Only read once made. */
+typedef struct
+{
+  const PsDraws *draws;
+  const PsSteadyPlan *plan;
+  const double *speed; /* [n_devices] as in PsEventsSetting; NULL: 1 everywhere */
+  gint64 *carried_ns;  /* [n_slots - first_carry] */
+} PsSteady;
+
+/* events as given to ps_steady_plan_new; all must outlive it. Fails with PS_ERROR_USAGE where the times of a run could
+ * leave the integers. single: for ps_steady_run_single only. */
+gboolean ps_steady_init (PsSteady *steady, const PsDraws *draws, const PsSteadyPlan *plan,
+                         const PsEventsSetting *events, gboolean single, GError **error);
+void ps_steady_clear (PsSteady *steady);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsSteady, ps_steady_clear)
+
+/* Samples of a block: those of its runs' first iteration, then those of their second, and so on. */
+#define PS_STEADY_BLOCK (PS_STEADY_ITERATIONS * PS_STEADY_RUNS)
+
+/* The samples from `first`, a multiple of PS_STEADY_BLOCK, on, [PS_STEADY_BLOCK]; luck is scratch, of the same draws.
+ */
+void ps_steady_run (const PsSteady *steady, PsLuck *luck, guint first, gint64 *iteration_ns);
+
+/* One iteration that begins on all devices at once, PS_SCENARIO_LANES samples of it: until all gradients are reduced.
+ * Not of asynchronous schedules. */
+void ps_steady_run_single (const PsSteady *steady, PsLuck *luck, guint first, gint64 *reduced_ns);
+
+G_END_DECLS
+
+#endif

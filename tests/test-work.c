@@ -1,0 +1,263 @@
+/* Tests of work.h: bytes summed kernel by kernel, and worked times. */
+#include <pipesim/work.h>
+
+/* s = 64, b = 2, h = 32, a = 4, k = 2, f = 128, V = 100. */
+static PsModel
+small (PsMlp mlp, PsPrecision precision)
+{
+  return (PsModel){ .name = (char *)"small",
+                    .layers = 3,
+                    .hidden = 32,
+                    .heads = 4,
+                    .kv_heads = 2,
+                    .sequence = 64,
+                    .feed_forward = 128,
+                    .vocabulary = 100,
+                    .microbatch_size = 2,
+                    .precision = precision,
+                    .mlp = mlp };
+}
+
+/* Kernels one by one */
+
+/* What one kernel reads and writes for a token, in elements of `of`; masks are bytes. */
+typedef struct
+{
+  enum
+  {
+    HIDDEN,
+    KEYS, /* one of keys and values */
+    INNER,
+    SCORES,
+    LOGITS,
+    N_TENSORS
+  } of;
+  guint elements; /* of the model's precision */
+  guint masks;
+  guint floats;     /* fp32 whatever the precision */
+  guint conversion; /* from or to fp32, where the precision is another: elements read or written, and as many floats */
+} Kernel;
+
+static gint64
+sum_kernels (const PsModel *model, const Kernel *kernels, guint n)
+{
+  const guint size = ps_precision_bytes (model->precision);
+  const gint64 width[N_TENSORS] = { [HIDDEN] = model->hidden,
+                                    [KEYS] = (gint64)model->hidden / model->heads * model->kv_heads,
+                                    [INNER] = model->feed_forward,
+                                    [SCORES] = model->flash_attention ? 0 : (gint64)model->heads * model->sequence,
+                                    [LOGITS] = model->vocabulary };
+  gint64 sum = 0;
+
+  for (guint i = 0; i < n; i++)
+    sum += width[kernels[i].of]
+           * (kernels[i].elements * size + kernels[i].masks + kernels[i].floats * 4
+              + (size == 4 ? 0 : kernels[i].conversion * (size + 4)));
+  return sum * model->sequence * model->microbatch_size;
+}
+
+static const Kernel gpt_forward[] = {
+  { HIDDEN, 2, 0, 0, 0 }, /* norm */
+  { SCORES, 1, 0, 0, 0 }, /* query times key */
+  { SCORES, 2, 0, 0, 0 }, /* scale, mask, softmax */
+  { SCORES, 2, 1, 0, 0 }, /* dropout */
+  { SCORES, 1, 0, 0, 0 }, /* times value */
+  { HIDDEN, 3, 1, 0, 0 }, /* bias, dropout, add */
+  { HIDDEN, 2, 0, 0, 0 }, /* norm */
+  { INNER, 2, 0, 0, 0 },  /* bias, GELU */
+  { HIDDEN, 3, 1, 0, 0 }, /* bias, dropout, add */
+};
+
+static const Kernel gpt_backward[] = {
+  { HIDDEN, 2, 1, 0, 0 }, /* dropout */
+  { HIDDEN, 1, 0, 0, 0 }, /* its bias */
+  { INNER, 3, 0, 0, 0 },  /* GELU */
+  { INNER, 1, 0, 0, 0 },  /* its bias */
+  { HIDDEN, 3, 0, 0, 0 }, /* norm, its input */
+  { HIDDEN, 2, 0, 0, 0 }, /* and its parameters */
+  { HIDDEN, 3, 0, 0, 0 }, /* gradients meet */
+  { HIDDEN, 2, 1, 0, 0 }, /* dropout */
+  { HIDDEN, 1, 0, 0, 0 }, /* its bias */
+  { SCORES, 1, 0, 0, 0 }, /* gradient of the values */
+  { SCORES, 1, 0, 0, 0 }, /* gradient of the weights of the values */
+  { SCORES, 2, 1, 0, 0 }, /* dropout */
+  { SCORES, 3, 0, 0, 0 }, /* softmax */
+  { SCORES, 2, 0, 0, 0 }, /* gradients of queries and keys */
+  { HIDDEN, 1, 0, 0, 0 }, /* bias of queries */
+  { KEYS, 2, 0, 0, 0 },   /* of keys and values */
+  { HIDDEN, 5, 0, 0, 0 }, /* norm */
+  { HIDDEN, 3, 0, 0, 0 }, /* gradients meet */
+};
+
+static const Kernel llama_forward[] = {
+  { HIDDEN, 2, 0, 0, 0 },                                                 /* norm */
+  { HIDDEN, 2, 0, 0, 0 },                                                 /* rotation of queries */
+  { KEYS, 2, 0, 0, 0 },                                                   /* and keys */
+  { SCORES, 1, 0, 0, 0 }, { SCORES, 2, 0, 0, 0 }, { SCORES, 1, 0, 0, 0 }, /* product, softmax, product */
+  { HIDDEN, 3, 0, 0, 0 },                                                 /* add */
+  { HIDDEN, 2, 0, 0, 0 },                                                 /* norm */
+  { INNER, 3, 0, 0, 0 },                                                  /* SwiGLU */
+  { HIDDEN, 3, 0, 0, 0 },                                                 /* add */
+};
+
+static const Kernel llama_backward[] = {
+  { INNER, 5, 0, 0, 0 },                                                                          /* SwiGLU */
+  { HIDDEN, 5, 0, 0, 0 },                                                                         /* norm */
+  { HIDDEN, 3, 0, 0, 0 },                                                                         /* gradients meet */
+  { SCORES, 1, 0, 0, 0 }, { SCORES, 1, 0, 0, 0 }, { SCORES, 3, 0, 0, 0 }, { SCORES, 2, 0, 0, 0 }, /* as GPT */
+  { HIDDEN, 2, 0, 0, 0 },                                                                         /* rotation */
+  { KEYS, 2, 0, 0, 0 },   { HIDDEN, 5, 0, 0, 0 },                                                 /* norm */
+  { HIDDEN, 3, 0, 0, 0 },                                                                         /* gradients meet */
+};
+
+static const Kernel head_forward[] = {
+  { HIDDEN, 2, 0, 0, 0 }, /* norm */
+  { LOGITS, 0, 0, 0, 1 }, /* to fp32 */
+  { LOGITS, 0, 0, 1, 0 }, /* maximum */
+  { LOGITS, 0, 0, 2, 0 }, /* less the maximum */
+  { LOGITS, 0, 0, 2, 0 }, /* exponential */
+  { LOGITS, 0, 0, 1, 0 }, /* sum */
+  { LOGITS, 0, 0, 2, 0 }, /* over the sum */
+};
+
+static const Kernel head_backward[] = {
+  { LOGITS, 0, 0, 2, 0 }, /* times the gradient of the loss */
+  { LOGITS, 0, 0, 0, 1 }, /* from fp32 */
+  { HIDDEN, 5, 0, 0, 0 }, /* norm */
+};
+
+static const Kernel gpt_embedding_forward[]
+    = { { HIDDEN, 2, 0, 0, 0 }, { HIDDEN, 3, 0, 0, 0 }, { HIDDEN, 2, 1, 0, 0 } };
+static const Kernel gpt_embedding_backward[] = { { HIDDEN, 2, 1, 0, 0 }, { HIDDEN, 3, 0, 0, 0 } };
+static const Kernel llama_embedding_forward[] = { { HIDDEN, 2, 0, 0, 0 } };
+static const Kernel llama_embedding_backward[] = { { HIDDEN, 3, 0, 0, 0 } };
+
+#define SUM(kernels) sum_kernels (model, kernels, G_N_ELEMENTS (kernels))
+
+static void
+assert_bytes (const PsModel *model, const PsStageShape *shape, gint64 forward, gint64 backward)
+{
+  g_assert_cmpint (ps_work_stage (model, shape, PS_OP_F).bytes, ==, forward);
+  g_assert_cmpint (ps_work_stage (model, shape, PS_OP_R).bytes, ==, forward);
+  g_assert_cmpint (ps_work_stage (model, shape, PS_OP_B).bytes, ==, backward);
+  g_assert_cmpint (ps_work_stage (model, shape, PS_OP_BW).bytes, ==, backward);
+  g_assert_cmpint (ps_work_stage (model, shape, PS_OP_W).bytes, ==, 0);
+}
+
+static void
+check_kernels (const PsModel *model)
+{
+  gboolean gpt = model->mlp == PS_MLP_GELU;
+  gint64 layer_f = gpt ? SUM (gpt_forward) : SUM (llama_forward);
+  gint64 layer_b = gpt ? SUM (gpt_backward) : SUM (llama_backward);
+  gint64 embedding_f = gpt ? SUM (gpt_embedding_forward) : SUM (llama_embedding_forward);
+  gint64 embedding_b = gpt ? SUM (gpt_embedding_backward) : SUM (llama_embedding_backward);
+  const PsStageShape two = { .n_layers = 2 }, first = { .n_layers = 1, .embedding = TRUE },
+                     last = { .n_layers = 1, .head = TRUE };
+
+  assert_bytes (model, &two, 2 * layer_f, 2 * layer_b);
+  assert_bytes (model, &first, layer_f + embedding_f, layer_b + embedding_b);
+  assert_bytes (model, &last, layer_f + SUM (head_forward), layer_b + SUM (head_backward));
+}
+
+static void
+test_kernels (void)
+{
+  for (PsMlp mlp = PS_MLP_GELU; mlp <= PS_MLP_SWIGLU; mlp++)
+    for (PsPrecision precision = PS_PRECISION_FP32; precision <= PS_PRECISION_BF16; precision++)
+      for (guint flash = 0; flash < 2; flash++)
+        {
+          PsModel model = small (mlp, precision);
+
+          model.flash_attention = flash == 1;
+          check_kernels (&model);
+        }
+}
+
+/* k = a, 2 bytes: a layer moves sbh (38 + 13 as/h) = 128 * (38 * 32 + 13 * 256) = 581632 bytes in F and
+ * sbh (84 + 19 as/h) = 128 * (84 * 32 + 19 * 256) = 966656 in B. Flash attention leaves 128 * 38 * 32 = 155648 and
+ * 128 * 84 * 32 = 344064, and computes 2 b s^2 h = 2 * 2 * 64 * 64 * 32 = 524288 more in B. */
+static void
+test_layer (void)
+{
+  PsModel model = small (PS_MLP_GELU, PS_PRECISION_FP16);
+  const PsStageShape layer = { .n_layers = 1 };
+
+  model.kv_heads = 4;
+  assert_bytes (&model, &layer, 581632, 966656);
+  for (PsOpKind kind = PS_OP_F; kind <= PS_OP_R; kind++)
+    g_assert_cmpint (ps_work_stage (&model, &layer, kind).flops, ==, ps_model_stage_flops (&model, &layer, kind));
+  model.flash_attention = TRUE;
+  assert_bytes (&model, &layer, 155648, 344064);
+  for (PsOpKind kind = PS_OP_F; kind <= PS_OP_R; kind++)
+    g_assert_cmpint (ps_work_stage (&model, &layer, kind).flops, ==,
+                     ps_model_stage_flops (&model, &layer, kind) + (kind == PS_OP_B || kind == PS_OP_BW ? 524288 : 0));
+}
+
+/* Of a last stage of two layers: selective repeats 2 * 13 bytes of 128 * 256 scores and 4 b s^2 h operations each, full
+ * what two layers do without the head. */
+static void
+test_recompute (void)
+{
+  PsModel model = small (PS_MLP_GELU, PS_PRECISION_FP16);
+  const PsStageShape last = { .n_layers = 2, .head = TRUE }, layers = { .n_layers = 2 };
+  PsWork again = ps_work_recompute (&model, &last, PS_RECOMPUTE_SELECTIVE);
+
+  g_assert_cmpint (again.bytes, ==, 2 * 13 * 128 * 256);
+  g_assert_cmpint (again.flops, ==, 2 * 4 * 2 * 64 * 64 * 32);
+  again = ps_work_recompute (&model, &last, PS_RECOMPUTE_FULL);
+  g_assert_cmpint (again.bytes, ==, ps_work_stage (&model, &layers, PS_OP_F).bytes);
+  g_assert_cmpint (again.flops, ==, ps_work_stage (&model, &layers, PS_OP_F).flops);
+  again = ps_work_recompute (&model, &last, PS_RECOMPUTE_NONE);
+  g_assert_cmpint (again.bytes + again.flops, ==, 0);
+  model.flash_attention = TRUE;
+  again = ps_work_recompute (&model, &last, PS_RECOMPUTE_SELECTIVE);
+  g_assert_cmpint (again.bytes + again.flops, ==, 0);
+}
+
+/* 10^12 operations / s at a half: 500 per ns; 4 bytes per ns. 7000 operations and 10 bytes: 14 + 2.5 ns; on four GPUs a
+ * quarter of it; without a bandwidth 14. */
+static void
+test_time (void)
+{
+  PsCluster cluster = { .peak_flops = 1e12, .efficiency = 0.5, .memory_bandwidth = 4e9, .tensor = 1 };
+  const PsWork work = { .flops = 7000, .bytes = 11 }, endless = { .bytes = G_MAXINT64 };
+
+  g_assert_cmpint (ps_work_ns (&work, &cluster), ==, 17);
+  cluster.tensor = 4;
+  g_assert_cmpint (ps_work_ns (&work, &cluster), ==, 4);
+  cluster.tensor = 1;
+  cluster.memory_bandwidth = 1;
+  g_assert_cmpint (ps_work_ns (&endless, &cluster), ==, PS_MAX_TIME_NS);
+  cluster.memory_bandwidth = 0;
+  g_assert_cmpint (ps_work_ns (&work, &cluster), ==, 14);
+}
+
+/* 1000 parameters at 4 bytes per ns. Mixed precision: gradient 2, state 2 * 12, weight 2: 28; fp32 gradients 4: 30.
+ * fp32: gradient 4, state 2 * 8, weight 2 * 4: 28. */
+static void
+test_optimizer (void)
+{
+  PsCluster cluster = { .peak_flops = 1e12, .efficiency = 0.5, .memory_bandwidth = 4e9, .tensor = 4 };
+  PsModel mixed = small (PS_MLP_GELU, PS_PRECISION_BF16);
+  const PsModel single = small (PS_MLP_GELU, PS_PRECISION_FP32);
+
+  g_assert_cmpint (ps_work_optimizer_ns (&mixed, &cluster, 1000), ==, 7000);
+  g_assert_cmpint (ps_work_optimizer_ns (&single, &cluster, 1000), ==, 7000);
+  mixed.fp32_gradients = TRUE;
+  g_assert_cmpint (ps_work_optimizer_ns (&mixed, &cluster, 1000), ==, 7500);
+  cluster.memory_bandwidth = 0;
+  g_assert_cmpint (ps_work_optimizer_ns (&mixed, &cluster, 1000), ==, 0);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/work/kernels", test_kernels);
+  g_test_add_func ("/work/layer", test_layer);
+  g_test_add_func ("/work/recompute", test_recompute);
+  g_test_add_func ("/work/time", test_time);
+  g_test_add_func ("/work/optimizer", test_optimizer);
+  return g_test_run ();
+}
