@@ -1,5 +1,5 @@
-/* bench-search.c - how many moves a second local search tries, against evaluating whole orders, and how the best
- * schedule of four settings improves with time. */
+/* bench-search.c - how many moves a second local search tries, against evaluating whole orders, with pairs and
+ * without, and how the best schedule of four settings improves with time. */
 #include <pipesim/search.h>
 
 #include "search/anneal.h"
@@ -67,15 +67,22 @@ now_ns (void)
   return g_get_monotonic_time () * 1000;
 }
 
+/* pair: of an F and a BW; 0: sum of its parts. */
 static void
-bench_moves (void)
+bench_moves (gint64 pair)
 {
   const Setting setting = { PS_PLACEMENT_V, 8, 2, 32, { 1000, 1020, 880, 50 }, 32 };
   gint64 incremental[N_RUNS], full[N_RUNS];
-  Policy policy = { .bias[PS_OP_W] = { 1, 0, 0 }, .bias[PS_OP_F] = { 0.2, 0, 0 }, .ahead = { 2, 0, 0 } };
+  Policy policy = { .bias[PS_OP_W] = { 1, 0, 0 },
+                    .bias[PS_OP_F] = { 0.2, 0, 0 },
+                    .ahead = { 2, 0, 0 },
+                    .pair = { -1, 0, 0 },
+                    .pairs = pair > 0 };
   Case c;
 
   case_init (&c, &setting);
+  for (guint s = 0; s < setting.p * setting.v && pair > 0; s++)
+    c.costs->pair_ns[s] = pair;
   Problem *problem = problem_new (&c.setting);
   Order *order = order_new (problem);
   for (guint i = 0; i < N_RUNS; i++)
@@ -91,8 +98,9 @@ bench_moves (void)
       full[i] = (gint64)(200 / (double)(now_ns () - start) * 1e9);
     }
   gint64 fast = ps_median (incremental, N_RUNS), slow = ps_median (full, N_RUNS);
-  printf ("p=8 m=32 v=2 (%u ops): %.2f M moves/s tried by local search, %.1f k whole orders/s evaluated, ratio %.0f\n",
-          problem->n_ops, (double)fast / 1e6, (double)slow / 1e3, (double)fast / (double)slow);
+  printf (
+      "p=8 m=32 v=2 (%u ops%s): %.2f M moves/s tried by local search, %.1f k whole orders/s evaluated, ratio %.0f\n",
+      problem->n_ops, pair > 0 ? ", pairs" : "", (double)fast / 1e6, (double)slow / 1e3, (double)fast / (double)slow);
   order_free (order);
   problem_free (problem);
   case_clear (&c);
@@ -141,7 +149,8 @@ bench_time (void)
 int
 main (void)
 {
-  bench_moves ();
+  bench_moves (0);
+  bench_moves (2200);
   bench_time ();
   return 0;
 }

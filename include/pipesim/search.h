@@ -4,8 +4,10 @@
  * A schedule with split backwards is, per device, an interleaving of the chains F0 F1 .., B0 B1 .., W0 W1 .. of its
  * stages: microbatches are alike, so some optimal schedule keeps them in order. The search starts from the published
  * families and from list scheduling under many priority rules, and improves the best by moving single ops, evaluated by
- * heads and tails (longest path to and from an op) so that a move costs what it changes. Small problems are then
- * decided by branch and bound.
+ * heads and tails (longest path to and from an op) so that a move costs what it changes. Where the costs of BW or of
+ * pairs are below those of their parts (or where memory is short and BW takes less), other moves join a B and its W to
+ * BW, and an F with them to a pair, and split them again. Small problems without those are then decided by branch and
+ * bound. Two weight copies are two pipelines on the same devices, each with half of the microbatches.
  */
 #ifndef PIPESIM_SEARCH_H
 #define PIPESIM_SEARCH_H
@@ -26,9 +28,9 @@ typedef struct
 
 typedef struct
 {
-  const PsPlacement *placement; /* one weight copy: loop, V, wave or custom */
-  guint n_microbatches;
-  const PsCosts *costs;       /* of F, B and W; BW and pairs are not used */
+  const PsPlacement *placement; /* any */
+  guint n_microbatches;         /* even where there are two weight copies */
+  const PsCosts *costs;
   const gint64 *memory_limit; /* [n_devices] bytes, weights included; NULL: none */
   PsObjective objective;
   guint64 seed;
@@ -45,19 +47,20 @@ typedef struct
   gint64 makespan_ns;
   gint64 max_span_ns;
   gint64 lower_bound_ns;   /* on the objective */
-  gboolean proved_optimal; /* no schedule with split backwards is better */
+  gboolean proved_optimal; /* no schedule is better */
   guint64 n_moves;
   const char *found_by; /* the last that improved it: a family's name, "list scheduling", "local search", ... */
 } PsSearchResult;
 
-/* Errors: PS_ERROR_USAGE (a placement with two copies), PS_ERROR_SCHEDULE "infeasible: device 2 needs at least X" when
- * a limit is below ps_search_least_memory. Free with ps_search_result_free. */
+/* Never worse than a family of that placement within that limit (families with slices or without a flush are none).
+ * Errors: PS_ERROR_USAGE (an odd number of microbatches for two copies), PS_ERROR_SCHEDULE "infeasible: device 2 needs
+ * at least X" when a limit is below ps_search_least_memory. Free with ps_search_result_free. */
 PsSearchResult *ps_search (const PsSearchSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_search_result_free (PsSearchResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSearchResult, ps_search_result_free)
 
-/* The smallest memory with which a device can take part at all: its weights and one microbatch in every one of its
- * stages, backwards following at once. Every limit from there on is feasible. */
+/* The smallest memory with which a device can take part: its weights and one microbatch in every one of its stages (of
+ * each copy), backwards following at once, fused where that takes less. Every limit from there on is feasible. */
 gint64 ps_search_least_memory (const PsPlacement *placement, const PsCosts *costs, guint device);
 
 G_END_DECLS

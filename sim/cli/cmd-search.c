@@ -1,6 +1,7 @@
 /* cmd-search.c - pipesim search: the best schedule that can be found, and how far from optimal it can be. */
 #include "commands.h"
 #include "devices-detail.h"
+#include "search-choices.h"
 
 #include <pipesim/report.h>
 #include <pipesim/search.h>
@@ -67,16 +68,6 @@ static const PsColumn columns[] = {
   { "devices_detail", NULL, PS_COLUMN_TABLE },
 };
 
-/* One way to place and cut the model. */
-typedef struct
-{
-  PsPlacementKind placement;
-  guint n_chunks;
-  guint microbatch_size; /* 0: the model's own */
-  guint n_microbatches;
-  PsRecompute recompute;
-} Choice;
-
 /* What came of the choices. */
 typedef struct
 {
@@ -118,8 +109,10 @@ parse_options (Options *options, int *argc, char ***argv, GError **error)
   options->setting->takes_auto = TRUE;
   g_option_context_set_description (
       context, "Without -v and --placement (or with auto) one and two stages per device are tried, in a loop and in a\n"
-               "V; --recompute auto and --microbatch-size auto try these as well. The time is shared by all. The\n"
-               "lower bound holds for every schedule of that row's placement with split backwards within the memory\n"
+               "V, and for even -p and -m two copies of the weights, half of the microbatches going up through one\n"
+               "(bidirectional); --recompute auto and --microbatch-size auto try these as well. The time is shared\n"
+               "by all. Backwards run split, or fused where bw= says that this is faster, or in pairs with forwards\n"
+               "where pair= does. The lower bound holds for every schedule of that row's placement within the memory\n"
                "limit, for its makespan or, with --sync bypass, for the longest span of a device; gap is how much\n"
                "longer the found schedule is.\n");
   g_option_context_add_main_entries (context, entries, NULL);
@@ -170,96 +163,6 @@ finish_options (Options *options, int argc, char **argv, GError **error)
 }
 
 static void
-add_choice (GArray *choices, const PsSetting *setting, PsPlacementKind placement, guint n_chunks)
-{
-  Choice choice = { placement, n_chunks, 0, setting->n_microbatches, setting->recompute };
-  PsPlacementKind wanted;
-
-  if ((setting->n_chunks != 0 && setting->n_chunks != n_chunks)
-      || (ps_setting_placement (setting, &wanted) && wanted != placement))
-    return;
-  g_array_append_val (choices, choice);
-}
-
-static GArray *
-placements (const PsSetting *setting)
-{
-  GArray *choices = g_array_new (FALSE, FALSE, sizeof (Choice));
-  PsPlacementKind wanted;
-
-  if (ps_setting_placement (setting, &wanted) && wanted == PS_PLACEMENT_WAVE && setting->n_chunks == 0)
-    add_choice (choices, setting, PS_PLACEMENT_WAVE, 4);
-  add_choice (choices, setting, PS_PLACEMENT_LOOP, 1);
-  add_choice (choices, setting, PS_PLACEMENT_V, 2);
-  add_choice (choices, setting, PS_PLACEMENT_LOOP, 2);
-  if (setting->n_chunks > 2)
-    {
-      add_choice (choices, setting, PS_PLACEMENT_LOOP, setting->n_chunks);
-      add_choice (choices, setting, PS_PLACEMENT_WAVE, setting->n_chunks);
-    }
-  return choices;
-}
-
-/* Every choice with each of the sizes, if the batch divides by it. */
-static gboolean
-spread_sizes (const Options *options, GArray *choices, GError **error)
-{
-  g_autoptr (PsModel) model = NULL;
-  guint n = choices->len;
-  gint64 size = 0, batch;
-
-  if (options->size_text == NULL)
-    return TRUE;
-  if ((model = ps_setting_model (options->setting, error)) == NULL)
-    return FALSE;
-  batch = (gint64)model->microbatch_size * options->setting->n_microbatches;
-  if (!options->any_size && !ps_parse_integer ("--microbatch-size", options->size_text, 1, batch, &size, error))
-    return FALSE;
-  for (gint64 b = options->any_size ? 1 : size; b <= (options->any_size ? MIN (batch, 64) : size); b *= 2)
-    for (guint i = 0; i < n && batch % b == 0; i++)
-      {
-        Choice choice = g_array_index (choices, Choice, i);
-
-        choice.microbatch_size = (guint)b;
-        choice.n_microbatches = (guint)(batch / b);
-        g_array_append_val (choices, choice);
-      }
-  if (choices->len == n)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "--microbatch-size: '%s' does not divide the batch of %" G_GINT64_FORMAT " sequences",
-                   options->size_text, batch);
-      return FALSE;
-    }
-  g_array_remove_range (choices, 0, n);
-  return TRUE;
-}
-
-static GArray *
-list_choices (const Options *options, GError **error)
-{
-  g_autoptr (GArray) choices = placements (options->setting);
-  guint n = choices->len;
-
-  for (guint i = 0; i < n && options->setting->any_recompute; i++)
-    for (PsRecompute recompute = PS_RECOMPUTE_SELECTIVE; recompute <= PS_RECOMPUTE_FULL; recompute++)
-      {
-        Choice choice = g_array_index (choices, Choice, i);
-
-        choice.recompute = recompute;
-        g_array_append_val (choices, choice);
-      }
-  if (choices->len == 0)
-    {
-      g_set_error_literal (
-          error, PS_ERROR, PS_ERROR_USAGE,
-          "--placement: the search knows loop with any -v, V with -v 2, wave with an even -v from 4 on");
-      return NULL;
-    }
-  return spread_sizes (options, choices, error) ? g_steal_pointer (&choices) : NULL;
-}
-
-static void
 show_progress (const PsSearchProgress *progress, gpointer data)
 {
   g_autofree char *best = ps_format_time (progress->best_ns), *bound = ps_format_time (progress->lower_bound_ns);
@@ -267,19 +170,6 @@ show_progress (const PsSearchProgress *progress, gpointer data)
   g_printerr ("\r%s: best %s, bound %s, gap %.2f %%, %.1f s \033[K", (const char *)data, best, bound,
               100 * ((double)progress->best_ns / (double)MAX (progress->lower_bound_ns, 1) - 1),
               (double)progress->elapsed_ns / 1e9);
-}
-
-static char *
-describe_choice (const Choice *choice)
-{
-  GString *text = g_string_new (NULL);
-
-  g_string_append_printf (text, "%s v=%u", ps_placement_name (choice->placement), choice->n_chunks);
-  if (choice->microbatch_size > 0)
-    g_string_append_printf (text, " b=%u", choice->microbatch_size);
-  if (choice->recompute != PS_RECOMPUTE_NONE)
-    g_string_append_printf (text, " recompute=%s", ps_recompute_name (choice->recompute));
-  return g_string_free (text, FALSE);
 }
 
 /* Costs with transfers stretched by a factor. */
@@ -294,12 +184,12 @@ stretch_transfers (const PsCosts *costs, gint64 factor)
 }
 
 static PsSearchResult *
-search (const Options *options, const Choice *choice, const PsCosts *costs, gint64 time_limit_ns, guint64 moves,
+search (const Options *options, const SearchChoice *choice, const PsCosts *costs, gint64 time_limit_ns, guint64 moves,
         GError **error)
 {
   const PsSetting *setting = options->setting;
   g_autoptr (PsPlacement) placement = ps_placement_new (choice->placement, setting->n_devices, choice->n_chunks);
-  g_autofree char *name = describe_choice (choice);
+  g_autofree char *name = search_choice_describe (choice);
   g_autofree gint64 *limit = NULL;
   PsSearchSetting search = { .placement = placement,
                              .n_microbatches = choice->n_microbatches,
@@ -333,7 +223,14 @@ list_orders (const PsSchedule *schedule)
       GStrvBuilder *builder = g_strv_builder_new ();
 
       for (guint i = schedule->first[d]; i < schedule->first[d + 1]; i++)
-        g_strv_builder_add (builder, ps_op_format (schedule->ops[i], name));
+        {
+          g_autofree char *first = g_strdup (ps_op_format (schedule->ops[i], name));
+          g_autofree char *both = schedule->ops[i].paired
+                                      ? g_strconcat (first, "+", ps_op_format (schedule->ops[++i], name), NULL)
+                                      : NULL;
+
+          g_strv_builder_add (builder, both ? both : first);
+        }
       g_ptr_array_add (lists, g_strv_builder_end (builder));
       g_strv_builder_unref (builder);
     }
@@ -341,7 +238,7 @@ list_orders (const PsSchedule *schedule)
 }
 
 static void
-add_row (PsTable *table, const Choice *choice, const PsSearchResult *result, const PsPrediction *prediction,
+add_row (PsTable *table, const SearchChoice *choice, const PsSearchResult *result, const PsPrediction *prediction,
          gint64 objective_ns)
 {
   const PsMetrics *metrics = &prediction->metrics;
@@ -372,7 +269,7 @@ add_row (PsTable *table, const Choice *choice, const PsSearchResult *result, con
 }
 
 static void
-note_outcome (const Options *options, Outcome *outcome, const Choice *choice, const PsSearchResult *result,
+note_outcome (const Options *options, Outcome *outcome, const SearchChoice *choice, const PsSearchResult *result,
               const PsPrediction *prediction)
 {
   gboolean span = options->setting->sync == PS_SYNC_BYPASS;
@@ -391,7 +288,7 @@ note_outcome (const Options *options, Outcome *outcome, const Choice *choice, co
 
 /* What ops cost on their devices. */
 static PsCosts *
-costs_of (const PsSetting *setting, const Choice *choice, GError **error)
+costs_of (const PsSetting *setting, const SearchChoice *choice, GError **error)
 {
   g_autoptr (PsPlacement) placement = ps_placement_new (choice->placement, setting->n_devices, choice->n_chunks);
   g_autoptr (PsCosts) given = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
@@ -405,7 +302,7 @@ costs_of (const PsSetting *setting, const Choice *choice, GError **error)
 /* The result for transfers as they are or, where they share channels, the better of that and one for slower transfers.
  */
 static gboolean
-try_choice (const Options *options, const Choice *choice, gint64 time_limit_ns, guint64 moves, Outcome *outcome,
+try_choice (const Options *options, const SearchChoice *choice, gint64 time_limit_ns, guint64 moves, Outcome *outcome,
             GError **error)
 {
   PsSetting *setting = options->setting;
@@ -455,11 +352,11 @@ try_all (const Options *options, const GArray *choices, Outcome *outcome, GError
 
   for (guint i = 0; i < choices->len; i++)
     {
-      const Choice *choice = &g_array_index (choices, Choice, i);
+      const SearchChoice *choice = &g_array_index (choices, SearchChoice, i);
       gint64 left_ns = options->time_limit_ns - (g_get_monotonic_time () * 1000 - begin_ns);
       gint64 share_ns = options->time_limit_ns > 0 ? MAX (left_ns / (choices->len - i), 1000000) : 0;
       g_autoptr (GError) reason = NULL;
-      g_autofree char *name = describe_choice (choice);
+      g_autofree char *name = search_choice_describe (choice);
 
       if (try_choice (options, choice, share_ns, (guint64)options->moves, outcome, &reason))
         continue;
@@ -513,7 +410,8 @@ ps_cmd_search (int argc, char **argv, GError **error)
   g_autoptr (GArray) choices = NULL;
 
   if (!parse_options (&options, &argc, &argv, error) || !finish_options (&options, argc, argv, error)
-      || (choices = list_choices (&options, error)) == NULL || !try_all (&options, choices, &outcome, error))
+      || (choices = search_choices (options.setting, options.size_text, options.any_size, error)) == NULL
+      || !try_all (&options, choices, &outcome, error))
     return 0;
   publish (&options, &outcome, error);
   return 0;

@@ -7,6 +7,10 @@
 /* Draws of a move until one is allowed, at most. */
 #define MAX_DRAWS 64
 
+/* Where ops may be joined, one move of so many joins or splits some, over so many others at most. */
+#define MOVES_PER_JOIN 4
+#define JOIN_REACH 12
+
 /* The mean finish leads across orders of equal objective. */
 static double
 cost_of (const Order *order, const Annealing *annealing)
@@ -19,11 +23,9 @@ cost_of (const Order *order, const Annealing *annealing)
 static gboolean
 is_tight (const Order *order, guint at)
 {
-  const gint64 *duration = order->problem->duration;
   guint before = order->sequence[at - 1], op = order->sequence[at];
 
-  return duration[chain_of (order->problem, before)] > 0
-         && order->end[before] == order->end[op] - duration[chain_of (order->problem, op)];
+  return order_duration (order, before) > 0 && order->end[before] == order->end[op] - order_duration (order, op);
 }
 
 /* A position with an op in front of it on the same device. */
@@ -31,11 +33,13 @@ static guint
 draw_position (const Order *order, Random *random, guint *first, guint *end)
 {
   const Problem *problem = order->problem;
-  guint at = random_below (random, problem->n_ops);
-  guint device = device_of (problem, order->sequence[at]);
+  guint at = random_below (random, problem->n_ops), device;
 
+  if (problem->joins)
+    at = order->position[order->node[at]];
+  device = device_of (problem, order->sequence[at]);
   *first = problem->first[device];
-  *end = problem->first[device + 1];
+  *end = order->stop[device];
   return at == *first ? at + 1 : at;
 }
 
@@ -104,6 +108,102 @@ try_move (Order *order, Annealing *annealing, double temperature, double price)
   return TRUE;
 }
 
+/* What a B or an F could be joined with: the next of the other kind, before or behind it, that is in no pair. */
+static guint
+find_partner (const Order *order, guint op, guint kind, gboolean ahead)
+{
+  const Problem *problem = order->problem;
+  guint device = device_of (problem, op);
+  gint64 at = order->position[op], first = problem->first[device], stop = order->stop[device];
+
+  for (guint i = 0; i < JOIN_REACH; i++)
+    {
+      guint other;
+
+      at += ahead ? -1 : 1;
+      if (at < first || at >= stop)
+        return NO_OP;
+      other = order->sequence[at];
+      if (chain_of (problem, other) % N_KINDS == kind
+          && (order->partner[other] == problem->n_ops || order->partner[other] == other))
+        return other;
+    }
+  return NO_OP;
+}
+
+static gboolean
+draw_join (const Order *order, Random *random, Join *join)
+{
+  const Problem *problem = order->problem;
+  guint op = order->node[random_below (random, problem->n_ops)], chain = chain_of (problem, op);
+  guint kind = chain % N_KINDS, partner = order->partner[op], none = problem->n_ops, what = random_below (random, 4),
+        other;
+  gboolean fuses = problem->fuses[chain / N_KINDS];
+
+  *join = (Join){ op, none, what & 1 };
+  if (kind == PS_OP_W)
+    return FALSE;
+  if (partner != none && partner != op)
+    {
+      if (fuses && what & 2)
+        join->partner = op;
+      return TRUE;
+    }
+  if (kind == PS_OP_B && fuses && what & 2)
+    {
+      join->partner = partner == op ? none : op;
+      return TRUE;
+    }
+  other = find_partner (order, op, kind == PS_OP_F ? PS_OP_B : PS_OP_F, what & 1);
+  join->b = kind == PS_OP_F ? other : op;
+  join->partner = kind == PS_OP_F ? op : other;
+  return other != NO_OP;
+}
+
+static gboolean
+draw_allowed_join (const Order *order, Random *random, Join *join)
+{
+  for (guint i = 0; i < MAX_DRAWS; i++)
+    if (draw_join (order, random, join) && order_allows_join (order, *join))
+      return TRUE;
+  return FALSE;
+}
+
+/* As try_move. */
+static gboolean
+try_join (Order *order, Annealing *annealing, double temperature, double price)
+{
+  double cost = cost_of (order, annealing), margin = temperature * random_exponential (&annealing->random);
+  gint64 enough, excess;
+  Joined joined;
+  Join join;
+
+  if (!draw_allowed_join (order, &annealing->random, &join))
+    return FALSE;
+  excess = order_excess_join (order, join);
+  if (price < 0 && excess > 0)
+    return FALSE;
+  margin -= MAX (price, 0) * (double)excess;
+  enough = order->objective + (gint64)margin;
+  if (order_estimate_join (order, join, enough) > enough || !order_join (order, join, &joined))
+    return FALSE;
+  if (cost_of (order, annealing) > cost + margin)
+    {
+      order_revert_join (order, &joined);
+      return FALSE;
+    }
+  order_keep_join (order, &joined, excess);
+  return TRUE;
+}
+
+static gboolean
+try_any (Order *order, Annealing *annealing, double temperature, double price)
+{
+  return order->problem->joins && random_below (&annealing->random, MOVES_PER_JOIN) == 0
+             ? try_join (order, annealing, temperature, price)
+             : try_move (order, annealing, temperature, price);
+}
+
 guint64
 anneal (Order *order, Annealing *annealing)
 {
@@ -120,7 +220,7 @@ anneal (Order *order, Annealing *annealing)
       if (annealing->go_on != NULL && !annealing->go_on (annealing->data))
         break;
       for (guint i = 0; i < ANNEAL_ROUND; i++)
-        if (try_move (order, annealing, temperature, annealing->price * (1 + 9 * part)) && order->excess == 0
+        if (try_any (order, annealing, temperature, annealing->price * (1 + 9 * part)) && order->excess == 0
             && cost_of (order, annealing) < best_cost)
           {
             best_cost = cost_of (order, annealing);

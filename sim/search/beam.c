@@ -170,6 +170,6 @@ beam_search (Order *order, Beam *beam)
   beam->random = search.random;
   if (search.n_now == 0)
     return FALSE;
-  memcpy (order->sequence, ((Partial *)search.now->pdata[0])->sequence, problem->n_ops * sizeof *order->sequence);
+  order_fill (order, ((Partial *)search.now->pdata[0])->sequence);
   return order_evaluate (order) && order->excess == 0 && order->objective < beam->stop_at_ns;
 }

@@ -1,75 +1,62 @@
 /* bound-within.c - what no schedule within a memory limit can beat. */
-#include <pipesim/bound.h>
-
-typedef struct
-{
-  const PsPlacement *placement;
-  const PsCosts *costs;
-  guint m;
-  gint64 *arrival; /* [n_stages] earliest start of a microbatch's F */
-  gint64 *turn;    /* [n_stages] least time from the end of a microbatch's F to the start of its B */
-  gint64 *rest;    /* [n_stages] least time from the end of a microbatch's B to the end of its last op anywhere */
-} Chains;
-
-static void
-chains_clear (Chains *chains)
-{
-  g_free (chains->arrival);
-  g_free (chains->turn);
-  g_free (chains->rest);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Chains, chains_clear)
-
-static gint64
-duration (const Chains *chains, PsOpKind kind, guint stage)
-{
-  return ps_costs_op (chains->costs, kind, stage)->duration_ns;
-}
-
-/* From stage s to s + 1 and back. */
-static gint64
-hop (const Chains *chains, guint stage, gboolean backward)
-{
-  const PsCosts *costs = chains->costs;
-
-  if (ps_placement_device (chains->placement, 0, stage) == ps_placement_device (chains->placement, 0, stage + 1))
-    return 0;
-  return costs->transfer_ns[backward ? ps_transfer_backward (costs, stage + 1) : ps_transfer_forward (costs, stage)];
-}
-
-static void
-chains_init (Chains *chains)
-{
-  guint n = chains->placement->n_stages;
-
-  chains->arrival = g_new0 (gint64, n);
-  chains->turn = g_new0 (gint64, n);
-  chains->rest = g_new0 (gint64, n);
-  chains->rest[0] = duration (chains, PS_OP_W, 0);
-  for (guint s = 1; s < n; s++)
-    {
-      chains->arrival[s] = chains->arrival[s - 1] + duration (chains, PS_OP_F, s - 1) + hop (chains, s - 1, FALSE);
-      chains->rest[s] = MAX (duration (chains, PS_OP_W, s),
-                             hop (chains, s - 1, TRUE) + duration (chains, PS_OP_B, s - 1) + chains->rest[s - 1]);
-    }
-  for (guint s = n - 1; s-- > 0;)
-    chains->turn[s] = hop (chains, s, FALSE) + duration (chains, PS_OP_F, s + 1) + chains->turn[s + 1]
-                      + duration (chains, PS_OP_B, s + 1) + hop (chains, s, TRUE);
-}
+#include "ways.h"
 
 /* What is to be done on one device, and what its memory allows. */
 typedef struct
 {
+  const Ways *ways;
+  PsObjective objective;
+  guint d;
   gint64 begin;    /* its first microbatch's arrival */
-  gint64 gradient; /* earliest arrival of a gradient */
-  gint64 load;     /* all its work */
+  gint64 gradient; /* earliest arrival of a gradient, for spans from its first op on, which comes at `begin` */
+  WaysLoad work;
+  gint64 load;     /* all its work, at least */
   gint64 room;     /* bytes for activations; G_MAXINT64: no limit */
   gint64 least;    /* bytes of the smallest activation */
   gint64 longest;  /* its longest F */
+  gint64 backward; /* its longest backward */
   gint64 forwards; /* time of all its F */
+  gint64 n;        /* how many these are */
+  gint64 n_fit;    /* how many of them fit the memory at once */
   gint64 to_come;  /* most work that what the room holds can stand for; G_MAXINT64: not limited */
-  guint n_stages;
 } Device;
+
+static guint
+n_entries (const Ways *ways)
+{
+  return ways->placement->n_copies * ways->placement->n_stages;
+}
+
+/* Whether the device has anything to do with an entry of the ways. */
+static gboolean
+is_here (const Device *device, guint i)
+{
+  return device->ways->placement->device[i] == device->d && device->ways->m[i / device->ways->placement->n_stages] > 0;
+}
+
+/* From the start of a B on what has to follow: anywhere, or on its device. */
+static gint64
+rest_of (const Device *device, guint i)
+{
+  return device->objective == PS_OBJECTIVE_MAKESPAN ? device->ways->rest[i] : device->ways->own[i];
+}
+
+/* What a forward keeps, and of that what W needs. */
+static gint64
+act_bytes (const Ways *ways, guint stage)
+{
+  const PsOpCost *f = ps_costs_op (ways->costs, PS_OP_F, stage);
+
+  return f->take_bytes - f->give_bytes;
+}
+
+static gint64
+wact_bytes (const Ways *ways, guint stage)
+{
+  const PsOpCost *b = ps_costs_op (ways->costs, PS_OP_B, stage);
+
+  return act_bytes (ways, stage) + b->take_bytes - b->give_bytes;
+}
 
 /* The work that `bytes` of memory stand for where `each` bytes stand for work_ns. */
 static gint64
@@ -82,129 +69,199 @@ work_held (gint64 bytes, gint64 each, gint64 work_ns)
   return work_ns > 0 ? (gint64)((Wide)bytes * work_ns / each) : 0;
 }
 
-static void
-add_stage (const Chains *chains, guint stage, Device *device)
+/* A device of two copies may begin late with either: then all that a span knows of the other is its own way. */
+static gboolean
+begins_anywhere (const Device *device)
 {
-  gint64 f = duration (chains, PS_OP_F, stage), b = duration (chains, PS_OP_B, stage),
-         w = duration (chains, PS_OP_W, stage);
-  gint64 act = ps_costs_op (chains->costs, PS_OP_F, stage)->take_bytes
-               - ps_costs_op (chains->costs, PS_OP_F, stage)->give_bytes;
-  gint64 wact = act + ps_costs_op (chains->costs, PS_OP_B, stage)->take_bytes
-                - ps_costs_op (chains->costs, PS_OP_B, stage)->give_bytes;
-  device->begin = MIN (device->begin, chains->arrival[stage]);
-  device->gradient = MIN (device->gradient, chains->arrival[stage] + f + chains->turn[stage]);
-  device->load += chains->m * (f + b + w);
-  device->forwards += chains->m * f;
+  return device->ways->placement->n_copies > 1 && device->objective == PS_OBJECTIVE_SPAN;
+}
+
+static gint64
+arrival_at (const Device *device, guint i)
+{
+  return begins_anywhere (device) ? device->begin : device->ways->arrival[i];
+}
+
+static gint64
+gradient_at (const Device *device, guint i)
+{
+  const Ways *ways = device->ways;
+
+  return begins_anywhere (device) ? device->begin + ways->forward[i % ways->placement->n_stages] + ways->turn[i]
+                                  : ways->gradient[i];
+}
+
+static void
+add_stage (Device *device, guint i)
+{
+  const Ways *ways = device->ways;
+  guint stage = i % ways->placement->n_stages, m = ways->m[i / ways->placement->n_stages];
+  gint64 f = ways_duration (ways, PS_OP_F, stage), act = act_bytes (ways, stage);
+
+  device->gradient = MIN (device->gradient, gradient_at (device, i));
+  device->forwards += m * f;
+  device->n += m;
   device->longest = MAX (device->longest, f);
+  device->backward = MAX (device->backward, ways_backward_alone (ways, stage));
   device->least = MIN (device->least, act);
-  device->n_stages++;
-  device->to_come = MAX (device->to_come, work_held (device->room, act, b + w));
-  device->to_come = MAX (device->to_come, work_held (device->room, wact, w));
+  device->to_come = MAX (device->to_come, work_held (device->room, act, ways_backward_alone (ways, stage)));
+  device->to_come
+      = MAX (device->to_come, work_held (device->room, wact_bytes (ways, stage), ways_duration (ways, PS_OP_W, stage)));
 }
 
 /* Idle time before the first gradient can be there. */
 static gint64
-warm_up_idle (const Chains *chains, const Device *device, gboolean *all_fit)
+warm_up_idle (const Device *device)
 {
-  gint64 n = (gint64)device->n_stages * chains->m, work = device->forwards;
-
-  if (device->room != G_MAXINT64 && device->least > 0)
-    n = MIN (n, MAX (device->room, 0) / device->least);
-  *all_fit = n >= (gint64)device->n_stages * chains->m;
-  work = MIN (work, n * device->longest);
-  return MAX (device->gradient - device->begin - work, 0);
+  return MAX (device->gradient - device->begin - MIN (device->forwards, device->n_fit * device->longest), 0);
 }
 
-/* The device's last F is that of some stage of it: the least over them. */
+/* Least time from the end of the device's last F on, whichever stage's that is. */
 static gint64
-drain_bound (const Chains *chains, guint d, const Device *device, gint64 idle, PsObjective objective)
+least_behind (const Device *device)
 {
-  gint64 least = G_MAXINT64, rest;
+  gint64 least = G_MAXINT64;
 
+  for (guint i = 0; i < n_entries (device->ways); i++)
+    if (is_here (device, i))
+      least = MIN (least, device->ways->turn[i] + rest_of (device, i));
+  return least;
+}
+
+/* When the last F has ended no more is left than what the room holds stands for. */
+static gint64
+drain_bound (const Device *device, gint64 idle)
+{
   if (device->to_come == G_MAXINT64)
     return 0;
-  for (guint s = 0; s < chains->placement->n_stages; s++)
-    if (ps_placement_device (chains->placement, 0, s) == d)
-      {
-        rest = objective == PS_OBJECTIVE_MAKESPAN ? chains->rest[s] : duration (chains, PS_OP_W, s);
-        least = MIN (least, chains->turn[s] + duration (chains, PS_OP_B, s) + rest);
-      }
-  return device->begin + idle + MAX (device->load - device->to_come, 0) + least;
+  return device->begin + idle + MAX (device->load - device->to_come, 0) + least_behind (device);
+}
+
+/* Nothing runs in pairs before the first gradient, nor after the last F: there the device does n forwards and n
+ * backwards apart at most, for any n, or is idle. If all are apart both may be the same time. */
+static gint64
+apart_bound (const Device *device)
+{
+  gint64 front = device->gradient - device->begin, behind = least_behind (device), least = G_MAXINT64;
+
+  for (guint n = 0; n <= device->work.n_forward; n++)
+    {
+      gint64 before = MAX (front - MIN (n, device->n_fit) * device->longest, 0),
+             after = MAX (behind - n * device->backward, 0);
+      gint64 idle = n < device->work.n_forward ? before + after : MAX (before, after);
+
+      least = MIN (least, ways_load_apart (&device->work, n) + idle);
+    }
+  return device->begin + least;
 }
 
 static gint64
-room_of (const Chains *chains, guint d, const gint64 *memory_limit)
+room_of (const Ways *ways, guint d, const gint64 *memory_limit)
 {
   gint64 room = memory_limit ? memory_limit[d] : G_MAXINT64;
 
-  if (memory_limit == NULL || room == G_MAXINT64)
+  if (room == G_MAXINT64)
     return G_MAXINT64;
-  for (guint s = 0; s < chains->placement->n_stages; s++)
-    if (ps_placement_device (chains->placement, 0, s) == d)
-      room -= ps_costs_held_bytes (chains->costs, s, 1);
+  for (guint i = 0; i < n_entries (ways); i++)
+    if (ways->placement->device[i] == d)
+      room -= ps_costs_held_bytes (ways->costs, i % ways->placement->n_stages, 1);
   return MAX (room, 0);
 }
 
 /* One microbatch after the other goes through a stage: the last one's forward, or the first one's backward, has all
  * others in front of it, or behind. */
 static gint64
-chain_bound (const Chains *chains, guint stage, PsObjective objective)
+chain_bound (const Device *device, guint i)
 {
-  gint64 f = duration (chains, PS_OP_F, stage), b = duration (chains, PS_OP_B, stage);
-  gint64 rest = objective == PS_OBJECTIVE_MAKESPAN ? chains->rest[stage] : duration (chains, PS_OP_W, stage);
+  const Ways *ways = device->ways;
+  gint64 f = ways->forward[i % ways->placement->n_stages];
 
-  return chains->arrival[stage] + f + chains->turn[stage] + b + rest + (gint64)(chains->m - 1) * MAX (f, b);
+  return arrival_at (device, i) + f + ways->turn[i] + rest_of (device, i)
+         + (gint64)(ways->m[i / ways->placement->n_stages] - 1) * MAX (f, ways->backward[i]);
 }
 
 /* Bytes that are held, times how long at least, through what can be held at once. */
 static gint64
-area_bound (const Chains *chains, guint d, const Device *device)
+area_bound (const Device *device)
 {
   __extension__ typedef __int128 Wide;
+  const Ways *ways = device->ways;
   Wide area = 0;
 
   if (device->room == G_MAXINT64 || device->room == 0)
     return 0;
-  for (guint s = 0; s < chains->placement->n_stages; s++)
-    if (ps_placement_device (chains->placement, 0, s) == d)
+  for (guint i = 0; i < n_entries (ways); i++)
+    if (is_here (device, i))
       {
-        const PsOpCost *f = ps_costs_op (chains->costs, PS_OP_F, s), *b = ps_costs_op (chains->costs, PS_OP_B, s);
-        gint64 act = MAX (f->take_bytes - f->give_bytes, 0), wact = MAX (act + b->take_bytes - b->give_bytes, 0);
+        guint stage = i % ways->placement->n_stages;
+        gint64 act = MAX (act_bytes (ways, stage), 0), wact = MAX (wact_bytes (ways, stage), 0);
+        gint64 joined = MIN (ways_duration (ways, PS_OP_BW, stage), ways->least_pair[device->d]);
+        Wide apart
+            = (Wide)act * ways_duration (ways, PS_OP_B, stage) + (Wide)wact * ways_duration (ways, PS_OP_W, stage);
+        Wide each = (Wide)act * (ways->turn[i] + ways->forward[stage]) + MIN (apart, (Wide)act * joined);
 
-        area += (Wide)act * (chains->turn[s] + b->duration_ns + f->duration_ns);
-        area += (Wide)wact * duration (chains, PS_OP_W, s);
+        area += each * ways->m[i / ways->placement->n_stages];
       }
-  return device->begin + (gint64)(area * chains->m / device->room);
+  return device->begin + (gint64)(area / device->room);
+}
+
+static void
+device_clear (Device *device)
+{
+  ways_load_clear (&device->work);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Device, device_clear)
+
+static gint64
+device_bound (const Ways *ways, guint d, const gint64 *memory_limit, PsObjective objective)
+{
+  g_auto (Device) device = { .ways = ways,
+                             .objective = objective,
+                             .d = d,
+                             .begin = G_MAXINT64,
+                             .gradient = G_MAXINT64,
+                             .least = G_MAXINT64,
+                             .room = room_of (ways, d, memory_limit) };
+  gint64 idle, bound;
+
+  ways_load_init (&device.work, ways, d);
+  device.load = ways_load_least (&device.work);
+  for (guint i = 0; i < n_entries (ways); i++)
+    if (is_here (&device, i))
+      device.begin = MIN (device.begin, ways->arrival[i]);
+  for (guint i = 0; i < n_entries (ways); i++)
+    if (is_here (&device, i))
+      add_stage (&device, i);
+  if (device.n == 0)
+    return 0;
+  device.n_fit = device.n;
+  if (device.room != G_MAXINT64 && device.least > 0)
+    device.n_fit = MIN (device.n, device.room / device.least);
+  idle = warm_up_idle (&device);
+  bound = MAX (device.begin + idle + device.load, drain_bound (&device, device.n_fit == device.n ? 0 : idle));
+  bound = MAX (bound, area_bound (&device));
+  if (device.work.n > 0)
+    bound = MAX (bound, apart_bound (&device));
+  for (guint i = 0; i < n_entries (ways); i++)
+    if (is_here (&device, i))
+      bound = MAX (bound, chain_bound (&device, i));
+  return bound - (objective == PS_OBJECTIVE_SPAN ? device.begin : 0);
 }
 
 gint64
 ps_lower_bound_within (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
                        const gint64 *memory_limit, PsObjective objective)
 {
-  g_auto (Chains) chains = { .placement = placement, .costs = costs, .m = n_microbatches };
-  gint64 bound = objective == PS_OBJECTIVE_MAKESPAN ? ps_lower_bound (placement, NULL, n_microbatches, costs) : 0;
+  g_auto (Ways) ways = { 0 };
+  guint first = (n_microbatches + placement->n_copies - 1) / placement->n_copies;
+  const guint m[MAX_COPIES] = { first, n_microbatches - first };
+  gint64 bound = 0;
 
-  chains_init (&chains);
+  ways_init (&ways, placement, costs, m);
+  for (guint copy = 0; copy < placement->n_copies && objective == PS_OBJECTIVE_MAKESPAN; copy++)
+    if (m[copy] > 0)
+      bound = MAX (bound, ways_chain (&ways, copy));
   for (guint d = 0; d < placement->n_devices; d++)
-    {
-      Device device = {
-        .begin = G_MAXINT64, .gradient = G_MAXINT64, .least = G_MAXINT64, .room = room_of (&chains, d, memory_limit)
-      };
-      gboolean all_fit;
-      gint64 idle, own;
-
-      for (guint s = 0; s < placement->n_stages; s++)
-        if (ps_placement_device (placement, 0, s) == d)
-          add_stage (&chains, s, &device);
-      if (device.n_stages == 0)
-        continue;
-      idle = warm_up_idle (&chains, &device, &all_fit);
-      own = MAX (device.begin + idle + device.load, drain_bound (&chains, d, &device, all_fit ? 0 : idle, objective));
-      own = MAX (own, area_bound (&chains, d, &device));
-      for (guint s = 0; s < placement->n_stages; s++)
-        if (ps_placement_device (placement, 0, s) == d)
-          own = MAX (own, chain_bound (&chains, s, objective));
-      bound = MAX (bound, own - (objective == PS_OBJECTIVE_SPAN ? device.begin : 0));
-    }
+    bound = MAX (bound, device_bound (&ways, d, memory_limit, objective));
   return bound;
 }

@@ -82,7 +82,7 @@ was_seen (Exact *exact, const Partial *partial)
 static void
 accept (Exact *exact, const Partial *partial)
 {
-  memcpy (exact->scratch->sequence, partial->sequence, exact->frame->problem->n_ops * sizeof *partial->sequence);
+  order_fill (exact->scratch, partial->sequence);
   if (order_evaluate (exact->scratch) && exact->scratch->objective < exact->best->objective)
     order_assign (exact->best, exact->scratch);
 }
@@ -125,31 +125,16 @@ explore (Exact *exact, const Partial *partial)
     branch (exact, partial, NO_OP, device, moment);
 }
 
-/* Whether the device could run out of memory: not when all that its ops ever take fits. */
-static gboolean
-may_run_out (const Problem *problem, guint device)
-{
-  gint64 bytes = problem->held[device], peak = 0;
-
-  for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
-    for (guint kind = 0; kind < N_KINDS; kind++)
-      {
-        guint chain = problem->stages[i] * N_KINDS + kind;
-
-        bytes += MAX (problem->take[chain] - problem->give[chain], 0) * problem->m;
-        peak = MAX (peak, problem->take[chain]);
-      }
-  return bytes + peak > problem->limit[device];
-}
-
 gboolean
 exact_can_decide (const Problem *problem)
 {
-  if (problem->n_ops > EXACT_MAX_OPS || problem->n_devices > EXACT_MAX_DEVICES || problem->n_stages > EXACT_MAX_STAGES)
+  if (problem->joins || (problem->n_copies > 1 && problem->objective == PS_OBJECTIVE_SPAN)
+      || problem->n_ops > EXACT_MAX_OPS || problem->n_devices > EXACT_MAX_DEVICES
+      || problem->n_stages > EXACT_MAX_STAGES)
     return FALSE;
   for (guint chain = 0; chain < problem->n_stages * N_KINDS; chain++)
     if (chain % N_KINDS != PS_OP_F && problem->take[chain] > problem->give[chain]
-        && may_run_out (problem, problem->device[chain / N_KINDS]))
+        && problem_may_run_out (problem, problem->device[chain / N_KINDS]))
       return FALSE;
   return TRUE;
 }

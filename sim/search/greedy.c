@@ -1,6 +1,8 @@
 /* greedy.c - list scheduling under a policy. */
 #include "greedy.h"
 
+#include "order-private.h"
+
 #include <math.h>
 
 /* What waits on a device. */
@@ -11,20 +13,22 @@ typedef struct
   guint oldest;   /* first microbatch that has not been forwarded through all its stages here */
   guint alive;    /* microbatches let into its first stage and not yet done with it */
   guint allowed;  /* most of them */
-  gint64 burst;   /* most that a B or W takes while it runs */
+  gint64 burst;   /* most that a backward takes while it runs */
   guint32 choice; /* op with the lowest score; NO_OP: none */
+  guint32 with;   /* as in Order.partner */
   gint64 start;   /* its start */
-  guint fill;     /* next position in the sequence */
 } Station;
 
 typedef struct
 {
   Order *order;
   const Problem *problem;
-  Station *station; /* [n_devices] */
-  guint *next;      /* [chains] next microbatch of the chain */
-  gint64 *penalty;  /* [chains] bias in ns */
+  Station *station;     /* [n_devices] */
+  guint *next;          /* [chains] next microbatch of the chain */
+  gint64 *penalty;      /* [chains] bias in ns */
+  gint64 *pair_penalty; /* [stages] of pairs with an F of that stage */
   const gint64 *nudge;
+  const Policy *policy;
   guint group;
   gint64 *end; /* [n_ops] -1: not placed */
 } Greedy;
@@ -41,9 +45,19 @@ greedy_clear (Greedy *greedy)
   g_free (greedy->station);
   g_free (greedy->next);
   g_free (greedy->penalty);
+  g_free (greedy->pair_penalty);
   g_free (greedy->end);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Greedy, greedy_clear)
+
+/* What a B or W takes, or the BW that runs in place of both. */
+static gint64
+burst_of (const Problem *problem, const Policy *policy, guint chain)
+{
+  guint stage = chain / N_KINDS;
+
+  return policy->fuses && problem->fuses[stage] ? problem->bw_take[stage] : problem->take[chain];
+}
 
 static void
 greedy_init (Greedy *greedy, Order *order, const Policy *policy)
@@ -51,11 +65,14 @@ greedy_init (Greedy *greedy, Order *order, const Policy *policy)
   const Problem *problem = order->problem;
   guint p = problem->n_devices;
 
+  order_clear (order);
   greedy->order = order;
   greedy->problem = problem;
+  greedy->policy = policy;
   greedy->station = g_new0 (Station, p);
   greedy->next = g_new0 (guint, (gsize)problem->n_stages * N_KINDS);
   greedy->penalty = g_new0 (gint64, (gsize)problem->n_stages * N_KINDS);
+  greedy->pair_penalty = g_new0 (gint64, problem->n_stages);
   greedy->end = g_new (gint64, problem->n_ops);
   for (guint i = 0; i < problem->n_ops; i++)
     greedy->end[i] = -1;
@@ -66,7 +83,6 @@ greedy_init (Greedy *greedy, Order *order, const Policy *policy)
 
       greedy->station[d] = (Station){ .level = problem->held[d],
                                       .choice = NO_OP,
-                                      .fill = problem->first[d],
                                       .allowed = (guint)CLAMP (ahead * p + 1.5, 1, problem->m) };
       for (guint k = 0; k < n; k++)
         for (guint kind = 0; kind < N_KINDS; kind++)
@@ -75,8 +91,12 @@ greedy_init (Greedy *greedy, Order *order, const Policy *policy)
             double bias = rule_value (&policy->bias[kind], x, n > 1 ? (double)k / (n - 1) : 0);
 
             greedy->penalty[chain] = (gint64)lrint (bias * (double)problem->duration[chain]);
+            if (kind == PS_OP_F && policy->pairs)
+              greedy->pair_penalty[chain / N_KINDS]
+                  = (gint64)lrint (rule_value (&policy->pair, x, n > 1 ? (double)k / (n - 1) : 0)
+                                   * (double)problem->pair[chain / N_KINDS]);
             if (kind != PS_OP_F)
-              greedy->station[d].burst = MAX (greedy->station[d].burst, problem->take[chain]);
+              greedy->station[d].burst = MAX (greedy->station[d].burst, burst_of (problem, policy, chain));
           }
     }
 }
@@ -124,15 +144,15 @@ room_to_leave (const Greedy *greedy, guint device, guint microbatch)
   return bytes + (has_others (greedy, device, microbatch) ? station->burst : 0);
 }
 
-static gboolean
-may_start (const Greedy *greedy, guint device, guint chain)
+static inline G_ALWAYS_INLINE gboolean
+may_start (const Greedy *greedy, guint device, guint chain, guint kind)
 {
   const Problem *problem = greedy->problem;
   const Station *station = &greedy->station[device];
   guint microbatch = greedy->next[chain];
   gint64 level = station->level + problem->take[chain];
 
-  if (chain % N_KINDS != PS_OP_F)
+  if (kind != PS_OP_F)
     return level <= problem->limit[device];
   if (chain / N_KINDS == problem->stages[problem->first_stage[device]] && microbatch > station->oldest
       && station->alive >= station->allowed)
@@ -170,38 +190,115 @@ has_turn (const Greedy *greedy, guint device, guint index, guint kind)
   return TRUE;
 }
 
+/* The next op of a chain, and when what it needs is there. */
+typedef struct
+{
+  guint op; /* NO_OP: there is none, or what it needs has not been made */
+  gint64 arrival;
+} Next;
+
+static inline G_ALWAYS_INLINE Next
+next_of (const Greedy *greedy, guint chain)
+{
+  const Problem *problem = greedy->problem;
+  guint op = chain * problem->m + greedy->next[chain], producer;
+
+  if (greedy->next[chain] == problem->m)
+    return (Next){ NO_OP, 0 };
+  producer = producer_of (problem, op);
+  if (producer == NO_OP)
+    return (Next){ op, 0 };
+  if (greedy->end[producer] < 0)
+    return (Next){ NO_OP, 0 };
+  return (Next){ op, greedy->end[producer] + problem->lag[chain] };
+}
+
+static gint64
+nudge_of (const Greedy *greedy, guint op)
+{
+  return greedy->nudge ? greedy->nudge[op] : 0;
+}
+
+/* A B runs as BW where the policy says so, or where there is memory for that alone. */
+static gboolean
+prefers_fused (const Greedy *greedy, guint device, guint b)
+{
+  const Problem *problem = greedy->problem;
+  guint stage = b / N_KINDS;
+  const Station *station = &greedy->station[device];
+
+  if (!problem->fuses[stage] || greedy->next[b] != greedy->next[b + 1]
+      || station->level + problem->bw_take[stage] > problem->limit[device])
+    return FALSE;
+  return greedy->policy->fuses || station->level + problem->take[b] > problem->limit[device]
+         || station->level + problem->take[b] - problem->give[b] + problem->take[b + 1] > problem->limit[device];
+}
+
 /* The op with the lowest score among those whose start is known. */
+static inline G_ALWAYS_INLINE void
+choose_single (Greedy *greedy, guint device, guint index, guint kind, gint64 *best)
+{
+  const Problem *problem = greedy->problem;
+  Station *station = &greedy->station[device];
+  guint chain = problem->stages[problem->first_stage[device] + index] * N_KINDS + kind;
+  Next next = next_of (greedy, chain);
+  gint64 start = MAX (station->free_ns, next.arrival), score;
+  gboolean fused;
+
+  if (next.op == NO_OP)
+    return;
+  score = start + greedy->penalty[chain] + nudge_of (greedy, next.op);
+  if (score >= *best)
+    return;
+  fused = kind == PS_OP_B && problem->joins && prefers_fused (greedy, device, chain);
+  if ((!fused && !may_start (greedy, device, chain, kind)) || !has_turn (greedy, device, index, kind))
+    return;
+  *best = score;
+  station->choice = next.op;
+  station->with = fused ? next.op : problem->n_ops;
+  station->start = start;
+}
+
+/* The same for a pair of two chunks' next F and B, if no W of that chunk waits. */
+static void
+choose_pair (Greedy *greedy, guint device, guint forward, guint backward, gint64 *best)
+{
+  const Problem *problem = greedy->problem;
+  Station *station = &greedy->station[device];
+  guint begin = problem->first_stage[device], stage = problem->stages[begin + forward];
+  guint f = stage * N_KINDS + PS_OP_F, b = problem->stages[begin + backward] * N_KINDS + PS_OP_B;
+  Next first = next_of (greedy, f), second = next_of (greedy, b);
+  gint64 start = MAX (MAX (first.arrival, second.arrival), station->free_ns), score;
+
+  if (problem->pair[stage] < 0 || first.op == NO_OP || second.op == NO_OP || greedy->next[b] != greedy->next[b + 1])
+    return;
+  score = start + greedy->pair_penalty[stage] + nudge_of (greedy, first.op) + nudge_of (greedy, second.op);
+  if (score >= *best || !may_start (greedy, device, f, PS_OP_F)
+      || station->level + problem->take[f] + problem->bw_take[b / N_KINDS] > problem->limit[device]
+      || !has_turn (greedy, device, forward, PS_OP_F) || !has_turn (greedy, device, backward, PS_OP_B))
+    return;
+  *best = score;
+  station->choice = second.op;
+  station->with = first.op;
+  station->start = start;
+}
+
 static void
 choose (Greedy *greedy, guint device)
 {
   const Problem *problem = greedy->problem;
-  Station *station = &greedy->station[device];
+  guint begin = problem->first_stage[device], n = problem->first_stage[device + 1] - begin;
   gint64 best = G_MAXINT64;
 
-  station->choice = NO_OP;
-  for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
-    for (guint kind = 0; kind < N_KINDS; kind++)
-      {
-        guint chain = problem->stages[i] * N_KINDS + kind, op = chain * problem->m + greedy->next[chain];
-        gint64 start = station->free_ns;
-
-        if (greedy->next[chain] == problem->m)
-          continue;
-        guint producer = producer_of (problem, op);
-        if (producer != NO_OP)
-          {
-            if (greedy->end[producer] < 0)
-              continue;
-            start = MAX (start, greedy->end[producer] + problem->lag[chain]);
-          }
-        gint64 score = start + greedy->penalty[chain] + (greedy->nudge ? greedy->nudge[op] : 0);
-        if (score >= best || !may_start (greedy, device, chain)
-            || !has_turn (greedy, device, i - problem->first_stage[device], kind))
-          continue;
-        best = score;
-        station->choice = op;
-        station->start = start;
-      }
+  greedy->station[device].choice = NO_OP;
+  for (guint i = 0; i < n; i++)
+    {
+      choose_single (greedy, device, i, PS_OP_F, &best);
+      choose_single (greedy, device, i, PS_OP_B, &best);
+      choose_single (greedy, device, i, PS_OP_W, &best);
+    }
+  for (guint i = 0; greedy->policy->pairs && i < n * n; i++)
+    choose_pair (greedy, device, i / n, i % n, &best);
 }
 
 static void
@@ -222,26 +319,57 @@ note_alive (Greedy *greedy, guint device, guint chain)
     station->oldest = MIN (station->oldest, greedy->next[problem->stages[i] * N_KINDS + PS_OP_F]);
 }
 
+/* One of the ops that run as one. */
 static void
-place (Greedy *greedy, guint device)
+place_op (Greedy *greedy, guint device, guint op, gint64 end)
 {
-  const Problem *problem = greedy->problem;
-  Station *station = &greedy->station[device];
-  guint op = station->choice, chain = chain_of (problem, op), consumer[2], n = consumers_of (problem, op, consumer);
+  guint chain = chain_of (greedy->problem, op);
 
-  greedy->end[op] = station->free_ns = station->start + problem->duration[chain];
-  station->level += problem->take[chain] - problem->give[chain];
+  greedy->end[op] = end;
   greedy->next[chain]++;
-  greedy->order->sequence[station->fill++] = op;
   note_alive (greedy, device, chain);
-  choose (greedy, device);
+}
+
+static void
+choose_after (Greedy *greedy, guint device, guint op)
+{
+  guint consumer[2], n = consumers_of (greedy->problem, op, consumer);
+
   for (guint i = 0; i < n; i++)
     {
-      guint other = device_of (problem, consumer[i]);
+      guint other = device_of (greedy->problem, consumer[i]);
 
       if (other != device)
         choose (greedy, other);
     }
+}
+
+static void
+place (Greedy *greedy, guint device)
+{
+  gboolean joins = greedy->problem->joins;
+  Station *station = &greedy->station[device];
+  guint op = station->choice;
+  Members members;
+
+  order_add (greedy->order, op, station->with);
+  members = members_of (greedy->order, op, joins);
+  station->free_ns = station->start + order_duration (greedy->order, op);
+  station->level += take_of (greedy->order, op, joins) - give_of (greedy->order, op, joins);
+  for (guint i = 0; i < members.n; i++)
+    place_op (greedy, device, members.op[i], station->free_ns);
+  choose (greedy, device);
+  for (guint i = 0; i < members.n; i++)
+    choose_after (greedy, device, members.op[i]);
+}
+
+static gboolean
+is_complete (const Greedy *greedy)
+{
+  for (guint chain = 0; chain < greedy->problem->n_stages * N_KINDS; chain++)
+    if (greedy->next[chain] < greedy->problem->m)
+      return FALSE;
+  return TRUE;
 }
 
 gboolean
@@ -253,7 +381,7 @@ greedy_build (Order *order, const Policy *policy, const gint64 *nudge)
   greedy_init (&greedy, order, policy);
   for (guint d = 0; d < problem->n_devices; d++)
     choose (&greedy, d);
-  for (guint i = 0; i < problem->n_ops; i++)
+  for (;;)
     {
       guint best = problem->n_devices;
 
@@ -262,10 +390,10 @@ greedy_build (Order *order, const Policy *policy, const gint64 *nudge)
             && (best == problem->n_devices || greedy.station[d].start < greedy.station[best].start))
           best = d;
       if (best == problem->n_devices)
-        return FALSE;
+        break;
       place (&greedy, best);
     }
-  return TRUE;
+  return is_complete (&greedy);
 }
 
 static double
@@ -286,6 +414,11 @@ policy_draw (Policy *policy, const Problem *problem, Random *random)
   policy->bias[PS_OP_B] = (Rule){ draw (random, -1, 0), draw (random, -0.5, 0.5), draw (random, -0.5, 0.5) };
   policy->bias[PS_OP_W] = (Rule){ draw (random, 0, 2), draw (random, -0.5, 0.5), draw (random, -0.5, 0.5) };
   policy->ahead = (Rule){ draw (random, 0.4, 2.2), random_below (random, 2) ? 0 : draw (random, -2, 0), 0 };
+  if (!problem->joins)
+    return;
+  policy->pairs = random_below (random, 4) > 0;
+  policy->fuses = random_below (random, 2);
+  policy->pair = (Rule){ draw (random, -1.5, 0.2), draw (random, -0.5, 0.5), draw (random, -0.5, 0.5) };
 }
 
 static void
@@ -304,4 +437,6 @@ policy_change (Policy *policy, Random *random, double step)
       rule_change (&policy->bias[kind], random, step);
   if (random_below (random, 2))
     rule_change (&policy->ahead, random, step);
+  if (policy->pairs && random_below (random, 2))
+    rule_change (&policy->pair, random, step);
 }

@@ -20,6 +20,9 @@ typedef struct
 typedef struct
 {
   Rule bias[N_KINDS];
+  Rule pair;      /* of the duration of pairs; nothing where problem->joins is FALSE */
+  gboolean pairs; /* forwards and backwards may run in pairs */
+  gboolean fuses; /* backwards run as BW where that may be better */
   Rule ahead;
   guint group; /* 0: forwards and backwards of all chunks compete; N: N microbatches go through a chunk in a row */
 } Policy;

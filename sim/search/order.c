@@ -1,20 +1,7 @@
-/* order.c - ends, tails and moves. */
-#include "order.h"
+/* order.c - orders, and all that follows from them computed afresh. */
+#include "order-private.h"
 
 #include <string.h>
-
-/* Ends that a move may change before it is taken for a circle: a circle would change them for ever. */
-static inline guint
-most_changes (const Problem *problem)
-{
-  return 8 * problem->n_ops + 64;
-}
-
-static inline guint
-ring_size (const Problem *problem)
-{
-  return 1U << g_bit_storage (problem->n_ops);
-}
 
 Order *
 order_new (const Problem *problem)
@@ -23,6 +10,9 @@ order_new (const Problem *problem)
 
   order->problem = problem;
   order->sequence = g_new0 (guint32, problem->n_ops);
+  order->stop = g_new (guint32, problem->n_devices);
+  order->node = g_new (guint32, problem->n_ops);
+  order->partner = g_new (guint32, problem->n_ops);
   order->position = g_new0 (guint32, problem->n_ops);
   order->previous = g_new0 (guint32, problem->n_ops);
   order->next = g_new0 (guint32, problem->n_ops);
@@ -31,9 +21,11 @@ order_new (const Problem *problem)
   order->tail[problem->n_ops] = G_MININT64 / 4;
   memcpy (order->tail + problem->n_ops + 1, problem->offset, problem->n_devices * sizeof *order->tail);
   order->level = g_new0 (gint64, problem->n_ops);
-  order->queue = g_new0 (guint32, ring_size (problem));
+  order->queue = g_new0 (guint32, order_ring_size (problem));
   order->queued = g_new0 (guint32, problem->n_ops);
-  order->changes = g_new (Change, most_changes (problem));
+  order->changes = g_new (Change, order_most_changes (problem) + 2 * MAX_TOUCHED);
+  order->before = g_new (guint32, problem->n_ops);
+  order_fill (order, order->sequence);
   return order;
 }
 
@@ -43,6 +35,9 @@ order_free (Order *order)
   if (order == NULL)
     return;
   g_free (order->sequence);
+  g_free (order->stop);
+  g_free (order->node);
+  g_free (order->partner);
   g_free (order->position);
   g_free (order->previous);
   g_free (order->next);
@@ -52,7 +47,21 @@ order_free (Order *order)
   g_free (order->queue);
   g_free (order->queued);
   g_free (order->changes);
+  g_free (order->before);
   g_free (order);
+}
+
+void
+order_copy (Order *order, const Order *from)
+{
+  gsize n = order->problem->n_ops;
+
+  memcpy (order->sequence, from->sequence, n * sizeof *order->sequence);
+  memcpy (order->stop, from->stop, order->problem->n_devices * sizeof *order->stop);
+  if (!order->problem->joins)
+    return;
+  memcpy (order->node, from->node, n * sizeof *order->node);
+  memcpy (order->partner, from->partner, n * sizeof *order->partner);
 }
 
 void
@@ -60,7 +69,7 @@ order_assign (Order *order, const Order *from)
 {
   gsize n = order->problem->n_ops;
 
-  memcpy (order->sequence, from->sequence, n * sizeof *order->sequence);
+  order_copy (order, from);
   memcpy (order->position, from->position, n * sizeof *order->position);
   memcpy (order->previous, from->previous, n * sizeof *order->previous);
   memcpy (order->next, from->next, n * sizeof *order->next);
@@ -72,55 +81,67 @@ order_assign (Order *order, const Order *from)
   order->weight = from->weight;
 }
 
-static inline gint64
-duration_of (const Problem *problem, guint op)
+static void
+set_apart (Order *order)
 {
-  return problem->duration[chain_of (problem, op)];
+  for (guint i = 0; i < order->problem->n_ops; i++)
+    {
+      order->node[i] = i;
+      order->partner[i] = order->problem->n_ops;
+    }
 }
 
-/* When what the op needs from its producer is there. */
-static inline gint64
-arrival (const Order *order, guint op)
+void
+order_clear (Order *order)
 {
-  const Operation *operation = &order->problem->op[op];
-
-  return order->end[operation->producer] + order->problem->lag[operation->chain];
+  memcpy (order->stop, order->problem->first, order->problem->n_devices * sizeof *order->stop);
+  if (order->problem->joins)
+    set_apart (order);
 }
 
-/* Longest way from the end of the op on, through its consumers. */
-static inline gint64
-departure (const Order *order, guint op)
+void
+order_add (Order *order, guint op, guint partner)
 {
-  const Operation *operation = &order->problem->op[op];
-  const gint64 *onward = order->problem->onward + 2 * operation->chain;
+  const Problem *problem = order->problem;
 
-  return MAX (onward[0] + order->tail[operation->consumer[0]], onward[1] + order->tail[operation->consumer[1]]);
+  order->sequence[order->stop[device_of (problem, op)]++] = op;
+  if (partner != problem->n_ops)
+    order_set_partner (order, op, partner);
 }
 
-static inline gint64
-compute_end (const Order *order, guint op)
+void
+order_set_partner (Order *order, guint b, guint partner)
 {
-  return duration_of (order->problem, op) + MAX (arrival (order, op), order->end[order->previous[op]]);
+  guint none = order->problem->n_ops, was = order->partner[b];
+
+  if (was != none && was != b)
+    order->node[was] = was;
+  order->partner[b] = partner;
+  order->node[b + order->problem->m] = partner == none ? b + order->problem->m : b;
+  if (partner != none && partner != b)
+    order->node[partner] = b;
 }
 
-static inline gint64
-compute_tail (const Order *order, guint op)
+void
+order_fill (Order *order, const guint32 *sequence)
 {
-  return duration_of (order->problem, op) + MAX (order->tail[order->next[op]], departure (order, op));
+  memcpy (order->stop, order->problem->first + 1, order->problem->n_devices * sizeof *order->stop);
+  memmove (order->sequence, sequence, order->problem->n_ops * sizeof *sequence);
+  set_apart (order);
 }
 
 /* End of its last op plus offset. */
 static gint64
 finish_of (const Order *order, guint device)
 {
-  const Problem *problem = order->problem;
-  guint end = problem->first[device + 1];
+  guint stop = order->stop[device];
 
-  return end > problem->first[device] ? order->end[order->sequence[end - 1]] + problem->offset[device] : 0;
+  return stop > order->problem->first[device] ? order->end[order->sequence[stop - 1]] + order->problem->offset[device]
+                                              : 0;
 }
 
-static void
-sum_up (Order *order)
+void
+order_sum_up (Order *order)
 {
   order->objective = 0;
   order->weight = 0;
@@ -133,416 +154,127 @@ sum_up (Order *order)
     }
 }
 
-static inline gint64
-above (gint64 bytes, gint64 limit)
+void
+order_compute_levels (Order *order, guint begin, guint end, guint device)
 {
-  return bytes > limit ? bytes - limit : 0;
-}
-
-/* Memory in front of a position. */
-static inline gint64
-level_before (const Order *order, guint device, guint at)
-{
-  return at > order->problem->first[device] ? order->level[at - 1] : order->problem->held[device];
-}
-
-/* Brings the levels of a range up to date; the excess there is the caller's. */
-static void
-compute_levels (Order *order, guint begin, guint end, guint device)
-{
-  const Problem *problem = order->problem;
+  gboolean joins = order->problem->joins;
   gint64 level = level_before (order, device, begin);
 
   for (guint i = begin; i < end; i++)
     {
-      guint chain = chain_of (problem, order->sequence[i]);
-
-      level += problem->take[chain] - problem->give[chain];
+      level += take_of (order, order->sequence[i], joins) - give_of (order, order->sequence[i], joins);
       order->level[i] = level;
     }
 }
 
-/* Excess of the ops of a range, as the move would leave them. */
-static inline gint64 excess_of (const Order *order, guint begin, guint end, guint device, const Move *move);
-
 /* How many ops an op waits for. */
 static inline guint
-n_before (const Order *order, guint op)
+n_before (const Order *order, guint op, gboolean joins)
+{
+  guint none = order->problem->n_ops, partner = partner_of (order, op, joins);
+
+  return (order->problem->op[op].producer != none) + (order->previous[op] != none)
+         + (partner != NO_OP && partner != op && order->problem->op[partner].producer != none);
+}
+
+/* Says of an op that one of those in front of it is done; returns how many are in the queue. */
+static inline guint
+release (Order *order, guint op, guint n, gboolean joins)
+{
+  if (++order->queued[op] == n_before (order, op, joins))
+    order->queue[n++] = op;
+  return n;
+}
+
+/* Brings all ops that wait for those in the queue into it, behind the n that are there already. */
+static inline G_ALWAYS_INLINE guint
+release_all (Order *order, guint n, gboolean joins)
 {
   guint none = order->problem->n_ops;
 
-  return (order->problem->op[op].producer != none) + (order->previous[op] != none);
-}
-
-/* Ops in an order that respects devices and producers, into queue; FALSE when there is none. */
-static gboolean
-sort_topologically (Order *order)
-{
-  const Problem *problem = order->problem;
-  guint n = 0;
-
-  memset (order->queued, 0, problem->n_ops * sizeof *order->queued);
-  for (guint d = 0; d < problem->n_devices; d++)
-    if (problem->first[d] < problem->first[d + 1] && producer_of (problem, order->sequence[problem->first[d]]) == NO_OP)
-      order->queue[n++] = order->sequence[problem->first[d]];
   for (guint i = 0; i < n; i++)
     {
       guint op = order->queue[i];
-      const Operation *operation = &problem->op[op];
-      const guint after[3] = { order->next[op], operation->consumer[0], operation->consumer[1] };
+      Members members = members_of (order, op, joins);
 
-      for (guint k = 0; k < 3; k++)
-        if (after[k] < problem->n_ops && ++order->queued[after[k]] == n_before (order, after[k]))
-          order->queue[n++] = after[k];
+      if (order->next[op] < none)
+        n = release (order, order->next[op], n, joins);
+      for (guint k = 0; k < 2 * members.n; k++)
+        {
+          guint after = order->problem->op[members.op[k / 2]].consumer[k % 2], node = after;
+
+          if (after < none && joins)
+            node = order->node[after];
+          if (after < none && node != op)
+            n = release (order, node, n, joins);
+        }
     }
-  return n == problem->n_ops;
+  return n;
 }
 
-/* Says of the op at a position of the device where it stands. */
-static inline void
-place (Order *order, guint device, guint at)
+/* Ops of the sequence in an order that respects devices and producers, into queue; 0 when there is none. */
+static guint
+sort_topologically (Order *order)
 {
   const Problem *problem = order->problem;
-  guint op = order->sequence[at];
+  guint n = 0, n_nodes = 0;
 
-  order->position[op] = at;
-  order->previous[op] = at > problem->first[device] ? order->sequence[at - 1] : problem->n_ops;
-  order->next[op] = at + 1 < problem->first[device + 1] ? order->sequence[at + 1] : problem->n_ops + 1 + device;
+  memset (order->queued, 0, problem->n_ops * sizeof *order->queued);
+  for (guint d = 0; d < problem->n_devices; d++)
+    {
+      n_nodes += order->stop[d] - problem->first[d];
+      if (problem->first[d] < order->stop[d]
+          && n_before (order, order->sequence[problem->first[d]], problem->joins) == 0)
+        order->queue[n++] = order->sequence[problem->first[d]];
+    }
+  n = problem->joins ? release_all (order, n, TRUE) : release_all (order, n, FALSE);
+  return n == n_nodes ? n : 0;
+}
+
+static inline G_ALWAYS_INLINE void
+set_times (Order *order, guint n, gboolean joins)
+{
+  for (guint i = 0; i < n; i++)
+    {
+      Members members = members_of (order, order->queue[i], joins);
+      gint64 end = compute_end (order, members.op[0], joins);
+
+      for (guint k = 0; k < members.n; k++)
+        order->end[members.op[k]] = end;
+    }
+  for (guint i = n; i-- > 0;)
+    {
+      Members members = members_of (order, order->queue[i], joins);
+      gint64 tail = compute_tail (order, members.op[0], joins);
+
+      for (guint k = 0; k < members.n; k++)
+        order->tail[members.op[k]] = tail;
+    }
 }
 
 gboolean
 order_evaluate (Order *order)
 {
   const Problem *problem = order->problem;
-  gboolean sorted;
+  guint n;
 
   for (guint d = 0; d < problem->n_devices; d++)
-    for (guint i = problem->first[d]; i < problem->first[d + 1]; i++)
-      place (order, d, i);
+    for (guint i = problem->first[d]; i < order->stop[d]; i++)
+      order_place (order, d, i);
   order->excess = 0;
   for (guint d = 0; d < problem->n_devices; d++)
     {
-      compute_levels (order, problem->first[d], problem->first[d + 1], d);
-      order->excess += excess_of (order, problem->first[d], problem->first[d + 1], d, NULL);
+      order_compute_levels (order, problem->first[d], order->stop[d], d);
+      order->excess += order_excess_of (order, problem->first[d], order->stop[d], d, NULL);
     }
-  sorted = sort_topologically (order);
+  n = sort_topologically (order);
   memset (order->queued, 0, problem->n_ops * sizeof *order->queued);
-  if (!sorted)
+  if (n == 0 && problem->n_ops > 0)
     return FALSE;
-  for (guint i = 0; i < problem->n_ops; i++)
-    order->end[order->queue[i]] = compute_end (order, order->queue[i]);
-  for (guint i = problem->n_ops; i-- > 0;)
-    order->tail[order->queue[i]] = compute_tail (order, order->queue[i]);
-  sum_up (order);
-  return TRUE;
-}
-
-/* Whether `earlier` must stay in front of `later` on their device. */
-static inline gboolean
-is_bound (const Problem *problem, guint earlier, guint later)
-{
-  guint a = chain_of (problem, earlier), b = chain_of (problem, later);
-
-  if (a == b)
-    return TRUE;
-  if (a / N_KINDS == b / N_KINDS)
-    return a < b ? microbatch_of (problem, earlier) <= microbatch_of (problem, later) : FALSE;
-  return producer_of (problem, later) == earlier;
-}
-
-gboolean
-order_allows (const Order *order, Move move)
-{
-  const Problem *problem = order->problem;
-  guint op = order->sequence[move.from];
-
-  for (guint i = move.from; i < move.to; i++)
-    if (is_bound (problem, op, order->sequence[i + 1]))
-      return FALSE;
-  for (guint i = move.from; i > move.to; i--)
-    if (is_bound (problem, order->sequence[i - 1], op))
-      return FALSE;
-  return TRUE;
-}
-
-/* The op that the move puts at a position between its ends. */
-static inline guint
-moved_op (const Order *order, Move move, guint at)
-{
-  if (at == move.to)
-    return order->sequence[move.from];
-  return order->sequence[move.to > move.from ? at + 1 : at - 1];
-}
-
-static inline gint64
-excess_of (const Order *order, guint begin, guint end, guint device, const Move *move)
-{
-  const Problem *problem = order->problem;
-  gint64 limit = problem->limit[device], level, excess = 0;
-
-  if (limit == G_MAXINT64)
-    return 0;
-  level = level_before (order, device, begin);
-  for (guint i = begin; i < end; i++)
-    {
-      guint chain = chain_of (problem, move ? moved_op (order, *move, i) : order->sequence[i]);
-
-      level += problem->take[chain];
-      excess += above (level, limit);
-      level -= problem->give[chain];
-    }
-  return excess;
-}
-
-gint64
-order_excess_change (const Order *order, Move move)
-{
-  guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
-  guint device = device_of (order->problem, order->sequence[low]);
-
-  return excess_of (order, low, high + 1, device, &move) - excess_of (order, low, high + 1, device, NULL);
-}
-
-#define MAX_SPREAD 64
-
-gint64
-order_estimate (const Order *order, Move move, gint64 enough)
-{
-  const Problem *problem = order->problem;
-  guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
-  guint n = high - low + 1;
-  gint64 head[MAX_SPREAD], end = order->end[order->previous[order->sequence[low]]], longest = 0, behind;
-
-  if (n > MAX_SPREAD)
-    return 0;
-  for (guint i = 0; i < n; i++)
-    {
-      guint op = moved_op (order, move, low + i);
-
-      head[i] = MAX (end, arrival (order, op));
-      end = head[i] + duration_of (problem, op);
-      if (head[i] + departure (order, op) > enough)
-        return G_MAXINT64;
-    }
-  behind = order->tail[order->next[order->sequence[high]]];
-  for (guint i = n; i-- > 0;)
-    {
-      guint op = moved_op (order, move, low + i);
-
-      behind = duration_of (problem, op) + MAX (behind, departure (order, op));
-      longest = MAX (longest, head[i] + behind);
-    }
-  return longest;
-}
-
-static void
-permute (Order *order, Move move)
-{
-  const Problem *problem = order->problem;
-  guint op = order->sequence[move.from], device = device_of (problem, op);
-  guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
-
-  for (guint i = move.from; i < move.to; i++)
-    order->sequence[i] = order->sequence[i + 1];
-  for (guint i = move.from; i > move.to; i--)
-    order->sequence[i] = order->sequence[i - 1];
-  order->sequence[move.to] = op;
-  low = MAX (low, problem->first[device] + 1) - 1;
-  high = MIN (high + 1, problem->first[device + 1] - 1);
-  for (guint i = low; i <= high; i++)
-    place (order, device, i);
-}
-
-/* Ops whose time may have changed, in a ring. */
-typedef struct
-{
-  Order *order;
-  guint mask;
-  guint begin;
-  guint end;
-} Ring;
-
-static inline void
-push (Ring *ring, guint op)
-{
-  Order *order = ring->order;
-
-  if (op >= order->problem->n_ops || order->queued[op])
-    return;
-  order->queued[op] = 1;
-  order->queue[ring->end++ & ring->mask] = op;
-}
-
-/* Pushes an op whose time is the longest of some plus its duration, when one of those has changed and was or becomes
- * the longest. */
-static inline void
-push_bound (Ring *ring, const gint64 *time, guint op, gint64 was, gint64 is)
-{
-  gint64 longest;
-
-  if (op >= ring->order->problem->n_ops)
-    return;
-  longest = time[op] - duration_of (ring->order->problem, op);
-  if (was >= longest || is > longest)
-    push (ring, op);
-}
-
-static inline guint
-pop (Ring *ring)
-{
-  guint op = ring->order->queue[ring->begin++ & ring->mask];
-
-  ring->order->queued[op] = 0;
-  return op;
-}
-
-static void
-restore_ends (Order *order)
-{
-  while (order->n_changes > 0)
-    {
-      const Change *change = &order->changes[--order->n_changes];
-
-      order->end[change->op] = change->time;
-    }
-}
-
-/* Lets changed ends run on to what depends on them. A circle would run for ever; no op can change more often than there
- * are ops in front of it. */
-static gboolean
-spread_ends (Order *order, guint low, guint high)
-{
-  const Problem *problem = order->problem;
-  Ring ring = { .order = order, .mask = ring_size (problem) - 1 };
-
-  order->n_changes = 0;
-  for (guint i = low; i <= high; i++)
-    push (&ring, order->sequence[i]);
-  push (&ring, order->next[order->sequence[high]]);
-  while (ring.begin != ring.end)
-    {
-      guint op = pop (&ring);
-      gint64 end = compute_end (order, op), was = order->end[op];
-      const gint64 *onward = problem->onward + 2 * problem->op[op].chain;
-
-      if (end == was)
-        continue;
-      order->changes[order->n_changes++] = (Change){ op, was };
-      order->end[op] = end;
-      if (order->n_changes == most_changes (problem))
-        {
-          while (ring.begin != ring.end)
-            pop (&ring);
-          return FALSE;
-        }
-      push_bound (&ring, order->end, order->next[op], was, end);
-      push_bound (&ring, order->end, problem->op[op].consumer[0], was + onward[0], end + onward[0]);
-      push_bound (&ring, order->end, problem->op[op].consumer[1], was + onward[1], end + onward[1]);
-    }
-  return TRUE;
-}
-
-static void
-spread_tails (Order *order, guint low, guint high)
-{
-  const Problem *problem = order->problem;
-  Ring ring = { .order = order, .mask = ring_size (problem) - 1 };
-
-  for (guint i = high + 1; i-- > low;)
-    push (&ring, order->sequence[i]);
-  push (&ring, order->previous[order->sequence[low]]);
-  while (ring.begin != ring.end)
-    {
-      guint op = pop (&ring);
-      gint64 tail = compute_tail (order, op), was = order->tail[op], lag = problem->lag[problem->op[op].chain];
-
-      if (tail == was)
-        continue;
-      order->tail[op] = tail;
-      push_bound (&ring, order->tail, order->previous[op], was, tail);
-      push_bound (&ring, order->tail, problem->op[op].producer, was + lag, tail + lag);
-    }
-}
-
-gboolean
-order_apply (Order *order, Move move)
-{
-  permute (order, move);
-  if (!spread_ends (order, MIN (move.from, move.to), MAX (move.from, move.to)))
-    {
-      order_revert (order, move);
-      return FALSE;
-    }
-  sum_up (order);
-  return TRUE;
-}
-
-void
-order_revert (Order *order, Move move)
-{
-  permute (order, (Move){ move.to, move.from });
-  restore_ends (order);
-  sum_up (order);
-}
-
-void
-order_keep (Order *order, Move move, gint64 excess)
-{
-  guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
-
-  order->excess += excess;
-  compute_levels (order, low, high + 1, device_of (order->problem, order->sequence[low]));
-  spread_tails (order, low, high);
-}
-
-PsSchedule *
-order_to_schedule (const Order *order, const PsPlacement *placement)
-{
-  const Problem *problem = order->problem;
-  PsScheduleBuilder *builder = ps_schedule_builder_new ("search", ps_placement_copy (placement), problem->m);
-
-  for (guint d = 0; d < problem->n_devices; d++)
-    {
-      for (guint i = problem->first[d]; i < problem->first[d + 1]; i++)
-        {
-          guint op = order->sequence[i], chain = chain_of (problem, op);
-
-          ps_schedule_builder_add (builder, (PsOpKind)(chain % N_KINDS), chain / N_KINDS, microbatch_of (problem, op));
-        }
-      ps_schedule_builder_next_device (builder);
-    }
-  return ps_schedule_builder_end (builder);
-}
-
-/* Chains are in order in every order of ours, so that the n-th op of a kind and stage is that of microbatch n. */
-gboolean
-order_from_schedule (Order *order, const PsSchedule *schedule)
-{
-  const Problem *problem = order->problem;
-  g_autofree guint *next = g_new0 (guint, (gsize)problem->n_stages * N_KINDS);
-
-  if (schedule->n_microbatches != problem->m || schedule->n_slices != 1 || schedule->copy != NULL
-      || schedule->placement->n_stages != problem->n_stages)
-    return FALSE;
-  for (guint d = 0; d < problem->n_devices; d++)
-    {
-      guint fill = problem->first[d];
-
-      for (guint i = schedule->first[d]; i < schedule->first[d + 1]; i++)
-        {
-          PsOp op = schedule->ops[i];
-          PsOpKind first = op.kind == PS_OP_BW ? PS_OP_B : (PsOpKind)op.kind;
-          PsOpKind last = op.kind == PS_OP_BW ? PS_OP_W : first;
-
-          for (PsOpKind kind = first; kind <= last; kind++)
-            {
-              guint chain = op.stage * N_KINDS + kind;
-
-              if (kind >= N_KINDS || next[chain] >= problem->m || fill >= problem->first[d + 1])
-                return FALSE;
-              order->sequence[fill++] = chain * problem->m + next[chain]++;
-            }
-        }
-    }
+  if (problem->joins)
+    set_times (order, n, TRUE);
+  else
+    set_times (order, n, FALSE);
+  order_sum_up (order);
   return TRUE;
 }

@@ -1,5 +1,6 @@
 /* order.h - an order of all ops with its ends (longest path to an op's end) and tails (longest path from an op's start
- * to the objective, offsets included), and moves of single ops evaluated by what they change. */
+ * to the objective, offsets included), and moves evaluated by what they change: single ops moved along their device,
+ * and ops joined and split. */
 #ifndef PS_SEARCH_ORDER_H
 #define PS_SEARCH_ORDER_H
 
@@ -13,10 +14,15 @@ typedef struct
   gint64 time;
 } Change;
 
+/* The ops of a pair, or of a BW, stand in the sequence as one, by their B; they start and end together, so that each
+ * has the end and the tail of the whole. Only where problem->joins. */
 typedef struct
 {
   const Problem *problem;
-  guint32 *sequence; /* [n_ops] device after device */
+  guint32 *sequence; /* [n_ops] device after device; where ops are joined the last positions of a device are unused */
+  guint32 *stop;     /* [n_devices] position behind the last op */
+  guint32 *node;     /* [n_ops] the op that stands for it in the sequence: itself, or a B */
+  guint32 *partner;  /* [n_ops] of a B: the F that it makes a pair with; itself: BW alone; n_ops: none, as of others */
   guint32 *position; /* [n_ops] of each op in the sequence */
   guint32 *previous; /* [n_ops] on the same device; n_ops: none */
   guint32 *next;     /* [n_ops] likewise; n_ops + 1 + device: none */
@@ -30,14 +36,36 @@ typedef struct
   guint32 *queued; /* scratch */
   Change *changes; /* ends before the move under way */
   guint n_changes;
+  guint32 *before; /* scratch: the sequence before the join under way */
 } Order;
 
 Order *order_new (const Problem *problem);
 void order_free (Order *order);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Order, order_free)
 
-/* Copies the sequence and everything that follows from it. */
+/* Copies the sequence, of a problem of the same ops that may join the same, to be evaluated; and with everything that
+ * follows from it. */
+void order_copy (Order *order, const Order *from);
 void order_assign (Order *order, const Order *from);
+
+/* Sequences are made by clearing the order, whose devices then have no ops, and adding the ops of each in turn;
+ * partner as above, an op that is none standing for W and, if it is an F, for both. order_fill adds [n_ops] single
+ * ones. order_evaluate makes them an order. */
+void order_clear (Order *order);
+void order_add (Order *order, guint op, guint partner);
+void order_fill (Order *order, const guint32 *sequence);
+
+/* Duration of an op, or of all that it stands for. */
+static inline gint64
+order_duration (const Order *order, guint op)
+{
+  const Problem *problem = order->problem;
+  guint chain = chain_of (problem, op), partner = problem->joins ? order->partner[op] : problem->n_ops;
+
+  if (partner == problem->n_ops)
+    return problem->duration[chain];
+  return partner == op ? problem->bw_duration[chain / N_KINDS] : problem->pair[chain_of (problem, partner) / N_KINDS];
+}
 
 /* Computes everything from the sequence. FALSE when the devices wait for each other in a circle. An order is a solution
  * when its excess is 0. */
@@ -69,9 +97,52 @@ gboolean order_apply (Order *order, Move move);
 void order_revert (Order *order, Move move);
 void order_keep (Order *order, Move move, gint64 excess);
 
+/* Lets a B, and its W, run otherwise: apart, as BW alone, or in a pair. Where they were apart their F stands in front
+ * of them or is the next: whichever of B and F comes first, the other ones come to it; what is split stays where it
+ * was. */
+typedef struct
+{
+  guint b;
+  guint partner; /* from now on */
+  gboolean last; /* an F that is split off goes behind its backward, not in front of it */
+} Join;
+
+/* Whether a join keeps chains in order and waits for nothing that is not there yet. Only a change between apart, BW and
+ * pair: pairs have to be split before their B is joined with another F. */
+gboolean order_allows_join (const Order *order, Join join);
+
+/* What a join adds to the excess. */
+gint64 order_excess_join (const Order *order, Join join);
+
+/* As order_estimate; 0 where the ops are too far from each other. */
+gint64 order_estimate_join (const Order *order, Join join, gint64 enough);
+
+/* A B, its W and an F. */
+#define MAX_TOUCHED 3
+
+/* What a join has changed. */
+typedef struct
+{
+  guint b;
+  guint was;  /* partner */
+  guint low;  /* first position that has changed */
+  guint n;    /* positions from there on, before */
+  guint high; /* last position of what was joined or split */
+  guint n_touched;
+  guint touched[MAX_TOUCHED]; /* ops that were joined or split */
+  guint n_gaps;
+  guint gap[MAX_TOUCHED]; /* positions in front of which an op was */
+} Joined;
+
+/* As order_apply, order_revert and order_keep. */
+gboolean order_join (Order *order, Join join, Joined *joined);
+void order_revert_join (Order *order, const Joined *joined);
+void order_keep_join (Order *order, const Joined *joined, gint64 excess);
+
 PsSchedule *order_to_schedule (const Order *order, const PsPlacement *placement);
 
-/* Reads the sequence of a schedule of the same placement, a BW as B and W; FALSE when it is not of this problem. */
+/* Reads the sequence of a schedule of the same placement, pairs and BW as their parts where joining them saves nothing;
+ * FALSE when it is not of this problem. */
 gboolean order_from_schedule (Order *order, const PsSchedule *schedule);
 
 G_END_DECLS

@@ -17,7 +17,7 @@ set_tails (PartialFrame *frame)
       guint w = s * N_KINDS + PS_OP_W, b = s * N_KINDS + PS_OP_B;
 
       frame->tail[b] = problem->duration[w];
-      if (s > 0 && anywhere)
+      if (!is_first_stage (problem, s) && anywhere)
         frame->tail[b] = MAX (frame->tail[b],
                               problem->lag[b - N_KINDS] + problem->duration[b - N_KINDS] + frame->tail[b - N_KINDS]);
     }
@@ -25,10 +25,12 @@ set_tails (PartialFrame *frame)
     {
       guint f = s * N_KINDS + PS_OP_F, b = s * N_KINDS + PS_OP_B, above = f + N_KINDS;
 
-      if (s + 1 < n)
+      if (is_last_stage (problem, s))
+        turn = 0;
+      else
         turn += problem->lag[above] + problem->duration[above] + problem->duration[b + N_KINDS] + problem->lag[b];
       frame->tail[f] = turn + problem->duration[b] + frame->tail[b];
-      if (s + 1 < n && anywhere)
+      if (!is_last_stage (problem, s) && anywhere)
         frame->tail[f] = MAX (frame->tail[f], problem->lag[above] + problem->duration[above] + frame->tail[above]);
     }
 }

@@ -11,7 +11,7 @@ place_stages (Problem *problem, const PsPlacement *placement)
       problem->first_stage[d] = fill;
       problem->first[d] = fill * N_KINDS * problem->m;
       for (guint s = 0; s < problem->n_stages; s++)
-        if (ps_placement_device (placement, 0, s) == d)
+        if (placement->device[s] == d)
           problem->stages[fill++] = s;
     }
   problem->first_stage[problem->n_devices] = fill;
@@ -21,21 +21,81 @@ place_stages (Problem *problem, const PsPlacement *placement)
 static void
 set_stage (Problem *problem, const PsCosts *costs, guint stage)
 {
-  guint last = problem->n_stages - 1, device = problem->device[stage];
+  guint device = problem->device[stage], of_copy = stage % copy_stages (problem);
+  const PsOpCost *joined = ps_costs_op (costs, PS_OP_BW, of_copy);
 
+  problem->bw_duration[stage] = joined->duration_ns;
+  problem->bw_take[stage] = joined->take_bytes;
+  problem->bw_give[stage] = joined->give_bytes;
   for (guint kind = 0; kind < N_KINDS; kind++)
     {
-      const PsOpCost *cost = ps_costs_op (costs, (PsOpKind)kind, stage);
+      const PsOpCost *cost = ps_costs_op (costs, (PsOpKind)kind, of_copy);
       guint chain = stage * N_KINDS + kind;
 
       problem->duration[chain] = cost->duration_ns;
       problem->take[chain] = cost->take_bytes;
       problem->give[chain] = cost->give_bytes;
     }
-  if (stage > 0 && problem->device[stage - 1] != device)
-    problem->lag[stage * N_KINDS + PS_OP_F] = costs->transfer_ns[ps_transfer_forward (costs, stage - 1)];
-  if (stage < last && problem->device[stage + 1] != device)
-    problem->lag[stage * N_KINDS + PS_OP_B] = costs->transfer_ns[ps_transfer_backward (costs, stage + 1)];
+  if (!is_first_stage (problem, stage) && problem->device[stage - 1] != device)
+    problem->lag[stage * N_KINDS + PS_OP_F] = costs->transfer_ns[ps_transfer_forward (costs, of_copy - 1)];
+  if (!is_last_stage (problem, stage) && problem->device[stage + 1] != device)
+    problem->lag[stage * N_KINDS + PS_OP_B] = costs->transfer_ns[ps_transfer_backward (costs, of_copy + 1)];
+}
+
+gint64
+problem_apart_peak (const Problem *problem, guint stage)
+{
+  guint b = stage * N_KINDS + PS_OP_B, w = stage * N_KINDS + PS_OP_W;
+
+  return MAX (problem->take[b], problem->take[b] - problem->give[b] + problem->take[w]);
+}
+
+gboolean
+problem_may_run_out (const Problem *problem, guint device)
+{
+  gint64 bytes = problem->held[device], peak = 0;
+
+  for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
+    for (guint kind = 0; kind < N_KINDS; kind++)
+      {
+        guint chain = problem->stages[i] * N_KINDS + kind;
+
+        bytes += MAX (problem->take[chain] - problem->give[chain], 0) * problem->m;
+        peak = MAX (peak, problem->take[chain]);
+      }
+  return bytes + peak > problem->limit[device];
+}
+
+/* A pair saves time if it is shorter than its F and some backward that it can be with; BW if it is shorter than B and
+ * W, or where memory is short and it takes less. */
+static void
+set_joins (Problem *problem, const PsCosts *costs)
+{
+  for (guint d = 0; d < problem->n_devices; d++)
+    {
+      gboolean short_of_memory = problem_may_run_out (problem, d);
+      gint64 longest = 0;
+
+      for (guint i = problem->first_stage[d]; i < problem->first_stage[d + 1]; i++)
+        {
+          guint s = problem->stages[i], b = s * N_KINDS + PS_OP_B;
+          gint64 apart = problem->duration[b] + problem->duration[b + 1];
+
+          problem->fuses[s] = problem->bw_duration[s] < apart
+                              || (short_of_memory && problem->bw_take[s] < problem_apart_peak (problem, s));
+          problem->joins |= problem->fuses[s];
+          longest = MAX (longest, MIN (apart, problem->bw_duration[s]));
+        }
+      for (guint i = problem->first_stage[d]; i < problem->first_stage[d + 1]; i++)
+        {
+          guint s = problem->stages[i];
+          gint64 pair = costs->pair_ns[s % copy_stages (problem)];
+          gboolean saves = pair >= 0 && pair < problem->duration[s * N_KINDS + PS_OP_F] + longest;
+
+          problem->pair[s] = saves ? pair : -1;
+          problem->joins |= saves;
+        }
+    }
 }
 
 static void
@@ -52,10 +112,12 @@ set_devices (Problem *problem, const PsSearchSetting *setting)
     {
       guint d = problem->device[s];
 
+      if (is_first_stage (problem, s))
+        arrival = 0;
       arrival += problem->lag[s * N_KINDS + PS_OP_F];
       problem->begin[d] = MIN (problem->begin[d], arrival);
       arrival += problem->duration[s * N_KINDS + PS_OP_F];
-      problem->held[d] += ps_costs_held_bytes (setting->costs, s, 1);
+      problem->held[d] += ps_costs_held_bytes (setting->costs, s % copy_stages (problem), 1);
     }
   for (guint d = 0; d < problem->n_devices && problem->objective == PS_OBJECTIVE_SPAN; d++)
     problem->offset[d] = problem->begin[d] == G_MAXINT64 ? 0 : -problem->begin[d];
@@ -67,9 +129,9 @@ find_producer (const Problem *problem, guint stage, guint kind, guint microbatch
   if (kind == PS_OP_W)
     return op_at (problem, stage, PS_OP_B, microbatch);
   if (kind == PS_OP_F)
-    return stage > 0 ? op_at (problem, stage - 1, PS_OP_F, microbatch) : problem->n_ops;
-  return stage + 1 < problem->n_stages ? op_at (problem, stage + 1, PS_OP_B, microbatch)
-                                       : op_at (problem, stage, PS_OP_F, microbatch);
+    return is_first_stage (problem, stage) ? problem->n_ops : op_at (problem, stage - 1, PS_OP_F, microbatch);
+  return is_last_stage (problem, stage) ? op_at (problem, stage, PS_OP_F, microbatch)
+                                        : op_at (problem, stage + 1, PS_OP_B, microbatch);
 }
 
 static void
@@ -110,6 +172,11 @@ allocate (Problem *problem)
   problem->onward = g_new0 (gint64, (gsize)n_chains * 2);
   problem->take = g_new0 (gint64, n_chains);
   problem->give = g_new0 (gint64, n_chains);
+  problem->pair = g_new0 (gint64, problem->n_stages);
+  problem->fuses = g_new0 (guint8, problem->n_stages);
+  problem->bw_duration = g_new0 (gint64, problem->n_stages);
+  problem->bw_take = g_new0 (gint64, problem->n_stages);
+  problem->bw_give = g_new0 (gint64, problem->n_stages);
   problem->held = g_new0 (gint64, n_devices);
   problem->limit = g_new0 (gint64, n_devices);
   problem->begin = g_new0 (gint64, n_devices);
@@ -123,17 +190,19 @@ problem_new (const PsSearchSetting *setting)
   Problem *problem = g_new0 (Problem, 1);
 
   problem->n_devices = placement->n_devices;
-  problem->n_stages = placement->n_stages;
-  problem->m = setting->n_microbatches;
+  problem->n_copies = placement->n_copies;
+  problem->n_stages = placement->n_copies * placement->n_stages;
+  problem->m = setting->n_microbatches / placement->n_copies;
   problem->n_ops = problem->n_stages * N_KINDS * problem->m;
   problem->objective = setting->objective;
   allocate (problem);
-  for (guint s = 0; s < placement->n_stages; s++)
-    problem->device[s] = ps_placement_device (placement, 0, s);
+  for (guint s = 0; s < problem->n_stages; s++)
+    problem->device[s] = placement->device[s];
   place_stages (problem, placement);
-  for (guint s = 0; s < placement->n_stages; s++)
+  for (guint s = 0; s < problem->n_stages; s++)
     set_stage (problem, setting->costs, s);
   set_devices (problem, setting);
+  set_joins (problem, setting->costs);
   set_operations (problem);
   return problem;
 }
@@ -153,6 +222,11 @@ problem_free (Problem *problem)
   g_free (problem->onward);
   g_free (problem->take);
   g_free (problem->give);
+  g_free (problem->pair);
+  g_free (problem->fuses);
+  g_free (problem->bw_duration);
+  g_free (problem->bw_take);
+  g_free (problem->bw_give);
   g_free (problem->held);
   g_free (problem->limit);
   g_free (problem->begin);
@@ -160,33 +234,50 @@ problem_free (Problem *problem)
   g_free (problem);
 }
 
-/* With one microbatch at a time a stage's F takes, then its B and W take and give back: the level after each op of the
- * device, in that order, for stages down and up again. */
+/* Takes and gives of one op after the other. */
+typedef struct
+{
+  gint64 level;
+  gint64 peak;
+} Level;
+
+static void
+level_add (Level *level, const PsOpCost *cost)
+{
+  level->level += cost->take_bytes;
+  level->peak = MAX (level->peak, level->level);
+  level->level -= cost->give_bytes;
+}
+
+/* B and W, or BW where that takes less. */
+static void
+level_add_backward (Level *level, const PsCosts *costs, guint stage)
+{
+  Level apart = *level, joined = *level;
+
+  level_add (&apart, ps_costs_op (costs, PS_OP_B, stage));
+  level_add (&apart, ps_costs_op (costs, PS_OP_W, stage));
+  level_add (&joined, ps_costs_op (costs, PS_OP_BW, stage));
+  *level = joined.peak < apart.peak ? joined : apart;
+}
+
+/* With one microbatch at a time (in each copy) a stage's F takes, then its backward takes and gives back: the level
+ * after each op of the device, in that order, for stages down and up again. */
 gint64
 ps_search_least_memory (const PsPlacement *placement, const PsCosts *costs, guint device)
 {
-  gint64 level = 0, peak = 0;
+  guint n = placement->n_copies * placement->n_stages;
+  Level level = { 0, 0 };
 
-  for (guint s = 0; s < placement->n_stages; s++)
-    if (ps_placement_device (placement, 0, s) == device)
-      {
-        level += ps_costs_held_bytes (costs, s, 1);
-        peak += ps_costs_held_bytes (costs, s, 1);
-      }
-  for (guint s = 0; s < placement->n_stages; s++)
-    if (ps_placement_device (placement, 0, s) == device)
-      {
-        level += ps_costs_op (costs, PS_OP_F, s)->take_bytes;
-        peak = MAX (peak, level);
-        level -= ps_costs_op (costs, PS_OP_F, s)->give_bytes;
-      }
-  for (guint s = placement->n_stages; s-- > 0;)
-    if (ps_placement_device (placement, 0, s) == device)
-      for (PsOpKind kind = PS_OP_B; kind <= PS_OP_W; kind++)
-        {
-          level += ps_costs_op (costs, kind, s)->take_bytes;
-          peak = MAX (peak, level);
-          level -= ps_costs_op (costs, kind, s)->give_bytes;
-        }
-  return peak;
+  for (guint i = 0; i < n; i++)
+    if (placement->device[i] == device)
+      level.level += ps_costs_held_bytes (costs, i % placement->n_stages, 1);
+  level.peak = level.level;
+  for (guint i = 0; i < n; i++)
+    if (placement->device[i] == device)
+      level_add (&level, ps_costs_op (costs, PS_OP_F, i % placement->n_stages));
+  for (guint i = n; i-- > 0;)
+    if (placement->device[i] == device)
+      level_add_backward (&level, costs, i % placement->n_stages);
+  return level.peak;
 }

@@ -19,33 +19,71 @@ typedef struct
   guint16 chain;
 } Operation;
 
-/* Ops are numbered (stage * 3 + kind) * m + microbatch: the ops of one chain follow each other. */
+/* Ops are numbered (stage * 3 + kind) * m + microbatch: the ops of one chain follow each other. Two weight copies are
+ * two pipelines of stages of their own, copy * (stages of one copy) + stage, that share the devices; each has half of
+ * the microbatches.
+ *
+ * Ops may be joined: a B and its W to BW, and these with an F of the same device to a pair. Where nothing could come of
+ * that, and without it schedules are as good, `joins` is FALSE and no order has such ops. */
 typedef struct
 {
   guint n_devices;
-  guint n_stages;
-  guint m;
+  guint n_stages; /* of all copies */
+  guint n_copies;
+  guint m; /* of each copy */
   guint n_ops;
+  gboolean joins;
   PsObjective objective;
-  Operation *op;      /* [n_ops] */
-  guint *device;      /* [n_stages] */
-  guint *first_stage; /* [n_devices + 1] into stages */
-  guint *stages;      /* stages by device, in model order */
-  guint *first;       /* [n_devices + 1] a device's ops in an order's sequence */
-  gint64 *duration;   /* [3 * n_stages] by chain */
-  gint64 *lag;        /* [3 * n_stages] time from the end of the producer of a chain's op to its arrival */
-  gint64 *onward;     /* [3 * n_stages * 2] the lags of the consumers of a chain's op; 0 where there is none */
-  gint64 *take;       /* [3 * n_stages] memory taken at the start of an op */
-  gint64 *give;       /* [3 * n_stages] memory given back at its end */
-  gint64 *held;       /* [n_devices] weights */
-  gint64 *limit;      /* [n_devices] G_MAXINT64 where there is none */
-  gint64 *begin;      /* [n_devices] earliest start of the device's first op: its span begins there */
-  gint64 *offset;     /* [n_devices] added to a device's end: 0 for makespans, -begin for spans */
+  Operation *op;       /* [n_ops] */
+  guint *device;       /* [n_stages] */
+  guint *first_stage;  /* [n_devices + 1] into stages */
+  guint *stages;       /* stages by device, in model order */
+  guint *first;        /* [n_devices + 1] a device's ops in an order's sequence */
+  gint64 *duration;    /* [3 * n_stages] by chain */
+  gint64 *lag;         /* [3 * n_stages] time from the end of the producer of a chain's op to its arrival */
+  gint64 *onward;      /* [3 * n_stages * 2] the lags of the consumers of a chain's op; 0 where there is none */
+  gint64 *take;        /* [3 * n_stages] memory taken at the start of an op */
+  gint64 *give;        /* [3 * n_stages] memory given back at its end */
+  gint64 *pair;        /* [n_stages] duration of a pair with an F of that stage; -1: none that could save time */
+  guint8 *fuses;       /* [n_stages] whether BW alone may be better than B and W */
+  gint64 *bw_duration; /* [n_stages] of BW */
+  gint64 *bw_take;     /* [n_stages] */
+  gint64 *bw_give;     /* [n_stages] */
+  gint64 *held;        /* [n_devices] weights */
+  gint64 *limit;       /* [n_devices] G_MAXINT64 where there is none */
+  gint64 *begin;       /* [n_devices] earliest start of the device's first op: its span begins there */
+  gint64 *offset;      /* [n_devices] added to a device's end: 0 for makespans, -begin for spans */
 } Problem;
 
 Problem *problem_new (const PsSearchSetting *setting);
 void problem_free (Problem *problem);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Problem, problem_free)
+
+/* Whether the device could run out of memory: not when all that its ops ever take fits. */
+gboolean problem_may_run_out (const Problem *problem, guint device);
+
+/* What B and W apart add to the memory of their device at most, one after the other. */
+gint64 problem_apart_peak (const Problem *problem, guint stage);
+
+/* Stages of one copy. */
+static inline guint
+copy_stages (const Problem *problem)
+{
+  return problem->n_stages / problem->n_copies;
+}
+
+/* Whether a stage is the first, or the last, of its copy. */
+static inline gboolean
+is_first_stage (const Problem *problem, guint stage)
+{
+  return stage % copy_stages (problem) == 0;
+}
+
+static inline gboolean
+is_last_stage (const Problem *problem, guint stage)
+{
+  return (stage + 1) % copy_stages (problem) == 0;
+}
 
 static inline guint
 chain_of (const Problem *problem, guint op)

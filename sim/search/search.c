@@ -6,8 +6,6 @@
 #include "stretch.h"
 #include "worker.h"
 
-#include <string.h>
-
 /* How often progress is told. */
 #define TELL_EVERY_US (G_USEC_PER_SEC / 4)
 
@@ -27,10 +25,11 @@ ps_search_result_free (PsSearchResult *result)
 static gboolean
 check_setting (const PsSearchSetting *setting, GError **error)
 {
-  if (setting->placement->n_copies != 1)
+  if (setting->n_microbatches % setting->placement->n_copies != 0)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "--placement: the search has one copy of the weights; loop, V or wave would be right");
+                   "-m/--microbatches: '%u' does not divide by two weight copies; %u would", setting->n_microbatches,
+                   setting->n_microbatches + 1);
       return FALSE;
     }
   for (guint d = 0; d < setting->placement->n_devices && setting->memory_limit != NULL; d++)
@@ -184,7 +183,7 @@ carry_over (Order *order, const Order *from)
 {
   if (from->problem->m < order->problem->m)
     return order_stretch (order, from);
-  memcpy (order->sequence, from->sequence, order->problem->n_ops * sizeof *order->sequence);
+  order_copy (order, from);
   return order_evaluate (order) && order->excess == 0;
 }
 
@@ -213,6 +212,7 @@ make_easier (const PsSearchSetting *setting, PsSearchSetting *easier)
 {
   guint few = MAX (3 * setting->placement->n_devices, LEAST_MICROBATCHES);
 
+  few += few % setting->placement->n_copies;
   *easier = *setting;
   if (setting->n_microbatches >= 2 * few)
     easier->n_microbatches = few;

@@ -27,10 +27,10 @@ generate (const PsFamily *family, const PsSearchSetting *setting, guint group)
   if (placement->n_stages % placement->n_devices != 0)
     return NULL;
   schedule = ps_family_generate (family, &family_setting, NULL);
-  if (schedule == NULL || schedule->placement->n_copies != 1)
+  if (schedule == NULL || schedule->placement->n_copies != placement->n_copies)
     return NULL;
-  for (guint s = 0; s < placement->n_stages; s++)
-    if (ps_placement_device (schedule->placement, 0, s) != ps_placement_device (placement, 0, s))
+  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
+    if (schedule->placement->device[i] != placement->device[i])
       return NULL;
   return g_steal_pointer (&schedule);
 }
@@ -65,4 +65,26 @@ best_family (const Problem *problem, const PsSearchSetting *setting, const char 
           *name = families[i]->name;
       }
   return g_steal_pointer (&best);
+}
+
+void
+one_by_one (Order *order)
+{
+  const Problem *problem = order->problem;
+
+  order_clear (order);
+  for (guint i = 0; i < problem->m; i++)
+    {
+      for (guint s = 0; s < problem->n_stages; s++)
+        order_add (order, op_at (problem, s, PS_OP_F, i), problem->n_ops);
+      for (guint s = problem->n_stages; s-- > 0;)
+        {
+          guint b = op_at (problem, s, PS_OP_B, i);
+          gboolean fused = problem->fuses[s] && problem->bw_take[s] < problem_apart_peak (problem, s);
+
+          order_add (order, b, fused ? b : problem->n_ops);
+          if (!fused)
+            order_add (order, b + problem->m, problem->n_ops);
+        }
+    }
 }

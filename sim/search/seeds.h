@@ -10,6 +10,10 @@ G_BEGIN_DECLS
  * family's. */
 Order *best_family (const Problem *problem, const PsSearchSetting *setting, const char **name);
 
+/* Fills the order: one microbatch (of each copy) after the other through all stages and back, fused where that takes
+ * less memory. It fits wherever each device has ps_search_least_memory. */
+void one_by_one (Order *order);
+
 G_END_DECLS
 
 #endif

@@ -37,22 +37,61 @@ has_behind (const Problem *problem, const guint *cut, guint n)
   return TRUE;
 }
 
-/* A part of a device's sequence: the microbatches of each chain from `begin` to `end` behind the cut, `shift` later. */
-static guint
-append_part (Order *order, const Order *from, guint device, const guint *cut, gint64 begin, gint64 end, gint64 shift,
-             guint fill)
+/* Part of a sequence: the microbatches of each chain from `begin` to `end` behind the cut, `shift` later. */
+typedef struct
 {
-  const Problem *small = from->problem;
+  const Order *from;
+  const guint *cut;
+  gint64 begin;
+  gint64 end;
+  gint64 shift;
+} Part;
 
-  for (guint i = small->first[device]; i < small->first[device + 1]; i++)
+/* An op as the part has it; NO_OP: it has not. */
+static guint
+shifted (const Part *part, guint op, guint m)
+{
+  guint chain = op / part->from->problem->m;
+  gint64 at = op % part->from->problem->m, behind = at - (gint64)part->cut[chain];
+
+  return behind >= part->begin && behind < part->end ? chain * m + (guint)(at + part->shift) : NO_OP;
+}
+
+/* A pair, or a BW, of which the part has not got everything falls apart. */
+static void
+append_joined (Order *order, const Part *part, guint op, guint partner)
+{
+  guint m = order->problem->m, none = order->problem->n_ops, before = part->from->problem->m;
+  guint b = shifted (part, op, m), w = shifted (part, op + before, m);
+  guint f = partner == op ? b : shifted (part, partner, m);
+
+  if (b != NO_OP && f != NO_OP && w == b + m)
     {
-      guint chain = from->sequence[i] / small->m;
-      gint64 at = from->sequence[i] % small->m, behind = at - (gint64)cut[chain];
-
-      if (behind >= begin && behind < end)
-        order->sequence[fill++] = chain * order->problem->m + (guint)(at + shift);
+      order_add (order, b, f);
+      return;
     }
-  return fill;
+  if (partner != op && f != NO_OP)
+    order_add (order, f, none);
+  if (b != NO_OP)
+    order_add (order, b, none);
+  if (w != NO_OP)
+    order_add (order, w, none);
+}
+
+static void
+append_part (Order *order, const Part *part, guint device)
+{
+  const Order *from = part->from;
+
+  for (guint i = from->problem->first[device]; i < from->stop[device]; i++)
+    {
+      guint op = from->sequence[i], partner = from->partner[op], only;
+
+      if (partner != from->problem->n_ops)
+        append_joined (order, part, op, partner);
+      else if ((only = shifted (part, op, order->problem->m)) != NO_OP)
+        order_add (order, only, order->problem->n_ops);
+    }
 }
 
 static gboolean
@@ -63,13 +102,13 @@ repeat (Order *order, const Order *from, const guint *cut, guint piece, guint n_
 
   if (dropped < 0 || !has_behind (small, cut, MAX (piece, (guint)dropped)))
     return FALSE;
+  order_clear (order);
   for (guint d = 0; d < small->n_devices; d++)
     {
-      guint fill = append_part (order, from, d, cut, G_MININT64 / 2, 0, 0, order->problem->first[d]);
-
+      append_part (order, &(Part){ from, cut, G_MININT64 / 2, 0, 0 }, d);
       for (guint i = 0; i < n_times; i++)
-        fill = append_part (order, from, d, cut, 0, piece, (gint64)i * piece, fill);
-      append_part (order, from, d, cut, dropped, G_MAXINT64, extra, fill);
+        append_part (order, &(Part){ from, cut, 0, piece, (gint64)i * piece }, d);
+      append_part (order, &(Part){ from, cut, dropped, G_MAXINT64, extra }, d);
     }
   return TRUE;
 }

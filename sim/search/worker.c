@@ -5,6 +5,7 @@
 #include "beam.h"
 #include "exact.h"
 #include "greedy.h"
+#include "seeds.h"
 #include "stretch.h"
 
 /* Part of the budget that goes into policies. */
@@ -121,14 +122,19 @@ try_policy (Worker *worker, const Policy *policy, Order *scratch)
   take_best (worker, scratch, "list scheduling");
 }
 
-/* Where no family fits there is a list schedule all the same, however small the budget. */
+/* Where no family fits there is something all the same, however small the budget. */
 static void
 build_any (Worker *worker, Order *scratch)
 {
-  static const Policy plain = { .bias[PS_OP_W] = { .base = 1 }, .ahead = { .base = 1 } };
+  static const Policy plain = { .bias[PS_OP_W] = { .base = 1 }, .ahead = { .base = 1 }, .fuses = TRUE };
 
   if (worker->best->objective == G_MAXINT64)
     try_policy (worker, &plain, scratch);
+  if (worker->best->objective < G_MAXINT64)
+    return;
+  one_by_one (scratch);
+  if (order_evaluate (scratch) && scratch->excess == 0)
+    take_best (worker, scratch, "one microbatch at a time");
 }
 
 static void
@@ -358,7 +364,8 @@ search_locally (Worker *worker, Order *scratch)
 
   for (guint round = 0; used (worker) < 1 && !worker->proved; round++)
     {
-      widen (worker, scratch, width);
+      if (!scratch->problem->joins)
+        widen (worker, scratch, width);
       improve (worker, worker->best, scratch, length);
       nudge_ops (worker, pool_draw (worker), scratch, length * OPS_PER_MOVE / scratch->problem->n_ops / 2);
       improve (worker, pool_draw (worker)->order, scratch, length);

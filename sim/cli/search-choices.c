@@ -1,0 +1,126 @@
+/* search-choices.c - placements, chunks, recomputation and microbatch sizes for a search. */
+#include "search-choices.h"
+
+char *
+search_choice_describe (const SearchChoice *choice)
+{
+  GString *text = g_string_new (NULL);
+
+  g_string_append_printf (text, "%s v=%u", ps_placement_name (choice->placement), choice->n_chunks);
+  if (choice->microbatch_size > 0)
+    g_string_append_printf (text, " b=%u", choice->microbatch_size);
+  if (choice->recompute != PS_RECOMPUTE_NONE)
+    g_string_append_printf (text, " recompute=%s", ps_recompute_name (choice->recompute));
+  return g_string_free (text, FALSE);
+}
+
+static void
+add_choice (GArray *choices, const PsSetting *setting, PsPlacementKind placement, guint n_chunks)
+{
+  SearchChoice choice = { placement, n_chunks, 0, setting->n_microbatches, setting->recompute };
+  PsPlacementKind wanted;
+
+  if ((setting->n_chunks != 0 && setting->n_chunks != n_chunks)
+      || (ps_setting_placement (setting, &wanted) && wanted != placement))
+    return;
+  g_array_append_val (choices, choice);
+}
+
+static GArray *
+placements (const PsSetting *setting)
+{
+  GArray *choices = g_array_new (FALSE, FALSE, sizeof (SearchChoice));
+  PsPlacementKind wanted;
+
+  if (ps_setting_placement (setting, &wanted) && wanted == PS_PLACEMENT_WAVE && setting->n_chunks == 0)
+    add_choice (choices, setting, PS_PLACEMENT_WAVE, 4);
+  add_choice (choices, setting, PS_PLACEMENT_LOOP, 1);
+  add_choice (choices, setting, PS_PLACEMENT_V, 2);
+  add_choice (choices, setting, PS_PLACEMENT_LOOP, 2);
+  add_choice (choices, setting, PS_PLACEMENT_BIDIRECTIONAL, 1);
+  if (setting->n_chunks > 2)
+    {
+      add_choice (choices, setting, PS_PLACEMENT_LOOP, setting->n_chunks);
+      add_choice (choices, setting, PS_PLACEMENT_WAVE, setting->n_chunks);
+    }
+  return choices;
+}
+
+/* Every choice with each of the sizes, if the batch divides by it. */
+static gboolean
+spread_sizes (const PsSetting *setting, const char *size_text, gboolean any_size, GArray *choices, GError **error)
+{
+  g_autoptr (PsModel) model = NULL;
+  guint n = choices->len;
+  gint64 size = 0, batch;
+
+  if (size_text == NULL)
+    return TRUE;
+  if ((model = ps_setting_model (setting, error)) == NULL)
+    return FALSE;
+  batch = (gint64)model->microbatch_size * setting->n_microbatches;
+  if (!any_size && !ps_parse_integer ("--microbatch-size", size_text, 1, batch, &size, error))
+    return FALSE;
+  for (gint64 b = any_size ? 1 : size; b <= (any_size ? MIN (batch, 64) : size); b *= 2)
+    for (guint i = 0; i < n && batch % b == 0; i++)
+      {
+        SearchChoice choice = g_array_index (choices, SearchChoice, i);
+
+        choice.microbatch_size = (guint)b;
+        choice.n_microbatches = (guint)(batch / b);
+        g_array_append_val (choices, choice);
+      }
+  if (choices->len == n)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                   "--microbatch-size: '%s' does not divide the batch of %" G_GINT64_FORMAT " sequences", size_text,
+                   batch);
+      return FALSE;
+    }
+  g_array_remove_range (choices, 0, n);
+  return TRUE;
+}
+
+/* Two copies share the devices and the microbatches evenly. */
+static void
+drop_odd (GArray *choices, guint n_devices)
+{
+  for (guint i = choices->len; i-- > 0;)
+    {
+      const SearchChoice *choice = &g_array_index (choices, SearchChoice, i);
+
+      if (choice->placement == PS_PLACEMENT_BIDIRECTIONAL && (choice->n_microbatches % 2 || n_devices % 2))
+        g_array_remove_index (choices, i);
+    }
+}
+
+static gboolean
+check_any (const GArray *choices, GError **error)
+{
+  if (choices->len > 0)
+    return TRUE;
+  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
+                       "--placement: the search knows loop with any -v, V with -v 2, wave with an even -v from 4 on, "
+                       "and bidirectional with -v 1, an even -p and an even number of microbatches");
+  return FALSE;
+}
+
+GArray *
+search_choices (const PsSetting *setting, const char *size_text, gboolean any_size, GError **error)
+{
+  g_autoptr (GArray) choices = placements (setting);
+  guint n = choices->len;
+
+  for (guint i = 0; i < n && setting->any_recompute; i++)
+    for (PsRecompute recompute = PS_RECOMPUTE_SELECTIVE; recompute <= PS_RECOMPUTE_FULL; recompute++)
+      {
+        SearchChoice choice = g_array_index (choices, SearchChoice, i);
+
+        choice.recompute = recompute;
+        g_array_append_val (choices, choice);
+      }
+  if (!check_any (choices, error) || !spread_sizes (setting, size_text, any_size, choices, error))
+    return NULL;
+  drop_odd (choices, setting->n_devices);
+  return check_any (choices, error) ? g_steal_pointer (&choices) : NULL;
+}

@@ -1,0 +1,26 @@
+/* search-choices.h - what pipesim search tries, one after the other. */
+#ifndef PS_SEARCH_CHOICES_H
+#define PS_SEARCH_CHOICES_H
+
+#include <pipesim/setting.h>
+
+/* One way to place and cut the model. */
+typedef struct
+{
+  PsPlacementKind placement;
+  guint n_chunks;
+  guint microbatch_size; /* 0: the model's own */
+  guint n_microbatches;
+  PsRecompute recompute;
+} SearchChoice;
+
+/* "V v=2 b=4 recompute=full". Free with g_free. */
+char *search_choice_describe (const SearchChoice *choice);
+
+/* Array of SearchChoice, at least one: all that the setting leaves open, with microbatches of size_text sequences
+ * (NULL: the model's own), or of every power of two that divides the batch (any_size). Errors: PS_ERROR_USAGE where
+ * nothing is left to try, and those of reading the model. */
+GArray *search_choices (const PsSetting *setting, const char *size_text, gboolean any_size,
+                        GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+#endif

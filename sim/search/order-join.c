@@ -1,0 +1,303 @@
+/* order-join.c - backwards run apart, as BW, or in a pair with a forward. */
+#include "order-private.h"
+
+#include <string.h>
+
+static inline guint
+weights_of (const Order *order, guint b)
+{
+  return b + order->problem->m;
+}
+
+/* Whether an op can come forward to a position: nothing from there on must stay in front of it, but for what comes
+ * along. */
+static gboolean
+can_come (const Order *order, guint op, guint low, guint along)
+{
+  for (guint i = low; i < order->position[op]; i++)
+    if (order->sequence[i] != along && order_is_bound (order, order->sequence[i], op))
+      return FALSE;
+  return TRUE;
+}
+
+/* What waits for nothing when the op in front of it ends has no way from that one to it through other devices. */
+static gboolean
+can_pair (const Order *order, guint b, guint f)
+{
+  guint first = order->position[b] < order->position[f] ? b : f, second = first == b ? f : b;
+
+  return order->problem->pair[chain_of (order->problem, f) / N_KINDS] >= 0 && order->node[f] == f
+         && !order_is_bound (order, f, b) && arrival (order, second, TRUE) <= order->end[first]
+         && can_come (order, second, order->position[first], NO_OP);
+}
+
+gboolean
+order_allows_join (const Order *order, Join join)
+{
+  const Problem *problem = order->problem;
+  guint none = problem->n_ops, was = order->partner[join.b], low = order->position[join.b];
+  gboolean pairs = join.partner != none && join.partner != join.b;
+
+  if (was == join.partner || (pairs && was != none && was != join.b))
+    return FALSE;
+  if (join.partner == join.b && !problem->fuses[chain_of (problem, join.b) / N_KINDS])
+    return FALSE;
+  if (pairs && !can_pair (order, join.b, join.partner))
+    return FALSE;
+  if (join.partner == none || was != none)
+    return TRUE;
+  if (pairs)
+    low = MIN (low, order->position[join.partner]);
+  return can_come (order, weights_of (order, join.b), low, join.b);
+}
+
+/* The ops that a join joins or splits, as they stand in the sequence afterwards. */
+static guint
+list_after (const Order *order, Join join, guint after[MAX_TOUCHED])
+{
+  guint none = order->problem->n_ops, was = order->partner[join.b], n = 0;
+  gboolean frees = was != none && was != join.b;
+
+  if (frees && !join.last)
+    after[n++] = was;
+  after[n++] = join.b;
+  if (frees && join.last)
+    after[n++] = was;
+  if (join.partner == none)
+    after[n++] = weights_of (order, join.b);
+  return n;
+}
+
+static gboolean
+is_touched (const Joined *joined, guint op)
+{
+  for (guint i = 0; i < joined->n_touched; i++)
+    if (joined->touched[i] == op)
+      return TRUE;
+  return FALSE;
+}
+
+static void
+list_touched (const Order *order, Join join, Joined *joined)
+{
+  guint none = order->problem->n_ops, was = order->partner[join.b];
+
+  joined->n_touched = 0;
+  joined->touched[joined->n_touched++] = join.b;
+  joined->touched[joined->n_touched++] = weights_of (order, join.b);
+  if (join.partner != none && join.partner != join.b)
+    joined->touched[joined->n_touched++] = join.partner;
+  else if (was != none && was != join.b)
+    joined->touched[joined->n_touched++] = was;
+  joined->low = G_MAXUINT;
+  for (guint i = 0; i < joined->n_touched; i++)
+    joined->low = MIN (joined->low, order->position[order->node[joined->touched[i]]]);
+}
+
+/* Memory of one of the ops in list_after, as it will be. */
+static void
+bytes_after (const Order *order, Join join, guint op, gint64 *take, gint64 *give)
+{
+  const Problem *problem = order->problem;
+  guint chain = chain_of (problem, op), none = problem->n_ops;
+  gboolean whole = op == join.b && join.partner != none;
+
+  *take = whole ? problem->bw_take[chain / N_KINDS] : problem->take[chain];
+  *give = whole ? problem->bw_give[chain / N_KINDS] : problem->give[chain];
+  if (!whole || join.partner == join.b)
+    return;
+  *take += problem->take[chain_of (problem, join.partner)];
+  *give += problem->give[chain_of (problem, join.partner)];
+}
+
+gint64
+order_excess_join (const Order *order, Join join)
+{
+  guint device = device_of (order->problem, join.b), after[MAX_TOUCHED], n = list_after (order, join, after), high = 0;
+  gint64 limit = order->problem->limit[device], level, excess = 0, take, give;
+  Joined joined;
+
+  if (limit == G_MAXINT64)
+    return 0;
+  list_touched (order, join, &joined);
+  level = level_before (order, device, joined.low);
+  for (guint i = 0; i < joined.n_touched; i++)
+    high = MAX (high, order->position[order->node[joined.touched[i]]]);
+  for (guint i = 0; i < n; i++)
+    {
+      bytes_after (order, join, after[i], &take, &give);
+      excess += bytes_above (level + take, limit);
+      level += take - give;
+    }
+  for (guint i = joined.low; i < order->stop[device] && (i <= high || level != level_before (order, device, i)); i++)
+    {
+      guint op = order->sequence[i];
+
+      high = MAX (high, i);
+      if (is_touched (&joined, op))
+        continue;
+      excess += bytes_above (level + take_of (order, op, TRUE), limit);
+      level += take_of (order, op, TRUE) - give_of (order, op, TRUE);
+    }
+  return excess - order_excess_of (order, joined.low, high + 1, device, NULL);
+}
+
+/* An op or what is joined to one, as it will be. */
+typedef struct
+{
+  gint64 duration;
+  gint64 arrival;
+  gint64 departure;
+} Item;
+
+/* The W is with its B or behind it in the list, and waits for nothing else. */
+static Item
+item_after (const Order *order, Join join, guint op)
+{
+  const Problem *problem = order->problem;
+  guint none = problem->n_ops, chain = chain_of (problem, op);
+  Item item = { problem->duration[chain], arrival_of_single (order, op), departure_of_joined (order, op) };
+
+  if (op == weights_of (order, join.b))
+    return (Item){ item.duration, 0, departure_of_single (order, op) };
+  if (op != join.b)
+    return (Item){ item.duration, item.arrival, departure_of_single (order, op) };
+  if (join.partner == none)
+    return item;
+  item.duration = problem->bw_duration[chain / N_KINDS];
+  if (join.partner == join.b)
+    return item;
+  item.duration = problem->pair[chain_of (problem, join.partner) / N_KINDS];
+  item.arrival = MAX (item.arrival, arrival_of_single (order, join.partner));
+  item.departure = MAX (item.departure, departure_of_single (order, join.partner));
+  return item;
+}
+
+/* What stands between low and high afterwards; returns how many. A W from far behind is missed there: what follows
+ * becomes shorter by that, at most. */
+static guint
+list_items (const Order *order, Join join, const Joined *joined, guint high, Item *items)
+{
+  guint after[MAX_TOUCHED], n = list_after (order, join, after);
+
+  for (guint i = 0; i < n; i++)
+    items[i] = item_after (order, join, after[i]);
+  for (guint i = joined->low; i <= high; i++)
+    {
+      guint op = order->sequence[i];
+
+      if (!is_touched (joined, op))
+        items[n++] = (Item){ order_duration (order, op), arrival (order, op, TRUE), departure (order, op, TRUE) };
+    }
+  return n;
+}
+
+#define MAX_SPREAD 48
+
+gint64
+order_estimate_join (const Order *order, Join join, gint64 enough)
+{
+  Joined joined;
+  Item items[MAX_SPREAD + MAX_TOUCHED];
+  gint64 head[MAX_SPREAD + MAX_TOUCHED], end, behind, gone = 0, longest = 0;
+  guint high = 0, n;
+
+  list_touched (order, join, &joined);
+  for (guint i = 0; i < joined.n_touched; i++)
+    {
+      guint op = joined.touched[i], at = order->position[order->node[op]];
+
+      if (at - joined.low < MAX_SPREAD)
+        high = MAX (high, at);
+      else if (op == weights_of (order, join.b))
+        gone = order->problem->duration[chain_of (order->problem, op)];
+      else
+        return 0;
+    }
+  n = list_items (order, join, &joined, high, items);
+  end = order->end[order->previous[order->sequence[joined.low]]];
+  for (guint i = 0; i < n; i++)
+    {
+      head[i] = MAX (end, items[i].arrival);
+      end = head[i] + items[i].duration;
+      if (end + items[i].departure > enough)
+        return G_MAXINT64;
+    }
+  behind = order->tail[order->next[order->sequence[high]]] - gone;
+  for (guint i = n; i-- > 0;)
+    {
+      behind = items[i].duration + MAX (behind, items[i].departure);
+      longest = MAX (longest, head[i] + behind);
+    }
+  return longest;
+}
+
+/* Writes the sequence from `low` on anew: what was joined or split first, then all else as it was. */
+static void
+rewrite (Order *order, guint device, Joined *joined, const guint *after, guint n_after)
+{
+  guint fill = joined->low;
+
+  for (guint i = 0; i < n_after; i++)
+    order->sequence[fill++] = after[i];
+  joined->high = fill - 1;
+  joined->n_gaps = 0;
+  for (guint i = 0; i < joined->n; i++)
+    if (!is_touched (joined, order->before[i]))
+      order->sequence[fill++] = order->before[i];
+    else if (fill - 1 > joined->high)
+      joined->gap[joined->n_gaps++] = fill;
+  order->stop[device] = fill;
+}
+
+static void
+place_from (Order *order, guint device, guint low)
+{
+  for (guint i = MAX (low, order->problem->first[device] + 1) - 1; i < order->stop[device]; i++)
+    order_place (order, device, i);
+}
+
+gboolean
+order_join (Order *order, Join join, Joined *joined)
+{
+  guint device = device_of (order->problem, join.b), after[MAX_TOUCHED], n_after = list_after (order, join, after);
+
+  joined->b = join.b;
+  joined->was = order->partner[join.b];
+  list_touched (order, join, joined);
+  joined->n = order->stop[device] - joined->low;
+  memcpy (order->before, order->sequence + joined->low, joined->n * sizeof *order->before);
+  order_set_partner (order, join.b, join.partner);
+  rewrite (order, device, joined, after, n_after);
+  place_from (order, device, joined->low);
+  if (!order_spread_ends (order, joined->low, joined->high, joined))
+    {
+      order_revert_join (order, joined);
+      return FALSE;
+    }
+  order_sum_up (order);
+  return TRUE;
+}
+
+void
+order_revert_join (Order *order, const Joined *joined)
+{
+  guint device = device_of (order->problem, joined->b);
+
+  order_set_partner (order, joined->b, joined->was);
+  memcpy (order->sequence + joined->low, order->before, joined->n * sizeof *order->before);
+  order->stop[device] = joined->low + joined->n;
+  place_from (order, device, joined->low);
+  order_restore_ends (order);
+  order_sum_up (order);
+}
+
+void
+order_keep_join (Order *order, const Joined *joined, gint64 excess)
+{
+  guint device = device_of (order->problem, joined->b);
+
+  order->excess += excess;
+  order_compute_levels (order, joined->low, order->stop[device], device);
+  order_spread_tails (order, joined->low, joined->high, joined);
+}

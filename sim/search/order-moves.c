@@ -1,0 +1,391 @@
+/* order-moves.c - moves of single ops, and how what they change spreads. */
+#include "order-private.h"
+
+static inline gboolean
+is_bound_single (const Problem *problem, guint earlier, guint later)
+{
+  guint a = chain_of (problem, earlier), b = chain_of (problem, later);
+
+  if (a == b)
+    return TRUE;
+  if (a / N_KINDS == b / N_KINDS)
+    return a < b ? microbatch_of (problem, earlier) <= microbatch_of (problem, later) : FALSE;
+  return producer_of (problem, later) == earlier;
+}
+
+static inline gboolean
+is_bound_joined (const Order *order, guint earlier, guint later)
+{
+  Members before = members_of (order, earlier, TRUE), behind = members_of (order, later, TRUE);
+
+  for (guint i = 0; i < before.n; i++)
+    for (guint k = 0; k < behind.n; k++)
+      if (is_bound_single (order->problem, before.op[i], behind.op[k]))
+        return TRUE;
+  return FALSE;
+}
+
+static inline gboolean
+is_bound (const Order *order, guint earlier, guint later, gboolean joins)
+{
+  return joins ? is_bound_joined (order, earlier, later) : is_bound_single (order->problem, earlier, later);
+}
+
+gboolean
+order_is_bound (const Order *order, guint earlier, guint later)
+{
+  return is_bound (order, earlier, later, order->problem->joins);
+}
+
+static inline G_ALWAYS_INLINE gboolean
+allows (const Order *order, Move move, gboolean joins)
+{
+  guint op = order->sequence[move.from];
+
+  for (guint i = move.from; i < move.to; i++)
+    if (is_bound (order, op, order->sequence[i + 1], joins))
+      return FALSE;
+  for (guint i = move.from; i > move.to; i--)
+    if (is_bound (order, order->sequence[i - 1], op, joins))
+      return FALSE;
+  return TRUE;
+}
+
+gboolean
+order_allows (const Order *order, Move move)
+{
+  return order->problem->joins ? allows (order, move, TRUE) : allows (order, move, FALSE);
+}
+
+/* The op that the move puts at a position between its ends. */
+static inline guint
+moved_op (const Order *order, Move move, guint at)
+{
+  if (at == move.to)
+    return order->sequence[move.from];
+  return order->sequence[move.to > move.from ? at + 1 : at - 1];
+}
+
+static inline G_ALWAYS_INLINE gint64
+sum_excess (const Order *order, guint begin, guint end, guint device, const Move *move, gboolean joins)
+{
+  gint64 limit = order->problem->limit[device], level = level_before (order, device, begin), excess = 0;
+
+  for (guint i = begin; i < end; i++)
+    {
+      guint op = move ? moved_op (order, *move, i) : order->sequence[i];
+
+      level += take_of (order, op, joins);
+      excess += bytes_above (level, limit);
+      level -= give_of (order, op, joins);
+    }
+  return excess;
+}
+
+gint64
+order_excess_of (const Order *order, guint begin, guint end, guint device, const Move *move)
+{
+  if (order->problem->limit[device] == G_MAXINT64)
+    return 0;
+  return order->problem->joins ? sum_excess (order, begin, end, device, move, TRUE)
+                               : sum_excess (order, begin, end, device, move, FALSE);
+}
+
+static inline G_ALWAYS_INLINE gint64
+excess_change (const Order *order, Move move, gboolean joins)
+{
+  guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
+  guint device = device_of (order->problem, order->sequence[low]);
+
+  if (order->problem->limit[device] == G_MAXINT64)
+    return 0;
+  return sum_excess (order, low, high + 1, device, &move, joins)
+         - sum_excess (order, low, high + 1, device, NULL, joins);
+}
+
+gint64
+order_excess_change (const Order *order, Move move)
+{
+  return order->problem->joins ? excess_change (order, move, TRUE) : excess_change (order, move, FALSE);
+}
+
+#define MAX_SPREAD 64
+
+static inline G_ALWAYS_INLINE gint64
+estimate (const Order *order, Move move, gint64 enough, gboolean joins)
+{
+  guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
+  guint n = high - low + 1;
+  gint64 head[MAX_SPREAD], end = order->end[order->previous[order->sequence[low]]], longest = 0, behind;
+
+  if (n > MAX_SPREAD)
+    return 0;
+  for (guint i = 0; i < n; i++)
+    {
+      guint op = moved_op (order, move, low + i);
+
+      head[i] = MAX (end, arrival (order, op, joins));
+      end = head[i] + duration_of (order, op, joins);
+      if (head[i] + departure (order, op, joins) > enough)
+        return G_MAXINT64;
+    }
+  behind = order->tail[order->next[order->sequence[high]]];
+  for (guint i = n; i-- > 0;)
+    {
+      guint op = moved_op (order, move, low + i);
+
+      behind = duration_of (order, op, joins) + MAX (behind, departure (order, op, joins));
+      longest = MAX (longest, head[i] + behind);
+    }
+  return longest;
+}
+
+gint64
+order_estimate (const Order *order, Move move, gint64 enough)
+{
+  return order->problem->joins ? estimate (order, move, enough, TRUE) : estimate (order, move, enough, FALSE);
+}
+
+static void
+permute (Order *order, Move move)
+{
+  const Problem *problem = order->problem;
+  guint op = order->sequence[move.from], device = device_of (problem, op);
+  guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
+
+  for (guint i = move.from; i < move.to; i++)
+    order->sequence[i] = order->sequence[i + 1];
+  for (guint i = move.from; i > move.to; i--)
+    order->sequence[i] = order->sequence[i - 1];
+  order->sequence[move.to] = op;
+  low = MAX (low, problem->first[device] + 1) - 1;
+  high = MIN (high + 1, order->stop[device] - 1);
+  for (guint i = low; i <= high; i++)
+    order_place (order, device, i);
+}
+
+/* Ops whose time may have changed, in a ring. */
+typedef struct
+{
+  Order *order;
+  guint mask;
+  guint begin;
+  guint end;
+} Ring;
+
+static inline void
+push (Ring *ring, guint op)
+{
+  Order *order = ring->order;
+
+  if (op >= order->problem->n_ops || order->queued[op])
+    return;
+  order->queued[op] = 1;
+  order->queue[ring->end++ & ring->mask] = op;
+}
+
+/* Pushes an op whose time is the longest of some plus its duration, when one of those has changed and was or becomes
+ * the longest. */
+static inline void
+push_bound (Ring *ring, const gint64 *time, guint from, guint op, gint64 was, gint64 is, gboolean joins)
+{
+  gint64 longest;
+
+  if (op >= ring->order->problem->n_ops)
+    return;
+  if (joins && (op = ring->order->node[op]) == from)
+    return;
+  longest = time[op] - duration_of (ring->order, op, joins);
+  if (was >= longest || is > longest)
+    push (ring, op);
+}
+
+static inline guint
+pop (Ring *ring)
+{
+  guint op = ring->order->queue[ring->begin++ & ring->mask];
+
+  ring->order->queued[op] = 0;
+  return op;
+}
+
+void
+order_restore_ends (Order *order)
+{
+  while (order->n_changes > 0)
+    {
+      const Change *change = &order->changes[--order->n_changes];
+
+      order->end[change->op] = change->time;
+    }
+}
+
+static inline void
+change_end (Order *order, guint op, gint64 end)
+{
+  order->changes[order->n_changes++] = (Change){ op, order->end[op] };
+  order->end[op] = end;
+}
+
+/* FALSE where there are more changes than there can be without a circle. */
+static inline G_ALWAYS_INLINE gboolean
+run_ends (Ring *ring, gboolean joins)
+{
+  Order *order = ring->order;
+  const Problem *problem = order->problem;
+
+  while (ring->begin != ring->end)
+    {
+      guint op = pop (ring);
+      gint64 end = compute_end (order, op, joins), was = order->end[op];
+      Members members = members_of (order, op, joins);
+
+      if (end == was)
+        continue;
+      for (guint i = 0; i < members.n; i++)
+        change_end (order, members.op[i], end);
+      if (order->n_changes >= order_most_changes (problem))
+        return FALSE;
+      push_bound (ring, order->end, op, order->next[op], was, end, joins);
+      for (guint i = 0; i < members.n; i++)
+        {
+          const Operation *operation = &problem->op[members.op[i]];
+          const gint64 *onward = problem->onward + 2 * operation->chain;
+
+          push_bound (ring, order->end, op, operation->consumer[0], was + onward[0], end + onward[0], joins);
+          push_bound (ring, order->end, op, operation->consumer[1], was + onward[1], end + onward[1], joins);
+        }
+    }
+  return TRUE;
+}
+
+/* The ends of ops that were joined or split are no longer those of their nodes. */
+static void
+touch_ends (Ring *ring, const Joined *joined)
+{
+  Order *order = ring->order;
+
+  for (guint i = 0; i < joined->n_touched; i++)
+    {
+      guint op = joined->touched[i];
+      const Operation *operation = &order->problem->op[op];
+
+      change_end (order, op, compute_end (order, order->node[op], TRUE));
+      push (ring, order->node[op]);
+      for (guint k = 0; k < 2; k++)
+        if (operation->consumer[k] < order->problem->n_ops)
+          push (ring, order->node[operation->consumer[k]]);
+    }
+  for (guint i = 0; i < joined->n_gaps; i++)
+    if (joined->gap[i] < order->stop[device_of (order->problem, joined->b)])
+      push (ring, order->sequence[joined->gap[i]]);
+}
+
+gboolean
+order_spread_ends (Order *order, guint low, guint high, const Joined *joined)
+{
+  Ring ring = { .order = order, .mask = order_ring_size (order->problem) - 1 };
+
+  order->n_changes = 0;
+  if (joined != NULL)
+    touch_ends (&ring, joined);
+  for (guint i = low; i <= high; i++)
+    push (&ring, order->sequence[i]);
+  push (&ring, order->next[order->sequence[high]]);
+  if (order->problem->joins ? run_ends (&ring, TRUE) : run_ends (&ring, FALSE))
+    return TRUE;
+  while (ring.begin != ring.end)
+    pop (&ring);
+  return FALSE;
+}
+
+static inline G_ALWAYS_INLINE void
+run_tails (Ring *ring, gboolean joins)
+{
+  Order *order = ring->order;
+  const Problem *problem = order->problem;
+
+  while (ring->begin != ring->end)
+    {
+      guint op = pop (ring);
+      gint64 tail = compute_tail (order, op, joins), was = order->tail[op];
+      Members members = members_of (order, op, joins);
+
+      if (tail == was)
+        continue;
+      for (guint i = 0; i < members.n; i++)
+        order->tail[members.op[i]] = tail;
+      push_bound (ring, order->tail, op, order->previous[op], was, tail, joins);
+      for (guint i = 0; i < members.n; i++)
+        {
+          gint64 lag = problem->lag[problem->op[members.op[i]].chain];
+
+          push_bound (ring, order->tail, op, problem->op[members.op[i]].producer, was + lag, tail + lag, joins);
+        }
+    }
+}
+
+static void
+touch_tails (Ring *ring, const Joined *joined)
+{
+  Order *order = ring->order;
+
+  for (guint i = joined->n_touched; i-- > 0;)
+    {
+      guint op = joined->touched[i], producer = order->problem->op[op].producer;
+
+      order->tail[op] = compute_tail (order, order->node[op], TRUE);
+      push (ring, order->node[op]);
+      if (producer < order->problem->n_ops)
+        push (ring, order->node[producer]);
+    }
+  for (guint i = 0; i < joined->n_gaps; i++)
+    push (ring, order->sequence[joined->gap[i] - 1]);
+}
+
+void
+order_spread_tails (Order *order, guint low, guint high, const Joined *joined)
+{
+  Ring ring = { .order = order, .mask = order_ring_size (order->problem) - 1 };
+
+  if (joined != NULL)
+    touch_tails (&ring, joined);
+  for (guint i = high + 1; i-- > low;)
+    push (&ring, order->sequence[i]);
+  push (&ring, order->previous[order->sequence[low]]);
+  if (order->problem->joins)
+    run_tails (&ring, TRUE);
+  else
+    run_tails (&ring, FALSE);
+}
+
+gboolean
+order_apply (Order *order, Move move)
+{
+  permute (order, move);
+  if (!order_spread_ends (order, MIN (move.from, move.to), MAX (move.from, move.to), NULL))
+    {
+      order_revert (order, move);
+      return FALSE;
+    }
+  order_sum_up (order);
+  return TRUE;
+}
+
+void
+order_revert (Order *order, Move move)
+{
+  permute (order, (Move){ move.to, move.from });
+  order_restore_ends (order);
+  order_sum_up (order);
+}
+
+void
+order_keep (Order *order, Move move, gint64 excess)
+{
+  guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
+
+  order->excess += excess;
+  order_compute_levels (order, low, high + 1, device_of (order->problem, order->sequence[low]));
+  order_spread_tails (order, low, high, NULL);
+}

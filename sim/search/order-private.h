@@ -1,0 +1,185 @@
+/* order-private.h - what the files of order.h share. Whether ops may be joined is a constant, `joins`, of each compiled
+ * copy of the inner loops, so that orders of single ops do not ask for it. */
+#ifndef PS_SEARCH_ORDER_PRIVATE_H
+#define PS_SEARCH_ORDER_PRIVATE_H
+
+#include "order.h"
+
+G_BEGIN_DECLS
+
+/* Ends that a move may change before it is taken for a circle: a circle would change them for ever. */
+static inline guint
+order_most_changes (const Problem *problem)
+{
+  return 8 * problem->n_ops + 64;
+}
+
+static inline guint
+order_ring_size (const Problem *problem)
+{
+  return 1U << g_bit_storage (problem->n_ops);
+}
+
+/* Ops that stand together. */
+typedef struct
+{
+  guint n;
+  guint op[3]; /* the one in the sequence first */
+} Members;
+
+/* NO_OP: single. */
+static inline guint
+partner_of (const Order *order, guint op, gboolean joins)
+{
+  return joins && order->partner[op] != order->problem->n_ops ? order->partner[op] : NO_OP;
+}
+
+static inline Members
+members_of (const Order *order, guint op, gboolean joins)
+{
+  guint partner = partner_of (order, op, joins), m = order->problem->m;
+
+  if (partner == NO_OP)
+    return (Members){ 1, { op } };
+  return (Members){ partner == op ? 2 : 3, { op, op + m, partner } };
+}
+
+static inline gint64
+duration_of (const Order *order, guint op, gboolean joins)
+{
+  return joins ? order_duration (order, op) : order->problem->duration[chain_of (order->problem, op)];
+}
+
+/* Memory that it takes when it starts, and gives back when it ends. */
+static inline gint64
+take_of (const Order *order, guint op, gboolean joins)
+{
+  const Problem *problem = order->problem;
+  guint chain = chain_of (problem, op), partner = partner_of (order, op, joins);
+
+  if (partner == NO_OP)
+    return problem->take[chain];
+  return problem->bw_take[chain / N_KINDS] + (partner == op ? 0 : problem->take[chain_of (problem, partner)]);
+}
+
+static inline gint64
+give_of (const Order *order, guint op, gboolean joins)
+{
+  const Problem *problem = order->problem;
+  guint chain = chain_of (problem, op), partner = partner_of (order, op, joins);
+
+  if (partner == NO_OP)
+    return problem->give[chain];
+  return problem->bw_give[chain / N_KINDS] + (partner == op ? 0 : problem->give[chain_of (problem, partner)]);
+}
+
+static inline gint64
+arrival_of_single (const Order *order, guint op)
+{
+  const Operation *operation = &order->problem->op[op];
+
+  return order->end[operation->producer] + order->problem->lag[operation->chain];
+}
+
+/* When what the op needs from its producers is there. */
+static inline gint64
+arrival (const Order *order, guint op, gboolean joins)
+{
+  guint partner = partner_of (order, op, joins);
+  gint64 first = arrival_of_single (order, op);
+
+  return partner == NO_OP || partner == op ? first : MAX (first, arrival_of_single (order, partner));
+}
+
+static inline gint64
+departure_of_single (const Order *order, guint op)
+{
+  const Operation *operation = &order->problem->op[op];
+  const gint64 *onward = order->problem->onward + 2 * operation->chain;
+
+  return MAX (onward[0] + order->tail[operation->consumer[0]], onward[1] + order->tail[operation->consumer[1]]);
+}
+
+/* Of a B whose W is with it the only consumer that counts is the B below it; it is the first one then. */
+static inline gint64
+departure_of_joined (const Order *order, guint op)
+{
+  const Problem *problem = order->problem;
+  guint consumer = problem->op[op].consumer[0];
+
+  return problem->onward[2 * chain_of (problem, op)]
+         + order->tail[consumer == op + problem->m ? problem->n_ops : consumer];
+}
+
+/* Longest way from the end of the op on, through its consumers. */
+static inline gint64
+departure (const Order *order, guint op, gboolean joins)
+{
+  guint partner = partner_of (order, op, joins);
+
+  if (partner == NO_OP)
+    return departure_of_single (order, op);
+  return partner == op ? departure_of_joined (order, op)
+                       : MAX (departure_of_joined (order, op), departure_of_single (order, partner));
+}
+
+static inline gint64
+compute_end (const Order *order, guint op, gboolean joins)
+{
+  return duration_of (order, op, joins) + MAX (arrival (order, op, joins), order->end[order->previous[op]]);
+}
+
+static inline gint64
+compute_tail (const Order *order, guint op, gboolean joins)
+{
+  return duration_of (order, op, joins) + MAX (order->tail[order->next[op]], departure (order, op, joins));
+}
+
+/* Memory in front of a position. */
+static inline gint64
+level_before (const Order *order, guint device, guint at)
+{
+  return at > order->problem->first[device] ? order->level[at - 1] : order->problem->held[device];
+}
+
+static inline gint64
+bytes_above (gint64 bytes, gint64 limit)
+{
+  return bytes > limit ? bytes - limit : 0;
+}
+
+/* Says of the op at a position of the device where it stands. */
+static inline void
+order_place (Order *order, guint device, guint at)
+{
+  const Problem *problem = order->problem;
+  guint op = order->sequence[at];
+
+  order->position[op] = at;
+  order->previous[op] = at > problem->first[device] ? order->sequence[at - 1] : problem->n_ops;
+  order->next[op] = at + 1 < order->stop[device] ? order->sequence[at + 1] : problem->n_ops + 1 + device;
+}
+
+void order_set_partner (Order *order, guint b, guint partner);
+
+/* Brings the levels of a range up to date; the excess there is the caller's. */
+void order_compute_levels (Order *order, guint begin, guint end, guint device);
+
+/* Excess of the ops of a range, as the move (NULL: none) would leave them. */
+gint64 order_excess_of (const Order *order, guint begin, guint end, guint device, const Move *move);
+
+/* Objective and weight. */
+void order_sum_up (Order *order);
+
+/* Lets changed ends, or tails, run on to what depends on them, from the ops of a range, the one behind it (or in front
+ * of it) and what a join (NULL: none) has touched. FALSE: a circle. */
+gboolean order_spread_ends (Order *order, guint low, guint high, const Joined *joined);
+void order_spread_tails (Order *order, guint low, guint high, const Joined *joined);
+void order_restore_ends (Order *order);
+
+/* Whether `earlier` must stay in front of `later` on their device. */
+gboolean order_is_bound (const Order *order, guint earlier, guint later);
+
+G_END_DECLS
+
+#endif

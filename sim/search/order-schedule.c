@@ -1,0 +1,158 @@
+/* order-schedule.c - orders from schedules and back. */
+#include "order-private.h"
+
+/* The first half of the microbatches uses copy 0, the second copy 1. */
+static PsOp
+op_of (const Order *order, guint op)
+{
+  const Problem *problem = order->problem;
+  guint chain = chain_of (problem, op), stage = chain / N_KINDS, n = copy_stages (problem);
+  guint microbatch = microbatch_of (problem, op) + stage / n * problem->m;
+
+  return (
+      PsOp){ .kind = (guint8)(chain % N_KINDS), .stage = (guint16)(stage % n), .microbatch = microbatch & G_MAXINT32 };
+}
+
+static void
+add_node (const Order *order, guint op, PsScheduleBuilder *builder)
+{
+  guint partner = partner_of (order, op, TRUE);
+  PsOp first = op_of (order, op);
+
+  if (partner != NO_OP)
+    first.kind = PS_OP_BW;
+  if (partner != NO_OP && partner != op)
+    {
+      PsOp forward = op_of (order, partner);
+
+      forward.paired = TRUE;
+      ps_schedule_builder_add_op (builder, forward);
+    }
+  ps_schedule_builder_add_op (builder, first);
+}
+
+PsSchedule *
+order_to_schedule (const Order *order, const PsPlacement *placement)
+{
+  const Problem *problem = order->problem;
+  guint m = problem->m * problem->n_copies;
+  PsScheduleBuilder *builder = ps_schedule_builder_new ("search", ps_placement_copy (placement), m);
+  PsSchedule *schedule;
+
+  for (guint d = 0; d < problem->n_devices; d++)
+    {
+      for (guint i = problem->first[d]; i < order->stop[d]; i++)
+        add_node (order, order->sequence[i], builder);
+      ps_schedule_builder_next_device (builder);
+    }
+  schedule = ps_schedule_builder_end (builder);
+  if (problem->n_copies > 1)
+    schedule->copy = g_new (guint8, m);
+  for (guint i = 0; i < m && schedule->copy != NULL; i++)
+    schedule->copy[i] = i >= problem->m;
+  return schedule;
+}
+
+/* A schedule as it is read. */
+typedef struct
+{
+  Order *order;
+  const PsSchedule *schedule;
+  guint *next; /* [chains] */
+} Reader;
+
+/* The next op of a kind. Chains are in order in every order of ours, so that the n-th op of a kind and stage is that of
+ * microbatch n. NO_OP: there is none. */
+static guint
+next_op (Reader *reader, PsOp op, PsOpKind kind)
+{
+  const Problem *problem = reader->order->problem;
+  guint copy = reader->schedule->copy ? reader->schedule->copy[op.microbatch] : 0;
+  guint chain = (copy * copy_stages (problem) + op.stage) * N_KINDS + kind;
+
+  return reader->next[chain] < problem->m ? chain * problem->m + reader->next[chain]++ : NO_OP;
+}
+
+/* As B and W, or as BW, or as a pair with an F (NO_OP: none). A BW whose W is not that of its B, because others wait
+ * for theirs, is none of ours. */
+static gboolean
+add_backward (Reader *reader, PsOp op, guint f)
+{
+  Order *order = reader->order;
+  guint none = order->problem->n_ops, b = next_op (reader, op, PS_OP_B), w = next_op (reader, op, PS_OP_W);
+  gboolean joins = order->problem->joins && w == b + order->problem->m;
+  gboolean pairs = joins && f != NO_OP && order->problem->pair[chain_of (order->problem, f) / N_KINDS] >= 0;
+
+  if (b == NO_OP || w == NO_OP)
+    return FALSE;
+  if (f != NO_OP && !pairs)
+    order_add (order, f, none);
+  if (pairs || (joins && order->problem->fuses[chain_of (order->problem, b) / N_KINDS]))
+    {
+      order_add (order, b, pairs ? f : b);
+      return TRUE;
+    }
+  order_add (order, b, none);
+  order_add (order, w, none);
+  return TRUE;
+}
+
+static gboolean
+add_op (Reader *reader, PsOp op)
+{
+  guint single;
+
+  if (op.kind == PS_OP_BW)
+    return add_backward (reader, op, NO_OP);
+  single = op.kind < N_KINDS ? next_op (reader, op, (PsOpKind)op.kind) : NO_OP;
+  if (single != NO_OP)
+    order_add (reader->order, single, reader->order->problem->n_ops);
+  return single != NO_OP;
+}
+
+/* The two ops of a pair in either order. B alone in a pair is read as an op of its own. */
+static gboolean
+add_pair (Reader *reader, PsOp a, PsOp b)
+{
+  PsOp forward = a.kind == PS_OP_F ? a : b, backward = a.kind == PS_OP_F ? b : a;
+  guint f;
+
+  if (backward.kind != PS_OP_BW)
+    return add_op (reader, a) && add_op (reader, b);
+  f = next_op (reader, forward, PS_OP_F);
+  return f != NO_OP && add_backward (reader, backward, f);
+}
+
+static gboolean
+read_device (Reader *reader, guint device)
+{
+  const PsSchedule *schedule = reader->schedule;
+
+  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
+    if (schedule->ops[i].paired)
+      {
+        if (!add_pair (reader, schedule->ops[i], schedule->ops[i + 1]))
+          return FALSE;
+        i++;
+      }
+    else if (!add_op (reader, schedule->ops[i]))
+      return FALSE;
+  return TRUE;
+}
+
+gboolean
+order_from_schedule (Order *order, const PsSchedule *schedule)
+{
+  const Problem *problem = order->problem;
+  g_autofree guint *next = g_new0 (guint, (gsize)problem->n_stages * N_KINDS);
+  Reader reader = { order, schedule, next };
+
+  if (schedule->n_microbatches != problem->m * problem->n_copies || schedule->n_slices != 1
+      || (schedule->copy != NULL) != (problem->n_copies > 1) || schedule->placement->n_stages != copy_stages (problem))
+    return FALSE;
+  order_clear (order);
+  for (guint d = 0; d < problem->n_devices; d++)
+    if (!read_device (&reader, d))
+      return FALSE;
+  return TRUE;
+}
