@@ -257,6 +257,8 @@ ps_lower_bound_within (const PsPlacement *placement, guint n_microbatches, const
   const guint m[MAX_COPIES] = { first, n_microbatches - first };
   gint64 bound = 0;
 
+  g_return_val_if_fail (placement->n_copies >= 1 && placement->n_copies <= MAX_COPIES, 0);
+
   ways_init (&ways, placement, costs, m);
   for (guint copy = 0; copy < placement->n_copies && objective == PS_OBJECTIVE_MAKESPAN; copy++)
     if (m[copy] > 0)

@@ -6,7 +6,7 @@ static PsOp
 op_of (const Order *order, guint op)
 {
   const Problem *problem = order->problem;
-  guint chain = chain_of (problem, op), stage = chain / N_KINDS, n = copy_stages (problem);
+  guint chain = chain_of (problem, op), stage = chain / N_KINDS, n = problem->n_copy_stages;
   guint microbatch = microbatch_of (problem, op) + stage / n * problem->m;
 
   return (
@@ -68,7 +68,7 @@ next_op (Reader *reader, PsOp op, PsOpKind kind)
 {
   const Problem *problem = reader->order->problem;
   guint copy = reader->schedule->copy ? reader->schedule->copy[op.microbatch] : 0;
-  guint chain = (copy * copy_stages (problem) + op.stage) * N_KINDS + kind;
+  guint chain = (copy * problem->n_copy_stages + op.stage) * N_KINDS + kind;
 
   return reader->next[chain] < problem->m ? chain * problem->m + reader->next[chain]++ : NO_OP;
 }
@@ -148,7 +148,7 @@ order_from_schedule (Order *order, const PsSchedule *schedule)
   Reader reader = { order, schedule, next };
 
   if (schedule->n_microbatches != problem->m * problem->n_copies || schedule->n_slices != 1
-      || (schedule->copy != NULL) != (problem->n_copies > 1) || schedule->placement->n_stages != copy_stages (problem))
+      || (schedule->copy != NULL) != (problem->n_copies > 1) || schedule->placement->n_stages != problem->n_copy_stages)
     return FALSE;
   order_clear (order);
   for (guint d = 0; d < problem->n_devices; d++)

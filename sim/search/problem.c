@@ -21,7 +21,7 @@ place_stages (Problem *problem, const PsPlacement *placement)
 static void
 set_stage (Problem *problem, const PsCosts *costs, guint stage)
 {
-  guint device = problem->device[stage], of_copy = stage % copy_stages (problem);
+  guint device = problem->device[stage], of_copy = stage % problem->n_copy_stages;
   const PsOpCost *joined = ps_costs_op (costs, PS_OP_BW, of_copy);
 
   problem->bw_duration[stage] = joined->duration_ns;
@@ -89,7 +89,7 @@ set_joins (Problem *problem, const PsCosts *costs)
       for (guint i = problem->first_stage[d]; i < problem->first_stage[d + 1]; i++)
         {
           guint s = problem->stages[i];
-          gint64 pair = costs->pair_ns[s % copy_stages (problem)];
+          gint64 pair = costs->pair_ns[s % problem->n_copy_stages];
           gboolean saves = pair >= 0 && pair < problem->duration[s * N_KINDS + PS_OP_F] + longest;
 
           problem->pair[s] = saves ? pair : -1;
@@ -117,7 +117,7 @@ set_devices (Problem *problem, const PsSearchSetting *setting)
       arrival += problem->lag[s * N_KINDS + PS_OP_F];
       problem->begin[d] = MIN (problem->begin[d], arrival);
       arrival += problem->duration[s * N_KINDS + PS_OP_F];
-      problem->held[d] += ps_costs_held_bytes (setting->costs, s % copy_stages (problem), 1);
+      problem->held[d] += ps_costs_held_bytes (setting->costs, s % problem->n_copy_stages, 1);
     }
   for (guint d = 0; d < problem->n_devices && problem->objective == PS_OBJECTIVE_SPAN; d++)
     problem->offset[d] = problem->begin[d] == G_MAXINT64 ? 0 : -problem->begin[d];
@@ -158,29 +158,42 @@ set_operations (Problem *problem)
 }
 
 static void
-allocate (Problem *problem)
+allocate_stages (Problem *problem)
 {
-  guint n_chains = problem->n_stages * N_KINDS, n_devices = problem->n_devices;
+  guint n = problem->n_stages;
 
-  problem->op = g_new0 (Operation, problem->n_ops);
-  problem->device = g_new0 (guint, problem->n_stages);
-  problem->first_stage = g_new0 (guint, n_devices + 1);
-  problem->stages = g_new0 (guint, problem->n_stages);
-  problem->first = g_new0 (guint, n_devices + 1);
-  problem->duration = g_new0 (gint64, n_chains);
-  problem->lag = g_new0 (gint64, n_chains);
-  problem->onward = g_new0 (gint64, (gsize)n_chains * 2);
-  problem->take = g_new0 (gint64, n_chains);
-  problem->give = g_new0 (gint64, n_chains);
-  problem->pair = g_new0 (gint64, problem->n_stages);
-  problem->fuses = g_new0 (guint8, problem->n_stages);
-  problem->bw_duration = g_new0 (gint64, problem->n_stages);
-  problem->bw_take = g_new0 (gint64, problem->n_stages);
-  problem->bw_give = g_new0 (gint64, problem->n_stages);
-  problem->held = g_new0 (gint64, n_devices);
-  problem->limit = g_new0 (gint64, n_devices);
-  problem->begin = g_new0 (gint64, n_devices);
-  problem->offset = g_new0 (gint64, n_devices);
+  problem->device = g_new0 (guint, n);
+  problem->stages = g_new0 (guint, n);
+  problem->pair = g_new0 (gint64, n);
+  problem->fuses = g_new0 (guint8, n);
+  problem->bw_duration = g_new0 (gint64, n);
+  problem->bw_take = g_new0 (gint64, n);
+  problem->bw_give = g_new0 (gint64, n);
+}
+
+static void
+allocate_chains (Problem *problem)
+{
+  guint n = problem->n_stages * N_KINDS;
+
+  problem->duration = g_new0 (gint64, n);
+  problem->lag = g_new0 (gint64, n);
+  problem->onward = g_new0 (gint64, (gsize)n * 2);
+  problem->take = g_new0 (gint64, n);
+  problem->give = g_new0 (gint64, n);
+}
+
+static void
+allocate_devices (Problem *problem)
+{
+  guint n = problem->n_devices;
+
+  problem->first_stage = g_new0 (guint, n + 1);
+  problem->first = g_new0 (guint, n + 1);
+  problem->held = g_new0 (gint64, n);
+  problem->limit = g_new0 (gint64, n);
+  problem->begin = g_new0 (gint64, n);
+  problem->offset = g_new0 (gint64, n);
 }
 
 Problem *
@@ -191,11 +204,15 @@ problem_new (const PsSearchSetting *setting)
 
   problem->n_devices = placement->n_devices;
   problem->n_copies = placement->n_copies;
+  problem->n_copy_stages = placement->n_stages;
   problem->n_stages = placement->n_copies * placement->n_stages;
   problem->m = setting->n_microbatches / placement->n_copies;
   problem->n_ops = problem->n_stages * N_KINDS * problem->m;
   problem->objective = setting->objective;
-  allocate (problem);
+  problem->op = g_new0 (Operation, problem->n_ops);
+  allocate_stages (problem);
+  allocate_chains (problem);
+  allocate_devices (problem);
   for (guint s = 0; s < problem->n_stages; s++)
     problem->device[s] = placement->device[s];
   place_stages (problem, placement);

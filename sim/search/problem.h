@@ -28,7 +28,8 @@ typedef struct
 typedef struct
 {
   guint n_devices;
-  guint n_stages; /* of all copies */
+  guint n_stages;      /* of all copies */
+  guint n_copy_stages; /* of one */
   guint n_copies;
   guint m; /* of each copy */
   guint n_ops;
@@ -65,24 +66,17 @@ gboolean problem_may_run_out (const Problem *problem, guint device);
 /* What B and W apart add to the memory of their device at most, one after the other. */
 gint64 problem_apart_peak (const Problem *problem, guint stage);
 
-/* Stages of one copy. */
-static inline guint
-copy_stages (const Problem *problem)
-{
-  return problem->n_stages / problem->n_copies;
-}
-
 /* Whether a stage is the first, or the last, of its copy. */
 static inline gboolean
 is_first_stage (const Problem *problem, guint stage)
 {
-  return stage % copy_stages (problem) == 0;
+  return stage % problem->n_copy_stages == 0;
 }
 
 static inline gboolean
 is_last_stage (const Problem *problem, guint stage)
 {
-  return (stage + 1) % copy_stages (problem) == 0;
+  return (stage + 1) % problem->n_copy_stages == 0;
 }
 
 static inline guint
