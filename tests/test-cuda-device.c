@@ -99,7 +99,7 @@ llama_total (const PsModel *model, const double *weights, guint64 seed, guint n_
   return loss;
 }
 
-/* Against (loss (w + e) - loss (w - e)) / 2e of the reference in double precision, for some 500 parameters. */
+/* Against (loss (w + e) - loss (w - e)) / 2e of the reference in double precision, for some 200 parameters. */
 static void
 check_llama (PsModel model, double tolerance)
 {
@@ -116,7 +116,7 @@ check_llama (PsModel model, double tolerance)
   for (guint i = 0; i < 2; i++)
     loss += rig.device->class->loss (rig.device, i);
   g_assert_cmpfloat (fabs (loss / llama_total (&model, weights, rig.setting.seed, 2) - 1), <, tolerance);
-  for (guint i = 0; i < start->len; i += start->len / 500 | 1)
+  for (guint i = 0; i < start->len; i += start->len / 200 | 1)
     {
       const double weight = weights[i];
 
