@@ -265,12 +265,13 @@ variants ()
 {
   need_device
   [ "$device" = cuda ] || skip "device $device knows no $1"
-  variable=$1
+  variable=$1 steps=12
   shift
+  [ -z "${PIPESIM_MODULE_DIR:-}" ] || steps=2
   times=
   for value; do
     export "$variable=$value"
-    own pipesim-exec --schedule 1f1b -p 4 -m 8 --model "$work/small.ini" --device cuda --steps 12 --check --json \
+    own pipesim-exec --schedule 1f1b -p 4 -m 8 --model "$work/small.ini" --device cuda --steps $steps --check --json \
       >"$work/run.json" 2>"$work/run.err" || { echo "= $variable=$value: $(tail -1 "$work/run.err")"; exit 1; }
     times="$times, $value $(sed -n 's/.*"iteration_ns": \([0-9]*\),*/\1/p' "$work/run.json" | head -1) ns"
   done
