@@ -77,6 +77,20 @@ gboolean ps_model_split (const PsModel *model, guint n_stages, PsStageShape *sha
  */
 char *ps_stage_shape_key (const PsStageShape *shape);
 
+/* Tokens of a microbatch, bs. */
+static inline gint64
+ps_model_tokens (const PsModel *model)
+{
+  return (gint64)model->sequence * model->microbatch_size;
+}
+
+/* Width of the keys, and of the values, of all their heads: h k / a. */
+static inline gint64
+ps_model_kv_width (const PsModel *model)
+{
+  return (gint64)model->hidden / model->heads * model->kv_heads;
+}
+
 /* Parameter counts; c = hk/a is the width of keys and of values.
  *
  * - Layer, gelu (GPT: biases, layer norms with bias, learnt positions): 2h^2 + 2hc + 2hf weights, 7h + 2c + f biases

@@ -188,20 +188,13 @@ ps_stage_shape_key (const PsStageShape *shape)
                           shape->head ? ",head" : "");
 }
 
-/* Width of the keys, and of the values, of all their heads: h k / a. */
-static gint64
-kv_width (const PsModel *model)
-{
-  return (gint64)model->hidden / model->heads * model->kv_heads;
-}
-
 /* Elements of the matrices of one layer: query and output h^2 each, key and value h (hk/a) each, then the feed-forward.
  */
 static gint64
 layer_matrix_elements (const PsModel *model)
 {
   gint64 h = model->hidden, f = model->feed_forward;
-  return 2 * h * h + 2 * h * kv_width (model) + (model->mlp == PS_MLP_SWIGLU ? 3 : 2) * h * f;
+  return 2 * h * h + 2 * h * ps_model_kv_width (model) + (model->mlp == PS_MLP_SWIGLU ? 3 : 2) * h * f;
 }
 
 gint64
@@ -211,7 +204,7 @@ ps_model_layer_parameters (const PsModel *model)
   if (model->mlp == PS_MLP_SWIGLU)
     return layer_matrix_elements (model) + 2 * h; /* two RMS norms */
   /* Biases: query h, key and value hk/a each, output h, feed-forward f and h; two layer norms of 2h. */
-  return layer_matrix_elements (model) + 3 * h + 2 * kv_width (model) + f + 4 * h;
+  return layer_matrix_elements (model) + 3 * h + 2 * ps_model_kv_width (model) + f + 4 * h;
 }
 
 gint64
@@ -238,16 +231,10 @@ ps_model_parameters (const PsModel *model)
   return ps_model_stage_parameters (model, &all);
 }
 
-static gint64
-tokens_per_microbatch (const PsModel *model)
-{
-  return (gint64)model->sequence * model->microbatch_size;
-}
-
 gint64
 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind)
 {
-  gint64 tokens = tokens_per_microbatch (model);
+  gint64 tokens = ps_model_tokens (model);
   gint64 matrices = shape->n_layers * layer_matrix_elements (model);
   if (shape->head)
     matrices += (gint64)model->hidden * model->vocabulary;
@@ -285,7 +272,7 @@ static gint64
 layer_activation_per_token (const PsModel *model)
 {
   gint64 h = model->hidden, f = model->feed_forward;
-  gint64 attention = 6 * h + 4 * kv_width (model);
+  gint64 attention = 6 * h + 4 * ps_model_kv_width (model);
   if (model->mlp == PS_MLP_SWIGLU)
     return attention + (2 * h + 6 * f) + 4 * h;
   return attention + (2 * h + 4 * f) + 4 * h + 2 * h;
@@ -295,13 +282,13 @@ layer_activation_per_token (const PsModel *model)
 static gint64
 score_bytes (const PsModel *model)
 {
-  return 5 * tokens_per_microbatch (model) * model->sequence * model->heads;
+  return 5 * ps_model_tokens (model) * model->sequence * model->heads;
 }
 
 gint64
 ps_model_layer_activation_bytes (const PsModel *model)
 {
-  gint64 tokens = tokens_per_microbatch (model);
+  gint64 tokens = ps_model_tokens (model);
   gint64 bytes = tokens * layer_activation_per_token (model);
   if (!model->flash_attention)
     bytes += score_bytes (model);
@@ -311,7 +298,7 @@ ps_model_layer_activation_bytes (const PsModel *model)
 gint64
 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape)
 {
-  gint64 tokens = tokens_per_microbatch (model);
+  gint64 tokens = ps_model_tokens (model);
   gint64 bytes = shape->n_layers * ps_model_layer_activation_bytes (model);
   if (shape->head)
     bytes += scale_to_precision (model, 4 * tokens * model->hidden) + 4 * tokens * model->vocabulary;
@@ -323,8 +310,8 @@ ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape
 gint64
 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape)
 {
-  gint64 tokens = tokens_per_microbatch (model), h = model->hidden, f = model->feed_forward;
-  gint64 attention = (h + h + 2 * kv_width (model)) + (h + h);
+  gint64 tokens = ps_model_tokens (model), h = model->hidden, f = model->feed_forward;
+  gint64 attention = (h + h + 2 * ps_model_kv_width (model)) + (h + h);
   gint64 mlp = model->mlp == PS_MLP_SWIGLU ? (h + 2 * f) + (f + h) : (h + f) + (f + h);
   gint64 bytes = shape->n_layers * scale_to_precision (model, 2 * tokens * (attention + mlp));
   if (shape->head)
@@ -353,13 +340,13 @@ ps_model_stage_recompute_flops (const PsModel *model, const PsStageShape *shape,
     }
   if (recompute == PS_RECOMPUTE_NONE || model->flash_attention)
     return 0;
-  return 4 * tokens_per_microbatch (model) * model->sequence * model->hidden * shape->n_layers;
+  return 4 * ps_model_tokens (model) * model->sequence * model->hidden * shape->n_layers;
 }
 
 gint64
 ps_model_boundary_bytes (const PsModel *model)
 {
-  return tokens_per_microbatch (model) * model->hidden * ps_precision_bytes (model->precision);
+  return ps_model_tokens (model) * model->hidden * ps_precision_bytes (model->precision);
 }
 
 PsStateBytes

@@ -14,7 +14,7 @@ static Bytes
 layer_bytes (const PsModel *model)
 {
   gint64 h = model->hidden, f = model->feed_forward, e = ps_precision_bytes (model->precision);
-  gint64 c = h / model->heads * model->kv_heads;
+  gint64 c = ps_model_kv_width (model);
 
   if (model->mlp == PS_MLP_SWIGLU)
     return (Bytes){ 4 * h * e + 6 * h * e + 2 * (h + c) * e + 3 * f * e,
@@ -56,19 +56,13 @@ embedding_bytes (const PsModel *model)
   return (Bytes){ 2 * h * e + 3 * h * e + 2 * h * e + h, 2 * h * e + h + 3 * h * e };
 }
 
-static gint64
-tokens_per_microbatch (const PsModel *model)
-{
-  return (gint64)model->sequence * model->microbatch_size;
-}
-
 static Bytes
 stage_bytes (const PsModel *model, const PsStageShape *shape)
 {
   const Bytes layer = layer_bytes (model), scores = scores_bytes (model);
   const Bytes head = shape->head ? head_bytes (model) : (Bytes){ 0 };
   const Bytes embedding = shape->embedding ? embedding_bytes (model) : (Bytes){ 0 };
-  gint64 tokens = tokens_per_microbatch (model), n = shape->n_layers;
+  gint64 tokens = ps_model_tokens (model), n = shape->n_layers;
 
   return (Bytes){ tokens * (n * (layer.forward + scores.forward) + head.forward + embedding.forward),
                   tokens * (n * (layer.backward + scores.backward) + head.backward + embedding.backward) };
@@ -78,8 +72,7 @@ stage_bytes (const PsModel *model, const PsStageShape *shape)
 static gint64
 flash_flops (const PsModel *model, const PsStageShape *shape)
 {
-  return model->flash_attention ? 2 * tokens_per_microbatch (model) * model->sequence * model->hidden * shape->n_layers
-                                : 0;
+  return model->flash_attention ? 2 * ps_model_tokens (model) * model->sequence * model->hidden * shape->n_layers : 0;
 }
 
 PsWork
@@ -106,7 +99,7 @@ ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute 
   if (recompute == PS_RECOMPUTE_FULL)
     work.bytes = stage_bytes (model, &layers).forward;
   if (recompute == PS_RECOMPUTE_SELECTIVE)
-    work.bytes = tokens_per_microbatch (model) * shape->n_layers * scores_bytes (model).forward;
+    work.bytes = ps_model_tokens (model) * shape->n_layers * scores_bytes (model).forward;
   return work;
 }
 

@@ -1,5 +1,6 @@
 /* costdb.c - the cost database among the databases. */
 #include "costdb-private.h"
+#include "names.h"
 
 static const char *const migrations[PS_COSTDB_VERSION - 1]
     = { "/pipesim/data/schema-1-to-2.sql", "/pipesim/data/schema-2-to-3.sql" };
@@ -38,29 +39,5 @@ ps_costdb_open (const char *path, PsCostDbMode mode, GError **error)
   return db;
 }
 
-static const char *const subjects[PS_N_SUBJECTS] = { "op", "transfer", "self-send" };
-static const char *const cache_states[PS_N_CACHE_STATES] = { "run", "cold", "warm" };
-
-const char *
-ps_subject_name (PsSubject subject)
-{
-  return subjects[subject];
-}
-
-gboolean
-ps_subject_parse (const char *where, const char *text, PsSubject *subject, GError **error)
-{
-  return ps_parse_name (where, text, subjects, PS_N_SUBJECTS, subject, error);
-}
-
-const char *
-ps_cache_state_name (PsCacheState state)
-{
-  return cache_states[state];
-}
-
-gboolean
-ps_cache_state_parse (const char *where, const char *text, PsCacheState *state, GError **error)
-{
-  return ps_parse_name (where, text, cache_states, PS_N_CACHE_STATES, state, error);
-}
+PS_DEFINE_NAMES (PsSubject, ps_subject, "op", "transfer", "self-send")
+PS_DEFINE_NAMES (PsCacheState, ps_cache_state, "run", "cold", "warm")

@@ -179,7 +179,6 @@ static PsTimeline *
 simulate (PsResults *results, const PsSweep *sweep, const Row *row, GError **error)
 {
   g_autoptr (PsPrediction) prediction = NULL;
-  PsTimeline *timeline;
   PsSweepPoint point;
 
   if (!is_within (results, sweep, row, error))
@@ -191,9 +190,7 @@ simulate (PsResults *results, const PsSweep *sweep, const Row *row, GError **err
   ps_sweep_point_clear (&point);
   if (!prediction || !is_same (results, prediction, row, error))
     return NULL;
-  timeline = ps_timeline_from_simulation (prediction->program, prediction->costs, prediction->simulation);
-  timeline->iteration_ns = row->iteration_ns;
-  return timeline;
+  return ps_prediction_timeline (prediction);
 }
 
 GPtrArray *
