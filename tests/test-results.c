@@ -218,6 +218,36 @@ test_foreign (void)
   g_assert_nonnull (strstr (error->message, "was predicted by pipesim 0.0.1"));
 }
 
+/* A name is that of a file, also where SQLite would see a URI or a database in memory. */
+static void
+test_names (void)
+{
+  static const char *const names[] = { ":memory:", "file:x.db?mode=memory", "file::memory:" };
+  g_autoptr (PsSweep) sweep
+      = parse ("[sweep]\nschedule = gpipe\ndevices = 2\nmicrobatches = 4\ncosts = f=1ms,bw=1ms\n");
+  g_autoptr (PsResults) merged = open_results ("of-names.db", PS_RESULTS_WRITE);
+  g_autoptr (GError) error = NULL;
+  g_autofree char *before = g_get_current_dir ();
+  PsSweepRun how = { .n_jobs = 1, .shard = { 0, 1 } };
+
+  g_assert_cmpint (g_chdir (folder), ==, 0);
+  for (guint i = 0; i < G_N_ELEMENTS (names); i++)
+    {
+      g_autoptr (PsResults) results = ps_results_open (names[i], PS_RESULTS_WRITE, &error);
+      PsSweepProgress progress;
+
+      g_assert_no_error (error);
+      g_assert_true (ps_sweep_run (sweep, results, &how, &progress, NULL));
+      g_assert_cmpuint (progress.predicted, ==, 1);
+      g_assert_true (g_file_test (names[i], G_FILE_TEST_IS_REGULAR));
+      g_assert_true (ps_results_merge (merged, names[i], NULL));
+    }
+  g_assert_cmpint (g_chdir (before), ==, 0);
+  g_assert_null (ps_results_open ("", PS_RESULTS_WRITE, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+  g_assert_cmpstr (error->message, ==, "'': names no file; give the path of a result database");
+}
+
 /* A cost database is not a result database, nor the reverse. */
 static void
 test_kinds (void)
@@ -524,6 +554,7 @@ main (int argc, char **argv)
   g_test_add_func ("/results/shards", test_shards);
   g_test_add_func ("/results/tiny-shards", test_tiny_shards);
   g_test_add_func ("/results/foreign", test_foreign);
+  g_test_add_func ("/results/names", test_names);
   g_test_add_func ("/results/kinds", test_kinds);
   g_test_add_func ("/results/pareto", test_pareto);
   g_test_add_func ("/results/best", test_best);

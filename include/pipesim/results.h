@@ -22,8 +22,8 @@ typedef enum
   PS_RESULTS_WRITE, /* created when missing */
 } PsResultsMode;
 
-/* Refuses files that are no SQLite database, no results or of another version, with one line naming the path. Errors:
- * PS_ERROR_IO, PS_ERROR_INPUT. */
+/* Refuses files that are no SQLite database, no results or of another version, with one line naming the path. The path
+ * is that of a file, never a URI. Errors: PS_ERROR_IO, PS_ERROR_INPUT, PS_ERROR_USAGE for an empty path. */
 PsResults *ps_results_open (const char *path, PsResultsMode mode, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_results_close (PsResults *results);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsResults, ps_results_close)

@@ -19,6 +19,7 @@ ps_database_close (PsDatabase *db)
     return;
   sqlite3_close (db->handle);
   g_free (db->path);
+  g_free (db->name);
   g_free (db);
 }
 
@@ -32,6 +33,11 @@ static gboolean
 check_file (const char *path, const PsDatabaseKind *kind, gboolean writes, GError **error)
 {
   struct stat status;
+  if (*path == '\0')
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'': names no file; give the path of a %s", kind->what);
+      return FALSE;
+    }
   if (stat (path, &status) != 0)
     {
       if (writes && errno == ENOENT)
@@ -60,7 +66,7 @@ open_failure (PsDatabase *db, int code)
   return cause ? g_strerror (cause) : sqlite3_errstr (code);
 }
 
-/* Also frees what an earlier attempt left open. `name` is a path or a file: URI. */
+/* Also frees what an earlier attempt left open. `name` is db->name or a file: URI. */
 static gboolean
 open_handle (PsDatabase *db, const char *name, int flags, GError **error)
 {
@@ -180,7 +186,7 @@ static gboolean
 open_for_writing (PsDatabase *db, GError **error)
 {
   Identity identity;
-  if (!open_handle (db, db->path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, error))
+  if (!open_handle (db, db->name, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, error))
     return FALSE;
   if (sqlite3_db_readonly (db->handle, "main") == 1)
     {
@@ -232,7 +238,7 @@ open_for_reading (PsDatabase *db, GError **error)
 {
   Identity identity;
   g_autoptr (GError) failure = NULL;
-  if (!open_handle (db, db->path, SQLITE_OPEN_READWRITE, error))
+  if (!open_handle (db, db->name, SQLITE_OPEN_READWRITE, error))
     return FALSE;
   if (!read_identity (db, &identity, &failure))
     {
@@ -256,6 +262,7 @@ ps_database_open (const char *path, const PsDatabaseKind *kind, gboolean writes,
     return NULL;
   g_autoptr (PsDatabase) db = g_new0 (PsDatabase, 1);
   db->path = g_strdup (path);
+  db->name = g_strconcat (g_path_is_absolute (path) ? "" : "./", path, NULL);
   db->kind = kind;
   gboolean ok = writes ? open_for_writing (db, error) : open_for_reading (db, error);
   return ok && check_integrity (db, error) ? g_steal_pointer (&db) : NULL;

@@ -24,11 +24,13 @@ typedef struct
 typedef struct
 {
   char *path; /* as the user wrote it; messages begin with it */
+  char *name; /* the same for SQLite, to which ":memory:" and "file:x" without a folder are no files */
   struct sqlite3 *handle;
   const PsDatabaseKind *kind;
 } PsDatabase;
 
-/* Creates the file when it is missing and writes is TRUE. An earlier version with known migrations is brought to this
+/* path always names a file, never a URI or a database in memory; "" is PS_ERROR_USAGE. Creates the file when it is
+ * missing and writes is TRUE. An earlier version with known migrations is brought to this
  * one: in the file when writes is TRUE, else in a copy in memory. Refuses files that are no SQLite database, of another
  * kind or of another version, with one line naming the path. kind stays the caller's. For one thread at a time. Errors:
  * PS_ERROR_IO, PS_ERROR_INPUT. */

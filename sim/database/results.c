@@ -217,7 +217,7 @@ ps_results_merge (PsResults *results, const char *path, GError **error)
   gboolean done;
 
   if (!other || !begin_like (results, other, error)
-      || !ps_database_execute (results->file, error, "ATTACH ?1 AS other", "s", path))
+      || !ps_database_execute (results->file, error, "ATTACH ?1 AS other", "s", other->file->name))
     return FALSE;
   done = ps_database_begin (results->file, error) && ps_database_end (results->file, copy_rows (results, error), error);
   return ps_database_execute (results->file, done ? error : NULL, "DETACH other", "") && done;

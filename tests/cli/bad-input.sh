@@ -156,6 +156,15 @@ if command -v sqlite3 >/dev/null; then
 else
   skip "foreign.db" "no sqlite3"
 fi
+printf '[sweep]\nschedule = 1f1b\ndevices = 2\nmicrobatches = 2\ncosts = f=1ms,b=1ms,w=1ms\n' >one.ini
+for command in "sweep one.ini --db" "sweep merge one.db" best pareto sensitivity "plot sweep --pareto -o x.svg" \
+  "plot accuracy -o x.svg" "plot calibration -o x.svg" "report -o x.html" "predict --schedule 1f1b -p 2 -m 2 --db" \
+  "search -p 2 -m 2 --db" "partition -p 2 --db" "plan --global-batch 8 --cluster cpu-cores --db" \
+  "exec --schedule 1f1b -p 2 -m 2 --device paced --db" "calib list --db" "calib show --profile x --db" "calib export --db" \
+  "calib diff a b --db" "calib run --profile x --model tiny-gpt --db"; do
+  refuse 2 "" pipesim $command ''
+done
+refuse 2 "'': names no file; give the path of a result database" pipesim sweep one.ini --db ''
 
 # models and clusters
 echo '[model' >cut.ini
