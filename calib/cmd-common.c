@@ -6,7 +6,7 @@ ps_calib_parse (int argc, char **argv, const char *command, const char *summary,
                 GError **error)
 {
   g_autoptr (GOptionContext) context = g_option_context_new (NULL);
-  g_autofree char *program = g_strdup_printf ("pipesim-calib %s", command);
+  g_autofree char *program = g_strdup_printf ("pipesim calib %s", command);
   g_set_prgname (program);
   g_option_context_set_summary (context, summary);
   g_option_context_add_main_entries (context, entries, NULL);

@@ -69,8 +69,8 @@ import (const Options *options, GError **error)
   g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_WRITE, error);
   if (!db || !ps_costdb_add_profile (db, contents->profile, contents->measurements, contents->sentinels, error))
     return FALSE;
-  g_printerr ("profile '%s' of %s: %u measurements\n", contents->profile->name, options->db,
-              contents->measurements->len);
+  g_autofree char *name = ps_format_line (contents->profile->name);
+  g_printerr ("profile '%s' of %s: %u measurements\n", name, options->db, contents->measurements->len);
   return TRUE;
 }
 

@@ -27,6 +27,17 @@ find_profile (GPtrArray *profiles, const Options *options, GError **error)
   return NULL;
 }
 
+/* Names and facts of the database may hold anything. */
+static void G_GNUC_PRINTF (2, 3) append_line (GString *text, const char *format, ...)
+{
+  va_list arguments;
+  va_start (arguments, format);
+  g_autofree char *raw = g_strdup_vprintf (format, arguments);
+  va_end (arguments);
+  g_autofree char *line = ps_format_line (raw);
+  g_string_append_printf (text, "%s\n", line);
+}
+
 static void
 append_samples (GString *text, GPtrArray *measurements)
 {
@@ -49,8 +60,8 @@ append_sentinels (GString *text, GPtrArray *sentinels)
   if (sentinels->len == 0)
     return;
   const PsSentinel *first = sentinels->pdata[0];
-  g_string_append_printf (text, "sentinel %s: %u readings, moved by %.1f %% at most\n", first->what, sentinels->len,
-                          100 * ps_watch_drift (sentinels));
+  append_line (text, "sentinel %s: %u readings, moved by %.1f %% at most", first->what, sentinels->len,
+               100 * ps_watch_drift (sentinels));
 }
 
 /* Whether two messages went the same way, in sizes of their own. */
@@ -95,9 +106,8 @@ append_fits (GString *text, GPtrArray *measurements)
       g_autofree char *fitted = ps_transfer_fit_to_text (&fit);
       g_autoptr (GString) line = g_string_new (fitted);
       g_string_replace (line, "\n", ", ", 0);
-      g_string_append_printf (text, "fit of %s, %u busy, %u sharing: %s of the medians\n",
-                              m->subject == PS_SUBJECT_SELF_SEND ? m->shape : "transfers", m->devices, m->sharing,
-                              line->str);
+      append_line (text, "fit of %s, %u busy, %u sharing: %s of the medians",
+                   m->subject == PS_SUBJECT_SELF_SEND ? m->shape : "transfers", m->devices, m->sharing, line->str);
     }
 }
 
@@ -106,11 +116,10 @@ to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtr
 {
   g_autofree char *rows = ps_table_to_text (table);
   GString *text = g_string_new (NULL);
-  g_string_append_printf (text, "profile '%s': %s%s%s over %s, model %s, measured by pipesim %s from %s\n",
-                          profile->name, profile->device, *profile->shares ? " with shares " : "", profile->shares,
-                          profile->transport, profile->model_name, profile->version, profile->created);
-  g_string_append_printf (text, "host %s, %s, %s, %s\n", profile->host, profile->processor, profile->kernel,
-                          profile->libraries);
+  append_line (text, "profile '%s': %s%s%s over %s, model %s, measured by pipesim %s from %s", profile->name,
+               profile->device, *profile->shares ? " with shares " : "", profile->shares, profile->transport,
+               profile->model_name, profile->version, profile->created);
+  append_line (text, "host %s, %s, %s, %s", profile->host, profile->processor, profile->kernel, profile->libraries);
   append_sentinels (text, sentinels);
   g_string_append_printf (text, "\n%s", rows);
   append_fits (text, measurements);

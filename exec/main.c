@@ -463,8 +463,9 @@ main (int argc, char **argv)
   code = run (argc, argv, &error);
   if (error != NULL)
     {
-      g_strdelimit (error->message, "\n\r", ' ');
-      g_printerr ("%spipesim exec: %s\n", isatty (STDERR_FILENO) ? CLEAR_LINE : "", error->message);
+      g_autofree char *line = ps_format_line (error->message);
+
+      g_printerr ("%spipesim exec: %s\n", isatty (STDERR_FILENO) ? CLEAR_LINE : "", line);
       return ps_error_exit_code (error);
     }
   return code;

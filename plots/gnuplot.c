@@ -51,22 +51,22 @@ ps_picture_check (const PsPicture *picture, GError **error)
 void
 ps_gnuplot_append_text (GString *script, const char *name, const char *text)
 {
-  g_string_append_printf (script, "%s = '", name);
-  for (const char *c = text; *c; c++)
-    {
-      if (*c == '\'')
-        g_string_append_c (script, '\'');
-      g_string_append_c (script, (guchar)*c < 0x20 ? ' ' : *c);
-    }
-  g_string_append (script, "'\n");
+  g_string_append_printf (script, "%s = ", name);
+  ps_gnuplot_append_quoted (script, text);
+  g_string_append_c (script, '\n');
 }
 
 void
 ps_gnuplot_append_quoted (GString *script, const char *text)
 {
+  g_autofree char *line = ps_format_line (text);
+
   g_string_append_c (script, '"');
-  for (const char *c = text; *c; c++)
-    g_string_append_c (script, *c == '"' || *c == '\\' || (guchar)*c < 0x20 ? ' ' : *c);
+  for (const char *c = line; *c; c++)
+    if (g_ascii_isalnum (*c) || *c == ' ' || (guchar)*c >= 0x80)
+      g_string_append_c (script, *c);
+    else
+      g_string_append_printf (script, "\\%04o", (guint)*c); /* gnuplot reads four digits where the first is 0 */
   g_string_append_c (script, '"');
 }
 
@@ -214,7 +214,7 @@ print_text (const char *data, gsize size, GError **error)
       if (data[i] != '\f')
         g_string_append_c (text, data[i]);
     }
-  return ps_print (text->str, error);
+  return ps_print_raw (text->str, error);
 }
 
 gboolean

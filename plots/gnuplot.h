@@ -28,10 +28,11 @@ double ps_picture_letter (const PsPicture *picture);
 /* Refuses an output whose ending is no known format. Errors: PS_ERROR_USAGE. */
 gboolean ps_picture_check (const PsPicture *picture, GError **error);
 
-/* Appends "name = 'text'"; quotes are doubled and line ends become blanks, so that no text can end the string. */
+/* Appends 'name = "text"'. */
 void ps_gnuplot_append_text (GString *script, const char *name, const char *text);
 
-/* Appends a text between double quotes, as data blocks have it; quotes in it and line ends become blanks. */
+/* Appends a text between double quotes, for commands and data blocks. Signs are written in octal: gnuplot looks for the
+ * end of the string, backquoted commands and macros before it reads them. Control characters become blanks. */
 void ps_gnuplot_append_quoted (GString *script, const char *text);
 
 /* Appends a row of a data block: x y "text" colour. */

@@ -7,6 +7,7 @@ int
 ps_plot_program (const char *name, gboolean (*run) (int argc, char **argv, GError **error), int argc, char **argv)
 {
   g_autoptr (GError) error = NULL;
+  g_autofree char *line = NULL;
 
   /* GLib sends debug and info messages to stdout otherwise, which is for data. */
   g_log_writer_default_set_use_stderr (TRUE);
@@ -15,7 +16,7 @@ ps_plot_program (const char *name, gboolean (*run) (int argc, char **argv, GErro
   g_set_prgname (name);
   if (run (argc, argv, &error))
     return 0;
-  g_strdelimit (error->message, "\n\r", ' ');
-  g_printerr ("%s: %s\n", name, error->message);
+  line = ps_format_line (error->message);
+  g_printerr ("%s: %s\n", name, line);
   return ps_error_exit_code (error);
 }

@@ -233,6 +233,17 @@ ps_format_size (gint64 bytes)
   return format_scaled (value, units[unit]);
 }
 
+char *
+ps_format_line (const char *text)
+{
+  g_autofree char *valid = g_utf8_make_valid (text, -1);
+  GString *line = g_string_new (NULL);
+
+  for (const char *c = valid; *c != '\0'; c = g_utf8_next_char (c))
+    g_string_append_unichar (line, g_unichar_iscntrl (g_utf8_get_char (c)) ? ' ' : g_utf8_get_char (c));
+  return g_string_free (line, FALSE);
+}
+
 static gboolean
 set_io_error (const char *path, const char *what, int code, GError **error)
 {

@@ -124,6 +124,15 @@ test_formats (void)
   assert_text (ps_format_size (G_GINT64_CONSTANT (1610612736)), "1.5 GiB");
 }
 
+/* The controls are tab, line end, escape, delete and the one-letter form of escape [; the last byte is no UTF-8. */
+static void
+test_lines (void)
+{
+  assert_text (ps_format_line (""), "");
+  assert_text (ps_format_line ("a\tb\nc\x1b[1m\x7f\xc2\x9b"), "a b c [1m  ");
+  assert_text (ps_format_line ("\xc3\xa4 \xe2\x82\xac'\"\\\xff"), "\xc3\xa4 \xe2\x82\xac'\"\\\xef\xbf\xbd");
+}
+
 static void
 test_names (void)
 {
@@ -272,6 +281,7 @@ main (int argc, char **argv)
   g_test_add_func ("/base/rates", test_rates);
   g_test_add_func ("/base/integers", test_integers);
   g_test_add_func ("/base/formats", test_formats);
+  g_test_add_func ("/base/lines", test_lines);
   g_test_add_func ("/base/names", test_names);
   g_test_add_func ("/base/exit-codes", test_exit_codes);
   g_test_add_func ("/base/numbers", test_numbers);

@@ -184,6 +184,40 @@ test_svg_two (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_nonnull (strstr (svg, "it's &lt;b>90\\% &amp; `date` @x"));
 }
 
+/* What gnuplot could take for an end of the string, a command, a macro, a format or markup. */
+static void
+test_hostile (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const char *const texts[] = { "'quoted'",
+                                       "it''s 1.05",
+                                       "'one",
+                                       "\"; system 'touch pwned'; x=\"",
+                                       "`touch pwned` $(touch pwned) @pwned $pwned",
+                                       "\\\"\n!touch pwned\n\\140touch pwned\\140 %s%n {/Bold x}^2_1 ~a{b} &{c}",
+                                       "\xc3\xa4'\xe2\x82\xac" };
+
+  const PsSpan span = { .end_ns = 5 };
+
+  if (!have_program ("gnuplot"))
+    return;
+  for (gsize i = 0; i < G_N_ELEMENTS (texts); i++)
+    {
+      g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, texts[i], 1, 1, 1);
+      g_autofree char *path = g_build_filename (fixture->folder, "hostile.json", NULL), *json = NULL, *svg = NULL;
+      g_autofree char *title = g_shell_quote (texts[i]), *arguments = NULL, *line = ps_format_line (texts[i]);
+      g_autoptr (GString) drawn = g_string_new (line);
+
+      g_array_append_val (timeline->ops, span);
+      json = ps_timeline_to_json (timeline);
+      g_assert_true (g_file_set_contents (path, json, -1, NULL));
+      arguments = g_strdup_printf ("timeline hostile.json --title %s", title);
+      svg = draw (fixture, arguments, "a.svg", NULL);
+      g_string_replace (drawn, "&", "&amp;", 0);
+      g_string_replace (drawn, "<", "&lt;", 0);
+      g_assert_cmpuint (count (svg, drawn->str), ==, 2); /* the title and the name of the schedule */
+    }
+}
+
 static void
 test_png (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
@@ -314,6 +348,7 @@ main (int argc, char **argv)
   ADD ("/plot/svg/long", test_svg_long);
   ADD ("/plot/svg/dense", test_svg_dense);
   ADD ("/plot/svg/two", test_svg_two);
+  ADD ("/plot/svg/hostile", test_hostile);
   ADD ("/plot/png", test_png);
   ADD ("/plot/pdf", test_pdf);
   ADD ("/plot/memory", test_memory);

@@ -2,6 +2,8 @@
 #include <pipesim/report.h>
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const PsColumn detail_columns[] = {
   { "busy_ns", NULL, PS_COLUMN_TIME },
@@ -234,6 +236,37 @@ test_exports (void)
                    "| plain | - | - |\n");
 }
 
+/* What a stranger put into a name neither begins a row nor speaks to the terminal, and JSON still tells it. */
+static void
+test_controls (void)
+{
+  g_autoptr (PsTable) table = ps_table_new (columns, 2);
+  g_autofree char *text = NULL, *csv = NULL, *markdown = NULL, *json = NULL;
+
+  ps_table_add_row (table);
+  ps_table_set_text (table, "schedule", "a\x1b[2J\r\nb\xc2\x9b");
+  text = ps_table_to_text (table);
+  csv = ps_table_to_csv (table);
+  markdown = ps_table_to_markdown (table);
+  json = ps_table_to_json (table, "f", NULL);
+  g_assert_cmpstr (text, ==, "schedule   n\na [2J  b   -\n");
+  g_assert_cmpstr (csv, ==, "schedule,n\na [2J  b ,\n");
+  g_assert_cmpstr (markdown, ==, "| schedule | n |\n| --- | ---: |\n| a [2J  b  | - |\n");
+  g_assert_nonnull (strstr (json, "\"a\\u001b[2J\\u000d\\u000ab\\u009b\""));
+}
+
+static void
+test_print_controls (void)
+{
+  if (g_test_subprocess ())
+    {
+      ps_print ("a\x1b[2J\nb\n", NULL);
+      exit (0);
+    }
+  g_test_trap_subprocess (NULL, 0, G_TEST_SUBPROCESS_DEFAULT);
+  g_test_trap_assert_stdout ("*a [2J\nb\n*");
+}
+
 static void
 test_print_full_disk (void)
 {
@@ -268,6 +301,8 @@ main (int argc, char **argv)
   g_test_add_func ("/report/set-again", test_set_again);
   g_test_add_func ("/report/exports", test_exports);
   g_test_add_func ("/report/sort", test_sort);
+  g_test_add_func ("/report/controls", test_controls);
+  g_test_add_func ("/report/print/controls", test_print_controls);
   g_test_add_func ("/report/print/full-disk", test_print_full_disk);
   return g_test_run ();
 }

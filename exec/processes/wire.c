@@ -159,6 +159,6 @@ ps_notice_read (const PsFrame *frame, GError **error)
     }
   code = ps_wire_get (frame->payload, NOTICE_SIZE);
   raw = g_strndup ((const char *)frame->payload + NOTICE_SIZE, frame->length - NOTICE_SIZE);
-  text = g_strdelimit (g_utf8_make_valid (raw, -1), "\n\r", ' ');
+  text = ps_format_line (raw);
   return g_error_new_literal (PS_ERROR, code <= PS_ERROR_UNAVAILABLE ? (gint)code : PS_ERROR_IO, text);
 }

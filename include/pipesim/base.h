@@ -109,6 +109,10 @@ char *ps_format_time (gint64 ns);
 /* "1.5 GiB", "64 KiB", "512 B": four significant digits. Free with g_free. */
 char *ps_format_size (gint64 bytes);
 
+/* The text as one line that a terminal may get: control characters, line ends and escapes among them, become blanks,
+ * and bytes that are not UTF-8 become U+FFFD. Free with g_free. */
+char *ps_format_line (const char *text);
+
 /* The row of that name in a table of n pointers to structures that begin with their name (a const char *). Errors:
  * PS_ERROR_USAGE "where: 'NAME' is no WHAT; there are ..., ..." with all names. */
 gconstpointer ps_table_find (const char *where, const char *what, const char *name, gconstpointer table, guint n,

@@ -53,7 +53,8 @@ guint ps_table_n_rows (const PsTable *table);
 /* Stable sort by an INTEGER, TIME, SIZE, RATIO or NUMBER column, unset cells last. */
 void ps_table_sort (PsTable *table, const char *key, gboolean descending);
 
-/* Aligned text, numbers right, one line per row under a heading. Free with g_free. */
+/* Aligned text, numbers right, one line per row under a heading; texts as ps_format_line makes them, as in the next
+ * two. Free with g_free. */
 char *ps_table_to_text (const PsTable *table);
 
 /* The same as a table of Markdown. Free with g_free. */
@@ -67,8 +68,12 @@ char *ps_table_to_csv (const PsTable *table);
  * key and value and ends with NULL; values are JSON strings. Ends with a newline. Free with g_free. */
 char *ps_table_to_json (const PsTable *table, const char *format, const char *const *extra);
 
-/* Writes text to standard output and reports failure (full disk, closed pipe) as PS_ERROR_IO. */
+/* Writes text to standard output, each line as ps_format_line makes it, and reports failure (full disk, closed pipe) as
+ * PS_ERROR_IO. */
 gboolean ps_print (const char *text, GError **error);
+
+/* The same for text that colours a terminal; what strangers wrote in it has gone through ps_format_line. */
+gboolean ps_print_raw (const char *text, GError **error);
 
 G_END_DECLS
 

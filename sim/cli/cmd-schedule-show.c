@@ -23,18 +23,18 @@ static gboolean
 print_drawing (const PsSchedule *schedule, const PsTimeline *timeline, guint max_width, const char *unit,
                GError **error)
 {
-  g_autofree char *drawing = NULL, *cell = NULL, *page = NULL;
+  g_autofree char *drawing = NULL, *cell = NULL, *page = NULL, *name = ps_format_line (schedule->name);
   PsDrawStyle style;
   gint64 cell_ns;
 
   ps_draw_style_init (&style, max_width);
   drawing = ps_draw_timeline (timeline, &style, &cell_ns);
   cell = ps_format_time (cell_ns);
-  page = g_strdup_printf ("%s: %u devices, %u stages (%s), %u microbatches; a cell is %s\n%s", schedule->name,
+  page = g_strdup_printf ("%s: %u devices, %u stages (%s), %u microbatches; a cell is %s\n%s", name,
                           schedule->placement->n_devices, schedule->placement->n_stages,
                           ps_placement_name (schedule->placement->kind), schedule->n_microbatches, unit ? unit : cell,
                           drawing);
-  return ps_print (page, error);
+  return ps_print_raw (page, error);
 }
 
 /* The order alone is drawn as papers do: every op of one length, a full backward of two. */

@@ -82,7 +82,7 @@ find_command (const char *name)
 static int
 fail (const char *where, const GError *error)
 {
-  g_autofree char *line = g_strdelimit (g_strdup (error->message), "\n\r", ' ');
+  g_autofree char *line = ps_format_line (error->message);
 
   g_printerr ("%s: %s\n", where, line);
   return ps_error_exit_code (error);
@@ -116,7 +116,9 @@ run_program (char **argv)
     execvp (program, argv);
   if (errno == ENOENT || errno == EACCES)
     {
-      g_printerr ("pipesim: no command '%s'; see pipesim help\n", program + strlen ("pipesim-"));
+      g_autofree char *name = ps_format_line (program + strlen ("pipesim-"));
+
+      g_printerr ("pipesim: no command '%s'; see pipesim help\n", name);
       return 2;
     }
   g_printerr ("pipesim: %s: %s\n", program, g_strerror (errno));

@@ -9,14 +9,16 @@ ps_json_append_string (GString *json, const char *text)
   g_autofree char *valid = g_utf8_make_valid (text, -1);
 
   g_string_append_c (json, '"');
-  for (const char *c = valid; *c; c++)
+  for (const char *c = valid; *c; c = g_utf8_next_char (c))
     {
-      if (*c == '"' || *c == '\\')
+      gunichar letter = g_utf8_get_char (c);
+
+      if (letter == '"' || letter == '\\')
         g_string_append_c (json, '\\');
-      if ((guchar)*c < 0x20)
-        g_string_append_printf (json, "\\u%04x", (guint)*c);
+      if (g_unichar_iscntrl (letter))
+        g_string_append_printf (json, "\\u%04x", letter);
       else
-        g_string_append_c (json, *c);
+        g_string_append_unichar (json, letter);
     }
   g_string_append_c (json, '"');
 }

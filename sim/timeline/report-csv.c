@@ -5,9 +5,12 @@
 #include <string.h>
 
 static void
-append_csv_text (GString *csv, const char *text)
+append_csv_text (GString *csv, const char *cell)
 {
-  if (strpbrk (text, ",\"\r\n") == NULL)
+  g_autofree char *line = ps_format_line (cell);
+  const char *text = line;
+
+  if (strpbrk (text, ",\"") == NULL)
     {
       g_string_append (csv, text);
       return;

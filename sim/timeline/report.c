@@ -189,7 +189,7 @@ cell_to_text (const PsCell *cell, PsColumnType type)
   switch (type)
     {
     case PS_COLUMN_TEXT:
-      return g_strdup (cell->text);
+      return ps_format_line (cell->text);
     case PS_COLUMN_INTEGER:
       return g_strdup_printf ("%" G_GINT64_FORMAT, cell->integer);
     case PS_COLUMN_TIME:
@@ -436,6 +436,22 @@ ps_table_to_json (const PsTable *table, const char *format, const char *const *e
 
 gboolean
 ps_print (const char *text, GError **error)
+{
+  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+  g_autofree char *safe = NULL;
+
+  for (guint i = 0; lines[i]; i++)
+    {
+      g_autofree char *line = lines[i];
+
+      lines[i] = ps_format_line (line);
+    }
+  safe = g_strjoinv ("\n", lines);
+  return ps_print_raw (safe, error);
+}
+
+gboolean
+ps_print_raw (const char *text, GError **error)
 {
   if (fputs (text, stdout) != EOF && fflush (stdout) == 0)
     return TRUE;

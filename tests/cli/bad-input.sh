@@ -24,6 +24,15 @@ refuse 2 "give a family or a schedule file" pipesim schedule show
 refuse 2 "torch-csv" pipesim schedule convert 1f1b -p 2 -m 2 --to torch-csv -o x
 refuse 2 "-o" pipesim schedule convert 1f1b -p 2 -m 2 --to native
 
+# control characters do not reach the terminal
+escape=$(printf 'x\033[31m\302\233y\nz')
+for command in "" "predict --$good" schedule "plot timeline x" "report -o" calib "exec -p"; do
+  refuse 2 "" pipesim $command "$escape"
+done
+for command in best "plot sweep --pareto -o x.svg" "calib list --db"; do
+  refuse 1 "x [31m y z" pipesim $command "$escape"
+done
+
 # names and numbers
 predict 2 "--schedule" -p 4 -m 8 --costs $good
 predict 2 "1f1b interleaved" --schedule 1f2b -p 4 -m 8 --costs $good

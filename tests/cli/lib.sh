@@ -31,7 +31,7 @@ skip ()
 }
 
 # refuse CODE TEXT COMMAND...: the command must exit with that code, print nothing on stdout and exactly one line, which holds
-# TEXT, on stderr, and leave every file as it was and no new one.
+# TEXT and no control characters, on stderr, and leave every file as it was and no new one.
 refuse ()
 {
   expected=$1
@@ -41,9 +41,10 @@ refuse ()
   "$@" >"$work/stdout" 2>"$work/stderr" </dev/null
   code=$?
   find . -type f | sort | xargs -r sha256sum >"$work/after"
-  set -- "$(echo "$*" | cut -c 1-150)"
+  set -- "$(printf %s "$*" | tr '[:cntrl:]' ' ' | cut -c 1-150)"
   [ $code -eq "$expected" ] || set -- "$@" "exit code $code, not $expected"
   [ "$(wc -l <"$work/stderr")" -eq 1 ] || set -- "$@" "not one line on stderr:"
+  ! grep -q '[[:cntrl:]]' "$work/stderr" || set -- "$@" "control characters on stderr:"
   grep -qF -e "$text" "$work/stderr" || set -- "$@" "no '$text' in:"
   [ ! -s "$work/stdout" ] || set -- "$@" "stdout is not empty: $(head -1 "$work/stdout")"
   cmp -s "$work/before" "$work/after" || set -- "$@" "files changed: $(diff "$work/before" "$work/after")"
