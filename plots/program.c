@@ -11,6 +11,7 @@ ps_plot_program (const char *name, gboolean (*run) (int argc, char **argv, GErro
 
   /* GLib sends debug and info messages to stdout otherwise, which is for data. */
   g_log_writer_default_set_use_stderr (TRUE);
+  ps_catch_signals ();
   /* Names may hold any character of the user's; numbers keep their point. */
   setlocale (LC_CTYPE, "");
   g_set_prgname (name);

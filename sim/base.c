@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <glib/gstdio.h>
 #include <math.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -284,16 +285,67 @@ write_in_place (const char *path, int fd, const char *contents, gsize length, GE
   return done || set_io_error (path, "cannot write", code, error);
 }
 
+static char *being_written; /* the temporary file of write_beside; NULL: none */
+
+/* The signal comes again at the end, to do what it does by default. */
+static void
+remove_temporary (int number)
+{
+  const char *path = g_atomic_pointer_get (&being_written);
+  if (path != NULL)
+    unlink (path);
+  raise (number);
+}
+
+void
+ps_catch_signals (void)
+{
+  static const int numbers[] = { SIGHUP, SIGINT, SIGTERM, SIGXFSZ };
+  const struct sigaction action = { .sa_handler = remove_temporary, .sa_flags = (int)SA_RESETHAND };
+  struct sigaction old;
+  for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
+    if (sigaction (numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+      sigaction (numbers[i], &action, NULL);
+}
+
+/* The file that path names after all links, which are no circle. It need not exist. */
+static char *
+follow_links (const char *path)
+{
+  char *target = g_strdup (path);
+  for (char *link = g_file_read_link (target, NULL); link != NULL; link = g_file_read_link (target, NULL))
+    {
+      g_autofree char *folder = g_path_get_dirname (target);
+      g_free (target);
+      target = g_path_is_absolute (link) ? g_strdup (link) : g_build_filename (folder, link, NULL);
+      g_free (link);
+    }
+  return target;
+}
+
+/* A file system that cannot do this has no need of it. */
+static void
+sync_folder (const char *path)
+{
+  g_autofree char *folder = g_path_get_dirname (path);
+  int fd = g_open (folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (fd < 0)
+    return;
+  fsync (fd);
+  close (fd);
+}
+
+/* `old` is the file that is replaced; NULL: none. */
 static gboolean
-write_beside (const char *path, const char *contents, gsize length, GError **error)
+write_beside (const char *path, const GStatBuf *old, const char *contents, gsize length, GError **error)
 {
   g_autofree char *temporary = g_strconcat (path, ".XXXXXX", NULL);
+  g_atomic_pointer_set (&being_written, temporary);
   int fd = g_mkstemp_full (temporary, O_RDWR | O_CLOEXEC, 0666);
-  if (fd < 0)
-    return set_io_error (path, "cannot create", errno, error);
-  gboolean done = write_all (fd, contents, length) && fsync (fd) == 0;
+  gboolean done = fd >= 0 && (old == NULL || fchmod (fd, old->st_mode & 07777) == 0) && write_all (fd, contents, length)
+                  && fsync (fd) == 0;
   int code = errno;
-  if (close (fd) != 0 && done)
+  if (fd >= 0 && close (fd) != 0 && done)
     {
       done = FALSE;
       code = errno;
@@ -303,9 +355,12 @@ write_beside (const char *path, const char *contents, gsize length, GError **err
       done = FALSE;
       code = errno;
     }
-  if (!done)
+  if (fd >= 0 && !done)
     g_unlink (temporary);
-  return done || set_io_error (path, "cannot write", code, error);
+  g_atomic_pointer_set (&being_written, NULL);
+  if (done)
+    sync_folder (path);
+  return done || set_io_error (path, fd < 0 ? "cannot create" : "cannot write", code, error);
 }
 
 gconstpointer
@@ -343,16 +398,20 @@ ps_write_file (const char *path, const char *contents, gssize length, GError **e
   if (g_str_equal (path, "-"))
     return write_in_place ("standard output", STDOUT_FILENO, contents, n, error);
   GStatBuf status;
-  if (g_stat (path, &status) == 0 && S_ISDIR (status.st_mode))
+  gboolean exists = g_stat (path, &status) == 0;
+  if (!exists && errno == ELOOP)
+    return set_io_error (path, "cannot write", ELOOP, error);
+  if (exists && S_ISDIR (status.st_mode))
     return set_io_error (path, "cannot write", EISDIR, error);
-  if (g_stat (path, &status) == 0 && !S_ISREG (status.st_mode))
+  if (exists && !S_ISREG (status.st_mode))
     return write_in_place (path, -1, contents, n, error);
   if (is_database (path))
     {
       g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: is a database, which no other file replaces", path);
       return FALSE;
     }
-  return write_beside (path, contents, n, error);
+  g_autofree char *target = follow_links (path);
+  return write_beside (target, exists ? &status : NULL, contents, n, error);
 }
 
 gboolean

@@ -3,8 +3,13 @@
 
 #include <pipesim/base.h>
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void
 assert_usage (GError **error, const char *part)
@@ -265,6 +270,74 @@ test_files (void)
 }
 
 static void
+assert_file (const char *path, const char *expected, guint mode)
+{
+  g_autofree char *text = NULL;
+  GStatBuf status;
+  g_assert_true (g_file_get_contents (path, &text, NULL, NULL));
+  g_assert_cmpstr (text, ==, expected);
+  g_assert_cmpint (g_lstat (path, &status), ==, 0);
+  g_assert_true (S_ISREG (status.st_mode));
+  g_assert_cmpuint (status.st_mode & 07777, ==, mode);
+}
+
+/* A file keeps its mode, and links keep leading to it, also where it comes to be only now. */
+static void
+test_kept (void)
+{
+  g_autofree char *kept = path_of ("kept"), *inner = path_of ("kept/inner"), *file = path_of ("kept/inner/file");
+  g_autofree char *link = path_of ("kept/link"), *second = path_of ("kept/second"), *circle = path_of ("kept/circle");
+  g_autoptr (GError) error = NULL;
+  g_assert_cmpint (g_mkdir_with_parents (inner, 0755), ==, 0);
+  g_assert_cmpint (symlink ("inner/file", link), ==, 0);
+  g_assert_cmpint (symlink (link, second), ==, 0);
+  g_assert_cmpint (symlink ("circle", circle), ==, 0);
+  mode_t mask = umask (027);
+  g_assert_true (ps_write_file (second, "first", -1, NULL));
+  umask (mask);
+  assert_file (file, "first", 0640);
+  g_assert_cmpint (g_chmod (file, 0604), ==, 0);
+  g_assert_true (ps_write_file (link, "second", -1, NULL));
+  assert_file (file, "second", 0604);
+  g_assert_true (g_file_test (link, G_FILE_TEST_IS_SYMLINK) && g_file_test (second, G_FILE_TEST_IS_SYMLINK));
+  g_assert_false (ps_write_file (circle, "x", -1, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_IO);
+  remove_folder (kept);
+}
+
+static void
+terminate (G_GNUC_UNUSED int number)
+{
+  raise (SIGTERM);
+}
+
+/* The file size limit stops the write half-way, and its signal becomes the one to survive or to end by. */
+static void
+test_ended (void)
+{
+  g_autofree char *ended = path_of ("ended"), *path = path_of ("ended/file"), *text = g_strnfill (8192, 'x');
+  int status;
+  g_assert_cmpint (g_mkdir (ended, 0755), ==, 0);
+  g_assert_true (g_file_set_contents_full (path, "old", -1, G_FILE_SET_CONTENTS_NONE, 0600, NULL));
+  pid_t child = fork ();
+  if (child == 0)
+    {
+      ps_catch_signals ();
+      signal (SIGXFSZ, terminate);
+      setrlimit (RLIMIT_FSIZE, &(struct rlimit){ 4096, 4096 });
+      ps_write_file (path, text, -1, NULL);
+      _exit (0);
+    }
+  g_assert_cmpint (waitpid (child, &status, 0), ==, child);
+  g_assert_true (WIFSIGNALED (status) && WTERMSIG (status) == SIGTERM);
+  assert_file (path, "old", 0600);
+  g_autoptr (GDir) listing = g_dir_open (ended, 0, NULL);
+  g_assert_nonnull (g_dir_read_name (listing));
+  g_assert_null (g_dir_read_name (listing));
+  remove_folder (ended);
+}
+
+static void
 test_median (void)
 {
   gint64 odd[] = { 5, 1, 9 }, even[] = { 4, 1, 9, 6 };
@@ -289,6 +362,8 @@ main (int argc, char **argv)
   g_test_add_func ("/base/parse-name", test_parse_name);
   g_test_add_func ("/base/order", test_order);
   g_test_add_func ("/base/files", test_files);
+  g_test_add_func ("/base/files/kept", test_kept);
+  g_test_add_func ("/base/files/ended", test_ended);
   g_test_add_func ("/base/median", test_median);
   return run_in_folder ();
 }

@@ -118,10 +118,15 @@ char *ps_format_line (const char *text);
 gconstpointer ps_table_find (const char *where, const char *what, const char *name, gconstpointer table, guint n,
                              GError **error);
 
-/* Writes contents to path so that the file appears whole or not at all (temporary file beside it, fsync,
- * rename). Errors: PS_ERROR_IO with path and cause; so is a database in its place. path "-" writes to standard output.
- */
+/* Writes contents to path so that the file appears whole or not at all (temporary file beside it, fsync, rename, fsync
+ * of the folder). A file that is replaced keeps its mode; a link keeps its place, and the file it leads to is written.
+ * Errors: PS_ERROR_IO with path and cause; so is a database in its place. path "-" writes to standard output. For one
+ * thread at a time. */
 gboolean ps_write_file (const char *path, const char *contents, gssize length, GError **error);
+
+/* For programs, which call it once at their start: SIGHUP, SIGINT, SIGTERM and SIGXFSZ remove the temporary file of
+ * ps_write_file before they end the process. A signal that is ignored or handled already stays so. */
+void ps_catch_signals (void);
 
 /* Reads a whole text file; a directory, an unreadable file or one above 1 GiB gives PS_ERROR_IO. Free *contents
  * with g_free. */

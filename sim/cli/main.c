@@ -135,6 +135,7 @@ main (int argc, char **argv)
 
   /* GLib sends debug and info messages to stdout otherwise, which is for data. */
   g_log_writer_default_set_use_stderr (TRUE);
+  ps_catch_signals ();
   /* Names may hold any character of the user's; numbers keep their point. */
   setlocale (LC_CTYPE, "");
 

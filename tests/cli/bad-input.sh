@@ -209,6 +209,26 @@ fi
 refuse 1 "part.json" sh -c "trap '' XFSZ; ulimit -f 1; exec $one -o part.json"
 refuse 1 "good.json" sh -c "trap '' XFSZ; ulimit -f 1; exec $one -o good.json"
 
+# A signal in the middle of a write leaves the old file and no other.
+ended ()
+{
+  echo old >ended.svg
+  find . | sort >"$work/before"
+  (
+    ulimit -c 0
+    ulimit -f 1
+    exec "$@" >/dev/null 2>&1
+  )
+  code=$?
+  find . | sort >"$work/after"
+  set -- "ended: $*"
+  [ $code -eq 153 ] || set -- "$@" "exit code $code, not that of SIGXFSZ"
+  [ "$(cat ended.svg)" = old ] && cmp -s "$work/before" "$work/after" || set -- "$@" "$(diff "$work/before" "$work/after")"
+  result "$@"
+}
+ended $one -o ended.svg
+ended pipesim exec --schedule 1f1b -p 4 -m 8 --costs $good --device null --steps 1 --predicted ended.svg
+
 # partitions
 printf 'layer,time,activation_bytes,parameter_bytes\na,1ms,1KiB,1KiB\nb,1ms,1KiB,1KiB\nc,1ms,1KiB,1KiB\n' >layers.csv
 cut="pipesim partition --layers layers.csv"
