@@ -41,8 +41,15 @@ static const Unit time_units[] = {
 };
 
 static const Unit size_units[] = {
-  { "", 1 },        { "B", 1 },         { "KiB", 1 << 10 }, { "K", 1 << 10 },           { "MiB", 1 << 20 },
-  { "M", 1 << 20 }, { "GiB", 1 << 30 }, { "G", 1 << 30 },   { "TiB", (gint64)1 << 40 },
+  { "B", 1 },
+  { "KB", 1000 },
+  { "MB", 1000 * 1000 },
+  { "GB", 1000 * 1000 * 1000 },
+  { "TB", (gint64)1000 * 1000 * 1000 * 1000 },
+  { "KiB", 1 << 10 },
+  { "MiB", 1 << 20 },
+  { "GiB", 1 << 30 },
+  { "TiB", (gint64)1 << 40 },
 };
 
 static const Unit rate_units[] = {
@@ -112,7 +119,8 @@ ps_parse_size (const char *where, const char *text, gint64 *bytes, GError **erro
   if (parse_quantity (text, size_units, G_N_ELEMENTS (size_units), PS_MAX_SIZE_BYTES, bytes))
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "%s: '%s' is no size; write a number and B, KiB, MiB, GiB or TiB, from 0 to 1024TiB", where, text);
+               "%s: '%s' is no size; write a number and B, KB, KiB, MB, MiB, GB, GiB, TB or TiB, from 0 to 1024TiB",
+               where, text);
   return FALSE;
 }
 

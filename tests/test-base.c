@@ -48,16 +48,31 @@ test_times (void)
 static void
 test_sizes (void)
 {
+  static const struct
+  {
+    const char *text;
+    gint64 bytes;
+  } good[] = { { "0", 0 },
+               { "7B", 7 },
+               { "1.5KB", 1500 },
+               { "64KiB", 65536 },
+               { "2MB", 2000000 },
+               { "2MiB", 2097152 },
+               { "80GB", G_GINT64_CONSTANT (80000000000) },
+               { "1.5GiB", G_GINT64_CONSTANT (1610612736) } };
+  static const char *const bad[] = { "80", "1.5", "80G", "64K", "1M", "7kB", "7gb", "7Gib", "1EiB", "-1B", "GB", "" };
   gint64 bytes;
   GError *error = NULL;
-  g_assert_true (ps_parse_size ("x", "1.5GiB", &bytes, &error));
-  g_assert_cmpint (bytes, ==, G_GINT64_CONSTANT (1610612736));
-  g_assert_true (ps_parse_size ("x", "64K", &bytes, &error));
-  g_assert_cmpint (bytes, ==, 65536);
-  g_assert_true (ps_parse_size ("x", "7", &bytes, &error));
-  g_assert_cmpint (bytes, ==, 7);
-  g_assert_false (ps_parse_size ("x", "7GB", &bytes, &error));
-  assert_usage (&error, "'7GB' is no size");
+  for (guint i = 0; i < G_N_ELEMENTS (good); i++)
+    {
+      g_assert_true (ps_parse_size ("x", good[i].text, &bytes, &error));
+      g_assert_cmpint (bytes, ==, good[i].bytes);
+    }
+  for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
+    {
+      g_assert_false (ps_parse_size ("x", bad[i], &bytes, &error));
+      assert_usage (&error, "is no size; write a number and B, KB, KiB, MB, MiB, GB, GiB, TB or TiB");
+    }
   g_assert_false (ps_parse_size ("x", "2000TiB", &bytes, &error));
   assert_usage (&error, "1024TiB");
 }

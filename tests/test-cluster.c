@@ -145,8 +145,8 @@ test_refused (void)
       " [cluster] link_table: '4KiB:2e8' is no larger than the message before it" },
     { GOOD "link_table=4KiB:1e8 5KiB:5e8\n",
       " [cluster] link_table: '5KiB:5e8' would take no longer than the smaller message before it" },
-    { GOOD "memory=-3\n",
-      " [cluster] memory: '-3' is no size; write a number and B, KiB, MiB, GiB or TiB, from 0 to 1024TiB" },
+    { GOOD "memory=-3\n", " [cluster] memory: '-3' is no size; write a number and B, KB, KiB, MB, MiB, GB, GiB, TB or "
+                          "TiB, from 0 to 1024TiB" },
     { "[cluster]\nnodes=100\ndevices_per_node=100\npeak_flops=1e12\nefficiency=0.5\nlink_latency=1us\n"
       "link_bandwidth=1e9\nnetwork_latency=1us\nnetwork_bandwidth=1e9\n",
       " [cluster] nodes: 100 nodes of 100 devices make more than 4096 devices" },

@@ -135,10 +135,10 @@ test_refusals (void)
     { "f=1ms,bw=1ms,act=-1", "'-1' is no size" },
     { "f=1ms:2ms,bw=1ms", "f has 2 values; give 1, or 4 (one per stage)" },
     { "f=1ms,bw=1ms,c=1:2", "c has 2 values; give 1, or 3 (one per boundary)" },
-    { "f=1ms,bw=1ms,act=1,wact=2", "wact is larger than act" },
-    { "f=1ms,bw=1ms,act=1,keep=2", "keep is larger than act" },
-    { "f=1ms,bw=1ms,weights=2,grad=2,opt=1", "grad + opt is larger than weights" },
-    { "f=1ms,bw=1ms,msg=1:2", "msg has 2 values; give 1, or 3 (one per boundary)" },
+    { "f=1ms,bw=1ms,act=1B,wact=2B", "wact is larger than act" },
+    { "f=1ms,bw=1ms,act=1B,keep=2B", "keep is larger than act" },
+    { "f=1ms,bw=1ms,weights=2B,grad=2B,opt=1B", "grad + opt is larger than weights" },
+    { "f=1ms,bw=1ms,msg=1B:2B", "msg has 2 values; give 1, or 3 (one per boundary)" },
     { "f=1ms,bw=1ms,host=1", "'1' is no time" },
   };
   for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
@@ -171,7 +171,7 @@ test_overflow (void)
 static void
 test_copy (void)
 {
-  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,bw=2ms,c=1us,weights=4", 2, 1, NULL);
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,bw=2ms,c=1us,weights=4B", 2, 1, NULL);
   g_autoptr (PsCosts) copy = ps_costs_copy (costs);
   costs->weight_bytes[1] = 0;
   ps_costs_op (costs, PS_OP_F, 1)->duration_ns = 0;

@@ -275,13 +275,13 @@ test_command (void)
 
   g_assert_cmpstr (full, ==,
                    "pipesim predict --schedule 1f1b -p 2 -m 8 -v 1 --model 'a b.ini' --cluster c.ini "
-                   "--microbatch-size 2 --tensor 8 --replicas 4 --zero 1 --recompute full --memory-limit 1024");
+                   "--microbatch-size 2 --tensor 8 --replicas 4 --zero 1 --recompute full --memory-limit 1024B");
   question.model = NULL;
   question.db = "costs.db";
   layout.n_replicas = layout.n_tensor = 1;
   layout.recompute = PS_RECOMPUTE_NONE;
   plain = ps_layout_command (&question, &layouts, &layout);
-  g_assert_cmpstr (plain, ==, "pipesim predict --schedule 1f1b -p 2 -m 8 -v 1 --db costs.db --memory-limit 1024");
+  g_assert_cmpstr (plain, ==, "pipesim predict --schedule 1f1b -p 2 -m 8 -v 1 --db costs.db --memory-limit 1024B");
 }
 
 /* Measured: tiny-gpt's own microbatches of 2 sequences, so that m = 4, and F and BW, 10 and 30 us, of one device with

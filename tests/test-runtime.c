@@ -30,7 +30,7 @@ paced_costs (const PsProgram *program)
   guint n_stages = program->schedule->placement->n_stages;
   guint n_devices = program->schedule->placement->n_devices;
   g_autoptr (GError) error = NULL;
-  PsCosts *costs = ps_costs_parse ("f=400us,b=300us,w=200us,c=100us,o=500us,act=200,wact=80,weights=1000", n_devices,
+  PsCosts *costs = ps_costs_parse ("f=400us,b=300us,w=200us,c=100us,o=500us,act=200B,wact=80B,weights=1000B", n_devices,
                                    n_stages / n_devices, &error);
 
   g_assert_no_error (error);

@@ -460,7 +460,7 @@ test_predict_refused (void)
     const char *line, *where, *value;
   } cases[] = {
     { "-p 4 -m 8", "--costs", "--db" },
-    { "-p 4 -m 8 --costs f=1ms,b=1ms,w=1ms --memory-limit 1:2", "--memory-limit", "4" },
+    { "-p 4 -m 8 --costs f=1ms,b=1ms,w=1ms --memory-limit 1B:2B", "--memory-limit", "4" },
     { "-p 4 -m 8 --costs f=1ms:1ms,b=1ms,w=1ms", "f has 2 values", "4" },
     { "-p 4 -m 8 --costs f=-1ms,b=1ms,w=1ms", "f", "'-1ms'" },
     { "-p 4 -m 8 --costs f=nan,b=1ms,w=1ms", "f", "'nan'" },

@@ -82,7 +82,8 @@ gboolean ps_op_kind_parse (const char *where, const char *text, PsOpKind *kind, 
  * PS_MAX_TIME_NS) and malformed texts give PS_ERROR_USAGE whose message starts with `where`. */
 gboolean ps_parse_time (const char *where, const char *text, gint64 *ns, GError **error);
 
-/* Reads "64KiB", "1.5GiB", "2MiB", "512B" (also K, M, G as binary); a bare number counts bytes. */
+/* Reads "64KiB", "1.5GiB", "80GB", "512B": KB, MB, GB and TB are decimal, KiB, MiB, GiB and TiB binary. A bare number
+ * is refused except 0, as other wrong texts are, with PS_ERROR_USAGE whose message starts with `where`. */
 gboolean ps_parse_size (const char *where, const char *text, gint64 *bytes, GError **error);
 
 /* Reads "10GB/s", "25GiB/s", "400Gbit/s" as bytes per second; a bare number is bytes per second. Bits, kB, MB, GB and

@@ -177,7 +177,7 @@ read_value (const Reader *reader, guint column, const char *text, gint64 *value,
   gboolean done;
   if (strlen (printable) > 60)
     printable[60] = '\0';
-  if (columns[column].type == COLUMN_COUNT || (columns[column].type == COLUMN_TIME && is_integer (text)))
+  if (columns[column].type == COLUMN_COUNT || is_integer (text))
     done = ps_parse_integer (where, printable, 0, limit, value, error);
   else if (columns[column].type == COLUMN_TIME)
     done = ps_parse_time (where, printable, value, error);

@@ -93,7 +93,7 @@ write_spec (const PsLayoutSpace *space, const PsModel *model, const PsCluster *c
   g_autoptr (GString) spec = g_string_new ("[sweep]\n");
 
   add_schedules (question, spec);
-  g_string_append_printf (spec, "global-batch = %" G_GINT64_FORMAT "\nmemory-limit = %" G_GINT64_FORMAT "\n",
+  g_string_append_printf (spec, "global-batch = %" G_GINT64_FORMAT "\nmemory-limit = %" G_GINT64_FORMAT "B\n",
                           question->global_batch, space->layouts->memory_limit);
   if (question->db)
     {

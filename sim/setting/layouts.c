@@ -313,6 +313,6 @@ ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layouts, c
     g_string_append_printf (line, " --replicas %u%s", layout->n_replicas, layout->shard ? " --zero 1" : "");
   if (layout->recompute != PS_RECOMPUTE_NONE)
     g_string_append_printf (line, " --recompute %s", ps_recompute_name (layout->recompute));
-  g_string_append_printf (line, " --memory-limit %" G_GINT64_FORMAT, layouts->memory_limit);
+  g_string_append_printf (line, " --memory-limit %" G_GINT64_FORMAT "B", layouts->memory_limit);
   return g_string_free (g_steal_pointer (&line), FALSE);
 }

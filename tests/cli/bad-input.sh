@@ -77,7 +77,7 @@ for ratio in 1.1 -0.5 nan 1e999 50% ''; do
 done
 predict 2 "give host=TIME" --schedule 1f1b -p 4 -m 8 --costs $good --offload 0.5
 predict 2 "'12XB'" --schedule 1f1b -p 4 -m 8 --costs $good --memory-limit 12XB
-predict 2 "3 sizes for 4 devices" --schedule 1f1b -p 4 -m 8 --costs $good --memory-limit 1:2:3
+predict 2 "3 sizes for 4 devices" --schedule 1f1b -p 4 -m 8 --costs $good --memory-limit 1B:2B:3B
 
 # explanations and samples
 varied="--schedule 1f1b -p 4 -m 8 --costs $good"
@@ -126,7 +126,7 @@ predict 2 "act" --schedule 1f1b -p 4 -m 8 --costs $good,act=1EiB
 predict 2 "wact" --schedule 1f1b -p 4 -m 8 --costs $good,act=1MiB,wact=2MiB
 predict 2 "keep is larger than act" --schedule 1f1b -p 4 -m 8 --costs $good,act=1MiB,keep=2MiB
 predict 2 "grad + opt is larger than weights" --schedule 1f1b -p 4 -m 8 --costs $good,weights=1MiB,grad=1MiB,opt=1MiB
-predict 2 "msg has 2 values; give 1, or 3 (one per boundary)" --schedule 1f1b -p 4 -m 8 --costs $good,msg=1:2
+predict 2 "msg has 2 values; give 1, or 3 (one per boundary)" --schedule 1f1b -p 4 -m 8 --costs $good,msg=1B:2B
 predict 2 "reduce" --schedule 1f1b -p 4 -m 8 --costs $good,reduce=-1ms
 predict 2 "'g=1ms'" --schedule 1f1b -p 4 -m 8 --costs $good,g=1ms
 predict 2 "f is given twice" --schedule 1f1b -p 4 -m 8 --costs $good,f=1ms
@@ -248,7 +248,7 @@ refuse 2 "give 1 to 16384 stages" $cut -p 4096 -v 5
 refuse 2 "says nothing of FLOPs" $cut -p 2 --algorithm flops
 refuse 2 "needs --memory-limit" $cut -p 2 --algorithm memory-aware
 refuse 1 "more on every device" $cut -p 2 --algorithm memory-aware --memory-limit 1KiB
-refuse 2 "3 sizes for 2 devices" $cut -p 2 --memory-limit 1:2:3
+refuse 2 "3 sizes for 2 devices" $cut -p 2 --memory-limit 1B:2B:3B
 refuse 2 "needs --schedule" $cut -p 2 --algorithm schedule
 refuse 2 "-m/--microbatches: missing" $cut -p 2 --schedule 1f1b
 refuse 2 "'1f2b'" $cut -p 2 -m 2 --schedule 1f2b
@@ -357,7 +357,7 @@ refuse 2 "an even number" pipesim search -p 4 -m 3 --placement bidirectional --c
 refuse 2 "--microbatch-size" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --microbatch-size auto
 refuse 2 "does not divide" pipesim search -p 2 -m 2 --model tiny-gpt --cluster h100-80gb --microbatch-size 3 --moves 1
 refuse 2 "not expected" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms gpipe
-refuse 1 "infeasible: needs at least 4 B" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms,act=4 --memory-limit 3 --moves 1
+refuse 1 "infeasible: needs at least 4 B" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms,act=4B --memory-limit 3B --moves 1
 refuse 1 "no-such/x.json" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --moves 1 -o no-such/x.json
 
 # planning
