@@ -23,7 +23,7 @@ ps_calib_require (const char *option, const char *value, GError **error)
 {
   if (value && *value)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: required", option);
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %s", option, value ? "is empty" : "missing");
   return FALSE;
 }
 

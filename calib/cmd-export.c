@@ -97,8 +97,9 @@ ps_calib_cmd_import (int argc, char **argv, GError **error)
                     argc, argv, "import",
                     "Reads a profile that calib export wrote into a cost database, which has none of that name yet.",
                     entries, error)
-                && ps_calib_require ("--db", options.db, error) && check_files (&options, error)
-                && import (&options, error);
+                && ps_calib_require ("--db", options.db, error)
+                && (!options.profile || ps_calib_require ("--profile", options.profile, error))
+                && check_files (&options, error) && import (&options, error);
   options_clear (&options);
   return ok;
 }

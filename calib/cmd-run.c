@@ -193,7 +193,7 @@ parse_rule (const Options *options, PsSamplingRule *rule, GError **error)
   return TRUE;
 }
 
-/* An empty list is one empty item, which is none of what any list holds. */
+/* g_strsplit makes no item of ""; an empty item has its parser report the error. */
 static char **
 split_list (const char *text)
 {
@@ -425,7 +425,7 @@ ps_calib_cmd_run (int argc, char **argv, GError **error)
             "FILE" },
           { "device", 0, 0, G_OPTION_ARG_STRING, &options.device, "Device class (cpu)", "NAME" },
           { "transport", 0, 0, G_OPTION_ARG_STRING, &options.transport, "Transport class (threads)", "NAME" },
-          { "devices", 'p', 0, G_OPTION_ARG_STRING, &options.devices, "Devices (cores, at most 4)", "P" },
+          { "devices", 'p', 0, G_OPTION_ARG_STRING, &options.devices, "Devices (default: cores, at most 4)", "P" },
           { "sharing", 0, 0, G_OPTION_ARG_STRING, &options.sharing,
             "Devices that run at the same time, sharing accelerators where there are fewer (all)", "N" },
           { "sm-shares", 0, 0, G_OPTION_ARG_STRING, &options.sm_shares,

@@ -13,20 +13,6 @@ typedef struct
   gboolean json;
 } Options;
 
-static const PsProfile *
-find_profile (GPtrArray *profiles, const Options *options, GError **error)
-{
-  for (guint i = 0; i < profiles->len; i++)
-    {
-      const PsProfile *profile = profiles->pdata[i];
-      if (g_str_equal (profile->name, options->profile))
-        return profile;
-    }
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: no profile '%s'; see: pipesim calib list --db %s", options->db,
-               options->profile, options->db);
-  return NULL;
-}
-
 /* Names and facts of the database may hold anything. */
 static void G_GNUC_PRINTF (2, 3) append_line (GString *text, const char *format, ...)
 {
@@ -144,11 +130,10 @@ static gboolean
 show (const Options *options, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
-  g_autoptr (GPtrArray) profiles = db ? ps_costdb_profiles (db, error) : NULL;
-  const PsProfile *profile = profiles ? find_profile (profiles, options, error) : NULL;
+  g_autoptr (PsProfile) profile = db ? ps_costdb_profile (db, options->profile, error) : NULL;
   g_autoptr (GPtrArray) measurements
-      = profile ? ps_costdb_measurements (db, options->profile, options->samples, error) : NULL;
-  g_autoptr (GPtrArray) sentinels = measurements ? ps_costdb_sentinels (db, options->profile, error) : NULL;
+      = profile ? ps_costdb_measurements (db, profile->name, options->samples, error) : NULL;
+  g_autoptr (GPtrArray) sentinels = measurements ? ps_costdb_sentinels (db, profile->name, error) : NULL;
   if (!sentinels)
     return FALSE;
   g_autoptr (PsTable) table = ps_calib_table (measurements, options->samples);
@@ -163,13 +148,12 @@ ps_calib_cmd_show (int argc, char **argv, GError **error)
   Options options = { 0 };
   const GOptionEntry entries[]
       = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &options.db, "Cost database", "FILE" },
-          { "profile", 0, 0, G_OPTION_ARG_STRING, &options.profile, "Profile to show", "NAME" },
+          { "profile", 0, 0, G_OPTION_ARG_STRING, &options.profile, "Profile to show (the only one)", "NAME" },
           { "samples", 0, 0, G_OPTION_ARG_NONE, &options.samples, "Show every sample, too", NULL },
           { "json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON (pipesim-measurements/1)", NULL },
           { NULL, 0, 0, 0, NULL, NULL, NULL } };
   gboolean ok = ps_calib_parse (argc, argv, "show", "Shows the measurements of a profile.", entries, error)
-                && ps_calib_require ("--db", options.db, error)
-                && ps_calib_require ("--profile", options.profile, error) && show (&options, error);
+                && ps_calib_require ("--db", options.db, error) && show (&options, error);
   g_free (options.db);
   g_free (options.profile);
   return ok;

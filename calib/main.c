@@ -62,7 +62,7 @@ main (int argc, char **argv)
   setlocale (LC_CTYPE, "");
   if (dispatch (argc, argv, &error))
     return EXIT_SUCCESS;
-  g_autofree char *line = ps_format_line (error->message);
+  g_autofree char *line = ps_error_line (error, argv);
   g_printerr ("pipesim calib: %s\n", line);
   return ps_error_exit_code (error);
 }

@@ -464,7 +464,7 @@ main (int argc, char **argv)
   code = run (argc, argv, &error);
   if (error != NULL)
     {
-      g_autofree char *line = ps_format_line (error->message);
+      g_autofree char *line = ps_error_line (error, argv);
 
       g_printerr ("%spipesim exec: %s\n", isatty (STDERR_FILENO) ? CLEAR_LINE : "", line);
       return ps_error_exit_code (error);

@@ -33,6 +33,13 @@ usage_error (GError **error, const char *where, const char *value, const char *r
 }
 
 static gboolean
+missing (GError **error, const char *option, const char *right)
+{
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: missing; %s", option, right);
+  return FALSE;
+}
+
+static gboolean
 parse_side (const char *text, guint *side)
 {
   gint64 value;
@@ -152,9 +159,9 @@ check_sweep (const PsPlotOptions *options, GError **error)
   if (sweep->heat && sweep->series)
     return usage_error (error, "--heat", "--series", "does not go with it; a map has one box for each pair of values");
   if (sweep->log && !g_strv_contains (axes, sweep->log))
-    return usage_error (error, "--log", sweep->log, "is none of none, x, y, xy");
+    return usage_error (error, "--log", sweep->log, "is not one of none, x, y, xy");
   if (!sweep->pareto && (!sweep->x || !sweep->y))
-    return usage_error (error, sweep->x ? "--y" : "--x", "", "is missing; give --x FIELD --y FIELD, or --pareto");
+    return missing (error, sweep->x ? "--y" : "--x", "give --x FIELD --y FIELD, or --pareto");
   return TRUE;
 }
 
@@ -237,5 +244,5 @@ ps_plot_options_parse (PsPlotOptions *options, const PsPlotKind *kinds, int argc
     return parse_window (options, error);
   if (options->picture.output)
     return ps_picture_check (&options->picture, error);
-  return usage_error (error, "-o", "", "is missing; name a file ending in .svg, .png or .pdf, or give --terminal");
+  return missing (error, "-o", "name a file ending in .svg, .png or .pdf, or give --terminal");
 }

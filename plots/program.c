@@ -17,7 +17,7 @@ ps_plot_program (const char *name, gboolean (*run) (int argc, char **argv, GErro
   g_set_prgname (name);
   if (run (argc, argv, &error))
     return 0;
-  line = ps_format_line (error->message);
+  line = ps_error_line (error, argv);
   g_printerr ("%s: %s\n", name, line);
   return ps_error_exit_code (error);
 }

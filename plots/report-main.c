@@ -58,7 +58,7 @@ parse_options (int argc, char **argv, Options *options, GError **error)
     options->question.by = g_strdup ("sequence_ns");
   if (!options->arguments)
     return usage_error (error, "no database; give the RESULTS.db of pipesim sweep");
-  return options->output ? TRUE : usage_error (error, "-o: '' is missing; name the page to write");
+  return options->output ? TRUE : usage_error (error, "-o: missing; name the page to write");
 }
 
 static gboolean

@@ -19,7 +19,10 @@ G_DEFINE_QUARK (ps - error - quark, ps_error)
 int
 ps_error_exit_code (const GError *error)
 {
-  return error->domain == G_OPTION_ERROR || g_error_matches (error, PS_ERROR, PS_ERROR_USAGE) ? 2 : 1;
+  return error->domain == G_OPTION_ERROR || error->domain == G_CONVERT_ERROR
+                 || g_error_matches (error, PS_ERROR, PS_ERROR_USAGE)
+             ? 2
+             : 1;
 }
 
 PS_DEFINE_NAMES (
@@ -190,7 +193,7 @@ ps_parse_name (const char *where, const char *text, const char *const *names, gu
   g_autoptr (GString) known = g_string_new (NULL);
   for (guint i = 0; i < n; i++)
     g_string_append_printf (known, "%s%s", i ? ", " : "", names[i]);
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is none of %s", where, text, known->str);
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is not one of %s", where, text, known->str);
   return FALSE;
 }
 
@@ -251,6 +254,28 @@ ps_format_line (const char *text)
   for (const char *c = valid; *c != '\0'; c = g_utf8_next_char (c))
     g_string_append_unichar (line, g_unichar_iscntrl (g_utf8_get_char (c)) ? ' ' : g_utf8_get_char (c));
   return g_string_free (line, FALSE);
+}
+
+static gboolean
+is_text (const char *argument)
+{
+  g_autofree char *text = g_locale_to_utf8 (argument, -1, NULL, NULL, NULL);
+  return text != NULL;
+}
+
+char *
+ps_error_line (const GError *error, char *const *argv)
+{
+  guint i = 1;
+  while (argv[i] != NULL && is_text (argv[i]))
+    i++;
+  if (error->domain != G_CONVERT_ERROR || argv[i] == NULL)
+    return ps_format_line (error->message);
+  const char *equals = argv[i][0] == '-' ? strchr (argv[i], '=') : NULL, *charset;
+  g_autofree char *option = equals != NULL ? g_strndup (argv[i], (gsize)(equals - argv[i])) : g_strdup (argv[i - 1]);
+  g_autofree char *value = g_strescape (equals != NULL ? equals + 1 : argv[i], NULL);
+  g_get_charset (&charset);
+  return g_strdup_printf ("%s: '%s' is not text in %s, the encoding of this locale", option, value, charset);
 }
 
 static gboolean

@@ -224,7 +224,7 @@ test_parse_name (void)
   guint index = 7;
   g_assert_false (ps_parse_name ("--nic", "rack", names, G_N_ELEMENTS (names), &index, &error));
   g_assert_cmpuint (index, ==, 7);
-  g_assert_cmpstr (error->message, ==, "--nic: 'rack' is none of gpu, node");
+  g_assert_cmpstr (error->message, ==, "--nic: 'rack' is not one of gpu, node");
   assert_usage (&error, "rack");
   g_assert_true (ps_parse_name ("--nic", "node", names, G_N_ELEMENTS (names), &index, &error));
   g_assert_cmpuint (index, ==, 1);

@@ -133,7 +133,7 @@ test_refused (void)
     { GOOD "network_latency=1us\n", " [cluster] network_bandwidth: missing" },
     { GOOD "memory_bandwidth=0\n", " [cluster] memory_bandwidth: '0' is not a number in 1..1e+18" },
     { GOOD "host_bandwidth=0\n", " [cluster] host_bandwidth: '0' is not a number in 1..1e+18" },
-    { NETWORK "nic=rack\n", " [cluster] nic: 'rack' is none of gpu, node" },
+    { NETWORK "nic=rack\n", " [cluster] nic: 'rack' is not one of gpu, node" },
     { GOOD "nic=node\n", " [cluster] nic: there is no network; network_latency and network_bandwidth describe one" },
     { GOOD "link_table=\n", " [cluster] link_table: has no value" },
     { GOOD "link_table=4KiB\n", " [cluster] link_table: '4KiB' is no SIZE:BANDWIDTH, such as 64KiB:4e9" },

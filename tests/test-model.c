@@ -323,10 +323,10 @@ test_refused (void)
       "mlp=gelu\nflash_attention=false\n",
       " [model] heads: 5 does not divide hidden 64" },
     { "[model]\nlayers=4\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\nmicrobatch_size=1\nprecision=fp8\n",
-      " [model] precision: 'fp8' is none of fp32, fp16, bf16" },
+      " [model] precision: 'fp8' is not one of fp32, fp16, bf16" },
     { "[model]\nlayers=4\nhidden=64\nheads=4\nsequence=16\nvocabulary=100\nmicrobatch_size=1\nprecision=fp32\n"
       "mlp=gelu\nflash_attention=maybe\n",
-      " [model] flash_attention: 'maybe' is none of false, true" },
+      " [model] flash_attention: 'maybe' is not one of false, true" },
     { "[model]\nlayers=16384\nhidden=1048576\nheads=4\nsequence=16\nvocabulary=100\nmicrobatch_size=1\n"
       "precision=fp32\nmlp=gelu\nflash_attention=false\n",
       " [model] hidden: 1048576 makes about 2.88e+17 parameters with 16384 layers, more than pipesim can hold" },

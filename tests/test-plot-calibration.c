@@ -143,7 +143,7 @@ test_refusals (char **path, G_GNUC_UNUSED gconstpointer data)
   } cases[] = {
     { "calibration -o a.svg", 2,
       "calibration: 0 files given; one costs.db of pipesim calib, or one profile as text, is *" },
-    { "calibration c.db", 2, "-o: '' is missing; *" },
+    { "calibration c.db", 2, "-o: missing; *" },
     { "calibration nowhere.db -o a.svg", 1, "nowhere.db: *" },
     { "calibration c.db -o a.svg", 1, "c.db: several profiles; choose one with --profile: empty, one" },
     { "calibration c.db --profile three -o a.svg", 1, "c.db: no profile 'three'; there are: empty, one" },

@@ -241,15 +241,15 @@ static void
 test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const Refusal cases[] = {
-    { "sweep r.db -o a.svg", 2, "--x: '' is missing; give --x FIELD --y FIELD, or --pareto" },
-    { "sweep r.db --x devices -o a.svg", 2, "--y: '' is missing*" },
+    { "sweep r.db -o a.svg", 2, "--x: missing; give --x FIELD --y FIELD, or --pareto" },
+    { "sweep r.db --x devices -o a.svg", 2, "--y: missing*" },
     { "sweep r.db --x devics --y bubble_ratio -o a.svg", 2, "--x: 'devics' is no column of numbers; there are *" },
     { "sweep r.db --x schedule --y bubble_ratio -o a.svg", 2, "--x: 'schedule' is no column of numbers; *" },
     { "sweep r.db --x devices --y comm -o a.svg", 2, "--y: 'comm' is no column of numbers; *" },
     { "sweep r.db --x devices --y bubble_ratio --series name -o a.svg", 2, "--series: 'name' is no column; *" },
     { "sweep r.db --x devices --y microbatches --heat name -o a.svg", 2, "--heat: 'name' is no column; *" },
     { "sweep r.db --x devices --y bubble_ratio --where devices~4 -o a.svg", 2, "--where: 'devices~4' is not *" },
-    { "sweep r.db --x devices --y bubble_ratio --log z -o a.svg", 2, "--log: 'z' is none of none, x, y, xy" },
+    { "sweep r.db --x devices --y bubble_ratio --log z -o a.svg", 2, "--log: 'z' is not one of none, x, y, xy" },
     { "sweep r.db --pareto --by schedule -o a.svg", 2, "--by: 'schedule' is no column of numbers; *" },
     { "sweep r.db --pareto --x devices -o a.svg", 2, "--pareto: '--x' does not go with it; *" },
     { "sweep r.db --x devices --y microbatches --heat schedule --series comm -o a.svg", 2,

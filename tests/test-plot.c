@@ -266,7 +266,7 @@ test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
       "plot: 'gantt' is nothing to draw; timeline, memory, sweep, accuracy or calibration is" },
     { "timeline -o a.svg", 2, "timeline: 0 files given; one or two timelines are wanted" },
     { "timeline '%P' '%P' '%P' -o a.svg", 2, "timeline: 3 files given; one or two timelines are wanted" },
-    { "timeline '%P'", 2, "-o: '' is missing; name a file ending in .svg, .png or .pdf, or give --terminal" },
+    { "timeline '%P'", 2, "-o: missing; name a file ending in .svg, .png or .pdf, or give --terminal" },
     { "timeline '%P' -o a.gif", 2, "-o: 'a.gif' does not end in .svg, .png or .pdf" },
     { "timeline '%P' -o a.svg --size 10", 2, "--size: '10' is no WIDTHxHEIGHT in pixels, each from 200 to 16000" },
     { "timeline '%P' -o a.svg --size 100000x300", 2,

@@ -206,7 +206,7 @@ test_refusals (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   static const Refusal cases[] = {
     { "", 2, "no database; give the RESULTS.db of pipesim sweep" },
-    { "r.db", 2, "-o: '' is missing; name the page to write" },
+    { "r.db", 2, "-o: missing; name the page to write" },
     { "nowhere.db -o a.html", 1, "nowhere.db: *" },
     { "'%P' -o a.html", 1, "*timeline-predicted.json: *" },
     { "r.db nowhere.json -o a.html", 1, "nowhere.json: *" },

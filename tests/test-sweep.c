@@ -90,7 +90,7 @@ test_errors (void)
   check_spec_error ("[sweep]\nbandwidth-factor = 0.0000001..1 step 0.0000001\n", "is no range");
   check_spec_error ("[sweep]\nbandwidth-factor = 0\n", "s.ini:2: --bandwidth-factor: '0' is not a number from 1e-06");
   check_spec_error ("[sweep]\nblocking = true\n", "s.ini:2: blocking: 'true' is neither yes nor no");
-  check_spec_error ("[sweep]\ncomm = pears\n", "s.ini:2: --comm: 'pears' is none of");
+  check_spec_error ("[sweep]\ncomm = pears\n", "s.ini:2: --comm: 'pears' is not one of");
   check_spec_error ("[sweep]\nschedule = 1f2b\n", "s.ini:2: schedule '1f2b': no such family or file");
   check_spec_error ("[sweep]\nschedule = /nowhere.json\n", "s.ini:2: /nowhere.json: cannot read: No such file");
   check_spec_error ("[sweep]\nglobal-batch = 0\n", "s.ini:2: global-batch: '0' is not an integer");

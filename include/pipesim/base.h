@@ -43,8 +43,12 @@ typedef enum
   PS_ERROR_UNAVAILABLE, /* this machine or build lacks what was asked for; 1 */
 } PsError;
 
-/* The exit code that DESIGN fixes for an error: 2 for PS_ERROR_USAGE and GOption errors, 1 for all others. */
+/* The exit code that DESIGN fixes for an error: 2 for PS_ERROR_USAGE and what GOption reports, 1 for all others. */
 int ps_error_exit_code (const GError *error);
+
+/* The message as ps_format_line makes it; where GOption met an argument that is not text and did not say which, the
+ * line names it. argv is the command line, ending with NULL. Free with g_free. */
+char *ps_error_line (const GError *error, char *const *argv);
 
 /* Where a figure comes from. Every stored or printed figure says which it is. */
 typedef enum
@@ -100,7 +104,7 @@ gboolean ps_parse_number (const char *where, const char *text, double low, doubl
 gboolean ps_parse_percent (const char *where, const char *text, double low, double high, double *ratio, GError **error);
 
 /* Reads one of n names as its index, such as the names of an enumeration whose values count from 0; *index stays where
- * it is none. Errors: PS_ERROR_USAGE "where: 'TEXT' is none of A, B, C". */
+ * it is none. Errors: PS_ERROR_USAGE "where: 'TEXT' is not one of A, B, C". */
 gboolean ps_parse_name (const char *where, const char *text, const char *const *names, guint n, guint *index,
                         GError **error);
 

@@ -102,7 +102,7 @@ write_units (void)
 {
   return g_strdup (
       "Times    40ns, 250us, 1.5ms, 2s; a unit is required except for 0. Kept as whole nanoseconds.\n"
-      "Sizes    512B, 64KiB, 2MiB, 1.5GiB; K, M, G are binary too, a bare number counts bytes.\n"
+      "Sizes    512B, 64KiB, 80GB, 1.5GiB; KB to TB are decimal, KiB to TiB binary; a unit is required except for 0.\n"
       "Rates    10GB/s, 25GiB/s, 400Gbit/s; bits, kB, MB, GB and TB are decimal, KiB to TiB binary.\n\n"
       "JSON and CSV hold integer nanoseconds (keys that end in _ns), integer bytes (_bytes) and plain ratios.\n\n"
       "bubble of iteration = 1 - busy time / (p * iteration time)\n"

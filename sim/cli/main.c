@@ -80,9 +80,9 @@ find_command (const char *name)
 
 /* Prints the error on one line whatever the user typed into it. */
 static int
-fail (const char *where, const GError *error)
+fail (const char *where, const GError *error, char *const *argv)
 {
-  g_autofree char *line = ps_format_line (error->message);
+  g_autofree char *line = ps_error_line (error, argv);
 
   g_printerr ("%s: %s\n", where, line);
   return ps_error_exit_code (error);
@@ -97,7 +97,7 @@ run_here (const Command *command, int argc, char **argv)
 
   g_set_prgname (where);
   code = command->run (argc, argv, &error);
-  return error ? fail (where, error) : code;
+  return error ? fail (where, error, argv) : code;
 }
 
 /* Becomes the program pipesim-NAME, the one beside this program first: they are built together. Returns only on
@@ -150,7 +150,7 @@ main (int argc, char **argv)
       argv[2] = option;
     }
   if (g_str_equal (name, "--version"))
-    return ps_print ("pipesim " PS_VERSION "\n", &error) ? 0 : fail ("pipesim", error);
+    return ps_print ("pipesim " PS_VERSION "\n", &error) ? 0 : fail ("pipesim", error, argv);
   if (g_str_equal (name, "--help") || g_str_equal (name, "-h"))
     return run_here (find_command ("help"), argc - 1, argv + 1);
   command = find_command (name);

@@ -49,14 +49,14 @@ static gboolean
 check_options (const PsFamily *family, const PsFamilySetting *setting, GError **error)
 {
   if (setting->n_slices > 1 && family->default_slices == 0)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: does not slice sequences, not into %u either", family->name,
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: does not slice sequences; leave out --slices %u", family->name,
                  setting->n_slices);
   else if (setting->n_slices > PS_MAX_SLICES)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u slices; give 1 to %u", family->name, setting->n_slices,
                  PS_MAX_SLICES);
   else if (setting->group_size != 0 && !family->groups)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: has no groups of microbatches, not of %u either", family->name,
-                 setting->group_size);
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: has no groups of microbatches; leave out --group %u",
+                 family->name, setting->group_size);
   else
     return TRUE;
   return FALSE;

@@ -33,6 +33,15 @@ for command in best "plot sweep --pareto -o x.svg" "calib list --db"; do
   refuse 1 "x [31m y z" pipesim $command "$escape"
 done
 
+# text that is none in this encoding
+raw=$(printf 'x\377')
+for command in "predict --comm" "plot --title" "exec --device"; do
+  refuse 2 "${command#* }: 'x\377' is not text in UTF-8" pipesim $command "$raw"
+done
+refuse 2 "--profile: 'x\377' is not text in UTF-8" pipesim calib show --db x.db --profile="$raw"
+refuse 2 "1f1b: has no groups of microbatches; leave out --group 4" pipesim predict --schedule 1f1b -p 4 -m 8 --costs $good --group 4
+refuse 2 "1f1b: does not slice sequences; leave out --slices 2" pipesim predict --schedule 1f1b -p 4 -m 8 --costs $good --slices 2
+
 # names and numbers
 predict 2 "--schedule" -p 4 -m 8 --costs $good
 predict 2 "1f1b interleaved" --schedule 1f2b -p 4 -m 8 --costs $good
@@ -49,8 +58,8 @@ done
 predict 2 "-v/--chunks: '0'" --schedule 1f1b -p 4 -m 8 -v 0 --costs $good
 predict 2 "1048576" --schedule all -p 4096 -m 1048576 --costs $good
 predict 2 "a multiple of 4" --schedule chimera -p 4 -m 3 --costs $good
-predict 2 "--comm: 'nccl' is none of latency, direction, pair, rank" --schedule 1f1b -p 4 -m 8 --costs $good --comm nccl
-predict 2 "--comm-order: 'late' is none of asap, deferred, planned" --schedule 1f1b -p 4 -m 8 --costs $good --comm-order late
+predict 2 "--comm: 'nccl' is not one of latency, direction, pair, rank" --schedule 1f1b -p 4 -m 8 --costs $good --comm nccl
+predict 2 "--comm-order: 'late' is not one of asap, deferred, planned" --schedule 1f1b -p 4 -m 8 --costs $good --comm-order late
 predict 2 "--eager: '2XB'" --schedule 1f1b -p 4 -m 8 --costs $good --eager 2XB
 for speed in 0 -1 1e3 nan 1:x '' 2000; do
   predict 2 "--speed: " --schedule 1f1b -p 4 -m 8 --costs $good --speed "$speed"
@@ -65,12 +74,12 @@ predict 2 "--blocking and --ready-order" --schedule 1f1b -p 4 -m 8 --costs $good
 predict 2 "--share-links: needs --cluster" --schedule 1f1b -p 4 -m 8 --costs $good --share-links
 predict 1 "deadlock: device 2 instruction 8 (RECEIVE B0.3 from device 3) behind" --schedule 1f1b -p 4 -m 8 --costs $good,c=1ms --comm pair --comm-order deferred
 refuse 2 "native holds no sends and receives" pipesim schedule convert 1f1b -p 2 -m 2 --to native --comm-order planned -o x
-predict 2 "--sync: 'local' is none of global, bypass" --schedule 1f1b -p 4 -m 8 --costs $good --sync local
-predict 2 "--reduce: 'no' is none of overlapped, exposed" --schedule 1f1b -p 4 -m 8 --costs $good --reduce no
+predict 2 "--sync: 'local' is not one of global, bypass" --schedule 1f1b -p 4 -m 8 --costs $good --sync local
+predict 2 "--reduce: 'no' is not one of overlapped, exposed" --schedule 1f1b -p 4 -m 8 --costs $good --reduce no
 predict 2 "--replicas: '0'" --schedule 1f1b -p 4 -m 8 --costs $good --replicas 0
 predict 2 "give reduce=TIME" --schedule 1f1b -p 4 -m 8 --costs $good --replicas 2
 predict 2 "--zero 1: needs --replicas" --schedule 1f1b -p 4 -m 8 --costs $good --zero 1
-predict 2 "--recompute: 'all' is none of none, selective, full" --schedule 1f1b -p 4 -m 8 --costs $good --recompute all
+predict 2 "--recompute: 'all' is not one of none, selective, full" --schedule 1f1b -p 4 -m 8 --costs $good --recompute all
 predict 2 "with --recompute full" --schedule 1f1b -p 4 -m 8 --costs $good --recompute selective
 for ratio in 1.1 -0.5 nan 1e999 50% ''; do
   predict 2 "--offload: '$ratio' is not a number from 0 to 1" --schedule 1f1b -p 4 -m 8 --costs $good,host=1ms --offload "$ratio"
@@ -240,7 +249,7 @@ for rate in 0 -1GB/s 1GB '1 GB/s' fast nan 1e9 ''; do
 done
 cut="$cut --bandwidth 1GB/s"
 refuse 2 "'layers.csv': not expected" pipesim partition layers.csv -p 2
-refuse 2 "--algorithm: 'best' is none of all, uniform, parameters, flops, " $cut -p 2 --algorithm best
+refuse 2 "--algorithm: 'best' is not one of all, uniform, parameters, flops, " $cut -p 2 --algorithm best
 refuse 2 "the 3 layers of layers.csv cannot be cut into 4 stages" $cut -p 4
 refuse 2 "cannot be cut into 4 stages" $cut -p 2 -v 2 --algorithm uniform
 refuse 2 "cannot be cut into 4 stages" $cut -p 4 --algorithm pipedream-code --straight
@@ -419,9 +428,9 @@ else
   skip "no-such/x.svg" "no gnuplot"
 fi
 refuse 2 "accuracy or calibration is" pipesim plot gantt simulated.json -o x.svg
-refuse 2 "-o: '' is missing" pipesim plot sweep swept.db --pareto
-refuse 2 "--x: '' is missing" pipesim plot sweep swept.db -o x.svg
-refuse 2 "--y: '' is missing" pipesim plot sweep swept.db --x devices -o x.svg
+refuse 2 "-o: missing" pipesim plot sweep swept.db --pareto
+refuse 2 "--x: missing" pipesim plot sweep swept.db -o x.svg
+refuse 2 "--y: missing" pipesim plot sweep swept.db --x devices -o x.svg
 refuse 2 "--x: 'colour' is no column of numbers" pipesim plot sweep swept.db --x colour --y bubble_ratio -o x.svg
 refuse 2 "--heat: 'colour' is no column" pipesim plot sweep swept.db --x devices --y microbatches --heat colour -o x.svg
 refuse 2 "--heat: '--series'" pipesim plot sweep swept.db --x devices --y microbatches --heat comm --series comm -o x.svg
@@ -441,7 +450,7 @@ refuse 2 "--profile: 'x' chooses in a database" pipesim plot calibration short.j
 
 # reporting
 refuse 2 "no database" pipesim report
-refuse 2 "-o: '' is missing" pipesim report swept.db
+refuse 2 "-o: missing" pipesim report swept.db
 refuse 2 "--by: 'schedule'" pipesim report swept.db --by schedule -o x.html
 refuse 2 "--where: 'devices~2'" pipesim report swept.db --where devices~2 -o x.html
 refuse 1 "holds no setting" pipesim report swept.db --where devices=3 -o x.html

@@ -31,11 +31,18 @@ same ()
 run "import" "profile 'here' of new.db: " pipesim calib import --db new.db text.json
 run "export" '' pipesim calib export --db new.db --samples -o again.json
 same "text -> database -> text" text.json again.json
-run "what was fitted" 'fit of transfers, 2 busy, 1 sharing: alpha 2.201 us, 0.21 ns/B (4.76 GB/s)' pipesim calib show --db new.db --profile here
+run "what was fitted" 'fit of transfers, 2 busy, 1 sharing: alpha 2.201 us, 0.21 ns/B (4.76 GB/s)' pipesim calib show --db new.db
 run "under another name" "profile 'there' of new.db: " pipesim calib import --db new.db --profile there text.json
 refuse 1 "new.db: there is a profile 'here' already" pipesim calib import --db new.db text.json
 run "a profile equals itself" "; 0 beyond noise; 0 in one only" pipesim calib diff text.json again.json
 run "two of one database" '"verdict": "noise"' pipesim calib diff --db new.db --json here there
+refuse 2 "--profile: is empty" pipesim calib import --db new.db --profile= text.json
+refuse 1 "new.db: several profiles; choose one with --profile: here, there" pipesim calib show --db new.db
+tr '\n' '\r' <text.json | sed 's/"name": "here"/"name": "a\\u000ab\\u001b[2J"/' | tr '\r' '\n' >odd.json
+run "a name of two lines" "profile 'a b [2J' of odd.db" pipesim calib import --db odd.db odd.json
+run "which is one row" "a b [2J  " pipesim calib list --db odd.db
+if [ "$(pipesim calib list --db odd.db | wc -l)" -eq 2 ] && ! pipesim calib show --db odd.db | tr -d '\n' | grep -q '[[:cntrl:]]'
+then result "and no escape"; else result "and no escape" "$(pipesim calib list --db odd.db)"; fi
 sed 's/"median_ns": \([0-9]*\), "q1_ns"/"median_ns": 1, "q1_ns"/' text.json >wrong.json
 refuse 1 "wrong.json:" pipesim calib import --db other.db wrong.json
 refuse 1 "text.json: not an SQLite database" pipesim calib show --db text.json --profile here
@@ -43,9 +50,9 @@ refuse 1 "old.db: is neither a JSON object nor an array" pipesim calib import --
 refuse 2 "one file is imported, 0 given" pipesim calib import --db other.db
 refuse 2 "two profiles are compared, 1 given" pipesim calib diff text.json
 refuse 1 "new.db: several profiles; choose one with --profile: here, there" pipesim calib export --db new.db
-refuse 2 "--caches: 'tepid' is none of run, cold, warm" \
+refuse 2 "--caches: 'tepid' is not one of run, cold, warm" \
   pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 --caches run,tepid
-refuse 2 "--caches: '' is none of" pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 --caches ''
+refuse 2 "--caches: '' is not one of" pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 --caches ''
 refuse 2 "-v: '' is not an integer" pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 -v ''
 refuse 1 "new.db: is a database, which no other file replaces" pipesim calib export --db new.db --profile here -o new.db
 refuse 1 "new.db: is a database, which no other file replaces" \

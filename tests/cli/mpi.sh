@@ -77,7 +77,7 @@ one_line ()
 # check_line NAME PATTERN PATTERN-OF-MPIRUN: of $code and what was said.
 check_line ()
 {
-  grep -E '^(pipesim exec|pipesim-calib|pipesim sweep|mpi-ranks): ' "$work/stderr" | sort -u >"$work/lines"
+  grep -E '^(pipesim exec|pipesim calib|pipesim sweep|mpi-ranks): ' "$work/stderr" | sort -u >"$work/lines"
   set -- "$1" "$2" "$3"
   problems=
   [ $code -ne 0 ] && [ $code -lt 124 ] || [ $code -eq 137 ] || problems="exit code $code"
