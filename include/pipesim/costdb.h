@@ -25,8 +25,8 @@ typedef enum
 
 /* A database of an earlier version is brought to this one (data/schema-N-to-M.sql): in the file when it is opened for
  * writing, else in a copy in memory, and the file stays as it is. Refuses files that are no SQLite database, no pipesim
- * database or of a later version, with one line naming the path. The path is that of a file, never a URI. Errors: PS_ERROR_IO,
- * PS_ERROR_INPUT, PS_ERROR_USAGE for an empty path. */
+ * database or of a later version, with one line naming the path. The path is that of a file, never a URI. Errors:
+ * PS_ERROR_IO, PS_ERROR_INPUT, PS_ERROR_USAGE for an empty path. */
 PsCostDb *ps_costdb_open (const char *path, PsCostDbMode mode, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_costdb_close (PsCostDb *db);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCostDb, ps_costdb_close)

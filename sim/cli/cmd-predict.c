@@ -10,7 +10,8 @@
 
 typedef struct
 {
-  char *schedule;
+  char **schedules;
+  gboolean several; /* of them, or all */
   gboolean json;
   gboolean memory;
   gboolean explain;
@@ -25,7 +26,7 @@ typedef struct
 static void
 options_clear (Options *options)
 {
-  g_free (options->schedule);
+  g_strfreev (options->schedules);
   g_free (options->output);
   g_free (options->faster);
   g_free (options->size);
@@ -102,7 +103,7 @@ is_wanted (const Options *options, const char *key)
   if (g_str_equal (key, "spread"))
     return options->spread.sampling.n_samples > 0;
   if (g_str_equal (key, "wins"))
-    return options->spread.sampling.n_samples > 0 && g_str_equal (options->schedule, "all");
+    return options->spread.sampling.n_samples > 0 && options->several;
   if (g_str_equal (key, "tornado"))
     return options->spread.tornado;
   return TRUE;
@@ -146,7 +147,7 @@ static void
 add_spread (const Options *options, PsTable *table, const PsSpreadReport *report, const char *schedule)
 {
   set_table (table, "spread", ps_spread_report_samples (report, schedule));
-  if (g_str_equal (options->schedule, "all"))
+  if (options->several)
     set_table (table, "wins", ps_spread_report_wins (report, schedule));
   if (options->spread.tornado)
     set_table (table, "tornado", ps_spread_report_tornado (report, schedule));
@@ -231,13 +232,17 @@ finish_rows (const Options *options, Result *result)
 }
 
 static gboolean
-predict_one (const Options *options, Result *result, GError **error)
+predict_named (const Options *options, Result *result, GError **error)
 {
-  g_autoptr (PsPrediction) prediction = ps_predict (options->setting, options->schedule, error);
+  for (guint i = 0; options->schedules[i] != NULL; i++)
+    {
+      g_autoptr (PsPrediction) prediction = ps_predict (options->setting, options->schedules[i], error);
 
-  if (prediction == NULL || (options->output && !write_timeline (prediction, options->output, error)))
-    return FALSE;
-  return take_prediction (options, result, g_steal_pointer (&prediction), error);
+      if (prediction == NULL || (options->output && !write_timeline (prediction, options->output, error))
+          || !take_prediction (options, result, g_steal_pointer (&prediction), error))
+        return FALSE;
+    }
+  return TRUE;
 }
 
 /* Constraints name their family themselves, missing measurements do not. */
@@ -331,23 +336,33 @@ read_size (Options *options, GError **error)
 static gboolean
 check_analysis (Options *options, GError **error)
 {
-  gboolean all = g_str_equal (options->schedule, "all");
-
-  if (options->explain && all)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--explain: explains one schedule, not --schedule all");
+  if (options->explain && options->several)
+    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--explain: explains one schedule, not several");
   else if (options->faster && !options->explain)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--faster: belongs to --explain");
   else
-    return read_faster (options, error) && ps_spread_options_finish (&options->spread, options->setting, all, error);
+    return read_faster (options, error)
+           && ps_spread_options_finish (&options->spread, options->setting, options->several, error);
   return FALSE;
+}
+
+/* Those of several --schedule, each of which may name several. */
+static void
+split_schedules (Options *options)
+{
+  g_autofree char *names = options->schedules ? g_strjoinv (",", options->schedules) : g_strdup ("");
+
+  g_strfreev (options->schedules);
+  options->schedules = g_strsplit (names, ",", -1);
+  options->several = g_str_equal (names, "all") || g_strv_length (options->schedules) > 1;
 }
 
 static gboolean
 parse_options (Options *options, int argc, char **argv, GError **error)
 {
   const GOptionEntry entries[] = {
-    { "schedule", 's', 0, G_OPTION_ARG_FILENAME, &options->schedule, "Family name, schedule file, or all",
-      "NAME|FILE|all" },
+    { "schedule", 's', 0, G_OPTION_ARG_FILENAME_ARRAY, &options->schedules, "Family names or schedule files, or all",
+      "NAME|FILE,...|all" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print JSON (format pipesim-predict/1)", NULL },
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output,
       "Write the simulated timeline; FILE.trace.json is a Chrome trace", "FILE" },
@@ -370,13 +385,14 @@ parse_options (Options *options, int argc, char **argv, GError **error)
   ps_setting_add_options (options->setting, context);
   if (!g_option_context_parse (context, &argc, &argv, error) || !ps_setting_finish (options->setting, error))
     return FALSE;
+  split_schedules (options);
   if (argc > 1)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected; the schedule goes behind --schedule", argv[1]);
-  else if (options->schedule == NULL)
+  else if (options->schedules[0] == NULL)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
                          "--schedule: missing; give a family, a schedule file, or all");
-  else if (options->output && g_str_equal (options->schedule, "all"))
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "-o %s: a timeline is of one schedule, not of --schedule all",
+  else if (options->output && options->several)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "-o %s: a timeline is of one schedule, not of several",
                  options->output);
   else
     return read_size (options, error) && check_analysis (options, error);
@@ -393,10 +409,10 @@ ps_cmd_predict (int argc, char **argv, GError **error)
   if (!parse_options (&options, argc, argv, error))
     return 0;
   result_init (&result, &options);
-  if (g_str_equal (options.schedule, "all"))
+  if (g_str_equal (options.schedules[0], "all") && options.schedules[1] == NULL)
     done = predict_all (&options, &result, error);
   else
-    done = predict_one (&options, &result, error);
+    done = predict_named (&options, &result, error);
   if (done)
     finish_rows (&options, &result);
   /* A timeline on stdout is the data; the table would spoil it. */

@@ -107,7 +107,7 @@ check_combination (const PsSpreadOptions *options, gboolean varies, gboolean all
   if (!varies && (options->samples || options->seed || options->jobs || options->tornado))
     message = "--samples: nothing varies; give --jitter, --straggler or --slow-link";
   else if (options->tornado && all)
-    message = "--tornado: is of one schedule, not of --schedule all";
+    message = "--tornado: is of one schedule, not of several";
   if (message)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
   return message == NULL;

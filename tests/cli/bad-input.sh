@@ -90,7 +90,7 @@ predict 2 "3 sizes for 4 devices" --schedule 1f1b -p 4 -m 8 --costs $good --memo
 
 # explanations and samples
 varied="--schedule 1f1b -p 4 -m 8 --costs $good"
-predict 2 "not --schedule all" --schedule all -p 4 -m 8 --costs $good --explain
+predict 2 "not several" --schedule all -p 4 -m 8 --costs $good --explain
 predict 1 "no one circle" $varied --explain --sync bypass --overlap-slowdown 1.5
 predict 2 "belongs to --explain" $varied --faster 10
 for faster in 0 101 -5 x 0x10 nan ''; do
@@ -201,7 +201,9 @@ one="pipesim predict --schedule 1f1b -p 2 -m 2 --costs $good,act=1MiB"
 refuse 1 "no-such/x.json" $one -o no-such/x.json
 mkdir folder.json
 refuse 1 "folder.json" $one -o folder.json
-refuse 2 "--schedule all" pipesim predict --schedule all -p 2 -m 2 --costs $good -o x.json
+refuse 2 "not of several" pipesim predict --schedule all -p 2 -m 2 --costs $good -o x.json
+refuse 2 "not of several" pipesim predict --schedule 1f1b --schedule gpipe -p 2 -m 2 --costs $good -o x.json
+refuse 2 "schedule 'all': no such family" pipesim predict --schedule all,1f1b -p 2 -m 2 --costs $good
 refuse 1 "no-such/x.json" pipesim schedule convert 1f1b -p 2 -m 2 --to native -o no-such/x.json
 if [ -w /dev/full ]; then
   refuse 1 "/dev/full" $one -o /dev/full
