@@ -198,8 +198,7 @@ test_refusals (void)
   PsSpan kept = *span;
 
   check_refused (measured, predicted,
-                 "timelines: the predicted one is measured and the measured one is simulated; simulated and measured "
-                 "would be right");
+                 "timelines: the first is measured and the second is simulated; the simulated one comes first");
   predicted->n_stages = 4;
   check_refused (predicted, measured, "timelines: predicted with 4 stages, measured with 2");
   predicted->n_devices = 3;
@@ -216,6 +215,55 @@ test_refusals (void)
   *span = kept;
   g_array_remove_index (predicted->ops, 1);
   check_refused (predicted, measured, "device 0: only the measured timeline has F1.0");
+}
+
+/* Two predictions, of which the second is of a schedule with one op less on device 0 and another in its place: what
+ * only one has is counted, and nothing is called measured. */
+static void
+test_alike (void)
+{
+  g_autoptr (PsTimeline) first = read_fixture ("timeline-predicted.json");
+  g_autoptr (PsTimeline) second = read_fixture ("timeline-predicted.json");
+  g_autoptr (PsComparison) comparison = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autofree char *text = NULL, *json = NULL;
+
+  g_free (second->schedule);
+  second->schedule = g_strdup ("other");
+  second->iteration_ns = 100;
+  g_array_index (second->ops, PsSpan, 1).op.kind = PS_OP_R;
+  comparison = ps_compare (first, second, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (comparison->ops->len, ==, 11);
+  text = ps_comparison_to_text (comparison, 1);
+  g_assert_true (g_str_has_prefix (text,
+                                   "first: two by two; second: other\n"
+                                   "deviation = (first - second) / second; of ratios: first - second\n"
+                                   "ops that only one has are not compared: 1 of the first, 1 of the second\n"
+                                   "\n"
+                                   "figure                     first (simulated)  second (simulated)  deviation\n"
+                                   "iteration time             80 ns              100 ns              -20.00 %\n"));
+  g_assert_null (strstr (text, "measured"));
+  g_assert_null (strstr (text, "error"));
+  json = ps_comparison_to_json (comparison, 1);
+  g_assert_nonnull (strstr (json, "\"origin\": \"simulated\""));
+  g_assert_nonnull (strstr (json, "\"first_iteration_ns\": 80,"));
+  g_assert_nonnull (strstr (json, "\"iteration_deviation\": -0.2"));
+  g_assert_nonnull (strstr (json, "\"second_only_ops\": 1"));
+  g_assert_null (strstr (json, "measured"));
+}
+
+/* Two runs are no predictions. */
+static void
+test_alike_measured (void)
+{
+  g_autoptr (PsTimeline) run = read_fixture ("timeline-measured.json");
+  g_autoptr (PsComparison) comparison = ps_compare (run, run, NULL);
+  g_autofree char *text = ps_comparison_to_text (comparison, 0);
+
+  g_assert_nonnull (strstr (text, "first (measured)  second (measured)  deviation\n"));
+  g_assert_null (strstr (text, "predicted"));
+  g_assert_null (strstr (text, "simulated"));
 }
 
 /* The subcommand */
@@ -241,7 +289,7 @@ static const CommandCase command_cases[] = {
   { "--worst -1", 2, "--worst: '-1' is not an integer from 0 *" },
   { "--worst many", 2, "--worst: 'many' is not an integer from 0 *" },
   { "--nonsense", 2, "*--nonsense*" },
-  { "third.json", 2, "3 files given; a predicted and a measured timeline are wanted" },
+  { "third.json", 2, "3 files given; two timelines are wanted" },
 };
 
 static void
@@ -289,6 +337,8 @@ main (int argc, char **argv)
   g_test_add_func ("/compare/unknown-memory", test_unknown_memory);
   g_test_add_func ("/compare/json", test_json);
   g_test_add_func ("/compare/refusals", test_refusals);
+  g_test_add_func ("/compare/alike/simulated", test_alike);
+  g_test_add_func ("/compare/alike/measured", test_alike_measured);
   for (gsize i = 0; i < G_N_ELEMENTS (command_cases); i++)
     {
       g_autofree char *path = g_strdup_printf ("/compare/command/%" G_GSIZE_FORMAT, i);

@@ -1,4 +1,4 @@
-/* compare.h - prediction against reality, op by op. */
+/* compare.h - prediction against reality, op by op; or two predictions, or two runs. */
 #ifndef PIPESIM_COMPARE_H
 #define PIPESIM_COMPARE_H
 
@@ -19,8 +19,14 @@ typedef struct
   gint64 measured_start_ns;
 } PsOpDifference;
 
+/* Of two timelines that are alike, both simulated or both measured, the first stands where the predicted one does, the
+ * second where the measured one does. */
 typedef struct
 {
+  gboolean alike;
+  PsOrigin origin;   /* of both when alike */
+  char *schedule[2]; /* names */
+  guint n_only[2];   /* ops that only one of the two has; O alone unless alike */
   PsMetrics predicted;
   PsMetrics measured;
   double iteration_error;
@@ -37,16 +43,18 @@ typedef struct
   GArray *ops; /* PsOpDifference of every op that both have, largest |duration difference| first */
 } PsComparison;
 
-/* Fails with PS_ERROR_INPUT when predicted is not simulated or measured is not measured, and when the timelines are not
- * of one schedule: other devices, stages, microbatches or ops; the message names the first op that only one has. O and
- * transfers are compared where both have them. Free with ps_comparison_free. */
+/* Fails with PS_ERROR_INPUT when an op comes twice, when the first timeline is measured and the second simulated, and
+ * when a simulated and a measured one are not of one schedule: other devices, stages, microbatches or ops; the message
+ * names the first op that only one has. O and transfers are compared where both have them. Timelines that are alike may
+ * be of different schedules: ops on the same device are compared where both have them. Free with ps_comparison_free. */
 PsComparison *ps_compare (const PsTimeline *predicted, const PsTimeline *measured,
                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_comparison_free (PsComparison *comparison);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsComparison, ps_comparison_free)
 
 /* What `pipesim compare` prints: overall figures, error per op kind, the n_worst ops. Every column says which side is
- * predicted and which measured. Free with g_free. */
+ * predicted and which measured, or which is the first and which the second: then the error is called a deviation, in
+ * keys too. Free with g_free. */
 char *ps_comparison_to_text (const PsComparison *comparison, guint n_worst);
 
 /* The same figures as JSON, "pipesim-comparison/1". Free with g_free. */

@@ -1,4 +1,4 @@
-/* cmd-compare.c - pipesim compare: holds a predicted timeline against a measured one. */
+/* cmd-compare.c - pipesim compare: holds a predicted timeline against a measured one, or any two. */
 #include "commands.h"
 
 #include <pipesim/compare.h>
@@ -31,22 +31,23 @@ parse_options (int argc, char **argv, Options *options, GError **error)
   const GOptionEntry entries[] = {
     { "worst", 0, 0, G_OPTION_ARG_STRING, &options->worst, "ops to list, the most wrong first (10)", "N" },
     { "tolerance", 0, 0, G_OPTION_ARG_STRING, &options->tolerance,
-      "exit with 3 when the iteration time is predicted further off than this", "PERCENT" },
+      "exit with 3 when the two iteration times are further apart than this", "PERCENT" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "print JSON", NULL },
     { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options->files, NULL, NULL },
     { NULL, 0, 0, 0, NULL, NULL, NULL },
   };
-  g_autoptr (GOptionContext) context = g_option_context_new ("PREDICTED MEASURED");
+  g_autoptr (GOptionContext) context = g_option_context_new ("PREDICTED MEASURED | FIRST SECOND");
 
   g_option_context_set_summary (
-      context, "Holds a predicted timeline against a measured one, op by op. Each is a timeline of\n"
-               "pipesim, its Chrome trace, or a PyTorch profiler trace or a folder with one of each rank.");
+      context, "Holds a predicted timeline against a measured one, op by op, or two predictions or two runs\n"
+               "against each other, of one schedule or of two. Each is a timeline of pipesim, its Chrome\n"
+               "trace, or a PyTorch profiler trace (.json or .json.gz) or a folder with one of each rank.");
   g_option_context_add_main_entries (context, entries, NULL);
   if (!g_option_context_parse (context, &argc, &argv, error))
     return FALSE;
   if (options->files && g_strv_length (options->files) == 2)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%u files given; a predicted and a measured timeline are wanted",
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%u files given; two timelines are wanted",
                options->files ? g_strv_length (options->files) : 0);
   return FALSE;
 }

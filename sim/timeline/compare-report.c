@@ -3,14 +3,96 @@
 
 #include <math.h>
 
-/* Overall figures in text: one row per figure. Each row has a unit of its own, so the cells are texts. */
+/* All columns of a comparison, called as those of a prediction and a run. */
+typedef struct
+{
+  PsColumn figures[4];
+  PsColumn kinds[6];
+  PsColumn worst[8];
+  PsColumn all[19]; /* the last N_ALIKE only of timelines that are alike */
+} Columns;
 
-static const PsColumn figure_columns[] = {
-  { "figure", "figure", PS_COLUMN_TEXT },
-  { "predicted", "predicted (simulated)", PS_COLUMN_TEXT },
-  { "measured", "measured", PS_COLUMN_TEXT },
-  { "error", "error", PS_COLUMN_TEXT },
+#define N_ALIKE 2
+
+static const Columns templates = {
+  /* Each row has a unit of its own, so the cells are texts. */
+  .figures = {
+    { "figure", "figure", PS_COLUMN_TEXT },
+    { "predicted", "predicted (simulated)", PS_COLUMN_TEXT },
+    { "measured", "measured", PS_COLUMN_TEXT },
+    { "error", "error", PS_COLUMN_TEXT },
+  },
+  .kinds = {
+    { "kind", "op kind", PS_COLUMN_TEXT },
+    { "n", "ops", PS_COLUMN_INTEGER },
+    { "predicted_ns", "predicted sum", PS_COLUMN_TIME },
+    { "measured_ns", "measured sum", PS_COLUMN_TIME },
+    { "error", "error of sums", PS_COLUMN_PERCENT },
+    { "median_abs_error", "median |error|", PS_COLUMN_PERCENT },
+  },
+  .worst = {
+    { "op", "op", PS_COLUMN_TEXT },
+    { "device", "device", PS_COLUMN_INTEGER },
+    { "predicted_ns", "predicted", PS_COLUMN_TIME },
+    { "measured_ns", "measured", PS_COLUMN_TIME },
+    { "difference_ns", "difference", PS_COLUMN_TIME },
+    { "error", "error", PS_COLUMN_PERCENT },
+    { "predicted_start_ns", "predicted start", PS_COLUMN_TIME },
+    { "measured_start_ns", "measured start", PS_COLUMN_TIME },
+  },
+  .all = {
+    { "predicted_iteration_ns", NULL, PS_COLUMN_TIME },
+    { "measured_iteration_ns", NULL, PS_COLUMN_TIME },
+    { "iteration_error", NULL, PS_COLUMN_PERCENT },
+    { "predicted_makespan_ns", NULL, PS_COLUMN_TIME },
+    { "measured_makespan_ns", NULL, PS_COLUMN_TIME },
+    { "predicted_max_span_ns", NULL, PS_COLUMN_TIME },
+    { "measured_max_span_ns", NULL, PS_COLUMN_TIME },
+    { "predicted_bubble_ratio", NULL, PS_COLUMN_RATIO },
+    { "measured_bubble_ratio", NULL, PS_COLUMN_RATIO },
+    { "bubble_difference", NULL, PS_COLUMN_RATIO },
+    { "predicted_bubble_ratio_span", NULL, PS_COLUMN_RATIO },
+    { "measured_bubble_ratio_span", NULL, PS_COLUMN_RATIO },
+    { "predicted_peak_memory_bytes", NULL, PS_COLUMN_SIZE },
+    { "measured_peak_memory_bytes", NULL, PS_COLUMN_SIZE },
+    { "peak_memory_error", NULL, PS_COLUMN_PERCENT },
+    { "kinds", NULL, PS_COLUMN_TABLE },
+    { "worst_ops", NULL, PS_COLUMN_TABLE },
+    { "first_only_ops", NULL, PS_COLUMN_INTEGER },
+    { "second_only_ops", NULL, PS_COLUMN_INTEGER },
+  },
 };
+
+static const char *
+replace (const char *text, const char *const *words)
+{
+  g_autoptr (GString) string = g_string_new (text);
+
+  for (; *words; words += 2)
+    g_string_replace (string, words[0], words[1], 0);
+  return g_intern_string (string->str);
+}
+
+/* Calls the columns of full tables by what the two timelines are. */
+static void
+name_columns (const PsComparison *comparison, Columns *columns)
+{
+  static const char *const words[] = { "predicted", "first", "measured", "second", "error", "deviation", NULL };
+  PsColumn *all = (PsColumn *)(gpointer)columns;
+  gboolean simulated = comparison->origin == PS_ORIGIN_SIMULATED;
+
+  if (!comparison->alike)
+    return;
+  for (guint i = 0; i < sizeof *columns / sizeof *all; i++)
+    {
+      all[i].key = replace (all[i].key, words);
+      all[i].title = all[i].title ? replace (all[i].title, words) : NULL;
+    }
+  columns->figures[1].title = simulated ? "first (simulated)" : "first (measured)";
+  columns->figures[2].title = simulated ? "second (simulated)" : "second (measured)";
+}
+
+/* Overall figures in text: one row per figure. */
 
 static void
 add_figure (PsTable *table, const char *figure, char *predicted, char *measured, char *error)
@@ -51,11 +133,11 @@ format_known_size (gint64 bytes)
   return bytes > 0 ? ps_format_size (bytes) : g_strdup ("not known");
 }
 
-static char *
-figures_to_text (const PsComparison *comparison)
+static PsTable *
+figures_table (const PsComparison *comparison, const Columns *columns)
 {
   const PsMetrics *predicted = &comparison->predicted, *measured = &comparison->measured;
-  g_autoptr (PsTable) table = ps_table_new (figure_columns, G_N_ELEMENTS (figure_columns));
+  PsTable *table = ps_table_new (columns->figures, G_N_ELEMENTS (columns->figures));
 
   add_time (table, "iteration time", predicted->iteration_ns, measured->iteration_ns);
   add_time (table, "makespan", predicted->makespan_ns, measured->makespan_ns);
@@ -64,19 +146,10 @@ figures_to_text (const PsComparison *comparison)
   add_ratio (table, "bubble ratio of span", predicted->bubble_ratio_span, measured->bubble_ratio_span);
   add_figure (table, "peak memory", format_known_size (predicted->peak_memory_bytes),
               format_known_size (measured->peak_memory_bytes), format_error (comparison->peak_memory_error));
-  return ps_table_to_text (table);
+  return table;
 }
 
 /* Error per op kind and the worst ops: the same tables in text and JSON. */
-
-static const PsColumn kind_columns[] = {
-  { "kind", "op kind", PS_COLUMN_TEXT },
-  { "n", "ops", PS_COLUMN_INTEGER },
-  { "predicted_ns", "predicted sum", PS_COLUMN_TIME },
-  { "measured_ns", "measured sum", PS_COLUMN_TIME },
-  { "error", "error of sums", PS_COLUMN_PERCENT },
-  { "median_abs_error", "median |error|", PS_COLUMN_PERCENT },
-};
 
 static void
 add_kind (PsTable *table, const char *name, const struct PsKindError *kind)
@@ -93,9 +166,9 @@ add_kind (PsTable *table, const char *name, const struct PsKindError *kind)
 }
 
 static PsTable *
-kinds_table (const PsComparison *comparison)
+kinds_table (const PsComparison *comparison, const Columns *columns)
 {
-  PsTable *table = ps_table_new (kind_columns, G_N_ELEMENTS (kind_columns));
+  PsTable *table = ps_table_new (columns->kinds, G_N_ELEMENTS (columns->kinds));
 
   for (guint k = 0; k < PS_N_OP_KINDS; k++)
     add_kind (table, ps_op_kind_name (k), &comparison->kind[k]);
@@ -103,21 +176,10 @@ kinds_table (const PsComparison *comparison)
   return table;
 }
 
-static const PsColumn worst_columns[] = {
-  { "op", "op", PS_COLUMN_TEXT },
-  { "device", "device", PS_COLUMN_INTEGER },
-  { "predicted_ns", "predicted", PS_COLUMN_TIME },
-  { "measured_ns", "measured", PS_COLUMN_TIME },
-  { "difference_ns", "difference", PS_COLUMN_TIME },
-  { "error", "error", PS_COLUMN_PERCENT },
-  { "predicted_start_ns", "predicted start", PS_COLUMN_TIME },
-  { "measured_start_ns", "measured start", PS_COLUMN_TIME },
-};
-
 static PsTable *
-worst_table (const PsComparison *comparison, guint n_worst)
+worst_table (const PsComparison *comparison, const Columns *columns, guint n_worst)
 {
-  PsTable *table = ps_table_new (worst_columns, G_N_ELEMENTS (worst_columns));
+  PsTable *table = ps_table_new (columns->worst, G_N_ELEMENTS (columns->worst));
   char name[48];
 
   for (guint i = 0; i < MIN (n_worst, comparison->ops->len); i++)
@@ -137,42 +199,43 @@ worst_table (const PsComparison *comparison, guint n_worst)
   return table;
 }
 
+/* How the columns are to be read. */
+static void
+append_legend (GString *text, const PsComparison *comparison)
+{
+  if (!comparison->alike)
+    {
+      g_string_append (text, "error = (predicted - measured) / measured; of ratios: predicted - measured\n");
+      return;
+    }
+  g_string_append_printf (text, "first: %s; second: %s\n", comparison->schedule[0], comparison->schedule[1]);
+  g_string_append (text, "deviation = (first - second) / second; of ratios: first - second\n");
+  if (comparison->n_only[0] + comparison->n_only[1] > 0)
+    g_string_append_printf (text, "ops that only one has are not compared: %u of the first, %u of the second\n",
+                            comparison->n_only[0], comparison->n_only[1]);
+}
+
 char *
 ps_comparison_to_text (const PsComparison *comparison, guint n_worst)
 {
-  g_autoptr (PsTable) kinds = kinds_table (comparison);
-  g_autoptr (PsTable) worst = worst_table (comparison, n_worst);
-  g_autofree char *figures_text = figures_to_text (comparison);
-  g_autofree char *kinds_text = ps_table_to_text (kinds);
-  g_autofree char *worst_text = ps_table_to_text (worst);
-  GString *text = g_string_new ("error = (predicted - measured) / measured; of ratios: predicted - measured\n\n");
+  Columns columns = templates;
+  g_autoptr (PsTable) figures = figures_table (comparison, &columns);
+  g_autoptr (PsTable) kinds = kinds_table (comparison, &columns);
+  g_autoptr (PsTable) worst = worst_table (comparison, &columns, n_worst);
+  g_autofree char *figures_text = NULL, *kinds_text = NULL, *worst_text = NULL;
+  GString *text = g_string_new (NULL);
 
-  g_string_append_printf (text, "%s\n%s", figures_text, kinds_text);
+  name_columns (comparison, &columns);
+  figures_text = ps_table_to_text (figures);
+  kinds_text = ps_table_to_text (kinds);
+  worst_text = ps_table_to_text (worst);
+  append_legend (text, comparison);
+  g_string_append_printf (text, "\n%s\n%s", figures_text, kinds_text);
   if (ps_table_n_rows (worst) > 0)
     g_string_append_printf (text, "\n%u worst of %u ops, by difference of duration\n%s", ps_table_n_rows (worst),
                             comparison->ops->len, worst_text);
   return g_string_free (text, FALSE);
 }
-
-static const PsColumn comparison_columns[] = {
-  { "predicted_iteration_ns", NULL, PS_COLUMN_TIME },
-  { "measured_iteration_ns", NULL, PS_COLUMN_TIME },
-  { "iteration_error", NULL, PS_COLUMN_PERCENT },
-  { "predicted_makespan_ns", NULL, PS_COLUMN_TIME },
-  { "measured_makespan_ns", NULL, PS_COLUMN_TIME },
-  { "predicted_max_span_ns", NULL, PS_COLUMN_TIME },
-  { "measured_max_span_ns", NULL, PS_COLUMN_TIME },
-  { "predicted_bubble_ratio", NULL, PS_COLUMN_RATIO },
-  { "measured_bubble_ratio", NULL, PS_COLUMN_RATIO },
-  { "bubble_difference", NULL, PS_COLUMN_RATIO },
-  { "predicted_bubble_ratio_span", NULL, PS_COLUMN_RATIO },
-  { "measured_bubble_ratio_span", NULL, PS_COLUMN_RATIO },
-  { "predicted_peak_memory_bytes", NULL, PS_COLUMN_SIZE },
-  { "measured_peak_memory_bytes", NULL, PS_COLUMN_SIZE },
-  { "peak_memory_error", NULL, PS_COLUMN_PERCENT },
-  { "kinds", NULL, PS_COLUMN_TABLE },
-  { "worst_ops", NULL, PS_COLUMN_TABLE },
-};
 
 static void
 set_side (PsTable *table, const char *side, const PsMetrics *metrics)
@@ -204,7 +267,10 @@ set_side (PsTable *table, const char *side, const PsMetrics *metrics)
 char *
 ps_comparison_to_json (const PsComparison *comparison, guint n_worst)
 {
-  g_autoptr (PsTable) table = ps_table_new (comparison_columns, G_N_ELEMENTS (comparison_columns));
+  const char *const origins[] = { "origin", ps_origin_name (comparison->origin), NULL };
+  Columns columns = templates;
+  g_autoptr (PsTable) table
+      = ps_table_new (columns.all, G_N_ELEMENTS (columns.all) - (comparison->alike ? 0 : N_ALIKE));
 
   ps_table_add_row (table);
   set_side (table, "predicted", &comparison->predicted);
@@ -212,7 +278,13 @@ ps_comparison_to_json (const PsComparison *comparison, guint n_worst)
   ps_table_set_ratio (table, "iteration_error", comparison->iteration_error);
   ps_table_set_ratio (table, "bubble_difference", comparison->bubble_difference);
   ps_table_set_ratio (table, "peak_memory_error", comparison->peak_memory_error);
-  ps_table_set_table (table, "kinds", kinds_table (comparison));
-  ps_table_set_table (table, "worst_ops", worst_table (comparison, n_worst));
-  return ps_table_to_json (table, "pipesim-comparison/1", NULL);
+  ps_table_set_table (table, "kinds", kinds_table (comparison, &columns));
+  ps_table_set_table (table, "worst_ops", worst_table (comparison, &columns, n_worst));
+  if (comparison->alike)
+    {
+      ps_table_set_integer (table, "first_only_ops", comparison->n_only[0]);
+      ps_table_set_integer (table, "second_only_ops", comparison->n_only[1]);
+    }
+  name_columns (comparison, &columns);
+  return ps_table_to_json (table, "pipesim-comparison/1", comparison->alike ? origins : NULL);
 }

@@ -1,4 +1,6 @@
 /* compare.c - matches the ops of a predicted and a measured timeline and sums up how far they are apart. */
+#include "span-index.h"
+
 #include <pipesim/compare.h>
 
 #include <math.h>
@@ -11,6 +13,8 @@ ps_comparison_free (PsComparison *comparison)
   ps_metrics_clear (&comparison->predicted);
   ps_metrics_clear (&comparison->measured);
   g_clear_pointer (&comparison->ops, g_array_unref);
+  g_free (comparison->schedule[0]);
+  g_free (comparison->schedule[1]);
   g_free (comparison);
 }
 
@@ -20,62 +24,24 @@ ps_relative_error (gint64 predicted, gint64 measured)
   return measured != 0 ? (double)(predicted - measured) / (double)measured : NAN;
 }
 
-/* Everything that names an op or transfer within an iteration, in one word. */
-static guint64
-span_key (const PsSpan *span)
-{
-  return (guint64)span->device << 48 | (guint64)span->op.kind << 45 | (guint64)span->op.slice << 37
-         | (guint64)span->op.stage << 21 | span->op.microbatch;
-}
-
-/* The spans of one side by key. */
-typedef struct
-{
-  GHashTable *by_key;
-  guint64 *keys;
-} SpanIndex;
-
-static void
-span_index_clear (SpanIndex *index)
-{
-  g_clear_pointer (&index->by_key, g_hash_table_unref);
-  g_clear_pointer (&index->keys, g_free);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SpanIndex, span_index_clear)
-
-static SpanIndex
-span_index_new (GArray *spans)
-{
-  SpanIndex index = { g_hash_table_new (g_int64_hash, g_int64_equal), g_new (guint64, spans->len) };
-
-  for (guint i = 0; i < spans->len; i++)
-    {
-      PsSpan *span = &g_array_index (spans, PsSpan, i);
-
-      index.keys[i] = span_key (span);
-      g_hash_table_insert (index.by_key, &index.keys[i], span);
-    }
-  return index;
-}
-
-static const PsSpan *
-span_index_find (const SpanIndex *index, const PsSpan *span)
-{
-  guint64 key = span_key (span);
-
-  return g_hash_table_lookup (index->by_key, &key);
-}
-
 /* Whether these are two timelines of one schedule */
+
+/* What messages call the two. */
+static const char *
+side_name (const PsComparison *comparison, guint side)
+{
+  static const char *const names[][2] = { { "predicted", "measured" }, { "first", "second" } };
+
+  return names[comparison->alike][side];
+}
 
 static gboolean
 check_roles (const PsTimeline *predicted, const PsTimeline *measured, GError **error)
 {
-  if (predicted->origin == PS_ORIGIN_SIMULATED && measured->origin == PS_ORIGIN_MEASURED)
+  if (predicted->origin == measured->origin || measured->origin == PS_ORIGIN_MEASURED)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "timelines: the predicted one is %s and the measured one is %s; simulated and measured would be right",
-               ps_origin_name (predicted->origin), ps_origin_name (measured->origin));
+               "timelines: the first is measured and the second is simulated; the simulated one comes first");
   return FALSE;
 }
 
@@ -91,7 +57,7 @@ check_count (const char *what, guint predicted, guint measured, GError **error)
 
 /* The optimizer step is recorded by real runs only, so one side may lack it. */
 static gboolean
-check_covered (GArray *spans, const char *side, const SpanIndex *other, GError **error)
+check_covered (GArray *spans, const char *side, const PsSpanIndex *other, GError **error)
 {
   char name[48];
 
@@ -99,7 +65,7 @@ check_covered (GArray *spans, const char *side, const SpanIndex *other, GError *
     {
       const PsSpan *span = &g_array_index (spans, PsSpan, i);
 
-      if (span->op.kind == PS_OP_O || span_index_find (other, span))
+      if (span->op.kind == PS_OP_O || ps_span_index_find (other, span->op, span->device))
         continue;
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "device %u: only the %s timeline has %s", span->device, side,
                    ps_op_format (span->op, name));
@@ -109,7 +75,7 @@ check_covered (GArray *spans, const char *side, const SpanIndex *other, GError *
 }
 
 static gboolean
-check_once (GArray *spans, const char *side, const SpanIndex *index, GError **error)
+check_once (GArray *spans, const char *side, const PsSpanIndex *index, GError **error)
 {
   char name[48];
 
@@ -117,7 +83,7 @@ check_once (GArray *spans, const char *side, const SpanIndex *index, GError **er
     {
       const PsSpan *span = &g_array_index (spans, PsSpan, i);
 
-      if (span_index_find (index, span) == span)
+      if (ps_span_index_find (index, span->op, span->device) == span)
         continue;
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "device %u: the %s timeline has %s twice", span->device, side,
                    ps_op_format (span->op, name));
@@ -127,15 +93,12 @@ check_once (GArray *spans, const char *side, const SpanIndex *index, GError **er
 }
 
 static gboolean
-check_same_schedule (const PsTimeline *predicted, const SpanIndex *predicted_ops, const PsTimeline *measured,
-                     const SpanIndex *measured_ops, GError **error)
+check_same_schedule (const PsTimeline *predicted, const PsSpanIndex *predicted_ops, const PsTimeline *measured,
+                     const PsSpanIndex *measured_ops, GError **error)
 {
-  return check_roles (predicted, measured, error)
-         && check_count ("devices", predicted->n_devices, measured->n_devices, error)
+  return check_count ("devices", predicted->n_devices, measured->n_devices, error)
          && check_count ("stages", predicted->n_stages, measured->n_stages, error)
          && check_count ("microbatches", predicted->n_microbatches, measured->n_microbatches, error)
-         && check_once (predicted->ops, "predicted", predicted_ops, error)
-         && check_once (measured->ops, "measured", measured_ops, error)
          && check_covered (predicted->ops, "predicted", measured_ops, error)
          && check_covered (measured->ops, "measured", predicted_ops, error);
 }
@@ -195,7 +158,7 @@ add_difference (PsComparison *comparison, const PsSpan *predicted, const PsSpan 
 }
 
 static void
-compare_ops (PsComparison *comparison, const PsTimeline *predicted, const SpanIndex *measured)
+compare_ops (PsComparison *comparison, const PsTimeline *predicted, const PsSpanIndex *measured)
 {
   KindSums sums[PS_N_OP_KINDS];
 
@@ -204,7 +167,7 @@ compare_ops (PsComparison *comparison, const PsTimeline *predicted, const SpanIn
   for (guint i = 0; i < predicted->ops->len; i++)
     {
       const PsSpan *span = &g_array_index (predicted->ops, PsSpan, i);
-      const PsSpan *other = span_index_find (measured, span);
+      const PsSpan *other = ps_span_index_find (measured, span->op, span->device);
 
       if (!other)
         continue;
@@ -218,13 +181,14 @@ compare_ops (PsComparison *comparison, const PsTimeline *predicted, const SpanIn
 static void
 compare_transfers (PsComparison *comparison, const PsTimeline *predicted, const PsTimeline *measured)
 {
-  g_auto (SpanIndex) index = span_index_new (measured->transfers);
+  g_auto (PsSpanIndex) index = { 0 };
   KindSums sums = kind_sums_new (&comparison->transfer);
 
+  ps_span_index_init (&index, measured->transfers);
   for (guint i = 0; i < predicted->transfers->len; i++)
     {
       const PsSpan *span = &g_array_index (predicted->transfers, PsSpan, i);
-      const PsSpan *other = span_index_find (&index, span);
+      const PsSpan *other = ps_span_index_find (&index, span->op, span->device);
 
       if (other)
         kind_sums_add (&sums, span, other);
@@ -241,17 +205,9 @@ compare_differences (gconstpointer a, gconstpointer b)
   return (dx < dy) - (dx > dy);
 }
 
-PsComparison *
-ps_compare (const PsTimeline *predicted, const PsTimeline *measured, GError **error)
+static void
+compare_figures (PsComparison *comparison, const PsTimeline *predicted, const PsTimeline *measured)
 {
-  g_auto (SpanIndex) predicted_ops = span_index_new (predicted->ops);
-  g_auto (SpanIndex) measured_ops = span_index_new (measured->ops);
-  PsComparison *comparison;
-
-  if (!check_same_schedule (predicted, &predicted_ops, measured, &measured_ops, error))
-    return NULL;
-  comparison = g_new0 (PsComparison, 1);
-  comparison->ops = g_array_new (FALSE, FALSE, sizeof (PsOpDifference));
   ps_metrics_from_timeline (predicted, &comparison->predicted);
   ps_metrics_from_timeline (measured, &comparison->measured);
   comparison->iteration_error
@@ -261,8 +217,39 @@ ps_compare (const PsTimeline *predicted, const PsTimeline *measured, GError **er
       = comparison->predicted.peak_memory_bytes > 0
             ? ps_relative_error (comparison->predicted.peak_memory_bytes, comparison->measured.peak_memory_bytes)
             : NAN;
+}
+
+static PsComparison *
+comparison_new (const PsTimeline *predicted, const PsTimeline *measured)
+{
+  PsComparison *comparison = g_new0 (PsComparison, 1);
+
+  comparison->alike = predicted->origin == measured->origin;
+  comparison->origin = predicted->origin;
+  comparison->schedule[0] = g_strdup (predicted->schedule);
+  comparison->schedule[1] = g_strdup (measured->schedule);
+  comparison->ops = g_array_new (FALSE, FALSE, sizeof (PsOpDifference));
+  return comparison;
+}
+
+PsComparison *
+ps_compare (const PsTimeline *predicted, const PsTimeline *measured, GError **error)
+{
+  g_auto (PsSpanIndex) predicted_ops = { 0 }, measured_ops = { 0 };
+  g_autoptr (PsComparison) comparison = comparison_new (predicted, measured);
+
+  ps_span_index_init (&predicted_ops, predicted->ops);
+  ps_span_index_init (&measured_ops, measured->ops);
+  if (!check_roles (predicted, measured, error)
+      || !check_once (predicted->ops, side_name (comparison, 0), &predicted_ops, error)
+      || !check_once (measured->ops, side_name (comparison, 1), &measured_ops, error)
+      || (!comparison->alike && !check_same_schedule (predicted, &predicted_ops, measured, &measured_ops, error)))
+    return NULL;
+  compare_figures (comparison, predicted, measured);
   compare_ops (comparison, predicted, &measured_ops);
   compare_transfers (comparison, predicted, measured);
+  comparison->n_only[0] = predicted->ops->len - comparison->ops->len;
+  comparison->n_only[1] = measured->ops->len - comparison->ops->len;
   g_array_sort (comparison->ops, compare_differences);
-  return comparison;
+  return g_steal_pointer (&comparison);
 }
