@@ -7,8 +7,6 @@
 #include "program.h"
 #include "timeline-plot.h"
 
-#include <pipesim/formats.h>
-
 #include <stdio.h>
 
 typedef gboolean (*DrawTimelines) (const PsPlotOptions *options, PsTimeline *const *timelines, guint n, GError **error);
@@ -16,12 +14,12 @@ typedef gboolean (*DrawTimelines) (const PsPlotOptions *options, PsTimeline *con
 static gboolean
 load_and_draw (const PsPlotOptions *options, DrawTimelines draw, GError **error)
 {
-  g_autoptr (PsTimeline) first = ps_timeline_load (options->arguments[1], error);
+  g_autoptr (PsTimeline) first = ps_plot_load (options->arguments[1], error);
   g_autoptr (PsTimeline) second = NULL;
 
   if (!first || !options->arguments[2])
     return first && draw (options, &first, 1, error);
-  second = ps_timeline_load (options->arguments[2], error);
+  second = ps_plot_load (options->arguments[2], error);
   return second && draw (options, (PsTimeline *[]){ first, second }, 2, error);
 }
 

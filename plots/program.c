@@ -21,3 +21,13 @@ ps_plot_program (const char *name, gboolean (*run) (int argc, char **argv, GErro
   g_printerr ("%s: %s\n", name, line);
   return ps_error_exit_code (error);
 }
+
+PsTimeline *
+ps_plot_load (const char *path, GError **error)
+{
+  PsTimeline *timeline = ps_timeline_load (path, error);
+
+  if (timeline != NULL && timeline->remark != NULL)
+    g_printerr ("%s: %s\n", g_get_prgname (), timeline->remark);
+  return timeline;
+}

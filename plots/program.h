@@ -2,13 +2,16 @@
 #ifndef PS_PLOT_PROGRAM_H
 #define PS_PLOT_PROGRAM_H
 
-#include <pipesim/base.h>
+#include <pipesim/formats.h>
 
 G_BEGIN_DECLS
 
 /* Runs a program that users call by that name ("pipesim plot") and returns its exit code; a failure is one line on
  * standard error, whatever the user typed into it. */
 int ps_plot_program (const char *name, gboolean (*run) (int argc, char **argv, GError **error), int argc, char **argv);
+
+/* ps_timeline_load, and says the timeline's remark. */
+PsTimeline *ps_plot_load (const char *path, GError **error);
 
 G_END_DECLS
 

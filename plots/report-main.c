@@ -66,7 +66,7 @@ load_timelines (const Options *options, GPtrArray *timelines, GError **error)
 {
   for (guint i = 1; options->arguments[i]; i++)
     {
-      PsTimeline *timeline = ps_timeline_load (options->arguments[i], error);
+      PsTimeline *timeline = ps_plot_load (options->arguments[i], error);
 
       if (!timeline)
         return FALSE;

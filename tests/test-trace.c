@@ -6,6 +6,10 @@
 #include <pipesim/compare.h>
 #include <pipesim/formats.h>
 
+#include <gio/gio.h>
+#include <glib/gstdio.h>
+#include <string.h>
+
 static PsTimeline *
 parse_one (const char *text, GError **error)
 {
@@ -26,8 +30,9 @@ assert_span (const PsTimeline *timeline, guint i, guint device, const char *op, 
   g_assert_cmpint (span->end_ns, ==, end_ns);
 }
 
-/* Three complete iterations of 10.5, 9.5 and 10 us and the beginning of a fourth: the third is the median one. The
- * ranks stand in the files, whose names are in the other order. */
+/* Three complete iterations of 10.25, 9.25 and 9.75 us and the beginning of a fourth: the third is the median one.
+ * Every op begins a quarter of a microsecond after its range. The ranks stand in the files, whose names are in the
+ * other order. */
 static void
 test_profiler_folder (void)
 {
@@ -41,13 +46,13 @@ test_profiler_folder (void)
   g_assert_cmpuint (timeline->n_devices, ==, 2);
   g_assert_cmpuint (timeline->n_stages, ==, 2);
   g_assert_cmpuint (timeline->n_microbatches, ==, 2);
-  g_assert_cmpint (timeline->iteration_ns, ==, 10000);
+  g_assert_cmpint (timeline->iteration_ns, ==, 9750);
   g_assert_cmpuint (timeline->ops->len, ==, 8);
-  assert_span (timeline, 0, 0, "F0.0", 0, 1000);
-  assert_span (timeline, 2, 0, "BW0.0", 4500, 6500);
-  assert_span (timeline, 3, 0, "BW1.0", 7500, 10000);
-  assert_span (timeline, 4, 1, "F0.1", 1500, 2500);
-  assert_span (timeline, 7, 1, "BW1.1", 5500, 7500);
+  assert_span (timeline, 0, 0, "F0.0", 0, 750);
+  assert_span (timeline, 2, 0, "BW0.0", 4500, 6250);
+  assert_span (timeline, 3, 0, "BW1.0", 7500, 9750);
+  assert_span (timeline, 4, 1, "F0.1", 1500, 2250);
+  assert_span (timeline, 7, 1, "BW1.1", 5500, 7250);
 }
 
 static void
@@ -108,6 +113,108 @@ test_gpu (void)
   g_assert_cmpuint (spans[0].chunk, ==, 0);
   g_assert_cmpuint (spans[1].chunk, ==, 1);
   g_assert_cmpuint (spans[5].chunk, ==, 1);
+}
+
+/* The B waits for its receive until its first op, which another thread runs; the second stage 0 B has no op, so
+ * computes nothing at its end. Waits of PyTorch 2.15, and ops of other processes, count for nothing. */
+static void
+test_waiting (void)
+{
+  static const char text[]
+      = "[" RANGE ("user_annotation", "PP:0F0", 3, 1, 0, 4) "," RANGE ("cpu_op", "aten::mm", 4, 1, 0.5, 1) "," RANGE (
+          "cpu_op", "aten::mm", 3, 1, 1,
+          1) "," RANGE ("user_annotation", "PP:0WAIT_SEND_F0", 3, 1, 4,
+                        1) "," RANGE ("user_annotation", "PP:0I0", 3, 1, 5,
+                                      4) "," RANGE ("cpu_op", "aten::mm", 3, 2, 8,
+                                                    1) "," RANGE ("user_annotation", "PP:0I1", 3, 1, 10, 2) "]";
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsTimeline) timeline = parse_one (text, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (timeline->ops->len, ==, 3);
+  assert_span (timeline, 0, 0, "F0.0", 0, 3000);
+  assert_span (timeline, 1, 0, "B0.0", 7000, 8000);
+  assert_span (timeline, 2, 0, "B1.0", 11000, 11000);
+  g_assert_cmpint (timeline->iteration_ns, ==, 11000);
+}
+
+/* Ranges of GPipe name no stage, and hold their receive, with its buffer, and their send. */
+static void
+test_gpipe (void)
+{
+  static const char *const names[] = { "rank1.json", "rank0.json" };
+  static const char *const texts[] = {
+    "[" RANGE ("user_annotation", "Forward 0", 1, 1, 2, 8) "," RANGE ("cpu_op", "aten::empty_strided", 1, 1, 3, 1) ","
+    /* */ RANGE ("cpu_op", "c10d::recv_", 1, 1, 4, 1) "," RANGE ("cpu_op", "aten::mm", 1, 1, 6, 3) "]",
+    "[" RANGE ("user_annotation", "Forward 0", 1, 1, 0, 4) "," RANGE ("cpu_op", "aten::mm", 1, 1, 1, 1) ","
+    /* */ RANGE ("cpu_op", "c10d::send", 1, 1, 3, 1) "," RANGE ("user_annotation", "Backward 0", 1, 1, 11, 2) "]",
+  };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsTimeline) timeline = ps_trace_parse ("x", names, texts, 2, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (timeline->n_stages, ==, 2);
+  g_assert_cmpuint (timeline->ops->len, ==, 3);
+  assert_span (timeline, 0, 0, "F0.0", 0, 2000);
+  assert_span (timeline, 1, 0, "BW0.0", 12000, 12000);
+  assert_span (timeline, 2, 1, "F0.1", 5000, 9000);
+  g_assert_null (timeline->remark);
+}
+
+/* A rank alone does not pass for its run. */
+static void
+test_missing_ranks (void)
+{
+  static const char text[] = "{\"distributedInfo\": {\"rank\": 1, \"world_size\": 2}, \"traceEvents\": [" RANGE (
+      "c", "Forward 0", 1, 1, 0, 1) "]}";
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsTimeline) timeline = parse_one (text, &error);
+
+  g_assert_no_error (error);
+  assert_span (timeline, 0, 0, "F0.1", 0, 1000);
+  g_assert_cmpstr (timeline->source, ==, "PyTorch profiler, processor, iteration 1 of 1, 1 of 2 ranks");
+  g_assert_cmpstr (timeline->remark, ==,
+                   "trace.json: holds 1 of the 2 ranks of its run; all figures are those of this one alone");
+}
+
+static void
+write_packed (const char *path, const char *text)
+{
+  g_autoptr (GZlibCompressor) gzip = g_zlib_compressor_new (G_ZLIB_COMPRESSOR_FORMAT_GZIP, -1);
+  gsize read, written, n = strlen (text) + 100;
+  g_autofree char *packed = g_malloc (n);
+
+  g_assert_cmpint (g_converter_convert (G_CONVERTER (gzip), text, strlen (text), packed, n, G_CONVERTER_INPUT_AT_END,
+                                        &read, &written, NULL),
+                   ==, G_CONVERTER_FINISHED);
+  g_assert_true (g_file_set_contents (path, packed, (gssize)written, NULL));
+}
+
+/* Packed and plain files of one folder; half a packed file is refused. */
+static void
+test_packed (void)
+{
+  g_autofree char *folder = g_dir_make_tmp ("pipesim-trace-XXXXXX", NULL);
+  g_autofree char *packed = g_build_filename (folder, "rank1.json.gz", NULL);
+  g_autofree char *plain = g_build_filename (folder, "rank0.json", NULL);
+  g_autofree char *content = NULL;
+  g_autoptr (GError) error = NULL, cut_error = NULL;
+  g_autoptr (PsTimeline) timeline = NULL;
+  gsize length;
+
+  write_packed (packed, "[" RANGE ("c", "PP:1F0", 1, 1, 2, 1) "]");
+  g_assert_true (g_file_set_contents (plain, "[" RANGE ("c", "PP:0F0", 1, 1, 0, 1) "]", -1, NULL));
+  timeline = ps_timeline_load (folder, &error);
+  g_assert_no_error (error);
+  assert_span (timeline, 1, 1, "F0.1", 2000, 3000);
+  g_assert_true (g_file_get_contents (packed, &content, &length, NULL));
+  g_assert_true (g_file_set_contents (packed, content, (gssize)length / 2, NULL));
+  g_assert_null (ps_timeline_load (packed, &cut_error));
+  g_assert_error (cut_error, PS_ERROR, PS_ERROR_INPUT);
+  g_assert_nonnull (strstr (cut_error->message, "rank1.json.gz: cannot unpack: "));
+  g_unlink (packed);
+  g_unlink (plain);
+  g_rmdir (folder);
 }
 
 /* Ranks by the names of the files. */
@@ -237,6 +344,10 @@ main (int argc, char **argv)
   g_test_add_func ("/trace/profiler/compare", test_profiler_compare);
   g_test_add_func ("/trace/profiler/gpu", test_gpu);
   g_test_add_func ("/trace/profiler/names", test_names);
+  g_test_add_func ("/trace/profiler/waiting", test_waiting);
+  g_test_add_func ("/trace/profiler/gpipe", test_gpipe);
+  g_test_add_func ("/trace/profiler/missing-ranks", test_missing_ranks);
+  g_test_add_func ("/trace/profiler/packed", test_packed);
   g_test_add_func ("/trace/refusals", test_refusals);
   g_test_add_func ("/trace/rank-refusals", test_rank_refusals);
   g_test_add_func ("/trace/own", test_own_trace);

@@ -84,12 +84,19 @@ GPtrArray *ps_torch_lint_comms (const char *where, const char *text, gsize lengt
  * - Chrome trace: as ps_timeline_to_chrome_trace writes it; predicted or measured as its process name says.
  *
  * - PyTorch profiler: Kineto traces whose ranges "PP:0F0", "PP:(0F7;7B3)OVERLAP_F_B" are the actions of a rank;
- *   measured. Ranges on the GPU (category gpu_user_annotation) count if there are any, else those of the processor.
- *   path may be a folder: its *.json files are the traces of one run, one per rank. The rank of a file is
+ *   measured. Where no range is named like that, "Forward 0" and "Backward 0" of ScheduleGPipe count, of the stage that
+ *   has the rank's number. Ranges on the GPU (category gpu_user_annotation) count if there are any, else those of the
+ *   processor. On the processor a range also waits for its receive, so an op begins with the first cpu_op, on any
+ *   thread, that begins inside its range (of GPipe: after the receive c10d::recv_; the op ends with c10d::send).
+ * Without one it takes no time, at the range's end. Ranges of a file without any cpu_op count as they are. path may be
+ * a folder: its *.json and *.json.gz files are the traces of one run, one per rank. The rank of a file is
  *   distributedInfo.rank, else the number behind "rank" in its name, else its place by name. Ranks in one file are told
- *   by process, else by thread. An action that comes again begins a new iteration; incomplete ones are dropped, and of
- *   the others the one with the median duration is taken. iteration_ns is its first start to its last end: what lies
- *   between two iterations has no range.
+ *   by process, else by thread. Where there are fewer than distributedInfo.world_size, the timeline's remark says so.
+ * An action that comes again begins a new iteration; incomplete ones are dropped, and of the others the one with the
+ *   median duration is taken. iteration_ns is its first start to its last end: what lies between two iterations has no
+ *   range.
+ *
+ * Files may be packed by gzip, whatever their names.
  *
  * Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with ps_timeline_free. */
 PsTimeline *ps_timeline_load (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -31,6 +31,7 @@ typedef struct
   PsOrigin origin; /* PS_ORIGIN_SIMULATED or PS_ORIGIN_MEASURED */
   char *schedule;  /* its name */
   char *source;    /* one line: costs used, or device and transport that ran */
+  char *remark;    /* one line to say to whoever sees the timeline, with the file's name; NULL. Not written to files */
   guint n_devices;
   guint n_stages;
   guint n_microbatches;

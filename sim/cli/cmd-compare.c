@@ -60,11 +60,21 @@ parse_tolerance (const char *text, double *tolerance, GError **error)
   return !text || ps_parse_percent ("--tolerance", text, 0, PS_MAX_PERCENT, tolerance, error);
 }
 
+static PsTimeline *
+load (const char *path, GError **error)
+{
+  PsTimeline *timeline = ps_timeline_load (path, error);
+
+  if (timeline != NULL && timeline->remark != NULL)
+    g_printerr ("%s: %s\n", g_get_prgname (), timeline->remark);
+  return timeline;
+}
+
 static PsComparison *
 compare_files (const char *predicted_path, const char *measured_path, GError **error)
 {
-  g_autoptr (PsTimeline) predicted = ps_timeline_load (predicted_path, error);
-  g_autoptr (PsTimeline) measured = predicted ? ps_timeline_load (measured_path, error) : NULL;
+  g_autoptr (PsTimeline) predicted = load (predicted_path, error);
+  g_autoptr (PsTimeline) measured = predicted ? load (measured_path, error) : NULL;
   PsComparison *comparison = measured ? ps_compare (predicted, measured, error) : NULL;
 
   if (measured && !comparison)

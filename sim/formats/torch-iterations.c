@@ -157,8 +157,8 @@ iteration_start (GPtrArray *ranks, guint iteration, gint64 *duration_ns)
       const TorchRank *rank = g_ptr_array_index (ranks, r);
       const TorchRange *ranges = iteration_ranges (rank, iteration);
 
-      start_ns = MIN (start_ns, ranges[0].start_ns);
-      end_ns = MAX (end_ns, ranges[rank->n - 1].end_ns);
+      start_ns = MIN (start_ns, ranges[0].compute_start_ns);
+      end_ns = MAX (end_ns, ranges[rank->n - 1].compute_end_ns);
     }
   *duration_ns = end_ns - start_ns;
   return start_ns;
@@ -224,8 +224,8 @@ append_rank (PsTimeline *timeline, const TorchRank *rank, guint device, guint it
                           .stage = action->stage,
                           .microbatch = action->microbatch & G_MAXINT32,
                           .paired = action->paired & 1U };
-        span.start_ns = ranges[i].start_ns - start_ns;
-        span.end_ns = ranges[i].end_ns - start_ns;
+        span.start_ns = ranges[i].compute_start_ns - start_ns;
+        span.end_ns = ranges[i].compute_end_ns - start_ns;
         timeline->n_stages = MAX (timeline->n_stages, action->stage + 1U);
         timeline->n_microbatches = MAX (timeline->n_microbatches, action->microbatch + 1);
         g_array_append_val (timeline->ops, span);

@@ -1,4 +1,4 @@
-/* torch-trace.c - measured timelines from PyTorch profiler traces: the ranges "PP:<action>" of each rank. */
+/* torch-trace.c - measured timelines from PyTorch profiler traces: the ranges of each rank's actions. */
 #include "torch-trace.h"
 
 #include <string.h>
@@ -17,10 +17,26 @@ typedef struct
   const char *where;
   Trace *traces;
   guint n_traces;
+  gboolean gpipe;     /* ranges are those of ScheduleGPipe, not "PP:<action>" */
   gboolean gpu;       /* ranges of the GPU count, not of the processor */
+  GArray **work;      /* [n_traces] of Work, by time */
   GPtrArray *threads; /* of Thread */
   GPtrArray *ranks;   /* of TorchRank */
 } Reader;
+
+/* One thing that a thread did on a processor. */
+typedef struct
+{
+  gint64 start_ns;
+  gint64 pid;
+  gint64 tid;
+  enum
+  {
+    WORK_COMPUTE,
+    WORK_RECEIVE,
+    WORK_SEND,
+  } kind;
+} Work;
 
 static void
 thread_free (gpointer data)
@@ -39,12 +55,47 @@ is_gpu (const TraceRange *range)
   return g_str_equal (range->category, "gpu_user_annotation");
 }
 
+/* ScheduleGPipe has one stage per rank, and its ranges don't say which: add_rank does. */
+static gboolean
+read_gpipe (const char *name, TorchAction *action)
+{
+  static const char *const words[] = { "Forward ", "Backward " };
+  static const TorchType types[] = { TORCH_F, TORCH_B };
+  guint64 microbatch;
+
+  for (guint i = 0; i < G_N_ELEMENTS (words); i++)
+    if (g_str_has_prefix (name, words[i])
+        && g_ascii_string_to_unsigned (name + strlen (words[i]), 10, 0, PS_MAX_MICROBATCHES - 1, &microbatch, NULL))
+      {
+        *action = (TorchAction){ .type = (guint8)types[i], .microbatch = (guint32)microbatch };
+        return TRUE;
+      }
+  return FALSE;
+}
+
+gboolean
+ps_torch_trace_names (const char *name)
+{
+  TorchAction action;
+
+  return g_str_has_prefix (name, "PP:") || read_gpipe (name, &action);
+}
+
+static gboolean
+read_actions (const Reader *reader, const char *name, TorchRange *range)
+{
+  range->n = 1;
+  if (reader->gpipe)
+    return read_gpipe (name, range->actions);
+  return g_str_has_prefix (name, "PP:")
+         && torch_cell_parse (name + 3, strlen (name + 3), range->actions, &range->n) == NULL;
+}
+
 /* Whether the event is a computing action; all others are passed over. */
 static gboolean
-read_range (const TraceEvent *event, TraceRange *found, TorchRange *range)
+read_range (const Reader *reader, const TraceEvent *event, TraceRange *found, TorchRange *range)
 {
-  if (!g_str_has_prefix (ps_trace_text (event, TRACE_NAME), "PP:") || !ps_trace_range (event, found)
-      || torch_cell_parse (found->name + 3, strlen (found->name) - 3, range->actions, &range->n) != NULL)
+  if (!read_actions (reader, ps_trace_text (event, TRACE_NAME), range) || !ps_trace_range (event, found))
     return FALSE;
   range->start_ns = found->start_ns;
   range->end_ns = found->end_ns;
@@ -68,6 +119,27 @@ thread_ranges (Reader *reader, GHashTable *by_name, guint file, const TraceRange
   return thread->ranges;
 }
 
+static gboolean
+read_work (const TraceEvent *event, Work *work)
+{
+  TraceRange found;
+
+  if (!g_str_equal (ps_trace_text (event, TRACE_CATEGORY), "cpu_op") || !ps_trace_range (event, &found))
+    return FALSE;
+  *work = (Work){ .start_ns = found.start_ns, .pid = found.pid, .tid = found.tid };
+  if (g_str_has_prefix (found.name, "c10d::recv"))
+    work->kind = WORK_RECEIVE;
+  else if (g_str_has_prefix (found.name, "c10d::send"))
+    work->kind = WORK_SEND;
+  return TRUE;
+}
+
+static int
+compare_work (gconstpointer a, gconstpointer b)
+{
+  return ps_compare_int64 (&((const Work *)a)->start_ns, &((const Work *)b)->start_ns);
+}
+
 /* Newer profilers count from a base of their own, which brings the files of one run together. */
 static void
 collect_file (Reader *reader, guint file)
@@ -76,37 +148,103 @@ collect_file (Reader *reader, guint file)
   g_autoptr (GHashTable) by_name = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   const TraceEvent *event;
 
+  reader->work[file] = g_array_new (FALSE, FALSE, sizeof (Work));
   ps_trace_rewind (trace);
   while ((event = ps_trace_next (trace)) != NULL)
     {
       TraceRange found;
       TorchRange range;
       GArray *ranges;
+      Work work;
 
-      if (!read_range (event, &found, &range) || is_gpu (&found) != reader->gpu)
+      if (!reader->gpu && read_work (event, &work))
+        {
+          work.start_ns += trace->base_ns;
+          g_array_append_val (reader->work[file], work);
+        }
+      if (!read_range (reader, event, &found, &range) || is_gpu (&found) != reader->gpu)
         continue;
-      range.start_ns += trace->base_ns;
-      range.end_ns += trace->base_ns;
+      range.compute_start_ns = range.start_ns += trace->base_ns;
+      range.compute_end_ns = range.end_ns += trace->base_ns;
       ranges = thread_ranges (reader, by_name, file, &found);
       g_array_append_val (ranges, range);
     }
+  g_array_sort (reader->work[file], compare_work);
 }
 
 static gboolean
-has_gpu_ranges (const Reader *reader)
+any_event (const Reader *reader, gboolean (*is) (const Reader *reader, const TraceEvent *event))
 {
   for (guint file = 0; file < reader->n_traces; file++)
     {
       const TraceEvent *event;
-      TraceRange found;
-      TorchRange range;
 
       ps_trace_rewind (&reader->traces[file]);
       while ((event = ps_trace_next (&reader->traces[file])) != NULL)
-        if (read_range (event, &found, &range) && is_gpu (&found))
+        if (is (reader, event))
           return TRUE;
     }
   return FALSE;
+}
+
+static gboolean
+is_action (const Reader *reader G_GNUC_UNUSED, const TraceEvent *event)
+{
+  return g_str_has_prefix (ps_trace_text (event, TRACE_NAME), "PP:");
+}
+
+static gboolean
+is_gpu_range (const Reader *reader, const TraceEvent *event)
+{
+  TraceRange found;
+  TorchRange range;
+
+  return read_range (reader, event, &found, &range) && is_gpu (&found);
+}
+
+/* Computing */
+
+static guint
+first_work (const GArray *work, gint64 start_ns)
+{
+  guint low = 0, high = work->len;
+
+  while (low < high)
+    {
+      guint middle = (low + high) / 2;
+
+      if (g_array_index (work, Work, middle).start_ns < start_ns)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  return low;
+}
+
+/* A range computes from its first op after its last receive to the send that follows. Without an op it only waits, and
+ * has computed nothing at its end. tid NULL: on any thread. */
+static void
+find_computing (TorchRange *range, const GArray *work, gint64 pid, const gint64 *tid)
+{
+  gint64 start_ns = range->end_ns, end_ns = range->end_ns;
+
+  for (guint i = first_work (work, range->start_ns); i < work->len; i++)
+    {
+      const Work *at = &g_array_index (work, Work, i);
+
+      if (at->start_ns >= range->end_ns)
+        break;
+      if (at->pid != pid || (tid != NULL && at->tid != *tid))
+        continue;
+      if (at->kind == WORK_RECEIVE)
+        start_ns = end_ns = range->end_ns;
+      else if (at->kind == WORK_SEND && start_ns < end_ns)
+        end_ns = MIN (end_ns, at->start_ns);
+      else if (at->kind == WORK_COMPUTE)
+        start_ns = MIN (start_ns, at->start_ns);
+    }
+  range->compute_start_ns = start_ns;
+  range->compute_end_ns = end_ns;
 }
 
 /* Telling ranks */
@@ -157,13 +295,26 @@ busiest (const Reader *reader, guint file, const gint64 *pid)
   return best;
 }
 
+/* alone: of the rank's process only this thread is the rank's. Where no ops were recorded, ranges count as they are. */
 static void
-add_rank (Reader *reader, const Thread *thread)
+add_rank (Reader *reader, const Thread *thread, gboolean alone)
 {
   TorchRank *rank = g_new0 (TorchRank, 1);
+  const GArray *work = reader->work[thread->file];
+  gint64 stated = reader->n_traces == 1 ? stated_rank (&reader->traces[0]) : -1;
+  guint stage = stated >= 0 && stated < PS_MAX_DEVICES ? (guint)stated : reader->ranks->len;
 
   rank->name = reader->traces[thread->file].name;
   rank->ranges = g_array_ref (thread->ranges);
+  for (guint i = 0; i < rank->ranges->len; i++)
+    {
+      TorchRange *range = &g_array_index (rank->ranges, TorchRange, i);
+
+      if (reader->gpipe)
+        range->actions[0].stage = (guint16)stage;
+      if (work->len > 0)
+        find_computing (range, work, thread->pid, alone ? &thread->tid : NULL);
+    }
   g_ptr_array_add (reader->ranks, rank);
 }
 
@@ -180,9 +331,9 @@ split_file (Reader *reader)
       const Thread *thread = g_ptr_array_index (reader->threads, i);
 
       if (first->pid == last->pid && !reader->gpu)
-        add_rank (reader, thread);
+        add_rank (reader, thread, first != last);
       else if (i == 0 || thread->pid != last_pid)
-        add_rank (reader, busiest (reader, 0, &thread->pid));
+        add_rank (reader, busiest (reader, 0, &thread->pid), FALSE);
       last_pid = thread->pid;
     }
 }
@@ -238,9 +389,45 @@ find_ranks (Reader *reader, GError **error)
       if (thread == NULL)
         return torch_trace_refuse (reader->traces[files[rank]].name, error,
                                    "holds no range of an action, such as PP:0F0");
-      add_rank (reader, thread);
+      add_rank (reader, thread, FALSE);
     }
   return TRUE;
+}
+
+/* Which ranks of the run the files are, where they are not all. */
+static void
+say_missing (const Reader *reader, PsTimeline *timeline)
+{
+  gint64 n_ranks = 0;
+  char *source = timeline->source;
+
+  for (guint file = 0; file < reader->n_traces; file++)
+    n_ranks = MAX (n_ranks, reader->traces[file].n_ranks);
+  if (n_ranks <= timeline->n_devices)
+    return;
+  timeline->source = g_strdup_printf ("%s, %u of %" G_GINT64_FORMAT " ranks", source, timeline->n_devices, n_ranks);
+  timeline->remark
+      = g_strdup_printf ("%s: holds %u of the %" G_GINT64_FORMAT " ranks of its run; all figures are those of %s alone",
+                         reader->where, timeline->n_devices, n_ranks, timeline->n_devices == 1 ? "this one" : "these");
+  g_free (source);
+}
+
+static PsTimeline *
+read_timeline (Reader *reader, GError **error)
+{
+  PsTimeline *timeline;
+
+  reader->gpipe = !any_event (reader, is_action);
+  reader->gpu = any_event (reader, is_gpu_range);
+  for (guint file = 0; file < reader->n_traces; file++)
+    collect_file (reader, file);
+  timeline
+      = find_ranks (reader, error) ? torch_trace_timeline (reader->where, reader->ranks, reader->gpu, error) : NULL;
+  if (timeline != NULL)
+    say_missing (reader, timeline);
+  for (guint file = 0; file < reader->n_traces; file++)
+    g_array_unref (reader->work[file]);
+  return timeline;
 }
 
 PsTimeline *
@@ -248,10 +435,8 @@ ps_torch_trace_read (const char *where, Trace *traces, guint n, GError **error)
 {
   g_autoptr (GPtrArray) threads = g_ptr_array_new_with_free_func (thread_free);
   g_autoptr (GPtrArray) ranks = g_ptr_array_new_with_free_func (torch_rank_free);
-  Reader reader = { .where = where, .traces = traces, .n_traces = n, .threads = threads, .ranks = ranks };
+  g_autofree GArray **work = g_new0 (GArray *, n);
+  Reader reader = { .where = where, .traces = traces, .n_traces = n, .work = work, .threads = threads, .ranks = ranks };
 
-  reader.gpu = has_gpu_ranges (&reader);
-  for (guint file = 0; file < n; file++)
-    collect_file (&reader, file);
-  return find_ranks (&reader, error) ? torch_trace_timeline (where, ranks, reader.gpu, error) : NULL;
+  return read_timeline (&reader, error);
 }

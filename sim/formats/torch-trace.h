@@ -9,11 +9,14 @@
 
 G_BEGIN_DECLS
 
-/* One range; a pair is one range with two actions. */
+/* One range; a pair is one range with two actions. On a processor a range also holds what it waits for before it
+ * computes, and those of GPipe the messages. */
 typedef struct
 {
   gint64 start_ns;
   gint64 end_ns;
+  gint64 compute_start_ns; /* of these two the timeline is made */
+  gint64 compute_end_ns;
   guint n;
   TorchAction actions[2];
 } TorchRange;
@@ -32,10 +35,13 @@ void torch_rank_free (gpointer rank);
 /* PS_ERROR_INPUT "where: ..."; returns FALSE. */
 gboolean torch_trace_refuse (const char *where, GError **error, const char *format, ...) G_GNUC_PRINTF (3, 4);
 
-/* Traces with "PP:" ranges, one run in n files. */
+/* Whether a range so named is a rank's action: "PP:0F0", or "Forward 0" and "Backward 0" of ScheduleGPipe. */
+gboolean ps_torch_trace_names (const char *name);
+
+/* Traces with the ranges of actions, one run in n files. */
 PsTimeline *ps_torch_trace_read (const char *where, Trace *traces, guint n, GError **error);
 
-/* Cuts ranks (of TorchRank) into iterations and makes the median one a timeline. */
+/* Cuts ranks (of TorchRank) into iterations and makes the median one a timeline. Its source says all but the ranks. */
 PsTimeline *torch_trace_timeline (const char *where, GPtrArray *ranks, gboolean gpu, GError **error);
 
 G_END_DECLS

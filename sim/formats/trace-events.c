@@ -158,7 +158,11 @@ read_rank (Trace *trace)
       return;
     }
   while ((key = ps_json_next_key (&trace->json)) != NULL)
-    if (!g_str_equal (key, "rank") || !ps_json_read_integer (&trace->json, &trace->rank))
+    if (g_str_equal (key, "rank"))
+      read_integer (&trace->json, &trace->rank);
+    else if (g_str_equal (key, "world_size"))
+      read_integer (&trace->json, &trace->n_ranks);
+    else
       ps_json_skip_value (&trace->json);
 }
 

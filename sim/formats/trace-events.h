@@ -46,6 +46,7 @@ typedef struct
   const char *events; /* where their array stands */
   gint64 base_ns;     /* "baseTimeNanoseconds" of the file, to which its times are relative; 0 */
   gint64 rank;        /* "rank" of its "distributedInfo"; -1 */
+  gint64 n_ranks;     /* "world_size", likewise; 0 */
   TraceEvent event;
 } Trace;
 

@@ -2,7 +2,10 @@
 #include "chrome-trace-read.h"
 #include "torch-trace.h"
 
+#include <gio/gio.h>
 #include <string.h>
+
+#define MAX_UNPACKED_BYTES (G_GINT64_CONSTANT (1) << 30) /* as much as is read of a file that is not packed */
 
 /* Whether any event is an action of PyTorch's runtime. */
 static gboolean
@@ -12,7 +15,7 @@ is_torch (Trace *trace)
 
   ps_trace_rewind (trace);
   while ((event = ps_trace_next (trace)) != NULL)
-    if (g_str_has_prefix (ps_trace_text (event, TRACE_NAME), "PP:"))
+    if (ps_torch_trace_names (ps_trace_text (event, TRACE_NAME)))
       return TRUE;
   return FALSE;
 }
@@ -45,13 +48,51 @@ ps_trace_parse (const char *where, const char *const *names, const char *const *
 
 /* Files and folders */
 
+/* What the gzip file of that content holds. */
+static char *
+unpack (const char *path, const char *packed, gsize length, GError **error)
+{
+  g_autoptr (GZlibDecompressor) gunzip = g_zlib_decompressor_new (G_ZLIB_COMPRESSOR_FORMAT_GZIP);
+  g_autoptr (GInputStream) input = g_memory_input_stream_new_from_data (packed, (gssize)length, NULL);
+  g_autoptr (GInputStream) stream = g_converter_input_stream_new (input, G_CONVERTER (gunzip));
+  g_autoptr (GString) text = g_string_new (NULL);
+  g_autoptr (GError) cause = NULL;
+  g_autofree char *block = g_malloc (1 << 16);
+  gssize n = 1;
+
+  while (n > 0 && text->len <= MAX_UNPACKED_BYTES)
+    {
+      n = g_input_stream_read (stream, block, 1 << 16, NULL, &cause);
+      g_string_append_len (text, block, MAX (n, 0));
+    }
+  if (n == 0)
+    return g_string_free (g_steal_pointer (&text), FALSE);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: cannot unpack: %s", path,
+               n < 0 ? cause->message : "it holds more than 1 GiB");
+  return NULL;
+}
+
+/* Free with g_free; NULL and an error where it cannot be read. */
+static char *
+read_text (const char *path, GError **error)
+{
+  g_autofree char *text = NULL;
+  gsize length;
+
+  if (!ps_read_file (path, &text, &length, error))
+    return NULL;
+  if (length >= 2 && memcmp (text, "\x1f\x8b", 2) == 0)
+    return unpack (path, text, length, error);
+  return g_steal_pointer (&text);
+}
+
 static int
 compare_paths (gconstpointer a, gconstpointer b)
 {
   return strcmp (*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The *.json files of a folder by name. */
+/* The *.json and *.json.gz files of a folder by name. */
 static GPtrArray *
 list_folder (const char *path, GError **error)
 {
@@ -66,13 +107,12 @@ list_folder (const char *path, GError **error)
       return NULL;
     }
   while ((name = g_dir_read_name (folder)) != NULL)
-    if (g_str_has_suffix (name, ".json"))
+    if (g_str_has_suffix (name, ".json") || g_str_has_suffix (name, ".json.gz"))
       g_ptr_array_add (paths, g_build_filename (path, name, NULL));
   g_ptr_array_sort (paths, compare_paths);
   if (paths->len > 0 && paths->len <= PS_MAX_DEVICES)
     return g_steal_pointer (&paths);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds %u *.json files; one trace per rank would be right", path,
-               paths->len);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds %u *.json files, packed (*.json.gz) or not; one trace per rank would be right", path, paths->len);
   return NULL;
 }
 
@@ -84,9 +124,9 @@ load_folder (const char *path, GError **error)
 
   for (guint i = 0; paths && i < paths->len; i++)
     {
-      char *text;
+      char *text = read_text (g_ptr_array_index (paths, i), error);
 
-      if (!ps_read_file (g_ptr_array_index (paths, i), &text, NULL, error))
+      if (text == NULL)
         return NULL;
       g_ptr_array_add (texts, text);
     }
@@ -109,15 +149,15 @@ PsTimeline *
 ps_timeline_load (const char *path, GError **error)
 {
   g_autofree char *text = NULL;
-  const char *shown = NULL;
-  gsize length;
+  const char *shown;
 
   if (g_file_test (path, G_FILE_TEST_IS_DIR))
     return load_folder (path, error);
-  if (!ps_read_file (path, &text, &length, error))
+  text = read_text (path, error);
+  if (text == NULL)
     return NULL;
   if (is_native (text) || strstr (text, "traceEvents") == NULL)
-    return ps_timeline_parse_json (path, text, (gssize)length, error);
+    return ps_timeline_parse_json (path, text, -1, error);
   shown = text;
   return ps_trace_parse (path, &path, &shown, 1, error);
 }

@@ -27,6 +27,7 @@ ps_timeline_free (PsTimeline *timeline)
     return;
   g_free (timeline->schedule);
   g_free (timeline->source);
+  g_free (timeline->remark);
   g_array_unref (timeline->ops);
   g_array_unref (timeline->transfers);
   g_array_unref (timeline->memory);

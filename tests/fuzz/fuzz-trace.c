@@ -1,5 +1,15 @@
-/* fuzz-trace.c - Chrome traces and PyTorch profiler traces. */
+/* fuzz-trace.c - Chrome traces and PyTorch profiler traces, packed ones too. */
 #include "fuzz.h"
+
+static int
+load_packed (const uint8_t *data, size_t size)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsTimeline) timeline = ps_timeline_load (fuzz_file (data, size), &error);
+
+  fuzz_check_error (timeline != NULL, &error);
+  return 0;
+}
 
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
@@ -10,6 +20,8 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   g_autofree char *json = NULL;
   g_auto (PsMetrics) metrics = { 0 };
 
+  if (size > 0 && *data == 0x1f)
+    return load_packed (data, size);
   /* As the only file, then as one of two. */
   for (guint n = 2; n > 0; n--)
     {
