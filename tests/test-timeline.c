@@ -480,12 +480,12 @@ test_chrome_trace (void)
   event = find_event (events, "s", "B0.1");
   g_assert_cmpint (json_object_get_int_member (event, "tid"), ==, 1);
   g_assert_cmpfloat (json_object_get_double_member (event, "ts"), ==, 0.031);
-  event = find_event (events, "f", "B0.1");
-  g_assert_cmpint (json_object_get_int_member (event, "tid"), ==, 0);
-  g_assert_cmpfloat (json_object_get_double_member (event, "ts"), ==, 0.034);
   event = json_object_get_object_member (event, "args");
   g_assert_cmpint (json_object_get_int_member (event, "start_ns"), ==, 32);
   g_assert_cmpint (json_object_get_int_member (event, "end_ns"), ==, 34);
+  event = find_event (events, "f", "B0.1");
+  g_assert_cmpint (json_object_get_int_member (event, "tid"), ==, 0);
+  g_assert_cmpfloat (json_object_get_double_member (event, "ts"), ==, 0.034);
 
   event = find_event (events, "M", "process_name");
   g_assert_cmpstr (json_object_get_string_member (json_object_get_object_member (event, "args"), "name"), ==,
@@ -503,8 +503,8 @@ test_chrome_trace_measured (void)
   g_assert_no_error (error);
   trace = ps_timeline_to_chrome_trace (timeline);
   g_assert_nonnull (strstr (trace, "\"measured: two by two\""));
-  g_assert_nonnull (strstr (trace, "\"pid\": 1"));
-  g_assert_null (strstr (trace, "\"pid\": 0"));
+  g_assert_nonnull (strstr (trace, "\"pid\":1"));
+  g_assert_null (strstr (trace, "\"pid\":0"));
 }
 
 int

@@ -314,7 +314,8 @@ simulate (PsSchedule *schedule, GRand *rand)
   return ps_timeline_from_simulation (program, costs, simulation);
 }
 
-/* Simulated timelines come back from their Chrome trace unchanged, pairs, transfers and memory included. */
+/* Simulated timelines come back from their Chrome trace unchanged: pairs, transfers, memory, and the figures that no
+ * event shows. */
 static void
 test_own_trace (void)
 {
@@ -324,15 +325,41 @@ test_own_trace (void)
     {
       g_autoptr (GError) error = NULL;
       g_autoptr (PsTimeline) timeline = simulate (random_schedule (rand, i % 2), rand);
-      g_autofree char *trace = ps_timeline_to_chrome_trace (timeline), *before = NULL, *after = NULL;
-      g_autoptr (PsTimeline) again = parse_one (trace, &error);
+      g_autofree char *trace = NULL, *before = NULL, *after = NULL;
+      g_autoptr (PsTimeline) again = NULL;
 
+      timeline->iteration_ns += random_below (rand, 1000000);
+      timeline->n_microbatches += random_below (rand, 3);
+      g_free (timeline->source);
+      timeline->source = g_strdup ("costs of \"a\"");
+      trace = ps_timeline_to_chrome_trace (timeline);
+      again = parse_one (trace, &error);
       g_assert_no_error (error);
-      g_free (again->source);
-      again->source = g_strdup (timeline->source);
       before = ps_timeline_to_json (timeline);
       after = ps_timeline_to_json (again);
       g_assert_cmpstr (before, ==, after);
+    }
+}
+
+/* A trace with nothing but events, as of earlier versions, lasts as long as they do; data of other programs tells
+ * nothing. */
+static void
+test_events_only (void)
+{
+  static const char *const heads[]
+      = { "", "\"otherData\": {\"version\": 1, \"devices\": \"2\", \"iteration_ns\": -5}, ", "\"otherData\": 3, " };
+
+  for (guint i = 0; i < G_N_ELEMENTS (heads); i++)
+    {
+      g_autofree char *text
+          = g_strconcat ("{", heads[i], "\"traceEvents\": [", RANGE ("F", "F0.0", 0, 0, 1, 2), "]}", NULL);
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsTimeline) timeline = parse_one (text, &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpint (timeline->iteration_ns, ==, 2000);
+      g_assert_cmpuint (timeline->n_devices, ==, 1);
+      g_assert_cmpstr (timeline->source, ==, "Chrome trace trace.json");
     }
 }
 
@@ -351,5 +378,6 @@ main (int argc, char **argv)
   g_test_add_func ("/trace/refusals", test_refusals);
   g_test_add_func ("/trace/rank-refusals", test_rank_refusals);
   g_test_add_func ("/trace/own", test_own_trace);
+  g_test_add_func ("/trace/events-only", test_events_only);
   return g_test_run ();
 }

@@ -100,9 +100,10 @@ char *ps_timeline_to_json (const PsTimeline *timeline);
 PsTimeline *ps_timeline_parse_json (const char *where, const char *text, gssize length,
                                     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Chrome trace events ("traceEvents" of phase X, times in microseconds with three decimals, flow arrows s/f for
+/* Chrome trace events ("traceEvents" of phase X, times in microseconds with at most three decimals, flow arrows s/f for
  * transfers, counters C for memory): opens in Perfetto and chrome://tracing. pid 0 predicted, 1 measured; tid = device.
- * Free with g_free. */
+ * "otherData" has source, devices, stages, microbatches and iteration_ns, so that ps_timeline_load gives back the same
+ * timeline as from the native file. Free with g_free. */
 char *ps_timeline_to_chrome_trace (const PsTimeline *timeline);
 
 G_END_DECLS

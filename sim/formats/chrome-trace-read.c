@@ -78,7 +78,7 @@ read_range (Reader *reader, const TraceEvent *event, GError **error)
   return TRUE;
 }
 
-/* Both ends of an arrow say when its transfer was; the second tells the receiver. */
+/* The first end of an arrow says when its transfer was, the second tells the receiver. */
 static gboolean
 read_arrow (Reader *reader, const TraceEvent *event, gboolean end, GError **error)
 {
@@ -87,11 +87,13 @@ read_arrow (Reader *reader, const TraceEvent *event, gboolean end, GError **erro
   gint64 id, tid;
   PsSpan span = { 0 };
 
-  if (!ps_trace_number (event, TRACE_ID, &id) || !ps_trace_number (event, TRACE_TID, &tid)
-      || !ps_trace_number (event, TRACE_START_NS, &span.start_ns)
-      || !ps_trace_number (event, TRACE_END_NS, &span.end_ns) || span.start_ns < 0 || span.end_ns < span.start_ns
-      || span.end_ns > MAX_TIME_NS)
-    return refuse (reader, event, error, "is an arrow without id, tid, start_ns and end_ns");
+  if (!ps_trace_number (event, TRACE_ID, &id) || !ps_trace_number (event, TRACE_TID, &tid))
+    return refuse (reader, event, error, "is an arrow without id and tid");
+  if (!end
+      && (!ps_trace_number (event, TRACE_START_NS, &span.start_ns)
+          || !ps_trace_number (event, TRACE_END_NS, &span.end_ns) || span.start_ns < 0 || span.end_ns < span.start_ns
+          || span.end_ns > MAX_TIME_NS))
+    return refuse (reader, event, error, "is the start of an arrow without start_ns and end_ns");
   if (!read_op_name (reader, event, &span.op, error) || !read_device (reader, event, tid, &span.device, error))
     return FALSE;
   if (end && g_hash_table_lookup_extended (reader->arrows, &id, NULL, &place))
@@ -202,10 +204,51 @@ finish (Reader *reader, GError **error)
       start_ns = MIN (start_ns, g_array_index (timeline->ops, PsSpan, i).start_ns);
       end_ns = MAX (end_ns, g_array_index (timeline->ops, PsSpan, i).end_ns);
     }
-  timeline->iteration_ns = end_ns - start_ns;
+  if (timeline->iteration_ns < 0)
+    timeline->iteration_ns = end_ns - start_ns;
   ps_timeline_fill_transfer_chunks (timeline);
   ps_timeline_sort (timeline);
   return join_pairs (reader, error);
+}
+
+/* Counts go up where the events show more. */
+static void
+read_count (PsJsonReader *json, guint limit, guint *count)
+{
+  gint64 value;
+
+  if (!ps_json_read_integer (json, &value))
+    ps_json_skip_value (json);
+  else if (value > 0 && value <= limit)
+    *count = (guint)value;
+}
+
+/* Figures of the whole; traces of other programs have none, or others. */
+static void
+read_other (Reader *reader, PsJsonReader *json)
+{
+  PsTimeline *timeline = reader->timeline;
+  const char *key, *source;
+  gint64 iteration_ns;
+
+  if (!ps_json_enter_object (json))
+    return;
+  while ((key = ps_json_next_key (json)) != NULL)
+    if (g_str_equal (key, "devices"))
+      read_count (json, PS_MAX_DEVICES, &timeline->n_devices);
+    else if (g_str_equal (key, "stages"))
+      read_count (json, PS_MAX_STAGES, &timeline->n_stages);
+    else if (g_str_equal (key, "microbatches"))
+      read_count (json, PS_MAX_MICROBATCHES, &timeline->n_microbatches);
+    else if (g_str_equal (key, "source") && ps_json_read_text (json, &source))
+      {
+        g_free (timeline->source);
+        timeline->source = g_strdup (source);
+      }
+    else if (g_str_equal (key, "iteration_ns") && ps_json_read_integer (json, &iteration_ns))
+      timeline->iteration_ns = iteration_ns >= 0 && iteration_ns <= MAX_TIME_NS ? iteration_ns : -1;
+    else
+      ps_json_skip_value (json);
 }
 
 PsTimeline *
@@ -218,6 +261,12 @@ ps_chrome_trace_read (Trace *trace, GError **error)
 
   g_free (timeline->source);
   timeline->source = g_strdup_printf ("Chrome trace %s", trace->name);
+  timeline->iteration_ns = -1;
+  if (trace->other != NULL)
+    {
+      trace->json.at = trace->other;
+      read_other (&reader, &trace->json);
+    }
   ps_trace_rewind (trace);
   while ((event = ps_trace_next (trace)) != NULL)
     if (!read_event (&reader, event, error))

@@ -181,6 +181,8 @@ read_head (Trace *trace)
       {
         if (g_str_equal (key, "traceEvents") && *json->at == '[')
           trace->events = json->at;
+        else if (g_str_equal (key, "otherData"))
+          trace->other = json->at;
         ps_json_skip_value (json);
       }
   if (trace->base_ns < 0 || trace->base_ns >= MAX_BASE_NS)

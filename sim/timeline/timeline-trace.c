@@ -1,58 +1,56 @@
 /* timeline-trace.c - a timeline as Chrome trace events, for Perfetto and chrome://tracing. */
 #include "json/json-text.h"
-
-#include <pipesim/timeline.h>
+#include "span-index.h"
 
 typedef struct
 {
   const PsTimeline *timeline;
   GString *json;
-  GHashTable *spans; /* span_key -> PsSpan of the op */
+  PsSpanIndex spans; /* of the ops */
   guint pid;
   guint n_events;
 } Trace;
 
-/* An op is known by what it does and where; a full backward answers for the gradient that it sends on. */
-static guint64
-span_key (PsOp op, guint device)
-{
-  guint64 kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
-
-  return (guint64)device << 48 | kind << 45 | (guint64)op.slice << 37 | (guint64)op.stage << 21 | op.microbatch;
-}
-
+/* A full backward answers for the gradient that it sends on, and takes it. */
 static const PsSpan *
 find_span (const Trace *trace, PsOp op, guint device)
 {
-  guint64 key = span_key (op, device);
+  const PsSpan *span = ps_span_index_find (&trace->spans, op, device);
 
-  return g_hash_table_lookup (trace->spans, &key);
-}
-
-static void
-index_ops (Trace *trace, guint64 *keys)
-{
-  for (guint i = 0; i < trace->timeline->ops->len; i++)
-    {
-      PsSpan *span = &g_array_index (trace->timeline->ops, PsSpan, i);
-
-      keys[i] = span_key (span->op, span->device);
-      g_hash_table_insert (trace->spans, &keys[i], span);
-    }
+  if (span != NULL || (op.kind != PS_OP_B && op.kind != PS_OP_BW))
+    return span;
+  op.kind = op.kind == PS_OP_B ? PS_OP_BW : PS_OP_B;
+  return ps_span_index_find (&trace->spans, op, device);
 }
 
 static void
 begin_event (Trace *trace, const char *phase)
 {
-  g_string_append_printf (trace->json, "%s\n    {\"ph\": \"%s\", \"pid\": %u", trace->n_events++ ? "," : "", phase,
+  g_string_append_printf (trace->json, "%s\n{\"ph\":\"%s\",\"pid\":%u", trace->n_events++ ? "," : "", phase,
                           trace->pid);
 }
 
-/* Microseconds with three decimals: exactly the nanoseconds. */
+/* Microseconds: exactly the nanoseconds. */
 static void
 append_time (Trace *trace, const char *key, gint64 ns)
 {
-  g_string_append_printf (trace->json, ", \"%s\": %" G_GINT64_FORMAT ".%03d", key, ns / 1000, (int)(ns % 1000));
+  g_string_append_printf (trace->json, ",\"%s\":%" G_GINT64_FORMAT, key, ns / 1000);
+  if (ns % 1000 != 0)
+    g_string_append_printf (trace->json, ".%03d", (int)(ns % 1000));
+}
+
+/* Figures that the events don't tell. */
+static void
+append_head (Trace *trace)
+{
+  const PsTimeline *timeline = trace->timeline;
+
+  g_string_append (trace->json, "{\n\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"source\":");
+  ps_json_append_string (trace->json, timeline->source);
+  g_string_append_printf (trace->json,
+                          ",\"devices\":%u,\"stages\":%u,\"microbatches\":%u,\"iteration_ns\":%" G_GINT64_FORMAT
+                          "},\n\"traceEvents\":[",
+                          timeline->n_devices, timeline->n_stages, timeline->n_microbatches, timeline->iteration_ns);
 }
 
 static void
@@ -63,17 +61,17 @@ append_names (Trace *trace)
       "%s: %s", timeline->origin == PS_ORIGIN_MEASURED ? "measured" : "predicted (simulated)", timeline->schedule);
 
   begin_event (trace, "M");
-  g_string_append (trace->json, ", \"name\": \"process_name\", \"args\": {\"name\": ");
+  g_string_append (trace->json, ",\"name\":\"process_name\",\"args\":{\"name\":");
   ps_json_append_string (trace->json, process);
   g_string_append (trace->json, "}}");
   for (guint d = 0; d < timeline->n_devices; d++)
     {
       begin_event (trace, "M");
-      g_string_append_printf (trace->json,
-                              ", \"tid\": %u, \"name\": \"thread_name\", \"args\": {\"name\": \"device %u\"}}", d, d);
+      g_string_append_printf (trace->json, ",\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"device %u\"}}", d,
+                              d);
       begin_event (trace, "M");
-      g_string_append_printf (trace->json,
-                              ", \"tid\": %u, \"name\": \"thread_sort_index\", \"args\": {\"sort_index\": %u}}", d, d);
+      g_string_append_printf (trace->json, ",\"tid\":%u,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}",
+                              d, d);
     }
 }
 
@@ -83,12 +81,13 @@ append_op (Trace *trace, const PsSpan *span)
   char name[48];
 
   begin_event (trace, "X");
-  g_string_append_printf (trace->json, ", \"tid\": %u, \"cat\": \"%s\", \"name\": \"%s\"", span->device,
+  g_string_append_printf (trace->json, ",\"tid\":%u,\"cat\":\"%s\",\"name\":\"%s\"", span->device,
                           ps_op_kind_name (span->op.kind), ps_op_format (span->op, name));
   append_time (trace, "ts", span->start_ns);
   append_time (trace, "dur", span->end_ns - span->start_ns);
-  g_string_append_printf (trace->json, ", \"args\": {\"stage\": %u, \"microbatch\": %u, \"chunk\": %u}}",
-                          span->op.stage, (guint)span->op.microbatch, span->chunk);
+  if (span->chunk > 0)
+    g_string_append_printf (trace->json, ",\"args\":{\"chunk\":%u}", span->chunk);
+  g_string_append_c (trace->json, '}');
 }
 
 static void
@@ -97,16 +96,13 @@ append_arrow_end (Trace *trace, const char *phase, const PsSpan *transfer, guint
   char name[48];
 
   begin_event (trace, phase);
-  g_string_append_printf (trace->json, ", \"tid\": %u, \"cat\": \"transfer\", \"name\": \"%s\", \"id\": %u%s", device,
-                          ps_op_format (transfer->op, name), id, *phase == 'f' ? ", \"bp\": \"e\"" : "");
+  g_string_append_printf (trace->json, ",\"tid\":%u,\"cat\":\"transfer\",\"name\":\"%s\",\"id\":%u", device,
+                          ps_op_format (transfer->op, name), id);
   append_time (trace, "ts", time_ns);
-  g_string_append_printf (trace->json,
-                          ", \"args\": {\"start_ns\": %" G_GINT64_FORMAT ", \"end_ns\": %" G_GINT64_FORMAT "}}",
-                          transfer->start_ns, transfer->end_ns);
 }
 
 /* Viewers tie an arrow's end to the op that encloses it in time: the last nanosecond of the producer, the start of the
- * consumer. When the transfer itself started and ended stands in its args. */
+ * consumer. When the transfer itself started and ended stands in the args of its start. */
 static void
 append_arrow (Trace *trace, const PsSpan *transfer, guint id)
 {
@@ -121,30 +117,29 @@ append_arrow (Trace *trace, const PsSpan *transfer, guint id)
   if (consumer)
     to_ns = consumer->start_ns;
   append_arrow_end (trace, "s", transfer, id, transfer->device, from_ns);
+  g_string_append_printf (trace->json, ",\"args\":{\"start_ns\":%" G_GINT64_FORMAT ",\"end_ns\":%" G_GINT64_FORMAT "}}",
+                          transfer->start_ns, transfer->end_ns);
   append_arrow_end (trace, "f", transfer, id, transfer->peer, to_ns);
+  g_string_append (trace->json, ",\"bp\":\"e\"}");
 }
 
 static void
 append_memory (Trace *trace, const PsMemoryPoint *point)
 {
   begin_event (trace, "C");
-  g_string_append_printf (trace->json, ", \"tid\": %u, \"name\": \"memory of device %u\"", point->device,
-                          point->device);
+  g_string_append_printf (trace->json, ",\"tid\":%u,\"name\":\"memory of device %u\"", point->device, point->device);
   append_time (trace, "ts", point->time_ns);
-  g_string_append_printf (trace->json, ", \"args\": {\"bytes\": %" G_GINT64_FORMAT "}}", point->bytes);
+  g_string_append_printf (trace->json, ",\"args\":{\"bytes\":%" G_GINT64_FORMAT "}}", point->bytes);
 }
 
 char *
 ps_timeline_to_chrome_trace (const PsTimeline *timeline)
 {
-  g_autoptr (GHashTable) spans = g_hash_table_new (g_int64_hash, g_int64_equal);
-  g_autofree guint64 *keys = g_new (guint64, timeline->ops->len);
-  Trace trace = { .timeline = timeline,
-                  .json = g_string_new ("{\n  \"displayTimeUnit\": \"ms\",\n  \"traceEvents\": ["),
-                  .spans = spans,
-                  .pid = timeline->origin == PS_ORIGIN_MEASURED ? 1 : 0 };
+  Trace trace
+      = { .timeline = timeline, .json = g_string_new (NULL), .pid = timeline->origin == PS_ORIGIN_MEASURED ? 1 : 0 };
 
-  index_ops (&trace, keys);
+  ps_span_index_init (&trace.spans, timeline->ops);
+  append_head (&trace);
   append_names (&trace);
   for (guint i = 0; i < timeline->ops->len; i++)
     append_op (&trace, &g_array_index (timeline->ops, PsSpan, i));
@@ -152,6 +147,7 @@ ps_timeline_to_chrome_trace (const PsTimeline *timeline)
     append_arrow (&trace, &g_array_index (timeline->transfers, PsSpan, i), i);
   for (guint i = 0; i < timeline->memory->len; i++)
     append_memory (&trace, &g_array_index (timeline->memory, PsMemoryPoint, i));
-  g_string_append (trace.json, "\n  ]\n}\n");
+  g_string_append (trace.json, "\n]\n}\n");
+  ps_span_index_clear (&trace.spans);
   return g_string_free (trace.json, FALSE);
 }

@@ -33,6 +33,13 @@ step "said not to be all" grep -q 'rank.json.gz: holds 1 of the 2 ranks of its r
 steady='pipedream -p 2 -m 4 --costs f=1us,bw=2us,c=500ns --comm rank'
 step "trace with channels" pipesim schedule convert $steady --to chrome-trace -o converted.trace.json
 step "the same" sh -c "pipesim predict --schedule $steady -o predicted.trace.json && cmp converted.trace.json predicted.trace.json"
+for sync in '1f1b --sync bypass' pipedream 1f1b; do
+  step "$sync predicted" sh -c "pipesim predict --schedule $sync -p 2 -m 4 --costs f=1us,bw=2us,o=20us -o a.json && \
+    pipesim predict --schedule $sync -p 2 -m 4 --costs f=1us,bw=2us,o=20us -o a.trace.json"
+  step "$sync runs as its trace" sh -c 'sed s/simulated/measured/ a.json >b.json && \
+    sed "s/predicted (simulated)/measured/" a.trace.json >b.trace.json && pipesim compare a.json b.json --json >native && \
+    pipesim compare a.json b.trace.json --json | cmp native - && pipesim compare a.trace.json b.json --json | cmp native -'
+done
 step "drawn with channels" sh -c '[ "$(pipesim schedule show gpipe -p 2 -m 4 --costs f=1us,bw=2us,c=2us --comm rank)" != \
   "$(pipesim schedule show gpipe -p 2 -m 4 --costs f=1us,bw=2us,c=2us)" ]'
 
