@@ -128,6 +128,8 @@ step_duration (const PsRounds *rounds, guint step)
 {
   const PsSimulation *simulation = rounds->simulation;
   const PsProgram *program = rounds->program;
+  if (!simulation && rounds->setting->duration_ns)
+    return rounds->setting->duration_ns[step];
   if (!simulation || !simulation->start_ns)
     return ps_step_duration (program, rounds->costs, step);
   if (program->pair && program->pair[step] == PS_PAIR_FIRST)

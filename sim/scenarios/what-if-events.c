@@ -12,8 +12,6 @@ typedef struct
   PsEventsSetting setting;
   PsEvents *events;
   PsSimulation *simulation;
-  gboolean steady; /* time is that of an iteration without a meeting, not the makespan */
-  PsReduce reduce;
   gint64 *duration_ns; /* [n_steps] what the engine reads */
   gint64 *transfer_ns;
 } Engine;
@@ -59,40 +57,35 @@ transfer_part (const PsPart *part, const PsTransferClass *transfer, const PsCost
   return part ? ps_part_of_transfer (part, transfer, costs) : 0;
 }
 
-static gboolean
-iterate (Engine *engine, gint64 *period_ns, GError **error)
+void
+ps_what_if_times (const PsScenarioPlan *plan, const PsCosts *costs, const PsPart *part, double saving, gint64 scale,
+                  gint64 *duration, gint64 *transfer)
 {
-  PsIteration iteration;
+  g_autofree gint64 *op_class = g_new0 (gint64, plan->n_op_classes);
+  g_autofree gint64 *transfer_class = g_new0 (gint64, plan->n_transfer_classes);
 
-  if (!ps_iteration_events (engine->plan->program, engine->costs, engine->simulation, &engine->setting, PS_SYNC_BYPASS,
-                            engine->reduce, &iteration, error))
-    return FALSE;
-  *period_ns = iteration.period_ns;
-  return TRUE;
+  for (guint i = 1; i < plan->n_op_classes; i++)
+    op_class[i]
+        = saved (ps_op_class_duration (&plan->op[i], costs), op_part (part, &plan->op[i], costs), saving, scale);
+  for (guint i = 1; i < plan->n_transfer_classes; i++)
+    transfer_class[i] = saved (ps_transfer_class_duration (&plan->transfer[i], costs),
+                               transfer_part (part, &plan->transfer[i], costs), saving, scale);
+  for (guint i = 0; i < plan->n_steps; i++)
+    {
+      duration[i] = op_class[plan->steps[i].op];
+      transfer[i] = transfer_class[plan->steps[i].transfer];
+    }
 }
 
 /* The makespan, in units of 1 / scale ns, with a part (NULL: none) saving. */
 static gboolean
 run (Engine *engine, const PsPart *part, double saving, gint64 scale, gint64 *makespan, GError **error)
 {
-  const PsScenarioPlan *plan = engine->plan;
-  g_autofree gint64 *op = g_new0 (gint64, plan->n_op_classes), *transfer = g_new0 (gint64, plan->n_transfer_classes);
-
-  for (guint i = 1; i < plan->n_op_classes; i++)
-    op[i] = saved (ps_op_class_duration (&plan->op[i], engine->costs), op_part (part, &plan->op[i], engine->costs),
-                   saving, scale);
-  for (guint i = 1; i < plan->n_transfer_classes; i++)
-    transfer[i] = saved (ps_transfer_class_duration (&plan->transfer[i], engine->costs),
-                         transfer_part (part, &plan->transfer[i], engine->costs), saving, scale);
-  for (guint i = 0; i < plan->n_steps; i++)
-    {
-      engine->duration_ns[i] = op[plan->steps[i].op];
-      engine->transfer_ns[i] = transfer[plan->steps[i].transfer];
-    }
+  ps_what_if_times (engine->plan, engine->costs, part, saving, scale, engine->duration_ns, engine->transfer_ns);
   if (!ps_events_run (engine->events, engine->costs, engine->simulation, error))
     return FALSE;
   *makespan = engine->simulation->makespan_ns;
-  return !engine->steady || iterate (engine, makespan, error);
+  return TRUE;
 }
 
 /* whole - s * part, as in what-if.c, of the path that was critical in the last run. */
@@ -210,7 +203,7 @@ find_change_point (Engine *engine, const PsPart *part, double makespan_ns, doubl
 static gboolean
 is_sum (const Engine *engine)
 {
-  return !engine->steady && !engine->setting.speed && ps_events_setting_is_fixed (&engine->setting);
+  return !engine->setting.speed && ps_events_setting_is_fixed (&engine->setting);
 }
 
 static gboolean
@@ -252,19 +245,4 @@ ps_what_if_events (const PsScenarioPlan *plan, const PsCosts *costs, const PsEve
 
   g_return_val_if_fail (saving > 0 && saving <= 1, NULL);
   return engine_init (&engine, plan, costs, events, error) ? evaluate (&engine, rest_ns, saving, n_best, error) : NULL;
-}
-
-GArray *
-ps_what_if_steady (const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce,
-                   double saving, guint n_best, GError **error)
-{
-  static const PsEventsSetting latency = { .channel = PS_CHANNEL_LATENCY };
-  g_auto (Engine) engine = { 0 };
-
-  g_return_val_if_fail (saving > 0 && saving <= 1, NULL);
-  if (!engine_init (&engine, plan, costs, events ? events : &latency, error))
-    return NULL;
-  engine.steady = TRUE;
-  engine.reduce = reduce;
-  return evaluate (&engine, 0, saving, n_best, error);
 }
