@@ -394,7 +394,7 @@ find_ranks (Reader *reader, GError **error)
   return TRUE;
 }
 
-/* Which ranks of the run the files are, where they are not all. */
+/* Source and remark say so where ranks of the run are missing. */
 static void
 say_missing (const Reader *reader, PsTimeline *timeline)
 {

@@ -48,7 +48,7 @@ ps_trace_parse (const char *where, const char *const *names, const char *const *
 
 /* Files and folders */
 
-/* What the gzip file of that content holds. */
+/* The text in a gzip file of that content. Free with g_free; NULL and an error where it cannot be unpacked. */
 static char *
 unpack (const char *path, const char *packed, gsize length, GError **error)
 {
@@ -112,7 +112,9 @@ list_folder (const char *path, GError **error)
   g_ptr_array_sort (paths, compare_paths);
   if (paths->len > 0 && paths->len <= PS_MAX_DEVICES)
     return g_steal_pointer (&paths);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds %u *.json files, packed (*.json.gz) or not; one trace per rank would be right", path, paths->len);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
+               "%s: holds %u *.json files, packed (*.json.gz) or not; one trace per rank would be right", path,
+               paths->len);
   return NULL;
 }
 

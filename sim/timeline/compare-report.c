@@ -199,7 +199,7 @@ worst_table (const PsComparison *comparison, const Columns *columns, guint n_wor
   return table;
 }
 
-/* How the columns are to be read. */
+/* Says how to read the columns. */
 static void
 append_legend (GString *text, const PsComparison *comparison)
 {

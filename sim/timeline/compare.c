@@ -26,7 +26,7 @@ ps_relative_error (gint64 predicted, gint64 measured)
 
 /* Whether these are two timelines of one schedule */
 
-/* What messages call the two. */
+/* Names of the two sides in messages. */
 static const char *
 side_name (const PsComparison *comparison, guint side)
 {
