@@ -32,6 +32,14 @@ random_sizes (GRand *rand, PsCosts *costs)
     }
 }
 
+/* Messages of no known size, so that peaks are those of ops alone. */
+static inline void
+forget_messages (PsCosts *costs)
+{
+  for (guint i = 1; i <= 2 * costs->n_stages; i++)
+    costs->message_bytes[i] = 0;
+}
+
 /* Both; transfers last at least `least`. */
 static inline PsCosts *
 random_costs (GRand *rand, guint n_stages, gint32 least)

@@ -4,6 +4,8 @@
 
 #include "sweep/sweep-private.h"
 
+#include <pipesim/memory.h>
+
 #include <string.h>
 
 static inline PsSweep *
@@ -51,6 +53,25 @@ value (const PsResult *result, const char *column)
   return &result->values[ps_result_column_find (column)];
 }
 
+/* The peaks of `predict`, of `--memory` and of the timeline that is written are the same. */
+static inline void
+check_peaks (const PsPrediction *prediction)
+{
+  const PsMetrics *metrics = &prediction->metrics;
+  g_autoptr (PsMemory) memory = ps_memory_new (prediction->program, prediction->costs, prediction->simulation);
+  g_autoptr (PsTimeline) timeline = ps_prediction_timeline (prediction);
+  g_autofree char *json = ps_timeline_to_json (timeline);
+  g_autoptr (PsTimeline) again = ps_timeline_parse_json ("t.json", json, -1, NULL);
+  g_auto (PsMetrics) written = { 0 };
+
+  ps_metrics_from_timeline (again, &written);
+  for (guint d = 0; d < metrics->n_devices; d++)
+    {
+      g_assert_cmpint (memory->device[d].peak_bytes, ==, metrics->device[d].peak_memory_bytes);
+      g_assert_cmpint (written.device[d].peak_memory_bytes, ==, metrics->device[d].peak_memory_bytes);
+    }
+}
+
 static inline void
 check_figures (const PsResult *result, const PsPrediction *prediction)
 {
@@ -94,6 +115,8 @@ check_against_predict (const char *text, guint least_predicted, guint least_skip
         {
           g_assert_cmpstr (result->reason, ==, NULL);
           check_figures (result, prediction);
+          if (index % 8 == 0)
+            check_peaks (prediction);
           g_assert_cmpstr (value (result, "schedule")->text, ==, point.schedule);
           g_assert_cmpint (value (result, "devices")->integer, ==, setting->n_devices);
           g_assert_cmpint (value (result, "microbatches")->integer, ==, setting->n_microbatches);

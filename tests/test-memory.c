@@ -1,4 +1,5 @@
 /* Tests of memory.h. */
+#include <pipesim/events.h>
 #include <pipesim/memory.h>
 
 #include "random-costs.h"
@@ -25,21 +26,21 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Case, case_clear)
 
 /* costs stay the caller's until then. */
 static void
-measure (Case *test, const char *family, guint p, guint m, guint v, PsCosts *costs, gboolean buffers)
+measure (Case *test, const char *family, guint p, guint m, guint v, PsCosts *costs)
 {
   const PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = v, .costs = costs };
   test->costs = costs;
   test->simulation = reference_simulate (reference_generate (family, &setting), costs, &test->program);
-  test->memory = ps_memory_new (test->program, costs, test->simulation, buffers);
+  test->memory = ps_memory_new (test->program, costs, test->simulation);
 }
 
 static void
-measure_text (Case *test, const char *family, guint p, guint m, guint v, const char *text, gboolean buffers)
+measure_text (Case *test, const char *family, guint p, guint m, guint v, const char *text)
 {
   g_autoptr (GError) error = NULL;
   PsCosts *costs = ps_costs_parse (text, p, v, &error);
   g_assert_no_error (error);
-  measure (test, family, p, m, v, costs, buffers);
+  measure (test, family, p, m, v, costs);
 }
 
 static gint64
@@ -61,7 +62,7 @@ static void
 test_parts (void)
 {
   g_auto (Case) test = { 0 };
-  measure_text (&test, "1f1b", 2, 3, 1, "f=1ns,b=1ns,w=1ns,act=10B,wact=4B,weights=100B,grad=30B,opt=50B", FALSE);
+  measure_text (&test, "1f1b", 2, 3, 1, "f=1ns,b=1ns,w=1ns,act=10B,wact=4B,weights=100B,grad=30B,opt=50B");
   g_assert_cmpint (test.memory->device[0].peak_bytes, ==, 120);
   g_assert_cmpint (test.memory->device[0].peak.time_ns, ==, 1);
   g_assert_cmpint (part (&test, 0, PS_MEMORY_WEIGHTS), ==, 20);
@@ -79,7 +80,7 @@ static void
 test_state_and_versions (void)
 {
   g_auto (Case) test = { 0 };
-  measure_text (&test, "pipedream", 3, 4, 1, "f=1ns,bw=2ns,act=10B,weights=100B,version=7B", FALSE);
+  measure_text (&test, "pipedream", 3, 4, 1, "f=1ns,bw=2ns,act=10B,weights=100B,version=7B");
   g_assert_cmpint (part (&test, 0, PS_MEMORY_STATE), ==, 100);
   g_assert_cmpint (part (&test, 0, PS_MEMORY_VERSIONS), ==, 14);
   g_assert_cmpint (part (&test, 2, PS_MEMORY_VERSIONS), ==, 0);
@@ -99,7 +100,7 @@ test_weight_inputs (void)
     ps_schedule_builder_add (builder, kinds[i], 0, microbatches[i]);
   test.costs = ps_costs_parse ("f=1ns,b=1ns,w=1ns,act=10B,wact=4B", 1, 1, NULL);
   test.simulation = reference_simulate (ps_schedule_builder_end (builder), test.costs, &test.program);
-  test.memory = ps_memory_new (test.program, test.costs, test.simulation, FALSE);
+  test.memory = ps_memory_new (test.program, test.costs, test.simulation);
   g_assert_cmpint (test.memory->device[0].peak_bytes, ==, 14);
   g_assert_cmpint (test.memory->device[0].peak.time_ns, ==, 2);
   g_assert_cmpint (part (&test, 0, PS_MEMORY_ACTIVATIONS), ==, 10);
@@ -129,7 +130,7 @@ static void
 test_buffers (void)
 {
   g_auto (Case) test = { 0 };
-  measure_text (&test, "gpipe", 2, 1, 1, "f=4ns,bw=4ns,c=3ns,act=10B,msg=100B", TRUE);
+  measure_text (&test, "gpipe", 2, 1, 1, "f=4ns,bw=4ns,c=3ns,act=10B,msg=100B");
   g_assert_cmpint (test.memory->device[0].peak_bytes, ==, 210);
   g_assert_cmpint (test.memory->device[0].peak.time_ns, ==, 4);
   g_assert_cmpint (part (&test, 0, PS_MEMORY_BUFFERS), ==, 200);
@@ -154,7 +155,7 @@ static void
 test_buffers_in_turn (void)
 {
   g_auto (Case) test = { 0 };
-  measure_text (&test, "gpipe", 2, 2, 1, "f=4ns,bw=4ns,c=4ns,act=10B,msg=100B", TRUE);
+  measure_text (&test, "gpipe", 2, 2, 1, "f=4ns,bw=4ns,c=4ns,act=10B,msg=100B");
   g_assert_cmpint (test.memory->device[0].peak_bytes, ==, 220);
   g_assert_cmpint (test.memory->device[0].peak.time_ns, ==, 8);
 }
@@ -188,7 +189,7 @@ test_full_recomputation (void)
 
   /* gpipe, m = 3: three times 10 kept, and 90 while the last forward or the first backward runs. */
   g_auto (Case) test = { 0 };
-  measure (&test, "gpipe", 1, 3, 1, g_steal_pointer (&costs), FALSE);
+  measure (&test, "gpipe", 1, 3, 1, g_steal_pointer (&costs));
   g_assert_cmpint (test.memory->device[0].peak_bytes, ==, 30 + 90);
   g_assert_cmpint (part (&test, 0, PS_MEMORY_ACTIVATIONS), ==, 30);
   g_assert_cmpint (part (&test, 0, PS_MEMORY_WORKSPACE), ==, 90);
@@ -288,34 +289,153 @@ costs_with_workspace (GRand *rand, guint n_stages)
   return costs;
 }
 
-/* Without buffers the peaks are the engine's; who is alive adds up to the parts; at the end nothing is left but the
- * state. With buffers no peak falls, none rises by more than all messages together, and nothing is left either. */
+/* The peaks are the engine's; who is alive adds up to the parts. */
+static void
+check_device (const Case *test, guint device)
+{
+  const PsDeviceMemory *memory = &test->memory->device[device];
+  gint64 alive[PS_N_MEMORY_PARTS] = { 0 };
+  g_assert_cmpint (memory->peak_bytes, ==, test->simulation->device[device].peak_bytes);
+  g_assert_cmpint (ps_memory_sum (&memory->peak), ==, memory->peak_bytes);
+  for (guint i = 0; i < memory->alive->len; i++)
+    {
+      const PsMemoryHolding *holding = &g_array_index (memory->alive, PsMemoryHolding, i);
+      alive[holding->part] += holding->bytes;
+    }
+  g_assert_cmpint (alive[PS_MEMORY_ACTIVATIONS], ==, memory->peak.bytes[PS_MEMORY_ACTIVATIONS]);
+  g_assert_cmpint (alive[PS_MEMORY_WEIGHT_INPUTS], ==, memory->peak.bytes[PS_MEMORY_WEIGHT_INPUTS]);
+}
+
+/* With messages of known sizes no peak falls, none rises by more than all messages together, and at the end nothing is
+ * left but the state. */
 static void
 check_random (GRand *rand, gboolean pairs)
 {
-  g_auto (Case) test = { 0 };
+  g_auto (Case) plain = { 0 }, full = { 0 };
   PsSchedule *schedule = random_schedule (rand, pairs);
-  test.costs = costs_with_workspace (rand, schedule->placement->n_stages);
-  test.simulation = reference_simulate (schedule, test.costs, &test.program);
-  test.memory = ps_memory_new (test.program, test.costs, test.simulation, FALSE);
-  g_autoptr (PsMemory) buffered = ps_memory_new (test.program, test.costs, test.simulation, TRUE);
-  for (guint device = 0; device < test.simulation->n_devices; device++)
+  full.costs = costs_with_workspace (rand, schedule->placement->n_stages);
+  plain.costs = ps_costs_copy (full.costs);
+  forget_messages (plain.costs);
+  plain.simulation = reference_simulate (ps_schedule_copy (schedule), plain.costs, &plain.program);
+  full.simulation = reference_simulate (schedule, full.costs, &full.program);
+  plain.memory = ps_memory_new (plain.program, plain.costs, plain.simulation);
+  full.memory = ps_memory_new (full.program, full.costs, full.simulation);
+  for (guint device = 0; device < full.simulation->n_devices; device++)
     {
-      const PsDeviceMemory *plain = &test.memory->device[device], *full = &buffered->device[device];
-      const PsMemoryMoment *end = &g_array_index (full->curve, PsMemoryMoment, full->curve->len - 1);
-      gint64 alive[PS_N_MEMORY_PARTS] = { 0 };
-      g_assert_cmpint (plain->peak_bytes, ==, test.simulation->device[device].peak_bytes);
-      g_assert_cmpint (ps_memory_sum (&plain->peak), ==, plain->peak_bytes);
-      for (guint i = 0; i < plain->alive->len; i++)
-        {
-          const PsMemoryHolding *holding = &g_array_index (plain->alive, PsMemoryHolding, i);
-          alive[holding->part] += holding->bytes;
-        }
-      g_assert_cmpint (alive[PS_MEMORY_ACTIVATIONS], ==, plain->peak.bytes[PS_MEMORY_ACTIVATIONS]);
-      g_assert_cmpint (alive[PS_MEMORY_WEIGHT_INPUTS], ==, plain->peak.bytes[PS_MEMORY_WEIGHT_INPUTS]);
-      g_assert_cmpint (full->peak_bytes, >=, plain->peak_bytes);
-      g_assert_cmpint (full->peak_bytes, <=, plain->peak_bytes + 100 * 2 * (gint64)test.program->n_steps);
+      const GArray *curve = full.memory->device[device].curve;
+      const PsMemoryMoment *end = &g_array_index (curve, PsMemoryMoment, curve->len - 1);
+      gint64 least = plain.memory->device[device].peak_bytes, peak = full.memory->device[device].peak_bytes;
+      check_device (&plain, device);
+      check_device (&full, device);
+      g_assert_cmpint (peak, >=, least);
+      g_assert_cmpint (peak, <=, least + 100 * 2 * (gint64)full.program->n_steps);
       g_assert_cmpint (ps_memory_sum (end), ==, end->bytes[PS_MEMORY_STATE]);
+    }
+}
+
+/* When the device's stream has come to the RECEIVE of that message: the end of the last op before it. */
+static gint64
+posted_ns (const PsProgram *program, const PsSimulation *simulation, guint device, PsOp message)
+{
+  guint op = program->schedule->first[device];
+  gint64 now = 0;
+  for (guint i = program->first[device]; i < program->first[device + 1]; i++)
+    {
+      const PsInstruction *instruction = &program->instructions[i];
+      if (instruction->type == PS_INSTRUCTION_RECEIVE && memcmp (&instruction->op, &message, sizeof message) == 0)
+        return now;
+      if (instruction->type == PS_INSTRUCTION_COMPUTE)
+        now = simulation->end_ns[program->step_of[op++] + 1];
+    }
+  g_assert_not_reached ();
+}
+
+/* What a device holds of the message that a step waits for, at a time, as memory.h defines it. */
+static gint64
+naive_message (const Case *test, guint device, guint step, gint64 time_ns)
+{
+  const PsProgram *program = test->program;
+  guint producer = program->steps[step].input - 1, last = step;
+  gint64 sent_ns, arrived_ns, bytes = test->costs->message_bytes[program->steps[step].transfer], held = 0;
+  ps_simulation_transfer (program, test->costs, test->simulation, step, &sent_ns, &arrived_ns);
+  last += program->pair && program->pair[step] == PS_PAIR_FIRST;
+  if (program->steps[producer].device == device && test->simulation->end_ns[producer + 1] <= time_ns
+      && time_ns < arrived_ns)
+    held += bytes;
+  if (program->steps[step].device != device
+      || time_ns < MIN (sent_ns, posted_ns (program, test->simulation, device, ps_program_producer (program, step))))
+    return held;
+  gboolean forward = program->schedule->ops[program->op_of[step]].kind == PS_OP_F;
+  gint64 until_ns = forward ? ps_simulation_start (program, test->costs, test->simulation, last)
+                            : test->simulation->end_ns[last + 1];
+  return time_ns < until_ns ? held + bytes : held;
+}
+
+static gint64
+naive_level (const Case *test, guint device, gint64 time_ns)
+{
+  const PsProgram *program = test->program;
+  const PsSchedule *schedule = program->schedule;
+  gint64 level = 0;
+  for (guint i = 0; i < schedule->placement->n_copies * schedule->placement->n_stages; i++)
+    if (schedule->placement->device[i] == device)
+      level += test->costs->weight_bytes[i % schedule->placement->n_stages];
+  for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
+    {
+      guint last = program->step_of[i + schedule->ops[i].paired];
+      const PsOpCost *cost = ps_costs_op (test->costs, (PsOpKind)schedule->ops[i].kind, schedule->ops[i].stage);
+      if (ps_simulation_start (program, test->costs, test->simulation, last) <= time_ns)
+        level += cost->take_bytes;
+      if (test->simulation->end_ns[last + 1] <= time_ns)
+        level -= cost->give_bytes;
+    }
+  for (guint i = 0; i < program->n_steps; i++)
+    if (program->steps[i].input != 0)
+      level += naive_message (test, device, i, time_ns);
+  return level;
+}
+
+/* Levels rise only where an op ends or starts, or a transfer starts. */
+static gint64
+naive_peak (const Case *test, guint device)
+{
+  const PsProgram *program = test->program;
+  gint64 peak = naive_level (test, device, 0);
+  for (guint i = 0; i < program->n_steps; i++)
+    {
+      gint64 times[]
+          = { ps_simulation_start (program, test->costs, test->simulation, i), test->simulation->end_ns[i + 1], 0, 0 };
+      if (program->steps[i].input != 0)
+        ps_simulation_transfer (program, test->costs, test->simulation, i, &times[2], &times[3]);
+      for (guint k = 0; k < 3; k++)
+        peak = MAX (peak, naive_level (test, device, times[k]));
+    }
+  return peak;
+}
+
+/* Every channel and both engines count messages as they are defined. Ops take time here: then no peak lasts none. */
+static void
+test_definition (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (23);
+  for (guint i = 0; i < 200; i++)
+    {
+      g_auto (Case) test = { 0 };
+      PsSchedule *schedule = random_schedule (rand, i % 2 == 1);
+      const PsEventsSetting setting = { .channel = (PsChannel)(i % 4), .blocking = i % 16 >= 12 };
+      test.costs = random_costs (rand, schedule->placement->n_stages, 0);
+      for (guint k = 0; k < PS_N_OP_KINDS * test.costs->n_stages; k++)
+        test.costs->op[k].duration_ns++;
+      for (guint stage = 0; stage < test.costs->n_stages; stage++)
+        test.costs->pair_ns[stage] = -1;
+      test.simulation = reference_simulate (schedule, test.costs, &test.program);
+      for (guint engine = 0; engine < 2; engine++)
+        {
+          if (engine && !ps_events_simulate (test.program, test.costs, &setting, test.simulation, NULL))
+            continue; /* a deadlock */
+          for (guint device = 0; device < test.simulation->n_devices; device++)
+            g_assert_cmpint (test.simulation->device[device].peak_bytes, ==, naive_peak (&test, device));
+        }
     }
 }
 
@@ -380,8 +500,7 @@ check_published (const ReferenceRow *row, gpointer data)
       gint64 peak = 0;
       guint p = reference_count (row, "devices");
       model->microbatch_size = reference_count (row, "microbatch_size");
-      measure (&test, published[i].family, p, reference_count (row, "microbatches"), v, paper_costs (model, p, v),
-               FALSE);
+      measure (&test, published[i].family, p, reference_count (row, "microbatches"), v, paper_costs (model, p, v));
       for (guint device = 0; device < p; device++)
         peak = MAX (peak, test.memory->device[device].peak_bytes);
       g_test_message ("%s %s m=%s b=%s %s: measured %.0f GB, modelled %.1f GB, %+.1f %%", reference_text (row, "table"),
@@ -417,6 +536,7 @@ main (int argc, char **argv)
   g_test_add_func ("/memory/shard", test_shard);
   g_test_add_func ("/memory/ring", test_ring);
   g_test_add_func ("/memory/random", test_random);
+  g_test_add_func ("/memory/definition", test_definition);
   g_test_add_func ("/memory/published", test_published);
   return g_test_run ();
 }

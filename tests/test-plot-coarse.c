@@ -33,7 +33,7 @@ test_mix (void)
 static void
 append (PsTimeline *timeline, gint64 time_ns, gint64 bytes, guint device)
 {
-  const PsMemoryPoint point = { time_ns, bytes, (guint16)device };
+  const PsMemoryPoint point = { .time_ns = time_ns, .bytes = bytes, .device = (guint16)device };
   g_array_append_val (timeline->memory, point);
 }
 
@@ -99,7 +99,7 @@ test_random_memory (void)
       for (guint i = 0; lines[i][0]; i += 2)
         {
           g_auto (GStrv) cells = g_strsplit (lines[i], " ", -1);
-          const PsMemoryPoint point = { (gint64)g_ascii_strtod (cells[0], NULL), atoi (cells[1]), 0 };
+          const PsMemoryPoint point = { .time_ns = (gint64)g_ascii_strtod (cells[0], NULL), .bytes = atoi (cells[1]) };
           g_array_append_val (drawn, point);
         }
       for (gint64 from = 0; from < time_ns; from += 7)

@@ -297,6 +297,7 @@ check_against_naive (GRand *rand, gboolean pairs)
 {
   g_autoptr (PsSchedule) drawn = random_schedule (rand, pairs);
   g_autoptr (PsCosts) costs = random_costs (rand, drawn->placement->n_stages, 0);
+  forget_messages (costs);
   for (guint stage = 0; stage < costs->n_stages; stage++)
     {
       ps_costs_op (costs, PS_OP_B, stage)->take_bytes += 7;

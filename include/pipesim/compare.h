@@ -24,10 +24,10 @@ typedef struct
 typedef struct
 {
   gboolean alike;
-  PsOrigin origin;   /* of both when alike */
-  char *schedule[2]; /* names */
-  guint n_only[2];   /* ops that only one of the two has; O alone unless alike */
-  PsMetrics predicted;
+  PsOrigin origin;     /* of both when alike */
+  char *schedule[2];   /* names */
+  guint n_only[2];     /* ops that only one of the two has; O alone unless alike */
+  PsMetrics predicted; /* its peaks without buffers of messages, which nobody measures, unless alike */
   PsMetrics measured;
   double iteration_error;
   double bubble_difference; /* predicted - measured bubble ratio */

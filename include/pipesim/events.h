@@ -13,7 +13,7 @@
  * goes on (links, overlap_slowdown, window) events are taken in the order of time, all those of one instant before
  * anything new begins; what may begin then goes by its age, and by id where that is the same.
  *
- * Memory is that of ops, as in the relaxation engine; memory.h adds the buffers of messages.
+ * Memory is that of the relaxation engine, buffers of messages included (memory.h).
  */
 #ifndef PIPESIM_EVENTS_H
 #define PIPESIM_EVENTS_H

@@ -57,13 +57,11 @@ typedef struct
   PsDeviceMemory *device; /* [n_devices] */
 } PsMemory;
 
-/* Walks what either engine found. Without buffers every peak_bytes is that of ps_simulate exactly. With buffers
- * messages count too, where PsCosts.message_bytes says how large they are: at the receiver from when its stream has
- * come to the RECEIVE, or the transfer has started, until an F has taken the activation over as part of what it keeps,
- * or the B or BW that reads the gradient ends; at the sender from the producer's end until the transfer's. Free with
- * ps_memory_free. */
-PsMemory *ps_memory_new (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
-                         gboolean buffers);
+/* Walks the result of either engine; every peak_bytes is that of the simulation. Messages count where
+ * PsCosts.message_bytes says how large they are: at the receiver from when its stream has come to the RECEIVE, or the
+ * transfer has started, until an F has taken the activation over as part of what it keeps, or the B or BW that reads
+ * the gradient ends; at the sender from the producer's end until the transfer's. Free with ps_memory_free. */
+PsMemory *ps_memory_new (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation);
 void ps_memory_free (PsMemory *memory);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsMemory, ps_memory_free)
 

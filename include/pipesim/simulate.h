@@ -14,7 +14,8 @@ typedef struct
   gint64 busy_ns;      /* sum of op durations */
   gint64 start_ns;     /* first op's start */
   gint64 end_ns;       /* last op's end */
-  gint64 peak_bytes;   /* weights (all versions) and everything live, at the worst moment */
+  gint64 peak_bytes;   /* weights (all versions) and everything live, at the worst moment; buffers of messages too
+                          (memory.h) */
   gint64 held_bytes;   /* at the end; the weights alone when every activation was given back */
   gint64 optimizer_ns; /* O of all its stages */
 } PsDeviceResult;
@@ -37,7 +38,6 @@ typedef struct
   gint64 *transfer_end_ns;   /* relaxation engine: from the producer's end on, for as long as the costs say */
   PsMemoryLevel *memory;     /* [n_devices] scratch */
   PsDeviceResult *device;    /* [n_devices] */
-  gboolean has_buffers;      /* the peaks of the devices count the buffers of messages (memory.h) */
   gint64 makespan_ns;        /* first op start to last op end over all devices */
   gint64 max_span_ns;        /* longest span of a device */
   gint64 optimizer_ns;       /* longest O of a device */
@@ -48,12 +48,13 @@ PsSimulation *ps_simulation_new (const PsProgram *program);
 void ps_simulation_free (PsSimulation *simulation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSimulation, ps_simulation_free)
 
-/* Costs must have the program's number of stages and have passed ps_costs_check. Never fails, never allocates. */
+/* Costs must have the program's number of stages and have passed ps_costs_check. Never fails; allocates only
+ * where messages have a known size. */
 void ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
 
 /* The same with a time of its own for every op: duration_ns and transfer_ns (of the step's input from another device)
  * are [n_steps] and stand in for those of the costs; memory and O stay. The first op of a pair must have duration 0,
- * the second that of the pair. */
+ * the second that of the pair. Peaks leave the buffers of messages out: start and end of transfers are not kept. */
 void ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gint64 *duration_ns,
                         const gint64 *transfer_ns, PsSimulation *simulation);
 

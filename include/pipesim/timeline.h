@@ -24,6 +24,7 @@ typedef struct
   gint64 time_ns;
   gint64 bytes;
   guint16 device;
+  gint64 buffer_bytes; /* part of bytes: buffers of messages (memory.h); executors measure none */
 } PsMemoryPoint;
 
 typedef struct
@@ -92,8 +93,8 @@ void ps_metrics_set_iteration (PsMetrics *metrics, gint64 iteration_ns);
 
 /* The native file, JSON {"format": "pipesim-timeline/1", "origin", "schedule", "source", "devices", "stages",
  * "microbatches", "iteration_ns", "ops": [[device, "F0.1", start, end, chunk], ...], "transfers": [[from, to, "F0.1",
- * start, end], ...], "memory": [[device, time, bytes], ...]}. Paired ops end in '+' ("F0.1+"). Files are read by
- * ps_timeline_load. Free the text with g_free. */
+ * start, end], ...], "memory": [[device, time, bytes], ...]}, where a fourth value is buffer_bytes. Paired ops end in
+ * '+' ("F0.1+"). Files are read by ps_timeline_load. Free the text with g_free. */
 char *ps_timeline_to_json (const PsTimeline *timeline);
 
 /* length -1: text ends with NUL. Errors: PS_ERROR_INPUT "where: ops[2]: ...". Free with ps_timeline_free. */

@@ -110,7 +110,7 @@ alive_table (const GArray *alive)
 PsTable *
 ps_memory_rows_add (PsMemoryRows *rows, const PsPrediction *prediction)
 {
-  g_autoptr (PsMemory) memory = ps_memory_new (prediction->program, prediction->costs, prediction->simulation, TRUE);
+  g_autoptr (PsMemory) memory = ps_memory_new (prediction->program, prediction->costs, prediction->simulation);
   PsTable *table = ps_table_new (json_columns, G_N_ELEMENTS (json_columns));
 
   for (guint d = 0; d < memory->n_devices; d++)

@@ -112,7 +112,7 @@ read_arrow (Reader *reader, const TraceEvent *event, gboolean end, GError **erro
 static gboolean
 read_memory (Reader *reader, const TraceEvent *event, GError **error)
 {
-  PsMemoryPoint point;
+  PsMemoryPoint point = { 0 };
   gint64 tid;
 
   if (!ps_trace_number (event, TRACE_TID, &tid) || !ps_trace_number (event, TRACE_TS, &point.time_ns)

@@ -76,30 +76,6 @@ run (Task *task, PsPrediction *prediction, GError **error)
   return TRUE;
 }
 
-static gboolean
-knows_sizes (const PsCosts *costs)
-{
-  for (guint i = 1; i <= 2 * costs->n_stages; i++)
-    if (costs->message_bytes[i] > 0)
-      return TRUE;
-  return FALSE;
-}
-
-/* The timeline's memory curve knows them. */
-static void
-count_buffers (PsPrediction *prediction)
-{
-  PsSimulation *simulation = prediction->simulation;
-  g_autoptr (PsTimeline) timeline = NULL;
-  g_auto (PsMetrics) metrics = { 0 };
-
-  simulation->has_buffers = TRUE;
-  timeline = ps_timeline_from_simulation (prediction->program, prediction->costs, simulation);
-  ps_metrics_from_timeline (timeline, &metrics);
-  for (guint device = 0; device < metrics.n_devices; device++)
-    simulation->device[device].peak_bytes = metrics.device[device].peak_memory_bytes;
-}
-
 gboolean
 ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsPrediction *prediction, GError **error)
 {
@@ -118,9 +94,5 @@ ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsPredic
   if (setting->comm_order == PS_COMM_PLANNED
       && !ps_events_plan (prediction->program, prediction->costs, &task->setting, error))
     return FALSE;
-  if (!run (task, prediction, error))
-    return FALSE;
-  if (setting->channel != PS_CHANNEL_LATENCY && knows_sizes (prediction->costs))
-    count_buffers (prediction);
-  return TRUE;
+  return run (task, prediction, error);
 }

@@ -436,6 +436,7 @@ ps_events_realise (const PsEvents *events, PsSimulation **simulation)
   new->makespan_ns = old->makespan_ns;
   new->max_span_ns = old->max_span_ns;
   new->optimizer_ns = old->optimizer_ns;
+  ps_simulation_count_buffers (program, events->costs, new);
   ps_simulation_free (old);
   *simulation = new;
   return program;

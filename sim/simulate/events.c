@@ -64,7 +64,6 @@ begin (PsEvents *events, const PsCosts *costs, PsSimulation *simulation)
   events->costs = costs;
   events->simulation = simulation;
   events->n_startable = events->n_awake = 0;
-  simulation->has_buffers = FALSE;
   ps_simulation_begin (events->program, costs, simulation);
   allot_times (simulation);
   begin_transfers (events);
@@ -242,6 +241,8 @@ ps_events_run (PsEvents *events, const PsCosts *costs, PsSimulation *simulation,
   if (!check_finished (events, error))
     return FALSE;
   finish (events, costs, simulation);
+  if (events->ready == NULL) /* else the program is not the order that has run */
+    ps_simulation_count_buffers (events->program, costs, simulation);
   return TRUE;
 }
 

@@ -18,8 +18,9 @@ typedef struct
   PsBufferChange *changes; /* by device, then time; at one time what is given back comes first */
 } PsMemoryBuffers;
 
-void ps_memory_buffers_init (PsMemoryBuffers *buffers, const PsProgram *program, const PsCosts *costs,
-                             const PsSimulation *simulation);
+/* FALSE where no message has a known size: then no device has changes. */
+gboolean ps_memory_buffers_init (PsMemoryBuffers *buffers, const PsProgram *program, const PsCosts *costs,
+                                 const PsSimulation *simulation);
 void ps_memory_buffers_clear (PsMemoryBuffers *buffers);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsMemoryBuffers, ps_memory_buffers_clear)
 

@@ -1,6 +1,6 @@
-/* memory.c - walks each device's order and its messages in time and sorts every byte into its part; a second walk up to
- * the peak tells who was alive there. */
-#include "memory-buffers.h"
+/* memory.c - sorts every byte of a device's walk (memory-walk.h) into its part; a second walk up to the peak tells who
+ * was alive there. */
+#include "memory-walk.h"
 
 static const char *const part_keys[PS_N_MEMORY_PARTS] = { "weights",       "gradients", "optimizer",
                                                           "state",         "versions",  "activations",
@@ -34,10 +34,9 @@ typedef struct
   const PsProgram *program;
   const PsCosts *costs;
   const PsSimulation *simulation;
-  const PsMemoryBuffers *buffers; /* NULL: not counted */
-  Cell *cells;                    /* [n_stages * n_microbatches * n_slices] */
+  const PsMemoryBuffers *buffers;
+  Cell *cells; /* [n_stages * n_microbatches * n_slices] */
   guint device;
-  guint next_buffer; /* of buffers' changes */
   guint n_notes;
   guint peak_note; /* of the peak so far, counted from 1 */
   guint stop;      /* the note at which the walk ends; 0: the whole walk, which fills the result */
@@ -78,7 +77,6 @@ begin (Walk *walk)
   const PsPlacement *placement = schedule->placement;
   walk->now = (PsMemoryMoment){ 0 };
   walk->n_notes = 0;
-  walk->next_buffer = walk->buffers ? walk->buffers->first[walk->device] : 0;
   for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
     if (placement->device[i] == walk->device)
       add_state (walk, i % placement->n_stages,
@@ -105,24 +103,6 @@ note (Walk *walk)
   result->peak = walk->now;
   result->peak_bytes = sum;
   walk->peak_note = walk->n_notes;
-  return FALSE;
-}
-
-/* Messages that change before that time or, inclusive, at it. */
-static gboolean
-pass_buffers (Walk *walk, gint64 time_ns, gboolean inclusive)
-{
-  while (walk->buffers && walk->next_buffer < walk->buffers->first[walk->device + 1])
-    {
-      const PsBufferChange *change = &walk->buffers->changes[walk->next_buffer];
-      if (change->time_ns > time_ns || (change->time_ns == time_ns && !inclusive))
-        break;
-      walk->next_buffer++;
-      walk->now.time_ns = change->time_ns;
-      walk->now.bytes[PS_MEMORY_BUFFERS] += change->bytes;
-      if (note (walk))
-        return TRUE;
-    }
   return FALSE;
 }
 
@@ -155,40 +135,32 @@ give (Walk *walk, PsOp op)
   walk->now.bytes[cell->part] += cell->bytes;
 }
 
-/* The op at index, or the pair that begins there. */
-static gboolean
-run_op (Walk *walk, guint index)
+static void
+apply (Walk *walk, const PsMemoryChange *change)
 {
-  const PsProgram *program = walk->program;
-  const PsOp *ops = &program->schedule->ops[index];
-  guint n = ops[0].paired ? 2 : 1;
-  guint step = program->step_of[index + n - 1];
-  gint64 start_ns = ps_simulation_start (program, walk->costs, walk->simulation, step);
-  gint64 end_ns = walk->simulation->end_ns[step + 1];
-  if (pass_buffers (walk, start_ns, TRUE))
-    return TRUE;
-  walk->now.time_ns = start_ns;
-  for (guint i = 0; i < n; i++)
-    take (walk, ops[i]);
-  if (note (walk) || pass_buffers (walk, end_ns, FALSE))
-    return TRUE;
-  walk->now.time_ns = end_ns;
-  for (guint i = 0; i < n; i++)
-    give (walk, ops[i]);
-  return note (walk);
+  walk->now.time_ns = change->time_ns;
+  if (change->kind == PS_MEMORY_CHANGE_BUFFER)
+    walk->now.bytes[PS_MEMORY_BUFFERS] += change->bytes;
+  for (guint i = 0; i < change->n_ops; i++)
+    if (change->kind == PS_MEMORY_CHANGE_TAKE)
+      take (walk, change->ops[i]);
+    else
+      give (walk, change->ops[i]);
 }
 
 static void
 run_device (Walk *walk)
 {
-  const PsSchedule *schedule = walk->program->schedule;
+  PsMemoryWalk changes;
+  PsMemoryChange change;
   begin (walk);
+  ps_memory_walk_init (&changes, walk->program, walk->costs, walk->simulation, walk->buffers, walk->device);
   gboolean stopped = note (walk);
-  for (guint i = schedule->first[walk->device]; i < schedule->first[walk->device + 1] && !stopped;
-       i += schedule->ops[i].paired ? 2 : 1)
-    stopped = run_op (walk, i);
-  if (!stopped)
-    pass_buffers (walk, G_MAXINT64, TRUE);
+  while (!stopped && ps_memory_walk_next (&changes, &change))
+    {
+      apply (walk, &change);
+      stopped = note (walk);
+    }
 }
 
 static int
@@ -221,16 +193,15 @@ list_alive (const Walk *walk, GArray *alive)
 }
 
 PsMemory *
-ps_memory_new (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, gboolean buffers)
+ps_memory_new (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation)
 {
   const PsSchedule *schedule = program->schedule;
   guint n_devices = schedule->placement->n_devices;
   PsMemory *memory = g_new (PsMemory, 1);
-  g_auto (PsMemoryBuffers) changes = { 0 };
+  g_auto (PsMemoryBuffers) buffers = { 0 };
   g_autofree Cell *cells
       = g_new (Cell, (gsize)schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices);
-  if (buffers)
-    ps_memory_buffers_init (&changes, program, costs, simulation);
+  ps_memory_buffers_init (&buffers, program, costs, simulation);
   *memory = (PsMemory){ .n_devices = n_devices, .device = g_new0 (PsDeviceMemory, n_devices) };
   for (guint device = 0; device < n_devices; device++)
     {
@@ -238,7 +209,7 @@ ps_memory_new (const PsProgram *program, const PsCosts *costs, const PsSimulatio
       Walk walk = { .program = program,
                     .costs = costs,
                     .simulation = simulation,
-                    .buffers = buffers ? &changes : NULL,
+                    .buffers = &buffers,
                     .cells = cells,
                     .device = device,
                     .result = result };

@@ -9,6 +9,10 @@ G_BEGIN_DECLS
 /* Clears the results, but for what follows from counting: weights, O, and busy time as the sum of the ops' costs. */
 void ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
 
+/* Peaks with the buffers of messages (memory.h), after a run whose peaks are those of ops; nothing where no message has
+ * a known size. */
+void ps_simulation_count_buffers (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
+
 /* What follows from the starts and ends of all devices. */
 void ps_simulation_finish (PsSimulation *simulation);
 

@@ -222,7 +222,6 @@ finish (const PsProgram *program, const PsCosts *costs, const StepTimes *times, 
   g_clear_pointer (&simulation->start_ns, g_free);
   g_clear_pointer (&simulation->transfer_start_ns, g_free);
   g_clear_pointer (&simulation->transfer_end_ns, g_free);
-  simulation->has_buffers = FALSE;
   for (guint device = 0; device < simulation->n_devices; device++)
     finish_device (program, costs, times, device, simulation);
   ps_simulation_finish (simulation);
@@ -241,6 +240,7 @@ ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simul
   else
     walk (program, costs, simulation, WALK_PAIR_TIMES, NULL);
   finish (program, costs, NULL, simulation);
+  ps_simulation_count_buffers (program, costs, simulation);
 }
 
 void

@@ -43,8 +43,11 @@ append_memory_row (GString *json, gconstpointer row)
 {
   const PsMemoryPoint *point = row;
 
-  g_string_append_printf (json, "[%u, %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT "]", point->device, point->time_ns,
+  g_string_append_printf (json, "[%u, %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT, point->device, point->time_ns,
                           point->bytes);
+  if (point->buffer_bytes > 0)
+    g_string_append_printf (json, ", %" G_GINT64_FORMAT, point->buffer_bytes);
+  g_string_append_c (json, ']');
 }
 
 static void
@@ -89,6 +92,7 @@ typedef struct
   PsJsonReader *reader;
   const char *key;
   guint row;
+  guint n_cells;
 } Place;
 
 static gboolean G_GNUC_PRINTF (3, 4) refuse (const Place *place, GError **error, const char *format, ...)
@@ -191,14 +195,15 @@ read_memory_row (const Place *place, PsTimeline *timeline, GError **error)
 
   if (!read_index (place, "device", timeline->n_devices, &point.device, error)
       || !read_integer (place, "time", 0, MAX_SUM, &point.time_ns, error)
-      || !read_integer (place, "bytes", 0, MAX_SUM, &point.bytes, error))
+      || !read_integer (place, "bytes", 0, MAX_SUM, &point.bytes, error)
+      || (place->n_cells == 4 && !read_integer (place, "buffers", 0, point.bytes, &point.buffer_bytes, error)))
     return FALSE;
   g_array_append_val (timeline->memory, point);
   return TRUE;
 }
 
 static gboolean
-read_rows (const PsJsonObject *object, const char *key, guint n_cells, ReadRow read, PsTimeline *timeline,
+read_rows (const PsJsonObject *object, const char *key, guint least, guint most, ReadRow read, PsTimeline *timeline,
            GError **error)
 {
   PsJsonReader *reader = object->reader;
@@ -210,8 +215,9 @@ read_rows (const PsJsonObject *object, const char *key, guint n_cells, ReadRow r
     {
       if (place.row == PS_MAX_OPS)
         return refuse (&place, error, "is one row more than the %d that are possible", PS_MAX_OPS);
-      if (!ps_json_enter_array (reader) || ps_json_count_elements (reader) != n_cells)
-        return refuse (&place, error, "is no array of %u values", n_cells);
+      place.n_cells = ps_json_enter_array (reader) ? ps_json_count_elements (reader) : 0;
+      if (place.n_cells < least || place.n_cells > most)
+        return refuse (&place, error, "is no array of %u values", least);
       if (!read (&place, timeline, error))
         return FALSE;
       ps_json_next_element (reader);
@@ -304,9 +310,9 @@ ps_timeline_parse_json (const char *where, const char *text, gssize length, GErr
       || !ps_json_object_init (&object, &reader, FORMAT, keys, NULL, error))
     return NULL;
   timeline = read_head (&object, error);
-  if (!timeline || !read_rows (&object, "ops", 5, read_op_row, timeline, error)
-      || !read_rows (&object, "transfers", 5, read_transfer_row, timeline, error)
-      || !read_rows (&object, "memory", 3, read_memory_row, timeline, error))
+  if (!timeline || !read_rows (&object, "ops", 5, 5, read_op_row, timeline, error)
+      || !read_rows (&object, "transfers", 5, 5, read_transfer_row, timeline, error)
+      || !read_rows (&object, "memory", 3, 4, read_memory_row, timeline, error))
     return NULL;
   if (timeline->ops->len == 0)
     {

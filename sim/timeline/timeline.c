@@ -1,7 +1,7 @@
 /* timeline.c - the spans and memory points of one iteration, and the figures that follow from them. */
 #include <pipesim/timeline.h>
 
-#include "simulate/memory-buffers.h"
+#include "simulate/memory-walk.h"
 
 PsTimeline *
 ps_timeline_new (PsOrigin origin, const char *schedule, guint n_devices, guint n_stages, guint n_microbatches)
@@ -77,88 +77,6 @@ ps_timeline_sort (PsTimeline *timeline)
   g_array_sort (timeline->memory, compare_points);
 }
 
-/* Memory of one device while its ops are walked in order. What an op gives back waits until the next op starts: given
- * and taken at one instant make one point, so that the curve never shows a dip that lasts no time. */
-typedef struct
-{
-  GArray *points;
-  guint device;
-  gint64 bytes;
-  gint64 give_bytes;
-  gint64 give_ns;
-  const PsBufferChange *change; /* the next of the messages' buffers; NULL: not counted. With them several things happen
-                                   at one instant: it is one point, and before it the peak that lasted no time, if any
-                                   did */
-  const PsBufferChange *change_end;
-} MemoryCurve;
-
-/* The point that is n before the end, if it is of this device. */
-static const PsMemoryPoint *
-memory_curve_last (const MemoryCurve *curve, guint n)
-{
-  const PsMemoryPoint *point
-      = curve->points->len > n ? &g_array_index (curve->points, PsMemoryPoint, curve->points->len - 1 - n) : NULL;
-
-  return point && point->device == curve->device ? point : NULL;
-}
-
-/* Whether the last point is of that instant and neither where the curve goes on from nor a peak. */
-static gboolean
-memory_curve_passes (const MemoryCurve *curve, gint64 time_ns, gint64 bytes)
-{
-  const PsMemoryPoint *last = memory_curve_last (curve, 0), *before = memory_curve_last (curve, 1);
-
-  return curve->change && last && last->time_ns == time_ns
-         && (last->bytes <= bytes || (before && last->bytes <= before->bytes));
-}
-
-static void
-memory_curve_set (MemoryCurve *curve, gint64 time_ns, gint64 bytes)
-{
-  if (bytes == curve->bytes)
-    return;
-  while (memory_curve_passes (curve, time_ns, bytes))
-    g_array_set_size (curve->points, curve->points->len - 1);
-  curve->bytes = bytes;
-  g_array_append_val (curve->points, ((PsMemoryPoint){ time_ns, bytes, (guint16)curve->device }));
-}
-
-static void
-memory_curve_settle (MemoryCurve *curve)
-{
-  memory_curve_set (curve, curve->give_ns, curve->bytes - curve->give_bytes);
-  curve->give_bytes = 0;
-}
-
-/* Buffers that come or go up to that time. What ops give back by then is gone first. */
-static void
-memory_curve_buffers (MemoryCurve *curve, gint64 until_ns)
-{
-  for (; curve->change != curve->change_end && curve->change->time_ns <= until_ns; curve->change++)
-    {
-      if (curve->give_bytes != 0 && curve->give_ns <= curve->change->time_ns)
-        memory_curve_settle (curve);
-      memory_curve_set (curve, curve->change->time_ns, curve->bytes + curve->change->bytes);
-    }
-}
-
-static void
-memory_curve_op (MemoryCurve *curve, const PsOpCost *cost, const PsSpan *span, gboolean joins_previous)
-{
-  if (!joins_previous)
-    memory_curve_buffers (curve, span->start_ns);
-  gint64 given = joins_previous ? 0 : curve->give_bytes;
-
-  if (!joins_previous && curve->give_ns < span->start_ns)
-    {
-      memory_curve_settle (curve);
-      given = 0;
-    }
-  memory_curve_set (curve, span->start_ns, curve->bytes - given + cost->take_bytes);
-  curve->give_bytes += cost->give_bytes - given;
-  curve->give_ns = span->end_ns;
-}
-
 static gint64
 device_weight_bytes (const PsSchedule *schedule, const PsCosts *costs, guint device)
 {
@@ -198,29 +116,50 @@ op_span (const PsProgram *program, const PsCosts *costs, const PsSimulation *sim
 }
 
 static void
-append_device (PsTimeline *timeline, const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
-               const PsMemoryBuffers *buffers, guint device)
+append_ops (PsTimeline *timeline, const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
+            guint device)
 {
   const PsSchedule *schedule = program->schedule;
-  MemoryCurve curve = { .points = timeline->memory, .device = device, .bytes = -1 };
-  gboolean joins_previous = FALSE;
 
-  if (buffers)
-    {
-      curve.change = &buffers->changes[buffers->first[device]];
-      curve.change_end = &buffers->changes[buffers->first[device + 1]];
-    }
-  memory_curve_set (&curve, 0, device_weight_bytes (schedule, costs, device));
   for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
     {
       PsSpan span = op_span (program, costs, simulation, i, device);
 
       g_array_append_val (timeline->ops, span);
-      memory_curve_op (&curve, ps_costs_op (costs, span.op.kind, span.op.stage), &span, joins_previous);
-      joins_previous = span.op.paired;
     }
-  memory_curve_buffers (&curve, G_MAXINT64);
-  memory_curve_settle (&curve);
+}
+
+/* TRUE if the last point may go: it is of the same instant, and neither the level that the curve continues from nor a
+ * peak. The device's first point stays. */
+static gboolean
+is_passing (const GArray *points, guint first, const PsMemoryPoint *next)
+{
+  const PsMemoryPoint *last = &g_array_index (points, PsMemoryPoint, points->len - 1);
+
+  return points->len > first + 1 && last->time_ns == next->time_ns
+         && (last->bytes <= next->bytes || last->bytes <= last[-1].bytes);
+}
+
+/* Changes of one instant make one point, and before it the peak that lasted no time, if there was one. */
+static void
+append_curve (PsTimeline *timeline, PsMemoryWalk *walk, guint device, gint64 weight_bytes)
+{
+  GArray *points = timeline->memory;
+  guint first = points->len;
+  PsMemoryPoint point = { .bytes = weight_bytes, .device = (guint16)device };
+  PsMemoryChange change;
+
+  g_array_append_val (points, point);
+  while (ps_memory_walk_next (walk, &change))
+    {
+      point.time_ns = change.time_ns;
+      point.bytes += change.bytes;
+      point.buffer_bytes += change.kind == PS_MEMORY_CHANGE_BUFFER ? change.bytes : 0;
+      while (is_passing (points, first, &point))
+        g_array_set_size (points, points->len - 1);
+      if (g_array_index (points, PsMemoryPoint, points->len - 1).bytes != point.bytes)
+        g_array_append_val (points, point);
+    }
 }
 
 static void
@@ -250,15 +189,20 @@ ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs, con
   const PsPlacement *placement = schedule->placement;
   PsTimeline *timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, schedule->name, placement->n_devices,
                                           placement->n_stages, schedule->n_microbatches);
-  g_auto (PsMemoryBuffers) buffers = { NULL, NULL };
+  g_auto (PsMemoryBuffers) buffers = { 0 };
 
   g_free (timeline->source);
   timeline->source = g_strdup (costs->source ? costs->source : "");
   timeline->iteration_ns = simulation->makespan_ns + simulation->optimizer_ns;
-  if (simulation->has_buffers)
-    ps_memory_buffers_init (&buffers, program, costs, simulation);
+  ps_memory_buffers_init (&buffers, program, costs, simulation);
   for (guint d = 0; d < placement->n_devices; d++)
-    append_device (timeline, program, costs, simulation, simulation->has_buffers ? &buffers : NULL, d);
+    {
+      PsMemoryWalk walk;
+
+      append_ops (timeline, program, costs, simulation, d);
+      ps_memory_walk_init (&walk, program, costs, simulation, &buffers, d);
+      append_curve (timeline, &walk, d, device_weight_bytes (schedule, costs, d));
+    }
   append_transfers (timeline, program, costs, simulation);
   ps_timeline_sort (timeline);
   return timeline;
