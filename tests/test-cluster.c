@@ -97,6 +97,23 @@ test_shared (void)
   g_assert_true (ps_cluster_is_remote (plain, 1, 2));
 }
 
+/* Only devices of one node can do without a network. */
+static void
+test_size (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsCluster) single = ps_cluster_load ("a100-80gb", NULL), several = ps_cluster_load ("h100-80gb", NULL);
+  g_assert_true (ps_cluster_check_size (single, 8, NULL));
+  g_assert_true (ps_cluster_check_size (several, 1000, NULL));
+  g_assert_true (ps_cluster_group (single, 4, NULL));
+  g_assert_true (ps_cluster_check_size (single, 2, NULL));
+  g_assert_false (ps_cluster_check_size (single, 3, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+  g_assert_cmpstr (error->message, ==,
+                   "cluster 'a100-80gb': has one node of 8 devices and no network, so not 12; network_latency and "
+                   "network_bandwidth are missing in its file");
+}
+
 static void
 assert_refused (const char *text, const char *message)
 {
@@ -193,6 +210,7 @@ main (int argc, char **argv)
   g_test_add_func ("/cluster/one-node", test_one_node);
   g_test_add_func ("/cluster/table", test_table);
   g_test_add_func ("/cluster/shared", test_shared);
+  g_test_add_func ("/cluster/size", test_size);
   g_test_add_func ("/cluster/refused", test_refused);
   g_test_add_func ("/cluster/not-found", test_not_found);
   g_test_add_func ("/cluster/copy", test_copy);

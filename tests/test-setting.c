@@ -371,6 +371,28 @@ test_buffers (void)
     }
 }
 
+/* Without --memory-limit the memory of the cluster is the limit: 4 GiB here. */
+static void
+test_cluster_memory (void)
+{
+  g_autoptr (PsSetting) given = parse_good ("--model tiny-gpt --cluster cpu-cores --memory-limit 1MiB:2MiB");
+  g_autoptr (PsSetting) shipped = parse_good ("-p 2 -m 4 --model tiny-gpt --cluster cpu-cores");
+  g_autoptr (PsSetting) large = parse_good ("-p 4 -m 8 --model llama-3-70b --cluster cpu-cores");
+  g_autoptr (PsSetting) none = parse_good ("-p 2 -m 4 --costs f=1ms,bw=2ms");
+  g_autoptr (PsPrediction) small = ps_predict (shipped, "1f1b", NULL), too_large = ps_predict (large, "1f1b", NULL);
+  g_autofree gint64 *a = NULL, *b = NULL, *c = NULL;
+
+  g_assert_true (ps_setting_memory_limit (given, 2, &a, NULL));
+  g_assert_cmpint (a[1], ==, 2 << 20);
+  g_assert_true (ps_setting_memory_limit (shipped, 2, &b, NULL));
+  g_assert_cmpint (b[0], ==, (gint64)4 << 30);
+  g_assert_cmpint (b[1], ==, (gint64)4 << 30);
+  g_assert_true (ps_setting_memory_limit (none, 2, &c, NULL));
+  g_assert_null (c);
+  g_assert_true (small->feasible);
+  g_assert_false (too_large->feasible);
+}
+
 /* What the sources of costs cannot answer. */
 static void
 test_training_refused (void)
@@ -384,6 +406,8 @@ test_training_refused (void)
     { "--costs f=1ms,bw=1ms --offload 0.5", "--offload: command line", "host=TIME" },
     { "--costs f=1ms,bw=1ms --recompute selective", "--recompute selective: command line", "keep" },
     { "--model tiny-gpt --cluster cpu-cores --offload 1", "--offload: model 'tiny-gpt'", "host_bandwidth" },
+    { "--model tiny-gpt --cluster cpu-cores --replicas 2", "cluster 'cpu-cores'", "network_bandwidth" },
+    { "--model tiny-gpt --cluster a100-80gb --tensor 4", "cluster 'a100-80gb'", "network_bandwidth" },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
@@ -515,6 +539,7 @@ main (int argc, char **argv)
   g_test_add_func ("/setting/training-refused", test_training_refused);
   g_test_add_func ("/setting/training-of-models", test_training_of_models);
   g_test_add_func ("/setting/predict-memory-limit", test_predict_memory_limit);
+  g_test_add_func ("/setting/cluster-memory", test_cluster_memory);
   g_test_add_func ("/setting/predict-refused", test_predict_refused);
   g_test_add_func ("/setting/predict-uneven", test_predict_uneven);
   return g_test_run ();

@@ -55,6 +55,10 @@ void ps_cluster_scale (PsCluster *cluster, double bandwidth_factor, double laten
  * Fails with PS_ERROR_USAGE unless n_tensor divides devices_per_node. */
 gboolean ps_cluster_group (PsCluster *cluster, guint n_tensor, GError **error);
 
+/* Fails with PS_ERROR_USAGE where n_devices do not share a node and no network is described: nobody knows then how they
+ * talk. More nodes than the cluster has are taken to be like its own. */
+gboolean ps_cluster_check_size (const PsCluster *cluster, guint64 n_devices, GError **error);
+
 /* What two neighbours send through: one direction, as one transfer sees it. */
 typedef struct
 {

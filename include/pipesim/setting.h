@@ -29,7 +29,7 @@ typedef struct
   gint64 eager_bytes;             /* --eager */
   gboolean blocking;              /* --blocking */
   gboolean share_links;           /* --share-links */
-  double *speed;                  /* --speed: one value, or one per device; NULL: none */
+  double *speed;                  /* --speed: one value, or one per device; NULL: not given */
   guint n_speeds;
   double overlap_slowdown;  /* --overlap-slowdown; 0: none */
   double bandwidth_factor;  /* --bandwidth-factor; 0: none */
@@ -66,8 +66,8 @@ gboolean ps_setting_finish (PsSetting *setting, GError **error);
 PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks,
                            GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* --memory-limit as [n_devices] (free with g_free), NULL when there is none. Fails when it has neither one value nor
- * n_devices. */
+/* --memory-limit, else the cluster's memory, as [n_devices] (free with g_free), NULL when neither is known. Fails when
+ * the option has neither one value nor n_devices, and as ps_cluster_load. */
 gboolean ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, GError **error);
 
 /* The placement that --placement asks for; FALSE: any. */

@@ -150,7 +150,9 @@ read_layers (PartitionJob *job, const PartitionOptions *options, GError **error)
     {
       model = ps_model_load (setting->model, error);
       job->cluster = model ? ps_cluster_load (setting->cluster, error) : NULL;
-      job->layers = job->cluster ? ps_layers_model (model, job->cluster, error) : NULL;
+      if (!job->cluster || !ps_cluster_check_size (job->cluster, setting->n_devices, error))
+        return FALSE;
+      job->layers = ps_layers_model (model, job->cluster, error);
     }
   else if (!(options->layers ? read_file (job, options, &link, error) : read_database (job, setting, &link, error)))
     return FALSE;

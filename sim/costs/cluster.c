@@ -174,7 +174,7 @@ ps_link_transfer_ns (const PsLink *link, gint64 bytes)
 gboolean
 ps_cluster_is_remote (const PsCluster *cluster, guint a, guint b)
 {
-  /* Where no network is described every device is taken to sit in the one node. */
+  /* Where no network is described all sit in the one node, see ps_cluster_check_size. */
   return a / cluster->devices_per_node != b / cluster->devices_per_node && cluster->network_bandwidth > 0;
 }
 
@@ -200,6 +200,18 @@ ps_cluster_transfer_ns (const PsCluster *cluster, guint a, guint b, gint64 bytes
 {
   PsLink link = ps_cluster_link (cluster, a, b);
   return ps_link_transfer_ns (&link, bytes);
+}
+
+gboolean
+ps_cluster_check_size (const PsCluster *cluster, guint64 n_devices, GError **error)
+{
+  if (cluster->network_bandwidth > 0 || n_devices <= cluster->devices_per_node)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "cluster '%s': has one node of %u devices and no network, so not %" G_GUINT64_FORMAT
+               "; network_latency and network_bandwidth are missing in its file",
+               cluster->name, cluster->devices_per_node * cluster->tensor, n_devices * cluster->tensor);
+  return FALSE;
 }
 
 static gint64

@@ -163,7 +163,8 @@ check_tensor (const PsLayoutSpace *space, const PsModel *model, PsCluster *clust
   guint tensor = MAX (space->question->tensor, 1), n_gpus = space->layouts->n_gpus;
 
   if (n_gpus % tensor == 0)
-    return ps_tensor_check (model, tensor, error) && ps_cluster_group (cluster, tensor, error);
+    return ps_tensor_check (model, tensor, error) && ps_cluster_group (cluster, tensor, error)
+           && (space->question->db || ps_cluster_check_size (cluster, n_gpus / tensor, error));
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--tensor %u: does not divide the %u GPUs", tensor, n_gpus);
   return FALSE;
 }

@@ -85,8 +85,8 @@ ps_setting_add_options (PsSetting *setting, GOptionContext *context)
       "NAME" },
     { "model", 0, 0, G_OPTION_ARG_FILENAME, &setting->model, "Model description or its name (tiny-gpt)", "FILE" },
     { "cluster", 0, 0, G_OPTION_ARG_FILENAME, &setting->cluster, "Cluster description or its name", "FILE" },
-    { "memory-limit", 0, 0, G_OPTION_ARG_STRING, &text->memory_limit, "Memory of a device, or of each",
-      "SIZE[:SIZE...]" },
+    { "memory-limit", 0, 0, G_OPTION_ARG_STRING, &text->memory_limit,
+      "Memory of a device, or of each (default: the cluster's)", "SIZE[:SIZE...]" },
     { "placement", 0, 0, G_OPTION_ARG_STRING, &text->placement,
       "Only schedules placed so: loop, V, wave, bidirectional, auto", "KIND" },
     G_OPTION_ENTRY_NULL,
@@ -219,7 +219,9 @@ costs_from_model (const PsSetting *setting, guint n_devices, guint n_chunks, GEr
   g_autoptr (PsModel) model = ps_setting_model (setting, error);
   g_autoptr (PsCluster) cluster = model ? ps_setting_cluster (setting, error) : NULL;
 
-  return cluster ? ps_costs_model (model, cluster, n_devices, n_chunks, error) : NULL;
+  if (cluster == NULL || !ps_cluster_check_size (cluster, (guint64)n_devices * setting->n_replicas, error))
+    return NULL;
+  return ps_costs_model (model, cluster, n_devices, n_chunks, error);
 }
 
 PsCosts *
@@ -295,19 +297,40 @@ has_costs (const PsSetting *setting)
   return setting->costs != NULL || setting->db != NULL || setting->cluster != NULL;
 }
 
+/* 0: not known. */
+static gboolean
+cluster_memory (const PsSetting *setting, gint64 *bytes, GError **error)
+{
+  g_autoptr (PsCluster) cluster = setting->cluster ? ps_setting_cluster (setting, error) : NULL;
+
+  *bytes = cluster ? cluster->memory_bytes : 0;
+  return cluster != NULL || setting->cluster == NULL;
+}
+
 gboolean
 ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, GError **error)
 {
-  if (setting->n_memory_limits > 1 && setting->n_memory_limits != n_devices)
+  const gint64 *given = setting->memory_limit;
+  guint n_given = setting->n_memory_limits;
+  gint64 memory = 0;
+
+  if (n_given > 1 && n_given != n_devices)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "--memory-limit: %u sizes for %u devices; one size, or %u, would be right", setting->n_memory_limits,
-                   n_devices, n_devices);
+                   "--memory-limit: %u sizes for %u devices; one size, or %u, would be right", n_given, n_devices,
+                   n_devices);
       return FALSE;
     }
-  *limit = setting->n_memory_limits ? g_new (gint64, n_devices) : NULL;
+  if (n_given == 0 && !cluster_memory (setting, &memory, error))
+    return FALSE;
+  if (memory > 0)
+    {
+      given = &memory;
+      n_given = 1;
+    }
+  *limit = n_given ? g_new (gint64, n_devices) : NULL;
   for (guint d = 0; *limit != NULL && d < n_devices; d++)
-    (*limit)[d] = setting->memory_limit[setting->n_memory_limits == 1 ? 0 : d];
+    (*limit)[d] = given[n_given == 1 ? 0 : d];
   return TRUE;
 }
 
@@ -324,7 +347,7 @@ generate_sized (const PsSetting *setting, const PsFamily *family, PsFamilySettin
         return NULL;
     }
   if ((size->costs && !ps_costs_check (size->costs, size->n_microbatches, error))
-      || !ps_setting_memory_limit (setting, size->n_devices, &limit, error))
+      || (family->uses_costs && !ps_setting_memory_limit (setting, size->n_devices, &limit, error)))
     return NULL;
   size->memory_limit = limit;
   return ps_family_generate (family, size, error);
