@@ -80,6 +80,7 @@ CREATE TABLE prediction (
   lower_bound_ns INTEGER NOT NULL,
   peak_memory_bytes INTEGER NOT NULL,
   feasible INTEGER NOT NULL, -- 1: no device above its memory limit
+  asynchronous INTEGER NOT NULL, -- 1: gradients are of older weights, which is another training
   period_iterations INTEGER NOT NULL,
   devices_detail TEXT NOT NULL, -- JSON: [[busy_ns, span_ns, peak_memory_bytes, peak_activations], ...]
   origin TEXT NOT NULL,         -- of the prediction: simulated
@@ -112,17 +113,17 @@ FROM prediction, json_each (devices_detail);
 CREATE VIEW skipped_reason AS
 SELECT reason, count (*) AS settings FROM skipped GROUP BY reason ORDER BY settings DESC, reason;
 
--- The fastest setting that fits, for each number of devices and global batch.
+-- The fastest synchronous setting that fits, for each number of devices and global batch.
 CREATE VIEW fastest AS
 SELECT * FROM (
   SELECT *, row_number () OVER (PARTITION BY devices, global_batch ORDER BY iteration_ns, peak_memory_bytes, point) AS place
-  FROM result WHERE feasible)
+  FROM result WHERE feasible AND NOT asynchronous)
 WHERE place = 1 ORDER BY devices, global_batch;
 
--- No setting of as many devices and the same global batch is faster without needing more memory.
+-- No synchronous setting of as many devices and the same global batch is faster without needing more memory.
 CREATE VIEW front AS
 SELECT * FROM (
   SELECT *, min (iteration_ns) OVER (PARTITION BY devices, global_batch
     ORDER BY peak_memory_bytes, iteration_ns, point ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS better_ns
-  FROM result WHERE feasible)
+  FROM result WHERE feasible AND NOT asynchronous)
 WHERE better_ns IS NULL OR iteration_ns < better_ns ORDER BY devices, global_batch, peak_memory_bytes;

@@ -226,12 +226,14 @@ ps_report_page (PsResults *results, const PsQuestion *question, const PsReportPa
   g_autofree char *drawings = timelines_to_html (page->timelines, page->about);
   g_autofree char *heading = g_markup_escape_text (page->title ? page->title : "Pipeline schedules", -1);
   g_autofree char *wheres = question->where ? g_strjoinv (", ", question->where) : g_strdup ("");
+  g_autofree char *left_out = points ? ps_question_left_out (results, question, error) : NULL;
   g_autofree char *note = g_markup_printf_escaped (
       "Simulated with pipesim %s from the sweep in %s%s%s. The column costs origin says where "
-      "the costs behind a row come from.",
-      PS_VERSION, page->database, *wheres ? ", settings with " : "", wheres);
+      "the costs behind a row come from.%s%s",
+      PS_VERSION, page->database, *wheres ? ", settings with " : "", wheres, left_out && *left_out ? " Left out: " : "",
+      left_out ? left_out : "");
 
-  if (!points)
+  if (!left_out)
     return NULL;
   return fill (resource_text (&template, "report.html"),
                (const char *[]){ "@TITLE@", heading, "@NOTE@", note, "@TABLE@", table, "@TIMELINES@", drawings,

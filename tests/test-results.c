@@ -287,7 +287,7 @@ feasible_rows (PsResults *results)
   g_autoptr (PsRows) rows = ps_rows_new (results->file, NULL,
                                          "SELECT point, devices, microbatches, iteration_ns, global_batch,"
                                          " peak_memory_bytes, bandwidth_factor, schedule, costs, memory_limit_bytes"
-                                         " FROM prediction WHERE feasible",
+                                         " FROM prediction WHERE feasible AND NOT asynchronous",
                                          "");
   gboolean found;
 
@@ -432,6 +432,41 @@ test_best (void)
   g_assert_null (lines[k + 1]);
 }
 
+/* PipeDream is the fastest and needs no more memory, but wins only where it is asked for. */
+static void
+test_asynchronous (void)
+{
+  static const struct
+  {
+    const char *where, *winner;
+  } cases[] = { { NULL, "1f1b" },
+                { "schedule!=gpipe", "1f1b" },
+                { "asynchronous=no", "1f1b" },
+                { "asynchronous=any", "pipedream" },
+                { "asynchronous=yes", "pipedream" },
+                { "schedule=pipedream", "pipedream" } };
+  g_autoptr (PsSweep) sweep
+      = parse ("[sweep]\nschedule = 1f1b, gpipe, pipedream\ndevices = 4\nmicrobatches = 4, 8\ncosts = f=1ms,bw=2ms\n");
+  g_autoptr (PsResults) results = NULL;
+
+  run (sweep, "asynchronous.db", 1, (PsShard){ 0, 1 });
+  results = open_results ("asynchronous.db", PS_RESULTS_READ);
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      char *where[] = { (char *)cases[i].where, NULL };
+      const PsQuestion question = { .by = (char *)"sequence_ns", .where = where, .top = 1 };
+      g_autoptr (PsAnswer) best = ps_results_best (results, &question, NULL);
+      g_autoptr (PsAnswer) front = ps_results_pareto (results, &question, NULL);
+      g_autoptr (PsAnswer) along = ps_results_sensitivity (results, &question, "microbatches", NULL);
+      g_autofree char *left_out = ps_question_left_out (results, &question, NULL);
+      g_auto (GStrv) b = csv_lines (best), p = csv_lines (front), s = csv_lines (along);
+
+      g_assert_true (g_str_has_prefix (b[1], cases[i].winner) && g_str_has_prefix (p[1], cases[i].winner));
+      g_assert_nonnull (strstr (s[1], cases[i].winner));
+      g_assert_cmpint (g_str_has_prefix (left_out, "pipedream: asynchronous"), ==, i < 2);
+    }
+}
+
 /* Two schedules whose times cross between known values: gpipe with m microbatches takes (m + p - 1) (f + b), the naive
  * schedule m p (f + b): at p = 2 and m = 1 both 2 (f + b), from m = 2 on gpipe is ahead. With transfers of c the naive
  * one needs 2 c for each microbatch, gpipe only 2 c in all. */
@@ -535,7 +570,7 @@ test_conditions (void)
   check_refused (results, (PsQuestion){ .by = (char *)"iteration_ns", .where = size }, "'12XB'");
   check_refused (results, (PsQuestion){ .by = (char *)"iteration_ns", .where = number },
                  "'4x' is no number, as devices is");
-  check_refused (results, (PsQuestion){ .by = (char *)"iteration_ns", .where = flag }, "'maybe' is neither yes nor no");
+  check_refused (results, (PsQuestion){ .by = (char *)"iteration_ns", .where = flag }, "'maybe' is not yes, no or any");
   answer = ps_results_best (results, &question, NULL);
   g_assert_cmpuint (ps_table_n_rows (answer->table), ==, 1);
   question.where = quote;
@@ -559,6 +594,7 @@ main (int argc, char **argv)
   g_test_add_func ("/results/pareto", test_pareto);
   g_test_add_func ("/results/best", test_best);
   g_test_add_func ("/results/sensitivity", test_sensitivity);
+  g_test_add_func ("/results/asynchronous", test_asynchronous);
   g_test_add_func ("/results/stretches", test_stretches);
   g_test_add_func ("/results/conditions", test_conditions);
   return run_in_folder ();

@@ -371,6 +371,30 @@ test_buffers (void)
     }
 }
 
+/* No iteration is shorter than the bound beside it, whether devices meet or not. */
+static void
+test_bound_of_iterations (void)
+{
+  static const char *const costs[]
+      = { "f=1ms,b=1ms,w=1ms,c=100us", "f=3ms,b=2ms,w=1ms,c=1ms,o=2ms", "f=1ms,bw=1500us" };
+  guint n, n_asynchronous = 0;
+  const PsFamily *const *families = ps_family_table (&n);
+
+  for (guint i = 0; i < n * G_N_ELEMENTS (costs) * 2; i++)
+    {
+      g_autofree char *line = g_strdup_printf ("-p 4 -m 8 --costs %s --sync %s", costs[i / n % G_N_ELEMENTS (costs)],
+                                               i % 2 ? "bypass" : "global");
+      g_autoptr (PsSetting) setting = parse_good (line);
+      g_autoptr (PsPrediction) prediction = ps_predict (setting, families[i % n]->name, NULL);
+
+      g_assert_nonnull (prediction);
+      g_assert_cmpint (prediction->lower_bound_ns, <=, prediction->metrics.iteration_ns);
+      g_assert_cmpint (prediction->lower_bound_ns, >, prediction->metrics.iteration_ns / 6);
+      n_asynchronous += prediction->program->schedule->asynchronous;
+    }
+  g_assert_cmpuint (n_asynchronous, >=, 12);
+}
+
 /* Without --memory-limit the memory of the cluster is the limit: 4 GiB here. */
 static void
 test_cluster_memory (void)
@@ -540,6 +564,7 @@ main (int argc, char **argv)
   g_test_add_func ("/setting/training-of-models", test_training_of_models);
   g_test_add_func ("/setting/predict-memory-limit", test_predict_memory_limit);
   g_test_add_func ("/setting/cluster-memory", test_cluster_memory);
+  g_test_add_func ("/setting/bound-of-iterations", test_bound_of_iterations);
   g_test_add_func ("/setting/predict-refused", test_predict_refused);
   g_test_add_func ("/setting/predict-uneven", test_predict_uneven);
   return g_test_run ();

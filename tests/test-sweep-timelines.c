@@ -100,7 +100,7 @@ test_global_batch (void)
   char *per[] = { (char *)"devices", NULL };
   const PsQuestion question = { .per = per, .by = (char *)"sequence_ns" };
   g_autoptr (PsSweep) sweep
-      = parse ("[sweep]\nschedule = 1f1b\ndevices = 2, 4, 8\nmodel = gpt-1.5b\ncluster = a100-80gb\n"
+      = parse ("[sweep]\nschedule = 1f1b\ndevices = 2, 4, 8\nmodel = gpt-1.5b\ncluster = h100-80gb\n"
                "microbatch-size = 2\nreplicas = 2\nglobal-batch = 16\n");
   g_autoptr (PsResults) results = run ("batch.db", sweep);
   g_autoptr (GError) error = NULL;

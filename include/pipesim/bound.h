@@ -16,6 +16,10 @@ G_BEGIN_DECLS
  * as in PsSchedule (NULL: all copy 0). docs/bounds.md has the proofs. */
 gint64 ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs);
 
+/* A proven lower bound on the time per iteration of any schedule with this placement and these costs whose iterations
+ * overlap (asynchronous schedules, --sync bypass): all the work of the busiest device. Arguments as above. */
+gint64 ps_period_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs);
+
 typedef enum
 {
   PS_OBJECTIVE_MAKESPAN, /* first op start to last op end over all devices: --sync global */

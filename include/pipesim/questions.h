@@ -7,7 +7,9 @@
 
 G_BEGIN_DECLS
 
-/* Columns are those of the view result (data/results.sql). Settings that do not fit their memory limit never count. */
+/* Columns are those of the view result (data/results.sql). Settings that do not fit their memory limit never count.
+ * Asynchronous schedules train differently: they count only where a condition of `where` names one ("schedule=NAME") or
+ * is about the column asynchronous ("asynchronous=any" always holds). */
 typedef struct
 {
   char **per;   /* columns: one answer for each combination of their values; NULL: one for all */
@@ -25,6 +27,10 @@ typedef struct
   PsColumn *columns;
   PsTable *table;
 } PsAnswer;
+
+/* The schedules that a question leaves out because they are asynchronous, as a sentence for people; "" for none. Free
+ * with g_free. Errors: PS_ERROR_USAGE for unknown columns and values. */
+char *ps_question_left_out (PsResults *results, const PsQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 void ps_answer_free (PsAnswer *answer);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsAnswer, ps_answer_free)

@@ -50,7 +50,7 @@ void ps_table_set_numbers (PsTable *table, const char *key, const double *values
 void ps_table_set_lists (PsTable *table, const char *key, GPtrArray *lists /* of GStrv, taken */);
 guint ps_table_n_rows (const PsTable *table);
 
-/* Stable sort by an INTEGER, TIME, SIZE, RATIO or NUMBER column, unset cells last. */
+/* Stable sort by an INTEGER, TIME, SIZE, RATIO, NUMBER or BOOLEAN column (no before yes), unset cells last. */
 void ps_table_sort (PsTable *table, const char *key, gboolean descending);
 
 /* Aligned text, numbers right, one line per row under a heading; texts as ps_format_line makes them, as in the next

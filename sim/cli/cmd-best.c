@@ -38,6 +38,6 @@ ps_cmd_best (int argc, char **argv, GError **error)
   options.question.top = (guint)n;
   if ((results = ps_results_open (options.db, PS_RESULTS_READ, error)) != NULL
       && (answer = ps_results_best (results, &options.question, error)) != NULL)
-    ps_question_options_print (&options, answer, "pipesim-best/1", error);
+    ps_question_options_print (&options, results, answer, "pipesim-best/1", error);
   return 0;
 }

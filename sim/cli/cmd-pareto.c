@@ -18,6 +18,6 @@ ps_cmd_pareto (int argc, char **argv, GError **error)
     return 0;
   answer = ps_results_pareto (results, &options.question, error);
   if (answer)
-    ps_question_options_print (&options, answer, "pipesim-pareto/1", error);
+    ps_question_options_print (&options, results, answer, "pipesim-pareto/1", error);
   return 0;
 }

@@ -45,7 +45,8 @@ typedef struct
   PsExplainReport *explain;
   PsSpreadReport *spread;
   GString *skipped;
-  char *about; /* what the costs are */
+  GString *asynchronous; /* names of those schedules */
+  char *about;           /* what the costs are */
 } Result;
 
 static void
@@ -58,6 +59,8 @@ result_clear (Result *result)
   g_clear_pointer (&result->predictions, g_ptr_array_unref);
   if (result->skipped)
     g_string_free (result->skipped, TRUE);
+  if (result->asynchronous)
+    g_string_free (result->asynchronous, TRUE);
   g_free (result->columns);
   g_free (result->about);
 }
@@ -76,6 +79,7 @@ static const PsColumn columns[] = {
   { "lower_bound_ns", "lower bound", PS_COLUMN_TIME },
   { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE },
   { "feasible", "fits", PS_COLUMN_BOOLEAN },
+  { "asynchronous", NULL, PS_COLUMN_BOOLEAN },
   { "devices_detail", NULL, PS_COLUMN_TABLE },
   { "period_iterations", NULL, PS_COLUMN_INTEGER },
   { "memory", NULL, PS_COLUMN_TABLE },
@@ -124,6 +128,7 @@ result_init (Result *result, const Options *options)
   if (options->spread.sampling.n_samples > 0)
     result->spread = ps_spread_report_new (&options->spread, options->setting);
   result->skipped = g_string_new (NULL);
+  result->asynchronous = g_string_new (NULL);
 }
 
 static void
@@ -173,6 +178,9 @@ add_prediction (const Options *options, Result *result, const PsPrediction *pred
   ps_table_set_integer (table, "lower_bound_ns", prediction->lower_bound_ns);
   ps_table_set_integer (table, "peak_memory_bytes", metrics->peak_memory_bytes);
   ps_table_set_boolean (table, "feasible", prediction->feasible);
+  ps_table_set_boolean (table, "asynchronous", schedule->asynchronous);
+  if (schedule->asynchronous)
+    g_string_append_printf (result->asynchronous, "%s%s", result->asynchronous->len ? ", " : "", schedule->name);
   ps_table_set_table (table, "devices_detail", ps_devices_detail (metrics));
   if (options->setting->sync == PS_SYNC_BYPASS && prediction->iteration.n_iterations > 0)
     ps_table_set_integer (table, "period_iterations", prediction->iteration.n_iterations);
@@ -201,6 +209,28 @@ write_timeline (const PsPrediction *prediction, const char *path, GError **error
   return ps_write_file (path, text, -1, error);
 }
 
+/* Asynchronous schedules train differently and are no winners: they come last. */
+static void
+finish_rows (const Options *options, Result *result)
+{
+  for (guint i = 0; i < result->predictions->len; i++)
+    add_prediction (options, result, result->predictions->pdata[i]);
+  ps_table_sort (result->table, "iteration_ns", FALSE);
+  ps_table_sort (result->table, "asynchronous", FALSE);
+}
+
+/* The table, and what sets its last rows apart. Free with g_free. */
+static char *
+rows_to_text (const Result *result)
+{
+  g_autofree char *text = ps_table_to_text (result->table);
+
+  if (result->asynchronous->len == 0)
+    return g_steal_pointer (&text);
+  return g_strdup_printf ("%s%s: asynchronous; gradients are of older weights, the lower bound is that of the period\n",
+                          text, result->asynchronous->str);
+}
+
 /* Rows of sampled schedules say how often they win over the others, so they wait until all are sampled. What is
  * explained stays for the printed explanation. */
 static gboolean
@@ -221,14 +251,6 @@ take_prediction (const Options *options, Result *result, PsPrediction *taken, GE
     result->explain = ps_explain_report_new (options->setting, taken, options->saving, error);
   return (!options->explain || result->explain)
          && (!result->spread || ps_spread_report_add (result->spread, taken, error));
-}
-
-static void
-finish_rows (const Options *options, Result *result)
-{
-  for (guint i = 0; i < result->predictions->len; i++)
-    add_prediction (options, result, result->predictions->pdata[i]);
-  ps_table_sort (result->table, "iteration_ns", FALSE);
 }
 
 static gboolean
@@ -302,7 +324,7 @@ print_result (const Options *options, const Result *result, GError **error)
       json = ps_table_to_json (result->table, "pipesim-predict/1", extra);
       return ps_print (json, error);
     }
-  text = ps_table_to_text (result->table);
+  text = rows_to_text (result);
   memory = result->memory ? ps_memory_rows_to_text (result->memory) : NULL;
   explain = result->explain ? ps_explain_report_to_text (result->explain) : NULL;
   spread = result->spread ? ps_spread_report_to_text (result->spread) : NULL;

@@ -25,6 +25,6 @@ ps_cmd_sensitivity (int argc, char **argv, GError **error)
     return 0;
   answer = ps_results_sensitivity (results, &options.question, over ? over : "microbatches", error);
   if (answer)
-    ps_question_options_print (&options, answer, "pipesim-sensitivity/1", error);
+    ps_question_options_print (&options, results, answer, "pipesim-sensitivity/1", error);
   return 0;
 }

@@ -9,6 +9,7 @@
 typedef struct
 {
   char *schedule;
+  gboolean asynchronous;
   gint64 *iteration_ns; /* [n_samples] */
   PsDistribution distribution;
   GArray *tornado; /* PsTornadoBar; NULL: not asked for */
@@ -108,6 +109,7 @@ ps_spread_report_add (PsSpreadReport *report, const PsPrediction *prediction, GE
     }
   row = g_new0 (Row, 1);
   row->schedule = g_strdup (schedule->name);
+  row->asynchronous = schedule->asynchronous;
   g_ptr_array_add (report->rows, row);
   return sample (report, prediction, &uncertainty, row, error);
 }
@@ -318,7 +320,7 @@ compare_rows (gconstpointer a, gconstpointer b)
   const Row *x = *(Row *const *)a, *y = *(Row *const *)b;
   gint64 p50_x = x->distribution.p50.value_ns, p50_y = y->distribution.p50.value_ns;
 
-  return (p50_x > p50_y) - (p50_x < p50_y);
+  return x->asynchronous != y->asynchronous ? x->asynchronous - y->asynchronous : (p50_x > p50_y) - (p50_x < p50_y);
 }
 
 /* "jitter 0.05, straggler 1:1.5:0.1" */

@@ -57,7 +57,9 @@ ps_question_options_parse (PsQuestionOptions *options, GOptionContext *context, 
     { "by", 0, 0, G_OPTION_ARG_STRING, &options->question.by,
       "What is to be small (default: sequence_ns, the time of an iteration per sequence in it)", "COLUMN" },
     { "where", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options->where,
-      "Only settings like that, or with != <= >= < >; several must all hold", "COLUMN=VALUE" },
+      "Only settings like that, or with != <= >= < >; several must all hold. Asynchronous schedules count with "
+      "asynchronous=any or schedule=NAME",
+      "COLUMN=VALUE" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print JSON", NULL },
     { "csv", 0, 0, G_OPTION_ARG_NONE, &options->csv, "Print comma-separated values, times in ns and sizes in bytes",
       NULL },
@@ -70,11 +72,17 @@ ps_question_options_parse (PsQuestionOptions *options, GOptionContext *context, 
 }
 
 gboolean
-ps_question_options_print (const PsQuestionOptions *options, const PsAnswer *answer, const char *format, GError **error)
+ps_question_options_print (const PsQuestionOptions *options, PsResults *results, const PsAnswer *answer,
+                           const char *format, GError **error)
 {
-  const char *extra[] = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "database", options->db, NULL };
-  g_autofree char *text = NULL;
+  g_autofree char *left_out = ps_question_left_out (results, &options->question, error), *text = NULL;
+  const char *extra[]
+      = { "origin", ps_origin_name (PS_ORIGIN_SIMULATED), "database", options->db, "left_out", left_out, NULL };
 
+  if (left_out == NULL)
+    return FALSE;
+  if (*left_out && !options->json)
+    g_printerr ("left out: %s\n", left_out);
   if (ps_table_n_rows (answer->table) == 0)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds no setting that fits its memory limit%s", options->db,

@@ -22,8 +22,9 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsQuestionOptions, ps_question_options_clear)
 gboolean ps_question_options_parse (PsQuestionOptions *options, GOptionContext *context, const char *per, int argc,
                                     char **argv, GError **error);
 
-/* As a table, or in the form that was asked for; format is that of --json. */
-gboolean ps_question_options_print (const PsQuestionOptions *options, const PsAnswer *answer, const char *format,
-                                    GError **error);
+/* As a table, or in the form that was asked for; format is that of --json. Says what asynchronous schedules are left
+ * out. */
+gboolean ps_question_options_print (const PsQuestionOptions *options, PsResults *results, const PsAnswer *answer,
+                                    const char *format, GError **error);
 
 #endif

@@ -10,6 +10,28 @@ device_load (const Ways *ways, guint device)
   return ways_load_least (&load);
 }
 
+/* Microbatches of each copy. */
+static void
+count_microbatches (const guint8 *copy, guint n_microbatches, guint *m)
+{
+  for (guint i = 0; i < n_microbatches; i++)
+    m[copy ? copy[i] : 0]++;
+}
+
+gint64
+ps_period_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs)
+{
+  g_auto (Ways) ways = { 0 };
+  guint m[MAX_COPIES] = { 0 };
+  gint64 longest = 0;
+
+  count_microbatches (copy, n_microbatches, m);
+  ways_init (&ways, placement, costs, m);
+  for (guint d = 0; d < placement->n_devices; d++)
+    longest = MAX (longest, device_load (&ways, d));
+  return longest;
+}
+
 gint64
 ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs)
 {
@@ -17,8 +39,7 @@ ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n_microb
   guint m[MAX_COPIES] = { 0 }, n = placement->n_stages;
   gint64 longest = 0;
 
-  for (guint i = 0; i < n_microbatches; i++)
-    m[copy ? copy[i] : 0]++;
+  count_microbatches (copy, n_microbatches, m);
   ways_init (&ways, placement, costs, m);
   for (guint c = 0; c < placement->n_copies; c++)
     if (m[c] > 0)

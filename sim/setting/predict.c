@@ -94,8 +94,10 @@ lower_bound (const PsSetting *setting, const PsSchedule *schedule, const PsCosts
   guint n = schedule->copy ? schedule->n_microbatches : schedule->n_microbatches * schedule->n_slices;
   g_autoptr (PsCosts) fastest
       = setting->n_speeds ? ps_setting_fastest_costs (setting, schedule->placement, costs, NULL) : NULL;
+  gboolean overlaps = schedule->asynchronous || setting->sync == PS_SYNC_BYPASS;
 
-  return ps_lower_bound (schedule->placement, schedule->copy, n, fastest ? fastest : costs);
+  return (overlaps ? ps_period_bound : ps_lower_bound) (schedule->placement, schedule->copy, n,
+                                                        fastest ? fastest : costs);
 }
 
 gboolean

@@ -125,7 +125,7 @@ read_quantity (const PsColumn *column, const char *text, gint64 *value, GError *
     return ps_parse_size ("--where", text, value, error);
   if (*value || g_str_equal (text, "no"))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--where: '%s' is neither yes nor no, as %s is", text, column->key);
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--where: '%s' is not yes, no or any, as %s is", text, column->key);
   return FALSE;
 }
 
@@ -143,6 +143,11 @@ append_value (GString *sql, const PsColumn *column, const char *text, GError **e
       parts = g_strsplit (text, "'", -1);
       quoted = g_strjoinv ("''", parts);
       g_string_append_printf (sql, "'%s'", quoted);
+      return TRUE;
+    }
+  if (column->type == PS_COLUMN_BOOLEAN && g_str_equal (text, "any"))
+    {
+      g_string_append (sql, column->key); /* equals itself */
       return TRUE;
     }
   if (column->type == PS_COLUMN_INTEGER || column->type == PS_COLUMN_NUMBER || column->type == PS_COLUMN_RATIO)
@@ -178,14 +183,50 @@ append_condition (GString *sql, const char *text, GError **error)
   return append_value (sql, ps_result_column (name), text + name_length + length, error);
 }
 
-gboolean
-ps_question_append_where (const PsQuestion *question, GString *sql, GError **error)
+static gboolean
+append_conditions (const PsQuestion *question, GString *sql, GError **error)
 {
-  g_string_append (sql, " WHERE feasible");
   for (guint i = 0; question->where && question->where[i]; i++)
     if (!append_condition (sql, question->where[i], error))
       return FALSE;
   return TRUE;
+}
+
+static gboolean
+counts_asynchronous (const PsQuestion *question)
+{
+  for (guint i = 0; question->where && question->where[i]; i++)
+    if (g_str_has_prefix (question->where[i], "schedule=") || g_str_has_prefix (question->where[i], "asynchronous"))
+      return TRUE;
+  return FALSE;
+}
+
+char *
+ps_question_left_out (PsResults *results, const PsQuestion *question, GError **error)
+{
+  g_autoptr (GString) sql = g_string_new ("SELECT group_concat (DISTINCT schedule) FROM result WHERE asynchronous");
+  g_autoptr (PsRows) rows = NULL;
+  g_autofree char *names = NULL;
+  gboolean found;
+
+  if (counts_asynchronous (question))
+    return g_strdup ("");
+  g_string_append (sql, " AND feasible");
+  if (!append_conditions (question, sql, error) || !(rows = ps_rows_new (results->file, error, sql->str, ""))
+      || !ps_rows_next (rows, &found, error))
+    return NULL;
+  if (ps_rows_is_null (rows, 0))
+    return g_strdup ("");
+  names = ps_rows_text (rows, 0);
+  return g_strdup_printf (
+      "%s: asynchronous, their gradients are of older weights; --where asynchronous=any counts them", names);
+}
+
+gboolean
+ps_question_append_where (const PsQuestion *question, GString *sql, GError **error)
+{
+  g_string_append (sql, counts_asynchronous (question) ? " WHERE feasible" : " WHERE feasible AND NOT asynchronous");
+  return append_conditions (question, sql, error);
 }
 
 /* One pass over the table says it of all columns. */

@@ -239,6 +239,7 @@ fill_figures (const PsPrediction *prediction, const char *devices_detail, PsValu
   set (values, PS_RESULT_LOWER_BOUND_NS, integer (prediction->lower_bound_ns));
   set (values, PS_RESULT_PEAK_MEMORY_BYTES, integer (metrics->peak_memory_bytes));
   set (values, PS_RESULT_FEASIBLE, integer (prediction->feasible));
+  set (values, PS_RESULT_ASYNCHRONOUS, integer (prediction->program->schedule->asynchronous));
   set (values, PS_RESULT_PERIOD_ITERATIONS, integer (prediction->iteration.n_iterations));
   set (values, PS_RESULT_DEVICES_DETAIL, text (devices_detail));
   set (values, PS_RESULT_COSTS_ORIGIN, text (ps_origin_name (prediction->costs->time_origin)));

@@ -168,7 +168,8 @@ ps_table_sort (PsTable *table, const char *key, gboolean descending)
   PsColumnType type = table->columns[c].type;
   SortKey sort = { c, type == PS_COLUMN_RATIO || type == PS_COLUMN_NUMBER || type == PS_COLUMN_PERCENT, descending };
 
-  g_assert (sort.ratio || type == PS_COLUMN_INTEGER || type == PS_COLUMN_TIME || type == PS_COLUMN_SIZE);
+  g_assert (sort.ratio || type == PS_COLUMN_INTEGER || type == PS_COLUMN_TIME || type == PS_COLUMN_SIZE
+            || type == PS_COLUMN_BOOLEAN);
   g_ptr_array_sort_with_data (table->rows, compare_rows, &sort);
 }
 
