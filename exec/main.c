@@ -250,7 +250,7 @@ prepare (const Options *options, Job *job, GError **error)
   if (job->prediction == NULL)
     return FALSE;
   job->program = job->prediction->program;
-  job->predicted = ps_timeline_from_simulation (job->program, job->prediction->costs, job->prediction->simulation);
+  job->predicted = ps_prediction_timeline (job->prediction);
   return TRUE;
 }
 

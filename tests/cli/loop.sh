@@ -59,6 +59,15 @@ step "a timeline on stdout has it to itself" pipesim exec --schedule 1f1b -p 2 -
   --predicted whole.json --trace -
 cp "$work/stdout" alone.json
 step "and can be read back" pipesim compare whole.json alone.json
+# The all-reduce is part of every prediction: of 15 ms + 50 ms here.
+step "run with an all-reduce predicted" pipesim exec --schedule 1f1b -p 2 -m 4 --device paced --steps 1 --replicas 2 --json \
+  --costs f=1ms,b=1ms,w=1ms,reduce=50ms,act=4MiB,msg=1MiB --predicted reduce.json --trace paced.json
+has "figures count it" '"predicted_iteration_ns": 65000000'
+has "the timeline counts it" '"iteration_ns": 65000000' reduce.json
+step "compare it" pipesim compare reduce.json paced.json --json
+has "the comparison counts it" '"predicted_iteration_ns": 65000000'
+has "and no buffers of messages" '"predicted_peak_memory_bytes": 8388608'
+has "where none are measured" '"peak_memory_error": 0'
 step "compare" pipesim compare predicted.json measured.json
 has "compares peak memory" "peak memory"
 step "tolerance that holds" pipesim compare predicted.json measured.json --tolerance 100000
