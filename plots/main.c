@@ -51,9 +51,12 @@ static gboolean
 draw_sweep (const PsPlotOptions *options, GError **error)
 {
   g_autoptr (PsResults) results = ps_results_open (options->arguments[1], PS_RESULTS_READ, error);
+  g_autofree char *left_out = results ? ps_question_left_out (results, &options->sweep.question, error) : NULL;
 
-  if (!results)
+  if (!left_out)
     return FALSE;
+  if (*left_out)
+    g_printerr ("left out: %s\n", left_out);
   if (options->sweep.pareto)
     return ps_pareto_plot (&options->picture, results, &options->sweep, error);
   if (options->sweep.heat)
