@@ -371,6 +371,26 @@ test_buffers (void)
     }
 }
 
+/* Families that fill a limit leave room for messages. */
+static void
+test_room_for_buffers (void)
+{
+  static const char *const families[] = { "zb-auto", "zb-v-auto" };
+
+  for (guint mib = 4; mib <= 10; mib++)
+    for (guint i = 0; i < G_N_ELEMENTS (families); i++)
+      {
+        g_autofree char *line = g_strdup_printf ("-p 4 -m 8 --costs "
+                                                 "f=1ms,b=1ms,w=1ms,c=100us,act=1MiB,wact=512KiB,msg=100KiB "
+                                                 "--memory-limit %uMiB",
+                                                 mib);
+        g_autoptr (PsSetting) setting = parse_good (line);
+        g_autoptr (PsPrediction) prediction = ps_predict (setting, families[i], NULL);
+
+        g_assert_true (prediction->feasible);
+      }
+}
+
 /* No iteration is shorter than the bound beside it, whether devices meet or not. */
 static void
 test_bound_of_iterations (void)
@@ -564,6 +584,7 @@ main (int argc, char **argv)
   g_test_add_func ("/setting/training-of-models", test_training_of_models);
   g_test_add_func ("/setting/predict-memory-limit", test_predict_memory_limit);
   g_test_add_func ("/setting/cluster-memory", test_cluster_memory);
+  g_test_add_func ("/setting/room-for-buffers", test_room_for_buffers);
   g_test_add_func ("/setting/bound-of-iterations", test_bound_of_iterations);
   g_test_add_func ("/setting/predict-refused", test_predict_refused);
   g_test_add_func ("/setting/predict-uneven", test_predict_uneven);

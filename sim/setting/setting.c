@@ -297,43 +297,6 @@ has_costs (const PsSetting *setting)
   return setting->costs != NULL || setting->db != NULL || setting->cluster != NULL;
 }
 
-/* 0: not known. */
-static gboolean
-cluster_memory (const PsSetting *setting, gint64 *bytes, GError **error)
-{
-  g_autoptr (PsCluster) cluster = setting->cluster ? ps_setting_cluster (setting, error) : NULL;
-
-  *bytes = cluster ? cluster->memory_bytes : 0;
-  return cluster != NULL || setting->cluster == NULL;
-}
-
-gboolean
-ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, GError **error)
-{
-  const gint64 *given = setting->memory_limit;
-  guint n_given = setting->n_memory_limits;
-  gint64 memory = 0;
-
-  if (n_given > 1 && n_given != n_devices)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "--memory-limit: %u sizes for %u devices; one size, or %u, would be right", n_given, n_devices,
-                   n_devices);
-      return FALSE;
-    }
-  if (n_given == 0 && !cluster_memory (setting, &memory, error))
-    return FALSE;
-  if (memory > 0)
-    {
-      given = &memory;
-      n_given = 1;
-    }
-  *limit = n_given ? g_new (gint64, n_devices) : NULL;
-  for (guint d = 0; *limit != NULL && d < n_devices; d++)
-    (*limit)[d] = given[n_given == 1 ? 0 : d];
-  return TRUE;
-}
-
 static PsSchedule *
 generate_sized (const PsSetting *setting, const PsFamily *family, PsFamilySetting *size, GError **error)
 {
@@ -350,7 +313,7 @@ generate_sized (const PsSetting *setting, const PsFamily *family, PsFamilySettin
       || (family->uses_costs && !ps_setting_memory_limit (setting, size->n_devices, &limit, error)))
     return NULL;
   size->memory_limit = limit;
-  return ps_family_generate (family, size, error);
+  return ps_setting_generate (family, size, error);
 }
 
 static PsSchedule *
