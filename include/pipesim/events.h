@@ -42,8 +42,8 @@ typedef struct
   const PsCluster *links;
   /* The order as a hint: a device starts the first op of the next `window` of its list (a pair counts as one) whose
    * inputs are there, and messages are sent as they come to exist, in that order, by whichever channel is free. An op
-   * overtakes others only if they still fit into memory_limit (or [n_devices] NULL: none) after it. 0: the order is
-   * kept; 1: ops keep it, messages do not. */
+   * overtakes others only if what ops hold, messages apart, still fits into memory_limit (or [n_devices] NULL: none)
+   * after it; ps_events_realise counts the messages. 0: the order is kept; 1: ops keep it, messages do not. */
   guint window;
   const gint64 *memory_limit;
   const gint64 *ready_ns;    /* [n_devices] when a device may start its first op; NULL: 0 */

@@ -105,7 +105,7 @@ typedef struct
   PsSimulation *simulation;
   PsIteration iteration; /* the time that metrics call the iteration time */
   PsMetrics metrics;
-  gint64 lower_bound_ns;
+  gint64 lower_bound_ns;       /* of the makespan; of the period where iterations overlap (bound.h) */
   gboolean feasible;           /* no device above its memory limit */
   struct PsEventsTask *events; /* see ps_prediction_events */
 } PsPrediction;

@@ -32,8 +32,8 @@ gboolean ps_comm_read (const PsCommText *text, PsSetting *setting, GError **erro
 gboolean ps_comm_check (const PsSetting *setting, GError **error);
 
 /* Runs prediction->program under prediction->costs into prediction->simulation, made here, by the engine that the
- * setting needs. Planning rewrites the program's sends and receives, ready order replaces it by what came of it. Where
- * channels queue and sizes are known the peaks count buffers. memory_limit is [n_devices] or NULL. */
+ * setting needs. Planning rewrites the program's sends and receives, ready order replaces it by what came of it.
+ * memory_limit is [n_devices] or NULL. */
 gboolean ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsPrediction *prediction,
                            GError **error);
 
