@@ -71,7 +71,7 @@ CREATE TABLE prediction (
   speed TEXT NOT NULL,       -- factor, or one for each device
   overlap_slowdown REAL NOT NULL,
   ready_order INTEGER NOT NULL,
-  memory_limit_bytes INTEGER, -- the smallest of the devices'; NULL: none
+  memory_limit_bytes INTEGER, -- the smallest of the devices', as given; NULL: the memory of the cluster, or none
   makespan_ns INTEGER NOT NULL,
   max_span_ns INTEGER NOT NULL,
   iteration_ns INTEGER NOT NULL,
