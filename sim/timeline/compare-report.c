@@ -144,8 +144,9 @@ figures_table (const PsComparison *comparison, const Columns *columns)
   add_time (table, "longest span of a device", predicted->max_span_ns, measured->max_span_ns);
   add_ratio (table, "bubble ratio of iteration", predicted->bubble_ratio, measured->bubble_ratio);
   add_ratio (table, "bubble ratio of span", predicted->bubble_ratio_span, measured->bubble_ratio_span);
-  add_figure (table, "peak memory without buffers", format_known_size (predicted->peak_memory_bytes),
-              format_known_size (measured->peak_memory_bytes), format_error (comparison->peak_memory_error));
+  add_figure (table, comparison->alike ? "peak memory" : "peak memory without buffers",
+              format_known_size (predicted->peak_memory_bytes), format_known_size (measured->peak_memory_bytes),
+              format_error (comparison->peak_memory_error));
   return table;
 }
 
