@@ -60,13 +60,16 @@ typedef struct
                               or BW */
 } PsProgram;
 
-/* Where the sends and receives stand in the streams. A send stands behind its producer in every order. */
+/* Where the sends and receives stand in the streams. A send stands behind its producer in every order, and of the
+ * messages of one device to another the receives stand in the order of the sends: transports that carry no tag need
+ * it. */
 typedef enum
 {
-  PS_COMM_ASAP,     /* PyTorch's lowering: devices take turns, and a receive is posted when its producer is ordered.
-                       A stage's weights being gathered and dropped and its gradients reduced take turns too, as they do
-                       there; no instructions stand for them here */
-  PS_COMM_DEFERRED, /* a receive is posted right before its consumer waits for it (PyTorch's defer_pp_recv) */
+  PS_COMM_ASAP,     /* PyTorch's lowering (2.15): devices take turns, and a receive is posted when its producer is
+                       ordered. A stage's weights being gathered and dropped and its gradients reduced and waited for
+                       take turns too, as they do there; no instructions stand for them here */
+  PS_COMM_DEFERRED, /* a receive is posted right before its consumer waits for it, after the receives of all that its
+                       sender sent before (PyTorch's defer_pp_recv leaves those for later: it mixes messages up) */
   PS_COMM_PLANNED,  /* one order of all transfers that every device keeps to: here by when they would begin if ops of
                        one length (a full backward of two) and transfers of none ran; ps_events_plan does it for given
                        costs and channels */
@@ -76,10 +79,11 @@ typedef enum
 const char *ps_comm_order_name (PsCommOrder order); /* "asap", "deferred", "planned" */
 gboolean ps_comm_order_parse (const char *where, const char *text, PsCommOrder *order, GError **error);
 
-/* Lowers a valid schedule; takes ownership of it, also on failure. With asap and planned any two devices see their
- * common transfers in one order, and the program cannot deadlock even when each device has a single in-order channel;
- * with deferred it may, which ps_program_check finds. Fails with PS_ERROR_SCHEDULE where the orders of the devices wait
- * for each other in a circle, naming the ops of the circle. */
+/* Lowers a valid schedule; takes ownership of it, also on failure. Sends and receives of its own (posts) stay where
+ * they are, whatever the order asked for; whether they can run is for ps_program_check to find. With asap and planned
+ * any two devices see their common transfers in one order, and the program cannot deadlock even when each device has a
+ * single in-order channel; with deferred it may, which ps_program_check finds. Fails with PS_ERROR_SCHEDULE where the
+ * orders of the devices wait for each other in a circle, naming the ops of the circle. */
 PsProgram *ps_program_lower (PsSchedule *schedule, PsCommOrder order, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_program_free (PsProgram *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProgram, ps_program_free)

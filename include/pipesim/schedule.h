@@ -16,6 +16,23 @@ typedef struct
   guint32 paired : 1; /* forms one overlapped op with the next op of the same device */
 } PsOp;
 
+/* Types of PsPost. Higher ones are of the format of the file that has them; lowering passes over them. */
+typedef enum
+{
+  PS_POST_SEND,
+  PS_POST_RECEIVE,
+  PS_POST_OTHER,
+} PsPostType;
+
+/* A send or receive of a schedule that was lowered elsewhere. */
+typedef struct
+{
+  guint32 place; /* index into ops: it stands before this op, after the one before */
+  guint16 device;
+  guint8 type; /* PsPostType */
+  PsOp op;     /* whose result moves: F, or B also where a BW makes it */
+} PsPost;
+
 typedef struct
 {
   char *name;             /* family name, or what a file says */
@@ -31,6 +48,8 @@ typedef struct
   guint *weight_versions; /* [n_devices] versions of the weights that are kept; NULL: 1 everywhere */
   guint *first;           /* [n_devices + 1]: device d owns ops[first[d]] .. ops[first[d + 1] - 1] */
   PsOp *ops;
+  GArray *posts; /* of PsPost, by device and place: the schedule's own sends and receives, all of them; never changed.
+                    NULL: lowering chooses */
 } PsSchedule;
 
 /* A deep copy. Free with ps_schedule_free. */
@@ -58,6 +77,8 @@ PsScheduleBuilder *ps_schedule_builder_new (const char *name, PsPlacement *place
 void ps_schedule_builder_add (PsScheduleBuilder *builder, PsOpKind kind, guint stage, guint microbatch);
 void ps_schedule_builder_add_op (PsScheduleBuilder *builder, PsOp op);
 void ps_schedule_builder_add_ops (PsScheduleBuilder *builder, const PsOp *ops, guint n);
+/* Stands after the ops that the device has so far. op.paired is 0. */
+void ps_schedule_builder_add_post (PsScheduleBuilder *builder, guint type, PsOp op);
 void ps_schedule_builder_next_device (PsScheduleBuilder *builder);
 PsSchedule *ps_schedule_builder_end (PsScheduleBuilder *builder);
 

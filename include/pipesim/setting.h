@@ -26,6 +26,7 @@ typedef struct
   const PsCluster *known_cluster; /* NULL: they are read when they are needed */
   PsChannel channel;              /* --comm */
   PsCommOrder comm_order;         /* --comm-order */
+  gboolean reorder;               /* it was given: sends and receives of a schedule file give way to it */
   gint64 eager_bytes;             /* --eager */
   gboolean blocking;              /* --blocking */
   gboolean share_links;           /* --share-links */
@@ -93,7 +94,8 @@ PsModel *ps_setting_model (const PsSetting *setting, GError **error) G_GNUC_WARN
 
 /* A family's schedule for -p, -m, -v, --slices and --group (families that look at costs get the setting's, if it has
  * any), or a schedule file (recognised by '/' or '.' in the text, or by existing); -p, -m and -v, when given, must
- * agree with the file. The schedule is validated. An unknown name's message lists the families. */
+ * agree with the file, and the file's own sends and receives give way to --comm-order, when given. The schedule is
+ * validated. An unknown name's message lists the families. */
 PsSchedule *ps_setting_schedule (const PsSetting *setting, const char *name_or_file,
                                  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

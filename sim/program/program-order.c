@@ -1,7 +1,9 @@
 /* program-order.c - where sends and receives stand in the streams: one order of all transfers that every device keeps
- * to. */
+ * to, the order of a schedule's own, or receives right before they are needed. */
 #include "names.h"
 #include "program-private.h"
+
+#include <string.h>
 
 PS_DEFINE_NAMES (PsCommOrder, ps_comm_order, "asap", "deferred", "planned")
 
@@ -162,4 +164,81 @@ ps_program_arrange_units (PsProgram *program)
       end[i + 1] = MAX (end[step->previous], arrival[i]) + length;
     }
   ps_program_arrange (program, arrival, arrival, NULL);
+}
+
+/* The device at the other end of a post: the consumer's or the producer's. */
+static guint
+post_peer (const PsSchedule *schedule, const PsPost *post)
+{
+  guint consumer = post->op.kind == PS_OP_F ? post->op.stage + 1U : post->op.stage - 1U;
+
+  return ps_schedule_device (schedule, post->type == PS_POST_SEND ? consumer : post->op.stage, post->op.microbatch);
+}
+
+void
+ps_program_follow (PsProgram *program)
+{
+  const PsSchedule *schedule = program->schedule;
+  guint n = 0;
+
+  for (guint device = 0; device < schedule->placement->n_devices; device++)
+    {
+      Stream stream = { .program = program, .next = schedule->first[device], .fill = program->first[device] };
+
+      for (; n < schedule->posts->len && g_array_index (schedule->posts, PsPost, n).device == device; n++)
+        {
+          const PsPost *post = &g_array_index (schedule->posts, PsPost, n);
+
+          while (stream.next < post->place)
+            append_ops (&stream, device);
+          if (post->type < PS_POST_OTHER)
+            append (&stream, post->type == PS_POST_SEND ? PS_INSTRUCTION_SEND : PS_INSTRUCTION_RECEIVE,
+                    post_peer (schedule, post), post->op);
+        }
+      while (stream.next < schedule->first[device + 1])
+        append_ops (&stream, device);
+      g_assert (stream.fill == program->first[device + 1]);
+    }
+}
+
+/* Writes the held receive of the message waited for, and before it all of its sender's that were held before; returns
+ * where the stream goes on. */
+static guint
+release (GArray *held, const PsInstruction *wait, PsInstruction *stream, guint fill)
+{
+  const PsInstruction *receives = (const PsInstruction *)(gconstpointer)held->data;
+  guint end = held->len, n_kept = 0;
+
+  while (end > 0 && memcmp (&receives[end - 1].op, &wait->op, sizeof wait->op) != 0)
+    end--;
+  for (guint i = 0; i < held->len; i++)
+    if (i < end && receives[i].peer == wait->peer)
+      stream[fill++] = receives[i];
+    else
+      g_array_index (held, PsInstruction, n_kept++) = receives[i];
+  g_array_set_size (held, n_kept);
+  return fill;
+}
+
+void
+ps_program_defer (PsProgram *program)
+{
+  g_autoptr (GArray) held = g_array_new (FALSE, FALSE, sizeof (PsInstruction));
+
+  for (guint device = 0; device < program->schedule->placement->n_devices; device++)
+    {
+      guint fill = program->first[device];
+
+      for (guint i = fill; i < program->first[device + 1]; i++)
+        {
+          PsInstruction instruction = program->instructions[i];
+
+          if (instruction.type == PS_INSTRUCTION_WAIT)
+            fill = release (held, &instruction, program->instructions, fill);
+          if (instruction.type == PS_INSTRUCTION_RECEIVE)
+            g_array_append_val (held, instruction);
+          else
+            program->instructions[fill++] = instruction;
+        }
+    }
 }

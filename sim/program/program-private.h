@@ -21,6 +21,12 @@ void ps_program_arrange (PsProgram *program, const gint64 *start_ns, const gint6
 /* The same for ops of one length (BW two) and transfers that take no time and do not queue. */
 void ps_program_arrange_units (PsProgram *program);
 
+/* Rewrites the streams with the sends and receives of the schedule's posts. */
+void ps_program_follow (PsProgram *program);
+
+/* Moves the receives of streams as PS_COMM_ASAP has them to where PS_COMM_DEFERRED has them. */
+void ps_program_defer (PsProgram *program);
+
 G_END_DECLS
 
 #endif

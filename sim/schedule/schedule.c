@@ -16,6 +16,7 @@ ps_schedule_free (PsSchedule *schedule)
   g_free (schedule->weight_versions);
   g_free (schedule->first);
   g_free (schedule->ops);
+  g_clear_pointer (&schedule->posts, g_array_unref);
   g_free (schedule);
 }
 
@@ -32,6 +33,8 @@ ps_schedule_copy (const PsSchedule *schedule)
   copy->weight_versions = g_memdup2 (schedule->weight_versions, n_devices * sizeof *schedule->weight_versions);
   copy->first = g_memdup2 (schedule->first, (n_devices + (gsize)1) * sizeof *schedule->first);
   copy->ops = g_memdup2 (schedule->ops, ps_schedule_n_ops (schedule) * sizeof *schedule->ops);
+  if (schedule->posts != NULL)
+    g_array_ref (copy->posts);
   return copy;
 }
 
@@ -85,6 +88,16 @@ ps_schedule_builder_add (PsScheduleBuilder *builder, PsOpKind kind, guint stage,
 {
   PsOp op = { .kind = (guint8)kind, .stage = (guint16)stage, .microbatch = microbatch & G_MAXINT32 };
   ps_schedule_builder_add_op (builder, op);
+}
+
+void
+ps_schedule_builder_add_post (PsScheduleBuilder *builder, guint type, PsOp op)
+{
+  PsPost post = { .place = builder->n_ops, .device = (guint16)builder->device, .type = (guint8)type, .op = op };
+
+  if (builder->schedule->posts == NULL)
+    builder->schedule->posts = g_array_new (FALSE, FALSE, sizeof post);
+  g_array_append_val (builder->schedule->posts, post);
 }
 
 void

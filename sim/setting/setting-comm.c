@@ -29,9 +29,8 @@ ps_comm_add_options (PsCommText *text, GOptionContext *context)
       "of devices and direction, for each pair, or for each device)",
       "MODEL" },
     { "comm-order", 0, 0, G_OPTION_ARG_STRING, &text->order,
-      "Where receives are posted: asap (as PyTorch lowers), deferred (in front of what needs them) or planned (for "
-      "these "
-      "costs and channels)",
+      "Where receives are posted: asap (as PyTorch 2.15 lowers), deferred (right before what needs them) or planned "
+      "(for these costs and channels); default: as a torch-comms file has them, else asap",
       "ORDER" },
     { "eager", 0, 0, G_OPTION_ARG_STRING, &text->eager,
       "Messages up to this size do not wait for their receiver (default: 0)", "SIZE" },
@@ -103,6 +102,7 @@ ps_comm_read (const PsCommText *text, PsSetting *setting, GError **error)
 
   setting->channel = PS_CHANNEL_LATENCY;
   setting->comm_order = PS_COMM_ASAP;
+  setting->reorder = text->order != NULL;
   setting->blocking = text->blocking;
   setting->share_links = text->share_links;
   if (!read_choices (text, setting, error) || !read_speeds (text->speed, setting, error)

@@ -353,6 +353,8 @@ read_file (const PsSetting *setting, const char *path, GError **error)
 
   if (schedule == NULL)
     return NULL;
+  if (setting->reorder)
+    g_clear_pointer (&schedule->posts, g_array_unref);
   placement = schedule->placement;
   if (!check_agrees (path, "-p", setting->n_devices, placement->n_devices, error)
       || !check_agrees (path, "-m", setting->n_microbatches, schedule->n_microbatches, error)

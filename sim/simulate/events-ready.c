@@ -404,6 +404,7 @@ realised_schedule (const PsEvents *events)
   const PsProgram *program = events->program;
   PsSchedule *schedule = ps_schedule_copy (program->schedule);
 
+  g_clear_pointer (&schedule->posts, g_array_unref);
   for (guint i = 0; i < events->n_items; i++)
     schedule->ops[i] = *item_op (events, events->ready->sequence[i]);
   return schedule;

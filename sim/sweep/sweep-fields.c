@@ -66,7 +66,7 @@ static const PsField fields[] = {
   { "speed", PS_FIELD_FACTORS, "speed", NULL, 0, TRUE, { PART (speed), PART (n_speeds) } },
   { "overlap-slowdown", PS_FIELD_FACTOR, "overlap_slowdown", NULL, 0, TRUE, { PART (overlap_slowdown) } },
   { "ready-order", PS_FIELD_COUNT, "ready_order", "none", 0, TRUE, { PART (window) } },
-  { "comm-order", PS_FIELD_TEXT, "comm_order", NULL, PS_KEY_PROGRAM, TRUE, { PART (comm_order) } },
+  { "comm-order", PS_FIELD_TEXT, "comm_order", NULL, PS_KEY_PROGRAM, TRUE, { PART (comm_order), PART (reorder) } },
   { "placement", PS_FIELD_TEXT, NULL, NULL, PS_KEY_PROGRAM, TRUE, { PART (text) } },
   { "slices", PS_FIELD_COUNT, NULL, "auto", PS_KEY_PROGRAM, TRUE, { PART (n_slices) } },
   { "group", PS_FIELD_COUNT, "group_size", "auto", PS_KEY_PROGRAM, TRUE, { PART (group_size) } },
