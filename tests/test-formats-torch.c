@@ -4,51 +4,35 @@
 
 #include <stdlib.h>
 
-/* PyTorch's files: the fixtures are a choice of those in the reference folder, which a checkout of its own lacks. */
-
-static const char *const sample_folders[] = { "fixtures/torch", "../../shared/reference/pytorch" };
-
+/* PyTorch's files: the fixtures are a choice of those in the reference folders, which a checkout of its own lacks. */
 typedef struct
 {
-  char *compute;
-  char *comms;
-} Sample;
+  const char *path;
+  const char *format; /* of *_comms.csv */
+} Folder;
 
+static const Folder folders[] = {
+  { "fixtures/torch", "torch-comms-2.14" },
+  { "fixtures/torch-2.15", "torch-comms" },
+  { "../../shared/reference/pytorch", "torch-comms-2.14" },
+  { "../../shared/reference/pytorch-2.15", "torch-comms" },
+};
+
+/* PyTorch lowers what its compute form holds, and we give back what we have read. */
 static void
-sample_clear (Sample *sample)
+check_sample (const Folder *folder, const char *text, const char *compute_text)
 {
-  g_free (sample->compute);
-  g_free (sample->comms);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Sample, sample_clear)
+  g_autoptr (PsSchedule) comms = read_as (folder->format, text);
+  g_autofree char *comms_again = write_as (folder->format, comms), *raised = write_as ("torch-compute", comms);
+  g_autoptr (PsSchedule) compute = read_as ("torch-compute", raised);
+  g_autofree char *lowered = write_as (folder->format, compute);
+  g_autoptr (GError) error = NULL;
 
-/* name: "1F1B_p4_v1_m8_compute.csv" */
-static Sample
-load_sample (const char *folder, const char *name)
-{
-  g_autofree char *compute = g_build_filename (folder, name, NULL);
-  g_autoptr (GString) comms = g_string_new (compute);
-  Sample sample = { 0 };
-
-  g_string_replace (comms, "_compute.csv", "_comms.csv", 0);
-  g_assert_true (g_file_get_contents (compute, &sample.compute, NULL, NULL));
-  g_assert_true (g_file_get_contents (comms->str, &sample.comms, NULL, NULL));
-  return sample;
-}
-
-static void
-check_sample (const char *folder, const char *name)
-{
-  g_auto (Sample) sample = load_sample (folder, name);
-  g_autoptr (PsSchedule) compute = read_as ("torch-compute", sample.compute);
-  g_autoptr (PsSchedule) comms = read_as ("torch-comms", sample.comms);
-  g_autofree char *compute_again = write_as ("torch-compute", compute), *lowered = write_as ("torch-comms", compute);
-  g_autofree char *comms_again = write_as ("torch-comms", comms), *raised = write_as ("torch-compute", comms);
-
-  g_assert_cmpstr (compute_again, ==, sample.compute);
-  g_assert_cmpstr (lowered, ==, sample.comms);
-  g_assert_cmpstr (comms_again, ==, sample.comms);
-  g_assert_cmpstr (raised, ==, sample.compute);
+  g_assert_cmpstr (comms_again, ==, text);
+  g_assert_cmpstr (lowered, ==, text);
+  if (compute_text != NULL)
+    g_assert_cmpstr (raised, ==, compute_text);
+  g_assert_cmpstr (ps_format_recognise ("test", text, strlen (text), &error)->name, ==, folder->format);
 }
 
 /* Which of our families PyTorch's classes are. */
@@ -72,38 +56,36 @@ family_of (const char *class)
   for (guint i = 0; i < G_N_ELEMENTS (classes); i++)
     if (g_str_equal (classes[i].class, class))
       return ps_family_find (classes[i].family);
-  g_assert_not_reached ();
+  return NULL;
 }
 
-/* TRUE when the family is in the table; then its order is PyTorch's. */
+/* TRUE when the class is one of our families; then its order is PyTorch's. */
 static gboolean
-check_family (const char *folder, const char *name)
+check_family (const Folder *folder, const char *name, const char *text)
 {
-  g_auto (Sample) sample = load_sample (folder, name);
   g_auto (GStrv) parts = g_strsplit (name, "_", -1);
   const PsFamily *family = family_of (parts[0]);
   PsFamilySetting setting = { .n_devices = (guint)atoi (parts[1] + 1), .n_chunks = (guint)atoi (parts[2] + 1) };
   g_autoptr (GError) error = NULL;
   g_autoptr (PsSchedule) schedule = NULL;
-  g_autofree char *compute = NULL, *comms = NULL;
+  g_autofree char *comms = NULL;
 
   if (family == NULL)
     return FALSE;
   setting.n_microbatches = (guint)atoi (parts[3] + 1);
   schedule = ps_family_generate (family, &setting, &error);
   g_assert_no_error (error);
-  compute = write_as ("torch-compute", schedule);
-  comms = write_as ("torch-comms", schedule);
-  g_assert_cmpstr (compute, ==, sample.compute);
-  g_assert_cmpstr (comms, ==, sample.comms);
+  comms = write_as (folder->format, schedule);
+  g_assert_cmpstr (comms, ==, text);
   return TRUE;
 }
 
 static void
 test_samples (gconstpointer data)
 {
-  g_autofree char *folder = g_test_build_filename (G_TEST_DIST, (const char *)data, NULL);
-  g_autoptr (GDir) directory = g_dir_open (folder, 0, NULL);
+  const Folder *folder = data;
+  g_autofree char *path = g_test_build_filename (G_TEST_DIST, folder->path, NULL);
+  g_autoptr (GDir) directory = g_dir_open (path, 0, NULL);
   guint n = 0, of_families = 0;
   const char *name;
 
@@ -113,16 +95,21 @@ test_samples (gconstpointer data)
       return;
     }
   while ((name = g_dir_read_name (directory)) != NULL)
-    if (g_str_has_suffix (name, "_compute.csv"))
+    if (g_str_has_suffix (name, "_comms.csv"))
       {
+        g_autofree char *file = g_build_filename (path, name, NULL), *text = NULL, *compute = NULL;
+        g_autoptr (GString) other = g_string_new (file);
+
         g_test_message ("%s", name);
-        check_sample (folder, name);
-        of_families += check_family (folder, name);
+        g_string_replace (other, "_comms.csv", "_compute.csv", 0);
+        g_assert_true (g_file_get_contents (file, &text, NULL, NULL));
+        g_file_get_contents (other->str, &compute, NULL, NULL);
+        check_sample (folder, text, compute);
+        of_families += check_family (folder, name, text);
         n++;
       }
-  g_assert_cmpuint (n, >=, 5);
-  g_assert_cmpuint (of_families, >=, 2);
-  g_test_message ("%u samples, %u of our families", n, of_families);
+  g_assert_cmpuint (n, >=, 6);
+  g_assert_cmpuint (of_families, >=, 5);
 }
 
 /* A worked example: two ranks, two microbatches. Rank 0 takes the first turn of each round; a receive is noted the
@@ -133,10 +120,12 @@ test_worked (void)
   static const char compute[] = "0F0,0F1,0I0,0W0,0B1\r\n"
                                 "1F0,1I0,1F1,1W0,1B1\r\n";
   /* round: 0UNSHARD 1UNSHARD | 0F0 -> 1RECV_F0, then rank 1 takes its turn: 1F0 | 0F1 -> 1RECV_F1; 1I0 -> 0RECV_B0 |
-   * 0I0; 1F1 | 0W0; 1W0 | rank 0 waits; 1B1 -> 0RECV_B1; | 0B1; 1REDUCE_GRAD | ... */
-  static const char comms[]
-      = "0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0I0,0W0,0RECV_B1,0B1,0REDUCE_GRAD,0RESHARD\r\n"
-        "1UNSHARD,1RECV_F0,1F0,1RECV_F1,1I0,1SEND_B0,1F1,1W0,1B1,1SEND_B1,1REDUCE_GRAD,1RESHARD\r\n";
+   * 0I0; 1F1 | 0W0; 1W0 | rank 0 waits; 1B1 -> 0RECV_B1; | 0B1; 1REDUCE_GRAD | ... Then rank 0 waits for its sends once
+   * their gradients are there, rank 1 at its end. */
+  static const char comms[] = "0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0I0,0WAIT_SEND_F0,0W0,0RECV_B1,0B1,"
+                              "0WAIT_SEND_F1,0REDUCE_GRAD,0WAIT_REDUCE_GRAD,0RESHARD\r\n"
+                              "1UNSHARD,1RECV_F0,1F0,1RECV_F1,1I0,1SEND_B0,1F1,1W0,1B1,1SEND_B1,1REDUCE_GRAD,"
+                              "1WAIT_REDUCE_GRAD,1RESHARD,1WAIT_SEND_B0,1WAIT_SEND_B1\r\n";
   g_autoptr (PsSchedule) schedule = read_as ("torch-compute", compute);
   g_autofree char *lowered = write_as ("torch-comms", schedule);
 
@@ -160,7 +149,7 @@ test_worked_weights (void)
         "1RESHARD,2UNSHARD,0B0,0RESHARD,1UNSHARD,3B1,3REDUCE_GRAD,3RESHARD,0UNSHARD,2B1,2REDUCE_GRAD,"
         "2RESHARD,1B1,1REDUCE_GRAD,1RESHARD,0B1,0REDUCE_GRAD,0RESHARD\r\n";
   g_autoptr (PsSchedule) schedule = read_as ("torch-compute", compute);
-  g_autofree char *lowered = write_as ("torch-comms", schedule);
+  g_autofree char *lowered = write_as ("torch-comms-2.14", schedule);
 
   g_assert_cmpstr (lowered, ==, comms);
 }
@@ -181,14 +170,119 @@ test_lenient (void)
                    "1F0,2F0,1F1,2F1,2B0,1B0,2B1,1B1\r\n");
 }
 
+/* Nothing is lost on the way to the other release and back. */
+static void
+test_releases (void)
+{
+  g_autofree char *path
+      = g_test_build_filename (G_TEST_DIST, "fixtures", "torch", "ZBVZeroBubble_p4_v2_m3_comms.csv", NULL);
+  g_autofree char *old = NULL, *new = NULL, *again = NULL;
+  g_autoptr (PsSchedule) before = NULL, after = NULL;
+
+  g_assert_true (g_file_get_contents (path, &old, NULL, NULL));
+  before = read_as ("torch-comms", old);
+  new = write_as ("torch-comms", before);
+  after = read_as ("torch-comms", new);
+  again = write_as ("torch-comms-2.14", after);
+  g_assert_nonnull (strstr (new, "WAIT_SEND_F0"));
+  g_assert_cmpstr (again, ==, old);
+}
+
+static void
+assert_refused (const char *text, const char *message)
+{
+  g_autoptr (GError) read_error = NULL, lint_error = NULL;
+  g_autoptr (PsSchedule) schedule = format_named ("torch-comms")->read ("f", text, strlen (text), &read_error);
+  GPtrArray *findings = ps_torch_lint_comms ("f", text, strlen (text), &lint_error);
+
+  g_assert_null (schedule);
+  g_assert_null (findings);
+  g_assert_error (read_error, PS_ERROR, PS_ERROR_INPUT);
+  g_assert_cmpstr (read_error->message, ==, message);
+  g_assert_cmpstr (lint_error->message, ==, message);
+}
+
+/* Two stages of a V on rank 0, two on rank 1: F0 of stage 0 and B0 of stage 3 go the same way. */
+static void
+test_mispaired (void)
+{
+  assert_refused (
+      "0F0,0SEND_F0,3RECV_F0,3F0,3B0,3SEND_B0,0RECV_B0,0B0\n"
+      "2RECV_B0,1RECV_F0,1F0,2F0,2SEND_F0,2B0,1B0,1SEND_B0",
+      "f:2:1: 2RECV_B0: rank 0's 1st send to rank 1 is 0SEND_F0, rank 1's 1st receive from rank 0 is 2RECV_B0: "
+      "PyTorch would hand one to the other");
+  assert_refused (
+      "0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,0RECV_B0,0B0,0RECV_B1,0B1,0RECV_B2,0B2\n"
+      "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F2,1RECV_F1,1F1,1B1,1SEND_B1,1F2,1B2,1SEND_B2",
+      "f:2:5: 1RECV_F2: rank 0's 2nd send to rank 1 is 0SEND_F1, rank 1's 2nd receive from rank 0 is 1RECV_F2: "
+      "PyTorch would hand one to the other");
+}
+
+static void
+test_waits_refused (void)
+{
+  static const char other[] = "\n1RECV_F0,1F0,1B0,1SEND_B0,1REDUCE_GRAD,1WAIT_REDUCE_GRAD,1WAIT_SEND_B0";
+  static const char *const cases[][2] = {
+    { "0F0,0SEND_F0,0RECV_B0,0B0", "f:1:2: 0SEND_F0: has no WAIT_SEND after it, which PyTorch 2.15 wants" },
+    { "0F0,0WAIT_SEND_F0,0SEND_F0,0RECV_B0,0B0", "f:1:2: 0WAIT_SEND_F0: waits for a send that is not under way" },
+    { "0F0,0SEND_F0,0WAIT_SEND_F0,0RECV_B0,0B0,0WAIT_SEND_F0",
+      "f:1:6: 0WAIT_SEND_F0: waits for a send that is not under way" },
+    { "0F0,0SEND_F0,0RECV_B0,0B0,0WAIT_SEND_F0,0REDUCE_GRAD",
+      "f:1:6: 0REDUCE_GRAD: has no 0WAIT_REDUCE_GRAD after it, which PyTorch 2.15 wants" },
+    { "0F0,0SEND_F0,0RECV_B0,0B0,0WAIT_SEND_F0,0WAIT_REDUCE_GRAD",
+      "f:1:6: 0WAIT_REDUCE_GRAD: waits for a reduction that is not under way" },
+    { "0F0,0SEND_F0,0RECV_B0,0B0,0WAIT_SEND_F0,0REDUCE_GRAD,0REDUCE_GRAD",
+      "f:1:7: 0REDUCE_GRAD: comes before the wait for the reduction of stage 0" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autofree char *text = g_strconcat (cases[i][0], other, NULL);
+
+      assert_refused (text, cases[i][1]);
+    }
+}
+
+/* The program of a file is the file's: its receives are where they were planned, not where PyTorch would put them. */
+static void
+test_own_order (void)
+{
+  static const char *const formats[] = { "torch-comms", "torch-comms-2.14" };
+  PsFamilySetting setting = { .n_devices = 3, .n_microbatches = 8, .n_chunks = 2 };
+
+  for (guint order = PS_COMM_DEFERRED; order <= PS_COMM_PLANNED; order++)
+    for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
+      {
+        g_autoptr (GError) error = NULL;
+        g_autoptr (PsProgram) program = ps_program_lower (ps_family_generate (ps_family_find ("zb-v"), &setting, NULL),
+                                                          (PsCommOrder)order, &error);
+        g_autofree char *text = format_named (formats[i])->write_program (program, &error), *again = NULL;
+        g_autoptr (PsSchedule) schedule = read_as (formats[i], text);
+        g_autoptr (PsProgram) own = NULL;
+
+        again = write_as (formats[i], schedule);
+        g_assert_cmpstr (again, ==, text);
+        own = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error);
+        g_assert_no_error (error);
+        g_assert_cmpmem (own->instructions, own->first[3] * sizeof (PsInstruction), program->instructions,
+                         program->first[3] * sizeof (PsInstruction));
+      }
+}
+
 int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-  g_test_add_data_func ("/formats-torch/fixtures", sample_folders[0], test_samples);
-  g_test_add_data_func ("/formats-torch/reference", sample_folders[1], test_samples);
+  g_test_add_data_func ("/formats-torch/fixtures-2.14", &folders[0], test_samples);
+  g_test_add_data_func ("/formats-torch/fixtures-2.15", &folders[1], test_samples);
+  g_test_add_data_func ("/formats-torch/reference-2.14", &folders[2], test_samples);
+  g_test_add_data_func ("/formats-torch/reference-2.15", &folders[3], test_samples);
   g_test_add_func ("/formats-torch/worked", test_worked);
   g_test_add_func ("/formats-torch/worked-weights", test_worked_weights);
   g_test_add_func ("/formats-torch/lenient", test_lenient);
+  g_test_add_func ("/formats-torch/releases", test_releases);
+  g_test_add_func ("/formats-torch/mispaired", test_mispaired);
+  g_test_add_func ("/formats-torch/waits-refused", test_waits_refused);
+  g_test_add_func ("/formats-torch/own-order", test_own_order);
   return g_test_run ();
 }

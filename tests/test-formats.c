@@ -48,7 +48,7 @@ static const struct
   { "torch-comms", "0SEND_F0,0F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0",
     ":1:1: 0SEND_F0: comes before the action that makes what it sends" },
   { "torch-comms", "0F0,0SEND_F0,0RECV_B0,0B0\n1F0,1RECV_F0,1B0,1SEND_B0",
-    ":2:2: 1RECV_F0: comes behind the action that needs it" },
+    ":2:2: 1RECV_F0: comes after the action that needs it" },
   { "torch-comms", "0F0,0SEND_F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0", ":1:3: 0SEND_F0: is there twice" },
   { "colossalai", "{}", ": is no array of 1 to 4096 devices" },
   { "colossalai", "[]", ": is no array of 1 to 4096 devices" },
@@ -95,8 +95,8 @@ test_deadlock (void)
   g_assert_null (format_named ("torch-comms")->read ("f", text, strlen (text), &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
   g_assert_true (g_str_has_prefix (error->message, "f: deadlock: "));
-  g_assert_nonnull (strstr (error->message, "(WAIT B0.1 from device 1) waits for device 1"));
-  g_assert_nonnull (strstr (error->message, "(WAIT F1.0 from device 0) waits for device 0"));
+  g_assert_nonnull (strstr (error->message, "device 0 waits at op 1 (BW0.0) for B0.1 of device 1"));
+  g_assert_nonnull (strstr (error->message, "device 1 waits at op 1 (F1.1) for F1.0 of device 0"));
 }
 
 static void
@@ -119,15 +119,16 @@ test_recognise (void)
   assert_recognised ("0F0,0B0", "torch-compute");
   assert_recognised (",0F0", "torch-compute");
   assert_recognised ("(0F0;1B0)OVERLAP_F_B", "torch-compute");
-  assert_recognised ("0UNSHARD,0F0", "torch-comms");
-  assert_recognised ("0F0,0SEND_F0", "torch-comms");
+  assert_recognised ("0UNSHARD,0F0", "torch-comms-2.14");
+  assert_recognised ("0F0,0SEND_F0", "torch-comms-2.14");
+  assert_recognised ("0F0,0SEND_F0,0WAIT_SEND_F0", "torch-comms");
   assert_recognised ("", "");
   assert_recognised ("hello", "");
   g_assert_null (ps_format_find ("torch-csv", &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  g_assert_cmpstr (
-      error->message, ==,
-      "--to: 'torch-csv' is no format; there are native, torch-comms, torch-compute, colossalai, chrome-trace");
+  g_assert_cmpstr (error->message, ==,
+                   "--to: 'torch-csv' is no format; there are native, torch-comms, torch-comms-2.14, torch-compute, "
+                   "colossalai, chrome-trace");
 }
 
 /* What formats cannot hold. */

@@ -3,17 +3,23 @@
  *
  * - native: the file of schedule.h.
  *
- * - torch-compute: CSV of torch.distributed.pipelining (PyTorch 2.14, _load_csv format="compute_only"), a line per
- *   rank, a cell per action, CRLF when written. A cell is STAGE TYPE MICROBATCH, "0F3", type F forward, I our B, B our
- *   BW, W our W, or a pair "(0F7;7B3)OVERLAP_F_B". Empty cells are idle time, which an order does not hold: they are
- *   ignored.
+ * - torch-compute: CSV of torch.distributed.pipelining (PyTorch 2.14 and 2.15, _load_csv format="compute_only"), a
+ *   line per rank, a cell per action, CRLF when written. A cell is STAGE TYPE MICROBATCH, "0F3", type F forward, I our
+ * B, B our BW, W our W, or a pair "(0F7;7B3)OVERLAP_F_B". Empty cells are idle time, which an order does not hold: they
+ * are ignored.
  *
  * - torch-comms: the same with everything that runtime executes ("compute_comms"): UNSHARD and RESHARD before and after
  *   the use of a stage's weights (three stages at most at a time), REDUCE_GRAD after the last backward of a stage,
- *   SEND_F, RECV_F, SEND_B, RECV_B where neighbouring stages lie on different ranks; "0SEND_F3" meets "1RECV_F3".
- *   Written as PyTorch lowers: ranks take turns, one action each; a send follows its producer, its receive is appended
- *   to the other rank's list at the same moment. With a program its own order is kept, and weights are seen to in front
- *   of what needs them.
+ *   SEND_F, RECV_F, SEND_B, RECV_B where neighbouring stages lie on different ranks; "0SEND_F3" meets "1RECV_F3". A
+ *   WAIT_SEND_F or WAIT_SEND_B after every send and a WAIT_REDUCE_GRAD after every REDUCE_GRAD: PyTorch 2.15 wants
+ * them. Written as PyTorch 2.15 lowers: ranks take turns, one action each; a send follows its producer, its receive is
+ *   appended to the other rank's list at the same moment. With a program its own order is kept, and weights are seen to
+ *   before what needs them.
+ *   Reading keeps all actions of the file as the posts of the schedule (schedule.h), and writing gives the same bytes
+ *   back. Simulation follows the sends and receives; waits and weights take no time in it. PyTorch's messages carry no
+ *   tag: a file whose receives from a rank are not in the order of that rank's sends is refused.
+ *
+ * - torch-comms-2.14: the same without waits, as PyTorch 2.14 reads and lowers. Neither release loads the other's.
  *
  * - colossalai: JSON of ColossalAI's and veScale's scheduled nodes: an array per device of {"type", "chunk", "stage",
  *   "minibatch"}; stage is the device, chunk counts the stages of the device in model order. Types F, B, W, BW (so
@@ -67,13 +73,13 @@ const PsFormat *ps_format_recognise (const char *where, const char *text, gsize 
 PsSchedule *ps_format_read (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* What PyTorch's runtime (and torchtitan, which loads its stages by schedule name) would refuse or do wrong with a
- * valid schedule that is exported as torch-compute or torch-comms: one line per finding, "" when it is fine. Free with
- * g_ptr_array_unref. */
-GPtrArray *ps_torch_lint (const PsSchedule *schedule) G_GNUC_WARN_UNUSED_RESULT;
+ * valid schedule that is exported as torch-compute or torch-comms: one line per finding. comms is the torch-comms text
+ * that was written of it; NULL: what would be. Free with g_ptr_array_unref. */
+GPtrArray *ps_torch_lint (const PsSchedule *schedule, const char *comms) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same for a torch-comms text as it stands: its own receives, REDUCE_GRADs and UNSHARDs, and whether it deadlocks
- * with one communicator per direction, per pair of ranks, or per rank. NULL and an error where the text cannot be read.
- */
+/* The same for a torch-comms text of either release as it stands: its own receives, REDUCE_GRADs and UNSHARDs, and
+ * whether it deadlocks with one communicator per direction, per pair of ranks, or per rank. NULL and an error where the
+ * text cannot be read. */
 GPtrArray *ps_torch_lint_comms (const char *where, const char *text, gsize length,
                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

@@ -4,8 +4,6 @@
 
 #include <pipesim/report.h>
 
-#include <string.h>
-
 static void
 print_findings (const char *name, GPtrArray *findings)
 {
@@ -101,10 +99,7 @@ ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GEr
     return FALSE;
   if (is_torch (format))
     {
-      findings = options->setting->comm_order == PS_COMM_ASAP ? ps_torch_lint (schedule)
-                                                              : ps_torch_lint_comms (name, text, strlen (text), error);
-      if (findings == NULL)
-        return FALSE;
+      findings = ps_torch_lint (schedule, format->write_program ? text : NULL);
       print_findings (name, findings);
     }
   return ps_write_file (options->output, text, -1, error);
@@ -123,7 +118,7 @@ lint_file (const char *path, GError **error)
   format = ps_format_recognise (path, text, length, error);
   if (format == NULL)
     return NULL;
-  return g_str_equal (format->name, "torch-comms") ? ps_torch_lint_comms (path, text, length, error) : NULL;
+  return g_str_has_prefix (format->name, "torch-comms") ? ps_torch_lint_comms (path, text, length, error) : NULL;
 }
 
 gboolean
@@ -146,7 +141,7 @@ ps_cmd_schedule_lint (const PsScheduleOptions *options, const char *name, GError
       schedule = ps_setting_schedule (options->setting, name, error);
       if (schedule == NULL)
         return FALSE;
-      findings = ps_torch_lint (schedule);
+      findings = ps_torch_lint (schedule, NULL);
     }
   print_findings (name, findings);
   line = g_strdup_printf ("%s: %u finding%s for PyTorch's runtime\n", name, findings->len,

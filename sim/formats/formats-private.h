@@ -9,6 +9,7 @@ G_BEGIN_DECLS
 extern const PsFormat ps_format_native;
 extern const PsFormat ps_format_torch_compute;
 extern const PsFormat ps_format_torch_comms;
+extern const PsFormat ps_format_torch_comms_2_14;
 extern const PsFormat ps_format_colossalai;
 extern const PsFormat ps_format_chrome_trace;
 

@@ -3,7 +3,8 @@
 
 /* Where two recognise a text, the first reads it. */
 static const PsFormat *const formats[] = {
-  &ps_format_native, &ps_format_torch_comms, &ps_format_torch_compute, &ps_format_colossalai, &ps_format_chrome_trace,
+  &ps_format_native,        &ps_format_torch_comms, &ps_format_torch_comms_2_14,
+  &ps_format_torch_compute, &ps_format_colossalai,  &ps_format_chrome_trace,
 };
 
 const PsFormat *const *

@@ -4,7 +4,8 @@
 #include <string.h>
 
 static const char *const type_names[TORCH_N_TYPES]
-    = { "F", "I", "W", "B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "SEND_F", "RECV_F", "SEND_B", "RECV_B" };
+    = { "F",      "I",      "W",      "B",      "UNSHARD",     "RESHARD",    "REDUCE_GRAD", "WAIT_REDUCE_GRAD",
+        "SEND_F", "RECV_F", "SEND_B", "RECV_B", "WAIT_SEND_F", "WAIT_SEND_B" };
 
 TorchLists *
 torch_lists_new (guint n_ranks, guint n_stages, guint n_microbatches)
@@ -36,7 +37,7 @@ torch_lists_free (TorchLists *lists)
 static gboolean
 has_microbatch (TorchType type)
 {
-  return type < TORCH_UNSHARD || type > TORCH_REDUCE_GRAD;
+  return type < TORCH_UNSHARD || type > TORCH_WAIT_REDUCE_GRAD;
 }
 
 PsOpKind
@@ -83,7 +84,7 @@ torch_action_peer (const TorchLists *lists, const TorchAction *action, guint *pe
 gsize
 torch_action_message (const TorchLists *lists, const TorchAction *action)
 {
-  gboolean backward = action->type == TORCH_SEND_B || action->type == TORCH_RECV_B;
+  gboolean backward = action->type == TORCH_SEND_B || action->type == TORCH_RECV_B || action->type == TORCH_WAIT_SEND_B;
   guint sender = action->stage;
 
   if (action->type == TORCH_RECV_F)
@@ -111,7 +112,7 @@ parse_number (const char **text, const char *end, guint64 limit, guint64 *value)
   return *text > start && *value < limit;
 }
 
-/* The longest type that the text begins with: "SEND_F" is no F. */
+/* The longest type that the text begins with: WAIT_SEND_F is no W. */
 static TorchType
 parse_type (const char **text, const char *end)
 {

@@ -17,10 +17,13 @@ typedef enum
   TORCH_UNSHARD,
   TORCH_RESHARD,
   TORCH_REDUCE_GRAD,
+  TORCH_WAIT_REDUCE_GRAD,
   TORCH_SEND_F,
   TORCH_RECV_F,
   TORCH_SEND_B,
   TORCH_RECV_B,
+  TORCH_WAIT_SEND_F,
+  TORCH_WAIT_SEND_B,
   TORCH_N_TYPES
 } TorchType;
 
@@ -40,6 +43,7 @@ typedef struct
   guint n_ranks;
   guint n_stages;
   guint n_microbatches;
+  gboolean waits;   /* PyTorch 2.15: every send and every REDUCE_GRAD has its wait; 2.14 knows none */
   guint16 *rank;    /* [n_stages] */
   GArray **actions; /* [n_ranks] of TorchAction */
 } TorchLists;
@@ -55,6 +59,24 @@ torch_lists_action (const TorchLists *lists, guint rank, guint i)
   return &g_array_index (lists->actions[rank], TorchAction, i);
 }
 
+static inline gboolean
+torch_is_send (guint type)
+{
+  return type == TORCH_SEND_F || type == TORCH_SEND_B;
+}
+
+static inline gboolean
+torch_is_receive (guint type)
+{
+  return type == TORCH_RECV_F || type == TORCH_RECV_B;
+}
+
+static inline gboolean
+torch_is_wait (guint type)
+{
+  return type == TORCH_WAIT_REDUCE_GRAD || type >= TORCH_WAIT_SEND_F;
+}
+
 PsOpKind torch_op_kind (TorchType type); /* of a computing type */
 TorchType torch_type_of (PsOpKind kind); /* TORCH_N_TYPES for R and O, which PyTorch does not know */
 
@@ -65,7 +87,8 @@ gboolean torch_action_input (const TorchLists *lists, const TorchAction *action,
 /* Where a SEND goes to or a RECV comes from; FALSE at the ends of the model. */
 gboolean torch_action_peer (const TorchLists *lists, const TorchAction *action, guint *peer_stage);
 
-/* A number below 2 * n_stages * n_microbatches for the message that a SEND or RECV moves: both have the same. */
+/* A number below 2 * n_stages * n_microbatches for the message that a SEND or RECV moves: both have the same, and so
+ * has the WAIT_SEND. */
 gsize torch_action_message (const TorchLists *lists, const TorchAction *action);
 
 /* Appends "0F3"; pairs are joined by torch_lists_to_csv. */
@@ -87,23 +110,36 @@ gboolean torch_refuse (const char *where, guint rank, const TorchAction *action,
 /* Completeness, duplicates and order within each rank of the computing actions. */
 gboolean torch_check_compute (const char *where, const TorchLists *lists, GError **error);
 
-/* Every message has one send behind its producer and one receive before its consumer; none stays on a rank. */
+/* Every message has one send after its producer and one receive before its consumer; none stays on a rank. Of what one
+ * rank sends to another the receives are in the order of the sends, because PyTorch's messages carry no tag. Lists with
+ * waits have one after every send and every REDUCE_GRAD, with one reduction under way at a time. */
 gboolean torch_check_messages (const char *where, const TorchLists *lists, GError **error);
 
-/* Computing actions of a schedule. PS_ERROR_SCHEDULE where PyTorch has no word for it. */
-TorchLists *torch_lists_from_schedule (const PsSchedule *schedule, GError **error);
+/* Computing actions of a schedule and, with posts, all others that it was read with. PS_ERROR_SCHEDULE where PyTorch
+ * has no word for it. */
+TorchLists *torch_lists_from_schedule (const PsSchedule *schedule, gboolean posts, GError **error);
+
+/* Lists that passed the checks. What is no computation becomes the schedule's posts. */
 PsSchedule *torch_lists_to_schedule (const char *where, const TorchLists *lists);
 
-/* Lists that passed both checks, as the instruction streams of a program, without steps: what ps_program_check needs.
- * Messages call it `where`; weight handling is no instruction. */
-PsProgram *torch_lists_to_program (const char *where, const TorchLists *lists);
-
-/* Computing actions lowered to what the runtime executes. PS_ERROR_SCHEDULE when ranks wait for each other in a circle.
+/* What the stages of a schedule send and receive: the action for the message of op, as PsPost and PsInstruction have
+ * it.
  */
-TorchLists *torch_lists_lower (const TorchLists *compute, GError **error);
+TorchAction torch_action_of_message (gboolean send, PsOp op);
+
+/* Computing actions lowered to what the runtime executes, with or without waits. PS_ERROR_SCHEDULE when ranks wait for
+ * each other in a circle. */
+TorchLists *torch_lists_lower (const TorchLists *compute, gboolean waits, GError **error);
 
 /* The same with sends and receives where a program of these actions has them. */
-TorchLists *torch_lists_follow (const TorchLists *compute, const PsProgram *program);
+TorchLists *torch_lists_follow (const TorchLists *compute, const PsProgram *program, gboolean waits);
+
+/* Appends to every list the waits for its sends: WAIT_SEND_F after the backward of its stage and microbatch, all others
+ * at the end in the order of the sends. */
+void torch_lists_wait_for_sends (TorchLists *lists);
+
+/* Lowered lists of one release become those of the other: waits are added, or left out. */
+void torch_lists_set_waits (TorchLists *lists, gboolean waits);
 
 G_END_DECLS
 

@@ -2,6 +2,8 @@
  * message with both its ends. */
 #include "torch-actions.h"
 
+#include <string.h>
+
 typedef struct
 {
   const char *where;
@@ -124,6 +126,7 @@ enum
   SENT = 2,
   RECEIVED = 4,
   USED = 8,
+  WAITED = 16,
 };
 
 static guint8 *
@@ -138,7 +141,7 @@ message_at (const Check *check, const TorchAction *action, TorchType as)
 static gboolean
 check_transfer (const Check *check, guint r, const TorchAction *action, GError **error)
 {
-  gboolean send = action->type == TORCH_SEND_F || action->type == TORCH_SEND_B;
+  gboolean send = torch_is_send (action->type);
   guint8 *message, bit = send ? SENT : RECEIVED;
   guint peer;
 
@@ -153,9 +156,43 @@ check_transfer (const Check *check, guint r, const TorchAction *action, GError *
   if (send && !(*message & MADE))
     return torch_refuse (check->where, r, action, error, "comes before the action that makes what it sends");
   if (!send && *message & USED)
-    return torch_refuse (check->where, r, action, error, "comes behind the action that needs it");
+    return torch_refuse (check->where, r, action, error, "comes after the action that needs it");
   *message |= bit;
   return TRUE;
+}
+
+static gboolean
+check_wait (const Check *check, guint r, const TorchAction *action, GError **error)
+{
+  guint8 *message = message_at (check, action, action->type);
+
+  if (!(*message & SENT) || *message & WAITED)
+    return torch_refuse (check->where, r, action, error, "waits for a send that is not under way");
+  *message |= WAITED;
+  return TRUE;
+}
+
+/* Also: one reduction at a time, each with its wait. */
+static gboolean
+check_reductions (const Check *check, guint r, GError **error)
+{
+  const TorchAction *open = NULL;
+
+  for (guint i = 0; i < check->lists->actions[r]->len; i++)
+    {
+      const TorchAction *action = torch_lists_action (check->lists, r, i);
+
+      if (action->type == TORCH_REDUCE_GRAD && open != NULL)
+        return torch_refuse (check->where, r, action, error, "comes before the wait for the reduction of stage %u",
+                             open->stage);
+      if (action->type == TORCH_WAIT_REDUCE_GRAD && (open == NULL || open->stage != action->stage))
+        return torch_refuse (check->where, r, action, error, "waits for a reduction that is not under way");
+      if (action->type == TORCH_REDUCE_GRAD || action->type == TORCH_WAIT_REDUCE_GRAD)
+        open = action->type == TORCH_REDUCE_GRAD ? action : NULL;
+    }
+  return open == NULL
+         || torch_refuse (check->where, r, open, error, "has no %uWAIT_REDUCE_GRAD after it, which PyTorch 2.15 wants",
+                          open->stage);
 }
 
 static void
@@ -185,17 +222,21 @@ walk_messages (const Check *check, GError **error)
 
         if (action->type < TORCH_N_COMPUTE)
           note_compute (check, r, action);
-        else if (action->type >= TORCH_SEND_F && !check_transfer (check, r, action, error))
+        else if ((torch_is_send (action->type) || torch_is_receive (action->type))
+                 && !check_transfer (check, r, action, error))
+          return FALSE;
+        else if (action->type >= TORCH_WAIT_SEND_F && !check_wait (check, r, action, error))
           return FALSE;
       }
   return TRUE;
 }
 
-/* Behind all actions, those are left out that nobody sent or received. */
+/* Once all actions are noted: messages that nobody sent, received or waited for. */
 static gboolean
 find_missing (const Check *check, guint r, const TorchAction *action, GError **error)
 {
   const TorchLists *lists = check->lists;
+  gboolean send = torch_is_send (action->type);
   TorchType receive;
   guint from;
 
@@ -205,9 +246,102 @@ find_missing (const Check *check, guint r, const TorchAction *action, GError **e
           && !(*message_at (check, action, receive) & RECEIVED))
         return torch_refuse (check->where, r, action, error, "has no RECV of what stage %u makes", from);
     }
-  else if (action->type >= TORCH_SEND_F && (~*message_at (check, action, action->type) & (SENT | RECEIVED)) != 0)
-    return torch_refuse (check->where, r, action, error, "has no %s on the other rank",
-                         action->type == TORCH_SEND_F || action->type == TORCH_SEND_B ? "RECV" : "SEND");
+  else if ((send || torch_is_receive (action->type))
+           && (~*message_at (check, action, action->type) & (SENT | RECEIVED)) != 0)
+    return torch_refuse (check->where, r, action, error, "has no %s on the other rank", send ? "RECV" : "SEND");
+  else if (send && lists->waits && !(*message_at (check, action, action->type) & WAITED))
+    return torch_refuse (check->where, r, action, error, "has no WAIT_SEND after it, which PyTorch 2.15 wants");
+  return TRUE;
+}
+
+/* The next send of rank r to a peer, or its next receive from there, from *i on. */
+static const TorchAction *
+next_transfer (const TorchLists *lists, guint r, guint peer_rank, gboolean send, guint *i)
+{
+  while (*i < lists->actions[r]->len)
+    {
+      const TorchAction *action = torch_lists_action (lists, r, (*i)++);
+      guint peer;
+
+      if ((send ? torch_is_send (action->type) : torch_is_receive (action->type))
+          && torch_action_peer (lists, action, &peer) && lists->rank[peer] == peer_rank)
+        return action;
+    }
+  g_assert_not_reached ();
+}
+
+static const char *
+ordinal_end (guint n)
+{
+  guint tens = n / 10 % 10, ones = n % 10;
+
+  return tens == 1 || ones == 0 || ones > 3 ? "th" : ones == 1 ? "st" : ones == 2 ? "nd" : "rd";
+}
+
+/* Names the first two messages between two ranks that would meet but are not the same. */
+static gboolean
+refuse_mispaired (const Check *check, guint from, guint to, GError **error)
+{
+  const TorchLists *lists = check->lists;
+  g_autoptr (GString) sent = g_string_new (NULL), received = g_string_new (NULL);
+  const TorchAction *send, *receive;
+  guint n = 0, i = 0, k = 0;
+
+  do
+    {
+      send = next_transfer (lists, from, to, TRUE, &i);
+      receive = next_transfer (lists, to, from, FALSE, &k);
+      n++;
+    }
+  while (torch_action_message (lists, send) == torch_action_message (lists, receive));
+  torch_action_append (sent, send);
+  torch_action_append (received, receive);
+  return torch_refuse (check->where, to, receive, error,
+                       "rank %u's %u%s send to rank %u is %s, rank %u's %u%s receive from rank %u is %s: PyTorch would "
+                       "hand one to the other",
+                       from, n, ordinal_end (n), to, sent->str, to, n, ordinal_end (n), from, received->str);
+}
+
+/* Messages carry no tag: of what one rank sends to another the k-th send meets the k-th receive. place: [messages] of a
+ * send in its rank's list. last: [n_ranks] place of the send whose receive came last, 0 at first. */
+static gboolean
+check_pairing (const Check *check, guint r, const guint32 *place, guint32 *last, GError **error)
+{
+  const TorchLists *lists = check->lists;
+
+  for (guint i = 0; i < lists->actions[r]->len; i++)
+    {
+      const TorchAction *action = torch_lists_action (lists, r, i);
+      guint32 sent;
+      guint peer;
+
+      if (!torch_is_receive (action->type) || !torch_action_peer (lists, action, &peer))
+        continue;
+      sent = place[torch_action_message (lists, action)];
+      if (sent < last[lists->rank[peer]])
+        return refuse_mispaired (check, lists->rank[peer], r, error);
+      last[lists->rank[peer]] = sent;
+    }
+  return TRUE;
+}
+
+static gboolean
+check_pairings (const Check *check, GError **error)
+{
+  const TorchLists *lists = check->lists;
+  g_autofree guint32 *place = g_new (guint32, 2 * cell_of (lists, lists->n_stages, 0));
+  g_autofree guint32 *last = g_new (guint32, lists->n_ranks);
+
+  for (guint r = 0; r < lists->n_ranks; r++)
+    for (guint i = 0; i < lists->actions[r]->len; i++)
+      if (torch_is_send (torch_lists_action (lists, r, i)->type))
+        place[torch_action_message (lists, torch_lists_action (lists, r, i))] = i;
+  for (guint r = 0; r < lists->n_ranks; r++)
+    {
+      memset (last, 0, lists->n_ranks * sizeof *last);
+      if (!check_pairing (check, r, place, last, error))
+        return FALSE;
+    }
   return TRUE;
 }
 
@@ -220,8 +354,12 @@ torch_check_messages (const char *where, const TorchLists *lists, GError **error
   if (!walk_messages (&check, error))
     return FALSE;
   for (guint r = 0; r < lists->n_ranks; r++)
-    for (guint i = 0; i < lists->actions[r]->len; i++)
-      if (!find_missing (&check, r, torch_lists_action (lists, r, i), error))
+    {
+      for (guint i = 0; i < lists->actions[r]->len; i++)
+        if (!find_missing (&check, r, torch_lists_action (lists, r, i), error))
+          return FALSE;
+      if (lists->waits && !check_reductions (&check, r, error))
         return FALSE;
-  return TRUE;
+    }
+  return check_pairings (&check, error);
 }

@@ -1,29 +1,46 @@
-/* torch-comms.c - PyTorch's CSV of everything that its runtime executes, "compute_comms". */
+/* torch-comms.c - PyTorch's CSV of everything that its runtime executes, "compute_comms", as 2.15 and as 2.14 have it.
+ */
 #include "formats-private.h"
 #include "torch-actions.h"
 
+static gboolean
+holds_any (const char *text, gsize length, const char *const *words)
+{
+  for (; *words; words++)
+    if (g_strstr_len (text, (gssize)length, *words))
+      return TRUE;
+  return FALSE;
+}
+
 /* What only lowered lists hold. */
+static gboolean
+recognise_2_14 (const char *text, gsize length)
+{
+  static const char *const words[] = { "SHARD", "SEND_", "RECV_", "REDUCE_GRAD", NULL };
+
+  return ps_format_torch_compute.recognise (text, length) && holds_any (text, length, words);
+}
+
 static gboolean
 recognise (const char *text, gsize length)
 {
-  static const char *const words[] = { "SHARD", "SEND_", "RECV_", "REDUCE_GRAD" };
+  static const char *const words[] = { "WAIT_", NULL };
 
-  if (!ps_format_torch_compute.recognise (text, length))
-    return FALSE;
-  for (guint i = 0; i < G_N_ELEMENTS (words); i++)
-    if (g_strstr_len (text, (gssize)length, words[i]))
-      return TRUE;
-  return FALSE;
+  return recognise_2_14 (text, length) && holds_any (text, length, words);
 }
 
 /* Whether any channels can run the lists; which they need is lint's to say. */
 static gboolean
 can_run (const char *where, const TorchLists *lists, GError **error)
 {
-  g_autoptr (PsProgram) program = torch_lists_to_program (where, lists);
+  PsSchedule *schedule = torch_lists_to_schedule (where, lists);
+  g_autoptr (PsProgram) program = NULL;
   g_autoptr (GError) cause = NULL;
 
-  if (ps_program_check (program, PS_CHANNEL_LATENCY, &cause))
+  g_free (schedule->name);
+  schedule->name = g_strdup (where);
+  program = ps_program_lower (schedule, PS_COMM_ASAP, &cause);
+  if (program && ps_program_check (program, PS_CHANNEL_LATENCY, &cause))
     return TRUE;
   g_set_error_literal (error, PS_ERROR, PS_ERROR_INPUT, cause->message);
   return FALSE;
@@ -40,29 +57,71 @@ read_comms (const char *where, const char *text, gsize length, GError **error)
   return NULL;
 }
 
+/* The schedule's own sends and receives, or PyTorch's where it has none. */
 static char *
-write_comms (const PsSchedule *schedule, GError **error)
+write_comms (const PsSchedule *schedule, gboolean waits, GError **error)
 {
-  g_autoptr (TorchLists) compute = torch_lists_from_schedule (schedule, error);
-  g_autoptr (TorchLists) lists = compute ? torch_lists_lower (compute, error) : NULL;
+  g_autoptr (TorchLists) own = torch_lists_from_schedule (schedule, TRUE, error);
+  g_autoptr (TorchLists) lowered = NULL;
+
+  if (own == NULL)
+    return NULL;
+  if (schedule->posts != NULL)
+    {
+      torch_lists_set_waits (own, waits);
+      return torch_lists_to_csv (own);
+    }
+  lowered = torch_lists_lower (own, waits, error);
+  return lowered ? torch_lists_to_csv (lowered) : NULL;
+}
+
+static char *
+write_program (const PsProgram *program, gboolean waits, GError **error)
+{
+  g_autoptr (TorchLists) compute = torch_lists_from_schedule (program->schedule, FALSE, error);
+  g_autoptr (TorchLists) lists = compute ? torch_lists_follow (compute, program, waits) : NULL;
 
   return lists ? torch_lists_to_csv (lists) : NULL;
 }
 
 static char *
-write_program (const PsProgram *program, GError **error)
+write_2_15 (const PsSchedule *schedule, GError **error)
 {
-  g_autoptr (TorchLists) compute = torch_lists_from_schedule (program->schedule, error);
-  g_autoptr (TorchLists) lists = compute ? torch_lists_follow (compute, program) : NULL;
+  return write_comms (schedule, TRUE, error);
+}
 
-  return lists ? torch_lists_to_csv (lists) : NULL;
+static char *
+write_2_14 (const PsSchedule *schedule, GError **error)
+{
+  return write_comms (schedule, FALSE, error);
+}
+
+static char *
+write_program_2_15 (const PsProgram *program, GError **error)
+{
+  return write_program (program, TRUE, error);
+}
+
+static char *
+write_program_2_14 (const PsProgram *program, GError **error)
+{
+  return write_program (program, FALSE, error);
 }
 
 const PsFormat ps_format_torch_comms = {
   .name = "torch-comms",
-  .description = "PyTorch pipelining CSV with sends, receives and weight handling",
+  .description = "PyTorch 2.15 pipelining CSV with sends, receives, waits and weight handling",
   .recognise = recognise,
   .read = read_comms,
-  .write = write_comms,
-  .write_program = write_program,
+  .write = write_2_15,
+  .write_program = write_program_2_15,
+};
+
+const PsFormat ps_format_torch_comms_2_14 = {
+  .name = "torch-comms-2.14",
+  .description = "The same for PyTorch 2.14, which knows no waits",
+  .recognise = recognise_2_14,
+  .read = read_comms,
+  .write = write_2_14,
+  .write_program = write_program_2_14,
 };

@@ -22,7 +22,7 @@ read_compute (const char *where, const char *text, gsize length, GError **error)
 static char *
 write_compute (const PsSchedule *schedule, GError **error)
 {
-  g_autoptr (TorchLists) lists = torch_lists_from_schedule (schedule, error);
+  g_autoptr (TorchLists) lists = torch_lists_from_schedule (schedule, FALSE, error);
 
   return lists ? torch_lists_to_csv (lists) : NULL;
 }

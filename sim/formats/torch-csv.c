@@ -10,6 +10,7 @@ typedef struct
   GPtrArray *rows; /* of GArray of TorchAction */
   guint64 n_stages;
   guint32 n_microbatches;
+  gboolean waits;
   GArray *cells; /* the row being read */
 } Reader;
 
@@ -79,6 +80,7 @@ read_cell (Reader *reader, guint cell, const char *text, gsize length, GError **
         return refuse_cell (reader, cell, text, length, "is no computation, which is all that torch-compute holds",
                             error);
       actions[i].cell = cell;
+      reader->waits |= torch_is_wait (actions[i].type);
       reader->n_stages = MAX (reader->n_stages, actions[i].stage + 1U);
       reader->n_microbatches = MAX (reader->n_microbatches, actions[i].microbatch + 1);
       g_array_append_val (reader->cells, actions[i]);
@@ -177,6 +179,7 @@ torch_lists_parse (const char *where, const char *text, gsize length, gboolean c
   if (!read_rows (&reader, text, length, error))
     return NULL;
   lists = torch_lists_new (rows->len, (guint)reader.n_stages, reader.n_microbatches);
+  lists->waits = reader.waits;
   for (guint r = 0; r < rows->len; r++)
     {
       g_array_unref (lists->actions[r]);

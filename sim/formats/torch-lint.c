@@ -61,7 +61,7 @@ lint_reduce (const TorchLists *lists, GPtrArray *findings)
   for (guint stage = 0; stage < lists->n_stages; stage++)
     if (!reduced[stage])
       warn (findings,
-            "rank %u: no %uREDUCE_GRAD behind the last backward of stage %u: its gradients would be neither scaled nor "
+            "rank %u: no %uREDUCE_GRAD after the last backward of stage %u: its gradients would be neither scaled nor "
             "reduced",
             lists->rank[stage], stage, stage);
 }
@@ -82,7 +82,7 @@ lint_weights (const TorchLists *lists, GPtrArray *findings)
           gathered[action->stage] = action->type == TORCH_UNSHARD;
         else if (action->type < TORCH_N_COMPUTE && !gathered[action->stage] && !told[action->stage])
           {
-            warn (findings, "rank %u: cell %u: stage %u is used without %uUNSHARD in front of it: FSDP would stop", r,
+            warn (findings, "rank %u: cell %u: stage %u is used without %uUNSHARD before it: FSDP would stop", r,
                   action->cell, action->stage, action->stage);
             told[action->stage] = TRUE;
           }
@@ -144,9 +144,8 @@ lint_receives (const TorchLists *lists, GPtrArray *findings)
     }
   if (total > 0)
     warn (findings,
-          "%u receives stand in front of computations that do not need them (most on rank %u: %u): on one communicator "
-          "per pair "
-          "of ranks they hold up the transfers behind them",
+          "receives posted before computations that do not need them: %u, most on rank %u (%u); with one communicator "
+          "per pair of ranks they hold up later transfers",
           total, worst, most);
 }
 
@@ -158,14 +157,17 @@ lint_deadlocks (const TorchLists *lists, GPtrArray *findings)
     PsChannel channel;
     const char *name;
   } channels[] = {
-    { PS_CHANNEL_DIRECTION, "one communicator per direction (TORCH_DISTRIBUTED_PIPELINE_PER_DIRECTION_P2P=1)" },
+    { PS_CHANNEL_DIRECTION, "one communicator per direction (TORCH_DISTRIBUTED_PIPELINE_PER_EDGE_P2P=1)" },
     { PS_CHANNEL_PAIR, "one communicator per pair of ranks (the default)" },
     { PS_CHANNEL_RANK, "one in-order stream per rank" },
   };
 
-  g_autoptr (PsProgram) program = torch_lists_to_program ("", lists);
+  g_autoptr (GError) circle = NULL;
+  g_autoptr (PsProgram) program = ps_program_lower (torch_lists_to_schedule ("", lists), PS_COMM_ASAP, &circle);
 
-  for (guint i = 0; i < G_N_ELEMENTS (channels); i++)
+  if (circle)
+    warn (findings, "%s", strstr (circle->message, "deadlock"));
+  for (guint i = 0; program && i < G_N_ELEMENTS (channels); i++)
     {
       g_autoptr (GError) deadlock = NULL;
 
@@ -194,11 +196,11 @@ lint_text (const char *text, GPtrArray *findings)
 }
 
 GPtrArray *
-ps_torch_lint (const PsSchedule *schedule)
+ps_torch_lint (const PsSchedule *schedule, const char *comms)
 {
   GPtrArray *findings = g_ptr_array_new_with_free_func (g_free);
   g_autoptr (GError) cause = NULL;
-  g_autofree char *text = ps_format_torch_comms.write (schedule, &cause);
+  g_autofree char *text = comms ? g_strdup (comms) : ps_format_torch_comms.write (schedule, &cause);
 
   lint_placement (schedule->placement, findings);
   lint_representation (schedule, findings);
@@ -220,6 +222,8 @@ ps_torch_lint_comms (const char *where, const char *text, gsize length, GError *
     return NULL;
   findings = g_ptr_array_new_with_free_func (g_free);
   schedule = torch_lists_to_schedule (where, lists);
+  if (!lists->waits)
+    warn (findings, "no waits for sends and reductions: PyTorch 2.15 refuses the file, 2.14 takes it");
   lint_placement (schedule->placement, findings);
   lint_lists (lists, findings);
   return findings;

@@ -1,5 +1,5 @@
-/* torch-lower.c - lists of computing actions become what PyTorch's runtime executes. Three passes, in its order:
- * weights are gathered and dropped, gradients are reduced, results are sent. */
+/* torch-lower.c - lists of computing actions become what PyTorch's runtime executes. Passes in its order: weights are
+ * gathered and dropped, gradients are reduced, results are sent, sends are waited for. */
 #include "torch-actions.h"
 #include "program/weight-window.h"
 
@@ -31,21 +31,28 @@ find_windows (const GArray *actions)
   return windows;
 }
 
-/* Drops the active stages that are not in the window, the lowest first, and gathers those that are new in it. PyTorch
- * keeps the active ones in a set, so that only the window's order is its own. */
 static void
-change_active (GArray *list, guint16 *active, guint *n_active, const guint16 *wanted, guint n_wanted)
+sort_stages (guint16 *stages, guint n)
+{
+  for (guint i = 1; i < n; i++)
+    for (guint j = i; j > 0 && stages[j] < stages[j - 1]; j--)
+      {
+        guint16 stage = stages[j];
+
+        stages[j] = stages[j - 1];
+        stages[j - 1] = stage;
+      }
+}
+
+/* Drops the active stages that are not in the window, in the order in which they were gathered, and gathers those that
+ * are new in it. PyTorch 2.14 keeps the active ones in a set: the lowest goes first. */
+static void
+change_active (GArray *list, gboolean waits, guint16 *active, guint *n_active, const guint16 *wanted, guint n_wanted)
 {
   guint kept = 0;
 
-  for (guint i = 1; i < *n_active; i++)
-    for (guint j = i; j > 0 && active[j] < active[j - 1]; j--)
-      {
-        guint16 stage = active[j];
-
-        active[j] = active[j - 1];
-        active[j - 1] = stage;
-      }
+  if (!waits)
+    sort_stages (active, *n_active);
   for (guint i = 0; i < *n_active; i++)
     if (ps_weight_window_holds (wanted, n_wanted, active[i]))
       active[kept++] = active[i];
@@ -62,15 +69,19 @@ change_active (GArray *list, guint16 *active, guint *n_active, const guint16 *wa
 
 /* Reduces the gradients of a stage behind the cell with its last backward. */
 static void
-append_reduce (GArray *list, const TorchAction *cell, guint n, guint *left)
+append_reduce (GArray *list, gboolean waits, const TorchAction *cell, guint n, guint *left)
 {
   for (guint i = 0; i < n; i++)
     if ((cell[i].type == TORCH_W || cell[i].type == TORCH_B) && --left[cell[i].stage] == 0)
-      append (list, TORCH_REDUCE_GRAD, cell[i].stage, 0);
+      {
+        append (list, TORCH_REDUCE_GRAD, cell[i].stage, 0);
+        if (waits)
+          append (list, TORCH_WAIT_REDUCE_GRAD, cell[i].stage, 0);
+      }
 }
 
 static GArray *
-add_weights (const GArray *actions, guint *left)
+add_weights (const GArray *actions, gboolean waits, guint *left)
 {
   g_autofree PsWeightWindow *windows = find_windows (actions);
   GArray *list = g_array_new (FALSE, FALSE, sizeof (TorchAction));
@@ -82,11 +93,11 @@ add_weights (const GArray *actions, guint *left)
       const TorchAction *cell = &g_array_index (actions, TorchAction, i);
 
       n = cell->paired ? 2 : 1;
-      change_active (list, active, &n_active, windows[i].stage, ps_weight_window_size (&windows[i]));
+      change_active (list, waits, active, &n_active, windows[i].stage, ps_weight_window_size (&windows[i]));
       g_array_append_vals (list, cell, n);
-      append_reduce (list, cell, n, left);
+      append_reduce (list, waits, cell, n, left);
     }
-  change_active (list, active, &n_active, NULL, 0);
+  change_active (list, waits, active, &n_active, NULL, 0);
   return list;
 }
 
@@ -180,6 +191,7 @@ add_transfers (const TorchLists *from, GError **error)
   Lowering lowering = { .from = from, .to = to, .next = next, .produced = produced };
   gboolean moved;
 
+  to->waits = from->waits;
   for (guint stage = 0; stage < from->n_stages; stage++)
     to->rank[stage] = from->rank[stage];
   do
@@ -193,11 +205,12 @@ add_transfers (const TorchLists *from, GError **error)
 }
 
 static TorchLists *
-add_all_weights (const TorchLists *compute)
+add_all_weights (const TorchLists *compute, gboolean waits)
 {
   TorchLists *weights = torch_lists_new (compute->n_ranks, compute->n_stages, compute->n_microbatches);
   g_autofree guint *left = g_new (guint, compute->n_stages);
 
+  weights->waits = waits;
   for (guint stage = 0; stage < compute->n_stages; stage++)
     {
       weights->rank[stage] = compute->rank[stage];
@@ -206,17 +219,20 @@ add_all_weights (const TorchLists *compute)
   for (guint r = 0; r < compute->n_ranks; r++)
     {
       g_array_unref (weights->actions[r]);
-      weights->actions[r] = add_weights (compute->actions[r], left);
+      weights->actions[r] = add_weights (compute->actions[r], waits, left);
     }
   return weights;
 }
 
 TorchLists *
-torch_lists_lower (const TorchLists *compute, GError **error)
+torch_lists_lower (const TorchLists *compute, gboolean waits, GError **error)
 {
-  g_autoptr (TorchLists) weights = add_all_weights (compute);
+  g_autoptr (TorchLists) weights = add_all_weights (compute, waits);
+  TorchLists *lists = add_transfers (weights, error);
 
-  return add_transfers (weights, error);
+  if (lists != NULL && waits)
+    torch_lists_wait_for_sends (lists);
+  return lists;
 }
 
 /* Actions of a rank up to its next computation, that included. Both of a pair share a cell, so they stay together. */
@@ -237,24 +253,18 @@ append_computation (const GArray *from, guint *next, GArray *to)
 static void
 append_instruction (const PsInstruction *instruction, GArray *to)
 {
-  gboolean forward = instruction->op.kind == PS_OP_F;
-  TorchAction action = { .stage = instruction->op.stage, .microbatch = instruction->op.microbatch };
+  TorchAction action = torch_action_of_message (instruction->type == PS_INSTRUCTION_SEND, instruction->op);
 
-  action.type = forward ? TORCH_SEND_F : TORCH_SEND_B;
-  if (instruction->type == PS_INSTRUCTION_RECEIVE)
-    {
-      action.type = forward ? TORCH_RECV_F : TORCH_RECV_B;
-      action.stage = (guint16)(forward ? action.stage + 1 : action.stage - 1);
-    }
   g_array_append_val (to, action);
 }
 
 TorchLists *
-torch_lists_follow (const TorchLists *compute, const PsProgram *program)
+torch_lists_follow (const TorchLists *compute, const PsProgram *program, gboolean waits)
 {
-  g_autoptr (TorchLists) weights = add_all_weights (compute);
+  g_autoptr (TorchLists) weights = add_all_weights (compute, waits);
   TorchLists *to = torch_lists_new (compute->n_ranks, compute->n_stages, compute->n_microbatches);
 
+  to->waits = waits;
   for (guint stage = 0; stage < compute->n_stages; stage++)
     to->rank[stage] = compute->rank[stage];
   for (guint r = 0; r < compute->n_ranks; r++)
@@ -268,5 +278,7 @@ torch_lists_follow (const TorchLists *compute, const PsProgram *program)
           append_instruction (&program->instructions[i], to->actions[r]);
       append_computation (weights->actions[r], &next, to->actions[r]);
     }
+  if (waits)
+    torch_lists_wait_for_sends (to);
   return to;
 }

@@ -16,8 +16,45 @@ can_hold (const PsSchedule *schedule, GError **error)
   return schedule->n_slices == 1 || refuse ("sequence slices", error);
 }
 
+TorchAction
+torch_action_of_message (gboolean send, PsOp op)
+{
+  gboolean forward = op.kind == PS_OP_F;
+  TorchAction action = { .stage = op.stage, .microbatch = op.microbatch };
+
+  if (send)
+    action.type = forward ? TORCH_SEND_F : TORCH_SEND_B;
+  else
+    {
+      action.type = forward ? TORCH_RECV_F : TORCH_RECV_B;
+      action.stage = (guint16)(forward ? op.stage + 1 : op.stage - 1);
+    }
+  return action;
+}
+
+/* Appends the posts of a device that stand before ops[place], from *next on. */
+static void
+append_posts (const GArray *posts, guint *next, guint device, guint place, TorchLists *lists)
+{
+  for (; posts != NULL && *next < posts->len; ++*next)
+    {
+      const PsPost *post = &g_array_index (posts, PsPost, *next);
+      TorchAction action = { .stage = post->op.stage, .microbatch = post->op.microbatch };
+
+      if (post->device > device || post->place > place)
+        return;
+      if (post->type < PS_POST_OTHER)
+        action = torch_action_of_message (post->type == PS_POST_SEND, post->op);
+      else
+        action.type = (guint8)(post->type - PS_POST_OTHER);
+      lists->waits |= torch_is_wait (action.type);
+      g_array_append_val (lists->actions[device], action);
+    }
+}
+
 static gboolean
-append_device (const PsSchedule *schedule, guint device, GArray *list, GError **error)
+append_device (const PsSchedule *schedule, const GArray *posts, guint *next, guint device, TorchLists *lists,
+               GError **error)
 {
   for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
     {
@@ -28,16 +65,19 @@ append_device (const PsSchedule *schedule, guint device, GArray *list, GError **
 
       if (type == TORCH_N_TYPES)
         return refuse (op.kind == PS_OP_R ? "recomputation (R)" : "optimizer steps (O)", error);
-      g_array_append_val (list, action);
+      append_posts (posts, next, device, i, lists);
+      g_array_append_val (lists->actions[device], action);
     }
+  append_posts (posts, next, device, schedule->first[device + 1], lists);
   return TRUE;
 }
 
 TorchLists *
-torch_lists_from_schedule (const PsSchedule *schedule, GError **error)
+torch_lists_from_schedule (const PsSchedule *schedule, gboolean posts, GError **error)
 {
   const PsPlacement *placement = schedule->placement;
   g_autoptr (TorchLists) lists = NULL;
+  guint next = 0;
 
   if (!can_hold (schedule, error))
     return NULL;
@@ -45,7 +85,7 @@ torch_lists_from_schedule (const PsSchedule *schedule, GError **error)
   for (guint stage = 0; stage < placement->n_stages; stage++)
     lists->rank[stage] = (guint16)ps_placement_device (placement, 0, stage);
   for (guint device = 0; device < placement->n_devices; device++)
-    if (!append_device (schedule, device, lists->actions[device], error))
+    if (!append_device (schedule, posts ? schedule->posts : NULL, &next, device, lists, error))
       return NULL;
   return g_steal_pointer (&lists);
 }
@@ -62,6 +102,29 @@ name_of (const char *where)
   return name;
 }
 
+static void
+add_action (PsScheduleBuilder *builder, const TorchLists *lists, const TorchAction *action)
+{
+  PsOp op = { .stage = action->stage, .microbatch = action->microbatch & G_MAXINT32, .paired = action->paired & 1U };
+  guint peer;
+
+  if (action->type < TORCH_N_COMPUTE)
+    {
+      op.kind = (guint8)torch_op_kind (action->type);
+      ps_schedule_builder_add_op (builder, op);
+      return;
+    }
+  if (!torch_is_send (action->type) && !torch_is_receive (action->type))
+    {
+      ps_schedule_builder_add_post (builder, PS_POST_OTHER + action->type, op);
+      return;
+    }
+  op.kind = action->type == TORCH_SEND_F || action->type == TORCH_RECV_F ? PS_OP_F : PS_OP_B;
+  if (torch_is_receive (action->type) && torch_action_peer (lists, action, &peer))
+    op.stage = (guint16)peer;
+  ps_schedule_builder_add_post (builder, torch_is_send (action->type) ? PS_POST_SEND : PS_POST_RECEIVE, op);
+}
+
 PsSchedule *
 torch_lists_to_schedule (const char *where, const TorchLists *lists)
 {
@@ -72,17 +135,7 @@ torch_lists_to_schedule (const char *where, const TorchLists *lists)
   for (guint r = 0; r < lists->n_ranks; r++)
     {
       for (guint i = 0; i < lists->actions[r]->len; i++)
-        {
-          const TorchAction *action = torch_lists_action (lists, r, i);
-          PsOp op = { .stage = action->stage,
-                      .microbatch = action->microbatch & G_MAXINT32,
-                      .paired = action->paired & 1U };
-
-          if (action->type >= TORCH_N_COMPUTE)
-            continue;
-          op.kind = (guint8)torch_op_kind (action->type);
-          ps_schedule_builder_add_op (builder, op);
-        }
+        add_action (builder, lists, torch_lists_action (lists, r, i));
       ps_schedule_builder_next_device (builder);
     }
   return ps_schedule_builder_end (builder);

@@ -11,5 +11,6 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   fuzz_check_error (findings != NULL, &error);
   g_clear_pointer (&findings, g_ptr_array_unref);
   fuzz_format ("torch-comms", data, size);
+  fuzz_format ("torch-comms-2.14", data, size);
   return 0;
 }

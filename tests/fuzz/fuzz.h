@@ -94,7 +94,7 @@ fuzz_schedule (PsSchedule *schedule, const PsFormat *format)
       text_again = format->write (again, &error);
       g_assert_cmpstr (text, ==, text_again);
     }
-  g_ptr_array_unref (ps_torch_lint (schedule));
+  g_ptr_array_unref (ps_torch_lint (schedule, NULL));
   program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, &error);
   fuzz_check_error (program != NULL, &error);
 }
