@@ -144,6 +144,7 @@ ps_cmd_schedule_lint (const PsScheduleOptions *options, const char *name, GError
       findings = ps_torch_lint (schedule, NULL);
     }
   print_findings (name, findings);
+  *options->code = findings->len > 0 ? 3 : 0;
   line = g_strdup_printf ("%s: %u finding%s for PyTorch's runtime\n", name, findings->len,
                           findings->len == 1 ? "" : "s");
   return ps_print (line, error);

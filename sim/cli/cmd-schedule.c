@@ -78,7 +78,7 @@ static const Action actions[] = {
   { "show", "NAME|FILE", "draw one row per device", ps_cmd_schedule_show },
   { "validate", "NAME|FILE", "check completeness, order, placement and deadlock", validate },
   { "convert", "NAME|FILE", "write in another format", ps_cmd_schedule_convert },
-  { "lint", "NAME|FILE", "say what PyTorch's runtime would do wrong", ps_cmd_schedule_lint },
+  { "lint", "NAME|FILE", "say what PyTorch's runtime would do wrong; exit code 3 if anything", ps_cmd_schedule_lint },
 };
 
 static const Action *
@@ -113,7 +113,7 @@ help_on_formats (void)
   GString *text = g_string_new ("Formats:\n");
 
   for (guint i = 0; i < n; i++)
-    g_string_append_printf (text, "  %-14s %s\n", formats[i]->name, formats[i]->description);
+    g_string_append_printf (text, "  %-16s %s\n", formats[i]->name, formats[i]->description);
   g_string_append (text,
                    "\nA schedule FILE may be in any of them that can be read; which one is seen from its contents.\n\n"
                    "Examples:\n"
@@ -146,6 +146,12 @@ parse_options (PsScheduleOptions *options, const Action *action, int *argc, char
   ps_setting_add_options (options->setting, context);
   if (!g_option_context_parse (context, argc, argv, error) || !ps_setting_finish (options->setting, error))
     return FALSE;
+  if (options->json && action->run != list)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                   "--json: schedule %s prints text only; schedule list and predict know it", action->name);
+      return FALSE;
+    }
   if (*argc > wanted)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected by %s", (*argv)[wanted], action->name);
   else if (*argc < wanted)
@@ -156,7 +162,8 @@ parse_options (PsScheduleOptions *options, const Action *action, int *argc, char
 int
 ps_cmd_schedule (int argc, char **argv, GError **error)
 {
-  g_auto (PsScheduleOptions) options = { 0 };
+  int code = 0;
+  g_auto (PsScheduleOptions) options = { .code = &code };
   const char *name = argc > 1 ? argv[1] : NULL;
   g_autofree char *program = g_strdup_printf ("%s %s", g_get_prgname (), name ? name : "");
   const Action *action;
@@ -174,5 +181,5 @@ ps_cmd_schedule (int argc, char **argv, GError **error)
   argv++;
   if (parse_options (&options, action, &argc, &argv, error))
     action->run (&options, argc > 1 ? argv[1] : NULL, error);
-  return 0;
+  return code;
 }

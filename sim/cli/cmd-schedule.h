@@ -11,6 +11,7 @@ typedef struct
   gboolean json;
   char *to;
   char *output;
+  int *code; /* exit code where nothing fails */
 } PsScheduleOptions;
 
 /* A valid schedule, lowered. */
@@ -20,7 +21,7 @@ PsProgram *ps_cmd_schedule_load (const PsScheduleOptions *options, const char *n
 /* Writes a schedule in another format, and what PyTorch would do wrong with it to stderr. */
 gboolean ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GError **error);
 
-/* Says what PyTorch would do wrong. */
+/* Says what PyTorch would do wrong; the exit code is 3 if there is anything. */
 gboolean ps_cmd_schedule_lint (const PsScheduleOptions *options, const char *name, GError **error);
 
 /* Draws one row per device. */

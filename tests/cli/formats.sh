@@ -13,7 +13,9 @@ step ()
 
 samples=$G_TEST_SRCDIR/fixtures/torch
 for format in compute comms; do
-  step "interleaved as torch-$format" pipesim schedule convert interleaved -p 4 -m 3 -v 2 --to torch-$format -o $format.csv
+  to=torch-$format
+  [ $format = compute ] || to=torch-comms-2.14
+  step "interleaved as $to" pipesim schedule convert interleaved -p 4 -m 3 -v 2 --to $to -o $format.csv
   step "as PyTorch wrote it" cmp $format.csv "$samples/Interleaved1F1B_p4_v2_m3_$format.csv"
   step "read again" pipesim schedule convert $format.csv --to native -o $format.json
   step "valid" pipesim schedule validate $format.csv -p 4 -m 3 -v 2
@@ -21,6 +23,32 @@ done
 step "says where it comes from" grep -q '"origin": "read from compute.csv (torch-compute)"' compute.json
 step "one order" sh -c 'sed 1,4d compute.json >a && sed 1,4d comms.json >b && cmp a b'
 step "predicted" pipesim predict --schedule comms.csv --costs f=1ms,b=1ms,w=1ms
+
+# makespan FILE OPTION...: of its own program, or of the one that options ask for.
+makespan ()
+{
+  file=$1
+  shift
+  pipesim predict --schedule $file --costs f=1ms,b=1ms,w=1ms,c=500us --comm rank --json "$@" | sed -n 's/.*"makespan_ns": *\([0-9]*\).*/\1/p'
+}
+
+# A file keeps its own sends and receives, unless an order is asked for.
+for sample in "$samples-2.15"/*_comms.csv; do
+  step "$(basename "$sample") again" sh -c "pipesim schedule convert '$sample' --to torch-comms -o again.csv && cmp '$sample' again.csv"
+done
+zb_v="zb-v -p 3 -m 8 --costs f=1ms,b=1.3ms,w=0.7ms,bw=2ms,c=100us"
+for order in deferred planned; do
+  step "$order order" pipesim schedule convert $zb_v --comm-order $order --to torch-comms -o $order.csv
+  step "$order order again" sh -c "pipesim schedule convert $order.csv --to torch-comms -o again.csv && cmp $order.csv again.csv"
+done
+setting="zb-v -p 3 -m 8 --costs f=1ms,b=1ms,w=1ms,c=500us --comm rank"
+for order in asap planned; do
+  step "$order order" pipesim schedule convert $setting --comm-order $order --to torch-comms -o $order.csv
+done
+step "asap takes longer than planned" [ "$(makespan asap.csv)" -gt "$(makespan planned.csv)" ]
+step "predicted as planned" [ "$(makespan planned.csv)" -eq "$(makespan $setting --comm-order planned)" ]
+step "predicted as asked for" [ "$(makespan planned.csv --comm-order asap)" -eq "$(makespan asap.csv)" ]
+step "order taken back" sh -c 'pipesim schedule convert planned.csv --comm-order asap --to torch-comms -o again.csv && cmp asap.csv again.csv'
 step "scheduled nodes" pipesim schedule convert zb-h1 -p 2 -m 3 --to colossalai -o nodes.json
 step "predicted" pipesim predict --schedule nodes.json --costs f=1ms,b=1ms,w=1ms
 step "trace" pipesim schedule convert 1f1b -p 2 -m 2 --costs f=1us,b=1us,w=1us,c=500ns --to chrome-trace -o predicted.json
@@ -44,12 +72,24 @@ step "drawn with channels" sh -c '[ "$(pipesim schedule show gpipe -p 2 -m 4 --c
   "$(pipesim schedule show gpipe -p 2 -m 4 --costs f=1us,bw=2us,c=2us)" ]'
 
 pipesim schedule lint zb-h1 -p 3 -m 4 2>lint.txt >lint.out
-step "lint speaks on stderr" grep -q 'zb-h1: warning: [0-9]* receives stand in front' lint.txt
+step "lint's exit code" [ $? -eq 3 ]
+step "lint speaks on stderr" grep -q 'zb-h1: warning: receives posted before computations that do not need them: [0-9]*, most' lint.txt
 step "lint counts on stdout" grep -q '^zb-h1: 1 finding for' lint.out
+step "nothing found" pipesim schedule lint gpipe -p 2 -m 1
+pipesim schedule lint comms.csv 2>lint.txt >lint.out
+step "lint of 2.14's" grep -q "warning: no waits for sends and reductions: PyTorch 2.15 refuses the file" lint.txt
+for action in show validate lint; do
+  refuse 2 "--json: schedule $action prints text only" pipesim schedule $action gpipe -p 2 -m 1 --json
+done
+printf '0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\r\n1RECV_F1,1RECV_F0,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1\r\n' >crossed.csv
+for action in validate lint; do
+  refuse 1 "rank 0's 1st send to rank 1 is 0SEND_F0, rank 1's 1st receive from rank 0 is 1RECV_F1: PyTorch would hand one to the other" \
+    pipesim schedule $action crossed.csv
+done
 pipesim schedule show gpipe -p 2 -m 2 >show.txt
 step "no colour into files" sh -c '! grep -q "$(printf "\033")" show.txt'
 
-refuse 2 "native, torch-comms, torch-compute, colossalai, chrome-trace" pipesim schedule convert 1f1b -p 2 -m 2 --to csv -o x
+refuse 2 "native, torch-comms, torch-comms-2.14, torch-compute, colossalai, chrome-trace" pipesim schedule convert 1f1b -p 2 -m 2 --to csv -o x
 printf '0F0,0B0,\r\n1F0,1B0junk\r\n' >junk.csv
 refuse 1 "junk.csv:2:2: '1B0junk'" pipesim schedule validate junk.csv
 refuse 1 "junk.csv:2:2: '1B0junk'" pipesim schedule lint junk.csv
