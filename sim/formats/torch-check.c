@@ -254,22 +254,6 @@ find_missing (const Check *check, guint r, const TorchAction *action, GError **e
   return TRUE;
 }
 
-/* The next send of rank r to a peer, or its next receive from there, from *i on. */
-static const TorchAction *
-next_transfer (const TorchLists *lists, guint r, guint peer_rank, gboolean send, guint *i)
-{
-  while (*i < lists->actions[r]->len)
-    {
-      const TorchAction *action = torch_lists_action (lists, r, (*i)++);
-      guint peer;
-
-      if ((send ? torch_is_send (action->type) : torch_is_receive (action->type))
-          && torch_action_peer (lists, action, &peer) && lists->rank[peer] == peer_rank)
-        return action;
-    }
-  g_assert_not_reached ();
-}
-
 static const char *
 ordinal_end (guint n)
 {
@@ -278,23 +262,33 @@ ordinal_end (guint n)
   return tens == 1 || ones == 0 || ones > 3 ? "th" : ones == 1 ? "st" : ones == 2 ? "nd" : "rd";
 }
 
-/* Names the first two messages between two ranks that would meet but are not the same. */
+/* The rank at the other end of a SEND or RECV. */
+static guint
+peer_rank (const TorchLists *lists, const TorchAction *action)
+{
+  guint stage = 0;
+
+  torch_action_peer (lists, action, &stage);
+  return lists->rank[stage];
+}
+
+/* Names the n-th send of one rank to another and its n-th receive from there. */
 static gboolean
-refuse_mispaired (const Check *check, guint from, guint to, GError **error)
+refuse_mispaired (const Check *check, guint to, const TorchAction *receive, guint n, const guint32 *ordinal,
+                  GError **error)
 {
   const TorchLists *lists = check->lists;
+  guint from = peer_rank (lists, receive);
   g_autoptr (GString) sent = g_string_new (NULL), received = g_string_new (NULL);
-  const TorchAction *send, *receive;
-  guint n = 0, i = 0, k = 0;
 
-  do
+  for (guint i = 0; i < lists->actions[from]->len; i++)
     {
-      send = next_transfer (lists, from, to, TRUE, &i);
-      receive = next_transfer (lists, to, from, FALSE, &k);
-      n++;
+      const TorchAction *send = torch_lists_action (lists, from, i);
+
+      if (torch_is_send (send->type) && peer_rank (lists, send) == to
+          && ordinal[torch_action_message (lists, send)] == n)
+        torch_action_append (sent, send);
     }
-  while (torch_action_message (lists, send) == torch_action_message (lists, receive));
-  torch_action_append (sent, send);
   torch_action_append (received, receive);
   return torch_refuse (check->where, to, receive, error,
                        "rank %u's %u%s send to rank %u is %s, rank %u's %u%s receive from rank %u is %s: PyTorch would "
@@ -302,47 +296,41 @@ refuse_mispaired (const Check *check, guint from, guint to, GError **error)
                        from, n, ordinal_end (n), to, sent->str, to, n, ordinal_end (n), from, received->str);
 }
 
-/* Messages carry no tag: of what one rank sends to another the k-th send meets the k-th receive. place: [messages] of a
- * send in its rank's list. last: [n_ranks] place of the send whose receive came last, 0 at first. */
+/* Numbers the sends of each rank to each other, from 1, by their messages; then holds the receives against it. */
 static gboolean
-check_pairing (const Check *check, guint r, const guint32 *place, guint32 *last, GError **error)
+check_ordinals (const Check *check, gboolean sends, guint32 *ordinal, GError **error)
 {
   const TorchLists *lists = check->lists;
+  g_autofree guint32 *n = g_new (guint32, lists->n_ranks);
 
-  for (guint i = 0; i < lists->actions[r]->len; i++)
+  for (guint r = 0; r < lists->n_ranks; r++)
     {
-      const TorchAction *action = torch_lists_action (lists, r, i);
-      guint32 sent;
-      guint peer;
+      memset (n, 0, lists->n_ranks * sizeof *n);
+      for (guint i = 0; i < lists->actions[r]->len; i++)
+        {
+          const TorchAction *action = torch_lists_action (lists, r, i);
+          guint32 *of_message, of_peer;
 
-      if (!torch_is_receive (action->type) || !torch_action_peer (lists, action, &peer))
-        continue;
-      sent = place[torch_action_message (lists, action)];
-      if (sent < last[lists->rank[peer]])
-        return refuse_mispaired (check, lists->rank[peer], r, error);
-      last[lists->rank[peer]] = sent;
+          if (sends ? !torch_is_send (action->type) : !torch_is_receive (action->type))
+            continue;
+          of_message = &ordinal[torch_action_message (lists, action)];
+          of_peer = ++n[peer_rank (lists, action)];
+          if (sends)
+            *of_message = of_peer;
+          else if (*of_message != of_peer)
+            return refuse_mispaired (check, r, action, of_peer, ordinal, error);
+        }
     }
   return TRUE;
 }
 
+/* Messages carry no tag: of what one rank sends to another the n-th send meets the n-th receive. */
 static gboolean
-check_pairings (const Check *check, GError **error)
+check_pairing (const Check *check, GError **error)
 {
-  const TorchLists *lists = check->lists;
-  g_autofree guint32 *place = g_new (guint32, 2 * cell_of (lists, lists->n_stages, 0));
-  g_autofree guint32 *last = g_new (guint32, lists->n_ranks);
+  g_autofree guint32 *ordinal = g_new (guint32, 2 * cell_of (check->lists, check->lists->n_stages, 0));
 
-  for (guint r = 0; r < lists->n_ranks; r++)
-    for (guint i = 0; i < lists->actions[r]->len; i++)
-      if (torch_is_send (torch_lists_action (lists, r, i)->type))
-        place[torch_action_message (lists, torch_lists_action (lists, r, i))] = i;
-  for (guint r = 0; r < lists->n_ranks; r++)
-    {
-      memset (last, 0, lists->n_ranks * sizeof *last);
-      if (!check_pairing (check, r, place, last, error))
-        return FALSE;
-    }
-  return TRUE;
+  return check_ordinals (check, TRUE, ordinal, error) && check_ordinals (check, FALSE, ordinal, error);
 }
 
 gboolean
@@ -361,5 +349,5 @@ torch_check_messages (const char *where, const TorchLists *lists, GError **error
       if (lists->waits && !check_reductions (&check, r, error))
         return FALSE;
     }
-  return check_pairings (&check, error);
+  return check_pairing (&check, error);
 }
