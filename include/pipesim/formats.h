@@ -12,12 +12,13 @@
  *   the use of a stage's weights (three stages at most at a time), REDUCE_GRAD after the last backward of a stage,
  *   SEND_F, RECV_F, SEND_B, RECV_B where neighbouring stages lie on different ranks; "0SEND_F3" meets "1RECV_F3". A
  *   WAIT_SEND_F or WAIT_SEND_B after every send and a WAIT_REDUCE_GRAD after every REDUCE_GRAD: PyTorch 2.15 wants
- * them. Written as PyTorch 2.15 lowers: ranks take turns, one action each; a send follows its producer, its receive is
+ *   them.
+ *   Written as PyTorch 2.15 lowers: ranks take turns, one action each; a send follows its producer, its receive is
  *   appended to the other rank's list at the same moment. With a program its own order is kept, and weights are seen to
  *   before what needs them.
  *   Reading keeps all actions of the file as the posts of the schedule (schedule.h), and writing gives the same bytes
- *   back. Simulation follows the sends and receives; waits and weights take no time in it. PyTorch's messages carry no
- *   tag: a file whose receives from a rank are not in the order of that rank's sends is refused.
+ *   back. Simulation follows the sends and receives where transfers share channels; waits and weights take no time.
+ *   PyTorch's messages carry no tag: a file whose receives from a rank are not in the order of its sends is refused.
  *
  * - torch-comms-2.14: the same without waits, as PyTorch 2.14 reads and lowers. Neither release loads the other's.
  *

@@ -201,6 +201,8 @@ fill_setting (const PsSweep *sweep, const PsSweepPoint *point, const PsSchedule 
       if (column >= 0)
         values[column] = point->values[i]->value;
     }
+  if (schedule->posts != NULL)
+    set (values, PS_RESULT_COMM_ORDER, text ("file"));
   set (values, PS_RESULT_SCHEDULE, text (point->schedule));
   set (values, PS_RESULT_DEVICES, integer (schedule->placement->n_devices));
   set (values, PS_RESULT_MICROBATCHES, integer (schedule->n_microbatches));
