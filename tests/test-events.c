@@ -1,6 +1,5 @@
 /* Tests of events.h: recorded makespans, and numbers worked out by hand. */
 #include "folder-rig.h"
-#include "format-io.h"
 #include "reference.h"
 
 #include <pipesim/events.h>
@@ -28,15 +27,6 @@ lower_apart (PsSchedule *schedule, PsCommOrder order)
   return program;
 }
 
-/* The rows were recorded with PyTorch 2.14.1, whose order of sends and receives that format has. */
-static PsSchedule *
-lowered_by_2_14 (PsSchedule *schedule)
-{
-  g_autoptr (PsSchedule) compute = schedule;
-  g_autofree char *text = write_as ("torch-comms-2.14", compute);
-  return read_as ("torch-comms-2.14", text);
-}
-
 static PsProgram *
 row_program (const ReferenceRow *row, PsCommOrder order)
 {
@@ -51,10 +41,7 @@ row_program (const ReferenceRow *row, PsCommOrder order)
                               .n_chunks = reference_count (row, "chunks") };
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     if (g_str_equal (names[i][0], reference_text (row, "schedule")))
-      {
-        PsSchedule *schedule = reference_generate (names[i][1], &setting);
-        return lower_apart (order == PS_COMM_ASAP ? lowered_by_2_14 (schedule) : schedule, order);
-      }
+      return lower_apart (reference_generate (names[i][1], &setting), order);
   g_assert_not_reached ();
 }
 

@@ -65,9 +65,10 @@ typedef struct
  * it. */
 typedef enum
 {
-  PS_COMM_ASAP,     /* PyTorch's lowering (2.15): devices take turns, and a receive is posted when its producer is
-                       ordered. A stage's weights being gathered and dropped and its gradients reduced and waited for
-                       take turns too, as they do there; no instructions stand for them here */
+  PS_COMM_ASAP,     /* PyTorch's lowering: devices take turns, and a receive is posted when its producer is ordered.
+                       A stage's weights being gathered and dropped and its gradients reduced take turns too, as they do
+                       in 2.14; no instructions stand for them here. 2.15 gives waiting for that reduction a turn as well,
+                       so some receives stand elsewhere in its files, which keep their own */
   PS_COMM_DEFERRED, /* a receive is posted right before its consumer waits for it, after the receives of all that its
                        sender sent before (PyTorch's defer_pp_recv leaves those for later: it mixes messages up) */
   PS_COMM_PLANNED,  /* one order of all transfers that every device keeps to: here by when they would begin if ops of

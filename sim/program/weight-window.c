@@ -96,7 +96,7 @@ count_all_gathered (const PsSchedule *schedule, guint device, guint8 *seen, guin
             n_new++;
           }
       n_stages += n_new;
-      n_new += 2 * count_reduced (&schedule->ops[place], next - place, seen);
+      n_new += count_reduced (&schedule->ops[place], next - place, seen);
       if (next < last)
         turns[next] = (guint8)n_new;
     }
@@ -122,7 +122,7 @@ count_windows (const PsSchedule *schedule, guint device, guint8 *seen, guint8 *t
                               MIN (next - place, 2), place);
       n_reduced = count_reduced (cell, next - place, seen);
       if (next < last)
-        turns[next] = (guint8)(count_changes (&window, &behind) + 2 * n_reduced);
+        turns[next] = (guint8)(count_changes (&window, &behind) + n_reduced);
     }
   if (first < last)
     turns[first] = (guint8)ps_weight_window_size (&window);
