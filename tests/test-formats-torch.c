@@ -254,8 +254,9 @@ test_own_order (void)
     for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
       {
         g_autoptr (GError) error = NULL;
-        g_autoptr (PsProgram) program = ps_program_lower (ps_family_generate (ps_family_find ("zb-v"), &setting, NULL),
-                                                          (PsCommOrder)order, &error);
+        PsSchedule *zb_v = ps_family_generate (ps_family_find ("zb-v"), &setting, NULL);
+        g_autoptr (PsProgram) program = order == PS_COMM_DEFERRED ? ps_program_lower_untagged (zb_v, &error)
+                                                                  : ps_program_lower (zb_v, PS_COMM_PLANNED, &error);
         g_autofree char *text = format_named (formats[i])->write_program (program, &error), *again = NULL;
         g_autoptr (PsSchedule) schedule = read_as (formats[i], text);
         g_autoptr (PsProgram) own = NULL;

@@ -60,17 +60,14 @@ typedef struct
                               or BW */
 } PsProgram;
 
-/* Where the sends and receives stand in the streams. A send stands behind its producer in every order, and of the
- * messages of one device to another the receives stand in the order of the sends: transports that carry no tag need
- * it. */
+/* Where the sends and receives stand in the streams. A send stands after its producer in every order. */
 typedef enum
 {
   PS_COMM_ASAP,     /* PyTorch's lowering: devices take turns, and a receive is posted when its producer is ordered.
                        A stage's weights being gathered and dropped and its gradients reduced take turns too, as they do
                        in 2.14; no instructions stand for them here. 2.15 gives waiting for that reduction a turn as well,
                        so some receives stand elsewhere in its files, which keep their own */
-  PS_COMM_DEFERRED, /* a receive is posted right before its consumer waits for it, after the receives of all that its
-                       sender sent before (PyTorch's defer_pp_recv leaves those for later: it mixes messages up) */
+  PS_COMM_DEFERRED, /* a receive is posted right before its consumer waits for it (PyTorch's defer_pp_recv) */
   PS_COMM_PLANNED,  /* one order of all transfers that every device keeps to: here by when they would begin if ops of
                        one length (a full backward of two) and transfers of none ran; ps_events_plan does it for given
                        costs and channels */
@@ -86,6 +83,11 @@ gboolean ps_comm_order_parse (const char *where, const char *text, PsCommOrder *
  * single in-order channel; with deferred it may, which ps_program_check finds. Fails with PS_ERROR_SCHEDULE where the
  * orders of the devices wait for each other in a circle, naming the ops of the circle. */
 PsProgram *ps_program_lower (PsSchedule *schedule, PsCommOrder order, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Lowers as PS_COMM_DEFERRED, but before a receive stand the receives of all that its sender sent earlier. Transports
+ * without tags need this: the k-th send of a device to another meets the k-th receive there, and in a V activations and
+ * gradients go the same way. */
+PsProgram *ps_program_lower_untagged (PsSchedule *schedule, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_program_free (PsProgram *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProgram, ps_program_free)
 

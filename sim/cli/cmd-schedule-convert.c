@@ -27,7 +27,8 @@ write_predicted (const PsSetting *setting, const char *name, const PsFormat *for
   return timeline ? format->write_timeline (timeline) : NULL;
 }
 
-/* With sends and receives in the order of --comm-order, planned for the setting's costs if it has any. */
+/* With sends and receives in the order of --comm-order, planned for the setting's costs if it has any. The frameworks'
+ * messages carry no tags. */
 static char *
 write_ordered (const PsSetting *setting, const char *name, const PsFormat *format, GError **error)
 {
@@ -42,13 +43,15 @@ write_ordered (const PsSetting *setting, const char *name, const PsFormat *forma
                    ps_comm_order_name (setting->comm_order), format->name);
       return NULL;
     }
-  if (has_costs (setting))
+  if (setting->comm_order == PS_COMM_PLANNED && has_costs (setting))
     {
       prediction = ps_predict (setting, name, error);
       return prediction ? format->write_program (prediction->program, error) : NULL;
     }
   schedule = ps_setting_schedule (setting, name, error);
-  lowered = schedule ? ps_program_lower (schedule, setting->comm_order, error) : NULL;
+  if (schedule != NULL)
+    lowered = setting->comm_order == PS_COMM_DEFERRED ? ps_program_lower_untagged (schedule, error)
+                                                      : ps_program_lower (schedule, setting->comm_order, error);
   return lowered ? format->write_program (lowered, error) : NULL;
 }
 

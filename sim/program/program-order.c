@@ -220,12 +220,13 @@ release (GArray *held, const PsInstruction *wait, PsInstruction *stream, guint f
   return fill;
 }
 
-void
-ps_program_defer (PsProgram *program)
+PsProgram *
+ps_program_lower_untagged (PsSchedule *schedule, GError **error)
 {
+  PsProgram *program = ps_program_lower (schedule, PS_COMM_ASAP, error);
   g_autoptr (GArray) held = g_array_new (FALSE, FALSE, sizeof (PsInstruction));
 
-  for (guint device = 0; device < program->schedule->placement->n_devices; device++)
+  for (guint device = 0; program != NULL && device < program->schedule->placement->n_devices; device++)
     {
       guint fill = program->first[device];
 
@@ -241,4 +242,5 @@ ps_program_defer (PsProgram *program)
             program->instructions[fill++] = instruction;
         }
     }
+  return program;
 }

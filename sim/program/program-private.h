@@ -24,9 +24,6 @@ void ps_program_arrange_units (PsProgram *program);
 /* Rewrites the streams with the sends and receives of the schedule's posts. */
 void ps_program_follow (PsProgram *program);
 
-/* Moves the receives of streams as PS_COMM_ASAP has them to where PS_COMM_DEFERRED has them. */
-void ps_program_defer (PsProgram *program);
-
 G_END_DECLS
 
 #endif

@@ -7,6 +7,7 @@ typedef struct
 {
   PsProgram *program;
   const PsSchedule *schedule;
+  PsCommOrder order;
   guint8 *turns;        /* [n_ops] turns that weights still take in front of an op */
   guint32 *produced[2]; /* [forward/backward][cell] 1 + step that makes the result; 0 = not yet */
   guint *next;          /* [n_devices] next op of the schedule */
@@ -135,7 +136,8 @@ emit_transfer (Lowering *lowering, guint device, PsOp op)
     op.kind = PS_OP_B;
   op.paired = 0;
   emit (lowering, device, PS_INSTRUCTION_SEND, peer, op);
-  emit (lowering, peer, PS_INSTRUCTION_RECEIVE, device, op);
+  if (lowering->order != PS_COMM_DEFERRED)
+    emit (lowering, peer, PS_INSTRUCTION_RECEIVE, device, op);
 }
 
 /* The producer is named anew: fetching whole what find_input has just put together in parts stalls the processor. */
@@ -146,6 +148,8 @@ emit_wait (Lowering *lowering, guint device, PsOp op, const Input *input)
   if (!input->exists || input->device == device)
     return;
   op_input (lowering->schedule, op, &producer);
+  if (lowering->order == PS_COMM_DEFERRED)
+    emit (lowering, device, PS_INSTRUCTION_RECEIVE, input->device, producer);
   emit (lowering, device, PS_INSTRUCTION_WAIT, input->device, producer);
 }
 
@@ -360,7 +364,7 @@ ps_program_lower (PsSchedule *schedule, PsCommOrder order, GError **error)
   guint n_devices = schedule->placement->n_devices;
   gsize cells = cell (schedule, schedule->placement->n_stages, 0, 0);
   g_autoptr (PsProgram) program = program_new (schedule);
-  g_auto (Lowering) lowering = { .program = program, .schedule = schedule };
+  g_auto (Lowering) lowering = { .program = program, .schedule = schedule, .order = order };
   lowering.turns = ps_weight_turns (schedule);
   lowering.produced[0] = g_new0 (guint32, cells);
   lowering.produced[1] = g_new0 (guint32, cells);
@@ -374,8 +378,6 @@ ps_program_lower (PsSchedule *schedule, PsCommOrder order, GError **error)
     return NULL;
   if (schedule->posts != NULL)
     ps_program_follow (program);
-  else if (order == PS_COMM_DEFERRED)
-    ps_program_defer (program);
   else if (order == PS_COMM_PLANNED)
     ps_program_arrange_units (program);
   return g_steal_pointer (&program);

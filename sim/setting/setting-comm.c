@@ -29,7 +29,7 @@ ps_comm_add_options (PsCommText *text, GOptionContext *context)
       "of devices and direction, for each pair, or for each device)",
       "MODEL" },
     { "comm-order", 0, 0, G_OPTION_ARG_STRING, &text->order,
-      "Where receives are posted: asap (as PyTorch 2.15 lowers), deferred (right before what needs them) or planned "
+      "Where receives are posted: asap (as PyTorch lowers), deferred (right before what needs them) or planned "
       "(for these costs and channels); default: as a torch-comms file has them, else asap",
       "ORDER" },
     { "eager", 0, 0, G_OPTION_ARG_STRING, &text->eager,
