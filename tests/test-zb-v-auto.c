@@ -226,6 +226,79 @@ test_best (void)
     }
 }
 
+/* The length that counts most of what a family makes of a limit that is the same on every device; G_MAXINT64: none. */
+static gint64
+length_within (const char *family, PsFamilySetting setting, gint64 limit_bytes)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsProgram) program = NULL;
+  g_autofree gint64 *limit = g_new (gint64, setting.n_devices);
+  for (guint i = 0; i < setting.n_devices; i++)
+    limit[i] = limit_bytes;
+  setting.memory_limit = limit_bytes == G_MAXINT64 ? NULL : limit;
+  PsSchedule *schedule = ps_family_generate (ps_family_find (family), &setting, &error);
+  if (!schedule)
+    return G_MAXINT64;
+  g_autoptr (PsSimulation) simulation = reference_simulate (schedule, setting.costs, &program);
+  return setting.by_makespan ? simulation->makespan_ns : simulation->max_span_ns;
+}
+
+static void
+check_more_memory (const char *family, PsFamilySetting setting, GRand *rand)
+{
+  gint64 limit = 20, before = G_MAXINT64;
+  for (guint i = 0; i < 6; i++)
+    {
+      gint64 length = length_within (family, setting, i < 5 ? limit : G_MAXINT64);
+      g_assert_cmpint (length, <=, before);
+      before = length;
+      limit += g_rand_int_range (rand, 1, 12 * (gint32)setting.n_devices);
+    }
+}
+
+/* More memory, or no limit, never makes what counts longer. */
+static void
+test_more_memory (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (31);
+  for (guint i = 0; i < 120; i++)
+    {
+      guint v = 1 + i % 2, p = (guint)g_rand_int_range (rand, 2, 6), m = (guint)g_rand_int_range (rand, 1, 13);
+      g_autoptr (PsCosts) costs = i % 4 < 2 ? random_costs (rand, v * p) : unit_costs (v * p, random_units (rand));
+      PsFamilySetting setting
+          = { .n_devices = p, .n_microbatches = m, .n_chunks = v, .costs = costs, .by_makespan = i % 8 < 4 };
+      check_more_memory (v == 1 ? "zb-auto" : "zb-v-auto", setting, rand);
+    }
+}
+
+/* Settings in which the heuristic alone did badly, and results of list scheduling. */
+static void
+test_tight (void)
+{
+  static const struct
+  {
+    const char *family, *costs;
+    guint p, m, v;
+    gint64 limit, most_ns; /* MiB */
+  } rows[] = {
+    { "zb-v-auto", "f=5ms,b=1ms,w=9ms,c=1ms,act=12MiB,wact=4MiB", 4, 3, 2, 48, 65000000 },
+    { "zb-auto", "f=9ms,b=4ms,w=5ms,c=3ms,act=12MiB,wact=4MiB", 3, 8, 1, 60, 168000000 },
+    { "zb-v-auto", "f=5ms,b=1ms,w=4ms,c=3ms,act=12MiB,wact=4MiB", 3, 8, 2, 0, 94000000 },
+    { "zb-auto", "f=100us,b=100us,w=100us,act=1MiB", 64, 256, 1, 48, 93000000 },
+  };
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsCosts) costs = ps_costs_parse (rows[i].costs, rows[i].p, rows[i].v, &error);
+      PsFamilySetting setting = {
+        .n_devices = rows[i].p, .n_microbatches = rows[i].m, .n_chunks = rows[i].v, .costs = costs, .by_makespan = TRUE
+      };
+      gint64 limit = rows[i].limit ? rows[i].limit * 1024 * 1024 : G_MAXINT64;
+      g_assert_no_error (error);
+      g_assert_cmpint (length_within (rows[i].family, setting, limit), <=, rows[i].most_ns);
+    }
+}
+
 int
 main (int argc, char **argv)
 {
@@ -234,5 +307,7 @@ main (int argc, char **argv)
   g_test_add_func ("/zb-v-auto/published", test_published);
   g_test_add_func ("/zb-v-auto/limits", test_limits);
   g_test_add_func ("/zb-v-auto/best", test_best);
+  g_test_add_func ("/zb-v-auto/more-memory", test_more_memory);
+  g_test_add_func ("/zb-v-auto/tight", test_tight);
   return g_test_run ();
 }

@@ -18,6 +18,8 @@ typedef struct
   const PsCosts *costs; /* of n_devices * n_chunks stages, for families that look at costs; NULL: F, B and W take one
                            unit of time each, transfers none, and F keeps one unit of memory until W */
   const gint64 *memory_limit; /* [n_devices] bytes, weights included, for families that keep to a limit; NULL: none */
+  gboolean by_makespan; /* families that look at costs make the makespan as short as they can, then the longest span of
+                           a device; FALSE: the span first, as published for steps without a common synchronisation */
 } PsFamilySetting;
 
 typedef struct

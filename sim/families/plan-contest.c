@@ -1,10 +1,36 @@
-/* plan-contest.c - choosing among several plans for the same setting. */
+/* plan-contest.c - choosing among several plans for the same setting. More memory must not make the best plan longer,
+ * yet each way of making plans may come to a longer one. So a contest lowers the limits step by step and tries all ways
+ * again.
+ *
+ * Why that is enough: a try looks at limits through ps_plan_allows only, so limits lower by up to slack_bytes make the
+ * same plan, and the next lower limits tried are the next that can make another. With limits higher by the same number
+ * of bytes on every device a contest thus makes all plans of this one, except those that end early because they are
+ * longer than the best, or that the bound rules out. Where limits go down in larger steps this holds for limits on the
+ * grid: whole steps above the weights of device 0. */
 #include "plan.h"
+
+#include <pipesim/bound.h>
+
+/* Ops of a plan up to which the contest tries every lower limit. For more it tries whole numbers of activations, in
+ * steps that double with the ops. */
+#define MAX_OPS_EXACT 2048
+
+static gint64
+activation_bytes (const PsPlanDevice *device)
+{
+  return device->cost[PS_OP_F][PS_NEAR].take_bytes + device->cost[PS_OP_F][PS_FAR].take_bytes;
+}
 
 void
 ps_contest_init (PsContest *contest, const PsFamilySetting *setting, guint n_activations)
 {
   *contest = (PsContest){ .plan = ps_plan_new (setting, n_activations), .best = ps_plan_new (setting, n_activations) };
+  contest->placement = ps_placement_new (setting->n_chunks == 1 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_V,
+                                         setting->n_devices, setting->n_chunks);
+  guint64 ops = (guint64)PS_PLAN_KINDS * setting->n_devices * setting->n_chunks * setting->n_microbatches;
+  contest->step_bytes = ops <= MAX_OPS_EXACT ? 1 : MAX (activation_bytes (&contest->plan->device[0]), 1);
+  for (; ops >= 2 * MAX_OPS_EXACT && contest->step_bytes < G_MAXINT64 / 2; ops /= 2)
+    contest->step_bytes *= 2;
 }
 
 void
@@ -12,10 +38,11 @@ ps_contest_clear (PsContest *contest)
 {
   g_clear_pointer (&contest->plan, ps_plan_free);
   g_clear_pointer (&contest->best, ps_plan_free);
+  g_clear_pointer (&contest->placement, ps_placement_free);
 }
 
 static gboolean
-is_better (const PsContest *contest, gboolean fixed)
+is_better (const PsContest *contest)
 {
   guint device;
   if (!ps_plan_fits (contest->plan, &device))
@@ -24,15 +51,14 @@ is_better (const PsContest *contest, gboolean fixed)
     return TRUE;
   gint64 span = ps_plan_span (contest->plan) - ps_plan_span (contest->best);
   gint64 makespan = ps_plan_makespan (contest->plan) - ps_plan_makespan (contest->best);
-  if (fixed)
-    return span <= 0 && makespan <= 0 && (span < 0 || makespan < 0);
-  return span < 0 || (span == 0 && makespan < 0);
+  gint64 first = contest->plan->by_makespan ? makespan : span;
+  return first < 0 || (first == 0 && span + makespan < 0);
 }
 
 void
-ps_contest_enter (PsContest *contest, gboolean fixed)
+ps_contest_enter (PsContest *contest)
 {
-  if (!is_better (contest, fixed))
+  if (!is_better (contest))
     return;
   PsPlan *plan = contest->plan;
   contest->plan = contest->best;
@@ -43,23 +69,68 @@ ps_contest_enter (PsContest *contest, gboolean fixed)
 gint64
 ps_contest_limit (const PsContest *contest)
 {
-  return contest->found ? ps_plan_span (contest->best) : G_MAXINT64;
-}
-
-void
-ps_contest_enter_plan (PsContest *contest, PsPlan **plan)
-{
-  PsPlan *entered = *plan;
-  *plan = contest->plan;
-  contest->plan = entered;
-  ps_contest_enter (contest, TRUE);
+  return contest->found ? ps_plan_length (contest->best) : G_MAXINT64;
 }
 
 void
 ps_contest_enter_schedule (PsContest *contest, const PsSchedule *schedule)
 {
   ps_plan_replay (contest->plan, schedule);
-  ps_contest_enter (contest, TRUE);
+  ps_contest_enter (contest);
+}
+
+void
+ps_contest_enter_lists (PsContest *contest)
+{
+  for (guint i = 0; i < 2 * contest->plan->n_chunks; i++)
+    if (ps_plan_list (contest->plan, (PsListRule){ .wait = i % 2, .reserve = i / 2 }, ps_contest_limit (contest)))
+      ps_contest_enter (contest);
+}
+
+/* To the same plan and the best one, whose places are exchanged. */
+static void
+set_limit (PsContest *contest, guint index, gint64 limit_bytes)
+{
+  contest->plan->device[index].limit_bytes = contest->best->device[index].limit_bytes = limit_bytes;
+}
+
+void
+ps_contest_lift (PsContest *contest)
+{
+  for (guint i = 0; i < contest->plan->n_devices; i++)
+    set_limit (contest, i, G_MAXINT64);
+  contest->plan->slack_bytes = contest->best->slack_bytes = G_MAXINT64;
+}
+
+/* Whether under these limits no plan can be shorter than the best one. */
+static gboolean
+is_hopeless (const PsContest *contest)
+{
+  const PsPlan *plan = contest->plan;
+  g_autofree gint64 *limit = g_new (gint64, plan->n_devices);
+  for (guint i = 0; i < plan->n_devices; i++)
+    {
+      limit[i] = plan->device[i].limit_bytes;
+      if (limit[i] < plan->device[i].weight_bytes + activation_bytes (&plan->device[i]))
+        return TRUE;
+    }
+  return ps_lower_bound_within (contest->placement, plan->n_microbatches, plan->costs, limit,
+                                plan->by_makespan ? PS_OBJECTIVE_MAKESPAN : PS_OBJECTIVE_SPAN)
+         >= ps_plan_length (contest->best);
+}
+
+gboolean
+ps_contest_lower (PsContest *contest)
+{
+  const PsPlanDevice *first = &contest->plan->device[0];
+  gint64 slack = MIN (contest->plan->slack_bytes, contest->best->slack_bytes);
+  if (!contest->found || slack == G_MAXINT64 || is_hopeless (contest))
+    return FALSE;
+  gint64 by = slack + 1 + MAX (first->limit_bytes - slack - 1 - first->weight_bytes, 0) % contest->step_bytes;
+  for (guint i = 0; i < contest->plan->n_devices; i++)
+    set_limit (contest, i, contest->plan->device[i].limit_bytes - by);
+  contest->plan->slack_bytes = contest->best->slack_bytes = G_MAXINT64;
+  return !is_hopeless (contest);
 }
 
 PsSchedule *

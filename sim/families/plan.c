@@ -26,14 +26,13 @@ device_of (guint p, guint stage)
   return stage < p ? stage : 2 * p - 1 - stage;
 }
 
-/* The chunk that an F or B of a stage takes its input from. With one chunk per device the last stage's B has its own F
- * in front of it and never waits; on a V other ops may come first. */
+/* The chunk that an F or B of a stage takes its input from. */
 static PsPlanInput
 find_input (const PsPlan *plan, const PsCosts *costs, PsOpKind kind, guint stage)
 {
   guint p = plan->n_devices, last = plan->n_chunks * p - 1;
   gboolean loss = kind == PS_OP_B && stage == last;
-  if ((kind == PS_OP_F && stage == 0) || (loss && plan->n_chunks == 1))
+  if (kind == PS_OP_F && stage == 0)
     return (PsPlanInput){ NULL, NULL, 0 };
   guint from = kind == PS_OP_F ? stage - 1 : loss ? stage : stage + 1;
   guint made = loss ? PS_OP_F : kind, chunk = from < p ? PS_NEAR : PS_FAR;
@@ -97,15 +96,21 @@ ps_plan_new (const PsFamilySetting *setting, guint n_activations)
   PsPlan *plan = g_new0 (PsPlan, 1);
   guint p = plan->n_devices = setting->n_devices, v = plan->n_chunks = setting->n_chunks;
   plan->n_microbatches = setting->n_microbatches;
-  g_autoptr (PsCosts) units = setting->costs ? NULL : unit_costs (v * p);
+  plan->by_makespan = setting->by_makespan;
+  plan->slack_bytes = G_MAXINT64;
+  plan->unit_costs = setting->costs ? NULL : unit_costs (v * p);
+  plan->costs = setting->costs ? setting->costs : plan->unit_costs;
   plan->device = g_new0 (PsPlanDevice, p);
   allocate (plan);
   for (guint i = 0; i < p; i++)
     {
       PsPlanDevice *device = &plan->device[i];
-      set_costs (plan, i, units ? units : setting->costs);
+      set_costs (plan, i, plan->costs);
       device->limit_bytes = setting->memory_limit ? setting->memory_limit[i] : default_limit (device, n_activations);
     }
+  for (guint i = 1; i < p; i++)
+    plan->device[i].head_ns = plan->device[i - 1].head_ns + plan->device[i - 1].cost[PS_OP_F][PS_NEAR].duration_ns
+                              + plan->device[i].input[PS_OP_F][PS_NEAR].transfer_ns;
   ps_plan_clear (plan);
   return plan;
 }
@@ -115,6 +120,7 @@ ps_plan_free (PsPlan *plan)
 {
   if (!plan)
     return;
+  g_clear_pointer (&plan->unit_costs, ps_costs_free);
   g_free (plan->memory);
   g_free (plan->device);
   g_free (plan);
@@ -193,11 +199,17 @@ ps_plan_makespan (const PsPlan *plan)
   return end;
 }
 
+gint64
+ps_plan_length (const PsPlan *plan)
+{
+  return plan->by_makespan ? ps_plan_makespan (plan) : ps_plan_span (plan);
+}
+
 gboolean
-ps_plan_fits (const PsPlan *plan, guint *device)
+ps_plan_fits (PsPlan *plan, guint *device)
 {
   for (*device = 0; *device < plan->n_devices; ++*device)
-    if (plan->device[*device].peak_bytes > plan->device[*device].limit_bytes)
+    if (!ps_plan_allows (plan, *device, plan->device[*device].peak_bytes))
       return FALSE;
   return TRUE;
 }

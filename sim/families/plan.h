@@ -30,6 +30,7 @@ typedef struct
   gint64 limit_bytes;              /* weights included */
   gint64 weight_bytes;             /* held throughout */
   gint64 work_ns;                  /* of all its ops */
+  gint64 head_ns;                  /* earliest start of its first op */
   gint64 now_ns;                   /* end of its last op */
   gint64 start_ns;                 /* start of its first op */
   gint64 idle_ns;                  /* since then */
@@ -47,9 +48,13 @@ typedef struct
   guint n_devices;
   guint n_chunks; /* per device */
   guint n_microbatches;
+  const PsCosts *costs;
+  PsCosts *unit_costs; /* where the setting has none */
   PsPlanDevice *device;
-  gint64 idle_ns;  /* most idle time of a device */
-  gpointer memory; /* of all arrays of the devices */
+  gboolean by_makespan;
+  gint64 idle_ns;     /* most idle time of a device */
+  gint64 slack_bytes; /* least that a limit left where something was found to fit */
+  gpointer memory;    /* of all arrays of the devices */
 } PsPlan;
 
 /* For setting's costs, memory limits and chunks, 1 or 2. Where it has no limit a device may hold n_activations of all
@@ -58,8 +63,20 @@ PsPlan *ps_plan_new (const PsFamilySetting *setting, guint n_activations);
 void ps_plan_free (PsPlan *plan);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPlan, ps_plan_free)
 
-/* Back to no ops. */
+/* Back to no ops; slack_bytes stays. */
 void ps_plan_clear (PsPlan *plan);
+
+/* Whether a device may hold so much. Every decision about memory asks here: with limits that are all lower by up to
+ * slack_bytes the plan comes out the same. */
+static inline gboolean
+ps_plan_allows (PsPlan *plan, guint index, gint64 bytes)
+{
+  gint64 slack = plan->device[index].limit_bytes - bytes;
+  if (slack < 0)
+    return FALSE;
+  plan->slack_bytes = MIN (plan->slack_bytes, slack);
+  return TRUE;
+}
 
 /* Whether the chunk's next F or B could be put now: its microbatch exists and what makes its input is put; *arrival_ns
  * is when the input is there, 0 for one that needs none. */
@@ -131,22 +148,42 @@ ps_plan_next_weights (const PsPlan *plan, guint index)
 /* Clears the plan and puts all ops of a schedule with split backwards in which microbatches go in order. */
 void ps_plan_replay (PsPlan *plan, const PsSchedule *schedule);
 
-/* Whether a device's idle time alone makes the longest span more than that, however the plan goes on. */
+/* Length of the plan, however it goes on, by what one device has been idle so far. */
+static inline gint64
+ps_plan_least_length (const PsPlan *plan, guint index)
+{
+  const PsPlanDevice *device = &plan->device[index];
+  return (plan->by_makespan ? device->head_ns : 0) + device->work_ns + device->idle_ns;
+}
+
+/* Whether idle time alone makes the plan longer than that. */
 static inline gboolean
-ps_plan_outlasts (const PsPlan *plan, gint64 span_ns)
+ps_plan_outlasts (const PsPlan *plan, gint64 length_ns)
 {
   for (guint i = 0; i < plan->n_devices; i++)
-    if (plan->device[i].work_ns + plan->device[i].idle_ns > span_ns)
+    if (ps_plan_least_length (plan, i) > length_ns)
       return TRUE;
   return FALSE;
 }
 
 /* Of a complete plan. */
-gint64 ps_plan_span (const PsPlan *plan);                  /* longest span of a device */
-gint64 ps_plan_makespan (const PsPlan *plan);              /* first start to last end */
-gboolean ps_plan_fits (const PsPlan *plan, guint *device); /* *device: the first above its limit */
+gint64 ps_plan_span (const PsPlan *plan);            /* longest span of a device */
+gint64 ps_plan_makespan (const PsPlan *plan);        /* first start to last end */
+gint64 ps_plan_length (const PsPlan *plan);          /* the one of both that counts most */
+gboolean ps_plan_fits (PsPlan *plan, guint *device); /* *device: the first above its limit */
 
 PsSchedule *ps_plan_schedule (const PsPlan *plan, const char *name, const PsFamilySetting *setting);
+
+typedef struct
+{
+  gboolean wait; /* a device does no W where something else can start before the W would end */
+  gboolean
+      reserve; /* on a V a microbatch goes down where all that are there have room to come up, not just the oldest */
+} PsListRule;
+
+/* List scheduling, see plan-list.c: clears the plan and makes it complete. FALSE: it got stuck, or would be longer than
+ * length_ns; the plan is useless then. */
+gboolean ps_plan_list (PsPlan *plan, PsListRule rule, gint64 length_ns);
 
 /* Several tries at the same schedule. */
 typedef struct
@@ -154,25 +191,33 @@ typedef struct
   PsPlan *plan; /* the one being made */
   PsPlan *best; /* valid when found */
   gboolean found;
+  PsPlacement *placement;
+  gint64 step_bytes; /* of the grid of limits */
 } PsContest;
 
 void ps_contest_init (PsContest *contest, const PsFamilySetting *setting, guint n_activations);
 void ps_contest_clear (PsContest *contest);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsContest, ps_contest_clear)
 
-/* Lets the plan take the place of the best one if it fits the limits and is better: of the heuristic's, the shortest of
- * the longest device spans counts, then the makespan; a fixed order has to be better in one and no worse in the other.
- * The plan is free to be made anew afterwards. */
-void ps_contest_enter (PsContest *contest, gboolean fixed);
+/* Lets the plan take the place of the best one if it fits the limits and is better: what counts most decides, then the
+ * other of makespan and longest span. The plan is free to be made anew afterwards. */
+void ps_contest_enter (PsContest *contest);
 
-/* The longest span that a plan of the heuristic may come to and still win; G_MAXINT64: any. */
+/* The length that a plan may come to and still win; G_MAXINT64: any. */
 gint64 ps_contest_limit (const PsContest *contest);
 
-/* Enters a complete plan as a fixed order; *plan is another one afterwards. */
-void ps_contest_enter_plan (PsContest *contest, PsPlan **plan);
-
-/* Replays a schedule and enters it as a fixed order. */
+/* Replays a schedule and enters it. */
 void ps_contest_enter_schedule (PsContest *contest, const PsSchedule *schedule);
+
+/* Enters list schedules. */
+void ps_contest_enter_lists (PsContest *contest);
+
+/* Raises the limits of all devices to any memory. */
+void ps_contest_lift (PsContest *contest);
+
+/* Lowers the limits of all devices to where a try can come out differently. FALSE: no lower limit can make a better
+ * plan, or nothing was found. */
+gboolean ps_contest_lower (PsContest *contest);
 
 /* The schedule of the best plan. Where none was found, PS_ERROR_SCHEDULE says what the plan tried last, the one that
  * needs the least memory, would need. */

@@ -23,11 +23,11 @@ is_left (const PsPlan *plan, guint device, PsOpKind kind, PsPlanChunk chunk)
 
 /* Whether device has room for so many more forwards of each chunk. */
 static gboolean
-has_room (const PsPlan *plan, guint device, guint n)
+has_room (PsPlan *plan, guint device, guint n)
 {
   gint64 both
       = plan->device[device].cost[PS_OP_F][PS_NEAR].take_bytes + plan->device[device].cost[PS_OP_F][PS_FAR].take_bytes;
-  return plan->device[device].held_bytes + n * both <= plan->device[device].limit_bytes;
+  return ps_plan_allows (plan, device, plan->device[device].held_bytes + n * both);
 }
 
 /* Microbatch 0 goes down and up; while a device waits for it to come back, microbatches follow as far as its memory
@@ -97,7 +97,7 @@ make_room (PsPlan *plan, guint index, PsOpKind kind, PsPlanChunk chunk)
 {
   const PsPlanDevice *device = &plan->device[index];
   gint64 take = device->cost[kind][chunk].take_bytes;
-  while (device->held_bytes + take > device->limit_bytes)
+  while (!ps_plan_allows (plan, index, device->held_bytes + take))
     {
       if (ps_plan_waiting (plan, index) == 0)
         return FALSE;
@@ -194,7 +194,8 @@ run_rounds (const Greedy *greedy)
   g_autofree PsPlanChunk *chosen = g_new (PsPlanChunk, plan->n_devices);
   for (guint round = 0; round < 2 * plan->n_microbatches; round++)
     {
-      if (plan->idle_ns >= greedy->switches->give_up_ns || !put_backwards (greedy, chosen))
+      if (plan->idle_ns >= greedy->switches->give_up_ns || ps_plan_outlasts (plan, greedy->switches->length_ns)
+          || !put_backwards (greedy, chosen))
         return FALSE;
       for (guint i = 0; i < plan->n_devices; i++)
         if (!put_forward (greedy, i))

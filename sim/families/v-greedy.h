@@ -12,6 +12,7 @@ typedef struct
   const gint64 *idle_ns;  /* [n_devices] idle time of an earlier try, by which a device may fall behind the worst one;
                              NULL: none */
   gint64 give_up_ns;      /* a device that idles so long ends the try */
+  gint64 length_ns;       /* so does a plan that would be longer */
 } PsVSwitches;
 
 /* The switches that came to matter: without the bit the other setting does the same. */

@@ -18,7 +18,7 @@ try_switches (PsContest *contest, guint off)
   };
   guint used = 0;
   if (ps_zb_greedy (contest->plan, switches, ps_contest_limit (contest), &used))
-    ps_contest_enter (contest, FALSE);
+    ps_contest_enter (contest);
   return used;
 }
 
@@ -58,8 +58,14 @@ generate (const PsFamilySetting *setting, GError **error)
   try_heuristic (&contest);
   try_walk (&contest, setting, ps_family_zb_h1_rule);
   try_walk (&contest, setting, ps_family_zb_h2_rule);
+  ps_contest_enter_lists (&contest);
   if (!contest.found)
     try_walk (&contest, setting, one_at_a_time);
+  while (ps_contest_lower (&contest))
+    {
+      try_heuristic (&contest);
+      ps_contest_enter_lists (&contest);
+    }
   return ps_contest_end (&contest, "zb-auto", setting, error);
 }
 

@@ -48,22 +48,24 @@ backward_transfer (const PsPlan *plan, guint index)
 
 /* Whether an F would leave room for itself and for the B and the W that must be able to follow it. */
 static gboolean
-has_room (const PsPlanDevice *stage, gint64 held_bytes)
+has_room (PsPlan *plan, guint index, gint64 held_bytes)
 {
+  const PsPlanDevice *stage = &plan->device[index];
   const PsOpCost *f = cost (stage, PS_OP_F), *b = cost (stage, PS_OP_B), *w = cost (stage, PS_OP_W);
   gint64 after
       = f->take_bytes - f->give_bytes + MAX (b->take_bytes, MAX (0, b->take_bytes - b->give_bytes) + w->take_bytes);
-  return held_bytes <= stage->limit_bytes - MAX (f->take_bytes, after);
+  return ps_plan_allows (plan, index, held_bytes + MAX (f->take_bytes, after));
 }
 
 /* Forwards after the first that a stage can run before its first B arrives. */
 static guint
-count_extra (const Greedy *greedy, const PsPlanDevice *stage, gint64 arrival, gint64 *now)
+count_extra (const Greedy *greedy, guint index, gint64 arrival, gint64 *now)
 {
+  const PsPlanDevice *stage = &greedy->plan->device[index];
   gint64 held = stage->held_bytes, duration = cost (stage, PS_OP_F)->duration_ns;
   guint extra = 0;
   *now = stage->now_ns;
-  while (n_done (stage, PS_OP_F) + extra < greedy->plan->n_microbatches && has_room (stage, held))
+  while (n_done (stage, PS_OP_F) + extra < greedy->plan->n_microbatches && has_room (greedy->plan, index, held))
     {
       gboolean bubble = *now + duration <= arrival, overrun = *now < arrival;
       if (bubble != overrun)
@@ -89,7 +91,7 @@ plan_warmup (const Greedy *greedy)
   for (guint i = last; i-- > 0;)
     {
       gint64 arrival = backward + backward_transfer (plan, i);
-      extra[i] = count_extra (greedy, &plan->device[i], arrival, &now);
+      extra[i] = count_extra (greedy, i, arrival, &now);
       backward = MAX (now, arrival) + cost (&plan->device[i], PS_OP_B)->duration_ns;
     }
   for (guint i = 1; i <= last; i++)
@@ -116,10 +118,11 @@ warm_up (const Greedy *greedy)
 
 /* How long the Ws take that must go before an F has room. */
 static gint64
-forced_weights (const PsPlanDevice *stage)
+forced_weights (PsPlan *plan, guint index)
 {
+  const PsPlanDevice *stage = &plan->device[index];
   gint64 held = stage->held_bytes, time = 0;
-  for (guint pending = waiting (stage); pending > 0 && !has_room (stage, held); pending--)
+  for (guint pending = waiting (stage); pending > 0 && !has_room (plan, index, held); pending--)
     {
       held += cost (stage, PS_OP_W)->take_bytes - cost (stage, PS_OP_W)->give_bytes;
       time += cost (stage, PS_OP_W)->duration_ns;
@@ -140,7 +143,7 @@ is_ahead (const Greedy *greedy, guint index)
                    + backward_transfer (plan, index);
   if (stage->now_ns >= arrival)
     return TRUE;
-  if (stage->now_ns + cost (stage, PS_OP_F)->duration_ns + forced_weights (stage) <= arrival)
+  if (stage->now_ns + cost (stage, PS_OP_F)->duration_ns + forced_weights (greedy->plan, index) <= arrival)
     return FALSE;
   return arrival - stage->now_ns <= plan->idle_ns - stage->idle_ns;
 }
@@ -188,7 +191,7 @@ static void
 put_forward (const Greedy *greedy, guint index)
 {
   const PsPlanDevice *stage = &greedy->plan->device[index];
-  while (!has_room (stage, stage->held_bytes) && waiting (stage) > 0)
+  while (!has_room (greedy->plan, index, stage->held_bytes) && waiting (stage) > 0)
     put (greedy->plan, index, PS_OP_W);
   fill_gap (greedy, index, PS_OP_F);
   put (greedy->plan, index, PS_OP_F);
@@ -219,7 +222,7 @@ run_round (const Greedy *greedy)
 }
 
 gboolean
-ps_zb_greedy (PsPlan *plan, PsZbSwitches switches, gint64 span_ns, guint *used)
+ps_zb_greedy (PsPlan *plan, PsZbSwitches switches, gint64 length_ns, guint *used)
 {
   g_autofree guint8 *wanted = g_new (guint8, plan->n_devices);
   g_autofree guint *extra = g_new (guint, plan->n_devices);
@@ -228,7 +231,7 @@ ps_zb_greedy (PsPlan *plan, PsZbSwitches switches, gint64 span_ns, guint *used)
   warm_up (&greedy);
   for (guint i = 1; i < plan->n_microbatches; i++)
     {
-      if (ps_plan_outlasts (plan, span_ns))
+      if (ps_plan_outlasts (plan, length_ns))
         return FALSE;
       run_round (&greedy);
     }

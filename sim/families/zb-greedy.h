@@ -18,7 +18,7 @@ typedef struct
 #define PS_ZB_USED_WARMUP 4U
 
 /* Clears the plan and makes it complete; adds to *used. It may end up above a memory limit that leaves too little room
- * for more than one microbatch. FALSE: the longest span would be more than span_ns; the plan is useless then. */
-gboolean ps_zb_greedy (PsPlan *plan, PsZbSwitches switches, gint64 span_ns, guint *used);
+ * for more than one microbatch. FALSE: it would be longer than length_ns; the plan is useless then. */
+gboolean ps_zb_greedy (PsPlan *plan, PsZbSwitches switches, gint64 length_ns, guint *used);
 
 #endif

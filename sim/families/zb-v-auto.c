@@ -8,21 +8,25 @@ check (const PsFamilySetting *setting, GError **error)
   return ps_family_check_two_chunks ("zb-v-auto", setting, error);
 }
 
-/* A try is repeated with the idle times that it came to as long as they become shorter. Returns which switches
- * mattered. */
+/* For the span a try is repeated with the idle times that it came to as long as they become shorter; no try ends early
+ * then, because a try that is worse than the best plan may lead to a better one. Returns which switches mattered. */
 static guint
 try_switches (PsContest *contest, PsVSwitches switches)
 {
   guint p = contest->plan->n_devices, used = 0;
+  gboolean repeat = !contest->plan->by_makespan;
   g_autofree gint64 *idle_ns = g_new (gint64, p);
   switches.give_up_ns = G_MAXINT64;
+  switches.length_ns = repeat ? G_MAXINT64 : ps_contest_limit (contest);
   while (ps_v_greedy (contest->plan, &switches, &used) && contest->plan->idle_ns < switches.give_up_ns)
     {
       switches.give_up_ns = contest->plan->idle_ns;
       switches.idle_ns = idle_ns;
       for (guint i = 0; i < p; i++)
         idle_ns[i] = contest->plan->device[i].idle_ns;
-      ps_contest_enter (contest, FALSE);
+      ps_contest_enter (contest);
+      if (!repeat)
+        break;
     }
   return used;
 }
@@ -39,20 +43,6 @@ try_heuristic (PsContest *contest)
       used[i] = used[i - 2];
     else
       used[i] = try_switches (contest, (PsVSwitches){ .fill_backward = !(i & 2), .fill_forward = !(i & 1) });
-}
-
-/* Whether some device may hold less than the p activations that the heuristic was made for. */
-static gboolean
-is_tight (const PsPlan *plan)
-{
-  for (guint i = 0; i < plan->n_devices; i++)
-    {
-      const PsPlanDevice *device = &plan->device[i];
-      gint64 both = device->cost[PS_OP_F][PS_NEAR].take_bytes + device->cost[PS_OP_F][PS_FAR].take_bytes;
-      if (device->limit_bytes < device->weight_bytes + plan->n_devices * both)
-        return TRUE;
-    }
-  return FALSE;
 }
 
 static void
@@ -81,50 +71,42 @@ try_one_at_a_time (PsContest *contest)
       put_way (plan, PS_OP_B, PS_FAR, TRUE);
       put_way (plan, PS_OP_B, PS_NEAR, FALSE);
     }
-  ps_contest_enter (contest, TRUE);
+  ps_contest_enter (contest);
 }
 
-/* Nobody set a limit: what ZB-V needs is fine too, where ops take more than their activations while they run. */
 static void
-allow_zb_v (PsContest *contest, PsPlan *zb_v)
+try_fixed (PsContest *contest, const PsFamilySetting *setting)
 {
-  for (guint i = 0; i < zb_v->n_devices; i++)
+  static const PsFamily *const families[] = { &ps_family_zb_v, &ps_family_v_half, &ps_family_v_min };
+  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
     {
-      PsPlanDevice *device = &zb_v->device[i];
-      device->limit_bytes = MAX (device->limit_bytes, device->peak_bytes);
-      contest->plan->device[i].limit_bytes = contest->best->device[i].limit_bytes = device->limit_bytes;
+      g_autoptr (PsSchedule) schedule = families[i]->generate (setting, NULL);
+      ps_contest_enter_schedule (contest, schedule);
     }
 }
 
-static PsPlan *
-plan_zb_v (const PsFamilySetting *setting)
-{
-  g_autoptr (PsSchedule) schedule = ps_family_zb_v.generate (setting, NULL);
-  PsPlan *plan = ps_plan_new (setting, setting->n_devices);
-  ps_plan_replay (plan, schedule);
-  return plan;
-}
-
-/* The limit that was published when none is given is what 1F1B holds, p activations. */
+/* The limit that was published when none is given is what 1F1B holds, p activations: it is tried first, so that more
+ * memory is taken only where it helps. */
 static PsSchedule *
 generate (const PsFamilySetting *setting, GError **error)
 {
-  g_autoptr (PsPlan) zb_v = plan_zb_v (setting);
   g_auto (PsContest) contest = { 0 };
   ps_contest_init (&contest, setting, setting->n_devices);
-  if (!setting->memory_limit)
-    allow_zb_v (&contest, zb_v);
   try_heuristic (&contest);
-  ps_contest_enter_plan (&contest, &zb_v);
-  if (!contest.found || is_tight (contest.plan))
+  if (!setting->memory_limit)
     {
-      g_autoptr (PsSchedule) v_half = ps_family_v_half.generate (setting, NULL);
-      g_autoptr (PsSchedule) v_min = ps_family_v_min.generate (setting, NULL);
-      ps_contest_enter_schedule (&contest, v_half);
-      ps_contest_enter_schedule (&contest, v_min);
+      ps_contest_lift (&contest);
+      try_heuristic (&contest);
     }
+  try_fixed (&contest, setting);
+  ps_contest_enter_lists (&contest);
   if (!contest.found)
     try_one_at_a_time (&contest);
+  while (ps_contest_lower (&contest))
+    {
+      try_heuristic (&contest);
+      ps_contest_enter_lists (&contest);
+    }
   return ps_contest_end (&contest, "zb-v-auto", setting, error);
 }
 
@@ -132,7 +114,7 @@ const PsFamily ps_family_zb_v_auto = {
   .name = "zb-v-auto",
   .description = "split backwards on a V, ordered for the given costs within the memory limit",
   .constraints = "v = 2, one microbatch fits the memory limit",
-  .memory = "what the limit allows; without one at most p",
+  .memory = "what the limit allows; without one at most m",
   .source = "Zero Bubble Pipeline Parallelism, arXiv 2401.10241, section 6",
   .default_chunks = 2,
   .uses_costs = TRUE,

@@ -40,7 +40,8 @@ make_schedule (const PsPartitionSetting *setting, const PsCosts *costs, GError *
                            .n_slices = setting->n_slices,
                            .group_size = setting->group_size,
                            .costs = costs,
-                           .memory_limit = costs ? setting->memory_limit : NULL };
+                           .memory_limit = costs ? setting->memory_limit : NULL,
+                           .by_makespan = setting->sync == PS_SYNC_GLOBAL };
   return ps_family_generate (setting->family, &size, error);
 }
 

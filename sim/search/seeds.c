@@ -21,7 +21,8 @@ generate (const PsFamily *family, const PsSearchSetting *setting, guint group)
                                      .n_chunks = placement->n_stages / placement->n_devices,
                                      .group_size = group,
                                      .costs = setting->costs,
-                                     .memory_limit = setting->memory_limit };
+                                     .memory_limit = setting->memory_limit,
+                                     .by_makespan = setting->objective == PS_OBJECTIVE_MAKESPAN };
   g_autoptr (PsSchedule) schedule = NULL;
 
   if (placement->n_stages % placement->n_devices != 0)

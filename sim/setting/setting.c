@@ -326,6 +326,7 @@ generate (const PsSetting *setting, const PsFamily *family, const PsCosts *costs
     .n_slices = setting->n_slices,
     .group_size = setting->group_size,
     .costs = costs,
+    .by_makespan = setting->sync == PS_SYNC_GLOBAL,
   };
 
   if (size.n_devices != 0 && size.n_microbatches != 0)

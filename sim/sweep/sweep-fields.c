@@ -58,7 +58,7 @@ static const PsField fields[] = {
   { "bandwidth-factor", PS_FIELD_FACTOR, "bandwidth_factor", NULL, PS_KEY_COSTS, TRUE, { PART (bandwidth_factor) } },
   { "latency-factor", PS_FIELD_FACTOR, "latency_factor", NULL, PS_KEY_COSTS, TRUE, { PART (latency_factor) } },
   { "reduce", PS_FIELD_TEXT, "reduce", NULL, 0, TRUE, { PART (reduce) } },
-  { "sync", PS_FIELD_TEXT, "sync", NULL, 0, TRUE, { PART (sync) } },
+  { "sync", PS_FIELD_TEXT, "sync", NULL, PS_KEY_LIMIT, TRUE, { PART (sync) } },
   { "comm", PS_FIELD_TEXT, "comm", NULL, 0, TRUE, { PART (channel) } },
   { "eager", PS_FIELD_SIZE, "eager_bytes", NULL, 0, TRUE, { PART (eager_bytes) } },
   { "blocking", PS_FIELD_FLAG, "blocking", NULL, 0, TRUE, { PART (blocking) } },

@@ -39,7 +39,7 @@ typedef enum
 {
   PS_KEY_COSTS = 1,
   PS_KEY_PROGRAM = 2,
-  PS_KEY_LIMIT = 4,  /* of programs whose families look at memory limits */
+  PS_KEY_LIMIT = 4,  /* of programs whose families look at costs, what else they look at */
   PS_KEY_SOURCE = 8, /* of measured costs before options change them */
 } PsFieldKey;
 

@@ -1,0 +1,117 @@
+/* plan-list.c - list scheduling: again and again the op that can start first is put, each device choosing a B before an
+ * F and an F before a W. */
+#include "plan.h"
+
+/* What a device would do next. */
+typedef struct
+{
+  gint64 start_ns; /* G_MAXINT64: nothing that could be put now */
+  gint64 score_ns; /* the lowest is chosen */
+  gint64 arrival_ns;
+  PsOpKind kind;
+  PsPlanChunk chunk;
+} Choice;
+
+typedef struct
+{
+  PsPlan *plan;
+  PsListRule rule;
+  Choice *choice; /* [n_devices] */
+} List;
+
+/* Microbatches that a device may hold of its near chunk: where there is memory for more they would make nothing
+ * faster. */
+static gboolean
+is_ahead (const PsPlan *plan, guint index)
+{
+  const PsPlanDevice *device = &plan->device[index];
+  return device->done[PS_OP_F][PS_NEAR] >= device->done[PS_OP_B][PS_NEAR] + 2 * plan->n_devices;
+}
+
+/* What an F leaves free: room for what backwards take while they run, and on a V for microbatches that have gone down
+ * to come up. */
+static gint64
+bytes_to_leave (const List *list, const PsPlanDevice *device, PsPlanChunk chunk)
+{
+  gint64 burst = 0;
+  for (guint k = 0; k < list->plan->n_chunks; k++)
+    burst = MAX (burst, MAX (device->cost[PS_OP_B][k].take_bytes, device->cost[PS_OP_W][k].take_bytes));
+  if (list->plan->n_chunks == 1 || chunk == PS_FAR)
+    return burst;
+  guint below = device->done[PS_OP_F][PS_NEAR] - device->done[PS_OP_F][PS_FAR];
+  return burst + (list->rule.reserve ? below + 1 : MIN (below, 1)) * device->cost[PS_OP_F][PS_FAR].take_bytes;
+}
+
+static gboolean
+may_start (const List *list, guint index, PsOpKind kind, PsPlanChunk chunk)
+{
+  const PsPlanDevice *device = &list->plan->device[index];
+  gint64 bytes = device->held_bytes + device->cost[kind][chunk].take_bytes;
+  if (kind == PS_OP_F && chunk == PS_NEAR && is_ahead (list->plan, index))
+    return FALSE;
+  return ps_plan_allows (list->plan, index, bytes + (kind == PS_OP_F ? bytes_to_leave (list, device, chunk) : 0));
+}
+
+/* head_start_ns makes the op win over others that could start so much earlier. */
+static void
+consider (const List *list, guint index, PsOpKind kind, PsPlanChunk chunk, gint64 head_start_ns)
+{
+  Choice *choice = &list->choice[index];
+  gint64 arrival = 0;
+  if (kind != PS_OP_W && !ps_plan_input (list->plan, index, kind, chunk, &arrival))
+    return;
+  gint64 start = MAX (list->plan->device[index].now_ns, arrival), score = start - head_start_ns;
+  if (score < choice->score_ns && may_start (list, index, kind, chunk))
+    *choice = (Choice){ start, score, arrival, kind, chunk };
+}
+
+static void
+choose (const List *list, guint index)
+{
+  const PsPlanDevice *device = &list->plan->device[index];
+  list->choice[index] = (Choice){ .start_ns = G_MAXINT64, .score_ns = G_MAXINT64 };
+  for (guint chunk = 0; chunk < list->plan->n_chunks; chunk++)
+    consider (list, index, PS_OP_B, (PsPlanChunk)chunk, device->cost[PS_OP_B][chunk].duration_ns / 2);
+  for (guint chunk = list->plan->n_chunks; chunk-- > 0;)
+    consider (list, index, PS_OP_F, (PsPlanChunk)chunk, 0);
+  if (ps_plan_waiting (list->plan, index) == 0)
+    return;
+  PsPlanChunk chunk = ps_plan_next_weights (list->plan, index);
+  consider (list, index, PS_OP_W, chunk, list->rule.wait ? -device->cost[PS_OP_W][chunk].duration_ns : 0);
+}
+
+static guint
+first_start (const List *list)
+{
+  guint first = 0;
+  for (guint i = 1; i < list->plan->n_devices; i++)
+    if (list->choice[i].start_ns < list->choice[first].start_ns)
+      first = i;
+  return first;
+}
+
+gboolean
+ps_plan_list (PsPlan *plan, PsListRule rule, gint64 length_ns)
+{
+  guint p = plan->n_devices, left = p * plan->n_chunks * PS_PLAN_KINDS * plan->n_microbatches;
+  g_autofree Choice *choice = g_new (Choice, p);
+  List list = { plan, rule, choice };
+  ps_plan_clear (plan);
+  for (guint i = 0; i < p; i++)
+    choose (&list, i);
+  for (; left > 0; left--)
+    {
+      guint i = first_start (&list);
+      Choice best = choice[i];
+      if (best.start_ns == G_MAXINT64)
+        return FALSE;
+      ps_plan_put_at (plan, i, best.kind, best.chunk, best.arrival_ns);
+      if (ps_plan_least_length (plan, i) > length_ns)
+        return FALSE;
+      gboolean down = (best.kind == PS_OP_F) == (best.chunk == PS_NEAR);
+      choose (&list, i);
+      if (best.kind != PS_OP_W && (down ? i + 1 < p : i > 0))
+        choose (&list, down ? i + 1 : i - 1);
+    }
+  return TRUE;
+}
