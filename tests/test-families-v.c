@@ -374,6 +374,39 @@ test_all_settings (void)
     }
 }
 
+/* Waves of Hanayo that go on are never slower than iterations of m = p one after the other, and hold no more. */
+static void
+check_waves (GRand *rand, guint p, guint m, guint v)
+{
+  g_auto (Case) all = { 0 }, one = { 0 };
+  Units units = { .f = g_rand_int_range (rand, 1, 10),
+                  .b = g_rand_int_range (rand, 1, 10),
+                  .w = g_rand_int_range (rand, 1, 10),
+                  .c = g_rand_int_range (rand, 0, 5) };
+  simulate_family (&all, "hanayo", p, m, v, units);
+  simulate_family (&one, "hanayo", p, p, v, units);
+  g_assert_cmpint (all.simulation->makespan_ns, <=, (m + p - 1) / p * one.simulation->makespan_ns);
+  for (guint device = 0; device < p; device++)
+    g_assert_cmpuint (all.program->peak_activations[device], <=, v * MIN (m, p));
+}
+
+static void
+test_waves (void)
+{
+  static const gint64 best[][3] = { { 4, 8, 65 }, { 8, 16, 137 }, { 16, 32, 281 } }; /* chunk units, F = B = W = 1 */
+  g_autoptr (GRand) rand = g_rand_new_with_seed (4);
+  for (guint i = 0; i < G_N_ELEMENTS (best); i++)
+    {
+      g_auto (Case) test = { 0 };
+      simulate_family (&test, "hanayo", (guint)best[i][0], (guint)best[i][1], 2, (Units){ .f = 1, .b = 1, .w = 1 });
+      g_assert_cmpint (test.simulation->makespan_ns, ==, best[i][2]);
+    }
+  for (guint p = 1; p <= 8; p++)
+    for (guint m = p; m <= 4 * p; m += 1 + p / 3)
+      for (guint v = 2; v <= 6; v += 2)
+        check_waves (rand, p, m, v);
+}
+
 int
 main (int argc, char **argv)
 {
@@ -382,6 +415,7 @@ main (int argc, char **argv)
   g_test_add_func ("/families-v/closed-forms", test_closed_forms);
   g_test_add_func ("/families-v/constraints", test_constraints);
   g_test_add_func ("/families-v/all-settings", test_all_settings);
+  g_test_add_func ("/families-v/waves", test_waves);
   g_test_add_func ("/families-v/orders", test_orders);
   g_test_add_func ("/families-v/peers", test_peers);
   g_test_add_func ("/families-v/pytorch", test_pytorch);

@@ -1,6 +1,6 @@
 /* hanayo.c - waves: the chunks of a device go down and up the devices in turn. The order is what a device that never
  * waits when it can work comes to with F = 1 and BW = 2: a backward that can run goes first, else the forward of the
- * deepest stage, then the earlier microbatch. */
+ * deepest stage, then the earlier microbatch. Published for m = p; more microbatches follow within the same memory. */
 #include "families-private.h"
 
 /* Within one stage microbatches go in order, so counts say what is done. */
@@ -8,9 +8,12 @@ typedef struct
 {
   const PsFamilySetting *setting;
   guint n_stages;
+  guint first;     /* microbatch of the group that is being ordered */
+  guint n;         /* how many it has */
   guint *done[2];  /* [F, backward][stage] */
   guint32 *end[2]; /* [F, backward][stage * m + microbatch] when it is done */
   guint32 *busy;   /* [device] until when */
+  guint *held;     /* [device] activations of its chunks */
   GArray **order;  /* [device] of PsOp */
 } Wave;
 
@@ -21,16 +24,30 @@ stage_of (const Wave *wave, guint device, guint chunk)
   return chunk * p + (chunk % 2 ? p - 1 - device : device);
 }
 
-/* Whether the stage's next forward or backward can start at that time. No more than p microbatches are under way. */
+/* Whether a device may hold the activation of one more forward: no more than p for each chunk, with room left for what
+ * the oldest microbatch there still has to do, so that it can always go on. */
 static gboolean
-is_ready (const Wave *wave, gboolean backward, guint stage, guint32 now)
+has_room (const Wave *wave, guint device, guint microbatch)
 {
-  guint m = wave->setting->n_microbatches, microbatch = wave->done[backward][stage];
+  guint v = wave->setting->n_chunks, oldest = microbatch, n_left = 0;
+  for (guint chunk = 0; chunk < v; chunk++)
+    oldest = MIN (oldest, wave->done[0][stage_of (wave, device, chunk)]);
+  for (guint chunk = 0; chunk < v && oldest < microbatch; chunk++)
+    n_left += wave->done[0][stage_of (wave, device, chunk)] == oldest;
+  return wave->held[device] + 1 + n_left <= v * wave->setting->n_devices;
+}
+
+/* Whether the stage's next forward or backward can start at that time. With more than 3 p / 2 microbatches under way
+ * those of several waves would only be in each other's way. */
+static gboolean
+is_ready (const Wave *wave, guint device, gboolean backward, guint stage, guint32 now)
+{
+  guint m = wave->setting->n_microbatches, p = wave->setting->n_devices, microbatch = wave->done[backward][stage];
   gboolean last = stage + 1 == wave->n_stages;
-  if (microbatch == m)
+  if (microbatch == wave->n || (!backward && !has_room (wave, device, microbatch)))
     return FALSE;
   if (!backward && stage == 0)
-    return microbatch < wave->done[1][0] + wave->setting->n_devices;
+    return microbatch < wave->done[1][0] + p + p / 2;
   guint from = !backward ? stage - 1 : last ? stage : stage + 1;
   gboolean kind = backward && !last;
   return microbatch < wave->done[kind][from] && wave->end[kind][(gsize)from * m + microbatch] <= now;
@@ -43,7 +60,7 @@ choose (const Wave *wave, guint device, guint32 now, gboolean *backward, guint *
   for (guint chunk = 0; chunk < wave->setting->n_chunks; chunk++)
     {
       guint candidate = stage_of (wave, device, chunk);
-      if (is_ready (wave, TRUE, candidate, now) && wave->done[1][candidate] < best)
+      if (is_ready (wave, device, TRUE, candidate, now) && wave->done[1][candidate] < best)
         {
           best = wave->done[1][candidate];
           *stage = candidate;
@@ -54,7 +71,7 @@ choose (const Wave *wave, guint device, guint32 now, gboolean *backward, guint *
     {
       *stage = stage_of (wave, device, chunk);
       *backward = FALSE;
-      found = is_ready (wave, FALSE, *stage, now);
+      found = is_ready (wave, device, FALSE, *stage, now);
     }
   return found;
 }
@@ -63,17 +80,25 @@ static void
 start (Wave *wave, guint device, guint32 now, gboolean backward, guint stage)
 {
   guint microbatch = wave->done[backward][stage]++;
-  PsOp op = { .kind = backward ? PS_OP_BW : PS_OP_F, .stage = (guint16)stage, .microbatch = microbatch & G_MAXINT32 };
+  PsOp op = { .kind = backward ? PS_OP_BW : PS_OP_F,
+              .stage = (guint16)stage,
+              .microbatch = (wave->first + microbatch) & G_MAXINT32 };
   wave->busy[device] = wave->end[backward][(gsize)stage * wave->setting->n_microbatches + microbatch]
       = now + (backward ? 2 : 1);
+  wave->held[device] += backward ? -1 : 1;
   g_array_append_val (wave->order[device], op);
 }
 
-/* Every moment at which something ends is a whole number. */
+/* The next n microbatches. Every moment at which something ends is a whole number. */
 static void
-run (Wave *wave)
+run (Wave *wave, guint n)
 {
-  for (guint32 now = 0; wave->done[1][0] < wave->setting->n_microbatches; now++)
+  wave->n = n;
+  for (guint stage = 0; stage < wave->n_stages; stage++)
+    wave->done[0][stage] = wave->done[1][stage] = 0;
+  for (guint device = 0; device < wave->setting->n_devices; device++)
+    wave->busy[device] = 0;
+  for (guint32 now = 0; wave->done[1][0] < n; now++)
     for (guint device = 0; device < wave->setting->n_devices; device++)
       {
         gboolean backward;
@@ -81,6 +106,20 @@ run (Wave *wave)
         if (wave->busy[device] <= now && choose (wave, device, now, &backward, &stage))
           start (wave, device, now, backward, stage);
       }
+  wave->first += n;
+}
+
+/* With two chunks the next wave fills the gaps of the one before, whatever ops take. With more chunks it could get in
+ * the way, so that waves of p follow each other; fewer than p at the end go with the last of them. */
+static void
+run_all (Wave *wave)
+{
+  guint p = wave->setting->n_devices, m = wave->setting->n_microbatches;
+  while (wave->first < m)
+    {
+      guint left = m - wave->first;
+      run (wave, wave->setting->n_chunks == 2 || left < 2 * p ? left : p);
+    }
 }
 
 static void
@@ -94,6 +133,7 @@ wave_init (Wave *wave, const PsFamilySetting *setting)
       wave->end[i] = g_new (guint32, (gsize)n_stages * setting->n_microbatches);
     }
   wave->busy = g_new0 (guint32, setting->n_devices);
+  wave->held = g_new0 (guint, setting->n_devices);
   wave->order = g_new (GArray *, setting->n_devices);
   for (guint device = 0; device < setting->n_devices; device++)
     wave->order[device] = g_array_new (FALSE, FALSE, sizeof (PsOp));
@@ -111,6 +151,7 @@ wave_clear (Wave *wave)
     g_array_unref (wave->order[device]);
   g_free (wave->order);
   g_free (wave->busy);
+  g_free (wave->held);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Wave, wave_clear)
 
@@ -126,7 +167,7 @@ generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
   PsScheduleBuilder *builder = ps_family_builder ("hanayo", PS_PLACEMENT_WAVE, setting);
   g_auto (Wave) wave;
   wave_init (&wave, setting);
-  run (&wave);
+  run_all (&wave);
   for (guint device = 0; device < setting->n_devices; device++)
     {
       for (guint i = 0; i < wave.order[device]->len; i++)
@@ -138,7 +179,7 @@ generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 
 const PsFamily ps_family_hanayo = {
   .name = "hanayo",
-  .description = "v / 2 waves down and up the devices; at most p microbatches under way, published for m = p",
+  .description = "v / 2 waves down and up the devices; published for m = p, others follow within that memory",
   .constraints = "v even",
   .memory = "min (m, p)",
   .source = "Hanayo, arXiv 2308.15762",
