@@ -75,7 +75,8 @@ PsOp ps_v_block_name (const PsVBlock *block, guint device, PsVType type, guint m
 /* Writes offsets into `offset` for one device. */
 typedef void (*PsVOffsets) (guint n_devices, guint device, guint offset[4]);
 
-/* V-Half and V-Min: split backwards; see v-split.c. */
-PsSchedule *ps_v_split_generate (const char *name, const PsFamilySetting *setting, PsVOffsets offsets);
+/* V-Half and V-Min: split backwards; see v-split.c. Eager, the warm-up reaches one period further and ops run before
+ * the slots of the block where they can. */
+PsSchedule *ps_v_split_generate (const char *name, const PsFamilySetting *setting, PsVOffsets offsets, gboolean eager);
 
 #endif

@@ -21,7 +21,7 @@ offsets (guint p, guint device, guint offset[4])
 static PsSchedule *
 generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 {
-  return ps_v_split_generate ("v-half", setting, offsets);
+  return ps_v_split_generate ("v-half", setting, offsets, FALSE);
 }
 
 const PsFamily ps_family_v_half = {

@@ -48,7 +48,8 @@ typedef struct
 typedef struct
 {
   const PsVBlock *block;
-  guint limit; /* activations */
+  guint limit;    /* activations */
+  gboolean eager; /* ops of the block need not wait for their slots */
   Device *device;
   guint32 *done; /* [device][type][microbatch] first slot in which its result is there; 0: not yet */
   guint left;    /* ops */
@@ -77,8 +78,8 @@ append (Refill *refill, guint index, PsVType type, guint microbatch)
   refill->left--;
 }
 
-/* Runs the device's next op of the block when its slot has come, its input is there and it has room. A device that can
- * do no W to make room goes on all the same. */
+/* Runs the device's next op of the block when its slot has come or the refill is eager, its input is there and it has
+ * room. A device that can do no W to make room goes on all the same. */
 static gboolean
 run_next (Refill *refill, guint index, guint now)
 {
@@ -88,7 +89,8 @@ run_next (Refill *refill, guint index, guint now)
   while (device->next < refill->block->n_slots
          && !ps_v_block_op (refill->block, index, device->next, &type, &microbatch))
     device->next++;
-  if (device->next == refill->block->n_slots || device->next > now || !has_input (refill, index, type, microbatch, now))
+  if (device->next == refill->block->n_slots || (device->next > now && !refill->eager)
+      || !has_input (refill, index, type, microbatch, now))
     return FALSE;
   gboolean pending = device->n_weights[0] < device->n_backward[0] || device->n_weights[1] < device->n_backward[1];
   if (type <= PS_V_F_UP && pending && device->held >= refill->limit)
@@ -118,13 +120,13 @@ run_weights (Refill *refill, guint index)
 }
 
 static PsSchedule *
-refill (const PsVBlock *block, const char *name, const PsFamilySetting *setting, guint limit)
+refill (const PsVBlock *block, const char *name, const PsFamilySetting *setting, guint limit, gboolean eager)
 {
   guint p = block->n_devices, n = 6 * block->n_microbatches;
   g_autofree Device *device = g_new0 (Device, p);
   g_autofree PsOp *orders = g_new0 (PsOp, (gsize)p * n);
   g_autofree guint32 *done = g_new0 (guint32, (gsize)p * 4 * block->n_microbatches);
-  Refill refill = { .block = block, .limit = limit, .device = device, .done = done, .left = p * n };
+  Refill refill = { .block = block, .limit = limit, .eager = eager, .device = device, .done = done, .left = p * n };
   for (guint i = 0; i < p; i++)
     device[i].order = &orders[(gsize)i * n];
   for (guint now = 0; refill.left > 0; now++)
@@ -142,7 +144,7 @@ refill (const PsVBlock *block, const char *name, const PsFamilySetting *setting,
 }
 
 PsSchedule *
-ps_v_split_generate (const char *name, const PsFamilySetting *setting, PsVOffsets offsets)
+ps_v_split_generate (const char *name, const PsFamilySetting *setting, PsVOffsets offsets, gboolean eager)
 {
   guint p = setting->n_devices, last = PS_V_PERIOD * (setting->n_microbatches - 1);
   g_autofree guint (*offset)[4] = g_malloc (p * sizeof *offset);
@@ -151,12 +153,12 @@ ps_v_split_generate (const char *name, const PsFamilySetting *setting, PsVOffset
   g_autoptr (PsVBlock) block = ps_v_block_new (setting, (const guint (*)[4])offset, 1);
   for (guint device = 0; device < p; device++)
     fill_weights (block, device);
-  /* Until microbatch 0 has come back, and from where the last one has gone in. */
-  ps_v_block_slide (block, -1, offset[0][PS_V_B_UP]);
+  /* Until microbatch 0 has come back, or 1, and from where the last one has gone in. */
+  ps_v_block_slide (block, -1, offset[0][PS_V_B_UP] + (eager ? PS_V_PERIOD : 0));
   ps_v_block_slide (block, last, G_MAXUINT);
   guint limit = ps_v_block_peak (block);
   take_weights (block);
   ps_v_block_slide (block, last, G_MAXUINT);
   block->split = TRUE;
-  return refill (block, name, setting, limit);
+  return refill (block, name, setting, limit, eager);
 }

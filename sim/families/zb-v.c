@@ -1,5 +1,6 @@
 /* zb-v.c - zero bubble on a V with the memory of 1F1B, the static form: F, B and W are taken to cost the same. Device r
- * holds stage r (its near chunk) and stage 2 p - 1 - r (its far chunk). */
+ * holds stage r (its near chunk) and stage 2 p - 1 - r (its far chunk). Fewer than 2 p - 1 microbatches keep PyTorch's
+ * order too, in which the others are left out; zb-v-auto does better there. */
 #include "families-private.h"
 
 /* Walks one device's order; ops of microbatches that the steady pattern needs but nobody asked for are left out. */
@@ -103,7 +104,7 @@ generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 
 const PsFamily ps_family_zb_v = {
   .name = "zb-v",
-  .description = "zero bubble on a V at the memory of 1F1B, for F = B = W",
+  .description = "zero bubble on a V at the memory of 1F1B, for F = B = W and m >= 2 p; PyTorch's order",
   .constraints = "v = 2",
   .memory = "min (m, p)",
   .source = "Zero Bubble Pipeline Parallelism, arXiv 2401.10241, section 6",
