@@ -82,7 +82,7 @@ ps_contest_enter_schedule (PsContest *contest, const PsSchedule *schedule)
 void
 ps_contest_enter_lists (PsContest *contest)
 {
-  for (guint i = 0; i < 2 * contest->plan->n_chunks; i++)
+  for (guint i = 0; i < 2 * contest->plan->n_chunks && !ps_contest_is_over (contest); i++)
     if (ps_plan_list (contest->plan, (PsListRule){ .wait = i % 2, .reserve = i / 2 }, ps_contest_limit (contest)))
       ps_contest_enter (contest);
 }
@@ -102,21 +102,22 @@ ps_contest_lift (PsContest *contest)
   contest->plan->slack_bytes = contest->best->slack_bytes = G_MAXINT64;
 }
 
-/* Whether under these limits no plan can be shorter than the best one. */
-static gboolean
-is_hopeless (const PsContest *contest)
+gboolean
+ps_contest_is_over (const PsContest *contest)
 {
   const PsPlan *plan = contest->plan;
   g_autofree gint64 *limit = g_new (gint64, plan->n_devices);
+  gboolean possible = TRUE;
   for (guint i = 0; i < plan->n_devices; i++)
     {
       limit[i] = plan->device[i].limit_bytes;
-      if (limit[i] < plan->device[i].weight_bytes + activation_bytes (&plan->device[i]))
-        return TRUE;
+      possible = possible && limit[i] >= plan->device[i].weight_bytes + activation_bytes (&plan->device[i]);
     }
-  return ps_lower_bound_within (contest->placement, plan->n_microbatches, plan->costs, limit,
-                                plan->by_makespan ? PS_OBJECTIVE_MAKESPAN : PS_OBJECTIVE_SPAN)
-         >= ps_plan_length (contest->best);
+  return !possible
+         || (contest->found
+             && ps_lower_bound_within (contest->placement, plan->n_microbatches, plan->costs, limit,
+                                       plan->by_makespan ? PS_OBJECTIVE_MAKESPAN : PS_OBJECTIVE_SPAN)
+                    >= ps_plan_length (contest->best));
 }
 
 gboolean
@@ -124,13 +125,13 @@ ps_contest_lower (PsContest *contest)
 {
   const PsPlanDevice *first = &contest->plan->device[0];
   gint64 slack = MIN (contest->plan->slack_bytes, contest->best->slack_bytes);
-  if (!contest->found || slack == G_MAXINT64 || is_hopeless (contest))
+  if (!contest->found || slack == G_MAXINT64 || ps_contest_is_over (contest))
     return FALSE;
   gint64 by = slack + 1 + MAX (first->limit_bytes - slack - 1 - first->weight_bytes, 0) % contest->step_bytes;
   for (guint i = 0; i < contest->plan->n_devices; i++)
     set_limit (contest, i, contest->plan->device[i].limit_bytes - by);
   contest->plan->slack_bytes = contest->best->slack_bytes = G_MAXINT64;
-  return !is_hopeless (contest);
+  return !ps_contest_is_over (contest);
 }
 
 PsSchedule *

@@ -9,6 +9,7 @@ unit_costs (guint n_stages)
     {
       for (guint kind = 0; kind < PS_PLAN_KINDS; kind++)
         ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = 1;
+      ps_costs_op (costs, PS_OP_BW, stage)->duration_ns = 2; /* for the bound */
       ps_costs_set_memory (costs, stage, 1, 1);
     }
   return costs;

@@ -215,6 +215,9 @@ void ps_contest_enter_lists (PsContest *contest);
 /* Raises the limits of all devices to any memory. */
 void ps_contest_lift (PsContest *contest);
 
+/* Whether no plan within the limits can be shorter than the best one, or none exists. */
+gboolean ps_contest_is_over (const PsContest *contest);
+
 /* Lowers the limits of all devices to where a try can come out differently. FALSE: no lower limit can make a better
  * plan, or nothing was found. */
 gboolean ps_contest_lower (PsContest *contest);

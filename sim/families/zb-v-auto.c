@@ -75,30 +75,35 @@ try_one_at_a_time (PsContest *contest)
 }
 
 static void
-try_fixed (PsContest *contest, const PsFamilySetting *setting)
+try_fixed (PsContest *contest, const PsFamily *family, const PsFamilySetting *setting)
 {
-  static const PsFamily *const families[] = { &ps_family_zb_v, &ps_family_v_half, &ps_family_v_min };
-  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
-    {
-      g_autoptr (PsSchedule) schedule = families[i]->generate (setting, NULL);
-      ps_contest_enter_schedule (contest, schedule);
-    }
+  g_autoptr (PsSchedule) schedule = family->generate (setting, NULL);
+  ps_contest_enter_schedule (contest, schedule);
 }
 
 /* The limit that was published when none is given is what 1F1B holds, p activations: it is tried first, so that more
  * memory is taken only where it helps. */
+static void
+try_published (PsContest *contest, const PsFamilySetting *setting)
+{
+  try_heuristic (contest);
+  if (!setting->memory_limit)
+    ps_contest_lift (contest);
+  if (!setting->memory_limit && !ps_contest_is_over (contest))
+    try_heuristic (contest);
+  try_fixed (contest, &ps_family_zb_v, setting);
+  if (ps_contest_is_over (contest))
+    return;
+  try_fixed (contest, &ps_family_v_half, setting);
+  try_fixed (contest, &ps_family_v_min, setting);
+}
+
 static PsSchedule *
 generate (const PsFamilySetting *setting, GError **error)
 {
   g_auto (PsContest) contest = { 0 };
   ps_contest_init (&contest, setting, setting->n_devices);
-  try_heuristic (&contest);
-  if (!setting->memory_limit)
-    {
-      ps_contest_lift (&contest);
-      try_heuristic (&contest);
-    }
-  try_fixed (&contest, setting);
+  try_published (&contest, setting);
   ps_contest_enter_lists (&contest);
   if (!contest.found)
     try_one_at_a_time (&contest);
