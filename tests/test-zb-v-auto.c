@@ -271,7 +271,7 @@ test_more_memory (void)
     }
 }
 
-/* Settings in which the heuristic alone did badly, and results of list scheduling. */
+/* Settings in which the heuristic alone did badly, and what it takes to be no worse than other schedulers there. */
 static void
 test_tight (void)
 {
@@ -285,6 +285,10 @@ test_tight (void)
     { "zb-auto", "f=9ms,b=4ms,w=5ms,c=3ms,act=12MiB,wact=4MiB", 3, 8, 1, 60, 168000000 },
     { "zb-v-auto", "f=5ms,b=1ms,w=4ms,c=3ms,act=12MiB,wact=4MiB", 3, 8, 2, 0, 94000000 },
     { "zb-auto", "f=100us,b=100us,w=100us,act=1MiB", 64, 256, 1, 48, 93000000 },
+    { "zb-auto", "f=6ms,b=7ms,w=3ms,c=2ms,act=12MiB,wact=4MiB", 3, 9, 1, 27, 250000000 },
+    { "zb-v-auto", "f=2ms,b=11ms,w=8ms,c=2ms,act=12MiB,wact=4MiB", 4, 17, 2, 36, 440000000 },
+    { "zb-v-auto", "f=1ms,b=1ms,w=1ms,act=2MiB", 6, 24, 2, 6, 80500000 },
+    { "zb-v-auto", "f=1ms,b=1ms,w=1ms,act=2MiB,wact=1MiB", 8, 8, 2, 16, 27500000 },
   };
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {

@@ -82,8 +82,11 @@ ps_contest_enter_schedule (PsContest *contest, const PsSchedule *schedule)
 void
 ps_contest_enter_lists (PsContest *contest)
 {
-  for (guint i = 0; i < 2 * contest->plan->n_chunks && !ps_contest_is_over (contest); i++)
-    if (ps_plan_list (contest->plan, (PsListRule){ .wait = i % 2, .reserve = i / 2 }, ps_contest_limit (contest)))
+  static const PsListRule rules[]
+      = { { .backward = TRUE }, { .backward = TRUE, .wait = TRUE }, { 0 }, { .wait = TRUE }, { .reserve = TRUE } };
+  guint n = contest->plan->n_chunks == 1 ? 4 : 5; /* nothing to reserve with one chunk */
+  for (guint i = 0; i < n && !ps_contest_is_over (contest); i++)
+    if (ps_plan_list (contest->plan, rules[i], ps_contest_limit (contest)))
       ps_contest_enter (contest);
 }
 

@@ -71,7 +71,8 @@ choose (const List *list, guint index)
   const PsPlanDevice *device = &list->plan->device[index];
   list->choice[index] = (Choice){ .start_ns = G_MAXINT64, .score_ns = G_MAXINT64 };
   for (guint chunk = 0; chunk < list->plan->n_chunks; chunk++)
-    consider (list, index, PS_OP_B, (PsPlanChunk)chunk, device->cost[PS_OP_B][chunk].duration_ns / 2);
+    consider (list, index, PS_OP_B, (PsPlanChunk)chunk,
+              list->rule.backward ? device->cost[PS_OP_B][chunk].duration_ns / 2 : 0);
   for (guint chunk = list->plan->n_chunks; chunk-- > 0;)
     consider (list, index, PS_OP_F, (PsPlanChunk)chunk, 0);
   if (ps_plan_waiting (list->plan, index) == 0)

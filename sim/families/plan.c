@@ -153,17 +153,20 @@ ps_plan_put (PsPlan *plan, guint index, PsOpKind kind, PsPlanChunk chunk)
 
 /* Puts ops of a device until one has to wait for a neighbour. */
 static gboolean
-replay_device (PsPlan *plan, const PsSchedule *schedule, guint index)
+replay_device (PsPlan *plan, const PsSchedule *schedule, guint index, guint *next)
 {
   guint before = plan->device[index].n_ordered;
-  for (guint i = schedule->first[index] + before; i < schedule->first[index + 1]; i++)
+  for (; *next < schedule->first[index + 1]; ++*next)
     {
-      PsOp op = schedule->ops[i];
+      PsOp op = schedule->ops[*next];
       PsPlanChunk chunk = op.stage < plan->n_devices ? PS_NEAR : PS_FAR;
+      PsOpKind kind = op.kind == PS_OP_BW ? PS_OP_B : (PsOpKind)op.kind;
       gint64 arrival = 0;
-      if (op.kind != PS_OP_W && !ps_plan_input (plan, index, (PsOpKind)op.kind, chunk, &arrival))
+      if (kind != PS_OP_W && !ps_plan_input (plan, index, kind, chunk, &arrival))
         break;
-      ps_plan_put_at (plan, index, (PsOpKind)op.kind, chunk, arrival);
+      ps_plan_put_at (plan, index, kind, chunk, arrival);
+      if (op.kind == PS_OP_BW)
+        ps_plan_put_at (plan, index, PS_OP_W, chunk, 0);
     }
   return plan->device[index].n_ordered > before;
 }
@@ -171,14 +174,15 @@ replay_device (PsPlan *plan, const PsSchedule *schedule, guint index)
 void
 ps_plan_replay (PsPlan *plan, const PsSchedule *schedule)
 {
+  g_autofree guint *next = g_memdup2 (schedule->first, plan->n_devices * sizeof *next);
   ps_plan_clear (plan);
   for (gboolean moved = TRUE; moved;)
     {
       moved = FALSE;
       for (guint i = 0; i < plan->n_devices; i++)
-        moved |= replay_device (plan, schedule, i);
+        moved |= replay_device (plan, schedule, i, &next[i]);
       for (guint i = plan->n_devices; i-- > 0;)
-        moved |= replay_device (plan, schedule, i);
+        moved |= replay_device (plan, schedule, i, &next[i]);
     }
 }
 

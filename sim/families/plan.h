@@ -145,7 +145,7 @@ ps_plan_next_weights (const PsPlan *plan, guint index)
   return (PsPlanChunk)device->waiting[device->done[PS_OP_W][0] + device->done[PS_OP_W][1]];
 }
 
-/* Clears the plan and puts all ops of a schedule with split backwards in which microbatches go in order. */
+/* Clears the plan and puts all ops of a schedule in which microbatches go in order; BW is put as B and W. */
 void ps_plan_replay (PsPlan *plan, const PsSchedule *schedule);
 
 /* Length of the plan, however it goes on, by what one device has been idle so far. */
@@ -176,9 +176,9 @@ PsSchedule *ps_plan_schedule (const PsPlan *plan, const char *name, const PsFami
 
 typedef struct
 {
-  gboolean wait; /* a device does no W where something else can start before the W would end */
-  gboolean
-      reserve; /* on a V a microbatch goes down where all that are there have room to come up, not just the oldest */
+  gboolean backward; /* a B may keep its device waiting for half its duration rather than let an F go first */
+  gboolean wait;     /* a device does no W where something else can start before the W would end */
+  gboolean reserve;  /* on a V no microbatch goes down that would leave no room for all those below to come up */
 } PsListRule;
 
 /* List scheduling, see plan-list.c: clears the plan and makes it complete. FALSE: it got stuck, or would be longer than

@@ -94,6 +94,7 @@ try_published (PsContest *contest, const PsFamilySetting *setting)
   try_fixed (contest, &ps_family_zb_v, setting);
   if (ps_contest_is_over (contest))
     return;
+  try_fixed (contest, &ps_family_1f1b_v, setting);
   try_fixed (contest, &ps_family_v_half, setting);
   try_fixed (contest, &ps_family_v_min, setting);
 }
