@@ -90,7 +90,7 @@ ps_contest_enter_lists (PsContest *contest)
       ps_contest_enter (contest);
 }
 
-/* To the same plan and the best one, whose places are exchanged. */
+/* Of both plans, which may change places. */
 static void
 set_limit (PsContest *contest, guint index, gint64 limit_bytes)
 {
@@ -105,22 +105,29 @@ ps_contest_lift (PsContest *contest)
   contest->plan->slack_bytes = contest->best->slack_bytes = G_MAXINT64;
 }
 
+/* What a device holds at least: one microbatch. */
+static gint64
+least_bytes (const PsPlanDevice *device)
+{
+  const PsOpCost *near = &device->cost[PS_OP_F][PS_NEAR], *far = &device->cost[PS_OP_F][PS_FAR];
+  return device->weight_bytes + MAX (near->take_bytes, near->take_bytes - near->give_bytes + far->take_bytes);
+}
+
 gboolean
 ps_contest_is_over (const PsContest *contest)
 {
   const PsPlan *plan = contest->plan;
+  PsObjective objective = plan->by_makespan ? PS_OBJECTIVE_MAKESPAN : PS_OBJECTIVE_SPAN;
   g_autofree gint64 *limit = g_new (gint64, plan->n_devices);
-  gboolean possible = TRUE;
   for (guint i = 0; i < plan->n_devices; i++)
     {
       limit[i] = plan->device[i].limit_bytes;
-      possible = possible && limit[i] >= plan->device[i].weight_bytes + activation_bytes (&plan->device[i]);
+      if (limit[i] < least_bytes (&plan->device[i]))
+        return TRUE;
     }
-  return !possible
-         || (contest->found
-             && ps_lower_bound_within (contest->placement, plan->n_microbatches, plan->costs, limit,
-                                       plan->by_makespan ? PS_OBJECTIVE_MAKESPAN : PS_OBJECTIVE_SPAN)
-                    >= ps_plan_length (contest->best));
+  return contest->found
+         && ps_lower_bound_within (contest->placement, plan->n_microbatches, plan->costs, limit, objective)
+                >= ps_plan_length (contest->best);
 }
 
 gboolean
