@@ -199,6 +199,15 @@ test_models (void)
                          100, 50);
 }
 
+/* Families that look at costs order for the synchronisation, too. */
+static void
+test_auto (void)
+{
+  check_against_predict ("[sweep]\nschedule = zb-auto, zb-v-auto\ndevices = 4\nmicrobatches = 3\n"
+                         "costs = f=5ms,b=1ms,w=9ms,c=1ms,act=12MiB,wact=4MiB\nsync = global, bypass\n",
+                         4, 0);
+}
+
 /* global-batch 48 on 2 replicas: 48 / (2 b) microbatches, 24 for b = 1 and 6 for b = 4; 48 is no multiple of 2 * 5. The
  * modelled microbatch of b sequences takes b times the operations of one. */
 static void
@@ -367,6 +376,7 @@ main (int argc, char **argv)
   g_test_add_func ("/sweep/identity", test_identity);
   g_test_add_func ("/sweep/families", test_families);
   g_test_add_func ("/sweep/channels", test_channels);
+  g_test_add_func ("/sweep/auto", test_auto);
   g_test_add_func ("/sweep/models", test_models);
   g_test_add_func ("/sweep/global-batch", test_global_batch);
   g_test_add_func ("/sweep/link-factors", test_link_factors);
