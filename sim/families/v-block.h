@@ -79,4 +79,7 @@ typedef void (*PsVOffsets) (guint n_devices, guint device, guint offset[4]);
  * the slots of the block where they can. */
 PsSchedule *ps_v_split_generate (const char *name, const PsFamilySetting *setting, PsVOffsets offsets, gboolean eager);
 
+/* V-Min either way: the published order is better for some costs. */
+PsSchedule *ps_v_min_generate (const PsFamilySetting *setting, gboolean eager);
+
 #endif

@@ -18,12 +18,18 @@ offsets (guint p, guint device, guint offset[4])
   offset[PS_V_B_UP] = 4 * p + extra - 1 - device;
 }
 
+PsSchedule *
+ps_v_min_generate (const PsFamilySetting *setting, gboolean eager)
+{
+  return ps_v_split_generate ("v-min", setting, offsets, eager);
+}
+
 /* Eager ops save one or two chunk ops at the same memory. The published order stays where p mod 3 = 1, which gains
  * nothing at F = B = W, and on two or three devices, which hold almost what ZB-V needs. */
 static PsSchedule *
 generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 {
-  return ps_v_split_generate ("v-min", setting, offsets, setting->n_devices > 4 && setting->n_devices % 3 != 1);
+  return ps_v_min_generate (setting, setting->n_devices > 4 && setting->n_devices % 3 != 1);
 }
 
 const PsFamily ps_family_v_min = {

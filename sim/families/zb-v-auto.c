@@ -1,5 +1,6 @@
 /* zb-v-auto.c - the automatic schedule on a V: the best that the heuristic finds with any of its switches, or a fixed
  * order where one is better still, at the given costs and memory. */
+#include "v-block.h"
 #include "v-greedy.h"
 
 static gboolean
@@ -75,10 +76,10 @@ try_one_at_a_time (PsContest *contest)
 }
 
 static void
-try_fixed (PsContest *contest, const PsFamily *family, const PsFamilySetting *setting)
+try_fixed (PsContest *contest, PsSchedule *schedule)
 {
-  g_autoptr (PsSchedule) schedule = family->generate (setting, NULL);
   ps_contest_enter_schedule (contest, schedule);
+  ps_schedule_free (schedule);
 }
 
 /* The limit that was published when none is given is what 1F1B holds, p activations: it is tried first, so that more
@@ -91,12 +92,13 @@ try_published (PsContest *contest, const PsFamilySetting *setting)
     ps_contest_lift (contest);
   if (!setting->memory_limit && !ps_contest_is_over (contest))
     try_heuristic (contest);
-  try_fixed (contest, &ps_family_zb_v, setting);
+  try_fixed (contest, ps_family_zb_v.generate (setting, NULL));
   if (ps_contest_is_over (contest))
     return;
-  try_fixed (contest, &ps_family_1f1b_v, setting);
-  try_fixed (contest, &ps_family_v_half, setting);
-  try_fixed (contest, &ps_family_v_min, setting);
+  try_fixed (contest, ps_family_1f1b_v.generate (setting, NULL));
+  try_fixed (contest, ps_family_v_half.generate (setting, NULL));
+  try_fixed (contest, ps_v_min_generate (setting, FALSE));
+  try_fixed (contest, ps_v_min_generate (setting, TRUE));
 }
 
 static PsSchedule *
