@@ -140,40 +140,16 @@ ps_output_timeline (const char *path, const PsTimeline *timeline, GError **error
   return ps_write_file (path, text, -1, error);
 }
 
-static gboolean
-refuse_path (const char *option, const char *path, int cause, GError **error)
-{
-  if (cause != 0)
-    g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s: %s", option, path, g_strerror (cause));
-  return cause == 0;
-}
-
-/* Why nothing can be written beside path; 0: it can. */
-static int
-check_folder (const char *path)
-{
-  g_autofree char *folder = g_path_get_dirname (path);
-
-  if (g_file_test (folder, G_FILE_TEST_EXISTS) && !g_file_test (folder, G_FILE_TEST_IS_DIR))
-    return ENOTDIR;
-  return access (folder, W_OK | X_OK) != 0 ? errno : 0;
-}
-
-gboolean
-ps_output_check (const char *option, const char *path, GError **error)
-{
-  if (path == NULL || g_str_equal (path, "-"))
-    return TRUE;
-  return refuse_path (option, path, g_file_test (path, G_FILE_TEST_IS_DIR) ? EISDIR : check_folder (path), error);
-}
-
 /* SQLite's log lies beside it. What is not there is for those who read it to say. */
 gboolean
 ps_output_check_database (const char *db, GError **error)
 {
   if (db == NULL || !g_file_test (db, G_FILE_TEST_EXISTS))
     return TRUE;
-  return refuse_path ("--db", db, access (db, W_OK) != 0 ? errno : check_folder (db), error);
+  if (access (db, W_OK) == 0)
+    return ps_output_check ("--db", db, error);
+  g_set_error (error, PS_ERROR, PS_ERROR_IO, "--db: %s: %s", db, g_strerror (errno));
+  return FALSE;
 }
 
 gboolean

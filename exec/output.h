@@ -31,10 +31,7 @@ char *ps_run_report_to_json (const PsRunReport *report);
 /* Native file, or Chrome trace where path ends in .trace.json. */
 gboolean ps_output_timeline (const char *path, const PsTimeline *timeline, GError **error);
 
-/* Fails when path could not be written later: found before a long run instead of after it. NULL: nothing to check. */
-gboolean ps_output_check (const char *option, const char *path, GError **error);
-
-/* The same of a database that is there: NULL or one that ps_output_record could store a run in. */
+/* As ps_output_check, of a database that is there: NULL or one that ps_output_record could store a run in. */
 gboolean ps_output_check_database (const char *db, GError **error);
 
 /* Stores the run in the database that its costs came from, with the profile that they were (NULL: the only one). */

@@ -447,6 +447,32 @@ ps_write_file (const char *path, const char *contents, gssize length, GError **e
   return write_beside (target, exists ? &status : NULL, contents, n, error);
 }
 
+/* Why path cannot be written, in place if it is no regular file; 0: it can. */
+static int
+check_path (const char *path)
+{
+  g_autofree char *folder = g_path_get_dirname (path);
+  GStatBuf status;
+
+  if (g_stat (path, &status) == 0 && S_ISDIR (status.st_mode))
+    return EISDIR;
+  if (g_stat (path, &status) == 0 && !S_ISREG (status.st_mode))
+    return access (path, W_OK) != 0 ? errno : 0;
+  if (g_file_test (folder, G_FILE_TEST_EXISTS) && !g_file_test (folder, G_FILE_TEST_IS_DIR))
+    return ENOTDIR;
+  return access (folder, W_OK | X_OK) != 0 ? errno : 0;
+}
+
+gboolean
+ps_output_check (const char *option, const char *path, GError **error)
+{
+  int cause = path == NULL || g_str_equal (path, "-") ? 0 : check_path (path);
+
+  if (cause != 0)
+    g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s: %s", option, path, g_strerror (cause));
+  return cause == 0;
+}
+
 gboolean
 ps_read_file (const char *path, char **contents, gsize *length, GError **error)
 {

@@ -133,6 +133,10 @@ gboolean ps_write_file (const char *path, const char *contents, gssize length, G
  * ps_write_file before they end the process. A signal that is ignored or handled already stays so. */
 void ps_catch_signals (void);
 
+/* Fails when ps_write_file could not write to path later: found before a long run instead of after it. NULL: nothing to
+ * check. Errors: PS_ERROR_IO with option, path and cause. */
+gboolean ps_output_check (const char *option, const char *path, GError **error);
+
 /* Reads a whole text file; a directory, an unreadable file or one above 1 GiB gives PS_ERROR_IO. Free *contents
  * with g_free. */
 gboolean ps_read_file (const char *path, char **contents, gsize *length, GError **error);
