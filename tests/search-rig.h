@@ -108,6 +108,12 @@ draw_joins (Case *c, GRand *random)
     }
 }
 
+static inline gboolean
+always (gpointer data)
+{
+  return TRUE;
+}
+
 static inline gint64
 objective_of (const Case *c, const PsSearchResult *result)
 {

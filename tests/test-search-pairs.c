@@ -364,7 +364,7 @@ test_stretch (void)
 
   g_assert_true (order_from_schedule (from, schedule));
   g_assert_true (order_evaluate (from));
-  g_assert_true (order_stretch (to, from));
+  g_assert_true (order_stretch (to, from, always, NULL));
   g_assert_cmpint (to->objective, ==, from->objective + (48 - 16) * 2 * 22);
 }
 

@@ -127,12 +127,6 @@ enumerate_two (const Problem *problem)
   return least;
 }
 
-static gboolean
-always (gpointer data)
-{
-  return TRUE;
-}
-
 /* Branch and bound finds the optimum of every small problem, bounds never exceed it, and a search meets it. */
 static void
 test_exact (void)
@@ -291,6 +285,27 @@ test_families (void)
     }
 }
 
+/* More moves go on where fewer stopped, in long schedules too, which start from shorter ones. */
+static void
+test_longer (void)
+{
+  g_autoptr (GRand) draw = g_rand_new_with_seed (9);
+
+  for (guint i = 0; i < 20; i++)
+    {
+      g_auto (Case) c = { 0 };
+      gint64 before = G_MAXINT64;
+      case_draw (&c, draw, 4, i % 3 == 0 ? 40 : 8);
+      c.setting.n_threads = 1 + i % 2;
+      for (c.setting.move_limit = 2000; c.setting.move_limit <= 32000; c.setting.move_limit *= 2)
+        {
+          g_autoptr (PsSearchResult) result = ps_search (&c.setting, NULL);
+          g_assert_cmpint (objective_of (&c, result), <=, before);
+          before = objective_of (&c, result);
+        }
+    }
+}
+
 static void
 test_repeats (void)
 {
@@ -344,7 +359,7 @@ test_stretch (void)
 
   g_assert_true (order_from_schedule (from, schedule));
   g_assert_true (order_evaluate (from));
-  g_assert_true (order_stretch (to, from));
+  g_assert_true (order_stretch (to, from, always, NULL));
   g_assert_cmpint (to->objective, ==, from->objective + (60 - 12) * 3);
 }
 
@@ -358,6 +373,7 @@ main (int argc, char **argv)
   g_test_add_func ("/search/known", test_known);
   g_test_add_func ("/search/random", test_random);
   g_test_add_func ("/search/families", test_families);
+  g_test_add_func ("/search/longer", test_longer);
   g_test_add_func ("/search/repeats", test_repeats);
   g_test_add_func ("/search/infeasible", test_infeasible);
   g_test_add_func ("/search/stretch", test_stretch);

@@ -20,7 +20,7 @@ G_BEGIN_DECLS
 /* What a search has come to. */
 typedef struct
 {
-  gint64 best_ns;        /* objective of the best schedule so far */
+  gint64 best_ns;        /* price of the best schedule so far */
   gint64 lower_bound_ns; /* proven for every schedule of the problem */
   guint64 n_moves;       /* tried so far, all threads */
   gint64 elapsed_ns;
@@ -33,10 +33,20 @@ typedef struct
   const PsCosts *costs;
   const gint64 *memory_limit; /* [n_devices] bytes, weights included; NULL: none */
   PsObjective objective;
+  /* The time that really counts, such as under channels that are shared: of all schedules that the search comes upon,
+   * published ones and what each method ends with, the one of the lowest price is returned. Never below lower_bound_ns;
+   * G_MAXINT64: it does not fit. Called from all threads. NULL: the objective. */
+  gint64 (*price) (const PsSchedule *schedule, gpointer data);
+  gpointer price_data;
+  guint transfer_factor; /* schedules are searched for transfers so many times as long too, which stand queueing better;
+                            0 or 1: they are not */
   guint64 seed;
+  /* More of either limit goes on where less has stopped, and is never worse. */
   gint64 time_limit_ns; /* 0: none; with one, the result depends on the machine's speed */
   guint64 move_limit;   /* per thread; 0: none. One of both limits must be given */
-  guint n_threads;      /* >= 1; the result depends on it, not on timing, if only move_limit is given */
+  const gint *stop;     /* atomic: the search ends as soon as it is not 0; NULL: it is never stopped so */
+  guint n_threads;      /* >= 1, the calling one too; the result depends on it, not on timing, if only move_limit is
+                           given */
   void (*progress) (const PsSearchProgress *progress, gpointer data); /* from the calling thread; NULL: none */
   gpointer progress_data;
 } PsSearchSetting;
@@ -46,15 +56,17 @@ typedef struct
   PsSchedule *schedule; /* named "search"; valid, within the limit */
   gint64 makespan_ns;
   gint64 max_span_ns;
+  gint64 price_ns;
   gint64 lower_bound_ns;   /* on the objective */
-  gboolean proved_optimal; /* no schedule is better */
+  gboolean proved_optimal; /* no schedule has a lower price */
   guint64 n_moves;
-  const char *found_by; /* the last that improved it: a family's name, "list scheduling", "local search", ... */
+  const char *found_by; /* a family's name, "list scheduling", "local search", ... */
 } PsSearchResult;
 
-/* Never worse than a family of that placement within that limit (families with slices or without a flush are none).
- * Errors: PS_ERROR_USAGE (an odd number of microbatches for two copies), PS_ERROR_SCHEDULE "infeasible: device 2 needs
- * at least X" when a limit is below ps_search_least_memory. Free with ps_search_result_free. */
+/* Never of a higher price than a family of that placement within that limit (families with slices or without a flush
+ * are none), however short the limits. Errors: PS_ERROR_USAGE (an odd number of microbatches for two copies),
+ * PS_ERROR_SCHEDULE "infeasible: device 2 needs at least X" when a limit is below ps_search_least_memory, and
+ * G_THREAD_ERROR. Free with ps_search_result_free. */
 PsSearchResult *ps_search (const PsSearchSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_search_result_free (PsSearchResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSearchResult, ps_search_result_free)

@@ -27,6 +27,7 @@ typedef struct
   PsChannel channel;              /* --comm */
   PsCommOrder comm_order;         /* --comm-order */
   gboolean reorder;               /* it was given: sends and receives of a schedule file give way to it */
+  gboolean any_comm_order;        /* no --comm-order, where choices are left to a search */
   gint64 eager_bytes;             /* --eager */
   gboolean blocking;              /* --blocking */
   gboolean share_links;           /* --share-links */
@@ -45,8 +46,9 @@ typedef struct
   gboolean any_recompute;   /* --recompute auto, where choices are left to a search */
   double offload;           /* --offload */
   guint microbatch_size;    /* sequences per microbatch of the model in place of its own; 0: its own */
-  gboolean takes_auto;      /* set before ps_setting_finish: auto goes for --chunks and --recompute */
-  gint64 *memory_limit;     /* --memory-limit: one value, or one per device; NULL: none */
+  gboolean takes_auto;  /* set before ps_setting_finish: auto goes for --chunks and --recompute, and no --comm-order for
+                           any */
+  gint64 *memory_limit; /* --memory-limit: one value, or one per device; NULL: none */
   guint n_memory_limits;
   struct PsSettingText *text; /* what GOption wrote; ps_setting_finish reads it */
 } PsSetting;
@@ -117,8 +119,9 @@ typedef struct
  * deadlocks. Free with ps_prediction_free. */
 PsPrediction *ps_predict (const PsSetting *setting, const char *name_or_file, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same for a valid schedule, which is taken over. */
-PsPrediction *ps_predict_schedule (const PsSetting *setting, PsSchedule *schedule,
+/* The same for a valid schedule, which is taken over. given: what ps_setting_costs has for its devices and chunks,
+ * where that is known already; NULL: it is found. */
+PsPrediction *ps_predict_schedule (const PsSetting *setting, PsSchedule *schedule, const PsCosts *given,
                                    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* What the events engine was set to; NULL: the relaxation engine was enough. Lives as long as the prediction. */

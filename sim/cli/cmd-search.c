@@ -2,17 +2,23 @@
 #include "commands.h"
 #include "devices-detail.h"
 #include "search-choices.h"
+#include "search-price.h"
 
 #include <pipesim/report.h>
 #include <pipesim/search.h>
 #include <pipesim/setting.h>
 
+#include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 #define DEFAULT_TIME_LIMIT_NS G_GINT64_CONSTANT (10000000000)
 
-/* Transfers that share channels take longer than alone; schedules found for slower transfers stand that better. */
-#define CHANNEL_STRETCH 2
+/* How much slower transfers are in a part of the search where they wait for each other. */
+#define TRANSFER_FACTOR 2
+
+/* The signal that ends the search; 0: none yet. */
+static gint caught;
 
 typedef struct
 {
@@ -52,6 +58,7 @@ static const PsColumn columns[] = {
   { "chunks", "v", PS_COLUMN_INTEGER },
   { "microbatch_size", "b", PS_COLUMN_INTEGER },
   { "recompute", "recompute", PS_COLUMN_TEXT },
+  { "comm_order", "comm order", PS_COLUMN_TEXT },
   { "makespan_ns", "makespan", PS_COLUMN_TIME },
   { "max_span_ns", NULL, PS_COLUMN_TIME },
   { "iteration_ns", "iteration", PS_COLUMN_TIME },
@@ -71,6 +78,7 @@ static const PsColumn columns[] = {
 /* What came of the choices. */
 typedef struct
 {
+  PsColumn columns[G_N_ELEMENTS (columns)];
   PsTable *table;
   GString *skipped;
   char *about;
@@ -82,7 +90,8 @@ static void
 outcome_clear (Outcome *outcome)
 {
   ps_table_free (outcome->table);
-  g_string_free (outcome->skipped, TRUE);
+  if (outcome->skipped != NULL)
+    g_string_free (outcome->skipped, TRUE);
   g_free (outcome->about);
   ps_schedule_free (outcome->best);
 }
@@ -108,13 +117,21 @@ parse_options (Options *options, int *argc, char ***argv, GError **error)
   options->setting = ps_setting_new ();
   options->setting->takes_auto = TRUE;
   g_option_context_set_description (
-      context, "Without -v and --placement (or with auto) one and two stages per device are tried, in a loop and in a\n"
-               "V, and for even -p and -m two copies of the weights, half of the microbatches going up through one\n"
-               "(bidirectional); --recompute auto and --microbatch-size auto try these as well. The time is shared\n"
-               "by all. Backwards run split, or fused where bw= says that this is faster, or in pairs with forwards\n"
-               "where pair= does. The lower bound holds for every schedule of that row's placement within the memory\n"
-               "limit, for its makespan or, with --sync bypass, for the longest span of a device; gap is how much\n"
-               "longer the found schedule is.\n");
+      context,
+      "Without -v and --placement (or with auto) one and two stages per device are tried, in a loop and in a\n"
+      "V, and for even -p and -m two copies of the weights, half of the microbatches going up through one\n"
+      "(bidirectional); --recompute auto and --microbatch-size auto try these as well. The time is shared\n"
+      "by all. Backwards run split, or fused where bw= says that this is faster, or in pairs with forwards\n"
+      "where pair= does.\n\n"
+      "A row is never worse than a published schedule of its placement within the memory limit, as predict\n"
+      "tells its time for the same options; schedules with stale weights or sliced microbatches do not count.\n"
+      "Where transfers wait for each other and --comm-order is not given, planned is tried too; comm order\n"
+      "says which of both the times belong to. The lower bound holds for every schedule of the row's placement\n"
+      "within the memory limit, O aside; gap is how much longer its iteration is, O aside too, all-reduces\n"
+      "that nothing hides included.\n\n"
+      "The result under --time-limit differs from run to run, that of --moves repeats. More of either goes on where\n"
+      "less has stopped and is never worse. Ctrl-C (SIGINT) or SIGTERM ends the search: the best found so far is\n"
+      "printed and written, and the exit code is 0. A second one ends the program.\n");
   g_option_context_add_main_entries (context, entries, NULL);
   ps_setting_add_options (options->setting, context);
   return g_option_context_parse (context, argc, argv, error);
@@ -140,6 +157,19 @@ read_numbers (Options *options, GError **error)
          && (!options->jobs_text || ps_parse_integer ("--jobs", options->jobs_text, 1, 1024, &options->jobs, error));
 }
 
+/* Refuses options of single families, and a file that could not be written in the end. */
+static gboolean
+check_options (const Options *options, GError **error)
+{
+  const PsSetting *setting = options->setting;
+
+  if (setting->n_slices <= 1 && setting->group_size == 0)
+    return ps_output_check ("-o", options->output, error);
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: belongs to single schedules; a search does without it",
+               setting->group_size == 0 ? "--slices" : "--group");
+  return FALSE;
+}
+
 static gboolean
 finish_options (Options *options, int argc, char **argv, GError **error)
 {
@@ -158,7 +188,7 @@ finish_options (Options *options, int argc, char **argv, GError **error)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
                          "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
   else
-    return TRUE;
+    return check_options (options, error);
   return FALSE;
 }
 
@@ -172,38 +202,33 @@ show_progress (const PsSearchProgress *progress, gpointer data)
               (double)progress->elapsed_ns / 1e9);
 }
 
-/* Costs with transfers stretched by a factor. */
-static PsCosts *
-stretch_transfers (const PsCosts *costs, gint64 factor)
-{
-  PsCosts *stretched = ps_costs_copy (costs);
-
-  for (guint i = 0; i < 1 + 2 * costs->n_stages; i++)
-    stretched->transfer_ns[i] *= factor;
-  return stretched;
-}
-
 static PsSearchResult *
-search (const Options *options, const SearchChoice *choice, const PsCosts *costs, gint64 time_limit_ns, guint64 moves,
+search (const Options *options, const SearchChoice *choice, SearchPricing *pricing, gint64 time_limit_ns,
         GError **error)
 {
   const PsSetting *setting = options->setting;
   g_autoptr (PsPlacement) placement = ps_placement_new (choice->placement, setting->n_devices, choice->n_chunks);
+  g_autoptr (PsCosts) costs = ps_setting_fastest_costs (setting, placement, pricing->given, error);
   g_autofree char *name = search_choice_describe (choice);
   g_autofree gint64 *limit = NULL;
   PsSearchSetting search = { .placement = placement,
                              .n_microbatches = choice->n_microbatches,
                              .costs = costs,
                              .objective = setting->sync == PS_SYNC_BYPASS ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN,
+                             .price = search_price,
+                             .price_data = pricing,
+                             .transfer_factor = search_transfers_wait (setting) ? TRANSFER_FACTOR : 1,
                              .seed = (guint64)options->seed,
                              .time_limit_ns = time_limit_ns,
-                             .move_limit = moves,
+                             .move_limit = (guint64)options->moves,
+                             .stop = &caught,
                              .n_threads = (guint)options->jobs,
                              .progress = isatty (STDERR_FILENO) ? show_progress : NULL,
                              .progress_data = name };
   PsSearchResult *result;
 
-  if (!ps_setting_memory_limit (setting, setting->n_devices, &limit, error))
+  if (costs == NULL || !ps_costs_check (costs, choice->n_microbatches, error)
+      || !ps_setting_memory_limit (setting, setting->n_devices, &limit, error))
     return NULL;
   search.memory_limit = limit;
   result = ps_search (&search, error);
@@ -239,7 +264,7 @@ list_orders (const PsSchedule *schedule)
 
 static void
 add_row (PsTable *table, const SearchChoice *choice, const PsSearchResult *result, const PsPrediction *prediction,
-         gint64 objective_ns)
+         PsCommOrder comm_order)
 {
   const PsMetrics *metrics = &prediction->metrics;
 
@@ -252,14 +277,15 @@ add_row (PsTable *table, const SearchChoice *choice, const PsSearchResult *resul
   if (choice->microbatch_size > 0)
     ps_table_set_integer (table, "microbatch_size", choice->microbatch_size);
   ps_table_set_text (table, "recompute", ps_recompute_name (choice->recompute));
+  ps_table_set_text (table, "comm_order", ps_comm_order_name (comm_order));
   ps_table_set_integer (table, "makespan_ns", metrics->makespan_ns);
   ps_table_set_integer (table, "max_span_ns", metrics->max_span_ns);
   ps_table_set_integer (table, "iteration_ns", metrics->iteration_ns);
   ps_table_set_ratio (table, "bubble_ratio", metrics->bubble_ratio);
   ps_table_set_ratio (table, "bubble_ratio_span", metrics->bubble_ratio_span);
   ps_table_set_integer (table, "lower_bound_ns", result->lower_bound_ns);
-  ps_table_set_ratio (table, "gap", (double)objective_ns / (double)MAX (result->lower_bound_ns, 1) - 1);
-  ps_table_set_boolean (table, "proved_optimal", objective_ns <= result->lower_bound_ns);
+  ps_table_set_ratio (table, "gap", (double)result->price_ns / (double)MAX (result->lower_bound_ns, 1) - 1);
+  ps_table_set_boolean (table, "proved_optimal", result->proved_optimal);
   ps_table_set_integer (table, "peak_memory_bytes", metrics->peak_memory_bytes);
   ps_table_set_boolean (table, "feasible", prediction->feasible);
   ps_table_set_integer (table, "moves", (gint64)result->n_moves);
@@ -269,13 +295,10 @@ add_row (PsTable *table, const SearchChoice *choice, const PsSearchResult *resul
 }
 
 static void
-note_outcome (const Options *options, Outcome *outcome, const SearchChoice *choice, const PsSearchResult *result,
-              const PsPrediction *prediction)
+note_outcome (Outcome *outcome, const SearchChoice *choice, const PsSearchResult *result,
+              const PsPrediction *prediction, PsCommOrder comm_order)
 {
-  gboolean span = options->setting->sync == PS_SYNC_BYPASS;
-
-  add_row (outcome->table, choice, result, prediction,
-           span ? prediction->metrics.max_span_ns : prediction->metrics.makespan_ns);
+  add_row (outcome->table, choice, result, prediction, comm_order);
   if (outcome->about == NULL)
     outcome->about = g_strdup_printf ("simulated from %s costs: %s", ps_origin_name (prediction->costs->time_origin),
                                       prediction->costs->source);
@@ -286,59 +309,37 @@ note_outcome (const Options *options, Outcome *outcome, const SearchChoice *choi
   outcome->best_ns = prediction->metrics.iteration_ns;
 }
 
-/* What ops cost on their devices. */
-static PsCosts *
-costs_of (const PsSetting *setting, const SearchChoice *choice, GError **error)
-{
-  g_autoptr (PsPlacement) placement = ps_placement_new (choice->placement, setting->n_devices, choice->n_chunks);
-  g_autoptr (PsCosts) given = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
-  g_autoptr (PsCosts) costs = given ? ps_setting_fastest_costs (setting, placement, given, error) : NULL;
-
-  if (costs == NULL || !ps_costs_check (costs, choice->n_microbatches, error))
-    return NULL;
-  return g_steal_pointer (&costs);
-}
-
-/* The result for transfers as they are or, where they share channels, the better of that and one for slower transfers.
- */
 static gboolean
-try_choice (const Options *options, const SearchChoice *choice, gint64 time_limit_ns, guint64 moves, Outcome *outcome,
-            GError **error)
+try_choice (const Options *options, const SearchChoice *choice, gint64 time_limit_ns, Outcome *outcome, GError **error)
 {
   PsSetting *setting = options->setting;
-  gint64 n_tries = setting->channel == PS_CHANNEL_LATENCY ? 1 : 2;
-  g_autoptr (PsCosts) costs = NULL;
-  g_autoptr (PsSearchResult) best = NULL;
-  g_autoptr (PsPrediction) best_prediction = NULL;
+  g_autoptr (PsCosts) given = NULL;
+  g_autoptr (PsSearchResult) result = NULL;
+  g_autoptr (PsPrediction) prediction = NULL;
+  SearchPricing pricing = { .setting = setting };
+  PsCommOrder comm_order;
 
   setting->n_chunks = choice->n_chunks;
   setting->microbatch_size = choice->microbatch_size;
   setting->n_microbatches = choice->n_microbatches;
   setting->recompute = choice->recompute;
-  costs = costs_of (setting, choice, error);
-  if (costs == NULL)
+  pricing.given = given = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
+  if (given == NULL)
     return FALSE;
-  for (gint64 i = 0; i < n_tries; i++)
-    {
-      g_autoptr (PsCosts) used = stretch_transfers (costs, i == 0 ? 1 : CHANNEL_STRETCH);
-      g_autoptr (PsSearchResult) result
-          = search (options, choice, used, time_limit_ns > 0 ? MAX (time_limit_ns / n_tries, 1) : 0,
-                    moves > 0 ? MAX (moves / (guint64)n_tries, 1) : 0, error);
-      g_autoptr (PsPrediction) prediction
-          = result ? ps_predict_schedule (setting, ps_schedule_copy (result->schedule), error) : NULL;
-
-      if (prediction == NULL)
-        return FALSE;
-      if (best != NULL && prediction->metrics.iteration_ns >= best_prediction->metrics.iteration_ns)
-        continue;
-      if (best != NULL)
-        result->lower_bound_ns = best->lower_bound_ns;
-      g_clear_pointer (&best, ps_search_result_free);
-      g_clear_pointer (&best_prediction, ps_prediction_free);
-      best = g_steal_pointer (&result);
-      best_prediction = g_steal_pointer (&prediction);
-    }
-  note_outcome (options, outcome, choice, best, best_prediction);
+  pricing.plan_until_us = time_limit_ns > 0 ? g_get_monotonic_time () + time_limit_ns / 1000 : 0;
+  result = search (options, choice, &pricing, time_limit_ns, error);
+  if (result == NULL)
+    return FALSE;
+  pricing.plan_until_us = 0;
+  prediction = search_predict (&pricing, result->schedule, &comm_order, error);
+  if (prediction != NULL && !prediction->feasible)
+    g_set_error_literal (error, PS_ERROR, PS_ERROR_SCHEDULE,
+                         "--memory-limit: no schedule was found that keeps to it with the buffers of its messages");
+  if (prediction == NULL || !prediction->feasible)
+    return FALSE;
+  result->price_ns = search_time (setting, prediction);
+  result->proved_optimal = result->price_ns <= result->lower_bound_ns;
+  note_outcome (outcome, choice, result, prediction, comm_order);
   return TRUE;
 }
 
@@ -358,7 +359,7 @@ try_all (const Options *options, const GArray *choices, Outcome *outcome, GError
       g_autoptr (GError) reason = NULL;
       g_autofree char *name = search_choice_describe (choice);
 
-      if (try_choice (options, choice, share_ns, (guint64)options->moves, outcome, &reason))
+      if (try_choice (options, choice, share_ns, outcome, &reason))
         continue;
       g_string_append_printf (outcome->skipped, "%s%s: %s", outcome->skipped->len ? "; " : "", name, reason->message);
       if (first == NULL)
@@ -371,6 +372,24 @@ try_all (const Options *options, const GArray *choices, Outcome *outcome, GError
     }
   ps_table_sort (outcome->table, "iteration_ns", FALSE);
   return TRUE;
+}
+
+static void
+note_signal (int number)
+{
+  g_atomic_int_set (&caught, number);
+}
+
+/* A second signal ends the program. Signals that are ignored, as in the background of a script, stay so. */
+static void
+catch_signals (void)
+{
+  static const int numbers[] = { SIGINT, SIGTERM };
+  struct sigaction catching = { .sa_handler = note_signal, .sa_flags = SA_RESETHAND | SA_RESTART }, before;
+
+  for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
+    if (sigaction (numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+      sigaction (numbers[i], &catching, NULL);
 }
 
 static gboolean
@@ -389,6 +408,8 @@ publish (const Options *options, const Outcome *outcome, GError **error)
     }
   if (g_strcmp0 (options->output, "-") == 0)
     return TRUE;
+  if (g_atomic_int_get (&caught) != 0)
+    g_printerr ("stopped by %s: the best found so far\n", g_atomic_int_get (&caught) == SIGINT ? "SIGINT" : "SIGTERM");
   if (outcome->skipped->len > 0 && !options->json)
     g_printerr ("skipped: %s\n", outcome->skipped->str);
   if (options->json)
@@ -401,18 +422,31 @@ publish (const Options *options, const Outcome *outcome, GError **error)
   return ps_print (page, error);
 }
 
+/* The order of sends and receives is of no concern where nothing waits for them. */
+static void
+outcome_init (Outcome *outcome, const PsSetting *setting)
+{
+  memcpy (outcome->columns, columns, sizeof columns);
+  for (guint i = 0; i < G_N_ELEMENTS (columns) && !search_transfers_wait (setting); i++)
+    if (g_str_equal (columns[i].key, "comm_order"))
+      outcome->columns[i].title = NULL;
+  outcome->table = ps_table_new (outcome->columns, G_N_ELEMENTS (columns));
+  outcome->skipped = g_string_new (NULL);
+}
+
 int
 ps_cmd_search (int argc, char **argv, GError **error)
 {
   g_auto (Options) options = { 0 };
-  g_auto (Outcome) outcome
-      = { .table = ps_table_new (columns, G_N_ELEMENTS (columns)), .skipped = g_string_new (NULL) };
+  g_auto (Outcome) outcome = { 0 };
   g_autoptr (GArray) choices = NULL;
 
   if (!parse_options (&options, &argc, &argv, error) || !finish_options (&options, argc, argv, error)
-      || (choices = search_choices (options.setting, options.size_text, options.any_size, error)) == NULL
-      || !try_all (&options, choices, &outcome, error))
+      || (choices = search_choices (options.setting, options.size_text, options.any_size, error)) == NULL)
     return 0;
-  publish (&options, &outcome, error);
+  outcome_init (&outcome, options.setting);
+  catch_signals ();
+  if (try_all (&options, choices, &outcome, error))
+    publish (&options, &outcome, error);
   return 0;
 }

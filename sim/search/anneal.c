@@ -4,6 +4,9 @@
 /* How far single ops are moved at most. */
 #define REACH 16
 
+/* How often the best so far is offered. */
+#define PARTS 16
+
 /* Draws of a move until one is allowed, at most. */
 #define MAX_DRAWS 64
 
@@ -209,7 +212,7 @@ anneal (Order *order, Annealing *annealing)
 {
   g_autoptr (Order) best = order_new (order->problem);
   double best_cost = cost_of (order, annealing);
-  guint64 n = 0;
+  guint64 n = 0, part_moves = annealing->n_moves / PARTS, offer_at = part_moves;
 
   order_assign (best, order);
   while (n < annealing->n_moves && best->objective > annealing->stop_at_ns)
@@ -227,6 +230,11 @@ anneal (Order *order, Annealing *annealing)
             order_assign (best, order);
           }
       n += ANNEAL_ROUND;
+      if (annealing->offer != NULL && n >= offer_at)
+        {
+          annealing->offer (best, annealing->data);
+          offer_at += part_moves;
+        }
     }
   order_assign (order, best);
   return n;

@@ -19,7 +19,9 @@ typedef struct
   double pull;       /* part of the mean finish of the devices in what is minimised */
   guint64 n_moves;   /* to try */
   gint64 stop_at_ns; /* an objective that ends the search: a lower bound */
-  gboolean (*go_on) (gpointer data); /* asked now and then; NULL: always */
+  gboolean (*go_on) (gpointer data);                /* asked now and then; NULL: always */
+  void (*offer) (const Order *best, gpointer data); /* told the best so far at moments that n_moves alone decides, and
+                                                       not at the end; NULL: not told */
   gpointer data;
 } Annealing;
 

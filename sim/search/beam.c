@@ -162,10 +162,12 @@ beam_search (Order *order, Beam *beam)
   for (guint i = 0; i < problem->n_ops && search.n_now > 0; i++)
     {
       for (guint k = 0; k < search.n_now; k++)
-        expand (&search, search.now->pdata[k], 0);
+        {
+          if (!beam->go_on (beam->data))
+            return FALSE;
+          expand (&search, search.now->pdata[k], 0);
+        }
       select_best (&search);
-      if (!beam->go_on (beam->data))
-        return FALSE;
     }
   beam->random = search.random;
   if (search.n_now == 0)

@@ -14,7 +14,7 @@ typedef struct
   double noise; /* ns, random addition */
   Random random;
   gint64 stop_at_ns;                 /* only better schedules are wanted */
-  gboolean (*go_on) (gpointer data); /* asked after each op */
+  gboolean (*go_on) (gpointer data); /* asked before each partial schedule that is to grow */
   gpointer data;
 } Beam;
 

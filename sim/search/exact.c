@@ -128,7 +128,7 @@ explore (Exact *exact, const Partial *partial)
 gboolean
 exact_can_decide (const Problem *problem)
 {
-  if (problem->joins || (problem->n_copies > 1 && problem->objective == PS_OBJECTIVE_SPAN)
+  if (problem->joins || problem->reserves || (problem->n_copies > 1 && problem->objective == PS_OBJECTIVE_SPAN)
       || problem->n_ops > EXACT_MAX_OPS || problem->n_devices > EXACT_MAX_DEVICES
       || problem->n_stages > EXACT_MAX_STAGES)
     return FALSE;

@@ -11,9 +11,9 @@ G_BEGIN_DECLS
 #define EXACT_MAX_DEVICES 16
 #define EXACT_MAX_STAGES 32
 
-/* Whether the problem is small enough, nothing is to be gained by joining ops, and no B or W could have to wait for
- * memory, as only forwards can here: none leaves its device with more memory in use than before, or the device has room
- * for everything. */
+/* Whether the problem is small enough and has the limit asked for, nothing is to be gained by joining ops, and no B or
+ * W could have to wait for memory, as only forwards can here: none leaves its device with more memory in use than
+ * before, or the device has room for everything. */
 gboolean exact_can_decide (const Problem *problem);
 
 /* Improves `best` (evaluated). TRUE: it is proved optimal; FALSE: go_on said no, or what is remembered grew too large.

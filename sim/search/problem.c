@@ -98,6 +98,39 @@ set_joins (Problem *problem, const PsCosts *costs)
     }
 }
 
+/* An activation and a gradient from other devices, the largest, that wait beside what ops hold. */
+static gint64
+buffer_bytes (const Problem *problem, const PsCosts *costs, guint device)
+{
+  gint64 forward = 0, backward = 0;
+
+  for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
+    {
+      guint s = problem->stages[i], of_copy = s % problem->n_copy_stages;
+
+      if (!is_first_stage (problem, s) && problem->device[s - 1] != device)
+        forward = MAX (forward, costs->message_bytes[ps_transfer_forward (costs, of_copy - 1)]);
+      if (!is_last_stage (problem, s) && problem->device[s + 1] != device)
+        backward = MAX (backward, costs->message_bytes[ps_transfer_backward (costs, of_copy + 1)]);
+    }
+  return forward + backward;
+}
+
+/* The objective knows no buffers, a price may: room is left for them as far as there is any. */
+static void
+set_limit (Problem *problem, const PsSearchSetting *setting, guint device)
+{
+  gint64 least = ps_search_least_memory (setting->placement, setting->costs, device), given;
+
+  problem->limit[device] = G_MAXINT64;
+  if (setting->memory_limit == NULL)
+    return;
+  given = problem->limit[device] = setting->memory_limit[device];
+  if (setting->price != NULL)
+    problem->limit[device] = MAX (given - buffer_bytes (problem, setting->costs, device), MIN (given, least));
+  problem->reserves |= problem->limit[device] < given;
+}
+
 static void
 set_devices (Problem *problem, const PsSearchSetting *setting)
 {
@@ -105,7 +138,7 @@ set_devices (Problem *problem, const PsSearchSetting *setting)
 
   for (guint d = 0; d < problem->n_devices; d++)
     {
-      problem->limit[d] = setting->memory_limit ? setting->memory_limit[d] : G_MAXINT64;
+      set_limit (problem, setting, d);
       problem->begin[d] = G_MAXINT64;
     }
   for (guint s = 0; s < problem->n_stages; s++)

@@ -34,6 +34,7 @@ typedef struct
   guint m; /* of each copy */
   guint n_ops;
   gboolean joins;
+  gboolean reserves; /* limit is below what was asked for, to leave room for buffers */
   PsObjective objective;
   Operation *op;       /* [n_ops] */
   guint *device;       /* [n_stages] */

@@ -3,15 +3,9 @@
 #include <pipesim/simulate.h>
 
 #include "seeds.h"
-#include "stretch.h"
-#include "worker.h"
 
-/* How often progress is told. */
-#define TELL_EVERY_US (G_USEC_PER_SEC / 4)
-
-/* Many microbatches are searched from what was found for this many or 3 p, in this part of the budget. */
+/* Many microbatches are searched from what was found for this many or 3 p. */
 #define LEAST_MICROBATCHES 12
-#define EASIER_PART 0.4
 
 void
 ps_search_result_free (PsSearchResult *result)
@@ -47,166 +41,32 @@ check_setting (const PsSearchSetting *setting, GError **error)
   return TRUE;
 }
 
-static void
-tell (const Shared *shared)
-{
-  PsSearchProgress progress = { .best_ns = shared->best_ns,
-                                .lower_bound_ns = shared->lower_bound_ns,
-                                .n_moves = shared->n_moves,
-                                .elapsed_ns = g_get_monotonic_time () * 1000 - shared->start_ns };
-
-  if (shared->setting->progress != NULL && shared->best_ns != G_MAXINT64)
-    shared->setting->progress (&progress, shared->setting->progress_data);
-}
-
-static void
-run_workers (Shared *shared, Worker *workers)
-{
-  guint n = shared->setting->n_threads;
-  g_autofree GThread **threads = g_new0 (GThread *, n);
-
-  shared->n_running = n;
-  for (guint i = 0; i < n; i++)
-    threads[i] = g_thread_new ("search", worker_run, &workers[i]);
-  g_mutex_lock (&shared->lock);
-  while (shared->n_running > 0)
-    {
-      g_cond_wait_until (&shared->changed, &shared->lock, g_get_monotonic_time () + TELL_EVERY_US);
-      tell (shared);
-    }
-  g_mutex_unlock (&shared->lock);
-  for (guint i = 0; i < n; i++)
-    g_thread_join (threads[i]);
-}
-
-/* One problem's best order. */
-typedef struct
-{
-  Problem *problem;
-  Order *order;
-  GArray *policies;  /* Policy, of good list schedules */
-  GPtrArray *orders; /* Order, those schedules */
-  gint64 lower_bound_ns;
-  gboolean proved;
-  guint64 n_moves;
-  const char *found_by;
-} Found;
-
-static void
-found_clear (Found *found)
-{
-  if (found->problem == NULL)
-    return;
-  order_free (found->order);
-  problem_free (found->problem);
-  g_array_unref (found->policies);
-  g_ptr_array_unref (found->orders);
-}
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Found, found_clear)
-
-static void
-found_init (Found *found, const PsSearchSetting *setting)
-{
-  *found = (Found){ .problem = problem_new (setting),
-                    .policies = g_array_new (FALSE, FALSE, sizeof (Policy)),
-                    .orders = g_ptr_array_new_with_free_func ((GDestroyNotify)order_free) };
-}
-
-/* Ties go to the first worker, so that the result does not depend on which was faster. */
-static void
-choose_best (const Shared *shared, Worker *workers, Found *found)
-{
-  Worker *best = &workers[0];
-
-  for (guint i = 1; i < shared->setting->n_threads; i++)
-    if (workers[i].best->objective < best->best->objective)
-      best = &workers[i];
-  found->order = g_steal_pointer (&best->best);
-  found->proved = best->proved || found->order->objective <= shared->lower_bound_ns;
-  found->lower_bound_ns = found->proved ? found->order->objective : shared->lower_bound_ns;
-  found->n_moves += shared->n_moves;
-  found->found_by = best->found_by;
-  for (guint i = 0; i < shared->setting->n_threads; i++)
-    for (guint k = 0; k < POOL_SIZE; k++)
-      if (workers[i].pool[k].order->objective != G_MAXINT64)
-        {
-          g_array_append_val (found->policies, workers[i].pool[k].policy);
-          g_ptr_array_add (found->orders, g_steal_pointer (&workers[i].pool[k].order));
-        }
-}
-
-/* A point to start from. */
-typedef struct
-{
-  const Order *order; /* NULL: none */
-  const GArray *policies;
-} Start;
-
-/* Searches from the best family or the given order, whichever is better. */
-static void
-search_from (const PsSearchSetting *setting, const Start *start, Found *found)
-{
-  Shared shared = { .setting = setting, .problem = found->problem, .done_below = G_MAXINT, .best_ns = G_MAXINT64 };
-  g_autofree Worker *workers = g_new0 (Worker, setting->n_threads);
-  g_autoptr (Order) seed = NULL;
-
-  shared.start_ns = g_get_monotonic_time () * 1000;
-  seed = best_family (found->problem, setting, &shared.seed_name);
-  shared.seed = seed;
-  if (start->order != NULL && (seed == NULL || start->order->objective < seed->objective))
-    {
-      shared.seed = start->order;
-      shared.seed_name = "an easier problem";
-    }
-  if (start->policies != NULL)
-    {
-      shared.policies = (const Policy *)start->policies->data;
-      shared.n_policies = start->policies->len;
-    }
-  shared.lower_bound_ns = ps_lower_bound_within (setting->placement, setting->n_microbatches, setting->costs,
-                                                 setting->memory_limit, setting->objective);
-  g_mutex_init (&shared.lock);
-  g_cond_init (&shared.changed);
-  for (guint i = 0; i < setting->n_threads; i++)
-    worker_init (&workers[i], &shared, i);
-  run_workers (&shared, workers);
-  choose_best (&shared, workers, found);
-  for (guint i = 0; i < setting->n_threads; i++)
-    worker_clear (&workers[i]);
-  g_mutex_clear (&shared.lock);
-  g_cond_clear (&shared.changed);
-}
-
-/* An order of an easier problem as one of this: as it is, or stretched to more microbatches. */
+/* A thread that cannot be made ends those that were. */
 static gboolean
-carry_over (Order *order, const Order *from)
+run_threads (Shared *shared, Runner *runners, guint n, GError **error)
 {
-  if (from->problem->m < order->problem->m)
-    return order_stretch (order, from);
-  order_copy (order, from);
-  return order_evaluate (order) && order->excess == 0;
-}
+  g_autofree GThread **threads = g_new0 (GThread *, n);
+  gboolean ok = TRUE;
 
-/* The best of all orders found for the easier problem: what is best there need not be here. */
-static Order *
-carry_best (const Found *easier, const Problem *problem)
-{
-  g_autoptr (Order) best = order_new (problem);
-  g_autoptr (Order) order = order_new (problem);
-  gboolean found = carry_over (best, easier->order);
-
-  for (guint i = 0; i < easier->orders->len; i++)
+  for (guint i = 1; i < n && ok; i++)
     {
-      if (!carry_over (order, easier->orders->pdata[i]) || (found && order->objective >= best->objective))
-        continue;
-      order_assign (best, order);
-      found = TRUE;
+      threads[i] = g_thread_try_new ("search", runner_run, &runners[i], error);
+      ok = threads[i] != NULL;
     }
-  return found ? g_steal_pointer (&best) : NULL;
+  if (ok)
+    runner_run (&runners[0]);
+  else
+    {
+      g_prefix_error (error, "--jobs: %u threads: ", n);
+      g_atomic_int_set (&shared->done_below, 0);
+    }
+  for (guint i = 1; i < n && threads[i] != NULL; i++)
+    g_thread_join (threads[i]);
+  return ok;
 }
 
-/* The problem to begin with: long schedules repeat themselves, so few microbatches; and makespans lead the way to
- * spans. FALSE where the problem itself is as easy. */
+/* Long schedules repeat themselves, so few microbatches; and makespans lead the way to spans. FALSE where the problem
+ * itself is as easy. */
 static gboolean
 make_easier (const PsSearchSetting *setting, PsSearchSetting *easier)
 {
@@ -217,52 +77,87 @@ make_easier (const PsSearchSetting *setting, PsSearchSetting *easier)
   if (setting->n_microbatches >= 2 * few)
     easier->n_microbatches = few;
   easier->objective = PS_OBJECTIVE_MAKESPAN;
-  easier->progress = NULL;
-  if (setting->time_limit_ns > 0)
-    easier->time_limit_ns = MAX ((gint64)((double)setting->time_limit_ns * EASIER_PART), 1);
-  if (setting->move_limit > 0)
-    easier->move_limit = MAX ((guint64)((double)setting->move_limit * EASIER_PART), 1);
   return easier->n_microbatches != setting->n_microbatches || easier->objective != setting->objective;
 }
 
-static void
-search_in_turn (const PsSearchSetting *setting, Found *found)
+static PsCosts *
+slow_transfers (const PsCosts *costs, guint factor)
 {
-  PsSearchSetting part;
-  g_auto (Found) easier = { 0 };
-  g_autoptr (Order) carried = NULL;
-  Start start = { 0 };
-  gint64 begin_ns = g_get_monotonic_time () * 1000;
-  guint64 easier_moves;
+  PsCosts *slower = ps_costs_copy (costs);
 
-  if (!make_easier (setting, &part))
+  for (guint i = 0; i < 1 + 2 * costs->n_stages; i++)
+    slower->transfer_ns[i] *= factor;
+  return slower;
+}
+
+static void
+start_slower (Shared *shared)
+{
+  const PsSearchSetting *setting = shared->setting;
+  g_autoptr (PsCosts) costs = slow_transfers (setting->costs, setting->transfer_factor);
+  PsSearchSetting slower = *setting;
+
+  slower.costs = costs;
+  start_init (&shared->slower, &slower, NULL);
+  priced_take (&shared->seed, setting, order_to_schedule (shared->slower.order, setting->placement), "list scheduling");
+}
+
+static void
+shared_init (Shared *shared, const PsSearchSetting *setting)
+{
+  PsSearchSetting easier;
+
+  *shared = (Shared){
+    .setting = setting, .begin_ns = g_get_monotonic_time () * 1000, .done_below = G_MAXINT, .best_ns = G_MAXINT64
+  };
+  start_init (&shared->start, setting, &shared->seed);
+  if (make_easier (setting, &easier))
+    start_init (&shared->easier, &easier, NULL);
+  if (setting->transfer_factor > 1)
+    start_slower (shared);
+  g_mutex_init (&shared->lock);
+}
+
+static void
+shared_clear (Shared *shared)
+{
+  start_clear (&shared->start);
+  start_clear (&shared->easier);
+  start_clear (&shared->slower);
+  ps_schedule_free (shared->seed.schedule);
+  g_mutex_clear (&shared->lock);
+}
+
+/* Ties go to the first runner, so that the result does not depend on which was faster. */
+static PsSearchResult *
+choose_best (const Shared *shared, Runner *runners)
+{
+  PsSearchResult *result = g_new0 (PsSearchResult, 1);
+  Runner *best = &runners[0];
+
+  result->n_moves = shared->n_moves;
+  for (guint i = 0; i < shared->setting->n_threads; i++)
     {
-      search_from (setting, &start, found);
-      return;
+      result->lower_bound_ns = MAX (result->lower_bound_ns, runners[i].worker.lower_bound_ns);
+      if (runners[i].best.price_ns < best->best.price_ns)
+        best = &runners[i];
     }
-  found_init (&easier, &part);
-  search_from (&part, &start, &easier);
-  carried = carry_best (&easier, found->problem);
-  start.order = carried;
-  start.policies = easier.policies;
-  found->n_moves += easier.n_moves;
-  easier_moves = part.move_limit;
-  part = *setting;
-  if (setting->time_limit_ns > 0)
-    part.time_limit_ns = MAX (setting->time_limit_ns - (g_get_monotonic_time () * 1000 - begin_ns), 1);
-  if (setting->move_limit > 0)
-    part.move_limit = MAX (setting->move_limit - MIN (easier_moves, setting->move_limit), 1);
-  search_from (&part, &start, found);
+  result->schedule = g_steal_pointer (&best->best.schedule);
+  result->price_ns = best->best.price_ns;
+  result->proved_optimal = result->price_ns <= result->lower_bound_ns;
+  result->found_by = best->best.found_by;
+  g_free (result->schedule->name);
+  result->schedule->name = g_strdup ("search");
+  return result;
 }
 
 static PsSearchResult *
-make_result (const PsSearchSetting *setting, const Found *found, GError **error)
+finish_result (const PsSearchSetting *setting, PsSearchResult *taken, GError **error)
 {
-  g_autoptr (PsSearchResult) result = g_new0 (PsSearchResult, 1);
+  g_autoptr (PsSearchResult) result = taken;
   g_autoptr (PsProgram) program = NULL;
   g_autoptr (PsSimulation) simulation = NULL;
 
-  result->schedule = order_to_schedule (found->order, setting->placement);
   if (!ps_schedule_validate (result->schedule, error))
     return NULL;
   program = ps_program_lower (ps_schedule_copy (result->schedule), PS_COMM_ASAP, error);
@@ -272,24 +167,28 @@ make_result (const PsSearchSetting *setting, const Found *found, GError **error)
   ps_simulate (program, setting->costs, simulation);
   result->makespan_ns = simulation->makespan_ns;
   result->max_span_ns = simulation->max_span_ns;
-  result->lower_bound_ns = found->lower_bound_ns;
-  result->proved_optimal = found->proved;
-  result->n_moves = found->n_moves;
-  result->found_by = found->found_by;
   return g_steal_pointer (&result);
 }
 
 PsSearchResult *
 ps_search (const PsSearchSetting *setting, GError **error)
 {
-  g_auto (Found) found = { 0 };
+  g_autofree Runner *runners = g_new0 (Runner, setting->n_threads);
+  PsSearchResult *result = NULL;
+  Shared shared;
 
   g_return_val_if_fail (setting->n_threads >= 1, NULL);
   g_return_val_if_fail (setting->time_limit_ns > 0 || setting->move_limit > 0, NULL);
 
   if (!check_setting (setting, error))
     return NULL;
-  found_init (&found, setting);
-  search_in_turn (setting, &found);
-  return make_result (setting, &found, error);
+  shared_init (&shared, setting);
+  for (guint i = 0; i < setting->n_threads; i++)
+    runner_init (&runners[i], &shared, i);
+  if (run_threads (&shared, runners, setting->n_threads, error))
+    result = choose_best (&shared, runners);
+  for (guint i = 0; i < setting->n_threads; i++)
+    runner_clear (&runners[i]);
+  shared_clear (&shared);
+  return result ? finish_result (setting, result, error) : NULL;
 }

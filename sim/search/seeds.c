@@ -36,36 +36,16 @@ generate (const PsFamily *family, const PsSearchSetting *setting, guint group)
   return g_steal_pointer (&schedule);
 }
 
-/* Whether a schedule is a solution that is better than the best so far, which it then becomes; order is scratch. */
+/* Whether a sequence is a solution that is better than the best so far, which it then becomes. */
 static gboolean
-take_better (const PsSchedule *schedule, Order *order, Order **best)
+take_better (Order *order, Order **best)
 {
-  if (!order_from_schedule (order, schedule) || !order_evaluate (order) || order->excess > 0
-      || (*best != NULL && (*best)->objective <= order->objective))
+  if (!order_evaluate (order) || order->excess > 0 || (*best != NULL && (*best)->objective <= order->objective))
     return FALSE;
   if (*best == NULL)
     *best = order_new (order->problem);
   order_assign (*best, order);
   return TRUE;
-}
-
-Order *
-best_family (const Problem *problem, const PsSearchSetting *setting, const char **name)
-{
-  g_autoptr (Order) best = NULL;
-  g_autoptr (Order) order = order_new (problem);
-  guint n;
-  const PsFamily *const *families = ps_family_table (&n);
-
-  for (guint i = 0; i < n; i++)
-    for (guint k = 0; k < (families[i]->groups ? N_GROUP_SIZES : 1); k++)
-      {
-        g_autoptr (PsSchedule) schedule = generate (families[i], setting, group_size (problem->n_devices, k));
-
-        if (schedule != NULL && take_better (schedule, order, &best))
-          *name = families[i]->name;
-      }
-  return g_steal_pointer (&best);
 }
 
 void
@@ -88,4 +68,76 @@ one_by_one (Order *order)
             order_add (order, b + problem->m, problem->n_ops);
         }
     }
+}
+
+static void
+try_family (Start *start, const PsSearchSetting *setting, const PsFamily *family, Priced *priced, const char **found_by)
+{
+  g_autoptr (Order) order = order_new (start->problem);
+
+  for (guint k = 0; k < (family->groups ? N_GROUP_SIZES : 1); k++)
+    {
+      g_autoptr (PsSchedule) schedule = generate (family, setting, group_size (start->problem->n_devices, k));
+
+      if (schedule == NULL)
+        continue;
+      if (order_from_schedule (order, schedule) && take_better (order, &start->order))
+        *found_by = family->name;
+      if (priced != NULL && schedule->n_slices == 1 && !schedule->asynchronous)
+        priced_take (priced, setting, g_steal_pointer (&schedule), family->name);
+    }
+}
+
+/* Families that look at costs are generated for the problem's limit too. */
+static void
+try_families (Start *start, const PsSearchSetting *setting, Priced *priced, const char **found_by)
+{
+  guint n;
+  const PsFamily *const *families = ps_family_table (&n);
+  PsSearchSetting lower = *setting;
+
+  lower.memory_limit = start->problem->limit;
+  for (guint i = 0; i < n; i++)
+    {
+      try_family (start, setting, families[i], priced, found_by);
+      if (start->problem->reserves && families[i]->uses_costs)
+        try_family (start, &lower, families[i], priced, found_by);
+    }
+}
+
+/* List scheduling by a plain rule. Where nothing fits there is one microbatch after the other all the same. */
+static void
+try_plain (Start *start, const char **found_by)
+{
+  static const Policy plain = { .bias[PS_OP_W] = { .base = 1 }, .ahead = { .base = 1 }, .fuses = TRUE };
+  g_autoptr (Order) order = order_new (start->problem);
+
+  if (greedy_build (order, &plain, NULL) && take_better (order, &start->order))
+    *found_by = "list scheduling";
+  if (start->order != NULL)
+    return;
+  one_by_one (order);
+  take_better (order, &start->order);
+  *found_by = "one microbatch at a time";
+}
+
+void
+start_init (Start *start, const PsSearchSetting *setting, Priced *priced)
+{
+  const char *found_by = NULL;
+
+  start->problem = problem_new (setting);
+  start->lower_bound_ns = ps_lower_bound_within (setting->placement, setting->n_microbatches, setting->costs,
+                                                 setting->memory_limit, setting->objective);
+  try_families (start, setting, priced, &found_by);
+  try_plain (start, &found_by);
+  if (priced != NULL)
+    priced_take (priced, setting, order_to_schedule (start->order, setting->placement), found_by);
+}
+
+void
+start_clear (Start *start)
+{
+  order_free (start->order);
+  problem_free (start->problem);
 }

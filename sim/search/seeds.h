@@ -1,14 +1,16 @@
-/* seeds.h - the published schedules as starting points. */
+/* seeds.h - what a search starts from: the published schedules. */
 #ifndef PS_SEARCH_SEEDS_H
 #define PS_SEARCH_SEEDS_H
 
-#include "order.h"
+#include "runner.h"
 
 G_BEGIN_DECLS
 
-/* The best order among the families that place their stages so and keep to the limit; NULL when none does. *name is the
- * family's. */
-Order *best_family (const Problem *problem, const PsSearchSetting *setting, const char **name);
+/* Fills the start of a problem with the best order among the families that place their stages so and keep to the limit,
+ * and a plain one. Those of whole microbatches and with a flush are priced just as they are generated,
+ * and the order too; priced NULL: nothing is priced. */
+void start_init (Start *start, const PsSearchSetting *setting, Priced *priced);
+void start_clear (Start *start);
 
 /* Fills the order: one microbatch (of each copy) after the other through all stages and back, fused where that takes
  * less memory. It fits wherever each device has ps_search_least_memory. */

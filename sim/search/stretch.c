@@ -78,20 +78,55 @@ append_joined (Order *order, const Part *part, guint op, guint partner)
     order_add (order, w, none);
 }
 
+/* Whether the part has the op at a position, or any that it stands for. */
+static gboolean
+has_any (const Part *part, guint position)
+{
+  const Order *from = part->from;
+  guint op = from->sequence[position], partner = from->partner[op], m = from->problem->m;
+
+  return shifted (part, op, m) != NO_OP
+         || (partner != from->problem->n_ops
+             && (shifted (part, partner, m) != NO_OP || shifted (part, op + m, m) != NO_OP));
+}
+
+/* The positions of a device that the part needs; returns how many. */
+static guint
+list_positions (const Part *part, guint device, guint32 *positions)
+{
+  guint n = 0;
+
+  for (guint i = part->from->problem->first[device]; i < part->from->stop[device]; i++)
+    if (has_any (part, i))
+      positions[n++] = i;
+  return n;
+}
+
 static void
-append_part (Order *order, const Part *part, guint device)
+append_part (Order *order, const Part *part, const guint32 *positions, guint n)
 {
   const Order *from = part->from;
 
-  for (guint i = from->problem->first[device]; i < from->stop[device]; i++)
+  for (guint i = 0; i < n; i++)
     {
-      guint op = from->sequence[i], partner = from->partner[op], only;
+      guint op = from->sequence[positions[i]], partner = from->partner[op];
 
       if (partner != from->problem->n_ops)
         append_joined (order, part, op, partner);
-      else if ((only = shifted (part, op, order->problem->m)) != NO_OP)
-        order_add (order, only, order->problem->n_ops);
+      else
+        order_add (order, shifted (part, op, order->problem->m), order->problem->n_ops);
     }
+}
+
+/* The part n_times over, each time `step` microbatches later. */
+static void
+append_parts (Order *order, Part part, guint device, guint n_times, guint step)
+{
+  g_autofree guint32 *positions = g_new (guint32, part.from->problem->n_ops);
+  guint n = list_positions (&part, device, positions);
+
+  for (guint i = 0; i < n_times; i++, part.shift += step)
+    append_part (order, &part, positions, n);
 }
 
 static gboolean
@@ -105,10 +140,9 @@ repeat (Order *order, const Order *from, const guint *cut, guint piece, guint n_
   order_clear (order);
   for (guint d = 0; d < small->n_devices; d++)
     {
-      append_part (order, &(Part){ from, cut, G_MININT64 / 2, 0, 0 }, d);
-      for (guint i = 0; i < n_times; i++)
-        append_part (order, &(Part){ from, cut, 0, piece, (gint64)i * piece }, d);
-      append_part (order, &(Part){ from, cut, dropped, G_MAXINT64, extra }, d);
+      append_parts (order, (Part){ from, cut, G_MININT64 / 2, 0, 0 }, d, 1, 0);
+      append_parts (order, (Part){ from, cut, 0, piece, 0 }, d, n_times, piece);
+      append_parts (order, (Part){ from, cut, dropped, G_MAXINT64, extra }, d, 1, 0);
     }
   return TRUE;
 }
@@ -123,7 +157,7 @@ order_repeat (Order *order, const Order *from, gint64 moment, guint piece, guint
 }
 
 gboolean
-order_stretch (Order *order, const Order *from)
+order_stretch (Order *order, const Order *from, gboolean (*go_on) (gpointer data), gpointer data)
 {
   const Problem *small = from->problem;
   g_autoptr (Order) scratch = order_new (order->problem);
@@ -136,7 +170,11 @@ order_stretch (Order *order, const Order *from)
       cut_at (from, from->objective * i / N_CUTS, cut);
       for (guint piece = 1; piece <= MIN (MAX_PIECE, extra); piece++)
         {
-          if (extra % piece != 0 || !repeat (scratch, from, cut, piece, extra / piece))
+          if (extra % piece != 0)
+            continue;
+          if (!go_on (data))
+            return FALSE;
+          if (!repeat (scratch, from, cut, piece, extra / piece))
             continue;
           if (!order_evaluate (scratch) || scratch->excess > 0 || (found && scratch->objective >= order->objective))
             continue;

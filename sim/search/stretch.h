@@ -11,9 +11,9 @@ G_BEGIN_DECLS
 
 /* Makes `order` (of more microbatches than `from`, an evaluated solution of a problem that is otherwise the same) the
  * best of the orders that repeat the ops between a cut and the same cut some microbatches later. A cut is what has
- * started at some moment, so that every device repeats the same microbatches. FALSE when no such order is a solution;
- * order is evaluated otherwise. */
-gboolean order_stretch (Order *order, const Order *from);
+ * started at some moment, so that every device repeats the same microbatches. FALSE when no such order is a solution,
+ * or go_on, which is asked before each, said no; order is evaluated otherwise. */
+gboolean order_stretch (Order *order, const Order *from, gboolean (*go_on) (gpointer data), gpointer data);
 
 /* Fills the sequence of `order` (of as many microbatches as `from` or more): the ops of `from` in front of what has
  * started at a moment, then `piece` microbatches of every chain n_times over, then the last ones of `from`, as many as

@@ -1,4 +1,5 @@
-/* worker.h - one thread's search: list scheduling under many policies, then local search from the best of them. */
+/* worker.h - one thread's work on one problem: list scheduling under many policies, beams, and local search from the
+ * best of them, in rounds that grow longer. */
 #ifndef PS_SEARCH_WORKER_H
 #define PS_SEARCH_WORKER_H
 
@@ -8,6 +9,20 @@ G_BEGIN_DECLS
 
 #define POOL_SIZE 8
 
+/* A list schedule costs about as much as this part of its ops in moves, one that repeats another less. */
+#define OPS_PER_MOVE 4
+#define OPS_PER_REPEAT_MOVE 16
+
+typedef struct Runner Runner;
+
+/* A problem and where to start. */
+typedef struct
+{
+  Problem *problem; /* NULL: none */
+  Order *order;     /* an evaluated solution */
+  gint64 lower_bound_ns;
+} Start;
+
 /* A list schedule and the policy that made it. */
 typedef struct
 {
@@ -15,46 +30,53 @@ typedef struct
   Policy policy;
 } Candidate;
 
-/* What all threads of a search share. */
 typedef struct
 {
+  Runner *runner;
   const Problem *problem;
-  const PsSearchSetting *setting;
-  const Order *seed; /* the best published schedule; NULL: none fits */
-  const char *seed_name;
-  const Policy *policies; /* that were good for a similar problem */
-  guint n_policies;
-  gint64 lower_bound_ns;
-  gint64 start_ns; /* monotonic */
-  gint done_below; /* atomic: smallest index of a worker whose best is optimal */
-  gint64 best_ns;  /* under lock, for progress only */
-  guint64 n_moves; /* under lock */
-  guint n_running; /* under lock */
-  GMutex lock;
-  GCond changed;
-} Shared;
-
-typedef struct
-{
-  Shared *shared;
-  guint index;
-  Random random;
   Order *best;
+  Order *scratch;
+  gint64 lower_bound_ns;     /* on the objective */
   Candidate pool[POOL_SIZE]; /* good list schedules */
-  const char *found_by;
-  gboolean proved; /* best is optimal */
   guint64 n_moves;
-  guint64 n_reported;
-  double unit_ns;    /* mean duration of an op */
-  double unit_bytes; /* mean of what an F takes */
-  guint width;       /* of the beam under way */
+  guint64 n_policy_moves; /* of these, for list scheduling */
+  guint64 n_policies;     /* tried */
+  guint64 length;         /* of the next local search, moves */
+  guint width;            /* of the next beam */
+  double unit_ns;         /* mean duration of an op */
+  double unit_bytes;      /* mean of what an F takes */
 } Worker;
 
-void worker_init (Worker *worker, Shared *shared, guint index);
+/* A start without a problem makes a worker without one, which is never to work. */
+void worker_init (Worker *worker, Runner *runner, const Start *start);
 void worker_clear (Worker *worker);
 
-/* Thread function; data is a Worker. */
-gpointer worker_run (gpointer data);
+static inline guint64
+moves_per_repeat (const Problem *problem)
+{
+  return problem->n_ops / OPS_PER_REPEAT_MOVE + 1;
+}
+
+/* One round of all methods in turn. */
+void worker_round (Worker *worker);
+
+/* List scheduling under one policy. */
+void worker_try_policy (Worker *worker, const Policy *policy);
+
+/* A good list schedule, by chance the better the likelier. */
+const Candidate *worker_draw (Worker *worker);
+
+/* A solution that may be the best. */
+void worker_offer (Worker *worker, const Order *order, const char *found_by);
+
+/* Adds to the moves; FALSE: the runner has to stop. */
+gboolean worker_spend (Worker *worker, guint64 n_moves);
+
+/* Prices a solution with all microbatches. */
+void runner_price (Runner *runner, const Order *order, const char *found_by);
+
+/* Whether the runner has to stop. */
+gboolean runner_is_over (Runner *runner);
 
 G_END_DECLS
 

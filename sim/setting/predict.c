@@ -120,14 +120,14 @@ ps_predict_program (const PsSetting *setting, PsPrediction *prediction, GError *
   return TRUE;
 }
 
-/* where: what messages about the schedule begin with. */
+/* where: what messages about the schedule begin with. given: NULL where the costs are not known yet. */
 static PsPrediction *
-predict (const PsSetting *setting, PsSchedule *owned, const char *where, GError **error)
+predict (const PsSetting *setting, PsSchedule *owned, const PsCosts *given, const char *where, GError **error)
 {
   g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
   g_autoptr (PsSchedule) schedule = owned;
 
-  prediction->costs = costs_for (setting, schedule, error);
+  prediction->costs = given ? ps_predict_costs (schedule, given, error) : costs_for (setting, schedule, error);
   if (prediction->costs == NULL)
     return NULL;
   prediction->program = ps_program_lower (g_steal_pointer (&schedule), setting->comm_order, error);
@@ -144,13 +144,13 @@ ps_predict (const PsSetting *setting, const char *name_or_file, GError **error)
 {
   PsSchedule *schedule = ps_setting_schedule (setting, name_or_file, error);
 
-  return schedule ? predict (setting, schedule, name_or_file, error) : NULL;
+  return schedule ? predict (setting, schedule, NULL, name_or_file, error) : NULL;
 }
 
 PsPrediction *
-ps_predict_schedule (const PsSetting *setting, PsSchedule *schedule, GError **error)
+ps_predict_schedule (const PsSetting *setting, PsSchedule *schedule, const PsCosts *given, GError **error)
 {
   g_autofree char *where = g_strdup (schedule->name);
 
-  return predict (setting, schedule, where, error);
+  return predict (setting, schedule, given, where, error);
 }

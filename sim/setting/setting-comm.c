@@ -103,6 +103,7 @@ ps_comm_read (const PsCommText *text, PsSetting *setting, GError **error)
   setting->channel = PS_CHANNEL_LATENCY;
   setting->comm_order = PS_COMM_ASAP;
   setting->reorder = text->order != NULL;
+  setting->any_comm_order = setting->takes_auto && !text->order;
   setting->blocking = text->blocking;
   setting->share_links = text->share_links;
   if (!read_choices (text, setting, error) || !read_speeds (text->speed, setting, error)

@@ -369,7 +369,20 @@ refuse 2 "--microbatch-size" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms 
 refuse 2 "does not divide" pipesim search -p 2 -m 2 --model tiny-gpt --cluster h100-80gb --microbatch-size 3 --moves 1
 refuse 2 "not expected" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms gpipe
 refuse 1 "infeasible: needs at least 4 B" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms,act=4B --memory-limit 3B --moves 1
-refuse 1 "no-such/x.json" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --moves 1 -o no-such/x.json
+refuse 1 "-o: no-such/x.json" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --moves 1 -o no-such/x.json
+refuse 1 "-o: ." pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --moves 1 -o .
+refuse 2 "--slices" pipesim search -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --moves 1 --slices 2
+refuse 1 "buffers" pipesim search -p 2 -m 4 -v 1 --placement loop --costs f=1ms,b=1ms,w=1ms,act=4B,msg=100B --comm rank --memory-limit 4B --moves 1
+# A stack for which no address space is left: no thread can be made.
+many_threads ()
+(
+  ulimit -s 4294967296 && exec pipesim search -p 4 -m 8 --costs f=1ms,b=1ms,w=2ms,c=1ms --moves 10 --jobs 3
+)
+if (ulimit -s 4294967296) 2>/dev/null; then
+  refuse 1 "--jobs: 3 threads" many_threads
+else
+  skip "a thread that cannot be made" "the limit of stacks cannot be raised"
+fi
 
 # planning
 plan='pipesim plan --model tiny-gpt --cluster cpu-cores'

@@ -1,0 +1,70 @@
+/* search-price.c - schedules of a search under the setting that was asked for. */
+#include "search-price.h"
+
+gboolean
+search_transfers_wait (const PsSetting *setting)
+{
+  return setting->channel != PS_CHANNEL_LATENCY || setting->blocking || setting->share_links
+         || setting->overlap_slowdown > 1;
+}
+
+/* Devices go on one by one where the synchronisation is bypassed: the period holds the span and the O of each of them.
+ */
+gint64
+search_time (const PsSetting *setting, const PsPrediction *prediction)
+{
+  const PsSimulation *simulation = prediction->simulation;
+  gint64 optimizer_ns = simulation->optimizer_ns;
+
+  for (guint d = 0; setting->sync == PS_SYNC_BYPASS && d < simulation->n_devices; d++)
+    optimizer_ns = MIN (optimizer_ns, simulation->device[d].optimizer_ns);
+  return prediction->metrics.iteration_ns - optimizer_ns;
+}
+
+static gboolean
+may_plan (const SearchPricing *pricing)
+{
+  const PsSetting *setting = pricing->setting;
+
+  return setting->any_comm_order && (setting->channel != PS_CHANNEL_LATENCY || setting->blocking)
+         && (pricing->plan_until_us == 0 || g_get_monotonic_time () < pricing->plan_until_us);
+}
+
+static gboolean
+is_better (const PsPrediction *a, const PsPrediction *b)
+{
+  return a->feasible != b->feasible ? a->feasible : a->metrics.iteration_ns < b->metrics.iteration_ns;
+}
+
+PsPrediction *
+search_predict (const SearchPricing *pricing, const PsSchedule *schedule, PsCommOrder *comm_order, GError **error)
+{
+  PsSetting setting = *pricing->setting;
+  g_autoptr (GError) reason = NULL;
+  g_autoptr (PsPrediction) prediction
+      = ps_predict_schedule (&setting, ps_schedule_copy (schedule), pricing->given, &reason);
+  g_autoptr (PsPrediction) planned = NULL;
+
+  *comm_order = setting.comm_order;
+  setting.comm_order = PS_COMM_PLANNED;
+  if (may_plan (pricing))
+    planned = ps_predict_schedule (&setting, ps_schedule_copy (schedule), pricing->given, NULL);
+  if (planned != NULL && (prediction == NULL || is_better (planned, prediction)))
+    {
+      *comm_order = PS_COMM_PLANNED;
+      return g_steal_pointer (&planned);
+    }
+  if (prediction == NULL)
+    g_propagate_error (error, g_steal_pointer (&reason));
+  return g_steal_pointer (&prediction);
+}
+
+gint64
+search_price (const PsSchedule *schedule, gpointer data)
+{
+  const SearchPricing *pricing = data;
+  PsCommOrder comm_order;
+  g_autoptr (PsPrediction) prediction = search_predict (pricing, schedule, &comm_order, NULL);
+
+  return prediction && prediction->feasible ? search_time (pricing->setting, prediction) : G_MAXINT64;
+}

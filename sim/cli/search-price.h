@@ -1,0 +1,28 @@
+/* search-price.h - what a search looks for: the least iteration time under the setting, just as predict would tell. */
+#ifndef PS_SEARCH_PRICE_H
+#define PS_SEARCH_PRICE_H
+
+#include <pipesim/setting.h>
+
+typedef struct
+{
+  const PsSetting *setting;
+  const PsCosts *given; /* what ps_setting_costs has for it */
+  gint64 plan_until_us; /* monotonic: sends and receives are planned up to then; 0: for ever */
+} SearchPricing;
+
+/* Whether transfers wait for each other or hold up devices, so that they may take longer than they cost. */
+gboolean search_transfers_wait (const PsSetting *setting);
+
+/* The better of the orders of sends and receives that the setting allows. Free with ps_prediction_free. */
+PsPrediction *search_predict (const SearchPricing *pricing, const PsSchedule *schedule, PsCommOrder *comm_order,
+                              GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The iteration time less the optimizer step that every schedule of the placement has: what the lower bound of a search
+ * is below. */
+gint64 search_time (const PsSetting *setting, const PsPrediction *prediction);
+
+/* For PsSearchSetting.price; data is a SearchPricing. */
+gint64 search_price (const PsSchedule *schedule, gpointer data);
+
+#endif

@@ -1,0 +1,289 @@
+/* runner.c - one thread of a search. */
+#include "runner.h"
+
+#include <pipesim/simulate.h>
+
+#include "exact.h"
+#include "stretch.h"
+
+/* Part of the moves that goes into the easier problem. */
+#define EASIER_PART 0.4
+
+/* Part of the moves that goes into the problem with slower transfers. */
+#define SLOWER_PART 0.4
+
+/* Branch and bound may take this part of the moves up to it, but always what is free until its first question; if it
+ * has decided nothing it is tried again after so many times the moves, but not before the least. */
+#define DECISION_PART 0.4
+#define DECISION_FACTOR 4
+#define LEAST_DECISION 25000
+
+/* What a question of the branch and bound stands for in moves. */
+#define MOVES_PER_QUESTION 8192
+
+/* How often progress is told. */
+#define TELL_EVERY_NS G_GINT64_CONSTANT (250000000)
+
+static gboolean
+fits (const PsSearchSetting *setting, const PsSimulation *simulation)
+{
+  for (guint d = 0; setting->memory_limit != NULL && d < simulation->n_devices; d++)
+    if (simulation->device[d].peak_bytes > setting->memory_limit[d])
+      return FALSE;
+  return TRUE;
+}
+
+static gint64
+simulated_price (const PsSearchSetting *setting, const PsSchedule *schedule)
+{
+  g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, NULL);
+  g_autoptr (PsSimulation) simulation = program ? ps_simulation_new (program) : NULL;
+
+  if (program == NULL)
+    return G_MAXINT64;
+  ps_simulate (program, setting->costs, simulation);
+  if (!fits (setting, simulation))
+    return G_MAXINT64;
+  return setting->objective == PS_OBJECTIVE_SPAN ? simulation->max_span_ns : simulation->makespan_ns;
+}
+
+void
+priced_take (Priced *best, const PsSearchSetting *setting, PsSchedule *schedule, const char *found_by)
+{
+  gint64 price_ns
+      = setting->price ? setting->price (schedule, setting->price_data) : simulated_price (setting, schedule);
+
+  if (best->schedule != NULL && price_ns >= best->price_ns)
+    {
+      ps_schedule_free (schedule);
+      return;
+    }
+  ps_schedule_free (best->schedule);
+  *best = (Priced){ schedule, price_ns, found_by };
+}
+
+void
+runner_price (Runner *runner, const Order *order, const char *found_by)
+{
+  const PsSearchSetting *setting = runner->shared->setting;
+
+  if (order->objective == runner->objective && order->weight == runner->weight)
+    return;
+  runner->objective = order->objective;
+  runner->weight = order->weight;
+  runner->n_moves += order->problem->n_ops / OPS_PER_MOVE;
+  priced_take (&runner->best, setting, order_to_schedule (order, setting->placement), found_by);
+}
+
+static gint64
+now_ns (void)
+{
+  return g_get_monotonic_time () * 1000;
+}
+
+static void
+report (Runner *runner)
+{
+  Shared *shared = runner->shared;
+
+  g_mutex_lock (&shared->lock);
+  shared->n_moves += runner->n_moves - runner->n_reported;
+  runner->n_reported = runner->n_moves;
+  shared->best_ns = MIN (shared->best_ns, runner->best.price_ns);
+  g_mutex_unlock (&shared->lock);
+}
+
+static void
+tell (Runner *runner, gint64 elapsed_ns)
+{
+  Shared *shared = runner->shared;
+  PsSearchProgress progress = { .elapsed_ns = elapsed_ns };
+
+  report (runner);
+  shared->told_ns = elapsed_ns;
+  g_mutex_lock (&shared->lock);
+  progress.best_ns = shared->best_ns;
+  progress.n_moves = shared->n_moves;
+  g_mutex_unlock (&shared->lock);
+  progress.lower_bound_ns = runner->worker.lower_bound_ns;
+  if (progress.best_ns != G_MAXINT64)
+    shared->setting->progress (&progress, shared->setting->progress_data);
+}
+
+/* No schedule is better. */
+static gboolean
+is_proved (const Runner *runner)
+{
+  return runner->best.price_ns <= runner->worker.lower_bound_ns;
+}
+
+/* A runner with a higher index than one that has met the bound cannot be the one that is asked for the result. */
+gboolean
+runner_is_over (Runner *runner)
+{
+  const PsSearchSetting *setting = runner->shared->setting;
+  gint64 elapsed_ns = now_ns () - runner->shared->begin_ns;
+
+  if (runner->index == 0 && setting->progress != NULL && elapsed_ns - runner->shared->told_ns > TELL_EVERY_NS)
+    tell (runner, elapsed_ns);
+  return is_proved (runner) || (guint)g_atomic_int_get (&runner->shared->done_below) < runner->index
+         || (setting->move_limit > 0 && runner->n_moves >= setting->move_limit)
+         || (setting->time_limit_ns > 0 && elapsed_ns >= setting->time_limit_ns)
+         || (setting->stop != NULL && g_atomic_int_get (setting->stop));
+}
+
+/* A branch and bound and the moves that it may take. */
+typedef struct
+{
+  Worker *worker;
+  guint64 stop_at; /* moves */
+  gboolean refused;
+} Decision;
+
+static gboolean
+go_on_deciding (gpointer data)
+{
+  Decision *decision = data;
+  const Runner *runner = decision->worker->runner;
+
+  decision->refused = runner->n_moves >= decision->stop_at || !worker_spend (decision->worker, MOVES_PER_QUESTION);
+  return !decision->refused;
+}
+
+static void
+decide (Runner *runner)
+{
+  Worker *worker = &runner->worker;
+  Decision decision = { worker, runner->n_moves + (guint64)((double)runner->n_moves * DECISION_PART), FALSE };
+  gboolean decided;
+
+  order_assign (worker->scratch, worker->best);
+  decided = exact_solve (worker->scratch, go_on_deciding, &decision);
+  if (runner_is_over (runner))
+    return;
+  if (decided)
+    worker->lower_bound_ns = worker->scratch->objective;
+  runner->decide_at = decision.refused ? MAX (runner->n_moves * DECISION_FACTOR, LEAST_DECISION) : G_MAXUINT64;
+  worker_offer (worker, worker->scratch, "branch and bound");
+}
+
+static gboolean
+go_on_stretching (gpointer data)
+{
+  Worker *worker = data;
+
+  return worker_spend (worker, moves_per_repeat (worker->problem));
+}
+
+/* An order of another problem as one of the worker's: as it is, or stretched to more microbatches. */
+static void
+carry_over (Worker *worker, const Order *from, const char *found_by)
+{
+  Order *order = worker->scratch;
+  gboolean carried;
+
+  if (from->problem->m < order->problem->m)
+    carried = order_stretch (order, from, go_on_stretching, worker);
+  else
+    {
+      order_copy (order, from);
+      carried = order_evaluate (order) && order->excess == 0;
+    }
+  if (carried)
+    worker_offer (worker, order, found_by);
+}
+
+/* The best order of the easier problem need not be the best here: another one has its turn, and all good policies. */
+static void
+ease (Runner *runner)
+{
+  Worker *easier = &runner->easier;
+  const Order *other;
+
+  worker_round (easier);
+  if (runner_is_over (runner))
+    return;
+  carry_over (&runner->worker, easier->best, "an easier problem");
+  other = worker_draw (easier)->order;
+  if (other->objective != G_MAXINT64 && !runner_is_over (runner))
+    carry_over (&runner->worker, other, "an easier problem");
+  for (guint i = 0; i < POOL_SIZE && !runner_is_over (runner); i++)
+    if (easier->pool[i].order->objective != G_MAXINT64)
+      worker_try_policy (&runner->worker, &easier->pool[i].policy);
+}
+
+/* Whether it is the turn of a problem beside the one asked for, which is to have that part of all moves. */
+static gboolean
+is_due (const Runner *runner, const Worker *worker, double part)
+{
+  return worker->problem != NULL && worker->best->objective > worker->lower_bound_ns
+         && (double)worker->n_moves <= part * (double)runner->n_moves;
+}
+
+static void
+take_turn (Runner *runner)
+{
+  if (is_due (runner, &runner->easier, EASIER_PART))
+    ease (runner);
+  else if (is_due (runner, &runner->slower, SLOWER_PART))
+    {
+      carry_over (&runner->slower, runner->worker.best, "local search");
+      worker_round (&runner->slower);
+    }
+  else
+    worker_round (&runner->worker);
+}
+
+static void
+mark_done (Runner *runner)
+{
+  Shared *shared = runner->shared;
+
+  report (runner);
+  g_mutex_lock (&shared->lock);
+  if (is_proved (runner) && (guint)shared->done_below > runner->index)
+    g_atomic_int_set (&shared->done_below, (gint)runner->index);
+  g_mutex_unlock (&shared->lock);
+}
+
+void
+runner_init (Runner *runner, Shared *shared, guint index)
+{
+  const Start *start = &shared->start;
+
+  *runner
+      = (Runner){ .shared = shared,
+                  .index = index,
+                  .random = { shared->setting->seed * 1000003 + index },
+                  .best = { ps_schedule_copy (shared->seed.schedule), shared->seed.price_ns, shared->seed.found_by },
+                  .decide_at = index == 0 && exact_can_decide (start->problem) ? 0 : G_MAXUINT64 };
+  worker_init (&runner->worker, runner, start);
+  worker_init (&runner->easier, runner, &shared->easier);
+  worker_init (&runner->slower, runner, &shared->slower);
+}
+
+void
+runner_clear (Runner *runner)
+{
+  worker_clear (&runner->worker);
+  worker_clear (&runner->easier);
+  worker_clear (&runner->slower);
+  ps_schedule_free (runner->best.schedule);
+}
+
+gpointer
+runner_run (gpointer data)
+{
+  Runner *runner = data;
+
+  while (!runner_is_over (runner))
+    {
+      if (runner->n_moves >= runner->decide_at)
+        decide (runner);
+      else
+        take_turn (runner);
+      report (runner);
+    }
+  mark_done (runner);
+  return NULL;
+}

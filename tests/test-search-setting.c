@@ -1,0 +1,202 @@
+/* test-search-setting.c - searches under channels, blocking, slow-down and bypass: never worse than a published
+ * schedule under the same setting, never better than their bound, and never worse for more moves. */
+#include <pipesim/search.h>
+
+#include "cli/search-price.h"
+
+#include <string.h>
+
+#define N_SETTINGS 40
+#define MOVES 2000
+
+static const char *const options[] = {
+  "--comm direction",
+  "--comm pair",
+  "--comm rank",
+  "--comm rank --comm-order deferred",
+  "--comm rank --comm-order planned",
+  "--comm pair --blocking",
+  "--blocking",
+  "--overlap-slowdown 1.5",
+  "--sync bypass",
+  "--sync bypass --comm rank",
+  "--sync bypass --comm direction",
+  "--comm rank --eager 1MiB",
+  "--ready-order 4",
+};
+
+/* Costs in whole microseconds, in half of all with a limit for some activations and messages of a known size. */
+static char *
+draw_line (GRand *random)
+{
+  guint p = (guint)g_rand_int_range (random, 2, 6), m = (guint)g_rand_int_range (random, 1, 9);
+  gboolean limited = g_rand_boolean (random);
+  GString *line = g_string_new (NULL);
+
+  g_string_append_printf (line, "test -p %u -m %u %s --costs f=%dus,b=%dus,w=%dus,c=%dus,o=%dus,act=16KiB,wact=4KiB", p,
+                          m, options[g_rand_int_range (random, 0, G_N_ELEMENTS (options))],
+                          g_rand_int_range (random, 1, 30), g_rand_int_range (random, 1, 30),
+                          g_rand_int_range (random, 1, 30), g_rand_int_range (random, 0, 30),
+                          g_rand_int_range (random, 0, 9));
+  if (limited)
+    g_string_append_printf (line, ",msg=2KiB --memory-limit %dKiB", 16 * g_rand_int_range (random, 2, 12));
+  return g_string_free (line, FALSE);
+}
+
+static PsSetting *
+read_setting (const char *line)
+{
+  g_auto (GStrv) argv = NULL;
+  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
+  PsSetting *setting = ps_setting_new ();
+  g_autoptr (GError) error = NULL;
+
+  setting->takes_auto = TRUE;
+  ps_setting_add_options (setting, context);
+  g_assert_true (g_shell_parse_argv (line, NULL, &argv, NULL));
+  g_assert_true (g_option_context_parse_strv (context, &argv, &error));
+  g_assert_no_error (error);
+  g_assert_true (ps_setting_finish (setting, &error));
+  return setting;
+}
+
+/* NULL: a limit that nothing keeps to. */
+static PsSearchResult *
+search (SearchPricing *pricing, const PsPlacement *placement, guint64 moves)
+{
+  const PsSetting *setting = pricing->setting;
+  g_autofree gint64 *limit = NULL;
+  g_assert_true (ps_setting_memory_limit (setting, placement->n_devices, &limit, NULL));
+  PsSearchSetting search = { .placement = placement,
+                             .n_microbatches = setting->n_microbatches,
+                             .costs = pricing->given,
+                             .memory_limit = limit,
+                             .objective = setting->sync == PS_SYNC_BYPASS ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN,
+                             .price = search_price,
+                             .price_data = pricing,
+                             .transfer_factor = search_transfers_wait (setting) ? 2 : 1,
+                             .seed = 1,
+                             .move_limit = moves,
+                             .n_threads = 1 };
+
+  return ps_search (&search, NULL);
+}
+
+static gboolean
+is_placed_so (const PsSchedule *schedule, const PsPlacement *placement)
+{
+  const PsPlacement *other = schedule->placement;
+
+  return other->n_stages == placement->n_stages && other->n_copies == placement->n_copies
+         && memcmp (other->device, placement->device,
+                    placement->n_copies * placement->n_stages * sizeof *placement->device)
+                == 0;
+}
+
+/* Returns how many families were held against the result. */
+static guint
+check_families (const PsSetting *setting, const PsPlacement *placement, const PsSearchResult *result)
+{
+  guint n, n_checked = 0;
+  const PsFamily *const *families = ps_family_table (&n);
+
+  for (guint i = 0; i < n; i++)
+    {
+      g_autoptr (PsPrediction) prediction = ps_predict (setting, families[i]->name, NULL);
+      const PsSchedule *schedule = prediction ? prediction->program->schedule : NULL;
+
+      if (prediction == NULL || !prediction->feasible || schedule->asynchronous || schedule->n_slices > 1
+          || !is_placed_so (schedule, placement))
+        continue;
+      g_assert_cmpint (result->price_ns, <=, search_time (setting, prediction));
+      g_assert_cmpint (result->lower_bound_ns, <=, search_time (setting, prediction));
+      n_checked++;
+    }
+  return n_checked;
+}
+
+/* The result is what predict says of its schedule, just as the command prints it. */
+static void
+check_result (const SearchPricing *pricing, const PsSearchResult *result)
+{
+  PsCommOrder comm_order;
+  g_autoptr (PsPrediction) prediction = search_predict (pricing, result->schedule, &comm_order, NULL);
+
+  if (prediction != NULL && prediction->feasible)
+    g_assert_cmpint (search_time (pricing->setting, prediction), ==, result->price_ns);
+  else
+    g_assert_cmpint (result->price_ns, ==, G_MAXINT64);
+  g_assert_cmpint (result->lower_bound_ns, <=, result->price_ns);
+  g_assert_cmpint (result->proved_optimal, ==, result->price_ns == result->lower_bound_ns);
+}
+
+static guint
+check_placement (PsSetting *setting, PsPlacementKind kind, guint n_chunks)
+{
+  g_autoptr (PsPlacement) placement = ps_placement_new (kind, setting->n_devices, n_chunks);
+  g_autoptr (PsCosts) given = ps_setting_costs (setting, setting->n_devices, n_chunks, NULL);
+  SearchPricing pricing = { setting, given, 0 };
+  g_autoptr (PsSearchResult) result = search (&pricing, placement, MOVES);
+  g_autoptr (PsSearchResult) longer = search (&pricing, placement, 2 * MOVES);
+
+  if (result == NULL)
+    return 0;
+  check_result (&pricing, result);
+  g_assert_cmpint (longer->price_ns, <=, result->price_ns);
+  setting->n_chunks = n_chunks;
+  return check_families (setting, placement, result);
+}
+
+static void
+test_never_worse (void)
+{
+  g_autoptr (GRand) random = g_rand_new_with_seed (13);
+  guint n_checked = 0;
+
+  for (guint i = 0; i < N_SETTINGS; i++)
+    {
+      g_autofree char *line = draw_line (random);
+      g_autoptr (PsSetting) setting = read_setting (line);
+
+      g_test_message ("%s", line);
+      n_checked += check_placement (setting, PS_PLACEMENT_LOOP, 1);
+      n_checked += check_placement (setting, PS_PLACEMENT_LOOP, 2);
+      n_checked += check_placement (setting, PS_PLACEMENT_V, 2);
+      if (setting->n_devices % 2 == 0 && setting->n_microbatches % 2 == 0)
+        n_checked += check_placement (setting, PS_PLACEMENT_BIDIRECTIONAL, 1);
+    }
+  g_assert_cmpuint (n_checked, >, 8 * N_SETTINGS);
+}
+
+/* A search that is stopped before it begins has the published schedules all the same. */
+static void
+test_stopped (void)
+{
+  g_autoptr (PsSetting) setting = read_setting ("test -p 4 -m 8 --costs f=2ms,b=2ms,w=1ms,c=2ms --blocking");
+  g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 4, 1);
+  g_autoptr (PsCosts) given = ps_setting_costs (setting, 4, 1, NULL);
+  SearchPricing pricing = { setting, given, 0 };
+  const gint stop = 1;
+  PsSearchSetting stopped = { .placement = placement,
+                              .n_microbatches = 8,
+                              .costs = given,
+                              .price = search_price,
+                              .price_data = &pricing,
+                              .time_limit_ns = G_MAXINT64,
+                              .stop = &stop,
+                              .n_threads = 2 };
+  g_autoptr (PsSearchResult) result = ps_search (&stopped, NULL);
+
+  g_assert_cmpuint (check_families (setting, placement, result), >, 5);
+  g_assert_cmpint (result->price_ns, ==, 120000000);
+  g_assert_cmpstr (result->found_by, ==, "zb-h1");
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/search-setting/never-worse", test_never_worse);
+  g_test_add_func ("/search-setting/stopped", test_stopped);
+  return g_test_run ();
+}
