@@ -6,9 +6,9 @@
 #include <math.h>
 
 static const PsColumn columns[] = {
-  { "what", "what", PS_COLUMN_TEXT },       { "a_ns", "median of A", PS_COLUMN_TIME },
-  { "b_ns", "of B", PS_COLUMN_TIME },       { "change", "change", PS_COLUMN_PERCENT },
-  { "verdict", "verdict", PS_COLUMN_TEXT },
+  { "what", "what", PS_COLUMN_TEXT },      { "a_ns", "median of A", PS_COLUMN_TIME },
+  { "b_ns", "of B", PS_COLUMN_TIME },      { "change", "change", PS_COLUMN_PERCENT },
+  { "noise", "noise", PS_COLUMN_PERCENT }, { "verdict", "verdict", PS_COLUMN_TEXT },
 };
 
 typedef struct
@@ -37,6 +37,8 @@ verdict_of (const PsProfileChange *change)
     return "only in B";
   if (!change->b)
     return "only in A";
+  if (isnan (change->noise_ns))
+    return "too few samples";
   if (!change->beyond_noise)
     return "noise";
   return change->b->time.median_ns > change->a->time.median_ns ? "slower" : "faster";
@@ -53,26 +55,30 @@ add_row (PsTable *table, const PsProfileChange *change)
   if (change->b)
     ps_table_set_integer (table, "b_ns", change->b->time.median_ns);
   ps_table_set_ratio (table, "change", change->change);
+  if (!isnan (change->change))
+    ps_table_set_ratio (table, "noise", change->noise_ns / (double)change->a->time.median_ns);
   ps_table_set_text (table, "verdict", verdict_of (change));
 }
 
-/* "34 in both, median distance 0.6 %, largest 4.1 %; 3 beyond noise; 0 in one only" */
+/* "34 in both, median distance 0.6 %, largest 4.1 %; 3 beyond noise; 0 in one only; 0 of too few samples" */
 static char *
 summarise (const GArray *changes)
 {
   g_autofree double *distances = g_new (double, changes->len);
-  guint n = 0, n_beyond = 0, n_alone = 0;
+  guint n = 0, n_beyond = 0, n_alone = 0, n_few = 0;
   for (guint i = 0; i < changes->len; i++)
     {
       const PsProfileChange *change = &g_array_index (changes, PsProfileChange, i);
       n_alone += !change->a || !change->b;
       n_beyond += change->beyond_noise;
+      n_few += change->a && change->b && isnan (change->noise_ns);
       if (!isnan (change->change))
         distances[n++] = 100 * fabs (change->change);
     }
   qsort (distances, n, sizeof *distances, ps_compare_double);
-  return g_strdup_printf ("%u in both, median distance %.2f %%, largest %.2f %%; %u beyond noise; %u in one only\n", n,
-                          n > 0 ? distances[(n - 1) / 2] : 0, n > 0 ? distances[n - 1] : 0, n_beyond, n_alone);
+  return g_strdup_printf (
+      "%u in both, median distance %.2f %%, largest %.2f %%; %u beyond noise; %u in one only; %u of too few samples\n",
+      n, n > 0 ? distances[(n - 1) / 2] : 0, n > 0 ? distances[n - 1] : 0, n_beyond, n_alone, n_few);
 }
 
 static char *
@@ -128,7 +134,8 @@ ps_calib_cmd_diff (int argc, char **argv, GError **error)
       = ps_calib_parse (argc, argv, "diff",
                         "Compares the medians of two profiles, files as calib export writes them. Medians differ "
                         "beyond noise when their notches (1.57 times the distance of the quartiles over the root "
-                        "of n) do not overlap.",
+                        "of n) do not overlap; both together are the noise. A median of fewer than 6 samples has no "
+                        "interval that holds with 95 %, so no verdict is given on it.",
                         entries, error)
         && check_sides (&options, error) && diff (&options, error);
   g_free (options.db);

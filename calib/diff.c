@@ -1,12 +1,16 @@
 /* diff.c - holds one profile against another. */
 #include "diff.h"
 
+#include "statistics.h"
+
 #include <math.h>
 
 double
 ps_median_notch (const PsStatistics *time)
 {
-  return 1.57 * (double)(time->q3_ns - time->q1_ns) / sqrt (MAX (time->n, 1));
+  guint low, high;
+
+  return ps_median_ranks (time->n, &low, &high) ? 1.57 * (double)(time->q3_ns - time->q1_ns) / sqrt (time->n) : NAN;
 }
 
 static gboolean
@@ -29,11 +33,12 @@ find (const PsProfileContents *contents, const PsMeasurement *key)
 static PsProfileChange
 compare (const PsMeasurement *a, const PsMeasurement *b)
 {
-  PsProfileChange change = { .a = a, .b = b, .change = NAN };
+  PsProfileChange change = { .a = a, .b = b, .change = NAN, .noise_ns = NAN };
   if (!a || !b)
     return change;
   double distance = (double)(b->time.median_ns - a->time.median_ns);
-  change.beyond_noise = fabs (distance) > ps_median_notch (&a->time) + ps_median_notch (&b->time);
+  change.noise_ns = ps_median_notch (&a->time) + ps_median_notch (&b->time);
+  change.beyond_noise = fabs (distance) > change.noise_ns;
   if (a->time.median_ns > 0)
     change.change = distance / (double)a->time.median_ns;
   return change;

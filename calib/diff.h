@@ -12,13 +12,15 @@ typedef struct
   const PsMeasurement *a; /* NULL: only in b */
   const PsMeasurement *b; /* NULL: only in a */
   double change;          /* of the median, (b - a) / a; NaN unless both are there and a's is not 0 */
-  gboolean beyond_noise;
+  double noise_ns;        /* how far medians may be apart by chance: both notches; NaN: too few samples to say */
+  gboolean beyond_noise;  /* they are further apart; FALSE where noise_ns is not known */
 } PsProfileChange;
 
 /* Of PsProfileChange: keys of a in their order, then those of b alone. The measurements stay a's and b's. */
 GArray *ps_profile_diff (const PsProfileContents *a, const PsProfileContents *b);
 
-/* Half the width of a median's notch: 1.57 (q3 - q1) / sqrt (n). Where the notches of two medians do not overlap, these
+/* Half the width of a median's notch: 1.57 (q3 - q1) / sqrt (n); NaN for n < 6, for which ps_median_ranks knows no
+ * interval. Where the notches of two medians do not overlap, these
  * differ at about the 95 % level (McGill, Tukey, Larsen: Variations of Box Plots, The American Statistician 32, 1978).
  */
 double ps_median_notch (const PsStatistics *time);

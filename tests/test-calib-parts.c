@@ -7,6 +7,7 @@
 #include "transfers.h"
 #include "watch.h"
 
+#include <math.h>
 #include <string.h>
 
 static void
@@ -249,25 +250,31 @@ test_diff (void)
     { .shape = (char *)"x", .devices = 1, .time = { 1031, 981, 1081, 0, 900, 100 } }, /* 31 < 31.4 */
     { .shape = (char *)"x", .devices = 1, .time = { 1032, 982, 1082, 0, 900, 100 } }, /* 32 > 31.4 */
     { .shape = (char *)"x", .devices = 2, .time = { 1000, 950, 1050, 0, 900, 100 } },
+    { .shape = (char *)"x", .devices = 1, .time = { 2000, 2000, 2000, 0, 2000, 1 } }, /* no interval: n < 6 */
+    { .shape = (char *)"x", .devices = 1, .time = { 2000, 2000, 2000, 0, 2000, 5 } },
+    { .shape = (char *)"x", .devices = 1, .time = { 2000, 2000, 2000, 0, 2000, 6 } },
   };
+  const double changes[] = { 0, 0.031, 0.032, NAN, 1, 1, 1 };
   g_assert_cmpfloat_with_epsilon (ps_median_notch (&rows[0].time), 15.7, 1e-9);
+  g_assert_true (isnan (ps_median_notch (&rows[5].time)));
   for (guint i = 1; i < G_N_ELEMENTS (rows); i++)
     {
       g_autoptr (GPtrArray) a = g_ptr_array_new (), b = g_ptr_array_new ();
       g_ptr_array_add (a, &rows[0]);
       g_ptr_array_add (b, &rows[i]);
       PsProfileContents left = { .measurements = a }, right = { .measurements = b };
-      g_autoptr (GArray) changes = ps_profile_diff (&left, &right);
-      const PsProfileChange *change = &g_array_index (changes, PsProfileChange, 0);
-      g_assert_cmpuint (changes->len, ==, i == 3 ? 2 : 1);
-      g_assert_cmpint (change->beyond_noise, ==, i == 2);
+      g_autoptr (GArray) rows_of_either = ps_profile_diff (&left, &right);
+      const PsProfileChange *change = &g_array_index (rows_of_either, PsProfileChange, 0);
+      g_assert_cmpuint (rows_of_either->len, ==, i == 3 ? 2 : 1);
+      g_assert_cmpint (change->beyond_noise, ==, i == 2 || i == 6);
+      g_assert_cmpint (isnan (change->noise_ns), ==, i >= 3 && i <= 5);
       if (i == 3)
         {
           g_assert_null (change->b);
-          g_assert_null (g_array_index (changes, PsProfileChange, 1).a);
+          g_assert_null (g_array_index (rows_of_either, PsProfileChange, 1).a);
         }
       else
-        g_assert_cmpfloat_with_epsilon (change->change, i == 1 ? 0.031 : 0.032, 1e-9);
+        g_assert_cmpfloat_with_epsilon (change->change, changes[i], 1e-9);
     }
 }
 

@@ -35,7 +35,13 @@ run "what was fitted" 'fit of transfers, 2 busy, 1 sharing: alpha 2.201 us, 0.21
 run "under another name" "profile 'there' of new.db: " pipesim calib import --db new.db --profile there text.json
 refuse 1 "new.db: there is a profile 'here' already" pipesim calib import --db new.db text.json
 run "a profile equals itself" "; 0 beyond noise; 0 in one only" pipesim calib diff text.json again.json
-run "two of one database" '"verdict": "noise"' pipesim calib diff --db new.db --json here there
+run "no verdict on two samples" '"verdict": "too few samples"' pipesim calib diff --db new.db --json here there
+pipesim calib export --db new.db --profile here | sed 's/"n": 2,/"n": 20,/' >enough.json
+sed 's/\("kind": "W", .*\)123328\(.*\)123328\(.*\)139980\(.*\)123328/\1200000\2200000\3200000\4200000/' enough.json >slower.json
+run "a verdict on 20" '200 us  +62.17 %     +4.74 %  slower' \
+  pipesim calib diff enough.json slower.json
+run "which leaves the others" '33 in both, median distance 0.00 %, largest 62.17 %; 1 beyond noise; 0 in one only; 0 of too few' \
+  pipesim calib diff enough.json slower.json
 refuse 2 "--profile: is empty" pipesim calib import --db new.db --profile= text.json
 refuse 1 "new.db: several profiles; choose one with --profile: here, there" pipesim calib show --db new.db
 tr '\n' '\r' <text.json | sed 's/"name": "here"/"name": "a\\u000ab\\u001b[2J"/' | tr '\r' '\n' >odd.json
