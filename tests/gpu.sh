@@ -36,7 +36,9 @@ done
 # library belong to the system's own loader.
 needed_libraries ()
 {
-  ldd "$@" 2>/dev/null | awk '$2 == "=>" && $3 ~ "^/" { print $3 }' | sort -u \
+  # The cpu device loads this one itself.
+  openblas=$(ldconfig -p 2>/dev/null | sed -n 's/^[[:space:]]*libopenblas\.so\.0 .*=> //p' | head -1)
+  { ldd "$@" $openblas 2>/dev/null; echo "libopenblas.so.0 => $openblas"; } | awk '$2 == "=>" && $3 ~ "^/" { print $3 }' | sort -u \
     | grep -vE '/(lib(c|m|dl|rt|pthread|resolv)|ld-linux[^/]*|libcublas[a-zA-Z]*|libcuda|libnccl|libnvidia[^/]*)\.so'
 }
 

@@ -1,9 +1,9 @@
 /* cpu-attention.c - causal attention, one head of one sequence at a time. */
-#include <cblas.h>
 #include <math.h>
 #include <string.h>
 
 #include "cpu-attention.h"
+#include "cpu-blas.h"
 #include "cpu-kernels.h"
 
 static float
@@ -24,11 +24,11 @@ forward_head (float *context, float *square, const float *query, const PsCpuSize
   const int n = sizes->sequence, size = sizes->head_size, hidden = sizes->hidden;
   const float *key = query + hidden, *value = key + hidden;
 
-  cblas_sgemm (CblasRowMajor, CblasNoTrans, CblasTrans, n, n, size, attention_scale (sizes), query, 3 * hidden, key,
-               3 * hidden, 0, square, n);
+  ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasTrans, n, n, size, attention_scale (sizes), query, 3 * hidden,
+                     key, 3 * hidden, 0, square, n);
   ps_cpu_causal_softmax (square, n);
-  cblas_sgemm (CblasRowMajor, CblasNoTrans, CblasNoTrans, n, size, n, 1, square, n, value, 3 * hidden, 0, context,
-               hidden);
+  ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasNoTrans, n, size, n, 1, square, n, value, 3 * hidden, 0, context,
+                     hidden);
 }
 
 void
@@ -55,15 +55,15 @@ backward_head (float *query, const float *dcontext, const float *context, const 
   float *key = query + hidden, *value = key + hidden;
   float *dsquare = workspace->square, *dquery = workspace->narrow;
 
-  cblas_sgemm (CblasRowMajor, CblasNoTrans, CblasTrans, n, n, size, 1, dcontext, hidden, value, 3 * hidden, 0, dsquare,
-               n);
-  cblas_sgemm (CblasRowMajor, CblasTrans, CblasNoTrans, n, size, n, 1, square, n, dcontext, hidden, 0, value,
-               3 * hidden);
+  ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasTrans, n, n, size, 1, dcontext, hidden, value, 3 * hidden, 0,
+                     dsquare, n);
+  ps_cpu_blas.sgemm (CblasRowMajor, CblasTrans, CblasNoTrans, n, size, n, 1, square, n, dcontext, hidden, 0, value,
+                     3 * hidden);
   ps_cpu_causal_softmax_input (dsquare, square, dcontext, context, n, size, hidden);
-  cblas_sgemm (CblasRowMajor, CblasNoTrans, CblasNoTrans, n, size, n, scale, dsquare, n, key, 3 * hidden, 0, dquery,
-               size);
-  cblas_sgemm (CblasRowMajor, CblasTrans, CblasNoTrans, n, size, n, scale, dsquare, n, query, 3 * hidden, 0, key,
-               3 * hidden);
+  ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasNoTrans, n, size, n, scale, dsquare, n, key, 3 * hidden, 0,
+                     dquery, size);
+  ps_cpu_blas.sgemm (CblasRowMajor, CblasTrans, CblasNoTrans, n, size, n, scale, dsquare, n, query, 3 * hidden, 0, key,
+                     3 * hidden);
   for (int row = 0; row < n; row++)
     memcpy (query + (gsize)row * 3 * hidden, dquery + (gsize)row * size, sizeof (float) * (gsize)size);
 }

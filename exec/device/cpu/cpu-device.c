@@ -1,16 +1,21 @@
 /* cpu-device.c - the class "cpu": a transformer stage in fp32 that really trains. */
-#include <cblas.h>
 #include <hwloc.h>
 #include <math.h>
 #include <sched.h>
+#include <sys/mman.h>
 #ifdef __SSE__
 #include <xmmintrin.h>
 #endif
 
+#include "cpu-blas.h"
 #include "cpu-cache.h"
 #include "cpu-device.h"
 #include "cpu-stage.h"
 #include "device/devices.h"
+
+/* OpenBLAS takes 128 MiB of address space for each thread that multiplies, and where there is none it tries for ever.
+ */
+#define BLAS_ROOM ((gsize)256 << 20)
 
 typedef struct
 {
@@ -19,6 +24,7 @@ typedef struct
   PsCpuContext context;
   PsCpuStage **stages; /* [n_stages], NULL where not resident */
   PsCpuFlush flush;
+  void *blas_room; /* address space kept for the device's thread until it attaches; NULL: released */
 } CpuDevice;
 
 static CpuDevice *
@@ -27,22 +33,44 @@ cpu_device (PsDevice *device)
   return (CpuDevice *)device;
 }
 
+static void
+release_blas_room (CpuDevice *cpu)
+{
+  if (cpu->blas_room != NULL)
+    munmap (cpu->blas_room, BLAS_ROOM);
+  cpu->blas_room = NULL;
+}
+
+static gboolean
+take_blas_room (void **room, GError **error)
+{
+  *room = mmap (NULL, BLAS_ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (*room != MAP_FAILED)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE,
+               "cpu device: no address space for OpenBLAS (see ulimit -v): each device needs 256 MiB of it");
+  return FALSE;
+}
+
 static PsDevice *
 cpu_open (const PsDeviceSetting *setting, GError **error)
 {
   PsCpuSizes sizes;
+  void *blas_room;
 
   if (setting->model == NULL)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "cpu device: needs a model description");
       return NULL;
     }
-  if (!ps_cpu_sizes_init (&sizes, setting->model, error))
+  if (!ps_cpu_sizes_init (&sizes, setting->model, error) || !ps_cpu_blas_load (error)
+      || !take_blas_room (&blas_room, error))
     return NULL;
 
   CpuDevice *device = g_new0 (CpuDevice, 1);
   device->base.class = &ps_cpu_device;
   device->setting = *setting;
+  device->blas_room = blas_room;
   device->context.sizes = sizes;
   device->context.memory = ps_cpu_memory_new (0);
   device->context.n_microbatches = setting->n_microbatches;
@@ -64,6 +92,7 @@ cpu_close (PsDevice *device)
     ps_cpu_stage_free (cpu->stages[i]);
   g_free (cpu->stages);
   ps_cpu_flush_clear (&cpu->flush);
+  release_blas_room (cpu);
   ps_device_memory_free (cpu->context.memory);
   g_free (cpu);
 }
@@ -118,7 +147,7 @@ cpu_attach (PsDevice *device, GError **error)
 {
   const int core = cpu_device (device)->setting.core;
 
-  openblas_set_num_threads (1);
+  release_blas_room (cpu_device (device));
 #ifdef __SSE__
   /* Denormal numbers count as zero: they take a hundred times longer, and op times must not depend on the data. */
   _mm_setcsr (_mm_getcsr () | 0x8040);
@@ -308,9 +337,11 @@ cpu_reset_peak (PsDevice *device)
 static char *
 cpu_libraries (void)
 {
-  g_auto (GStrv) words = g_strsplit (openblas_get_config (), " ", 3);
+  if (!ps_cpu_blas_load (NULL))
+    return g_strdup ("no OpenBLAS");
 
-  return g_strdup_printf ("OpenBLAS %s %s", g_strv_length (words) > 1 ? words[1] : "?", openblas_get_corename ());
+  g_auto (GStrv) words = g_strsplit (ps_cpu_blas.config (), " ", 3);
+  return g_strdup_printf ("OpenBLAS %s %s", g_strv_length (words) > 1 ? words[1] : "?", ps_cpu_blas.corename ());
 }
 
 static gboolean

@@ -4,10 +4,10 @@
  * compiled for plain x86-64 and for AVX2 with FMA; the program picks one when it is loaded, so one machine always uses
  * the same code.
  */
-#include <cblas.h>
 #include <math.h>
 #include <string.h>
 
+#include "cpu-blas.h"
 #include "cpu-kernels.h"
 
 /* clang's clones of functions that other files call do not link (seen with 14), and ThreadSanitizer can't be called as
@@ -26,25 +26,25 @@
 void
 ps_cpu_linear (float *y, const float *x, const float *w, int rows, int in, int out)
 {
-  cblas_sgemm (CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, out, in, 1, x, in, w, out, 0, y, out);
+  ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, out, in, 1, x, in, w, out, 0, y, out);
 }
 
 void
 ps_cpu_linear_add (float *y, const float *x, const float *w, int rows, int in, int out)
 {
-  cblas_sgemm (CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, out, in, 1, x, in, w, out, 1, y, out);
+  ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, out, in, 1, x, in, w, out, 1, y, out);
 }
 
 void
 ps_cpu_linear_input (float *dx, const float *dy, const float *w, int rows, int in, int out)
 {
-  cblas_sgemm (CblasRowMajor, CblasNoTrans, CblasTrans, rows, in, out, 1, dy, out, w, out, 0, dx, in);
+  ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasTrans, rows, in, out, 1, dy, out, w, out, 0, dx, in);
 }
 
 void
 ps_cpu_linear_weights (float *dw, const float *x, const float *dy, int rows, int in, int out)
 {
-  cblas_sgemm (CblasRowMajor, CblasTrans, CblasNoTrans, in, out, rows, 1, x, in, dy, out, 1, dw, out);
+  ps_cpu_blas.sgemm (CblasRowMajor, CblasTrans, CblasNoTrans, in, out, rows, 1, x, in, dy, out, 1, dw, out);
 }
 
 /* e^x to 2 units in the last place: x = k log 2 + r, a polynomial for e^r (Cephes' expf), k added to the exponent bits.
