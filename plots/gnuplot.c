@@ -7,6 +7,7 @@
 #include <gio/gio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 typedef struct
@@ -147,57 +148,88 @@ is_whole (const Format *format, const char *data, gsize size)
          && memmem (data + from, size - from, format->end, format->end_length);
 }
 
-/* The script as standard input without a pipe: a gnuplot that gives up early still gets to say why. */
-static int
-script_descriptor (const char *script, GError **error)
-{
-  gsize length = strlen (script);
-  int fd = memfd_create ("gnuplot script", MFD_CLOEXEC);
+/* gnuplot's standard input, output and errors: files in memory. Without pipes a gnuplot that gives up early still gets
+ * to say why, and nobody has to read while it runs. */
+#define N_FILES 3
 
-  if (fd >= 0 && write (fd, script, length) == (gssize)length && lseek (fd, 0, SEEK_SET) == 0)
-    return fd;
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "gnuplot: cannot hold its script: %s", g_strerror (errno));
-  if (fd >= 0)
-    close (fd);
-  return -1;
+static gboolean
+open_files (int *files, const char *script, GError **error)
+{
+  gssize length = (gssize)strlen (script);
+  gboolean ok = TRUE;
+
+  for (guint i = 0; i < N_FILES; i++)
+    {
+      files[i] = memfd_create ("gnuplot", MFD_CLOEXEC);
+      ok = ok && files[i] >= 0;
+    }
+  ok = ok && write (files[0], script, (gsize)length) == length && lseek (files[0], 0, SEEK_SET) == 0;
+  if (!ok)
+    g_set_error (error, PS_ERROR, PS_ERROR_IO, "gnuplot: cannot hold its script: %s", g_strerror (errno));
+  return ok;
 }
 
-/* Options and habits of the user (~/.gnuplot) must not change our pictures: -d. */
-static GSubprocess *
-start_gnuplot (const char *script, GError **error)
+static GBytes *
+read_file (int file, GError **error)
 {
-  g_autoptr (GSubprocessLauncher) launcher
-      = g_subprocess_launcher_new (G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_PIPE);
+  g_autoptr (GMappedFile) mapped = g_mapped_file_new_from_fd (file, FALSE, error);
+
+  return mapped ? g_mapped_file_get_bytes (mapped) : NULL;
+}
+
+/* Options and habits of the user (~/.gnuplot) must not change our pictures: -d. GSubprocess would need a thread. */
+static gboolean
+spawn_gnuplot (const int *files, int *status, GError **error)
+{
   g_autofree char *program = g_find_program_in_path ("gnuplot");
-  int fd;
+  char *argv[] = { program, (char *)"-d", (char *)"-", NULL };
+  GPid child;
 
   if (!program)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "gnuplot: not found; install Debian's gnuplot-nox");
-      return NULL;
+      return FALSE;
     }
-  fd = script_descriptor (script, error);
-  if (fd < 0)
+  if (!g_spawn_async_with_fds (NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &child, files[0], files[1],
+                               files[2], error))
+    {
+      g_prefix_error (error, "gnuplot: ");
+      return FALSE;
+    }
+  while (waitpid (child, status, 0) < 0 && errno == EINTR)
+    ;
+  return TRUE;
+}
+
+static GBytes *
+run_in_files (const int *files, GError **error)
+{
+  g_autoptr (GBytes) talk = NULL;
+  g_autofree char *message = NULL;
+  int status = -1;
+
+  if (!spawn_gnuplot (files, &status, error))
     return NULL;
-  g_subprocess_launcher_take_stdin_fd (launcher, fd);
-  return g_subprocess_launcher_spawn (launcher, error, program, "-d", "-", NULL);
+  if (g_spawn_check_wait_status (status, NULL))
+    return read_file (files[1], error);
+  talk = read_file (files[2], error);
+  if (!talk)
+    return NULL;
+  message = last_words (talk);
+  g_set_error (error, PS_ERROR, PS_ERROR_IO, "gnuplot: %s", message);
+  return NULL;
 }
 
 static GBytes *
 run_gnuplot (const char *script, GError **error)
 {
-  g_autoptr (GSubprocess) process = start_gnuplot (script, error);
-  g_autoptr (GBytes) output = NULL;
-  g_autoptr (GBytes) talk = NULL;
-  g_autofree char *message = NULL;
+  int files[N_FILES];
+  GBytes *output = open_files (files, script, error) ? run_in_files (files, error) : NULL;
 
-  if (!process || !g_subprocess_communicate (process, NULL, NULL, &output, &talk, error))
-    return NULL;
-  if (g_subprocess_get_successful (process))
-    return g_steal_pointer (&output);
-  message = last_words (talk);
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "gnuplot: %s", message);
-  return NULL;
+  for (guint i = 0; i < N_FILES; i++)
+    if (files[i] >= 0)
+      close (files[i]);
+  return output;
 }
 
 /* Without the form feeds that gnuplot puts between pages, and without blanks at the ends of lines. */

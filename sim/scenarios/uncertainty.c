@@ -293,7 +293,12 @@ run_jobs (const Run *run, GError **error)
   for (guint i = 0; i < n && done; i++)
     done = job_init (&g_array_index (jobs, Job, i), run, i, error);
   for (guint i = 1; i < n && done; i++)
-    threads[i] = g_thread_new ("sampling", run_job, &g_array_index (jobs, Job, i));
+    {
+      threads[i] = g_thread_try_new ("sampling", run_job, &g_array_index (jobs, Job, i), error);
+      done = threads[i] != NULL;
+      if (!done)
+        g_prefix_error (error, "--jobs: %u threads: ", n);
+    }
   if (done)
     run_job (jobs->data);
   for (guint i = 1; i < n && threads[i]; i++)

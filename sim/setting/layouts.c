@@ -103,12 +103,18 @@ static gboolean
 run_threads (Round *round, guint n_jobs, GError **error)
 {
   g_autofree GThread **threads = g_new (GThread *, n_jobs);
+  GError *failure = NULL;
+  guint n = 1;
 
   g_mutex_init (&round->mutex);
-  for (guint i = 1; i < n_jobs; i++)
-    threads[i] = g_thread_new ("plan", run_thread, round);
-  run_thread (round);
-  for (guint i = 1; i < n_jobs; i++)
+  for (; n < n_jobs && failure == NULL; n += threads[n] != NULL)
+    threads[n] = g_thread_try_new ("plan", run_thread, round, &failure);
+  g_prefix_error (&failure, "--jobs: %u threads: ", n_jobs);
+  if (failure)
+    note_error (round, failure);
+  else
+    run_thread (round);
+  for (guint i = 1; i < n; i++)
     g_thread_join (threads[i]);
   g_mutex_clear (&round->mutex);
   if (round->error)

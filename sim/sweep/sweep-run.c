@@ -181,13 +181,20 @@ count (Job *job, PsSweepProgress *progress)
 static void
 run_threads (Job *job, PsResults *results, PsSweepProgress *progress)
 {
-  g_autofree GThread **threads = g_new0 (GThread *, job->run->n_jobs);
+  guint n_jobs = job->run->n_jobs, n = 0;
+  g_autofree GThread **threads = g_new0 (GThread *, n_jobs);
+  GError *failure = NULL;
 
-  job->n_running = job->run->n_jobs;
-  for (guint i = 0; i < job->run->n_jobs; i++)
-    threads[i] = g_thread_new ("sweep", work, job);
+  g_mutex_lock (&job->mutex);
+  for (; n < n_jobs && failure == NULL; n += threads[n] != NULL)
+    threads[n] = g_thread_try_new ("sweep", work, job, &failure);
+  job->n_running = n;
+  g_mutex_unlock (&job->mutex);
+  g_prefix_error (&failure, "--jobs: %u threads: ", n_jobs);
+  if (failure)
+    fail (job, failure);
   write_rows (job, results, progress);
-  for (guint i = 0; i < job->run->n_jobs; i++)
+  for (guint i = 0; i < n; i++)
     g_thread_join (threads[i]);
 }
 
