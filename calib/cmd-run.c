@@ -3,11 +3,12 @@
 
 #include "clock.h"
 #include "cut.h"
+#include "device/devices.h"
 #include "measure.h"
 #include "processes/processes.h"
 #include "provenance.h"
+#include "rounds.h"
 #include "transfers.h"
-#include "watch.h"
 
 #include <unistd.h>
 
@@ -30,6 +31,7 @@ typedef struct
   char *max_samples;
   char *time_limit;
   char *seed;
+  char *again;
 } Options;
 
 static void
@@ -38,7 +40,7 @@ options_clear (Options *options)
   char *const texts[]
       = { options->db,      options->profile, options->model,     options->device,      options->transport,
           options->devices, options->chunks,  options->precision, options->max_samples, options->time_limit,
-          options->seed,    options->sharing, options->sm_shares, options->caches };
+          options->seed,    options->sharing, options->sm_shares, options->caches,      options->again };
   for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
     g_free (texts[i]);
 }
@@ -46,108 +48,23 @@ options_clear (Options *options)
 /* A run under way. */
 typedef struct
 {
-  PsCostDb *db;
-  gint64 profile;
-  const char *profile_name;
   PsModel *model;
   GArray *chunks; /* guint */
   guint *shares;
   PsCalibration calibration;
-  guint n_measured;
-  guint n_skipped;
-  GPtrArray *sentinels; /* PsSentinel of this run */
-  gboolean terminal;    /* stderr is one: a single line that changes */
+  PsRounds rounds;
 } Run;
 
 static void
 run_clear (Run *run)
 {
-  ps_costdb_close (run->db);
+  ps_costdb_close (run->rounds.db);
+  ps_rounds_clear (&run->rounds);
   ps_model_free (run->model);
   g_clear_pointer (&run->chunks, g_array_unref);
   g_free (run->shares);
-  g_clear_pointer (&run->sentinels, g_ptr_array_unref);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Run, run_clear)
-
-static void
-talk (const Run *run, const char *text)
-{
-  if (run->terminal)
-    g_printerr ("\r\033[K%u measured, %u there already: %.90s", run->n_measured, run->n_skipped, text);
-  else
-    g_printerr ("%s\n", text);
-}
-
-static gboolean
-is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
-{
-  Run *run = data;
-  gboolean found;
-  if (!ps_costdb_has (run->db, run->profile, key, &found, error))
-    return FALSE;
-  *wanted = !found;
-  if (!found)
-    return TRUE;
-  g_autofree char *name = ps_calib_describe (key);
-  g_autofree char *line = g_strdup_printf ("%s: there already, skipped", name);
-  run->n_skipped++;
-  talk (run, line);
-  return TRUE;
-}
-
-/* What was missing when measuring began is missing still, unless somebody else measures: then both have measured each
- * other. */
-static gboolean
-check_alone (const Run *run, const PsMeasurement *measurement, const char *name, GError **error)
-{
-  gboolean found;
-  if (!ps_costdb_has (run->db, run->profile, measurement, &found, error))
-    return FALSE;
-  if (found)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-                 "profile '%s': another calib run has stored %s meanwhile; two at a time disturb each other",
-                 run->profile_name, name);
-  return !found;
-}
-
-static gboolean
-store (const PsMeasurement *measurement, gpointer data, GError **error)
-{
-  Run *run = data;
-  g_autofree char *name = ps_calib_describe (measurement);
-  if (!check_alone (run, measurement, name, error) || !ps_costdb_store (run->db, run->profile, measurement, error))
-    return FALSE;
-  g_autofree char *median = ps_format_time (measurement->time.median_ns);
-  g_autofree char *line = g_strdup_printf ("%s: %s (n = %u, %s)", name, median, measurement->time.n, measurement->stop);
-  run->n_measured++;
-  talk (run, line);
-  return TRUE;
-}
-
-/* The first reading of this run is what the later ones are held against. */
-static gboolean
-note_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
-{
-  Run *run = data;
-  if (!ps_costdb_store_sentinel (run->db, run->profile, sentinel, error))
-    return FALSE;
-  PsSentinel *copy = g_memdup2 (sentinel, sizeof *sentinel);
-  copy->what = g_strdup (sentinel->what);
-  copy->taken = g_strdup (sentinel->taken);
-  g_ptr_array_add (run->sentinels, copy);
-  return TRUE;
-}
-
-static void
-warn_of_drift (const Run *run)
-{
-  double drift = ps_watch_drift (run->sentinels);
-  if (drift > PS_WATCH_TOLERANCE)
-    g_printerr (
-        "%swarning: the sentinel op moved by %.1f %% during this run: the machine was not the same all the time\n",
-        run->terminal ? "\r\033[K" : "", 100 * drift);
-}
 
 static gboolean
 parse_count (const char *option, const char *text, gint64 low, gint64 high, guint *count, GError **error)
@@ -291,6 +208,7 @@ prepare (Run *run, const Options *options, GError **error)
     return FALSE;
   calibration->transport = ps_transport_find (options->transport ? options->transport : "threads", error);
   if (!calibration->transport || !check_classes (calibration->device, calibration->transport, error)
+      || !parse_count ("--again", options->again ? options->again : "1", 0, 100, &run->rounds.n_again, error)
       || !parse_rule (options, &calibration->rule, error) || !parse_seed (options->seed, &calibration->seed, error)
       || !parse_count ("-p", options->devices ? options->devices : fewest, 1, PS_MAX_DEVICES, &calibration->n_devices,
                        error))
@@ -305,10 +223,6 @@ prepare (Run *run, const Options *options, GError **error)
   if (!run->model || !parse_chunks (run, options->chunks, error))
     return FALSE;
   calibration->model = run->model;
-  calibration->wanted = is_wanted;
-  calibration->sink = store;
-  calibration->sentinel = note_sentinel;
-  calibration->data = run;
   return TRUE;
 }
 
@@ -332,6 +246,16 @@ check_possible (const PsCalibration *calibration, GError **error)
   return measures || refuse_times (calibration->device, error);
 }
 
+/* Accelerators are shared on purpose, and say so in `sharing`. */
+static void
+warn_of_sharing (const PsCalibration *calibration)
+{
+  guint n_cores = ps_count_cores ();
+  if (calibration->device == &ps_cpu_device && calibration->n_local > n_cores)
+    g_printerr ("warning: -p: %u devices take turns on %u cores, and their times are those of devices that do\n",
+                calibration->n_local, n_cores);
+}
+
 static gboolean
 open_profile (Run *run, const Options *options, GError **error)
 {
@@ -344,21 +268,21 @@ open_profile (Run *run, const Options *options, GError **error)
       g_free (profile->transport);
       profile->transport = g_strdup_printf ("%s, 2 processes", run->calibration.transport->name);
     }
-  run->db = ps_costdb_open (options->db, PS_COSTDB_WRITE, error);
-  return run->db && ps_costdb_begin_profile (run->db, profile, &run->profile, error);
+  run->rounds.db = ps_costdb_open (options->db, PS_COSTDB_WRITE, error);
+  return run->rounds.db && ps_costdb_begin_profile (run->rounds.db, profile, &run->rounds.profile, error);
 }
 
 static gboolean
 print_result (const Run *run, const Options *options, gint64 begin_ns, GError **error)
 {
-  g_autoptr (GPtrArray) measurements = ps_costdb_measurements (run->db, options->profile, FALSE, error);
+  g_autoptr (GPtrArray) measurements = ps_costdb_measurements (run->rounds.db, options->profile, FALSE, error);
   if (!measurements)
     return FALSE;
   g_autofree char *elapsed = ps_format_time (ps_clock_now () - begin_ns);
   g_autoptr (PsTable) table = ps_calib_table (measurements, FALSE);
   g_autofree char *text = ps_table_to_text (table);
-  g_printerr ("%sprofile '%s' of %s: %u measured in %s, %u there already\n", run->terminal ? "\r\033[K" : "",
-              options->profile, options->db, run->n_measured, elapsed, run->n_skipped);
+  g_printerr ("%sprofile '%s' of %s: %u measured in %s, %u there already\n", run->rounds.terminal ? PS_CLEAR_LINE : "",
+              options->profile, options->db, run->rounds.n_measured, elapsed, run->rounds.n_there);
   return ps_print (text, error);
 }
 
@@ -387,23 +311,23 @@ measure_all (Run *run, const Options *options, GError **error)
     return FALSE;
   if (calibration->others && ps_rendezvous_rank (calibration->others) > 0)
     return ps_answer_transfers (calibration, error);
+  warn_of_sharing (calibration);
   if (!open_profile (run, options, error))
     return FALSE;
-  gboolean ok = ps_calibrate (calibration, error) && ps_end_transfers (calibration, error);
-  if (!ok && run->terminal)
+  gboolean ok = ps_rounds_measure (&run->rounds, calibration, error) && ps_end_transfers (calibration, error);
+  if (!ok && run->rounds.terminal)
     g_printerr ("\n");
-  warn_of_drift (run);
   return ok && print_result (run, options, begin_ns, error);
 }
 
 static gboolean
 run_calibration (const Options *options, GError **error)
 {
-  g_auto (Run) run = { .profile_name = options->profile,
-                       .terminal = isatty (STDERR_FILENO),
-                       .sentinels = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sentinel_free) };
+  g_auto (Run) run = { 0 };
   g_autoptr (PsRendezvous) others = NULL;
   GError *failure = NULL;
+  ps_rounds_init (&run.rounds, options->profile);
+  run.rounds.terminal = isatty (STDERR_FILENO);
   if (!ps_processes_join (&others, error))
     return FALSE;
   run.calibration.others = others;
@@ -439,16 +363,20 @@ ps_calib_cmd_run (int argc, char **argv, GError **error)
           { "time-limit", 0, 0, G_OPTION_ARG_STRING, &options.time_limit,
             "Longest sampling of the ops that are measured together; a tenth for each transfer size (6s)", "T" },
           { "seed", 0, 0, G_OPTION_ARG_STRING, &options.seed, "Of weights and data (1)", "N" },
+          { "again", 0, 0, G_OPTION_ARG_STRING, &options.again,
+            "How often to measure again what was taken while the machine was not quiet (1)", "N" },
           { NULL, 0, 0, 0, NULL, NULL, NULL } };
-  gboolean ok
-      = ps_calib_parse (
-            argc, argv, "run",
-            "Measures every op of every stage shape and transfers of many sizes. What the profile "
-            "holds already is kept, so a run that was cut short can be repeated. Started twice by mpirun, srun or "
-            "torchrun, the first process measures and transfers go from one to the other.",
-            entries, error)
-        && ps_calib_require ("--db", options.db, error) && ps_calib_require ("--profile", options.profile, error)
-        && ps_calib_require ("--model", options.model, error) && run_calibration (&options, error);
+  gboolean ok = ps_calib_parse (argc, argv, "run",
+                                "Measures every op of every stage shape and transfers of many sizes. One op, "
+                                "the sentinel, is read in between: the machine was not quiet where it moved by more "
+                                "than 3 %. What else the "
+                                "profile holds already is kept, so a run that was cut short can be repeated. Started "
+                                "twice by mpirun, srun or "
+                                "torchrun, the first process measures and transfers go from one to the other.",
+                                entries, error)
+                && ps_calib_require ("--db", options.db, error)
+                && ps_calib_require ("--profile", options.profile, error)
+                && ps_calib_require ("--model", options.model, error) && run_calibration (&options, error);
   options_clear (&options);
   return ok;
 }

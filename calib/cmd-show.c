@@ -1,9 +1,9 @@
 /* cmd-show.c - pipesim calib show: everything that one profile holds. */
 #include "commands.h"
 
-#include "watch.h"
-
 #include <pipesim/fit.h>
+
+#include <math.h>
 
 typedef struct
 {
@@ -39,15 +39,20 @@ append_samples (GString *text, GPtrArray *measurements)
     }
 }
 
-/* "sentinel F of layers=1: 9 readings, moved by 0.8 % at most" */
+/* "sentinel F of layers=1: 9 readings, moved by 0.8 % at most beside these measurements" */
 static void
-append_sentinels (GString *text, GPtrArray *sentinels)
+append_sentinels (GString *text, GPtrArray *sentinels, GPtrArray *measurements)
 {
   if (sentinels->len == 0)
     return;
   const PsSentinel *first = sentinels->pdata[0];
-  append_line (text, "sentinel %s: %u readings, moved by %.1f %% at most", first->what, sentinels->len,
-               100 * ps_watch_drift (sentinels));
+  double shift = ps_sentinel_shifts (sentinels, measurements, NULL);
+  if (isnan (shift))
+    append_line (text, "sentinel %s: %u readings, all of too few samples to say whether it moved", first->what,
+                 sentinels->len);
+  else
+    append_line (text, "sentinel %s: %u readings, moved by %.1f %% at most beside these measurements", first->what,
+                 sentinels->len, 100 * shift);
 }
 
 /* Whether two messages went the same way, in sizes of their own. */
@@ -106,7 +111,7 @@ to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtr
                profile->device, *profile->shares ? " with shares " : "", profile->shares, profile->transport,
                profile->model_name, profile->version, profile->created);
   append_line (text, "host %s, %s, %s, %s", profile->host, profile->processor, profile->kernel, profile->libraries);
-  append_sentinels (text, sentinels);
+  append_sentinels (text, sentinels, measurements);
   g_string_append_printf (text, "\n%s", rows);
   append_fits (text, measurements);
   if (samples)

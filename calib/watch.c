@@ -4,8 +4,6 @@
 #include "clock.h"
 #include "provenance.h"
 
-#include <math.h>
-
 /* Against a rotation: it comes often. */
 #define TIME_SHARE 10
 
@@ -95,18 +93,4 @@ ps_watch (const PsCalibration *calibration, GError **error)
   gboolean ok = run (&watch, error) && hand_over (&watch, error);
   ps_sampler_clear (&watch.sampler);
   return ok;
-}
-
-double
-ps_watch_drift (GPtrArray *sentinels)
-{
-  const PsSentinel *first = sentinels->len > 0 ? sentinels->pdata[0] : NULL;
-  double largest = 0;
-  for (guint i = 1; i < sentinels->len; i++)
-    {
-      const PsSentinel *sentinel = sentinels->pdata[i];
-      if (g_str_equal (sentinel->what, first->what) && first->median_ns > 0)
-        largest = MAX (largest, fabs ((double)sentinel->median_ns / (double)first->median_ns - 1));
-    }
-  return largest;
 }

@@ -5,7 +5,6 @@
 #include "provenance.h"
 #include "sampler.h"
 #include "transfers.h"
-#include "watch.h"
 
 #include <math.h>
 #include <string.h>
@@ -224,21 +223,41 @@ test_provenance (void)
   g_assert_true (g_regex_match_simple ("^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ$", profile->created, 0, 0));
 }
 
+#define MOMENT(text) ((char *)"2026-01-01T00:00:" text "Z")
+
+/* Beside the measurements: 1000 1020, 1000 1020, 1020 1400, 1000 1000, 1000. The level is number (9 + 3) / 4 of these
+ * nine in order, 1000. A reading of 5 samples and one of another op are left out. */
 static void
-test_watch_drift (void)
+test_shifts (void)
 {
-  PsSentinel readings[] = { { (char *)"F", 1000, 10, NULL },
-                            { (char *)"F", 1020, 10, NULL },
-                            { (char *)"F", 960, 10, NULL },
-                            { (char *)"other", 5000, 10, NULL } };
-  g_autoptr (GPtrArray) series = g_ptr_array_new ();
-  g_assert_cmpfloat (ps_watch_drift (series), ==, 0);
+  PsSentinel readings[]
+      = { { (char *)"F", 1000, 10, MOMENT ("00") }, { (char *)"other", 5000, 10, MOMENT ("04") },
+          { (char *)"F", 9000, 5, MOMENT ("07") },  { (char *)"F", 1020, 6, MOMENT ("10") },
+          { (char *)"F", 1400, 10, MOMENT ("20") }, { (char *)"F", 1000, 10, MOMENT ("30") } };
+  PsMeasurement rows[] = { { .taken = MOMENT ("05") }, { .taken = MOMENT ("08") }, { .taken = MOMENT ("15") },
+                           { .taken = MOMENT ("30") }, { .taken = MOMENT ("35") } };
+  g_autoptr (GPtrArray) series = g_ptr_array_new (), measurements = g_ptr_array_new ();
+  double shifts[G_N_ELEMENTS (rows)];
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    g_ptr_array_add (measurements, &rows[i]);
+  g_assert_true (isnan (ps_sentinel_shifts (series, measurements, NULL)));
   for (guint i = 0; i < G_N_ELEMENTS (readings); i++)
     g_ptr_array_add (series, &readings[i]);
-  /* 960 is 4 % below the first, 1020 only 2 % above */
-  g_assert_cmpfloat_with_epsilon (ps_watch_drift (series), 0.04, 1e-9);
-  g_ptr_array_set_size (series, 1);
-  g_assert_cmpfloat (ps_watch_drift (series), ==, 0);
+  g_assert_cmpfloat_with_epsilon (ps_sentinel_shifts (series, measurements, shifts), 0.4, 1e-9);
+  g_assert_cmpfloat_with_epsilon (shifts[0], 0.02, 1e-9);
+  g_assert_cmpfloat_with_epsilon (shifts[1], 0.02, 1e-9);
+  g_assert_cmpfloat_with_epsilon (shifts[2], 0.4, 1e-9);
+  g_assert_cmpfloat (shifts[3], ==, 0);
+  g_assert_cmpfloat (shifts[4], ==, 0);
+}
+
+/* The rule of ps_median_ranks as a number. */
+static void
+test_least_samples (void)
+{
+  guint low, high;
+  g_assert_false (ps_median_ranks (PS_MEDIAN_MIN_SAMPLES - 1, &low, &high));
+  g_assert_true (ps_median_ranks (PS_MEDIAN_MIN_SAMPLES, &low, &high));
 }
 
 /* Notches are 1.57 (q3 - q1) / sqrt (n) wide to each side: 1.57 * 100 / 10 = 15.7. */
@@ -292,7 +311,8 @@ main (int argc, char **argv)
   g_test_add_func ("/calib/parts/sizes", test_sizes);
   g_test_add_func ("/calib/parts/cut", test_cut);
   g_test_add_func ("/calib/parts/provenance", test_provenance);
-  g_test_add_func ("/calib/parts/watch-drift", test_watch_drift);
+  g_test_add_func ("/calib/parts/shifts", test_shifts);
+  g_test_add_func ("/calib/parts/least-samples", test_least_samples);
   g_test_add_func ("/calib/parts/diff", test_diff);
   return g_test_run ();
 }

@@ -125,6 +125,27 @@ test_once (void)
   remove_database (path);
 }
 
+/* Only the row of that key goes, with its samples; without one a row is added. */
+static void
+test_replace (void)
+{
+  g_autofree char *path = path_of ("replace.db");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsMeasurement) f = new_op (PS_OP_F, "layers=4", 2, 1000);
+  g_autoptr (PsMeasurement) again = new_op (PS_OP_F, "layers=4", 2, 3000);
+  gint64 profile = begin (db, "p"), other = begin (db, "q"), n;
+  g_assert_true (ps_costdb_replace (db, profile, f, NULL));
+  g_assert_true (ps_costdb_replace (db, other, f, NULL));
+  g_assert_true (ps_costdb_replace (db, profile, again, NULL));
+  g_autoptr (GPtrArray) rows = ps_costdb_measurements (db, "p", TRUE, NULL);
+  g_assert_cmpuint (rows->len, ==, 1);
+  g_assert_cmpint (((const PsMeasurement *)rows->pdata[0])->time.median_ns, ==, 3000);
+  g_assert_cmpint (((const PsMeasurement *)rows->pdata[0])->samples_ns[0], ==, 3005);
+  g_assert_true (ps_database_integer (db->file, "SELECT count (*) FROM sample", &n, NULL));
+  g_assert_cmpint (n, ==, 6);
+  remove_database (path);
+}
+
 /* The schema itself refuses what makes no sense. */
 static void
 test_constraints (void)
@@ -558,6 +579,7 @@ main (int argc, char **argv)
   g_test_add_func ("/costdb/old-broken", test_old_broken);
   g_test_add_func ("/costdb/conditions", test_conditions);
   g_test_add_func ("/costdb/sentinels", test_sentinels);
+  g_test_add_func ("/costdb/replace", test_replace);
   g_test_add_func ("/costdb/truncated", test_truncated);
   g_test_add_func ("/costdb/read-only-directory", test_read_only_directory);
   g_test_add_func ("/costdb/reading-is-clean", test_reading_is_clean);

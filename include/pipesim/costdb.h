@@ -73,6 +73,9 @@ typedef struct
   guint n; /* samples kept */
 } PsStatistics;
 
+/* Of fewer samples no two include their true median with 95 % probability, whatever the distribution: 2 / 2^n > 5 %. */
+#define PS_MEDIAN_MIN_SAMPLES 6
+
 /* What is measured. */
 typedef enum
 {
@@ -131,6 +134,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsMeasurement, ps_measurement_free)
  * sharing, share, cache) must not exist. */
 gboolean ps_costdb_store (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GError **error);
 
+/* The same in place of the measurement with that key, if there is one. */
+gboolean ps_costdb_replace (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GError **error);
+
 /* Whether that key is there already; samples, times and sizes of `key` are ignored. */
 gboolean ps_costdb_has (PsCostDb *db, gint64 profile, const PsMeasurement *key, gboolean *found, GError **error);
 
@@ -155,6 +161,16 @@ gboolean ps_costdb_store_sentinel (PsCostDb *db, gint64 profile, const PsSentine
 
 /* The series of the profile of that name, of PsSentinel, in the order stored; empty where there is none. */
 GPtrArray *ps_costdb_sentinels (PsCostDb *db, const char *profile, GError **error);
+
+/* A measurement beside which the sentinel was further away than this does not count as one of a quiet machine. */
+#define PS_SENTINEL_TOLERANCE 0.03
+
+/* How far the machine had moved while each of `measurements` was taken: the distance of the sentinel's readings right
+ * before and right after from their level, over the level; the larger one, 0 where there is none. The level is the
+ * lower quartile of those readings over all measurements. Readings of fewer than PS_MEDIAN_MIN_SAMPLES samples, or of
+ * another op than the first, are left out. shifts [measurements->len] may be NULL. Returns the largest; NaN
+ * when no reading is left. */
+double ps_sentinel_shifts (GPtrArray *sentinels, GPtrArray *measurements, double *shifts);
 
 /* A whole profile from elsewhere, with its PsMeasurement and PsSentinel; all or nothing. None of that name may be
  * there.

@@ -230,6 +230,19 @@ fill_transfers (const Request *request, PsCosts *costs, GError **error)
   return TRUE;
 }
 
+/* "; the machine was not quiet: ..." or nothing. */
+static char *
+describe_unrest (const Request *request, GError **error)
+{
+  g_autoptr (GPtrArray) sentinels = ps_costdb_sentinels (request->db, request->profile->name, error);
+  double shift = sentinels ? ps_sentinel_shifts (sentinels, request->measurements, NULL) : 0;
+  if (!sentinels)
+    return NULL;
+  return shift > PS_SENTINEL_TOLERANCE
+             ? g_strdup_printf ("; the machine was not quiet then: its sentinel op moved by up to %.0f %%", 100 * shift)
+             : g_strdup ("");
+}
+
 static PsCosts *
 costs_from_request (const Request *request, GError **error)
 {
@@ -247,11 +260,15 @@ costs_from_request (const Request *request, GError **error)
   costs->time_origin = PS_ORIGIN_MEASURED;
   costs->memory_origin = PS_ORIGIN_MEASURED;
   costs->loop_only = request->shares != NULL;
+  g_autofree char *unrest = describe_unrest (request, error);
+  if (!unrest)
+    return NULL;
   g_free (costs->source);
-  costs->source = g_strdup_printf (
-      "profile '%s' of %s: %s%s%s over %s on %s (%s), measured %s", request->profile->name, request->db->file->path,
-      request->profile->device, request->shares ? " with shares " : "", request->profile->shares,
-      request->profile->transport, request->profile->host, request->profile->processor, request->profile->created);
+  costs->source
+      = g_strdup_printf ("profile '%s' of %s: %s%s%s over %s on %s (%s), measured %s%s", request->profile->name,
+                         request->db->file->path, request->profile->device, request->shares ? " with shares " : "",
+                         request->profile->shares, request->profile->transport, request->profile->host,
+                         request->profile->processor, request->profile->created, unrest);
   return g_steal_pointer (&costs);
 }
 

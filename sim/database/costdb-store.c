@@ -1,6 +1,10 @@
 /* costdb-store.c - writes profiles, measurements and runs. */
 #include "costdb-private.h"
 
+#define MEASUREMENT_KEY                                                                                                \
+  "profile = ?1 AND subject = ?2 AND shape = ?3 AND kind = ?4 AND bytes = ?5 AND devices = ?6 AND sharing = ?7 "       \
+  "AND share = ?8 AND cache = ?9"
+
 void
 ps_profile_free (PsProfile *profile)
 {
@@ -216,15 +220,32 @@ ps_costdb_store (PsCostDb *db, gint64 profile, const PsMeasurement *measurement,
          && ps_database_end (db->file, insert_all (db, profile, measurement, error), error);
 }
 
+static gboolean
+delete_measurement (PsCostDb *db, gint64 profile, const PsMeasurement *key, GError **error)
+{
+  return ps_database_execute (db->file, error, "DELETE FROM measurement WHERE " MEASUREMENT_KEY, "isssiiiis", profile,
+                              ps_subject_name (key->subject), key->shape, kind_name (key), key->bytes,
+                              (gint64)key->devices, sharing_of (key), (gint64)key->share,
+                              ps_cache_state_name (key->cache));
+}
+
+gboolean
+ps_costdb_replace (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GError **error)
+{
+  return ps_database_begin (db->file, error)
+         && ps_database_end (db->file,
+                             delete_measurement (db, profile, measurement, error)
+                                 && insert_all (db, profile, measurement, error),
+                             error);
+}
+
 gboolean
 ps_costdb_has (PsCostDb *db, gint64 profile, const PsMeasurement *key, gboolean *found, GError **error)
 {
   g_autoptr (PsRows) rows
-      = ps_rows_new (db->file, error,
-                     "SELECT 1 FROM measurement WHERE profile = ?1 AND subject = ?2 AND shape = ?3 "
-                     "AND kind = ?4 AND bytes = ?5 AND devices = ?6 AND sharing = ?7 AND share = ?8 AND cache = ?9",
-                     "isssiiiis", profile, ps_subject_name (key->subject), key->shape, kind_name (key), key->bytes,
-                     (gint64)key->devices, sharing_of (key), (gint64)key->share, ps_cache_state_name (key->cache));
+      = ps_rows_new (db->file, error, "SELECT 1 FROM measurement WHERE " MEASUREMENT_KEY, "isssiiiis", profile,
+                     ps_subject_name (key->subject), key->shape, kind_name (key), key->bytes, (gint64)key->devices,
+                     sharing_of (key), (gint64)key->share, ps_cache_state_name (key->cache));
   return rows && ps_rows_next (rows, found, error);
 }
 

@@ -84,6 +84,7 @@ precision = fp32
 mlp = gelu
 flash_attention = false
 TEXT
+sed 's/layers = 4/layers = 256/' small.ini >deep.ini
 small="--db two.db --profile one --model small.ini -p 2 -v 1"
 pipesim-calib run $small --precision 0.0001% --max-samples 4000 --time-limit 100s >first.txt 2>&1 &
 first=$!
@@ -98,4 +99,31 @@ set --
 tail -1 first.txt | grep -q "profile 'one': another calib run has stored .* meanwhile; two at a time disturb each other" \
   || set -- "$@" "$(tail -1 first.txt)"
 result "which then says why it ends" "$@"
+
+# A sentinel that moved by 50 % between 10 and 20 s, while the F were taken.
+awk '/^{"what": "F of layers=1"/ {
+       if (!/\],$/) next
+       for (i = 0; i < 4; i++)
+         printf "{\"what\": \"F of layers=1\", \"median_ns\": %d, \"n\": 10, \"taken\": \"2026-01-01T00:00:%d0Z\"}%s\n",
+           i == 2 ? 150000 : 100000, i, i < 3 ? "," : "],"
+       next }
+     { sub (/"taken": "[^"]*"/, /"kind": "F"/ ? "\"taken\": \"2026-01-01T00:00:15Z\"" : "\"taken\": \"2026-01-01T00:00:05Z\""); print }' \
+  >moved.json <<TEXT
+$(pipesim calib export --db two.db --profile one)
+TEXT
+moved="--db moved.db --profile one --model small.ini -p 2 -v 1 --max-samples 2"
+unrest='the machine was not quiet: the sentinel op moved by up to 50 % beside 4 measurements'
+run "import of a restless profile" '33 measurements' pipesim calib import --db moved.db moved.json
+run "how far it moved" 'moved by 50.0 % at most beside these' pipesim calib show --db moved.db --profile one
+run "a prediction says so" '; the machine was not quiet then: its sentinel op moved by up to 50 %' \
+  pipesim predict --schedule 1f1b -p 2 -m 2 --db moved.db
+run "a run may leave it so" "$unrest: do not trust them; another calib run takes them again" pipesim calib run $moved --again 0
+run "or takes it again" "$unrest; they are taken again" pipesim calib run $moved
+cp "$work/stderr" told.txt
+run "and counts" '4 of 4: F of layers=2,' grep ' again (n = 2, sample cap)' told.txt
+run "once" "profile 'one' of moved.db: 0 measured" pipesim calib run $moved
+run "in its place" 'moved by 0.0 % at most beside these' pipesim calib show --db moved.db --profile one
+run "more devices than cores" 'warning: -p: 256 devices take turns on ' \
+  sh -c 'pipesim calib run --db none/x.db --profile x --model deep.ini -p 256 -v 1 2>&1; test $? = 1'
+refuse 2 "--again: '-1'" pipesim calib run $moved --again -1
 finish

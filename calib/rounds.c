@@ -1,0 +1,173 @@
+/* rounds.c - what a round measures, and where that goes. */
+#include "rounds.h"
+
+#include "commands.h"
+#include "measure.h"
+
+void
+ps_rounds_init (PsRounds *rounds, const char *profile_name)
+{
+  *rounds = (PsRounds){ .profile_name = profile_name,
+                        .disturbed = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL),
+                        .wanted = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
+}
+
+void
+ps_rounds_clear (PsRounds *rounds)
+{
+  g_clear_pointer (&rounds->disturbed, g_hash_table_unref);
+  g_clear_pointer (&rounds->wanted, g_hash_table_unref);
+}
+
+/* Sizes in descriptions are rounded. */
+static char *
+key_of (const PsMeasurement *m)
+{
+  g_autofree char *name = ps_calib_describe (m);
+  return g_strdup_printf ("%s %" G_GINT64_FORMAT, name, m->bytes);
+}
+
+static gboolean
+find_disturbed (PsRounds *rounds, guint *n_stored, double *shift, GError **error)
+{
+  g_autoptr (GPtrArray) measurements = ps_costdb_measurements (rounds->db, rounds->profile_name, FALSE, error);
+  g_autoptr (GPtrArray) sentinels = measurements ? ps_costdb_sentinels (rounds->db, rounds->profile_name, error) : NULL;
+  if (!sentinels)
+    return FALSE;
+  g_autofree double *shifts = g_new (double, measurements->len);
+  *shift = ps_sentinel_shifts (sentinels, measurements, shifts);
+  *n_stored = measurements->len;
+  g_hash_table_remove_all (rounds->disturbed);
+  for (guint i = 0; i < measurements->len; i++)
+    if (shifts[i] > PS_SENTINEL_TOLERANCE)
+      g_hash_table_add (rounds->disturbed, key_of (measurements->pdata[i]));
+  return TRUE;
+}
+
+/* Notes a key that is missing or to be measured again; measures nothing yet. */
+static gboolean
+note_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+{
+  PsRounds *rounds = data;
+  char *name = key_of (key);
+  gboolean found, again = rounds->n_again > 0 && g_hash_table_contains (rounds->disturbed, name);
+  gboolean ok = ps_costdb_has (rounds->db, rounds->profile, key, &found, error);
+  *wanted = FALSE;
+  if (!ok || (found && !again))
+    g_free (name);
+  else if (g_hash_table_add (rounds->wanted, name))
+    rounds->n_repeated += again;
+  return ok;
+}
+
+static gboolean
+plan (PsRounds *rounds, const PsCalibration *calibration, guint round, double *shift, GError **error)
+{
+  PsCalibration dry = *calibration;
+  guint n_stored;
+  dry.wanted = note_wanted;
+  dry.data = rounds;
+  rounds->n_done = rounds->n_repeated = 0;
+  g_hash_table_remove_all (rounds->wanted);
+  if (!find_disturbed (rounds, &n_stored, shift, error) || !ps_calibrate (&dry, error))
+    return FALSE;
+  rounds->n_wanted = g_hash_table_size (rounds->wanted);
+  if (round == 0)
+    rounds->n_there = n_stored;
+  return TRUE;
+}
+
+static gboolean
+is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
+{
+  PsRounds *rounds = data;
+  g_autofree char *name = key_of (key);
+  *wanted = g_hash_table_contains (rounds->wanted, name);
+  return TRUE;
+}
+
+/* What was missing when measuring began is missing still, unless somebody else measures: then both have measured each
+ * other. */
+static gboolean
+check_alone (const PsRounds *rounds, const PsMeasurement *measurement, const char *name, GError **error)
+{
+  gboolean found;
+  if (!ps_costdb_has (rounds->db, rounds->profile, measurement, &found, error))
+    return FALSE;
+  if (found)
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
+                 "profile '%s': another calib run has stored %s meanwhile; two at a time disturb each other",
+                 rounds->profile_name, name);
+  return !found;
+}
+
+static void
+tell_stored (const PsRounds *rounds, const PsMeasurement *measurement, const char *name, gboolean again)
+{
+  g_autofree char *median = ps_format_time (measurement->time.median_ns);
+  g_printerr ("%s%u of %u: %.90s: %s%s (n = %u, %s)%s", rounds->terminal ? PS_CLEAR_LINE : "", rounds->n_done,
+              rounds->n_wanted, name, median, again ? " again" : "", measurement->time.n, measurement->stop,
+              rounds->terminal ? "" : "\n");
+}
+
+static gboolean
+store (const PsMeasurement *measurement, gpointer data, GError **error)
+{
+  PsRounds *rounds = data;
+  g_autofree char *name = ps_calib_describe (measurement);
+  g_autofree char *key = key_of (measurement);
+  gboolean again = g_hash_table_contains (rounds->disturbed, key);
+  gboolean ok = again ? ps_costdb_replace (rounds->db, rounds->profile, measurement, error)
+                      : check_alone (rounds, measurement, name, error)
+                            && ps_costdb_store (rounds->db, rounds->profile, measurement, error);
+  if (!ok)
+    return FALSE;
+  g_hash_table_remove (rounds->wanted, key);
+  rounds->n_done++;
+  rounds->n_measured++;
+  tell_stored (rounds, measurement, name, again);
+  return TRUE;
+}
+
+static gboolean
+note_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
+{
+  PsRounds *rounds = data;
+  return ps_costdb_store_sentinel (rounds->db, rounds->profile, sentinel, error);
+}
+
+static void
+tell_unrest (const PsRounds *rounds, double shift, guint n, const char *consequence)
+{
+  if (n > 0)
+    g_printerr (
+        "%swarning: the machine was not quiet: the sentinel op moved by up to %.0f %% beside %u measurements%s\n",
+        rounds->terminal ? PS_CLEAR_LINE : "", 100 * shift, n, consequence);
+}
+
+gboolean
+ps_rounds_measure (PsRounds *rounds, const PsCalibration *calibration, GError **error)
+{
+  PsCalibration real = *calibration;
+  double shift = 0;
+  guint n_stored;
+  real.wanted = is_wanted;
+  real.sink = store;
+  real.sentinel = note_sentinel;
+  real.data = rounds;
+  for (guint round = 0; round <= rounds->n_again; round++)
+    {
+      if (!plan (rounds, calibration, round, &shift, error))
+        return FALSE;
+      if (rounds->n_wanted == 0)
+        break;
+      tell_unrest (rounds, shift, rounds->n_repeated, "; they are taken again");
+      if (!ps_calibrate (&real, error))
+        return FALSE;
+    }
+  if (!find_disturbed (rounds, &n_stored, &shift, error))
+    return FALSE;
+  tell_unrest (rounds, shift, g_hash_table_size (rounds->disturbed),
+               ": do not trust them; another calib run takes them again");
+  return TRUE;
+}
