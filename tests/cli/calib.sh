@@ -101,16 +101,7 @@ tail -1 first.txt | grep -q "profile 'one': another calib run has stored .* mean
 result "which then says why it ends" "$@"
 
 # A sentinel that moved by 50 % between 10 and 20 s, while the F were taken.
-awk '/^{"what": "F of layers=1"/ {
-       if (!/\],$/) next
-       for (i = 0; i < 4; i++)
-         printf "{\"what\": \"F of layers=1\", \"median_ns\": %d, \"n\": 10, \"taken\": \"2026-01-01T00:00:%d0Z\"}%s\n",
-           i == 2 ? 150000 : 100000, i, i < 3 ? "," : "],"
-       next }
-     { sub (/"taken": "[^"]*"/, /"kind": "F"/ ? "\"taken\": \"2026-01-01T00:00:15Z\"" : "\"taken\": \"2026-01-01T00:00:05Z\""); print }' \
-  >moved.json <<TEXT
-$(pipesim calib export --db two.db --profile one)
-TEXT
+pipesim calib export --db two.db --profile one | awk -f "$G_TEST_SRCDIR/cli/restless.awk" >moved.json
 moved="--db moved.db --profile one --model small.ini -p 2 -v 1 --max-samples 2"
 unrest='the machine was not quiet: the sentinel op moved by up to 50 % beside 4 measurements'
 run "import of a restless profile" '33 measurements' pipesim calib import --db moved.db moved.json

@@ -1,0 +1,13 @@
+# restless.awk - of a profile's text: gives it four readings of a sentinel that moved by 50 % while the F were measured.
+/^{"what": "F of layers=1"/ {
+  if (!/\],$/)
+    next
+  for (i = 0; i < 4; i++)
+    printf "{\"what\": \"F of layers=1\", \"median_ns\": %d, \"n\": 10, \"taken\": \"2026-01-01T00:00:%d0Z\"}%s\n",
+      i == 2 ? 150000 : 100000, i, i < 3 ? "," : "],"
+  next
+}
+{
+  sub(/"taken": "[^"]*"/, /"kind": "F"/ ? "\"taken\": \"2026-01-01T00:00:15Z\"" : "\"taken\": \"2026-01-01T00:00:05Z\"")
+  print
+}
