@@ -7,6 +7,7 @@
 
 #include <locale.h>
 #include <math.h>
+#include <signal.h>
 #include <unistd.h>
 
 #define DEFAULT_STEPS 5
@@ -105,6 +106,7 @@ describe (void)
       "\nStarted several times by torchrun, mpirun or Slurm's srun, each process runs one device, or an equal part of\n"
       "them where there are fewer processes; with d times as many processes as devices, d copies of the pipeline add\n"
       "up their gradients. Rank 0 prints.\n"
+      "\nCtrl-C ends a run of one process after the step under way and prints what it has (not with --check).\n"
       "\nExit codes: 0 done, 1 failed or --check differs, 2 wrong usage, 3 outside --tolerance.");
   return g_string_free (text, FALSE);
 }
@@ -317,10 +319,29 @@ read_shares (Options *options, const Job *job, GError **error)
   return options->shares != NULL && check_profile (options, n_devices, error);
 }
 
+static gint interrupted; /* atomic */
+
 static void
-show_progress (guint n_done, guint n_steps, gpointer data)
+interrupt (int signal_number)
 {
-  g_printerr ("\rstep %u of %u%s", n_done, n_steps, n_done == n_steps ? CLEAR_LINE : "");
+  g_atomic_int_set (&interrupted, 1);
+}
+
+/* A second signal ends the program at once. */
+static void
+catch_interrupt (void)
+{
+  const struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESETHAND | SA_RESTART };
+
+  sigaction (SIGINT, &action, NULL);
+}
+
+static gboolean
+show_progress (guint n_done, guint n_steps, gpointer on_terminal)
+{
+  if (on_terminal != NULL)
+    g_printerr ("\rstep %u of %u%s", n_done, n_steps, n_done == n_steps ? CLEAR_LINE : "");
+  return !g_atomic_int_get (&interrupted);
 }
 
 static void
@@ -335,8 +356,10 @@ complete_run_setting (Options *options, const Job *job)
     run->timeout_ns = TIMEOUT_NS;
   if (options->timeout == NULL && job->prediction != NULL)
     run->timeout_ns = MAX (run->timeout_ns, TIMEOUT_ITERATIONS * job->prediction->metrics.iteration_ns);
-  if (isatty (STDERR_FILENO))
-    run->progress = show_progress;
+  run->progress = show_progress;
+  run->progress_data = isatty (STDERR_FILENO) ? run : NULL;
+  if (!options->check && run->others == NULL)
+    catch_interrupt ();
 }
 
 /* A timeline on stdout has it to itself. */
@@ -381,6 +404,12 @@ publish (const Options *options, const Job *job, const PsRunReport *report, cons
 static int
 judge (const Options *options, const PsRunReport *report, GError **error)
 {
+  if (report->result->n_steps < options->run.n_steps)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "interrupted after %u of %u steps: all figures are of these",
+                   report->result->n_steps, options->run.n_steps);
+      return 1;
+    }
   if (report->verdict->check == PS_CHECK_DIFFERS)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "--check: differs from one device, first at %s",

@@ -333,13 +333,37 @@ make_pretender (void)
   special.gradients = pretended_gradients;
 }
 
-static void
+static gboolean
 count_progress (guint n_done, guint n_steps, gpointer data)
 {
   guint *n = data;
 
   g_assert_cmpuint (n_done, ==, ++*n);
   g_assert_cmpuint (n_steps, ==, 3);
+  return TRUE;
+}
+
+static gboolean
+stop_after_2 (guint n_done, guint n_steps, gpointer data)
+{
+  return n_done < 2;
+}
+
+/* The third step has begun when the run is told to end. */
+static void
+test_stopped (void)
+{
+  g_autoptr (PsProgram) program = family_program ("1f1b", 3, 4);
+  PsRunSetting setting = run_setting (&special, NULL, 1000);
+  g_autoptr (PsRunResult) result = NULL;
+
+  make_special ();
+  setting.progress = stop_after_2;
+  result = run (program, setting);
+  g_assert_cmpuint (result->n_steps, ==, 3);
+  g_assert_cmpuint (result->timeline_step, <, 3);
+  for (guint i = 0; i < 3; i++)
+    g_assert_cmpint (result->iteration_ns[i], >, 0);
 }
 
 /* Mean loss of 0.5, 1.5, 2.5 and 3.5 is 2. */
@@ -414,6 +438,7 @@ main (int argc, char **argv)
   g_test_add_func ("/runtime/failures", test_failures);
   g_test_add_func ("/runtime/timeout", test_timeout);
   g_test_add_func ("/runtime/results", test_results);
+  g_test_add_func ("/runtime/stopped", test_stopped);
   g_test_add_func ("/runtime/two-copies-refused", test_two_copies_refused);
   g_test_add_func ("/runtime/median-step", test_median_step);
   return g_test_run ();

@@ -49,6 +49,7 @@ finish_result (PsRun *run)
 {
   PsRunResult *result = run->result;
 
+  result->n_steps = run->recorder->n_steps;
   for (guint i = 0; i < result->n_steps; i++)
     result->iteration_ns[i] = ps_recorder_iteration (run->recorder, i);
   result->timeline_step = ps_recorder_median_step (run->recorder);

@@ -24,8 +24,9 @@ typedef struct
   const guint *shares;  /* [devices] see PsDeviceSetting; NULL: equal parts */
   gboolean gradients;   /* collect gradients (devices that compute) */
   PsRendezvous *others; /* the other processes of this run; NULL: all devices are here */
-  void (*progress) (guint n_done, guint n_steps,
-                    gpointer data); /* after each step, from some device's thread; NULL: none */
+  /* After each step, from some device's thread; NULL: none. FALSE: the step that has begun is the last one, which only
+   * a run in one process, without gradients, may say. */
+  gboolean (*progress) (guint n_done, guint n_steps, gpointer data);
   gpointer progress_data;
 } PsRunSetting;
 
@@ -41,7 +42,7 @@ typedef struct
 
 typedef struct
 {
-  guint n_steps;
+  guint n_steps; /* those done */
   guint n_stages;
   guint n_microbatches;       /* of all replicas; those of one follow those of the one before */
   gint64 *iteration_ns;       /* [n_steps] from all devices ready to all devices ready for the next step */

@@ -205,7 +205,7 @@ begin_step (PsWorker *worker, guint step, GError **error)
   PsMemoryUse use;
   gint64 moment_ns;
 
-  if (step < setting->n_steps)
+  if (step < recorder->n_steps)
     {
       worker->device->class->memory (worker->device, &use);
       recorder->device[worker->index].held_bytes[step] = ps_memory_use_held (&use);
@@ -215,8 +215,8 @@ begin_step (PsWorker *worker, guint step, GError **error)
   if (!keeps_time (worker))
     return TRUE;
   recorder->begin_ns[step] = moment_ns;
-  if (step > 0 && setting->progress != NULL)
-    setting->progress (step, setting->n_steps, setting->progress_data);
+  if (step > 0 && setting->progress != NULL && !setting->progress (step, setting->n_steps, setting->progress_data))
+    recorder->n_steps = MIN (recorder->n_steps, step + 1); /* all see it, for they meet before the end of the step */
   return TRUE;
 }
 
@@ -251,15 +251,15 @@ prepare (PsWorker *worker, GError **error)
 static gboolean
 work (PsWorker *worker, GError **error)
 {
-  guint n_steps = worker->run->setting->n_steps;
+  const PsRecorder *recorder = worker->run->recorder;
 
   if (!prepare (worker, error))
     return FALSE;
-  for (guint step = 0; step < n_steps; step++)
+  for (guint step = 0; step < recorder->n_steps; step++)
     if (!begin_step (worker, step, error) || !walk (worker, step, error) || !sum_replicas (worker, error)
         || !end_work (worker, step, error) || !update (worker, step, error))
       return FALSE;
-  return begin_step (worker, n_steps, error);
+  return begin_step (worker, recorder->n_steps, error);
 }
 
 gpointer
