@@ -483,8 +483,7 @@ main (int argc, char **argv)
   g_autoptr (GError) error = NULL;
   int code;
 
-  /* GLib sends debug and info messages to stdout otherwise, which is for data. */
-  g_log_writer_default_set_use_stderr (TRUE);
+  ps_log_to_stderr ();
   ps_catch_signals ();
   /* hwloc complains on stderr where /sys is missing; what it then does not know is reported or done without. */
   g_setenv ("HWLOC_HIDE_ERRORS", "2", FALSE);

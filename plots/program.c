@@ -9,8 +9,7 @@ ps_plot_program (const char *name, gboolean (*run) (int argc, char **argv, GErro
   g_autoptr (GError) error = NULL;
   g_autofree char *line = NULL;
 
-  /* GLib sends debug and info messages to stdout otherwise, which is for data. */
-  g_log_writer_default_set_use_stderr (TRUE);
+  ps_log_to_stderr ();
   ps_catch_signals ();
   /* Names may hold any character of the user's; numbers keep their point. */
   setlocale (LC_CTYPE, "");

@@ -8,6 +8,7 @@
 #include <glib/gstdio.h>
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,6 +24,35 @@ ps_error_exit_code (const GError *error)
                  || g_error_matches (error, PS_ERROR, PS_ERROR_USAGE)
              ? 2
              : 1;
+}
+
+static const char *
+find_field (const GLogField *fields, gsize n_fields, const char *key)
+{
+  for (gsize i = 0; i < n_fields; i++)
+    if (g_str_equal (fields[i].key, key) && fields[i].value != NULL)
+      return fields[i].value;
+  return "";
+}
+
+/* Memory may be out: stdio's buffer of stderr needs none. */
+static GLogWriterOutput
+write_message (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gpointer data)
+{
+  const char *message = find_field (fields, n_fields, "MESSAGE"), *program = g_get_prgname ();
+  const char *failed = strstr (message, "failed to allocate");
+
+  if (!(level & G_LOG_LEVEL_ERROR) || !g_str_equal (find_field (fields, n_fields, "GLIB_DOMAIN"), "GLib"))
+    return g_log_writer_default (level, fields, n_fields, data);
+  fprintf (stderr, "%s: %s\n", program ? program : "pipesim", failed ? failed : message);
+  _exit (1);
+}
+
+void
+ps_log_to_stderr (void)
+{
+  g_log_writer_default_set_use_stderr (TRUE);
+  g_log_set_writer_func (write_message, NULL, NULL);
 }
 
 PS_DEFINE_NAMES (

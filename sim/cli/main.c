@@ -133,8 +133,7 @@ main (int argc, char **argv)
   char *name = argc > 1 ? argv[1] : NULL;
   char option[] = "--help"; /* what pipesim help COMMAND stands for */
 
-  /* GLib sends debug and info messages to stdout otherwise, which is for data. */
-  g_log_writer_default_set_use_stderr (TRUE);
+  ps_log_to_stderr ();
   ps_catch_signals ();
   /* Names may hold any character of the user's; numbers keep their point. */
   setlocale (LC_CTYPE, "");

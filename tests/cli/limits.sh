@@ -55,6 +55,7 @@ within ()
 if within 50000 pipesim --version >/dev/null 2>&1; then
   run='pipesim exec --schedule 1f1b -p 8 -m 2 --steps 1'
   ends "8 devices: Error creating thread: " within 50000 $run --device null
+  ends "pipesim predict: failed to allocate" within 50000 pipesim predict --schedule gpipe -p 512 -m 2000 --costs $costs
   ends "cpu device: no address space for OpenBLAS (see ulimit -v): each device needs 256 MiB" \
     within 500000 $run --device cpu --model tiny-gpt
 else
