@@ -130,7 +130,7 @@ append_mark (PsCalibrationData *data, const PsMeasurement *m, double y, guint w)
   g_string_append_printf (data->least, "%.9g %.4f %u\n", (double)MAX (m->time.min_ns, 1), y, colour);
 }
 
-/* "3 %  12 %": of each way the median absolute deviation over the median. */
+/* "3 %  n = 2": of each way the median absolute deviation over the median; few samples say nothing of it. */
 static char *
 deviations (const Row *row, guint n_ways)
 {
@@ -141,7 +141,9 @@ deviations (const Row *row, guint n_ways)
       const PsMeasurement *m = row->way[w];
 
       g_string_append (text, w ? "  " : "");
-      if (m)
+      if (m && m->time.n < PS_MEDIAN_MIN_SAMPLES)
+        g_string_append_printf (text, "n = %u", m->time.n);
+      else if (m)
         g_string_append_printf (text, "%.1f %%", 100.0 * (double)m->time.mad_ns / (double)MAX (m->time.median_ns, 1));
       else
         g_string_append_c (text, '-');

@@ -14,7 +14,9 @@ fill (PsCostDb *db, const char *name)
     store (db, profile, new_transfer ((gint64)8 << i, 2, 2000 + ((gint64)4 << i)));
   store (db, profile, new_op (PS_OP_F, "layers=2,head", 1, 1000000));
   store (db, profile, new_op (PS_OP_F, "layers=2,head", 2, 1500000));
-  store (db, profile, new_op (PS_OP_W, "layers=2,head", 2, 900000));
+  PsMeasurement *w = new_op (PS_OP_W, "layers=2,head", 2, 900000);
+  w->time.n = 6;
+  store (db, profile, w);
 }
 
 static void
@@ -68,6 +70,7 @@ test_figures (G_GNUC_UNUSED char **path, G_GNUC_UNUSED gconstpointer data)
   g_assert_cmpuint (count (svg, ">alone<"), ==, 1);
   g_assert_cmpuint (count (svg, ">2 busy<"), ==, 2);   /* transfers, ops */
   g_assert_cmpuint (count (svg, ">-  0.0 %<"), ==, 1); /* W was not measured alone */
+  g_assert_cmpuint (count (svg, ">n = 3  n = 3<"), ==, 1);
 }
 
 /* A point and a cross for every measurement, a point for every name: 20 + 3; transfers once, ops alone and busy. */
