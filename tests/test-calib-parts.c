@@ -230,12 +230,14 @@ test_provenance (void)
 static void
 test_shifts (void)
 {
-  PsSentinel readings[]
-      = { { (char *)"F", 1000, 10, MOMENT ("00") }, { (char *)"other", 5000, 10, MOMENT ("04") },
-          { (char *)"F", 9000, 5, MOMENT ("07") },  { (char *)"F", 1020, 6, MOMENT ("10") },
-          { (char *)"F", 1400, 10, MOMENT ("20") }, { (char *)"F", 1000, 10, MOMENT ("30") } };
-  PsMeasurement rows[] = { { .taken = MOMENT ("05") }, { .taken = MOMENT ("08") }, { .taken = MOMENT ("15") },
-                           { .taken = MOMENT ("30") }, { .taken = MOMENT ("35") } };
+  PsSentinel readings[] = { { (char *)"F", 1000, 10, MOMENT ("00") }, { (char *)"other", 5000, 10, MOMENT ("04") },
+                            { (char *)"F", 9000, 5, MOMENT ("07") },  { (char *)"F", 1020, 6, MOMENT ("10") },
+                            { (char *)"F", 1400, 10, MOMENT ("20") }, { (char *)"F", 1000, 10, MOMENT ("30") } };
+  PsMeasurement rows[] = { { .taken = MOMENT ("05") },
+                           { .taken = MOMENT ("08") },
+                           { .taken = MOMENT ("15") },
+                           { .taken = MOMENT ("30") },
+                           { .taken = MOMENT ("35") } };
   g_autoptr (GPtrArray) series = g_ptr_array_new (), measurements = g_ptr_array_new ();
   double shifts[G_N_ELEMENTS (rows)];
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)

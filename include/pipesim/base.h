@@ -97,8 +97,8 @@ gboolean ps_parse_rate (const char *where, const char *text, gint64 *bytes_per_s
 /* Reads a decimal integer in [low, high], nothing else. */
 gboolean ps_parse_integer (const char *where, const char *text, gint64 low, gint64 high, gint64 *value, GError **error);
 
-/* For main functions: messages of GLib go to standard error, for standard output is for data. Where GLib finds no memory
- * or makes no thread, which it takes for a reason to trap, the program ends with one line and exit code 1. */
+/* For main functions: messages of GLib go to standard error, for standard output is for data. Where GLib finds no
+ * memory or makes no thread, which it takes for a reason to trap, the program ends with one line and exit code 1. */
 void ps_log_to_stderr (void);
 
 /* Reads a plain decimal number in [low, high], "0.25": no sign, no exponent. Errors: PS_ERROR_USAGE. */
