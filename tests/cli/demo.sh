@@ -55,7 +55,7 @@ prints ()
 prints 1 "times have headings" '^stage +F ms +B ms +W ms +BW ms +O ms +samples, at least *$'
 prints 0 "no line for each measurement" ' of [0-9]+: '
 prints 1 "what the sentinel did" '^sentinel F of layers=1: 4 readings, moved by 50\.0 %'
-prints 2 "a verdict on the figures" '^== DO NOT TRUST these figures: .*moved by up to 50 %.*run the demo again'
+prints 2 "a verdict on the figures" '^== DO NOT TRUST these figures: .*moved by up to 50 %.*run it again'
 prints 0 "no refusals" '^pipesim exec:'
 prints 1 "but which schedules are passed over" '^  pipedream pipedream-2bw$'
 prints 1 "and which one runs" '^1f1b on '
