@@ -320,6 +320,31 @@ test_watchdog (void)
   g_assert_cmpstr (error->message, ==, "device 2: RECEIVE F7.3 from device 0: not done after 0.3 s");
 }
 
+/* NCCL needs longer than a spin for every post. */
+static void
+test_slow_posts (void)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_setenv ("PS_EMULATED_POST_US", "3000", TRUE);
+  run_net (1, 0, PATIENCE_NS, pass_late, &error);
+  g_unsetenv ("PS_EMULATED_POST_US");
+  g_assert_no_error (error);
+}
+
+/* The other ends live, but NCCL never takes a first message. */
+static void
+test_stuck_post (void)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_setenv ("PS_EMULATED_STUCK_POSTS", "1", TRUE);
+  run_net (1, MESSAGE_BYTES, G_GINT64_CONSTANT (300000000), pass_down, &error);
+  g_unsetenv ("PS_EMULATED_STUCK_POSTS");
+  g_assert_error (error, PS_ERROR, PS_ERROR_IO);
+  g_assert_true (g_str_has_suffix (error->message, ": not ready after 0.3 s"));
+}
+
 /* Device 1 gives up while others wait for it and messages are under way: everybody ends, with its words. */
 static gboolean
 give_up (Player *player, GError **error)
@@ -417,6 +442,8 @@ main (int argc, char **argv)
   g_test_add_func ("/nccl/delay", test_delay);
   g_test_add_func ("/nccl/all-reduce", test_all_reduce);
   g_test_add_func ("/nccl/watchdog", test_watchdog);
+  g_test_add_func ("/nccl/slow-posts", test_slow_posts);
+  g_test_add_func ("/nccl/stuck-post", test_stuck_post);
   g_test_add_func ("/nccl/abort", test_abort);
   g_test_add_func ("/nccl/no-receive", test_no_receive);
   g_test_add_func ("/nccl/shared-gpu", test_shared_gpu);

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdlib>
@@ -26,7 +27,7 @@ struct ncclComm
   int rank, n_ranks;
   std::string address;
   std::vector<int> peers; /* descriptors; rank 0: of rank i at i, else of rank 0 at 0 */
-  std::thread opener;
+  std::thread opener; /* opens the communicator, then takes its messages */
   std::mutex lock;
   std::condition_variable changed;
   ncclResult_t state = ncclInProgress;
@@ -384,15 +385,40 @@ is_lost (void)
   return ++n_sends == number_from ("PS_EMULATED_LOST_SEND");
 }
 
-static ncclResult_t
-enqueue (const Operation &operation, cudaStream_t stream)
+static void
+push (const Operation &operation, cudaStream_t stream)
 {
   {
     std::lock_guard<std::mutex> guard (operation.comm->lock);
     operation.comm->n_pending++;
   }
   ps_emulator_stream_push (stream, perform, new Operation (operation));
-  return ncclSuccess;
+}
+
+/* A communicator that does not block takes a message in a thread of its own, which needs PS_EMULATED_POST_US microseconds.
+ * With PS_EMULATED_STUCK_POSTS the thread never ends, as where the other end never posts its first message. */
+static ncclResult_t
+enqueue (const Operation &operation, cudaStream_t stream)
+{
+  const long post_us = number_from ("PS_EMULATED_POST_US");
+  const bool stuck = getenv ("PS_EMULATED_STUCK_POSTS") != nullptr;
+
+  if (post_us == 0 && !stuck)
+    {
+      push (operation, stream);
+      return ncclSuccess;
+    }
+  ncclComm_t comm = operation.comm;
+  set_state (comm, ncclInProgress);
+  comm->opener.join ();
+  comm->opener = std::thread ([=] {
+    std::this_thread::sleep_for (std::chrono::microseconds (post_us));
+    if (stuck)
+      return wait_for_abort (comm);
+    push (operation, stream);
+    set_state (comm, ncclSuccess);
+  });
+  return ncclInProgress;
 }
 
 /* A rank's send to itself waits here for its receive. */

@@ -1,5 +1,5 @@
-/* nccl-channel.c - one communicator, its stream, and what is under way there. Communicators never block: what NCCL does
- * not finish at once is polled for, so that it can be given up. */
+/* nccl-channel.c - one communicator, its stream, and its posted operations. Communicators never block: NCCL finishes a
+ * call in a thread of its own, and ps_nccl_channel_settle polls for the end, so that the call can be given up. */
 #include "nccl-channel.h"
 
 #include "clock.h"
@@ -7,6 +7,7 @@
 
 #include <pipesim/program.h>
 
+#define SPIN_NS G_GINT64_CONSTANT (2000000) /* a post takes some 50 us; a sleep would double that */
 #define POLL_US 200
 #define OTHER_END_NS G_GINT64_CONSTANT (2000000000)
 
@@ -77,18 +78,24 @@ describe (const PsNcclChannel *channel, const PsNcclJob *job)
   return g_strdup_printf ("device %u: %s", channel->own, text);
 }
 
-/* Waits for NCCL to finish what it has left in progress, under the lock. */
-static ncclResult_t
-settle (PsNcclChannel *channel, ncclResult_t result, gint64 deadline_ns)
+ncclResult_t
+ps_nccl_channel_settle (PsNcclChannel *channel, ncclResult_t result)
 {
-  while (result == ncclInProgress && !is_aborted (channel) && (deadline_ns == 0 || ps_clock_now () < deadline_ns))
+  const gint64 begin_ns = ps_clock_now ();
+  const gint64 deadline_ns = channel->timeout_ns > 0 ? begin_ns + channel->timeout_ns : G_MAXINT64;
+  gint64 now_ns = begin_ns;
+
+  while (result == ncclInProgress && !is_aborted (channel) && now_ns < deadline_ns)
     {
       ncclResult_t status = ncclCommGetAsyncError (channel->comm, &result);
 
       if (status != ncclSuccess)
         return status;
-      if (result == ncclInProgress)
+      now_ns = ps_clock_now ();
+      if (result == ncclInProgress && now_ns - begin_ns > SPIN_NS)
         g_usleep (POLL_US);
+      else if (result == ncclInProgress)
+        g_thread_yield ();
     }
   return result;
 }
@@ -114,14 +121,13 @@ static gboolean
 create_communicator (PsNcclChannel *channel, const ncclUniqueId *id, guint rank, guint n_ranks, GError **error)
 {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  gint64 deadline_ns = channel->timeout_ns > 0 ? ps_clock_now () + channel->timeout_ns : 0;
   ncclResult_t result;
   gboolean created;
 
   config.blocking = 0;
   pthread_mutex_lock (&channel->lock);
   result = ncclCommInitRankConfig (&channel->comm, (int)n_ranks, *id, (int)rank, &config);
-  result = settle (channel, result, deadline_ns);
+  result = ps_nccl_channel_settle (channel, result);
   created = check_settled (channel, NULL, result, error);
   pthread_mutex_unlock (&channel->lock);
   return created;
@@ -197,7 +203,7 @@ ps_nccl_channel_post (PsNcclChannel *channel, PsNcclJob *job, void *memory, gsiz
   pthread_mutex_lock (&channel->lock);
   posted = channel->comm != NULL && !is_aborted (channel) ? TRUE : fail_aborted (error);
   /* Only when NCCL has put it into the stream may anything follow there. */
-  posted = posted && check_settled (channel, job, settle (channel, launch (channel, memory, n), 0), error)
+  posted = posted && check_settled (channel, job, ps_nccl_channel_settle (channel, launch (channel, memory, n)), error)
            && ps_nccl_cuda_ok ("cudaEventRecord", cudaEventRecord (job->done, channel->stream), error);
   if (channel->kind == PS_NCCL_SEND)
     job->since_ns = ps_clock_now ();
@@ -325,7 +331,7 @@ ps_nccl_channel_examine (PsNcclChannel *channel)
 {
   GError *error;
 
-  /* A thread that posts looks for errors itself. */
+  /* A thread that posts holds the lock, looks for errors itself and keeps its own deadline. */
   if (pthread_mutex_trylock (&channel->lock) != 0)
     return NULL;
   error = examine_locked (channel);
@@ -347,12 +353,11 @@ ps_nccl_channel_abort (PsNcclChannel *channel)
 static void
 give_up_communicator (PsNcclChannel *channel)
 {
-  gint64 deadline_ns = channel->timeout_ns > 0 ? ps_clock_now () + channel->timeout_ns : 0;
   ncclResult_t result = ncclSuccess;
 
   pthread_mutex_lock (&channel->lock);
   if (channel->comm != NULL && !is_aborted (channel))
-    result = settle (channel, ncclCommFinalize (channel->comm), deadline_ns);
+    result = ps_nccl_channel_settle (channel, ncclCommFinalize (channel->comm));
   if (channel->comm != NULL && (result != ncclSuccess || is_aborted (channel)))
     ncclCommAbort (channel->comm);
   else if (channel->comm != NULL)

@@ -34,7 +34,7 @@ typedef struct
   guint own;           /* the device at this end */
   guint peer;          /* and at the other; not for PS_NCCL_ADD */
   gint *aborted;       /* atomic, the transport's: no communicator will do anything any more */
-  gint64 timeout_ns;   /* for creating the communicator; 0: none */
+  gint64 timeout_ns;   /* of every NCCL call; 0: none */
   cudaStream_t stream; /* of the highest priority */
   GPtrArray *events;   /* idle; of the device's thread */
   GPtrArray *blocks;   /* idle staging memory; of the device's thread */
@@ -54,8 +54,13 @@ void ps_nccl_channel_free (PsNcclChannel *channel);
 gboolean ps_nccl_channel_open (PsNcclChannel *channel, const ncclUniqueId *id, guint rank, guint n_ranks,
                                GError **error);
 
-/* Starts an operation on n elements in device memory (bytes; floats for PS_NCCL_ADD) and puts it behind the others; job
- * (taken, also on failure) has what it needs but done. */
+/* Polls until NCCL has finished the call that gave `result`, at most timeout_ns; spins first, then sleeps between.
+ * Returns the call's own result, or ncclInProgress when aborted or too late. */
+ncclResult_t ps_nccl_channel_settle (PsNcclChannel *channel, ncclResult_t result);
+
+/* Starts an operation on n elements in device memory (bytes; floats for PS_NCCL_ADD) and puts it after the others; job
+ * (taken, also on failure) has what it needs but done. Fails when NCCL has not taken it within timeout_ns: the first
+ * message waits for the other end's first post. */
 gboolean ps_nccl_channel_post (PsNcclChannel *channel, PsNcclJob *job, void *memory, gsize n, GError **error);
 
 /* Sleeps until a posted job is done and takes it out; the caller frees it. NULL when aborted. */

@@ -34,18 +34,6 @@ mirror_open (Mirror *mirror, GError **error)
          && ps_nccl_cuda_ok ("cudaMalloc", cudaMalloc (&mirror->to, mirror->n_bytes), error);
 }
 
-/* Of a communicator that does not block. */
-static ncclResult_t
-finish (PsNcclChannel *channel, ncclResult_t result)
-{
-  const gint64 deadline_ns = ps_clock_now () + channel->timeout_ns;
-
-  while (result == ncclInProgress && ps_clock_now () < deadline_ns)
-    if (ncclCommGetAsyncError (channel->comm, &result) != ncclSuccess)
-      return ncclInternalError;
-  return result;
-}
-
 static gboolean
 mirror_once (const Mirror *mirror, gint64 *ns, GError **error)
 {
@@ -57,9 +45,9 @@ mirror_once (const Mirror *mirror, gint64 *ns, GError **error)
     return FALSE;
   sent = ncclSend (mirror->from, mirror->n_bytes, ncclChar, 0, channel->comm, channel->stream);
   received = ncclRecv (mirror->to, mirror->n_bytes, ncclChar, 0, channel->comm, channel->stream);
-  ended = finish (channel, ncclGroupEnd ());
-  if (!ps_nccl_ok ("ncclSend", channel->comm, finish (channel, sent), error)
-      || !ps_nccl_ok ("ncclRecv", channel->comm, finish (channel, received), error)
+  ended = ps_nccl_channel_settle (channel, ncclGroupEnd ());
+  if (!ps_nccl_ok ("ncclSend", channel->comm, ps_nccl_channel_settle (channel, sent), error)
+      || !ps_nccl_ok ("ncclRecv", channel->comm, ps_nccl_channel_settle (channel, received), error)
       || !ps_nccl_ok ("ncclGroupEnd", channel->comm, ended, error)
       || !ps_nccl_cuda_ok ("cudaStreamSynchronize", cudaStreamSynchronize (channel->stream), error))
     return FALSE;
