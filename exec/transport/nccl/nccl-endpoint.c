@@ -8,6 +8,9 @@
 #define MARK_BYTES sizeof (gint64) /* of a message without data: when it may be used */
 #define HOST_SIZE 128
 #define BUS_SIZE 32
+#define ANCHOR_TRIES 20
+#define ANCHOR_AGE_NS                                                                                                  \
+  G_GINT64_CONSTANT (1000000000) /* elapsed times are floats: after seconds they lose microseconds */
 
 /* What devices tell each other to find two on one GPU. */
 typedef struct
@@ -78,6 +81,8 @@ ps_nccl_endpoint_free (PsNcclEndpoint *endpoint, guint n_devices)
   ps_nccl_endpoint_visit (endpoint, n_devices, free_channel, NULL);
   if (endpoint->anchor != NULL)
     cudaEventDestroy (endpoint->anchor);
+  if (endpoint->spare != NULL)
+    cudaEventDestroy (endpoint->spare);
   if (endpoint->clock != NULL)
     cudaStreamDestroy (endpoint->clock);
   g_free (endpoint->out);
@@ -207,8 +212,8 @@ open_clock (PsNcclEndpoint *endpoint, GError **error)
 {
   return ps_nccl_cuda_ok ("cudaStreamCreateWithFlags",
                           cudaStreamCreateWithFlags (&endpoint->clock, cudaStreamNonBlocking), error)
-         && ps_nccl_cuda_ok ("cudaEventCreateWithFlags",
-                             cudaEventCreateWithFlags (&endpoint->anchor, cudaEventBlockingSync), error)
+         && ps_nccl_cuda_ok ("cudaEventCreate", cudaEventCreate (&endpoint->anchor), error)
+         && ps_nccl_cuda_ok ("cudaEventCreate", cudaEventCreate (&endpoint->spare), error)
          && ps_nccl_endpoint_anchor (endpoint, error);
 }
 
@@ -231,15 +236,45 @@ ps_nccl_endpoint_join (PsNcclEndpoint *endpoint, const PsTransportSetting *setti
   return open_clock (endpoint, error);
 }
 
+/* Records the spare event at *begin_ns of the clock and spins until the GPU has passed it. */
+static gboolean
+record_spare (PsNcclEndpoint *endpoint, gint64 *begin_ns, GError **error)
+{
+  cudaError_t status;
+
+  *begin_ns = ps_clock_now ();
+  status = cudaEventRecord (endpoint->spare, endpoint->clock);
+  if (status == cudaSuccess)
+    do
+      status = cudaEventQuery (endpoint->spare);
+    while (status == cudaErrorNotReady);
+  return ps_nccl_cuda_ok ("cudaEventRecord", status, error);
+}
+
 gboolean
 ps_nccl_endpoint_anchor (PsNcclEndpoint *endpoint, GError **error)
 {
-  gint64 before_ns = ps_clock_now ();
+  gint64 shortest_ns = G_MAXINT64;
 
-  if (!ps_nccl_cuda_ok ("cudaEventRecord", cudaEventRecord (endpoint->anchor, endpoint->clock), error)
-      || !ps_nccl_cuda_ok ("cudaEventSynchronize", cudaEventSynchronize (endpoint->anchor), error))
-    return FALSE;
-  endpoint->anchor_ns = before_ns + (ps_clock_now () - before_ns) / 2;
+  if (endpoint->anchor_ns > 0 && ps_clock_now () - endpoint->anchor_ns < ANCHOR_AGE_NS)
+    return TRUE;
+  for (guint i = 0; i < ANCHOR_TRIES; i++)
+    {
+      gint64 begin_ns, took_ns;
+
+      if (!record_spare (endpoint, &begin_ns, error))
+        return FALSE;
+      took_ns = ps_clock_now () - begin_ns;
+      if (took_ns < shortest_ns)
+        {
+          cudaEvent_t best = endpoint->spare;
+
+          endpoint->spare = endpoint->anchor;
+          endpoint->anchor = best;
+          endpoint->anchor_ns = begin_ns + took_ns / 2;
+          shortest_ns = took_ns;
+        }
+    }
   return TRUE;
 }
 

@@ -16,7 +16,8 @@ typedef struct
   PsNcclChannel *replicas; /* to the same device of the other replicas; NULL: there are none */
   cudaStream_t clock;      /* for the anchor */
   cudaEvent_t anchor;      /* an event at a known time */
-  gint64 anchor_ns;
+  cudaEvent_t spare;       /* for the next try of an anchor */
+  gint64 anchor_ns;        /* when the anchor took place, by the host's clock; 0: never yet */
 } PsNcclEndpoint;
 
 /* setting outlives the endpoint, and so does *aborted. */
@@ -32,7 +33,8 @@ gboolean ps_nccl_endpoint_join (PsNcclEndpoint *endpoint, const PsTransportSetti
 void ps_nccl_endpoint_visit (PsNcclEndpoint *endpoint, guint n_devices,
                              void (*visit) (PsNcclChannel *channel, gpointer data), gpointer data);
 
-/* Notes what time it is for the GPU and for the host: clocks drift. */
+/* Notes what time it is for the GPU and for the host, from the shortest of some tries; does nothing where that was done
+ * a moment ago. Clocks drift, so it is called again and again. */
 gboolean ps_nccl_endpoint_anchor (PsNcclEndpoint *endpoint, GError **error);
 
 /* When an event that is done took place, by the host's clock. */
