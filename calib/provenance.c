@@ -1,6 +1,8 @@
 /* provenance.c - what has to be known about a machine for its measurements to mean something. */
 #include "provenance.h"
 
+#include "build-commit.h"
+
 #include <sys/utsname.h>
 
 char *
@@ -49,10 +51,12 @@ ps_profile_new_here (const char *name, const PsModel *model, const PsDeviceClass
   profile->transport = g_strdup (transport->name);
   profile->shares = g_strdup ("");
   profile->host = g_utf8_make_valid (system.nodename, -1);
-  profile->processor = processor_name (system.machine);
+  profile->processor = device->processor != NULL ? device->processor () : NULL;
+  if (profile->processor == NULL)
+    profile->processor = processor_name (system.machine);
   profile->kernel = g_strdup_printf ("%s %s", system.sysname, system.release);
   profile->libraries = library_versions (device, transport);
-  profile->version = g_strdup (PS_VERSION);
+  profile->version = g_strdup (PS_VERSION " " PS_COMMIT);
   profile->created = ps_moment_now ();
   return profile;
 }

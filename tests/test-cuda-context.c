@@ -146,7 +146,6 @@ test_sharing (void)
 
   if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
     return;
-  assert_sharing (1, 2, NULL, "emulated GPU (132 multiprocessors), ");
   assert_sharing (1, 2, NULL, ", green contexts of 64 multiprocessors");
   assert_sharing (7, 8, NULL, ", green contexts of 16 multiprocessors");
   assert_sharing (1, 3, shares, ", green contexts of 64, 24, 40 multiprocessors");
@@ -154,7 +153,45 @@ test_sharing (void)
   g_setenv ("PS_EMULATED_GPUS", "2", TRUE);
   assert_sharing (5, 8, NULL, ", green contexts of 32 multiprocessors");
   g_unsetenv ("PS_EMULATED_GPUS");
-  assert_sharing (0, 4, quarters, ", green contexts of 48, 40, 24, 16 multiprocessors");
+  assert_sharing (0, 4, quarters, ", green contexts of 48, 40, 24, 16 multiprocessors (4 of 132 idle)");
+}
+
+/* Devices on two GPUs: each GPU may copy from the other. */
+static void
+test_peers (void)
+{
+  int (*reaches) (int, int) = (int (*) (int, int))cuda_probe ("ps_emulator_reaches");
+  const PsModel model = small_model (1, 8, 2, 4);
+
+  if (reaches == NULL)
+    return;
+  g_setenv ("PS_EMULATED_GPUS", "2", TRUE);
+  for (guint i = 0; i < 4; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      PsDevice *device = open_shared (&model, i, 4, NULL, &error);
+
+      g_assert_no_error (error);
+      device->class->close (device);
+    }
+  g_unsetenv ("PS_EMULATED_GPUS");
+  g_assert_true (reaches (0, 1) && reaches (1, 0));
+  g_assert_false (reaches (0, 0));
+}
+
+/* A measurement names what it depends on. */
+static void
+test_provenance (void)
+{
+  g_autofree char *libraries = NULL, *processor = NULL;
+
+  if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
+    return;
+  libraries = ps_cuda_device.libraries ();
+  processor = ps_cuda_device.processor ();
+  g_assert_cmpstr (processor, ==, "emulated GPU (132 multiprocessors)");
+  g_assert_nonnull (strstr (libraries, "CUDA_DEVICE_MAX_CONNECTIONS=32"));
+  g_assert_nonnull (strstr (libraries, ", attention by "));
 }
 
 static void
@@ -273,6 +310,8 @@ main (int argc, char **argv)
   cuda_add ("/cuda/memory/given-back", test_given_back);
   cuda_add ("/cuda/memory/none-left", test_no_memory);
   cuda_add ("/cuda/sharing/green-contexts", test_sharing);
+  cuda_add ("/cuda/sharing/peers", test_peers);
+  cuda_add ("/cuda/provenance", test_provenance);
   cuda_add ("/cuda/sharing/too-many", test_too_many);
   cuda_add ("/cuda/refuses/machine", test_unavailable);
   cuda_add ("/cuda/refuses/models", test_refuses_models);

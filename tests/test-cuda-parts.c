@@ -7,6 +7,7 @@
 #define MAX_PARTS 16
 #define MAX_SMS 1024
 #define BLOCKS_PER_SM 64
+#define MEETING_NS 200000000ull
 
 typedef struct
 {
@@ -14,6 +15,7 @@ typedef struct
   guint seen[MAX_PARTS][MAX_SMS]; /* blocks that ran on each multiprocessor */
   guint n;
   gboolean graphs; /* kernels are captured and launched as graphs */
+  guint *flags;    /* [n] in device memory, for parts that meet */
 } Parts;
 
 static void
@@ -115,7 +117,7 @@ look_around (gpointer data)
 
 /* All at the same time, each in a thread of its own, as in a run. */
 static void
-look_around_all (Parts *parts)
+visit_all (Parts *parts, GThreadFunc visit)
 {
   GThread *threads[MAX_PARTS];
   Visit visits[MAX_PARTS];
@@ -123,7 +125,7 @@ look_around_all (Parts *parts)
   for (guint i = 0; i < parts->n; i++)
     {
       visits[i] = (Visit){ parts, i };
-      threads[i] = g_thread_new ("part", look_around, &visits[i]);
+      threads[i] = g_thread_new ("part", visit, &visits[i]);
     }
   for (guint i = 0; i < parts->n; i++)
     g_thread_join (threads[i]);
@@ -149,7 +151,7 @@ check_parts (guint n, const guint *shares, gboolean graphs)
   sharing = ps_cuda_sharing ();
   g_test_message ("%u parts: %s", n, sharing);
   g_assert_true (g_str_has_prefix (sharing, "green contexts of "));
-  look_around_all (parts);
+  visit_all (parts, look_around);
   for (guint i = 0; i < n; i++)
     {
       g_test_message ("part %u: %u multiprocessors, its blocks ran on %u", i, parts->contexts[i].n_sms,
@@ -160,6 +162,47 @@ check_parts (guint n, const guint *shares, gboolean graphs)
           g_assert_true (parts->seen[i][sm] == 0 || parts->seen[k][sm] == 0);
     }
   close_parts (parts);
+}
+
+static gpointer
+meet_others (gpointer data)
+{
+  const Visit *visit = data;
+  PsCudaContext *context = &visit->parts->contexts[visit->index];
+
+  enter (visit->parts, visit->index);
+  must ("kernel",
+        where_launch_meeting (visit->parts->flags, visit->parts->n, visit->index, MEETING_NS, context->stream));
+  must ("waiting", cudaStreamSynchronize (context->stream));
+  return NULL;
+}
+
+/* Kernels of different parts run at the same time: each sees the flags of all others go up while it runs. CUDA does not
+ * promise this of green contexts; streams in one hardware queue would take turns. */
+static void
+test_together (void)
+{
+  const char *queues = g_getenv ("CUDA_DEVICE_MAX_CONNECTIONS");
+
+  for (guint n = 2; n <= 8; n *= 2)
+    {
+      g_autofree Parts *parts = g_new (Parts, 1);
+      guint flags[MAX_PARTS], n_met = 0;
+
+      open_parts (parts, n, NULL, FALSE);
+      enter (parts, 0);
+      must ("memory", cudaMalloc ((void **)&parts->flags, sizeof flags));
+      must ("memory", cudaMemset (parts->flags, 0, sizeof flags));
+      visit_all (parts, meet_others);
+      enter (parts, 0);
+      must ("memory", cudaMemcpy (flags, parts->flags, n * sizeof *flags, cudaMemcpyDeviceToHost));
+      must ("memory", cudaFree (parts->flags));
+      for (guint i = 0; i < n; i++)
+        n_met += flags[i] == 2;
+      g_test_message ("%u of %u parts saw all others run (CUDA_DEVICE_MAX_CONNECTIONS=%s)", n_met, n, queues);
+      g_assert_cmpuint (n_met, ==, n);
+      close_parts (parts);
+    }
 }
 
 /* For whoever reads the log: what the driver says of the whole GPU. */
@@ -253,6 +296,7 @@ main (int argc, char **argv)
   available = ps_cuda_available (&error);
   problem = available ? NULL : error->message;
   g_test_add_func ("/cuda-parts/even", available ? test_even : skip);
+  g_test_add_func ("/cuda-parts/together", available ? test_together : skip);
   g_test_add_func ("/cuda-parts/uneven", available ? test_uneven : skip);
   g_test_add_func ("/cuda-parts/graphs", available ? test_graphs : skip);
   g_test_add_func ("/cuda-parts/again", available ? test_again : skip);

@@ -155,6 +155,10 @@ struct _PsDeviceClass
   void (*memory) (PsDevice *device, PsMemoryUse *use);
   void (*reset_peak) (PsDevice *device); /* peak := current */
 
+  /* Model of the hardware that computes: "NVIDIA H200 (132 multiprocessors)". NULL hook or result: the host's
+   * processor. Free with g_free. */
+  char *(*processor) (void);
+
   /* What a measurement needs to be reproduced: "OpenBLAS 0.3.21 SkylakeX". NULL hook: nothing to say. Free with g_free.
    */
   char *(*libraries) (void);

@@ -26,6 +26,7 @@ extern "C"
     cudaErrorInsufficientDriver = 35,
     cudaErrorNoDevice = 100,
     cudaErrorInvalidDevice = 101,
+    cudaErrorPeerAccessAlreadyEnabled = 704,
     cudaErrorInvalidResourceHandle = 400,
     cudaErrorNotReady = 600,
     cudaErrorStreamCaptureUnsupported = 900,
@@ -68,6 +69,9 @@ extern "C"
   };
   cudaError_t cudaDeviceGetAttribute (int *value, enum cudaDeviceAttr attribute, int device);
   cudaError_t cudaDeviceGetPCIBusId (char *bus, int size, int device); /* "0000:07:00.0" for device 7 */
+  /* Every GPU reaches every other; enabling that twice is an error, as it is for CUDA. */
+  cudaError_t cudaDeviceCanAccessPeer (int *can, int device, int peer);
+  cudaError_t cudaDeviceEnablePeerAccess (int peer, unsigned flags);
   cudaError_t cudaDeviceSynchronize (void);
 
   /* Memory is the process's own; a fresh block is full of NaNs. */
@@ -98,6 +102,7 @@ extern "C"
 #define cudaEventDefault 0u
 #define cudaEventBlockingSync 1u
 #define cudaEventDisableTiming 2u
+  cudaError_t cudaEventCreate (cudaEvent_t *event);
   cudaError_t cudaEventCreateWithFlags (cudaEvent_t *event, unsigned flags);
   cudaError_t cudaEventDestroy (cudaEvent_t event);
   cudaError_t cudaEventRecord (cudaEvent_t event, cudaStream_t stream);

@@ -6,6 +6,7 @@
 #include <cuda.h>
 #include <map>
 #include <mutex>
+#include <set>
 
 static std::mutex lock;
 static std::map<const void *, std::pair<size_t, int> > blocks; /* size and device by start; under lock */
@@ -37,6 +38,8 @@ cudaGetErrorString (cudaError_t error)
       return "CUDA driver version is insufficient for CUDA runtime version";
     case cudaErrorNoDevice:
       return "no CUDA-capable device is detected";
+    case cudaErrorPeerAccessAlreadyEnabled:
+      return "peer access is already enabled";
     case cudaErrorInvalidDevice:
       return "invalid device ordinal";
     case cudaErrorInvalidResourceHandle:
@@ -118,6 +121,33 @@ cudaDeviceGetAttribute (int *value, cudaDeviceAttr, int)
 {
   *value = number_from ("PS_EMULATED_CAPABILITY", 9);
   return cudaSuccess;
+}
+
+cudaError_t
+cudaDeviceCanAccessPeer (int *can, int device, int peer)
+{
+  *can = device != peer;
+  return cudaSuccess;
+}
+
+/* From the current device; pairs are noted so that tests can ask for them. */
+static std::mutex peers_lock;
+static std::set<std::pair<int, int>> peers;
+
+cudaError_t
+cudaDeviceEnablePeerAccess (int peer, unsigned)
+{
+  std::lock_guard<std::mutex> guard (peers_lock);
+
+  return peers.insert ({ current_device, peer }).second ? cudaSuccess : cudaErrorPeerAccessAlreadyEnabled;
+}
+
+int
+ps_emulator_reaches (int device, int peer)
+{
+  std::lock_guard<std::mutex> guard (peers_lock);
+
+  return peers.count ({ device, peer }) > 0;
 }
 
 cudaError_t

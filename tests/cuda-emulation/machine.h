@@ -11,6 +11,9 @@ extern "C"
 
   /* Bytes and blocks of device memory that cudaMalloc gave and cudaFree has not taken back. */
   size_t ps_emulator_memory_in_use (void);
+
+  /* Whether a GPU may copy from another one by itself. */
+  int ps_emulator_reaches (int device, int peer);
   size_t ps_emulator_blocks_in_use (void);
 
   /* From now on cudaMalloc refuses what goes beyond that many bytes in use; 0: nothing. */

@@ -53,6 +53,7 @@ extern "C"
     ncclSum = 0,
   } ncclRedOp_t;
 
+  ncclResult_t ncclGetVersion (int *version);
   const char *ncclGetErrorString (ncclResult_t result);
   const char *ncclGetLastError (ncclComm_t comm);
 

@@ -193,6 +193,12 @@ cudaEventCreateWithFlags (cudaEvent_t *event, unsigned)
 }
 
 cudaError_t
+cudaEventCreate (cudaEvent_t *event)
+{
+  return cudaEventCreateWithFlags (event, cudaEventDefault);
+}
+
+cudaError_t
 cudaEventDestroy (cudaEvent_t event)
 {
   delete event;

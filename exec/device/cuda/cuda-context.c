@@ -6,6 +6,11 @@
 
 #define LEAST_CAPABILITY 8 /* mma.sync of bf16, cp.async */
 
+/* Streams share the hardware's queues, 8 unless this variable says more; work in one queue runs in turn, disjoint
+ * multiprocessors or not (CUDA driver API, "Green Contexts"). */
+#define QUEUES_VARIABLE "CUDA_DEVICE_MAX_CONNECTIONS"
+#define MOST_QUEUES "32"
+
 static GMutex sharing_mutex;
 static char *sharing; /* under sharing_mutex */
 
@@ -57,6 +62,7 @@ ps_cuda_available (GError **error)
   struct cudaDeviceProp properties;
   int count = 0;
 
+  g_setenv (QUEUES_VARIABLE, MOST_QUEUES, FALSE);
   if (!check_driver (cudaGetDeviceCount (&count), error)
       || !ps_cuda_ok ("asking GPU 0", cudaGetDeviceProperties (&properties, 0), error))
     return FALSE;
@@ -83,16 +89,17 @@ note_sharing (char *text)
   sharing = text;
 }
 
-/* "green contexts of 48, 40, 24, 16 multiprocessors"; equal neighbours once. */
+/* "green contexts of 48, 40, 24, 16 multiprocessors (4 of 132 idle)"; equal neighbours once. */
 static char *
-describe_parts (const guint *sms, guint n)
+describe_parts (const guint *sms, guint n, guint n_sms)
 {
   GString *text = g_string_new ("green contexts of ");
+  guint used = 0;
 
-  for (guint i = 0; i < n; i++)
+  for (guint i = 0; i < n; used += sms[i++])
     if (i == 0 || sms[i] != sms[i - 1])
       g_string_append_printf (text, "%s%u", i > 0 ? ", " : "", sms[i]);
-  g_string_append (text, " multiprocessors");
+  g_string_append_printf (text, " multiprocessors (%u of %u idle)", n_sms - used, n_sms);
   return g_string_free (text, FALSE);
 }
 
@@ -103,6 +110,7 @@ open_green (PsCudaContext *context, const PsDeviceSetting *setting, const PsCuda
 {
   const guint *shares = setting->shares != NULL ? setting->shares + place->first : NULL;
   g_autofree guint *sms = g_new0 (guint, place->n);
+  const guint n_sms = context->n_sms;
   g_autofree char *reason = NULL;
 
   if (!ps_cuda_green_open (context, place->n, setting->index - place->first, shares, sms, &reason, error))
@@ -110,7 +118,7 @@ open_green (PsCudaContext *context, const PsDeviceSetting *setting, const PsCuda
   if (reason != NULL && shares != NULL)
     return unavailable (error, "unequal shares of a GPU can't be had: %s", reason);
   if (reason == NULL)
-    note_sharing (describe_parts (sms, place->n));
+    note_sharing (describe_parts (sms, place->n, n_sms));
   else
     note_sharing (g_strdup_printf ("%u devices share a GPU without green contexts: %s", place->n, reason));
   return TRUE;
@@ -139,6 +147,19 @@ open_stream (PsCudaContext *context, GError **error)
          && make_event (&context->begin, error) && make_event (&context->end, error);
 }
 
+/* Copies from other GPUs then take NVLink or PCI Express itself; a pair that can't goes through the host's memory. */
+static void
+reach_peers (const PsCudaContext *context, int n_gpus)
+{
+  int reachable = 0;
+
+  for (int gpu = 0; gpu < n_gpus; gpu++)
+    if (gpu != context->gpu && cudaDeviceCanAccessPeer (&reachable, context->gpu, gpu) == cudaSuccess && reachable)
+      cudaDeviceEnablePeerAccess (gpu, 0);
+  /* Another device of this process may have done so before. */
+  cudaGetLastError ();
+}
+
 gboolean
 ps_cuda_context_open (PsCudaContext *context, const PsDeviceSetting *setting, GError **error)
 {
@@ -158,8 +179,10 @@ ps_cuda_context_open (PsCudaContext *context, const PsDeviceSetting *setting, GE
   context->n_sms = (guint)properties.multiProcessorCount;
   if (place.n > 1 && !open_green (context, setting, &place, error))
     return FALSE;
-  return ps_cuda_context_enter (context, error) && open_stream (context, error)
-         && ps_cuda_ok ("leaving a GPU", cudaSetDevice (context->gpu), error);
+  if (!ps_cuda_context_enter (context, error))
+    return FALSE;
+  reach_peers (context, count);
+  return open_stream (context, error) && ps_cuda_ok ("leaving a GPU", cudaSetDevice (context->gpu), error);
 }
 
 void

@@ -269,25 +269,40 @@ cuda_reset_peak (PsDevice *device)
   ps_device_memory_reset_peak (cuda_device (device)->shared.memory);
 }
 
-/* "NVIDIA H200 (132 multiprocessors), CUDA 13.0, driver for CUDA 13.0, cuBLASLt 130100, green contexts of 32 ..." */
+/* "NVIDIA H200 (132 multiprocessors)"; NULL without a GPU. */
+static char *
+cuda_processor (void)
+{
+  struct cudaDeviceProp properties;
+
+  if (cudaGetDeviceProperties (&properties, 0) != cudaSuccess)
+    return NULL;
+  return g_strdup_printf ("%s (%d multiprocessors)", properties.name, properties.multiProcessorCount);
+}
+
+/* "CUDA 13.0, driver 580.95.05 for CUDA 13.0, cuBLASLt 130100, attention by wgmma, green contexts of 32 ...,
+ * CUDA_DEVICE_MAX_CONNECTIONS=32" */
 static char *
 cuda_libraries (void)
 {
+  static const char *const variables[]
+      = { "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_LOADING", "PIPESIM_CUDA_WAIT", "PIPESIM_CUDA_GRAPHS" };
   GString *text = g_string_new (NULL);
   g_autofree char *sharing = ps_cuda_sharing ();
+  g_autofree char *build = ps_cuda_nvml_driver ();
   int runtime = 0, driver = 0;
-  struct cudaDeviceProp properties;
 
-  if (cudaGetDeviceProperties (&properties, 0) == cudaSuccess)
-    g_string_append_printf (text, "%s (%d multiprocessors), ", properties.name, properties.multiProcessorCount);
   cudaRuntimeGetVersion (&runtime);
   cudaDriverGetVersion (&driver);
-  g_string_append_printf (text, "CUDA %d.%d, driver for CUDA %d.%d, cuBLASLt %" G_GSIZE_FORMAT, runtime / 1000,
-                          runtime % 1000 / 10, driver / 1000, driver % 1000 / 10, cublasLtGetVersion ());
+  g_string_append_printf (text, "CUDA %d.%d, driver %s%sfor CUDA %d.%d, cuBLASLt %" G_GSIZE_FORMAT ", attention by %s",
+                          runtime / 1000, runtime % 1000 / 10, build != NULL ? build : "", build != NULL ? " " : "",
+                          driver / 1000, driver % 1000 / 10, cublasLtGetVersion (),
+                          ps_cuda_attention_uses_hopper () ? "wgmma" : "mma.sync");
   if (sharing != NULL)
     g_string_append_printf (text, ", %s", sharing);
-  if (ps_cuda_wants_graphs ())
-    g_string_append (text, ", CUDA graphs");
+  for (guint i = 0; i < G_N_ELEMENTS (variables); i++)
+    if (g_getenv (variables[i]) != NULL)
+      g_string_append_printf (text, ", %s=%s", variables[i], g_getenv (variables[i]));
   return g_string_free (text, FALSE);
 }
 
@@ -325,6 +340,7 @@ static const PsDeviceClass cuda_class = {
   .adopt_choices = cuda_adopt_choices,
   .memory = cuda_memory,
   .reset_peak = cuda_reset_peak,
+  .processor = cuda_processor,
   .libraries = cuda_libraries,
 };
 

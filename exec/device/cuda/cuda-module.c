@@ -29,6 +29,14 @@ cuda_open (const PsDeviceSetting *setting, GError **error)
 }
 
 static char *
+cuda_processor (void)
+{
+  const PsDeviceClass *class = load_class (NULL);
+
+  return class != NULL ? class->processor () : NULL;
+}
+
+static char *
 cuda_libraries (void)
 {
   const PsDeviceClass *class = load_class (NULL);
@@ -44,5 +52,6 @@ const PsDeviceClass ps_cuda_device = {
   .splits = TRUE,
   .available = cuda_available,
   .open = cuda_open,
+  .processor = cuda_processor,
   .libraries = cuda_libraries,
 };

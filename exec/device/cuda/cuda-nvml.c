@@ -35,6 +35,7 @@ typedef struct
   int (*temperature) (Device device, int sensor, unsigned *celsius);
   int (*power) (Device device, unsigned *milliwatts);
   int (*reasons) (Device device, unsigned long long *mask);
+  int (*driver) (char *version, unsigned length);
 } Library;
 
 static gboolean
@@ -60,6 +61,7 @@ load (Library *library)
   look_up (module, "nvmlDeviceGetClockInfo", &library->clock);
   look_up (module, "nvmlDeviceGetTemperature", &library->temperature);
   look_up (module, "nvmlDeviceGetPowerUsage", &library->power);
+  look_up (module, "nvmlSystemGetDriverVersion", &library->driver);
   /* Named anew in driver 535. */
   if (!look_up (module, "nvmlDeviceGetCurrentClocksEventReasons", &library->reasons))
     look_up (module, "nvmlDeviceGetCurrentClocksThrottleReasons", &library->reasons);
@@ -77,6 +79,17 @@ get_library (void)
   if (g_once_init_enter (&ready))
     g_once_init_leave (&ready, load (&library) ? 1 : 2);
   return ready == 1 ? &library : NULL;
+}
+
+char *
+ps_cuda_nvml_driver (void)
+{
+  const Library *library = get_library ();
+  char version[80]; /* NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE */
+
+  if (library == NULL || library->driver == NULL || library->driver (version, sizeof version) != SUCCESS)
+    return NULL;
+  return g_strdup (version);
 }
 
 static guint

@@ -9,4 +9,7 @@
  * there is no such library, stays zero. From any thread. */
 void ps_cuda_nvml_read (const char *bus_id, PsCondition *condition);
 
+/* The driver's own version, "580.95.05". NULL: no library, or it does not say. Free with g_free. From any thread. */
+char *ps_cuda_nvml_driver (void);
+
 #endif

@@ -166,3 +166,9 @@ ps_flash_forward_hopper (const PsAttentionForward<PsHalf> &attention, cudaStream
 {
   return attention.shape.head_size == 64 ? launch<64> (attention, stream) : launch<128> (attention, stream);
 }
+
+extern "C" int
+ps_cuda_attention_uses_hopper (void)
+{
+  return ps_hopper_takes (128);
+}

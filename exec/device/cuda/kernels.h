@@ -171,6 +171,9 @@ cudaError_t ps_cuda_attention_backward (PsCudaElement element, const PsCudaAtten
 /* TRUE (1) where the tensor-core path is taken, given arrays on 16 bytes. */
 int ps_cuda_attention_is_fast (PsCudaElement element, const PsCudaAttention *shape);
 
+/* Whether heads of 64 and 128 use Hopper's own matrix instructions (wgmma) on the current device. */
+int ps_cuda_attention_uses_hopper (void);
+
 /* --- optimizer: adam.cu ---
  * One step of Adam (arXiv 1412.6980, algorithm 1) with learning rate 1e-3, betas 0.9 and 0.999, epsilon 1e-8, on
  * gradient * factor; step counts from 1. Same operations as the cpu device's. Clears the gradient. weights: the copy

@@ -9,6 +9,14 @@ nccl_available (GError **error)
   return class != NULL && class->available (error);
 }
 
+static char *
+nccl_libraries (void)
+{
+  const PsTransportClass *class = ps_transport_load ("nccl", NULL);
+
+  return class != NULL ? class->libraries () : NULL;
+}
+
 static PsTransport *
 nccl_open (const PsTransportSetting *setting, GError **error)
 {
@@ -38,6 +46,7 @@ const PsTransportClass ps_nccl_transport = {
   .ordered = TRUE,
   .exclusive = TRUE,
   .available = nccl_available,
+  .libraries = nccl_libraries,
   .open = nccl_open,
   .all_reduce = nccl_all_reduce,
   .self_send = nccl_self_send,

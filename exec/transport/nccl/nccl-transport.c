@@ -101,6 +101,22 @@ nccl_available (GError **error)
   return n_gpus > 0;
 }
 
+/* "NCCL 2.28.9, NCCL_MAX_P2P_NCHANNELS=4": the version, and every variable of NCCL that is set. */
+static char *
+nccl_libraries (void)
+{
+  g_auto (GStrv) names = g_listenv ();
+  GString *text = g_string_new (NULL);
+  int version = 0;
+
+  ncclGetVersion (&version);
+  g_string_append_printf (text, "NCCL %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+  for (guint i = 0; names[i] != NULL; i++)
+    if (g_str_has_prefix (names[i], "NCCL_"))
+      g_string_append_printf (text, ", %s=%s", names[i], g_getenv (names[i]));
+  return g_string_free (text, FALSE);
+}
+
 static const PsTransportClass nccl_class;
 
 static PsTransport *
@@ -360,6 +376,7 @@ static const PsTransportClass nccl_class = {
   .ordered = TRUE,
   .exclusive = TRUE,
   .available = nccl_available,
+  .libraries = nccl_libraries,
   .open = nccl_open,
   .close = nccl_close,
   .join = nccl_join,
