@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <pipesim/philox.h>
 
 #include "rig.h"
 #include "kernels-reference.h"
@@ -230,36 +229,10 @@ test_adam ()
 }
 
 static void
-test_dropout ()
-{
-  const double probability = 0.25;
-
-  for (const PsCudaElement element : { PS_CUDA_FP32, PS_CUDA_BF16 })
-    for (const size_t n : { (size_t)1, (size_t)7, (size_t)1030 })
-      {
-        Array x (element, random_values (n, 1, 12)), y (element, n);
-        Values expected = x.values ();
-        for (size_t i = 0; i < n; i++)
-          {
-            uint32_t number[4] = { (uint32_t)(i / 4), 0, 5 * 16 + 2, 3 };
-            ps_philox (number, 0x0123456789abcdef);
-            expected[i] *= number[i % 4] >= probability * 4294967296.0 ? 1 / (1 - probability) : 0;
-          }
-        repeat ("dropout", { &y }, [&] () {
-          must (ps_cuda_dropout (element, y.at (), x.at (), n, probability, 0x0123456789abcdef, 5, 2, 3, 0), "dropout");
-        });
-        check_near ("dropout", y.values (), expected, tolerance (element).relative, 0);
-      }
-  check_status ("dropout of everything", ps_cuda_dropout (PS_CUDA_FP32, NULL, NULL, 1, 1, 0, 0, 0, 0, 0),
-                cudaErrorInvalidValue);
-}
-
-static void
 test_nothing ()
 {
   check_status ("bias", ps_cuda_bias_add (PS_CUDA_FP32, NULL, NULL, 0, 8, 0), cudaSuccess);
   check_status ("adam", ps_cuda_adam (NULL, NULL, NULL, NULL, NULL, 0, 1, 1, 0), cudaSuccess);
-  check_status ("dropout", ps_cuda_dropout (PS_CUDA_FP32, NULL, NULL, 0, 0.5, 0, 0, 0, 0, 0), cudaSuccess);
 }
 
 const Test element_tests[] = {
@@ -270,7 +243,6 @@ const Test element_tests[] = {
   { "elements: rounding", test_rounding },
   { "elements: rotary positions", test_rotary },
   { "elements: Adam", test_adam },
-  { "elements: dropout", test_dropout },
   { "elements: nothing to do", test_nothing },
   { nullptr, nullptr },
 };

@@ -120,7 +120,6 @@ print_elements ()
     return ps_cuda_adam (z.at (), w.at<float> (), gradient.at<float> (), m.at<float> (), v.at<float> (), n, 1, 1, 0);
   });
   print_rate ("to bf16", 6.0 * n, [&] () { return ps_cuda_to_bf16 (z.at (), w.at<float> (), n, 0); });
-  print_rate ("dropout", 4.0 * n, [&] () { return ps_cuda_dropout (bf16, g.at (), z.at (), n, 0.1, 1, 2, 3, 4, 0); });
 }
 
 static void

@@ -227,13 +227,25 @@ ps_hopper_pack (uint32_t (&left)[4][4], const float (&p)[8][4])
     ps_pack_left (left[k], p[2 * k], p[2 * k + 1]);
 }
 
+/* The compiler writes no register of p later than here: a product reads them while it runs. */
+static __device__ __forceinline__ void
+ps_hopper_hold (uint32_t (&p)[4][4])
+{
+#ifdef __CUDACC__
+#pragma unroll
+  for (int k = 0; k < 4; k++)
+    asm volatile("" : PS_HOPPER_4 ("+r", p, k)::"memory");
+#endif
+}
+
 /* Starts o += p b: tile b has a row for each of the 64 columns of p. */
 template <int D>
 static __device__ __forceinline__ void
-ps_hopper_accumulate (float (&o)[D / 8][4], const uint32_t (&p)[4][4], const PsHalf *b)
+ps_hopper_accumulate (float (&o)[D / 8][4], uint32_t (&p)[4][4], const PsHalf *b)
 {
   const uint64_t right = ps_hopper_descriptor (b, 64);
 
+  ps_hopper_hold (p);
   ps_hopper_settle (o);
   ps_hopper_fence ();
 #pragma unroll

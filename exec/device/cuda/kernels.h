@@ -181,15 +181,6 @@ int ps_cuda_attention_uses_hopper (void);
 cudaError_t ps_cuda_adam (void *weights, float *master, float *gradient, float *momentum, float *variance, size_t n,
                           float factor, uint64_t step, cudaStream_t stream);
 
-/* --- dropout: dropout.cu ---
- * Philox-4x32-10 (Salmon et al., SC 2011, section 3.3): four 32-bit numbers from a 128-bit counter and a 64-bit key.
- * Element i of n takes number i % 4 of counter (i / 4 low, i / 4 high, layer * 16 + site, microbatch) and key (seed
- * low, seed high); it is kept, and divided by 1 - probability, when the number is >= probability * 2^32, else zero.
- * The same call on the gradient is the backward. site 0..15 tells places in a layer apart. y may be x. 0 <=
- * probability < 1. */
-cudaError_t ps_cuda_dropout (PsCudaElement element, void *y, const void *x, size_t n, double probability, uint64_t seed,
-                             uint32_t layer, uint32_t site, uint32_t microbatch, cudaStream_t stream);
-
 PS_END_C
 
 #endif
