@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define DIGEST_LENGTH 64             /* SHA-256, hex */
+#define DIGEST_LENGTH 64             /* SHA-256 of the fingerprint, hex */
 #define PIECE_SIZE ((gsize)64 << 20) /* bytes of one message */
 
 /* What travels between a rank and rank 0, in pieces: outwards what is carried is sent, inwards it is filled in. After a
@@ -124,14 +124,6 @@ carry_losses (Parcel *parcel, PsRun *run, guint device, guint replica)
 }
 
 static void
-carry_digest (Parcel *parcel, char **digest)
-{
-  if (*digest == NULL)
-    *digest = g_strnfill (DIGEST_LENGTH, '0');
-  carry (parcel, *digest, DIGEST_LENGTH);
-}
-
-static void
 carry_gradients (Parcel *parcel, PsRunGradients *gradients, const PsPlan *plan)
 {
   for (guint i = 0; gradients != NULL && i < plan->n_stages; i++)
@@ -139,7 +131,7 @@ carry_gradients (Parcel *parcel, PsRunGradients *gradients, const PsPlan *plan)
       guint stage = plan->stages[i];
 
       for (gsize step = 0; step < gradients->n_steps; step++)
-        carry_digest (parcel, &gradients->digest[step * gradients->n_stages + stage]);
+        carry (parcel, &gradients->digest[step * gradients->n_stages + stage], sizeof *gradients->digest);
       carry (parcel, &gradients->n[stage], sizeof gradients->n[stage]);
       if (gradients->last[stage] == NULL && parcel->error == NULL)
         gradients->last[stage] = g_new (float, gradients->n[stage]);

@@ -2,6 +2,9 @@
 #include "run-result.h"
 
 #include <math.h>
+#include <string.h>
+
+#define LANES 4 /* products under way at the same time */
 
 static PsRunGradients *
 gradients_new (guint n_steps, guint n_stages)
@@ -10,7 +13,7 @@ gradients_new (guint n_steps, guint n_stages)
 
   gradients->n_steps = n_steps;
   gradients->n_stages = n_stages;
-  gradients->digest = g_new0 (char *, (gsize)n_steps *n_stages);
+  gradients->digest = g_new0 (guint64, (gsize)n_steps * n_stages);
   gradients->last = g_new0 (float *, n_stages);
   gradients->n = g_new0 (gsize, n_stages);
   return gradients;
@@ -21,14 +24,40 @@ gradients_free (PsRunGradients *gradients)
 {
   if (gradients == NULL)
     return;
-  for (gsize i = 0; i < (gsize)gradients->n_steps * gradients->n_stages; i++)
-    g_free (gradients->digest[i]);
   for (guint i = 0; i < gradients->n_stages; i++)
     g_free (gradients->last[i]);
   g_free (gradients->digest);
   g_free (gradients->last);
   g_free (gradients->n);
   g_free (gradients);
+}
+
+/* Every step is a bijection of `sum` and one of `word`: SplitMix64's multiplier (Steele, Lea, Flood 2014) and a shift.
+ */
+static inline guint64
+mix (guint64 sum, guint64 word)
+{
+  sum = (sum ^ word) * G_GUINT64_CONSTANT (0xbf58476d1ce4e5b9);
+  return sum ^ sum >> 32;
+}
+
+guint64
+ps_gradients_digest (const float *values, gsize n)
+{
+  guint64 sums[LANES] = { 1, 2, 3, 4 }, words[LANES];
+  const gsize block = LANES * 2; /* numbers in all words */
+  guint64 digest = n;
+
+  for (gsize i = 0; i < n; i += block)
+    {
+      memset (words, 0, sizeof words);
+      memcpy (words, values + i, MIN (block, n - i) * sizeof *values);
+      for (guint lane = 0; lane < LANES; lane++)
+        sums[lane] = mix (sums[lane], words[lane]);
+    }
+  for (guint lane = 0; lane < LANES; lane++)
+    digest = mix (digest, sums[lane]);
+  return digest;
 }
 
 PsRunResult *

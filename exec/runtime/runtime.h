@@ -35,10 +35,14 @@ typedef struct
 {
   guint n_steps;
   guint n_stages;
-  char **digest; /* [step * n_stages + stage] SHA-256, hex */
-  float **last;  /* [n_stages] those of the last step */
-  gsize *n;      /* [n_stages] */
+  guint64 *digest; /* [step * n_stages + stage] ps_gradients_digest */
+  float **last;    /* [n_stages] those of the last step */
+  gsize *n;        /* [n_stages] */
 } PsRunGradients;
+
+/* 64 bits of n numbers. Two arrays that differ in one number differ in their digests; other differences go unseen with
+ * a chance of 2^-64. A device hashes all gradients in every step, so this reads memory about as fast as it comes. */
+guint64 ps_gradients_digest (const float *values, gsize n);
 
 typedef struct
 {

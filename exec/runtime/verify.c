@@ -73,7 +73,7 @@ compare_digests (const PsRunGradients *a, const PsRunGradients *b, guint step, P
     {
       gsize at = (gsize)step * a->n_stages + stage;
 
-      if (!g_str_equal (a->digest[at], b->digest[at]))
+      if (a->digest[at] != b->digest[at])
         note_difference (verdict, step, "gradients of stage", stage);
     }
 }

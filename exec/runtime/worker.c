@@ -131,8 +131,7 @@ collect_gradients (PsWorker *worker, guint step)
       gsize n;
       const float *values = worker->device->class->gradients (worker->device, stage, &n);
 
-      gradients->digest[(gsize)step * gradients->n_stages + stage]
-          = g_compute_checksum_for_data (G_CHECKSUM_SHA256, (const guchar *)values, n * sizeof *values);
+      gradients->digest[(gsize)step * gradients->n_stages + stage] = ps_gradients_digest (values, n);
       if (step + 1 < gradients->n_steps)
         continue;
       gradients->last[stage] = g_memdup2 (values, n * sizeof *values);

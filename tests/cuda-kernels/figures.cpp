@@ -50,7 +50,7 @@ print_rate (const char *what, double bytes, Run run)
   printf ("# measured: %-36s %9.4f ms %8.1f GB/s\n", what, ms, bytes / ms * 1e-6);
 }
 
-static const int rows = 16384, hidden = 4096, wide = 16384, vocabulary = 50304;
+static const int rows = 16384, hidden = 4096, wide = 16384, vocabulary = 50304, width = 2048;
 static const size_t n = (size_t)rows * hidden;
 static const PsCudaElement bf16 = PS_CUDA_BF16;
 
@@ -150,14 +150,12 @@ print_ends ()
 /* FLOPs as PyTorch and the papers count them: two products of s^2 / 2 scores forward, 4 s^2 d heads / 2; backward 2.5
  * times that, though this backward makes seven products where five would do. */
 static void
-print_attention (const char *way, int head_size, int sequence)
+print_attention (const char *way, int head_size, int sequence, const Array &qkv, const Array &dout)
 {
-  const int batch = 16384 / sequence, heads = 2048 / head_size, width = 2048;
+  const int batch = 16384 / sequence, heads = 2048 / head_size;
   const PsCudaAttention shape = { batch, sequence, heads, heads, head_size, 3 * width, width };
   const size_t tokens = (size_t)batch * (size_t)sequence;
-  Array qkv (bf16, random_values (tokens * 3 * width, 1, 1)), dqkv (bf16, tokens * 3 * width),
-      out (bf16, tokens * width);
-  Array dout (bf16, random_values (tokens * width, 1, 2)), lse (PS_CUDA_FP32, tokens * (size_t)heads);
+  Array dqkv (bf16, tokens * 3 * width), out (bf16, tokens * width), lse (PS_CUDA_FP32, tokens * (size_t)heads);
   Bytes workspace (ps_cuda_attention_workspace (&shape));
   const double flops = 2.0 * (double)tokens * sequence * width;
   const double forward_ms = median_ms ([&] () {
@@ -176,6 +174,23 @@ print_attention (const char *way, int head_size, int sequence)
           2.5 * flops / backward_ms * 1e-9);
 }
 
+/* One set of random tensors for all: a host thread takes seconds to make one. */
+static void
+print_attentions ()
+{
+  const size_t tokens = 16384;
+  const Array qkv (bf16, random_values (tokens * 3 * width, 1, 1)), dout (bf16, random_values (tokens * width, 1, 2));
+
+  for (const int head_size : { 32, 64, 96, 128 })
+    for (const int sequence : { 1024, 4096, 16384 })
+      for (const bool hopper : { false, true })
+        {
+          setenv ("PIPESIM_CUDA_HOPPER", hopper ? "1" : "0", true);
+          if (width % head_size == 0 && (!hopper || head_size >= 64))
+            print_attention (hopper ? "by groups of warps" : "by warps", head_size, sequence, qkv, dout);
+        }
+}
+
 void
 print_figures ()
 {
@@ -186,14 +201,7 @@ print_figures ()
   print_rows ();
   print_elements ();
   print_ends ();
-  for (const int head_size : { 32, 64, 96, 128 })
-    for (const int sequence : { 1024, 4096, 16384 })
-      for (const bool hopper : { false, true })
-        {
-          setenv ("PIPESIM_CUDA_HOPPER", hopper ? "1" : "0", true);
-          if (2048 % head_size == 0 && (!hopper || head_size >= 64))
-            print_attention (hopper ? "by groups of warps" : "by warps", head_size, sequence);
-        }
+  print_attentions ();
 }
 
 #endif
