@@ -1,4 +1,4 @@
-# gpu-steps.sh - the steps of gpu.sh, which reads this: one function each. Its last line behind "= " is the step's result; 77 and 0 are
+# gpu-steps.sh - the steps of gpu.sh, which reads this: one function each. A last line that begins with "= " is the step's result; 77 and 0 are
 # its exit codes when there is nothing to work with and when all went well. What they share is in gpu.sh: own (runs a program), skip,
 # need_device, room (time left to the step); $work goes away afterwards, $details and $OUT come back.
 
@@ -66,19 +66,35 @@ kernel_program ()
   ls "$work/test-cuda-kernels" "$bin/test-cuda-kernels-gpu" 2>/dev/null | head -1
 }
 
+# Only a wrong result of the attention switches Hopper's kernels off for the steps that follow; a step that runs out of time does not.
 kernels ()
 {
   program=$(kernel_program)
   [ -n "$program" ] || skip "no kernel test"
-  : >"$work/no-hopper" # also where this step is stopped
   LD_LIBRARY_PATH=$(cuda_path) "$program" >"$details/kernels.txt" 2>&1
   code=$?
-  [ $code -ne 0 ] || rm "$work/no-hopper"
   cat "$details/kernels.txt"
   if grep -q '^1\.\.0' "$details/kernels.txt"; then skip "$(sed -n 's/.*SKIP //p' "$details/kernels.txt")"; fi
+  off=
+  if grep -q '^not ok .*attention' "$details/kernels.txt"; then
+    : >"$work/no-hopper"
+    off="; from here on PIPESIM_CUDA_HOPPER=0"
+  fi
   wrong=$(sed -n 's/^not ok [0-9]* - //p; s/^Bail out! /bailed out: /p' "$details/kernels.txt" | head -3 | tr '\n' ';')
-  echo "= $(grep -c '^ok' "$details/kernels.txt") of $(grep -cE '^(not )?ok' "$details/kernels.txt") kernels agree with their references${wrong:+; wrong: $wrong; from here on PIPESIM_CUDA_HOPPER=0}"
+  echo "= $(grep -c '^ok' "$details/kernels.txt") of $(grep -cE '^(not )?ok' "$details/kernels.txt") kernels agree with their references${wrong:+; wrong: $wrong}$off"
   exit $code
+}
+
+# What the kernels reach; what is printed when the time is up counts.
+kernel_figures ()
+{
+  program=$(kernel_program)
+  [ -n "$program" ] || skip "no kernel test"
+  LD_LIBRARY_PATH=$(cuda_path) timeout -k 2 $((limit - 5)) "$program" figures >"$details/figures.txt" 2>&1
+  cat "$details/figures.txt"
+  if grep -q '^1\.\.0' "$details/figures.txt"; then skip "$(sed -n 's/.*SKIP //p' "$details/figures.txt")"; fi
+  grep -q '^# measured: ' "$details/figures.txt" || exit 1
+  echo "= $(grep -c '^# measured: ' "$details/figures.txt") kernels measured; $(grep 'by groups of warps, heads of 128, s =  4096' "$details/figures.txt" | sed 's/^# measured: //')"
 }
 
 # sanitizer TOOL SECONDS SUBSET...: each part of the kernel tests under its own limit.
@@ -101,6 +117,7 @@ sanitizer ()
     code=$?
     head -60 "$work/checked"
     tail -3 "$work/checked"
+    if grep -q 'Device not supported' "$work/checked"; then skip "compute-sanitizer does not support this device"; fi
     case $code in
       0) clean="$clean, $subset" ;;
       124 | 137) late="$late, $subset" ;;
@@ -128,6 +145,15 @@ device_tests ()
 
 db=$work/costs.db
 
+# Costs measured by an earlier call stand for a calibration of this one.
+known_profile ()
+{
+  [ -n "$known" ] || skip "none given (--profile FILE)"
+  need_programs
+  own pipesim-calib import --db "$db" --profile stages "$known" || exit 1
+  echo "= $known"
+}
+
 # calibrate PROFILE MODEL OPTION...
 calibrate ()
 {
@@ -135,6 +161,7 @@ calibrate ()
   profile=$1
   name=$2
   shift 2
+  if [ "$profile" = stages ] && [ -n "$known" ]; then skip "costs are those of $known"; fi
   own pipesim-calib run --db "$db" --profile "$profile" --model "$work/$name.ini" --device "$device" --max-samples 200 \
     --time-limit 1s "$@" >"$work/table" 2>"$work/talk"
   code=$?
@@ -271,7 +298,7 @@ variants ()
   times=
   for value; do
     export "$variable=$value"
-    own pipesim-exec --schedule 1f1b -p 4 -m 8 --model "$work/small.ini" --device cuda --steps $steps --check --json \
+    own pipesim-exec --schedule 1f1b -p 4 -m 8 --model "$work/small.ini" --device cuda --steps $steps --json \
       >"$work/run.json" 2>"$work/run.err" || { echo "= $variable=$value: $(tail -1 "$work/run.err")"; exit 1; }
     times="$times, $value $(sed -n 's/.*"iteration_ns": \([0-9]*\),*/\1/p' "$work/run.json" | head -1) ns"
   done

@@ -1,20 +1,25 @@
 #!/bin/sh
-# gpu.sh - everything that only a machine with an NVIDIA GPU can show, in one command of less than 8 minutes.
+# gpu.sh - everything that only a machine with an NVIDIA GPU can show, in three calls of less than 8 minutes each.
 #
-#   tests/gpu.sh                         with the programs in $PIPESIM_BINDIR (default: build)
+#   tests/gpu.sh --call 1                correctness and concurrency, with the programs in $PIPESIM_BINDIR (default: build)
+#   tests/gpu.sh --call 2                calibration, predictions, execution and their comparison, for p = 4 and 8
+#   tests/gpu.sh --call 3                speed of kernels, a layer against PyTorch, sanitizers, graphs, NCCL
+#   --profile FILE                       costs from a profile of an earlier call (profile-stages.json) instead of a calibration
 #   tests/gpu.sh --bundle FOLDER         with those of a bundle (or FILE.tar.gz), where nothing that they need is installed
 #   tests/gpu.sh --pack FOLDER [BUILD]   makes such a bundle (or FILE.tar.gz) from a build folder: programs, modules, tests and
 #                                        shared libraries, but not those of CUDA and NCCL, which the GPU machine has
-#   --steps REGEX                        only the steps whose names it matches, "machine|calibration|execution, p = 8"
+#   --steps REGEX                        only the steps of any call whose names it matches, "machine|calibration|execution, p = 8"
 #   --device cpu                         a rehearsal of the same steps without a GPU
 #
 # Writes report.md and some files beside it to $OUT (default: gpu-results). A step that fails or finds nothing to work with does
-# not stop those behind it. Exit code 1 when a step has failed. What each step is for: tests/README.md.
+# not stop the others. Exit code 1 when a step has failed. What each step is for: tests/README.md.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
 device=cuda
-wanted=.
+wanted=
+calls=1
+known=
 bundle=
 pack=
 build=
@@ -23,7 +28,9 @@ while [ $# -gt 0 ]; do
     --bundle) bundle=${2:?--bundle FOLDER}; shift ;;
     --device) device=${2:?--device NAME}; shift ;;
     --pack) pack=${2:?--pack FOLDER}; shift ;;
-    --steps) wanted=${2:?--steps REGEX}; shift ;;
+    --steps) wanted=${2:?--steps REGEX} calls=123; shift ;;
+    --call) calls=${2:?--call 1, 2 or 3}; shift ;;
+    --profile) known=${2:?--profile FILE}; shift ;;
     -*) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p;}' "$0"; exit 2 ;;
     *) build=$1 ;;
   esac
@@ -46,6 +53,10 @@ pack_bundle ()
 {
   build=${build:-${PIPESIM_BINDIR:-build}}
   archive=
+  if ! grep -q sm_90a "$build/meson-info/intro-buildoptions.json" 2>/dev/null; then
+    echo "gpu.sh: $build has no kernels of Hopper's own; set it up with -Dgpu_architectures=sm_90a" >&2
+    exit 1
+  fi
   case $pack in
     *.tar.gz) archive=$pack; pack=$(mktemp -d); trap 'rm -rf "$pack"' EXIT ;;
   esac
@@ -109,7 +120,10 @@ step ()
   limit=$1
   name=$2
   shift 2
-  echo "$name" | grep -qE "$wanted|^(files|profiles|accuracy|neighbours.*)\$" || return 0
+  case $calls in
+    *$call*) echo "$name" | grep -qE "$wanted" || [ "$call" = every ] || return 0 ;;
+    *) [ "$call" = every ] || return 0 ;;
+  esac
   started=$(date +%s)
   if [ "$(left)" -lt 5 ]; then
     echo "| SKIP | $name | no time left | |" >>"$steps"
@@ -323,35 +337,48 @@ eight="1f1b zb-h1 zb-v interleaved gpipe zb-h2 dualpipe-v"
 if [ -n "${PIPESIM_MODULE_DIR:-}" ]; then few="1f1b zb-v" eight=1f1b; fi
 rm -f "$OUT/runs.csv"
 find_cuda
+
+call=every
 step 15 "machine" machine
 step 30 "module loads" module
+step 10 "profile of an earlier call" known_profile
+
+call=1
 step 120 "kernels: build from source" kernels_build
 step 60 "kernels against references" kernels
 step 40 "parts of a GPU" device_tests test-cuda-parts
-step 60 "cuda device" device_tests test-cuda-device
 step 40 "first run, p = 4" first_run 1f1b
-step 25 "waiting asleep and awake" variants PIPESIM_CUDA_WAIT sleep spin
-step 25 "ops as CUDA graphs" variants PIPESIM_CUDA_GRAPHS 0 1
-step 20 "attention as on older GPUs" variants PIPESIM_CUDA_HOPPER 1 0
+step 40 "first run of zb-v" first_run zb-v
+step 60 "cuda device" device_tests test-cuda-device
+step 40 "cuda contexts" device_tests test-cuda-context
+step 20 "cuda graphs" device_tests test-cuda-graphs
+step 60 "uneven parts" uneven
+step 60 "NCCL, two processes" nccl
+
+call=2
 step 90 "calibration, p = 4" calibrate_all
 step 10 "predictions, p = 4" predictions 4 8
 step 110 "execution, p = 4" families 4 8 $few
 step 10 "accuracy so far" accuracy
-step 30 "one layer" layer
-step 60 "one layer in PyTorch" torch_layer
-step 5 "NCCL, a GPU to itself" self_send
-step 30 "NCCL, two processes" nccl
-step 45 "uneven parts" uneven
-step 65 "memcheck" sanitizer memcheck 12 "attention: forward" "attention: backward" "rows: norms" "sums over columns" "ends: gradient of the embedding"
-step 65 "racecheck" sanitizer racecheck 12 "attention: forward" "attention: backward" "rows: norms" "sums over columns" "ends: cross-entropy"
 step 40 "traces" traces
 step 20 "search" searched
 step 60 "calibration, p = 8" calibrate_eight
 step 60 "execution, p = 8" families 8 16 $eight
 step 40 "calibration repeated" calibrate_again
-step 40 "cuda contexts" device_tests test-cuda-context
-step 20 "cuda graphs" device_tests test-cuda-graphs
+
+call=3
+step 60 "speed of kernels" kernel_figures
+step 30 "one layer" layer
+step 60 "one layer in PyTorch" torch_layer
+step 25 "waiting asleep and awake" variants PIPESIM_CUDA_WAIT sleep spin
+step 25 "ops as CUDA graphs" variants PIPESIM_CUDA_GRAPHS 0 1
+step 20 "attention as on older GPUs" variants PIPESIM_CUDA_HOPPER 1 0
 step 20 "launch overhead" launches
+step 65 "memcheck" sanitizer memcheck 12 "attention: forward" "attention: backward" "rows: norms" "sums over columns" "ends: gradient of the embedding"
+step 65 "racecheck" sanitizer racecheck 12 "attention: forward" "attention: backward" "rows: norms" "sums over columns" "ends: cross-entropy"
+step 5 "NCCL, a GPU to itself" self_send
+
+call=every
 total=$((total + 25))
 step 15 "profiles" export_profiles
 step 5 "accuracy" accuracy
