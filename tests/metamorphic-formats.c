@@ -1,0 +1,193 @@
+/* metamorphic-formats.c - what is written and read again is what it was. */
+#include "metamorphic.h"
+
+#include <pipesim/compare.h>
+#include <pipesim/formats.h>
+
+#include <math.h>
+#include <string.h>
+
+static MetaRun *
+run_from (MetaProperty *property, const PsFormat *format, const char *text, const MetaDraw *draw)
+{
+  g_autofree char *path
+      = meta_write_file (property, g_str_has_prefix (format->name, "torch") ? "file.csv" : "file.json", text);
+  MetaDraw file = *draw;
+  g_autofree char *line = NULL;
+
+  file.v = file.slices = file.group = 0;
+  line = meta_line (&file, NULL);
+  return meta_run (path, line);
+}
+
+static gboolean
+is_synchronous (const PsFamily *family)
+{
+  return !g_str_has_prefix (family->name, "pipedream");
+}
+
+/* Every format that is read holds a schedule, or says that it cannot. */
+static void
+schedules (MetaProperty *property)
+{
+  guint n;
+  const PsFormat *const *formats = ps_format_table (&n);
+  g_auto (MetaDraw) draw = { 0 };
+  g_autoptr (MetaRun) run = NULL;
+
+  if (meta_one_in (property, 4))
+    meta_draw_schedule (property, &draw);
+  else if (!meta_draw_family (property, &draw, is_synchronous))
+    return;
+  meta_draw_costs (property, &draw);
+  meta_draw_memory (property, &draw);
+  meta_draw_options (property, &draw, META_CHANNEL | META_BLOCKING | META_BYPASS);
+  run = meta_run_draw (&draw, NULL);
+  for (guint i = 0; run->prediction != NULL && i < n; i++)
+    {
+      g_autoptr (MetaRun) again = NULL;
+      g_autoptr (GError) error = NULL;
+      g_autofree char *text = formats[i]->read ? formats[i]->write (run->prediction->program->schedule, &error) : NULL;
+
+      if (text == NULL)
+        {
+          g_assert_true (error == NULL || g_error_matches (error, PS_ERROR, PS_ERROR_SCHEDULE));
+          continue;
+        }
+      again = run_from (property, formats[i], text, &draw);
+      meta_expect_scaled (property, run, again, 1, 1);
+    }
+}
+
+/* A torch-comms file holds the order of sends and receives, too. */
+static void
+orders (MetaProperty *property)
+{
+  const PsFormat *format = ps_format_find ("torch-comms", NULL);
+  g_auto (MetaDraw) draw = { 0 };
+  g_autoptr (MetaRun) run = NULL, again = NULL;
+  g_autofree char *text = NULL, *line = NULL;
+
+  if (!meta_draw_family (property, &draw, is_synchronous))
+    return;
+  meta_draw_plain (property, &draw);
+  meta_draw_options (property, &draw, META_CHANNEL | META_BLOCKING);
+  run = meta_run_draw (&draw, "--comm-order planned");
+  text = run->prediction ? format->write_program (run->prediction->program, NULL) : NULL;
+  if (text == NULL)
+    return;
+  again = run_from (property, format, text, &draw);
+  meta_expect_scaled (property, run, again, 1, 1);
+}
+
+/* What a run records at its end: each device steps the optimizer of its stages. */
+static void
+append_optimizer (PsTimeline *timeline, const MetaRun *run)
+{
+  const PsPlacement *placement = run->prediction->program->schedule->placement;
+  g_autofree gint64 *now = g_new (gint64, placement->n_devices);
+
+  for (guint d = 0; d < placement->n_devices; d++)
+    now[d] = run->prediction->metrics.makespan_ns;
+  for (guint stage = 0; stage < placement->n_stages; stage++)
+    {
+      guint device = ps_placement_device (placement, 0, stage);
+      PsSpan span = { .start_ns = now[device],
+                      .end_ns = now[device] + ps_costs_op (run->prediction->costs, PS_OP_O, stage)->duration_ns,
+                      .op = { .kind = PS_OP_O, .stage = (guint16)stage },
+                      .device = (guint16)device,
+                      .peer = (guint16)device,
+                      .chunk = placement->chunk[stage] };
+
+      now[device] = span.end_ns;
+      g_array_append_val (timeline->ops, span);
+    }
+  ps_timeline_sort (timeline);
+}
+
+/* The same timeline, as if measured, by way of a text. */
+static PsTimeline *
+measured_from (MetaProperty *property, PsTimeline *timeline, gboolean chrome, const MetaRun *run)
+{
+  g_autofree char *text = NULL, *path = NULL;
+  g_autoptr (GError) error = NULL;
+  PsTimeline *read;
+
+  timeline->origin = PS_ORIGIN_MEASURED;
+  text = chrome ? ps_timeline_to_chrome_trace (timeline) : ps_timeline_to_json (timeline);
+  timeline->origin = PS_ORIGIN_SIMULATED;
+  path = meta_write_file (property, chrome ? "timeline.trace.json" : "timeline.json", text);
+  read = ps_timeline_load (path, &error);
+  meta_expect_true (property, error ? error->message : "timeline is read", read != NULL, run, NULL);
+  return read;
+}
+
+static gboolean
+same_spans (const GArray *a, const GArray *b)
+{
+  gboolean same = a->len == b->len;
+
+  for (guint i = 0; i < a->len && same; i++)
+    {
+      const PsSpan *left = &g_array_index (a, PsSpan, i), *right = &g_array_index (b, PsSpan, i);
+
+      same = left->start_ns == right->start_ns && left->end_ns == right->end_ns && left->device == right->device
+             && left->peer == right->peer && left->chunk == right->chunk && left->op.kind == right->op.kind
+             && left->op.stage == right->op.stage && left->op.microbatch == right->op.microbatch
+             && left->op.slice == right->op.slice;
+    }
+  return same;
+}
+
+static void
+expect_same_timeline (MetaProperty *property, const PsTimeline *predicted, const PsTimeline *measured,
+                      const MetaRun *run)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsComparison) comparison = ps_compare (predicted, measured, &error);
+
+  meta_expect_true (property, error ? error->message : "timelines are compared", comparison != NULL, run, NULL);
+  if (comparison == NULL)
+    return;
+  meta_expect (property, "iteration, read again", comparison->predicted.iteration_ns, "==",
+               comparison->measured.iteration_ns, run, NULL);
+  meta_expect (property, "makespan, read again", comparison->predicted.makespan_ns, "==",
+               comparison->measured.makespan_ns, run, NULL);
+  meta_expect (property, "peak memory, read again", comparison->predicted.peak_memory_bytes, "==",
+               comparison->measured.peak_memory_bytes, run, NULL);
+  meta_expect (property, "ops in both", comparison->ops->len, "==", predicted->ops->len, run, NULL);
+  meta_expect_true (property, "bubble, read again", fabs (comparison->bubble_difference) < 1e-9, run, NULL);
+  meta_expect_true (property, "ops, read again", same_spans (predicted->ops, measured->ops), run, NULL);
+  meta_expect_true (property, "transfers, read again", same_spans (predicted->transfers, measured->transfers), run,
+                    NULL);
+}
+
+static void
+timelines (MetaProperty *property)
+{
+  g_auto (MetaDraw) draw = { 0 };
+  g_autoptr (MetaRun) run = NULL;
+  g_autoptr (PsTimeline) timeline = NULL;
+
+  if (!meta_draw_family (property, &draw, meta_any_family))
+    return;
+  meta_draw_costs (property, &draw);
+  meta_draw_memory (property, &draw);
+  meta_draw_messages (property, &draw);
+  meta_draw_options (property, &draw, META_CHANNEL | META_BLOCKING | META_BYPASS | META_SLOWDOWN);
+  run = meta_run_draw (&draw, NULL);
+  if (run->prediction == NULL)
+    return;
+  timeline = ps_prediction_timeline (run->prediction);
+  append_optimizer (timeline, run);
+  for (guint chrome = 0; chrome < 2; chrome++)
+    {
+      g_autoptr (PsTimeline) measured = measured_from (property, timeline, chrome, run);
+
+      if (measured != NULL)
+        expect_same_timeline (property, timeline, measured, run);
+    }
+}
+
+const MetaRow meta_formats[]
+    = { { "formats", 2000, schedules }, { "comm-orders", 300, orders }, { "timelines", 1000, timelines }, { 0 } };
