@@ -33,7 +33,7 @@ typedef struct
   /* Communication on the compute stream (Megatron without overlap): a device comes to its sends and receives in the
    * order of its instructions, does nothing else until each is over, and takes part in a transfer only then. */
   gboolean blocking;
-  const double *speed; /* [n_devices] ops take duration / speed, rounded to the nearest; NULL: 1 everywhere */
+  const double *speed; /* [n_devices] ops, O too, take duration / speed, rounded to the nearest; NULL: 1 everywhere */
   /* Ops of a device take this times as long while it sends or receives; 0 or 1: as long. At most PS_MAX_SLOWDOWN. */
   double overlap_slowdown;
   /* Transfers share the links of this cluster (cluster.h), max-min fairly: every transfer gets the rate it has alone
@@ -52,6 +52,10 @@ typedef struct
 } PsEventsSetting;
 
 #define PS_MAX_SLOWDOWN 8
+
+/* O of all stages of a device, at its speed under setting (NULL: 1). */
+gint64 ps_events_optimizer_ns (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting,
+                               guint device);
 
 /* Whether what ops and transfers take is known before a run: nothing that goes on beside them changes it, nor their
  * order. */

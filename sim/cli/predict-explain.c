@@ -281,13 +281,9 @@ static gint64
 idle_time (const PsExplainReport *report, guint device)
 {
   const PsMetrics *metrics = &report->prediction->metrics;
-  const PsPlacement *placement = report->prediction->program->schedule->placement;
-  gint64 time = metrics->iteration_ns - metrics->device[device].busy_ns;
 
-  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
-    if (placement->device[i] == device)
-      time -= ps_costs_op (report->prediction->costs, PS_OP_O, i % placement->n_stages)->duration_ns;
-  return time;
+  return metrics->iteration_ns - metrics->device[device].busy_ns
+         - report->prediction->simulation->device[device].optimizer_ns;
 }
 
 PsTable *

@@ -196,17 +196,6 @@ add_reductions (PsRounds *rounds, guint device)
   return rounds->events.first_reduction + end - 1;
 }
 
-static gint64
-optimizer_ns (const PsRounds *rounds, guint device)
-{
-  const PsPlacement *placement = rounds->program->schedule->placement;
-  gint64 sum = 0;
-  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
-    if (placement->device[i] == device)
-      sum += ps_costs_op (rounds->costs, PS_OP_O, i % placement->n_stages)->duration_ns;
-  return sum;
-}
-
 static void
 add_update (PsRounds *rounds, guint device)
 {
@@ -217,7 +206,8 @@ add_update (PsRounds *rounds, guint device)
     ps_event_graph_wait (rounds->graph, state, reduced, reduces_late (rounds), 0);
   if (device > 0 && !rounds->program->schedule->asynchronous)
     ps_event_graph_wait (rounds->graph, state, state_event (rounds, device - 1), 0, 0);
-  ps_event_graph_set_duration (rounds->graph, update_event (rounds, device), optimizer_ns (rounds, device));
+  ps_event_graph_set_duration (rounds->graph, update_event (rounds, device),
+                               ps_events_optimizer_ns (rounds->program, rounds->costs, rounds->setting, device));
   ps_event_graph_wait (rounds->graph, update_event (rounds, device), state, 0, 0);
 }
 

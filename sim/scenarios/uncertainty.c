@@ -345,12 +345,13 @@ has_reductions (const PsCosts *costs)
 }
 
 static gint64
-longest_optimizer (const PsProgram *program, const PsCosts *costs)
+longest_optimizer (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events)
 {
-  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  gint64 longest = 0;
 
-  ps_simulate (program, costs, simulation);
-  return simulation->optimizer_ns;
+  for (guint device = 0; device < program->schedule->placement->n_devices; device++)
+    longest = MAX (longest, ps_events_optimizer_ns (program, costs, events, device));
+  return longest;
 }
 
 static gboolean
@@ -362,7 +363,7 @@ run_init (Run *run, GError **error)
   run->samples_ns = g_new0 (gint64, sampling->n_samples);
   run->is_steady = ps_sampling_is_steady (sampling, program);
   run->batch = run->is_steady ? PS_STEADY_BLOCK : BATCH;
-  run->optimizer_ns = longest_optimizer (program, run->costs);
+  run->optimizer_ns = longest_optimizer (program, run->costs, sampling->events);
   if (!run->is_steady && (sampling->events || !has_reductions (run->costs)))
     return check_sums (run, error);
   if (run->is_steady && !program->schedule->asynchronous && sampling->events

@@ -58,6 +58,18 @@ begin_items (PsEvents *events, guint device)
     }
 }
 
+gint64
+ps_events_optimizer_ns (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting, guint device)
+{
+  const PsPlacement *placement = program->schedule->placement;
+  gint64 sum = 0;
+
+  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
+    if (placement->device[i] == device)
+      sum += ps_costs_op (costs, PS_OP_O, i % placement->n_stages)->duration_ns;
+  return setting && setting->speed ? llrint ((double)sum / setting->speed[device]) : sum;
+}
+
 static void
 begin (PsEvents *events, const PsCosts *costs, PsSimulation *simulation)
 {
@@ -72,6 +84,8 @@ begin (PsEvents *events, const PsCosts *costs, PsSimulation *simulation)
       gint64 ready = events->setting.ready_ns ? events->setting.ready_ns[device] : 0;
 
       begin_items (events, device);
+      simulation->device[device].optimizer_ns
+          = ps_events_optimizer_ns (events->program, costs, &events->setting, device);
       events->devices[device] = (PsEventDevice){
         .clock_ns = ready, .first_ns = -1, .next = events->first_item[device], .end = events->first_item[device + 1]
       };
