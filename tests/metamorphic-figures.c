@@ -5,8 +5,8 @@
 #include <pipesim/memory.h>
 
 #define ANYTHING                                                                                                       \
-  (META_CHANNEL | META_BLOCKING | META_EAGER | META_ORDER | META_PLANNED | META_SPEED | META_SLOWDOWN                  \
-   | META_BANDWIDTH | META_BYPASS | META_WINDOW | META_EXPOSED | META_RECOMPUTE)
+  (META_CHANNEL | META_BLOCKING | META_EAGER | META_ORDER | META_PLANNED | META_SPEED | META_SLOWDOWN | META_BANDWIDTH \
+   | META_BYPASS | META_WINDOW | META_EXPOSED | META_RECOMPUTE)
 
 /* Any family or schedule under any setting; NULL: it cannot be run. */
 static MetaRun *
@@ -37,8 +37,8 @@ bound_below_makespan (MetaProperty *property)
   g_autoptr (MetaRun) run = run_anything (property, &draw);
 
   if (run != NULL && !draw.asynchronous)
-    meta_expect (property, "lower bound and makespan", run->prediction->lower_bound_ns, "<=",
-                 run->prediction->metrics.makespan_ns, run, NULL);
+    meta_expect (property, "lower bound and makespan", run->prediction->lower_bound_ns,
+                 "<=", run->prediction->metrics.makespan_ns, run, NULL);
 }
 
 /* The figures of one row: what is printed as a bound holds for the time printed beside it. */
@@ -49,8 +49,8 @@ bound_below_iteration (MetaProperty *property)
   g_autoptr (MetaRun) run = run_anything (property, &draw);
 
   if (run != NULL)
-    meta_expect (property, "lower bound and iteration", run->prediction->lower_bound_ns, "<=",
-                 run->prediction->metrics.iteration_ns, run, NULL);
+    meta_expect (property, "lower bound and iteration", run->prediction->lower_bound_ns,
+                 "<=", run->prediction->metrics.iteration_ns, run, NULL);
 }
 
 /* A schedule keeps to the limit that its own peaks make. */
@@ -142,8 +142,8 @@ row_of_memory (MetaProperty *property, const MetaRun *run)
 
       for (guint i = 0; i < device->curve->len; i++)
         most = MAX (most, ps_memory_sum (&g_array_index (device->curve, PsMemoryMoment, i)));
-      meta_expect (property, "peak and where its bytes go", prediction->metrics.device[d].peak_memory_bytes, "==",
-                   device->peak_bytes, run, NULL);
+      meta_expect (property, "peak and where its bytes go", prediction->metrics.device[d].peak_memory_bytes,
+                   "==", device->peak_bytes, run, NULL);
       meta_expect (property, "peak and sum of its parts", device->peak_bytes, "==", ps_memory_sum (&device->peak), run,
                    NULL);
       meta_expect (property, "memory curve and peak", most, "<=", device->peak_bytes, run, NULL);

@@ -20,12 +20,6 @@ run_from (MetaProperty *property, const PsFormat *format, const char *text, cons
   return meta_run (path, line);
 }
 
-static gboolean
-is_synchronous (const PsFamily *family)
-{
-  return !g_str_has_prefix (family->name, "pipedream");
-}
-
 /* Every format that is read holds a schedule, or says that it cannot. */
 static void
 schedules (MetaProperty *property)
@@ -37,7 +31,7 @@ schedules (MetaProperty *property)
 
   if (meta_one_in (property, 4))
     meta_draw_schedule (property, &draw);
-  else if (!meta_draw_family (property, &draw, is_synchronous))
+  else if (!meta_draw_family (property, &draw, meta_any_family) || draw.asynchronous)
     return;
   meta_draw_costs (property, &draw);
   meta_draw_memory (property, &draw);
@@ -68,7 +62,7 @@ orders (MetaProperty *property)
   g_autoptr (MetaRun) run = NULL, again = NULL;
   g_autofree char *text = NULL, *line = NULL;
 
-  if (!meta_draw_family (property, &draw, is_synchronous))
+  if (!meta_draw_family (property, &draw, meta_any_family) || draw.asynchronous)
     return;
   meta_draw_plain (property, &draw);
   meta_draw_options (property, &draw, META_CHANNEL | META_BLOCKING);
@@ -149,12 +143,12 @@ expect_same_timeline (MetaProperty *property, const PsTimeline *predicted, const
   meta_expect_true (property, error ? error->message : "timelines are compared", comparison != NULL, run, NULL);
   if (comparison == NULL)
     return;
-  meta_expect (property, "iteration, read again", comparison->predicted.iteration_ns, "==",
-               comparison->measured.iteration_ns, run, NULL);
-  meta_expect (property, "makespan, read again", comparison->predicted.makespan_ns, "==",
-               comparison->measured.makespan_ns, run, NULL);
-  meta_expect (property, "peak memory, read again", comparison->predicted.peak_memory_bytes, "==",
-               comparison->measured.peak_memory_bytes, run, NULL);
+  meta_expect (property, "iteration, read again", comparison->predicted.iteration_ns,
+               "==", comparison->measured.iteration_ns, run, NULL);
+  meta_expect (property, "makespan, read again", comparison->predicted.makespan_ns,
+               "==", comparison->measured.makespan_ns, run, NULL);
+  meta_expect (property, "peak memory, read again", comparison->predicted.peak_memory_bytes,
+               "==", comparison->measured.peak_memory_bytes, run, NULL);
   meta_expect (property, "ops in both", comparison->ops->len, "==", predicted->ops->len, run, NULL);
   meta_expect_true (property, "bubble, read again", fabs (comparison->bubble_difference) < 1e-9, run, NULL);
   meta_expect_true (property, "ops, read again", same_spans (predicted->ops, measured->ops), run, NULL);

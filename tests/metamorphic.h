@@ -5,8 +5,9 @@
 
 #include <pipesim/setting.h>
 
-/* What times and sizes are multiples of (ns, bytes): as many chunks and slices as are drawn divide it. */
-#define META_UNIT 2520
+/* What times and sizes are multiples of (ns, bytes): chunks, slices, speeds and factors that are drawn divide it, so
+ * that nothing is rounded. */
+#define META_UNIT 8640
 #define META_MOST_STAGES 32
 
 /* --costs, key by key. n: 0 not given, 1 a device's whole share, else one value per stage (c and msg: per boundary). */
