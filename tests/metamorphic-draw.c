@@ -157,7 +157,7 @@ draw_joined (MetaProperty *property, MetaDraw *draw, PsCostKey key)
 void
 meta_draw_costs (MetaProperty *property, MetaDraw *draw)
 {
-  static const PsCostKey rare[] = { PS_COST_O, PS_COST_REDUCE, PS_COST_REDUCE2, PS_COST_R };
+  static const PsCostKey rare[] = { PS_COST_O, PS_COST_REDUCE, PS_COST_REDUCE2, PS_COST_R, PS_COST_HOST };
   gboolean listed;
 
   meta_draw_plain (property, draw);

@@ -163,7 +163,9 @@ timelines (MetaProperty *property)
   g_autoptr (MetaRun) run = NULL;
   g_autoptr (PsTimeline) timeline = NULL;
 
-  if (!meta_draw_family (property, &draw, meta_any_family))
+  if (meta_one_in (property, 4))
+    meta_draw_schedule (property, &draw);
+  else if (!meta_draw_family (property, &draw, meta_any_family))
     return;
   meta_draw_costs (property, &draw);
   meta_draw_memory (property, &draw);

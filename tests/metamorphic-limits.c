@@ -122,13 +122,14 @@ find_row (const Search *search, const PsPlacement *placement)
   return NULL;
 }
 
-/* A draw for a search: no family, no chunks. */
+/* A draw for a search: no family, and chunks for one in two. */
 static void
 draw_problem (MetaProperty *property, MetaDraw *draw)
 {
   draw->p = 1 + meta_below (property, 4);
   draw->m = 1 + meta_below (property, 7);
-  draw->n_stages = 1;
+  draw->v = meta_one_in (property, 2) ? 1 + meta_below (property, 4) : 0;
+  draw->n_stages = MAX (1, draw->p * draw->v);
   draw->options = g_string_new (NULL);
 }
 
@@ -190,18 +191,17 @@ expect_family_above (MetaProperty *property, const Search *search, const MetaRun
                      search->line, family);
 }
 
-/* The rows of a search without -v. */
 static void
 expect_families_above (MetaProperty *property, const Search *search, const MetaDraw *draw, const char *limit)
 {
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
+  MetaDraw chunks = *draw;
 
   for (guint i = 0; i < n; i++)
-    for (guint v = 1; v <= 2; v++)
+    for (chunks.v = draw->v ? draw->v : 1; chunks.v <= (draw->v ? draw->v : 2); chunks.v++)
       {
-        g_autofree char *option = g_strdup_printf ("-v %u%s%s", v, limit ? " " : "", limit ? limit : "");
-        g_autofree char *line = meta_line (draw, option);
+        g_autofree char *line = meta_line (&chunks, limit);
         g_autoptr (MetaRun) run = meta_run (families[i]->name, line);
 
         if (run->prediction != NULL && is_comparable (run->prediction))

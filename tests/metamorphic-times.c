@@ -77,6 +77,31 @@ costs_up (MetaProperty *property)
     }
 }
 
+/* Sizes change no times and never lower a peak. */
+static void
+sizes_up (MetaProperty *property)
+{
+  g_auto (MetaDraw) draw = { 0 };
+  g_autoptr (MetaRun) base = NULL, more = NULL;
+  PsCostKey key;
+
+  if (!draw_fixed (property, &draw, META_CHANNEL | META_BLOCKING | META_ORDER | META_BYPASS | META_RECOMPUTE))
+    return;
+  meta_draw_memory (property, &draw);
+  do
+    key = (PsCostKey)(PS_COST_ACT + meta_below (property, PS_N_COST_KEYS - PS_COST_ACT));
+  while (draw.costs.n[key] == 0 || key == PS_COST_OPT);
+  base = meta_run_draw (&draw, NULL);
+  draw.costs.value[key][meta_below (property, draw.costs.n[key])] += META_UNIT;
+  more = meta_run_draw (&draw, NULL);
+  if (base->prediction == NULL || more->prediction == NULL)
+    return;
+  meta_expect (property, "peak memory, a size up", base->prediction->metrics.peak_memory_bytes, "<=",
+               more->prediction->metrics.peak_memory_bytes, base, more);
+  meta_expect (property, "iteration, a size up", base->prediction->metrics.iteration_ns, "==",
+               more->prediction->metrics.iteration_ns, base, more);
+}
+
 static void
 factors_up (MetaProperty *property)
 {
@@ -109,7 +134,9 @@ channels (MetaProperty *property)
                                           { "--comm pair --eager 43200B", "--comm pair --eager 17280B" },
                                           { "--comm direction --blocking --eager 1GiB", "--comm direction --blocking" },
                                           { "--reduce overlapped", "--reduce exposed" },
-                                          { "--sync bypass", "--sync global" } };
+                                          { "--sync bypass", "--sync global" },
+                                          { "--recompute none", "--recompute full" },
+                                          { "--offload 0.5", "--offload 1" } };
   g_auto (MetaDraw) draw = { 0 };
 
   if (!draw_fixed (property, &draw, META_ORDER | META_SPEED | META_BANDWIDTH))
@@ -122,6 +149,30 @@ channels (MetaProperty *property)
 
       expect_slower (property, "less allowed", fast, slow);
     }
+}
+
+/* The same for costs by the formulas of a model on a cluster. */
+static void
+modelled (MetaProperty *property)
+{
+  static const char *const steps[][2] = { { "--bandwidth-factor 2", "--bandwidth-factor 1" },
+                                          { "--latency-factor 0.5", "--latency-factor 4" },
+                                          { "--replicas 1", "--replicas 2" },
+                                          { "--comm latency", "--share-links" },
+                                          { "--comm rank", "--comm rank --share-links" },
+                                          { "--recompute none", "--recompute selective" },
+                                          { "--recompute selective", "--recompute full" },
+                                          { "--offload 0", "--offload 0.5" } };
+  guint step = meta_below (property, G_N_ELEMENTS (steps));
+  g_auto (MetaDraw) draw = { 0 };
+  g_autoptr (MetaRun) fast = NULL, slow = NULL;
+
+  if (!meta_draw_family (property, &draw, meta_fixed_order) || draw.asynchronous)
+    return;
+  g_string_append (draw.options, " --model gpt-1.5b --cluster a100-80gb");
+  fast = meta_run_draw (&draw, steps[step][0]);
+  slow = meta_run_draw (&draw, steps[step][1]);
+  expect_slower (property, "modelled, less allowed", fast, slow);
 }
 
 /* Where durations are known beforehand a planned order is as good as either of the others. */
@@ -320,6 +371,8 @@ reversal (MetaProperty *property)
 }
 
 const MetaRow meta_times[] = { { "costs-up", 3000, costs_up }, { "factors-up", 1000, factors_up },
+                               { "sizes-up", 1000, sizes_up },
+                               { "modelled", 500, modelled },
                                { "channels", 2000, channels }, { "planned-order", 500, planned_order },
                                { "slow-down", 500, slowdown }, { "scaling", 2000, scaling },
                                { "halves", 1000, halves },     { "units", 200, units },
