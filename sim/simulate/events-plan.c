@@ -97,8 +97,9 @@ find_tails (const Plan *plan)
     {
       const PsStep *step = &program->steps[i];
       gint64 transfer = setting->transfer_ns ? setting->transfer_ns[i] : plan->costs->transfer_ns[step->transfer];
+      gint64 duration = setting->duration_ns ? setting->duration_ns[i] : ps_step_duration (program, plan->costs, i);
 
-      tails[i + 1] += setting->duration_ns ? setting->duration_ns[i] : ps_step_duration (program, plan->costs, i);
+      tails[i + 1] += ps_event_at_speed (setting, step->device, duration);
       tails[step->previous] = MAX (tails[step->previous], tails[i + 1]);
       tails[step->input] = MAX (tails[step->input], tails[i + 1] + transfer);
     }

@@ -7,6 +7,8 @@
 #include "simulate-private.h"
 #include <pipesim/events.h>
 
+#include <math.h>
+
 G_BEGIN_DECLS
 
 /* One transfer on its way through its conditions: its data exists, it is the next one on each end, and in blocking runs
@@ -91,6 +93,14 @@ struct _PsEvents
   const PsCosts *costs;
   PsSimulation *simulation;
 };
+
+/* What a device takes for ops of that duration. */
+static inline gint64
+ps_event_at_speed (const PsEventsSetting *setting, guint device, gint64 duration_ns)
+{
+  return setting->speed && setting->speed[device] != 1 ? llrint ((double)duration_ns / setting->speed[device])
+                                                       : duration_ns;
+}
 
 static inline void
 ps_event_meet (PsEvents *events, guint32 transfer, gint64 time_ns)

@@ -39,7 +39,6 @@ static void
 begin_items (PsEvents *events, guint device)
 {
   const gint64 *times = events->setting.duration_ns;
-  double speed = events->setting.speed ? events->setting.speed[device] : 1;
 
   for (guint i = events->first_item[device]; i < events->first_item[device + 1]; i++)
     {
@@ -53,8 +52,7 @@ begin_items (PsEvents *events, guint device)
         item->duration_ns = ps_step_duration (events->program, events->costs, item->step);
       else
         item->duration_ns = events->costs->op[item->cost].duration_ns;
-      if (speed != 1)
-        item->duration_ns = llrint ((double)item->duration_ns / speed);
+      item->duration_ns = ps_event_at_speed (&events->setting, device, item->duration_ns);
     }
 }
 
@@ -67,7 +65,7 @@ ps_events_optimizer_ns (const PsProgram *program, const PsCosts *costs, const Ps
   for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
     if (placement->device[i] == device)
       sum += ps_costs_op (costs, PS_OP_O, i % placement->n_stages)->duration_ns;
-  return setting && setting->speed ? llrint ((double)sum / setting->speed[device]) : sum;
+  return setting ? ps_event_at_speed (setting, device, sum) : sum;
 }
 
 static void
