@@ -83,15 +83,15 @@ append_optimizer (PsTimeline *timeline, const MetaRun *run)
 
   for (guint d = 0; d < placement->n_devices; d++)
     now[d] = run->prediction->metrics.makespan_ns;
-  for (guint stage = 0; stage < placement->n_stages; stage++)
+  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
     {
-      guint device = ps_placement_device (placement, 0, stage);
+      guint device = placement->device[i], stage = i % placement->n_stages;
       PsSpan span = { .start_ns = now[device],
                       .end_ns = now[device] + ps_costs_op (run->prediction->costs, PS_OP_O, stage)->duration_ns,
                       .op = { .kind = PS_OP_O, .stage = (guint16)stage },
                       .device = (guint16)device,
                       .peer = (guint16)device,
-                      .chunk = placement->chunk[stage] };
+                      .chunk = placement->chunk[i] };
 
       now[device] = span.end_ns;
       g_array_append_val (timeline->ops, span);
