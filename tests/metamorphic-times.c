@@ -96,10 +96,10 @@ sizes_up (MetaProperty *property)
   more = meta_run_draw (&draw, NULL);
   if (base->prediction == NULL || more->prediction == NULL)
     return;
-  meta_expect (property, "peak memory, a size up", base->prediction->metrics.peak_memory_bytes, "<=",
-               more->prediction->metrics.peak_memory_bytes, base, more);
-  meta_expect (property, "iteration, a size up", base->prediction->metrics.iteration_ns, "==",
-               more->prediction->metrics.iteration_ns, base, more);
+  meta_expect (property, "peak memory, a size up", base->prediction->metrics.peak_memory_bytes,
+               "<=", more->prediction->metrics.peak_memory_bytes, base, more);
+  meta_expect (property, "iteration, a size up", base->prediction->metrics.iteration_ns,
+               "==", more->prediction->metrics.iteration_ns, base, more);
 }
 
 static void
@@ -370,10 +370,8 @@ reversal (MetaProperty *property)
                  "==", back->prediction->metrics.makespan_ns, forth, back);
 }
 
-const MetaRow meta_times[] = { { "costs-up", 3000, costs_up }, { "factors-up", 1000, factors_up },
-                               { "sizes-up", 1000, sizes_up },
-                               { "modelled", 500, modelled },
-                               { "channels", 2000, channels }, { "planned-order", 500, planned_order },
-                               { "slow-down", 500, slowdown }, { "scaling", 2000, scaling },
-                               { "halves", 1000, halves },     { "units", 200, units },
-                               { "reversal", 400, reversal },  { 0 } };
+const MetaRow meta_times[]
+    = { { "costs-up", 3000, costs_up }, { "factors-up", 1000, factors_up }, { "sizes-up", 1000, sizes_up },
+        { "modelled", 500, modelled },  { "channels", 2000, channels },     { "planned-order", 500, planned_order },
+        { "slow-down", 500, slowdown }, { "scaling", 2000, scaling },       { "halves", 1000, halves },
+        { "units", 200, units },        { "reversal", 400, reversal },      { 0 } };

@@ -34,7 +34,7 @@ typedef void (*MetaFunction) (MetaProperty *property);
 typedef struct
 {
   const char *name;
-  guint n_checks; /* of 20,000 */
+  guint n_checks; /* unless PIPESIM_CHECKS asks for more or fewer of all */
   MetaFunction draw_case;
 } MetaRow;
 
