@@ -60,7 +60,7 @@ orders (MetaProperty *property)
   const PsFormat *format = ps_format_find ("torch-comms", NULL);
   g_auto (MetaDraw) draw = { 0 };
   g_autoptr (MetaRun) run = NULL, again = NULL;
-  g_autofree char *text = NULL, *line = NULL;
+  g_autofree char *text = NULL;
 
   if (!meta_draw_family (property, &draw, meta_any_family) || draw.asynchronous)
     return;
