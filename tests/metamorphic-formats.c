@@ -10,8 +10,8 @@
 static MetaRun *
 run_from (MetaProperty *property, const PsFormat *format, const char *text, const MetaDraw *draw)
 {
-  g_autofree char *path
-      = meta_write_file (property, g_str_has_prefix (format->name, "torch") ? "file.csv" : "file.json", text);
+  g_autofree char *name = g_strconcat (format->name, g_str_has_prefix (format->name, "torch") ? ".csv" : ".json", NULL);
+  g_autofree char *path = meta_write_file (property, name, text);
   MetaDraw file = *draw;
   g_autofree char *line = NULL;
 
@@ -20,7 +20,20 @@ run_from (MetaProperty *property, const PsFormat *format, const char *text, cons
   return meta_run (path, line);
 }
 
-/* Every format that is read holds a schedule, or says that it cannot. */
+/* NULL: the format is not read, or cannot hold the schedule. */
+static char *
+write_as (const PsFormat *format, const PsProgram *program)
+{
+  g_autoptr (GError) error = NULL;
+  char *text = NULL;
+
+  if (format->read != NULL)
+    text = format->write_program ? format->write_program (program, &error) : format->write (program->schedule, &error);
+  g_assert_true (error == NULL || g_error_matches (error, PS_ERROR, PS_ERROR_SCHEDULE));
+  return text;
+}
+
+/* With sends and receives where the format has them. */
 static void
 schedules (MetaProperty *property)
 {
@@ -40,14 +53,10 @@ schedules (MetaProperty *property)
   for (guint i = 0; run->prediction != NULL && i < n; i++)
     {
       g_autoptr (MetaRun) again = NULL;
-      g_autoptr (GError) error = NULL;
-      g_autofree char *text = formats[i]->read ? formats[i]->write (run->prediction->program->schedule, &error) : NULL;
+      g_autofree char *text = write_as (formats[i], run->prediction->program);
 
       if (text == NULL)
-        {
-          g_assert_true (error == NULL || g_error_matches (error, PS_ERROR, PS_ERROR_SCHEDULE));
-          continue;
-        }
+        continue;
       again = run_from (property, formats[i], text, &draw);
       meta_expect_scaled (property, run, again, 1, 1);
     }
