@@ -161,7 +161,7 @@ static void
 row_of_memory (MetaProperty *property, const MetaRun *run)
 {
   const PsPrediction *prediction = run->prediction;
-  g_autoptr (PsMemory) memory = ps_memory_new (prediction->program, prediction->costs, prediction->simulation, TRUE);
+  g_autoptr (PsMemory) memory = ps_memory_new (prediction->program, prediction->costs, prediction->simulation);
 
   for (guint d = 0; d < memory->n_devices; d++)
     {

@@ -299,8 +299,8 @@ units (MetaProperty *property)
   {
     const char *f, *act, *rest;
   } forms[][2] = { { { "ms", "MiB", "b=2ms,w=1ms,c=500us,wact=1MiB" },
-                     { "000us", "M", "b=2000us,w=.001s,c=.5ms,wact=1024KiB" } },
-                   { { "us", "KiB", "b=3us,w=1us,c=1us" }, { "000ns", "K", "b=3000ns,w=1000ns,c=0.001ms" } },
+                     { "000us", ".0MiB", "b=2000us,w=.001s,c=.5ms,wact=1024KiB" } },
+                   { { "us", "KiB", "b=3us,w=1us,c=1us" }, { "000ns", ".0KiB", "b=3000ns,w=1000ns,c=0.001ms" } },
                    { { "s", "GB", "bw=1.5s,c=0" }, { "000ms", "000MB", "bw=1500ms" } } };
   guint form = meta_below (property, G_N_ELEMENTS (forms)), f = 1 + meta_below (property, 20),
         act = 1 + meta_below (property, 20);
