@@ -73,6 +73,7 @@ search (SearchPricing *pricing, const PsPlacement *placement, guint64 moves)
                              .memory_limit = limit,
                              .objective = setting->sync == PS_SYNC_BYPASS ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN,
                              .price = search_price,
+                             .generate = search_generate,
                              .price_data = pricing,
                              .transfer_factor = search_transfers_wait (setting) ? 2 : 1,
                              .seed = 1,

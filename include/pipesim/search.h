@@ -37,7 +37,10 @@ typedef struct
    * published ones and what each method ends with, the one of the lowest price is returned. Never below lower_bound_ns;
    * G_MAXINT64: it does not fit. Called from all threads. NULL: the objective. */
   gint64 (*price) (const PsSchedule *schedule, gpointer data);
-  gpointer price_data;
+  /* A family that looks at costs, as the price would have it: with room for buffers, for example. NULL with error
+   * where it has no schedule. NULL hook: ps_family_generate. */
+  PsSchedule *(*generate) (const PsFamily *family, gpointer data, GError **error);
+  gpointer price_data; /* for both */
   guint transfer_factor; /* schedules are searched for transfers so many times as long too, which stand queueing better;
                             0 or 1: they are not */
   guint64 seed;

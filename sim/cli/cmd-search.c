@@ -216,6 +216,7 @@ search (const Options *options, const SearchChoice *choice, SearchPricing *prici
                              .costs = costs,
                              .objective = setting->sync == PS_SYNC_BYPASS ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN,
                              .price = search_price,
+                             .generate = search_generate,
                              .price_data = pricing,
                              .transfer_factor = search_transfers_wait (setting) ? TRANSFER_FACTOR : 1,
                              .seed = (guint64)options->seed,

@@ -68,3 +68,11 @@ search_price (const PsSchedule *schedule, gpointer data)
 
   return prediction && prediction->feasible ? search_time (pricing->setting, prediction) : G_MAXINT64;
 }
+
+PsSchedule *
+search_generate (const PsFamily *family, gpointer data, GError **error)
+{
+  const SearchPricing *pricing = data;
+
+  return ps_setting_schedule (pricing->setting, family->name, error);
+}

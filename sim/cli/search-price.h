@@ -22,7 +22,8 @@ PsPrediction *search_predict (const SearchPricing *pricing, const PsSchedule *sc
  * is below. */
 gint64 search_time (const PsSetting *setting, const PsPrediction *prediction);
 
-/* For PsSearchSetting.price; data is a SearchPricing. */
+/* For PsSearchSetting.price and .generate; data is a SearchPricing. */
 gint64 search_price (const PsSchedule *schedule, gpointer data);
+PsSchedule *search_generate (const PsFamily *family, gpointer data, GError **error);
 
 #endif

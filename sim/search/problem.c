@@ -50,8 +50,9 @@ problem_apart_peak (const Problem *problem, guint stage)
   return MAX (problem->take[b], problem->take[b] - problem->give[b] + problem->take[w]);
 }
 
-gboolean
-problem_may_run_out (const Problem *problem, guint device)
+/* All that the ops of the device ever take and keep, and the most that one of them takes on top. */
+static gint64
+most_memory (const Problem *problem, guint device)
 {
   gint64 bytes = problem->held[device], peak = 0;
 
@@ -61,9 +62,15 @@ problem_may_run_out (const Problem *problem, guint device)
         guint chain = problem->stages[i] * N_KINDS + kind;
 
         bytes += MAX (problem->take[chain] - problem->give[chain], 0) * problem->m;
-        peak = MAX (peak, problem->take[chain]);
+        peak = MAX (peak, MAX (problem->take[chain], problem->bw_take[problem->stages[i]]));
       }
-  return bytes + peak > problem->limit[device];
+  return bytes + peak;
+}
+
+gboolean
+problem_may_run_out (const Problem *problem, guint device)
+{
+  return most_memory (problem, device) > problem->limit[device];
 }
 
 /* A pair saves time if it is shorter than its F and some backward that it can be with; BW if it is shorter than B and
@@ -98,36 +105,49 @@ set_joins (Problem *problem, const PsCosts *costs)
     }
 }
 
-/* An activation and a gradient from other devices, the largest, that wait beside what ops hold. */
+/* An activation and a gradient from other devices, the largest, that wait beside what ops hold; *all is every message
+ * of the iteration. */
 static gint64
-buffer_bytes (const Problem *problem, const PsCosts *costs, guint device)
+buffer_bytes (const Problem *problem, const PsCosts *costs, guint device, gint64 *all)
 {
   gint64 forward = 0, backward = 0;
+
+  *all = 0;
 
   for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
     {
       guint s = problem->stages[i], of_copy = s % problem->n_copy_stages;
 
+      gint64 in = 0, back = 0;
+
       if (!is_first_stage (problem, s) && problem->device[s - 1] != device)
-        forward = MAX (forward, costs->message_bytes[ps_transfer_forward (costs, of_copy - 1)]);
+        in = costs->message_bytes[ps_transfer_forward (costs, of_copy - 1)];
       if (!is_last_stage (problem, s) && problem->device[s + 1] != device)
-        backward = MAX (backward, costs->message_bytes[ps_transfer_backward (costs, of_copy + 1)]);
+        back = costs->message_bytes[ps_transfer_backward (costs, of_copy + 1)];
+      forward = MAX (forward, in);
+      backward = MAX (backward, back);
+      *all += (in + back) * problem->m;
     }
   return forward + backward;
 }
 
-/* The objective knows no buffers, a price may: room is left for them as far as there is any. */
+/* The objective knows no buffers, a price may: room is left for them as far as there is any. A limit that no order can
+ * reach is none. */
 static void
 set_limit (Problem *problem, const PsSearchSetting *setting, guint device)
 {
-  gint64 least = ps_search_least_memory (setting->placement, setting->costs, device), given;
+  gint64 least = ps_search_least_memory (setting->placement, setting->costs, device), given, buffers, all_buffers;
 
   problem->limit[device] = G_MAXINT64;
   if (setting->memory_limit == NULL)
     return;
-  given = problem->limit[device] = setting->memory_limit[device];
-  if (setting->price != NULL)
-    problem->limit[device] = MAX (given - buffer_bytes (problem, setting->costs, device), MIN (given, least));
+  given = setting->memory_limit[device];
+  buffers = buffer_bytes (problem, setting->costs, device, &all_buffers);
+  if (setting->price == NULL)
+    buffers = all_buffers = 0;
+  if (most_memory (problem, device) + all_buffers <= given)
+    return;
+  problem->limit[device] = MAX (given - buffers, MIN (given, least));
   problem->reserves |= problem->limit[device] < given;
 }
 
@@ -137,10 +157,7 @@ set_devices (Problem *problem, const PsSearchSetting *setting)
   gint64 arrival = 0;
 
   for (guint d = 0; d < problem->n_devices; d++)
-    {
-      set_limit (problem, setting, d);
-      problem->begin[d] = G_MAXINT64;
-    }
+    problem->begin[d] = G_MAXINT64;
   for (guint s = 0; s < problem->n_stages; s++)
     {
       guint d = problem->device[s];
@@ -152,6 +169,8 @@ set_devices (Problem *problem, const PsSearchSetting *setting)
       arrival += problem->duration[s * N_KINDS + PS_OP_F];
       problem->held[d] += ps_costs_held_bytes (setting->costs, s % problem->n_copy_stages, 1);
     }
+  for (guint d = 0; d < problem->n_devices; d++)
+    set_limit (problem, setting, d);
   for (guint d = 0; d < problem->n_devices && problem->objective == PS_OBJECTIVE_SPAN; d++)
     problem->offset[d] = problem->begin[d] == G_MAXINT64 ? 0 : -problem->begin[d];
 }

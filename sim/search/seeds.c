@@ -27,8 +27,11 @@ generate (const PsFamily *family, const PsSearchSetting *setting, guint group)
 
   if (placement->n_stages % placement->n_devices != 0)
     return NULL;
-  schedule = ps_family_generate (family, &family_setting, NULL);
-  if (schedule == NULL || schedule->placement->n_copies != placement->n_copies)
+  schedule = setting->generate != NULL && family->uses_costs
+                 ? setting->generate (family, setting->price_data, NULL)
+                 : ps_family_generate (family, &family_setting, NULL);
+  if (schedule == NULL || schedule->placement->n_stages != placement->n_stages
+      || schedule->placement->n_copies != placement->n_copies)
     return NULL;
   for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
     if (schedule->placement->device[i] != placement->device[i])
@@ -97,6 +100,7 @@ try_families (Start *start, const PsSearchSetting *setting, Priced *priced, cons
   PsSearchSetting lower = *setting;
 
   lower.memory_limit = start->problem->limit;
+  lower.generate = NULL;
   for (guint i = 0; i < n; i++)
     {
       try_family (start, setting, families[i], priced, found_by);
