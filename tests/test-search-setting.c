@@ -75,7 +75,7 @@ search (SearchPricing *pricing, const PsPlacement *placement, guint64 moves)
                              .price = search_price,
                              .generate = search_generate,
                              .price_data = pricing,
-                             .transfer_factor = search_transfers_wait (setting) ? 2 : 1,
+                             .transfer_factor = ps_setting_transfers_wait (setting) ? 2 : 1,
                              .seed = 1,
                              .move_limit = moves,
                              .n_threads = 1 };

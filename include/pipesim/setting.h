@@ -73,6 +73,10 @@ PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_ch
  * the option has neither one value nor n_devices, and as ps_cluster_load. */
 gboolean ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, GError **error);
 
+/* Whether transfers wait for each other or for devices, so that the order of sends and receives counts. Where they do
+ * not, PS_COMM_PLANNED plans nothing for the setting's costs. */
+gboolean ps_setting_transfers_wait (const PsSetting *setting);
+
 /* The placement that --placement asks for; FALSE: any. */
 gboolean ps_setting_placement (const PsSetting *setting, PsPlacementKind *kind);
 

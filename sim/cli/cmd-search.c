@@ -218,7 +218,7 @@ search (const Options *options, const SearchChoice *choice, SearchPricing *prici
                              .price = search_price,
                              .generate = search_generate,
                              .price_data = pricing,
-                             .transfer_factor = search_transfers_wait (setting) ? TRANSFER_FACTOR : 1,
+                             .transfer_factor = ps_setting_transfers_wait (setting) ? TRANSFER_FACTOR : 1,
                              .seed = (guint64)options->seed,
                              .time_limit_ns = time_limit_ns,
                              .move_limit = (guint64)options->moves,
@@ -428,7 +428,7 @@ static void
 outcome_init (Outcome *outcome, const PsSetting *setting)
 {
   memcpy (outcome->columns, columns, sizeof columns);
-  for (guint i = 0; i < G_N_ELEMENTS (columns) && !search_transfers_wait (setting); i++)
+  for (guint i = 0; i < G_N_ELEMENTS (columns) && !ps_setting_transfers_wait (setting); i++)
     if (g_str_equal (columns[i].key, "comm_order"))
       outcome->columns[i].title = NULL;
   outcome->table = ps_table_new (outcome->columns, G_N_ELEMENTS (columns));

@@ -1,13 +1,6 @@
 /* search-price.c - schedules of a search under the setting that was asked for. */
 #include "search-price.h"
 
-gboolean
-search_transfers_wait (const PsSetting *setting)
-{
-  return setting->channel != PS_CHANNEL_LATENCY || setting->blocking || setting->share_links
-         || setting->overlap_slowdown > 1;
-}
-
 /* Devices go on one by one where the synchronisation is bypassed: the period holds the span and the O of each of them.
  */
 gint64
@@ -26,7 +19,7 @@ may_plan (const SearchPricing *pricing)
 {
   const PsSetting *setting = pricing->setting;
 
-  return setting->any_comm_order && (setting->channel != PS_CHANNEL_LATENCY || setting->blocking)
+  return setting->any_comm_order && ps_setting_transfers_wait (setting)
          && (pricing->plan_until_us == 0 || g_get_monotonic_time () < pricing->plan_until_us);
 }
 

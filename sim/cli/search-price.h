@@ -11,9 +11,6 @@ typedef struct
   gint64 plan_until_us; /* monotonic: sends and receives are planned up to then; 0: for ever */
 } SearchPricing;
 
-/* Whether transfers wait for each other or hold up devices, so that they may take longer than they cost. */
-gboolean search_transfers_wait (const PsSetting *setting);
-
 /* The better of the orders of sends and receives that the setting allows. Free with ps_prediction_free. */
 PsPrediction *search_predict (const SearchPricing *pricing, const PsSchedule *schedule, PsCommOrder *comm_order,
                               GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -79,18 +79,18 @@ run (Task *task, PsPrediction *prediction, GError **error)
 gboolean
 ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsPrediction *prediction, GError **error)
 {
-  const guint n_devices = prediction->program->schedule->placement->n_devices;
-  Task *task = g_new0 (Task, 1);
+  const PsSchedule *schedule = prediction->program->schedule;
+  Task *task;
 
-  prediction->events = task;
   prediction->simulation = ps_simulation_new (prediction->program);
-  if (!task_init (task, setting, memory_limit, n_devices, error)
-      || (setting->comm_order == PS_COMM_PLANNED
-          && !ps_events_plan (prediction->program, prediction->costs, &task->setting, error)))
-    return FALSE;
-  if (ps_comm_needs_events (setting))
-    return run (task, prediction, error);
-  g_clear_pointer (&prediction->events, ps_events_task_free);
-  ps_simulate (prediction->program, prediction->costs, prediction->simulation);
-  return TRUE;
+  if (!ps_comm_needs_events (setting))
+    {
+      ps_simulate (prediction->program, prediction->costs, prediction->simulation);
+      return TRUE;
+    }
+  task = prediction->events = g_new0 (Task, 1);
+  return task_init (task, setting, memory_limit, schedule->placement->n_devices, error)
+         && (setting->comm_order != PS_COMM_PLANNED || !ps_setting_transfers_wait (setting)
+             || ps_events_plan (prediction->program, prediction->costs, &task->setting, error))
+         && run (task, prediction, error);
 }

@@ -124,10 +124,15 @@ ps_comm_read (const PsCommText *text, PsSetting *setting, GError **error)
 }
 
 gboolean
+ps_setting_transfers_wait (const PsSetting *setting)
+{
+  return setting->channel != PS_CHANNEL_LATENCY || setting->blocking || setting->share_links;
+}
+
+gboolean
 ps_comm_needs_events (const PsSetting *setting)
 {
-  return setting->channel != PS_CHANNEL_LATENCY || setting->blocking || setting->share_links || setting->n_speeds
-         || setting->overlap_slowdown > 1 || setting->window;
+  return ps_setting_transfers_wait (setting) || setting->n_speeds || setting->overlap_slowdown > 1 || setting->window;
 }
 
 gboolean
