@@ -1,0 +1,209 @@
+/* base-files.c - files that appear whole or not at all, and text files read whole. */
+#include <pipesim/base.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glib/gstdio.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_FILE_BYTES (G_GINT64_CONSTANT (1) << 30)
+
+static gboolean
+set_io_error (const char *path, const char *what, int code, GError **error)
+{
+  g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s: %s", path, what, g_strerror (code));
+  return FALSE;
+}
+
+static gboolean
+write_all (int fd, const char *contents, gsize length)
+{
+  while (length > 0)
+    {
+      gssize written = write (fd, contents, length);
+      if (written < 0 && errno == EINTR)
+        continue;
+      if (written <= 0)
+        return FALSE;
+      contents += written;
+      length -= (gsize)written;
+    }
+  return TRUE;
+}
+
+/* Devices, pipes and the like cannot be replaced by a rename and are written in place. */
+static gboolean
+write_in_place (const char *path, int fd, const char *contents, gsize length, GError **error)
+{
+  gboolean owned = fd < 0;
+  if (owned && (fd = g_open (path, O_WRONLY | O_CLOEXEC, 0)) < 0)
+    return set_io_error (path, "cannot open for writing", errno, error);
+  gboolean done = write_all (fd, contents, length);
+  int code = errno;
+  if (owned && close (fd) != 0 && done)
+    {
+      done = FALSE;
+      code = errno;
+    }
+  return done || set_io_error (path, "cannot write", code, error);
+}
+
+static char *being_written; /* the temporary file of write_beside; NULL: none */
+
+/* The signal comes again at the end, to do what it does by default. */
+static void
+remove_temporary (int number)
+{
+  const char *path = g_atomic_pointer_get (&being_written);
+  if (path != NULL)
+    unlink (path);
+  raise (number);
+}
+
+void
+ps_catch_signals (void)
+{
+  static const int numbers[] = { SIGHUP, SIGINT, SIGTERM, SIGXFSZ };
+  const struct sigaction action = { .sa_handler = remove_temporary, .sa_flags = (int)SA_RESETHAND };
+  struct sigaction old;
+  for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
+    if (sigaction (numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+      sigaction (numbers[i], &action, NULL);
+}
+
+/* The file that path names after all links, which are no circle. It need not exist. */
+static char *
+follow_links (const char *path)
+{
+  char *target = g_strdup (path);
+  for (char *link = g_file_read_link (target, NULL); link != NULL; link = g_file_read_link (target, NULL))
+    {
+      g_autofree char *folder = g_path_get_dirname (target);
+      g_free (target);
+      target = g_path_is_absolute (link) ? g_strdup (link) : g_build_filename (folder, link, NULL);
+      g_free (link);
+    }
+  return target;
+}
+
+/* A file system that cannot do this has no need of it. */
+static void
+sync_folder (const char *path)
+{
+  g_autofree char *folder = g_path_get_dirname (path);
+  int fd = g_open (folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (fd < 0)
+    return;
+  fsync (fd);
+  close (fd);
+}
+
+/* `old` is the file that is replaced; NULL: none. */
+static gboolean
+write_beside (const char *path, const GStatBuf *old, const char *contents, gsize length, GError **error)
+{
+  g_autofree char *temporary = g_strconcat (path, ".XXXXXX", NULL);
+  g_atomic_pointer_set (&being_written, temporary);
+  int fd = g_mkstemp_full (temporary, O_RDWR | O_CLOEXEC, 0666);
+  gboolean done = fd >= 0 && (old == NULL || fchmod (fd, old->st_mode & 07777) == 0) && write_all (fd, contents, length)
+                  && fsync (fd) == 0;
+  int code = errno;
+  if (fd >= 0 && close (fd) != 0 && done)
+    {
+      done = FALSE;
+      code = errno;
+    }
+  if (done && g_rename (temporary, path) != 0)
+    {
+      done = FALSE;
+      code = errno;
+    }
+  if (fd >= 0 && !done)
+    g_unlink (temporary);
+  g_atomic_pointer_set (&being_written, NULL);
+  if (done)
+    sync_folder (path);
+  return done || set_io_error (path, fd < 0 ? "cannot create" : "cannot write", code, error);
+}
+
+/* Its log lies beside it, and what it holds took long to come by. */
+static gboolean
+is_database (const char *path)
+{
+  static const char mark[] = "SQLite format 3";
+  char head[sizeof mark] = "";
+  FILE *file = fopen (path, "re");
+  gsize n = file ? fread (head, 1, sizeof head, file) : 0;
+  if (file)
+    fclose (file);
+  return n == sizeof head && memcmp (head, mark, sizeof mark) == 0;
+}
+
+gboolean
+ps_write_file (const char *path, const char *contents, gssize length, GError **error)
+{
+  gsize n = length < 0 ? strlen (contents) : (gsize)length;
+  if (g_str_equal (path, "-"))
+    return write_in_place ("standard output", STDOUT_FILENO, contents, n, error);
+  GStatBuf status;
+  gboolean exists = g_stat (path, &status) == 0;
+  if (!exists && errno == ELOOP)
+    return set_io_error (path, "cannot write", ELOOP, error);
+  if (exists && S_ISDIR (status.st_mode))
+    return set_io_error (path, "cannot write", EISDIR, error);
+  if (exists && !S_ISREG (status.st_mode))
+    return write_in_place (path, -1, contents, n, error);
+  if (is_database (path))
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: is a database, which no other file replaces", path);
+      return FALSE;
+    }
+  g_autofree char *target = follow_links (path);
+  return write_beside (target, exists ? &status : NULL, contents, n, error);
+}
+
+/* Why path cannot be written, in place if it is no regular file; 0: it can. */
+static int
+check_path (const char *path)
+{
+  g_autofree char *folder = g_path_get_dirname (path);
+  GStatBuf status;
+
+  if (g_stat (path, &status) == 0 && S_ISDIR (status.st_mode))
+    return EISDIR;
+  if (g_stat (path, &status) == 0 && !S_ISREG (status.st_mode))
+    return access (path, W_OK) != 0 ? errno : 0;
+  if (g_file_test (folder, G_FILE_TEST_EXISTS) && !g_file_test (folder, G_FILE_TEST_IS_DIR))
+    return ENOTDIR;
+  return access (folder, W_OK | X_OK) != 0 ? errno : 0;
+}
+
+gboolean
+ps_output_check (const char *option, const char *path, GError **error)
+{
+  int cause = path == NULL || g_str_equal (path, "-") ? 0 : check_path (path);
+
+  if (cause != 0)
+    g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s: %s", option, path, g_strerror (cause));
+  return cause == 0;
+}
+
+gboolean
+ps_read_file (const char *path, char **contents, gsize *length, GError **error)
+{
+  g_autoptr (GError) cause = NULL;
+  GStatBuf status;
+  if (g_stat (path, &status) != 0)
+    return set_io_error (path, "cannot read", errno, error);
+  if (S_ISDIR (status.st_mode))
+    return set_io_error (path, "cannot read", EISDIR, error);
+  if (status.st_size > MAX_FILE_BYTES)
+    return set_io_error (path, "cannot read", EFBIG, error);
+  if (g_file_get_contents (path, contents, length, &cause))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: cannot read: %s", path, cause->message);
+  return FALSE;
+}
