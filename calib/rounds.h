@@ -13,7 +13,7 @@ typedef struct
   PsCostDb *db; /* this and `profile` as ps_costdb_begin_profile has left them; stays the caller's */
   gint64 profile;
   const char *profile_name;
-  guint n_again;     /* at most so many rounds for what was measured while the machine was not quiet */
+  guint n_again;     /* most rounds that repeat measurements taken while the machine was not quiet */
   gboolean terminal; /* progress is one line that changes */
 
   guint n_there;    /* stored before the first round */

@@ -229,7 +229,7 @@ ps_report_page (PsResults *results, const PsQuestion *question, const PsReportPa
   g_autofree char *left_out = points ? ps_question_left_out (results, question, error) : NULL;
   g_autofree char *note = g_markup_printf_escaped (
       "Simulated with pipesim %s from the sweep in %s%s%s. The column costs origin says where "
-      "the costs behind a row come from.%s%s",
+      "the costs of a row come from.%s%s",
       PS_VERSION, page->database, *wheres ? ", settings with " : "", wheres, left_out && *left_out ? " Left out: " : "",
       left_out ? left_out : "");
 

@@ -6,7 +6,7 @@
 #include <json-glib/json-glib.h>
 
 #define MOVES "1000"
-#define MOST_MISSED 5 /* percent, of a search of so many moves */
+#define MOST_MISSED 5 /* percent */
 
 static gboolean
 keeps_to_limits (const PsFamily *family)

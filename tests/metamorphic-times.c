@@ -227,9 +227,9 @@ slowdown (MetaProperty *property)
 }
 
 static void
-scale_costs (MetaDraw *draw, PsCostKey first, PsCostKey behind, gint64 factor)
+scale_costs (MetaDraw *draw, PsCostKey first, PsCostKey end, gint64 factor)
 {
-  for (guint key = first; key < behind; key++)
+  for (guint key = first; key < end; key++)
     for (guint i = 0; i < draw->costs.n[key]; i++)
       draw->costs.value[key][i] *= factor;
 }

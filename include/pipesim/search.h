@@ -40,9 +40,9 @@ typedef struct
   /* A family that looks at costs, as the price would have it: with room for buffers, for example. NULL with error
    * where it has no schedule. NULL hook: ps_family_generate. */
   PsSchedule *(*generate) (const PsFamily *family, gpointer data, GError **error);
-  gpointer price_data; /* for both */
-  guint transfer_factor; /* schedules are searched for transfers so many times as long too, which stand queueing better;
-                            0 or 1: they are not */
+  gpointer price_data;   /* for both */
+  guint transfer_factor; /* a part of the search takes transfers for this many times as long, which leaves room for
+                            queueing; 0 or 1: none does */
   guint64 seed;
   /* More of either limit goes on where less has stopped, and is never worse. */
   gint64 time_limit_ns; /* 0: none; with one, the result depends on the machine's speed */

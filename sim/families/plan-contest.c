@@ -2,11 +2,11 @@
  * yet each way of making plans may come to a longer one. So a contest lowers the limits step by step and tries all ways
  * again.
  *
- * Why that is enough: a try looks at limits through ps_plan_allows only, so limits lower by up to slack_bytes make the
- * same plan, and the next lower limits tried are the next that can make another. With limits higher by the same number
- * of bytes on every device a contest thus makes all plans of this one, except those that end early because they are
- * longer than the best, or that the bound rules out. Where limits go down in larger steps this holds for limits on the
- * grid: whole steps above the weights of device 0. */
+ * Why that is enough: a try looks at limits through ps_plan_allows only. Limits lower by up to slack_bytes make the
+ * same plan, so the contest goes on with the next lower limits, which can make another. A contest whose limits are
+ * higher by the same bytes on every device therefore makes all plans of this one. It leaves out plans that already are
+ * longer than its best and plans that the bound rules out. Where limits go down in larger steps this holds for limits
+ * on the grid: whole steps above the weights of device 0. */
 #include "plan.h"
 
 #include <pipesim/bound.h>

@@ -44,8 +44,8 @@ sort_stages (guint16 *stages, guint n)
       }
 }
 
-/* Drops the active stages that are not in the window, in the order in which they were gathered, and gathers those that
- * are new in it. PyTorch 2.14 keeps the active ones in a set: the lowest goes first. */
+/* Drops active stages outside the window, in the order in which they were gathered, then gathers the stages new in it.
+ * PyTorch 2.14 (`waits` is FALSE) keeps active stages in a set: the lowest goes first. */
 static void
 change_active (GArray *list, gboolean waits, guint16 *active, guint *n_active, const guint16 *wanted, guint n_wanted)
 {

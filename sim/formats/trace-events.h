@@ -47,7 +47,7 @@ typedef struct
   const char *other;  /* where the value of "otherData" stands; NULL */
   gint64 base_ns;     /* "baseTimeNanoseconds" of the file, to which its times are relative; 0 */
   gint64 rank;        /* "rank" of its "distributedInfo"; -1 */
-  gint64 n_ranks;     /* "world_size", likewise; 0 */
+  gint64 n_ranks;     /* "world_size" of its "distributedInfo"; 0 */
   TraceEvent event;
 } Trace;
 

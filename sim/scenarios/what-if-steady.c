@@ -18,7 +18,7 @@ typedef struct
   PsReduce reduce;
   PsEventsSetting setting;
   PsEvents *events;         /* NULL unless devices differ in speed */
-  PsSimulation *simulation; /* likewise */
+  PsSimulation *simulation; /* NULL unless devices differ in speed */
   gint64 *duration_ns;      /* [n_steps] of setting */
   gint64 *transfer_ns;
   GArray *parts;

@@ -12,8 +12,8 @@
 /* Part of the moves that goes into the problem with slower transfers. */
 #define SLOWER_PART 0.4
 
-/* Branch and bound may take this part of the moves up to it, but always what is free until its first question; if it
- * has decided nothing it is tried again after so many times the moves, but not before the least. */
+/* Branch and bound takes at most DECISION_PART of the moves made before it; its first question is free. Undecided, it
+ * is tried again at DECISION_FACTOR times the moves, never before LEAST_DECISION. */
 #define DECISION_PART 0.4
 #define DECISION_FACTOR 4
 #define LEAST_DECISION 25000

@@ -41,7 +41,7 @@ check_setting (const PsSearchSetting *setting, GError **error)
   return TRUE;
 }
 
-/* A thread that cannot be made ends those that were. */
+/* Fails where a thread cannot be made; the threads already running are stopped. */
 static gboolean
 run_threads (Shared *shared, Runner *runners, guint n, GError **error)
 {

@@ -27,9 +27,8 @@ generate (const PsFamily *family, const PsSearchSetting *setting, guint group)
 
   if (placement->n_stages % placement->n_devices != 0)
     return NULL;
-  schedule = setting->generate != NULL && family->uses_costs
-                 ? setting->generate (family, setting->price_data, NULL)
-                 : ps_family_generate (family, &family_setting, NULL);
+  schedule = setting->generate != NULL && family->uses_costs ? setting->generate (family, setting->price_data, NULL)
+                                                             : ps_family_generate (family, &family_setting, NULL);
   if (schedule == NULL || schedule->placement->n_stages != placement->n_stages
       || schedule->placement->n_copies != placement->n_copies)
     return NULL;

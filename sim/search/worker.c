@@ -32,7 +32,7 @@
 #define MAX_WIDTH 20000
 #define BEAM_PART 10
 
-/* What a state of a beam costs in moves: so many and, as it is copied, one for so many ops. */
+/* A state of a beam counts as MOVES_PER_STATE moves, and copying it as one move per OPS_PER_STATE_MOVE ops. */
 #define MOVES_PER_STATE 40
 #define OPS_PER_STATE_MOVE 128
 
