@@ -266,7 +266,7 @@ static const struct
 } scenes[] = {
   { "storm-short", storm, SHORT_BYTES, 60 * SECOND_NS }, { "storm-long", storm, LONG_BYTES, 60 * SECOND_NS },
   { "sum", sum, SHORT_BYTES, 60 * SECOND_NS },           { "sum-strike", sum_strike, SHORT_BYTES, 60 * SECOND_NS },
-  { "lost", lost, LONG_BYTES, SECOND_NS / 2 },           { "strike", strike, LONG_BYTES, 60 * SECOND_NS },
+  { "lost", lost, LONG_BYTES, 4 * SECOND_NS },           { "strike", strike, LONG_BYTES, 60 * SECOND_NS },
 };
 
 static gboolean

@@ -118,7 +118,7 @@ for scene in storm-short storm-long; do
 done
 fine "sums over two replicas of two devices" '' 4 "$PIPESIM_BINDIR/mpi-ranks" sum 2
 fine "sums over three replicas" '' 3 "$PIPESIM_BINDIR/mpi-ranks" sum 1
-one_line "a lost message is named" 'rank 2: device 2: waited 0.5 s for F7.3 from device 0' 3 "$PIPESIM_BINDIR/mpi-ranks" lost 3
+one_line "a lost message is named" 'rank 2: device 2: waited 4 s for F7.3 from device 0' 3 "$PIPESIM_BINDIR/mpi-ranks" lost 3
 one_line "one gives up, all end" 'rank 1: on strike' 3 "$PIPESIM_BINDIR/mpi-ranks" strike 3
 
 one_line "one replica gives up, all end" 'rank 1: on strike' 3 "$PIPESIM_BINDIR/mpi-ranks" sum-strike 1
