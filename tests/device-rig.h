@@ -25,15 +25,18 @@ small_model (guint layers, guint hidden, guint heads, guint sequence)
                     .microbatch_size = 2 };
 }
 
+/* All else of the setting, which the caller has filled in, is the rig's. */
 static inline void
-rig_open (Rig *rig, const PsDeviceClass *of, PsModel model, guint n_stages, guint n_microbatches)
+rig_open_as (Rig *rig, const PsDeviceClass *of, PsModel model, guint n_stages, guint n_microbatches)
 {
   g_autoptr (GError) error = NULL;
 
   rig->model = model;
-  rig->setting = (PsDeviceSetting){
-    .model = &rig->model, .n_stages = n_stages, .n_microbatches = n_microbatches, .core = -1, .seed = 7
-  };
+  rig->setting.model = &rig->model;
+  rig->setting.n_stages = n_stages;
+  rig->setting.n_microbatches = n_microbatches;
+  rig->setting.core = -1;
+  rig->setting.seed = 7;
   rig->device = of->open (&rig->setting, &error);
   g_assert_no_error (error);
   g_assert_true (rig->device->class->attach (rig->device, &error));
@@ -46,6 +49,13 @@ rig_open (Rig *rig, const PsDeviceClass *of, PsModel model, guint n_stages, guin
       rig->device->class->add_stage (rig->device, i, &shape, &error);
       g_assert_no_error (error);
     }
+}
+
+static inline void
+rig_open (Rig *rig, const PsDeviceClass *of, PsModel model, guint n_stages, guint n_microbatches)
+{
+  rig->setting = (PsDeviceSetting){ .model = NULL };
+  rig_open_as (rig, of, model, n_stages, n_microbatches);
 }
 
 static inline void

@@ -249,6 +249,49 @@ test_choices (void)
   rig_clear (&rig);
 }
 
+static GArray *
+gradients_as (PsDeviceSetting setting)
+{
+  Rig rig = { .setting = setting };
+  GArray *gradients;
+
+  rig_open_as (&rig, &ps_cuda_device, small_model (1, 56, 2, 8), 1, 1);
+  all_microbatches (&rig);
+  gradients = all_gradients (&rig);
+  rig_clear (&rig);
+  return gradients;
+}
+
+static void
+assert_bits (GArray *a, GArray *b, gboolean equal)
+{
+  g_assert_cmpuint (a->len, ==, b->len);
+  g_assert_cmpint (memcmp (a->data, b->data, a->len * sizeof (float)) == 0, ==, equal);
+}
+
+/* Parts of 96 and 32 multiprocessors, of which the smaller one is better off with another algorithm, choose each for
+ * itself, whoever comes first; and the whole GPU gives the bits of either when it is told to. */
+static void
+test_parts (void)
+{
+  static const guint shares[] = { 3, 1 }, many[] = { 96 }, few[] = { 32 };
+  const PsDeviceSetting larger = { .n_local = 2, .shares = shares },
+                        smaller = { .index = 1, .n_local = 2, .shares = shares };
+
+  if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
+    return;
+  g_setenv ("PS_EMULATED_ALGORITHM", "parts", TRUE);
+  g_autoptr (GArray) on_larger = gradients_as (larger);
+  g_autoptr (GArray) on_smaller = gradients_as (smaller);
+  g_autoptr (GArray) as_larger = gradients_as ((PsDeviceSetting){ .parts = many });
+  g_autoptr (GArray) as_smaller = gradients_as ((PsDeviceSetting){ .parts = few });
+
+  g_unsetenv ("PS_EMULATED_ALGORITHM");
+  assert_bits (on_larger, on_smaller, FALSE);
+  assert_bits (on_larger, as_larger, TRUE);
+  assert_bits (on_smaller, as_smaller, TRUE);
+}
+
 /* --- tensors --- */
 
 static void
@@ -296,6 +339,7 @@ main (int argc, char **argv)
   cuda_add ("/cuda/bits/b-and-w-equal-bw", test_b_and_w_equal_bw);
   cuda_add ("/cuda/bits/cut", test_cut);
   cuda_add ("/cuda/choices", test_choices);
+  cuda_add ("/cuda/parts", test_parts);
   cuda_add ("/cuda/tensors", test_tensors);
   return g_test_run ();
 }

@@ -132,6 +132,7 @@ carry_gradients (Parcel *parcel, PsRunGradients *gradients, const PsPlan *plan)
 
       for (gsize step = 0; step < gradients->n_steps; step++)
         carry (parcel, &gradients->digest[step * gradients->n_stages + stage], sizeof *gradients->digest);
+      carry (parcel, &gradients->parts[stage], sizeof gradients->parts[stage]);
       carry (parcel, &gradients->n[stage], sizeof gradients->n[stage]);
       if (gradients->last[stage] == NULL && parcel->error == NULL)
         gradients->last[stage] = g_new (float, gradients->n[stage]);

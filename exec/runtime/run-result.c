@@ -16,6 +16,7 @@ gradients_new (guint n_steps, guint n_stages)
   gradients->digest = g_new0 (guint64, (gsize)n_steps * n_stages);
   gradients->last = g_new0 (float *, n_stages);
   gradients->n = g_new0 (gsize, n_stages);
+  gradients->parts = g_new0 (guint, n_stages);
   return gradients;
 }
 
@@ -29,6 +30,7 @@ gradients_free (PsRunGradients *gradients)
   g_free (gradients->digest);
   g_free (gradients->last);
   g_free (gradients->n);
+  g_free (gradients->parts);
   g_free (gradients);
 }
 

@@ -22,6 +22,8 @@ typedef struct
   guint64 seed;  /* of weights and data */
   gint64 timeout_ns;    /* longest wait for one message; 0: for ever */
   const guint *shares;  /* [devices] see PsDeviceSetting; NULL: equal parts */
+  const guint *parts;   /* [n_stages] see PsDeviceSetting; NULL: each device's own */
+  GBytes *choices;      /* of PsDeviceClass, that devices take over before they choose; NULL: none */
   gboolean gradients;   /* collect gradients (devices that compute) */
   PsRendezvous *others; /* the other processes of this run; NULL: all devices are here */
   /* After each step, from some device's thread; NULL: none. FALSE: the step that has begun is the last one, which only
@@ -38,6 +40,7 @@ typedef struct
   guint64 *digest; /* [step * n_stages + stage] ps_gradients_digest */
   float **last;    /* [n_stages] those of the last step */
   gsize *n;        /* [n_stages] */
+  guint *parts;    /* [n_stages] PsDeviceClass.part of the device that computed them; 0: it has none */
 } PsRunGradients;
 
 /* 64 bits of n numbers. Two arrays that differ in one number differ in their digests; other differences go unseen with

@@ -124,16 +124,18 @@ static void
 collect_gradients (PsWorker *worker, guint step)
 {
   PsRunGradients *gradients = worker->run->result->gradients;
+  const PsDeviceClass *class = worker->device->class;
 
   for (guint i = 0; gradients != NULL && i < worker->plan->n_stages; i++)
     {
       guint stage = worker->plan->stages[i];
       gsize n;
-      const float *values = worker->device->class->gradients (worker->device, stage, &n);
+      const float *values = class->gradients (worker->device, stage, &n);
 
       gradients->digest[(gsize)step * gradients->n_stages + stage] = ps_gradients_digest (values, n);
       if (step + 1 < gradients->n_steps)
         continue;
+      gradients->parts[stage] = class->part != NULL ? class->part (worker->device) : 0;
       gradients->last[stage] = g_memdup2 (values, n * sizeof *values);
       gradients->n[stage] = n;
     }
@@ -235,8 +237,10 @@ prepare (PsWorker *worker, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
   PsTransport *transport = worker->run->transport;
+  GBytes *choices = worker->run->setting->choices;
 
-  if (!class->attach (worker->device, error))
+  if (!class->attach (worker->device, error)
+      || (choices != NULL && class->adopt_choices != NULL && !class->adopt_choices (worker->device, choices, error)))
     return FALSE;
   if (transport->class->join != NULL && !transport->class->join (transport, worker->index, worker->device, error))
     return FALSE;
@@ -302,6 +306,7 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
                            .index = local,
                            .n_local = n_local,
                            .shares = setting->shares,
+                           .parts = setting->parts,
                            .exclusive = setting->transport->exclusive,
                            .replica = run->replica,
                            .n_replicas = run->n_replicas };

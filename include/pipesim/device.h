@@ -64,6 +64,9 @@ typedef struct
   gboolean exclusive;  /* every device has an accelerator to itself: this one number index of those that its process
                           sees,  counted around where a launcher shows each process its own only */
 
+  const guint *parts; /* [n_stages] each stage takes the choices of a device whose `part` is that; NULL: the device's
+                         own. For a reference that is to give the bits of a run on parts */
+
   /* n_replicas copies of the pipeline (0 counts as 1) train together, each with microbatches of its own: microbatch i
    * of this one is number replica * n_microbatches + i of the data, and O divides by the microbatches of all. */
   guint replica;
@@ -146,9 +149,14 @@ struct _PsDeviceClass
   /* Devices among which this one's accelerator is split, this one included. NULL: each has its own. */
   guint (*sharing) (PsDevice *device);
 
-  /* What the class has decided by timing and what decides the bits that it computes, as bytes that mean the same to
-   * other processes of this build; and taking over theirs, which replace own choices where both have decided. Choices
-   * that mean nothing here are passed over. NULL, both: nothing is decided so. Free with g_bytes_unref. */
+  /* The size of the device's part of an accelerator, in multiprocessors: parts of one size make the same choices. NULL:
+   * choices don't depend on it. */
+  guint (*part) (PsDevice *device);
+
+  /* What the class has decided by timing in this process and what decides the bits that it computes, as bytes that mean
+   * the same to other processes and are stored with profiles; and taking over theirs, which replace own choices where
+   * both have decided. Choices that mean nothing here, of another accelerator or version of a library, are passed over;
+   * PS_ERROR_INPUT for bytes that are no choices. NULL, both: nothing is decided so. Free with g_bytes_unref. */
   GBytes *(*choices) (PsDevice *device);
   gboolean (*adopt_choices) (PsDevice *device, GBytes *choices, GError **error);
 

@@ -46,6 +46,12 @@ equal gpt interleaved -p 2 -m 2 -v 2
 equal gpt zb-v -p 2 -m 2
 equal gpt 1f1b -p 4 -m 4 --sm-shares 40,30,20,10
 
+# Small parts choose other algorithms than the whole GPU, and here than large parts.
+export PS_EMULATED_ALGORITHM=parts
+equal gpt 1f1b -p 2 -m 2
+equal gpt 1f1b -p 2 -m 2 --sm-shares 3,1
+unset PS_EMULATED_ALGORITHM
+
 pipesim exec --schedule 1f1b -p 2 -m 2 --model gpt32.ini --device cuda --steps 1 --json >run.json 2>run.txt
 grep -q '"origin": "emulated"' run.json && set -- || set -- "$(cat run.txt run.json)"
 result "an emulated run is not called measured" "$@"

@@ -15,7 +15,7 @@ struct cublasLtContext
 
 struct cublasLtMatmulDescOpaque
 {
-  int32_t transa, transb, epilogue;
+  int32_t transa, transb, epilogue, n_sms;
   void *bias, *aux;
   int64_t aux_ld;
 };
@@ -44,8 +44,19 @@ ps_emulator_refuse_epilogues (int refuse)
 #define ALIGNMENT 256
 
 /* Marks algorithms that came from the heuristic. Which of them adds in which order PS_EMULATED_ALGORITHM says: 0 (as
- * without it) forwards, else backwards, which gives other bits. */
+ * without it) forwards; parts backwards for fewer than FEW_SMS multiprocessors; else backwards, which gives other bits. */
 #define ALGORITHM 0x656d756c61746564u
+#define FEW_SMS 80
+
+static bool
+prefers_backwards (int n_sms)
+{
+  const char *order = getenv ("PS_EMULATED_ALGORITHM");
+
+  if (order == nullptr || strcmp (order, "0") == 0)
+    return false;
+  return strcmp (order, "parts") != 0 || n_sms < FEW_SMS;
+}
 
 const char *
 cublasLtGetStatusString (cublasStatus_t status)
@@ -121,7 +132,7 @@ cublasLtMatmulDescSetAttribute (cublasLtMatmulDesc_t desc, cublasLtMatmulDescAtt
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
       return assign (desc->aux_ld, value, bytes);
     case CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET:
-      return bytes == sizeof (int32_t) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+      return assign (desc->n_sms, value, bytes);
     }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -213,13 +224,12 @@ cublasLtMatmulAlgoGetHeuristic (cublasLtHandle_t, cublasLtMatmulDesc_t desc, cub
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!is_supported (desc, a, b, c, d))
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  const char *order = getenv ("PS_EMULATED_ALGORITHM");
   *n_results = n_requested < 3 ? n_requested : 3;
   for (int i = 0; i < *n_results; i++)
     {
       results[i] = {};
       results[i].algo.data[0] = ALGORITHM;
-      results[i].algo.data[1] = order != nullptr && strcmp (order, "0") != 0;
+      results[i].algo.data[1] = prefers_backwards (desc->n_sms);
       results[i].state = CUBLAS_STATUS_SUCCESS;
     }
   /* One that is of no use among them. */

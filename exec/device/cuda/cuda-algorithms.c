@@ -6,7 +6,8 @@
 #define MAX_PROPOSALS 8
 #define N_TRIALS 4
 #define CLEARLY_LESS 0.97f /* of a time; smaller differences are chance, and would differ from process to process */
-#define ORIGIN_SIZE 320    /* bytes of a name of a GPU and what else says where choices come from */
+#define ORIGIN "choices 1, cuBLASLt %" G_GSIZE_FORMAT ", %s"
+#define ORIGIN_SIZE 320 /* bytes of a name of a GPU and what else says where choices come from */
 
 #define SET(desc, attribute, value)                                                                                    \
   (cublasLtMatmulDescSetAttribute (desc, attribute, &(value), sizeof (value)) == CUBLAS_STATUS_SUCCESS)
@@ -49,13 +50,13 @@ set_aux (const PsCudaCall *call, void *aux, const PsCudaProduct *product)
 gboolean
 ps_cuda_call_init (PsCudaCall *call, const PsCudaProduct *product)
 {
-  const int32_t ta = product->transpose_a, tb = product->transpose_b;
+  const int32_t ta = product->transpose_a, tb = product->transpose_b, n_sms = product->n_sms;
   const uint32_t epilogue = (uint32_t)product->epilogue;
 
   return cublasLtMatmulDescCreate (&call->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS
          && SET (call->desc, CUBLASLT_MATMUL_DESC_TRANSA, ta) && SET (call->desc, CUBLASLT_MATMUL_DESC_TRANSB, tb)
          && SET (call->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue)
-         && (call->n_sms == 0 || SET (call->desc, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, call->n_sms))
+         && SET (call->desc, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, n_sms)
          && (call->bias == NULL || SET (call->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call->bias))
          && set_aux (call, call->aux, product) && make_layouts (call, product);
 }
@@ -261,7 +262,7 @@ describe_origin (const PsCudaContext *context, char origin[ORIGIN_SIZE])
   const cudaError_t status = cudaGetDeviceProperties (&properties, context->gpu);
 
   memset (origin, 0, ORIGIN_SIZE);
-  g_snprintf (origin, ORIGIN_SIZE, "cuBLASLt %" G_GSIZE_FORMAT ", %s", cublasLtGetVersion (),
+  g_snprintf (origin, ORIGIN_SIZE, ORIGIN, cublasLtGetVersion (),
               status == cudaSuccess ? properties.name : "unknown GPU");
 }
 
@@ -295,15 +296,15 @@ ps_cuda_adopt_choices (const PsCudaContext *context, GBytes *bytes, GError **err
   gsize n_bytes;
   const guint8 *at = g_bytes_get_data (bytes, &n_bytes), *end = at + n_bytes;
 
+  describe_origin (context, origin);
+  if (n_bytes >= ORIGIN_SIZE && memcmp (at, origin, ORIGIN_SIZE) != 0)
+    return TRUE;
   if (n_bytes < ORIGIN_SIZE || (n_bytes - ORIGIN_SIZE) % pair != 0)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
                    "cuda device: %" G_GSIZE_FORMAT " bytes are no choices of algorithms", n_bytes);
       return FALSE;
     }
-  describe_origin (context, origin);
-  if (memcmp (at, origin, ORIGIN_SIZE) != 0)
-    return TRUE;
   for (at += ORIGIN_SIZE; at < end; at += pair)
     {
       PsCudaProduct product;

@@ -6,8 +6,9 @@
 
 #include "cuda-context.h"
 
-/* A product in cuBLASLt's words: d (m x n) = ending (op (a) op (b) + beta c), column-major, op (a) is m x k. Compared
- * byte by byte, so all of it is set. */
+/* A product in cuBLASLt's words: d (m x n) = ending (op (a) op (b) + beta c), column-major, op (a) is m x k, for so
+ * many multiprocessors. Compared byte by byte, so all of it is set. Stored with profiles: a change of this or of
+ * PsCudaChoice is another ORIGIN. */
 typedef struct
 {
   int m, n, k;
@@ -16,6 +17,7 @@ typedef struct
   int type_ab, type_d;
   int epilogue;
   int add; /* beta is 1 and c is d or has its layout */
+  int n_sms;
 } PsCudaProduct;
 
 typedef struct
@@ -37,7 +39,6 @@ typedef struct
   void *aux;
   void *workspace;
   gsize workspace_bytes;
-  int32_t n_sms; /* multiprocessors of the part of the GPU that runs it; 0: all */
 } PsCudaCall;
 
 /* Sets up call's desc and layouts for product and call's arrays; clear frees them. FALSE when the library refuses the

@@ -88,11 +88,13 @@ static gboolean
 cuda_add_stage (PsDevice *device, guint stage, const PsStageShape *shape, GError **error)
 {
   CudaDevice *cuda = cuda_device (device);
+  const guint *parts = cuda->setting.parts;
 
   g_return_val_if_fail (stage < cuda->setting.n_stages && cuda->stages[stage] == NULL, FALSE);
 
   if (ps_cuda_shared_prepare (&cuda->shared, shape->embedding || shape->head, error))
-    cuda->stages[stage] = ps_cuda_stage_new (&cuda->shared, shape, error);
+    cuda->stages[stage]
+        = ps_cuda_stage_new (&cuda->shared, shape, parts != NULL ? parts[stage] : cuda->shared.context.n_sms, error);
   if (cuda->stages[stage] != NULL)
     return TRUE;
   g_prefix_error (error, "stage %u: ", stage);
@@ -245,6 +247,12 @@ cuda_sharing (PsDevice *device)
   return cuda_device (device)->shared.context.n_sharing;
 }
 
+static guint
+cuda_part (PsDevice *device)
+{
+  return cuda_device (device)->shared.context.n_sms;
+}
+
 static GBytes *
 cuda_choices (PsDevice *device)
 {
@@ -336,6 +344,7 @@ static const PsDeviceClass cuda_class = {
   .flush_cache = cuda_flush_cache,
   .condition = cuda_condition,
   .sharing = cuda_sharing,
+  .part = cuda_part,
   .choices = cuda_choices,
   .adopt_choices = cuda_adopt_choices,
   .memory = cuda_memory,

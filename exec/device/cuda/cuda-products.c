@@ -13,6 +13,7 @@ struct _PsCudaProducts
   PsCudaElement element;
   cublasLtHandle_t handle;
   void *workspace;
+  int n_sms;
 };
 
 gsize
@@ -43,6 +44,12 @@ ps_cuda_products_new (PsCudaContext *context, PsCudaElement element, void *works
 }
 
 void
+ps_cuda_products_set_part (PsCudaProducts *products, guint n_sms)
+{
+  products->n_sms = (int)n_sms;
+}
+
+void
 ps_cuda_products_free (PsCudaProducts *products)
 {
   if (products == NULL)
@@ -61,7 +68,6 @@ run_product (PsCudaProducts *products, const PsCudaProduct *product, PsCudaCall 
   call->handle = products->handle;
   call->workspace = products->workspace;
   call->workspace_bytes = WORKSPACE_BYTES;
-  call->n_sms = products->context->green != NULL ? (int32_t)products->context->n_sms : 0;
   if (ps_cuda_call_init (call, product))
     choice = ps_cuda_choose (product, call, products->context);
   if (choice.exists)
@@ -105,7 +111,8 @@ forward_product (const PsCudaProducts *products, int rows, int in, int out, int 
                           .type_ab = element_type (products),
                           .type_d = element_type (products),
                           .epilogue = epilogue,
-                          .add = add };
+                          .add = add,
+                          .n_sms = products->n_sms };
 }
 
 /* dx^T (in x rows) = w (in x out) dy^T (out x rows) */
@@ -122,7 +129,8 @@ input_product (const PsCudaProducts *products, int rows, int in, int out, int ep
                           .ldd = in,
                           .type_ab = element_type (products),
                           .type_d = element_type (products),
-                          .epilogue = epilogue };
+                          .epilogue = epilogue,
+                          .n_sms = products->n_sms };
 }
 
 /* dw^T (out x in) += dy^T (out x rows) x (rows x in) */
@@ -140,7 +148,8 @@ weights_product (const PsCudaProducts *products, int rows, int in, int out)
                           .type_ab = element_type (products),
                           .type_d = CUDA_R_32F,
                           .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
-                          .add = TRUE };
+                          .add = TRUE,
+                          .n_sms = products->n_sms };
 }
 
 void

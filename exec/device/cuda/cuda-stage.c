@@ -14,6 +14,7 @@ struct _PsCudaStage
 {
   PsCudaShared *shared;
   PsStageShape shape;
+  guint n_sms; /* of the part whose choices it takes */
   PsCudaWeights weights;
   double *losses;       /* [n_microbatches] on the device; NULL without head */
   PsCudaSlot *slots;    /* [n_microbatches] */
@@ -113,6 +114,7 @@ launch (gpointer data)
   PsCudaStage *stage = data;
   const guint32 kind = stage->plan->kind;
 
+  ps_cuda_products_set_part (stage->shared->products, stage->n_sms);
   if (kind == PS_OP_F)
     launch_forward (stage);
   if (kind == PS_OP_B || kind == PS_OP_BW)
@@ -308,12 +310,13 @@ take_losses (PsCudaStage *stage, GError **error)
 }
 
 PsCudaStage *
-ps_cuda_stage_new (PsCudaShared *shared, const PsStageShape *shape, GError **error)
+ps_cuda_stage_new (PsCudaShared *shared, const PsStageShape *shape, guint n_sms, GError **error)
 {
   g_autoptr (PsCudaStage) stage = g_new0 (PsCudaStage, 1);
 
   stage->shared = shared;
   stage->shape = *shape;
+  stage->n_sms = n_sms;
   stage->slots = g_new0 (PsCudaSlot, shared->n_microbatches);
   stage->plan = g_malloc0 (ps_cuda_plan_bytes (shape));
   if (!ps_cuda_weights_init (&stage->weights, shared, shape, error) || !take_losses (stage, error)

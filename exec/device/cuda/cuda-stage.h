@@ -10,8 +10,8 @@ typedef struct _PsCudaStage PsCudaStage;
 /* For all of these the context of `shared` is the calling thread's, and errors don't name the stage. */
 
 /* shared outlives it and is prepared. Runs every op once on zeros, so that kernels are loaded and the algorithms of
- * products chosen, and leaves no trace of it. */
-PsCudaStage *ps_cuda_stage_new (PsCudaShared *shared, const PsStageShape *shape, GError **error);
+ * products chosen, those for a part of n_sms multiprocessors, and leaves no trace of it. */
+PsCudaStage *ps_cuda_stage_new (PsCudaShared *shared, const PsStageShape *shape, guint n_sms, GError **error);
 
 /* Blocks stay with the shared memory. */
 void ps_cuda_stage_free (PsCudaStage *stage);
