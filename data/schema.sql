@@ -23,6 +23,12 @@ CREATE TABLE profile (
   created TEXT NOT NULL
 ) STRICT;
 
+-- PsDeviceClass.choices of the profile's device, in base64: what it had decided by timing, and ran. No row: nothing.
+CREATE TABLE choices (
+  profile INTEGER PRIMARY KEY REFERENCES profile (id) ON DELETE CASCADE,
+  base64 TEXT NOT NULL CHECK (base64 <> '')
+) STRICT;
+
 -- One measured quantity: an op on a stage shape, a transfer of so many bytes, or a message of a device to itself.
 CREATE TABLE measurement (
   id INTEGER PRIMARY KEY,

@@ -48,7 +48,8 @@ new_profile (const char *name)
                           .kernel = g_strdup ("Linux 6"),
                           .libraries = g_strdup ("BLAS 1"),
                           .version = g_strdup ("0.1.0"),
-                          .created = g_strdup ("2026-01-01T00:00:00Z") };
+                          .created = g_strdup ("2026-01-01T00:00:00Z"),
+                          .choices = g_strdup ("") };
   return profile;
 }
 

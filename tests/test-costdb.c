@@ -93,6 +93,29 @@ test_profiles (void)
   remove_database (path);
 }
 
+/* The last choices count, and only their profile has them; what is no base64 is no choices. */
+static void
+test_choices (void)
+{
+  g_autofree char *path = path_of ("choices.db");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  const gint64 profile = begin (db, "a");
+  g_autoptr (GBytes) first = g_bytes_new_static ("\0first", 6), second = g_bytes_new_static ("\377second", 7);
+  g_autoptr (GBytes) none = NULL, back = NULL;
+  g_autoptr (GError) error = NULL;
+  g_assert_true (ps_costdb_store_choices (db, profile, first, NULL)
+                 && ps_costdb_store_choices (db, profile, second, NULL));
+  begin (db, "b");
+  g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, NULL);
+  const PsProfile *a = profiles->pdata[0], *b = profiles->pdata[1];
+  g_assert_true (ps_choices_parse ("a.db", a->choices, &back, NULL) && g_bytes_equal (back, second));
+  g_assert_true (ps_choices_parse ("a.db", b->choices, &none, NULL) && none == NULL);
+  g_assert_false (ps_choices_parse ("a.db", "YWJj!", &none, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+  g_assert_cmpstr (error->message, ==, "a.db: choices: are no base64");
+  remove_database (path);
+}
+
 /* A key is measured once; the failed second attempt leaves nothing behind and the database usable. */
 static void
 test_once (void)
@@ -225,9 +248,9 @@ test_newer (void)
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
   g_assert_true (ps_database_script (db->file, "PRAGMA user_version = 99", NULL));
   ps_costdb_close (db);
-  assert_not_opened (path, PS_COSTDB_READ, PS_ERROR_INPUT, "cost database of version 99; this pipesim knows version 3");
+  assert_not_opened (path, PS_COSTDB_READ, PS_ERROR_INPUT, "cost database of version 99; this pipesim knows version 4");
   assert_not_opened (path, PS_COSTDB_WRITE, PS_ERROR_INPUT,
-                     "cost database of version 99; this pipesim knows version 3");
+                     "cost database of version 99; this pipesim knows version 4");
   remove_database (path);
 }
 
@@ -569,6 +592,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/costdb/round-trip", test_round_trip);
   g_test_add_func ("/costdb/profiles", test_profiles);
+  g_test_add_func ("/costdb/choices", test_choices);
   g_test_add_func ("/costdb/once", test_once);
   g_test_add_func ("/costdb/constraints", test_constraints);
   g_test_add_func ("/costdb/refused", test_refused);

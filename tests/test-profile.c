@@ -79,7 +79,7 @@ test_round_trip (void)
     }
 }
 
-/* Unequal shares and the share of each op come back; equal ones are not mentioned. */
+/* Unequal shares, the share of each op and choices come back; equal ones and none are not mentioned. */
 static void
 test_shares (void)
 {
@@ -90,12 +90,14 @@ test_shares (void)
   gint64 profile;
   g_free (parts->shares);
   parts->shares = g_strdup ("2,1");
+  g_autoptr (GBytes) choices = g_bytes_new_static ("abc", 3);
   m->share = 2;
   g_assert_true (ps_costdb_begin_profile (db, parts, &profile, NULL));
+  g_assert_true (ps_costdb_store_choices (db, profile, choices, NULL));
   store (db, profile, m);
   store (db, profile, new_transfer (64, 2, 500));
   g_autofree char *text = text_of (db, "parts", TRUE);
-  g_assert_nonnull (strstr (text, ",\n\"shares\": \"2,1\",\n\"sentinels\": ["));
+  g_assert_nonnull (strstr (text, ",\n\"shares\": \"2,1\",\n\"choices\": \"YWJj\",\n\"sentinels\": ["));
   g_assert_nonnull (strstr (text, "\"kind\": \"F\", \"devices\": 2, \"sharing\": 1, \"share\": 2, \"cache\""));
   g_autoptr (PsProfileContents) contents = parse (text);
   g_assert_true (ps_costdb_add_profile (other, contents->profile, contents->measurements, contents->sentinels, NULL));
@@ -105,6 +107,7 @@ test_shares (void)
   g_autofree char *plain = text_of (db, "p", TRUE);
   g_assert_null (strstr (plain, "share\""));
   g_assert_null (strstr (plain, "shares\""));
+  g_assert_null (strstr (plain, "choices"));
   ps_costdb_close (db);
   ps_costdb_close (other);
   remove_database (path);
@@ -168,6 +171,7 @@ test_refused (void)
     { "\"host\": \"box\",\n", "\"host\": \"box\", \"shares\": \"4,2\",\n",
       "a.json: shares: '4,2' are not in lowest terms" },
     { "\"host\": \"box\",\n", "\"host\": \"box\", \"shares\": \"1,1\",\n", "a.json: shares: '1,1' are equal, *" },
+    { "\"host\": \"box\",\n", "\"host\": \"box\", \"choices\": \"YWJ\",\n", "a.json: choices: are no base64" },
     { "\"bytes\": 64", "\"bytes\": 64, \"share\": 2", "a.json:21: share: does not belong to this subject" },
     { "\"model_digest\": \"", "\"model_digest\": \"0", "a.json: model_digest: is not that of model_text, which is *" },
     { "\"median_ns\": 100,", "\"median_ns\": -1,", "a.json:15: median_ns: -1 is not between 0 and *" },

@@ -13,7 +13,7 @@
 
 G_BEGIN_DECLS
 
-#define PS_COSTDB_VERSION 3
+#define PS_COSTDB_VERSION 4
 
 typedef struct _PsCostDb PsCostDb;
 
@@ -50,14 +50,22 @@ typedef struct
   char *libraries; /* "OpenBLAS 0.3.21 SkylakeX; GLib 2.74.6; SQLite 3.40.1" */
   char *version;   /* pipesim's */
   char *created;   /* ISO 8601 UTC */
+  char *choices;   /* PsDeviceClass.choices, what was measured ran with, in base64; "": none */
 } PsProfile;
 
 void ps_profile_free (PsProfile *profile);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProfile, ps_profile_free)
 
+/* The bytes that PsProfile.choices says; NULL where it is empty. where: for PS_ERROR_INPUT when it is no base64. */
+gboolean ps_choices_parse (const char *where, const char *text, GBytes **choices, GError **error);
+
 /* Finds the profile of that name or creates it. An existing one must have the same model, device, transport, shares,
  * host and processor, else PS_ERROR_INPUT says what differs. *id is its row. */
 gboolean ps_costdb_begin_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error);
+
+/* In place of those that the profile has. */
+gboolean ps_costdb_store_choices (PsCostDb *db, gint64 profile, GBytes *choices, GError **error);
+
 GPtrArray *ps_costdb_profiles (PsCostDb *db, GError **error); /* of PsProfile, by name */
 
 /* The profile of that name; NULL: the only one. PS_ERROR_INPUT says which there are. */

@@ -8,7 +8,7 @@ read_profile (PsRows *rows, gpointer data, GError **error)
   char **const fields[]
       = { &profile->name,      &profile->model_name, &profile->model_digest, &profile->model_text, &profile->device,
           &profile->transport, &profile->shares,     &profile->host,         &profile->processor,  &profile->kernel,
-          &profile->libraries, &profile->version,    &profile->created };
+          &profile->libraries, &profile->version,    &profile->created,      &profile->choices };
   for (int i = 0; i < (int)G_N_ELEMENTS (fields); i++)
     *fields[i] = ps_rows_text (rows, i);
   return profile;
@@ -20,9 +20,28 @@ ps_costdb_profiles (PsCostDb *db, GError **error)
   g_autoptr (PsRows) rows
       = ps_rows_new (db->file, error,
                      "SELECT name, model_name, model_digest, model_text, device, transport, shares, host, processor, "
-                     "kernel, libraries, version, created FROM profile ORDER BY name",
+                     "kernel, libraries, version, created, base64 FROM profile LEFT JOIN choices ON profile = id "
+                     "ORDER BY name",
                      "");
   return ps_rows_collect (rows, read_profile, NULL, (GDestroyNotify)ps_profile_free, error);
+}
+
+gboolean
+ps_choices_parse (const char *where, const char *text, GBytes **choices, GError **error)
+{
+  *choices = NULL;
+  if (*text == '\0')
+    return TRUE;
+  gsize n;
+  g_autofree guchar *bytes = g_base64_decode (text, &n);
+  g_autofree char *again = g_base64_encode (bytes, n);
+  if (g_str_equal (again, text))
+    {
+      *choices = g_bytes_new_take (g_steal_pointer (&bytes), n);
+      return TRUE;
+    }
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: choices: are no base64", where);
+  return FALSE;
 }
 
 /* Words that the schema does not allow come from damaged files only, and then read as the first of their sort. */

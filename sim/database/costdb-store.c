@@ -23,6 +23,7 @@ ps_profile_free (PsProfile *profile)
   g_free (profile->libraries);
   g_free (profile->version);
   g_free (profile->created);
+  g_free (profile->choices);
   g_free (profile);
 }
 
@@ -120,6 +121,22 @@ find_profile_row (PsCostDb *db, const char *name, gint64 *id, GError **error)
 }
 
 static gboolean
+insert_choices (PsCostDb *db, gint64 profile, const char *base64, GError **error)
+{
+  return ps_database_execute (db->file, error, "INSERT OR REPLACE INTO choices (profile, base64) VALUES (?1, ?2)", "is",
+                              profile, base64);
+}
+
+gboolean
+ps_costdb_store_choices (PsCostDb *db, gint64 profile, GBytes *choices, GError **error)
+{
+  gsize n;
+  gconstpointer bytes = g_bytes_get_data (choices, &n);
+  g_autofree char *base64 = g_base64_encode (bytes, n);
+  return insert_choices (db, profile, base64, error);
+}
+
+static gboolean
 insert_profile (PsCostDb *db, const PsProfile *p, gint64 *id, GError **error)
 {
   if (!ps_database_execute (
@@ -131,7 +148,7 @@ insert_profile (PsCostDb *db, const PsProfile *p, gint64 *id, GError **error)
           p->host, p->processor, p->kernel, p->libraries, p->version, p->created))
     return FALSE;
   *id = ps_database_last_row (db->file);
-  return TRUE;
+  return *p->choices == '\0' || insert_choices (db, *id, p->choices, error);
 }
 
 gboolean

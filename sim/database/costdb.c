@@ -3,7 +3,7 @@
 #include "names.h"
 
 static const char *const migrations[PS_COSTDB_VERSION - 1]
-    = { "/pipesim/data/schema-1-to-2.sql", "/pipesim/data/schema-2-to-3.sql" };
+    = { "/pipesim/data/schema-1-to-2.sql", "/pipesim/data/schema-2-to-3.sql", "/pipesim/data/schema-3-to-4.sql" };
 
 static const PsDatabaseKind kind = {
   .what = "cost database",

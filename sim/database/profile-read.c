@@ -326,13 +326,25 @@ get_shares (const PsJsonObject *object, PsProfile *profile, GError **error)
   return FALSE;
 }
 
+/* Left out where there are none. */
+static gboolean
+get_choices (const PsJsonObject *object, PsProfile *profile, GError **error)
+{
+  g_autoptr (GBytes) choices = NULL;
+  if (ps_json_object_has (object, "choices"))
+    return ps_json_get_text (object, "choices", &profile->choices, error)
+           && ps_choices_parse (object->reader->where, profile->choices, &choices, error);
+  profile->choices = g_strdup ("");
+  return TRUE;
+}
+
 static gboolean
 read_profile (const PsJsonObject *object, PsProfile *profile, GError **error)
 {
   for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)
     if (!ps_json_get_text (object, ps_profile_texts[i].key, ps_field_at (profile, &ps_profile_texts[i]), error))
       return FALSE;
-  if (!get_shares (object, profile, error))
+  if (!get_shares (object, profile, error) || !get_choices (object, profile, error))
     return FALSE;
   if (*profile->name != '\0' && *profile->device != '\0')
     return check_model (object->reader->where, profile, error);
@@ -348,7 +360,7 @@ ps_profile_contents_parse (const char *where, const char *text, gsize length, GE
       = { .where = where, .begin = text, .seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
   g_auto (PsJsonObject) object = { 0 };
   g_autoptr (PsProfileContents) contents = g_new0 (PsProfileContents, 1);
-  static const char *const optional[] = { "shares", NULL };
+  static const char *const optional[] = { "shares", "choices", NULL };
   const char *required[PS_N_PROFILE_TEXTS + 3] = { NULL };
   for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)
     required[i] = ps_profile_texts[i].key;

@@ -172,6 +172,11 @@ ps_profile_contents_to_text (const PsProfileContents *contents)
     }
   if (*contents->profile->shares)
     g_string_append_printf (text, ",\n\"shares\": \"%s\"", contents->profile->shares);
+  if (*contents->profile->choices)
+    {
+      g_string_append (text, ",\n\"choices\": ");
+      ps_json_append_string (text, contents->profile->choices);
+    }
   g_string_append (text, ",\n\"sentinels\": [");
   for (guint i = 0; i < contents->sentinels->len; i++)
     {
