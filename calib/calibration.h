@@ -19,6 +19,9 @@ typedef gboolean (*PsMeasurementSink) (const PsMeasurement *measurement, gpointe
 /* Stores one reading of the sentinel op, which stays the caller's. */
 typedef gboolean (*PsSentinelSink) (const PsSentinel *sentinel, gpointer data, GError **error);
 
+/* Stores what devices have decided, of which measurements to come are; stays the caller's. */
+typedef gboolean (*PsChoicesSink) (GBytes *choices, gpointer data, GError **error);
+
 typedef struct
 {
   const PsDeviceClass *device;
@@ -32,10 +35,12 @@ typedef struct
   guint n_chunks;
   PsSamplingRule rule;
   guint64 seed;
+  GBytes *choices;            /* PsDeviceClass.choices that devices begin with; NULL: none */
   PsRendezvous *others;       /* the process with the other end of transfers; NULL: both ends are here */
   PsMeasurementWanted wanted; /* this and the sinks are called from the thread that called ps_calibrate */
   PsMeasurementSink sink;
   PsSentinelSink sentinel; /* NULL: none is measured */
+  PsChoicesSink decided;   /* NULL: nobody asks */
   gpointer data;
 
   /* What ps_calibrate adds in a copy of its own. */

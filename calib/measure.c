@@ -56,9 +56,11 @@ ask_device (PsCalibration *calibration, GError **error)
   const PsDeviceClass *class = device->class;
   gboolean ok = class->flush_cache || !(calibration->caches & 1U << PS_CACHE_COLD);
   calibration->sharing = class->sharing ? class->sharing (device) : 1;
-  class->close (device);
   if (!ok)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--caches: device %s can't empty its caches", class->name);
+  else if (calibration->choices && class->adopt_choices)
+    ok = class->adopt_choices (device, calibration->choices, error);
+  class->close (device);
   return ok;
 }
 

@@ -64,18 +64,18 @@ struct _Rotation
   GAsyncQueue *inbox; /* Item, to the thread that started it all */
 };
 
-/* What workers report: a finished measurement, or that they have ended, perhaps with an error. */
+/* What workers report: a finished measurement, choices, or that they have ended, perhaps with an error. */
 typedef struct
 {
   PsMeasurement *measurement;
   GError *error;
+  GBytes *choices;
 } Item;
 
 static void
-report (Worker *worker, PsMeasurement *measurement, GError *error)
+report (Worker *worker, Item content)
 {
-  Item *item = g_new0 (Item, 1);
-  *item = (Item){ measurement, error };
+  Item *item = g_memdup2 (&content, sizeof content);
   g_async_queue_push (worker->rotation->inbox, item);
 }
 
@@ -88,13 +88,25 @@ rotation_fail (Rotation *rotation)
   g_mutex_unlock (&rotation->mutex);
 }
 
-/* Nobody samples before everybody is busy. */
 static void
-wait_for_all (Rotation *rotation)
+report_choices (Worker *worker)
 {
+  const PsDeviceClass *class = worker->device->class;
+  if (class->choices && worker->rotation->calibration->decided)
+    report (worker, (Item){ .choices = class->choices (worker->device) });
+}
+
+/* Nobody samples before everybody is busy, and so has chosen. */
+static void
+wait_for_all (Worker *worker)
+{
+  Rotation *rotation = worker->rotation;
   g_mutex_lock (&rotation->mutex);
   if (++rotation->n_ready == rotation->n_workers)
-    g_cond_broadcast (&rotation->all_ready);
+    {
+      report_choices (worker);
+      g_cond_broadcast (&rotation->all_ready);
+    }
   while (rotation->n_ready < rotation->n_workers && !g_atomic_int_get (&rotation->failed))
     g_cond_wait (&rotation->all_ready, &rotation->mutex);
   g_mutex_unlock (&rotation->mutex);
@@ -127,7 +139,7 @@ finish_quantity (Worker *worker, Quantity *quantity)
   m->taken = ps_moment_now ();
   m->before = worker->before;
   read_condition (worker, &m->after);
-  report (worker, g_steal_pointer (&quantity->measurement), NULL);
+  report (worker, (Item){ .measurement = g_steal_pointer (&quantity->measurement) });
   g_atomic_int_add (&worker->rotation->n_open, -1);
 }
 
@@ -301,7 +313,7 @@ work (Worker *worker, GError **error)
   Rotation *rotation = worker->rotation;
   if (!prepare (worker, error) || !warm_up (worker, error))
     return FALSE;
-  wait_for_all (rotation);
+  wait_for_all (worker);
   read_condition (worker, &worker->before);
   worker->begin_ns = ps_clock_now ();
   for (guint cycle = 1; g_atomic_int_get (&rotation->n_open) > 0 && !g_atomic_int_get (&rotation->failed); cycle++)
@@ -317,7 +329,7 @@ worker_main (gpointer data)
   GError *error = NULL;
   if (!work (worker, &error))
     rotation_fail (worker->rotation);
-  report (worker, NULL, error);
+  report (worker, (Item){ .error = error });
   return NULL;
 }
 
@@ -416,6 +428,13 @@ clear_worker (Worker *worker)
   g_free (worker->stages);
 }
 
+static gboolean
+hand_over (const PsCalibration *calibration, const Item *item, GError **error)
+{
+  return item->choices ? calibration->decided (item->choices, calibration->data, error)
+                       : calibration->sink (item->measurement, calibration->data, error);
+}
+
 /* Stores what comes in until every started worker has ended. The first error counts. */
 static gboolean
 collect (Rotation *rotation, guint n_started, GError **error)
@@ -426,10 +445,11 @@ collect (Rotation *rotation, guint n_started, GError **error)
     {
       g_autofree Item *item = g_async_queue_pop (rotation->inbox);
       g_autoptr (PsMeasurement) measurement = item->measurement;
+      g_autoptr (GBytes) choices = item->choices;
       g_autoptr (GError) failure = item->error;
-      if (!measurement)
+      if (!measurement && !choices)
         n_ended++;
-      else if (!first && !calibration->sink (measurement, calibration->data, &failure))
+      else if (!first && !hand_over (calibration, item, &failure))
         rotation_fail (rotation);
       if (failure && !first)
         first = g_steal_pointer (&failure);

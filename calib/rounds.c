@@ -136,6 +136,13 @@ note_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
   return ps_costdb_store_sentinel (rounds->db, rounds->profile, sentinel, error);
 }
 
+static gboolean
+note_choices (GBytes *choices, gpointer data, GError **error)
+{
+  PsRounds *rounds = data;
+  return ps_costdb_store_choices (rounds->db, rounds->profile, choices, error);
+}
+
 static void
 tell_unrest (const PsRounds *rounds, double shift, guint n, const char *consequence)
 {
@@ -149,8 +156,14 @@ gboolean
 ps_rounds_measure (PsRounds *rounds, const PsCalibration *calibration, GError **error)
 {
   PsCalibration real = *calibration;
+  g_autoptr (PsProfile) profile = ps_costdb_profile (rounds->db, rounds->profile_name, error);
+  g_autoptr (GBytes) choices = NULL;
   double shift = 0;
   guint n_stored;
+  if (!profile || !ps_choices_parse (rounds->profile_name, profile->choices, &choices, error))
+    return FALSE;
+  real.choices = choices;
+  real.decided = note_choices;
   real.wanted = is_wanted;
   real.sink = store;
   real.sentinel = note_sentinel;

@@ -32,7 +32,8 @@ void ps_rounds_clear (PsRounds *rounds);
 
 /* Each round measures what is missing and, unless n_again is 0, what is stored with a shift of the sentinel beside it
  * of more than PS_SENTINEL_TOLERANCE (ps_sentinel_shifts). That is replaced one by one, so nothing is lost when the
- * program is killed. Stops when nothing is left to measure. Progress and warnings go to stderr. The callbacks of
+ * program is killed. Devices begin with the profile's choices, and what they decide is stored before what is measured
+ * with it. Stops when nothing is left to measure. Progress and warnings go to stderr. The callbacks of
  * `calibration` are not used. */
 gboolean ps_rounds_measure (PsRounds *rounds, const PsCalibration *calibration, GError **error);
 

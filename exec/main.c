@@ -37,7 +37,7 @@ typedef struct
   gboolean json;
   double max_error; /* what --tolerance says, as a ratio; negative: not given */
   PsSetting *setting;
-  PsRunSetting run; /* others is owned */
+  PsRunSetting run; /* others and choices are owned */
 } Options;
 
 static void
@@ -56,6 +56,7 @@ options_clear (Options *options)
   g_free (options->shares);
   ps_setting_free (options->setting);
   ps_rendezvous_leave (options->run.others);
+  g_clear_pointer (&options->run.choices, g_bytes_unref);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
@@ -99,7 +100,8 @@ describe (void)
       "first. Device paced needs costs; device cpu needs a model, and costs to be held against a prediction.\n"
       "\nDevices that share a GPU get parts of its multiprocessors (green contexts): equal ones, or in proportion to\n"
       "--sm-shares. Parts are whole pieces of what the GPU can split off (8 multiprocessors on Hopper), one at least,\n"
-      "and equal shares get equal parts. A profile predicts the device and the shares that it was measured with. In\n"
+      "and equal shares get equal parts. A profile predicts the device and the shares that it was measured with, and\n"
+      "brings the algorithms of cuBLASLt that it was measured with, for that version and model of GPU. In\n"
       "the environment, PIPESIM_CUDA_GRAPHS=1 launches each op as one CUDA graph instead of kernel by kernel, and\n"
       "PIPESIM_CUDA_WAIT=spin waits for a GPU awake instead of asleep; PIPESIM_CUDA_HOPPER=0 leaves attention to\n"
       "instructions that older GPUs have, too, where the module is built for sm_90a.\n"
@@ -256,9 +258,9 @@ prepare (const Options *options, Job *job, GError **error)
   return TRUE;
 }
 
-/* Costs belong to the device that they were measured on, and to its parts. */
+/* Costs belong to the device that they were measured on, to its parts, and to what it had chosen. */
 static gboolean
-check_profile (const Options *options, guint n_devices, GError **error)
+check_profile (Options *options, guint n_devices, GError **error)
 {
   const PsSetting *setting = options->setting;
   const PsDeviceClass *device = options->run.device;
@@ -279,7 +281,7 @@ check_profile (const Options *options, guint n_devices, GError **error)
                  "--sm-shares: %s here, but profile '%s' of %s was measured with %s shares", ps_shares_describe (here),
                  profile->name, setting->db, ps_shares_describe (profile->shares));
   else
-    return TRUE;
+    return ps_choices_parse (setting->db, profile->choices, &options->run.choices, error);
   return FALSE;
 }
 

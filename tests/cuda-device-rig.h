@@ -57,4 +57,15 @@ cuda_model (PsPrecision precision, PsMlp mlp)
   return model;
 }
 
+static inline GBytes *
+altered (GBytes *bytes, gsize at)
+{
+  gsize n;
+  gconstpointer data = g_bytes_get_data (bytes, &n);
+  guint8 *copy = g_memdup2 (data, n);
+
+  copy[at] ^= 1;
+  return g_bytes_new_take (copy, n);
+}
+
 #endif

@@ -1,8 +1,11 @@
 /* Tests of the calibrator with the cuda device and NCCL, on the emulation or on a GPU: everything asked for is
  * measured, under the right key. What the times are matters to no test. */
-#include "measure.h"
+#include "provenance.h"
+#include "rounds.h"
 
+#include "costdb-rig.h"
 #include "cuda-device-rig.h"
+#include "measure.h"
 #include "transport/transports.h"
 
 #include <string.h>
@@ -160,6 +163,67 @@ test_shares (void)
   g_ptr_array_unref (found.rows);
 }
 
+static void
+measure_profile (PsCostDb *db, guint caches)
+{
+  static const guint chunks[] = { 1 };
+  PsModel model = small_model (1, 24, 2, 8);
+  g_autoptr (PsProfile) profile = NULL;
+  g_autoptr (GError) error = NULL;
+  PsRounds rounds;
+  const PsCalibration calibration = { .device = &ps_cuda_device,
+                                      .transport = &ps_threads_transport,
+                                      .model = &model,
+                                      .n_devices = 1,
+                                      .n_local = 1,
+                                      .caches = caches,
+                                      .chunks = chunks,
+                                      .n_chunks = 1,
+                                      .rule = { 0.5, 2, 3, G_GINT64_CONSTANT (60000000000) },
+                                      .seed = 1 };
+
+  model.name = (char *)"small";
+  profile = ps_profile_new_here ("p", &model, &ps_cuda_device, &ps_threads_transport);
+  ps_rounds_init (&rounds, "p");
+  rounds.db = db;
+  g_assert_true (ps_costdb_begin_profile (db, profile, &rounds.profile, &error));
+  ps_rounds_measure (&rounds, &calibration, &error);
+  g_assert_no_error (error);
+  ps_rounds_clear (&rounds);
+}
+
+static GBytes *
+choices_of (PsCostDb *db)
+{
+  g_autoptr (PsProfile) profile = ps_costdb_profile (db, "p", NULL);
+  GBytes *choices;
+
+  g_assert_true (ps_choices_parse ("p", profile->choices, &choices, NULL));
+  g_assert_nonnull (choices);
+  return choices;
+}
+
+/* A profile has the choices of what it holds, and what is added to it later runs with them: here with others than this
+ * process made. With PS_CALIB_DB it is left there as it was before that, for tests of the programs. */
+static void
+test_profile (void)
+{
+  const char *kept = g_getenv ("PS_CALIB_DB");
+  g_autofree char *path = kept != NULL ? g_strdup (kept) : path_of ("choices.db");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+
+  measure_profile (db, 1U << PS_CACHE_RUN);
+  if (kept != NULL)
+    return;
+  g_autoptr (GBytes) own = choices_of (db);
+  g_autoptr (GBytes) other = altered (own, g_bytes_get_size (own) - 1);
+  g_assert_true (ps_costdb_store_choices (db, 1, other, NULL));
+  measure_profile (db, 1U << PS_CACHE_WARM);
+  g_autoptr (GBytes) later = choices_of (db);
+  g_assert_true (g_bytes_equal (later, other));
+  remove_database (path);
+}
+
 /* 8 B and 512 B, and the boundary of 2 * 8 * 32 floats = 2048 B, under NCCL's own name and among no transfers. */
 static void
 test_self_sends (void)
@@ -232,8 +296,9 @@ main (int argc, char **argv)
   cuda_add ("/cuda-calib/stages", test_stages);
   cuda_add ("/cuda-calib/inputs", test_inputs);
   cuda_add ("/cuda-calib/shares", test_shares);
+  cuda_add ("/cuda-calib/profile", test_profile);
   cuda_add ("/cuda-calib/self-sends", test_self_sends);
   cuda_add ("/cuda-calib/nccl-transfers", test_nccl_transfers);
   cuda_add ("/cuda-calib/flush", test_flush);
-  return g_test_run ();
+  return run_in_folder ();
 }

@@ -204,17 +204,6 @@ test_unfused (void)
 }
 
 static GBytes *
-altered (GBytes *bytes, gsize at)
-{
-  gsize n;
-  gconstpointer data = g_bytes_get_data (bytes, &n);
-  guint8 *copy = g_memdup2 (data, n);
-
-  copy[at] ^= 1;
-  return g_bytes_new_take (copy, n);
-}
-
-static GBytes *
 after_adopting (Rig *rig, GBytes *choices)
 {
   g_autoptr (GError) error = NULL;

@@ -114,6 +114,38 @@ pipesim search --db gpu.db --profile parts -p 2 -m 2 --moves 100 >out.txt 2>&1 &
   && grep -q '^loop' out.txt && set -- || set -- "$(cat out.txt)"
 result "a search on uneven parts passes over placement V" "$@"
 
+# What was measured runs: the algorithms of a profile, also of one that came as text, whatever this process would choose. Those
+# of another library or GPU are passed over.
+PS_EMULATED_ALGORITHM=1 PS_CALIB_DB=chosen.db "$PIPESIM_BINDIR/test-cuda-calib" -p /cuda-calib/profile >run.txt 2>&1 || cat run.txt
+pipesim calib export --db chosen.db -o chosen.json
+origin='^"choices": "Y2hvaWNlcyAxLCBjdUJMQVNMdCAwLCBlbXVs' # base64 of "choices 1, cuBLASLt 0, emul"
+sed "s/$origin/\"choices\": \"Y2hvaWNlcyAxLCBjdUJMQVNMdCA5LCBlbXVs/" chosen.json >library.json # cuBLASLt 9
+sed "s/$origin/\"choices\": \"Y2hvaWNlcyAxLCBjdUJMQVNMdCAwLCBlbXVt/" chosen.json >gpu.json     # emum
+sed 's/^"choices": "[^"]*/"choices": "YWJj/' chosen.json >short.json
+sed 's/^"choices": "/&!/' chosen.json >damaged.json
+for name in chosen library gpu short; do pipesim calib import --db chosen.db --profile $name $name.json; done >run.txt 2>&1 || cat run.txt
+
+# losses PROFILE ALGORITHM: of a run with that profile in a process that would choose ALGORITHM
+losses ()
+{
+  PS_EMULATED_ALGORITHM=$2 pipesim exec --db chosen.db --profile "$1" --schedule 1f1b -p 1 -m 1 --device cuda --steps 2 --check --json 2>&1 \
+    | grep -E '"(losses|check)":'
+}
+backwards=$(losses library 1)
+for profile in p chosen; do
+  found=$(losses $profile 0)
+  [ -n "$found" ] && [ "$found" = "$backwards" ] && set -- || set -- "$found, not $backwards"
+  result "choices of profile $profile are run" "$@"
+done
+for profile in library gpu; do
+  found=$(losses $profile 0)
+  case $found in "$backwards") set -- "$found" ;; *'"check": "bit-equal"'*) set -- ;; *) set -- "$found" ;; esac
+  result "choices of another $profile are passed over" "$@"
+done
+refuse 1 "cuda device: 3 bytes are no choices of algorithms" \
+  pipesim exec --db chosen.db --profile short --schedule 1f1b -p 1 -m 1 --device cuda
+refuse 1 "damaged.json: choices: are no base64" pipesim calib import --db chosen.db --profile damaged damaged.json
+
 refuse 2 "--sm-shares: needs all 2 devices at the same time; --sharing says 1" \
   pipesim calib run --db costs.db --profile none --model gpt.ini -p 2 --sharing 1 --device cuda --sm-shares 1,2
 refuse 2 "the times of device cuda are not worth measuring" \
