@@ -28,6 +28,7 @@ typedef struct
   char *caches;
   char *chunks;
   char *precision;
+  char *within;
   char *max_samples;
   char *time_limit;
   char *seed;
@@ -37,10 +38,10 @@ typedef struct
 static void
 options_clear (Options *options)
 {
-  char *const texts[]
-      = { options->db,      options->profile, options->model,     options->device,      options->transport,
-          options->devices, options->chunks,  options->precision, options->max_samples, options->time_limit,
-          options->seed,    options->sharing, options->sm_shares, options->caches,      options->again };
+  char *const texts[] = { options->db,        options->profile,     options->model,      options->device,
+                          options->transport, options->devices,     options->chunks,     options->precision,
+                          options->within,    options->max_samples, options->time_limit, options->seed,
+                          options->sharing,   options->sm_shares,   options->caches,     options->again };
   for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
     g_free (texts[i]);
 }
@@ -76,32 +77,11 @@ parse_count (const char *option, const char *text, gint64 low, gint64 high, guin
   return TRUE;
 }
 
-/* "1%" or "0.01". */
-static gboolean
-parse_precision (const char *text, double *precision, GError **error)
-{
-  char *end;
-  double value = g_ascii_strtod (text, &end);
-  if (end != text && *end == '%')
-    {
-      value /= 100;
-      end++;
-    }
-  if (end != text && *end == '\0' && value > 0 && value < 1)
-    {
-      *precision = value;
-      return TRUE;
-    }
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "--precision: '%s' is no precision; write a percentage like 1%% or a ratio like 0.01", text);
-  return FALSE;
-}
-
 static gboolean
 parse_rule (const Options *options, PsSamplingRule *rule, GError **error)
 {
   rule->min_samples = 10;
-  if (!parse_precision (options->precision ? options->precision : "1%", &rule->precision, error)
+  if (!ps_parse_percent ("--within", options->within ? options->within : "1", 0.0001, 100, &rule->within, error)
       || !parse_count ("--max-samples", options->max_samples ? options->max_samples : "2000", 1, 1000000,
                        &rule->max_samples, error)
       || !ps_parse_time ("--time-limit", options->time_limit ? options->time_limit : "6s", &rule->time_limit_ns, error))
@@ -198,6 +178,16 @@ parse_shares (Run *run, const char *text, GError **error)
   return run->shares != NULL;
 }
 
+/* --precision was once what --within is. */
+static gboolean
+read_model (Run *run, const Options *options, GError **error)
+{
+  run->model = ps_model_load (options->model, error);
+  return run->model
+         && ps_model_set_precision (run->model, "--precision (a number format; --within says how well to know medians)",
+                                    options->precision, error);
+}
+
 static gboolean
 prepare (Run *run, const Options *options, GError **error)
 {
@@ -219,8 +209,7 @@ prepare (Run *run, const Options *options, GError **error)
       || !parse_shares (run, options->sm_shares, error)
       || !parse_caches (options->caches ? options->caches : "run", &calibration->caches, error))
     return FALSE;
-  run->model = ps_model_load (options->model, error);
-  if (!run->model || !parse_chunks (run, options->chunks, error))
+  if (!read_model (run, options, error) || !parse_chunks (run, options->chunks, error))
     return FALSE;
   calibration->model = run->model;
   return TRUE;
@@ -347,6 +336,8 @@ ps_calib_cmd_run (int argc, char **argv, GError **error)
           { "profile", 0, 0, G_OPTION_ARG_STRING, &options.profile, "Name for what is measured here", "NAME" },
           { "model", 0, 0, G_OPTION_ARG_FILENAME, &options.model, "Model description or name of a shipped one",
             "FILE" },
+          { "precision", 0, 0, G_OPTION_ARG_STRING, &options.precision,
+            "Number format of the model, fp32, fp16 or bf16 (its own)", "NAME" },
           { "device", 0, 0, G_OPTION_ARG_STRING, &options.device, "Device class (cpu)", "NAME" },
           { "transport", 0, 0, G_OPTION_ARG_STRING, &options.transport, "Transport class (threads)", "NAME" },
           { "devices", 'p', 0, G_OPTION_ARG_STRING, &options.devices, "Devices (default: cores, at most 4)", "P" },
@@ -358,7 +349,8 @@ ps_calib_cmd_run (int argc, char **argv, GError **error)
           { "caches", 0, 0, G_OPTION_ARG_STRING, &options.caches,
             "What ops find in the caches (run): run as in real runs, cold nothing, warm all that fits", "STATE,..." },
           { "chunks", 'v', 0, G_OPTION_ARG_STRING, &options.chunks, "Numbers of chunks per device (1,2)", "V,..." },
-          { "precision", 0, 0, G_OPTION_ARG_STRING, &options.precision, "Wanted of each median (1%)", "PERCENT" },
+          { "within", 0, 0, G_OPTION_ARG_STRING, &options.within,
+            "Sample until each median is known to so many percent of itself, 0.5 or 0.5% (1%)", "PERCENT" },
           { "max-samples", 0, 0, G_OPTION_ARG_STRING, &options.max_samples, "Most samples of each (2000)", "N" },
           { "time-limit", 0, 0, G_OPTION_ARG_STRING, &options.time_limit,
             "Longest sampling of the ops that are measured together; a tenth for each transfer size (6s)", "T" },

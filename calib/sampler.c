@@ -24,8 +24,7 @@ has_converged (PsSampler *sampler)
     return FALSE;
   /* Looking costs more the more samples there are, so look less often. */
   sampler->next_check = n + MAX (n / 16, 1);
-  return ps_median_is_precise (samples, n, sampler->rule->precision)
-         && !ps_has_drift (samples, n, sampler->rule->precision);
+  return ps_median_is_precise (samples, n, sampler->rule->within) && !ps_has_drift (samples, n, sampler->rule->within);
 }
 
 gboolean

@@ -6,11 +6,11 @@
 
 G_BEGIN_DECLS
 
-/* Sampling stops when there are min_samples, the median is known to `precision` and there is no drift ("converged"), or
- * at a cap. */
+/* Sampling stops when there are min_samples, the median is known `within` so much of itself and there is no drift
+ * ("converged"), or at a cap. */
 typedef struct
 {
-  double precision; /* 0.01: 1 % */
+  double within; /* 0.01: 1 % */
   guint min_samples;
   guint max_samples;    /* "sample cap" */
   gint64 time_limit_ns; /* "time cap": since sampling began */

@@ -28,6 +28,7 @@ CREATE TABLE prediction (
   microbatch_size INTEGER,   -- sequences; NULL: not known
   global_batch INTEGER NOT NULL, -- sequences (microbatches, where microbatch_size is not known) per step of all replicas
   model TEXT,
+  precision TEXT,            -- number format of the model, by --precision or its own; NULL: not known
   cluster TEXT,
   link_bandwidth REAL,       -- bytes per second, of the cluster times bandwidth_factor
   link_latency_ns INTEGER,   -- likewise

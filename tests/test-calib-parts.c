@@ -103,7 +103,7 @@ test_drift (void)
   g_assert_false (ps_has_drift (samples, 40, 0.01));
 }
 
-static const PsSamplingRule rule = { .precision = 0.01, .min_samples = 10, .max_samples = 50, .time_limit_ns = 1000 };
+static const PsSamplingRule rule = { .within = 0.01, .min_samples = 10, .max_samples = 50, .time_limit_ns = 1000 };
 
 /* The first sample is dropped, ten equal ones are enough, and what comes after is ignored. */
 static void

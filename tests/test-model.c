@@ -144,6 +144,27 @@ test_fp32 (void)
   g_assert_cmpstr (ps_precision_name (PS_PRECISION_BF16), ==, "bf16");
 }
 
+/* A model in its own precision stays what it is, by name and by digest. */
+static void
+test_set_precision (void)
+{
+  g_autoptr (PsModel) model = shipped ("tiny-gpt");
+  g_autofree char *own = ps_model_digest (model);
+  g_autoptr (GError) error = NULL;
+  g_assert_true (ps_model_set_precision (model, "--precision", NULL, &error));
+  g_assert_true (ps_model_set_precision (model, "--precision", "fp32", &error));
+  g_autofree char *same = ps_model_digest (model);
+  g_assert_cmpstr (model->name, ==, "tiny-gpt");
+  g_assert_cmpstr (same, ==, own);
+  g_assert_true (ps_model_set_precision (model, "--precision", "bf16", &error));
+  g_autofree char *other = ps_model_digest (model);
+  g_assert_cmpstr (model->name, ==, "tiny-gpt in bf16");
+  g_assert_cmpstr (other, !=, own);
+  g_assert_cmpint (ps_model_boundary_bytes (model), ==, 2 * 49152);
+  g_assert_false (ps_model_set_precision (model, "spec.ini:3", "fp8", &error));
+  g_assert_cmpstr (error->message, ==, "spec.ini:3: 'fp8' is not one of fp32, fp16, bf16");
+}
+
 /* gpt-6.2b: s = 1024, b = 3, h = 4096, a = 32: sbh = 12582912, 5as^2b = 503316480. Selective recomputation keeps 34sbh
  * of a layer, full 2sbh; a head's 4sbh + 4sbV stay either way. */
 static void
@@ -392,6 +413,7 @@ main (int argc, char **argv)
   g_test_add_func ("/model/head-and-embedding", test_head_and_embedding);
   g_test_add_func ("/model/llama-formulas", test_llama_formulas);
   g_test_add_func ("/model/fp32", test_fp32);
+  g_test_add_func ("/model/set-precision", test_set_precision);
   g_test_add_func ("/model/recomputation", test_recomputation);
   g_test_add_func ("/model/state", test_state);
   g_test_add_func ("/model/split-sums", test_split_sums);

@@ -9,19 +9,20 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  const char *model;   /* path or name; NULL: the one that db holds */
-  const char *cluster; /* path or name: memory and peak rate of a GPU, and without db all costs */
-  const char *db;      /* measured costs; NULL: modelled ones. They say nothing of replicas and of other sizes of
-                          microbatches, and are those of a device as it is, so that p is n_gpus then */
-  const char *profile; /* of db; NULL: all of the model, whatever their size of microbatches */
-  guint n_gpus;        /* p * t * d; 0: those of the cluster */
-  guint tensor;        /* t; 0: 1, 2, 4 and 8, within a node */
-  gint64 global_batch; /* sequences per step */
-  gint64 memory_limit; /* bytes per GPU; 0: the cluster's */
-  gboolean shard;      /* spread the optimizer state over the replicas, where there are some (ZeRO stage 1) */
-  char **schedules;    /* families; NULL: all that are synchronous */
-  guint top;           /* so many of the best */
-  guint n_jobs;        /* threads; 0: 1. The answer is the same for any number */
+  const char *model;     /* path or name; NULL: the one that db holds */
+  const char *precision; /* of the model in place of its own; NULL: its own */
+  const char *cluster;   /* path or name: memory and peak rate of a GPU, and without db all costs */
+  const char *db;        /* measured costs; NULL: modelled ones. They say nothing of replicas and of other sizes of
+                            microbatches, and are those of a device as it is, so that p is n_gpus then */
+  const char *profile;   /* of db; NULL: all of the model, whatever their size of microbatches */
+  guint n_gpus;          /* p * t * d; 0: those of the cluster */
+  guint tensor;          /* t; 0: 1, 2, 4 and 8, within a node */
+  gint64 global_batch;   /* sequences per step */
+  gint64 memory_limit;   /* bytes per GPU; 0: the cluster's */
+  gboolean shard;        /* spread the optimizer state over the replicas, where there are some (ZeRO stage 1) */
+  char **schedules;      /* families; NULL: all that are synchronous */
+  guint top;             /* so many of the best */
+  guint n_jobs;          /* threads; 0: 1. The answer is the same for any number */
 } PsLayoutQuestion;
 
 /* How far a prediction can be trusted, by the weakest of what it is made from. */

@@ -58,7 +58,12 @@ char *ps_model_digest (const PsModel *model);
 char *ps_model_to_text (const PsModel *model);
 
 const char *ps_precision_name (PsPrecision precision); /* "fp32", "fp16", "bf16" */
-guint ps_precision_bytes (PsPrecision precision);      /* bytes per element */
+gboolean ps_precision_parse (const char *where, const char *text, PsPrecision *precision, GError **error);
+guint ps_precision_bytes (PsPrecision precision); /* bytes per element */
+
+/* Gives the model the precision that text names, and a name that says so ("gpt-1.5b in bf16") where it was another.
+ * text NULL: leaves it. Errors: PS_ERROR_USAGE "where: ...". */
+gboolean ps_model_set_precision (PsModel *model, const char *where, const char *text, GError **error);
 
 /* A contiguous piece of the model. */
 typedef struct

@@ -21,6 +21,7 @@ typedef struct
   char *db;                       /* --db */
   char *profile;                  /* --profile */
   char *model;                    /* --model path or name */
+  char *precision;                /* --precision, of the model in place of its own; NULL: its own */
   char *cluster;                  /* --cluster path or name */
   const PsModel *known_model;     /* what model (or db) and cluster hold, where they have been read, not owned; */
   const PsCluster *known_cluster; /* NULL: they are read when they are needed */
@@ -95,7 +96,8 @@ PsCosts *ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *
  * PS_ERROR_INPUT, PS_ERROR_USAGE. */
 PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The model that the setting names (by --model or stored with --db). Errors: PS_ERROR_USAGE when it names none. */
+/* The model that the setting names (by --model or stored with --db), with --precision. Errors: PS_ERROR_USAGE when it
+ * names none. */
 PsModel *ps_setting_model (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* A family's schedule for -p, -m, -v, --slices and --group (families that look at costs get the setting's, if it has

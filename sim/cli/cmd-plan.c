@@ -8,6 +8,7 @@
 typedef struct
 {
   char *model;
+  char *precision;
   char *cluster;
   char *db;
   char *profile;
@@ -29,6 +30,7 @@ static void
 options_clear (Options *options)
 {
   g_free (options->model);
+  g_free (options->precision);
   g_free (options->cluster);
   g_free (options->db);
   g_free (options->profile);
@@ -99,6 +101,7 @@ finish_options (Options *options, GError **error)
   PsLayoutQuestion *question = &options->question;
 
   question->model = options->model;
+  question->precision = options->precision;
   question->cluster = options->cluster;
   question->db = options->db;
   question->profile = options->profile;
@@ -116,6 +119,9 @@ parse_options (Options *options, int argc, char **argv, GError **error)
 {
   const GOptionEntry entries[] = {
     { "model", 0, 0, G_OPTION_ARG_FILENAME, &options->model, "Model description or its name (llama-3-70b)", "FILE" },
+    { "precision", 0, 0, G_OPTION_ARG_STRING, &options->precision,
+      "Number format of the model, fp32, fp16 or bf16 (default: its own); a cluster's peak_flops stays what it is",
+      "NAME" },
     { "cluster", 0, 0, G_OPTION_ARG_FILENAME, &options->cluster,
       "Cluster description or its name; memory and peak rate come from it, and without --db all costs", "FILE" },
     { "db", 0, 0, G_OPTION_ARG_FILENAME, &options->db, "Measured costs: one pipeline of all GPUs, no replicas",

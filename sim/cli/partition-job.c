@@ -111,7 +111,7 @@ read_database (PartitionJob *job, const PsSetting *setting, PsLink *link, GError
 {
   g_autoptr (PsCostDb) db = NULL;
   g_autoptr (PsModel) model = NULL;
-  if (setting->model && !(model = ps_model_load (setting->model, error)))
+  if (setting->model && !(model = ps_setting_model (setting, error)))
     return FALSE;
   db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
   if (db)
@@ -148,7 +148,7 @@ read_layers (PartitionJob *job, const PartitionOptions *options, GError **error)
   PsLink link = { 0 };
   if (setting->cluster)
     {
-      model = ps_model_load (setting->model, error);
+      model = ps_setting_model (setting, error);
       job->cluster = model ? ps_cluster_load (setting->cluster, error) : NULL;
       if (!job->cluster || !ps_cluster_check_size (job->cluster, setting->n_devices, error))
         return FALSE;

@@ -43,6 +43,25 @@ ps_precision_name (PsPrecision precision)
   return precision_names[precision];
 }
 
+gboolean
+ps_precision_parse (const char *where, const char *text, PsPrecision *precision, GError **error)
+{
+  return ps_parse_name (where, text, precision_names, G_N_ELEMENTS (precision_names) - 1, precision, error);
+}
+
+gboolean
+ps_model_set_precision (PsModel *model, const char *where, const char *text, GError **error)
+{
+  PsPrecision own = model->precision;
+  if (text == NULL)
+    return TRUE;
+  if (!ps_precision_parse (where, text, &model->precision, error))
+    return FALSE;
+  g_autofree char *name = model->name;
+  model->name = model->precision == own ? g_strdup (name) : g_strdup_printf ("%s in %s", name, text);
+  return TRUE;
+}
+
 guint
 ps_precision_bytes (PsPrecision precision)
 {

@@ -286,9 +286,17 @@ check_model (PsCostDb *db, const PsProfile *profile, const PsModel *model, GErro
   g_autofree char *digest = ps_model_digest (model);
   if (g_str_equal (digest, profile->model_digest))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "%s: profile '%s' was measured with another model than '%s' (its '%s' differs in some figure)",
-               db->file->path, profile->name, model->name, profile->model_name);
+  g_autoptr (PsModel) stored = stored_model (db, profile, error);
+  if (!stored)
+    return FALSE;
+  if (stored->precision != model->precision)
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: profile '%s' was measured with precision = %s, not %s",
+                 db->file->path, profile->name, ps_precision_name (stored->precision),
+                 ps_precision_name (model->precision));
+  else
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
+                 "%s: profile '%s' was measured with another model than '%s' (its '%s' differs in some figure)",
+                 db->file->path, profile->name, model->name, profile->model_name);
   return FALSE;
 }
 

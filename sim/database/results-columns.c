@@ -11,6 +11,7 @@ static const PsResultColumn columns[PS_N_RESULTS] = {
   [PS_RESULT_MICROBATCH_SIZE] = { { "microbatch_size", "microbatch size", PS_COLUMN_INTEGER }, PS_ROLE_SETTING },
   [PS_RESULT_GLOBAL_BATCH] = { { "global_batch", "global batch", PS_COLUMN_INTEGER }, PS_ROLE_SETTING },
   [PS_RESULT_MODEL] = { { "model", "model", PS_COLUMN_TEXT }, PS_ROLE_SETTING },
+  [PS_RESULT_PRECISION] = { { "precision", "precision", PS_COLUMN_TEXT }, PS_ROLE_SETTING },
   [PS_RESULT_CLUSTER] = { { "cluster", "cluster", PS_COLUMN_TEXT }, PS_ROLE_SETTING },
   [PS_RESULT_LINK_BANDWIDTH] = { { "link_bandwidth", "link bytes/s", PS_COLUMN_NUMBER }, PS_ROLE_SETTING },
   [PS_RESULT_LINK_LATENCY_NS] = { { "link_latency_ns", "link latency", PS_COLUMN_TIME }, PS_ROLE_SETTING },

@@ -101,7 +101,8 @@ write_spec (const PsLayoutSpace *space, const PsModel *model, const PsCluster *c
                               space->profiles, n_gpus);
       return g_string_free (g_steal_pointer (&spec), FALSE);
     }
-  g_string_append_printf (spec, "model = %s\ncluster = %s\n", question->model, question->cluster);
+  g_string_append_printf (spec, "model = %s\nprecision = %s\ncluster = %s\n", question->model,
+                          ps_precision_name (model->precision), question->cluster);
   add_sizes (question, model, spec);
   add_divisors ("devices", n_gpus, model->layers, spec);
   add_divisors ("replicas", n_gpus, n_gpus, spec);
@@ -144,6 +145,8 @@ check_question (const PsLayoutQuestion *question, GError **error)
     message = "--cluster: missing; the memory and the peak rate of a GPU come from it";
   else if (!question->model && !question->db)
     message = "--model: missing; give a model, or --db FILE that holds one";
+  else if (question->precision && !question->model)
+    message = "--precision: needs --model FILE, which it gives another number format";
   else if (question->profile && !question->db)
     message = "--profile: needs --db FILE, the database that holds it";
   else if (question->tensor > 1 && question->db)
@@ -226,8 +229,9 @@ list_profiles (PsLayoutSpace *space, PsCostDb *db, PsModel **model, GError **err
   space->profiles = g_string_free (g_steal_pointer (&names), FALSE);
   if (*space->profiles)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--db: %s holds no profile of %s%s%s", question->db,
-               given ? "model '" : "any model", given ? (*model)->name : "", given ? "'" : "");
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--db: %s holds no profile of %s%s%s%s", question->db,
+               given ? "model '" : "any model", given ? (*model)->name : "", given ? "' with precision = " : "",
+               given ? ps_precision_name ((*model)->precision) : "");
   return FALSE;
 }
 
@@ -238,7 +242,9 @@ load_model (PsLayoutSpace *space, GError **error)
   g_autoptr (PsModel) model = NULL;
   g_autoptr (PsCostDb) db = NULL;
 
-  if (question->model && (model = ps_model_load (question->model, error)) == NULL)
+  if (question->model
+      && ((model = ps_model_load (question->model, error)) == NULL
+          || !ps_model_set_precision (model, "--precision", question->precision, error)))
     return NULL;
   if (question->db
       && ((db = ps_costdb_open (question->db, PS_COSTDB_READ, error)) == NULL

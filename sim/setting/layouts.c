@@ -308,6 +308,7 @@ ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layouts, c
   g_string_append_printf (line, " --schedule %s -p %u -m %u -v %u", layout->schedule, layout->n_devices,
                           layout->n_microbatches, layout->n_chunks);
   add_option (line, "--model", question->db ? NULL : question->model);
+  add_option (line, "--precision", question->db ? NULL : question->precision);
   add_option (line, "--cluster", question->db ? NULL : question->cluster);
   add_option (line, "--db", question->db);
   add_option (line, "--profile", layout->profile);

@@ -56,6 +56,7 @@ ps_setting_free (PsSetting *setting)
   g_free (setting->db);
   g_free (setting->profile);
   g_free (setting->model);
+  g_free (setting->precision);
   g_free (setting->cluster);
   g_free (setting->memory_limit);
   g_free (setting->speed);
@@ -84,6 +85,9 @@ ps_setting_add_options (PsSetting *setting, GOptionContext *context)
     { "profile", 0, 0, G_OPTION_ARG_STRING, &setting->profile, "Profile in the database (default: the only one)",
       "NAME" },
     { "model", 0, 0, G_OPTION_ARG_FILENAME, &setting->model, "Model description or its name (tiny-gpt)", "FILE" },
+    { "precision", 0, 0, G_OPTION_ARG_STRING, &setting->precision,
+      "Number format of the model, fp32, fp16 or bf16 (default: its own); a cluster's peak_flops stays what it is",
+      "NAME" },
     { "cluster", 0, 0, G_OPTION_ARG_FILENAME, &setting->cluster, "Cluster description or its name", "FILE" },
     { "memory-limit", 0, 0, G_OPTION_ARG_STRING, &text->memory_limit,
       "Memory of a device, or of each (default: the cluster's)", "SIZE[:SIZE...]" },
@@ -147,6 +151,8 @@ check_sources (const PsSetting *setting, GError **error)
     message = "--db and --cluster: costs come from one of them, not from both";
   else if (setting->profile && !setting->db)
     message = "--profile: needs --db FILE, the database that holds it";
+  else if (setting->precision && !setting->model)
+    message = "--precision: needs --model FILE, which it gives another number format";
   else if (setting->cluster && !setting->model)
     message = "--cluster: needs --model FILE, what to run on it";
   if (message)
@@ -158,6 +164,7 @@ gboolean
 ps_setting_read (PsSetting *setting, GError **error)
 {
   const struct PsSettingText *text = setting->text;
+  PsPrecision precision;
 
   return read_count ("-p/--devices", text->devices, PS_MAX_DEVICES, &setting->n_devices, error)
          && read_count ("-m/--microbatches", text->microbatches, PS_MAX_MICROBATCHES, &setting->n_microbatches, error)
@@ -166,6 +173,7 @@ ps_setting_read (PsSetting *setting, GError **error)
                         PS_MAX_STAGES, &setting->n_chunks, error)
          && read_count ("--slices", text->slices, PS_MAX_SLICES, &setting->n_slices, error)
          && read_count ("--group", text->group, PS_MAX_MICROBATCHES, &setting->group_size, error)
+         && (setting->precision == NULL || ps_precision_parse ("--precision", setting->precision, &precision, error))
          && read_memory_limit (setting, error) && ps_comm_read (&text->comm, setting, error)
          && ps_training_read (&text->training, setting, error) && check_placement (text->placement, error);
 }
@@ -188,7 +196,7 @@ costs_from_db (const PsSetting *setting, guint n_devices, guint n_chunks, GError
   g_autoptr (PsCostDb) db = NULL;
   g_autoptr (PsModel) model = NULL;
 
-  if (setting->model != NULL && (model = ps_model_load (setting->model, error)) == NULL)
+  if (setting->model != NULL && (model = ps_setting_model (setting, error)) == NULL)
     return NULL;
   db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
   return db ? ps_costdb_costs (db, setting->profile, model, n_devices, n_chunks, error) : NULL;
@@ -275,12 +283,14 @@ ps_setting_model (const PsSetting *setting, GError **error)
 
   if (setting->model || setting->known_model)
     {
-      PsModel *model
+      g_autoptr (PsModel) model
           = setting->known_model ? ps_model_copy (setting->known_model) : ps_model_load (setting->model, error);
 
-      if (model != NULL && setting->microbatch_size > 0)
+      if (model == NULL || !ps_model_set_precision (model, "--precision", setting->precision, error))
+        return NULL;
+      if (setting->microbatch_size > 0)
         model->microbatch_size = setting->microbatch_size;
-      return model;
+      return g_steal_pointer (&model);
     }
   if (setting->db)
     {

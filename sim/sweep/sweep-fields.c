@@ -26,6 +26,7 @@ static const PsField fields[] = {
   { "devices", PS_FIELD_COUNT, NULL, NULL, PS_KEY_PROGRAM, TRUE, { PART (n_devices) } },
   { "chunks", PS_FIELD_COUNT, NULL, "auto", PS_KEY_PROGRAM, TRUE, { PART (n_chunks) } },
   { "model", PS_FIELD_TEXT, "model", NULL, PS_KEY_COSTS | PS_KEY_SOURCE, TRUE, { PART (model) } },
+  { "precision", PS_FIELD_TEXT, "precision", NULL, PS_KEY_COSTS | PS_KEY_SOURCE, TRUE, { PART (precision) } },
   { "cluster", PS_FIELD_TEXT, "cluster", NULL, PS_KEY_COSTS, TRUE, { PART (cluster) } },
   { "db", PS_FIELD_TEXT, "db", NULL, PS_KEY_COSTS | PS_KEY_SOURCE, TRUE, { PART (db) } },
   { "profile", PS_FIELD_TEXT, "profile", NULL, PS_KEY_COSTS | PS_KEY_SOURCE, TRUE, { PART (profile) } },

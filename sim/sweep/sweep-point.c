@@ -194,6 +194,8 @@ fill_setting (const PsSweep *sweep, const PsSweepPoint *point, const PsSchedule 
 {
   guint size = ps_sweep_microbatch_size (&point->setting);
 
+  if (point->setting.known_model)
+    set (values, PS_RESULT_PRECISION, text (ps_precision_name (point->setting.known_model->precision)));
   for (guint i = 0; i < sweep->axes->len; i++)
     {
       int column = g_array_index (sweep->axes, PsSweepAxis, i).column;

@@ -86,7 +86,7 @@ flash_attention = false
 TEXT
 sed 's/layers = 4/layers = 256/' small.ini >deep.ini
 small="--db two.db --profile one --model small.ini -p 2 -v 1"
-pipesim-calib run $small --precision 0.0001% --max-samples 4000 --time-limit 100s >first.txt 2>&1 &
+pipesim-calib run $small --within 0.0001% --max-samples 4000 --time-limit 100s >first.txt 2>&1 &
 first=$!
 until pipesim calib show --db two.db --profile one 2>/dev/null | grep -q '^sentinel'; do sleep 0.05; done
 kill -STOP $first
@@ -99,6 +99,20 @@ set --
 tail -1 first.txt | grep -q "profile 'one': another calib run has stored .* meanwhile; two at a time disturb each other" \
   || set -- "$@" "$(tail -1 first.txt)"
 result "which then says why it ends" "$@"
+
+# A model read in another precision is that model: nothing is left to measure. In its own it is not.
+sed 's/fp32/fp16/' small.ini >half.ini
+half="--db two.db --profile one --model half.ini"
+run "a model in the profile's precision" "profile 'one' of two.db: 0 measured" pipesim calib run $half --precision fp32 -p 2 -v 1
+run "and its costs" 'simulated from measured costs' pipesim predict --schedule 1f1b -p 2 -m 2 $half --precision fp32
+refuse 1 "profile 'one' has no F of stage shape 'layers=1,embedding'" pipesim partition -p 2 $half --precision fp32
+run "and its layouts" 'measured costs: half in fp32' \
+  pipesim plan --cluster cpu-cores --gpus 2 --global-batch 4 --memory-limit 1GiB $half --precision fp32
+refuse 1 "two.db: profile 'one' was measured with precision = fp32, not fp16" pipesim predict --schedule 1f1b -p 2 -m 2 $half
+refuse 1 "two.db: profile 'one' was measured with precision = fp32, not bf16" \
+  pipesim exec --schedule 1f1b -p 2 -m 2 $half --precision bf16 --device cpu
+refuse 2 "--db: two.db holds no profile of model 'half' with precision = fp16" \
+  pipesim plan --cluster cpu-cores --gpus 2 --global-batch 4 $half
 
 # A sentinel that moved by 50 % between 10 and 20 s, while the F were taken.
 pipesim calib export --db two.db --profile one | awk -f "$G_TEST_SRCDIR/cli/restless.awk" >moved.json

@@ -96,6 +96,7 @@ if command -v bash >/dev/null; then
   complete 'pipesim sweep ' merge --db
   complete 'pipesim predict --schedule zb-' zb-h1 zb-v
   complete 'pipesim calib run --pr' --profile --precision
+  complete 'pipesim calib run --w' --within
 else
   skip completion "no bash"
 fi

@@ -33,7 +33,7 @@ fail () {
 
 start () {
   "$calib" run --db "$db" --profile p --model "$folder/model.ini" -p 2 --max-samples 250 --time-limit 400ms \
-    --precision 0.01% "$@" >/dev/null 2>"$folder/log" &
+    --within 0.01% "$@" >/dev/null 2>"$folder/log" &
   process=$!
 }
 
