@@ -146,6 +146,43 @@ refuse 1 "cuda device: 3 bytes are no choices of algorithms" \
   pipesim exec --db chosen.db --profile short --schedule 1f1b -p 1 -m 1 --device cuda
 refuse 1 "damaged.json: choices: are no base64" pipesim calib import --db chosen.db --profile damaged damaged.json
 
+# Every GPU command of the README runs as it stands there, for one step of a smaller model of the same kind and precision.
+source=$G_TEST_SRCDIR/..
+
+# shrink NAME
+shrink ()
+{
+  sed -E 's/^layers = .*/layers = 8/; s/^hidden = .*/hidden = 32/; s/^(heads|kv_heads|microbatch_size) = .*/\1 = 1/;
+    s/^sequence = .*/sequence = 4/; s/^(feed_forward|vocabulary) = .*/\1 = 40/' "$source/data/models/$1.ini" >"$1.ini"
+}
+
+# as_torchrun RANKS ARGUMENT...: pipesim in that many processes with a GPU each, with torchrun's environment. Fails when one does.
+as_torchrun ()
+{
+  ranks=$1 ids= failures=0
+  shift
+  for rank in $(seq 0 $((ranks - 1))); do
+    env RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=$ranks MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 10000)) \
+      PS_EMULATED_GPUS=$ranks pipesim "$@" >>out.txt 2>&1 &
+    ids="$ids $!"
+  done
+  for id in $ids; do wait "$id" || failures=$((failures + 1)); done
+  [ $failures -eq 0 ]
+}
+
+sed -n 's/^    \(.*--device cuda.*\)/\1/p' "$source/README.md" >commands
+while read -r command; do
+  name=$(echo "$command" | sed -n 's/.*--model \([^ ]*\).*/\1/p')
+  ranks=$(echo "$command" | sed -n 's/^torchrun .*--nproc-per-node \([0-9]*\) .*/\1/p')
+  shrink "$name"
+  set -- $(echo "$command" | sed "s/.*pipesim //; s/--model $name/&.ini/") --steps 1
+  rm -f out.txt
+  if [ -n "$ranks" ]; then as_torchrun "$ranks" "$@"; else pipesim "$@" >out.txt 2>&1; fi && set -- || set -- "$(cat out.txt)"
+  result "README: $command" "$@"
+done <commands
+grep -q '^torchrun .* --device cuda' commands && set -- || set -- "no line of it runs torchrun"
+result "README: several GPUs" "$@"
+
 refuse 2 "--sm-shares: needs all 2 devices at the same time; --sharing says 1" \
   pipesim calib run --db costs.db --profile none --model gpt.ini -p 2 --sharing 1 --device cuda --sm-shares 1,2
 refuse 2 "the times of device cuda are not worth measuring" \
