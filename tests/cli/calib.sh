@@ -113,6 +113,8 @@ refuse 1 "two.db: profile 'one' was measured with precision = fp32, not bf16" \
   pipesim exec --schedule 1f1b -p 2 -m 2 $half --precision bf16 --device cpu
 refuse 2 "--db: two.db holds no profile of model 'half' with precision = fp16" \
   pipesim plan --cluster cpu-cores --gpus 2 --global-batch 4 $half
+printf '[sweep]\nschedule = 1f1b\ndevices = 2\nmicrobatches = 2\nmodel = half.ini\ndb = two.db\nprecision = fp32, fp16\n' >half.sweep
+run "a sweep over precisions" '1 predicted, 1 impossible' pipesim sweep half.sweep --db half.db
 
 # A sentinel that moved by 50 % between 10 and 20 s, while the F were taken.
 pipesim calib export --db two.db --profile one | awk -f "$G_TEST_SRCDIR/cli/restless.awk" >moved.json
