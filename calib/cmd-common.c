@@ -89,15 +89,18 @@ set_known (PsTable *table, const char *key, gint64 value)
     ps_table_set_integer (table, key, value);
 }
 
-/* Of the end of the measurement, when the hardware was at its busiest; throttled at either end. */
+/* Medians of the measurement, or where there are none its end, when the hardware was at its busiest; throttled at any
+ * time. */
 static void
 set_condition (PsTable *table, const PsMeasurement *m)
 {
-  gboolean known, throttled = ps_condition_throttled (&m->before, &m->after, &known);
-  g_autofree char *reasons = ps_throttle_to_text (m->before.throttle | m->after.throttle);
-  set_known (table, "clock_mhz", m->after.clock_mhz);
-  set_known (table, "temperature_c", m->after.temperature_c);
-  set_known (table, "power_mw", m->after.power_mw);
+  PsCondition later = m->during.clock_mhz > 0 ? m->during : m->after;
+  later.throttle = m->during.throttle | m->after.throttle;
+  gboolean known, throttled = ps_condition_throttled (&m->before, &later, &known);
+  g_autofree char *reasons = ps_throttle_to_text (m->before.throttle | later.throttle);
+  set_known (table, "clock_mhz", later.clock_mhz);
+  set_known (table, "temperature_c", later.temperature_c);
+  set_known (table, "power_mw", later.power_mw);
   if (throttled || known)
     ps_table_set_text (table, "throttled", throttled ? reasons : "no");
 }

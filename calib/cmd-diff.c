@@ -8,7 +8,8 @@
 static const PsColumn columns[] = {
   { "what", "what", PS_COLUMN_TEXT },      { "a_ns", "median of A", PS_COLUMN_TIME },
   { "b_ns", "of B", PS_COLUMN_TIME },      { "change", "change", PS_COLUMN_PERCENT },
-  { "noise", "noise", PS_COLUMN_PERCENT }, { "verdict", "verdict", PS_COLUMN_TEXT },
+  { "noise", "noise", PS_COLUMN_PERCENT }, { "a_mhz", "MHz of A", PS_COLUMN_INTEGER },
+  { "b_mhz", "of B", PS_COLUMN_INTEGER },  { "verdict", "verdict", PS_COLUMN_TEXT },
 };
 
 typedef struct
@@ -41,7 +42,19 @@ verdict_of (const PsProfileChange *change)
     return "too few samples";
   if (!change->beyond_noise)
     return "noise";
-  return change->b->time.median_ns > change->a->time.median_ns ? "slower" : "faster";
+  gboolean slower = change->b->time.median_ns > change->a->time.median_ns;
+  if (change->by_clock)
+    return slower ? "slower, as the clock" : "faster, as the clock";
+  return slower ? "slower" : "faster";
+}
+
+static void
+set_side (PsTable *table, const char *time, const char *clock, const PsMeasurement *m)
+{
+  if (m)
+    ps_table_set_integer (table, time, m->time.median_ns);
+  if (m && ps_measurement_clock_mhz (m) > 0)
+    ps_table_set_integer (table, clock, ps_measurement_clock_mhz (m));
 }
 
 static void
@@ -50,10 +63,8 @@ add_row (PsTable *table, const PsProfileChange *change)
   g_autofree char *what = ps_calib_describe (change->a ? change->a : change->b);
   ps_table_add_row (table);
   ps_table_set_text (table, "what", what);
-  if (change->a)
-    ps_table_set_integer (table, "a_ns", change->a->time.median_ns);
-  if (change->b)
-    ps_table_set_integer (table, "b_ns", change->b->time.median_ns);
+  set_side (table, "a_ns", "a_mhz", change->a);
+  set_side (table, "b_ns", "b_mhz", change->b);
   ps_table_set_ratio (table, "change", change->change);
   if (!isnan (change->change))
     ps_table_set_ratio (table, "noise", change->noise_ns / (double)change->a->time.median_ns);
@@ -65,20 +76,23 @@ static char *
 summarise (const GArray *changes)
 {
   g_autofree double *distances = g_new (double, changes->len);
-  guint n = 0, n_beyond = 0, n_alone = 0, n_few = 0;
+  guint n = 0, n_clock = 0, n_beyond = 0, n_alone = 0, n_few = 0;
   for (guint i = 0; i < changes->len; i++)
     {
       const PsProfileChange *change = &g_array_index (changes, PsProfileChange, i);
       n_alone += !change->a || !change->b;
       n_beyond += change->beyond_noise;
+      n_clock += change->by_clock;
       n_few += change->a && change->b && isnan (change->noise_ns);
       if (!isnan (change->change))
         distances[n++] = 100 * fabs (change->change);
     }
+  g_autofree char *by_clock = n_clock > 0 ? g_strdup_printf (", %u of them as the clock", n_clock) : g_strdup ("");
   qsort (distances, n, sizeof *distances, ps_compare_double);
-  return g_strdup_printf (
-      "%u in both, median distance %.2f %%, largest %.2f %%; %u beyond noise; %u in one only; %u of too few samples\n",
-      n, n > 0 ? distances[(n - 1) / 2] : 0, n > 0 ? distances[n - 1] : 0, n_beyond, n_alone, n_few);
+  return g_strdup_printf ("%u in both, median distance %.2f %%, largest %.2f %%; %u beyond noise%s; %u in one only; %u "
+                          "of too few samples\n",
+                          n, n > 0 ? distances[(n - 1) / 2] : 0, n > 0 ? distances[n - 1] : 0, n_beyond, by_clock,
+                          n_alone, n_few);
 }
 
 static char *
@@ -135,7 +149,8 @@ ps_calib_cmd_diff (int argc, char **argv, GError **error)
                         "Compares the medians of two profiles, files as calib export writes them. Medians differ "
                         "beyond noise when their notches (1.57 times the distance of the quartiles over the root "
                         "of n) do not overlap; both together are the noise. A median of fewer than 6 samples has no "
-                        "interval that holds with 95 %, so no verdict is given on it.",
+                        "interval that holds with 95 %, so no verdict is given on it. 'As the clock' are medians that "
+                        "would not differ beyond noise if the clock while A was measured had been that of B.",
                         entries, error)
         && check_sides (&options, error) && diff (&options, error);
   g_free (options.db);

@@ -39,6 +39,10 @@ compare (const PsMeasurement *a, const PsMeasurement *b)
   double distance = (double)(b->time.median_ns - a->time.median_ns);
   change.noise_ns = ps_median_notch (&a->time) + ps_median_notch (&b->time);
   change.beyond_noise = fabs (distance) > change.noise_ns;
+  gint64 clock_a = ps_measurement_clock_mhz (a), clock_b = ps_measurement_clock_mhz (b);
+  if (change.beyond_noise && clock_a > 0 && clock_b > 0)
+    change.by_clock
+        = fabs ((double)b->time.median_ns - (double)(a->time.median_ns * clock_a) / (double)clock_b) <= change.noise_ns;
   if (a->time.median_ns > 0)
     change.change = distance / (double)a->time.median_ns;
   return change;

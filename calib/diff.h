@@ -14,6 +14,7 @@ typedef struct
   double change;          /* of the median, (b - a) / a; NaN unless both are there and a's is not 0 */
   double noise_ns;        /* how far medians may be apart by chance: both notches; NaN: too few samples to say */
   gboolean beyond_noise;  /* they are further apart; FALSE where noise_ns is not known */
+  gboolean by_clock;      /* not any more once a's is what it would be at b's clock; with beyond_noise only */
 } PsProfileChange;
 
 /* Of PsProfileChange: keys of a in their order, then those of b alone. The measurements stay a's and b's. */

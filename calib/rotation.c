@@ -2,6 +2,7 @@
 #include "rotation.h"
 
 #include "clock.h"
+#include "device/conditions.h"
 #include "provenance.h"
 #include "watch.h"
 
@@ -60,8 +61,9 @@ struct _Rotation
   int failed; /* atomic */
   GMutex mutex;
   GCond all_ready;
-  guint n_ready;      /* under mutex */
-  GAsyncQueue *inbox; /* Item, to the thread that started it all */
+  guint n_ready;            /* under mutex */
+  GAsyncQueue *inbox;       /* Item, to the thread that started it all */
+  PsConditions *conditions; /* of the workers' devices */
 };
 
 /* What workers report: a finished measurement, choices, or that they have ended, perhaps with an error. */
@@ -139,6 +141,8 @@ finish_quantity (Worker *worker, Quantity *quantity)
   m->taken = ps_moment_now ();
   m->before = worker->before;
   read_condition (worker, &m->after);
+  ps_conditions_median (worker->rotation->conditions, (guint)(worker - worker->rotation->workers), worker->begin_ns,
+                        ps_clock_now (), &m->during);
   report (worker, (Item){ .measurement = g_steal_pointer (&quantity->measurement) });
   g_atomic_int_add (&worker->rotation->n_open, -1);
 }
@@ -460,16 +464,30 @@ collect (Rotation *rotation, guint n_started, GError **error)
 }
 
 static gboolean
+open_devices (Rotation *rotation, GError **error)
+{
+  g_autofree PsDevice **devices = g_new0 (PsDevice *, rotation->n_workers);
+  for (guint i = 0; i < rotation->n_workers; i++)
+    {
+      Worker *worker = &rotation->workers[i];
+      devices[i] = worker->device = rotation->calibration->device->open (&worker->setting, error);
+      if (!worker->device)
+        return FALSE;
+    }
+  rotation->conditions = ps_conditions_new (devices, rotation->n_workers);
+  return TRUE;
+}
+
+static gboolean
 run_workers (Rotation *rotation, GError **error)
 {
   GError *failure = NULL;
   guint n_started = 0;
+  open_devices (rotation, &failure);
   for (guint i = 0; i < rotation->n_workers && !failure; i++)
     {
       Worker *worker = &rotation->workers[i];
-      worker->device = rotation->calibration->device->open (&worker->setting, &failure);
-      if (!failure)
-        worker->thread = g_thread_try_new ("calib", worker_main, worker, &failure);
+      worker->thread = g_thread_try_new ("calib", worker_main, worker, &failure);
       n_started += worker->thread ? 1 : 0;
     }
   if (failure)
@@ -477,6 +495,7 @@ run_workers (Rotation *rotation, GError **error)
   gboolean ok = collect (rotation, n_started, failure ? NULL : error);
   for (guint i = 0; i < n_started; i++)
     g_thread_join (rotation->workers[i].thread);
+  ps_conditions_free (rotation->conditions);
   if (failure)
     g_propagate_error (error, failure);
   return ok && !failure;

@@ -60,10 +60,10 @@ CREATE TABLE measurement (
          OR (subject = 'self-send' AND kind = '' AND shape <> '' AND share = 0 AND cache = 'run'))
 ) STRICT;
 
--- The state of the hardware when sampling began and ended. NULL: not known.
+-- The state of the hardware when sampling began and ended, and its medians in between. NULL: not known.
 CREATE TABLE condition (
   measurement INTEGER NOT NULL REFERENCES measurement (id) ON DELETE CASCADE,
-  moment TEXT NOT NULL CHECK (moment IN ('before', 'after')),
+  moment TEXT NOT NULL CHECK (moment IN ('before', 'during', 'after')),
   clock_mhz INTEGER CHECK (clock_mhz > 0),
   memory_clock_mhz INTEGER CHECK (memory_clock_mhz > 0),
   temperature_c INTEGER CHECK (temperature_c > 0),
@@ -106,6 +106,7 @@ CREATE TABLE run (
   measured_iteration_ns INTEGER NOT NULL CHECK (measured_iteration_ns >= 0),   -- median over steps after the first
   predicted_peak_bytes INTEGER NOT NULL CHECK (predicted_peak_bytes >= 0),     -- simulated
   measured_peak_bytes INTEGER NOT NULL CHECK (measured_peak_bytes >= 0),
+  clock_mhz INTEGER CHECK (clock_mhz > 0), -- median over the steps of the device with the slowest; NULL: not known
   "check" TEXT NOT NULL CHECK ("check" IN ('bit-equal', 'equal-within', 'differs', 'not run')),
   started TEXT NOT NULL
 ) STRICT;

@@ -22,6 +22,7 @@ static const PsColumn result_columns[] = {
   { "replayed_makespan_ns", NULL, PS_COLUMN_TIME },
   { "bubble_ratio", NULL, PS_COLUMN_RATIO },
   { "peak_memory_bytes", NULL, PS_COLUMN_SIZE },
+  { "clock_mhz", NULL, PS_COLUMN_INTEGER },
   { "losses", NULL, PS_COLUMN_NUMBERS },
   { "check", NULL, PS_COLUMN_TEXT },
 };
@@ -81,6 +82,10 @@ ps_run_report_to_text (const PsRunReport *report)
     g_string_append (text, "\nThe device is emulated: its times are those of the emulation, and none is stored.\n");
   g_string_append_printf (text, "\n%s iteration time%s: %s\n", report->result->emulated ? "emulated" : "measured",
                           report->result->n_steps > 1 ? ", median over the steps after the first" : "", median);
+  if (report->result->clock_mhz > 0)
+    g_string_append_printf (text, "clock %" G_GINT64_FORMAT " MHz, median over the steps%s\n",
+                            report->result->clock_mhz,
+                            schedule->placement->n_devices > 1 ? " of the slowest device" : "");
   if (report->verdict->check != PS_CHECK_NOT_RUN)
     append_verdict (text, report->verdict);
   if (report->comparison != NULL)
@@ -125,6 +130,8 @@ ps_run_report_to_json (const PsRunReport *report)
     ps_table_set_integer (table, "replayed_makespan_ns", report->replayed_makespan_ns);
   ps_table_set_ratio (table, "bubble_ratio", metrics.bubble_ratio);
   ps_table_set_integer (table, "peak_memory_bytes", metrics.peak_memory_bytes);
+  if (report->result->clock_mhz > 0)
+    ps_table_set_integer (table, "clock_mhz", report->result->clock_mhz);
   if (report->setting->device->computes)
     set_losses (table, report->result);
   ps_table_set_text (table, "check", ps_check_name (report->verdict->check));
@@ -174,6 +181,7 @@ ps_output_record (const char *path, const char *profile, const char *started, co
                           .measured_iteration_ns = report->comparison->measured.iteration_ns,
                           .predicted_peak_bytes = report->comparison->predicted.peak_memory_bytes,
                           .measured_peak_bytes = report->comparison->measured.peak_memory_bytes,
+                          .clock_mhz = report->result->clock_mhz,
                           .check = (char *)ps_check_name (report->verdict->check),
                           .started = (char *)started };
   return ps_costdb_store_run (db, &record, error);

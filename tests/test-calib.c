@@ -250,6 +250,7 @@ store_sink (const PsMeasurement *measurement, gpointer data, GError **error)
   PsMeasurement *copy = g_new0 (PsMeasurement, 1);
   copy->device_ns = measurement->device_ns;
   copy->before = measurement->before;
+  copy->during = measurement->during;
   copy->after = measurement->after;
   copy->take_bytes = measurement->take_bytes;
   copy->give_bytes = measurement->give_bytes;
@@ -470,6 +471,8 @@ test_caches (void)
   g_assert_cmpint (cold->device_ns, ==, 77);
   g_assert_cmpint (cold->before.clock_mhz, >=, 1000);
   g_assert_cmpint (cold->after.clock_mhz, >, cold->before.clock_mhz);
+  g_assert_cmpint (cold->during.clock_mhz, >=, 1000);
+  g_assert_cmpint (cold->during.clock_mhz, <, cold->after.clock_mhz);
   g_assert_cmpuint (cold->after.throttle, ==, PS_THROTTLE_KNOWN | PS_THROTTLE_HEAT);
   g_hash_table_unref (store.stored);
 }

@@ -391,6 +391,7 @@ test_conditions (void)
   m->device_ns = 900;
   m->share = 3;
   m->before = (PsCondition){ 1980, 3201, 55, 420500, PS_THROTTLE_KNOWN };
+  m->during = (PsCondition){ .clock_mhz = 1800, .throttle = PS_THROTTLE_KNOWN };
   m->after = (PsCondition){ .clock_mhz = 1755, .throttle = PS_THROTTLE_KNOWN | PS_THROTTLE_POWER | PS_THROTTLE_HEAT };
   store (db, profile, m);
   store (db, profile, new_op (PS_OP_F, "layers=4", 2, 1000));
@@ -411,6 +412,9 @@ test_conditions (void)
   g_assert_cmpint (cold->before.temperature_c, ==, 55);
   g_assert_cmpint (cold->before.power_mw, ==, 420500);
   g_assert_cmpint (cold->before.throttle, ==, PS_THROTTLE_KNOWN);
+  g_assert_cmpint (ps_measurement_clock_mhz (cold), ==, 1800);
+  g_assert_cmpint (ps_measurement_clock_mhz (plain), ==, 0);
+  g_assert_cmpint (cold->during.temperature_c, ==, 0);
   g_assert_cmpint (cold->after.clock_mhz, ==, 1755);
   g_assert_cmpint (cold->after.power_mw, ==, 0);
   g_assert_true (ps_condition_throttled (&cold->before, &cold->after, &known));
@@ -569,6 +573,7 @@ test_runs (void)
                       .measured_iteration_ns = 100,
                       .predicted_peak_bytes = 80,
                       .measured_peak_bytes = 100,
+                      .clock_mhz = 1980,
                       .check = (char *)"bit-equal",
                       .started = (char *)"2026-01-01T00:00:00Z" };
   gint64 permille;
@@ -580,6 +585,9 @@ test_runs (void)
   g_assert_true (
       ps_database_integer (db->file, "SELECT round (1000 * peak_memory_error) FROM accuracy", &permille, NULL));
   g_assert_cmpint (permille, ==, -200);
+  g_autoptr (GPtrArray) runs = ps_costdb_runs (db, NULL);
+  g_assert_cmpint (((const PsRunRecord *)runs->pdata[0])->clock_mhz, ==, 1980);
+  g_assert_cmpstr (((const PsRunRecord *)runs->pdata[0])->check, ==, "bit-equal");
   run.check = (char *)"perhaps";
   g_assert_false (ps_costdb_store_run (db, &run, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);

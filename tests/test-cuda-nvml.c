@@ -41,6 +41,21 @@ test_reasons (void)
   g_unsetenv ("FAKE_NVML_REASONS");
 }
 
+/* Every reading is of its moment. */
+static void
+test_clocks (void)
+{
+  static const gint64 expected[] = { 1980, 1755, 1200, 1200 };
+  PsCondition condition;
+
+  g_setenv ("FAKE_NVML_CLOCKS", "1980 1755 1200", TRUE);
+  for (guint i = 0; i < G_N_ELEMENTS (expected); i++)
+    {
+      ps_cuda_nvml_read (BUS_ID, &condition);
+      g_assert_cmpint (condition.clock_mhz, ==, expected[i]);
+    }
+}
+
 /* What can't be told stays not known; so does all of another GPU. */
 static void
 test_mute (void)
@@ -88,5 +103,6 @@ main (int argc, char **argv)
   g_test_add_func ("/cuda-nvml/read", test_read);
   g_test_add_func ("/cuda-nvml/reasons", test_reasons);
   g_test_add_func ("/cuda-nvml/mute", test_mute);
+  g_test_add_func ("/cuda-nvml/clocks", test_clocks);
   return g_test_run ();
 }

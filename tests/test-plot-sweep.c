@@ -37,11 +37,11 @@ fill_costs (const char *path)
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_WRITE, &error);
   const PsRunRecord runs[] = {
-    { (char *)"", (char *)"1f1b", (char *)"cpu", (char *)"threads", 4, 1, 8, 5, 96, 100, 1, 2, (char *)"not run",
+    { (char *)"", (char *)"1f1b", (char *)"cpu", (char *)"threads", 4, 1, 8, 5, 96, 100, 1, 2, 0, (char *)"not run",
       (char *)"2026-01-01T00:00:00Z" },
-    { (char *)"", (char *)"zb-h1", (char *)"cpu", (char *)"threads", 4, 1, 8, 5, 101, 100, 1, 2, (char *)"bit-equal",
+    { (char *)"", (char *)"zb-h1", (char *)"cpu", (char *)"threads", 4, 1, 8, 5, 101, 100, 1, 2, 0, (char *)"bit-equal",
       (char *)"2026-01-02T00:00:00Z" },
-    { (char *)"", (char *)"gpipe", (char *)"cpu", (char *)"threads", 4, 1, 8, 5, 0, 100, 0, 2, (char *)"not run",
+    { (char *)"", (char *)"gpipe", (char *)"cpu", (char *)"threads", 4, 1, 8, 5, 0, 100, 0, 2, 0, (char *)"not run",
       (char *)"2026-01-03T00:00:00Z" }, /* without a prediction */
   };
 

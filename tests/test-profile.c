@@ -16,6 +16,7 @@ fill (PsCostDb *db, const char *name)
   cold->cache = PS_CACHE_COLD;
   cold->device_ns = 2900;
   cold->before = (PsCondition){ 1980, 3201, 55, 420500, PS_THROTTLE_KNOWN };
+  cold->during = (PsCondition){ .clock_mhz = 1800, .power_mw = 600000, .throttle = PS_THROTTLE_KNOWN };
   cold->after = (PsCondition){ .clock_mhz = 1755, .throttle = PS_THROTTLE_KNOWN | PS_THROTTLE_POWER };
   PsMeasurement *self = new_transfer (8, 1, 9000);
   self->subject = PS_SUBJECT_SELF_SEND;
@@ -135,6 +136,7 @@ test_lines (void)
             "\"min_ns\": 2998, \"device_ns\": 2900, \"take_bytes\": 102, \"give_bytes\": 12, \"state_bytes\": 7000, "
             "\"stop\": \"converged\", \"taken\": \"2026-01-01T00:00:01Z\", \"before\": {\"clock_mhz\": 1980, "
             "\"memory_clock_mhz\": 3201, \"temperature_c\": 55, \"power_mw\": 420500, \"throttle\": \"\"}, "
+            "\"during\": {\"clock_mhz\": 1800, \"power_mw\": 600000, \"throttle\": \"\"}, "
             "\"after\": {\"clock_mhz\": 1755, \"throttle\": \"power\"}, \"samples_ns\": [3005,2998,3000]},\n");
   assert_holds (text, "\n{\"subject\": \"transfer\", \"bytes\": 64, \"devices\": 2, \"sharing\": 1, \"n\": 3, "
                       "\"median_ns\": 500, \"q1_ns\": 498, \"q3_ns\": 505, \"mad_ns\": 2, \"min_ns\": 498, "

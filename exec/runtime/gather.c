@@ -107,6 +107,7 @@ carry_records (Parcel *parcel, PsRecorder *recorder, guint device)
   carry (parcel, records->sent_ns, n_steps * records->n_sends * sizeof *records->sent_ns);
   carry (parcel, records->transfers, n_steps * records->n_transfers * sizeof *records->transfers);
   carry (parcel, records->held_bytes, n_steps * sizeof *records->held_bytes);
+  carry (parcel, &records->clock_mhz, sizeof records->clock_mhz);
 }
 
 static void

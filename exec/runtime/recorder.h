@@ -29,6 +29,7 @@ typedef struct
   gint64 *sent_ns;            /* [n_steps * n_sends] when it was handed over */
   PsTransferTimes *transfers; /* [n_steps * n_transfers] */
   gint64 *held_bytes;         /* [n_steps] STATE + ACTIVATION at the begin of the step */
+  gint64 clock_mhz;           /* median over all steps; 0: not known */
 } PsDeviceRecord;
 
 typedef struct

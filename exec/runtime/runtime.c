@@ -2,6 +2,7 @@
  * recorded. */
 #include "runtime.h"
 
+#include "device/conditions.h"
 #include "device/memory.h"
 #include "gather.h"
 #include "run-result.h"
@@ -25,13 +26,32 @@ open_workers (PsWorker *workers, PsRun *run, GError **error)
   return TRUE;
 }
 
+/* The median clock from a device's first op to its last. */
+static void
+record_clock (PsRecorder *recorder, PsConditions *conditions, guint i, guint device)
+{
+  PsDeviceRecord *records = &recorder->device[device];
+  PsCondition median;
+
+  if (records->n_ops == 0)
+    return;
+  ps_conditions_median (conditions, i, records->ops[0].start_ns,
+                        records->ops[(gsize)recorder->n_steps * records->n_ops - 1].end_ns, &median);
+  records->clock_mhz = median.clock_mhz;
+}
+
 /* Threads that could not be started are missed at the first barrier, so the failure is the run's. */
 static void
 run_threads (PsWorker *workers, PsRun *run)
 {
   guint n = run->n_here;
+  g_autofree PsDevice **devices = g_new (PsDevice *, n);
+  g_autoptr (PsConditions) conditions = NULL;
   GError *error = NULL;
 
+  for (guint i = 0; i < n; i++)
+    devices[i] = workers[i].device;
+  conditions = ps_conditions_new (devices, n);
   for (guint i = 0; i < n && error == NULL; i++)
     workers[i].thread = g_thread_try_new ("device", ps_worker_main, &workers[i], &error);
   if (error != NULL)
@@ -42,6 +62,8 @@ run_threads (PsWorker *workers, PsRun *run)
   for (guint i = 0; i < n; i++)
     if (workers[i].thread != NULL)
       g_thread_join (workers[i].thread);
+  for (guint i = 0; i < n; i++)
+    record_clock (run->recorder, conditions, i, run->first + i);
 }
 
 static void
@@ -52,6 +74,13 @@ finish_result (PsRun *run)
   result->n_steps = run->recorder->n_steps;
   for (guint i = 0; i < result->n_steps; i++)
     result->iteration_ns[i] = ps_recorder_iteration (run->recorder, i);
+  for (guint i = 0; i < run->recorder->n_devices; i++)
+    {
+      gint64 clock_mhz = run->recorder->device[i].clock_mhz;
+
+      if (clock_mhz > 0 && (result->clock_mhz == 0 || clock_mhz < result->clock_mhz))
+        result->clock_mhz = clock_mhz;
+    }
   result->timeline_step = ps_recorder_median_step (run->recorder);
   result->median_iteration_ns = result->iteration_ns[result->timeline_step];
   result->timeline = ps_recorder_timeline (run->recorder, run->program, run->plans, result->timeline_step);

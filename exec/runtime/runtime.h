@@ -54,6 +54,7 @@ typedef struct
   guint n_microbatches;       /* of all replicas; those of one follow those of the one before */
   gint64 *iteration_ns;       /* [n_steps] from all devices ready to all devices ready for the next step */
   gint64 median_iteration_ns; /* over the steps after the first */
+  gint64 clock_mhz;           /* the lowest of the devices' medians over the steps; 0: not known */
   double *losses;             /* [step * n_microbatches + microbatch]; NaN where nothing is computed */
   gboolean emulated;          /* the device computes, but its times say nothing about the machine that it stands for */
   guint timeline_step;        /* the step of median iteration time */

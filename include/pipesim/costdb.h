@@ -132,8 +132,16 @@ typedef struct
   guint n_samples;
   char *taken;        /* ISO 8601 UTC */
   PsCondition before; /* of the hardware when sampling began */
-  PsCondition after;  /* and when it ended */
+  PsCondition during; /* medians while it went on (ps_conditions_median) */
+  PsCondition after;  /* when it ended */
 } PsMeasurement;
+
+/* The clock that a measurement is of: the median during it, else the one at its end; 0: not known. */
+static inline gint64
+ps_measurement_clock_mhz (const PsMeasurement *m)
+{
+  return m->during.clock_mhz > 0 ? m->during.clock_mhz : m->after.clock_mhz;
+}
 
 void ps_measurement_free (PsMeasurement *measurement);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsMeasurement, ps_measurement_free)
@@ -231,8 +239,9 @@ typedef struct
   gint64 measured_iteration_ns;  /* median over steps after the first */
   gint64 predicted_peak_bytes;
   gint64 measured_peak_bytes;
-  char *check;   /* "bit-equal", "equal-within", "differs", "not run" */
-  char *started; /* ISO 8601 UTC */
+  gint64 clock_mhz; /* median over the steps of the slowest device; 0: not known */
+  char *check;      /* "bit-equal", "equal-within", "differs", "not run" */
+  char *started;    /* ISO 8601 UTC */
 } PsRunRecord;
 
 void ps_run_record_free (PsRunRecord *run);

@@ -143,7 +143,8 @@ struct _PsDeviceClass
   /* Empties the caches that ops find their data in, and waits for that. NULL: it can't. */
   gboolean (*flush_cache) (PsDevice *device, GError **error);
 
-  /* The state of the hardware at this moment; may take milliseconds. NULL: nothing is known of it. */
+  /* The state of the hardware at this moment; may take milliseconds. From any thread, and while the device's own runs
+   * an op. NULL: nothing is known of it. */
   void (*condition) (PsDevice *device, PsCondition *condition);
 
   /* Devices among which this one's accelerator is split, this one included. NULL: each has its own. */

@@ -130,7 +130,8 @@ read_whole (PsRows *rows, gpointer data, GError **error)
   const Source *source = data;
   g_autoptr (PsMeasurement) measurement = read_measurement (rows);
   if (!read_condition (source->db, rows, 21, &measurement->before, error)
-      || !read_condition (source->db, rows, 26, &measurement->after, error)
+      || !read_condition (source->db, rows, 26, &measurement->during, error)
+      || !read_condition (source->db, rows, 31, &measurement->after, error)
       || (source->with_samples && !read_samples (source->db, ps_rows_integer (rows, 0), measurement, error)))
     return NULL;
   return g_steal_pointer (&measurement);
@@ -145,9 +146,11 @@ ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples
       "SELECT measurement.id, subject, shape, kind, bytes, devices, sharing, share, cache, n, median_ns, q1_ns, "
       "q3_ns, mad_ns, min_ns, device_ns, take_bytes, give_bytes, state_bytes, stop, taken, "
       "b.clock_mhz, b.memory_clock_mhz, b.temperature_c, b.power_mw, b.throttle, "
+      "d.clock_mhz, d.memory_clock_mhz, d.temperature_c, d.power_mw, d.throttle, "
       "a.clock_mhz, a.memory_clock_mhz, a.temperature_c, a.power_mw, a.throttle "
       "FROM measurement JOIN profile ON profile.id = measurement.profile "
       "LEFT JOIN condition AS b ON b.measurement = measurement.id AND b.moment = 'before' "
+      "LEFT JOIN condition AS d ON d.measurement = measurement.id AND d.moment = 'during' "
       "LEFT JOIN condition AS a ON a.measurement = measurement.id AND a.moment = 'after' WHERE profile.name = ?1 "
       "ORDER BY subject, shape, instr ('|F|B|W|BW|R|O|', '|' || kind || '|'), bytes, devices, "
       "sharing, share, instr ('|run|cold|warm|', '|' || cache || '|')",

@@ -33,8 +33,9 @@ read_run (PsRows *rows, gpointer data, GError **error)
   run->measured_iteration_ns = ps_rows_integer (rows, 9);
   run->predicted_peak_bytes = ps_rows_integer (rows, 10);
   run->measured_peak_bytes = ps_rows_integer (rows, 11);
-  run->check = ps_rows_text (rows, 12);
-  run->started = ps_rows_text (rows, 13);
+  run->clock_mhz = ps_rows_integer (rows, 12);
+  run->check = ps_rows_text (rows, 13);
+  run->started = ps_rows_text (rows, 14);
   return run;
 }
 
@@ -45,7 +46,7 @@ ps_costdb_runs (PsCostDb *db, GError **error)
       = ps_rows_new (db->file, error,
                      "SELECT profile, schedule, device, transport, devices, chunks, microbatches, steps, "
                      "predicted_iteration_ns, measured_iteration_ns, predicted_peak_bytes, measured_peak_bytes, "
-                     "\"check\", started FROM run ORDER BY id",
+                     "clock_mhz, \"check\", started FROM run ORDER BY id",
                      "");
 
   return ps_rows_collect (rows, read_run, NULL, (GDestroyNotify)ps_run_record_free, error);

@@ -227,6 +227,7 @@ insert_all (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GErr
   gint64 row = ps_database_last_row (db->file);
   return insert_samples (db, row, measurement, error)
          && insert_condition (db, row, "before", &measurement->before, error)
+         && insert_condition (db, row, "during", &measurement->during, error)
          && insert_condition (db, row, "after", &measurement->after, error);
 }
 
@@ -323,9 +324,10 @@ ps_costdb_store_run (PsCostDb *db, const PsRunRecord *run, GError **error)
   return ps_database_execute (
       db->file, error,
       "INSERT INTO run (profile, schedule, device, transport, devices, chunks, microbatches, steps, "
-      "predicted_iteration_ns, measured_iteration_ns, predicted_peak_bytes, measured_peak_bytes, \"check\", started) "
-      "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-      "ssssiiiiiiiiss", run->profile, run->schedule, run->device, run->transport, (gint64)run->n_devices,
+      "predicted_iteration_ns, measured_iteration_ns, predicted_peak_bytes, measured_peak_bytes, clock_mhz, \"check\", "
+      "started) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, nullif (?13, 0), ?14, ?15)",
+      "ssssiiiiiiiiiss", run->profile, run->schedule, run->device, run->transport, (gint64)run->n_devices,
       (gint64)run->n_chunks, (gint64)run->n_microbatches, (gint64)run->n_steps, run->predicted_iteration_ns,
-      run->measured_iteration_ns, run->predicted_peak_bytes, run->measured_peak_bytes, run->check, run->started);
+      run->measured_iteration_ns, run->predicted_peak_bytes, run->measured_peak_bytes, run->clock_mhz, run->check,
+      run->started);
 }

@@ -230,9 +230,10 @@ static gpointer
 read_measurement (Text *text, GError **error)
 {
   static const char *const required[] = { "subject", "devices", "sharing", "n", "stop", "taken", NULL };
-  static const char *const optional[] = { "shape",      "share",       "kind",   "bytes",  "cache",      "median_ns",
-                                          "q1_ns",      "q3_ns",       "mad_ns", "min_ns", "device_ns",  "take_bytes",
-                                          "give_bytes", "state_bytes", "before", "after",  "samples_ns", NULL };
+  static const char *const optional[]
+      = { "shape",  "share",  "kind",   "bytes",      "cache",      "median_ns",  "q1_ns",
+          "q3_ns",  "mad_ns", "min_ns", "device_ns",  "take_bytes", "give_bytes", "state_bytes",
+          "before", "during", "after",  "samples_ns", NULL };
   g_auto (PsJsonObject) object = { 0 };
   g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
   note_line (text);
@@ -243,6 +244,7 @@ read_measurement (Text *text, GError **error)
                 && get_figures (text, &object, m, error) && get_stop (&object, m, error)
                 && ps_json_get_text (&object, "taken", &m->taken, error)
                 && get_condition (text, &object, "before", &m->before, error)
+                && get_condition (text, &object, "during", &m->during, error)
                 && get_condition (text, &object, "after", &m->after, error) && get_samples (text, &object, m, error);
   text->reader.at = end;
   return ok ? g_steal_pointer (&m) : NULL;

@@ -145,6 +145,7 @@ append_measurement (GString *text, const PsMeasurement *m)
   append_text (text, "stop", m->stop);
   append_text (text, "taken", m->taken);
   append_condition (text, "before", &m->before);
+  append_condition (text, "during", &m->during);
   append_condition (text, "after", &m->after);
   append_samples (text, m);
   g_string_append_c (text, '}');

@@ -38,10 +38,18 @@ run "a profile equals itself" "; 0 beyond noise; 0 in one only" pipesim calib di
 run "no verdict on two samples" '"verdict": "too few samples"' pipesim calib diff --db new.db --json here there
 pipesim calib export --db new.db --profile here | sed 's/"n": 2,/"n": 20,/' >enough.json
 sed 's/\("kind": "W", .*\)123328\(.*\)123328\(.*\)139980\(.*\)123328/\1200000\2200000\3200000\4200000/' enough.json >slower.json
-run "a verdict on 20" '200 us  +62.17 %     +4.74 %  slower' \
+run "a verdict on 20" '200 us  +62.17 %     +4.74 %         -     -  slower' \
   pipesim calib diff enough.json slower.json
 run "which leaves the others" '33 in both, median distance 0.00 %, largest 62.17 %; 1 beyond noise; 0 in one only; 0 of too few' \
   pipesim calib diff enough.json slower.json
+sed '/"median_ns": 123328/s/"taken"/"during": {"clock_mhz": 1980}, &/' enough.json >fast.json
+sed '/"median_ns": 200000/s/"taken"/"during": {"clock_mhz": 1221}, &/' slower.json >slow.json
+run "a slower clock says why" '200 us  +62.17 %     +4.74 %      1980  1221  slower, as the clock' \
+  pipesim calib diff fast.json slow.json
+run "and is counted" '; 1 beyond noise, 1 of them as the clock; 0 in one only' pipesim calib diff fast.json slow.json
+pipesim calib import --db fast.db fast.json >out.txt
+run "a clock is shown" '475.3 KiB  1980  ' pipesim calib show --db fast.db
+run "and exported" '"during": {"clock_mhz": 1980}' pipesim calib export --db fast.db
 refuse 2 "--profile: is empty" pipesim calib import --db new.db --profile= text.json
 refuse 1 "new.db: several profiles; choose one with --profile: here, there" pipesim calib show --db new.db
 tr '\n' '\r' <text.json | sed 's/"name": "here"/"name": "a\\u000ab\\u001b[2J"/' | tr '\r' '\n' >odd.json

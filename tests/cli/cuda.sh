@@ -56,6 +56,19 @@ pipesim exec --schedule 1f1b -p 2 -m 2 --model gpt32.ini --device cuda --steps 1
 grep -q '"origin": "emulated"' run.json && set -- || set -- "$(cat run.txt run.json)"
 result "an emulated run is not called measured" "$@"
 
+# clock EXPECTED OPTION...: what a run prints where the management library reads 1755 MHz.
+clock ()
+{
+  expected=$1
+  shift
+  LD_LIBRARY_PATH=$FAKE_NVML FAKE_NVML_BUS=0000:00:00.0 FAKE_NVML_CLOCKS=1755 \
+    pipesim exec --schedule 1f1b -p 2 -m 2 --model gpt32.ini --device cuda --steps 1 "$@" >run.txt 2>&1
+  grep -q "$expected" run.txt && set -- || set -- "$(cat run.txt)"
+  result "$expected" "$@"
+}
+clock '^clock 1755 MHz, median over the steps of the slowest device$'
+clock '"clock_mhz": 1755,' --json
+
 shares ()
 {
   refuse "$1" "$2" pipesim exec --schedule 1f1b -p 2 -m 2 --model gpt.ini --device "${4:-cuda}" --sm-shares "$3" --transport "${5:-threads}"

@@ -1,5 +1,6 @@
 /* fake-nvml.c - stands in for the library that comes with NVIDIA's driver, in the part that pipesim asks: one GPU,
- * "0000:07:00.0", whose answers are as odd as FAKE_NVML_REASONS and FAKE_NVML_MUTE (no sensor but the clocks) say. */
+ * "0000:07:00.0" or FAKE_NVML_BUS, whose answers are as odd as FAKE_NVML_REASONS and FAKE_NVML_MUTE (no sensor but the
+ * clocks) say. FAKE_NVML_CLOCKS: clocks of its multiprocessors in turn, "1980 1755 1200"; the last one stays. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,15 +35,32 @@ nvmlInit_v2 (void)
 int
 nvmlDeviceGetHandleByPciBusId_v2 (const char *bus_id, void **device)
 {
+  const char *known = getenv ("FAKE_NVML_BUS");
   *device = &gpu;
-  return strcmp (bus_id, "0000:07:00.0") == 0 ? SUCCESS : NOT_FOUND;
+  return strcmp (bus_id, known != NULL ? known : "0000:07:00.0") == 0 ? SUCCESS : NOT_FOUND;
+}
+
+static unsigned
+next_clock (void)
+{
+  static const char *rest = NULL;
+  char *end;
+
+  if (rest == NULL)
+    rest = getenv ("FAKE_NVML_CLOCKS");
+  if (rest == NULL)
+    return 1980;
+  unsigned long clock = strtoul (rest, &end, 10);
+  if (*end != '\0')
+    rest = end;
+  return (unsigned)clock;
 }
 
 /* Types: 1 multiprocessors, 2 memory. */
 int
 nvmlDeviceGetClockInfo (void *device, int type, unsigned *mhz)
 {
-  *mhz = type == 1 ? 1980 : type == 2 ? 3201 : 1;
+  *mhz = type == 1 ? next_clock () : type == 2 ? 3201 : 1;
   return SUCCESS;
 }
 

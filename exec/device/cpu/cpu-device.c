@@ -24,6 +24,7 @@ typedef struct
   PsCpuContext context;
   PsCpuStage **stages; /* [n_stages], NULL where not resident */
   PsCpuFlush flush;
+  gint processor; /* the logical one that the latest op began on; atomic */
   void *blas_room; /* address space kept for the device's thread until it attaches; NULL: released */
 } CpuDevice;
 
@@ -269,6 +270,7 @@ cpu_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError *
 
   g_return_val_if_fail (input == NULL || input->device == device, FALSE);
 
+  g_atomic_int_set (&cpu->processor, sched_getcpu ());
   if (!check_op (cpu, op, error))
     {
       cpu_tensor_free (input);
@@ -358,7 +360,8 @@ static void
 cpu_condition (PsDevice *device, PsCondition *condition)
 {
   g_autofree char *path
-      = g_strdup_printf ("/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", MAX (sched_getcpu (), 0));
+      = g_strdup_printf ("/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq",
+                         MAX (g_atomic_int_get (&cpu_device (device)->processor), 0));
   g_autofree char *khz = NULL;
 
   *condition = (PsCondition){ 0 };

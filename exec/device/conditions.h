@@ -1,0 +1,23 @@
+/* conditions.h - reads the state of devices' hardware every 20 ms while they work, on a thread of its own. */
+#ifndef PIPESIM_EXEC_CONDITIONS_H
+#define PIPESIM_EXEC_CONDITIONS_H
+
+#include <pipesim/device.h>
+
+G_BEGIN_DECLS
+
+typedef struct _PsConditions PsConditions;
+
+/* Takes a first reading at once, then reads on until freed. n devices of one class, which outlive it and have just been
+ * opened; where all share an accelerator, one reading is that of all. NULL when the class can't tell. */
+PsConditions *ps_conditions_new (PsDevice *const *devices, guint n);
+void ps_conditions_free (PsConditions *conditions);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsConditions, ps_conditions_free)
+
+/* Medians over the readings of device number i that hold from begin_ns to end_ns (CLOCK_MONOTONIC), and all reasons to
+ * run slower among them. A reading holds until the next one. Zeros without `conditions`. From any thread. */
+void ps_conditions_median (PsConditions *conditions, guint i, gint64 begin_ns, gint64 end_ns, PsCondition *median);
+
+G_END_DECLS
+
+#endif
