@@ -36,7 +36,7 @@ typedef struct
   PsSamplingRule rule;
   guint64 seed;
   GBytes *choices;            /* PsDeviceClass.choices that devices begin with; NULL: none */
-  PsRendezvous *others;       /* the process with the other end of transfers; NULL: both ends are here */
+  PsRendezvous *others;       /* the processes that have a device each for transfers; NULL: all devices are here */
   PsMeasurementWanted wanted; /* this and the sinks are called from the thread that called ps_calibrate */
   PsMeasurementSink sink;
   PsSentinelSink sentinel; /* NULL: none is measured */

@@ -38,8 +38,9 @@ ps_calib_describe (const PsMeasurement *m)
   g_autofree char *share = m->share == 0 ? g_strdup ("") : g_strdup_printf (", share %u", m->share);
   if (m->subject == PS_SUBJECT_SELF_SEND)
     return g_strdup_printf ("%s of %s%s", m->shape, size, sharing);
-  if (m->subject == PS_SUBJECT_TRANSFER)
-    return g_strdup_printf ("transfer of %s, %u device%s busy%s", size, m->devices, plural, sharing);
+  if (m->subject != PS_SUBJECT_OP)
+    return g_strdup_printf ("%s%s%s of %s, %u device%s busy%s", ps_subject_name (m->subject), *m->shape ? " " : "",
+                            m->shape, size, m->devices, plural, sharing);
   return g_strdup_printf ("%s of %s, %u device%s busy%s%s%s", ps_op_kind_name (m->kind), m->shape, m->devices, plural,
                           sharing, share, cache);
 }
@@ -126,7 +127,9 @@ add_row (PsTable *table, const PsMeasurement *m, gboolean with_samples)
     set_op (table, m);
   else
     {
-      ps_table_set_text (table, "what", m->subject == PS_SUBJECT_TRANSFER ? "transfer" : m->shape);
+      ps_table_set_text (table, "what", m->subject == PS_SUBJECT_SELF_SEND ? m->shape : ps_subject_name (m->subject));
+      if (m->subject == PS_SUBJECT_TRANSFER && *m->shape)
+        ps_table_set_text (table, "shape", m->shape);
       ps_table_set_integer (table, "bytes", m->bytes);
     }
   set_condition (table, m);

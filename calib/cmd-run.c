@@ -255,7 +255,8 @@ open_profile (Run *run, const Options *options, GError **error)
   if (run->calibration.others)
     {
       g_free (profile->transport);
-      profile->transport = g_strdup_printf ("%s, 2 processes", run->calibration.transport->name);
+      profile->transport = g_strdup_printf ("%s, %u processes", run->calibration.transport->name,
+                                            ps_rendezvous_n_ranks (run->calibration.others));
     }
   run->rounds.db = ps_costdb_open (options->db, PS_COSTDB_WRITE, error);
   return run->rounds.db && ps_costdb_begin_profile (run->rounds.db, profile, &run->rounds.profile, error);
@@ -275,19 +276,15 @@ print_result (const Run *run, const Options *options, gint64 begin_ns, GError **
   return ps_print (text, error);
 }
 
-/* In two processes the second one only answers the first one's messages. */
+/* All processes but the first one only answer its messages. */
 static gboolean
 check_processes (const PsCalibration *calibration, GError **error)
 {
   guint n = calibration->others ? ps_rendezvous_n_ranks (calibration->others) : 1;
-  if (n > 1 && !calibration->transport->spans_processes)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "transport %s: stays inside one process, and these are %u",
-                 calibration->transport->name, n);
-  else if (n > 2)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                 "%u processes: transfers are measured in one process or between two, ops in the first", n);
-  else
+  if (n == 1 || calibration->transport->spans_processes)
     return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "transport %s: stays inside one process, and these are %u",
+               calibration->transport->name, n);
   return FALSE;
 }
 
@@ -358,17 +355,21 @@ ps_calib_cmd_run (int argc, char **argv, GError **error)
           { "again", 0, 0, G_OPTION_ARG_STRING, &options.again,
             "How often to measure again what was taken while the machine was not quiet (1)", "N" },
           { NULL, 0, 0, 0, NULL, NULL, NULL } };
-  gboolean ok = ps_calib_parse (argc, argv, "run",
-                                "Measures every op of every stage shape and transfers of many sizes. One op, "
-                                "the sentinel, is read in between: the machine was not quiet where it moved by more "
-                                "than 3 %. What else the "
-                                "profile holds already is kept, so a run that was cut short can be repeated. Started "
-                                "twice by mpirun, srun or "
-                                "torchrun, the first process measures and transfers go from one to the other.",
-                                entries, error)
-                && ps_calib_require ("--db", options.db, error)
-                && ps_calib_require ("--profile", options.profile, error)
-                && ps_calib_require ("--model", options.model, error) && run_calibration (&options, error);
+  gboolean ok
+      = ps_calib_parse (
+            argc, argv, "run",
+            "Measures every op of every stage shape but R, which no device runs by itself (predictions take F's "
+            "time for it), and transfers of many sizes; of three sizes up to the boundary's also "
+            "both ways at once, in two pairs (4 devices) and beside others that compute (3). One op, "
+            "the sentinel, is read in between: the machine was not quiet where it moved by more "
+            "than 3 %. What else the "
+            "profile holds already is kept, so a run that was cut short can be repeated. Started "
+            "several times by mpirun, srun or "
+            "torchrun, the first process measures ops, transfers go from it to the second, and all "
+            "of them add up (all-reduce).",
+            entries, error)
+        && ps_calib_require ("--db", options.db, error) && ps_calib_require ("--profile", options.profile, error)
+        && ps_calib_require ("--model", options.model, error) && run_calibration (&options, error);
   options_clear (&options);
   return ok;
 }

@@ -97,8 +97,9 @@ append_fits (GString *text, GPtrArray *measurements)
       g_autofree char *fitted = ps_transfer_fit_to_text (&fit);
       g_autoptr (GString) line = g_string_new (fitted);
       g_string_replace (line, "\n", ", ", 0);
-      append_line (text, "fit of %s, %u busy, %u sharing: %s of the medians",
-                   m->subject == PS_SUBJECT_SELF_SEND ? m->shape : "transfers", m->devices, m->sharing, line->str);
+      append_line (text, "fit of %s%s%s, %u busy, %u sharing: %s of the medians",
+                   m->subject == PS_SUBJECT_TRANSFER ? "transfers" : ps_subject_name (m->subject), *m->shape ? " " : "",
+                   m->shape, m->devices, m->sharing, line->str);
     }
 }
 

@@ -1,16 +1,55 @@
 -- Brings a cost database of version 3 to version 4, inside one transaction and with foreign keys off. Version 3 knew clocks at
--- the ends of measurements only, none of runs, and
--- kept no choices.
+-- the ends of measurements only and none of runs, transfers with nothing else going on, and neither all-reduces nor choices.
 CREATE TABLE choices (
   profile INTEGER PRIMARY KEY REFERENCES profile (id) ON DELETE CASCADE,
   base64 TEXT NOT NULL CHECK (base64 <> '')
 ) STRICT;
 
+DROP VIEW op_time;
+DROP VIEW transfer_time;
 DROP VIEW accuracy;
+CREATE TEMP TABLE former AS SELECT * FROM measurement;
+DROP TABLE measurement;
 CREATE TEMP TABLE former_condition AS SELECT * FROM condition;
 DROP TABLE condition;
 CREATE TEMP TABLE former_run AS SELECT * FROM run;
 DROP TABLE run;
+
+CREATE TABLE measurement (
+  id INTEGER PRIMARY KEY,
+  profile INTEGER NOT NULL REFERENCES profile (id) ON DELETE CASCADE,
+  subject TEXT NOT NULL CHECK (subject IN ('op', 'transfer', 'self-send', 'all-reduce')),
+  -- Ops: "layers=2,embedding"; self-sends: "nccl-self"; transfers: what else goes on, empty, "both-ways", "pairs=2" or
+  -- "beside-compute"; all-reduces: empty.
+  shape TEXT NOT NULL,
+  kind TEXT NOT NULL,                            -- ops: F, B, W, BW, R or O; others: empty
+  bytes INTEGER NOT NULL CHECK (bytes >= 0),     -- size of the message; ops: 0
+  devices INTEGER NOT NULL CHECK (devices >= 1), -- busy at the same time, the measured one included
+  sharing INTEGER NOT NULL CHECK (sharing >= 1), -- among which the accelerator is split, busy or not
+  share INTEGER NOT NULL CHECK (share >= 0),     -- ops: that of the device in profile.shares; 0: equal parts
+  cache TEXT NOT NULL CHECK (cache IN ('run', 'cold', 'warm')), -- run: as the ops of a real run leave it
+  n INTEGER NOT NULL CHECK (n >= 1),             -- samples kept
+  median_ns INTEGER NOT NULL,
+  q1_ns INTEGER NOT NULL,
+  q3_ns INTEGER NOT NULL,
+  mad_ns INTEGER NOT NULL CHECK (mad_ns >= 0),   -- median absolute deviation from the median
+  min_ns INTEGER NOT NULL CHECK (min_ns >= 0),
+  device_ns INTEGER CHECK (device_ns > 0), -- ops: median of the accelerator's own part; NULL: not known
+  take_bytes INTEGER NOT NULL CHECK (take_bytes >= 0),   -- peak during the op above what was held before
+  give_bytes INTEGER NOT NULL CHECK (give_bytes >= 0),   -- that peak above what is held after
+  state_bytes INTEGER NOT NULL CHECK (state_bytes >= 0), -- weights, gradients, optimizer state of the stage
+  stop TEXT NOT NULL CHECK (stop IN ('converged', 'sample cap', 'time cap')),
+  taken TEXT NOT NULL,
+  UNIQUE (profile, subject, shape, kind, bytes, devices, sharing, share, cache),
+  CHECK (min_ns <= q1_ns AND q1_ns <= median_ns AND median_ns <= q3_ns),
+  CHECK ((subject = 'op' AND kind IN ('F', 'B', 'W', 'BW', 'R', 'O') AND shape <> '' AND bytes = 0)
+         OR (subject = 'transfer' AND kind = '' AND share = 0 AND cache = 'run')
+         OR (subject = 'self-send' AND kind = '' AND shape <> '' AND share = 0 AND cache = 'run')
+         OR (subject = 'all-reduce' AND kind = '' AND shape = '' AND share = 0 AND cache = 'run'))
+) STRICT;
+
+INSERT INTO measurement SELECT * FROM former;
+DROP TABLE former;
 
 CREATE TABLE condition (
   measurement INTEGER NOT NULL REFERENCES measurement (id) ON DELETE CASCADE,
@@ -51,6 +90,19 @@ SELECT id, profile, schedule, device, transport, devices, chunks, microbatches, 
        measured_iteration_ns, predicted_peak_bytes, measured_peak_bytes, "check", started
 FROM former_run;
 DROP TABLE former_run;
+
+CREATE VIEW op_time AS
+SELECT profile.name AS profile, shape, kind, devices, sharing, share, cache, n, median_ns / 1e6 AS median_ms,
+       (median_ns - device_ns) / 1e3 AS launch_us, (q3_ns - q1_ns) / 2.0 / max (median_ns, 1) AS spread, take_bytes,
+       give_bytes, state_bytes, stop
+FROM measurement JOIN profile ON profile.id = measurement.profile
+WHERE subject = 'op';
+
+CREATE VIEW transfer_time AS
+SELECT profile.name AS profile, shape, bytes, devices, n, median_ns / 1e3 AS median_us,
+       bytes * 1.0 / max (median_ns, 1) AS gigabytes_per_second, stop
+FROM measurement JOIN profile ON profile.id = measurement.profile
+WHERE subject = 'transfer';
 
 CREATE VIEW accuracy AS
 SELECT id, profile, schedule, devices, chunks, microbatches, measured_iteration_ns, predicted_iteration_ns,

@@ -29,12 +29,15 @@ CREATE TABLE choices (
   base64 TEXT NOT NULL CHECK (base64 <> '')
 ) STRICT;
 
--- One measured quantity: an op on a stage shape, a transfer of so many bytes, or a message of a device to itself.
+-- One measured quantity: an op on a stage shape, a transfer of so many bytes, a message of a device to itself, or adding up so
+-- many bytes over processes.
 CREATE TABLE measurement (
   id INTEGER PRIMARY KEY,
   profile INTEGER NOT NULL REFERENCES profile (id) ON DELETE CASCADE,
-  subject TEXT NOT NULL CHECK (subject IN ('op', 'transfer', 'self-send')),
-  shape TEXT NOT NULL,                           -- ops: "layers=2,embedding"; self-sends: "nccl-self"; transfers: empty
+  subject TEXT NOT NULL CHECK (subject IN ('op', 'transfer', 'self-send', 'all-reduce')),
+  -- Ops: "layers=2,embedding"; self-sends: "nccl-self"; transfers: what else goes on, empty, "both-ways", "pairs=2" or
+  -- "beside-compute"; all-reduces: empty.
+  shape TEXT NOT NULL,
   kind TEXT NOT NULL,                            -- ops: F, B, W, BW, R or O; others: empty
   bytes INTEGER NOT NULL CHECK (bytes >= 0),     -- size of the message; ops: 0
   devices INTEGER NOT NULL CHECK (devices >= 1), -- busy at the same time, the measured one included
@@ -56,8 +59,9 @@ CREATE TABLE measurement (
   UNIQUE (profile, subject, shape, kind, bytes, devices, sharing, share, cache),
   CHECK (min_ns <= q1_ns AND q1_ns <= median_ns AND median_ns <= q3_ns),
   CHECK ((subject = 'op' AND kind IN ('F', 'B', 'W', 'BW', 'R', 'O') AND shape <> '' AND bytes = 0)
-         OR (subject = 'transfer' AND kind = '' AND shape = '' AND share = 0 AND cache = 'run')
-         OR (subject = 'self-send' AND kind = '' AND shape <> '' AND share = 0 AND cache = 'run'))
+         OR (subject = 'transfer' AND kind = '' AND share = 0 AND cache = 'run')
+         OR (subject = 'self-send' AND kind = '' AND shape <> '' AND share = 0 AND cache = 'run')
+         OR (subject = 'all-reduce' AND kind = '' AND shape = '' AND share = 0 AND cache = 'run'))
 ) STRICT;
 
 -- The state of the hardware when sampling began and ended, and its medians in between. NULL: not known.
@@ -121,7 +125,7 @@ WHERE subject = 'op';
 
 -- Measured transfer times in microseconds and the rate that they make in GB/s.
 CREATE VIEW transfer_time AS
-SELECT profile.name AS profile, bytes, devices, n, median_ns / 1e3 AS median_us,
+SELECT profile.name AS profile, shape, bytes, devices, n, median_ns / 1e3 AS median_us,
        bytes * 1.0 / max (median_ns, 1) AS gigabytes_per_second, stop
 FROM measurement JOIN profile ON profile.id = measurement.profile
 WHERE subject = 'transfer';

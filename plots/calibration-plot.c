@@ -34,6 +34,10 @@ way_name (const PsMeasurement *m)
     g_string_append (name, "alone");
   else
     g_string_append_printf (name, "%u busy", m->devices);
+  if (m->subject == PS_SUBJECT_TRANSFER && *m->shape != '\0')
+    g_string_append_printf (name, ", %s", m->shape);
+  if (m->subject == PS_SUBJECT_ALL_REDUCE)
+    g_string_append (name, ", all-reduce");
   if (m->sharing > 1)
     g_string_append_printf (name, ", %u sharing", m->sharing);
   if (m->share > 0)

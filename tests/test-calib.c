@@ -323,7 +323,9 @@ assert_memory (const Store *store, const char *key, gint64 take, gint64 give, gi
   g_assert_cmpint (m->state_bytes, ==, state);
 }
 
-/* 5 shapes (4 layers: first, last; 2 layers: first, middle, last), 5 kinds, busy and alone, and 19 transfers. */
+/* 5 shapes (4 layers: first, last; 2 layers: first, middle, last), 5 kinds, busy and alone, and 19 transfers, and 2
+ * both ways at once.
+ */
 static void
 test_everything_once (void)
 {
@@ -331,13 +333,16 @@ test_everything_once (void)
   g_autoptr (GError) error = NULL;
   g_assert_true (calibrate (&store, 2, &error));
   g_assert_no_error (error);
-  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 5 * 5 * 2 + 19);
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 5 * 5 * 2 + 19 + 3);
   assert_memory (&store, "F layers=4,embedding 0 2", 130, 30, 4000);
   assert_memory (&store, "B layers=4,head 0 2", 20, 60, 4000);
   assert_memory (&store, "W layers=2 0 1", 0, 60, 2000);
   assert_memory (&store, "BW layers=2,head 0 1", 20, 120, 2000);
   assert_memory (&store, "O layers=2,embedding 0 2", 0, 0, 2000);
   assert_memory (&store, "-  196608 2", 0, 0, 0);
+  assert_memory (&store, "- both-ways 8 2", 0, 0, 0);
+  assert_memory (&store, "- both-ways 49152 2", 0, 0, 0);
+  assert_memory (&store, "- both-ways 196608 2", 0, 0, 0);
   /* again: nothing left to do, no op runs */
   int before = n_fake_ops;
   g_assert_true (calibrate (&store, 2, &error));
@@ -348,7 +353,7 @@ test_everything_once (void)
 static void
 test_only_missing (void)
 {
-  const char *const keys[] = { "W layers=2,head 0 2", "F layers=4,embedding 0 1", "-  1024 2" };
+  const char *const keys[] = { "W layers=2,head 0 2", "F layers=4,embedding 0 1", "-  1024 2", "- both-ways 49152 2" };
   for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
     {
       Store store = store_new ();
@@ -371,14 +376,38 @@ test_one_device (void)
   g_hash_table_unref (store.stored);
 }
 
-/* More devices than this machine has cores, and stages of two sizes: 8 layers on 3 devices. */
+/* More devices than this machine has cores, and stages of two sizes: 8 layers on 3 devices. The third one computes
+ * while the others send. */
 static void
 test_three_devices (void)
 {
   Store store = store_new ();
   g_assert_true (calibrate (&store, 3, NULL));
   /* v = 1: 3e 3 2h; v = 2: 2e 2 1 1h */
-  g_assert_cmpuint (g_hash_table_size (store.stored), ==, (3 + 4) * 5 * 2 + 19);
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, (3 + 4) * 5 * 2 + 19 + 2 * 3);
+  g_assert_true (g_hash_table_contains (store.stored, "- beside-compute 196608 3"));
+  g_hash_table_unref (store.stored);
+}
+
+/* Two pairs send at the same time; of the transfers that are left no op runs. */
+static void
+test_two_pairs (void)
+{
+  Store store = store_new ();
+  int before = n_fake_ops;
+  store.only = "- pairs=2 49152 4";
+  g_assert_true (calibrate (&store, 4, NULL));
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 1);
+  g_assert_cmpuint (store.n_sentinels, ==, 2);
+  before = n_fake_ops;
+  store.only = "- beside-compute 49152 4";
+  fail_at = n_fake_ops + 100; /* after the sentinel's: it is the load's that fails */
+  g_autoptr (GError) error = NULL;
+  g_assert_false (calibrate (&store, 4, &error));
+  g_assert_cmpint (n_fake_ops, >, before);
+  g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
+  g_assert_nonnull (strstr (error->message, "broken on purpose"));
+  fail_at = 0;
   g_hash_table_unref (store.stored);
 }
 
@@ -463,7 +492,7 @@ test_caches (void)
   g_assert_cmpint (n_fake_flushes, >=, count_cold_samples (store.stored));
   g_assert_cmpint (n_fake_flushes, <, n_fake_ops - before);
   opened_class = &fake_class;
-  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 5 * 5 * 4 + 19);
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 5 * 5 * 4 + 19 + 3);
   g_assert_true (g_hash_table_contains (store.stored, "W layers=2 0 1 /2"));
   g_assert_true (g_hash_table_contains (store.stored, "W layers=2 0 1 /2 warm"));
   const PsMeasurement *cold = g_hash_table_lookup (store.stored, "W layers=2 0 1 /2 cold");
@@ -486,7 +515,7 @@ test_two_at_a_time (void)
   opened_class = &split_class;
   g_assert_true (calibrate_some (&store, 4, 2, 1U << PS_CACHE_RUN, NULL));
   opened_class = &fake_class;
-  g_assert_cmpuint (g_hash_table_size (store.stored), ==, (3 + 3) * 5 * 2 + 19);
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, (3 + 3) * 5 * 2 + 19 + 3);
   g_assert_true (g_hash_table_contains (store.stored, "F layers=2,embedding 0 2 /2"));
   g_assert_true (g_hash_table_contains (store.stored, "F layers=2,head 0 2 /2"));
   g_assert_true (g_hash_table_contains (store.stored, "F layers=1 0 1 /2"));
@@ -506,7 +535,7 @@ test_shares (void)
   g_assert_true (calibrate_parts (&store, 2, 2, shares, 1U << PS_CACHE_RUN, &error));
   opened_class = &fake_class;
   g_assert_no_error (error);
-  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 6 * 5 * 2 + 19);
+  g_assert_cmpuint (g_hash_table_size (store.stored), ==, 6 * 5 * 2 + 19 + 3);
   g_assert_true (g_hash_table_contains (store.stored, "F layers=2 0 2 /2 *1"));
   g_assert_true (g_hash_table_contains (store.stored, "F layers=2 0 2 /2 *2"));
   g_assert_true (g_hash_table_contains (store.stored, "O layers=2,head 0 1 /2 *1"));
@@ -523,6 +552,7 @@ main (int argc, char **argv)
   g_test_add_func ("/calib/only-missing", test_only_missing);
   g_test_add_func ("/calib/one-device", test_one_device);
   g_test_add_func ("/calib/three-devices", test_three_devices);
+  g_test_add_func ("/calib/two-pairs", test_two_pairs);
   g_test_add_func ("/calib/sentinel", test_sentinel);
   g_test_add_func ("/calib/caches", test_caches);
   g_test_add_func ("/calib/two-at-a-time", test_two_at_a_time);

@@ -33,8 +33,15 @@ test_costs (void)
   store_shape (db, profile, "layers=4,head", 2, 200);
   store (db, profile, new_transfer (131072, 2, 10000));
   store (db, profile, new_transfer (262144, 2, 30000));
+  /* Others than those with nothing else going on don't count, and what was not measured as R is F. */
+  PsMeasurement *both_ways = new_transfer (196608, 2, 77777);
+  g_free (both_ways->shape);
+  both_ways->shape = g_strdup ("both-ways");
+  store (db, profile, both_ways);
+  store (db, profile, new_op (PS_OP_R, "layers=4,embedding", 2, 1050));
   g_autoptr (PsCosts) costs = costs_of (db, 2, 1);
   g_assert_cmpuint (costs->n_stages, ==, 2);
+  g_assert_cmpint (ps_costs_op (costs, PS_OP_R, 0)->duration_ns, ==, 1050);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, 1000);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 1)->duration_ns, ==, 2000);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 1)->duration_ns, ==, 2600);

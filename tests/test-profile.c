@@ -22,6 +22,12 @@ fill (PsCostDb *db, const char *name)
   self->subject = PS_SUBJECT_SELF_SEND;
   g_free (self->shape);
   self->shape = g_strdup ("nccl-self");
+  PsMeasurement *both_ways = new_transfer (64, 2, 700), *sum = new_transfer (64, 3, 800);
+  g_free (both_ways->shape);
+  both_ways->shape = g_strdup ("both-ways");
+  sum->subject = PS_SUBJECT_ALL_REDUCE;
+  store (db, profile, both_ways);
+  store (db, profile, sum);
   PsSentinel reading = { (char *)"F of layers=1", 100, 10, (char *)"2026-01-01T00:00:00Z" };
   store (db, profile, new_op (PS_OP_F, "layers=4", 2, 1000));
   store (db, profile, cold);
@@ -141,6 +147,8 @@ test_lines (void)
   assert_holds (text, "\n{\"subject\": \"transfer\", \"bytes\": 64, \"devices\": 2, \"sharing\": 1, \"n\": 3, "
                       "\"median_ns\": 500, \"q1_ns\": 498, \"q3_ns\": 505, \"mad_ns\": 2, \"min_ns\": 498, "
                       "\"stop\": \"converged\", \"taken\": \"2026-01-01T00:00:01Z\", \"samples_ns\": [505,498,500]}");
+  assert_holds (text, "\n{\"subject\": \"transfer\", \"shape\": \"both-ways\", \"bytes\": 64, ");
+  assert_holds (text, "\n{\"subject\": \"all-reduce\", \"bytes\": 64, \"devices\": 3, ");
   assert_holds (text, "\n{\"subject\": \"self-send\", \"shape\": \"nccl-self\", \"bytes\": 8, ");
   assert_holds (text, "\n\"sentinels\": [\n{\"what\": \"F of layers=1\", \"median_ns\": 100, \"n\": 10, \"taken\": "
                       "\"2026-01-01T00:00:00Z\"},\n");
@@ -157,7 +165,9 @@ changed (const char *text, const char *from, const char *to)
   return g_strdup_printf ("%.*s%s%s", (int)(at - text), text, to, at + strlen (from));
 }
 
-/* Lines: 1 the format, 2 to 13 the profile, 14 and 15, 16 sentinels, 17, 18 F, 19 W, 20 self-send, 21 transfer. */
+/* Lines: 1 the format, 2 to 13 the profile, 14 and 15, 16 sentinels, 17, 18 F, 19 W, 20 self-send, 21 and 22 transfers,
+ * 23 all-reduce.
+ */
 static void
 test_refused (void)
 {
@@ -175,6 +185,9 @@ test_refused (void)
     { "\"host\": \"box\",\n", "\"host\": \"box\", \"shares\": \"1,1\",\n", "a.json: shares: '1,1' are equal, *" },
     { "\"host\": \"box\",\n", "\"host\": \"box\", \"choices\": \"YWJ\",\n", "a.json: choices: are no base64" },
     { "\"bytes\": 64", "\"bytes\": 64, \"share\": 2", "a.json:21: share: does not belong to this subject" },
+    { "\"subject\": \"all-reduce\", ", "\"subject\": \"all-reduce\", \"shape\": \"x\", ",
+      "a.json:23: shape: does not belong to this subject" },
+    { "\"shape\": \"both-ways\"", "\"shape\": \"\"", "a.json:22: shape: '' is empty" },
     { "\"model_digest\": \"", "\"model_digest\": \"0", "a.json: model_digest: is not that of model_text, which is *" },
     { "\"median_ns\": 100,", "\"median_ns\": -1,", "a.json:15: median_ns: -1 is not between 0 and *" },
     { "\"subject\": \"op\"", "\"subject\": \"opera\"", "a.json:18: subject: 'opera' is not one of *" },

@@ -87,14 +87,15 @@ typedef struct
 /* What is measured. */
 typedef enum
 {
-  PS_SUBJECT_OP,        /* an op on a stage shape */
-  PS_SUBJECT_TRANSFER,  /* a message of so many bytes between two devices */
-  PS_SUBJECT_SELF_SEND, /* a message of a device to itself: what launching costs and nothing else */
+  PS_SUBJECT_OP,         /* an op on a stage shape */
+  PS_SUBJECT_TRANSFER,   /* a message of so many bytes between two devices */
+  PS_SUBJECT_SELF_SEND,  /* a message of a device to itself: what launching costs and nothing else */
+  PS_SUBJECT_ALL_REDUCE, /* adding up so many bytes of numbers over `devices` processes */
   PS_N_SUBJECTS
 } PsSubject;
 
 /* Names and back; errors as those of ps_parse_name. */
-const char *ps_subject_name (PsSubject subject); /* "op", "transfer", "self-send" */
+const char *ps_subject_name (PsSubject subject); /* "op", "transfer", "self-send", "all-reduce" */
 gboolean ps_subject_parse (const char *where, const char *text, PsSubject *subject, GError **error);
 
 /* What an op finds in the device's caches. */
@@ -115,7 +116,8 @@ typedef struct
 {
   PsSubject subject;
   PsOpKind kind;      /* ops only */
-  char *shape;        /* ops: ps_stage_shape_key; self-sends: whose, "nccl-self"; "" for transfers */
+  char *shape;        /* ops: ps_stage_shape_key; self-sends: whose, "nccl-self"; transfers: what else goes on, "" for
+                         nothing, "both-ways", "pairs=2" or "beside-compute"; all-reduces: "" */
   gint64 bytes;       /* of the message; ops: 0 */
   guint devices;      /* devices that were busy at the same time, this one included: 1 = alone */
   guint sharing;      /* devices among which the accelerator is split, busy or not; 0 counts as 1 */
@@ -197,7 +199,8 @@ gboolean ps_costdb_add_profile (PsCostDb *db, const PsProfile *profile, GPtrArra
 /* Costs of a model cut into n_devices * n_chunks stages, from a profile. Ops: of the rows of the stage's shape and
  * PS_CACHE_RUN the one with `devices` == n_devices, else the largest measured `devices` below, else the smallest above;
  * among equal ones `sharing` is chosen likewise. Transfers: by linear interpolation between the two nearest measured
- * sizes around ps_model_boundary_bytes, `devices` and `sharing` chosen likewise.
+ * sizes around ps_model_boundary_bytes with nothing else going on, `devices` and `sharing` chosen likewise. R lasts as
+ * long as F where it was not measured, which calib run does on no device of this build.
  * Where the profile has unequal shares, stage i has the rows measured with the share of device i mod n_devices, and the
  * costs are for placement loop only (PsCosts.loop_only); n_devices must be the number of the shares.
  * profile NULL: the only one in the database. model NULL: the one stored with the profile. Errors: PS_ERROR_INPUT
@@ -209,7 +212,7 @@ PsCosts *ps_costdb_costs (PsCostDb *db, const char *profile, const PsModel *mode
 typedef struct
 {
   guint n_stages;
-  GArray **op;      /* [kind * n_stages + stage] of double; NULL: no samples. R has those of F */
+  GArray **op;      /* [kind * n_stages + stage] of double; NULL: no samples. R has those of F if none of its own */
   GArray *transfer; /* of double: of the measured size that is the nearest at or above the model's boundary, or the
                        largest; NULL: no samples */
   double largest;   /* of all, and 1 */

@@ -100,6 +100,14 @@ find_op (const Request *request, const char *shape, guint share, PsOpKind kind)
   return best;
 }
 
+/* No device of this build runs R by itself; F stands for it where nothing else was measured. */
+static const PsMeasurement *
+find_recompute (const Request *request, const char *shape, guint share)
+{
+  const PsMeasurement *measured = find_op (request, shape, share, PS_OP_R);
+  return measured ? measured : find_op (request, shape, share, PS_OP_F);
+}
+
 static void
 set_missing (const Request *request, const char *what, GError **error)
 {
@@ -135,10 +143,19 @@ fill_stage (const Request *request, const PsStageShape *shape, guint stage, PsCo
           = (PsOpCost){ .duration_ns = m->time.median_ns, .take_bytes = m->take_bytes, .give_bytes = m->give_bytes };
       costs->weight_bytes[stage] = m->state_bytes;
     }
+  const PsMeasurement *again = find_recompute (request, key, share_of (request, stage));
   *ps_costs_op (costs, PS_OP_R, stage) = *ps_costs_op (costs, PS_OP_F, stage);
+  ps_costs_op (costs, PS_OP_R, stage)->duration_ns = again->time.median_ns;
   costs->version_bytes[stage]
       = ps_model_stage_parameters (request->model, shape) * ps_precision_bytes (request->model->precision);
   return TRUE;
+}
+
+/* Nothing else went on. */
+static gboolean
+is_transfer (const PsMeasurement *m)
+{
+  return m->subject == PS_SUBJECT_TRANSFER && *m->shape == '\0';
 }
 
 /* One of the transfers that suit; NULL: none was measured. */
@@ -149,7 +166,7 @@ choose_transfer (const Request *request)
   for (guint i = 0; i < request->measurements->len; i++)
     {
       const PsMeasurement *m = request->measurements->pdata[i];
-      if (m->subject == PS_SUBJECT_TRANSFER && is_better (request, m, best))
+      if (is_transfer (m) && is_better (request, m, best))
         best = m;
     }
   return best;
@@ -164,7 +181,7 @@ suitable_transfers (const Request *request)
   for (guint i = 0; i < request->measurements->len; i++)
     {
       PsMeasurement *m = request->measurements->pdata[i];
-      if (m->subject == PS_SUBJECT_TRANSFER && m->devices == chosen->devices && m->sharing == chosen->sharing)
+      if (is_transfer (m) && m->devices == chosen->devices && m->sharing == chosen->sharing)
         g_ptr_array_add (transfers, m);
     }
   return transfers;
@@ -377,7 +394,9 @@ spread_from_request (const Request *request, GError **error)
       PsOpKind kind = (PsOpKind)(i / n_stages);
       guint stage = i % n_stages;
       g_autofree char *key = ps_stage_shape_key (&shapes[stage]);
-      const PsMeasurement *m = find_op (request, key, share_of (request, stage), kind == PS_OP_R ? PS_OP_F : kind);
+      guint share = share_of (request, stage);
+      const PsMeasurement *m
+          = kind == PS_OP_R ? find_recompute (request, key, share) : find_op (request, key, share, kind);
       spread->op[i] = relative_samples (m, &spread->largest);
     }
   g_autoptr (GPtrArray) transfers = suitable_transfers (request);

@@ -152,7 +152,7 @@ ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples
       "LEFT JOIN condition AS b ON b.measurement = measurement.id AND b.moment = 'before' "
       "LEFT JOIN condition AS d ON d.measurement = measurement.id AND d.moment = 'during' "
       "LEFT JOIN condition AS a ON a.measurement = measurement.id AND a.moment = 'after' WHERE profile.name = ?1 "
-      "ORDER BY subject, shape, instr ('|F|B|W|BW|R|O|', '|' || kind || '|'), bytes, devices, "
+      "ORDER BY subject = 'all-reduce', subject, shape, instr ('|F|B|W|BW|R|O|', '|' || kind || '|'), bytes, devices, "
       "sharing, share, instr ('|run|cold|warm|', '|' || cache || '|')",
       "s", profile);
   return ps_rows_collect (rows, read_whole, &source, (GDestroyNotify)ps_measurement_free, error);

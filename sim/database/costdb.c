@@ -39,5 +39,5 @@ ps_costdb_open (const char *path, PsCostDbMode mode, GError **error)
   return db;
 }
 
-PS_DEFINE_NAMES (PsSubject, ps_subject, "op", "transfer", "self-send")
+PS_DEFINE_NAMES (PsSubject, ps_subject, "op", "transfer", "self-send", "all-reduce")
 PS_DEFINE_NAMES (PsCacheState, ps_cache_state, "run", "cold", "warm")

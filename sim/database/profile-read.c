@@ -125,13 +125,14 @@ check_members (const Text *text, const PsJsonObject *object, PsSubject subject, 
   {
     const char *key;
     gboolean of[PS_N_SUBJECTS];
-  } members[] = { { "shape", { TRUE, FALSE, TRUE } },
-                  { "kind", { TRUE, FALSE, FALSE } },
-                  { "cache", { TRUE, FALSE, FALSE } },
-                  { "bytes", { FALSE, TRUE, TRUE } } };
+  } members[] = { { "shape", { TRUE, FALSE, TRUE, FALSE } },
+                  { "kind", { TRUE, FALSE, FALSE, FALSE } },
+                  { "cache", { TRUE, FALSE, FALSE, FALSE } },
+                  { "bytes", { FALSE, TRUE, TRUE, TRUE } } };
   if (subject != PS_SUBJECT_OP && ps_json_object_has (object, "share"))
     return refuse_member (text, "share", "does not belong to this subject", error);
-  for (guint i = 0; i < G_N_ELEMENTS (members); i++)
+  /* The shape of a transfer is optional. */
+  for (guint i = subject == PS_SUBJECT_TRANSFER ? 1 : 0; i < G_N_ELEMENTS (members); i++)
     if (ps_json_object_has (object, members[i].key) != members[i].of[subject])
       return refuse_member (text, members[i].key,
                             members[i].of[subject] ? "is missing" : "does not belong to this subject", error);
@@ -182,11 +183,13 @@ get_key (const Text *text, const PsJsonObject *object, PsMeasurement *m, GError 
       || (m->subject != PS_SUBJECT_OP
           && !ps_json_get_integer (object, "bytes", 0, PS_MAX_SIZE_BYTES, &m->bytes, error)))
     return FALSE;
-  if (m->subject == PS_SUBJECT_TRANSFER)
-    m->shape = g_strdup ("");
-  else if (!ps_json_get_text (object, "shape", &m->shape, error))
-    return FALSE;
-  return m->subject == PS_SUBJECT_TRANSFER || *m->shape != '\0' || refuse (text, "shape", "", "is empty", error);
+  if (!ps_json_object_has (object, "shape"))
+    {
+      m->shape = g_strdup ("");
+      return TRUE;
+    }
+  return ps_json_get_text (object, "shape", &m->shape, error)
+         && (*m->shape != '\0' || refuse (text, "shape", "", "is empty", error));
 }
 
 static gboolean

@@ -122,7 +122,7 @@ append_measurement (GString *text, const PsMeasurement *m)
   gboolean op = m->subject == PS_SUBJECT_OP;
   g_string_append_c (text, '{');
   append_text (text, "subject", ps_subject_name (m->subject));
-  if (m->subject != PS_SUBJECT_TRANSFER)
+  if (*m->shape != '\0')
     append_text (text, "shape", m->shape);
   if (op)
     append_text (text, "kind", ps_op_kind_name (m->kind));

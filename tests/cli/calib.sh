@@ -98,7 +98,7 @@ pipesim-calib run $small --within 0.0001% --max-samples 4000 --time-limit 100s >
 first=$!
 until pipesim calib show --db two.db --profile one 2>/dev/null | grep -q '^sentinel'; do sleep 0.05; done
 kill -STOP $first
-run "a run beside a stopped one" "profile 'one' of two.db: 33 measured" pipesim calib run $small --max-samples 2
+run "a run beside a stopped one" "profile 'one' of two.db: 36 measured" pipesim calib run $small --max-samples 2
 kill -CONT $first
 wait $first
 code=$?
@@ -128,7 +128,7 @@ run "a sweep over precisions" '1 predicted, 1 impossible' pipesim sweep half.swe
 pipesim calib export --db two.db --profile one | awk -f "$G_TEST_SRCDIR/cli/restless.awk" >moved.json
 moved="--db moved.db --profile one --model small.ini -p 2 -v 1 --max-samples 2"
 unrest='the machine was not quiet: the sentinel op moved by up to 50 % beside 4 measurements'
-run "import of a restless profile" '33 measurements' pipesim calib import --db moved.db moved.json
+run "import of a restless profile" '36 measurements' pipesim calib import --db moved.db moved.json
 run "how far it moved" 'moved by 50.0 % at most beside these' pipesim calib show --db moved.db --profile one
 run "a prediction says so" '; the machine was not quiet then: its sentinel op moved by up to 50 %' \
   pipesim predict --schedule 1f1b -p 2 -m 2 --db moved.db

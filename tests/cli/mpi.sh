@@ -187,8 +187,7 @@ else
 fi
 one_line "a calibration's profile stays what it is" '.*mpi.*' 1 pipesim calib run $calib --profile two --transport mpi
 fine "calibration in one process" 'transfer' 1 pipesim calib run $calib --profile one --transport mpi
-one_line "calibration in three" 'rank [0-2]: 3 processes: transfers are measured in one process or between two, ops in the first' \
-  3 pipesim calib run $calib --profile three --transport mpi
+fine "calibration in three" 'all-reduce' 3 pipesim calib run $calib --profile three --transport mpi
 one_line "calibration within one process" 'rank [01]: transport threads: stays inside one process, and these are 2' \
   2 pipesim calib run $calib --profile four
 

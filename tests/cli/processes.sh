@@ -23,6 +23,7 @@ TEXT
 
 # start RANK RANKS ARGUMENT...: one process of a run, in the background; its id becomes $pid. What a test sets for one rank
 # only is in $special, and what is said to it only in $more, for rank $special_rank.
+program=pipesim-exec
 special=
 more=
 special_rank=
@@ -41,7 +42,7 @@ start ()
   hostid=shared
   if [ $host = own ]; then hostid=host-$rank; fi
   env RANK=$rank WORLD_SIZE=$ranks MASTER_PORT=$port NCCL_HOSTID=$hostid $extra \
-    "$PIPESIM_BINDIR/pipesim-exec" "$@" $last >"$work/out.$rank" 2>"$work/err.$rank" </dev/null &
+    "$PIPESIM_BINDIR/$program" "$@" $last >"$work/out.$rank" 2>"$work/err.$rank" </dev/null &
   pid=$!
 }
 
@@ -116,6 +117,10 @@ special_rank=1 special='PS_EMULATED_ALGORITHM=1'
 fine "ranks that choose different algorithms" '"check": "bit-equal"' 2 --schedule 1f1b -p 2 -m 2 --device cuda --transport nccl \
   --model small.ini --steps 2 --check --json
 special_rank= special=
+program=pipesim-calib
+fine "a calibration adds up over all ranks" 'all-reduce' 3 run --db costs.db --profile x --model small.ini -p 2 -v 1 \
+  --transport nccl --max-samples 3 --time-limit 50ms
+program=pipesim-exec
 small="--schedule 1f1b -p 4 -m 8 $paced"
 together 4 --schedule 1f1b -p 4 -m 8 --device paced --costs f=1ms,b=1ms,w=1ms
 same_line "threads don't reach other processes" 2 'rank [0-3]: transport threads: stays inside one process, and these are 4' 4
