@@ -1,6 +1,8 @@
 /* cmd-show.c - pipesim calib show: everything that one profile holds. */
 #include "commands.h"
 
+#include "diff.h"
+
 #include <pipesim/fit.h>
 
 #include <math.h>
@@ -53,6 +55,36 @@ append_sentinels (GString *text, GPtrArray *sentinels, GPtrArray *measurements)
   else
     append_line (text, "sentinel %s: %u readings, moved by %.1f %% at most beside these measurements", first->what,
                  sentinels->len, 100 * shift);
+}
+
+/* Whether two ops differ in how many devices are busy alone. */
+static gboolean
+is_same_op (const PsMeasurement *a, const PsMeasurement *b)
+{
+  return a->subject == PS_SUBJECT_OP && b->subject == PS_SUBJECT_OP && a->kind == b->kind && a->sharing == b->sharing
+         && a->share == b->share && a->cache == b->cache && g_str_equal (a->shape, b->shape);
+}
+
+/* "busy, 3 of 20 ops differ from those alone beyond noise, 2 of them as the clock"; nothing where no clock is known. */
+static void
+append_clocks (GString *text, GPtrArray *measurements)
+{
+  guint n = 0, n_beyond = 0, n_clock = 0;
+  for (guint i = 0; i < measurements->len; i++)
+    for (guint k = 0; k < measurements->len; k++)
+      {
+        const PsMeasurement *alone = measurements->pdata[i], *busy = measurements->pdata[k];
+        if (alone->devices != 1 || busy->devices == 1 || !is_same_op (alone, busy)
+            || ps_measurement_clock_mhz (alone) == 0 || ps_measurement_clock_mhz (busy) == 0)
+          continue;
+        PsProfileChange change = ps_measurement_compare (alone, busy);
+        n++;
+        n_beyond += change.beyond_noise;
+        n_clock += change.by_clock;
+      }
+  if (n > 0)
+    append_line (text, "busy, %u of %u ops differ from those alone beyond noise, %u of them as the clock", n_beyond, n,
+                 n_clock);
 }
 
 /* Whether two messages went the same way, in sizes of their own. */
@@ -113,6 +145,7 @@ to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtr
                profile->model_name, profile->version, profile->created);
   append_line (text, "host %s, %s, %s, %s", profile->host, profile->processor, profile->kernel, profile->libraries);
   append_sentinels (text, sentinels, measurements);
+  append_clocks (text, measurements);
   g_string_append_printf (text, "\n%s", rows);
   append_fits (text, measurements);
   if (samples)

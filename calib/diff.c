@@ -30,8 +30,8 @@ find (const PsProfileContents *contents, const PsMeasurement *key)
   return NULL;
 }
 
-static PsProfileChange
-compare (const PsMeasurement *a, const PsMeasurement *b)
+PsProfileChange
+ps_measurement_compare (const PsMeasurement *a, const PsMeasurement *b)
 {
   PsProfileChange change = { .a = a, .b = b, .change = NAN, .noise_ns = NAN };
   if (!a || !b)
@@ -55,12 +55,12 @@ ps_profile_diff (const PsProfileContents *a, const PsProfileContents *b)
   for (guint i = 0; i < a->measurements->len; i++)
     {
       const PsMeasurement *m = a->measurements->pdata[i];
-      PsProfileChange change = compare (m, find (b, m));
+      PsProfileChange change = ps_measurement_compare (m, find (b, m));
       g_array_append_val (changes, change);
     }
   for (guint i = 0; i < b->measurements->len; i++)
     {
-      PsProfileChange change = compare (NULL, b->measurements->pdata[i]);
+      PsProfileChange change = ps_measurement_compare (NULL, b->measurements->pdata[i]);
       if (!find (a, change.b))
         g_array_append_val (changes, change);
     }

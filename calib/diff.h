@@ -17,6 +17,9 @@ typedef struct
   gboolean by_clock;      /* not any more once a's is what it would be at b's clock; with beyond_noise only */
 } PsProfileChange;
 
+/* From a to b; either may be NULL. */
+PsProfileChange ps_measurement_compare (const PsMeasurement *a, const PsMeasurement *b);
+
 /* Of PsProfileChange: keys of a in their order, then those of b alone. The measurements stay a's and b's. */
 GArray *ps_profile_diff (const PsProfileContents *a, const PsProfileContents *b);
 

@@ -50,6 +50,11 @@ run "and is counted" '; 1 beyond noise, 1 of them as the clock; 0 in one only' p
 pipesim calib import --db fast.db fast.json >out.txt
 run "a clock is shown" '475.3 KiB  1980  ' pipesim calib show --db fast.db
 run "and exported" '"during": {"clock_mhz": 1980}' pipesim calib export --db fast.db
+sed -e '/"kind": "W", "devices": 1/s/"taken"/"during": {"clock_mhz": 1980}, &/' \
+  -e '/"kind": "W", "devices": 2/{s/"taken"/"during": {"clock_mhz": 1830}, &/; s/"sharing": 2/"sharing": 1/}' enough.json >load.json
+pipesim calib import --db load.db load.json >out.txt
+run "what busy neighbours do to the clock" 'busy, 2 of 2 ops differ from those alone beyond noise, 1 of them as the clock' \
+  pipesim calib show --db load.db
 refuse 2 "--profile: is empty" pipesim calib import --db new.db --profile= text.json
 refuse 1 "new.db: several profiles; choose one with --profile: here, there" pipesim calib show --db new.db
 tr '\n' '\r' <text.json | sed 's/"name": "here"/"name": "a\\u000ab\\u001b[2J"/' | tr '\r' '\n' >odd.json
