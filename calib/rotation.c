@@ -115,13 +115,6 @@ wait_for_all (Worker *worker)
 }
 
 static void
-read_condition (Worker *worker, PsCondition *condition)
-{
-  if (worker->device->class->condition)
-    worker->device->class->condition (worker->device, condition);
-}
-
-static void
 note_device_ns (Worker *worker, Quantity *quantity)
 {
   const PsDeviceClass *class = worker->device->class;
@@ -134,13 +127,12 @@ static void
 finish_quantity (Worker *worker, Quantity *quantity)
 {
   PsMeasurement *m = quantity->measurement;
-  GArray *device_ns = quantity->device_ns;
   ps_sampler_finish (&quantity->sampler, m);
-  if (device_ns->len > 0)
-    m->device_ns = ps_median ((gint64 *)(gpointer)device_ns->data, device_ns->len);
+  if (quantity->device_ns->len > 0)
+    m->device_ns = ps_median ((gint64 *)(gpointer)quantity->device_ns->data, quantity->device_ns->len);
   m->taken = ps_moment_now ();
   m->before = worker->before;
-  read_condition (worker, &m->after);
+  ps_condition_read (worker->device, &m->after);
   ps_conditions_median (worker->rotation->conditions, (guint)(worker - worker->rotation->workers), worker->begin_ns,
                         ps_clock_now (), &m->during);
   report (worker, (Item){ .measurement = g_steal_pointer (&quantity->measurement) });
@@ -318,7 +310,7 @@ work (Worker *worker, GError **error)
   if (!prepare (worker, error) || !warm_up (worker, error))
     return FALSE;
   wait_for_all (worker);
-  read_condition (worker, &worker->before);
+  ps_condition_read (worker->device, &worker->before);
   worker->begin_ns = ps_clock_now ();
   for (guint cycle = 1; g_atomic_int_get (&rotation->n_open) > 0 && !g_atomic_int_get (&rotation->failed); cycle++)
     if (!run_any_cycle (worker, cycle, error))
@@ -484,12 +476,9 @@ run_workers (Rotation *rotation, GError **error)
   GError *failure = NULL;
   guint n_started = 0;
   open_devices (rotation, &failure);
-  for (guint i = 0; i < rotation->n_workers && !failure; i++)
-    {
-      Worker *worker = &rotation->workers[i];
-      worker->thread = g_thread_try_new ("calib", worker_main, worker, &failure);
-      n_started += worker->thread ? 1 : 0;
-    }
+  for (; n_started < rotation->n_workers && !failure; n_started += !failure)
+    rotation->workers[n_started].thread
+        = g_thread_try_new ("calib", worker_main, &rotation->workers[n_started], &failure);
   if (failure)
     rotation_fail (rotation);
   gboolean ok = collect (rotation, n_started, failure ? NULL : error);

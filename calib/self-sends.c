@@ -1,6 +1,7 @@
 /* self-sends.c - times messages of a device to itself. */
 #include "self-sends.h"
 
+#include "device/conditions.h"
 #include "provenance.h"
 
 /* The samples are few: a launch is short, and its communicator is set up anew for each size. */
@@ -29,8 +30,7 @@ measure (gpointer data, GError **error)
   ps_statistics_compute (m->samples_ns, m->n_samples, &m->time);
   m->stop = g_strdup ("sample cap");
   m->taken = ps_moment_now ();
-  if (job->device->class->condition)
-    job->device->class->condition (job->device, &m->after);
+  ps_condition_read (job->device, &m->after);
   return TRUE;
 }
 

@@ -6,6 +6,14 @@
 
 G_BEGIN_DECLS
 
+/* The state at this moment; what the class can't tell stays 0. */
+static inline void
+ps_condition_read (PsDevice *device, PsCondition *condition)
+{
+  if (device->class->condition != NULL)
+    device->class->condition (device, condition);
+}
+
 typedef struct _PsConditions PsConditions;
 
 /* Takes a first reading at once, then reads on until freed. n devices of one class, which outlive it and have just been

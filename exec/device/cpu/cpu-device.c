@@ -24,7 +24,7 @@ typedef struct
   PsCpuContext context;
   PsCpuStage **stages; /* [n_stages], NULL where not resident */
   PsCpuFlush flush;
-  gint processor; /* the logical one that the latest op began on; atomic */
+  gint processor;  /* the logical one that the latest op began on; atomic */
   void *blas_room; /* address space kept for the device's thread until it attaches; NULL: released */
 } CpuDevice;
 
@@ -359,9 +359,8 @@ cpu_flush_cache (PsDevice *device, GError **error)
 static void
 cpu_condition (PsDevice *device, PsCondition *condition)
 {
-  g_autofree char *path
-      = g_strdup_printf ("/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq",
-                         MAX (g_atomic_int_get (&cpu_device (device)->processor), 0));
+  g_autofree char *path = g_strdup_printf ("/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq",
+                                           MAX (g_atomic_int_get (&cpu_device (device)->processor), 0));
   g_autofree char *khz = NULL;
 
   *condition = (PsCondition){ 0 };

@@ -1,0 +1,39 @@
+/* game.h - messages on their way: ping-pong between pairs of players, each a device with a thread of its own, in one
+ * process or in one each. */
+#ifndef PIPESIM_CALIB_GAME_H
+#define PIPESIM_CALIB_GAME_H
+
+#include "calibration.h"
+
+G_BEGIN_DECLS
+
+/* What is on its way at the same time. */
+typedef enum
+{
+  PS_WAY_ONE_BY_ONE,
+  PS_WAY_BOTH_WAYS,      /* each player sends when it receives */
+  PS_WAY_TWO_PAIRS,      /* two ping-pongs */
+  PS_WAY_BESIDE_COMPUTE, /* devices that don't play compute, or those of the players (ps_game_load_is_own) */
+  PS_WAY_ALL_REDUCE,     /* no messages: all processes add up */
+  PS_N_WAYS
+} PsWay;
+
+/* A game of one size; the first process sends it to the others. */
+typedef struct
+{
+  gint64 bytes;
+  gint32 way;
+  gint32 n_pairs;
+} PsGameOrder;
+
+/* Whether the players' own accelerators compute while they send: each player has one to itself. */
+gboolean ps_game_load_is_own (const PsCalibration *calibration);
+
+/* Plays until the first process's sampler has stopped; others' samplers stay as they are. during: medians of the state
+ * of the first device here. */
+gboolean ps_game_play (const PsCalibration *calibration, const PsGameOrder *order, PsSampler *sampler,
+                       PsCondition *during, GError **error);
+
+G_END_DECLS
+
+#endif
