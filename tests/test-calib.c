@@ -389,22 +389,19 @@ test_three_devices (void)
   g_hash_table_unref (store.stored);
 }
 
-/* Two pairs send at the same time; of the transfers that are left no op runs. */
+/* Two pairs send at the same time. A load that fails ends the calibration with its error. */
 static void
 test_two_pairs (void)
 {
   Store store = store_new ();
-  int before = n_fake_ops;
+  g_autoptr (GError) error = NULL;
   store.only = "- pairs=2 49152 4";
   g_assert_true (calibrate (&store, 4, NULL));
   g_assert_cmpuint (g_hash_table_size (store.stored), ==, 1);
   g_assert_cmpuint (store.n_sentinels, ==, 2);
-  before = n_fake_ops;
   store.only = "- beside-compute 49152 4";
-  fail_at = n_fake_ops + 100; /* after the sentinel's: it is the load's that fails */
-  g_autoptr (GError) error = NULL;
+  fail_at = n_fake_ops + 100; /* after the sentinel's first ones: mostly the load's */
   g_assert_false (calibrate (&store, 4, &error));
-  g_assert_cmpint (n_fake_ops, >, before);
   g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
   g_assert_nonnull (strstr (error->message, "broken on purpose"));
   fail_at = 0;
