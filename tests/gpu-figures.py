@@ -1,9 +1,10 @@
 """gpu-figures.py - makes the tables of tests/gpu.sh. The last line, behind "= ", sums up.
 
-run DEVICES MICROBATCHES RUN.json   one line of runs.csv from what pipesim exec --json has printed
+run DEVICES MICROBATCHES NAME RUN.json   one line of runs.csv from what pipesim exec --json has printed
 accuracy RUNS.csv                   predicted against executed iteration times
 shares PROFILE.json                 what busy neighbours, cold and warm caches and launching do to ops
-layer LAYER.json PROFILE.json       a layer here against PyTorch's"""
+layer LAYER.json PROFILE.json       a layer here against PyTorch's
+launching PROFILE.json GRAPHS.json  what launching ops costs kernel by kernel and as CUDA graphs"""
 import csv
 import json
 import os
@@ -30,10 +31,10 @@ def percent(ratio):
     return f'{100 * (ratio - 1):+.2f} %'
 
 
-def run(devices, microbatches, path):
+def run(devices, microbatches, schedule, path):
     result = load(path)['results'][0]
     csv.writer(sys.stdout, lineterminator='\n').writerow(
-        [devices, microbatches, os.path.basename(result['schedule']), result.get('predicted_iteration_ns') or '',
+        [devices, microbatches, schedule, result.get('predicted_iteration_ns') or '',
          result['iteration_ns'], result['bubble_ratio'], result['peak_memory_bytes'], result['check']])
 
 
@@ -62,6 +63,22 @@ def accuracy(path):
     print('= ' + ('; '.join(summary) or f'{len(rows)} runs, none of them predicted'))
 
 
+def launching_us(rows):
+    """Time of each op less the GPU's own part of it, by kind."""
+    times = {}
+    for row in rows:
+        if row['subject'] == 'op' and row.get('device_ns'):
+            times.setdefault(row['kind'], []).append((row['median_ns'] - row['device_ns']) / 1e3)
+    return times
+
+
+def launching(plain_path, graphs_path):
+    plain, graphs = (launching_us(load(path)['measurements']) for path in (plain_path, graphs_path))
+    texts = [f'{kind} {statistics.median(plain[kind]):.1f} us, as a graph {statistics.median(graphs[kind]):.1f} us'
+             for kind in plain if kind in graphs]
+    print('= launching an op: ' + ('; '.join(texts) or 'not known'))
+
+
 def shares(path):
     """Every op against itself alone, caches as in real runs, with the same share of the accelerator."""
     rows = load(path)['measurements']
@@ -79,7 +96,7 @@ def shares(path):
            for (what, kind), found in sorted(ratios.items())])
     summary = [f'{what} {percent(statistics.median([ratio for (w, _), found in ratios.items() if w == what for ratio in found]))}'
                for what in sorted({what for what, _ in ratios})]
-    launches = [(row['median_ns'] - row['device_ns']) / 1e3 for row in ops if row.get('device_ns')]
+    launches = [time for times in launching_us(rows).values() for time in times]
     if launches:
         summary.append(f'launching an op {statistics.median(launches):.1f} us')
     summary += [f"{row['shape']} of {row['bytes']} B {row['median_ns'] / 1e3:.1f} us" for row in rows
@@ -102,10 +119,11 @@ def layer(torch_path, profile_path):
             whole = torch['flops'] / sum(ops[kind]['median_ns'] for kind in ('F', 'BW')) / 1e3
             own = torch['flops'] / sum(ops[kind].get('device_ns') or ops[kind]['median_ns'] for kind in ('F', 'BW')) / 1e3
             texts.append(f'pipesim {own:.0f}, with launching and waiting {whole:.0f}')
+            texts.append(f"{100 * own / torch['gemm_tflops']:.0f} % of the GEMM")
             texts += [f"{100 * own / torch[mode]['tflops']:.0f} % of {mode}" for mode in modes]
     rehearsal = 'a rehearsal, nothing measured; ' if torch.get('rehearsal') else ''
     print(f'= {rehearsal}TFLOP/s of one layer, forward and backward: ' + ', '.join(texts))
 
 
 if __name__ == '__main__':
-    {'run': run, 'accuracy': accuracy, 'shares': shares, 'layer': layer}[sys.argv[1]](*sys.argv[2:])
+    {'run': run, 'accuracy': accuracy, 'shares': shares, 'layer': layer, 'launching': launching}[sys.argv[1]](*sys.argv[2:])

@@ -16,6 +16,7 @@ machine ()
   head -3 /proc/meminfo
   [ -z "$python" ] || "$python" -c 'import torch; print("torch", torch.__version__, torch.version.cuda, torch.cuda.is_available())' 2>&1 | tail -1
   ls -l "$libraries" 2>/dev/null
+  [ ! -d "$bin" ] || (cd "$bin" && sha256sum pipesim* 2>/dev/null)
   echo "LD_LIBRARY_PATH: ${LD_LIBRARY_PATH:-}"
   echo "driver's library in $driver"
   nvidia-smi 2>/dev/null || skip "no nvidia-smi: no GPU here"
@@ -139,8 +140,24 @@ device_tests ()
   n=$(grep -c '^ok' "$work/tap")
   skipped=$(grep -c '^ok.*# SKIP' "$work/tap")
   [ "$n" -ne "$skipped" ] || [ $code -ne 0 ] || skip "$(sed -n 's/.*# SKIP //p' "$work/tap" | head -1)"
-  echo "= $((n - skipped)) passed, $skipped skipped${wrong:+; $wrong}"
+  said=$(sed -n 's/^# \([0-9]* multiprocessors, parts of at least\)/\1/p' "$work/tap" | head -1)
+  echo "= $((n - skipped)) passed, $skipped skipped${wrong:+; $wrong}${said:+; $said}"
   exit $code
+}
+
+# Whether parts run at the same time with so many hardware queues; the device sets 32 unless the user has said otherwise.
+queues ()
+{
+  need_programs
+  [ -x "$bin/test-cuda-parts" ] || skip "no test-cuda-parts in $bin"
+  results=
+  for n in "$@"; do
+    CUDA_DEVICE_MAX_CONNECTIONS=$n own test-cuda-parts -p /cuda-parts/together >"$work/tap" 2>&1
+    cat "$work/tap"
+    if grep -q '# SKIP' "$work/tap"; then skip "$(sed -n 's/.*# SKIP //p' "$work/tap" | head -1)"; fi
+    results="$results; with $n: $(sed -n 's/^# \([0-9]* of [0-9]*\) parts saw.*/\1/p' "$work/tap" | paste -sd , -)"
+  done
+  echo "= parts that saw all others run, by CUDA_DEVICE_MAX_CONNECTIONS: ${results#; }"
 }
 
 db=$work/costs.db
@@ -162,10 +179,11 @@ calibrate ()
   name=$2
   shift 2
   if [ "$profile" = stages ] && [ -n "$known" ]; then skip "costs are those of $known"; fi
-  own pipesim-calib run --db "$db" --profile "$profile" --model "$work/$name.ini" --device "$device" --max-samples 200 \
+  G_MESSAGES_DEBUG=pipesim own pipesim-calib run --db "$db" --profile "$profile" --model "$work/$name.ini" --device "$device" --max-samples 200 \
     --time-limit 1s "$@" >"$work/table" 2>"$work/talk"
   code=$?
   cat "$work/table" "$work/talk"
+  sed -n 's/.*nccl: posting/posting/p' "$work/talk" >>"$work/posts"
   if grep -q 'not worth measuring' "$work/talk"; then skip "times of an emulation are not worth measuring"; fi
   [ $code -eq 0 ] || exit 1
   echo "= $(tail -1 "$work/talk"); $(grep -c 'converged' "$work/table") converged; $(grep '^warning' "$work/talk" | head -1)"
@@ -173,19 +191,19 @@ calibrate ()
 
 calibrate_all ()
 {
-  calibrate stages small -p 4 -v 1,2 --caches run,cold,warm
+  calibrate stages small -p 4 --caches run,cold,warm
 }
 
 calibrate_eight ()
 {
-  calibrate stages small -p 8 -v 1,2
+  calibrate stages small -p 8
 }
 
 calibrate_again ()
 {
   calibrate again small -p 4 -v 1
   own pipesim-calib diff --db "$db" stages again | tee "$work/again" | tail -40
-  echo "= $(tail -1 "$work/again" | sed 's/; [0-9]* in one only//') (of two calibrations of p = 4, one after the other)"
+  echo "= $(tail -1 "$work/again" | sed 's/; [0-9]* in one only//') (p = 4, against ${known:-the calibration before})"
 }
 
 need_profile ()
@@ -195,15 +213,15 @@ need_profile ()
 
 export_profiles ()
 {
-  need_profile stages
-  for profile in stages again layer; do
+  [ -f "$db" ] || skip "no profile: calibration did not run"
+  for profile in stages again layer graphs; do
     own pipesim-calib export --db "$db" --profile $profile --samples -o "$OUT/profile-$profile.json" || continue
     # What comes back must be small; medians and spreads stay.
     if [ "$(wc -c <"$OUT/profile-$profile.json")" -gt 8000000 ]; then
       own pipesim-calib export --db "$db" --profile $profile -o "$OUT/profile-$profile.json"
     fi
   done
-  [ -f "$OUT/profile-stages.json" ] || exit 1
+  ls "$OUT"/profile-*.json >/dev/null || exit 1
   echo "= $(ls "$OUT" | grep -c '^profile-') profiles written"
 }
 
@@ -214,17 +232,17 @@ predictions ()
   echo "= every schedule predicted from the profile for p = $1, m = $2"
 }
 
-# execute DEVICES MICROBATCHES SCHEDULE OPTION...: runs it into $work/run.json; 77 where the device has no code for it.
+# execute DEVICES MICROBATCHES SCHEDULE: runs it into $work/run.json and keeps its timelines; 77 where the device has no code for it.
 execute ()
 {
   p=$1
   m=$2
   schedule=$3
-  shift 3
+  timeline=$details/p$p-$(basename "$schedule" .json)
   costs=
-  [ ! -f "$db" ] || costs="--db $db --profile stages"
+  [ ! -f "$db" ] || costs="--db $db --profile stages --predicted $timeline-predicted.json"
   own pipesim-exec --schedule "$schedule" -p "$p" -m "$m" --model "$work/small.ini" $costs --device "$device" --steps 4 \
-    --timeout 20s --json "$@" >"$work/run.json" 2>"$work/run.err"
+    --timeout 20s --check --trace "$timeline-measured.json" --json >"$work/run.json" 2>"$work/run.err"
   code=$?
   if [ $code -ne 0 ]; then
     echo "$schedule: $(tail -1 "$work/run.err")"
@@ -236,15 +254,23 @@ execute ()
   echo "$(basename "$schedule"): $(grep -o '"check": "[^"]*"' "$work/run.json")"
 }
 
-# A line of runs.csv.
+# record DEVICES MICROBATCHES NAME: a line of runs.csv.
 record ()
 {
-  [ -z "$python" ] || "$python" "$here/gpu-figures.py" run "$1" "$2" "$work/run.json" >>"$OUT/runs.csv"
+  [ -z "$python" ] || "$python" "$here/gpu-figures.py" run "$1" "$2" "$3" "$work/run.json" >>"$OUT/runs.csv"
+}
+
+# The GPU's clocks and what limits them, under load.
+watch_clocks ()
+{
+  while sleep 3; do nvidia-smi -q -d CLOCK,PERFORMANCE; done >>"$details/clocks.txt" 2>/dev/null
 }
 
 families ()
 {
   need_device
+  ! nvidia-smi >/dev/null 2>&1 || watch_clocks &
+  clocks=$!
   p=$1
   m=$2
   shift 2
@@ -253,13 +279,14 @@ families ()
   passed=0 failed=0 skipped=0 late=0
   for name in $names; do
     room 15 || { late=$((late + 1)); continue; }
-    execute "$p" "$m" "$name" --check
+    execute "$p" "$m" "$name"
     case $? in
-      0) passed=$((passed + 1)); record "$p" "$m" ;;
+      0) passed=$((passed + 1)); record "$p" "$m" "$name" ;;
       77) skipped=$((skipped + 1)) ;;
       *) failed=$((failed + 1)) ;;
     esac
   done
+  kill_tree $clocks
   equal=$(grep -c "^$p,$m,.*bit-equal" "$OUT/runs.csv" 2>/dev/null)
   echo "= $passed schedules ran on $p stages, ${equal:-0} bit-equal to one device; $failed failed or differ, $skipped not for this executor, $late not tried in time"
   [ $failed -eq 0 ] && [ $passed -gt 0 ]
@@ -281,7 +308,7 @@ uneven ()
 first_run ()
 {
   need_device
-  execute 4 8 "$1" --check
+  execute 4 8 "$1"
   code=$?
   echo "= $1 on 4 parts: $(grep -oE '"(check|iteration_ns)": [^,]*' "$work/run.json" | tr '\n' ' ')$(tail -1 "$work/run.err")"
   exit $code
@@ -305,33 +332,46 @@ variants ()
   echo "= iteration of 1f1b on 4 parts by $variable:${times#,}"
 }
 
+# Of a calibration of this call, of whichever model.
 self_send ()
 {
-  need_profile stages
   [ "$device" = cuda ] || skip "NCCL is for GPUs"
-  own pipesim-calib show --db "$db" --profile stages >"$work/shown" 2>&1 || exit 1
+  for profile in layer stages; do
+    own pipesim-calib show --db "$db" --profile $profile 2>/dev/null
+  done >"$work/shown"
+  [ -s "$work/shown" ] || skip "no profile: calibration did not run"
   grep '^nccl-self' "$work/shown" || skip "no NCCL module, or no library for it"
-  echo "= $(grep -c '^nccl-self' "$work/shown") sizes of messages of the GPU to itself measured"
+  cat "$work/posts"
+  echo "= $(grep -c '^nccl-self' "$work/shown") sizes of messages of the GPU to itself measured; $(head -1 "$work/posts")"
 }
 
+# searched DEVICES MICROBATCHES: the best of each placement that the executor runs, with one copy of the weights.
 searched ()
 {
   need_profile stages
-  own pipesim search -p 4 -m 8 --db "$db" --profile stages --memory-limit 100GiB --time-limit 5s -o "$work/searched.json" || exit 1
-  execute 4 8 "$work/searched.json" --check || exit 1
-  record 4 8
-  echo "= the order that search found ran, too"
+  for placement in V loop; do
+    own pipesim search -p "$1" -m "$2" --placement $placement --db "$db" --profile stages --memory-limit 100GiB --time-limit 4s \
+      -o "$work/searched-$placement.json" || exit 1
+    execute "$1" "$2" "$work/searched-$placement.json" || { echo "= $(tail -1 "$work/run.err")"; exit 1; }
+    record "$1" "$2" "searched-$placement"
+  done
+  echo "= the best orders in a V and in a loop that search found ran, too"
 }
 
-traces ()
+# Op by op, every schedule that ran.
+compared ()
 {
   need_profile stages
-  for name in 1f1b zb-h1 zb-v interleaved; do
-    room 12 || break
-    execute 4 8 $name --trace "$details/$name-measured.json" --predicted "$details/$name-predicted.json" || continue
-    own pipesim compare "$details/$name-predicted.json" "$details/$name-measured.json" | tee -a "$details/compare.txt"
-  done
-  echo "= $(ls "$details" | grep -c measured) pairs of timelines kept"
+  for predicted in "$details"/p*-predicted.json; do
+    measured=${predicted%-predicted.json}-measured.json
+    [ -f "$measured" ] || continue
+    echo "--- $(basename "${predicted%-predicted.json}")"
+    own pipesim compare "$predicted" "$measured"
+  done >"$details/compare.txt"
+  cat "$details/compare.txt"
+  n=$(grep -c '^---' "$details/compare.txt")
+  [ "$n" -gt 0 ] || skip "nothing ran"
+  echo "= $n pairs of timelines kept and compared op by op"
 }
 
 accuracy ()
@@ -355,6 +395,18 @@ shares ()
 layer ()
 {
   calibrate layer layer -p 3 --sharing 1 -v 1
+}
+
+# Ops of the same model, each launched as one graph.
+layer_graphs ()
+{
+  [ "$device" = cuda ] || skip "device $device knows no graphs"
+  (PIPESIM_CUDA_GRAPHS=1 && export PIPESIM_CUDA_GRAPHS && calibrate graphs layer -p 3 --sharing 1 -v 1) || exit $?
+  [ -n "$python" ] || skip "no python3"
+  for profile in layer graphs; do
+    own pipesim-calib export --db "$db" --profile $profile -o "$work/$profile-profile.json" || exit 1
+  done
+  "$python" "$here/gpu-figures.py" launching "$work/layer-profile.json" "$work/graphs-profile.json"
 }
 
 torch_layer ()

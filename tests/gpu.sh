@@ -5,7 +5,8 @@
 #   tests/gpu.sh --call 2                calibration, predictions, execution and their comparison, for p = 4 and 8
 #   tests/gpu.sh --call 3                speed of kernels, a layer against PyTorch, sanitizers, graphs, NCCL
 #   --profile FILE                       costs from a profile of an earlier call (profile-stages.json) instead of a calibration
-#   tests/gpu.sh --bundle FOLDER         with those of a bundle (or FILE.tar.gz), where nothing that they need is installed
+#   tests/gpu.sh --bundle FOLDER         with those of a bundle (or FILE.tar.gz), where nothing that they need is installed; the
+#                                        gpu.sh of a bundle takes its own
 #   tests/gpu.sh --pack FOLDER [BUILD]   makes such a bundle (or FILE.tar.gz) from a build folder: programs, modules, tests and
 #                                        shared libraries, but not those of CUDA and NCCL, which the GPU machine has
 #   --steps REGEX                        only the steps of any call whose names it matches, "machine|calibration|execution, p = 8"
@@ -15,6 +16,7 @@
 # not stop the others. Exit code 1 when a step has failed. What each step is for: tests/README.md.
 set -u
 
+PATH=$PATH:/usr/sbin:/sbin # for ldconfig
 here=$(cd "$(dirname "$0")" && pwd)
 device=cuda
 wanted=
@@ -36,6 +38,21 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+case $calls in
+  1 | 2 | 3 | 123) ;;
+  *) echo "gpu.sh: --call $calls: 1, 2 or 3" >&2; exit 2 ;;
+esac
+case $device in
+  cuda | cpu) ;;
+  *) echo "gpu.sh: --device $device: cuda, or cpu for a rehearsal" >&2; exit 2 ;;
+esac
+[ -z "$known" ] || [ -f "$known" ] || { echo "gpu.sh: --profile $known: no such file" >&2; exit 2; }
+
+# Which programs and modules these are, wherever they came from.
+hash_of ()
+{
+  (cd "$1" && cat pipesim pipesim-exec pipesim-calib pipesim-cuda.so pipesim-nccl.so 2>/dev/null | sha256sum | cut -c 1-16)
+}
 
 # --- packing ---
 
@@ -53,10 +70,12 @@ pack_bundle ()
 {
   build=${build:-${PIPESIM_BINDIR:-build}}
   archive=
-  if ! grep -q sm_90a "$build/meson-info/intro-buildoptions.json" 2>/dev/null; then
+  if ! tr '{' '\n' <"$build/meson-info/intro-buildoptions.json" 2>/dev/null | grep '"name": "gpu_architectures"' \
+    | grep -q '"value": \[[^]]*"sm_90a"'; then
     echo "gpu.sh: $build has no kernels of Hopper's own; set it up with -Dgpu_architectures=sm_90a" >&2
     exit 1
   fi
+  [ -f "$build/pipesim-cuda.so" ] || { echo "gpu.sh: $build/pipesim-cuda.so is not there; build it with CUDA" >&2; exit 1; }
   case $pack in
     *.tar.gz) archive=$pack; pack=$(mktemp -d); trap 'rm -rf "$pack"' EXIT ;;
   esac
@@ -81,6 +100,7 @@ pack_bundle ()
   find "$pack/lib" "$pack/lib-system" -name '*.so*' -exec strip --strip-unneeded {} + 2>/dev/null
   cp "$here/gpu.sh" "$here/gpu-steps.sh" "$here/gpu-layer.py" "$here/gpu-figures.py" "$here/gpu-launch.cu" "$pack/"
   du -sh "$pack" | sed 's/\t.*/ unpacked/'
+  echo "sha256 of the programs: $(hash_of "$pack")"
   if [ -n "$archive" ]; then
     tar -C "$pack" -czf "$archive" . || exit 1
     du -sh "$archive"
@@ -159,7 +179,7 @@ step ()
 children_of ()
 {
   for file in /proc/[0-9]*/stat; do
-    line=$(cat "$file" 2>/dev/null) || continue
+    read -r line 2>/dev/null <"$file" || continue
     case ${line##*) } in
       ?" $1 "*) echo "${line%% *}" ;;
     esac
@@ -200,25 +220,39 @@ if [ -f "$bundle" ]; then
   tar -C "$work/bundle" -xzf "$bundle" || exit 1
   bundle=$work/bundle
 fi
+[ -n "$bundle" ] || [ -n "${PIPESIM_BINDIR:-}" ] || [ ! -d "$here/lib-system" ] || bundle=$here
 bin=${bundle:-${PIPESIM_BINDIR:-$source/build}}
 [ -d "$bin" ] && bin=$(cd "$bin" && pwd)
 libraries=$work/libraries
+programs=
+[ ! -x "$bin/pipesim" ] || programs="sha256 $(hash_of "$bin")"
 
 # Where a shared library is: in the loader's cache, else in a place where toolkits, drivers or Python packages put it.
 find_library ()
 {
-  path=$(ldconfig -p 2>/dev/null | awk -v name="$1" '$1 == name { print $NF; exit }')
-  [ -n "$path" ] || path=$(timeout 10 find -L $places -name "$1" 2>/dev/null | grep -vE '/(stubs|compat)/' | head -1)
+  path=$(awk -v name="$1" '$1 == name { print $NF; exit }' "$work/loader-cache")
+  [ -n "$path" ] || path=$(grep -m 1 "/$1\$" "$work/found")
   echo "$path"
 }
 
-# Links to CUDA's libraries under the names that the modules ask for, and the folder of the driver's.
+# Links to CUDA's libraries under the names that the modules ask for, and the folder of the driver's. All places are looked through
+# once, and only where the loader does not know of all.
 find_cuda ()
 {
   mkdir -p "$libraries"
-  places="/usr/local /usr/lib /opt"
-  [ -z "$python" ] || places="$("$python" -c 'import sys; print(" ".join(p for p in sys.path if "-packages" in p))') $places"
-  for name in libcudart.so.13 libcublasLt.so.13 libcublas.so.13 libnccl.so.2; do
+  ldconfig -p >"$work/loader-cache" 2>/dev/null
+  : >"$work/found"
+  names="libcudart.so.13 libcublasLt.so.13 libcublas.so.13 libnccl.so.2"
+  looked_for=
+  for name in $names libcuda.so.1; do
+    [ -n "$(find_library $name)" ] || looked_for="$looked_for -o -name $name"
+  done
+  if [ -n "$looked_for" ]; then
+    places="/usr/local /usr/lib /opt"
+    [ -z "$python" ] || places="$("$python" -c 'import sys; print(" ".join(p for p in sys.path if "-packages" in p))') $places"
+    timeout 10 find -L $places \( ${looked_for# -o} \) 2>/dev/null | grep -vE '/(stubs|compat)/' >"$work/found"
+  fi
+  for name in $names; do
     path=$(find_library $name)
     [ -n "$path" ] || path=$(ls "$bin/lib-system/$name" 2>/dev/null)
     [ -z "$path" ] || ln -sf "$path" "$libraries/$name"
@@ -231,7 +265,7 @@ cuda_path ()
 {
   path=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   [ "$driver" = . ] || path=$path:$driver
-  ldconfig -p 2>/dev/null | grep -q 'libstdc++\.so\.6' || path=$path:$bin/lib-system
+  grep -q 'libstdc++\.so\.6' "$work/loader-cache" || path=$path:$bin/lib-system
   echo "$path"
 }
 
@@ -306,6 +340,7 @@ write_report ()
     echo "# pipesim on a GPU"
     echo
     echo "$(date -u +%Y-%m-%dT%H:%M:%SZ), device $device, $(($(date +%s) - begin)) s$([ -z "${PIPESIM_MODULE_DIR:-}" ] || echo ', EMULATED: no figure here is measured')"
+    [ -z "$programs" ] || echo "Programs: $programs"
     echo
     echo "| result | step | | time |"
     echo "|---|---|---|---|"
@@ -332,8 +367,8 @@ collect ()
 }
 
 # The most important first: each step may be the last. An emulation takes its time.
-few="1f1b zb-h1 gpipe interleaved zb-v zb-auto zb-h2 dualpipe-v v-half v-min 1f1b-v zb-v-auto interleaved-zb eager-1f1b looped-bfs hanayo naive"
-eight="1f1b zb-h1 zb-v interleaved gpipe zb-h2 dualpipe-v"
+few="1f1b zb-h1 gpipe interleaved zb-v dualpipe-v zb-auto zb-h2 v-half v-min 1f1b-v zb-v-auto interleaved-zb eager-1f1b looped-bfs hanayo naive"
+eight="1f1b zb-h1 zb-v interleaved gpipe dualpipe-v zb-h2"
 if [ -n "${PIPESIM_MODULE_DIR:-}" ]; then few="1f1b zb-v" eight=1f1b; fi
 rm -f "$OUT/runs.csv"
 find_cuda
@@ -347,6 +382,7 @@ call=1
 step 120 "kernels: build from source" kernels_build
 step 60 "kernels against references" kernels
 step 40 "parts of a GPU" device_tests test-cuda-parts
+step 20 "hardware queues" queues 32 8 1
 step 40 "first run, p = 4" first_run 1f1b
 step 40 "first run of zb-v" first_run zb-v
 step 60 "cuda device" device_tests test-cuda-device
@@ -359,16 +395,18 @@ call=2
 step 90 "calibration, p = 4" calibrate_all
 step 10 "predictions, p = 4" predictions 4 8
 step 110 "execution, p = 4" families 4 8 $few
+step 20 "search, p = 4" searched 4 8
 step 10 "accuracy so far" accuracy
-step 40 "traces" traces
-step 20 "search" searched
 step 60 "calibration, p = 8" calibrate_eight
 step 60 "execution, p = 8" families 8 16 $eight
+step 20 "search, p = 8" searched 8 16
+step 20 "op by op" compared
 step 40 "calibration repeated" calibrate_again
 
 call=3
 step 60 "speed of kernels" kernel_figures
 step 30 "one layer" layer
+step 30 "one layer as CUDA graphs" layer_graphs
 step 60 "one layer in PyTorch" torch_layer
 step 25 "waiting asleep and awake" variants PIPESIM_CUDA_WAIT sleep spin
 step 25 "ops as CUDA graphs" variants PIPESIM_CUDA_GRAPHS 0 1
