@@ -16,7 +16,7 @@ machine ()
   head -3 /proc/meminfo
   [ -z "$python" ] || "$python" -c 'import torch; print("torch", torch.__version__, torch.version.cuda, torch.cuda.is_available())' 2>&1 | tail -1
   ls -l "$libraries" 2>/dev/null
-  [ ! -d "$bin" ] || (cd "$bin" && sha256sum pipesim* 2>/dev/null)
+  [ ! -x "$bin/pipesim" ] || { own pipesim --version; (cd "$bin" && sha256sum pipesim* 2>/dev/null); }
   echo "LD_LIBRARY_PATH: ${LD_LIBRARY_PATH:-}"
   echo "driver's library in $driver"
   nvidia-smi 2>/dev/null || skip "no nvidia-smi: no GPU here"
