@@ -1,13 +1,22 @@
 #!/usr/bin/env bash
 # chroot.sh - the promise of the README in an empty Debian 12: git clone, ./run test, ./run demo, with nothing else installed.
 #
-#   sudo tests/chroot.sh [FOLDER]   (default: a temporary one; needs debootstrap, root, 4 GB and some 15 minutes)
+#   sudo tests/chroot.sh [FOLDER]               (default: a temporary one; needs debootstrap, root, 4 GB and some 15 minutes)
+#   sudo tests/chroot.sh --gpu BUILD [FOLDER]   tests/gpu.sh from a bundle of that build, in an empty Debian 13 with python3 and gcc
+#                                               (glibc 2.41; 5 minutes): as it is, on the cpu device and on emulated modules
 #
 # Takes the Debian mirror, its keys and the network settings of this machine. Clones the commit that is checked out and puts the working
 # tree's changes on top. Not part of ./run test.
 set -euo pipefail
 
 source_dir=$(cd "$(dirname "$0")/.." && pwd)
+build=
+suite=bookworm packages=git,ca-certificates
+if [ "${1:-}" = --gpu ]; then
+  build=$(cd "${2:?--gpu BUILD}" && pwd)
+  suite=trixie packages=python3,gcc,libc6-dev
+  shift 2
+fi
 root=${1:-$(mktemp -d)}
 mkdir -p "$root"
 chmod 755 "$root" # mktemp keeps ordinary users out, and tests use one
@@ -47,13 +56,47 @@ inside ()
     ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} ${no_proxy:+no_proxy="$no_proxy"} "$@"
 }
 
-echo "== an empty Debian 12 in $root"
-debootstrap --variant=minbase --include=git,ca-certificates bookworm "$root" "$(mirror)" >"$root.log" 2>&1 \
+# call NUMBER OPTION...: prints what it took and which steps failed.
+call ()
+{
+  local number=$1 started=$SECONDS
+  shift
+  inside "${environment[@]}" OUT="/root/out-$kind-$number" /root/bundle/gpu.sh --call "$number" "$@" >"$root/root/$kind-$number.log" 2>&1 || failed=1
+  echo "$kind, call $number $*: $((SECONDS - started)) s; $(grep -c '^PASS' "$root/root/$kind-$number.log") passed, $(grep -c '^SKIP' "$root/root/$kind-$number.log") skipped"
+  grep '^FAIL' "$root/root/$kind-$number.log" || true
+}
+
+rehearse ()
+{
+  local kind environment=(env) failed=0
+  "$source_dir/tests/gpu.sh" --pack "$root/root/bundle.tar.gz" "$build"
+  mkdir "$root/root/bundle"
+  tar -C "$root/root/bundle" -xzf "$root/root/bundle.tar.gz"
+  kind=plain
+  for number in 1 2 3; do call "$number"; done
+  kind=cpu
+  for number in 1 2 3; do call "$number" --device cpu; done
+  call 2 --device cpu --profile /root/out-cpu-2/profile-stages.json
+  kind=emulated
+  mkdir "$root/root/emulation"
+  cp "$build"/tests/cuda-emulation/*.so "$root/root/emulation/"
+  environment=(env PIPESIM_MODULE_DIR=/root/emulation LD_LIBRARY_PATH=/root/emulation)
+  for number in 1 2 3; do call "$number"; done
+  return $failed
+}
+
+echo "== an empty Debian ($suite) in $root"
+debootstrap --variant=minbase --include=$packages $suite "$root" "$(mirror)" >"$root.log" 2>&1 \
   || { tail -20 "$root.log"; exit 1; }
 copy_settings
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount --make-rslave "$root/dev"
+
+if [ -n "$build" ]; then
+  rehearse
+  exit
+fi
 
 echo '== git clone'
 git -C "$source_dir" bundle create "$root/root/pipesim.bundle" HEAD >/dev/null 2>&1

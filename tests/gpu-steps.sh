@@ -240,7 +240,11 @@ execute ()
   schedule=$3
   timeline=$details/p$p-$(basename "$schedule" .json)
   costs=
-  [ ! -f "$db" ] || costs="--db $db --profile stages --predicted $timeline-predicted.json"
+  # A calibration that was stopped may lack what this schedule needs; it runs all the same.
+  known_costs="--db $db --profile stages"
+  if own pipesim predict --schedule "$schedule" -p "$p" -m "$m" $known_costs >/dev/null 2>&1; then
+    costs="$known_costs --predicted $timeline-predicted.json"
+  fi
   own pipesim-exec --schedule "$schedule" -p "$p" -m "$m" --model "$work/small.ini" $costs --device "$device" --steps 4 \
     --timeout 20s --check --trace "$timeline-measured.json" --json >"$work/run.json" 2>"$work/run.err"
   code=$?

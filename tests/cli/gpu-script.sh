@@ -39,7 +39,7 @@ steps "without programs all is skipped" "SKIP module loads: no programs in nowhe
 
 cat >tiny.ini <<'TEXT'
 [model]
-layers = 8
+layers = 16
 hidden = 32
 heads = 2
 sequence = 16
@@ -49,9 +49,10 @@ precision = fp32
 mlp = gelu
 flash_attention = false
 TEXT
-pipesim-calib run --db costs.db --profile other --model tiny.ini --device cpu -p 4 --max-samples 2 --time-limit 1ms >/dev/null 2>&1
+pipesim-calib run --db costs.db --profile other --model tiny.ini --device cpu -p 4 -v 1 --max-samples 2 --time-limit 1ms >/dev/null 2>&1
 pipesim-calib export --db costs.db --profile other -o known.json
-"$script" --device cpu --profile known.json --steps '^profile|calibration, p = 4|predictions' >"$work/said" 2>&1
-steps "a profile stands for a calibration" "PASS profile of an earlier call: known.json" \
-  "SKIP calibration, p = 4: costs are those of known.json" "PASS predictions, p = 4"
+"$script" --device cpu --profile known.json --steps '^profile|calibration, p = 4|predictions|zb-v' >"$work/said" 2>&1
+steps "a profile stands for a calibration; schedules run whose costs it lacks" "PASS profile of an earlier call: known.json" \
+  "SKIP calibration, p = 4: costs are those of known.json" "PASS predictions, p = 4" \
+  "PASS first run of zb-v: zb-v on 4 parts: .*bit-equal"
 finish
