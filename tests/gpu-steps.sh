@@ -354,7 +354,7 @@ searched ()
 {
   need_profile stages
   for placement in V loop; do
-    own pipesim search -p "$1" -m "$2" --placement $placement --db "$db" --profile stages --memory-limit 100GiB --time-limit 4s \
+    own pipesim search -p "$1" -m "$2" --placement $placement --db "$db" --profile stages --memory-limit 100GiB --time-limit 3s \
       -o "$work/searched-$placement.json" || exit 1
     execute "$1" "$2" "$work/searched-$placement.json" || { echo "= $(tail -1 "$work/run.err")"; exit 1; }
     record "$1" "$2" "searched-$placement"
