@@ -4,7 +4,8 @@
 
 machine ()
 {
-  for tool in gcc g++ nvcc meson ninja pkg-config python3 sqlite3 compute-sanitizer ncu nvidia-smi; do
+  echo "to build with: $(command -v meson ninja pkg-config | paste -sd ' ' -)"
+  for tool in gcc g++ nvcc python3 sqlite3 compute-sanitizer ncu nvidia-smi; do
     echo "$tool: $(command -v $tool || echo missing) $($tool --version 2>/dev/null | grep -iE 'version|release|[0-9]+\.[0-9]+' | head -1)"
   done
   for package in glib-2.0 gio-2.0 json-glib-1.0 sqlite3 openblas hwloc; do
@@ -245,7 +246,7 @@ execute ()
   if own pipesim predict --schedule "$schedule" -p "$p" -m "$m" $known_costs >/dev/null 2>&1; then
     costs="$known_costs --predicted $timeline-predicted.json"
   fi
-  own pipesim-exec --schedule "$schedule" -p "$p" -m "$m" --model "$work/small.ini" $costs --device "$device" --steps 4 \
+  own pipesim-exec --schedule "$schedule" -p "$p" -m "$m" --model "$work/small.ini" $costs --device "$device" --steps $iterations \
     --timeout 20s --check --trace "$timeline-measured.json" --json >"$work/run.json" 2>"$work/run.err"
   code=$?
   if [ $code -ne 0 ]; then

@@ -369,7 +369,8 @@ collect ()
 # The most important first: each step may be the last. An emulation takes its time.
 few="1f1b zb-h1 gpipe interleaved zb-v dualpipe-v zb-auto zb-h2 v-half v-min 1f1b-v zb-v-auto interleaved-zb eager-1f1b looped-bfs hanayo naive"
 eight="1f1b zb-h1 zb-v interleaved gpipe dualpipe-v zb-h2"
-if [ -n "${PIPESIM_MODULE_DIR:-}" ]; then few="1f1b zb-v" eight=1f1b; fi
+iterations=4
+if [ -n "${PIPESIM_MODULE_DIR:-}" ]; then few="1f1b zb-v" eight=1f1b iterations=2; fi
 rm -f "$OUT/runs.csv"
 find_cuda
 
