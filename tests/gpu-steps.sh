@@ -354,13 +354,16 @@ self_send ()
 searched ()
 {
   need_profile stages
+  ran=
   for placement in V loop; do
+    room 12 || break
     own pipesim search -p "$1" -m "$2" --placement $placement --db "$db" --profile stages --memory-limit 100GiB --time-limit 3s \
       -o "$work/searched-$placement.json" || exit 1
     execute "$1" "$2" "$work/searched-$placement.json" || { echo "= $(tail -1 "$work/run.err")"; exit 1; }
     record "$1" "$2" "searched-$placement"
+    ran="$ran $placement"
   done
-  echo "= the best orders in a V and in a loop that search found ran, too"
+  echo "= the best orders that search found ran, too, placed in:$ran"
 }
 
 # Op by op, every schedule that ran.
