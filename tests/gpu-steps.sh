@@ -190,16 +190,6 @@ calibrate ()
   echo "= $(tail -1 "$work/talk"); $(grep -c 'converged' "$work/table") converged; $(grep '^warning' "$work/talk" | head -1)"
 }
 
-calibrate_all ()
-{
-  calibrate stages small -p 4 --caches run,cold,warm
-}
-
-calibrate_eight ()
-{
-  calibrate stages small -p 8
-}
-
 calibrate_again ()
 {
   calibrate again small -p 4 -v 1

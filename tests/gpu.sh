@@ -393,15 +393,16 @@ step 60 "uneven parts" uneven
 step 60 "NCCL, two processes" nccl
 
 call=2
-step 90 "calibration, p = 4" calibrate_all
+step 90 "calibration, p = 4" calibrate stages small -p 4
 step 10 "predictions, p = 4" predictions 4 8
 step 110 "execution, p = 4" families 4 8 $few
 step 25 "search, p = 4" searched 4 8
 step 10 "accuracy so far" accuracy
-step 60 "calibration, p = 8" calibrate_eight
+step 60 "calibration, p = 8" calibrate stages small -p 8
 step 60 "execution, p = 8" families 8 16 $eight
 step 25 "search, p = 8" searched 8 16
 step 20 "op by op" compared
+step 60 "caches cold and warm" calibrate stages small -p 4 -v 1 --caches cold,warm --time-limit 200ms
 step 40 "calibration repeated" calibrate_again
 
 call=3
