@@ -97,7 +97,8 @@ describe (void)
       text,
       "\nTimelines are written natively, or as Chrome trace (Perfetto, chrome://tracing) to a FILE that ends in\n"
       ".trace.json. The measured one is the step whose iteration time is the median over the steps after the\n"
-      "first. Device paced needs costs; device cpu needs a model, and costs to be held against a prediction.\n"
+      "first; it also has how long posting each send and receive held its device's host (\"posts\"). Device paced\n"
+      "needs costs; device cpu needs a model, and costs to be held against a prediction.\n"
       "\nDevices that share a GPU get parts of its multiprocessors (green contexts): equal ones, or in proportion to\n"
       "--sm-shares. Parts are whole pieces of what the GPU can split off (8 multiprocessors on Hopper), one at least,\n"
       "and equal shares get equal parts. A profile predicts the device and the shares that it was measured with, and\n"

@@ -23,6 +23,7 @@ static const PsColumn result_columns[] = {
   { "bubble_ratio", NULL, PS_COLUMN_RATIO },
   { "peak_memory_bytes", NULL, PS_COLUMN_SIZE },
   { "clock_mhz", NULL, PS_COLUMN_INTEGER },
+  { "posting_ns", NULL, PS_COLUMN_NUMBERS },
   { "losses", NULL, PS_COLUMN_NUMBERS },
   { "check", NULL, PS_COLUMN_TEXT },
 };
@@ -40,6 +41,36 @@ steps_to_text (const PsRunResult *result)
       ps_table_set_ratio (table, "loss", ps_run_result_mean_loss (result, i));
     }
   return ps_table_to_text (table);
+}
+
+/* Of each device: how long posting sends and receives held its host in the step of the timeline. Free with g_free. */
+static double *
+posting_times (const PsTimeline *timeline)
+{
+  double *times_ns = g_new0 (double, timeline->n_devices);
+
+  for (guint i = 0; i < timeline->posts->len; i++)
+    {
+      const PsSpan *post = &g_array_index (timeline->posts, PsSpan, i);
+
+      times_ns[post->device] += (double)(post->end_ns - post->start_ns);
+    }
+  return times_ns;
+}
+
+static void
+append_posting (GString *text, const PsTimeline *timeline)
+{
+  g_autofree double *times_ns = posting_times (timeline);
+
+  for (guint i = 0; i < timeline->n_devices; i++)
+    {
+      g_autofree char *time = ps_format_time ((gint64)times_ns[i]);
+
+      g_string_append_printf (text, "%s%s", i == 0 ? "posting sends and receives held each device's host for: " : ", ",
+                              time);
+    }
+  g_string_append_c (text, '\n');
 }
 
 static void
@@ -86,6 +117,7 @@ ps_run_report_to_text (const PsRunReport *report)
     g_string_append_printf (text, "clock %" G_GINT64_FORMAT " MHz, median over the steps%s\n",
                             report->result->clock_mhz,
                             schedule->placement->n_devices > 1 ? " of the slowest device" : "");
+  append_posting (text, report->result->timeline);
   if (report->verdict->check != PS_CHECK_NOT_RUN)
     append_verdict (text, report->verdict);
   if (report->comparison != NULL)
@@ -117,6 +149,7 @@ ps_run_report_to_json (const PsRunReport *report)
           "transport", report->setting->transport->name,
           "origin",    report->result->emulated ? "emulated" : ps_origin_name (PS_ORIGIN_MEASURED),
           NULL };
+  g_autofree double *posting_ns = posting_times (report->result->timeline);
   g_auto (PsMetrics) metrics = { 0 };
 
   ps_metrics_from_timeline (report->result->timeline, &metrics);
@@ -132,6 +165,7 @@ ps_run_report_to_json (const PsRunReport *report)
   ps_table_set_integer (table, "peak_memory_bytes", metrics.peak_memory_bytes);
   if (report->result->clock_mhz > 0)
     ps_table_set_integer (table, "clock_mhz", report->result->clock_mhz);
+  ps_table_set_numbers (table, "posting_ns", posting_ns, report->result->timeline->n_devices);
   if (report->setting->device->computes)
     set_losses (table, report->result);
   ps_table_set_text (table, "check", ps_check_name (report->verdict->check));

@@ -187,6 +187,69 @@ test_pair (void)
   g_assert_cmpint (span[0].end_ns, >=, 1300000);
 }
 
+#define HELD_NS 300000
+
+/* Posts that hold the host, as those of some transports do. */
+static gboolean
+slow_send (PsTransport *transport, guint from, guint to, PsOp message, PsTensor *tensor, gint64 delay_ns,
+           GError **error)
+{
+  g_usleep (HELD_NS / 1000);
+  return ps_threads_transport.send (transport, from, to, message, tensor, delay_ns, error);
+}
+
+static gboolean
+slow_receive (PsTransport *transport, guint at, guint from, PsOp message, GError **error)
+{
+  g_usleep (2 * HELD_NS / 1000);
+  return ps_threads_transport.receive (transport, at, from, message, error);
+}
+
+static PsTransportClass slow;
+
+static PsTransport *
+slow_open (const PsTransportSetting *setting, GError **error)
+{
+  PsTransport *transport = ps_threads_transport.open (setting, error);
+
+  transport->class = &slow;
+  return transport;
+}
+
+/* The timeline says of each send and each receive how long it held the host, in the order of the program. */
+static void
+test_posts (void)
+{
+  g_autoptr (PsProgram) program = family_program ("zb-v", 2, 3);
+  PsRunSetting setting = run_setting (&ps_null_device, NULL, 2);
+  g_autoptr (PsRunResult) result = NULL;
+  guint n = 0;
+
+  slow = ps_threads_transport;
+  slow.open = slow_open;
+  slow.send = slow_send;
+  slow.receive = slow_receive;
+  setting.transport = &slow;
+  result = run (program, setting);
+  assert_runs_program (result->timeline, program, NULL);
+  for (guint device = 0; device < 2; device++)
+    for (guint i = program->first[device]; i < program->first[device + 1]; i++)
+      {
+        const PsInstruction *instruction = &program->instructions[i];
+        const PsSpan *post = &g_array_index (result->timeline->posts, PsSpan, n);
+
+        if (!ps_instruction_is_post (instruction))
+          continue;
+        g_assert_cmpuint (n++, <, result->timeline->posts->len);
+        g_assert_cmpuint (post->post, ==, instruction->type);
+        g_assert_cmpuint (post->device, ==, device);
+        g_assert_cmpmem (&post->op, sizeof (PsOp), &instruction->op, sizeof (PsOp));
+        g_assert_cmpint (post->end_ns - post->start_ns, >=, instruction->type * HELD_NS);
+      }
+  g_assert_cmpuint (n, ==, result->timeline->posts->len);
+  g_assert_cmpuint (n, >, 0);
+}
+
 /* Devices that do as the null device does but for some hooks: the class that their open gives them. */
 static PsDeviceClass special;
 
@@ -466,6 +529,7 @@ main (int argc, char **argv)
   g_test_add_func ("/runtime/weight-versions", test_weight_versions);
   g_test_add_func ("/runtime/asynchronous-refused", test_asynchronous_refused);
   g_test_add_func ("/runtime/pair", test_pair);
+  g_test_add_func ("/runtime/posts", test_posts);
   g_test_add_func ("/runtime/failures", test_failures);
   g_test_add_func ("/runtime/timeout", test_timeout);
   g_test_add_func ("/runtime/digest", test_digest);

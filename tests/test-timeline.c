@@ -145,16 +145,21 @@ test_round_trip (void)
   g_autofree char *measured = read_fixture ("timeline-measured.json");
   g_autoptr (PsTimeline) odd = ps_timeline_new (PS_ORIGIN_MEASURED, "a \"b\" \\ c\n\t\xc3\xa9", 3, 6, 7);
   g_autofree char *odd_text = NULL;
-  PsSpan span = { 5, 9, { .kind = PS_OP_BW, .slice = 3, .stage = 5, .microbatch = 6, .paired = 1 }, 2, 2, 1 };
+  PsSpan span = { 5, 9, { .kind = PS_OP_BW, .slice = 3, .stage = 5, .microbatch = 6, .paired = 1 }, 2, 2, 1, 0 };
 
   check_round_trip (predicted);
   check_round_trip (measured);
   g_array_append_val (odd->ops, span);
   span.op = (PsOp){ .kind = PS_OP_F, .stage = 2, .microbatch = 1 };
   g_array_append_val (odd->ops, span);
+  span.post = PS_INSTRUCTION_RECEIVE;
+  g_array_append_val (odd->posts, span);
+  span.post = PS_INSTRUCTION_SEND;
+  g_array_append_val (odd->posts, span);
   odd_text = ps_timeline_to_json (odd);
   g_assert_nonnull (strstr (odd_text, "[2, \"BW6.5/3+\", 5, 9, 1]"));
   g_assert_nonnull (strstr (odd_text, "\"transfers\": []"));
+  g_assert_nonnull (strstr (odd_text, "[2, \"RECEIVE F1.2\", 5, 9],\n    [2, \"SEND F1.2\", 5, 9]\n"));
   check_round_trip (odd_text);
 }
 
@@ -220,6 +225,12 @@ test_read_refusals (void)
     { "\n  ]\n}\n", "\n  ]\n", "f.json:45:1: the text ends too early: ',' or '}' is missing" },
     { "\n  ]\n}\n", "\n  ]\n}\n{}", "f.json:46:1: more text behind the end" },
     { "two by two", "two \xff", "f.json:*: no UTF-8" },
+    { "  \"memory\"", "  \"posts\": [[0, \"SEND F0.0\", 1, 2], [0, \"F0.0\", 1, 2]],\n  \"memory\"",
+      "f.json: posts[1]: 'F0.0' is no post; one looks like SEND F0.1" },
+    { "  \"memory\"", "  \"posts\": [[0, \"SEND F2.0\", 1, 2]],\n  \"memory\"",
+      "f.json: posts[0]: microbatch of 'F2.0' is not below 2" },
+    { "  \"memory\"", "  \"posts\": [[0, \"SEND F0.0\", 1]],\n  \"memory\"",
+      "f.json: posts[0]: is no array of 4 values" },
   };
   g_autofree char *fixture = read_fixture ("timeline-predicted.json");
 

@@ -314,8 +314,25 @@ simulate (PsSchedule *schedule, GRand *rand)
   return ps_timeline_from_simulation (program, costs, simulation);
 }
 
-/* Simulated timelines come back from their Chrome trace unchanged: pairs, transfers, memory, and the figures that no
- * event shows. */
+/* Both ends of every transfer, in some time. */
+static void
+append_posts (PsTimeline *timeline, GRand *rand)
+{
+  for (guint i = 0; i < 2 * timeline->transfers->len; i++)
+    {
+      PsSpan span = g_array_index (timeline->transfers, PsSpan, i / 2);
+
+      span.device = span.peer = i % 2 == 0 ? span.device : span.peer;
+      span.chunk = 0;
+      span.post = i % 2 == 0 ? PS_INSTRUCTION_SEND : PS_INSTRUCTION_RECEIVE;
+      span.end_ns = span.start_ns + (gint64)random_below (rand, 3000);
+      g_array_append_val (timeline->posts, span);
+    }
+  ps_timeline_sort (timeline);
+}
+
+/* Timelines come back from their Chrome trace unchanged: pairs, transfers, posts, memory, and the figures that no event
+ * shows. */
 static void
 test_own_trace (void)
 {
@@ -328,6 +345,7 @@ test_own_trace (void)
       g_autofree char *trace = NULL, *before = NULL, *after = NULL;
       g_autoptr (PsTimeline) again = NULL;
 
+      append_posts (timeline, rand);
       timeline->iteration_ns += random_below (rand, 1000000);
       timeline->n_microbatches += random_below (rand, 3);
       g_free (timeline->source);

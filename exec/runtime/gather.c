@@ -104,7 +104,7 @@ carry_records (Parcel *parcel, PsRecorder *recorder, guint device)
   gsize n_steps = recorder->n_steps;
 
   carry (parcel, records->ops, n_steps * records->n_ops * sizeof *records->ops);
-  carry (parcel, records->sent_ns, n_steps * records->n_sends * sizeof *records->sent_ns);
+  carry (parcel, records->posts, n_steps * records->n_posts * sizeof *records->posts);
   carry (parcel, records->transfers, n_steps * records->n_transfers * sizeof *records->transfers);
   carry (parcel, records->held_bytes, n_steps * sizeof *records->held_bytes);
   carry (parcel, &records->clock_mhz, sizeof records->clock_mhz);
@@ -169,8 +169,11 @@ shift_records (PsRecorder *recorder, guint device, gint64 offset_ns)
       records->ops[i].start_ns += offset_ns;
       records->ops[i].end_ns += offset_ns;
     }
-  for (gsize i = 0; i < (gsize)recorder->n_steps * records->n_sends; i++)
-    records->sent_ns[i] += offset_ns;
+  for (gsize i = 0; i < (gsize)recorder->n_steps * records->n_posts; i++)
+    {
+      records->posts[i].start_ns += offset_ns;
+      records->posts[i].end_ns += offset_ns;
+    }
   for (gsize i = 0; i < (gsize)recorder->n_steps * records->n_transfers; i++)
     records->transfers[i].end_ns += offset_ns;
 }

@@ -57,12 +57,13 @@ plan_action (PsPlan *plan, PsAction *action, GHashTable *slots, guint n_stages, 
       break;
     case PS_INSTRUCTION_SEND:
       action->take = slot_of (slots, op.kind, op.stage, op);
-      plan->n_sends++;
+      plan->n_posts++;
       if (costs != NULL)
         action->delay_ns = costs->transfer_ns[op.kind == PS_OP_F ? ps_transfer_forward (costs, op.stage)
                                                                  : ps_transfer_backward (costs, op.stage)];
       break;
     case PS_INSTRUCTION_RECEIVE:
+      plan->n_posts++;
       break;
     case PS_INSTRUCTION_WAIT:
       action->put = slot_of (slots, op.kind, op.stage, op);

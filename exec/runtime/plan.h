@@ -24,7 +24,7 @@ typedef struct
   PsAction *actions;
   guint n_slots;
   guint n_ops;    /* computes among the actions */
-  guint n_sends;  /* sends among them */
+  guint n_posts;  /* sends and receives among them */
   guint n_waits;  /* waits among them */
   guint n_stages; /* stages that the device holds, once per weight copy */
   guint *stages;

@@ -9,8 +9,9 @@ ps_recorder_step_bytes (const PsPlan *plans, guint n_devices)
   gsize n_bytes = 0;
 
   for (guint i = 0; i < n_devices; i++)
-    n_bytes += ((gsize)plans[i].n_ops + plans[i].n_stages) * sizeof (PsOpRecord) + plans[i].n_sends * sizeof (gint64)
-               + plans[i].n_waits * sizeof (PsTransferTimes) + sizeof (gint64);
+    n_bytes += ((gsize)plans[i].n_ops + plans[i].n_stages) * sizeof (PsOpRecord)
+               + plans[i].n_posts * sizeof (PsPostRecord) + plans[i].n_waits * sizeof (PsTransferTimes)
+               + sizeof (gint64);
   return n_bytes;
 }
 
@@ -29,10 +30,10 @@ ps_recorder_new (const PsPlan *plans, guint n_devices, guint n_steps)
       PsDeviceRecord *device = &recorder->device[i];
 
       device->n_ops = plans[i].n_ops + plans[i].n_stages;
-      device->n_sends = plans[i].n_sends;
+      device->n_posts = plans[i].n_posts;
       device->n_transfers = plans[i].n_waits;
       device->ops = g_new0 (PsOpRecord, (gsize)n_steps * device->n_ops);
-      device->sent_ns = g_new0 (gint64, (gsize)n_steps * device->n_sends);
+      device->posts = g_new0 (PsPostRecord, (gsize)n_steps * device->n_posts);
       device->transfers = g_new0 (PsTransferTimes, (gsize)n_steps * device->n_transfers);
       device->held_bytes = g_new0 (gint64, n_steps);
     }
@@ -47,7 +48,7 @@ ps_recorder_free (PsRecorder *recorder)
   for (guint i = 0; i < recorder->n_devices; i++)
     {
       g_free (recorder->device[i].ops);
-      g_free (recorder->device[i].sent_ns);
+      g_free (recorder->device[i].posts);
       g_free (recorder->device[i].transfers);
       g_free (recorder->device[i].held_bytes);
     }
@@ -122,8 +123,8 @@ append_op (PsTimeline *timeline, const PsProgram *program, const PsAction *actio
   g_array_append_val (timeline->ops, span);
 }
 
-/* When each message of a step was handed over: gint64 by its ps_message_key. Only the sender knows for every transport.
- */
+/* The post of each send of a step by its ps_message_key. Only the sender knows for every transport when a message was
+ * handed over. */
 static GHashTable *
 index_sends (const PsRecorder *recorder, const PsPlan *plans, guint step)
 {
@@ -132,15 +133,17 @@ index_sends (const PsRecorder *recorder, const PsPlan *plans, guint step)
   for (guint device = 0; device < recorder->n_devices; device++)
     {
       const PsDeviceRecord *records = &recorder->device[device];
-      gint64 *sent_ns = &records->sent_ns[(gsize)step * records->n_sends];
+      PsPostRecord *post = &records->posts[(gsize)step * records->n_posts];
 
       for (guint i = 0; i < plans[device].n_actions; i++)
-        if (plans[device].actions[i].instruction.type == PS_INSTRUCTION_SEND)
-          {
-            gint64 key = (gint64)ps_message_key (plans[device].actions[i].instruction.op);
+        {
+          const PsInstruction *instruction = &plans[device].actions[i].instruction;
+          gint64 key = (gint64)ps_message_key (instruction->op);
 
-            g_hash_table_insert (sends, g_memdup2 (&key, sizeof key), sent_ns++);
-          }
+          if (instruction->type == PS_INSTRUCTION_SEND)
+            g_hash_table_insert (sends, g_memdup2 (&key, sizeof key), post);
+          post += ps_instruction_is_post (instruction);
+        }
     }
   return sends;
 }
@@ -150,10 +153,10 @@ append_transfer (PsTimeline *timeline, const PsProgram *program, const PsInstruc
                  const PsTransferTimes *times, GHashTable *sends, guint device, gint64 begin_ns)
 {
   gint64 key = (gint64)ps_message_key (wait->op);
-  const gint64 *sent_ns = g_hash_table_lookup (sends, &key);
+  const PsPostRecord *send = g_hash_table_lookup (sends, &key);
   /* Both ends' clocks, and a GPU's, agree but for some microseconds. */
-  PsSpan span = { .start_ns = *sent_ns - begin_ns,
-                  .end_ns = MAX (times->end_ns, *sent_ns) - begin_ns,
+  PsSpan span = { .start_ns = send->start_ns - begin_ns,
+                  .end_ns = MAX (times->end_ns, send->start_ns) - begin_ns,
                   .op = wait->op,
                   .device = wait->peer,
                   .peer = (guint16)device,
@@ -163,12 +166,27 @@ append_transfer (PsTimeline *timeline, const PsProgram *program, const PsInstruc
 }
 
 static void
+append_post (PsTimeline *timeline, const PsInstruction *instruction, const PsPostRecord *record, guint device,
+             gint64 begin_ns)
+{
+  PsSpan span = { .start_ns = record->start_ns - begin_ns,
+                  .end_ns = record->end_ns - begin_ns,
+                  .op = instruction->op,
+                  .device = (guint16)device,
+                  .peer = (guint16)device,
+                  .post = instruction->type };
+
+  g_array_append_val (timeline->posts, span);
+}
+
+static void
 append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram *program, const PsPlan *plan,
                GHashTable *sends, guint device, guint step)
 {
   const PsDeviceRecord *records = &recorder->device[device];
   const PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
   const PsTransferTimes *transfer = &records->transfers[(gsize)step * records->n_transfers];
+  const PsPostRecord *post = &records->posts[(gsize)step * records->n_posts];
   gint64 begin_ns = recorder->begin_ns[step];
 
   for (guint i = 0; i < plan->n_actions; i++)
@@ -179,6 +197,8 @@ append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram
         append_op (timeline, program, &plan->actions[i], op++, device, begin_ns);
       else if (instruction->type == PS_INSTRUCTION_WAIT)
         append_transfer (timeline, program, instruction, transfer++, sends, device, begin_ns);
+      else
+        append_post (timeline, instruction, post++, device, begin_ns);
     }
 }
 

@@ -1,5 +1,6 @@
-/* recorder.h - what really happened: start, end and memory of every op, start and end of every transfer. All room is
- * there before the run; each device's thread writes its own part only, without locks. */
+/* recorder.h - what really happened: start, end and memory of every op, start and end of every transfer, and how long
+ * posting it held the host. All room is there before the run; each device's thread writes its own part only, without
+ * locks. */
 #ifndef PIPESIM_EXEC_RECORDER_H
 #define PIPESIM_EXEC_RECORDER_H
 
@@ -19,14 +20,21 @@ typedef struct
   gint64 peak_bytes; /* most of it during the op */
 } PsOpRecord;
 
+/* How long the host was held by one call of the transport's send or receive. A transfer starts when its send does. */
+typedef struct
+{
+  gint64 start_ns;
+  gint64 end_ns;
+} PsPostRecord;
+
 /* One device; a step's records follow those of the step before. */
 typedef struct
 {
   guint n_ops;                /* per step: the ops in their order, then O of each stage */
-  guint n_sends;              /* per step: what was sent, in order */
+  guint n_posts;              /* per step: sends and receives, in order */
   guint n_transfers;          /* per step: what was waited for, in order */
   PsOpRecord *ops;            /* [n_steps * n_ops] */
-  gint64 *sent_ns;            /* [n_steps * n_sends] when it was handed over */
+  PsPostRecord *posts;        /* [n_steps * n_posts] */
   PsTransferTimes *transfers; /* [n_steps * n_transfers] */
   gint64 *held_bytes;         /* [n_steps] STATE + ACTIVATION at the begin of the step */
   gint64 clock_mhz;           /* median over all steps; 0: not known */

@@ -59,6 +59,24 @@ compute (PsWorker *worker, const PsAction *action, PsOpRecord *record, GError **
   return TRUE;
 }
 
+/* Records how long the call holds the host. */
+static gboolean
+post (PsWorker *worker, const PsAction *action, PsPostRecord *record, GError **error)
+{
+  PsTransport *transport = worker->run->transport;
+  const PsInstruction *instruction = &action->instruction;
+  gboolean done;
+
+  record->start_ns = ps_clock_now ();
+  if (instruction->type == PS_INSTRUCTION_SEND)
+    done = transport->class->send (transport, worker->index, instruction->peer, instruction->op,
+                                   take_slot (worker, action->take), action->delay_ns, error);
+  else
+    done = transport->class->receive (transport, worker->index, instruction->peer, instruction->op, error);
+  record->end_ns = ps_clock_now ();
+  return done;
+}
+
 static gboolean
 wait_for (PsWorker *worker, const PsAction *action, PsTransferTimes *times, GError **error)
 {
@@ -77,26 +95,21 @@ walk (PsWorker *worker, guint step, GError **error)
   PsDeviceRecord *records = &worker->run->recorder->device[worker->index];
   PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
   PsTransferTimes *times = &records->transfers[(gsize)step * records->n_transfers];
-  gint64 *sent_ns = &records->sent_ns[(gsize)step * records->n_sends];
+  PsPostRecord *posts = &records->posts[(gsize)step * records->n_posts];
   gboolean done = TRUE;
 
   for (guint i = 0; i < worker->plan->n_actions && done; i++)
     {
       const PsAction *action = &worker->plan->actions[i];
-      const PsInstruction *instruction = &action->instruction;
 
-      switch ((PsInstructionType)instruction->type)
+      switch ((PsInstructionType)action->instruction.type)
         {
         case PS_INSTRUCTION_COMPUTE:
           done = compute (worker, action, op++, error);
           break;
         case PS_INSTRUCTION_SEND:
-          *sent_ns++ = ps_clock_now ();
-          done = transport->class->send (transport, worker->index, instruction->peer, instruction->op,
-                                         take_slot (worker, action->take), action->delay_ns, error);
-          break;
         case PS_INSTRUCTION_RECEIVE:
-          done = transport->class->receive (transport, worker->index, instruction->peer, instruction->op, error);
+          done = post (worker, action, posts++, error);
           break;
         case PS_INSTRUCTION_WAIT:
           done = wait_for (worker, action, times++, error);

@@ -25,6 +25,13 @@ typedef struct
   PsOp op;
 } PsInstruction;
 
+/* Whether it is a send or a receive. */
+static inline gboolean
+ps_instruction_is_post (const PsInstruction *instruction)
+{
+  return instruction->type == PS_INSTRUCTION_SEND || instruction->type == PS_INSTRUCTION_RECEIVE;
+}
+
 /* One op as the engines see it, 16 bytes; its index in the table is its id. */
 typedef struct
 {
@@ -112,6 +119,9 @@ gboolean ps_channel_parse (const char *where, const char *text, PsChannel *chann
  * its receive. Errors: PS_ERROR_SCHEDULE; a deadlock is explained as the circle of instructions that wait for each
  * other. */
 gboolean ps_program_check (const PsProgram *program, PsChannel channel, GError **error);
+
+/* "SEND", "RECEIVE", "WAIT"; "" for compute. */
+const char *ps_instruction_verb (PsInstructionType type);
 
 /* "SEND F3.1 to device 2": for messages. Free with g_free. */
 char *ps_instruction_format (const PsInstruction *instruction);

@@ -7,15 +7,17 @@
 
 G_BEGIN_DECLS
 
-/* One op, or one transfer (then op is the producer, see program.h, device the sender and peer the receiver). */
+/* One op, or one transfer (then op is the producer, see program.h, device the sender and peer the receiver), or how
+ * long posting one end of a transfer held the host of a device (then op is the producer, too). */
 typedef struct
 {
   gint64 start_ns; /* since the iteration began */
   gint64 end_ns;
   PsOp op; /* both ops of a pair have a span of their own, with equal times */
   guint16 device;
-  guint16 peer;  /* == device for ops */
-  guint16 chunk; /* 0.. on the device (of the sender for transfers) */
+  guint16 peer;  /* == device for ops and posts */
+  guint16 chunk; /* 0.. on the device (of the sender for transfers; 0 for posts) */
+  guint8 post;   /* PS_INSTRUCTION_SEND or PS_INSTRUCTION_RECEIVE; 0 for ops and transfers */
 } PsSpan;
 
 /* Memory of a device from time_ns on. */
@@ -39,6 +41,7 @@ typedef struct
   gint64 iteration_ns; /* time per training step */
   GArray *ops;         /* PsSpan, by device, then start */
   GArray *transfers;   /* PsSpan, by start */
+  GArray *posts;       /* PsSpan, by device, then start; empty where nothing is known of them (simulated timelines) */
   GArray *memory;      /* PsMemoryPoint, by device, then time; may be empty when not known */
 } PsTimeline;
 
@@ -94,7 +97,8 @@ void ps_metrics_set_iteration (PsMetrics *metrics, gint64 iteration_ns);
 /* The native file, JSON {"format": "pipesim-timeline/1", "origin", "schedule", "source", "devices", "stages",
  * "microbatches", "iteration_ns", "ops": [[device, "F0.1", start, end, chunk], ...], "transfers": [[from, to, "F0.1",
  * start, end], ...], "memory": [[device, time, bytes], ...]}, where a fourth value is buffer_bytes. Paired ops end in
- * '+' ("F0.1+"). Files are read by ps_timeline_load. Free the text with g_free. */
+ * '+' ("F0.1+"). Where there are posts: "posts": [[device, "SEND F0.1" or "RECEIVE F0.1", start, end], ...]. Files are
+ * read by ps_timeline_load. Free the text with g_free. */
 char *ps_timeline_to_json (const PsTimeline *timeline);
 
 /* length -1: text ends with NUL. Errors: PS_ERROR_INPUT "where: ops[2]: ...". Free with ps_timeline_free. */
@@ -102,7 +106,8 @@ PsTimeline *ps_timeline_parse_json (const char *where, const char *text, gssize 
                                     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Chrome trace events ("traceEvents" of phase X, times in microseconds with at most three decimals, flow arrows s/f for
- * transfers, counters C for memory): opens in Perfetto and chrome://tracing. pid 0 predicted, 1 measured; tid = device.
+ * transfers, counters C for memory): opens in Perfetto and chrome://tracing. pid 0 predicted, 1 measured; tid = device,
+ * and PS_MAX_DEVICES + device for its posts, which have category "post".
  * "otherData" has source, devices, stages, microbatches and iteration_ns, so that ps_timeline_load gives back the same
  * timeline as from the native file. Free with g_free. */
 char *ps_timeline_to_chrome_trace (const PsTimeline *timeline);

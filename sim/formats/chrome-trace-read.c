@@ -28,9 +28,9 @@ static gboolean G_GNUC_PRINTF (4, 5)
 }
 
 static gboolean
-read_op_name (const Reader *reader, const TraceEvent *event, PsOp *op, GError **error)
+read_op_name (const Reader *reader, const TraceEvent *event, const char *name, PsOp *op, GError **error)
 {
-  const char *name = ps_trace_text (event, TRACE_NAME), *end;
+  const char *end;
 
   if (ps_op_parse (name, &end, op) && *end == '\0')
     return TRUE;
@@ -51,13 +51,15 @@ static gboolean
 read_range (Reader *reader, const TraceEvent *event, GError **error)
 {
   PsTimeline *timeline = reader->timeline;
+  const char *name = ps_trace_text (event, TRACE_NAME);
   TraceRange range;
-  PsSpan span = { 0 };
+  PsSpan span = { .post = ps_timeline_parse_post (&name) };
   gint64 chunk;
 
   if (!ps_trace_range (event, &range) || range.start_ns < 0 || range.end_ns > MAX_TIME_NS)
     return refuse (reader, event, error, "has no pid, tid, ts and dur of a range");
-  if (!read_op_name (reader, event, &span.op, error) || !read_device (reader, event, range.tid, &span.device, error))
+  if (!read_op_name (reader, event, name, &span.op, error)
+      || !read_device (reader, event, span.post != 0 ? range.tid - PS_MAX_DEVICES : range.tid, &span.device, error))
     return FALSE;
   if (timeline->ops->len > 0 && range.pid != reader->pid)
     return refuse (reader, event, error,
@@ -74,7 +76,7 @@ read_range (Reader *reader, const TraceEvent *event, GError **error)
   span.end_ns = range.end_ns;
   timeline->n_stages = MAX (timeline->n_stages, span.op.stage + 1U);
   timeline->n_microbatches = MAX (timeline->n_microbatches, span.op.microbatch + 1U);
-  g_array_append_val (timeline->ops, span);
+  g_array_append_val (span.post != 0 ? timeline->posts : timeline->ops, span);
   return TRUE;
 }
 
@@ -94,7 +96,8 @@ read_arrow (Reader *reader, const TraceEvent *event, gboolean end, GError **erro
           || !ps_trace_number (event, TRACE_END_NS, &span.end_ns) || span.start_ns < 0 || span.end_ns < span.start_ns
           || span.end_ns > MAX_TIME_NS))
     return refuse (reader, event, error, "is the start of an arrow without start_ns and end_ns");
-  if (!read_op_name (reader, event, &span.op, error) || !read_device (reader, event, tid, &span.device, error))
+  if (!read_op_name (reader, event, ps_trace_text (event, TRACE_NAME), &span.op, error)
+      || !read_device (reader, event, tid, &span.device, error))
     return FALSE;
   if (end && g_hash_table_lookup_extended (reader->arrows, &id, NULL, &place))
     {

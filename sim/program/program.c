@@ -409,14 +409,21 @@ ps_program_producer (const PsProgram *program, guint step)
   return producer;
 }
 
+const char *
+ps_instruction_verb (PsInstructionType type)
+{
+  static const char *const verbs[] = { "", "SEND", "RECEIVE", "WAIT" };
+
+  return verbs[type];
+}
+
 char *
 ps_instruction_format (const PsInstruction *instruction)
 {
-  static const char *const verbs[] = { "", "SEND", "RECEIVE", "WAIT" };
   char name[48];
   ps_op_format (instruction->op, name);
   if (instruction->type == PS_INSTRUCTION_COMPUTE)
     return g_strdup (name);
-  return g_strdup_printf ("%s %s %s device %u", verbs[instruction->type], name,
+  return g_strdup_printf ("%s %s %s device %u", ps_instruction_verb (instruction->type), name,
                           instruction->type == PS_INSTRUCTION_SEND ? "to" : "from", (guint)instruction->peer);
 }

@@ -4,6 +4,8 @@
 #include "json/json-text.h"
 #include "timeline-private.h"
 
+#include <string.h>
+
 #define FORMAT "pipesim-timeline/1"
 #define MAX_SUM (G_MAXINT64 / 4) /* differences and sums of two such figures stay exact */
 
@@ -36,6 +38,17 @@ append_transfer_row (GString *json, gconstpointer row)
   g_string_append_printf (json, "[%u, %u, ", span->device, span->peer);
   append_op (json, span->op);
   g_string_append_printf (json, ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT "]", span->start_ns, span->end_ns);
+}
+
+static void
+append_post_row (GString *json, gconstpointer row)
+{
+  const PsSpan *span = row;
+  char name[48];
+
+  g_string_append_printf (json, "[%u, \"%s %s\", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT "]", span->device,
+                          ps_instruction_verb (span->post), ps_op_format (span->op, name), span->start_ns,
+                          span->end_ns);
 }
 
 static void
@@ -79,6 +92,8 @@ ps_timeline_to_json (const PsTimeline *timeline)
   g_string_append_printf (json, ",\n  \"iteration_ns\": %" G_GINT64_FORMAT, timeline->iteration_ns);
   append_rows (json, "ops", timeline->ops, append_op_row);
   append_rows (json, "transfers", timeline->transfers, append_transfer_row);
+  if (timeline->posts->len > 0)
+    append_rows (json, "posts", timeline->posts, append_post_row);
   append_rows (json, "memory", timeline->memory, append_memory_row);
   g_string_append (json, "\n}\n");
   return g_string_free (json, FALSE);
@@ -139,23 +154,29 @@ read_times (const Place *place, PsSpan *span, GError **error)
          && read_integer (place, "end", span->start_ns, MAX_SUM, &span->end_ns, error);
 }
 
+/* post, for posts: takes the verb before the op; NULL: there is none. */
 static gboolean
-read_op (const Place *place, const PsTimeline *timeline, PsOp *op, GError **error)
+read_op (const Place *place, const PsTimeline *timeline, PsOp *op, guint8 *post, GError **error)
 {
-  const char *text, *end;
+  const char *text, *name, *end;
 
   ps_json_next_element (place->reader);
   if (!ps_json_read_text (place->reader, &text))
     return refuse (place, error, "op is no text");
-  if (!ps_op_parse (text, &end, op))
-    return refuse (place, error, "'%s' is no op; one looks like F0.1", text);
+  name = text;
+  if (post != NULL)
+    *post = ps_timeline_parse_post (&name);
+  if (post != NULL && *post == 0)
+    return refuse (place, error, "'%s' is no post; one looks like SEND F0.1", text);
+  if (!ps_op_parse (name, &end, op))
+    return refuse (place, error, "'%s' is no op; one looks like F0.1", name);
   op->paired = *end == '+';
   if (end[op->paired] != '\0')
-    return refuse (place, error, "'%s' is no op; one looks like F0.1", text);
+    return refuse (place, error, "'%s' is no op; one looks like F0.1", name);
   if (op->stage >= timeline->n_stages)
-    return refuse (place, error, "stage of '%s' is not below %u", text, timeline->n_stages);
+    return refuse (place, error, "stage of '%s' is not below %u", name, timeline->n_stages);
   if (op->microbatch >= timeline->n_microbatches)
-    return refuse (place, error, "microbatch of '%s' is not below %u", text, timeline->n_microbatches);
+    return refuse (place, error, "microbatch of '%s' is not below %u", name, timeline->n_microbatches);
   return TRUE;
 }
 
@@ -167,7 +188,7 @@ read_op_row (const Place *place, PsTimeline *timeline, GError **error)
   PsSpan span = { 0 };
 
   if (!read_index (place, "device", timeline->n_devices, &span.device, error)
-      || !read_op (place, timeline, &span.op, error) || !read_times (place, &span, error)
+      || !read_op (place, timeline, &span.op, NULL, error) || !read_times (place, &span, error)
       || !read_index (place, "chunk", timeline->n_stages * 2, &span.chunk, error))
     return FALSE;
   span.peer = span.device;
@@ -182,9 +203,38 @@ read_transfer_row (const Place *place, PsTimeline *timeline, GError **error)
 
   if (!read_index (place, "sender", timeline->n_devices, &span.device, error)
       || !read_index (place, "receiver", timeline->n_devices, &span.peer, error)
-      || !read_op (place, timeline, &span.op, error) || !read_times (place, &span, error))
+      || !read_op (place, timeline, &span.op, NULL, error) || !read_times (place, &span, error))
     return FALSE;
   g_array_append_val (timeline->transfers, span);
+  return TRUE;
+}
+
+guint8
+ps_timeline_parse_post (const char **name)
+{
+  for (guint8 type = PS_INSTRUCTION_SEND; type <= PS_INSTRUCTION_RECEIVE; type++)
+    {
+      const char *verb = ps_instruction_verb (type);
+      gsize length = strlen (verb);
+
+      if (!g_str_has_prefix (*name, verb) || (*name)[length] != ' ')
+        continue;
+      *name += length + 1;
+      return type;
+    }
+  return 0;
+}
+
+static gboolean
+read_post_row (const Place *place, PsTimeline *timeline, GError **error)
+{
+  PsSpan span = { 0 };
+
+  if (!read_index (place, "device", timeline->n_devices, &span.device, error)
+      || !read_op (place, timeline, &span.op, &span.post, error) || !read_times (place, &span, error))
+    return FALSE;
+  span.peer = span.device;
+  g_array_append_val (timeline->posts, span);
   return TRUE;
 }
 
@@ -302,16 +352,18 @@ ps_timeline_parse_json (const char *where, const char *text, gssize length, GErr
 {
   static const char *const keys[] = { "origin",       "schedule", "source",    "devices", "stages", "microbatches",
                                       "iteration_ns", "ops",      "transfers", "memory",  NULL };
+  static const char *const optional[] = { "posts", NULL };
   g_auto (PsJsonReader) reader = { 0 };
   g_auto (PsJsonObject) object = { 0 };
   g_autoptr (PsTimeline) timeline = NULL;
 
   if (!ps_json_reader_init (&reader, where, text, length, error)
-      || !ps_json_object_init (&object, &reader, FORMAT, keys, NULL, error))
+      || !ps_json_object_init (&object, &reader, FORMAT, keys, optional, error))
     return NULL;
   timeline = read_head (&object, error);
   if (!timeline || !read_rows (&object, "ops", 5, 5, read_op_row, timeline, error)
       || !read_rows (&object, "transfers", 5, 5, read_transfer_row, timeline, error)
+      || (ps_json_object_has (&object, "posts") && !read_rows (&object, "posts", 4, 4, read_post_row, timeline, error))
       || !read_rows (&object, "memory", 3, 4, read_memory_row, timeline, error))
     return NULL;
   if (timeline->ops->len == 0)

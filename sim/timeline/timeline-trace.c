@@ -54,6 +54,17 @@ append_head (Trace *trace)
 }
 
 static void
+append_thread (Trace *trace, guint tid, const char *name, guint device)
+{
+  begin_event (trace, "M");
+  g_string_append_printf (trace->json, ",\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}}", tid, name,
+                          device);
+  begin_event (trace, "M");
+  g_string_append_printf (trace->json, ",\"tid\":%u,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", tid,
+                          tid);
+}
+
+static void
 append_names (Trace *trace)
 {
   const PsTimeline *timeline = trace->timeline;
@@ -65,14 +76,9 @@ append_names (Trace *trace)
   ps_json_append_string (trace->json, process);
   g_string_append (trace->json, "}}");
   for (guint d = 0; d < timeline->n_devices; d++)
-    {
-      begin_event (trace, "M");
-      g_string_append_printf (trace->json, ",\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"device %u\"}}", d,
-                              d);
-      begin_event (trace, "M");
-      g_string_append_printf (trace->json, ",\"tid\":%u,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}",
-                              d, d);
-    }
+    append_thread (trace, d, "device", d);
+  for (guint d = 0; d < timeline->n_devices && timeline->posts->len > 0; d++)
+    append_thread (trace, PS_MAX_DEVICES + d, "posts of device", d);
 }
 
 static void
@@ -87,6 +93,19 @@ append_op (Trace *trace, const PsSpan *span)
   append_time (trace, "dur", span->end_ns - span->start_ns);
   if (span->chunk > 0)
     g_string_append_printf (trace->json, ",\"args\":{\"chunk\":%u}", span->chunk);
+  g_string_append_c (trace->json, '}');
+}
+
+static void
+append_post (Trace *trace, const PsSpan *span)
+{
+  char name[48];
+
+  begin_event (trace, "X");
+  g_string_append_printf (trace->json, ",\"tid\":%u,\"cat\":\"post\",\"name\":\"%s %s\"", PS_MAX_DEVICES + span->device,
+                          ps_instruction_verb (span->post), ps_op_format (span->op, name));
+  append_time (trace, "ts", span->start_ns);
+  append_time (trace, "dur", span->end_ns - span->start_ns);
   g_string_append_c (trace->json, '}');
 }
 
@@ -145,6 +164,8 @@ ps_timeline_to_chrome_trace (const PsTimeline *timeline)
     append_op (&trace, &g_array_index (timeline->ops, PsSpan, i));
   for (guint i = 0; i < timeline->transfers->len; i++)
     append_arrow (&trace, &g_array_index (timeline->transfers, PsSpan, i), i);
+  for (guint i = 0; i < timeline->posts->len; i++)
+    append_post (&trace, &g_array_index (timeline->posts, PsSpan, i));
   for (guint i = 0; i < timeline->memory->len; i++)
     append_memory (&trace, &g_array_index (timeline->memory, PsMemoryPoint, i));
   g_string_append (trace.json, "\n]\n}\n");

@@ -16,6 +16,7 @@ ps_timeline_new (PsOrigin origin, const char *schedule, guint n_devices, guint n
   timeline->n_microbatches = n_microbatches;
   timeline->ops = g_array_new (FALSE, FALSE, sizeof (PsSpan));
   timeline->transfers = g_array_new (FALSE, FALSE, sizeof (PsSpan));
+  timeline->posts = g_array_new (FALSE, FALSE, sizeof (PsSpan));
   timeline->memory = g_array_new (FALSE, FALSE, sizeof (PsMemoryPoint));
   return timeline;
 }
@@ -30,6 +31,7 @@ ps_timeline_free (PsTimeline *timeline)
   g_free (timeline->remark);
   g_array_unref (timeline->ops);
   g_array_unref (timeline->transfers);
+  g_array_unref (timeline->posts);
   g_array_unref (timeline->memory);
   g_free (timeline);
 }
@@ -74,6 +76,7 @@ ps_timeline_sort (PsTimeline *timeline)
 {
   g_array_sort (timeline->ops, compare_ops);
   g_array_sort (timeline->transfers, compare_transfers);
+  g_array_sort (timeline->posts, compare_ops);
   g_array_sort (timeline->memory, compare_points);
 }
 

@@ -111,6 +111,12 @@ else
   result "the timeline has the ops and transfers of all ranks" "$(cat "$work/stdout")"
 fi
 
+if [ "$(grep -cE '"(SEND|RECEIVE) [FB]' measured.json)" -eq 224 ]; then
+  result "and the posts of both ends"
+else
+  result "and the posts of both ends" "$(grep -c '"SEND ' measured.json) sends, $(grep -c '"RECEIVE ' measured.json) receives"
+fi
+
 fine "the cuda device, emulated" '"check": "bit-equal"' 2 --schedule 1f1b -p 2 -m 2 --device cuda --transport nccl --model small.ini \
   --steps 2 --check --json
 special_rank=1 special='PS_EMULATED_ALGORITHM=1'
