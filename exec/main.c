@@ -92,7 +92,8 @@ describe (void)
     g_string_append_printf (text, "  %-10s %s\n", devices[i]->name, devices[i]->description);
   g_string_append (text, "\nTransports:\n");
   for (guint i = 0; i < n_transports; i++)
-    g_string_append_printf (text, "  %-10s %s\n", transports[i]->name, transports[i]->description);
+    g_string_append_printf (text, "  %-10s %s%s\n", transports[i]->name, transports[i]->description,
+                            transports[i]->occupies ? "; default --comm-order: planned" : "");
   g_string_append (
       text,
       "\nTimelines are written natively, or as Chrome trace (Perfetto, chrome://tracing) to a FILE that ends in\n"
@@ -106,6 +107,10 @@ describe (void)
       "the environment, PIPESIM_CUDA_GRAPHS=1 launches each op as one CUDA graph instead of kernel by kernel, and\n"
       "PIPESIM_CUDA_WAIT=spin waits for a GPU awake instead of asleep; PIPESIM_CUDA_HOPPER=0 leaves attention to\n"
       "instructions that older GPUs have, too, where the module is built for sm_90a.\n"
+      "\nNCCL's receives occupy multiprocessors from their post on. With transport nccl the default of --comm-order "
+      "is\n"
+      "therefore planned, in the prediction, too, and NCCL_MAX_P2P_NCHANNELS in the environment is 4 unless it is "
+      "set.\n"
       "\nStarted several times by torchrun, mpirun or Slurm's srun, each process runs one device, or an equal part of\n"
       "them where there are fewer processes; with d times as many processes as devices, d copies of the pipeline add\n"
       "up their gradients. Rank 0 prints.\n"
@@ -218,6 +223,8 @@ find_classes (Options *options, GError **error)
   if (options->device != NULL && (options->run.device = ps_device_find (options->device, error)) == NULL)
     return FALSE;
   options->run.transport = ps_transport_find (options->transport != NULL ? options->transport : "threads", error);
+  if (options->run.transport != NULL && options->run.transport->occupies && !options->setting->reorder)
+    options->setting->comm_order = PS_COMM_PLANNED;
   return options->run.transport != NULL;
 }
 

@@ -435,6 +435,20 @@ test_no_gpu (void)
   g_assert_cmpstr (error->message, ==, "nccl transport: no CUDA-capable device is detected");
 }
 
+/* What a receive occupies while it waits is bounded, but not against the user's will; and said. */
+static void
+test_channels (void)
+{
+  g_autofree char *ours = NULL, *theirs = NULL;
+
+  g_unsetenv ("NCCL_MAX_P2P_NCHANNELS");
+  ours = ps_nccl_transport.libraries ();
+  g_assert_nonnull (strstr (ours, ", NCCL_MAX_P2P_NCHANNELS=4"));
+  g_setenv ("NCCL_MAX_P2P_NCHANNELS", "16", TRUE);
+  theirs = ps_nccl_transport.libraries ();
+  g_assert_nonnull (strstr (theirs, ", NCCL_MAX_P2P_NCHANNELS=16"));
+}
+
 int
 main (int argc, char **argv)
 {
@@ -451,5 +465,6 @@ main (int argc, char **argv)
   g_test_add_func ("/nccl/shared-gpu", test_shared_gpu);
   g_test_add_func ("/nccl/self-send", test_self_send);
   g_test_add_func ("/nccl/no-gpu", test_no_gpu);
+  g_test_add_func ("/nccl/channels", test_channels);
   return g_test_run ();
 }

@@ -26,7 +26,7 @@ typedef struct
   const PsModel *known_model;     /* what model (or db) and cluster hold, where they have been read, not owned; */
   const PsCluster *known_cluster; /* NULL: they are read when they are needed */
   PsChannel channel;              /* --comm */
-  PsCommOrder comm_order;         /* --comm-order */
+  PsCommOrder comm_order;         /* --comm-order; of schedules with sends and receives of their own none */
   gboolean reorder;               /* it was given: sends and receives of a schedule file give way to it */
   gboolean any_comm_order;        /* no --comm-order, where choices are left to a search */
   gint64 eager_bytes;             /* --eager */

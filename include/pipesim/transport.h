@@ -57,6 +57,7 @@ struct _PsTransportClass
   gboolean spans_processes;               /* the devices may be in several processes */
   gboolean ordered;                       /* both ends of a channel must send and receive its messages in one order */
   gboolean exclusive;                     /* devices can't share an accelerator */
+  gboolean occupies;                      /* a posted receive holds part of the accelerator until it is done */
   gboolean (*available) (GError **error); /* NULL: always there */
 
   /* What a measurement needs to be reproduced: "Open MPI v4.1.4". NULL hook: nothing to say. Free with g_free. */

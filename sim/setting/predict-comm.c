@@ -90,7 +90,7 @@ ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsPredic
     }
   task = prediction->events = g_new0 (Task, 1);
   return task_init (task, setting, memory_limit, schedule->placement->n_devices, error)
-         && (setting->comm_order != PS_COMM_PLANNED || !ps_setting_transfers_wait (setting)
+         && (setting->comm_order != PS_COMM_PLANNED || schedule->posts != NULL || !ps_setting_transfers_wait (setting)
              || ps_events_plan (prediction->program, prediction->costs, &task->setting, error))
          && run (task, prediction, error);
 }

@@ -315,7 +315,7 @@ refuse 2 "--device" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --devic
 refuse 2 "threads" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device null --transport pigeons
 refuse 2 "1f2b" pipesim exec --schedule 1f2b -p 2 -m 2 --costs $good --device null
 refuse 2 "--steps" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device null --steps 0
-refuse 1 "1000000 steps: 6.8 MiB is recorded of each, and this machine has" \
+refuse 1 "1000000 steps: 9.684 MiB is recorded of each, and this machine has" \
   pipesim exec --schedule 1f1b -p 64 -m 1000 --costs $good --device null --steps 1000000
 refuse 2 "--predicted: is the file of --trace" \
   pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device null --trace x.json --predicted x.json

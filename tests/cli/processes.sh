@@ -195,4 +195,29 @@ if pipesim exec --schedule zb-h1 -p 4 -m 8 $cpu --check --json >"$work/stdout" 2
 else
   result "four GPUs in one process" "$(cat "$work/stdout" "$work/stderr")"
 fi
+
+# posts OPTION...: the sends and receives of each device in their order, to the file $order.
+posts ()
+{
+  order=$1
+  shift
+  rm -f run.json
+  pipesim exec --device paced --steps 1 --trace run.json "$@" >"$work/stdout" 2>&1
+  sed -n 's/^ *\(\[[0-9]*, "\(SEND\|RECEIVE\) [FB][0-9.]*"\).*/\1/p' run.json >"$order"
+}
+nccl='--transport nccl --costs f=1ms,b=1ms,w=1ms,c=300us'
+zb='zb-h1 -p 4 -m 8'
+posts default --schedule $zb $nccl
+posts planned --schedule $zb $nccl --comm-order planned
+posts asap --schedule $zb $nccl --comm-order asap
+posts threads --schedule $zb --costs f=1ms,b=1ms,w=1ms,c=300us
+set --
+[ -s default ] && cmp -s default planned || set -- "$@" "not planned over nccl"
+! cmp -s default asap || set -- "$@" "asap over nccl"
+cmp -s threads asap || set -- "$@" "not asap over threads"
+result "transfers over nccl are planned unless told otherwise" "$@"
+pipesim schedule convert $zb --comm-order asap --to torch-comms -o own.csv
+posts own --schedule own.csv $nccl
+cmp -s own asap && set -- || set -- "not the order of the file: $(diff own asap | head -5)"
+result "a file's own order stays" "$@"
 finish

@@ -45,6 +45,7 @@ const PsTransportClass ps_nccl_transport = {
   .spans_processes = TRUE,
   .ordered = TRUE,
   .exclusive = TRUE,
+  .occupies = TRUE,
   .available = nccl_available,
   .libraries = nccl_libraries,
   .open = nccl_open,

@@ -8,6 +8,11 @@
 #include "clock.h"
 #include "module.h"
 
+/* A send or receive on NVLink takes as many multiprocessors as it has channels, and holds them until it is done; NCCL
+ * reads the variable when it first needs it. */
+#define CHANNELS_VARIABLE "NCCL_MAX_P2P_NCHANNELS"
+#define MOST_CHANNELS "4"
+
 #define WATCH_NS G_GINT64_CONSTANT (50000000)
 
 typedef struct
@@ -375,6 +380,7 @@ static const PsTransportClass nccl_class = {
   .spans_processes = TRUE,
   .ordered = TRUE,
   .exclusive = TRUE,
+  .occupies = TRUE,
   .available = nccl_available,
   .libraries = nccl_libraries,
   .open = nccl_open,
@@ -395,5 +401,6 @@ const guint64 ps_module_stamp = PS_MODULE_STAMP;
 const PsTransportClass *
 ps_nccl_transport_class (void)
 {
+  g_setenv (CHANNELS_VARIABLE, MOST_CHANNELS, FALSE);
   return &nccl_class;
 }
