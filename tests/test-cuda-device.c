@@ -156,6 +156,27 @@ test_llama_bf16 (void)
   check_llama (small_llama (PS_PRECISION_BF16, 64, 2), 1.2e-2);
 }
 
+/* Profilers see each op as a range of its own, named as in PyTorch's traces. */
+static void
+test_ranges (void)
+{
+  const char *(*ranges) (void) = (const char *(*)(void))cuda_probe ("ps_emulator_ranges");
+  Rig rig;
+
+  if (ranges == NULL)
+    return;
+  rig_open (&rig, &ps_cuda_device, small_model (2, 24, 3, 10), 2, 2);
+  forward (&rig, 0);
+  backward (&rig, PS_OP_B, 0);
+  run_all_stages (&rig, PS_OP_W, 0);
+  forward (&rig, 1);
+  backward (&rig, PS_OP_BW, 1);
+  run_all_stages (&rig, PS_OP_O, 0);
+  rig_clear (&rig);
+  g_assert_true (g_str_has_suffix (ranges (), "(PP:0F0)(PP:1F0)(PP:1I0)(PP:0I0)(PP:0W0)(PP:1W0)(PP:0F1)(PP:1F1)"
+                                              "(PP:1B1)(PP:0B1)(O0.0)(O0.1)"));
+}
+
 /* --- the same bits --- */
 
 static const struct
@@ -320,6 +341,7 @@ main (int argc, char **argv)
 {
   cuda_init (&argc, &argv);
   cuda_add ("/cuda/numbers/fp32", test_fp32);
+  cuda_add ("/cuda/ranges", test_ranges);
   cuda_add ("/cuda/numbers/fp32-odd", test_fp32_odd);
   cuda_add ("/cuda/numbers/bf16", test_bf16);
   cuda_add ("/cuda/numbers/llama", test_llama);

@@ -73,6 +73,10 @@ const PsFormat *ps_format_recognise (const char *where, const char *text, gsize 
  * "read from PATH (FORMAT)". Not yet validated. */
 PsSchedule *ps_format_read (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+/* What PyTorch calls an op, "0F3"; its profiler's ranges are named "PP:0F3". NULL for R and O, for which it has no word.
+ * Free with g_free. */
+char *ps_torch_op_name (PsOp op);
+
 /* What PyTorch's runtime (and torchtitan, which loads its stages by schedule name) would refuse or do wrong with a
  * valid schedule that is exported as torch-compute or torch-comms: one line per finding. comms is the torch-comms text
  * that was written of it; NULL: what would be. Free with g_ptr_array_unref. */

@@ -1,6 +1,8 @@
 /* torch-actions.c - one action of torch.distributed.pipelining: its name, its messages, its cell of a CSV. */
 #include "torch-actions.h"
 
+#include <pipesim/formats.h>
+
 #include <string.h>
 
 static const char *const type_names[TORCH_N_TYPES]
@@ -100,6 +102,19 @@ torch_action_append (GString *text, const TorchAction *action)
   g_string_append_printf (text, "%u%s", action->stage, type_names[action->type]);
   if (has_microbatch (action->type))
     g_string_append_printf (text, "%u", action->microbatch);
+}
+
+char *
+ps_torch_op_name (PsOp op)
+{
+  TorchAction action = { .type = (guint8)torch_type_of (op.kind), .stage = op.stage, .microbatch = op.microbatch };
+  GString *name;
+
+  if (action.type == TORCH_N_TYPES)
+    return NULL;
+  name = g_string_new (NULL);
+  torch_action_append (name, &action);
+  return g_string_free (name, FALSE);
 }
 
 static gboolean

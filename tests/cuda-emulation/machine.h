@@ -26,6 +26,9 @@ extern "C"
   /* How many graphs were made and how many launched by all of the process so far. */
   void ps_emulator_graphs (unsigned *captures, unsigned *launches);
 
+  /* All NVTX ranges of the calling thread so far: "(outer(inner))(next)". */
+  const char *ps_emulator_ranges (void);
+
   /* Between the parts of the emulation: this thread is in the primary context again. */
   void ps_emulator_leave_green_context (void);
 

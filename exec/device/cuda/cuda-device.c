@@ -8,8 +8,16 @@
 #include "cuda-stage.h"
 #include "module.h"
 
+#include <pipesim/formats.h>
+
 #include <cublasLt.h>
 #include <math.h>
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#else
+#define nvtxRangePushA(name) ((void)(name))
+#define nvtxRangePop()
+#endif
 
 static const PsDeviceClass cuda_class;
 
@@ -165,6 +173,17 @@ check_op (const CudaDevice *cuda, PsOp op, GError **error)
   return TRUE;
 }
 
+/* Profilers show ops of pipesim as they show PyTorch's. */
+static void
+open_range (PsOp op)
+{
+  g_autofree char *name = ps_torch_op_name (op);
+  g_autofree char *range = name != NULL ? g_strconcat ("PP:", name, NULL) : NULL;
+  char own[48];
+
+  nvtxRangePushA (range != NULL ? range : ps_op_format (op, own));
+}
+
 static gboolean
 cuda_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
@@ -181,7 +200,9 @@ cuda_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError 
     }
   block = input != NULL ? input->data : NULL;
   g_free (input);
+  open_range (op);
   ok = ps_cuda_stage_run (cuda->stages[op.stage], op, block, &result, error);
+  nvtxRangePop ();
   if (!ok)
     g_prefix_error (error, "stage %u: ", op.stage);
   g_assert (output != NULL || result == NULL);

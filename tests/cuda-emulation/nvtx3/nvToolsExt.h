@@ -1,0 +1,17 @@
+/* nvToolsExt.h - stands in for NVTX: notes ranges for tests, see ps_emulator_ranges. */
+#ifndef PS_EMULATION_NVTX_H
+#define PS_EMULATION_NVTX_H
+
+#ifdef __cplusplus
+extern "C"
+{
+#endif
+
+  int nvtxRangePushA (const char *message);
+  int nvtxRangePop (void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
