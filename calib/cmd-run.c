@@ -235,12 +235,16 @@ check_possible (const PsCalibration *calibration, GError **error)
   return measures || refuse_times (calibration->device, error);
 }
 
-/* Accelerators are shared on purpose, and say so in `sharing`. */
+/* Accelerators are shared on purpose, and say so in `sharing`; part of one may be left out. */
 static void
 warn_of_sharing (const PsCalibration *calibration)
 {
+  const PsDeviceClass *device = calibration->device;
   guint n_cores = ps_count_cores ();
-  if (calibration->device == &ps_cpu_device && calibration->n_local > n_cores)
+  g_autofree char *idle = device->idle ? device->idle () : NULL;
+  if (idle)
+    g_printerr ("warning: device %s: %s\n", device->name, idle);
+  if (device == &ps_cpu_device && calibration->n_local > n_cores)
     g_printerr ("warning: -p: %u devices take turns on %u cores, and their times are those of devices that do\n",
                 calibration->n_local, n_cores);
 }

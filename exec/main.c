@@ -443,6 +443,15 @@ replay (const Job *job, const PsRunResult *result, gint64 *makespan_ns, GError *
   return TRUE;
 }
 
+static void
+warn_of_idle (const PsDeviceClass *device)
+{
+  g_autofree char *idle = device->idle != NULL ? device->idle () : NULL;
+
+  if (idle != NULL)
+    g_printerr ("warning: device %s: %s\n", device->name, idle);
+}
+
 static int
 run_job (Options *options, const Job *job, GError **error)
 {
@@ -458,6 +467,7 @@ run_job (Options *options, const Job *job, GError **error)
     return 1;
   if (result->timeline == NULL) /* rank 0 has it, and says what there is to say */
     return 0;
+  warn_of_idle (options->run.device);
   if (options->check && !ps_verify (result, &options->run, &verdict, error))
     return 1;
   if (job->predicted != NULL && (comparison = ps_compare (job->predicted, result->timeline, error)) == NULL)

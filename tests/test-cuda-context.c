@@ -138,11 +138,22 @@ assert_sharing (guint index, guint n_local, const guint *shares, const char *tex
   device->class->close (device);
 }
 
+static void
+assert_idle (guint n_local, const guint *shares, const char *text)
+{
+  const PsModel model = small_model (1, 8, 2, 4);
+  PsDevice *device = open_shared (&model, 0, n_local, shares, NULL);
+  g_autofree char *idle = ps_cuda_device.idle ();
+
+  device->class->close (device);
+  g_assert_cmpstr (idle, ==, text);
+}
+
 /* 132 multiprocessors in whole eights; where the driver has no green contexts all use all of them, and that is said. */
 static void
 test_sharing (void)
 {
-  static const guint shares[] = { 64, 24, 40 }, quarters[] = { 40, 30, 20, 10 };
+  static const guint shares[] = { 64, 24, 40 }, quarters[] = { 40, 30, 20, 10 }, left[] = { 1, 2, 2, 2 };
 
   if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
     return;
@@ -150,6 +161,10 @@ test_sharing (void)
   assert_sharing (7, 8, NULL, ", green contexts of 16 multiprocessors");
   assert_sharing (1, 3, shares, ", green contexts of 64, 24, 40 multiprocessors");
   assert_sharing (2, 3, shares, ", green contexts of 64, 24, 40 multiprocessors");
+  assert_idle (4, NULL, NULL);
+  assert_idle (7, NULL, "7 parts of 16 multiprocessors leave 20 of 132 idle; there is room for 1 more of 16");
+  assert_idle (9, NULL, "9 parts of 8 multiprocessors leave 60 of 132 idle; there is room for 7 more of 8");
+  assert_idle (4, left, "4 parts of 16, 32 multiprocessors leave 20 of 132 idle; there is room for 1 more of 16");
   g_setenv ("PS_EMULATED_GPUS", "2", TRUE);
   assert_sharing (5, 8, NULL, ", green contexts of 32 multiprocessors");
   g_unsetenv ("PS_EMULATED_GPUS");

@@ -75,8 +75,8 @@ typedef struct
 
 /* One pipeline rank's compute device. All calls on one device come from one thread at a time, which has called attach
  * first. Functions that can fail return FALSE or NULL and set an error that begins with the stage where one is
- * involved. No hook may be NULL unless said; but a class of the table that lives in a module has available, open and
- * libraries only: what takes a device is called by that device's own class. */
+ * involved. No hook may be NULL unless said; but a class of the table that lives in a module has only what
+ * takes no device: hooks that take one are called by that device's own class. */
 struct _PsDeviceClass
 {
   const char *name;        /* "cpu" */
@@ -171,6 +171,10 @@ struct _PsDeviceClass
   /* What a measurement needs to be reproduced: "OpenBLAS 0.3.21 SkylakeX". NULL hook: nothing to say. Free with g_free.
    */
   char *(*libraries) (void);
+
+  /* Where the devices opened so far leave more than a tenth of their accelerator idle: one line that says so. NULL hook
+   * or result: they do not. Free with g_free. */
+  char *(*idle) (void);
 };
 
 /* Implementations put this first in their own struct. */

@@ -68,6 +68,12 @@ clock ()
 }
 clock '^clock 1755 MHz, median over the steps of the slowest device$'
 clock '"clock_mhz": 1755,' --json
+sed 's/layers = 4/layers = 7/' gpt.ini >seven.ini
+pipesim exec --schedule gpipe -p 7 -m 1 --model seven.ini --device cuda --steps 1 >run.txt 2>idle.txt
+pipesim exec --schedule gpipe -p 4 -m 1 --model seven.ini --device cuda --steps 1 >run.txt 2>full.txt
+[ "$(cat idle.txt)" = 'warning: device cuda: 7 parts of 16 multiprocessors leave 20 of 132 idle; there is room for 1 more of 16' ] \
+  && [ ! -s full.txt ] && set -- || set -- "$(cat idle.txt full.txt)"
+result "what lies idle is said" "$@"
 
 shares ()
 {

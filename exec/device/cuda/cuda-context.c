@@ -11,8 +11,10 @@
 #define QUEUES_VARIABLE "CUDA_DEVICE_MAX_CONNECTIONS"
 #define MOST_QUEUES "32"
 
+#define IDLE_SHARE 10 /* users hear of more than one part in this many */
+
 static GMutex sharing_mutex;
-static char *sharing; /* under sharing_mutex */
+static char *sharing, *idle; /* under sharing_mutex */
 
 gboolean
 ps_cuda_ok (const char *what, cudaError_t status, GError **error)
@@ -80,27 +82,46 @@ ps_cuda_sharing (void)
   return g_strdup (sharing);
 }
 
+char *
+ps_cuda_idle (void)
+{
+  G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&sharing_mutex);
+
+  return g_strdup (idle);
+}
+
+/* Takes both texts; idle_text: NULL where little is idle. */
 static void
-note_sharing (char *text)
+note_sharing (char *text, char *idle_text)
 {
   G_GNUC_UNUSED g_autoptr (GMutexLocker) locker = g_mutex_locker_new (&sharing_mutex);
 
   g_free (sharing);
+  g_free (idle);
   sharing = text;
+  idle = idle_text;
 }
 
 /* "green contexts of 48, 40, 24, 16 multiprocessors (4 of 132 idle)"; equal neighbours once. */
-static char *
-describe_parts (const guint *sms, guint n, guint n_sms)
+static void
+note_parts (const guint *sms, guint n, guint n_sms)
 {
-  GString *text = g_string_new ("green contexts of ");
-  guint used = 0;
+  g_autoptr (GString) sizes = g_string_new (NULL);
+  guint n_idle = n_sms, least = n_sms;
+  char *much = NULL;
 
-  for (guint i = 0; i < n; used += sms[i++])
-    if (i == 0 || sms[i] != sms[i - 1])
-      g_string_append_printf (text, "%s%u", i > 0 ? ", " : "", sms[i]);
-  g_string_append_printf (text, " multiprocessors (%u of %u idle)", n_sms - used, n_sms);
-  return g_string_free (text, FALSE);
+  for (guint i = 0; i < n; i++)
+    {
+      if (i == 0 || sms[i] != sms[i - 1])
+        g_string_append_printf (sizes, "%s%u", i > 0 ? ", " : "", sms[i]);
+      n_idle -= sms[i];
+      least = MIN (least, sms[i]);
+    }
+  if (n_idle * IDLE_SHARE > n_sms)
+    much = g_strdup_printf ("%u parts of %s multiprocessors leave %u of %u idle; there is room for %u more of %u", n,
+                            sizes->str, n_idle, n_sms, n_idle / least, least);
+  note_sharing (g_strdup_printf ("green contexts of %s multiprocessors (%u of %u idle)", sizes->str, n_idle, n_sms),
+                much);
 }
 
 /* Why there are no green contexts goes to ps_cuda_sharing, but is an error where shares were asked for; wrong shares
@@ -118,9 +139,9 @@ open_green (PsCudaContext *context, const PsDeviceSetting *setting, const PsCuda
   if (reason != NULL && shares != NULL)
     return unavailable (error, "unequal shares of a GPU can't be had: %s", reason);
   if (reason == NULL)
-    note_sharing (describe_parts (sms, place->n, n_sms));
+    note_parts (sms, place->n, n_sms);
   else
-    note_sharing (g_strdup_printf ("%u devices share a GPU without green contexts: %s", place->n, reason));
+    note_sharing (g_strdup_printf ("%u devices share a GPU without green contexts: %s", place->n, reason), NULL);
   return TRUE;
 }
 

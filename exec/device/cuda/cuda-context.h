@@ -39,6 +39,9 @@ gboolean ps_cuda_context_enter (const PsCudaContext *context, GError **error);
  * while none does. Free with g_free. */
 char *ps_cuda_sharing (void);
 
+/* See PsDeviceClass.idle. */
+char *ps_cuda_idle (void);
+
 /* Whether the user wants graphs: PIPESIM_CUDA_GRAPHS=1. */
 gboolean ps_cuda_wants_graphs (void);
 

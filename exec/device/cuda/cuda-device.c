@@ -372,6 +372,7 @@ static const PsDeviceClass cuda_class = {
   .reset_peak = cuda_reset_peak,
   .processor = cuda_processor,
   .libraries = cuda_libraries,
+  .idle = ps_cuda_idle,
 };
 
 const guint64 ps_module_stamp = PS_MODULE_STAMP;

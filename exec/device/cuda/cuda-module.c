@@ -44,6 +44,14 @@ cuda_libraries (void)
   return class != NULL ? class->libraries () : g_strdup ("no CUDA");
 }
 
+static char *
+cuda_idle (void)
+{
+  const PsDeviceClass *class = load_class (NULL);
+
+  return class != NULL ? class->idle () : NULL;
+}
+
 const PsDeviceClass ps_cuda_device = {
   .name = "cuda",
   .description = "a real transformer stage on an NVIDIA GPU or a part of one, fp32 or bf16",
@@ -54,4 +62,5 @@ const PsDeviceClass ps_cuda_device = {
   .open = cuda_open,
   .processor = cuda_processor,
   .libraries = cuda_libraries,
+  .idle = cuda_idle,
 };
