@@ -33,6 +33,9 @@ typedef struct
   guint caches;        /* bit 1 << PsCacheState for each state to measure ops in */
   const guint *chunks; /* [n_chunks] numbers of chunks per device to measure */
   guint n_chunks;
+  const guint *blocks; /* [n_blocks] numbers of multiprocessors to keep from the ops of a whole accelerator, too; none
+                          where the device has no hook for it */
+  guint n_blocks;
   PsSamplingRule rule;
   guint64 seed;
   GBytes *choices;            /* PsDeviceClass.choices that devices begin with; NULL: none */
@@ -44,8 +47,9 @@ typedef struct
   gpointer data;
 
   /* What ps_calibrate adds in a copy of its own. */
-  guint sharing;    /* devices that an accelerator is split among */
-  guint *n_watched; /* readings of the sentinel so far */
+  guint sharing;     /* devices that an accelerator is split among */
+  guint *n_watched;  /* readings of the sentinel so far */
+  const guint *kept; /* one of blocks, on a whole accelerator; NULL: nothing is kept from ops */
 } PsCalibration;
 
 /* Ordinary numbers between -scale and scale in place of what a neighbour would send, for devices that compute;

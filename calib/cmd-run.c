@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define DEFAULT_MAX_DEVICES 4
+#define MAX_BLOCKS 1024
 
 /* As typed. */
 typedef struct
@@ -27,6 +28,7 @@ typedef struct
   char *sm_shares;
   char *caches;
   char *chunks;
+  char *blocks;
   char *precision;
   char *within;
   char *max_samples;
@@ -38,10 +40,11 @@ typedef struct
 static void
 options_clear (Options *options)
 {
-  char *const texts[] = { options->db,        options->profile,     options->model,      options->device,
-                          options->transport, options->devices,     options->chunks,     options->precision,
-                          options->within,    options->max_samples, options->time_limit, options->seed,
-                          options->sharing,   options->sm_shares,   options->caches,     options->again };
+  char *const texts[]
+      = { options->db,         options->profile, options->model,     options->device,    options->transport,
+          options->devices,    options->chunks,  options->precision, options->within,    options->max_samples,
+          options->time_limit, options->seed,    options->sharing,   options->sm_shares, options->caches,
+          options->again,      options->blocks };
   for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
     g_free (texts[i]);
 }
@@ -51,6 +54,7 @@ typedef struct
 {
   PsModel *model;
   GArray *chunks; /* guint */
+  GArray *blocks; /* guint; NULL: none */
   guint *shares;
   PsCalibration calibration;
   PsRounds rounds;
@@ -63,6 +67,7 @@ run_clear (Run *run)
   ps_rounds_clear (&run->rounds);
   ps_model_free (run->model);
   g_clear_pointer (&run->chunks, g_array_unref);
+  g_clear_pointer (&run->blocks, g_array_unref);
   g_free (run->shares);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Run, run_clear)
@@ -114,6 +119,23 @@ parse_chunks (Run *run, const char *text, GError **error)
     }
   run->calibration.chunks = (const guint *)(gpointer)run->chunks->data;
   run->calibration.n_chunks = run->chunks->len;
+  return TRUE;
+}
+
+static gboolean
+parse_blocks (Run *run, const char *text, GError **error)
+{
+  g_auto (GStrv) items = text ? split_list (text) : NULL;
+  run->blocks = g_array_new (FALSE, FALSE, sizeof (guint));
+  for (guint i = 0; items && items[i]; i++)
+    {
+      guint n;
+      if (!parse_count ("--blocks", items[i], 0, MAX_BLOCKS, &n, error))
+        return FALSE;
+      g_array_append_val (run->blocks, n);
+    }
+  run->calibration.blocks = (const guint *)(gpointer)run->blocks->data;
+  run->calibration.n_blocks = run->blocks->len;
   return TRUE;
 }
 
@@ -209,7 +231,8 @@ prepare (Run *run, const Options *options, GError **error)
       || !parse_shares (run, options->sm_shares, error)
       || !parse_caches (options->caches ? options->caches : "run", &calibration->caches, error))
     return FALSE;
-  if (!read_model (run, options, error) || !parse_chunks (run, options->chunks, error))
+  if (!read_model (run, options, error) || !parse_chunks (run, options->chunks, error)
+      || !parse_blocks (run, options->blocks, error))
     return FALSE;
   calibration->model = run->model;
   return TRUE;
@@ -230,9 +253,14 @@ check_possible (const PsCalibration *calibration, GError **error)
   if (!device)
     return FALSE;
   /* The class of a module may turn out to be an emulation. */
-  gboolean measures = device->class->measures;
+  gboolean measures = device->class->measures, occupies = device->class->occupy != NULL;
   device->class->close (device);
-  return measures || refuse_times (calibration->device, error);
+  if (!measures)
+    return refuse_times (calibration->device, error);
+  if (calibration->n_blocks > 0 && !occupies)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--blocks: device %s has no multiprocessors to keep from ops",
+                 calibration->device->name);
+  return calibration->n_blocks == 0 || occupies;
 }
 
 /* Accelerators are shared on purpose, and say so in `sharing`; part of one may be left out. */
@@ -349,6 +377,9 @@ ps_calib_cmd_run (int argc, char **argv, GError **error)
             "N,..." },
           { "caches", 0, 0, G_OPTION_ARG_STRING, &options.caches,
             "What ops find in the caches (run): run as in real runs, cold nothing, warm all that fits", "STATE,..." },
+          { "blocks", 0, 0, G_OPTION_ARG_STRING, &options.blocks,
+            "Ops beside blocks that hold so many multiprocessors, as NCCL's receives do, too; of a whole GPU (none)",
+            "N,..." },
           { "chunks", 'v', 0, G_OPTION_ARG_STRING, &options.chunks, "Numbers of chunks per device (1,2)", "V,..." },
           { "within", 0, 0, G_OPTION_ARG_STRING, &options.within,
             "Sample until each median is known to so many percent of itself, 0.5 or 0.5% (1%)", "PERCENT" },

@@ -27,6 +27,21 @@ calibrate_alone (const PsCalibration *calibration, const PsCut *cut, PsCacheStat
   return TRUE;
 }
 
+/* Each shape on a whole accelerator of which other blocks hold a part. */
+static gboolean
+calibrate_beside_blocks (const PsCalibration *calibration, GPtrArray *cuts, GError **error)
+{
+  PsCalibration beside = *calibration;
+  for (guint i = 0; i < calibration->n_blocks; i++)
+    {
+      beside.kept = &calibration->blocks[i];
+      for (guint n = 0; n < cuts->len; n++)
+        if (!calibrate_alone (&beside, cuts->pdata[n], PS_CACHE_RUN, error))
+          return FALSE;
+    }
+  return TRUE;
+}
+
 static gboolean
 calibrate_cuts (const PsCalibration *calibration, GPtrArray *cuts, GError **error)
 {
@@ -42,7 +57,7 @@ calibrate_cuts (const PsCalibration *calibration, GPtrArray *cuts, GError **erro
     for (guint i = 0; i < cuts->len && calibration->caches & 1U << cache; i++)
       if (!calibrate_alone (calibration, cuts->pdata[i], (PsCacheState)cache, error))
         return FALSE;
-  return ps_calibrate_self_sends (calibration, error);
+  return calibrate_beside_blocks (calibration, cuts, error) && ps_calibrate_self_sends (calibration, error);
 }
 
 /* What only an open device can tell. */

@@ -183,6 +183,14 @@ prepare_cache (Worker *worker, PsTensor *input, GError **error)
   return FALSE;
 }
 
+/* Only while sampling: a kernel's first launch may wait for all that runs. */
+static gboolean
+keep_from_op (Worker *worker, guint n_blocks, GError **error)
+{
+  const PsCalibration *calibration = worker->rotation->calibration;
+  return !calibration->kept || worker->begin_ns == 0 || worker->device->class->occupy (worker->device, n_blocks, error);
+}
+
 static gboolean
 run_op (Worker *worker, ResidentStage *stage, PsOpKind kind, guint microbatch, GError **error)
 {
@@ -194,9 +202,17 @@ run_op (Worker *worker, ResidentStage *stage, PsOpKind kind, guint microbatch, G
     return FALSE;
   class->memory (worker->device, &before);
   class->reset_peak (worker->device);
+  const guint *kept = worker->rotation->calibration->kept;
+  if (!keep_from_op (worker, kept ? *kept : 0, error))
+    {
+      if (input)
+        class->tensor_free (input);
+      return FALSE;
+    }
   gint64 start = ps_clock_now ();
   gboolean ok = class->run (worker->device, op, input, &output, error);
   gint64 end = ps_clock_now ();
+  ok = keep_from_op (worker, 0, ok ? error : NULL) && ok;
   class->memory (worker->device, &after);
   if (ok && output)
     class->tensor_free (output);
@@ -335,21 +351,24 @@ find_quantity (Worker *worker, const char *key, PsOpKind kind, Quantity **found,
 {
   Rotation *rotation = worker->rotation;
   const PsCalibration *calibration = rotation->calibration;
+  const guint *shares = worker->setting.shares;
+  g_autofree char *shape
+      = calibration->kept ? g_strdup_printf ("%s,blocks=%u", key, *calibration->kept) : g_strdup (key);
   gboolean wanted = FALSE;
   *found = NULL;
   for (guint i = 0; i < worker->quantities->len; i++)
     {
       Quantity *quantity = worker->quantities->pdata[i];
-      if (quantity->measurement->kind == kind && g_str_equal (quantity->measurement->shape, key))
+      if (quantity->measurement->kind == kind && g_str_equal (quantity->measurement->shape, shape))
         *found = quantity;
     }
-  guint share = calibration->shares ? calibration->shares[worker->index] : 0;
-  if (*found || ps_cut_owner (rotation->cut, key, calibration->shares, share) != worker->index)
+  guint share = shares ? shares[worker->index] : 0;
+  if (*found || ps_cut_owner (rotation->cut, key, shares, share) != worker->index)
     return TRUE;
   PsMeasurement name = { .kind = kind,
-                         .shape = (char *)key,
+                         .shape = shape,
                          .devices = rotation->n_workers,
-                         .sharing = calibration->sharing,
+                         .sharing = calibration->kept ? 1 : calibration->sharing,
                          .share = share,
                          .cache = rotation->cache };
   if (!calibration->wanted (&name, calibration->data, &wanted, error))
@@ -358,7 +377,7 @@ find_quantity (Worker *worker, const char *key, PsOpKind kind, Quantity **found,
     return TRUE;
   *found = g_new0 (Quantity, 1);
   (*found)->measurement = g_memdup2 (&name, sizeof name);
-  (*found)->measurement->shape = g_strdup (key);
+  (*found)->measurement->shape = g_steal_pointer (&shape);
   ps_sampler_init (&(*found)->sampler, &calibration->rule);
   (*found)->device_ns = g_array_new (FALSE, FALSE, sizeof (gint64));
   g_ptr_array_add (worker->quantities, *found);
@@ -399,6 +418,12 @@ init_worker (Rotation *rotation, Worker *worker, guint index, GError **error)
   /* Besides those in flight: the one whose W is due and the one that goes forward. */
   worker->setting = ps_calib_device_setting (rotation->calibration, rotation->calibration->model, cut->n_stages,
                                              rotation->n_in_flight + 2, index);
+  if (rotation->calibration->kept)
+    {
+      worker->setting.index = 0;
+      worker->setting.n_local = 1;
+      worker->setting.shares = NULL;
+    }
   worker->stages = g_new0 (ResidentStage, cut->n_chunks);
   worker->n_stages = cut->n_chunks;
   worker->quantities = g_ptr_array_new_with_free_func ((GDestroyNotify)quantity_free);

@@ -15,7 +15,8 @@
 G_BEGIN_DECLS
 
 /* Ops of the stages of devices first .. first + n_busy - 1 while these, and no others, are busy. Reads the sentinel
- * before, unless nothing is wanted. */
+ * before, unless nothing is wanted. With calibration->kept the device has a whole accelerator, and shapes end in
+ * ",blocks=8". */
 gboolean ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, guint first, guint n_busy,
                            PsCacheState cache, GError **error);
 

@@ -35,8 +35,8 @@ CREATE TABLE measurement (
   id INTEGER PRIMARY KEY,
   profile INTEGER NOT NULL REFERENCES profile (id) ON DELETE CASCADE,
   subject TEXT NOT NULL CHECK (subject IN ('op', 'transfer', 'self-send', 'all-reduce')),
-  -- Ops: "layers=2,embedding"; self-sends: "nccl-self"; transfers: what else goes on, empty, "both-ways", "pairs=2" or
-  -- "beside-compute"; all-reduces: empty.
+  -- Ops: "layers=2,embedding", or "layers=2,blocks=8"; self-sends: "nccl-self"; transfers: what else goes on, empty, "both-ways",
+  -- "pairs=2" or "beside-compute"; all-reduces: empty.
   shape TEXT NOT NULL,
   kind TEXT NOT NULL,                            -- ops: F, B, W, BW, R or O; others: empty
   bytes INTEGER NOT NULL CHECK (bytes >= 0),     -- size of the message; ops: 0

@@ -64,9 +64,9 @@ count (const Found *found, PsSubject subject, PsCacheState cache, guint devices)
 }
 
 static void
-calibrate (Found *found, const PsTransportClass *transport, guint caches, const guint *shares)
+calibrate_beside (Found *found, const PsTransportClass *transport, guint caches, const guint *shares, guint n_blocks)
 {
-  static const guint chunks[] = { 1 };
+  static const guint chunks[] = { 1 }, blocks[] = { 0, 8 };
   PsModel model = small_model (2, 32, 2, 8);
   g_autoptr (GError) error = NULL;
   model.name = (char *)"small";
@@ -79,6 +79,8 @@ calibrate (Found *found, const PsTransportClass *transport, guint caches, const 
                                       .caches = caches,
                                       .chunks = chunks,
                                       .n_chunks = 1,
+                                      .blocks = blocks,
+                                      .n_blocks = n_blocks,
                                       .rule = { 0.5, 2, 3, G_GINT64_CONSTANT (60000000000) },
                                       .seed = 1,
                                       .wanted = want_all,
@@ -90,26 +92,67 @@ calibrate (Found *found, const PsTransportClass *transport, guint caches, const 
   g_assert_no_error (error);
 }
 
-/* Two shapes, five kinds each: both devices busy, and alone in every state of the caches. */
+static void
+calibrate (Found *found, const PsTransportClass *transport, guint caches, const guint *shares)
+{
+  calibrate_beside (found, transport, caches, shares, 0);
+}
+
+/* Two shapes, five kinds each: both devices busy, alone in every state of the caches, and on a whole GPU beside 0 and 8
+ * blocks. */
 static void
 test_stages (void)
 {
+  guint n_beside[2] = { 0 };
   Found found = found_new ();
 
-  calibrate (&found, &ps_threads_transport, 1U << PS_CACHE_RUN | 1U << PS_CACHE_COLD | 1U << PS_CACHE_WARM, NULL);
+  calibrate_beside (&found, &ps_threads_transport, 1U << PS_CACHE_RUN | 1U << PS_CACHE_COLD | 1U << PS_CACHE_WARM, NULL,
+                    2);
   g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 2), ==, 10);
-  g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 1), ==, 10);
+  g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 1), ==, 10 + 2 * 10);
   g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_COLD, 1), ==, 10);
   g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_WARM, 1), ==, 10);
-  g_assert_cmpuint (found.n_sentinels, ==, 1 + 1 + 3 * 2 + 1);
+  g_assert_cmpuint (found.n_sentinels, ==, 1 + 1 + 3 * 2 + 2 * 2 + 1);
   for (guint i = 0; i < found.rows->len; i++)
     {
       const PsMeasurement *m = found.rows->pdata[i];
+      const gboolean beside = strstr (m->shape, ",blocks=") != NULL;
+
+      if (beside)
+        n_beside[g_str_has_suffix (m->shape, ",blocks=8")]++;
       if (m->subject == PS_SUBJECT_OP)
         g_assert_cmpint (m->device_ns, >, 0);
-      g_assert_cmpuint (m->sharing, ==, m->subject == PS_SUBJECT_SELF_SEND ? 1 : 2);
+      g_assert_cmpuint (m->sharing, ==, m->subject == PS_SUBJECT_SELF_SEND || beside ? 1 : 2);
     }
+  g_assert_cmpuint (n_beside[0], ==, 10);
+  g_assert_cmpuint (n_beside[1], ==, 10);
   g_ptr_array_unref (found.rows);
+}
+
+/* Not all of a GPU, and nothing of a part. */
+static void
+test_occupy (void)
+{
+  const PsModel model = small_model (2, 32, 2, 8);
+  PsDeviceSetting setting = { .model = &model, .n_stages = 1, .n_microbatches = 1, .core = -1 };
+  PsDevice *device = ps_cuda_device.open (&setting, NULL);
+  g_autoptr (GError) error = NULL;
+
+  g_assert_true (device->class->attach (device, &error));
+  g_assert_true (device->class->occupy (device, 0, &error));
+  g_assert_true (device->class->occupy (device, 32, &error));
+  g_assert_true (device->class->occupy (device, 4, &error));
+  g_assert_true (device->class->occupy (device, 0, &error));
+  g_assert_false (device->class->occupy (device, 100000, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+  g_clear_error (&error);
+  device->class->close (device);
+  setting.n_local = 8;
+  device = ps_cuda_device.open (&setting, NULL);
+  g_assert_true (device->class->attach (device, &error));
+  if (device->class->sharing (device) > 1)
+    g_assert_false (device->class->occupy (device, 4, NULL));
+  device->class->close (device);
 }
 
 /* The first input is made on the host, later ones are its copies in memory of their own. */
@@ -295,6 +338,7 @@ main (int argc, char **argv)
 {
   cuda_init (&argc, &argv);
   cuda_add ("/cuda-calib/stages", test_stages);
+  cuda_add ("/cuda-calib/occupy", test_occupy);
   cuda_add ("/cuda-calib/inputs", test_inputs);
   cuda_add ("/cuda-calib/shares", test_shares);
   cuda_add ("/cuda-calib/profile", test_profile);

@@ -116,8 +116,10 @@ typedef struct
 {
   PsSubject subject;
   PsOpKind kind;      /* ops only */
-  char *shape;        /* ops: ps_stage_shape_key; self-sends: whose, "nccl-self"; transfers: what else goes on, "" for
-                         nothing, "both-ways", "pairs=2" or "beside-compute"; all-reduces: "" */
+  char *shape;        /* ops: ps_stage_shape_key, or that and ",blocks=8" for times that no prediction takes, of a whole
+                         accelerator with so many multiprocessors kept from the op; self-sends: whose, "nccl-self";
+                         transfers: what else goes on, "" for nothing, "both-ways", "pairs=2" or "beside-compute";
+                         all-reduces: "" */
   gint64 bytes;       /* of the message; ops: 0 */
   guint devices;      /* devices that were busy at the same time, this one included: 1 = alone */
   guint sharing;      /* devices among which the accelerator is split, busy or not; 0 counts as 1 */

@@ -143,6 +143,10 @@ struct _PsDeviceClass
   /* Empties the caches that ops find their data in, and waits for that. NULL: it can't. */
   gboolean (*flush_cache) (PsDevice *device, GError **error);
 
+  /* Keeps n_blocks multiprocessors of a whole accelerator from ops, as pending receives of a transport do, until the
+   * next call, but for a second at most; 0: none. NULL: it can't. */
+  gboolean (*occupy) (PsDevice *device, guint n_blocks, GError **error);
+
   /* The state of the hardware at this moment; may take milliseconds. From any thread, and while the device's own runs
    * an op. NULL: nothing is known of it. */
   void (*condition) (PsDevice *device, PsCondition *condition);

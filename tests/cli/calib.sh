@@ -72,6 +72,10 @@ refuse 1 "new.db: several profiles; choose one with --profile: here, there" pipe
 refuse 2 "--caches: 'tepid' is not one of run, cold, warm" \
   pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 --caches run,tepid
 refuse 2 "--caches: '' is not one of" pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 --caches ''
+refuse 2 "--blocks: device cpu has no multiprocessors to keep from ops" \
+  pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 --blocks 0,8
+refuse 2 "--blocks: 'x' is not an integer from 0 to 1024" \
+  pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 --blocks x
 refuse 2 "-v: '' is not an integer" pipesim calib run --db other.db --profile x --model tiny-gpt -p 2 -v ''
 refuse 1 "new.db: is a database, which no other file replaces" pipesim calib export --db new.db --profile here -o new.db
 refuse 1 "new.db: is a database, which no other file replaces" \

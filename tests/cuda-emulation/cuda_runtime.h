@@ -66,6 +66,7 @@ extern "C"
   enum cudaDeviceAttr
   {
     cudaDevAttrComputeCapabilityMajor = 75,
+    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
   };
   cudaError_t cudaDeviceGetAttribute (int *value, enum cudaDeviceAttr attribute, int device);
   cudaError_t cudaDeviceGetPCIBusId (char *bus, int size, int device); /* "0000:07:00.0" for device 7 */
@@ -79,6 +80,9 @@ extern "C"
   cudaError_t cudaFree (void *memory);
   cudaError_t cudaMemcpy (void *to, const void *from, size_t bytes, cudaMemcpyKind kind);
   cudaError_t cudaMemcpyAsync (void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
+  cudaError_t cudaHostAlloc (void **memory, size_t bytes, unsigned flags);
+  cudaError_t cudaFreeHost (void *memory);
+#define cudaHostAllocMapped 2U
   cudaError_t cudaMemset (void *memory, int value, size_t bytes);
   cudaError_t cudaMemsetAsync (void *memory, int value, size_t bytes, cudaStream_t stream);
 

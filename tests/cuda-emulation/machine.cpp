@@ -117,9 +117,10 @@ cudaGetDeviceProperties (cudaDeviceProp *properties, int)
 }
 
 cudaError_t
-cudaDeviceGetAttribute (int *value, cudaDeviceAttr, int)
+cudaDeviceGetAttribute (int *value, cudaDeviceAttr attribute, int)
 {
-  *value = number_from ("PS_EMULATED_CAPABILITY", 9);
+  *value = attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin ? 227 * 1024
+                                                                : number_from ("PS_EMULATED_CAPABILITY", 9);
   return cudaSuccess;
 }
 
@@ -132,7 +133,7 @@ cudaDeviceCanAccessPeer (int *can, int device, int peer)
 
 /* From the current device; pairs are noted so that tests can ask for them. */
 static std::mutex peers_lock;
-static std::set<std::pair<int, int>> peers;
+static std::set<std::pair<int, int> > peers;
 
 cudaError_t
 cudaDeviceEnablePeerAccess (int peer, unsigned)
@@ -178,6 +179,20 @@ cudaMalloc (void **memory, size_t bytes)
   memset (*memory, 0xff, bytes);
   blocks[*memory] = { bytes, current_device };
   in_use += bytes;
+  return cudaSuccess;
+}
+
+cudaError_t
+cudaHostAlloc (void **memory, size_t bytes, unsigned)
+{
+  *memory = malloc (bytes);
+  return *memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t
+cudaFreeHost (void *memory)
+{
+  free (memory);
   return cudaSuccess;
 }
 

@@ -4,6 +4,7 @@
 #include "cuda-algorithms.h"
 #include "cuda-cache.h"
 #include "cuda-nvml.h"
+#include "cuda-occupy.h"
 #include "cuda-shared.h"
 #include "cuda-stage.h"
 #include "module.h"
@@ -28,6 +29,7 @@ typedef struct
   PsCudaShared shared;
   PsCudaStage **stages; /* [n_stages], NULL where not resident */
   PsCudaFlush flush;
+  PsCudaHolder holder;
 } CudaDevice;
 
 static CudaDevice *
@@ -48,6 +50,7 @@ cuda_close (PsDevice *device)
     ps_cuda_stage_free (cuda->stages[i]);
   g_free (cuda->stages);
   ps_cuda_flush_clear (&cuda->flush);
+  ps_cuda_holder_clear (&cuda->holder);
   ps_cuda_products_free (cuda->shared.products);
   ps_device_memory_free (cuda->shared.memory);
   ps_cuda_context_close (&cuda->shared.context);
@@ -252,6 +255,14 @@ cuda_flush_cache (PsDevice *device, GError **error)
   return ps_cuda_flush (&cuda->shared.context, &cuda->flush, error);
 }
 
+static gboolean
+cuda_occupy (PsDevice *device, guint n_blocks, GError **error)
+{
+  CudaDevice *cuda = cuda_device (device);
+
+  return ps_cuda_occupy (&cuda->shared.context, &cuda->holder, n_blocks, error);
+}
+
 static void
 cuda_condition (PsDevice *device, PsCondition *condition)
 {
@@ -363,6 +374,7 @@ static const PsDeviceClass cuda_class = {
   .gradient_memory = cuda_gradient_memory,
   .op_ns = cuda_op_ns,
   .flush_cache = cuda_flush_cache,
+  .occupy = cuda_occupy,
   .condition = cuda_condition,
   .sharing = cuda_sharing,
   .part = cuda_part,

@@ -174,6 +174,13 @@ int ps_cuda_attention_is_fast (PsCudaElement element, const PsCudaAttention *sha
 /* Whether heads of 64 and 128 use Hopper's own matrix instructions (wgmma) on the current device. */
 int ps_cuda_attention_uses_hopper (void);
 
+/* --- waiting: occupy.cu ---
+ * n_blocks blocks with all the shared memory that one may have, so that each holds a multiprocessor that products of
+ * matrices can't share. Block i sets held[i] to 1 when it runs; all end when *released is not 0 any more, or after
+ * limit_ns. Both are in host memory that the GPU sees. */
+cudaError_t ps_cuda_hold (unsigned *held, const unsigned *released, unsigned n_blocks, uint64_t limit_ns,
+                          cudaStream_t stream);
+
 /* --- optimizer: adam.cu ---
  * One step of Adam (arXiv 1412.6980, algorithm 1) with learning rate 1e-3, betas 0.9 and 0.999, epsilon 1e-8, on
  * gradient * factor; step counts from 1. Same operations as the cpu device's. Clears the gradient. weights: the copy

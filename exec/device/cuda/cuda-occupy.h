@@ -1,0 +1,17 @@
+/* cuda-occupy.h - keeping multiprocessors from ops. */
+#ifndef PIPESIM_CUDA_OCCUPY_H
+#define PIPESIM_CUDA_OCCUPY_H
+
+#include "cuda-context.h"
+
+typedef struct
+{
+  cudaStream_t stream; /* NULL until first used */
+  unsigned *flags;     /* host memory that the GPU sees: whether blocks shall end, then of each whether it runs */
+} PsCudaHolder;
+
+/* PsDeviceClass.occupy. The context is current. */
+gboolean ps_cuda_occupy (const PsCudaContext *context, PsCudaHolder *holder, guint n_blocks, GError **error);
+void ps_cuda_holder_clear (PsCudaHolder *holder);
+
+#endif
