@@ -171,24 +171,25 @@ make_input (Worker *worker, const ResidentStage *stage, PsOpKind kind, PsTensor 
   return *input != NULL;
 }
 
+/* Only while sampling: a kernel's first launch may wait for all that runs. */
+static gboolean
+keep_from_op (Worker *worker, gboolean begin, GError **error)
+{
+  const guint *kept = worker->rotation->calibration->kept;
+  return !kept || worker->begin_ns == 0 || worker->device->class->occupy (worker->device, begin ? *kept : 0, error);
+}
+
 /* Nothing may come between this and the op. */
 static gboolean
-prepare_cache (Worker *worker, PsTensor *input, GError **error)
+prepare_hardware (Worker *worker, PsTensor *input, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
-  if (worker->rotation->cache != PS_CACHE_COLD || class->flush_cache (worker->device, error))
+  if ((worker->rotation->cache != PS_CACHE_COLD || class->flush_cache (worker->device, error))
+      && keep_from_op (worker, TRUE, error))
     return TRUE;
   if (input)
     class->tensor_free (input);
   return FALSE;
-}
-
-/* Only while sampling: a kernel's first launch may wait for all that runs. */
-static gboolean
-keep_from_op (Worker *worker, guint n_blocks, GError **error)
-{
-  const PsCalibration *calibration = worker->rotation->calibration;
-  return !calibration->kept || worker->begin_ns == 0 || worker->device->class->occupy (worker->device, n_blocks, error);
 }
 
 static gboolean
@@ -198,21 +199,14 @@ run_op (Worker *worker, ResidentStage *stage, PsOpKind kind, guint microbatch, G
   PsOp op = { .kind = (guint8)kind, .stage = (guint16)stage->stage, .microbatch = microbatch & G_MAXINT32 };
   PsTensor *input, *output = NULL;
   PsMemoryUse before, after;
-  if (!make_input (worker, stage, kind, &input, error) || !prepare_cache (worker, input, error))
+  if (!make_input (worker, stage, kind, &input, error) || !prepare_hardware (worker, input, error))
     return FALSE;
   class->memory (worker->device, &before);
   class->reset_peak (worker->device);
-  const guint *kept = worker->rotation->calibration->kept;
-  if (!keep_from_op (worker, kept ? *kept : 0, error))
-    {
-      if (input)
-        class->tensor_free (input);
-      return FALSE;
-    }
   gint64 start = ps_clock_now ();
   gboolean ok = class->run (worker->device, op, input, &output, error);
   gint64 end = ps_clock_now ();
-  ok = keep_from_op (worker, 0, ok ? error : NULL) && ok;
+  ok = keep_from_op (worker, FALSE, ok ? error : NULL) && ok;
   class->memory (worker->device, &after);
   if (ok && output)
     class->tensor_free (output);
