@@ -30,6 +30,7 @@ test_costs (void)
   gint64 profile = begin (db, "p");
   store_shape (db, profile, "layers=4,embedding", 2, 100);
   store_shape (db, profile, "layers=4,embedding", 1, 90);
+  store_shape (db, profile, "layers=4,head,blocks=8", 2, 300); /* of no plain run */
   store_shape (db, profile, "layers=4,head", 2, 200);
   store (db, profile, new_transfer (131072, 2, 10000));
   store (db, profile, new_transfer (262144, 2, 30000));
