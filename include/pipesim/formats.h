@@ -73,8 +73,8 @@ const PsFormat *ps_format_recognise (const char *where, const char *text, gsize 
  * "read from PATH (FORMAT)". Not yet validated. */
 PsSchedule *ps_format_read (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* What PyTorch calls an op, "0F3"; its profiler's ranges are named "PP:0F3". NULL for R and O, for which it has no word.
- * Free with g_free. */
+/* What PyTorch calls an op, "0F3"; its profiler's ranges are named "PP:0F3". NULL for R and O, for which it has no
+ * word. Free with g_free. */
 char *ps_torch_op_name (PsOp op);
 
 /* What PyTorch's runtime (and torchtitan, which loads its stages by schedule name) would refuse or do wrong with a

@@ -119,8 +119,8 @@ cudaGetDeviceProperties (cudaDeviceProp *properties, int)
 cudaError_t
 cudaDeviceGetAttribute (int *value, cudaDeviceAttr attribute, int)
 {
-  *value = attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin ? 227 * 1024
-                                                                : number_from ("PS_EMULATED_CAPABILITY", 9);
+  *value
+      = attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin ? 227 * 1024 : number_from ("PS_EMULATED_CAPABILITY", 9);
   return cudaSuccess;
 }
 
