@@ -2,6 +2,7 @@
 #include "lower.h"
 #include "random-schedule.h"
 
+#include <pipesim/events.h>
 #include <pipesim/formats.h>
 
 #include <string.h>
@@ -69,6 +70,43 @@ check_table (const PsProgram *program)
                         schedule->ops[index].kind * schedule->placement->n_stages + schedule->ops[index].stage);
       if (index > schedule->first[step->device])
         g_assert_cmpuint (step->previous, ==, program->step_of[index - 1] + 1);
+    }
+}
+
+/* The op in front of the receive that a step waits for, as its device's stream says. */
+static void
+check_posts (const PsProgram *program)
+{
+  for (guint step = 0; step < program->n_steps; step++)
+    {
+      guint i = program->first[program->steps[step].device], last = 0;
+      guint op = program->schedule->first[program->steps[step].device];
+      if (program->steps[step].input == 0)
+        continue;
+      PsOp made = ps_program_producer (program, step);
+      for (; program->instructions[i].type != PS_INSTRUCTION_RECEIVE
+             || memcmp (&program->instructions[i].op, &made, sizeof made) != 0;
+           i++)
+        if (program->instructions[i].type == PS_INSTRUCTION_COMPUTE)
+          last = program->step_of[op++] + 1;
+      g_assert_cmpuint (program->posted[step], ==, last);
+    }
+}
+
+/* Also where the streams were written anew. */
+static void
+test_posts (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (12);
+  for (guint i = 0; i < 100; i++)
+    {
+      g_autoptr (PsProgram) program = ps_program_lower (random_schedule (rand, i % 2), (PsCommOrder)(i % 3), NULL);
+      g_autoptr (PsProgram) untagged = ps_program_lower_untagged (ps_schedule_copy (program->schedule), NULL);
+      g_autoptr (PsCosts) costs = ps_costs_parse ("f=2ns,b=3ns,w=1ns,c=1ns", program->schedule->placement->n_stages, 1, NULL);
+      check_posts (program);
+      check_posts (untagged);
+      g_assert_true (ps_events_plan (program, costs, &(PsEventsSetting){ .channel = PS_CHANNEL_RANK }, NULL));
+      check_posts (program);
     }
 }
 
@@ -289,6 +327,7 @@ main (int argc, char **argv)
   g_test_add_func ("/program/stream", test_stream);
   g_test_add_func ("/program/local", test_local);
   g_test_add_func ("/program/random", test_random);
+  g_test_add_func ("/program/posts", test_posts);
   g_test_add_func ("/program/circle", test_circle);
   g_test_add_func ("/program/crossed-receives", test_crossed_receives);
   g_test_add_func ("/program/orders", test_orders);

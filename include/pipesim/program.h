@@ -61,6 +61,8 @@ typedef struct
   guint32 *count;   /* [n_copies * PS_N_OP_KINDS * n_stages] ops of each weight copy by their index into PsCosts.op */
   guint32 *step_of; /* [n_steps] id of ops[i] of the schedule */
   guint32 *op_of;   /* [n_steps] the reverse: index into schedule->ops of a step */
+  guint32 *posted;  /* [n_steps] 1 + id of the op after which the device comes to the receive of a step's input; 0:
+                       before  its first op */
   guint *first;     /* [n_devices + 1] into instructions */
   PsInstruction *instructions;
   guint *peak_activations; /* [n_devices] most (stage, microbatch) pairs alive at once, from F's start to the end of W

@@ -145,6 +145,7 @@ ps_program_arrange (PsProgram *program, const gint64 *start_ns, const gint64 *en
         append_ops (&streams[device], device);
       g_assert (streams[device].fill == program->first[device + 1]);
     }
+  ps_program_note_posts (program);
 }
 
 void
@@ -199,6 +200,7 @@ ps_program_follow (PsProgram *program)
         append_ops (&stream, device);
       g_assert (stream.fill == program->first[device + 1]);
     }
+  ps_program_note_posts (program);
 }
 
 /* Writes the held receive of the message waited for, and before it all of its sender's that were held before; returns
@@ -242,5 +244,7 @@ ps_program_lower_untagged (PsSchedule *schedule, GError **error)
             program->instructions[fill++] = instruction;
         }
     }
+  if (program != NULL)
+    ps_program_note_posts (program);
   return program;
 }

@@ -6,6 +6,9 @@
 
 G_BEGIN_DECLS
 
+/* Notes where receives stand in the streams (posted); after every change of them. */
+void ps_program_note_posts (PsProgram *program);
+
 /* Rewrites the streams so that all devices keep to one order of transfers: by the start, then the end, then the
  * consumer of each. start_ns and end_ns are [n_steps] and say when the transfer of a step's input took place in some
  * run of the program: behind its producer, before its consumer. A send stands behind its producer; a receive stands as

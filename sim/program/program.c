@@ -353,9 +353,44 @@ program_new (PsSchedule *schedule)
       = g_new0 (guint32, (gsize)schedule->placement->n_copies * PS_N_OP_KINDS * schedule->placement->n_stages);
   program->step_of = g_new (guint32, n_ops);
   program->op_of = g_new (guint32, n_ops);
+  program->posted = g_new0 (guint32, n_ops);
   program->peak_activations = g_new0 (guint, schedule->placement->n_devices);
   allot_instructions (program);
   return program;
+}
+
+/* Where receives are posted that stand in a device's stream, by [forward/backward][cell] of what they bring. */
+static void
+find_posts (const PsProgram *program, guint device, guint32 *posted[2])
+{
+  const PsSchedule *schedule = program->schedule;
+  guint32 last = 0;
+  guint op = schedule->first[device];
+  for (guint i = program->first[device]; i < program->first[device + 1]; i++)
+    {
+      PsOp made = program->instructions[i].op;
+      if (program->instructions[i].type == PS_INSTRUCTION_COMPUTE)
+        last = program->step_of[op++] + 1;
+      else if (program->instructions[i].type == PS_INSTRUCTION_RECEIVE)
+        posted[made.kind != PS_OP_F][cell (schedule, made.stage, made.microbatch, made.slice)] = last;
+    }
+}
+
+void
+ps_program_note_posts (PsProgram *program)
+{
+  const PsSchedule *schedule = program->schedule;
+  gsize n_cells = cell (schedule, schedule->placement->n_stages, 0, 0);
+  g_autofree guint32 *all = g_new0 (guint32, 2 * n_cells);
+  guint32 *posted[2] = { all, all + n_cells };
+  for (guint device = 0; device < schedule->placement->n_devices; device++)
+    find_posts (program, device, posted);
+  for (guint i = 0; i < program->n_steps; i++)
+    if (program->steps[i].input)
+      {
+        PsOp made = ps_program_producer (program, i);
+        program->posted[i] = posted[made.kind != PS_OP_F][cell (schedule, made.stage, made.microbatch, made.slice)];
+      }
 }
 
 PsProgram *
@@ -380,6 +415,8 @@ ps_program_lower (PsSchedule *schedule, PsCommOrder order, GError **error)
     ps_program_follow (program);
   else if (order == PS_COMM_PLANNED)
     ps_program_arrange_units (program);
+  else
+    ps_program_note_posts (program);
   return g_steal_pointer (&program);
 }
 
@@ -394,6 +431,7 @@ ps_program_free (PsProgram *program)
   g_free (program->count);
   g_free (program->step_of);
   g_free (program->op_of);
+  g_free (program->posted);
   g_free (program->first);
   g_free (program->instructions);
   g_free (program->peak_activations);

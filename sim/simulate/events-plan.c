@@ -78,6 +78,7 @@ try_rule (Plan *plan, PsCommOrder order)
   g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (plan->program->schedule), order, NULL);
 
   memcpy (plan->program->instructions, program->instructions, plan->size);
+  ps_program_note_posts (plan->program);
   if (!run (plan))
     return;
   if (order == PS_COMM_ASAP || is_safe (plan->program))
@@ -143,7 +144,10 @@ ps_events_plan (PsProgram *program, const PsCosts *costs, const PsEventsSetting 
       try_rule (&plan, PS_COMM_DEFERRED);
     }
   if (plan.best)
-    memcpy (program->instructions, plan.best, plan.size);
+    {
+      memcpy (program->instructions, plan.best, plan.size);
+      ps_program_note_posts (program);
+    }
   if (!cause)
     return TRUE;
   g_propagate_error (error, g_steal_pointer (&cause));

@@ -12,15 +12,22 @@ typedef struct
   gint64 bytes; /* more from time_ns on, or less */
 } PsBufferChange;
 
+/* The lists of each device end with a change at G_MAXINT64. */
 typedef struct
 {
-  guint *first;            /* [n_devices + 1] into changes */
-  PsBufferChange *changes; /* by device, then time; at one time what is given back comes first */
+  PsBufferChange *gives; /* by device, then time */
+  PsBufferChange *takes; /* the same */
 } PsMemoryBuffers;
 
-/* FALSE where no message has a known size: then no device has changes. */
-gboolean ps_memory_buffers_init (PsMemoryBuffers *buffers, const PsProgram *program, const PsCosts *costs,
-                                 const PsSimulation *simulation);
+/* Where a device's changes begin in both lists. */
+static inline guint
+ps_memory_buffers_first (const PsProgram *program, guint device)
+{
+  return program->first[device] + 2 * device + 1;
+}
+
+void ps_memory_buffers_init (PsMemoryBuffers *buffers, const PsProgram *program, const PsCosts *costs,
+                             const PsSimulation *simulation);
 void ps_memory_buffers_clear (PsMemoryBuffers *buffers);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsMemoryBuffers, ps_memory_buffers_clear)
 

@@ -28,15 +28,20 @@ typedef struct
   const PsProgram *program;
   const PsCosts *costs;
   const PsSimulation *simulation;
-  const PsBufferChange *buffer; /* next of the device */
-  const PsBufferChange *buffer_end;
-  const PsOp *end;        /* of the device's order */
-  PsMemoryChange next_op; /* take or give of its next op or pair */
+  const PsBufferChange *give; /* next of the device */
+  const PsBufferChange *take; /* the same */
+  const PsOp *end;            /* of the device's order */
+  PsMemoryChange next_op;     /* take or give of its next op or pair */
 } PsMemoryWalk;
 
 static inline void
 ps_memory_walk_take (PsMemoryWalk *walk, const PsOp *ops)
 {
+  if (ops == walk->end)
+    {
+      walk->next_op = (PsMemoryChange){ PS_MEMORY_CHANGE_GIVE, 0, G_MAXINT64, 0, NULL };
+      return;
+    }
   const PsProgram *program = walk->program;
   guint n = ops->paired ? 2 : 1, last = program->step_of[ops - program->schedule->ops + n - 1];
   gint64 bytes = 0;
@@ -67,38 +72,33 @@ ps_memory_walk_init (PsMemoryWalk *walk, const PsProgram *program, const PsCosts
   *walk = (PsMemoryWalk){ .program = program,
                           .costs = costs,
                           .simulation = simulation,
-                          .buffer = &buffers->changes[buffers->first[device]],
-                          .buffer_end = &buffers->changes[buffers->first[device + 1]],
+                          .give = &buffers->gives[ps_memory_buffers_first (program, device)],
+                          .take = &buffers->takes[ps_memory_buffers_first (program, device)],
                           .end = &schedule->ops[schedule->first[device + 1]] };
-  walk->next_op.ops = &schedule->ops[schedule->first[device]];
-  if (walk->next_op.ops < walk->end)
-    ps_memory_walk_take (walk, walk->next_op.ops);
+  ps_memory_walk_take (walk, &schedule->ops[schedule->first[device]]);
 }
 
-/* FALSE at the end. At one instant ops give back first, then buffers change, then ops take. */
+/* FALSE at the end. At one instant ops give back first, then buffers, then buffers take, then ops. */
 static inline gboolean
 ps_memory_walk_next (PsMemoryWalk *walk, PsMemoryChange *change)
 {
-  const PsMemoryChange *op = &walk->next_op;
-  const PsBufferChange *buffer = walk->buffer;
-  gboolean ended = op->ops >= walk->end;
-  if (buffer < walk->buffer_end
-      && (ended || buffer->time_ns < op->time_ns
-          || (buffer->time_ns == op->time_ns && op->kind == PS_MEMORY_CHANGE_TAKE)))
+  gboolean gives = walk->give->time_ns <= walk->take->time_ns;
+  const PsBufferChange *buffer = gives ? walk->give : walk->take;
+  *change = walk->next_op;
+  if (buffer->time_ns < change->time_ns
+      || (buffer->time_ns == change->time_ns && change->kind == PS_MEMORY_CHANGE_TAKE))
     {
       *change = (PsMemoryChange){ PS_MEMORY_CHANGE_BUFFER, 0, buffer->time_ns, buffer->bytes, NULL };
-      walk->buffer++;
+      walk->give += gives;
+      walk->take += !gives;
       return TRUE;
     }
-  if (ended)
+  if (change->ops == NULL)
     return FALSE;
-  *change = *op;
   if (change->kind == PS_MEMORY_CHANGE_TAKE)
     ps_memory_walk_give (walk);
-  else if (change->ops + change->n_ops < walk->end)
-    ps_memory_walk_take (walk, change->ops + change->n_ops);
   else
-    walk->next_op.ops = walk->end;
+    ps_memory_walk_take (walk, change->ops + change->n_ops);
   return TRUE;
 }
 

@@ -188,7 +188,7 @@ program_bytes (const PsProgram *program)
   const PsSchedule *schedule = program->schedule;
   gsize n = program->n_steps;
 
-  return n * (sizeof *program->steps + sizeof *schedule->ops + 2 * sizeof *program->step_of)
+  return n * (sizeof *program->steps + sizeof *schedule->ops + 3 * sizeof *program->step_of)
          + program->first[schedule->placement->n_devices] * sizeof *program->instructions;
 }
 
