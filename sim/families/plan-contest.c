@@ -1,12 +1,12 @@
 /* plan-contest.c - choosing among several plans for the same setting. More memory must not make the best plan longer,
- * yet each way of making plans may come to a longer one. So a contest lowers the limits step by step and tries all ways
- * again.
+ * yet each way of making plans may come to a longer one. So a contest lowers the limits step by step and tries each way
+ * again that may come to another plan.
  *
  * Why that is enough: a try looks at limits through ps_plan_allows only. Limits lower by up to slack_bytes make the
- * same plan, so the contest goes on with the next lower limits, which can make another. A contest whose limits are
- * higher by the same bytes on every device therefore makes all plans of this one. It leaves out plans that already are
- * longer than its best and plans that the bound rules out. Where limits go down in larger steps this holds for limits
- * on the grid: whole steps above the weights of device 0. */
+ * same plan, which has been entered already, so the contest goes on with the next lower limits, which can make another.
+ * A contest whose limits are higher by the same bytes on every device therefore makes all plans of this one. It leaves
+ * out plans that already are longer than its best and plans that the bound rules out. Where limits go down in larger
+ * steps this holds for limits on the grid: whole steps above the weights of device 0. */
 #include "plan.h"
 
 #include <pipesim/bound.h>
@@ -21,6 +21,15 @@ activation_bytes (const PsPlanDevice *device)
   return device->cost[PS_OP_F][PS_NEAR].take_bytes + device->cost[PS_OP_F][PS_FAR].take_bytes;
 }
 
+static void
+forget_tries (PsContest *contest)
+{
+  for (guint i = 0; i < PS_CONTEST_WAYS; i++)
+    contest->way[i].until_bytes = -1;
+  contest->lowered_bytes = 0;
+  contest->plan->slack_bytes = contest->best->slack_bytes = G_MAXINT64;
+}
+
 void
 ps_contest_init (PsContest *contest, const PsFamilySetting *setting, guint n_activations)
 {
@@ -31,6 +40,7 @@ ps_contest_init (PsContest *contest, const PsFamilySetting *setting, guint n_act
   contest->step_bytes = ops <= MAX_OPS_EXACT ? 1 : MAX (activation_bytes (&contest->plan->device[0]), 1);
   for (; ops >= 2 * MAX_OPS_EXACT && contest->step_bytes < G_MAXINT64 / 2; ops /= 2)
     contest->step_bytes *= 2;
+  forget_tries (contest);
 }
 
 void
@@ -72,6 +82,23 @@ ps_contest_limit (const PsContest *contest)
   return contest->found ? ps_plan_length (contest->best) : G_MAXINT64;
 }
 
+/* Whether a way can make another plan than at its last try. */
+static gboolean
+may_change (const PsContest *contest, guint way)
+{
+  return contest->lowered_bytes > contest->way[way].until_bytes;
+}
+
+/* Notes down to which limits a way makes the plans that it has just made. */
+static void
+note_try (PsContest *contest, guint way, guint used)
+{
+  gint64 slack = MIN (contest->plan->slack_bytes, contest->best->slack_bytes);
+  gint64 until = slack == G_MAXINT64 ? slack : contest->lowered_bytes + slack;
+  contest->way[way] = (PsContestWay){ until, used };
+  contest->plan->slack_bytes = contest->best->slack_bytes = G_MAXINT64;
+}
+
 void
 ps_contest_enter_schedule (PsContest *contest, const PsSchedule *schedule)
 {
@@ -82,12 +109,36 @@ ps_contest_enter_schedule (PsContest *contest, const PsSchedule *schedule)
 void
 ps_contest_enter_lists (PsContest *contest)
 {
-  static const PsListRule rules[]
+  static const PsListRule rules[PS_LIST_WAYS]
       = { { .backward = TRUE }, { .backward = TRUE, .wait = TRUE }, { 0 }, { .wait = TRUE }, { .reserve = TRUE } };
   guint n = contest->plan->n_chunks == 1 ? 4 : 5; /* nothing to reserve with one chunk */
-  for (guint i = 0; i < n && !ps_contest_is_over (contest); i++)
-    if (ps_plan_list (contest->plan, rules[i], ps_contest_limit (contest)))
-      ps_contest_enter (contest);
+  for (guint i = 0; i < n; i++)
+    {
+      if (!may_change (contest, i))
+        continue;
+      if (ps_contest_is_over (contest))
+        return;
+      if (ps_plan_list (contest->plan, rules[i], ps_contest_limit (contest)))
+        ps_contest_enter (contest);
+      note_try (contest, i, 0);
+    }
+}
+
+void
+ps_contest_enter_heuristic (PsContest *contest, guint n_switches, PsContestTry try_off)
+{
+  PsContestWay *way = &contest->way[PS_LIST_WAYS];
+  for (guint off = 0; off < 1U << n_switches; off++)
+    {
+      guint same = off;
+      for (guint bit = 1; bit <= off; bit *= 2)
+        if (off & bit && !(way[off ^ bit].used & bit))
+          same = off ^ bit;
+      if (same != off)
+        way[off] = way[same];
+      else if (may_change (contest, PS_LIST_WAYS + off))
+        note_try (contest, PS_LIST_WAYS + off, try_off (contest, off));
+    }
 }
 
 /* Of both plans, which may change places. */
@@ -102,7 +153,7 @@ ps_contest_lift (PsContest *contest)
 {
   for (guint i = 0; i < contest->plan->n_devices; i++)
     set_limit (contest, i, G_MAXINT64);
-  contest->plan->slack_bytes = contest->best->slack_bytes = G_MAXINT64;
+  forget_tries (contest);
 }
 
 /* What a device holds at least: one microbatch. */
@@ -130,17 +181,28 @@ ps_contest_is_over (const PsContest *contest)
                 >= ps_plan_length (contest->best);
 }
 
+/* How far limits may go down until some way can make another plan; G_MAXINT64: any way makes what it made. */
+static gint64
+least_slack (const PsContest *contest)
+{
+  gint64 until = G_MAXINT64;
+  for (guint i = 0; i < PS_CONTEST_WAYS; i++)
+    if (contest->way[i].until_bytes >= 0)
+      until = MIN (until, contest->way[i].until_bytes);
+  return until == G_MAXINT64 ? until : until - contest->lowered_bytes;
+}
+
 gboolean
 ps_contest_lower (PsContest *contest)
 {
   const PsPlanDevice *first = &contest->plan->device[0];
-  gint64 slack = MIN (contest->plan->slack_bytes, contest->best->slack_bytes);
+  gint64 slack = least_slack (contest);
   if (!contest->found || slack == G_MAXINT64 || ps_contest_is_over (contest))
     return FALSE;
   gint64 by = slack + 1 + MAX (first->limit_bytes - slack - 1 - first->weight_bytes, 0) % contest->step_bytes;
   for (guint i = 0; i < contest->plan->n_devices; i++)
     set_limit (contest, i, contest->plan->device[i].limit_bytes - by);
-  contest->plan->slack_bytes = contest->best->slack_bytes = G_MAXINT64;
+  contest->lowered_bytes += by;
   return !ps_contest_is_over (contest);
 }
 

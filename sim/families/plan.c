@@ -211,10 +211,10 @@ ps_plan_length (const PsPlan *plan)
 }
 
 gboolean
-ps_plan_fits (PsPlan *plan, guint *device)
+ps_plan_fits (const PsPlan *plan, guint *device)
 {
   for (*device = 0; *device < plan->n_devices; ++*device)
-    if (!ps_plan_allows (plan, *device, plan->device[*device].peak_bytes))
+    if (plan->device[*device].peak_bytes > plan->device[*device].limit_bytes)
       return FALSE;
   return TRUE;
 }

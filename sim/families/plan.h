@@ -167,10 +167,10 @@ ps_plan_outlasts (const PsPlan *plan, gint64 length_ns)
 }
 
 /* Of a complete plan. */
-gint64 ps_plan_span (const PsPlan *plan);            /* longest span of a device */
-gint64 ps_plan_makespan (const PsPlan *plan);        /* first start to last end */
-gint64 ps_plan_length (const PsPlan *plan);          /* the one of both that counts most */
-gboolean ps_plan_fits (PsPlan *plan, guint *device); /* *device: the first above its limit */
+gint64 ps_plan_span (const PsPlan *plan);                  /* longest span of a device */
+gint64 ps_plan_makespan (const PsPlan *plan);              /* first start to last end */
+gint64 ps_plan_length (const PsPlan *plan);                /* the one of both that counts most */
+gboolean ps_plan_fits (const PsPlan *plan, guint *device); /* *device: the first above its limit */
 
 PsSchedule *ps_plan_schedule (const PsPlan *plan, const char *name, const PsFamilySetting *setting);
 
@@ -185,6 +185,16 @@ typedef struct
  * length_ns; the plan is useless then. */
 gboolean ps_plan_list (PsPlan *plan, PsListRule rule, gint64 length_ns);
 
+#define PS_LIST_WAYS 5
+#define PS_CONTEST_WAYS (PS_LIST_WAYS + 8)
+
+/* A way to make plans: a list rule, or a setting of a heuristic's switches. */
+typedef struct
+{
+  gint64 until_bytes; /* limits lower by up to that many bytes in all make the same plan; -1: not tried yet */
+  guint used;         /* what PsContestTry returned */
+} PsContestWay;
+
 /* Several tries at the same schedule. */
 typedef struct
 {
@@ -192,7 +202,9 @@ typedef struct
   PsPlan *best; /* valid when found */
   gboolean found;
   PsPlacement *placement;
-  gint64 step_bytes; /* of the grid of limits */
+  gint64 step_bytes;                 /* of the grid of limits */
+  gint64 lowered_bytes;              /* by how much limits are lower than at first */
+  PsContestWay way[PS_CONTEST_WAYS]; /* list rules first */
 } PsContest;
 
 void ps_contest_init (PsContest *contest, const PsFamilySetting *setting, guint n_activations);
@@ -209,8 +221,16 @@ gint64 ps_contest_limit (const PsContest *contest);
 /* Replays a schedule and enters it. */
 void ps_contest_enter_schedule (PsContest *contest, const PsSchedule *schedule);
 
-/* Enters list schedules. */
+/* Enters the list schedules that may have changed. */
 void ps_contest_enter_lists (PsContest *contest);
+
+/* Makes and enters plans with these switches of a heuristic off; returns the switches that came to matter: without the
+ * bit the other setting does the same. */
+typedef guint (*PsContestTry) (PsContest *contest, guint off);
+
+/* Tries all settings of so many switches, 3 at most, except those that come to the same as an earlier one or as at
+ * their last try. */
+void ps_contest_enter_heuristic (PsContest *contest, guint n_switches, PsContestTry try_off);
 
 /* Raises the limits of all devices to any memory. */
 void ps_contest_lift (PsContest *contest);

@@ -16,8 +16,8 @@ typedef struct
 } PsVSwitches;
 
 /* The switches that came to matter: without the bit the other setting does the same. */
-#define PS_V_USED_BACKWARD 1U
-#define PS_V_USED_FORWARD 2U
+#define PS_V_USED_FORWARD 1U
+#define PS_V_USED_BACKWARD 2U
 
 /* Clears the plan and makes it complete; adds to *used. FALSE: some device came to a point where no W was left to make
  * room, or idled too long; the plan is useless then. */

@@ -22,21 +22,6 @@ try_switches (PsContest *contest, guint off)
   return used;
 }
 
-/* All settings of the three switches, except those that come to the same as an earlier one. */
-static void
-try_heuristic (PsContest *contest)
-{
-  guint used[8];
-  for (guint off = 0; off < 8; off++)
-    {
-      guint same = off;
-      for (guint bit = 1; bit < 8; bit *= 2)
-        if (off & bit && !(used[off ^ bit] & bit))
-          same = off ^ bit;
-      used[off] = same == off ? try_switches (contest, off) : used[same];
-    }
-}
-
 static PsWalk
 one_at_a_time (const PsFamilySetting *setting, guint device)
 {
@@ -55,7 +40,7 @@ generate (const PsFamilySetting *setting, GError **error)
 {
   g_auto (PsContest) contest = { 0 };
   ps_contest_init (&contest, setting, 0);
-  try_heuristic (&contest);
+  ps_contest_enter_heuristic (&contest, 3, try_switches);
   try_walk (&contest, setting, ps_family_zb_h1_rule);
   try_walk (&contest, setting, ps_family_zb_h2_rule);
   ps_contest_enter_lists (&contest);
@@ -63,7 +48,7 @@ generate (const PsFamilySetting *setting, GError **error)
     try_walk (&contest, setting, one_at_a_time);
   while (ps_contest_lower (&contest))
     {
-      try_heuristic (&contest);
+      ps_contest_enter_heuristic (&contest, 3, try_switches);
       ps_contest_enter_lists (&contest);
     }
   return ps_contest_end (&contest, "zb-auto", setting, error);

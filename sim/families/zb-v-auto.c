@@ -10,15 +10,19 @@ check (const PsFamilySetting *setting, GError **error)
 }
 
 /* For the span a try is repeated with the idle times that it came to as long as they become shorter; no try ends early
- * then, because a try that is worse than the best plan may lead to a better one. Returns which switches mattered. */
+ * then, because a try that is worse than the best plan may lead to a better one. */
 static guint
-try_switches (PsContest *contest, PsVSwitches switches)
+try_switches (PsContest *contest, guint off)
 {
   guint p = contest->plan->n_devices, used = 0;
   gboolean repeat = !contest->plan->by_makespan;
   g_autofree gint64 *idle_ns = g_new (gint64, p);
-  switches.give_up_ns = G_MAXINT64;
-  switches.length_ns = repeat ? G_MAXINT64 : ps_contest_limit (contest);
+  PsVSwitches switches = {
+    .fill_backward = !(off & PS_V_USED_BACKWARD),
+    .fill_forward = !(off & PS_V_USED_FORWARD),
+    .give_up_ns = G_MAXINT64,
+    .length_ns = repeat ? G_MAXINT64 : ps_contest_limit (contest),
+  };
   while (ps_v_greedy (contest->plan, &switches, &used) && contest->plan->idle_ns < switches.give_up_ns)
     {
       switches.give_up_ns = contest->plan->idle_ns;
@@ -30,20 +34,6 @@ try_switches (PsContest *contest, PsVSwitches switches)
         break;
     }
   return used;
-}
-
-/* All settings of the two switches, except those that come to the same. */
-static void
-try_heuristic (PsContest *contest)
-{
-  guint used[4];
-  for (guint i = 0; i < 4; i++)
-    if (i & 1 && !(used[i - 1] & PS_V_USED_FORWARD))
-      used[i] = used[i - 1];
-    else if (i & 2 && !(used[i - 2] & PS_V_USED_BACKWARD))
-      used[i] = used[i - 2];
-    else
-      used[i] = try_switches (contest, (PsVSwitches){ .fill_backward = !(i & 2), .fill_forward = !(i & 1) });
 }
 
 static void
@@ -87,11 +77,11 @@ try_fixed (PsContest *contest, PsSchedule *schedule)
 static void
 try_published (PsContest *contest, const PsFamilySetting *setting)
 {
-  try_heuristic (contest);
+  ps_contest_enter_heuristic (contest, 2, try_switches);
   if (!setting->memory_limit)
     ps_contest_lift (contest);
   if (!setting->memory_limit && !ps_contest_is_over (contest))
-    try_heuristic (contest);
+    ps_contest_enter_heuristic (contest, 2, try_switches);
   try_fixed (contest, ps_family_zb_v.generate (setting, NULL));
   if (ps_contest_is_over (contest))
     return;
@@ -112,7 +102,7 @@ generate (const PsFamilySetting *setting, GError **error)
     try_one_at_a_time (&contest);
   while (ps_contest_lower (&contest))
     {
-      try_heuristic (&contest);
+      ps_contest_enter_heuristic (&contest, 2, try_switches);
       ps_contest_enter_lists (&contest);
     }
   return ps_contest_end (&contest, "zb-v-auto", setting, error);
