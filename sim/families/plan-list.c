@@ -33,13 +33,11 @@ is_ahead (const PsPlan *plan, guint index)
 static gint64
 bytes_to_leave (const List *list, const PsPlanDevice *device, PsPlanChunk chunk)
 {
-  gint64 burst = 0;
-  for (guint k = 0; k < list->plan->n_chunks; k++)
-    burst = MAX (burst, MAX (device->cost[PS_OP_B][k].take_bytes, device->cost[PS_OP_W][k].take_bytes));
   if (list->plan->n_chunks == 1 || chunk == PS_FAR)
-    return burst;
+    return device->burst_bytes;
   guint below = device->done[PS_OP_F][PS_NEAR] - device->done[PS_OP_F][PS_FAR];
-  return burst + (list->rule.reserve ? below + 1 : MIN (below, 1)) * device->cost[PS_OP_F][PS_FAR].take_bytes;
+  return device->burst_bytes
+         + (list->rule.reserve ? below + 1 : MIN (below, 1)) * device->cost[PS_OP_F][PS_FAR].take_bytes;
 }
 
 static gboolean
@@ -84,11 +82,26 @@ choose (const List *list, guint index)
 static guint
 first_start (const List *list)
 {
-  guint first = 0;
-  for (guint i = 1; i < list->plan->n_devices; i++)
-    if (list->choice[i].start_ns < list->choice[first].start_ns)
-      first = i;
+  guint first = 0, n = list->plan->n_devices;
+  gint64 start = list->choice[0].start_ns;
+  for (guint i = 1; i < n; i++)
+    {
+      gboolean earlier = list->choice[i].start_ns < start;
+      first = earlier ? i : first;
+      start = earlier ? list->choice[i].start_ns : start;
+    }
   return first;
+}
+
+/* The neighbour whose next op of that kind and chunk waits for the one that index has just put; n_devices: none. */
+static guint
+find_waiting (const PsPlan *plan, guint index, PsOpKind kind, PsPlanChunk chunk)
+{
+  guint neighbour = (kind == PS_OP_F) == (chunk == PS_NEAR) ? index + 1 : index - 1; /* may wrap around */
+  if (kind == PS_OP_W || neighbour >= plan->n_devices
+      || plan->device[neighbour].done[kind][chunk] + 1 != plan->device[index].done[kind][chunk])
+    return plan->n_devices;
+  return neighbour;
 }
 
 gboolean
@@ -109,10 +122,10 @@ ps_plan_list (PsPlan *plan, PsListRule rule, gint64 length_ns)
       ps_plan_put_at (plan, i, best.kind, best.chunk, best.arrival_ns);
       if (ps_plan_least_length (plan, i) > length_ns)
         return FALSE;
-      gboolean down = (best.kind == PS_OP_F) == (best.chunk == PS_NEAR);
       choose (&list, i);
-      if (best.kind != PS_OP_W && (down ? i + 1 < p : i > 0))
-        choose (&list, down ? i + 1 : i - 1);
+      guint waiting = find_waiting (plan, i, best.kind, best.chunk);
+      if (waiting < p)
+        choose (&list, waiting);
     }
   return TRUE;
 }

@@ -65,6 +65,8 @@ set_costs (PsPlan *plan, guint index, const PsCosts *costs)
         {
           device->cost[kind][chunk] = *ps_costs_op (costs, (PsOpKind)kind, stage);
           device->work_ns += plan->n_microbatches * device->cost[kind][chunk].duration_ns;
+          if (kind != PS_OP_F)
+            device->burst_bytes = MAX (device->burst_bytes, device->cost[kind][chunk].take_bytes);
         }
       for (guint kind = 0; kind < 2; kind++)
         device->input[kind][chunk] = find_input (plan, costs, (PsOpKind)kind, stage);

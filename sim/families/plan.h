@@ -29,6 +29,7 @@ typedef struct
   gint64 *end_ns[2][2];            /* [F, B][chunk][m] */
   gint64 limit_bytes;              /* weights included */
   gint64 weight_bytes;             /* held throughout */
+  gint64 burst_bytes;              /* most that a B or W takes while it runs */
   gint64 work_ns;                  /* of all its ops */
   gint64 head_ns;                  /* earliest start of its first op */
   gint64 now_ns;                   /* end of its last op */
