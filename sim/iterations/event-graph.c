@@ -238,8 +238,8 @@ keep_circle (Search *search, guint event)
   while (i != event);
 }
 
-/* Takes over the largest ratio of all circles of predecessors; FALSE when there is none. */
-static gboolean
+/* Takes over the largest ratio of all circles of predecessors, if there is one. */
+static void
 improve_ratio (Search *search)
 {
   Ratio best = search->ratio;
@@ -260,16 +260,7 @@ improve_ratio (Search *search)
       best = found;
       keep_circle (search, i);
     }
-  gboolean improved = ratio_exceeds (best, search->ratio);
   search->ratio = best;
-  return improved;
-}
-
-static void
-restart (Search *search)
-{
-  for (guint i = 0; i < search->graph->n_events; i++)
-    search->paths[i] = (Path){ .length = search->graph->duration_ns[i] };
 }
 
 static Wide
@@ -293,10 +284,12 @@ search_ratio (Search *search, const PsEventGraph *graph)
   search->circle = g_array_new (FALSE, FALSE, sizeof (guint));
   if (!ps_event_order_init (&search->order, graph))
     return FALSE;
-  restart (search);
+  for (guint i = 0; i < graph->n_events; i++)
+    search->paths[i] = (Path){ .length = graph->duration_ns[i] };
+  /* Paths stay when the ratio grows: they are real ones whatever it is, and where none gets longer no circle exceeds
+   * it. */
   while (lengthen (search))
-    if (improve_ratio (search))
-      restart (search);
+    improve_ratio (search);
   return TRUE;
 }
 
