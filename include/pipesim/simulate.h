@@ -37,6 +37,7 @@ typedef struct
   gint64 *transfer_start_ns; /* [n_steps] when the step's input from another device was on its way; NULL from the  */
   gint64 *transfer_end_ns;   /* relaxation engine: from the producer's end on, for as long as the costs say */
   PsMemoryLevel *memory;     /* [n_devices] scratch */
+  gpointer buffers;          /* scratch; NULL: no run so far knew the size of a message */
   PsDeviceResult *device;    /* [n_devices] */
   gint64 makespan_ns;        /* first op start to last op end over all devices */
   gint64 max_span_ns;        /* longest span of a device */
@@ -49,7 +50,7 @@ void ps_simulation_free (PsSimulation *simulation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSimulation, ps_simulation_free)
 
 /* Costs must have the program's number of stages and have passed ps_costs_check. Never fails; allocates only
- * where messages have a known size. */
+ * in the first run in which messages have a known size. */
 void ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
 
 /* The same with a time of its own for every op: duration_ns and transfer_ns (of the step's input from another device)

@@ -49,33 +49,49 @@ add_message (const Messages *messages, guint step)
           bytes);
 }
 
-/* A device has at most one give and one take for each of its sends and receives. */
-void
-ps_memory_buffers_init (PsMemoryBuffers *buffers, const PsProgram *program, const PsCosts *costs,
-                        const PsSimulation *simulation)
+/* Fills a block of 2 n changes, n as room_for says. */
+static PsMemoryBuffers
+fill_buffers (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsBufferChange *block,
+              guint n)
 {
   const PsBufferChange before = { G_MININT64, 0 }, after = { G_MAXINT64, 0 };
-  guint n_devices = program->schedule->placement->n_devices, n = ps_memory_buffers_first (program, n_devices);
+  const PsMemoryBuffers buffers = { block, block + n };
+  guint n_devices = simulation->n_devices;
   g_autofree guint *fill = g_new (guint, n_devices);
-  const Messages messages = { program, costs, simulation, buffers, fill };
-  *buffers = (PsMemoryBuffers){ g_new (PsBufferChange, n), g_new (PsBufferChange, n) };
+  const Messages messages = { program, costs, simulation, &buffers, fill };
   for (guint device = 0; device < n_devices; device++)
     {
       fill[device] = ps_memory_buffers_first (program, device);
-      buffers->gives[fill[device] - 1] = buffers->takes[fill[device] - 1] = before;
+      buffers.gives[fill[device] - 1] = buffers.takes[fill[device] - 1] = before;
     }
   for (guint i = 0; i < program->n_steps; i++)
     if (program->steps[i].input)
       add_message (&messages, i);
   for (guint device = 0; device < n_devices; device++)
-    buffers->gives[fill[device]] = buffers->takes[fill[device]] = after;
+    buffers.gives[fill[device]] = buffers.takes[fill[device]] = after;
+  return buffers;
+}
+
+/* A device has at most one give and one take for each of its sends and receives; a step has at most four instructions,
+ * those of its message with it. */
+static guint
+room_for (const PsSimulation *simulation)
+{
+  return 4 * simulation->n_steps + 2 * simulation->n_devices + 1;
+}
+
+void
+ps_memory_buffers_init (PsMemoryBuffers *buffers, const PsProgram *program, const PsCosts *costs,
+                        const PsSimulation *simulation)
+{
+  guint n = room_for (simulation);
+  *buffers = fill_buffers (program, costs, simulation, g_new (PsBufferChange, 2 * (gsize)n), n);
 }
 
 void
 ps_memory_buffers_clear (PsMemoryBuffers *buffers)
 {
   g_free (buffers->gives);
-  g_free (buffers->takes);
 }
 
 /* At its end a device holds what it did before its first op, more or less what its ops leave. */
@@ -108,10 +124,12 @@ knows_sizes (const PsCosts *costs)
 void
 ps_simulation_count_buffers (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
 {
-  g_auto (PsMemoryBuffers) buffers = { 0 };
+  guint n = room_for (simulation);
   if (!knows_sizes (costs))
     return;
-  ps_memory_buffers_init (&buffers, program, costs, simulation);
+  if (simulation->buffers == NULL)
+    simulation->buffers = g_new (PsBufferChange, 2 * (gsize)n);
+  const PsMemoryBuffers buffers = fill_buffers (program, costs, simulation, simulation->buffers, n);
   for (guint device = 0; device < simulation->n_devices; device++)
     count_device (&buffers, program, costs, device, simulation);
 }

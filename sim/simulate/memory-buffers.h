@@ -15,7 +15,7 @@ typedef struct
 /* The lists of each device end with a change at G_MAXINT64. */
 typedef struct
 {
-  PsBufferChange *gives; /* by device, then time */
+  PsBufferChange *gives; /* by device, then time; takes follow in the same block */
   PsBufferChange *takes; /* the same */
 } PsMemoryBuffers;
 

@@ -25,6 +25,7 @@ ps_simulation_free (PsSimulation *simulation)
   g_free (simulation->transfer_start_ns);
   g_free (simulation->transfer_end_ns);
   g_free (simulation->memory);
+  g_free (simulation->buffers);
   g_free (simulation->device);
   g_free (simulation);
 }
