@@ -102,7 +102,8 @@ test_posts (void)
     {
       g_autoptr (PsProgram) program = ps_program_lower (random_schedule (rand, i % 2), (PsCommOrder)(i % 3), NULL);
       g_autoptr (PsProgram) untagged = ps_program_lower_untagged (ps_schedule_copy (program->schedule), NULL);
-      g_autoptr (PsCosts) costs = ps_costs_parse ("f=2ns,b=3ns,w=1ns,c=1ns", program->schedule->placement->n_stages, 1, NULL);
+      g_autoptr (PsCosts) costs
+          = ps_costs_parse ("f=2ns,b=3ns,w=1ns,c=1ns", program->schedule->placement->n_stages, 1, NULL);
       check_posts (program);
       check_posts (untagged);
       g_assert_true (ps_events_plan (program, costs, &(PsEventsSetting){ .channel = PS_CHANNEL_RANK }, NULL));

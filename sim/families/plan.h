@@ -193,7 +193,7 @@ gboolean ps_plan_list (PsPlan *plan, PsListRule rule, gint64 length_ns);
 typedef struct
 {
   gint64 until_bytes; /* limits lower by up to that many bytes in all make the same plan; -1: not tried yet */
-  guint used;         /* what PsContestTry returned */
+  guint used;         /* result of PsContestTry */
 } PsContestWay;
 
 /* Several tries at the same schedule. */
