@@ -1,5 +1,6 @@
 /* main.c - the program pipesim-exec: runs a schedule for real and holds it against its prediction. */
 #include "device/devices.h"
+#include "describe.h"
 #include "output.h"
 #include "processes/processes.h"
 
@@ -80,46 +81,6 @@ job_clear (Job *job)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
 
-static char *
-describe (void)
-{
-  GString *text = g_string_new ("Devices:\n");
-  guint n_devices, n_transports;
-  const PsDeviceClass *const *devices = ps_device_table (&n_devices);
-  const PsTransportClass *const *transports = ps_transport_table (&n_transports);
-
-  for (guint i = 0; i < n_devices; i++)
-    g_string_append_printf (text, "  %-10s %s\n", devices[i]->name, devices[i]->description);
-  g_string_append (text, "\nTransports:\n");
-  for (guint i = 0; i < n_transports; i++)
-    g_string_append_printf (text, "  %-10s %s%s\n", transports[i]->name, transports[i]->description,
-                            transports[i]->occupies ? "; default --comm-order: planned" : "");
-  g_string_append (
-      text,
-      "\nTimelines are written natively, or as Chrome trace (Perfetto, chrome://tracing) to a FILE that ends in\n"
-      ".trace.json. The measured one is the step whose iteration time is the median over the steps after the\n"
-      "first; it also has how long posting each send and receive held its device's host (\"posts\"). Device paced\n"
-      "needs costs; device cpu needs a model, and costs to be held against a prediction.\n"
-      "\nDevices that share a GPU get parts of its multiprocessors (green contexts): equal ones, or in proportion to\n"
-      "--sm-shares. Parts are whole pieces of what the GPU can split off (8 multiprocessors on Hopper), one at least,\n"
-      "and equal shares get equal parts. A profile predicts the device and the shares that it was measured with, and\n"
-      "brings the algorithms of cuBLASLt that it was measured with, for that version and model of GPU. In\n"
-      "the environment, PIPESIM_CUDA_GRAPHS=1 launches each op as one CUDA graph instead of kernel by kernel, and\n"
-      "PIPESIM_CUDA_WAIT=spin waits for a GPU awake instead of asleep; PIPESIM_CUDA_HOPPER=0 leaves attention to\n"
-      "instructions that older GPUs have, too, where the module is built for sm_90a. Each op is an NVTX range with\n"
-      "the name that PyTorch gives it, such as PP:0F3.\n"
-      "\nNCCL's receives occupy multiprocessors from their post on. With transport nccl the default of --comm-order "
-      "is\n"
-      "therefore planned, in the prediction, too, and NCCL_MAX_P2P_NCHANNELS in the environment is 4 unless it is "
-      "set.\n"
-      "\nStarted several times by torchrun, mpirun or Slurm's srun, each process runs one device, or an equal part of\n"
-      "them where there are fewer processes; with d times as many processes as devices, d copies of the pipeline add\n"
-      "up their gradients. Rank 0 prints.\n"
-      "\nCtrl-C ends a run of one process after the step under way and prints what it has (not with --check).\n"
-      "\nExit codes: 0 done, 1 failed or --check differs, 2 wrong usage, 3 outside --tolerance.");
-  return g_string_free (text, FALSE);
-}
-
 static gboolean
 parse_options (Options *options, int *argc, char ***argv, GError **error)
 {
@@ -143,7 +104,7 @@ parse_options (Options *options, int *argc, char ***argv, GError **error)
   };
   g_autoptr (GOptionContext) context
       = g_option_context_new ("- run a schedule for real and compare it with its prediction");
-  g_autofree char *description = describe ();
+  g_autofree char *description = ps_exec_describe ();
 
   g_option_context_add_main_entries (context, entries, NULL);
   ps_setting_add_options (options->setting, context);
