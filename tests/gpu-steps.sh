@@ -181,7 +181,7 @@ calibrate ()
   shift 2
   if [ "$profile" = stages ] && [ -n "$known" ]; then skip "costs are those of $known"; fi
   G_MESSAGES_DEBUG=pipesim own pipesim-calib run --db "$db" --profile "$profile" --model "$work/$name.ini" --device "$device" --max-samples 200 \
-    --time-limit 1s "$@" >"$work/table" 2>"$work/talk"
+    --time-limit 1s --again 0 "$@" >"$work/table" 2>"$work/talk"
   code=$?
   cat "$work/table" "$work/talk"
   sed -n 's/.*nccl: posting/posting/p' "$work/talk" >>"$work/posts"
@@ -205,7 +205,7 @@ need_profile ()
 export_profiles ()
 {
   [ -f "$db" ] || skip "no profile: calibration did not run"
-  for profile in stages again layer graphs; do
+  for profile in stages again layer blocks graphs; do
     own pipesim-calib export --db "$db" --profile $profile --samples -o "$OUT/profile-$profile.json" || continue
     # What comes back must be small; medians and spreads stay.
     if [ "$(wc -c <"$OUT/profile-$profile.json")" -gt 8000000 ]; then
@@ -393,6 +393,16 @@ shares ()
 layer ()
 {
   calibrate layer layer -p 3 --sharing 1 -v 1
+}
+
+# What a waiting NCCL receive costs: ops of a whole GPU beside blocks that hold multiprocessors.
+beside_blocks ()
+{
+  [ "$device" = cuda ] || skip "device $device has no multiprocessors to hold"
+  (calibrate blocks layer -p 3 --sharing 1 -v 1 --blocks 0,4,8,16,32 --max-samples 40)
+  code=$?
+  own pipesim-calib show --db "$db" --profile blocks | grep 'blocks=' || true
+  exit $code
 }
 
 # Ops of the same model, each launched as one graph.

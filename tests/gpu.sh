@@ -414,6 +414,7 @@ step 25 "waiting asleep and awake" variants PIPESIM_CUDA_WAIT sleep spin
 step 25 "ops as CUDA graphs" variants PIPESIM_CUDA_GRAPHS 0 1
 step 20 "attention as on older GPUs" variants PIPESIM_CUDA_HOPPER 1 0
 step 20 "launch overhead" launches
+step 40 "ops beside held multiprocessors" beside_blocks
 step 65 "memcheck" sanitizer memcheck 12 "attention: forward" "attention: backward" "rows: norms" "sums over columns" "ends: gradient of the embedding"
 step 65 "racecheck" sanitizer racecheck 12 "attention: forward" "attention: backward" "rows: norms" "sums over columns" "ends: cross-entropy"
 step 5 "NCCL, a GPU to itself" self_send
