@@ -6,6 +6,7 @@
 #include <pipesim/fit.h>
 
 #include <math.h>
+#include <string.h>
 
 typedef struct
 {
@@ -87,6 +88,54 @@ append_clocks (GString *text, GPtrArray *measurements)
                  n_clock);
 }
 
+/* The number in a shape that ends in ",blocks=8"; -1: the op ran beside no blocks. */
+static gint64
+blocks_of (const PsMeasurement *m)
+{
+  const char *found = m->subject == PS_SUBJECT_OP ? strstr (m->shape, ",blocks=") : NULL;
+  return found != NULL ? g_ascii_strtoll (found + strlen (",blocks="), NULL, 10) : -1;
+}
+
+/* Sums of all ops that were measured beside n blocks and beside none, into *beside_ns and *alone_ns. */
+static void
+sum_blocks (GPtrArray *measurements, gint64 n, gint64 *beside_ns, gint64 *alone_ns)
+{
+  for (guint i = 0; i < measurements->len; i++)
+    for (guint k = 0; k < measurements->len; k++)
+      {
+        const PsMeasurement *alone = measurements->pdata[i], *beside = measurements->pdata[k];
+        if (blocks_of (alone) != 0 || blocks_of (beside) != n || alone->kind != beside->kind
+            || alone->cache != beside->cache
+            || strncmp (alone->shape, beside->shape, strlen (alone->shape) - strlen ("0")) != 0)
+          continue;
+        *alone_ns += alone->time.median_ns;
+        *beside_ns += beside->time.median_ns;
+      }
+}
+
+/* "ops beside 8 held multiprocessors take 1.07 times as long (--overlap-slowdown 1.07)", in ascending order. */
+static void
+append_blocks (GString *text, GPtrArray *measurements)
+{
+  gint64 last = 0, next = 0;
+  do
+    {
+      gint64 beside_ns = 0, alone_ns = 0;
+      next = G_MAXINT64;
+      for (guint i = 0; i < measurements->len; i++)
+        if (blocks_of (measurements->pdata[i]) > last)
+          next = MIN (next, blocks_of (measurements->pdata[i]));
+      sum_blocks (measurements, next, &beside_ns, &alone_ns);
+      last = next;
+      if (alone_ns > 0)
+        append_line (text,
+                     "ops beside %" G_GINT64_FORMAT " held multiprocessors take %.2f times as long"
+                     " (--overlap-slowdown %.2f)",
+                     next, (double)beside_ns / (double)alone_ns, MAX ((double)beside_ns / (double)alone_ns, 1));
+    }
+  while (next < G_MAXINT64);
+}
+
 /* Whether two messages went the same way, in sizes of their own. */
 static gboolean
 is_alike (const PsMeasurement *a, const PsMeasurement *b)
@@ -146,6 +195,7 @@ to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtr
   append_line (text, "host %s, %s, %s, %s", profile->host, profile->processor, profile->kernel, profile->libraries);
   append_sentinels (text, sentinels, measurements);
   append_clocks (text, measurements);
+  append_blocks (text, measurements);
   g_string_append_printf (text, "\n%s", rows);
   append_fits (text, measurements);
   if (samples)
