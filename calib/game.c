@@ -5,7 +5,9 @@
 #include "device/conditions.h"
 #include "layer.h"
 #include "processes/crew.h"
-#include "transfers.h"
+
+#define LONGEST_SEQUENCE 1024
+#define HEAD_SIZE 64
 
 #define CAPACITY 2
 #define TIMEOUT_NS G_GINT64_CONSTANT (60000000000)
@@ -17,6 +19,34 @@
 #define MAX_ROUNDS 16U
 
 static const PsOp messages[N_STAGES] = { { .kind = PS_OP_F, .stage = 0 }, { .kind = PS_OP_B, .stage = 1 } };
+
+PsModel *
+ps_model_with_boundary (gint64 bytes)
+{
+  PsModel *model = g_new0 (PsModel, 1);
+  gint64 elements = bytes / (gint64)sizeof (float);
+  gint64 hidden = 1;
+  /* About square, so that neither side becomes absurd. */
+  while (elements % (hidden * 2) == 0 && hidden * hidden < elements)
+    hidden *= 2;
+  gint64 sequence = elements / hidden, batch = 1;
+  /* Heads and sequences of sizes that every device takes, although no op runs. */
+  while (sequence % 2 == 0 && sequence > LONGEST_SEQUENCE)
+    {
+      sequence /= 2;
+      batch *= 2;
+    }
+  *model = (PsModel){ .name = g_strdup ("transfer"),
+                      .layers = 2,
+                      .hidden = (guint)hidden,
+                      .heads = (guint)MAX (hidden / HEAD_SIZE, 1),
+                      .kv_heads = (guint)MAX (hidden / HEAD_SIZE, 1),
+                      .sequence = (guint)sequence,
+                      .feed_forward = 1,
+                      .vocabulary = 2,
+                      .microbatch_size = (guint)batch };
+  return model;
+}
 
 /* When messages were handed over and when they could be used, by the clock of all. A message is timed at both its ends.
  * Of an all-reduce: its begin, and its end. */

@@ -34,6 +34,10 @@ gboolean ps_game_load_is_own (const PsCalibration *calibration);
 gboolean ps_game_play (const PsCalibration *calibration, const PsGameOrder *order, PsSampler *sampler,
                        PsCondition *during, GError **error);
 
+/* A model whose boundary tensor has exactly so many bytes (a multiple of 4) in fp32, and of which nothing else matters.
+ */
+PsModel *ps_model_with_boundary (gint64 bytes);
+
 G_END_DECLS
 
 #endif

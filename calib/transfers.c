@@ -7,8 +7,6 @@
 #include "watch.h"
 
 #define SMALLEST_BYTES 8
-#define HEAD_SIZE 64
-#define LONGEST_SEQUENCE 1024
 
 /* There are some twenty sizes: together they get about two rotations' time. */
 #define TIME_SHARE 10
@@ -28,34 +26,6 @@ ps_transfer_sizes (gint64 boundary_bytes)
       previous = size;
     }
   return sizes;
-}
-
-PsModel *
-ps_model_with_boundary (gint64 bytes)
-{
-  PsModel *model = g_new0 (PsModel, 1);
-  gint64 elements = bytes / (gint64)sizeof (float);
-  gint64 hidden = 1;
-  /* About square, so that neither side becomes absurd. */
-  while (elements % (hidden * 2) == 0 && hidden * hidden < elements)
-    hidden *= 2;
-  gint64 sequence = elements / hidden, batch = 1;
-  /* Heads and sequences of sizes that every device takes, although no op runs. */
-  while (sequence % 2 == 0 && sequence > LONGEST_SEQUENCE)
-    {
-      sequence /= 2;
-      batch *= 2;
-    }
-  *model = (PsModel){ .name = g_strdup ("transfer"),
-                      .layers = 2,
-                      .hidden = (guint)hidden,
-                      .heads = (guint)MAX (hidden / HEAD_SIZE, 1),
-                      .kv_heads = (guint)MAX (hidden / HEAD_SIZE, 1),
-                      .sequence = (guint)sequence,
-                      .feed_forward = 1,
-                      .vocabulary = 2,
-                      .microbatch_size = (guint)batch };
-  return model;
 }
 
 static gboolean

@@ -22,10 +22,6 @@ gboolean ps_answer_transfers (const PsCalibration *calibration, GError **error);
  * Ascending; gint64. */
 GArray *ps_transfer_sizes (gint64 boundary_bytes);
 
-/* A model whose boundary tensor has exactly so many bytes (a multiple of 4) in fp32, and of which nothing else matters.
- */
-PsModel *ps_model_with_boundary (gint64 bytes);
-
 G_END_DECLS
 
 #endif

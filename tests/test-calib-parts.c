@@ -2,6 +2,7 @@
  * what is said of it. */
 #include "cut.h"
 #include "diff.h"
+#include "game.h"
 #include "provenance.h"
 #include "sampler.h"
 #include "transfers.h"
