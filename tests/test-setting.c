@@ -297,8 +297,8 @@ test_training (void)
 }
 
 /* DESIGN's example: p = 8, v = 2, m = 16, chunk ops of 1 and c = 0.2 take 123.0 with a channel for each direction and
- * 194.6 with one stream for each device; planned they take 123.0 again. A device of half the speed, or one at a time on blocking devices,
- * takes longer still. */
+ * 194.6 with one stream for each device; planned they take 123.0 again. A device of half the speed, or one at a time on
+ * blocking devices, takes longer still. */
 static void
 test_channels (void)
 {

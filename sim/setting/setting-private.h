@@ -34,8 +34,8 @@ gboolean ps_setting_adapt (const PsSetting *setting, PsCosts *costs, guint n_dev
 PsSchedule *ps_setting_schedule_for (const PsSetting *setting, const char *name_or_file, const PsCosts *costs,
                                      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* ps_family_generate for families that keep to a limit but count what ops hold only: their limit sinks until the buffers
- * of messages fit beside it. Where the family knows no schedule that leaves them room, its last one stays. */
+/* ps_family_generate for families that keep to a limit but count what ops hold only: their limit sinks until the
+ * buffers of messages fit beside it. Where the family knows no schedule that leaves them room, its last one stays. */
 PsSchedule *ps_setting_generate (const PsFamily *family, const PsFamilySetting *size,
                                  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

@@ -2,7 +2,8 @@
  * processes of one machine. Names and meanings: NCCL user guide, "NCCL API". Every operation is a rendezvous: a send is
  * done only when its receive has taken the data, however small it is. When the other end is gone, operations hang until
  * the communicator is aborted, as kernels do; so does send number PS_EMULATED_LOST_SEND of a process, 1 being the
- * first. With PS_EMULATED_POST_US every operation stays in progress that long; with PS_EMULATED_STUCK_POSTS for ever. */
+ * first. With PS_EMULATED_POST_US every operation stays in progress that long; with PS_EMULATED_STUCK_POSTS for ever.
+ */
 #ifndef PS_EMULATION_NCCL_H
 #define PS_EMULATION_NCCL_H
 
