@@ -219,13 +219,15 @@ walk_messages (const Check *check, GError **error)
     for (guint i = 0; i < check->lists->actions[r]->len; i++)
       {
         const TorchAction *action = torch_lists_action (check->lists, r, i);
+        gboolean right = TRUE;
 
         if (action->type < TORCH_N_COMPUTE)
           note_compute (check, r, action);
-        else if ((torch_is_send (action->type) || torch_is_receive (action->type))
-                 && !check_transfer (check, r, action, error))
-          return FALSE;
-        else if (action->type >= TORCH_WAIT_SEND_F && !check_wait (check, r, action, error))
+        else if (torch_is_send (action->type) || torch_is_receive (action->type))
+          right = check_transfer (check, r, action, error);
+        else if (action->type >= TORCH_WAIT_SEND_F)
+          right = check_wait (check, r, action, error);
+        if (!right)
           return FALSE;
       }
   return TRUE;

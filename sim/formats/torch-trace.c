@@ -368,7 +368,7 @@ order_files (const Reader *reader, guint *files, GError **error)
 static gboolean
 find_ranks (Reader *reader, GError **error)
 {
-  g_autofree guint *files = g_new (guint, reader->n_traces);
+  g_autofree guint *files = g_new0 (guint, reader->n_traces);
 
   g_ptr_array_sort (reader->threads, compare_threads);
   if (reader->threads->len == 0)

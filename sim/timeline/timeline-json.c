@@ -212,15 +212,15 @@ read_transfer_row (const Place *place, PsTimeline *timeline, GError **error)
 guint8
 ps_timeline_parse_post (const char **name)
 {
-  for (guint8 type = PS_INSTRUCTION_SEND; type <= PS_INSTRUCTION_RECEIVE; type++)
+  for (guint type = PS_INSTRUCTION_SEND; type <= PS_INSTRUCTION_RECEIVE; type++)
     {
-      const char *verb = ps_instruction_verb (type);
+      const char *verb = ps_instruction_verb ((PsInstructionType)type);
       gsize length = strlen (verb);
 
       if (!g_str_has_prefix (*name, verb) || (*name)[length] != ' ')
         continue;
       *name += length + 1;
-      return type;
+      return (guint8)type;
     }
   return 0;
 }
