@@ -58,10 +58,10 @@ has "a Chrome trace" traceEvents paced.trace.json
 pipesim-exec --schedule 1f1b -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --device paced --steps 20000 --trace interrupted.json \
   >"$work/stdout" 2>"$work/stderr" &
 process=$!
-while kill -0 $process && ! grep -q '^SigCgt:.*[2367abef]$' /proc/$process/status; do sleep 0.05; done # until it catches SIGINT
+while kill -0 $process && ! grep -q '^Threads:[[:space:]]*[3-9]' /proc/$process/status; do sleep 0.05; done # until its devices run
 kill -INT $process
 wait $process
-has "an interrupted run shows what it has measured" 'measured iteration time, median over the steps after the first'
+has "an interrupted run shows what it has measured" 'measured iteration time'
 has "says how much that is" ' of 20000 steps: all figures are of these' "$work/stderr"
 has "and writes it" '"origin": "measured"' interrupted.json
 step "a timeline on stdout has it to itself" pipesim exec --schedule 1f1b -p 2 -m 1 --costs f=1ms,b=1ms,w=1ms --device paced --steps 1 \

@@ -3,10 +3,10 @@
 set -u
 . "$(dirname "$0")/lib.sh"
 
-# Whether a process has a handler for a signal by now: before that it would just die.
-catches ()
+# Whether a process searches by now, in two threads: before that a signal just ends it.
+searches ()
 {
-  mask=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null) && [ $((0x${mask:-0} >> ($2 - 1) & 1)) -eq 1 ]
+  grep -q '^Threads:[[:space:]]*[2-9]' "/proc/$1/status" 2>/dev/null
 }
 
 interrupted ()
@@ -14,7 +14,7 @@ interrupted ()
   pipesim search -p 8 -m 24 --costs f=6ms,b=4ms,w=5ms,c=1ms,act=2MiB,wact=1MiB --memory-limit 9MiB --time-limit 500s --jobs 2 \
     -o best.json >out.txt 2>err.txt &
   pid=$!
-  until catches $pid 15 || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
+  until searches $pid || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
   kill -TERM $pid
   wait $pid
   code=$?
