@@ -113,27 +113,34 @@ sum_blocks (GPtrArray *measurements, gint64 n, gint64 *beside_ns, gint64 *alone_
       }
 }
 
+/* The least number of blocks above n that an op ran beside; 0: there is none. */
+static gint64
+blocks_after (GPtrArray *measurements, gint64 n)
+{
+  gint64 next = 0;
+  for (guint i = 0; i < measurements->len; i++)
+    {
+      gint64 blocks = blocks_of (measurements->pdata[i]);
+      if (blocks > n && (next == 0 || blocks < next))
+        next = blocks;
+    }
+  return next;
+}
+
 /* "ops beside 8 held multiprocessors take 1.07 times as long (--overlap-slowdown 1.07)", in ascending order. */
 static void
 append_blocks (GString *text, GPtrArray *measurements)
 {
-  gint64 last = 0, next = 0;
-  do
+  for (gint64 n = blocks_after (measurements, 0); n > 0; n = blocks_after (measurements, n))
     {
       gint64 beside_ns = 0, alone_ns = 0;
-      next = G_MAXINT64;
-      for (guint i = 0; i < measurements->len; i++)
-        if (blocks_of (measurements->pdata[i]) > last)
-          next = MIN (next, blocks_of (measurements->pdata[i]));
-      sum_blocks (measurements, next, &beside_ns, &alone_ns);
-      last = next;
+      sum_blocks (measurements, n, &beside_ns, &alone_ns);
       if (alone_ns > 0)
         append_line (text,
                      "ops beside %" G_GINT64_FORMAT " held multiprocessors take %.2f times as long"
                      " (--overlap-slowdown %.2f)",
-                     next, (double)beside_ns / (double)alone_ns, MAX ((double)beside_ns / (double)alone_ns, 1));
+                     n, (double)beside_ns / (double)alone_ns, MAX ((double)beside_ns / (double)alone_ns, 1));
     }
-  while (next < G_MAXINT64);
 }
 
 /* Whether two messages went the same way, in sizes of their own. */

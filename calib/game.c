@@ -63,7 +63,7 @@ typedef struct
   PsCrew *crew;
   PsWay way;
   guint n_players;
-  guint n_pairs;       /* player i and i + n_pairs are one; those that are left over wait */
+  guint n_pairs;       /* players i and i + n_pairs make a pair; further players wait */
   guint first, n_here; /* players of this process */
   guint8 *uses;        /* PsTransportSetting.uses */
   gint64 offset_ns;    /* what makes a time of this process one by the clock of all */

@@ -13,7 +13,7 @@ typedef struct
 
 struct _PsConditions
 {
-  PsDevice **devices; /* [n] those that are read */
+  PsDevice **devices; /* [n] whose condition is read */
   guint n;
   GThread *thread;
   pthread_mutex_t mutex;

@@ -63,7 +63,7 @@ gboolean ps_choices_parse (const char *where, const char *text, GBytes **choices
  * host and processor, else PS_ERROR_INPUT says what differs. *id is its row. */
 gboolean ps_costdb_begin_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error);
 
-/* In place of those that the profile has. */
+/* Replaces the choices of the profile. */
 gboolean ps_costdb_store_choices (PsCostDb *db, gint64 profile, GBytes *choices, GError **error);
 
 GPtrArray *ps_costdb_profiles (PsCostDb *db, GError **error); /* of PsProfile, by name */
@@ -88,9 +88,9 @@ typedef struct
 typedef enum
 {
   PS_SUBJECT_OP,         /* an op on a stage shape */
-  PS_SUBJECT_TRANSFER,   /* a message of so many bytes between two devices */
+  PS_SUBJECT_TRANSFER,   /* a message of `bytes` between two devices */
   PS_SUBJECT_SELF_SEND,  /* a message of a device to itself: what launching costs and nothing else */
-  PS_SUBJECT_ALL_REDUCE, /* adding up so many bytes of numbers over `devices` processes */
+  PS_SUBJECT_ALL_REDUCE, /* adding up `bytes` of numbers over `devices` processes */
   PS_N_SUBJECTS
 } PsSubject;
 
