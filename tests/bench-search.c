@@ -73,36 +73,37 @@ bench_moves (gint64 pair)
 {
   const Setting setting = { PS_PLACEMENT_V, 8, 2, 32, { 1000, 1020, 880, 50 }, 32 };
   gint64 incremental[N_RUNS], full[N_RUNS];
-  Policy policy = { .bias[PS_OP_W] = { 1, 0, 0 },
-                    .bias[PS_OP_F] = { 0.2, 0, 0 },
-                    .ahead = { 2, 0, 0 },
-                    .pair = { -1, 0, 0 },
-                    .pairs = pair > 0 };
+  PsPolicy policy = { .bias[PS_OP_W] = { 1, 0, 0 },
+                      .bias[PS_OP_F] = { 0.2, 0, 0 },
+                      .ahead = { 2, 0, 0 },
+                      .pair = { -1, 0, 0 },
+                      .pairs = pair > 0 };
   Case c;
 
   case_init (&c, &setting);
   for (guint s = 0; s < setting.p * setting.v && pair > 0; s++)
     c.costs->pair_ns[s] = pair;
-  Problem *problem = problem_new (&c.setting);
-  Order *order = order_new (problem);
+  PsProblem *problem = ps_problem_new (&c.setting);
+  PsOrder *order = ps_order_new (problem);
   for (guint i = 0; i < N_RUNS; i++)
     {
-      Annealing annealing = { .random = { i }, .hot = 200, .cold = 20, .price = 100, .pull = 0.1, .n_moves = 1 << 20 };
-      g_assert_true (greedy_build (order, &policy, NULL) && order_evaluate (order));
+      PsAnnealing annealing
+          = { .random = { i }, .hot = 200, .cold = 20, .price = 100, .pull = 0.1, .n_moves = 1 << 20 };
+      g_assert_true (ps_greedy_build (order, &policy, NULL) && ps_order_evaluate (order));
       gint64 start = now_ns ();
-      guint64 n = anneal (order, &annealing);
+      guint64 n = ps_anneal (order, &annealing);
       incremental[i] = (gint64)((double)n / (double)(now_ns () - start) * 1e9);
       start = now_ns ();
       for (guint k = 0; k < 200; k++)
-        g_assert_true (order_evaluate (order));
+        g_assert_true (ps_order_evaluate (order));
       full[i] = (gint64)(200 / (double)(now_ns () - start) * 1e9);
     }
   gint64 fast = ps_median (incremental, N_RUNS), slow = ps_median (full, N_RUNS);
   printf (
       "p=8 m=32 v=2 (%u ops%s): %.2f M moves/s tried by local search, %.1f k whole orders/s evaluated, ratio %.0f\n",
       problem->n_ops, pair > 0 ? ", pairs" : "", (double)fast / 1e6, (double)slow / 1e3, (double)fast / (double)slow);
-  order_free (order);
-  problem_free (problem);
+  ps_order_free (order);
+  ps_problem_free (problem);
   case_clear (&c);
 }
 

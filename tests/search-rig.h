@@ -144,26 +144,26 @@ check_result (const Case *c, const PsSearchResult *result)
 }
 
 /* An order by list scheduling under a random policy. */
-static inline Order *
-draw_order (const Problem *problem, Random *random)
+static inline PsOrder *
+draw_order (const PsProblem *problem, PsRandom *random)
 {
-  Order *order = order_new (problem);
-  Policy policy;
+  PsOrder *order = ps_order_new (problem);
+  PsPolicy policy;
 
-  policy_draw (&policy, problem, random);
-  if (!greedy_build (order, &policy, NULL))
+  ps_policy_draw (&policy, problem, random);
+  if (!ps_greedy_build (order, &policy, NULL))
     {
       g_assert_cmpuint (policy.group, >, 0);
       policy.group = 0;
-      g_assert_true (greedy_build (order, &policy, NULL));
+      g_assert_true (ps_greedy_build (order, &policy, NULL));
     }
-  g_assert_true (order_evaluate (order));
+  g_assert_true (ps_order_evaluate (order));
   g_assert_cmpint (order->excess, ==, 0);
   return order;
 }
 
 static inline void
-assert_same (const Order *a, const Order *b)
+assert_same (const PsOrder *a, const PsOrder *b)
 {
   gsize n = a->problem->n_ops;
   const guint *first = a->problem->first;

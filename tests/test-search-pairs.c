@@ -40,41 +40,41 @@ draw (Case *c, GRand *random, guint max_p, guint max_m)
 }
 
 static gboolean
-draw_order_join (const Order *order, Random *random, Join *join)
+draw_order_join (const PsOrder *order, PsRandom *random, PsJoin *join)
 {
-  const Problem *problem = order->problem;
-  guint b = order->node[random_below (random, problem->n_ops)], n = problem->n_ops;
-  guint what = random_below (random, 4);
+  const PsProblem *problem = order->problem;
+  guint b = order->node[ps_random_below (random, problem->n_ops)], n = problem->n_ops;
+  guint what = ps_random_below (random, 4);
 
   if (chain_of (problem, b) % N_KINDS != PS_OP_B)
     return FALSE;
-  *join = (Join){ b, what == 0 ? n : b, what & 1 };
+  *join = (PsJoin){ b, what == 0 ? n : b, what & 1 };
   if (what > 1)
     {
       guint first = problem->first[device_of (problem, b)], stop = order->stop[device_of (problem, b)];
-      join->partner = order->sequence[first + random_below (random, stop - first)];
+      join->partner = order->sequence[first + ps_random_below (random, stop - first)];
       if (chain_of (problem, join->partner) % N_KINDS != PS_OP_F)
         return FALSE;
     }
-  return order_allows_join (order, *join);
+  return ps_order_allows_join (order, *join);
 }
 
 static gboolean
-draw_order_move (const Order *order, Random *random, Move *move)
+draw_order_move (const PsOrder *order, PsRandom *random, PsMove *move)
 {
-  const Problem *problem = order->problem;
-  guint op = order->node[random_below (random, problem->n_ops)], device = device_of (problem, op);
+  const PsProblem *problem = order->problem;
+  guint op = order->node[ps_random_below (random, problem->n_ops)], device = device_of (problem, op);
 
   move->from = order->position[op];
-  move->to = problem->first[device] + random_below (random, order->stop[device] - problem->first[device]);
-  return move->from != move->to && order_allows (order, *move);
+  move->to = problem->first[device] + ps_random_below (random, order->stop[device] - problem->first[device]);
+  return move->from != move->to && ps_order_allows (order, *move);
 }
 
 static void
-check_afresh (const Order *order, Order *afresh)
+check_afresh (const PsOrder *order, PsOrder *afresh)
 {
-  order_copy (afresh, order);
-  g_assert_true (order_evaluate (afresh));
+  ps_order_copy (afresh, order);
+  g_assert_true (ps_order_evaluate (afresh));
   assert_same (order, afresh);
 }
 
@@ -89,38 +89,40 @@ test_moves (void)
     {
       g_auto (Case) c = { 0 };
       draw (&c, random, 4, 6);
-      g_autoptr (Problem) problem = problem_new (&c.setting);
-      Random own = { i };
-      g_autoptr (Order) order = draw_order (problem, &own), afresh = order_new (problem), before = order_new (problem);
+      g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+      PsRandom own = { i };
+      g_autoptr (PsOrder) order = draw_order (problem, &own), afresh = ps_order_new (problem),
+                          before = ps_order_new (problem);
 
       for (guint k = 0; k < 200 && problem->joins; k++)
         {
-          Joined joined;
-          Join join;
-          Move move;
+          PsJoined joined;
+          PsJoin join;
+          PsMove move;
 
-          order_assign (before, order);
+          ps_order_assign (before, order);
           if (draw_order_join (order, &own, &join))
             {
-              gint64 least = order_estimate_join (order, join, G_MAXINT64), excess = order_excess_join (order, join);
-              gboolean done = order_join (order, join, &joined), keep = random_below (&own, 4) > 0;
+              gint64 least = ps_order_estimate_join (order, join, G_MAXINT64),
+                     excess = ps_order_excess_join (order, join);
+              gboolean done = ps_order_join (order, join, &joined), keep = ps_random_below (&own, 4) > 0;
 
               if (done && joined.n_gaps == 0)
                 g_assert_cmpint (least, <=, order->objective);
               if (done && keep)
-                order_keep_join (order, &joined, excess);
+                ps_order_keep_join (order, &joined, excess);
               else if (done)
-                order_revert_join (order, &joined);
+                ps_order_revert_join (order, &joined);
               *(done && keep ? &n_joins : &n_reverted) += 1;
               if (!done || !keep)
                 assert_same (order, before);
             }
           else if (draw_order_move (order, &own, &move))
             {
-              gint64 excess = order_excess_change (order, move);
-              if (order_apply (order, move))
+              gint64 excess = ps_order_excess_change (order, move);
+              if (ps_order_apply (order, move))
                 {
-                  order_keep (order, move, excess);
+                  ps_order_keep (order, move, excess);
                   n_moves++;
                 }
             }
@@ -144,19 +146,19 @@ test_bounds (void)
     {
       g_auto (Case) c = { 0 };
       draw (&c, random, 4, 6);
-      g_autoptr (Problem) problem = problem_new (&c.setting);
-      Random own = { i };
-      g_autoptr (Order) order = draw_order (problem, &own);
-      Annealing annealing = { .random = own, .hot = 10, .cold = 1, .price = 1, .pull = 0.1, .n_moves = 10000 };
+      g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+      PsRandom own = { i };
+      g_autoptr (PsOrder) order = draw_order (problem, &own);
+      PsAnnealing annealing = { .random = own, .hot = 10, .cold = 1, .price = 1, .pull = 0.1, .n_moves = 10000 };
       gint64 bound
           = ps_lower_bound_within (c.placement, c.setting.n_microbatches, c.costs, c.limit, c.setting.objective);
 
-      anneal (order, &annealing);
+      ps_anneal (order, &annealing);
       g_assert_cmpint (order->excess, ==, 0);
-      g_autoptr (PsSchedule) schedule = order_to_schedule (order, c.placement);
-      g_autoptr (Order) again = order_new (problem);
+      g_autoptr (PsSchedule) schedule = ps_order_to_schedule (order, c.placement);
+      g_autoptr (PsOrder) again = ps_order_new (problem);
       g_assert_true (ps_schedule_validate (schedule, NULL));
-      g_assert_true (order_from_schedule (again, schedule) && order_evaluate (again));
+      g_assert_true (ps_order_from_schedule (again, schedule) && ps_order_evaluate (again));
       g_assert_cmpint (again->objective, <=, order->objective);
       g_autoptr (PsProgram) program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, NULL);
       g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
@@ -296,11 +298,11 @@ test_one_by_one (void)
       draw (&c, random, 5, 6);
       for (guint d = 0; d < c.placement->n_devices && c.limit != NULL; d++)
         c.limit[d] = ps_search_least_memory (c.placement, c.costs, d);
-      g_autoptr (Problem) problem = problem_new (&c.setting);
-      g_autoptr (Order) order = order_new (problem);
+      g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+      g_autoptr (PsOrder) order = ps_order_new (problem);
 
-      one_by_one (order);
-      g_assert_true (order_evaluate (order));
+      ps_order_one_by_one (order);
+      g_assert_true (ps_order_evaluate (order));
       g_assert_cmpint (order->excess, ==, 0);
     }
 }
@@ -357,14 +359,14 @@ test_stretch (void)
   case_init (&many, PS_PLACEMENT_V, 3, 2, 48, cost, 2, 1, 0);
   for (guint s = 0; s < 6; s++)
     few.costs->pair_ns[s] = many.costs->pair_ns[s] = 22;
-  g_autoptr (Problem) small = problem_new (&few.setting), large = problem_new (&many.setting);
-  g_autoptr (Order) from = order_new (small), to = order_new (large);
+  g_autoptr (PsProblem) small = ps_problem_new (&few.setting), large = ps_problem_new (&many.setting);
+  g_autoptr (PsOrder) from = ps_order_new (small), to = ps_order_new (large);
   PsFamilySetting setting = { .n_devices = 3, .n_microbatches = 16, .n_chunks = 2 };
   g_autoptr (PsSchedule) schedule = ps_family_generate (ps_family_find ("dualpipe-v"), &setting, NULL);
 
-  g_assert_true (order_from_schedule (from, schedule));
-  g_assert_true (order_evaluate (from));
-  g_assert_true (order_stretch (to, from, always, NULL));
+  g_assert_true (ps_order_from_schedule (from, schedule));
+  g_assert_true (ps_order_evaluate (from));
+  g_assert_true (ps_order_stretch (to, from, always, NULL));
   g_assert_cmpint (to->objective, ==, from->objective + (48 - 16) * 2 * 22);
 }
 

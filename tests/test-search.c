@@ -19,40 +19,40 @@ test_moves (void)
     {
       g_auto (Case) c = { 0 };
       case_draw (&c, draw, 4, 6);
-      g_autoptr (Problem) problem = problem_new (&c.setting);
-      Random random = { i };
-      g_autoptr (Order) order = draw_order (problem, &random);
-      g_autoptr (Order) afresh = order_new (problem);
+      g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+      PsRandom random = { i };
+      g_autoptr (PsOrder) order = draw_order (problem, &random);
+      g_autoptr (PsOrder) afresh = ps_order_new (problem);
 
       for (guint k = 0; k < 200; k++)
         {
-          guint from = random_below (&random, problem->n_ops), device = 0;
+          guint from = ps_random_below (&random, problem->n_ops), device = 0;
           while (from >= problem->first[device + 1])
             device++;
           guint n = problem->first[device + 1] - problem->first[device];
-          Move move = { from, problem->first[device] + random_below (&random, n) };
+          PsMove move = { from, problem->first[device] + ps_random_below (&random, n) };
 
-          if (move.to == move.from || !order_allows (order, move))
+          if (move.to == move.from || !ps_order_allows (order, move))
             continue;
-          gint64 excess = order_excess_change (order, move), least = order_estimate (order, move, G_MAXINT64);
-          order_assign (afresh, order);
-          if (!order_apply (order, move))
+          gint64 excess = ps_order_excess_change (order, move), least = ps_order_estimate (order, move, G_MAXINT64);
+          ps_order_assign (afresh, order);
+          if (!ps_order_apply (order, move))
             {
               assert_same (order, afresh);
               continue;
             }
           if (move.from + 1 == move.to || move.to + 1 == move.from)
             g_assert_cmpint (least, <=, order->objective);
-          if (random_below (&random, 2))
+          if (ps_random_below (&random, 2))
             {
-              order_revert (order, move);
+              ps_order_revert (order, move);
               assert_same (order, afresh);
               n_reverted++;
               continue;
             }
-          order_keep (order, move, excess);
+          ps_order_keep (order, move, excess);
           memcpy (afresh->sequence, order->sequence, problem->n_ops * sizeof *order->sequence);
-          g_assert_true (order_evaluate (afresh));
+          g_assert_true (ps_order_evaluate (afresh));
           assert_same (order, afresh);
           n_kept++;
         }
@@ -86,9 +86,9 @@ next_word (guint32 *word, guint n)
 }
 
 static void
-fill_device (Order *order, guint device, const guint32 *word)
+fill_device (PsOrder *order, guint device, const guint32 *word)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
   guint next[64] = { 0 };
 
   for (guint i = problem->first[device]; i < problem->first[device + 1]; i++)
@@ -100,9 +100,9 @@ fill_device (Order *order, guint device, const guint32 *word)
 
 /* The least objective over all orders of two devices, by trying every one. */
 static gint64
-enumerate_two (const Problem *problem)
+enumerate_two (const PsProblem *problem)
 {
-  g_autoptr (Order) order = order_new (problem);
+  g_autoptr (PsOrder) order = ps_order_new (problem);
   guint n = problem->first[1];
   gint64 least = G_MAXINT64;
   guint32 a[32], b[32];
@@ -118,7 +118,7 @@ enumerate_two (const Problem *problem)
       do
         {
           fill_device (order, 1, b);
-          if (order_evaluate (order) && order->excess == 0)
+          if (ps_order_evaluate (order) && order->excess == 0)
             least = MIN (least, order->objective);
         }
       while (next_word (b, n));
@@ -142,16 +142,16 @@ test_exact (void)
       case_init (&c, PS_PLACEMENT_LOOP, 2, 1, 2, cost, 4, g_rand_int_range (draw, 1, 5),
                  g_rand_int_range (draw, 4, 12));
       c.setting.objective = g_rand_boolean (draw) ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN;
-      g_autoptr (Problem) problem = problem_new (&c.setting);
-      Random random = { i };
-      g_autoptr (Order) order = draw_order (problem, &random);
+      g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+      PsRandom random = { i };
+      g_autoptr (PsOrder) order = draw_order (problem, &random);
       g_autoptr (GError) error = NULL;
       g_autoptr (PsSearchResult) result = ps_search (&c.setting, &error);
       gint64 least = enumerate_two (problem);
       gint64 bound = ps_lower_bound_within (c.placement, 2, c.costs, c.limit, c.setting.objective);
 
       g_assert_no_error (error);
-      g_assert_true (exact_solve (order, always, NULL));
+      g_assert_true (ps_exact_solve (order, always, NULL));
       g_assert_cmpint (order->objective, ==, least);
       g_assert_cmpint (bound, <=, least);
       g_assert_cmpint (objective_of (&c, result), ==, least);
@@ -171,18 +171,18 @@ test_bounds (void)
     {
       g_auto (Case) c = { 0 };
       case_draw (&c, draw, 3, 3);
-      g_autoptr (Problem) problem = problem_new (&c.setting);
-      Random random = { i };
-      g_autoptr (Order) order = draw_order (problem, &random);
+      g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
+      PsRandom random = { i };
+      g_autoptr (PsOrder) order = draw_order (problem, &random);
       gint64 bound = ps_lower_bound_within (c.placement, problem->m, c.costs, c.limit, c.setting.objective);
-      Annealing annealing = { .random = random, .hot = 10, .cold = 1, .price = 1, .pull = 0.1, .n_moves = 20000 };
-      Beam beam = { .width = 20, .blend = 0.3, .stop_at_ns = G_MAXINT64, .go_on = always };
-      g_autoptr (Order) wide = order_new (problem);
+      PsAnnealing annealing = { .random = random, .hot = 10, .cold = 1, .price = 1, .pull = 0.1, .n_moves = 20000 };
+      PsBeam beam = { .width = 20, .blend = 0.3, .stop_at_ns = G_MAXINT64, .go_on = always };
+      g_autoptr (PsOrder) wide = ps_order_new (problem);
 
-      anneal (order, &annealing);
+      ps_anneal (order, &annealing);
       g_assert_cmpint (order->excess, ==, 0);
       g_assert_cmpint (order->objective, >=, bound);
-      if (beam_search (wide, &beam))
+      if (ps_beam_search (wide, &beam))
         g_assert_cmpint (wide->objective, >=, bound);
     }
 }
@@ -352,14 +352,14 @@ test_stretch (void)
   g_auto (Case) few = { 0 }, many = { 0 };
   case_init (&few, PS_PLACEMENT_LOOP, 3, 1, 12, cost, 2, 1, 0);
   case_init (&many, PS_PLACEMENT_LOOP, 3, 1, 60, cost, 2, 1, 0);
-  g_autoptr (Problem) small = problem_new (&few.setting), large = problem_new (&many.setting);
-  g_autoptr (Order) from = order_new (small), to = order_new (large);
+  g_autoptr (PsProblem) small = ps_problem_new (&few.setting), large = ps_problem_new (&many.setting);
+  g_autoptr (PsOrder) from = ps_order_new (small), to = ps_order_new (large);
   PsFamilySetting setting = { .n_devices = 3, .n_microbatches = 12, .n_chunks = 1 };
   g_autoptr (PsSchedule) schedule = ps_family_generate (ps_family_find ("zb-h2"), &setting, NULL);
 
-  g_assert_true (order_from_schedule (from, schedule));
-  g_assert_true (order_evaluate (from));
-  g_assert_true (order_stretch (to, from, always, NULL));
+  g_assert_true (ps_order_from_schedule (from, schedule));
+  g_assert_true (ps_order_evaluate (from));
+  g_assert_true (ps_order_stretch (to, from, always, NULL));
   g_assert_cmpint (to->objective, ==, from->objective + (60 - 12) * 3);
 }
 

@@ -15,7 +15,7 @@ typedef struct
 } Reader;
 
 static gboolean G_GNUC_PRINTF (4, 5)
-    refuse (const Reader *reader, const TraceEvent *event, GError **error, const char *format, ...)
+    refuse (const Reader *reader, const PsTraceEvent *event, GError **error, const char *format, ...)
 {
   g_autofree char *what = NULL;
   va_list arguments;
@@ -28,7 +28,7 @@ static gboolean G_GNUC_PRINTF (4, 5)
 }
 
 static gboolean
-read_op_name (const Reader *reader, const TraceEvent *event, const char *name, PsOp *op, GError **error)
+read_op_name (const Reader *reader, const PsTraceEvent *event, const char *name, PsOp *op, GError **error)
 {
   const char *end;
 
@@ -38,7 +38,7 @@ read_op_name (const Reader *reader, const TraceEvent *event, const char *name, P
 }
 
 static gboolean
-read_device (const Reader *reader, const TraceEvent *event, gint64 tid, guint16 *device, GError **error)
+read_device (const Reader *reader, const PsTraceEvent *event, gint64 tid, guint16 *device, GError **error)
 {
   if (tid < 0 || tid >= PS_MAX_DEVICES)
     return refuse (reader, event, error, "tid %" G_GINT64_FORMAT " is no device", tid);
@@ -48,11 +48,11 @@ read_device (const Reader *reader, const TraceEvent *event, gint64 tid, guint16 
 }
 
 static gboolean
-read_range (Reader *reader, const TraceEvent *event, GError **error)
+read_range (Reader *reader, const PsTraceEvent *event, GError **error)
 {
   PsTimeline *timeline = reader->timeline;
   const char *name = ps_trace_text (event, TRACE_NAME);
-  TraceRange range;
+  PsTraceRange range;
   PsSpan span = { .post = ps_timeline_parse_post (&name) };
   gint64 chunk;
 
@@ -82,7 +82,7 @@ read_range (Reader *reader, const TraceEvent *event, GError **error)
 
 /* The first end of an arrow says when its transfer was, the second tells the receiver. */
 static gboolean
-read_arrow (Reader *reader, const TraceEvent *event, gboolean end, GError **error)
+read_arrow (Reader *reader, const PsTraceEvent *event, gboolean end, GError **error)
 {
   GArray *transfers = reader->timeline->transfers;
   gpointer place;
@@ -113,7 +113,7 @@ read_arrow (Reader *reader, const TraceEvent *event, gboolean end, GError **erro
 }
 
 static gboolean
-read_memory (Reader *reader, const TraceEvent *event, GError **error)
+read_memory (Reader *reader, const PsTraceEvent *event, GError **error)
 {
   PsMemoryPoint point = { 0 };
   gint64 tid;
@@ -130,7 +130,7 @@ read_memory (Reader *reader, const TraceEvent *event, GError **error)
 
 /* "measured: 1f1b" */
 static void
-read_process (Reader *reader, const TraceEvent *event)
+read_process (Reader *reader, const PsTraceEvent *event)
 {
   const char *name = ps_trace_text (event, TRACE_ARGS_NAME);
   const char *colon = strstr (name, ": ");
@@ -143,7 +143,7 @@ read_process (Reader *reader, const TraceEvent *event)
 }
 
 static gboolean
-read_event (Reader *reader, const TraceEvent *event, GError **error)
+read_event (Reader *reader, const PsTraceEvent *event, GError **error)
 {
   const char *phase = ps_trace_text (event, TRACE_PHASE);
 
@@ -255,12 +255,12 @@ read_other (Reader *reader, PsJsonReader *json)
 }
 
 PsTimeline *
-ps_chrome_trace_read (Trace *trace, GError **error)
+ps_chrome_trace_read (PsTrace *trace, GError **error)
 {
   g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "", 1, 1, 1);
   g_autoptr (GHashTable) arrows = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
   Reader reader = { .name = trace->name, .timeline = timeline, .arrows = arrows };
-  const TraceEvent *event;
+  const PsTraceEvent *event;
 
   g_free (timeline->source);
   timeline->source = g_strdup_printf ("Chrome trace %s", trace->name);

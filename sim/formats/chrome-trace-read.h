@@ -9,7 +9,7 @@
 G_BEGIN_DECLS
 
 /* A trace that ps_timeline_to_chrome_trace wrote. Errors: PS_ERROR_INPUT "NAME: traceEvents[3]: ...". */
-PsTimeline *ps_chrome_trace_read (Trace *trace, GError **error);
+PsTimeline *ps_chrome_trace_read (PsTrace *trace, GError **error);
 
 G_END_DECLS
 

@@ -9,10 +9,10 @@ static const char *const type_names[TORCH_N_TYPES]
     = { "F",      "I",      "W",      "B",      "UNSHARD",     "RESHARD",    "REDUCE_GRAD", "WAIT_REDUCE_GRAD",
         "SEND_F", "RECV_F", "SEND_B", "RECV_B", "WAIT_SEND_F", "WAIT_SEND_B" };
 
-TorchLists *
-torch_lists_new (guint n_ranks, guint n_stages, guint n_microbatches)
+PsTorchLists *
+ps_torch_lists_new (guint n_ranks, guint n_stages, guint n_microbatches)
 {
-  TorchLists *lists = g_new0 (TorchLists, 1);
+  PsTorchLists *lists = g_new0 (PsTorchLists, 1);
 
   lists->n_ranks = n_ranks;
   lists->n_stages = n_stages;
@@ -20,12 +20,12 @@ torch_lists_new (guint n_ranks, guint n_stages, guint n_microbatches)
   lists->rank = g_new0 (guint16, n_stages);
   lists->actions = g_new (GArray *, n_ranks);
   for (guint r = 0; r < n_ranks; r++)
-    lists->actions[r] = g_array_new (FALSE, FALSE, sizeof (TorchAction));
+    lists->actions[r] = g_array_new (FALSE, FALSE, sizeof (PsTorchAction));
   return lists;
 }
 
 void
-torch_lists_free (TorchLists *lists)
+ps_torch_lists_free (PsTorchLists *lists)
 {
   if (lists == NULL)
     return;
@@ -37,30 +37,30 @@ torch_lists_free (TorchLists *lists)
 }
 
 static gboolean
-has_microbatch (TorchType type)
+has_microbatch (PsTorchType type)
 {
   return type < TORCH_UNSHARD || type > TORCH_WAIT_REDUCE_GRAD;
 }
 
 PsOpKind
-torch_op_kind (TorchType type)
+ps_torch_op_kind (PsTorchType type)
 {
   static const PsOpKind kinds[TORCH_N_COMPUTE] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW };
 
   return kinds[type];
 }
 
-TorchType
-torch_type_of (PsOpKind kind)
+PsTorchType
+ps_torch_type_of (PsOpKind kind)
 {
   for (guint type = 0; type < TORCH_N_COMPUTE; type++)
-    if (torch_op_kind (type) == kind)
+    if (ps_torch_op_kind (type) == kind)
       return type;
   return TORCH_N_TYPES;
 }
 
 gboolean
-torch_action_input (const TorchLists *lists, const TorchAction *action, guint *from_stage, TorchType *receive)
+ps_torch_action_input (const PsTorchLists *lists, const PsTorchAction *action, guint *from_stage, PsTorchType *receive)
 {
   gboolean forward = action->type == TORCH_F;
   gboolean backward = action->type == TORCH_I || action->type == TORCH_B;
@@ -73,7 +73,7 @@ torch_action_input (const TorchLists *lists, const TorchAction *action, guint *f
 }
 
 gboolean
-torch_action_peer (const TorchLists *lists, const TorchAction *action, guint *peer_stage)
+ps_torch_action_peer (const PsTorchLists *lists, const PsTorchAction *action, guint *peer_stage)
 {
   gboolean up = action->type == TORCH_SEND_F || action->type == TORCH_RECV_B;
 
@@ -84,7 +84,7 @@ torch_action_peer (const TorchLists *lists, const TorchAction *action, guint *pe
 }
 
 gsize
-torch_action_message (const TorchLists *lists, const TorchAction *action)
+ps_torch_action_message (const PsTorchLists *lists, const PsTorchAction *action)
 {
   gboolean backward = action->type == TORCH_SEND_B || action->type == TORCH_RECV_B || action->type == TORCH_WAIT_SEND_B;
   guint sender = action->stage;
@@ -97,7 +97,7 @@ torch_action_message (const TorchLists *lists, const TorchAction *action)
 }
 
 void
-torch_action_append (GString *text, const TorchAction *action)
+ps_torch_action_append (GString *text, const PsTorchAction *action)
 {
   g_string_append_printf (text, "%u%s", action->stage, type_names[action->type]);
   if (has_microbatch (action->type))
@@ -107,13 +107,13 @@ torch_action_append (GString *text, const TorchAction *action)
 char *
 ps_torch_op_name (PsOp op)
 {
-  TorchAction action = { .type = (guint8)torch_type_of (op.kind), .stage = op.stage, .microbatch = op.microbatch };
+  PsTorchAction action = { .type = (guint8)ps_torch_type_of (op.kind), .stage = op.stage, .microbatch = op.microbatch };
   GString *name;
 
   if (action.type == TORCH_N_TYPES)
     return NULL;
   name = g_string_new (NULL);
-  torch_action_append (name, &action);
+  ps_torch_action_append (name, &action);
   return g_string_free (name, FALSE);
 }
 
@@ -128,7 +128,7 @@ parse_number (const char **text, const char *end, guint64 limit, guint64 *value)
 }
 
 /* The longest type that the text begins with: WAIT_SEND_F is no W. */
-static TorchType
+static PsTorchType
 parse_type (const char **text, const char *end)
 {
   guint found = TORCH_N_TYPES;
@@ -158,10 +158,10 @@ strip (const char **text, const char **end)
 }
 
 static const char *
-parse_action (const char *text, const char *end, TorchAction *action)
+parse_action (const char *text, const char *end, PsTorchAction *action)
 {
   guint64 stage, microbatch = 0;
-  TorchType type;
+  PsTorchType type;
 
   strip (&text, &end);
   if (!parse_number (&text, end, PS_MAX_STAGES, &stage))
@@ -173,13 +173,13 @@ parse_action (const char *text, const char *end, TorchAction *action)
     return "has no microbatch number";
   if (text != end)
     return "goes on behind the end of the action";
-  *action = (TorchAction){ .type = (guint8)type, .stage = (guint16)stage, .microbatch = (guint32)microbatch };
+  *action = (PsTorchAction){ .type = (guint8)type, .stage = (guint16)stage, .microbatch = (guint32)microbatch };
   return NULL;
 }
 
 /* "(0F7;7B3)OVERLAP_F_B" */
 static const char *
-parse_pair (const char *text, const char *end, TorchAction *actions)
+parse_pair (const char *text, const char *end, PsTorchAction *actions)
 {
   static const char tail[] = ")OVERLAP_F_B";
   gsize length = strlen (tail);
@@ -207,7 +207,7 @@ parse_pair (const char *text, const char *end, TorchAction *actions)
 }
 
 const char *
-torch_cell_parse (const char *text, gsize length, TorchAction *actions, guint *n)
+ps_torch_cell_parse (const char *text, gsize length, PsTorchAction *actions, guint *n)
 {
   const char *end = text + length;
 

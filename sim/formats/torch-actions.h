@@ -7,7 +7,7 @@
 
 G_BEGIN_DECLS
 
-/* Computing first: these are the PsOpKinds of the same place in torch_op_kind. */
+/* Computing first: these are the PsOpKinds of the same place in ps_torch_op_kind. */
 typedef enum
 {
   TORCH_F,
@@ -25,18 +25,18 @@ typedef enum
   TORCH_WAIT_SEND_F,
   TORCH_WAIT_SEND_B,
   TORCH_N_TYPES
-} TorchType;
+} PsTorchType;
 
 #define TORCH_N_COMPUTE (TORCH_B + 1)
 
 typedef struct
 {
-  guint8 type;   /* TorchType */
+  guint8 type;   /* PsTorchType */
   guint8 paired; /* shares a cell with the next action */
   guint16 stage;
   guint32 microbatch; /* 0 where the type has none */
   guint32 cell;       /* of the file, from 1; 0 when not read from one */
-} TorchAction;
+} PsTorchAction;
 
 typedef struct
 {
@@ -45,101 +45,102 @@ typedef struct
   guint n_microbatches;
   gboolean waits;   /* PyTorch 2.15: every send and every REDUCE_GRAD has its wait; 2.14 knows none */
   guint16 *rank;    /* [n_stages] */
-  GArray **actions; /* [n_ranks] of TorchAction */
-} TorchLists;
+  GArray **actions; /* [n_ranks] of PsTorchAction */
+} PsTorchLists;
 
-/* Lists without actions. Free with torch_lists_free. */
-TorchLists *torch_lists_new (guint n_ranks, guint n_stages, guint n_microbatches);
-void torch_lists_free (TorchLists *lists);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (TorchLists, torch_lists_free)
+/* Lists without actions. Free with ps_torch_lists_free. */
+PsTorchLists *ps_torch_lists_new (guint n_ranks, guint n_stages, guint n_microbatches);
+void ps_torch_lists_free (PsTorchLists *lists);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsTorchLists, ps_torch_lists_free)
 
-static inline TorchAction *
-torch_lists_action (const TorchLists *lists, guint rank, guint i)
+static inline PsTorchAction *
+ps_torch_lists_action (const PsTorchLists *lists, guint rank, guint i)
 {
-  return &g_array_index (lists->actions[rank], TorchAction, i);
+  return &g_array_index (lists->actions[rank], PsTorchAction, i);
 }
 
 static inline gboolean
-torch_is_send (guint type)
+ps_torch_is_send (guint type)
 {
   return type == TORCH_SEND_F || type == TORCH_SEND_B;
 }
 
 static inline gboolean
-torch_is_receive (guint type)
+ps_torch_is_receive (guint type)
 {
   return type == TORCH_RECV_F || type == TORCH_RECV_B;
 }
 
 static inline gboolean
-torch_is_wait (guint type)
+ps_torch_is_wait (guint type)
 {
   return type == TORCH_WAIT_REDUCE_GRAD || type >= TORCH_WAIT_SEND_F;
 }
 
-PsOpKind torch_op_kind (TorchType type); /* of a computing type */
-TorchType torch_type_of (PsOpKind kind); /* TORCH_N_TYPES for R and O, which PyTorch does not know */
+PsOpKind ps_torch_op_kind (PsTorchType type); /* of a computing type */
+PsTorchType ps_torch_type_of (PsOpKind kind); /* TORCH_N_TYPES for R and O, which PyTorch does not know */
 
 /* Whether the action needs a message from another rank before it runs, which stage sends it, and under which receive
  * type. */
-gboolean torch_action_input (const TorchLists *lists, const TorchAction *action, guint *from_stage, TorchType *receive);
+gboolean ps_torch_action_input (const PsTorchLists *lists, const PsTorchAction *action, guint *from_stage,
+                                PsTorchType *receive);
 
 /* Where a SEND goes to or a RECV comes from; FALSE at the ends of the model. */
-gboolean torch_action_peer (const TorchLists *lists, const TorchAction *action, guint *peer_stage);
+gboolean ps_torch_action_peer (const PsTorchLists *lists, const PsTorchAction *action, guint *peer_stage);
 
 /* A number below 2 * n_stages * n_microbatches for the message that a SEND or RECV moves: both have the same, and so
  * has the WAIT_SEND. */
-gsize torch_action_message (const TorchLists *lists, const TorchAction *action);
+gsize ps_torch_action_message (const PsTorchLists *lists, const PsTorchAction *action);
 
-/* Appends "0F3"; pairs are joined by torch_lists_to_csv. */
-void torch_action_append (GString *text, const TorchAction *action);
+/* Appends "0F3"; pairs are joined by ps_torch_lists_to_csv. */
+void ps_torch_action_append (GString *text, const PsTorchAction *action);
 
 /* Reads one cell: *n (1 or 2) actions into the two at `actions`. Returns NULL, or what is wrong with it. */
-const char *torch_cell_parse (const char *text, gsize length, TorchAction *actions, guint *n);
+const char *ps_torch_cell_parse (const char *text, gsize length, PsTorchAction *actions, guint *n);
 
 /* Splits a CSV into lists and finds ranks, stages and microbatches. compute_only refuses what is no computation. Every
  * stage has one rank; ids are dense. */
-TorchLists *torch_lists_parse (const char *where, const char *text, gsize length, gboolean compute_only,
-                               GError **error);
-char *torch_lists_to_csv (const TorchLists *lists);
+PsTorchLists *ps_torch_lists_parse (const char *where, const char *text, gsize length, gboolean compute_only,
+                                    GError **error);
+char *ps_torch_lists_to_csv (const PsTorchLists *lists);
 
 /* "FILE:ROW:CELL: '0F3' ..." as PS_ERROR_INPUT; returns FALSE. */
-gboolean torch_refuse (const char *where, guint rank, const TorchAction *action, GError **error, const char *format,
-                       ...) G_GNUC_PRINTF (5, 6);
+gboolean ps_torch_refuse (const char *where, guint rank, const PsTorchAction *action, GError **error,
+                          const char *format, ...) G_GNUC_PRINTF (5, 6);
 
 /* Completeness, duplicates and order within each rank of the computing actions. */
-gboolean torch_check_compute (const char *where, const TorchLists *lists, GError **error);
+gboolean ps_torch_check_compute (const char *where, const PsTorchLists *lists, GError **error);
 
 /* Every message has one send after its producer and one receive before its consumer; none stays on a rank. Of what one
  * rank sends to another the receives are in the order of the sends, because PyTorch's messages carry no tag. Lists with
  * waits have one after every send and every REDUCE_GRAD, with one reduction under way at a time. */
-gboolean torch_check_messages (const char *where, const TorchLists *lists, GError **error);
+gboolean ps_torch_check_messages (const char *where, const PsTorchLists *lists, GError **error);
 
 /* Computing actions of a schedule and, with posts, all others that it was read with. PS_ERROR_SCHEDULE where PyTorch
  * has no word for it. */
-TorchLists *torch_lists_from_schedule (const PsSchedule *schedule, gboolean posts, GError **error);
+PsTorchLists *ps_torch_lists_from_schedule (const PsSchedule *schedule, gboolean posts, GError **error);
 
 /* Lists that passed the checks. What is no computation becomes the schedule's posts. */
-PsSchedule *torch_lists_to_schedule (const char *where, const TorchLists *lists);
+PsSchedule *ps_torch_lists_to_schedule (const char *where, const PsTorchLists *lists);
 
 /* What the stages of a schedule send and receive: the action for the message of op, as PsPost and PsInstruction have
  * it.
  */
-TorchAction torch_action_of_message (gboolean send, PsOp op);
+PsTorchAction ps_torch_action_of_message (gboolean send, PsOp op);
 
 /* Computing actions lowered to what the runtime executes, with or without waits. PS_ERROR_SCHEDULE when ranks wait for
  * each other in a circle. */
-TorchLists *torch_lists_lower (const TorchLists *compute, gboolean waits, GError **error);
+PsTorchLists *ps_torch_lists_lower (const PsTorchLists *compute, gboolean waits, GError **error);
 
 /* The same with sends and receives where a program of these actions has them. */
-TorchLists *torch_lists_follow (const TorchLists *compute, const PsProgram *program, gboolean waits);
+PsTorchLists *ps_torch_lists_follow (const PsTorchLists *compute, const PsProgram *program, gboolean waits);
 
 /* Appends to every list the waits for its sends: WAIT_SEND_F after the backward of its stage and microbatch, all others
  * at the end in the order of the sends. */
-void torch_lists_wait_for_sends (TorchLists *lists);
+void ps_torch_lists_wait_for_sends (PsTorchLists *lists);
 
 /* Lowered lists of one release become those of the other: waits are added, or left out. */
-void torch_lists_set_waits (TorchLists *lists, gboolean waits);
+void ps_torch_lists_set_waits (PsTorchLists *lists, gboolean waits);
 
 G_END_DECLS
 

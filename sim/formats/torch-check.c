@@ -7,7 +7,7 @@
 typedef struct
 {
   const char *where;
-  const TorchLists *lists;
+  const PsTorchLists *lists;
   guint8 *seen; /* [stage * n_microbatches + microbatch] bit per computing type */
 } Check;
 
@@ -15,13 +15,13 @@ typedef struct
 #define BACKWARD (BIT (TORCH_I) | BIT (TORCH_B))
 
 static gsize
-cell_of (const TorchLists *lists, guint stage, guint microbatch)
+cell_of (const PsTorchLists *lists, guint stage, guint microbatch)
 {
   return (gsize)stage * lists->n_microbatches + microbatch;
 }
 
 static const char *
-order_problem (const TorchAction *action, guint seen)
+order_problem (const PsTorchAction *action, guint seen)
 {
   if (seen & BIT (action->type))
     return "is there twice";
@@ -43,12 +43,12 @@ order_problem (const TorchAction *action, guint seen)
 static gboolean
 check_orders (const Check *check, GError **error)
 {
-  const TorchLists *lists = check->lists;
+  const PsTorchLists *lists = check->lists;
 
   for (guint r = 0; r < lists->n_ranks; r++)
     for (guint i = 0; i < lists->actions[r]->len; i++)
       {
-        const TorchAction *action = torch_lists_action (lists, r, i);
+        const PsTorchAction *action = ps_torch_lists_action (lists, r, i);
         guint8 *seen;
         const char *problem;
 
@@ -57,7 +57,7 @@ check_orders (const Check *check, GError **error)
         seen = &check->seen[cell_of (lists, action->stage, action->microbatch)];
         problem = order_problem (action, *seen);
         if (problem)
-          return torch_refuse (check->where, r, action, error, "%s", problem);
+          return ps_torch_refuse (check->where, r, action, error, "%s", problem);
         *seen |= (guint8)BIT (action->type);
       }
   return TRUE;
@@ -66,7 +66,7 @@ check_orders (const Check *check, GError **error)
 static gboolean
 check_complete (const Check *check, GError **error)
 {
-  const TorchLists *lists = check->lists;
+  const PsTorchLists *lists = check->lists;
 
   for (guint stage = 0; stage < lists->n_stages; stage++)
     for (guint m = 0; m < lists->n_microbatches; m++)
@@ -92,7 +92,7 @@ check_complete (const Check *check, GError **error)
 static gboolean
 check_count (const Check *check, GError **error)
 {
-  const TorchLists *lists = check->lists;
+  const PsTorchLists *lists = check->lists;
   gsize n = 0, wanted = cell_of (lists, lists->n_stages, 0);
 
   for (guint r = 0; r < lists->n_ranks; r++)
@@ -107,7 +107,7 @@ check_count (const Check *check, GError **error)
 }
 
 gboolean
-torch_check_compute (const char *where, const TorchLists *lists, GError **error)
+ps_torch_check_compute (const char *where, const PsTorchLists *lists, GError **error)
 {
   g_autofree guint8 *seen = NULL;
   Check check = { .where = where, .lists = lists };
@@ -130,44 +130,44 @@ enum
 };
 
 static guint8 *
-message_at (const Check *check, const TorchAction *action, TorchType as)
+message_at (const Check *check, const PsTorchAction *action, PsTorchType as)
 {
-  TorchAction message = *action;
+  PsTorchAction message = *action;
 
   message.type = (guint8)as;
-  return &check->seen[torch_action_message (check->lists, &message)];
+  return &check->seen[ps_torch_action_message (check->lists, &message)];
 }
 
 static gboolean
-check_transfer (const Check *check, guint r, const TorchAction *action, GError **error)
+check_transfer (const Check *check, guint r, const PsTorchAction *action, GError **error)
 {
-  gboolean send = torch_is_send (action->type);
+  gboolean send = ps_torch_is_send (action->type);
   guint8 *message, bit = send ? SENT : RECEIVED;
   guint peer;
 
-  if (!torch_action_peer (check->lists, action, &peer))
-    return torch_refuse (check->where, r, action, error, "stage %u is an end of the model and has no such neighbour",
-                         action->stage);
+  if (!ps_torch_action_peer (check->lists, action, &peer))
+    return ps_torch_refuse (check->where, r, action, error, "stage %u is an end of the model and has no such neighbour",
+                            action->stage);
   if (check->lists->rank[peer] == r)
-    return torch_refuse (check->where, r, action, error, "stage %u is on this rank too; nothing is sent", peer);
+    return ps_torch_refuse (check->where, r, action, error, "stage %u is on this rank too; nothing is sent", peer);
   message = message_at (check, action, action->type);
   if (*message & bit)
-    return torch_refuse (check->where, r, action, error, "is there twice");
+    return ps_torch_refuse (check->where, r, action, error, "is there twice");
   if (send && !(*message & MADE))
-    return torch_refuse (check->where, r, action, error, "comes before the action that makes what it sends");
+    return ps_torch_refuse (check->where, r, action, error, "comes before the action that makes what it sends");
   if (!send && *message & USED)
-    return torch_refuse (check->where, r, action, error, "comes after the action that needs it");
+    return ps_torch_refuse (check->where, r, action, error, "comes after the action that needs it");
   *message |= bit;
   return TRUE;
 }
 
 static gboolean
-check_wait (const Check *check, guint r, const TorchAction *action, GError **error)
+check_wait (const Check *check, guint r, const PsTorchAction *action, GError **error)
 {
   guint8 *message = message_at (check, action, action->type);
 
   if (!(*message & SENT) || *message & WAITED)
-    return torch_refuse (check->where, r, action, error, "waits for a send that is not under way");
+    return ps_torch_refuse (check->where, r, action, error, "waits for a send that is not under way");
   *message |= WAITED;
   return TRUE;
 }
@@ -176,39 +176,39 @@ check_wait (const Check *check, guint r, const TorchAction *action, GError **err
 static gboolean
 check_reductions (const Check *check, guint r, GError **error)
 {
-  const TorchAction *open = NULL;
+  const PsTorchAction *open = NULL;
 
   for (guint i = 0; i < check->lists->actions[r]->len; i++)
     {
-      const TorchAction *action = torch_lists_action (check->lists, r, i);
+      const PsTorchAction *action = ps_torch_lists_action (check->lists, r, i);
 
       if (action->type == TORCH_REDUCE_GRAD && open != NULL)
-        return torch_refuse (check->where, r, action, error, "comes before the wait for the reduction of stage %u",
-                             open->stage);
+        return ps_torch_refuse (check->where, r, action, error, "comes before the wait for the reduction of stage %u",
+                                open->stage);
       if (action->type == TORCH_WAIT_REDUCE_GRAD && (open == NULL || open->stage != action->stage))
-        return torch_refuse (check->where, r, action, error, "waits for a reduction that is not under way");
+        return ps_torch_refuse (check->where, r, action, error, "waits for a reduction that is not under way");
       if (action->type == TORCH_REDUCE_GRAD || action->type == TORCH_WAIT_REDUCE_GRAD)
         open = action->type == TORCH_REDUCE_GRAD ? action : NULL;
     }
   return open == NULL
-         || torch_refuse (check->where, r, open, error, "has no %uWAIT_REDUCE_GRAD after it, which PyTorch 2.15 wants",
-                          open->stage);
+         || ps_torch_refuse (check->where, r, open, error,
+                             "has no %uWAIT_REDUCE_GRAD after it, which PyTorch 2.15 wants", open->stage);
 }
 
 static void
-note_compute (const Check *check, guint r, const TorchAction *action)
+note_compute (const Check *check, guint r, const PsTorchAction *action)
 {
-  const TorchLists *lists = check->lists;
-  TorchType receive;
+  const PsTorchLists *lists = check->lists;
+  PsTorchType receive;
   guint from, to;
-  TorchAction send = *action;
+  PsTorchAction send = *action;
 
-  if (torch_action_input (lists, action, &from, &receive) && lists->rank[from] != r)
+  if (ps_torch_action_input (lists, action, &from, &receive) && lists->rank[from] != r)
     *message_at (check, action, receive) |= USED;
   if (action->type == TORCH_W)
     return;
   send.type = action->type == TORCH_F ? TORCH_SEND_F : TORCH_SEND_B;
-  if (torch_action_peer (lists, &send, &to) && lists->rank[to] != r)
+  if (ps_torch_action_peer (lists, &send, &to) && lists->rank[to] != r)
     *message_at (check, action, send.type) |= MADE;
 }
 
@@ -218,12 +218,12 @@ walk_messages (const Check *check, GError **error)
   for (guint r = 0; r < check->lists->n_ranks; r++)
     for (guint i = 0; i < check->lists->actions[r]->len; i++)
       {
-        const TorchAction *action = torch_lists_action (check->lists, r, i);
+        const PsTorchAction *action = ps_torch_lists_action (check->lists, r, i);
         gboolean right = TRUE;
 
         if (action->type < TORCH_N_COMPUTE)
           note_compute (check, r, action);
-        else if (torch_is_send (action->type) || torch_is_receive (action->type))
+        else if (ps_torch_is_send (action->type) || ps_torch_is_receive (action->type))
           right = check_transfer (check, r, action, error);
         else if (action->type >= TORCH_WAIT_SEND_F)
           right = check_wait (check, r, action, error);
@@ -235,24 +235,24 @@ walk_messages (const Check *check, GError **error)
 
 /* Once all actions are noted: messages that nobody sent, received or waited for. */
 static gboolean
-find_missing (const Check *check, guint r, const TorchAction *action, GError **error)
+find_missing (const Check *check, guint r, const PsTorchAction *action, GError **error)
 {
-  const TorchLists *lists = check->lists;
-  gboolean send = torch_is_send (action->type);
-  TorchType receive;
+  const PsTorchLists *lists = check->lists;
+  gboolean send = ps_torch_is_send (action->type);
+  PsTorchType receive;
   guint from;
 
   if (action->type < TORCH_N_COMPUTE)
     {
-      if (torch_action_input (lists, action, &from, &receive) && lists->rank[from] != r
+      if (ps_torch_action_input (lists, action, &from, &receive) && lists->rank[from] != r
           && !(*message_at (check, action, receive) & RECEIVED))
-        return torch_refuse (check->where, r, action, error, "has no RECV of what stage %u makes", from);
+        return ps_torch_refuse (check->where, r, action, error, "has no RECV of what stage %u makes", from);
     }
-  else if ((send || torch_is_receive (action->type))
+  else if ((send || ps_torch_is_receive (action->type))
            && (~*message_at (check, action, action->type) & (SENT | RECEIVED)) != 0)
-    return torch_refuse (check->where, r, action, error, "has no %s on the other rank", send ? "RECV" : "SEND");
+    return ps_torch_refuse (check->where, r, action, error, "has no %s on the other rank", send ? "RECV" : "SEND");
   else if (send && lists->waits && !(*message_at (check, action, action->type) & WAITED))
-    return torch_refuse (check->where, r, action, error, "has no WAIT_SEND after it, which PyTorch 2.15 wants");
+    return ps_torch_refuse (check->where, r, action, error, "has no WAIT_SEND after it, which PyTorch 2.15 wants");
   return TRUE;
 }
 
@@ -266,43 +266,44 @@ ordinal_end (guint n)
 
 /* The rank at the other end of a SEND or RECV. */
 static guint
-peer_rank (const TorchLists *lists, const TorchAction *action)
+peer_rank (const PsTorchLists *lists, const PsTorchAction *action)
 {
   guint stage = 0;
 
-  torch_action_peer (lists, action, &stage);
+  ps_torch_action_peer (lists, action, &stage);
   return lists->rank[stage];
 }
 
 /* Names the n-th send of one rank to another and its n-th receive from there. */
 static gboolean
-refuse_mispaired (const Check *check, guint to, const TorchAction *receive, guint n, const guint32 *ordinal,
+refuse_mispaired (const Check *check, guint to, const PsTorchAction *receive, guint n, const guint32 *ordinal,
                   GError **error)
 {
-  const TorchLists *lists = check->lists;
+  const PsTorchLists *lists = check->lists;
   guint from = peer_rank (lists, receive);
   g_autoptr (GString) sent = g_string_new (NULL), received = g_string_new (NULL);
 
   for (guint i = 0; i < lists->actions[from]->len; i++)
     {
-      const TorchAction *send = torch_lists_action (lists, from, i);
+      const PsTorchAction *send = ps_torch_lists_action (lists, from, i);
 
-      if (torch_is_send (send->type) && peer_rank (lists, send) == to
-          && ordinal[torch_action_message (lists, send)] == n)
-        torch_action_append (sent, send);
+      if (ps_torch_is_send (send->type) && peer_rank (lists, send) == to
+          && ordinal[ps_torch_action_message (lists, send)] == n)
+        ps_torch_action_append (sent, send);
     }
-  torch_action_append (received, receive);
-  return torch_refuse (check->where, to, receive, error,
-                       "rank %u's %u%s send to rank %u is %s, rank %u's %u%s receive from rank %u is %s: PyTorch would "
-                       "hand one to the other",
-                       from, n, ordinal_end (n), to, sent->str, to, n, ordinal_end (n), from, received->str);
+  ps_torch_action_append (received, receive);
+  return ps_torch_refuse (
+      check->where, to, receive, error,
+      "rank %u's %u%s send to rank %u is %s, rank %u's %u%s receive from rank %u is %s: PyTorch would "
+      "hand one to the other",
+      from, n, ordinal_end (n), to, sent->str, to, n, ordinal_end (n), from, received->str);
 }
 
 /* Numbers the sends of each rank to each other, from 1, by their messages; then holds the receives against it. */
 static gboolean
 check_ordinals (const Check *check, gboolean sends, guint32 *ordinal, GError **error)
 {
-  const TorchLists *lists = check->lists;
+  const PsTorchLists *lists = check->lists;
   g_autofree guint32 *n = g_new (guint32, lists->n_ranks);
 
   for (guint r = 0; r < lists->n_ranks; r++)
@@ -310,12 +311,12 @@ check_ordinals (const Check *check, gboolean sends, guint32 *ordinal, GError **e
       memset (n, 0, lists->n_ranks * sizeof *n);
       for (guint i = 0; i < lists->actions[r]->len; i++)
         {
-          const TorchAction *action = torch_lists_action (lists, r, i);
+          const PsTorchAction *action = ps_torch_lists_action (lists, r, i);
           guint32 *of_message, of_peer;
 
-          if (sends ? !torch_is_send (action->type) : !torch_is_receive (action->type))
+          if (sends ? !ps_torch_is_send (action->type) : !ps_torch_is_receive (action->type))
             continue;
-          of_message = &ordinal[torch_action_message (lists, action)];
+          of_message = &ordinal[ps_torch_action_message (lists, action)];
           of_peer = ++n[peer_rank (lists, action)];
           if (sends)
             *of_message = of_peer;
@@ -336,7 +337,7 @@ check_pairing (const Check *check, GError **error)
 }
 
 gboolean
-torch_check_messages (const char *where, const TorchLists *lists, GError **error)
+ps_torch_check_messages (const char *where, const PsTorchLists *lists, GError **error)
 {
   g_autofree guint8 *seen = g_malloc0 (2 * cell_of (lists, lists->n_stages, 0));
   Check check = { .where = where, .lists = lists, .seen = seen };
@@ -346,7 +347,7 @@ torch_check_messages (const char *where, const TorchLists *lists, GError **error
   for (guint r = 0; r < lists->n_ranks; r++)
     {
       for (guint i = 0; i < lists->actions[r]->len; i++)
-        if (!find_missing (&check, r, torch_lists_action (lists, r, i), error))
+        if (!find_missing (&check, r, ps_torch_lists_action (lists, r, i), error))
           return FALSE;
       if (lists->waits && !check_reductions (&check, r, error))
         return FALSE;

@@ -31,9 +31,9 @@ recognise (const char *text, gsize length)
 
 /* Whether any channels can run the lists; which they need is lint's to say. */
 static gboolean
-can_run (const char *where, const TorchLists *lists, GError **error)
+can_run (const char *where, const PsTorchLists *lists, GError **error)
 {
-  PsSchedule *schedule = torch_lists_to_schedule (where, lists);
+  PsSchedule *schedule = ps_torch_lists_to_schedule (where, lists);
   g_autoptr (PsProgram) program = NULL;
   g_autoptr (GError) cause = NULL;
 
@@ -49,11 +49,11 @@ can_run (const char *where, const TorchLists *lists, GError **error)
 static PsSchedule *
 read_comms (const char *where, const char *text, gsize length, GError **error)
 {
-  g_autoptr (TorchLists) lists = torch_lists_parse (where, text, length, FALSE, error);
+  g_autoptr (PsTorchLists) lists = ps_torch_lists_parse (where, text, length, FALSE, error);
 
-  if (lists && torch_check_compute (where, lists, error) && torch_check_messages (where, lists, error)
+  if (lists && ps_torch_check_compute (where, lists, error) && ps_torch_check_messages (where, lists, error)
       && can_run (where, lists, error))
-    return torch_lists_to_schedule (where, lists);
+    return ps_torch_lists_to_schedule (where, lists);
   return NULL;
 }
 
@@ -61,27 +61,27 @@ read_comms (const char *where, const char *text, gsize length, GError **error)
 static char *
 write_comms (const PsSchedule *schedule, gboolean waits, GError **error)
 {
-  g_autoptr (TorchLists) own = torch_lists_from_schedule (schedule, TRUE, error);
-  g_autoptr (TorchLists) lowered = NULL;
+  g_autoptr (PsTorchLists) own = ps_torch_lists_from_schedule (schedule, TRUE, error);
+  g_autoptr (PsTorchLists) lowered = NULL;
 
   if (own == NULL)
     return NULL;
   if (schedule->posts != NULL)
     {
-      torch_lists_set_waits (own, waits);
-      return torch_lists_to_csv (own);
+      ps_torch_lists_set_waits (own, waits);
+      return ps_torch_lists_to_csv (own);
     }
-  lowered = torch_lists_lower (own, waits, error);
-  return lowered ? torch_lists_to_csv (lowered) : NULL;
+  lowered = ps_torch_lists_lower (own, waits, error);
+  return lowered ? ps_torch_lists_to_csv (lowered) : NULL;
 }
 
 static char *
 write_program (const PsProgram *program, gboolean waits, GError **error)
 {
-  g_autoptr (TorchLists) compute = torch_lists_from_schedule (program->schedule, FALSE, error);
-  g_autoptr (TorchLists) lists = compute ? torch_lists_follow (compute, program, waits) : NULL;
+  g_autoptr (PsTorchLists) compute = ps_torch_lists_from_schedule (program->schedule, FALSE, error);
+  g_autoptr (PsTorchLists) lists = compute ? ps_torch_lists_follow (compute, program, waits) : NULL;
 
-  return lists ? torch_lists_to_csv (lists) : NULL;
+  return lists ? ps_torch_lists_to_csv (lists) : NULL;
 }
 
 static char *

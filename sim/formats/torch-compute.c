@@ -14,17 +14,17 @@ recognise (const char *text, gsize length)
 static PsSchedule *
 read_compute (const char *where, const char *text, gsize length, GError **error)
 {
-  g_autoptr (TorchLists) lists = torch_lists_parse (where, text, length, TRUE, error);
+  g_autoptr (PsTorchLists) lists = ps_torch_lists_parse (where, text, length, TRUE, error);
 
-  return lists && torch_check_compute (where, lists, error) ? torch_lists_to_schedule (where, lists) : NULL;
+  return lists && ps_torch_check_compute (where, lists, error) ? ps_torch_lists_to_schedule (where, lists) : NULL;
 }
 
 static char *
 write_compute (const PsSchedule *schedule, GError **error)
 {
-  g_autoptr (TorchLists) lists = torch_lists_from_schedule (schedule, FALSE, error);
+  g_autoptr (PsTorchLists) lists = ps_torch_lists_from_schedule (schedule, FALSE, error);
 
-  return lists ? torch_lists_to_csv (lists) : NULL;
+  return lists ? ps_torch_lists_to_csv (lists) : NULL;
 }
 
 const PsFormat ps_format_torch_compute = {

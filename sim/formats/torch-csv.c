@@ -7,7 +7,7 @@ typedef struct
 {
   const char *where;
   gboolean compute_only;
-  GPtrArray *rows; /* of GArray of TorchAction */
+  GPtrArray *rows; /* of GArray of PsTorchAction */
   guint64 n_stages;
   guint32 n_microbatches;
   gboolean waits;
@@ -15,7 +15,7 @@ typedef struct
 } Reader;
 
 gboolean
-torch_refuse (const char *where, guint rank, const TorchAction *action, GError **error, const char *format, ...)
+ps_torch_refuse (const char *where, guint rank, const PsTorchAction *action, GError **error, const char *format, ...)
 {
   g_autoptr (GString) name = g_string_new (NULL);
   g_autofree char *what = NULL;
@@ -24,7 +24,7 @@ torch_refuse (const char *where, guint rank, const TorchAction *action, GError *
   va_start (arguments, format);
   what = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  torch_action_append (name, action);
+  ps_torch_action_append (name, action);
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u:%u: %s: %s", where, rank + 1, action->cell, name->str, what);
   return FALSE;
 }
@@ -62,7 +62,7 @@ is_blank (const char *text, gsize length)
 static gboolean
 read_cell (Reader *reader, guint cell, const char *text, gsize length, GError **error)
 {
-  TorchAction actions[2];
+  PsTorchAction actions[2];
   const char *problem;
   guint n;
 
@@ -71,7 +71,7 @@ read_cell (Reader *reader, guint cell, const char *text, gsize length, GError **
     return reader->compute_only
                ? TRUE
                : refuse_cell (reader, cell, text, length, "is an empty cell, which torch-comms does not allow", error);
-  problem = torch_cell_parse (text, length, actions, &n);
+  problem = ps_torch_cell_parse (text, length, actions, &n);
   if (problem)
     return refuse_cell (reader, cell, text, length, problem, error);
   for (guint i = 0; i < n; i++)
@@ -80,7 +80,7 @@ read_cell (Reader *reader, guint cell, const char *text, gsize length, GError **
         return refuse_cell (reader, cell, text, length, "is no computation, which is all that torch-compute holds",
                             error);
       actions[i].cell = cell;
-      reader->waits |= torch_is_wait (actions[i].type);
+      reader->waits |= ps_torch_is_wait (actions[i].type);
       reader->n_stages = MAX (reader->n_stages, actions[i].stage + 1U);
       reader->n_microbatches = MAX (reader->n_microbatches, actions[i].microbatch + 1);
       g_array_append_val (reader->cells, actions[i]);
@@ -91,7 +91,7 @@ read_cell (Reader *reader, guint cell, const char *text, gsize length, GError **
 static gboolean
 read_row (Reader *reader, const char *text, const char *end, GError **error)
 {
-  g_autoptr (GArray) cells = g_array_new (FALSE, FALSE, sizeof (TorchAction));
+  g_autoptr (GArray) cells = g_array_new (FALSE, FALSE, sizeof (PsTorchAction));
 
   if (end > text && end[-1] == '\r')
     end--;
@@ -144,18 +144,19 @@ read_rows (Reader *reader, const char *text, gsize length, GError **error)
 }
 
 static gboolean
-assign_stages (const Reader *reader, TorchLists *lists, GError **error)
+assign_stages (const Reader *reader, PsTorchLists *lists, GError **error)
 {
   g_autofree gboolean *seen = g_new0 (gboolean, lists->n_stages);
 
   for (guint r = 0; r < lists->n_ranks; r++)
     for (guint i = 0; i < lists->actions[r]->len; i++)
       {
-        const TorchAction *action = torch_lists_action (lists, r, i);
+        const PsTorchAction *action = ps_torch_lists_action (lists, r, i);
 
         if (seen[action->stage] && lists->rank[action->stage] != r)
-          return torch_refuse (reader->where, r, action, error, "stage %u is in line %u already; a stage has one rank",
-                               action->stage, lists->rank[action->stage] + 1U);
+          return ps_torch_refuse (reader->where, r, action, error,
+                                  "stage %u is in line %u already; a stage has one rank", action->stage,
+                                  lists->rank[action->stage] + 1U);
         seen[action->stage] = TRUE;
         lists->rank[action->stage] = (guint16)r;
       }
@@ -169,16 +170,16 @@ assign_stages (const Reader *reader, TorchLists *lists, GError **error)
   return TRUE;
 }
 
-TorchLists *
-torch_lists_parse (const char *where, const char *text, gsize length, gboolean compute_only, GError **error)
+PsTorchLists *
+ps_torch_lists_parse (const char *where, const char *text, gsize length, gboolean compute_only, GError **error)
 {
   g_autoptr (GPtrArray) rows = g_ptr_array_new_with_free_func ((GDestroyNotify)g_array_unref);
   Reader reader = { .where = where, .compute_only = compute_only, .rows = rows };
-  g_autoptr (TorchLists) lists = NULL;
+  g_autoptr (PsTorchLists) lists = NULL;
 
   if (!read_rows (&reader, text, length, error))
     return NULL;
-  lists = torch_lists_new (rows->len, (guint)reader.n_stages, reader.n_microbatches);
+  lists = ps_torch_lists_new (rows->len, (guint)reader.n_stages, reader.n_microbatches);
   lists->waits = reader.waits;
   for (guint r = 0; r < rows->len; r++)
     {
@@ -189,7 +190,7 @@ torch_lists_parse (const char *where, const char *text, gsize length, gboolean c
 }
 
 char *
-torch_lists_to_csv (const TorchLists *lists)
+ps_torch_lists_to_csv (const PsTorchLists *lists)
 {
   GString *text = g_string_new (NULL);
 
@@ -199,12 +200,12 @@ torch_lists_to_csv (const TorchLists *lists)
 
       for (guint i = 0; i < lists->actions[r]->len; i++)
         {
-          const TorchAction *action = torch_lists_action (lists, r, i);
+          const PsTorchAction *action = ps_torch_lists_action (lists, r, i);
 
           g_string_append (text, i == 0 ? "" : joined ? ";" : ",");
           if (action->paired)
             g_string_append_c (text, '(');
-          torch_action_append (text, action);
+          ps_torch_action_append (text, action);
           if (joined)
             g_string_append (text, ")OVERLAP_F_B");
           joined = action->paired;

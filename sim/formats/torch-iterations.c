@@ -2,9 +2,9 @@
 #include "torch-trace.h"
 
 void
-torch_rank_free (gpointer data)
+ps_torch_rank_free (gpointer data)
 {
-  TorchRank *rank = data;
+  PsTorchRank *rank = data;
 
   g_clear_pointer (&rank->ranges, g_array_unref);
   g_clear_pointer (&rank->starts, g_array_unref);
@@ -12,7 +12,7 @@ torch_rank_free (gpointer data)
 }
 
 gboolean
-torch_trace_refuse (const char *where, GError **error, const char *format, ...)
+ps_torch_trace_refuse (const char *where, GError **error, const char *format, ...)
 {
   g_autofree char *what = NULL;
   va_list arguments;
@@ -29,7 +29,7 @@ torch_trace_refuse (const char *where, GError **error, const char *format, ...)
 static int
 compare_ranges (gconstpointer a, gconstpointer b)
 {
-  const TorchRange *x = a, *y = b;
+  const PsTorchRange *x = a, *y = b;
 
   if (x->start_ns != y->start_ns)
     return x->start_ns < y->start_ns ? -1 : 1;
@@ -38,10 +38,10 @@ compare_ranges (gconstpointer a, gconstpointer b)
 
 /* Sorts ranges and leaves out those inside another. */
 static gboolean
-straighten (TorchRank *rank, GError **error)
+straighten (PsTorchRank *rank, GError **error)
 {
   guint kept = 0;
-  TorchRange *ranges = (TorchRange *)(gpointer)rank->ranges->data;
+  PsTorchRange *ranges = (PsTorchRange *)(gpointer)rank->ranges->data;
 
   g_array_sort (rank->ranges, compare_ranges);
   for (guint i = 0; i < rank->ranges->len; i++)
@@ -52,9 +52,9 @@ straighten (TorchRank *rank, GError **error)
 
           if (ranges[i].end_ns <= ranges[kept - 1].end_ns)
             continue;
-          torch_action_append (name, &ranges[i].actions[0]);
-          return torch_trace_refuse (rank->name, error, "PP:%s starts before the range in front of it has ended",
-                                     name->str);
+          ps_torch_action_append (name, &ranges[i].actions[0]);
+          return ps_torch_trace_refuse (rank->name, error, "PP:%s starts before the range in front of it has ended",
+                                        name->str);
         }
       ranges[kept++] = ranges[i];
     }
@@ -63,14 +63,14 @@ straighten (TorchRank *rank, GError **error)
 }
 
 static guint64
-action_key (const TorchAction *action)
+action_key (const PsTorchAction *action)
 {
   return (guint64)action->type << 48 | (guint64)action->stage << 32 | action->microbatch;
 }
 
 /* Notes an action of the iteration; FALSE when it was there already. */
 static gboolean
-note_actions (GHashTable *seen, const TorchRange *range)
+note_actions (GHashTable *seen, const PsTorchRange *range)
 {
   for (guint i = 0; i < range->n; i++)
     {
@@ -84,7 +84,7 @@ note_actions (GHashTable *seen, const TorchRange *range)
 
 /* First ranges of all iterations, and behind them the number of ranges. */
 static GArray *
-find_starts (const TorchRank *rank)
+find_starts (const PsTorchRank *rank)
 {
   g_autoptr (GHashTable) seen = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
   GArray *starts = g_array_new (FALSE, FALSE, sizeof (guint));
@@ -93,7 +93,7 @@ find_starts (const TorchRank *rank)
   g_array_append_val (starts, i);
   for (; i < rank->ranges->len; i++)
     {
-      const TorchRange *range = &g_array_index (rank->ranges, TorchRange, i);
+      const PsTorchRange *range = &g_array_index (rank->ranges, PsTorchRange, i);
 
       if (note_actions (seen, range))
         continue;
@@ -107,7 +107,7 @@ find_starts (const TorchRank *rank)
 
 /* The iterations with most ranges are the complete ones: recording may begin and end within one. */
 static void
-keep_complete (TorchRank *rank)
+keep_complete (PsTorchRank *rank)
 {
   g_autoptr (GArray) starts = find_starts (rank);
 
@@ -122,17 +122,17 @@ keep_complete (TorchRank *rank)
 static gboolean
 cut_iterations (GPtrArray *ranks, GError **error)
 {
-  const TorchRank *first = g_ptr_array_index (ranks, 0);
+  const PsTorchRank *first = g_ptr_array_index (ranks, 0);
 
   for (guint r = 0; r < ranks->len; r++)
     {
-      TorchRank *rank = g_ptr_array_index (ranks, r);
+      PsTorchRank *rank = g_ptr_array_index (ranks, r);
 
       if (!straighten (rank, error))
         return FALSE;
       keep_complete (rank);
       if (rank->starts->len != first->starts->len)
-        return torch_trace_refuse (
+        return ps_torch_trace_refuse (
             rank->name, error, "rank %u has %u complete iterations, rank 0 has %u; record the same steps on all ranks",
             r, rank->starts->len, first->starts->len);
     }
@@ -141,10 +141,10 @@ cut_iterations (GPtrArray *ranks, GError **error)
 
 /* Building the timeline */
 
-static const TorchRange *
-iteration_ranges (const TorchRank *rank, guint iteration)
+static const PsTorchRange *
+iteration_ranges (const PsTorchRank *rank, guint iteration)
 {
-  return &g_array_index (rank->ranges, TorchRange, g_array_index (rank->starts, guint, iteration));
+  return &g_array_index (rank->ranges, PsTorchRange, g_array_index (rank->starts, guint, iteration));
 }
 
 static gint64
@@ -154,8 +154,8 @@ iteration_start (GPtrArray *ranks, guint iteration, gint64 *duration_ns)
 
   for (guint r = 0; r < ranks->len; r++)
     {
-      const TorchRank *rank = g_ptr_array_index (ranks, r);
-      const TorchRange *ranges = iteration_ranges (rank, iteration);
+      const PsTorchRank *rank = g_ptr_array_index (ranks, r);
+      const PsTorchRange *ranges = iteration_ranges (rank, iteration);
 
       start_ns = MIN (start_ns, ranges[0].compute_start_ns);
       end_ns = MAX (end_ns, ranges[rank->n - 1].compute_end_ns);
@@ -189,7 +189,7 @@ compare_stages (gconstpointer a, gconstpointer b)
 
 /* The stages of a rank, each once, in model order. */
 static GArray *
-rank_stages (const TorchRank *rank, const TorchRange *ranges)
+rank_stages (const PsTorchRank *rank, const PsTorchRange *ranges)
 {
   GArray *stages = g_array_new (FALSE, FALSE, sizeof (guint16));
   guint kept = 0;
@@ -206,21 +206,21 @@ rank_stages (const TorchRank *rank, const TorchRange *ranges)
 }
 
 static void
-append_rank (PsTimeline *timeline, const TorchRank *rank, guint device, guint iteration, gint64 start_ns)
+append_rank (PsTimeline *timeline, const PsTorchRank *rank, guint device, guint iteration, gint64 start_ns)
 {
-  const TorchRange *ranges = iteration_ranges (rank, iteration);
+  const PsTorchRange *ranges = iteration_ranges (rank, iteration);
   g_autoptr (GArray) stages = rank_stages (rank, ranges);
 
   for (guint i = 0; i < rank->n; i++)
     for (guint k = 0; k < ranges[i].n; k++)
       {
-        const TorchAction *action = &ranges[i].actions[k];
+        const PsTorchAction *action = &ranges[i].actions[k];
         PsSpan span = { .device = (guint16)device, .peer = (guint16)device };
         guint chunk = 0;
 
         g_array_binary_search (stages, &action->stage, compare_stages, &chunk);
         span.chunk = (guint16)chunk;
-        span.op = (PsOp){ .kind = (guint8)torch_op_kind (action->type),
+        span.op = (PsOp){ .kind = (guint8)ps_torch_op_kind (action->type),
                           .stage = action->stage,
                           .microbatch = action->microbatch & G_MAXINT32,
                           .paired = action->paired & 1U };
@@ -233,7 +233,7 @@ append_rank (PsTimeline *timeline, const TorchRank *rank, guint device, guint it
 }
 
 PsTimeline *
-torch_trace_timeline (const char *where, GPtrArray *ranks, gboolean gpu, GError **error)
+ps_torch_trace_timeline (const char *where, GPtrArray *ranks, gboolean gpu, GError **error)
 {
   guint n, iteration;
   g_autofree char *name = g_path_get_basename (where);
@@ -242,7 +242,7 @@ torch_trace_timeline (const char *where, GPtrArray *ranks, gboolean gpu, GError 
 
   if (!cut_iterations (ranks, error))
     return NULL;
-  n = ((const TorchRank *)g_ptr_array_index (ranks, 0))->starts->len;
+  n = ((const PsTorchRank *)g_ptr_array_index (ranks, 0))->starts->len;
   iteration = median_iteration (ranks, n);
   timeline = ps_timeline_new (PS_ORIGIN_MEASURED, name, ranks->len, 1, 1);
   start_ns = iteration_start (ranks, iteration, &timeline->iteration_ns);

@@ -44,14 +44,14 @@ lint_representation (const PsSchedule *schedule, GPtrArray *findings)
 }
 
 static void
-lint_reduce (const TorchLists *lists, GPtrArray *findings)
+lint_reduce (const PsTorchLists *lists, GPtrArray *findings)
 {
   g_autofree gboolean *reduced = g_new0 (gboolean, lists->n_stages);
 
   for (guint r = 0; r < lists->n_ranks; r++)
     for (guint i = 0; i < lists->actions[r]->len; i++)
       {
-        const TorchAction *action = torch_lists_action (lists, r, i);
+        const PsTorchAction *action = ps_torch_lists_action (lists, r, i);
 
         if (action->type == TORCH_REDUCE_GRAD)
           reduced[action->stage] = TRUE;
@@ -68,7 +68,7 @@ lint_reduce (const TorchLists *lists, GPtrArray *findings)
 
 /* FSDP asserts that weights are there when they are used. */
 static void
-lint_weights (const TorchLists *lists, GPtrArray *findings)
+lint_weights (const PsTorchLists *lists, GPtrArray *findings)
 {
   g_autofree gboolean *gathered = g_new0 (gboolean, lists->n_stages);
   g_autofree gboolean *told = g_new0 (gboolean, lists->n_stages);
@@ -76,7 +76,7 @@ lint_weights (const TorchLists *lists, GPtrArray *findings)
   for (guint r = 0; r < lists->n_ranks; r++)
     for (guint i = 0; i < lists->actions[r]->len; i++)
       {
-        const TorchAction *action = torch_lists_action (lists, r, i);
+        const PsTorchAction *action = ps_torch_lists_action (lists, r, i);
 
         if (action->type == TORCH_UNSHARD || action->type == TORCH_RESHARD)
           gathered[action->stage] = action->type == TORCH_UNSHARD;
@@ -91,32 +91,32 @@ lint_weights (const TorchLists *lists, GPtrArray *findings)
 
 /* The receive that an action of this rank uses, as a message. */
 static gboolean
-uses_message (const TorchLists *lists, guint rank, const TorchAction *action, gsize *message)
+uses_message (const PsTorchLists *lists, guint rank, const PsTorchAction *action, gsize *message)
 {
-  TorchAction receive = *action;
-  TorchType type;
+  PsTorchAction receive = *action;
+  PsTorchType type;
   guint from;
 
-  if (!torch_action_input (lists, action, &from, &type) || lists->rank[from] == rank)
+  if (!ps_torch_action_input (lists, action, &from, &type) || lists->rank[from] == rank)
     return FALSE;
   receive.type = (guint8)type;
-  *message = torch_action_message (lists, &receive);
+  *message = ps_torch_action_message (lists, &receive);
   return TRUE;
 }
 
 /* How many receives of a rank have a computation of another cell between them and their use. */
 static guint
-count_early (const TorchLists *lists, guint rank, guint32 *computed)
+count_early (const PsTorchLists *lists, guint rank, guint32 *computed)
 {
   guint early = 0, cells = 0;
 
   for (guint i = 0; i < lists->actions[rank]->len; i++)
     {
-      const TorchAction *action = torch_lists_action (lists, rank, i);
+      const PsTorchAction *action = ps_torch_lists_action (lists, rank, i);
       gsize message;
 
       if (action->type == TORCH_RECV_F || action->type == TORCH_RECV_B)
-        computed[torch_action_message (lists, action)] = cells;
+        computed[ps_torch_action_message (lists, action)] = cells;
       if (action->type >= TORCH_N_COMPUTE)
         continue;
       early += uses_message (lists, rank, action, &message) && computed[message] < cells;
@@ -126,7 +126,7 @@ count_early (const TorchLists *lists, guint rank, guint32 *computed)
 }
 
 static void
-lint_receives (const TorchLists *lists, GPtrArray *findings)
+lint_receives (const PsTorchLists *lists, GPtrArray *findings)
 {
   g_autofree guint32 *computed = g_new0 (guint32, (gsize)lists->n_stages * lists->n_microbatches * 2);
   guint total = 0, most = 0, worst = 0;
@@ -150,7 +150,7 @@ lint_receives (const TorchLists *lists, GPtrArray *findings)
 }
 
 static void
-lint_deadlocks (const TorchLists *lists, GPtrArray *findings)
+lint_deadlocks (const PsTorchLists *lists, GPtrArray *findings)
 {
   static const struct
   {
@@ -163,7 +163,7 @@ lint_deadlocks (const TorchLists *lists, GPtrArray *findings)
   };
 
   g_autoptr (GError) circle = NULL;
-  g_autoptr (PsProgram) program = ps_program_lower (torch_lists_to_schedule ("", lists), PS_COMM_ASAP, &circle);
+  g_autoptr (PsProgram) program = ps_program_lower (ps_torch_lists_to_schedule ("", lists), PS_COMM_ASAP, &circle);
 
   if (circle)
     warn (findings, "%s", strstr (circle->message, "deadlock"));
@@ -177,7 +177,7 @@ lint_deadlocks (const TorchLists *lists, GPtrArray *findings)
 }
 
 static void
-lint_lists (const TorchLists *lists, GPtrArray *findings)
+lint_lists (const PsTorchLists *lists, GPtrArray *findings)
 {
   lint_reduce (lists, findings);
   lint_weights (lists, findings);
@@ -189,7 +189,7 @@ lint_lists (const TorchLists *lists, GPtrArray *findings)
 static void
 lint_text (const char *text, GPtrArray *findings)
 {
-  g_autoptr (TorchLists) lists = torch_lists_parse ("", text, strlen (text), FALSE, NULL);
+  g_autoptr (PsTorchLists) lists = ps_torch_lists_parse ("", text, strlen (text), FALSE, NULL);
 
   if (lists)
     lint_lists (lists, findings);
@@ -214,14 +214,14 @@ ps_torch_lint (const PsSchedule *schedule, const char *comms)
 GPtrArray *
 ps_torch_lint_comms (const char *where, const char *text, gsize length, GError **error)
 {
-  g_autoptr (TorchLists) lists = torch_lists_parse (where, text, length, FALSE, error);
+  g_autoptr (PsTorchLists) lists = ps_torch_lists_parse (where, text, length, FALSE, error);
   g_autoptr (PsSchedule) schedule = NULL;
   GPtrArray *findings;
 
-  if (!lists || !torch_check_compute (where, lists, error) || !torch_check_messages (where, lists, error))
+  if (!lists || !ps_torch_check_compute (where, lists, error) || !ps_torch_check_messages (where, lists, error))
     return NULL;
   findings = g_ptr_array_new_with_free_func (g_free);
-  schedule = torch_lists_to_schedule (where, lists);
+  schedule = ps_torch_lists_to_schedule (where, lists);
   if (!lists->waits)
     warn (findings, "no waits for sends and reductions: PyTorch 2.15 refuses the file, 2.14 takes it");
   lint_placement (schedule->placement, findings);

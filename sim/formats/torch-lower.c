@@ -4,9 +4,9 @@
 #include "program/weight-window.h"
 
 static void
-append (GArray *list, TorchType type, guint stage, guint microbatch)
+append (GArray *list, PsTorchType type, guint stage, guint microbatch)
 {
-  TorchAction action = { .type = (guint8)type, .stage = (guint16)stage, .microbatch = microbatch };
+  PsTorchAction action = { .type = (guint8)type, .stage = (guint16)stage, .microbatch = microbatch };
 
   g_array_append_val (list, action);
 }
@@ -15,7 +15,7 @@ append (GArray *list, TorchType type, guint stage, guint microbatch)
 static PsWeightWindow *
 find_windows (const GArray *actions)
 {
-  const TorchAction *all = (const TorchAction *)(gconstpointer)actions->data;
+  const PsTorchAction *all = (const PsTorchAction *)(gconstpointer)actions->data;
   PsWeightWindow *windows = g_new (PsWeightWindow, actions->len + 1);
   PsWeightWindow window = { 0 };
 
@@ -69,7 +69,7 @@ change_active (GArray *list, gboolean waits, guint16 *active, guint *n_active, c
 
 /* Reduces the gradients of a stage behind the cell with its last backward. */
 static void
-append_reduce (GArray *list, gboolean waits, const TorchAction *cell, guint n, guint *left)
+append_reduce (GArray *list, gboolean waits, const PsTorchAction *cell, guint n, guint *left)
 {
   for (guint i = 0; i < n; i++)
     if ((cell[i].type == TORCH_W || cell[i].type == TORCH_B) && --left[cell[i].stage] == 0)
@@ -84,13 +84,13 @@ static GArray *
 add_weights (const GArray *actions, gboolean waits, guint *left)
 {
   g_autofree PsWeightWindow *windows = find_windows (actions);
-  GArray *list = g_array_new (FALSE, FALSE, sizeof (TorchAction));
+  GArray *list = g_array_new (FALSE, FALSE, sizeof (PsTorchAction));
   guint16 active[2 * (PS_WEIGHT_WINDOW + 1)];
   guint n_active = 0, n;
 
   for (guint i = 0; i < actions->len; i += n)
     {
-      const TorchAction *cell = &g_array_index (actions, TorchAction, i);
+      const PsTorchAction *cell = &g_array_index (actions, PsTorchAction, i);
 
       n = cell->paired ? 2 : 1;
       change_active (list, waits, active, &n_active, windows[i].stage, ps_weight_window_size (&windows[i]));
@@ -104,8 +104,8 @@ add_weights (const GArray *actions, gboolean waits, guint *left)
 /* The third pass: ranks take turns. */
 typedef struct
 {
-  const TorchLists *from;
-  TorchLists *to;
+  const PsTorchLists *from;
+  PsTorchLists *to;
   guint *next;      /* [n_ranks] */
   guint8 *produced; /* [stage * n_microbatches + microbatch] bit 0 forward, bit 1 backward */
 } Lowering;
@@ -117,27 +117,27 @@ produced_at (const Lowering *lowering, guint stage, guint microbatch)
 }
 
 static gboolean
-is_ready (const Lowering *lowering, const TorchAction *action)
+is_ready (const Lowering *lowering, const PsTorchAction *action)
 {
-  TorchType receive;
+  PsTorchType receive;
   guint from;
 
-  if (!torch_action_input (lowering->from, action, &from, &receive))
+  if (!ps_torch_action_input (lowering->from, action, &from, &receive))
     return TRUE;
   return (*produced_at (lowering, from, action->microbatch) & (receive == TORCH_RECV_F ? 1 : 2)) != 0;
 }
 
 static void
-produce (Lowering *lowering, guint rank, const TorchAction *action)
+produce (Lowering *lowering, guint rank, const PsTorchAction *action)
 {
-  TorchAction send = *action;
+  PsTorchAction send = *action;
   guint to;
 
   if (action->type != TORCH_F && action->type != TORCH_I && action->type != TORCH_B)
     return;
   *produced_at (lowering, action->stage, action->microbatch) |= action->type == TORCH_F ? 1 : 2;
   send.type = action->type == TORCH_F ? TORCH_SEND_F : TORCH_SEND_B;
-  if (!torch_action_peer (lowering->from, &send, &to) || lowering->from->rank[to] == rank)
+  if (!ps_torch_action_peer (lowering->from, &send, &to) || lowering->from->rank[to] == rank)
     return;
   append (lowering->to->actions[rank], send.type, send.stage, send.microbatch);
   append (lowering->to->actions[lowering->from->rank[to]], send.type + TORCH_RECV_F - TORCH_SEND_F, to,
@@ -149,12 +149,12 @@ static gboolean
 advance (Lowering *lowering, guint rank)
 {
   const GArray *actions = lowering->from->actions[rank];
-  const TorchAction *cell;
+  const PsTorchAction *cell;
   guint n;
 
   if (lowering->next[rank] == actions->len)
     return FALSE;
-  cell = &g_array_index (actions, TorchAction, lowering->next[rank]);
+  cell = &g_array_index (actions, PsTorchAction, lowering->next[rank]);
   n = cell->paired ? 2 : 1;
   for (guint i = 0; i < n; i++)
     if (!is_ready (lowering, &cell[i]))
@@ -174,7 +174,7 @@ is_complete (const Lowering *lowering, GError **error)
       {
         g_autoptr (GString) name = g_string_new (NULL);
 
-        torch_action_append (name, torch_lists_action (lowering->from, r, lowering->next[r]));
+        ps_torch_action_append (name, ps_torch_lists_action (lowering->from, r, lowering->next[r]));
         g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
                      "rank %u: %s: deadlock: the orders of the ranks wait for each other in a circle", r, name->str);
         return FALSE;
@@ -182,10 +182,10 @@ is_complete (const Lowering *lowering, GError **error)
   return TRUE;
 }
 
-static TorchLists *
-add_transfers (const TorchLists *from, GError **error)
+static PsTorchLists *
+add_transfers (const PsTorchLists *from, GError **error)
 {
-  g_autoptr (TorchLists) to = torch_lists_new (from->n_ranks, from->n_stages, from->n_microbatches);
+  g_autoptr (PsTorchLists) to = ps_torch_lists_new (from->n_ranks, from->n_stages, from->n_microbatches);
   g_autofree guint *next = g_new0 (guint, from->n_ranks);
   g_autofree guint8 *produced = g_malloc0 ((gsize)from->n_stages * from->n_microbatches);
   Lowering lowering = { .from = from, .to = to, .next = next, .produced = produced };
@@ -204,10 +204,10 @@ add_transfers (const TorchLists *from, GError **error)
   return is_complete (&lowering, error) ? g_steal_pointer (&to) : NULL;
 }
 
-static TorchLists *
-add_all_weights (const TorchLists *compute, gboolean waits)
+static PsTorchLists *
+add_all_weights (const PsTorchLists *compute, gboolean waits)
 {
-  TorchLists *weights = torch_lists_new (compute->n_ranks, compute->n_stages, compute->n_microbatches);
+  PsTorchLists *weights = ps_torch_lists_new (compute->n_ranks, compute->n_stages, compute->n_microbatches);
   g_autofree guint *left = g_new (guint, compute->n_stages);
 
   weights->waits = waits;
@@ -224,14 +224,14 @@ add_all_weights (const TorchLists *compute, gboolean waits)
   return weights;
 }
 
-TorchLists *
-torch_lists_lower (const TorchLists *compute, gboolean waits, GError **error)
+PsTorchLists *
+ps_torch_lists_lower (const PsTorchLists *compute, gboolean waits, GError **error)
 {
-  g_autoptr (TorchLists) weights = add_all_weights (compute, waits);
-  TorchLists *lists = add_transfers (weights, error);
+  g_autoptr (PsTorchLists) weights = add_all_weights (compute, waits);
+  PsTorchLists *lists = add_transfers (weights, error);
 
   if (lists != NULL && waits)
-    torch_lists_wait_for_sends (lists);
+    ps_torch_lists_wait_for_sends (lists);
   return lists;
 }
 
@@ -243,7 +243,7 @@ append_computation (const GArray *from, guint *next, GArray *to)
 
   while (*next < from->len && !found)
     {
-      const TorchAction *action = &g_array_index (from, TorchAction, (*next)++);
+      const PsTorchAction *action = &g_array_index (from, PsTorchAction, (*next)++);
 
       g_array_append_vals (to, action, 1);
       found = action->type < TORCH_N_COMPUTE;
@@ -253,16 +253,16 @@ append_computation (const GArray *from, guint *next, GArray *to)
 static void
 append_instruction (const PsInstruction *instruction, GArray *to)
 {
-  TorchAction action = torch_action_of_message (instruction->type == PS_INSTRUCTION_SEND, instruction->op);
+  PsTorchAction action = ps_torch_action_of_message (instruction->type == PS_INSTRUCTION_SEND, instruction->op);
 
   g_array_append_val (to, action);
 }
 
-TorchLists *
-torch_lists_follow (const TorchLists *compute, const PsProgram *program, gboolean waits)
+PsTorchLists *
+ps_torch_lists_follow (const PsTorchLists *compute, const PsProgram *program, gboolean waits)
 {
-  g_autoptr (TorchLists) weights = add_all_weights (compute, waits);
-  TorchLists *to = torch_lists_new (compute->n_ranks, compute->n_stages, compute->n_microbatches);
+  g_autoptr (PsTorchLists) weights = add_all_weights (compute, waits);
+  PsTorchLists *to = ps_torch_lists_new (compute->n_ranks, compute->n_stages, compute->n_microbatches);
 
   to->waits = waits;
   for (guint stage = 0; stage < compute->n_stages; stage++)
@@ -279,6 +279,6 @@ torch_lists_follow (const TorchLists *compute, const PsProgram *program, gboolea
       append_computation (weights->actions[r], &next, to->actions[r]);
     }
   if (waits)
-    torch_lists_wait_for_sends (to);
+    ps_torch_lists_wait_for_sends (to);
   return to;
 }

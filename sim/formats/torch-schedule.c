@@ -16,11 +16,11 @@ can_hold (const PsSchedule *schedule, GError **error)
   return schedule->n_slices == 1 || refuse ("sequence slices", error);
 }
 
-TorchAction
-torch_action_of_message (gboolean send, PsOp op)
+PsTorchAction
+ps_torch_action_of_message (gboolean send, PsOp op)
 {
   gboolean forward = op.kind == PS_OP_F;
-  TorchAction action = { .stage = op.stage, .microbatch = op.microbatch };
+  PsTorchAction action = { .stage = op.stage, .microbatch = op.microbatch };
 
   if (send)
     action.type = forward ? TORCH_SEND_F : TORCH_SEND_B;
@@ -34,33 +34,33 @@ torch_action_of_message (gboolean send, PsOp op)
 
 /* Appends the posts of a device that stand before ops[place], from *next on. */
 static void
-append_posts (const GArray *posts, guint *next, guint device, guint place, TorchLists *lists)
+append_posts (const GArray *posts, guint *next, guint device, guint place, PsTorchLists *lists)
 {
   for (; posts != NULL && *next < posts->len; ++*next)
     {
       const PsPost *post = &g_array_index (posts, PsPost, *next);
-      TorchAction action = { .stage = post->op.stage, .microbatch = post->op.microbatch };
+      PsTorchAction action = { .stage = post->op.stage, .microbatch = post->op.microbatch };
 
       if (post->device > device || post->place > place)
         return;
       if (post->type < PS_POST_OTHER)
-        action = torch_action_of_message (post->type == PS_POST_SEND, post->op);
+        action = ps_torch_action_of_message (post->type == PS_POST_SEND, post->op);
       else
         action.type = (guint8)(post->type - PS_POST_OTHER);
-      lists->waits |= torch_is_wait (action.type);
+      lists->waits |= ps_torch_is_wait (action.type);
       g_array_append_val (lists->actions[device], action);
     }
 }
 
 static gboolean
-append_device (const PsSchedule *schedule, const GArray *posts, guint *next, guint device, TorchLists *lists,
+append_device (const PsSchedule *schedule, const GArray *posts, guint *next, guint device, PsTorchLists *lists,
                GError **error)
 {
   for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
     {
       PsOp op = schedule->ops[i];
-      TorchType type = torch_type_of (op.kind);
-      TorchAction action
+      PsTorchType type = ps_torch_type_of (op.kind);
+      PsTorchAction action
           = { .type = (guint8)type, .paired = op.paired, .stage = op.stage, .microbatch = op.microbatch & G_MAXINT32 };
 
       if (type == TORCH_N_TYPES)
@@ -72,16 +72,16 @@ append_device (const PsSchedule *schedule, const GArray *posts, guint *next, gui
   return TRUE;
 }
 
-TorchLists *
-torch_lists_from_schedule (const PsSchedule *schedule, gboolean posts, GError **error)
+PsTorchLists *
+ps_torch_lists_from_schedule (const PsSchedule *schedule, gboolean posts, GError **error)
 {
   const PsPlacement *placement = schedule->placement;
-  g_autoptr (TorchLists) lists = NULL;
+  g_autoptr (PsTorchLists) lists = NULL;
   guint next = 0;
 
   if (!can_hold (schedule, error))
     return NULL;
-  lists = torch_lists_new (placement->n_devices, placement->n_stages, schedule->n_microbatches);
+  lists = ps_torch_lists_new (placement->n_devices, placement->n_stages, schedule->n_microbatches);
   for (guint stage = 0; stage < placement->n_stages; stage++)
     lists->rank[stage] = (guint16)ps_placement_device (placement, 0, stage);
   for (guint device = 0; device < placement->n_devices; device++)
@@ -103,30 +103,30 @@ name_of (const char *where)
 }
 
 static void
-add_action (PsScheduleBuilder *builder, const TorchLists *lists, const TorchAction *action)
+add_action (PsScheduleBuilder *builder, const PsTorchLists *lists, const PsTorchAction *action)
 {
   PsOp op = { .stage = action->stage, .microbatch = action->microbatch & G_MAXINT32, .paired = action->paired & 1U };
   guint peer;
 
   if (action->type < TORCH_N_COMPUTE)
     {
-      op.kind = (guint8)torch_op_kind (action->type);
+      op.kind = (guint8)ps_torch_op_kind (action->type);
       ps_schedule_builder_add_op (builder, op);
       return;
     }
-  if (!torch_is_send (action->type) && !torch_is_receive (action->type))
+  if (!ps_torch_is_send (action->type) && !ps_torch_is_receive (action->type))
     {
       ps_schedule_builder_add_post (builder, PS_POST_OTHER + action->type, op);
       return;
     }
   op.kind = action->type == TORCH_SEND_F || action->type == TORCH_RECV_F ? PS_OP_F : PS_OP_B;
-  if (torch_is_receive (action->type) && torch_action_peer (lists, action, &peer))
+  if (ps_torch_is_receive (action->type) && ps_torch_action_peer (lists, action, &peer))
     op.stage = (guint16)peer;
-  ps_schedule_builder_add_post (builder, torch_is_send (action->type) ? PS_POST_SEND : PS_POST_RECEIVE, op);
+  ps_schedule_builder_add_post (builder, ps_torch_is_send (action->type) ? PS_POST_SEND : PS_POST_RECEIVE, op);
 }
 
 PsSchedule *
-torch_lists_to_schedule (const char *where, const TorchLists *lists)
+ps_torch_lists_to_schedule (const char *where, const PsTorchLists *lists)
 {
   g_autofree char *name = name_of (where);
   PsPlacement *placement = ps_placement_new_custom (lists->n_ranks, lists->n_stages, 1, lists->rank);
@@ -135,7 +135,7 @@ torch_lists_to_schedule (const char *where, const TorchLists *lists)
   for (guint r = 0; r < lists->n_ranks; r++)
     {
       for (guint i = 0; i < lists->actions[r]->len; i++)
-        add_action (builder, lists, torch_lists_action (lists, r, i));
+        add_action (builder, lists, ps_torch_lists_action (lists, r, i));
       ps_schedule_builder_next_device (builder);
     }
   return ps_schedule_builder_end (builder);

@@ -9,19 +9,19 @@ typedef struct
   guint file;
   gint64 pid;
   gint64 tid;
-  GArray *ranges; /* of TorchRange */
+  GArray *ranges; /* of PsTorchRange */
 } Thread;
 
 typedef struct
 {
   const char *where;
-  Trace *traces;
+  PsTrace *traces;
   guint n_traces;
   gboolean gpipe;     /* ranges are those of ScheduleGPipe, not "PP:<action>" */
   gboolean gpu;       /* ranges of the GPU count, not of the processor */
   GArray **work;      /* [n_traces] of Work, by time */
   GPtrArray *threads; /* of Thread */
-  GPtrArray *ranks;   /* of TorchRank */
+  GPtrArray *ranks;   /* of PsTorchRank */
 } Reader;
 
 /* One thing that a thread did on a processor. */
@@ -50,24 +50,24 @@ thread_free (gpointer data)
 /* Collecting ranges */
 
 static gboolean
-is_gpu (const TraceRange *range)
+is_gpu (const PsTraceRange *range)
 {
   return g_str_equal (range->category, "gpu_user_annotation");
 }
 
 /* ScheduleGPipe has one stage per rank, and its ranges don't say which: add_rank does. */
 static gboolean
-read_gpipe (const char *name, TorchAction *action)
+read_gpipe (const char *name, PsTorchAction *action)
 {
   static const char *const words[] = { "Forward ", "Backward " };
-  static const TorchType types[] = { TORCH_F, TORCH_B };
+  static const PsTorchType types[] = { TORCH_F, TORCH_B };
   guint64 microbatch;
 
   for (guint i = 0; i < G_N_ELEMENTS (words); i++)
     if (g_str_has_prefix (name, words[i])
         && g_ascii_string_to_unsigned (name + strlen (words[i]), 10, 0, PS_MAX_MICROBATCHES - 1, &microbatch, NULL))
       {
-        *action = (TorchAction){ .type = (guint8)types[i], .microbatch = (guint32)microbatch };
+        *action = (PsTorchAction){ .type = (guint8)types[i], .microbatch = (guint32)microbatch };
         return TRUE;
       }
   return FALSE;
@@ -76,24 +76,24 @@ read_gpipe (const char *name, TorchAction *action)
 gboolean
 ps_torch_trace_names (const char *name)
 {
-  TorchAction action;
+  PsTorchAction action;
 
   return g_str_has_prefix (name, "PP:") || read_gpipe (name, &action);
 }
 
 static gboolean
-read_actions (const Reader *reader, const char *name, TorchRange *range)
+read_actions (const Reader *reader, const char *name, PsTorchRange *range)
 {
   range->n = 1;
   if (reader->gpipe)
     return read_gpipe (name, range->actions);
   return g_str_has_prefix (name, "PP:")
-         && torch_cell_parse (name + 3, strlen (name + 3), range->actions, &range->n) == NULL;
+         && ps_torch_cell_parse (name + 3, strlen (name + 3), range->actions, &range->n) == NULL;
 }
 
 /* Whether the event is a computing action; all others are passed over. */
 static gboolean
-read_range (const Reader *reader, const TraceEvent *event, TraceRange *found, TorchRange *range)
+read_range (const Reader *reader, const PsTraceEvent *event, PsTraceRange *found, PsTorchRange *range)
 {
   if (!read_actions (reader, ps_trace_text (event, TRACE_NAME), range) || !ps_trace_range (event, found))
     return FALSE;
@@ -103,7 +103,7 @@ read_range (const Reader *reader, const TraceEvent *event, TraceRange *found, To
 }
 
 static GArray *
-thread_ranges (Reader *reader, GHashTable *by_name, guint file, const TraceRange *range)
+thread_ranges (Reader *reader, GHashTable *by_name, guint file, const PsTraceRange *range)
 {
   g_autofree char *name = g_strdup_printf ("%" G_GINT64_FORMAT "/%" G_GINT64_FORMAT, range->pid, range->tid);
   Thread *thread = g_hash_table_lookup (by_name, name);
@@ -112,7 +112,7 @@ thread_ranges (Reader *reader, GHashTable *by_name, guint file, const TraceRange
     {
       thread = g_new0 (Thread, 1);
       *thread = (Thread){ .file = file, .pid = range->pid, .tid = range->tid };
-      thread->ranges = g_array_new (FALSE, FALSE, sizeof (TorchRange));
+      thread->ranges = g_array_new (FALSE, FALSE, sizeof (PsTorchRange));
       g_ptr_array_add (reader->threads, thread);
       g_hash_table_insert (by_name, g_steal_pointer (&name), thread);
     }
@@ -120,9 +120,9 @@ thread_ranges (Reader *reader, GHashTable *by_name, guint file, const TraceRange
 }
 
 static gboolean
-read_work (const TraceEvent *event, Work *work)
+read_work (const PsTraceEvent *event, Work *work)
 {
-  TraceRange found;
+  PsTraceRange found;
 
   if (!g_str_equal (ps_trace_text (event, TRACE_CATEGORY), "cpu_op") || !ps_trace_range (event, &found))
     return FALSE;
@@ -144,16 +144,16 @@ compare_work (gconstpointer a, gconstpointer b)
 static void
 collect_file (Reader *reader, guint file)
 {
-  Trace *trace = &reader->traces[file];
+  PsTrace *trace = &reader->traces[file];
   g_autoptr (GHashTable) by_name = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
-  const TraceEvent *event;
+  const PsTraceEvent *event;
 
   reader->work[file] = g_array_new (FALSE, FALSE, sizeof (Work));
   ps_trace_rewind (trace);
   while ((event = ps_trace_next (trace)) != NULL)
     {
-      TraceRange found;
-      TorchRange range;
+      PsTraceRange found;
+      PsTorchRange range;
       GArray *ranges;
       Work work;
 
@@ -173,11 +173,11 @@ collect_file (Reader *reader, guint file)
 }
 
 static gboolean
-any_event (const Reader *reader, gboolean (*is) (const Reader *reader, const TraceEvent *event))
+any_event (const Reader *reader, gboolean (*is) (const Reader *reader, const PsTraceEvent *event))
 {
   for (guint file = 0; file < reader->n_traces; file++)
     {
-      const TraceEvent *event;
+      const PsTraceEvent *event;
 
       ps_trace_rewind (&reader->traces[file]);
       while ((event = ps_trace_next (&reader->traces[file])) != NULL)
@@ -188,16 +188,16 @@ any_event (const Reader *reader, gboolean (*is) (const Reader *reader, const Tra
 }
 
 static gboolean
-is_action (const Reader *reader G_GNUC_UNUSED, const TraceEvent *event)
+is_action (const Reader *reader G_GNUC_UNUSED, const PsTraceEvent *event)
 {
   return g_str_has_prefix (ps_trace_text (event, TRACE_NAME), "PP:");
 }
 
 static gboolean
-is_gpu_range (const Reader *reader, const TraceEvent *event)
+is_gpu_range (const Reader *reader, const PsTraceEvent *event)
 {
-  TraceRange found;
-  TorchRange range;
+  PsTraceRange found;
+  PsTorchRange range;
 
   return read_range (reader, event, &found, &range) && is_gpu (&found);
 }
@@ -224,7 +224,7 @@ first_work (const GArray *work, gint64 start_ns)
 /* A range computes from its first op after its last receive to the send that follows. Without an op it only waits, and
  * has computed nothing at its end. tid NULL: on any thread. */
 static void
-find_computing (TorchRange *range, const GArray *work, gint64 pid, const gint64 *tid)
+find_computing (PsTorchRange *range, const GArray *work, gint64 pid, const gint64 *tid)
 {
   gint64 start_ns = range->end_ns, end_ns = range->end_ns;
 
@@ -251,7 +251,7 @@ find_computing (TorchRange *range, const GArray *work, gint64 pid, const gint64 
 
 /* distributedInfo.rank, else the number behind "rank" in the file's name; -1 where there is neither. */
 static gint64
-stated_rank (const Trace *trace)
+stated_rank (const PsTrace *trace)
 {
   g_autofree char *name = g_path_get_basename (trace->name);
   const char *found = g_strrstr (name, "rank");
@@ -299,7 +299,7 @@ busiest (const Reader *reader, guint file, const gint64 *pid)
 static void
 add_rank (Reader *reader, const Thread *thread, gboolean alone)
 {
-  TorchRank *rank = g_new0 (TorchRank, 1);
+  PsTorchRank *rank = g_new0 (PsTorchRank, 1);
   const GArray *work = reader->work[thread->file];
   gint64 stated = reader->n_traces == 1 ? stated_rank (&reader->traces[0]) : -1;
   guint stage = stated >= 0 && stated < PS_MAX_DEVICES ? (guint)stated : reader->ranks->len;
@@ -308,7 +308,7 @@ add_rank (Reader *reader, const Thread *thread, gboolean alone)
   rank->ranges = g_array_ref (thread->ranges);
   for (guint i = 0; i < rank->ranges->len; i++)
     {
-      TorchRange *range = &g_array_index (rank->ranges, TorchRange, i);
+      PsTorchRange *range = &g_array_index (rank->ranges, PsTorchRange, i);
 
       if (reader->gpipe)
         range->actions[0].stage = (guint16)stage;
@@ -351,15 +351,15 @@ order_files (const Reader *reader, guint *files, GError **error)
       gint64 rank = stated_rank (&reader->traces[file]);
 
       if ((rank >= 0) != stated)
-        return torch_trace_refuse (reader->traces[file].name, error, "%s, unlike the first file of the folder",
-                                   stated ? "does not say its rank" : "says its rank");
+        return ps_torch_trace_refuse (reader->traces[file].name, error, "%s, unlike the first file of the folder",
+                                      stated ? "does not say its rank" : "says its rank");
       rank = stated ? rank : file;
       if (rank >= reader->n_traces)
-        return torch_trace_refuse (reader->traces[file].name, error, "rank %" G_GINT64_FORMAT " of only %u traces",
-                                   rank, reader->n_traces);
+        return ps_torch_trace_refuse (reader->traces[file].name, error, "rank %" G_GINT64_FORMAT " of only %u traces",
+                                      rank, reader->n_traces);
       if (files[rank] != G_MAXUINT)
-        return torch_trace_refuse (reader->traces[file].name, error, "rank %" G_GINT64_FORMAT " is that of %s too",
-                                   rank, reader->traces[files[rank]].name);
+        return ps_torch_trace_refuse (reader->traces[file].name, error, "rank %" G_GINT64_FORMAT " is that of %s too",
+                                      rank, reader->traces[files[rank]].name);
       files[rank] = file;
     }
   return TRUE;
@@ -372,13 +372,13 @@ find_ranks (Reader *reader, GError **error)
 
   g_ptr_array_sort (reader->threads, compare_threads);
   if (reader->threads->len == 0)
-    return torch_trace_refuse (reader->where, error, "holds no complete range of an action, such as PP:0F0");
+    return ps_torch_trace_refuse (reader->where, error, "holds no complete range of an action, such as PP:0F0");
   if (reader->n_traces == 1)
     {
       split_file (reader);
       return reader->ranks->len <= PS_MAX_DEVICES
-             || torch_trace_refuse (reader->where, error, "has %u ranks; %d are possible", reader->ranks->len,
-                                    PS_MAX_DEVICES);
+             || ps_torch_trace_refuse (reader->where, error, "has %u ranks; %d are possible", reader->ranks->len,
+                                       PS_MAX_DEVICES);
     }
   if (!order_files (reader, files, error))
     return FALSE;
@@ -387,8 +387,8 @@ find_ranks (Reader *reader, GError **error)
       const Thread *thread = busiest (reader, files[rank], NULL);
 
       if (thread == NULL)
-        return torch_trace_refuse (reader->traces[files[rank]].name, error,
-                                   "holds no range of an action, such as PP:0F0");
+        return ps_torch_trace_refuse (reader->traces[files[rank]].name, error,
+                                      "holds no range of an action, such as PP:0F0");
       add_rank (reader, thread, FALSE);
     }
   return TRUE;
@@ -422,7 +422,7 @@ read_timeline (Reader *reader, GError **error)
   for (guint file = 0; file < reader->n_traces; file++)
     collect_file (reader, file);
   timeline
-      = find_ranks (reader, error) ? torch_trace_timeline (reader->where, reader->ranks, reader->gpu, error) : NULL;
+      = find_ranks (reader, error) ? ps_torch_trace_timeline (reader->where, reader->ranks, reader->gpu, error) : NULL;
   if (timeline != NULL)
     say_missing (reader, timeline);
   for (guint file = 0; file < reader->n_traces; file++)
@@ -431,10 +431,10 @@ read_timeline (Reader *reader, GError **error)
 }
 
 PsTimeline *
-ps_torch_trace_read (const char *where, Trace *traces, guint n, GError **error)
+ps_torch_trace_read (const char *where, PsTrace *traces, guint n, GError **error)
 {
   g_autoptr (GPtrArray) threads = g_ptr_array_new_with_free_func (thread_free);
-  g_autoptr (GPtrArray) ranks = g_ptr_array_new_with_free_func (torch_rank_free);
+  g_autoptr (GPtrArray) ranks = g_ptr_array_new_with_free_func (ps_torch_rank_free);
   g_autofree GArray **work = g_new0 (GArray *, n);
   Reader reader = { .where = where, .traces = traces, .n_traces = n, .work = work, .threads = threads, .ranks = ranks };
 

@@ -18,31 +18,32 @@ typedef struct
   gint64 compute_start_ns; /* of these two the timeline is made */
   gint64 compute_end_ns;
   guint n;
-  TorchAction actions[2];
-} TorchRange;
+  PsTorchAction actions[2];
+} PsTorchRange;
 
 /* One rank: its ranges, and, once cut, its complete iterations. */
 typedef struct
 {
   const char *name; /* of its file */
-  GArray *ranges;   /* of TorchRange; once cut by start, nested ones left out */
+  GArray *ranges;   /* of PsTorchRange; once cut by start, nested ones left out */
   GArray *starts;   /* guint: first range of each complete iteration */
   guint n;          /* ranges of an iteration */
-} TorchRank;
+} PsTorchRank;
 
-void torch_rank_free (gpointer rank);
+void ps_torch_rank_free (gpointer rank);
 
 /* PS_ERROR_INPUT "where: ..."; returns FALSE. */
-gboolean torch_trace_refuse (const char *where, GError **error, const char *format, ...) G_GNUC_PRINTF (3, 4);
+gboolean ps_torch_trace_refuse (const char *where, GError **error, const char *format, ...) G_GNUC_PRINTF (3, 4);
 
 /* Whether a range so named is a rank's action: "PP:0F0", or "Forward 0" and "Backward 0" of ScheduleGPipe. */
 gboolean ps_torch_trace_names (const char *name);
 
 /* Traces with the ranges of actions, one run in n files. */
-PsTimeline *ps_torch_trace_read (const char *where, Trace *traces, guint n, GError **error);
+PsTimeline *ps_torch_trace_read (const char *where, PsTrace *traces, guint n, GError **error);
 
-/* Cuts ranks (of TorchRank) into iterations and makes the median one a timeline. Its source says all but the ranks. */
-PsTimeline *torch_trace_timeline (const char *where, GPtrArray *ranks, gboolean gpu, GError **error);
+/* Cuts ranks (of PsTorchRank) into iterations and makes the median one a timeline. Its source says all but the ranks.
+ */
+PsTimeline *ps_torch_trace_timeline (const char *where, GPtrArray *ranks, gboolean gpu, GError **error);
 
 G_END_DECLS
 

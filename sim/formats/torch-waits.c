@@ -2,7 +2,7 @@
 #include "torch-actions.h"
 
 static void
-append_wait (GArray *list, TorchAction action)
+append_wait (GArray *list, PsTorchAction action)
 {
   action.type = action.type == TORCH_REDUCE_GRAD ? TORCH_WAIT_REDUCE_GRAD
                 : action.type == TORCH_SEND_F    ? TORCH_WAIT_SEND_F
@@ -13,9 +13,9 @@ append_wait (GArray *list, TorchAction action)
 
 /* Appends the wait for a send if it is under way. */
 static void
-end_send (const TorchLists *lists, guint8 *pending, TorchAction send, GArray *list)
+end_send (const PsTorchLists *lists, guint8 *pending, PsTorchAction send, GArray *list)
 {
-  guint8 *message = &pending[torch_action_message (lists, &send)];
+  guint8 *message = &pending[ps_torch_action_message (lists, &send)];
 
   if (*message)
     append_wait (list, send);
@@ -24,20 +24,20 @@ end_send (const TorchLists *lists, guint8 *pending, TorchAction send, GArray *li
 
 /* pending: [2 * n_stages * n_microbatches] whether a message is being sent; all FALSE. */
 static GArray *
-wait_for_sends (const TorchLists *lists, const GArray *actions, guint8 *pending)
+wait_for_sends (const PsTorchLists *lists, const GArray *actions, guint8 *pending)
 {
-  const TorchAction *all = (const TorchAction *)(gconstpointer)actions->data;
+  const PsTorchAction *all = (const PsTorchAction *)(gconstpointer)actions->data;
   GArray *list = g_array_new (FALSE, FALSE, sizeof *all);
 
   for (guint i = 0, n; i < actions->len; i += n)
     {
       n = all[i].paired ? 2 : 1;
       g_array_append_vals (list, &all[i], n);
-      if (torch_is_send (all[i].type))
-        pending[torch_action_message (lists, &all[i])] = TRUE;
+      if (ps_torch_is_send (all[i].type))
+        pending[ps_torch_action_message (lists, &all[i])] = TRUE;
       for (guint k = i; k < i + n; k++)
         {
-          TorchAction send = all[k];
+          PsTorchAction send = all[k];
 
           send.type = TORCH_SEND_F;
           if (all[k].type == TORCH_I || all[k].type == TORCH_B)
@@ -45,13 +45,13 @@ wait_for_sends (const TorchLists *lists, const GArray *actions, guint8 *pending)
         }
     }
   for (guint i = 0; i < actions->len; i++)
-    if (torch_is_send (all[i].type))
+    if (ps_torch_is_send (all[i].type))
       end_send (lists, pending, all[i], list);
   return list;
 }
 
 void
-torch_lists_wait_for_sends (TorchLists *lists)
+ps_torch_lists_wait_for_sends (PsTorchLists *lists)
 {
   g_autofree guint8 *pending = g_malloc0 (2 * (gsize)lists->n_stages * lists->n_microbatches);
 
@@ -65,19 +65,19 @@ torch_lists_wait_for_sends (TorchLists *lists)
 }
 
 void
-torch_lists_set_waits (TorchLists *lists, gboolean waits)
+ps_torch_lists_set_waits (PsTorchLists *lists, gboolean waits)
 {
   if (lists->waits == waits)
     return;
   for (guint r = 0; r < lists->n_ranks; r++)
     {
-      GArray *list = g_array_new (FALSE, FALSE, sizeof (TorchAction));
+      GArray *list = g_array_new (FALSE, FALSE, sizeof (PsTorchAction));
 
       for (guint i = 0; i < lists->actions[r]->len; i++)
         {
-          TorchAction action = *torch_lists_action (lists, r, i);
+          PsTorchAction action = *ps_torch_lists_action (lists, r, i);
 
-          if (!torch_is_wait (action.type))
+          if (!ps_torch_is_wait (action.type))
             g_array_append_val (list, action);
           if (waits && action.type == TORCH_REDUCE_GRAD)
             append_wait (list, action);
@@ -86,6 +86,6 @@ torch_lists_set_waits (TorchLists *lists, gboolean waits)
       lists->actions[r] = list;
     }
   if (waits)
-    torch_lists_wait_for_sends (lists);
+    ps_torch_lists_wait_for_sends (lists);
   lists->waits = waits;
 }

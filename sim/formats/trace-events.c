@@ -53,7 +53,7 @@ read_integer (PsJsonReader *json, gint64 *value)
 }
 
 static void
-read_number (PsJsonReader *json, TraceEvent *event, TraceNumber number)
+read_number (PsJsonReader *json, PsTraceEvent *event, PsTraceNumber number)
 {
   gboolean is_time = number == TRACE_TS || number == TRACE_DUR;
 
@@ -74,7 +74,7 @@ read_text (PsJsonReader *json, GString *string)
 }
 
 static void
-read_member (PsJsonReader *json, TraceEvent *event, const char *key, gboolean args)
+read_member (PsJsonReader *json, PsTraceEvent *event, const char *key, gboolean args)
 {
   guint numbers_end = args ? TRACE_N_NUMBERS : FIRST_NUMBER_OF_ARGS;
   guint texts_end = args ? TRACE_N_TEXTS : FIRST_TEXT_OF_ARGS;
@@ -90,7 +90,7 @@ read_member (PsJsonReader *json, TraceEvent *event, const char *key, gboolean ar
 }
 
 static void
-read_event (PsJsonReader *json, TraceEvent *event)
+read_event (PsJsonReader *json, PsTraceEvent *event)
 {
   const char *key;
 
@@ -110,17 +110,17 @@ read_event (PsJsonReader *json, TraceEvent *event)
 }
 
 void
-ps_trace_rewind (Trace *trace)
+ps_trace_rewind (PsTrace *trace)
 {
   trace->json.at = trace->events;
   ps_json_enter_array (&trace->json);
   trace->event.index = G_MAXUINT;
 }
 
-const TraceEvent *
-ps_trace_next (Trace *trace)
+const PsTraceEvent *
+ps_trace_next (PsTrace *trace)
 {
-  TraceEvent *event = &trace->event;
+  PsTraceEvent *event = &trace->event;
 
   if (!ps_json_next_element (&trace->json))
     return NULL;
@@ -133,7 +133,7 @@ ps_trace_next (Trace *trace)
 }
 
 gboolean
-ps_trace_range (const TraceEvent *event, TraceRange *range)
+ps_trace_range (const PsTraceEvent *event, PsTraceRange *range)
 {
   gint64 duration_ns;
 
@@ -148,7 +148,7 @@ ps_trace_range (const TraceEvent *event, TraceRange *range)
 }
 
 static void
-read_rank (Trace *trace)
+read_rank (PsTrace *trace)
 {
   const char *key;
 
@@ -167,7 +167,7 @@ read_rank (Trace *trace)
 }
 
 static void
-read_head (Trace *trace)
+read_head (PsTrace *trace)
 {
   PsJsonReader *json = &trace->json;
   const char *key;
@@ -190,9 +190,9 @@ read_head (Trace *trace)
 }
 
 gboolean
-ps_trace_open (Trace *trace, const char *name, const char *text, GError **error)
+ps_trace_open (PsTrace *trace, const char *name, const char *text, GError **error)
 {
-  *trace = (Trace){ .name = name, .rank = -1 };
+  *trace = (PsTrace){ .name = name, .rank = -1 };
   for (guint i = 0; i < TRACE_N_TEXTS; i++)
     trace->event.text[i] = g_string_new (NULL);
   if (!ps_json_reader_init (&trace->json, name, text, -1, error))
@@ -209,7 +209,7 @@ ps_trace_open (Trace *trace, const char *name, const char *text, GError **error)
 }
 
 void
-ps_trace_clear (Trace *trace)
+ps_trace_clear (PsTrace *trace)
 {
   ps_json_reader_clear (&trace->json);
   for (guint i = 0; i < TRACE_N_TEXTS; i++)

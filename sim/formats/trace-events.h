@@ -19,7 +19,7 @@ typedef enum
   TRACE_END_NS,   /* */
   TRACE_BYTES,
   TRACE_N_NUMBERS
-} TraceNumber;
+} PsTraceNumber;
 
 typedef enum
 {
@@ -28,15 +28,15 @@ typedef enum
   TRACE_CATEGORY,
   TRACE_ARGS_NAME,
   TRACE_N_TEXTS
-} TraceText;
+} PsTraceText;
 
 typedef struct
 {
   guint index;
-  guint known; /* bit per TraceNumber */
+  guint known; /* bit per PsTraceNumber */
   gint64 number[TRACE_N_NUMBERS];
   GString *text[TRACE_N_TEXTS]; /* "" where absent or no text */
-} TraceEvent;
+} PsTraceEvent;
 
 /* One file of a trace. */
 typedef struct
@@ -48,8 +48,8 @@ typedef struct
   gint64 base_ns;     /* "baseTimeNanoseconds" of the file, to which its times are relative; 0 */
   gint64 rank;        /* "rank" of its "distributedInfo"; -1 */
   gint64 n_ranks;     /* "world_size" of its "distributedInfo"; 0 */
-  TraceEvent event;
-} Trace;
+  PsTraceEvent event;
+} PsTrace;
 
 /* One event of phase X; texts are those of the event. */
 typedef struct
@@ -60,34 +60,34 @@ typedef struct
   gint64 end_ns;
   const char *name;
   const char *category;
-} TraceRange;
+} PsTraceRange;
 
 /* Finds the array of events, which is the whole text or "traceEvents" of an object. The text must outlive the trace.
  * Errors: PS_ERROR_INPUT. Clear in any case. */
-gboolean ps_trace_open (Trace *trace, const char *name, const char *text, GError **error);
-void ps_trace_clear (Trace *trace);
+gboolean ps_trace_open (PsTrace *trace, const char *name, const char *text, GError **error);
+void ps_trace_clear (PsTrace *trace);
 
 /* Goes back to the first event; gives the next one, NULL behind the last. It is valid until the next call. What is no
  * object comes as an event that says nothing. */
-void ps_trace_rewind (Trace *trace);
-const TraceEvent *ps_trace_next (Trace *trace);
+void ps_trace_rewind (PsTrace *trace);
+const PsTraceEvent *ps_trace_next (PsTrace *trace);
 
 static inline const char *
-ps_trace_text (const TraceEvent *event, TraceText text)
+ps_trace_text (const PsTraceEvent *event, PsTraceText text)
 {
   return event->text[text]->str;
 }
 
 /* FALSE where the event does not say it. */
 static inline gboolean
-ps_trace_number (const TraceEvent *event, TraceNumber number, gint64 *value)
+ps_trace_number (const PsTraceEvent *event, PsTraceNumber number, gint64 *value)
 {
   *value = event->number[number];
   return (event->known & 1U << number) != 0;
 }
 
 /* Whether an event is a range with all that it needs. */
-gboolean ps_trace_range (const TraceEvent *event, TraceRange *range);
+gboolean ps_trace_range (const PsTraceEvent *event, PsTraceRange *range);
 
 G_END_DECLS
 

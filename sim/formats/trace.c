@@ -9,9 +9,9 @@
 
 /* Whether any event is an action of PyTorch's runtime. */
 static gboolean
-is_torch (Trace *trace)
+is_torch (PsTrace *trace)
 {
-  const TraceEvent *event;
+  const PsTraceEvent *event;
 
   ps_trace_rewind (trace);
   while ((event = ps_trace_next (trace)) != NULL)
@@ -29,21 +29,21 @@ clear_trace (gpointer data)
 PsTimeline *
 ps_trace_parse (const char *where, const char *const *names, const char *const *texts, guint n, GError **error)
 {
-  g_autoptr (GArray) traces = g_array_new (FALSE, FALSE, sizeof (Trace));
+  g_autoptr (GArray) traces = g_array_new (FALSE, FALSE, sizeof (PsTrace));
 
   g_array_set_clear_func (traces, clear_trace);
   for (guint i = 0; i < n; i++)
     {
-      Trace trace;
+      PsTrace trace;
       gboolean opened = ps_trace_open (&trace, names[i], texts[i], error);
 
       g_array_append_val (traces, trace);
       if (!opened)
         return NULL;
     }
-  if (n == 1 && !is_torch (&g_array_index (traces, Trace, 0)))
-    return ps_chrome_trace_read (&g_array_index (traces, Trace, 0), error);
-  return ps_torch_trace_read (where, (Trace *)(gpointer)traces->data, n, error);
+  if (n == 1 && !is_torch (&g_array_index (traces, PsTrace, 0)))
+    return ps_chrome_trace_read (&g_array_index (traces, PsTrace, 0), error);
+  return ps_torch_trace_read (where, (PsTrace *)(gpointer)traces->data, n, error);
 }
 
 /* Files and folders */

@@ -16,7 +16,7 @@
 
 /* The mean finish leads across orders of equal objective. */
 static double
-cost_of (const Order *order, const Annealing *annealing)
+cost_of (const PsOrder *order, const PsAnnealing *annealing)
 {
   return (double)order->objective + annealing->pull * (double)order->weight / order->problem->n_devices;
 }
@@ -24,19 +24,19 @@ cost_of (const Order *order, const Annealing *annealing)
 /* Whether the op at a position starts at the very end of the op before it: only then does it wait for it, and no path
  * leads from that one to it through other devices. */
 static gboolean
-is_tight (const Order *order, guint at)
+is_tight (const PsOrder *order, guint at)
 {
   guint before = order->sequence[at - 1], op = order->sequence[at];
 
-  return order_duration (order, before) > 0 && order->end[before] == order->end[op] - order_duration (order, op);
+  return ps_order_duration (order, before) > 0 && order->end[before] == order->end[op] - ps_order_duration (order, op);
 }
 
 /* A position with an op in front of it on the same device. */
 static guint
-draw_position (const Order *order, Random *random, guint *first, guint *end)
+draw_position (const PsOrder *order, PsRandom *random, guint *first, guint *end)
 {
-  const Problem *problem = order->problem;
-  guint at = random_below (random, problem->n_ops), device;
+  const PsProblem *problem = order->problem;
+  guint at = ps_random_below (random, problem->n_ops), device;
 
   if (problem->joins)
     at = order->position[order->node[at]];
@@ -48,10 +48,10 @@ draw_position (const Order *order, Random *random, guint *first, guint *end)
 
 /* W may go anywhere behind its B; F and B only over ops that they touch. */
 static gboolean
-draw_move (const Order *order, Random *random, Move *move)
+draw_move (const PsOrder *order, PsRandom *random, PsMove *move)
 {
-  const Problem *problem = order->problem;
-  guint first, end, at = draw_position (order, random, &first, &end), what = random_below (random, 8);
+  const PsProblem *problem = order->problem;
+  guint first, end, at = draw_position (order, random, &first, &end), what = ps_random_below (random, 8);
   guint kind, distance;
 
   if (at >= end)
@@ -59,17 +59,17 @@ draw_move (const Order *order, Random *random, Move *move)
   kind = chain_of (problem, order->sequence[at]) % N_KINDS;
   if (what < 5 && kind != PS_OP_W)
     {
-      *move = (Move){ at, at - 1 };
+      *move = (PsMove){ at, at - 1 };
       return is_tight (order, at);
     }
-  distance = 1 + random_below (random, REACH);
+  distance = 1 + ps_random_below (random, REACH);
   if (kind == PS_OP_W)
     {
-      *move = (Move){ at, what & 1 ? MAX (at, first + distance) - distance : MIN (at + distance, end - 1) };
+      *move = (PsMove){ at, what & 1 ? MAX (at, first + distance) - distance : MIN (at + distance, end - 1) };
       return move->to != move->from;
     }
-  distance = 1 + random_below (random, 4);
-  *move = (Move){ at, what & 1 ? MAX (at, first + distance) - distance : MIN (at + distance, end - 1) };
+  distance = 1 + ps_random_below (random, 4);
+  *move = (PsMove){ at, what & 1 ? MAX (at, first + distance) - distance : MIN (at + distance, end - 1) };
   for (guint i = MIN (move->from, move->to) + 1; i <= MAX (move->from, move->to); i++)
     if (!is_tight (order, i))
       return FALSE;
@@ -77,45 +77,45 @@ draw_move (const Order *order, Random *random, Move *move)
 }
 
 static gboolean
-draw_allowed (const Order *order, Random *random, Move *move)
+draw_allowed (const PsOrder *order, PsRandom *random, PsMove *move)
 {
   for (guint i = 0; i < MAX_DRAWS; i++)
-    if (draw_move (order, random, move) && order_allows (order, *move))
+    if (draw_move (order, random, move) && ps_order_allows (order, *move))
       return TRUE;
   return FALSE;
 }
 
 /* Tries one move; TRUE when the order has changed. */
 static gboolean
-try_move (Order *order, Annealing *annealing, double temperature, double price)
+try_move (PsOrder *order, PsAnnealing *annealing, double temperature, double price)
 {
-  double cost = cost_of (order, annealing), margin = temperature * random_exponential (&annealing->random);
+  double cost = cost_of (order, annealing), margin = temperature * ps_random_exponential (&annealing->random);
   gint64 enough, excess;
-  Move move;
+  PsMove move;
 
   if (!draw_allowed (order, &annealing->random, &move))
     return FALSE;
-  excess = order_excess_change (order, move);
+  excess = ps_order_excess_change (order, move);
   if (price < 0 && excess > 0)
     return FALSE;
   margin -= MAX (price, 0) * (double)excess;
   enough = order->objective + (gint64)margin;
-  if (order_estimate (order, move, enough) > enough || !order_apply (order, move))
+  if (ps_order_estimate (order, move, enough) > enough || !ps_order_apply (order, move))
     return FALSE;
   if (cost_of (order, annealing) > cost + margin)
     {
-      order_revert (order, move);
+      ps_order_revert (order, move);
       return FALSE;
     }
-  order_keep (order, move, excess);
+  ps_order_keep (order, move, excess);
   return TRUE;
 }
 
 /* What a B or an F could be joined with: the next of the other kind, before or behind it, that is in no pair. */
 static guint
-find_partner (const Order *order, guint op, guint kind, gboolean ahead)
+find_partner (const PsOrder *order, guint op, guint kind, gboolean ahead)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
   guint device = device_of (problem, op);
   gint64 at = order->position[op], first = problem->first[device], stop = order->stop[device];
 
@@ -135,15 +135,15 @@ find_partner (const Order *order, guint op, guint kind, gboolean ahead)
 }
 
 static gboolean
-draw_join (const Order *order, Random *random, Join *join)
+draw_join (const PsOrder *order, PsRandom *random, PsJoin *join)
 {
-  const Problem *problem = order->problem;
-  guint op = order->node[random_below (random, problem->n_ops)], chain = chain_of (problem, op);
-  guint kind = chain % N_KINDS, partner = order->partner[op], none = problem->n_ops, what = random_below (random, 4),
+  const PsProblem *problem = order->problem;
+  guint op = order->node[ps_random_below (random, problem->n_ops)], chain = chain_of (problem, op);
+  guint kind = chain % N_KINDS, partner = order->partner[op], none = problem->n_ops, what = ps_random_below (random, 4),
         other;
   gboolean fuses = problem->fuses[chain / N_KINDS];
 
-  *join = (Join){ op, none, what & 1 };
+  *join = (PsJoin){ op, none, what & 1 };
   if (kind == PS_OP_W)
     return FALSE;
   if (partner != none && partner != op)
@@ -164,57 +164,57 @@ draw_join (const Order *order, Random *random, Join *join)
 }
 
 static gboolean
-draw_allowed_join (const Order *order, Random *random, Join *join)
+draw_allowed_join (const PsOrder *order, PsRandom *random, PsJoin *join)
 {
   for (guint i = 0; i < MAX_DRAWS; i++)
-    if (draw_join (order, random, join) && order_allows_join (order, *join))
+    if (draw_join (order, random, join) && ps_order_allows_join (order, *join))
       return TRUE;
   return FALSE;
 }
 
 /* As try_move. */
 static gboolean
-try_join (Order *order, Annealing *annealing, double temperature, double price)
+try_join (PsOrder *order, PsAnnealing *annealing, double temperature, double price)
 {
-  double cost = cost_of (order, annealing), margin = temperature * random_exponential (&annealing->random);
+  double cost = cost_of (order, annealing), margin = temperature * ps_random_exponential (&annealing->random);
   gint64 enough, excess;
-  Joined joined;
-  Join join;
+  PsJoined joined;
+  PsJoin join;
 
   if (!draw_allowed_join (order, &annealing->random, &join))
     return FALSE;
-  excess = order_excess_join (order, join);
+  excess = ps_order_excess_join (order, join);
   if (price < 0 && excess > 0)
     return FALSE;
   margin -= MAX (price, 0) * (double)excess;
   enough = order->objective + (gint64)margin;
-  if (order_estimate_join (order, join, enough) > enough || !order_join (order, join, &joined))
+  if (ps_order_estimate_join (order, join, enough) > enough || !ps_order_join (order, join, &joined))
     return FALSE;
   if (cost_of (order, annealing) > cost + margin)
     {
-      order_revert_join (order, &joined);
+      ps_order_revert_join (order, &joined);
       return FALSE;
     }
-  order_keep_join (order, &joined, excess);
+  ps_order_keep_join (order, &joined, excess);
   return TRUE;
 }
 
 static gboolean
-try_any (Order *order, Annealing *annealing, double temperature, double price)
+try_any (PsOrder *order, PsAnnealing *annealing, double temperature, double price)
 {
-  return order->problem->joins && random_below (&annealing->random, MOVES_PER_JOIN) == 0
+  return order->problem->joins && ps_random_below (&annealing->random, MOVES_PER_JOIN) == 0
              ? try_join (order, annealing, temperature, price)
              : try_move (order, annealing, temperature, price);
 }
 
 guint64
-anneal (Order *order, Annealing *annealing)
+ps_anneal (PsOrder *order, PsAnnealing *annealing)
 {
-  g_autoptr (Order) best = order_new (order->problem);
+  g_autoptr (PsOrder) best = ps_order_new (order->problem);
   double best_cost = cost_of (order, annealing);
   guint64 n = 0, part_moves = annealing->n_moves / PARTS, offer_at = part_moves;
 
-  order_assign (best, order);
+  ps_order_assign (best, order);
   while (n < annealing->n_moves && best->objective > annealing->stop_at_ns)
     {
       double part = (double)n / (double)annealing->n_moves;
@@ -227,7 +227,7 @@ anneal (Order *order, Annealing *annealing)
             && cost_of (order, annealing) < best_cost)
           {
             best_cost = cost_of (order, annealing);
-            order_assign (best, order);
+            ps_order_assign (best, order);
           }
       n += ANNEAL_ROUND;
       if (annealing->offer != NULL && n >= offer_at)
@@ -236,6 +236,6 @@ anneal (Order *order, Annealing *annealing)
           offer_at += part_moves;
         }
     }
-  order_assign (order, best);
+  ps_order_assign (order, best);
   return n;
 }

@@ -15,20 +15,20 @@ typedef struct
 
 typedef struct
 {
-  const Beam *beam;
-  PartialFrame *frame;
+  const PsBeam *beam;
+  PsPartialFrame *frame;
   GPtrArray *now; /* of Partial, blocks are reused */
   GPtrArray *then;
   guint n_now;
   guint n_then;
   GArray *entries; /* of `then` */
-  Random random;
+  PsRandom random;
 } Search;
 
 static void
 search_clear (Search *search)
 {
-  partial_frame_free (search->frame);
+  ps_partial_frame_free (search->frame);
   g_ptr_array_unref (search->now);
   g_ptr_array_unref (search->then);
   g_array_unref (search->entries);
@@ -38,13 +38,13 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Search, search_clear)
 static guint64
 mix (guint64 digest, guint64 value)
 {
-  Random random = { digest ^ value };
+  PsRandom random = { digest ^ value };
 
-  return random_next (&random);
+  return ps_random_next (&random);
 }
 
 static guint64
-digest_of (const PartialFrame *frame, const Partial *partial)
+digest_of (const PsPartialFrame *frame, const PsPartial *partial)
 {
   guint64 digest = 0;
 
@@ -57,7 +57,7 @@ digest_of (const PartialFrame *frame, const Partial *partial)
 }
 
 /* Room for one more state of the next generation. */
-static Partial *
+static PsPartial *
 next_block (Search *search)
 {
   if (search->n_then == search->then->len)
@@ -66,15 +66,15 @@ next_block (Search *search)
 }
 
 static void
-add_child (Search *search, Partial *child)
+add_child (Search *search, PsPartial *child)
 {
-  const Beam *beam = search->beam;
+  const PsBeam *beam = search->beam;
   Entry entry;
 
   if (child->bound >= beam->stop_at_ns)
     return;
   entry.rank = (double)child->bound + beam->blend * (double)child->weight / search->frame->problem->n_devices
-               + beam->noise * random_unit (&search->random);
+               + beam->noise * ps_random_unit (&search->random);
   entry.digest = digest_of (search->frame, child);
   entry.index = search->n_then++;
   g_array_append_val (search->entries, entry);
@@ -82,28 +82,28 @@ add_child (Search *search, Partial *child)
 
 /* All steps from one state; refusing forwards is no step by itself, so it is followed by what it leaves. */
 static void
-expand (Search *search, const Partial *partial, guint depth)
+expand (Search *search, const PsPartial *partial, guint depth)
 {
-  const PartialFrame *frame = search->frame;
+  const PsPartialFrame *frame = search->frame;
   g_autofree guint *chains = g_new (guint, frame->n_chains);
   guint device, n;
   gint64 moment;
 
-  n = partial_choices (frame, partial, chains, &device, &moment);
+  n = ps_partial_choices (frame, partial, chains, &device, &moment);
   for (guint i = 0; i < n; i++)
     {
-      Partial *child = next_block (search);
+      PsPartial *child = next_block (search);
 
-      partial_assign (frame, child, partial);
-      partial_place (frame, child, chains[i]);
+      ps_partial_assign (frame, child, partial);
+      ps_partial_place (frame, child, chains[i]);
       add_child (search, child);
     }
-  if (n > 0 && depth < frame->problem->n_devices && partial_may_refuse (frame, partial, device, moment))
+  if (n > 0 && depth < frame->problem->n_devices && ps_partial_may_refuse (frame, partial, device, moment))
     {
-      g_autofree Partial *waiting = g_malloc (frame->size);
+      g_autofree PsPartial *waiting = g_malloc (frame->size);
 
-      partial_assign (frame, waiting, partial);
-      partial_refuse (frame, waiting, device, moment);
+      ps_partial_assign (frame, waiting, partial);
+      ps_partial_refuse (frame, waiting, device, moment);
       expand (search, waiting, depth + 1);
     }
 }
@@ -148,16 +148,16 @@ select_best (Search *search)
 }
 
 gboolean
-beam_search (Order *order, Beam *beam)
+ps_beam_search (PsOrder *order, PsBeam *beam)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
   g_auto (Search) search = { .beam = beam, .random = beam->random };
 
-  search.frame = partial_frame_new (problem);
+  search.frame = ps_partial_frame_new (problem);
   search.now = g_ptr_array_new_with_free_func (g_free);
   search.then = g_ptr_array_new_with_free_func (g_free);
   search.entries = g_array_new (FALSE, FALSE, sizeof (Entry));
-  g_ptr_array_add (search.now, partial_new (search.frame));
+  g_ptr_array_add (search.now, ps_partial_new (search.frame));
   search.n_now = 1;
   for (guint i = 0; i < problem->n_ops && search.n_now > 0; i++)
     {
@@ -172,6 +172,6 @@ beam_search (Order *order, Beam *beam)
   beam->random = search.random;
   if (search.n_now == 0)
     return FALSE;
-  order_fill (order, ((Partial *)search.now->pdata[0])->sequence);
-  return order_evaluate (order) && order->excess == 0 && order->objective < beam->stop_at_ns;
+  ps_order_fill (order, ((PsPartial *)search.now->pdata[0])->sequence);
+  return ps_order_evaluate (order) && order->excess == 0 && order->objective < beam->stop_at_ns;
 }

@@ -12,15 +12,15 @@ typedef struct
   guint width;  /* partial schedules kept per op placed */
   double blend; /* part of the devices' mean bound in what ranks them, beside the largest */
   double noise; /* ns, random addition */
-  Random random;
+  PsRandom random;
   gint64 stop_at_ns;                 /* only better schedules are wanted */
   gboolean (*go_on) (gpointer data); /* asked before each partial schedule that is to grow */
   gpointer data;
-} Beam;
+} PsBeam;
 
 /* Builds schedules op by op as branch and bound does (exact.h) but keeps the best `width` of each size. TRUE: order is
  * evaluated, a solution, and better than stop_at_ns. */
-gboolean beam_search (Order *order, Beam *beam);
+gboolean ps_beam_search (PsOrder *order, PsBeam *beam);
 
 G_END_DECLS
 

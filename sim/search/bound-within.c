@@ -4,12 +4,12 @@
 /* What is to be done on one device, and what its memory allows. */
 typedef struct
 {
-  const Ways *ways;
+  const PsWays *ways;
   PsObjective objective;
   guint d;
   gint64 begin;    /* its first microbatch's arrival */
   gint64 gradient; /* earliest arrival of a gradient, for spans from its first op on, which comes at `begin` */
-  WaysLoad work;
+  PsWaysLoad work;
   gint64 load;     /* all its work, at least */
   gint64 room;     /* bytes for activations; G_MAXINT64: no limit */
   gint64 least;    /* bytes of the smallest activation */
@@ -22,7 +22,7 @@ typedef struct
 } Device;
 
 static guint
-n_entries (const Ways *ways)
+n_entries (const PsWays *ways)
 {
   return ways->placement->n_copies * ways->placement->n_stages;
 }
@@ -43,7 +43,7 @@ rest_of (const Device *device, guint i)
 
 /* What a forward keeps, and of that what W needs. */
 static gint64
-act_bytes (const Ways *ways, guint stage)
+act_bytes (const PsWays *ways, guint stage)
 {
   const PsOpCost *f = ps_costs_op (ways->costs, PS_OP_F, stage);
 
@@ -51,7 +51,7 @@ act_bytes (const Ways *ways, guint stage)
 }
 
 static gint64
-wact_bytes (const Ways *ways, guint stage)
+wact_bytes (const PsWays *ways, guint stage)
 {
   const PsOpCost *b = ps_costs_op (ways->costs, PS_OP_B, stage);
 
@@ -85,7 +85,7 @@ arrival_at (const Device *device, guint i)
 static gint64
 gradient_at (const Device *device, guint i)
 {
-  const Ways *ways = device->ways;
+  const PsWays *ways = device->ways;
 
   return begins_anywhere (device) ? device->begin + ways->forward[i % ways->placement->n_stages] + ways->turn[i]
                                   : ways->gradient[i];
@@ -94,19 +94,19 @@ gradient_at (const Device *device, guint i)
 static void
 add_stage (Device *device, guint i)
 {
-  const Ways *ways = device->ways;
+  const PsWays *ways = device->ways;
   guint stage = i % ways->placement->n_stages, m = ways->m[i / ways->placement->n_stages];
-  gint64 f = ways_duration (ways, PS_OP_F, stage), act = act_bytes (ways, stage);
+  gint64 f = ps_ways_duration (ways, PS_OP_F, stage), act = act_bytes (ways, stage);
 
   device->gradient = MIN (device->gradient, gradient_at (device, i));
   device->forwards += m * f;
   device->n += m;
   device->longest = MAX (device->longest, f);
-  device->backward = MAX (device->backward, ways_backward_alone (ways, stage));
+  device->backward = MAX (device->backward, ps_ways_backward_alone (ways, stage));
   device->least = MIN (device->least, act);
-  device->to_come = MAX (device->to_come, work_held (device->room, act, ways_backward_alone (ways, stage)));
-  device->to_come
-      = MAX (device->to_come, work_held (device->room, wact_bytes (ways, stage), ways_duration (ways, PS_OP_W, stage)));
+  device->to_come = MAX (device->to_come, work_held (device->room, act, ps_ways_backward_alone (ways, stage)));
+  device->to_come = MAX (device->to_come,
+                         work_held (device->room, wact_bytes (ways, stage), ps_ways_duration (ways, PS_OP_W, stage)));
 }
 
 /* Idle time before the first gradient can be there. */
@@ -150,13 +150,13 @@ apart_bound (const Device *device)
              after = MAX (behind - n * device->backward, 0);
       gint64 idle = n < device->work.n_forward ? before + after : MAX (before, after);
 
-      least = MIN (least, ways_load_apart (&device->work, n) + idle);
+      least = MIN (least, ps_ways_load_apart (&device->work, n) + idle);
     }
   return device->begin + least;
 }
 
 static gint64
-room_of (const Ways *ways, guint d, const gint64 *memory_limit)
+room_of (const PsWays *ways, guint d, const gint64 *memory_limit)
 {
   gint64 room = memory_limit ? memory_limit[d] : G_MAXINT64;
 
@@ -173,7 +173,7 @@ room_of (const Ways *ways, guint d, const gint64 *memory_limit)
 static gint64
 chain_bound (const Device *device, guint i)
 {
-  const Ways *ways = device->ways;
+  const PsWays *ways = device->ways;
   gint64 f = ways->forward[i % ways->placement->n_stages];
 
   return arrival_at (device, i) + f + ways->turn[i] + rest_of (device, i)
@@ -185,7 +185,7 @@ static gint64
 area_bound (const Device *device)
 {
   __extension__ typedef __int128 Wide;
-  const Ways *ways = device->ways;
+  const PsWays *ways = device->ways;
   Wide area = 0;
 
   if (device->room == G_MAXINT64 || device->room == 0)
@@ -195,9 +195,9 @@ area_bound (const Device *device)
       {
         guint stage = i % ways->placement->n_stages;
         gint64 act = MAX (act_bytes (ways, stage), 0), wact = MAX (wact_bytes (ways, stage), 0);
-        gint64 joined = MIN (ways_duration (ways, PS_OP_BW, stage), ways->least_pair[device->d]);
-        Wide apart
-            = (Wide)act * ways_duration (ways, PS_OP_B, stage) + (Wide)wact * ways_duration (ways, PS_OP_W, stage);
+        gint64 joined = MIN (ps_ways_duration (ways, PS_OP_BW, stage), ways->least_pair[device->d]);
+        Wide apart = (Wide)act * ps_ways_duration (ways, PS_OP_B, stage)
+                     + (Wide)wact * ps_ways_duration (ways, PS_OP_W, stage);
         Wide each = (Wide)act * (ways->turn[i] + ways->forward[stage]) + MIN (apart, (Wide)act * joined);
 
         area += each * ways->m[i / ways->placement->n_stages];
@@ -208,12 +208,12 @@ area_bound (const Device *device)
 static void
 device_clear (Device *device)
 {
-  ways_load_clear (&device->work);
+  ps_ways_load_clear (&device->work);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Device, device_clear)
 
 static gint64
-device_bound (const Ways *ways, guint d, const gint64 *memory_limit, PsObjective objective)
+device_bound (const PsWays *ways, guint d, const gint64 *memory_limit, PsObjective objective)
 {
   g_auto (Device) device = { .ways = ways,
                              .objective = objective,
@@ -224,8 +224,8 @@ device_bound (const Ways *ways, guint d, const gint64 *memory_limit, PsObjective
                              .room = room_of (ways, d, memory_limit) };
   gint64 idle, bound;
 
-  ways_load_init (&device.work, ways, d);
-  device.load = ways_load_least (&device.work);
+  ps_ways_load_init (&device.work, ways, d);
+  device.load = ps_ways_load_least (&device.work);
   for (guint i = 0; i < n_entries (ways); i++)
     if (is_here (&device, i))
       device.begin = MIN (device.begin, ways->arrival[i]);
@@ -252,17 +252,17 @@ gint64
 ps_lower_bound_within (const PsPlacement *placement, guint n_microbatches, const PsCosts *costs,
                        const gint64 *memory_limit, PsObjective objective)
 {
-  g_auto (Ways) ways = { 0 };
+  g_auto (PsWays) ways = { 0 };
   guint first = (n_microbatches + placement->n_copies - 1) / placement->n_copies;
   const guint m[MAX_COPIES] = { first, n_microbatches - first };
   gint64 bound = 0;
 
   g_return_val_if_fail (placement->n_copies >= 1 && placement->n_copies <= MAX_COPIES, 0);
 
-  ways_init (&ways, placement, costs, m);
+  ps_ways_init (&ways, placement, costs, m);
   for (guint copy = 0; copy < placement->n_copies && objective == PS_OBJECTIVE_MAKESPAN; copy++)
     if (m[copy] > 0)
-      bound = MAX (bound, ways_chain (&ways, copy));
+      bound = MAX (bound, ps_ways_chain (&ways, copy));
   for (guint d = 0; d < placement->n_devices; d++)
     bound = MAX (bound, device_bound (&ways, d, memory_limit, objective));
   return bound;

@@ -2,12 +2,12 @@
 #include "ways.h"
 
 static gint64
-device_load (const Ways *ways, guint device)
+device_load (const PsWays *ways, guint device)
 {
-  g_auto (WaysLoad) load = { 0 };
+  g_auto (PsWaysLoad) load = { 0 };
 
-  ways_load_init (&load, ways, device);
-  return ways_load_least (&load);
+  ps_ways_load_init (&load, ways, device);
+  return ps_ways_load_least (&load);
 }
 
 /* Microbatches of each copy. */
@@ -21,12 +21,12 @@ count_microbatches (const guint8 *copy, guint n_microbatches, guint *m)
 gint64
 ps_period_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs)
 {
-  g_auto (Ways) ways = { 0 };
+  g_auto (PsWays) ways = { 0 };
   guint m[MAX_COPIES] = { 0 };
   gint64 longest = 0;
 
   count_microbatches (copy, n_microbatches, m);
-  ways_init (&ways, placement, costs, m);
+  ps_ways_init (&ways, placement, costs, m);
   for (guint d = 0; d < placement->n_devices; d++)
     longest = MAX (longest, device_load (&ways, d));
   return longest;
@@ -35,15 +35,15 @@ ps_period_bound (const PsPlacement *placement, const guint8 *copy, guint n_micro
 gint64
 ps_lower_bound (const PsPlacement *placement, const guint8 *copy, guint n_microbatches, const PsCosts *costs)
 {
-  g_auto (Ways) ways = { 0 };
+  g_auto (PsWays) ways = { 0 };
   guint m[MAX_COPIES] = { 0 }, n = placement->n_stages;
   gint64 longest = 0;
 
   count_microbatches (copy, n_microbatches, m);
-  ways_init (&ways, placement, costs, m);
+  ps_ways_init (&ways, placement, costs, m);
   for (guint c = 0; c < placement->n_copies; c++)
     if (m[c] > 0)
-      longest = MAX (longest, ways_chain (&ways, c));
+      longest = MAX (longest, ps_ways_chain (&ways, c));
   for (guint d = 0; d < placement->n_devices; d++)
     {
       gint64 begin = G_MAXINT64;

@@ -11,9 +11,9 @@
 
 typedef struct
 {
-  PartialFrame *frame;
-  Order *best;
-  Order *scratch;
+  PsPartialFrame *frame;
+  PsOrder *best;
+  PsOrder *scratch;
   gboolean (*go_on) (gpointer data);
   gpointer data;
   guint64 n_nodes;
@@ -25,8 +25,8 @@ typedef struct
 static void
 exact_clear (Exact *exact)
 {
-  partial_frame_free (exact->frame);
-  order_free (exact->scratch);
+  ps_partial_frame_free (exact->frame);
+  ps_order_free (exact->scratch);
   g_hash_table_unref (exact->seen);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Exact, exact_clear)
@@ -41,7 +41,7 @@ is_no_later (const gint64 *a, const gint64 *b, guint n)
 }
 
 static GArray *
-times_seen (Exact *exact, const Partial *partial)
+times_seen (Exact *exact, const PsPartial *partial)
 {
   guint n = exact->frame->n_chains;
   guint8 what[MAX_CHAINS * (sizeof *partial->next + 1)];
@@ -62,10 +62,10 @@ times_seen (Exact *exact, const Partial *partial)
 
 /* Whether the same ops were placed before, no later; remembers the times otherwise. */
 static gboolean
-was_seen (Exact *exact, const Partial *partial)
+was_seen (Exact *exact, const PsPartial *partial)
 {
   gint64 times[EXACT_MAX_DEVICES + EXACT_MAX_OPS];
-  guint n = partial_times (exact->frame, partial, times);
+  guint n = ps_partial_times (exact->frame, partial, times);
   GArray *list = times_seen (exact, partial);
 
   for (guint i = 0; i < list->len; i += n)
@@ -80,31 +80,31 @@ was_seen (Exact *exact, const Partial *partial)
 }
 
 static void
-accept (Exact *exact, const Partial *partial)
+accept (Exact *exact, const PsPartial *partial)
 {
-  order_fill (exact->scratch, partial->sequence);
-  if (order_evaluate (exact->scratch) && exact->scratch->objective < exact->best->objective)
-    order_assign (exact->best, exact->scratch);
+  ps_order_fill (exact->scratch, partial->sequence);
+  if (ps_order_evaluate (exact->scratch) && exact->scratch->objective < exact->best->objective)
+    ps_order_assign (exact->best, exact->scratch);
 }
 
-static void explore (Exact *exact, const Partial *partial);
+static void explore (Exact *exact, const PsPartial *partial);
 
 /* Places the op of that chain, or refuses forwards when chain is NO_OP. */
 static void
-branch (Exact *exact, const Partial *partial, guint chain, guint device, gint64 moment)
+branch (Exact *exact, const PsPartial *partial, guint chain, guint device, gint64 moment)
 {
-  g_autofree Partial *child = g_malloc (exact->frame->size);
+  g_autofree PsPartial *child = g_malloc (exact->frame->size);
 
-  partial_assign (exact->frame, child, partial);
+  ps_partial_assign (exact->frame, child, partial);
   if (chain != NO_OP)
-    partial_place (exact->frame, child, chain);
+    ps_partial_place (exact->frame, child, chain);
   else
-    partial_refuse (exact->frame, child, device, moment);
+    ps_partial_refuse (exact->frame, child, device, moment);
   explore (exact, child);
 }
 
 static void
-explore (Exact *exact, const Partial *partial)
+explore (Exact *exact, const PsPartial *partial)
 {
   guint chains[MAX_CHAINS], n, device;
   gint64 moment;
@@ -118,15 +118,15 @@ explore (Exact *exact, const Partial *partial)
     exact->stopped = TRUE;
   if (exact->stopped || partial->bound >= exact->best->objective || was_seen (exact, partial))
     return;
-  n = partial_choices (exact->frame, partial, chains, &device, &moment);
+  n = ps_partial_choices (exact->frame, partial, chains, &device, &moment);
   for (guint i = 0; i < n && !exact->stopped; i++)
     branch (exact, partial, chains[i], device, moment);
-  if (n > 0 && !exact->stopped && partial_may_refuse (exact->frame, partial, device, moment))
+  if (n > 0 && !exact->stopped && ps_partial_may_refuse (exact->frame, partial, device, moment))
     branch (exact, partial, NO_OP, device, moment);
 }
 
 gboolean
-exact_can_decide (const Problem *problem)
+ps_exact_can_decide (const PsProblem *problem)
 {
   if (problem->joins || problem->reserves || (problem->n_copies > 1 && problem->objective == PS_OBJECTIVE_SPAN)
       || problem->n_ops > EXACT_MAX_OPS || problem->n_devices > EXACT_MAX_DEVICES
@@ -134,22 +134,22 @@ exact_can_decide (const Problem *problem)
     return FALSE;
   for (guint chain = 0; chain < problem->n_stages * N_KINDS; chain++)
     if (chain % N_KINDS != PS_OP_F && problem->take[chain] > problem->give[chain]
-        && problem_may_run_out (problem, problem->device[chain / N_KINDS]))
+        && ps_problem_may_run_out (problem, problem->device[chain / N_KINDS]))
       return FALSE;
   return TRUE;
 }
 
 gboolean
-exact_solve (Order *best, gboolean (*go_on) (gpointer data), gpointer data)
+ps_exact_solve (PsOrder *best, gboolean (*go_on) (gpointer data), gpointer data)
 {
   g_auto (Exact) exact = { .best = best, .go_on = go_on, .data = data };
-  g_autofree Partial *root = NULL;
+  g_autofree PsPartial *root = NULL;
 
-  exact.frame = partial_frame_new (best->problem);
-  exact.scratch = order_new (best->problem);
+  exact.frame = ps_partial_frame_new (best->problem);
+  exact.scratch = ps_order_new (best->problem);
   exact.seen = g_hash_table_new_full (g_bytes_hash, g_bytes_equal, (GDestroyNotify)g_bytes_unref,
                                       (GDestroyNotify)g_array_unref);
-  root = partial_new (exact.frame);
+  root = ps_partial_new (exact.frame);
   explore (&exact, root);
   return !exact.stopped;
 }

@@ -14,7 +14,7 @@ G_BEGIN_DECLS
 /* Whether the problem is small enough and has the limit asked for, nothing is to be gained by joining ops, and no B or
  * W could have to wait for memory, as only forwards can here: none leaves its device with more memory in use than
  * before, or the device has room for everything. */
-gboolean exact_can_decide (const Problem *problem);
+gboolean ps_exact_can_decide (const PsProblem *problem);
 
 /* Improves `best` (evaluated). TRUE: it is proved optimal; FALSE: go_on said no, or what is remembered grew too large.
  * Schedules are built op by op: of the device whose next op can
@@ -23,7 +23,7 @@ gboolean exact_can_decide (const Problem *problem);
  * the forwards at hand until it has done something else. A branch ends where a bound on one device (work between a
  * release and a tail) meets the best objective, or where a state with the same ops done was reached no later before.
  * go_on is asked with every few nodes. */
-gboolean exact_solve (Order *best, gboolean (*go_on) (gpointer data), gpointer data);
+gboolean ps_exact_solve (PsOrder *best, gboolean (*go_on) (gpointer data), gpointer data);
 
 G_END_DECLS
 

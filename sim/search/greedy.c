@@ -21,20 +21,20 @@ typedef struct
 
 typedef struct
 {
-  Order *order;
-  const Problem *problem;
+  PsOrder *order;
+  const PsProblem *problem;
   Station *station;     /* [n_devices] */
   guint *next;          /* [chains] next microbatch of the chain */
   gint64 *penalty;      /* [chains] bias in ns */
   gint64 *pair_penalty; /* [stages] of pairs with an F of that stage */
   const gint64 *nudge;
-  const Policy *policy;
+  const PsPolicy *policy;
   guint group;
   gint64 *end; /* [n_ops] -1: not placed */
 } Greedy;
 
 static double
-rule_value (const Rule *rule, double x, double y)
+rule_value (const PsPolicyRule *rule, double x, double y)
 {
   return rule->base + rule->by_device * x + rule->by_chunk * y;
 }
@@ -52,7 +52,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Greedy, greedy_clear)
 
 /* What a B or W takes, or the BW that runs in place of both. */
 static gint64
-burst_of (const Problem *problem, const Policy *policy, guint chain)
+burst_of (const PsProblem *problem, const PsPolicy *policy, guint chain)
 {
   guint stage = chain / N_KINDS;
 
@@ -60,12 +60,12 @@ burst_of (const Problem *problem, const Policy *policy, guint chain)
 }
 
 static void
-greedy_init (Greedy *greedy, Order *order, const Policy *policy)
+greedy_init (Greedy *greedy, PsOrder *order, const PsPolicy *policy)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
   guint p = problem->n_devices;
 
-  order_clear (order);
+  ps_order_clear (order);
   greedy->order = order;
   greedy->problem = problem;
   greedy->policy = policy;
@@ -105,7 +105,7 @@ greedy_init (Greedy *greedy, Order *order, const Policy *policy)
 static gint64
 reserve (const Greedy *greedy, guint device)
 {
-  const Problem *problem = greedy->problem;
+  const PsProblem *problem = greedy->problem;
   gint64 bytes = 0;
 
   for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
@@ -122,7 +122,7 @@ reserve (const Greedy *greedy, guint device)
 static gboolean
 has_others (const Greedy *greedy, guint device, guint microbatch)
 {
-  const Problem *problem = greedy->problem;
+  const PsProblem *problem = greedy->problem;
 
   for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
     {
@@ -147,7 +147,7 @@ room_to_leave (const Greedy *greedy, guint device, guint microbatch)
 static inline G_ALWAYS_INLINE gboolean
 may_start (const Greedy *greedy, guint device, guint chain, guint kind)
 {
-  const Problem *problem = greedy->problem;
+  const PsProblem *problem = greedy->problem;
   const Station *station = &greedy->station[device];
   guint microbatch = greedy->next[chain];
   gint64 level = station->level + problem->take[chain];
@@ -166,7 +166,7 @@ may_start (const Greedy *greedy, guint device, guint chain, guint kind)
 static guint64
 group_place (const Greedy *greedy, guint device, guint index, guint kind)
 {
-  const Problem *problem = greedy->problem;
+  const PsProblem *problem = greedy->problem;
   guint n = problem->first_stage[device + 1] - problem->first_stage[device];
   guint64 microbatch = greedy->next[problem->stages[problem->first_stage[device] + index] * N_KINDS + kind];
   guint chunk = kind == PS_OP_F ? index : n - 1 - index;
@@ -178,7 +178,7 @@ group_place (const Greedy *greedy, guint device, guint index, guint kind)
 static gboolean
 has_turn (const Greedy *greedy, guint device, guint index, guint kind)
 {
-  const Problem *problem = greedy->problem;
+  const PsProblem *problem = greedy->problem;
   guint begin = problem->first_stage[device], n = problem->first_stage[device + 1] - begin;
 
   if (greedy->group == 0 || kind == PS_OP_W)
@@ -200,7 +200,7 @@ typedef struct
 static inline G_ALWAYS_INLINE Next
 next_of (const Greedy *greedy, guint chain)
 {
-  const Problem *problem = greedy->problem;
+  const PsProblem *problem = greedy->problem;
   guint op = chain * problem->m + greedy->next[chain], producer;
 
   if (greedy->next[chain] == problem->m)
@@ -223,7 +223,7 @@ nudge_of (const Greedy *greedy, guint op)
 static gboolean
 prefers_fused (const Greedy *greedy, guint device, guint b)
 {
-  const Problem *problem = greedy->problem;
+  const PsProblem *problem = greedy->problem;
   guint stage = b / N_KINDS;
   const Station *station = &greedy->station[device];
 
@@ -238,7 +238,7 @@ prefers_fused (const Greedy *greedy, guint device, guint b)
 static inline G_ALWAYS_INLINE void
 choose_single (Greedy *greedy, guint device, guint index, guint kind, gint64 *best)
 {
-  const Problem *problem = greedy->problem;
+  const PsProblem *problem = greedy->problem;
   Station *station = &greedy->station[device];
   guint chain = problem->stages[problem->first_stage[device] + index] * N_KINDS + kind;
   Next next = next_of (greedy, chain);
@@ -263,7 +263,7 @@ choose_single (Greedy *greedy, guint device, guint index, guint kind, gint64 *be
 static void
 choose_pair (Greedy *greedy, guint device, guint forward, guint backward, gint64 *best)
 {
-  const Problem *problem = greedy->problem;
+  const PsProblem *problem = greedy->problem;
   Station *station = &greedy->station[device];
   guint begin = problem->first_stage[device], stage = problem->stages[begin + forward];
   guint f = stage * N_KINDS + PS_OP_F, b = problem->stages[begin + backward] * N_KINDS + PS_OP_B;
@@ -286,7 +286,7 @@ choose_pair (Greedy *greedy, guint device, guint forward, guint backward, gint64
 static void
 choose (Greedy *greedy, guint device)
 {
-  const Problem *problem = greedy->problem;
+  const PsProblem *problem = greedy->problem;
   guint begin = problem->first_stage[device], n = problem->first_stage[device + 1] - begin;
   gint64 best = G_MAXINT64;
 
@@ -304,7 +304,7 @@ choose (Greedy *greedy, guint device)
 static void
 note_alive (Greedy *greedy, guint device, guint chain)
 {
-  const Problem *problem = greedy->problem;
+  const PsProblem *problem = greedy->problem;
   Station *station = &greedy->station[device];
   guint first = problem->stages[problem->first_stage[device]] * N_KINDS;
 
@@ -350,11 +350,11 @@ place (Greedy *greedy, guint device)
   gboolean joins = greedy->problem->joins;
   Station *station = &greedy->station[device];
   guint op = station->choice;
-  Members members;
+  PsMembers members;
 
-  order_add (greedy->order, op, station->with);
+  ps_order_add (greedy->order, op, station->with);
   members = members_of (greedy->order, op, joins);
-  station->free_ns = station->start + order_duration (greedy->order, op);
+  station->free_ns = station->start + ps_order_duration (greedy->order, op);
   station->level += take_of (greedy->order, op, joins) - give_of (greedy->order, op, joins);
   for (guint i = 0; i < members.n; i++)
     place_op (greedy, device, members.op[i], station->free_ns);
@@ -373,9 +373,9 @@ is_complete (const Greedy *greedy)
 }
 
 gboolean
-greedy_build (Order *order, const Policy *policy, const gint64 *nudge)
+ps_greedy_build (PsOrder *order, const PsPolicy *policy, const gint64 *nudge)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
   g_auto (Greedy) greedy = { .nudge = nudge, .group = policy->group };
 
   greedy_init (&greedy, order, policy);
@@ -397,32 +397,32 @@ greedy_build (Order *order, const Policy *policy, const gint64 *nudge)
 }
 
 static double
-draw (Random *random, double low, double high)
+draw (PsRandom *random, double low, double high)
 {
-  return low + (high - low) * random_unit (random);
+  return low + (high - low) * ps_random_unit (random);
 }
 
 void
-policy_draw (Policy *policy, const Problem *problem, Random *random)
+ps_policy_draw (PsPolicy *policy, const PsProblem *problem, PsRandom *random)
 {
   guint p = problem->n_devices;
 
-  *policy = (Policy){ 0 };
-  if (problem->n_stages > p && random_below (random, 2))
-    policy->group = p / 2 + 1 + random_below (random, p / 2 + 1) - (p > 1);
-  policy->bias[PS_OP_F] = (Rule){ draw (random, -0.5, 1), draw (random, -0.5, 0.5), draw (random, -1, 0.5) };
-  policy->bias[PS_OP_B] = (Rule){ draw (random, -1, 0), draw (random, -0.5, 0.5), draw (random, -0.5, 0.5) };
-  policy->bias[PS_OP_W] = (Rule){ draw (random, 0, 2), draw (random, -0.5, 0.5), draw (random, -0.5, 0.5) };
-  policy->ahead = (Rule){ draw (random, 0.4, 2.2), random_below (random, 2) ? 0 : draw (random, -2, 0), 0 };
+  *policy = (PsPolicy){ 0 };
+  if (problem->n_stages > p && ps_random_below (random, 2))
+    policy->group = p / 2 + 1 + ps_random_below (random, p / 2 + 1) - (p > 1);
+  policy->bias[PS_OP_F] = (PsPolicyRule){ draw (random, -0.5, 1), draw (random, -0.5, 0.5), draw (random, -1, 0.5) };
+  policy->bias[PS_OP_B] = (PsPolicyRule){ draw (random, -1, 0), draw (random, -0.5, 0.5), draw (random, -0.5, 0.5) };
+  policy->bias[PS_OP_W] = (PsPolicyRule){ draw (random, 0, 2), draw (random, -0.5, 0.5), draw (random, -0.5, 0.5) };
+  policy->ahead = (PsPolicyRule){ draw (random, 0.4, 2.2), ps_random_below (random, 2) ? 0 : draw (random, -2, 0), 0 };
   if (!problem->joins)
     return;
-  policy->pairs = random_below (random, 4) > 0;
-  policy->fuses = random_below (random, 2);
-  policy->pair = (Rule){ draw (random, -1.5, 0.2), draw (random, -0.5, 0.5), draw (random, -0.5, 0.5) };
+  policy->pairs = ps_random_below (random, 4) > 0;
+  policy->fuses = ps_random_below (random, 2);
+  policy->pair = (PsPolicyRule){ draw (random, -1.5, 0.2), draw (random, -0.5, 0.5), draw (random, -0.5, 0.5) };
 }
 
 static void
-rule_change (Rule *rule, Random *random, double step)
+rule_change (PsPolicyRule *rule, PsRandom *random, double step)
 {
   rule->base += draw (random, -step, step);
   rule->by_device += draw (random, -step, step);
@@ -430,13 +430,13 @@ rule_change (Rule *rule, Random *random, double step)
 }
 
 void
-policy_change (Policy *policy, Random *random, double step)
+ps_policy_change (PsPolicy *policy, PsRandom *random, double step)
 {
   for (guint kind = 0; kind < N_KINDS; kind++)
-    if (random_below (random, 2))
+    if (ps_random_below (random, 2))
       rule_change (&policy->bias[kind], random, step);
-  if (random_below (random, 2))
+  if (ps_random_below (random, 2))
     rule_change (&policy->ahead, random, step);
-  if (policy->pairs && random_below (random, 2))
+  if (policy->pairs && ps_random_below (random, 2))
     rule_change (&policy->pair, random, step);
 }

@@ -13,27 +13,27 @@ typedef struct
   double base;
   double by_device;
   double by_chunk;
-} Rule;
+} PsPolicyRule;
 
 /* An op that can start at time t has score t + bias * its duration. The bias of W says how long a device rather waits
  * for something else; `ahead` is how many microbatches more than the pipeline's depth a device lets in. */
 typedef struct
 {
-  Rule bias[N_KINDS];
-  Rule pair;      /* of the duration of pairs; nothing where problem->joins is FALSE */
-  gboolean pairs; /* forwards and backwards may run in pairs */
-  gboolean fuses; /* backwards run as BW where that may be better */
-  Rule ahead;
+  PsPolicyRule bias[N_KINDS];
+  PsPolicyRule pair; /* of the duration of pairs; nothing where problem->joins is FALSE */
+  gboolean pairs;    /* forwards and backwards may run in pairs */
+  gboolean fuses;    /* backwards run as BW where that may be better */
+  PsPolicyRule ahead;
   guint group; /* 0: forwards and backwards of all chunks compete; N: N microbatches go through a chunk in a row */
-} Policy;
+} PsPolicy;
 
-void policy_draw (Policy *policy, const Problem *problem, Random *random);
-void policy_change (Policy *policy, Random *random, double step);
+void ps_policy_draw (PsPolicy *policy, const PsProblem *problem, PsRandom *random);
+void ps_policy_change (PsPolicy *policy, PsRandom *random, double step);
 
 /* Fills the order's sequence by the policy; nudge ([n_ops] ns, NULL: none) is added to the scores of single ops. It
  * keeps room for the oldest microbatch of every device, so that without groups it never gets stuck where each device
  * has ps_search_least_memory; FALSE where groups do. */
-gboolean greedy_build (Order *order, const Policy *policy, const gint64 *nudge);
+gboolean ps_greedy_build (PsOrder *order, const PsPolicy *policy, const gint64 *nudge);
 
 G_END_DECLS
 

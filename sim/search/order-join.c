@@ -4,7 +4,7 @@
 #include <string.h>
 
 static inline guint
-weights_of (const Order *order, guint b)
+weights_of (const PsOrder *order, guint b)
 {
   return b + order->problem->m;
 }
@@ -12,29 +12,29 @@ weights_of (const Order *order, guint b)
 /* Whether an op can come forward to a position: nothing from there on must stay in front of it, but for what comes
  * along. */
 static gboolean
-can_come (const Order *order, guint op, guint low, guint along)
+can_come (const PsOrder *order, guint op, guint low, guint along)
 {
   for (guint i = low; i < order->position[op]; i++)
-    if (order->sequence[i] != along && order_is_bound (order, order->sequence[i], op))
+    if (order->sequence[i] != along && ps_order_is_bound (order, order->sequence[i], op))
       return FALSE;
   return TRUE;
 }
 
 /* What waits for nothing when the op in front of it ends has no way from that one to it through other devices. */
 static gboolean
-can_pair (const Order *order, guint b, guint f)
+can_pair (const PsOrder *order, guint b, guint f)
 {
   guint first = order->position[b] < order->position[f] ? b : f, second = first == b ? f : b;
 
   return order->problem->pair[chain_of (order->problem, f) / N_KINDS] >= 0 && order->node[f] == f
-         && !order_is_bound (order, f, b) && arrival (order, second, TRUE) <= order->end[first]
+         && !ps_order_is_bound (order, f, b) && arrival (order, second, TRUE) <= order->end[first]
          && can_come (order, second, order->position[first], NO_OP);
 }
 
 gboolean
-order_allows_join (const Order *order, Join join)
+ps_order_allows_join (const PsOrder *order, PsJoin join)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
   guint none = problem->n_ops, was = order->partner[join.b], low = order->position[join.b];
   gboolean pairs = join.partner != none && join.partner != join.b;
 
@@ -53,7 +53,7 @@ order_allows_join (const Order *order, Join join)
 
 /* The ops that a join joins or splits, as they stand in the sequence afterwards. */
 static guint
-list_after (const Order *order, Join join, guint after[MAX_TOUCHED])
+list_after (const PsOrder *order, PsJoin join, guint after[MAX_TOUCHED])
 {
   guint none = order->problem->n_ops, was = order->partner[join.b], n = 0;
   gboolean frees = was != none && was != join.b;
@@ -69,7 +69,7 @@ list_after (const Order *order, Join join, guint after[MAX_TOUCHED])
 }
 
 static gboolean
-is_touched (const Joined *joined, guint op)
+is_touched (const PsJoined *joined, guint op)
 {
   for (guint i = 0; i < joined->n_touched; i++)
     if (joined->touched[i] == op)
@@ -78,7 +78,7 @@ is_touched (const Joined *joined, guint op)
 }
 
 static void
-list_touched (const Order *order, Join join, Joined *joined)
+list_touched (const PsOrder *order, PsJoin join, PsJoined *joined)
 {
   guint none = order->problem->n_ops, was = order->partner[join.b];
 
@@ -96,9 +96,9 @@ list_touched (const Order *order, Join join, Joined *joined)
 
 /* Memory of one of the ops in list_after, as it will be. */
 static void
-bytes_after (const Order *order, Join join, guint op, gint64 *take, gint64 *give)
+bytes_after (const PsOrder *order, PsJoin join, guint op, gint64 *take, gint64 *give)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
   guint chain = chain_of (problem, op), none = problem->n_ops;
   gboolean whole = op == join.b && join.partner != none;
 
@@ -111,11 +111,11 @@ bytes_after (const Order *order, Join join, guint op, gint64 *take, gint64 *give
 }
 
 gint64
-order_excess_join (const Order *order, Join join)
+ps_order_excess_join (const PsOrder *order, PsJoin join)
 {
   guint device = device_of (order->problem, join.b), after[MAX_TOUCHED], n = list_after (order, join, after), high = 0;
   gint64 limit = order->problem->limit[device], level, excess = 0, take, give;
-  Joined joined;
+  PsJoined joined;
 
   if (limit == G_MAXINT64)
     return 0;
@@ -139,7 +139,7 @@ order_excess_join (const Order *order, Join join)
       excess += bytes_above (level + take_of (order, op, TRUE), limit);
       level += take_of (order, op, TRUE) - give_of (order, op, TRUE);
     }
-  return excess - order_excess_of (order, joined.low, high + 1, device, NULL);
+  return excess - ps_order_excess_of (order, joined.low, high + 1, device, NULL);
 }
 
 /* An op or what is joined to one, as it will be. */
@@ -152,9 +152,9 @@ typedef struct
 
 /* The W is with its B or behind it in the list, and waits for nothing else. */
 static Item
-item_after (const Order *order, Join join, guint op)
+item_after (const PsOrder *order, PsJoin join, guint op)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
   guint none = problem->n_ops, chain = chain_of (problem, op);
   Item item = { problem->duration[chain], arrival_of_single (order, op), departure_of_joined (order, op) };
 
@@ -176,7 +176,7 @@ item_after (const Order *order, Join join, guint op)
 /* What stands between low and high afterwards; returns how many. A W from far behind is missed there: what follows
  * becomes shorter by that, at most. */
 static guint
-list_items (const Order *order, Join join, const Joined *joined, guint high, Item *items)
+list_items (const PsOrder *order, PsJoin join, const PsJoined *joined, guint high, Item *items)
 {
   guint after[MAX_TOUCHED], n = list_after (order, join, after);
 
@@ -187,7 +187,7 @@ list_items (const Order *order, Join join, const Joined *joined, guint high, Ite
       guint op = order->sequence[i];
 
       if (!is_touched (joined, op))
-        items[n++] = (Item){ order_duration (order, op), arrival (order, op, TRUE), departure (order, op, TRUE) };
+        items[n++] = (Item){ ps_order_duration (order, op), arrival (order, op, TRUE), departure (order, op, TRUE) };
     }
   return n;
 }
@@ -195,9 +195,9 @@ list_items (const Order *order, Join join, const Joined *joined, guint high, Ite
 #define MAX_SPREAD 48
 
 gint64
-order_estimate_join (const Order *order, Join join, gint64 enough)
+ps_order_estimate_join (const PsOrder *order, PsJoin join, gint64 enough)
 {
-  Joined joined;
+  PsJoined joined;
   Item items[MAX_SPREAD + MAX_TOUCHED];
   gint64 head[MAX_SPREAD + MAX_TOUCHED], end, behind, gone = 0, longest = 0;
   guint high = 0, n;
@@ -234,7 +234,7 @@ order_estimate_join (const Order *order, Join join, gint64 enough)
 
 /* Writes the sequence from `low` on anew: what was joined or split first, then all else as it was. */
 static void
-rewrite (Order *order, guint device, Joined *joined, const guint *after, guint n_after)
+rewrite (PsOrder *order, guint device, PsJoined *joined, const guint *after, guint n_after)
 {
   guint fill = joined->low;
 
@@ -251,14 +251,14 @@ rewrite (Order *order, guint device, Joined *joined, const guint *after, guint n
 }
 
 static void
-place_from (Order *order, guint device, guint low)
+place_from (PsOrder *order, guint device, guint low)
 {
   for (guint i = MAX (low, order->problem->first[device] + 1) - 1; i < order->stop[device]; i++)
-    order_place (order, device, i);
+    ps_order_place (order, device, i);
 }
 
 gboolean
-order_join (Order *order, Join join, Joined *joined)
+ps_order_join (PsOrder *order, PsJoin join, PsJoined *joined)
 {
   guint device = device_of (order->problem, join.b), after[MAX_TOUCHED], n_after = list_after (order, join, after);
 
@@ -267,37 +267,37 @@ order_join (Order *order, Join join, Joined *joined)
   list_touched (order, join, joined);
   joined->n = order->stop[device] - joined->low;
   memcpy (order->before, order->sequence + joined->low, joined->n * sizeof *order->before);
-  order_set_partner (order, join.b, join.partner);
+  ps_order_set_partner (order, join.b, join.partner);
   rewrite (order, device, joined, after, n_after);
   place_from (order, device, joined->low);
-  if (!order_spread_ends (order, joined->low, joined->high, joined))
+  if (!ps_order_spread_ends (order, joined->low, joined->high, joined))
     {
-      order_revert_join (order, joined);
+      ps_order_revert_join (order, joined);
       return FALSE;
     }
-  order_sum_up (order);
+  ps_order_sum_up (order);
   return TRUE;
 }
 
 void
-order_revert_join (Order *order, const Joined *joined)
+ps_order_revert_join (PsOrder *order, const PsJoined *joined)
 {
   guint device = device_of (order->problem, joined->b);
 
-  order_set_partner (order, joined->b, joined->was);
+  ps_order_set_partner (order, joined->b, joined->was);
   memcpy (order->sequence + joined->low, order->before, joined->n * sizeof *order->before);
   order->stop[device] = joined->low + joined->n;
   place_from (order, device, joined->low);
-  order_restore_ends (order);
-  order_sum_up (order);
+  ps_order_restore_ends (order);
+  ps_order_sum_up (order);
 }
 
 void
-order_keep_join (Order *order, const Joined *joined, gint64 excess)
+ps_order_keep_join (PsOrder *order, const PsJoined *joined, gint64 excess)
 {
   guint device = device_of (order->problem, joined->b);
 
   order->excess += excess;
-  order_compute_levels (order, joined->low, order->stop[device], device);
-  order_spread_tails (order, joined->low, joined->high, joined);
+  ps_order_compute_levels (order, joined->low, order->stop[device], device);
+  ps_order_spread_tails (order, joined->low, joined->high, joined);
 }

@@ -2,7 +2,7 @@
 #include "order-private.h"
 
 static inline gboolean
-is_bound_single (const Problem *problem, guint earlier, guint later)
+is_bound_single (const PsProblem *problem, guint earlier, guint later)
 {
   guint a = chain_of (problem, earlier), b = chain_of (problem, later);
 
@@ -14,9 +14,9 @@ is_bound_single (const Problem *problem, guint earlier, guint later)
 }
 
 static inline gboolean
-is_bound_joined (const Order *order, guint earlier, guint later)
+is_bound_joined (const PsOrder *order, guint earlier, guint later)
 {
-  Members before = members_of (order, earlier, TRUE), behind = members_of (order, later, TRUE);
+  PsMembers before = members_of (order, earlier, TRUE), behind = members_of (order, later, TRUE);
 
   for (guint i = 0; i < before.n; i++)
     for (guint k = 0; k < behind.n; k++)
@@ -26,19 +26,19 @@ is_bound_joined (const Order *order, guint earlier, guint later)
 }
 
 static inline gboolean
-is_bound (const Order *order, guint earlier, guint later, gboolean joins)
+is_bound (const PsOrder *order, guint earlier, guint later, gboolean joins)
 {
   return joins ? is_bound_joined (order, earlier, later) : is_bound_single (order->problem, earlier, later);
 }
 
 gboolean
-order_is_bound (const Order *order, guint earlier, guint later)
+ps_order_is_bound (const PsOrder *order, guint earlier, guint later)
 {
   return is_bound (order, earlier, later, order->problem->joins);
 }
 
 static inline G_ALWAYS_INLINE gboolean
-allows (const Order *order, Move move, gboolean joins)
+allows (const PsOrder *order, PsMove move, gboolean joins)
 {
   guint op = order->sequence[move.from];
 
@@ -52,14 +52,14 @@ allows (const Order *order, Move move, gboolean joins)
 }
 
 gboolean
-order_allows (const Order *order, Move move)
+ps_order_allows (const PsOrder *order, PsMove move)
 {
   return order->problem->joins ? allows (order, move, TRUE) : allows (order, move, FALSE);
 }
 
 /* The op that the move puts at a position between its ends. */
 static inline guint
-moved_op (const Order *order, Move move, guint at)
+moved_op (const PsOrder *order, PsMove move, guint at)
 {
   if (at == move.to)
     return order->sequence[move.from];
@@ -67,7 +67,7 @@ moved_op (const Order *order, Move move, guint at)
 }
 
 static inline G_ALWAYS_INLINE gint64
-sum_excess (const Order *order, guint begin, guint end, guint device, const Move *move, gboolean joins)
+sum_excess (const PsOrder *order, guint begin, guint end, guint device, const PsMove *move, gboolean joins)
 {
   gint64 limit = order->problem->limit[device], level = level_before (order, device, begin), excess = 0;
 
@@ -83,7 +83,7 @@ sum_excess (const Order *order, guint begin, guint end, guint device, const Move
 }
 
 gint64
-order_excess_of (const Order *order, guint begin, guint end, guint device, const Move *move)
+ps_order_excess_of (const PsOrder *order, guint begin, guint end, guint device, const PsMove *move)
 {
   if (order->problem->limit[device] == G_MAXINT64)
     return 0;
@@ -92,7 +92,7 @@ order_excess_of (const Order *order, guint begin, guint end, guint device, const
 }
 
 static inline G_ALWAYS_INLINE gint64
-excess_change (const Order *order, Move move, gboolean joins)
+excess_change (const PsOrder *order, PsMove move, gboolean joins)
 {
   guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
   guint device = device_of (order->problem, order->sequence[low]);
@@ -104,7 +104,7 @@ excess_change (const Order *order, Move move, gboolean joins)
 }
 
 gint64
-order_excess_change (const Order *order, Move move)
+ps_order_excess_change (const PsOrder *order, PsMove move)
 {
   return order->problem->joins ? excess_change (order, move, TRUE) : excess_change (order, move, FALSE);
 }
@@ -112,7 +112,7 @@ order_excess_change (const Order *order, Move move)
 #define MAX_SPREAD 64
 
 static inline G_ALWAYS_INLINE gint64
-estimate (const Order *order, Move move, gint64 enough, gboolean joins)
+estimate (const PsOrder *order, PsMove move, gint64 enough, gboolean joins)
 {
   guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
   guint n = high - low + 1;
@@ -141,15 +141,15 @@ estimate (const Order *order, Move move, gint64 enough, gboolean joins)
 }
 
 gint64
-order_estimate (const Order *order, Move move, gint64 enough)
+ps_order_estimate (const PsOrder *order, PsMove move, gint64 enough)
 {
   return order->problem->joins ? estimate (order, move, enough, TRUE) : estimate (order, move, enough, FALSE);
 }
 
 static void
-permute (Order *order, Move move)
+permute (PsOrder *order, PsMove move)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
   guint op = order->sequence[move.from], device = device_of (problem, op);
   guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
 
@@ -161,13 +161,13 @@ permute (Order *order, Move move)
   low = MAX (low, problem->first[device] + 1) - 1;
   high = MIN (high + 1, order->stop[device] - 1);
   for (guint i = low; i <= high; i++)
-    order_place (order, device, i);
+    ps_order_place (order, device, i);
 }
 
 /* Ops whose time may have changed, in a ring. */
 typedef struct
 {
-  Order *order;
+  PsOrder *order;
   guint mask;
   guint begin;
   guint end;
@@ -176,7 +176,7 @@ typedef struct
 static inline void
 push (Ring *ring, guint op)
 {
-  Order *order = ring->order;
+  PsOrder *order = ring->order;
 
   if (op >= order->problem->n_ops || order->queued[op])
     return;
@@ -210,20 +210,20 @@ pop (Ring *ring)
 }
 
 void
-order_restore_ends (Order *order)
+ps_order_restore_ends (PsOrder *order)
 {
   while (order->n_changes > 0)
     {
-      const Change *change = &order->changes[--order->n_changes];
+      const PsChange *change = &order->changes[--order->n_changes];
 
       order->end[change->op] = change->time;
     }
 }
 
 static inline void
-change_end (Order *order, guint op, gint64 end)
+change_end (PsOrder *order, guint op, gint64 end)
 {
-  order->changes[order->n_changes++] = (Change){ op, order->end[op] };
+  order->changes[order->n_changes++] = (PsChange){ op, order->end[op] };
   order->end[op] = end;
 }
 
@@ -231,25 +231,25 @@ change_end (Order *order, guint op, gint64 end)
 static inline G_ALWAYS_INLINE gboolean
 run_ends (Ring *ring, gboolean joins)
 {
-  Order *order = ring->order;
-  const Problem *problem = order->problem;
+  PsOrder *order = ring->order;
+  const PsProblem *problem = order->problem;
 
   while (ring->begin != ring->end)
     {
       guint op = pop (ring);
       gint64 end = compute_end (order, op, joins), was = order->end[op];
-      Members members = members_of (order, op, joins);
+      PsMembers members = members_of (order, op, joins);
 
       if (end == was)
         continue;
       for (guint i = 0; i < members.n; i++)
         change_end (order, members.op[i], end);
-      if (order->n_changes >= order_most_changes (problem))
+      if (order->n_changes >= ps_order_most_changes (problem))
         return FALSE;
       push_bound (ring, order->end, op, order->next[op], was, end, joins);
       for (guint i = 0; i < members.n; i++)
         {
-          const Operation *operation = &problem->op[members.op[i]];
+          const PsOperation *operation = &problem->op[members.op[i]];
           const gint64 *onward = problem->onward + 2 * operation->chain;
 
           push_bound (ring, order->end, op, operation->consumer[0], was + onward[0], end + onward[0], joins);
@@ -261,14 +261,14 @@ run_ends (Ring *ring, gboolean joins)
 
 /* The ends of ops that were joined or split are no longer those of their nodes. */
 static void
-touch_ends (Ring *ring, const Joined *joined)
+touch_ends (Ring *ring, const PsJoined *joined)
 {
-  Order *order = ring->order;
+  PsOrder *order = ring->order;
 
   for (guint i = 0; i < joined->n_touched; i++)
     {
       guint op = joined->touched[i];
-      const Operation *operation = &order->problem->op[op];
+      const PsOperation *operation = &order->problem->op[op];
 
       change_end (order, op, compute_end (order, order->node[op], TRUE));
       push (ring, order->node[op]);
@@ -282,9 +282,9 @@ touch_ends (Ring *ring, const Joined *joined)
 }
 
 gboolean
-order_spread_ends (Order *order, guint low, guint high, const Joined *joined)
+ps_order_spread_ends (PsOrder *order, guint low, guint high, const PsJoined *joined)
 {
-  Ring ring = { .order = order, .mask = order_ring_size (order->problem) - 1 };
+  Ring ring = { .order = order, .mask = ps_order_ring_size (order->problem) - 1 };
 
   order->n_changes = 0;
   if (joined != NULL)
@@ -302,14 +302,14 @@ order_spread_ends (Order *order, guint low, guint high, const Joined *joined)
 static inline G_ALWAYS_INLINE void
 run_tails (Ring *ring, gboolean joins)
 {
-  Order *order = ring->order;
-  const Problem *problem = order->problem;
+  PsOrder *order = ring->order;
+  const PsProblem *problem = order->problem;
 
   while (ring->begin != ring->end)
     {
       guint op = pop (ring);
       gint64 tail = compute_tail (order, op, joins), was = order->tail[op];
-      Members members = members_of (order, op, joins);
+      PsMembers members = members_of (order, op, joins);
 
       if (tail == was)
         continue;
@@ -326,9 +326,9 @@ run_tails (Ring *ring, gboolean joins)
 }
 
 static void
-touch_tails (Ring *ring, const Joined *joined)
+touch_tails (Ring *ring, const PsJoined *joined)
 {
-  Order *order = ring->order;
+  PsOrder *order = ring->order;
 
   for (guint i = joined->n_touched; i-- > 0;)
     {
@@ -344,9 +344,9 @@ touch_tails (Ring *ring, const Joined *joined)
 }
 
 void
-order_spread_tails (Order *order, guint low, guint high, const Joined *joined)
+ps_order_spread_tails (PsOrder *order, guint low, guint high, const PsJoined *joined)
 {
-  Ring ring = { .order = order, .mask = order_ring_size (order->problem) - 1 };
+  Ring ring = { .order = order, .mask = ps_order_ring_size (order->problem) - 1 };
 
   if (joined != NULL)
     touch_tails (&ring, joined);
@@ -360,32 +360,32 @@ order_spread_tails (Order *order, guint low, guint high, const Joined *joined)
 }
 
 gboolean
-order_apply (Order *order, Move move)
+ps_order_apply (PsOrder *order, PsMove move)
 {
   permute (order, move);
-  if (!order_spread_ends (order, MIN (move.from, move.to), MAX (move.from, move.to), NULL))
+  if (!ps_order_spread_ends (order, MIN (move.from, move.to), MAX (move.from, move.to), NULL))
     {
-      order_revert (order, move);
+      ps_order_revert (order, move);
       return FALSE;
     }
-  order_sum_up (order);
+  ps_order_sum_up (order);
   return TRUE;
 }
 
 void
-order_revert (Order *order, Move move)
+ps_order_revert (PsOrder *order, PsMove move)
 {
-  permute (order, (Move){ move.to, move.from });
-  order_restore_ends (order);
-  order_sum_up (order);
+  permute (order, (PsMove){ move.to, move.from });
+  ps_order_restore_ends (order);
+  ps_order_sum_up (order);
 }
 
 void
-order_keep (Order *order, Move move, gint64 excess)
+ps_order_keep (PsOrder *order, PsMove move, gint64 excess)
 {
   guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
 
   order->excess += excess;
-  order_compute_levels (order, low, high + 1, device_of (order->problem, order->sequence[low]));
-  order_spread_tails (order, low, high, NULL);
+  ps_order_compute_levels (order, low, high + 1, device_of (order->problem, order->sequence[low]));
+  ps_order_spread_tails (order, low, high, NULL);
 }

@@ -9,13 +9,13 @@ G_BEGIN_DECLS
 
 /* Ends that a move may change before it is taken for a circle: a circle would change them for ever. */
 static inline guint
-order_most_changes (const Problem *problem)
+ps_order_most_changes (const PsProblem *problem)
 {
   return 8 * problem->n_ops + 64;
 }
 
 static inline guint
-order_ring_size (const Problem *problem)
+ps_order_ring_size (const PsProblem *problem)
 {
   return 1U << g_bit_storage (problem->n_ops);
 }
@@ -25,36 +25,36 @@ typedef struct
 {
   guint n;
   guint op[3]; /* the one in the sequence first */
-} Members;
+} PsMembers;
 
 /* NO_OP: single. */
 static inline guint
-partner_of (const Order *order, guint op, gboolean joins)
+partner_of (const PsOrder *order, guint op, gboolean joins)
 {
   return joins && order->partner[op] != order->problem->n_ops ? order->partner[op] : NO_OP;
 }
 
-static inline Members
-members_of (const Order *order, guint op, gboolean joins)
+static inline PsMembers
+members_of (const PsOrder *order, guint op, gboolean joins)
 {
   guint partner = partner_of (order, op, joins), m = order->problem->m;
 
   if (partner == NO_OP)
-    return (Members){ 1, { op } };
-  return (Members){ partner == op ? 2 : 3, { op, op + m, partner } };
+    return (PsMembers){ 1, { op } };
+  return (PsMembers){ partner == op ? 2 : 3, { op, op + m, partner } };
 }
 
 static inline gint64
-duration_of (const Order *order, guint op, gboolean joins)
+duration_of (const PsOrder *order, guint op, gboolean joins)
 {
-  return joins ? order_duration (order, op) : order->problem->duration[chain_of (order->problem, op)];
+  return joins ? ps_order_duration (order, op) : order->problem->duration[chain_of (order->problem, op)];
 }
 
 /* Memory that it takes when it starts, and gives back when it ends. */
 static inline gint64
-take_of (const Order *order, guint op, gboolean joins)
+take_of (const PsOrder *order, guint op, gboolean joins)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
   guint chain = chain_of (problem, op), partner = partner_of (order, op, joins);
 
   if (partner == NO_OP)
@@ -63,9 +63,9 @@ take_of (const Order *order, guint op, gboolean joins)
 }
 
 static inline gint64
-give_of (const Order *order, guint op, gboolean joins)
+give_of (const PsOrder *order, guint op, gboolean joins)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
   guint chain = chain_of (problem, op), partner = partner_of (order, op, joins);
 
   if (partner == NO_OP)
@@ -74,16 +74,16 @@ give_of (const Order *order, guint op, gboolean joins)
 }
 
 static inline gint64
-arrival_of_single (const Order *order, guint op)
+arrival_of_single (const PsOrder *order, guint op)
 {
-  const Operation *operation = &order->problem->op[op];
+  const PsOperation *operation = &order->problem->op[op];
 
   return order->end[operation->producer] + order->problem->lag[operation->chain];
 }
 
 /* When what the op needs from its producers is there. */
 static inline gint64
-arrival (const Order *order, guint op, gboolean joins)
+arrival (const PsOrder *order, guint op, gboolean joins)
 {
   guint partner = partner_of (order, op, joins);
   gint64 first = arrival_of_single (order, op);
@@ -92,9 +92,9 @@ arrival (const Order *order, guint op, gboolean joins)
 }
 
 static inline gint64
-departure_of_single (const Order *order, guint op)
+departure_of_single (const PsOrder *order, guint op)
 {
-  const Operation *operation = &order->problem->op[op];
+  const PsOperation *operation = &order->problem->op[op];
   const gint64 *onward = order->problem->onward + 2 * operation->chain;
 
   return MAX (onward[0] + order->tail[operation->consumer[0]], onward[1] + order->tail[operation->consumer[1]]);
@@ -102,9 +102,9 @@ departure_of_single (const Order *order, guint op)
 
 /* Of a B whose W is with it the only consumer that counts is the B below it; it is the first one then. */
 static inline gint64
-departure_of_joined (const Order *order, guint op)
+departure_of_joined (const PsOrder *order, guint op)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
   guint consumer = problem->op[op].consumer[0];
 
   return problem->onward[2 * chain_of (problem, op)]
@@ -113,7 +113,7 @@ departure_of_joined (const Order *order, guint op)
 
 /* Longest way from the end of the op on, through its consumers. */
 static inline gint64
-departure (const Order *order, guint op, gboolean joins)
+departure (const PsOrder *order, guint op, gboolean joins)
 {
   guint partner = partner_of (order, op, joins);
 
@@ -124,20 +124,20 @@ departure (const Order *order, guint op, gboolean joins)
 }
 
 static inline gint64
-compute_end (const Order *order, guint op, gboolean joins)
+compute_end (const PsOrder *order, guint op, gboolean joins)
 {
   return duration_of (order, op, joins) + MAX (arrival (order, op, joins), order->end[order->previous[op]]);
 }
 
 static inline gint64
-compute_tail (const Order *order, guint op, gboolean joins)
+compute_tail (const PsOrder *order, guint op, gboolean joins)
 {
   return duration_of (order, op, joins) + MAX (order->tail[order->next[op]], departure (order, op, joins));
 }
 
 /* Memory in front of a position. */
 static inline gint64
-level_before (const Order *order, guint device, guint at)
+level_before (const PsOrder *order, guint device, guint at)
 {
   return at > order->problem->first[device] ? order->level[at - 1] : order->problem->held[device];
 }
@@ -150,9 +150,9 @@ bytes_above (gint64 bytes, gint64 limit)
 
 /* Says of the op at a position of the device where it stands. */
 static inline void
-order_place (Order *order, guint device, guint at)
+ps_order_place (PsOrder *order, guint device, guint at)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
   guint op = order->sequence[at];
 
   order->position[op] = at;
@@ -160,25 +160,25 @@ order_place (Order *order, guint device, guint at)
   order->next[op] = at + 1 < order->stop[device] ? order->sequence[at + 1] : problem->n_ops + 1 + device;
 }
 
-void order_set_partner (Order *order, guint b, guint partner);
+void ps_order_set_partner (PsOrder *order, guint b, guint partner);
 
 /* Brings the levels of a range up to date; the excess there is the caller's. */
-void order_compute_levels (Order *order, guint begin, guint end, guint device);
+void ps_order_compute_levels (PsOrder *order, guint begin, guint end, guint device);
 
 /* Excess of the ops of a range, as the move (NULL: none) would leave them. */
-gint64 order_excess_of (const Order *order, guint begin, guint end, guint device, const Move *move);
+gint64 ps_order_excess_of (const PsOrder *order, guint begin, guint end, guint device, const PsMove *move);
 
 /* Objective and weight. */
-void order_sum_up (Order *order);
+void ps_order_sum_up (PsOrder *order);
 
 /* Lets changed ends, or tails, run on to what depends on them, from the ops of a range, the one behind it (or in front
  * of it) and what a join (NULL: none) has touched. FALSE: a circle. */
-gboolean order_spread_ends (Order *order, guint low, guint high, const Joined *joined);
-void order_spread_tails (Order *order, guint low, guint high, const Joined *joined);
-void order_restore_ends (Order *order);
+gboolean ps_order_spread_ends (PsOrder *order, guint low, guint high, const PsJoined *joined);
+void ps_order_spread_tails (PsOrder *order, guint low, guint high, const PsJoined *joined);
+void ps_order_restore_ends (PsOrder *order);
 
 /* Whether `earlier` must stay in front of `later` on their device. */
-gboolean order_is_bound (const Order *order, guint earlier, guint later);
+gboolean ps_order_is_bound (const PsOrder *order, guint earlier, guint later);
 
 G_END_DECLS
 

@@ -3,9 +3,9 @@
 
 /* The first half of the microbatches uses copy 0, the second copy 1. */
 static PsOp
-op_of (const Order *order, guint op)
+op_of (const PsOrder *order, guint op)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
   guint chain = chain_of (problem, op), stage = chain / N_KINDS, n = problem->n_copy_stages;
   guint microbatch = microbatch_of (problem, op) + stage / n * problem->m;
 
@@ -14,7 +14,7 @@ op_of (const Order *order, guint op)
 }
 
 static void
-add_node (const Order *order, guint op, PsScheduleBuilder *builder)
+add_node (const PsOrder *order, guint op, PsScheduleBuilder *builder)
 {
   guint partner = partner_of (order, op, TRUE);
   PsOp first = op_of (order, op);
@@ -32,9 +32,9 @@ add_node (const Order *order, guint op, PsScheduleBuilder *builder)
 }
 
 PsSchedule *
-order_to_schedule (const Order *order, const PsPlacement *placement)
+ps_order_to_schedule (const PsOrder *order, const PsPlacement *placement)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
   guint m = problem->m * problem->n_copies;
   PsScheduleBuilder *builder = ps_schedule_builder_new ("search", ps_placement_copy (placement), m);
   PsSchedule *schedule;
@@ -56,7 +56,7 @@ order_to_schedule (const Order *order, const PsPlacement *placement)
 /* A schedule as it is read. */
 typedef struct
 {
-  Order *order;
+  PsOrder *order;
   const PsSchedule *schedule;
   guint *next; /* [chains] */
 } Reader;
@@ -66,7 +66,7 @@ typedef struct
 static guint
 next_op (Reader *reader, PsOp op, PsOpKind kind)
 {
-  const Problem *problem = reader->order->problem;
+  const PsProblem *problem = reader->order->problem;
   guint copy = reader->schedule->copy ? reader->schedule->copy[op.microbatch] : 0;
   guint chain = (copy * problem->n_copy_stages + op.stage) * N_KINDS + kind;
 
@@ -78,7 +78,7 @@ next_op (Reader *reader, PsOp op, PsOpKind kind)
 static gboolean
 add_backward (Reader *reader, PsOp op, guint f)
 {
-  Order *order = reader->order;
+  PsOrder *order = reader->order;
   guint none = order->problem->n_ops, b = next_op (reader, op, PS_OP_B), w = next_op (reader, op, PS_OP_W);
   gboolean joins = order->problem->joins && w == b + order->problem->m;
   gboolean pairs = joins && f != NO_OP && order->problem->pair[chain_of (order->problem, f) / N_KINDS] >= 0;
@@ -86,14 +86,14 @@ add_backward (Reader *reader, PsOp op, guint f)
   if (b == NO_OP || w == NO_OP)
     return FALSE;
   if (f != NO_OP && !pairs)
-    order_add (order, f, none);
+    ps_order_add (order, f, none);
   if (pairs || (joins && order->problem->fuses[chain_of (order->problem, b) / N_KINDS]))
     {
-      order_add (order, b, pairs ? f : b);
+      ps_order_add (order, b, pairs ? f : b);
       return TRUE;
     }
-  order_add (order, b, none);
-  order_add (order, w, none);
+  ps_order_add (order, b, none);
+  ps_order_add (order, w, none);
   return TRUE;
 }
 
@@ -106,7 +106,7 @@ add_op (Reader *reader, PsOp op)
     return add_backward (reader, op, NO_OP);
   single = op.kind < N_KINDS ? next_op (reader, op, (PsOpKind)op.kind) : NO_OP;
   if (single != NO_OP)
-    order_add (reader->order, single, reader->order->problem->n_ops);
+    ps_order_add (reader->order, single, reader->order->problem->n_ops);
   return single != NO_OP;
 }
 
@@ -141,16 +141,16 @@ read_device (Reader *reader, guint device)
 }
 
 gboolean
-order_from_schedule (Order *order, const PsSchedule *schedule)
+ps_order_from_schedule (PsOrder *order, const PsSchedule *schedule)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
   g_autofree guint *next = g_new0 (guint, (gsize)problem->n_stages * N_KINDS);
   Reader reader = { order, schedule, next };
 
   if (schedule->n_microbatches != problem->m * problem->n_copies || schedule->n_slices != 1
       || (schedule->copy != NULL) != (problem->n_copies > 1) || schedule->placement->n_stages != problem->n_copy_stages)
     return FALSE;
-  order_clear (order);
+  ps_order_clear (order);
   for (guint d = 0; d < problem->n_devices; d++)
     if (!read_device (&reader, d))
       return FALSE;

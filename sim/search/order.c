@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-Order *
-order_new (const Problem *problem)
+PsOrder *
+ps_order_new (const PsProblem *problem)
 {
-  Order *order = g_new0 (Order, 1);
+  PsOrder *order = g_new0 (PsOrder, 1);
 
   order->problem = problem;
   order->sequence = g_new0 (guint32, problem->n_ops);
@@ -21,16 +21,16 @@ order_new (const Problem *problem)
   order->tail[problem->n_ops] = G_MININT64 / 4;
   memcpy (order->tail + problem->n_ops + 1, problem->offset, problem->n_devices * sizeof *order->tail);
   order->level = g_new0 (gint64, problem->n_ops);
-  order->queue = g_new0 (guint32, order_ring_size (problem));
+  order->queue = g_new0 (guint32, ps_order_ring_size (problem));
   order->queued = g_new0 (guint32, problem->n_ops);
-  order->changes = g_new (Change, order_most_changes (problem) + 2 * MAX_TOUCHED);
+  order->changes = g_new (PsChange, ps_order_most_changes (problem) + 2 * MAX_TOUCHED);
   order->before = g_new (guint32, problem->n_ops);
-  order_fill (order, order->sequence);
+  ps_order_fill (order, order->sequence);
   return order;
 }
 
 void
-order_free (Order *order)
+ps_order_free (PsOrder *order)
 {
   if (order == NULL)
     return;
@@ -52,7 +52,7 @@ order_free (Order *order)
 }
 
 void
-order_copy (Order *order, const Order *from)
+ps_order_copy (PsOrder *order, const PsOrder *from)
 {
   gsize n = order->problem->n_ops;
 
@@ -65,11 +65,11 @@ order_copy (Order *order, const Order *from)
 }
 
 void
-order_assign (Order *order, const Order *from)
+ps_order_assign (PsOrder *order, const PsOrder *from)
 {
   gsize n = order->problem->n_ops;
 
-  order_copy (order, from);
+  ps_order_copy (order, from);
   memcpy (order->position, from->position, n * sizeof *order->position);
   memcpy (order->previous, from->previous, n * sizeof *order->previous);
   memcpy (order->next, from->next, n * sizeof *order->next);
@@ -82,7 +82,7 @@ order_assign (Order *order, const Order *from)
 }
 
 static void
-set_apart (Order *order)
+set_apart (PsOrder *order)
 {
   for (guint i = 0; i < order->problem->n_ops; i++)
     {
@@ -92,7 +92,7 @@ set_apart (Order *order)
 }
 
 void
-order_clear (Order *order)
+ps_order_clear (PsOrder *order)
 {
   memcpy (order->stop, order->problem->first, order->problem->n_devices * sizeof *order->stop);
   if (order->problem->joins)
@@ -100,17 +100,17 @@ order_clear (Order *order)
 }
 
 void
-order_add (Order *order, guint op, guint partner)
+ps_order_add (PsOrder *order, guint op, guint partner)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
 
   order->sequence[order->stop[device_of (problem, op)]++] = op;
   if (partner != problem->n_ops)
-    order_set_partner (order, op, partner);
+    ps_order_set_partner (order, op, partner);
 }
 
 void
-order_set_partner (Order *order, guint b, guint partner)
+ps_order_set_partner (PsOrder *order, guint b, guint partner)
 {
   guint none = order->problem->n_ops, was = order->partner[b];
 
@@ -123,7 +123,7 @@ order_set_partner (Order *order, guint b, guint partner)
 }
 
 void
-order_fill (Order *order, const guint32 *sequence)
+ps_order_fill (PsOrder *order, const guint32 *sequence)
 {
   memcpy (order->stop, order->problem->first + 1, order->problem->n_devices * sizeof *order->stop);
   memmove (order->sequence, sequence, order->problem->n_ops * sizeof *sequence);
@@ -132,7 +132,7 @@ order_fill (Order *order, const guint32 *sequence)
 
 /* End of its last op plus offset. */
 static gint64
-finish_of (const Order *order, guint device)
+finish_of (const PsOrder *order, guint device)
 {
   guint stop = order->stop[device];
 
@@ -141,7 +141,7 @@ finish_of (const Order *order, guint device)
 }
 
 void
-order_sum_up (Order *order)
+ps_order_sum_up (PsOrder *order)
 {
   order->objective = 0;
   order->weight = 0;
@@ -155,7 +155,7 @@ order_sum_up (Order *order)
 }
 
 void
-order_compute_levels (Order *order, guint begin, guint end, guint device)
+ps_order_compute_levels (PsOrder *order, guint begin, guint end, guint device)
 {
   gboolean joins = order->problem->joins;
   gint64 level = level_before (order, device, begin);
@@ -169,7 +169,7 @@ order_compute_levels (Order *order, guint begin, guint end, guint device)
 
 /* How many ops an op waits for. */
 static inline guint
-n_before (const Order *order, guint op, gboolean joins)
+n_before (const PsOrder *order, guint op, gboolean joins)
 {
   guint none = order->problem->n_ops, partner = partner_of (order, op, joins);
 
@@ -179,7 +179,7 @@ n_before (const Order *order, guint op, gboolean joins)
 
 /* Says of an op that one of those in front of it is done; returns how many are in the queue. */
 static inline guint
-release (Order *order, guint op, guint n, gboolean joins)
+release (PsOrder *order, guint op, guint n, gboolean joins)
 {
   if (++order->queued[op] == n_before (order, op, joins))
     order->queue[n++] = op;
@@ -188,14 +188,14 @@ release (Order *order, guint op, guint n, gboolean joins)
 
 /* Brings all ops that wait for those in the queue into it, behind the n that are there already. */
 static inline G_ALWAYS_INLINE guint
-release_all (Order *order, guint n, gboolean joins)
+release_all (PsOrder *order, guint n, gboolean joins)
 {
   guint none = order->problem->n_ops;
 
   for (guint i = 0; i < n; i++)
     {
       guint op = order->queue[i];
-      Members members = members_of (order, op, joins);
+      PsMembers members = members_of (order, op, joins);
 
       if (order->next[op] < none)
         n = release (order, order->next[op], n, joins);
@@ -214,9 +214,9 @@ release_all (Order *order, guint n, gboolean joins)
 
 /* Ops of the sequence in an order that respects devices and producers, into queue; 0 when there is none. */
 static guint
-sort_topologically (Order *order)
+sort_topologically (PsOrder *order)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
   guint n = 0, n_nodes = 0;
 
   memset (order->queued, 0, problem->n_ops * sizeof *order->queued);
@@ -232,11 +232,11 @@ sort_topologically (Order *order)
 }
 
 static inline G_ALWAYS_INLINE void
-set_times (Order *order, guint n, gboolean joins)
+set_times (PsOrder *order, guint n, gboolean joins)
 {
   for (guint i = 0; i < n; i++)
     {
-      Members members = members_of (order, order->queue[i], joins);
+      PsMembers members = members_of (order, order->queue[i], joins);
       gint64 end = compute_end (order, members.op[0], joins);
 
       for (guint k = 0; k < members.n; k++)
@@ -244,7 +244,7 @@ set_times (Order *order, guint n, gboolean joins)
     }
   for (guint i = n; i-- > 0;)
     {
-      Members members = members_of (order, order->queue[i], joins);
+      PsMembers members = members_of (order, order->queue[i], joins);
       gint64 tail = compute_tail (order, members.op[0], joins);
 
       for (guint k = 0; k < members.n; k++)
@@ -253,19 +253,19 @@ set_times (Order *order, guint n, gboolean joins)
 }
 
 gboolean
-order_evaluate (Order *order)
+ps_order_evaluate (PsOrder *order)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
   guint n;
 
   for (guint d = 0; d < problem->n_devices; d++)
     for (guint i = problem->first[d]; i < order->stop[d]; i++)
-      order_place (order, d, i);
+      ps_order_place (order, d, i);
   order->excess = 0;
   for (guint d = 0; d < problem->n_devices; d++)
     {
-      order_compute_levels (order, problem->first[d], order->stop[d], d);
-      order->excess += order_excess_of (order, problem->first[d], order->stop[d], d, NULL);
+      ps_order_compute_levels (order, problem->first[d], order->stop[d], d);
+      order->excess += ps_order_excess_of (order, problem->first[d], order->stop[d], d, NULL);
     }
   n = sort_topologically (order);
   memset (order->queued, 0, problem->n_ops * sizeof *order->queued);
@@ -275,6 +275,6 @@ order_evaluate (Order *order)
     set_times (order, n, TRUE);
   else
     set_times (order, n, FALSE);
-  order_sum_up (order);
+  ps_order_sum_up (order);
   return TRUE;
 }

@@ -5,9 +5,9 @@
 
 /* For makespans what follows anywhere counts, for spans what follows on the own device. */
 static void
-set_tails (PartialFrame *frame)
+set_tails (PsPartialFrame *frame)
 {
-  const Problem *problem = frame->problem;
+  const PsProblem *problem = frame->problem;
   guint n = problem->n_stages;
   gboolean anywhere = problem->objective == PS_OBJECTIVE_MAKESPAN;
   gint64 turn = 0;
@@ -35,10 +35,10 @@ set_tails (PartialFrame *frame)
     }
 }
 
-PartialFrame *
-partial_frame_new (const Problem *problem)
+PsPartialFrame *
+ps_partial_frame_new (const PsProblem *problem)
 {
-  PartialFrame *frame = g_new0 (PartialFrame, 1);
+  PsPartialFrame *frame = g_new0 (PsPartialFrame, 1);
   guint n = problem->n_stages * N_KINDS;
 
   frame->problem = problem;
@@ -52,14 +52,14 @@ partial_frame_new (const Problem *problem)
       frame->producer[chain] = producer == NO_OP ? NO_OP : chain_of (problem, producer);
     }
   set_tails (frame);
-  frame->size = sizeof (Partial) + (problem->n_ops + n + 2 * (gsize)problem->n_devices) * sizeof (gint64)
+  frame->size = sizeof (PsPartial) + (problem->n_ops + n + 2 * (gsize)problem->n_devices) * sizeof (gint64)
                 + (problem->n_ops + problem->n_devices + n) * sizeof (guint32) + n;
   frame->size = (frame->size + 7) & ~(gsize)7;
   return frame;
 }
 
 void
-partial_frame_free (PartialFrame *frame)
+ps_partial_frame_free (PsPartialFrame *frame)
 {
   if (frame == NULL)
     return;
@@ -69,9 +69,9 @@ partial_frame_free (PartialFrame *frame)
 }
 
 static void
-set_pointers (const PartialFrame *frame, Partial *partial)
+set_pointers (const PsPartialFrame *frame, PsPartial *partial)
 {
-  const Problem *problem = frame->problem;
+  const PsProblem *problem = frame->problem;
 
   partial->end = (gint64 *)(partial + 1);
   partial->release = partial->end + problem->n_ops;
@@ -84,14 +84,14 @@ set_pointers (const PartialFrame *frame, Partial *partial)
 }
 
 void
-partial_assign (const PartialFrame *frame, Partial *partial, const Partial *from)
+ps_partial_assign (const PsPartialFrame *frame, PsPartial *partial, const PsPartial *from)
 {
   memcpy (partial, from, frame->size);
   set_pointers (frame, partial);
 }
 
 static gboolean
-is_available (const PartialFrame *frame, const Partial *partial, guint chain)
+is_available (const PsPartialFrame *frame, const PsPartial *partial, guint chain)
 {
   guint producer = frame->producer[chain];
 
@@ -101,9 +101,9 @@ is_available (const PartialFrame *frame, const Partial *partial, guint chain)
 
 /* The producer may still be to come; its chain was asked before. */
 static void
-set_release (const PartialFrame *frame, Partial *partial, guint chain)
+set_release (const PsPartialFrame *frame, PsPartial *partial, guint chain)
 {
-  const Problem *problem = frame->problem;
+  const PsProblem *problem = frame->problem;
   guint producer = frame->producer[chain], next = partial->next[chain];
   gint64 release = partial->free_ns[problem->device[chain / N_KINDS]];
 
@@ -118,7 +118,7 @@ set_release (const PartialFrame *frame, Partial *partial, guint chain)
 }
 
 static void
-set_releases (const PartialFrame *frame, Partial *partial)
+set_releases (const PsPartialFrame *frame, PsPartial *partial)
 {
   guint n = frame->problem->n_stages;
 
@@ -132,9 +132,9 @@ set_releases (const PartialFrame *frame, Partial *partial)
 
 /* Of the device's chains: those released no earlier than r with a tail of at least q take r + their work + q. */
 static gint64
-device_bound (const PartialFrame *frame, const Partial *partial, guint device)
+device_bound (const PsPartialFrame *frame, const PsPartial *partial, guint device)
 {
-  const Problem *problem = frame->problem;
+  const PsProblem *problem = frame->problem;
   gint64 longest = partial->free_ns[device];
   guint begin = problem->first_stage[device], n = (problem->first_stage[device + 1] - begin) * N_KINDS;
 
@@ -162,9 +162,9 @@ device_bound (const PartialFrame *frame, const Partial *partial, guint device)
 
 /* Until a gradient comes the device can only do the forwards that its memory still has room for, and the W at hand. */
 static gint64
-memory_bound (const PartialFrame *frame, const Partial *partial, guint device)
+memory_bound (const PsPartialFrame *frame, const PsPartial *partial, guint device)
 {
-  const Problem *problem = frame->problem;
+  const PsProblem *problem = frame->problem;
   gint64 gradient = G_MAXINT64, work = 0, possible = 0, least = G_MAXINT64, longest = 0, n = 0;
   gint64 room = problem->limit[device] - partial->level[device];
 
@@ -194,7 +194,7 @@ memory_bound (const PartialFrame *frame, const Partial *partial, guint device)
 }
 
 static void
-set_bound (const PartialFrame *frame, Partial *partial)
+set_bound (const PsPartialFrame *frame, PsPartial *partial)
 {
   set_releases (frame, partial);
   partial->bound = partial->weight = 0;
@@ -210,11 +210,11 @@ set_bound (const PartialFrame *frame, Partial *partial)
     }
 }
 
-Partial *
-partial_new (const PartialFrame *frame)
+PsPartial *
+ps_partial_new (const PsPartialFrame *frame)
 {
-  const Problem *problem = frame->problem;
-  Partial *partial = g_malloc0 (frame->size);
+  const PsProblem *problem = frame->problem;
+  PsPartial *partial = g_malloc0 (frame->size);
 
   set_pointers (frame, partial);
   for (guint d = 0; d < problem->n_devices; d++)
@@ -227,9 +227,9 @@ partial_new (const PartialFrame *frame)
 }
 
 void
-partial_place (const PartialFrame *frame, Partial *partial, guint chain)
+ps_partial_place (const PsPartialFrame *frame, PsPartial *partial, guint chain)
 {
-  const Problem *problem = frame->problem;
+  const PsProblem *problem = frame->problem;
   guint device = problem->device[chain / N_KINDS], op = chain * problem->m + partial->next[chain];
 
   for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
@@ -243,16 +243,16 @@ partial_place (const PartialFrame *frame, Partial *partial, guint chain)
 }
 
 static gboolean
-fits (const PartialFrame *frame, const Partial *partial, guint chain)
+fits (const PsPartialFrame *frame, const PsPartial *partial, guint chain)
 {
-  const Problem *problem = frame->problem;
+  const PsProblem *problem = frame->problem;
   guint device = problem->device[chain / N_KINDS];
 
   return !partial->refused[chain] && partial->level[device] + problem->take[chain] <= problem->limit[device];
 }
 
 static guint
-first_to_end (const PartialFrame *frame, const Partial *partial, gint64 *moment)
+first_to_end (const PsPartialFrame *frame, const PsPartial *partial, gint64 *moment)
 {
   guint best = NO_OP;
 
@@ -271,7 +271,7 @@ first_to_end (const PartialFrame *frame, const Partial *partial, gint64 *moment)
 
 /* The longest way to the end first. */
 static void
-sort_urgent (const PartialFrame *frame, const Partial *partial, guint *chains, guint n)
+sort_urgent (const PsPartialFrame *frame, const PsPartial *partial, guint *chains, guint n)
 {
   for (guint i = 1; i < n; i++)
     for (guint k = i; k > 0; k--)
@@ -286,9 +286,9 @@ sort_urgent (const PartialFrame *frame, const Partial *partial, guint *chains, g
 }
 
 guint
-partial_choices (const PartialFrame *frame, const Partial *partial, guint *chains, guint *device, gint64 *moment)
+ps_partial_choices (const PsPartialFrame *frame, const PsPartial *partial, guint *chains, guint *device, gint64 *moment)
 {
-  const Problem *problem = frame->problem;
+  const PsProblem *problem = frame->problem;
   guint first = first_to_end (frame, partial, moment), n = 0;
 
   if (first == NO_OP)
@@ -308,9 +308,9 @@ partial_choices (const PartialFrame *frame, const Partial *partial, guint *chain
 }
 
 gboolean
-partial_may_refuse (const PartialFrame *frame, const Partial *partial, guint device, gint64 moment)
+ps_partial_may_refuse (const PsPartialFrame *frame, const PsPartial *partial, guint device, gint64 moment)
 {
-  const Problem *problem = frame->problem;
+  const PsProblem *problem = frame->problem;
 
   if (problem->limit[device] == G_MAXINT64)
     return FALSE;
@@ -327,9 +327,9 @@ partial_may_refuse (const PartialFrame *frame, const Partial *partial, guint dev
 }
 
 void
-partial_refuse (const PartialFrame *frame, Partial *partial, guint device, gint64 moment)
+ps_partial_refuse (const PsPartialFrame *frame, PsPartial *partial, guint device, gint64 moment)
 {
-  const Problem *problem = frame->problem;
+  const PsProblem *problem = frame->problem;
 
   for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++)
     {
@@ -341,9 +341,9 @@ partial_refuse (const PartialFrame *frame, Partial *partial, guint device, gint6
 }
 
 guint
-partial_times (const PartialFrame *frame, const Partial *partial, gint64 *times)
+ps_partial_times (const PsPartialFrame *frame, const PsPartial *partial, gint64 *times)
 {
-  const Problem *problem = frame->problem;
+  const PsProblem *problem = frame->problem;
   guint n = 0;
 
   for (guint d = 0; d < problem->n_devices; d++)

@@ -2,7 +2,7 @@
 #include "problem.h"
 
 static void
-place_stages (Problem *problem, const PsPlacement *placement)
+place_stages (PsProblem *problem, const PsPlacement *placement)
 {
   guint fill = 0;
 
@@ -19,7 +19,7 @@ place_stages (Problem *problem, const PsPlacement *placement)
 }
 
 static void
-set_stage (Problem *problem, const PsCosts *costs, guint stage)
+set_stage (PsProblem *problem, const PsCosts *costs, guint stage)
 {
   guint device = problem->device[stage], of_copy = stage % problem->n_copy_stages;
   const PsOpCost *joined = ps_costs_op (costs, PS_OP_BW, of_copy);
@@ -43,7 +43,7 @@ set_stage (Problem *problem, const PsCosts *costs, guint stage)
 }
 
 gint64
-problem_apart_peak (const Problem *problem, guint stage)
+ps_problem_apart_peak (const PsProblem *problem, guint stage)
 {
   guint b = stage * N_KINDS + PS_OP_B, w = stage * N_KINDS + PS_OP_W;
 
@@ -52,7 +52,7 @@ problem_apart_peak (const Problem *problem, guint stage)
 
 /* All that the ops of the device ever take and keep, and the most that one of them takes on top. */
 static gint64
-most_memory (const Problem *problem, guint device)
+most_memory (const PsProblem *problem, guint device)
 {
   gint64 bytes = problem->held[device], peak = 0;
 
@@ -68,7 +68,7 @@ most_memory (const Problem *problem, guint device)
 }
 
 gboolean
-problem_may_run_out (const Problem *problem, guint device)
+ps_problem_may_run_out (const PsProblem *problem, guint device)
 {
   return most_memory (problem, device) > problem->limit[device];
 }
@@ -76,11 +76,11 @@ problem_may_run_out (const Problem *problem, guint device)
 /* A pair saves time if it is shorter than its F and some backward that it can be with; BW if it is shorter than B and
  * W, or where memory is short and it takes less. */
 static void
-set_joins (Problem *problem, const PsCosts *costs)
+set_joins (PsProblem *problem, const PsCosts *costs)
 {
   for (guint d = 0; d < problem->n_devices; d++)
     {
-      gboolean short_of_memory = problem_may_run_out (problem, d);
+      gboolean short_of_memory = ps_problem_may_run_out (problem, d);
       gint64 longest = 0;
 
       for (guint i = problem->first_stage[d]; i < problem->first_stage[d + 1]; i++)
@@ -89,7 +89,7 @@ set_joins (Problem *problem, const PsCosts *costs)
           gint64 apart = problem->duration[b] + problem->duration[b + 1];
 
           problem->fuses[s] = problem->bw_duration[s] < apart
-                              || (short_of_memory && problem->bw_take[s] < problem_apart_peak (problem, s));
+                              || (short_of_memory && problem->bw_take[s] < ps_problem_apart_peak (problem, s));
           problem->joins |= problem->fuses[s];
           longest = MAX (longest, MIN (apart, problem->bw_duration[s]));
         }
@@ -108,7 +108,7 @@ set_joins (Problem *problem, const PsCosts *costs)
 /* An activation and a gradient from other devices, the largest, that wait beside what ops hold; *all is every message
  * of the iteration. */
 static gint64
-buffer_bytes (const Problem *problem, const PsCosts *costs, guint device, gint64 *all)
+buffer_bytes (const PsProblem *problem, const PsCosts *costs, guint device, gint64 *all)
 {
   gint64 forward = 0, backward = 0;
 
@@ -134,7 +134,7 @@ buffer_bytes (const Problem *problem, const PsCosts *costs, guint device, gint64
 /* The objective knows no buffers, a price may: room is left for them as far as there is any. A limit that no order can
  * reach is none. */
 static void
-set_limit (Problem *problem, const PsSearchSetting *setting, guint device)
+set_limit (PsProblem *problem, const PsSearchSetting *setting, guint device)
 {
   gint64 least = ps_search_least_memory (setting->placement, setting->costs, device), given, buffers, all_buffers;
 
@@ -152,7 +152,7 @@ set_limit (Problem *problem, const PsSearchSetting *setting, guint device)
 }
 
 static void
-set_devices (Problem *problem, const PsSearchSetting *setting)
+set_devices (PsProblem *problem, const PsSearchSetting *setting)
 {
   gint64 arrival = 0;
 
@@ -176,7 +176,7 @@ set_devices (Problem *problem, const PsSearchSetting *setting)
 }
 
 static guint
-find_producer (const Problem *problem, guint stage, guint kind, guint microbatch)
+find_producer (const PsProblem *problem, guint stage, guint kind, guint microbatch)
 {
   if (kind == PS_OP_W)
     return op_at (problem, stage, PS_OP_B, microbatch);
@@ -187,21 +187,21 @@ find_producer (const Problem *problem, guint stage, guint kind, guint microbatch
 }
 
 static void
-set_operations (Problem *problem)
+set_operations (PsProblem *problem)
 {
   for (guint i = 0; i < problem->n_ops; i++)
     {
       guint chain = i / problem->m, stage = chain / N_KINDS;
 
-      problem->op[i] = (Operation){ .producer = find_producer (problem, stage, chain % N_KINDS, i % problem->m),
-                                    .consumer = { problem->n_ops, problem->n_ops },
-                                    .device = (guint16)problem->device[stage],
-                                    .chain = (guint16)chain };
+      problem->op[i] = (PsOperation){ .producer = find_producer (problem, stage, chain % N_KINDS, i % problem->m),
+                                      .consumer = { problem->n_ops, problem->n_ops },
+                                      .device = (guint16)problem->device[stage],
+                                      .chain = (guint16)chain };
     }
   for (guint i = 0; i < problem->n_ops; i++)
     if (problem->op[i].producer != problem->n_ops)
       {
-        Operation *producer = &problem->op[problem->op[i].producer];
+        PsOperation *producer = &problem->op[problem->op[i].producer];
         guint which = producer->consumer[0] != problem->n_ops;
 
         producer->consumer[which] = i;
@@ -210,7 +210,7 @@ set_operations (Problem *problem)
 }
 
 static void
-allocate_stages (Problem *problem)
+allocate_stages (PsProblem *problem)
 {
   guint n = problem->n_stages;
 
@@ -224,7 +224,7 @@ allocate_stages (Problem *problem)
 }
 
 static void
-allocate_chains (Problem *problem)
+allocate_chains (PsProblem *problem)
 {
   guint n = problem->n_stages * N_KINDS;
 
@@ -236,7 +236,7 @@ allocate_chains (Problem *problem)
 }
 
 static void
-allocate_devices (Problem *problem)
+allocate_devices (PsProblem *problem)
 {
   guint n = problem->n_devices;
 
@@ -248,11 +248,11 @@ allocate_devices (Problem *problem)
   problem->offset = g_new0 (gint64, n);
 }
 
-Problem *
-problem_new (const PsSearchSetting *setting)
+PsProblem *
+ps_problem_new (const PsSearchSetting *setting)
 {
   const PsPlacement *placement = setting->placement;
-  Problem *problem = g_new0 (Problem, 1);
+  PsProblem *problem = g_new0 (PsProblem, 1);
 
   problem->n_devices = placement->n_devices;
   problem->n_copies = placement->n_copies;
@@ -261,7 +261,7 @@ problem_new (const PsSearchSetting *setting)
   problem->m = setting->n_microbatches / placement->n_copies;
   problem->n_ops = problem->n_stages * N_KINDS * problem->m;
   problem->objective = setting->objective;
-  problem->op = g_new0 (Operation, problem->n_ops);
+  problem->op = g_new0 (PsOperation, problem->n_ops);
   allocate_stages (problem);
   allocate_chains (problem);
   allocate_devices (problem);
@@ -277,7 +277,7 @@ problem_new (const PsSearchSetting *setting)
 }
 
 void
-problem_free (Problem *problem)
+ps_problem_free (PsProblem *problem)
 {
   if (problem == NULL)
     return;

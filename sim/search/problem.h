@@ -17,7 +17,7 @@ typedef struct
   guint32 consumer[2]; /* a single one is consumer[0] */
   guint16 device;
   guint16 chain;
-} Operation;
+} PsOperation;
 
 /* Ops are numbered (stage * 3 + kind) * m + microbatch: the ops of one chain follow each other. Two weight copies are
  * two pipelines of stages of their own, copy * (stages of one copy) + stage, that share the devices; each has half of
@@ -36,7 +36,7 @@ typedef struct
   gboolean joins;
   gboolean reserves; /* limit is below what was asked for, to leave room for buffers */
   PsObjective objective;
-  Operation *op;       /* [n_ops] */
+  PsOperation *op;     /* [n_ops] */
   guint *device;       /* [n_stages] */
   guint *first_stage;  /* [n_devices + 1] into stages */
   guint *stages;       /* stages by device, in model order */
@@ -55,58 +55,58 @@ typedef struct
   gint64 *limit;       /* [n_devices] G_MAXINT64 where there is none */
   gint64 *begin;       /* [n_devices] earliest start of the device's first op: its span begins there */
   gint64 *offset;      /* [n_devices] added to a device's end: 0 for makespans, -begin for spans */
-} Problem;
+} PsProblem;
 
-Problem *problem_new (const PsSearchSetting *setting);
-void problem_free (Problem *problem);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (Problem, problem_free)
+PsProblem *ps_problem_new (const PsSearchSetting *setting);
+void ps_problem_free (PsProblem *problem);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProblem, ps_problem_free)
 
 /* Whether the device could run out of memory: not when all that its ops ever take fits. */
-gboolean problem_may_run_out (const Problem *problem, guint device);
+gboolean ps_problem_may_run_out (const PsProblem *problem, guint device);
 
 /* What B and W apart add to the memory of their device at most, one after the other. */
-gint64 problem_apart_peak (const Problem *problem, guint stage);
+gint64 ps_problem_apart_peak (const PsProblem *problem, guint stage);
 
 /* Whether a stage is the first, or the last, of its copy. */
 static inline gboolean
-is_first_stage (const Problem *problem, guint stage)
+is_first_stage (const PsProblem *problem, guint stage)
 {
   return stage % problem->n_copy_stages == 0;
 }
 
 static inline gboolean
-is_last_stage (const Problem *problem, guint stage)
+is_last_stage (const PsProblem *problem, guint stage)
 {
   return (stage + 1) % problem->n_copy_stages == 0;
 }
 
 static inline guint
-chain_of (const Problem *problem, guint op)
+chain_of (const PsProblem *problem, guint op)
 {
   return problem->op[op].chain;
 }
 
 static inline guint
-device_of (const Problem *problem, guint op)
+device_of (const PsProblem *problem, guint op)
 {
   return problem->op[op].device;
 }
 
 static inline guint
-microbatch_of (const Problem *problem, guint op)
+microbatch_of (const PsProblem *problem, guint op)
 {
   return op - problem->op[op].chain * problem->m;
 }
 
 static inline guint
-op_at (const Problem *problem, guint stage, guint kind, guint microbatch)
+op_at (const PsProblem *problem, guint stage, guint kind, guint microbatch)
 {
   return (stage * N_KINDS + kind) * problem->m + microbatch;
 }
 
 /* The op that makes what `op` needs besides its place on the device; NO_OP: none. */
 static inline guint
-producer_of (const Problem *problem, guint op)
+producer_of (const PsProblem *problem, guint op)
 {
   guint producer = problem->op[op].producer;
 
@@ -115,9 +115,9 @@ producer_of (const Problem *problem, guint op)
 
 /* The ops on any device that need the result of `op`, W of the same stage included; returns how many (0 to 2). */
 static inline guint
-consumers_of (const Problem *problem, guint op, guint consumer[2])
+consumers_of (const PsProblem *problem, guint op, guint consumer[2])
 {
-  const Operation *operation = &problem->op[op];
+  const PsOperation *operation = &problem->op[op];
 
   consumer[0] = operation->consumer[0];
   consumer[1] = operation->consumer[1];

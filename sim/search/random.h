@@ -9,10 +9,10 @@
 typedef struct
 {
   guint64 state;
-} Random;
+} PsRandom;
 
 static inline guint64
-random_next (Random *random)
+ps_random_next (PsRandom *random)
 {
   guint64 z = random->state += 0x9e3779b97f4a7c15u;
 
@@ -23,24 +23,24 @@ random_next (Random *random)
 
 /* 0 .. n - 1 */
 static inline guint
-random_below (Random *random, guint n)
+ps_random_below (PsRandom *random, guint n)
 {
-  return (guint)(((random_next (random) >> 32) * n) >> 32);
+  return (guint)(((ps_random_next (random) >> 32) * n) >> 32);
 }
 
 /* [0, 1) */
 static inline double
-random_unit (Random *random)
+ps_random_unit (PsRandom *random)
 {
-  return (double)(random_next (random) >> 11) * 0x1p-53;
+  return (double)(ps_random_next (random) >> 11) * 0x1p-53;
 }
 
 /* Exponentially distributed with mean 1: -log of a uniform number, by products and sums alone so that it is the same on
  * every machine. With u = m 2^-e, m in [1, 2), and s = (m - 1) / (m + 1): log m = 2 (s + s^3 / 3 + s^5 / 5 + ..). */
 static inline double
-random_exponential (Random *random)
+ps_random_exponential (PsRandom *random)
 {
-  guint64 bits = (random_next (random) >> 11) | 1;
+  guint64 bits = (ps_random_next (random) >> 11) | 1;
   guint e = 53 - g_bit_storage (bits) + 1;
   double m = (double)bits / (double)((guint64)1 << (53 - e)), s = (m - 1) / (m + 1), square = s * s, sum = 0;
 

@@ -48,7 +48,7 @@ simulated_price (const PsSearchSetting *setting, const PsSchedule *schedule)
 }
 
 void
-priced_take (Priced *best, const PsSearchSetting *setting, PsSchedule *schedule, const char *found_by)
+ps_priced_take (PsPriced *best, const PsSearchSetting *setting, PsSchedule *schedule, const char *found_by)
 {
   gint64 price_ns
       = setting->price ? setting->price (schedule, setting->price_data) : simulated_price (setting, schedule);
@@ -59,11 +59,11 @@ priced_take (Priced *best, const PsSearchSetting *setting, PsSchedule *schedule,
       return;
     }
   ps_schedule_free (best->schedule);
-  *best = (Priced){ schedule, price_ns, found_by };
+  *best = (PsPriced){ schedule, price_ns, found_by };
 }
 
 void
-runner_price (Runner *runner, const Order *order, const char *found_by)
+ps_runner_price (PsRunner *runner, const PsOrder *order, const char *found_by)
 {
   const PsSearchSetting *setting = runner->shared->setting;
 
@@ -72,7 +72,7 @@ runner_price (Runner *runner, const Order *order, const char *found_by)
   runner->objective = order->objective;
   runner->weight = order->weight;
   runner->n_moves += order->problem->n_ops / OPS_PER_MOVE;
-  priced_take (&runner->best, setting, order_to_schedule (order, setting->placement), found_by);
+  ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement), found_by);
 }
 
 static gint64
@@ -82,9 +82,9 @@ now_ns (void)
 }
 
 static void
-report (Runner *runner)
+report (PsRunner *runner)
 {
-  Shared *shared = runner->shared;
+  PsSearchShared *shared = runner->shared;
 
   g_mutex_lock (&shared->lock);
   shared->n_moves += runner->n_moves - runner->n_reported;
@@ -94,9 +94,9 @@ report (Runner *runner)
 }
 
 static void
-tell (Runner *runner, gint64 elapsed_ns)
+tell (PsRunner *runner, gint64 elapsed_ns)
 {
-  Shared *shared = runner->shared;
+  PsSearchShared *shared = runner->shared;
   PsSearchProgress progress = { .elapsed_ns = elapsed_ns };
 
   report (runner);
@@ -112,14 +112,14 @@ tell (Runner *runner, gint64 elapsed_ns)
 
 /* No schedule is better. */
 static gboolean
-is_proved (const Runner *runner)
+is_proved (const PsRunner *runner)
 {
   return runner->best.price_ns <= runner->worker.lower_bound_ns;
 }
 
 /* A runner with a higher index than one that has met the bound cannot be the one that is asked for the result. */
 gboolean
-runner_is_over (Runner *runner)
+ps_runner_is_over (PsRunner *runner)
 {
   const PsSearchSetting *setting = runner->shared->setting;
   gint64 elapsed_ns = now_ns () - runner->shared->begin_ns;
@@ -135,7 +135,7 @@ runner_is_over (Runner *runner)
 /* A branch and bound and the moves that it may take. */
 typedef struct
 {
-  Worker *worker;
+  PsSearchWorker *worker;
   guint64 stop_at; /* moves */
   gboolean refused;
 } Decision;
@@ -144,100 +144,101 @@ static gboolean
 go_on_deciding (gpointer data)
 {
   Decision *decision = data;
-  const Runner *runner = decision->worker->runner;
+  const PsRunner *runner = decision->worker->runner;
 
-  decision->refused = runner->n_moves >= decision->stop_at || !worker_spend (decision->worker, MOVES_PER_QUESTION);
+  decision->refused
+      = runner->n_moves >= decision->stop_at || !ps_search_worker_spend (decision->worker, MOVES_PER_QUESTION);
   return !decision->refused;
 }
 
 static void
-decide (Runner *runner)
+decide (PsRunner *runner)
 {
-  Worker *worker = &runner->worker;
+  PsSearchWorker *worker = &runner->worker;
   Decision decision = { worker, runner->n_moves + (guint64)((double)runner->n_moves * DECISION_PART), FALSE };
   gboolean decided;
 
-  order_assign (worker->scratch, worker->best);
-  decided = exact_solve (worker->scratch, go_on_deciding, &decision);
-  if (runner_is_over (runner))
+  ps_order_assign (worker->scratch, worker->best);
+  decided = ps_exact_solve (worker->scratch, go_on_deciding, &decision);
+  if (ps_runner_is_over (runner))
     return;
   if (decided)
     worker->lower_bound_ns = worker->scratch->objective;
   runner->decide_at = decision.refused ? MAX (runner->n_moves * DECISION_FACTOR, LEAST_DECISION) : G_MAXUINT64;
-  worker_offer (worker, worker->scratch, "branch and bound");
+  ps_search_worker_offer (worker, worker->scratch, "branch and bound");
 }
 
 static gboolean
 go_on_stretching (gpointer data)
 {
-  Worker *worker = data;
+  PsSearchWorker *worker = data;
 
-  return worker_spend (worker, moves_per_repeat (worker->problem));
+  return ps_search_worker_spend (worker, moves_per_repeat (worker->problem));
 }
 
 /* An order of another problem as one of the worker's: as it is, or stretched to more microbatches. */
 static void
-carry_over (Worker *worker, const Order *from, const char *found_by)
+carry_over (PsSearchWorker *worker, const PsOrder *from, const char *found_by)
 {
-  Order *order = worker->scratch;
+  PsOrder *order = worker->scratch;
   gboolean carried;
 
   if (from->problem->m < order->problem->m)
-    carried = order_stretch (order, from, go_on_stretching, worker);
+    carried = ps_order_stretch (order, from, go_on_stretching, worker);
   else
     {
-      order_copy (order, from);
-      carried = order_evaluate (order) && order->excess == 0;
+      ps_order_copy (order, from);
+      carried = ps_order_evaluate (order) && order->excess == 0;
     }
   if (carried)
-    worker_offer (worker, order, found_by);
+    ps_search_worker_offer (worker, order, found_by);
 }
 
 /* The best order of the easier problem need not be the best here: another one has its turn, and all good policies. */
 static void
-ease (Runner *runner)
+ease (PsRunner *runner)
 {
-  Worker *easier = &runner->easier;
-  const Order *other;
+  PsSearchWorker *easier = &runner->easier;
+  const PsOrder *other;
 
-  worker_round (easier);
-  if (runner_is_over (runner))
+  ps_search_worker_round (easier);
+  if (ps_runner_is_over (runner))
     return;
   carry_over (&runner->worker, easier->best, "an easier problem");
-  other = worker_draw (easier)->order;
-  if (other->objective != G_MAXINT64 && !runner_is_over (runner))
+  other = ps_search_worker_draw (easier)->order;
+  if (other->objective != G_MAXINT64 && !ps_runner_is_over (runner))
     carry_over (&runner->worker, other, "an easier problem");
-  for (guint i = 0; i < POOL_SIZE && !runner_is_over (runner); i++)
+  for (guint i = 0; i < POOL_SIZE && !ps_runner_is_over (runner); i++)
     if (easier->pool[i].order->objective != G_MAXINT64)
-      worker_try_policy (&runner->worker, &easier->pool[i].policy);
+      ps_search_worker_try_policy (&runner->worker, &easier->pool[i].policy);
 }
 
 /* Whether it is the turn of a problem beside the one asked for, which is to have that part of all moves. */
 static gboolean
-is_due (const Runner *runner, const Worker *worker, double part)
+is_due (const PsRunner *runner, const PsSearchWorker *worker, double part)
 {
   return worker->problem != NULL && worker->best->objective > worker->lower_bound_ns
          && (double)worker->n_moves <= part * (double)runner->n_moves;
 }
 
 static void
-take_turn (Runner *runner)
+take_turn (PsRunner *runner)
 {
   if (is_due (runner, &runner->easier, EASIER_PART))
     ease (runner);
   else if (is_due (runner, &runner->slower, SLOWER_PART))
     {
       carry_over (&runner->slower, runner->worker.best, "local search");
-      worker_round (&runner->slower);
+      ps_search_worker_round (&runner->slower);
     }
   else
-    worker_round (&runner->worker);
+    ps_search_worker_round (&runner->worker);
 }
 
 static void
-mark_done (Runner *runner)
+mark_done (PsRunner *runner)
 {
-  Shared *shared = runner->shared;
+  PsSearchShared *shared = runner->shared;
 
   report (runner);
   g_mutex_lock (&shared->lock);
@@ -247,36 +248,36 @@ mark_done (Runner *runner)
 }
 
 void
-runner_init (Runner *runner, Shared *shared, guint index)
+ps_runner_init (PsRunner *runner, PsSearchShared *shared, guint index)
 {
-  const Start *start = &shared->start;
+  const PsStart *start = &shared->start;
 
   *runner
-      = (Runner){ .shared = shared,
-                  .index = index,
-                  .random = { shared->setting->seed * 1000003 + index },
-                  .best = { ps_schedule_copy (shared->seed.schedule), shared->seed.price_ns, shared->seed.found_by },
-                  .decide_at = index == 0 && exact_can_decide (start->problem) ? 0 : G_MAXUINT64 };
-  worker_init (&runner->worker, runner, start);
-  worker_init (&runner->easier, runner, &shared->easier);
-  worker_init (&runner->slower, runner, &shared->slower);
+      = (PsRunner){ .shared = shared,
+                    .index = index,
+                    .random = { shared->setting->seed * 1000003 + index },
+                    .best = { ps_schedule_copy (shared->seed.schedule), shared->seed.price_ns, shared->seed.found_by },
+                    .decide_at = index == 0 && ps_exact_can_decide (start->problem) ? 0 : G_MAXUINT64 };
+  ps_search_worker_init (&runner->worker, runner, start);
+  ps_search_worker_init (&runner->easier, runner, &shared->easier);
+  ps_search_worker_init (&runner->slower, runner, &shared->slower);
 }
 
 void
-runner_clear (Runner *runner)
+ps_runner_clear (PsRunner *runner)
 {
-  worker_clear (&runner->worker);
-  worker_clear (&runner->easier);
-  worker_clear (&runner->slower);
+  ps_search_worker_clear (&runner->worker);
+  ps_search_worker_clear (&runner->easier);
+  ps_search_worker_clear (&runner->slower);
   ps_schedule_free (runner->best.schedule);
 }
 
 gpointer
-runner_run (gpointer data)
+ps_runner_run (gpointer data)
 {
-  Runner *runner = data;
+  PsRunner *runner = data;
 
-  while (!runner_is_over (runner))
+  while (!ps_runner_is_over (runner))
     {
       if (runner->n_moves >= runner->decide_at)
         decide (runner);

@@ -17,33 +17,33 @@ typedef struct
   PsSchedule *schedule; /* NULL: none */
   gint64 price_ns;      /* G_MAXINT64: it is none to return */
   const char *found_by;
-} Priced;
+} PsPriced;
 
 /* What all threads of a search share. */
 typedef struct
 {
   const PsSearchSetting *setting;
-  Start start;
-  Start easier;    /* fewer microbatches, or the makespan in place of spans */
-  Start slower;    /* slower transfers */
-  Priced seed;     /* the best of all starts */
+  PsStart start;
+  PsStart easier;  /* fewer microbatches, or the makespan in place of spans */
+  PsStart slower;  /* slower transfers */
+  PsPriced seed;   /* the best of all starts */
   gint64 begin_ns; /* monotonic */
   gint64 told_ns;  /* when progress was told last; of the first runner */
   gint done_below; /* atomic: smallest index of a runner whose best is optimal */
   gint64 best_ns;  /* under lock, for progress only */
   guint64 n_moves; /* under lock */
   GMutex lock;
-} Shared;
+} PsSearchShared;
 
-struct Runner
+struct PsRunner
 {
-  Shared *shared;
+  PsSearchShared *shared;
   guint index;
-  Random random;
-  Worker worker;
-  Worker easier;
-  Worker slower;
-  Priced best;
+  PsRandom random;
+  PsSearchWorker worker;
+  PsSearchWorker easier;
+  PsSearchWorker slower;
+  PsPriced best;
   gint64 objective; /* of the order priced last, */
   gint64 weight;    /* and its weight */
   guint64 n_moves;
@@ -51,14 +51,14 @@ struct Runner
   guint64 decide_at; /* moves after which branch and bound is tried; G_MAXUINT64: it is not */
 };
 
-void runner_init (Runner *runner, Shared *shared, guint index);
-void runner_clear (Runner *runner);
+void ps_runner_init (PsRunner *runner, PsSearchShared *shared, guint index);
+void ps_runner_clear (PsRunner *runner);
 
 /* Thread function; data is a Runner. The first runner tells progress. */
-gpointer runner_run (gpointer data);
+gpointer ps_runner_run (gpointer data);
 
 /* Prices a schedule, which is taken over, and keeps it where it is the first or better. */
-void priced_take (Priced *best, const PsSearchSetting *setting, PsSchedule *schedule, const char *found_by);
+void ps_priced_take (PsPriced *best, const PsSearchSetting *setting, PsSchedule *schedule, const char *found_by);
 
 G_END_DECLS
 

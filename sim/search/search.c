@@ -43,18 +43,18 @@ check_setting (const PsSearchSetting *setting, GError **error)
 
 /* Fails where a thread cannot be made; the threads already running are stopped. */
 static gboolean
-run_threads (Shared *shared, Runner *runners, guint n, GError **error)
+run_threads (PsSearchShared *shared, PsRunner *runners, guint n, GError **error)
 {
   g_autofree GThread **threads = g_new0 (GThread *, n);
   gboolean ok = TRUE;
 
   for (guint i = 1; i < n && ok; i++)
     {
-      threads[i] = g_thread_try_new ("search", runner_run, &runners[i], error);
+      threads[i] = g_thread_try_new ("search", ps_runner_run, &runners[i], error);
       ok = threads[i] != NULL;
     }
   if (ok)
-    runner_run (&runners[0]);
+    ps_runner_run (&runners[0]);
   else
     {
       g_prefix_error (error, "--jobs: %u threads: ", n);
@@ -91,49 +91,50 @@ slow_transfers (const PsCosts *costs, guint factor)
 }
 
 static void
-start_slower (Shared *shared)
+start_slower (PsSearchShared *shared)
 {
   const PsSearchSetting *setting = shared->setting;
   g_autoptr (PsCosts) costs = slow_transfers (setting->costs, setting->transfer_factor);
   PsSearchSetting slower = *setting;
 
   slower.costs = costs;
-  start_init (&shared->slower, &slower, NULL);
-  priced_take (&shared->seed, setting, order_to_schedule (shared->slower.order, setting->placement), "list scheduling");
+  ps_start_init (&shared->slower, &slower, NULL);
+  ps_priced_take (&shared->seed, setting, ps_order_to_schedule (shared->slower.order, setting->placement),
+                  "list scheduling");
 }
 
 static void
-shared_init (Shared *shared, const PsSearchSetting *setting)
+shared_init (PsSearchShared *shared, const PsSearchSetting *setting)
 {
   PsSearchSetting easier;
 
-  *shared = (Shared){
+  *shared = (PsSearchShared){
     .setting = setting, .begin_ns = g_get_monotonic_time () * 1000, .done_below = G_MAXINT, .best_ns = G_MAXINT64
   };
-  start_init (&shared->start, setting, &shared->seed);
+  ps_start_init (&shared->start, setting, &shared->seed);
   if (make_easier (setting, &easier))
-    start_init (&shared->easier, &easier, NULL);
+    ps_start_init (&shared->easier, &easier, NULL);
   if (setting->transfer_factor > 1)
     start_slower (shared);
   g_mutex_init (&shared->lock);
 }
 
 static void
-shared_clear (Shared *shared)
+shared_clear (PsSearchShared *shared)
 {
-  start_clear (&shared->start);
-  start_clear (&shared->easier);
-  start_clear (&shared->slower);
+  ps_start_clear (&shared->start);
+  ps_start_clear (&shared->easier);
+  ps_start_clear (&shared->slower);
   ps_schedule_free (shared->seed.schedule);
   g_mutex_clear (&shared->lock);
 }
 
 /* Ties go to the first runner, so that the result does not depend on which was faster. */
 static PsSearchResult *
-choose_best (const Shared *shared, Runner *runners)
+choose_best (const PsSearchShared *shared, PsRunner *runners)
 {
   PsSearchResult *result = g_new0 (PsSearchResult, 1);
-  Runner *best = &runners[0];
+  PsRunner *best = &runners[0];
 
   result->n_moves = shared->n_moves;
   for (guint i = 0; i < shared->setting->n_threads; i++)
@@ -173,9 +174,9 @@ finish_result (const PsSearchSetting *setting, PsSearchResult *taken, GError **e
 PsSearchResult *
 ps_search (const PsSearchSetting *setting, GError **error)
 {
-  g_autofree Runner *runners = g_new0 (Runner, setting->n_threads);
+  g_autofree PsRunner *runners = g_new0 (PsRunner, setting->n_threads);
   PsSearchResult *result = NULL;
-  Shared shared;
+  PsSearchShared shared;
 
   g_return_val_if_fail (setting->n_threads >= 1, NULL);
   g_return_val_if_fail (setting->time_limit_ns > 0 || setting->move_limit > 0, NULL);
@@ -184,11 +185,11 @@ ps_search (const PsSearchSetting *setting, GError **error)
     return NULL;
   shared_init (&shared, setting);
   for (guint i = 0; i < setting->n_threads; i++)
-    runner_init (&runners[i], &shared, i);
+    ps_runner_init (&runners[i], &shared, i);
   if (run_threads (&shared, runners, setting->n_threads, error))
     result = choose_best (&shared, runners);
   for (guint i = 0; i < setting->n_threads; i++)
-    runner_clear (&runners[i]);
+    ps_runner_clear (&runners[i]);
   shared_clear (&shared);
   return result ? finish_result (setting, result, error) : NULL;
 }

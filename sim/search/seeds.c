@@ -40,42 +40,43 @@ generate (const PsFamily *family, const PsSearchSetting *setting, guint group)
 
 /* Whether a sequence is a solution that is better than the best so far, which it then becomes. */
 static gboolean
-take_better (Order *order, Order **best)
+take_better (PsOrder *order, PsOrder **best)
 {
-  if (!order_evaluate (order) || order->excess > 0 || (*best != NULL && (*best)->objective <= order->objective))
+  if (!ps_order_evaluate (order) || order->excess > 0 || (*best != NULL && (*best)->objective <= order->objective))
     return FALSE;
   if (*best == NULL)
-    *best = order_new (order->problem);
-  order_assign (*best, order);
+    *best = ps_order_new (order->problem);
+  ps_order_assign (*best, order);
   return TRUE;
 }
 
 void
-one_by_one (Order *order)
+ps_order_one_by_one (PsOrder *order)
 {
-  const Problem *problem = order->problem;
+  const PsProblem *problem = order->problem;
 
-  order_clear (order);
+  ps_order_clear (order);
   for (guint i = 0; i < problem->m; i++)
     {
       for (guint s = 0; s < problem->n_stages; s++)
-        order_add (order, op_at (problem, s, PS_OP_F, i), problem->n_ops);
+        ps_order_add (order, op_at (problem, s, PS_OP_F, i), problem->n_ops);
       for (guint s = problem->n_stages; s-- > 0;)
         {
           guint b = op_at (problem, s, PS_OP_B, i);
-          gboolean fused = problem->fuses[s] && problem->bw_take[s] < problem_apart_peak (problem, s);
+          gboolean fused = problem->fuses[s] && problem->bw_take[s] < ps_problem_apart_peak (problem, s);
 
-          order_add (order, b, fused ? b : problem->n_ops);
+          ps_order_add (order, b, fused ? b : problem->n_ops);
           if (!fused)
-            order_add (order, b + problem->m, problem->n_ops);
+            ps_order_add (order, b + problem->m, problem->n_ops);
         }
     }
 }
 
 static void
-try_family (Start *start, const PsSearchSetting *setting, const PsFamily *family, Priced *priced, const char **found_by)
+try_family (PsStart *start, const PsSearchSetting *setting, const PsFamily *family, PsPriced *priced,
+            const char **found_by)
 {
-  g_autoptr (Order) order = order_new (start->problem);
+  g_autoptr (PsOrder) order = ps_order_new (start->problem);
 
   for (guint k = 0; k < (family->groups ? N_GROUP_SIZES : 1); k++)
     {
@@ -83,16 +84,16 @@ try_family (Start *start, const PsSearchSetting *setting, const PsFamily *family
 
       if (schedule == NULL)
         continue;
-      if (order_from_schedule (order, schedule) && take_better (order, &start->order))
+      if (ps_order_from_schedule (order, schedule) && take_better (order, &start->order))
         *found_by = family->name;
       if (priced != NULL && schedule->n_slices == 1 && !schedule->asynchronous)
-        priced_take (priced, setting, g_steal_pointer (&schedule), family->name);
+        ps_priced_take (priced, setting, g_steal_pointer (&schedule), family->name);
     }
 }
 
 /* Families that look at costs are generated for the problem's limit too. */
 static void
-try_families (Start *start, const PsSearchSetting *setting, Priced *priced, const char **found_by)
+try_families (PsStart *start, const PsSearchSetting *setting, PsPriced *priced, const char **found_by)
 {
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
@@ -110,37 +111,37 @@ try_families (Start *start, const PsSearchSetting *setting, Priced *priced, cons
 
 /* List scheduling by a plain rule. Where nothing fits there is one microbatch after the other all the same. */
 static void
-try_plain (Start *start, const char **found_by)
+try_plain (PsStart *start, const char **found_by)
 {
-  static const Policy plain = { .bias[PS_OP_W] = { .base = 1 }, .ahead = { .base = 1 }, .fuses = TRUE };
-  g_autoptr (Order) order = order_new (start->problem);
+  static const PsPolicy plain = { .bias[PS_OP_W] = { .base = 1 }, .ahead = { .base = 1 }, .fuses = TRUE };
+  g_autoptr (PsOrder) order = ps_order_new (start->problem);
 
-  if (greedy_build (order, &plain, NULL) && take_better (order, &start->order))
+  if (ps_greedy_build (order, &plain, NULL) && take_better (order, &start->order))
     *found_by = "list scheduling";
   if (start->order != NULL)
     return;
-  one_by_one (order);
+  ps_order_one_by_one (order);
   take_better (order, &start->order);
   *found_by = "one microbatch at a time";
 }
 
 void
-start_init (Start *start, const PsSearchSetting *setting, Priced *priced)
+ps_start_init (PsStart *start, const PsSearchSetting *setting, PsPriced *priced)
 {
   const char *found_by = NULL;
 
-  start->problem = problem_new (setting);
+  start->problem = ps_problem_new (setting);
   start->lower_bound_ns = ps_lower_bound_within (setting->placement, setting->n_microbatches, setting->costs,
                                                  setting->memory_limit, setting->objective);
   try_families (start, setting, priced, &found_by);
   try_plain (start, &found_by);
   if (priced != NULL)
-    priced_take (priced, setting, order_to_schedule (start->order, setting->placement), found_by);
+    ps_priced_take (priced, setting, ps_order_to_schedule (start->order, setting->placement), found_by);
 }
 
 void
-start_clear (Start *start)
+ps_start_clear (PsStart *start)
 {
-  order_free (start->order);
-  problem_free (start->problem);
+  ps_order_free (start->order);
+  ps_problem_free (start->problem);
 }

@@ -6,9 +6,9 @@
 
 /* How many ops of each chain have started before a moment. */
 static void
-cut_at (const Order *from, gint64 moment, guint *cut)
+cut_at (const PsOrder *from, gint64 moment, guint *cut)
 {
-  const Problem *problem = from->problem;
+  const PsProblem *problem = from->problem;
 
   for (guint chain = 0; chain < problem->n_stages * N_KINDS; chain++)
     {
@@ -29,7 +29,7 @@ cut_at (const Order *from, gint64 moment, guint *cut)
 
 /* Whether every chain has `n` more microbatches behind the cut. */
 static gboolean
-has_behind (const Problem *problem, const guint *cut, guint n)
+has_behind (const PsProblem *problem, const guint *cut, guint n)
 {
   for (guint chain = 0; chain < problem->n_stages * N_KINDS; chain++)
     if (cut[chain] + n > problem->m)
@@ -40,7 +40,7 @@ has_behind (const Problem *problem, const guint *cut, guint n)
 /* Part of a sequence: the microbatches of each chain from `begin` to `end` behind the cut, `shift` later. */
 typedef struct
 {
-  const Order *from;
+  const PsOrder *from;
   const guint *cut;
   gint64 begin;
   gint64 end;
@@ -59,7 +59,7 @@ shifted (const Part *part, guint op, guint m)
 
 /* A pair, or a BW, of which the part has not got everything falls apart. */
 static void
-append_joined (Order *order, const Part *part, guint op, guint partner)
+append_joined (PsOrder *order, const Part *part, guint op, guint partner)
 {
   guint m = order->problem->m, none = order->problem->n_ops, before = part->from->problem->m;
   guint b = shifted (part, op, m), w = shifted (part, op + before, m);
@@ -67,22 +67,22 @@ append_joined (Order *order, const Part *part, guint op, guint partner)
 
   if (b != NO_OP && f != NO_OP && w == b + m)
     {
-      order_add (order, b, f);
+      ps_order_add (order, b, f);
       return;
     }
   if (partner != op && f != NO_OP)
-    order_add (order, f, none);
+    ps_order_add (order, f, none);
   if (b != NO_OP)
-    order_add (order, b, none);
+    ps_order_add (order, b, none);
   if (w != NO_OP)
-    order_add (order, w, none);
+    ps_order_add (order, w, none);
 }
 
 /* Whether the part has the op at a position, or any that it stands for. */
 static gboolean
 has_any (const Part *part, guint position)
 {
-  const Order *from = part->from;
+  const PsOrder *from = part->from;
   guint op = from->sequence[position], partner = from->partner[op], m = from->problem->m;
 
   return shifted (part, op, m) != NO_OP
@@ -103,9 +103,9 @@ list_positions (const Part *part, guint device, guint32 *positions)
 }
 
 static void
-append_part (Order *order, const Part *part, const guint32 *positions, guint n)
+append_part (PsOrder *order, const Part *part, const guint32 *positions, guint n)
 {
-  const Order *from = part->from;
+  const PsOrder *from = part->from;
 
   for (guint i = 0; i < n; i++)
     {
@@ -114,13 +114,13 @@ append_part (Order *order, const Part *part, const guint32 *positions, guint n)
       if (partner != from->problem->n_ops)
         append_joined (order, part, op, partner);
       else
-        order_add (order, shifted (part, op, order->problem->m), order->problem->n_ops);
+        ps_order_add (order, shifted (part, op, order->problem->m), order->problem->n_ops);
     }
 }
 
 /* The part n_times over, each time `step` microbatches later. */
 static void
-append_parts (Order *order, Part part, guint device, guint n_times, guint step)
+append_parts (PsOrder *order, Part part, guint device, guint n_times, guint step)
 {
   g_autofree guint32 *positions = g_new (guint32, part.from->problem->n_ops);
   guint n = list_positions (&part, device, positions);
@@ -130,14 +130,14 @@ append_parts (Order *order, Part part, guint device, guint n_times, guint step)
 }
 
 static gboolean
-repeat (Order *order, const Order *from, const guint *cut, guint piece, guint n_times)
+repeat (PsOrder *order, const PsOrder *from, const guint *cut, guint piece, guint n_times)
 {
-  const Problem *small = from->problem;
+  const PsProblem *small = from->problem;
   gint64 extra = (gint64)order->problem->m - small->m, dropped = (gint64)n_times * piece - extra;
 
   if (dropped < 0 || !has_behind (small, cut, MAX (piece, (guint)dropped)))
     return FALSE;
-  order_clear (order);
+  ps_order_clear (order);
   for (guint d = 0; d < small->n_devices; d++)
     {
       append_parts (order, (Part){ from, cut, G_MININT64 / 2, 0, 0 }, d, 1, 0);
@@ -148,7 +148,7 @@ repeat (Order *order, const Order *from, const guint *cut, guint piece, guint n_
 }
 
 gboolean
-order_repeat (Order *order, const Order *from, gint64 moment, guint piece, guint n_times)
+ps_order_repeat (PsOrder *order, const PsOrder *from, gint64 moment, guint piece, guint n_times)
 {
   g_autofree guint *cut = g_new (guint, (gsize)from->problem->n_stages * N_KINDS);
 
@@ -157,10 +157,10 @@ order_repeat (Order *order, const Order *from, gint64 moment, guint piece, guint
 }
 
 gboolean
-order_stretch (Order *order, const Order *from, gboolean (*go_on) (gpointer data), gpointer data)
+ps_order_stretch (PsOrder *order, const PsOrder *from, gboolean (*go_on) (gpointer data), gpointer data)
 {
-  const Problem *small = from->problem;
-  g_autoptr (Order) scratch = order_new (order->problem);
+  const PsProblem *small = from->problem;
+  g_autoptr (PsOrder) scratch = ps_order_new (order->problem);
   g_autofree guint *cut = g_new (guint, (gsize)small->n_stages * N_KINDS);
   guint extra = order->problem->m - small->m;
   gboolean found = FALSE;
@@ -176,9 +176,9 @@ order_stretch (Order *order, const Order *from, gboolean (*go_on) (gpointer data
             return FALSE;
           if (!repeat (scratch, from, cut, piece, extra / piece))
             continue;
-          if (!order_evaluate (scratch) || scratch->excess > 0 || (found && scratch->objective >= order->objective))
+          if (!ps_order_evaluate (scratch) || scratch->excess > 0 || (found && scratch->objective >= order->objective))
             continue;
-          order_assign (order, scratch);
+          ps_order_assign (order, scratch);
           found = TRUE;
         }
     }

@@ -13,12 +13,12 @@ G_BEGIN_DECLS
  * best of the orders that repeat the ops between a cut and the same cut some microbatches later. A cut is what has
  * started at some moment, so that every device repeats the same microbatches. FALSE when no such order is a solution,
  * or go_on, which is asked before each, said no; order is evaluated otherwise. */
-gboolean order_stretch (Order *order, const Order *from, gboolean (*go_on) (gpointer data), gpointer data);
+gboolean ps_order_stretch (PsOrder *order, const PsOrder *from, gboolean (*go_on) (gpointer data), gpointer data);
 
 /* Fills the sequence of `order` (of as many microbatches as `from` or more): the ops of `from` in front of what has
  * started at a moment, then `piece` microbatches of every chain n_times over, then the last ones of `from`, as many as
  * are missing. FALSE when `from` has not got so many. order is not evaluated. */
-gboolean order_repeat (Order *order, const Order *from, gint64 moment, guint piece, guint n_times);
+gboolean ps_order_repeat (PsOrder *order, const PsOrder *from, gint64 moment, guint piece, guint n_times);
 
 G_END_DECLS
 

@@ -2,7 +2,7 @@
 #include "ways.h"
 
 void
-ways_clear (Ways *ways)
+ps_ways_clear (PsWays *ways)
 {
   g_free (ways->least_pair);
   g_free (ways->forward);
@@ -16,7 +16,7 @@ ways_clear (Ways *ways)
 
 /* From a stage to the one above it, and back. */
 static gint64
-hop (const Ways *ways, guint copy, guint stage, gboolean back)
+hop (const PsWays *ways, guint copy, guint stage, gboolean back)
 {
   const PsCosts *costs = ways->costs;
 
@@ -26,7 +26,7 @@ hop (const Ways *ways, guint copy, guint stage, gboolean back)
 }
 
 static void
-set_ops (Ways *ways)
+set_ops (PsWays *ways)
 {
   const PsPlacement *placement = ways->placement;
   const gint64 *pair_ns = ways->costs->pair_ns;
@@ -39,32 +39,32 @@ set_ops (Ways *ways)
       ways->least_pair[placement->device[i]] = MIN (ways->least_pair[placement->device[i]], pair_ns[i % n]);
   for (guint s = 0; s < n; s++)
     {
-      gint64 alone = ways_duration (ways, PS_OP_F, s);
+      gint64 alone = ps_ways_duration (ways, PS_OP_F, s);
 
       ways->forward[s] = pair_ns[s] >= 0 ? MIN (alone, pair_ns[s]) : alone;
     }
   for (guint i = 0; i < placement->n_copies * n; i++)
     {
-      gint64 joined = MIN (ways_duration (ways, PS_OP_BW, i % n), ways->least_pair[placement->device[i]]);
+      gint64 joined = MIN (ps_ways_duration (ways, PS_OP_BW, i % n), ways->least_pair[placement->device[i]]);
 
-      ways->backward[i] = MIN (ways_duration (ways, PS_OP_B, i % n), joined);
-      ways->own[i] = MIN (ways_backward_alone (ways, i % n), joined);
+      ways->backward[i] = MIN (ps_ways_duration (ways, PS_OP_B, i % n), joined);
+      ways->own[i] = MIN (ps_ways_backward_alone (ways, i % n), joined);
     }
 }
 
 /* The first F that goes through the last stage meets no backward on its way, so that it is in no pair. */
 static gint64
-first_turn (const Ways *ways)
+first_turn (const PsWays *ways)
 {
   guint last = ways->placement->n_stages - 1;
   gint64 least = G_MAXINT64;
 
   for (guint copy = 0; copy < ways->placement->n_copies; copy++)
     {
-      gint64 time = ways_duration (ways, PS_OP_F, last);
+      gint64 time = ps_ways_duration (ways, PS_OP_F, last);
 
       for (guint s = 0; s < last; s++)
-        time += ways_duration (ways, PS_OP_F, s) + hop (ways, copy, s, FALSE);
+        time += ps_ways_duration (ways, PS_OP_F, s) + hop (ways, copy, s, FALSE);
       if (ways->m[copy] > 0)
         least = MIN (least, time);
     }
@@ -73,7 +73,7 @@ first_turn (const Ways *ways)
 
 /* Before the first turn forwards are in no pair. */
 static void
-set_heads (Ways *ways, guint copy, gint64 first)
+set_heads (PsWays *ways, guint copy, gint64 first)
 {
   guint last = ways->placement->n_stages - 1, base = copy * (last + 1);
   gint64 alone = 0, least = 0;
@@ -81,7 +81,7 @@ set_heads (Ways *ways, guint copy, gint64 first)
   for (guint s = 0; s <= last; s++)
     {
       ways->arrival[base + s] = MAX (least, MIN (alone, first));
-      alone += ways_duration (ways, PS_OP_F, s) + (s < last ? hop (ways, copy, s, FALSE) : 0);
+      alone += ps_ways_duration (ways, PS_OP_F, s) + (s < last ? hop (ways, copy, s, FALSE) : 0);
       least += ways->forward[s] + (s < last ? hop (ways, copy, s, FALSE) : 0);
     }
   ways->gradient[base + last] = MAX (least, first);
@@ -90,7 +90,7 @@ set_heads (Ways *ways, guint copy, gint64 first)
 }
 
 static void
-set_tails (Ways *ways, guint copy)
+set_tails (PsWays *ways, guint copy)
 {
   guint n = ways->placement->n_stages, base = copy * n;
 
@@ -98,10 +98,10 @@ set_tails (Ways *ways, guint copy)
   for (guint s = 1; s < n; s++)
     {
       gint64 below = hop (ways, copy, s - 1, TRUE) + ways->rest[base + s - 1];
-      gint64 joined = MIN (ways_duration (ways, PS_OP_BW, s), ways->least_pair[ways->placement->device[base + s]]);
+      gint64 joined = MIN (ps_ways_duration (ways, PS_OP_BW, s), ways->least_pair[ways->placement->device[base + s]]);
 
-      ways->rest[base + s]
-          = MIN (ways_duration (ways, PS_OP_B, s) + MAX (ways_duration (ways, PS_OP_W, s), below), joined + below);
+      ways->rest[base + s] = MIN (
+          ps_ways_duration (ways, PS_OP_B, s) + MAX (ps_ways_duration (ways, PS_OP_W, s), below), joined + below);
     }
   for (guint s = n - 1; s-- > 0;)
     ways->turn[base + s] = hop (ways, copy, s, FALSE) + ways->forward[s + 1] + ways->turn[base + s + 1]
@@ -109,12 +109,12 @@ set_tails (Ways *ways, guint copy)
 }
 
 void
-ways_init (Ways *ways, const PsPlacement *placement, const PsCosts *costs, const guint m[MAX_COPIES])
+ps_ways_init (PsWays *ways, const PsPlacement *placement, const PsCosts *costs, const guint m[MAX_COPIES])
 {
   guint n = placement->n_copies * placement->n_stages;
   gint64 first;
 
-  *ways = (Ways){ .placement = placement, .costs = costs };
+  *ways = (PsWays){ .placement = placement, .costs = costs };
   for (guint copy = 0; copy < placement->n_copies; copy++)
     ways->m[copy] = m[copy];
   ways->least_pair = g_new (gint64, placement->n_devices);
@@ -158,7 +158,7 @@ compare_falling (gconstpointer a, gconstpointer b)
 /* A pair costs `more` than its F alone and saves a backward: the cheapest of the former with the longest of the latter,
  * as long as that saves time. */
 static void
-save_most (WaysLoad *load, GArray *more, GArray *backward)
+save_most (PsWaysLoad *load, GArray *more, GArray *backward)
 {
   guint i = 0, k = 0;
 
@@ -180,7 +180,7 @@ save_most (WaysLoad *load, GArray *more, GArray *backward)
 
 /* The most that pairs save, one after the other. */
 static void
-set_saved (WaysLoad *load, const Ways *ways, guint device)
+set_saved (PsWaysLoad *load, const PsWays *ways, guint device)
 {
   g_autoptr (GArray) more = g_array_new (FALSE, FALSE, sizeof (Share));
   g_autoptr (GArray) backward = g_array_new (FALSE, FALSE, sizeof (Share));
@@ -190,8 +190,8 @@ set_saved (WaysLoad *load, const Ways *ways, guint device)
   for (guint i = 0; i < ways->placement->n_copies * n; i++)
     {
       guint s = i % n, m = ways->m[i / n];
-      Share cost = { ways->costs->pair_ns[s] - ways_duration (ways, PS_OP_F, s), m };
-      Share gain = { ways_backward_alone (ways, s), m };
+      Share cost = { ways->costs->pair_ns[s] - ps_ways_duration (ways, PS_OP_F, s), m };
+      Share gain = { ps_ways_backward_alone (ways, s), m };
 
       if (ways->placement->device[i] != device || m == 0)
         continue;
@@ -203,15 +203,15 @@ set_saved (WaysLoad *load, const Ways *ways, guint device)
 }
 
 void
-ways_load_init (WaysLoad *load, const Ways *ways, guint device)
+ps_ways_load_init (PsWaysLoad *load, const PsWays *ways, guint device)
 {
   guint n = ways->placement->n_stages;
 
-  *load = (WaysLoad){ 0 };
+  *load = (PsWaysLoad){ 0 };
   for (guint i = 0; i < ways->placement->n_copies * n; i++)
     if (ways->placement->device[i] == device)
       {
-        load->all += ways->m[i / n] * (ways_duration (ways, PS_OP_F, i % n) + ways_backward_alone (ways, i % n));
+        load->all += ways->m[i / n] * (ps_ways_duration (ways, PS_OP_F, i % n) + ps_ways_backward_alone (ways, i % n));
         load->n_forward += ways->m[i / n];
       }
   if (ways->least_pair[device] == G_MAXINT64)
@@ -221,19 +221,19 @@ ways_load_init (WaysLoad *load, const Ways *ways, guint device)
 }
 
 void
-ways_load_clear (WaysLoad *load)
+ps_ways_load_clear (PsWaysLoad *load)
 {
   g_free (load->saved);
 }
 
 gint64
-ways_load_least (const WaysLoad *load)
+ps_ways_load_least (const PsWaysLoad *load)
 {
   return load->all - load->saved[load->n];
 }
 
 gint64
-ways_load_apart (const WaysLoad *load, guint n)
+ps_ways_load_apart (const PsWaysLoad *load, guint n)
 {
   guint pairs = load->n_forward - MIN (n, load->n_forward);
 
@@ -241,7 +241,7 @@ ways_load_apart (const WaysLoad *load, guint n)
 }
 
 gint64
-ways_chain (const Ways *ways, guint copy)
+ps_ways_chain (const PsWays *ways, guint copy)
 {
   guint last = (copy + 1) * ways->placement->n_stages - 1;
 

@@ -24,25 +24,25 @@ typedef struct
   gint64 *gradient;    /* [i] earliest arrival of any gradient at the stage */
   gint64 *turn;        /* [i] least time from the end of a microbatch's F to the start of its B */
   gint64 *rest;        /* [i] least time from the start of a microbatch's B to the end of its last op anywhere */
-} Ways;
+} PsWays;
 
 /* Placement and costs must outlive the ways. */
-void ways_init (Ways *ways, const PsPlacement *placement, const PsCosts *costs, const guint m[MAX_COPIES]);
-void ways_clear (Ways *ways);
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Ways, ways_clear)
+void ps_ways_init (PsWays *ways, const PsPlacement *placement, const PsCosts *costs, const guint m[MAX_COPIES]);
+void ps_ways_clear (PsWays *ways);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsWays, ps_ways_clear)
 
 static inline gint64
-ways_duration (const Ways *ways, PsOpKind kind, guint stage)
+ps_ways_duration (const PsWays *ways, PsOpKind kind, guint stage)
 {
   return ps_costs_op (ways->costs, kind, stage)->duration_ns;
 }
 
 /* A stage's whole backward where it is in no pair. */
 static inline gint64
-ways_backward_alone (const Ways *ways, guint stage)
+ps_ways_backward_alone (const PsWays *ways, guint stage)
 {
-  return MIN (ways_duration (ways, PS_OP_B, stage) + ways_duration (ways, PS_OP_W, stage),
-              ways_duration (ways, PS_OP_BW, stage));
+  return MIN (ps_ways_duration (ways, PS_OP_B, stage) + ps_ways_duration (ways, PS_OP_W, stage),
+              ps_ways_duration (ways, PS_OP_BW, stage));
 }
 
 /* The work of a device where so many of its forwards, and as many of its backwards, are in no pair. */
@@ -52,18 +52,18 @@ typedef struct
   guint n;         /* pairs that save time, at most */
   gint64 *saved;   /* [n + 1] what so many pairs save together at most, each less than the one before */
   guint n_forward; /* all forwards */
-} WaysLoad;
+} PsWaysLoad;
 
-void ways_load_init (WaysLoad *load, const Ways *ways, guint device);
-void ways_load_clear (WaysLoad *load);
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (WaysLoad, ways_load_clear)
+void ps_ways_load_init (PsWaysLoad *load, const PsWays *ways, guint device);
+void ps_ways_load_clear (PsWaysLoad *load);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsWaysLoad, ps_ways_load_clear)
 
 /* The least time in which the device can do it, and the least if so many forwards at least are in no pair. */
-gint64 ways_load_least (const WaysLoad *load);
-gint64 ways_load_apart (const WaysLoad *load, guint n);
+gint64 ps_ways_load_least (const PsWaysLoad *load);
+gint64 ps_ways_load_apart (const PsWaysLoad *load, guint n);
 
 /* One microbatch of the copy that goes all the way before any other. */
-gint64 ways_chain (const Ways *ways, guint copy);
+gint64 ps_ways_chain (const PsWays *ways, guint copy);
 
 G_END_DECLS
 

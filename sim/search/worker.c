@@ -37,49 +37,49 @@
 #define OPS_PER_STATE_MOVE 128
 
 gboolean
-worker_spend (Worker *worker, guint64 n_moves)
+ps_search_worker_spend (PsSearchWorker *worker, guint64 n_moves)
 {
   worker->n_moves += n_moves;
   worker->runner->n_moves += n_moves;
-  return !runner_is_over (worker->runner);
+  return !ps_runner_is_over (worker->runner);
 }
 
 static gboolean
-is_over (const Worker *worker)
+is_over (const PsSearchWorker *worker)
 {
-  return runner_is_over (worker->runner);
+  return ps_runner_is_over (worker->runner);
 }
 
 /* What making and evaluating a whole order costs. */
 static guint64
-moves_per_order (const Worker *worker)
+moves_per_order (const PsSearchWorker *worker)
 {
   return worker->problem->n_ops / OPS_PER_MOVE + 1;
 }
 
 void
-worker_offer (Worker *worker, const Order *order, const char *found_by)
+ps_search_worker_offer (PsSearchWorker *worker, const PsOrder *order, const char *found_by)
 {
   if (worker != &worker->runner->easier)
-    runner_price (worker->runner, order, found_by);
+    ps_runner_price (worker->runner, order, found_by);
   if (order->objective < worker->best->objective
       || (order->objective == worker->best->objective && order->weight < worker->best->weight))
-    order_assign (worker->best, order);
+    ps_order_assign (worker->best, order);
 }
 
 /* The same from methods that come upon very many. */
 static void
-offer_better (Worker *worker, const Order *order, const char *found_by)
+offer_better (PsSearchWorker *worker, const PsOrder *order, const char *found_by)
 {
   if (order->objective < worker->best->objective)
-    worker_offer (worker, order, found_by);
+    ps_search_worker_offer (worker, order, found_by);
 }
 
 /* Puts a good list schedule into the pool in place of the worst there. */
 static gboolean
-pool_add (Worker *worker, const Order *order, const Policy *policy)
+pool_add (PsSearchWorker *worker, const PsOrder *order, const PsPolicy *policy)
 {
-  Candidate *pool = worker->pool;
+  PsCandidate *pool = worker->pool;
   guint worst = 0;
 
   for (guint i = 0; i < POOL_SIZE; i++)
@@ -91,67 +91,68 @@ pool_add (Worker *worker, const Order *order, const Policy *policy)
     }
   if (order->objective >= pool[worst].order->objective)
     return FALSE;
-  order_assign (pool[worst].order, order);
+  ps_order_assign (pool[worst].order, order);
   pool[worst].policy = *policy;
   return TRUE;
 }
 
-const Candidate *
-worker_draw (Worker *worker)
+const PsCandidate *
+ps_search_worker_draw (PsSearchWorker *worker)
 {
-  Random *random = &worker->runner->random;
-  const Candidate *a = &worker->pool[random_below (random, POOL_SIZE)];
-  const Candidate *b = &worker->pool[random_below (random, POOL_SIZE)];
+  PsRandom *random = &worker->runner->random;
+  const PsCandidate *a = &worker->pool[ps_random_below (random, POOL_SIZE)];
+  const PsCandidate *b = &worker->pool[ps_random_below (random, POOL_SIZE)];
 
   return a->order->objective <= b->order->objective ? a : b;
 }
 
 void
-worker_try_policy (Worker *worker, const Policy *policy)
+ps_search_worker_try_policy (PsSearchWorker *worker, const PsPolicy *policy)
 {
-  Order *order = worker->scratch;
+  PsOrder *order = worker->scratch;
 
   worker->n_policies++;
   worker->n_policy_moves += moves_per_order (worker);
-  worker_spend (worker, moves_per_order (worker));
-  if (greedy_build (order, policy, NULL) && order_evaluate (order) && order->excess == 0
+  ps_search_worker_spend (worker, moves_per_order (worker));
+  if (ps_greedy_build (order, policy, NULL) && ps_order_evaluate (order) && order->excess == 0
       && pool_add (worker, order, policy))
-    worker_offer (worker, order, "list scheduling");
+    ps_search_worker_offer (worker, order, "list scheduling");
 }
 
 static void
-draw_policy (Worker *worker, Policy *policy)
+draw_policy (PsSearchWorker *worker, PsPolicy *policy)
 {
-  Random *random = &worker->runner->random;
-  const Candidate *parent = worker_draw (worker);
+  PsRandom *random = &worker->runner->random;
+  const PsCandidate *parent = ps_search_worker_draw (worker);
 
-  if (worker->n_policies < N_FRESH_POLICIES || parent->order->objective == G_MAXINT64 || random_below (random, 4) == 0)
+  if (worker->n_policies < N_FRESH_POLICIES || parent->order->objective == G_MAXINT64
+      || ps_random_below (random, 4) == 0)
     {
-      policy_draw (policy, worker->problem, random);
+      ps_policy_draw (policy, worker->problem, random);
       return;
     }
   *policy = parent->policy;
-  policy_change (policy, random, random_below (random, 2) ? 0.4 : 0.1);
+  ps_policy_change (policy, random, ps_random_below (random, 2) ? 0.4 : 0.1);
 }
 
 /* Their part of all moves up to the end of the round. */
 static void
-try_policies (Worker *worker)
+try_policies (PsSearchWorker *worker)
 {
   guint64 moves = worker->n_moves + (FRESH_STARTS + 2) * worker->length;
-  Policy policy;
+  PsPolicy policy;
 
   while ((double)worker->n_policy_moves < POLICY_PART * (double)moves && !is_over (worker))
     {
       draw_policy (worker, &policy);
-      worker_try_policy (worker, &policy);
+      ps_search_worker_try_policy (worker, &policy);
     }
 }
 
 static gboolean
 go_on (gpointer data)
 {
-  return worker_spend (data, ANNEAL_ROUND);
+  return ps_search_worker_spend (data, ANNEAL_ROUND);
 }
 
 /* Scores that a try changes, to take back. */
@@ -164,22 +165,22 @@ typedef struct
 
 /* Changes the scores of a few ops of neighbouring microbatches. */
 static void
-draw_nudges (Worker *worker, gint64 *nudge, Nudges *nudges)
+draw_nudges (PsSearchWorker *worker, gint64 *nudge, Nudges *nudges)
 {
-  const Problem *problem = worker->problem;
-  Random *random = &worker->runner->random;
-  guint first = random_below (random, problem->m);
+  const PsProblem *problem = worker->problem;
+  PsRandom *random = &worker->runner->random;
+  guint first = ps_random_below (random, problem->m);
 
-  nudges->n = 1 + random_below (random, MAX_NUDGES);
+  nudges->n = 1 + ps_random_below (random, MAX_NUDGES);
   for (guint i = 0; i < nudges->n; i++)
     {
-      guint chain = random_below (random, problem->n_stages * N_KINDS), last = problem->m - 1;
-      guint microbatch = first + random_below (random, NUDGE_REACH);
-      double size = 3 * (random_unit (random) - 0.5) * (double)problem->duration[chain];
+      guint chain = ps_random_below (random, problem->n_stages * N_KINDS), last = problem->m - 1;
+      guint microbatch = first + ps_random_below (random, NUDGE_REACH);
+      double size = 3 * (ps_random_unit (random) - 0.5) * (double)problem->duration[chain];
 
       nudges->op[i] = chain * problem->m + MIN (microbatch, last);
       nudges->before[i] = nudge[nudges->op[i]];
-      nudge[nudges->op[i]] = random_below (random, 3) == 0 ? 0 : (gint64)size;
+      nudge[nudges->op[i]] = ps_random_below (random, 3) == 0 ? 0 : (gint64)size;
     }
 }
 
@@ -192,10 +193,10 @@ undo_nudges (gint64 *nudge, const Nudges *nudges)
 
 /* List scheduling again and again, with a few scores changed each time: what follows rearranges itself. */
 static void
-nudge_ops (Worker *worker, const Candidate *candidate, guint64 n_tries)
+nudge_ops (PsSearchWorker *worker, const PsCandidate *candidate, guint64 n_tries)
 {
-  const Problem *problem = worker->problem;
-  Order *order = worker->scratch;
+  const PsProblem *problem = worker->problem;
+  PsOrder *order = worker->scratch;
   g_autofree gint64 *nudge = g_new0 (gint64, problem->n_ops);
   double current = G_MAXDOUBLE;
   Nudges nudges = { 0 };
@@ -206,13 +207,13 @@ nudge_ops (Worker *worker, const Candidate *candidate, guint64 n_tries)
 
       if (i > 0)
         draw_nudges (worker, nudge, &nudges);
-      worker_spend (worker, moves_per_order (worker));
-      if (greedy_build (order, &candidate->policy, nudge) && order_evaluate (order) && order->excess == 0)
+      ps_search_worker_spend (worker, moves_per_order (worker));
+      if (ps_greedy_build (order, &candidate->policy, nudge) && ps_order_evaluate (order) && order->excess == 0)
         {
           cost = (double)order->objective + 0.1 * (double)order->weight / problem->n_devices;
           offer_better (worker, order, "list scheduling with single ops nudged");
         }
-      if (cost <= current + temperature * random_exponential (&worker->runner->random))
+      if (cost <= current + temperature * ps_random_exponential (&worker->runner->random))
         current = cost;
       else
         undo_nudges (nudge, &nudges);
@@ -220,7 +221,7 @@ nudge_ops (Worker *worker, const Candidate *candidate, guint64 n_tries)
 }
 
 static guint64
-moves_per_state (const Problem *problem)
+moves_per_state (const PsProblem *problem)
 {
   return MOVES_PER_STATE + problem->n_ops / OPS_PER_STATE_MOVE;
 }
@@ -228,57 +229,58 @@ moves_per_state (const Problem *problem)
 static gboolean
 go_on_widening (gpointer data)
 {
-  Worker *worker = data;
+  PsSearchWorker *worker = data;
 
-  return worker_spend (worker, moves_per_state (worker->problem));
+  return ps_search_worker_spend (worker, moves_per_state (worker->problem));
 }
 
 static void
-widen (Worker *worker)
+widen (PsSearchWorker *worker)
 {
-  const Problem *problem = worker->problem;
-  Random *random = &worker->runner->random;
-  Beam beam = { .width = worker->width,
-                .blend = random_unit (random),
-                .noise = worker->unit_ns * 0.5 * random_unit (random),
-                .random = *random,
-                .stop_at_ns = worker->best->objective,
-                .go_on = go_on_widening,
-                .data = worker };
+  const PsProblem *problem = worker->problem;
+  PsRandom *random = &worker->runner->random;
+  PsBeam beam = { .width = worker->width,
+                  .blend = ps_random_unit (random),
+                  .noise = worker->unit_ns * 0.5 * ps_random_unit (random),
+                  .random = *random,
+                  .stop_at_ns = worker->best->objective,
+                  .go_on = go_on_widening,
+                  .data = worker };
 
   if (problem->joins || moves_per_state (problem) * problem->n_ops * beam.width > BEAM_PART * worker->length)
     return;
-  if (beam_search (worker->scratch, &beam))
-    worker_offer (worker, worker->scratch, "beam search");
+  if (ps_beam_search (worker->scratch, &beam))
+    ps_search_worker_offer (worker, worker->scratch, "beam search");
   *random = beam.random;
   worker->width = MIN (worker->width * 3 / 2, MAX_WIDTH);
 }
 
 /* Where many microbatches follow the same pattern: a good piece of the best order in place of what is around it. */
 static void
-repeat_parts (Worker *worker)
+repeat_parts (PsSearchWorker *worker)
 {
-  Random *random = &worker->runner->random;
-  Order *order = worker->scratch;
+  PsRandom *random = &worker->runner->random;
+  PsOrder *order = worker->scratch;
   guint m = worker->problem->m, most = MIN (m / 4, MAX_PIECE);
 
   for (guint i = 0; i < REPEATS_PER_ROUND && most > 0 && !is_over (worker); i++)
     {
-      gint64 moment = (gint64)((double)worker->best->objective * random_unit (random));
-      guint piece = 1 + random_below (random, most);
-      guint n_times = 2 + random_below (random, m / piece);
+      gint64 moment = (gint64)((double)worker->best->objective * ps_random_unit (random));
+      guint piece = 1 + ps_random_below (random, most);
+      guint n_times = 2 + ps_random_below (random, m / piece);
 
-      worker_spend (worker, moves_per_repeat (worker->problem));
-      if (order_repeat (order, worker->best, moment, piece, n_times) && order_evaluate (order) && order->excess == 0)
+      ps_search_worker_spend (worker, moves_per_repeat (worker->problem));
+      if (ps_order_repeat (order, worker->best, moment, piece, n_times) && ps_order_evaluate (order)
+          && order->excess == 0)
         offer_better (worker, order, "repetition of a part");
     }
 }
 
 /* Mean time of an op and bytes that a forward takes: what temperatures and prices are measured by. */
 static void
-set_units (Worker *worker)
+set_units (PsSearchWorker *worker)
 {
-  const Problem *problem = worker->problem;
+  const PsProblem *problem = worker->problem;
   guint n = problem->n_stages * N_KINDS;
 
   worker->unit_ns = worker->unit_bytes = 1;
@@ -290,56 +292,56 @@ set_units (Worker *worker)
 }
 
 static void
-offer_part (const Order *order, gpointer data)
+offer_part (const PsOrder *order, gpointer data)
 {
   offer_better (data, order, "local search");
 }
 
 /* Local search from an order (NULL: a fresh list schedule), at a temperature, pull and price of chance. */
 static void
-improve (Worker *worker, const Order *from)
+improve (PsSearchWorker *worker, const PsOrder *from)
 {
   static const double pulls[] = { 0.1, 0.5, 0.5 };
-  Random *random = &worker->runner->random;
-  Order *order = worker->scratch;
-  double heat = random_unit (random),
-         price = worker->unit_ns / worker->unit_bytes * 0.1 * (1 + 4 * random_unit (random));
-  Annealing annealing = { .hot = worker->unit_ns * (0.1 + 0.25 * heat),
-                          .cold = worker->unit_ns * 0.02,
-                          .price = random_below (random, 4) == 0 ? price : -1,
-                          .pull = pulls[random_below (random, G_N_ELEMENTS (pulls))],
-                          .n_moves = worker->length,
-                          .stop_at_ns = worker->lower_bound_ns,
-                          .go_on = go_on,
-                          .offer = offer_part,
-                          .data = worker };
-  Policy policy;
+  PsRandom *random = &worker->runner->random;
+  PsOrder *order = worker->scratch;
+  double heat = ps_random_unit (random),
+         price = worker->unit_ns / worker->unit_bytes * 0.1 * (1 + 4 * ps_random_unit (random));
+  PsAnnealing annealing = { .hot = worker->unit_ns * (0.1 + 0.25 * heat),
+                            .cold = worker->unit_ns * 0.02,
+                            .price = ps_random_below (random, 4) == 0 ? price : -1,
+                            .pull = pulls[ps_random_below (random, G_N_ELEMENTS (pulls))],
+                            .n_moves = worker->length,
+                            .stop_at_ns = worker->lower_bound_ns,
+                            .go_on = go_on,
+                            .offer = offer_part,
+                            .data = worker };
+  PsPolicy policy;
 
   if (from != NULL && from->objective != G_MAXINT64)
-    order_assign (order, from);
+    ps_order_assign (order, from);
   else
     {
-      policy_draw (&policy, worker->problem, random);
-      if (!greedy_build (order, &policy, NULL) || !order_evaluate (order) || order->excess > 0)
+      ps_policy_draw (&policy, worker->problem, random);
+      if (!ps_greedy_build (order, &policy, NULL) || !ps_order_evaluate (order) || order->excess > 0)
         return;
     }
   annealing.random = *random;
-  anneal (order, &annealing);
+  ps_anneal (order, &annealing);
   *random = annealing.random;
   if (!is_over (worker))
-    worker_offer (worker, order, "local search");
+    ps_search_worker_offer (worker, order, "local search");
 }
 
 /* A round takes at least one move, so that rounds come to an end where no method has anything to do. */
 void
-worker_round (Worker *worker)
+ps_search_worker_round (PsSearchWorker *worker)
 {
-  worker_spend (worker, 1);
+  ps_search_worker_spend (worker, 1);
   try_policies (worker);
   widen (worker);
   improve (worker, worker->best);
-  nudge_ops (worker, worker_draw (worker), worker->length / moves_per_order (worker) / 2);
-  improve (worker, worker_draw (worker)->order);
+  nudge_ops (worker, ps_search_worker_draw (worker), worker->length / moves_per_order (worker) / 2);
+  improve (worker, ps_search_worker_draw (worker)->order);
   for (guint i = 0; i < FRESH_STARTS; i++)
     improve (worker, NULL);
   repeat_parts (worker);
@@ -347,33 +349,33 @@ worker_round (Worker *worker)
 }
 
 void
-worker_init (Worker *worker, Runner *runner, const Start *start)
+ps_search_worker_init (PsSearchWorker *worker, PsRunner *runner, const PsStart *start)
 {
-  const Problem *problem = start->problem;
+  const PsProblem *problem = start->problem;
 
-  *worker = (Worker){ .runner = runner, .problem = problem };
+  *worker = (PsSearchWorker){ .runner = runner, .problem = problem };
   if (problem == NULL)
     return;
-  worker->best = order_new (problem);
-  worker->scratch = order_new (problem);
+  worker->best = ps_order_new (problem);
+  worker->scratch = ps_order_new (problem);
   worker->lower_bound_ns = start->lower_bound_ns;
   worker->length
       = MAX (CLAMP (LENGTH_PER_OP * problem->n_ops, MIN_LENGTH, SMALL_LENGTH), LARGE_LENGTH_PER_OP * problem->n_ops);
   worker->width = MIN_WIDTH;
-  order_assign (worker->best, start->order);
+  ps_order_assign (worker->best, start->order);
   for (guint i = 0; i < POOL_SIZE; i++)
     {
-      worker->pool[i].order = order_new (problem);
+      worker->pool[i].order = ps_order_new (problem);
       worker->pool[i].order->objective = G_MAXINT64;
     }
   set_units (worker);
 }
 
 void
-worker_clear (Worker *worker)
+ps_search_worker_clear (PsSearchWorker *worker)
 {
   for (guint i = 0; i < POOL_SIZE; i++)
-    order_free (worker->pool[i].order);
-  order_free (worker->best);
-  order_free (worker->scratch);
+    ps_order_free (worker->pool[i].order);
+  ps_order_free (worker->best);
+  ps_order_free (worker->scratch);
 }

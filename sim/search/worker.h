@@ -13,31 +13,31 @@ G_BEGIN_DECLS
 #define OPS_PER_MOVE 4
 #define OPS_PER_REPEAT_MOVE 16
 
-typedef struct Runner Runner;
+typedef struct PsRunner PsRunner;
 
 /* A problem and where to start. */
 typedef struct
 {
-  Problem *problem; /* NULL: none */
-  Order *order;     /* an evaluated solution */
+  PsProblem *problem; /* NULL: none */
+  PsOrder *order;     /* an evaluated solution */
   gint64 lower_bound_ns;
-} Start;
+} PsStart;
 
 /* A list schedule and the policy that made it. */
 typedef struct
 {
-  Order *order; /* its objective is G_MAXINT64 where there is none yet */
-  Policy policy;
-} Candidate;
+  PsOrder *order; /* its objective is G_MAXINT64 where there is none yet */
+  PsPolicy policy;
+} PsCandidate;
 
 typedef struct
 {
-  Runner *runner;
-  const Problem *problem;
-  Order *best;
-  Order *scratch;
-  gint64 lower_bound_ns;     /* on the objective */
-  Candidate pool[POOL_SIZE]; /* good list schedules */
+  PsRunner *runner;
+  const PsProblem *problem;
+  PsOrder *best;
+  PsOrder *scratch;
+  gint64 lower_bound_ns;       /* on the objective */
+  PsCandidate pool[POOL_SIZE]; /* good list schedules */
   guint64 n_moves;
   guint64 n_policy_moves; /* of these, for list scheduling */
   guint64 n_policies;     /* tried */
@@ -45,38 +45,38 @@ typedef struct
   guint width;            /* of the next beam */
   double unit_ns;         /* mean duration of an op */
   double unit_bytes;      /* mean of what an F takes */
-} Worker;
+} PsSearchWorker;
 
 /* A start without a problem makes a worker without one, which is never to work. */
-void worker_init (Worker *worker, Runner *runner, const Start *start);
-void worker_clear (Worker *worker);
+void ps_search_worker_init (PsSearchWorker *worker, PsRunner *runner, const PsStart *start);
+void ps_search_worker_clear (PsSearchWorker *worker);
 
 static inline guint64
-moves_per_repeat (const Problem *problem)
+moves_per_repeat (const PsProblem *problem)
 {
   return problem->n_ops / OPS_PER_REPEAT_MOVE + 1;
 }
 
 /* One round of all methods in turn. */
-void worker_round (Worker *worker);
+void ps_search_worker_round (PsSearchWorker *worker);
 
 /* List scheduling under one policy. */
-void worker_try_policy (Worker *worker, const Policy *policy);
+void ps_search_worker_try_policy (PsSearchWorker *worker, const PsPolicy *policy);
 
 /* A good list schedule, by chance the better the likelier. */
-const Candidate *worker_draw (Worker *worker);
+const PsCandidate *ps_search_worker_draw (PsSearchWorker *worker);
 
 /* A solution that may be the best. */
-void worker_offer (Worker *worker, const Order *order, const char *found_by);
+void ps_search_worker_offer (PsSearchWorker *worker, const PsOrder *order, const char *found_by);
 
 /* Adds to the moves; FALSE: the runner has to stop. */
-gboolean worker_spend (Worker *worker, guint64 n_moves);
+gboolean ps_search_worker_spend (PsSearchWorker *worker, guint64 n_moves);
 
 /* Prices a solution with all microbatches. */
-void runner_price (Runner *runner, const Order *order, const char *found_by);
+void ps_runner_price (PsRunner *runner, const PsOrder *order, const char *found_by);
 
 /* Whether the runner has to stop. */
-gboolean runner_is_over (Runner *runner);
+gboolean ps_runner_is_over (PsRunner *runner);
 
 G_END_DECLS
 
