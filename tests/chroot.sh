@@ -79,7 +79,7 @@ rehearse ()
   call 2 --device cpu --profile /root/out-cpu-2/profile-stages.json
   kind=emulated
   mkdir "$root/root/emulation"
-  cp "$build"/tests/cuda-emulation/*.so "$root/root/emulation/"
+  cp "$build"/tests/cuda/emulation/*.so "$root/root/emulation/"
   environment=(env PIPESIM_MODULE_DIR=/root/emulation LD_LIBRARY_PATH=/root/emulation)
   for number in 1 2 3; do call "$number"; done
   return $failed

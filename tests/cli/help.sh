@@ -2,7 +2,7 @@
 # help.sh - man pages and completion list every command, action and option that --help has.
 set -u
 . "$(dirname "$0")/lib.sh"
-build=$(cd "$PIPESIM_BINDIR" && pwd)
+docs=$(cd "$PIPESIM_BINDIR/docs" && pwd)
 
 # What --help of a command says it takes, one option on a line.
 options ()
@@ -22,12 +22,12 @@ missing ()
 
 check ()
 {
-  page=$build/pipesim-$1.1
+  page=$docs/pipesim-$1.1
   if [ ! -f "$page" ]; then
     result "$*" "no man page $page"
     return
   fi
-  grep "^    '$*')" "$build/pipesim.bash" >"$work/words" || echo "no '$*' in pipesim.bash" >"$work/words"
+  grep "^    '$*')" "$docs/pipesim.bash" >"$work/words" || echo "no '$*' in pipesim.bash" >"$work/words"
   messages=$(missing "$page" "$@"; missing "$work/words" "$@")
   [ $# -eq 1 ] || sed 's/\\-/-/g' "$page" | grep -q "^\.B pipesim[- ]$1 $2 " || messages="$messages no action $2 in $page"
   if [ "$messages" ]; then
@@ -43,7 +43,7 @@ for command in $(pipesim help | awk '/^$/ { n++ } n == 2 && /^  [a-z]/ && $1 != 
                                                    /^pipesim [a-z]+ [a-z]+ [A-Z]/ { print $3 }'); do
     check "$command" "$action"
   done
-  grep -qF "pipesim\\-$command" "$build/pipesim.1"
+  grep -qF "pipesim\\-$command" "$docs/pipesim.1"
   case $? in 0) result "$command in pipesim(1)" ;; *) result "$command in pipesim(1)" "is not there" ;; esac
 done
 
@@ -53,7 +53,7 @@ complete ()
   line=$1
   shift
   offered=$(bash -c '. "$1"; COMP_WORDS=($2); [ "${2% }" = "$2" ] || COMP_WORDS+=(""); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
-    _pipesim; echo " ${COMPREPLY[*]} "' bash "$build/pipesim.bash" "$line" 2>&1)
+    _pipesim; echo " ${COMPREPLY[*]} "' bash "$docs/pipesim.bash" "$line" 2>&1)
   set -- "complete '$line'" "$@"
   name=$1
   shift
@@ -101,7 +101,7 @@ else
   skip completion "no bash"
 fi
 if command -v man >/dev/null && man --version >/dev/null 2>&1; then
-  for page in "$build"/pipesim*.1; do
+  for page in "$docs"/pipesim*.1; do
     warnings=$(MANROFFSEQ='' man --warnings -E UTF-8 -l -Tutf8 -Z "$page" 2>&1 >/dev/null | grep -v "can't break line\|cannot adjust line\|cannot break line" | head -3)
     if [ "$warnings" ]; then result "man $(basename "$page")" "$warnings"; else result "man $(basename "$page")"; fi
   done

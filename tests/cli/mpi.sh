@@ -263,7 +263,7 @@ pipesim sweep long.ini --db alone.db 2>/dev/null
 same_rows "to what one gives that nobody killed"
 
 # Tensors and gradients in memory that is not the host's.
-emulated=$PIPESIM_BINDIR/tests/cuda-emulation
+emulated=$PIPESIM_BINDIR/tests/cuda/emulation
 if [ -e "$emulated/pipesim-cuda.so" ]; then
   mkdir modules
   ln -s "$emulated"/*.so "$(cd "$PIPESIM_BINDIR" && pwd)/pipesim-mpi.so" modules

@@ -1,10 +1,10 @@
 #!/bin/sh
-# processes.sh - one run in several processes: over an emulated NCCL (tests/cuda-emulation), so that no GPU is needed. Times
+# processes.sh - one run in several processes: over an emulated NCCL (tests/cuda/emulation), so that no GPU is needed. Times
 # decide nothing here.
 set -u
 . "$(dirname "$0")/lib.sh"
 
-export PIPESIM_MODULE_DIR=$PIPESIM_BINDIR/tests/cuda-emulation
+export PIPESIM_MODULE_DIR=$PIPESIM_BINDIR/tests/cuda/emulation
 port=$((20000 + $$ % 10000))
 
 cat >small.ini <<TEXT

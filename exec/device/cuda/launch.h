@@ -1,5 +1,5 @@
 /* launch.h - how kernels are written and launched, so that the same source compiles for a GPU and for the emulation
- * that the tests use where there is none (tests/cuda-emulation).
+ * that the tests use where there is none (tests/cuda/emulation).
  *
  *   __global__ void double_all (float *x, int n) { ... }
  *   return ps_launch (double_all, grid, block, 0, stream, x, n);

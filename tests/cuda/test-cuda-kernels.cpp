@@ -2,7 +2,7 @@
  * emulated where there is no GPU. On a GPU machine with nothing but the toolkit, in the root of the source:
  *
  *   nvcc -std=c++17 -O3 -gencode=arch=compute_90a,code=sm_90a -DPS_CUDA_HOPPER -Iinclude -Iexec/device/cuda
- *     -Itests/cuda-kernels -o test-cuda-kernels tests/test-cuda-kernels.cpp tests/cuda-kernels/[a-z]*.cpp
+ *     -Itests/cuda/kernels -o test-cuda-kernels tests/cuda/test-cuda-kernels.cpp tests/cuda/kernels/[a-z]*.cpp
  *     exec/device/cuda/[a-z]*.cu exec/device/cuda/kernels-reference.c
  *
  * An argument chooses the tests whose names hold it; "figures" measures instead what each kernel reaches. */

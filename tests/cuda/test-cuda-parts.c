@@ -2,7 +2,7 @@
  * the multiprocessors of its part, parts have none in common, and work in one reads what another has written. */
 #include "device/cuda/cuda-graph.h"
 
-#include "cuda-parts/where.h"
+#include "parts/where.h"
 
 #define MAX_PARTS 16
 #define MAX_SMS 1024
