@@ -57,14 +57,14 @@ typedef struct
   GArray *blocks; /* guint; NULL: none */
   guint *shares;
   PsCalibration calibration;
-  PsRounds rounds;
+  PsCalibRounds rounds;
 } Run;
 
 static void
 run_clear (Run *run)
 {
   ps_costdb_close (run->rounds.db);
-  ps_rounds_clear (&run->rounds);
+  ps_calib_rounds_clear (&run->rounds);
   ps_model_free (run->model);
   g_clear_pointer (&run->chunks, g_array_unref);
   g_clear_pointer (&run->blocks, g_array_unref);
@@ -332,7 +332,7 @@ measure_all (Run *run, const Options *options, GError **error)
   warn_of_sharing (calibration);
   if (!open_profile (run, options, error))
     return FALSE;
-  gboolean ok = ps_rounds_measure (&run->rounds, calibration, error) && ps_end_transfers (calibration, error);
+  gboolean ok = ps_calib_rounds_measure (&run->rounds, calibration, error) && ps_end_transfers (calibration, error);
   if (!ok && run->rounds.terminal)
     g_printerr ("\n");
   return ok && print_result (run, options, begin_ns, error);
@@ -344,7 +344,7 @@ run_calibration (const Options *options, GError **error)
   g_auto (Run) run = { 0 };
   g_autoptr (PsRendezvous) others = NULL;
   GError *failure = NULL;
-  ps_rounds_init (&run.rounds, options->profile);
+  ps_calib_rounds_init (&run.rounds, options->profile);
   run.rounds.terminal = isatty (STDERR_FILENO);
   if (!ps_processes_join (&others, error))
     return FALSE;

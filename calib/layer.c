@@ -8,17 +8,18 @@
 #define N_STAGES 3
 
 gboolean
-ps_layer_open (PsLayer *layer, const PsCalibration *calibration, guint index, gboolean exclusive, GError **error)
+ps_calib_layer_open (PsCalibLayer *layer, const PsCalibration *calibration, guint index, gboolean exclusive,
+                     GError **error)
 {
-  *layer = (PsLayer){ .calibration = calibration,
-                      .setting = ps_calib_device_setting (calibration, calibration->model, N_STAGES, 1, index) };
+  *layer = (PsCalibLayer){ .calibration = calibration,
+                           .setting = ps_calib_device_setting (calibration, calibration->model, N_STAGES, 1, index) };
   layer->setting.exclusive = exclusive;
   layer->device = calibration->device->open (&layer->setting, error);
   return layer->device != NULL;
 }
 
 gboolean
-ps_layer_attach (PsLayer *layer, GError **error)
+ps_calib_layer_attach (PsCalibLayer *layer, GError **error)
 {
   static const PsStageShape shape = { .n_layers = 1 };
   return layer->device->class->attach (layer->device, error)
@@ -26,7 +27,7 @@ ps_layer_attach (PsLayer *layer, GError **error)
 }
 
 static gboolean
-run_op (PsLayer *layer, PsOpKind kind, gint64 *ns, GError **error)
+run_op (PsCalibLayer *layer, PsOpKind kind, gint64 *ns, GError **error)
 {
   PsDevice *device = layer->device;
   PsOp op = { .kind = (guint8)kind, .stage = STAGE };
@@ -43,14 +44,14 @@ run_op (PsLayer *layer, PsOpKind kind, gint64 *ns, GError **error)
 }
 
 gboolean
-ps_layer_run (PsLayer *layer, gint64 *f_ns, GError **error)
+ps_calib_layer_run (PsCalibLayer *layer, gint64 *f_ns, GError **error)
 {
   gint64 unused;
   return run_op (layer, PS_OP_F, f_ns, error) && run_op (layer, PS_OP_BW, &unused, error);
 }
 
 void
-ps_layer_close (PsLayer *layer)
+ps_calib_layer_close (PsCalibLayer *layer)
 {
   ps_calib_inputs_clear (&layer->inputs);
   if (layer->device)
@@ -60,7 +61,7 @@ ps_layer_close (PsLayer *layer)
 typedef struct
 {
   PsLoad *load;
-  PsLayer layer;
+  PsCalibLayer layer;
   GThread *thread;
 } Worker;
 
@@ -95,10 +96,10 @@ compute (gpointer data)
   Worker *worker = data;
   GError *error = NULL;
   gint64 unused;
-  gboolean ok = ps_layer_attach (&worker->layer, &error) && ps_layer_run (&worker->layer, &unused, &error);
+  gboolean ok = ps_calib_layer_attach (&worker->layer, &error) && ps_calib_layer_run (&worker->layer, &unused, &error);
   tell (worker->load, g_steal_pointer (&error));
   while (ok && !g_atomic_int_get (&worker->load->end))
-    ok = ps_layer_run (&worker->layer, &unused, &error);
+    ok = ps_calib_layer_run (&worker->layer, &unused, &error);
   if (error)
     tell (worker->load, error);
   return NULL;
@@ -126,7 +127,7 @@ ps_load_new (const PsCalibration *calibration, guint first, guint n, GError **er
     {
       Worker *worker = &load->workers[i];
       worker->load = load;
-      if (ps_layer_open (&worker->layer, calibration, first + i, calibration->transport->exclusive, &failure))
+      if (ps_calib_layer_open (&worker->layer, calibration, first + i, calibration->transport->exclusive, &failure))
         worker->thread = g_thread_try_new ("load", compute, worker, &failure);
     }
   if (failure)
@@ -148,7 +149,7 @@ ps_load_end (PsLoad *load, GError **error)
     {
       if (load->workers[i].thread)
         g_thread_join (load->workers[i].thread);
-      ps_layer_close (&load->workers[i].layer);
+      ps_calib_layer_close (&load->workers[i].layer);
     }
   gboolean ok = load->error == NULL;
   if (!ok)

@@ -12,17 +12,17 @@ typedef struct
   PsDeviceSetting setting;
   PsDevice *device;
   PsCalibInputs inputs;
-} PsLayer;
+} PsCalibLayer;
 
 /* Opens device `index` for it, exclusive as PsDeviceSetting says; all that follows but closing is for one thread. On
  * failure closing is due all the same. */
-gboolean ps_layer_open (PsLayer *layer, const PsCalibration *calibration, guint index, gboolean exclusive,
-                        GError **error);
-gboolean ps_layer_attach (PsLayer *layer, GError **error);
+gboolean ps_calib_layer_open (PsCalibLayer *layer, const PsCalibration *calibration, guint index, gboolean exclusive,
+                              GError **error);
+gboolean ps_calib_layer_attach (PsCalibLayer *layer, GError **error);
 
 /* F, and BW which gives back what that keeps. *f_ns: how long F took. */
-gboolean ps_layer_run (PsLayer *layer, gint64 *f_ns, GError **error);
-void ps_layer_close (PsLayer *layer);
+gboolean ps_calib_layer_run (PsCalibLayer *layer, gint64 *f_ns, GError **error);
+void ps_calib_layer_close (PsCalibLayer *layer);
 
 /* Devices that compute, each on a thread of its own. */
 typedef struct _PsLoad PsLoad;

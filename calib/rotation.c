@@ -308,7 +308,7 @@ prepare (Worker *worker, GError **error)
       if (!class->add_stage (worker->device, stage->stage, stage->shape, error))
         return FALSE;
       class->memory (worker->device, &after);
-      stage->state_bytes = after.current[PS_MEMORY_STATE] - before.current[PS_MEMORY_STATE];
+      stage->state_bytes = after.current[PS_USE_STATE] - before.current[PS_USE_STATE];
     }
   return TRUE;
 }

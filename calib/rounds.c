@@ -5,15 +5,15 @@
 #include "measure.h"
 
 void
-ps_rounds_init (PsRounds *rounds, const char *profile_name)
+ps_calib_rounds_init (PsCalibRounds *rounds, const char *profile_name)
 {
-  *rounds = (PsRounds){ .profile_name = profile_name,
-                        .disturbed = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL),
-                        .wanted = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
+  *rounds = (PsCalibRounds){ .profile_name = profile_name,
+                             .disturbed = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL),
+                             .wanted = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
 }
 
 void
-ps_rounds_clear (PsRounds *rounds)
+ps_calib_rounds_clear (PsCalibRounds *rounds)
 {
   g_clear_pointer (&rounds->disturbed, g_hash_table_unref);
   g_clear_pointer (&rounds->wanted, g_hash_table_unref);
@@ -28,7 +28,7 @@ key_of (const PsMeasurement *m)
 }
 
 static gboolean
-find_disturbed (PsRounds *rounds, guint *n_stored, double *shift, GError **error)
+find_disturbed (PsCalibRounds *rounds, guint *n_stored, double *shift, GError **error)
 {
   g_autoptr (GPtrArray) measurements = ps_costdb_measurements (rounds->db, rounds->profile_name, FALSE, error);
   g_autoptr (GPtrArray) sentinels = measurements ? ps_costdb_sentinels (rounds->db, rounds->profile_name, error) : NULL;
@@ -48,7 +48,7 @@ find_disturbed (PsRounds *rounds, guint *n_stored, double *shift, GError **error
 static gboolean
 note_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
 {
-  PsRounds *rounds = data;
+  PsCalibRounds *rounds = data;
   char *name = key_of (key);
   gboolean found, again = rounds->n_again > 0 && g_hash_table_contains (rounds->disturbed, name);
   gboolean ok = ps_costdb_has (rounds->db, rounds->profile, key, &found, error);
@@ -61,7 +61,7 @@ note_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError *
 }
 
 static gboolean
-plan (PsRounds *rounds, const PsCalibration *calibration, guint round, double *shift, GError **error)
+plan (PsCalibRounds *rounds, const PsCalibration *calibration, guint round, double *shift, GError **error)
 {
   PsCalibration dry = *calibration;
   guint n_stored;
@@ -80,7 +80,7 @@ plan (PsRounds *rounds, const PsCalibration *calibration, guint round, double *s
 static gboolean
 is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
 {
-  PsRounds *rounds = data;
+  PsCalibRounds *rounds = data;
   g_autofree char *name = key_of (key);
   *wanted = g_hash_table_contains (rounds->wanted, name);
   return TRUE;
@@ -89,7 +89,7 @@ is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **e
 /* What was missing when measuring began is missing still, unless somebody else measures: then both have measured each
  * other. */
 static gboolean
-check_alone (const PsRounds *rounds, const PsMeasurement *measurement, const char *name, GError **error)
+check_alone (const PsCalibRounds *rounds, const PsMeasurement *measurement, const char *name, GError **error)
 {
   gboolean found;
   if (!ps_costdb_has (rounds->db, rounds->profile, measurement, &found, error))
@@ -102,7 +102,7 @@ check_alone (const PsRounds *rounds, const PsMeasurement *measurement, const cha
 }
 
 static void
-tell_stored (const PsRounds *rounds, const PsMeasurement *measurement, const char *name, gboolean again)
+tell_stored (const PsCalibRounds *rounds, const PsMeasurement *measurement, const char *name, gboolean again)
 {
   g_autofree char *median = ps_format_time (measurement->time.median_ns);
   g_printerr ("%s%u of %u: %.90s: %s%s (n = %u, %s)%s", rounds->terminal ? PS_CLEAR_LINE : "", rounds->n_done,
@@ -113,7 +113,7 @@ tell_stored (const PsRounds *rounds, const PsMeasurement *measurement, const cha
 static gboolean
 store (const PsMeasurement *measurement, gpointer data, GError **error)
 {
-  PsRounds *rounds = data;
+  PsCalibRounds *rounds = data;
   g_autofree char *name = ps_calib_describe (measurement);
   g_autofree char *key = key_of (measurement);
   gboolean again = g_hash_table_contains (rounds->disturbed, key);
@@ -132,19 +132,19 @@ store (const PsMeasurement *measurement, gpointer data, GError **error)
 static gboolean
 note_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
 {
-  PsRounds *rounds = data;
+  PsCalibRounds *rounds = data;
   return ps_costdb_store_sentinel (rounds->db, rounds->profile, sentinel, error);
 }
 
 static gboolean
 note_choices (GBytes *choices, gpointer data, GError **error)
 {
-  PsRounds *rounds = data;
+  PsCalibRounds *rounds = data;
   return ps_costdb_store_choices (rounds->db, rounds->profile, choices, error);
 }
 
 static void
-tell_unrest (const PsRounds *rounds, double shift, guint n, const char *consequence)
+tell_unrest (const PsCalibRounds *rounds, double shift, guint n, const char *consequence)
 {
   if (n > 0)
     g_printerr (
@@ -153,7 +153,7 @@ tell_unrest (const PsRounds *rounds, double shift, guint n, const char *conseque
 }
 
 gboolean
-ps_rounds_measure (PsRounds *rounds, const PsCalibration *calibration, GError **error)
+ps_calib_rounds_measure (PsCalibRounds *rounds, const PsCalibration *calibration, GError **error)
 {
   PsCalibration real = *calibration;
   g_autoptr (PsProfile) profile = ps_costdb_profile (rounds->db, rounds->profile_name, error);

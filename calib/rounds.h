@@ -24,18 +24,18 @@ typedef struct
   guint n_wanted;        /* of this round; n_repeated of them are stored already */
   guint n_repeated;
   guint n_done;
-} PsRounds;
+} PsCalibRounds;
 
 /* All else zero; profile_name must outlive it. */
-void ps_rounds_init (PsRounds *rounds, const char *profile_name);
-void ps_rounds_clear (PsRounds *rounds);
+void ps_calib_rounds_init (PsCalibRounds *rounds, const char *profile_name);
+void ps_calib_rounds_clear (PsCalibRounds *rounds);
 
 /* Each round measures what is missing and, unless n_again is 0, what is stored with a shift of the sentinel beside it
  * of more than PS_SENTINEL_TOLERANCE (ps_sentinel_shifts). That is replaced one by one, so nothing is lost when the
  * program is killed. Devices begin with the profile's choices, and what they decide is stored before what is measured
  * with it. Stops when nothing is left to measure. Progress and warnings go to stderr. The callbacks of
  * `calibration` are not used. */
-gboolean ps_rounds_measure (PsRounds *rounds, const PsCalibration *calibration, GError **error);
+gboolean ps_calib_rounds_measure (PsCalibRounds *rounds, const PsCalibration *calibration, GError **error);
 
 G_END_DECLS
 

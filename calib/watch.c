@@ -10,7 +10,7 @@
 
 typedef struct
 {
-  PsLayer layer;
+  PsCalibLayer layer;
   PsSampler sampler;
 } Watch;
 
@@ -18,11 +18,11 @@ static gboolean
 sample (gpointer data, GError **error)
 {
   Watch *watch = data;
-  if (!ps_layer_attach (&watch->layer, error))
+  if (!ps_calib_layer_attach (&watch->layer, error))
     return FALSE;
   gint64 begin = ps_clock_now (), ns;
   do
-    if (!ps_layer_run (&watch->layer, &ns, error))
+    if (!ps_calib_layer_run (&watch->layer, &ns, error))
       return FALSE;
   while (!ps_sampler_add (&watch->sampler, ns, ps_clock_now () - begin));
   return TRUE;
@@ -31,13 +31,13 @@ sample (gpointer data, GError **error)
 static gboolean
 run (Watch *watch, const PsCalibration *calibration, GError **error)
 {
-  gboolean ok = ps_layer_open (&watch->layer, calibration, 0, FALSE, error);
+  gboolean ok = ps_calib_layer_open (&watch->layer, calibration, 0, FALSE, error);
   if (ok && !ps_calib_in_thread ("sentinel", sample, watch, error))
     {
       g_prefix_error (error, "sentinel: ");
       ok = FALSE;
     }
-  ps_layer_close (&watch->layer);
+  ps_calib_layer_close (&watch->layer);
   return ok;
 }
 

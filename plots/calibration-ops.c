@@ -62,7 +62,7 @@ collect_rows (const GPtrArray *ways)
 
   for (guint w = 0; w < ways->len; w++)
     {
-      const GPtrArray *all = ((const PsWay *)ways->pdata[w])->rows;
+      const GPtrArray *all = ((const PsCalibrationWay *)ways->pdata[w])->rows;
 
       for (guint i = 0; i < all->len; i++)
         find_row (rows, all->pdata[i], ways->len)->way[w] = all->pdata[i];
@@ -172,7 +172,7 @@ append_key (PsCalibrationData *data, const PsPanel *panel, const GPtrArray *ways
 
   for (guint w = ways->len; w > 0; w--)
     {
-      const PsWay *way = ways->pdata[w - 1];
+      const PsCalibrationWay *way = ways->pdata[w - 1];
 
       x -= panel->letter * (double)g_utf8_strlen (way->name, -1);
       ps_gnuplot_append_label (data->texts, x, y, way->name, PS_CALIBRATION_TEXT);

@@ -16,7 +16,7 @@
 static void
 way_free (gpointer data)
 {
-  PsWay *way = data;
+  PsCalibrationWay *way = data;
 
   g_free (way->name);
   g_ptr_array_unref (way->rows);
@@ -47,10 +47,10 @@ way_name (const PsMeasurement *m)
   return g_string_free (name, FALSE);
 }
 
-static PsWay *
+static PsCalibrationWay *
 find_way (GPtrArray *ways, const char *name)
 {
-  PsWay *way;
+  PsCalibrationWay *way;
 
   for (guint i = 0; i < ways->len; i++)
     {
@@ -58,14 +58,14 @@ find_way (GPtrArray *ways, const char *name)
       if (g_str_equal (way->name, name))
         return way;
     }
-  way = g_new0 (PsWay, 1);
+  way = g_new0 (PsCalibrationWay, 1);
   way->name = g_strdup (name);
   way->rows = g_ptr_array_new ();
   g_ptr_array_add (ways, way);
   return way;
 }
 
-/* The ways in which measurements other than ops (ops: FALSE), or ops, were taken, of PsWay. */
+/* The ways in which measurements other than ops (ops: FALSE), or ops, were taken, of PsCalibrationWay. */
 static GPtrArray *
 find_ways (const PsProfileContents *contents, gboolean ops)
 {

@@ -11,7 +11,7 @@ typedef struct
 {
   char *name;      /* "2 busy", "alone, cold" */
   GPtrArray *rows; /* of PsMeasurement, not owned, as the profile has them */
-} PsWay;
+} PsCalibrationWay;
 
 /* A part of the picture, in pixels from its lower left corner. */
 typedef struct

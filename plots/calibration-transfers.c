@@ -33,7 +33,7 @@ find_extent (const GPtrArray *ways)
 
   for (guint w = 0; w < ways->len; w++)
     {
-      const GPtrArray *rows = ((const PsWay *)ways->pdata[w])->rows;
+      const GPtrArray *rows = ((const PsCalibrationWay *)ways->pdata[w])->rows;
 
       for (guint i = 0; i < rows->len; i++)
         {
@@ -49,7 +49,7 @@ find_extent (const GPtrArray *ways)
 }
 
 static void
-append_points (PsCalibrationData *data, const PsWay *way, guint w)
+append_points (PsCalibrationData *data, const PsCalibrationWay *way, guint w)
 {
   guint32 colour = ps_plot_series_colour (w);
 
@@ -68,7 +68,7 @@ append_points (PsCalibrationData *data, const PsWay *way, guint w)
 
 /* FALSE where there are too few sizes. */
 static gboolean
-fit_way (const PsWay *way, PsTransferFit *fit)
+fit_way (const PsCalibrationWay *way, PsTransferFit *fit)
 {
   g_autofree gint64 *bytes = g_new (gint64, way->rows->len), *ns = g_new (gint64, way->rows->len);
 
@@ -86,7 +86,7 @@ fit_way (const PsWay *way, PsTransferFit *fit)
 }
 
 static void
-append_line (GString *script, const PsTransferFit *fit, const PsWay *way, guint n)
+append_line (GString *script, const PsTransferFit *fit, const PsCalibrationWay *way, guint n)
 {
   const PsMeasurement *first = way->rows->pdata[0], *last = way->rows->pdata[way->rows->len - 1];
   double from = at_least_one (first->bytes), to = at_least_one (last->bytes);
@@ -125,7 +125,7 @@ ps_calibration_append_transfers (PsCalibrationData *data, const PsPanel *panel, 
   g_string_append_printf (data->script, "array fit_colour[%u]\n", ways->len);
   for (guint w = 0; w < ways->len; w++)
     {
-      const PsWay *way = ways->pdata[w];
+      const PsCalibrationWay *way = ways->pdata[w];
       guint32 colour = ps_plot_series_colour (w);
       PsTransferFit fit;
 

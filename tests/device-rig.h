@@ -88,7 +88,7 @@ run_measured (Rig *rig, PsOpKind kind, guint stage, guint microbatch, PsTensor *
   PsTensor *output = run (rig, kind, stage, microbatch, input);
   class->memory (rig->device, &after);
   *take = after.peak_bytes - before.peak_bytes;
-  *give = *take - (after.current[PS_MEMORY_ACTIVATION] - before.current[PS_MEMORY_ACTIVATION]);
+  *give = *take - (after.current[PS_USE_ACTIVATION] - before.current[PS_USE_ACTIVATION]);
   return output;
 }
 

@@ -8,8 +8,8 @@ struct _Block
 {
   void *start;
   gint64 bytes;
-  gboolean travels; /* was made for PS_MEMORY_BUFFER */
-  PsMemoryKind kind;
+  gboolean travels; /* was made for PS_USE_BUFFER */
+  PsUseKind kind;
   Block *next; /* in its free list, by ascending start */
 };
 
@@ -22,20 +22,20 @@ typedef struct
   Block *first;
 } FreeList;
 
-struct _PsDeviceMemory
+struct _PsMemoryPool
 {
   GMutex mutex;
-  const PsDeviceMemorySource *source;
+  const PsPoolSource *source;
   gint64 limit_bytes;
   PsMemoryUse use;
   GArray *free_lists; /* FreeList; a device uses a handful of sizes */
   GHashTable *blocks; /* Block by start, every one that exists */
 };
 
-PsDeviceMemory *
-ps_device_memory_new (const PsDeviceMemorySource *source, gint64 limit_bytes)
+PsMemoryPool *
+ps_memory_pool_new (const PsPoolSource *source, gint64 limit_bytes)
 {
-  PsDeviceMemory *memory = g_new0 (PsDeviceMemory, 1);
+  PsMemoryPool *memory = g_new0 (PsMemoryPool, 1);
 
   g_mutex_init (&memory->mutex);
   memory->source = source;
@@ -46,7 +46,7 @@ ps_device_memory_new (const PsDeviceMemorySource *source, gint64 limit_bytes)
 }
 
 void
-ps_device_memory_free (PsDeviceMemory *memory)
+ps_memory_pool_free (PsMemoryPool *memory)
 {
   GHashTableIter blocks;
   gpointer start;
@@ -63,7 +63,7 @@ ps_device_memory_free (PsDeviceMemory *memory)
 }
 
 static FreeList *
-free_list (PsDeviceMemory *memory, gint64 bytes, gboolean travels)
+free_list (PsMemoryPool *memory, gint64 bytes, gboolean travels)
 {
   for (guint i = 0; i < memory->free_lists->len; i++)
     {
@@ -82,13 +82,13 @@ in_use (const PsMemoryUse *use)
 {
   gint64 sum = 0;
 
-  for (guint kind = 0; kind < PS_N_MEMORY_KINDS; kind++)
+  for (guint kind = 0; kind < PS_N_USE_KINDS; kind++)
     sum += use->current[kind];
   return sum;
 }
 
 static void
-release_cached (PsDeviceMemory *memory)
+release_cached (PsMemoryPool *memory)
 {
   for (guint i = 0; i < memory->free_lists->len; i++)
     {
@@ -105,7 +105,7 @@ release_cached (PsDeviceMemory *memory)
 }
 
 static Block *
-new_block (PsDeviceMemory *memory, gint64 bytes, gboolean travels)
+new_block (PsMemoryPool *memory, gint64 bytes, gboolean travels)
 {
   void *start = memory->source->allocate ((gsize)bytes);
   Block *block;
@@ -126,17 +126,17 @@ new_block (PsDeviceMemory *memory, gint64 bytes, gboolean travels)
 }
 
 static void
-count (PsDeviceMemory *memory, PsMemoryKind kind, gint64 bytes)
+count (PsMemoryPool *memory, PsUseKind kind, gint64 bytes)
 {
   PsMemoryUse *use = &memory->use;
 
   use->current[kind] += bytes;
-  use->peak_bytes = MAX (use->peak_bytes, use->current[PS_MEMORY_STATE] + use->current[PS_MEMORY_ACTIVATION]);
+  use->peak_bytes = MAX (use->peak_bytes, use->current[PS_USE_STATE] + use->current[PS_USE_ACTIVATION]);
 }
 
 /* Called with the mutex held. */
 static Block *
-take_block (PsDeviceMemory *memory, gint64 bytes, gboolean travels)
+take_block (PsMemoryPool *memory, gint64 bytes, gboolean travels)
 {
   FreeList *list = free_list (memory, bytes, travels);
   Block *block = list->first;
@@ -151,20 +151,20 @@ take_block (PsDeviceMemory *memory, gint64 bytes, gboolean travels)
 
 /* What a block of that many bytes counts as. */
 static gsize
-counted_bytes (const PsDeviceMemory *memory, gsize bytes)
+counted_bytes (const PsMemoryPool *memory, gsize bytes)
 {
   return (bytes + memory->source->granule - 1) & ~(memory->source->granule - 1);
 }
 
 void *
-ps_device_memory_take (PsDeviceMemory *memory, gsize bytes, PsMemoryKind kind)
+ps_memory_pool_take (PsMemoryPool *memory, gsize bytes, PsUseKind kind)
 {
   g_return_val_if_fail (bytes <= PS_MAX_SIZE_BYTES, NULL);
 
   const gint64 counted = (gint64)counted_bytes (memory, bytes);
 
   g_mutex_lock (&memory->mutex);
-  Block *block = take_block (memory, counted, kind == PS_MEMORY_BUFFER);
+  Block *block = take_block (memory, counted, kind == PS_USE_BUFFER);
   if (block != NULL)
     {
       block->kind = kind;
@@ -176,7 +176,7 @@ ps_device_memory_take (PsDeviceMemory *memory, gsize bytes, PsMemoryKind kind)
 
 /* Called with the mutex held. */
 static Block *
-block_at (PsDeviceMemory *memory, void *start)
+block_at (PsMemoryPool *memory, void *start)
 {
   Block *block = g_hash_table_lookup (memory->blocks, start);
 
@@ -196,7 +196,7 @@ put_back (FreeList *list, Block *block)
 }
 
 void
-ps_device_memory_give (PsDeviceMemory *memory, void *start)
+ps_memory_pool_give (PsMemoryPool *memory, void *start)
 {
   if (start == NULL)
     return;
@@ -209,7 +209,7 @@ ps_device_memory_give (PsDeviceMemory *memory, void *start)
 }
 
 void
-ps_device_memory_retag (PsDeviceMemory *memory, void *start, PsMemoryKind kind)
+ps_memory_pool_retag (PsMemoryPool *memory, void *start, PsUseKind kind)
 {
   g_mutex_lock (&memory->mutex);
   Block *block = block_at (memory, start);
@@ -220,7 +220,7 @@ ps_device_memory_retag (PsDeviceMemory *memory, void *start, PsMemoryKind kind)
 }
 
 void
-ps_device_memory_use (PsDeviceMemory *memory, PsMemoryUse *use)
+ps_memory_pool_use (PsMemoryPool *memory, PsMemoryUse *use)
 {
   g_mutex_lock (&memory->mutex);
   *use = memory->use;
@@ -228,10 +228,10 @@ ps_device_memory_use (PsDeviceMemory *memory, PsMemoryUse *use)
 }
 
 void
-ps_device_memory_reset_peak (PsDeviceMemory *memory)
+ps_memory_pool_reset_peak (PsMemoryPool *memory)
 {
   g_mutex_lock (&memory->mutex);
-  memory->use.peak_bytes = memory->use.current[PS_MEMORY_STATE] + memory->use.current[PS_MEMORY_ACTIVATION];
+  memory->use.peak_bytes = memory->use.current[PS_USE_STATE] + memory->use.current[PS_USE_ACTIVATION];
   g_mutex_unlock (&memory->mutex);
 }
 

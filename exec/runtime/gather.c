@@ -125,11 +125,11 @@ carry_losses (Parcel *parcel, PsRun *run, guint device, guint replica)
 }
 
 static void
-carry_gradients (Parcel *parcel, PsRunGradients *gradients, const PsPlan *plan)
+carry_gradients (Parcel *parcel, PsRunGradients *gradients, const PsScript *script)
 {
-  for (guint i = 0; gradients != NULL && i < plan->n_stages; i++)
+  for (guint i = 0; gradients != NULL && i < script->n_stages; i++)
     {
-      guint stage = plan->stages[i];
+      guint stage = script->stages[i];
 
       for (gsize step = 0; step < gradients->n_steps; step++)
         carry (parcel, &gradients->digest[step * gradients->n_stages + stage], sizeof *gradients->digest);
@@ -153,7 +153,7 @@ carry_devices (Parcel *parcel, guint first, guint replica, GError **error)
       if (replica > 0)
         continue;
       carry_records (parcel, run->recorder, device);
-      carry_gradients (parcel, run->result->gradients, &run->plans[device]);
+      carry_gradients (parcel, run->result->gradients, &run->scripts[device]);
     }
   return finish_parcel (parcel, error);
 }

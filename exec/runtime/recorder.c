@@ -4,19 +4,19 @@
 #include "transport/transports.h"
 
 gsize
-ps_recorder_step_bytes (const PsPlan *plans, guint n_devices)
+ps_recorder_step_bytes (const PsScript *scripts, guint n_devices)
 {
   gsize n_bytes = 0;
 
   for (guint i = 0; i < n_devices; i++)
-    n_bytes += ((gsize)plans[i].n_ops + plans[i].n_stages) * sizeof (PsOpRecord)
-               + plans[i].n_posts * sizeof (PsPostRecord) + plans[i].n_waits * sizeof (PsTransferTimes)
+    n_bytes += ((gsize)scripts[i].n_ops + scripts[i].n_stages) * sizeof (PsOpRecord)
+               + scripts[i].n_posts * sizeof (PsPostRecord) + scripts[i].n_waits * sizeof (PsTransferTimes)
                + sizeof (gint64);
   return n_bytes;
 }
 
 PsRecorder *
-ps_recorder_new (const PsPlan *plans, guint n_devices, guint n_steps)
+ps_recorder_new (const PsScript *scripts, guint n_devices, guint n_steps)
 {
   PsRecorder *recorder = g_new0 (PsRecorder, 1);
 
@@ -29,9 +29,9 @@ ps_recorder_new (const PsPlan *plans, guint n_devices, guint n_steps)
     {
       PsDeviceRecord *device = &recorder->device[i];
 
-      device->n_ops = plans[i].n_ops + plans[i].n_stages;
-      device->n_posts = plans[i].n_posts;
-      device->n_transfers = plans[i].n_waits;
+      device->n_ops = scripts[i].n_ops + scripts[i].n_stages;
+      device->n_posts = scripts[i].n_posts;
+      device->n_transfers = scripts[i].n_waits;
       device->ops = g_new0 (PsOpRecord, (gsize)n_steps * device->n_ops);
       device->posts = g_new0 (PsPostRecord, (gsize)n_steps * device->n_posts);
       device->transfers = g_new0 (PsTransferTimes, (gsize)n_steps * device->n_transfers);
@@ -126,7 +126,7 @@ append_op (PsTimeline *timeline, const PsProgram *program, const PsAction *actio
 /* The post of each send of a step by its ps_message_key. Only the sender knows for every transport when a message was
  * handed over. */
 static GHashTable *
-index_sends (const PsRecorder *recorder, const PsPlan *plans, guint step)
+index_sends (const PsRecorder *recorder, const PsScript *scripts, guint step)
 {
   GHashTable *sends = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
 
@@ -135,9 +135,9 @@ index_sends (const PsRecorder *recorder, const PsPlan *plans, guint step)
       const PsDeviceRecord *records = &recorder->device[device];
       PsPostRecord *post = &records->posts[(gsize)step * records->n_posts];
 
-      for (guint i = 0; i < plans[device].n_actions; i++)
+      for (guint i = 0; i < scripts[device].n_actions; i++)
         {
-          const PsInstruction *instruction = &plans[device].actions[i].instruction;
+          const PsInstruction *instruction = &scripts[device].actions[i].instruction;
           gint64 key = (gint64)ps_message_key (instruction->op);
 
           if (instruction->type == PS_INSTRUCTION_SEND)
@@ -180,7 +180,7 @@ append_post (PsTimeline *timeline, const PsInstruction *instruction, const PsPos
 }
 
 static void
-append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram *program, const PsPlan *plan,
+append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram *program, const PsScript *script,
                GHashTable *sends, guint device, guint step)
 {
   const PsDeviceRecord *records = &recorder->device[device];
@@ -189,12 +189,12 @@ append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram
   const PsPostRecord *post = &records->posts[(gsize)step * records->n_posts];
   gint64 begin_ns = recorder->begin_ns[step];
 
-  for (guint i = 0; i < plan->n_actions; i++)
+  for (guint i = 0; i < script->n_actions; i++)
     {
-      const PsInstruction *instruction = &plan->actions[i].instruction;
+      const PsInstruction *instruction = &script->actions[i].instruction;
 
       if (instruction->type == PS_INSTRUCTION_COMPUTE)
-        append_op (timeline, program, &plan->actions[i], op++, device, begin_ns);
+        append_op (timeline, program, &script->actions[i], op++, device, begin_ns);
       else if (instruction->type == PS_INSTRUCTION_WAIT)
         append_transfer (timeline, program, instruction, transfer++, sends, device, begin_ns);
       else
@@ -204,7 +204,7 @@ append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram
 
 /* The curve between ops is what was held; during an op the most it held counts from the op's start. */
 static void
-append_curve (PsTimeline *timeline, const PsRecorder *recorder, const PsPlan *plan, guint device, guint step)
+append_curve (PsTimeline *timeline, const PsRecorder *recorder, const PsScript *script, guint device, guint step)
 {
   const PsDeviceRecord *records = &recorder->device[device];
   const PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
@@ -213,7 +213,7 @@ append_curve (PsTimeline *timeline, const PsRecorder *recorder, const PsPlan *pl
   append_memory (timeline->memory, device, 0, records->held_bytes[step]);
   for (guint i = 0; i < records->n_ops; i++)
     {
-      gint64 shift_ns = begin_ns + (i >= plan->n_ops ? recorder->pause_ns[step] : 0);
+      gint64 shift_ns = begin_ns + (i >= script->n_ops ? recorder->pause_ns[step] : 0);
 
       append_memory (timeline->memory, device, op[i].start_ns - shift_ns, op[i].peak_bytes);
       append_memory (timeline->memory, device, op[i].end_ns - shift_ns, op[i].held_bytes);
@@ -221,18 +221,18 @@ append_curve (PsTimeline *timeline, const PsRecorder *recorder, const PsPlan *pl
 }
 
 PsTimeline *
-ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *program, const PsPlan *plans, guint step)
+ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *program, const PsScript *scripts, guint step)
 {
   const PsSchedule *schedule = program->schedule;
   const PsPlacement *placement = schedule->placement;
   PsTimeline *timeline = ps_timeline_new (PS_ORIGIN_MEASURED, schedule->name, placement->n_devices, placement->n_stages,
                                           schedule->n_microbatches);
-  g_autoptr (GHashTable) sends = index_sends (recorder, plans, step);
+  g_autoptr (GHashTable) sends = index_sends (recorder, scripts, step);
 
   for (guint i = 0; i < placement->n_devices; i++)
     {
-      append_device (timeline, recorder, program, &plans[i], sends, i, step);
-      append_curve (timeline, recorder, &plans[i], i, step);
+      append_device (timeline, recorder, program, &scripts[i], sends, i, step);
+      append_curve (timeline, recorder, &scripts[i], i, step);
     }
   timeline->iteration_ns = ps_recorder_iteration (recorder, step);
   ps_timeline_sort (timeline);

@@ -4,7 +4,7 @@
 #ifndef PIPESIM_EXEC_RECORDER_H
 #define PIPESIM_EXEC_RECORDER_H
 
-#include "plan.h"
+#include "script.h"
 
 #include <pipesim/timeline.h>
 #include <pipesim/transport.h>
@@ -50,10 +50,10 @@ typedef struct
 } PsRecorder;
 
 /* Bytes that a recorder keeps of each step. */
-gsize ps_recorder_step_bytes (const PsPlan *plans, guint n_devices);
+gsize ps_recorder_step_bytes (const PsScript *scripts, guint n_devices);
 
-/* plans has an entry per device. */
-PsRecorder *ps_recorder_new (const PsPlan *plans, guint n_devices, guint n_steps);
+/* scripts has an entry per device. */
+PsRecorder *ps_recorder_new (const PsScript *scripts, guint n_devices, guint n_steps);
 void ps_recorder_free (PsRecorder *recorder);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRecorder, ps_recorder_free)
 
@@ -65,7 +65,7 @@ guint ps_recorder_median_step (const PsRecorder *recorder);
 
 /* The measured timeline of one step, times since its begin. As in a simulated one O has no span: it shows in
  * iteration_ns, and in memory. */
-PsTimeline *ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *program, const PsPlan *plans,
+PsTimeline *ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *program, const PsScript *scripts,
                                   guint step);
 
 G_END_DECLS

@@ -83,7 +83,7 @@ finish_result (PsRun *run)
     }
   result->timeline_step = ps_recorder_median_step (run->recorder);
   result->median_iteration_ns = result->iteration_ns[result->timeline_step];
-  result->timeline = ps_recorder_timeline (run->recorder, run->program, run->plans, result->timeline_step);
+  result->timeline = ps_recorder_timeline (run->recorder, run->program, run->scripts, result->timeline_step);
   g_free (result->timeline->source);
   result->timeline->source = g_strdup_printf ("device %s%s, transport %s, step %u of %u", run->setting->device->name,
                                               result->emulated ? " (emulated)" : "", run->setting->transport->name,
@@ -158,7 +158,7 @@ run_clear (PsRun *run)
     run->transport->class->close (run->transport);
   ps_crew_free (run->crew);
   g_free (run->uses);
-  ps_plans_free (run->plans, n_devices);
+  ps_scripts_free (run->scripts, n_devices);
   ps_recorder_free (run->recorder);
   ps_run_result_free (run->result);
   g_free (run->shapes);
@@ -248,7 +248,7 @@ check_room (const PsRun *run, GError **error)
 {
   const PsSchedule *schedule = run->program->schedule;
   guint n_steps = run->setting->n_steps;
-  gsize of_step = ps_recorder_step_bytes (run->plans, schedule->placement->n_devices)
+  gsize of_step = ps_recorder_step_bytes (run->scripts, schedule->placement->n_devices)
                   + (gsize)run->n_replicas * schedule->n_microbatches * sizeof (double);
   g_autofree char *taken = NULL, *there = NULL;
 
@@ -270,10 +270,10 @@ run_open (PsRun *run, GError **error)
   run->shapes = g_new0 (PsStageShape, placement->n_stages);
   if (setting->device->computes && !ps_model_split (setting->model, placement->n_stages, run->shapes, error))
     return FALSE;
-  run->plans = ps_plans_new (run->program, setting->costs);
+  run->scripts = ps_scripts_new (run->program, setting->costs);
   if (!check_room (run, error))
     return FALSE;
-  run->recorder = ps_recorder_new (run->plans, placement->n_devices, setting->n_steps);
+  run->recorder = ps_recorder_new (run->scripts, placement->n_devices, setting->n_steps);
   run->result = ps_run_result_new (run->program, setting, run->n_replicas);
   return ps_gather_agreement (run, error) && open_transport (run, error);
 }

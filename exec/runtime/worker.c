@@ -1,4 +1,4 @@
-/* worker.c - one device's thread: computes, sends and waits as its plan says; barriers hold the steps together. */
+/* worker.c - one device's thread: computes, sends and waits as its script says; barriers hold the steps together. */
 #include "worker.h"
 
 #include "processes/choices.h"
@@ -98,9 +98,9 @@ walk (PsWorker *worker, guint step, GError **error)
   PsPostRecord *posts = &records->posts[(gsize)step * records->n_posts];
   gboolean done = TRUE;
 
-  for (guint i = 0; i < worker->plan->n_actions && done; i++)
+  for (guint i = 0; i < worker->script->n_actions && done; i++)
     {
-      const PsAction *action = &worker->plan->actions[i];
+      const PsAction *action = &worker->script->actions[i];
 
       switch ((PsInstructionType)action->instruction.type)
         {
@@ -139,9 +139,9 @@ collect_gradients (PsWorker *worker, guint step)
   PsRunGradients *gradients = worker->run->result->gradients;
   const PsDeviceClass *class = worker->device->class;
 
-  for (guint i = 0; gradients != NULL && i < worker->plan->n_stages; i++)
+  for (guint i = 0; gradients != NULL && i < worker->script->n_stages; i++)
     {
-      guint stage = worker->plan->stages[i];
+      guint stage = worker->script->stages[i];
       gsize n;
       const float *values = class->gradients (worker->device, stage, &n);
 
@@ -163,10 +163,10 @@ sum_replicas (PsWorker *worker, GError **error)
 
   if (worker->run->n_replicas == 1 || !class->computes)
     return TRUE;
-  for (guint i = 0; i < worker->plan->n_stages; i++)
+  for (guint i = 0; i < worker->script->n_stages; i++)
     {
       gsize n;
-      float *values = class->gradient_memory (worker->device, worker->plan->stages[i], &n);
+      float *values = class->gradient_memory (worker->device, worker->script->stages[i], &n);
 
       if (!transport->class->all_reduce (transport, worker->index, values, n, error))
         return FALSE;
@@ -198,11 +198,11 @@ static gboolean
 update (PsWorker *worker, guint step, GError **error)
 {
   PsDeviceRecord *records = &worker->run->recorder->device[worker->index];
-  PsOpRecord *record = &records->ops[(gsize)step * records->n_ops + worker->plan->n_ops];
+  PsOpRecord *record = &records->ops[(gsize)step * records->n_ops + worker->script->n_ops];
 
-  for (guint i = 0; i < worker->plan->n_stages; i++)
+  for (guint i = 0; i < worker->script->n_stages; i++)
     {
-      PsOp op = { .kind = PS_OP_O, .stage = (guint16)worker->plan->stages[i] };
+      PsOp op = { .kind = PS_OP_O, .stage = (guint16)worker->script->stages[i] };
       PsTensor *output = NULL;
 
       if (!run_op (worker, op, NULL, &output, record + i, error))
@@ -257,8 +257,8 @@ prepare (PsWorker *worker, GError **error)
     return FALSE;
   if (transport->class->join != NULL && !transport->class->join (transport, worker->index, worker->device, error))
     return FALSE;
-  for (guint i = 0; i < worker->plan->n_stages; i++)
-    if (!class->add_stage (worker->device, worker->plan->stages[i], &worker->run->shapes[worker->plan->stages[i]],
+  for (guint i = 0; i < worker->script->n_stages; i++)
+    if (!class->add_stage (worker->device, worker->script->stages[i], &worker->run->shapes[worker->script->stages[i]],
                            error))
       return FALSE;
   return agree (worker, error);
@@ -288,7 +288,7 @@ ps_worker_main (gpointer data)
     ps_crew_fail (worker->run->crew, error);
   if (worker->run->transport->class->part != NULL)
     worker->run->transport->class->part (worker->run->transport, worker->index);
-  for (guint i = 0; i < worker->plan->n_slots; i++)
+  for (guint i = 0; i < worker->script->n_slots; i++)
     if (worker->slots[i] != NULL)
       worker->device->class->tensor_free (worker->slots[i]);
   return NULL;
@@ -306,8 +306,8 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
 
   worker->run = run;
   worker->index = index;
-  worker->plan = &run->plans[index];
-  worker->slots = g_new0 (PsTensor *, worker->plan->n_slots);
+  worker->script = &run->scripts[index];
+  worker->slots = g_new0 (PsTensor *, worker->script->n_slots);
   worker->setting
       = (PsDeviceSetting){ .model = setting->model,
                            .costs = setting->costs,

@@ -1,4 +1,4 @@
-/* worker.h - one device's thread: it walks the device's plan, step after step, and records what happens. */
+/* worker.h - one device's thread: it walks the device's script, step after step, and records what happens. */
 #ifndef PIPESIM_EXEC_WORKER_H
 #define PIPESIM_EXEC_WORKER_H
 
@@ -13,7 +13,7 @@ typedef struct
 {
   const PsProgram *program;
   const PsRunSetting *setting;
-  PsPlan *plans;
+  PsScript *scripts;
   PsStageShape *shapes; /* [n_stages]; all zero without a model */
   guint first;          /* the devices of this process: first .. first + n_here - 1 */
   guint n_here;
@@ -31,7 +31,7 @@ typedef struct
 {
   PsRun *run;
   guint index;
-  const PsPlan *plan;
+  const PsScript *script;
   PsDeviceSetting setting;
   PsDevice *device;
   PsTensor **slots;

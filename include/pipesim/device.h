@@ -15,23 +15,23 @@ typedef struct _PsDeviceClass PsDeviceClass;
 /* What allocated bytes are for. */
 typedef enum
 {
-  PS_MEMORY_STATE,      /* weights, gradients, optimizer state, fixed workspace: from add_stage to close */
-  PS_MEMORY_ACTIVATION, /* kept from F for B and W, and what an op needs while it runs */
-  PS_MEMORY_BUFFER,     /* tensors on their way: outputs not yet sent, inputs not yet consumed */
-  PS_N_MEMORY_KINDS
-} PsMemoryKind;
+  PS_USE_STATE,      /* weights, gradients, optimizer state, fixed workspace: from add_stage to close */
+  PS_USE_ACTIVATION, /* kept from F for B and W, and what an op needs while it runs */
+  PS_USE_BUFFER,     /* tensors on their way: outputs not yet sent, inputs not yet consumed */
+  PS_N_USE_KINDS
+} PsUseKind;
 
 typedef struct
 {
-  gint64 current[PS_N_MEMORY_KINDS]; /* bytes held now */
-  gint64 peak_bytes;                 /* most of STATE + ACTIVATION together since the last reset_peak */
+  gint64 current[PS_N_USE_KINDS]; /* bytes held now */
+  gint64 peak_bytes;              /* most of STATE + ACTIVATION together since the last reset_peak */
 } PsMemoryUse;
 
 /* What peak_bytes is the most of. */
 static inline gint64
 ps_memory_use_held (const PsMemoryUse *use)
 {
-  return use->current[PS_MEMORY_STATE] + use->current[PS_MEMORY_ACTIVATION];
+  return use->current[PS_USE_STATE] + use->current[PS_USE_ACTIVATION];
 }
 
 /* A boundary tensor: `bytes` of device memory. For the cpu device s*b*h floats, for accelerators s*b*h elements of the
@@ -99,7 +99,7 @@ struct _PsDeviceClass
   /* Makes a stage resident: weights from (seed, layer number), gradients and optimizer state zero. */
   gboolean (*add_stage) (PsDevice *device, guint stage, const PsStageShape *shape, GError **error);
 
-  /* A tensor of the boundary size, in PS_MEMORY_BUFFER. */
+  /* A tensor of the boundary size, in PS_USE_BUFFER. */
   PsTensor *(*tensor_new) (PsDevice *device);
   void (*tensor_free) (PsTensor *tensor);
 

@@ -15,23 +15,23 @@ typedef struct
 {
   const char *key;
   gsize offset;
-} PsField;
+} PsProfileField;
 
 static inline gpointer
-ps_field_at (gconstpointer structure, const PsField *field)
+ps_profile_field_at (gconstpointer structure, const PsProfileField *field)
 {
   return (char *)structure + field->offset;
 }
 
 #define PS_N_PROFILE_TEXTS 12
-extern const PsField ps_profile_texts[PS_N_PROFILE_TEXTS];
+extern const PsProfileField ps_profile_texts[PS_N_PROFILE_TEXTS];
 
 /* Of PsMeasurement, but for n. */
 #define PS_N_MEASUREMENT_NUMBERS 9
-extern const PsField ps_measurement_numbers[PS_N_MEASUREMENT_NUMBERS];
+extern const PsProfileField ps_measurement_numbers[PS_N_MEASUREMENT_NUMBERS];
 
 #define PS_N_CONDITION_NUMBERS 4
-extern const PsField ps_condition_numbers[PS_N_CONDITION_NUMBERS];
+extern const PsProfileField ps_condition_numbers[PS_N_CONDITION_NUMBERS];
 
 G_END_DECLS
 

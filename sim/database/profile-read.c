@@ -48,11 +48,11 @@ refuse (const Text *text, const char *key, const char *value, const char *what, 
 }
 
 static gboolean
-get_number (const PsJsonObject *object, const PsField *field, gint64 low, gpointer structure, GError **error)
+get_number (const PsJsonObject *object, const PsProfileField *field, gint64 low, gpointer structure, GError **error)
 {
   return !ps_json_object_has (object, field->key)
          || ps_json_get_integer (object, field->key, low, MAX (PS_MAX_TIME_NS, PS_MAX_SIZE_BYTES),
-                                 ps_field_at (structure, field), error);
+                                 ps_profile_field_at (structure, field), error);
 }
 
 static gboolean
@@ -347,7 +347,7 @@ static gboolean
 read_profile (const PsJsonObject *object, PsProfile *profile, GError **error)
 {
   for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)
-    if (!ps_json_get_text (object, ps_profile_texts[i].key, ps_field_at (profile, &ps_profile_texts[i]), error))
+    if (!ps_json_get_text (object, ps_profile_texts[i].key, ps_profile_field_at (profile, &ps_profile_texts[i]), error))
       return FALSE;
   if (!get_shares (object, profile, error) || !get_choices (object, profile, error))
     return FALSE;

@@ -20,20 +20,20 @@
 #member, offsetof(PsCondition, member)                                                                             \
   }
 
-const PsField ps_profile_texts[PS_N_PROFILE_TEXTS]
+const PsProfileField ps_profile_texts[PS_N_PROFILE_TEXTS]
     = { OF_PROFILE (name),   OF_PROFILE (model_name), OF_PROFILE (model_digest), OF_PROFILE (model_text),
         OF_PROFILE (device), OF_PROFILE (transport),  OF_PROFILE (host),         OF_PROFILE (processor),
         OF_PROFILE (kernel), OF_PROFILE (libraries),  OF_PROFILE (version),      OF_PROFILE (created) };
-const PsField ps_measurement_numbers[PS_N_MEASUREMENT_NUMBERS] = { OF_TIME (median_ns),
-                                                                   OF_TIME (q1_ns),
-                                                                   OF_TIME (q3_ns),
-                                                                   OF_TIME (mad_ns),
-                                                                   OF_TIME (min_ns),
-                                                                   OF_MEASUREMENT (device_ns),
-                                                                   OF_MEASUREMENT (take_bytes),
-                                                                   OF_MEASUREMENT (give_bytes),
-                                                                   OF_MEASUREMENT (state_bytes) };
-const PsField ps_condition_numbers[PS_N_CONDITION_NUMBERS]
+const PsProfileField ps_measurement_numbers[PS_N_MEASUREMENT_NUMBERS] = { OF_TIME (median_ns),
+                                                                          OF_TIME (q1_ns),
+                                                                          OF_TIME (q3_ns),
+                                                                          OF_TIME (mad_ns),
+                                                                          OF_TIME (min_ns),
+                                                                          OF_MEASUREMENT (device_ns),
+                                                                          OF_MEASUREMENT (take_bytes),
+                                                                          OF_MEASUREMENT (give_bytes),
+                                                                          OF_MEASUREMENT (state_bytes) };
+const PsProfileField ps_condition_numbers[PS_N_CONDITION_NUMBERS]
     = { OF_CONDITION (clock_mhz), OF_CONDITION (memory_clock_mhz), OF_CONDITION (temperature_c),
         OF_CONDITION (power_mw) };
 
@@ -93,7 +93,7 @@ append_condition (GString *text, const char *key, const PsCondition *condition)
   g_autofree char *throttle = ps_throttle_to_text (condition->throttle);
   for (guint i = 0; i < PS_N_CONDITION_NUMBERS; i++)
     {
-      gint64 value = *(const gint64 *)ps_field_at (condition, &ps_condition_numbers[i]);
+      gint64 value = *(const gint64 *)ps_profile_field_at (condition, &ps_condition_numbers[i]);
       if (value != 0)
         append_number (members, ps_condition_numbers[i].key, value);
     }
@@ -137,8 +137,8 @@ append_measurement (GString *text, const PsMeasurement *m)
   append_number (text, "n", m->time.n);
   for (guint i = 0; i < PS_N_MEASUREMENT_NUMBERS; i++)
     {
-      const PsField *field = &ps_measurement_numbers[i];
-      gint64 value = *(const gint64 *)ps_field_at (m, field);
+      const PsProfileField *field = &ps_measurement_numbers[i];
+      gint64 value = *(const gint64 *)ps_profile_field_at (m, field);
       if (value != 0)
         append_number (text, field->key, value);
     }
@@ -169,7 +169,7 @@ ps_profile_contents_to_text (const PsProfileContents *contents)
   for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)
     {
       g_string_append_printf (text, ",\n\"%s\": ", ps_profile_texts[i].key);
-      ps_json_append_string (text, *(char **)ps_field_at (contents->profile, &ps_profile_texts[i]));
+      ps_json_append_string (text, *(char **)ps_profile_field_at (contents->profile, &ps_profile_texts[i]));
     }
   if (*contents->profile->shares)
     g_string_append_printf (text, ",\n\"shares\": \"%s\"", contents->profile->shares);

@@ -2,7 +2,7 @@
 #ifndef PIPESIM_V_GREEDY_H
 #define PIPESIM_V_GREEDY_H
 
-#include "plan.h"
+#include "draft.h"
 
 typedef struct
 {
@@ -12,15 +12,15 @@ typedef struct
   const gint64 *idle_ns;  /* [n_devices] idle time of an earlier try, by which a device may fall behind the worst one;
                              NULL: none */
   gint64 give_up_ns;      /* a device that idles so long ends the try */
-  gint64 length_ns;       /* so does a plan that would be longer */
+  gint64 length_ns;       /* so does a draft that would be longer */
 } PsVSwitches;
 
 /* The switches that came to matter: without the bit the other setting does the same. */
 #define PS_V_USED_FORWARD 1U
 #define PS_V_USED_BACKWARD 2U
 
-/* Clears the plan and makes it complete; adds to *used. FALSE: some device came to a point where no W was left to make
- * room, or idled too long; the plan is useless then. */
-gboolean ps_v_greedy (PsPlan *plan, const PsVSwitches *switches, guint *used);
+/* Clears the draft and makes it complete; adds to *used. FALSE: some device came to a point where no W was left to make
+ * room, or idled too long; the draft is useless then. */
+gboolean ps_v_greedy (PsDraft *draft, const PsVSwitches *switches, guint *used);
 
 #endif

@@ -17,7 +17,7 @@ try_switches (PsContest *contest, guint off)
     .fill_gaps = !(off & PS_ZB_USED_GAPS),
   };
   guint used = 0;
-  if (ps_zb_greedy (contest->plan, switches, ps_contest_limit (contest), &used))
+  if (ps_zb_greedy (contest->draft, switches, ps_contest_limit (contest), &used))
     ps_contest_enter (contest);
   return used;
 }

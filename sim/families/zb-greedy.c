@@ -5,7 +5,7 @@
 
 typedef struct
 {
-  PsPlan *plan;
+  PsDraft *draft;
   PsZbSwitches switches;
   guint8 *wanted; /* [n_devices] the stage runs an F in this round */
   guint *extra;   /* [n_devices] forwards of the warm-up after the first */
@@ -15,57 +15,57 @@ typedef struct
 /* One chunk per device: its stage. */
 
 static inline const PsOpCost *
-cost (const PsPlanDevice *stage, PsOpKind kind)
+cost (const PsDraftDevice *stage, PsOpKind kind)
 {
   return &stage->cost[kind][PS_NEAR];
 }
 
 static inline guint
-n_done (const PsPlanDevice *stage, PsOpKind kind)
+n_done (const PsDraftDevice *stage, PsOpKind kind)
 {
   return stage->done[kind][PS_NEAR];
 }
 
 /* Ws whose B is done. */
 static inline guint
-waiting (const PsPlanDevice *stage)
+waiting (const PsDraftDevice *stage)
 {
   return n_done (stage, PS_OP_B) - n_done (stage, PS_OP_W);
 }
 
 static inline void
-put (PsPlan *plan, guint index, PsOpKind kind)
+put (PsDraft *draft, guint index, PsOpKind kind)
 {
-  ps_plan_put (plan, index, kind, PS_NEAR);
+  ps_draft_put (draft, index, kind, PS_NEAR);
 }
 
 /* Of the B of the next stage to this one. */
 static inline gint64
-backward_transfer (const PsPlan *plan, guint index)
+backward_transfer (const PsDraft *draft, guint index)
 {
-  return plan->device[index].input[PS_OP_B][PS_NEAR].transfer_ns;
+  return draft->device[index].input[PS_OP_B][PS_NEAR].transfer_ns;
 }
 
 /* Whether an F would leave room for itself and for the B and the W that must be able to follow it. */
 static gboolean
-has_room (PsPlan *plan, guint index, gint64 held_bytes)
+has_room (PsDraft *draft, guint index, gint64 held_bytes)
 {
-  const PsPlanDevice *stage = &plan->device[index];
+  const PsDraftDevice *stage = &draft->device[index];
   const PsOpCost *f = cost (stage, PS_OP_F), *b = cost (stage, PS_OP_B), *w = cost (stage, PS_OP_W);
   gint64 after
       = f->take_bytes - f->give_bytes + MAX (b->take_bytes, MAX (0, b->take_bytes - b->give_bytes) + w->take_bytes);
-  return ps_plan_allows (plan, index, held_bytes + MAX (f->take_bytes, after));
+  return ps_draft_allows (draft, index, held_bytes + MAX (f->take_bytes, after));
 }
 
 /* Forwards after the first that a stage can run before its first B arrives. */
 static guint
 count_extra (const Greedy *greedy, guint index, gint64 arrival, gint64 *now)
 {
-  const PsPlanDevice *stage = &greedy->plan->device[index];
+  const PsDraftDevice *stage = &greedy->draft->device[index];
   gint64 held = stage->held_bytes, duration = cost (stage, PS_OP_F)->duration_ns;
   guint extra = 0;
   *now = stage->now_ns;
-  while (n_done (stage, PS_OP_F) + extra < greedy->plan->n_microbatches && has_room (greedy->plan, index, held))
+  while (n_done (stage, PS_OP_F) + extra < greedy->draft->n_microbatches && has_room (greedy->draft, index, held))
     {
       gboolean bubble = *now + duration <= arrival, overrun = *now < arrival;
       if (bubble != overrun)
@@ -84,20 +84,20 @@ count_extra (const Greedy *greedy, guint index, gint64 arrival, gint64 *now)
 static void
 plan_warmup (const Greedy *greedy)
 {
-  const PsPlan *plan = greedy->plan;
-  guint last = plan->n_devices - 1, *extra = greedy->extra;
-  gint64 backward = plan->device[last].now_ns + cost (&plan->device[last], PS_OP_B)->duration_ns, now;
+  const PsDraft *draft = greedy->draft;
+  guint last = draft->n_devices - 1, *extra = greedy->extra;
+  gint64 backward = draft->device[last].now_ns + cost (&draft->device[last], PS_OP_B)->duration_ns, now;
   extra[last] = 0;
   for (guint i = last; i-- > 0;)
     {
-      gint64 arrival = backward + backward_transfer (plan, i);
+      gint64 arrival = backward + backward_transfer (draft, i);
       extra[i] = count_extra (greedy, i, arrival, &now);
-      backward = MAX (now, arrival) + cost (&plan->device[i], PS_OP_B)->duration_ns;
+      backward = MAX (now, arrival) + cost (&draft->device[i], PS_OP_B)->duration_ns;
     }
   for (guint i = 1; i <= last; i++)
     {
       extra[i] = MIN (extra[i], extra[i - 1]);
-      if (extra[i] > 0 && extra[i] == extra[i - 1] && extra[i] + 1 < plan->n_microbatches)
+      if (extra[i] > 0 && extra[i] == extra[i - 1] && extra[i] + 1 < draft->n_microbatches)
         extra[i]--;
     }
 }
@@ -105,24 +105,24 @@ plan_warmup (const Greedy *greedy)
 static void
 warm_up (const Greedy *greedy)
 {
-  PsPlan *plan = greedy->plan;
-  for (guint i = 0; i < plan->n_devices; i++)
-    put (plan, i, PS_OP_F);
+  PsDraft *draft = greedy->draft;
+  for (guint i = 0; i < draft->n_devices; i++)
+    put (draft, i, PS_OP_F);
   plan_warmup (greedy);
-  for (guint i = 0; i < plan->n_devices; i++)
+  for (guint i = 0; i < draft->n_devices; i++)
     for (guint n = 0; n < greedy->extra[i]; n++)
-      put (plan, i, PS_OP_F);
-  for (guint i = plan->n_devices; i-- > 0;)
-    put (plan, i, PS_OP_B);
+      put (draft, i, PS_OP_F);
+  for (guint i = draft->n_devices; i-- > 0;)
+    put (draft, i, PS_OP_B);
 }
 
 /* How long the Ws take that must go before an F has room. */
 static gint64
-forced_weights (PsPlan *plan, guint index)
+forced_weights (PsDraft *draft, guint index)
 {
-  const PsPlanDevice *stage = &plan->device[index];
+  const PsDraftDevice *stage = &draft->device[index];
   gint64 held = stage->held_bytes, time = 0;
-  for (guint pending = waiting (stage); pending > 0 && !has_room (plan, index, held); pending--)
+  for (guint pending = waiting (stage); pending > 0 && !has_room (draft, index, held); pending--)
     {
       held += cost (stage, PS_OP_W)->take_bytes - cost (stage, PS_OP_W)->give_bytes;
       time += cost (stage, PS_OP_W)->duration_ns;
@@ -135,23 +135,23 @@ forced_weights (PsPlan *plan, guint index)
 static gboolean
 is_ahead (const Greedy *greedy, guint index)
 {
-  const PsPlan *plan = greedy->plan;
-  const PsPlanDevice *stage = &plan->device[index], *next = stage + 1;
-  if (index + 1 == plan->n_devices || n_done (stage, PS_OP_F) < n_done (next, PS_OP_F) + 2)
+  const PsDraft *draft = greedy->draft;
+  const PsDraftDevice *stage = &draft->device[index], *next = stage + 1;
+  if (index + 1 == draft->n_devices || n_done (stage, PS_OP_F) < n_done (next, PS_OP_F) + 2)
     return FALSE;
   gint64 arrival = next->now_ns + cost (next, PS_OP_F)->duration_ns + cost (next, PS_OP_B)->duration_ns
-                   + backward_transfer (plan, index);
+                   + backward_transfer (draft, index);
   if (stage->now_ns >= arrival)
     return TRUE;
-  if (stage->now_ns + cost (stage, PS_OP_F)->duration_ns + forced_weights (greedy->plan, index) <= arrival)
+  if (stage->now_ns + cost (stage, PS_OP_F)->duration_ns + forced_weights (greedy->draft, index) <= arrival)
     return FALSE;
-  return arrival - stage->now_ns <= plan->idle_ns - stage->idle_ns;
+  return arrival - stage->now_ns <= draft->idle_ns - stage->idle_ns;
 }
 
 static gboolean
 wants_forward (const Greedy *greedy, guint index)
 {
-  if (n_done (&greedy->plan->device[index], PS_OP_F) == greedy->plan->n_microbatches)
+  if (n_done (&greedy->draft->device[index], PS_OP_F) == greedy->draft->n_microbatches)
     return FALSE;
   if (!is_ahead (greedy, index))
     return TRUE;
@@ -164,54 +164,54 @@ wants_forward (const Greedy *greedy, guint index)
 static void
 fill_gap (const Greedy *greedy, guint index, PsOpKind kind)
 {
-  PsPlan *plan = greedy->plan;
-  const PsPlanDevice *stage = &plan->device[index];
+  PsDraft *draft = greedy->draft;
+  const PsDraftDevice *stage = &draft->device[index];
   gint64 arrival;
-  ps_plan_input (plan, index, kind, PS_NEAR, &arrival);
+  ps_draft_input (draft, index, kind, PS_NEAR, &arrival);
   while (waiting (stage) > 0 && stage->now_ns + cost (stage, PS_OP_W)->duration_ns <= arrival)
-    put (plan, index, PS_OP_W);
+    put (draft, index, PS_OP_W);
   gint64 gap = arrival - stage->now_ns;
   if (gap <= 0 || waiting (stage) == 0)
     return;
-  gboolean harm = gap > plan->idle_ns - stage->idle_ns;
+  gboolean harm = gap > draft->idle_ns - stage->idle_ns;
   if (!harm)
     *greedy->used |= PS_ZB_USED_GAPS;
   if (harm || greedy->switches.fill_gaps)
-    put (plan, index, PS_OP_W);
+    put (draft, index, PS_OP_W);
 }
 
 static void
 drain (const Greedy *greedy, guint index)
 {
-  while (waiting (&greedy->plan->device[index]) > 0)
-    put (greedy->plan, index, PS_OP_W);
+  while (waiting (&greedy->draft->device[index]) > 0)
+    put (greedy->draft, index, PS_OP_W);
 }
 
 static void
 put_forward (const Greedy *greedy, guint index)
 {
-  const PsPlanDevice *stage = &greedy->plan->device[index];
-  while (!has_room (greedy->plan, index, stage->held_bytes) && waiting (stage) > 0)
-    put (greedy->plan, index, PS_OP_W);
+  const PsDraftDevice *stage = &greedy->draft->device[index];
+  while (!has_room (greedy->draft, index, stage->held_bytes) && waiting (stage) > 0)
+    put (greedy->draft, index, PS_OP_W);
   fill_gap (greedy, index, PS_OP_F);
-  put (greedy->plan, index, PS_OP_F);
+  put (greedy->draft, index, PS_OP_F);
 }
 
 /* Stage 0 with no forward left has nobody to hand a gradient to, so nothing is lost by its Ws. */
 static void
 put_backward (const Greedy *greedy, guint index)
 {
-  if (index == 0 && n_done (&greedy->plan->device[0], PS_OP_F) == greedy->plan->n_microbatches)
+  if (index == 0 && n_done (&greedy->draft->device[0], PS_OP_F) == greedy->draft->n_microbatches)
     drain (greedy, index);
   fill_gap (greedy, index, PS_OP_B);
-  put (greedy->plan, index, PS_OP_B);
+  put (greedy->draft, index, PS_OP_B);
 }
 
 /* One F where it is wanted, one B everywhere. A stage that skips its F makes those before it skip theirs. */
 static void
 run_round (const Greedy *greedy)
 {
-  guint n = greedy->plan->n_devices;
+  guint n = greedy->draft->n_devices;
   for (guint i = n; i-- > 0;)
     greedy->wanted[i] = wants_forward (greedy, i) && (i + 1 == n || greedy->wanted[i + 1]);
   for (guint i = 0; i < n; i++)
@@ -222,20 +222,20 @@ run_round (const Greedy *greedy)
 }
 
 gboolean
-ps_zb_greedy (PsPlan *plan, PsZbSwitches switches, gint64 length_ns, guint *used)
+ps_zb_greedy (PsDraft *draft, PsZbSwitches switches, gint64 length_ns, guint *used)
 {
-  g_autofree guint8 *wanted = g_new (guint8, plan->n_devices);
-  g_autofree guint *extra = g_new (guint, plan->n_devices);
-  Greedy greedy = { plan, switches, wanted, extra, used };
-  ps_plan_clear (plan);
+  g_autofree guint8 *wanted = g_new (guint8, draft->n_devices);
+  g_autofree guint *extra = g_new (guint, draft->n_devices);
+  Greedy greedy = { draft, switches, wanted, extra, used };
+  ps_draft_clear (draft);
   warm_up (&greedy);
-  for (guint i = 1; i < plan->n_microbatches; i++)
+  for (guint i = 1; i < draft->n_microbatches; i++)
     {
-      if (ps_plan_outlasts (plan, length_ns))
+      if (ps_draft_outlasts (draft, length_ns))
         return FALSE;
       run_round (&greedy);
     }
-  for (guint i = 0; i < plan->n_devices; i++)
+  for (guint i = 0; i < draft->n_devices; i++)
     drain (&greedy, i);
   return TRUE;
 }

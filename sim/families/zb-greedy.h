@@ -2,7 +2,7 @@
 #ifndef PIPESIM_ZB_GREEDY_H
 #define PIPESIM_ZB_GREEDY_H
 
-#include "plan.h"
+#include "draft.h"
 
 /* The three switches that it tries in all combinations. */
 typedef struct
@@ -17,8 +17,8 @@ typedef struct
 #define PS_ZB_USED_BACKWARD 2U
 #define PS_ZB_USED_WARMUP 4U
 
-/* Clears the plan and makes it complete; adds to *used. It may end up above a memory limit that leaves too little room
- * for more than one microbatch. FALSE: it would be longer than length_ns; the plan is useless then. */
-gboolean ps_zb_greedy (PsPlan *plan, PsZbSwitches switches, gint64 length_ns, guint *used);
+/* Clears the draft and makes it complete; adds to *used. It may end up above a memory limit that leaves too little room
+ * for more than one microbatch. FALSE: it would be longer than length_ns; the draft is useless then. */
+gboolean ps_zb_greedy (PsDraft *draft, PsZbSwitches switches, gint64 length_ns, guint *used);
 
 #endif

@@ -10,12 +10,12 @@ check (const PsFamilySetting *setting, GError **error)
 }
 
 /* For the span a try is repeated with the idle times that it came to as long as they become shorter; no try ends early
- * then, because a try that is worse than the best plan may lead to a better one. */
+ * then, because a try that is worse than the best draft may lead to a better one. */
 static guint
 try_switches (PsContest *contest, guint off)
 {
-  guint p = contest->plan->n_devices, used = 0;
-  gboolean repeat = !contest->plan->by_makespan;
+  guint p = contest->draft->n_devices, used = 0;
+  gboolean repeat = !contest->draft->by_makespan;
   g_autofree gint64 *idle_ns = g_new (gint64, p);
   PsVSwitches switches = {
     .fill_backward = !(off & PS_V_USED_BACKWARD),
@@ -23,12 +23,12 @@ try_switches (PsContest *contest, guint off)
     .give_up_ns = G_MAXINT64,
     .length_ns = repeat ? G_MAXINT64 : ps_contest_limit (contest),
   };
-  while (ps_v_greedy (contest->plan, &switches, &used) && contest->plan->idle_ns < switches.give_up_ns)
+  while (ps_v_greedy (contest->draft, &switches, &used) && contest->draft->idle_ns < switches.give_up_ns)
     {
-      switches.give_up_ns = contest->plan->idle_ns;
+      switches.give_up_ns = contest->draft->idle_ns;
       switches.idle_ns = idle_ns;
       for (guint i = 0; i < p; i++)
-        idle_ns[i] = contest->plan->device[i].idle_ns;
+        idle_ns[i] = contest->draft->device[i].idle_ns;
       ps_contest_enter (contest);
       if (!repeat)
         break;
@@ -37,15 +37,15 @@ try_switches (PsContest *contest, guint off)
 }
 
 static void
-put_way (PsPlan *plan, PsOpKind kind, PsPlanChunk chunk, gboolean down)
+put_way (PsDraft *draft, PsOpKind kind, PsDraftChunk chunk, gboolean down)
 {
-  guint p = plan->n_devices;
+  guint p = draft->n_devices;
   for (guint i = 0; i < p; i++)
     {
       guint device = down ? i : p - 1 - i;
-      ps_plan_put (plan, device, kind, chunk);
+      ps_draft_put (draft, device, kind, chunk);
       if (kind == PS_OP_B)
-        ps_plan_put (plan, device, PS_OP_W, chunk);
+        ps_draft_put (draft, device, PS_OP_W, chunk);
     }
 }
 
@@ -53,14 +53,14 @@ put_way (PsPlan *plan, PsOpKind kind, PsPlanChunk chunk, gboolean down)
 static void
 try_one_at_a_time (PsContest *contest)
 {
-  PsPlan *plan = contest->plan;
-  ps_plan_clear (plan);
-  for (guint i = 0; i < plan->n_microbatches; i++)
+  PsDraft *draft = contest->draft;
+  ps_draft_clear (draft);
+  for (guint i = 0; i < draft->n_microbatches; i++)
     {
-      put_way (plan, PS_OP_F, PS_NEAR, TRUE);
-      put_way (plan, PS_OP_F, PS_FAR, FALSE);
-      put_way (plan, PS_OP_B, PS_FAR, TRUE);
-      put_way (plan, PS_OP_B, PS_NEAR, FALSE);
+      put_way (draft, PS_OP_F, PS_NEAR, TRUE);
+      put_way (draft, PS_OP_F, PS_FAR, FALSE);
+      put_way (draft, PS_OP_B, PS_FAR, TRUE);
+      put_way (draft, PS_OP_B, PS_NEAR, FALSE);
     }
   ps_contest_enter (contest);
 }

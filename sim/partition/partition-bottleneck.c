@@ -22,14 +22,14 @@ reach_row (const Reach *reach, guint row)
 }
 
 static double
-speed_of (const PsCut *cut, guint stage)
+speed_of (const PsChainCut *cut, guint stage)
 {
   return cut->speed ? cut->speed[stage] : 1;
 }
 
 /* The largest load that a stage can bear within bound; the estimate is inexact by the rounding of a product. */
 static gint64
-capacity (const PsCut *cut, guint stage, gint64 bound)
+capacity (const PsChainCut *cut, guint stage, gint64 bound)
 {
   double speed = speed_of (cut, stage);
   gint64 all = cut->load[cut->n_layers];
@@ -44,7 +44,7 @@ capacity (const PsCut *cut, guint stage, gint64 bound)
 }
 
 static gboolean
-fits_memory (const PsCut *cut, guint stage, guint begin, guint end, gint64 extra)
+fits_memory (const PsChainCut *cut, guint stage, guint begin, guint end, gint64 extra)
 {
   gint64 state, kept;
   if (!cut->limit)
@@ -55,13 +55,13 @@ fits_memory (const PsCut *cut, guint stage, guint begin, guint end, gint64 extra
 }
 
 static gboolean
-fits_link (const PsCut *cut, guint stage, guint end, gint64 bound)
+fits_link (const PsChainCut *cut, guint stage, guint end, gint64 bound)
 {
   return !cut->link_ns || stage + 1 == cut->n_stages || cut->link_ns[stage][end - 1] <= bound;
 }
 
 static void
-reach_stage (const PsCut *cut, Reach *reach, guint stage, gint64 bound, gint64 extra)
+reach_stage (const PsChainCut *cut, Reach *reach, guint stage, gint64 bound, gint64 extra)
 {
   const guint8 *before = reach_row (reach, stage);
   guint8 *row = reach_row (reach, stage + 1);
@@ -79,7 +79,7 @@ reach_stage (const PsCut *cut, Reach *reach, guint stage, gint64 bound, gint64 e
 
 /* Whether every stage and link can stay within bound, and every stage within its memory limit and extra bytes. */
 static gboolean
-is_possible (const PsCut *cut, Reach *reach, gint64 bound, gint64 extra)
+is_possible (const PsChainCut *cut, Reach *reach, gint64 bound, gint64 extra)
 {
   for (guint stage = 0; stage < cut->n_stages; stage++)
     reach_stage (cut, reach, stage, bound, extra);
@@ -88,7 +88,7 @@ is_possible (const PsCut *cut, Reach *reach, gint64 bound, gint64 extra)
 
 /* The smallest value in [0, high] that the test passes; high must pass it. */
 static gint64
-bisect_bound (const PsCut *cut, Reach *reach, gint64 high)
+bisect_bound (const PsChainCut *cut, Reach *reach, gint64 high)
 {
   gint64 low = 0;
   while (low < high)
@@ -103,7 +103,7 @@ bisect_bound (const PsCut *cut, Reach *reach, gint64 high)
 }
 
 static gint64
-bisect_extra (const PsCut *cut, Reach *reach, gint64 bound)
+bisect_extra (const PsChainCut *cut, Reach *reach, gint64 bound)
 {
   gint64 low = 0, high = G_MAXINT64 / 2;
   while (low < high)
@@ -119,7 +119,7 @@ bisect_extra (const PsCut *cut, Reach *reach, gint64 bound)
 
 /* Any partition keeps this bound. */
 static gint64
-loosest_bound (const PsCut *cut)
+loosest_bound (const PsChainCut *cut)
 {
   gint64 bound = 0;
   for (guint s = 0; s < cut->n_stages; s++)
@@ -134,7 +134,7 @@ loosest_bound (const PsCut *cut)
 /* Of the partitions that keep the bound, one whose stages are near their even share: from the last stage back, each
  * begins at the reachable boundary nearest to where the stages before it would all be as long as each other. */
 static void
-trace_back (const PsCut *cut, const Reach *reach, gint64 bound, guint *end)
+trace_back (const PsChainCut *cut, const Reach *reach, gint64 bound, guint *end)
 {
   double before = 0;
   for (guint s = 0; s < cut->n_stages; s++)
@@ -161,7 +161,7 @@ trace_back (const PsCut *cut, const Reach *reach, gint64 bound, guint *end)
 }
 
 gboolean
-ps_cut_solve (const PsCut *cut, guint *end, gint64 *bottleneck)
+ps_chain_cut_solve (const PsChainCut *cut, guint *end, gint64 *bottleneck)
 {
   Reach reach = { .n_columns = cut->n_layers - cut->n_stages + 1 };
   gint64 loosest = loosest_bound (cut);
@@ -183,7 +183,7 @@ ps_cut_solve (const PsCut *cut, guint *end, gint64 *bottleneck)
 
 typedef struct
 {
-  PsCut cut;
+  PsChainCut cut;
   gint64 *load, *state, *kept;
   double *speed;
   const gint64 **link_ns;
@@ -243,11 +243,11 @@ problem_init (Problem *problem, const PsPartitionSetting *setting)
       if (s + 1 < n_stages)
         problem->link_ns[s] = link_table (problem, setting, s);
     }
-  problem->cut = (PsCut){ .n_layers = setting->layers->n_layers,
-                          .n_stages = n_stages,
-                          .load = problem->load,
-                          .speed = problem->speed,
-                          .link_ns = problem->link_ns };
+  problem->cut = (PsChainCut){ .n_layers = setting->layers->n_layers,
+                               .n_stages = n_stages,
+                               .load = problem->load,
+                               .speed = problem->speed,
+                               .link_ns = problem->link_ns };
 }
 
 static void
@@ -275,7 +275,7 @@ solve (const Problem *problem, const PsPartitionSetting *setting, GError **error
   g_autofree guint *end = g_new (guint, problem->cut.n_stages);
   g_autofree char *missing = NULL;
   gint64 bottleneck;
-  if (ps_cut_solve (&problem->cut, end, &bottleneck))
+  if (ps_chain_cut_solve (&problem->cut, end, &bottleneck))
     return ps_partition_from_ends (setting, end);
   missing = ps_format_size (bottleneck);
   g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,

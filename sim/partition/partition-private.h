@@ -39,11 +39,11 @@ typedef struct
   const gint64 *kept;           /* [n_layers + 1] likewise, for each microbatch under way */
   const guint *in_flight;       /* [n_stages] */
   const gint64 *limit;          /* [n_stages] bytes */
-} PsCut;
+} PsChainCut;
 
 /* The smallest possible bottleneck, and in end[s] the first layer behind stage s in a partition that has it. FALSE: the
  * limits allow none, and *bottleneck is how many bytes each of them would have to grow for one. */
-gboolean ps_cut_solve (const PsCut *cut, guint *end, gint64 *bottleneck);
+gboolean ps_chain_cut_solve (const PsChainCut *cut, guint *end, gint64 *bottleneck);
 
 /* A partition without replicas. */
 PsPartition *ps_partition_from_ends (const PsPartitionSetting *setting, const guint *end);

@@ -123,9 +123,9 @@ cut_by_sum (const PsPartitionSetting *setting, gsize offset)
 {
   g_autofree gint64 *load = ps_layers_sums (setting->layers, offset);
   g_autofree guint *end = g_new (guint, n_stages_of (setting));
-  PsCut cut = { .n_layers = setting->layers->n_layers, .n_stages = n_stages_of (setting), .load = load };
+  PsChainCut cut = { .n_layers = setting->layers->n_layers, .n_stages = n_stages_of (setting), .load = load };
   gint64 largest;
-  gboolean found = ps_cut_solve (&cut, end, &largest);
+  gboolean found = ps_chain_cut_solve (&cut, end, &largest);
   g_assert (found); /* there are no limits */
   return ps_partition_from_ends (setting, end);
 }

@@ -49,7 +49,7 @@ fake_add_stage (PsDevice *base, guint stage, const PsStageShape *shape, GError *
   FakeDevice *fake = (FakeDevice *)base;
   g_assert_true (fake->thread == g_thread_self ());
   fake->shapes[stage] = *shape;
-  fake->use.current[PS_MEMORY_STATE] += 1000 * (gint64)shape->n_layers;
+  fake->use.current[PS_USE_STATE] += 1000 * (gint64)shape->n_layers;
   return TRUE;
 }
 
@@ -77,9 +77,9 @@ fake_tensor_free (PsTensor *tensor)
 static void
 fake_use_memory (FakeDevice *fake, gint64 extra, gint64 kept)
 {
-  gint64 held = fake->use.current[PS_MEMORY_STATE] + fake->use.current[PS_MEMORY_ACTIVATION];
+  gint64 held = fake->use.current[PS_USE_STATE] + fake->use.current[PS_USE_ACTIVATION];
   fake->use.peak_bytes = MAX (fake->use.peak_bytes, held + extra + MAX (kept, 0));
-  fake->use.current[PS_MEMORY_ACTIVATION] += kept;
+  fake->use.current[PS_USE_ACTIVATION] += kept;
 }
 
 static gboolean
@@ -153,7 +153,7 @@ static void
 fake_reset_peak (PsDevice *base)
 {
   PsMemoryUse *use = &((FakeDevice *)base)->use;
-  use->peak_bytes = use->current[PS_MEMORY_STATE] + use->current[PS_MEMORY_ACTIVATION];
+  use->peak_bytes = use->current[PS_USE_STATE] + use->current[PS_USE_ACTIVATION];
 }
 
 static const PsDeviceClass fake_class = {

@@ -184,7 +184,7 @@ test_inputs (void)
   device->class->tensor_free (gradient);
   ps_calib_inputs_clear (&inputs);
   device->class->memory (device, &use);
-  g_assert_cmpint (use.current[PS_MEMORY_BUFFER], ==, 0);
+  g_assert_cmpint (use.current[PS_USE_BUFFER], ==, 0);
   device->class->close (device);
 }
 
@@ -213,7 +213,7 @@ measure_profile (PsCostDb *db, guint caches)
   PsModel model = small_model (1, 24, 2, 8);
   g_autoptr (PsProfile) profile = NULL;
   g_autoptr (GError) error = NULL;
-  PsRounds rounds;
+  PsCalibRounds rounds;
   const PsCalibration calibration = { .device = &ps_cuda_device,
                                       .transport = &ps_threads_transport,
                                       .model = &model,
@@ -227,12 +227,12 @@ measure_profile (PsCostDb *db, guint caches)
 
   model.name = (char *)"small";
   profile = ps_profile_new_here ("p", &model, &ps_cuda_device, &ps_threads_transport);
-  ps_rounds_init (&rounds, "p");
+  ps_calib_rounds_init (&rounds, "p");
   rounds.db = db;
   g_assert_true (ps_costdb_begin_profile (db, profile, &rounds.profile, &error));
-  ps_rounds_measure (&rounds, &calibration, &error);
+  ps_calib_rounds_measure (&rounds, &calibration, &error);
   g_assert_no_error (error);
-  ps_rounds_clear (&rounds);
+  ps_calib_rounds_clear (&rounds);
 }
 
 static GBytes *

@@ -62,8 +62,8 @@ test_numbers (void)
       g_test_message ("number %u", i);
       g_assert_cmpint (numbers[i], ==, expected[i]);
     }
-  g_assert_cmpint (memory_of (&rig).current[PS_MEMORY_ACTIVATION], ==, 0);
-  g_assert_cmpint (memory_of (&rig).current[PS_MEMORY_BUFFER], ==, 0);
+  g_assert_cmpint (memory_of (&rig).current[PS_USE_ACTIVATION], ==, 0);
+  g_assert_cmpint (memory_of (&rig).current[PS_USE_BUFFER], ==, 0);
   rig_clear (&rig);
 }
 

@@ -169,8 +169,8 @@ test_memory_numbers (void)
         g_assert_cmpint (numbers[k], ==, expected[k]);
     }
   class->memory (rig.device, &use);
-  g_assert_cmpint (use.current[PS_MEMORY_ACTIVATION], ==, 0);
-  g_assert_cmpint (use.current[PS_MEMORY_BUFFER], ==, 0);
+  g_assert_cmpint (use.current[PS_USE_ACTIVATION], ==, 0);
+  g_assert_cmpint (use.current[PS_USE_BUFFER], ==, 0);
   rig_clear (&rig);
 }
 
@@ -186,38 +186,38 @@ test_memory_state (void)
   class->gradients (rig.device, 0, &n);
   class->memory (rig.device, &use);
   /* T h + T f + s s + s h/a + b (s + 1) floats, each in whole 64 bytes: 256 + 512 + 64 + 64 + 64 */
-  g_assert_cmpint (use.current[PS_MEMORY_STATE], ==, 4 * (((gint64)n * 4 + 63) / 64 * 64) + 960);
-  g_assert_cmpint (use.peak_bytes, ==, use.current[PS_MEMORY_STATE]);
+  g_assert_cmpint (use.current[PS_USE_STATE], ==, 4 * (((gint64)n * 4 + 63) / 64 * 64) + 960);
+  g_assert_cmpint (use.peak_bytes, ==, use.current[PS_USE_STATE]);
 
   PsTensor *tensor = class->tensor_new (rig.device);
   g_assert_cmpuint (tensor->bytes, ==, 2 * 4 * 8 * 4);
   class->memory (rig.device, &use);
-  g_assert_cmpint (use.current[PS_MEMORY_BUFFER], ==, (gint64)tensor->bytes);
-  g_assert_cmpint (use.peak_bytes, ==, use.current[PS_MEMORY_STATE]);
+  g_assert_cmpint (use.current[PS_USE_BUFFER], ==, (gint64)tensor->bytes);
+  g_assert_cmpint (use.peak_bytes, ==, use.current[PS_USE_STATE]);
   class->tensor_free (tensor);
   class->memory (rig.device, &use);
-  g_assert_cmpint (use.current[PS_MEMORY_BUFFER], ==, 0);
+  g_assert_cmpint (use.current[PS_USE_BUFFER], ==, 0);
   rig_clear (&rig);
 }
 
 static void
 test_allocator (void)
 {
-  PsDeviceMemory *memory = ps_cpu_memory_new (1024);
+  PsMemoryPool *memory = ps_cpu_memory_new (1024);
   PsMemoryUse use;
-  float *a = ps_cpu_memory_take (memory, 100, PS_MEMORY_ACTIVATION); /* 400 bytes: 448 in whole 64s */
-  float *b = ps_cpu_memory_take (memory, 128, PS_MEMORY_BUFFER);
+  float *a = ps_cpu_memory_take (memory, 100, PS_USE_ACTIVATION); /* 400 bytes: 448 in whole 64s */
+  float *b = ps_cpu_memory_take (memory, 128, PS_USE_BUFFER);
 
   g_assert_cmpuint ((guintptr)a % 64, ==, 0);
-  g_assert_null (ps_cpu_memory_take (memory, 32, PS_MEMORY_STATE)); /* 448 + 512 + 128 > 1024 */
-  ps_device_memory_retag (memory, b, PS_MEMORY_ACTIVATION);
-  ps_device_memory_give (memory, a);
-  ps_device_memory_use (memory, &use);
-  g_assert_cmpint (use.current[PS_MEMORY_ACTIVATION], ==, 512);
-  g_assert_cmpint (use.current[PS_MEMORY_BUFFER], ==, 0);
+  g_assert_null (ps_cpu_memory_take (memory, 32, PS_USE_STATE)); /* 448 + 512 + 128 > 1024 */
+  ps_memory_pool_retag (memory, b, PS_USE_ACTIVATION);
+  ps_memory_pool_give (memory, a);
+  ps_memory_pool_use (memory, &use);
+  g_assert_cmpint (use.current[PS_USE_ACTIVATION], ==, 512);
+  g_assert_cmpint (use.current[PS_USE_BUFFER], ==, 0);
   g_assert_cmpint (use.peak_bytes, ==, 960);
-  g_assert_true (ps_cpu_memory_take (memory, 110, PS_MEMORY_STATE) == a); /* 440 bytes: the same size, reused */
-  ps_device_memory_free (memory);
+  g_assert_true (ps_cpu_memory_take (memory, 110, PS_USE_STATE) == a); /* 440 bytes: the same size, reused */
+  ps_memory_pool_free (memory);
 }
 
 /* 2224 parameters (35584 bytes), an input of 1024 and the 10240 of one block fit into 47000 bytes, the layer's second
@@ -235,15 +235,15 @@ test_refuses_activations (void)
   g_assert_true (ps_cpu_sizes_init (&context.sizes, &model, NULL));
   PsCpuStage *stage = ps_cpu_stage_new (&context, 3, &shape, &error);
   g_assert_no_error (error);
-  float *input = ps_cpu_memory_take (context.memory, 256, PS_MEMORY_BUFFER);
+  float *input = ps_cpu_memory_take (context.memory, 256, PS_USE_BUFFER);
   g_assert_nonnull (input);
   g_assert_false (ps_cpu_stage_forward (stage, 0, input, &output, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
   g_assert_cmpstr (error->message, ==, "stage 3: no memory for 1.125 KiB of activations");
-  ps_device_memory_use (context.memory, &use);
-  g_assert_cmpint (use.current[PS_MEMORY_ACTIVATION] + use.current[PS_MEMORY_BUFFER], ==, 0);
+  ps_memory_pool_use (context.memory, &use);
+  g_assert_cmpint (use.current[PS_USE_ACTIVATION] + use.current[PS_USE_BUFFER], ==, 0);
   ps_cpu_stage_free (stage);
-  ps_device_memory_free (context.memory);
+  ps_memory_pool_free (context.memory);
 }
 
 /* Devices of one process share its machine: 3/5 of all memory is there once. Nothing is written to it. */
@@ -251,19 +251,19 @@ static void
 test_shared_memory (void)
 {
   gsize n = (gsize)ps_physical_bytes () / sizeof (float) / 5 * 3;
-  PsDeviceMemory *first = ps_cpu_memory_new (0), *second = ps_cpu_memory_new (0);
+  PsMemoryPool *first = ps_cpu_memory_new (0), *second = ps_cpu_memory_new (0);
 
   mallopt (M_PERTURB, 0);
-  if (ps_cpu_memory_take (first, n, PS_MEMORY_STATE) == NULL)
+  if (ps_cpu_memory_take (first, n, PS_USE_STATE) == NULL)
     g_test_skip ("the system grants no such block");
   else
     {
-      g_assert_null (ps_cpu_memory_take (second, n, PS_MEMORY_STATE));
-      ps_device_memory_free (g_steal_pointer (&first));
-      g_assert_nonnull (ps_cpu_memory_take (second, n, PS_MEMORY_STATE));
+      g_assert_null (ps_cpu_memory_take (second, n, PS_USE_STATE));
+      ps_memory_pool_free (g_steal_pointer (&first));
+      g_assert_nonnull (ps_cpu_memory_take (second, n, PS_USE_STATE));
     }
-  ps_device_memory_free (first);
-  ps_device_memory_free (second);
+  ps_memory_pool_free (first);
+  ps_memory_pool_free (second);
 }
 
 int

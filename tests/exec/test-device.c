@@ -121,8 +121,8 @@ test_null (void)
   run (device, PS_OP_F, 0, FALSE);
   device->class->reset_peak (device);
   device->class->memory (device, &use);
-  g_assert_cmpint (use.current[PS_MEMORY_STATE], ==, 0);
-  g_assert_cmpint (use.current[PS_MEMORY_ACTIVATION], ==, 0);
+  g_assert_cmpint (use.current[PS_USE_STATE], ==, 0);
+  g_assert_cmpint (use.current[PS_USE_ACTIVATION], ==, 0);
   g_assert_cmpint (use.peak_bytes, ==, 0);
   device->class->close (device);
 }
@@ -205,8 +205,8 @@ assert_memory (PsDevice *device, gint64 activation, gint64 peak)
   PsMemoryUse use;
 
   device->class->memory (device, &use);
-  g_assert_cmpint (use.current[PS_MEMORY_STATE], ==, 2000);
-  g_assert_cmpint (use.current[PS_MEMORY_ACTIVATION], ==, activation);
+  g_assert_cmpint (use.current[PS_USE_STATE], ==, 2000);
+  g_assert_cmpint (use.current[PS_USE_ACTIVATION], ==, activation);
   g_assert_cmpint (use.peak_bytes, ==, peak);
 }
 

@@ -505,9 +505,9 @@ test_two_copies_refused (void)
 static void
 test_median_step (void)
 {
-  PsPlan plan = { 0 };
-  g_autoptr (PsRecorder) recorder = ps_recorder_new (&plan, 1, 4);
-  g_autoptr (PsRecorder) single = ps_recorder_new (&plan, 1, 1);
+  PsScript script = { 0 };
+  g_autoptr (PsRecorder) recorder = ps_recorder_new (&script, 1, 4);
+  g_autoptr (PsRecorder) single = ps_recorder_new (&script, 1, 1);
   const gint64 begin[] = { 1000, 1100, 1105, 1114, 1121 };
 
   memcpy (recorder->begin_ns, begin, sizeof begin);

@@ -221,7 +221,7 @@ test_auto_random (void)
 /* The heuristic with one setting of its switches, run to its end. */
 typedef struct
 {
-  PsPlan *plan;
+  PsDraft *draft;
   guint used;
 } Try;
 
@@ -235,23 +235,23 @@ switches_of (guint off)
 
 /* Giving up early tells the truth about the whole. */
 static void
-check_gives_up (GRand *rand, const PsFamilySetting *setting, guint off, const PsPlan *whole)
+check_gives_up (GRand *rand, const PsFamilySetting *setting, guint off, const PsDraft *whole)
 {
-  g_autoptr (PsPlan) plan = ps_plan_new (setting, 0);
-  gint64 limit = ps_plan_span (whole) + g_rand_int_range (rand, -20, 2);
+  g_autoptr (PsDraft) draft = ps_draft_new (setting, 0);
+  gint64 limit = ps_draft_span (whole) + g_rand_int_range (rand, -20, 2);
   guint used = 0;
-  if (!ps_zb_greedy (plan, switches_of (off), limit, &used))
-    g_assert_cmpint (ps_plan_span (whole), >, limit);
+  if (!ps_zb_greedy (draft, switches_of (off), limit, &used))
+    g_assert_cmpint (ps_draft_span (whole), >, limit);
   else
-    g_assert_cmpint (ps_plan_span (plan), ==, ps_plan_span (whole));
+    g_assert_cmpint (ps_draft_span (draft), ==, ps_draft_span (whole));
 }
 
 static void
 check_unused (const Try *tries, guint p, guint off, guint bit)
 {
-  const PsPlan *plan = tries[off].plan, *other = tries[off ^ bit].plan;
+  const PsDraft *draft = tries[off].draft, *other = tries[off ^ bit].draft;
   for (guint i = 0; i < p && !(tries[off].used & bit); i++)
-    g_assert_cmpmem (plan->device[i].order, plan->device[i].n_ordered * sizeof (PsOp), other->device[i].order,
+    g_assert_cmpmem (draft->device[i].order, draft->device[i].n_ordered * sizeof (PsOp), other->device[i].order,
                      other->device[i].n_ordered * sizeof (PsOp));
 }
 
@@ -269,19 +269,19 @@ check_switches (GRand *rand)
   Try tries[8];
   for (guint off = 0; off < G_N_ELEMENTS (tries); off++)
     {
-      tries[off] = (Try){ ps_plan_new (&setting, 0), 0 };
-      g_assert_true (ps_zb_greedy (tries[off].plan, switches_of (off), G_MAXINT64, &tries[off].used));
-      check_gives_up (rand, &setting, off, tries[off].plan);
-      if (ps_plan_fits (tries[off].plan, &device) && ps_plan_span (tries[off].plan) <= best->max_span_ns)
-        g_assert_cmpint (best->makespan_ns, <=, ps_plan_makespan (tries[off].plan));
-      if (ps_plan_fits (tries[off].plan, &device))
-        g_assert_cmpint (best->max_span_ns, <=, ps_plan_span (tries[off].plan));
+      tries[off] = (Try){ ps_draft_new (&setting, 0), 0 };
+      g_assert_true (ps_zb_greedy (tries[off].draft, switches_of (off), G_MAXINT64, &tries[off].used));
+      check_gives_up (rand, &setting, off, tries[off].draft);
+      if (ps_draft_fits (tries[off].draft, &device) && ps_draft_span (tries[off].draft) <= best->max_span_ns)
+        g_assert_cmpint (best->makespan_ns, <=, ps_draft_makespan (tries[off].draft));
+      if (ps_draft_fits (tries[off].draft, &device))
+        g_assert_cmpint (best->max_span_ns, <=, ps_draft_span (tries[off].draft));
     }
   for (guint off = 0; off < G_N_ELEMENTS (tries); off++)
     for (guint bit = 1; bit < G_N_ELEMENTS (tries); bit *= 2)
       check_unused (tries, p, off, bit);
   for (guint off = 0; off < G_N_ELEMENTS (tries); off++)
-    ps_plan_free (tries[off].plan);
+    ps_draft_free (tries[off].draft);
 }
 
 static void

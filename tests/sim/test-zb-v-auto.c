@@ -161,20 +161,20 @@ random_units (GRand *rand)
 static void
 try_all_switches (const PsFamilySetting *setting, gint64 *span)
 {
-  g_autoptr (PsPlan) plan = ps_plan_new (setting, setting->n_devices);
+  g_autoptr (PsDraft) draft = ps_draft_new (setting, setting->n_devices);
   g_autofree gint64 *idle_ns = g_new (gint64, setting->n_devices);
   for (guint i = 0; i < 4; i++)
     {
       PsVSwitches switches = { .fill_backward = i & 1, .fill_forward = i & 2, .give_up_ns = G_MAXINT64 };
       gint64 before = G_MAXINT64;
       guint used = 0, device;
-      while (ps_v_greedy (plan, &switches, &used) && plan->idle_ns < before)
+      while (ps_v_greedy (draft, &switches, &used) && draft->idle_ns < before)
         {
-          if (ps_plan_fits (plan, &device))
-            *span = MIN (*span, ps_plan_span (plan));
-          before = plan->idle_ns;
+          if (ps_draft_fits (draft, &device))
+            *span = MIN (*span, ps_draft_span (draft));
+          before = draft->idle_ns;
           for (guint k = 0; k < setting->n_devices; k++)
-            idle_ns[k] = plan->device[k].idle_ns;
+            idle_ns[k] = draft->device[k].idle_ns;
           switches.idle_ns = idle_ns;
         }
     }

@@ -94,7 +94,7 @@ cpu_close (PsDevice *device)
   g_free (cpu->stages);
   ps_cpu_flush_clear (&cpu->flush);
   release_blas_room (cpu);
-  ps_device_memory_free (cpu->context.memory);
+  ps_memory_pool_free (cpu->context.memory);
   g_free (cpu);
 }
 
@@ -163,7 +163,7 @@ take_workspace (PsCpuContext *context, guint stage, GError **error)
     return TRUE;
 
   const gsize n = ps_cpu_workspace_lay_out (&context->workspace, &context->sizes, NULL);
-  float *block = ps_cpu_memory_take (context->memory, n, PS_MEMORY_STATE);
+  float *block = ps_cpu_memory_take (context->memory, n, PS_USE_STATE);
   if (block == NULL)
     {
       g_autofree char *size = ps_format_size ((gint64)(n * sizeof (float)));
@@ -206,8 +206,7 @@ static PsTensor *
 cpu_tensor_new (PsDevice *device)
 {
   CpuDevice *cpu = cpu_device (device);
-  float *block
-      = ps_cpu_memory_take (cpu->context.memory, ps_cpu_sizes_boundary (&cpu->context.sizes), PS_MEMORY_BUFFER);
+  float *block = ps_cpu_memory_take (cpu->context.memory, ps_cpu_sizes_boundary (&cpu->context.sizes), PS_USE_BUFFER);
 
   return block != NULL ? wrap (cpu, block) : NULL;
 }
@@ -217,7 +216,7 @@ cpu_tensor_free (PsTensor *tensor)
 {
   if (tensor == NULL)
     return;
-  ps_device_memory_give (cpu_device (tensor->device)->context.memory, tensor->data);
+  ps_memory_pool_give (cpu_device (tensor->device)->context.memory, tensor->data);
   g_free (tensor);
 }
 
@@ -326,13 +325,13 @@ ps_cpu_device_weights (PsDevice *device, guint stage, gsize *n)
 static void
 cpu_memory (PsDevice *device, PsMemoryUse *use)
 {
-  ps_device_memory_use (cpu_device (device)->context.memory, use);
+  ps_memory_pool_use (cpu_device (device)->context.memory, use);
 }
 
 static void
 cpu_reset_peak (PsDevice *device)
 {
-  ps_device_memory_reset_peak (cpu_device (device)->context.memory);
+  ps_memory_pool_reset_peak (cpu_device (device)->context.memory);
 }
 
 /* openblas_get_config says "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...". */

@@ -33,18 +33,18 @@ release (void *block)
   free (block);
 }
 
-static const PsDeviceMemorySource source = { .granule = ALIGNMENT, .allocate = allocate, .release = release };
+static const PsPoolSource source = { .granule = ALIGNMENT, .allocate = allocate, .release = release };
 
-PsDeviceMemory *
+PsMemoryPool *
 ps_cpu_memory_new (gint64 limit_bytes)
 {
-  return ps_device_memory_new (&source, limit_bytes > 0 ? limit_bytes : ps_physical_bytes ());
+  return ps_memory_pool_new (&source, limit_bytes > 0 ? limit_bytes : ps_physical_bytes ());
 }
 
 float *
-ps_cpu_memory_take (PsDeviceMemory *memory, gsize n, PsMemoryKind kind)
+ps_cpu_memory_take (PsMemoryPool *memory, gsize n, PsUseKind kind)
 {
   g_return_val_if_fail (n <= PS_MAX_SIZE_BYTES / sizeof (float), NULL);
 
-  return ps_device_memory_take (memory, n * sizeof (float), kind);
+  return ps_memory_pool_take (memory, n * sizeof (float), kind);
 }

@@ -6,9 +6,9 @@
 
 /* limit_bytes: more than this in use together is refused; 0: the machine's physical memory, which all memories of the
  * process share in any case. Blocks count in whole 64 bytes. */
-PsDeviceMemory *ps_cpu_memory_new (gint64 limit_bytes);
+PsMemoryPool *ps_cpu_memory_new (gint64 limit_bytes);
 
 /* A block of n floats, contents undefined, 64-byte aligned. NULL when there is no room. */
-float *ps_cpu_memory_take (PsDeviceMemory *memory, gsize n, PsMemoryKind kind);
+float *ps_cpu_memory_take (PsMemoryPool *memory, gsize n, PsUseKind kind);
 
 #endif

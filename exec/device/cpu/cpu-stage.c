@@ -89,7 +89,7 @@ take_parameters (PsCpuStage *stage, GError **error)
   float **const arrays[] = { &stage->weights, &stage->gradients, &stage->momentum, &stage->variance };
 
   for (guint i = 0; i < G_N_ELEMENTS (arrays); i++)
-    *arrays[i] = ps_cpu_memory_take (stage->context->memory, stage->n_parameters, PS_MEMORY_STATE);
+    *arrays[i] = ps_cpu_memory_take (stage->context->memory, stage->n_parameters, PS_USE_STATE);
   for (guint i = 0; i < G_N_ELEMENTS (arrays); i++)
     if (*arrays[i] == NULL)
       return no_room (stage, "weights, gradients and optimizer state", 4 * stage->n_parameters, error);
@@ -155,14 +155,14 @@ ps_cpu_stage_free (PsCpuStage *stage)
 static void
 give (PsCpuStage *stage, float **block)
 {
-  ps_device_memory_give (stage->context->memory, *block);
+  ps_memory_pool_give (stage->context->memory, *block);
   *block = NULL;
 }
 
 static gboolean
 take_activation (PsCpuStage *stage, float **block, gsize n, GError **error)
 {
-  *block = ps_cpu_memory_take (stage->context->memory, n, PS_MEMORY_ACTIVATION);
+  *block = ps_cpu_memory_take (stage->context->memory, n, PS_USE_ACTIVATION);
   return *block != NULL || no_room (stage, "activations", n, error);
 }
 
@@ -241,7 +241,7 @@ static float *
 take_stream (PsCpuStage *stage, float *input, GError **error)
 {
   const gsize n = ps_cpu_sizes_boundary (&stage->context->sizes);
-  const PsMemoryKind kind = stage->shape.head ? PS_MEMORY_ACTIVATION : PS_MEMORY_BUFFER;
+  const PsUseKind kind = stage->shape.head ? PS_USE_ACTIVATION : PS_USE_BUFFER;
   float *x = stage->shape.embedding ? ps_cpu_memory_take (stage->context->memory, n, kind) : input;
 
   if (x == NULL)
@@ -285,7 +285,7 @@ ps_cpu_stage_forward (PsCpuStage *stage, guint microbatch, float *input, float *
   *output = NULL;
   if (x == NULL || !take_forward_blocks (stage, slot, error))
     {
-      ps_device_memory_give (stage->context->memory, x != NULL ? x : input);
+      ps_memory_pool_give (stage->context->memory, x != NULL ? x : input);
       return FALSE;
     }
   run_forward (stage, slot, microbatch, x);
@@ -304,7 +304,7 @@ take_gradient (PsCpuStage *stage, guint layer, float **block, GError **error)
   const gsize n = ps_cpu_sizes_boundary (&stage->context->sizes);
   const gboolean leaves = layer == 0 && !stage->shape.embedding;
 
-  *block = ps_cpu_memory_take (stage->context->memory, n, leaves ? PS_MEMORY_BUFFER : PS_MEMORY_ACTIVATION);
+  *block = ps_cpu_memory_take (stage->context->memory, n, leaves ? PS_USE_BUFFER : PS_USE_ACTIVATION);
   return *block != NULL || no_room (stage, "gradients", n, error);
 }
 
@@ -361,7 +361,7 @@ ps_cpu_stage_backward (PsCpuStage *stage, guint microbatch, float *input, float 
 
   *output = NULL;
   if (slot != NULL && input != NULL && (stage->shape.n_layers > 0 || stage->shape.embedding))
-    ps_device_memory_retag (stage->context->memory, input, PS_MEMORY_ACTIVATION);
+    ps_memory_pool_retag (stage->context->memory, input, PS_USE_ACTIVATION);
   if (slot == NULL || !run_backward (stage, slot, microbatch, &gradient, error))
     {
       give (stage, &gradient);

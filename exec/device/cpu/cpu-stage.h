@@ -14,7 +14,7 @@ typedef struct _PsCpuStage PsCpuStage;
 /* What the stages of a device share; outlives them. */
 typedef struct
 {
-  PsDeviceMemory *memory;
+  PsMemoryPool *memory;
   PsCpuSizes sizes;
   PsCpuWorkspace workspace;
   guint n_microbatches;

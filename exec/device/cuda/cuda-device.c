@@ -52,7 +52,7 @@ cuda_close (PsDevice *device)
   ps_cuda_flush_clear (&cuda->flush);
   ps_cuda_holder_clear (&cuda->holder);
   ps_cuda_products_free (cuda->shared.products);
-  ps_device_memory_free (cuda->shared.memory);
+  ps_memory_pool_free (cuda->shared.memory);
   ps_cuda_context_close (&cuda->shared.context);
   g_free (cuda);
 }
@@ -126,8 +126,8 @@ static PsTensor *
 cuda_tensor_new (PsDevice *device)
 {
   CudaDevice *cuda = cuda_device (device);
-  void *block = ps_device_memory_take (cuda->shared.memory, ps_cuda_sizes_boundary_bytes (&cuda->shared.sizes),
-                                       PS_MEMORY_BUFFER);
+  void *block
+      = ps_memory_pool_take (cuda->shared.memory, ps_cuda_sizes_boundary_bytes (&cuda->shared.sizes), PS_USE_BUFFER);
 
   return block != NULL ? wrap (cuda, block) : NULL;
 }
@@ -137,7 +137,7 @@ cuda_tensor_free (PsTensor *tensor)
 {
   if (tensor == NULL)
     return;
-  ps_device_memory_give (cuda_device (tensor->device)->shared.memory, tensor->data);
+  ps_memory_pool_give (cuda_device (tensor->device)->shared.memory, tensor->data);
   g_free (tensor);
 }
 
@@ -300,13 +300,13 @@ cuda_adopt_choices (PsDevice *device, GBytes *choices, GError **error)
 static void
 cuda_memory (PsDevice *device, PsMemoryUse *use)
 {
-  ps_device_memory_use (cuda_device (device)->shared.memory, use);
+  ps_memory_pool_use (cuda_device (device)->shared.memory, use);
 }
 
 static void
 cuda_reset_peak (PsDevice *device)
 {
-  ps_device_memory_reset_peak (cuda_device (device)->shared.memory);
+  ps_memory_pool_reset_peak (cuda_device (device)->shared.memory);
 }
 
 /* "NVIDIA H200 (132 multiprocessors)"; NULL without a GPU. */

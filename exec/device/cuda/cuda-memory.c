@@ -20,10 +20,10 @@ release (void *block)
   cudaFree (block);
 }
 
-PsDeviceMemory *
+PsMemoryPool *
 ps_cuda_memory_new (void)
 {
-  static const PsDeviceMemorySource source = { .granule = PS_CUDA_GRANULE, .allocate = allocate, .release = release };
+  static const PsPoolSource source = { .granule = PS_CUDA_GRANULE, .allocate = allocate, .release = release };
 
-  return ps_device_memory_new (&source, G_MAXINT64);
+  return ps_memory_pool_new (&source, G_MAXINT64);
 }

@@ -9,6 +9,6 @@
 #define PS_CUDA_GRANULE 256
 
 /* Belongs to the GPU of the context that is current when blocks are taken; so it must be when it is freed. */
-PsDeviceMemory *ps_cuda_memory_new (void);
+PsMemoryPool *ps_cuda_memory_new (void);
 
 #endif

@@ -7,9 +7,9 @@
 #define ROTARY_BASE 10000.0
 
 void *
-ps_cuda_shared_take (PsCudaShared *shared, gsize bytes, PsMemoryKind kind, const char *what, GError **error)
+ps_cuda_shared_take (PsCudaShared *shared, gsize bytes, PsUseKind kind, const char *what, GError **error)
 {
-  void *block = ps_device_memory_take (shared->memory, bytes, kind);
+  void *block = ps_memory_pool_take (shared->memory, bytes, kind);
 
   if (block == NULL)
     {
@@ -22,7 +22,7 @@ ps_cuda_shared_take (PsCudaShared *shared, gsize bytes, PsMemoryKind kind, const
 static gboolean
 take (PsCudaShared *shared, void *to, gsize bytes, GError **error)
 {
-  void *block = ps_cuda_shared_take (shared, bytes, PS_MEMORY_STATE, "workspace", error);
+  void *block = ps_cuda_shared_take (shared, bytes, PS_USE_STATE, "workspace", error);
 
   *(void **)to = block;
   return block != NULL;

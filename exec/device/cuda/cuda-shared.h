@@ -12,7 +12,7 @@ typedef struct
 {
   PsCudaContext context;
   PsCudaSizes sizes;
-  PsDeviceMemory *memory;
+  PsMemoryPool *memory;
   guint n_microbatches;
   guint replica, n_replicas; /* see PsDeviceSetting; n_replicas >= 1 */
   guint64 seed;
@@ -35,6 +35,6 @@ gboolean ps_cuda_shared_prepare (PsCudaShared *shared, gboolean words, GError **
 const uint32_t *ps_cuda_shared_words (const PsCudaShared *shared, guint microbatch);
 
 /* A block; NULL with "no memory for SIZE of WHAT". */
-void *ps_cuda_shared_take (PsCudaShared *shared, gsize bytes, PsMemoryKind kind, const char *what, GError **error);
+void *ps_cuda_shared_take (PsCudaShared *shared, gsize bytes, PsUseKind kind, const char *what, GError **error);
 
 #endif

@@ -8,13 +8,13 @@
 static void
 give (PsCudaShared *shared, void **block)
 {
-  ps_device_memory_give (shared->memory, *block);
+  ps_memory_pool_give (shared->memory, *block);
   *block = NULL;
 }
 
 /* 0 bytes: nothing to take. */
 static gboolean
-take (PsCudaShared *shared, void **block, gsize bytes, PsMemoryKind kind, GError **error)
+take (PsCudaShared *shared, void **block, gsize bytes, PsUseKind kind, GError **error)
 {
   *block = bytes > 0 ? ps_cuda_shared_take (shared, bytes, kind, WHAT, error) : NULL;
   return bytes == 0 || *block != NULL;
@@ -24,8 +24,7 @@ static gboolean
 take_layer_parts (PsCudaShared *shared, PsCudaLayerState *state, PsCudaPart first, PsCudaPart last, GError **error)
 {
   for (guint part = first; part <= last; part++)
-    if (!take (shared, &state->part[part], ps_cuda_layer_part_bytes (&shared->sizes, part), PS_MEMORY_ACTIVATION,
-               error))
+    if (!take (shared, &state->part[part], ps_cuda_layer_part_bytes (&shared->sizes, part), PS_USE_ACTIVATION, error))
       return FALSE;
   return TRUE;
 }
@@ -35,21 +34,21 @@ take_head_parts (PsCudaShared *shared, PsCudaHeadState *state, PsCudaHeadPart fi
                  GError **error)
 {
   for (guint part = first; part <= last; part++)
-    if (!take (shared, &state->part[part], ps_cuda_head_part_bytes (&shared->sizes, part), PS_MEMORY_ACTIVATION, error))
+    if (!take (shared, &state->part[part], ps_cuda_head_part_bytes (&shared->sizes, part), PS_USE_ACTIVATION, error))
       return FALSE;
   return TRUE;
 }
 
 /* Where the residual stream's block in front of a layer is kept, and what it counts as there. */
 static void **
-stream_place (PsCudaSlot *slot, const PsStageShape *shape, guint layer, PsMemoryKind *kind)
+stream_place (PsCudaSlot *slot, const PsStageShape *shape, guint layer, PsUseKind *kind)
 {
-  *kind = PS_MEMORY_ACTIVATION;
+  *kind = PS_USE_ACTIVATION;
   if (layer < shape->n_layers)
     return &slot->layers[layer].part[PS_CUDA_X];
   if (shape->head)
     return &slot->head.part[PS_CUDA_HEAD_X];
-  *kind = PS_MEMORY_BUFFER;
+  *kind = PS_USE_BUFFER;
   return &slot->output;
 }
 
@@ -62,7 +61,7 @@ take_stream (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, 
 
   for (guint layer = 0; ok && layer <= shape->n_layers; layer++)
     {
-      PsMemoryKind kind;
+      PsUseKind kind;
       void **place = stream_place (slot, shape, layer, &kind);
 
       if (layer > 0 || input == NULL)
@@ -70,7 +69,7 @@ take_stream (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, 
       else
         {
           *place = input;
-          ps_device_memory_retag (shared->memory, input, kind);
+          ps_memory_pool_retag (shared->memory, input, kind);
         }
     }
   return ok;
@@ -85,7 +84,7 @@ ps_cuda_plan_bytes (const PsStageShape *shape)
 static void
 plan_forward (PsCudaSlot *slot, const PsStageShape *shape, PsCudaPlan *plan)
 {
-  PsMemoryKind kind;
+  PsUseKind kind;
 
   plan->head = slot->head;
   for (guint i = 0; i <= shape->n_layers; i++)
@@ -116,7 +115,7 @@ ps_cuda_slot_forward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape
 static void *
 take_gradient (PsCudaShared *shared, const PsStageShape *shape, guint layer, GError **error)
 {
-  const PsMemoryKind kind = layer == 0 && !shape->embedding ? PS_MEMORY_BUFFER : PS_MEMORY_ACTIVATION;
+  const PsUseKind kind = layer == 0 && !shape->embedding ? PS_USE_BUFFER : PS_USE_ACTIVATION;
 
   return ps_cuda_shared_take (shared, ps_cuda_sizes_boundary_bytes (&shared->sizes), kind, WHAT, error);
 }
@@ -168,7 +167,7 @@ ps_cuda_slot_backward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShap
   gboolean ok = TRUE;
 
   if (input != NULL && (shape->n_layers > 0 || shape->embedding))
-    ps_device_memory_retag (shared->memory, input, PS_MEMORY_ACTIVATION);
+    ps_memory_pool_retag (shared->memory, input, PS_USE_ACTIVATION);
   memset (plan, 0, ps_cuda_plan_bytes (shape));
   plan->steps[layer].stream = input;
   if (shape->head)

@@ -171,7 +171,7 @@ forward (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error
 
   if (slot == NULL)
     {
-      ps_device_memory_give (stage->shared->memory, input);
+      ps_memory_pool_give (stage->shared->memory, input);
       return FALSE;
     }
   if (!ps_cuda_slot_forward (slot, stage->shared, &stage->shape, input, stage->plan, error))
@@ -194,13 +194,13 @@ backward (PsCudaStage *stage, PsOp op, void *input, void **output, GError **erro
 
   if (slot == NULL)
     {
-      ps_device_memory_give (stage->shared->memory, input);
+      ps_memory_pool_give (stage->shared->memory, input);
       return FALSE;
     }
   if (!ps_cuda_slot_backward (slot, stage->shared, &stage->shape, input, output, stage->plan, error)
       || !run_planned (stage, op, error))
     {
-      ps_device_memory_give (stage->shared->memory, g_steal_pointer (output));
+      ps_memory_pool_give (stage->shared->memory, g_steal_pointer (output));
       return FALSE;
     }
   slot->progress = PS_CUDA_BACKWARD;
@@ -257,7 +257,7 @@ zero_input (PsCudaStage *stage, gboolean wanted, void **input, GError **error)
   *input = NULL;
   if (!wanted)
     return TRUE;
-  *input = ps_cuda_shared_take (shared, bytes, PS_MEMORY_BUFFER, "activations", error);
+  *input = ps_cuda_shared_take (shared, bytes, PS_USE_BUFFER, "activations", error);
   return *input != NULL
          && ps_cuda_ok ("clearing memory", cudaMemsetAsync (*input, 0, bytes, shared->context.stream), error);
 }
@@ -270,7 +270,7 @@ try_op (PsCudaStage *stage, PsOpKind kind, gboolean has_input, GError **error)
   if (!zero_input (stage, has_input, &input, error)
       || !ps_cuda_stage_run (stage, (PsOp){ .kind = (guint8)kind }, input, &output, error))
     return FALSE;
-  ps_device_memory_give (stage->shared->memory, output);
+  ps_memory_pool_give (stage->shared->memory, output);
   return TRUE;
 }
 
@@ -305,7 +305,7 @@ take_losses (PsCudaStage *stage, GError **error)
 
   if (!stage->shape.head)
     return TRUE;
-  stage->losses = ps_cuda_shared_take (stage->shared, bytes, PS_MEMORY_STATE, "losses", error);
+  stage->losses = ps_cuda_shared_take (stage->shared, bytes, PS_USE_STATE, "losses", error);
   return stage->losses != NULL && clear_losses (stage, error);
 }
 

@@ -6,7 +6,7 @@
 static gboolean
 take_zeros (PsCudaShared *shared, void *to, gsize bytes, GError **error)
 {
-  void *block = ps_cuda_shared_take (shared, bytes, PS_MEMORY_STATE, "weights, gradients and optimizer state", error);
+  void *block = ps_cuda_shared_take (shared, bytes, PS_USE_STATE, "weights, gradients and optimizer state", error);
 
   *(void **)to = block;
   return block != NULL

@@ -66,7 +66,7 @@ paced_add_stage (PsDevice *base, guint stage, const PsStageShape *shape, GError 
   g_return_val_if_fail (stage < setting->costs->n_stages, FALSE);
 
   bytes = ps_costs_held_bytes (setting->costs, stage, MAX (setting->n_versions, 1));
-  device->memory.current[PS_MEMORY_STATE] += bytes;
+  device->memory.current[PS_USE_STATE] += bytes;
   device->memory.peak_bytes += bytes;
   return TRUE;
 }
@@ -91,15 +91,14 @@ take_memory (PacedDevice *device, PsOp op)
 {
   PsMemoryUse *memory = &device->memory;
 
-  memory->current[PS_MEMORY_ACTIVATION] += ps_costs_op (device->setting->costs, op.kind, op.stage)->take_bytes;
-  memory->peak_bytes
-      = MAX (memory->peak_bytes, memory->current[PS_MEMORY_STATE] + memory->current[PS_MEMORY_ACTIVATION]);
+  memory->current[PS_USE_ACTIVATION] += ps_costs_op (device->setting->costs, op.kind, op.stage)->take_bytes;
+  memory->peak_bytes = MAX (memory->peak_bytes, memory->current[PS_USE_STATE] + memory->current[PS_USE_ACTIVATION]);
 }
 
 static void
 give_memory (PacedDevice *device, PsOp op)
 {
-  device->memory.current[PS_MEMORY_ACTIVATION] -= ps_costs_op (device->setting->costs, op.kind, op.stage)->give_bytes;
+  device->memory.current[PS_USE_ACTIVATION] -= ps_costs_op (device->setting->costs, op.kind, op.stage)->give_bytes;
 }
 
 /* Of the op, or of the whole pair that it ends. */
@@ -184,7 +183,7 @@ paced_reset_peak (PsDevice *base)
 {
   PsMemoryUse *memory = &((PacedDevice *)base)->memory;
 
-  memory->peak_bytes = memory->current[PS_MEMORY_STATE] + memory->current[PS_MEMORY_ACTIVATION];
+  memory->peak_bytes = memory->current[PS_USE_STATE] + memory->current[PS_USE_ACTIVATION];
 }
 
 const PsDeviceClass ps_paced_device = {

@@ -1,7 +1,7 @@
-/* plan.h - a schedule with split backwards while it is being made, of one chunk per device or, on a V, of two: ops are
+/* draft.h - a schedule with split backwards while it is being made, of one chunk per device or, on a V, of two: ops are
  * put one after the other, and their times and memory are known at once, by the simulator's recurrence. */
-#ifndef PIPESIM_PLAN_H
-#define PIPESIM_PLAN_H
+#ifndef PIPESIM_DRAFT_H
+#define PIPESIM_DRAFT_H
 
 #include "families-private.h"
 
@@ -10,9 +10,9 @@ typedef enum
 {
   PS_NEAR,
   PS_FAR,
-} PsPlanChunk;
+} PsDraftChunk;
 
-#define PS_PLAN_KINDS 3 /* F, B, W */
+#define PS_DRAFT_KINDS 3 /* F, B, W */
 
 /* What an F or B of a chunk waits for: the same microbatch of another chunk. */
 typedef struct
@@ -20,29 +20,29 @@ typedef struct
   const guint *done;    /* how many of them are put; NULL: it waits for nothing */
   const gint64 *end_ns; /* [m] */
   gint64 transfer_ns;
-} PsPlanInput;
+} PsDraftInput;
 
 typedef struct
 {
-  PsOpCost cost[PS_PLAN_KINDS][2]; /* [kind][chunk] */
-  PsPlanInput input[2][2];         /* [F, B][chunk] */
-  gint64 *end_ns[2][2];            /* [F, B][chunk][m] */
-  gint64 limit_bytes;              /* weights included */
-  gint64 weight_bytes;             /* held throughout */
-  gint64 burst_bytes;              /* most that a B or W takes while it runs */
-  gint64 work_ns;                  /* of all its ops */
-  gint64 head_ns;                  /* earliest start of its first op */
-  gint64 now_ns;                   /* end of its last op */
-  gint64 start_ns;                 /* start of its first op */
-  gint64 idle_ns;                  /* since then */
+  PsOpCost cost[PS_DRAFT_KINDS][2]; /* [kind][chunk] */
+  PsDraftInput input[2][2];         /* [F, B][chunk] */
+  gint64 *end_ns[2][2];             /* [F, B][chunk][m] */
+  gint64 limit_bytes;               /* weights included */
+  gint64 weight_bytes;              /* held throughout */
+  gint64 burst_bytes;               /* most that a B or W takes while it runs */
+  gint64 work_ns;                   /* of all its ops */
+  gint64 head_ns;                   /* earliest start of its first op */
+  gint64 now_ns;                    /* end of its last op */
+  gint64 start_ns;                  /* start of its first op */
+  gint64 idle_ns;                   /* since then */
   gint64 held_bytes;
   gint64 peak_bytes;
-  guint16 stage[2];             /* [chunk] */
-  guint done[PS_PLAN_KINDS][2]; /* [kind][chunk] */
-  PsOp *order;                  /* [3 m per chunk] */
+  guint16 stage[2];              /* [chunk] */
+  guint done[PS_DRAFT_KINDS][2]; /* [kind][chunk] */
+  PsOp *order;                   /* [3 m per chunk] */
   guint n_ordered;
   guint8 *waiting; /* [m per chunk] chunk of each B in order: their Ws are done first in, first out */
-} PsPlanDevice;
+} PsDraftDevice;
 
 typedef struct
 {
@@ -51,44 +51,44 @@ typedef struct
   guint n_microbatches;
   const PsCosts *costs;
   PsCosts *unit_costs; /* where the setting has none */
-  PsPlanDevice *device;
+  PsDraftDevice *device;
   gboolean by_makespan;
   gint64 idle_ns;     /* most idle time of a device */
   gint64 slack_bytes; /* least that a limit left where something was found to fit */
   gpointer memory;    /* of all arrays of the devices */
-} PsPlan;
+} PsDraft;
 
 /* For setting's costs, memory limits and chunks, 1 or 2. Where it has no limit a device may hold n_activations of all
  * its chunks; 0: any number. */
-PsPlan *ps_plan_new (const PsFamilySetting *setting, guint n_activations);
-void ps_plan_free (PsPlan *plan);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPlan, ps_plan_free)
+PsDraft *ps_draft_new (const PsFamilySetting *setting, guint n_activations);
+void ps_draft_free (PsDraft *draft);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsDraft, ps_draft_free)
 
 /* Back to no ops; slack_bytes stays. */
-void ps_plan_clear (PsPlan *plan);
+void ps_draft_clear (PsDraft *draft);
 
 /* Whether a device may hold so much. Every decision about memory asks here: with limits that are all lower by up to
- * slack_bytes the plan comes out the same. */
+ * slack_bytes the draft comes out the same. */
 static inline gboolean
-ps_plan_allows (PsPlan *plan, guint index, gint64 bytes)
+ps_draft_allows (PsDraft *draft, guint index, gint64 bytes)
 {
-  gint64 slack = plan->device[index].limit_bytes - bytes;
+  gint64 slack = draft->device[index].limit_bytes - bytes;
   if (slack < 0)
     return FALSE;
-  plan->slack_bytes = MIN (plan->slack_bytes, slack);
+  draft->slack_bytes = MIN (draft->slack_bytes, slack);
   return TRUE;
 }
 
 /* Whether the chunk's next F or B could be put now: its microbatch exists and what makes its input is put; *arrival_ns
  * is when the input is there, 0 for one that needs none. */
 static inline gboolean
-ps_plan_input (const PsPlan *plan, guint index, PsOpKind kind, PsPlanChunk chunk, gint64 *arrival_ns)
+ps_draft_input (const PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk, gint64 *arrival_ns)
 {
-  const PsPlanDevice *device = &plan->device[index];
-  const PsPlanInput *input = &device->input[kind][chunk];
+  const PsDraftDevice *device = &draft->device[index];
+  const PsDraftInput *input = &device->input[kind][chunk];
   guint microbatch = device->done[kind][chunk];
   *arrival_ns = 0;
-  if (microbatch == plan->n_microbatches)
+  if (microbatch == draft->n_microbatches)
     return FALSE;
   if (!input->done)
     return TRUE;
@@ -100,9 +100,9 @@ ps_plan_input (const PsPlan *plan, guint index, PsOpKind kind, PsPlanChunk chunk
 
 /* Puts the chunk's next op of that kind, whose input arrives then; 0: it needs none. */
 static inline void
-ps_plan_put_at (PsPlan *plan, guint index, PsOpKind kind, PsPlanChunk chunk, gint64 arrival_ns)
+ps_draft_put_at (PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk, gint64 arrival_ns)
 {
-  PsPlanDevice *device = &plan->device[index];
+  PsDraftDevice *device = &draft->device[index];
   const PsOpCost *cost = &device->cost[kind][chunk];
   guint microbatch = device->done[kind][chunk];
   gint64 start = MAX (device->now_ns, arrival_ns);
@@ -110,7 +110,7 @@ ps_plan_put_at (PsPlan *plan, guint index, PsOpKind kind, PsPlanChunk chunk, gin
     device->start_ns = start;
   else
     device->idle_ns += start - device->now_ns;
-  plan->idle_ns = MAX (plan->idle_ns, device->idle_ns);
+  draft->idle_ns = MAX (draft->idle_ns, device->idle_ns);
   device->now_ns = start + cost->duration_ns;
   if (kind != PS_OP_W)
     device->end_ns[kind][chunk][microbatch] = device->now_ns;
@@ -127,53 +127,53 @@ ps_plan_put_at (PsPlan *plan, guint index, PsOpKind kind, PsPlanChunk chunk, gin
   device->done[kind][chunk]++;
 }
 
-/* The same with what ps_plan_input says, which must be TRUE of an F or B. */
-void ps_plan_put (PsPlan *plan, guint device, PsOpKind kind, PsPlanChunk chunk);
+/* The same with what ps_draft_input says, which must be TRUE of an F or B. */
+void ps_draft_put (PsDraft *draft, guint device, PsOpKind kind, PsDraftChunk chunk);
 
 /* Ws whose B is done. */
 static inline guint
-ps_plan_waiting (const PsPlan *plan, guint index)
+ps_draft_waiting (const PsDraft *draft, guint index)
 {
-  const PsPlanDevice *device = &plan->device[index];
+  const PsDraftDevice *device = &draft->device[index];
   return device->done[PS_OP_B][0] + device->done[PS_OP_B][1] - device->done[PS_OP_W][0] - device->done[PS_OP_W][1];
 }
 
 /* The chunk of the one that waits longest. */
-static inline PsPlanChunk
-ps_plan_next_weights (const PsPlan *plan, guint index)
+static inline PsDraftChunk
+ps_draft_next_weights (const PsDraft *draft, guint index)
 {
-  const PsPlanDevice *device = &plan->device[index];
-  return (PsPlanChunk)device->waiting[device->done[PS_OP_W][0] + device->done[PS_OP_W][1]];
+  const PsDraftDevice *device = &draft->device[index];
+  return (PsDraftChunk)device->waiting[device->done[PS_OP_W][0] + device->done[PS_OP_W][1]];
 }
 
-/* Clears the plan and puts all ops of a schedule in which microbatches go in order; BW is put as B and W. */
-void ps_plan_replay (PsPlan *plan, const PsSchedule *schedule);
+/* Clears the draft and puts all ops of a schedule in which microbatches go in order; BW is put as B and W. */
+void ps_draft_replay (PsDraft *draft, const PsSchedule *schedule);
 
-/* Length of the plan, however it goes on, by what one device has been idle so far. */
+/* Length of the draft, however it goes on, by what one device has been idle so far. */
 static inline gint64
-ps_plan_least_length (const PsPlan *plan, guint index)
+ps_draft_least_length (const PsDraft *draft, guint index)
 {
-  const PsPlanDevice *device = &plan->device[index];
-  return (plan->by_makespan ? device->head_ns : 0) + device->work_ns + device->idle_ns;
+  const PsDraftDevice *device = &draft->device[index];
+  return (draft->by_makespan ? device->head_ns : 0) + device->work_ns + device->idle_ns;
 }
 
-/* Whether idle time alone makes the plan longer than that. */
+/* Whether idle time alone makes the draft longer than that. */
 static inline gboolean
-ps_plan_outlasts (const PsPlan *plan, gint64 length_ns)
+ps_draft_outlasts (const PsDraft *draft, gint64 length_ns)
 {
-  for (guint i = 0; i < plan->n_devices; i++)
-    if (ps_plan_least_length (plan, i) > length_ns)
+  for (guint i = 0; i < draft->n_devices; i++)
+    if (ps_draft_least_length (draft, i) > length_ns)
       return TRUE;
   return FALSE;
 }
 
-/* Of a complete plan. */
-gint64 ps_plan_span (const PsPlan *plan);                  /* longest span of a device */
-gint64 ps_plan_makespan (const PsPlan *plan);              /* first start to last end */
-gint64 ps_plan_length (const PsPlan *plan);                /* the one of both that counts most */
-gboolean ps_plan_fits (const PsPlan *plan, guint *device); /* *device: the first above its limit */
+/* Of a complete draft. */
+gint64 ps_draft_span (const PsDraft *draft);                  /* longest span of a device */
+gint64 ps_draft_makespan (const PsDraft *draft);              /* first start to last end */
+gint64 ps_draft_length (const PsDraft *draft);                /* the one of both that counts most */
+gboolean ps_draft_fits (const PsDraft *draft, guint *device); /* *device: the first above its limit */
 
-PsSchedule *ps_plan_schedule (const PsPlan *plan, const char *name, const PsFamilySetting *setting);
+PsSchedule *ps_draft_schedule (const PsDraft *draft, const char *name, const PsFamilySetting *setting);
 
 typedef struct
 {
@@ -182,25 +182,25 @@ typedef struct
   gboolean reserve;  /* on a V no microbatch goes down that would leave no room for all those below to come up */
 } PsListRule;
 
-/* List scheduling, see plan-list.c: clears the plan and makes it complete. FALSE: it got stuck, or would be longer than
- * length_ns; the plan is useless then. */
-gboolean ps_plan_list (PsPlan *plan, PsListRule rule, gint64 length_ns);
+/* List scheduling, see draft-list.c: clears the draft and makes it complete. FALSE: it got stuck, or would be longer
+ * than length_ns; the draft is useless then. */
+gboolean ps_draft_list (PsDraft *draft, PsListRule rule, gint64 length_ns);
 
 #define PS_LIST_WAYS 5
 #define PS_CONTEST_WAYS (PS_LIST_WAYS + 8)
 
-/* A way to make plans: a list rule, or a setting of a heuristic's switches. */
+/* A way to make drafts: a list rule, or a setting of a heuristic's switches. */
 typedef struct
 {
-  gint64 until_bytes; /* limits lower by up to that many bytes in all make the same plan; -1: not tried yet */
+  gint64 until_bytes; /* limits lower by up to that many bytes in all make the same draft; -1: not tried yet */
   guint used;         /* result of PsContestTry */
 } PsContestWay;
 
 /* Several tries at the same schedule. */
 typedef struct
 {
-  PsPlan *plan; /* the one being made */
-  PsPlan *best; /* valid when found */
+  PsDraft *draft; /* the one being made */
+  PsDraft *best;  /* valid when found */
   gboolean found;
   PsPlacement *placement;
   gint64 step_bytes;                 /* of the grid of limits */
@@ -212,11 +212,11 @@ void ps_contest_init (PsContest *contest, const PsFamilySetting *setting, guint 
 void ps_contest_clear (PsContest *contest);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsContest, ps_contest_clear)
 
-/* Lets the plan take the place of the best one if it fits the limits and is better: what counts most decides, then the
- * other of makespan and longest span. The plan is free to be made anew afterwards. */
+/* Lets the draft take the place of the best one if it fits the limits and is better: what counts most decides, then the
+ * other of makespan and longest span. The draft is free to be made anew afterwards. */
 void ps_contest_enter (PsContest *contest);
 
-/* The length that a plan may come to and still win; G_MAXINT64: any. */
+/* The length that a draft may come to and still win; G_MAXINT64: any. */
 gint64 ps_contest_limit (const PsContest *contest);
 
 /* Replays a schedule and enters it. */
@@ -225,7 +225,7 @@ void ps_contest_enter_schedule (PsContest *contest, const PsSchedule *schedule);
 /* Enters the list schedules that may have changed. */
 void ps_contest_enter_lists (PsContest *contest);
 
-/* Makes and enters plans with these switches of a heuristic off; returns the switches that came to matter: without the
+/* Makes and enters drafts with these switches of a heuristic off; returns the switches that came to matter: without the
  * bit the other setting does the same. */
 typedef guint (*PsContestTry) (PsContest *contest, guint off);
 
@@ -236,14 +236,14 @@ void ps_contest_enter_heuristic (PsContest *contest, guint n_switches, PsContest
 /* Raises the limits of all devices to any memory. */
 void ps_contest_lift (PsContest *contest);
 
-/* Whether no plan within the limits can be shorter than the best one, or none exists. */
+/* Whether no draft within the limits can be shorter than the best one, or none exists. */
 gboolean ps_contest_is_over (const PsContest *contest);
 
 /* Lowers the limits of all devices to where a try can come out differently. FALSE: no lower limit can make a better
- * plan, or nothing was found. */
+ * draft, or nothing was found. */
 gboolean ps_contest_lower (PsContest *contest);
 
-/* The schedule of the best plan. Where none was found, PS_ERROR_SCHEDULE says what the plan tried last, the one that
+/* The schedule of the best draft. Where none was found, PS_ERROR_SCHEDULE says what the draft tried last, the one that
  * needs the least memory, would need. */
 PsSchedule *ps_contest_end (const PsContest *contest, const char *name, const PsFamilySetting *setting, GError **error);
 

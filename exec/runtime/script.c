@@ -1,5 +1,5 @@
-/* plan.c - looks up slots and delays once, so that a device thread only indexes while it runs. */
-#include "plan.h"
+/* script.c - looks up slots and delays once, so that a device thread only indexes while it runs. */
+#include "script.h"
 
 /* Of the tensor that an op hands on; B and BW hand on the same thing. */
 static gint64
@@ -24,7 +24,7 @@ slot_of (GHashTable *slots, PsOpKind kind, guint stage, PsOp op)
 }
 
 static void
-plan_compute (PsAction *action, GHashTable *slots, guint n_stages)
+script_compute (PsAction *action, GHashTable *slots, guint n_stages)
 {
   PsOp op = action->instruction.op;
 
@@ -45,83 +45,83 @@ plan_compute (PsAction *action, GHashTable *slots, guint n_stages)
 }
 
 static void
-plan_action (PsPlan *plan, PsAction *action, GHashTable *slots, guint n_stages, const PsCosts *costs)
+script_action (PsScript *script, PsAction *action, GHashTable *slots, guint n_stages, const PsCosts *costs)
 {
   PsOp op = action->instruction.op;
 
   switch ((PsInstructionType)action->instruction.type)
     {
     case PS_INSTRUCTION_COMPUTE:
-      plan_compute (action, slots, n_stages);
-      plan->n_ops++;
+      script_compute (action, slots, n_stages);
+      script->n_ops++;
       break;
     case PS_INSTRUCTION_SEND:
       action->take = slot_of (slots, op.kind, op.stage, op);
-      plan->n_posts++;
+      script->n_posts++;
       if (costs != NULL)
         action->delay_ns = costs->transfer_ns[op.kind == PS_OP_F ? ps_transfer_forward (costs, op.stage)
                                                                  : ps_transfer_backward (costs, op.stage)];
       break;
     case PS_INSTRUCTION_RECEIVE:
-      plan->n_posts++;
+      script->n_posts++;
       break;
     case PS_INSTRUCTION_WAIT:
       action->put = slot_of (slots, op.kind, op.stage, op);
-      plan->n_waits++;
+      script->n_waits++;
       break;
     }
 }
 
 static void
-plan_stages (PsPlan *plan, const PsPlacement *placement, guint device)
+script_stages (PsScript *script, const PsPlacement *placement, guint device)
 {
   guint n = placement->n_copies * placement->n_stages;
 
-  plan->stages = g_new (guint, n);
+  script->stages = g_new (guint, n);
   for (guint i = 0; i < n; i++)
     if (placement->device[i] == device)
-      plan->stages[plan->n_stages++] = i % placement->n_stages;
+      script->stages[script->n_stages++] = i % placement->n_stages;
 }
 
 static void
-plan_device (PsPlan *plan, const PsProgram *program, guint device, const PsCosts *costs)
+script_device (PsScript *script, const PsProgram *program, guint device, const PsCosts *costs)
 {
   g_autoptr (GHashTable) slots = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
   const PsPlacement *placement = program->schedule->placement;
   guint first = program->first[device];
 
-  plan->n_actions = program->first[device + 1] - first;
-  plan->actions = g_new0 (PsAction, plan->n_actions);
-  for (guint i = 0; i < plan->n_actions; i++)
+  script->n_actions = program->first[device + 1] - first;
+  script->actions = g_new0 (PsAction, script->n_actions);
+  for (guint i = 0; i < script->n_actions; i++)
     {
-      plan->actions[i]
+      script->actions[i]
           = (PsAction){ .instruction = program->instructions[first + i], .take = PS_NO_SLOT, .put = PS_NO_SLOT };
-      plan_action (plan, &plan->actions[i], slots, placement->n_stages, costs);
+      script_action (script, &script->actions[i], slots, placement->n_stages, costs);
     }
-  plan->n_slots = g_hash_table_size (slots);
-  plan_stages (plan, placement, device);
+  script->n_slots = g_hash_table_size (slots);
+  script_stages (script, placement, device);
 }
 
-PsPlan *
-ps_plans_new (const PsProgram *program, const PsCosts *costs)
+PsScript *
+ps_scripts_new (const PsProgram *program, const PsCosts *costs)
 {
   guint n_devices = program->schedule->placement->n_devices;
-  PsPlan *plans = g_new0 (PsPlan, n_devices);
+  PsScript *scripts = g_new0 (PsScript, n_devices);
 
   for (guint i = 0; i < n_devices; i++)
-    plan_device (&plans[i], program, i, costs);
-  return plans;
+    script_device (&scripts[i], program, i, costs);
+  return scripts;
 }
 
 void
-ps_plans_free (PsPlan *plans, guint n_devices)
+ps_scripts_free (PsScript *scripts, guint n_devices)
 {
-  if (plans == NULL)
+  if (scripts == NULL)
     return;
   for (guint i = 0; i < n_devices; i++)
     {
-      g_free (plans[i].actions);
-      g_free (plans[i].stages);
+      g_free (scripts[i].actions);
+      g_free (scripts[i].stages);
     }
-  g_free (plans);
+  g_free (scripts);
 }

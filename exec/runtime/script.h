@@ -1,7 +1,7 @@
-/* plan.h - the instruction stream of one device with everything looked up: where each tensor lies between the
+/* script.h - the instruction stream of one device with everything looked up: where each tensor lies between the
  * instruction that makes it and the one that uses it, and how long each message takes at least. */
-#ifndef PIPESIM_EXEC_PLAN_H
-#define PIPESIM_EXEC_PLAN_H
+#ifndef PIPESIM_EXEC_SCRIPT_H
+#define PIPESIM_EXEC_SCRIPT_H
 
 #include <pipesim/costs.h>
 #include <pipesim/program.h>
@@ -28,12 +28,13 @@ typedef struct
   guint n_waits;  /* waits among them */
   guint n_stages; /* stages that the device holds, once per weight copy */
   guint *stages;
-} PsPlan;
+} PsScript;
 
-/* Plans of all devices, in an array of the program's number of devices. costs give the delays of messages; NULL: none.
+/* Scripts of all devices, in an array of the program's number of devices. costs give the delays of messages; NULL:
+ * none.
  */
-PsPlan *ps_plans_new (const PsProgram *program, const PsCosts *costs);
-void ps_plans_free (PsPlan *plans, guint n_devices);
+PsScript *ps_scripts_new (const PsProgram *program, const PsCosts *costs);
+void ps_scripts_free (PsScript *scripts, guint n_devices);
 
 G_END_DECLS
 

@@ -1,6 +1,6 @@
-/* plan-list.c - list scheduling: again and again the op that can start first is put, each device choosing a B before an
- * F and an F before a W. */
-#include "plan.h"
+/* draft-list.c - list scheduling: again and again the op that can start first is put, each device choosing a B before
+ * an F and an F before a W. */
+#include "draft.h"
 
 /* What a device would do next. */
 typedef struct
@@ -9,12 +9,12 @@ typedef struct
   gint64 score_ns; /* the lowest is chosen */
   gint64 arrival_ns;
   PsOpKind kind;
-  PsPlanChunk chunk;
+  PsDraftChunk chunk;
 } Choice;
 
 typedef struct
 {
-  PsPlan *plan;
+  PsDraft *draft;
   PsListRule rule;
   Choice *choice; /* [n_devices] */
 } List;
@@ -22,18 +22,18 @@ typedef struct
 /* Microbatches that a device may hold of its near chunk: where there is memory for more they would make nothing
  * faster. */
 static gboolean
-is_ahead (const PsPlan *plan, guint index)
+is_ahead (const PsDraft *draft, guint index)
 {
-  const PsPlanDevice *device = &plan->device[index];
-  return device->done[PS_OP_F][PS_NEAR] >= device->done[PS_OP_B][PS_NEAR] + 2 * plan->n_devices;
+  const PsDraftDevice *device = &draft->device[index];
+  return device->done[PS_OP_F][PS_NEAR] >= device->done[PS_OP_B][PS_NEAR] + 2 * draft->n_devices;
 }
 
 /* What an F leaves free: room for what backwards take while they run, and on a V for microbatches that have gone down
  * to come up. */
 static gint64
-bytes_to_leave (const List *list, const PsPlanDevice *device, PsPlanChunk chunk)
+bytes_to_leave (const List *list, const PsDraftDevice *device, PsDraftChunk chunk)
 {
-  if (list->plan->n_chunks == 1 || chunk == PS_FAR)
+  if (list->draft->n_chunks == 1 || chunk == PS_FAR)
     return device->burst_bytes;
   guint below = device->done[PS_OP_F][PS_NEAR] - device->done[PS_OP_F][PS_FAR];
   return device->burst_bytes
@@ -41,24 +41,24 @@ bytes_to_leave (const List *list, const PsPlanDevice *device, PsPlanChunk chunk)
 }
 
 static gboolean
-may_start (const List *list, guint index, PsOpKind kind, PsPlanChunk chunk)
+may_start (const List *list, guint index, PsOpKind kind, PsDraftChunk chunk)
 {
-  const PsPlanDevice *device = &list->plan->device[index];
+  const PsDraftDevice *device = &list->draft->device[index];
   gint64 bytes = device->held_bytes + device->cost[kind][chunk].take_bytes;
-  if (kind == PS_OP_F && chunk == PS_NEAR && is_ahead (list->plan, index))
+  if (kind == PS_OP_F && chunk == PS_NEAR && is_ahead (list->draft, index))
     return FALSE;
-  return ps_plan_allows (list->plan, index, bytes + (kind == PS_OP_F ? bytes_to_leave (list, device, chunk) : 0));
+  return ps_draft_allows (list->draft, index, bytes + (kind == PS_OP_F ? bytes_to_leave (list, device, chunk) : 0));
 }
 
 /* head_start_ns makes the op win over others that could start so much earlier. */
 static void
-consider (const List *list, guint index, PsOpKind kind, PsPlanChunk chunk, gint64 head_start_ns)
+consider (const List *list, guint index, PsOpKind kind, PsDraftChunk chunk, gint64 head_start_ns)
 {
   Choice *choice = &list->choice[index];
   gint64 arrival = 0;
-  if (kind != PS_OP_W && !ps_plan_input (list->plan, index, kind, chunk, &arrival))
+  if (kind != PS_OP_W && !ps_draft_input (list->draft, index, kind, chunk, &arrival))
     return;
-  gint64 start = MAX (list->plan->device[index].now_ns, arrival), score = start - head_start_ns;
+  gint64 start = MAX (list->draft->device[index].now_ns, arrival), score = start - head_start_ns;
   if (score < choice->score_ns && may_start (list, index, kind, chunk))
     *choice = (Choice){ start, score, arrival, kind, chunk };
 }
@@ -66,23 +66,23 @@ consider (const List *list, guint index, PsOpKind kind, PsPlanChunk chunk, gint6
 static void
 choose (const List *list, guint index)
 {
-  const PsPlanDevice *device = &list->plan->device[index];
+  const PsDraftDevice *device = &list->draft->device[index];
   list->choice[index] = (Choice){ .start_ns = G_MAXINT64, .score_ns = G_MAXINT64 };
-  for (guint chunk = 0; chunk < list->plan->n_chunks; chunk++)
-    consider (list, index, PS_OP_B, (PsPlanChunk)chunk,
+  for (guint chunk = 0; chunk < list->draft->n_chunks; chunk++)
+    consider (list, index, PS_OP_B, (PsDraftChunk)chunk,
               list->rule.backward ? device->cost[PS_OP_B][chunk].duration_ns / 2 : 0);
-  for (guint chunk = list->plan->n_chunks; chunk-- > 0;)
-    consider (list, index, PS_OP_F, (PsPlanChunk)chunk, 0);
-  if (ps_plan_waiting (list->plan, index) == 0)
+  for (guint chunk = list->draft->n_chunks; chunk-- > 0;)
+    consider (list, index, PS_OP_F, (PsDraftChunk)chunk, 0);
+  if (ps_draft_waiting (list->draft, index) == 0)
     return;
-  PsPlanChunk chunk = ps_plan_next_weights (list->plan, index);
+  PsDraftChunk chunk = ps_draft_next_weights (list->draft, index);
   consider (list, index, PS_OP_W, chunk, list->rule.wait ? -device->cost[PS_OP_W][chunk].duration_ns : 0);
 }
 
 static guint
 first_start (const List *list)
 {
-  guint first = 0, n = list->plan->n_devices;
+  guint first = 0, n = list->draft->n_devices;
   gint64 start = list->choice[0].start_ns;
   for (guint i = 1; i < n; i++)
     {
@@ -95,22 +95,22 @@ first_start (const List *list)
 
 /* The neighbour whose next op of that kind and chunk waits for the one that index has just put; n_devices: none. */
 static guint
-find_waiting (const PsPlan *plan, guint index, PsOpKind kind, PsPlanChunk chunk)
+find_waiting (const PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk)
 {
   guint neighbour = (kind == PS_OP_F) == (chunk == PS_NEAR) ? index + 1 : index - 1; /* may wrap around */
-  if (kind == PS_OP_W || neighbour >= plan->n_devices
-      || plan->device[neighbour].done[kind][chunk] + 1 != plan->device[index].done[kind][chunk])
-    return plan->n_devices;
+  if (kind == PS_OP_W || neighbour >= draft->n_devices
+      || draft->device[neighbour].done[kind][chunk] + 1 != draft->device[index].done[kind][chunk])
+    return draft->n_devices;
   return neighbour;
 }
 
 gboolean
-ps_plan_list (PsPlan *plan, PsListRule rule, gint64 length_ns)
+ps_draft_list (PsDraft *draft, PsListRule rule, gint64 length_ns)
 {
-  guint p = plan->n_devices, left = p * plan->n_chunks * PS_PLAN_KINDS * plan->n_microbatches;
+  guint p = draft->n_devices, left = p * draft->n_chunks * PS_DRAFT_KINDS * draft->n_microbatches;
   g_autofree Choice *choice = g_new (Choice, p);
-  List list = { plan, rule, choice };
-  ps_plan_clear (plan);
+  List list = { draft, rule, choice };
+  ps_draft_clear (draft);
   for (guint i = 0; i < p; i++)
     choose (&list, i);
   for (; left > 0; left--)
@@ -119,11 +119,11 @@ ps_plan_list (PsPlan *plan, PsListRule rule, gint64 length_ns)
       Choice best = choice[i];
       if (best.start_ns == G_MAXINT64)
         return FALSE;
-      ps_plan_put_at (plan, i, best.kind, best.chunk, best.arrival_ns);
-      if (ps_plan_least_length (plan, i) > length_ns)
+      ps_draft_put_at (draft, i, best.kind, best.chunk, best.arrival_ns);
+      if (ps_draft_least_length (draft, i) > length_ns)
         return FALSE;
       choose (&list, i);
-      guint waiting = find_waiting (plan, i, best.kind, best.chunk);
+      guint waiting = find_waiting (draft, i, best.kind, best.chunk);
       if (waiting < p)
         choose (&list, waiting);
     }

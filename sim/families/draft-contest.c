@@ -1,22 +1,22 @@
-/* plan-contest.c - choosing among several plans for the same setting. More memory must not make the best plan longer,
- * yet each way of making plans may come to a longer one. So a contest lowers the limits step by step and tries each way
- * again that may come to another plan.
+/* draft-contest.c - choosing among several drafts for the same setting. More memory must not make the best draft
+ * longer, yet each way of making drafts may come to a longer one. So a contest lowers the limits step by step and tries
+ * each way again that may come to another draft.
  *
- * Why that is enough: a try looks at limits through ps_plan_allows only. Limits lower by up to slack_bytes make the
- * same plan, which has been entered already, so the contest goes on with the next lower limits, which can make another.
- * A contest whose limits are higher by the same bytes on every device therefore makes all plans of this one. It leaves
- * out plans that already are longer than its best and plans that the bound rules out. Where limits go down in larger
- * steps this holds for limits on the grid: whole steps above the weights of device 0. */
-#include "plan.h"
+ * Why that is enough: a try looks at limits through ps_draft_allows only. Limits lower by up to slack_bytes make the
+ * same draft, which has been entered already, so the contest goes on with the next lower limits, which can make
+ * another. A contest whose limits are higher by the same bytes on every device therefore makes all drafts of this one.
+ * It leaves out drafts that already are longer than its best and drafts that the bound rules out. Where limits go down
+ * in larger steps this holds for limits on the grid: whole steps above the weights of device 0. */
+#include "draft.h"
 
 #include <pipesim/bound.h>
 
-/* Ops of a plan up to which the contest tries every lower limit. For more it tries whole numbers of activations, in
+/* Ops of a draft up to which the contest tries every lower limit. For more it tries whole numbers of activations, in
  * steps that double with the ops. */
 #define MAX_OPS_EXACT 2048
 
 static gint64
-activation_bytes (const PsPlanDevice *device)
+activation_bytes (const PsDraftDevice *device)
 {
   return device->cost[PS_OP_F][PS_NEAR].take_bytes + device->cost[PS_OP_F][PS_FAR].take_bytes;
 }
@@ -27,17 +27,18 @@ forget_tries (PsContest *contest)
   for (guint i = 0; i < PS_CONTEST_WAYS; i++)
     contest->way[i].until_bytes = -1;
   contest->lowered_bytes = 0;
-  contest->plan->slack_bytes = contest->best->slack_bytes = G_MAXINT64;
+  contest->draft->slack_bytes = contest->best->slack_bytes = G_MAXINT64;
 }
 
 void
 ps_contest_init (PsContest *contest, const PsFamilySetting *setting, guint n_activations)
 {
-  *contest = (PsContest){ .plan = ps_plan_new (setting, n_activations), .best = ps_plan_new (setting, n_activations) };
+  *contest
+      = (PsContest){ .draft = ps_draft_new (setting, n_activations), .best = ps_draft_new (setting, n_activations) };
   contest->placement = ps_placement_new (setting->n_chunks == 1 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_V,
                                          setting->n_devices, setting->n_chunks);
-  guint64 ops = (guint64)PS_PLAN_KINDS * setting->n_devices * setting->n_chunks * setting->n_microbatches;
-  contest->step_bytes = ops <= MAX_OPS_EXACT ? 1 : MAX (activation_bytes (&contest->plan->device[0]), 1);
+  guint64 ops = (guint64)PS_DRAFT_KINDS * setting->n_devices * setting->n_chunks * setting->n_microbatches;
+  contest->step_bytes = ops <= MAX_OPS_EXACT ? 1 : MAX (activation_bytes (&contest->draft->device[0]), 1);
   for (; ops >= 2 * MAX_OPS_EXACT && contest->step_bytes < G_MAXINT64 / 2; ops /= 2)
     contest->step_bytes *= 2;
   forget_tries (contest);
@@ -46,8 +47,8 @@ ps_contest_init (PsContest *contest, const PsFamilySetting *setting, guint n_act
 void
 ps_contest_clear (PsContest *contest)
 {
-  g_clear_pointer (&contest->plan, ps_plan_free);
-  g_clear_pointer (&contest->best, ps_plan_free);
+  g_clear_pointer (&contest->draft, ps_draft_free);
+  g_clear_pointer (&contest->best, ps_draft_free);
   g_clear_pointer (&contest->placement, ps_placement_free);
 }
 
@@ -55,13 +56,13 @@ static gboolean
 is_better (const PsContest *contest)
 {
   guint device;
-  if (!ps_plan_fits (contest->plan, &device))
+  if (!ps_draft_fits (contest->draft, &device))
     return FALSE;
   if (!contest->found)
     return TRUE;
-  gint64 span = ps_plan_span (contest->plan) - ps_plan_span (contest->best);
-  gint64 makespan = ps_plan_makespan (contest->plan) - ps_plan_makespan (contest->best);
-  gint64 first = contest->plan->by_makespan ? makespan : span;
+  gint64 span = ps_draft_span (contest->draft) - ps_draft_span (contest->best);
+  gint64 makespan = ps_draft_makespan (contest->draft) - ps_draft_makespan (contest->best);
+  gint64 first = contest->draft->by_makespan ? makespan : span;
   return first < 0 || (first == 0 && span + makespan < 0);
 }
 
@@ -70,39 +71,39 @@ ps_contest_enter (PsContest *contest)
 {
   if (!is_better (contest))
     return;
-  PsPlan *plan = contest->plan;
-  contest->plan = contest->best;
-  contest->best = plan;
+  PsDraft *draft = contest->draft;
+  contest->draft = contest->best;
+  contest->best = draft;
   contest->found = TRUE;
 }
 
 gint64
 ps_contest_limit (const PsContest *contest)
 {
-  return contest->found ? ps_plan_length (contest->best) : G_MAXINT64;
+  return contest->found ? ps_draft_length (contest->best) : G_MAXINT64;
 }
 
-/* Whether a way can make another plan than at its last try. */
+/* Whether a way can make another draft than at its last try. */
 static gboolean
 may_change (const PsContest *contest, guint way)
 {
   return contest->lowered_bytes > contest->way[way].until_bytes;
 }
 
-/* Notes down to which limits a way makes the plans that it has just made. */
+/* Notes down to which limits a way makes the drafts that it has just made. */
 static void
 note_try (PsContest *contest, guint way, guint used)
 {
-  gint64 slack = MIN (contest->plan->slack_bytes, contest->best->slack_bytes);
+  gint64 slack = MIN (contest->draft->slack_bytes, contest->best->slack_bytes);
   gint64 until = slack == G_MAXINT64 ? slack : contest->lowered_bytes + slack;
   contest->way[way] = (PsContestWay){ until, used };
-  contest->plan->slack_bytes = contest->best->slack_bytes = G_MAXINT64;
+  contest->draft->slack_bytes = contest->best->slack_bytes = G_MAXINT64;
 }
 
 void
 ps_contest_enter_schedule (PsContest *contest, const PsSchedule *schedule)
 {
-  ps_plan_replay (contest->plan, schedule);
+  ps_draft_replay (contest->draft, schedule);
   ps_contest_enter (contest);
 }
 
@@ -111,14 +112,14 @@ ps_contest_enter_lists (PsContest *contest)
 {
   static const PsListRule rules[PS_LIST_WAYS]
       = { { .backward = TRUE }, { .backward = TRUE, .wait = TRUE }, { 0 }, { .wait = TRUE }, { .reserve = TRUE } };
-  guint n = contest->plan->n_chunks == 1 ? 4 : 5; /* nothing to reserve with one chunk */
+  guint n = contest->draft->n_chunks == 1 ? 4 : 5; /* nothing to reserve with one chunk */
   for (guint i = 0; i < n; i++)
     {
       if (!may_change (contest, i))
         continue;
       if (ps_contest_is_over (contest))
         return;
-      if (ps_plan_list (contest->plan, rules[i], ps_contest_limit (contest)))
+      if (ps_draft_list (contest->draft, rules[i], ps_contest_limit (contest)))
         ps_contest_enter (contest);
       note_try (contest, i, 0);
     }
@@ -141,24 +142,24 @@ ps_contest_enter_heuristic (PsContest *contest, guint n_switches, PsContestTry t
     }
 }
 
-/* Of both plans, which may change places. */
+/* Of both drafts, which may change places. */
 static void
 set_limit (PsContest *contest, guint index, gint64 limit_bytes)
 {
-  contest->plan->device[index].limit_bytes = contest->best->device[index].limit_bytes = limit_bytes;
+  contest->draft->device[index].limit_bytes = contest->best->device[index].limit_bytes = limit_bytes;
 }
 
 void
 ps_contest_lift (PsContest *contest)
 {
-  for (guint i = 0; i < contest->plan->n_devices; i++)
+  for (guint i = 0; i < contest->draft->n_devices; i++)
     set_limit (contest, i, G_MAXINT64);
   forget_tries (contest);
 }
 
 /* What a device holds at least: one microbatch. */
 static gint64
-least_bytes (const PsPlanDevice *device)
+least_bytes (const PsDraftDevice *device)
 {
   const PsOpCost *near = &device->cost[PS_OP_F][PS_NEAR], *far = &device->cost[PS_OP_F][PS_FAR];
   return device->weight_bytes + MAX (near->take_bytes, near->take_bytes - near->give_bytes + far->take_bytes);
@@ -167,21 +168,21 @@ least_bytes (const PsPlanDevice *device)
 gboolean
 ps_contest_is_over (const PsContest *contest)
 {
-  const PsPlan *plan = contest->plan;
-  PsObjective objective = plan->by_makespan ? PS_OBJECTIVE_MAKESPAN : PS_OBJECTIVE_SPAN;
-  g_autofree gint64 *limit = g_new (gint64, plan->n_devices);
-  for (guint i = 0; i < plan->n_devices; i++)
+  const PsDraft *draft = contest->draft;
+  PsObjective objective = draft->by_makespan ? PS_OBJECTIVE_MAKESPAN : PS_OBJECTIVE_SPAN;
+  g_autofree gint64 *limit = g_new (gint64, draft->n_devices);
+  for (guint i = 0; i < draft->n_devices; i++)
     {
-      limit[i] = plan->device[i].limit_bytes;
-      if (limit[i] < least_bytes (&plan->device[i]))
+      limit[i] = draft->device[i].limit_bytes;
+      if (limit[i] < least_bytes (&draft->device[i]))
         return TRUE;
     }
   return contest->found
-         && ps_lower_bound_within (contest->placement, plan->n_microbatches, plan->costs, limit, objective)
-                >= ps_plan_length (contest->best);
+         && ps_lower_bound_within (contest->placement, draft->n_microbatches, draft->costs, limit, objective)
+                >= ps_draft_length (contest->best);
 }
 
-/* How far limits may go down until some way can make another plan; G_MAXINT64: any way makes what it made. */
+/* How far limits may go down until some way can make another draft; G_MAXINT64: any way makes what it made. */
 static gint64
 least_slack (const PsContest *contest)
 {
@@ -195,13 +196,13 @@ least_slack (const PsContest *contest)
 gboolean
 ps_contest_lower (PsContest *contest)
 {
-  const PsPlanDevice *first = &contest->plan->device[0];
+  const PsDraftDevice *first = &contest->draft->device[0];
   gint64 slack = least_slack (contest);
   if (!contest->found || slack == G_MAXINT64 || ps_contest_is_over (contest))
     return FALSE;
   gint64 by = slack + 1 + MAX (first->limit_bytes - slack - 1 - first->weight_bytes, 0) % contest->step_bytes;
-  for (guint i = 0; i < contest->plan->n_devices; i++)
-    set_limit (contest, i, contest->plan->device[i].limit_bytes - by);
+  for (guint i = 0; i < contest->draft->n_devices; i++)
+    set_limit (contest, i, contest->draft->device[i].limit_bytes - by);
   contest->lowered_bytes += by;
   return !ps_contest_is_over (contest);
 }
@@ -211,10 +212,10 @@ ps_contest_end (const PsContest *contest, const char *name, const PsFamilySettin
 {
   guint device;
   if (contest->found)
-    return ps_plan_schedule (contest->best, name, setting);
-  ps_plan_fits (contest->plan, &device);
-  g_autofree char *need = ps_format_size (contest->plan->device[device].peak_bytes);
-  g_autofree char *limit = ps_format_size (contest->plan->device[device].limit_bytes);
+    return ps_draft_schedule (contest->best, name, setting);
+  ps_draft_fits (contest->draft, &device);
+  g_autofree char *need = ps_format_size (contest->draft->device[device].peak_bytes);
+  g_autofree char *limit = ps_format_size (contest->draft->device[device].limit_bytes);
   g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
                "%s: device %u needs at least %s for one microbatch, its limit is %s", name, device, need, limit);
   return NULL;

@@ -1,0 +1,235 @@
+/* draft.c - putting ops into a draft and reading off its times, memory and order. */
+#include "draft.h"
+
+static PsCosts *
+unit_costs (guint n_stages)
+{
+  PsCosts *costs = ps_costs_new (n_stages);
+  for (guint stage = 0; stage < n_stages; stage++)
+    {
+      for (guint kind = 0; kind < PS_DRAFT_KINDS; kind++)
+        ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = 1;
+      ps_costs_op (costs, PS_OP_BW, stage)->duration_ns = 2; /* for the bound */
+      ps_costs_set_memory (costs, stage, 1, 1);
+    }
+  return costs;
+}
+
+static guint
+stage_of (guint p, guint device, PsDraftChunk chunk)
+{
+  return chunk == PS_NEAR ? device : 2 * p - 1 - device;
+}
+
+static guint
+device_of (guint p, guint stage)
+{
+  return stage < p ? stage : 2 * p - 1 - stage;
+}
+
+/* The chunk that an F or B of a stage takes its input from. */
+static PsDraftInput
+find_input (const PsDraft *draft, const PsCosts *costs, PsOpKind kind, guint stage)
+{
+  guint p = draft->n_devices, last = draft->n_chunks * p - 1;
+  gboolean loss = kind == PS_OP_B && stage == last;
+  if (kind == PS_OP_F && stage == 0)
+    return (PsDraftInput){ NULL, NULL, 0 };
+  guint from = kind == PS_OP_F ? stage - 1 : loss ? stage : stage + 1;
+  guint made = loss ? PS_OP_F : kind, chunk = from < p ? PS_NEAR : PS_FAR;
+  guint transfer = kind == PS_OP_F ? ps_transfer_forward (costs, from) : ps_transfer_backward (costs, from);
+  const PsDraftDevice *device = &draft->device[device_of (p, from)];
+  gboolean local = device_of (p, from) == device_of (p, stage);
+  return (PsDraftInput){ &device->done[made][chunk], device->end_ns[made][chunk],
+                         local ? 0 : costs->transfer_ns[transfer] };
+}
+
+static gint64
+default_limit (const PsDraftDevice *device, guint n_activations)
+{
+  if (n_activations == 0)
+    return G_MAXINT64;
+  return device->weight_bytes
+         + n_activations * (device->cost[PS_OP_F][PS_NEAR].take_bytes + device->cost[PS_OP_F][PS_FAR].take_bytes);
+}
+
+static void
+set_costs (PsDraft *draft, guint index, const PsCosts *costs)
+{
+  PsDraftDevice *device = &draft->device[index];
+  for (guint chunk = 0; chunk < draft->n_chunks; chunk++)
+    {
+      guint stage = stage_of (draft->n_devices, index, chunk);
+      device->stage[chunk] = (guint16)stage;
+      for (guint kind = 0; kind < PS_DRAFT_KINDS; kind++)
+        {
+          device->cost[kind][chunk] = *ps_costs_op (costs, (PsOpKind)kind, stage);
+          device->work_ns += draft->n_microbatches * device->cost[kind][chunk].duration_ns;
+          if (kind != PS_OP_F)
+            device->burst_bytes = MAX (device->burst_bytes, device->cost[kind][chunk].take_bytes);
+        }
+      for (guint kind = 0; kind < 2; kind++)
+        device->input[kind][chunk] = find_input (draft, costs, (PsOpKind)kind, stage);
+      device->weight_bytes += ps_costs_held_bytes (costs, stage, 1);
+    }
+}
+
+/* One block for all: drafts come and go by the thousand. */
+static void
+allocate (PsDraft *draft)
+{
+  gsize n = (gsize)draft->n_chunks * draft->n_microbatches;
+  gsize size = n * (2 * sizeof (gint64) + PS_DRAFT_KINDS * sizeof (PsOp) + sizeof (guint8));
+  draft->memory = g_malloc_n (draft->n_devices, size);
+  gint64 *end_ns = draft->memory;
+  PsOp *order = (PsOp *)(gpointer)(end_ns + 2 * n * draft->n_devices);
+  guint8 *waiting = (guint8 *)(order + PS_DRAFT_KINDS * n * draft->n_devices);
+  for (guint i = 0; i < draft->n_devices; i++)
+    {
+      for (guint k = 0; k < 2 * draft->n_chunks; k++, end_ns += draft->n_microbatches)
+        draft->device[i].end_ns[k % 2][k / 2] = end_ns;
+      draft->device[i].order = order + PS_DRAFT_KINDS * n * i;
+      draft->device[i].waiting = waiting + n * i;
+    }
+}
+
+PsDraft *
+ps_draft_new (const PsFamilySetting *setting, guint n_activations)
+{
+  PsDraft *draft = g_new0 (PsDraft, 1);
+  guint p = draft->n_devices = setting->n_devices, v = draft->n_chunks = setting->n_chunks;
+  draft->n_microbatches = setting->n_microbatches;
+  draft->by_makespan = setting->by_makespan;
+  draft->slack_bytes = G_MAXINT64;
+  draft->unit_costs = setting->costs ? NULL : unit_costs (v * p);
+  draft->costs = setting->costs ? setting->costs : draft->unit_costs;
+  draft->device = g_new0 (PsDraftDevice, p);
+  allocate (draft);
+  for (guint i = 0; i < p; i++)
+    {
+      PsDraftDevice *device = &draft->device[i];
+      set_costs (draft, i, draft->costs);
+      device->limit_bytes = setting->memory_limit ? setting->memory_limit[i] : default_limit (device, n_activations);
+    }
+  for (guint i = 1; i < p; i++)
+    draft->device[i].head_ns = draft->device[i - 1].head_ns + draft->device[i - 1].cost[PS_OP_F][PS_NEAR].duration_ns
+                               + draft->device[i].input[PS_OP_F][PS_NEAR].transfer_ns;
+  ps_draft_clear (draft);
+  return draft;
+}
+
+void
+ps_draft_free (PsDraft *draft)
+{
+  if (!draft)
+    return;
+  g_clear_pointer (&draft->unit_costs, ps_costs_free);
+  g_free (draft->memory);
+  g_free (draft->device);
+  g_free (draft);
+}
+
+void
+ps_draft_clear (PsDraft *draft)
+{
+  draft->idle_ns = 0;
+  for (guint i = 0; i < draft->n_devices; i++)
+    {
+      PsDraftDevice *device = &draft->device[i];
+      device->now_ns = device->start_ns = device->idle_ns = 0;
+      device->held_bytes = device->peak_bytes = device->weight_bytes;
+      device->n_ordered = 0;
+      for (guint kind = 0; kind < PS_DRAFT_KINDS; kind++)
+        device->done[kind][PS_NEAR] = device->done[kind][PS_FAR] = 0;
+    }
+}
+
+void
+ps_draft_put (PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk)
+{
+  gint64 arrival = 0;
+  if (kind != PS_OP_W)
+    ps_draft_input (draft, index, kind, chunk, &arrival);
+  ps_draft_put_at (draft, index, kind, chunk, arrival);
+}
+
+/* Puts ops of a device until one has to wait for a neighbour. */
+static gboolean
+replay_device (PsDraft *draft, const PsSchedule *schedule, guint index, guint *next)
+{
+  guint before = draft->device[index].n_ordered;
+  for (; *next < schedule->first[index + 1]; ++*next)
+    {
+      PsOp op = schedule->ops[*next];
+      PsDraftChunk chunk = op.stage < draft->n_devices ? PS_NEAR : PS_FAR;
+      PsOpKind kind = op.kind == PS_OP_BW ? PS_OP_B : (PsOpKind)op.kind;
+      gint64 arrival = 0;
+      if (kind != PS_OP_W && !ps_draft_input (draft, index, kind, chunk, &arrival))
+        break;
+      ps_draft_put_at (draft, index, kind, chunk, arrival);
+      if (op.kind == PS_OP_BW)
+        ps_draft_put_at (draft, index, PS_OP_W, chunk, 0);
+    }
+  return draft->device[index].n_ordered > before;
+}
+
+void
+ps_draft_replay (PsDraft *draft, const PsSchedule *schedule)
+{
+  g_autofree guint *next = g_memdup2 (schedule->first, draft->n_devices * sizeof *next);
+  ps_draft_clear (draft);
+  for (gboolean moved = TRUE; moved;)
+    {
+      moved = FALSE;
+      for (guint i = 0; i < draft->n_devices; i++)
+        moved |= replay_device (draft, schedule, i, &next[i]);
+      for (guint i = draft->n_devices; i-- > 0;)
+        moved |= replay_device (draft, schedule, i, &next[i]);
+    }
+}
+
+gint64
+ps_draft_span (const PsDraft *draft)
+{
+  gint64 span = 0;
+  for (guint i = 0; i < draft->n_devices; i++)
+    span = MAX (span, draft->device[i].now_ns - draft->device[i].start_ns);
+  return span;
+}
+
+gint64
+ps_draft_makespan (const PsDraft *draft)
+{
+  gint64 end = 0;
+  for (guint i = 0; i < draft->n_devices; i++)
+    end = MAX (end, draft->device[i].now_ns);
+  return end;
+}
+
+gint64
+ps_draft_length (const PsDraft *draft)
+{
+  return draft->by_makespan ? ps_draft_makespan (draft) : ps_draft_span (draft);
+}
+
+gboolean
+ps_draft_fits (const PsDraft *draft, guint *device)
+{
+  for (*device = 0; *device < draft->n_devices; ++*device)
+    if (draft->device[*device].peak_bytes > draft->device[*device].limit_bytes)
+      return FALSE;
+  return TRUE;
+}
+
+PsSchedule *
+ps_draft_schedule (const PsDraft *draft, const char *name, const PsFamilySetting *setting)
+{
+  PsPlacementKind placement = draft->n_chunks == 1 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_V;
+  PsScheduleBuilder *builder = ps_family_builder (name, placement, setting);
+  for (guint i = 0; i < draft->n_devices; i++)
+    {
+      ps_schedule_builder_add_ops (builder, draft->device[i].order, draft->device[i].n_ordered);
+      ps_schedule_builder_next_device (builder);
+    }
+  return ps_schedule_builder_end (builder);
+}
