@@ -24,20 +24,25 @@ typedef struct
 
 typedef struct
 {
+  gint64 weight_bytes;  /* held throughout: weights, gradients and optimizer state */
+  PsStateBytes state;   /* the parts of weight_bytes; all 0 where only the sum is known */
+  gint64 version_bytes; /* each further version of the weights alone, where a schedule stashes them */
+  gint64 reduce_ns;     /* all-reduce of the gradients over the data-parallel replicas of the stage */
+  gint64 reduce2_ns;    /* the same where the stage has two weight copies: over both copies of all replicas */
+  gint64 tensor_ns;     /* part of F, and of B, in which the GPUs of a device talk to each other (tensor.h) */
+  gint64 host_ns;       /* moving what F keeps to the host, or back; -1 = not known */
+  gint64 pair_ns;       /* duration of an overlapped pair whose F is on this stage; -1: sum of its parts */
+} PsStageCost;
+
+typedef struct
+{
   guint n_stages;
-  PsOpCost *op;          /* [kind * n_stages + stage] for every PsOpKind; R costs what F does unless known better */
-  gint64 *transfer_ns;   /* [1 + 2 n_stages], see ps_transfer_*: entry 0 is the free hand-over inside a device */
-  gint64 *message_bytes; /* [1 + 2 n_stages] bytes of each of these transfers; 0 = not known */
-  gint64 *weight_bytes;  /* [n_stages] held throughout: weights, gradients and optimizer state */
-  PsStateBytes *state;   /* [n_stages] the parts of weight_bytes; all 0 where only the sum is known */
-  gint64 *version_bytes; /* [n_stages] each further version of the weights alone, where a schedule stashes them */
-  gint64 *reduce_ns;     /* [n_stages] all-reduce of the gradients over the data-parallel replicas of the stage */
-  gint64 *copies_ns;  /* [n_stages] the same where the stage has two weight copies: over both copies of all replicas */
-  gint64 *tensor_ns;  /* [n_stages] part of F, and of B, in which the GPUs of a device talk to each other (tensor.h) */
-  gint64 *host_ns;    /* [n_stages] moving what F keeps to the host, or back; -1 = not known */
-  gint64 *pair_ns;    /* [n_stages] duration of an overlapped pair whose F is on that stage; -1: sum of its parts */
-  gboolean loop_only; /* stage i costs what it does on device i mod p, whose part of an accelerator is like no other's:
-                         true for placement loop only */
+  PsStageCost *stage;       /* [n_stages] */
+  PsOpCost *op;             /* [kind * n_stages + stage] for every PsOpKind; R costs what F does unless known better */
+  gint64 *transfer_ns;      /* [1 + 2 n_stages], see ps_transfer_*: entry 0 is the free hand-over inside a device */
+  gint64 *message_bytes;    /* [1 + 2 n_stages] bytes of each of these transfers; 0 = not known */
+  gboolean loop_only;       /* stage i costs what it does on device i mod p, whose part of an accelerator is like no
+                               other's: true for placement loop only */
   PsOrigin time_origin;     /* of durations */
   PsOrigin transfer_origin; /* of transfer_ns */
   PsOrigin memory_origin;   /* of all sizes */
@@ -60,14 +65,14 @@ ps_costs_op (const PsCosts *costs, PsOpKind kind, guint stage)
 static inline gint64
 ps_costs_reduce_ns (const PsCosts *costs, guint stage, guint n_copies)
 {
-  return n_copies > 1 ? costs->copies_ns[stage] : costs->reduce_ns[stage];
+  return n_copies > 1 ? costs->stage[stage].reduce2_ns : costs->stage[stage].reduce_ns;
 }
 
 /* What a device holds for a stage throughout when it keeps that many versions of its weights (1 or more). */
 static inline gint64
 ps_costs_held_bytes (const PsCosts *costs, guint stage, guint versions)
 {
-  return costs->weight_bytes[stage] + (versions - 1) * costs->version_bytes[stage];
+  return costs->stage[stage].weight_bytes + (versions - 1) * costs->stage[stage].version_bytes;
 }
 
 /* Indices into transfer_ns: the activation that stage hands to stage + 1, the gradient that stage hands to stage - 1.
@@ -124,7 +129,7 @@ gboolean ps_costs_shard (PsCosts *costs, guint n_replicas, GError **error);
 /* The all-reduce of every stage's gradients over n_replicas of the pipeline of n_devices, as a ring (Patarasuk and
  * Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009): 2 (D - 1) steps of bytes / D each
  * over the slowest link of the ring. Replica r of device d is device r p + d of the cluster; stage i sits on device d =
- * i mod p. D is n_replicas for reduce_ns and twice that for copies_ns, whose ring goes through d and p - 1 - d (Li and
+ * i mod p. D is n_replicas for reduce_ns and twice that for reduce2_ns, whose ring goes through d and p - 1 - d (Li and
  * Hoefler, Chimera, arXiv 2107.06925, section 3.2) of each replica in turn. Both are 0 where the size of the gradients
  * is not known.
  */

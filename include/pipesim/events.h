@@ -10,7 +10,7 @@
  *
  * Two ways of running, one result: where durations are known beforehand every time is a maximum over what came before,
  * and devices are followed as far as they go, in any order, without a queue of events. Where they depend on what else
- * goes on (links, overlap_slowdown, window) events are taken in the order of time, all those of one instant before
+ * goes on (links, overlap_slowdown, ready_order) events are taken in the order of time, all those of one instant before
  * anything new begins; what may begin then goes by its age, and by id where that is the same.
  *
  * Memory is that of the relaxation engine, buffers of messages included (memory.h).
@@ -25,7 +25,7 @@ G_BEGIN_DECLS
 /* Zero and NULL leave everything out: a run of pure latency. Pointers must stay valid as long as the engine. */
 typedef struct
 {
-  PsChannel channel;
+  PsChannel comm;
   /* Messages of a known size up to this are sent without waiting for the receiver: the transfer holds the sender's end
    * for its duration, and the receive is over when the message has arrived and its turn on the receiver's end has
    * come, in no time. */
@@ -40,11 +40,11 @@ typedef struct
    * or, where a link is full, the share that leaves none behind that could get more. The latency of the link passes
    * first and takes no bandwidth. Needs PsCosts.message_bytes; NULL, or where they are 0: nothing is shared. */
   const PsCluster *links;
-  /* The order as a hint: a device starts the first op of the next `window` of its list (a pair counts as one) whose
-   * inputs are there, and messages are sent as they come to exist, in that order, by whichever channel is free. An op
-   * overtakes others only if what ops hold, messages apart, still fits into memory_limit (or [n_devices] NULL: none)
-   * after it; ps_events_realise counts the messages. 0: the order is kept; 1: ops keep it, messages do not. */
-  guint window;
+  /* The order as a hint: a device starts the first op of the next `ready_order` of its list (a pair counts as one)
+   * whose inputs are there, and messages are sent as they come to exist, in that order, by whichever channel is free.
+   * An op overtakes others only if what ops hold, messages apart, still fits into memory_limit (or [n_devices] NULL:
+   * none) after it; ps_events_realise counts the messages. 0: the order is kept; 1: ops keep it, messages do not. */
+  guint ready_order;
   const gint64 *memory_limit;
   const gint64 *ready_ns;    /* [n_devices] when a device may start its first op; NULL: 0 */
   const gint64 *duration_ns; /* [n_steps] as in ps_simulate_steps, before speed; NULL: those of the costs */
@@ -62,7 +62,7 @@ gint64 ps_events_optimizer_ns (const PsProgram *program, const PsCosts *costs, c
 static inline gboolean
 ps_events_setting_is_fixed (const PsEventsSetting *setting)
 {
-  return setting->links == NULL && setting->overlap_slowdown <= 1 && setting->window == 0;
+  return setting->links == NULL && setting->overlap_slowdown <= 1 && setting->ready_order == 0;
 }
 
 /* The engine for one program, reused over many runs. */
@@ -87,13 +87,13 @@ gboolean ps_events_simulate (const PsProgram *program, const PsCosts *costs, con
                              PsSimulation *simulation, GError **error);
 
 /* Rewrites the sends and receives of a program in place to the best order found for these costs and this setting, in
- * window 0. The result cannot deadlock on any channel model and is never slower than PS_COMM_ASAP, nor than
+ * ready_order 0. The result cannot deadlock on any channel model and is never slower than PS_COMM_ASAP, nor than
  * PS_COMM_DEFERRED, but where an order that deadlocks on other channels may be better still: with eager messages, and
  * where durations are not fixed (links, overlap_slowdown). Tries the orders in which messages come to exist, and list
  * scheduling by the longest path behind each message. Errors: as ps_events_new. */
 gboolean ps_events_plan (PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting, GError **error);
 
-/* What a run with a window came to: the program of the order in which ops really ran, and *simulation, of that run,
+/* What a run with ready_order came to: the program of the order in which ops really ran, and *simulation, of that run,
  * replaced by one of the same times under its ids. */
 PsProgram *ps_events_realise (const PsEvents *events, PsSimulation **simulation) G_GNUC_WARN_UNUSED_RESULT;
 

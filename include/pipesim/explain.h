@@ -74,7 +74,7 @@ PsExplanation *ps_explain (const PsProgram *program, const PsCosts *costs, const
  * iteration that it spans. The path is that circle from its first part in a new iteration on; makespan_ns is its time,
  * n_iterations times the exact iteration time, and start_ns and end_ns count from its beginning. One circle of several.
  * events (NULL: transfers of pure latency) is what simulation was run with. Errors: PS_ERROR_SCHEDULE where durations
- * are not known beforehand (links, overlap_slowdown, window). */
+ * are not known beforehand (links, overlap_slowdown, ready_order). */
 PsExplanation *ps_explain_steady (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                                   const PsEventsSetting *events, PsReduce reduce,
                                   GError **error) G_GNUC_WARN_UNUSED_RESULT;
@@ -130,7 +130,7 @@ GArray *ps_what_if (const PsScenarioPlan *plan, const PsCosts *costs, gint64 res
 
 /* The same by the events engine, one run per part. The change point is found in the same way, with the path that
  * ps_explain finds at each s and times in small parts of a nanosecond instead of exact fractions; NAN where times are
- * no maximum of sums (events has links, speed, overlap_slowdown or a window). Errors: those of the engine. */
+ * no maximum of sums (events has links, speed, overlap_slowdown or ready_order). Errors: those of the engine. */
 GArray *ps_what_if_events (const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSetting *events,
                            gint64 rest_ns, double saving, guint n_best, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

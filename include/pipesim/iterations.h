@@ -63,9 +63,9 @@ PsIteration ps_iteration (const PsProgram *program, const PsCosts *costs, const 
  *
  * Where durations are known beforehand the period is exact, channels, eager messages and blocking communication
  * included: the instructions of a channel run in program order, the first of an iteration behind the last of the one
- * before. Where they are not (links, overlap_slowdown, window) iterations are run one after the other, each from when
- * the one before has left its devices ready and with idle channels, until a pattern of ready times comes back. Errors:
- * PS_ERROR_SCHEDULE for deadlocks, and for asynchronous schedules where durations are not known beforehand. */
+ * before. Where they are not (links, overlap_slowdown, ready_order) iterations are run one after the other, each from
+ * when the one before has left its devices ready and with idle channels, until a pattern of ready times comes back.
+ * Errors: PS_ERROR_SCHEDULE for deadlocks, and for asynchronous schedules where durations are not known beforehand. */
 gboolean ps_iteration_events (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                               const PsEventsSetting *setting, PsSync sync, PsReduce reduce, PsIteration *iteration,
                               GError **error);

@@ -19,7 +19,7 @@ typedef struct
   guint tensor;          /* t; 0: 1, 2, 4 and 8, within a node */
   gint64 global_batch;   /* sequences per step */
   gint64 memory_limit;   /* bytes per GPU; 0: the cluster's */
-  gboolean shard;        /* spread the optimizer state over the replicas, where there are some (ZeRO stage 1) */
+  gboolean zero;         /* spread the optimizer state over the replicas, where there are some (ZeRO stage 1) */
   char **schedules;      /* families; NULL: all that are synchronous */
   guint top;             /* so many of the best */
   guint n_jobs;          /* threads; 0: 1. The answer is the same for any number */
@@ -45,7 +45,7 @@ typedef struct
   guint microbatch_size; /* b, sequences */
   guint n_microbatches;  /* m = global_batch / (d b) */
   guint n_chunks;        /* v */
-  gboolean shard;
+  gboolean zero;
   PsRecompute recompute;
   gint64 step_ns;           /* iteration time of PsPrediction, all-reduce of the gradients included */
   gint64 peak_memory_bytes; /* of a GPU */

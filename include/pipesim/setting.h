@@ -25,7 +25,7 @@ typedef struct
   char *cluster;                  /* --cluster path or name */
   const PsModel *known_model;     /* what model (or db) and cluster hold, where they have been read, not owned; */
   const PsCluster *known_cluster; /* NULL: they are read when they are needed */
-  PsChannel channel;              /* --comm */
+  PsChannel comm;                 /* --comm */
   PsCommOrder comm_order;         /* --comm-order; of schedules with sends and receives of their own none */
   gboolean reorder;               /* it was given: sends and receives of a schedule file give way to it */
   gboolean any_comm_order;        /* no --comm-order, where choices are left to a search */
@@ -34,19 +34,19 @@ typedef struct
   gboolean share_links;           /* --share-links */
   double *speed;                  /* --speed: one value, or one per device; NULL: not given */
   guint n_speeds;
-  double overlap_slowdown;  /* --overlap-slowdown; 0: none */
-  double bandwidth_factor;  /* --bandwidth-factor; 0: none */
-  double latency_factor;    /* --latency-factor; 0: none */
-  guint window;             /* --ready-order; 0: program order */
-  PsSync sync;              /* --sync */
-  PsReduce reduce;          /* --reduce */
-  guint n_replicas;         /* --replicas */
-  guint n_tensor;           /* --tensor: GPUs of a device */
-  gboolean shard_optimizer; /* --zero 1 */
-  PsRecompute recompute;    /* --recompute */
-  gboolean any_recompute;   /* --recompute auto, where choices are left to a search */
-  double offload;           /* --offload */
-  guint microbatch_size;    /* sequences per microbatch of the model in place of its own; 0: its own */
+  double overlap_slowdown; /* --overlap-slowdown; 0: none */
+  double bandwidth_factor; /* --bandwidth-factor; 0: none */
+  double latency_factor;   /* --latency-factor; 0: none */
+  guint ready_order;       /* --ready-order; 0: program order */
+  PsSync sync;             /* --sync */
+  PsReduce reduce;         /* --reduce */
+  guint n_replicas;        /* --replicas */
+  guint n_tensor;          /* --tensor: GPUs of a device */
+  gboolean zero;           /* --zero 1 */
+  PsRecompute recompute;   /* --recompute */
+  gboolean any_recompute;  /* --recompute auto, where choices are left to a search */
+  double offload;          /* --offload */
+  guint microbatch_size;   /* sequences per microbatch of the model in place of its own; 0: its own */
   gboolean takes_auto;  /* set before ps_setting_finish: auto goes for --chunks and --recompute, and no --comm-order for
                            any */
   gint64 *memory_limit; /* --memory-limit: one value, or one per device; NULL: none */

@@ -81,8 +81,8 @@ gboolean ps_sampling_is_steady (const PsSampling *sampling, const PsProgram *pro
  * samples. Of PS_STEADY_RUNS runs side by side the first iterations come first, then the second ones: samples i and j
  * are of one run where i and j are equal modulo PS_STEADY_RUNS and, rounded down, when divided by PS_STEADY_RUNS
  * PS_STEADY_ITERATIONS. An op that asynchronous schedules run ahead counts where it runs. Where durations are
- * not known beforehand (links, overlap_slowdown, window) runs begin at rest, 64 iterations are dropped, and channels
- * are idle when an iteration begins; asynchronous schedules then give PS_ERROR_SCHEDULE. */
+ * not known beforehand (links, overlap_slowdown, ready_order) runs begin at rest, 64 iterations are dropped, and
+ * channels are idle when an iteration begins; asynchronous schedules then give PS_ERROR_SCHEDULE. */
 gint64 *ps_uncertainty_sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
                                const PsSampling *sampling, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

@@ -88,7 +88,7 @@ read_numbers (Options *options, GError **error)
     return FALSE;
   question->n_gpus = (guint)gpus;
   question->top = (guint)top;
-  question->shard = zero == 1;
+  question->zero = zero == 1;
   question->tensor = (guint)tensor;
   question->n_jobs = (guint)jobs;
   options->rank = (guint)rank;
@@ -187,7 +187,7 @@ make_table (const Options *options, const PsLayouts *layouts)
       ps_table_set_integer (table, "microbatches", layout->n_microbatches);
       ps_table_set_integer (table, "chunks", layout->n_chunks);
       ps_table_set_text (table, "recompute", ps_recompute_name (layout->recompute));
-      ps_table_set_integer (table, "zero", layout->shard);
+      ps_table_set_integer (table, "zero", layout->zero);
       ps_table_set_integer (table, "step_ns", layout->step_ns);
       ps_table_set_ratio (table, "tokens_per_second", layout->tokens_per_second);
       ps_table_set_ratio (table, "mfu", layout->mfu);

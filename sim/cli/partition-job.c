@@ -58,14 +58,14 @@ check_training (const PsSetting *setting, GError **error)
   {
     const char *option;
     gboolean given;
-  } options[] = { { "--comm", setting->channel != PS_CHANNEL_LATENCY },
+  } options[] = { { "--comm", setting->comm != PS_CHANNEL_LATENCY },
                   { "--blocking", setting->blocking },
                   { "--share-links", setting->share_links },
                   { "--overlap-slowdown", setting->overlap_slowdown > 1 },
-                  { "--ready-order", setting->window > 0 },
+                  { "--ready-order", setting->ready_order > 0 },
                   { "--replicas", setting->n_replicas > 1 },
                   { "--tensor", setting->n_tensor > 1 },
-                  { "--zero", setting->shard_optimizer },
+                  { "--zero", setting->zero },
                   { "--recompute", setting->recompute != PS_RECOMPUTE_NONE },
                   { "--offload", setting->offload > 0 } };
   for (guint i = 0; i < G_N_ELEMENTS (options); i++)

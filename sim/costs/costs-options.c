@@ -25,6 +25,8 @@ ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_bytes, gi
   gint64 part = (drop_bytes + n_parts - 1) / n_parts;
   gint64 weight_inputs = before + b->take_bytes - b->give_bytes;
   gint64 piled = MAX (weight_inputs - kept, 0) / n_parts * (n_parts - 1);
+  PsStageCost *cost = &costs->stage[stage];
+
   f->take_bytes -= drop_bytes - part;
   f->give_bytes += part;
   b->take_bytes += part + piled;
@@ -33,10 +35,10 @@ ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_bytes, gi
   whole->give_bytes += part - drop_bytes;
   b->duration_ns += duration_ns;
   whole->duration_ns += duration_ns;
-  if (costs->pair_ns[stage] >= 0)
-    costs->pair_ns[stage] += duration_ns;
-  if (costs->host_ns[stage] > 0 && before > 0)
-    costs->host_ns[stage] = scale (costs->host_ns[stage], (double)kept / (double)before);
+  if (cost->pair_ns >= 0)
+    cost->pair_ns += duration_ns;
+  if (cost->host_ns > 0 && before > 0)
+    cost->host_ns = scale (cost->host_ns, (double)kept / (double)before);
 }
 
 /* The part of F that is computed again. */
@@ -55,7 +57,7 @@ drop_layers (PsCosts *costs, guint stage, const PsModel *model, const PsStageSha
 {
   double all = (double)ps_model_stage_activation_bytes (model, shape);
   double dropped = all - (double)ps_model_stage_kept_bytes (model, shape, recompute);
-  gint64 talk_ns = costs->tensor_ns[stage], work_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns - talk_ns;
+  gint64 talk_ns = costs->stage[stage].tensor_ns, work_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns - talk_ns;
   ps_costs_drop (costs, stage, shape->n_layers, scale (kept_bytes (costs, stage), dropped / all),
                  scale (work_ns, part) + (recompute == PS_RECOMPUTE_FULL ? talk_ns : 0));
 }
@@ -103,7 +105,7 @@ offload_stage (PsCosts *costs, guint stage, double ratio)
 {
   static const PsOpKind backwards[] = { PS_OP_B, PS_OP_BW };
   PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage);
-  gint64 bytes = scale (kept_bytes (costs, stage), ratio), copy_ns = scale (costs->host_ns[stage], ratio);
+  gint64 bytes = scale (kept_bytes (costs, stage), ratio), copy_ns = scale (costs->stage[stage].host_ns, ratio);
   f->give_bytes += bytes;
   f->duration_ns = MAX (f->duration_ns, copy_ns);
   for (guint i = 0; i < G_N_ELEMENTS (backwards); i++)
@@ -112,8 +114,8 @@ offload_stage (PsCosts *costs, guint stage, double ratio)
       backward->take_bytes += bytes;
       backward->duration_ns = MAX (backward->duration_ns, copy_ns);
     }
-  if (costs->pair_ns[stage] >= 0)
-    costs->pair_ns[stage] = MAX (costs->pair_ns[stage], copy_ns);
+  if (costs->stage[stage].pair_ns >= 0)
+    costs->stage[stage].pair_ns = MAX (costs->stage[stage].pair_ns, copy_ns);
 }
 
 gboolean
@@ -122,7 +124,7 @@ ps_costs_offload (PsCosts *costs, double ratio, GError **error)
   if (ratio <= 0)
     return TRUE;
   for (guint stage = 0; stage < costs->n_stages; stage++)
-    if (costs->host_ns[stage] < 0)
+    if (costs->stage[stage].host_ns < 0)
       {
         g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
                      "--offload: %s does not say how fast the host is; give host=TIME in --costs, or host_bandwidth in "
@@ -140,8 +142,8 @@ ps_costs_shard (PsCosts *costs, guint n_replicas, GError **error)
 {
   for (guint stage = 0; stage < costs->n_stages; stage++)
     {
-      gint64 *bytes = &costs->state[stage].optimizer_bytes;
-      if (*bytes == 0 && costs->weight_bytes[stage] > 0)
+      gint64 *bytes = &costs->stage[stage].state.optimizer_bytes;
+      if (*bytes == 0 && costs->stage[stage].weight_bytes > 0)
         {
           g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
                        "--zero 1: %s does not say how much of stage %u is optimizer state; give opt=SIZE in --costs",
@@ -149,7 +151,7 @@ ps_costs_shard (PsCosts *costs, guint n_replicas, GError **error)
           return FALSE;
         }
       gint64 share = (*bytes + n_replicas - 1) / n_replicas;
-      costs->weight_bytes[stage] -= *bytes - share;
+      costs->stage[stage].weight_bytes -= *bytes - share;
       *bytes = share;
       PsOpCost *step = ps_costs_op (costs, PS_OP_O, stage);
       step->duration_ns = (step->duration_ns + n_replicas - 1) / n_replicas;
@@ -180,10 +182,10 @@ ps_costs_set_reduce (PsCosts *costs, const PsCluster *cluster, guint n_devices, 
 {
   for (guint stage = 0; stage < costs->n_stages; stage++)
     {
-      gint64 bytes = costs->state[stage].gradient_bytes;
+      gint64 bytes = costs->stage[stage].state.gradient_bytes;
       guint device = stage % n_devices;
 
-      costs->reduce_ns[stage] = ring_ns (cluster, device, n_devices, n_replicas, 1, bytes);
-      costs->copies_ns[stage] = ring_ns (cluster, device, n_devices, n_replicas, 2, bytes);
+      costs->stage[stage].reduce_ns = ring_ns (cluster, device, n_devices, n_replicas, 1, bytes);
+      costs->stage[stage].reduce2_ns = ring_ns (cluster, device, n_devices, n_replicas, 2, bytes);
     }
 }

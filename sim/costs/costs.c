@@ -8,19 +8,12 @@ ps_costs_new (guint n_stages)
 {
   PsCosts *costs = g_new0 (PsCosts, 1);
   costs->n_stages = n_stages;
+  costs->stage = g_new0 (PsStageCost, n_stages);
   costs->op = g_new0 (PsOpCost, (gsize)PS_N_OP_KINDS * n_stages);
   costs->transfer_ns = g_new0 (gint64, 1 + 2 * (gsize)n_stages);
   costs->message_bytes = g_new0 (gint64, 1 + 2 * (gsize)n_stages);
-  costs->weight_bytes = g_new0 (gint64, n_stages);
-  costs->state = g_new0 (PsStateBytes, n_stages);
-  costs->version_bytes = g_new0 (gint64, n_stages);
-  costs->reduce_ns = g_new0 (gint64, n_stages);
-  costs->copies_ns = g_new0 (gint64, n_stages);
-  costs->tensor_ns = g_new0 (gint64, n_stages);
-  costs->host_ns = g_new (gint64, n_stages);
-  costs->pair_ns = g_new (gint64, n_stages);
   for (guint stage = 0; stage < n_stages; stage++)
-    costs->pair_ns[stage] = costs->host_ns[stage] = -1;
+    costs->stage[stage].pair_ns = costs->stage[stage].host_ns = -1;
   costs->source = g_strdup ("");
   return costs;
 }
@@ -31,17 +24,10 @@ ps_costs_copy (const PsCosts *costs)
   gsize n = costs->n_stages;
   PsCosts *copy = g_new (PsCosts, 1);
   *copy = *costs;
+  copy->stage = g_memdup2 (costs->stage, n * sizeof *costs->stage);
   copy->op = g_memdup2 (costs->op, PS_N_OP_KINDS * n * sizeof *costs->op);
   copy->transfer_ns = g_memdup2 (costs->transfer_ns, (1 + 2 * n) * sizeof *costs->transfer_ns);
   copy->message_bytes = g_memdup2 (costs->message_bytes, (1 + 2 * n) * sizeof *costs->message_bytes);
-  copy->weight_bytes = g_memdup2 (costs->weight_bytes, n * sizeof *costs->weight_bytes);
-  copy->state = g_memdup2 (costs->state, n * sizeof *costs->state);
-  copy->version_bytes = g_memdup2 (costs->version_bytes, n * sizeof *costs->version_bytes);
-  copy->reduce_ns = g_memdup2 (costs->reduce_ns, n * sizeof *costs->reduce_ns);
-  copy->copies_ns = g_memdup2 (costs->copies_ns, n * sizeof *costs->copies_ns);
-  copy->tensor_ns = g_memdup2 (costs->tensor_ns, n * sizeof *costs->tensor_ns);
-  copy->host_ns = g_memdup2 (costs->host_ns, n * sizeof *costs->host_ns);
-  copy->pair_ns = g_memdup2 (costs->pair_ns, n * sizeof *costs->pair_ns);
   copy->source = g_strdup (costs->source);
   return copy;
 }
@@ -51,17 +37,10 @@ ps_costs_free (PsCosts *costs)
 {
   if (!costs)
     return;
+  g_free (costs->stage);
   g_free (costs->op);
   g_free (costs->transfer_ns);
   g_free (costs->message_bytes);
-  g_free (costs->weight_bytes);
-  g_free (costs->state);
-  g_free (costs->version_bytes);
-  g_free (costs->reduce_ns);
-  g_free (costs->copies_ns);
-  g_free (costs->tensor_ns);
-  g_free (costs->host_ns);
-  g_free (costs->pair_ns);
   g_free (costs->source);
   g_free (costs);
 }
@@ -104,9 +83,11 @@ ps_costs_slice (const PsCosts *costs, guint n_slices)
     }
   for (guint stage = 0; stage < costs->n_stages; stage++)
     {
-      slice->pair_ns[stage] = divide (costs->pair_ns[stage], n_slices);
-      slice->host_ns[stage] = divide (costs->host_ns[stage], n_slices);
-      slice->tensor_ns[stage] = divide (costs->tensor_ns[stage], n_slices);
+      PsStageCost *cost = &slice->stage[stage];
+
+      cost->pair_ns = divide (cost->pair_ns, n_slices);
+      cost->host_ns = divide (cost->host_ns, n_slices);
+      cost->tensor_ns = divide (cost->tensor_ns, n_slices);
       balance_slice (slice, costs, stage);
     }
   for (gsize i = 1; i <= 2 * (gsize)costs->n_stages; i++)
@@ -258,16 +239,18 @@ fill_times (PsCosts *costs, const Spec *spec, guint stage)
   gint64 whole = spec_get (spec, PS_COST_BW, stage, 0);
   gint64 b = spec_get (spec, PS_COST_B, stage, whole / 2);
   gint64 w = spec_get (spec, PS_COST_W, stage, whole - whole / 2);
+  PsStageCost *cost = &costs->stage[stage];
+
   ps_costs_op (costs, PS_OP_F, stage)->duration_ns = f;
   ps_costs_op (costs, PS_OP_R, stage)->duration_ns = spec_get (spec, PS_COST_R, stage, f);
   ps_costs_op (costs, PS_OP_B, stage)->duration_ns = b;
   ps_costs_op (costs, PS_OP_W, stage)->duration_ns = w;
   ps_costs_op (costs, PS_OP_BW, stage)->duration_ns = spec_get (spec, PS_COST_BW, stage, b + w);
   ps_costs_op (costs, PS_OP_O, stage)->duration_ns = spec_get (spec, PS_COST_O, stage, 0);
-  costs->pair_ns[stage] = spec_get (spec, PS_COST_PAIR, stage, -1);
-  costs->reduce_ns[stage] = spec_get (spec, PS_COST_REDUCE, stage, 0);
-  costs->copies_ns[stage] = spec_get (spec, PS_COST_REDUCE2, stage, costs->reduce_ns[stage]);
-  costs->host_ns[stage] = spec_get (spec, PS_COST_HOST, stage, -1);
+  cost->pair_ns = spec_get (spec, PS_COST_PAIR, stage, -1);
+  cost->reduce_ns = spec_get (spec, PS_COST_REDUCE, stage, 0);
+  cost->reduce2_ns = spec_get (spec, PS_COST_REDUCE2, stage, cost->reduce_ns);
+  cost->host_ns = spec_get (spec, PS_COST_HOST, stage, -1);
 }
 
 static void
@@ -287,10 +270,12 @@ fill_state (PsCosts *costs, const Spec *spec, guint stage)
   gint64 weights = spec_get (spec, PS_COST_WEIGHTS, stage, 0);
   gint64 grad = spec_get (spec, PS_COST_GRAD, stage, 0);
   gint64 opt = spec_get (spec, PS_COST_OPT, stage, 0);
-  costs->weight_bytes[stage] = weights;
-  costs->version_bytes[stage] = spec_get (spec, PS_COST_VERSION, stage, weights - grad - opt);
+  PsStageCost *cost = &costs->stage[stage];
+
+  cost->weight_bytes = weights;
+  cost->version_bytes = spec_get (spec, PS_COST_VERSION, stage, weights - grad - opt);
   if (spec->values[PS_COST_GRAD] || spec->values[PS_COST_OPT])
-    costs->state[stage]
+    cost->state
         = (PsStateBytes){ .weight_bytes = weights - grad - opt, .gradient_bytes = grad, .optimizer_bytes = opt };
 }
 
@@ -371,7 +356,7 @@ model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, con
   ps_costs_op (costs, PS_OP_R, stage)->duration_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns;
   ps_costs_op (costs, PS_OP_O, stage)->duration_ns
       = ps_work_optimizer_ns (model, cluster, ps_tensor_parameters (model, shape, cluster->tensor));
-  costs->tensor_ns[stage] = tensor_ns;
+  costs->stage[stage].tensor_ns = tensor_ns;
 }
 
 static void
@@ -379,12 +364,13 @@ model_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cluster, con
 {
   guint t = cluster->tensor;
   PsStateBytes state = ps_tensor_state (model, shape, t);
+  PsStageCost *cost = &costs->stage[stage];
   gint64 act = ps_tensor_share (ps_model_stage_activation_bytes (model, shape), t);
   ps_costs_set_memory (costs, stage, act, ps_tensor_share (ps_model_stage_weight_activation_bytes (model, shape), t));
-  costs->host_ns[stage] = host_ns (cluster, act);
-  costs->state[stage] = state;
-  costs->weight_bytes[stage] = state.weight_bytes + state.gradient_bytes + state.optimizer_bytes;
-  costs->version_bytes[stage] = state.weight_bytes;
+  cost->host_ns = host_ns (cluster, act);
+  cost->state = state;
+  cost->weight_bytes = state.weight_bytes + state.gradient_bytes + state.optimizer_bytes;
+  cost->version_bytes = state.weight_bytes;
 }
 
 static char *
@@ -434,6 +420,8 @@ add_times (gint64 *sum, gint64 value, guint n_microbatches)
 static gboolean
 add_stage (const PsCosts *costs, guint stage, guint n_microbatches, gint64 *time, gint64 *bytes)
 {
+  const PsStageCost *cost = &costs->stage[stage];
+
   for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
     {
       const PsOpCost *op = ps_costs_op (costs, (PsOpKind)kind, stage);
@@ -441,15 +429,15 @@ add_stage (const PsCosts *costs, guint stage, guint n_microbatches, gint64 *time
           || !add_times (bytes, MAX (op->give_bytes, -op->give_bytes), n_microbatches))
         return FALSE;
     }
-  return add_times (time, MAX (costs->pair_ns[stage], 0), n_microbatches)
+  return add_times (time, MAX (cost->pair_ns, 0), n_microbatches)
          && add_times (time, costs->transfer_ns[ps_transfer_forward (costs, stage)], n_microbatches)
          && add_times (time, costs->transfer_ns[ps_transfer_backward (costs, stage)], n_microbatches)
-         && add_times (time, MAX (costs->reduce_ns[stage], costs->copies_ns[stage]), n_microbatches)
-         && add_times (time, MAX (costs->host_ns[stage], 0), n_microbatches)
+         && add_times (time, MAX (cost->reduce_ns, cost->reduce2_ns), n_microbatches)
+         && add_times (time, MAX (cost->host_ns, 0), n_microbatches)
          && add_times (bytes, costs->message_bytes[ps_transfer_forward (costs, stage)], n_microbatches)
          && add_times (bytes, costs->message_bytes[ps_transfer_backward (costs, stage)], n_microbatches)
-         && add_times (bytes, costs->weight_bytes[stage], n_microbatches)
-         && add_times (bytes, costs->version_bytes[stage], n_microbatches);
+         && add_times (bytes, cost->weight_bytes, n_microbatches)
+         && add_times (bytes, cost->version_bytes, n_microbatches);
 }
 
 gboolean

@@ -141,12 +141,12 @@ fill_stage (const Request *request, const PsStageShape *shape, guint stage, PsCo
         }
       *ps_costs_op (costs, kinds[i], stage)
           = (PsOpCost){ .duration_ns = m->time.median_ns, .take_bytes = m->take_bytes, .give_bytes = m->give_bytes };
-      costs->weight_bytes[stage] = m->state_bytes;
+      costs->stage[stage].weight_bytes = m->state_bytes;
     }
   const PsMeasurement *again = find_recompute (request, key, share_of (request, stage));
   *ps_costs_op (costs, PS_OP_R, stage) = *ps_costs_op (costs, PS_OP_F, stage);
   ps_costs_op (costs, PS_OP_R, stage)->duration_ns = again->time.median_ns;
-  costs->version_bytes[stage]
+  costs->stage[stage].version_bytes
       = ps_model_stage_parameters (request->model, shape) * ps_precision_bytes (request->model->precision);
   return TRUE;
 }

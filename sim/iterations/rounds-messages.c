@@ -80,7 +80,7 @@ add_message (Walk *walk, guint step)
 static End *
 find_end (Walk *walk, guint device, guint peer, PsInstructionType type)
 {
-  PsChannel channel = walk->rounds->setting->channel;
+  PsChannel channel = walk->rounds->setting->comm;
   const End wanted = { .peer = channel == PS_CHANNEL_RANK ? G_MAXUINT : peer,
                        .type = channel == PS_CHANNEL_DIRECTION ? type : PS_INSTRUCTION_COMPUTE,
                        .head = PS_NO_EVENT,
@@ -110,7 +110,7 @@ add_instruction (Walk *walk, guint device, guint peer, PsInstructionType type, g
       ps_rounds_follow (rounds, device, waits);
       rounds->last[device] = holds;
     }
-  if (rounds->setting->channel == PS_CHANNEL_LATENCY)
+  if (rounds->setting->comm == PS_CHANNEL_LATENCY)
     return;
   End *end = find_end (walk, device, peer, type);
   if (end->tail == PS_NO_EVENT)

@@ -63,7 +63,7 @@ ps_reductions_clear (PsReductions *reductions)
 static gboolean
 has_messages (const PsEventsSetting *setting)
 {
-  return setting->channel != PS_CHANNEL_LATENCY || setting->blocking;
+  return setting->comm != PS_CHANNEL_LATENCY || setting->blocking;
 }
 
 void
@@ -215,7 +215,7 @@ PsEventGraph *
 ps_rounds_new (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                const PsEventsSetting *setting, PsReduce reduce)
 {
-  static const PsEventsSetting latency = { .channel = PS_CHANNEL_LATENCY };
+  static const PsEventsSetting latency = { .comm = PS_CHANNEL_LATENCY };
   g_auto (PsRounds) rounds = { .program = program,
                                .costs = costs,
                                .simulation = simulation,

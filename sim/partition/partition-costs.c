@@ -84,8 +84,8 @@ fill_stage (const PsStageSums *sums, const PsPartitionStage *range, double speed
     ps_costs_op (costs, times[i].kind, stage)->duration_ns
         = ps_scale_time (sum_between (sums, times[i].part, range), speed);
   ps_costs_set_memory (costs, stage, sum_between (sums, PART_KEPT, range), sum_between (sums, PART_WEIGHT_KEPT, range));
-  costs->weight_bytes[stage] = sum_between (sums, PART_STATE, range);
-  costs->version_bytes[stage] = sum_between (sums, PART_VERSION, range);
+  costs->stage[stage].weight_bytes = sum_between (sums, PART_STATE, range);
+  costs->stage[stage].version_bytes = sum_between (sums, PART_VERSION, range);
 }
 
 /* The activation that stage hands on and the gradient that comes back. A recompute keeps what came in. */
@@ -169,8 +169,8 @@ typedef struct
   enum
   {
     OF_OP,       /* a member of PsOpCost */
-    OF_STAGE,    /* an array of PsCosts */
-    OF_BOUNDARY, /* an array of PsCosts by transfer, of which the activations' stands for both */
+    OF_STAGE,    /* a member of PsStageCost */
+    OF_BOUNDARY, /* an array of PsCosts by transfer; an activation's stands for the gradient's too */
   } sort;
   PsOpKind kind;
 } Figure;
@@ -184,8 +184,8 @@ static const Figure figures[] = {
   { "o", "ns", G_STRUCT_OFFSET (PsOpCost, duration_ns), OF_OP, PS_OP_O },
   { "act", "B", G_STRUCT_OFFSET (PsOpCost, take_bytes), OF_OP, PS_OP_F },
   { "wact", "B", G_STRUCT_OFFSET (PsOpCost, give_bytes), OF_OP, PS_OP_W },
-  { "weights", "B", G_STRUCT_OFFSET (PsCosts, weight_bytes), OF_STAGE, 0 },
-  { "version", "B", G_STRUCT_OFFSET (PsCosts, version_bytes), OF_STAGE, 0 },
+  { "weights", "B", G_STRUCT_OFFSET (PsStageCost, weight_bytes), OF_STAGE, 0 },
+  { "version", "B", G_STRUCT_OFFSET (PsStageCost, version_bytes), OF_STAGE, 0 },
   { "msg", "B", G_STRUCT_OFFSET (PsCosts, message_bytes), OF_BOUNDARY, 0 },
 };
 
@@ -194,8 +194,9 @@ figure_at (const Figure *figure, const PsCosts *costs, guint i)
 {
   if (figure->sort == OF_OP)
     return G_STRUCT_MEMBER (gint64, ps_costs_op (costs, figure->kind, i), figure->offset);
-  const gint64 *values = G_STRUCT_MEMBER (gint64 *, costs, figure->offset);
-  return values[figure->sort == OF_BOUNDARY ? ps_transfer_forward (costs, i) : i];
+  if (figure->sort == OF_STAGE)
+    return G_STRUCT_MEMBER (gint64, &costs->stage[i], figure->offset);
+  return G_STRUCT_MEMBER (gint64 *, costs, figure->offset)[ps_transfer_forward (costs, i)];
 }
 
 static void

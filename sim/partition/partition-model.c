@@ -105,7 +105,7 @@ weight_kept_bytes (const PsCosts *costs, guint stage)
 static gint64
 state_bytes (const PsCosts *costs, guint stage)
 {
-  return costs->weight_bytes[stage];
+  return costs->stage[stage].weight_bytes;
 }
 
 #define DURATION(name, kind)                                                                                           \

@@ -40,7 +40,8 @@ typedef struct
 } PsSteadyPlan;
 
 /* Errors: PS_ERROR_SCHEDULE where the instructions wait for each other in a circle, and where durations are not known
- * beforehand (links, overlap_slowdown, window). events NULL: transfers of pure latency. Free with ps_steady_plan_free.
+ * beforehand (links, overlap_slowdown, ready_order). events NULL: transfers of pure latency. Free with
+ * ps_steady_plan_free.
  */
 PsSteadyPlan *ps_steady_plan_new (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events,
                                   PsReduce reduce, GError **error) G_GNUC_WARN_UNUSED_RESULT;

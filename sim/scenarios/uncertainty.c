@@ -340,7 +340,7 @@ has_reductions (const PsCosts *costs)
   gint64 sum = 0;
 
   for (guint stage = 0; stage < costs->n_stages; stage++)
-    sum |= costs->reduce_ns[stage] | costs->copies_ns[stage];
+    sum |= costs->stage[stage].reduce_ns | costs->stage[stage].reduce2_ns;
   return sum > 0;
 }
 

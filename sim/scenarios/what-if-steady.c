@@ -229,7 +229,7 @@ GArray *
 ps_what_if_steady (const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce,
                    double saving, guint n_best, GError **error)
 {
-  static const PsEventsSetting latency = { .channel = PS_CHANNEL_LATENCY };
+  static const PsEventsSetting latency = { .comm = PS_CHANNEL_LATENCY };
   g_auto (Steady) steady = { .plan = plan, .costs = costs, .reduce = reduce, .saving = saving };
   g_autoptr (GArray) what_ifs = NULL;
   guint next;

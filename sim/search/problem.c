@@ -96,7 +96,7 @@ set_joins (PsProblem *problem, const PsCosts *costs)
       for (guint i = problem->first_stage[d]; i < problem->first_stage[d + 1]; i++)
         {
           guint s = problem->stages[i];
-          gint64 pair = costs->pair_ns[s % problem->n_copy_stages];
+          gint64 pair = costs->stage[s % problem->n_copy_stages].pair_ns;
           gboolean saves = pair >= 0 && pair < problem->duration[s * N_KINDS + PS_OP_F] + longest;
 
           problem->pair[s] = saves ? pair : -1;

@@ -29,19 +29,19 @@ static void
 set_ops (PsWays *ways)
 {
   const PsPlacement *placement = ways->placement;
-  const gint64 *pair_ns = ways->costs->pair_ns;
+  const PsStageCost *stage = ways->costs->stage;
   guint n = placement->n_stages;
 
   for (guint d = 0; d < placement->n_devices; d++)
     ways->least_pair[d] = G_MAXINT64;
   for (guint i = 0; i < placement->n_copies * n; i++)
-    if (pair_ns[i % n] >= 0)
-      ways->least_pair[placement->device[i]] = MIN (ways->least_pair[placement->device[i]], pair_ns[i % n]);
+    if (stage[i % n].pair_ns >= 0)
+      ways->least_pair[placement->device[i]] = MIN (ways->least_pair[placement->device[i]], stage[i % n].pair_ns);
   for (guint s = 0; s < n; s++)
     {
       gint64 alone = ps_ways_duration (ways, PS_OP_F, s);
 
-      ways->forward[s] = pair_ns[s] >= 0 ? MIN (alone, pair_ns[s]) : alone;
+      ways->forward[s] = stage[s].pair_ns >= 0 ? MIN (alone, stage[s].pair_ns) : alone;
     }
   for (guint i = 0; i < placement->n_copies * n; i++)
     {
@@ -190,13 +190,13 @@ set_saved (PsWaysLoad *load, const PsWays *ways, guint device)
   for (guint i = 0; i < ways->placement->n_copies * n; i++)
     {
       guint s = i % n, m = ways->m[i / n];
-      Share cost = { ways->costs->pair_ns[s] - ps_ways_duration (ways, PS_OP_F, s), m };
+      Share cost = { ways->costs->stage[s].pair_ns - ps_ways_duration (ways, PS_OP_F, s), m };
       Share gain = { ps_ways_backward_alone (ways, s), m };
 
       if (ways->placement->device[i] != device || m == 0)
         continue;
       g_array_append_val (backward, gain);
-      if (ways->costs->pair_ns[s] >= 0)
+      if (ways->costs->stage[s].pair_ns >= 0)
         g_array_append_val (more, cost);
     }
   save_most (load, more, backward);

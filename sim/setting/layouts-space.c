@@ -55,7 +55,7 @@ add_sizes (const PsLayoutQuestion *question, const PsModel *model, GString *spec
   for (gint64 b = 2; b <= MIN (question->global_batch, MOST_SEQUENCES); b *= 2)
     g_string_append_printf (spec, ", %" G_GINT64_FORMAT, b);
   /* With flash attention there is nothing selective to drop. */
-  g_string_append_printf (spec, "\nzero = %s\nrecompute = none, %sfull\n", question->shard ? "0, 1" : "0",
+  g_string_append_printf (spec, "\nzero = %s\nrecompute = none, %sfull\n", question->zero ? "0, 1" : "0",
                           model->flash_attention ? "" : "selective, ");
 }
 
@@ -327,7 +327,7 @@ work (const PsCosts *costs)
     {
       gint64 split = ps_costs_op (costs, PS_OP_B, s)->duration_ns + ps_costs_op (costs, PS_OP_W, s)->duration_ns;
 
-      if (costs->pair_ns[s] >= 0) /* may take less than its parts */
+      if (costs->stage[s].pair_ns >= 0) /* may take less than its parts */
         return 0;
       sum += ps_costs_op (costs, PS_OP_F, s)->duration_ns + MIN (split, ps_costs_op (costs, PS_OP_BW, s)->duration_ns);
     }
@@ -340,7 +340,7 @@ can_fit (const PsCosts *costs, guint n_devices, gint64 limit)
   gint64 sum = 0;
 
   for (guint s = 0; s < costs->n_stages; s++)
-    sum += costs->weight_bytes[s];
+    sum += costs->stage[s].weight_bytes;
   return sum / n_devices <= limit;
 }
 
@@ -361,7 +361,7 @@ static gboolean
 is_asked (const PsLayoutSpace *space, const PsSetting *setting, guint layers)
 {
   return (guint64)setting->n_devices * setting->n_tensor * setting->n_replicas == space->layouts->n_gpus
-         && setting->shard_optimizer == (space->question->shard && setting->n_replicas > 1)
+         && setting->zero == (space->question->zero && setting->n_replicas > 1)
          && are_chunks_asked (layers, setting->n_devices, setting->n_chunks);
 }
 

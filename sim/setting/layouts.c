@@ -153,7 +153,7 @@ layout_new (const PsLayoutSpace *space, const PsResult *result)
     .microbatch_size = (guint)values[PS_RESULT_MICROBATCH_SIZE].integer,
     .n_microbatches = (guint)values[PS_RESULT_MICROBATCHES].integer,
     .n_chunks = (guint)values[PS_RESULT_CHUNKS].integer,
-    .shard = values[PS_RESULT_ZERO].integer == 1,
+    .zero = values[PS_RESULT_ZERO].integer == 1,
     .step_ns = values[PS_RESULT_ITERATION_NS].integer,
     .peak_memory_bytes = values[PS_RESULT_PEAK_MEMORY_BYTES].integer,
     .bubble_ratio = values[PS_RESULT_BUBBLE_RATIO].real,
@@ -317,7 +317,7 @@ ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layouts, c
   if (layout->n_tensor > 1)
     g_string_append_printf (line, " --tensor %u", layout->n_tensor);
   if (layout->n_replicas > 1)
-    g_string_append_printf (line, " --replicas %u%s", layout->n_replicas, layout->shard ? " --zero 1" : "");
+    g_string_append_printf (line, " --replicas %u%s", layout->n_replicas, layout->zero ? " --zero 1" : "");
   if (layout->recompute != PS_RECOMPUTE_NONE)
     g_string_append_printf (line, " --recompute %s", ps_recompute_name (layout->recompute));
   g_string_append_printf (line, " --memory-limit %" G_GINT64_FORMAT "B", layouts->memory_limit);

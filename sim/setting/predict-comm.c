@@ -30,13 +30,13 @@ task_init (Task *task, const PsSetting *setting, const gint64 *memory_limit, gui
   if (!ps_setting_speeds (setting, n_devices, &task->speed, error))
     return FALSE;
   task->memory_limit = g_memdup2 (memory_limit, n_devices * sizeof *memory_limit);
-  task->setting = (PsEventsSetting){ .channel = setting->channel,
+  task->setting = (PsEventsSetting){ .comm = setting->comm,
                                      .eager_bytes = setting->eager_bytes,
                                      .blocking = setting->blocking,
                                      .speed = task->speed,
                                      .overlap_slowdown = setting->overlap_slowdown,
                                      .links = task->cluster,
-                                     .window = setting->window,
+                                     .ready_order = setting->ready_order,
                                      .memory_limit = task->memory_limit };
   return TRUE;
 }
@@ -69,7 +69,7 @@ run (Task *task, PsPrediction *prediction, GError **error)
 
   if (!events || !ps_events_run (events, prediction->costs, prediction->simulation, error))
     return FALSE;
-  if (task->setting.window == 0)
+  if (task->setting.ready_order == 0)
     return TRUE;
   task->hint = prediction->program;
   prediction->program = ps_events_realise (events, &prediction->simulation);

@@ -10,12 +10,12 @@
 void
 ps_comm_text_clear (PsCommText *text)
 {
-  g_free (text->channel);
+  g_free (text->comm);
   g_free (text->order);
   g_free (text->eager);
   g_free (text->speed);
   g_free (text->slowdown);
-  g_free (text->window);
+  g_free (text->ready_order);
   g_free (text->bandwidth);
   g_free (text->latency);
 }
@@ -24,7 +24,7 @@ void
 ps_comm_add_options (PsCommText *text, GOptionContext *context)
 {
   const GOptionEntry entries[] = {
-    { "comm", 0, 0, G_OPTION_ARG_STRING, &text->channel,
+    { "comm", 0, 0, G_OPTION_ARG_STRING, &text->comm,
       "How transfers share channels: latency (not at all), direction, pair or rank (one in-order channel for each pair "
       "of devices and direction, for each pair, or for each device)",
       "MODEL" },
@@ -46,7 +46,7 @@ ps_comm_add_options (PsCommText *text, GOptionContext *context)
       "FACTOR" },
     { "latency-factor", 0, 0, G_OPTION_ARG_STRING, &text->latency,
       "Latencies of links and network of --cluster times this", "FACTOR" },
-    { "ready-order", 0, 0, G_OPTION_ARG_STRING, &text->window,
+    { "ready-order", 0, 0, G_OPTION_ARG_STRING, &text->ready_order,
       "The order as a hint: a device starts the first of its next WINDOW ops that is ready", "WINDOW" },
     G_OPTION_ENTRY_NULL,
   };
@@ -57,7 +57,7 @@ ps_comm_add_options (PsCommText *text, GOptionContext *context)
 static gboolean
 read_choices (const PsCommText *text, PsSetting *setting, GError **error)
 {
-  return (!text->channel || ps_channel_parse ("--comm", text->channel, &setting->channel, error))
+  return (!text->comm || ps_channel_parse ("--comm", text->comm, &setting->comm, error))
          && (!text->order || ps_comm_order_parse ("--comm-order", text->order, &setting->comm_order, error));
 }
 
@@ -84,7 +84,7 @@ ps_comm_check (const PsSetting *setting, GError **error)
 {
   const char *message = NULL;
 
-  if (setting->blocking && setting->window)
+  if (setting->blocking && setting->ready_order)
     message = "--blocking and --ready-order: blocking devices keep the order of their sends and receives";
   else if (setting->share_links && !setting->cluster)
     message = "--share-links: needs --cluster FILE, whose links to share, and --model FILE";
@@ -98,9 +98,9 @@ ps_comm_check (const PsSetting *setting, GError **error)
 gboolean
 ps_comm_read (const PsCommText *text, PsSetting *setting, GError **error)
 {
-  gint64 window = 0;
+  gint64 ready_order = 0;
 
-  setting->channel = PS_CHANNEL_LATENCY;
+  setting->comm = PS_CHANNEL_LATENCY;
   setting->comm_order = PS_COMM_ASAP;
   setting->reorder = text->order != NULL;
   setting->any_comm_order = setting->takes_auto && !text->order;
@@ -117,22 +117,24 @@ ps_comm_read (const PsCommText *text, PsSetting *setting, GError **error)
       || (text->latency
           && !ps_parse_number ("--latency-factor", text->latency, PS_MIN_FACTOR, PS_MAX_FACTOR,
                                &setting->latency_factor, error))
-      || (text->window && !ps_parse_integer ("--ready-order", text->window, 1, PS_MAX_OPS, &window, error)))
+      || (text->ready_order
+          && !ps_parse_integer ("--ready-order", text->ready_order, 1, PS_MAX_OPS, &ready_order, error)))
     return FALSE;
-  setting->window = (guint)window;
+  setting->ready_order = (guint)ready_order;
   return TRUE;
 }
 
 gboolean
 ps_setting_transfers_wait (const PsSetting *setting)
 {
-  return setting->channel != PS_CHANNEL_LATENCY || setting->blocking || setting->share_links;
+  return setting->comm != PS_CHANNEL_LATENCY || setting->blocking || setting->share_links;
 }
 
 gboolean
 ps_comm_needs_events (const PsSetting *setting)
 {
-  return ps_setting_transfers_wait (setting) || setting->n_speeds || setting->overlap_slowdown > 1 || setting->window;
+  return ps_setting_transfers_wait (setting) || setting->n_speeds || setting->overlap_slowdown > 1
+         || setting->ready_order;
 }
 
 gboolean
@@ -172,8 +174,8 @@ ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement
 
           op->duration_ns = llrint ((double)op->duration_ns / most);
         }
-      if (costs->pair_ns[stage] >= 0)
-        fastest->pair_ns[stage] = llrint ((double)costs->pair_ns[stage] / most);
+      if (costs->stage[stage].pair_ns >= 0)
+        fastest->stage[stage].pair_ns = llrint ((double)costs->stage[stage].pair_ns / most);
     }
   return fastest;
 }

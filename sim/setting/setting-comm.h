@@ -10,13 +10,13 @@ G_BEGIN_DECLS
 /* What GOption wrote. */
 typedef struct
 {
-  char *channel;
+  char *comm;
   char *order;
   char *eager;
   gboolean blocking;
   char *speed;
   char *slowdown;
-  char *window;
+  char *ready_order;
   gboolean share_links;
   char *bandwidth;
   char *latency;

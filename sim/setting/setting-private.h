@@ -40,7 +40,7 @@ PsSchedule *ps_setting_generate (const PsFamily *family, const PsFamilySetting *
                                  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Everything behind lowering: prediction has costs and program, and gets the rest. With PS_COMM_PLANNED and with a
- * window the program does not stay as it is. */
+ * ready_order the program does not stay as it is. */
 gboolean ps_predict_program (const PsSetting *setting, PsPrediction *prediction, GError **error);
 
 G_END_DECLS

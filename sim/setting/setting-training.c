@@ -61,14 +61,14 @@ ps_training_read (const PsTrainingText *text, PsSetting *setting, GError **error
     return FALSE;
   setting->n_replicas = (guint)replicas;
   setting->n_tensor = (guint)tensor;
-  setting->shard_optimizer = zero == 1;
+  setting->zero = zero == 1;
   return TRUE;
 }
 
 gboolean
 ps_training_check (const PsSetting *setting, GError **error)
 {
-  if (setting->shard_optimizer && setting->n_replicas == 1)
+  if (setting->zero && setting->n_replicas == 1)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
                          "--zero 1: needs --replicas D of 2 or more to spread the optimizer state over");
   else if (setting->n_tensor > 1 && !setting->cluster)
@@ -99,7 +99,7 @@ static gboolean
 has_reduce (const PsCosts *costs)
 {
   for (guint stage = 0; stage < costs->n_stages; stage++)
-    if (costs->reduce_ns[stage] > 0)
+    if (costs->stage[stage].reduce_ns > 0)
       return TRUE;
   return FALSE;
 }
@@ -118,7 +118,7 @@ replicate (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **e
   if (setting->n_replicas == 1)
     return TRUE;
   if (has_reduce (costs))
-    return !setting->shard_optimizer || ps_costs_shard (costs, setting->n_replicas, error);
+    return !setting->zero || ps_costs_shard (costs, setting->n_replicas, error);
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
                "--replicas %u: %s does not say what an all-reduce takes; give reduce=TIME in --costs, or a model on a "
                "cluster",

@@ -256,8 +256,8 @@ scale_transfers (const PsSetting *setting, PsCosts *costs)
     costs->transfer_ns[i] = scale_time (costs->transfer_ns[i], setting->bandwidth_factor);
   for (guint stage = 0; stage < costs->n_stages; stage++)
     {
-      costs->reduce_ns[stage] = scale_time (costs->reduce_ns[stage], setting->bandwidth_factor);
-      costs->copies_ns[stage] = scale_time (costs->copies_ns[stage], setting->bandwidth_factor);
+      costs->stage[stage].reduce_ns = scale_time (costs->stage[stage].reduce_ns, setting->bandwidth_factor);
+      costs->stage[stage].reduce2_ns = scale_time (costs->stage[stage].reduce2_ns, setting->bandwidth_factor);
     }
 }
 

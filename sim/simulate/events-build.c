@@ -93,7 +93,7 @@ count_conditions (PsEvents *events, guint32 index)
 {
   const PsMessage *message = &events->channels->messages[index];
   PsTransfer *send = &events->transfers[index], *receive = &events->transfers[receive_part (events, index)];
-  gboolean ends = events->setting.channel != PS_CHANNEL_LATENCY && !events->setting.window;
+  gboolean ends = events->setting.comm != PS_CHANNEL_LATENCY && !events->setting.ready_order;
 
   send->conditions++;
   send->conditions += ends && !(message->heads & PS_HEAD_SEND);
@@ -168,7 +168,7 @@ check_setting (const PsEventsSetting *setting, const PsProgram *program, GError 
 {
   const char *message = NULL;
 
-  if (setting->blocking && setting->window)
+  if (setting->blocking && setting->ready_order)
     message = "blocking communication: happens in the order of the instructions, so it cannot go with ready order";
   else if (setting->overlap_slowdown != 0
            && !(setting->overlap_slowdown >= 1 && setting->overlap_slowdown <= PS_MAX_SLOWDOWN))
@@ -215,12 +215,12 @@ ps_events_new (const PsProgram *program, const PsCosts *costs, const PsEventsSet
   events->program = program;
   events->setting = *setting;
   events->n_devices = program->schedule->placement->n_devices;
-  events->channels = ps_channels_new (program, setting->channel, error);
+  events->channels = ps_channels_new (program, setting->comm, error);
   if (!events->channels || !find_transfers (events, costs, error))
     return NULL;
   for (guint32 i = 0; i < events->n_messages; i++)
     {
-      if (!setting->window)
+      if (!setting->ready_order)
         link_ends (events, i);
       count_conditions (events, i);
     }
@@ -230,7 +230,7 @@ ps_events_new (const PsProgram *program, const PsCosts *costs, const PsEventsSet
   events->awake = g_new (guint16, events->n_devices);
   if (!ps_events_setting_is_fixed (setting))
     events->timed = ps_timed_new (events);
-  if (setting->window)
+  if (setting->ready_order)
     events->ready = ps_ready_new (events);
   return g_steal_pointer (&events);
 }

@@ -9,7 +9,7 @@ typedef struct
 {
   PsProgram *program;
   const PsCosts *costs;
-  PsEventsSetting setting; /* window 0 */
+  PsEventsSetting setting; /* ready_order 0 */
   PsSimulation *simulation;
   gsize size;          /* of all instructions, bytes */
   PsInstruction *best; /* NULL: none yet */
@@ -115,7 +115,7 @@ try_free_messages (Plan *plan, const gint64 *urgency_ns, GError **error)
   PsEventsSetting setting = plan->setting;
   g_autoptr (PsEvents) events = NULL;
 
-  setting.window = 1;
+  setting.ready_order = 1;
   setting.blocking = FALSE;
   events = ps_events_new (plan->program, plan->costs, &setting, error);
   if (!events)
@@ -134,7 +134,7 @@ ps_events_plan (PsProgram *program, const PsCosts *costs, const PsEventsSetting 
   g_autoptr (GError) cause = NULL;
   g_autofree gint64 *tails = NULL;
 
-  plan.setting.window = 0;
+  plan.setting.ready_order = 0;
   plan.size = program->first[program->schedule->placement->n_devices] * sizeof *program->instructions;
   plan.simulation = ps_simulation_new (program);
   tails = find_tails (&plan);

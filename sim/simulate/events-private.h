@@ -86,9 +86,9 @@ struct _PsEvents
   guint16 *awake;           /* [n_devices] devices that may go on */
   PsTimed *timed;           /* NULL: times do not depend on what else goes on */
   PsReady *ready;           /* NULL: program order */
-  const gint64 *urgency_ns; /* [n_steps] of their inputs: with a window, the message of the largest goes first; NULL:
+  const gint64 *urgency_ns; /* [n_steps] of their inputs: with ready_order, the message of the largest goes first; NULL:
                                the first to exist does */
-  gboolean exclusive;       /* with a window: a device moves one message or runs an op, never both */
+  gboolean exclusive;       /* with ready_order: a device moves one message or runs an op, never both */
   /* of the run */
   const PsCosts *costs;
   PsSimulation *simulation;

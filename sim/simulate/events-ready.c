@@ -123,7 +123,7 @@ build_depends (const PsEvents *events, PsReady *ready)
 static void
 build_ends (const PsEvents *events, PsReady *ready)
 {
-  PsChannel channel = events->setting.channel;
+  PsChannel channel = events->setting.comm;
   g_autoptr (GHashTable) found = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
 
   ready->has_ends = channel != PS_CHANNEL_LATENCY;
@@ -269,7 +269,7 @@ start_cell (PsEvents *events, guint device, guint32 i)
 static gboolean
 cell_is_ready (const PsEvents *events, guint32 i)
 {
-  gboolean both = events->items[i].pair == PS_PAIR_FIRST && events->setting.window > 1;
+  gboolean both = events->items[i].pair == PS_PAIR_FIRST && events->setting.ready_order > 1;
 
   return is_ready (events, i) && (!both || is_ready (events, i + 1));
 }
@@ -291,7 +291,7 @@ ps_ready_pick (PsEvents *events, guint device)
     }
   while (state->next < state->end && ready->started[state->next])
     state->next++;
-  for (guint32 i = state->next, n_seen = 0; i < state->end && n_seen < events->setting.window; i++)
+  for (guint32 i = state->next, n_seen = 0; i < state->end && n_seen < events->setting.ready_order; i++)
     {
       Need need;
 

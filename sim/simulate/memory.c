@@ -60,14 +60,14 @@ op_cost (const Walk *walk, PsOp op)
 static void
 add_state (Walk *walk, guint stage, guint versions)
 {
-  const PsStateBytes *state = &walk->costs->state[stage];
+  const PsStateBytes *state = &walk->costs->stage[stage].state;
   gint64 *bytes = walk->now.bytes;
   gint64 known = state->weight_bytes + state->gradient_bytes + state->optimizer_bytes;
   bytes[PS_MEMORY_WEIGHTS] += state->weight_bytes;
   bytes[PS_MEMORY_GRADIENTS] += state->gradient_bytes;
   bytes[PS_MEMORY_OPTIMIZER] += state->optimizer_bytes;
-  bytes[PS_MEMORY_STATE] += walk->costs->weight_bytes[stage] - known;
-  bytes[PS_MEMORY_VERSIONS] += (versions - 1) * walk->costs->version_bytes[stage];
+  bytes[PS_MEMORY_STATE] += walk->costs->stage[stage].weight_bytes - known;
+  bytes[PS_MEMORY_VERSIONS] += (versions - 1) * walk->costs->stage[stage].version_bytes;
 }
 
 static void

@@ -35,8 +35,8 @@ pair_duration (const PsProgram *program, const PsCosts *costs, guint second)
 {
   const PsStep *a = &program->steps[second - 1], *b = &program->steps[second];
   guint forward = MIN (a->cost, b->cost); /* F is the first kind, so its cost index is its stage */
-  if (costs->pair_ns[forward] >= 0)
-    return costs->pair_ns[forward];
+  if (costs->stage[forward].pair_ns >= 0)
+    return costs->stage[forward].pair_ns;
   return costs->op[a->cost].duration_ns + costs->op[b->cost].duration_ns;
 }
 
@@ -122,7 +122,7 @@ has_pair_times (const PsCosts *costs)
 {
   gint64 all = -1;
   for (guint stage = 0; stage < costs->n_stages; stage++)
-    all &= costs->pair_ns[stage];
+    all &= costs->stage[stage].pair_ns;
   return all >= 0;
 }
 

@@ -261,7 +261,7 @@ check_setting (PsSweepWorker *worker, GError **error)
 static gboolean
 is_kept (const PsSetting *setting)
 {
-  return setting->comm_order != PS_COMM_PLANNED && setting->window == 0;
+  return setting->comm_order != PS_COMM_PLANNED && setting->ready_order == 0;
 }
 
 static gboolean

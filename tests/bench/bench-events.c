@@ -42,7 +42,7 @@ bench (const char *family, const char *name, const PsProgram *program, const PsC
       for (guint i = 0; i < N_REPEATS; i++)
         ps_simulate (program, costs, simulation);
       plain[round] = clock_ns (CLOCK_THREAD_CPUTIME_ID) - start;
-      g_assert_cmpint (setting->window ? G_MAXINT64 : makespan, >=, simulation->makespan_ns);
+      g_assert_cmpint (setting->ready_order ? G_MAXINT64 : makespan, >=, simulation->makespan_ns);
     }
   double n = (double)program->n_steps * N_REPEATS * 1e3;
   printf ("events %-14s %-24s %6u ops: %6.1f M ops/s; relaxation engine %6.1f M ops/s\n", family, name,
@@ -61,17 +61,18 @@ bench_by_time (const char *family, const PsProgram *program, const PsCosts *cost
                               .network_bandwidth = 40e9,
                               .network_shared = TRUE };
   bench (family, "rank, slow-down 1.1", program, costs,
-         &(PsEventsSetting){ .channel = PS_CHANNEL_RANK, .overlap_slowdown = 1.1 });
+         &(PsEventsSetting){ .comm = PS_CHANNEL_RANK, .overlap_slowdown = 1.1 });
   bench (family, "pair, shared links", program, costs,
-         &(PsEventsSetting){ .channel = PS_CHANNEL_PAIR, .links = &cluster });
-  bench (family, "rank, ready order 8", program, costs, &(PsEventsSetting){ .channel = PS_CHANNEL_RANK, .window = 8 });
+         &(PsEventsSetting){ .comm = PS_CHANNEL_PAIR, .links = &cluster });
+  bench (family, "rank, ready order 8", program, costs,
+         &(PsEventsSetting){ .comm = PS_CHANNEL_RANK, .ready_order = 8 });
 }
 
 static void
 bench_plan (const char *family, const PsCosts *costs)
 {
   gint64 times[N_ROUNDS];
-  const PsEventsSetting setting = { .channel = PS_CHANNEL_RANK };
+  const PsEventsSetting setting = { .comm = PS_CHANNEL_RANK };
   for (guint round = 0; round < N_ROUNDS; round++)
     {
       g_autoptr (PsProgram) program = lower (family, PS_COMM_ASAP);
@@ -93,11 +94,11 @@ main (void)
       g_autoptr (PsCosts) costs = ps_costs_parse (text, 16, 2, NULL);
       for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
         bench (families[i], ps_channel_name ((PsChannel)channel), program, costs,
-               &(PsEventsSetting){ .channel = (PsChannel)channel });
+               &(PsEventsSetting){ .comm = (PsChannel)channel });
       bench (families[i], "rank, blocking", program, costs,
-             &(PsEventsSetting){ .channel = PS_CHANNEL_RANK, .blocking = TRUE });
+             &(PsEventsSetting){ .comm = PS_CHANNEL_RANK, .blocking = TRUE });
       bench (families[i], "rank, eager", program, costs,
-             &(PsEventsSetting){ .channel = PS_CHANNEL_RANK, .eager_bytes = 16 << 20 });
+             &(PsEventsSetting){ .comm = PS_CHANNEL_RANK, .eager_bytes = 16 << 20 });
       bench_by_time (families[i], program, costs);
       bench_plan (families[i], costs);
     }

@@ -82,7 +82,7 @@ bench_moves (gint64 pair)
 
   case_init (&c, &setting);
   for (guint s = 0; s < setting.p * setting.v && pair > 0; s++)
-    c.costs->pair_ns[s] = pair;
+    c.costs->stage[s].pair_ns = pair;
   PsProblem *problem = ps_problem_new (&c.setting);
   PsOrder *order = ps_order_new (problem);
   for (guint i = 0; i < N_RUNS; i++)

@@ -43,8 +43,8 @@ example_costs (void)
       ps_costs_op (costs, PS_OP_W, stage)->duration_ns = 1000000;
       ps_costs_op (costs, PS_OP_BW, stage)->duration_ns = 3000000;
       ps_costs_set_memory (costs, stage, 100, 40);
-      costs->weight_bytes[stage] = 1000;
-      costs->pair_ns[stage] = -1;
+      costs->stage[stage].weight_bytes = 1000;
+      costs->stage[stage].pair_ns = -1;
     }
   return costs;
 }
@@ -243,7 +243,7 @@ test_paced_pair (void)
   PsDevice *device;
   gint64 start_ns;
 
-  costs->pair_ns[1] = 4000000;
+  costs->stage[1].pair_ns = 4000000;
   device = open_example (&ps_paced_device, &setting, costs);
   start_ns = ps_clock_now ();
   run (device, PS_OP_F, 0, FALSE);

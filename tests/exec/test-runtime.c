@@ -139,7 +139,7 @@ test_weight_versions (void)
   g_autoptr (PsRunResult) result = NULL;
   g_auto (PsMetrics) metrics = { 0 };
 
-  costs->version_bytes[0] = costs->version_bytes[1] = 250;
+  costs->stage[0].version_bytes = costs->stage[1].version_bytes = 250;
   program->schedule->weight_versions = g_new (guint, 2);
   program->schedule->weight_versions[0] = 2;
   program->schedule->weight_versions[1] = 1;
@@ -177,7 +177,7 @@ test_pair (void)
   add_ops (builder, "F0.0 F1.0+BW0.0 BW1.0");
   program = ps_program_lower (ps_schedule_builder_end (builder), PS_COMM_ASAP, NULL);
   costs = paced_costs (program);
-  costs->pair_ns[0] = 900000;
+  costs->stage[0].pair_ns = 900000;
   result = run (program, run_setting (&ps_paced_device, costs, 2));
   assert_runs_program (result->timeline, program, costs);
   span = &g_array_index (result->timeline->ops, PsSpan, 1);

@@ -79,7 +79,7 @@ unit_costs (guint n_stages, Units units)
         ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = durations[kind];
       costs->transfer_ns[ps_transfer_forward (costs, stage)] = units.c;
       costs->transfer_ns[ps_transfer_backward (costs, stage)] = units.c;
-      costs->pair_ns[stage] = units.pair ? units.pair : -1;
+      costs->stage[stage].pair_ns = units.pair ? units.pair : -1;
       ps_costs_set_memory (costs, stage, units.act, units.wact);
     }
   return costs;

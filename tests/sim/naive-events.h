@@ -71,7 +71,7 @@ naive_transfer (Naive *naive, guint i)
   naive->cost_ns[i] = naive->costs->transfer_ns[index];
   naive->eager[i] = bytes > 0 && bytes <= naive->setting->eager_bytes;
   for (guint k = naive->program->first[naive->device[i]]; k < i; k++)
-    if (naive_same_end (naive->setting->channel, &all[k], &all[i]))
+    if (naive_same_end (naive->setting->comm, &all[k], &all[i]))
       naive->before[i] = (gint)k;
   naive->producer[i] = naive_find (naive, PS_INSTRUCTION_COMPUTE, op);
   if (naive->producer[i] < 0 && op.kind == PS_OP_B)
@@ -95,8 +95,8 @@ naive_op_cost (const Naive *naive, guint i)
     {
       PsOp first = all[i - 1].op, forward = first.kind == PS_OP_F ? first : op;
       cost += ps_costs_op (naive->costs, (PsOpKind)first.kind, first.stage)->duration_ns;
-      if (naive->costs->pair_ns[forward.stage] >= 0)
-        cost = naive->costs->pair_ns[forward.stage];
+      if (naive->costs->stage[forward.stage].pair_ns >= 0)
+        cost = naive->costs->stage[forward.stage].pair_ns;
     }
   return cost;
 }
@@ -147,7 +147,7 @@ static inline gboolean
 naive_send (Naive *naive, guint i, const gint64 *reach)
 {
   guint r = (guint)naive->other[i];
-  gboolean blocking = naive->setting->blocking, latency = naive->setting->channel == PS_CHANNEL_LATENCY;
+  gboolean blocking = naive->setting->blocking, latency = naive->setting->comm == PS_CHANNEL_LATENCY;
   gint64 exists = blocking ? reach[i] : naive->end_ns[naive->producer[i]], start = MAX (exists, naive_free (naive, i));
   gint64 turn = MAX (naive_free (naive, r), blocking ? reach[r] : 0);
   gboolean changed;

@@ -44,7 +44,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Queued, queued_clear)
 static inline guint
 queued_end (const Queued *run, guint peer, gboolean receives)
 {
-  switch (run->setting->channel)
+  switch (run->setting->comm)
     {
     case PS_CHANNEL_RANK:
       return 0;
@@ -102,7 +102,7 @@ queued_walk (Queued *run, guint device, gint64 *busy)
       guint step = queued_consumer (run, instruction->op), end = queued_end (run, instruction->peer, receives);
       gint64 over = receives ? run->received[step] : run->sent[step];
       run->turn[step][receives]
-          = MAX (run->setting->channel == PS_CHANNEL_LATENCY ? 0 : busy[end], run->setting->blocking ? clock : 0);
+          = MAX (run->setting->comm == PS_CHANNEL_LATENCY ? 0 : busy[end], run->setting->blocking ? clock : 0);
       busy[end] = over;
       clock = run->setting->blocking ? MAX (clock, over) : clock;
     }

@@ -15,7 +15,7 @@ random_times (GRand *rand, guint n_stages, gint64 unit_ns, gint32 limit)
   for (guint i = 1; i <= 2 * n_stages; i++)
     costs->transfer_ns[i] = unit_ns * g_rand_int_range (rand, 0, limit);
   for (guint stage = 0; stage < n_stages; stage++)
-    costs->pair_ns[stage] = g_rand_boolean (rand) ? unit_ns * g_rand_int_range (rand, 0, limit) : -1;
+    costs->stage[stage].pair_ns = g_rand_boolean (rand) ? unit_ns * g_rand_int_range (rand, 0, limit) : -1;
   return costs;
 }
 
@@ -28,7 +28,7 @@ random_sizes (GRand *rand, PsCosts *costs)
     {
       gint64 act = g_rand_int_range (rand, 0, 1000);
       ps_costs_set_memory (costs, stage, act, g_rand_int_range (rand, 0, (gint32)act + 1));
-      costs->weight_bytes[stage] = g_rand_int_range (rand, 0, 1000);
+      costs->stage[stage].weight_bytes = g_rand_int_range (rand, 0, 1000);
     }
 }
 

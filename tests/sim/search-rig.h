@@ -79,7 +79,7 @@ case_draw (Case *c, GRand *random, guint max_p, guint max_m)
       ps_costs_op (c->costs, PS_OP_F, s)->give_bytes += act - kept;
       ps_costs_op (c->costs, PS_OP_B, s)->take_bytes += act - kept;
       ps_costs_op (c->costs, PS_OP_BW, s)->take_bytes += act - kept;
-      c->costs->weight_bytes[s] = g_rand_int_range (random, 0, 5);
+      c->costs->stage[s].weight_bytes = g_rand_int_range (random, 0, 5);
     }
   for (guint i = 1; i <= 2 * p * v; i++)
     c->costs->transfer_ns[i] = g_rand_int_range (random, 0, 8);
@@ -103,7 +103,7 @@ draw_joins (Case *c, GRand *random)
       if (fuses)
         ps_costs_op (c->costs, PS_OP_BW, s)->duration_ns = g_rand_int_range (random, 0, (gint32)apart + 3);
       if (g_rand_int_range (random, 0, 5) > 0)
-        c->costs->pair_ns[s]
+        c->costs->stage[s].pair_ns
             = g_rand_int_range (random, (gint32)(g_rand_boolean (random) ? all / 2 : 0), (gint32)all + 3);
     }
 }

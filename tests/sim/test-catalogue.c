@@ -36,7 +36,7 @@ draw_costs (GRand *rand, guint n_stages)
       ps_costs_op (costs, PS_OP_BW, stage)->duration_ns
           = ps_costs_op (costs, PS_OP_B, stage)->duration_ns + ps_costs_op (costs, PS_OP_W, stage)->duration_ns;
       ps_costs_set_memory (costs, stage, act, random_below (rand, (guint)act + 1));
-      costs->weight_bytes[stage] = costs->version_bytes[stage] = random_below (rand, 1000);
+      costs->stage[stage].weight_bytes = costs->stage[stage].version_bytes = random_below (rand, 1000);
     }
   for (guint i = 1; i <= 2 * n_stages; i++)
     costs->transfer_ns[i] = random_below (rand, 300);

@@ -50,7 +50,7 @@ test_costs (void)
   g_assert_cmpint (ps_costs_op (costs, PS_OP_R, 1)->duration_ns, ==, 2000);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_W, 0)->take_bytes, ==, 100 + PS_OP_W);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_W, 0)->give_bytes, ==, 10 + PS_OP_W);
-  g_assert_cmpint (costs->weight_bytes[1], ==, 7000);
+  g_assert_cmpint (costs->stage[1].weight_bytes, ==, 7000);
   /* half way between the two sizes */
   g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 0)], ==, 20000);
   g_assert_cmpint (costs->transfer_ns[ps_transfer_backward (costs, 1)], ==, 20000);

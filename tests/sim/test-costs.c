@@ -33,8 +33,8 @@ test_share (void)
   g_assert_cmpint (ps_costs_op (costs, PS_OP_B, 0)->give_bytes, ==, 3);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_W, 0)->give_bytes, ==, 2);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, 0)->give_bytes, ==, 5);
-  g_assert_cmpint (costs->weight_bytes[0] + costs->weight_bytes[2], ==, 7);
-  g_assert_cmpint (costs->pair_ns[0], ==, -1);
+  g_assert_cmpint (costs->stage[0].weight_bytes + costs->stage[2].weight_bytes, ==, 7);
+  g_assert_cmpint (costs->stage[0].pair_ns, ==, -1);
 }
 
 /* What defaults to not known or to what else is known. */
@@ -45,11 +45,12 @@ test_defaults (void)
   g_assert_cmpint (costs->message_bytes[PS_TRANSFER_LOCAL], ==, 0);
   g_assert_cmpint (costs->message_bytes[ps_transfer_forward (costs, 1)], ==, 30);
   g_assert_cmpint (costs->message_bytes[ps_transfer_backward (costs, 1)], ==, 30);
-  g_assert_cmpint (costs->reduce_ns[0], ==, 0);
-  g_assert_cmpint (costs->host_ns[0], ==, -1);
-  g_assert_cmpint (costs->state[0].weight_bytes + costs->state[0].gradient_bytes + costs->state[0].optimizer_bytes, ==,
-                   0);
-  g_assert_cmpint (costs->version_bytes[0], ==, 90);
+  g_assert_cmpint (costs->stage[0].reduce_ns, ==, 0);
+  g_assert_cmpint (costs->stage[0].host_ns, ==, -1);
+  g_assert_cmpint (costs->stage[0].state.weight_bytes + costs->stage[0].state.gradient_bytes
+                       + costs->stage[0].state.optimizer_bytes,
+                   ==, 0);
+  g_assert_cmpint (costs->stage[0].version_bytes, ==, 90);
   /* R brings back all that does not come in as a message; nothing comes in to the first stage. */
   g_assert_cmpint (ps_costs_op (costs, PS_OP_R, 0)->take_bytes, ==, 100);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_R, 1)->take_bytes, ==, 70);
@@ -64,19 +65,19 @@ test_training_keys (void)
                                               2, 2, &error);
   g_assert_no_error (error);
   g_assert_cmpint (costs->message_bytes[ps_transfer_backward (costs, 3)], ==, 50);
-  g_assert_cmpint (costs->reduce_ns[0] + costs->reduce_ns[2], ==, 9);
-  g_assert_cmpint (costs->copies_ns[0] + costs->copies_ns[2], ==, 9);
-  g_assert_cmpint (costs->host_ns[1], ==, 3);
+  g_assert_cmpint (costs->stage[0].reduce_ns + costs->stage[2].reduce_ns, ==, 9);
+  g_assert_cmpint (costs->stage[0].reduce2_ns + costs->stage[2].reduce2_ns, ==, 9);
+  g_assert_cmpint (costs->stage[1].host_ns, ==, 3);
   g_assert_cmpint (duration (costs, PS_OP_R, 1), ==, 1);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_R, 1)->take_bytes, ==, 45);
-  g_assert_cmpint (costs->state[1].weight_bytes, ==, 10);
-  g_assert_cmpint (costs->state[1].gradient_bytes, ==, 10);
-  g_assert_cmpint (costs->state[1].optimizer_bytes, ==, 25);
-  g_assert_cmpint (costs->version_bytes[1], ==, 10);
+  g_assert_cmpint (costs->stage[1].state.weight_bytes, ==, 10);
+  g_assert_cmpint (costs->stage[1].state.gradient_bytes, ==, 10);
+  g_assert_cmpint (costs->stage[1].state.optimizer_bytes, ==, 25);
+  g_assert_cmpint (costs->stage[1].version_bytes, ==, 10);
   g_autoptr (PsCosts) slice = ps_costs_slice (costs, 2);
   g_assert_cmpint (slice->message_bytes[ps_transfer_forward (costs, 0)], ==, 15);
-  g_assert_cmpint (slice->host_ns[1], ==, 2);
-  g_assert_cmpint (slice->reduce_ns[0], ==, costs->reduce_ns[0]);
+  g_assert_cmpint (slice->stage[1].host_ns, ==, 2);
+  g_assert_cmpint (slice->stage[0].reduce_ns, ==, costs->stage[0].reduce_ns);
 }
 
 /* 4 B in four slices are 1 B each; of the 2 B that B gives back, and of the 2 B for W, a quarter is 0.5 B, which rounds
@@ -108,7 +109,7 @@ test_lists (void)
   g_assert_cmpint (duration (costs, PS_OP_BW, 0), ==, 5);
   g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 1)], ==, 2000);
   g_assert_cmpint (costs->transfer_ns[ps_transfer_backward (costs, 1)], ==, 1000);
-  g_assert_cmpint (costs->pair_ns[1], ==, 7000000);
+  g_assert_cmpint (costs->stage[1].pair_ns, ==, 7000000);
   /* wact defaults to act: B gives nothing back. */
   g_assert_cmpint (ps_costs_op (costs, PS_OP_B, 1)->give_bytes, ==, 0);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_W, 1)->give_bytes, ==, 1024);
@@ -173,9 +174,9 @@ test_copy (void)
 {
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,bw=2ms,c=1us,weights=4B", 2, 1, NULL);
   g_autoptr (PsCosts) copy = ps_costs_copy (costs);
-  costs->weight_bytes[1] = 0;
+  costs->stage[1].weight_bytes = 0;
   ps_costs_op (costs, PS_OP_F, 1)->duration_ns = 0;
-  g_assert_cmpint (copy->weight_bytes[1], ==, 4);
+  g_assert_cmpint (copy->stage[1].weight_bytes, ==, 4);
   g_assert_cmpint (duration (copy, PS_OP_F, 1), ==, 1000000);
   g_assert_cmpstr (copy->source, ==, "command line");
 }
@@ -214,7 +215,7 @@ test_model (void)
   /* boundary: 32 * 64 * 2 = 4096 bytes at 1 byte per ns */
   g_assert_cmpint (costs->message_bytes[ps_transfer_forward (costs, 0)], ==, 4096);
   g_assert_cmpint (costs->message_bytes[ps_transfer_backward (costs, 3)], ==, 4096);
-  g_assert_cmpint (costs->state[2].optimizer_bytes, ==, 12 * (costs->weight_bytes[2] / 16));
+  g_assert_cmpint (costs->stage[2].state.optimizer_bytes, ==, 12 * (costs->stage[2].weight_bytes / 16));
   /* R brings back all that does not come in as a message, as in test_defaults; nothing is said of O. */
   for (guint stage = 0; stage < 4; stage++)
     g_assert_cmpint (ps_costs_op (costs, PS_OP_R, stage)->take_bytes, ==,

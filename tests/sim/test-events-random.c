@@ -73,7 +73,7 @@ static void
 test_relaxation (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (41);
-  static const PsEventsSetting settings[] = { { 0 }, { .overlap_slowdown = BY_TIME }, { .window = 1 } };
+  static const PsEventsSetting settings[] = { { 0 }, { .overlap_slowdown = BY_TIME }, { .ready_order = 1 } };
   for (guint i = 0; i < 10000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
@@ -84,7 +84,7 @@ test_relaxation (void)
       g_autoptr (PsSimulation) events = ps_simulation_new (drawn.program);
       g_autoptr (PsSimulation) relaxation = ps_simulation_new (drawn.program);
       ps_simulate (drawn.program, drawn.costs, relaxation);
-      /* With a window buffers count in the order that has run, ps_events_realise. */
+      /* With ready_order buffers count in the order that has run, ps_events_realise. */
       for (guint k = 0; k < G_N_ELEMENTS (settings) - (i % 2 == 0); k++)
         {
           ps_events_simulate (drawn.program, drawn.costs, &settings[k], events, &error);
@@ -135,7 +135,7 @@ test_definition (void)
   for (guint i = 0; i < 4000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
-      PsEventsSetting setting = { .channel = (PsChannel)random_below (rand, 4),
+      PsEventsSetting setting = { .comm = (PsChannel)random_below (rand, 4),
                                   .eager_bytes = g_rand_boolean (rand) ? g_rand_int_range (rand, 0, 120) : 0,
                                   .blocking = random_below (rand, 4) == 0 };
       draw (&drawn, rand, (PsCommOrder)(i % 3), 1);
@@ -174,7 +174,7 @@ test_check (void)
         {
           g_autoptr (GError) check = NULL, run = NULL;
           gboolean checked = ps_program_check (drawn.program, (PsChannel)channel, &check);
-          gboolean ran = ps_events_simulate (drawn.program, drawn.costs, &(PsEventsSetting){ .channel = channel },
+          gboolean ran = ps_events_simulate (drawn.program, drawn.costs, &(PsEventsSetting){ .comm = channel },
                                              simulation, &run);
           g_assert_cmpint (checked, ==, ran);
           g_assert_true (checked || i % 3 == PS_COMM_DEFERRED);
@@ -247,7 +247,7 @@ test_plan (void)
     {
       g_auto (Drawn) drawn = { 0 };
       g_autoptr (GError) error = NULL;
-      PsEventsSetting setting = { .channel = (PsChannel)(i % 4), .blocking = i % 5 == 0, .eager_bytes = i % 3 * 40 };
+      PsEventsSetting setting = { .comm = (PsChannel)(i % 4), .blocking = i % 5 == 0, .eager_bytes = i % 3 * 40 };
       draw (&drawn, rand, PS_COMM_DEFERRED, (gint32)random_below (rand, 2));
       gint64 asap = makespan_of (&drawn, PS_COMM_ASAP, &setting);
       gint64 deferred = makespan_of (&drawn, PS_COMM_DEFERRED, &setting);
@@ -277,13 +277,13 @@ test_arrange (void)
   for (guint i = 0; i < 2000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
-      PsEventsSetting setting = { .channel = (PsChannel)(1 + i % 3), .window = i / 3 % 2 };
+      PsEventsSetting setting = { .comm = (PsChannel)(1 + i % 3), .ready_order = i / 3 % 2 };
       draw (&drawn, rand, i % 5 ? PS_COMM_ASAP : PS_COMM_PLANNED, 0);
       g_autoptr (PsSimulation) before = ps_simulation_new (drawn.program);
       g_autoptr (PsSimulation) after = ps_simulation_new (drawn.program);
       g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, before, NULL));
       ps_program_arrange (drawn.program, before->transfer_start_ns, before->transfer_end_ns, NULL);
-      setting.window = 0;
+      setting.ready_order = 0;
       g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, after, NULL));
       for (guint k = 0; k <= drawn.program->n_steps; k++)
         g_assert_cmpint (after->end_ns[k], <=, before->end_ns[k]);
@@ -299,7 +299,7 @@ test_monotone (void)
   for (guint i = 0; i < 1000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
-      PsEventsSetting setting = { .channel = (PsChannel)(i % 4), .blocking = i % 7 == 0, .eager_bytes = i % 3 * 30 };
+      PsEventsSetting setting = { .comm = (PsChannel)(i % 4), .blocking = i % 7 == 0, .eager_bytes = i % 3 * 30 };
       draw (&drawn, rand, PS_COMM_ASAP, 0);
       g_autoptr (PsSimulation) before = ps_simulation_new (drawn.program);
       g_autoptr (PsSimulation) after = ps_simulation_new (drawn.program);
@@ -316,7 +316,7 @@ test_monotone (void)
       for (guint k = 0; k <= 2 * scaled->n_stages; k++)
         scaled->transfer_ns[k] *= 7;
       for (guint k = 0; k < scaled->n_stages; k++)
-        scaled->pair_ns[k] *= scaled->pair_ns[k] > 0 ? 7 : 1;
+        scaled->stage[k].pair_ns *= scaled->stage[k].pair_ns > 0 ? 7 : 1;
       g_assert_true (ps_events_simulate (drawn.program, scaled, &setting, after, NULL));
       for (guint k = 0; k <= drawn.program->n_steps; k++)
         g_assert_cmpint (after->end_ns[k], ==, 7 * before->end_ns[k]);
@@ -331,7 +331,7 @@ test_busy (void)
   for (guint i = 0; i < 1000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
-      PsEventsSetting setting = { .channel = (PsChannel)(i % 4), .overlap_slowdown = 1.7, .window = i % 2 * 5 };
+      PsEventsSetting setting = { .comm = (PsChannel)(i % 4), .overlap_slowdown = 1.7, .ready_order = i % 2 * 5 };
       draw (&drawn, rand, PS_COMM_ASAP, 0);
       g_autoptr (PsSimulation) simulation = ps_simulation_new (drawn.program);
       g_autofree gint64 *busy = g_new0 (gint64, drawn.n_devices);
@@ -359,7 +359,7 @@ test_links (void)
   for (guint i = 0; i < 1000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
-      PsEventsSetting setting = { .channel = (PsChannel)(i % 4), .links = &cluster };
+      PsEventsSetting setting = { .comm = (PsChannel)(i % 4), .links = &cluster };
       draw (&drawn, rand, PS_COMM_ASAP, 0);
       g_autoptr (PsSimulation) shared = ps_simulation_new (drawn.program);
       g_autoptr (PsSimulation) alone = ps_simulation_new (drawn.program);
@@ -434,7 +434,7 @@ test_ready_order (void)
       forget_messages (drawn.costs); /* the limit is that of ops */
       g_autofree gint64 *limit = g_new (gint64, drawn.n_devices);
       PsEventsSetting setting
-          = { .channel = (PsChannel)(i % 4), .window = 1 + random_below (rand, 8), .memory_limit = limit };
+          = { .comm = (PsChannel)(i % 4), .ready_order = 1 + random_below (rand, 8), .memory_limit = limit };
       for (guint device = 0; device < drawn.n_devices; device++)
         limit[device] = peak_of_order (drawn.program, drawn.costs, device) + (i % 3) * 100;
       PsSimulation *simulation = ps_simulation_new (drawn.program);
@@ -447,7 +447,7 @@ test_ready_order (void)
       check_realised (realised, &drawn, simulation, limit);
       g_assert_cmpint (simulation->makespan_ns, ==, makespan);
       ps_simulation_free (simulation);
-      setting.window = 0;
+      setting.ready_order = 0;
       g_autoptr (PsSimulation) kept = ps_simulation_new (drawn.program);
       g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, kept, NULL));
       n_faster += makespan < kept->makespan_ns;
@@ -469,7 +469,7 @@ test_buffers (void)
   for (guint i = 0; i < 1000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
-      PsEventsSetting setting = { .channel = (PsChannel)(i % 4) };
+      PsEventsSetting setting = { .comm = (PsChannel)(i % 4) };
       draw (&drawn, rand, i % 8 < 4 ? PS_COMM_ASAP : PS_COMM_PLANNED, 0);
       g_autoptr (PsSimulation) simulation = ps_simulation_new (drawn.program);
       g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, simulation, NULL));

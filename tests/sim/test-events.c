@@ -82,10 +82,10 @@ check_row (const ReferenceRow *row, gpointer data)
   for (guint channel = PS_CHANNEL_DIRECTION; channel <= PS_CHANNEL_RANK; channel++)
     for (guint slow = 0; slow < 2; slow++)
       {
-        const PsEventsSetting setting = { .channel = (PsChannel)channel };
+        const PsEventsSetting setting = { .comm = (PsChannel)channel };
         g_autoptr (PsCosts) costs = row_costs (asap, slow != 0);
-        gint64 asap_ns = recorded (row, PS_COMM_ASAP, setting.channel, slow != 0);
-        gint64 deferred_ns = recorded (row, PS_COMM_DEFERRED, setting.channel, slow != 0);
+        gint64 asap_ns = recorded (row, PS_COMM_ASAP, setting.comm, slow != 0);
+        gint64 deferred_ns = recorded (row, PS_COMM_DEFERRED, setting.comm, slow != 0);
         g_assert_cmpint (makespan (asap, costs, &setting), ==, asap_ns);
         g_assert_cmpint (makespan (deferred, costs, &setting), ==, deferred_ns);
         g_assert_cmpint (makespan (planned, costs, &setting), >=, 0);
@@ -189,11 +189,11 @@ test_rendezvous (void)
 {
   g_auto (Case) test = { 0 };
   case_init (&test, "gpipe", 3, 2, "f=2ns,b=2ns,w=2ns,c=1ns", PS_COMM_ASAP);
-  case_run (&test, &(PsEventsSetting){ .channel = PS_CHANNEL_PAIR });
+  case_run (&test, &(PsEventsSetting){ .comm = PS_CHANNEL_PAIR });
   assert_transfer (&test, 1, 1, 4, 5);
   assert_op (&test, PS_OP_F, 1, 1, 5, 7);
   assert_op (&test, PS_OP_F, 1, 2, 8, 10);
-  case_run (&test, &(PsEventsSetting){ .channel = PS_CHANNEL_RANK });
+  case_run (&test, &(PsEventsSetting){ .comm = PS_CHANNEL_RANK });
   assert_transfer (&test, 0, 2, 5, 6);
   assert_transfer (&test, 1, 1, 6, 7);
   assert_transfer (&test, 1, 2, 9, 10);
@@ -207,10 +207,10 @@ test_eager (void)
 {
   g_auto (Case) test = { 0 };
   case_init (&test, "gpipe", 3, 2, "f=2ns,b=2ns,w=2ns,c=1ns,msg=64B", PS_COMM_ASAP);
-  case_run (&test, &(PsEventsSetting){ .channel = PS_CHANNEL_RANK, .eager_bytes = 64 });
+  case_run (&test, &(PsEventsSetting){ .comm = PS_CHANNEL_RANK, .eager_bytes = 64 });
   assert_transfer (&test, 1, 1, 4, 6);
   assert_op (&test, PS_OP_F, 1, 1, 6, 8);
-  case_run (&test, &(PsEventsSetting){ .channel = PS_CHANNEL_RANK, .eager_bytes = 63 });
+  case_run (&test, &(PsEventsSetting){ .comm = PS_CHANNEL_RANK, .eager_bytes = 63 });
   assert_op (&test, PS_OP_F, 1, 1, 7, 9);
 }
 
@@ -275,9 +275,9 @@ test_ready_time (void)
   static const gint64 ready[] = { 5, 20 };
   g_auto (Case) test = { 0 };
   case_init (&test, "gpipe", 2, 1, "f=2ns,b=2ns,w=2ns,c=1ns", PS_COMM_ASAP);
-  for (guint window = 0; window < 2; window++)
+  for (guint ready_order = 0; ready_order < 2; ready_order++)
     {
-      case_run (&test, &(PsEventsSetting){ .ready_ns = ready, .window = window });
+      case_run (&test, &(PsEventsSetting){ .ready_ns = ready, .ready_order = ready_order });
       assert_op (&test, PS_OP_F, 0, 0, 5, 7);
       assert_transfer (&test, 0, 1, 7, 8);
       assert_op (&test, PS_OP_F, 0, 1, 20, 22);
@@ -334,7 +334,7 @@ links_run (Case *test, const PsCluster *cluster, PsChannel channel)
   durations[find_step (test->program, PS_OP_F, 1, 0)] = 5000;
   durations[find_step (test->program, PS_OP_F, 1, 2)] = 4000; /* there at 6000 */
   durations[find_step (test->program, PS_OP_F, 2, 0)] = 5000;
-  case_run (test, &(PsEventsSetting){ .channel = channel, .links = cluster, .duration_ns = durations });
+  case_run (test, &(PsEventsSetting){ .comm = channel, .links = cluster, .duration_ns = durations });
 }
 
 /* One port of 1 byte per ns for the node, and the message from stage 4 slow by itself: 0.2 per ns. Max-min: that one
@@ -398,7 +398,7 @@ test_deadlock (void)
   g_auto (Case) test = { 0 };
   g_autoptr (GError) error = NULL;
   case_init (&test, "1f1b", 2, 3, "f=2ns,b=2ns,w=2ns,c=1ns", PS_COMM_DEFERRED);
-  g_assert_false (ps_events_simulate (test.program, test.costs, &(PsEventsSetting){ .channel = PS_CHANNEL_PAIR },
+  g_assert_false (ps_events_simulate (test.program, test.costs, &(PsEventsSetting){ .comm = PS_CHANNEL_PAIR },
                                       test.simulation, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
   g_assert_cmpstr (
@@ -416,20 +416,20 @@ test_free_messages (void)
 {
   g_auto (Case) test = { 0 };
   case_init (&test, "gpipe", 3, 3, "f=2ns,b=2ns,w=2ns,c=3ns", PS_COMM_ASAP);
-  case_run (&test, &(PsEventsSetting){ .channel = PS_CHANNEL_RANK, .window = 1 });
+  case_run (&test, &(PsEventsSetting){ .comm = PS_CHANNEL_RANK, .ready_order = 1 });
   assert_transfer (&test, 1, 1, 5, 8);
   assert_transfer (&test, 2, 1, 8, 11);
   assert_transfer (&test, 0, 2, 11, 14);
-  case_run (&test, &(PsEventsSetting){ .channel = PS_CHANNEL_RANK });
+  case_run (&test, &(PsEventsSetting){ .comm = PS_CHANNEL_RANK });
   assert_transfer (&test, 0, 2, 7, 10);
   assert_transfer (&test, 1, 1, 10, 13);
 }
 
-/* The input of F0.1 takes 100 ns, that of F1.1 one. In order device 1 waits for the first; with a window of two it runs
+/* The input of F0.1 takes 100 ns, that of F1.1 one. In order device 1 waits for the first; with ready_order 2 it runs
  * the second meanwhile. In 1F1B's order, F0 BW0 F1 BW1, the two forwards together need twice act: then only if the
  * limit is that high. */
 static void
-test_window (void)
+test_ready_order (void)
 {
   static const gint64 tight[] = { 16, 8 }, wide[] = { 16, 16 };
   g_auto (Case) test = { 0 };
@@ -438,11 +438,11 @@ test_window (void)
   for (guint i = 0; i < test.program->n_steps; i++)
     transfers[i] = 1;
   transfers[find_step (test.program, PS_OP_F, 0, 1)] = 100;
-  PsEventsSetting setting = { .window = 1, .transfer_ns = transfers };
+  PsEventsSetting setting = { .ready_order = 1, .transfer_ns = transfers };
   case_run (&test, &setting);
   assert_op (&test, PS_OP_F, 0, 1, 102, 104);
   assert_op (&test, PS_OP_F, 1, 1, 108, 110);
-  setting.window = 3;
+  setting.ready_order = 3;
   case_run (&test, &setting);
   assert_op (&test, PS_OP_F, 1, 1, 5, 7);
   assert_op (&test, PS_OP_F, 0, 1, 102, 104);
@@ -470,7 +470,7 @@ test_settings (void)
   static const double speed[] = { 1, 0 };
   g_auto (Case) test = { 0 };
   case_init (&test, "gpipe", 2, 1, "f=2ns,b=2ns,w=2ns,c=1ns", PS_COMM_ASAP);
-  assert_excluded (&test, (PsEventsSetting){ .blocking = TRUE, .window = 2 }, "ready order");
+  assert_excluded (&test, (PsEventsSetting){ .blocking = TRUE, .ready_order = 2 }, "ready order");
   assert_excluded (&test, (PsEventsSetting){ .overlap_slowdown = 0.5 }, "from 1 to 8");
   assert_excluded (&test, (PsEventsSetting){ .speed = speed }, "from 0.001 to 1000");
 }
@@ -491,7 +491,7 @@ main (int argc, char **argv)
   g_test_add_func ("/events/latency", test_latency);
   g_test_add_func ("/events/deadlock", test_deadlock);
   g_test_add_func ("/events/free-messages", test_free_messages);
-  g_test_add_func ("/events/window", test_window);
+  g_test_add_func ("/events/ready-order", test_ready_order);
   g_test_add_func ("/events/settings", test_settings);
   return run_in_folder ();
 }

@@ -168,7 +168,7 @@ check (const PsProgram *program, const PsCosts *costs, const PsSimulation *simul
       const PsPathPart *part = &g_array_index (path, PsPathPart, i);
 
       g_assert_cmpint (part[0].end_ns, ==, part[1].start_ns);
-      g_assert_true (events->channel != PS_CHANNEL_LATENCY || follows (program, &part[0], &part[1]));
+      g_assert_true (events->comm != PS_CHANNEL_LATENCY || follows (program, &part[0], &part[1]));
       if (part->kind == PS_PATH_OP)
         g_assert_cmpint (part->end_ns - part->start_ns, ==, ps_step_duration (program, costs, part->step));
       if (part->kind == PS_PATH_TRANSFER)
@@ -197,11 +197,11 @@ test_random (void)
       g_autoptr (PsCosts) costs = random_costs (rand, schedule->placement->n_stages, 0);
       g_autoptr (PsProgram) program = NULL;
       g_autoptr (PsSimulation) simulation = NULL;
-      const PsEventsSetting events = { .channel = (PsChannel)(i % 4) };
+      const PsEventsSetting events = { .comm = (PsChannel)(i % 4) };
       PsReduce reduce = i % 3 ? PS_REDUCE_OVERLAPPED : PS_REDUCE_EXPOSED;
 
       for (guint stage = 0; stage < costs->n_stages; stage++)
-        costs->reduce_ns[stage] = costs->copies_ns[stage] = g_rand_int_range (rand, 1, 200);
+        costs->stage[stage].reduce_ns = costs->stage[stage].reduce2_ns = g_rand_int_range (rand, 1, 200);
       for (guint k = 0; k < PS_N_OP_KINDS * costs->n_stages; k++)
         costs->op[k].duration_ns++;
       program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, NULL);

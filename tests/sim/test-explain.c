@@ -205,7 +205,7 @@ test_pairs (void)
   PsOpClass pair = { .cost = 0, .partner = PS_OP_BW * 2 + 1, .device = 5 };
   ps_costs_op (costs, PS_OP_F, 0)->duration_ns = 10;
   ps_costs_op (costs, PS_OP_BW, 1)->duration_ns = 40;
-  costs->pair_ns[0] = 30;
+  costs->stage[0].pair_ns = 30;
   g_assert_cmpint (ps_part_of_op (&(PsPart){ PS_PART_KIND, PS_OP_F, 0 }, &pair, costs), ==, 6);
   g_assert_cmpint (ps_part_of_op (&(PsPart){ PS_PART_KIND, PS_OP_BW, 0 }, &pair, costs), ==, 24);
   g_assert_cmpint (ps_part_of_op (&(PsPart){ PS_PART_STAGE, 1, 0 }, &pair, costs), ==, 24);
@@ -381,7 +381,7 @@ check_same_what_ifs (const Case *test)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (test->program);
-  PsEventsSetting latency = { .channel = PS_CHANNEL_LATENCY };
+  PsEventsSetting latency = { .comm = PS_CHANNEL_LATENCY };
   g_autoptr (GArray) expected = ps_what_if (plan, test->costs, 5, 0.25, G_MAXUINT);
   g_autoptr (GArray) found = ps_what_if_events (plan, test->costs, &latency, 5, 0.25, G_MAXUINT, &error);
   g_assert_no_error (error);
@@ -475,10 +475,10 @@ test_events (void)
       g_auto (Case) test = { 0 };
       PsSchedule *schedule = random_schedule (rand, i % 2 == 1);
       PsCosts *costs = random_times (rand, schedule->placement->n_stages, 1000, 20);
-      PsEventsSetting setting = { .channel = (PsChannel)(i % 4) };
+      PsEventsSetting setting = { .comm = (PsChannel)(i % 4) };
       explain (&test, lower (schedule), costs);
       setting.speed = i % 8 < 4 ? NULL : speeds;
-      setting.blocking = i % 3 == 1 && setting.channel != PS_CHANNEL_LATENCY;
+      setting.blocking = i % 3 == 1 && setting.comm != PS_CHANNEL_LATENCY;
       if (!explain_events (&test, &setting))
         continue;
       n_run++;
@@ -495,7 +495,7 @@ test_channels_what_if (void)
 {
   g_autoptr (GError) error = NULL;
   g_auto (Case) test = { 0 };
-  PsEventsSetting rank = { .channel = PS_CHANNEL_RANK };
+  PsEventsSetting rank = { .comm = PS_CHANNEL_RANK };
   explain_family (&test, "interleaved", 4, 8, "f=20ms,b=20ms,w=20ms,c=3ms");
   g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (test.program);
   g_autoptr (GArray) what_ifs = ps_what_if_events (plan, test.costs, &rank, 0, 0.1, 5, &error);

@@ -449,8 +449,8 @@ test_version_memory (void)
   g_autoptr (PsCosts) costs = reference_costs (4, 1, 1, 1, 0, 5, 5);
   for (guint stage = 0; stage < 4; stage++)
     {
-      costs->weight_bytes[stage] = 100;
-      costs->version_bytes[stage] = 7;
+      costs->stage[stage].weight_bytes = 100;
+      costs->stage[stage].version_bytes = 7;
     }
   g_autoptr (PsProgram) program = NULL;
   g_autoptr (PsSimulation) simulation

@@ -83,9 +83,9 @@ unrolled_reduced (const Unrolled *run, guint device)
   for (guint i = schedule->first[device]; i < end; i++)
     for (guint stage = 0; stage < n_stages; stage++)
       if (last[stage] == i + 1)
-        time
-            = MAX (time, run->end[i])
-              + (run->schedule->placement->n_copies == 2 ? run->costs->copies_ns[stage] : run->costs->reduce_ns[stage]);
+        time = MAX (time, run->end[i])
+               + (run->schedule->placement->n_copies == 2 ? run->costs->stage[stage].reduce2_ns
+                                                          : run->costs->stage[stage].reduce_ns);
   return MAX (own, time);
 }
 
@@ -120,9 +120,9 @@ random_iteration (GRand *rand, guint n_stages)
   PsCosts *costs = random_times (rand, n_stages, 1, scale);
   for (guint stage = 0; stage < n_stages; stage++)
     {
-      costs->pair_ns[stage] = -1;
-      costs->reduce_ns[stage] = g_rand_boolean (rand) ? g_rand_int_range (rand, 0, 3 * scale) : 0;
-      costs->copies_ns[stage] = g_rand_boolean (rand) ? g_rand_int_range (rand, 0, 3 * scale) : 0;
+      costs->stage[stage].pair_ns = -1;
+      costs->stage[stage].reduce_ns = g_rand_boolean (rand) ? g_rand_int_range (rand, 0, 3 * scale) : 0;
+      costs->stage[stage].reduce2_ns = g_rand_boolean (rand) ? g_rand_int_range (rand, 0, 3 * scale) : 0;
     }
   return costs;
 }
@@ -188,10 +188,11 @@ static PsCosts *
 random_queue (GRand *rand, guint n_stages, PsEventsSetting *setting)
 {
   PsCosts *costs = random_iteration (rand, n_stages);
-  memset (costs->reduce_ns, 0, n_stages * sizeof *costs->reduce_ns);
+  for (guint i = 0; i < n_stages; i++)
+    costs->stage[i].reduce_ns = 0;
   for (guint i = 1; i <= 2 * n_stages; i++)
     costs->message_bytes[i] = g_rand_int_range (rand, 0, 100);
-  *setting = (PsEventsSetting){ .channel = (PsChannel)random_below (rand, 4),
+  *setting = (PsEventsSetting){ .comm = (PsChannel)random_below (rand, 4),
                                 .eager_bytes = g_rand_boolean (rand) ? 50 : 0,
                                 .blocking = random_below (rand, 4) == 0 };
   return costs;
@@ -246,7 +247,7 @@ test_channels (void)
 static void
 test_entangled (void)
 {
-  static const PsEventsSetting settings[] = { { .overlap_slowdown = 3 }, { .window = 1 } };
+  static const PsEventsSetting settings[] = { { .overlap_slowdown = 3 }, { .ready_order = 1 } };
   g_autoptr (GRand) rand = g_rand_new_with_seed (31);
   guint repeated = 0;
   for (guint i = 0; i < 200; i++)
@@ -291,7 +292,7 @@ test_endless (void)
       g_autoptr (PsProgram) program = lower_family ("pipedream", p, m, 1);
       g_autoptr (PsCosts) costs = random_iteration (rand, p);
       for (guint stage = 0; stage < p; stage++)
-        ps_costs_op (costs, PS_OP_O, stage)->duration_ns = costs->reduce_ns[stage] = 0;
+        ps_costs_op (costs, PS_OP_O, stage)->duration_ns = costs->stage[stage].reduce_ns = 0;
       PsIteration iteration = ps_iteration (program, costs, NULL, PS_SYNC_GLOBAL, PS_REDUCE_OVERLAPPED);
       gint64 total_ns = run_for (p, 160 * m, costs) - run_for (p, 100 * m, costs);
       g_assert_cmpuint (60 % iteration.n_iterations, ==, 0);
@@ -315,7 +316,7 @@ test_monotone (void)
       g_assert_cmpint (exposed, >=, before);
       guint stage = random_below (rand, n_stages);
       gint64 *what[]
-          = { &costs->reduce_ns[stage], &costs->transfer_ns[1 + stage],
+          = { &costs->stage[stage].reduce_ns, &costs->transfer_ns[1 + stage],
               &ps_costs_op (costs, PS_OP_O, stage)->duration_ns, &ps_costs_op (costs, PS_OP_F, stage)->duration_ns };
       *what[random_below (rand, G_N_ELEMENTS (what))] += 500;
       g_assert_cmpint (ps_iteration (program, costs, NULL, PS_SYNC_BYPASS, PS_REDUCE_OVERLAPPED).period_ns, >=, before);

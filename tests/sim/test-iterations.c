@@ -25,9 +25,9 @@ test_global (void)
    * of 10 us sticks out by 27 + 10 - 33 = 4 us. */
   g_assert_cmpint (test.simulation->device[3].end_ns, ==, 27 * US);
   for (guint stage = 0; stage < 3; stage++)
-    test.costs->reduce_ns[stage] = 0;
+    test.costs->stage[stage].reduce_ns = 0;
   g_assert_cmpint (iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_OVERLAPPED).period_ns, ==, (33 + 2) * US);
-  test.costs->reduce_ns[3] = 10 * US;
+  test.costs->stage[3].reduce_ns = 10 * US;
   g_assert_cmpint (iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_EXPOSED).period_ns, ==, (33 + 4 + 2) * US);
 }
 
@@ -57,7 +57,7 @@ test_overlapped_reduce (void)
   /* One device alone has nobody to meet. */
   g_assert_cmpint (iterate (&test, PS_SYNC_BYPASS, PS_REDUCE_OVERLAPPED).period_ns, ==, (22 + 2) * US);
   g_assert_cmpint (iterate (&test, PS_SYNC_BYPASS, PS_REDUCE_EXPOSED).period_ns, ==, (26 + 2) * US);
-  test.costs->reduce_ns[1] = 8 * US;
+  test.costs->stage[1].reduce_ns = 8 * US;
   g_assert_cmpint (iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_OVERLAPPED).period_ns, ==, (24 + 2) * US);
   g_assert_cmpint (iterate (&test, PS_SYNC_BYPASS, PS_REDUCE_OVERLAPPED).period_ns, ==, (24 + 2) * US);
 }
@@ -159,7 +159,7 @@ test_asynchronous_reduce (void)
   predict (&test, "pipedream-2bw", 2, 4, 1, "f=1us,b=1us,w=1us,reduce=5us");
   g_assert_cmpint (iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_EXPOSED).period_ns, ==, 17 * US);
   g_assert_cmpint (iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_OVERLAPPED).period_ns, ==, 12 * US);
-  test.costs->reduce_ns[1] = 30 * US;
+  test.costs->stage[1].reduce_ns = 30 * US;
   g_assert_cmpint (iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_OVERLAPPED).period_ns, ==, 30 * US);
 }
 
@@ -174,7 +174,7 @@ test_asynchronous_channels (void)
       = { [PS_CHANNEL_LATENCY] = 32, [PS_CHANNEL_DIRECTION] = 32, [PS_CHANNEL_PAIR] = 52, [PS_CHANNEL_RANK] = 52 };
   for (guint channel = 0; channel < G_N_ELEMENTS (period_us); channel++)
     {
-      const PsEventsSetting setting = { .channel = (PsChannel)channel };
+      const PsEventsSetting setting = { .comm = (PsChannel)channel };
       g_auto (Case) slow = { 0 }, free = { 0 };
       PsIteration iteration;
       predict (&slow, "pipedream", 2, 4, 1, "f=1us,bw=2us,c=5us");

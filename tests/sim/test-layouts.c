@@ -69,7 +69,7 @@ test_one_gpu (void)
                                 .n_gpus = 1,
                                 .global_batch = 4,
                                 .schedules = schedules,
-                                .shard = TRUE,
+                                .zero = TRUE,
                                 .top = 100 };
   g_autoptr (PsLayouts) layouts = find (&question);
   const PsLayout *first = at (layouts, 0), *last = at (layouts, layouts->best->len - 1);
@@ -81,7 +81,7 @@ test_one_gpu (void)
   g_assert_cmpfloat_with_epsilon (first->mfu, 0.5, 1e-6);
   g_assert_cmpfloat_with_epsilon (first->tokens_per_second, 512 / 0.0247631708, 0.1);
   g_assert_cmpuint (first->n_replicas, ==, 1);
-  g_assert_false (first->shard);
+  g_assert_false (first->zero);
   g_assert_cmpstr (first->costs_origin, ==, "modelled");
   g_assert_cmpint (first->confidence, ==, PS_CONFIDENCE_LOW);
   g_assert_cmpint (last->recompute, ==, PS_RECOMPUTE_FULL);
@@ -112,7 +112,7 @@ try_one (const PsLayoutQuestion *question, const PsFamily *family, const Choice 
   setting->n_tensor = choice->t;
   setting->n_chunks = choice->v;
   setting->n_replicas = d;
-  setting->shard_optimizer = question->shard && d > 1;
+  setting->zero = question->zero && d > 1;
   setting->microbatch_size = choice->b;
   setting->n_microbatches = (guint)question->global_batch / (choice->b * d);
   setting->recompute = choice->recompute;
@@ -153,13 +153,13 @@ try_all (const PsLayoutQuestion *question)
 }
 
 static void
-check_against_all (PsLayoutQuestion *question, gint64 memory_limit, gboolean shard)
+check_against_all (PsLayoutQuestion *question, gint64 memory_limit, gboolean zero)
 {
   g_autoptr (PsLayouts) layouts = NULL;
   g_autoptr (GArray) times = NULL;
 
   question->memory_limit = memory_limit;
-  question->shard = shard;
+  question->zero = zero;
   layouts = find (question);
   times = try_all (question);
   g_assert_cmpuint (layouts->best->len, ==, MIN (times->len, question->top));
@@ -269,7 +269,7 @@ test_command (void)
                       .microbatch_size = 2,
                       .n_microbatches = 8,
                       .n_chunks = 1,
-                      .shard = TRUE,
+                      .zero = TRUE,
                       .recompute = PS_RECOMPUTE_FULL };
   g_autofree char *full = ps_layout_command (&question, &layouts, &layout), *plain = NULL;
 
@@ -297,7 +297,7 @@ test_measured (void)
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
   gint64 profile = begin (db, "x");
   PsLayoutQuestion question = {
-    .db = path, .cluster = cluster, .n_gpus = 1, .global_batch = 8, .schedules = schedules, .shard = TRUE, .top = 2
+    .db = path, .cluster = cluster, .n_gpus = 1, .global_batch = 8, .schedules = schedules, .zero = TRUE, .top = 2
   };
   g_autoptr (PsLayouts) layouts = NULL;
 

@@ -183,7 +183,7 @@ test_full_recomputation (void)
   assert_same (costs, PS_OP_B, 8, 90, 60);
   assert_same (costs, PS_OP_W, 6, 0, 40);
   assert_same (costs, PS_OP_BW, 14, 90, 100);
-  g_assert_cmpint (costs->pair_ns[0], ==, 10);
+  g_assert_cmpint (costs->stage[0].pair_ns, ==, 10);
   g_assert_false (ps_costs_recompute (costs, NULL, NULL, PS_RECOMPUTE_SELECTIVE, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
 
@@ -223,7 +223,7 @@ test_offload (void)
   g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->duration_ns, ==, 12);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_B, 0)->duration_ns, ==, 12);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_F, 0)->take_bytes - ps_costs_op (costs, PS_OP_F, 0)->give_bytes, ==, 0);
-  costs->host_ns[0] = -1;
+  costs->stage[0].host_ns = -1;
   g_assert_true (ps_costs_offload (costs, 0, &error));
   g_assert_false (ps_costs_offload (costs, 0.5, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
@@ -237,9 +237,9 @@ test_shard (void)
   g_assert_no_error (error);
   /* 121 bytes over 4 replicas are 31 for the largest share, 9 ns at most 3. */
   g_assert_true (ps_costs_shard (costs, 4, &error));
-  g_assert_cmpint (costs->state[0].optimizer_bytes, ==, 31);
+  g_assert_cmpint (costs->stage[0].state.optimizer_bytes, ==, 31);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_O, 0)->duration_ns, ==, 3);
-  g_assert_cmpint (costs->weight_bytes[0], ==, 160 - 121 + 31);
+  g_assert_cmpint (costs->stage[0].weight_bytes, ==, 160 - 121 + 31);
   g_autoptr (PsCosts) sum = ps_costs_parse ("f=1ns,bw=1ns,weights=160B", 1, 1, &error);
   g_assert_false (ps_costs_shard (sum, 4, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
@@ -258,21 +258,21 @@ test_ring (void)
                               .network_bandwidth = 0.5e9 };
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ns,bw=1ns,weights=9000B,grad=4001B", 1, 1, NULL);
   ps_costs_set_reduce (costs, &cluster, 1, 4);
-  g_assert_cmpint (costs->reduce_ns[0], ==, 6 * 3002);
+  g_assert_cmpint (costs->stage[0].reduce_ns, ==, 6 * 3002);
   /* Both copies of a stage of 2 devices, 2 replicas: the ring 0 1 2 3 again, for stage 1 it is 1 0 3 2. */
   g_autoptr (PsCosts) two = ps_costs_parse ("f=1ns,bw=1ns,weights=9000B,grad=4001B", 2, 1, NULL);
   ps_costs_set_reduce (two, &cluster, 2, 2);
-  g_assert_cmpint (two->copies_ns[0], ==, 6 * 3002);
-  g_assert_cmpint (two->copies_ns[1], ==, 6 * 3002);
+  g_assert_cmpint (two->stage[0].reduce2_ns, ==, 6 * 3002);
+  g_assert_cmpint (two->stage[1].reduce2_ns, ==, 6 * 3002);
   /* One replica: the two devices of the first node exchange halves. */
   ps_costs_set_reduce (two, &cluster, 2, 1);
-  g_assert_cmpint (two->copies_ns[0], ==, 2 * (100 + 2001));
-  g_assert_cmpint (two->reduce_ns[0], ==, 0);
+  g_assert_cmpint (two->stage[0].reduce2_ns, ==, 2 * (100 + 2001));
+  g_assert_cmpint (two->stage[0].reduce_ns, ==, 0);
   /* Two replicas within a node: 2 steps of 2001 bytes over the link. */
   ps_costs_set_reduce (costs, &cluster, 1, 2);
-  g_assert_cmpint (costs->reduce_ns[0], ==, 2 * (100 + 2001));
+  g_assert_cmpint (costs->stage[0].reduce_ns, ==, 2 * (100 + 2001));
   ps_costs_set_reduce (costs, &cluster, 1, 1);
-  g_assert_cmpint (costs->reduce_ns[0], ==, 0);
+  g_assert_cmpint (costs->stage[0].reduce_ns, ==, 0);
 }
 
 /* Ops need up to 50 bytes only while they run. */
@@ -379,7 +379,7 @@ naive_level (const Case *test, guint device, gint64 time_ns)
   gint64 level = 0;
   for (guint i = 0; i < schedule->placement->n_copies * schedule->placement->n_stages; i++)
     if (schedule->placement->device[i] == device)
-      level += test->costs->weight_bytes[i % schedule->placement->n_stages];
+      level += test->costs->stage[i % schedule->placement->n_stages].weight_bytes;
   for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
     {
       guint last = program->step_of[i + schedule->ops[i].paired];
@@ -422,12 +422,12 @@ test_definition (void)
     {
       g_auto (Case) test = { 0 };
       PsSchedule *schedule = random_schedule (rand, i % 2 == 1);
-      const PsEventsSetting setting = { .channel = (PsChannel)(i % 4), .blocking = i % 16 >= 12 };
+      const PsEventsSetting setting = { .comm = (PsChannel)(i % 4), .blocking = i % 16 >= 12 };
       test.costs = random_costs (rand, schedule->placement->n_stages, 0);
       for (guint k = 0; k < PS_N_OP_KINDS * test.costs->n_stages; k++)
         test.costs->op[k].duration_ns++;
       for (guint stage = 0; stage < test.costs->n_stages; stage++)
-        test.costs->pair_ns[stage] = -1;
+        test.costs->stage[stage].pair_ns = -1;
       test.simulation = reference_simulate (schedule, test.costs, &test.program);
       for (guint engine = 0; engine < 2; engine++)
         {
@@ -475,8 +475,8 @@ paper_costs (const PsModel *model, guint n_devices, guint n_chunks)
       ps_costs_op (costs, PS_OP_BW, stage)->duration_ns = 2000;
       ps_costs_set_memory (costs, stage, ps_model_stage_activation_bytes (model, &shape),
                            ps_model_stage_weight_activation_bytes (model, &shape));
-      costs->state[stage] = ps_model_stage_state (model, &shape);
-      costs->weight_bytes[stage] = ps_model_stage_state_bytes (model, &shape);
+      costs->stage[stage].state = ps_model_stage_state (model, &shape);
+      costs->stage[stage].weight_bytes = ps_model_stage_state_bytes (model, &shape);
     }
   return costs;
 }

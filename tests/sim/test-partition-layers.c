@@ -160,8 +160,8 @@ assert_same_stage (const PsCosts *costs, const PsCosts *expected, guint s, gint6
       g_assert_cmpint (a->take_bytes, ==, b->take_bytes);
       g_assert_cmpint (a->give_bytes, ==, b->give_bytes);
     }
-  g_assert_cmpint (costs->weight_bytes[s], ==, expected->weight_bytes[s]);
-  g_assert_cmpint (costs->version_bytes[s], ==, expected->version_bytes[s]);
+  g_assert_cmpint (costs->stage[s].weight_bytes, ==, expected->stage[s].weight_bytes);
+  g_assert_cmpint (costs->stage[s].version_bytes, ==, expected->stage[s].version_bytes);
   if (s + 1 < costs->n_stages)
     {
       guint forward = ps_transfer_forward (costs, s), backward = ps_transfer_backward (costs, s + 1);

@@ -106,7 +106,7 @@ test_posts (void)
           = ps_costs_parse ("f=2ns,b=3ns,w=1ns,c=1ns", program->schedule->placement->n_stages, 1, NULL);
       check_posts (program);
       check_posts (untagged);
-      g_assert_true (ps_events_plan (program, costs, &(PsEventsSetting){ .channel = PS_CHANNEL_RANK }, NULL));
+      g_assert_true (ps_events_plan (program, costs, &(PsEventsSetting){ .comm = PS_CHANNEL_RANK }, NULL));
       check_posts (program);
     }
 }

@@ -214,7 +214,7 @@ draw_suited (Case *c, GRand *random)
   case_init (c, two ? PS_PLACEMENT_BIDIRECTIONAL : PS_PLACEMENT_V, p, v, m, cost, 4, g_rand_int_range (random, 1, 5),
              g_rand_boolean (random) ? 4 * v * (p + g_rand_int_range (random, 0, 3)) : 0);
   for (guint s = 0; s < p * v; s++)
-    c->costs->pair_ns[s] = pair;
+    c->costs->stage[s].pair_ns = pair;
   c->setting.objective = g_rand_boolean (random) ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN;
 }
 
@@ -258,7 +258,7 @@ test_useless (void)
   case_init (&with, PS_PLACEMENT_V, 4, 2, 8, cost, 4, 2, 34);
   case_init (&without, PS_PLACEMENT_V, 4, 2, 8, cost, 4, 2, 34);
   for (guint s = 0; s < 8; s++)
-    with.costs->pair_ns[s] = 300;
+    with.costs->stage[s].pair_ns = 300;
   with.setting.move_limit = without.setting.move_limit = 30000;
   g_autoptr (PsSearchResult) a = ps_search (&with.setting, NULL), b = ps_search (&without.setting, NULL);
   g_autofree char *text_a = ps_schedule_to_json (a->schedule), *text_b = ps_schedule_to_json (b->schedule);
@@ -279,7 +279,7 @@ test_known (void)
 
   case_init (&c, PS_PLACEMENT_V, 4, 2, 16, cost, 4, 2, 0);
   for (guint s = 0; s < 8; s++)
-    c.costs->pair_ns[s] = 1100;
+    c.costs->stage[s].pair_ns = 1100;
   g_autoptr (PsSearchResult) result = ps_search (&c.setting, NULL);
   g_assert_cmpint (result->lower_bound_ns, ==, 40700);
   g_assert_cmpint (result->makespan_ns, <, 43500);
@@ -358,7 +358,7 @@ test_stretch (void)
   case_init (&few, PS_PLACEMENT_V, 3, 2, 16, cost, 2, 1, 0);
   case_init (&many, PS_PLACEMENT_V, 3, 2, 48, cost, 2, 1, 0);
   for (guint s = 0; s < 6; s++)
-    few.costs->pair_ns[s] = many.costs->pair_ns[s] = 22;
+    few.costs->stage[s].pair_ns = many.costs->stage[s].pair_ns = 22;
   g_autoptr (PsProblem) small = ps_problem_new (&few.setting), large = ps_problem_new (&many.setting);
   g_autoptr (PsOrder) from = ps_order_new (small), to = ps_order_new (large);
   PsFamilySetting setting = { .n_devices = 3, .n_microbatches = 16, .n_chunks = 2 };

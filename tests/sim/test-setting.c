@@ -57,7 +57,7 @@ test_options (void)
   g_assert_cmpuint (setting->n_memory_limits, ==, 4);
   g_assert_cmpint (setting->memory_limit[1], ==, 512 * 1024 * 1024);
   g_assert_cmpint (setting->memory_limit[3], ==, 64 * 1024);
-  g_assert_cmpint (setting->channel, ==, PS_CHANNEL_LATENCY);
+  g_assert_cmpint (setting->comm, ==, PS_CHANNEL_LATENCY);
 }
 
 static void
@@ -484,9 +484,9 @@ test_training_of_models (void)
   g_assert_cmpint (ps_costs_op (b, PS_OP_F, 1)->give_bytes, ==, layer - boundary);
   g_assert_cmpint (ps_costs_op (b, PS_OP_BW, 1)->duration_ns, ==,
                    ps_costs_op (a, PS_OP_BW, 1)->duration_ns + ps_costs_op (a, PS_OP_F, 1)->duration_ns);
-  g_assert_cmpint (b->state[1].optimizer_bytes, ==, a->state[1].optimizer_bytes / 2);
-  g_assert_cmpint (b->weight_bytes[1], ==, a->weight_bytes[1] - a->state[1].optimizer_bytes / 2);
-  g_assert_cmpint (b->reduce_ns[1], >, 0);
+  g_assert_cmpint (b->stage[1].state.optimizer_bytes, ==, a->stage[1].state.optimizer_bytes / 2);
+  g_assert_cmpint (b->stage[1].weight_bytes, ==, a->stage[1].weight_bytes - a->stage[1].state.optimizer_bytes / 2);
+  g_assert_cmpint (b->stage[1].reduce_ns, >, 0);
   /* Selective drops the scores, and half of what is left goes to the host. */
   g_assert_cmpint (ps_costs_op (c, PS_OP_F, 1)->take_bytes - ps_costs_op (c, PS_OP_F, 1)->give_bytes, ==,
                    layer - scores);

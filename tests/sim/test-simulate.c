@@ -216,8 +216,8 @@ naive_duration (const Naive *naive, guint i, guint n)
   gint64 sum = 0;
   for (guint k = 0; k < n; k++)
     {
-      if (n == 2 && op[k].kind == PS_OP_F && naive->costs->pair_ns[op[k].stage] >= 0)
-        return naive->costs->pair_ns[op[k].stage];
+      if (n == 2 && op[k].kind == PS_OP_F && naive->costs->stage[op[k].stage].pair_ns >= 0)
+        return naive->costs->stage[op[k].stage].pair_ns;
       sum += ps_costs_op (naive->costs, (PsOpKind)op[k].kind, op[k].stage)->duration_ns;
     }
   return sum;
@@ -252,7 +252,7 @@ naive_peak (const Naive *naive, guint device)
   const PsSchedule *schedule = naive->schedule;
   gint64 level = 0, peak = 0;
   for (guint stage = 0; stage < schedule->placement->n_stages; stage++)
-    level += schedule->placement->device[stage] == device ? naive->costs->weight_bytes[stage] : 0;
+    level += schedule->placement->device[stage] == device ? naive->costs->stage[stage].weight_bytes : 0;
   peak = level;
   for (guint i = schedule->first[device], n; i < schedule->first[device + 1]; i += n)
     {

@@ -138,7 +138,7 @@ check_random (GRand *rand, gboolean pairs)
   g_autoptr (PsJitter) jitter = random_below (rand, 4) ? ps_jitter_new (0.3) : NULL;
   g_autofree gint64 *own = g_new (gint64, 2 * (gsize)program->n_steps);
   gboolean slow = program->schedule->placement->n_devices > 1 && g_rand_boolean (rand);
-  const PsEventsSetting setting = { .channel = (PsChannel)random_below (rand, 4),
+  const PsEventsSetting setting = { .comm = (PsChannel)random_below (rand, 4),
                                     .eager_bytes = g_rand_boolean (rand) ? 50 : 0,
                                     .blocking = random_below (rand, 4) == 0 };
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
@@ -168,8 +168,8 @@ test_random (void)
 static void
 test_entangled (void)
 {
-  static const PsEventsSetting latency = { .channel = PS_CHANNEL_LATENCY },
-                               settings[] = { { .overlap_slowdown = 3 }, { .window = 1 } };
+  static const PsEventsSetting latency = { .comm = PS_CHANNEL_LATENCY },
+                               settings[] = { { .overlap_slowdown = 3 }, { .ready_order = 1 } };
   g_autoptr (GRand) rand = g_rand_new_with_seed (43);
   g_autoptr (PsJitter) jitter = ps_jitter_new (0.3);
   const PsUncertainty uncertainty = { .jitter = 0.3 };
@@ -197,7 +197,7 @@ some_costs (guint n_stages)
   for (guint i = 1; i <= 2 * n_stages; i++)
     costs->transfer_ns[i] = 300000 + 100 * i;
   for (guint i = 0; i < n_stages; i++)
-    costs->reduce_ns[i] = costs->copies_ns[i] = 500000;
+    costs->stage[i].reduce_ns = costs->stage[i].reduce2_ns = 500000;
   return costs;
 }
 
@@ -216,7 +216,7 @@ for_each_family (Check check)
       g_autoptr (PsProgram) program = lower_family (families[i / 2]->name, 4, 8, 0);
       g_autoptr (PsCosts) costs = some_costs (program->schedule->placement->n_stages);
       g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
-      const PsEventsSetting rank = { .channel = PS_CHANNEL_RANK }, *setting = i % 2 ? &rank : NULL;
+      const PsEventsSetting rank = { .comm = PS_CHANNEL_RANK }, *setting = i % 2 ? &rank : NULL;
       PsIteration iteration;
       ps_simulate (program, costs, simulation);
       g_assert_true (!setting || ps_events_simulate (program, costs, setting, simulation, NULL));
@@ -429,7 +429,7 @@ test_refusals (void)
 {
   g_autoptr (PsProgram) program = lower_family ("pipedream", 2, 4, 0);
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1000000s,b=1000000s,w=0", 2, 1, NULL);
-  const PsEventsSetting slowed = { .channel = PS_CHANNEL_RANK, .overlap_slowdown = 2 };
+  const PsEventsSetting slowed = { .comm = PS_CHANNEL_RANK, .overlap_slowdown = 2 };
   const PsUncertainty uncertainty = { .jitter = 1 };
   g_autoptr (GError) entangled = NULL, overflow = NULL;
   PsSampling sampling = { .n_samples = 10, .n_jobs = 1, .sync = PS_SYNC_BYPASS, .events = &slowed };

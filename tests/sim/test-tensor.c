@@ -141,7 +141,7 @@ test_costs (void)
   g_assert_true (ps_cluster_group (&cluster, 4, NULL));
   g_autoptr (PsCosts) four = ps_costs_model (&model, &cluster, 1, 1, NULL),
                       two = ps_costs_model (&model, &cluster, 2, 1, NULL);
-  g_assert_cmpint (four->tensor_ns[0], ==, talk);
+  g_assert_cmpint (four->stage[0].tensor_ns, ==, talk);
   for (PsOpKind kind = PS_OP_F; kind <= PS_OP_BW; kind++)
     {
       gint64 extra = kind == PS_OP_W ? 0 : talk;
@@ -173,7 +173,7 @@ test_recompute (void)
       g_assert_true (ps_costs_recompute (one, &model, &cluster, recompute, NULL)
                      && ps_costs_recompute (four, &model, &group, recompute, NULL));
       gint64 again = duration (one, PS_OP_B, 0) - before, again_four = duration (four, PS_OP_B, 0) - before_four;
-      gint64 talk = recompute == PS_RECOMPUTE_FULL ? four->tensor_ns[0] : 0;
+      gint64 talk = recompute == PS_RECOMPUTE_FULL ? four->stage[0].tensor_ns : 0;
       g_assert_cmpint (again, >, 0);
       g_assert_cmpint (ABS (4 * (again_four - talk) - again), <=, 8);
     }

@@ -48,7 +48,7 @@ worked_costs (void)
       ps_costs_op (costs, PS_OP_W, s)->duration_ns = 5;
       ps_costs_op (costs, PS_OP_O, s)->duration_ns = s ? 3 : 6;
       ps_costs_set_memory (costs, s, 100, 40);
-      costs->weight_bytes[s] = 1000;
+      costs->stage[s].weight_bytes = 1000;
       costs->transfer_ns[ps_transfer_forward (costs, s)] = 2;
       costs->transfer_ns[ps_transfer_backward (costs, s)] = 2;
     }
@@ -358,7 +358,7 @@ random_costs (GRand *random, guint n_stages)
       /* What an op needs only while it runs. */
       ps_costs_op (costs, PS_OP_B, s)->take_bytes += 77;
       ps_costs_op (costs, PS_OP_B, s)->give_bytes += 77;
-      costs->weight_bytes[s] = g_rand_int_range (random, 0, 5000);
+      costs->stage[s].weight_bytes = g_rand_int_range (random, 0, 5000);
       costs->transfer_ns[ps_transfer_forward (costs, s)] = g_rand_int_range (random, 0, 20);
       costs->transfer_ns[ps_transfer_backward (costs, s)] = g_rand_int_range (random, 0, 20);
     }

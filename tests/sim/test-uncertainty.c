@@ -151,7 +151,7 @@ check_reductions (const PsProgram *program, const PsCosts *costs, PsReduce reduc
 {
   g_autoptr (PsJitter) jitter = ps_jitter_new (0.1);
   const PsUncertainty uncertainty = { .jitter = 0.1 };
-  const PsEventsSetting latency = { .channel = PS_CHANNEL_LATENCY };
+  const PsEventsSetting latency = { .comm = PS_CHANNEL_LATENCY };
   PsSampling sampling = { .n_samples = 300, .seed = 5, .n_jobs = 1, .reduce = reduce };
   g_autofree gint64 *samples = ps_uncertainty_sample (program, costs, &uncertainty, &sampling, NULL);
   sampling.events = &latency;
@@ -171,7 +171,7 @@ test_reductions (void)
       g_autoptr (PsProgram) program = lower_family (families[i / 2]->name, 4, 8, 0);
       g_autoptr (PsCosts) costs = some_costs (program->schedule->placement->n_stages);
       for (guint stage = 0; stage < costs->n_stages; stage++)
-        costs->reduce_ns[stage] = costs->copies_ns[stage] = 3000000 * (gint64)stage;
+        costs->stage[stage].reduce_ns = costs->stage[stage].reduce2_ns = 3000000 * (gint64)stage;
       if (!program->schedule->asynchronous)
         check_reductions (program, costs, i % 2 ? PS_REDUCE_EXPOSED : PS_REDUCE_OVERLAPPED);
     }
@@ -315,7 +315,7 @@ test_events (void)
   g_autoptr (PsProgram) program = lower_family ("interleaved", 4, 8, 0);
   g_autoptr (PsCosts) costs = some_costs (8);
   PsUncertainty uncertainty = { .jitter = 0.1 };
-  PsEventsSetting latency = { .channel = PS_CHANNEL_LATENCY }, rank = { .channel = PS_CHANNEL_RANK };
+  PsEventsSetting latency = { .comm = PS_CHANNEL_LATENCY }, rank = { .comm = PS_CHANNEL_RANK };
   PsSampling sampling = { .n_samples = 600, .seed = 4, .n_jobs = 2, .events = &latency };
   g_autofree gint64 *expected = sample (program, costs, &uncertainty, 600, 4, 1);
   g_autofree gint64 *events = ps_uncertainty_sample (program, costs, &uncertainty, &sampling, &error);

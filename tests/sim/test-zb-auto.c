@@ -172,8 +172,9 @@ random_costs (GRand *rand, guint p, gint64 *limit)
       ps_costs_set_memory (costs, stage, act, g_rand_int_range (rand, 0, (gint32)act + 1));
       costs->transfer_ns[ps_transfer_forward (costs, stage)] = random_time (rand);
       costs->transfer_ns[ps_transfer_backward (costs, stage)] = random_time (rand);
-      costs->weight_bytes[stage] = g_rand_int_range (rand, 0, 1000);
-      limit[stage] = costs->weight_bytes[stage] + act + g_rand_int_range (rand, 0, (gint32)((2 * p - 1) * act + 1));
+      costs->stage[stage].weight_bytes = g_rand_int_range (rand, 0, 1000);
+      limit[stage]
+          = costs->stage[stage].weight_bytes + act + g_rand_int_range (rand, 0, (gint32)((2 * p - 1) * act + 1));
     }
   return costs;
 }
@@ -297,7 +298,7 @@ test_auto_limit (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) costs = reference_costs (3, 1, 1, 1, 0, 1024, 512);
-  costs->weight_bytes[1] = 4096;
+  costs->stage[1].weight_bytes = 4096;
   const gint64 limit[] = { 1024, 5119, 1024 }, enough[] = { 1024, 5120, 1024 };
   PsFamilySetting setting
       = { .n_devices = 3, .n_microbatches = 4, .n_chunks = 1, .costs = costs, .memory_limit = limit };

@@ -85,7 +85,7 @@ random_costs (GRand *rand, guint n_stages)
         ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = g_rand_int_range (rand, 0, 100);
       gint act = g_rand_int_range (rand, 0, 20);
       ps_costs_set_memory (costs, stage, act, g_rand_int_range (rand, 0, act + 1));
-      costs->weight_bytes[stage] = g_rand_int_range (rand, 0, 10);
+      costs->stage[stage].weight_bytes = g_rand_int_range (rand, 0, 10);
       costs->transfer_ns[ps_transfer_forward (costs, stage)] = g_rand_int_range (rand, 0, 30);
       costs->transfer_ns[ps_transfer_backward (costs, stage)] = g_rand_int_range (rand, 0, 30);
     }
@@ -97,8 +97,8 @@ static gint64
 least_bytes (const PsCosts *costs, guint p, guint device)
 {
   guint far = 2 * p - 1 - device;
-  return costs->weight_bytes[device] + costs->weight_bytes[far] + ps_costs_op (costs, PS_OP_F, device)->take_bytes
-         + ps_costs_op (costs, PS_OP_F, far)->take_bytes;
+  return costs->stage[device].weight_bytes + costs->stage[far].weight_bytes
+         + ps_costs_op (costs, PS_OP_F, device)->take_bytes + ps_costs_op (costs, PS_OP_F, far)->take_bytes;
 }
 
 static void

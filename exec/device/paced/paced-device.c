@@ -111,8 +111,8 @@ duration_of (const PacedDevice *device, PsOp op)
 
   if (!device->in_pair)
     return own_ns;
-  if (costs->pair_ns[forward_stage] >= 0)
-    return costs->pair_ns[forward_stage];
+  if (costs->stage[forward_stage].pair_ns >= 0)
+    return costs->stage[forward_stage].pair_ns;
   return own_ns + ps_costs_op (costs, device->first.kind, device->first.stage)->duration_ns;
 }
 
