@@ -124,7 +124,7 @@ gboolean ps_costs_offload (PsCosts *costs, double ratio, GError **error);
 /* Spreads the optimizer state evenly over n_replicas, and O with it (ZeRO stage 1, arXiv 1910.02054, section 5.1: each
  * updates its part of the parameters; the all-reduce moves as many bytes as before, section 7.2.1). Fails with
  * PS_ERROR_USAGE where the size of the state is not known. */
-gboolean ps_costs_shard (PsCosts *costs, guint n_replicas, GError **error);
+gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, GError **error);
 
 /* The all-reduce of every stage's gradients over n_replicas of the pipeline of n_devices, as a ring (Patarasuk and
  * Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009): 2 (D - 1) steps of bytes / D each

@@ -138,7 +138,7 @@ ps_costs_offload (PsCosts *costs, double ratio, GError **error)
 }
 
 gboolean
-ps_costs_shard (PsCosts *costs, guint n_replicas, GError **error)
+ps_costs_zero (PsCosts *costs, guint n_replicas, GError **error)
 {
   for (guint stage = 0; stage < costs->n_stages; stage++)
     {

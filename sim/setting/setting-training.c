@@ -118,7 +118,7 @@ replicate (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **e
   if (setting->n_replicas == 1)
     return TRUE;
   if (has_reduce (costs))
-    return !setting->zero || ps_costs_shard (costs, setting->n_replicas, error);
+    return !setting->zero || ps_costs_zero (costs, setting->n_replicas, error);
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
                "--replicas %u: %s does not say what an all-reduce takes; give reduce=TIME in --costs, or a model on a "
                "cluster",

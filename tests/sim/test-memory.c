@@ -230,18 +230,18 @@ test_offload (void)
 }
 
 static void
-test_shard (void)
+test_zero (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ns,bw=1ns,o=9ns,weights=160B,grad=20B,opt=121B", 1, 1, &error);
   g_assert_no_error (error);
   /* 121 bytes over 4 replicas are 31 for the largest share, 9 ns at most 3. */
-  g_assert_true (ps_costs_shard (costs, 4, &error));
+  g_assert_true (ps_costs_zero (costs, 4, &error));
   g_assert_cmpint (costs->stage[0].state.optimizer_bytes, ==, 31);
   g_assert_cmpint (ps_costs_op (costs, PS_OP_O, 0)->duration_ns, ==, 3);
   g_assert_cmpint (costs->stage[0].weight_bytes, ==, 160 - 121 + 31);
   g_autoptr (PsCosts) sum = ps_costs_parse ("f=1ns,bw=1ns,weights=160B", 1, 1, &error);
-  g_assert_false (ps_costs_shard (sum, 4, &error));
+  g_assert_false (ps_costs_zero (sum, 4, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
 }
 
@@ -533,7 +533,7 @@ main (int argc, char **argv)
   g_test_add_func ("/memory/full-recomputation", test_full_recomputation);
   g_test_add_func ("/memory/recomputation-by-layers", test_recomputation_by_layers);
   g_test_add_func ("/memory/offload", test_offload);
-  g_test_add_func ("/memory/shard", test_shard);
+  g_test_add_func ("/memory/zero", test_zero);
   g_test_add_func ("/memory/ring", test_ring);
   g_test_add_func ("/memory/random", test_random);
   g_test_add_func ("/memory/definition", test_definition);
