@@ -15,64 +15,14 @@ CREATE TABLE sweep (
   version TEXT NOT NULL   -- of pipesim
 ) STRICT;
 
--- A setting and what it comes to. Columns of options that were not swept hold their defaults.
+-- A setting and what it comes to. The program puts a column for each option of SETTING in place of the line OPTIONS, as
+-- sim/setting/options.c lists them; `.schema prediction` shows what is there. Columns of options that were not swept hold
+-- their defaults. Keys of costs have columns (cost_f_ns) where they were swept by themselves; the column costs does not hold
+-- these keys then.
 CREATE TABLE prediction (
   point INTEGER PRIMARY KEY, -- number of the setting in the sweep, from 0
   digest TEXT NOT NULL,      -- of the setting alone; no two points have the same
-  schedule TEXT NOT NULL,
-  devices INTEGER NOT NULL,
-  microbatches INTEGER NOT NULL,
-  chunks INTEGER NOT NULL,
-  slices INTEGER NOT NULL,
-  group_size INTEGER,        -- NULL: the family's own
-  microbatch_size INTEGER,   -- sequences; NULL: not known
-  global_batch INTEGER NOT NULL, -- sequences (microbatches, where microbatch_size is not known) per step of all replicas
-  model TEXT,
-  precision TEXT,            -- number format of the model, by --precision or its own; NULL: not known
-  cluster TEXT,
-  link_bandwidth REAL,       -- bytes per second, of the cluster times bandwidth_factor
-  link_latency_ns INTEGER,   -- likewise
-  db TEXT,
-  profile TEXT,
-  costs TEXT,
-  cost_f_ns INTEGER,        -- keys of costs that were swept by themselves, which costs does not hold then; NULL: the others
-  cost_b_ns INTEGER,
-  cost_w_ns INTEGER,
-  cost_bw_ns INTEGER,
-  cost_c_ns INTEGER,
-  cost_o_ns INTEGER,
-  cost_pair_ns INTEGER,
-  cost_reduce_ns INTEGER,
-  cost_reduce2_ns INTEGER,
-  cost_r_ns INTEGER,
-  cost_host_ns INTEGER,
-  cost_act_bytes INTEGER,
-  cost_wact_bytes INTEGER,
-  cost_keep_bytes INTEGER,
-  cost_weights_bytes INTEGER,
-  cost_version_bytes INTEGER,
-  cost_grad_bytes INTEGER,
-  cost_opt_bytes INTEGER,
-  cost_msg_bytes INTEGER,
-  bandwidth_factor REAL NOT NULL,
-  latency_factor REAL NOT NULL,
-  recompute TEXT NOT NULL,
-  offload REAL NOT NULL,
-  replicas INTEGER NOT NULL,
-  tensor INTEGER NOT NULL,   -- GPUs of a device
-  zero INTEGER NOT NULL,
-  reduce TEXT NOT NULL,
-  sync TEXT NOT NULL,
-  placement TEXT NOT NULL,
-  comm TEXT NOT NULL,
-  comm_order TEXT NOT NULL,
-  eager_bytes INTEGER NOT NULL,
-  blocking INTEGER NOT NULL,
-  share_links INTEGER NOT NULL,
-  speed TEXT NOT NULL,       -- factor, or one for each device
-  overlap_slowdown REAL NOT NULL,
-  ready_order INTEGER NOT NULL,
-  memory_limit_bytes INTEGER, -- the smallest of the devices', as given; NULL: the memory of the cluster, or none
+  -- OPTIONS
   makespan_ns INTEGER NOT NULL,
   max_span_ns INTEGER NOT NULL,
   iteration_ns INTEGER NOT NULL,

@@ -26,34 +26,45 @@ typedef struct
   char *schedule;
   char *device;
   char *transport;
-  char *steps;
-  char *seed;
-  char *tolerance;
-  char *timeout;
+  gint64 seed;
+  gboolean has_timeout;
   char *trace;
   char *predicted;
   char *sm_shares;
   guint *shares; /* what sm_shares says */
   gboolean check;
   gboolean json;
-  double max_error; /* what --tolerance says, as a ratio; negative: not given */
+  double tolerance; /* a ratio; negative: not given */
   PsSetting *setting;
   PsRunSetting run; /* others and choices are owned */
 } Options;
 
+static const PsOption rows[] = {
+  PS_OPTION ("schedule", 0, PS_FILE (Options, schedule), "NAME|FILE", "Family or schedule file"),
+  PS_OPTION ("device", 0, PS_TEXT (Options, device), "NAME", "Device class"),
+  PS_OPTION ("transport", 0, PS_TEXT (Options, transport), "NAME", "Transport class (default: threads)"),
+  PS_OPTION ("steps", 0, PS_COUNT (Options, run.n_steps, 1, MAX_STEPS), "N", "Training steps (default: 5)",
+             .initial = DEFAULT_STEPS),
+  PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of weights and data (default: 1)", .initial = 1),
+  PS_OPTION ("check", 0, PS_FLAG (Options, check), NULL, "Compare losses and gradients with one device"),
+  PS_OPTION ("tolerance", 0, PS_PERCENT (Options, tolerance, 0, PS_MAX_PERCENT), "PERCENT",
+             "Exit with 3 when prediction and measured iteration time differ by more", .initial = -1),
+  PS_OPTION ("timeout", 0, PS_TIME (Options, run.timeout_ns), "TIME",
+             "Fail when a message takes longer (default: 60s, or 4 predicted iterations)",
+             .given = PS_MEMBER (Options, has_timeout, gboolean)),
+  PS_OPTION ("trace", 0, PS_FILE (Options, trace), "FILE", "Write the measured timeline"),
+  PS_OPTION ("sm-shares", 0, PS_TEXT (Options, sm_shares), "N,...",
+             "In what proportion devices split a GPU's multiprocessors (default: evenly)"),
+  PS_OPTION ("predicted", 0, PS_FILE (Options, predicted), "FILE", "Write the simulated timeline"),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print results as JSON"),
+  PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options),
+  PS_OPTION_END,
+};
+
 static void
 options_clear (Options *options)
 {
-  g_free (options->schedule);
-  g_free (options->device);
-  g_free (options->transport);
-  g_free (options->steps);
-  g_free (options->seed);
-  g_free (options->tolerance);
-  g_free (options->timeout);
-  g_free (options->trace);
-  g_free (options->predicted);
-  g_free (options->sm_shares);
+  ps_options_reset (rows, options);
   g_free (options->shares);
   ps_setting_free (options->setting);
   ps_rendezvous_leave (options->run.others);
@@ -84,60 +95,17 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Job, job_clear)
 static gboolean
 parse_options (Options *options, int *argc, char ***argv, GError **error)
 {
-  const GOptionEntry entries[] = {
-    { "schedule", 0, 0, G_OPTION_ARG_FILENAME, &options->schedule, "Family or schedule file", "NAME|FILE" },
-    { "device", 0, 0, G_OPTION_ARG_STRING, &options->device, "Device class", "NAME" },
-    { "transport", 0, 0, G_OPTION_ARG_STRING, &options->transport, "Transport class (default: threads)", "NAME" },
-    { "steps", 0, 0, G_OPTION_ARG_STRING, &options->steps, "Training steps (default: 5)", "N" },
-    { "seed", 0, 0, G_OPTION_ARG_STRING, &options->seed, "Seed of weights and data (default: 1)", "N" },
-    { "check", 0, 0, G_OPTION_ARG_NONE, &options->check, "Compare losses and gradients with one device", NULL },
-    { "tolerance", 0, 0, G_OPTION_ARG_STRING, &options->tolerance,
-      "Exit with 3 when prediction and measured iteration time differ by more", "PERCENT" },
-    { "timeout", 0, 0, G_OPTION_ARG_STRING, &options->timeout,
-      "Fail when a message takes longer (default: 60s, or 4 predicted iterations)", "TIME" },
-    { "trace", 0, 0, G_OPTION_ARG_FILENAME, &options->trace, "Write the measured timeline", "FILE" },
-    { "sm-shares", 0, 0, G_OPTION_ARG_STRING, &options->sm_shares,
-      "In what proportion devices split a GPU's multiprocessors (default: evenly)", "N,..." },
-    { "predicted", 0, 0, G_OPTION_ARG_FILENAME, &options->predicted, "Write the simulated timeline", "FILE" },
-    { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print results as JSON", NULL },
-    G_OPTION_ENTRY_NULL,
-  };
   g_autoptr (GOptionContext) context
       = g_option_context_new ("- run a schedule for real and compare it with its prediction");
   g_autofree char *description = ps_exec_describe ();
 
-  g_option_context_add_main_entries (context, entries, NULL);
-  ps_setting_add_options (options->setting, context);
+  ps_options_add (rows, options, context);
   g_option_context_set_description (context, description);
   if (!g_option_context_parse (context, argc, argv, error))
     return FALSE;
   if (*argc > 1)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': unexpected argument", (*argv)[1]);
   return *argc == 1;
-}
-
-static gboolean
-read_tolerance (Options *options, GError **error)
-{
-  options->max_error = -1;
-  return options->tolerance == NULL
-         || ps_parse_percent ("--tolerance", options->tolerance, 0, PS_MAX_PERCENT, &options->max_error, error);
-}
-
-static gboolean
-read_numbers (Options *options, GError **error)
-{
-  gint64 steps = DEFAULT_STEPS, seed = 1;
-
-  if (options->steps != NULL && !ps_parse_integer ("--steps", options->steps, 1, MAX_STEPS, &steps, error))
-    return FALSE;
-  if (options->seed != NULL && !ps_parse_integer ("--seed", options->seed, 0, G_MAXINT64, &seed, error))
-    return FALSE;
-  if (options->timeout != NULL && !ps_parse_time ("--timeout", options->timeout, &options->run.timeout_ns, error))
-    return FALSE;
-  options->run.n_steps = (guint)steps;
-  options->run.seed = (guint64)seed;
-  return read_tolerance (options, error);
 }
 
 static gboolean
@@ -160,23 +128,16 @@ check_options (const Options *options, GError **error)
     message = "--check: this device computes nothing that could be compared; cpu does";
   else if (options->run.device == &ps_paced_device && !has_costs (options))
     message = "--device paced: needs costs; give --costs, --db, or --model with --cluster";
-  else if (options->max_error >= 0 && !has_costs (options))
+  else if (options->tolerance >= 0 && !has_costs (options))
     message = "--tolerance: needs costs to predict from; give --costs, --db, or --model with --cluster";
   else if (options->predicted != NULL && !has_costs (options))
     message = "--predicted: needs costs to predict from; give --costs, --db, or --model with --cluster";
   else if (options->trace != NULL && g_strcmp0 (options->trace, options->predicted) == 0)
     message = "--predicted: is the file of --trace; they are two timelines";
-  else if (options->setting->sync == PS_SYNC_BYPASS)
-    message = "--sync bypass: is predicted only; here all devices meet at the optimizer";
-  else if (options->run.device->computes && options->setting->recompute != PS_RECOMPUTE_NONE)
-    message = "--recompute: is predicted only; this device keeps all activations";
-  else if (options->run.device->computes && options->setting->n_tensor > 1)
-    message = "--tensor: is predicted only; here one GPU, or a share of the cores, is a device";
-  else if (options->run.device->computes && options->setting->offload > 0)
-    message = "--offload: is predicted only; this device keeps all activations";
-  if (message != NULL)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
-  return message == NULL;
+  else
+    return ps_setting_check_real (options->setting, options->run.device->computes, error);
+  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
+  return FALSE;
 }
 
 static gboolean
@@ -200,8 +161,8 @@ is_first (const Options *options)
 static gboolean
 finish_options (Options *options, GError **error)
 {
-  return ps_setting_finish (options->setting, error) && find_classes (options, error) && read_numbers (options, error)
-         && check_options (options, error) && ps_output_check ("--trace", options->trace, error)
+  return ps_setting_check (options->setting, error) && find_classes (options, error) && check_options (options, error)
+         && ps_output_check ("--trace", options->trace, error)
          && ps_output_check ("--predicted", options->predicted, error)
          && (!is_first (options) || ps_output_check_database (options->setting->db, error));
 }
@@ -322,11 +283,12 @@ complete_run_setting (Options *options, const Job *job)
   PsRunSetting *run = &options->run;
 
   run->model = job->model;
+  run->seed = (guint64)options->seed;
   run->costs = run->device == &ps_paced_device ? job->prediction->costs : NULL;
   run->gradients = options->check;
-  if (options->timeout == NULL)
+  if (!options->has_timeout)
     run->timeout_ns = TIMEOUT_NS;
-  if (options->timeout == NULL && job->prediction != NULL)
+  if (!options->has_timeout && job->prediction != NULL)
     run->timeout_ns = MAX (run->timeout_ns, TIMEOUT_ITERATIONS * job->prediction->metrics.iteration_ns);
   run->progress = show_progress;
   run->progress_data = isatty (STDERR_FILENO) ? run : NULL;
@@ -388,7 +350,7 @@ judge (const Options *options, const PsRunReport *report, GError **error)
                    report->verdict->first_difference);
       return 1;
     }
-  if (options->max_error >= 0 && !(fabs (report->comparison->iteration_error) <= options->max_error))
+  if (options->tolerance >= 0 && !(fabs (report->comparison->iteration_error) <= options->tolerance))
     return EXIT_OUTSIDE;
   return 0;
 }

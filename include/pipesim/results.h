@@ -7,8 +7,8 @@
 #ifndef PIPESIM_RESULTS_H
 #define PIPESIM_RESULTS_H
 
-#include <pipesim/costs.h>
 #include <pipesim/report.h>
+#include <pipesim/setting.h>
 
 G_BEGIN_DECLS
 
@@ -28,87 +28,30 @@ PsResults *ps_results_open (const char *path, PsResultsMode mode, GError **error
 void ps_results_close (PsResults *results);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsResults, ps_results_close)
 
-/* What a column of the table prediction holds. */
+/* The figures of a prediction. Their columns come after those of the options of SETTING. */
 typedef enum
 {
-  PS_VALUE_NONE, /* NULL */
-  PS_VALUE_INTEGER,
-  PS_VALUE_REAL,
-  PS_VALUE_TEXT,
-} PsValueType;
-
-typedef struct
-{
-  PsValueType type;
-  union
-  {
-    gint64 integer;
-    double real;
-    const char *text; /* not owned */
-  };
-} PsValue;
-
-/* The columns of the table prediction behind point and digest, and of the view result, in their order. */
-typedef enum
-{
-  PS_RESULT_SCHEDULE,
-  PS_RESULT_DEVICES,
-  PS_RESULT_MICROBATCHES,
-  PS_RESULT_CHUNKS,
-  PS_RESULT_SLICES,
-  PS_RESULT_GROUP_SIZE,
-  PS_RESULT_MICROBATCH_SIZE,
-  PS_RESULT_GLOBAL_BATCH,
-  PS_RESULT_MODEL,
-  PS_RESULT_PRECISION,
-  PS_RESULT_CLUSTER,
-  PS_RESULT_LINK_BANDWIDTH,
-  PS_RESULT_LINK_LATENCY_NS,
-  PS_RESULT_DB,
-  PS_RESULT_PROFILE,
-  PS_RESULT_COSTS,
-  PS_RESULT_COST, /* the keys of costs, each by itself, in the order of PsCostKey */
-  PS_RESULT_COST_LAST = PS_RESULT_COST + PS_N_COST_KEYS - 1,
-  PS_RESULT_BANDWIDTH_FACTOR,
-  PS_RESULT_LATENCY_FACTOR,
-  PS_RESULT_RECOMPUTE,
-  PS_RESULT_OFFLOAD,
-  PS_RESULT_REPLICAS,
-  PS_RESULT_TENSOR,
-  PS_RESULT_ZERO,
-  PS_RESULT_REDUCE,
-  PS_RESULT_SYNC,
-  PS_RESULT_PLACEMENT,
-  PS_RESULT_COMM,
-  PS_RESULT_COMM_ORDER,
-  PS_RESULT_EAGER_BYTES,
-  PS_RESULT_BLOCKING,
-  PS_RESULT_SHARE_LINKS,
-  PS_RESULT_SPEED,
-  PS_RESULT_OVERLAP_SLOWDOWN,
-  PS_RESULT_READY_ORDER,
-  PS_RESULT_MEMORY_LIMIT_BYTES,
-  PS_RESULT_MAKESPAN_NS,
-  PS_RESULT_MAX_SPAN_NS,
-  PS_RESULT_ITERATION_NS,
-  PS_RESULT_BUBBLE_RATIO,
-  PS_RESULT_BUBBLE_RATIO_SPAN,
-  PS_RESULT_LOWER_BOUND_NS,
-  PS_RESULT_PEAK_MEMORY_BYTES,
-  PS_RESULT_FEASIBLE,
-  PS_RESULT_ASYNCHRONOUS,
-  PS_RESULT_PERIOD_ITERATIONS,
-  PS_RESULT_DEVICES_DETAIL,
-  PS_RESULT_ORIGIN,
-  PS_RESULT_COSTS_ORIGIN,
-  PS_RESULT_TRANSFERS_ORIGIN,
-  PS_RESULT_MEMORY_ORIGIN,
-  PS_N_STORED,
-  PS_RESULT_SEQUENCE_NS = PS_N_STORED, /* from here on of the view only */
-  PS_RESULT_SEQUENCES_PER_SECOND,
-  PS_RESULT_ABOVE_BOUND,
-  PS_N_RESULTS
-} PsResultField;
+  PS_FIGURE_MAKESPAN_NS,
+  PS_FIGURE_MAX_SPAN_NS,
+  PS_FIGURE_ITERATION_NS,
+  PS_FIGURE_BUBBLE_RATIO,
+  PS_FIGURE_BUBBLE_RATIO_SPAN,
+  PS_FIGURE_LOWER_BOUND_NS,
+  PS_FIGURE_PEAK_MEMORY_BYTES,
+  PS_FIGURE_FEASIBLE,
+  PS_FIGURE_ASYNCHRONOUS,
+  PS_FIGURE_PERIOD_ITERATIONS,
+  PS_FIGURE_DEVICES_DETAIL,
+  PS_FIGURE_ORIGIN,
+  PS_FIGURE_COSTS_ORIGIN,
+  PS_FIGURE_TRANSFERS_ORIGIN,
+  PS_FIGURE_MEMORY_ORIGIN,
+  PS_N_STORED_FIGURES,
+  PS_FIGURE_SEQUENCE_NS = PS_N_STORED_FIGURES, /* from here on of the view result only */
+  PS_FIGURE_SEQUENCES_PER_SECOND,
+  PS_FIGURE_ABOVE_BOUND,
+  PS_N_FIGURES
+} PsFigure;
 
 typedef enum
 {
@@ -124,9 +67,9 @@ typedef struct
   PsResultRole role;
 } PsResultColumn;
 
-/* All columns by PsResultField, and the one of that name. */
+/* All columns of the view result after point and digest: those of ps_setting_options, then those of PsFigure. */
 const PsResultColumn *ps_result_columns (guint *n);
-int ps_result_column_find (const char *name); /* a PsResultField, or -1 */
+int ps_result_column_find (const char *name); /* its index, or -1 */
 
 #define PS_DIGEST_LENGTH 32 /* hexadecimal digits */
 
@@ -136,12 +79,15 @@ typedef struct
   guint64 point;
   char digest[PS_DIGEST_LENGTH + 1];
   char *reason;    /* why there is no prediction; NULL: there is one, and values are set */
-  PsValue *values; /* [PS_N_STORED] */
+  PsValue *values; /* [ps_setting_n_options + PS_N_STORED_FIGURES] */
   char *detail;    /* text of one of the values, which is owned here */
 } PsResult;
 
 void ps_result_free (PsResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsResult, ps_result_free)
+
+/* The value of that column; there must be one. */
+const PsValue *ps_result_value (const PsResult *result, const char *column);
 
 /* Makes the database that of a sweep, or finds it so already. Errors: PS_ERROR_INPUT when it is of another sweep or was
  * made by another version of pipesim. */

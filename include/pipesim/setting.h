@@ -6,6 +6,7 @@
 #include <pipesim/events.h>
 #include <pipesim/families.h>
 #include <pipesim/iterations.h>
+#include <pipesim/option.h>
 #include <pipesim/timeline.h>
 
 G_BEGIN_DECLS
@@ -28,41 +29,51 @@ typedef struct
   PsChannel comm;                 /* --comm */
   PsCommOrder comm_order;         /* --comm-order; of schedules with sends and receives of their own none */
   gboolean reorder;               /* it was given: sends and receives of a schedule file give way to it */
-  gboolean any_comm_order;        /* no --comm-order, where choices are left to a search */
   gint64 eager_bytes;             /* --eager */
   gboolean blocking;              /* --blocking */
   gboolean share_links;           /* --share-links */
   double *speed;                  /* --speed: one value, or one per device; NULL: not given */
   guint n_speeds;
-  double overlap_slowdown; /* --overlap-slowdown; 0: none */
-  double bandwidth_factor; /* --bandwidth-factor; 0: none */
-  double latency_factor;   /* --latency-factor; 0: none */
-  guint ready_order;       /* --ready-order; 0: program order */
-  PsSync sync;             /* --sync */
-  PsReduce reduce;         /* --reduce */
-  guint n_replicas;        /* --replicas */
-  guint n_tensor;          /* --tensor: GPUs of a device */
-  gboolean zero;           /* --zero 1 */
-  PsRecompute recompute;   /* --recompute */
-  gboolean any_recompute;  /* --recompute auto, where choices are left to a search */
-  double offload;          /* --offload */
-  guint microbatch_size;   /* sequences per microbatch of the model in place of its own; 0: its own */
-  gboolean takes_auto;  /* set before ps_setting_finish: auto goes for --chunks and --recompute, and no --comm-order for
-                           any */
-  gint64 *memory_limit; /* --memory-limit: one value, or one per device; NULL: none */
+  double overlap_slowdown;   /* --overlap-slowdown; 1: none */
+  double bandwidth_factor;   /* --bandwidth-factor; 1: as fast as they are */
+  double latency_factor;     /* --latency-factor; 1: as long as they are */
+  guint ready_order;         /* --ready-order; 0: program order */
+  PsSync sync;               /* --sync */
+  PsReduce reduce;           /* --reduce */
+  guint n_replicas;          /* --replicas */
+  guint n_tensor;            /* --tensor: GPUs of a device */
+  gboolean zero;             /* --zero 1 */
+  PsRecompute recompute;     /* --recompute */
+  gboolean any_recompute;    /* --recompute auto */
+  gboolean takes_auto;       /* the command knows --recompute auto: a search */
+  double offload;            /* --offload */
+  guint microbatch_size;     /* sequences per microbatch of the model in place of its own; 0: its own */
+  PsPlacementKind placement; /* --placement */
+  gboolean has_placement;    /* it was given; FALSE: any placement will do */
+  gint64 *memory_limit;      /* --memory-limit: one value, or one per device; NULL: none */
   guint n_memory_limits;
-  struct PsSettingText *text; /* what GOption wrote; ps_setting_finish reads it */
 } PsSetting;
 
 PsSetting *ps_setting_new (void);
 void ps_setting_free (PsSetting *setting);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSetting, ps_setting_free)
 
-/* The options of SETTING as main entries of context; valid while setting lives. */
-void ps_setting_add_options (PsSetting *setting, GOptionContext *context);
+/* The options of SETTING; their base is a PsSetting. Hidden ones are fields of a sweep's spec alone. */
+extern const PsOption ps_setting_options[];
+extern const guint ps_setting_n_options;
 
-/* Reads and checks what GOption collected. Errors: PS_ERROR_USAGE. */
-gboolean ps_setting_finish (PsSetting *setting, GError **error);
+/* Refuses options that say nothing together. Errors: PS_ERROR_USAGE. */
+gboolean ps_setting_check (const PsSetting *setting, GError **error);
+
+/* Refuses options that pipesim partition does not look at. Errors: PS_ERROR_USAGE. */
+gboolean ps_setting_check_partition (const PsSetting *setting, GError **error);
+
+/* Refuses options that are predicted only; computes: the devices compute and do not just take the time. Errors:
+ * PS_ERROR_USAGE. */
+gboolean ps_setting_check_real (const PsSetting *setting, gboolean computes, GError **error);
+
+/* The options that are given, as a command line has them: " -p 4 --blocking". Free with g_free. */
+char *ps_setting_typed (const PsSetting *setting);
 
 /* Costs for n_devices and n_chunks from --costs, --db or --model with --cluster (exactly one of the three), with what
  * --recompute, --offload, --replicas and --zero make of them. Errors: PS_ERROR_USAGE, PS_ERROR_INPUT, PS_ERROR_IO. Free
@@ -77,9 +88,6 @@ gboolean ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gin
 /* Whether transfers wait for each other or for devices, so that the order of sends and receives counts. Where they do
  * not, PS_COMM_PLANNED plans nothing for the setting's costs. */
 gboolean ps_setting_transfers_wait (const PsSetting *setting);
-
-/* The placement that --placement asks for; FALSE: any. */
-gboolean ps_setting_placement (const PsSetting *setting, PsPlacementKind *kind);
 
 /* --speed as [n_devices] (free with g_free), NULL when there is none. Fails when it has neither one value nor
  * n_devices.

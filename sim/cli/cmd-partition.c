@@ -4,6 +4,8 @@
 
 #include <pipesim/report.h>
 
+#define MAX_COMPRESSION 1000000
+
 typedef struct
 {
   PartitionOptions partition;
@@ -12,15 +14,28 @@ typedef struct
   gboolean print_costs;
 } Options;
 
+static const PsOption rows[] = {
+  PS_OPTION ("layers", 0, PS_FILE (Options, partition.layers), "FILE.csv", "Layers and their costs"),
+  PS_OPTION ("bandwidth", 0, PS_RATE (Options, partition.bandwidth), "RATE",
+             "What two neighbours transfer, e.g. 10GB/s"),
+  PS_OPTION ("algorithm", 'a', PS_TEXT (Options, algorithm), "NAME|all", "An algorithm (default: bottleneck), or all"),
+  PS_OPTION ("schedule", 's', PS_TEXT (Options, partition.schedule), "NAME",
+             "Family whose iteration time is simulated; what algorithm schedule cuts for"),
+  PS_OPTION ("straight", 0, PS_FLAG (Options, partition.straight), NULL, "pipedream-code: no replicated stages"),
+  PS_OPTION ("compression", 0, PS_NUMBER (Options, partition.compression, PS_MIN_SPEED, MAX_COMPRESSION), "RATIO",
+             "pipedream-code: transfers count, divided by this (default: they do not count)"),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-partition/1)"),
+  PS_OPTION ("print-costs", 0, PS_FLAG (Options, print_costs), NULL,
+             "Print only the costs of the stages, as predict --costs takes them"),
+  PS_OPTION_INCLUDE_AT (Options, partition.setting, ps_setting_options),
+  PS_OPTION_END,
+};
+
 static void
 options_clear (Options *options)
 {
-  g_free (options->partition.layers);
-  g_free (options->partition.bandwidth);
-  g_free (options->partition.schedule);
-  g_free (options->partition.compression);
+  ps_options_reset (rows, options);
   ps_setting_free (options->partition.setting);
-  g_free (options->algorithm);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
@@ -288,30 +303,13 @@ check_options (const Options *options, const char *stray, GError **error)
 static gboolean
 parse_options (Options *options, int argc, char **argv, GError **error)
 {
-  PartitionOptions *partition = &options->partition;
-  const GOptionEntry entries[] = {
-    { "layers", 0, 0, G_OPTION_ARG_FILENAME, &partition->layers, "Layers and their costs", "FILE.csv" },
-    { "bandwidth", 0, 0, G_OPTION_ARG_STRING, &partition->bandwidth, "What two neighbours transfer, e.g. 10GB/s",
-      "RATE" },
-    { "algorithm", 'a', 0, G_OPTION_ARG_STRING, &options->algorithm, "An algorithm (default: bottleneck), or all",
-      "NAME|all" },
-    { "schedule", 's', 0, G_OPTION_ARG_STRING, &partition->schedule,
-      "Family whose iteration time is simulated; what algorithm schedule cuts for", "NAME" },
-    { "straight", 0, 0, G_OPTION_ARG_NONE, &partition->straight, "pipedream-code: no replicated stages", NULL },
-    { "compression", 0, 0, G_OPTION_ARG_STRING, &partition->compression,
-      "pipedream-code: transfers count, divided by this (default: they do not count)", "RATIO" },
-    { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print JSON (format pipesim-partition/1)", NULL },
-    { "print-costs", 0, 0, G_OPTION_ARG_NONE, &options->print_costs,
-      "Print only the costs of the stages, as predict --costs takes them", NULL },
-    G_OPTION_ENTRY_NULL,
-  };
   g_autoptr (GOptionContext) context = g_option_context_new ("- cut the layers of a model into stages");
   g_autofree char *description = describe_algorithms ();
-  partition->setting = ps_setting_new ();
+
+  options->partition.setting = ps_setting_new ();
   g_option_context_set_description (context, description);
-  g_option_context_add_main_entries (context, entries, NULL);
-  ps_setting_add_options (partition->setting, context);
-  return g_option_context_parse (context, &argc, &argv, error) && ps_setting_finish (partition->setting, error)
+  ps_options_add (rows, options, context);
+  return g_option_context_parse (context, &argc, &argv, error) && ps_setting_check (options->partition.setting, error)
          && check_options (options, argc > 1 ? argv[1] : NULL, error);
 }
 

@@ -15,21 +15,37 @@ typedef struct
   gboolean json;
   gboolean memory;
   gboolean explain;
-  char *size;    /* --microbatch-size as written */
-  char *faster;  /* --faster as written */
-  double saving; /* and read */
+  guint microbatch_size; /* 0: not given */
+  double faster;
+  gboolean has_faster;
   char *output;
   PsSetting *setting;
   PsSpreadOptions spread;
 } Options;
 
+static const PsOption rows[] = {
+  PS_OPTION ("schedule", 's', PS_FILES (Options, schedules), "NAME|FILE,...|all",
+             "Family names or schedule files, or all"),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-predict/1)"),
+  PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE",
+             "Write the simulated timeline; FILE.trace.json is a Chrome trace"),
+  PS_OPTION ("memory", 0, PS_FLAG (Options, memory), NULL, "Show where the bytes of each device go at its peak"),
+  PS_OPTION ("explain", 0, PS_FLAG (Options, explain), NULL,
+             "Show the critical path, what devices wait for, and what would pay off"),
+  PS_OPTION ("faster", 0, PS_PERCENT (Options, faster, 0.001, 100), "PERCENT",
+             "With --explain: how much less time a part takes in what would pay off, in percent (10)", .initial = 0.1,
+             .given = PS_MEMBER (Options, has_faster, gboolean)),
+  PS_OPTION ("microbatch-size", 0, PS_COUNT (Options, microbatch_size, 1, PS_MAX_MICROBATCHES), "N",
+             "Sequences per microbatch in place of the model's, for modelled costs"),
+  PS_OPTION_INCLUDE (Options, spread, ps_spread_rows),
+  PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options),
+  PS_OPTION_END,
+};
+
 static void
 options_clear (Options *options)
 {
-  g_strfreev (options->schedules);
-  g_free (options->output);
-  g_free (options->faster);
-  g_free (options->size);
+  ps_options_reset (rows, options);
   ps_setting_free (options->setting);
   ps_spread_options_clear (&options->spread);
 }
@@ -248,7 +264,7 @@ take_prediction (const Options *options, Result *result, PsPrediction *taken, GE
   g_ptr_array_add (result->predictions, taken);
   g_steal_pointer (&prediction);
   if (options->explain)
-    result->explain = ps_explain_report_new (options->setting, taken, options->saving, error);
+    result->explain = ps_explain_report_new (options->setting, taken, options->faster, error);
   return (!options->explain || result->explain)
          && (!result->spread || ps_spread_report_add (result->spread, taken, error));
 }
@@ -333,26 +349,15 @@ print_result (const Options *options, const Result *result, GError **error)
   return ps_print (page, error);
 }
 
-/* Percent of a part's time, "10" or "10%". */
 static gboolean
-read_faster (Options *options, GError **error)
+take_size (Options *options, GError **error)
 {
-  return ps_parse_percent ("--faster", options->faster ? options->faster : "10", 0.001, 100, &options->saving, error);
-}
-
-static gboolean
-read_size (Options *options, GError **error)
-{
-  gint64 size = 0;
-
-  if (!options->size)
+  options->setting->microbatch_size = options->microbatch_size;
+  if (options->microbatch_size == 0 || options->setting->cluster != NULL)
     return TRUE;
-  if (!options->setting->cluster)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
-                         "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
-  else if (ps_parse_integer ("--microbatch-size", options->size, 1, PS_MAX_MICROBATCHES, &size, error))
-    options->setting->microbatch_size = (guint)size;
-  return size > 0;
+  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
+                       "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
+  return FALSE;
 }
 
 static gboolean
@@ -360,11 +365,10 @@ check_analysis (Options *options, GError **error)
 {
   if (options->explain && options->several)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--explain: explains one schedule, not several");
-  else if (options->faster && !options->explain)
+  else if (options->has_faster && !options->explain)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--faster: belongs to --explain");
   else
-    return read_faster (options, error)
-           && ps_spread_options_finish (&options->spread, options->setting, options->several, error);
+    return ps_spread_options_finish (&options->spread, options->setting, options->several, error);
   return FALSE;
 }
 
@@ -382,30 +386,13 @@ split_schedules (Options *options)
 static gboolean
 parse_options (Options *options, int argc, char **argv, GError **error)
 {
-  const GOptionEntry entries[] = {
-    { "schedule", 's', 0, G_OPTION_ARG_FILENAME_ARRAY, &options->schedules, "Family names or schedule files, or all",
-      "NAME|FILE,...|all" },
-    { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print JSON (format pipesim-predict/1)", NULL },
-    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output,
-      "Write the simulated timeline; FILE.trace.json is a Chrome trace", "FILE" },
-    { "memory", 0, 0, G_OPTION_ARG_NONE, &options->memory, "Show where the bytes of each device go at its peak", NULL },
-    { "explain", 0, 0, G_OPTION_ARG_NONE, &options->explain,
-      "Show the critical path, what devices wait for, and what would pay off", NULL },
-    { "faster", 0, 0, G_OPTION_ARG_STRING, &options->faster,
-      "With --explain: how much less time a part takes in what would pay off, in percent (10)", "PERCENT" },
-    { "microbatch-size", 0, 0, G_OPTION_ARG_STRING, &options->size,
-      "Sequences per microbatch in place of the model's, for modelled costs", "N" },
-    G_OPTION_ENTRY_NULL,
-  };
   g_autoptr (GOptionContext) context = g_option_context_new ("- simulate schedules: time, bubble, memory");
 
   options->setting = ps_setting_new ();
   g_option_context_set_description (context, "bubble of iteration = 1 - busy time / (p * iteration time)\n"
                                              "bubble of span = 1 - (busy time / p) / longest span of a device\n");
-  g_option_context_add_main_entries (context, entries, NULL);
-  ps_spread_options_add (&options->spread, context);
-  ps_setting_add_options (options->setting, context);
-  if (!g_option_context_parse (context, &argc, &argv, error) || !ps_setting_finish (options->setting, error))
+  ps_options_add (rows, options, context);
+  if (!g_option_context_parse (context, &argc, &argv, error) || !ps_setting_check (options->setting, error))
     return FALSE;
   split_schedules (options);
   if (argc > 1)
@@ -417,7 +404,7 @@ parse_options (Options *options, int argc, char **argv, GError **error)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "-o %s: a timeline is of one schedule, not of several",
                  options->output);
   else
-    return read_size (options, error) && check_analysis (options, error);
+    return take_size (options, error) && check_analysis (options, error);
   return FALSE;
 }
 

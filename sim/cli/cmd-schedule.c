@@ -5,12 +5,19 @@
 
 #include <pipesim/report.h>
 
+static const PsOption rows[] = {
+  PS_OPTION ("json", 0, PS_FLAG (PsScheduleOptions, json), NULL, "Print the list as JSON (format pipesim-families/1)"),
+  PS_OPTION ("to", 0, PS_TEXT (PsScheduleOptions, to), "FORMAT", "Format to convert to (see below)"),
+  PS_OPTION ("output", 'o', PS_FILE (PsScheduleOptions, output), "FILE", "File to convert into"),
+  PS_OPTION_INCLUDE_AT (PsScheduleOptions, setting, ps_setting_options),
+  PS_OPTION_END,
+};
+
 static void
 options_clear (PsScheduleOptions *options)
 {
+  ps_options_reset (rows, options);
   ps_setting_free (options->setting);
-  g_free (options->to);
-  g_free (options->output);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsScheduleOptions, options_clear)
 
@@ -127,12 +134,6 @@ help_on_formats (void)
 static gboolean
 parse_options (PsScheduleOptions *options, const Action *action, int *argc, char ***argv, GError **error)
 {
-  const GOptionEntry entries[] = {
-    { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print the list as JSON (format pipesim-families/1)", NULL },
-    { "to", 0, 0, G_OPTION_ARG_STRING, &options->to, "Format to convert to (see below)", "FORMAT" },
-    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output, "File to convert into", "FILE" },
-    G_OPTION_ENTRY_NULL,
-  };
   g_autofree char *summary = g_strdup_printf ("- %s", action->description);
   g_autofree char *parameters
       = g_strjoin (" ", action->arguments ? action->arguments : summary, action->arguments ? summary : NULL, NULL);
@@ -142,9 +143,8 @@ parse_options (PsScheduleOptions *options, const Action *action, int *argc, char
 
   options->setting = ps_setting_new ();
   g_option_context_set_description (context, formats);
-  g_option_context_add_main_entries (context, entries, NULL);
-  ps_setting_add_options (options->setting, context);
-  if (!g_option_context_parse (context, argc, argv, error) || !ps_setting_finish (options->setting, error))
+  ps_options_add (rows, options, context);
+  if (!g_option_context_parse (context, argc, argv, error) || !ps_setting_check (options->setting, error))
     return FALSE;
   if (options->json && action->run != list)
     {

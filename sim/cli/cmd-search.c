@@ -23,30 +23,38 @@ static gint caught;
 typedef struct
 {
   PsSetting *setting;
-  char *time_limit_text;
-  char *seed_text;
-  char *moves_text;
-  char *jobs_text;
-  char *size_text;
   char *output;
   gboolean json;
   gint64 time_limit_ns;
+  gboolean has_time_limit;
   gint64 seed;
-  gint64 moves;
-  gint64 jobs;
-  gboolean any_size;
+  gint64 moves;          /* 0: not given */
+  guint jobs;            /* 0: not given */
+  guint microbatch_size; /* 0: not given */
+  gboolean any_size;     /* --microbatch-size auto */
 } Options;
+
+static const PsOption rows[] = {
+  PS_OPTION ("time-limit", 't', PS_TIME (Options, time_limit_ns), "T", "How long to search (default: 10s)",
+             .given = PS_MEMBER (Options, has_time_limit, gboolean)),
+  PS_OPTION ("moves", 0, PS_INTEGER (Options, moves, 1, 0), "N",
+             "Search so many moves per thread instead: the result then depends on seed and jobs alone"),
+  PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of the random choices (default: 1)", .initial = 1),
+  PS_OPTION ("jobs", 'j', PS_COUNT (Options, jobs, 1, 1024), "N", "Threads (default: one per processor)"),
+  PS_OPTION ("microbatch-size", 0, PS_COUNT (Options, microbatch_size, 1, PS_MAX_MICROBATCHES), "B|auto",
+             "Sequences per microbatch, with as many microbatches as keep the batch; auto tries powers of two",
+             .any = "auto", .any_offset = PS_MEMBER (Options, any_size, gboolean)),
+  PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE", "Write the best schedule"),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-search/1)"),
+  PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options),
+  PS_OPTION_END,
+};
 
 static void
 options_clear (Options *options)
 {
+  ps_options_reset (rows, options);
   ps_setting_free (options->setting);
-  g_free (options->time_limit_text);
-  g_free (options->seed_text);
-  g_free (options->moves_text);
-  g_free (options->jobs_text);
-  g_free (options->size_text);
-  g_free (options->output);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
@@ -100,18 +108,6 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Outcome, outcome_clear)
 static gboolean
 parse_options (Options *options, int *argc, char ***argv, GError **error)
 {
-  const GOptionEntry entries[] = {
-    { "time-limit", 't', 0, G_OPTION_ARG_STRING, &options->time_limit_text, "How long to search (default: 10s)", "T" },
-    { "moves", 0, 0, G_OPTION_ARG_STRING, &options->moves_text,
-      "Search so many moves per thread instead: the result then depends on seed and jobs alone", "N" },
-    { "seed", 0, 0, G_OPTION_ARG_STRING, &options->seed_text, "Seed of the random choices (default: 1)", "N" },
-    { "jobs", 'j', 0, G_OPTION_ARG_STRING, &options->jobs_text, "Threads (default: one per processor)", "N" },
-    { "microbatch-size", 0, 0, G_OPTION_ARG_STRING, &options->size_text,
-      "Sequences per microbatch, with as many microbatches as keep the batch; auto tries powers of two", "B|auto" },
-    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output, "Write the best schedule", "FILE" },
-    { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print JSON (format pipesim-search/1)", NULL },
-    G_OPTION_ENTRY_NULL,
-  };
   g_autoptr (GOptionContext) context = g_option_context_new ("- find the best schedule for given costs and memory");
 
   options->setting = ps_setting_new ();
@@ -132,29 +128,23 @@ parse_options (Options *options, int *argc, char ***argv, GError **error)
       "The result under --time-limit differs from run to run, that of --moves repeats. More of either goes on where\n"
       "less has stopped and is never worse. Ctrl-C (SIGINT) or SIGTERM ends the search: the best found so far is\n"
       "printed and written, and the exit code is 0. A second one ends the program.\n");
-  g_option_context_add_main_entries (context, entries, NULL);
-  ps_setting_add_options (options->setting, context);
+  ps_options_add (rows, options, context);
   return g_option_context_parse (context, argc, argv, error);
 }
 
 static gboolean
-read_numbers (Options *options, GError **error)
+set_limits (Options *options, GError **error)
 {
-  options->time_limit_ns = options->moves_text ? 0 : DEFAULT_TIME_LIMIT_NS;
-  options->seed = 1;
-  options->jobs = g_get_num_processors ();
-  if (options->time_limit_text
-      && !ps_parse_time ("--time-limit", options->time_limit_text, &options->time_limit_ns, error))
-    return FALSE;
-  if (options->time_limit_text && options->time_limit_ns == 0)
+  if (options->jobs == 0)
+    options->jobs = g_get_num_processors ();
+  if (options->has_time_limit && options->time_limit_ns == 0)
     {
       g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--time-limit: '0' leaves no time; 10s would be right");
       return FALSE;
     }
-  return (!options->seed_text || ps_parse_integer ("--seed", options->seed_text, 0, G_MAXINT64, &options->seed, error))
-         && (!options->moves_text
-             || ps_parse_integer ("--moves", options->moves_text, 1, G_MAXINT64, &options->moves, error))
-         && (!options->jobs_text || ps_parse_integer ("--jobs", options->jobs_text, 1, 1024, &options->jobs, error));
+  if (!options->has_time_limit && options->moves == 0)
+    options->time_limit_ns = DEFAULT_TIME_LIMIT_NS;
+  return TRUE;
 }
 
 /* Refuses options of single families, and a file that could not be written in the end. */
@@ -175,8 +165,7 @@ finish_options (Options *options, int argc, char **argv, GError **error)
 {
   PsSetting *setting = options->setting;
 
-  options->any_size = g_strcmp0 (options->size_text, "auto") == 0;
-  if (!ps_setting_finish (setting, error) || !read_numbers (options, error))
+  if (!ps_setting_check (setting, error) || !set_limits (options, error))
     return FALSE;
   if (argc > 1)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected; a search starts from costs alone", argv[1]);
@@ -184,7 +173,7 @@ finish_options (Options *options, int argc, char **argv, GError **error)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "-p/--devices: missing; a search needs it");
   else if (setting->n_microbatches == 0)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "-m/--microbatches: missing; a search needs it");
-  else if (options->size_text && (!setting->model || !setting->cluster))
+  else if ((options->microbatch_size > 0 || options->any_size) && (!setting->model || !setting->cluster))
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
                          "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
   else
@@ -223,7 +212,7 @@ search (const Options *options, const SearchChoice *choice, SearchPricing *prici
                              .time_limit_ns = time_limit_ns,
                              .move_limit = (guint64)options->moves,
                              .stop = &caught,
-                             .n_threads = (guint)options->jobs,
+                             .n_threads = options->jobs,
                              .progress = isatty (STDERR_FILENO) ? show_progress : NULL,
                              .progress_data = name };
   PsSearchResult *result;
@@ -443,7 +432,7 @@ ps_cmd_search (int argc, char **argv, GError **error)
   g_autoptr (GArray) choices = NULL;
 
   if (!parse_options (&options, &argc, &argv, error) || !finish_options (&options, argc, argv, error)
-      || (choices = search_choices (options.setting, options.size_text, options.any_size, error)) == NULL)
+      || (choices = search_choices (options.setting, options.microbatch_size, options.any_size, error)) == NULL)
     return 0;
   outcome_init (&outcome, options.setting);
   catch_signals ();

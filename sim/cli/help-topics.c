@@ -72,7 +72,7 @@ write_settings (void)
   const char *options;
 
   g_option_context_set_help_enabled (context, FALSE);
-  ps_setting_add_options (setting, context);
+  ps_options_add (ps_setting_options, setting, context);
   help = g_option_context_get_help (context, TRUE, NULL);
   options = strstr (help, "  -p");
   return g_strconcat (

@@ -1,8 +1,6 @@
 /* partition-job.c - the options of pipesim partition, checked and turned into a task. */
 #include "partition-job.h"
 
-#define MAX_COMPRESSION 1000000
-
 void
 partition_job_free (PartitionJob *job)
 {
@@ -41,37 +39,12 @@ check_sources (const PartitionOptions *options, GError **error)
                                     : "--cluster");
   if (!options->layers && !setting->db && !setting->cluster)
     return refuse (error, "no layers: give --layers FILE.csv, --db FILE, or --model FILE with --cluster FILE");
-  if (options->bandwidth && !options->layers)
+  if (options->bandwidth > 0 && !options->layers)
     return refuse (error, "--bandwidth: goes with --layers; %s has its own", setting->db ? "--db" : "--cluster");
   if (setting->n_devices == 0)
     return refuse (error, "-p/--devices: missing; how many devices share the layers");
-  if (options->layers && !options->bandwidth && setting->n_devices > 1)
+  if (options->layers && options->bandwidth == 0 && setting->n_devices > 1)
     return refuse (error, "--bandwidth: missing; give what two neighbours transfer, such as 10GB/s");
-  return TRUE;
-}
-
-/* What changes the costs of whole stages, or how they queue, is for what takes the costs that this prints. */
-static gboolean
-check_training (const PsSetting *setting, GError **error)
-{
-  const struct
-  {
-    const char *option;
-    gboolean given;
-  } options[] = { { "--comm", setting->comm != PS_CHANNEL_LATENCY },
-                  { "--blocking", setting->blocking },
-                  { "--share-links", setting->share_links },
-                  { "--overlap-slowdown", setting->overlap_slowdown > 1 },
-                  { "--ready-order", setting->ready_order > 0 },
-                  { "--replicas", setting->n_replicas > 1 },
-                  { "--tensor", setting->n_tensor > 1 },
-                  { "--zero", setting->zero },
-                  { "--recompute", setting->recompute != PS_RECOMPUTE_NONE },
-                  { "--offload", setting->offload > 0 } };
-  for (guint i = 0; i < G_N_ELEMENTS (options); i++)
-    if (options[i].given)
-      return refuse (error, "%s: partition does not look at it; give it to predict, with the costs of --print-costs",
-                     options[i].option);
   return TRUE;
 }
 
@@ -98,10 +71,7 @@ read_schedule (PartitionJob *job, const PartitionOptions *options, GError **erro
 static gboolean
 read_file (PartitionJob *job, const PartitionOptions *options, PsLink *link, GError **error)
 {
-  gint64 rate = 0;
-  if (options->bandwidth && !ps_parse_rate ("--bandwidth", options->bandwidth, &rate, error))
-    return FALSE;
-  *link = (PsLink){ .bandwidth = (double)rate };
+  *link = (PsLink){ .bandwidth = (double)options->bandwidth };
   job->layers = ps_layers_read (options->layers, error);
   return job->layers != NULL;
 }
@@ -167,7 +137,7 @@ static gboolean
 fill_job (PartitionJob *job, const PartitionOptions *options, GError **error)
 {
   const PsSetting *setting = options->setting;
-  if (!check_sources (options, error) || !check_training (setting, error))
+  if (!check_sources (options, error) || !ps_setting_check_partition (setting, error))
     return FALSE;
   job->task.n_devices = setting->n_devices;
   job->task.straight = options->straight;
@@ -179,10 +149,7 @@ fill_job (PartitionJob *job, const PartitionOptions *options, GError **error)
   if ((guint64)job->task.n_devices * job->task.n_chunks > PS_MAX_STAGES)
     return refuse (error, "-v/--chunks: %u on %u devices; give 1 to %u stages in all", job->task.n_chunks,
                    job->task.n_devices, PS_MAX_STAGES);
-  if (options->compression
-      && !ps_parse_number ("--compression", options->compression, PS_MIN_SPEED, MAX_COMPRESSION, &job->task.compression,
-                           error))
-    return FALSE;
+  job->task.compression = options->compression;
   if (!ps_setting_speeds (options->setting, job->task.n_devices, &job->speeds, error))
     return FALSE;
   job->task.speeds = job->speeds;

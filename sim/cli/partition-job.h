@@ -5,13 +5,13 @@
 #include <pipesim/partition.h>
 #include <pipesim/setting.h>
 
-/* As typed; NULL where not given. */
+/* NULL or 0 where not given. */
 typedef struct
 {
   char *layers;
-  char *bandwidth;
+  gint64 bandwidth; /* bytes per second */
   char *schedule;
-  char *compression;
+  double compression;
   gboolean straight;
   PsSetting *setting; /* finished */
 } PartitionOptions;

@@ -329,8 +329,10 @@ describe_causes (const PsSpreadOptions *options)
 {
   g_autoptr (GString) text = g_string_new (NULL);
 
-  if (options->jitter)
-    g_string_append_printf (text, ", jitter %s", options->jitter);
+  if (options->is_measured)
+    g_string_append (text, ", jitter measured");
+  else if (options->has_jitter)
+    g_string_append_printf (text, ", jitter %g", options->uncertainty.jitter);
   for (char **straggler = options->stragglers; straggler && *straggler; straggler++)
     g_string_append_printf (text, ", straggler %s", *straggler);
   for (char **link = options->slow_links; link && *link; link++)

@@ -10,7 +10,8 @@
 /* The options and what they mean. Clear with ps_spread_options_clear. */
 typedef struct
 {
-  char *samples, *jitter, *seed, *jobs; /* as written */
+  gint64 seed;
+  gboolean has_seed, has_jitter;
   char **stragglers, **slow_links;
   gboolean tornado;
   PsUncertainty uncertainty; /* without what was measured */
@@ -19,10 +20,12 @@ typedef struct
   PsSampling sampling; /* n_samples 0: not asked for */
 } PsSpreadOptions;
 
-void ps_spread_options_add (PsSpreadOptions *options, GOptionContext *context);
+/* Their base is a PsSpreadOptions. */
+extern const PsOption ps_spread_rows[];
 
-/* Reads and checks what GOption collected. Errors: PS_ERROR_USAGE. */
+/* Checks the options together and fills what follows from them. Errors: PS_ERROR_USAGE. */
 gboolean ps_spread_options_finish (PsSpreadOptions *options, const PsSetting *setting, gboolean all, GError **error);
+/* Frees what ps_spread_options_finish made. */
 void ps_spread_options_clear (PsSpreadOptions *options);
 
 /* The samples of all schedules. */

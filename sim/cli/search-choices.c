@@ -18,10 +18,9 @@ static void
 add_choice (GArray *choices, const PsSetting *setting, PsPlacementKind placement, guint n_chunks)
 {
   SearchChoice choice = { placement, n_chunks, 0, setting->n_microbatches, setting->recompute };
-  PsPlacementKind wanted;
 
   if ((setting->n_chunks != 0 && setting->n_chunks != n_chunks)
-      || (ps_setting_placement (setting, &wanted) && wanted != placement))
+      || (setting->has_placement && setting->placement != placement))
     return;
   g_array_append_val (choices, choice);
 }
@@ -30,9 +29,8 @@ static GArray *
 placements (const PsSetting *setting)
 {
   GArray *choices = g_array_new (FALSE, FALSE, sizeof (SearchChoice));
-  PsPlacementKind wanted;
 
-  if (ps_setting_placement (setting, &wanted) && wanted == PS_PLACEMENT_WAVE && setting->n_chunks == 0)
+  if (setting->has_placement && setting->placement == PS_PLACEMENT_WAVE && setting->n_chunks == 0)
     add_choice (choices, setting, PS_PLACEMENT_WAVE, 4);
   add_choice (choices, setting, PS_PLACEMENT_LOOP, 1);
   add_choice (choices, setting, PS_PLACEMENT_V, 2);
@@ -48,19 +46,17 @@ placements (const PsSetting *setting)
 
 /* Every choice with each of the sizes, if the batch divides by it. */
 static gboolean
-spread_sizes (const PsSetting *setting, const char *size_text, gboolean any_size, GArray *choices, GError **error)
+spread_sizes (const PsSetting *setting, guint size, gboolean any_size, GArray *choices, GError **error)
 {
   g_autoptr (PsModel) model = NULL;
   guint n = choices->len;
-  gint64 size = 0, batch;
+  gint64 batch;
 
-  if (size_text == NULL)
+  if (size == 0 && !any_size)
     return TRUE;
   if ((model = ps_setting_model (setting, error)) == NULL)
     return FALSE;
   batch = (gint64)model->microbatch_size * setting->n_microbatches;
-  if (!any_size && !ps_parse_integer ("--microbatch-size", size_text, 1, batch, &size, error))
-    return FALSE;
   for (gint64 b = any_size ? 1 : size; b <= (any_size ? MIN (batch, 64) : size); b *= 2)
     for (guint i = 0; i < n && batch % b == 0; i++)
       {
@@ -73,8 +69,7 @@ spread_sizes (const PsSetting *setting, const char *size_text, gboolean any_size
   if (choices->len == n)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "--microbatch-size: '%s' does not divide the batch of %" G_GINT64_FORMAT " sequences", size_text,
-                   batch);
+                   "--microbatch-size %u: does not divide the batch of %" G_GINT64_FORMAT " sequences", size, batch);
       return FALSE;
     }
   g_array_remove_range (choices, 0, n);
@@ -106,7 +101,7 @@ check_any (const GArray *choices, GError **error)
 }
 
 GArray *
-search_choices (const PsSetting *setting, const char *size_text, gboolean any_size, GError **error)
+search_choices (const PsSetting *setting, guint size, gboolean any_size, GError **error)
 {
   g_autoptr (GArray) choices = placements (setting);
   guint n = choices->len;
@@ -119,7 +114,7 @@ search_choices (const PsSetting *setting, const char *size_text, gboolean any_si
         choice.recompute = recompute;
         g_array_append_val (choices, choice);
       }
-  if (!check_any (choices, error) || !spread_sizes (setting, size_text, any_size, choices, error))
+  if (!check_any (choices, error) || !spread_sizes (setting, size, any_size, choices, error))
     return NULL;
   drop_odd (choices, setting->n_devices);
   return check_any (choices, error) ? g_steal_pointer (&choices) : NULL;

@@ -19,7 +19,7 @@ may_plan (const SearchPricing *pricing)
 {
   const PsSetting *setting = pricing->setting;
 
-  return setting->any_comm_order && ps_setting_transfers_wait (setting)
+  return !setting->reorder && ps_setting_transfers_wait (setting)
          && (pricing->plan_until_us == 0 || g_get_monotonic_time () < pricing->plan_until_us);
 }
 

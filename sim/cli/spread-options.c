@@ -4,59 +4,30 @@
 #define DEFAULT_SAMPLES 10000
 #define MAX_JOBS 1024
 
-void
-ps_spread_options_add (PsSpreadOptions *options, GOptionContext *context)
-{
-  const GOptionEntry entries[] = {
-    { "samples", 0, 0, G_OPTION_ARG_STRING, &options->samples,
-      "Simulate this many iterations with varying costs (10000)", "N" },
-    { "jitter", 0, 0, G_OPTION_ARG_STRING, &options->jitter,
-      "Relative standard deviation of every op and transfer, e.g. 0.05; measured: as the samples in --db spread",
-      "DEVIATION|measured" },
-    { "straggler", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options->stragglers,
-      "A device whose ops take FACTOR times as long, in that part of the iterations (1); may be repeated",
-      "DEVICE:FACTOR[:PROBABILITY]" },
-    { "slow-link", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options->slow_links,
-      "Likewise transfers between two devices, both ways; a failed link is one with a detour; may be repeated",
-      "A-B:FACTOR[:PROBABILITY]" },
-    { "tornado", 0, 0, G_OPTION_ARG_NONE, &options->tornado, "Show which part's spread moves the iteration most",
-      NULL },
-    { "seed", 0, 0, G_OPTION_ARG_STRING, &options->seed, "Seed of the random numbers (1)", "N" },
-    { "jobs", 0, 0, G_OPTION_ARG_STRING, &options->jobs, "Threads that sample (one per processor); changes no figure",
-      "N" },
-    G_OPTION_ENTRY_NULL,
-  };
-
-  g_option_context_add_main_entries (context, entries, NULL);
-}
+const PsOption ps_spread_rows[] = {
+  PS_OPTION ("samples", 0, PS_COUNT (PsSpreadOptions, sampling.n_samples, 1, PS_MAX_SAMPLES), "N",
+             "Simulate this many iterations with varying costs (10000)"),
+  PS_OPTION ("jitter", 0, PS_NUMBER (PsSpreadOptions, uncertainty.jitter, 0, PS_MAX_JITTER), "DEVIATION|measured",
+             "Relative standard deviation of every op and transfer, e.g. 0.05; measured: as the samples in --db spread",
+             .given = PS_MEMBER (PsSpreadOptions, has_jitter, gboolean), .any = "measured",
+             .any_offset = PS_MEMBER (PsSpreadOptions, is_measured, gboolean)),
+  PS_OPTION ("straggler", 0, PS_TEXTS (PsSpreadOptions, stragglers), "DEVICE:FACTOR[:PROBABILITY]",
+             "A device whose ops take FACTOR times as long, in that part of the iterations (1); may be repeated"),
+  PS_OPTION ("slow-link", 0, PS_TEXTS (PsSpreadOptions, slow_links), "A-B:FACTOR[:PROBABILITY]",
+             "Likewise transfers between two devices, both ways; a failed link is one with a detour; may be repeated"),
+  PS_OPTION ("tornado", 0, PS_FLAG (PsSpreadOptions, tornado), NULL,
+             "Show which part's spread moves the iteration most"),
+  PS_OPTION ("seed", 0, PS_INTEGER (PsSpreadOptions, seed, 0, 0), "N", "Seed of the random numbers (1)",
+             .given = PS_MEMBER (PsSpreadOptions, has_seed, gboolean), .initial = 1),
+  PS_OPTION ("jobs", 0, PS_COUNT (PsSpreadOptions, sampling.n_jobs, 1, MAX_JOBS), "N",
+             "Threads that sample (one per processor); changes no figure"),
+  PS_OPTION_END,
+};
 
 void
 ps_spread_options_clear (PsSpreadOptions *options)
 {
-  g_free (options->samples);
-  g_free (options->jitter);
-  g_free (options->seed);
-  g_free (options->jobs);
-  g_strfreev (options->stragglers);
-  g_strfreev (options->slow_links);
   g_free (options->slowness);
-}
-
-static gboolean
-read_jitter (PsSpreadOptions *options, const PsSetting *setting, GError **error)
-{
-  const char *text = options->jitter;
-
-  options->is_measured = g_strcmp0 (text, "measured") == 0;
-  if (options->is_measured && setting->db == NULL)
-    {
-      g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
-                           "--jitter measured: needs --db FILE, the database that holds the samples");
-      return FALSE;
-    }
-  if (text == NULL || options->is_measured)
-    return TRUE;
-  return ps_parse_number ("--jitter", text, 0, PS_MAX_JITTER, &options->uncertainty.jitter, error);
 }
 
 static gboolean
@@ -77,35 +48,18 @@ read_slowness (PsSpreadOptions *options, GError **error)
   return TRUE;
 }
 
-static gboolean
-read_number (const char *where, const char *text, gint64 low, gint64 high, gint64 otherwise, gint64 *value,
-             GError **error)
-{
-  *value = otherwise;
-  return text == NULL || ps_parse_integer (where, text, low, high, value, error);
-}
-
-static gboolean
-read_sampling (PsSpreadOptions *options, GError **error)
-{
-  gint64 samples, seed, jobs;
-
-  if (!read_number ("--samples", options->samples, 1, PS_MAX_SAMPLES, DEFAULT_SAMPLES, &samples, error)
-      || !read_number ("--seed", options->seed, 0, G_MAXINT64, 1, &seed, error)
-      || !read_number ("--jobs", options->jobs, 1, MAX_JOBS, g_get_num_processors (), &jobs, error))
-    return FALSE;
-  options->sampling = (PsSampling){ .n_samples = (guint)samples, .seed = (guint64)seed, .n_jobs = (guint)jobs };
-  return TRUE;
-}
-
 /* Options that make no sense together, or alone. */
 static gboolean
-check_combination (const PsSpreadOptions *options, gboolean varies, gboolean all, GError **error)
+check_combination (const PsSpreadOptions *options, const PsSetting *setting, gboolean varies, gboolean all,
+                   GError **error)
 {
   const char *message = NULL;
 
-  if (!varies && (options->samples || options->seed || options->jobs || options->tornado))
+  if (!varies
+      && (options->sampling.n_samples > 0 || options->has_seed || options->sampling.n_jobs > 0 || options->tornado))
     message = "--samples: nothing varies; give --jitter, --straggler or --slow-link";
+  else if (options->is_measured && setting->db == NULL)
+    message = "--jitter measured: needs --db FILE, the database that holds the samples";
   else if (options->tornado && all)
     message = "--tornado: is of one schedule, not of several";
   if (message)
@@ -116,10 +70,15 @@ check_combination (const PsSpreadOptions *options, gboolean varies, gboolean all
 gboolean
 ps_spread_options_finish (PsSpreadOptions *options, const PsSetting *setting, gboolean all, GError **error)
 {
-  gboolean varies = options->jitter || options->stragglers || options->slow_links;
+  gboolean varies
+      = options->has_jitter || options->is_measured || options->stragglers != NULL || options->slow_links != NULL;
 
-  if (!check_combination (options, varies, all, error))
+  if (!check_combination (options, setting, varies, all, error) || (varies && !read_slowness (options, error)))
     return FALSE;
-  return !varies
-         || (read_jitter (options, setting, error) && read_slowness (options, error) && read_sampling (options, error));
+  options->sampling.seed = (guint64)options->seed;
+  if (varies && options->sampling.n_samples == 0)
+    options->sampling.n_samples = DEFAULT_SAMPLES;
+  if (options->sampling.n_jobs == 0)
+    options->sampling.n_jobs = g_get_num_processors ();
+  return TRUE;
 }

@@ -177,7 +177,10 @@ create_schema (PsDatabase *db, GError **error)
     {
       g_autofree char *marks = g_strdup_printf ("PRAGMA application_id = %d; PRAGMA user_version = %d",
                                                 db->kind->application_id, db->kind->version);
-      ok = ps_database_script (db, g_bytes_get_data (schema, NULL), error) && ps_database_script (db, marks, error);
+      const char *text = g_bytes_get_data (schema, NULL);
+      g_autofree char *whole = db->kind->complete != NULL ? db->kind->complete (text) : NULL;
+
+      ok = ps_database_script (db, whole != NULL ? whole : text, error) && ps_database_script (db, marks, error);
     }
   return ps_database_end (db, ok, error);
 }

@@ -14,8 +14,9 @@ struct sqlite3;
 
 typedef struct
 {
-  const char *what;   /* as messages call it: "cost database" */
-  const char *schema; /* resource with the text that creates its tables */
+  const char *what;                       /* as messages call it: "cost database" */
+  const char *schema;                     /* resource with the text that creates its tables */
+  char *(*complete) (const char *schema); /* makes the whole text of it; NULL: it is whole. Free with g_free. */
   int application_id;
   int version;                   /* from 1 on */
   const char *const *migrations; /* [version - 1] resources: i brings version i + 1 to i + 2; NULL: none is known */

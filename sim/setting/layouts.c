@@ -126,13 +126,13 @@ run_threads (Round *round, guint n_jobs, GError **error)
 
 /* Origins come with falling weight. */
 static PsConfidence
-find_confidence (const PsValue *values)
+find_confidence (const PsResult *result)
 {
-  static const PsResultField fields[] = { PS_RESULT_COSTS_ORIGIN, PS_RESULT_TRANSFERS_ORIGIN, PS_RESULT_MEMORY_ORIGIN };
+  static const char *const columns[] = { "costs_origin", "transfers_origin", "memory_origin" };
   PsOrigin weakest = PS_ORIGIN_GIVEN, origin;
 
-  for (guint i = 0; i < G_N_ELEMENTS (fields); i++)
-    if (ps_origin_parse ("origin", values[fields[i]].text, &origin, NULL))
+  for (guint i = 0; i < G_N_ELEMENTS (columns); i++)
+    if (ps_origin_parse ("origin", ps_result_value (result, columns[i])->text, &origin, NULL))
       weakest = MAX (weakest, origin);
   return weakest <= PS_ORIGIN_MEASURED       ? PS_CONFIDENCE_HIGH
          : weakest == PS_ORIGIN_INTERPOLATED ? PS_CONFIDENCE_MEDIUM
@@ -142,27 +142,27 @@ find_confidence (const PsValue *values)
 static PsLayout
 layout_new (const PsLayoutSpace *space, const PsResult *result)
 {
-  const PsValue *values = result->values;
+  const PsValue *profile = ps_result_value (result, "profile");
   const PsLayouts *layouts = space->layouts;
   PsLayout layout = {
-    .schedule = g_strdup (values[PS_RESULT_SCHEDULE].text),
-    .profile = values[PS_RESULT_PROFILE].type == PS_VALUE_TEXT ? g_strdup (values[PS_RESULT_PROFILE].text) : NULL,
-    .n_devices = (guint)values[PS_RESULT_DEVICES].integer,
-    .n_tensor = (guint)values[PS_RESULT_TENSOR].integer,
-    .n_replicas = (guint)values[PS_RESULT_REPLICAS].integer,
-    .microbatch_size = (guint)values[PS_RESULT_MICROBATCH_SIZE].integer,
-    .n_microbatches = (guint)values[PS_RESULT_MICROBATCHES].integer,
-    .n_chunks = (guint)values[PS_RESULT_CHUNKS].integer,
-    .zero = values[PS_RESULT_ZERO].integer == 1,
-    .step_ns = values[PS_RESULT_ITERATION_NS].integer,
-    .peak_memory_bytes = values[PS_RESULT_PEAK_MEMORY_BYTES].integer,
-    .bubble_ratio = values[PS_RESULT_BUBBLE_RATIO].real,
-    .costs_origin = g_strdup (values[PS_RESULT_COSTS_ORIGIN].text),
-    .confidence = find_confidence (values),
+    .schedule = g_strdup (ps_result_value (result, "schedule")->text),
+    .profile = profile->type == PS_VALUE_TEXT ? g_strdup (profile->text) : NULL,
+    .n_devices = (guint)ps_result_value (result, "devices")->integer,
+    .n_tensor = (guint)ps_result_value (result, "tensor")->integer,
+    .n_replicas = (guint)ps_result_value (result, "replicas")->integer,
+    .microbatch_size = (guint)ps_result_value (result, "microbatch_size")->integer,
+    .n_microbatches = (guint)ps_result_value (result, "microbatches")->integer,
+    .n_chunks = (guint)ps_result_value (result, "chunks")->integer,
+    .zero = ps_result_value (result, "zero")->integer == 1,
+    .step_ns = ps_result_value (result, "iteration_ns")->integer,
+    .peak_memory_bytes = ps_result_value (result, "peak_memory_bytes")->integer,
+    .bubble_ratio = ps_result_value (result, "bubble_ratio")->real,
+    .costs_origin = g_strdup (ps_result_value (result, "costs_origin")->text),
+    .confidence = find_confidence (result),
   };
   double seconds = (double)MAX (layout.step_ns, 1) / 1e9;
 
-  ps_recompute_parse ("recompute", values[PS_RESULT_RECOMPUTE].text, &layout.recompute, NULL);
+  ps_recompute_parse ("recompute", ps_result_value (result, "recompute")->text, &layout.recompute, NULL);
   layout.tokens_per_second = (double)space->question->global_batch * space->sequence / seconds;
   layout.mfu = layouts->step_flops / (seconds * layouts->n_gpus * layouts->peak_flops);
   return layout;
@@ -194,7 +194,7 @@ take_result (const PsLayoutSpace *space, const PsResult *result)
 
   if (result->reason)
     layouts->n_impossible++;
-  else if (!result->values[PS_RESULT_FEASIBLE].integer)
+  else if (!ps_result_value (result, "feasible")->integer)
     layouts->n_too_large++;
   else
     {
@@ -287,39 +287,27 @@ ps_layouts_find (const PsLayoutQuestion *question, GError **error)
 
 /* Command lines */
 
-static void
-add_option (GString *line, const char *option, const char *value)
-{
-  g_autofree char *quoted = NULL;
-
-  if (!value)
-    return;
-  for (const char *c = value; *c && !quoted; c++)
-    if (!g_ascii_isalnum (*c) && !strchr ("-_./", *c))
-      quoted = g_shell_quote (value);
-  g_string_append_printf (line, " %s %s", option, quoted ? quoted : value);
-}
-
 char *
 ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout)
 {
-  g_autoptr (GString) line = g_string_new ("pipesim predict");
+  g_autoptr (PsSetting) setting = ps_setting_new ();
+  g_autofree char *typed = NULL;
 
-  g_string_append_printf (line, " --schedule %s -p %u -m %u -v %u", layout->schedule, layout->n_devices,
-                          layout->n_microbatches, layout->n_chunks);
-  add_option (line, "--model", question->db ? NULL : question->model);
-  add_option (line, "--precision", question->db ? NULL : question->precision);
-  add_option (line, "--cluster", question->db ? NULL : question->cluster);
-  add_option (line, "--db", question->db);
-  add_option (line, "--profile", layout->profile);
-  if (!question->db)
-    g_string_append_printf (line, " --microbatch-size %u", layout->microbatch_size);
-  if (layout->n_tensor > 1)
-    g_string_append_printf (line, " --tensor %u", layout->n_tensor);
-  if (layout->n_replicas > 1)
-    g_string_append_printf (line, " --replicas %u%s", layout->n_replicas, layout->zero ? " --zero 1" : "");
-  if (layout->recompute != PS_RECOMPUTE_NONE)
-    g_string_append_printf (line, " --recompute %s", ps_recompute_name (layout->recompute));
-  g_string_append_printf (line, " --memory-limit %" G_GINT64_FORMAT "B", layouts->memory_limit);
-  return g_string_free (g_steal_pointer (&line), FALSE);
+  setting->n_devices = layout->n_devices;
+  setting->n_microbatches = layout->n_microbatches;
+  setting->n_chunks = layout->n_chunks;
+  setting->microbatch_size = question->db != NULL ? 0 : layout->microbatch_size;
+  setting->model = g_strdup (question->db != NULL ? NULL : question->model);
+  setting->precision = g_strdup (question->db != NULL ? NULL : question->precision);
+  setting->cluster = g_strdup (question->db != NULL ? NULL : question->cluster);
+  setting->db = g_strdup (question->db);
+  setting->profile = g_strdup (layout->profile);
+  setting->recompute = layout->recompute;
+  setting->n_replicas = layout->n_replicas;
+  setting->n_tensor = layout->n_tensor;
+  setting->zero = layout->zero && layout->n_replicas > 1;
+  setting->memory_limit = g_memdup2 (&layouts->memory_limit, sizeof layouts->memory_limit);
+  setting->n_memory_limits = 1;
+  typed = ps_setting_typed (setting);
+  return g_strdup_printf ("pipesim predict --schedule %s%s", layout->schedule, typed);
 }

@@ -7,27 +7,6 @@
 
 G_BEGIN_DECLS
 
-/* What GOption wrote. */
-typedef struct
-{
-  char *comm;
-  char *order;
-  char *eager;
-  gboolean blocking;
-  char *speed;
-  char *slowdown;
-  char *ready_order;
-  gboolean share_links;
-  char *bandwidth;
-  char *latency;
-} PsCommText;
-
-void ps_comm_text_clear (PsCommText *text);
-void ps_comm_add_options (PsCommText *text, GOptionContext *context);
-
-/* Reads the texts into the setting. Errors: PS_ERROR_USAGE. */
-gboolean ps_comm_read (const PsCommText *text, PsSetting *setting, GError **error);
-
 /* Refuses options that say nothing together. Errors: PS_ERROR_USAGE. */
 gboolean ps_comm_check (const PsSetting *setting, GError **error);
 

@@ -1,17 +1,11 @@
-/* setting-private.h - the two halves of reading a setting, and the chain from a program on, for those who try many
- * settings. Private to libpipesim. */
+/* setting-private.h - the chain from costs and programs on, for callers that try many settings. Private to libpipesim.
+ */
 #ifndef PIPESIM_SETTING_PRIVATE_H
 #define PIPESIM_SETTING_PRIVATE_H
 
 #include <pipesim/setting.h>
 
 G_BEGIN_DECLS
-
-/* Reads what GOption collected, each option by itself. Errors: PS_ERROR_USAGE. */
-gboolean ps_setting_read (PsSetting *setting, GError **error);
-
-/* Refuses options that say nothing together. Errors: PS_ERROR_USAGE. */
-gboolean ps_setting_check (const PsSetting *setting, GError **error);
 
 /* Chunks per device that costs are asked for. A schedule file may place its stages unevenly; costs describe p * v
  * stages. Errors: PS_ERROR_SCHEDULE. */

@@ -2,7 +2,7 @@
 #ifndef PIPESIM_QUESTIONS_PRIVATE_H
 #define PIPESIM_QUESTIONS_PRIVATE_H
 
-#include "database/results-private.h"
+#include "results-private.h"
 
 #include <pipesim/questions.h>
 

@@ -20,13 +20,6 @@ ps_sweep_point_clear (PsSweepPoint *point)
 }
 
 static void
-copy_parts (const PsField *field, const PsSetting *from, PsSetting *to)
-{
-  for (guint i = 0; i < G_N_ELEMENTS (field->part); i++)
-    memcpy ((char *)to + field->part[i].offset, (const char *)from + field->part[i].offset, field->part[i].size);
-}
-
-static void
 choose (PsSweepPoint *point, const PsSweep *sweep, guint64 index)
 {
   for (guint i = 0; i < sweep->dimensions->len; i++)
@@ -77,16 +70,17 @@ ps_sweep_point_set (PsSweepPoint *point, const PsSweep *sweep, guint64 index)
   point->global_batch = 0;
   for (guint i = 0; i < sweep->axes->len; i++)
     {
-      const PsField *field = g_array_index (sweep->axes, PsSweepAxis, i).field;
+      const PsOption *field = g_array_index (sweep->axes, PsSweepAxis, i).field;
       const char *key = ps_sweep_field_cost (field);
 
-      copy_parts (field, point->values[i]->setting, &point->setting);
-      if (key)
+      if (!(field->sweep->flags & PS_FIELD_OWN))
+        ps_option_copy (field, point->values[i]->setting, &point->setting);
+      else if (key != NULL)
         add_cost (point, key, point->values[i]->text);
       else if (g_str_equal (field->name, "schedule"))
         point->schedule = point->values[i]->text;
-      else if (g_str_equal (field->name, "global-batch"))
-        point->global_batch = point->values[i]->value.integer;
+      else
+        point->global_batch = point->values[i]->own;
     }
   add_known (sweep, &point->setting);
 }
@@ -143,77 +137,73 @@ text (const char *value)
   return (PsValue){ .type = value ? PS_VALUE_TEXT : PS_VALUE_NONE, .text = value };
 }
 
-static void
-set (PsValue *values, PsResultField field, PsValue value)
-{
-  values[field] = value;
-}
+/* Columns that hold what the prediction found, whatever the spec says. */
+static const char *const found_columns[PS_N_FOUND] = {
+  [PS_FOUND_SCHEDULE] = "schedule",
+  [PS_FOUND_DEVICES] = "devices",
+  [PS_FOUND_MICROBATCHES] = "microbatches",
+  [PS_FOUND_CHUNKS] = "chunks",
+  [PS_FOUND_SLICES] = "slices",
+  [PS_FOUND_MICROBATCH_SIZE] = "microbatch_size",
+  [PS_FOUND_GLOBAL_BATCH] = "global_batch",
+  [PS_FOUND_PRECISION] = "precision",
+  [PS_FOUND_LINK_BANDWIDTH] = "link_bandwidth",
+  [PS_FOUND_LINK_LATENCY] = "link_latency_ns",
+  [PS_FOUND_PLACEMENT] = "placement",
+  [PS_FOUND_COMM_ORDER] = "comm_order",
+};
 
-PsValue *
-ps_sweep_default_values (void)
+void
+ps_sweep_find_columns (PsSweep *sweep)
 {
-  PsValue *values = g_new0 (PsValue, PS_N_STORED);
-
-  set (values, PS_RESULT_BANDWIDTH_FACTOR, real (1));
-  set (values, PS_RESULT_LATENCY_FACTOR, real (1));
-  set (values, PS_RESULT_RECOMPUTE, text (ps_recompute_name (PS_RECOMPUTE_NONE)));
-  set (values, PS_RESULT_OFFLOAD, real (0));
-  set (values, PS_RESULT_REPLICAS, integer (1));
-  set (values, PS_RESULT_TENSOR, integer (1));
-  set (values, PS_RESULT_ZERO, integer (0));
-  set (values, PS_RESULT_REDUCE, text (ps_reduce_name (PS_REDUCE_OVERLAPPED)));
-  set (values, PS_RESULT_SYNC, text (ps_sync_name (PS_SYNC_GLOBAL)));
-  set (values, PS_RESULT_COMM, text (ps_channel_name (PS_CHANNEL_LATENCY)));
-  set (values, PS_RESULT_COMM_ORDER, text (ps_comm_order_name (PS_COMM_ASAP)));
-  set (values, PS_RESULT_EAGER_BYTES, integer (0));
-  set (values, PS_RESULT_BLOCKING, integer (0));
-  set (values, PS_RESULT_SHARE_LINKS, integer (0));
-  set (values, PS_RESULT_SPEED, text ("1"));
-  set (values, PS_RESULT_OVERLAP_SLOWDOWN, real (1));
-  set (values, PS_RESULT_READY_ORDER, integer (0));
-  set (values, PS_RESULT_ORIGIN, text (ps_origin_name (PS_ORIGIN_SIMULATED)));
-  return values;
+  sweep->default_values = g_new0 (PsValue, ps_setting_n_options + PS_N_STORED_FIGURES);
+  for (guint i = 0; i < ps_setting_n_options; i++)
+    sweep->default_values[i] = ps_setting_column (&ps_setting_options[i], sweep->defaults);
+  for (guint i = 0; i < PS_N_FOUND; i++)
+    sweep->found[i] = (guint)ps_result_column_find (found_columns[i]);
 }
 
 static void
 fill_links (const PsSweep *sweep, const PsSetting *setting, PsValue *values)
 {
-  const PsCluster *cluster = setting->cluster ? g_hash_table_lookup (sweep->clusters, setting->cluster) : NULL;
+  const PsCluster *cluster = setting->cluster != NULL ? g_hash_table_lookup (sweep->clusters, setting->cluster) : NULL;
 
-  if (!cluster)
+  if (cluster == NULL)
     return;
-  set (values, PS_RESULT_LINK_BANDWIDTH,
-       real (cluster->link_bandwidth * (setting->bandwidth_factor > 0 ? setting->bandwidth_factor : 1)));
-  set (values, PS_RESULT_LINK_LATENCY_NS,
-       integer ((gint64)((double)cluster->link_latency_ns * (setting->latency_factor > 0 ? setting->latency_factor : 1)
-                         + 0.5)));
+  values[sweep->found[PS_FOUND_LINK_BANDWIDTH]] = real (cluster->link_bandwidth * setting->bandwidth_factor);
+  values[sweep->found[PS_FOUND_LINK_LATENCY]]
+      = integer ((gint64)((double)cluster->link_latency_ns * setting->latency_factor + 0.5));
+}
+
+static void
+fill_found (const PsSweep *sweep, const PsSweepPoint *point, const PsSchedule *schedule, PsValue *values)
+{
+  const PsSetting *setting = &point->setting;
+  guint size = ps_sweep_microbatch_size (setting);
+  const guint *found = sweep->found;
+
+  values[found[PS_FOUND_SCHEDULE]] = text (point->schedule);
+  values[found[PS_FOUND_DEVICES]] = integer (schedule->placement->n_devices);
+  values[found[PS_FOUND_MICROBATCHES]] = integer (schedule->n_microbatches);
+  values[found[PS_FOUND_CHUNKS]] = integer (ps_placement_max_chunks (schedule->placement));
+  values[found[PS_FOUND_SLICES]] = integer (schedule->n_slices);
+  values[found[PS_FOUND_PLACEMENT]] = text (ps_placement_name (schedule->placement->kind));
+  if (size > 0)
+    values[found[PS_FOUND_MICROBATCH_SIZE]] = integer (size);
+  values[found[PS_FOUND_GLOBAL_BATCH]]
+      = integer ((gint64)schedule->n_microbatches * MAX (size, 1) * setting->n_replicas);
+  if (schedule->posts != NULL)
+    values[found[PS_FOUND_COMM_ORDER]] = text ("file");
 }
 
 static void
 fill_setting (const PsSweep *sweep, const PsSweepPoint *point, const PsSchedule *schedule, PsValue *values)
 {
-  guint size = ps_sweep_microbatch_size (&point->setting);
-
-  if (point->setting.known_model)
-    set (values, PS_RESULT_PRECISION, text (ps_precision_name (point->setting.known_model->precision)));
+  if (point->setting.known_model != NULL)
+    values[sweep->found[PS_FOUND_PRECISION]] = text (ps_precision_name (point->setting.known_model->precision));
   for (guint i = 0; i < sweep->axes->len; i++)
-    {
-      int column = g_array_index (sweep->axes, PsSweepAxis, i).column;
-
-      if (column >= 0)
-        values[column] = point->values[i]->value;
-    }
-  if (schedule->posts != NULL)
-    set (values, PS_RESULT_COMM_ORDER, text ("file"));
-  set (values, PS_RESULT_SCHEDULE, text (point->schedule));
-  set (values, PS_RESULT_DEVICES, integer (schedule->placement->n_devices));
-  set (values, PS_RESULT_MICROBATCHES, integer (schedule->n_microbatches));
-  set (values, PS_RESULT_CHUNKS, integer (ps_placement_max_chunks (schedule->placement)));
-  set (values, PS_RESULT_SLICES, integer (schedule->n_slices));
-  set (values, PS_RESULT_PLACEMENT, text (ps_placement_name (schedule->placement->kind)));
-  set (values, PS_RESULT_MICROBATCH_SIZE, size ? integer (size) : (PsValue){ .type = PS_VALUE_NONE });
-  set (values, PS_RESULT_GLOBAL_BATCH,
-       integer ((gint64)schedule->n_microbatches * MAX (size, 1) * point->setting.n_replicas));
+    values[g_array_index (sweep->axes, PsSweepAxis, i).field - ps_setting_options] = point->values[i]->value;
+  fill_found (sweep, point, schedule, values);
   fill_links (sweep, &point->setting, values);
 }
 
@@ -231,31 +221,33 @@ detail (const PsMetrics *metrics)
 }
 
 static void
-fill_figures (const PsPrediction *prediction, const char *devices_detail, PsValue *values)
+fill_figures (const PsPrediction *prediction, const char *devices_detail, PsValue *figures)
 {
   const PsMetrics *metrics = &prediction->metrics;
 
-  set (values, PS_RESULT_MAKESPAN_NS, integer (metrics->makespan_ns));
-  set (values, PS_RESULT_MAX_SPAN_NS, integer (metrics->max_span_ns));
-  set (values, PS_RESULT_ITERATION_NS, integer (metrics->iteration_ns));
-  set (values, PS_RESULT_BUBBLE_RATIO, real (metrics->bubble_ratio));
-  set (values, PS_RESULT_BUBBLE_RATIO_SPAN, real (metrics->bubble_ratio_span));
-  set (values, PS_RESULT_LOWER_BOUND_NS, integer (prediction->lower_bound_ns));
-  set (values, PS_RESULT_PEAK_MEMORY_BYTES, integer (metrics->peak_memory_bytes));
-  set (values, PS_RESULT_FEASIBLE, integer (prediction->feasible));
-  set (values, PS_RESULT_ASYNCHRONOUS, integer (prediction->program->schedule->asynchronous));
-  set (values, PS_RESULT_PERIOD_ITERATIONS, integer (prediction->iteration.n_iterations));
-  set (values, PS_RESULT_DEVICES_DETAIL, text (devices_detail));
-  set (values, PS_RESULT_COSTS_ORIGIN, text (ps_origin_name (prediction->costs->time_origin)));
-  set (values, PS_RESULT_TRANSFERS_ORIGIN, text (ps_origin_name (prediction->costs->transfer_origin)));
-  set (values, PS_RESULT_MEMORY_ORIGIN, text (ps_origin_name (prediction->costs->memory_origin)));
+  figures[PS_FIGURE_MAKESPAN_NS] = integer (metrics->makespan_ns);
+  figures[PS_FIGURE_MAX_SPAN_NS] = integer (metrics->max_span_ns);
+  figures[PS_FIGURE_ITERATION_NS] = integer (metrics->iteration_ns);
+  figures[PS_FIGURE_BUBBLE_RATIO] = real (metrics->bubble_ratio);
+  figures[PS_FIGURE_BUBBLE_RATIO_SPAN] = real (metrics->bubble_ratio_span);
+  figures[PS_FIGURE_LOWER_BOUND_NS] = integer (prediction->lower_bound_ns);
+  figures[PS_FIGURE_PEAK_MEMORY_BYTES] = integer (metrics->peak_memory_bytes);
+  figures[PS_FIGURE_FEASIBLE] = integer (prediction->feasible);
+  figures[PS_FIGURE_ASYNCHRONOUS] = integer (prediction->program->schedule->asynchronous);
+  figures[PS_FIGURE_PERIOD_ITERATIONS] = integer (prediction->iteration.n_iterations);
+  figures[PS_FIGURE_DEVICES_DETAIL] = text (devices_detail);
+  figures[PS_FIGURE_ORIGIN] = text (ps_origin_name (PS_ORIGIN_SIMULATED));
+  figures[PS_FIGURE_COSTS_ORIGIN] = text (ps_origin_name (prediction->costs->time_origin));
+  figures[PS_FIGURE_TRANSFERS_ORIGIN] = text (ps_origin_name (prediction->costs->transfer_origin));
+  figures[PS_FIGURE_MEMORY_ORIGIN] = text (ps_origin_name (prediction->costs->memory_origin));
 }
 
 void
 ps_sweep_fill (const PsSweep *sweep, const PsSweepPoint *point, const PsPrediction *prediction, PsResult *result)
 {
-  result->values = g_memdup2 (sweep->default_values, PS_N_STORED * sizeof *result->values);
+  result->values
+      = g_memdup2 (sweep->default_values, (ps_setting_n_options + PS_N_STORED_FIGURES) * sizeof *result->values);
   result->detail = detail (&prediction->metrics);
   fill_setting (sweep, point, prediction->program->schedule, result->values);
-  fill_figures (prediction, result->detail, result->values);
+  fill_figures (prediction, result->detail, result->values + ps_setting_n_options);
 }

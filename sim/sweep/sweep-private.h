@@ -2,57 +2,26 @@
 #ifndef PIPESIM_SWEEP_PRIVATE_H
 #define PIPESIM_SWEEP_PRIVATE_H
 
+#include "setting/options.h"
+
 #include <pipesim/sweep.h>
 
 G_BEGIN_DECLS
 
-/* How the texts of a field are read, and what of them stands in the results. */
-typedef enum
-{
-  PS_FIELD_COUNT,
-  PS_FIELD_TIME,
-  PS_FIELD_SIZE, /* one, or one for each device: the smallest counts */
-  PS_FIELD_FACTOR,
-  PS_FIELD_FACTORS, /* one, or one for each device */
-  PS_FIELD_TEXT,
-  PS_FIELD_FLAG, /* yes or no */
-} PsFieldType;
+/* The field of a spec of that name; NULL: there is none. */
+const PsOption *ps_sweep_field_find (const char *name);
 
-typedef struct
-{
-  gsize offset; /* in PsSetting */
-  gsize size;
-} PsFieldPart;
-
-typedef struct
-{
-  const char *name; /* of the option, less its dashes */
-  PsFieldType type;
-  const char *column;  /* of the results; NULL: the prediction says better */
-  const char *none;    /* a word for the option not given; NULL: there is none */
-  guint8 keys;         /* PsFieldKey: what a prediction shares with others that agree in this field */
-  gboolean option;     /* read as an option of SETTING; FALSE: by sweep-values.c */
-  PsFieldPart part[2]; /* where the setting keeps it; size 0: nowhere */
-} PsField;
-
-typedef enum
-{
-  PS_KEY_COSTS = 1,
-  PS_KEY_PROGRAM = 2,
-  PS_KEY_LIMIT = 4,  /* of programs whose families look at costs, what else they look at */
-  PS_KEY_SOURCE = 8, /* of measured costs before options change them */
-} PsFieldKey;
-
-const PsField *ps_sweep_field_find (const char *name);
+/* All names, in the order of the table. Free with g_free. */
 char *ps_sweep_field_names (void);
 
 /* The key of costs that a field stands for; NULL: none. */
-const char *ps_sweep_field_cost (const PsField *field);
+const char *ps_sweep_field_cost (const PsOption *field);
 
 typedef struct
 {
   char *text;         /* as the spec has it, ranges written out */
   PsSetting *setting; /* this value and nothing else */
+  gint64 own;         /* this value, where the field is PS_FIELD_OWN */
   PsValue value;      /* for the results */
   char *content;      /* digest of the file that it names; NULL: none */
 } PsSweepValue;
@@ -60,19 +29,18 @@ typedef struct
 void ps_sweep_value_free (PsSweepValue *value);
 
 /* Writes out `a, 4..64 x2` as single texts. Errors: PS_ERROR_INPUT "where: ...". */
-GPtrArray *ps_sweep_expand (const char *where, const PsField *field, const char *text,
+GPtrArray *ps_sweep_expand (const char *where, const PsOption *field, const char *text,
                             GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Reads one such text. Errors: PS_ERROR_INPUT "where: ...". */
-PsSweepValue *ps_sweep_value_new (const char *where, const PsField *field, const char *text,
+PsSweepValue *ps_sweep_value_new (const char *where, const PsOption *field, const char *text,
                                   GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* One field of the spec. */
 typedef struct
 {
-  const PsField *field;
+  const PsOption *field;
   guint dimension;
-  int column;        /* of the results; -1: none */
   GPtrArray *values; /* of PsSweepValue */
 } PsSweepAxis;
 
@@ -85,6 +53,24 @@ typedef struct
   guint8 keys;
 } PsSweepDimension;
 
+/* Columns of the results that hold what the prediction found. */
+typedef enum
+{
+  PS_FOUND_SCHEDULE,
+  PS_FOUND_DEVICES,
+  PS_FOUND_MICROBATCHES,
+  PS_FOUND_CHUNKS,
+  PS_FOUND_SLICES,
+  PS_FOUND_MICROBATCH_SIZE,
+  PS_FOUND_GLOBAL_BATCH,
+  PS_FOUND_PRECISION,
+  PS_FOUND_LINK_BANDWIDTH,
+  PS_FOUND_LINK_LATENCY,
+  PS_FOUND_PLACEMENT,
+  PS_FOUND_COMM_ORDER,
+  PS_N_FOUND
+} PsFound;
+
 struct _PsSweep
 {
   char *where;
@@ -92,7 +78,8 @@ struct _PsSweep
   GArray *dimensions; /* of PsSweepDimension, slowest first */
   guint64 n_points;
   PsSetting *defaults;
-  PsValue *default_values; /* [PS_N_STORED] of the results */
+  PsValue *default_values; /* of the results, where nothing is swept; as PsResult.values */
+  guint found[PS_N_FOUND]; /* columns */
   GHashTable *clusters;    /* name -> PsCluster, of all that the spec names */
   GHashTable *models;      /* name -> PsModel, likewise */
   GHashTable *measured;    /* "database\nprofile" -> PsModel stored there; no profile named: "database\n" */
@@ -109,8 +96,8 @@ gboolean ps_sweep_arrange (PsSweep *sweep, GError **error);
 /* The field of that name; NULL: the spec has none. */
 const PsSweepAxis *ps_sweep_axis (const PsSweep *sweep, const char *name);
 
-/* What the columns of the results hold where nothing is swept. Free with g_free. */
-PsValue *ps_sweep_default_values (void);
+/* Finds columns of the results, and what they hold where nothing is swept. */
+void ps_sweep_find_columns (PsSweep *sweep);
 
 /* A setting of the sweep. */
 typedef struct

@@ -77,12 +77,12 @@ join_dimension (const Reader *reader, const PsSweepAxis *axis, GError **error)
     return refuse (reader, error, "%s: has %u values, the other fields of [zip %s] have %u", axis->field->name,
                    axis->values->len, dimension->zip, dimension->n);
   dimension->n = axis->values->len;
-  dimension->keys |= axis->field->keys;
+  dimension->keys |= axis->field->sweep->keys;
   return TRUE;
 }
 
 static gboolean
-read_values (const Reader *reader, const PsField *field, const char *text, PsSweepAxis *axis, GError **error)
+read_values (const Reader *reader, const PsOption *field, const char *text, PsSweepAxis *axis, GError **error)
 {
   g_autofree char *at = place (reader), *where = g_strdup_printf ("%s: %s", at, field->name);
   g_autoptr (GPtrArray) texts = ps_sweep_expand (where, field, text, error);
@@ -102,7 +102,7 @@ read_values (const Reader *reader, const PsField *field, const char *text, PsSwe
 static gboolean
 read_field (Reader *reader, const char *name, const char *text, GError **error)
 {
-  const PsField *field = ps_sweep_field_find (name);
+  const PsOption *field = ps_sweep_field_find (name);
   g_autofree char *quoted = ps_text_quote (name), *names = NULL;
   PsSweepAxis axis = { .field = field };
   gboolean read;
@@ -115,7 +115,6 @@ read_field (Reader *reader, const char *name, const char *text, GError **error)
   if (!g_hash_table_add (reader->seen, g_strdup (name)))
     return refuse (reader, error, "field %s appears twice", quoted);
   read = read_values (reader, field, text, &axis, error);
-  axis.column = field->column ? ps_result_column_find (field->column) : -1;
   axis.dimension = read && !reader->zip ? add_dimension (reader->sweep, NULL) : reader->shared;
   g_array_append_val (reader->sweep->axes, axis);
   return read && join_dimension (reader, &axis, error);
@@ -188,7 +187,7 @@ has_key (const char *costs, const char *key)
 
 /* A key that has a field of its own stands nowhere else. */
 static gboolean
-check_key (const PsSweep *sweep, const PsField *field, const char *key, GError **error)
+check_key (const PsSweep *sweep, const PsOption *field, const char *key, GError **error)
 {
   const PsSweepAxis *costs = ps_sweep_axis (sweep, "costs");
 
@@ -211,7 +210,7 @@ check_keys (const PsSweep *sweep, gboolean *any, GError **error)
   *any = FALSE;
   for (guint i = 0; i < sweep->axes->len; i++)
     {
-      const PsField *field = g_array_index (sweep->axes, PsSweepAxis, i).field;
+      const PsOption *field = g_array_index (sweep->axes, PsSweepAxis, i).field;
       const char *key = ps_sweep_field_cost (field);
 
       *any |= key != NULL;

@@ -1,5 +1,4 @@
-/* sweep-values.c - lists and ranges of a spec written out, and the single values read. */
-#include "setting/setting-private.h"
+/* sweep-values.c - the fields of a spec, their lists and ranges written out, and the single values read. */
 #include "sweep-private.h"
 
 #include "text.h"
@@ -10,10 +9,35 @@
 #define UNIT G_GINT64_CONSTANT (1000000)
 #define MAX_WHOLE G_GINT64_CONSTANT (1000000000000)
 
+const PsOption *
+ps_sweep_field_find (const char *name)
+{
+  const PsOption *field = ps_option_find (ps_setting_options, name);
+
+  return field != NULL && !(field->sweep->flags & PS_FIELD_DERIVED) ? field : NULL;
+}
+
+char *
+ps_sweep_field_names (void)
+{
+  GString *names = g_string_new (NULL);
+
+  for (const PsOption *field = ps_setting_options; field->name != NULL; field++)
+    if (!(field->sweep->flags & PS_FIELD_DERIVED))
+      g_string_append_printf (names, "%s%s", names->len > 0 ? " " : "", field->name);
+  return g_string_free (names, FALSE);
+}
+
+const char *
+ps_sweep_field_cost (const PsOption *field)
+{
+  return g_str_has_prefix (field->name, "costs.") ? field->name + strlen ("costs.") : NULL;
+}
+
 void
 ps_sweep_value_free (PsSweepValue *value)
 {
-  if (!value)
+  if (value == NULL)
     return;
   g_free (value->text);
   ps_setting_free (value->setting);
@@ -136,9 +160,10 @@ expand_range (const char *where, const char *text, GPtrArray *texts, GError **er
 }
 
 static gboolean
-has_ranges (const PsField *field)
+has_ranges (const PsOption *field)
 {
-  return field->type != PS_FIELD_TEXT && field->type != PS_FIELD_FLAG;
+  return field->type != PS_OPTION_FLAG
+         && (field->sweep->column.type != PS_COLUMN_TEXT || field->type == PS_OPTION_FACTORS);
 }
 
 static gboolean
@@ -163,7 +188,7 @@ add_families (GPtrArray *texts)
 }
 
 GPtrArray *
-ps_sweep_expand (const char *where, const PsField *field, const char *text, GError **error)
+ps_sweep_expand (const char *where, const PsOption *field, const char *text, GError **error)
 {
   g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func (g_free);
   g_auto (GStrv) parts = g_strsplit (text, g_str_equal (field->name, "costs") ? ";" : ",", -1);
@@ -190,23 +215,6 @@ ps_sweep_expand (const char *where, const PsField *field, const char *text, GErr
 
 /* Single values */
 
-/* Through the option itself, so that a spec takes what the command line takes. */
-static gboolean
-read_option (const PsField *field, const char *text, PsSetting *setting, GError **error)
-{
-  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
-  g_autofree char *argument = field->type == PS_FIELD_FLAG ? g_strconcat ("--", field->name, NULL)
-                                                           : g_strconcat ("--", field->name, "=", text, NULL);
-  gboolean given = g_strcmp0 (text, field->none) != 0 && (field->type != PS_FIELD_FLAG || g_str_equal (text, "yes"));
-  g_auto (GStrv) arguments = g_new0 (char *, 3);
-
-  arguments[0] = g_strdup ("sweep");
-  arguments[1] = given ? g_strdup (argument) : NULL;
-  g_option_context_set_help_enabled (context, FALSE);
-  ps_setting_add_options (setting, context);
-  return g_option_context_parse_strv (context, &arguments, error) && ps_setting_read (setting, error);
-}
-
 static gboolean
 read_schedule (const char *text, PsSweepValue *value, GError **error)
 {
@@ -225,99 +233,37 @@ read_schedule (const char *text, PsSweepValue *value, GError **error)
   return TRUE;
 }
 
-/* Lists of one value per stage have no place in a column of numbers. */
-static gboolean
-read_cost (const PsField *field, const char *text, PsSweepValue *value, GError **error)
-{
-  gint64 *number = &value->value.integer;
-
-  value->value.type = PS_VALUE_INTEGER;
-  if (strchr (text, ':') == NULL)
-    return field->type == PS_FIELD_TIME ? ps_parse_time (field->name, text, number, error)
-                                        : ps_parse_size (field->name, text, number, error);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: '%s' has a value per stage; such lists go into costs, whole",
-               field->name, text);
-  return FALSE;
-}
-
-/* Fields that are no options of SETTING. */
-static gboolean
-read_own (const PsField *field, const char *text, PsSweepValue *value, GError **error)
-{
-  gboolean batch = g_str_equal (field->name, "global-batch");
-  gint64 number;
-
-  if (ps_sweep_field_cost (field))
-    return read_cost (field, text, value, error);
-  if (g_str_equal (field->name, "schedule"))
-    return read_schedule (text, value, error);
-  if (!ps_parse_integer (field->name, text, 1, batch ? PS_MAX_SIZE_BYTES : PS_MAX_MICROBATCHES, &number, error))
-    return FALSE;
-  value->value = (PsValue){ .type = PS_VALUE_INTEGER, .integer = number };
-  if (!batch)
-    value->setting->microbatch_size = (guint)number;
-  return TRUE;
-}
-
-static gint64
-smallest (const gint64 *sizes, guint n)
-{
-  gint64 least = sizes[0];
-
-  for (guint i = 1; i < n; i++)
-    least = MIN (least, sizes[i]);
-  return least;
-}
-
+/* As the column has it: texts as they are typed, a list of sizes as the smallest. */
 static PsValue
-option_value (const PsField *field, const PsSweepValue *read)
+column_value (const PsOption *field, gconstpointer base, const char *text)
 {
-  const PsSetting *setting = read->setting;
-
-  switch (field->type)
-    {
-    case PS_FIELD_COUNT:
-      if (g_strcmp0 (read->text, field->none) != 0)
-        return (PsValue){ .type = PS_VALUE_INTEGER, .integer = g_ascii_strtoll (read->text, NULL, 10) };
-      if (g_str_equal (read->text, "none"))
-        return (PsValue){ .type = PS_VALUE_INTEGER, .integer = 0 };
-      return (PsValue){ .type = PS_VALUE_NONE };
-    case PS_FIELD_FLAG:
-      return (PsValue){ .type = PS_VALUE_INTEGER, .integer = g_str_equal (read->text, "yes") };
-    case PS_FIELD_SIZE:
-      if (setting->n_memory_limits)
-        return (PsValue){ .type = PS_VALUE_INTEGER,
-                          .integer = smallest (setting->memory_limit, setting->n_memory_limits) };
-      if (g_strcmp0 (read->text, field->none) == 0)
-        return (PsValue){ .type = PS_VALUE_NONE };
-      return (PsValue){ .type = PS_VALUE_INTEGER, .integer = setting->eager_bytes };
-    case PS_FIELD_FACTOR:
-      return (PsValue){ .type = PS_VALUE_REAL, .real = g_ascii_strtod (read->text, NULL) };
-    case PS_FIELD_FACTORS:
-    case PS_FIELD_TEXT:
-    default:
-      return (PsValue){ .type = PS_VALUE_TEXT, .text = read->text };
-    }
+  if (field->sweep->column.type == PS_COLUMN_TEXT)
+    return (PsValue){ .type = PS_VALUE_TEXT, .text = text };
+  return field->sweep->flags & PS_FIELD_OWN ? ps_option_value (field, base) : ps_setting_column (field, base);
 }
 
 static gboolean
-read_value (const PsField *field, PsSweepValue *value, GError **error)
+read_value (const PsOption *field, PsSweepValue *value, GError **error)
 {
-  if (field->type == PS_FIELD_FLAG && !g_str_equal (value->text, "yes") && !g_str_equal (value->text, "no"))
+  gpointer base = field->sweep->flags & PS_FIELD_OWN ? (gpointer)&value->own : value->setting;
+
+  if (g_str_equal (field->name, "schedule"))
+    return read_schedule (value->text, value, error);
+  /* A column of numbers has no place for one value per stage. */
+  if (ps_sweep_field_cost (field) != NULL && strchr (value->text, ':') != NULL)
     {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: '%s' is neither yes nor no", field->name, value->text);
+      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: '%s' has a value per stage; such lists go into costs, whole",
+                   field->name, value->text);
       return FALSE;
     }
-  if (!field->option)
-    return read_own (field, value->text, value, error);
-  if (!read_option (field, value->text, value->setting, error))
+  if (!ps_option_read (field, base, value->text, error))
     return FALSE;
-  value->value = option_value (field, value);
+  value->value = column_value (field, base, value->text);
   return TRUE;
 }
 
 PsSweepValue *
-ps_sweep_value_new (const char *where, const PsField *field, const char *text, GError **error)
+ps_sweep_value_new (const char *where, const PsOption *field, const char *text, GError **error)
 {
   PsSweepValue *value = g_new0 (PsSweepValue, 1);
   g_autoptr (GError) reason = NULL;

@@ -28,7 +28,7 @@ ps_sweep_new (const char *where)
   sweep->dimensions = g_array_new (FALSE, TRUE, sizeof (PsSweepDimension));
   g_array_set_clear_func (sweep->dimensions, dimension_clear);
   sweep->defaults = ps_setting_new ();
-  sweep->default_values = ps_sweep_default_values ();
+  ps_sweep_find_columns (sweep);
   sweep->clusters = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify)ps_cluster_free);
   sweep->models = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify)ps_model_free);
   sweep->measured = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, (GDestroyNotify)ps_model_free);
@@ -89,9 +89,10 @@ ps_sweep_axis (const PsSweep *sweep, const char *name)
 static int
 compare_axes (gconstpointer a, gconstpointer b)
 {
-  const PsField *x = ((const PsSweepAxis *)a)->field, *y = ((const PsSweepAxis *)b)->field;
+  const PsOption *x = ((const PsSweepAxis *)a)->field, *y = ((const PsSweepAxis *)b)->field;
+  int faster = x->sweep->pace - y->sweep->pace;
 
-  return (x > y) - (x < y); /* both point into the table of fields */
+  return faster != 0 ? faster : (x > y) - (x < y); /* both point into the table of options */
 }
 
 /* Dimensions stand where the first of their fields does. */

@@ -277,8 +277,8 @@ refuse 2 "--bandwidth: goes with --layers" pipesim partition -p 2 --model tiny-g
 refuse 2 "--print-costs" $cut -p 1 --algorithm all --print-costs
 refuse 2 "--print-costs and --json" $cut -p 2 --print-costs --json
 refuse 2 "no --costs can say" $cut -p 5 --algorithm pipedream --print-costs
-refuse 2 "--replicas: partition does not look at it" $cut -p 2 --replicas 2
-refuse 2 "--recompute: partition" $cut -p 2 --recompute full
+refuse 2 "--replicas 2: partition does not look at it" $cut -p 2 --replicas 2
+refuse 2 "--recompute full: partition" $cut -p 2 --recompute full
 refuse 1 "no-such.db" pipesim partition -p 2 --db no-such.db
 refuse 1 "no-such" pipesim partition -p 2 --model no-such --cluster cpu-cores
 sed '3s/1ms/1.5/' layers.csv >unit.csv
@@ -310,7 +310,7 @@ refuse 1 "No space left" sh -c 'pipesim compare simulated.json measured.json >/d
 
 # running
 refuse 2 "--sync bypass: is predicted only" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device null --sync bypass
-refuse 2 "--recompute: is predicted only" pipesim exec --schedule 1f1b -p 2 -m 2 --model tiny-gpt --device cpu --recompute full
+refuse 2 "--recompute full: is predicted only" pipesim exec --schedule 1f1b -p 2 -m 2 --model tiny-gpt --device cpu --recompute full
 refuse 2 "--device" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device abacus
 refuse 2 "threads" pipesim exec --schedule 1f1b -p 2 -m 2 --costs $good --device null --transport pigeons
 refuse 2 "1f2b" pipesim exec --schedule 1f2b -p 2 -m 2 --costs $good --device null
@@ -410,8 +410,8 @@ for command in "predict --schedule 1f1b -m 2" "search -m 2 -t 1s" partition; do
   refuse 2 "network_latency and network_bandwidth are missing" pipesim $command -p 5 --model tiny-gpt --cluster cpu-cores
 done
 refuse 2 "has one node of 4 devices and no network, so not 8" $plan --global-batch 8 --gpus 8
-refuse 2 "--tensor: partition does not look at it" pipesim partition -p 2 --model tiny-gpt --cluster cpu-cores --tensor 2
-refuse 2 "--tensor: is predicted only" pipesim exec --schedule 1f1b -p 2 -m 2 --model tiny-gpt --cluster cpu-cores --device cpu --tensor 2
+refuse 2 "--tensor 2: partition does not look at it" pipesim partition -p 2 --model tiny-gpt --cluster cpu-cores --tensor 2
+refuse 2 "--tensor 2: is predicted only" pipesim exec --schedule 1f1b -p 2 -m 2 --model tiny-gpt --cluster cpu-cores --device cpu --tensor 2
 refuse 2 "--explain: '11'" $plan --global-batch 8 --explain 11
 refuse 2 "--explain: '7' is behind the last, 3" $plan --global-batch 1 --gpus 1 --schedule 1f1b,gpipe --explain 7
 refuse 2 "--explain and --json" $plan --global-batch 8 --explain 1 --json

@@ -30,18 +30,18 @@ setting_of (const PsSweep *sweep, const PsSweepPoint *point, GError **error)
   g_strv_builder_add (builder, "predict");
   for (guint i = 0; i < sweep->axes->len; i++)
     {
-      const PsField *field = g_array_index (sweep->axes, PsSweepAxis, i).field;
+      const PsOption *field = g_array_index (sweep->axes, PsSweepAxis, i).field;
       const char *value = point->values[i]->text;
-      g_autofree char *argument = field->type == PS_FIELD_FLAG ? g_strdup_printf ("--%s", field->name)
-                                                               : g_strdup_printf ("--%s=%s", field->name, value);
+      g_autofree char *argument = field->type == PS_OPTION_FLAG ? g_strdup_printf ("--%s", field->name)
+                                                                : g_strdup_printf ("--%s=%s", field->name, value);
 
-      if (field->option && g_strcmp0 (value, field->none) != 0 && !g_str_equal (value, "no"))
+      if (!field->hidden && g_strcmp0 (value, field->none) != 0 && !g_str_equal (value, "no"))
         g_strv_builder_add (builder, argument);
     }
   arguments = g_strv_builder_end (builder);
-  ps_setting_add_options (setting, context);
+  ps_options_add (ps_setting_options, setting, context);
   g_assert_true (g_option_context_parse_strv (context, &arguments, NULL));
-  if (ps_setting_finish (setting, error))
+  if (ps_setting_check (setting, error))
     return setting;
   ps_setting_free (setting);
   return NULL;

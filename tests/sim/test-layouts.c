@@ -274,8 +274,8 @@ test_command (void)
   g_autofree char *full = ps_layout_command (&question, &layouts, &layout), *plain = NULL;
 
   g_assert_cmpstr (full, ==,
-                   "pipesim predict --schedule 1f1b -p 2 -m 8 -v 1 --model 'a b.ini' --cluster c.ini "
-                   "--microbatch-size 2 --tensor 8 --replicas 4 --zero 1 --recompute full --memory-limit 1024B");
+                   "pipesim predict --schedule 1f1b -p 2 -m 8 -v 1 --microbatch-size 2 --model 'a b.ini' --cluster "
+                   "c.ini --recompute full --replicas 4 --tensor 8 --zero 1 --memory-limit 1024B");
   question.model = NULL;
   question.db = "costs.db";
   layout.n_replicas = layout.n_tensor = 1;

@@ -26,8 +26,8 @@ meta_setting (const char *line)
   g_autoptr (GError) error = NULL;
   PsSetting *setting = ps_setting_new ();
 
-  ps_setting_add_options (setting, context);
-  if (!g_option_context_parse_strv (context, &argv, &error) || !ps_setting_finish (setting, &error))
+  ps_options_add (ps_setting_options, setting, context);
+  if (!g_option_context_parse_strv (context, &argv, &error) || !ps_setting_check (setting, &error))
     g_error ("%s: %s", line, error->message);
   return setting;
 }

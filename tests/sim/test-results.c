@@ -1,6 +1,6 @@
 /* test-results.c - results on disk: the same whatever the threads, shards and interruptions; and the questions asked of
  * them, against brute force over their rows. */
-#include "database/results-private.h"
+#include "sweep/results-private.h"
 #include "folder-rig.h"
 
 #include <pipesim/costdb.h>
@@ -64,7 +64,7 @@ dump (const char *name)
       gboolean found;
 
       while (ps_rows_next (rows, &found, NULL) && found)
-        for (int c = 0; c < (i == 1 ? 2 + (int)PS_N_STORED : 3); c++)
+        for (int c = 0; c < (i == 1 ? 2 + (int)(ps_setting_n_options + PS_N_STORED_FIGURES) : 3); c++)
           {
             g_autofree char *cell = ps_rows_text (rows, c);
 

@@ -52,11 +52,11 @@ read_setting (const char *line)
   g_autoptr (GError) error = NULL;
 
   setting->takes_auto = TRUE;
-  ps_setting_add_options (setting, context);
+  ps_options_add (ps_setting_options, setting, context);
   g_assert_true (g_shell_parse_argv (line, NULL, &argv, NULL));
   g_assert_true (g_option_context_parse_strv (context, &argv, &error));
   g_assert_no_error (error);
-  g_assert_true (ps_setting_finish (setting, &error));
+  g_assert_true (ps_setting_check (setting, &error));
   return setting;
 }
 

@@ -18,8 +18,8 @@ parse (const char *line, GError **error)
   int argc;
 
   g_assert_true (g_shell_parse_argv (whole, &argc, &argv, NULL));
-  ps_setting_add_options (setting, context);
-  if (!g_option_context_parse_strv (context, &argv, error) || !ps_setting_finish (setting, error))
+  ps_options_add (ps_setting_options, setting, context);
+  if (!g_option_context_parse_strv (context, &argv, error) || !ps_setting_check (setting, error))
     return NULL;
   return g_steal_pointer (&setting);
 }

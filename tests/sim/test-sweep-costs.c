@@ -36,11 +36,11 @@ test_all_cost_keys (void)
   for (guint key = 0; key < PS_N_COST_KEYS; key++)
     {
       g_autofree char *name = g_strdup_printf ("costs.%s", ps_cost_key_name ((PsCostKey)key));
-      const PsField *field = ps_sweep_field_find (name);
+      const PsOption *field = ps_sweep_field_find (name);
 
       g_assert_nonnull (field);
-      g_assert_cmpint (field->type, ==, key >= PS_COST_ACT ? PS_FIELD_SIZE : PS_FIELD_TIME);
-      g_assert_cmpint (ps_result_column_find (field->column), ==, PS_RESULT_COST + (int)key);
+      g_assert_cmpint (field->type, ==, key >= PS_COST_ACT ? PS_OPTION_SIZE : PS_OPTION_TIME);
+      g_assert_cmpint (ps_result_column_find (field->sweep->column.key), ==, field - ps_setting_options);
     }
 }
 

@@ -2,7 +2,7 @@
 #ifndef PIPESIM_RESULTS_PRIVATE_H
 #define PIPESIM_RESULTS_PRIVATE_H
 
-#include "database.h"
+#include "database/database.h"
 
 #include <pipesim/results.h>
 

@@ -1,12 +1,83 @@
 /* results.c - predictions in their database. */
 #include "results-private.h"
+#include "setting/options.h"
+
+#include <string.h>
+
+#define OPTIONS_LINE "  -- OPTIONS\n" /* of data/results.sql */
+
+static const char *
+sql_type (PsColumnType type)
+{
+  return type == PS_COLUMN_TEXT ? "TEXT" : type == PS_COLUMN_NUMBER ? "REAL" : "INTEGER";
+}
+
+/* "  replicas INTEGER NOT NULL, -- Data-parallel copies of the pipeline (default: 1)" for every option. */
+static char *
+add_options (const char *schema)
+{
+  g_autoptr (GString) columns = g_string_new (NULL);
+  g_auto (GStrv) parts = g_strsplit (schema, OPTIONS_LINE, 2);
+
+  for (const PsOption *option = ps_setting_options; option->name != NULL; option++)
+    {
+      const PsSweepField *field = option->sweep;
+
+      g_string_append_printf (columns, "  %s %s%s, -- %s\n", field->column.key, sql_type (field->column.type),
+                              field->flags & PS_FIELD_NULL ? "" : " NOT NULL", option->help);
+    }
+  return g_strconcat (parts[0], columns->str, parts[1], NULL);
+}
 
 static const PsDatabaseKind kind = {
   .what = "result database",
   .schema = "/pipesim/data/results.sql",
+  .complete = add_options,
   .application_id = 0x50535257, /* "PSRW" */
   .version = PS_RESULTS_VERSION,
 };
+
+/* ", 1.0 AS offload": an option that the database is too old to have, with the value of one that is not given. */
+static void
+append_option (const PsOption *option, const PsSetting *defaults, GString *sql)
+{
+  PsValue value = ps_setting_column (option, defaults);
+  char number[G_ASCII_DTOSTR_BUF_SIZE];
+
+  g_string_append (sql, ", ");
+  if (value.type == PS_VALUE_INTEGER)
+    g_string_append_printf (sql, "%" G_GINT64_FORMAT, value.integer);
+  else if (value.type == PS_VALUE_REAL)
+    g_string_append (sql, g_ascii_formatd (number, sizeof number, "%#.15g", value.real));
+  else
+    g_string_append_printf (sql, value.type == PS_VALUE_TEXT ? "'%s'" : "NULL", value.text);
+  g_string_append_printf (sql, " AS %s", option->sweep->column.key);
+}
+
+/* A database may be older than an option. Questions then see a view result that has it, in place of the file's. */
+static gboolean
+show_new_options (PsDatabase *file, GError **error)
+{
+  g_autoptr (GString) sql = g_string_new ("CREATE TEMP VIEW result AS SELECT *");
+  g_autoptr (PsSetting) defaults = ps_setting_new ();
+  gsize length = sql->len;
+
+  for (const PsOption *option = ps_setting_options; option->name != NULL; option++)
+    {
+      g_autofree char *query = g_strdup_printf (
+          "SELECT count (*) FROM pragma_table_info ('prediction') WHERE name = '%s'", option->sweep->column.key);
+      gint64 n;
+
+      if (!ps_database_integer (file, query, &n, error))
+        return FALSE;
+      if (n == 0)
+        append_option (option, defaults, sql);
+    }
+  g_string_append (sql, " FROM main.result");
+  return sql->len == length + strlen (" FROM main.result")
+         || (ps_database_script (file, "PRAGMA query_only = OFF", error) && ps_database_script (file, sql->str, error)
+             && ps_database_script (file, "PRAGMA query_only = ON", error));
+}
 
 PsResults *
 ps_results_open (const char *path, PsResultsMode mode, GError **error)
@@ -14,11 +85,14 @@ ps_results_open (const char *path, PsResultsMode mode, GError **error)
   PsDatabase *file = ps_database_open (path, &kind, mode == PS_RESULTS_WRITE, error);
   PsResults *results;
 
-  if (!file)
+  if (file == NULL)
     return NULL;
   results = g_new0 (PsResults, 1);
   results->file = file;
-  return results;
+  if (mode == PS_RESULTS_WRITE || show_new_options (file, error))
+    return results;
+  ps_results_close (results);
+  return NULL;
 }
 
 void
@@ -109,7 +183,7 @@ static PsRows *
 insert_new (PsResults *results, GError **error)
 {
   g_autoptr (GString) sql = g_string_new ("INSERT OR IGNORE INTO prediction (point, digest");
-  guint n_columns, n = PS_N_STORED;
+  guint n_columns, n = ps_setting_n_options + PS_N_STORED_FIGURES;
   const PsResultColumn *columns = ps_result_columns (&n_columns);
 
   for (guint i = 0; i < n; i++)
@@ -145,7 +219,7 @@ static gboolean
 store_row (PsRows *predicted, PsRows *skipped, const PsResult *row, GError **error)
 {
   PsRows *insert = row->reason ? skipped : predicted;
-  guint n = row->reason ? 0 : PS_N_STORED;
+  guint n = row->reason ? 0 : ps_setting_n_options + PS_N_STORED_FIGURES;
   gboolean found;
 
   ps_rows_restart (insert);

@@ -1,0 +1,147 @@
+/* option.h - one option: its name, what it may say, and the member that its value goes to. Command lines and the specs
+ * of sweeps read by the same rows.
+ *
+ * A table is an array of rows that ends with PS_OPTION_END. The values of a table are members of one struct, its base;
+ * the macros below say which member and check its type. */
+#ifndef PIPESIM_OPTION_H
+#define PIPESIM_OPTION_H
+
+#include <pipesim/base.h>
+
+G_BEGIN_DECLS
+
+/* The type of the member, and what the option may say. */
+typedef enum
+{
+  PS_OPTION_FLAG,    /* gboolean; a command line gives the option alone, a spec says yes or no */
+  PS_OPTION_COUNT,   /* guint from low to high */
+  PS_OPTION_NAME,    /* an enumeration, by parse and name_of */
+  PS_OPTION_INTEGER, /* gint64 from low to high */
+  PS_OPTION_TIME,    /* gint64, ns */
+  PS_OPTION_SIZE,    /* gint64, bytes */
+  PS_OPTION_RATE,    /* gint64, bytes per second */
+  PS_OPTION_NUMBER,  /* double from low to high */
+  PS_OPTION_PERCENT, /* double from low to high percent, kept as a ratio */
+  PS_OPTION_TEXT,    /* char *; parse, unless NULL, must accept it */
+  PS_OPTION_FILE,    /* char *, in the encoding of file names */
+  PS_OPTION_TEXTS,   /* char **, NULL-terminated: one more each time the option is given */
+  PS_OPTION_FILES,   /* char **, the same of files */
+  PS_OPTION_FACTORS, /* double *, each from low to high: "0.8", or "1:0.8:1" with one for each device */
+  PS_OPTION_SIZES,   /* gint64 *: "1GiB", or "1GiB:2GiB" with one for each device */
+  PS_OPTION_ROWS,    /* no option, but the rows of another table; the member is their base */
+  PS_OPTION_ROWS_AT, /* no option, but the rows of another table; the member points to their base */
+} PsOptionType;
+
+typedef struct PsOption
+{
+  const char *name; /* without dashes; "": the arguments that belong to no option; NULL: the table ends */
+  char letter;      /* 0: none */
+  PsOptionType type;
+  gsize offset; /* of the member in the base */
+  gsize given;  /* offset of a guint, the number of values given: of FACTORS and SIZES the length; 0: no such member */
+  double low, high; /* bounds; high 0: G_MAXINT64 */
+  double initial;   /* value of a COUNT, INTEGER, NUMBER, PERCENT or TIME that is not given */
+  const char *none; /* word for the option not given; NULL: there is none */
+  const char *any;  /* word that sets the gboolean at any_offset, on command lines only; NULL: there is none */
+  gsize any_offset;
+  gboolean (*parse) (const char *where, const char *text, guint *value, GError **error);
+  const char *(*name_of) (guint value);
+  const char *argument; /* the value in help: "SIZE" */
+  const char *help;
+  gboolean hidden;                  /* not on command lines: a field of specs alone */
+  const struct PsOption *rows;      /* of PS_OPTION_ROWS and PS_OPTION_ROWS_AT */
+  const struct PsSweepField *sweep; /* for the options of SETTING: how sweeps vary and store it; NULL: none of them */
+} PsOption;
+
+/* One row: PS_OPTION ("jobs", 'j', PS_COUNT (Options, n_jobs, 1, 1024), "N", "Threads", .initial = 1). */
+#define PS_OPTION(name_, letter_, value_, argument_, ...)                                                              \
+  {                                                                                                                    \
+    .name = name_, .letter = letter_, value_, .argument = argument_, .help = __VA_ARGS__                               \
+  }
+#define PS_OPTION_INCLUDE(Base, member, rows_)                                                                         \
+  {                                                                                                                    \
+    .name = "", .type = PS_OPTION_ROWS, .offset = offsetof (Base, member), .rows = rows_                               \
+  }
+#define PS_OPTION_INCLUDE_AT(Base, member, rows_)                                                                      \
+  {                                                                                                                    \
+    .name = "", .type = PS_OPTION_ROWS_AT, .offset = offsetof (Base, member), .rows = rows_                            \
+  }
+#define PS_OPTION_END                                                                                                  \
+  {                                                                                                                    \
+    .name = NULL                                                                                                       \
+  }
+
+/* The value of a row: what it is, and the member that holds it. PS_MEMBER is offsetof for a member of that type only.
+ */
+#define PS_MEMBER(Base, member, Type)                                                                                  \
+  (offsetof (Base, member) + 0 * sizeof (TRUE ? &((Base *)NULL)->member : (Type *)NULL))
+#define PS_VALUE(Kind, Base, member, Type) .type = PS_OPTION_##Kind, .offset = PS_MEMBER (Base, member, Type)
+#define PS_FLAG(Base, member) PS_VALUE (FLAG, Base, member, gboolean)
+#define PS_COUNT(Base, member, low_, high_) PS_VALUE (COUNT, Base, member, guint), .low = low_, .high = high_
+#define PS_INTEGER(Base, member, low_, high_) PS_VALUE (INTEGER, Base, member, gint64), .low = low_, .high = high_
+#define PS_NUMBER(Base, member, low_, high_) PS_VALUE (NUMBER, Base, member, double), .low = low_, .high = high_
+#define PS_PERCENT(Base, member, low_, high_) PS_VALUE (PERCENT, Base, member, double), .low = low_, .high = high_
+#define PS_TIME(Base, member) PS_VALUE (TIME, Base, member, gint64)
+#define PS_SIZE(Base, member) PS_VALUE (SIZE, Base, member, gint64)
+#define PS_RATE(Base, member) PS_VALUE (RATE, Base, member, gint64)
+#define PS_TEXT(Base, member) PS_VALUE (TEXT, Base, member, char *)
+#define PS_FILE(Base, member) PS_VALUE (FILE, Base, member, char *)
+#define PS_TEXTS(Base, member) PS_VALUE (TEXTS, Base, member, char **)
+#define PS_FILES(Base, member) PS_VALUE (FILES, Base, member, char **)
+
+/* prefix_parse and prefix_name are those of the enumeration, as PS_DEFINE_NAMES makes them. */
+#define PS_NAME(Base, member, prefix)                                                                                  \
+  PS_VALUE (NAME, Base, member, guint), .parse = prefix##_parse, .name_of = prefix##_name
+
+/* The row of that long name; NULL: there is none. */
+const PsOption *ps_option_find (const PsOption *rows, const char *name);
+
+/* Adds the rows as main entries of the context, of which it is the only table, and sets initial values. Values go to
+ * base while the context parses. Errors are then those of ps_option_read. Rows and base must outlive the context. */
+void ps_options_add (const PsOption *rows, gpointer base, GOptionContext *context);
+
+/* Gives every option the value of one that is not given, and frees texts and lists. Hidden options and the base of
+ * ROWS_AT stay as they are. */
+void ps_options_reset (const PsOption *rows, gpointer base);
+
+/* Reads the text into the option's member, in place of its value. text NULL: a flag that is given. Errors:
+ * PS_ERROR_USAGE
+ * "-p/--devices: ...", with a name without dashes for hidden options. */
+gboolean ps_option_read (const PsOption *option, gpointer base, const char *text, GError **error);
+
+/* Copies the option's value from one base to another; texts and lists are shared. */
+void ps_option_copy (const PsOption *option, gconstpointer from, gpointer to);
+
+/* Whether the value is that of the option not given. */
+gboolean ps_option_is_initial (const PsOption *option, gconstpointer base);
+
+/* The option as a command line has it: "-p 4", "--blocking", "--eager 1024B". Not of TEXTS and FILES. Free with
+ * g_free. */
+char *ps_option_typed (const PsOption *option, gconstpointer base);
+
+/* A value as tables and databases hold it. */
+typedef enum
+{
+  PS_VALUE_NONE, /* NULL */
+  PS_VALUE_INTEGER,
+  PS_VALUE_REAL,
+  PS_VALUE_TEXT,
+} PsValueType;
+
+typedef struct
+{
+  PsValueType type;
+  union
+  {
+    gint64 integer;
+    double real;
+    const char *text; /* not owned */
+  };
+} PsValue;
+
+/* The option's value so: of SIZES the smallest; FACTORS are NONE. Valid while the base is. */
+PsValue ps_option_value (const PsOption *option, gconstpointer base);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,232 @@
+/* options.c - what a setting can say: one row for each option of SETTING, and for each other field of a sweep's spec.
+ */
+#include "options.h"
+
+#define COUNT(member, high) PS_COUNT (PsSetting, member, 1, high)
+#define NUMBER(member, low, high) PS_NUMBER (PsSetting, member, low, high)
+#define NAME(member, prefix) PS_NAME (PsSetting, member, prefix)
+#define TEXT(member) PS_TEXT (PsSetting, member)
+#define FILE(member) PS_FILE (PsSetting, member)
+#define OWN(type_) .type = PS_OPTION_##type_
+
+/* What a sweep knows: key, title and type of the column, and the other members of PsSweepField. */
+#define SWEEP(key_, title_, type_, ...)                                                                                \
+  .sweep = &(const PsSweepField)                                                                                       \
+  {                                                                                                                    \
+    .column = { key_, title_, PS_COLUMN_##type_ }, __VA_ARGS__                                                         \
+  }
+
+/* A key of --costs by itself. */
+#define COST(key, type, unit, help)                                                                                    \
+  PS_OPTION ("costs." key, 0, OWN (type), NULL, help, .hidden = TRUE,                                                  \
+             SWEEP ("cost_" key "_" unit, key, type, .flags = PS_FIELD_OWN | PS_FIELD_NULL, .keys = PS_KEY_COSTS,      \
+                    .pace = -3))
+#define COST_TIME(key, help) COST (key, TIME, "ns", help)
+#define COST_SIZE(key, help) COST (key, SIZE, "bytes", help)
+
+/* In the order of --help and of the columns of the results. */
+const PsOption ps_setting_options[] = {
+  PS_OPTION ("schedule", 0, OWN (TEXT), NULL, "Families, schedule files, or all", .hidden = TRUE,
+             SWEEP ("schedule", "schedule", TEXT, .flags = PS_FIELD_OWN, .keys = PS_KEY_PROGRAM, .pace = 7)),
+  PS_OPTION ("devices", 'p', COUNT (n_devices, PS_MAX_DEVICES), "P", "Number of devices (pipeline ranks)",
+             SWEEP ("devices", "p", INTEGER, .keys = PS_KEY_PROGRAM, .pace = -4)),
+  PS_OPTION ("microbatches", 'm', COUNT (n_microbatches, PS_MAX_MICROBATCHES), "M", "Microbatches per iteration",
+             SWEEP ("microbatches", "m", INTEGER, .keys = PS_KEY_PROGRAM, .pace = 6)),
+  PS_OPTION ("chunks", 'v', COUNT (n_chunks, PS_MAX_STAGES), "V", "Stages per device (default: the family's)",
+             .none = "auto", SWEEP ("chunks", "v", INTEGER, .keys = PS_KEY_PROGRAM, .pace = -4)),
+  PS_OPTION ("slices", 0, COUNT (n_slices, PS_MAX_SLICES), "Q",
+             "Sequence slices of a microbatch (default: the family's)", .none = "auto",
+             SWEEP ("slices", "slices", INTEGER, .keys = PS_KEY_PROGRAM, .pace = 3)),
+  PS_OPTION ("group", 0, COUNT (group_size, PS_MAX_MICROBATCHES), "N",
+             "Microbatches that go through a chunk in a row (default: the family's)", .none = "auto",
+             SWEEP ("group_size", "group", INTEGER, .flags = PS_FIELD_NULL, .keys = PS_KEY_PROGRAM, .pace = 3)),
+  PS_OPTION (
+      "microbatch-size", 0, COUNT (microbatch_size, PS_MAX_MICROBATCHES), "N",
+      "Sequences per microbatch in place of the model's, for modelled costs", .hidden = TRUE,
+      SWEEP ("microbatch_size", "microbatch size", INTEGER, .flags = PS_FIELD_NULL, .keys = PS_KEY_COSTS, .pace = -2)),
+  PS_OPTION ("global-batch", 0, OWN (INTEGER), "N",
+             "Sequences (microbatches, where their size is not known) per step of all replicas", .low = 1,
+             .high = PS_MAX_SIZE_BYTES, .hidden = TRUE,
+             SWEEP ("global_batch", "global batch", INTEGER, .flags = PS_FIELD_OWN, .keys = PS_KEY_PROGRAM, .pace = 5)),
+  PS_OPTION ("model", 0, FILE (model), "FILE", "Model description or its name (tiny-gpt)",
+             SWEEP ("model", "model", TEXT, .flags = PS_FIELD_NULL, .keys = PS_KEY_COSTS | PS_KEY_SOURCE, .pace = -3)),
+  PS_OPTION (
+      "precision", 0, TEXT (precision), "NAME",
+      "Number format of the model, fp32, fp16 or bf16 (default: its own); a cluster's peak_flops stays what it is",
+      .parse = ps_precision_parse,
+      SWEEP ("precision", "precision", TEXT, .flags = PS_FIELD_NULL, .keys = PS_KEY_COSTS | PS_KEY_SOURCE, .pace = -3)),
+  PS_OPTION ("cluster", 0, FILE (cluster), "FILE", "Cluster description or its name",
+             SWEEP ("cluster", "cluster", TEXT, .flags = PS_FIELD_NULL, .keys = PS_KEY_COSTS, .pace = -3)),
+  PS_OPTION ("link-bandwidth", 0, OWN (NUMBER), NULL,
+             "Bytes per second of a link of the cluster, times bandwidth-factor", .hidden = TRUE,
+             SWEEP ("link_bandwidth", "link bytes/s", NUMBER, .flags = PS_FIELD_DERIVED | PS_FIELD_NULL)),
+  PS_OPTION ("link-latency", 0, OWN (TIME), NULL, "Latency of a link of the cluster, times latency-factor",
+             .hidden = TRUE,
+             SWEEP ("link_latency_ns", "link latency", TIME, .flags = PS_FIELD_DERIVED | PS_FIELD_NULL)),
+  PS_OPTION ("db", 0, FILE (db), "FILE", "Measured costs",
+             SWEEP ("db", "db", TEXT, .flags = PS_FIELD_NULL, .keys = PS_KEY_COSTS | PS_KEY_SOURCE, .pace = -3)),
+  PS_OPTION (
+      "profile", 0, TEXT (profile), "NAME", "Profile in the database (default: the only one)",
+      SWEEP ("profile", "profile", TEXT, .flags = PS_FIELD_NULL, .keys = PS_KEY_COSTS | PS_KEY_SOURCE, .pace = -3)),
+  PS_OPTION ("costs", 0, TEXT (costs), "COSTS",
+             "Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0,"
+             " or lists of one value per stage: f=1ms:1.2ms:...",
+             SWEEP ("costs", "costs", TEXT, .flags = PS_FIELD_NULL, .keys = PS_KEY_COSTS, .pace = -3)),
+  COST_TIME ("f", "Forward"),
+  COST_TIME ("b", "Backward for the input"),
+  COST_TIME ("w", "Backward for the weights"),
+  COST_TIME ("bw", "Full backward in one op"),
+  COST_TIME ("c", "Transfer between two devices"),
+  COST_TIME ("o", "Optimizer step"),
+  COST_TIME ("pair", "Forward and backward overlapped"),
+  COST_TIME ("reduce", "All-reduce of the gradients over the replicas"),
+  COST_TIME ("reduce2", "The same where every stage has two weight copies"),
+  COST_TIME ("r", "Recompute of a forward"),
+  COST_TIME ("host", "Moving act to the host, or back"),
+  COST_SIZE ("act", "What a forward keeps"),
+  COST_SIZE ("wact", "What of act W needs after B"),
+  COST_SIZE ("keep", "What of act a recompute needs"),
+  COST_SIZE ("weights", "Held throughout"),
+  COST_SIZE ("version", "One more version of the weights"),
+  COST_SIZE ("grad", "Gradients in weights"),
+  COST_SIZE ("opt", "Optimizer state in weights"),
+  COST_SIZE ("msg", "Message between two devices"),
+  PS_OPTION (
+      "bandwidth-factor", 0, NUMBER (bandwidth_factor, PS_MIN_FACTOR, PS_MAX_FACTOR), "FACTOR",
+      "Links and network this times as fast; transfers and all-reduces given or measured take 1 / FACTOR of their time",
+      .initial = 1, SWEEP ("bandwidth_factor", "bandwidth factor", NUMBER, .keys = PS_KEY_COSTS, .pace = -1)),
+  PS_OPTION ("latency-factor", 0, NUMBER (latency_factor, PS_MIN_FACTOR, PS_MAX_FACTOR), "FACTOR",
+             "Latencies of links and network of --cluster times this", .initial = 1,
+             SWEEP ("latency_factor", "latency factor", NUMBER, .keys = PS_KEY_COSTS, .pace = -1)),
+  PS_OPTION ("recompute", 0, NAME (recompute, ps_recompute), "KIND",
+             "What of a forward the backward computes again: none, selective (attention scores) or full", .any = "auto",
+             .any_offset = PS_MEMBER (PsSetting, any_recompute, gboolean),
+             SWEEP ("recompute", "recompute", TEXT, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_EMULATED,
+                    .keys = PS_KEY_COSTS, .pace = -2, .instead = "this device keeps all activations")),
+  PS_OPTION ("offload", 0, NUMBER (offload, 0, 1), "RATIO", "Part of the activations that waits on the host, 0 to 1",
+             SWEEP ("offload", "offload", NUMBER, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_EMULATED,
+                    .keys = PS_KEY_COSTS, .pace = -2, .instead = "this device keeps all activations")),
+  PS_OPTION (
+      "replicas", 0, COUNT (n_replicas, PS_MAX_DEVICES), "D", "Data-parallel copies of the pipeline (default: 1)",
+      .initial = 1,
+      SWEEP ("replicas", "replicas", INTEGER, .flags = PS_FIELD_NOT_PARTITION, .keys = PS_KEY_COSTS, .pace = -2)),
+  PS_OPTION ("tensor", 0, COUNT (n_tensor, PS_MAX_TENSOR), "T",
+             "GPUs that are one device, by tensor and sequence parallelism within a node (default: 1)", .initial = 1,
+             SWEEP ("tensor", "tensor", INTEGER, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_EMULATED,
+                    .keys = PS_KEY_COSTS, .pace = -2, .instead = "here one GPU, or a share of the cores, is a device")),
+  PS_OPTION ("zero", 0, PS_VALUE (COUNT, PsSetting, zero, gboolean), "0|1",
+             "1: spread the optimizer state over the replicas (ZeRO stage 1)", .high = 1,
+             SWEEP ("zero", "zero", INTEGER, .flags = PS_FIELD_NOT_PARTITION, .keys = PS_KEY_COSTS, .pace = -2)),
+  PS_OPTION ("reduce", 0, NAME (reduce, ps_reduce), "KIND",
+             "Gradient all-reduce: overlapped with what the device still has to run, or exposed after it",
+             SWEEP ("reduce", "reduce", TEXT, .keys = 0)),
+  PS_OPTION ("sync", 0, NAME (sync, ps_sync), "KIND",
+             "At the optimizer: global (all devices meet) or bypass (each steps and goes on)",
+             SWEEP ("sync", "sync", TEXT, .keys = PS_KEY_LIMIT, .instead = "here all devices meet at the optimizer")),
+  PS_OPTION ("placement", 0, NAME (placement, ps_placement), "KIND",
+             "Only schedules placed so: loop, V, wave, bidirectional, auto", .none = "auto",
+             .given = PS_MEMBER (PsSetting, has_placement, gboolean),
+             SWEEP ("placement", "placement", TEXT, .keys = PS_KEY_PROGRAM, .pace = 2)),
+  PS_OPTION ("comm", 0, NAME (comm, ps_channel), "MODEL",
+             "How transfers share channels: latency (not at all), direction, pair or rank (one in-order channel for "
+             "each pair of devices and direction, for each pair, or for each device)",
+             SWEEP ("comm", "comm", TEXT, .flags = PS_FIELD_NOT_PARTITION)),
+  PS_OPTION ("comm-order", 0, NAME (comm_order, ps_comm_order), "ORDER",
+             "Where receives are posted: asap (as PyTorch lowers), deferred (right before what needs them) or planned "
+             "(for these costs and channels); default: as a torch-comms file has them, else asap",
+             .given = PS_MEMBER (PsSetting, reorder, gboolean),
+             SWEEP ("comm_order", "comm order", TEXT, .keys = PS_KEY_PROGRAM, .pace = 1)),
+  PS_OPTION ("eager", 0, PS_SIZE (PsSetting, eager_bytes), "SIZE",
+             "Messages up to this size do not wait for their receiver (default: 0)",
+             SWEEP ("eager_bytes", "eager", SIZE, .keys = 0)),
+  PS_OPTION ("blocking", 0, PS_FLAG (PsSetting, blocking), NULL, "Sends and receives occupy their devices",
+             SWEEP ("blocking", "blocking", BOOLEAN, .flags = PS_FIELD_NOT_PARTITION)),
+  PS_OPTION ("share-links", 0, PS_FLAG (PsSetting, share_links), NULL,
+             "Transfers at one time share the links of --cluster fairly",
+             SWEEP ("share_links", "share links", BOOLEAN, .flags = PS_FIELD_NOT_PARTITION)),
+  PS_OPTION ("speed", 0, PS_VALUE (FACTORS, PsSetting, speed, double *), "FACTOR[:FACTOR...]",
+             "Speed of all devices, or of each; at 0.8 an op takes 1 / 0.8 of its cost", .low = PS_MIN_SPEED,
+             .high = PS_MAX_SPEED, .given = PS_MEMBER (PsSetting, n_speeds, guint),
+             SWEEP ("speed", "speed", TEXT, .keys = 0)),
+  PS_OPTION ("overlap-slowdown", 0, NUMBER (overlap_slowdown, 1, PS_MAX_SLOWDOWN), "FACTOR",
+             "Ops take this times as long while their device sends or receives, 1 to 8", .initial = 1,
+             SWEEP ("overlap_slowdown", "overlap slowdown", NUMBER, .flags = PS_FIELD_NOT_PARTITION)),
+  PS_OPTION ("ready-order", 0, COUNT (ready_order, PS_MAX_OPS), "WINDOW",
+             "The order as a hint: a device starts the first of its next WINDOW ops that is ready", .none = "none",
+             SWEEP ("ready_order", "ready order", INTEGER, .flags = PS_FIELD_NOT_PARTITION)),
+  PS_OPTION (
+      "memory-limit", 0, PS_VALUE (SIZES, PsSetting, memory_limit, gint64 *), "SIZE[:SIZE...]",
+      "Memory of a device, or of each (default: the cluster's)", .none = "none",
+      .given = PS_MEMBER (PsSetting, n_memory_limits, guint),
+      SWEEP ("memory_limit_bytes", "memory limit", SIZE, .flags = PS_FIELD_NULL, .keys = PS_KEY_LIMIT, .pace = 4)),
+  PS_OPTION_END,
+};
+const guint ps_setting_n_options = G_N_ELEMENTS (ps_setting_options) - 1;
+
+static gboolean
+is_given (const PsOption *option, const PsSetting *setting)
+{
+  return !(option->sweep->flags & (PS_FIELD_OWN | PS_FIELD_DERIVED)) && !ps_option_is_initial (option, setting);
+}
+
+static gboolean
+refuse (const PsOption *option, const PsSetting *setting, const char *reason, GError **error)
+{
+  g_autofree char *typed = ps_option_typed (option, setting);
+
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %s", typed, reason);
+  return FALSE;
+}
+
+gboolean
+ps_setting_check_partition (const PsSetting *setting, GError **error)
+{
+  for (const PsOption *option = ps_setting_options; option->name != NULL; option++)
+    if (option->sweep->flags & PS_FIELD_NOT_PARTITION && is_given (option, setting))
+      return refuse (option, setting,
+                     "partition does not look at it; give it to predict, with the costs of --print-costs", error);
+  return TRUE;
+}
+
+gboolean
+ps_setting_check_real (const PsSetting *setting, gboolean computes, GError **error)
+{
+  for (const PsOption *option = ps_setting_options; option->name != NULL; option++)
+    {
+      const PsSweepField *field = option->sweep;
+      g_autofree char *reason = NULL;
+
+      if (field->instead == NULL || (field->flags & PS_FIELD_EMULATED && !computes) || !is_given (option, setting))
+        continue;
+      reason = g_strconcat ("is predicted only; ", field->instead, NULL);
+      return refuse (option, setting, reason, error);
+    }
+  return TRUE;
+}
+
+char *
+ps_setting_typed (const PsSetting *setting)
+{
+  GString *line = g_string_new (NULL);
+
+  for (const PsOption *option = ps_setting_options; option->name != NULL; option++)
+    if (is_given (option, setting))
+      {
+        g_autofree char *typed = ps_option_typed (option, setting);
+
+        g_string_append_printf (line, " %s", typed);
+      }
+  return g_string_free (line, FALSE);
+}
+
+PsValue
+ps_setting_column (const PsOption *option, const PsSetting *setting)
+{
+  guint8 flags = option->sweep->flags;
+
+  if (flags & (PS_FIELD_OWN | PS_FIELD_DERIVED) || (flags & PS_FIELD_NULL && ps_option_is_initial (option, setting)))
+    return (PsValue){ .type = PS_VALUE_NONE };
+  if (option->type == PS_OPTION_FACTORS && ps_option_is_initial (option, setting))
+    return (PsValue){ .type = PS_VALUE_TEXT, .text = "1" };
+  return ps_option_value (option, setting);
+}

@@ -1,0 +1,42 @@
+/* options.h - what sweeps and refusals know of the options of SETTING beyond PsOption. Private to libpipesim. */
+#ifndef PIPESIM_OPTIONS_H
+#define PIPESIM_OPTIONS_H
+
+#include <pipesim/report.h>
+#include <pipesim/setting.h>
+
+G_BEGIN_DECLS
+
+/* Predictions of a sweep share what they have in common; these are the things that depend on an option. */
+typedef enum
+{
+  PS_KEY_COSTS = 1,
+  PS_KEY_PROGRAM = 2,
+  PS_KEY_LIMIT = 4,  /* programs of families that look at costs */
+  PS_KEY_SOURCE = 8, /* measured costs before options change them */
+} PsFieldKey;
+
+typedef enum
+{
+  PS_FIELD_OWN = 1,           /* a spec's own field: PsSweepValue.own holds its value, not PsSetting */
+  PS_FIELD_DERIVED = 2,       /* no field of a spec, but a column that follows from others */
+  PS_FIELD_NULL = 4,          /* the column is NULL where the option is not given */
+  PS_FIELD_NOT_PARTITION = 8, /* pipesim partition refuses it */
+  PS_FIELD_EMULATED = 16,     /* devices that compute nothing do it, whatever `instead` says */
+} PsFieldFlags;
+
+typedef struct PsSweepField
+{
+  PsColumn column;     /* of the results */
+  guint8 flags;        /* PsFieldFlags */
+  guint8 keys;         /* PsFieldKey */
+  gint8 pace;          /* in a sweep options of higher pace change faster; those of equal pace keep the table's order */
+  const char *instead; /* what runs for real do: the option is predicted only; NULL: they do it */
+} PsSweepField;
+
+/* The option's column of the results under a setting that holds its value, NONE where only a prediction knows it. */
+PsValue ps_setting_column (const PsOption *option, const PsSetting *setting);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,69 @@
+/* results-columns.c - the columns of a prediction: those of the options of SETTING, and figures as data/results.sql has
+ * them. */
+#include "setting/options.h"
+
+#include <pipesim/results.h>
+
+#include <string.h>
+
+static const PsResultColumn figures[PS_N_FIGURES] = {
+  [PS_FIGURE_MAKESPAN_NS] = { { "makespan_ns", "makespan", PS_COLUMN_TIME }, PS_ROLE_FIGURE },
+  [PS_FIGURE_MAX_SPAN_NS] = { { "max_span_ns", "longest span", PS_COLUMN_TIME }, PS_ROLE_FIGURE },
+  [PS_FIGURE_ITERATION_NS] = { { "iteration_ns", "iteration", PS_COLUMN_TIME }, PS_ROLE_FIGURE },
+  [PS_FIGURE_BUBBLE_RATIO] = { { "bubble_ratio", "bubble of iteration", PS_COLUMN_RATIO }, PS_ROLE_FIGURE },
+  [PS_FIGURE_BUBBLE_RATIO_SPAN] = { { "bubble_ratio_span", "bubble of span", PS_COLUMN_RATIO }, PS_ROLE_FIGURE },
+  [PS_FIGURE_LOWER_BOUND_NS] = { { "lower_bound_ns", "lower bound", PS_COLUMN_TIME }, PS_ROLE_FIGURE },
+  [PS_FIGURE_PEAK_MEMORY_BYTES] = { { "peak_memory_bytes", "peak memory", PS_COLUMN_SIZE }, PS_ROLE_FIGURE },
+  [PS_FIGURE_FEASIBLE] = { { "feasible", "fits", PS_COLUMN_BOOLEAN }, PS_ROLE_FIGURE },
+  [PS_FIGURE_ASYNCHRONOUS] = { { "asynchronous", "async", PS_COLUMN_BOOLEAN }, PS_ROLE_FIGURE },
+  [PS_FIGURE_PERIOD_ITERATIONS] = { { "period_iterations", "period", PS_COLUMN_INTEGER }, PS_ROLE_FIGURE },
+  [PS_FIGURE_DEVICES_DETAIL] = { { "devices_detail", NULL, PS_COLUMN_TEXT }, PS_ROLE_FIGURE },
+  [PS_FIGURE_ORIGIN] = { { "origin", "origin", PS_COLUMN_TEXT }, PS_ROLE_ORIGIN },
+  [PS_FIGURE_COSTS_ORIGIN] = { { "costs_origin", "costs origin", PS_COLUMN_TEXT }, PS_ROLE_ORIGIN },
+  [PS_FIGURE_TRANSFERS_ORIGIN] = { { "transfers_origin", "transfers origin", PS_COLUMN_TEXT }, PS_ROLE_ORIGIN },
+  [PS_FIGURE_MEMORY_ORIGIN] = { { "memory_origin", "memory origin", PS_COLUMN_TEXT }, PS_ROLE_ORIGIN },
+  [PS_FIGURE_SEQUENCE_NS] = { { "sequence_ns", "per sequence", PS_COLUMN_TIME }, PS_ROLE_DERIVED },
+  [PS_FIGURE_SEQUENCES_PER_SECOND] = { { "sequences_per_second", "sequences/s", PS_COLUMN_NUMBER }, PS_ROLE_DERIVED },
+  [PS_FIGURE_ABOVE_BOUND] = { { "above_bound", "over bound", PS_COLUMN_RATIO }, PS_ROLE_DERIVED },
+};
+
+static PsResultColumn *
+make_columns (void)
+{
+  guint n = ps_setting_n_options;
+  PsResultColumn *columns = g_new (PsResultColumn, n + PS_N_FIGURES);
+
+  for (guint i = 0; i < n; i++)
+    columns[i] = (PsResultColumn){ ps_setting_options[i].sweep->column, PS_ROLE_SETTING };
+  memcpy (columns + n, figures, sizeof figures);
+  return columns;
+}
+
+const PsResultColumn *
+ps_result_columns (guint *n)
+{
+  static PsResultColumn *columns;
+
+  if (g_once_init_enter (&columns))
+    g_once_init_leave (&columns, make_columns ());
+  *n = ps_setting_n_options + PS_N_FIGURES;
+  return columns;
+}
+
+int
+ps_result_column_find (const char *name)
+{
+  guint n;
+  const PsResultColumn *columns = ps_result_columns (&n);
+
+  for (guint i = 0; i < n; i++)
+    if (g_str_equal (columns[i].column.key, name))
+      return (int)i;
+  return -1;
+}
+
+const PsValue *
+ps_result_value (const PsResult *result, const char *column)
+{
+  return &result->values[ps_result_column_find (column)];
+}
