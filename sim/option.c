@@ -1,4 +1,5 @@
-/* option.c - reads and tells the values of options by their rows. */
+/* option.c - reads and tells the values of options by their rows. Types of one kind of member stand together in
+ * PsOptionType: up to NAME it is a guint, up to RATE a gint64, up to PERCENT a double, then a pointer. */
 #include <pipesim/option.h>
 
 #include <string.h>
@@ -14,10 +15,39 @@ base_of (const PsOption *include, gpointer base)
 const PsOption *
 ps_option_find (const PsOption *rows, const char *name)
 {
+  while (rows->name != NULL && (rows->rows != NULL || !g_str_equal (rows->name, name)))
+    rows++;
+  return rows->name != NULL ? rows : NULL;
+}
+
+/* Gives the option the value of one that is not given. */
+static void
+reset (const PsOption *option, gpointer base)
+{
+  gpointer value = G_STRUCT_MEMBER_P (base, option->offset);
+
+  if (option->type <= PS_OPTION_NAME)
+    *(guint *)value = (guint)option->initial;
+  else if (option->type <= PS_OPTION_RATE)
+    *(gint64 *)value = (gint64)option->initial;
+  else if (option->type <= PS_OPTION_PERCENT)
+    *(double *)value = option->initial;
+  else if (option->type == PS_OPTION_TEXTS || option->type == PS_OPTION_FILES)
+    g_clear_pointer ((char ***)value, g_strfreev);
+  else
+    g_clear_pointer ((gpointer *)value, g_free);
+  if (option->given != 0)
+    G_STRUCT_MEMBER (guint, base, option->given) = 0;
+}
+
+void
+ps_options_reset (const PsOption *rows, gpointer base)
+{
   for (; rows->name != NULL; rows++)
-    if (rows->rows == NULL && g_str_equal (rows->name, name))
-      return rows;
-  return NULL;
+    if (rows->type == PS_OPTION_ROWS)
+      ps_options_reset (rows->rows, base_of (rows, base));
+    else if (rows->type != PS_OPTION_ROWS_AT && !rows->hidden)
+      reset (rows, base);
 }
 
 /* Reading */
@@ -33,19 +63,11 @@ read_flag (const char *where, const char *text, gboolean *flag, GError **error)
 }
 
 static gboolean
-read_integer (const PsOption *option, const char *where, const char *text, gint64 *value, GError **error)
-{
-  gint64 high = option->high > 0 ? (gint64)option->high : G_MAXINT64;
-
-  return ps_parse_integer (where, text, (gint64)option->low, high, value, error);
-}
-
-static gboolean
-read_count (const PsOption *option, const char *where, const char *text, guint *count, GError **error)
+read_count (const char *where, const char *text, gint64 low, gint64 high, guint *count, GError **error)
 {
   gint64 value;
 
-  if (!read_integer (option, where, text, &value, error))
+  if (!ps_parse_integer (where, text, low, high, &value, error))
     return FALSE;
   *count = (guint)value;
   return TRUE;
@@ -63,7 +85,7 @@ read_text (const PsOption *option, const char *where, const char *text, char **v
   return TRUE;
 }
 
-static void
+static gboolean
 add_text (const char *text, char ***texts)
 {
   guint n = *texts != NULL ? g_strv_length (*texts) : 0;
@@ -71,6 +93,7 @@ add_text (const char *text, char ***texts)
   *texts = g_renew (char *, *texts, n + 2);
   (*texts)[n] = g_strdup (text);
   (*texts)[n + 1] = NULL;
+  return TRUE;
 }
 
 /* "1GiB:2GiB". g_strsplit makes no part of "": the parser of one empty part reports the error. */
@@ -78,16 +101,15 @@ static gboolean
 read_list (const PsOption *option, const char *where, const char *text, gpointer *list, guint *n, GError **error)
 {
   g_auto (GStrv) parts = g_strsplit (*text != '\0' ? text : ":", ":", -1);
-  gint64 *sizes = g_new (gint64, g_strv_length (parts));
-  double *factors = (double *)(gpointer)sizes;
+  guint n_parts = g_strv_length (parts);
+  gint64 *sizes = option->type == PS_OPTION_SIZES ? g_new (gint64, n_parts) : NULL;
+  double *factors = sizes == NULL ? g_new (double, n_parts) : NULL;
 
-  G_STATIC_ASSERT (sizeof *sizes == sizeof *factors);
   g_free (*list);
-  *list = sizes;
-  for (*n = 0; parts[*n] != NULL; (*n)++)
-    if (option->type == PS_OPTION_SIZES
-            ? !ps_parse_size (where, parts[*n], &sizes[*n], error)
-            : !ps_parse_number (where, parts[*n], option->low, option->high, &factors[*n], error))
+  *list = sizes != NULL ? (gpointer)sizes : factors;
+  for (*n = 0; *n < n_parts; (*n)++)
+    if (sizes != NULL ? !ps_parse_size (where, parts[*n], &sizes[*n], error)
+                      : !ps_parse_number (where, parts[*n], option->low, option->high, &factors[*n], error))
       return FALSE;
   return TRUE;
 }
@@ -95,99 +117,45 @@ read_list (const PsOption *option, const char *where, const char *text, gpointer
 static gboolean
 read_value (const PsOption *option, const char *where, const char *text, gpointer value, guint *n, GError **error)
 {
+  gint64 low = (gint64)option->low, high = option->high > 0 ? (gint64)option->high : G_MAXINT64;
+
   switch (option->type)
     {
     case PS_OPTION_FLAG:
       return read_flag (where, text, value, error);
     case PS_OPTION_COUNT:
-      return read_count (option, where, text, value, error);
+      return read_count (where, text, low, high, value, error);
+    case PS_OPTION_NAME:
+      return option->parse (where, text, value, error);
     case PS_OPTION_INTEGER:
-      return read_integer (option, where, text, value, error);
-    case PS_OPTION_NUMBER:
-      return ps_parse_number (where, text, option->low, option->high, value, error);
-    case PS_OPTION_PERCENT:
-      return ps_parse_percent (where, text, option->low, option->high, value, error);
+      return ps_parse_integer (where, text, low, high, value, error);
     case PS_OPTION_TIME:
       return ps_parse_time (where, text, value, error);
     case PS_OPTION_SIZE:
       return ps_parse_size (where, text, value, error);
     case PS_OPTION_RATE:
       return ps_parse_rate (where, text, value, error);
-    case PS_OPTION_NAME:
-      return option->parse (where, text, value, error);
+    case PS_OPTION_NUMBER:
+      return ps_parse_number (where, text, option->low, option->high, value, error);
+    case PS_OPTION_PERCENT:
+      return ps_parse_percent (where, text, option->low, option->high, value, error);
+    case PS_OPTION_TEXTS:
+    case PS_OPTION_FILES:
+      return add_text (text, value);
     case PS_OPTION_FACTORS:
     case PS_OPTION_SIZES:
       return read_list (option, where, text, value, n, error);
-    case PS_OPTION_TEXTS:
-    case PS_OPTION_FILES:
-      add_text (text, value);
-      return TRUE;
-    case PS_OPTION_TEXT:
-    case PS_OPTION_FILE:
     default:
       return read_text (option, where, text, value, error);
     }
 }
 
-/* "-p/--devices", "--eager"; in specs "costs.f". */
-static char *
-name_option (const PsOption *option)
-{
-  if (option->hidden)
-    return g_strdup (option->name);
-  return option->letter != 0 ? g_strdup_printf ("-%c/--%s", option->letter, option->name)
-                             : g_strconcat ("--", option->name, NULL);
-}
-
-/* Gives the option the value of one that is not given. */
-static void
-reset (const PsOption *option, gpointer base)
-{
-  gpointer value = G_STRUCT_MEMBER_P (base, option->offset);
-
-  switch (option->type)
-    {
-    case PS_OPTION_NUMBER:
-    case PS_OPTION_PERCENT:
-      *(double *)value = option->initial;
-      break;
-    case PS_OPTION_INTEGER:
-    case PS_OPTION_TIME:
-    case PS_OPTION_SIZE:
-    case PS_OPTION_RATE:
-      *(gint64 *)value = (gint64)option->initial;
-      break;
-    case PS_OPTION_TEXTS:
-    case PS_OPTION_FILES:
-      g_clear_pointer ((char ***)value, g_strfreev);
-      break;
-    case PS_OPTION_TEXT:
-    case PS_OPTION_FILE:
-    case PS_OPTION_FACTORS:
-    case PS_OPTION_SIZES:
-      g_clear_pointer ((gpointer *)value, g_free);
-      break;
-    default:
-      *(guint *)value = (guint)option->initial;
-    }
-  if (option->given != 0)
-    G_STRUCT_MEMBER (guint, base, option->given) = 0;
-}
-
-void
-ps_options_reset (const PsOption *rows, gpointer base)
-{
-  for (; rows->name != NULL; rows++)
-    if (rows->type == PS_OPTION_ROWS)
-      ps_options_reset (rows->rows, base_of (rows, base));
-    else if (rows->type != PS_OPTION_ROWS_AT && !rows->hidden)
-      reset (rows, base);
-}
-
 gboolean
 ps_option_read (const PsOption *option, gpointer base, const char *text, GError **error)
 {
-  g_autofree char *where = name_option (option);
+  const char letter[] = { '-', option->letter, '/', '\0' };
+  g_autofree char *where
+      = g_strconcat (option->letter != 0 ? letter : "", option->hidden ? "" : "--", option->name, NULL);
   guint n = 1;
 
   if (option->none != NULL && g_str_equal (text, option->none))
@@ -210,27 +178,31 @@ typedef struct
   gpointer base;
 } Line;
 
-/* The row of an option as GOption calls it, "-p" or "--devices", and its base. */
-static const PsOption *
-find_typed (const PsOption *rows, const char *typed, gpointer *base)
+/* GOption calls options "-p" or "--devices", and arguments that belong to none "". */
+static gboolean
+is_called (const PsOption *option, const char *typed)
 {
-  for (gpointer outer = *base; rows->name != NULL; rows++)
+  return typed[0] == '-' && typed[1] != '-' ? option->letter == typed[1]
+                                            : g_str_equal (option->name, typed[0] == '-' ? typed + 2 : typed);
+}
+
+static const PsOption *
+find_called (const PsOption *rows, const char *typed, gpointer *base)
+{
+  const PsOption *found = NULL;
+
+  for (; rows->name != NULL && found == NULL; rows++)
     {
-      gboolean is_long = g_str_has_prefix (typed, "--");
+      gpointer inner = rows->rows != NULL ? base_of (rows, *base) : *base;
 
-      *base = rows->rows != NULL ? base_of (rows, outer) : outer;
       if (rows->rows != NULL)
-        {
-          const PsOption *found = find_typed (rows->rows, typed, base);
-
-          if (found != NULL)
-            return found;
-        }
-      else if (is_long || *typed == '\0' ? g_str_equal (rows->name, is_long ? typed + 2 : typed)
-                                         : rows->letter == typed[1])
-        return rows;
+        found = find_called (rows->rows, typed, &inner);
+      else if (is_called (rows, typed))
+        found = rows;
+      if (found != NULL)
+        *base = inner;
     }
-  return NULL;
+  return found;
 }
 
 static gboolean
@@ -238,7 +210,7 @@ take (const char *typed, const char *text, gpointer data, GError **error)
 {
   const Line *line = data;
   gpointer base = line->base;
-  const PsOption *option = find_typed (line->rows, typed, &base);
+  const PsOption *option = find_called (line->rows, typed, &base);
   gboolean any = option->any != NULL && g_strcmp0 (text, option->any) == 0;
 
   if (option->any != NULL)
@@ -251,16 +223,12 @@ add_entries (const PsOption *rows, GArray *entries)
 {
   for (; rows->name != NULL; rows++)
     {
-      gboolean is_file = rows->type == PS_OPTION_FILE || rows->type == PS_OPTION_FILES;
-      GOptionEntry entry
-          = { rows->name,
-              rows->letter,
-              (rows->type == PS_OPTION_FLAG ? G_OPTION_FLAG_NO_ARG : 0) | (is_file ? G_OPTION_FLAG_FILENAME : 0),
-              G_OPTION_ARG_CALLBACK,
-              G_GNUC_EXTENSION (gpointer) take,
-              rows->help,
-              rows->argument };
+      int flags = rows->type == PS_OPTION_FLAG ? G_OPTION_FLAG_NO_ARG : 0;
+      GOptionEntry entry = { rows->name, rows->letter,  flags, G_OPTION_ARG_CALLBACK, G_GNUC_EXTENSION (gpointer) take,
+                             rows->help, rows->argument };
 
+      if (rows->type == PS_OPTION_FILE || rows->type == PS_OPTION_FILES)
+        entry.flags |= G_OPTION_FLAG_FILENAME;
       if (rows->rows != NULL)
         add_entries (rows->rows, entries);
       else if (!rows->hidden)
@@ -312,100 +280,82 @@ ps_option_is_initial (const PsOption *option, gconstpointer base)
 }
 
 static PsValue
-smallest (const gint64 *sizes, guint n)
+element (const PsOption *option, gconstpointer base, guint i)
 {
-  PsValue least = { .type = PS_VALUE_NONE };
+  gconstpointer list = G_STRUCT_MEMBER (gconstpointer, base, option->offset);
 
-  for (guint i = 0; i < n; i++)
-    if (i == 0 || sizes[i] < least.integer)
-      least = (PsValue){ .type = PS_VALUE_INTEGER, .integer = sizes[i] };
-  return least;
+  return option->type == PS_OPTION_SIZES ? (PsValue){ .type = PS_VALUE_INTEGER, .integer = ((const gint64 *)list)[i] }
+                                         : (PsValue){ .type = PS_VALUE_REAL, .real = ((const double *)list)[i] };
 }
 
 static PsValue
-text_value (const char *text)
+smallest (const PsOption *option, gconstpointer base)
 {
-  return (PsValue){ .type = text != NULL ? PS_VALUE_TEXT : PS_VALUE_NONE, .text = text };
+  PsValue least = { .type = PS_VALUE_NONE };
+
+  for (guint i = 0; i < G_STRUCT_MEMBER (guint, base, option->given); i++)
+    if (i == 0 || element (option, base, i).integer < least.integer)
+      least = element (option, base, i);
+  return least;
 }
 
 PsValue
 ps_option_value (const PsOption *option, gconstpointer base)
 {
   gconstpointer value = G_STRUCT_MEMBER_P (base, option->offset);
+  const char *text = NULL;
 
-  if (option->type == PS_OPTION_NAME)
-    return text_value (option->name_of (*(const guint *)value));
   if (option->type < PS_OPTION_NAME)
     return (PsValue){ .type = PS_VALUE_INTEGER, .integer = *(const guint *)value };
-  if (option->type <= PS_OPTION_RATE)
+  if (option->type > PS_OPTION_NAME && option->type <= PS_OPTION_RATE)
     return (PsValue){ .type = PS_VALUE_INTEGER, .integer = *(const gint64 *)value };
-  if (option->type <= PS_OPTION_PERCENT)
+  if (option->type == PS_OPTION_NUMBER || option->type == PS_OPTION_PERCENT)
     return (PsValue){ .type = PS_VALUE_REAL, .real = *(const double *)value };
   if (option->type == PS_OPTION_SIZES)
-    return smallest (*(const gint64 *const *)value, G_STRUCT_MEMBER (guint, base, option->given));
-  return text_value (option->type <= PS_OPTION_FILE ? *(const char *const *)value : NULL);
+    return smallest (option, base);
+  if (option->type == PS_OPTION_NAME)
+    text = option->name_of (*(const guint *)value);
+  else if (option->type <= PS_OPTION_FILE)
+    text = *(const char *const *)value;
+  return (PsValue){ .type = text != NULL ? PS_VALUE_TEXT : PS_VALUE_NONE, .text = text };
 }
 
-/* A text is quoted where a shell would see more than one word in it. */
-static void
-append_text (const char *text, GString *line)
-{
-  g_autofree char *quoted = NULL;
-
-  for (const char *c = text; *c != '\0' && quoted == NULL; c++)
-    if (!g_ascii_isalnum (*c) && strchr ("-_./", *c) == NULL)
-      quoted = g_shell_quote (text);
-  g_string_append (line, quoted != NULL ? quoted : text);
-}
-
+/* Texts are quoted where a shell would see more than one word in them. */
 static void
 append_value (const PsOption *option, PsValue value, GString *line)
 {
-  static const char *const units[PS_OPTION_ROWS_AT + 1]
+  static const char *const units[PS_OPTION_ROWS_AT]
       = { [PS_OPTION_TIME] = "ns", [PS_OPTION_SIZE] = "B", [PS_OPTION_SIZES] = "B", [PS_OPTION_RATE] = "B/s" };
+  gboolean plain = value.type != PS_VALUE_TEXT
+                   || value.text[strspn (value.text, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "-_./")] == '\0';
+  g_autofree char *quoted = plain ? NULL : g_shell_quote (value.text);
   char number[G_ASCII_DTOSTR_BUF_SIZE];
 
   if (value.type == PS_VALUE_TEXT)
-    append_text (value.text, line);
-  else if (value.type == PS_VALUE_REAL)
+    g_string_append (line, plain ? value.text : quoted);
+  else if (value.type == PS_VALUE_INTEGER)
+    g_string_append_printf (line, "%" G_GINT64_FORMAT "%s", value.integer,
+                            units[option->type] ? units[option->type] : "");
+  else
     g_string_append (line, g_ascii_formatd (number, sizeof number, "%.15g",
                                             option->type == PS_OPTION_PERCENT ? 100 * value.real : value.real));
-  else
-    g_string_append_printf (line, "%" G_GINT64_FORMAT "%s", value.integer,
-                            units[option->type] != NULL ? units[option->type] : "");
-}
-
-static void
-append_list (const PsOption *option, gconstpointer base, GString *line)
-{
-  gconstpointer list = G_STRUCT_MEMBER (gconstpointer, base, option->offset);
-
-  for (guint i = 0; i < G_STRUCT_MEMBER (guint, base, option->given); i++)
-    {
-      if (i > 0)
-        g_string_append_c (line, ':');
-      append_value (option,
-                    option->type == PS_OPTION_SIZES
-                        ? (PsValue){ .type = PS_VALUE_INTEGER, .integer = ((const gint64 *)list)[i] }
-                        : (PsValue){ .type = PS_VALUE_REAL, .real = ((const double *)list)[i] },
-                    line);
-    }
 }
 
 char *
 ps_option_typed (const PsOption *option, gconstpointer base)
 {
-  GString *line = g_string_new (NULL);
+  gboolean is_list = option->type >= PS_OPTION_FACTORS;
+  guint n = is_list ? G_STRUCT_MEMBER (guint, base, option->given) : option->type != PS_OPTION_FLAG;
+  GString *line = g_string_new (option->letter != 0 ? "-" : "--");
 
   if (option->letter != 0)
-    g_string_printf (line, "-%c", option->letter);
+    g_string_append_c (line, option->letter);
   else
-    g_string_printf (line, "--%s", option->name);
-  if (option->type != PS_OPTION_FLAG)
-    g_string_append_c (line, ' ');
-  if (option->type == PS_OPTION_FACTORS || option->type == PS_OPTION_SIZES)
-    append_list (option, base, line);
-  else if (option->type != PS_OPTION_FLAG)
-    append_value (option, ps_option_value (option, base), line);
+    g_string_append (line, option->name);
+  for (guint i = 0; i < n; i++)
+    {
+      g_string_append_c (line, i == 0 ? ' ' : ':');
+      append_value (option, is_list ? element (option, base, i) : ps_option_value (option, base), line);
+    }
   return g_string_free (line, FALSE);
 }
