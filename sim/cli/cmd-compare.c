@@ -3,6 +3,7 @@
 
 #include <pipesim/compare.h>
 #include <pipesim/formats.h>
+#include <pipesim/option.h>
 
 #include <math.h>
 
@@ -10,39 +11,39 @@
 
 typedef struct
 {
-  char *worst;
-  char *tolerance;
+  guint n_worst;
+  double tolerance; /* a ratio */
   gboolean json;
   char **files;
 } Options;
 
+static const PsOption rows[] = {
+  PS_OPTION ("worst", 0, PS_COUNT (Options, n_worst, 0, PS_MAX_OPS), "N", "ops to list, the most wrong first (10)",
+             .initial = 10),
+  PS_OPTION ("tolerance", 0, PS_PERCENT (Options, tolerance, 0, PS_MAX_PERCENT), "PERCENT",
+             "exit with 3 when the two iteration times are further apart than this", .initial = INFINITY),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "print JSON"),
+  PS_OPTION ("", 0, PS_FILES (Options, files), NULL, NULL),
+  PS_OPTION_END,
+};
+
 static void
 options_clear (Options *options)
 {
-  g_free (options->worst);
-  g_free (options->tolerance);
-  g_strfreev (options->files);
+  ps_options_reset (rows, options);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
 static gboolean
 parse_options (int argc, char **argv, Options *options, GError **error)
 {
-  const GOptionEntry entries[] = {
-    { "worst", 0, 0, G_OPTION_ARG_STRING, &options->worst, "ops to list, the most wrong first (10)", "N" },
-    { "tolerance", 0, 0, G_OPTION_ARG_STRING, &options->tolerance,
-      "exit with 3 when the two iteration times are further apart than this", "PERCENT" },
-    { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "print JSON", NULL },
-    { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options->files, NULL, NULL },
-    { NULL, 0, 0, 0, NULL, NULL, NULL },
-  };
   g_autoptr (GOptionContext) context = g_option_context_new ("PREDICTED MEASURED | FIRST SECOND");
 
   g_option_context_set_summary (
       context, "Holds a predicted timeline against a measured one, op by op, or two predictions or two runs\n"
                "against each other, of one schedule or of two. Each is a timeline of pipesim, its Chrome\n"
                "trace, or a PyTorch profiler trace (.json or .json.gz) or a folder with one of each rank.");
-  g_option_context_add_main_entries (context, entries, NULL);
+  ps_options_add (rows, options, context);
   if (!g_option_context_parse (context, &argc, &argv, error))
     return FALSE;
   if (options->files && g_strv_length (options->files) == 2)
@@ -50,14 +51,6 @@ parse_options (int argc, char **argv, Options *options, GError **error)
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%u files given; two timelines are wanted",
                options->files ? g_strv_length (options->files) : 0);
   return FALSE;
-}
-
-/* *tolerance becomes a ratio, infinity when none is asked for. */
-static gboolean
-parse_tolerance (const char *text, double *tolerance, GError **error)
-{
-  *tolerance = INFINITY;
-  return !text || ps_parse_percent ("--tolerance", text, 0, PS_MAX_PERCENT, tolerance, error);
 }
 
 static PsTimeline *
@@ -88,19 +81,16 @@ ps_cmd_compare (int argc, char **argv, GError **error)
   g_auto (Options) options = { 0 };
   g_autoptr (PsComparison) comparison = NULL;
   g_autofree char *text = NULL;
-  gint64 n_worst = 10;
-  double tolerance;
 
-  if (!parse_options (argc, argv, &options, error) || !parse_tolerance (options.tolerance, &tolerance, error)
-      || (options.worst && !ps_parse_integer ("--worst", options.worst, 0, PS_MAX_OPS, &n_worst, error)))
+  if (!parse_options (argc, argv, &options, error))
     return 1;
   comparison = compare_files (options.files[0], options.files[1], error);
   if (!comparison)
     return 1;
-  text = options.json ? ps_comparison_to_json (comparison, (guint)n_worst)
-                      : ps_comparison_to_text (comparison, (guint)n_worst);
+  text = options.json ? ps_comparison_to_json (comparison, options.n_worst)
+                      : ps_comparison_to_text (comparison, options.n_worst);
   if (!ps_print (text, error))
     return 1;
   /* An error that cannot be computed is within no tolerance. */
-  return isinf (tolerance) || fabs (comparison->iteration_error) <= tolerance ? 0 : EXIT_OUTSIDE;
+  return isinf (options.tolerance) || fabs (comparison->iteration_error) <= options.tolerance ? 0 : EXIT_OUTSIDE;
 }

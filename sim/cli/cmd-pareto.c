@@ -13,7 +13,7 @@ ps_cmd_pareto (int argc, char **argv, GError **error)
 
   g_option_context_set_description (
       context, "No setting of the same devices (--per) is faster than one shown without needing more memory.\n");
-  if (!ps_question_options_parse (&options, context, "devices", argc, argv, error)
+  if (!ps_question_options_parse (&options, ps_question_rows, context, "devices", argc, argv, error)
       || !(results = ps_results_open (options.db, PS_RESULTS_READ, error)))
     return 0;
   answer = ps_results_pareto (results, &options.question, error);

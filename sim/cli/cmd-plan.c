@@ -3,46 +3,54 @@
 
 #include <pipesim/layouts.h>
 
-#include <string.h>
+#define MAX_TOP 1000
 
 typedef struct
 {
-  char *model;
-  char *precision;
-  char *cluster;
-  char *db;
-  char *profile;
-  char *gpus;
-  char *batch;
-  char *limit;
-  char *tensor;
-  char *jobs;
-  char *zero;
   char *schedules;
-  char *top;
-  char *explain;
+  guint rank; /* --explain; 0: not given */
   gboolean json;
-  guint rank; /* --explain as read; 0: none */
-  PsLayoutQuestion question;
+  PsLayoutQuestion question; /* its texts are owned */
 } Options;
+
+static const PsOption rows[] = {
+  PS_OPTION ("model", 0, PS_VALUE (FILE, Options, question.model, const char *), "FILE",
+             "Model description or its name (llama-3-70b)"),
+  PS_OPTION (
+      "precision", 0, PS_VALUE (TEXT, Options, question.precision, const char *), "NAME",
+      "Number format of the model, fp32, fp16 or bf16 (default: its own); a cluster's peak_flops stays what it is"),
+  PS_OPTION ("cluster", 0, PS_VALUE (FILE, Options, question.cluster, const char *), "FILE",
+             "Cluster description or its name; memory and peak rate come from it, and without --db all costs"),
+  PS_OPTION ("db", 0, PS_VALUE (FILE, Options, question.db, const char *), "FILE",
+             "Measured costs: one pipeline of all GPUs, no replicas"),
+  PS_OPTION ("profile", 0, PS_VALUE (TEXT, Options, question.profile, const char *), "NAME",
+             "Profile in the database (default: all of the model)"),
+  PS_OPTION ("gpus", 'g', PS_COUNT (Options, question.n_gpus, 1, PS_MAX_DEVICES), "N",
+             "GPUs, p times t times d (default: those of the cluster)"),
+  PS_OPTION ("tensor", 0, PS_COUNT (Options, question.tensor, 1, PS_MAX_TENSOR), "T",
+             "GPUs of a device (default: 1, 2, 4 and 8, within a node)"),
+  PS_OPTION ("global-batch", 0, PS_INTEGER (Options, question.global_batch, 1, PS_MAX_MICROBATCHES), "N",
+             "Sequences per step, over all replicas"),
+  PS_OPTION ("memory-limit", 0, PS_SIZE (Options, question.memory_limit), "SIZE",
+             "Memory of a GPU (default: the cluster's)"),
+  PS_OPTION ("zero", 0, PS_VALUE (COUNT, Options, question.zero, gboolean), "0|1",
+             "1: spread the optimizer state over the replicas (ZeRO stage 1; default), 0: do not", .high = 1,
+             .initial = 1),
+  PS_OPTION ("schedule", 's', PS_TEXT (Options, schedules), "NAME[,NAME...]",
+             "Only these families (default: all synchronous ones)"),
+  PS_OPTION ("jobs", 'j', PS_COUNT (Options, question.n_jobs, 1, 1024), "N", "Threads (default: one per processor)"),
+  PS_OPTION ("top", 0, PS_COUNT (Options, question.top, 1, MAX_TOP), "N", "So many of the best (default: 10)",
+             .initial = 10),
+  PS_OPTION ("explain", 0, PS_COUNT (Options, rank, 1, MAX_TOP), "RANK",
+             "Print the command line that predicts this one again"),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-plan/1)"),
+  PS_OPTION_END,
+};
 
 static void
 options_clear (Options *options)
 {
-  g_free (options->model);
-  g_free (options->precision);
-  g_free (options->cluster);
-  g_free (options->db);
-  g_free (options->profile);
-  g_free (options->gpus);
-  g_free (options->batch);
-  g_free (options->limit);
-  g_free (options->tensor);
-  g_free (options->jobs);
-  g_free (options->zero);
-  g_free (options->schedules);
-  g_free (options->top);
-  g_free (options->explain);
+  ps_options_reset (rows, options);
   g_strfreev (options->question.schedules);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
@@ -70,81 +78,23 @@ static const PsColumn columns[] = {
 };
 
 static gboolean
-read_numbers (Options *options, GError **error)
-{
-  PsLayoutQuestion *question = &options->question;
-  gint64 gpus = 0, top = 10, rank = 0, zero = 1, tensor = 0, jobs = g_get_num_processors ();
-
-  if ((options->gpus && !ps_parse_integer ("--gpus", options->gpus, 1, PS_MAX_DEVICES, &gpus, error))
-      || (options->batch
-          && !ps_parse_integer ("--global-batch", options->batch, 1, PS_MAX_MICROBATCHES, &question->global_batch,
-                                error))
-      || (options->limit && !ps_parse_size ("--memory-limit", options->limit, &question->memory_limit, error))
-      || (options->tensor && !ps_parse_integer ("--tensor", options->tensor, 1, PS_MAX_TENSOR, &tensor, error))
-      || (options->jobs && !ps_parse_integer ("--jobs", options->jobs, 1, 1024, &jobs, error))
-      || (options->zero && !ps_parse_integer ("--zero", options->zero, 0, 1, &zero, error))
-      || (options->top && !ps_parse_integer ("--top", options->top, 1, 1000, &top, error))
-      || (options->explain && !ps_parse_integer ("--explain", options->explain, 1, top, &rank, error)))
-    return FALSE;
-  question->n_gpus = (guint)gpus;
-  question->top = (guint)top;
-  question->zero = zero == 1;
-  question->tensor = (guint)tensor;
-  question->n_jobs = (guint)jobs;
-  options->rank = (guint)rank;
-  return TRUE;
-}
-
-static gboolean
 finish_options (Options *options, GError **error)
 {
   PsLayoutQuestion *question = &options->question;
 
-  question->model = options->model;
-  question->precision = options->precision;
-  question->cluster = options->cluster;
-  question->db = options->db;
-  question->profile = options->profile;
-  if (options->schedules)
+  if (options->schedules != NULL)
     question->schedules = g_strsplit (options->schedules, ",", -1);
-  if (options->explain && options->json)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--explain and --json: the JSON holds all command lines");
-  else
-    return read_numbers (options, error);
+  if (question->n_jobs == 0)
+    question->n_jobs = g_get_num_processors ();
+  if (options->rank == 0 || !options->json)
+    return TRUE;
+  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--explain and --json: the JSON holds all command lines");
   return FALSE;
 }
 
 static gboolean
 parse_options (Options *options, int argc, char **argv, GError **error)
 {
-  const GOptionEntry entries[] = {
-    { "model", 0, 0, G_OPTION_ARG_FILENAME, &options->model, "Model description or its name (llama-3-70b)", "FILE" },
-    { "precision", 0, 0, G_OPTION_ARG_STRING, &options->precision,
-      "Number format of the model, fp32, fp16 or bf16 (default: its own); a cluster's peak_flops stays what it is",
-      "NAME" },
-    { "cluster", 0, 0, G_OPTION_ARG_FILENAME, &options->cluster,
-      "Cluster description or its name; memory and peak rate come from it, and without --db all costs", "FILE" },
-    { "db", 0, 0, G_OPTION_ARG_FILENAME, &options->db, "Measured costs: one pipeline of all GPUs, no replicas",
-      "FILE" },
-    { "profile", 0, 0, G_OPTION_ARG_STRING, &options->profile, "Profile in the database (default: all of the model)",
-      "NAME" },
-    { "gpus", 'g', 0, G_OPTION_ARG_STRING, &options->gpus, "GPUs, p times t times d (default: those of the cluster)",
-      "N" },
-    { "tensor", 0, 0, G_OPTION_ARG_STRING, &options->tensor, "GPUs of a device (default: 1, 2, 4 and 8, within a node)",
-      "T" },
-    { "global-batch", 0, 0, G_OPTION_ARG_STRING, &options->batch, "Sequences per step, over all replicas", "N" },
-    { "memory-limit", 0, 0, G_OPTION_ARG_STRING, &options->limit, "Memory of a GPU (default: the cluster's)", "SIZE" },
-    { "zero", 0, 0, G_OPTION_ARG_STRING, &options->zero,
-      "1: spread the optimizer state over the replicas (ZeRO stage 1; default), 0: do not", "0|1" },
-    { "schedule", 's', 0, G_OPTION_ARG_STRING, &options->schedules,
-      "Only these families (default: all synchronous ones)", "NAME[,NAME...]" },
-    { "jobs", 'j', 0, G_OPTION_ARG_STRING, &options->jobs, "Threads (default: one per processor)", "N" },
-    { "top", 0, 0, G_OPTION_ARG_STRING, &options->top, "So many of the best (default: 10)", "N" },
-    { "explain", 0, 0, G_OPTION_ARG_STRING, &options->explain, "Print the command line that predicts this one again",
-      "RANK" },
-    { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print JSON (format pipesim-plan/1)", NULL },
-    G_OPTION_ENTRY_NULL,
-  };
   g_autoptr (GOptionContext) context = g_option_context_new ("- how to train a model on so many GPUs, simulated");
 
   g_option_context_set_description (
@@ -158,7 +108,7 @@ parse_options (Options *options, int argc, char **argv, GError **error)
       "W, what is recomputed does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B)\n"
       "confidence = high: all costs were measured; medium: some of them lie between measured ones; low: some are\n"
       "modelled, so that steps are only as right as the efficiency and the bandwidths that the cluster states\n");
-  g_option_context_add_main_entries (context, entries, NULL);
+  ps_options_add (rows, options, context);
   if (!g_option_context_parse (context, &argc, &argv, error))
     return FALSE;
   if (argc == 1)

@@ -6,11 +6,6 @@ int
 ps_cmd_sensitivity (int argc, char **argv, GError **error)
 {
   g_auto (PsQuestionOptions) options = { .db = NULL };
-  g_autofree char *over = NULL;
-  const GOptionEntry entries[] = {
-    { "over", 0, 0, G_OPTION_ARG_STRING, &over, "What changes (default: microbatches)", "COLUMN" },
-    G_OPTION_ENTRY_NULL,
-  };
   g_autoptr (GOptionContext) context
       = g_option_context_new ("RESULTS.db - the fastest schedule along a column, and where schedules break even");
   g_autoptr (PsResults) results = NULL;
@@ -19,11 +14,11 @@ ps_cmd_sensitivity (int argc, char **argv, GError **error)
   g_option_context_set_description (
       context, "Everything else that was swept is held fixed, or --per alone, with the best of what that leaves open.\n"
                "ahead = how much less time the winner takes than the second at `from`, part of the second's time\n");
-  g_option_context_add_main_entries (context, entries, NULL);
-  if (!ps_question_options_parse (&options, context, NULL, argc, argv, error)
+  if (!ps_question_options_parse (&options, ps_sensitivity_rows, context, NULL, argc, argv, error)
       || !(results = ps_results_open (options.db, PS_RESULTS_READ, error)))
     return 0;
-  answer = ps_results_sensitivity (results, &options.question, over ? over : "microbatches", error);
+  answer = ps_results_sensitivity (results, &options.question, options.over != NULL ? options.over : "microbatches",
+                                   error);
   if (answer)
     ps_question_options_print (&options, results, answer, "pipesim-sensitivity/1", error);
   return 0;

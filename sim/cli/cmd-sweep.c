@@ -11,7 +11,7 @@
 typedef struct
 {
   char *db;
-  char *jobs;
+  guint jobs; /* 0: not given */
   char *shard;
   gboolean resume;
   const char *spec;
@@ -20,12 +20,20 @@ typedef struct
   gboolean terminal;
 } Options;
 
+static const PsOption rows[] = {
+  PS_OPTION ("db", 0, PS_FILE (Options, db), "RESULTS.db",
+             "Database of the results, created when missing; {shard} in it is the number of the shard"),
+  PS_OPTION ("jobs", 'j', PS_COUNT (Options, jobs, 1, 1024), "N", "Threads (default: one per processor)"),
+  PS_OPTION ("resume", 0, PS_FLAG (Options, resume), NULL, "Go on with what the database lacks"),
+  PS_OPTION ("shard", 0, PS_TEXT (Options, shard), "I/N|slurm|mpi",
+             "Only part I, from 0 on, of N; slurm and mpi: as the launcher's environment says"),
+  PS_OPTION_END,
+};
+
 static void
 options_clear (Options *options)
 {
-  g_free (options->db);
-  g_free (options->jobs);
-  g_free (options->shard);
+  ps_options_reset (rows, options);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
@@ -46,13 +54,13 @@ name_database (Options *options)
 /* The processes that mpirun has started share the settings, the processors of their host, and the database where they
  * are all on one host. */
 static gboolean
-join_processes (Options *options, gint64 *jobs, GError **error)
+join_processes (Options *options, GError **error)
 {
   guint n_local;
 
   if (!ps_shard_of_process (&options->run.shard, &n_local))
     return TRUE;
-  *jobs = MAX (*jobs / n_local, 1);
+  options->run.n_jobs = MAX (options->run.n_jobs / n_local, 1);
   if (n_local == options->run.shard.n || strstr (options->db, SHARD_NUMBER) != NULL)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
@@ -65,8 +73,7 @@ join_processes (Options *options, gint64 *jobs, GError **error)
 static gboolean
 read_options (Options *options, GError **error)
 {
-  gint64 jobs = g_get_num_processors ();
-
+  options->run.n_jobs = g_get_num_processors ();
   options->run.shard = (PsShard){ 0, 1 };
   if (options->db == NULL)
     {
@@ -74,11 +81,10 @@ read_options (Options *options, GError **error)
       return FALSE;
     }
   if (options->shard ? !ps_shard_parse ("--shard", options->shard, &options->run.shard, error)
-                     : !join_processes (options, &jobs, error))
+                     : !join_processes (options, error))
     return FALSE;
-  if (options->jobs && !ps_parse_integer ("--jobs", options->jobs, 1, 1024, &jobs, error))
-    return FALSE;
-  options->run.n_jobs = (guint)jobs;
+  if (options->jobs > 0)
+    options->run.n_jobs = options->jobs;
   name_database (options);
   return TRUE;
 }
@@ -86,15 +92,6 @@ read_options (Options *options, GError **error)
 static gboolean
 parse_options (Options *options, int argc, char **argv, GError **error)
 {
-  const GOptionEntry entries[] = {
-    { "db", 0, 0, G_OPTION_ARG_FILENAME, &options->db,
-      "Database of the results, created when missing; {shard} in it is the number of the shard", "RESULTS.db" },
-    { "jobs", 'j', 0, G_OPTION_ARG_STRING, &options->jobs, "Threads (default: one per processor)", "N" },
-    { "resume", 0, 0, G_OPTION_ARG_NONE, &options->resume, "Go on with what the database lacks", NULL },
-    { "shard", 0, 0, G_OPTION_ARG_STRING, &options->shard,
-      "Only part I, from 0 on, of N; slurm and mpi: as the launcher's environment says", "I/N|slurm|mpi" },
-    G_OPTION_ENTRY_NULL,
-  };
   g_autoptr (GOptionContext) context = g_option_context_new ("SPEC.ini - predict many settings into a database");
 
   g_option_context_set_summary (
@@ -117,7 +114,7 @@ parse_options (Options *options, int argc, char **argv, GError **error)
       "Lists of costs are separated by semicolons; a key of costs can be a field by itself:\n"
       "  costs = f=1ms,b=1ms,w=1ms\n"
       "  costs.c = 0, 50us, 100us..400us x2\n");
-  g_option_context_add_main_entries (context, entries, NULL);
+  ps_options_add (rows, options, context);
   if (!g_option_context_parse (context, &argc, &argv, error))
     return FALSE;
   if (argc == 2)

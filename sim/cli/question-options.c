@@ -1,14 +1,43 @@
 /* question-options.c - the options that pareto, best and sensitivity share. */
 #include "question-options.h"
 
+const PsOption ps_question_rows[] = {
+  PS_OPTION ("per", 0, PS_TEXT (PsQuestionOptions, per_text), "COLUMN[,COLUMN...]",
+             "One answer for each value of these columns; none: one for all"),
+  PS_OPTION ("by", 0, PS_TEXT (PsQuestionOptions, question.by), "COLUMN",
+             "What is to be small (default: sequence_ns, the time of an iteration per sequence in it)"),
+  PS_OPTION ("where", 0, PS_TEXTS (PsQuestionOptions, where), "COLUMN=VALUE",
+             "Only settings like that, or with != <= >= < >; several must all hold. Asynchronous schedules count with "
+             "asynchronous=any or schedule=NAME"),
+  PS_OPTION ("json", 0, PS_FLAG (PsQuestionOptions, json), NULL, "Print JSON"),
+  PS_OPTION ("csv", 0, PS_FLAG (PsQuestionOptions, csv), NULL,
+             "Print comma-separated values, times in ns and sizes in bytes"),
+  PS_OPTION ("markdown", 0, PS_FLAG (PsQuestionOptions, markdown), NULL, "Print a Markdown table"),
+  PS_OPTION_END,
+};
+
+const PsOption ps_best_rows[] = {
+  PS_OPTION ("memory-limit", 0, PS_TEXT (PsQuestionOptions, limits), "SIZE[,SIZE...]", "The best within each of these"),
+  PS_OPTION ("top", 0, PS_COUNT (PsQuestionOptions, question.top, 1, G_MAXINT32), "N",
+             "So many of each group (default: 1)", .initial = 1),
+  { .name = "", .type = PS_OPTION_ROWS, .rows = ps_question_rows }, /* of the same base */
+  PS_OPTION_END,
+};
+
+const PsOption ps_sensitivity_rows[] = {
+  PS_OPTION ("over", 0, PS_TEXT (PsQuestionOptions, over), "COLUMN", "What changes (default: microbatches)"),
+  { .name = "", .type = PS_OPTION_ROWS, .rows = ps_question_rows }, /* of the same base */
+  PS_OPTION_END,
+};
+
 void
 ps_question_options_clear (PsQuestionOptions *options)
 {
-  g_free (options->question.by);
+  ps_options_reset (ps_question_rows, options);
   g_strfreev (options->question.per);
   g_free (options->question.limits);
-  g_free (options->per_text);
-  g_strfreev (options->where);
+  g_free (options->limits);
+  g_free (options->over);
 }
 
 /* "devices, comm" or "none". */
@@ -48,26 +77,10 @@ finish (PsQuestionOptions *options, const char *per, int argc, char **argv, GErr
 }
 
 gboolean
-ps_question_options_parse (PsQuestionOptions *options, GOptionContext *context, const char *per, int argc, char **argv,
-                           GError **error)
+ps_question_options_parse (PsQuestionOptions *options, const PsOption *rows, GOptionContext *context, const char *per,
+                           int argc, char **argv, GError **error)
 {
-  const GOptionEntry entries[] = {
-    { "per", 0, 0, G_OPTION_ARG_STRING, &options->per_text,
-      "One answer for each value of these columns; none: one for all", "COLUMN[,COLUMN...]" },
-    { "by", 0, 0, G_OPTION_ARG_STRING, &options->question.by,
-      "What is to be small (default: sequence_ns, the time of an iteration per sequence in it)", "COLUMN" },
-    { "where", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options->where,
-      "Only settings like that, or with != <= >= < >; several must all hold. Asynchronous schedules count with "
-      "asynchronous=any or schedule=NAME",
-      "COLUMN=VALUE" },
-    { "json", 0, 0, G_OPTION_ARG_NONE, &options->json, "Print JSON", NULL },
-    { "csv", 0, 0, G_OPTION_ARG_NONE, &options->csv, "Print comma-separated values, times in ns and sizes in bytes",
-      NULL },
-    { "markdown", 0, 0, G_OPTION_ARG_NONE, &options->markdown, "Print a Markdown table", NULL },
-    G_OPTION_ENTRY_NULL,
-  };
-
-  g_option_context_add_main_entries (context, entries, NULL);
+  ps_options_add (rows, options, context);
   return g_option_context_parse (context, &argc, &argv, error) && finish (options, per, argc, argv, error);
 }
 

@@ -2,6 +2,7 @@
 #ifndef PS_QUESTION_OPTIONS_H
 #define PS_QUESTION_OPTIONS_H
 
+#include <pipesim/option.h>
 #include <pipesim/questions.h>
 
 typedef struct
@@ -9,6 +10,8 @@ typedef struct
   PsQuestion question;
   const char *db;
   char *per_text;
+  char *limits; /* of best */
+  char *over;   /* of sensitivity */
   char **where;
   gboolean json;
   gboolean csv;
@@ -18,9 +21,12 @@ typedef struct
 void ps_question_options_clear (PsQuestionOptions *options);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsQuestionOptions, ps_question_options_clear)
 
-/* Adds the options and parses: what is left must be the database. `per` stands where none is given. */
-gboolean ps_question_options_parse (PsQuestionOptions *options, GOptionContext *context, const char *per, int argc,
-                                    char **argv, GError **error);
+/* The options that all have, and those of best and sensitivity before them; their base is a PsQuestionOptions. */
+extern const PsOption ps_question_rows[], ps_best_rows[], ps_sensitivity_rows[];
+
+/* Parses the rows: what is left must be the database. `per` stands where none is given. */
+gboolean ps_question_options_parse (PsQuestionOptions *options, const PsOption *rows, GOptionContext *context,
+                                    const char *per, int argc, char **argv, GError **error);
 
 /* As a table, or in the form that was asked for; format is that of --json. Says what asynchronous schedules are left
  * out. */
