@@ -19,6 +19,13 @@ typedef struct
   char **sides;
 } Options;
 
+static const PsOption rows[] = {
+  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "A and B are profiles of this cost database"),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (pipesim-profile-diff/1)"),
+  PS_OPTION ("", 0, PS_FILES (Options, sides), "A B", NULL),
+  PS_OPTION_END,
+};
+
 /* FILE as calib export wrote it, or NAME in the database. */
 static PsProfileContents *
 load_side (const Options *options, const char *side, GError **error)
@@ -139,11 +146,6 @@ gboolean
 ps_calib_cmd_diff (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
-  const GOptionEntry entries[]
-      = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &options.db, "A and B are profiles of this cost database", "FILE" },
-          { "json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON (pipesim-profile-diff/1)", NULL },
-          { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.sides, NULL, "A B" },
-          { NULL, 0, 0, 0, NULL, NULL, NULL } };
   gboolean ok
       = ps_calib_parse (argc, argv, "diff",
                         "Compares the medians of two profiles, files as calib export writes them. Medians differ "
@@ -151,9 +153,8 @@ ps_calib_cmd_diff (int argc, char **argv, GError **error)
                         "of n) do not overlap; both together are the noise. A median of fewer than 6 samples has no "
                         "interval that holds with 95 %, so no verdict is given on it. 'As the clock' are medians that "
                         "would not differ beyond noise if the clock while A was measured had been that of B.",
-                        entries, error)
+                        rows, &options, error)
         && check_sides (&options, error) && diff (&options, error);
-  g_free (options.db);
-  g_strfreev (options.sides);
+  ps_options_reset (rows, &options);
   return ok;
 }

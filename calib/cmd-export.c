@@ -12,14 +12,20 @@ typedef struct
   char **files;
 } Options;
 
-static void
-options_clear (Options *options)
-{
-  g_free (options->db);
-  g_free (options->profile);
-  g_free (options->output);
-  g_strfreev (options->files);
-}
+static const PsOption export_rows[] = {
+  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database"),
+  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Profile (the only one)"),
+  PS_OPTION ("samples", 0, PS_FLAG (Options, samples), NULL, "With every sample"),
+  PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE", "File to write (standard output)"),
+  PS_OPTION_END,
+};
+
+static const PsOption import_rows[] = {
+  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database, created when missing"),
+  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Name for it there (the one in the file)"),
+  PS_OPTION ("", 0, PS_FILES (Options, files), "FILE", NULL),
+  PS_OPTION_END,
+};
 
 static gboolean export(const Options *options, GError **error)
 {
@@ -36,17 +42,11 @@ gboolean
 ps_calib_cmd_export (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
-  const GOptionEntry entries[]
-      = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &options.db, "Cost database", "FILE" },
-          { "profile", 0, 0, G_OPTION_ARG_STRING, &options.profile, "Profile (the only one)", "NAME" },
-          { "samples", 0, 0, G_OPTION_ARG_NONE, &options.samples, "With every sample", NULL },
-          { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options.output, "File to write (standard output)", "FILE" },
-          { NULL, 0, 0, 0, NULL, NULL, NULL } };
   gboolean ok
       = ps_calib_parse (argc, argv, "export", "Writes a profile as JSON (pipesim-profile/1), one measurement per line.",
-                        entries, error)
+                        export_rows, &options, error)
         && ps_calib_require ("--db", options.db, error) && export(&options, error);
-  options_clear (&options);
+  ps_options_reset (export_rows, &options);
   return ok;
 }
 
@@ -88,18 +88,13 @@ gboolean
 ps_calib_cmd_import (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
-  const GOptionEntry entries[]
-      = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &options.db, "Cost database, created when missing", "FILE" },
-          { "profile", 0, 0, G_OPTION_ARG_STRING, &options.profile, "Name for it there (the one in the file)", "NAME" },
-          { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.files, NULL, "FILE" },
-          { NULL, 0, 0, 0, NULL, NULL, NULL } };
   gboolean ok = ps_calib_parse (
                     argc, argv, "import",
                     "Reads a profile that calib export wrote into a cost database, which has none of that name yet.",
-                    entries, error)
+                    import_rows, &options, error)
                 && ps_calib_require ("--db", options.db, error)
                 && (!options.profile || ps_calib_require ("--profile", options.profile, error))
                 && check_files (&options, error) && import (&options, error);
-  options_clear (&options);
+  ps_options_reset (import_rows, &options);
   return ok;
 }

@@ -50,15 +50,25 @@ print_profiles (const char *path, gboolean as_json, GError **error)
   return ps_print (text, error);
 }
 
+typedef struct
+{
+  char *db;
+  gboolean json;
+} Options;
+
+static const PsOption rows[] = {
+  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database"),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (pipesim-profiles/1)"),
+  PS_OPTION_END,
+};
+
 gboolean
 ps_calib_cmd_list (int argc, char **argv, GError **error)
 {
-  g_autofree char *db = NULL;
-  gboolean as_json = FALSE;
-  const GOptionEntry entries[]
-      = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &db, "Cost database", "FILE" },
-          { "json", 0, 0, G_OPTION_ARG_NONE, &as_json, "Print JSON (pipesim-profiles/1)", NULL },
-          { NULL, 0, 0, 0, NULL, NULL, NULL } };
-  return ps_calib_parse (argc, argv, "list", "Lists the profiles of a cost database.", entries, error)
-         && ps_calib_require ("--db", db, error) && print_profiles (db, as_json, error);
+  Options options = { 0 };
+  gboolean ok = ps_calib_parse (argc, argv, "list", "Lists the profiles of a cost database.", rows, &options, error)
+                && ps_calib_require ("--db", options.db, error) && print_profiles (options.db, options.json, error);
+
+  ps_options_reset (rows, &options);
+  return ok;
 }

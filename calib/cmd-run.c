@@ -14,8 +14,8 @@
 
 #define DEFAULT_MAX_DEVICES 4
 #define MAX_BLOCKS 1024
+#define MIN_SAMPLES 10
 
-/* As typed. */
 typedef struct
 {
   char *db;
@@ -23,31 +23,50 @@ typedef struct
   char *model;
   char *device;
   char *transport;
-  char *devices;
-  char *sharing;
+  guint n_devices; /* 0: not given, as the next one */
+  guint sharing;
   char *sm_shares;
   char *caches;
   char *chunks;
   char *blocks;
   char *precision;
-  char *within;
-  char *max_samples;
-  char *time_limit;
-  char *seed;
-  char *again;
+  PsSamplingRule rule;
+  gint64 seed;
+  guint n_again;
 } Options;
 
-static void
-options_clear (Options *options)
-{
-  char *const texts[]
-      = { options->db,         options->profile, options->model,     options->device,    options->transport,
-          options->devices,    options->chunks,  options->precision, options->within,    options->max_samples,
-          options->time_limit, options->seed,    options->sharing,   options->sm_shares, options->caches,
-          options->again,      options->blocks };
-  for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
-    g_free (texts[i]);
-}
+static const PsOption rows[] = {
+  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database, created when missing"),
+  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Name for what is measured here"),
+  PS_OPTION ("model", 0, PS_FILE (Options, model), "FILE", "Model description or name of a shipped one"),
+  PS_OPTION ("precision", 0, PS_TEXT (Options, precision), "NAME",
+             "Number format of the model, fp32, fp16 or bf16 (its own)"),
+  PS_OPTION ("device", 0, PS_TEXT (Options, device), "NAME", "Device class (cpu)"),
+  PS_OPTION ("transport", 0, PS_TEXT (Options, transport), "NAME", "Transport class (threads)"),
+  PS_OPTION ("devices", 'p', PS_COUNT (Options, n_devices, 1, PS_MAX_DEVICES), "P",
+             "Devices (default: cores, at most 4)"),
+  PS_OPTION ("sharing", 0, PS_COUNT (Options, sharing, 1, PS_MAX_DEVICES), "N",
+             "Devices that run at the same time, sharing accelerators where there are fewer (all)"),
+  PS_OPTION (
+      "sm-shares", 0, PS_TEXT (Options, sm_shares), "N,...",
+      "In what proportion devices split a GPU's multiprocessors (evenly), in whole pieces that it can split off"),
+  PS_OPTION ("caches", 0, PS_TEXT (Options, caches), "STATE,...",
+             "What ops find in the caches (run): run as in real runs, cold nothing, warm all that fits"),
+  PS_OPTION ("blocks", 0, PS_TEXT (Options, blocks), "N,...",
+             "Ops beside blocks that hold so many multiprocessors, as NCCL's receives do, too; of a whole GPU (none)"),
+  PS_OPTION ("chunks", 'v', PS_TEXT (Options, chunks), "V,...", "Numbers of chunks per device (1,2)"),
+  PS_OPTION ("within", 0, PS_PERCENT (Options, rule.within, 0.0001, 100), "PERCENT",
+             "Sample until each median is known to so many percent of itself, 0.5 or 0.5% (1%)", .initial = 0.01),
+  PS_OPTION ("max-samples", 0, PS_COUNT (Options, rule.max_samples, 1, 1000000), "N", "Most samples of each (2000)",
+             .initial = 2000),
+  PS_OPTION ("time-limit", 0, PS_TIME (Options, rule.time_limit_ns), "T",
+             "Longest sampling of the ops that are measured together; a tenth for each transfer size (6s)",
+             .initial = 6e9),
+  PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Of weights and data (1)", .initial = 1),
+  PS_OPTION ("again", 0, PS_COUNT (Options, n_again, 0, 100), "N",
+             "How often to measure again what was taken while the machine was not quiet (1)", .initial = 1),
+  PS_OPTION_END,
+};
 
 /* A run under way. */
 typedef struct
@@ -79,19 +98,6 @@ parse_count (const char *option, const char *text, gint64 low, gint64 high, guin
   if (!ps_parse_integer (option, text, low, high, &value, error))
     return FALSE;
   *count = (guint)value;
-  return TRUE;
-}
-
-static gboolean
-parse_rule (const Options *options, PsSamplingRule *rule, GError **error)
-{
-  rule->min_samples = 10;
-  if (!ps_parse_percent ("--within", options->within ? options->within : "1", 0.0001, 100, &rule->within, error)
-      || !parse_count ("--max-samples", options->max_samples ? options->max_samples : "2000", 1, 1000000,
-                       &rule->max_samples, error)
-      || !ps_parse_time ("--time-limit", options->time_limit ? options->time_limit : "6s", &rule->time_limit_ns, error))
-    return FALSE;
-  rule->min_samples = MIN (rule->min_samples, rule->max_samples);
   return TRUE;
 }
 
@@ -172,16 +178,6 @@ check_classes (const PsDeviceClass *device, const PsTransportClass *transport, G
 }
 
 static gboolean
-parse_seed (const char *text, guint64 *seed, GError **error)
-{
-  gint64 value = 1;
-  if (text && !ps_parse_integer ("--seed", text, 0, G_MAXINT64, &value, error))
-    return FALSE;
-  *seed = (guint64)value;
-  return TRUE;
-}
-
-static gboolean
 parse_shares (Run *run, const char *text, GError **error)
 {
   PsCalibration *calibration = &run->calibration;
@@ -211,24 +207,32 @@ read_model (Run *run, const Options *options, GError **error)
 }
 
 static gboolean
+set_sizes (Run *run, const Options *options, GError **error)
+{
+  PsCalibration *calibration = &run->calibration;
+  run->rounds.n_again = options->n_again;
+  calibration->rule = options->rule;
+  calibration->rule.min_samples = MIN (MIN_SAMPLES, options->rule.max_samples);
+  calibration->seed = (guint64)options->seed;
+  calibration->n_devices = options->n_devices ? options->n_devices : CLAMP (ps_count_cores (), 1, DEFAULT_MAX_DEVICES);
+  calibration->n_local = options->sharing ? options->sharing : calibration->n_devices;
+  if (calibration->n_local <= calibration->n_devices)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--sharing: '%u' is not an integer from 1 to %u", options->sharing,
+               calibration->n_devices);
+  return FALSE;
+}
+
+static gboolean
 prepare (Run *run, const Options *options, GError **error)
 {
   PsCalibration *calibration = &run->calibration;
-  g_autofree char *fewest = g_strdup_printf ("%u", CLAMP (ps_count_cores (), 1, DEFAULT_MAX_DEVICES));
   calibration->device = ps_device_find (options->device ? options->device : "cpu", error);
   if (!calibration->device)
     return FALSE;
   calibration->transport = ps_transport_find (options->transport ? options->transport : "threads", error);
   if (!calibration->transport || !check_classes (calibration->device, calibration->transport, error)
-      || !parse_count ("--again", options->again ? options->again : "1", 0, 100, &run->rounds.n_again, error)
-      || !parse_rule (options, &calibration->rule, error) || !parse_seed (options->seed, &calibration->seed, error)
-      || !parse_count ("-p", options->devices ? options->devices : fewest, 1, PS_MAX_DEVICES, &calibration->n_devices,
-                       error))
-    return FALSE;
-  calibration->n_local = calibration->n_devices;
-  if ((options->sharing
-       && !parse_count ("--sharing", options->sharing, 1, calibration->n_devices, &calibration->n_local, error))
-      || !parse_shares (run, options->sm_shares, error)
+      || !set_sizes (run, options, error) || !parse_shares (run, options->sm_shares, error)
       || !parse_caches (options->caches ? options->caches : "run", &calibration->caches, error))
     return FALSE;
   if (!read_model (run, options, error) || !parse_chunks (run, options->chunks, error)
@@ -360,36 +364,6 @@ gboolean
 ps_calib_cmd_run (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
-  const GOptionEntry entries[]
-      = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &options.db, "Cost database, created when missing", "FILE" },
-          { "profile", 0, 0, G_OPTION_ARG_STRING, &options.profile, "Name for what is measured here", "NAME" },
-          { "model", 0, 0, G_OPTION_ARG_FILENAME, &options.model, "Model description or name of a shipped one",
-            "FILE" },
-          { "precision", 0, 0, G_OPTION_ARG_STRING, &options.precision,
-            "Number format of the model, fp32, fp16 or bf16 (its own)", "NAME" },
-          { "device", 0, 0, G_OPTION_ARG_STRING, &options.device, "Device class (cpu)", "NAME" },
-          { "transport", 0, 0, G_OPTION_ARG_STRING, &options.transport, "Transport class (threads)", "NAME" },
-          { "devices", 'p', 0, G_OPTION_ARG_STRING, &options.devices, "Devices (default: cores, at most 4)", "P" },
-          { "sharing", 0, 0, G_OPTION_ARG_STRING, &options.sharing,
-            "Devices that run at the same time, sharing accelerators where there are fewer (all)", "N" },
-          { "sm-shares", 0, 0, G_OPTION_ARG_STRING, &options.sm_shares,
-            "In what proportion devices split a GPU's multiprocessors (evenly), in whole pieces that it can split off",
-            "N,..." },
-          { "caches", 0, 0, G_OPTION_ARG_STRING, &options.caches,
-            "What ops find in the caches (run): run as in real runs, cold nothing, warm all that fits", "STATE,..." },
-          { "blocks", 0, 0, G_OPTION_ARG_STRING, &options.blocks,
-            "Ops beside blocks that hold so many multiprocessors, as NCCL's receives do, too; of a whole GPU (none)",
-            "N,..." },
-          { "chunks", 'v', 0, G_OPTION_ARG_STRING, &options.chunks, "Numbers of chunks per device (1,2)", "V,..." },
-          { "within", 0, 0, G_OPTION_ARG_STRING, &options.within,
-            "Sample until each median is known to so many percent of itself, 0.5 or 0.5% (1%)", "PERCENT" },
-          { "max-samples", 0, 0, G_OPTION_ARG_STRING, &options.max_samples, "Most samples of each (2000)", "N" },
-          { "time-limit", 0, 0, G_OPTION_ARG_STRING, &options.time_limit,
-            "Longest sampling of the ops that are measured together; a tenth for each transfer size (6s)", "T" },
-          { "seed", 0, 0, G_OPTION_ARG_STRING, &options.seed, "Of weights and data (1)", "N" },
-          { "again", 0, 0, G_OPTION_ARG_STRING, &options.again,
-            "How often to measure again what was taken while the machine was not quiet (1)", "N" },
-          { NULL, 0, 0, 0, NULL, NULL, NULL } };
   gboolean ok
       = ps_calib_parse (
             argc, argv, "run",
@@ -402,9 +376,9 @@ ps_calib_cmd_run (int argc, char **argv, GError **error)
             "several times by mpirun, srun or "
             "torchrun, the first process measures ops, transfers go from it to the second, and all "
             "of them add up (all-reduce).",
-            entries, error)
+            rows, &options, error)
         && ps_calib_require ("--db", options.db, error) && ps_calib_require ("--profile", options.profile, error)
         && ps_calib_require ("--model", options.model, error) && run_calibration (&options, error);
-  options_clear (&options);
+  ps_options_reset (rows, &options);
   return ok;
 }

@@ -16,6 +16,14 @@ typedef struct
   gboolean json;
 } Options;
 
+static const PsOption rows[] = {
+  PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database"),
+  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Profile to show (the only one)"),
+  PS_OPTION ("samples", 0, PS_FLAG (Options, samples), NULL, "Show every sample, too"),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (pipesim-measurements/1)"),
+  PS_OPTION_END,
+};
+
 /* Names and facts of the database may hold anything. */
 static void G_GNUC_PRINTF (2, 3) append_line (GString *text, const char *format, ...)
 {
@@ -242,15 +250,8 @@ gboolean
 ps_calib_cmd_show (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
-  const GOptionEntry entries[]
-      = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &options.db, "Cost database", "FILE" },
-          { "profile", 0, 0, G_OPTION_ARG_STRING, &options.profile, "Profile to show (the only one)", "NAME" },
-          { "samples", 0, 0, G_OPTION_ARG_NONE, &options.samples, "Show every sample, too", NULL },
-          { "json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON (pipesim-measurements/1)", NULL },
-          { NULL, 0, 0, 0, NULL, NULL, NULL } };
-  gboolean ok = ps_calib_parse (argc, argv, "show", "Shows the measurements of a profile.", entries, error)
+  gboolean ok = ps_calib_parse (argc, argv, "show", "Shows the measurements of a profile.", rows, &options, error)
                 && ps_calib_require ("--db", options.db, error) && show (&options, error);
-  g_free (options.db);
-  g_free (options.profile);
+  ps_options_reset (rows, &options);
   return ok;
 }

@@ -3,6 +3,7 @@
 #define PIPESIM_CALIB_COMMANDS_H
 
 #include <pipesim/costdb.h>
+#include <pipesim/option.h>
 #include <pipesim/report.h>
 
 G_BEGIN_DECLS
@@ -15,10 +16,9 @@ gboolean ps_calib_cmd_diff (int argc, char **argv, GError **error);
 gboolean ps_calib_cmd_export (int argc, char **argv, GError **error);
 gboolean ps_calib_cmd_import (int argc, char **argv, GError **error);
 
-/* Parses options; whatever is left over, or a missing text option among the NULL-terminated pairs (name, value), is
- * PS_ERROR_USAGE. */
-gboolean ps_calib_parse (int argc, char **argv, const char *command, const char *summary, const GOptionEntry *entries,
-                         GError **error);
+/* Parses options into base; whatever is left over is PS_ERROR_USAGE. */
+gboolean ps_calib_parse (int argc, char **argv, const char *command, const char *summary, const PsOption *rows,
+                         gpointer base, GError **error);
 gboolean ps_calib_require (const char *option, const char *value, GError **error);
 
 /* The measurements of a profile as one table, ops first. */

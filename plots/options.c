@@ -7,22 +7,40 @@
 #define MIN_SIDE 200
 #define MAX_SIDE 16000
 
+/* The help of an option that belongs to one sort of picture begins with its name. */
+static const PsOption rows[] = {
+  PS_OPTION ("output", 'o', PS_FILE (PsPlotOptions, picture.output), "FILE", "picture to write: .svg, .png or .pdf"),
+  PS_OPTION ("terminal", 0, PS_FLAG (PsPlotOptions, picture.terminal), NULL,
+             "draw as text on standard output, as large as the window (COLUMNS x LINES), in place of -o"),
+  PS_OPTION ("title", 0, PS_TEXT (PsPlotOptions, picture.title), "TEXT", "title in place of the picture's own"),
+  PS_OPTION ("size", 0, PS_TEXT (PsPlotOptions, size), "WIDTHxHEIGHT", "pixels (PDF: 1/96 inch)"),
+  PS_OPTION ("limit", 0, PS_SIZE (PsPlotOptions, limit_bytes), "SIZE", "memory: draw this limit"),
+  PS_OPTION ("transfers", 0, PS_FLAG (PsPlotOptions, picture.transfers), NULL,
+             "timeline: draw transfers as lines from the sender to the receiver"),
+  PS_OPTION ("profile", 0, PS_TEXT (PsPlotOptions, profile), "NAME",
+             "calibration: which profile (default: the only one)"),
+  PS_OPTION ("x", 0, PS_TEXT (PsPlotOptions, sweep.x), "FIELD", "sweep: column along the horizontal axis"),
+  PS_OPTION ("y", 0, PS_TEXT (PsPlotOptions, sweep.y), "FIELD", "sweep: column along the vertical axis"),
+  PS_OPTION ("series", 0, PS_TEXT (PsPlotOptions, sweep.series), "FIELD",
+             "sweep: one line or colour for each value of this column"),
+  PS_OPTION ("pareto", 0, PS_FLAG (PsPlotOptions, sweep.pareto), NULL,
+             "sweep: draw time against peak memory, and the front for each number of devices"),
+  PS_OPTION ("heat", 0, PS_TEXT (PsPlotOptions, sweep.heat), "FIELD",
+             "sweep: draw a map over x and y coloured by this column; schedule shows who wins where"),
+  PS_OPTION ("log", 0, PS_TEXT (PsPlotOptions, sweep.log), "none|x|y|xy",
+             "sweep: logarithmic axes (default: where values spread over a factor of eight or crowd near the least)"),
+  PS_OPTION ("by", 0, PS_TEXT (PsPlotOptions, sweep.question.by), "FIELD",
+             "sweep: of settings that fall on one point the one where this is smallest (default: sequence_ns)"),
+  PS_OPTION ("where", 0, PS_TEXTS (PsPlotOptions, sweep.question.where), "FIELD=VALUE",
+             "sweep: only settings like that, or with != <= >= < >; several must all hold"),
+  PS_OPTION ("", 0, PS_FILES (PsPlotOptions, arguments), NULL, ""),
+  PS_OPTION_END,
+};
+
 void
 ps_plot_options_clear (PsPlotOptions *options)
 {
-  g_free (options->picture.output);
-  g_free (options->picture.title);
-  g_free (options->sweep.x);
-  g_free (options->sweep.y);
-  g_free (options->sweep.series);
-  g_free (options->sweep.heat);
-  g_free (options->sweep.log);
-  g_free (options->sweep.question.by);
-  g_strfreev (options->sweep.question.where);
-  g_free (options->profile);
-  g_free (options->size);
-  g_free (options->limit);
-  g_strfreev (options->arguments);
+  ps_options_reset (rows, options);
 }
 
 static gboolean
@@ -109,32 +127,17 @@ find_kind (const PsPlotKind *kinds, const char *name, GError **error)
 
 /* Options that belong to one sort of picture. */
 static gboolean
-check_owner (const PsPlotOptions *options, GError **error)
+check_owner (const PsPlotOptions *options, const PsPlotKind *kinds, GError **error)
 {
-  const PsSweepPicture *sweep = &options->sweep;
-  const struct
-  {
-    const char *option;
-    const char *kind;
-    gboolean given;
-  } owners[] = {
-    { "--limit", "memory", options->limit != NULL },
-    { "--transfers", "timeline", options->picture.transfers },
-    { "--profile", "calibration", options->profile != NULL },
-    { "--x", "sweep", sweep->x != NULL },
-    { "--y", "sweep", sweep->y != NULL },
-    { "--series", "sweep", sweep->series != NULL },
-    { "--heat", "sweep", sweep->heat != NULL },
-    { "--pareto", "sweep", sweep->pareto },
-    { "--log", "sweep", sweep->log != NULL },
-    { "--by", "sweep", sweep->question.by != NULL },
-    { "--where", "sweep", sweep->question.where != NULL },
-  };
-
-  for (guint i = 0; i < G_N_ELEMENTS (owners); i++)
-    if (owners[i].given && !g_str_equal (owners[i].kind, options->kind->name))
+  for (; kinds->name != NULL; kinds++)
+    for (const PsOption *row = rows; row->name != NULL; row++)
       {
-        g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: belongs to %s, not to %s", owners[i].option, owners[i].kind,
+        gsize length = strlen (kinds->name);
+
+        if (kinds == options->kind || strncmp (row->help, kinds->name, length) != 0 || row->help[length] != ':'
+            || ps_option_is_initial (row, options))
+          continue;
+        g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--%s: belongs to %s, not to %s", row->name, kinds->name,
                      options->kind->name);
         return FALSE;
       }
@@ -174,47 +177,10 @@ check_arguments (PsPlotOptions *options, const PsPlotKind *kinds, GError **error
   if (!options->kind)
     return FALSE;
   if (n >= 2 && n - 1 <= options->kind->max_files)
-    return check_owner (options, error) && check_sweep (options, error);
+    return check_owner (options, kinds, error) && check_sweep (options, error);
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u files given; %s wanted", options->kind->name, n - 1,
                options->kind->files);
   return FALSE;
-}
-
-static void
-add_options (GOptionContext *context, PsPlotOptions *options)
-{
-  const GOptionEntry entries[] = {
-    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->picture.output, "picture to write: .svg, .png or .pdf",
-      "FILE" },
-    { "terminal", 0, 0, G_OPTION_ARG_NONE, &options->picture.terminal,
-      "draw as text on standard output, as large as the window (COLUMNS x LINES), in place of -o", NULL },
-    { "title", 0, 0, G_OPTION_ARG_STRING, &options->picture.title, "title in place of the picture's own", "TEXT" },
-    { "size", 0, 0, G_OPTION_ARG_STRING, &options->size, "pixels (PDF: 1/96 inch)", "WIDTHxHEIGHT" },
-    { "limit", 0, 0, G_OPTION_ARG_STRING, &options->limit, "memory: draw this limit", "SIZE" },
-    { "transfers", 0, 0, G_OPTION_ARG_NONE, &options->picture.transfers,
-      "timeline: draw transfers as lines from the sender to the receiver", NULL },
-    { "profile", 0, 0, G_OPTION_ARG_STRING, &options->profile, "calibration: which profile (default: the only one)",
-      "NAME" },
-    { "x", 0, 0, G_OPTION_ARG_STRING, &options->sweep.x, "sweep: column along the horizontal axis", "FIELD" },
-    { "y", 0, 0, G_OPTION_ARG_STRING, &options->sweep.y, "sweep: column along the vertical axis", "FIELD" },
-    { "series", 0, 0, G_OPTION_ARG_STRING, &options->sweep.series,
-      "sweep: one line or colour for each value of this column", "FIELD" },
-    { "pareto", 0, 0, G_OPTION_ARG_NONE, &options->sweep.pareto,
-      "sweep: draw time against peak memory, and the front for each number of devices", NULL },
-    { "heat", 0, 0, G_OPTION_ARG_STRING, &options->sweep.heat,
-      "sweep: draw a map over x and y coloured by this column; schedule shows who wins where", "FIELD" },
-    { "log", 0, 0, G_OPTION_ARG_STRING, &options->sweep.log,
-      "sweep: logarithmic axes (default: where values spread over a factor of eight or crowd near the least)",
-      "none|x|y|xy" },
-    { "by", 0, 0, G_OPTION_ARG_STRING, &options->sweep.question.by,
-      "sweep: of settings that fall on one point the one where this is smallest (default: sequence_ns)", "FIELD" },
-    { "where", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options->sweep.question.where,
-      "sweep: only settings like that, or with != <= >= < >; several must all hold", "FIELD=VALUE" },
-    { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options->arguments, NULL, NULL },
-    { NULL, 0, 0, 0, NULL, NULL, NULL },
-  };
-
-  g_option_context_add_main_entries (context, entries, NULL);
 }
 
 gboolean
@@ -233,10 +199,9 @@ ps_plot_options_parse (PsPlotOptions *options, const PsPlotKind *kinds, int argc
                                     "The bubble ratio of all families against m:\n"
                                     "  pipesim plot sweep results.db --x microbatches --y bubble_ratio --series "
                                     "schedule -o bubbles.svg\n");
-  add_options (context, options);
+  ps_options_add (rows, options, context);
   if (!g_option_context_parse (context, &argc, &argv, error) || !check_arguments (options, kinds, error)
-      || !parse_size (options, error)
-      || (options->limit && !ps_parse_size ("--limit", options->limit, &options->limit_bytes, error)))
+      || !parse_size (options, error))
     return FALSE;
   if (!options->sweep.question.by)
     options->sweep.question.by = g_strdup ("sequence_ns");

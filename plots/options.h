@@ -4,6 +4,8 @@
 
 #include "sweep-plot.h"
 
+#include <pipesim/option.h>
+
 G_BEGIN_DECLS
 
 typedef struct _PsPlotOptions PsPlotOptions;
@@ -24,7 +26,6 @@ struct _PsPlotOptions
   PsSweepPicture sweep;
   char *profile; /* NULL: the only one */
   char *size;
-  char *limit;
   gint64 limit_bytes; /* 0: none */
   char **arguments;   /* what to draw, then the files */
 };

@@ -14,14 +14,20 @@ typedef struct
   char **arguments; /* RESULTS.db, then timelines */
 } Options;
 
+static const PsOption rows[] = {
+  PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE.html", "page to write"),
+  PS_OPTION ("title", 0, PS_TEXT (Options, title), "TEXT", "title of the page"),
+  PS_OPTION ("by", 0, PS_TEXT (Options, question.by), "FIELD", "what is to be small (default: sequence_ns)"),
+  PS_OPTION ("where", 0, PS_TEXTS (Options, question.where), "FIELD=VALUE",
+             "only settings like that, or with != <= >= < >; several must all hold"),
+  PS_OPTION ("", 0, PS_FILES (Options, arguments), NULL, NULL),
+  PS_OPTION_END,
+};
+
 static void
 options_clear (Options *options)
 {
-  g_free (options->output);
-  g_free (options->title);
-  g_free (options->question.by);
-  g_strfreev (options->question.where);
-  g_strfreev (options->arguments);
+  ps_options_reset (rows, options);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
@@ -35,15 +41,6 @@ usage_error (GError **error, const char *text)
 static gboolean
 parse_options (int argc, char **argv, Options *options, GError **error)
 {
-  const GOptionEntry entries[] = {
-    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output, "page to write", "FILE.html" },
-    { "title", 0, 0, G_OPTION_ARG_STRING, &options->title, "title of the page", "TEXT" },
-    { "by", 0, 0, G_OPTION_ARG_STRING, &options->question.by, "what is to be small (default: sequence_ns)", "FIELD" },
-    { "where", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options->question.where,
-      "only settings like that, or with != <= >= < >; several must all hold", "FIELD=VALUE" },
-    { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options->arguments, NULL, NULL },
-    { NULL, 0, 0, 0, NULL, NULL, NULL },
-  };
   g_autoptr (GOptionContext) context = g_option_context_new ("RESULTS.db [TIMELINE...]");
 
   g_option_context_set_summary (
@@ -51,7 +48,7 @@ parse_options (int argc, char **argv, Options *options, GError **error)
                "time against memory,\nand timelines to zoom and drag: of the fastest setting for each number "
                "of devices, simulated anew,\nand those given as files (of pipesim predict -o or "
                "pipesim exec --trace).");
-  g_option_context_add_main_entries (context, entries, NULL);
+  ps_options_add (rows, options, context);
   if (!g_option_context_parse (context, &argc, &argv, error))
     return FALSE;
   if (!options->question.by)
