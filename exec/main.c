@@ -135,7 +135,9 @@ check_options (const Options *options, GError **error)
   else if (options->trace != NULL && g_strcmp0 (options->trace, options->predicted) == 0)
     message = "--predicted: is the file of --trace; they are two timelines";
   else
-    return ps_setting_check_real (options->setting, options->run.device->computes, error);
+    return ps_setting_refuse (
+        options->setting, options->run.device->computes ? PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED : PS_FIELD_NOT_RUN,
+        NULL, error);
   g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
   return FALSE;
 }

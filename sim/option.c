@@ -174,9 +174,9 @@ ps_option_read (const PsOption *option, gpointer base, const char *text, GError 
 
 typedef struct
 {
-  const PsOption *rows;
+  const PsOption *option;
   gpointer base;
-} Line;
+} Binding;
 
 /* GOption calls options "-p" or "--devices", and arguments that belong to none "". */
 static gboolean
@@ -186,65 +186,54 @@ is_called (const PsOption *option, const char *typed)
                                             : g_str_equal (option->name, typed[0] == '-' ? typed + 2 : typed);
 }
 
-static const PsOption *
-find_called (const PsOption *rows, const char *typed, gpointer *base)
-{
-  const PsOption *found = NULL;
-
-  for (; rows->name != NULL && found == NULL; rows++)
-    {
-      gpointer inner = rows->rows != NULL ? base_of (rows, *base) : *base;
-
-      if (rows->rows != NULL)
-        found = find_called (rows->rows, typed, &inner);
-      else if (is_called (rows, typed))
-        found = rows;
-      if (found != NULL)
-        *base = inner;
-    }
-  return found;
-}
-
 static gboolean
 take (const char *typed, const char *text, gpointer data, GError **error)
 {
-  const Line *line = data;
-  gpointer base = line->base;
-  const PsOption *option = find_called (line->rows, typed, &base);
-  gboolean any = option->any != NULL && g_strcmp0 (text, option->any) == 0;
+  const Binding *binding = (const Binding *)(gconstpointer)((GArray *)data)->data;
+  const PsOption *option;
+  gboolean any;
 
+  while (!is_called (binding->option, typed))
+    binding++;
+  option = binding->option;
+  any = option->any != NULL && g_strcmp0 (text, option->any) == 0;
   if (option->any != NULL)
-    G_STRUCT_MEMBER (gboolean, base, option->any_offset) = any;
-  return any || ps_option_read (option, base, text, error);
+    G_STRUCT_MEMBER (gboolean, binding->base, option->any_offset) = any;
+  return any || ps_option_read (option, binding->base, text, error);
 }
 
 static void
-add_entries (const PsOption *rows, GArray *entries)
+add_entries (const PsOption *rows, gpointer base, GArray *entries, GArray *bindings)
 {
   for (; rows->name != NULL; rows++)
     {
-      int flags = rows->type == PS_OPTION_FLAG ? G_OPTION_FLAG_NO_ARG : 0;
-      GOptionEntry entry = { rows->name, rows->letter,  flags, G_OPTION_ARG_CALLBACK, G_GNUC_EXTENSION (gpointer) take,
-                             rows->help, rows->argument };
+      gboolean is_file = rows->type == PS_OPTION_FILE || rows->type == PS_OPTION_FILES;
+      GOptionEntry entry = { .long_name = rows->name,
+                             .short_name = rows->letter,
+                             .arg = G_OPTION_ARG_CALLBACK,
+                             .arg_data = G_GNUC_EXTENSION (gpointer) take,
+                             .description = rows->help,
+                             .arg_description = rows->argument };
+      Binding binding = { rows, base };
 
-      if (rows->type == PS_OPTION_FILE || rows->type == PS_OPTION_FILES)
-        entry.flags |= G_OPTION_FLAG_FILENAME;
       if (rows->rows != NULL)
-        add_entries (rows->rows, entries);
-      else if (!rows->hidden)
-        g_array_append_val (entries, entry);
+        add_entries (rows->rows, base_of (rows, base), entries, bindings);
+      if (rows->rows != NULL || rows->hidden)
+        continue;
+      entry.flags = is_file ? G_OPTION_FLAG_FILENAME : rows->type == PS_OPTION_FLAG ? G_OPTION_FLAG_NO_ARG : 0;
+      g_array_append_val (entries, entry);
+      g_array_append_val (bindings, binding);
     }
 }
 
 void
 ps_options_add (const PsOption *rows, gpointer base, GOptionContext *context)
 {
-  Line *line = g_new (Line, 1);
-  GOptionGroup *group = g_option_group_new (NULL, NULL, NULL, line, g_free);
+  GArray *bindings = g_array_new (FALSE, FALSE, sizeof (Binding));
+  GOptionGroup *group = g_option_group_new (NULL, NULL, NULL, bindings, (GDestroyNotify)g_array_unref);
   g_autoptr (GArray) entries = g_array_new (TRUE, TRUE, sizeof (GOptionEntry));
 
-  *line = (Line){ rows, base };
-  add_entries (rows, entries);
+  add_entries (rows, base, entries, bindings);
   g_option_group_add_entries (group, (const GOptionEntry *)(gconstpointer)entries->data);
   g_option_context_set_main_group (context, group);
   ps_options_reset (rows, base);

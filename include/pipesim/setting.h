@@ -65,12 +65,20 @@ extern const guint ps_setting_n_options;
 /* Refuses options that say nothing together. Errors: PS_ERROR_USAGE. */
 gboolean ps_setting_check (const PsSetting *setting, GError **error);
 
-/* Refuses options that pipesim partition does not look at. Errors: PS_ERROR_USAGE. */
-gboolean ps_setting_check_partition (const PsSetting *setting, GError **error);
+/* What is special about an option. */
+typedef enum
+{
+  PS_FIELD_OWN = 1,           /* a field of specs alone; PsSweepValue.own holds its value, not PsSetting */
+  PS_FIELD_DERIVED = 2,       /* not even that: a column of the results that follows from others */
+  PS_FIELD_NULL = 4,          /* its column is NULL where it is not given */
+  PS_FIELD_NOT_PARTITION = 8, /* pipesim partition does not look at it */
+  PS_FIELD_NOT_RUN = 16,      /* no device runs it: it is predicted only */
+  PS_FIELD_NOT_COMPUTED = 32, /* devices that compute do not run it */
+} PsFieldFlags;
 
-/* Refuses options that are predicted only; computes: the devices compute and do not just take the time. Errors:
- * PS_ERROR_USAGE. */
-gboolean ps_setting_check_real (const PsSetting *setting, gboolean computes, GError **error);
+/* Refuses the first option given that has one of the flags, for that reason; NULL: for the row's own. Errors:
+ * PS_ERROR_USAGE "--tensor 2: REASON". */
+gboolean ps_setting_refuse (const PsSetting *setting, PsFieldFlags flags, const char *reason, GError **error);
 
 /* The options that are given, as a command line has them: " -p 4 --blocking". Free with g_free. */
 char *ps_setting_typed (const PsSetting *setting);

@@ -39,7 +39,7 @@ write_schedules (void)
 static char *
 write_costs (void)
 {
-  return g_strdup (
+  GString *text = g_string_new (
       "What ops and transfers take comes from one of three sources. Every prediction says which.\n\n"
       "given     --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB\n"
       "measured  --db costs.db [--profile NAME], from pipesim calib run on the machine itself\n"
@@ -49,18 +49,12 @@ write_costs (void)
       "          those of one of them\n\n"
       "Keys of --costs; a value is a device's whole share and is split evenly over its chunks, a list f=1ms:2ms:... "
       "has\n"
-      "one value per stage. c and msg are per transfer and never split.\n"
-      "  f, b, w    forward, backward for the input, backward for the weights\n"
-      "  bw         full backward in one op (default: b + w); pair: F and backward overlapped\n"
-      "  c, msg     time and bytes of a transfer between two devices\n"
-      "  o, reduce  optimizer step; all-reduce of the gradients over --replicas; reduce2 the same where every stage "
-      "has\n"
-      "             two weight copies (dualpipe, chimera; default: reduce)\n"
-      "  act, wact  what F keeps, and what of it W still needs after B (default: act)\n"
-      "  weights    held throughout; grad and opt are the parts of it that are gradients and optimizer state\n"
-      "  version    one more version of the weights, for families that keep several\n"
-      "  r, keep    recomputing a forward, and what of act is kept for it\n"
-      "  host       moving act to the host or back, for --offload\n");
+      "one value per stage. c and msg are per transfer and never split.\n");
+
+  for (const PsOption *option = ps_setting_options; option->name != NULL; option++)
+    if (g_str_has_prefix (option->name, "costs."))
+      g_string_append_printf (text, "  %-8s %s\n", option->name + strlen ("costs."), option->help);
+  return g_string_free (text, FALSE);
 }
 
 static char *

@@ -137,7 +137,10 @@ static gboolean
 fill_job (PartitionJob *job, const PartitionOptions *options, GError **error)
 {
   const PsSetting *setting = options->setting;
-  if (!check_sources (options, error) || !ps_setting_check_partition (setting, error))
+  if (!check_sources (options, error)
+      || !ps_setting_refuse (setting, PS_FIELD_NOT_PARTITION,
+                             "partition does not look at it; give it to predict, with the costs of --print-costs",
+                             error))
     return FALSE;
   job->task.n_devices = setting->n_devices;
   job->task.straight = options->straight;

@@ -72,25 +72,25 @@ const PsOption ps_setting_options[] = {
              "Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0,"
              " or lists of one value per stage: f=1ms:1.2ms:...",
              SWEEP ("costs", "costs", TEXT, .flags = PS_FIELD_NULL, .keys = PS_KEY_COSTS, .pace = -3)),
-  COST_TIME ("f", "Forward"),
-  COST_TIME ("b", "Backward for the input"),
-  COST_TIME ("w", "Backward for the weights"),
-  COST_TIME ("bw", "Full backward in one op"),
-  COST_TIME ("c", "Transfer between two devices"),
-  COST_TIME ("o", "Optimizer step"),
-  COST_TIME ("pair", "Forward and backward overlapped"),
-  COST_TIME ("reduce", "All-reduce of the gradients over the replicas"),
-  COST_TIME ("reduce2", "The same where every stage has two weight copies"),
-  COST_TIME ("r", "Recompute of a forward"),
-  COST_TIME ("host", "Moving act to the host, or back"),
-  COST_SIZE ("act", "What a forward keeps"),
-  COST_SIZE ("wact", "What of act W needs after B"),
-  COST_SIZE ("keep", "What of act a recompute needs"),
-  COST_SIZE ("weights", "Held throughout"),
-  COST_SIZE ("version", "One more version of the weights"),
-  COST_SIZE ("grad", "Gradients in weights"),
-  COST_SIZE ("opt", "Optimizer state in weights"),
-  COST_SIZE ("msg", "Message between two devices"),
+  COST_TIME ("f", "forward"),
+  COST_TIME ("b", "backward for the input"),
+  COST_TIME ("w", "backward for the weights"),
+  COST_TIME ("bw", "full backward in one op (default: b + w)"),
+  COST_TIME ("c", "transfer between two devices"),
+  COST_TIME ("o", "optimizer step"),
+  COST_TIME ("pair", "forward and backward overlapped (default: both, one after the other)"),
+  COST_TIME ("reduce", "all-reduce of the gradients over --replicas"),
+  COST_TIME ("reduce2", "reduce where every stage has two weight copies: dualpipe, chimera (default: reduce)"),
+  COST_TIME ("r", "recompute of a forward (default: f)"),
+  COST_TIME ("host", "moving act to the host, or back, for --offload"),
+  COST_SIZE ("act", "kept by a forward"),
+  COST_SIZE ("wact", "part of act that W needs after B (default: act)"),
+  COST_SIZE ("keep", "part of act that a recompute needs (default: msg)"),
+  COST_SIZE ("weights", "held throughout"),
+  COST_SIZE ("version", "one more version of the weights, for families that keep several"),
+  COST_SIZE ("grad", "part of weights that is gradients"),
+  COST_SIZE ("opt", "part of weights that is optimizer state"),
+  COST_SIZE ("msg", "message between two devices"),
   PS_OPTION (
       "bandwidth-factor", 0, NUMBER (bandwidth_factor, PS_MIN_FACTOR, PS_MAX_FACTOR), "FACTOR",
       "Links and network this times as fast; transfers and all-reduces given or measured take 1 / FACTOR of their time",
@@ -101,19 +101,22 @@ const PsOption ps_setting_options[] = {
   PS_OPTION ("recompute", 0, NAME (recompute, ps_recompute), "KIND",
              "What of a forward the backward computes again: none, selective (attention scores) or full", .any = "auto",
              .any_offset = PS_MEMBER (PsSetting, any_recompute, gboolean),
-             SWEEP ("recompute", "recompute", TEXT, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_EMULATED,
-                    .keys = PS_KEY_COSTS, .pace = -2, .instead = "this device keeps all activations")),
+             SWEEP ("recompute", "recompute", TEXT, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_COMPUTED,
+                    .keys = PS_KEY_COSTS, .pace = -2,
+                    .not_run = "is predicted only; this device keeps all activations")),
   PS_OPTION ("offload", 0, NUMBER (offload, 0, 1), "RATIO", "Part of the activations that waits on the host, 0 to 1",
-             SWEEP ("offload", "offload", NUMBER, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_EMULATED,
-                    .keys = PS_KEY_COSTS, .pace = -2, .instead = "this device keeps all activations")),
+             SWEEP ("offload", "offload", NUMBER, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_COMPUTED,
+                    .keys = PS_KEY_COSTS, .pace = -2,
+                    .not_run = "is predicted only; this device keeps all activations")),
   PS_OPTION (
       "replicas", 0, COUNT (n_replicas, PS_MAX_DEVICES), "D", "Data-parallel copies of the pipeline (default: 1)",
       .initial = 1,
       SWEEP ("replicas", "replicas", INTEGER, .flags = PS_FIELD_NOT_PARTITION, .keys = PS_KEY_COSTS, .pace = -2)),
   PS_OPTION ("tensor", 0, COUNT (n_tensor, PS_MAX_TENSOR), "T",
              "GPUs that are one device, by tensor and sequence parallelism within a node (default: 1)", .initial = 1,
-             SWEEP ("tensor", "tensor", INTEGER, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_EMULATED,
-                    .keys = PS_KEY_COSTS, .pace = -2, .instead = "here one GPU, or a share of the cores, is a device")),
+             SWEEP ("tensor", "tensor", INTEGER, .flags = PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_COMPUTED,
+                    .keys = PS_KEY_COSTS, .pace = -2,
+                    .not_run = "is predicted only; here one GPU, or a share of the cores, is a device")),
   PS_OPTION ("zero", 0, PS_VALUE (COUNT, PsSetting, zero, gboolean), "0|1",
              "1: spread the optimizer state over the replicas (ZeRO stage 1)", .high = 1,
              SWEEP ("zero", "zero", INTEGER, .flags = PS_FIELD_NOT_PARTITION, .keys = PS_KEY_COSTS, .pace = -2)),
@@ -122,7 +125,8 @@ const PsOption ps_setting_options[] = {
              SWEEP ("reduce", "reduce", TEXT, .keys = 0)),
   PS_OPTION ("sync", 0, NAME (sync, ps_sync), "KIND",
              "At the optimizer: global (all devices meet) or bypass (each steps and goes on)",
-             SWEEP ("sync", "sync", TEXT, .keys = PS_KEY_LIMIT, .instead = "here all devices meet at the optimizer")),
+             SWEEP ("sync", "sync", TEXT, .flags = PS_FIELD_NOT_RUN, .keys = PS_KEY_LIMIT,
+                    .not_run = "is predicted only; here all devices meet at the optimizer")),
   PS_OPTION ("placement", 0, NAME (placement, ps_placement), "KIND",
              "Only schedules placed so: loop, V, wave, bidirectional, auto", .none = "auto",
              .given = PS_MEMBER (PsSetting, has_placement, gboolean),
@@ -169,39 +173,19 @@ is_given (const PsOption *option, const PsSetting *setting)
   return !(option->sweep->flags & (PS_FIELD_OWN | PS_FIELD_DERIVED)) && !ps_option_is_initial (option, setting);
 }
 
-static gboolean
-refuse (const PsOption *option, const PsSetting *setting, const char *reason, GError **error)
+gboolean
+ps_setting_refuse (const PsSetting *setting, PsFieldFlags flags, const char *reason, GError **error)
 {
-  g_autofree char *typed = ps_option_typed (option, setting);
+  const PsOption *option = ps_setting_options;
+  g_autofree char *typed = NULL;
 
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %s", typed, reason);
+  while (option->name != NULL && !(option->sweep->flags & flags && is_given (option, setting)))
+    option++;
+  if (option->name == NULL)
+    return TRUE;
+  typed = ps_option_typed (option, setting);
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %s", typed, reason != NULL ? reason : option->sweep->not_run);
   return FALSE;
-}
-
-gboolean
-ps_setting_check_partition (const PsSetting *setting, GError **error)
-{
-  for (const PsOption *option = ps_setting_options; option->name != NULL; option++)
-    if (option->sweep->flags & PS_FIELD_NOT_PARTITION && is_given (option, setting))
-      return refuse (option, setting,
-                     "partition does not look at it; give it to predict, with the costs of --print-costs", error);
-  return TRUE;
-}
-
-gboolean
-ps_setting_check_real (const PsSetting *setting, gboolean computes, GError **error)
-{
-  for (const PsOption *option = ps_setting_options; option->name != NULL; option++)
-    {
-      const PsSweepField *field = option->sweep;
-      g_autofree char *reason = NULL;
-
-      if (field->instead == NULL || (field->flags & PS_FIELD_EMULATED && !computes) || !is_given (option, setting))
-        continue;
-      reason = g_strconcat ("is predicted only; ", field->instead, NULL);
-      return refuse (option, setting, reason, error);
-    }
-  return TRUE;
 }
 
 char *

@@ -16,22 +16,13 @@ typedef enum
   PS_KEY_SOURCE = 8, /* measured costs before options change them */
 } PsFieldKey;
 
-typedef enum
-{
-  PS_FIELD_OWN = 1,           /* a spec's own field: PsSweepValue.own holds its value, not PsSetting */
-  PS_FIELD_DERIVED = 2,       /* no field of a spec, but a column that follows from others */
-  PS_FIELD_NULL = 4,          /* the column is NULL where the option is not given */
-  PS_FIELD_NOT_PARTITION = 8, /* pipesim partition refuses it */
-  PS_FIELD_EMULATED = 16,     /* devices that compute nothing do it, whatever `instead` says */
-} PsFieldFlags;
-
 typedef struct PsSweepField
 {
   PsColumn column;     /* of the results */
   guint8 flags;        /* PsFieldFlags */
   guint8 keys;         /* PsFieldKey */
   gint8 pace;          /* in a sweep options of higher pace change faster; those of equal pace keep the table's order */
-  const char *instead; /* what runs for real do: the option is predicted only; NULL: they do it */
+  const char *not_run; /* why PS_FIELD_NOT_RUN and PS_FIELD_NOT_COMPUTED */
 } PsSweepField;
 
 /* The option's column of the results under a setting that holds its value, NONE where only a prediction knows it. */

@@ -137,21 +137,11 @@ text (const char *value)
   return (PsValue){ .type = value ? PS_VALUE_TEXT : PS_VALUE_NONE, .text = value };
 }
 
-/* Columns that hold what the prediction found, whatever the spec says. */
-static const char *const found_columns[PS_N_FOUND] = {
-  [PS_FOUND_SCHEDULE] = "schedule",
-  [PS_FOUND_DEVICES] = "devices",
-  [PS_FOUND_MICROBATCHES] = "microbatches",
-  [PS_FOUND_CHUNKS] = "chunks",
-  [PS_FOUND_SLICES] = "slices",
-  [PS_FOUND_MICROBATCH_SIZE] = "microbatch_size",
-  [PS_FOUND_GLOBAL_BATCH] = "global_batch",
-  [PS_FOUND_PRECISION] = "precision",
-  [PS_FOUND_LINK_BANDWIDTH] = "link_bandwidth",
-  [PS_FOUND_LINK_LATENCY] = "link_latency_ns",
-  [PS_FOUND_PLACEMENT] = "placement",
-  [PS_FOUND_COMM_ORDER] = "comm_order",
-};
+static guint
+find (const char *column)
+{
+  return (guint)ps_result_column_find (column);
+}
 
 void
 ps_sweep_find_columns (PsSweep *sweep)
@@ -159,8 +149,18 @@ ps_sweep_find_columns (PsSweep *sweep)
   sweep->default_values = g_new0 (PsValue, ps_setting_n_options + PS_N_STORED_FIGURES);
   for (guint i = 0; i < ps_setting_n_options; i++)
     sweep->default_values[i] = ps_setting_column (&ps_setting_options[i], sweep->defaults);
-  for (guint i = 0; i < PS_N_FOUND; i++)
-    sweep->found[i] = (guint)ps_result_column_find (found_columns[i]);
+  sweep->found = (PsFoundColumns){ .schedule = find ("schedule"),
+                                   .devices = find ("devices"),
+                                   .microbatches = find ("microbatches"),
+                                   .chunks = find ("chunks"),
+                                   .slices = find ("slices"),
+                                   .microbatch_size = find ("microbatch_size"),
+                                   .global_batch = find ("global_batch"),
+                                   .precision = find ("precision"),
+                                   .link_bandwidth = find ("link_bandwidth"),
+                                   .link_latency = find ("link_latency_ns"),
+                                   .placement = find ("placement"),
+                                   .comm_order = find ("comm_order") };
 }
 
 static void
@@ -170,8 +170,8 @@ fill_links (const PsSweep *sweep, const PsSetting *setting, PsValue *values)
 
   if (cluster == NULL)
     return;
-  values[sweep->found[PS_FOUND_LINK_BANDWIDTH]] = real (cluster->link_bandwidth * setting->bandwidth_factor);
-  values[sweep->found[PS_FOUND_LINK_LATENCY]]
+  values[sweep->found.link_bandwidth] = real (cluster->link_bandwidth * setting->bandwidth_factor);
+  values[sweep->found.link_latency]
       = integer ((gint64)((double)cluster->link_latency_ns * setting->latency_factor + 0.5));
 }
 
@@ -180,27 +180,26 @@ fill_found (const PsSweep *sweep, const PsSweepPoint *point, const PsSchedule *s
 {
   const PsSetting *setting = &point->setting;
   guint size = ps_sweep_microbatch_size (setting);
-  const guint *found = sweep->found;
+  const PsFoundColumns *found = &sweep->found;
 
-  values[found[PS_FOUND_SCHEDULE]] = text (point->schedule);
-  values[found[PS_FOUND_DEVICES]] = integer (schedule->placement->n_devices);
-  values[found[PS_FOUND_MICROBATCHES]] = integer (schedule->n_microbatches);
-  values[found[PS_FOUND_CHUNKS]] = integer (ps_placement_max_chunks (schedule->placement));
-  values[found[PS_FOUND_SLICES]] = integer (schedule->n_slices);
-  values[found[PS_FOUND_PLACEMENT]] = text (ps_placement_name (schedule->placement->kind));
+  values[found->schedule] = text (point->schedule);
+  values[found->devices] = integer (schedule->placement->n_devices);
+  values[found->microbatches] = integer (schedule->n_microbatches);
+  values[found->chunks] = integer (ps_placement_max_chunks (schedule->placement));
+  values[found->slices] = integer (schedule->n_slices);
+  values[found->placement] = text (ps_placement_name (schedule->placement->kind));
   if (size > 0)
-    values[found[PS_FOUND_MICROBATCH_SIZE]] = integer (size);
-  values[found[PS_FOUND_GLOBAL_BATCH]]
-      = integer ((gint64)schedule->n_microbatches * MAX (size, 1) * setting->n_replicas);
+    values[found->microbatch_size] = integer (size);
+  values[found->global_batch] = integer ((gint64)schedule->n_microbatches * MAX (size, 1) * setting->n_replicas);
   if (schedule->posts != NULL)
-    values[found[PS_FOUND_COMM_ORDER]] = text ("file");
+    values[found->comm_order] = text ("file");
 }
 
 static void
 fill_setting (const PsSweep *sweep, const PsSweepPoint *point, const PsSchedule *schedule, PsValue *values)
 {
   if (point->setting.known_model != NULL)
-    values[sweep->found[PS_FOUND_PRECISION]] = text (ps_precision_name (point->setting.known_model->precision));
+    values[sweep->found.precision] = text (ps_precision_name (point->setting.known_model->precision));
   for (guint i = 0; i < sweep->axes->len; i++)
     values[g_array_index (sweep->axes, PsSweepAxis, i).field - ps_setting_options] = point->values[i]->value;
   fill_found (sweep, point, schedule, values);

@@ -54,22 +54,11 @@ typedef struct
 } PsSweepDimension;
 
 /* Columns of the results that hold what the prediction found. */
-typedef enum
+typedef struct
 {
-  PS_FOUND_SCHEDULE,
-  PS_FOUND_DEVICES,
-  PS_FOUND_MICROBATCHES,
-  PS_FOUND_CHUNKS,
-  PS_FOUND_SLICES,
-  PS_FOUND_MICROBATCH_SIZE,
-  PS_FOUND_GLOBAL_BATCH,
-  PS_FOUND_PRECISION,
-  PS_FOUND_LINK_BANDWIDTH,
-  PS_FOUND_LINK_LATENCY,
-  PS_FOUND_PLACEMENT,
-  PS_FOUND_COMM_ORDER,
-  PS_N_FOUND
-} PsFound;
+  guint schedule, devices, microbatches, chunks, slices, microbatch_size, global_batch, precision, link_bandwidth,
+      link_latency, placement, comm_order;
+} PsFoundColumns;
 
 struct _PsSweep
 {
@@ -79,10 +68,10 @@ struct _PsSweep
   guint64 n_points;
   PsSetting *defaults;
   PsValue *default_values; /* of the results, where nothing is swept; as PsResult.values */
-  guint found[PS_N_FOUND]; /* columns */
-  GHashTable *clusters;    /* name -> PsCluster, of all that the spec names */
-  GHashTable *models;      /* name -> PsModel, likewise */
-  GHashTable *measured;    /* "database\nprofile" -> PsModel stored there; no profile named: "database\n" */
+  PsFoundColumns found;
+  GHashTable *clusters; /* name -> PsCluster, of all that the spec names */
+  GHashTable *models;   /* name -> PsModel, likewise */
+  GHashTable *measured; /* "database\nprofile" -> PsModel stored there; no profile named: "database\n" */
   char *text;
   char *digest;
 };
