@@ -309,6 +309,19 @@ ps_option_value (const PsOption *option, gconstpointer base)
   return (PsValue){ .type = text != NULL ? PS_VALUE_TEXT : PS_VALUE_NONE, .text = text };
 }
 
+/* Without an exponent, which ps_parse_number does not take. */
+static void
+append_real (double real, GString *line)
+{
+  char number[G_ASCII_DTOSTR_BUF_SIZE];
+
+  g_string_append (line, g_ascii_formatd (number, sizeof number, "%.12f", real));
+  while (line->str[line->len - 1] == '0')
+    g_string_truncate (line, line->len - 1);
+  if (line->str[line->len - 1] == '.')
+    g_string_truncate (line, line->len - 1);
+}
+
 /* Texts are quoted where a shell would see more than one word in them. */
 static void
 append_value (const PsOption *option, PsValue value, GString *line)
@@ -318,7 +331,6 @@ append_value (const PsOption *option, PsValue value, GString *line)
   gboolean plain = value.type != PS_VALUE_TEXT
                    || value.text[strspn (value.text, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "-_./")] == '\0';
   g_autofree char *quoted = plain ? NULL : g_shell_quote (value.text);
-  char number[G_ASCII_DTOSTR_BUF_SIZE];
 
   if (value.type == PS_VALUE_TEXT)
     g_string_append (line, plain ? value.text : quoted);
@@ -326,8 +338,7 @@ append_value (const PsOption *option, PsValue value, GString *line)
     g_string_append_printf (line, "%" G_GINT64_FORMAT "%s", value.integer,
                             units[option->type] ? units[option->type] : "");
   else
-    g_string_append (line, g_ascii_formatd (number, sizeof number, "%.15g",
-                                            option->type == PS_OPTION_PERCENT ? 100 * value.real : value.real));
+    append_real (option->type == PS_OPTION_PERCENT ? 100 * value.real : value.real, line);
 }
 
 char *

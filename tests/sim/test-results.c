@@ -93,6 +93,36 @@ test_columns (void)
   g_assert_cmpuint (i, ==, n + 2);
 }
 
+/* A database is older than an option: questions see what the option says where it is not given. */
+static void
+test_older (void)
+{
+  g_autoptr (PsSweep) sweep = parse (SPEC);
+  char *per[] = { "offload", "reduce", "group_size", "devices", NULL };
+  PsQuestion question = { .by = "sequence_ns", .per = per, .top = 1 };
+  g_autoptr (PsResults) old = NULL;
+  g_autoptr (PsAnswer) whole = NULL, answer = NULL;
+  g_autofree char *expected = NULL, *found = NULL;
+  g_autoptr (GError) error = NULL;
+
+  run (sweep, "older.db", 2, (PsShard){ 0, 1 });
+  old = open_results ("older.db", PS_RESULTS_WRITE);
+  whole = ps_results_best (old, &question, &error);
+  g_assert_no_error (error);
+  g_assert_true (ps_database_script (old->file,
+                                     "ALTER TABLE prediction DROP COLUMN offload;"
+                                     "ALTER TABLE prediction DROP COLUMN reduce;"
+                                     "ALTER TABLE prediction DROP COLUMN group_size",
+                                     NULL));
+  ps_results_close (old);
+  old = open_results ("older.db", PS_RESULTS_READ);
+  answer = ps_results_best (old, &question, &error);
+  g_assert_no_error (error);
+  expected = ps_table_to_text (whole->table);
+  found = ps_table_to_text (answer->table);
+  g_assert_cmpstr (found, ==, expected);
+}
+
 static void
 test_same (void)
 {
@@ -584,6 +614,7 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/results/columns", test_columns);
+  g_test_add_func ("/results/older", test_older);
   g_test_add_func ("/results/same", test_same);
   g_test_add_func ("/results/resume", test_resume);
   g_test_add_func ("/results/shards", test_shards);
