@@ -213,23 +213,26 @@ test_none (void)
   g_assert_cmpuint (n, >=, 5);
 }
 
+static gboolean
+changes_slower (const PsOption *a, const PsOption *b)
+{
+  return a->sweep->pace != b->sweep->pace ? a->sweep->pace < b->sweep->pace : a < b;
+}
+
 /* The order of fields decides which number a setting of a sweep has, so it is never to change. */
 static void
 test_pace (void)
 {
-  static const char order[]
-      = "devices chunks model precision cluster db profile costs costs.f costs.b costs.w costs.bw costs.c costs.o "
-        "costs.pair costs.reduce costs.reduce2 costs.r costs.host costs.act costs.wact costs.keep costs.weights "
-        "costs.version costs.grad costs.opt costs.msg microbatch-size recompute offload replicas tensor zero "
-        "bandwidth-factor latency-factor reduce sync comm eager blocking share-links speed overlap-slowdown "
-        "ready-order comm-order placement slices group memory-limit global-batch microbatches schedule ";
-  g_autoptr (GString) found = g_string_new (NULL);
+  g_auto (GStrv) order = g_strsplit (
+      "devices chunks model precision cluster db profile costs costs.f costs.b costs.w costs.bw costs.c costs.o "
+      "costs.pair costs.reduce costs.reduce2 costs.r costs.host costs.act costs.wact costs.keep costs.weights "
+      "costs.version costs.grad costs.opt costs.msg microbatch-size recompute offload replicas tensor zero "
+      "bandwidth-factor latency-factor reduce sync comm eager blocking share-links speed overlap-slowdown "
+      "ready-order comm-order placement slices group memory-limit global-batch microbatches schedule",
+      " ", -1);
 
-  for (int pace = G_MININT8; pace <= G_MAXINT8; pace++)
-    for (const PsOption *row = ps_setting_options; row->name != NULL; row++)
-      if (row->sweep->pace == pace && ps_sweep_field_find (row->name) != NULL)
-        g_string_append_printf (found, "%s ", row->name);
-  g_assert_cmpstr (found->str, ==, order);
+  for (guint i = 0; order[i + 1] != NULL; i++)
+    g_assert_true (changes_slower (ps_sweep_field_find (order[i]), ps_sweep_field_find (order[i + 1])));
 }
 
 static void
