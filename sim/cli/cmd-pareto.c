@@ -17,7 +17,7 @@ ps_cmd_pareto (int argc, char **argv, GError **error)
       || !(results = ps_results_open (options.db, PS_RESULTS_READ, error)))
     return 0;
   answer = ps_results_pareto (results, &options.question, error);
-  if (answer)
+  if (answer != NULL)
     ps_question_options_print (&options, results, answer, "pipesim-pareto/1", error);
   return 0;
 }

@@ -84,6 +84,7 @@ add_stage (PsTable *table, const PsPartitionSetting *task, const PsPartition *pa
   const PsPartitionStage *stage = &partition->stages[s];
   const PsLayer *layers = task->layers->layers;
   gint64 parameter_bytes = 0;
+
   for (guint i = stage->first; i <= stage->last; i++)
     parameter_bytes += layers[i].parameter_bytes;
   ps_table_add_row (table);
@@ -105,6 +106,7 @@ static PsTable *
 stage_table (const PsPartitionSetting *task, const PsPartition *partition)
 {
   PsTable *table = ps_table_new (stage_columns, G_N_ELEMENTS (stage_columns));
+
   for (guint s = 0; s < partition->n_stages; s++)
     add_stage (table, task, partition, s);
   return table;
@@ -115,10 +117,11 @@ static double
 balance (const PsPartitionSetting *task, const PsPartition *partition)
 {
   double work = 0, capacity = 0;
+
   for (guint i = 0; i < task->layers->n_layers; i++)
     work += (double)task->layers->layers[i].time_ns;
   for (guint s = 0; s < task->n_devices * task->n_chunks; s++)
-    capacity += task->speeds ? task->speeds[s % task->n_devices] : 1;
+    capacity += task->speeds != NULL ? task->speeds[s % task->n_devices] : 1;
   return partition->bottleneck_ns > 0 ? work / (capacity * (double)partition->bottleneck_ns) : 1;
 }
 
@@ -136,14 +139,15 @@ static gboolean
 set_run (PsTable *table, const PsPartitionSetting *task, const PsPartition *partition, GError **error)
 {
   PsPartitionRun run = { 0 };
-  if (task->family && !is_replicated (partition))
+
+  if (task->family != NULL && !is_replicated (partition))
     {
       if (!ps_partition_simulate (task, partition, &run, error))
         return FALSE;
       ps_table_set_integer (table, "iteration_ns", run.iteration_ns);
       ps_table_set_boolean (table, "feasible", run.excess_bytes == 0);
     }
-  else if (!task->memory_limit)
+  else if (task->memory_limit == NULL)
     ps_table_set_boolean (table, "feasible", TRUE);
   else if (has_memory (task, partition))
     ps_table_set_boolean (table, "feasible", keeps_limit (task, partition));
@@ -155,11 +159,12 @@ static gboolean
 make_costs_text (const PsPartitionSetting *task, const PsPartition *partition, char **text, GError **error)
 {
   g_autoptr (PsCosts) costs = NULL;
+
   *text = NULL;
   if (is_replicated (partition))
     return TRUE;
   costs = ps_partition_costs (task, partition, error);
-  if (costs)
+  if (costs != NULL)
     *text = ps_partition_costs_to_text (costs);
   return costs != NULL;
 }
@@ -173,7 +178,7 @@ add_result (PsTable *table, const PsPartitioner *partitioner, const PsPartitionS
   ps_table_set_integer (table, "bottleneck_ns", partition->bottleneck_ns);
   ps_table_set_table (table, "stages", stage_table (task, partition));
   ps_table_set_ratio (table, "balance", balance (task, partition));
-  if (costs)
+  if (costs != NULL)
     ps_table_set_text (table, "costs", costs);
   return set_run (table, task, partition, error);
 }
@@ -184,12 +189,14 @@ run_all (PsTable *table, const PsPartitionSetting *task, GString *skipped, GErro
 {
   guint n;
   const PsPartitioner *partitioners = ps_partitioner_table (&n);
+
   for (guint i = 0; i < n; i++)
     {
       g_autoptr (GError) reason = NULL;
       g_autoptr (PsPartition) partition = ps_partition (&partitioners[i], task, &reason);
       g_autofree char *costs = NULL;
-      if (!partition)
+
+      if (partition == NULL)
         g_string_append_printf (skipped, "%s%s", skipped->len ? "; " : "", reason->message);
       else if (!make_costs_text (task, partition, &costs, error)
                || !add_result (table, &partitioners[i], task, partition, costs, error))
@@ -200,7 +207,7 @@ run_all (PsTable *table, const PsPartitionSetting *task, GString *skipped, GErro
       g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, skipped->str);
       return FALSE;
     }
-  if (task->family)
+  if (task->family != NULL)
     ps_table_sort (table, "iteration_ns", FALSE);
   return TRUE;
 }
@@ -212,6 +219,7 @@ print_result (const PsTable *table, gboolean json, const PsLayers *layers, const
   const char *origin = ps_origin_name (layers->time_origin);
   const char *extra[] = { "origin", origin, "layers", layers->source, "skipped", skipped, NULL };
   g_autofree char *text = NULL, *page = NULL;
+
   if (*skipped && !json)
     g_printerr ("skipped: %s\n", skipped);
   if (json)
@@ -231,7 +239,8 @@ describe (const PsPartitionSetting *task, const PsPartition *partition, const ch
 {
   g_autoptr (PsTable) table = stage_table (task, partition);
   g_autofree char *text = ps_table_to_text (table);
-  if (!costs)
+
+  if (costs == NULL)
     return g_strdup_printf ("\n%s\nreplicated stages have no costs text\n", text);
   return g_strdup_printf ("\n%s\n%s costs of the stages, for --costs:\n%s\n", text,
                           ps_origin_name (task->layers->time_origin), costs);
@@ -243,10 +252,11 @@ run_one (const Options *options, const PsPartitioner *partitioner, const PsParti
   g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
   g_autoptr (PsPartition) partition = ps_partition (partitioner, task, error);
   g_autofree char *costs = NULL, *details = NULL, *line = NULL;
-  if (!partition || !make_costs_text (task, partition, &costs, error)
+
+  if (partition == NULL || !make_costs_text (task, partition, &costs, error)
       || !add_result (table, partitioner, task, partition, costs, error))
     return FALSE;
-  if (options->print_costs && !costs)
+  if (options->print_costs && costs == NULL)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
                    "--print-costs: %s has replicated a stage, which no --costs can say", partitioner->name);
@@ -268,6 +278,7 @@ describe_algorithms (void)
   guint n;
   const PsPartitioner *partitioners = ps_partitioner_table (&n);
   GString *text = g_string_new ("Algorithms:\n");
+
   for (guint i = 0; i < n; i++)
     g_string_append_printf (text, "  %-15s %s\n  %-15s %s\n", partitioners[i].name, partitioners[i].description, "",
                             partitioners[i].source);
@@ -287,7 +298,7 @@ describe_algorithms (void)
 static gboolean
 check_options (const Options *options, const char *stray, GError **error)
 {
-  if (stray)
+  if (stray != NULL)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected; the layers go behind --layers", stray);
   else if (options->print_costs && options->json)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--print-costs and --json: give one of them");
@@ -320,6 +331,7 @@ find_partitioner (const char *name, const PsPartitioner **found, GError **error)
   guint n, index;
   const PsPartitioner *partitioners = ps_partitioner_table (&n);
   g_autofree const char **names = g_new (const char *, n + 1);
+
   names[0] = "all";
   for (guint i = 0; i < n; i++)
     names[i + 1] = partitioners[i].name;
@@ -337,13 +349,14 @@ ps_cmd_partition (int argc, char **argv, GError **error)
   g_autoptr (GString) skipped = g_string_new (NULL);
   g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
   const PsPartitioner *partitioner = NULL;
+
   if (!parse_options (&options, argc, argv, error)
       || !find_partitioner (options.algorithm ? options.algorithm : "bottleneck", &partitioner, error))
     return 0;
   job = partition_job_new (&options.partition, error);
-  if (!job)
+  if (job == NULL)
     return 0;
-  if (partitioner)
+  if (partitioner != NULL)
     run_one (&options, partitioner, &job->task, error);
   else if (run_all (table, &job->task, skipped, error))
     print_result (table, options.json, job->layers, "", skipped->str, error);

@@ -19,7 +19,7 @@ ps_cmd_sensitivity (int argc, char **argv, GError **error)
     return 0;
   answer = ps_results_sensitivity (results, &options.question, options.over != NULL ? options.over : "microbatches",
                                    error);
-  if (answer)
+  if (answer != NULL)
     ps_question_options_print (&options, results, answer, "pipesim-sensitivity/1", error);
   return 0;
 }

@@ -80,8 +80,8 @@ read_options (Options *options, GError **error)
       g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--db: missing; give the database to store results in");
       return FALSE;
     }
-  if (options->shard ? !ps_shard_parse ("--shard", options->shard, &options->run.shard, error)
-                     : !join_processes (options, error))
+  if (options->shard != NULL ? !ps_shard_parse ("--shard", options->shard, &options->run.shard, error)
+                             : !join_processes (options, error))
     return FALSE;
   if (options->jobs > 0)
     options->run.n_jobs = options->jobs;
@@ -151,8 +151,8 @@ print_reasons (PsResults *results, guint64 skipped, GError **error)
   if (skipped == 0)
     return TRUE;
   reasons = ps_results_reasons (results, REASONS, error);
-  text = reasons ? ps_table_to_text (reasons) : NULL;
-  if (text)
+  text = reasons != NULL ? ps_table_to_text (reasons) : NULL;
+  if (text != NULL)
     g_printerr ("most frequent of them all (SELECT * FROM skipped_reason):\n%s", text);
   return text != NULL;
 }
@@ -211,7 +211,7 @@ sweep (int argc, char **argv, GError **error)
   if (!parse_options (&options, argc, argv, error) || !(spec = ps_sweep_load (options.spec, error)))
     return 0;
   results = ps_results_open (options.db, PS_RESULTS_WRITE, error);
-  if (results && check_resume (&options, spec, results, error))
+  if (results != NULL && check_resume (&options, spec, results, error))
     run_sweep (&options, spec, results, error);
   return 0;
 }

@@ -4,7 +4,7 @@
 void
 partition_job_free (PartitionJob *job)
 {
-  if (!job)
+  if (job == NULL)
     return;
   ps_layers_free (job->layers);
   ps_cluster_free (job->cluster);
@@ -18,6 +18,7 @@ partition_job_free (PartitionJob *job)
 static gboolean G_GNUC_PRINTF (2, 3) refuse (GError **error, const char *format, ...)
 {
   va_list arguments;
+
   va_start (arguments, format);
   *error = g_error_new_valist (PS_ERROR, PS_ERROR_USAGE, format, arguments);
   va_end (arguments);
@@ -28,22 +29,24 @@ static gboolean
 check_sources (const PartitionOptions *options, GError **error)
 {
   const PsSetting *setting = options->setting;
-  if (setting->costs)
+
+  if (setting->costs != NULL)
     return refuse (error,
                    "--costs: has stages, and partition makes them; give --layers FILE.csv, --db FILE, or --model "
                    "FILE with --cluster FILE");
-  if (options->layers && (setting->db || setting->model || setting->cluster))
+  if (options->layers != NULL && (setting->db != NULL || setting->model != NULL || setting->cluster != NULL))
     return refuse (error, "--layers and %s: layers come from one of them, not from both",
-                   setting->db      ? "--db"
-                   : setting->model ? "--model"
-                                    : "--cluster");
-  if (!options->layers && !setting->db && !setting->cluster)
+                   setting->db              ? "--db"
+                   : setting->model != NULL ? "--model"
+                                            : "--cluster");
+  if (options->layers == NULL && setting->db == NULL && setting->cluster == NULL)
     return refuse (error, "no layers: give --layers FILE.csv, --db FILE, or --model FILE with --cluster FILE");
-  if (options->bandwidth > 0 && !options->layers)
-    return refuse (error, "--bandwidth: goes with --layers; %s has its own", setting->db ? "--db" : "--cluster");
+  if (options->bandwidth > 0 && options->layers == NULL)
+    return refuse (error, "--bandwidth: goes with --layers; %s has its own",
+                   setting->db != NULL ? "--db" : "--cluster");
   if (setting->n_devices == 0)
     return refuse (error, "-p/--devices: missing; how many devices share the layers");
-  if (options->layers && options->bandwidth == 0 && setting->n_devices > 1)
+  if (options->layers != NULL && options->bandwidth == 0 && setting->n_devices > 1)
     return refuse (error, "--bandwidth: missing; give what two neighbours transfer, such as 10GB/s");
   return TRUE;
 }
@@ -52,10 +55,11 @@ static gboolean
 read_schedule (PartitionJob *job, const PartitionOptions *options, GError **error)
 {
   const PsSetting *setting = options->setting;
-  if (options->schedule)
+
+  if (options->schedule != NULL)
     {
       job->task.family = ps_family_find (options->schedule);
-      if (!job->task.family)
+      if (job->task.family == NULL)
         return refuse (error, "--schedule: '%s' is no schedule family; pipesim schedule list has them",
                        options->schedule);
       if (setting->n_microbatches == 0)
@@ -64,7 +68,9 @@ read_schedule (PartitionJob *job, const PartitionOptions *options, GError **erro
   job->task.n_microbatches = setting->n_microbatches;
   job->task.n_slices = setting->n_slices;
   job->task.group_size = setting->group_size;
-  job->task.n_chunks = setting->n_chunks ? setting->n_chunks : job->task.family ? job->task.family->default_chunks : 1;
+  job->task.n_chunks = setting->n_chunks          ? setting->n_chunks
+                       : job->task.family != NULL ? job->task.family->default_chunks
+                                                  : 1;
   return TRUE;
 }
 
@@ -81,10 +87,13 @@ read_database (PartitionJob *job, const PsSetting *setting, PsLink *link, GError
 {
   g_autoptr (PsCostDb) db = NULL;
   g_autoptr (PsModel) model = NULL;
-  if (setting->model && !(model = ps_setting_model (setting, error)))
+
+  if (setting->model != NULL)
+    model = ps_setting_model (setting, error);
+  if (setting->model != NULL && model == NULL)
     return FALSE;
   db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
-  if (db)
+  if (db != NULL)
     job->layers = ps_layers_costdb (db, setting->profile, model, setting->n_devices, link, error);
   return job->layers != NULL;
 }
@@ -100,12 +109,14 @@ static void
 set_links (PartitionJob *job, const PsLink *link)
 {
   guint n_stages = job->task.n_devices * job->task.n_chunks;
+
   job->links = g_new0 (PsLink, n_stages);
   for (guint s = 0; s + 1 < n_stages; s++)
     {
       guint a = device_of (job, s), b = device_of (job, s + 1);
+
       if (a != b)
-        job->links[s] = job->cluster ? ps_cluster_link (job->cluster, a, b) : *link;
+        job->links[s] = job->cluster != NULL ? ps_cluster_link (job->cluster, a, b) : *link;
     }
   job->task.links = job->links;
 }
@@ -116,17 +127,19 @@ read_layers (PartitionJob *job, const PartitionOptions *options, GError **error)
   const PsSetting *setting = options->setting;
   g_autoptr (PsModel) model = NULL;
   PsLink link = { 0 };
-  if (setting->cluster)
+
+  if (setting->cluster != NULL)
     {
       model = ps_setting_model (setting, error);
-      job->cluster = model ? ps_cluster_load (setting->cluster, error) : NULL;
-      if (!job->cluster || !ps_cluster_check_size (job->cluster, setting->n_devices, error))
+      job->cluster = model != NULL ? ps_cluster_load (setting->cluster, error) : NULL;
+      if (job->cluster == NULL || !ps_cluster_check_size (job->cluster, setting->n_devices, error))
         return FALSE;
       job->layers = ps_layers_model (model, job->cluster, error);
     }
-  else if (!(options->layers ? read_file (job, options, &link, error) : read_database (job, setting, &link, error)))
+  else if (!(options->layers != NULL ? read_file (job, options, &link, error)
+                                     : read_database (job, setting, &link, error)))
     return FALSE;
-  if (!job->layers)
+  if (job->layers == NULL)
     return FALSE;
   job->task.layers = job->layers;
   set_links (job, &link);
@@ -137,6 +150,7 @@ static gboolean
 fill_job (PartitionJob *job, const PartitionOptions *options, GError **error)
 {
   const PsSetting *setting = options->setting;
+
   if (!check_sources (options, error)
       || !ps_setting_refuse (setting, PS_FIELD_NOT_PARTITION,
                              "partition does not look at it; give it to predict, with the costs of --print-costs",
@@ -156,7 +170,9 @@ fill_job (PartitionJob *job, const PartitionOptions *options, GError **error)
   if (!ps_setting_speeds (options->setting, job->task.n_devices, &job->speeds, error))
     return FALSE;
   job->task.speeds = job->speeds;
-  if (job->task.family && !(job->placement = ps_partition_placement (&job->task, error)))
+  if (job->task.family != NULL)
+    job->placement = ps_partition_placement (&job->task, error);
+  if (job->task.family != NULL && job->placement == NULL)
     return FALSE;
   job->task.placement = job->placement;
   return read_layers (job, options, error);
@@ -166,5 +182,6 @@ PartitionJob *
 partition_job_new (const PartitionOptions *options, GError **error)
 {
   g_autoptr (PartitionJob) job = g_new0 (PartitionJob, 1);
+
   return fill_job (job, options, error) ? g_steal_pointer (&job) : NULL;
 }

@@ -67,10 +67,10 @@ finish (PsQuestionOptions *options, const char *per, int argc, char **argv, GErr
     {
       options->db = argv[1];
       question->where = options->where;
-      if (!question->by)
+      if (question->by == NULL)
         question->by = g_strdup ("sequence_ns");
-      if (options->per_text || per)
-        question->per = split (options->per_text ? options->per_text : per);
+      if (options->per_text != NULL || per != NULL)
+        question->per = split (options->per_text != NULL ? options->per_text : per);
       return TRUE;
     }
   return FALSE;

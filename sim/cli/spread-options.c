@@ -33,8 +33,8 @@ ps_spread_options_clear (PsSpreadOptions *options)
 static gboolean
 read_slowness (PsSpreadOptions *options, GError **error)
 {
-  guint n_stragglers = options->stragglers ? g_strv_length (options->stragglers) : 0;
-  guint n_links = options->slow_links ? g_strv_length (options->slow_links) : 0;
+  guint n_stragglers = options->stragglers != NULL ? g_strv_length (options->stragglers) : 0;
+  guint n_links = options->slow_links != NULL ? g_strv_length (options->slow_links) : 0;
 
   options->slowness = g_new0 (PsSlowness, n_stragglers + n_links + 1);
   for (guint i = 0; i < n_stragglers; i++)
@@ -62,7 +62,7 @@ check_combination (const PsSpreadOptions *options, const PsSetting *setting, gbo
     message = "--jitter measured: needs --db FILE, the database that holds the samples";
   else if (options->tornado && all)
     message = "--tornado: is of one schedule, not of several";
-  if (message)
+  if (message != NULL)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
   return message == NULL;
 }

@@ -98,7 +98,7 @@ ps_results_open (const char *path, PsResultsMode mode, GError **error)
 void
 ps_results_close (PsResults *results)
 {
-  if (!results)
+  if (results == NULL)
     return;
   ps_database_close (results->file);
   g_free (results);
@@ -107,7 +107,7 @@ ps_results_close (PsResults *results)
 void
 ps_result_free (PsResult *result)
 {
-  if (!result)
+  if (result == NULL)
     return;
   g_free (result->reason);
   g_free (result->values);
@@ -123,7 +123,7 @@ check_sweep (PsResults *results, const char *digest, GError **error)
   g_autofree char *stored = NULL, *version = NULL;
   gboolean found;
 
-  if (!rows || !ps_rows_next (rows, &found, error))
+  if (rows == NULL || !ps_rows_next (rows, &found, error))
     return FALSE;
   g_assert (found);
   stored = ps_rows_text (rows, 0);
@@ -237,7 +237,8 @@ store_rows (PsResults *results, PsResult *const *rows, guint n, GError **error)
 {
   g_autoptr (PsRows) predicted = insert_new (results, error);
   g_autoptr (PsRows) skipped
-      = predicted ? ps_rows_new (results->file, error, "INSERT OR IGNORE INTO skipped VALUES (?, ?, ?)", "") : NULL;
+      = predicted != NULL ? ps_rows_new (results->file, error, "INSERT OR IGNORE INTO skipped VALUES (?, ?, ?)", "")
+                          : NULL;
 
   for (guint i = 0; skipped && i < n; i++)
     if (!store_row (predicted, skipped, rows[i], error))
@@ -260,7 +261,7 @@ begin_like (PsResults *results, PsResults *other, GError **error)
   g_autofree char *digest = NULL, *spec = NULL;
   gboolean found;
 
-  if (!rows || !ps_rows_next (rows, &found, error))
+  if (rows == NULL || !ps_rows_next (rows, &found, error))
     return FALSE;
   if (!found)
     {
@@ -290,7 +291,7 @@ ps_results_merge (PsResults *results, const char *path, GError **error)
   g_autoptr (PsResults) other = ps_results_open (path, PS_RESULTS_READ, error);
   gboolean done;
 
-  if (!other || !begin_like (results, other, error)
+  if (other == NULL || !begin_like (results, other, error)
       || !ps_database_execute (results->file, error, "ATTACH ?1 AS other", "s", other->file->name))
     return FALSE;
   done = ps_database_begin (results->file, error) && ps_database_end (results->file, copy_rows (results, error), error);

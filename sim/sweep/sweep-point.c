@@ -39,7 +39,7 @@ choose (PsSweepPoint *point, const PsSweep *sweep, guint64 index)
 static void
 add_cost (PsSweepPoint *point, const char *key, const char *text)
 {
-  if (point->costs->len == 0 && point->setting.costs)
+  if (point->costs->len == 0 && point->setting.costs != NULL)
     g_string_append (point->costs, point->setting.costs);
   g_string_append_printf (point->costs, "%s%s=%s", point->costs->len ? "," : "", key, text);
   point->setting.costs = point->costs->str;
@@ -48,15 +48,15 @@ add_cost (PsSweepPoint *point, const char *key, const char *text)
 static void
 add_known (const PsSweep *sweep, PsSetting *setting)
 {
-  if (setting->model)
+  if (setting->model != NULL)
     setting->known_model = g_hash_table_lookup (sweep->models, setting->model);
-  else if (setting->db)
+  else if (setting->db != NULL)
     {
       g_autofree char *key = g_strconcat (setting->db, "\n", setting->profile, NULL);
 
       setting->known_model = g_hash_table_lookup (sweep->measured, key);
     }
-  if (setting->cluster)
+  if (setting->cluster != NULL)
     setting->known_cluster = g_hash_table_lookup (sweep->clusters, setting->cluster);
 }
 
@@ -102,7 +102,7 @@ ps_sweep_point_digest (const PsSweep *sweep, guint64 index, char digest[PS_DIGES
       g_string_append_c (text, '=');
       g_string_append (text, value->text);
       g_string_append_c (text, '\n');
-      g_string_append (text, value->content ? value->content : "");
+      g_string_append (text, value->content != NULL ? value->content : "");
     }
   g_checksum_update (checksum, (const guchar *)text->str, (gssize)text->len);
   g_strlcpy (digest, g_checksum_get_string (checksum), PS_DIGEST_LENGTH + 1);
@@ -134,7 +134,7 @@ real (double value)
 static PsValue
 text (const char *value)
 {
-  return (PsValue){ .type = value ? PS_VALUE_TEXT : PS_VALUE_NONE, .text = value };
+  return (PsValue){ .type = value != NULL ? PS_VALUE_TEXT : PS_VALUE_NONE, .text = value };
 }
 
 static guint

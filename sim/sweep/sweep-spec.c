@@ -92,7 +92,7 @@ read_values (const Reader *reader, const PsOption *field, const char *text, PsSw
     {
       PsSweepValue *value = ps_sweep_value_new (at, field, texts->pdata[i], error);
 
-      if (!value)
+      if (value == NULL)
         return FALSE;
       g_ptr_array_add (axis->values, value);
     }
@@ -107,7 +107,7 @@ read_field (Reader *reader, const char *name, const char *text, GError **error)
   PsSweepAxis axis = { .field = field };
   gboolean read;
 
-  if (!field)
+  if (field == NULL)
     {
       names = ps_sweep_field_names ();
       return refuse (reader, error, "unknown field %s; known are: %s", quoted, names);
@@ -115,7 +115,7 @@ read_field (Reader *reader, const char *name, const char *text, GError **error)
   if (!g_hash_table_add (reader->seen, g_strdup (name)))
     return refuse (reader, error, "field %s appears twice", quoted);
   read = read_values (reader, field, text, &axis, error);
-  axis.dimension = read && !reader->zip ? add_dimension (reader->sweep, NULL) : reader->shared;
+  axis.dimension = read && reader->zip == NULL ? add_dimension (reader->sweep, NULL) : reader->shared;
   g_array_append_val (reader->sweep->axes, axis);
   return read && join_dimension (reader, &axis, error);
 }
@@ -148,7 +148,7 @@ read_line (Reader *reader, char *line, GError **error)
     return read_group (reader, line, error);
   if (!reader->open)
     return refuse (reader, error, "expected [sweep] or [zip NAME] first");
-  if (!equals || equals == line)
+  if (equals == NULL || equals == line)
     return refuse (reader, error, "%s is neither 'field = values' nor a [group] nor a # comment", quoted);
   *equals = '\0';
   return read_field (reader, g_strchomp (line), g_strchug (equals + 1), error);
@@ -214,7 +214,7 @@ check_keys (const PsSweep *sweep, gboolean *any, GError **error)
       const char *key = ps_sweep_field_cost (field);
 
       *any |= key != NULL;
-      if (key && !check_key (sweep, field, key, error))
+      if (key != NULL && !check_key (sweep, field, key, error))
         return FALSE;
     }
   return TRUE;
@@ -236,7 +236,7 @@ check_fields (const PsSweep *sweep, GError **error)
     message = "holds no costs; give costs, db, or model and cluster";
   else if (batch && ps_sweep_axis (sweep, "microbatches"))
     message = "holds both global-batch and microbatches; one follows from the other";
-  if (message)
+  if (message != NULL)
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", sweep->where, message);
   return message == NULL;
 }

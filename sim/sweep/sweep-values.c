@@ -227,7 +227,7 @@ read_schedule (const char *text, PsSweepValue *value, GError **error)
   if (ps_family_find (text))
     return TRUE;
   schedule = ps_setting_schedule (setting, text, error);
-  if (!schedule || !ps_read_file (text, &contents, &length, error))
+  if (schedule == NULL || !ps_read_file (text, &contents, &length, error))
     return FALSE;
   value->content = g_compute_checksum_for_data (G_CHECKSUM_SHA256, (const guchar *)contents, length);
   return TRUE;
