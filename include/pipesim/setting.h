@@ -14,7 +14,7 @@ G_BEGIN_DECLS
 typedef struct
 {
   guint n_devices;                /* -p; required where a family is generated */
-  guint n_microbatches;           /* -m; likewise */
+  guint n_microbatches;           /* -m; required where a family is generated */
   guint n_chunks;                 /* -v; 0: the family's default */
   guint n_slices;                 /* --slices; 0: the family's default */
   guint group_size;               /* --group; 0: the family's default */

@@ -47,7 +47,7 @@ static const PsColumn stage_columns[] = {
   { "first_layer", "from", PS_COLUMN_TEXT },
   { "last_layer", "to", PS_COLUMN_TEXT },
   { "time_ns", "time", PS_COLUMN_TIME },
-  { "link_ns", "link behind", PS_COLUMN_TIME },
+  { "link_ns", "link after", PS_COLUMN_TIME },
   { "parameter_bytes", "parameters", PS_COLUMN_SIZE },
   { "memory_bytes", "memory under 1F1B", PS_COLUMN_SIZE },
 };
@@ -299,7 +299,7 @@ static gboolean
 check_options (const Options *options, const char *stray, GError **error)
 {
   if (stray != NULL)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected; the layers go behind --layers", stray);
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected; the layers go after --layers", stray);
   else if (options->print_costs && options->json)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--print-costs and --json: give one of them");
   else if (options->print_costs && g_strcmp0 (options->algorithm, "all") == 0)

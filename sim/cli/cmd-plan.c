@@ -18,7 +18,7 @@ static const PsOption rows[] = {
              "Model description or its name (llama-3-70b)"),
   PS_OPTION (
       "precision", 0, PS_VALUE (TEXT, Options, question.precision, const char *), "NAME",
-      "Number format of the model, fp32, fp16 or bf16 (default: its own); a cluster's peak_flops stays what it is"),
+      "Number format of the model: fp32, fp16 or bf16 (default: its own); the cluster's peak_flops does not change"),
   PS_OPTION ("cluster", 0, PS_VALUE (FILE, Options, question.cluster, const char *), "FILE",
              "Cluster description or its name; memory and peak rate come from it, and without --db all costs"),
   PS_OPTION ("db", 0, PS_VALUE (FILE, Options, question.db, const char *), "FILE",
@@ -39,10 +39,10 @@ static const PsOption rows[] = {
   PS_OPTION ("schedule", 's', PS_TEXT (Options, schedules), "NAME[,NAME...]",
              "Only these families (default: all synchronous ones)"),
   PS_OPTION ("jobs", 'j', PS_COUNT (Options, question.n_jobs, 1, 1024), "N", "Threads (default: one per processor)"),
-  PS_OPTION ("top", 0, PS_COUNT (Options, question.top, 1, MAX_TOP), "N", "So many of the best (default: 10)",
-             .initial = 10),
+  PS_OPTION ("top", 0, PS_COUNT (Options, question.top, 1, MAX_TOP), "N",
+             "Number of layouts to print, the best first (default: 10)", .initial = 10),
   PS_OPTION ("explain", 0, PS_COUNT (Options, rank, 1, MAX_TOP), "RANK",
-             "Print the command line that predicts this one again"),
+             "Print the command line that predicts the layout of this rank again"),
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-plan/1)"),
   PS_OPTION_END,
 };
@@ -113,7 +113,7 @@ parse_options (Options *options, int argc, char **argv, GError **error)
     return FALSE;
   if (argc == 1)
     return finish_options (options, error);
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected; the model goes behind --model", argv[1]);
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected; the model goes after --model", argv[1]);
   return FALSE;
 }
 
@@ -212,7 +212,7 @@ print_command (const Options *options, const PsLayouts *layouts, GError **error)
 
   if (options->rank > layouts->best->len)
     {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--explain: '%u' is behind the last, %u", options->rank,
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--explain: '%u' is after the last, %u", options->rank,
                    layouts->best->len);
       return FALSE;
     }

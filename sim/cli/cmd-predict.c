@@ -29,12 +29,12 @@ static const PsOption rows[] = {
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON (format pipesim-predict/1)"),
   PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE",
              "Write the simulated timeline; FILE.trace.json is a Chrome trace"),
-  PS_OPTION ("memory", 0, PS_FLAG (Options, memory), NULL, "Show where the bytes of each device go at its peak"),
+  PS_OPTION ("memory", 0, PS_FLAG (Options, memory), NULL, "Show what fills the memory of each device at its peak"),
   PS_OPTION ("explain", 0, PS_FLAG (Options, explain), NULL,
-             "Show the critical path, what devices wait for, and what would pay off"),
+             "Show the critical path, the causes of waiting, and the parts that would pay off"),
   PS_OPTION ("faster", 0, PS_PERCENT (Options, faster, 0.001, 100), "PERCENT",
-             "With --explain: how much less time a part takes in what would pay off, in percent (10)", .initial = 0.1,
-             .given = PS_MEMBER (Options, has_faster, gboolean)),
+             "With --explain: time that a part saves in the list of parts that would pay off, in percent (default: 10)",
+             .initial = 0.1, .given = PS_MEMBER (Options, has_faster, gboolean)),
   PS_OPTION ("microbatch-size", 0, PS_COUNT (Options, microbatch_size, 1, PS_MAX_MICROBATCHES), "N",
              "Sequences per microbatch in place of the model's, for modelled costs"),
   PS_OPTION_INCLUDE (Options, spread, ps_spread_rows),
@@ -396,7 +396,7 @@ parse_options (Options *options, int argc, char **argv, GError **error)
     return FALSE;
   split_schedules (options);
   if (argc > 1)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected; the schedule goes behind --schedule", argv[1]);
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected; the schedule goes after --schedule", argv[1]);
   else if (options->schedules[0] == NULL)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
                          "--schedule: missing; give a family, a schedule file, or all");

@@ -38,7 +38,7 @@ static const PsOption rows[] = {
   PS_OPTION ("time-limit", 't', PS_TIME (Options, time_limit_ns), "T", "How long to search (default: 10s)",
              .given = PS_MEMBER (Options, has_time_limit, gboolean)),
   PS_OPTION ("moves", 0, PS_INTEGER (Options, moves, 1, 0), "N",
-             "Search so many moves per thread instead: the result then depends on seed and jobs alone"),
+             "Search this number of moves per thread, in place of a time: the result depends on seed and jobs alone"),
   PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of the random choices (default: 1)", .initial = 1),
   PS_OPTION ("jobs", 'j', PS_COUNT (Options, jobs, 1, 1024), "N", "Threads (default: one per processor)"),
   PS_OPTION ("microbatch-size", 0, PS_COUNT (Options, microbatch_size, 1, PS_MAX_MICROBATCHES), "B|auto",

@@ -125,7 +125,7 @@ parse_options (Options *options, int argc, char **argv, GError **error)
   if (argc < 2)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "no spec; pipesim sweep SPEC.ini --db RESULTS.db is right");
   else
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected behind the spec", argv[2]);
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected after the spec", argv[2]);
   return FALSE;
 }
 
@@ -246,7 +246,7 @@ merge (int argc, char **argv, GError **error)
       g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "merge: give the database to fill and those to take from");
       return 0;
     }
-  /* The first of them is opened in front of the one to fill: it may be wrong, and nothing is created then. */
+  /* The first input is opened before the output is created: where it is wrong, no file appears. */
   if ((results = ps_results_open (argv[2], PS_RESULTS_READ, error)) == NULL)
     return 0;
   g_clear_pointer (&results, ps_results_close);

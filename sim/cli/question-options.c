@@ -5,10 +5,10 @@ const PsOption ps_question_rows[] = {
   PS_OPTION ("per", 0, PS_TEXT (PsQuestionOptions, per_text), "COLUMN[,COLUMN...]",
              "One answer for each value of these columns; none: one for all"),
   PS_OPTION ("by", 0, PS_TEXT (PsQuestionOptions, question.by), "COLUMN",
-             "What is to be small (default: sequence_ns, the time of an iteration per sequence in it)"),
+             "Column that is to be small (default: sequence_ns, the time of an iteration per sequence in it)"),
   PS_OPTION ("where", 0, PS_TEXTS (PsQuestionOptions, where), "COLUMN=VALUE",
-             "Only settings like that, or with != <= >= < >; several must all hold. Asynchronous schedules count with "
-             "asynchronous=any or schedule=NAME"),
+             "Only settings for which this holds, with = != <= >= < or >; several must all hold. Asynchronous "
+             "schedules count with asynchronous=any or schedule=NAME"),
   PS_OPTION ("json", 0, PS_FLAG (PsQuestionOptions, json), NULL, "Print JSON"),
   PS_OPTION ("csv", 0, PS_FLAG (PsQuestionOptions, csv), NULL,
              "Print comma-separated values, times in ns and sizes in bytes"),
@@ -19,13 +19,13 @@ const PsOption ps_question_rows[] = {
 const PsOption ps_best_rows[] = {
   PS_OPTION ("memory-limit", 0, PS_TEXT (PsQuestionOptions, limits), "SIZE[,SIZE...]", "The best within each of these"),
   PS_OPTION ("top", 0, PS_COUNT (PsQuestionOptions, question.top, 1, G_MAXINT32), "N",
-             "So many of each group (default: 1)", .initial = 1),
+             "Number of settings in each group (default: 1)", .initial = 1),
   { .name = "", .type = PS_OPTION_ROWS, .rows = ps_question_rows }, /* of the same base */
   PS_OPTION_END,
 };
 
 const PsOption ps_sensitivity_rows[] = {
-  PS_OPTION ("over", 0, PS_TEXT (PsQuestionOptions, over), "COLUMN", "What changes (default: microbatches)"),
+  PS_OPTION ("over", 0, PS_TEXT (PsQuestionOptions, over), "COLUMN", "Column that changes (default: microbatches)"),
   { .name = "", .type = PS_OPTION_ROWS, .rows = ps_question_rows }, /* of the same base */
   PS_OPTION_END,
 };
@@ -59,7 +59,7 @@ finish (PsQuestionOptions *options, const char *per, int argc, char **argv, GErr
   if (argc != 2)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
                  argc < 2 ? "no database; give the RESULTS.db of pipesim sweep%s"
-                          : "'%s': not expected behind the database",
+                          : "'%s': not expected after the database",
                  argc < 2 ? "" : argv[2]);
   else if (options->json + options->csv + options->markdown > 1)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--json, --csv and --markdown: only one of them");

@@ -60,7 +60,7 @@ add_known (const PsSweep *sweep, PsSetting *setting)
     setting->known_cluster = g_hash_table_lookup (sweep->clusters, setting->cluster);
 }
 
-/* Keys of costs come behind costs. */
+/* Axes of single keys come after the axis of costs, so add_cost finds the whole text. */
 void
 ps_sweep_point_set (PsSweepPoint *point, const PsSweep *sweep, guint64 index)
 {

@@ -70,7 +70,7 @@ struct _PsSweep
   PsValue *default_values; /* of the results, where nothing is swept; as PsResult.values */
   PsFoundColumns found;
   GHashTable *clusters; /* name -> PsCluster, of all that the spec names */
-  GHashTable *models;   /* name -> PsModel, likewise */
+  GHashTable *models;   /* name -> PsModel, of all that the spec names */
   GHashTable *measured; /* "database\nprofile" -> PsModel stored there; no profile named: "database\n" */
   char *text;
   char *digest;

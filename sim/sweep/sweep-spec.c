@@ -120,7 +120,7 @@ read_field (Reader *reader, const char *name, const char *text, GError **error)
   return read && join_dimension (reader, &axis, error);
 }
 
-/* A # begins a comment where a line or white space is in front of it. */
+/* A # begins a comment at the start of a line or after white space. */
 static void
 cut_comment (char *line)
 {

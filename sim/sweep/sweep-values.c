@@ -114,7 +114,7 @@ read_stride (const char *text, Range *range)
          && (number == &range->factor ? *unit == '\0' && range->factor > UNIT : range->step > 0);
 }
 
-/* "4..64GiB x2". The unit stands behind both ends or behind the last one only. */
+/* "4..64GiB x2". The unit follows both ends or only the last. */
 static gboolean
 read_range (const char *where, const char *text, char **unit, Range *range, GError **error)
 {
@@ -129,7 +129,7 @@ read_range (const char *where, const char *text, char **unit, Range *range, GErr
   *unit = g_strndup (high_unit, length);
   range->unit = *unit;
   if (*low_unit && !g_str_equal (low_unit, *unit))
-    return fail (error, where, text, "has two units; the same behind both ends would be right");
+    return fail (error, where, text, "has two units; the same after both ends would be right");
   if (range->low > range->high)
     return fail (error, where, text, "goes down; the smaller end comes first");
   if (!read_stride (high_unit + length + strspn (high_unit + length, " \t"), range))
