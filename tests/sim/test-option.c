@@ -386,15 +386,15 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
-  g_test_add_func ("/options/unique", test_unique);
-  g_test_add_func ("/options/column-types", test_column_types);
-  g_test_add_func ("/options/agree", test_agree);
-  g_test_add_func ("/options/refused", test_refused);
-  g_test_add_func ("/options/none", test_none);
-  g_test_add_func ("/options/pace", test_pace);
-  g_test_add_func ("/options/refuse", test_refuse);
-  g_test_add_func ("/options/typed", test_typed);
-  g_test_add_func ("/options/own-table", test_own_table);
-  g_test_add_func ("/options/own-words", test_own_words);
+  g_test_add_func ("/option/unique", test_unique);
+  g_test_add_func ("/option/column-types", test_column_types);
+  g_test_add_func ("/option/agree", test_agree);
+  g_test_add_func ("/option/refused", test_refused);
+  g_test_add_func ("/option/none", test_none);
+  g_test_add_func ("/option/pace", test_pace);
+  g_test_add_func ("/option/refuse", test_refuse);
+  g_test_add_func ("/option/typed", test_typed);
+  g_test_add_func ("/option/own-table", test_own_table);
+  g_test_add_func ("/option/own-words", test_own_words);
   return g_test_run ();
 }
