@@ -327,10 +327,31 @@ check_processes (const PsCalibration *calibration, GError **error)
 }
 
 static gboolean
+parse (Options *options, int argc, char **argv, GError **error)
+{
+  return ps_calib_parse (
+             argc, argv, "run",
+             "Measures every op of every stage shape but R, which no device runs by itself (predictions take F's "
+             "time for it), and transfers of many sizes; of three sizes up to the boundary's also "
+             "both ways at once, in two pairs (4 devices) and beside others that compute (3). One op, "
+             "the sentinel, is read in between: the machine was not quiet where it moved by more "
+             "than 3 %. What else the "
+             "profile holds already is kept, so a run that was cut short can be repeated. Started "
+             "several times by mpirun, srun or "
+             "torchrun, the first process measures ops, transfers go from it to the second, and all "
+             "of them add up (all-reduce).",
+             rows, options, error)
+         && ps_calib_require ("--db", options->db, error) && ps_calib_require ("--profile", options->profile, error)
+         && ps_calib_require ("--model", options->model, error);
+}
+
+static gboolean
 measure_all (Run *run, const Options *options, GError **error)
 {
   PsCalibration *calibration = &run->calibration;
   gint64 begin_ns = ps_clock_now ();
+  ps_calib_rounds_init (&run->rounds, options->profile);
+  run->rounds.terminal = isatty (STDERR_FILENO);
   if (!prepare (run, options, error) || !check_processes (calibration, error) || !check_possible (calibration, error))
     return FALSE;
   if (calibration->others && ps_rendezvous_rank (calibration->others) > 0)
@@ -344,43 +365,22 @@ measure_all (Run *run, const Options *options, GError **error)
   return ok && print_result (run, options, begin_ns, error);
 }
 
-static gboolean
-run_calibration (const Options *options, GError **error)
+gboolean
+ps_calib_cmd_run (int argc, char **argv, GError **error)
 {
   g_auto (Run) run = { 0 };
   g_autoptr (PsRendezvous) others = NULL;
   GError *failure = NULL;
-  ps_calib_rounds_init (&run.rounds, options->profile);
-  run.rounds.terminal = isatty (STDERR_FILENO);
+  Options options = { 0 };
+  /* Joined first: the others hear of an option that this process refuses. */
   if (!ps_processes_join (&others, error))
     return FALSE;
   run.calibration.others = others;
-  measure_all (&run, options, &failure);
+  if (parse (&options, argc, argv, &failure))
+    measure_all (&run, &options, &failure);
   ps_processes_part (others, &failure);
+  ps_options_reset (rows, &options);
   if (failure)
     g_propagate_error (error, failure);
   return !failure;
-}
-
-gboolean
-ps_calib_cmd_run (int argc, char **argv, GError **error)
-{
-  Options options = { 0 };
-  gboolean ok
-      = ps_calib_parse (
-            argc, argv, "run",
-            "Measures every op of every stage shape but R, which no device runs by itself (predictions take F's "
-            "time for it), and transfers of many sizes; of three sizes up to the boundary's also "
-            "both ways at once, in two pairs (4 devices) and beside others that compute (3). One op, "
-            "the sentinel, is read in between: the machine was not quiet where it moved by more "
-            "than 3 %. What else the "
-            "profile holds already is kept, so a run that was cut short can be repeated. Started "
-            "several times by mpirun, srun or "
-            "torchrun, the first process measures ops, transfers go from it to the second, and all "
-            "of them add up (all-reduce).",
-            rows, &options, error)
-        && ps_calib_require ("--db", options.db, error) && ps_calib_require ("--profile", options.profile, error)
-        && ps_calib_require ("--model", options.model, error) && run_calibration (&options, error);
-  ps_options_reset (rows, &options);
-  return ok;
 }

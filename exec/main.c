@@ -415,9 +415,11 @@ run (int argc, char **argv, GError **error)
   g_auto (Job) job = { 0 };
   int code = 1;
 
-  if (!parse_options (&options, &argc, &argv, error) || !ps_processes_join (&options.run.others, error))
+  /* Joined first: the others hear of an option that this process refuses. */
+  if (!ps_processes_join (&options.run.others, error))
     return 1;
-  if (finish_options (&options, error) && prepare (&options, &job, error) && read_shares (&options, &job, error))
+  if (parse_options (&options, &argc, &argv, error) && finish_options (&options, error)
+      && prepare (&options, &job, error) && read_shares (&options, &job, error))
     code = run_job (&options, &job, error);
   ps_processes_part (options.run.others, error);
   return code;
