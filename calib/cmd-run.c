@@ -331,10 +331,10 @@ parse (Options *options, int argc, char **argv, GError **error)
 {
   return ps_calib_parse (
              argc, argv, "run",
-             "Measures every op of every stage shape but R, which no device runs by itself (predictions take F's "
-             "time for it), and transfers of many sizes; of three sizes up to the boundary's also "
-             "both ways at once, in two pairs (4 devices) and beside others that compute (3). One op, "
-             "the sentinel, is read in between: the machine was not quiet where it moved by more "
+             "Measures every op of every stage shape, and transfers of many sizes. R is not measured, because no "
+             "device runs it by itself: predictions take F's time for it. Three sizes up to the boundary's are also "
+             "sent both ways at once, in two pairs (4 devices) and beside others that compute (3). One op, the "
+             "sentinel, is read in between: the machine was not quiet if its time moved by more "
              "than 3 %. What else the "
              "profile holds already is kept, so a run that was cut short can be repeated. Started "
              "several times by mpirun, srun or "

@@ -17,9 +17,9 @@ typedef struct
 static const PsOption rows[] = {
   PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE.html", "page to write"),
   PS_OPTION ("title", 0, PS_TEXT (Options, title), "TEXT", "title of the page"),
-  PS_OPTION ("by", 0, PS_TEXT (Options, question.by), "FIELD", "what is to be small (default: sequence_ns)"),
+  PS_OPTION ("by", 0, PS_TEXT (Options, question.by), "FIELD", "column to minimise (default: sequence_ns)"),
   PS_OPTION ("where", 0, PS_TEXTS (Options, question.where), "FIELD=VALUE",
-             "only settings like that, or with != <= >= < >; several must all hold"),
+             "only settings with this value; != <= >= < > also work; several must all hold"),
   PS_OPTION ("", 0, PS_FILES (Options, arguments), NULL, NULL),
   PS_OPTION_END,
 };

@@ -1,7 +1,7 @@
 /* sweep.h - many settings, read from a spec, predicted and stored.
  *
- * A spec is a text of lines: [sweep] and [zip NAME] groups, `field = values`, and comments, which begin with a # at the
- * start of a line or after white space. Fields are the options of SETTING by their long names, and
+ * A spec is a text of lines: [sweep] and [zip NAME] groups, `field = values`, and comments from a # at the begin of a
+ * line or behind white space on. Fields are the options of SETTING by their long names, and
  *
  * - schedule: families, schedule files, or all;
  * - global-batch: sequences per step, in place of microbatches: those are what replicas and microbatch-size leave;
