@@ -97,9 +97,10 @@ def findings(places):
     lines = {file: text.split('\n') for file, text in texts.items()}
     declared = {file: set() for file in texts}
     for rule, file, line, column, macros in places:
-        word = re.match(r'\w*', lines[file][line - 1][column - 1:])[0]
+        source = lines[file][line - 1]
+        word = re.match(r'\w*', source[column - 1:])[0]
         of_macro = word in macros # of its body, not an argument
-        if rule != DECLARED and not of_macro:
+        if rule != DECLARED and (not macros or not of_macro and source[column - 2] == '!'):
             yield file, line, rule
         elif rule == DECLARED and (not of_macro or re.match('g_auto|G_GNUC_', word)):
             declared[file].add(line - 1)

@@ -4,7 +4,7 @@
 #   tests/layering.sh [ROOT]       checks the tree at ROOT (default: the one this script lies in)
 #   tests/layering.sh --self-test  checks the check: plants one wrong include of each sort in a copy and wants it found
 #
-# CC names the compiler that must accept each public header alone.
+# CC names the compiler that must accept each public header alone, and in any order with the others.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -78,20 +78,29 @@ check_gnuplot ()
     | grep -vE '^(plots/gnuplot\.c|sim/cli/main\.c):' | sed 's/$/  <- only plots\/gnuplot.c and sim\/cli\/main.c start programs/' || true
 }
 
-check_alone ()
+# Each public header stands first once, before all others: so it compiles alone, and goes before each that it does not include.
+check_together ()
 {
-  for path in ${alone:-include/pipesim/*.h}; do
-    echo "#include <pipesim/$(basename "$path")>" >"$work/alone.c"
-    ${CC:-cc} -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -Iinclude $glib_flags "$work/alone.c" 2>"$work/log" \
-      || { echo "$path:1: does not compile alone:"; head -5 "$work/log"; }
-  done
+  for path in ${first:-include/pipesim/*.h}; do
+    { echo "$path"; ls include/pipesim/*.h; } | sed 's,include/,#include <,; s/$/>/' >"$work/headers.c"
+    ${CC:-cc} -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -Iinclude $glib_flags "$work/headers.c" 2>"$work/log" \
+      || echo "$path:1: does not compile before all others: $(grep -m 1 error "$work/log")"
+  done | awk '{ error = $0; sub (/.*all others: /, "", error) } !seen[error]++'
+}
+
+# The README's tour names all of them in that order.
+check_tour ()
+{
+  sed -n '/^## A tour/,/^## /p' README.md | grep -E '^([0-9]+\.|  ) ' | grep -oE '`[a-z-]+\.h`' | tr -d '`' \
+    | sed 's/\.h$//' | awk '!seen[$0]++' >"$work/tour"
+  printf '%s\n' $headers | diff - "$work/tour" | sed -n 's/^< \(.*\)/include\/pipesim\/\1.h:1: is not in its place in the tour of README.md/p'
 }
 
 check_tree ()
 {
   cd "$1"
   includes include sim exec calib plots tests >"$work/includes"
-  { check_public_headers; check_layers; check_gnuplot; check_alone; } >"$work/found"
+  { check_public_headers; check_layers; check_gnuplot; check_together; check_tour; } >"$work/found"
   cat "$work/found"
   [ ! -s "$work/found" ]
 }
@@ -102,7 +111,7 @@ plant ()
   cp "$work/tree/$1" "$work/saved"
   { echo "$2"; cat "$work/saved"; } >"$work/tree/$1"
   # Of the public headers only the touched one needs compiling.
-  case $1 in include/*) alone=$1 ;; *) alone=include/pipesim/base.h ;; esac
+  case $1 in include/*) first=$1 ;; *) first=include/pipesim/base.h ;; esac
   if (check_tree "$work/tree") >"$work/out" 2>&1; then
     echo "layering.sh did not notice '$2' in $1"
     failed=1
@@ -122,6 +131,8 @@ self_test ()
   plant include/pipesim/costs.h '#include <sqlite3.h>'
   plant include/pipesim/report.h '#include <json-glib/json-glib.h>'
   plant include/pipesim/costs.h 'undeclared_type forgotten;'
+  plant include/pipesim/memory.h 'enum { PS_USE_STATE };'
+  plant include/pipesim/costs.h '#define ps_timeline_new(x) 0'
   plant sim/base.c '#include <sqlite3.h>'
   plant sim/base.c '#include "../exec/runtime/runtime.h"'
   plant sim/base.c '#include "exec/runtime/runtime.h"'
@@ -138,7 +149,7 @@ self_test ()
   return $failed
 }
 
-alone=
+first=
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 glib_flags=$(pkg-config --cflags glib-2.0)
