@@ -12,7 +12,7 @@ import json, os, re, subprocess, sys
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-ROOMS = ('include', 'sim', 'exec', 'calib', 'plots', 'tests')
+ROOMS = ('include', 'sim', 'exec', 'calib', 'plots', 'tests', 'docs')
 FOUND = '.bind("found")'
 POINTER = f'expr(hasType(hasCanonicalType(pointerType()))){FOUND}'
 ASSIGNMENT = f'binaryOperator(isAssignmentOperator()){FOUND}'
