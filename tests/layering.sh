@@ -13,6 +13,9 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 headers='base philox model cluster tensor work costs fit condition shares costdb profile placement schedule families program simulate events iterations memory scenarios explain uncertainty timeline formats report compare bound search partition setting results questions sweep sweep-timelines layouts
          device transport'
 
+# The rooms of sim in the same order, sim itself first: a file may include headers of its own and of earlier rooms.
+rooms='. json costs database schedule bound families program simulate iterations scenarios timeline formats search partition setting sweep plan cli'
+
 # Prints "FILE:LINE:HEADER" of every include under the given paths.
 includes ()
 {
@@ -71,6 +74,23 @@ check_layers ()
     print $1 ":" $2 ": includes " $3 ": families never call the simulator" }' "$work/includes"
 }
 
+# A public header belongs to the room of the .c file with its name.
+check_rooms ()
+{
+  { find sim -name '*.c' -o -name '*.h'; echo :; cat "$work/includes"; } | awk -F: -v order="$rooms" '
+    function room_of (path) { sub (/^sim\//, "", path); return sub (/\/[^\/]*$/, "", path) ? path : "." }
+    function name_of (path) { sub (/.*\//, "", path); return path }
+    BEGIN { n = split (order, rooms, " "); for (i = 1; i <= n; i++) rank[rooms[i]] = i }
+    /^:/ { listed = 1; next }
+    !listed { room[name_of($1)] = room_of($1)
+              if (!(room_of($1) in rank)) print $1 ":1: has no room in the order of tests/layering.sh"; next }
+    $1 ~ /^sim\// {
+      home = name_of($3); if ($3 ~ /^pipesim\//) sub (/\.h$/, ".c", home)
+      if (home in room && rank[room[home]] > rank[room_of($1)])
+        print $1 ":" $2 ": includes " $3 ": the room " room[home] " comes later"
+    }'
+}
+
 # gnuplot has one caller.
 check_gnuplot ()
 {
@@ -100,7 +120,7 @@ check_tree ()
 {
   cd "$1"
   includes include sim exec calib plots tests >"$work/includes"
-  { check_public_headers; check_layers; check_gnuplot; check_together; check_tour; } >"$work/found"
+  { check_public_headers; check_layers; check_rooms; check_gnuplot; check_together; check_tour; } >"$work/found"
   cat "$work/found"
   [ ! -s "$work/found" ]
 }
@@ -138,6 +158,8 @@ self_test ()
   plant sim/base.c '#include "exec/runtime/runtime.h"'
   plant sim/base.c '  #  include <pipesim/device.h>'
   plant sim/families/gpipe.c '#include <pipesim/simulate.h>'
+  plant sim/families/gpipe.c '#include <pipesim/search.h>'
+  plant sim/costs/fit.c '#include "search/order.h"'
   plant sim/base.c '#include <json-glib/json-glib.h>'
   plant sim/simulate/simulate.c '#include <cblas.h>'
   plant exec/runtime/runtime.c '#include <cblas.h>'
