@@ -1,7 +1,7 @@
 /* ways.h - the least times of a microbatch's way through the stages, in whatever ops its F, B and W run: alone, B and W
  * as BW, or F and BW as a pair. What bounds are made of. docs/bounds.md proves each. */
-#ifndef PS_BOUND_WAYS_H
-#define PS_BOUND_WAYS_H
+#ifndef PS_SEARCH_WAYS_H
+#define PS_SEARCH_WAYS_H
 
 #include <pipesim/bound.h>
 

@@ -40,26 +40,27 @@ static char *
 write_costs (void)
 {
   return g_strdup (
-      "The costs of ops and transfers come from one of three sources. Every prediction names its source.\n\n"
+      "What ops and transfers take comes from one of three sources. Every prediction says which.\n\n"
       "given     --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB\n"
       "measured  --db costs.db [--profile NAME], from pipesim calib run on the machine itself\n"
       "modelled  --model FILE --cluster FILE, by published formulas from the shape of the model and the rates of the\n"
-      "          cluster: matrix products at its efficiency=, everything else at its memory_bandwidth=. They are only\n"
-      "          as good as these rates. With --tensor T the T GPUs of a device share every layer and the sequence,\n"
-      "          and sizes are those of one GPU\n\n"
-      "Keys of --costs. A value is a device's whole share and is split evenly over its chunks. A list f=1ms:2ms:...\n"
-      "has one value per stage. c and msg are per transfer and never split.\n"
+      "          cluster: matrix products at its efficiency=, all else at its memory_bandwidth=, and no better than\n"
+      "          these are; with --tensor T the T GPUs of a device share every layer and the sequence, and sizes are\n"
+      "          those of one of them\n\n"
+      "Keys of --costs; a value is a device's whole share and is split evenly over its chunks, a list f=1ms:2ms:... "
+      "has\n"
+      "one value per stage. c and msg are per transfer and never split.\n"
       "  f, b, w    forward, backward for the input, backward for the weights\n"
       "  bw         full backward in one op (default: b + w); pair: F and backward overlapped\n"
       "  c, msg     time and bytes of a transfer between two devices\n"
-      "  o, reduce  optimizer step; all-reduce of the gradients over --replicas. reduce2 is the all-reduce where "
-      "every\n"
-      "             stage has two weight copies (dualpipe, chimera; default: reduce)\n"
-      "  act, wact  bytes that F keeps; the part of them that W still needs after B (default: act)\n"
-      "  weights    bytes held throughout; grad and opt are its parts for gradients and optimizer state\n"
+      "  o, reduce  optimizer step; all-reduce of the gradients over --replicas; reduce2 the same where every stage "
+      "has\n"
+      "             two weight copies (dualpipe, chimera; default: reduce)\n"
+      "  act, wact  what F keeps, and what of it W still needs after B (default: act)\n"
+      "  weights    held throughout; grad and opt are the parts of it that are gradients and optimizer state\n"
       "  version    one more version of the weights, for families that keep several\n"
-      "  r, keep    time to recompute a forward, and the part of act that is kept for it\n"
-      "  host       time to move act to the host or back, for --offload\n");
+      "  r, keep    recomputing a forward, and what of act is kept for it\n"
+      "  host       moving act to the host or back, for --offload\n");
 }
 
 static char *
