@@ -2,31 +2,13 @@
 #ifndef PIPESIM_FAMILIES_PRIVATE_H
 #define PIPESIM_FAMILIES_PRIVATE_H
 
+#include "families-catalogue.h" /* FAMILIES, a ROW for each line of the file catalogue */
+
 #include <pipesim/families.h>
 
-extern const PsFamily ps_family_naive;
-extern const PsFamily ps_family_gpipe;
-extern const PsFamily ps_family_1f1b;
-extern const PsFamily ps_family_eager_1f1b;
-extern const PsFamily ps_family_interleaved;
-extern const PsFamily ps_family_looped_bfs;
-extern const PsFamily ps_family_zb_h1;
-extern const PsFamily ps_family_zb_h2;
-extern const PsFamily ps_family_zb_auto;
-extern const PsFamily ps_family_zb_v;
-extern const PsFamily ps_family_zb_v_auto;
-extern const PsFamily ps_family_v_half;
-extern const PsFamily ps_family_v_min;
-extern const PsFamily ps_family_1f1b_v;
-extern const PsFamily ps_family_interleaved_zb;
-extern const PsFamily ps_family_gis;
-extern const PsFamily ps_family_dualpipe;
-extern const PsFamily ps_family_dualpipe_v;
-extern const PsFamily ps_family_chimera;
-extern const PsFamily ps_family_hanayo;
-extern const PsFamily ps_family_seq1f1b;
-extern const PsFamily ps_family_pipedream;
-extern const PsFamily ps_family_pipedream_2bw;
+#define ROW(name) extern const PsFamily ps_family_##name;
+FAMILIES
+#undef ROW
 
 /* A check for families with one chunk per device and no other constraint. */
 gboolean ps_family_check_one_chunk (const char *name, const PsFamilySetting *setting, GError **error);

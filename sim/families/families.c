@@ -1,14 +1,8 @@
 /* families.c - the table of schedule families. */
 #include "families-private.h"
 
-static const PsFamily *const table[] = {
-  &ps_family_naive,       &ps_family_gpipe,      &ps_family_1f1b,           &ps_family_eager_1f1b,
-  &ps_family_interleaved, &ps_family_looped_bfs, &ps_family_zb_h1,          &ps_family_zb_h2,
-  &ps_family_zb_auto,     &ps_family_zb_v,       &ps_family_zb_v_auto,      &ps_family_v_half,
-  &ps_family_v_min,       &ps_family_1f1b_v,     &ps_family_interleaved_zb, &ps_family_gis,
-  &ps_family_dualpipe,    &ps_family_dualpipe_v, &ps_family_chimera,        &ps_family_hanayo,
-  &ps_family_seq1f1b,     &ps_family_pipedream,  &ps_family_pipedream_2bw,
-};
+#define ROW(name) &ps_family_##name,
+static const PsFamily *const table[] = { FAMILIES };
 
 const PsFamily *const *
 ps_family_table (guint *n)
