@@ -82,10 +82,3 @@ ps_family_generate (const PsFamily *family, const PsFamilySetting *setting, GErr
     set_origin (schedule, family, setting);
   return schedule;
 }
-
-PsScheduleBuilder *
-ps_family_builder (const char *name, PsPlacementKind placement, const PsFamilySetting *setting)
-{
-  return ps_schedule_builder_new (name, ps_placement_new (placement, setting->n_devices, setting->n_chunks),
-                                  setting->n_microbatches);
-}

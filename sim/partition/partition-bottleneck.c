@@ -232,7 +232,7 @@ link_table (Problem *problem, const PsPartitionSetting *setting, guint stage)
 static void
 problem_init (Problem *problem, const PsPartitionSetting *setting)
 {
-  guint n_stages = setting->n_devices * setting->n_chunks;
+  guint n_stages = ps_partition_n_stages (setting);
   problem->load = PS_LAYERS_SUMS (setting->layers, time_ns);
   problem->speed = g_new (double, n_stages);
   problem->link_ns = g_new (const gint64 *, n_stages);

@@ -2,16 +2,6 @@
  * line. */
 #include "partition-private.h"
 
-gint64 *
-ps_layers_sums (const PsLayers *layers, gsize offset)
-{
-  gint64 *sums = g_new (gint64, layers->n_layers + 1);
-  sums[0] = 0;
-  for (guint i = 0; i < layers->n_layers; i++)
-    sums[i + 1] = sums[i] + G_STRUCT_MEMBER (gint64, &layers->layers[i], offset);
-  return sums;
-}
-
 /* What of a layer its stage's costs consist of. */
 typedef enum
 {
@@ -129,7 +119,7 @@ has_same_speeds (const PsPartitionSetting *setting, guint stage, GError **error)
 double *
 ps_partition_stage_speeds (const PsPartitionSetting *setting, GError **error)
 {
-  guint n_stages = setting->n_devices * setting->n_chunks;
+  guint n_stages = ps_partition_n_stages (setting);
   g_autofree double *speeds = g_new0 (double, n_stages);
   for (guint s = 0; s < n_stages; s++)
     {

@@ -10,6 +10,12 @@ G_BEGIN_DECLS
 gint64 *ps_layers_sums (const PsLayers *layers, gsize offset);
 #define PS_LAYERS_SUMS(layers, member) ps_layers_sums (layers, G_STRUCT_OFFSET (PsLayer, member))
 
+static inline guint
+ps_partition_n_stages (const PsPartitionSetting *setting)
+{
+  return setting->n_devices * setting->n_chunks;
+}
+
 /* Checks the bounds that PsLayers promises. Errors: PS_ERROR_INPUT. */
 gboolean ps_layers_check (const PsLayers *layers, GError **error);
 
@@ -62,7 +68,8 @@ void ps_stage_sums_fill (const PsStageSums *sums, const PsPartitionStage *stages
  * different speeds. Free with g_free. */
 double *ps_partition_stage_speeds (const PsPartitionSetting *setting, GError **error);
 
-/* The algorithms of the table that need a file of their own. */
+/* Algorithms of the table. */
+PsPartition *ps_partition_uniform (const PsPartitionSetting *setting, GError **error);
 PsPartition *ps_partition_bottleneck_cut (const PsPartitionSetting *setting, GError **error);
 PsPartition *ps_partition_memory_cut (const PsPartitionSetting *setting, GError **error);
 PsPartition *ps_partition_pipedream (const PsPartitionSetting *setting, GError **error);

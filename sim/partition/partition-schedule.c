@@ -223,7 +223,7 @@ static gint64
 steps_each (const Evaluator *evaluator)
 {
   const PsPartitionSetting *setting = evaluator->setting;
-  gint64 n = (gint64)setting->n_devices * setting->n_chunks * setting->n_microbatches * 3;
+  gint64 n = (gint64)ps_partition_n_stages (setting) * setting->n_microbatches * 3;
   gboolean meets = evaluator->program && !evaluator->program->schedule->asynchronous && setting->sync == PS_SYNC_GLOBAL;
   return meets ? evaluator->program->n_steps : n * STEPS_TO_ORDER;
 }
@@ -254,7 +254,8 @@ search_from (const Evaluator *evaluator, PsPartition *start, gint64 steps, PsPar
 PsPartition *
 ps_partition_schedule (const PsPartitionSetting *setting, GError **error)
 {
-  static const char *const starts[] = { "bottleneck", "memory-aware", "uniform" };
+  static PsPartition *(*const starts[]) (const PsPartitionSetting *, GError **)
+      = { ps_partition_bottleneck_cut, ps_partition_memory_cut, ps_partition_uniform };
   g_auto (Evaluator) evaluator = { 0 };
   g_autoptr (PsPartition) best = NULL;
   g_autoptr (GError) first = NULL;
@@ -263,7 +264,7 @@ ps_partition_schedule (const PsPartitionSetting *setting, GError **error)
     return NULL;
   for (guint i = 0; i < G_N_ELEMENTS (starts); i++)
     {
-      PsPartition *start = ps_partitioner_find (starts[i])->cut (setting, NULL);
+      PsPartition *start = starts[i](setting, NULL);
       if (start)
         search_from (&evaluator, start, MAX_STEPS / G_N_ELEMENTS (starts), &best, &run, first ? NULL : &first);
     }
