@@ -24,6 +24,7 @@ write_all (int fd, const char *contents, gsize length)
   while (length > 0)
     {
       gssize written = write (fd, contents, length);
+
       if (written < 0 && errno == EINTR)
         continue;
       if (written <= 0)
@@ -39,6 +40,7 @@ static gboolean
 write_in_place (const char *path, int fd, const char *contents, gsize length, GError **error)
 {
   gboolean owned = fd < 0;
+
   if (owned && (fd = g_open (path, O_WRONLY | O_CLOEXEC, 0)) < 0)
     return set_io_error (path, "cannot open for writing", errno, error);
   gboolean done = write_all (fd, contents, length);
@@ -58,6 +60,7 @@ static void
 remove_temporary (int number)
 {
   const char *path = g_atomic_pointer_get (&being_written);
+
   if (path != NULL)
     unlink (path);
   raise (number);
@@ -69,6 +72,7 @@ ps_catch_signals (void)
   static const int numbers[] = { SIGHUP, SIGINT, SIGTERM, SIGXFSZ };
   const struct sigaction action = { .sa_handler = remove_temporary, .sa_flags = (int)SA_RESETHAND };
   struct sigaction old;
+
   for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
     if (sigaction (numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
       sigaction (numbers[i], &action, NULL);
@@ -79,9 +83,11 @@ static char *
 follow_links (const char *path)
 {
   char *target = g_strdup (path);
+
   for (char *link = g_file_read_link (target, NULL); link != NULL; link = g_file_read_link (target, NULL))
     {
       g_autofree char *folder = g_path_get_dirname (target);
+
       g_free (target);
       target = g_path_is_absolute (link) ? g_strdup (link) : g_build_filename (folder, link, NULL);
       g_free (link);
@@ -95,6 +101,7 @@ sync_folder (const char *path)
 {
   g_autofree char *folder = g_path_get_dirname (path);
   int fd = g_open (folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+
   if (fd < 0)
     return;
   fsync (fd);
@@ -106,6 +113,7 @@ static gboolean
 write_beside (const char *path, const GStatBuf *old, const char *contents, gsize length, GError **error)
 {
   g_autofree char *temporary = g_strconcat (path, ".XXXXXX", NULL);
+
   g_atomic_pointer_set (&being_written, temporary);
   int fd = g_mkstemp_full (temporary, O_RDWR | O_CLOEXEC, 0666);
   gboolean done = fd >= 0 && (old == NULL || fchmod (fd, old->st_mode & 07777) == 0) && write_all (fd, contents, length)
@@ -136,8 +144,9 @@ is_database (const char *path)
   static const char mark[] = "SQLite format 3";
   char head[sizeof mark] = "";
   FILE *file = fopen (path, "re");
-  gsize n = file ? fread (head, 1, sizeof head, file) : 0;
-  if (file)
+  gsize n = file != NULL ? fread (head, 1, sizeof head, file) : 0;
+
+  if (file != NULL)
     fclose (file);
   return n == sizeof head && memcmp (head, mark, sizeof mark) == 0;
 }
@@ -146,6 +155,7 @@ gboolean
 ps_write_file (const char *path, const char *contents, gssize length, GError **error)
 {
   gsize n = length < 0 ? strlen (contents) : (gsize)length;
+
   if (g_str_equal (path, "-"))
     return write_in_place ("standard output", STDOUT_FILENO, contents, n, error);
   GStatBuf status;
@@ -196,6 +206,7 @@ ps_read_file (const char *path, char **contents, gsize *length, GError **error)
 {
   g_autoptr (GError) cause = NULL;
   GStatBuf status;
+
   if (g_stat (path, &status) != 0)
     return set_io_error (path, "cannot read", errno, error);
   if (S_ISDIR (status.st_mode))

@@ -8,6 +8,7 @@ ps_tensor_check (const PsModel *model, guint n_tensor, GError **error)
   {
     const char *name;
     guint value;
+
   } cut[] = { { "heads", model->heads },
               { "kv_heads", model->kv_heads },
               { "feed_forward", model->feed_forward },

@@ -40,7 +40,7 @@ const PsProfileField ps_condition_numbers[PS_N_CONDITION_NUMBERS]
 void
 ps_profile_contents_free (PsProfileContents *contents)
 {
-  if (!contents)
+  if (contents == NULL)
     return;
   ps_profile_free (contents->profile);
   g_clear_pointer (&contents->measurements, g_ptr_array_unref);
@@ -52,14 +52,15 @@ PsProfileContents *
 ps_profile_contents_load (PsCostDb *db, const char *name, gboolean with_samples, GError **error)
 {
   g_autoptr (PsProfileContents) contents = g_new0 (PsProfileContents, 1);
+
   contents->profile = ps_costdb_profile (db, name, error);
-  if (!contents->profile)
+  if (contents->profile == NULL)
     return NULL;
   contents->measurements = ps_costdb_measurements (db, contents->profile->name, with_samples, error);
-  if (!contents->measurements)
+  if (contents->measurements == NULL)
     return NULL;
   contents->sentinels = ps_costdb_sentinels (db, contents->profile->name, error);
-  return contents->sentinels ? g_steal_pointer (&contents) : NULL;
+  return contents->sentinels != NULL ? g_steal_pointer (&contents) : NULL;
 }
 
 /* ", " but in front of the first member. */
@@ -91,13 +92,15 @@ append_condition (GString *text, const char *key, const PsCondition *condition)
 {
   g_autoptr (GString) members = g_string_new ("{");
   g_autofree char *throttle = ps_throttle_to_text (condition->throttle);
+
   for (guint i = 0; i < PS_N_CONDITION_NUMBERS; i++)
     {
       gint64 value = *(const gint64 *)ps_profile_field_at (condition, &ps_condition_numbers[i]);
+
       if (value != 0)
         append_number (members, ps_condition_numbers[i].key, value);
     }
-  if (throttle)
+  if (throttle != NULL)
     append_text (members, "throttle", throttle);
   if (members->len == 1)
     return;
@@ -120,6 +123,7 @@ static void
 append_measurement (GString *text, const PsMeasurement *m)
 {
   gboolean op = m->subject == PS_SUBJECT_OP;
+
   g_string_append_c (text, '{');
   append_text (text, "subject", ps_subject_name (m->subject));
   if (*m->shape != '\0')
@@ -139,6 +143,7 @@ append_measurement (GString *text, const PsMeasurement *m)
     {
       const PsProfileField *field = &ps_measurement_numbers[i];
       gint64 value = *(const gint64 *)ps_profile_field_at (m, field);
+
       if (value != 0)
         append_number (text, field->key, value);
     }
@@ -166,6 +171,7 @@ char *
 ps_profile_contents_to_text (const PsProfileContents *contents)
 {
   GString *text = g_string_new ("{\"format\": \"" PS_PROFILE_FORMAT "\"");
+
   for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)
     {
       g_string_append_printf (text, ",\n\"%s\": ", ps_profile_texts[i].key);

@@ -14,7 +14,7 @@ ps_results_open (const char *path, PsResultsMode mode, GError **error)
   PsDatabase *file = ps_database_open (path, &kind, mode == PS_RESULTS_WRITE, error);
   PsResults *results;
 
-  if (!file)
+  if (file == NULL)
     return NULL;
   results = g_new0 (PsResults, 1);
   results->file = file;
@@ -24,7 +24,7 @@ ps_results_open (const char *path, PsResultsMode mode, GError **error)
 void
 ps_results_close (PsResults *results)
 {
-  if (!results)
+  if (results == NULL)
     return;
   ps_database_close (results->file);
   g_free (results);
@@ -33,7 +33,7 @@ ps_results_close (PsResults *results)
 void
 ps_result_free (PsResult *result)
 {
-  if (!result)
+  if (result == NULL)
     return;
   g_free (result->reason);
   g_free (result->values);
@@ -49,7 +49,7 @@ check_sweep (PsResults *results, const char *digest, GError **error)
   g_autofree char *stored = NULL, *version = NULL;
   gboolean found;
 
-  if (!rows || !ps_rows_next (rows, &found, error))
+  if (rows == NULL || !ps_rows_next (rows, &found, error))
     return FALSE;
   g_assert (found);
   stored = ps_rows_text (rows, 0);
@@ -144,8 +144,8 @@ set_value (PsRows *insert, int parameter, const PsValue *value)
 static gboolean
 store_row (PsRows *predicted, PsRows *skipped, const PsResult *row, GError **error)
 {
-  PsRows *insert = row->reason ? skipped : predicted;
-  guint n = row->reason ? 0 : PS_N_STORED;
+  PsRows *insert = row->reason != NULL ? skipped : predicted;
+  guint n = row->reason != NULL ? 0 : PS_N_STORED;
   gboolean found;
 
   ps_rows_restart (insert);
@@ -153,7 +153,7 @@ store_row (PsRows *predicted, PsRows *skipped, const PsResult *row, GError **err
   ps_rows_set_text (insert, 1, row->digest);
   for (guint i = 0; i < n; i++)
     set_value (insert, 2 + (int)i, &row->values[i]);
-  if (row->reason)
+  if (row->reason != NULL)
     ps_rows_set_text (insert, 2, row->reason);
   return ps_rows_next (insert, &found, error);
 }
@@ -163,9 +163,10 @@ store_rows (PsResults *results, PsResult *const *rows, guint n, GError **error)
 {
   g_autoptr (PsRows) predicted = insert_new (results, error);
   g_autoptr (PsRows) skipped
-      = predicted ? ps_rows_new (results->file, error, "INSERT OR IGNORE INTO skipped VALUES (?, ?, ?)", "") : NULL;
+      = predicted != NULL ? ps_rows_new (results->file, error, "INSERT OR IGNORE INTO skipped VALUES (?, ?, ?)", "")
+                          : NULL;
 
-  for (guint i = 0; skipped && i < n; i++)
+  for (guint i = 0; skipped != NULL && i < n; i++)
     if (!store_row (predicted, skipped, rows[i], error))
       return FALSE;
   return skipped != NULL;
@@ -186,7 +187,7 @@ begin_like (PsResults *results, PsResults *other, GError **error)
   g_autofree char *digest = NULL, *spec = NULL;
   gboolean found;
 
-  if (!rows || !ps_rows_next (rows, &found, error))
+  if (rows == NULL || !ps_rows_next (rows, &found, error))
     return FALSE;
   if (!found)
     {
@@ -216,7 +217,7 @@ ps_results_merge (PsResults *results, const char *path, GError **error)
   g_autoptr (PsResults) other = ps_results_open (path, PS_RESULTS_READ, error);
   gboolean done;
 
-  if (!other || !begin_like (results, other, error)
+  if (other == NULL || !begin_like (results, other, error)
       || !ps_database_execute (results->file, error, "ATTACH ?1 AS other", "s", other->file->name))
     return FALSE;
   done = ps_database_begin (results->file, error) && ps_database_end (results->file, copy_rows (results, error), error);
@@ -246,5 +247,5 @@ ps_results_reasons (PsResults *results, guint most, GError **error)
       ps_table_set_text (table, "reason", reason);
       ps_table_set_integer (table, "settings", ps_rows_integer (rows, 1));
     }
-  return rows ? g_steal_pointer (&table) : NULL;
+  return rows != NULL ? g_steal_pointer (&table) : NULL;
 }

@@ -23,6 +23,7 @@ gboolean
 ps_family_check_multiple (const char *name, const char *things, guint n, guint unit, GError **error)
 {
   guint below = n / unit * unit;
+
   if (below == n)
     return TRUE;
   if (below == 0)

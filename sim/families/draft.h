@@ -73,6 +73,7 @@ static inline gboolean
 ps_draft_allows (PsDraft *draft, guint index, gint64 bytes)
 {
   gint64 slack = draft->device[index].limit_bytes - bytes;
+
   if (slack < 0)
     return FALSE;
   draft->slack_bytes = MIN (draft->slack_bytes, slack);
@@ -87,10 +88,11 @@ ps_draft_input (const PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk c
   const PsDraftDevice *device = &draft->device[index];
   const PsDraftInput *input = &device->input[kind][chunk];
   guint microbatch = device->done[kind][chunk];
+
   *arrival_ns = 0;
   if (microbatch == draft->n_microbatches)
     return FALSE;
-  if (!input->done)
+  if (input->done == NULL)
     return TRUE;
   if (microbatch >= *input->done)
     return FALSE;
@@ -106,6 +108,7 @@ ps_draft_put_at (PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk,
   const PsOpCost *cost = &device->cost[kind][chunk];
   guint microbatch = device->done[kind][chunk];
   gint64 start = MAX (device->now_ns, arrival_ns);
+
   if (device->n_ordered == 0)
     device->start_ns = start;
   else
@@ -135,6 +138,7 @@ static inline guint
 ps_draft_waiting (const PsDraft *draft, guint index)
 {
   const PsDraftDevice *device = &draft->device[index];
+
   return device->done[PS_OP_B][0] + device->done[PS_OP_B][1] - device->done[PS_OP_W][0] - device->done[PS_OP_W][1];
 }
 
@@ -143,6 +147,7 @@ static inline PsDraftChunk
 ps_draft_next_weights (const PsDraft *draft, guint index)
 {
   const PsDraftDevice *device = &draft->device[index];
+
   return (PsDraftChunk)device->waiting[device->done[PS_OP_W][0] + device->done[PS_OP_W][1]];
 }
 
@@ -154,6 +159,7 @@ static inline gint64
 ps_draft_least_length (const PsDraft *draft, guint index)
 {
   const PsDraftDevice *device = &draft->device[index];
+
   return (draft->by_makespan ? device->head_ns : 0) + device->work_ns + device->idle_ns;
 }
 

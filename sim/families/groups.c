@@ -7,6 +7,7 @@ static gboolean
 is_group_size (const PsFamilySetting *setting, guint least, guint group)
 {
   guint m = setting->n_microbatches;
+
   return group >= 1 && group >= MIN (least, m) && group <= m && (m % group == 0 || m % group >= least);
 }
 
@@ -15,6 +16,7 @@ guint
 ps_family_group_size (const PsFamilySetting *setting, guint least)
 {
   guint group = setting->group_size ? setting->group_size : MIN (least, setting->n_microbatches);
+
   while (!is_group_size (setting, least, group))
     group++;
   return group;
@@ -25,6 +27,7 @@ static guint
 nearest_group (const PsFamilySetting *setting, guint least)
 {
   guint asked = MIN (setting->group_size, setting->n_microbatches);
+
   for (guint distance = 0;; distance++)
     {
       if (asked > distance && is_group_size (setting, least, asked - distance))

@@ -21,6 +21,7 @@ static guint
 stage_of (const Wave *wave, guint device, guint chunk)
 {
   guint p = wave->setting->n_devices;
+
   return chunk * p + (chunk % 2 ? p - 1 - device : device);
 }
 
@@ -30,6 +31,7 @@ static gboolean
 has_room (const Wave *wave, guint device, guint microbatch)
 {
   guint v = wave->setting->n_chunks, oldest = microbatch, n_left = 0;
+
   for (guint chunk = 0; chunk < v; chunk++)
     oldest = MIN (oldest, wave->done[0][stage_of (wave, device, chunk)]);
   for (guint chunk = 0; chunk < v && oldest < microbatch; chunk++)
@@ -44,6 +46,7 @@ is_ready (const Wave *wave, guint device, gboolean backward, guint stage, guint3
 {
   guint m = wave->setting->n_microbatches, p = wave->setting->n_devices, microbatch = wave->done[backward][stage];
   gboolean last = stage + 1 == wave->n_stages;
+
   if (microbatch == wave->n || (!backward && !has_room (wave, device, microbatch)))
     return FALSE;
   if (!backward && stage == 0)
@@ -57,9 +60,11 @@ static gboolean
 choose (const Wave *wave, guint device, guint32 now, gboolean *backward, guint *stage)
 {
   guint found = 0, best = G_MAXUINT;
+
   for (guint chunk = 0; chunk < wave->setting->n_chunks; chunk++)
     {
       guint candidate = stage_of (wave, device, chunk);
+
       if (is_ready (wave, device, TRUE, candidate, now) && wave->done[1][candidate] < best)
         {
           best = wave->done[1][candidate];
@@ -83,6 +88,7 @@ start (Wave *wave, guint device, guint32 now, gboolean backward, guint stage)
   PsOp op = { .kind = backward ? PS_OP_BW : PS_OP_F,
               .stage = (guint16)stage,
               .microbatch = (wave->first + microbatch) & G_MAXINT32 };
+
   wave->busy[device] = wave->end[backward][(gsize)stage * wave->setting->n_microbatches + microbatch]
       = now + (backward ? 2 : 1);
   wave->held[device] += backward ? -1 : 1;
@@ -103,6 +109,7 @@ run (Wave *wave, guint n)
       {
         gboolean backward;
         guint stage;
+
         if (wave->busy[device] <= now && choose (wave, device, now, &backward, &stage))
           start (wave, device, now, backward, stage);
       }
@@ -115,9 +122,11 @@ static void
 run_all (Wave *wave)
 {
   guint p = wave->setting->n_devices, m = wave->setting->n_microbatches;
+
   while (wave->first < m)
     {
       guint left = m - wave->first;
+
       run (wave, wave->setting->n_chunks == 2 || left < 2 * p ? left : p);
     }
 }
@@ -126,6 +135,7 @@ static void
 wave_init (Wave *wave, const PsFamilySetting *setting)
 {
   guint n_stages = setting->n_devices * setting->n_chunks;
+
   *wave = (Wave){ .setting = setting, .n_stages = n_stages };
   for (guint i = 0; i < 2; i++)
     {
@@ -166,6 +176,7 @@ generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 {
   PsScheduleBuilder *builder = ps_family_builder ("hanayo", PS_PLACEMENT_WAVE, setting);
   g_auto (Wave) wave;
+
   wave_init (&wave, setting);
   run_all (&wave);
   for (guint device = 0; device < setting->n_devices; device++)

@@ -51,6 +51,7 @@ static inline gboolean
 ps_v_block_op (const PsVBlock *block, guint device, guint slot, PsVType *type, guint *microbatch)
 {
   guint32 op = block->op[(gsize)device * block->n_slots + slot];
+
   *type = (PsVType)((op - 1) & 7);
   *microbatch = (op - 1) >> 3;
   return op != 0;

@@ -12,6 +12,7 @@ static void
 offsets (guint p, guint device, guint offset[4])
 {
   guint extra = p % 3 == 0 ? 2 : 0;
+
   offset[PS_V_F_DOWN] = device;
   offset[PS_V_F_UP] = 2 * p - 1 - device;
   offset[PS_V_B_DOWN] = 2 * p + extra + device;

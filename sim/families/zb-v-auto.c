@@ -23,6 +23,7 @@ try_switches (PsContest *contest, guint off)
     .give_up_ns = G_MAXINT64,
     .length_ns = repeat ? G_MAXINT64 : ps_contest_limit (contest),
   };
+
   while (ps_v_greedy (contest->draft, &switches, &used) && contest->draft->idle_ns < switches.give_up_ns)
     {
       switches.give_up_ns = contest->draft->idle_ns;
@@ -40,9 +41,11 @@ static void
 put_way (PsDraft *draft, PsOpKind kind, PsDraftChunk chunk, gboolean down)
 {
   guint p = draft->n_devices;
+
   for (guint i = 0; i < p; i++)
     {
       guint device = down ? i : p - 1 - i;
+
       ps_draft_put (draft, device, kind, chunk);
       if (kind == PS_OP_B)
         ps_draft_put (draft, device, PS_OP_W, chunk);
@@ -54,6 +57,7 @@ static void
 try_one_at_a_time (PsContest *contest)
 {
   PsDraft *draft = contest->draft;
+
   ps_draft_clear (draft);
   for (guint i = 0; i < draft->n_microbatches; i++)
     {
@@ -78,9 +82,9 @@ static void
 try_published (PsContest *contest, const PsFamilySetting *setting)
 {
   ps_contest_enter_heuristic (contest, 2, try_switches);
-  if (!setting->memory_limit)
+  if (setting->memory_limit == NULL)
     ps_contest_lift (contest);
-  if (!setting->memory_limit && !ps_contest_is_over (contest))
+  if (setting->memory_limit == NULL && !ps_contest_is_over (contest))
     ps_contest_enter_heuristic (contest, 2, try_switches);
   try_fixed (contest, ps_family_zb_v.generate (setting, NULL));
   if (ps_contest_is_over (contest))
@@ -95,6 +99,7 @@ static PsSchedule *
 generate (const PsFamilySetting *setting, GError **error)
 {
   g_auto (PsContest) contest = { 0 };
+
   ps_contest_init (&contest, setting, setting->n_devices);
   try_published (&contest, setting);
   ps_contest_enter_lists (&contest);

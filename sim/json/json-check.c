@@ -37,9 +37,11 @@ static int
 hex_value (const Check *check, const char *digits)
 {
   int value = 0;
+
   for (guint i = 0; i < 4; i++)
     {
       int digit = digits + i < check->end ? g_ascii_xdigit_value (digits[i]) : -1;
+
       if (digit < 0)
         return -1;
       value = value * 16 + digit;
@@ -52,6 +54,7 @@ static gboolean
 check_code (Check *check)
 {
   int code = hex_value (check, check->at);
+
   if (code < 0)
     return refuse (check, "\\u wants four hexadecimal digits");
   if (code == 0)
@@ -98,6 +101,7 @@ static gboolean
 check_utf8 (Check *check)
 {
   const char *stop = check->at;
+
   while (stop < check->end && (guchar)*stop >= 0x80)
     stop++;
   if (!g_utf8_validate_len (check->at, (gsize)(stop - check->at), &check->at))
@@ -113,6 +117,7 @@ check_string (Check *check)
   for (check->at++; check->at < check->end;)
     {
       guchar c = (guchar)*check->at;
+
       if (c == '"')
         {
           check->at++;
@@ -159,6 +164,7 @@ static gboolean
 check_word (Check *check, const char *word)
 {
   const char *at = check->at;
+
   for (; *word; word++, at++)
     if (at == check->end || *at != *word)
       return refuse (check, "no value of JSON");
@@ -274,6 +280,7 @@ static void
 set_error (const Check *check, const char *where, const char *text, GError **error)
 {
   guint line = 1, column = 1;
+
   for (const char *c = text; c < check->at; c++)
     {
       line += *c == '\n';
@@ -287,6 +294,7 @@ gboolean
 ps_json_check (const char *where, const char *text, gsize length, guint max_depth, GError **error)
 {
   Check check = { .at = text, .end = text + length, .max_depth = max_depth };
+
   skip_space (&check);
   if (peek (&check) != '{' && peek (&check) != '[')
     {

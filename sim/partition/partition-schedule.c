@@ -40,8 +40,9 @@ make_schedule (const PsPartitionSetting *setting, const PsCosts *costs, GError *
                            .n_slices = setting->n_slices,
                            .group_size = setting->group_size,
                            .costs = costs,
-                           .memory_limit = costs ? setting->memory_limit : NULL,
+                           .memory_limit = costs != NULL ? setting->memory_limit : NULL,
                            .by_makespan = setting->sync == PS_SYNC_GLOBAL };
+
   return ps_family_generate (setting->family, &size, error);
 }
 
@@ -49,18 +50,20 @@ PsPlacement *
 ps_partition_placement (const PsPartitionSetting *setting, GError **error)
 {
   g_autoptr (PsSchedule) schedule = make_schedule (setting, NULL, error);
-  return schedule ? ps_placement_copy (schedule->placement) : NULL;
+
+  return schedule != NULL ? ps_placement_copy (schedule->placement) : NULL;
 }
 
 static gboolean
 evaluator_init (Evaluator *evaluator, const PsPartitionSetting *setting, GError **error)
 {
   g_autoptr (PsSchedule) schedule = make_schedule (setting, NULL, error);
+
   evaluator->setting = setting;
-  if (!schedule)
+  if (schedule == NULL)
     return FALSE;
   evaluator->speeds = ps_partition_stage_speeds (setting, error);
-  if (!evaluator->speeds)
+  if (evaluator->speeds == NULL)
     return FALSE;
   evaluator->sums = ps_stage_sums_new (setting->layers);
   evaluator->costs = ps_costs_new (schedule->placement->n_stages);
@@ -69,7 +72,7 @@ evaluator_init (Evaluator *evaluator, const PsPartitionSetting *setting, GError 
   if (setting->family->uses_costs)
     return TRUE;
   evaluator->program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, error);
-  if (!evaluator->program)
+  if (evaluator->program == NULL)
     return FALSE;
   evaluator->simulation = ps_simulation_new (evaluator->program);
   return TRUE;
@@ -80,6 +83,7 @@ simulate (const PsPartitionSetting *setting, const PsProgram *program, const PsC
 {
   g_autoptr (PsCosts) slice = NULL;
   PsPartitionRun run = { 0 };
+
   if (program->schedule->n_slices > 1)
     {
       slice = ps_costs_slice (costs, program->schedule->n_slices);
@@ -87,7 +91,7 @@ simulate (const PsPartitionSetting *setting, const PsProgram *program, const PsC
     }
   ps_simulate (program, costs, simulation);
   run.iteration_ns = ps_iteration (program, costs, simulation, setting->sync, PS_REDUCE_OVERLAPPED).period_ns;
-  for (guint d = 0; setting->memory_limit && d < simulation->n_devices; d++)
+  for (guint d = 0; setting->memory_limit != NULL && d < simulation->n_devices; d++)
     run.excess_bytes += MAX (simulation->device[d].peak_bytes - setting->memory_limit[d], 0);
   return run;
 }
@@ -96,9 +100,11 @@ static gboolean
 evaluate_ordered (const Evaluator *evaluator, PsPartitionRun *run, GError **error)
 {
   g_autoptr (PsSchedule) schedule = make_schedule (evaluator->setting, evaluator->costs, error);
-  g_autoptr (PsProgram) program = schedule ? ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, error) : NULL;
-  g_autoptr (PsSimulation) simulation = program ? ps_simulation_new (program) : NULL;
-  if (!program)
+  g_autoptr (PsProgram) program
+      = schedule != NULL ? ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, error) : NULL;
+  g_autoptr (PsSimulation) simulation = program != NULL ? ps_simulation_new (program) : NULL;
+
+  if (program == NULL)
     return FALSE;
   *run = simulate (evaluator->setting, program, evaluator->costs, simulation);
   return TRUE;
@@ -108,10 +114,11 @@ static gboolean
 evaluate (const Evaluator *evaluator, const PsPartitionStage *stages, PsPartitionRun *run, GError **error)
 {
   const PsPartitionSetting *setting = evaluator->setting;
+
   ps_stage_sums_fill (evaluator->sums, stages, evaluator->speeds, setting->links, evaluator->costs);
   if (!ps_costs_check (evaluator->costs, setting->n_microbatches, error))
     return FALSE;
-  if (!evaluator->program)
+  if (evaluator->program == NULL)
     return evaluate_ordered (evaluator, run, error);
   *run = simulate (setting, evaluator->program, evaluator->costs, evaluator->simulation);
   return TRUE;
@@ -120,10 +127,10 @@ evaluate (const Evaluator *evaluator, const PsPartitionStage *stages, PsPartitio
 static gboolean
 check_setting (const PsPartitionSetting *setting, GError **error)
 {
-  if (setting->family && setting->n_microbatches)
+  if (setting->family != NULL && setting->n_microbatches)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "schedule: needs %s",
-               setting->family ? "-m microbatches" : "--schedule FAMILY, what the partition is for");
+               setting->family != NULL ? "-m microbatches" : "--schedule FAMILY, what the partition is for");
   return FALSE;
 }
 
@@ -132,6 +139,7 @@ ps_partition_simulate (const PsPartitionSetting *setting, const PsPartition *par
                        GError **error)
 {
   g_auto (Evaluator) evaluator = { 0 };
+
   return check_setting (setting, error) && evaluator_init (&evaluator, setting, error)
          && evaluate (&evaluator, partition->stages, run, error);
 }
@@ -164,10 +172,12 @@ static void
 move_layers (Search *search, guint from, guint to, guint n)
 {
   guint low = MIN (from, to), high = MAX (from, to);
+
   memcpy (search->trial, search->stages, search->n_stages * sizeof *search->trial);
   for (guint s = low; s < high; s++)
     {
       guint last = search->stages[s].last;
+
       search->trial[s].last = from < to ? last - n : last + n;
       search->trial[s + 1].first = search->trial[s].last + 1;
     }
@@ -177,6 +187,7 @@ static gboolean
 try_move (Search *search, guint from, guint to, guint n)
 {
   PsPartitionRun run;
+
   search->steps_left -= search->steps_each;
   move_layers (search, from, to, n);
   if (!evaluate (search->evaluator, search->trial, &run, NULL) || !is_better (&run, &search->run))
@@ -191,9 +202,11 @@ static gboolean
 try_moves (Search *search, guint from, guint to)
 {
   gboolean improved = FALSE;
+
   for (guint n = 1; search->steps_left > 0; n *= 2)
     {
       guint size = search->stages[from].last - search->stages[from].first + 1;
+
       if (n >= size)
         break;
       improved |= try_move (search, from, to, n);
@@ -206,6 +219,7 @@ static void
 descend (Search *search)
 {
   gboolean improved = TRUE;
+
   while (improved && search->steps_left > 0)
     {
       improved = FALSE;
@@ -224,7 +238,9 @@ steps_each (const Evaluator *evaluator)
 {
   const PsPartitionSetting *setting = evaluator->setting;
   gint64 n = (gint64)ps_partition_n_stages (setting) * setting->n_microbatches * 3;
-  gboolean meets = evaluator->program && !evaluator->program->schedule->asynchronous && setting->sync == PS_SYNC_GLOBAL;
+  gboolean meets
+      = evaluator->program != NULL && !evaluator->program->schedule->asynchronous && setting->sync == PS_SYNC_GLOBAL;
+
   return meets ? evaluator->program->n_steps : n * STEPS_TO_ORDER;
 }
 
@@ -241,10 +257,11 @@ search_from (const Evaluator *evaluator, PsPartition *start, gint64 steps, PsPar
                     .steps_left = steps,
                     .steps_each = steps_each (evaluator) };
   g_autoptr (PsPartition) candidate = start;
+
   if (!evaluate (evaluator, start->stages, &search.run, error))
     return;
   descend (&search);
-  if (*best && !is_better (&search.run, best_run))
+  if (*best != NULL && !is_better (&search.run, best_run))
     return;
   ps_partition_free (*best);
   *best = g_steal_pointer (&candidate);
@@ -260,15 +277,17 @@ ps_partition_schedule (const PsPartitionSetting *setting, GError **error)
   g_autoptr (PsPartition) best = NULL;
   g_autoptr (GError) first = NULL;
   PsPartitionRun run = { 0 };
+
   if (!check_setting (setting, error) || !evaluator_init (&evaluator, setting, error))
     return NULL;
   for (guint i = 0; i < G_N_ELEMENTS (starts); i++)
     {
       PsPartition *start = starts[i](setting, NULL);
-      if (start)
-        search_from (&evaluator, start, MAX_STEPS / G_N_ELEMENTS (starts), &best, &run, first ? NULL : &first);
+
+      if (start != NULL)
+        search_from (&evaluator, start, MAX_STEPS / G_N_ELEMENTS (starts), &best, &run, first != NULL ? NULL : &first);
     }
-  if (!best)
+  if (best == NULL)
     {
       g_propagate_error (error, g_steal_pointer (&first));
       return NULL;

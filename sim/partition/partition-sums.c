@@ -7,6 +7,7 @@ gint64 *
 ps_layers_sums (const PsLayers *layers, gsize offset)
 {
   gint64 *sums = g_new (gint64, layers->n_layers + 1);
+
   sums[0] = 0;
   for (guint i = 0; i < layers->n_layers; i++)
     sums[i + 1] = sums[i] + G_STRUCT_MEMBER (gint64, &layers->layers[i], offset);
@@ -16,7 +17,7 @@ ps_layers_sums (const PsLayers *layers, gsize offset)
 void
 ps_partition_free (PsPartition *partition)
 {
-  if (!partition)
+  if (partition == NULL)
     return;
   g_free (partition->stages);
   g_free (partition);
@@ -37,14 +38,17 @@ ps_link_round_trip_ns (const PsLink *link, gint64 bytes)
 double
 ps_partition_speed (const PsPartitionSetting *setting, guint stage)
 {
-  guint device = setting->placement ? ps_placement_device (setting->placement, 0, stage) : stage % setting->n_devices;
-  return setting->speeds ? setting->speeds[device] : 1;
+  guint device
+      = setting->placement != NULL ? ps_placement_device (setting->placement, 0, stage) : stage % setting->n_devices;
+
+  return setting->speeds != NULL ? setting->speeds[device] : 1;
 }
 
 guint
 ps_partition_in_flight (const PsPartitionSetting *setting, guint stage)
 {
   guint behind = ps_partition_n_stages (setting) - stage;
+
   return setting->n_microbatches ? MIN (setting->n_microbatches, behind) : behind;
 }
 
@@ -52,6 +56,7 @@ PsPartition *
 ps_partition_from_ends (const PsPartitionSetting *setting, const guint *end)
 {
   PsPartition *partition = g_new0 (PsPartition, 1);
+
   partition->n_stages = ps_partition_n_stages (setting);
   partition->stages = g_new0 (PsPartitionStage, partition->n_stages);
   for (guint s = 0; s < partition->n_stages; s++)
@@ -64,6 +69,7 @@ static gint64
 sum_of (const PsLayers *layers, const PsPartitionStage *stage, gsize offset)
 {
   gint64 sum = 0;
+
   for (guint i = stage->first; i <= stage->last; i++)
     sum += G_STRUCT_MEMBER (gint64, &layers->layers[i], offset);
   return sum;
@@ -73,6 +79,7 @@ gint64
 ps_partition_stage_ns (const PsPartitionSetting *setting, const PsPartition *partition, guint stage)
 {
   gint64 ns = sum_of (setting->layers, &partition->stages[stage], G_STRUCT_OFFSET (PsLayer, time_ns));
+
   return ps_scale_time (ns, ps_partition_speed (setting, stage));
 }
 
@@ -89,10 +96,12 @@ gint64
 ps_partition_bottleneck (const PsPartitionSetting *setting, const PsPartition *partition)
 {
   gint64 largest = 0;
+
   for (guint s = 0; s < partition->n_stages; s++)
     {
       gint64 stage_ns = ps_partition_stage_ns (setting, partition, s);
       gint64 link_ns = ps_partition_link_ns (setting, partition, s);
+
       largest = MAX (largest, MAX (stage_ns, link_ns));
     }
   return largest;
@@ -103,6 +112,7 @@ ps_partition_memory_bytes (const PsPartitionSetting *setting, const PsPartition 
 {
   gint64 state = sum_of (setting->layers, &partition->stages[stage], G_STRUCT_OFFSET (PsLayer, state_bytes));
   gint64 kept = sum_of (setting->layers, &partition->stages[stage], G_STRUCT_OFFSET (PsLayer, kept_bytes));
+
   return state + kept * ps_partition_in_flight (setting, stage);
 }
 
@@ -111,6 +121,7 @@ ps_partition_uniform (const PsPartitionSetting *setting, G_GNUC_UNUSED GError **
 {
   guint n = setting->layers->n_layers, n_stages = ps_partition_n_stages (setting);
   g_autofree guint *end = g_new (guint, n_stages);
+
   for (guint s = 0; s < n_stages; s++)
     end[s] = (s ? end[s - 1] : 0) + n / n_stages + (s < n % n_stages);
   return ps_partition_from_ends (setting, end);

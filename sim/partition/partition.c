@@ -10,6 +10,7 @@ cut_by_sum (const PsPartitionSetting *setting, gsize offset)
   PsChainCut cut = { .n_layers = setting->layers->n_layers, .n_stages = ps_partition_n_stages (setting), .load = load };
   gint64 largest;
   gboolean found = ps_chain_cut_solve (&cut, end, &largest);
+
   g_assert (found); /* there are no limits */
   return ps_partition_from_ends (setting, end);
 }
@@ -89,7 +90,7 @@ check_replicating (const PsPartitioner *partitioner, const PsPartitionSetting *s
   if (setting->n_chunks != 1)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u chunks on a device; its stages take whole devices, give 1",
                  partitioner->name, setting->n_chunks);
-  else if (setting->speeds)
+  else if (setting->speeds != NULL)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
                  "%s: takes all devices as equally fast; --speed is for bottleneck, "
                  "memory-aware and schedule",
@@ -104,6 +105,7 @@ static gboolean
 check_sums (const PsPartitionSetting *setting, GError **error)
 {
   gint64 kept = 0, limit = G_MAXINT64 / 4 / ps_partition_n_stages (setting);
+
   for (guint i = 0; i < setting->layers->n_layers; i++)
     kept += setting->layers->layers[i].kept_bytes;
   if (kept <= limit)
@@ -118,6 +120,7 @@ PsPartition *
 ps_partition (const PsPartitioner *partitioner, const PsPartitionSetting *setting, GError **error)
 {
   guint64 n_stages = (guint64)setting->n_devices * setting->n_chunks;
+
   if (n_stages > PS_MAX_STAGES)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u chunks on %u devices; give 1 to %u stages in all",
                  partitioner->name, setting->n_chunks, setting->n_devices, PS_MAX_STAGES);
