@@ -55,7 +55,7 @@ write_in_place (const char *path, int fd, const char *contents, gsize length, GE
 
 static char *being_written; /* the temporary file of write_beside; NULL: none */
 
-/* The signal comes again at the end, to do what it does by default. */
+/* Removes the temporary file, then raises the signal again for its default action. */
 static void
 remove_temporary (int number)
 {
@@ -78,7 +78,7 @@ ps_catch_signals (void)
       sigaction (numbers[i], &action, NULL);
 }
 
-/* The file that path names after all links, which are no circle. It need not exist. */
+/* The file at the end of all links of path, which form no circle. It need not exist. */
 static char *
 follow_links (const char *path)
 {
@@ -95,7 +95,7 @@ follow_links (const char *path)
   return target;
 }
 
-/* A file system that cannot do this has no need of it. */
+/* Ignores failure: a file system that cannot do this has no need of it. */
 static void
 sync_folder (const char *path)
 {
@@ -137,7 +137,7 @@ write_beside (const char *path, const GStatBuf *old, const char *contents, gsize
   return done || set_io_error (path, fd < 0 ? "cannot create" : "cannot write", code, error);
 }
 
-/* Its log lies beside it, and what it holds took long to come by. */
+/* A database is never replaced: its log lies beside it, and its contents took long to measure. */
 static gboolean
 is_database (const char *path)
 {
@@ -175,7 +175,7 @@ ps_write_file (const char *path, const char *contents, gssize length, GError **e
   return write_beside (target, exists ? &status : NULL, contents, n, error);
 }
 
-/* Why path cannot be written, in place if it is no regular file; 0: it can. */
+/* The errno that keeps path from being written, in place if it is no regular file; 0: none. */
 static int
 check_path (const char *path)
 {

@@ -95,7 +95,7 @@ static const Unit rate_units[] = {
   { "Tbit/s", (gint64)1000 * 1000 * 1000 * 1000 / 8 },
 };
 
-/* Digits with at most one point in front of a unit: no sign, exponent, hexadecimal, infinity or blank. */
+/* Digits with at most one point before a unit: no sign, exponent, hexadecimal, infinity or blank. */
 static gsize
 decimal_length (const char *text)
 {
@@ -178,12 +178,12 @@ ps_parse_integer (const char *where, const char *text, gint64 low, gint64 high, 
   return FALSE;
 }
 
-/* The number that the text is but for what may stand behind it; NAN: none. */
+/* The number at the start of text, with at most the text `after` following it; NAN: none. */
 static double
-parse_decimal (const char *text, const char *behind)
+parse_decimal (const char *text, const char *after)
 {
   gsize length = decimal_length (text);
-  gboolean whole = length > 0 && (text[length] == '\0' || g_str_equal (text + length, behind));
+  gboolean whole = length > 0 && (text[length] == '\0' || g_str_equal (text + length, after));
 
   return whole ? g_ascii_strtod (text, NULL) : NAN;
 }
@@ -226,7 +226,7 @@ ps_parse_name (const char *where, const char *text, const char *const *names, gu
   return FALSE;
 }
 
-/* Four significant digits, trailing zeros kept out. */
+/* Four significant digits without trailing zeros. */
 static char *
 format_scaled (double value, const char *unit)
 {

@@ -1,4 +1,4 @@
-/* condition.c - what slows hardware down, in words. */
+/* condition.c - the reasons that slow hardware down, in words. */
 #include <pipesim/condition.h>
 
 static const struct

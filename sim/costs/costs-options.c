@@ -1,4 +1,4 @@
-/* costs-options.c - what recomputation, offloading, sharding and data parallelism make of costs. */
+/* costs-options.c - the effect of recomputation, offloading, ZeRO and data parallelism on costs. */
 #include <pipesim/costs.h>
 
 #include <math.h>

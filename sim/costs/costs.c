@@ -61,7 +61,7 @@ net_bytes (const PsCosts *costs, PsOpKind kind, guint stage)
   return op->take_bytes - op->give_bytes;
 }
 
-/* Where backwards give back exactly what forwards keep, they do so after rounding too: else the bytes of a long run
+/* Where backwards give back exactly what forwards keep, they do so after rounding too. Else the bytes of a long run
  * would drift away. */
 static void
 balance_slice (PsCosts *slice, const PsCosts *costs, guint stage)
@@ -165,8 +165,7 @@ is_per_transfer (PsCostKey key)
   return key == PS_COST_C || key == PS_COST_MSG;
 }
 
-/* A device's share, split over its chunks: the first chunks take what does not divide evenly, so that the sum is exact.
- */
+/* A device's share, split over its chunks: the first chunks take the remainder, so that the sum is exact. */
 static void
 spread (const Spec *spec, PsCostKey key, gint64 share, gint64 *values)
 {
@@ -290,7 +289,7 @@ fill_state (PsCosts *costs, const Spec *spec, guint stage)
         = (PsStateBytes){ .weight_bytes = weights - grad - opt, .gradient_bytes = grad, .optimizer_bytes = opt };
 }
 
-/* The name of a part that is larger than its whole, and in *whole that of the whole; NULL: all fit. */
+/* The name of a part that is larger than its whole; *whole is the name of the whole. NULL: all fit. */
 static const char *
 find_misfit (const Spec *spec, guint stage, const char **whole)
 {
@@ -346,7 +345,7 @@ ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **erro
   return g_steal_pointer (&costs);
 }
 
-/* What F keeps, moved to the host. */
+/* Time to move the bytes that F keeps to the host; -1: not known. */
 static gint64
 host_ns (const PsCluster *cluster, gint64 bytes)
 {

@@ -85,7 +85,7 @@ check_key (const char *where, guint number, const char *line, const char *const 
   return FALSE;
 }
 
-/* What GKeyFile would accept or merge in silence. */
+/* Refuses lines that GKeyFile would accept or merge without a word. */
 static gboolean
 check_lines (const char *where, const char *text, const char *group, const char *const *keys, GError **error)
 {

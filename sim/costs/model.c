@@ -341,8 +341,8 @@ ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape
   return bytes;
 }
 
-/* W multiplies the input of every matrix by the gradient of its output: these two are what it needs, 2 bytes per
- * element. Per token: query, key and value share the input h; f = 4h and k = a give 32h. */
+/* W multiplies the input of every matrix by the gradient of its output, 2 bytes per element each. Per token: query, key
+ * and value share the input h; f = 4h and k = a give 32h. */
 gint64
 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape)
 {

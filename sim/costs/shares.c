@@ -1,4 +1,4 @@
-/* shares.c - in what proportion devices split accelerators. */
+/* shares.c - the proportion in which devices split accelerators. */
 #include <pipesim/shares.h>
 
 static guint

@@ -24,7 +24,8 @@ ps_tensor_check (const PsModel *model, guint n_tensor, GError **error)
   return TRUE;
 }
 
-/* Of a layer: two norms, and in GPT the biases of the two matrices that are cut by rows. */
+/* Parameters that every GPU holds in full. Per layer: two norms, and in GPT the biases of the two matrices cut by
+ * rows. */
 static gint64
 whole_parameters (const PsModel *model, const PsStageShape *shape)
 {

@@ -58,8 +58,8 @@ choose_profile (PsCostDb *db, GPtrArray *profiles, const char *name, GError **er
   return NULL;
 }
 
-/* Whether a measurement with `devices` busy devices describes the wanted number better than the best so far: that
- * number itself, else the largest below, else the smallest above. */
+/* TRUE: a measurement with `devices` busy devices describes the wanted number better than `best` does. Best is that
+ * number itself, then the largest below, then the smallest above. */
 static gboolean
 is_closer (guint wanted, guint devices, guint best)
 {
@@ -70,8 +70,8 @@ is_closer (guint wanted, guint devices, guint best)
   return best > wanted && devices < best;
 }
 
-/* Whether a describes the wanted number of devices better than b, which may be NULL: by those busy at the same time,
- * then by those that share the accelerator. */
+/* TRUE: a describes the wanted number of devices better than b, which may be NULL. The number of devices busy at the
+ * same time counts first, then the number that shares the accelerator. */
 static gboolean
 is_better (const Request *request, const PsMeasurement *a, const PsMeasurement *b)
 {
@@ -162,7 +162,7 @@ fill_stage (const Request *request, const PsStageShape *shape, guint stage, PsCo
   return TRUE;
 }
 
-/* Nothing else went on. */
+/* TRUE: a transfer with nothing beside it. */
 static gboolean
 is_transfer (const PsMeasurement *m)
 {
@@ -386,7 +386,7 @@ ps_costdb_costs (PsCostDb *db, const char *profile_name, const PsModel *model, g
   return open_request (&request, profile_name, FALSE, error) ? costs_from_request (&request, error) : NULL;
 }
 
-/* The samples over their median; NULL where that is no time. */
+/* The samples over their median; NULL where there are none or the median is no time. */
 static GArray *
 relative_samples (const PsMeasurement *m, double *largest)
 {

@@ -46,7 +46,7 @@ ps_choices_parse (const char *where, const char *text, GBytes **choices, GError 
   return FALSE;
 }
 
-/* Words that the schema does not allow come from damaged files only, and then read as the first of their sort. */
+/* Words that the schema does not allow come from damaged files only; they read as the first word of their sort. */
 static void
 read_key (PsRows *rows, PsMeasurement *m)
 {
@@ -123,7 +123,7 @@ read_samples (PsCostDb *db, gint64 row, PsMeasurement *measurement, GError **err
   return rows != NULL;
 }
 
-/* What read_whole needs besides the row. */
+/* The data of read_whole. */
 typedef struct
 {
   PsCostDb *db;

@@ -49,7 +49,7 @@ ps_sentinel_free (PsSentinel *sentinel)
   g_free (sentinel);
 }
 
-/* A profile is one machine and one model: what was measured under other circumstances does not belong to it. */
+/* A profile is one machine and one model: measurements under other circumstances do not belong to it. */
 static gboolean
 check_same (PsCostDb *db, const PsProfile *profile, const char *what, const char *stored, const char *now,
             GError **error)
@@ -62,7 +62,7 @@ check_same (PsCostDb *db, const PsProfile *profile, const char *what, const char
   return FALSE;
 }
 
-/* Models are told apart by their digest; people know them by name. */
+/* Models differ by their digest; messages show their name. */
 static char *
 describe_model (const char *name, const char *digest)
 {
@@ -93,7 +93,7 @@ check_circumstances (PsCostDb *db, const PsProfile *profile, PsRows *rows, GErro
   return TRUE;
 }
 
-/* Whether the profile, if there is one, is of the same circumstances; *id stays 0 when there is none. */
+/* Checks that a profile of that name has the same circumstances. *id is its row, 0 when there is none. */
 static gboolean
 find_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error)
 {

@@ -38,7 +38,7 @@ migrate_all (PsDatabase *db, GError **error)
 gboolean
 ps_database_migrate (PsDatabase *db, GError **error)
 {
-  /* Tables are replaced by others of the same name; what refers to them must not be deleted with them. */
+  /* Tables are replaced by others of the same name; rows that refer to them must not be deleted with them. */
   if (!ps_database_script (db, "PRAGMA foreign_keys = OFF", error) || !ps_database_begin (db, error))
     return FALSE;
   return ps_database_end (db, migrate_all (db, error), error);

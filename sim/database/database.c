@@ -56,7 +56,7 @@ check_file (const char *path, const PsDatabaseKind *kind, gboolean writes, GErro
   return FALSE;
 }
 
-/* SQLite tries once more for reading, so the system's last error need not be the one that matters. */
+/* SQLite tries once more for reading, so the system's last error may be another one. */
 static const char *
 open_failure (PsDatabase *db, int code)
 {
@@ -68,7 +68,7 @@ open_failure (PsDatabase *db, int code)
   return cause ? g_strerror (cause) : sqlite3_errstr (code);
 }
 
-/* Also frees what an earlier attempt left open. `name` is db->name or a file: URI. */
+/* Also frees the handle that an earlier attempt left open. `name` is db->name or a file: URI. */
 static gboolean
 open_handle (PsDatabase *db, const char *name, int flags, GError **error)
 {
@@ -83,7 +83,7 @@ open_handle (PsDatabase *db, const char *name, int flags, GError **error)
   return TRUE;
 }
 
-/* What an existing file is, before anything is written to it. */
+/* The kind of an existing file, before anything is written to it. */
 typedef struct
 {
   gint64 application;
@@ -91,7 +91,7 @@ typedef struct
   gint64 tables;
 } Identity;
 
-/* In one statement, as another process may create all that meanwhile. */
+/* One statement reads all, because another process may create the tables meanwhile. */
 static gboolean
 read_identity (PsDatabase *db, Identity *identity, GError **error)
 {
@@ -148,7 +148,7 @@ check_integrity (PsDatabase *db, GError **error)
   return FALSE;
 }
 
-/* Of several processes that do this at the same time SQLite turns some away at once, busy timeout or not. */
+/* SQLite turns some of several processes that do this at the same time away at once, busy timeout or not. */
 static gboolean
 write_ahead (PsDatabase *db, GError **error)
 {
@@ -168,7 +168,7 @@ write_ahead (PsDatabase *db, GError **error)
   return TRUE;
 }
 
-/* Another process may create the same file at the same time: whoever comes second finds it done. */
+/* Another process may create the same file at the same time: the second one finds it done. */
 static gboolean
 create_schema (PsDatabase *db, GError **error)
 {

@@ -1,4 +1,4 @@
-/* profile-read.c - reads a profile's text, and refuses what no calibration could have written. */
+/* profile-read.c - reads a profile's text, and refuses a text that no calibration could have written. */
 #include "profile-fields.h"
 
 #include "json/json-object.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Most that a line may say of counts. */
+/* The largest count that a line may hold. */
 #define MAX_COUNT 1000000
 
 typedef struct
@@ -16,7 +16,7 @@ typedef struct
   PsJsonReader reader;
   const char *counted; /* up to here lines have been counted */
   guint line;
-  char *place;      /* where, and the line; what the reader's messages begin with */
+  char *place;      /* where and the line: the beginning of messages */
   GHashTable *seen; /* keys of measurements */
 } Text;
 
@@ -29,7 +29,7 @@ text_clear (Text *text)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Text, text_clear)
 
-/* Messages name the line that the reader stands in. Lines only go up. */
+/* Updates place to the line of the reader. Lines only go up. */
 static void
 note_line (Text *text)
 {
@@ -119,7 +119,7 @@ refuse_member (const Text *text, const char *key, const char *what, GError **err
   return FALSE;
 }
 
-/* Which members a measurement has depends on what it is of. */
+/* The members of a measurement depend on its subject. */
 static gboolean
 check_members (const Text *text, const PsJsonObject *object, PsSubject subject, GError **error)
 {
@@ -142,7 +142,7 @@ check_members (const Text *text, const PsJsonObject *object, PsSubject subject, 
   return TRUE;
 }
 
-/* A member that is one word of several. where: what messages call it. */
+/* A member that is one word of several. Messages begin with `where`. */
 static gboolean
 get_word (const PsJsonObject *object, const char *key, char **where, char **word, GError **error)
 {
@@ -177,7 +177,7 @@ get_cache (const PsJsonObject *object, PsMeasurement *m, GError **error)
          && (ps_cache_state_parse (where, word, &m->cache, error) || ps_text_blame_input (error));
 }
 
-/* What makes up the key. */
+/* Reads the members of the key. */
 static gboolean
 get_key (const Text *text, const PsJsonObject *object, PsMeasurement *m, GError **error)
 {

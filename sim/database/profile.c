@@ -63,7 +63,7 @@ ps_profile_contents_load (PsCostDb *db, const char *name, gboolean with_samples,
   return contents->sentinels != NULL ? g_steal_pointer (&contents) : NULL;
 }
 
-/* ", " but in front of the first member. */
+/* Puts ", " before every member but the first. */
 static void
 append_key (GString *text, const char *key)
 {

@@ -1,4 +1,4 @@
-/* results-private.h - the database behind results, for what asks it questions. Private to libpipesim. */
+/* results-private.h - the database of results, for the files that answer questions. Private to libpipesim. */
 #ifndef PIPESIM_RESULTS_PRIVATE_H
 #define PIPESIM_RESULTS_PRIVATE_H
 

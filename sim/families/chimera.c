@@ -11,8 +11,8 @@ check (const PsFamilySetting *setting, GError **error)
          && ps_family_check_multiple ("chimera", "microbatches", setting->n_microbatches, setting->n_devices, error);
 }
 
-/* Ops of one device by time slot. An F and a BW take one slot each, and no two ops of a device ever fall into the same
- * one: a unit of p microbatches, half of them per direction, begins every 2 p slots. */
+/* Ops of one device by time slot. An F and a BW take one slot each, and no two ops of a device share one. A unit of p
+ * microbatches, half of them per direction, begins every 2 p slots. */
 static void
 fill_slots (PsOp *slot, guint8 *used, const PsFamilySetting *setting, guint device)
 {

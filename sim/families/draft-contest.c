@@ -84,14 +84,14 @@ ps_contest_limit (const PsContest *contest)
   return contest->found ? ps_draft_length (contest->best) : G_MAXINT64;
 }
 
-/* Whether a way can make another draft than at its last try. */
+/* TRUE: a way can make another draft than at its last try. */
 static gboolean
 may_change (const PsContest *contest, guint way)
 {
   return contest->lowered_bytes > contest->way[way].until_bytes;
 }
 
-/* Notes down to which limits a way makes the drafts that it has just made. */
+/* Notes the lowest limits at which a way makes the same drafts again. */
 static void
 note_try (PsContest *contest, guint way, guint used)
 {
@@ -147,7 +147,7 @@ ps_contest_enter_heuristic (PsContest *contest, guint n_switches, PsContestTry t
     }
 }
 
-/* Of both drafts, which may change places. */
+/* Sets the limit in both drafts, because they may change places. */
 static void
 set_limit (PsContest *contest, guint index, gint64 limit_bytes)
 {
@@ -162,7 +162,7 @@ ps_contest_lift (PsContest *contest)
   forget_tries (contest);
 }
 
-/* What a device holds at least: one microbatch. */
+/* The least bytes that a device holds: one microbatch. */
 static gint64
 least_bytes (const PsDraftDevice *device)
 {
@@ -189,7 +189,7 @@ ps_contest_is_over (const PsContest *contest)
                 >= ps_draft_length (contest->best);
 }
 
-/* How far limits may go down until some way can make another draft; G_MAXINT64: any way makes what it made. */
+/* The bytes by which limits may go down until some way can make another draft; G_MAXINT64: no way can. */
 static gint64
 least_slack (const PsContest *contest)
 {

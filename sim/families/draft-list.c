@@ -1,11 +1,11 @@
-/* draft-list.c - list scheduling: again and again the op that can start first is put, each device choosing a B before
- * an F and an F before a W. */
+/* draft-list.c - list scheduling: puts the op that can start first, again and again. Each device chooses a B before an
+ * F and an F before a W. */
 #include "draft.h"
 
-/* What a device would do next. */
+/* The next op of a device. */
 typedef struct
 {
-  gint64 start_ns; /* G_MAXINT64: nothing that could be put now */
+  gint64 start_ns; /* no op can be put now */
   gint64 score_ns; /* the lowest is chosen */
   gint64 arrival_ns;
   PsOpKind kind;
@@ -19,8 +19,7 @@ typedef struct
   Choice *choice; /* [n_devices] */
 } List;
 
-/* Microbatches that a device may hold of its near chunk: where there is memory for more they would make nothing
- * faster. */
+/* TRUE: the near chunk holds enough microbatches. With memory for more, they would make nothing faster. */
 static gboolean
 is_ahead (const PsDraft *draft, guint index)
 {
@@ -29,8 +28,8 @@ is_ahead (const PsDraft *draft, guint index)
   return device->done[PS_OP_F][PS_NEAR] >= device->done[PS_OP_B][PS_NEAR] + 2 * draft->n_devices;
 }
 
-/* What an F leaves free: room for what backwards take while they run, and on a V for microbatches that have gone down
- * to come up. */
+/* The bytes that an F leaves free: room for backwards while they run, and on a V for microbatches to come up that have
+ * gone down. */
 static gint64
 bytes_to_leave (const List *list, const PsDraftDevice *device, PsDraftChunk chunk)
 {

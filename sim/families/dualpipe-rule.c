@@ -1,4 +1,4 @@
-/* dualpipe-rule.c - forwards of one stream overlap with backwards of the other, W fills what is left. */
+/* dualpipe-rule.c - forwards of one stream overlap with backwards of the other; W fills the gaps. */
 #include "dualpipe-rule.h"
 
 static PsOp
@@ -94,7 +94,7 @@ steady (PsDualPipeDevice *device)
     }
 }
 
-/* From half-way on, W is put off behind the last backwards that others wait for. */
+/* From half-way on, Ws wait until after the last backwards that others wait for. */
 static void
 drain (PsDualPipeDevice *device)
 {

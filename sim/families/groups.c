@@ -1,6 +1,6 @@
-/* groups.c - groups of microbatches that go through a chunk in a row. Devices that come back to a chunk find its input
- * ready only where a group is as long as the pipeline, so Megatron-LM asks that N >= p and that m mod N is 0 or at
- * least p. Other families wait for smaller ones. Fewer microbatches than the least make one group. */
+/* groups.c - groups of microbatches that go through a chunk in a row. A device that comes back to a chunk finds its
+ * input ready only where a group is as long as the pipeline. So Megatron-LM asks that N >= p and that m mod N is 0 or
+ * at least p. Other families wait for smaller groups. With fewer microbatches than the least there is one group. */
 #include "families-private.h"
 
 static gboolean

@@ -1,9 +1,9 @@
-/* hanayo.c - waves: the chunks of a device go down and up the devices in turn. The order is what a device that never
- * waits when it can work comes to with F = 1 and BW = 2: a backward that can run goes first, else the forward of the
- * deepest stage, then the earlier microbatch. Published for m = p; more microbatches follow within the same memory. */
+/* hanayo.c - waves: the chunks of a device go down and up the devices in turn. The order is that of a device that never
+ * waits when it can work, with F = 1 and BW = 2. A backward that can run goes first, else the forward of the deepest
+ * stage, then the earlier microbatch. Published for m = p; more microbatches follow within the same memory. */
 #include "families-private.h"
 
-/* Within one stage microbatches go in order, so counts say what is done. */
+/* Counts say which microbatches are done, because they go in order within a stage. */
 typedef struct
 {
   const PsFamilySetting *setting;
@@ -25,8 +25,8 @@ stage_of (const Wave *wave, guint device, guint chunk)
   return chunk * p + (chunk % 2 ? p - 1 - device : device);
 }
 
-/* Whether a device may hold the activation of one more forward: no more than p for each chunk, with room left for what
- * the oldest microbatch there still has to do, so that it can always go on. */
+/* TRUE: a device may hold the activation of one more forward. It holds at most p for each chunk, and leaves room for
+ * the forwards that its oldest microbatch still needs. So it can always go on. */
 static gboolean
 has_room (const Wave *wave, guint device, guint microbatch)
 {
@@ -39,8 +39,8 @@ has_room (const Wave *wave, guint device, guint microbatch)
   return wave->held[device] + 1 + n_left <= v * wave->setting->n_devices;
 }
 
-/* Whether the stage's next forward or backward can start at that time. With more than 3 p / 2 microbatches under way
- * those of several waves would only be in each other's way. */
+/* TRUE: the stage's next forward or backward can start at that time. At most 3 p / 2 microbatches are under way: more
+ * of them, of several waves, would only be in each other's way. */
 static gboolean
 is_ready (const Wave *wave, guint device, gboolean backward, guint stage, guint32 now)
 {
@@ -117,7 +117,7 @@ run (Wave *wave, guint n)
 }
 
 /* With two chunks the next wave fills the gaps of the one before, whatever ops take. With more chunks it could get in
- * the way, so that waves of p follow each other; fewer than p at the end go with the last of them. */
+ * the way, so waves of p follow each other. Fewer than p at the end go with the last of them. */
 static void
 run_all (Wave *wave)
 {

@@ -1,6 +1,6 @@
 /* loop-walk.c - the order that most schedules in loop placement share: some forwards, then one forward and one backward
- * in turn, then the backwards that are left. They differ in how many forwards come first and when the weight gradients
- * follow. */
+ * in turn, then the backwards that are left. They differ in the number of forwards at the start and in the place of the
+ * weight gradients. */
 #include "families-private.h"
 
 typedef struct

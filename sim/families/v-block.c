@@ -144,7 +144,7 @@ ps_v_block_input (const PsVBlock *block, guint *device, PsVType *type)
   return TRUE;
 }
 
-/* First slot in which what the op needs is there. */
+/* First slot in which the input of the op is there. */
 static guint
 ready (const PsVBlock *block, guint device, PsVType type, guint microbatch)
 {
@@ -153,15 +153,15 @@ ready (const PsVBlock *block, guint device, PsVType type, guint microbatch)
   return *ps_v_block_slot (block, device, type, microbatch) + length (block, type);
 }
 
-/* A device while its ops slide, which come in the order of their slots: up to `top` lie those that have come, from
- * there to the next one all is free. */
+/* A device while its ops slide, in the order of their slots. Ops that have slid lie before slot `top`; all is free from
+ * there to the next op. */
 typedef struct
 {
   guint begin;   /* ops that start before this slot stay */
-  guint barrier; /* first slot behind what stays */
+  guint barrier; /* first slot after the ops that stay */
   guint top;
   gint held;     /* after the ops that have come */
-  gint *level;   /* [n_slots] what is held after the ops that start up to a slot; known below top */
+  gint *level;   /* [n_slots] activations held after the ops that start up to a slot; known below top */
   guint32 *free; /* [n_slots] a slot is free where it names itself; else on the way to the next free one */
 } Row;
 

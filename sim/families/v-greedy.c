@@ -21,7 +21,7 @@ is_left (const PsDraft *draft, guint device, PsOpKind kind, PsDraftChunk chunk)
   return draft->device[device].done[kind][chunk] < draft->n_microbatches;
 }
 
-/* Whether device has room for so many more forwards of each chunk. */
+/* TRUE: the device has room for n more forwards of each chunk. */
 static gboolean
 has_room (PsDraft *draft, guint device, guint n)
 {
@@ -60,7 +60,7 @@ n_forwards (const PsDraft *draft, guint device)
   return draft->device[device].done[PS_OP_F][PS_NEAR] + draft->device[device].done[PS_OP_F][PS_FAR];
 }
 
-/* Whether a device has done less than the one in front of it. */
+/* TRUE: a device has done less than the one before it. */
 static gboolean
 is_behind (const PsDraft *draft, guint device)
 {
@@ -86,7 +86,7 @@ put_turn (PsDraft *draft, guint first, PsDraftChunk chunk)
   return moved;
 }
 
-/* Forwards of the two chunks in turn, until every device has done as many as the one in front of it. */
+/* Forwards of the two chunks in turn, until every device has done as many as the one before it. */
 static void
 even_out (PsDraft *draft)
 {
@@ -97,7 +97,7 @@ even_out (PsDraft *draft)
       stuck = put_turn (draft, i, turn % 2 ? PS_FAR : PS_NEAR) ? 0 : stuck + 1;
 }
 
-/* Ws until the op has room. */
+/* Puts Ws until the op has room. */
 static gboolean
 make_room (PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk)
 {
@@ -113,8 +113,8 @@ make_room (PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk)
   return TRUE;
 }
 
-/* Ws that end before the input is there. Returns whether the gap that is left would make the device the worst although
- * a W is waiting. */
+/* Puts Ws that end before the input is there. TRUE: a W is waiting, and the gap that is left would make this device the
+ * worst. */
 static gboolean
 fill_gap (const Greedy *greedy, guint index, gint64 arrival)
 {

@@ -25,8 +25,8 @@ ps_v_min_generate (const PsFamilySetting *setting, gboolean eager)
   return ps_v_split_generate ("v-min", setting, offsets, eager);
 }
 
-/* Eager ops save one or two chunk ops at the same memory. The published order stays where p mod 3 = 1, which gains
- * nothing at F = B = W, and on two or three devices, which hold almost what ZB-V needs. */
+/* Eager ops save one or two chunk ops at the same memory. The published order stays in two cases: p mod 3 = 1, where
+ * they gain nothing at F = B = W; and few devices, which hold almost as much as ZB-V. */
 static PsSchedule *
 generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 {

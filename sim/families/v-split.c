@@ -1,8 +1,8 @@
-/* v-split.c - V-Half and V-Min from their blocks: W fills free slots, warm-up and drain slide together, and W, taken
- * out again, fills what is idle then. The steady part stays as the block has it. */
+/* v-split.c - V-Half and V-Min from their blocks. W fills free slots, then warm-up and drain slide together. At last W
+ * is taken out again and fills the slots that are idle then. The steady part stays as in the block. */
 #include "v-block.h"
 
-/* Every W goes to the first free slot behind its B, earlier Bs first. */
+/* Every W goes to the first free slot after its B, earlier Bs first. */
 static void
 fill_weights (PsVBlock *block, guint device)
 {
@@ -32,7 +32,7 @@ take_weights (PsVBlock *block)
         ps_v_block_take (block, device, PS_V_W_FAR, microbatch);
         ps_v_block_take (block, device, PS_V_W_NEAR, microbatch);
       }
-  block->split = FALSE; /* what is left gives activations back with B */
+  block->split = FALSE; /* the ops that are left give activations back with B */
 }
 
 /* One device while idle slots are filled again. */

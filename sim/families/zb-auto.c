@@ -1,5 +1,5 @@
 /* zb-auto.c - the automatic schedule of the zero-bubble paper: the best that its heuristic finds with any of its
- * switches, or ZB-H1 or ZB-H2 where one of them is better still, at the given costs and memory. */
+ * switches at the given costs and memory. ZB-H1 or ZB-H2 takes its place where it is better. */
 #include "zb-greedy.h"
 
 static gboolean

@@ -39,14 +39,14 @@ put (PsDraft *draft, guint index, PsOpKind kind)
   ps_draft_put (draft, index, kind, PS_NEAR);
 }
 
-/* Of the B of the next stage to this one. */
+/* Transfer of the gradient from the next stage to this one. */
 static inline gint64
 backward_transfer (const PsDraft *draft, guint index)
 {
   return draft->device[index].input[PS_OP_B][PS_NEAR].transfer_ns;
 }
 
-/* Whether an F would leave room for itself and for the B and the W that must be able to follow it. */
+/* TRUE: an F would leave room for itself and for the B and the W that must be able to follow it. */
 static gboolean
 has_room (PsDraft *draft, guint index, gint64 held_bytes)
 {
@@ -82,8 +82,8 @@ count_extra (const Greedy *greedy, guint index, gint64 arrival, gint64 *now)
   return extra;
 }
 
-/* From the last stage on. Then every stage is made to keep one more in flight than the next one, while forwards are
- * left. */
+/* Goes from the last stage to the first. Then every stage keeps one microbatch more in flight than the next one, while
+ * forwards are left. */
 static void
 plan_warmup (const Greedy *greedy)
 {
@@ -122,7 +122,7 @@ warm_up (const Greedy *greedy)
     put (draft, i, PS_OP_B);
 }
 
-/* How long the Ws take that must go before an F has room. */
+/* The time of the Ws that must go before an F has room. */
 static gint64
 forced_weights (PsDraft *draft, guint index)
 {
@@ -137,8 +137,8 @@ forced_weights (PsDraft *draft, guint index)
   return time;
 }
 
-/* Whether a stage is so well ahead of the next one that it should leave its F for later: the F would not be done before
- * that stage's next B can come, and waiting for the B would leave the longest idle time as it is. */
+/* TRUE: a stage is so well ahead of the next one that it should leave its F for later. The F would not be done before
+ * the stage's next B can come, and waiting for that B does not make the longest idle time longer. */
 static gboolean
 is_ahead (const Greedy *greedy, guint index)
 {
@@ -167,7 +167,7 @@ wants_forward (const Greedy *greedy, guint index)
   return !greedy->switches.backward_first;
 }
 
-/* Ws that are done before the arrival cost nothing. One more delays the next op, but saves the stage a gap: so it goes
+/* Ws that are done before the arrival cost nothing. One more W delays the next op, but saves the stage a gap: it goes
  * where that gap would become the longest idle time. */
 static void
 fill_gap (const Greedy *greedy, guint index, PsOpKind kind)
@@ -207,7 +207,7 @@ put_forward (const Greedy *greedy, guint index)
   put (greedy->draft, index, PS_OP_F);
 }
 
-/* Stage 0 with no forward left has nobody to hand a gradient to, so nothing is lost by its Ws. */
+/* Stage 0 with no forward left hands no gradient on, so its Ws delay no other stage. */
 static void
 put_backward (const Greedy *greedy, guint index)
 {

@@ -1,5 +1,5 @@
-/* zb-v-auto.c - the automatic schedule on a V: the best that the heuristic finds with any of its switches, or a fixed
- * order where one is better still, at the given costs and memory. */
+/* zb-v-auto.c - the automatic schedule on a V: the best that the heuristic finds with any of its switches at the given
+ * costs and memory. A fixed order takes its place where it is better. */
 #include "v-block.h"
 #include "v-greedy.h"
 
@@ -9,8 +9,8 @@ check (const PsFamilySetting *setting, GError **error)
   return ps_family_check_two_chunks ("zb-v-auto", setting, error);
 }
 
-/* For the span a try is repeated with the idle times that it came to as long as they become shorter; no try ends early
- * then, because a try that is worse than the best draft may lead to a better one. */
+/* For the span, repeats a try with the idle times of the one before as long as they become shorter. No try ends early
+ * then: one that is worse than the best draft may lead to a better one. */
 static guint
 try_switches (PsContest *contest, guint off)
 {
@@ -52,7 +52,7 @@ put_way (PsDraft *draft, PsOpKind kind, PsDraftChunk chunk, gboolean down)
     }
 }
 
-/* What needs the least memory. */
+/* The draft that needs the least memory. */
 static void
 try_one_at_a_time (PsContest *contest)
 {
@@ -76,8 +76,8 @@ try_fixed (PsContest *contest, PsSchedule *schedule)
   ps_schedule_free (schedule);
 }
 
-/* The limit that was published when none is given is what 1F1B holds, p activations: it is tried first, so that more
- * memory is taken only where it helps. */
+/* The published limit without a given one is that of 1F1B, p activations. It is tried first, so that more memory is
+ * taken only where it helps. */
 static void
 try_published (PsContest *contest, const PsFamilySetting *setting)
 {

@@ -3,7 +3,7 @@
  * order too, in which the others are left out; zb-v-auto does better there. */
 #include "families-private.h"
 
-/* Walks one device's order; ops of microbatches that the steady pattern needs but nobody asked for are left out. */
+/* Walks one device's order. Leaves out ops of microbatches that only the steady pattern needs. */
 typedef struct
 {
   PsScheduleBuilder *builder;

@@ -49,7 +49,7 @@ hex_value (const Check *check, const char *digits)
   return value;
 }
 
-/* Behind the 'u'. The two halves of a character beyond U+FFFF must come together. */
+/* Called after the 'u'. The two halves of a character beyond U+FFFF must come together. */
 static gboolean
 check_code (Check *check)
 {
@@ -211,7 +211,7 @@ in_object (const Check *check)
   return check->objects & 1;
 }
 
-/* Behind an opening bracket; the innermost value is then to follow unless the bracket closes at once. */
+/* Steps over an opening bracket. A first value must follow unless the bracket closes at once. */
 static gboolean
 open_bracket (Check *check)
 {
@@ -233,7 +233,7 @@ close_bracket (Check *check)
   return TRUE;
 }
 
-/* Behind a value: closes what ends here, and stands in front of the next value; at depth 0 all is done. */
+/* Called after a value: closes brackets that end here, and stops before the next value; at depth 0 the text is done. */
 static gboolean
 check_separator (Check *check)
 {

@@ -17,7 +17,7 @@ static gboolean G_GNUC_PRINTF (5, 6)
   return FALSE;
 }
 
-/* What is the whole value and no element. */
+/* For refuse (): the whole value, not an element of it. */
 #define WHOLE (-1)
 
 PsJsonReader *

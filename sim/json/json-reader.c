@@ -49,7 +49,7 @@ ps_json_enter_array (PsJsonReader *reader)
   return enter (reader, '[');
 }
 
-/* Stands in front of the next key or element; at the closing bracket, steps behind it. */
+/* Goes to the next key or element. At the closing bracket, steps over it and returns FALSE. */
 static gboolean
 next (PsJsonReader *reader)
 {
@@ -73,7 +73,7 @@ ps_json_next_element (PsJsonReader *reader)
   return next (reader);
 }
 
-/* Behind the string that begins here; *plain: it holds no escapes. */
+/* The place after the string that begins at `at`; *plain: it holds no escapes. */
 static const char *
 string_end (const char *at, gboolean *plain)
 {
@@ -224,7 +224,7 @@ ps_json_read_boolean (PsJsonReader *reader, gboolean *value)
   return TRUE;
 }
 
-/* Behind everything up to the bracket that closes the one here. */
+/* The place after the bracket that closes the one at `at`. */
 static const char *
 bracket_end (const char *at)
 {

@@ -1,14 +1,15 @@
 /* partition-bottleneck.c - the smallest possible bottleneck, exactly: parametric search.
  *
- * Whether a bound X can be kept is decided stage by stage: a boundary is reachable when the latest reachable boundary
- * before it is near enough, since time and memory of a stage only grow when it starts earlier. That takes layers x
- * stages steps, and X is found by bisection over integer nanoseconds. */
+ * A bound X is tested stage by stage. Time and memory of a stage only grow when it starts earlier. So a boundary is
+ * reachable when the latest reachable boundary before it is near enough. That takes layers x stages steps. X is found
+ * by bisection over integer nanoseconds.
+ */
 #include "partition-private.h"
 
 #include <math.h>
 
-/* Boundaries that each stage can end at: row 0 is the start of the chain, row s + 1 belongs to stage s. Stage s leaves
- * enough layers on both sides, so it ends behind layer s + 1 + column. */
+/* Boundaries at which each stage can end: row 0 is the start of the chain, row s + 1 belongs to stage s. Stage s leaves
+ * enough layers on both sides, so it ends after layer s + 1 + column. */
 typedef struct
 {
   guint n_columns; /* n_layers - n_stages + 1 */
@@ -81,7 +82,7 @@ reach_stage (const PsChainCut *cut, Reach *reach, guint stage, gint64 bound, gin
     }
 }
 
-/* Whether every stage and link can stay within bound, and every stage within its memory limit and extra bytes. */
+/* TRUE: every stage and link stays within bound, and every stage within its memory limit and extra bytes. */
 static gboolean
 is_possible (const PsChainCut *cut, Reach *reach, gint64 bound, gint64 extra)
 {
@@ -140,8 +141,9 @@ loosest_bound (const PsChainCut *cut)
   return bound;
 }
 
-/* Of the partitions that keep the bound, one whose stages are near their even share: from the last stage back, each
- * begins at the reachable boundary nearest to where the stages before it would all be as long as each other. */
+/* Takes a partition within the bound whose stages are near their even share. It goes from the last stage back. The even
+ * boundary before a stage makes all stages before it equally long; the stage begins at the reachable boundary nearest
+ * to it. */
 static void
 trace_back (const PsChainCut *cut, const Reach *reach, gint64 bound, guint *end)
 {

@@ -1,8 +1,7 @@
-/* partition-costs.c - from a partition to the costs of its stages, and to the text that stands for them on a command
- * line. */
+/* partition-costs.c - the costs of a partition's stages, and their text for a command line. */
 #include "partition-private.h"
 
-/* What of a layer its stage's costs consist of. */
+/* The figures of layers that make the costs of their stage. */
 typedef enum
 {
   PART_F,
@@ -80,7 +79,7 @@ fill_stage (const PsStageSums *sums, const PsPartitionStage *range, double speed
   costs->stage[stage].version_bytes = sum_between (sums, PART_VERSION, range);
 }
 
-/* The activation that stage hands on and the gradient that comes back. A recompute keeps what came in. */
+/* The activation from the stage to the next one, and the gradient back. A recompute keeps the input. */
 static void
 fill_boundary (const PsStageSums *sums, const PsPartitionStage *range, const PsLink *link, guint stage, PsCosts *costs)
 {

@@ -108,7 +108,7 @@ typedef struct
   const char *where;
   guint line;
   guint n_fields;
-  guint field_column[N_COLUMNS]; /* what the header says each field is */
+  guint field_column[N_COLUMNS]; /* the column of each field, by the header */
   gboolean has[N_COLUMNS];
 } Reader;
 
@@ -210,7 +210,7 @@ read_name (const Reader *reader, const char *text, PsLayer *layer, GError **erro
   return TRUE;
 }
 
-/* What the file does not say; the models are those of the header. */
+/* Fills the figures that the file leaves out, by the models of the header. */
 static gboolean
 complete (const Reader *reader, PsLayer *layer, GError **error)
 {
@@ -257,7 +257,7 @@ read_line (const Reader *reader, const char *line, PsLayer *layer, GError **erro
   return complete (reader, layer, error);
 }
 
-/* The lines without their ends, whichever way they end; the last one ends or not. */
+/* The lines without their ends, of any kind; the last line may have none. */
 static GStrv
 split_lines (const char *text, gsize length)
 {

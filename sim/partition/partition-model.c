@@ -25,7 +25,7 @@ layer_shape (const PsModel *model, guint layer)
   };
 }
 
-/* What follows from the model alone, however long it takes. */
+/* Fills the figures that follow from the model alone, without times. */
 static void
 fill_formulas (const PsModel *model, guint i, PsLayer *layer)
 {
@@ -133,8 +133,8 @@ share (gint64 sum, guint part, guint whole)
   return sum / whole * part + sum % whole * part / whole;
 }
 
-/* A layer is the mean of those in the stages between first and last; embedding and head are what the ends have beyond
- * theirs. */
+/* A layer is the mean of the layers in the stages between first and last. Embedding and head are the rest of the first
+ * and the last stage beyond their layers. */
 static void
 derive (const Derivation *derivation, StageFigure figure, gsize offset)
 {
@@ -187,8 +187,8 @@ derive_all (const Derivation *derivation)
     }
 }
 
-/* The coarsest cut of the profile that has a stage without embedding and head. The first reason for none is the most
- * useful: it says what to measure. */
+/* The coarsest cut of the profile that has a stage without embedding and head. Where there is none, the first error is
+ * the most useful: it says which stages to measure. */
 static PsCosts *
 measured_stages (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices, GError **error)
 {
@@ -215,7 +215,7 @@ measured_stages (PsCostDb *db, const char *profile, const PsModel *model, guint 
   return NULL;
 }
 
-/* The link that makes the boundary tensor take what it was measured to take. */
+/* The link on which the boundary tensor takes its measured time. */
 static PsLink
 measured_link (const PsModel *model, const PsCosts *costs, guint n_devices)
 {

@@ -1,8 +1,9 @@
-/* partition-pipedream.c - PipeDream's dynamic program, as its paper states it and as its released program does it.
+/* partition-pipedream.c - PipeDream's dynamic program, by its paper and by its released program.
  *
- * A(j, m) is the smallest bottleneck of layers 0..j on exactly m devices: one stage of m replicas, or the best of
- * A(k, m - r), the transfer between layer k and k + 1, and a stage k+1..j of r replicas. Earlier k, then smaller r, win
- * ties. The two differ in what a stage and a transfer cost. */
+ * A(j, m) is the smallest bottleneck of layers 0..j on exactly m devices. It is the time of one stage of m replicas, or
+ * the best split: A(k, m - r), the transfer between layer k and k + 1, and a stage k+1..j of r replicas. Earlier k,
+ * then smaller r, win ties. Paper and program differ in the cost of a stage and of a transfer.
+ */
 #include "partition-private.h"
 
 #include <math.h>
@@ -76,7 +77,7 @@ code_transfer_ns (const Recurrence *recurrence, guint layer, guint r)
   return recurrence->compression > 0 ? to_ns (ns / r / recurrence->compression) : 0;
 }
 
-/* What the transfers around a last stage k+1..j of r replicas take. */
+/* Time of the transfers around a last stage k+1..j of r replicas. */
 static gint64
 transfers_ns (const Recurrence *recurrence, guint k, guint j, guint r)
 {

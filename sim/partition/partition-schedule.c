@@ -1,11 +1,10 @@
-/* partition-schedule.c - what a schedule really makes of a partition, and boundaries moved until that gets no better.
- */
+/* partition-schedule.c - a schedule's real time with a partition, and boundaries moved until it gets no better. */
 #include "partition-private.h"
 
 #include <string.h>
 
-/* Ops that one search may simulate: a second or two. Where a new order or the period of a pattern has to be found for
- * every partition, each op counts so often. */
+/* Ops that one search may simulate: a second or two. Each op counts STEPS_TO_ORDER times where every partition needs a
+ * new order or the period of a pattern. */
 #define MAX_STEPS ((gint64)400 * 1000 * 1000)
 #define STEPS_TO_ORDER 50
 
@@ -166,8 +165,8 @@ is_better (const PsPartitionRun *a, const PsPartitionRun *b)
   return a->iteration_ns < b->iteration_ns;
 }
 
-/* The last n layers of stage `from` (the first ones when `to` lies before it) leave it, and `to` has n more; the stages
- * between keep their sizes and move along. */
+/* Moves the last n layers of stage `from` to `to` (the first n layers when `to` lies before it). The stages between
+ * keep their sizes and move along. */
 static void
 move_layers (Search *search, guint from, guint to, guint n)
 {
@@ -232,7 +231,7 @@ descend (Search *search)
     }
 }
 
-/* What one evaluation counts against the limit. */
+/* The steps of one evaluation. */
 static gint64
 steps_each (const Evaluator *evaluator)
 {
@@ -244,7 +243,7 @@ steps_each (const Evaluator *evaluator)
   return meets ? evaluator->program->n_steps : n * STEPS_TO_ORDER;
 }
 
-/* Improves a start and keeps it in *best if it beats what is there. */
+/* Improves a start and keeps it in *best if it is better. */
 static void
 search_from (const Evaluator *evaluator, PsPartition *start, gint64 steps, PsPartition **best, PsPartitionRun *best_run,
              GError **error)
