@@ -168,7 +168,7 @@ ps_write_file (const char *path, const char *contents, gssize length, GError **e
     return write_in_place (path, -1, contents, n, error);
   if (is_database (path))
     {
-      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: is a database, which no other file replaces", path);
+      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: is a database, and is not overwritten", path);
       return FALSE;
     }
   g_autofree char *target = follow_links (path);

@@ -89,11 +89,10 @@ ps_costs_recompute (PsCosts *costs, const PsModel *model, const PsCluster *clust
     return recompute_model (costs, model, cluster, recompute, error);
   if (recompute == PS_RECOMPUTE_SELECTIVE)
     {
-      g_set_error (
-          error, PS_ERROR, PS_ERROR_USAGE,
-          "--recompute selective: %s does not say what of a forward is attention; give r, its time, and keep, the "
-          "bytes of all else, with --recompute full",
-          costs->source);
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                   "--recompute selective: %s does not say which part of a forward is attention; give r, its time, and "
+                   "keep, the bytes of all else, with --recompute full",
+                   costs->source);
       return FALSE;
     }
   for (guint stage = 0; stage < costs->n_stages; stage++)

@@ -206,7 +206,7 @@ check_once (Text *text, const PsMeasurement *m, GError **error)
 
   if (g_hash_table_add (text->seen, key))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: measurement is there twice", text->reader.where);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: the measurement is there twice", text->reader.where);
   return FALSE;
 }
 

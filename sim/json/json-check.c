@@ -200,7 +200,7 @@ check_key (Check *check)
     return FALSE;
   skip_space (check);
   if (peek (check) != ':')
-    return refuse (check, "':' is missing behind a key");
+    return refuse (check, "':' is missing after a key");
   check->at++;
   return TRUE;
 }
@@ -273,7 +273,7 @@ check_text (Check *check)
       return FALSE;
   while (check->depth > 0);
   skip_space (check);
-  return check->at == check->end || refuse (check, "more text behind the end");
+  return check->at == check->end || refuse (check, "more text after the end");
 }
 
 static void

@@ -247,7 +247,8 @@ check_parts (const PsCosts *costs, GError **error)
 {
   if (!costs->loop_only)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: unequal shares say nothing of a layer by itself", costs->source);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: costs under unequal shares do not give the time of a single layer",
+               costs->source);
   return FALSE;
 }
 

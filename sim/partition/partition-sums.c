@@ -47,9 +47,9 @@ ps_partition_speed (const PsPartitionSetting *setting, guint stage)
 guint
 ps_partition_in_flight (const PsPartitionSetting *setting, guint stage)
 {
-  guint behind = ps_partition_n_stages (setting) - stage;
+  guint left = ps_partition_n_stages (setting) - stage;
 
-  return setting->n_microbatches ? MIN (setting->n_microbatches, behind) : behind;
+  return setting->n_microbatches ? MIN (setting->n_microbatches, left) : left;
 }
 
 PsPartition *

@@ -26,7 +26,7 @@ cut_flops (const PsPartitionSetting *setting, GError **error)
 {
   if (setting->layers->has_flops)
     return cut_by_sum (setting, G_STRUCT_OFFSET (PsLayer, flops));
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "flops: %s says nothing of FLOPs; a column flops would be right",
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "flops: %s has no FLOPs; give it a column flops",
                setting->layers->source);
   return NULL;
 }

@@ -128,7 +128,7 @@ refuse 2 "--device: cpu, but profile 'even' of gpu.db was measured on device cud
 refuse 2 "placement V: costs measured with unequal shares of an accelerator hold for placement loop only" on 2,1 parts zb-v
 refuse 1 "profile 'parts' was measured on 2 devices with shares 2,1: it has no costs for 4" \
   pipesim predict --schedule 1f1b -p 4 -m 4 --db gpu.db --profile parts
-refuse 1 "unequal shares say nothing of a layer by itself" pipesim partition --db gpu.db --profile parts -p 2
+refuse 1 "costs under unequal shares do not give the time of a single layer" pipesim partition --db gpu.db --profile parts -p 2
 pipesim search --db gpu.db --profile parts -p 2 -m 2 --moves 100 >out.txt 2>&1 && grep -q '^skipped: .*placement V: costs measured' out.txt \
   && grep -q '^loop' out.txt && set -- || set -- "$(cat out.txt)"
 result "a search on uneven parts passes over placement V" "$@"
