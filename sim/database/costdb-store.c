@@ -1,5 +1,6 @@
 /* costdb-store.c - writes profiles, measurements and runs. */
 #include "costdb-private.h"
+#include "profile-fields.h"
 
 #define MEASUREMENT_KEY                                                                                                \
   "profile = ?1 AND subject = ?2 AND shape = ?3 AND kind = ?4 AND bytes = ?5 AND devices = ?6 AND sharing = ?7 "       \
@@ -10,19 +11,9 @@ ps_profile_free (PsProfile *profile)
 {
   if (profile == NULL)
     return;
-  g_free (profile->name);
-  g_free (profile->model_name);
-  g_free (profile->model_digest);
-  g_free (profile->model_text);
-  g_free (profile->device);
-  g_free (profile->transport);
+  for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)
+    g_free (*(char **)ps_profile_field_at (profile, &ps_profile_texts[i]));
   g_free (profile->shares);
-  g_free (profile->host);
-  g_free (profile->processor);
-  g_free (profile->kernel);
-  g_free (profile->libraries);
-  g_free (profile->version);
-  g_free (profile->created);
   g_free (profile->choices);
   g_free (profile);
 }

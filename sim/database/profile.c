@@ -3,39 +3,28 @@
 
 #include "json/json-text.h"
 
-#define OF_PROFILE(member)                                                                                             \
-  {                                                                                                                    \
-#member, offsetof(PsProfile, member)                                                                               \
-  }
-#define OF_MEASUREMENT(member)                                                                                         \
-  {                                                                                                                    \
-#member, offsetof(PsMeasurement, member)                                                                           \
-  }
-#define OF_TIME(member)                                                                                                \
-  {                                                                                                                    \
-#member, offsetof(PsMeasurement, time.member)                                                                      \
-  }
-#define OF_CONDITION(member)                                                                                           \
-  {                                                                                                                    \
-#member, offsetof(PsCondition, member)                                                                             \
-  }
+/* clang-format off */
+#define FIELD(structure, member) { #member, offsetof (structure, member) }
+#define TIME(member) { #member, offsetof (PsMeasurement, time.member) }
+/* clang-format on */
 
 const PsProfileField ps_profile_texts[PS_N_PROFILE_TEXTS]
-    = { OF_PROFILE (name),   OF_PROFILE (model_name), OF_PROFILE (model_digest), OF_PROFILE (model_text),
-        OF_PROFILE (device), OF_PROFILE (transport),  OF_PROFILE (host),         OF_PROFILE (processor),
-        OF_PROFILE (kernel), OF_PROFILE (libraries),  OF_PROFILE (version),      OF_PROFILE (created) };
-const PsProfileField ps_measurement_numbers[PS_N_MEASUREMENT_NUMBERS] = { OF_TIME (median_ns),
-                                                                          OF_TIME (q1_ns),
-                                                                          OF_TIME (q3_ns),
-                                                                          OF_TIME (mad_ns),
-                                                                          OF_TIME (min_ns),
-                                                                          OF_MEASUREMENT (device_ns),
-                                                                          OF_MEASUREMENT (take_bytes),
-                                                                          OF_MEASUREMENT (give_bytes),
-                                                                          OF_MEASUREMENT (state_bytes) };
+    = { FIELD (PsProfile, name),       FIELD (PsProfile, model_name), FIELD (PsProfile, model_digest),
+        FIELD (PsProfile, model_text), FIELD (PsProfile, device),     FIELD (PsProfile, transport),
+        FIELD (PsProfile, host),       FIELD (PsProfile, processor),  FIELD (PsProfile, kernel),
+        FIELD (PsProfile, libraries),  FIELD (PsProfile, version),    FIELD (PsProfile, created) };
+const PsProfileField ps_measurement_numbers[PS_N_MEASUREMENT_NUMBERS] = { TIME (median_ns),
+                                                                          TIME (q1_ns),
+                                                                          TIME (q3_ns),
+                                                                          TIME (mad_ns),
+                                                                          TIME (min_ns),
+                                                                          FIELD (PsMeasurement, device_ns),
+                                                                          FIELD (PsMeasurement, take_bytes),
+                                                                          FIELD (PsMeasurement, give_bytes),
+                                                                          FIELD (PsMeasurement, state_bytes) };
 const PsProfileField ps_condition_numbers[PS_N_CONDITION_NUMBERS]
-    = { OF_CONDITION (clock_mhz), OF_CONDITION (memory_clock_mhz), OF_CONDITION (temperature_c),
-        OF_CONDITION (power_mw) };
+    = { FIELD (PsCondition, clock_mhz), FIELD (PsCondition, memory_clock_mhz), FIELD (PsCondition, temperature_c),
+        FIELD (PsCondition, power_mw) };
 
 void
 ps_profile_contents_free (PsProfileContents *contents)
