@@ -22,9 +22,9 @@ G_BEGIN_DECLS
 #define PS_MAX_TIME_NS G_GINT64_CONSTANT (1000000000000000) /* one op: 10^15 ns, about 11 days */
 #define PS_MAX_SUM_NS 4e18                                  /* times added up as gint64 */
 #define PS_MAX_SIZE_BYTES ((gint64)1 << 50)                 /* one quantity: 1 PiB */
-#define PS_MIN_SPEED 0.001                                  /* of a device, 1 is what the costs say */
+#define PS_MIN_SPEED 0.001                                  /* of a device; 1: as the costs say */
 #define PS_MAX_SPEED 1000
-#define PS_MIN_FACTOR 0.000001 /* of links, 1 is what is known of them */
+#define PS_MIN_FACTOR 0.000001 /* of links; 1: as described */
 #define PS_MAX_FACTOR 1000000
 #define PS_MAX_PERCENT 100000                               /* of tolerances */
 #define PS_MAX_RATE G_GINT64_CONSTANT (1000000000000000000) /* bytes per second: 10^18 */
@@ -43,7 +43,7 @@ typedef enum
   PS_ERROR_UNAVAILABLE, /* the machine or build lacks something; 1 */
 } PsError;
 
-/* The exit code that DESIGN fixes for an error: 2 for PS_ERROR_USAGE and what GOption reports, 1 for all others. */
+/* The exit code for an error: 2 for PS_ERROR_USAGE and errors of GOption, 1 for all others. */
 int ps_error_exit_code (const GError *error);
 
 /* The message as ps_format_line makes it. GOption does not say which argument is no text; this line names it. argv is
@@ -62,7 +62,7 @@ typedef enum
 
 const char *ps_origin_name (PsOrigin origin); /* "given", "measured", ... */
 
-/* Reads what ps_origin_name writes. Errors as those of ps_parse_name. */
+/* Reads the names of ps_origin_name. Errors as those of ps_parse_name. */
 gboolean ps_origin_parse (const char *where, const char *text, PsOrigin *origin, GError **error);
 
 /* The kinds of ops. B is the backward for the input, W the backward for the weights, BW both in one op. */
@@ -79,7 +79,7 @@ typedef enum
 
 const char *ps_op_kind_name (PsOpKind kind); /* "F", "B", "W", "BW", "R", "O" */
 
-/* Reads what ps_op_kind_name writes. Errors as those of ps_parse_name. */
+/* Reads the names of ps_op_kind_name. Errors as those of ps_parse_name. */
 gboolean ps_op_kind_parse (const char *where, const char *text, PsOpKind *kind, GError **error);
 
 /* Reads "250us", "1.5ms", "2s", "40ns"; a bare number is refused except 0. Negative, absurd (above

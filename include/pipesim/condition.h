@@ -1,5 +1,5 @@
-/* condition.h - the state that hardware is in while it is measured: clocks, temperature, power, and what slows it down.
- */
+/* condition.h - the state of hardware while it is measured: clocks, temperature, power, and the reasons that slow it
+ * down. */
 #ifndef PIPESIM_CONDITION_H
 #define PIPESIM_CONDITION_H
 

@@ -172,7 +172,7 @@ const char *ps_cost_key_name (PsCostKey key); /* "f", "act" */
  *   reduce      all-reduce of the gradients over the replicas
  *   reduce2     the same where every stage has two weight copies: over both copies of all replicas
  *   grad, opt   the parts of weights that are gradients and optimizer state
- *   r, keep     what recomputing a forward takes, and what of act is kept for it
+ *   r, keep     time of recomputing a forward, and the bytes of act kept for it
  *   host        moving act to the host, or back
  *
  * A single value is a device's whole share and is split evenly over its chunks. The first chunks take the remainder, so

@@ -27,7 +27,7 @@ typedef struct
   gint64 peak_bytes;              /* most of STATE + ACTIVATION together since the last reset_peak */
 } PsMemoryUse;
 
-/* The bytes whose most is peak_bytes. */
+/* The current bytes that count for peak_bytes. */
 static inline gint64
 ps_memory_use_held (const PsMemoryUse *use)
 {

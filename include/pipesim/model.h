@@ -45,7 +45,7 @@ typedef struct
  * Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with ps_model_free. */
 PsModel *ps_model_load (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same from text in memory; `where` is what messages call it. */
+/* The same from text in memory; `where` names it in messages. */
 PsModel *ps_model_parse (const char *where, const char *text, gsize length, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 PsModel *ps_model_copy (const PsModel *model);
 void ps_model_free (PsModel *model);

@@ -61,7 +61,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsLayers, ps_layers_free)
  */
 PsLayers *ps_layers_read (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same from text in memory; `where` is what messages call it. */
+/* The same from text in memory; `where` names it in messages. */
 PsLayers *ps_layers_parse (const char *where, const char *text, gsize length, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The formulas of model.h on a cluster's rates. The embedding is a layer of its own before the others, the head one

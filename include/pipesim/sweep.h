@@ -44,7 +44,7 @@ guint64 ps_sweep_n_points (const PsSweep *sweep);
 /* The spec with all values written out; two specs with one text are one sweep. */
 const char *ps_sweep_text (const PsSweep *sweep);
 
-/* SHA-256 (hexadecimal) over that text and over what the files named in it hold. */
+/* SHA-256 (hexadecimal) over that text and over the contents of the files named in it. */
 const char *ps_sweep_digest (const PsSweep *sweep);
 
 /* Predicts one setting after the other, keeping programs and costs that several of them share. For one thread. */
