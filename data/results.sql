@@ -1,12 +1,12 @@
--- The results of a sweep: one prediction per setting. Times are integer nanoseconds, sizes integer bytes, everything predicted is
--- simulated; the columns costs_origin, transfers_origin and memory_origin say where the costs behind it come from.
+-- The results of a sweep: one prediction per setting. Times are integer nanoseconds, sizes integer bytes. All predictions are
+-- simulated; the columns costs_origin, transfers_origin and memory_origin say where their costs come from.
 --
 -- The program that creates the file sets `PRAGMA application_id` (0x50535257, "PSRW"), `PRAGMA user_version` (the version of
 -- this schema) and write-ahead logging, and runs this text in one transaction. Look around with
 --   sqlite3 -header results.db 'SELECT * FROM fastest'
 -- or   pandas.read_sql ('SELECT * FROM result', sqlite3.connect ('results.db'))
 
--- What was swept. One row: a database is of one spec.
+-- The sweep. One row: a database holds one spec.
 CREATE TABLE sweep (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   digest TEXT NOT NULL,   -- SHA-256 over spec and over what the files named in it hold
@@ -15,7 +15,7 @@ CREATE TABLE sweep (
   version TEXT NOT NULL   -- of pipesim
 ) STRICT;
 
--- A setting and what it comes to. Columns of options that were not swept hold their defaults.
+-- A setting and its prediction. Columns of options that were not swept hold their defaults.
 CREATE TABLE prediction (
   point INTEGER PRIMARY KEY, -- number of the setting in the sweep, from 0
   digest TEXT NOT NULL,      -- of the setting alone; no two points have the same
@@ -90,14 +90,14 @@ CREATE TABLE prediction (
   memory_origin TEXT NOT NULL
 ) STRICT;
 
--- Settings that cannot be, and why.
+-- Settings that are not possible, and the reason.
 CREATE TABLE skipped (
   point INTEGER PRIMARY KEY,
   digest TEXT NOT NULL,
   reason TEXT NOT NULL
 ) STRICT;
 
--- Predictions with what follows from them.
+-- Predictions with the figures that follow from them.
 CREATE VIEW result AS
 SELECT *, CAST (iteration_ns AS REAL) / global_batch AS sequence_ns, -- time per sequence: compares different batches
   1e9 * global_batch / iteration_ns AS sequences_per_second,
@@ -110,7 +110,7 @@ SELECT point, key AS device, json_extract (value, '$[0]') AS busy_ns, json_extra
   json_extract (value, '$[2]') AS peak_memory_bytes, json_extract (value, '$[3]') AS peak_activations
 FROM prediction, json_each (devices_detail);
 
--- How often each reason.
+-- The number of settings for each reason.
 CREATE VIEW skipped_reason AS
 SELECT reason, count (*) AS settings FROM skipped GROUP BY reason ORDER BY settings DESC, reason;
 
