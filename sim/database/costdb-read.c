@@ -1,29 +1,29 @@
 /* costdb-read.c - reads profiles and measurements back. */
 #include "costdb-private.h"
+#include "profile-fields.h"
 
+/* Columns as in the query of ps_costdb_profiles. */
 static gpointer
 read_profile (PsRows *rows, gpointer data, GError **error)
 {
   PsProfile *profile = g_new0 (PsProfile, 1);
-  char **const fields[]
-      = { &profile->name,      &profile->model_name, &profile->model_digest, &profile->model_text, &profile->device,
-          &profile->transport, &profile->shares,     &profile->host,         &profile->processor,  &profile->kernel,
-          &profile->libraries, &profile->version,    &profile->created,      &profile->choices };
 
-  for (int i = 0; i < (int)G_N_ELEMENTS (fields); i++)
-    *fields[i] = ps_rows_text (rows, i);
+  for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)
+    *(char **)ps_profile_field_at (profile, &ps_profile_texts[i]) = ps_rows_text (rows, (int)i);
+  profile->shares = ps_rows_text (rows, PS_N_PROFILE_TEXTS);
+  profile->choices = ps_rows_text (rows, PS_N_PROFILE_TEXTS + 1);
   return profile;
 }
 
 GPtrArray *
 ps_costdb_profiles (PsCostDb *db, GError **error)
 {
-  g_autoptr (PsRows) rows
-      = ps_rows_new (db->file, error,
-                     "SELECT name, model_name, model_digest, model_text, device, transport, shares, host, processor, "
-                     "kernel, libraries, version, created, base64 FROM profile LEFT JOIN choices ON profile = id "
-                     "ORDER BY name",
-                     "");
+  g_autoptr (PsRows) rows = ps_rows_new (
+      db->file, error,
+      "SELECT name, model_name, model_digest, model_text, device, transport, host, processor, "
+      "kernel, libraries, version, created, shares, base64 FROM profile LEFT JOIN choices ON profile = id "
+      "ORDER BY name",
+      "");
 
   return ps_rows_collect (rows, read_profile, NULL, (GDestroyNotify)ps_profile_free, error);
 }
