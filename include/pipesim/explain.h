@@ -3,7 +3,7 @@
  *
  * Everything is deduced from one simulation, by either engine. A cause is an equality of integer times. An op starts
  * when the op before it on its device ends, or the transfer that it waits for. A transfer starts when its producer
- * ends, or whatever held one of its two devices.
+ * ends, or the op or transfer that held one of its two devices.
  */
 #ifndef PIPESIM_EXPLAIN_H
 #define PIPESIM_EXPLAIN_H

@@ -16,7 +16,7 @@
  *
  *   Written as PyTorch 2.15 lowers: ranks take turns, one action each. A send follows its producer, and its receive is
  *   appended to the other rank's list at the same moment. A program keeps its own order; weights are gathered before
- * the ops that need them.
+ *   the ops that need them.
  *
  *   Reading keeps all actions of the file as the posts of the schedule (schedule.h), and writing gives the same bytes
  *   back. Simulation follows the sends and receives where transfers share channels; waits and weights take no time.
@@ -103,15 +103,15 @@ GPtrArray *ps_torch_lint_comms (const char *where, const char *text, gsize lengt
  *   Ranges on the GPU (category gpu_user_annotation) count if there are any, else those of the processor. On the
  *   processor a range also waits for its receive. So an op begins with the first cpu_op, on any thread, that begins
  *   inside its range. With GPipe it begins after the receive c10d::recv_ and ends with c10d::send. An op without a
- * cpu_op takes no time, at the range's end. In a file without any cpu_op ranges count as they are.
+ *   cpu_op takes no time, at the range's end. In a file without any cpu_op ranges count as they are.
  *
  *   path may be a folder: its *.json and *.json.gz files are the traces of one run, one per rank. The rank of a file is
  *   distributedInfo.rank, else the number after "rank" in its name, else its place by name. Ranks in one file are told
  *   by process, else by thread. With fewer ranks than distributedInfo.world_size, the timeline's remark says so.
  *
  *   An action that comes again begins a new iteration. Incomplete iterations are dropped; the one with the median
- * duration of the others is taken. iteration_ns is its first start to its last end: the time between two iterations has
- * no range.
+ *   duration of the others is taken. iteration_ns is its first start to its last end: the time between two iterations
+ *   has no range.
  *
  * Files may be packed by gzip, whatever their names.
  *
