@@ -97,7 +97,7 @@ new_input (PsDevice *device, PsOpKind kind, GError **error)
   return input;
 }
 
-/* Takes the tensor; NULL unless ok. */
+/* Takes the tensor and returns it; not ok: frees it and returns NULL. */
 static PsTensor *
 keep_if (PsTensor *tensor, gboolean ok)
 {

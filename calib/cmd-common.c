@@ -1,4 +1,4 @@
-/* cmd-common.c - what the subcommands of pipesim-calib share. */
+/* cmd-common.c - helpers of the subcommands of pipesim-calib. */
 #include "commands.h"
 
 gboolean
@@ -82,7 +82,7 @@ set_samples (PsTable *table, const PsMeasurement *m)
   ps_table_set_numbers (table, "samples_ns", values, m->n_samples);
 }
 
-/* What is not known is 0 and stays unset. */
+/* Sets a value that is known; 0 is not known and stays unset. */
 static void
 set_known (PsTable *table, const char *key, gint64 value)
 {
@@ -90,8 +90,8 @@ set_known (PsTable *table, const char *key, gint64 value)
     ps_table_set_integer (table, key, value);
 }
 
-/* Medians of the measurement, or where there are none its end, when the hardware was at its busiest; throttled at any
- * time. */
+/* Shows the medians during the measurement. Without them it shows the state at its end, when the hardware was busiest.
+ * "throttled" covers the whole measurement. */
 static void
 set_condition (PsTable *table, const PsMeasurement *m)
 {

@@ -1,4 +1,4 @@
-/* cmd-diff.c - pipesim calib diff: how far two profiles are apart. */
+/* cmd-diff.c - pipesim calib diff: compares two profiles. */
 #include "commands.h"
 
 #include "diff.h"
@@ -19,7 +19,7 @@ typedef struct
   char **sides;
 } Options;
 
-/* FILE as calib export wrote it, or NAME in the database. */
+/* Loads FILE as calib export wrote it, or profile NAME of the database. */
 static PsProfileContents *
 load_side (const Options *options, const char *side, GError **error)
 {

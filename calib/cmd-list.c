@@ -1,4 +1,4 @@
-/* cmd-list.c - pipesim calib list: which profiles a cost database holds. */
+/* cmd-list.c - pipesim calib list: lists the profiles of a cost database. */
 #include "commands.h"
 
 static const PsColumn columns[] = {

@@ -1,4 +1,4 @@
-/* cmd-run.c - pipesim calib run: measures what a profile still lacks. */
+/* cmd-run.c - pipesim calib run: measures everything that a profile still lacks. */
 #include "commands.h"
 
 #include "clock.h"
@@ -15,7 +15,7 @@
 #define DEFAULT_MAX_DEVICES 4
 #define MAX_BLOCKS 1024
 
-/* As typed. */
+/* The options as typed. */
 typedef struct
 {
   char *db;
@@ -95,14 +95,14 @@ parse_rule (const Options *options, PsSamplingRule *rule, GError **error)
   return TRUE;
 }
 
-/* g_strsplit makes no item of ""; an empty item has its parser report the error. */
+/* g_strsplit makes no item of "". Here "" gives one empty item, so that its parser reports the error. */
 static char **
 split_list (const char *text)
 {
   return g_strsplit (*text ? text : ",", ",", -1);
 }
 
-/* What was listed, or 1 and 2 as far as the model has layers for it. */
+/* Reads the list; without one the chunks are 1 and 2, as far as the model has layers. */
 static gboolean
 parse_chunks (Run *run, const char *text, GError **error)
 {
@@ -139,7 +139,7 @@ parse_blocks (Run *run, const char *text, GError **error)
   return TRUE;
 }
 
-/* "run,cold". */
+/* Reads a list such as "run,cold". */
 static gboolean
 parse_caches (const char *text, guint *caches, GError **error)
 {
@@ -200,7 +200,7 @@ parse_shares (Run *run, const char *text, GError **error)
   return run->shares != NULL;
 }
 
-/* --precision was once what --within is. */
+/* --precision was once the name of --within, so its error says which is which. */
 static gboolean
 read_model (Run *run, const Options *options, GError **error)
 {
@@ -238,7 +238,7 @@ prepare (Run *run, const Options *options, GError **error)
   return TRUE;
 }
 
-/* What cannot be measured is refused before a database or a profile appears for it. */
+/* Refuses a calibration that can't be done before it creates a database or a profile. */
 static gboolean
 check_possible (const PsCalibration *calibration, GError **error)
 {
@@ -252,7 +252,7 @@ check_possible (const PsCalibration *calibration, GError **error)
   PsDevice *device = calibration->device->open (&setting, error);
   if (!device)
     return FALSE;
-  /* The class of a module may turn out to be an emulation. */
+  /* The class in the module may be an emulation, which the table's row does not say. */
   gboolean measures = device->class->measures, occupies = device->class->occupy != NULL;
   device->class->close (device);
   if (!measures)
@@ -263,7 +263,8 @@ check_possible (const PsCalibration *calibration, GError **error)
   return calibration->n_blocks == 0 || occupies;
 }
 
-/* Accelerators are shared on purpose, and say so in `sharing`; part of one may be left out. */
+/* Warns of idle parts of an accelerator, and of more cpu devices than cores. Devices that share an accelerator get no
+ * warning: `sharing` says so. */
 static void
 warn_of_sharing (const PsCalibration *calibration)
 {

@@ -1,4 +1,4 @@
-/* cmd-show.c - pipesim calib show: everything that one profile holds. */
+/* cmd-show.c - pipesim calib show: prints a whole profile. */
 #include "commands.h"
 
 #include "diff.h"
@@ -16,7 +16,8 @@ typedef struct
   gboolean json;
 } Options;
 
-/* Names and facts of the database may hold anything. */
+/* Appends a line and removes characters that a terminal would obey: names and facts in the database may hold any
+ * text. */
 static void G_GNUC_PRINTF (2, 3) append_line (GString *text, const char *format, ...)
 {
   va_list arguments;
@@ -58,7 +59,7 @@ append_sentinels (GString *text, GPtrArray *sentinels, GPtrArray *measurements)
                  sentinels->len, 100 * shift);
 }
 
-/* Whether two ops differ in how many devices are busy alone. */
+/* TRUE if two measurements are of the same op; the number of busy devices may differ. */
 static gboolean
 is_same_op (const PsMeasurement *a, const PsMeasurement *b)
 {
@@ -66,7 +67,7 @@ is_same_op (const PsMeasurement *a, const PsMeasurement *b)
          && a->share == b->share && a->cache == b->cache && g_str_equal (a->shape, b->shape);
 }
 
-/* "busy, 3 of 20 ops differ from those alone beyond noise, 2 of them as the clock"; nothing where no clock is known. */
+/* Appends "busy, 3 of 20 ops differ from those alone beyond noise, 2 of them as the clock", if clocks are known. */
 static void
 append_clocks (GString *text, GPtrArray *measurements)
 {
@@ -88,7 +89,7 @@ append_clocks (GString *text, GPtrArray *measurements)
                  n_clock);
 }
 
-/* The number in a shape that ends in ",blocks=8"; -1: the op ran beside no blocks. */
+/* Returns the number in a shape that ends in ",blocks=8"; -1: the op ran beside no blocks. */
 static gint64
 blocks_of (const PsMeasurement *m)
 {
@@ -96,7 +97,7 @@ blocks_of (const PsMeasurement *m)
   return found != NULL ? g_ascii_strtoll (found + strlen (",blocks="), NULL, 10) : -1;
 }
 
-/* Sums of all ops that were measured beside n blocks and beside none, into *beside_ns and *alone_ns. */
+/* Adds up all ops that were measured both beside n blocks and beside none, into *beside_ns and *alone_ns. */
 static void
 sum_blocks (GPtrArray *measurements, gint64 n, gint64 *beside_ns, gint64 *alone_ns)
 {
@@ -113,7 +114,7 @@ sum_blocks (GPtrArray *measurements, gint64 n, gint64 *beside_ns, gint64 *alone_
       }
 }
 
-/* The least number of blocks above n that an op ran beside; 0: there is none. */
+/* Returns the smallest number of blocks above n that an op ran beside; 0: there is none. */
 static gint64
 blocks_after (GPtrArray *measurements, gint64 n)
 {
@@ -127,7 +128,7 @@ blocks_after (GPtrArray *measurements, gint64 n)
   return next;
 }
 
-/* "ops beside 8 held multiprocessors take 1.07 times as long (--overlap-slowdown 1.07)", in ascending order. */
+/* Appends "ops beside 8 held multiprocessors take 1.07 times as long (--overlap-slowdown 1.07)", in ascending order. */
 static void
 append_blocks (GString *text, GPtrArray *measurements)
 {
@@ -143,7 +144,7 @@ append_blocks (GString *text, GPtrArray *measurements)
     }
 }
 
-/* Whether two messages went the same way, in sizes of their own. */
+/* TRUE if two messages went the same way; their sizes may differ. */
 static gboolean
 is_alike (const PsMeasurement *a, const PsMeasurement *b)
 {
@@ -151,7 +152,8 @@ is_alike (const PsMeasurement *a, const PsMeasurement *b)
          && a->sharing == b->sharing;
 }
 
-/* The messages that went like `first`, by size; none where it is not the first of them. */
+/* Collects the messages that went the same way as `first`, by size. Collects none unless `first` is the first of
+ * them. */
 static void
 collect_sizes (GPtrArray *measurements, const PsMeasurement *first, GArray *bytes, GArray *ns)
 {

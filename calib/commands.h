@@ -1,4 +1,4 @@
-/* commands.h - the subcommands of pipesim-calib and what they share. */
+/* commands.h - the subcommands of pipesim-calib and their helpers. */
 #ifndef PIPESIM_CALIB_COMMANDS_H
 #define PIPESIM_CALIB_COMMANDS_H
 
@@ -7,7 +7,8 @@
 
 G_BEGIN_DECLS
 
-/* argv[0] is the subcommand's name. Errors become one line on stderr and an exit code in main. */
+/* The subcommands. argv[0] is the subcommand's name. main prints an error as one line on stderr and sets the exit
+ * code. */
 gboolean ps_calib_cmd_run (int argc, char **argv, GError **error);
 gboolean ps_calib_cmd_list (int argc, char **argv, GError **error);
 gboolean ps_calib_cmd_show (int argc, char **argv, GError **error);
@@ -15,16 +16,16 @@ gboolean ps_calib_cmd_diff (int argc, char **argv, GError **error);
 gboolean ps_calib_cmd_export (int argc, char **argv, GError **error);
 gboolean ps_calib_cmd_import (int argc, char **argv, GError **error);
 
-/* Parses options; whatever is left over, or a missing text option among the NULL-terminated pairs (name, value), is
- * PS_ERROR_USAGE. */
+/* ps_calib_parse parses options; PS_ERROR_USAGE if arguments are left over. ps_calib_require fails with PS_ERROR_USAGE
+ * if the option has no value. */
 gboolean ps_calib_parse (int argc, char **argv, const char *command, const char *summary, const GOptionEntry *entries,
                          GError **error);
 gboolean ps_calib_require (const char *option, const char *value, GError **error);
 
-/* The measurements of a profile as one table, ops first. */
+/* Returns the measurements of a profile as one table, ops first. */
 PsTable *ps_calib_table (GPtrArray *measurements, gboolean with_samples);
 
-/* "F of layers=2,head, 2 devices busy" or "transfer of 64 KiB, 2 devices busy". Free with g_free. */
+/* Returns "F of layers=2,head, 2 devices busy" or "transfer of 64 KiB, 2 devices busy". Free with g_free. */
 char *ps_calib_describe (const PsMeasurement *measurement);
 
 G_END_DECLS

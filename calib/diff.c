@@ -1,4 +1,4 @@
-/* diff.c - holds one profile against another. */
+/* diff.c - compares two profiles. */
 #include "diff.h"
 
 #include "statistics.h"

@@ -12,10 +12,10 @@
 #define CAPACITY 2
 #define TIMEOUT_NS G_GINT64_CONSTANT (60000000000)
 
-/* Stages of the model that a message belongs to. */
+/* Stages of the model that the messages belong to. */
 #define N_STAGES 2
 
-/* Rounds between two looks at the samples: doubled each time up to this. */
+/* Most rounds between two looks at the samples; the number doubles up to this. */
 #define MAX_ROUNDS 16U
 
 static const PsOp messages[N_STAGES] = { { .kind = PS_OP_F, .stage = 0 }, { .kind = PS_OP_B, .stage = 1 } };
@@ -26,11 +26,11 @@ ps_model_with_boundary (gint64 bytes)
   PsModel *model = g_new0 (PsModel, 1);
   gint64 elements = bytes / (gint64)sizeof (float);
   gint64 hidden = 1;
-  /* About square, so that neither side becomes absurd. */
+  /* hidden and sequence become about equal, so that neither is absurd. */
   while (elements % (hidden * 2) == 0 && hidden * hidden < elements)
     hidden *= 2;
   gint64 sequence = elements / hidden, batch = 1;
-  /* Heads and sequences of sizes that every device takes, although no op runs. */
+  /* Heads and sequences have sizes that every device takes, although no op runs. */
   while (sequence % 2 == 0 && sequence > LONGEST_SEQUENCE)
     {
       sequence /= 2;
@@ -215,7 +215,7 @@ abort_transport (gpointer data)
   game->class->abort (game->transport);
 }
 
-/* Until player 0 has samples enough. */
+/* Plays until player 0 has enough samples. */
 static gboolean
 play_joined (Player *player, GError **error)
 {
@@ -237,7 +237,7 @@ play_joined (Player *player, GError **error)
   return TRUE;
 }
 
-/* What is added up: zeros, which stay. */
+/* Makes the tensor that is added up: its zeros stay zeros. */
 static gboolean
 make_sum (Player *player, GError **error)
 {

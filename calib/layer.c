@@ -3,7 +3,7 @@
 
 #include "clock.h"
 
-/* In the middle, so that both ops take something from a neighbour. */
+/* STAGE is in the middle, so that F and BW take an input from a neighbour. */
 #define STAGE 1
 #define N_STAGES 3
 
@@ -76,7 +76,7 @@ struct _PsLoad
   GError *error;     /* under mutex: the first one */
 };
 
-/* A worker has come so far, or has failed (error, taken). */
+/* Counts a worker that computes, or notes the error of one that failed (taken). */
 static void
 tell (PsLoad *load, GError *error)
 {

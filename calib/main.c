@@ -57,7 +57,7 @@ main (int argc, char **argv)
   g_autoptr (GError) error = NULL;
   ps_log_to_stderr ();
   ps_catch_signals ();
-  /* hwloc complains on stderr where /sys is missing; what it then does not know is reported or done without. */
+  /* hwloc complains on stderr if /sys is missing. pipesim reports unknown facts itself, or does without them. */
   g_setenv ("HWLOC_HIDE_ERRORS", "2", FALSE);
   setlocale (LC_CTYPE, "");
   if (dispatch (argc, argv, &error))

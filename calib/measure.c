@@ -1,4 +1,4 @@
-/* measure.c - what is measured in which order. */
+/* measure.c - the order of all measurements. */
 #include "measure.h"
 
 #include "rotation.h"
@@ -6,7 +6,7 @@
 #include "transfers.h"
 #include "watch.h"
 
-/* As many at a time as run here, until every device has had its turn. */
+/* Measures n_local devices at a time, until every device has had its turn. */
 static gboolean
 calibrate_busy (const PsCalibration *calibration, const PsCut *cut, GError **error)
 {
@@ -17,7 +17,7 @@ calibrate_busy (const PsCalibration *calibration, const PsCut *cut, GError **err
   return TRUE;
 }
 
-/* One device after the other by itself; only those that answer for a shape have anything to do. */
+/* Measures one device after the other, alone. A device that answers for no shape has nothing to do. */
 static gboolean
 calibrate_alone (const PsCalibration *calibration, const PsCut *cut, PsCacheState cache, GError **error)
 {
@@ -27,7 +27,7 @@ calibrate_alone (const PsCalibration *calibration, const PsCut *cut, PsCacheStat
   return TRUE;
 }
 
-/* Each shape on a whole accelerator of which other blocks hold a part. */
+/* Measures each shape on a whole accelerator, while other blocks hold a part of it. */
 static gboolean
 calibrate_beside_blocks (const PsCalibration *calibration, GPtrArray *cuts, GError **error)
 {
@@ -51,7 +51,7 @@ calibrate_cuts (const PsCalibration *calibration, GPtrArray *cuts, GError **erro
       return FALSE;
   if (calibration->n_devices > 1 && !ps_calibrate_transfers (calibration, error))
     return FALSE;
-  /* Where one runs at a time all were alone already. */
+  /* With one device at a time, the first pass measured all shapes alone. */
   guint first = calibration->n_local > 1 ? PS_CACHE_RUN : PS_CACHE_RUN + 1;
   for (guint cache = first; cache < PS_N_CACHE_STATES; cache++)
     for (guint i = 0; i < cuts->len && calibration->caches & 1U << cache; i++)
@@ -60,7 +60,7 @@ calibrate_cuts (const PsCalibration *calibration, GPtrArray *cuts, GError **erro
   return calibrate_beside_blocks (calibration, cuts, error) && ps_calibrate_self_sends (calibration, error);
 }
 
-/* What only an open device can tell. */
+/* Asks an open device for facts that the class does not tell. */
 static gboolean
 ask_device (PsCalibration *calibration, GError **error)
 {

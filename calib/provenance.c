@@ -1,4 +1,4 @@
-/* provenance.c - what has to be known about a machine for its measurements to mean something. */
+/* provenance.c - the facts about a machine that give its measurements a meaning. */
 #include "provenance.h"
 
 #include "build-commit.h"
@@ -12,7 +12,7 @@ ps_moment_now (void)
   return g_date_time_format (now, "%Y-%m-%dT%H:%M:%SZ");
 }
 
-/* The first "model name : ..." of /proc/cpuinfo; not every architecture has one. */
+/* Returns the first "model name : ..." of /proc/cpuinfo, or the fallback: not every architecture has one. */
 static char *
 processor_name (const char *fallback)
 {

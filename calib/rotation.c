@@ -6,21 +6,22 @@
 #include "provenance.h"
 #include "watch.h"
 
-/* Microbatches in flight per stage: enough that an op finds its data as cold as in a real run, at bounded memory. */
+/* Microbatches in flight per stage: enough that an op's data is as cold as in a real run, few enough to bound
+ * memory. */
 #define MAX_IN_FLIGHT 4
 
-/* Every so many cycles one optimizer step per stage. */
+/* Each stage runs one O every OPTIMIZER_CYCLES cycles. */
 #define OPTIMIZER_CYCLES 2
 
 /* One quantity that is sampled. */
 typedef struct
 {
-  PsMeasurement *measurement; /* NULL once it was handed over */
+  PsMeasurement *measurement; /* NULL after it was handed over */
   PsSampler sampler;
-  GArray *device_ns; /* gint64: the accelerator's own part of each sample; empty where there is none */
+  GArray *device_ns; /* gint64: the accelerator's part of each sample; empty if the class has no separate time */
 } Quantity;
 
-/* A stage on a device and where its microbatches are. */
+/* A stage on a device, with the state of its microbatches. */
 typedef struct
 {
   guint stage;
@@ -43,7 +44,7 @@ typedef struct
   ResidentStage *stages;
   guint n_stages;
   GPtrArray *quantities;
-  gint64 begin_ns; /* of sampling; 0: still warming up */
+  gint64 begin_ns; /* start of sampling; 0: still warming up */
   PsCondition before;
   guint index;
   GThread *thread;
@@ -57,16 +58,16 @@ struct _Rotation
   Worker *workers;
   guint n_workers;
   guint n_in_flight;
-  int n_open; /* quantities still sampled; atomic */
+  int n_open; /* quantities that are still sampled; atomic */
   int failed; /* atomic */
   GMutex mutex;
   GCond all_ready;
   guint n_ready;            /* under mutex */
-  GAsyncQueue *inbox;       /* Item, to the thread that started it all */
+  GAsyncQueue *inbox;       /* Item, from the workers to the thread that started them */
   PsConditions *conditions; /* of the workers' devices */
 };
 
-/* What workers report: a finished measurement, choices, or that they have ended, perhaps with an error. */
+/* A worker's report: a finished measurement, its choices, or its end, with an error if it failed. */
 typedef struct
 {
   PsMeasurement *measurement;
@@ -98,7 +99,7 @@ report_choices (Worker *worker)
     report (worker, (Item){ .choices = class->choices (worker->device) });
 }
 
-/* Nobody samples before everybody is busy, and so has chosen. */
+/* Waits until every worker is busy: by then all have made their choices. */
 static void
 wait_for_all (Worker *worker)
 {
@@ -156,7 +157,7 @@ add_sample (Worker *worker, ResidentStage *stage, PsOpKind kind, gint64 ns, cons
     finish_quantity (worker, quantity);
 }
 
-/* What would come from the neighbouring stage, if the op takes anything. */
+/* Makes the tensor that the neighbouring stage would send, if the op takes one. */
 static gboolean
 make_input (Worker *worker, const ResidentStage *stage, PsOpKind kind, PsTensor **input, GError **error)
 {
@@ -171,7 +172,8 @@ make_input (Worker *worker, const ResidentStage *stage, PsOpKind kind, PsTensor 
   return *input != NULL;
 }
 
-/* Only while sampling: a kernel's first launch may wait for all that runs. */
+/* Occupies or frees multiprocessors. It does so only while sampling: the first launch of a kernel may wait for all
+ * others. */
 static gboolean
 keep_from_op (Worker *worker, gboolean begin, GError **error)
 {
@@ -179,7 +181,7 @@ keep_from_op (Worker *worker, gboolean begin, GError **error)
   return !kept || worker->begin_ns == 0 || worker->device->class->occupy (worker->device, begin ? *kept : 0, error);
 }
 
-/* Nothing may come between this and the op. */
+/* Empties the caches or holds multiprocessors. Nothing may come between this and the op. */
 static gboolean
 prepare_hardware (Worker *worker, PsTensor *input, GError **error)
 {
@@ -215,7 +217,7 @@ run_op (Worker *worker, ResidentStage *stage, PsOpKind kind, guint microbatch, G
   return ok;
 }
 
-/* Runs an op on the microbatch that has waited longest in one queue and moves it to another. */
+/* Runs an op on the microbatch that has waited longest in one queue, and moves it to another queue. */
 static gboolean
 advance (Worker *worker, ResidentStage *stage, PsOpKind kind, GQueue *from, GQueue *to, GError **error)
 {
@@ -251,7 +253,7 @@ step_all (Worker *worker, PsOpKind kind, GError **error)
   return TRUE;
 }
 
-/* W works on the B of the cycle before, so that it finds its data as cold as a delayed W does. */
+/* W works on the B of the cycle before, so that its data is as cold as that of a delayed W. */
 static gboolean
 run_cycle (Worker *worker, guint cycle, GError **error)
 {
@@ -262,7 +264,7 @@ run_cycle (Worker *worker, guint cycle, GError **error)
   return cycle % OPTIMIZER_CYCLES != 0 || step_all (worker, PS_OP_O, error);
 }
 
-/* Every op right after the one it needs. */
+/* Runs every op right after the op that it needs. */
 static gboolean
 run_warm_cycle (Worker *worker, guint cycle, GError **error)
 {
@@ -282,7 +284,7 @@ run_any_cycle (Worker *worker, guint cycle, GError **error)
                                                   : run_cycle (worker, cycle, error);
 }
 
-/* Fills the pipeline: the microbatches in flight, and one B whose W is due. */
+/* Fills the pipeline with the microbatches in flight, and one B whose W is due. */
 static gboolean
 warm_up (Worker *worker, GError **error)
 {
@@ -339,7 +341,8 @@ worker_main (gpointer data)
   return NULL;
 }
 
-/* The worker's quantity of that key, made on first sight when the worker answers for it and it is wanted. */
+/* Finds the worker's quantity of that key. Makes it at first use, if this worker answers for the shape and the quantity
+ * is wanted. */
 static gboolean
 find_quantity (Worker *worker, const char *key, PsOpKind kind, Quantity **found, GError **error)
 {
@@ -409,7 +412,7 @@ init_worker (Rotation *rotation, Worker *worker, guint index, GError **error)
   const PsCut *cut = rotation->cut;
   worker->rotation = rotation;
   worker->index = index;
-  /* Besides those in flight: the one whose W is due and the one that goes forward. */
+  /* Two more than in flight: one whose W is due and one in its F. */
   worker->setting = ps_calib_device_setting (rotation->calibration, rotation->calibration->model, cut->n_stages,
                                              rotation->n_in_flight + 2, index);
   if (rotation->calibration->kept)
@@ -450,7 +453,7 @@ hand_over (const PsCalibration *calibration, const Item *item, GError **error)
                        : calibration->sink (item->measurement, calibration->data, error);
 }
 
-/* Stores what comes in until every started worker has ended. The first error counts. */
+/* Stores reports until every started worker has ended. Returns the first error. */
 static gboolean
 collect (Rotation *rotation, guint n_started, GError **error)
 {

@@ -1,4 +1,4 @@
-/* rounds.c - what a round measures, and where that goes. */
+/* rounds.c - decides what a round measures, and stores it. */
 #include "rounds.h"
 
 #include "commands.h"
@@ -19,7 +19,7 @@ ps_calib_rounds_clear (PsCalibRounds *rounds)
   g_clear_pointer (&rounds->wanted, g_hash_table_unref);
 }
 
-/* Sizes in descriptions are rounded. */
+/* Returns a key of the measurement with its exact size; descriptions round sizes. */
 static char *
 key_of (const PsMeasurement *m)
 {
@@ -44,7 +44,7 @@ find_disturbed (PsCalibRounds *rounds, guint *n_stored, double *shift, GError **
   return TRUE;
 }
 
-/* Notes a key that is missing or to be measured again; measures nothing yet. */
+/* Notes a key that is missing or must be measured again; measures nothing yet. */
 static gboolean
 note_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
 {
@@ -86,7 +86,7 @@ is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **e
   return TRUE;
 }
 
-/* What was missing when measuring began is missing still, unless somebody else measures: then both have measured each
+/* Fails if another process has stored this measurement in the meantime: two calibrations at a time disturb each
  * other. */
 static gboolean
 check_alone (const PsCalibRounds *rounds, const PsMeasurement *measurement, const char *name, GError **error)

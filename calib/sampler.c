@@ -22,7 +22,7 @@ has_converged (PsSampler *sampler)
   guint n = sampler->samples->len;
   if (n < sampler->next_check)
     return FALSE;
-  /* Looking costs more the more samples there are, so look less often. */
+  /* Each look takes time that grows with the samples, so the next look comes later. */
   sampler->next_check = n + MAX (n / 16, 1);
   return ps_median_is_precise (samples, n, sampler->rule->within) && !ps_has_drift (samples, n, sampler->rule->within);
 }

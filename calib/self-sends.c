@@ -4,7 +4,7 @@
 #include "device/conditions.h"
 #include "provenance.h"
 
-/* The samples are few: a launch is short, and its communicator is set up anew for each size. */
+/* N_SAMPLES is small: a launch is short, and each size sets up a new communicator. */
 #define N_SAMPLES 200
 #define SMALLEST_BYTES 8
 #define STEP 64
@@ -72,7 +72,7 @@ ps_calibrate_self_sends (const PsCalibration *calibration, GError **error)
   guint n;
   const PsTransportClass *const *transports = ps_transport_table (&n);
   PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, 1, 1, 0);
-  /* By a whole accelerator: libraries of messages know no parts. */
+  /* The device has a whole accelerator: message libraries know no parts. */
   setting.n_local = 1;
   setting.shares = NULL;
   PsDevice *device = calibration->device->open (&setting, error);

@@ -67,7 +67,7 @@ ps_slope_z (const gint64 *samples, guint n)
   for (guint i = 0; i < n; i++)
     for (guint j = i + 1; j < n; j++)
       rising += ps_compare_int64 (&samples[j], &samples[i]);
-  /* Variance without ties, which clocks in nanoseconds hardly make; with ties z only gets smaller than it could be. */
+  /* Variance without ties, which are rare in nanoseconds. With ties z only gets smaller than it could be. */
   double deviation = sqrt (n * (n - 1.0) * (2.0 * n + 5) / 18);
   gint64 continuity = (rising > 0) - (rising < 0);
   return (double)(rising - continuity) / deviation;

@@ -1,5 +1,5 @@
-/* transfers.c - which messages are timed: of many sizes one by one, and of a few in the ways that they share a machine
- * with others. */
+/* transfers.c - chooses the messages to time: many sizes one by one, and a few sizes in each way of sharing the
+ * machine. */
 #include "transfers.h"
 
 #include "game.h"
@@ -8,7 +8,7 @@
 
 #define SMALLEST_BYTES 8
 
-/* There are some twenty sizes: together they get about two rotations' time. */
+/* Some twenty sizes together get about the time of two rotations. */
 #define TIME_SHARE 10
 
 static const char *const shapes[PS_N_WAYS] = { "", "both-ways", "pairs=2", "beside-compute", "" };

@@ -18,8 +18,8 @@ gboolean ps_end_transfers (const PsCalibration *calibration, GError **error);
 /* The others: each plays along until then. */
 gboolean ps_answer_transfers (const PsCalibration *calibration, GError **error);
 
-/* Sizes of transfers to measure: powers of two from 8 bytes to at least 4 times the boundary, and the boundary.
- * Ascending; gint64. */
+/* Returns the sizes of transfers to measure: powers of two from 8 bytes to at least 4 times the boundary, and the
+ * boundary itself. Ascending; gint64. */
 GArray *ps_transfer_sizes (gint64 boundary_bytes);
 
 G_END_DECLS

@@ -5,7 +5,7 @@
 #include "layer.h"
 #include "provenance.h"
 
-/* Against a rotation: it comes often. */
+/* The sentinel gets a tenth of a rotation's time limit, because it is read often. */
 #define TIME_SHARE 10
 
 typedef struct

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-/* Giving way to other threads here would let a busy neighbour keep the core for milliseconds. */
+/* A sched_yield here would let a busy neighbour keep the core for milliseconds. */
 void
 ps_clock_spin_until (gint64 deadline_ns)
 {

@@ -1,4 +1,4 @@
-/* describe.c - what exec's help says after its options. */
+/* describe.c - the part of exec's help after its options. */
 #include "describe.h"
 
 #include <pipesim/transport.h>

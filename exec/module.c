@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The places to look in, best first. */
+/* Returns the folders to look in, best first. */
 static char **
 module_folders (void)
 {
@@ -18,7 +18,7 @@ module_folders (void)
   return g_strdupv ((char *[]){ beside, installed, NULL });
 }
 
-/* NULL with an error when there is no such file. */
+/* NULL with an error if there is no such file. */
 static char *
 find_module (const char *where, const char *name, GError **error)
 {
@@ -69,7 +69,7 @@ load_module (const char *where, const char *name, GError **error)
   return NULL;
 }
 
-/* NULL with an error when it can't be loaded. */
+/* NULL with an error if it can't be loaded. */
 static GModule *
 get_module (const char *where, const char *name, GError **error)
 {

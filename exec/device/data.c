@@ -1,4 +1,4 @@
-/* data.c - weights and tokens from counters: number i of a stream needs no number before it. */
+/* data.c - weights and tokens from counters: number i of a stream does not depend on the numbers before it. */
 #include "device/data.h"
 
 /* The finaliser of splitmix64 (Steele, Lea, Flood 2014). */
@@ -39,7 +39,7 @@ ps_data_weights (float *weights, gsize n, float deviation, guint64 seed, guint32
 #define STREAM_SUCCESSOR 0xffffff02u
 #define STREAM_SEQUENCE 0xffffff03u
 
-/* One in this many tokens does not follow from the token before. */
+/* One token in SURPRISE does not follow from the token before it. */
 #define SURPRISE 8
 
 void

@@ -9,12 +9,11 @@
 G_BEGIN_DECLS
 
 extern const PsDeviceClass ps_cpu_device;   /* a real transformer stage in fp32 */
-extern const PsDeviceClass ps_cuda_device;  /* the row of the module pipesim-cuda: the hooks of an open device are those
-                                               of its own class */
+extern const PsDeviceClass ps_cuda_device;  /* row of the module pipesim-cuda; an open device has its own class */
 extern const PsDeviceClass ps_paced_device; /* occupies its thread for the modelled time of each op */
 extern const PsDeviceClass ps_null_device;  /* ops take no time: measures the runtime itself */
 
-/* The answers of classes that do not compute. */
+/* Hooks for classes that do not compute. */
 static inline double
 ps_device_no_loss (PsDevice *device, guint microbatch)
 {
@@ -28,7 +27,7 @@ ps_device_no_gradients (PsDevice *device, guint stage, gsize *n)
   return NULL;
 }
 
-/* Whether an op hands something to another stage. */
+/* TRUE if an op hands a tensor to another stage. */
 static inline gboolean
 ps_device_op_has_output (PsOp op, guint n_stages)
 {

@@ -8,13 +8,13 @@ struct _Block
 {
   void *start;
   gint64 bytes;
-  gboolean travels; /* was made for PS_USE_BUFFER */
+  gboolean travels; /* allocated for PS_USE_BUFFER */
   PsUseKind kind;
   Block *next; /* in its free list, by ascending start */
 };
 
-/* The free blocks of one size that travel or don't. When a block that travels comes back is a matter of timing, and so
- * is which of them is taken next; apart, they leave the others be. */
+/* The free blocks of one size that travel, or that don't. Timing decides when a block that travels comes back, and so
+ * which of them is taken next. A list of their own keeps this from the other blocks. */
 typedef struct
 {
   gint64 bytes;
@@ -29,7 +29,7 @@ struct _PsMemoryPool
   gint64 limit_bytes;
   PsMemoryUse use;
   GArray *free_lists; /* FreeList; a device uses a handful of sizes */
-  GHashTable *blocks; /* Block by start, every one that exists */
+  GHashTable *blocks; /* every block, by start */
 };
 
 PsMemoryPool *
@@ -149,7 +149,7 @@ take_block (PsMemoryPool *memory, gint64 bytes, gboolean travels)
   return block;
 }
 
-/* What a block of that many bytes counts as. */
+/* Returns the bytes that a block of `bytes` counts as. */
 static gsize
 counted_bytes (const PsMemoryPool *memory, gsize bytes)
 {

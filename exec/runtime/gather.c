@@ -1,4 +1,4 @@
-/* gather.c - sends home what a rank has recorded. One function says what is in a parcel and in which order, for packing
+/* gather.c - sends the records of a rank to rank 0. One function gives a parcel's contents and their order, for packing
  * and for unpacking. */
 #include "gather.h"
 
@@ -7,14 +7,14 @@
 #define DIGEST_LENGTH 64             /* SHA-256 of the fingerprint, hex */
 #define PIECE_SIZE ((gsize)64 << 20) /* bytes of one message */
 
-/* What travels between a rank and rank 0, in pieces: outwards what is carried is sent, inwards it is filled in. After a
- * failure nothing is carried any more. */
+/* Data on the way between a rank and rank 0, in pieces. Outwards, carry sends the data; inwards, it fills the data in.
+ * After a failure it carries nothing more. */
 typedef struct
 {
   PsRun *run;
   guint rank;        /* the other end */
-  GByteArray *piece; /* outwards: what is not sent yet; else NULL */
-  GBytes *message;   /* inwards: what is not used up yet, from n_used on */
+  GByteArray *piece; /* outwards: bytes not sent yet; else NULL */
+  GBytes *message;   /* inwards: bytes not used yet, from n_used on */
   gsize n_used;
   GError *error;
 } Parcel;
@@ -43,7 +43,7 @@ n_unused (const Parcel *parcel)
   return parcel->message != NULL ? g_bytes_get_size (parcel->message) - parcel->n_used : 0;
 }
 
-/* As much of it as this piece has room for, or has left; returns how much. */
+/* Carries as much as this piece has room for, or has left; returns how much. */
 static gsize
 carry_some (Parcel *parcel, guint8 *data, gsize n_bytes)
 {
@@ -66,7 +66,7 @@ carry_some (Parcel *parcel, guint8 *data, gsize n_bytes)
   return n;
 }
 
-/* From or to data, as the parcel goes. */
+/* Carries all of data, to or from it as the parcel goes. */
 static void
 carry (Parcel *parcel, gpointer data, gsize n_bytes)
 {
@@ -81,7 +81,7 @@ carry (Parcel *parcel, gpointer data, gsize n_bytes)
     }
 }
 
-/* Sends the rest, or makes sure that there is none. */
+/* Sends the rest, or fails if something is left over. */
 static gboolean
 finish_parcel (Parcel *parcel, GError **error)
 {
@@ -141,7 +141,8 @@ carry_gradients (Parcel *parcel, PsRunGradients *gradients, const PsScript *scri
     }
 }
 
-/* All devices of a rank; they begin with `first`. Of other replicas than the first only losses count. */
+/* Carries all devices of a rank, which begin with `first`. Replicas other than the first one carry their losses
+ * only. */
 static gboolean
 carry_devices (Parcel *parcel, guint first, guint replica, GError **error)
 {
@@ -158,7 +159,7 @@ carry_devices (Parcel *parcel, guint first, guint replica, GError **error)
   return finish_parcel (parcel, error);
 }
 
-/* To the clock of rank 0. */
+/* Shifts times to the clock of rank 0. */
 static void
 shift_records (PsRecorder *recorder, guint device, gint64 offset_ns)
 {
@@ -215,7 +216,7 @@ ps_gather (PsRun *run, GError **error)
   return TRUE;
 }
 
-/* A digest of all that must be equal. */
+/* Returns a digest of everything that must be equal on all ranks. */
 static char *
 fingerprint (const PsRun *run)
 {
@@ -259,7 +260,7 @@ ps_gather_agreement (PsRun *run, GError **error)
   all = g_malloc ((gsize)DIGEST_LENGTH * ps_rendezvous_n_ranks (others));
   if (!ps_rendezvous_exchange (others, mine, DIGEST_LENGTH, all, run->setting->timeout_ns, error))
     return FALSE;
-  /* Rank 0 says so for all. */
+  /* Rank 0 compares for all ranks. */
   for (guint rank = 1; ps_rendezvous_rank (others) == 0 && rank < ps_rendezvous_n_ranks (others); rank++)
     if (memcmp (all + (gsize)rank * DIGEST_LENGTH, all, DIGEST_LENGTH) != 0)
       {

@@ -1,5 +1,5 @@
-/* runtime.c - opens what a run needs, starts one thread per device of this process and makes the result of what all
- * recorded. */
+/* runtime.c - opens the parts of a run, starts one thread per device of this process, and makes the result from their
+ * records. */
 #include "runtime.h"
 
 #include "device/conditions.h"
@@ -8,7 +8,7 @@
 #include "run-result.h"
 #include "worker.h"
 
-/* Messages that a channel buffers before they refer to the sender's tensor. */
+/* A channel buffers this many messages. Further messages refer to the sender's tensor. */
 #define CHANNEL_CAPACITY 4
 
 static gboolean
@@ -26,7 +26,7 @@ open_workers (PsWorker *workers, PsRun *run, GError **error)
   return TRUE;
 }
 
-/* The median clock from a device's first op to its last. */
+/* Records the median clock from a device's first op to its last. */
 static void
 record_clock (PsRecorder *recorder, PsConditions *conditions, guint i, guint device)
 {
@@ -40,7 +40,7 @@ record_clock (PsRecorder *recorder, PsConditions *conditions, guint i, guint dev
   records->clock_mhz = median.clock_mhz;
 }
 
-/* Threads that could not be started are missed at the first barrier, so the failure is the run's. */
+/* A thread that could not be started is missed at the first barrier, so its failure ends the run. */
 static void
 run_threads (PsWorker *workers, PsRun *run)
 {
@@ -90,7 +90,8 @@ finish_result (PsRun *run)
                                               result->timeline_step + 1, result->n_steps);
 }
 
-/* Every step ends with a meeting of all devices, and a device that computes knows one set of weights per stage. */
+/* Refuses schedules that this executor can't run: all devices meet after every step, and a device that computes has one
+ * set of weights per stage. */
 static gboolean
 check_schedule (const PsSchedule *schedule, const PsDeviceClass *device, GError **error)
 {
@@ -110,7 +111,7 @@ check_schedule (const PsSchedule *schedule, const PsDeviceClass *device, GError 
   return FALSE;
 }
 
-/* Only some transports reach other processes, and only some add up gradients. */
+/* Refuses transports that don't reach other processes or don't add up gradients, if the run needs that. */
 static gboolean
 check_processes (const PsProgram *program, const PsRunSetting *setting, GError **error)
 {
@@ -165,7 +166,7 @@ run_clear (PsRun *run)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsRun, run_clear)
 
-/* Which part of the run is in this process. */
+/* Finds the part of the run that is in this process. */
 static void
 find_place (PsRun *run)
 {
@@ -242,7 +243,7 @@ open_transport (PsRun *run, GError **error)
   return run->transport != NULL;
 }
 
-/* Of each step all is kept until the end. */
+/* Refuses more steps than memory holds: the records of every step are kept until the end. */
 static gboolean
 check_room (const PsRun *run, GError **error)
 {
@@ -278,7 +279,7 @@ run_open (PsRun *run, GError **error)
   return ps_gather_agreement (run, error) && open_transport (run, error);
 }
 
-/* Runs the steps; what goes wrong is the crew's failure. */
+/* Runs the steps; the crew notes any failure. */
 static void
 run_steps (PsRun *run)
 {

@@ -45,7 +45,7 @@ ps_cpu_attention_forward (float *context, float *probabilities, const float *qkv
       }
 }
 
-/* Each of value, key and query is overwritten as soon as nothing needs it any more. */
+/* Overwrites value, key and query, each as soon as nothing needs it any more. */
 static void
 backward_head (float *query, const float *dcontext, const float *context, const float *square, const PsCpuSizes *sizes,
                const PsCpuWorkspace *workspace)

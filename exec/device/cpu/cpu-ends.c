@@ -24,7 +24,7 @@ ps_cpu_embedding_init (const PsCpuEmbedding *weights, const PsCpuSizes *sizes, g
   ps_data_weights (weights->position, sizes->sequence * hidden, 0.02f, seed, PS_DATA_STREAM_EMBEDDING, 1);
 }
 
-/* The word at a token of the microbatch; one place further lies its target. */
+/* Returns the word at a token of the microbatch; the next word is its target. */
 static const guint32 *
 word_at (const PsCpuSizes *sizes, const guint32 *words, int token)
 {
@@ -85,14 +85,14 @@ ps_cpu_head_keep_size (const PsCpuSizes *sizes)
   return lay_out_keep (&keep, sizes, NULL);
 }
 
-/* scale of the norm */
+/* The scale of the norm. */
 gsize
 ps_cpu_head_late_size (const PsCpuSizes *sizes)
 {
   return (gsize)sizes->tokens;
 }
 
-/* gradient of the norm's output */
+/* The gradient of the norm's output. */
 gsize
 ps_cpu_head_gradient_size (const PsCpuSizes *sizes)
 {

@@ -1,8 +1,8 @@
 /* cpu-kernels.c - loops and matrix products of the cpu device.
  *
  * Reductions keep LANES partial sums, because the compiler may not reorder a float sum by itself. Each function is
- * compiled for plain x86-64 and for AVX2 with FMA; the program picks one when it is loaded, so one machine always uses
- * the same code.
+ * compiled for x86-64-v4, x86-64-v3 and plain x86-64. The program picks one when it is loaded, so one machine always
+ * uses the same code.
  */
 #include <math.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "cpu-blas.h"
 #include "cpu-kernels.h"
 
-/* clang's clones of functions that other files call do not link (seen with 14), and ThreadSanitizer can't be called as
- * early as clones are chosen: there, the build flags alone decide. */
+/* Two builds have no clones. clang's clones of functions that other files call do not link (seen with 14).
+ * ThreadSanitizer can't be called as early as clones are chosen. There the build flags alone decide. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) && __GNUC__ >= 12                             \
     && !defined(__SANITIZE_THREAD__)
 #define KERNEL __attribute__ ((target_clones ("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -263,8 +263,8 @@ ps_cpu_gelu_input (float *z, const float *dg, gsize n)
     }
 }
 
-/* Softmax of the first n numbers of a row, zero behind them to its end. Works on whole LANES, which is faster than the
- * odd rest. Returns the sum of exponentials that it divided by; *top is the maximum. */
+/* Softmax of the first n numbers of a row of `end`; zeros follow them. It works on whole LANES, which is faster than
+ * the odd rest. Returns the sum of exponentials that it divided by; *top is the maximum. */
 INLINE float
 softmax (float *restrict x, int n, int end, float *top)
 {

@@ -1,4 +1,4 @@
-/* cpu-sizes.c - which models the cpu device takes, and how blocks are divided. */
+/* cpu-sizes.c - the models that the cpu device takes, and how blocks are divided. */
 #include "cpu-sizes.h"
 
 static gboolean
@@ -27,7 +27,7 @@ check_kind (const PsModel *model, GError **error)
   return TRUE;
 }
 
-/* Keeps every size within an int and every block within PS_MAX_SIZE_BYTES, so that no index overflows. */
+/* Keeps every size within an int and every block within PS_MAX_SIZE_BYTES: no index overflows. */
 static gboolean
 check_size (const PsModel *model, GError **error)
 {

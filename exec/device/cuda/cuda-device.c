@@ -176,7 +176,7 @@ check_op (const CudaDevice *cuda, PsOp op, GError **error)
   return TRUE;
 }
 
-/* Profilers show ops of pipesim as they show PyTorch's. */
+/* Names the op's range in profilers as PyTorch names it. */
 static void
 open_range (PsOp op)
 {
@@ -309,7 +309,7 @@ cuda_reset_peak (PsDevice *device)
   ps_memory_pool_reset_peak (cuda_device (device)->shared.memory);
 }
 
-/* "NVIDIA H200 (132 multiprocessors)"; NULL without a GPU. */
+/* Returns "NVIDIA H200 (132 multiprocessors)"; NULL without a GPU. */
 static char *
 cuda_processor (void)
 {
@@ -320,8 +320,8 @@ cuda_processor (void)
   return g_strdup_printf ("%s (%d multiprocessors)", properties.name, properties.multiProcessorCount);
 }
 
-/* "CUDA 13.0, driver 580.95.05 for CUDA 13.0, cuBLASLt 130100, attention by wgmma, green contexts of 32 ...,
- * CUDA_DEVICE_MAX_CONNECTIONS=32" */
+/* Returns "CUDA 13.0, driver 580.95.05 for CUDA 13.0, cuBLASLt 130100, attention by wgmma, green contexts of 32 ...,
+ * CUDA_DEVICE_MAX_CONNECTIONS=32". */
 static char *
 cuda_libraries (void)
 {

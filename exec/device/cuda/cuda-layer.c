@@ -80,7 +80,7 @@ ps_cuda_norm_weights (PsCudaShared *shared, float *dgain, float *dbias, const vo
                                             sizes->hidden, shared->scratch, stream));
 }
 
-/* Queries and keys lie side by side: one call turns both. */
+/* Turns queries and keys in one call: they lie side by side. */
 static void
 turn (PsCudaShared *shared, void *qkv, gboolean backward)
 {
@@ -94,7 +94,7 @@ turn (PsCudaShared *shared, void *qkv, gboolean backward)
                                   backward, shared->context.stream));
 }
 
-/* Where keys and values begin in the first row. */
+/* These return where keys and values begin in the first row. */
 static void *
 keys_of (const PsCudaSizes *sizes, void *qkv)
 {
@@ -174,7 +174,7 @@ ps_cuda_layer_forward (const PsCudaLayer *layer, PsCudaShared *shared, const PsC
   ps_cuda_linear (shared->products, output, part[PS_CUDA_G], w[PS_CUDA_W2], w[PS_CUDA_B2], part[PS_CUDA_Y], rows, f, h);
 }
 
-/* The gradient of z: where it is gated, z itself after B. */
+/* Returns the gradient of z; in gated models B writes it into z itself. */
 static void *
 dz_of (const PsCudaLayerState *state)
 {

@@ -28,7 +28,7 @@ take (PsCudaShared *shared, void *to, gsize bytes, GError **error)
   return block != NULL;
 }
 
-/* The most that any kernel wants. */
+/* Returns the largest workspace of any kernel. */
 static gsize
 scratch_bytes (const PsCudaSizes *sizes)
 {
