@@ -41,9 +41,9 @@ typedef struct
   guint n_blocks;
   PsSamplingRule rule;
   guint64 seed;
-  GBytes *choices;            /* PsDeviceClass.choices that devices start with; NULL: none */
+  GBytes *choices;            /* PsDeviceClass.choices that devices begin with; NULL: none */
   PsRendezvous *others;       /* the processes that have a device each for transfers; NULL: all devices are here */
-  PsMeasurementWanted wanted; /* the thread that called ps_calibrate calls this and the sinks */
+  PsMeasurementWanted wanted; /* this and the sinks are called from the thread that called ps_calibrate */
   PsMeasurementSink sink;
   PsSentinelSink sentinel; /* NULL: no sentinel is measured */
   PsChoicesSink decided;   /* NULL: choices are not stored */

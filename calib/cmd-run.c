@@ -361,43 +361,42 @@ gboolean
 ps_calib_cmd_run (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
-  const GOptionEntry entries[]
-      = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &options.db, "Cost database, created when missing", "FILE" },
-          { "profile", 0, 0, G_OPTION_ARG_STRING, &options.profile, "Name for what is measured here", "NAME" },
-          { "model", 0, 0, G_OPTION_ARG_FILENAME, &options.model, "Model description or name of a shipped one",
-            "FILE" },
-          { "precision", 0, 0, G_OPTION_ARG_STRING, &options.precision,
-            "Number format of the model, fp32, fp16 or bf16 (its own)", "NAME" },
-          { "device", 0, 0, G_OPTION_ARG_STRING, &options.device, "Device class (cpu)", "NAME" },
-          { "transport", 0, 0, G_OPTION_ARG_STRING, &options.transport, "Transport class (threads)", "NAME" },
-          { "devices", 'p', 0, G_OPTION_ARG_STRING, &options.devices, "Devices (default: cores, at most 4)", "P" },
-          { "sharing", 0, 0, G_OPTION_ARG_STRING, &options.sharing,
-            "Devices that run at the same time, sharing accelerators where there are fewer (all)", "N" },
-          { "sm-shares", 0, 0, G_OPTION_ARG_STRING, &options.sm_shares,
-            "In what proportion devices split a GPU's multiprocessors (evenly), in whole pieces that it can split off",
-            "N,..." },
-          { "caches", 0, 0, G_OPTION_ARG_STRING, &options.caches,
-            "What ops find in the caches (run): run as in real runs, cold nothing, warm all that fits", "STATE,..." },
-          { "blocks", 0, 0, G_OPTION_ARG_STRING, &options.blocks,
-            "Ops beside blocks that hold so many multiprocessors, as NCCL's receives do, too; of a whole GPU (none)",
-            "N,..." },
-          { "chunks", 'v', 0, G_OPTION_ARG_STRING, &options.chunks, "Numbers of chunks per device (1,2)", "V,..." },
-          { "within", 0, 0, G_OPTION_ARG_STRING, &options.within,
-            "Sample until each median is known to so many percent of itself, 0.5 or 0.5% (1%)", "PERCENT" },
-          { "max-samples", 0, 0, G_OPTION_ARG_STRING, &options.max_samples, "Most samples of each (2000)", "N" },
-          { "time-limit", 0, 0, G_OPTION_ARG_STRING, &options.time_limit,
-            "Longest sampling of the ops that are measured together; a tenth for each transfer size (6s)", "T" },
-          { "seed", 0, 0, G_OPTION_ARG_STRING, &options.seed, "Of weights and data (1)", "N" },
-          { "again", 0, 0, G_OPTION_ARG_STRING, &options.again,
-            "How often to measure again what was taken while the machine was not quiet (1)", "N" },
-          { NULL, 0, 0, 0, NULL, NULL, NULL } };
+  const GOptionEntry entries[] = {
+    { "db", 0, 0, G_OPTION_ARG_FILENAME, &options.db, "Cost database, created when missing", "FILE" },
+    { "profile", 0, 0, G_OPTION_ARG_STRING, &options.profile, "Name of the profile", "NAME" },
+    { "model", 0, 0, G_OPTION_ARG_FILENAME, &options.model, "Model description or name of a shipped one", "FILE" },
+    { "precision", 0, 0, G_OPTION_ARG_STRING, &options.precision,
+      "Number format of the model, fp32, fp16 or bf16 (its own)", "NAME" },
+    { "device", 0, 0, G_OPTION_ARG_STRING, &options.device, "Device class (cpu)", "NAME" },
+    { "transport", 0, 0, G_OPTION_ARG_STRING, &options.transport, "Transport class (threads)", "NAME" },
+    { "devices", 'p', 0, G_OPTION_ARG_STRING, &options.devices, "Devices (default: cores, at most 4)", "P" },
+    { "sharing", 0, 0, G_OPTION_ARG_STRING, &options.sharing,
+      "Devices that run at the same time; they share accelerators if there are fewer (all)", "N" },
+    { "sm-shares", 0, 0, G_OPTION_ARG_STRING, &options.sm_shares,
+      "Proportions in which devices split a GPU's multiprocessors, rounded to pieces it can split off (equal)",
+      "N,..." },
+    { "caches", 0, 0, G_OPTION_ARG_STRING, &options.caches,
+      "Data of ops in the caches: run as in real runs, cold none, warm all that fits (run)", "STATE,..." },
+    { "blocks", 0, 0, G_OPTION_ARG_STRING, &options.blocks,
+      "Also measure ops of a whole GPU beside N held multiprocessors, as NCCL's receives hold them (none)", "N,..." },
+    { "chunks", 'v', 0, G_OPTION_ARG_STRING, &options.chunks, "Numbers of chunks per device (1,2)", "V,..." },
+    { "within", 0, 0, G_OPTION_ARG_STRING, &options.within,
+      "Sample until each median is known to PERCENT of itself, such as 0.5 or 0.5% (1%)", "PERCENT" },
+    { "max-samples", 0, 0, G_OPTION_ARG_STRING, &options.max_samples, "Most samples of each quantity (2000)", "N" },
+    { "time-limit", 0, 0, G_OPTION_ARG_STRING, &options.time_limit,
+      "Most time for ops that are measured together; a tenth of it for each size of transfers (6s)", "T" },
+    { "seed", 0, 0, G_OPTION_ARG_STRING, &options.seed, "Seed of weights and data (1)", "N" },
+    { "again", 0, 0, G_OPTION_ARG_STRING, &options.again,
+      "Most rounds that repeat measurements taken while the machine was not quiet (1)", "N" },
+    { NULL, 0, 0, 0, NULL, NULL, NULL }
+  };
   gboolean ok
       = ps_calib_parse (
             argc, argv, "run",
-            "Measures every op of every stage shape but R, which no device runs by itself (predictions take F's "
-            "time for it), and transfers of many sizes; of three sizes up to the boundary's also "
-            "both ways at once, in two pairs (4 devices) and beside others that compute (3). One op, "
-            "the sentinel, is read in between: the machine was not quiet where it moved by more "
+            "Measures every op of every stage shape, and transfers of many sizes. R is not measured, because no "
+            "device runs it by itself: predictions take F's time for it. Three sizes up to the boundary's are also "
+            "sent both ways at once, in two pairs (4 devices) and beside others that compute (3). One op, the "
+            "sentinel, is read in between: the machine was not quiet if its time moved by more "
             "than 3 %. What else the "
             "profile holds already is kept, so a run that was cut short can be repeated. Started "
             "several times by mpirun, srun or "

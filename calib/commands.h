@@ -22,7 +22,7 @@ gboolean ps_calib_parse (int argc, char **argv, const char *command, const char 
                          GError **error);
 gboolean ps_calib_require (const char *option, const char *value, GError **error);
 
-/* Returns the measurements of a profile as one table, ops first. */
+/* The measurements of a profile as one table, ops first. */
 PsTable *ps_calib_table (GPtrArray *measurements, gboolean with_samples);
 
 /* Returns "F of layers=2,head, 2 devices busy" or "transfer of 64 KiB, 2 devices busy". Free with g_free. */

@@ -12,7 +12,7 @@ typedef struct
 } Command;
 
 static const Command commands[] = {
-  { "run", ps_calib_cmd_run, "measure a model on this machine, into a cost database; again: measure what is missing" },
+  { "run", ps_calib_cmd_run, "measure a model on this machine into a cost database; run it again to measure what is missing" },
   { "list", ps_calib_cmd_list, "list the profiles of a cost database" },
   { "show", ps_calib_cmd_show, "show the measurements of a profile" },
   { "diff", ps_calib_cmd_diff, "compare two profiles, median by median" },

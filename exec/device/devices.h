@@ -27,7 +27,7 @@ ps_device_no_gradients (PsDevice *device, guint stage, gsize *n)
   return NULL;
 }
 
-/* TRUE if an op hands a tensor to another stage. */
+/* Whether an op hands something to another stage. */
 static inline gboolean
 ps_device_op_has_output (PsOp op, guint n_stages)
 {

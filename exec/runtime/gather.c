@@ -1,4 +1,4 @@
-/* gather.c - sends the records of a rank to rank 0. One function gives a parcel's contents and their order, for packing
+/* gather.c - sends home what a rank has recorded. One function says what is in a parcel and in which order, for packing
  * and for unpacking. */
 #include "gather.h"
 
@@ -7,14 +7,14 @@
 #define DIGEST_LENGTH 64             /* SHA-256 of the fingerprint, hex */
 #define PIECE_SIZE ((gsize)64 << 20) /* bytes of one message */
 
-/* Data on the way between a rank and rank 0, in pieces. Outwards, carry sends the data; inwards, it fills the data in.
- * After a failure it carries nothing more. */
+/* What travels between a rank and rank 0, in pieces: outwards what is carried is sent, inwards it is filled in. After a
+ * failure nothing is carried any more. */
 typedef struct
 {
   PsRun *run;
   guint rank;        /* the other end */
-  GByteArray *piece; /* outwards: bytes not sent yet; else NULL */
-  GBytes *message;   /* inwards: bytes not used yet, from n_used on */
+  GByteArray *piece; /* outwards: what is not sent yet; else NULL */
+  GBytes *message;   /* inwards: what is not used up yet, from n_used on */
   gsize n_used;
   GError *error;
 } Parcel;
@@ -43,7 +43,7 @@ n_unused (const Parcel *parcel)
   return parcel->message != NULL ? g_bytes_get_size (parcel->message) - parcel->n_used : 0;
 }
 
-/* Carries as much as this piece has room for, or has left; returns how much. */
+/* As much of it as this piece has room for, or has left; returns how much. */
 static gsize
 carry_some (Parcel *parcel, guint8 *data, gsize n_bytes)
 {
@@ -66,7 +66,7 @@ carry_some (Parcel *parcel, guint8 *data, gsize n_bytes)
   return n;
 }
 
-/* Carries all of data, to or from it as the parcel goes. */
+/* From or to data, as the parcel goes. */
 static void
 carry (Parcel *parcel, gpointer data, gsize n_bytes)
 {
@@ -81,7 +81,7 @@ carry (Parcel *parcel, gpointer data, gsize n_bytes)
     }
 }
 
-/* Sends the rest, or fails if something is left over. */
+/* Sends the rest, or makes sure that there is none. */
 static gboolean
 finish_parcel (Parcel *parcel, GError **error)
 {
@@ -141,8 +141,7 @@ carry_gradients (Parcel *parcel, PsRunGradients *gradients, const PsScript *scri
     }
 }
 
-/* Carries all devices of a rank, which begin with `first`. Replicas other than the first one carry their losses
- * only. */
+/* All devices of a rank; they begin with `first`. Of other replicas than the first only losses count. */
 static gboolean
 carry_devices (Parcel *parcel, guint first, guint replica, GError **error)
 {
@@ -159,7 +158,7 @@ carry_devices (Parcel *parcel, guint first, guint replica, GError **error)
   return finish_parcel (parcel, error);
 }
 
-/* Shifts times to the clock of rank 0. */
+/* To the clock of rank 0. */
 static void
 shift_records (PsRecorder *recorder, guint device, gint64 offset_ns)
 {
@@ -216,7 +215,7 @@ ps_gather (PsRun *run, GError **error)
   return TRUE;
 }
 
-/* Returns a digest of everything that must be equal on all ranks. */
+/* A digest of all that must be equal. */
 static char *
 fingerprint (const PsRun *run)
 {
@@ -260,7 +259,7 @@ ps_gather_agreement (PsRun *run, GError **error)
   all = g_malloc ((gsize)DIGEST_LENGTH * ps_rendezvous_n_ranks (others));
   if (!ps_rendezvous_exchange (others, mine, DIGEST_LENGTH, all, run->setting->timeout_ns, error))
     return FALSE;
-  /* Rank 0 compares for all ranks. */
+  /* Rank 0 says so for all. */
   for (guint rank = 1; ps_rendezvous_rank (others) == 0 && rank < ps_rendezvous_n_ranks (others); rank++)
     if (memcmp (all + (gsize)rank * DIGEST_LENGTH, all, DIGEST_LENGTH) != 0)
       {

@@ -25,8 +25,8 @@ typedef struct
   GBytes *choices;      /* PsDeviceClass.choices that devices adopt before they choose; NULL: none */
   gboolean gradients;   /* collect gradients (devices that compute) */
   PsRendezvous *others; /* the other processes of this run; NULL: all devices are here */
-  /* Some device's thread calls this after each step; NULL: no calls. FALSE: the step that has begun is the last one.
-   * Only a run in one process without gradients may return FALSE. */
+  /* After each step, from some device's thread; NULL: none. FALSE: the step that has begun is the last one, which only
+   * a run in one process, without gradients, may say. */
   gboolean (*progress) (guint n_done, guint n_steps, gpointer data);
   gpointer progress_data;
 } PsRunSetting;

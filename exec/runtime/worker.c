@@ -299,7 +299,7 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
 {
   const PsSchedule *schedule = run->program->schedule;
   const PsRunSetting *setting = run->setting;
-  /* The host may run more processes of this run; all have equal numbers of devices. */
+  /* Its host may have more processes, each with as many devices. */
   guint n_processes = setting->others != NULL ? ps_rendezvous_n_local (setting->others) : 1;
   guint process = setting->others != NULL ? ps_rendezvous_local_rank (setting->others) : 0;
   guint n_local = n_processes * run->n_here, local = process * run->n_here + index - run->first;

@@ -85,7 +85,7 @@ shares 2 "--sm-shares: '0' is not an integer from 1 to 1000000" 0,1
 shares 2 "--sm-shares: 'x' is not an integer from 1 to 1000000" 1,x
 shares 2 "--sm-shares: device cpu does not split an accelerator" 1,2 cpu
 shares 2 "--sm-shares: with transport nccl every device has a GPU to itself" 1,2 cuda nccl
-refuse 1 "device 0: cuda device: unequal shares of a GPU can't be had: the driver has none" \
+refuse 1 "device 0: cuda device: a GPU can't be split into unequal shares: the driver has none" \
   env PS_EMULATED_NO_GREEN_CONTEXTS=1 pipesim exec --schedule 1f1b -p 2 -m 2 --model gpt.ini --device cuda --sm-shares 1,2
 
 sed 's/bf16/fp16/' gpt.ini >half.ini

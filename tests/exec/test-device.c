@@ -135,7 +135,7 @@ test_paced_needs_costs (void)
 
   g_assert_null (ps_paced_device.open (&setting, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  g_assert_cmpstr (error->message, ==, "device paced: needs costs, for they say how long ops take");
+  g_assert_cmpstr (error->message, ==, "device paced: needs costs: they say how long ops take");
 }
 
 static void

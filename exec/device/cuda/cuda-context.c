@@ -137,7 +137,7 @@ open_green (PsCudaContext *context, const PsDeviceSetting *setting, const PsCuda
   if (!ps_cuda_green_open (context, place->n, setting->index - place->first, shares, sms, &reason, error))
     return FALSE;
   if (reason != NULL && shares != NULL)
-    return unavailable (error, "unequal shares of a GPU can't be had: %s", reason);
+    return unavailable (error, "a GPU can't be split into unequal shares: %s", reason);
   if (reason == NULL)
     note_parts (sms, place->n, n_sms);
   else

@@ -27,7 +27,7 @@ paced_open (const PsDeviceSetting *setting, GError **error)
 
   if (setting->costs == NULL)
     {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "device paced: needs costs, for they say how long ops take");
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "device paced: needs costs: they say how long ops take");
       return NULL;
     }
   device = g_new0 (PacedDevice, 1);
