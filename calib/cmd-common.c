@@ -7,6 +7,7 @@ ps_calib_parse (int argc, char **argv, const char *command, const char *summary,
 {
   g_autoptr (GOptionContext) context = g_option_context_new (NULL);
   g_autofree char *program = g_strdup_printf ("pipesim calib %s", command);
+
   g_set_prgname (program);
   g_option_context_set_summary (context, summary);
   g_option_context_add_main_entries (context, entries, NULL);
@@ -21,9 +22,9 @@ ps_calib_parse (int argc, char **argv, const char *command, const char *summary,
 gboolean
 ps_calib_require (const char *option, const char *value, GError **error)
 {
-  if (value && *value)
+  if (value != NULL && *value)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %s", option, value ? "is empty" : "missing");
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %s", option, value != NULL ? "is empty" : "missing");
   return FALSE;
 }
 
@@ -36,6 +37,7 @@ ps_calib_describe (const PsMeasurement *m)
       = m->cache == PS_CACHE_RUN ? g_strdup ("") : g_strdup_printf (", cache %s", ps_cache_state_name (m->cache));
   g_autofree char *sharing = m->sharing <= 1 ? g_strdup ("") : g_strdup_printf (", %u sharing", m->sharing);
   g_autofree char *share = m->share == 0 ? g_strdup ("") : g_strdup_printf (", share %u", m->share);
+
   if (m->subject == PS_SUBJECT_SELF_SEND)
     return g_strdup_printf ("%s of %s%s", m->shape, size, sharing);
   if (m->subject != PS_SUBJECT_OP)
@@ -77,6 +79,7 @@ static void
 set_samples (PsTable *table, const PsMeasurement *m)
 {
   g_autofree double *values = g_new (double, m->n_samples);
+
   for (guint i = 0; i < m->n_samples; i++)
     values[i] = (double)m->samples_ns[i];
   ps_table_set_numbers (table, "samples_ns", values, m->n_samples);
@@ -96,6 +99,7 @@ static void
 set_condition (PsTable *table, const PsMeasurement *m)
 {
   PsCondition later = m->during.clock_mhz > 0 ? m->during : m->after;
+
   later.throttle = m->during.throttle | m->after.throttle;
   gboolean known, throttled = ps_condition_throttled (&m->before, &later, &known);
   g_autofree char *reasons = ps_throttle_to_text (m->before.throttle | later.throttle);
@@ -152,6 +156,7 @@ PsTable *
 ps_calib_table (GPtrArray *measurements, gboolean with_samples)
 {
   PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns) - (with_samples ? 0 : 1));
+
   for (guint i = 0; i < measurements->len; i++)
     add_row (table, measurements->pdata[i], with_samples);
   return table;

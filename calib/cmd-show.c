@@ -21,6 +21,7 @@ typedef struct
 static void G_GNUC_PRINTF (2, 3) append_line (GString *text, const char *format, ...)
 {
   va_list arguments;
+
   va_start (arguments, format);
   g_autofree char *raw = g_strdup_vprintf (format, arguments);
   va_end (arguments);
@@ -36,6 +37,7 @@ append_samples (GString *text, GPtrArray *measurements)
     {
       const PsMeasurement *m = measurements->pdata[i];
       g_autofree char *name = ps_calib_describe (m);
+
       g_string_append_printf (text, "%s:", name);
       for (guint k = 0; k < m->n_samples; k++)
         g_string_append_printf (text, " %" G_GINT64_FORMAT, m->samples_ns[k]);
@@ -72,10 +74,12 @@ static void
 append_clocks (GString *text, GPtrArray *measurements)
 {
   guint n = 0, n_beyond = 0, n_clock = 0;
+
   for (guint i = 0; i < measurements->len; i++)
     for (guint k = 0; k < measurements->len; k++)
       {
         const PsMeasurement *alone = measurements->pdata[i], *busy = measurements->pdata[k];
+
         if (alone->devices != 1 || busy->devices == 1 || !is_same_op (alone, busy)
             || ps_measurement_clock_mhz (alone) == 0 || ps_measurement_clock_mhz (busy) == 0)
           continue;
@@ -94,6 +98,7 @@ static gint64
 blocks_of (const PsMeasurement *m)
 {
   const char *found = m->subject == PS_SUBJECT_OP ? strstr (m->shape, ",blocks=") : NULL;
+
   return found != NULL ? g_ascii_strtoll (found + strlen (",blocks="), NULL, 10) : -1;
 }
 
@@ -105,6 +110,7 @@ sum_blocks (GPtrArray *measurements, gint64 n, gint64 *beside_ns, gint64 *alone_
     for (guint k = 0; k < measurements->len; k++)
       {
         const PsMeasurement *alone = measurements->pdata[i], *beside = measurements->pdata[k];
+
         if (blocks_of (alone) != 0 || blocks_of (beside) != n || alone->kind != beside->kind
             || alone->cache != beside->cache
             || strncmp (alone->shape, beside->shape, strlen (alone->shape) - strlen ("0")) != 0)
@@ -119,9 +125,11 @@ static gint64
 blocks_after (GPtrArray *measurements, gint64 n)
 {
   gint64 next = 0;
+
   for (guint i = 0; i < measurements->len; i++)
     {
       gint64 blocks = blocks_of (measurements->pdata[i]);
+
       if (blocks > n && (next == 0 || blocks < next))
         next = blocks;
     }
@@ -135,6 +143,7 @@ append_blocks (GString *text, GPtrArray *measurements)
   for (gint64 n = blocks_after (measurements, 0); n > 0; n = blocks_after (measurements, n))
     {
       gint64 beside_ns = 0, alone_ns = 0;
+
       sum_blocks (measurements, n, &beside_ns, &alone_ns);
       if (alone_ns > 0)
         append_line (text,
@@ -161,6 +170,7 @@ collect_sizes (GPtrArray *measurements, const PsMeasurement *first, GArray *byte
     {
       const PsMeasurement *m = measurements->pdata[i];
       gint64 time = MAX (m->time.median_ns, 1);
+
       if (m->subject == PS_SUBJECT_OP || !is_alike (m, first))
         continue;
       if (bytes->len == 0 && m != first)
@@ -179,6 +189,7 @@ append_fits (GString *text, GPtrArray *measurements)
       const PsMeasurement *m = measurements->pdata[i];
       g_autoptr (GArray) bytes = g_array_new (FALSE, FALSE, sizeof (gint64));
       g_autoptr (GArray) ns = g_array_new (FALSE, FALSE, sizeof (gint64));
+
       collect_sizes (measurements, m, bytes, ns);
       if (bytes->len < 2)
         continue;
@@ -198,6 +209,7 @@ to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtr
 {
   g_autofree char *rows = ps_table_to_text (table);
   GString *text = g_string_new (NULL);
+
   append_line (text, "profile '%s': %s%s%s over %s, model %s, measured by pipesim %s from %s", profile->name,
                profile->device, *profile->shares ? " with shares " : "", profile->shares, profile->transport,
                profile->model_name, profile->version, profile->created);
@@ -221,6 +233,7 @@ to_json (const PsProfile *profile, PsTable *table)
           "host",      profile->host,      "processor", profile->processor,  "kernel",       profile->kernel,
           "libraries", profile->libraries, "version",   profile->version,    "created",      profile->created,
           NULL };
+
   return ps_table_to_json (table, "pipesim-measurements/1", extra);
 }
 
@@ -228,11 +241,12 @@ static gboolean
 show (const Options *options, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
-  g_autoptr (PsProfile) profile = db ? ps_costdb_profile (db, options->profile, error) : NULL;
+  g_autoptr (PsProfile) profile = db != NULL ? ps_costdb_profile (db, options->profile, error) : NULL;
   g_autoptr (GPtrArray) measurements
-      = profile ? ps_costdb_measurements (db, profile->name, options->samples, error) : NULL;
-  g_autoptr (GPtrArray) sentinels = measurements ? ps_costdb_sentinels (db, profile->name, error) : NULL;
-  if (!sentinels)
+      = profile != NULL ? ps_costdb_measurements (db, profile->name, options->samples, error) : NULL;
+  g_autoptr (GPtrArray) sentinels = measurements != NULL ? ps_costdb_sentinels (db, profile->name, error) : NULL;
+
+  if (sentinels == NULL)
     return FALSE;
   g_autoptr (PsTable) table = ps_calib_table (measurements, options->samples);
   g_autofree char *text
@@ -252,6 +266,7 @@ ps_calib_cmd_show (int argc, char **argv, GError **error)
           { NULL, 0, 0, 0, NULL, NULL, NULL } };
   gboolean ok = ps_calib_parse (argc, argv, "show", "Shows the measurements of a profile.", entries, error)
                 && ps_calib_require ("--db", options.db, error) && show (&options, error);
+
   g_free (options.db);
   g_free (options.profile);
   return ok;

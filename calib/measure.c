@@ -11,6 +11,7 @@ static gboolean
 calibrate_busy (const PsCalibration *calibration, const PsCut *cut, GError **error)
 {
   guint n = calibration->n_local;
+
   for (guint first = 0; first < cut->n_devices; first += n)
     if (!ps_calibrate_ops (calibration, cut, MIN (first, cut->n_devices - n), n, PS_CACHE_RUN, error))
       return FALSE;
@@ -32,6 +33,7 @@ static gboolean
 calibrate_beside_blocks (const PsCalibration *calibration, GPtrArray *cuts, GError **error)
 {
   PsCalibration beside = *calibration;
+
   for (guint i = 0; i < calibration->n_blocks; i++)
     {
       beside.kept = &calibration->blocks[i];
@@ -46,6 +48,7 @@ static gboolean
 calibrate_cuts (const PsCalibration *calibration, GPtrArray *cuts, GError **error)
 {
   gboolean run = (calibration->caches & 1U << PS_CACHE_RUN) != 0;
+
   for (guint i = 0; i < cuts->len && run; i++)
     if (!calibrate_busy (calibration, cuts->pdata[i], error))
       return FALSE;
@@ -66,14 +69,15 @@ ask_device (PsCalibration *calibration, GError **error)
 {
   PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, calibration->n_devices, 1, 0);
   PsDevice *device = calibration->device->open (&setting, error);
-  if (!device)
+
+  if (device == NULL)
     return FALSE;
   const PsDeviceClass *class = device->class;
-  gboolean ok = class->flush_cache || !(calibration->caches & 1U << PS_CACHE_COLD);
-  calibration->sharing = class->sharing ? class->sharing (device) : 1;
+  gboolean ok = class->flush_cache != NULL || !(calibration->caches & 1U << PS_CACHE_COLD);
+  calibration->sharing = class->sharing != NULL ? class->sharing (device) : 1;
   if (!ok)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--caches: device %s can't empty its caches", class->name);
-  else if (calibration->choices && class->adopt_choices)
+  else if (calibration->choices != NULL && class->adopt_choices != NULL)
     ok = class->adopt_choices (device, calibration->choices, error);
   class->close (device);
   return ok;
@@ -85,11 +89,13 @@ ps_calibrate (const PsCalibration *wanted, GError **error)
   g_autoptr (GPtrArray) cuts = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_cut_free);
   PsCalibration calibration = *wanted;
   guint n_watched = 0;
+
   calibration.n_watched = &n_watched;
   for (guint i = 0; i < calibration.n_chunks; i++)
     {
       PsCut *cut = ps_cut_new (calibration.model, calibration.n_devices, calibration.chunks[i], error);
-      if (!cut)
+
+      if (cut == NULL)
         return FALSE;
       g_ptr_array_add (cuts, cut);
     }

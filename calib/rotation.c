@@ -79,6 +79,7 @@ static void
 report (Worker *worker, Item content)
 {
   Item *item = g_memdup2 (&content, sizeof content);
+
   g_async_queue_push (worker->rotation->inbox, item);
 }
 
@@ -95,7 +96,8 @@ static void
 report_choices (Worker *worker)
 {
   const PsDeviceClass *class = worker->device->class;
-  if (class->choices && worker->rotation->calibration->decided)
+
+  if (class->choices != NULL && worker->rotation->calibration->decided != NULL)
     report (worker, (Item){ .choices = class->choices (worker->device) });
 }
 
@@ -104,6 +106,7 @@ static void
 wait_for_all (Worker *worker)
 {
   Rotation *rotation = worker->rotation;
+
   g_mutex_lock (&rotation->mutex);
   if (++rotation->n_ready == rotation->n_workers)
     {
@@ -119,7 +122,8 @@ static void
 note_device_ns (Worker *worker, Quantity *quantity)
 {
   const PsDeviceClass *class = worker->device->class;
-  gint64 ns = class->op_ns ? class->op_ns (worker->device) : 0;
+  gint64 ns = class->op_ns != NULL ? class->op_ns (worker->device) : 0;
+
   if (ns > 0 && quantity->sampler.warm)
     g_array_append_val (quantity->device_ns, ns);
 }
@@ -128,6 +132,7 @@ static void
 finish_quantity (Worker *worker, Quantity *quantity)
 {
   PsMeasurement *m = quantity->measurement;
+
   ps_sampler_finish (&quantity->sampler, m);
   if (quantity->device_ns->len > 0)
     m->device_ns = ps_median ((gint64 *)(gpointer)quantity->device_ns->data, quantity->device_ns->len);
@@ -146,7 +151,8 @@ add_sample (Worker *worker, ResidentStage *stage, PsOpKind kind, gint64 ns, cons
 {
   Quantity *quantity = stage->quantity[kind];
   gint64 now = ps_clock_now ();
-  if (!quantity || !quantity->measurement || worker->begin_ns == 0)
+
+  if (quantity == NULL || quantity->measurement == NULL || worker->begin_ns == 0)
     return;
   PsMeasurement *m = quantity->measurement;
   m->take_bytes = after->peak_bytes - ps_memory_use_held (before);
@@ -163,11 +169,12 @@ make_input (Worker *worker, const ResidentStage *stage, PsOpKind kind, PsTensor 
 {
   gboolean activation = kind == PS_OP_F && !stage->shape->embedding;
   gboolean gradient = (kind == PS_OP_B || kind == PS_OP_BW) && !stage->shape->head;
+
   *input = NULL;
   if (!activation && !gradient)
     return TRUE;
   *input = ps_calib_input (&worker->inputs, worker->device, worker->setting.model->precision, kind, error);
-  if (!*input)
+  if (*input == NULL)
     g_prefix_error (error, "stage %u: ", stage->stage);
   return *input != NULL;
 }
@@ -178,7 +185,9 @@ static gboolean
 keep_from_op (Worker *worker, gboolean begin, GError **error)
 {
   const guint *kept = worker->rotation->calibration->kept;
-  return !kept || worker->begin_ns == 0 || worker->device->class->occupy (worker->device, begin ? *kept : 0, error);
+
+  return kept == NULL || worker->begin_ns == 0
+         || worker->device->class->occupy (worker->device, begin ? *kept : 0, error);
 }
 
 /* Empties the caches or holds multiprocessors. Nothing may come between this and the op. */
@@ -186,10 +195,11 @@ static gboolean
 prepare_hardware (Worker *worker, PsTensor *input, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
+
   if ((worker->rotation->cache != PS_CACHE_COLD || class->flush_cache (worker->device, error))
       && keep_from_op (worker, TRUE, error))
     return TRUE;
-  if (input)
+  if (input != NULL)
     class->tensor_free (input);
   return FALSE;
 }
@@ -201,6 +211,7 @@ run_op (Worker *worker, ResidentStage *stage, PsOpKind kind, guint microbatch, G
   PsOp op = { .kind = (guint8)kind, .stage = (guint16)stage->stage, .microbatch = microbatch & G_MAXINT32 };
   PsTensor *input, *output = NULL;
   PsMemoryUse before, after;
+
   if (!make_input (worker, stage, kind, &input, error) || !prepare_hardware (worker, input, error))
     return FALSE;
   class->memory (worker->device, &before);
@@ -210,7 +221,7 @@ run_op (Worker *worker, ResidentStage *stage, PsOpKind kind, guint microbatch, G
   gint64 end = ps_clock_now ();
   ok = keep_from_op (worker, FALSE, ok ? error : NULL) && ok;
   class->memory (worker->device, &after);
-  if (ok && output)
+  if (ok && output != NULL)
     class->tensor_free (output);
   if (ok)
     add_sample (worker, stage, kind, end - start, &before, &after);
@@ -222,6 +233,7 @@ static gboolean
 advance (Worker *worker, ResidentStage *stage, PsOpKind kind, GQueue *from, GQueue *to, GError **error)
 {
   gpointer microbatch = g_queue_pop_head (from);
+
   g_queue_push_tail (to, microbatch);
   return run_op (worker, stage, kind, GPOINTER_TO_UINT (microbatch), error);
 }
@@ -258,6 +270,7 @@ static gboolean
 run_cycle (Worker *worker, guint cycle, GError **error)
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_F, PS_OP_BW };
+
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
     if (!step_all (worker, kinds[i], error))
       return FALSE;
@@ -270,6 +283,7 @@ run_warm_cycle (Worker *worker, guint cycle, GError **error)
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_F, PS_OP_BW, PS_OP_O };
   guint n = G_N_ELEMENTS (kinds) - (cycle % OPTIMIZER_CYCLES != 0);
+
   for (guint s = 0; s < worker->n_stages; s++)
     for (guint i = 0; i < n; i++)
       if (!step (worker, &worker->stages[s], kinds[i], error))
@@ -300,12 +314,14 @@ static gboolean
 prepare (Worker *worker, GError **error)
 {
   const PsDeviceClass *class = worker->device->class;
+
   if (!class->attach (worker->device, error))
     return FALSE;
   for (guint i = 0; i < worker->n_stages; i++)
     {
       ResidentStage *stage = &worker->stages[i];
       PsMemoryUse before, after;
+
       class->memory (worker->device, &before);
       if (!class->add_stage (worker->device, stage->stage, stage->shape, error))
         return FALSE;
@@ -319,6 +335,7 @@ static gboolean
 work (Worker *worker, GError **error)
 {
   Rotation *rotation = worker->rotation;
+
   if (!prepare (worker, error) || !warm_up (worker, error))
     return FALSE;
   wait_for_all (worker);
@@ -335,6 +352,7 @@ worker_main (gpointer data)
 {
   Worker *worker = data;
   GError *error = NULL;
+
   if (!work (worker, &error))
     rotation_fail (worker->rotation);
   report (worker, (Item){ .error = error });
@@ -350,22 +368,24 @@ find_quantity (Worker *worker, const char *key, PsOpKind kind, Quantity **found,
   const PsCalibration *calibration = rotation->calibration;
   const guint *shares = worker->setting.shares;
   g_autofree char *shape
-      = calibration->kept ? g_strdup_printf ("%s,blocks=%u", key, *calibration->kept) : g_strdup (key);
+      = calibration->kept != NULL ? g_strdup_printf ("%s,blocks=%u", key, *calibration->kept) : g_strdup (key);
   gboolean wanted = FALSE;
+
   *found = NULL;
   for (guint i = 0; i < worker->quantities->len; i++)
     {
       Quantity *quantity = worker->quantities->pdata[i];
+
       if (quantity->measurement->kind == kind && g_str_equal (quantity->measurement->shape, shape))
         *found = quantity;
     }
-  guint share = shares ? shares[worker->index] : 0;
-  if (*found || ps_cut_owner (rotation->cut, key, shares, share) != worker->index)
+  guint share = shares != NULL ? shares[worker->index] : 0;
+  if (*found != NULL || ps_cut_owner (rotation->cut, key, shares, share) != worker->index)
     return TRUE;
   PsMeasurement name = { .kind = kind,
                          .shape = shape,
                          .devices = rotation->n_workers,
-                         .sharing = calibration->kept ? 1 : calibration->sharing,
+                         .sharing = calibration->kept != NULL ? 1 : calibration->sharing,
                          .share = share,
                          .cache = rotation->cache };
   if (!calibration->wanted (&name, calibration->data, &wanted, error))
@@ -396,6 +416,7 @@ init_stage (Worker *worker, ResidentStage *stage, guint number, GError **error)
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW, PS_OP_O };
   Rotation *rotation = worker->rotation;
+
   stage->stage = number;
   stage->shape = &rotation->cut->shapes[number];
   for (guint m = 0; m < worker->setting.n_microbatches; m++)
@@ -410,12 +431,13 @@ static gboolean
 init_worker (Rotation *rotation, Worker *worker, guint index, GError **error)
 {
   const PsCut *cut = rotation->cut;
+
   worker->rotation = rotation;
   worker->index = index;
   /* Two more than in flight: one whose W is due and one in its F. */
   worker->setting = ps_calib_device_setting (rotation->calibration, rotation->calibration->model, cut->n_stages,
                                              rotation->n_in_flight + 2, index);
-  if (rotation->calibration->kept)
+  if (rotation->calibration->kept != NULL)
     {
       worker->setting.index = 0;
       worker->setting.n_local = 1;
@@ -440,7 +462,7 @@ clear_worker (Worker *worker)
       g_queue_clear (&worker->stages[i].backwarded);
     }
   ps_calib_inputs_clear (&worker->inputs);
-  if (worker->device)
+  if (worker->device != NULL)
     worker->device->class->close (worker->device);
   g_clear_pointer (&worker->quantities, g_ptr_array_unref);
   g_free (worker->stages);
@@ -449,8 +471,8 @@ clear_worker (Worker *worker)
 static gboolean
 hand_over (const PsCalibration *calibration, const Item *item, GError **error)
 {
-  return item->choices ? calibration->decided (item->choices, calibration->data, error)
-                       : calibration->sink (item->measurement, calibration->data, error);
+  return item->choices != NULL ? calibration->decided (item->choices, calibration->data, error)
+                               : calibration->sink (item->measurement, calibration->data, error);
 }
 
 /* Stores reports until every started worker has ended. Returns the first error. */
@@ -459,20 +481,22 @@ collect (Rotation *rotation, guint n_started, GError **error)
 {
   const PsCalibration *calibration = rotation->calibration;
   GError *first = NULL;
+
   for (guint n_ended = 0; n_ended < n_started;)
     {
       g_autofree Item *item = g_async_queue_pop (rotation->inbox);
       g_autoptr (PsMeasurement) measurement = item->measurement;
       g_autoptr (GBytes) choices = item->choices;
       g_autoptr (GError) failure = item->error;
-      if (!measurement && !choices)
+
+      if (measurement == NULL && choices == NULL)
         n_ended++;
-      else if (!first && !hand_over (calibration, item, &failure))
+      else if (first == NULL && !hand_over (calibration, item, &failure))
         rotation_fail (rotation);
-      if (failure && !first)
+      if (failure != NULL && first == NULL)
         first = g_steal_pointer (&failure);
     }
-  if (first)
+  if (first != NULL)
     g_propagate_error (error, first);
   return first == NULL;
 }
@@ -481,11 +505,13 @@ static gboolean
 open_devices (Rotation *rotation, GError **error)
 {
   g_autofree PsDevice **devices = g_new0 (PsDevice *, rotation->n_workers);
+
   for (guint i = 0; i < rotation->n_workers; i++)
     {
       Worker *worker = &rotation->workers[i];
+
       devices[i] = worker->device = rotation->calibration->device->open (&worker->setting, error);
-      if (!worker->device)
+      if (worker->device == NULL)
         return FALSE;
     }
   rotation->conditions = ps_conditions_new (devices, rotation->n_workers);
@@ -497,19 +523,20 @@ run_workers (Rotation *rotation, GError **error)
 {
   GError *failure = NULL;
   guint n_started = 0;
+
   open_devices (rotation, &failure);
-  for (; n_started < rotation->n_workers && !failure; n_started += !failure)
+  for (; n_started < rotation->n_workers && failure == NULL; n_started += failure == NULL)
     rotation->workers[n_started].thread
         = g_thread_try_new ("calib", worker_main, &rotation->workers[n_started], &failure);
-  if (failure)
+  if (failure != NULL)
     rotation_fail (rotation);
-  gboolean ok = collect (rotation, n_started, failure ? NULL : error);
+  gboolean ok = collect (rotation, n_started, failure != NULL ? NULL : error);
   for (guint i = 0; i < n_started; i++)
     g_thread_join (rotation->workers[i].thread);
   ps_conditions_free (rotation->conditions);
-  if (failure)
+  if (failure != NULL)
     g_propagate_error (error, failure);
-  return ok && !failure;
+  return ok && failure == NULL;
 }
 
 gboolean
@@ -524,6 +551,7 @@ ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, guint firs
                         .n_in_flight = CLAMP (cut->n_devices, 2, MAX_IN_FLIGHT),
                         .inbox = g_async_queue_new () };
   gboolean ok = TRUE;
+
   g_mutex_init (&rotation.mutex);
   g_cond_init (&rotation.all_ready);
   for (guint i = 0; i < n_busy && ok; i++)

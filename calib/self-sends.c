@@ -72,7 +72,7 @@ ps_calibrate_self_sends (const PsCalibration *calibration, GError **error)
   guint n;
   const PsTransportClass *const *transports = ps_transport_table (&n);
   PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, 1, 1, 0);
-  /* The device has a whole accelerator: message libraries know no parts. */
+  /* By a whole accelerator: libraries of messages know no parts. */
   setting.n_local = 1;
   setting.shares = NULL;
   PsDevice *device = calibration->device->open (&setting, error);

@@ -81,7 +81,10 @@ get_module (const char *where, const char *name, GError **error)
   if (modules == NULL)
     modules = g_hash_table_new (g_str_hash, g_str_equal);
   module = g_hash_table_lookup (modules, name);
-  if (module == NULL && (module = load_module (where, name, error)) != NULL)
+  if (module != NULL)
+    return module;
+  module = load_module (where, name, error);
+  if (module != NULL)
     g_hash_table_insert (modules, (gpointer)g_intern_string (name), module);
   return module;
 }

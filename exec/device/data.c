@@ -53,6 +53,7 @@ ps_data_words (guint32 *words, guint batch, guint sequence, guint vocabulary, gu
     {
       const guint64 bits = mix (surprises + i);
       const gboolean surprise = i % length == 0 || bits % SURPRISE == 0;
+
       words[i] = (guint32)((surprise ? bits >> 16 : mix (successor + words[i - 1])) % vocabulary);
     }
 }

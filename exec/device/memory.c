@@ -68,6 +68,7 @@ free_list (PsMemoryPool *memory, gint64 bytes, gboolean travels)
   for (guint i = 0; i < memory->free_lists->len; i++)
     {
       FreeList *list = &g_array_index (memory->free_lists, FreeList, i);
+
       if (list->bytes == bytes && list->travels == travels)
         return list;
     }

@@ -166,6 +166,7 @@ take_workspace (PsCpuContext *context, guint stage, GError **error)
   if (block == NULL)
     {
       g_autofree char *size = ps_format_size ((gint64)(n * sizeof (float)));
+
       g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: no memory for %s of workspace", stage, size);
       return FALSE;
     }

@@ -41,6 +41,7 @@ ps_cpu_embedding_forward (const PsCpuEmbedding *weights, const PsCpuSizes *sizes
       const float *restrict word = weights->token + *word_at (sizes, words, token) * hidden;
       const float *restrict place = weights->position + (gsize)(token % sizes->sequence) * hidden;
       float *restrict to = x + (gsize)token * hidden;
+
       for (gsize i = 0; i < hidden; i++)
         to[i] = word[i] + place[i];
     }
@@ -55,6 +56,7 @@ ps_cpu_embedding_weights (const PsCpuEmbedding *gradients, const PsCpuSizes *siz
   for (int token = 0; token < sizes->tokens; token++)
     {
       const float *from = dx + (gsize)token * hidden;
+
       ps_cpu_add (gradients->token + *word_at (sizes, words, token) * hidden, from, hidden);
       ps_cpu_add (gradients->position + (gsize)(token % sizes->sequence) * hidden, from, hidden);
     }

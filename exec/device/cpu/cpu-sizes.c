@@ -22,6 +22,7 @@ check_kind (const PsModel *model, GError **error)
     {
       g_autofree char *value = g_strdup_printf ("%u", model->kv_heads);
       g_autofree char *supported = g_strdup_printf ("the number of heads, %u,", model->heads);
+
       return refuse ("kv_heads", value, supported, error);
     }
   return TRUE;

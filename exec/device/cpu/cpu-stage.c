@@ -106,16 +106,19 @@ init_weights (PsCpuStage *stage)
   if (stage->shape.embedding)
     {
       const PsCpuEmbedding embedding = embedding_of (stage, stage->weights);
+
       ps_cpu_embedding_init (&embedding, sizes, seed);
     }
   for (guint i = 0; i < stage->shape.n_layers; i++)
     {
       const PsCpuLayer layer = layer_of (stage, stage->weights, i);
+
       ps_cpu_layer_init (&layer, sizes, seed, stage->shape.first_layer + i);
     }
   if (stage->shape.head)
     {
       const PsCpuHead head = head_of (stage, stage->weights);
+
       ps_cpu_head_init (&head, sizes, seed);
     }
 }
@@ -172,6 +175,7 @@ empty_slot (PsCpuStage *stage, Slot *slot)
   for (guint i = 0; slot->layers != NULL && i < stage->shape.n_layers; i++)
     {
       PsCpuLayerState *layer = &slot->layers[i];
+
       give (stage, &layer->keep);
       give (stage, &layer->late);
       give (stage, &layer->gradient);
@@ -259,16 +263,19 @@ run_forward (PsCpuStage *stage, Slot *slot, guint microbatch, float *x)
   if (stage->shape.embedding)
     {
       const PsCpuEmbedding embedding = embedding_of (stage, stage->weights);
+
       ps_cpu_embedding_forward (&embedding, sizes, workspace->words, x);
     }
   for (guint i = 0; i < stage->shape.n_layers; i++)
     {
       const PsCpuLayer layer = layer_of (stage, stage->weights, i);
+
       ps_cpu_layer_forward (&layer, sizes, workspace, &slot->layers[i], x);
     }
   if (stage->shape.head)
     {
       const PsCpuHead head = head_of (stage, stage->weights);
+
       stage->losses[microbatch] = ps_cpu_head_forward (&head, sizes, workspace, &slot->head, x);
     }
 }
@@ -383,17 +390,20 @@ ps_cpu_stage_weight_gradients (PsCpuStage *stage, guint microbatch, GError **err
   if (stage->shape.head)
     {
       const PsCpuHead head = head_of (stage, stage->weights), dhead = head_of (stage, stage->gradients);
+
       ps_cpu_head_weights (&head, &dhead, sizes, workspace, &slot->head);
     }
   for (guint i = stage->shape.n_layers; i > 0; i--)
     {
       const PsCpuLayer layer = layer_of (stage, stage->weights, i - 1);
       const PsCpuLayer dlayer = layer_of (stage, stage->gradients, i - 1);
+
       ps_cpu_layer_weights (&layer, &dlayer, sizes, workspace, &slot->layers[i - 1]);
     }
   if (stage->shape.embedding)
     {
       const PsCpuEmbedding dembedding = embedding_of (stage, stage->gradients);
+
       make_words (stage, microbatch);
       ps_cpu_embedding_weights (&dembedding, sizes, workspace->words, slot->dembedding);
     }

@@ -14,6 +14,7 @@ ps_cuda_shared_take (PsCudaShared *shared, gsize bytes, PsUseKind kind, const ch
   if (block == NULL)
     {
       g_autofree char *size = ps_format_size ((gint64)bytes);
+
       g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "no memory for %s of %s", size, what);
     }
   return block;

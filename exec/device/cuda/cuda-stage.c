@@ -61,11 +61,13 @@ launch_forward (PsCudaStage *stage)
   for (guint i = 0; i < stage->shape.n_layers; i++)
     {
       const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, shared, i);
+
       ps_cuda_layer_forward (&layer, shared, &steps[i].state, steps[i + 1].stream);
     }
   if (stage->shape.head)
     {
       const PsCudaHead head = ps_cuda_weights_head (&stage->weights, shared);
+
       ps_cuda_head_forward (&head, shared, &stage->plan->head, stage->plan->microbatch,
                             stage->losses + stage->plan->microbatch);
     }
@@ -80,11 +82,13 @@ launch_backward (PsCudaStage *stage)
   if (stage->shape.head)
     {
       const PsCudaHead head = ps_cuda_weights_head (&stage->weights, shared);
+
       ps_cuda_head_backward (&head, shared, &stage->plan->head, steps[stage->shape.n_layers].stream);
     }
   for (guint i = stage->shape.n_layers; i-- > 0;)
     {
       const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, shared, i);
+
       ps_cuda_layer_backward (&layer, shared, &steps[i].state, steps[i].stream);
     }
 }
@@ -97,11 +101,13 @@ launch_weights (PsCudaStage *stage)
   if (stage->shape.head)
     {
       const PsCudaHead head = ps_cuda_weights_head (&stage->weights, shared);
+
       ps_cuda_head_weights (&head, shared, &stage->plan->head);
     }
   for (guint i = stage->shape.n_layers; i-- > 0;)
     {
       const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, shared, i);
+
       ps_cuda_layer_weights (&layer, shared, &stage->plan->steps[i].state);
     }
   if (stage->shape.embedding)
