@@ -1,14 +1,12 @@
 /* data.c - weights and tokens from counters: number i of a stream does not depend on the numbers before it. */
 #include "device/data.h"
 
-/* The finaliser of splitmix64 (Steele, Lea, Flood 2014). */
+#include <pipesim/philox.h>
+
 static guint64
 mix (guint64 x)
 {
-  x += G_GUINT64_CONSTANT (0x9e3779b97f4a7c15);
-  x = (x ^ (x >> 30)) * G_GUINT64_CONSTANT (0xbf58476d1ce4e5b9);
-  x = (x ^ (x >> 27)) * G_GUINT64_CONSTANT (0x94d049bb133111eb);
-  return x ^ (x >> 31);
+  return ps_splitmix_next (&x);
 }
 
 static guint64

@@ -2,10 +2,11 @@
 #ifndef PS_SEARCH_RANDOM_H
 #define PS_SEARCH_RANDOM_H
 
+#include <pipesim/philox.h>
+
 #include <glib.h>
 
-/* SplitMix64: a counter through a mixing function (Steele, Lea, Flood: Fast splittable pseudorandom number generators,
- * OOPSLA 2014). */
+/* A generator of ps_splitmix_next's numbers. */
 typedef struct
 {
   guint64 state;
@@ -14,11 +15,7 @@ typedef struct
 static inline guint64
 ps_random_next (PsRandom *random)
 {
-  guint64 z = random->state += 0x9e3779b97f4a7c15u;
-
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
+  return ps_splitmix_next (&random->state);
 }
 
 /* 0 .. n - 1 */
