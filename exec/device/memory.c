@@ -132,7 +132,7 @@ count (PsMemoryPool *memory, PsUseKind kind, gint64 bytes)
   PsMemoryUse *use = &memory->use;
 
   use->current[kind] += bytes;
-  use->peak_bytes = MAX (use->peak_bytes, use->current[PS_USE_STATE] + use->current[PS_USE_ACTIVATION]);
+  use->peak_bytes = MAX (use->peak_bytes, ps_memory_use_held (use));
 }
 
 /* Called with the mutex held. */
@@ -232,7 +232,7 @@ void
 ps_memory_pool_reset_peak (PsMemoryPool *memory)
 {
   g_mutex_lock (&memory->mutex);
-  memory->use.peak_bytes = memory->use.current[PS_USE_STATE] + memory->use.current[PS_USE_ACTIVATION];
+  memory->use.peak_bytes = ps_memory_use_held (&memory->use);
   g_mutex_unlock (&memory->mutex);
 }
 

@@ -245,23 +245,6 @@ run_on_stage (PsCpuStage *stage, PsOp op, float *input, float **output, GError *
 }
 
 static gboolean
-check_op (const CpuDevice *cpu, PsOp op, GError **error)
-{
-  if (op.stage >= cpu->setting.n_stages || cpu->stages[op.stage] == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "stage %u: is not on this device", op.stage);
-      return FALSE;
-    }
-  if (op.slice != 0)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: the cpu device can't run slice %u of a sequence",
-                   op.stage, op.slice);
-      return FALSE;
-    }
-  return TRUE;
-}
-
-static gboolean
 cpu_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   CpuDevice *cpu = cpu_device (device);
@@ -270,7 +253,7 @@ cpu_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError *
   g_return_val_if_fail (input == NULL || input->device == device, FALSE);
 
   g_atomic_int_set (&cpu->processor, sched_getcpu ());
-  if (!check_op (cpu, op, error))
+  if (!ps_device_check_op (device, op.stage < cpu->setting.n_stages && cpu->stages[op.stage] != NULL, op, error))
     {
       cpu_tensor_free (input);
       return FALSE;

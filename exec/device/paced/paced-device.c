@@ -92,7 +92,7 @@ take_memory (PacedDevice *device, PsOp op)
   PsMemoryUse *memory = &device->memory;
 
   memory->current[PS_USE_ACTIVATION] += ps_costs_op (device->setting->costs, op.kind, op.stage)->take_bytes;
-  memory->peak_bytes = MAX (memory->peak_bytes, memory->current[PS_USE_STATE] + memory->current[PS_USE_ACTIVATION]);
+  memory->peak_bytes = MAX (memory->peak_bytes, ps_memory_use_held (memory));
 }
 
 static void
@@ -183,7 +183,7 @@ paced_reset_peak (PsDevice *base)
 {
   PsMemoryUse *memory = &((PacedDevice *)base)->memory;
 
-  memory->peak_bytes = memory->current[PS_USE_STATE] + memory->current[PS_USE_ACTIVATION];
+  memory->peak_bytes = ps_memory_use_held (memory);
 }
 
 const PsDeviceClass ps_paced_device = {
