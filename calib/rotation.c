@@ -8,46 +8,58 @@
  */
 #define MAX_IN_FLIGHT 4
 
-/* Finds the worker's quantity of that key. Makes it at first use, if this worker answers for the shape and the quantity
- * is wanted. */
-static gboolean
-find_quantity (PsRotationWorker *worker, const char *key, PsOpKind kind, PsQuantity **found, GError **error)
+static PsQuantity *
+known_quantity (const PsRotationWorker *worker, const PsMeasurement *key)
 {
-  PsRotation *rotation = worker->rotation;
-  const PsCalibration *calibration = rotation->calibration;
-  const guint *shares = worker->setting.shares;
-  g_autofree char *shape
-      = calibration->kept != NULL ? g_strdup_printf ("%s,blocks=%u", key, *calibration->kept) : g_strdup (key);
-  gboolean wanted = FALSE;
-
-  *found = NULL;
   for (guint i = 0; i < worker->quantities->len; i++)
     {
       PsQuantity *quantity = worker->quantities->pdata[i];
 
-      if (quantity->measurement->kind == kind && g_str_equal (quantity->measurement->shape, shape))
-        *found = quantity;
+      if (quantity->measurement->kind == key->kind && g_str_equal (quantity->measurement->shape, key->shape))
+        return quantity;
     }
-  guint share = shares != NULL ? shares[worker->index] : 0;
-  if (*found != NULL || ps_cut_owner (rotation->cut, key, shares, share) != worker->index)
+  return NULL;
+}
+
+static PsQuantity *
+new_quantity (PsRotationWorker *worker, const PsMeasurement *key)
+{
+  PsQuantity *quantity = g_new0 (PsQuantity, 1);
+
+  quantity->measurement = g_memdup2 (key, sizeof *key);
+  quantity->measurement->shape = g_strdup (key->shape);
+  ps_sampler_init (&quantity->sampler, &worker->rotation->calibration->rule);
+  quantity->device_ns = g_array_new (FALSE, FALSE, sizeof (gint64));
+  g_ptr_array_add (worker->quantities, quantity);
+  worker->rotation->n_open++;
+  return quantity;
+}
+
+/* Finds the worker's quantity of an op. Makes it at first use, if this worker answers for the shape and the quantity is
+ * wanted; NULL if not. */
+static gboolean
+find_quantity (PsRotationWorker *worker, const char *shape, PsOpKind kind, PsQuantity **found, GError **error)
+{
+  const PsRotation *rotation = worker->rotation;
+  const PsCalibration *calibration = rotation->calibration;
+  const guint *shares = worker->setting.shares;
+  g_autofree char *beside
+      = calibration->kept != NULL ? g_strdup_printf ("%s,blocks=%u", shape, *calibration->kept) : NULL;
+  const PsMeasurement key = { .kind = kind,
+                              .shape = beside != NULL ? beside : (char *)shape,
+                              .devices = rotation->n_workers,
+                              .sharing = calibration->kept != NULL ? 1 : calibration->sharing,
+                              .share = shares != NULL ? shares[worker->index] : 0,
+                              .cache = rotation->cache };
+  gboolean wanted = FALSE;
+
+  *found = known_quantity (worker, &key);
+  if (*found != NULL || ps_cut_owner (rotation->cut, shape, shares, key.share) != worker->index)
     return TRUE;
-  PsMeasurement name = { .kind = kind,
-                         .shape = shape,
-                         .devices = rotation->n_workers,
-                         .sharing = calibration->kept != NULL ? 1 : calibration->sharing,
-                         .share = share,
-                         .cache = rotation->cache };
-  if (!calibration->wanted (&name, calibration->data, &wanted, error))
+  if (!calibration->wanted (&key, calibration->data, &wanted, error))
     return FALSE;
-  if (!wanted)
-    return TRUE;
-  *found = g_new0 (PsQuantity, 1);
-  (*found)->measurement = g_memdup2 (&name, sizeof name);
-  (*found)->measurement->shape = g_steal_pointer (&shape);
-  ps_sampler_init (&(*found)->sampler, &calibration->rule);
-  (*found)->device_ns = g_array_new (FALSE, FALSE, sizeof (gint64));
-  g_ptr_array_add (worker->quantities, *found);
-  rotation->n_open++;
+  if (wanted)
+    *found = new_quantity (worker, &key);
   return TRUE;
 }
 
