@@ -145,12 +145,6 @@ open_green (PsCudaContext *context, const PsDeviceSetting *setting, const PsCuda
   return TRUE;
 }
 
-gboolean
-ps_cuda_wants_graphs (void)
-{
-  return g_strcmp0 (g_getenv ("PIPESIM_CUDA_GRAPHS"), "1") == 0;
-}
-
 static gboolean
 make_event (cudaEvent_t *event, GError **error)
 {
@@ -196,7 +190,7 @@ ps_cuda_context_open (PsCudaContext *context, const PsDeviceSetting *setting, GE
   if (!ps_cuda_ok ("opening a GPU", cudaSetDevice (context->gpu), error)
       || !ps_cuda_ok ("asking a GPU", cudaGetDeviceProperties (&properties, context->gpu), error))
     return FALSE;
-  context->graphs = ps_cuda_wants_graphs ();
+  context->graphs = g_strcmp0 (g_getenv ("PIPESIM_CUDA_GRAPHS"), "1") == 0;
   context->n_sms = (guint)properties.multiProcessorCount;
   if (place.n > 1 && !open_green (context, setting, &place, error))
     return FALSE;

@@ -43,9 +43,6 @@ char *ps_cuda_sharing (void);
 /* See PsDeviceClass.idle. */
 char *ps_cuda_idle (void);
 
-/* TRUE if PIPESIM_CUDA_GRAPHS=1 asks for graphs. */
-gboolean ps_cuda_wants_graphs (void);
-
 /* ps_cuda_begin starts an op. Its calls note failures with ps_cuda_note and go on. ps_cuda_finish waits for all work of
  * the stream, and fails with the first note. It sleeps while it waits, or spins with PIPESIM_CUDA_WAIT=spin. */
 void ps_cuda_begin (PsCudaContext *context);
