@@ -1,4 +1,4 @@
-/* measure.h - measures everything in its order. */
+/* measure.h - all measurements of a calibration, in their order. */
 #ifndef PIPESIM_CALIB_MEASURE_H
 #define PIPESIM_CALIB_MEASURE_H
 

@@ -6,8 +6,8 @@
 
 G_BEGIN_DECLS
 
-/* Computes median, quartiles, median absolute deviation and minimum by nearest rank. Of n sorted values the median is
- * number ceil (n / 2); the quartiles are numbers ceil (n / 4) and ceil (3n / 4), counted from 1. n > 0. */
+/* Computes median, quartiles, median absolute deviation and minimum by nearest rank. The median of n sorted
+ * values is number ceil (n / 2); the quartiles are numbers ceil (n / 4) and ceil (3n / 4), counted from 1. n > 0. */
 void ps_statistics_compute (const gint64 *samples, guint n, PsStatistics *statistics);
 
 /* Gives the ranks (from 1) of two order statistics. The true median lies between them with at least 95 % probability,
