@@ -181,23 +181,14 @@ ps_cuda_columns_workspace (int rows, int columns)
 }
 
 extern "C" cudaError_t
-ps_cuda_layer_norm_weights (PsCudaElement element, float *dgain, float *dbias, void *y, const void *dy, const void *x,
-                            const float *mean, const float *scale, const void *gain, const void *bias, int rows,
-                            int columns, void *workspace, cudaStream_t stream)
+ps_cuda_norm_rows_weights (PsCudaElement element, float *dgain, float *dbias, void *y, const void *dy, const void *x,
+                           const float *mean, const float *scale, const void *gain, const void *bias, int rows,
+                           int columns, void *workspace, cudaStream_t stream)
 {
   const Columns<void> sums = { dy, x, gain, bias, mean, scale, y, (float *)workspace, rows, columns };
 
-  return launch<LAYER_NORM> (element, dgain, dbias, sums, stream);
-}
-
-extern "C" cudaError_t
-ps_cuda_rms_norm_weights (PsCudaElement element, float *dgain, void *y, const void *dy, const void *x,
-                          const float *scale, const void *gain, int rows, int columns, void *workspace,
-                          cudaStream_t stream)
-{
-  const Columns<void> sums = { dy, x, gain, NULL, NULL, scale, y, (float *)workspace, rows, columns };
-
-  return launch<RMS_NORM> (element, dgain, NULL, sums, stream);
+  return mean != NULL ? launch<LAYER_NORM> (element, dgain, dbias, sums, stream)
+                      : launch<RMS_NORM> (element, dgain, NULL, sums, stream);
 }
 
 extern "C" cudaError_t

@@ -35,15 +35,10 @@ ps_cuda_norm (PsCudaShared *shared, void *y, float *mean, float *scale, const vo
               const void *bias)
 {
   const PsCudaSizes *sizes = &shared->sizes;
-  const cudaStream_t stream = shared->context.stream;
 
-  if (mean != NULL)
-    ps_cuda_note (
-        &shared->context, "layer norm",
-        ps_cuda_layer_norm (sizes->element, y, mean, scale, x, gain, bias, sizes->tokens, sizes->hidden, stream));
-  else
-    ps_cuda_note (&shared->context, "RMS norm",
-                  ps_cuda_rms_norm (sizes->element, y, scale, x, gain, sizes->tokens, sizes->hidden, stream));
+  ps_cuda_note (&shared->context, "norm",
+                ps_cuda_norm_rows (sizes->element, y, mean, scale, x, gain, bias, sizes->tokens, sizes->hidden,
+                                   shared->context.stream));
 }
 
 void
@@ -51,16 +46,10 @@ ps_cuda_norm_input (PsCudaShared *shared, void *dx, const void *residual, const 
                     const float *mean, const float *scale, const void *gain)
 {
   const PsCudaSizes *sizes = &shared->sizes;
-  const cudaStream_t stream = shared->context.stream;
 
-  if (mean != NULL)
-    ps_cuda_note (&shared->context, "gradient of layer norm",
-                  ps_cuda_layer_norm_input (sizes->element, dx, residual, dy, x, mean, scale, gain, sizes->tokens,
-                                            sizes->hidden, stream));
-  else
-    ps_cuda_note (&shared->context, "gradient of RMS norm",
-                  ps_cuda_rms_norm_input (sizes->element, dx, residual, dy, x, scale, gain, sizes->tokens,
-                                          sizes->hidden, stream));
+  ps_cuda_note (&shared->context, "gradient of a norm",
+                ps_cuda_norm_rows_input (sizes->element, dx, residual, dy, x, mean, scale, gain, sizes->tokens,
+                                         sizes->hidden, shared->context.stream));
 }
 
 void
@@ -68,16 +57,10 @@ ps_cuda_norm_weights (PsCudaShared *shared, float *dgain, float *dbias, const vo
                       const float *mean, const float *scale, const void *gain, const void *bias)
 {
   const PsCudaSizes *sizes = &shared->sizes;
-  const cudaStream_t stream = shared->context.stream;
 
-  if (mean != NULL)
-    ps_cuda_note (&shared->context, "layer norm's weight gradients",
-                  ps_cuda_layer_norm_weights (sizes->element, dgain, dbias, shared->normed, dy, x, mean, scale, gain,
-                                              bias, sizes->tokens, sizes->hidden, shared->scratch, stream));
-  else
-    ps_cuda_note (&shared->context, "RMS norm's weight gradients",
-                  ps_cuda_rms_norm_weights (sizes->element, dgain, shared->normed, dy, x, scale, gain, sizes->tokens,
-                                            sizes->hidden, shared->scratch, stream));
+  ps_cuda_note (&shared->context, "weight gradients of a norm",
+                ps_cuda_norm_rows_weights (sizes->element, dgain, dbias, shared->normed, dy, x, mean, scale, gain, bias,
+                                           sizes->tokens, sizes->hidden, shared->scratch, shared->context.stream));
 }
 
 /* Turns queries and keys in one call: they lie side by side. */

@@ -38,23 +38,19 @@ size_t ps_cuda_element_bytes (PsCudaElement element);
 
 /* --- norms: norm.cu ---
  * Layer norm (arXiv 1607.06450), per row of `columns`: y = (x - mean) * scale * gain + bias. Mean and the biased
- * variance take two passes over registers; scale = 1 / sqrt (variance + 1e-5). RMS norm (arXiv 1910.07467): mean counts
- * as 0, no bias. gain and bias: [columns] of element. mean, scale: [rows], kept for the backward.
+ * variance take two passes over registers; scale = 1 / sqrt (variance + 1e-5). gain and bias: [columns] of element.
+ * mean, scale: [rows], kept for the backward. With mean NULL these are RMS norms (arXiv 1910.07467): mean counts as 0,
+ * and there is no bias.
  */
-cudaError_t ps_cuda_layer_norm (PsCudaElement element, void *y, float *mean, float *scale, const void *x,
-                                const void *gain, const void *bias, int rows, int columns, cudaStream_t stream);
-cudaError_t ps_cuda_rms_norm (PsCudaElement element, void *y, float *scale, const void *x, const void *gain, int rows,
-                              int columns, cudaStream_t stream);
+cudaError_t ps_cuda_norm_rows (PsCudaElement element, void *y, float *mean, float *scale, const void *x,
+                               const void *gain, const void *bias, int rows, int columns, cudaStream_t stream);
 
 /* dx = residual + gradient through the norm; residual NULL counts as zero. With standard = (x - mean) * scale and u =
- * dy * gain the gradient is scale * (u - average (u) - standard * average (u * standard)); RMS norm without average
+ * gain * dy the gradient is scale * (u - average (u) - standard * average (u * standard)). RMS norms have no average
  * (u). x is the input of the norm. dx may be residual or dy. */
-cudaError_t ps_cuda_layer_norm_input (PsCudaElement element, void *dx, const void *residual, const void *dy,
-                                      const void *x, const float *mean, const float *scale, const void *gain, int rows,
-                                      int columns, cudaStream_t stream);
-cudaError_t ps_cuda_rms_norm_input (PsCudaElement element, void *dx, const void *residual, const void *dy,
-                                    const void *x, const float *scale, const void *gain, int rows, int columns,
-                                    cudaStream_t stream);
+cudaError_t ps_cuda_norm_rows_input (PsCudaElement element, void *dx, const void *residual, const void *dy,
+                                     const void *x, const float *mean, const float *scale, const void *gain, int rows,
+                                     int columns, cudaStream_t stream);
 
 /* --- column sums in two passes: columns.cu ---
  * Adds the sum over rows of dy * standard to dgain[c], and the sum of dy to dbias[c]. Makes y, the output of the norm,
@@ -62,12 +58,9 @@ cudaError_t ps_cuda_rms_norm_input (PsCudaElement element, void *dx, const void 
  * workspace: ps_cuda_columns_workspace bytes, on 16 bytes, free again when the work is done.
  */
 size_t ps_cuda_columns_workspace (int rows, int columns);
-cudaError_t ps_cuda_layer_norm_weights (PsCudaElement element, float *dgain, float *dbias, void *y, const void *dy,
-                                        const void *x, const float *mean, const float *scale, const void *gain,
-                                        const void *bias, int rows, int columns, void *workspace, cudaStream_t stream);
-cudaError_t ps_cuda_rms_norm_weights (PsCudaElement element, float *dgain, void *y, const void *dy, const void *x,
-                                      const float *scale, const void *gain, int rows, int columns, void *workspace,
-                                      cudaStream_t stream);
+cudaError_t ps_cuda_norm_rows_weights (PsCudaElement element, float *dgain, float *dbias, void *y, const void *dy,
+                                       const void *x, const float *mean, const float *scale, const void *gain,
+                                       const void *bias, int rows, int columns, void *workspace, cudaStream_t stream);
 cudaError_t ps_cuda_bias_gradient (PsCudaElement element, float *dbias, const void *dy, int rows, int columns,
                                    void *workspace, cudaStream_t stream);
 

@@ -255,30 +255,18 @@ launch_backward (PsCudaElement element, void *dx, const void *residual, const vo
 }
 
 extern "C" cudaError_t
-ps_cuda_layer_norm (PsCudaElement element, void *y, float *mean, float *scale, const void *x, const void *gain,
-                    const void *bias, int rows, int columns, cudaStream_t stream)
+ps_cuda_norm_rows (PsCudaElement element, void *y, float *mean, float *scale, const void *x, const void *gain,
+                   const void *bias, int rows, int columns, cudaStream_t stream)
 {
-  return launch_forward<true> (element, y, mean, scale, x, gain, bias, rows, columns, stream);
+  return mean != NULL ? launch_forward<true> (element, y, mean, scale, x, gain, bias, rows, columns, stream)
+                      : launch_forward<false> (element, y, NULL, scale, x, gain, NULL, rows, columns, stream);
 }
 
 extern "C" cudaError_t
-ps_cuda_rms_norm (PsCudaElement element, void *y, float *scale, const void *x, const void *gain, int rows, int columns,
-                  cudaStream_t stream)
+ps_cuda_norm_rows_input (PsCudaElement element, void *dx, const void *residual, const void *dy, const void *x,
+                         const float *mean, const float *scale, const void *gain, int rows, int columns,
+                         cudaStream_t stream)
 {
-  return launch_forward<false> (element, y, NULL, scale, x, gain, NULL, rows, columns, stream);
-}
-
-extern "C" cudaError_t
-ps_cuda_layer_norm_input (PsCudaElement element, void *dx, const void *residual, const void *dy, const void *x,
-                          const float *mean, const float *scale, const void *gain, int rows, int columns,
-                          cudaStream_t stream)
-{
-  return launch_backward<true> (element, dx, residual, dy, x, mean, scale, gain, rows, columns, stream);
-}
-
-extern "C" cudaError_t
-ps_cuda_rms_norm_input (PsCudaElement element, void *dx, const void *residual, const void *dy, const void *x,
-                        const float *scale, const void *gain, int rows, int columns, cudaStream_t stream)
-{
-  return launch_backward<false> (element, dx, residual, dy, x, NULL, scale, gain, rows, columns, stream);
+  return mean != NULL ? launch_backward<true> (element, dx, residual, dy, x, mean, scale, gain, rows, columns, stream)
+                      : launch_backward<false> (element, dx, residual, dy, x, NULL, scale, gain, rows, columns, stream);
 }
