@@ -40,14 +40,13 @@ ps_calib_cmd_export (int argc, char **argv, GError **error)
   const GOptionEntry entries[]
       = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &options.db, "Cost database", "FILE" },
           { "profile", 0, 0, G_OPTION_ARG_STRING, &options.profile, "Profile (the only one)", "NAME" },
-          { "samples", 0, 0, G_OPTION_ARG_NONE, &options.samples, "Write every sample, too", NULL },
+          { "samples", 0, 0, G_OPTION_ARG_NONE, &options.samples, "With every sample", NULL },
           { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options.output, "File to write (standard output)", "FILE" },
           { NULL, 0, 0, 0, NULL, NULL, NULL } };
   gboolean ok
       = ps_calib_parse (argc, argv, "export", "Writes a profile as JSON (pipesim-profile/1), one measurement per line.",
                         entries, error)
         && ps_calib_require ("--db", options.db, error) && export(&options, error);
-
   options_clear (&options);
   return ok;
 }
@@ -94,18 +93,16 @@ ps_calib_cmd_import (int argc, char **argv, GError **error)
   Options options = { 0 };
   const GOptionEntry entries[]
       = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &options.db, "Cost database, created when missing", "FILE" },
-          { "profile", 0, 0, G_OPTION_ARG_STRING, &options.profile,
-            "Name of the profile in the database (the one in the file)", "NAME" },
+          { "profile", 0, 0, G_OPTION_ARG_STRING, &options.profile, "Name for it there (the one in the file)", "NAME" },
           { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.files, NULL, "FILE" },
           { NULL, 0, 0, 0, NULL, NULL, NULL } };
-  gboolean ok
-      = ps_calib_parse (argc, argv, "import",
-                        "Reads a profile that calib export wrote into a cost database that has none of that name yet.",
-                        entries, error)
-        && ps_calib_require ("--db", options.db, error)
-        && (options.profile == NULL || ps_calib_require ("--profile", options.profile, error))
-        && check_files (&options, error) && import (&options, error);
-
+  gboolean ok = ps_calib_parse (
+                    argc, argv, "import",
+                    "Reads a profile that calib export wrote into a cost database, which has none of that name yet.",
+                    entries, error)
+                && ps_calib_require ("--db", options.db, error)
+                && (!options.profile || ps_calib_require ("--profile", options.profile, error))
+                && check_files (&options, error) && import (&options, error);
   options_clear (&options);
   return ok;
 }

@@ -61,7 +61,6 @@ ps_calib_cmd_list (int argc, char **argv, GError **error)
       = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &db, "Cost database", "FILE" },
           { "json", 0, 0, G_OPTION_ARG_NONE, &as_json, "Print JSON (pipesim-profiles/1)", NULL },
           { NULL, 0, 0, 0, NULL, NULL, NULL } };
-
   return ps_calib_parse (argc, argv, "list", "Lists the profiles of a cost database.", entries, error)
          && ps_calib_require ("--db", db, error) && print_profiles (db, as_json, error);
 }

@@ -15,7 +15,7 @@
 #define DEFAULT_MAX_DEVICES 4
 #define MAX_BLOCKS 1024
 
-/* The options as typed. */
+/* As typed. */
 typedef struct
 {
   char *db;
@@ -95,7 +95,7 @@ parse_rule (const Options *options, PsSamplingRule *rule, GError **error)
   return TRUE;
 }
 
-/* g_strsplit makes no item of "". Here "" gives one empty item, so that its parser reports the error. */
+/* g_strsplit makes no item of ""; an empty item has its parser report the error. */
 static char **
 split_list (const char *text)
 {
@@ -252,7 +252,7 @@ check_possible (const PsCalibration *calibration, GError **error)
   PsDevice *device = calibration->device->open (&setting, error);
   if (!device)
     return FALSE;
-  /* The class in the module may be an emulation, which the table's row does not say. */
+  /* The class of a module may turn out to be an emulation. */
   gboolean measures = device->class->measures, occupies = device->class->occupy != NULL;
   device->class->close (device);
   if (!measures)
@@ -361,35 +361,36 @@ gboolean
 ps_calib_cmd_run (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
-  const GOptionEntry entries[] = {
-    { "db", 0, 0, G_OPTION_ARG_FILENAME, &options.db, "Cost database, created when missing", "FILE" },
-    { "profile", 0, 0, G_OPTION_ARG_STRING, &options.profile, "Name of the profile", "NAME" },
-    { "model", 0, 0, G_OPTION_ARG_FILENAME, &options.model, "Model description or name of a shipped one", "FILE" },
-    { "precision", 0, 0, G_OPTION_ARG_STRING, &options.precision,
-      "Number format of the model, fp32, fp16 or bf16 (its own)", "NAME" },
-    { "device", 0, 0, G_OPTION_ARG_STRING, &options.device, "Device class (cpu)", "NAME" },
-    { "transport", 0, 0, G_OPTION_ARG_STRING, &options.transport, "Transport class (threads)", "NAME" },
-    { "devices", 'p', 0, G_OPTION_ARG_STRING, &options.devices, "Devices (default: cores, at most 4)", "P" },
-    { "sharing", 0, 0, G_OPTION_ARG_STRING, &options.sharing,
-      "Devices that run at the same time; they share accelerators if there are fewer (all)", "N" },
-    { "sm-shares", 0, 0, G_OPTION_ARG_STRING, &options.sm_shares,
-      "Proportions in which devices split a GPU's multiprocessors, rounded to pieces it can split off (equal)",
-      "N,..." },
-    { "caches", 0, 0, G_OPTION_ARG_STRING, &options.caches,
-      "Data of ops in the caches: run as in real runs, cold none, warm all that fits (run)", "STATE,..." },
-    { "blocks", 0, 0, G_OPTION_ARG_STRING, &options.blocks,
-      "Also measure ops of a whole GPU beside N held multiprocessors, as NCCL's receives hold them (none)", "N,..." },
-    { "chunks", 'v', 0, G_OPTION_ARG_STRING, &options.chunks, "Numbers of chunks per device (1,2)", "V,..." },
-    { "within", 0, 0, G_OPTION_ARG_STRING, &options.within,
-      "Sample until each median is known to PERCENT of itself, such as 0.5 or 0.5% (1%)", "PERCENT" },
-    { "max-samples", 0, 0, G_OPTION_ARG_STRING, &options.max_samples, "Most samples of each quantity (2000)", "N" },
-    { "time-limit", 0, 0, G_OPTION_ARG_STRING, &options.time_limit,
-      "Most time for ops that are measured together; a tenth of it for each size of transfers (6s)", "T" },
-    { "seed", 0, 0, G_OPTION_ARG_STRING, &options.seed, "Seed of weights and data (1)", "N" },
-    { "again", 0, 0, G_OPTION_ARG_STRING, &options.again,
-      "Most rounds that repeat measurements taken while the machine was not quiet (1)", "N" },
-    { NULL, 0, 0, 0, NULL, NULL, NULL }
-  };
+  const GOptionEntry entries[]
+      = { { "db", 0, 0, G_OPTION_ARG_FILENAME, &options.db, "Cost database, created when missing", "FILE" },
+          { "profile", 0, 0, G_OPTION_ARG_STRING, &options.profile, "Name for what is measured here", "NAME" },
+          { "model", 0, 0, G_OPTION_ARG_FILENAME, &options.model, "Model description or name of a shipped one",
+            "FILE" },
+          { "precision", 0, 0, G_OPTION_ARG_STRING, &options.precision,
+            "Number format of the model, fp32, fp16 or bf16 (its own)", "NAME" },
+          { "device", 0, 0, G_OPTION_ARG_STRING, &options.device, "Device class (cpu)", "NAME" },
+          { "transport", 0, 0, G_OPTION_ARG_STRING, &options.transport, "Transport class (threads)", "NAME" },
+          { "devices", 'p', 0, G_OPTION_ARG_STRING, &options.devices, "Devices (default: cores, at most 4)", "P" },
+          { "sharing", 0, 0, G_OPTION_ARG_STRING, &options.sharing,
+            "Devices that run at the same time, sharing accelerators where there are fewer (all)", "N" },
+          { "sm-shares", 0, 0, G_OPTION_ARG_STRING, &options.sm_shares,
+            "In what proportion devices split a GPU's multiprocessors (evenly), in whole pieces that it can split off",
+            "N,..." },
+          { "caches", 0, 0, G_OPTION_ARG_STRING, &options.caches,
+            "What ops find in the caches (run): run as in real runs, cold nothing, warm all that fits", "STATE,..." },
+          { "blocks", 0, 0, G_OPTION_ARG_STRING, &options.blocks,
+            "Ops beside blocks that hold so many multiprocessors, as NCCL's receives do, too; of a whole GPU (none)",
+            "N,..." },
+          { "chunks", 'v', 0, G_OPTION_ARG_STRING, &options.chunks, "Numbers of chunks per device (1,2)", "V,..." },
+          { "within", 0, 0, G_OPTION_ARG_STRING, &options.within,
+            "Sample until each median is known to so many percent of itself, 0.5 or 0.5% (1%)", "PERCENT" },
+          { "max-samples", 0, 0, G_OPTION_ARG_STRING, &options.max_samples, "Most samples of each (2000)", "N" },
+          { "time-limit", 0, 0, G_OPTION_ARG_STRING, &options.time_limit,
+            "Longest sampling of the ops that are measured together; a tenth for each transfer size (6s)", "T" },
+          { "seed", 0, 0, G_OPTION_ARG_STRING, &options.seed, "Of weights and data (1)", "N" },
+          { "again", 0, 0, G_OPTION_ARG_STRING, &options.again,
+            "How often to measure again what was taken while the machine was not quiet (1)", "N" },
+          { NULL, 0, 0, 0, NULL, NULL, NULL } };
   gboolean ok
       = ps_calib_parse (
             argc, argv, "run",

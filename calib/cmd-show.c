@@ -16,8 +16,7 @@ typedef struct
   gboolean json;
 } Options;
 
-/* Appends a line and removes characters that a terminal would obey: names and facts in the database may hold any
- * text. */
+/* Names and facts of the database may hold anything. */
 static void G_GNUC_PRINTF (2, 3) append_line (GString *text, const char *format, ...)
 {
   va_list arguments;
@@ -266,7 +265,6 @@ ps_calib_cmd_show (int argc, char **argv, GError **error)
           { NULL, 0, 0, 0, NULL, NULL, NULL } };
   gboolean ok = ps_calib_parse (argc, argv, "show", "Shows the measurements of a profile.", entries, error)
                 && ps_calib_require ("--db", options.db, error) && show (&options, error);
-
   g_free (options.db);
   g_free (options.profile);
   return ok;

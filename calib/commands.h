@@ -16,8 +16,8 @@ gboolean ps_calib_cmd_diff (int argc, char **argv, GError **error);
 gboolean ps_calib_cmd_export (int argc, char **argv, GError **error);
 gboolean ps_calib_cmd_import (int argc, char **argv, GError **error);
 
-/* ps_calib_parse parses options; PS_ERROR_USAGE if arguments are left over. ps_calib_require fails with PS_ERROR_USAGE
- * if the option has no value. */
+/* Parses options; whatever is left over, or a missing text option among the NULL-terminated pairs (name, value), is
+ * PS_ERROR_USAGE. */
 gboolean ps_calib_parse (int argc, char **argv, const char *command, const char *summary, const GOptionEntry *entries,
                          GError **error);
 gboolean ps_calib_require (const char *option, const char *value, GError **error);

@@ -12,18 +12,18 @@ G_BEGIN_DECLS
  * lib/pipesim beside that folder. */
 #define PS_MODULE_DIR_VARIABLE "PIPESIM_MODULE_DIR"
 
-/* Describes the structs that program and module share. Every module defines ps_module_stamp as this value. A module
- * that was built with other structs is refused. */
+/* What program and module call each other by. Every module defines ps_module_stamp as this; one that was built against
+ * other structs is refused. */
 #define PS_MODULE_STAMP                                                                                                \
   ((guint64)sizeof (PsDeviceClass) << 48 ^ (guint64)sizeof (PsDeviceSetting) << 32                                     \
    ^ (guint64)sizeof (PsTransportClass) << 16 ^ (guint64)sizeof (PsTransportSetting))
 extern G_MODULE_EXPORT const guint64 ps_module_stamp;
 
-typedef void (*PsModuleFunction) (void); /* cast it to the function's own type */
+typedef void (*PsModuleFunction) (void); /* to be cast to what it really is */
 
-/* Looks up a function in pipesim-NAME.so, which it loads first if needed. The module stays loaded to the end of the
- * program. Messages begin with `where`: "cuda device". Any thread may call. PS_ERROR_UNAVAILABLE: one line says which
- * file is not there, which library it misses, or that it is of another build. */
+/* Loads pipesim-NAME.so unless it is loaded, and looks up a function in it; it stays loaded to the end of the program.
+ * `where` is what messages begin with: "cuda device". Fails with PS_ERROR_UNAVAILABLE and one line that says which
+ * file was not there, which library it misses, or that it is of another build. From any thread. */
 PsModuleFunction ps_module_function (const char *where, const char *name, const char *function, GError **error);
 
 G_END_DECLS

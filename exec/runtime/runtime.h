@@ -16,13 +16,14 @@ typedef struct
   const PsDeviceClass *device;
   const PsTransportClass *transport;
   const PsModel *model; /* NULL allowed for devices that do not compute */
-  const PsCosts *costs; /* durations of ops on a paced device, and the least time of every message; NULL: real time */
-  guint n_steps;        /* training steps, >= 1 */
-  guint64 seed;         /* seed of weights and data */
+  const PsCosts
+      *costs;    /* how long ops last on a paced device, and how long every message takes at least; NULL: real time */
+  guint n_steps; /* training steps, >= 1 */
+  guint64 seed;  /* of weights and data */
   gint64 timeout_ns;    /* longest wait for one message; 0: for ever */
   const guint *shares;  /* [devices] see PsDeviceSetting; NULL: equal parts */
   const guint *parts;   /* [n_stages] see PsDeviceSetting; NULL: each device's own */
-  GBytes *choices;      /* PsDeviceClass.choices that devices adopt before they choose; NULL: none */
+  GBytes *choices;      /* of PsDeviceClass, that devices take over before they choose; NULL: none */
   gboolean gradients;   /* collect gradients (devices that compute) */
   PsRendezvous *others; /* the other processes of this run; NULL: all devices are here */
   /* After each step, from some device's thread; NULL: none. FALSE: the step that has begun is the last one, which only
