@@ -63,14 +63,16 @@ typedef struct
   PsRunGradients *gradients;  /* NULL unless asked for */
 } PsRunResult;
 
-/* Opens the devices (each pinned to a core of its own where there are enough), runs all steps and closes them. The
+/* Opens the devices (each pinned to a core of its own if there are enough), runs all steps and closes the devices. The
  * first failure of any device ends the run with its error.
  *
- * With other processes each runs k devices, p / k of the processes one replica: k is 1 where there are p processes or a
- * multiple of that, p / n where there are fewer, n. Rank r runs the devices from r k mod p on of replica r k / p, and
- * all call this with the same program and setting. Rank 0 gets the whole result; the timeline and gradients are those
- * of replica 0, which after adding up are everybody's. Elsewhere only what happened there is filled in, and timeline is
- * NULL. A failure on any rank is the error of all. Free with ps_run_result_free. */
+ * Every process runs k of the p devices: k is 1 if there are at least p processes, and p / n if there are n < p. A
+ * replica takes p / k processes. Rank r runs devices of replica r k / p, from device r k mod p on. All ranks call this
+ * with the same program and setting.
+ *
+ * Rank 0 gets the whole result. Its timeline and gradients are those of replica 0; all replicas have the same gradients
+ * after adding up. Other ranks get only their own part, and timeline is NULL. A failure on any rank is the error of
+ * all. Free with ps_run_result_free. */
 PsRunResult *ps_run (const PsProgram *program, const PsRunSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_run_result_free (PsRunResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRunResult, ps_run_result_free)

@@ -27,7 +27,7 @@ typedef struct
   gint64 peak_bytes;              /* most of STATE + ACTIVATION together since the last reset_peak */
 } PsMemoryUse;
 
-/* What peak_bytes is the most of. */
+/* The current bytes that count for peak_bytes. */
 static inline gint64
 ps_memory_use_held (const PsMemoryUse *use)
 {
@@ -76,8 +76,8 @@ typedef struct
 
 /* One pipeline rank's compute device. All calls on one device come from one thread at a time, which has called attach
  * first. Functions that can fail return FALSE or NULL and set an error that begins with the stage where one is
- * involved. No hook may be NULL unless said; but a class of the table that lives in a module has only what
- * takes no device: hooks that take one are called by that device's own class. */
+ * involved. No hook may be NULL unless its comment says so. A class of the table that lives in a module has only the
+ * hooks that take no device: the others are called by the device's own class. */
 struct _PsDeviceClass
 {
   const char *name;        /* "cpu" */
