@@ -194,5 +194,6 @@ ps_calibration_append_ops (PsCalibrationData *data, const PsPanel *panel, const 
     append_row (data, panel, rows->pdata[i], i, height, ways->len);
   append_key (data, panel, ways);
   g_string_append_printf (data->script, "n_rows = %u\n", rows->len);
-  ps_plot_append_time_ticks (data->script, "op", &range, ps_calibration_most_ticks (panel));
+  ps_plot_append_time_ticks (data->script, "op", &range,
+                             ps_plot_most_ticks (panel->right - panel->left, panel->letter));
 }

@@ -11,7 +11,6 @@
 #define CAPTION 28
 #define AXIS 46 /* ticks and their label */
 #define TRANSFERS 330
-#define TICK_LETTERS 8
 
 static void
 way_free (gpointer data)
@@ -80,12 +79,6 @@ find_ways (const PsProfileContents *contents, gboolean ops)
         g_ptr_array_add (find_way (ways, name)->rows, m);
     }
   return ways;
-}
-
-guint
-ps_calibration_most_ticks (const PsPanel *panel)
-{
-  return (guint)MAX ((panel->right - panel->left) / (TICK_LETTERS * panel->letter), 2);
 }
 
 static void

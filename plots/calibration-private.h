@@ -39,9 +39,6 @@ typedef struct
 double ps_calibration_ops_height (const GPtrArray *ways, gboolean terminal);
 double ps_calibration_ops_left (const GPtrArray *ways, double letter);
 
-/* How many named ticks have room below it. */
-guint ps_calibration_most_ticks (const PsPanel *panel);
-
 void ps_calibration_append_transfers (PsCalibrationData *data, const PsPanel *panel, const GPtrArray *ways);
 void ps_calibration_append_ops (PsCalibrationData *data, const PsPanel *panel, const GPtrArray *ways);
 

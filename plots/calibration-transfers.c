@@ -141,6 +141,7 @@ ps_calibration_append_transfers (PsCalibrationData *data, const PsPanel *panel, 
         }
     }
   g_string_append_printf (data->script, "n_fits = %u\n", n_fits);
-  ps_plot_append_size_ticks (data->script, "size", &sizes, ps_calibration_most_ticks (panel));
+  ps_plot_append_size_ticks (data->script, "size", &sizes,
+                             ps_plot_most_ticks (panel->right - panel->left, panel->letter));
   ps_plot_append_time_ticks (data->script, "time", &times, 12);
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #define AIR 0.05 /* of the axis, at each end */
+#define TICK_LETTERS 8
 
 PsPlotRange
 ps_plot_range (double smallest, double largest)
@@ -15,6 +16,12 @@ ps_plot_range (double smallest, double largest)
   if (largest > 8 * smallest)
     return (PsPlotRange){ smallest / factor, largest * factor, TRUE };
   return (PsPlotRange){ 0, largest * (1 + AIR), FALSE };
+}
+
+guint
+ps_plot_most_ticks (double length, double letter)
+{
+  return (guint)MAX (length / (TICK_LETTERS * letter), 2);
 }
 
 static void

@@ -17,6 +17,9 @@ typedef struct
  * else from 0. */
 PsPlotRange ps_plot_range (double smallest, double largest);
 
+/* How many named ticks have room along an axis whose length and width of a letter are given in pixels. */
+guint ps_plot_most_ticks (double length, double letter);
+
 /* Appends low_NAME, high_NAME, log_NAME, n_NAME and the arrays tick_NAME and text_NAME of a time axis; about `most`
  * ticks. */
 void ps_plot_append_time_ticks (GString *script, const char *name, const PsPlotRange *range, guint most);

@@ -310,8 +310,10 @@ build (const Reader *reader, PsPlacement *placement)
 static gboolean
 can_run (const PsSchedule *schedule)
 {
-  g_autoptr (PsProgram) program = ps_schedule_validate (schedule, NULL) ? ps_format_lower (schedule, NULL) : NULL;
+  g_autoptr (PsProgram) program = NULL;
 
+  if (ps_schedule_validate (schedule, NULL))
+    program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, NULL);
   return program != NULL;
 }
 
@@ -437,7 +439,7 @@ write_program (const PsProgram *program, GError **error)
 static char *
 write_nodes (const PsSchedule *schedule, GError **error)
 {
-  g_autoptr (PsProgram) program = ps_format_lower (schedule, error);
+  g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, error);
 
   return program ? write_program (program, error) : NULL;
 }

@@ -14,10 +14,14 @@ extern const PsFormat ps_format_colossalai;
 extern const PsFormat ps_format_chrome_trace;
 
 /* First character that is no white space; '\0' if there is none. */
-char ps_format_first (const char *text, gsize length);
-
-/* A lowered copy of a schedule. */
-PsProgram *ps_format_lower (const PsSchedule *schedule, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+static inline char
+ps_format_first (const char *text, gsize length)
+{
+  for (gsize i = 0; i < length; i++)
+    if (!g_ascii_isspace (text[i]))
+      return text[i];
+  return '\0';
+}
 
 G_END_DECLS
 

@@ -14,21 +14,6 @@ ps_format_table (guint *n)
   return formats;
 }
 
-char
-ps_format_first (const char *text, gsize length)
-{
-  for (gsize i = 0; i < length; i++)
-    if (!g_ascii_isspace (text[i]))
-      return text[i];
-  return '\0';
-}
-
-PsProgram *
-ps_format_lower (const PsSchedule *schedule, GError **error)
-{
-  return ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, error);
-}
-
 const PsFormat *
 ps_format_find (const char *name, GError **error)
 {
