@@ -76,41 +76,6 @@ draw_move (const PsOrder *order, PsRandom *random, PsMove *move)
   return move->to != move->from;
 }
 
-static gboolean
-draw_allowed (const PsOrder *order, PsRandom *random, PsMove *move)
-{
-  for (guint i = 0; i < MAX_DRAWS; i++)
-    if (draw_move (order, random, move) && ps_order_allows (order, *move))
-      return TRUE;
-  return FALSE;
-}
-
-/* Tries one move; TRUE when the order has changed. */
-static gboolean
-try_move (PsOrder *order, PsAnnealing *annealing, double temperature, double price)
-{
-  double cost = cost_of (order, annealing), margin = temperature * ps_random_exponential (&annealing->random);
-  gint64 enough, excess;
-  PsMove move;
-
-  if (!draw_allowed (order, &annealing->random, &move))
-    return FALSE;
-  excess = ps_order_excess_change (order, move);
-  if (price < 0 && excess > 0)
-    return FALSE;
-  margin -= MAX (price, 0) * (double)excess;
-  enough = order->objective + (gint64)margin;
-  if (ps_order_estimate (order, move, enough) > enough || !ps_order_apply (order, move))
-    return FALSE;
-  if (cost_of (order, annealing) > cost + margin)
-    {
-      ps_order_revert (order, move);
-      return FALSE;
-    }
-  ps_order_keep (order, move, excess);
-  return TRUE;
-}
-
 /* What a B or an F could be joined with: the next of the other kind, before or behind it, that is in no pair. */
 static guint
 find_partner (const PsOrder *order, guint op, guint kind, gboolean ahead)
@@ -163,48 +128,70 @@ draw_join (const PsOrder *order, PsRandom *random, PsJoin *join)
   return other != NO_OP;
 }
 
+/* A move of a single op or, if `joins`, a join. */
+typedef struct
+{
+  gboolean joins;
+  PsMove move;
+  PsJoin join;
+  PsJoined joined;
+} Step;
+
 static gboolean
-draw_allowed_join (const PsOrder *order, PsRandom *random, PsJoin *join)
+draw_step (const PsOrder *order, PsRandom *random, Step *step)
 {
   for (guint i = 0; i < MAX_DRAWS; i++)
-    if (draw_join (order, random, join) && ps_order_allows_join (order, *join))
+    if (step->joins ? draw_join (order, random, &step->join) && ps_order_allows_join (order, step->join)
+                    : draw_move (order, random, &step->move) && ps_order_allows (order, step->move))
       return TRUE;
   return FALSE;
 }
 
-/* As try_move. */
-static gboolean
-try_join (PsOrder *order, PsAnnealing *annealing, double temperature, double price)
+static gint64
+excess_of (const PsOrder *order, const Step *step)
 {
-  double cost = cost_of (order, annealing), margin = temperature * ps_random_exponential (&annealing->random);
-  gint64 enough, excess;
-  PsJoined joined;
-  PsJoin join;
+  return step->joins ? ps_order_excess_join (order, step->join) : ps_order_excess_change (order, step->move);
+}
 
-  if (!draw_allowed_join (order, &annealing->random, &join))
+/* Makes the step unless it is certain before that the objective gets larger than `enough`. */
+static gboolean
+apply (PsOrder *order, Step *step, gint64 enough)
+{
+  return step->joins ? ps_order_estimate_join (order, step->join, enough) <= enough
+                           && ps_order_join (order, step->join, &step->joined)
+                     : ps_order_estimate (order, step->move, enough) <= enough && ps_order_apply (order, step->move);
+}
+
+/* Tries one step; TRUE when the order has changed. */
+static gboolean
+try_step (PsOrder *order, PsAnnealing *annealing, double temperature, double price)
+{
+  PsRandom *random = &annealing->random;
+  Step step = { .joins = order->problem->joins && ps_random_below (random, MOVES_PER_JOIN) == 0 };
+  double cost = cost_of (order, annealing), margin = temperature * ps_random_exponential (random);
+  gint64 excess;
+
+  if (!draw_step (order, random, &step))
     return FALSE;
-  excess = ps_order_excess_join (order, join);
+  excess = excess_of (order, &step);
   if (price < 0 && excess > 0)
     return FALSE;
   margin -= MAX (price, 0) * (double)excess;
-  enough = order->objective + (gint64)margin;
-  if (ps_order_estimate_join (order, join, enough) > enough || !ps_order_join (order, join, &joined))
+  if (!apply (order, &step, order->objective + (gint64)margin))
     return FALSE;
   if (cost_of (order, annealing) > cost + margin)
     {
-      ps_order_revert_join (order, &joined);
+      if (step.joins)
+        ps_order_revert_join (order, &step.joined);
+      else
+        ps_order_revert (order, step.move);
       return FALSE;
     }
-  ps_order_keep_join (order, &joined, excess);
+  if (step.joins)
+    ps_order_keep_join (order, &step.joined, excess);
+  else
+    ps_order_keep (order, step.move, excess);
   return TRUE;
-}
-
-static gboolean
-try_any (PsOrder *order, PsAnnealing *annealing, double temperature, double price)
-{
-  return order->problem->joins && ps_random_below (&annealing->random, MOVES_PER_JOIN) == 0
-             ? try_join (order, annealing, temperature, price)
-             : try_move (order, annealing, temperature, price);
 }
 
 guint64
@@ -223,7 +210,7 @@ ps_anneal (PsOrder *order, PsAnnealing *annealing)
       if (annealing->go_on != NULL && !annealing->go_on (annealing->data))
         break;
       for (guint i = 0; i < ANNEAL_ROUND; i++)
-        if (try_any (order, annealing, temperature, annealing->price * (1 + 9 * part)) && order->excess == 0
+        if (try_step (order, annealing, temperature, annealing->price * (1 + 9 * part)) && order->excess == 0
             && cost_of (order, annealing) < best_cost)
           {
             best_cost = cost_of (order, annealing);

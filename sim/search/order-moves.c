@@ -67,40 +67,23 @@ moved_op (const PsOrder *order, PsMove move, guint at)
 }
 
 static inline G_ALWAYS_INLINE gint64
-sum_excess (const PsOrder *order, guint begin, guint end, guint device, const PsMove *move, gboolean joins)
-{
-  gint64 limit = order->problem->limit[device], level = level_before (order, device, begin), excess = 0;
-
-  for (guint i = begin; i < end; i++)
-    {
-      guint op = move ? moved_op (order, *move, i) : order->sequence[i];
-
-      level += take_of (order, op, joins);
-      excess += bytes_above (level, limit);
-      level -= give_of (order, op, joins);
-    }
-  return excess;
-}
-
-gint64
-ps_order_excess_of (const PsOrder *order, guint begin, guint end, guint device, const PsMove *move)
-{
-  if (order->problem->limit[device] == G_MAXINT64)
-    return 0;
-  return order->problem->joins ? sum_excess (order, begin, end, device, move, TRUE)
-                               : sum_excess (order, begin, end, device, move, FALSE);
-}
-
-static inline G_ALWAYS_INLINE gint64
 excess_change (const PsOrder *order, PsMove move, gboolean joins)
 {
   guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
   guint device = device_of (order->problem, order->sequence[low]);
+  gint64 limit = order->problem->limit[device], level = level_before (order, device, low), change = 0;
 
-  if (order->problem->limit[device] == G_MAXINT64)
+  if (limit == G_MAXINT64)
     return 0;
-  return sum_excess (order, low, high + 1, device, &move, joins)
-         - sum_excess (order, low, high + 1, device, NULL, joins);
+  for (guint i = low; i <= high; i++)
+    {
+      guint op = moved_op (order, move, i);
+
+      level += take_of (order, op, joins);
+      change += bytes_above (level, limit) - excess_at (order, device, i, joins);
+      level -= give_of (order, op, joins);
+    }
+  return change;
 }
 
 gint64
@@ -116,28 +99,18 @@ estimate (const PsOrder *order, PsMove move, gint64 enough, gboolean joins)
 {
   guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
   guint n = high - low + 1;
-  gint64 head[MAX_SPREAD], end = order->end[order->previous[order->sequence[low]]], longest = 0, behind;
+  gint64 end = order->end[order->previous[order->sequence[low]]];
+  PsOrderPart parts[MAX_SPREAD];
 
   if (n > MAX_SPREAD)
     return 0;
   for (guint i = 0; i < n; i++)
     {
-      guint op = moved_op (order, move, low + i);
-
-      head[i] = MAX (end, arrival (order, op, joins));
-      end = head[i] + duration_of (order, op, joins);
-      if (head[i] + departure (order, op, joins) > enough)
+      parts[i] = part_of (order, moved_op (order, move, low + i), joins);
+      if (!begin_part (&parts[i], &end, enough))
         return G_MAXINT64;
     }
-  behind = order->tail[order->next[order->sequence[high]]];
-  for (guint i = n; i-- > 0;)
-    {
-      guint op = moved_op (order, move, low + i);
-
-      behind = duration_of (order, op, joins) + MAX (behind, departure (order, op, joins));
-      longest = MAX (longest, head[i] + behind);
-    }
-  return longest;
+  return longest_through (parts, n, order->tail[order->next[order->sequence[high]]]);
 }
 
 gint64

@@ -148,6 +148,51 @@ bytes_above (gint64 bytes, gint64 limit)
   return bytes > limit ? bytes - limit : 0;
 }
 
+/* Excess of the device's memory while the op at a position runs; levels must be up to date. */
+static inline gint64
+excess_at (const PsOrder *order, guint device, guint at, gboolean joins)
+{
+  return bytes_above (order->level[at] + give_of (order, order->sequence[at], joins), order->problem->limit[device]);
+}
+
+/* One of several ops that follow each other on a device. */
+typedef struct
+{
+  gint64 start; /* the arrival of its input, until begin_part */
+  gint64 duration;
+  gint64 departure;
+} PsOrderPart;
+
+static inline PsOrderPart
+part_of (const PsOrder *order, guint op, gboolean joins)
+{
+  return (PsOrderPart){ arrival (order, op, joins), duration_of (order, op, joins), departure (order, op, joins) };
+}
+
+/* Starts a part not before *end, the end of the part before it, which becomes its own end. FALSE: a path through the
+ * part is longer than `enough`. */
+static inline gboolean
+begin_part (PsOrderPart *part, gint64 *end, gint64 enough)
+{
+  part->start = MAX (*end, part->start);
+  *end = part->start + part->duration;
+  return *end + part->departure <= enough;
+}
+
+/* The longest path through n parts that have begun; `tail` is that of the op after them. */
+static inline gint64
+longest_through (const PsOrderPart *parts, guint n, gint64 tail)
+{
+  gint64 longest = 0;
+
+  for (guint i = n; i-- > 0;)
+    {
+      tail = parts[i].duration + MAX (tail, parts[i].departure);
+      longest = MAX (longest, parts[i].start + tail);
+    }
+  return longest;
+}
+
 /* Says of the op at a position of the device where it stands. */
 static inline void
 ps_order_place (PsOrder *order, guint device, guint at)
@@ -164,9 +209,6 @@ void ps_order_set_partner (PsOrder *order, guint b, guint partner);
 
 /* Brings the levels of a range up to date; the excess there is the caller's. */
 void ps_order_compute_levels (PsOrder *order, guint begin, guint end, guint device);
-
-/* Excess of the ops of a range, as the move (NULL: none) would leave them. */
-gint64 ps_order_excess_of (const PsOrder *order, guint begin, guint end, guint device, const PsMove *move);
 
 /* Objective and weight. */
 void ps_order_sum_up (PsOrder *order);

@@ -213,8 +213,8 @@ release_all (PsOrder *order, guint n, gboolean joins)
 }
 
 /* Ops of the sequence in an order that respects devices and producers, into queue; 0 when there is none. */
-static guint
-sort_topologically (PsOrder *order)
+static inline G_ALWAYS_INLINE guint
+sort_topologically (PsOrder *order, gboolean joins)
 {
   const PsProblem *problem = order->problem;
   guint n = 0, n_nodes = 0;
@@ -223,11 +223,10 @@ sort_topologically (PsOrder *order)
   for (guint d = 0; d < problem->n_devices; d++)
     {
       n_nodes += order->stop[d] - problem->first[d];
-      if (problem->first[d] < order->stop[d]
-          && n_before (order, order->sequence[problem->first[d]], problem->joins) == 0)
+      if (problem->first[d] < order->stop[d] && n_before (order, order->sequence[problem->first[d]], joins) == 0)
         order->queue[n++] = order->sequence[problem->first[d]];
     }
-  n = problem->joins ? release_all (order, n, TRUE) : release_all (order, n, FALSE);
+  n = release_all (order, n, joins);
   return n == n_nodes ? n : 0;
 }
 
@@ -252,29 +251,45 @@ set_times (PsOrder *order, guint n, gboolean joins)
     }
 }
 
-gboolean
-ps_order_evaluate (PsOrder *order)
+/* Places, levels and excess. */
+static inline G_ALWAYS_INLINE void
+set_levels (PsOrder *order, gboolean joins)
 {
   const PsProblem *problem = order->problem;
-  guint n;
 
-  for (guint d = 0; d < problem->n_devices; d++)
-    for (guint i = problem->first[d]; i < order->stop[d]; i++)
-      ps_order_place (order, d, i);
   order->excess = 0;
   for (guint d = 0; d < problem->n_devices; d++)
     {
-      ps_order_compute_levels (order, problem->first[d], order->stop[d], d);
-      order->excess += ps_order_excess_of (order, problem->first[d], order->stop[d], d, NULL);
+      gint64 level = problem->held[d];
+
+      for (guint i = problem->first[d]; i < order->stop[d]; i++)
+        {
+          ps_order_place (order, d, i);
+          level += take_of (order, order->sequence[i], joins);
+          order->excess += bytes_above (level, problem->limit[d]);
+          level -= give_of (order, order->sequence[i], joins);
+          order->level[i] = level;
+        }
     }
-  n = sort_topologically (order);
-  memset (order->queued, 0, problem->n_ops * sizeof *order->queued);
-  if (n == 0 && problem->n_ops > 0)
+}
+
+static inline G_ALWAYS_INLINE gboolean
+evaluate (PsOrder *order, gboolean joins)
+{
+  guint n;
+
+  set_levels (order, joins);
+  n = sort_topologically (order, joins);
+  memset (order->queued, 0, order->problem->n_ops * sizeof *order->queued);
+  if (n == 0 && order->problem->n_ops > 0)
     return FALSE;
-  if (problem->joins)
-    set_times (order, n, TRUE);
-  else
-    set_times (order, n, FALSE);
+  set_times (order, n, joins);
   ps_order_sum_up (order);
   return TRUE;
+}
+
+gboolean
+ps_order_evaluate (PsOrder *order)
+{
+  return order->problem->joins ? evaluate (order, TRUE) : evaluate (order, FALSE);
 }

@@ -57,6 +57,12 @@ void ps_runner_clear (PsRunner *runner);
 /* Thread function; data is a Runner. The first runner tells progress. */
 gpointer ps_runner_run (gpointer data);
 
+/* Adds the runner's moves and best price to those of the search. */
+void ps_runner_report (PsRunner *runner);
+
+/* Reports, and lets all runners with a higher index stop if this one's best is optimal. */
+void ps_runner_mark_done (PsRunner *runner);
+
 /* Prices a schedule, which is taken over, and keeps it where it is the first or better. */
 void ps_priced_take (PsPriced *best, const PsSearchSetting *setting, PsSchedule *schedule, const char *found_by);
 
