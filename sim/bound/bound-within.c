@@ -1,14 +1,14 @@
-/* bound-within.c - what no schedule within a memory limit can beat. */
+/* bound-within.c - a lower bound for all schedules within a memory limit. */
 #include "ways.h"
 
-/* What is to be done on one device, and what its memory allows. */
+/* The work of one device, and what its memory allows. */
 typedef struct
 {
   const PsWays *ways;
   PsObjective objective;
   guint d;
-  gint64 begin;    /* its first microbatch's arrival */
-  gint64 gradient; /* earliest arrival of a gradient, for spans from its first op on, which comes at `begin` */
+  gint64 begin;    /* arrival of its first microbatch */
+  gint64 gradient; /* earliest arrival of a gradient; for spans, counted with the device's first op at `begin` */
   PsWaysLoad work;
   gint64 load;     /* all its work, at least */
   gint64 room;     /* bytes for activations; G_MAXINT64: no limit */
@@ -16,9 +16,9 @@ typedef struct
   gint64 longest;  /* its longest F */
   gint64 backward; /* its longest backward */
   gint64 forwards; /* time of all its F */
-  gint64 n;        /* how many these are */
+  gint64 n;        /* number of its F */
   gint64 n_fit;    /* how many of them fit the memory at once */
-  gint64 to_come;  /* most work that what the room holds can stand for; G_MAXINT64: not limited */
+  gint64 to_come;  /* most work that the microbatches in `room` can stand for; G_MAXINT64: not limited */
 } Device;
 
 static guint
@@ -27,21 +27,22 @@ n_entries (const PsWays *ways)
   return ways->placement->n_copies * ways->placement->n_stages;
 }
 
-/* Whether the device has anything to do with an entry of the ways. */
+/* Whether entry i of the ways is a stage of the device that has microbatches. */
 static gboolean
 is_here (const Device *device, guint i)
 {
   return device->ways->placement->device[i] == device->d && device->ways->m[i / device->ways->placement->n_stages] > 0;
 }
 
-/* From the start of a B on what has to follow: anywhere, or on its device. */
+/* Least time from the start of a B to the end of the last op that counts: on any device for makespans, on its own for
+ * spans. */
 static gint64
 rest_of (const Device *device, guint i)
 {
   return device->objective == PS_OBJECTIVE_MAKESPAN ? device->ways->rest[i] : device->ways->own[i];
 }
 
-/* What a forward keeps, and of that what W needs. */
+/* Bytes that an F keeps, and the part of them that W needs. */
 static gint64
 act_bytes (const PsWays *ways, guint stage)
 {
@@ -58,7 +59,7 @@ wact_bytes (const PsWays *ways, guint stage)
   return act_bytes (ways, stage) + b->take_bytes - b->give_bytes;
 }
 
-/* The work that `bytes` of memory stand for where `each` bytes stand for work_ns. */
+/* The work that `bytes` of memory stand for, if `each` bytes stand for work_ns. */
 static gint64
 work_held (gint64 bytes, gint64 each, gint64 work_ns)
 {
@@ -69,7 +70,8 @@ work_held (gint64 bytes, gint64 each, gint64 work_ns)
   return work_ns > 0 ? (gint64)((Wide)bytes * work_ns / each) : 0;
 }
 
-/* A device of two copies may begin late with either: then all that a span knows of the other is its own way. */
+/* With two weight copies a device may start with either one, so for spans no arrival time of the other copy is
+ * certain. */
 static gboolean
 begins_anywhere (const Device *device)
 {
@@ -109,14 +111,14 @@ add_stage (Device *device, guint i)
                          work_held (device->room, wact_bytes (ways, stage), ps_ways_duration (ways, PS_OP_W, stage)));
 }
 
-/* Idle time before the first gradient can be there. */
+/* Idle time before the first gradient can arrive. */
 static gint64
 warm_up_idle (const Device *device)
 {
   return MAX (device->gradient - device->begin - MIN (device->forwards, device->n_fit * device->longest), 0);
 }
 
-/* Least time from the end of the device's last F on, whichever stage's that is. */
+/* Least time after the end of the device's last F, for the best stage of that F. */
 static gint64
 least_behind (const Device *device)
 {
@@ -128,7 +130,7 @@ least_behind (const Device *device)
   return least;
 }
 
-/* When the last F has ended no more is left than what the room holds stands for. */
+/* Bound by the end: after the last F at most the work that `room` stands for is left. */
 static gint64
 drain_bound (const Device *device, gint64 idle)
 {
@@ -137,8 +139,8 @@ drain_bound (const Device *device, gint64 idle)
   return device->begin + idle + MAX (device->load - device->to_come, 0) + least_behind (device);
 }
 
-/* Nothing runs in pairs before the first gradient, nor after the last F: there the device does n forwards and n
- * backwards apart at most, for any n, or is idle. If all are apart both may be the same time. */
+/* Bound by pairs: none runs before the first gradient or after the last F. There, for any n, the device does at most n
+ * forwards and n backwards apart, or is idle. If all are apart, both may be the same time. */
 static gint64
 apart_bound (const Device *device)
 {
@@ -168,8 +170,8 @@ room_of (const PsWays *ways, guint d, const gint64 *memory_limit)
   return MAX (room, 0);
 }
 
-/* One microbatch after the other goes through a stage: the last one's forward, or the first one's backward, has all
- * others in front of it, or behind. */
+/* Bound by one stage, which microbatches pass one after the other: the last one's F comes after all others, the first
+ * one's B before all others. */
 static gint64
 chain_bound (const Device *device, guint i)
 {
@@ -180,7 +182,7 @@ chain_bound (const Device *device, guint i)
          + (gint64)(ways->m[i / ways->placement->n_stages] - 1) * MAX (f, ways->backward[i]);
 }
 
-/* Bytes that are held, times how long at least, through what can be held at once. */
+/* Bound by area: bytes held, times the least time that they are held, divided by the bytes that fit at once. */
 static gint64
 area_bound (const Device *device)
 {

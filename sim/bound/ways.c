@@ -14,7 +14,7 @@ ps_ways_clear (PsWays *ways)
   g_free (ways->rest);
 }
 
-/* From a stage to the one above it, and back. */
+/* Time of a transfer from a stage to the one above it, or back. */
 static gint64
 hop (const PsWays *ways, guint copy, guint stage, gboolean back)
 {
@@ -52,7 +52,7 @@ set_ops (PsWays *ways)
     }
 }
 
-/* The first F that goes through the last stage meets no backward on its way, so that it is in no pair. */
+/* The first F through the last stage meets no backward on its way, so it is in no pair. */
 static gint64
 first_turn (const PsWays *ways)
 {
@@ -71,7 +71,7 @@ first_turn (const PsWays *ways)
   return least;
 }
 
-/* Before the first turn forwards are in no pair. */
+/* Sets arrivals and gradients. Forwards before the first turn are in no pair. */
 static void
 set_heads (PsWays *ways, guint copy, gint64 first)
 {
@@ -134,7 +134,7 @@ ps_ways_init (PsWays *ways, const PsPlacement *placement, const PsCosts *costs, 
     }
 }
 
-/* So many ops of that worth. */
+/* `n` ops that are worth the same. */
 typedef struct
 {
   gint64 worth;
@@ -155,8 +155,8 @@ compare_falling (gconstpointer a, gconstpointer b)
   return -compare_rising (a, b);
 }
 
-/* A pair costs `more` than its F alone and saves a backward: the cheapest of the former with the longest of the latter,
- * as long as that saves time. */
+/* Sets what pairs save at most. A pair takes `more` than its F alone and saves a backward; the cheapest such F goes
+ * with the longest backward, as long as that saves time. */
 static void
 save_most (PsWaysLoad *load, GArray *more, GArray *backward)
 {
@@ -178,7 +178,7 @@ save_most (PsWaysLoad *load, GArray *more, GArray *backward)
     }
 }
 
-/* The most that pairs save, one after the other. */
+/* Sets load->saved for 0, 1, .. pairs. */
 static void
 set_saved (PsWaysLoad *load, const PsWays *ways, guint device)
 {

@@ -1,5 +1,5 @@
-/* ways.h - the least times of a microbatch's way through the stages, in whatever ops its F, B and W run: alone, B and W
- * as BW, or F and BW as a pair. What bounds are made of. docs/bounds.md proves each. */
+/* ways.h - the least times of a microbatch's way through the stages. Its F, B and W may run alone, B and W as BW, or F
+ * and BW as a pair. The bounds are made of these times; docs/bounds.md proves each. */
 #ifndef PS_SEARCH_WAYS_H
 #define PS_SEARCH_WAYS_H
 
@@ -45,12 +45,12 @@ ps_ways_backward_alone (const PsWays *ways, guint stage)
               ps_ways_duration (ways, PS_OP_BW, stage));
 }
 
-/* The work of a device where so many of its forwards, and as many of its backwards, are in no pair. */
+/* The work of a device if a given number of its forwards, and as many of its backwards, are in no pair. */
 typedef struct
 {
   gint64 all;      /* nothing in pairs, every backward in the shorter way */
-  guint n;         /* pairs that save time, at most */
-  gint64 *saved;   /* [n + 1] what so many pairs save together at most, each less than the one before */
+  guint n;         /* most pairs that save time */
+  gint64 *saved;   /* [n + 1] most that this many pairs save together; each adds less than the one before */
   guint n_forward; /* all forwards */
 } PsWaysLoad;
 
@@ -58,11 +58,11 @@ void ps_ways_load_init (PsWaysLoad *load, const PsWays *ways, guint device);
 void ps_ways_load_clear (PsWaysLoad *load);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsWaysLoad, ps_ways_load_clear)
 
-/* The least time in which the device can do it, and the least if so many forwards at least are in no pair. */
+/* The least time for the device's work, and the least if at least n forwards are in no pair. */
 gint64 ps_ways_load_least (const PsWaysLoad *load);
 gint64 ps_ways_load_apart (const PsWaysLoad *load, guint n);
 
-/* One microbatch of the copy that goes all the way before any other. */
+/* The way of one microbatch of the copy through all stages and back, if no other comes before it. */
 gint64 ps_ways_chain (const PsWays *ways, guint copy);
 
 G_END_DECLS

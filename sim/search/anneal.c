@@ -4,25 +4,26 @@
 /* How far single ops are moved at most. */
 #define REACH 16
 
-/* How often the best so far is offered. */
+/* Parts of a search; the best order so far is offered after each. */
 #define PARTS 16
 
 /* Draws of a move until one is allowed, at most. */
 #define MAX_DRAWS 64
 
-/* Where ops may be joined, one move of so many joins or splits some, over so many others at most. */
+/* Where ops may be joined, one step in MOVES_PER_JOIN is a join. JOIN_REACH is the most ops between a B and an F that
+ * are joined. */
 #define MOVES_PER_JOIN 4
 #define JOIN_REACH 12
 
-/* The mean finish leads across orders of equal objective. */
+/* The objective, plus a part of the mean finish that decides between orders of equal objective. */
 static double
 cost_of (const PsOrder *order, const PsAnnealing *annealing)
 {
   return (double)order->objective + annealing->pull * (double)order->weight / order->problem->n_devices;
 }
 
-/* Whether the op at a position starts at the very end of the op before it: only then does it wait for it, and no path
- * leads from that one to it through other devices. */
+/* Whether the op at a position starts exactly when the op before it ends. Only then does it wait for that op, and no
+ * path through other devices leads from that op to it. */
 static gboolean
 is_tight (const PsOrder *order, guint at)
 {
@@ -31,7 +32,7 @@ is_tight (const PsOrder *order, guint at)
   return ps_order_duration (order, before) > 0 && order->end[before] == order->end[op] - ps_order_duration (order, op);
 }
 
-/* A position with an op in front of it on the same device. */
+/* Draws a position that has an op before it on the same device. */
 static guint
 draw_position (const PsOrder *order, PsRandom *random, guint *first, guint *end)
 {
@@ -46,7 +47,7 @@ draw_position (const PsOrder *order, PsRandom *random, guint *first, guint *end)
   return at == *first ? at + 1 : at;
 }
 
-/* W may go anywhere behind its B; F and B only over ops that they touch. */
+/* Draws a move. W may go anywhere after its B; F and B only pass ops that they touch. */
 static gboolean
 draw_move (const PsOrder *order, PsRandom *random, PsMove *move)
 {
@@ -76,7 +77,8 @@ draw_move (const PsOrder *order, PsRandom *random, PsMove *move)
   return move->to != move->from;
 }
 
-/* What a B or an F could be joined with: the next of the other kind, before or behind it, that is in no pair. */
+/* Finds an op for a B or an F to be joined with: the next op of `kind`, before it (ahead) or after it, that is in no
+ * pair. */
 static guint
 find_partner (const PsOrder *order, guint op, guint kind, gboolean ahead)
 {
@@ -128,7 +130,7 @@ draw_join (const PsOrder *order, PsRandom *random, PsJoin *join)
   return other != NO_OP;
 }
 
-/* A move of a single op or, if `joins`, a join. */
+/* One change to try: a join if `joins`, else a move of a single op. */
 typedef struct
 {
   gboolean joins;
@@ -153,7 +155,7 @@ excess_of (const PsOrder *order, const Step *step)
   return step->joins ? ps_order_excess_join (order, step->join) : ps_order_excess_change (order, step->move);
 }
 
-/* Makes the step unless it is certain before that the objective gets larger than `enough`. */
+/* Makes the step, unless an estimate proves first that the objective would exceed `enough`. */
 static gboolean
 apply (PsOrder *order, Step *step, gint64 enough)
 {

@@ -9,8 +9,8 @@ weights_of (const PsOrder *order, guint b)
   return b + order->problem->m;
 }
 
-/* Whether an op can come forward to a position: nothing from there on must stay in front of it, but for what comes
- * along. */
+/* Whether an op can come forward to position `low`: no op from there on must stay before it, except `along`, which
+ * comes with it. */
 static gboolean
 can_come (const PsOrder *order, guint op, guint low, guint along)
 {
@@ -20,7 +20,8 @@ can_come (const PsOrder *order, guint op, guint low, guint along)
   return TRUE;
 }
 
-/* What waits for nothing when the op in front of it ends has no way from that one to it through other devices. */
+/* Whether B and F can be a pair. The second of them must have its input when the first ends; then no path through other
+ * devices leads from the first to the second. */
 static gboolean
 can_pair (const PsOrder *order, guint b, guint f)
 {
@@ -51,7 +52,7 @@ ps_order_allows_join (const PsOrder *order, PsJoin join)
   return can_come (order, weights_of (order, join.b), low, join.b);
 }
 
-/* The ops that a join joins or splits, as they stand in the sequence afterwards. */
+/* Lists the ops that a join joins or splits in their later order in the sequence. */
 static guint
 list_after (const PsOrder *order, PsJoin join, guint after[MAX_TOUCHED])
 {
@@ -94,7 +95,7 @@ list_touched (const PsOrder *order, PsJoin join, PsJoined *joined)
     joined->low = MIN (joined->low, order->position[order->node[joined->touched[i]]]);
 }
 
-/* Memory of one of the ops in list_after, as it will be. */
+/* Memory of one of the ops in list_after, once the join is made. */
 static void
 bytes_after (const PsOrder *order, PsJoin join, guint op, gint64 *take, gint64 *give)
 {
@@ -144,7 +145,7 @@ ps_order_excess_join (const PsOrder *order, PsJoin join)
   return excess;
 }
 
-/* The W is with its B or behind it in the list, and waits for nothing else. */
+/* One of the ops in list_after, once the join is made. A W comes with or after its B and waits for nothing else. */
 static PsOrderPart
 part_after (const PsOrder *order, PsJoin join, guint op)
 {
@@ -167,8 +168,8 @@ part_after (const PsOrder *order, PsJoin join, guint op)
   return part;
 }
 
-/* What stands between low and high afterwards; returns how many. A W from far behind is missed there: what follows
- * becomes shorter by that, at most. */
+/* Lists the parts between joined->low and `high`, once the join is made; returns how many. A W that comes from after
+ * `high` is not counted there, which can shorten later paths by its duration at most. */
 static guint
 list_parts (const PsOrder *order, PsJoin join, const PsJoined *joined, guint high, PsOrderPart *parts)
 {
@@ -216,7 +217,8 @@ ps_order_estimate_join (const PsOrder *order, PsJoin join, gint64 enough)
   return longest_through (parts, n, order->tail[order->next[order->sequence[high]]] - gone);
 }
 
-/* Writes the sequence from `low` on anew: what was joined or split first, then all else as it was. */
+/* Writes the sequence again from joined->low on: first the ops that were joined or split, then all others in their old
+ * order. */
 static void
 rewrite (PsOrder *order, guint device, PsJoined *joined, const guint *after, guint n_after)
 {

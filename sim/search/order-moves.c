@@ -1,4 +1,4 @@
-/* order-moves.c - moves of single ops, and how what they change spreads. */
+/* order-moves.c - moves of single ops, and how their effects spread. */
 #include "order-private.h"
 
 static inline gboolean
@@ -57,7 +57,7 @@ ps_order_allows (const PsOrder *order, PsMove move)
   return order->problem->joins ? allows (order, move, TRUE) : allows (order, move, FALSE);
 }
 
-/* The op that the move puts at a position between its ends. */
+/* The op at a position of the range that the move changes, once the move is made. */
 static inline guint
 moved_op (const PsOrder *order, PsMove move, guint at)
 {
@@ -137,7 +137,7 @@ permute (PsOrder *order, PsMove move)
     ps_order_place (order, device, i);
 }
 
-/* Ops whose time may have changed, in a ring. */
+/* A ring of ops whose time may have changed. */
 typedef struct
 {
   PsOrder *order;
@@ -157,8 +157,8 @@ push (Ring *ring, guint op)
   order->queue[ring->end++ & ring->mask] = op;
 }
 
-/* Pushes an op whose time is the longest of some plus its duration, when one of those has changed and was or becomes
- * the longest. */
+/* Pushes an op whose time is the largest of some candidates plus its duration, if a candidate that changed from `was`
+ * to `is` was or becomes the largest. */
 static inline void
 push_bound (Ring *ring, const gint64 *time, guint from, guint op, gint64 was, gint64 is, gboolean joins)
 {
@@ -200,7 +200,7 @@ change_end (PsOrder *order, guint op, gint64 end)
   order->end[op] = end;
 }
 
-/* FALSE where there are more changes than there can be without a circle. */
+/* FALSE where there are more changes than are possible without a circle. */
 static inline G_ALWAYS_INLINE gboolean
 run_ends (Ring *ring, gboolean joins)
 {
@@ -232,7 +232,7 @@ run_ends (Ring *ring, gboolean joins)
   return TRUE;
 }
 
-/* The ends of ops that were joined or split are no longer those of their nodes. */
+/* Notes that ops were joined or split: their ends are no longer those of their nodes. */
 static void
 touch_ends (Ring *ring, const PsJoined *joined)
 {

@@ -1,4 +1,4 @@
-/* order.c - orders, and all that follows from them computed afresh. */
+/* order.c - orders, and the evaluation of a whole order. */
 #include "order-private.h"
 
 #include <string.h>
@@ -130,7 +130,7 @@ ps_order_fill (PsOrder *order, const guint32 *sequence)
   set_apart (order);
 }
 
-/* End of its last op plus offset. */
+/* End of the device's last op plus its offset. */
 static gint64
 finish_of (const PsOrder *order, guint device)
 {
@@ -177,7 +177,8 @@ n_before (const PsOrder *order, guint op, gboolean joins)
          + (partner != NO_OP && partner != op && order->problem->op[partner].producer != none);
 }
 
-/* Says of an op that one of those in front of it is done; returns how many are in the queue. */
+/* Counts for an op that one of the ops before it is done; queues it if that was the last. Returns the length of the
+ * queue. */
 static inline guint
 release (PsOrder *order, guint op, guint n, gboolean joins)
 {
@@ -186,7 +187,7 @@ release (PsOrder *order, guint op, guint n, gboolean joins)
   return n;
 }
 
-/* Brings all ops that wait for those in the queue into it, behind the n that are there already. */
+/* Appends to the queue, which holds n ops, all ops that wait for the ops in it. */
 static inline G_ALWAYS_INLINE guint
 release_all (PsOrder *order, guint n, gboolean joins)
 {
@@ -212,7 +213,8 @@ release_all (PsOrder *order, guint n, gboolean joins)
   return n;
 }
 
-/* Ops of the sequence in an order that respects devices and producers, into queue; 0 when there is none. */
+/* Sorts the nodes into the queue so that each comes after the op before it on its device and after its producers.
+ * Returns how many; 0: there is a circle. */
 static inline G_ALWAYS_INLINE guint
 sort_topologically (PsOrder *order, gboolean joins)
 {
@@ -251,7 +253,7 @@ set_times (PsOrder *order, guint n, gboolean joins)
     }
 }
 
-/* Places, levels and excess. */
+/* Sets places, levels and excess. */
 static inline G_ALWAYS_INLINE void
 set_levels (PsOrder *order, gboolean joins)
 {

@@ -1,4 +1,4 @@
-/* random.h - a small generator with a state of its own, so that equal seeds give equal searches. */
+/* random.h - a small generator that keeps its own state, so that equal seeds give equal searches. */
 #ifndef PS_SEARCH_RANDOM_H
 #define PS_SEARCH_RANDOM_H
 
@@ -32,8 +32,8 @@ ps_random_unit (PsRandom *random)
   return (double)(ps_random_next (random) >> 11) * 0x1p-53;
 }
 
-/* Exponentially distributed with mean 1: -log of a uniform number, by products and sums alone so that it is the same on
- * every machine. With u = m 2^-e, m in [1, 2), and s = (m - 1) / (m + 1): log m = 2 (s + s^3 / 3 + s^5 / 5 + ..). */
+/* Exponentially distributed with mean 1: -log of a uniform number. It uses products and sums alone, so it is the same
+ * on every machine. With u = m 2^-e, m in [1, 2), and s = (m - 1) / (m + 1): log m = 2 (s + s^3 / 3 + s^5 / 5 + ..). */
 static inline double
 ps_random_exponential (PsRandom *random)
 {

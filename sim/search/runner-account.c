@@ -3,7 +3,7 @@
 
 #include <pipesim/simulate.h>
 
-/* How often progress is told. */
+/* Least time between two progress reports. */
 #define TELL_EVERY_NS G_GINT64_CONSTANT (250000000)
 
 static gboolean
@@ -92,14 +92,14 @@ tell (PsRunner *runner, gint64 elapsed_ns)
     shared->setting->progress (&progress, shared->setting->progress_data);
 }
 
-/* No schedule is better. */
+/* Whether no schedule can be better. */
 static gboolean
 is_proved (const PsRunner *runner)
 {
   return runner->best.price_ns <= runner->worker.lower_bound_ns;
 }
 
-/* A runner with a higher index than one that has met the bound cannot be the one that is asked for the result. */
+/* A runner stops if a runner with a lower index has met the bound: the result is then that one's or a lower one's. */
 gboolean
 ps_runner_is_over (PsRunner *runner)
 {

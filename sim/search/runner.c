@@ -4,22 +4,22 @@
 #include "exact.h"
 #include "stretch.h"
 
-/* Part of the moves that goes into the easier problem. */
+/* Part of the moves for the easier problem. */
 #define EASIER_PART 0.4
 
-/* Part of the moves that goes into the problem with slower transfers. */
+/* Part of the moves for the problem with slower transfers. */
 #define SLOWER_PART 0.4
 
-/* Branch and bound takes at most DECISION_PART of the moves made before it; its first question is free. Undecided, it
- * is tried again at DECISION_FACTOR times the moves, never before LEAST_DECISION. */
+/* Branch and bound takes at most DECISION_PART of the moves made before it; its first call of go_on is free. If it does
+ * not decide, it is tried again at DECISION_FACTOR times the moves, but never before LEAST_DECISION. */
 #define DECISION_PART 0.4
 #define DECISION_FACTOR 4
 #define LEAST_DECISION 25000
 
-/* What a question of the branch and bound stands for in moves. */
+/* Moves that one call of go_on by branch and bound counts as. */
 #define MOVES_PER_QUESTION 8192
 
-/* A branch and bound and the moves that it may take. */
+/* A branch and bound under way, and the moves that it may take. */
 typedef struct
 {
   PsSearchWorker *worker;
@@ -63,7 +63,7 @@ go_on_stretching (gpointer data)
   return ps_search_worker_spend (worker, moves_per_repeat (worker->problem));
 }
 
-/* An order of another problem as one of the worker's: as it is, or stretched to more microbatches. */
+/* Makes an order of another problem one of the worker's problem: as it is, or stretched to more microbatches. */
 static void
 carry_over (PsSearchWorker *worker, const PsOrder *from, const char *found_by)
 {
@@ -81,7 +81,8 @@ carry_over (PsSearchWorker *worker, const PsOrder *from, const char *found_by)
     ps_search_worker_offer (worker, order, found_by);
 }
 
-/* The best order of the easier problem need not be the best here: another one has its turn, and all good policies. */
+/* Works on the easier problem and carries its best order over. That order need not be the best here, so another one of
+ * the pool is carried over too, and all good policies are tried. */
 static void
 ease (PsRunner *runner)
 {
@@ -100,7 +101,7 @@ ease (PsRunner *runner)
       ps_search_worker_try_policy (&runner->worker, &easier->pool[i].policy);
 }
 
-/* Whether it is the turn of a problem beside the one asked for, which is to have that part of all moves. */
+/* Whether a worker on another problem than the one asked for is due: it is to have `part` of all moves. */
 static gboolean
 is_due (const PsRunner *runner, const PsSearchWorker *worker, double part)
 {
