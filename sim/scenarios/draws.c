@@ -1,8 +1,8 @@
-/* draws.c - base times, slowed down sample by sample, times a factor for each op and transfer. */
+/* draws.c - base times, slowed down in some samples, times a factor for each op and transfer. */
 #include "draws.h"
 
 #define LANES PS_SCENARIO_LANES
-#define MEAN G_MAXUINT /* PsLuck.before: no sample, the mean of all */
+#define MEAN G_MAXUINT /* value of PsLuck.before: no sample, the mean of all */
 
 static const GArray *
 measured_of (const PsDraws *draws, guint32 cost)
@@ -93,7 +93,7 @@ ps_luck_clear (PsLuck *luck)
   g_free (luck->transfer_ns);
 }
 
-/* Iterations before a sample have streams of their own. */
+/* Purpose of a draw. Iterations before a sample have streams of their own. */
 static PsPurpose
 purpose (const PsLuck *luck, guint32 a, guint32 b, guint32 stream)
 {
@@ -125,7 +125,7 @@ draw_slowness (const PsLuck *luck, guint index, double *factors)
       factors[lane] = words[lane] < slowness->probability * 4294967296.0 ? slowness->factor : 1;
 }
 
-/* Multiplies what a slow device or link does by its factor in those samples in which it is slow. */
+/* Multiplies the times of a slow device or link by its factor, in the samples in which it is slow. */
 static void
 apply_slowness (PsLuck *luck, guint index)
 {
@@ -167,7 +167,7 @@ ps_luck_begin_mean (PsLuck *luck)
 
 /* Ops and transfers */
 
-/* The same op meets the same luck in every schedule; a B that is part of a BW counts as that. */
+/* Purpose of a step's draw. The same op meets the same luck in every schedule; a BW draws as its B. */
 static PsPurpose
 step_purpose (const PsLuck *luck, guint step, guint32 stream)
 {
@@ -185,7 +185,7 @@ measured_factors (const GArray *measured, const guint32 *words, double *factors)
     factors[i] = g_array_index (measured, double, (guint)((guint64)words[i] * measured->len >> 32));
 }
 
-/* No time is negative. */
+/* Rounds to the nearest nanosecond; no time is negative. */
 static void
 round_lanes (const double *base_ns, const double *factors, gint64 *ns)
 {

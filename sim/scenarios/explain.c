@@ -1,7 +1,7 @@
 /* explain.c - critical path, slack and idle time from the times of one simulation. */
 #include <pipesim/explain.h>
 
-/* What ended when: an op, or the transfer of a step's input. */
+/* The end of an op, or of the transfer of a step's input. */
 typedef struct
 {
   gint64 end_ns;
@@ -16,7 +16,7 @@ typedef struct
   const PsSimulation *simulation;
   gint64 begin_ns; /* first op's start */
   GArray *endings; /* of Ending, by time, ops before transfers, ids falling; only where transfers queue */
-  guint8 *passed;  /* [2 * n_steps] op or transfer is on the path already */
+  guint8 *passed;  /* [2 * n_steps] the op or transfer is on the path already */
 } Times;
 
 static void
@@ -110,7 +110,7 @@ touches (const Times *times, const Ending *ending, guint a, guint b)
   return from == a || from == b || (ending->transfer && (step->device == a || step->device == b));
 }
 
-/* The last thing to have ended by then on one of two devices; NULL: nothing has. */
+/* The last ending up to a time on one of two devices; NULL: there is none. */
 static const Ending *
 last_ending (const Times *times, gint64 time_ns, guint a, guint b)
 {
@@ -135,8 +135,8 @@ last_ending (const Times *times, gint64 time_ns, guint a, guint b)
   return NULL;
 }
 
-/* What made something start that began at time_ns on devices a and b, when neither its producer nor its predecessor
- * did: whatever ended there last. */
+/* Finds the cause of a start at time_ns on devices a and b, if neither the producer nor the op before it ended then:
+ * the last ending on those devices. */
 static gboolean
 find_other_cause (const Times *times, PsExplanation *explanation, gint64 time_ns, guint a, guint b, Ending *cause)
 {
@@ -297,7 +297,7 @@ compare_starts (gconstpointer a, gconstpointer b, gpointer data)
   return (x > y) - (x < y);
 }
 
-/* A device's steps as they ran, which need not be the schedule's order where that is a hint. */
+/* A device's steps as they ran. That may differ from the schedule's order if it is only a hint. */
 static GArray *
 steps_of (const Times *times, guint device)
 {

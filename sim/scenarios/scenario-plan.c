@@ -1,4 +1,4 @@
-/* scenario-plan.c - what the scenario engine walks: steps with slots instead of ids, and classes of equal durations. */
+/* scenario-plan.c - the steps of the scenario engine, with slots instead of ids, and classes of equal durations. */
 #include <pipesim/scenarios.h>
 
 #define KEPT G_MAXUINT32
@@ -8,12 +8,12 @@ typedef struct
 {
   PsScenarioPlan *plan;
   guint32 *op_class;       /* [n_copies * n kinds * n_stages] class of ops outside pairs; 0 = none yet */
-  guint32 *transfer_class; /* [n_copies * (1 + 2 n_stages)] likewise */
+  guint32 *transfer_class; /* [n_copies * (1 + 2 n_stages)] class of transfers; 0 = none yet */
   GHashTable *pair_class;  /* (cost, partner, device) as one number -> class */
-  guint32 *last_use;       /* [n_steps] last step that reads this one's end; KEPT: also the results do */
+  guint32 *last_use;       /* [n_steps] last step that reads this one's end; KEPT: the results read it too */
   GArray *op;              /* PsOpClass */
   GArray *transfer;        /* PsTransferClass */
-  GArray *free_slots;      /* guint32, last freed last, so that what is in the cache is used next */
+  GArray *free_slots;      /* guint32, used as a stack: the slot freed last is in the cache */
 } Builder;
 
 static void
@@ -137,7 +137,7 @@ find_last_uses (Builder *builder)
       }
 }
 
-/* The slot of an earlier step (id + 1; 0 = none), free again if step i is the last that reads it. */
+/* The slot of an earlier step (id + 1; 0 = none). The slot is freed if step i is the last that reads it. */
 static guint32
 read_slot (Builder *builder, guint32 id, guint i)
 {
@@ -247,9 +247,9 @@ ps_op_class_duration (const PsOpClass *op, const PsCosts *costs)
 
   if (op->partner == PS_NO_PARTNER)
     return costs->op[op->cost].duration_ns;
-  /* F is the first kind, so its cost index is its stage. */
-  if (forward < costs->n_stages && costs->stage[forward].pair_ns >= 0)
-    return costs->stage[forward].pair_ns;
+  /* F is the first kind, so the cost index of an F is its stage. */
+  if (forward < costs->n_stages && costs->pair_ns[forward] >= 0)
+    return costs->pair_ns[forward];
   return costs->op[op->cost].duration_ns + costs->op[op->partner].duration_ns;
 }
 
