@@ -1,4 +1,4 @@
-/* chrome-trace.c - the simulated timeline of a schedule among the formats: for viewers, not read as a schedule. */
+/* chrome-trace.c - the format of a schedule's simulated timeline, for viewers; it cannot be read as a schedule. */
 #include "formats-private.h"
 
 /* One microsecond for F, B and W each, two for a full backward. */

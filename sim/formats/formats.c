@@ -1,7 +1,7 @@
-/* formats.c - the table of schedule formats, and which of them a file is in. */
+/* formats.c - the table of schedule formats, and the choice of the one that a file is in. */
 #include "formats-private.h"
 
-/* Where two recognise a text, the first reads it. */
+/* If two formats recognise a text, the first reads it. */
 static const PsFormat *const formats[] = {
   &ps_format_native,        &ps_format_torch_comms, &ps_format_torch_comms_2_14,
   &ps_format_torch_compute, &ps_format_colossalai,  &ps_format_chrome_trace,
