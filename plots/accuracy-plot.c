@@ -1,4 +1,4 @@
-/* accuracy-plot.c - lays out predictions against runs and writes what accuracy.gp draws. */
+/* accuracy-plot.c - lays out predictions against runs, for accuracy.gp to draw. */
 #include "accuracy-plot.h"
 
 #include "scale.h"

@@ -130,7 +130,7 @@ append_mark (PsCalibrationData *data, const PsMeasurement *m, double y, guint w)
   g_string_append_printf (data->least, "%.9g %.4f %u\n", (double)MAX (m->time.min_ns, 1), y, colour);
 }
 
-/* "3 %  n = 2": of each way the median absolute deviation over the median; few samples say nothing of it. */
+/* "3 % n = 2": for each way the median absolute deviation over the median. Few samples say nothing about it. */
 static char *
 deviations (const Row *row, guint n_ways)
 {
@@ -164,7 +164,7 @@ append_row (PsCalibrationData *data, const PsPanel *panel, const Row *row, guint
   ps_gnuplot_append_label (data->texts, panel->right + 12, y, spread, PS_CALIBRATION_TEXT);
 }
 
-/* The ways' marks above the panel, from right to left, so that the caption has room. */
+/* Draws the marks of the ways above the panel, from right to left, so that the caption has room. */
 static void
 append_key (PsCalibrationData *data, const PsPanel *panel, const GPtrArray *ways)
 {

@@ -1,4 +1,4 @@
-/* calibration-plot.c - lays out the panels of a profile and writes what calibration.gp draws. */
+/* calibration-plot.c - lays out the panels of a profile, for calibration.gp to draw. */
 #include "calibration-plot.h"
 
 #include "calibration-private.h"
@@ -6,8 +6,8 @@
 
 /* Layout in pixels. */
 #define WIDTH 1000
-#define RIGHT 216 /* what was fitted, and how ops spread */
-#define TOP 62    /* title, and what was measured where */
+#define RIGHT 216 /* room for fits, and for the spread of ops */
+#define TOP 62    /* title, and where and how the profile was measured */
 #define CAPTION 28
 #define AXIS 46 /* ticks and their label */
 #define TRANSFERS 330
@@ -64,7 +64,7 @@ find_way (GPtrArray *ways, const char *name)
   return way;
 }
 
-/* The ways in which measurements other than ops (ops: FALSE), or ops, were taken, of PsCalibrationWay. */
+/* The ways (of PsWay) in which ops were measured, or (ops: FALSE) everything else. */
 static GPtrArray *
 find_ways (const PsProfileContents *contents, gboolean ops)
 {
@@ -113,7 +113,7 @@ append_block (GString *script, const char *panel, const char *name, const char *
   g_string_truncate (rows, 0);
 }
 
-/* What a panel has drawn in its own axes. */
+/* Appends everything that a panel has in its own axes. */
 static void
 append_panel (PsCalibrationData *data, const char *panel, const PsPanel *place)
 {
@@ -141,8 +141,8 @@ fixed_height (gboolean shown)
   return shown ? CAPTION + AXIS : 0;
 }
 
-/* What is asked for beyond what the ops need goes to the transfers, or to the ops where there are no transfers; in a
- * terminal nothing is cut off. */
+/* Sets the heights. Height beyond the need of the ops goes to the transfers, or to the ops if there are no transfers.
+ * In a terminal the picture is as high as it needs to be. */
 static void
 layout_init (Layout *layout, const PsPicture *picture, const GPtrArray *transfers, const GPtrArray *ops)
 {

@@ -6,12 +6,13 @@
 
 G_BEGIN_DECLS
 
-/* Measurements that were taken in one way: so many devices busy, so many sharing the accelerator, such caches. */
+/* Measurements taken in one way: with the same number of busy devices and of sharers of the accelerator, and the same
+ * caches. */
 typedef struct
 {
   char *name;      /* "2 busy", "alone, cold" */
-  GPtrArray *rows; /* of PsMeasurement, not owned, as the profile has them */
-} PsCalibrationWay;
+  GPtrArray *rows; /* of PsMeasurement, owned by the profile, in its order */
+} PsWay;
 
 /* A part of the picture, in pixels from its lower left corner. */
 typedef struct
@@ -20,10 +21,10 @@ typedef struct
   double right;
   double top;
   double bottom;
-  double letter; /* width of one */
+  double letter; /* width of a letter */
 } PsPanel;
 
-/* Points, bars and texts of a panel go to the end of these; texts are in pixels, the others in the panel's axes. */
+/* Output of a panel. Texts are in pixels, all else is in the panel's axes. */
 typedef struct
 {
   GString *script; /* everything else */
@@ -35,7 +36,7 @@ typedef struct
   GString *marks;  /* x y pointtype colour, in pixels */
 } PsCalibrationData;
 
-/* How high the panel of the ops must be, and how much room their names need left of it. */
+/* The height that the panel of the ops needs, and the width that their names need left of it. */
 double ps_calibration_ops_height (const GPtrArray *ways, gboolean terminal);
 double ps_calibration_ops_left (const GPtrArray *ways, double letter);
 

@@ -10,7 +10,7 @@
 
 #define FIT_STEPS 160
 #define LINE 16    /* from text to text */
-#define SHIFT 1.05 /* of one way's points against the next, so that both show */
+#define SHIFT 1.05 /* of one way's points against those of the next, so that both show */
 
 typedef struct
 {
@@ -66,7 +66,7 @@ append_points (PsCalibrationData *data, const PsCalibrationWay *way, guint w)
     }
 }
 
-/* FALSE where there are too few sizes. */
+/* Fits a line to a way's measurements; FALSE: too few sizes. */
 static gboolean
 fit_way (const PsCalibrationWay *way, PsTransferFit *fit)
 {
@@ -101,7 +101,7 @@ append_line (GString *script, const PsTransferFit *fit, const PsCalibrationWay *
   g_string_append (script, "EOD\n");
 }
 
-/* What was fitted, line by line below the way's name; returns where the next one goes. */
+/* Appends the result of a fit, line by line below the way's name; returns the place of the next line. */
 static double
 append_fit_texts (GString *texts, const PsTransferFit *fit, double x, double y)
 {

@@ -65,7 +65,7 @@ ps_plot_field_name (const char *field)
   return g_string_free (g_steal_pointer (&name), FALSE);
 }
 
-/* The values there are, ascending. */
+/* The values that exist, ascending. */
 static GArray *
 sorted_numbers (const PsResultValues *values, guint column)
 {

@@ -1,4 +1,4 @@
-/* gnuplot.c - runs gnuplot on a script and brings what it drew to its file. */
+/* gnuplot.c - runs gnuplot on a script and moves its picture to the file. */
 #include "gnuplot.h"
 
 #include <pipesim/report.h>
@@ -13,7 +13,7 @@
 typedef struct
 {
   const char *ending;
-  const char *begin; /* what a whole picture begins and ends with */
+  const char *begin; /* beginning and end of a complete picture */
   gsize begin_length;
   const char *end;
   gsize end_length;
@@ -123,7 +123,7 @@ whole_script (const PsPicture *picture, guint width, guint height, const char *v
   return g_strconcat (terminal, variables, (const char *)g_bytes_get_data (template, NULL), NULL);
 }
 
-/* The last line that says something; gnuplot pads its messages with blank lines and a copy of the command. */
+/* The last line that is not blank; gnuplot pads its messages with blank lines and a copy of the command. */
 static char *
 last_words (GBytes *talk)
 {
@@ -148,8 +148,8 @@ is_whole (const Format *format, const char *data, gsize size)
          && memmem (data + from, size - from, format->end, format->end_length);
 }
 
-/* gnuplot's standard input, output and errors: files in memory. Without pipes a gnuplot that gives up early still gets
- * to say why, and nobody has to read while it runs. */
+/* gnuplot's standard input, output and errors are files in memory. With pipes, a gnuplot that gives up early could not
+ * say why, and its output would have to be read while it runs. */
 #define N_FILES 3
 
 static gboolean
@@ -232,7 +232,7 @@ run_gnuplot (const char *script, GError **error)
   return output;
 }
 
-/* Without the form feeds that gnuplot puts between pages, and without blanks at the ends of lines. */
+/* Prints text without gnuplot's form feeds between pages and blanks at the ends of lines. */
 static gboolean
 print_text (const char *data, gsize size, GError **error)
 {

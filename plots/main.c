@@ -1,5 +1,5 @@
-/* main.c - the program pipesim-plot, run as `pipesim plot`: draws timelines, sweeps, measured costs and how good
- * predictions were. */
+/* main.c - the program pipesim-plot, run as `pipesim plot`: draws timelines, sweeps, measured costs and the accuracy of
+ * predictions. */
 #include "accuracy-plot.h"
 #include "calibration-plot.h"
 #include "memory-plot.h"
@@ -72,7 +72,7 @@ draw_accuracy (const PsPlotOptions *options, GError **error)
   return db && ps_accuracy_plot (&options->picture, options->arguments[1], db, error);
 }
 
-/* Profiles as text are JSON; no database begins like that. */
+/* Whether a profile is a text, which is JSON; no database begins like that. */
 static gboolean
 is_text (const char *path)
 {

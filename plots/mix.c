@@ -5,11 +5,11 @@
 #include <string.h>
 
 #define N_CHANNELS 3
-#define SHADES 16 /* of each channel */
+#define SHADES 16 /* shades per channel */
 
 typedef struct
 {
-  double covered; /* part of the column */
+  double covered; /* part of the column that boxes cover */
   double sum[N_CHANNELS];
 } Column;
 
@@ -17,7 +17,7 @@ struct _PsPlotMix
 {
   guint n_columns;
   double width;
-  guint begin; /* columns that were touched: begin .. end - 1 */
+  guint begin; /* columns that boxes touch: begin .. end - 1 */
   guint end;
   Column *columns;
 };

@@ -64,7 +64,7 @@ parse_size (PsPlotOptions *options, GError **error)
   return usage_error (error, "--size", options->size, "is no WIDTHxHEIGHT in pixels, each from 200 to 16000");
 }
 
-/* A side of the window: what the environment says, else what the system knows, else the usual. */
+/* A side of the window: from the environment, else from the system, else the usual size. */
 static guint
 window_side (const char *variable, guint least, guint system, guint usual)
 {
@@ -107,7 +107,7 @@ find_kind (const PsPlotKind *kinds, const char *name, GError **error)
   return NULL;
 }
 
-/* Options that belong to one sort of picture. */
+/* Refuses options of other sorts of pictures. */
 static gboolean
 check_owner (const PsPlotOptions *options, GError **error)
 {
@@ -141,7 +141,7 @@ check_owner (const PsPlotOptions *options, GError **error)
   return TRUE;
 }
 
-/* Lines and maps need both axes; a front has its own. */
+/* Checks that lines and maps have both axes; a front has its own. */
 static gboolean
 check_sweep (const PsPlotOptions *options, GError **error)
 {
@@ -193,7 +193,7 @@ add_options (GOptionContext *context, PsPlotOptions *options)
     { "limit", 0, 0, G_OPTION_ARG_STRING, &options->limit, "memory: draw this limit", "SIZE" },
     { "transfers", 0, 0, G_OPTION_ARG_NONE, &options->picture.transfers,
       "timeline: draw transfers as lines from the sender to the receiver", NULL },
-    { "profile", 0, 0, G_OPTION_ARG_STRING, &options->profile, "calibration: which profile (default: the only one)",
+    { "profile", 0, 0, G_OPTION_ARG_STRING, &options->profile, "calibration: profile to draw (default: the only one)",
       "NAME" },
     { "x", 0, 0, G_OPTION_ARG_STRING, &options->sweep.x, "sweep: column along the horizontal axis", "FIELD" },
     { "y", 0, 0, G_OPTION_ARG_STRING, &options->sweep.y, "sweep: column along the vertical axis", "FIELD" },
@@ -207,9 +207,9 @@ add_options (GOptionContext *context, PsPlotOptions *options)
       "sweep: logarithmic axes (default: where values spread over a factor of eight or crowd near the least)",
       "none|x|y|xy" },
     { "by", 0, 0, G_OPTION_ARG_STRING, &options->sweep.question.by,
-      "sweep: of settings that fall on one point the one where this is smallest (default: sequence_ns)", "FIELD" },
+      "sweep: of several settings at one point draw the one with the smallest FIELD (default: sequence_ns)", "FIELD" },
     { "where", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options->sweep.question.where,
-      "sweep: only settings like that, or with != <= >= < >; several must all hold", "FIELD=VALUE" },
+      "sweep: only settings with this value; != <= >= < > also work; several must all hold", "FIELD=VALUE" },
     { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options->arguments, NULL, NULL },
     { NULL, 0, 0, 0, NULL, NULL, NULL },
   };
@@ -227,8 +227,8 @@ ps_plot_options_parse (PsPlotOptions *options, const PsPlotKind *kinds, int argc
       "timeline, memory: draws one timeline, or two on one time axis: predicted above measured.\n"
       "sweep:            draws RESULTS.db of pipesim sweep: lines (--x, --y), a front (--pareto), a map (--heat).\n"
       "accuracy:         draws predicted against measured iteration times of all runs in a costs.db.\n"
-      "calibration:      draws what a profile of a costs.db, or of calib export, holds: messages with the fitted\n"
-      "                  alpha + beta n, and ops.");
+      "calibration:      draws a profile of a costs.db, or of calib export: messages with the fitted alpha + beta n,\n"
+      "                  and ops.");
   g_option_context_set_description (context,
                                     "The bubble ratio of all families against m:\n"
                                     "  pipesim plot sweep results.db --x microbatches --y bubble_ratio --series "

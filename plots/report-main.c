@@ -4,7 +4,7 @@
 
 #include <pipesim/sweep-timelines.h>
 
-#define MAX_OPS 150000 /* of simulated timelines: some 5 MB of page */
+#define MAX_OPS 150000 /* in simulated timelines: some 5 MB of page */
 
 typedef struct
 {
@@ -38,19 +38,18 @@ parse_options (int argc, char **argv, Options *options, GError **error)
   const GOptionEntry entries[] = {
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output, "page to write", "FILE.html" },
     { "title", 0, 0, G_OPTION_ARG_STRING, &options->title, "title of the page", "TEXT" },
-    { "by", 0, 0, G_OPTION_ARG_STRING, &options->question.by, "what is to be small (default: sequence_ns)", "FIELD" },
+    { "by", 0, 0, G_OPTION_ARG_STRING, &options->question.by, "column to minimise (default: sequence_ns)", "FIELD" },
     { "where", 0, 0, G_OPTION_ARG_STRING_ARRAY, &options->question.where,
-      "only settings like that, or with != <= >= < >; several must all hold", "FIELD=VALUE" },
+      "only settings with this value; != <= >= < > also work; several must all hold", "FIELD=VALUE" },
     { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options->arguments, NULL, NULL },
     { NULL, 0, 0, 0, NULL, NULL, NULL },
   };
   g_autoptr (GOptionContext) context = g_option_context_new ("RESULTS.db [TIMELINE...]");
 
   g_option_context_set_summary (
-      context, "Writes a page that needs nothing but a browser: the best settings of a sweep, "
-               "time against memory,\nand timelines to zoom and drag: of the fastest setting for each number "
-               "of devices, simulated anew,\nand those given as files (of pipesim predict -o or "
-               "pipesim exec --trace).");
+      context, "Writes a page that needs nothing but a browser. It shows the best settings of a sweep, time against\n"
+               "memory, and timelines to zoom and drag: of the fastest setting for each number of devices, simulated\n"
+               "again, and of the files given (of pipesim predict -o or pipesim exec --trace).");
   g_option_context_add_main_entries (context, entries, NULL);
   if (!g_option_context_parse (context, &argc, &argv, error))
     return FALSE;
@@ -75,8 +74,8 @@ load_timelines (const Options *options, GPtrArray *timelines, GError **error)
   return TRUE;
 }
 
-/* Settings whose files have changed can't be simulated anew; the page then says so and shows the rest. Returns what it
- * says. */
+/* Simulates the timelines of the fastest settings. Settings whose files have changed cannot be simulated again. Returns
+ * the text in which the page says where timelines come from or why they are missing. */
 static char *
 simulate_timelines (const Options *options, PsResults *results, GPtrArray *timelines)
 {

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#define TOP_SETTINGS 3 /* of each number of devices */
+#define TOP_SETTINGS 3 /* for each number of devices */
 
 static const char *
 resource_text (GBytes **bytes, const char *name)
@@ -20,7 +20,7 @@ resource_text (GBytes **bytes, const char *name)
   return g_bytes_get_data (*bytes, NULL);
 }
 
-/* JSON inside a page: a < stands in strings only, and there it must not end the script. */
+/* JSON for inside a page. A < occurs only in strings; it is escaped, so that it cannot end the script. */
 static char *
 embed_json (const char *json)
 {
@@ -30,7 +30,7 @@ embed_json (const char *json)
   return g_string_free (g_steal_pointer (&text), FALSE);
 }
 
-/* A line of a Markdown table as a row; bars inside cells are escaped there. */
+/* Makes a line of a Markdown table a row of HTML; bars inside cells are escaped in the table. */
 static void
 append_row (GString *html, const char *line, const char *cell)
 {
@@ -59,7 +59,7 @@ table_to_html (const PsTable *table)
   g_autoptr (GString) html = g_string_new ("<table id=\"best\">\n");
 
   for (guint i = 0; lines[i] && *lines[i]; i++)
-    if (i != 1) /* the rule below the heading */
+    if (i != 1) /* i = 1 is the rule below the heading */
       append_row (html, lines[i], i == 0 ? "th" : "td");
   g_string_append (html, "</table>");
   return g_string_free (g_steal_pointer (&html), FALSE);
@@ -113,7 +113,7 @@ points_to_json (PsResults *results, const PsQuestion *asked, GError **error)
   return embed_json (json);
 }
 
-/* {"series": [...], "kinds": {"F": ...}}: the colours of the other pictures. Free with g_free. */
+/* {"series": [...], "kinds": {"F": ...}}: colours as in the other pictures. Free with g_free. */
 static char *
 colours_to_json (void)
 {
@@ -129,7 +129,7 @@ colours_to_json (void)
   return g_string_free (g_steal_pointer (&json), FALSE);
 }
 
-/* Of a timeline the page draws the ops alone. */
+/* A timeline for the page, which draws ops only. */
 static char *
 timeline_to_json (const PsTimeline *timeline)
 {
@@ -176,7 +176,7 @@ append_choice (GString *html, const GPtrArray *timelines)
   g_string_append (html, "</select></label> <span id=\"caption\"></span></p>\n");
 }
 
-/* Heading, where they come from, choice, canvas. */
+/* Heading, origin, choice and canvas of the timelines. */
 static char *
 timelines_to_html (const GPtrArray *timelines, const char *about)
 {
@@ -194,7 +194,7 @@ timelines_to_html (const GPtrArray *timelines, const char *about)
   return g_string_free (g_steal_pointer (&html), FALSE);
 }
 
-/* Replaces each @NAME@ once, from left to right, so that nothing inside a value counts as one. */
+/* Replaces each @NAME@ once, from left to right, so that nothing inside a value is replaced. */
 static char *
 fill (const char *template, const char *const *values)
 {

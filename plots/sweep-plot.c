@@ -1,4 +1,4 @@
-/* sweep-plot.c - lays out the lines and fronts of a sweep and writes what sweep.gp draws. */
+/* sweep-plot.c - lays out the lines and fronts of a sweep, for sweep.gp to draw. */
 #include "sweep-plot.h"
 
 #include "scale.h"
@@ -52,7 +52,7 @@ distinct_x (const PsPlotSeriesSet *set)
   return g_steal_pointer (&all);
 }
 
-/* What reads better, or what the user wants. */
+/* Whether an axis is logarithmic: as the user asked, else as it reads better. */
 static gboolean
 wants_log (const PsSweepPicture *what, char letter, const PsPlotAxis *axis, const char *field)
 {
@@ -71,7 +71,7 @@ layout_frame (Layout *layout, const PsPicture *picture, const PsPlotSeriesSet *s
   layout->top = layout->height - TOP;
 }
 
-/* A range around [low, high] with some air, and some of it where both are one. */
+/* Widens [low, high] by some air, also if both are equal. */
 static void
 widen (double *low, double *high, gboolean is_log, double part)
 {
@@ -166,7 +166,7 @@ collect (PsPlotSeriesSet *set, const PsResultValues *values, const char *series,
     }
 }
 
-/* What does not spread much is read from 0 on. */
+/* Lays out lines. An axis whose values do not spread much begins at 0. */
 static void
 layout_lines (Layout *layout, const PsPicture *picture, const PsSweepPicture *what, const PsPlotSeriesSet *set,
               const PsPlotAxis *x, const PsPlotAxis *y)
@@ -185,7 +185,7 @@ layout_lines (Layout *layout, const PsPicture *picture, const PsSweepPicture *wh
     layout->y_high += (layout->y_high - layout->y_low) * 0.04;
 }
 
-/* Each name belongs where its line ends; lines that end early are named in the height of their last point. */
+/* Appends the name of each line beside its end; a line that ends early is named at the height of its last point. */
 static void
 append_line_names (GString *script, const Layout *layout, const PsPlotSeriesSet *set)
 {
@@ -269,7 +269,7 @@ compare_places (gconstpointer a, gconstpointer b)
   return x->time < y->time ? -1 : x->time > y->time;
 }
 
-/* Columns of values: series, memory, time, devices. Sorted by devices, memory and time. */
+/* Collects columns of values: series, memory, time, devices. Sorted by devices, memory and time. */
 static GArray *
 collect_places (const PsResultValues *values, const PsPlotAxis *x, const PsPlotAxis *y)
 {
@@ -287,7 +287,7 @@ collect_places (const PsResultValues *values, const PsPlotAxis *x, const PsPlotA
   return places;
 }
 
-/* A front goes through the places that are faster than all with less memory; one for each number of devices. */
+/* Appends one front for each number of devices, through the places that are faster than all with less memory. */
 static void
 append_fronts (GString *script, const GArray *places)
 {

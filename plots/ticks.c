@@ -53,7 +53,8 @@ append_ticks (GString *script, const char *name, const GArray *at, Format format
     }
 }
 
-/* At 1, 2 and 5 times powers of ten, or at the powers alone where those are many, or at more where they are few. */
+/* Ticks at 1, 2 and 5 times powers of ten; at the powers alone if those are too many, at more digits if they are
+ * few. */
 static void
 collect_log (GArray *at, const PsPlotRange *range, guint most)
 {
