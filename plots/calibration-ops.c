@@ -110,8 +110,8 @@ find_range (const GPtrArray *rows, guint n_ways)
       {
         const PsMeasurement *m = ((const Row *)rows->pdata[i])->way[w];
 
-        smallest = m ? MIN (smallest, (double)MAX (m->time.min_ns, 1)) : smallest;
-        largest = m ? MAX (largest, (double)m->time.q3_ns) : largest;
+        smallest = m != NULL ? MIN (smallest, (double)MAX (m->time.min_ns, 1)) : smallest;
+        largest = m != NULL ? MAX (largest, (double)m->time.q3_ns) : largest;
       }
   return ps_plot_range (smallest, largest);
 }
@@ -141,9 +141,9 @@ deviations (const Row *row, guint n_ways)
       const PsMeasurement *m = row->way[w];
 
       g_string_append (text, w ? "  " : "");
-      if (m && m->time.n < PS_MEDIAN_MIN_SAMPLES)
+      if (m != NULL && m->time.n < PS_MEDIAN_MIN_SAMPLES)
         g_string_append_printf (text, "n = %u", m->time.n);
-      else if (m)
+      else if (m != NULL)
         g_string_append_printf (text, "%.1f %%", 100.0 * (double)m->time.mad_ns / (double)MAX (m->time.median_ns, 1));
       else
         g_string_append_c (text, '-');
@@ -158,7 +158,7 @@ append_row (PsCalibrationData *data, const PsPanel *panel, const Row *row, guint
   double y = panel->top - (i + 0.5) * height;
 
   for (guint w = 0; w < n_ways; w++)
-    if (row->way[w])
+    if (row->way[w] != NULL)
       append_mark (data, row->way[w], i + 0.12 + 0.76 * (w + 0.5) / n_ways, w);
   ps_gnuplot_append_label (data->right, panel->left - 8, y, name, PS_CALIBRATION_TEXT);
   ps_gnuplot_append_label (data->texts, panel->right + 12, y, spread, PS_CALIBRATION_TEXT);

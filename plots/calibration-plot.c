@@ -100,7 +100,7 @@ data_clear (PsCalibrationData *data)
       = { &data->script, &data->points, &data->bars, &data->least, &data->texts, &data->right, &data->marks };
 
   for (guint i = 0; i < G_N_ELEMENTS (all); i++)
-    if (*all[i])
+    if (*all[i] != NULL)
       g_string_free (g_steal_pointer (all[i]), TRUE);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsCalibrationData, data_clear)
@@ -171,7 +171,7 @@ append_frame (PsCalibrationData *data, const PsPicture *picture, const PsProfile
   g_autofree char *machine
       = g_strdup_printf ("%s, %s, from %.10s on", profile->host, profile->processor, profile->created);
 
-  ps_gnuplot_append_text (data->script, "title", picture->title ? picture->title : title);
+  ps_gnuplot_append_text (data->script, "title", picture->title != NULL ? picture->title : title);
   ps_gnuplot_append_label (data->texts, place->left, layout->height - 40.0, machine, PS_CALIBRATION_FAINT);
   ps_gnuplot_append_number (data->script, "width", layout->width);
   ps_gnuplot_append_number (data->script, "height", layout->height);

@@ -108,7 +108,7 @@ append_fit_texts (GString *texts, const PsTransferFit *fit, double x, double y)
   g_autofree char *text = ps_transfer_fit_to_text (fit);
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
 
-  for (guint i = 0; lines[i]; i++, y -= LINE)
+  for (guint i = 0; lines[i] != NULL; i++, y -= LINE)
     ps_gnuplot_append_label (texts, x, y, lines[i], PS_CALIBRATION_FAINT);
   return y;
 }

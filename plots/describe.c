@@ -36,7 +36,7 @@ append_point (GArray *points, guint device, gint64 time_ns, gint64 bytes)
   const PsMemoryPoint *last = points->len ? &g_array_index (points, PsMemoryPoint, points->len - 1) : NULL;
   const PsMemoryPoint point = { .time_ns = time_ns, .bytes = bytes, .device = (guint16)device };
 
-  if (!last || last->device != device || last->bytes != bytes)
+  if (last == NULL || last->device != device || last->bytes != bytes)
     g_array_append_val (points, point);
 }
 

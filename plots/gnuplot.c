@@ -43,7 +43,7 @@ ps_picture_letter (const PsPicture *picture)
 gboolean
 ps_picture_check (const PsPicture *picture, GError **error)
 {
-  if (picture->terminal || find_format (picture->output))
+  if (picture->terminal || find_format (picture->output) != NULL)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "-o: '%s' does not end in .svg, .png or .pdf", picture->output);
   return FALSE;
@@ -145,7 +145,7 @@ is_whole (const Format *format, const char *data, gsize size)
   gsize from = size > tail ? size - tail : 0;
 
   return size > format->begin_length && memcmp (data, format->begin, format->begin_length) == 0
-         && memmem (data + from, size - from, format->end, format->end_length);
+         && memmem (data + from, size - from, format->end, format->end_length) != NULL;
 }
 
 /* gnuplot's standard input, output and errors are files in memory. With pipes, a gnuplot that gives up early could not
@@ -185,7 +185,7 @@ spawn_gnuplot (const int *files, int *status, GError **error)
   char *argv[] = { program, (char *)"-d", (char *)"-", NULL };
   GPid child;
 
-  if (!program)
+  if (program == NULL)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "gnuplot: not found; install Debian's gnuplot-nox");
       return FALSE;

@@ -284,7 +284,7 @@ append_frame (GString *script, const Map *map, const PsPicture *picture, const P
                   *heat = ps_plot_field_name (what->heat);
   g_autofree char *title = g_strdup_printf ("simulated: %s of the fastest setting", heat);
 
-  ps_gnuplot_append_text (script, "title", picture->title ? picture->title : title);
+  ps_gnuplot_append_text (script, "title", picture->title != NULL ? picture->title : title);
   ps_gnuplot_append_text (script, "x_label", x);
   ps_gnuplot_append_text (script, "y_label", y);
   ps_gnuplot_append_text (script, "heat_label", map->words->len ? heat : map->heat.label);

@@ -128,7 +128,7 @@ append_picture (GString *script, const PsPicture *picture, const Layout *layout,
   g_autofree char *limit_label = g_strdup_printf ("limit %s", limit);
   double end = (double)layout->end_ns / layout->time.size, top = (double)layout->top_bytes / layout->size.size;
 
-  ps_gnuplot_append_text (script, "title", picture->title ? picture->title : own_title);
+  ps_gnuplot_append_text (script, "title", picture->title != NULL ? picture->title : own_title);
   ps_gnuplot_append_text (script, "time_label", time_label);
   ps_gnuplot_append_text (script, "size_label", size_label);
   ps_gnuplot_append_text (script, "limit_label", limit_label);

@@ -45,7 +45,7 @@ ps_plot_mix_new (guint n_columns, double column)
 void
 ps_plot_mix_free (PsPlotMix *mix)
 {
-  if (!mix)
+  if (mix == NULL)
     return;
   g_free (mix->columns);
   g_free (mix);

@@ -53,21 +53,21 @@ parse_options (int argc, char **argv, Options *options, GError **error)
   g_option_context_add_main_entries (context, entries, NULL);
   if (!g_option_context_parse (context, &argc, &argv, error))
     return FALSE;
-  if (!options->question.by)
+  if (options->question.by == NULL)
     options->question.by = g_strdup ("sequence_ns");
-  if (!options->arguments)
+  if (options->arguments == NULL)
     return usage_error (error, "no database; give the RESULTS.db of pipesim sweep");
-  return options->output ? TRUE : usage_error (error, "-o: missing; name the page to write");
+  return options->output != NULL ? TRUE : usage_error (error, "-o: missing; name the page to write");
 }
 
 static gboolean
 load_timelines (const Options *options, GPtrArray *timelines, GError **error)
 {
-  for (guint i = 1; options->arguments[i]; i++)
+  for (guint i = 1; options->arguments[i] != NULL; i++)
     {
       PsTimeline *timeline = ps_plot_load (options->arguments[i], error);
 
-      if (!timeline)
+      if (timeline == NULL)
         return FALSE;
       g_ptr_array_add (timelines, timeline);
     }
@@ -116,7 +116,7 @@ run (int argc, char **argv, GError **error)
   page.database = options.arguments[0];
   page.about = about;
   text = ps_report_page (results, &options.question, &page, error);
-  return text && ps_write_file (options.output, text, -1, error);
+  return text != NULL && ps_write_file (options.output, text, -1, error);
 }
 
 int

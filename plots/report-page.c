@@ -16,7 +16,7 @@ resource_text (GBytes **bytes, const char *name)
   g_autofree char *path = g_strconcat ("/pipesim/plots/", name, NULL);
 
   *bytes = g_resources_lookup_data (path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
-  g_assert (*bytes);
+  g_assert (*bytes != NULL);
   return g_bytes_get_data (*bytes, NULL);
 }
 
@@ -58,7 +58,7 @@ table_to_html (const PsTable *table)
   g_auto (GStrv) lines = g_strsplit (markdown, "\n", -1);
   g_autoptr (GString) html = g_string_new ("<table id=\"best\">\n");
 
-  for (guint i = 0; lines[i] && *lines[i]; i++)
+  for (guint i = 0; lines[i] != NULL && *lines[i]; i++)
     if (i != 1) /* i = 1 is the rule below the heading */
       append_row (html, lines[i], i == 0 ? "th" : "td");
   g_string_append (html, "</table>");
@@ -77,7 +77,7 @@ best_to_html (PsResults *results, const PsQuestion *asked, const char *database,
   if (ps_table_n_rows (answer->table) > 0)
     return table_to_html (answer->table);
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds no setting that fits its memory limit%s", database,
-               asked->where ? " and what else is asked for" : "");
+               asked->where != NULL ? " and what else is asked for" : "");
   return NULL;
 }
 
@@ -204,13 +204,13 @@ fill (const char *template, const char *const *values)
     {
       guint i = 0;
 
-      while (values[i] && !(*template == '@' && g_str_has_prefix (template, values[i])))
+      while (values[i] != NULL && !(*template == '@' && g_str_has_prefix (template, values[i])))
         i += 2;
-      if (values[i])
+      if (values[i] != NULL)
         g_string_append (page, values[i + 1]);
       else
         g_string_append_c (page, *template);
-      template += values[i] ? strlen (values[i]) : 1;
+      template += values[i] != NULL ? strlen (values[i]) : 1;
     }
   return g_string_free (g_steal_pointer (&page), FALSE);
 }
@@ -221,19 +221,19 @@ ps_report_page (PsResults *results, const PsQuestion *question, const PsReportPa
   g_autoptr (GBytes) template = NULL;
   g_autoptr (GBytes) script = NULL;
   g_autofree char *table = best_to_html (results, question, page->database, error);
-  g_autofree char *points = table ? points_to_json (results, question, error) : NULL;
+  g_autofree char *points = table != NULL ? points_to_json (results, question, error) : NULL;
   g_autofree char *data = timelines_to_json (page->timelines), *colours = colours_to_json ();
   g_autofree char *drawings = timelines_to_html (page->timelines, page->about);
-  g_autofree char *heading = g_markup_escape_text (page->title ? page->title : "Pipeline schedules", -1);
-  g_autofree char *wheres = question->where ? g_strjoinv (", ", question->where) : g_strdup ("");
-  g_autofree char *left_out = points ? ps_question_left_out (results, question, error) : NULL;
+  g_autofree char *heading = g_markup_escape_text (page->title != NULL ? page->title : "Pipeline schedules", -1);
+  g_autofree char *wheres = question->where != NULL ? g_strjoinv (", ", question->where) : g_strdup ("");
+  g_autofree char *left_out = points != NULL ? ps_question_left_out (results, question, error) : NULL;
   g_autofree char *note = g_markup_printf_escaped (
       "Simulated with pipesim %s from the sweep in %s%s%s. The column costs origin says where "
       "the costs of a row come from.%s%s",
-      PS_VERSION, page->database, *wheres ? ", settings with " : "", wheres, left_out && *left_out ? " Left out: " : "",
-      left_out ? left_out : "");
+      PS_VERSION, page->database, *wheres ? ", settings with " : "", wheres,
+      left_out != NULL && *left_out ? " Left out: " : "", left_out != NULL ? left_out : "");
 
-  if (!left_out)
+  if (left_out == NULL)
     return NULL;
   return fill (resource_text (&template, "report.html"),
                (const char *[]){ "@TITLE@", heading, "@NOTE@", note, "@TABLE@", table, "@TIMELINES@", drawings,

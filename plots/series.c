@@ -36,7 +36,7 @@ ps_plot_series_set_add (PsPlotSeriesSet *set, const char *name, double x, double
   PsPlotSeries *series = g_hash_table_lookup (set->by_name, name);
   PsPlotPoint point = { x, y };
 
-  if (!series)
+  if (series == NULL)
     {
       series = g_new0 (PsPlotSeries, 1);
       series->name = g_strdup (name);

@@ -40,7 +40,7 @@ ps_plot_strokes_new (void)
 void
 ps_plot_strokes_free (PsPlotStrokes *strokes)
 {
-  if (!strokes)
+  if (strokes == NULL)
     return;
   g_ptr_array_unref (strokes->all);
   g_free (strokes);

@@ -169,7 +169,7 @@ fill_of (gboolean first, gboolean second)
 static gboolean
 is_thin (const Panel *panel, const Box *box)
 {
-  return panel->strokes && box->pixels < THIN;
+  return panel->strokes != NULL && box->pixels < THIN;
 }
 
 static void
@@ -226,7 +226,7 @@ append_boxes (GString *script, const Layout *layout, Panel *panel, guint n)
       second = span->op.paired;
       if (is_thin (panel, &box))
         continue;
-      if (panel->strokes && box.pixels < OUTLINE_WIDTH)
+      if (panel->strokes != NULL && box.pixels < OUTLINE_WIDTH)
         ps_plot_strokes_add (panel->strokes, box.colour, box.left, box.right, (box.top + box.bottom) / 2,
                              layout->row * (box.bottom - box.top));
       else
@@ -263,7 +263,7 @@ static void
 append_lines (GString *script, const Layout *layout, Panel *panel, gboolean forward)
 {
   Thinning thinning = { .last_ns = g_hash_table_new (NULL, NULL),
-                        .gap_ns = panel->strokes ? (gint64)(TRANSFER_GAP / layout->pixels_per_ns) : 0 };
+                        .gap_ns = panel->strokes != NULL ? (gint64)(TRANSFER_GAP / layout->pixels_per_ns) : 0 };
 
   for (guint i = 0; i < panel->timeline->transfers->len; i++)
     {
@@ -325,7 +325,7 @@ append_memory (GString *script, const Layout *layout, const Panel *panel, guint 
 {
   g_string_append_printf (script, "$memory%u << EOD\n", n);
   ps_timeline_append_memory (script, panel->timeline, layout->time.size, layout->size.size, layout->end_ns,
-                             panel->strokes ? (gint64)(COLUMN / layout->pixels_per_ns) : 0);
+                             panel->strokes != NULL ? (gint64)(COLUMN / layout->pixels_per_ns) : 0);
   g_string_append (script, "EOD\n");
 }
 
@@ -336,15 +336,15 @@ append_panel (GString *script, const Layout *layout, Panel *panel, gboolean tran
   g_autofree char *name = g_strdup_printf ("caption[%u]", n), *text = NULL;
   guint n_devices = panel->timeline->n_devices;
 
-  panel->first_stroke = panel->strokes ? ps_plot_strokes_n (panel->strokes) + 1 : 1;
-  if (panel->strokes)
+  panel->first_stroke = panel->strokes != NULL ? ps_plot_strokes_n (panel->strokes) + 1 : 1;
+  if (panel->strokes != NULL)
     {
       ps_plot_strokes_begin (panel->strokes);
       mix_boxes (panel, layout);
       ps_plot_strokes_begin (panel->strokes);
     }
   append_boxes (script, layout, panel, n);
-  panel->last_stroke = panel->strokes ? ps_plot_strokes_n (panel->strokes) : 0;
+  panel->last_stroke = panel->strokes != NULL ? ps_plot_strokes_n (panel->strokes) : 0;
   if (transfers)
     append_transfers (script, layout, panel, n);
   text = g_strconcat (caption, panel->is_mixed ? "; ops below a pixel are mixed" : "",
@@ -430,7 +430,7 @@ append_picture (GString *script, const PsPicture *picture, const Layout *layout,
   g_autofree char *own_title = ps_timeline_title (timelines, n);
   g_autofree char *time_label = g_strdup_printf ("time (%s)", layout->time.name);
 
-  ps_gnuplot_append_text (script, "title", picture->title ? picture->title : own_title);
+  ps_gnuplot_append_text (script, "title", picture->title != NULL ? picture->title : own_title);
   ps_gnuplot_append_text (script, "time_label", time_label);
   ps_gnuplot_append_number (script, "width", layout->width);
   ps_gnuplot_append_number (script, "height", layout->height);

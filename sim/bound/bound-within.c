@@ -160,7 +160,7 @@ apart_bound (const Device *device)
 static gint64
 room_of (const PsWays *ways, guint d, const gint64 *memory_limit)
 {
-  gint64 room = memory_limit ? memory_limit[d] : G_MAXINT64;
+  gint64 room = memory_limit != NULL ? memory_limit[d] : G_MAXINT64;
 
   if (room == G_MAXINT64)
     return G_MAXINT64;

@@ -15,7 +15,7 @@ static void
 count_microbatches (const guint8 *copy, guint n_microbatches, guint *m)
 {
   for (guint i = 0; i < n_microbatches; i++)
-    m[copy ? copy[i] : 0]++;
+    m[copy != NULL ? copy[i] : 0]++;
 }
 
 gint64

@@ -367,14 +367,14 @@ can_hold (const PsSchedule *schedule, GError **error)
     what = "a placement that is neither a loop nor a V nor a wave";
   else if (schedule->n_slices > 1)
     what = "sequence slices";
-  else if (schedule->asynchronous || schedule->weight_versions)
+  else if (schedule->asynchronous || schedule->weight_versions != NULL)
     what = "weight versions";
-  for (guint i = 0; !what && i < ps_schedule_n_ops (schedule); i++)
+  for (guint i = 0; what == NULL && i < ps_schedule_n_ops (schedule); i++)
     if (schedule->ops[i].paired)
       what = "overlapped pairs";
     else if (schedule->ops[i].kind == PS_OP_R)
       what = "recomputation (R)";
-  if (what)
+  if (what != NULL)
     g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "colossalai cannot hold %s", what);
   return what == NULL;
 }

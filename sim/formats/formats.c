@@ -24,7 +24,7 @@ const PsFormat *
 ps_format_recognise (const char *where, const char *text, gsize length, GError **error)
 {
   for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
-    if (formats[i]->recognise && formats[i]->recognise (text, length))
+    if (formats[i]->recognise != NULL && formats[i]->recognise (text, length))
       return formats[i];
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", where,
                ps_format_first (text, length) ? "is no schedule: neither JSON nor the CSV of PyTorch" : "is empty");
@@ -42,8 +42,8 @@ ps_format_read (const char *path, GError **error)
   if (!ps_read_file (path, &text, &length, error))
     return NULL;
   format = ps_format_recognise (path, text, length, error);
-  schedule = format ? format->read (path, text, length, error) : NULL;
-  if (schedule && schedule->origin == NULL)
+  schedule = format != NULL ? format->read (path, text, length, error) : NULL;
+  if (schedule != NULL && schedule->origin == NULL)
     schedule->origin = g_strdup_printf ("read from %s (%s)", path, format->name);
   return schedule;
 }

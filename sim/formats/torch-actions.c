@@ -196,7 +196,7 @@ parse_pair (const char *text, const char *end, PsTorchAction *actions)
   problem = parse_action (text, middle, &actions[0]);
   if (problem == NULL)
     problem = parse_action (middle + 1, end, &actions[1]);
-  if (problem)
+  if (problem != NULL)
     return problem;
   forwards = (actions[0].type == TORCH_F) + (actions[1].type == TORCH_F);
   for (guint i = 0; i < 2; i++)

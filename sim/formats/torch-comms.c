@@ -5,8 +5,8 @@
 static gboolean
 holds_any (const char *text, gsize length, const char *const *words)
 {
-  for (; *words; words++)
-    if (g_strstr_len (text, (gssize)length, *words))
+  for (; *words != NULL; words++)
+    if (g_strstr_len (text, (gssize)length, *words) != NULL)
       return TRUE;
   return FALSE;
 }

@@ -97,7 +97,7 @@ name_of (const char *where)
   char *name = g_path_get_basename (where);
   char *dot = g_strrstr (name, ".");
 
-  if (dot && dot > name)
+  if (dot != NULL && dot > name)
     *dot = '\0';
   return name;
 }

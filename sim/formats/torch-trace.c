@@ -261,7 +261,7 @@ stated_rank (const PsTrace *trace)
   if (found == NULL)
     return -1;
   found += strlen ("rank");
-  while (*found && strchr ("_-=.", *found))
+  while (*found && strchr ("_-=.", *found) != NULL)
     found++;
   return g_ascii_isdigit (*found) ? (gint64)MIN (g_ascii_strtoull (found, NULL, 10), PS_MAX_DEVICES) : -1;
 }

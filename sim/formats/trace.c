@@ -144,7 +144,7 @@ is_native (const char *text)
   const char *key = strstr (text, "\"format\"");
   const char *events = strstr (text, "\"traceEvents\"");
 
-  return key && (events == NULL || key < events) && *text != '[';
+  return key != NULL && (events == NULL || key < events) && *text != '[';
 }
 
 PsTimeline *

@@ -59,7 +59,7 @@ append_event (Walk *walk, const PsCircleEvent *at)
 static gboolean
 has_fixed_times (const PsProgram *program, const PsEventsSetting *events, GError **error)
 {
-  if (!events || ps_events_setting_is_fixed (events))
+  if (events == NULL || ps_events_setting_is_fixed (events))
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
                "%s: with shared links, overlap slow-down or ready order no one circle sets the pace; --sync global can "

@@ -140,7 +140,7 @@ last_ending (const Times *times, gint64 time_ns, guint a, guint b)
 static gboolean
 find_other_cause (const Times *times, PsExplanation *explanation, gint64 time_ns, guint a, guint b, Ending *cause)
 {
-  const Ending *found = times->endings ? last_ending (times, time_ns, a, b) : NULL;
+  const Ending *found = times->endings != NULL ? last_ending (times, time_ns, a, b) : NULL;
 
   if (found == NULL)
     return FALSE;
@@ -306,7 +306,7 @@ steps_of (const Times *times, guint device)
   GArray *steps = g_array_new (FALSE, FALSE, sizeof (guint32));
 
   g_array_append_vals (steps, &program->step_of[first[device]], first[device + 1] - first[device]);
-  if (times->simulation->start_ns)
+  if (times->simulation->start_ns != NULL)
     g_array_sort_with_data (steps, compare_starts, (gpointer)times);
   return steps;
 }
@@ -355,7 +355,7 @@ ps_explain (const PsProgram *program, const PsCosts *costs, const PsSimulation *
   explanation->idle_ns = g_new0 (gint64, (gsize)simulation->n_devices * PS_N_IDLE);
   times.begin_ns = first_start (simulation);
   times.passed = g_new0 (guint8, 2 * (gsize)program->n_steps);
-  if (simulation->transfer_end_ns)
+  if (simulation->transfer_end_ns != NULL)
     collect_endings (&times);
   else
     find_slack (&times, explanation);

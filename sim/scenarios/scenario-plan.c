@@ -53,7 +53,7 @@ copy_of (const PsProgram *program, guint step)
 {
   const PsSchedule *schedule = program->schedule;
 
-  return schedule->copy ? schedule->copy[schedule->ops[program->op_of[step]].microbatch] : 0;
+  return schedule->copy != NULL ? schedule->copy[schedule->ops[program->op_of[step]].microbatch] : 0;
 }
 
 static guint32
@@ -87,9 +87,9 @@ op_class (Builder *builder, guint i)
   guint n_costs = PS_N_OP_KINDS * program->schedule->placement->n_stages;
   guint32 *class = &builder->op_class[(gsize)copy_of (program, i) * n_costs + step->cost];
 
-  if (program->pair && program->pair[i] == PS_PAIR_FIRST)
+  if (program->pair != NULL && program->pair[i] == PS_PAIR_FIRST)
     return 0;
-  if (program->pair && program->pair[i] == PS_PAIR_SECOND)
+  if (program->pair != NULL && program->pair[i] == PS_PAIR_SECOND)
     return pair_class (builder, step - 1, step);
   if (*class == 0)
     *class = append_op_class (builder, step->cost, PS_NO_PARTNER, step->device);

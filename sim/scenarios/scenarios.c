@@ -238,7 +238,7 @@ unpack_64 (PsScenarios *scenarios, guint first, const gint64 *durations, const g
     for (guint lane = 0; lane < n; lane++)
       {
         gint64 start = slots[(gsize)plan->first_slot[device] * LANES_64 + lane]
-                       - durations[(gsize)(row ? row[device] : device) * LANES_64 + lane];
+                       - durations[(gsize)(row != NULL ? row[device] : device) * LANES_64 + lane];
 
         set_device (scenarios, device, first + lane, start, slots[(gsize)plan->last_slot[device] * LANES_64 + lane]);
       }

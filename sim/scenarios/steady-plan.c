@@ -219,7 +219,7 @@ finish (Builder *builder)
 static gboolean
 has_fixed_times (const PsProgram *program, const PsEventsSetting *events, GError **error)
 {
-  if (!events || ps_events_setting_is_fixed (events))
+  if (events == NULL || ps_events_setting_is_fixed (events))
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
                "%s: never drains: with shared links, overlap slow-down or ready order its steady state is not known",
@@ -262,7 +262,7 @@ ps_steady_plan_new (const PsProgram *program, const PsCosts *costs, const PsEven
 void
 ps_steady_plan_free (PsSteadyPlan *plan)
 {
-  if (!plan)
+  if (plan == NULL)
     return;
   g_free (plan->steps);
   g_free (plan->times);

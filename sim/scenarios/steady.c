@@ -48,7 +48,7 @@ make_op (const Block *block, guint step, gint64 *ns)
   guint device = block->luck->draws->plan->program->steps[step].device;
 
   ps_luck_op (block->luck, step, ns);
-  for (guint lane = 0; lane < LANES && speed && speed[device] != 1; lane++)
+  for (guint lane = 0; lane < LANES && speed != NULL && speed[device] != 1; lane++)
     ns[lane] = llrint ((double)ns[lane] / speed[device]);
 }
 
@@ -170,7 +170,7 @@ gboolean
 ps_steady_init (PsSteady *steady, const PsDraws *draws, const PsSteadyPlan *plan, const PsEventsSetting *events,
                 gboolean single, GError **error)
 {
-  *steady = (PsSteady){ .draws = draws, .plan = plan, .speed = events ? events->speed : NULL };
+  *steady = (PsSteady){ .draws = draws, .plan = plan, .speed = events != NULL ? events->speed : NULL };
   steady->carried_ns = g_new0 (gint64, plan->n_slots - plan->first_carry);
   if (!check_sums (steady, events, single, error))
     return FALSE;

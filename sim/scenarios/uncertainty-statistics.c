@@ -180,7 +180,7 @@ add_bar (GArray *bars, const PsProgram *program, const PsCosts *costs, const PsU
 
   if (samples == NULL)
     return FALSE;
-  if (causes.part)
+  if (causes.part != NULL)
     bar.part = *causes.part;
   ps_distribution_init (&distribution, samples, sampling->n_samples, ps_sampling_is_steady (sampling, program));
   bar.p10_ns = distribution.p10.value_ns;
@@ -206,7 +206,7 @@ ps_uncertainty_tornado (const PsProgram *program, const PsCosts *costs, const Ps
   g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (program);
   g_autoptr (GArray) parts = ps_parts (plan, costs);
   g_autoptr (GArray) bars = g_array_new (FALSE, FALSE, sizeof (PsTornadoBar));
-  gboolean jitters = uncertainty->jitter > 0 || uncertainty->measured;
+  gboolean jitters = uncertainty->jitter > 0 || uncertainty->measured != NULL;
 
   for (guint i = 0; i < parts->len && jitters; i++)
     {

@@ -211,11 +211,11 @@ run_all_events (Job *job)
 static gboolean
 run_batch (Job *job)
 {
-  if (job->events)
+  if (job->events != NULL)
     return job->run->is_steady ? run_steady_events (job) : run_all_events (job);
   if (job->run->is_steady)
     run_steady (job);
-  else if (job->run->round)
+  else if (job->run->round != NULL)
     run_reduced (job);
   else
     run_scenarios (job);
@@ -261,7 +261,7 @@ job_init (Job *job, const Run *run, guint index, GError **error)
 
   *job = (Job){ .run = run, .index = index };
   ps_luck_init (&job->luck, &run->draws);
-  if (run->round)
+  if (run->round != NULL)
     return TRUE;
   if (run->sampling->events == NULL)
     {
@@ -301,10 +301,10 @@ run_jobs (const Run *run, GError **error)
     }
   if (done)
     run_job (jobs->data);
-  for (guint i = 1; i < n && threads[i]; i++)
+  for (guint i = 1; i < n && threads[i] != NULL; i++)
     g_thread_join (threads[i]);
   for (guint i = 0; i < n && done; i++)
-    if (g_array_index (jobs, Job, i).error)
+    if (g_array_index (jobs, Job, i).error != NULL)
       {
         g_propagate_error (error, g_steal_pointer (&g_array_index (jobs, Job, i).error));
         done = FALSE;
@@ -364,16 +364,17 @@ run_init (Run *run, GError **error)
   run->is_steady = ps_sampling_is_steady (sampling, program);
   run->batch = run->is_steady ? PS_STEADY_BLOCK : BATCH;
   run->optimizer_ns = longest_optimizer (program, run->costs, sampling->events);
-  if (!run->is_steady && (sampling->events || !has_reductions (run->costs)))
+  if (!run->is_steady && (sampling->events != NULL || !has_reductions (run->costs)))
     return check_sums (run, error);
-  if (run->is_steady && !program->schedule->asynchronous && sampling->events
+  if (run->is_steady && !program->schedule->asynchronous && sampling->events != NULL
       && !ps_events_setting_is_fixed (sampling->events))
     {
       ps_reductions_init (&run->reductions, program);
       return check_sums (run, error);
     }
   run->round = ps_steady_plan_new (program, run->costs, sampling->events, sampling->reduce, error);
-  return run->round && ps_steady_init (&run->steady, &run->draws, run->round, sampling->events, !run->is_steady, error);
+  return run->round != NULL
+         && ps_steady_init (&run->steady, &run->draws, run->round, sampling->events, !run->is_steady, error);
 }
 
 gint64 *

@@ -48,13 +48,13 @@ saved (gint64 whole_ns, gint64 part_ns, double saving, gint64 scale)
 static gint64
 op_part (const PsPart *part, const PsOpClass *op, const PsCosts *costs)
 {
-  return part ? ps_part_of_op (part, op, costs) : 0;
+  return part != NULL ? ps_part_of_op (part, op, costs) : 0;
 }
 
 static gint64
 transfer_part (const PsPart *part, const PsTransferClass *transfer, const PsCosts *costs)
 {
-  return part ? ps_part_of_transfer (part, transfer, costs) : 0;
+  return part != NULL ? ps_part_of_transfer (part, transfer, costs) : 0;
 }
 
 void
@@ -202,7 +202,7 @@ find_change_point (Engine *engine, const PsPart *part, double makespan_ns, doubl
 static gboolean
 is_sum (const Engine *engine)
 {
-  return !engine->setting.speed && ps_events_setting_is_fixed (&engine->setting);
+  return engine->setting.speed == NULL && ps_events_setting_is_fixed (&engine->setting);
 }
 
 static gboolean

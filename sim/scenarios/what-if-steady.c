@@ -52,7 +52,7 @@ steady_init (Steady *steady, const PsEventsSetting *events, GError **error)
   steady->parts = ps_parts (steady->plan, steady->costs);
   steady->answers = g_new0 (Answer, steady->parts->len);
   steady->leasts = g_new0 (Answer, steady->parts->len);
-  if (!events->speed)
+  if (events->speed == NULL)
     return TRUE;
   steady->simulation = ps_simulation_new (program);
   steady->events = ps_events_new (program, steady->costs, &steady->setting, error);
@@ -159,7 +159,7 @@ find_time (Steady *steady, const PsPart *part, double saving, gint64 *time_ns, G
   g_autoptr (PsExplanation) explanation = NULL;
 
   ps_what_if_times (steady->plan, steady->costs, part, saving, 1, steady->duration_ns, steady->transfer_ns);
-  if (steady->events && !ps_events_run (steady->events, steady->costs, steady->simulation, error))
+  if (steady->events != NULL && !ps_events_run (steady->events, steady->costs, steady->simulation, error))
     return FALSE;
   explanation = ps_explain_steady (program, steady->costs, steady->simulation, &steady->setting, steady->reduce, error);
   if (explanation == NULL)
@@ -237,7 +237,7 @@ ps_what_if_steady (const PsScenarioPlan *plan, const PsCosts *costs, const PsEve
   guint next;
 
   g_return_val_if_fail (saving > 0 && saving <= 1, NULL);
-  if (!steady_init (&steady, events ? events : &latency, error)
+  if (!steady_init (&steady, events != NULL ? events : &latency, error)
       || !find_time (&steady, NULL, 0, &steady.base_ns, error))
     return NULL;
   while ((next = most_promising (&steady, n_best)) != G_MAXUINT)

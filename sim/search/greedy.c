@@ -217,7 +217,7 @@ next_of (const Greedy *greedy, guint chain)
 static gint64
 nudge_of (const Greedy *greedy, guint op)
 {
-  return greedy->nudge ? greedy->nudge[op] : 0;
+  return greedy->nudge != NULL ? greedy->nudge[op] : 0;
 }
 
 /* Whether a B runs as BW: because the policy says so, or because there is memory for BW only. */

@@ -166,7 +166,9 @@ push_bound (Ring *ring, const gint64 *time, guint from, guint op, gint64 was, gi
 
   if (op >= ring->order->problem->n_ops)
     return;
-  if (joins && (op = ring->order->node[op]) == from)
+  if (joins)
+    op = ring->order->node[op];
+  if (joins && op == from)
     return;
   longest = time[op] - duration_of (ring->order, op, joins);
   if (was >= longest || is > longest)

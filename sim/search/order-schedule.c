@@ -67,7 +67,7 @@ static guint
 next_op (Reader *reader, PsOp op, PsOpKind kind)
 {
   const PsProblem *problem = reader->order->problem;
-  guint copy = reader->schedule->copy ? reader->schedule->copy[op.microbatch] : 0;
+  guint copy = reader->schedule->copy != NULL ? reader->schedule->copy[op.microbatch] : 0;
   guint chain = (copy * problem->n_copy_stages + op.stage) * N_KINDS + kind;
 
   return reader->next[chain] < problem->m ? chain * problem->m + reader->next[chain]++ : NO_OP;

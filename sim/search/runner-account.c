@@ -33,7 +33,7 @@ void
 ps_priced_take (PsPriced *best, const PsSearchSetting *setting, PsSchedule *schedule, const char *found_by)
 {
   gint64 price_ns
-      = setting->price ? setting->price (schedule, setting->price_data) : simulated_price (setting, schedule);
+      = setting->price != NULL ? setting->price (schedule, setting->price_data) : simulated_price (setting, schedule);
 
   if (best->schedule != NULL && price_ns >= best->price_ns)
     {

@@ -191,5 +191,5 @@ ps_search (const PsSearchSetting *setting, GError **error)
   for (guint i = 0; i < setting->n_threads; i++)
     ps_runner_clear (&runners[i]);
   shared_clear (&shared);
-  return result ? finish_result (setting, result, error) : NULL;
+  return result != NULL ? finish_result (setting, result, error) : NULL;
 }
