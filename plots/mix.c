@@ -23,7 +23,7 @@ struct _PsPlotMix
 };
 
 static void
-begin_anew (PsPlotMix *mix)
+restart (PsPlotMix *mix)
 {
   memset (mix->columns, 0, mix->n_columns * sizeof *mix->columns);
   mix->begin = mix->n_columns;
@@ -38,7 +38,7 @@ ps_plot_mix_new (guint n_columns, double column)
   mix->n_columns = n_columns;
   mix->width = column;
   mix->columns = g_new (Column, n_columns);
-  begin_anew (mix);
+  restart (mix);
   return mix;
 }
 
@@ -93,5 +93,5 @@ ps_plot_mix_flush (PsPlotMix *mix, PsPlotStrokes *strokes, double y, double widt
   for (guint i = mix->begin; i < mix->end; i++)
     if (mix->columns[i].covered > 0)
       ps_plot_strokes_add (strokes, column_colour (&mix->columns[i]), i * mix->width, (i + 1) * mix->width, y, width);
-  begin_anew (mix);
+  restart (mix);
 }

@@ -87,14 +87,14 @@ simulate_timelines (const Options *options, PsResults *results, GPtrArray *timel
 
   all = ps_results_timelines (results, &question, MAX_OPS, &n_left, &error);
   if (!all)
-    return g_strdup_printf ("The settings of the database could not be simulated anew: %s.", error->message);
+    return g_strdup_printf ("The settings of the database could not be simulated again: %s.", error->message);
   g_ptr_array_extend_and_steal (timelines, g_steal_pointer (&all));
   if (n_left > 0)
     return g_strdup_printf (
-        "The fastest setting for each number of devices, simulated anew from what the database holds; "
+        "The fastest setting for each number of devices, simulated again from what the database holds; "
         "those for the %u largest numbers are left out, they would make the page too large.",
         n_left);
-  return g_strdup ("The fastest setting for each number of devices, simulated anew from what the database holds.");
+  return g_strdup ("The fastest setting for each number of devices, simulated again from what the database holds.");
 }
 
 static gboolean

@@ -120,7 +120,7 @@ warm_up_idle (const Device *device)
 
 /* Least time after the end of the device's last F, for the best stage of that F. */
 static gint64
-least_behind (const Device *device)
+least_after (const Device *device)
 {
   gint64 least = G_MAXINT64;
 
@@ -136,7 +136,7 @@ drain_bound (const Device *device, gint64 idle)
 {
   if (device->to_come == G_MAXINT64)
     return 0;
-  return device->begin + idle + MAX (device->load - device->to_come, 0) + least_behind (device);
+  return device->begin + idle + MAX (device->load - device->to_come, 0) + least_after (device);
 }
 
 /* Bound by pairs: none runs before the first gradient or after the last F. There, for any n, the device does at most n
@@ -144,12 +144,12 @@ drain_bound (const Device *device, gint64 idle)
 static gint64
 apart_bound (const Device *device)
 {
-  gint64 front = device->gradient - device->begin, behind = least_behind (device), least = G_MAXINT64;
+  gint64 front = device->gradient - device->begin, rest = least_after (device), least = G_MAXINT64;
 
   for (guint n = 0; n <= device->work.n_forward; n++)
     {
       gint64 before = MAX (front - MIN (n, device->n_fit) * device->longest, 0),
-             after = MAX (behind - n * device->backward, 0);
+             after = MAX (rest - n * device->backward, 0);
       gint64 idle = n < device->work.n_forward ? before + after : MAX (before, after);
 
       least = MIN (least, ps_ways_load_apart (&device->work, n) + idle);

@@ -172,7 +172,7 @@ parse_action (const char *text, const char *end, PsTorchAction *action)
   if (has_microbatch (type) && !parse_number (&text, end, PS_MAX_MICROBATCHES, &microbatch))
     return "has no microbatch number";
   if (text != end)
-    return "goes on behind the end of the action";
+    return "goes on after the end of the action";
   *action = (PsTorchAction){ .type = (guint8)type, .stage = (guint16)stage, .microbatch = (guint32)microbatch };
   return NULL;
 }

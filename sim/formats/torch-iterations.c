@@ -53,7 +53,7 @@ straighten (PsTorchRank *rank, GError **error)
           if (ranges[i].end_ns <= ranges[kept - 1].end_ns)
             continue;
           ps_torch_action_append (name, &ranges[i].actions[0]);
-          return ps_torch_trace_refuse (rank->name, error, "PP:%s starts before the range in front of it has ended",
+          return ps_torch_trace_refuse (rank->name, error, "PP:%s starts before the range before it has ended",
                                         name->str);
         }
       ranges[kept++] = ranges[i];

@@ -16,11 +16,11 @@ is_bound_single (const PsProblem *problem, guint earlier, guint later)
 static inline gboolean
 is_bound_joined (const PsOrder *order, guint earlier, guint later)
 {
-  PsMembers before = members_of (order, earlier, TRUE), behind = members_of (order, later, TRUE);
+  PsMembers before = members_of (order, earlier, TRUE), after = members_of (order, later, TRUE);
 
   for (guint i = 0; i < before.n; i++)
-    for (guint k = 0; k < behind.n; k++)
-      if (is_bound_single (order->problem, before.op[i], behind.op[k]))
+    for (guint k = 0; k < after.n; k++)
+      if (is_bound_single (order->problem, before.op[i], after.op[k]))
         return TRUE;
   return FALSE;
 }

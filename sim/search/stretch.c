@@ -29,7 +29,7 @@ cut_at (const PsOrder *from, gint64 moment, guint *cut)
 
 /* Whether every chain has `n` more microbatches after the cut. */
 static gboolean
-has_behind (const PsProblem *problem, const guint *cut, guint n)
+has_after (const PsProblem *problem, const guint *cut, guint n)
 {
   for (guint chain = 0; chain < problem->n_stages * N_KINDS; chain++)
     if (cut[chain] + n > problem->m)
@@ -52,9 +52,9 @@ static guint
 shifted (const Part *part, guint op, guint m)
 {
   guint chain = op / part->from->problem->m;
-  gint64 at = op % part->from->problem->m, behind = at - (gint64)part->cut[chain];
+  gint64 at = op % part->from->problem->m, place = at - (gint64)part->cut[chain];
 
-  return behind >= part->begin && behind < part->end ? chain * m + (guint)(at + part->shift) : NO_OP;
+  return place >= part->begin && place < part->end ? chain * m + (guint)(at + part->shift) : NO_OP;
 }
 
 /* Appends a pair or a BW; one that the part does not hold completely falls apart. */
@@ -135,7 +135,7 @@ repeat (PsOrder *order, const PsOrder *from, const guint *cut, guint piece, guin
   const PsProblem *small = from->problem;
   gint64 extra = (gint64)order->problem->m - small->m, dropped = (gint64)n_times * piece - extra;
 
-  if (dropped < 0 || !has_behind (small, cut, MAX (piece, (guint)dropped)))
+  if (dropped < 0 || !has_after (small, cut, MAX (piece, (guint)dropped)))
     return FALSE;
   ps_order_clear (order);
   for (guint d = 0; d < small->n_devices; d++)
