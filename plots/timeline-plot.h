@@ -13,8 +13,8 @@ G_BEGIN_DECLS
  * end.
  *
  * The size of SVG grows with everything that is drawn. A timeline of thousands of ops is therefore coarser in SVG where
- * the difference cannot be seen, and its caption says so. Ops below a pixel become columns in their mean colour. Of
- * transfers between two rows that begin within 3 pixels one is drawn. Memory shows the largest of every 2 pixels. */
+ * the difference cannot be seen, and its caption says so. Ops below a pixel become columns in their mean colour. One of
+ * the transfers between two rows that begin within 3 pixels is drawn. Memory shows the largest of every 2 pixels. */
 gboolean ps_timeline_plot (const PsPicture *picture, PsTimeline *const *timelines, guint n, GError **error);
 
 /* The caption above a timeline's panel: "simulated 1f1b: iteration 33 ms, bubble 27.3 % of it, peak memory 8 MiB". Free

@@ -123,16 +123,15 @@ typedef struct
  * transfers that do not queue. saving in (0, 1]; durations are rounded to the nearest nanosecond. rest_ns is the part
  * of the iteration beyond the makespan.
  *
- * The change point is exact, not sampled. With the share s of a part saved, the makespan is the maximum over all paths
- * of A - B s, where A is the path's length and B the part's time on it. This function is convex and piecewise linear.
- * To find its first corner, its line at 0 is intersected with the line of the longest path at ever smaller s (Newton's
- * method on max-plus polynomials; Gaubert et al. call it policy iteration). Free with g_array_unref. */
+ * The change point is exact, not sampled. A path of length A, with time B on the part, takes A - B s when a share s of
+ * the part is saved. The makespan is the maximum over all paths, a convex piecewise linear function. To find its first
+ * corner, its line at 0 is intersected with the line of the longest path at ever smaller s (Newton's method on max-plus
+ * polynomials; Gaubert et al. call it policy iteration). Free with g_array_unref. */
 GArray *ps_what_if (const PsScenarioPlan *plan, const PsCosts *costs, gint64 rest_ns, double saving, guint n_best);
 
-/* As ps_what_if, by the events engine, one run per part. The change point is found in the same way, but with the path
- * that ps_explain finds at each s, and with times in small parts of a nanosecond instead of exact fractions. It is NAN
- * where times are no maximum of sums (events has links, speed, overlap_slowdown or a window). Errors: those of the
- * engine. */
+/* As ps_what_if, by the events engine, one run per part. The change point is found in the same way, with the path that
+ * ps_explain finds at each s. Times are in small parts of a nanosecond instead of exact fractions. It is NAN where
+ * times are no maximum of sums (events has links, speed, overlap_slowdown or a window). Errors: those of the engine. */
 GArray *ps_what_if_events (const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSetting *events,
                            gint64 rest_ns, double saving, guint n_best, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

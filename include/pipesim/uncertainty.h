@@ -91,8 +91,8 @@ gint64 *ps_uncertainty_sample (const PsProgram *program, const PsCosts *costs, c
  * itself. */
 gboolean ps_uncertainty_check (const PsUncertainty *uncertainty, guint n_devices, GError **error);
 
-/* An order statistic with its 95 % confidence interval. The interval's ends are samples whose ranks hold the true
- * quantile with at least that probability, by the binomial distribution of the number of samples below it (Conover,
+/* An order statistic with its 95 % confidence interval. The true quantile lies between the samples at its ends with at
+ * least that probability. Their ranks follow from the binomial distribution of the number of samples below it (Conover,
  * Practical Nonparametric Statistics, 3rd edition, section 3.2). With too few samples they are the extreme ones. */
 typedef struct
 {

@@ -228,8 +228,8 @@ crossing (Line a, Line b)
   return (Fraction){ a.whole - b.whole, a.part - b.part };
 }
 
-/* The first corner of the makespan as a function of s. From s = 1 the search moves down to where the line of the path
- * critical at s meets that of the path critical at 0, until they are the same. */
+/* The first corner of the makespan as a function of s. s begins at 1. It moves down to where the line of the path
+ * critical at s meets that of the path critical at 0, until both are the same. */
 static double
 find_change_point (Lines *lines, gint64 *least_ns)
 {

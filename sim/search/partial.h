@@ -56,8 +56,7 @@ gboolean ps_partial_may_refuse (const PsPartialFrame *frame, const PsPartial *pa
 void ps_partial_refuse (const PsPartialFrame *frame, PsPartial *partial, guint device, gint64 moment);
 
 /* Writes the times that decide a comparison: when devices are free, and when results that are made but not used arrive.
- * Of two partial schedules of the same ops, one with no time later is as good. Returns how many (at most n_devices +
- * n_ops). */
+ * A partial schedule of the same ops with no time later is as good. Returns how many (at most n_devices + n_ops). */
 guint ps_partial_times (const PsPartialFrame *frame, const PsPartial *partial, gint64 *times);
 
 G_END_DECLS

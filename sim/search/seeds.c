@@ -91,7 +91,7 @@ try_family (PsStart *start, const PsSearchSetting *setting, const PsFamily *fami
     }
 }
 
-/* Tries all families. Those that look at costs are generated for the problem's limit too. */
+/* Tries all families. Families that look at costs are generated for the problem's limit too. */
 static void
 try_families (PsStart *start, const PsSearchSetting *setting, PsPriced *priced, const char **found_by)
 {
