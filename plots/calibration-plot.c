@@ -64,7 +64,7 @@ find_way (GPtrArray *ways, const char *name)
   return way;
 }
 
-/* The ways (of PsWay) in which ops were measured, or (ops: FALSE) everything else. */
+/* The ways in which measurements other than ops (ops: FALSE), or ops, were taken, of PsCalibrationWay. */
 static GPtrArray *
 find_ways (const PsProfileContents *contents, gboolean ops)
 {

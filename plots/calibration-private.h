@@ -11,8 +11,8 @@ G_BEGIN_DECLS
 typedef struct
 {
   char *name;      /* "2 busy", "alone, cold" */
-  GPtrArray *rows; /* of PsMeasurement, owned by the profile, in its order */
-} PsWay;
+  GPtrArray *rows; /* of PsMeasurement, not owned, as the profile has them */
+} PsCalibrationWay;
 
 /* A part of the picture, in pixels from its lower left corner. */
 typedef struct

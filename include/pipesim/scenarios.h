@@ -1,6 +1,6 @@
-/* scenarios.h - one program under many costs at once: what-if questions, Monte Carlo, sweeps of one figure. It computes
- * the recurrence of simulate.h with one scenario in each lane of a vector register, equal to ps_simulate bit for bit.
- * It computes times only, which memory does not depend on. Transfers never queue. */
+/* scenarios.h - one program under many costs at once: what-if questions, Monte Carlo, sweeps of one figure. The
+ * recurrence of simulate.h with a scenario in every lane of a vector register, equal to ps_simulate bit for bit. Times
+ * only, memory does not depend on them; transfers never queue. */
 #ifndef PIPESIM_SCENARIOS_H
 #define PIPESIM_SCENARIOS_H
 
@@ -10,16 +10,16 @@ G_BEGIN_DECLS
 
 #define PS_NO_PARTNER G_MAXUINT32
 
-/* A class of ops that always take the same time: those of one kind and stage on one device (a stage with two weight
- * copies lives on two). An overlapped pair is one op in a class of its own. */
+/* Ops that always take the same time: those of one kind and stage on one device (a stage with two weight copies lives
+ * on two). An overlapped pair is one op of a class of its own. */
 typedef struct
 {
-  guint32 cost;    /* index into PsCosts.op; for a pair, of its first op */
-  guint32 partner; /* the same of a pair's second op; PS_NO_PARTNER: no pair */
+  guint32 cost;    /* index into PsCosts.op; for a pair the index of its first op */
+  guint32 partner; /* index of its second op; PS_NO_PARTNER: no pair */
   guint16 device;
 } PsOpClass;
 
-/* A class of transfers: those of one message between two devices. */
+/* Transfers that always take the same time: those of one message between two devices. */
 typedef struct
 {
   guint16 transfer; /* index into PsCosts.transfer_ns */
@@ -30,15 +30,15 @@ typedef struct
 /* A step as the scenario engine sees it. */
 typedef struct
 {
-  guint32 previous; /* slot of the end time of the op before it on its device; slot 0 always holds 0 */
-  guint32 input;    /* slot of the end time of the op that it waits for; 0 = none */
+  guint32 previous; /* slot of the end time of the op before it on its device; slot 0 holds 0 for ever */
+  guint32 input;    /* slot of the end time of its input; 0 = none */
   guint32 output;   /* slot for its own end time */
   guint32 op;       /* class of its duration */
   guint32 transfer; /* class of its input's transfer */
 } PsScenarioStep;
 
-/* A program prepared for many scenarios. It is constant afterwards, so that threads may share it. End times lie in
- * slots, which are used again as soon as no step reads them; so the slots of a few hundred thousand ops fit into the
+/* A program made ready for many scenarios. It is only read afterwards, so that threads may share it. End times live in
+ * slots; a slot is used again as soon as no step waits for it, so the slots of a few hundred thousand ops fit into the
  * first-level cache. Class 0 of ops takes no time (the first op of a pair), class 0 of transfers is no transfer. */
 typedef struct
 {
@@ -50,10 +50,10 @@ typedef struct
   PsScenarioStep *steps;     /* [n_steps] */
   PsOpClass *op;             /* [n_op_classes] entry 0 unused */
   PsTransferClass *transfer; /* [n_transfer_classes] entry 0 unused */
-  guint32 *first_slot;       /* [n_devices] slot with the end of a device's first op; 0: device without ops */
+  guint32 *first_slot;       /* [n_devices] slot that keeps the end of a device's first op; 0: device without ops */
   guint32 *first_class;      /* [n_devices] class of that op */
   guint32 *first_step;       /* [n_devices] its id */
-  guint32 *last_slot;        /* [n_devices] slot with the end of its last op */
+  guint32 *last_slot;        /* [n_devices] slot that keeps the end of its last op */
 } PsScenarioPlan;
 
 /* The program must outlive the plan. */
@@ -61,11 +61,11 @@ PsScenarioPlan *ps_scenario_plan_new (const PsProgram *program);
 void ps_scenario_plan_free (PsScenarioPlan *plan);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsScenarioPlan, ps_scenario_plan_free)
 
-/* Duration of a class's ops, or of its transfers, under these costs. */
+/* Duration of a class's ops, and of its transfers, under these costs. */
 gint64 ps_op_class_duration (const PsOpClass *op, const PsCosts *costs);
 gint64 ps_transfer_class_duration (const PsTransferClass *transfer, const PsCosts *costs);
 
-/* Instruction set of the inner loop. */
+/* Machine code for the inner loop. */
 typedef enum
 {
   PS_KERNEL_PORTABLE,
@@ -75,15 +75,15 @@ typedef enum
 } PsKernel;
 
 const char *ps_kernel_name (PsKernel kernel);      /* "portable", "avx2", "avx512" */
-gboolean ps_kernel_is_available (PsKernel kernel); /* Whether this processor and this build have it. */
+gboolean ps_kernel_is_available (PsKernel kernel); /* on this processor, in this build */
 PsKernel ps_kernel_best (void);
 
-/* Costs and results of n scenarios, and scratch memory. One thread uses one at a time. */
+/* Costs and results of n scenarios, and the scratch to compute them. One thread uses one at a time. */
 typedef struct
 {
   const PsScenarioPlan *plan;
   guint n;
-  PsKernel kernel;     /* the best available; may be set to another available one */
+  PsKernel kernel;     /* the best there is; may be set to another available one */
   gint64 *op_ns;       /* [n_op_classes * n] [class * n + scenario], class 0 all 0 */
   gint64 *transfer_ns; /* [n_transfer_classes * n] [class * n + scenario], class 0 all 0 */
   /* results */
@@ -91,8 +91,8 @@ typedef struct
   gint64 *max_span_ns; /* [n] longest span of a device */
   gint64 *start_ns;    /* [n_devices * n] [device * n + scenario] first op's start */
   gint64 *end_ns;      /* [n_devices * n] last op's end */
-  guint bits;          /* width of the last run's integers: 64, or 32 (twice as many lanes) if every sum fits */
-  gint64 unit_ns;      /* unit of their times: 1, or the largest common divisor of all times */
+  guint bits;          /* integers of the last run: 64, or 32 (twice as many lanes) where every sum fits */
+  gint64 unit_ns;      /* meaning of 1: 1 ns, or the largest common divisor of all times */
   gpointer scratch;    /* a block of scenarios: slots and packed costs */
   gpointer allocation;
 } PsScenarios;
@@ -102,26 +102,30 @@ PsScenarios *ps_scenarios_new (const PsScenarioPlan *plan, guint n);
 void ps_scenarios_free (PsScenarios *scenarios);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsScenarios, ps_scenarios_free)
 
-/* Gives one scenario these costs, which must have passed ps_costs_check. */
+/* Gives one scenario these costs, which have passed ps_costs_check. */
 void ps_scenarios_set_costs (PsScenarios *scenarios, guint scenario, const PsCosts *costs);
 
-/* Evaluates all scenarios from op_ns and transfer_ns (none negative, and no sum above what ps_costs_check allows).
- * Never fails, never allocates. It uses 32-bit integers if they are exact. End times only grow with costs, so a
- * scenario with the largest cost of every class bounds all others. If its latest end, in units of the common divisor,
- * is below 2^32, so is every sum. */
+/* Evaluates all scenarios from op_ns and transfer_ns (none negative, and no longer sum than ps_costs_check allows).
+ * Never fails, never allocates.
+ *
+ * 32-bit integers are taken where they are exact. End times only grow when costs do, so the scenario with the largest
+ * cost of every class bounds all others. When its latest end, in units of the common divisor, is below 2^32, so is
+ * every sum.
+ */
 void ps_scenarios_run (PsScenarios *scenarios);
 
-/* Scenarios in one tile of steps. */
+/* Scenarios of one tile of steps. */
 #define PS_SCENARIO_LANES 16
 
 /* Writes the durations of steps first_step .. first_step + n_steps - 1 in scenarios first .. first + PS_SCENARIO_LANES
- * - 1, as [step * PS_SCENARIO_LANES + lane], and in the same way the transfer of each step's input. Both are 0 if the
- * step's class is 0. Lanes from scenario n on are written too, and ignored. */
+ * - 1, [step * PS_SCENARIO_LANES + lane], and the transfers of the steps' inputs in the same order. Both are 0 where
+ *   the step's class is 0. Lanes of scenarios that do not exist (from n on) are written too and ignored.
+ */
 typedef void (*PsScenarioFill) (gpointer data, guint first_step, guint n_steps, guint first, gint64 *duration_ns,
                                 gint64 *transfer_ns);
 
-/* Evaluates all scenarios with a separate time for every op, as ps_simulate_steps does. `fill` makes them tile by tile,
- * so that memory holds one tile only. op_ns and transfer_ns are not used. Always 64-bit. */
+/* Evaluates all scenarios with a time of its own for every op, as ps_simulate_steps does. fill makes the times tile by
+ * tile, so that memory never holds all of them. op_ns and transfer_ns are not used. Always 64-bit. */
 void ps_scenarios_run_steps (PsScenarios *scenarios, PsScenarioFill fill, gpointer data);
 
 G_END_DECLS

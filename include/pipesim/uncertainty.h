@@ -1,18 +1,17 @@
-/* uncertainty.h - how far the iteration time spreads when costs do: Monte Carlo over jitter of every op and transfer,
- * slow devices and slow links. Results are simulated; wherever they are printed, that and the number of samples is
- * said.
+/* uncertainty.h - the spread of the iteration time when costs vary: Monte Carlo over jitter of every op and transfer,
+ * slow devices and slow links. Its figures are simulated, from so many samples, and say so wherever they are printed.
  *
- * Where devices never meet (iterations.h: bypass, asynchronous schedules) an iteration begins before the previous one
- * has ended. Its time is then counted from the end of the previous one to its own end. The ends follow a recurrence of
- * random max-plus matrices, and iteration times settle into a distribution of their own. Their mean is the Lyapunov
- * exponent (Baccelli et al., Synchronization and Linearity, 1992, section 7.3). It is at least the period that
- * iterations.h finds for the mean times: every end is a maximum of sums, a convex function, whose mean is at least its
- * value at the means (Jensen; section 8.2). The difference is the schedule's loss to jitter.
+ * Where devices never meet (iterations.h: bypass, asynchronous schedules) iterations overlap. The time of one is that
+ * from the end of the iteration before to its own end. The ends follow a recurrence of random max-plus matrices, and
+ * iteration times settle into a distribution of their own. Its mean, the Lyapunov exponent (Baccelli et al.,
+ * Synchronization and Linearity, 1992, section 7.3), is at least the period that iterations.h finds for the mean times.
+ * The reason is convexity: every end is a maximum of sums, so its mean cannot be less than itself at the means (Jensen;
+ * section 8.2). The difference is the schedule's loss to jitter.
  *
  * Draws come from a counter-based generator (Philox4x32-10; Salmon et al., "Parallel random numbers: as easy as 1, 2,
- * 3", SC 2011, section 3). Each is a function of the seed, the sample and the purpose of the draw alone. So a seed
- * gives the same samples on any number of threads. Two schedules also meet the same luck in the same sample (common
- * random numbers: the F of a stage for a microbatch jitters alike in both), so comparing them needs far fewer samples.
+ * 3", SC 2011, section 3). Each is a function of the seed, the sample and its purpose alone. So a seed gives the same
+ * samples on any number of threads, and two schedules have the same luck in the same sample (common random numbers):
+ * the F of a stage for a microbatch jitters alike in both. Comparing them needs far fewer samples.
  */
 #ifndef PIPESIM_UNCERTAINTY_H
 #define PIPESIM_UNCERTAINTY_H
@@ -27,8 +26,7 @@ G_BEGIN_DECLS
 #define PS_MAX_JITTER 1.0      /* relative standard deviation */
 #define PS_MAX_SLOWNESS 1000.0 /* factor of a slow device or link */
 
-/* A device, or both directions between two devices, that is `factor` times as slow in a sample with that
- * probability. */
+/* A device, or both directions between two, that is `factor` times as slow in a sample, with that probability. */
 typedef struct
 {
   gboolean link;
@@ -39,16 +37,17 @@ typedef struct
 } PsSlowness;
 
 /* Reads "DEVICE:FACTOR[:PROBABILITY]" or, for a link, "A-B:FACTOR[:PROBABILITY]"; the probability is 1 unless given.
- * FACTOR is from 0.001 to PS_MAX_SLOWNESS: traffic of a failed link takes a longer way. Errors: PS_ERROR_USAGE. */
+ * FACTOR is from 0.001 to PS_MAX_SLOWNESS; a large one stands for a failed link whose traffic goes a longer way.
+ * Errors: PS_ERROR_USAGE. */
 gboolean ps_slowness_parse (const char *where, const char *text, gboolean link, PsSlowness *slowness, GError **error);
 
-/* Sources of variation; 0 and NULL: none. */
+/* The variation of costs. Zero and NULL: nothing varies. */
 typedef struct
 {
   /* Relative standard deviation of every op's and transfer's time. Factors are log-normal with mean 1: factor = exp
    * (sigma z - sigma^2 / 2), sigma^2 = ln (1 + jitter^2), z standard normal. */
   double jitter;
-  /* Instead of jitter: each op takes one of its measured times, drawn at random, relative to their median. */
+  /* In place of jitter: each op takes one of its measured times, drawn at random, relative to their median. */
   const PsCostSpread *measured;
   const PsSlowness *slowness; /* [n_slowness] independent of each other */
   guint n_slowness;
@@ -59,41 +58,43 @@ typedef struct
 {
   guint n_samples;
   guint64 seed;
-  guint n_jobs;                  /* threads; they change nothing but the time that a run takes */
+  guint n_jobs;                  /* threads; changes nothing but the time that it takes */
   const PsEventsSetting *events; /* the engine for transfers that queue; NULL: pure latency */
-  PsSync sync;                   /* ignored for asynchronous schedules */
+  PsSync sync;                   /* of no concern to asynchronous schedules */
   PsReduce reduce;
 } PsSampling;
 
-/* Whether devices never meet, so that iterations are sampled in steady state. */
+/* TRUE: the devices never meet, so that iterations are sampled in steady state. */
 gboolean ps_sampling_is_steady (const PsSampling *sampling, const PsProgram *program);
 
-/* How many runs steady sampling has side by side, and how many iterations of each are samples. */
+/* How the iterations of steady sampling make runs. */
 #define PS_STEADY_RUNS PS_SCENARIO_LANES
 #define PS_STEADY_ITERATIONS 32
 
-/* The iteration time of every sample, [n_samples]; free with g_free. It includes all-reduces and O, which do not vary
- * themselves. A pair jitters as one op. Devices in slowness must exist in the program (ps_uncertainty_check). Errors:
- * PS_ERROR_USAGE if the largest factors could overflow, and those of the events engine.
+/* The iteration time of every sample, [n_samples], all-reduces and O included, which do not vary themselves; free with
+ * g_free. A pair jitters as one op. Devices in slowness must exist in the program (ps_uncertainty_check). Errors:
+ * PS_ERROR_USAGE where the largest factors could overflow, and those of the events engine.
  *
- * In steady state iterations follow one another in runs that are independent of each other. A run begins in the steady
- * state of mean times (or where 256 iterations have led). 16 iterations with varying times are dropped, and the next
- * PS_STEADY_ITERATIONS are samples. PS_STEADY_RUNS runs lie side by side: first their first iterations, then their
- * second ones. So samples i and j are of one run if i and j are equal modulo PS_STEADY_RUNS and, rounded down, when
+ * In steady state iterations follow one another in runs, independent of each other. A run begins in the steady state of
+ * mean times (or where 256 iterations have led). Its next 16 iterations, at times of their own, are dropped;
+ * PS_STEADY_ITERATIONS are samples. PS_STEADY_RUNS runs go side by side: their first iterations come first, then the
+ * second ones. Samples i and j are of one run where i and j are equal modulo PS_STEADY_RUNS and, rounded down, when
  * divided by PS_STEADY_RUNS PS_STEADY_ITERATIONS. An op that asynchronous schedules run ahead counts where it runs.
  *
- * If durations are not known in advance (links, overlap_slowdown, window), runs begin at rest, 64 iterations are
- * dropped, and channels are idle when an iteration begins. Asynchronous schedules then give PS_ERROR_SCHEDULE. */
+ * Where durations are not known beforehand (links, overlap_slowdown, ready_order) runs begin at rest, 64 iterations are
+ * dropped, and channels are idle when an iteration begins; asynchronous schedules then give PS_ERROR_SCHEDULE.
+ */
 gint64 *ps_uncertainty_sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
                                const PsSampling *sampling, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Fails with PS_ERROR_USAGE if slowness names a device that a pipeline of n_devices lacks, or a link from a device to
- * itself. */
+/* Fails with PS_ERROR_USAGE where slowness names a device that a pipeline of n_devices has not got, or a link from a
+ * device to itself. */
 gboolean ps_uncertainty_check (const PsUncertainty *uncertainty, guint n_devices, GError **error);
 
-/* An order statistic with its 95 % confidence interval. The true quantile lies between the samples at its ends with at
- * least that probability. Their ranks follow from the binomial distribution of the number of samples below it (Conover,
- * Practical Nonparametric Statistics, 3rd edition, section 3.2). With too few samples they are the extreme ones. */
+/* An order statistic with its 95 % confidence interval. low_ns and high_ns are the sample values whose ranks hold the
+ * true quantile with at least that probability, from the binomial distribution of the number of samples below it
+ * (Conover, Practical Nonparametric Statistics, 3rd edition, section 3.2). With too few samples they are the extreme
+ * ones. */
 typedef struct
 {
   gint64 value_ns;
@@ -101,10 +102,10 @@ typedef struct
   gint64 high_ns;
 } PsQuantile;
 
-/* The smallest value that at least q n samples do not exceed. sorted_ns ascending, n >= 1, q in (0, 1). */
+/* sorted_ns ascending, n >= 1, q in (0, 1): the smallest value that at least q n samples do not exceed. */
 PsQuantile ps_quantile (const gint64 *sorted_ns, guint n, double q);
 
-/* A summary of samples. */
+/* Samples at a glance. */
 typedef struct
 {
   guint n;
@@ -118,16 +119,16 @@ typedef struct
   PsQuantile p99;
 } PsDistribution;
 
-/* Summarises n >= 1 samples in any order or, if steady, in the order of ps_uncertainty_sample. Iterations of one run
- * depend on each other, runs do not, so intervals of steady samples follow from the differences between runs. The
- * mean's uses the ratio estimate for clusters of unequal sizes (Cochran, Sampling Techniques, 3rd edition, chapter 9A).
- * A quantile's uses the number of independent samples, at most n, that would spread as far. */
+/* From n >= 1 samples in any order, or, where steady, in that of ps_uncertainty_sample. Iterations of one run depend on
+ * each other, runs do not. So intervals follow from the differences between runs (Cochran, Sampling Techniques, 3rd
+ * edition, chapter 9A: the ratio estimate for clusters of unequal sizes). Intervals of quantiles count as many samples
+ * as would spread as far if they were independent, at most n. */
 void ps_distribution_init (PsDistribution *distribution, const gint64 *ns, guint n, gboolean steady);
 
-/* Part of the n >= 1 samples in which a is shorter than b; both of the same seed. */
+/* The part of n >= 1 samples in which a is shorter than b; both of one seed. */
 double ps_win_probability (const gint64 *a_ns, const gint64 *b_ns, guint n);
 
-/* The spread by one cause alone: jitter of one part, or one slowness. */
+/* One cause of spread by itself: jitter of one part alone, or one slowness alone. */
 typedef struct
 {
   PsPart part;
@@ -138,8 +139,8 @@ typedef struct
   double deviation_ns;
 } PsTornadoBar;
 
-/* The n_widest bars, largest standard deviation first (quantiles miss rare events), ties in the order of ps_parts, then
- * of slowness. Each is a run of its own with the same draws. Free with g_array_unref. */
+/* The n_widest bars, largest standard deviation first (quantiles do not see what is rare), ties in the order of
+ * ps_parts, then of slowness. Each is a run of its own with the same draws. Free with g_array_unref. */
 GArray *ps_uncertainty_tornado (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
                                 const PsSampling *sampling, guint n_widest, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

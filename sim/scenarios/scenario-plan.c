@@ -247,9 +247,9 @@ ps_op_class_duration (const PsOpClass *op, const PsCosts *costs)
 
   if (op->partner == PS_NO_PARTNER)
     return costs->op[op->cost].duration_ns;
-  /* F is the first kind, so the cost index of an F is its stage. */
-  if (forward < costs->n_stages && costs->pair_ns[forward] >= 0)
-    return costs->pair_ns[forward];
+  /* F is the first kind, so its cost index is its stage. */
+  if (forward < costs->n_stages && costs->stage[forward].pair_ns >= 0)
+    return costs->stage[forward].pair_ns;
   return costs->op[op->cost].duration_ns + costs->op[op->partner].duration_ns;
 }
 

@@ -39,8 +39,10 @@ typedef struct
   gint64 sum_ns;         /* of all fixed times */
 } PsSteadyPlan;
 
-/* events NULL: transfers of pure latency. Errors: PS_ERROR_SCHEDULE if instructions wait for each other in a circle, or
- * if durations are not known in advance (links, overlap_slowdown, window). Free with ps_steady_plan_free. */
+/* Errors: PS_ERROR_SCHEDULE where the instructions wait for each other in a circle, and where durations are not known
+ * beforehand (links, overlap_slowdown, ready_order). events NULL: transfers of pure latency. Free with
+ * ps_steady_plan_free.
+ */
 PsSteadyPlan *ps_steady_plan_new (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events,
                                   PsReduce reduce, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_steady_plan_free (PsSteadyPlan *plan);

@@ -57,6 +57,12 @@ void ps_runner_clear (PsRunner *runner);
 /* Thread function; data is a PsRunner. The first runner tells progress. */
 gpointer ps_runner_run (gpointer data);
 
+/* Prices a solution, written as a schedule, and keeps the best. */
+void ps_runner_price (PsRunner *runner, const PsOrder *order, const char *found_by);
+
+/* Whether the runner has to stop. */
+gboolean ps_runner_is_over (PsRunner *runner);
+
 /* Adds the runner's moves and best price to those of the search. */
 void ps_runner_report (PsRunner *runner);
 

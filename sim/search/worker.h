@@ -72,12 +72,6 @@ void ps_search_worker_offer (PsSearchWorker *worker, const PsOrder *order, const
 /* Adds to the moves. FALSE: the runner has to stop. */
 gboolean ps_search_worker_spend (PsSearchWorker *worker, guint64 n_moves);
 
-/* Prices a solution, written as a schedule, and keeps the best. */
-void ps_runner_price (PsRunner *runner, const PsOrder *order, const char *found_by);
-
-/* Whether the runner has to stop. */
-gboolean ps_runner_is_over (PsRunner *runner);
-
 G_END_DECLS
 
 #endif
