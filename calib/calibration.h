@@ -4,7 +4,7 @@
 
 #include "sampler.h"
 
-#include "processes/rendezvous.h"
+#include "processes/processes.h"
 
 #include <pipesim/transport.h>
 
@@ -42,7 +42,7 @@ typedef struct
   PsSamplingRule rule;
   guint64 seed;
   GBytes *choices;            /* PsDeviceClass.choices that devices begin with; NULL: none */
-  PsRendezvous *others;       /* the processes that have a device each for transfers; NULL: all devices are here */
+  PsProcesses *processes;     /* each has a device for transfers; NULL: all devices are here */
   PsMeasurementWanted wanted; /* this and the sinks are called from the thread that called ps_calibrate */
   PsMeasurementSink sink;
   PsSentinelSink sentinel; /* NULL: no sentinel is measured */

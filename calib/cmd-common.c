@@ -1,6 +1,10 @@
 /* cmd-common.c - helpers of the subcommands of pipesim-calib. */
 #include "commands.h"
 
+#include "rounds.h"
+
+#include <unistd.h>
+
 gboolean
 ps_calib_parse (int argc, char **argv, const char *command, const char *summary, const GOptionEntry *entries,
                 GError **error)
@@ -26,6 +30,14 @@ ps_calib_require (const char *option, const char *value, GError **error)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %s", option, value != NULL ? "is empty" : "missing");
   return FALSE;
+}
+
+int
+ps_calib_report_failure (const GError *error, gpointer argv)
+{
+  g_autofree char *line = ps_error_line (error, argv);
+  g_printerr ("%spipesim calib: %s\n", isatty (STDERR_FILENO) ? PS_CLEAR_LINE : "", line);
+  return ps_error_exit_code (error);
 }
 
 char *

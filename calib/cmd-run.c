@@ -285,11 +285,11 @@ open_profile (Run *run, const Options *options, GError **error)
       = ps_profile_new_here (options->profile, run->model, run->calibration.device, run->calibration.transport);
   g_free (profile->shares);
   profile->shares = ps_shares_to_text (run->calibration.shares, run->calibration.n_devices);
-  if (run->calibration.others)
+  if (run->calibration.processes)
     {
       g_free (profile->transport);
       profile->transport = g_strdup_printf ("%s, %u processes", run->calibration.transport->name,
-                                            ps_rendezvous_n_ranks (run->calibration.others));
+                                            ps_processes_n_ranks (run->calibration.processes));
     }
   run->rounds.db = ps_costdb_open (options->db, PS_COSTDB_WRITE, error);
   return run->rounds.db && ps_costdb_begin_profile (run->rounds.db, profile, &run->rounds.profile, error);
@@ -313,11 +313,10 @@ print_result (const Run *run, const Options *options, gint64 begin_ns, GError **
 static gboolean
 check_processes (const PsCalibration *calibration, GError **error)
 {
-  guint n = calibration->others ? ps_rendezvous_n_ranks (calibration->others) : 1;
-  if (n == 1 || calibration->transport->spans_processes)
+  if (!calibration->processes || calibration->transport->spans_processes)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "transport %s: stays inside one process, and these are %u",
-               calibration->transport->name, n);
+               calibration->transport->name, ps_processes_n_ranks (calibration->processes));
   return FALSE;
 }
 
@@ -328,30 +327,28 @@ measure_all (Run *run, const Options *options, GError **error)
   gint64 begin_ns = ps_clock_now ();
   if (!prepare (run, options, error) || !check_processes (calibration, error) || !check_possible (calibration, error))
     return FALSE;
-  if (calibration->others && ps_rendezvous_rank (calibration->others) > 0)
+  if (ps_processes_rank (calibration->processes) > 0)
     return ps_answer_transfers (calibration, error);
   warn_of_sharing (calibration);
   if (!open_profile (run, options, error))
     return FALSE;
-  gboolean ok = ps_calib_rounds_measure (&run->rounds, calibration, error) && ps_end_transfers (calibration, error);
-  if (!ok && run->rounds.terminal)
-    g_printerr ("\n");
-  return ok && print_result (run, options, begin_ns, error);
+  if (!ps_calib_rounds_measure (&run->rounds, calibration, error))
+    return FALSE;
+  ps_end_transfers (calibration);
+  return print_result (run, options, begin_ns, error);
 }
 
 static gboolean
-run_calibration (const Options *options, GError **error)
+run_calibration (const Options *options, char **argv, GError **error)
 {
   g_auto (Run) run = { 0 };
-  g_autoptr (PsRendezvous) others = NULL;
   GError *failure = NULL;
   ps_calib_rounds_init (&run.rounds, options->profile);
   run.rounds.terminal = isatty (STDERR_FILENO);
-  if (!ps_processes_join (&others, error))
+  if (!ps_processes_join (&run.calibration.processes, ps_calib_report_failure, argv, error))
     return FALSE;
-  run.calibration.others = others;
   measure_all (&run, options, &failure);
-  ps_processes_part (others, &failure);
+  ps_processes_part (run.calibration.processes, failure);
   if (failure)
     g_propagate_error (error, failure);
   return !failure;
@@ -399,13 +396,12 @@ ps_calib_cmd_run (int argc, char **argv, GError **error)
             "sent both ways at once, in two pairs (4 devices) and beside others that compute (3). One op, the "
             "sentinel, is read in between: the machine was not quiet if its time moved by more "
             "than 3 %. What else the "
-            "profile holds already is kept, so a run that was cut short can be repeated. Started "
-            "several times by mpirun, srun or "
-            "torchrun, the first process measures ops, transfers go from it to the second, and all "
-            "of them add up (all-reduce).",
+            "profile holds already is kept, so a run that was cut short can be repeated. In several "
+            "processes, which mpirun or srun --mpi=pmix starts, the first process measures ops, it and "
+            "the second measure the transfers between them, and all processes measure an all-reduce.",
             entries, error)
         && ps_calib_require ("--db", options.db, error) && ps_calib_require ("--profile", options.profile, error)
-        && ps_calib_require ("--model", options.model, error) && run_calibration (&options, error);
+        && ps_calib_require ("--model", options.model, error) && run_calibration (&options, argv, error);
   options_clear (&options);
   return ok;
 }

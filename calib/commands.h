@@ -22,6 +22,9 @@ gboolean ps_calib_parse (int argc, char **argv, const char *command, const char 
                          GError **error);
 gboolean ps_calib_require (const char *option, const char *value, GError **error);
 
+/* The end of a program that fails: says why, and returns the exit code. argv: see ps_error_line. */
+int ps_calib_report_failure (const GError *error, gpointer argv);
+
 /* The measurements of a profile as one table, ops first. */
 PsTable *ps_calib_table (GPtrArray *measurements, gboolean with_samples);
 

@@ -21,7 +21,7 @@ typedef enum
 /* A game of one size; the first process sends it to the others. */
 typedef struct
 {
-  gint64 bytes;
+  gint64 bytes; /* 0: there are no more games */
   gint32 way;
   gint32 n_pairs;
 } PsGameOrder;

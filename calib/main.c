@@ -66,7 +66,5 @@ main (int argc, char **argv)
   setlocale (LC_CTYPE, "");
   if (dispatch (argc, argv, &error))
     return EXIT_SUCCESS;
-  g_autofree char *line = ps_error_line (error, argv);
-  g_printerr ("pipesim calib: %s\n", line);
-  return ps_error_exit_code (error);
+  return ps_calib_report_failure (error, argv);
 }

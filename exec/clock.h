@@ -40,6 +40,12 @@ void ps_clock_condition_init (pthread_cond_t *condition);
 /* Watches the clock until deadline_ns, without sleeping. */
 void ps_clock_spin_until (gint64 deadline_ns);
 
+/* The offset between two clocks from n round trips: at sent_ns[i] by the own clock a question went out, at there_ns[i]
+ * by the other clock it was answered, and at came_ns[i] the answer was back. The shortest round trip bounds the error
+ * best (as in NTP's clock filter, RFC 5905 section 10): own = there + offset, within half of that trip. */
+gint64 ps_clock_estimate (const gint64 *sent_ns, const gint64 *there_ns, const gint64 *came_ns, guint n,
+                          gint64 *uncertainty_ns);
+
 G_END_DECLS
 
 #endif

@@ -32,9 +32,10 @@ ps_exec_describe (void)
       "instructions that older GPUs have, too. Each op is an NVTX range with PyTorch's name for it, such as PP:0F3.\n"
       "\nNCCL's receives occupy multiprocessors from their post on. So with transport nccl --comm-order is planned by\n"
       "default, in the prediction too, and NCCL_MAX_P2P_NCHANNELS in the environment is 4 unless it is set.\n"
-      "\nStarted several times by torchrun, mpirun or Slurm's srun, each process runs one device, or an equal part of\n"
-      "them where there are fewer processes; with d times as many processes as devices, d copies of the pipeline add\n"
-      "up their gradients. Rank 0 prints.\n"
+      "\nOne process uses all cores and GPUs of a machine, with a thread for each device. Several processes need MPI:\n"
+      "started by mpirun or srun --mpi=pmix, each process runs one device, or an equal part of them where there are\n"
+      "fewer processes. With d times as many processes as devices, d copies of the pipeline add up their gradients.\n"
+      "Rank 0 prints.\n"
       "\nCtrl-C ends a run of one process after the step under way and prints what it has (not with --check).\n"
       "\nExit codes: 0 done, 1 failed or --check differs, 2 wrong usage, 3 outside --tolerance.");
   return g_string_free (text, FALSE);

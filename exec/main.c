@@ -38,7 +38,7 @@ typedef struct
   gboolean json;
   double max_error; /* what --tolerance says, as a ratio; negative: not given */
   PsSetting *setting;
-  PsRunSetting run; /* others and choices are owned */
+  PsRunSetting run; /* choices are owned */
 } Options;
 
 static void
@@ -56,7 +56,6 @@ options_clear (Options *options)
   g_free (options->sm_shares);
   g_free (options->shares);
   ps_setting_free (options->setting);
-  ps_rendezvous_leave (options->run.others);
   g_clear_pointer (&options->run.choices, g_bytes_unref);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
@@ -194,7 +193,7 @@ find_classes (Options *options, GError **error)
 static gboolean
 is_first (const Options *options)
 {
-  return options->run.others == NULL || ps_rendezvous_rank (options->run.others) == 0;
+  return ps_processes_rank (options->run.processes) == 0;
 }
 
 static gboolean
@@ -259,14 +258,14 @@ check_profile (Options *options, guint n_devices, GError **error)
 static gboolean
 check_host (const Options *options, guint n_devices, GError **error)
 {
-  const PsRendezvous *others = options->run.others;
-  guint n_ranks = others != NULL ? ps_rendezvous_n_ranks (others) : 1;
+  guint n_ranks = ps_processes_n_ranks (options->run.processes);
+  guint n_local = ps_processes_n_local (options->run.processes);
 
-  if (n_ranks <= n_devices && (others == NULL || ps_rendezvous_n_local (others) == n_ranks))
+  if (n_ranks <= n_devices && n_local == n_ranks)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
                "--sm-shares: are for one copy of %u devices on one host; these are %u processes, %u of them here",
-               n_devices, n_ranks, ps_rendezvous_n_local (others));
+               n_devices, n_ranks, n_local);
   return FALSE;
 }
 
@@ -330,7 +329,7 @@ complete_run_setting (Options *options, const Job *job)
     run->timeout_ns = MAX (run->timeout_ns, TIMEOUT_ITERATIONS * job->prediction->metrics.iteration_ns);
   run->progress = show_progress;
   run->progress_data = isatty (STDERR_FILENO) ? run : NULL;
-  if (!options->check && run->others == NULL)
+  if (!options->check && run->processes == NULL)
     catch_interrupt ();
 }
 
@@ -444,6 +443,16 @@ run_job (Options *options, const Job *job, GError **error)
   return publish (options, job, &report, started, error) ? judge (options, &report, error) : 1;
 }
 
+/* The end of a program that fails. */
+static int
+report_failure (const GError *error, gpointer argv)
+{
+  g_autofree char *line = ps_error_line (error, argv);
+
+  g_printerr ("%spipesim exec: %s\n", isatty (STDERR_FILENO) ? CLEAR_LINE : "", line);
+  return ps_error_exit_code (error);
+}
+
 static int
 run (int argc, char **argv, GError **error)
 {
@@ -451,11 +460,12 @@ run (int argc, char **argv, GError **error)
   g_auto (Job) job = { 0 };
   int code = 1;
 
-  if (!parse_options (&options, &argc, &argv, error) || !ps_processes_join (&options.run.others, error))
+  if (!ps_processes_join (&options.run.processes, report_failure, argv, error))
     return 1;
-  if (finish_options (&options, error) && prepare (&options, &job, error) && read_shares (&options, &job, error))
+  if (parse_options (&options, &argc, &argv, error) && finish_options (&options, error)
+      && prepare (&options, &job, error) && read_shares (&options, &job, error))
     code = run_job (&options, &job, error);
-  ps_processes_part (options.run.others, error);
+  ps_processes_part (options.run.processes, *error);
   return code;
 }
 
@@ -472,12 +482,5 @@ main (int argc, char **argv)
   setlocale (LC_CTYPE, "");
   g_set_prgname ("pipesim exec");
   code = run (argc, argv, &error);
-  if (error != NULL)
-    {
-      g_autofree char *line = ps_error_line (error, argv);
-
-      g_printerr ("%spipesim exec: %s\n", isatty (STDERR_FILENO) ? CLEAR_LINE : "", line);
-      return ps_error_exit_code (error);
-    }
-  return code;
+  return error != NULL ? report_failure (error, argv) : code;
 }

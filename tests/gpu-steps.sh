@@ -448,23 +448,26 @@ launches ()
   echo "= $(tail -1 "$work/launches")"
 }
 
-# Two processes that take themselves for two hosts, so that NCCL accepts one GPU twice.
+# Two GPUs in one process, or one GPU in two processes: these take themselves for two hosts, so that NCCL accepts it twice.
 nccl ()
 {
   need_device
   [ "$device" = cuda ] || skip "NCCL is for GPUs"
-  port=$((20000 + $$ % 10000))
-  for rank in 1 0; do
-    export RANK=$rank WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port NCCL_HOSTID=host-$rank NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1
-    own pipesim-exec --schedule 1f1b -p 2 -m 4 --model "$work/tiny.ini" --device cuda --transport nccl --steps 2 --check --json \
-      --timeout 30s >"$work/rank-$rank" 2>&1 &
-    if [ $rank = 1 ]; then other=$!; else first=$!; fi
-  done
-  wait $first
-  code=$?
-  wait $other
-  cat "$work/rank-0" "$work/rank-1"
-  if grep -q 'no pipesim-nccl.so' "$work/rank-0"; then skip "no NCCL module"; fi
-  [ $code -eq 0 ] || { echo "= $(tail -1 "$work/rank-0")"; exit 1; }
-  echo "= $(grep -o '"check": "[^"]*"' "$work/rank-0") of two processes on one GPU over loopback"
+  set -- --schedule 1f1b -p 2 -m 4 --model "$work/tiny.ini" --device cuda --transport nccl --steps 2 --check --json --timeout 30s
+  if [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -ge 2 ]; then
+    where="one process with two GPUs"
+    own pipesim-exec "$@" >"$work/ranks" 2>&1
+    code=$?
+  else
+    command -v mpirun >/dev/null || skip "one GPU only, and no mpirun"
+    where="two processes on one GPU over loopback"
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1
+    mpirun --oversubscribe -n 2 sh -c 'export NCCL_HOSTID="host-${PMIX_RANK:-$PMI_RANK}" LD_LIBRARY_PATH="$0"; exec "$@"' \
+      "${bundle:+$bin/lib:}$(cuda_path)" "$bin/pipesim-exec" "$@" >"$work/ranks" 2>&1
+    code=$?
+  fi
+  cat "$work/ranks"
+  if grep -qE 'no pipesim-(nccl|mpi)\.so' "$work/ranks"; then skip "no module for NCCL, or for MPI"; fi
+  [ $code -eq 0 ] || { echo "= $(grep -m 1 '^pipesim exec: ' "$work/ranks")"; exit 1; }
+  echo "= $(grep -o '"check": "[^"]*"' "$work/ranks") of $where"
 }

@@ -390,7 +390,7 @@ step 60 "cuda device" device_tests test-cuda-device
 step 40 "cuda contexts" device_tests test-cuda-context
 step 20 "cuda graphs" device_tests test-cuda-graphs
 step 60 "uneven parts" uneven
-step 60 "NCCL, two processes" nccl
+step 60 "NCCL, two devices" nccl
 
 call=2
 step 90 "calibration, p = 4" calibrate stages small -p 4

@@ -116,10 +116,10 @@ static gboolean
 check_processes (const PsProgram *program, const PsRunSetting *setting, GError **error)
 {
   guint n_devices = program->schedule->placement->n_devices;
-  guint n_ranks = setting->others != NULL ? ps_rendezvous_n_ranks (setting->others) : n_devices;
+  guint n_ranks = setting->processes != NULL ? ps_processes_n_ranks (setting->processes) : n_devices;
   gboolean adds = !setting->device->computes || setting->transport->all_reduce != NULL;
 
-  if (setting->others != NULL && !setting->transport->spans_processes)
+  if (setting->processes != NULL && !setting->transport->spans_processes)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "transport %s: stays inside one process, and these are %u",
                  setting->transport->name, n_ranks);
   else if (n_ranks % n_devices != 0 && n_devices % n_ranks != 0)
@@ -171,9 +171,8 @@ static void
 find_place (PsRun *run)
 {
   guint n_devices = run->program->schedule->placement->n_devices;
-  PsRendezvous *others = run->setting->others;
-  guint rank = others != NULL ? ps_rendezvous_rank (others) : 0;
-  guint n_ranks = others != NULL ? ps_rendezvous_n_ranks (others) : 1;
+  guint rank = ps_processes_rank (run->setting->processes);
+  guint n_ranks = ps_processes_n_ranks (run->setting->processes);
 
   run->n_here = MAX (n_devices / n_ranks, 1);
   run->first = rank * run->n_here % n_devices;
@@ -227,13 +226,11 @@ open_transport (PsRun *run, GError **error)
           .timeout_ns = setting->timeout_ns,
           .first = run->first,
           .n_here = run->n_here,
-          .local = setting->others != NULL ? ps_rendezvous_local_rank (setting->others) * run->n_here : 0,
+          .local = ps_processes_local_rank (setting->processes) * run->n_here,
           .replica = run->replica,
           .n_replicas = run->n_replicas,
           .uses = run->uses = channels_in_use (run->program),
-          .clock_offset_ns = setting->others != NULL ? ps_rendezvous_clock_offset (
-                                 setting->others, ps_rendezvous_rank (setting->others), NULL)
-                                                     : 0,
+          .clock_offset_ns = ps_processes_clock_offset (setting->processes, ps_processes_rank (setting->processes)),
           .group = &run->group };
 
   run->group = (PsTransportGroup){ .data = run, .exchange = exchange, .fail = fail };
@@ -301,19 +298,17 @@ PsRunResult *
 ps_run (const PsProgram *program, const PsRunSetting *setting, GError **error)
 {
   g_auto (PsRun) run = { .program = program, .setting = setting };
-  GError *failure = NULL;
 
   g_return_val_if_fail (setting->n_steps >= 1, NULL);
 
   if (!check_setting (program, setting, error))
     return NULL;
   find_place (&run);
-  run.crew = ps_crew_new (run.n_here, setting->others, setting->timeout_ns);
+  run.crew = ps_crew_new (run.n_here, setting->processes, setting->timeout_ns);
   run_steps (&run);
-  if (ps_crew_check (run.crew, NULL) && !ps_gather (&run, &failure))
-    ps_crew_fail (run.crew, failure);
   if (!ps_crew_check (run.crew, error))
     return NULL;
+  ps_gather (&run);
   if (run.first == 0 && run.replica == 0)
     finish_result (&run);
   return g_steal_pointer (&run.result);

@@ -2,7 +2,7 @@
 #ifndef PIPESIM_EXEC_RUNTIME_H
 #define PIPESIM_EXEC_RUNTIME_H
 
-#include "processes/rendezvous.h"
+#include "processes/processes.h"
 
 #include <pipesim/device.h>
 #include <pipesim/program.h>
@@ -20,12 +20,12 @@ typedef struct
       *costs;    /* how long ops last on a paced device, and how long every message takes at least; NULL: real time */
   guint n_steps; /* training steps, >= 1 */
   guint64 seed;  /* of weights and data */
-  gint64 timeout_ns;    /* longest wait for one message; 0: for ever */
-  const guint *shares;  /* [devices] see PsDeviceSetting; NULL: equal parts */
-  const guint *parts;   /* [n_stages] see PsDeviceSetting; NULL: each device's own */
-  GBytes *choices;      /* of PsDeviceClass, that devices take over before they choose; NULL: none */
-  gboolean gradients;   /* collect gradients (devices that compute) */
-  PsRendezvous *others; /* the other processes of this run; NULL: all devices are here */
+  gint64 timeout_ns;      /* longest wait for one message; 0: for ever */
+  const guint *shares;    /* [devices] see PsDeviceSetting; NULL: equal parts */
+  const guint *parts;     /* [n_stages] see PsDeviceSetting; NULL: each device's own */
+  GBytes *choices;        /* of PsDeviceClass, that devices take over before they choose; NULL: none */
+  gboolean gradients;     /* collect gradients (devices that compute) */
+  PsProcesses *processes; /* of this run; NULL: all devices are here */
   /* After each step, from some device's thread; NULL: none. FALSE: the step that has begun is the last one, which only
    * a run in one process, without gradients, may say. */
   gboolean (*progress) (guint n_done, guint n_steps, gpointer data);

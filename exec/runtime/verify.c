@@ -129,7 +129,7 @@ ps_verify (const PsRunResult *result, const PsRunSetting *setting, PsVerdict *ve
 
   *verdict = (PsVerdict){ .check = PS_CHECK_NOT_RUN };
   alone.transport = &ps_threads_transport;
-  alone.others = NULL;
+  alone.processes = NULL;
   alone.parts = result->gradients->parts;
   reference = ps_run (program, &alone, error);
   if (reference == NULL)

@@ -239,7 +239,7 @@ static gboolean
 agree (PsWorker *worker, GError **error)
 {
   const PsRun *run = worker->run;
-  guint n_processes = run->setting->others != NULL ? ps_rendezvous_n_ranks (run->setting->others) : 1;
+  guint n_processes = ps_processes_n_ranks (run->setting->processes);
 
   return n_processes == 1
          || ps_choices_agree (run->crew, worker->index - run->first, n_processes * run->n_here, worker->device, error);
@@ -300,9 +300,8 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
   const PsSchedule *schedule = run->program->schedule;
   const PsRunSetting *setting = run->setting;
   /* Its host may have more processes, each with as many devices. */
-  guint n_processes = setting->others != NULL ? ps_rendezvous_n_local (setting->others) : 1;
-  guint process = setting->others != NULL ? ps_rendezvous_local_rank (setting->others) : 0;
-  guint n_local = n_processes * run->n_here, local = process * run->n_here + index - run->first;
+  guint n_local = ps_processes_n_local (setting->processes) * run->n_here;
+  guint local = ps_processes_local_rank (setting->processes) * run->n_here + index - run->first;
 
   worker->run = run;
   worker->index = index;

@@ -35,7 +35,7 @@ steps ()
   result "$name" "$@"
 }
 "$script" --bundle nowhere >"$work/said" 2>&1
-steps "without programs all is skipped" "SKIP module loads: no programs in nowhere" "SKIP NCCL, two processes: no programs" "PASS files: 3 files"
+steps "without programs all is skipped" "SKIP module loads: no programs in nowhere" "SKIP NCCL, two devices: no programs" "PASS files: 3 files"
 
 cat >tiny.ini <<'TEXT'
 [model]

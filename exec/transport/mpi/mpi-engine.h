@@ -1,13 +1,13 @@
-/* mpi-engine.h - the one thread of a process that talks to MPI. It starts MPI when the first transport opens, moves
- * what is posted, looks for what arrives, and ends MPI when the program exits. Since no other thread calls MPI, MPI
- * needs no more than MPI_THREAD_FUNNELED, which every implementation has.
+/* mpi-engine.h - the one thread of a process that talks to MPI. It starts MPI when the program first needs it, moves
+ * posted transfers, looks for letters, and ends MPI when the program exits. No other thread calls MPI, so MPI needs no
+ * more than MPI_THREAD_FUNNELED, which every implementation has.
  *
- * MPI can't wake a sleeper, so the thread looks for arrivals again and again and naps between two looks: 1 /
- * PS_MPI_NAP_SHARE of the time for which nothing has happened, at most PS_MPI_NAP_NS while somebody waits and
+ * MPI can't wake a sleeper, so the thread looks for arrivals again and again and naps between two looks. A nap lasts 1
+ * / PS_MPI_NAP_SHARE of the time for which nothing has happened, at most PS_MPI_NAP_NS while somebody waits and
  * PS_MPI_IDLE_NAP_NS otherwise; or 1 / PS_MPI_LONG_NAP_SHARE of that time where it is more, at most
  * PS_MPI_LONGEST_NAP_NS. So a message that is waited for comes late by that part of the wait, or by PS_MPI_NAP_NS, at
- * most, and the longer a wait the less of a core it takes. While data move the thread does not sleep, only gives way to
- * others. With no transport open it sleeps until there is one. What is posted here wakes it at once.
+ * most, and a longer wait takes less of a core. While data move the thread does not sleep, it only gives way to other
+ * threads. Where there are no other processes and no transport is open, it sleeps. A post wakes it at once.
  *
  * One lock guards all that the functions here and the transports share; "locked" says that the caller holds it. */
 #ifndef PIPESIM_MPI_ENGINE_H
@@ -30,9 +30,10 @@
 
 typedef enum
 {
-  PS_MPI_DATA,  /* a message: its bytes follow here, or under a tag of their own */
-  PS_MPI_GRANT, /* the receiver is ready for a message, under that tag */
-  PS_MPI_TAKEN, /* the receiver has taken a message */
+  PS_MPI_DATA,   /* a message: its bytes follow here, or under a tag of their own */
+  PS_MPI_GRANT,  /* the receiver is ready for a message, under that tag */
+  PS_MPI_TAKEN,  /* the receiver has taken a message */
+  PS_MPI_FAILED, /* to rank 0: why the sender's process fails; `tag` is the code of a PsError */
 } PsMpiKind;
 
 /* What a letter says. Processes of one run have one version of this. */
@@ -78,8 +79,8 @@ typedef struct
   gpointer data;
   void (*deliver) (gpointer data, const PsMpiHead *head, const void *bytes); /* locked: a letter has come */
   void (*wake) (gpointer data);                                              /* locked: everybody should look around */
-  void (*fail) (gpointer data, GError *error);                               /* MPI has failed; takes the error */
-  guint32 number;                                                            /* the engine's */
+  void (*fail) (gpointer data, GError *error); /* MPI has failed in the only process; takes the error */
+  guint32 number;                              /* the engine's */
 } PsMpiClient;
 
 /* Locked for the caller from here to ps_mpi_unlock. */
@@ -92,16 +93,15 @@ gboolean ps_mpi_sleep (pthread_cond_t *condition, gint64 until_ns);
 /* The same for something that another process may bring: the engine looks more often meanwhile. Locked. */
 gboolean ps_mpi_await (pthread_cond_t *condition, gint64 until_ns);
 
-/* Adds a transport, and starts the thread with the first one; MPI is ready some time later. Not locked. FALSE when
- * there can be no thread. */
+/* Starts the thread unless it runs; MPI is ready some time later. Locked. FALSE when there can be no thread. */
+gboolean ps_mpi_engine_start (GError **error);
+
+/* TRUE once MPI runs. Locked. */
+gboolean ps_mpi_engine_ready (void);
+
+/* Adds a transport and starts the thread unless it runs; removes a transport. Not locked. */
 gboolean ps_mpi_engine_join (PsMpiClient *client, GError **error);
-
-/* Removes it. spoiled: other processes will not come to end MPI in order, so this one must not wait for them. Not
- * locked. */
-void ps_mpi_engine_leave (PsMpiClient *client, gboolean spoiled);
-
-/* TRUE once MPI runs; *rank, *n_ranks: this process among all that MPI has started. Locked. */
-gboolean ps_mpi_engine_ready (int *rank, int *n_ranks);
+void ps_mpi_engine_leave (PsMpiClient *client);
 
 /* Locked. */
 void ps_mpi_post (PsMpiTransfer *transfer);

@@ -4,10 +4,15 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <unistd.h>
+
+#define N_PINGS 16
 
 #define SHORTEST_NAP_NS G_GINT64_CONSTANT (10000) /* a shorter one costs more than it is long */
 #define SPIN_NS G_GINT64_CONSTANT (100000000)     /* without anything happening, longest time awake for what moves */
-#define BLAME_NS G_GINT64_CONSTANT (2000000000)   /* for the rendezvous to say which process has ended */
+#define STOPPED_NS G_GINT64_CONSTANT (1000000000) /* a round that took longer: the process was stopped */
+#define RESUMED_NS G_GINT64_CONSTANT (4000000000) /* for the launcher to end a process that was stopped */
+#define BLAME_NS G_GINT64_CONSTANT (2000000000)   /* for the launcher to end all processes */
 
 static PsMpiEngine *const engine = &ps_mpi_engine;
 
@@ -31,7 +36,7 @@ check (const char *what, int result, GError **error)
   if (result == MPI_SUCCESS)
     return TRUE;
   MPI_Error_string (result, text, &length);
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "mpi transport: %s: %s", what, text);
+  g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s", what, text);
   return FALSE;
 }
 
@@ -44,6 +49,70 @@ expect_letter (guint place, GError **error)
                 error);
 }
 
+/* Rank 0: the offset of another rank's clock. */
+static gint64
+ask_clock (int rank)
+{
+  gint64 sent_ns[N_PINGS], there_ns[N_PINGS], came_ns[N_PINGS], uncertainty_ns, offset_ns;
+
+  for (guint i = 0; i < N_PINGS; i++)
+    {
+      sent_ns[i] = ps_clock_now ();
+      MPI_Send (NULL, 0, MPI_BYTE, rank, PS_MPI_GROUP_TAG, MPI_COMM_WORLD);
+      MPI_Recv (&there_ns[i], 1, MPI_INT64_T, rank, PS_MPI_GROUP_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      came_ns[i] = ps_clock_now ();
+    }
+  offset_ns = ps_clock_estimate (sent_ns, there_ns, came_ns, N_PINGS, &uncertainty_ns);
+  g_info ("rank %d: clock offset %" G_GINT64_FORMAT " ns, within %" G_GINT64_FORMAT " ns", rank, offset_ns,
+          uncertainty_ns);
+  return offset_ns;
+}
+
+static void
+tell_clock (void)
+{
+  for (guint i = 0; i < N_PINGS; i++)
+    {
+      gint64 now_ns;
+
+      MPI_Recv (NULL, 0, MPI_BYTE, 0, PS_MPI_GROUP_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      now_ns = ps_clock_now ();
+      MPI_Send (&now_ns, 1, MPI_INT64_T, 0, PS_MPI_GROUP_TAG, MPI_COMM_WORLD);
+    }
+}
+
+/* first: [n_ranks] lowest rank of the host of each. The processes of one host share its clock. */
+static gboolean
+compare_clocks (const int *first, GError **error)
+{
+  engine->clock_offset_ns = g_new0 (gint64, (gsize)engine->n_ranks);
+  if (engine->rank > 0 && first[engine->rank] > 0)
+    tell_clock ();
+  for (int rank = 1; rank < engine->n_ranks && engine->rank == 0; rank++)
+    if (first[rank] > 0)
+      engine->clock_offset_ns[rank] = ask_clock (rank);
+  return check ("MPI_Bcast", MPI_Bcast (engine->clock_offset_ns, engine->n_ranks, MPI_INT64_T, 0, MPI_COMM_WORLD),
+                error);
+}
+
+static gboolean
+find_hosts (GError **error)
+{
+  g_autofree int *first = g_new (int, (gsize)engine->n_ranks);
+  int own = engine->rank;
+  MPI_Comm host;
+
+  if (!check ("MPI_Comm_split_type",
+              MPI_Comm_split_type (MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, engine->rank, MPI_INFO_NULL, &host), error))
+    return FALSE;
+  MPI_Comm_rank (host, &engine->local_rank);
+  MPI_Comm_size (host, &engine->n_local);
+  return check ("MPI_Bcast", MPI_Bcast (&own, 1, MPI_INT, 0, host), error)
+         && check ("MPI_Comm_free", MPI_Comm_free (&host), error)
+         && check ("MPI_Allgather", MPI_Allgather (&own, 1, MPI_INT, first, 1, MPI_INT, MPI_COMM_WORLD), error)
+         && compare_clocks (first, error);
+}
+
 static gboolean
 start_mpi (GError **error)
 {
@@ -54,6 +123,8 @@ start_mpi (GError **error)
     return FALSE;
   MPI_Comm_rank (MPI_COMM_WORLD, &engine->rank);
   MPI_Comm_size (MPI_COMM_WORLD, &engine->n_ranks);
+  if (!find_hosts (error))
+    return FALSE;
   MPI_Comm_get_attr (MPI_COMM_WORLD, MPI_TAG_UB, (void *)&greatest, &found);
   engine->greatest_tag = found ? *greatest : 32767; /* which the standard promises */
   for (guint i = 0; i < PS_MPI_N_LETTERS; i++)
@@ -110,10 +181,21 @@ start_queued (gboolean *busy, GError **error)
   return TRUE;
 }
 
+/* The reason why another process fails. */
+static void
+take_failure (const PsMpiLetter *letter)
+{
+  g_autofree char *text = g_strndup ((const char *)letter->bytes, letter->head.n_bytes);
+
+  ps_mpi_note_failure (g_error_new_literal (PS_ERROR, letter->head.tag, text));
+}
+
 static void
 deliver (const PsMpiLetter *letter)
 {
   ps_mpi_lock ();
+  if (letter->head.kind == PS_MPI_FAILED)
+    take_failure (letter);
   for (guint i = 0; i < engine->clients->len; i++)
     {
       PsMpiClient *client = g_ptr_array_index (engine->clients, i);
@@ -166,7 +248,7 @@ compare_descending (gconstpointer a, gconstpointer b)
   return *(const int *)b - *(const int *)a;
 }
 
-/* From the last on, as those behind a removed one move up. */
+/* From the last one down, because removing one moves the later ones. */
 static void
 end_transfers (int n_done)
 {
@@ -251,7 +333,7 @@ nap (gint64 quiet_ns)
   ps_mpi_lock ();
   if (!g_queue_is_empty (&engine->queue) || engine->state != PS_MPI_READY)
     ;
-  else if (engine->clients->len == 0 && engine->under_way->len == 0)
+  else if (engine->report == NULL && engine->clients->len == 0 && engine->under_way->len == 0)
     ps_mpi_sleep (&engine->changed, 0);
   else if (engine->n_moving > 0 && now_ns - quiet_ns < SPIN_NS)
     yields = TRUE;
@@ -273,15 +355,27 @@ is_ready (void)
   return ready;
 }
 
+static void
+note_round (void)
+{
+  gint64 now_ns = ps_clock_now ();
+
+  if (now_ns - engine->round_ns > STOPPED_NS)
+    engine->resume_ns = now_ns;
+  engine->round_ns = now_ns;
+}
+
 static gboolean
 serve (GError **error)
 {
   gint64 quiet_ns = ps_clock_now ();
 
+  engine->round_ns = quiet_ns;
   while (is_ready ())
     {
       gboolean busy = FALSE;
 
+      note_round ();
       if (!cancel_withdrawn (error) || !start_queued (&busy, error) || !take_letters (&busy, error)
           || !test_transfers (&busy, error))
         return FALSE;
@@ -302,18 +396,11 @@ set_state (PsMpiState state)
   ps_mpi_unlock ();
 }
 
-/* Errors of MPI most often follow from the end of another process. Who has ended says the rendezvous, so it gets some
- * time to do so; then the transports that are still there fail. */
+/* MPI has failed, and this process is the only one: its transports fail. */
 static void
-report_broken (const GError *error)
+fail_clients (const GError *error)
 {
-  gint64 until_ns = ps_clock_now () + BLAME_NS;
-
-  set_state (PS_MPI_BROKEN);
   ps_mpi_lock ();
-  engine->spoiled = TRUE;
-  while (engine->clients->len > 0 && ps_mpi_sleep (&engine->changed, until_ns))
-    ;
   /* None can leave meanwhile. */
   engine->failing = TRUE;
   ps_mpi_unlock ();
@@ -329,6 +416,41 @@ report_broken (const GError *error)
   while (engine->state == PS_MPI_BROKEN)
     ps_mpi_sleep (&engine->changed, 0);
   ps_mpi_unlock ();
+}
+
+/* An error of MPI most often follows from the end of another process. Its launcher names that process and ends the
+ * others, so it gets some time to do so. */
+static void
+report_broken (const GError *error)
+{
+  gint64 until_ns = ps_clock_now () + BLAME_NS;
+
+  set_state (PS_MPI_BROKEN);
+  ps_mpi_lock ();
+  engine->spoiled = TRUE;
+  while (engine->report != NULL && engine->failure == NULL && ps_mpi_sleep (&engine->changed, until_ns))
+    ;
+  if (engine->report != NULL)
+    ps_mpi_note_failure (g_error_copy (error));
+  ps_mpi_unlock ();
+  if (engine->report == NULL)
+    fail_clients (error);
+}
+
+/* The end of all processes. A process that was stopped has most often failed the others, and its launcher wakes it to
+ * end it: then it says nothing. */
+static void
+end_all (void)
+{
+  int there, code;
+
+  note_round ();
+  if (engine->resume_ns > 0)
+    ps_clock_sleep_until (engine->resume_ns + RESUMED_NS);
+  code = engine->report (engine->failure, engine->report_data);
+  if (MPI_Initialized (&there) == MPI_SUCCESS && there)
+    MPI_Abort (MPI_COMM_WORLD, code);
+  _exit (code);
 }
 
 /* MPI wants nothing left over when it ends. */
@@ -350,7 +472,7 @@ gpointer
 ps_mpi_loop (gpointer unused)
 {
   g_autoptr (GError) error = NULL;
-  gboolean orderly;
+  gboolean orderly, failed;
 
   prctl (PR_SET_TIMERSLACK, 1); /* naps are shorter than the usual slack */
   engine->requests = g_array_new (FALSE, FALSE, sizeof (MPI_Request));
@@ -365,7 +487,10 @@ ps_mpi_loop (gpointer unused)
     report_broken (error);
   ps_mpi_lock ();
   orderly = !engine->spoiled;
+  failed = engine->failure != NULL;
   ps_mpi_unlock ();
+  if (failed)
+    end_all ();
   if (orderly)
     finish_mpi ();
   set_state (PS_MPI_ENDED);

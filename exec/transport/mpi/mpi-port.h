@@ -51,8 +51,8 @@ struct _PsMpiPort
 {
   guint own; /* number of the device over all replicas */
   guint32 transport;
-  const int *rank_of; /* [device over all replicas] process */
-  PsDevice *device;   /* NULL until it has joined */
+  guint n_here;     /* devices of each process: rank r has those from r n_here on */
+  PsDevice *device; /* NULL until it has joined */
   pthread_cond_t changed;
   guint n_untaken;     /* messages sent that nobody has taken */
   GQueue jobs;         /* of PsMpiJob, oldest first */
@@ -62,7 +62,7 @@ struct _PsMpiPort
   float *staged;       /* numbers to be added up whose own memory is not the host's; NULL until there are any */
 };
 
-void ps_mpi_port_init (PsMpiPort *port, guint own, const int *rank_of);
+void ps_mpi_port_init (PsMpiPort *port, guint own, guint n_here);
 
 /* Withdraws what is left and frees it; the transport takes no letters any more. */
 void ps_mpi_port_clear (PsMpiPort *port);

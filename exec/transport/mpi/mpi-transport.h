@@ -13,9 +13,7 @@ typedef struct
   PsTransport base;
   PsTransportSetting setting;
   PsMpiClient client;
-  gboolean spans; /* there are other processes */
   gboolean aborted;
-  int *rank_of;     /* [n_replicas * n_devices] process of each device of each replica */
   PsMpiPort *ports; /* [n_here] */
 } PsMpiTransport;
 
