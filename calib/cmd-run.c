@@ -156,19 +156,9 @@ parse_caches (const char *text, guint *caches, GError **error)
 }
 
 static gboolean
-refuse_times (const PsDeviceClass *device, GError **error)
-{
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--device: the times of device %s are not worth measuring",
-               device->name);
-  return FALSE;
-}
-
-static gboolean
 check_classes (const PsDeviceClass *device, const PsTransportClass *transport, GError **error)
 {
-  if ((device->available && !device->available (error)) || (transport->available && !transport->available (error)))
-    return FALSE;
-  return device->measures || refuse_times (device, error);
+  return (!device->available || device->available (error)) && (!transport->available || transport->available (error));
 }
 
 static gboolean
@@ -242,6 +232,15 @@ prepare (Run *run, const Options *options, GError **error)
 static gboolean
 check_possible (const PsCalibration *calibration, GError **error)
 {
+  const PsDeviceClass *class = calibration->device;
+  if (!class->measures)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--device: the times of device %s are not worth measuring",
+                 class->name);
+  else if (calibration->n_blocks > 0 && !class->occupy)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--blocks: device %s has no multiprocessors to keep from ops",
+                 class->name);
+  if (!class->measures || (calibration->n_blocks > 0 && !class->occupy))
+    return FALSE;
   for (guint i = 0; i < calibration->n_chunks; i++)
     {
       g_autoptr (PsCut) cut = ps_cut_new (calibration->model, calibration->n_devices, calibration->chunks[i], error);
@@ -249,18 +248,10 @@ check_possible (const PsCalibration *calibration, GError **error)
         return FALSE;
     }
   PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, calibration->n_devices, 1, 0);
-  PsDevice *device = calibration->device->open (&setting, error);
-  if (!device)
-    return FALSE;
-  /* The class of a module may turn out to be an emulation. */
-  gboolean measures = device->class->measures, occupies = device->class->occupy != NULL;
-  device->class->close (device);
-  if (!measures)
-    return refuse_times (calibration->device, error);
-  if (calibration->n_blocks > 0 && !occupies)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--blocks: device %s has no multiprocessors to keep from ops",
-                 calibration->device->name);
-  return calibration->n_blocks == 0 || occupies;
+  PsDevice *device = class->open (&setting, error);
+  if (device)
+    class->close (device);
+  return device != NULL;
 }
 
 /* Warns of idle parts of an accelerator, and of more cpu devices than cores. Devices that share an accelerator get no

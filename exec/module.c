@@ -107,3 +107,13 @@ ps_module_function (const char *where, const char *name, const char *function, G
   memcpy (&result, &symbol, sizeof result); /* ISO C has no cast from a data pointer */
   return result;
 }
+
+gconstpointer
+ps_module_class (const char *name, const char *kind, GError **error)
+{
+  g_autofree char *where = g_strdup_printf ("%s %s", name, kind);
+  g_autofree char *symbol = g_strdup_printf ("ps_%s_%s_class", name, kind);
+  gconstpointer (*function) (void) = (gconstpointer (*) (void))ps_module_function (where, name, symbol, error);
+
+  return function != NULL ? function () : NULL;
+}

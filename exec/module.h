@@ -2,6 +2,8 @@
 #ifndef PIPESIM_EXEC_MODULE_H
 #define PIPESIM_EXEC_MODULE_H
 
+#include "processes/processes.h"
+
 #include <pipesim/transport.h>
 
 #include <gmodule.h>
@@ -16,7 +18,8 @@ G_BEGIN_DECLS
  * other structs is refused. */
 #define PS_MODULE_STAMP                                                                                                \
   ((guint64)sizeof (PsDeviceClass) << 48 ^ (guint64)sizeof (PsDeviceSetting) << 32                                     \
-   ^ (guint64)sizeof (PsTransportClass) << 16 ^ (guint64)sizeof (PsTransportSetting))
+   ^ (guint64)sizeof (PsTransportClass) << 16 ^ (guint64)sizeof (PsTransportSetting)                                   \
+   ^ (guint64)sizeof (PsProcesses) << 8)
 extern G_MODULE_EXPORT const guint64 ps_module_stamp;
 
 typedef void (*PsModuleFunction) (void); /* to be cast to what it really is */
@@ -25,6 +28,10 @@ typedef void (*PsModuleFunction) (void); /* to be cast to what it really is */
  * `where` is what messages begin with: "cuda device". Fails with PS_ERROR_UNAVAILABLE and one line that says which
  * file was not there, which library it misses, or that it is of another build. From any thread. */
 PsModuleFunction ps_module_function (const char *where, const char *name, const char *function, GError **error);
+
+/* The class in pipesim-NAME.so that its function ps_NAME_KIND_class returns; kind: "device" or "transport". NULL with
+ * an error when it can't be loaded. */
+gconstpointer ps_module_class (const char *name, const char *kind, GError **error);
 
 G_END_DECLS
 

@@ -1,4 +1,4 @@
-/* devices.h - the device classes that the table lists; each is defined in its own folder. */
+/* devices.h - the device classes that are in no module; each is defined in its own folder. */
 #ifndef PIPESIM_EXEC_DEVICES_H
 #define PIPESIM_EXEC_DEVICES_H
 
@@ -9,8 +9,6 @@
 G_BEGIN_DECLS
 
 extern const PsDeviceClass ps_cpu_device;   /* a real transformer stage in fp32 */
-extern const PsDeviceClass ps_cuda_device;  /* the row of the module pipesim-cuda: the hooks of an open device are those
-                                               of its own class */
 extern const PsDeviceClass ps_paced_device; /* occupies its thread for the modelled time of each op */
 extern const PsDeviceClass ps_null_device;  /* ops take no time: measures the runtime itself */
 

@@ -76,8 +76,7 @@ typedef struct
 
 /* One pipeline rank's compute device. All calls on one device come from one thread at a time, which has called attach
  * first. Functions that can fail return FALSE or NULL and set an error that begins with the stage where one is
- * involved. No hook may be NULL unless its comment says so. A class of the table that lives in a module has only the
- * hooks that take no device: the others are called by the device's own class. */
+ * involved. No hook may be NULL unless said. */
 struct _PsDeviceClass
 {
   const char *name;        /* "cpu" */
@@ -191,8 +190,9 @@ struct _PsDevice
   const PsDeviceClass *class;
 };
 
-/* The table of classes in this build; ps_device_find gives PS_ERROR_USAGE listing the names. Part of libpipesim-exec.
- */
+/* The table of classes, to be listed: those of modules have names and descriptions only. ps_device_find loads the
+ * module where the class is in one. Errors: PS_ERROR_USAGE with the names that there are, PS_ERROR_UNAVAILABLE where
+ * the module is not there or can't be loaded. Part of libpipesim-exec. */
 const PsDeviceClass *const *ps_device_table (guint *n);
 const PsDeviceClass *ps_device_find (const char *name, GError **error);
 

@@ -282,7 +282,7 @@ play (Player *player, guint scene, GError **error)
                                  .group = &group };
   GError *failure = NULL;
 
-  player->transport = ps_mpi_transport.open (&setting, error);
+  player->transport = ps_transport_find ("mpi", NULL)->open (&setting, error);
   if (player->transport == NULL)
     return FALSE;
   ps_crew_watch (player->crew, abort_transport, player->transport);

@@ -13,7 +13,8 @@ test_table (void)
   g_assert_cmpuint (n, >=, 3);
   for (guint i = 0; i < n; i++)
     {
-      g_assert_true (ps_device_find (table[i]->name, NULL) == table[i]);
+      /* Rows without hooks stand for modules. */
+      g_assert_true (table[i]->open == NULL || ps_device_find (table[i]->name, NULL) == table[i]);
       for (guint j = 0; j < i; j++)
         g_assert_cmpstr (table[i]->name, !=, table[j]->name);
     }
