@@ -14,18 +14,18 @@ G_BEGIN_DECLS
  * lib/pipesim beside that folder. */
 #define PS_MODULE_DIR_VARIABLE "PIPESIM_MODULE_DIR"
 
-/* What program and module call each other by. Every module defines ps_module_stamp as this; one that was built against
- * other structs is refused. */
+/* Sums up the structs that program and module share. Every module defines ps_module_stamp as this; a module that was
+ * built with other structs is refused. */
 #define PS_MODULE_STAMP                                                                                                \
   ((guint64)sizeof (PsDeviceClass) << 48 ^ (guint64)sizeof (PsDeviceSetting) << 32                                     \
    ^ (guint64)sizeof (PsTransportClass) << 16 ^ (guint64)sizeof (PsTransportSetting)                                   \
    ^ (guint64)sizeof (PsProcesses) << 8)
 extern G_MODULE_EXPORT const guint64 ps_module_stamp;
 
-typedef void (*PsModuleFunction) (void); /* to be cast to what it really is */
+typedef void (*PsModuleFunction) (void); /* to be cast to its real type */
 
 /* Loads pipesim-NAME.so unless it is loaded, and looks up a function in it; it stays loaded to the end of the program.
- * `where` is what messages begin with: "cuda device". Fails with PS_ERROR_UNAVAILABLE and one line that says which
+ * `where` begins every message: "cuda device". Fails with PS_ERROR_UNAVAILABLE and one line that says which
  * file was not there, which library it misses, or that it is of another build. From any thread. */
 PsModuleFunction ps_module_function (const char *where, const char *name, const char *function, GError **error);
 

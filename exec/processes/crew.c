@@ -14,7 +14,7 @@ struct _PsCrew
   PsProcesses *processes;
   gint64 timeout_ns;
   gint64 moment_ns;     /* of all processes; written by member 0 between two barriers */
-  gconstpointer *given; /* [n_here] what each member has brought to the exchange */
+  gconstpointer *given; /* [n_here] the bytes that each member gives in an exchange */
   guint8 *all;          /* of the exchange; member 0's */
 
   pthread_mutex_t lock; /* of the barrier, and of failure */

@@ -1,5 +1,5 @@
-/* crew.h - the threads of a run, one per device, in one process or in several: where they meet, how they tell each
- * other things, and how they stop together. */
+/* crew.h - the threads of a run, one per device, in one process or in several: they meet, exchange bytes and stop
+ * together. */
 #ifndef PIPESIM_EXEC_CREW_H
 #define PIPESIM_EXEC_CREW_H
 
@@ -19,7 +19,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCrew, ps_crew_free)
  * same for all its members. member: 0 .. n_here - 1. FALSE with the crew's error once it has failed. */
 gboolean ps_crew_meet (PsCrew *crew, guint member, gint64 *moment_ns, GError **error);
 
-/* Every member gives n_bytes and gets those of all, process by process. all[members of all processes * n_bytes]. */
+/* Every member gives n_bytes and gets the bytes of all, process by process: all[members of all processes * n_bytes]. */
 gboolean ps_crew_exchange (PsCrew *crew, guint member, gconstpointer mine, gsize n_bytes, gpointer all, GError **error);
 
 /* Notes the error (taken) unless there is one, and wakes all members so that they end. Where there are other processes,

@@ -1,4 +1,4 @@
-/* processes.c - finds the other processes of a run, and what they do together by messages to and from rank 0. */
+/* processes.c - finds the other processes of a run, and lets them meet by messages to and from rank 0. */
 #include "processes.h"
 
 #include "clock.h"
@@ -17,7 +17,7 @@ is_started_by_mpi (void)
   return g_getenv ("PMIX_RANK") != NULL || g_getenv ("PMI_RANK") != NULL;
 }
 
-/* Such tasks would all do the same, and write the same files. */
+/* Tasks without a connection would all do the same, and write the same files. */
 static gboolean
 check_alone (GError **error)
 {

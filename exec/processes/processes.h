@@ -13,9 +13,9 @@ typedef struct _PsProcesses PsProcesses;
 struct _PsProcesses
 {
   guint rank, n_ranks;           /* this process among all of them; n_ranks >= 2 */
-  guint local_rank, n_local;     /* this process among those of its host, in the order of their ranks */
-  const gint64 *clock_offset_ns; /* [n_ranks] what makes a time by the monotonic clock there one by that of rank 0's
-                                    host; 0 on that host, else measured when the processes have met */
+  guint local_rank, n_local;     /* this process among the processes of its host, in the order of ranks */
+  const gint64 *clock_offset_ns; /* [n_ranks] add it to a time by the monotonic clock there to get the time by the
+                                    clock of rank 0; 0 on the host of rank 0, else measured at the start */
 
   /* Messages between two ranks arrive in order; the receiver names the same number of bytes as the sender. One thread
    * at a time. */
@@ -32,14 +32,14 @@ typedef int (*PsFailureReport) (const GError *error, gpointer data);
 
 /* Meets the other processes where a launcher of MPI (mpirun, srun --mpi) has started this one; else *processes is NULL,
  * and MPI is not touched. Errors: PS_ERROR_UNAVAILABLE where this build has no MPI, PS_ERROR_USAGE where srun has
- * started several tasks without it. What it returns lasts as long as the program. */
+ * started several tasks without it. *processes lasts as long as the program. */
 gboolean ps_processes_join (PsProcesses **processes, PsFailureReport report, gpointer data, GError **error);
 
 /* At the end of the work: fails with the error, or waits until all processes have come here, because a launcher ends
  * them all when one has ended early. */
 void ps_processes_part (PsProcesses *processes, const GError *error);
 
-/* Every rank gives n_bytes and gets those of all, rank by rank: all[n_ranks * n_bytes]. */
+/* Every rank gives n_bytes and gets the bytes of all, rank by rank: all[n_ranks * n_bytes]. */
 void ps_processes_exchange (PsProcesses *processes, gconstpointer mine, gsize n_bytes, gpointer all, gint64 timeout_ns);
 
 /* Returns the time of this process at which the last rank has called it. */

@@ -15,8 +15,8 @@ typedef struct
 {
   gpointer data;
 
-  /* Every device gives n_bytes and gets those of all: all[(replica * n_devices + device) * n_bytes]. The thread of each
-   * device calls it as often and with the same sizes as all others do. */
+  /* Every device gives n_bytes and gets the bytes of all: all[(replica * n_devices + device) * n_bytes]. The thread of
+   * each device calls it as often and with the same sizes as all others do. */
   gboolean (*exchange) (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error);
 
   /* Ends the run everywhere with an error (taken), which aborts this transport. From any thread. */
@@ -39,7 +39,7 @@ typedef struct
   guint n_here;
   guint replica;          /* the copy of the pipeline that these devices belong to */
   guint n_replicas;       /* copies that train together */
-  gint64 clock_offset_ns; /* what makes a time of this process one by the clock that all share */
+  gint64 clock_offset_ns; /* add it to a time of this process to get the time by the clock of all */
   const PsTransportGroup *group;
 
   /* For classes with a join hook that open channels one by one, on accelerators that they choose (nccl). */
@@ -61,10 +61,10 @@ struct _PsTransportClass
 {
   const char *name; /* "threads" */
   const char *description;
-  gboolean spans_processes;               /* the devices may be in several processes */
-  gboolean ordered;                       /* both ends of a channel must send and receive its messages in one order */
-  gboolean exclusive;                     /* devices can't share an accelerator */
-  gboolean occupies;                      /* a posted receive holds part of the accelerator until it is done */
+  gboolean spans_processes; /* the devices may be in several processes */
+  gboolean ordered;         /* both ends of a channel must send and receive its messages in one order */
+  gboolean exclusive;       /* devices can't share an accelerator */
+  gboolean occupies;        /* a posted receive holds part of the accelerator until it is done */
 
   /* Says in one line why the class can't be used here (PS_ERROR_UNAVAILABLE). NULL: it always can. */
   gboolean (*available) (GError **error);
@@ -72,13 +72,13 @@ struct _PsTransportClass
   /* The libraries that a measurement depends on: "Open MPI v4.1.4". NULL hook: none. Free with g_free. */
   char *(*libraries) (void);
 
-  /* What setting points to outlives the transport. */
+  /* The memory that setting points to outlives the transport. */
   PsTransport *(*open) (const PsTransportSetting *setting, GError **error);
   void (*close) (PsTransport *transport);
 
   /* Connects a device of this process to its peers and warms the connections up. Each device's own thread, which has
-   * attached the device, calls it once before any other call for the device; it returns when its peers have joined, too.
-   * NULL: nothing to do. */
+   * attached the device, calls it once before any other call for the device; it returns when its peers have joined,
+   * too. NULL: nothing to do. */
   gboolean (*join) (PsTransport *transport, guint at, PsDevice *device, GError **error);
 
   /* Gives up the connections of a device; the device's thread calls it last. NULL: nothing to do. */
@@ -109,7 +109,7 @@ struct _PsTransportClass
    * samples_ns[n_samples]. The calling thread has attached the device. NULL: there is nothing to launch. */
   gboolean (*self_send) (PsDevice *device, gsize n_bytes, guint n_samples, gint64 *samples_ns, GError **error);
 
-  /* Wakes every waiter with PS_ERROR_IO "run aborted"; later calls fail likewise. From any thread. */
+  /* Wakes every waiter with PS_ERROR_IO "run aborted"; later calls fail with the same error. From any thread. */
   void (*abort) (PsTransport *transport);
 };
 
@@ -119,8 +119,8 @@ struct _PsTransport
 };
 
 /* The table of classes, to be listed: those of modules have names, descriptions and `occupies` only. ps_transport_find
- * loads the module where the class is in one. Errors: PS_ERROR_USAGE with the names that there are, PS_ERROR_UNAVAILABLE
- * where the module is not there or can't be loaded. Part of libpipesim-exec. */
+ * loads the module where the class is in one. Errors: PS_ERROR_USAGE with the names that there are,
+ * PS_ERROR_UNAVAILABLE where the module is not there or can't be loaded. Part of libpipesim-exec. */
 const PsTransportClass *const *ps_transport_table (guint *n);
 const PsTransportClass *ps_transport_find (const char *name, GError **error);
 

@@ -17,7 +17,7 @@
 typedef enum
 {
   PS_MPI_OFF,
-  PS_MPI_STARTING, /* in MPI_Init_thread, which may take as long as the other processes need to come */
+  PS_MPI_STARTING, /* in MPI_Init_thread, until the other processes have come */
   PS_MPI_READY,
   PS_MPI_BROKEN,  /* an MPI call has failed: no other is made */
   PS_MPI_FAILING, /* all processes end with `failure` */
@@ -36,14 +36,14 @@ typedef struct
 {
   pthread_mutex_t lock;
   pthread_cond_t changed; /* for the thread */
-  pthread_cond_t told;    /* for those who wait for the thread */
+  pthread_cond_t told;    /* for callers that wait for the thread */
   PsMpiState state;
   gboolean spoiled;
   gboolean failing;   /* the thread tells the clients */
   guint n_transports; /* ever */
   GPtrArray *clients;
   GQueue queue;      /* of PsMpiTransfer: to be started */
-  guint n_waiting;   /* who wait for something to come */
+  guint n_waiting;   /* callers that wait for something to come */
   guint n_moving;    /* transfers */
   guint n_withdrawn; /* that are under way */
   int last_tag, greatest_tag;
@@ -55,9 +55,9 @@ typedef struct
   GPtrArray *under_way; /* of PsMpiTransfer; changed by the thread only */
 
   /* The thread's own. */
-  GArray *requests; /* MPI_Request of what is under way */
-  GArray *indices;  /* of those that are done */
-  GArray *statuses; /* which nobody reads: MPICH's headers make compilers warn where there are none */
+  GArray *requests; /* MPI_Request of each transfer under way */
+  GArray *indices;  /* of the requests that are done */
+  GArray *statuses; /* nobody reads them; without any, compilers warn of MPICH's headers */
   gint64 round_ns;  /* begin of the latest round */
   gint64 resume_ns; /* when the process had been stopped last; 0: never */
   PsMpiLetter letters[PS_MPI_N_LETTERS];

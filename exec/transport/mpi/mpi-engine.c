@@ -116,7 +116,7 @@ ps_mpi_post_letter (int rank, const PsMpiHead *head, const void *bytes)
   ps_mpi_post (&envelope->transfer);
 }
 
-/* There are never so many at a time that one could come round to another. */
+/* There are never so many transfers at a time that two could have one tag. */
 int
 ps_mpi_new_tag (void)
 {
@@ -124,8 +124,8 @@ ps_mpi_new_tag (void)
   return engine->last_tag;
 }
 
-/* At exit: ends MPI, but never waits long for it. A process that leaves MPI in disorder skips what other libraries do
- * at exit, as MPI's threads still run. */
+/* At exit: ends MPI, but never waits long for it. A process that leaves MPI in disorder skips the exit handlers of
+ * other libraries, because MPI's threads still run. */
 static void
 end_engine (int status, gpointer data)
 {

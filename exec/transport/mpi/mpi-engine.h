@@ -25,7 +25,7 @@
 #define PS_MPI_NAP_SHARE 8
 #define PS_MPI_LONG_NAP_SHARE 256
 
-/* What fits is sent along with the letter that announces it. */
+/* A message of at most so many bytes goes along with the letter that announces it. */
 #define PS_MPI_INLINE_BYTES 4096
 
 typedef enum
@@ -36,7 +36,7 @@ typedef enum
   PS_MPI_FAILED, /* to rank 0: why the sender's process fails; `tag` is the code of a PsError */
 } PsMpiKind;
 
-/* What a letter says. Processes of one run have one version of this. */
+/* Begins every letter. The processes of one run have one version of it. */
 typedef struct
 {
   guint32 kind;
@@ -56,7 +56,7 @@ typedef enum
   PS_MPI_UNDER_WAY,
 } PsMpiPhase;
 
-/* Bytes to or from another process. What it points to must stay until it is idle again. */
+/* Bytes to or from another process. Its memory must stay until it is idle again. */
 typedef struct _PsMpiTransfer PsMpiTransfer;
 struct _PsMpiTransfer
 {
@@ -113,8 +113,8 @@ int ps_mpi_new_tag (void);
 /* The transfer's other end has begun, or is about to: it will be done soon. Locked. */
 void ps_mpi_moves (PsMpiTransfer *transfer);
 
-/* Gives up n transfers, whose done is not called any more. Returns how many of them, moved to the front, MPI would not
- * give back in time: what they point to must never be freed. Not locked. */
+/* Gives up n transfers, whose `done` is not called any more. Returns how many of them, moved to the front, MPI did not
+ * give back in time: their memory must never be freed. Not locked. */
 guint ps_mpi_withdraw (PsMpiTransfer **transfers, guint n);
 
 #endif

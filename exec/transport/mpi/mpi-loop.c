@@ -9,7 +9,7 @@
 #define N_PINGS 16
 
 #define SHORTEST_NAP_NS G_GINT64_CONSTANT (10000) /* a shorter one costs more than it is long */
-#define SPIN_NS G_GINT64_CONSTANT (100000000)     /* without anything happening, longest time awake for what moves */
+#define SPIN_NS G_GINT64_CONSTANT (100000000)     /* longest time awake for data that should move and do not */
 #define STOPPED_NS G_GINT64_CONSTANT (1000000000) /* a round that took longer: the process was stopped */
 #define RESUMED_NS G_GINT64_CONSTANT (4000000000) /* for the launcher to end a process that was stopped */
 #define BLAME_NS G_GINT64_CONSTANT (2000000000)   /* for the launcher to end all processes */
@@ -133,7 +133,7 @@ start_mpi (GError **error)
   return TRUE;
 }
 
-/* Starts what was queued. */
+/* Starts a queued transfer. */
 static gboolean
 start_transfer (PsMpiTransfer *transfer, GError **error)
 {
@@ -288,7 +288,7 @@ test_transfers (gboolean *busy, GError **error)
   return TRUE;
 }
 
-/* What has been withdrawn from receiving is taken back from MPI; it then counts as done there. */
+/* Takes back from MPI each withdrawn transfer that receives; for MPI it is done then. */
 static gboolean
 cancel_withdrawn (GError **error)
 {
@@ -312,8 +312,8 @@ cancel_withdrawn (GError **error)
   return TRUE;
 }
 
-/* How long to sleep when nothing has happened for so long: little where a message may come soon, later what is little
- * beside the time that it has taken already. Under the lock. */
+/* How long to sleep when nothing has happened for quiet_ns. At first a nap is short because a message may come soon;
+ * later it is a small part of the wait so far. Under the lock. */
 static gint64
 nap_length (gint64 quiet_ns)
 {
@@ -323,7 +323,7 @@ nap_length (gint64 quiet_ns)
   return CLAMP (quiet_ns / PS_MPI_LONG_NAP_SHARE, soon_ns, PS_MPI_LONGEST_NAP_NS);
 }
 
-/* Sleeps until something may have to be done. quiet_ns: since when nothing was. */
+/* Sleeps until there may be something to do. quiet_ns: when something was done last. */
 static void
 nap (gint64 quiet_ns)
 {
@@ -453,7 +453,7 @@ end_all (void)
   _exit (code);
 }
 
-/* MPI wants nothing left over when it ends. */
+/* MPI wants no request left over when it ends. */
 static void
 finish_mpi (void)
 {

@@ -1,4 +1,4 @@
-/* mpi-port.c - matches what is sent with what is wanted. */
+/* mpi-port.c - matches messages with receives. */
 #include "mpi-port.h"
 
 #include "clock.h"
@@ -285,7 +285,7 @@ ps_mpi_port_free_returned (PsMpiPort *port)
   g_ptr_array_set_size (port->returned, 0);
 }
 
-/* Data that came along in the letter. */
+/* The data came along in the letter. */
 static void
 keep_bytes (PsMpiReceipt *receipt, const PsMpiHead *head, const void *bytes)
 {

@@ -1,7 +1,7 @@
 /* mpi-transport.c - the class "mpi": messages and sums by MPI between processes, and inside one.
  *
- * Devices' threads post and wait; the engine's thread does everything that MPI is called for. Tensors that are not host
- * memory travel by way of it. */
+ * Devices' threads post and wait; only the engine's thread calls MPI. Tensors that are not host memory travel by way of
+ * host memory. */
 #include "mpi-transport.h"
 
 #include "clock.h"
@@ -22,7 +22,7 @@ ps_mpi_fail_aborted (GError **error)
   return FALSE;
 }
 
-/* Number of a device of this replica among those of all. */
+/* The number of a device of this replica among the devices of all replicas. */
 static guint
 number_of (const PsMpiTransport *transport, guint device)
 {
@@ -68,7 +68,7 @@ fail (gpointer data, GError *error)
 
 /* The class's hooks */
 
-/* Name and version; what follows says who has built it. */
+/* Name and version; the rest of the text says who has built it. */
 static char *
 mpi_libraries (void)
 {
@@ -149,11 +149,12 @@ await_mpi (PsMpiTransport *transport, guint at, GError **error)
 {
   PsMpiPort *port = ps_mpi_transport_port (transport, at);
   gint64 until_ns = deadline (transport);
-  gboolean in_time = TRUE, ready = FALSE, aborted;
+  gboolean in_time = TRUE, ready, aborted;
 
   ps_mpi_lock ();
-  while (!transport->aborted && !(ready = ps_mpi_engine_ready ()) && in_time)
+  while (!transport->aborted && !ps_mpi_engine_ready () && in_time)
     in_time = ps_mpi_await (&port->changed, until_ns);
+  ready = ps_mpi_engine_ready ();
   aborted = transport->aborted;
   ps_mpi_unlock ();
   if (aborted)
@@ -332,7 +333,9 @@ land (PsMpiMessage *message, PsDevice *into, GError **error)
   g_autofree void *bytes = message->owned ? g_steal_pointer (&message->data) : NULL;
   PsTensor *tensor = g_steal_pointer (&message->tensor);
 
-  if (tensor == NULL && (tensor = tensor_new (into, message->op, error)) == NULL)
+  if (tensor == NULL)
+    tensor = tensor_new (into, message->op, error);
+  if (tensor == NULL)
     return NULL;
   g_assert (tensor->bytes == message->n_bytes);
   if (bytes == NULL)
@@ -359,7 +362,8 @@ mpi_wait (PsTransport *base, guint at, guint from, PsOp op, PsDevice *into, PsTr
   if (receipt == NULL)
     return NULL;
   ready_ns = MAX (receipt->came_ns, receipt->message.due_ns - offset_ns);
-  if (!await_due (transport, port, ready_ns, error) || (tensor = land (&receipt->message, into, error)) == NULL)
+  tensor = await_due (transport, port, ready_ns, error) ? land (&receipt->message, into, error) : NULL;
+  if (tensor == NULL)
     return NULL;
   /* A message that was there before anybody asked is not longer on its way because its receiver is busy. */
   tensor->ready_ns = ready_ns;

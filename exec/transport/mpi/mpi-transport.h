@@ -1,4 +1,4 @@
-/* mpi-transport.h - what the module pipesim-mpi exports, and what its files share of an open transport. */
+/* mpi-transport.h - the class that the module pipesim-mpi exports, and an open transport, which its files share. */
 #ifndef PIPESIM_MPI_TRANSPORT_H
 #define PIPESIM_MPI_TRANSPORT_H
 
