@@ -8,7 +8,6 @@
 
 #include <locale.h>
 #include <math.h>
-#include <signal.h>
 #include <unistd.h>
 
 #define DEFAULT_STEPS 5
@@ -290,29 +289,15 @@ read_shares (Options *options, const Job *job, GError **error)
   return options->shares != NULL && check_profile (options, n_devices, error);
 }
 
-static gint interrupted; /* atomic */
-
-static void
-interrupt (int signal_number)
-{
-  g_atomic_int_set (&interrupted, 1);
-}
-
-/* A second signal ends the program at once. */
-static void
-catch_interrupt (void)
-{
-  const struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESETHAND | SA_RESTART };
-
-  sigaction (SIGINT, &action, NULL);
-}
+/* See ps_note_signals; NULL: signals are not noted. */
+static const gint *interrupted;
 
 static gboolean
 show_progress (guint n_done, guint n_steps, gpointer on_terminal)
 {
   if (on_terminal != NULL)
     g_printerr ("\rstep %u of %u%s", n_done, n_steps, n_done == n_steps ? CLEAR_LINE : "");
-  return !g_atomic_int_get (&interrupted);
+  return interrupted == NULL || g_atomic_int_get (interrupted) == 0;
 }
 
 static void
@@ -330,7 +315,7 @@ complete_run_setting (Options *options, const Job *job)
   run->progress = show_progress;
   run->progress_data = isatty (STDERR_FILENO) ? run : NULL;
   if (!options->check && run->processes == NULL)
-    catch_interrupt ();
+    interrupted = ps_note_signals ();
 }
 
 /* A timeline on stdout has it to itself. */

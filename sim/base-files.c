@@ -78,7 +78,28 @@ ps_catch_signals (void)
       sigaction (numbers[i], &action, NULL);
 }
 
-/* The file at the end of all links of path, which form no circle. It need not exist. */
+static gint noted; /* atomic: see ps_note_signals */
+
+static void
+note_signal (int number)
+{
+  g_atomic_int_set (&noted, number);
+}
+
+const gint *
+ps_note_signals (void)
+{
+  static const int numbers[] = { SIGINT, SIGTERM };
+  const struct sigaction action = { .sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART };
+  struct sigaction old;
+
+  for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
+    if (sigaction (numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+      sigaction (numbers[i], &action, NULL);
+  return &noted;
+}
+
+/* The file that path names after all links, which are no circle. It need not exist. */
 static char *
 follow_links (const char *path)
 {
