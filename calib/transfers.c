@@ -75,6 +75,13 @@ ps_end_transfers (const PsCalibration *calibration)
   tell_others (calibration, &end);
 }
 
+/* Whether every device of this process has an accelerator where the transport needs one for each. */
+static gboolean
+has_accelerators (const PsCalibration *calibration)
+{
+  return !calibration->transport->exclusive || (calibration->device->splits && calibration->sharing == 1);
+}
+
 /* How many devices are busy in that way; 0: it needs more than there are here. */
 static guint
 busy_devices (const PsCalibration *calibration, PsWay way)
@@ -85,7 +92,7 @@ busy_devices (const PsCalibration *calibration, PsWay way)
   switch (way)
     {
     case PS_WAY_TWO_PAIRS:
-      return n_ranks >= 4 || (n_ranks == 0 && n_local >= 4 && !transport->exclusive) ? 4 : 0;
+      return n_ranks >= 4 || (n_ranks == 0 && n_local >= 4 && has_accelerators (calibration)) ? 4 : 0;
     case PS_WAY_BESIDE_COMPUTE:
       if (ps_game_load_is_own (calibration))
         return 2;

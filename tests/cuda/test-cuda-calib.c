@@ -63,18 +63,20 @@ count (const Found *found, PsSubject subject, PsCacheState cache, guint devices)
   return n;
 }
 
+static guint n_devices = 2;
+
 static void
 calibrate_beside (Found *found, const PsTransportClass *transport, guint caches, const guint *shares, guint n_blocks)
 {
   static const guint chunks[] = { 1 }, blocks[] = { 0, 8 };
-  PsModel model = small_model (2, 32, 2, 8);
+  PsModel model = small_model (n_devices, 32, 2, 8);
   g_autoptr (GError) error = NULL;
   model.name = (char *)"small";
   const PsCalibration calibration = { .device = cuda_device,
                                       .transport = transport,
                                       .model = &model,
-                                      .n_devices = 2,
-                                      .n_local = 2,
+                                      .n_devices = n_devices,
+                                      .n_local = n_devices,
                                       .shares = shares,
                                       .caches = caches,
                                       .chunks = chunks,
@@ -302,8 +304,8 @@ test_self_sends (void)
   g_ptr_array_unref (found.rows);
 }
 
-/* Between two GPUs: powers of two from 8 B to 8 KiB, 4 times the boundary; three sizes both ways at once, and beside
- * what these GPUs compute. */
+/* Between GPUs of one process: powers of two from 8 B to 8 KiB, 4 times the boundary; three sizes both ways at once,
+ * beside ops of these GPUs, and in two pairs where there are four. */
 static void
 test_nccl_transfers (void)
 {
@@ -311,12 +313,14 @@ test_nccl_transfers (void)
 
   if (!cuda_probe ("cudaGetDeviceCount"))
     return;
-  if (nccl_class () == NULL || g_strcmp0 (g_getenv ("PS_EMULATED_GPUS"), "2") != 0)
-    g_test_skip ("needs two GPUs: PS_EMULATED_GPUS=2 makes them");
+  if (nccl_class () == NULL || g_getenv ("PS_EMULATED_GPUS") == NULL)
+    g_test_skip ("needs several GPUs: PS_EMULATED_GPUS=2 makes them");
   else
     {
+      n_devices = (guint)g_ascii_strtoull (g_getenv ("PS_EMULATED_GPUS"), NULL, 10);
       calibrate (&found, nccl_class (), 0, NULL);
       g_assert_cmpuint (count (&found, PS_SUBJECT_TRANSFER, PS_CACHE_RUN, 2), ==, 11 + 3 + 3);
+      g_assert_cmpuint (count (&found, PS_SUBJECT_TRANSFER, PS_CACHE_RUN, 4), ==, n_devices == 4 ? 3 : 0);
     }
   g_ptr_array_unref (found.rows);
 }
