@@ -70,6 +70,12 @@ extern PsMpiEngine ps_mpi_engine;
 /* Notes the error (taken) for the thread to report before it ends all processes, unless there is one. Locked. */
 void ps_mpi_note_failure (GError *error);
 
+/* FALSE with "CALL: REASON" unless the call of MPI went well. */
+gboolean ps_mpi_check (const char *call, int result, GError **error);
+
+/* Fills in local_rank, n_local and clock_offset_ns, together with all other processes. On the thread. */
+gboolean ps_mpi_find_hosts (GError **error);
+
 /* Body of the thread: from MPI_Init_thread to MPI_Finalize. */
 gpointer ps_mpi_loop (gpointer unused);
 

@@ -6,8 +6,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define N_PINGS 16
-
 #define SHORTEST_NAP_NS G_GINT64_CONSTANT (10000) /* a shorter one costs more than it is long */
 #define SPIN_NS G_GINT64_CONSTANT (100000000)     /* longest time awake for data that should move and do not */
 #define STOPPED_NS G_GINT64_CONSTANT (1000000000) /* a round that took longer: the process was stopped */
@@ -28,89 +26,12 @@ wake_clients (void)
 }
 
 static gboolean
-check (const char *what, int result, GError **error)
-{
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length;
-
-  if (result == MPI_SUCCESS)
-    return TRUE;
-  MPI_Error_string (result, text, &length);
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s", what, text);
-  return FALSE;
-}
-
-static gboolean
 expect_letter (guint place, GError **error)
 {
-  return check ("MPI_Irecv",
-                MPI_Irecv (&engine->letters[place], sizeof (PsMpiLetter), MPI_BYTE, MPI_ANY_SOURCE, PS_MPI_LETTER_TAG,
-                           MPI_COMM_WORLD, &engine->arrivals[place]),
-                error);
-}
-
-/* Rank 0: the offset of another rank's clock. */
-static gint64
-ask_clock (int rank)
-{
-  gint64 sent_ns[N_PINGS], there_ns[N_PINGS], came_ns[N_PINGS], uncertainty_ns, offset_ns;
-
-  for (guint i = 0; i < N_PINGS; i++)
-    {
-      sent_ns[i] = ps_clock_now ();
-      MPI_Send (NULL, 0, MPI_BYTE, rank, PS_MPI_GROUP_TAG, MPI_COMM_WORLD);
-      MPI_Recv (&there_ns[i], 1, MPI_INT64_T, rank, PS_MPI_GROUP_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-      came_ns[i] = ps_clock_now ();
-    }
-  offset_ns = ps_clock_estimate (sent_ns, there_ns, came_ns, N_PINGS, &uncertainty_ns);
-  g_info ("rank %d: clock offset %" G_GINT64_FORMAT " ns, within %" G_GINT64_FORMAT " ns", rank, offset_ns,
-          uncertainty_ns);
-  return offset_ns;
-}
-
-static void
-tell_clock (void)
-{
-  for (guint i = 0; i < N_PINGS; i++)
-    {
-      gint64 now_ns;
-
-      MPI_Recv (NULL, 0, MPI_BYTE, 0, PS_MPI_GROUP_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-      now_ns = ps_clock_now ();
-      MPI_Send (&now_ns, 1, MPI_INT64_T, 0, PS_MPI_GROUP_TAG, MPI_COMM_WORLD);
-    }
-}
-
-/* first: [n_ranks] lowest rank of the host of each. The processes of one host share its clock. */
-static gboolean
-compare_clocks (const int *first, GError **error)
-{
-  engine->clock_offset_ns = g_new0 (gint64, (gsize)engine->n_ranks);
-  if (engine->rank > 0 && first[engine->rank] > 0)
-    tell_clock ();
-  for (int rank = 1; rank < engine->n_ranks && engine->rank == 0; rank++)
-    if (first[rank] > 0)
-      engine->clock_offset_ns[rank] = ask_clock (rank);
-  return check ("MPI_Bcast", MPI_Bcast (engine->clock_offset_ns, engine->n_ranks, MPI_INT64_T, 0, MPI_COMM_WORLD),
-                error);
-}
-
-static gboolean
-find_hosts (GError **error)
-{
-  g_autofree int *first = g_new (int, (gsize)engine->n_ranks);
-  int own = engine->rank;
-  MPI_Comm host;
-
-  if (!check ("MPI_Comm_split_type",
-              MPI_Comm_split_type (MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, engine->rank, MPI_INFO_NULL, &host), error))
-    return FALSE;
-  MPI_Comm_rank (host, &engine->local_rank);
-  MPI_Comm_size (host, &engine->n_local);
-  return check ("MPI_Bcast", MPI_Bcast (&own, 1, MPI_INT, 0, host), error)
-         && check ("MPI_Comm_free", MPI_Comm_free (&host), error)
-         && check ("MPI_Allgather", MPI_Allgather (&own, 1, MPI_INT, first, 1, MPI_INT, MPI_COMM_WORLD), error)
-         && compare_clocks (first, error);
+  return ps_mpi_check ("MPI_Irecv",
+                       MPI_Irecv (&engine->letters[place], sizeof (PsMpiLetter), MPI_BYTE, MPI_ANY_SOURCE,
+                                  PS_MPI_LETTER_TAG, MPI_COMM_WORLD, &engine->arrivals[place]),
+                       error);
 }
 
 static gboolean
@@ -118,12 +39,12 @@ start_mpi (GError **error)
 {
   int provided, found = 0, *greatest = NULL;
 
-  if (!check ("MPI_Init_thread", MPI_Init_thread (NULL, NULL, MPI_THREAD_FUNNELED, &provided), error)
-      || !check ("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler (MPI_COMM_WORLD, MPI_ERRORS_RETURN), error))
+  if (!ps_mpi_check ("MPI_Init_thread", MPI_Init_thread (NULL, NULL, MPI_THREAD_FUNNELED, &provided), error)
+      || !ps_mpi_check ("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler (MPI_COMM_WORLD, MPI_ERRORS_RETURN), error))
     return FALSE;
   MPI_Comm_rank (MPI_COMM_WORLD, &engine->rank);
   MPI_Comm_size (MPI_COMM_WORLD, &engine->n_ranks);
-  if (!find_hosts (error))
+  if (!ps_mpi_find_hosts (error))
     return FALSE;
   MPI_Comm_get_attr (MPI_COMM_WORLD, MPI_TAG_UB, (void *)&greatest, &found);
   engine->greatest_tag = found ? *greatest : 32767; /* which the standard promises */
@@ -138,14 +59,15 @@ static gboolean
 start_transfer (PsMpiTransfer *transfer, GError **error)
 {
   MPI_Request request;
-  gboolean started = transfer->incoming ? check ("MPI_Irecv",
-                                                 MPI_Irecv (transfer->data, (int)transfer->n_bytes, MPI_BYTE,
-                                                            transfer->rank, transfer->tag, MPI_COMM_WORLD, &request),
-                                                 error)
-                                        : check ("MPI_Isend",
-                                                 MPI_Isend (transfer->data, (int)transfer->n_bytes, MPI_BYTE,
-                                                            transfer->rank, transfer->tag, MPI_COMM_WORLD, &request),
-                                                 error);
+  gboolean started = transfer->incoming
+                         ? ps_mpi_check ("MPI_Irecv",
+                                         MPI_Irecv (transfer->data, (int)transfer->n_bytes, MPI_BYTE, transfer->rank,
+                                                    transfer->tag, MPI_COMM_WORLD, &request),
+                                         error)
+                         : ps_mpi_check ("MPI_Isend",
+                                         MPI_Isend (transfer->data, (int)transfer->n_bytes, MPI_BYTE, transfer->rank,
+                                                    transfer->tag, MPI_COMM_WORLD, &request),
+                                         error);
 
   if (!started)
     return FALSE;
@@ -214,7 +136,7 @@ take_letters (gboolean *busy, GError **error)
       guint place = engine->next_letter;
       int there;
 
-      if (!check ("MPI_Test", MPI_Test (&engine->arrivals[place], &there, MPI_STATUS_IGNORE), error))
+      if (!ps_mpi_check ("MPI_Test", MPI_Test (&engine->arrivals[place], &there, MPI_STATUS_IGNORE), error))
         return FALSE;
       if (!there)
         return TRUE;
@@ -275,10 +197,11 @@ test_transfers (gboolean *busy, GError **error)
     return TRUE;
   g_array_set_size (engine->indices, (guint)n);
   g_array_set_size (engine->statuses, (guint)n);
-  if (!check ("MPI_Testsome",
-              MPI_Testsome (n, (MPI_Request *)(gpointer)engine->requests->data, &n_done,
-                            (int *)(gpointer)engine->indices->data, (MPI_Status *)(gpointer)engine->statuses->data),
-              error))
+  if (!ps_mpi_check ("MPI_Testsome",
+                     MPI_Testsome (n, (MPI_Request *)(gpointer)engine->requests->data, &n_done,
+                                   (int *)(gpointer)engine->indices->data,
+                                   (MPI_Status *)(gpointer)engine->statuses->data),
+                     error))
     return FALSE;
   if (n_done > 0)
     {
@@ -306,7 +229,8 @@ cancel_withdrawn (GError **error)
       cancels = transfer->withdrawn && transfer->incoming;
       transfer->incoming &= !cancels; /* once is enough */
       ps_mpi_unlock ();
-      if (cancels && !check ("MPI_Cancel", MPI_Cancel (&g_array_index (engine->requests, MPI_Request, i)), error))
+      if (cancels
+          && !ps_mpi_check ("MPI_Cancel", MPI_Cancel (&g_array_index (engine->requests, MPI_Request, i)), error))
         return FALSE;
     }
   return TRUE;
