@@ -11,7 +11,7 @@
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define SHORT_BYTES ((gsize)100)
-#define LONG_BYTES ((gsize)300000)
+#define LONG_BYTES ((gsize)100000)
 #define N_MESSAGES 200 /* from each device to each other one */
 
 typedef struct
