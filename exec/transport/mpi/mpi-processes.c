@@ -3,7 +3,6 @@
 
 #include "mpi-engine-private.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define PIECE_BYTES ((gsize)1 << 30) /* MPI counts bytes in an int */
