@@ -17,30 +17,39 @@ is_started_by_mpi (void)
   return g_getenv ("PMIX_RANK") != NULL || g_getenv ("PMI_RANK") != NULL;
 }
 
-/* Tasks without a connection would all do the same, and write the same files. */
+/* Processes that MPI does not connect would all do the same, and write the same files. */
 static gboolean
 check_alone (GError **error)
 {
-  const char *n_tasks = g_getenv ("SLURM_STEP_NUM_TASKS");
+  static const char *const sizes[] = { "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE" };
 
-  if (n_tasks == NULL || g_str_equal (n_tasks, "1"))
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "SLURM_STEP_NUM_TASKS: %s tasks that MPI does not connect; start them with srun --mpi=pmix, or only one",
-               n_tasks);
-  return FALSE;
+  for (guint i = 0; i < G_N_ELEMENTS (sizes); i++)
+    {
+      const char *size = g_getenv (sizes[i]);
+
+      if (size == NULL || g_str_equal (size, "1"))
+        continue;
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                   "%s: %s processes that MPI does not connect; start them with srun --mpi=pmix, or with the mpirun of "
+                   "the MPI that pipesim was built with",
+                   sizes[i], size);
+      return FALSE;
+    }
+  return TRUE;
 }
 
 gboolean
 ps_processes_join (PsProcesses **processes, PsFailureReport report, gpointer data, GError **error)
 {
-  JoinFunction join;
-
   *processes = NULL;
-  if (!is_started_by_mpi ())
-    return check_alone (error);
-  join = (JoinFunction)ps_module_function ("processes of MPI", "mpi", "ps_mpi_processes_join", error);
-  return join != NULL && join (processes, report, data, error);
+  if (is_started_by_mpi ())
+    {
+      JoinFunction join = (JoinFunction)ps_module_function ("processes of MPI", "mpi", "ps_mpi_processes_join", error);
+
+      if (join == NULL || !join (processes, report, data, error))
+        return FALSE;
+    }
+  return *processes != NULL || check_alone (error);
 }
 
 void

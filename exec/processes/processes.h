@@ -31,8 +31,8 @@ struct _PsProcesses
 typedef int (*PsFailureReport) (const GError *error, gpointer data);
 
 /* Meets the other processes where a launcher of MPI (mpirun, srun --mpi) has started this one; else *processes is NULL,
- * and MPI is not touched. Errors: PS_ERROR_UNAVAILABLE where this build has no MPI, PS_ERROR_USAGE where srun has
- * started several tasks without it. *processes lasts as long as the program. */
+ * and MPI is not touched. Errors: PS_ERROR_UNAVAILABLE where this build has no MPI, PS_ERROR_USAGE where a
+ * launcher has started several processes that MPI does not connect. *processes lasts as long as the program. */
 gboolean ps_processes_join (PsProcesses **processes, PsFailureReport report, gpointer data, GError **error);
 
 /* At the end of the work: fails with the error, or waits until all processes have come here, because a launcher ends

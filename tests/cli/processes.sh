@@ -166,8 +166,9 @@ one_line "one rank lacks a file" 1 "rank 2: no-such.csv: .*" 4 sh odd.sh 2 '' '-
 launch 4 env PIPESIM_MODULE_DIR=/nowhere $run
 sort -u "$work/stderr" -o "$work/stderr"
 check_line "processes without MPI" 1 'processes of MPI: there is no pipesim-mpi.so in /nowhere: .*'
-refuse 2 "SLURM_STEP_NUM_TASKS: 2 tasks that MPI does not connect; start them with srun --mpi=pmix, or only one" \
-  env SLURM_STEP_NUM_TASKS=2 $run
+apart='2 processes that MPI does not connect; start them with srun --mpi=pmix, or with the mpirun of the MPI that'
+refuse 2 "SLURM_STEP_NUM_TASKS: $apart" env SLURM_STEP_NUM_TASKS=2 $run
+refuse 2 "PMI_SIZE: $apart" env PMI_RANK=1 PMI_SIZE=2 $run
 
 # begin_run MODE...: four processes in the background that don't end; their ids are in $pids once all are at work, which they
 # are when they have their threads.
