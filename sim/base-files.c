@@ -99,7 +99,7 @@ ps_note_signals (void)
   return &noted;
 }
 
-/* The file that path names after all links, which are no circle. It need not exist. */
+/* The file at the end of all links of path, which form no circle. It need not exist. */
 static char *
 follow_links (const char *path)
 {

@@ -138,10 +138,10 @@ gboolean ps_write_file (const char *path, const char *contents, gssize length, G
 void ps_catch_signals (void);
 
 /* For programs that can end early with the results so far: from now on the first SIGINT or SIGTERM only sets the number
- * that is returned (atomic, 0 until then), and a second one ends the program. A signal that is ignored stays so. */
+ * that is returned (atomic, 0 until then), and a second one ends the program. An ignored signal stays ignored. */
 const gint *ps_note_signals (void);
 
-/* Fails when ps_write_file could not write to path later: found before a long run instead of after it. NULL: nothing to
+/* Fails when ps_write_file could not write to path later, so that a long run does not end in vain. NULL: nothing to
  * check. Errors: PS_ERROR_IO with option, path and cause. */
 gboolean ps_output_check (const char *option, const char *path, GError **error);
 

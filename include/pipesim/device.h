@@ -76,7 +76,7 @@ typedef struct
 
 /* One pipeline rank's compute device. All calls on one device come from one thread at a time, which has called attach
  * first. Functions that can fail return FALSE or NULL and set an error that begins with the stage where one is
- * involved. No hook may be NULL unless said. */
+ * involved. No hook may be NULL unless its comment says so. */
 struct _PsDeviceClass
 {
   const char *name;        /* "cpu" */

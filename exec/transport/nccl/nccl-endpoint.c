@@ -174,8 +174,8 @@ warm_up (const PsNcclEndpoint *endpoint, PsNcclChannel *channel, GError **error)
          && ps_nccl_channel_reap (channel, TRUE, error);
 }
 
-/* All devices open their channels in one order, of senders and then of receivers. So there is always a channel that both
- * its ends have reached, and no device waits for ever. */
+/* All devices open their channels in one order, of senders and then of receivers. So there is always a channel that
+ * both its ends have reached, and no device waits for ever. */
 static gboolean
 open_channels (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, const ncclUniqueId *names, GError **error)
 {
