@@ -1,7 +1,6 @@
 /* layouts-space.c - p, t, d, microbatch size, recomputation, chunks and schedule as a sweep in memory, and what can be
  * said of it before anything is predicted. */
 #include "layouts-private.h"
-#include "setting-private.h"
 
 #include <pipesim/costdb.h>
 
