@@ -139,9 +139,18 @@ read_numbers (Options *options, GError **error)
 }
 
 static gboolean
-has_costs (const Options *options)
+check_costs (const Options *options, GError **error)
 {
-  return options->setting->costs != NULL || options->setting->db != NULL || options->setting->cluster != NULL;
+  const char *option = options->run.device == &ps_paced_device ? "--device paced"
+                       : options->max_error >= 0               ? "--tolerance"
+                       : options->predicted != NULL            ? "--predicted"
+                                                               : NULL;
+  g_autofree char *usage = ps_source_usage (FALSE);
+
+  if (option == NULL || ps_setting_source (options->setting) != NULL)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: needs costs; give %s", option, usage);
+  return FALSE;
 }
 
 /* Options that ask for what the others rule out. */
@@ -156,12 +165,6 @@ check_options (const Options *options, GError **error)
     message = "--device: missing; cpu, cuda, paced or null is needed";
   else if (options->check && !options->run.device->computes)
     message = "--check: this device computes nothing that could be compared; cpu does";
-  else if (options->run.device == &ps_paced_device && !has_costs (options))
-    message = "--device paced: needs costs; give --costs, --db, or --model with --cluster";
-  else if (options->max_error >= 0 && !has_costs (options))
-    message = "--tolerance: needs costs to predict from; give --costs, --db, or --model with --cluster";
-  else if (options->predicted != NULL && !has_costs (options))
-    message = "--predicted: needs costs to predict from; give --costs, --db, or --model with --cluster";
   else if (options->trace != NULL && g_strcmp0 (options->trace, options->predicted) == 0)
     message = "--predicted: is the file of --trace; they are two timelines";
   else if (options->setting->sync == PS_SYNC_BYPASS)
@@ -199,7 +202,8 @@ static gboolean
 finish_options (Options *options, GError **error)
 {
   return ps_setting_finish (options->setting, error) && find_classes (options, error) && read_numbers (options, error)
-         && check_options (options, error) && ps_output_check ("--trace", options->trace, error)
+         && check_options (options, error) && check_costs (options, error)
+         && ps_output_check ("--trace", options->trace, error)
          && ps_output_check ("--predicted", options->predicted, error)
          && (!is_first (options) || ps_output_check_database (options->setting->db, error));
 }
@@ -210,7 +214,7 @@ prepare (const Options *options, Job *job, GError **error)
 {
   if (options->run.device->computes && (job->model = ps_setting_model (options->setting, error)) == NULL)
     return FALSE;
-  if (!has_costs (options))
+  if (ps_setting_source (options->setting) == NULL)
     {
       PsSchedule *schedule = ps_setting_schedule (options->setting, options->schedule, error);
 

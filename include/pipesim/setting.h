@@ -64,12 +64,6 @@ void ps_setting_add_options (PsSetting *setting, GOptionContext *context);
 /* Reads and checks what GOption collected. Errors: PS_ERROR_USAGE. */
 gboolean ps_setting_finish (PsSetting *setting, GError **error);
 
-/* Costs for n_devices and n_chunks from --costs, --db or --model with --cluster (exactly one of the three), with what
- * --recompute, --offload, --replicas and --zero make of them. Errors: PS_ERROR_USAGE, PS_ERROR_INPUT, PS_ERROR_IO. Free
- * with ps_costs_free. */
-PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks,
-                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
 /* --memory-limit, else the cluster's memory, as [n_devices] (free with g_free), NULL when neither is known. Fails when
  * the option has neither one value nor n_devices, and as ps_cluster_load. */
 gboolean ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, GError **error);
@@ -77,6 +71,9 @@ gboolean ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gin
 /* Whether transfers wait for each other or for devices, so that the order of sends and receives counts. Where they do
  * not, PS_COMM_PLANNED plans nothing for the setting's costs. */
 gboolean ps_setting_transfers_wait (const PsSetting *setting);
+
+/* Whether the relaxation engine cannot do what the setting asks for. */
+gboolean ps_setting_needs_events (const PsSetting *setting);
 
 /* The placement that --placement asks for; FALSE: any. */
 gboolean ps_setting_placement (const PsSetting *setting, PsPlacementKind *kind);
@@ -86,19 +83,9 @@ gboolean ps_setting_placement (const PsSetting *setting, PsPlacementKind *kind);
  */
 gboolean ps_setting_speeds (const PsSetting *setting, guint n_devices, double **speeds, GError **error);
 
-/* The costs with each op as fast as the fastest device that holds its stage runs it under --speed: what it takes where
- * each stage has one device, a lower bound otherwise. Free with ps_costs_free. Fails like ps_setting_speeds, and with
- * PS_ERROR_USAGE where the costs are those of another placement. */
-PsCosts *ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs,
-                                   GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
 /* --cluster with --bandwidth-factor and --latency-factor, its devices those of --tensor. Errors: PS_ERROR_IO,
  * PS_ERROR_INPUT, PS_ERROR_USAGE. */
 PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* The model that the setting names (by --model or stored with --db), with --precision. Errors: PS_ERROR_USAGE when it
- * names none. */
-PsModel *ps_setting_model (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* A family's schedule for -p, -m, -v, --slices and --group (families that look at costs get the setting's, if it has
  * any), or a schedule file (recognised by '/' or '.' in the text, or by existing); -p, -m and -v, when given, must

@@ -11,12 +11,6 @@ print_findings (const char *name, GPtrArray *findings)
     g_printerr ("%s: warning: %s\n", name, (const char *)g_ptr_array_index (findings, i));
 }
 
-static gboolean
-has_costs (const PsSetting *setting)
-{
-  return setting->costs != NULL || setting->db != NULL || setting->cluster != NULL;
-}
-
 /* For the formats that show times: what predict -o would draw. */
 static char *
 write_predicted (const PsSetting *setting, const char *name, const PsFormat *format, GError **error)
@@ -43,7 +37,7 @@ write_ordered (const PsSetting *setting, const char *name, const PsFormat *forma
                    ps_comm_order_name (setting->comm_order), format->name);
       return NULL;
     }
-  if (setting->comm_order == PS_COMM_PLANNED && has_costs (setting))
+  if (setting->comm_order == PS_COMM_PLANNED && ps_setting_source (setting) != NULL)
     {
       prediction = ps_predict (setting, name, error);
       return prediction ? format->write_program (prediction->program, error) : NULL;
@@ -61,7 +55,7 @@ write_text (const PsSetting *setting, const PsSchedule *schedule, const char *na
 {
   char *text;
 
-  if (format->write_timeline && has_costs (setting))
+  if (format->write_timeline && ps_setting_source (setting) != NULL)
     text = write_predicted (setting, name, format, error);
   else if (setting->comm_order != PS_COMM_ASAP)
     text = write_ordered (setting, name, format, error);

@@ -65,7 +65,7 @@ ps_cmd_schedule_show (const PsScheduleOptions *options, const char *name, GError
   g_autoptr (PsPrediction) prediction = NULL;
   g_autoptr (PsTimeline) timeline = NULL;
 
-  if (!setting->costs && !setting->db && !setting->cluster)
+  if (ps_setting_source (setting) == NULL)
     return show_order (options, name, error);
   prediction = ps_predict (setting, name, error);
   if (prediction == NULL)

@@ -3,7 +3,7 @@
 #define PS_CMD_SCHEDULE_H
 
 #include <pipesim/formats.h>
-#include <pipesim/setting.h>
+#include <pipesim/sources.h>
 
 typedef struct
 {

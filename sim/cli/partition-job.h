@@ -3,7 +3,7 @@
 #define PS_PARTITION_JOB_H
 
 #include <pipesim/partition.h>
-#include <pipesim/setting.h>
+#include <pipesim/sources.h>
 
 /* As typed; NULL where not given. */
 typedef struct

@@ -83,7 +83,7 @@ ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsPredic
   Task *task;
 
   prediction->simulation = ps_simulation_new (prediction->program);
-  if (!ps_comm_needs_events (setting))
+  if (!ps_setting_needs_events (setting))
     {
       ps_simulate (prediction->program, prediction->costs, prediction->simulation);
       return TRUE;

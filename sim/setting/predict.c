@@ -1,5 +1,6 @@
 /* predict.c - the chain from a setting to a prediction: schedule, costs, program, simulation, figures. */
 #include <pipesim/bound.h>
+#include <pipesim/sources.h>
 #include "setting-comm.h"
 #include "setting-private.h"
 
@@ -25,21 +26,10 @@ ps_prediction_timeline (const PsPrediction *prediction)
   return timeline;
 }
 
-gboolean
-ps_predict_placed (const PsPlacement *placement, const PsCosts *costs, GError **error)
-{
-  if (!costs->loop_only || placement->kind == PS_PLACEMENT_LOOP)
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "placement %s: costs measured with unequal shares of an accelerator hold for placement loop only",
-               ps_placement_name (placement->kind));
-  return FALSE;
-}
-
 PsCosts *
 ps_predict_costs (const PsSchedule *schedule, const PsCosts *given, GError **error)
 {
-  if (!ps_predict_placed (schedule->placement, given, error))
+  if (!ps_costs_check_placement (given, schedule->placement, error))
     {
       g_prefix_error (error, "schedule '%s': ", schedule->name);
       return NULL;

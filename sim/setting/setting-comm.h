@@ -39,9 +39,6 @@ gboolean ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit,
 
 void ps_events_task_free (struct PsEventsTask *task);
 
-/* Whether the relaxation engine cannot do what the setting asks for. */
-gboolean ps_comm_needs_events (const PsSetting *setting);
-
 G_END_DECLS
 
 #endif

@@ -1,11 +1,10 @@
 /* setting.c - the options that every subcommand shares, and what they name: costs, model, schedule. */
-#include <pipesim/costdb.h>
 #include <pipesim/formats.h>
+#include <pipesim/sources.h>
 #include "setting-comm.h"
 #include "setting-private.h"
 #include "setting-training.h"
 
-#include <math.h>
 #include <string.h>
 
 struct PsSettingText
@@ -138,28 +137,6 @@ check_placement (const char *text, GError **error)
   return text == NULL || g_str_equal (text, "auto") || ps_placement_parse ("--placement", text, &kind, error);
 }
 
-static gboolean
-check_sources (const PsSetting *setting, GError **error)
-{
-  const char *message = NULL;
-
-  if (setting->costs && setting->db)
-    message = "--costs and --db: costs come from one of them, not from both";
-  else if (setting->costs && setting->cluster)
-    message = "--costs and --cluster: costs come from one of them, not from both";
-  else if (setting->db && setting->cluster)
-    message = "--db and --cluster: costs come from one of them, not from both";
-  else if (setting->profile && !setting->db)
-    message = "--profile: needs --db FILE, the database that holds it";
-  else if (setting->precision && !setting->model)
-    message = "--precision: needs --model FILE, which it gives another number format";
-  else if (setting->cluster && !setting->model)
-    message = "--cluster: needs --model FILE, what to run on it";
-  if (message)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
-  return message == NULL;
-}
-
 gboolean
 ps_setting_read (PsSetting *setting, GError **error)
 {
@@ -181,7 +158,7 @@ ps_setting_read (PsSetting *setting, GError **error)
 gboolean
 ps_setting_check (const PsSetting *setting, GError **error)
 {
-  return ps_comm_check (setting, error) && ps_training_check (setting, error) && check_sources (setting, error);
+  return ps_comm_check (setting, error) && ps_training_check (setting, error) && ps_sources_check (setting, error);
 }
 
 gboolean
@@ -190,121 +167,45 @@ ps_setting_finish (PsSetting *setting, GError **error)
   return ps_setting_read (setting, error) && ps_setting_check (setting, error);
 }
 
-static PsCosts *
-costs_from_db (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
-{
-  g_autoptr (PsCostDb) db = NULL;
-  g_autoptr (PsModel) model = NULL;
+#define MAX_TIGHTER 6 /* schedules; nearly always the second leaves enough room */
 
-  if (setting->model != NULL && (model = ps_setting_model (setting, error)) == NULL)
-    return NULL;
-  db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
-  return db ? ps_costdb_costs (db, setting->profile, model, n_devices, n_chunks, error) : NULL;
-}
-
-PsCluster *
-ps_setting_cluster (const PsSetting *setting, GError **error)
-{
-  g_autoptr (PsCluster) cluster
-      = setting->known_cluster ? ps_cluster_copy (setting->known_cluster) : ps_cluster_load (setting->cluster, error);
-
-  if (cluster == NULL || !ps_cluster_group (cluster, setting->n_tensor, error))
-    return NULL;
-  ps_cluster_scale (cluster, setting->bandwidth_factor > 0 ? setting->bandwidth_factor : 1,
-                    setting->latency_factor > 0 ? setting->latency_factor : 1);
-  return g_steal_pointer (&cluster);
-}
-
-static gint64
-scale_time (gint64 time_ns, double speed)
-{
-  return llrint (MIN ((double)time_ns / speed, (double)PS_MAX_TIME_NS));
-}
-
-static PsCosts *
-costs_from_model (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
-{
-  g_autoptr (PsModel) model = ps_setting_model (setting, error);
-  g_autoptr (PsCluster) cluster = model ? ps_setting_cluster (setting, error) : NULL;
-
-  if (cluster == NULL || !ps_cluster_check_size (cluster, (guint64)n_devices * setting->n_replicas, error))
-    return NULL;
-  return ps_costs_model (model, cluster, n_devices, n_chunks, error);
-}
-
-PsCosts *
-ps_setting_source (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
-{
-  if (setting->costs)
-    return ps_costs_parse (setting->costs, n_devices, n_chunks, error);
-  if (setting->db)
-    return costs_from_db (setting, n_devices, n_chunks, error);
-  if (setting->cluster)
-    return costs_from_model (setting, n_devices, n_chunks, error);
-  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
-                       "no costs: give --costs 'f=1ms,b=1ms,w=1ms', --db FILE, or --model FILE with --cluster FILE");
-  return NULL;
-}
-
-/* Of a cluster the latency is known apart; of given and measured transfers the whole time scales. */
-static void
-scale_transfers (const PsSetting *setting, PsCosts *costs)
-{
-  if (setting->bandwidth_factor == 0 || setting->cluster)
-    return;
-  for (guint i = 1; i <= 2 * costs->n_stages; i++)
-    costs->transfer_ns[i] = scale_time (costs->transfer_ns[i], setting->bandwidth_factor);
-  for (guint stage = 0; stage < costs->n_stages; stage++)
-    {
-      costs->stage[stage].reduce_ns = scale_time (costs->stage[stage].reduce_ns, setting->bandwidth_factor);
-      costs->stage[stage].reduce2_ns = scale_time (costs->stage[stage].reduce2_ns, setting->bandwidth_factor);
-    }
-}
-
-gboolean
-ps_setting_adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error)
-{
-  scale_transfers (setting, costs);
-  return ps_training_apply (setting, costs, n_devices, error);
-}
-
-PsCosts *
-ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
-{
-  g_autoptr (PsCosts) costs = ps_setting_source (setting, n_devices, n_chunks, error);
-
-  return costs && ps_setting_adapt (setting, costs, n_devices, error) ? g_steal_pointer (&costs) : NULL;
-}
-
-PsModel *
-ps_setting_model (const PsSetting *setting, GError **error)
-{
-  g_autoptr (PsCostDb) db = NULL;
-
-  if (setting->model || setting->known_model)
-    {
-      g_autoptr (PsModel) model
-          = setting->known_model ? ps_model_copy (setting->known_model) : ps_model_load (setting->model, error);
-
-      if (model == NULL || !ps_model_set_precision (model, "--precision", setting->precision, error))
-        return NULL;
-      if (setting->microbatch_size > 0)
-        model->microbatch_size = setting->microbatch_size;
-      return g_steal_pointer (&model);
-    }
-  if (setting->db)
-    {
-      db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
-      return db ? ps_costdb_model (db, setting->profile, error) : NULL;
-    }
-  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "no model: give --model FILE, or --db FILE that holds one");
-  return NULL;
-}
-
+/* Takes from each device's limit what its peak exceeds the given limit by, times `factor`; FALSE: no peak does.
+ * Transfers never queue here: families see costs, not channels. */
 static gboolean
-has_costs (const PsSetting *setting)
+tighten (const PsSchedule *schedule, const PsFamilySetting *size, gint64 factor, gint64 *limit)
 {
-  return setting->costs != NULL || setting->db != NULL || setting->cluster != NULL;
+  g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, NULL);
+  g_autoptr (PsSimulation) simulation = program ? ps_simulation_new (program) : NULL;
+  gboolean exceeds = FALSE;
+
+  if (program == NULL)
+    return FALSE;
+  ps_simulate (program, size->costs, simulation);
+  for (guint d = 0; d < simulation->n_devices; d++)
+    {
+      gint64 excess = simulation->device[d].peak_bytes - size->memory_limit[d];
+
+      limit[d] -= factor * MAX (excess, 0);
+      exceeds |= excess > 0;
+    }
+  return exceeds;
+}
+
+static PsSchedule *
+generate_within (const PsFamily *family, const PsFamilySetting *size, GError **error)
+{
+  PsSchedule *schedule = ps_family_generate (family, size, error), *tighter = schedule;
+  g_autofree gint64 *limit = g_memdup2 (size->memory_limit, size->n_devices * sizeof *limit);
+  PsFamilySetting tight = *size;
+
+  tight.memory_limit = limit;
+  for (guint i = 0; tighter && limit && size->costs && i < MAX_TIGHTER && tighten (schedule, size, 1 << i, limit); i++)
+    if ((tighter = ps_family_generate (family, &tight, NULL)) != NULL)
+      {
+        ps_schedule_free (schedule);
+        schedule = tighter;
+      }
+  return schedule;
 }
 
 static PsSchedule *
@@ -313,7 +214,7 @@ generate_sized (const PsSetting *setting, const PsFamily *family, PsFamilySettin
   g_autoptr (PsCosts) costs = NULL;
   g_autofree gint64 *limit = NULL;
 
-  if (family->uses_costs && !size->costs && has_costs (setting))
+  if (family->uses_costs && !size->costs && ps_setting_source (setting) != NULL)
     {
       size->costs = costs = ps_setting_costs (setting, size->n_devices, size->n_chunks, error);
       if (costs == NULL)
@@ -323,7 +224,7 @@ generate_sized (const PsSetting *setting, const PsFamily *family, PsFamilySettin
       || (family->uses_costs && !ps_setting_memory_limit (setting, size->n_devices, &limit, error)))
     return NULL;
   size->memory_limit = limit;
-  return ps_setting_generate (family, size, error);
+  return generate_within (family, size, error);
 }
 
 static PsSchedule *

@@ -127,7 +127,7 @@ shared_source (PsSweepWorker *worker, guint n_devices, guint n_chunks)
   if ((shared = find (worker, worker->sources)) != NULL)
     return shared;
   shared = g_new0 (Shared, 1);
-  shared->costs = ps_setting_source (&worker->point.setting, n_devices, n_chunks, &shared->reason);
+  shared->costs = ps_setting_load (&worker->point.setting, n_devices, n_chunks, &shared->reason);
   return keep (worker, worker->sources, shared, costs_bytes (n_devices * n_chunks) + sizeof *shared);
 }
 

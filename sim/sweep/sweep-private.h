@@ -2,6 +2,7 @@
 #ifndef PIPESIM_SWEEP_PRIVATE_H
 #define PIPESIM_SWEEP_PRIVATE_H
 
+#include <pipesim/sources.h>
 #include <pipesim/sweep.h>
 
 G_BEGIN_DECLS

@@ -140,120 +140,85 @@ count (PsSweep *sweep, GError **error)
 
 /* Files */
 
-/* The measurements themselves: the file changes with every look at it. */
-static char *
-digest_measurements (PsCostDb *db, GError **error)
+static gboolean
+digest_model (const char *name, char **digest, GError **error)
 {
-  g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, error);
-  g_autoptr (GChecksum) checksum = g_checksum_new (G_CHECKSUM_SHA256);
+  g_autoptr (PsModel) model = ps_model_load (name, error);
 
-  for (guint i = 0; profiles && i < profiles->len; i++)
-    {
-      const PsProfile *profile = profiles->pdata[i];
-      g_autoptr (GPtrArray) rows = ps_costdb_measurements (db, profile->name, FALSE, error);
-
-      if (!rows)
-        return NULL;
-      g_checksum_update (checksum, (const guchar *)profile->name, -1);
-      g_checksum_update (checksum, (const guchar *)profile->model_digest, -1);
-      g_checksum_update (checksum, (const guchar *)profile->shares, -1);
-      for (guint k = 0; k < rows->len; k++)
-        {
-          const PsMeasurement *row = rows->pdata[k];
-          gint64 figures[]
-              = { row->subject, row->kind,           row->bytes,      row->devices,    row->sharing,    row->share,
-                  row->cache,   row->time.median_ns, row->take_bytes, row->give_bytes, row->state_bytes };
-
-          g_checksum_update (checksum, (const guchar *)row->shape, -1);
-          g_checksum_update (checksum, (const guchar *)figures, sizeof figures);
-        }
-    }
-  return profiles ? g_strdup (g_checksum_get_string (checksum)) : NULL;
+  if (model != NULL)
+    *digest = ps_model_digest (model);
+  return model != NULL;
 }
 
-/* For sizes of microbatches. Which profile counts when none is named is for the costs to say. */
-static void
-note_measured (PsSweep *sweep, PsCostDb *db, const char *path)
+static gboolean
+digest_values (PsSweep *sweep, const char *field, gboolean (*digest) (const char *text, char **digest, GError **error),
+               GError **error)
 {
+  const PsSweepAxis *axis = ps_sweep_axis (sweep, field);
+
+  for (guint i = 0; axis != NULL && i < axis->values->len; i++)
+    {
+      PsSweepValue *value = axis->values->pdata[i];
+
+      if (digest (value->text, &value->content, error))
+        continue;
+      g_prefix_error (error, "%s: %s: ", sweep->where, field);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+/* Models of profiles tell sizes of microbatches. Which profile counts when none is named is for the costs to say. */
+static void
+note_measured (PsSweep *sweep, const char *path)
+{
+  g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_READ, NULL);
   const PsSweepAxis *profiles = ps_sweep_axis (sweep, "profile");
 
-  for (guint i = 0; i < (profiles ? profiles->values->len : 1); i++)
+  for (guint i = 0; db != NULL && i < (profiles != NULL ? profiles->values->len : 1); i++)
     {
-      const char *name = profiles ? ((PsSweepValue *)profiles->values->pdata[i])->text : NULL;
+      const char *name = profiles != NULL ? ((PsSweepValue *)profiles->values->pdata[i])->text : NULL;
       PsModel *model = ps_costdb_model (db, name, NULL);
 
-      if (model)
+      if (model != NULL)
         g_hash_table_insert (sweep->measured, g_strconcat (path, "\n", name, NULL), model);
     }
 }
 
-static gboolean
-open_database (PsSweep *sweep, PsSweepValue *value, GError **error)
-{
-  g_autoptr (PsCostDb) db = ps_costdb_open (value->text, PS_COSTDB_READ, error);
-
-  if (!db || (value->content = digest_measurements (db, error)) == NULL)
-    return FALSE;
-  note_measured (sweep, db, value->text);
-  return TRUE;
-}
-
-/* What ships with pipesim changes with its version only. */
+/* Keeps what the files hold, so that no prediction reads them again. */
 static void
-digest_file (PsSweepValue *value)
+note_files (PsSweep *sweep)
 {
-  g_autofree char *contents = NULL;
-  gsize length;
+  for (guint i = 0; i < sweep->axes->len; i++)
+    {
+      const PsSweepAxis *axis = &g_array_index (sweep->axes, PsSweepAxis, i);
 
-  if ((strchr (value->text, '/') || strchr (value->text, '.')) && ps_read_file (value->text, &contents, &length, NULL))
-    value->content = g_compute_checksum_for_data (G_CHECKSUM_SHA256, (const guchar *)contents, length);
-}
+      for (guint k = 0; k < axis->values->len; k++)
+        {
+          const char *text = ((PsSweepValue *)axis->values->pdata[k])->text;
 
-static gboolean
-open_model (PsSweep *sweep, PsSweepValue *value, GError **error)
-{
-  PsModel *model = ps_model_load (value->text, error);
-
-  if (!model)
-    return FALSE;
-  value->content = ps_model_digest (model);
-  g_hash_table_insert (sweep->models, g_strdup (value->text), model);
-  return TRUE;
-}
-
-static gboolean
-open_cluster (PsSweep *sweep, PsSweepValue *value, GError **error)
-{
-  PsCluster *cluster = ps_cluster_load (value->text, error);
-
-  if (!cluster)
-    return FALSE;
-  digest_file (value);
-  g_hash_table_insert (sweep->clusters, g_strdup (value->text), cluster);
-  return TRUE;
+          if (g_str_equal (axis->field->name, "model"))
+            g_hash_table_insert (sweep->models, g_strdup (text), ps_model_load (text, NULL));
+          else if (g_str_equal (axis->field->name, "cluster"))
+            g_hash_table_insert (sweep->clusters, g_strdup (text), ps_cluster_load (text, NULL));
+          else if (g_str_equal (axis->field->name, "db"))
+            note_measured (sweep, text);
+        }
+    }
 }
 
 static gboolean
 open_files (PsSweep *sweep, GError **error)
 {
-  static const struct
-  {
-    const char *field;
-    gboolean (*open) (PsSweep *sweep, PsSweepValue *value, GError **error);
-  } kinds[] = { { "model", open_model }, { "cluster", open_cluster }, { "db", open_database } };
+  guint n;
+  const PsCostSource *const *sources = ps_source_table (&n);
+  gboolean ok = digest_values (sweep, "model", digest_model, error);
 
-  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
-    {
-      const PsSweepAxis *axis = ps_sweep_axis (sweep, kinds[i].field);
-
-      for (guint k = 0; axis && k < axis->values->len; k++)
-        if (!kinds[i].open (sweep, axis->values->pdata[k], error))
-          {
-            g_prefix_error (error, "%s: %s: ", sweep->where, kinds[i].field);
-            return FALSE;
-          }
-    }
-  return TRUE;
+  for (guint i = 0; ok && i < n; i++)
+    ok = sources[i]->digest == NULL || digest_values (sweep, sources[i]->option, sources[i]->digest, error);
+  if (ok)
+    note_files (sweep);
+  return ok;
 }
 
 /* Identity */

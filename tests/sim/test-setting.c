@@ -1,7 +1,7 @@
 /* Tests of setting.h: what the shared options accept, what they refuse and with which words, and the chain to a
  * prediction. */
 #include <pipesim/memory.h>
-#include <pipesim/setting.h>
+#include <pipesim/sources.h>
 
 #include <glib/gstdio.h>
 #include <string.h>
