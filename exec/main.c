@@ -212,17 +212,16 @@ finish_options (Options *options, GError **error)
 static gboolean
 prepare (const Options *options, Job *job, GError **error)
 {
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (options->setting, NULL);
+
   if (options->run.device->computes && (job->model = ps_setting_model (options->setting, error)) == NULL)
     return FALSE;
   if (ps_setting_source (options->setting) == NULL)
     {
-      PsSchedule *schedule = ps_setting_schedule (options->setting, options->schedule, error);
-
-      job->own_program = schedule != NULL ? ps_program_lower (schedule, options->setting->comm_order, error) : NULL;
-      job->program = job->own_program;
+      job->program = job->own_program = ps_predictor_program (predictor, options->schedule, error);
       return job->program != NULL;
     }
-  job->prediction = ps_predict (options->setting, options->schedule, error);
+  job->prediction = ps_predictor_predict (predictor, options->schedule, error);
   if (job->prediction == NULL)
     return FALSE;
   job->program = job->prediction->program;

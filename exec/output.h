@@ -5,7 +5,7 @@
 #include "runtime/verify.h"
 
 #include <pipesim/compare.h>
-#include <pipesim/sources.h>
+#include <pipesim/predictor.h>
 
 G_BEGIN_DECLS
 

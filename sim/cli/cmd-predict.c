@@ -6,7 +6,7 @@
 #include "predict-spread.h"
 
 #include <pipesim/report.h>
-#include <pipesim/setting.h>
+#include <pipesim/predictor.h>
 
 typedef struct
 {
@@ -20,6 +20,7 @@ typedef struct
   double saving; /* and read */
   char *output;
   PsSetting *setting;
+  PsPredictor *predictor; /* of setting */
   PsSpreadOptions spread;
 } Options;
 
@@ -30,6 +31,7 @@ options_clear (Options *options)
   g_free (options->output);
   g_free (options->faster);
   g_free (options->size);
+  ps_predictor_free (options->predictor);
   ps_setting_free (options->setting);
   ps_spread_options_clear (&options->spread);
 }
@@ -258,7 +260,7 @@ predict_named (const Options *options, Result *result, GError **error)
 {
   for (guint i = 0; options->schedules[i] != NULL; i++)
     {
-      g_autoptr (PsPrediction) prediction = ps_predict (options->setting, options->schedules[i], error);
+      g_autoptr (PsPrediction) prediction = ps_predictor_predict (options->predictor, options->schedules[i], error);
 
       if (prediction == NULL || (options->output && !write_timeline (prediction, options->output, error))
           || !take_prediction (options, result, g_steal_pointer (&prediction), error))
@@ -289,7 +291,7 @@ predict_all (const Options *options, Result *result, GError **error)
   for (guint i = 0; i < n; i++)
     {
       g_autoptr (GError) reason = NULL;
-      g_autoptr (PsPrediction) prediction = ps_predict (options->setting, families[i]->name, &reason);
+      g_autoptr (PsPrediction) prediction = ps_predictor_predict (options->predictor, families[i]->name, &reason);
 
       if (prediction == NULL)
         {
@@ -400,6 +402,7 @@ parse_options (Options *options, int argc, char **argv, GError **error)
   g_autoptr (GOptionContext) context = g_option_context_new ("- simulate schedules: time, bubble, memory");
 
   options->setting = ps_setting_new ();
+  options->predictor = ps_predictor_new (options->setting, NULL);
   g_option_context_set_description (context, "bubble of iteration = 1 - busy time / (p * iteration time)\n"
                                              "bubble of span = 1 - (busy time / p) / longest span of a device\n");
   g_option_context_add_main_entries (context, entries, NULL);

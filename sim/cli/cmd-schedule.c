@@ -8,6 +8,7 @@
 static void
 options_clear (PsScheduleOptions *options)
 {
+  ps_predictor_free (options->predictor);
   ps_setting_free (options->setting);
   g_free (options->to);
   g_free (options->output);
@@ -55,7 +56,7 @@ list (const PsScheduleOptions *options, G_GNUC_UNUSED const char *schedule, GErr
 static gboolean
 validate (const PsScheduleOptions *options, const char *name, GError **error)
 {
-  g_autoptr (PsProgram) program = ps_cmd_schedule_load (options, name, error);
+  g_autoptr (PsProgram) program = ps_predictor_program (options->predictor, name, error);
   g_autofree char *line = NULL;
 
   if (program == NULL)
@@ -141,6 +142,7 @@ parse_options (PsScheduleOptions *options, const Action *action, int *argc, char
   int wanted = action->arguments ? 2 : 1;
 
   options->setting = ps_setting_new ();
+  options->predictor = ps_predictor_new (options->setting, NULL);
   g_option_context_set_description (context, formats);
   g_option_context_add_main_entries (context, entries, NULL);
   ps_setting_add_options (options->setting, context);

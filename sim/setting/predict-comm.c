@@ -1,7 +1,5 @@
 /* predict-comm.c - a prediction's times where transfers queue, share links, or hold up devices. */
-#include "setting-comm.h"
-
-#include <pipesim/events.h>
+#include "predict-comm.h"
 
 /* What an engine is given, and what it points into. */
 typedef struct PsEventsTask

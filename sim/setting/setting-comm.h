@@ -31,14 +31,6 @@ gboolean ps_comm_read (const PsCommText *text, PsSetting *setting, GError **erro
 /* Refuses options that say nothing together. Errors: PS_ERROR_USAGE. */
 gboolean ps_comm_check (const PsSetting *setting, GError **error);
 
-/* Runs prediction->program under prediction->costs into prediction->simulation, made here, by the engine that the
- * setting needs. Planning rewrites the program's sends and receives, ready order replaces it by what came of it.
- * memory_limit is [n_devices] or NULL. */
-gboolean ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsPrediction *prediction,
-                           GError **error);
-
-void ps_events_task_free (struct PsEventsTask *task);
-
 G_END_DECLS
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef PIPESIM_SWEEP_PRIVATE_H
 #define PIPESIM_SWEEP_PRIVATE_H
 
-#include <pipesim/sources.h>
+#include <pipesim/predictor.h>
 #include <pipesim/sweep.h>
 
 G_BEGIN_DECLS
@@ -31,18 +31,10 @@ typedef struct
   PsFieldType type;
   const char *column;  /* of the results; NULL: the prediction says better */
   const char *none;    /* a word for the option not given; NULL: there is none */
-  guint8 keys;         /* PsFieldKey: what a prediction shares with others that agree in this field */
+  guint8 keys;         /* PsPredictorKey: the parts of a setting that the field is of */
   gboolean option;     /* read as an option of SETTING; FALSE: by sweep-values.c */
   PsFieldPart part[2]; /* where the setting keeps it; size 0: nowhere */
 } PsField;
-
-typedef enum
-{
-  PS_KEY_COSTS = 1,
-  PS_KEY_PROGRAM = 2,
-  PS_KEY_LIMIT = 4,  /* of programs whose families look at costs, what else they look at */
-  PS_KEY_SOURCE = 8, /* of measured costs before options change them */
-} PsFieldKey;
 
 const PsField *ps_sweep_field_find (const char *name);
 char *ps_sweep_field_names (void);
@@ -133,13 +125,6 @@ guint ps_sweep_microbatch_size (const PsSetting *setting);
 
 /* Fills the setting columns from the point, the figures from the prediction. */
 void ps_sweep_fill (const PsSweep *sweep, const PsSweepPoint *point, const PsPrediction *prediction, PsResult *result);
-
-/* Things by key; the ones longest not asked for go when their weights together are too much. */
-typedef struct _PsCache PsCache;
-PsCache *ps_cache_new (gsize capacity, GDestroyNotify destroy);
-void ps_cache_free (PsCache *cache);
-gpointer ps_cache_find (PsCache *cache, const guint *key, guint n); /* NULL: not there */
-void ps_cache_add (PsCache *cache, const guint *key, guint n, gpointer thing /* taken */, gsize weight);
 
 G_END_DECLS
 

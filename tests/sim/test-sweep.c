@@ -258,31 +258,6 @@ test_link_factors (void)
   g_assert_cmpfloat_with_epsilon ((double)(makespan[0] - makespan[2]), bytes / cluster->link_bandwidth * 1e9, 2);
 }
 
-/* Least recently used things go first, and all go in the end. */
-static void
-test_cache (void)
-{
-  PsCache *cache = ps_cache_new (30, g_free);
-  guint key[2] = { 1, 2 };
-  char *things[4];
-
-  for (guint i = 0; i < 4; i++)
-    {
-      key[1] = i;
-      things[i] = g_strdup_printf ("%u", i);
-      g_assert_null (ps_cache_find (cache, key, 2));
-      ps_cache_add (cache, key, 2, things[i], 10);
-      key[1] = 0;
-      g_assert_true (ps_cache_find (cache, key, 2) == things[0]);
-    }
-  g_assert_null (ps_cache_find (cache, key, 1));
-  key[1] = 1; /* 0 was used between all others */
-  g_assert_null (ps_cache_find (cache, key, 2));
-  key[1] = 3;
-  g_assert_true (ps_cache_find (cache, key, 2) == things[3]);
-  ps_cache_free (cache);
-}
-
 static void
 check_shard (const char *text, guint index, guint n)
 {
@@ -380,7 +355,6 @@ main (int argc, char **argv)
   g_test_add_func ("/sweep/models", test_models);
   g_test_add_func ("/sweep/global-batch", test_global_batch);
   g_test_add_func ("/sweep/link-factors", test_link_factors);
-  g_test_add_func ("/sweep/cache", test_cache);
   g_test_add_func ("/sweep/shards", test_shards);
   g_test_add_func ("/sweep/shard-of-process", test_shard_of_process);
   return g_test_run ();

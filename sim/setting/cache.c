@@ -1,11 +1,11 @@
-/* sweep-cache.c - what was used lately, by key. */
-#include "sweep-private.h"
+/* cache.c - things by key, within a limit of their weights. */
+#include "cache.h"
 
 #include <string.h>
 
 typedef struct
 {
-  guint *key; /* its length, then so many */
+  guint *key; /* its length, then the numbers */
   gpointer thing;
   gsize weight;
   GList link;
@@ -18,7 +18,7 @@ struct _PsCache
   gsize capacity;
   gsize weight;
   GDestroyNotify destroy;
-  GArray *key; /* scratch */
+  GArray *key; /* of the next find and add: the length, then the numbers */
 };
 
 static guint
@@ -48,7 +48,8 @@ ps_cache_new (gsize capacity, GDestroyNotify destroy)
   cache->entries = g_hash_table_new (hash_key, same_key);
   cache->capacity = capacity;
   cache->destroy = destroy;
-  cache->key = g_array_new (FALSE, FALSE, sizeof (guint));
+  cache->key = g_array_new (FALSE, TRUE, sizeof (guint));
+  ps_cache_key (cache);
   g_queue_init (&cache->recent);
   return cache;
 }
@@ -67,30 +68,34 @@ drop (PsCache *cache, Entry *entry)
 void
 ps_cache_free (PsCache *cache)
 {
-  if (!cache)
+  if (cache == NULL)
     return;
-  while (cache->recent.tail)
+  while (cache->recent.tail != NULL)
     drop (cache, cache->recent.tail->data);
   g_hash_table_unref (cache->entries);
   g_array_unref (cache->key);
   g_free (cache);
 }
 
-static const guint *
-full_key (PsCache *cache, const guint *key, guint n)
+GArray *
+ps_cache_key (PsCache *cache)
 {
-  g_array_set_size (cache->key, 0);
-  g_array_append_val (cache->key, n);
-  g_array_append_vals (cache->key, key, n);
+  return g_array_set_size (cache->key, 1);
+}
+
+static const guint *
+whole_key (PsCache *cache)
+{
+  g_array_index (cache->key, guint, 0) = cache->key->len - 1;
   return (const guint *)(gconstpointer)cache->key->data;
 }
 
 gpointer
-ps_cache_find (PsCache *cache, const guint *key, guint n)
+ps_cache_find (PsCache *cache)
 {
-  Entry *entry = g_hash_table_lookup (cache->entries, full_key (cache, key, n));
+  Entry *entry = g_hash_table_lookup (cache->entries, whole_key (cache));
 
-  if (!entry)
+  if (entry == NULL)
     return NULL;
   g_queue_unlink (&cache->recent, &entry->link);
   g_queue_push_head_link (&cache->recent, &entry->link);
@@ -98,15 +103,15 @@ ps_cache_find (PsCache *cache, const guint *key, guint n)
 }
 
 void
-ps_cache_add (PsCache *cache, const guint *key, guint n, gpointer thing, gsize weight)
+ps_cache_add (PsCache *cache, gpointer thing, gsize weight)
 {
   Entry *entry = g_new0 (Entry, 1);
 
-  entry->key = g_memdup2 (full_key (cache, key, n), (n + 1) * sizeof *key);
+  entry->key = g_memdup2 (whole_key (cache), cache->key->len * sizeof *entry->key);
   entry->thing = thing;
   entry->weight = weight;
   entry->link.data = entry;
-  while (cache->recent.tail && cache->weight + weight > cache->capacity)
+  while (cache->recent.tail != NULL && cache->weight + weight > cache->capacity)
     drop (cache, cache->recent.tail->data);
   g_hash_table_insert (cache->entries, entry->key, entry);
   g_queue_push_head_link (&cache->recent, &entry->link);
