@@ -8,43 +8,16 @@
 #define PROGRAM_CACHE_BYTES ((gsize)64 << 20)
 #define COSTS_CACHE_BYTES ((gsize)8 << 20)
 
-/* Costs or a program, or why there are none. */
-typedef struct
-{
-  PsCosts *costs;
-  PsProgram *program;
-  GError *reason;
-} Kept;
-
 struct _PsPredictor
 {
   const PsSetting *setting;
   const PsCosts *given;
   PsKeyFunction key; /* NULL: the setting stays as it is */
   gpointer data;
-  PsCache *sources; /* of Kept: costs of slow sources, before options change them */
-  PsCache *costs;
+  PsCache *sources; /* of PsCosts: those of slow sources, before options change them */
+  PsCache *costs;   /* of PsCosts */
   PsCache *programs;
 };
-
-static void
-kept_free (gpointer data)
-{
-  Kept *kept = data;
-
-  ps_costs_free (kept->costs);
-  ps_program_free (kept->program);
-  g_clear_error (&kept->reason);
-  g_free (kept);
-}
-
-static gboolean
-has_result (const Kept *kept, GError **error)
-{
-  if (kept->reason != NULL)
-    g_propagate_error (error, g_error_copy (kept->reason));
-  return kept->reason == NULL;
-}
 
 PsPredictor *
 ps_predictor_new (const PsSetting *setting, const PsCosts *given)
@@ -53,9 +26,9 @@ ps_predictor_new (const PsSetting *setting, const PsCosts *given)
 
   predictor->setting = setting;
   predictor->given = given;
-  predictor->sources = ps_cache_new (COSTS_CACHE_BYTES, kept_free);
-  predictor->costs = ps_cache_new (COSTS_CACHE_BYTES, kept_free);
-  predictor->programs = ps_cache_new (PROGRAM_CACHE_BYTES, kept_free);
+  predictor->sources = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_costs_free);
+  predictor->costs = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_costs_free);
+  predictor->programs = ps_cache_new (PROGRAM_CACHE_BYTES, (GDestroyNotify)ps_program_free);
   return predictor;
 }
 
@@ -79,47 +52,40 @@ ps_predictor_set_key (PsPredictor *predictor, PsKeyFunction key, gpointer data)
 
 /* Costs */
 
-typedef PsCosts *(*CostsFunction) (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error);
-
-/* Costs of the setting for a size, made unless the cache has them. */
-static const PsCosts *
-find_costs (PsPredictor *predictor, PsCache *cache, guint parts, CostsFunction make, guint n_devices, guint n_chunks,
-            GError **error)
+static PsCosts *
+find_costs (PsPredictor *predictor, PsCache *cache, guint parts, guint n_devices, guint n_chunks)
 {
   GArray *key = ps_cache_key (cache);
-  gsize bytes = n_devices * n_chunks * (PS_N_OP_KINDS * sizeof (PsOpCost) + sizeof (PsStageCost) + 4 * sizeof (gint64));
-  Kept *kept;
 
   if (predictor->key != NULL)
     predictor->key (predictor->data, parts, key);
   g_array_append_val (key, n_devices);
   g_array_append_val (key, n_chunks);
-  kept = ps_cache_find (cache);
-  if (kept == NULL)
-    {
-      kept = g_new0 (Kept, 1);
-      kept->costs = make (predictor, n_devices, n_chunks, &kept->reason);
-      ps_cache_add (cache, kept, bytes + sizeof *kept);
-    }
-  return has_result (kept, error) ? kept->costs : NULL;
+  return ps_cache_find (cache);
 }
 
-static PsCosts *
-load_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error)
+static void
+keep_costs (PsCache *cache, PsCosts *costs)
 {
-  return ps_setting_load (predictor->setting, n_devices, n_chunks, error);
+  gsize each = PS_N_OP_KINDS * sizeof *costs->op + sizeof *costs->stage
+               + 2 * (sizeof *costs->transfer_ns + sizeof *costs->message_bytes);
+
+  if (costs != NULL)
+    ps_cache_add (cache, costs, costs->n_stages * each + sizeof *costs);
 }
 
 static PsCosts *
 make_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error)
 {
   const PsCostSource *source = ps_setting_source (predictor->setting);
-  const PsCosts *loaded;
   g_autoptr (PsCosts) costs = NULL;
+  PsCosts *loaded;
 
   if (source == NULL || !source->is_slow)
     return ps_setting_costs (predictor->setting, n_devices, n_chunks, error);
-  loaded = find_costs (predictor, predictor->sources, PS_KEY_SOURCE, load_costs, n_devices, n_chunks, error);
+  loaded = find_costs (predictor, predictor->sources, PS_KEY_SOURCE, n_devices, n_chunks);
+  if (loaded == NULL)
+    keep_costs (predictor->sources, loaded = ps_setting_load (predictor->setting, n_devices, n_chunks, error));
   if (loaded == NULL)
     return NULL;
   costs = ps_costs_copy (loaded);
@@ -129,9 +95,14 @@ make_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **er
 const PsCosts *
 ps_predictor_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error)
 {
+  PsCosts *costs;
+
   if (predictor->given != NULL && predictor->given->n_stages == n_devices * n_chunks)
     return predictor->given;
-  return find_costs (predictor, predictor->costs, PS_KEY_COSTS, make_costs, n_devices, n_chunks, error);
+  costs = find_costs (predictor, predictor->costs, PS_KEY_COSTS, n_devices, n_chunks);
+  if (costs == NULL)
+    keep_costs (predictor->costs, costs = make_costs (predictor, n_devices, n_chunks, error));
+  return costs;
 }
 
 /* A schedule file may place its stages unevenly; costs describe p * v stages. */
@@ -238,15 +209,14 @@ is_asked_again (PsPredictor *predictor, const char *name_or_file)
 static PsProgram *
 shared_program (PsPredictor *predictor, const char *name_or_file, GError **error)
 {
-  Kept *kept = ps_cache_find (predictor->programs);
+  PsProgram *program = ps_cache_find (predictor->programs);
 
-  if (kept == NULL)
-    {
-      kept = g_new0 (Kept, 1);
-      kept->program = ps_predictor_program (predictor, name_or_file, &kept->reason);
-      ps_cache_add (predictor->programs, kept, sizeof *kept + (kept->program ? program_bytes (kept->program) : 0));
-    }
-  return has_result (kept, error) ? kept->program : NULL;
+  if (program != NULL)
+    return program;
+  program = ps_predictor_program (predictor, name_or_file, error);
+  if (program != NULL)
+    ps_cache_add (predictor->programs, program, program_bytes (program));
+  return program;
 }
 
 /* Planning and ready order change the program that they run. */
