@@ -5,6 +5,7 @@
 #include "processes/processes.h"
 
 #include <pipesim/costdb.h>
+#include <pipesim/formats.h>
 
 #include <locale.h>
 #include <math.h>
@@ -349,9 +350,9 @@ publish (const Options *options, const Job *job, const PsRunReport *report, cons
   GError *first = NULL;
 
   if (options->trace != NULL)
-    ps_output_timeline (options->trace, report->result->timeline, unless_set (&first));
+    ps_timeline_write (report->result->timeline, options->trace, unless_set (&first));
   if (options->predicted != NULL)
-    ps_output_timeline (options->predicted, job->predicted, unless_set (&first));
+    ps_timeline_write (job->predicted, options->predicted, unless_set (&first));
   if (setting->db != NULL && !report->result->emulated)
     ps_output_record (setting->db, setting->profile, started, report, unless_set (&first));
   print_report (options, report, unless_set (&first));

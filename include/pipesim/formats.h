@@ -119,6 +119,9 @@ GPtrArray *ps_torch_lint_comms (const char *where, const char *text, gsize lengt
  */
 PsTimeline *ps_timeline_load (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+/* Writes a timeline: as a Chrome trace where path ends in .trace.json, else as the native file. Errors: PS_ERROR_IO. */
+gboolean ps_timeline_write (const PsTimeline *timeline, const char *path, GError **error);
+
 /* The traces of one run from texts in memory. names and texts have n entries. */
 PsTimeline *ps_trace_parse (const char *where, const char *const *names, const char *const *texts, guint n,
                             GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -5,8 +5,9 @@
 #include "predict-memory.h"
 #include "predict-spread.h"
 
-#include <pipesim/report.h>
+#include <pipesim/formats.h>
 #include <pipesim/predictor.h>
+#include <pipesim/report.h>
 
 typedef struct
 {
@@ -200,17 +201,6 @@ describe_costs (const PsCosts *costs)
   return g_strdup_printf ("simulated from %s costs: %s", ps_origin_name (costs->time_origin), costs->source);
 }
 
-static gboolean
-write_timeline (const PsPrediction *prediction, const char *path, GError **error)
-{
-  g_autoptr (PsTimeline) timeline = ps_prediction_timeline (prediction);
-  g_autofree char *text = NULL;
-
-  text = g_str_has_suffix (path, ".trace.json") ? ps_timeline_to_chrome_trace (timeline)
-                                                : ps_timeline_to_json (timeline);
-  return ps_write_file (path, text, -1, error);
-}
-
 /* Asynchronous schedules train differently and are no winners: they come last. */
 static void
 finish_rows (const Options *options, Result *result)
@@ -261,8 +251,10 @@ predict_named (const Options *options, Result *result, GError **error)
   for (guint i = 0; options->schedules[i] != NULL; i++)
     {
       g_autoptr (PsPrediction) prediction = ps_predictor_predict (options->predictor, options->schedules[i], error);
+      g_autoptr (PsTimeline) timeline
+          = prediction != NULL && options->output != NULL ? ps_prediction_timeline (prediction) : NULL;
 
-      if (prediction == NULL || (options->output && !write_timeline (prediction, options->output, error))
+      if (prediction == NULL || (timeline != NULL && !ps_timeline_write (timeline, options->output, error))
           || !take_prediction (options, result, g_steal_pointer (&prediction), error))
         return FALSE;
     }

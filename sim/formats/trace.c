@@ -163,3 +163,12 @@ ps_timeline_load (const char *path, GError **error)
   shown = text;
   return ps_trace_parse (path, &path, &shown, 1, error);
 }
+
+gboolean
+ps_timeline_write (const PsTimeline *timeline, const char *path, GError **error)
+{
+  g_autofree char *text = g_str_has_suffix (path, ".trace.json") ? ps_timeline_to_chrome_trace (timeline)
+                                                                 : ps_timeline_to_json (timeline);
+
+  return ps_write_file (path, text, -1, error);
+}

@@ -216,17 +216,6 @@ finish (Builder *builder)
   plan->times = (PsSteadyTime *)(gpointer)g_array_free (g_steal_pointer (&builder->times), FALSE);
 }
 
-static gboolean
-has_fixed_times (const PsProgram *program, const PsEventsSetting *events, GError **error)
-{
-  if (events == NULL || ps_events_setting_is_fixed (events))
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
-               "%s: never drains: with shared links, overlap slow-down or ready order its steady state is not known",
-               program->schedule->name);
-  return FALSE;
-}
-
 PsSteadyPlan *
 ps_steady_plan_new (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce,
                     GError **error)
@@ -236,7 +225,7 @@ ps_steady_plan_new (const PsProgram *program, const PsCosts *costs, const PsEven
   g_auto (PsEventOrder) order = { 0 };
   g_auto (Builder) builder = { .order = &order };
 
-  if (!has_fixed_times (program, events, error))
+  if (!ps_iteration_check_fixed (program, events, error))
     return NULL;
   graph = ps_rounds_new (program, costs, NULL, events, reduce);
   if (!ps_event_order_init (&order, graph))
