@@ -30,7 +30,7 @@ typedef struct
   const PsLayoutQuestion *question;
   char *profiles; /* names, as a spec has them; NULL: no measured costs */
   PsSweep *sweep;
-  PsLayouts *layouts; /* the counts of what is not worth a prediction */
+  PsLayouts *layouts; /* not owned: takes the counts of settings that are not worth a prediction */
   GArray *cells;      /* PsLayoutCell, by floor_ns */
   guint n_schedules;
   guint8 *takes;  /* [kind * n_schedules + schedule] whether a cell holds it */

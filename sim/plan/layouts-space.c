@@ -16,7 +16,6 @@ ps_layout_space_clear (PsLayoutSpace *space)
   ps_sweep_free (space->sweep);
   g_clear_pointer (&space->cells, g_array_unref);
   g_free (space->takes);
-  ps_layouts_free (space->layouts);
 }
 
 /* The space as a spec */
@@ -412,6 +411,16 @@ list_cells (PsLayoutSpace *space, guint layers)
     }
   ps_sweep_point_clear (&point);
   g_array_sort (space->cells, compare_cells);
+}
+
+double
+ps_layout_step_flops (const PsModel *model, gint64 global_batch)
+{
+  const PsStageShape whole = { .n_layers = model->layers, .embedding = TRUE, .head = TRUE };
+  double flops
+      = (double)ps_model_stage_flops (model, &whole, PS_OP_F) + (double)ps_model_stage_flops (model, &whole, PS_OP_BW);
+
+  return flops / model->microbatch_size * (double)global_batch;
 }
 
 static gint64

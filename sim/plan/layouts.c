@@ -27,16 +27,6 @@ ps_layouts_free (PsLayouts *layouts)
   g_free (layouts);
 }
 
-double
-ps_layout_step_flops (const PsModel *model, gint64 global_batch)
-{
-  const PsStageShape whole = { .n_layers = model->layers, .embedding = TRUE, .head = TRUE };
-  double flops
-      = (double)ps_model_stage_flops (model, &whole, PS_OP_F) + (double)ps_model_stage_flops (model, &whole, PS_OP_BW);
-
-  return flops / model->microbatch_size * (double)global_batch;
-}
-
 const char *
 ps_confidence_name (PsConfidence confidence)
 {
@@ -273,16 +263,17 @@ predict_all (const PsLayoutSpace *space, PsSweepWorker **workers, GError **error
 PsLayouts *
 ps_layouts_find (const PsLayoutQuestion *question, GError **error)
 {
-  g_auto (PsLayoutSpace) space = { .layouts = g_new0 (PsLayouts, 1) };
+  g_autoptr (PsLayouts) layouts = g_new0 (PsLayouts, 1);
+  g_auto (PsLayoutSpace) space = { .layouts = layouts };
   g_autoptr (GPtrArray) workers = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sweep_worker_free);
 
-  space.layouts->best = g_array_new (FALSE, TRUE, sizeof (PsLayout));
-  g_array_set_clear_func (space.layouts->best, layout_clear);
+  layouts->best = g_array_new (FALSE, TRUE, sizeof (PsLayout));
+  g_array_set_clear_func (layouts->best, layout_clear);
   if (!ps_layout_space_open (&space, question, error))
     return NULL;
   for (guint i = 0; i < MAX (question->n_jobs, 1); i++)
     g_ptr_array_add (workers, ps_sweep_worker_new (space.sweep));
-  return predict_all (&space, (PsSweepWorker **)workers->pdata, error) ? g_steal_pointer (&space.layouts) : NULL;
+  return predict_all (&space, (PsSweepWorker **)workers->pdata, error) ? g_steal_pointer (&layouts) : NULL;
 }
 
 /* Command lines */
