@@ -21,7 +21,6 @@ typedef struct
   double saving; /* and read */
   char *output;
   PsSetting *setting;
-  PsPredictor *predictor; /* of setting */
   PsSpreadOptions spread;
 } Options;
 
@@ -32,7 +31,6 @@ options_clear (Options *options)
   g_free (options->output);
   g_free (options->faster);
   g_free (options->size);
-  ps_predictor_free (options->predictor);
   ps_setting_free (options->setting);
   ps_spread_options_clear (&options->spread);
 }
@@ -41,6 +39,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 /* What is to be printed. */
 typedef struct
 {
+  PsPredictor *predictor;
   PsColumn *columns;
   PsTable *table;
   GPtrArray *predictions; /* PsPrediction */
@@ -55,6 +54,7 @@ typedef struct
 static void
 result_clear (Result *result)
 {
+  ps_predictor_free (result->predictor);
   ps_table_free (result->table);
   ps_memory_rows_free (result->memory);
   ps_explain_report_free (result->explain);
@@ -121,6 +121,7 @@ result_init (Result *result, const Options *options)
 {
   guint n = 0;
 
+  result->predictor = ps_predictor_new (options->setting, NULL);
   result->columns = g_new (PsColumn, G_N_ELEMENTS (columns));
   for (guint i = 0; i < G_N_ELEMENTS (columns); i++)
     if (is_wanted (options, columns[i].key))
@@ -250,7 +251,7 @@ predict_named (const Options *options, Result *result, GError **error)
 {
   for (guint i = 0; options->schedules[i] != NULL; i++)
     {
-      g_autoptr (PsPrediction) prediction = ps_predictor_predict (options->predictor, options->schedules[i], error);
+      g_autoptr (PsPrediction) prediction = ps_predictor_predict (result->predictor, options->schedules[i], error);
       g_autoptr (PsTimeline) timeline
           = prediction != NULL && options->output != NULL ? ps_prediction_timeline (prediction) : NULL;
 
@@ -283,7 +284,7 @@ predict_all (const Options *options, Result *result, GError **error)
   for (guint i = 0; i < n; i++)
     {
       g_autoptr (GError) reason = NULL;
-      g_autoptr (PsPrediction) prediction = ps_predictor_predict (options->predictor, families[i]->name, &reason);
+      g_autoptr (PsPrediction) prediction = ps_predictor_predict (result->predictor, families[i]->name, &reason);
 
       if (prediction == NULL)
         {
@@ -394,7 +395,6 @@ parse_options (Options *options, int argc, char **argv, GError **error)
   g_autoptr (GOptionContext) context = g_option_context_new ("- simulate schedules: time, bubble, memory");
 
   options->setting = ps_setting_new ();
-  options->predictor = ps_predictor_new (options->setting, NULL);
   g_option_context_set_description (context, "bubble of iteration = 1 - busy time / (p * iteration time)\n"
                                              "bubble of span = 1 - (busy time / p) / longest span of a device\n");
   g_option_context_add_main_entries (context, entries, NULL);

@@ -203,17 +203,6 @@ ps_costs_check_placement (const PsCosts *costs, const PsPlacement *placement, GE
   return FALSE;
 }
 
-/* The speed of the fastest device that holds a stage. */
-static double
-best_speed (const PsPlacement *placement, const double *speed, guint stage)
-{
-  double best = 0;
-
-  for (guint copy = 0; copy < placement->n_copies; copy++)
-    best = MAX (best, speed[ps_placement_device (placement, copy, stage)]);
-  return best;
-}
-
 PsCosts *
 ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs, GError **error)
 {
@@ -226,8 +215,10 @@ ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement
   fastest = ps_costs_copy (costs);
   for (guint stage = 0; speed != NULL && stage < costs->n_stages; stage++)
     {
-      double best = best_speed (placement, speed, stage);
+      double best = 0;
 
+      for (guint copy = 0; copy < placement->n_copies; copy++)
+        best = MAX (best, speed[ps_placement_device (placement, copy, stage)]);
       for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
         {
           PsOpCost *op = ps_costs_op (fastest, (PsOpKind)kind, stage);
