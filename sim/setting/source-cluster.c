@@ -26,7 +26,7 @@ digest (const char *name, char **digest, GError **error)
   return cluster != NULL;
 }
 
-const PsCostSource ps_cluster_source = {
+const PsCostSource ps_source_cluster = {
   .option = "cluster",
   .offset = offsetof (PsSetting, cluster),
   .usage = "--model FILE with --cluster FILE",

@@ -61,7 +61,7 @@ digest (const char *path, char **digest, GError **error)
   return TRUE;
 }
 
-const PsCostSource ps_database_source = {
+const PsCostSource ps_source_database = {
   .option = "db",
   .offset = offsetof (PsSetting, db),
   .usage = "--db FILE",

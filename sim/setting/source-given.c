@@ -7,7 +7,7 @@ load (const PsSetting *setting, G_GNUC_UNUSED const PsModel *model, guint n_devi
   return ps_costs_parse (setting->costs, n_devices, n_chunks, error);
 }
 
-const PsCostSource ps_given_source = {
+const PsCostSource ps_source_given = {
   .option = "costs",
   .offset = offsetof (PsSetting, costs),
   .usage = "--costs 'f=1ms,b=1ms,w=1ms'",

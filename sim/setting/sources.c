@@ -1,16 +1,15 @@
 /* sources.c - the table of cost sources, and the costs that the setting's source and options give. */
-#include <pipesim/sources.h>
+#include "sources-catalogue.h" /* SOURCES, a ROW for each source that sim/meson.build lists */
 
 #include <math.h>
+#include <pipesim/sources.h>
 
-/* A source is a file with its description, and its name here. */
-#define SOURCES(X) X (ps_given_source) X (ps_database_source) X (ps_cluster_source)
+#define ROW(name) extern const PsCostSource ps_source_##name;
+SOURCES
+#undef ROW
 
-#define DECLARE(source) extern const PsCostSource source;
-SOURCES (DECLARE)
-
-#define ROW(source) &source,
-static const PsCostSource *const table[] = { SOURCES (ROW) };
+#define ROW(name) &ps_source_##name,
+static const PsCostSource *const table[] = { SOURCES };
 
 const PsCostSource *const *
 ps_source_table (guint *n)
