@@ -8,21 +8,21 @@
 
 G_BEGIN_DECLS
 
-/* What schedules a cell holds. */
+/* The schedules of a cell, by their number of chunks. */
 enum
 {
-  PS_LAYOUT_OWN,    /* all, with their own number of chunks */
+  PS_LAYOUT_OWN,    /* all schedules, with their own numbers of chunks */
   PS_LAYOUT_SINGLE, /* one device has no pipeline: one schedule is enough */
-  PS_LAYOUT_CHUNKS, /* from here on: those that take so many chunks and have another number by themselves */
+  PS_LAYOUT_CHUNKS, /* a kind v >= this: schedules run with v chunks although their own number is another */
   PS_LAYOUT_KINDS = 9
 };
 
-/* All schedules for one layout, size, recomputation and number of chunks. */
+/* The schedules of a kind for one layout, microbatch size and recomputation. */
 typedef struct
 {
   guint64 first;   /* point of the first schedule */
   guint kind;      /* PS_LAYOUT_..., or a number of chunks */
-  gint64 floor_ns; /* no schedule is faster */
+  gint64 floor_ns; /* no schedule of the cell is faster */
 } PsLayoutCell;
 
 typedef struct

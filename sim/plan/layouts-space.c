@@ -1,5 +1,5 @@
-/* layouts-space.c - p, t, d, microbatch size, recomputation, chunks and schedule as a sweep in memory, and what can be
- * said of it before anything is predicted. */
+/* layouts-space.c - p, t, d, microbatch size, recomputation, chunks and schedule as a sweep in memory, and the cells of
+ * it that are worth a prediction. */
 #include "layouts-private.h"
 
 #include <pipesim/costdb.h>
@@ -20,14 +20,14 @@ ps_layout_space_clear (PsLayoutSpace *space)
 
 /* The space as a spec */
 
-/* A family that this small pipeline does not suit is left for the sweep to refuse. */
+/* TRUE for a family that this small pipeline does not suit: the sweep refuses it. */
 static gboolean
 is_synchronous (const PsFamily *family)
 {
   PsFamilySetting small = { .n_devices = 2, .n_microbatches = 8, .n_chunks = family->default_chunks };
   g_autoptr (PsSchedule) schedule = ps_family_generate (family, &small, NULL);
 
-  return !schedule || !schedule->asynchronous;
+  return schedule == NULL || !schedule->asynchronous;
 }
 
 static void
@@ -35,12 +35,12 @@ add_schedules (const PsLayoutQuestion *question, GString *spec)
 {
   guint n, n_added = 0;
   const PsFamily *const *families = ps_family_table (&n);
-  g_autofree char *asked = question->schedules ? g_strjoinv (", ", question->schedules) : NULL;
+  g_autofree char *asked = question->schedules != NULL ? g_strjoinv (", ", question->schedules) : NULL;
 
   g_string_append (spec, "schedule = ");
-  if (asked)
+  if (asked != NULL)
     g_string_append (spec, asked);
-  for (guint i = 0; !asked && i < n; i++)
+  for (guint i = 0; asked == NULL && i < n; i++)
     if (is_synchronous (families[i]))
       g_string_append_printf (spec, "%s%s", n_added++ ? ", " : "", families[i]->name);
   g_string_append_printf (spec, "\nchunks = auto, %u..%u\n", PS_LAYOUT_CHUNKS, PS_LAYOUT_KINDS - 1);
@@ -82,7 +82,7 @@ add_tensors (const PsLayoutQuestion *question, const PsModel *model, guint per_n
   g_string_append_c (spec, '\n');
 }
 
-/* Devices, replicas and GPUs of a device all meet; is_asked leaves out what is not the number of GPUs. */
+/* The spec crosses devices, replicas and tensor; is_asked drops points whose product is not the number of GPUs. */
 static char *
 write_spec (const PsLayoutSpace *space, const PsModel *model, const PsCluster *cluster)
 {
@@ -93,7 +93,7 @@ write_spec (const PsLayoutSpace *space, const PsModel *model, const PsCluster *c
   add_schedules (question, spec);
   g_string_append_printf (spec, "global-batch = %" G_GINT64_FORMAT "\nmemory-limit = %" G_GINT64_FORMAT "B\n",
                           question->global_batch, space->layouts->memory_limit);
-  if (question->db)
+  if (question->db != NULL)
     {
       g_string_append_printf (spec, "db = %s\nprofile = %s\ndevices = %u\nrecompute = none, full\n", question->db,
                               space->profiles, n_gpus);
@@ -110,11 +110,11 @@ write_spec (const PsLayoutSpace *space, const PsModel *model, const PsCluster *c
 
 /* Questions */
 
-/* Names go into a spec. */
+/* Refuses names that would break a line of the spec. */
 static gboolean
 check_name (const char *option, const char *name, GError **error)
 {
-  if (!name || !strpbrk (name, ",;#\r\n"))
+  if (name == NULL || strpbrk (name, ",;#\r\n") == NULL)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' has one of , ; # or a line end in it; rename the file",
                option, name);
@@ -124,8 +124,8 @@ check_name (const char *option, const char *name, GError **error)
 static gboolean
 check_schedules (char *const *names, GError **error)
 {
-  for (guint i = 0; names && names[i]; i++)
-    if (!ps_family_find (names[i]))
+  for (guint i = 0; names != NULL && names[i] != NULL; i++)
+    if (ps_family_find (names[i]) == NULL)
       {
         g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--schedule: '%s' is no family; pipesim schedule list has them",
                      names[i]);
@@ -139,21 +139,21 @@ check_question (const PsLayoutQuestion *question, GError **error)
 {
   const char *message = NULL;
 
-  if (!question->cluster)
+  if (question->cluster == NULL)
     message = "--cluster: missing; the memory and the peak rate of a GPU come from it";
-  else if (!question->model && !question->db)
+  else if (question->model == NULL && question->db == NULL)
     message = "--model: missing; give a model, or --db FILE that holds one";
-  else if (question->precision && !question->model)
+  else if (question->precision != NULL && question->model == NULL)
     message = "--precision: needs --model FILE, which it gives another number format";
-  else if (question->profile && !question->db)
+  else if (question->profile != NULL && question->db == NULL)
     message = "--profile: needs --db FILE, the database that holds it";
-  else if (question->tensor > 1 && question->db)
+  else if (question->tensor > 1 && question->db != NULL)
     message = "--tensor: needs modelled costs; measured ones are those of a device as they are";
   else if (question->global_batch < 1)
     message = "--global-batch: missing; give the sequences per step";
-  if (message)
+  if (message != NULL)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
-  return !message && check_name ("--model", question->model, error) && check_name ("--db", question->db, error)
+  return message == NULL && check_name ("--model", question->model, error) && check_name ("--db", question->db, error)
          && check_name ("--profile", question->profile, error) && check_name ("--cluster", question->cluster, error)
          && check_schedules (question->schedules, error);
 }
@@ -165,7 +165,7 @@ check_tensor (const PsLayoutSpace *space, const PsModel *model, PsCluster *clust
 
   if (n_gpus % tensor == 0)
     return ps_tensor_check (model, tensor, error) && ps_cluster_group (cluster, tensor, error)
-           && (space->question->db || ps_cluster_check_size (cluster, n_gpus / tensor, error));
+           && (space->question->db != NULL || ps_cluster_check_size (cluster, n_gpus / tensor, error));
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--tensor %u: does not divide the %u GPUs", tensor, n_gpus);
   return FALSE;
 }
@@ -184,17 +184,17 @@ is_same_model (const PsModel *a, const PsModel *b)
   return g_str_equal (x_digest, y_digest);
 }
 
-/* Adds the profile if it is of the model, which is its own where none is known yet. Others are no matter where the
- * model was given. */
+/* Adds the profile if it was measured with *model; without a model the first profile's becomes it. A profile of another
+ * model is skipped if --model was given, and refused else. */
 static gboolean
 add_profile (PsCostDb *db, const char *name, const char *where, gboolean given, PsModel **model, GString *names,
              GError **error)
 {
   g_autoptr (PsModel) own = ps_costdb_model (db, name, error);
 
-  if (!own || !check_name ("--profile", name, error))
+  if (own == NULL || !check_name ("--profile", name, error))
     return FALSE;
-  if (!*model)
+  if (*model == NULL)
     *model = ps_model_copy (own);
   if (is_same_model (own, *model))
     g_string_append_printf (names, "%s%s", names->len ? ", " : "", name);
@@ -208,7 +208,7 @@ add_profile (PsCostDb *db, const char *name, const char *where, gboolean given, 
   return TRUE;
 }
 
-/* All profiles of one model, which differ in the size of microbatches, or the one asked for. */
+/* Lists all profiles of one model, which differ in the size of microbatches, or the one asked for. */
 static gboolean
 list_profiles (PsLayoutSpace *space, PsCostDb *db, PsModel **model, GError **error)
 {
@@ -217,11 +217,12 @@ list_profiles (PsLayoutSpace *space, PsCostDb *db, PsModel **model, GError **err
   g_autoptr (GPtrArray) profiles = NULL;
   gboolean given = *model != NULL;
 
-  if (question->profile && !add_profile (db, question->profile, question->db, given, model, names, error))
+  if (question->profile != NULL && !add_profile (db, question->profile, question->db, given, model, names, error))
     return FALSE;
-  if (!question->profile && (profiles = ps_costdb_profiles (db, error)) == NULL)
+  profiles = question->profile == NULL ? ps_costdb_profiles (db, error) : NULL;
+  if (question->profile == NULL && profiles == NULL)
     return FALSE;
-  for (guint i = 0; profiles && i < profiles->len; i++)
+  for (guint i = 0; profiles != NULL && i < profiles->len; i++)
     if (!add_profile (db, ((PsProfile *)profiles->pdata[i])->name, question->db, given, model, names, error))
       return FALSE;
   space->profiles = g_string_free (g_steal_pointer (&names), FALSE);
@@ -271,7 +272,7 @@ take_cluster (PsLayoutSpace *space, const PsCluster *cluster, GError **error)
 
 /* Schedules */
 
-/* 1F1B where it is among them: it is what a reader expects of a single device. */
+/* 1F1B if it is among them: a reader expects it of a single device. */
 static guint
 choose_single (const GPtrArray *schedules)
 {
@@ -344,7 +345,7 @@ can_fit (const PsCosts *costs, guint n_devices, gint64 limit)
 
 /* Cells */
 
-/* 2, 4 and 8 chunks, and what cuts the layers evenly; a single device has nobody to take turns with. */
+/* Asks for the schedules' own numbers (0), and on several devices for 2, 4, 8 and all that cut the layers evenly. */
 static gboolean
 are_chunks_asked (guint layers, guint n_devices, guint n_chunks)
 {
@@ -354,7 +355,7 @@ are_chunks_asked (guint layers, guint n_devices, guint n_chunks)
          || (n_devices > 1 && n_stages <= layers && (layers % n_stages == 0 || (n_chunks & (n_chunks - 1)) == 0));
 }
 
-/* All GPUs have work, and optimizer states are spread where there is something to spread them over. */
+/* TRUE if all GPUs have work, and optimizer states are spread over replicas if there are any. */
 static gboolean
 is_asked (const PsLayoutSpace *space, const PsSetting *setting, guint layers)
 {
@@ -376,7 +377,7 @@ add_cell (PsLayoutSpace *space, guint64 first, PsSweepPoint *point)
   n = ps_layout_space_count (space, cell.kind);
   layouts->n_settings += n;
   costs = point->global_batch % each == 0 ? ps_setting_costs (setting, setting->n_devices, 1, NULL) : NULL;
-  if (!costs || !ps_costs_check (costs, m, NULL))
+  if (costs == NULL || !ps_costs_check (costs, m, NULL))
     layouts->n_impossible += n;
   else if (!can_fit (costs, setting->n_devices, layouts->memory_limit))
     layouts->n_hopeless += n;

@@ -1,10 +1,10 @@
-/* layouts.c - predicts the cells of the space on several threads, the most promising first, until none of those left
+/* layouts.c - predicts the cells of the space on several threads, the most promising first, until no cell that is left
  * can be among the best. */
 #include "layouts-private.h"
 
 #include <string.h>
 
-#define ROUND 32 /* cells between two looks at what is left; the same for any number of threads, as are the answers */
+#define ROUND 32 /* cells between two comparisons with the best; the answers depend on it, not on the threads */
 
 static void
 layout_clear (gpointer data)
@@ -19,7 +19,7 @@ layout_clear (gpointer data)
 void
 ps_layouts_free (PsLayouts *layouts)
 {
-  if (!layouts)
+  if (layouts == NULL)
     return;
   g_array_unref (layouts->best);
   g_free (layouts->model);
@@ -38,7 +38,7 @@ ps_confidence_name (PsConfidence confidence)
 
 /* Threads */
 
-/* Some cells, and a result for each of their schedules; NULL where it does not take the cell's chunks. */
+/* Some cells, and a result for each of their schedules; NULL for a schedule that the cell does not hold. */
 typedef struct
 {
   const PsLayoutSpace *space;
@@ -56,7 +56,7 @@ static void
 note_error (Round *round, GError *error)
 {
   g_mutex_lock (&round->mutex);
-  if (round->error)
+  if (round->error != NULL)
     g_error_free (error);
   else
     round->error = error;
@@ -70,10 +70,10 @@ predict_cell (Round *round, PsSweepWorker *worker, guint index)
   const PsLayoutCell *cell = &round->cells[index];
   GError *error = NULL;
 
-  for (guint i = 0; i < space->n_schedules && !error; i++)
+  for (guint i = 0; i < space->n_schedules && error == NULL; i++)
     if (ps_layout_space_takes (space, cell, i))
       round->results[index * space->n_schedules + i] = ps_sweep_worker_predict (worker, cell->first + i, &error);
-  if (error)
+  if (error != NULL)
     note_error (round, error);
 }
 
@@ -100,21 +100,21 @@ run_threads (Round *round, guint n_jobs, GError **error)
   for (; n < n_jobs && failure == NULL; n += threads[n] != NULL)
     threads[n] = g_thread_try_new ("plan", run_thread, round, &failure);
   g_prefix_error (&failure, "--jobs: %u threads: ", n_jobs);
-  if (failure)
+  if (failure != NULL)
     note_error (round, failure);
   else
     run_thread (round);
   for (guint i = 1; i < n; i++)
     g_thread_join (threads[i]);
   g_mutex_clear (&round->mutex);
-  if (round->error)
+  if (round->error != NULL)
     g_propagate_error (error, round->error);
   return round->error == NULL;
 }
 
 /* The best */
 
-/* Origins come with falling weight. */
+/* Origins stand in the order of falling weight. */
 static PsConfidence
 find_confidence (const PsValue *values)
 {
@@ -182,7 +182,7 @@ take_result (const PsLayoutSpace *space, const PsResult *result)
   PsLayouts *layouts = space->layouts;
   PsLayout layout;
 
-  if (result->reason)
+  if (result->reason != NULL)
     layouts->n_impossible++;
   else if (!result->values[PS_RESULT_FEASIBLE].integer)
     layouts->n_too_large++;
@@ -200,7 +200,7 @@ take_results (const PsLayoutSpace *space, PsResult **results, guint n)
   GArray *best = space->layouts->best;
 
   for (guint i = 0; i < n; i++)
-    if (results[i])
+    if (results[i] != NULL)
       take_result (space, results[i]);
   g_array_sort (best, compare_layouts);
   if (best->len > space->question->top)
@@ -215,7 +215,7 @@ is_outrun (const PsLayoutSpace *space, const PsLayoutCell *cell)
   return best->len == space->question->top && cell->floor_ns > g_array_index (best, PsLayout, best->len - 1).step_ns;
 }
 
-/* Cells from `first` on that may still matter, at most a round of them. */
+/* Counts the cells from `first` on that may still matter, at most a round of them. */
 static guint
 count_promising (const PsLayoutSpace *space, guint first)
 {
@@ -246,7 +246,7 @@ predict_round (const PsLayoutSpace *space, PsSweepWorker **workers, guint first,
   return ok;
 }
 
-/* Cells come with rising floors, so behind the first that is outrun all are. */
+/* Cells stand in the order of rising floors: after the first that is outrun, all are. */
 static gboolean
 predict_all (const PsLayoutSpace *space, PsSweepWorker **workers, GError **error)
 {

@@ -9,7 +9,7 @@ struct _PsSweepWorker
   PsPredictor *predictor;
 };
 
-/* The values that the point has in the dimensions of such parts. */
+/* Appends the values that the point has in the dimensions of these parts. */
 static gboolean
 add_digits (gpointer data, guint parts, GArray *key)
 {
@@ -48,7 +48,7 @@ ps_sweep_worker_free (PsSweepWorker *worker)
   g_free (worker);
 }
 
-/* Sequences per step divide over replicas and microbatches. */
+/* Sets -m from the sequences per step, which divide over replicas and microbatches. */
 static gboolean
 set_microbatches (PsSweepWorker *worker, GError **error)
 {
@@ -77,7 +77,7 @@ check_setting (PsSweepWorker *worker, GError **error)
 
   if (!ps_setting_check (setting, error) || !set_microbatches (worker, error))
     return FALSE;
-  if (!setting->microbatch_size || setting->cluster)
+  if (setting->microbatch_size == 0 || setting->cluster != NULL)
     return TRUE;
   g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "microbatch-size: needs modelled costs, model and cluster");
   return FALSE;

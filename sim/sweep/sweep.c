@@ -1,4 +1,4 @@
-/* sweep.c - what a spec comes to: how its fields combine, what the files named in it hold, which sweep it is. */
+/* sweep.c - how the fields of a spec combine, the files that it names, and its identity. */
 #include "sweep-private.h"
 
 #include <pipesim/costdb.h>
@@ -38,7 +38,7 @@ ps_sweep_new (const char *where)
 void
 ps_sweep_free (PsSweep *sweep)
 {
-  if (!sweep)
+  if (sweep == NULL)
     return;
   g_free (sweep->where);
   g_array_unref (sweep->axes);
@@ -168,7 +168,7 @@ digest_values (PsSweep *sweep, const char *field, gboolean (*digest) (const char
   return TRUE;
 }
 
-/* Models of profiles tell sizes of microbatches. Which profile counts when none is named is for the costs to say. */
+/* Keeps the models of measured profiles, which tell the sizes of microbatches. */
 static void
 note_measured (PsSweep *sweep, const char *path)
 {
