@@ -1,5 +1,6 @@
 /* test-predictor.c - one chain for all: predictions with and without results that are kept, and the table of sources.
  */
+#include "costdb-rig.h"
 #include "setting/cache.h"
 
 #include <pipesim/predictor.h>
@@ -231,9 +232,67 @@ test_one_source (void)
       }
 }
 
-/* A digest reads its file, so that errors come before a sweep begins. */
+static const PsCostSource *
+source_of (const char *option)
+{
+  guint n;
+  const PsCostSource *const *sources = ps_source_table (&n);
+
+  for (guint i = 0; i < n; i++)
+    if (g_str_equal (sources[i]->option, option))
+      return sources[i];
+  g_assert_not_reached ();
+}
+
+static char *
+digest_of (const char *option, const char *text)
+{
+  g_autoptr (GError) error = NULL;
+  char *digest = NULL;
+
+  g_assert_true (source_of (option)->digest (text, &digest, &error));
+  g_assert_no_error (error);
+  return digest;
+}
+
+/* A digest follows the measurements, not the file, which changes whenever it is opened. */
 static void
-test_digest (void)
+test_digest_of_measurements (void)
+{
+  g_autofree char *path = path_of ("costs.db"), *empty = NULL, *one = NULL, *again = NULL, *two = NULL;
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  gint64 profile = begin (db, "a");
+
+  empty = digest_of ("db", path);
+  store (db, profile, new_op (PS_OP_F, "layers=1", 1, 1000));
+  one = digest_of ("db", path);
+  again = digest_of ("db", path);
+  store (db, profile, new_op (PS_OP_B, "layers=1", 1, 1000));
+  two = digest_of ("db", path);
+  g_assert_cmpstr (empty, !=, one);
+  g_assert_cmpstr (one, ==, again);
+  g_assert_cmpstr (one, !=, two);
+}
+
+/* A cluster that ships with pipesim needs no digest, another one's follows the text of its file. */
+static void
+test_digest_of_cluster (void)
+{
+  g_autofree char *path = path_of ("c.ini"), *shipped = digest_of ("cluster", "h100-80gb"), *a = NULL, *b = NULL;
+  const char *text = "[cluster]\nnodes = 1\ndevices_per_node = 4\nmemory = 4GiB\npeak_flops = 1e12\nefficiency = 0.5\n"
+                     "link_latency = 20us\nlink_bandwidth = 5e9\n";
+
+  g_assert_null (shipped);
+  g_assert_true (g_file_set_contents (path, text, -1, NULL));
+  a = digest_of ("cluster", path);
+  g_assert_true (g_file_set_contents (path, text, (gssize)strlen (text) - 1, NULL));
+  b = digest_of ("cluster", path);
+  g_assert_cmpstr (a, !=, b);
+}
+
+/* Each digest reads its file, so that errors come before a sweep begins. */
+static void
+test_digest_of_nothing (void)
 {
   guint n, n_digests = 0;
   const PsCostSource *const *sources = ps_source_table (&n);
@@ -262,6 +321,8 @@ main (int argc, char **argv)
   g_test_add_func ("/predictor/cache", test_cache);
   g_test_add_func ("/predictor/sources", test_sources);
   g_test_add_func ("/predictor/one-source", test_one_source);
-  g_test_add_func ("/predictor/digest", test_digest);
-  return g_test_run ();
+  g_test_add_func ("/predictor/digest-of-measurements", test_digest_of_measurements);
+  g_test_add_func ("/predictor/digest-of-cluster", test_digest_of_cluster);
+  g_test_add_func ("/predictor/digest-of-nothing", test_digest_of_nothing);
+  return run_in_folder ();
 }
