@@ -8,12 +8,12 @@
 
 G_BEGIN_DECLS
 
-/* Everything that is known about one schedule under one setting. */
+/* One schedule under one setting, simulated. */
 typedef struct
 {
   PsCosts *costs;
   PsProgram *program; /* owns the schedule */
-  gboolean is_shared; /* the program is the predictor's, which outlives the prediction */
+  gboolean is_shared; /* the program belongs to the predictor: it lives until the next prediction */
   PsSimulation *simulation;
   PsIteration iteration; /* the time that metrics call the iteration time */
   PsMetrics metrics;
@@ -29,15 +29,15 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPrediction, ps_prediction_free)
  */
 const PsEventsSetting *ps_prediction_events (const PsPrediction *prediction);
 
-/* The program that the engine was given: the prediction's, unless its order was but a hint (--ready-order), of which
- * the prediction's is what came of it. Lives as long as the prediction. */
+/* The program that the engine was given. It is the prediction's, unless --ready-order took its order as a hint: the
+ * prediction's program then has the order that came out. Lives as long as the prediction. */
 const PsProgram *ps_prediction_hint (const PsPrediction *prediction);
 
-/* The timeline of its simulation, with the iteration time of its metrics. */
+/* The timeline of the simulation, with the iteration time of the metrics. Free with ps_timeline_free. */
 PsTimeline *ps_prediction_timeline (const PsPrediction *prediction);
 
-/* Takes the steps from a setting to a prediction, and keeps what steps of several predictions share: the costs of each
- * number of devices and chunks are read once. For one thread. */
+/* Takes the steps from a setting to a prediction, and keeps results that predictions share: the costs of each number of
+ * devices and chunks are read once. For one thread. */
 typedef struct _PsPredictor PsPredictor;
 
 /* setting: lives longer; without ps_predictor_set_key its costs stay as they are. given: costs to take in place of the
@@ -46,23 +46,24 @@ PsPredictor *ps_predictor_new (const PsSetting *setting, const PsCosts *given);
 void ps_predictor_free (PsPredictor *predictor);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPredictor, ps_predictor_free)
 
-/* The parts of a setting that a step looks at: two settings that agree in them share its result. */
+/* The parts of a setting that a step looks at: settings that agree in them share its result. */
 typedef enum
 {
   PS_KEY_COSTS = 1,
   PS_KEY_PROGRAM = 2,
-  PS_KEY_LIMIT = 4,  /* further parts that families look at when they look at costs */
-  PS_KEY_SOURCE = 8, /* of slow sources (PsCostSource), before options change their costs */
+  PS_KEY_LIMIT = 4,  /* of programs whose families look at costs */
+  PS_KEY_SOURCE = 8, /* of costs from slow sources, before options change them */
 } PsPredictorKey;
 
-/* Appends numbers that tell the current setting's parts from those of other settings. FALSE: no other setting will
- * agree in these parts, so that nothing needs keeping. */
+/* Appends numbers that tell these parts of the current setting from the same parts of other settings. FALSE: no other
+ * setting will agree in them, so that a program needs no keeping. */
 typedef gboolean (*PsKeyFunction) (gpointer data, guint parts, GArray *key);
 
-/* Lets the setting change between predictions. */
+/* Lets the setting change between predictions, and shares programs. */
 void ps_predictor_set_key (PsPredictor *predictor, PsKeyFunction key, gpointer data);
 
-/* ps_setting_costs; lives as long as the predictor, with a key function until the next call. */
+/* ps_setting_costs, read once for each size. They live as long as the predictor, with a key function until the next
+ * call. */
 const PsCosts *ps_predictor_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error);
 
 /* A family's schedule for -p, -m, -v, --slices and --group (families that look at costs get the setting's, if it has
@@ -86,7 +87,7 @@ PsPrediction *ps_predictor_predict (PsPredictor *predictor, const char *name_or_
 PsPrediction *ps_predictor_predict_schedule (PsPredictor *predictor, PsSchedule *schedule,
                                              GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* ps_predictor_predict where nothing is kept. */
+/* One prediction, of which nothing is kept. */
 PsPrediction *ps_predict (const PsSetting *setting, const char *name_or_file, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 G_END_DECLS

@@ -64,7 +64,7 @@ find_costs (PsPredictor *predictor, PsCache *cache, guint parts, guint n_devices
   return ps_cache_find (cache);
 }
 
-static void
+static PsCosts *
 keep_costs (PsCache *cache, PsCosts *costs)
 {
   gsize each = PS_N_OP_KINDS * sizeof *costs->op + sizeof *costs->stage
@@ -72,6 +72,7 @@ keep_costs (PsCache *cache, PsCosts *costs)
 
   if (costs != NULL)
     ps_cache_add (cache, costs, costs->n_stages * each + sizeof *costs);
+  return costs;
 }
 
 static PsCosts *
@@ -85,7 +86,7 @@ make_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **er
     return ps_setting_costs (predictor->setting, n_devices, n_chunks, error);
   loaded = find_costs (predictor, predictor->sources, PS_KEY_SOURCE, n_devices, n_chunks);
   if (loaded == NULL)
-    keep_costs (predictor->sources, loaded = ps_setting_load (predictor->setting, n_devices, n_chunks, error));
+    loaded = keep_costs (predictor->sources, ps_setting_load (predictor->setting, n_devices, n_chunks, error));
   if (loaded == NULL)
     return NULL;
   costs = ps_costs_copy (loaded);
@@ -95,13 +96,13 @@ make_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **er
 const PsCosts *
 ps_predictor_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error)
 {
-  PsCosts *costs;
+  const PsCosts *costs;
 
   if (predictor->given != NULL && predictor->given->n_stages == n_devices * n_chunks)
     return predictor->given;
   costs = find_costs (predictor, predictor->costs, PS_KEY_COSTS, n_devices, n_chunks);
   if (costs == NULL)
-    keep_costs (predictor->costs, costs = make_costs (predictor, n_devices, n_chunks, error));
+    costs = keep_costs (predictor->costs, make_costs (predictor, n_devices, n_chunks, error));
   return costs;
 }
 
@@ -121,7 +122,7 @@ count_chunks (const PsSchedule *schedule, guint *n_chunks, GError **error)
   return FALSE;
 }
 
-/* The costs of the schedule's slices, checked. */
+/* Finds the costs of the schedule's slices, and checks them. */
 static PsCosts *
 schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, GError **error)
 {
@@ -190,9 +191,7 @@ program_bytes (const PsProgram *program)
          + program->first[schedule->placement->n_devices] * sizeof *program->instructions;
 }
 
-/* Makes the program's key; FALSE: no other setting will ask for it, so that it would only drive others out of the
- * cache.
- */
+/* Makes the program's key. FALSE: no other setting will ask for it, so that keeping it would only drive others out. */
 static gboolean
 is_asked_again (PsPredictor *predictor, const char *name_or_file)
 {
@@ -277,7 +276,7 @@ fits (const gint64 *limit, const PsMetrics *metrics)
   return TRUE;
 }
 
-/* Slices count like microbatches of their own; their chain alone is as short as that of a microbatch of that size. */
+/* A slice counts as a microbatch: its chain through the stages is as short as that of a microbatch of its size. */
 static gint64
 lower_bound (const PsSetting *setting, const PsSchedule *schedule, const PsCosts *costs)
 {
