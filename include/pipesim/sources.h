@@ -38,6 +38,7 @@ typedef struct
 
 /* All sources; *n entries. */
 const PsCostSource *const *ps_source_table (guint *n);
+const PsCostSource *ps_source_find (const char *option); /* NULL when no source has that option */
 
 /* The setting's source; NULL: it names none. */
 const PsCostSource *ps_setting_source (const PsSetting *setting);

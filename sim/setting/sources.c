@@ -18,6 +18,15 @@ ps_source_table (guint *n)
   return table;
 }
 
+const PsCostSource *
+ps_source_find (const char *option)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (table); i++)
+    if (g_str_equal (table[i]->option, option))
+      return table[i];
+  return NULL;
+}
+
 static gboolean
 is_given (const PsSetting *setting, gsize offset)
 {

@@ -224,11 +224,8 @@ check_keys (const PsSweep *sweep, gboolean *any, GError **error)
 static gboolean
 has_source (const PsSweep *sweep)
 {
-  guint n;
-  const PsCostSource *const *sources = ps_source_table (&n);
-
-  for (guint i = 0; i < n; i++)
-    if (ps_sweep_axis (sweep, sources[i]->option) != NULL)
+  for (guint i = 0; i < sweep->axes->len; i++)
+    if (ps_source_find (g_array_index (sweep->axes, PsSweepAxis, i).field->name) != NULL)
       return TRUE;
   return FALSE;
 }

@@ -141,30 +141,14 @@ count (PsSweep *sweep, GError **error)
 /* Files */
 
 static gboolean
-digest_model (const char *name, char **digest, GError **error)
+open_model (PsSweep *sweep, PsSweepValue *value, GError **error)
 {
-  g_autoptr (PsModel) model = ps_model_load (name, error);
+  PsModel *model = ps_model_load (value->text, error);
 
-  if (model != NULL)
-    *digest = ps_model_digest (model);
-  return model != NULL;
-}
-
-static gboolean
-digest_values (PsSweep *sweep, const char *field, gboolean (*digest) (const char *text, char **digest, GError **error),
-               GError **error)
-{
-  const PsSweepAxis *axis = ps_sweep_axis (sweep, field);
-
-  for (guint i = 0; axis != NULL && i < axis->values->len; i++)
-    {
-      PsSweepValue *value = axis->values->pdata[i];
-
-      if (digest (value->text, &value->content, error))
-        continue;
-      g_prefix_error (error, "%s: %s: ", sweep->where, field);
-      return FALSE;
-    }
+  if (model == NULL)
+    return FALSE;
+  value->content = ps_model_digest (model);
+  g_hash_table_insert (sweep->models, g_strdup (value->text), model);
   return TRUE;
 }
 
@@ -185,40 +169,40 @@ note_measured (PsSweep *sweep, const char *path)
     }
 }
 
-/* Keeps what the files hold, so that no prediction reads them again. */
-static void
-note_files (PsSweep *sweep)
+/* Digests the file that a value names, and keeps its content, so that no prediction reads it again. */
+static gboolean
+open_file (PsSweep *sweep, const char *field, PsSweepValue *value, GError **error)
+{
+  const PsCostSource *source = ps_source_find (field);
+
+  if (g_str_equal (field, "model"))
+    return open_model (sweep, value, error);
+  if (source == NULL || source->digest == NULL)
+    return TRUE;
+  if (!source->digest (value->text, &value->content, error))
+    return FALSE;
+  if (g_str_equal (field, "cluster"))
+    g_hash_table_insert (sweep->clusters, g_strdup (value->text), ps_cluster_load (value->text, NULL));
+  else if (g_str_equal (field, "db"))
+    note_measured (sweep, value->text);
+  return TRUE;
+}
+
+static gboolean
+open_files (PsSweep *sweep, GError **error)
 {
   for (guint i = 0; i < sweep->axes->len; i++)
     {
       const PsSweepAxis *axis = &g_array_index (sweep->axes, PsSweepAxis, i);
 
       for (guint k = 0; k < axis->values->len; k++)
-        {
-          const char *text = ((PsSweepValue *)axis->values->pdata[k])->text;
-
-          if (g_str_equal (axis->field->name, "model"))
-            g_hash_table_insert (sweep->models, g_strdup (text), ps_model_load (text, NULL));
-          else if (g_str_equal (axis->field->name, "cluster"))
-            g_hash_table_insert (sweep->clusters, g_strdup (text), ps_cluster_load (text, NULL));
-          else if (g_str_equal (axis->field->name, "db"))
-            note_measured (sweep, text);
-        }
+        if (!open_file (sweep, axis->field->name, axis->values->pdata[k], error))
+          {
+            g_prefix_error (error, "%s: %s: ", sweep->where, axis->field->name);
+            return FALSE;
+          }
     }
-}
-
-static gboolean
-open_files (PsSweep *sweep, GError **error)
-{
-  guint n;
-  const PsCostSource *const *sources = ps_source_table (&n);
-  gboolean ok = digest_values (sweep, "model", digest_model, error);
-
-  for (guint i = 0; ok && i < n; i++)
-    ok = sources[i]->digest == NULL || digest_values (sweep, sources[i]->option, sources[i]->digest, error);
-  if (ok)
-    note_files (sweep);
-  return ok;
+  return TRUE;
 }
 
 /* Identity */

@@ -202,6 +202,7 @@ test_sources (void)
 
           assert_usage (line, message);
         }
+      g_assert_true (ps_source_find (sources[i]->option) == sources[i]);
       g_assert_nonnull (strstr (sources[i]->usage, option));
       g_assert_nonnull (strstr (usage, sources[i]->usage));
       g_assert_nonnull (strstr (fields, sources[i]->option));
@@ -234,25 +235,13 @@ test_one_source (void)
       }
 }
 
-static const PsCostSource *
-source_of (const char *option)
-{
-  guint n;
-  const PsCostSource *const *sources = ps_source_table (&n);
-
-  for (guint i = 0; i < n; i++)
-    if (g_str_equal (sources[i]->option, option))
-      return sources[i];
-  g_assert_not_reached ();
-}
-
 static char *
 digest_of (const char *option, const char *text)
 {
   g_autoptr (GError) error = NULL;
   char *digest = NULL;
 
-  g_assert_true (source_of (option)->digest (text, &digest, &error));
+  g_assert_true (ps_source_find (option)->digest (text, &digest, &error));
   g_assert_no_error (error);
   return digest;
 }
