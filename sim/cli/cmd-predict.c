@@ -246,22 +246,6 @@ take_prediction (const Options *options, Result *result, PsPrediction *taken, GE
          && (!result->spread || ps_spread_report_add (result->spread, taken, error));
 }
 
-static gboolean
-predict_named (const Options *options, Result *result, GError **error)
-{
-  for (guint i = 0; options->schedules[i] != NULL; i++)
-    {
-      g_autoptr (PsPrediction) prediction = ps_predictor_predict (result->predictor, options->schedules[i], error);
-      g_autoptr (PsTimeline) timeline
-          = prediction != NULL && options->output != NULL ? ps_prediction_timeline (prediction) : NULL;
-
-      if (prediction == NULL || (timeline != NULL && !ps_timeline_write (timeline, options->output, error))
-          || !take_prediction (options, result, g_steal_pointer (&prediction), error))
-        return FALSE;
-    }
-  return TRUE;
-}
-
 /* Constraints name their family themselves, missing measurements do not. */
 static void
 note_skipped (GString *skipped, const char *name, const GError *reason)
@@ -272,36 +256,45 @@ note_skipped (GString *skipped, const char *name, const GError *reason)
                           reason->message);
 }
 
-/* A family that this setting excludes is skipped with its reason; when it excludes all, the first reason is the error.
- */
 static gboolean
-predict_all (const Options *options, Result *result, GError **error)
+write_timeline (const PsPrediction *prediction, const char *path, GError **error)
 {
-  guint n;
-  const PsFamily *const *families = ps_family_table (&n);
+  g_autoptr (PsTimeline) timeline = ps_prediction_timeline (prediction);
+
+  return ps_timeline_write (timeline, path, error);
+}
+
+/* Predicts each schedule. With `all`, a family that this setting excludes is skipped with its reason; when none is left,
+ * the first reason is the error. */
+static gboolean
+predict (const Options *options, Result *result, GError **error)
+{
+  gboolean all = g_str_equal (options->schedules[0], "all") && options->schedules[1] == NULL;
+  guint n_families, n;
+  const PsFamily *const *families = ps_family_table (&n_families);
   g_autoptr (GError) first = NULL;
 
-  for (guint i = 0; i < n; i++)
+  n = all ? n_families : g_strv_length (options->schedules);
+  for (guint i = 0; i < n && (all || first == NULL); i++)
     {
+      const char *name = all ? families[i]->name : options->schedules[i];
       g_autoptr (GError) reason = NULL;
-      g_autoptr (PsPrediction) prediction = ps_predictor_predict (result->predictor, families[i]->name, &reason);
+      g_autoptr (PsPrediction) prediction = ps_predictor_predict (result->predictor, name, &reason);
 
       if (prediction == NULL)
         {
-          note_skipped (result->skipped, families[i]->name, reason);
+          note_skipped (result->skipped, name, reason);
           if (first == NULL)
             first = g_steal_pointer (&reason);
-          continue;
         }
-      if (!take_prediction (options, result, g_steal_pointer (&prediction), error))
+      else if ((options->output != NULL && !write_timeline (prediction, options->output, error))
+               || !take_prediction (options, result, g_steal_pointer (&prediction), error))
         return FALSE;
     }
-  if (result->about == NULL)
-    {
-      g_propagate_error (error, g_steal_pointer (&first));
-      return FALSE;
-    }
-  return TRUE;
+  if (first == NULL || (all && result->about != NULL))
+    return TRUE;
+  g_propagate_error (error, g_steal_pointer (&first));
+  return FALSE;
 }
 
 static gboolean
@@ -426,10 +419,7 @@ ps_cmd_predict (int argc, char **argv, GError **error)
   if (!parse_options (&options, argc, argv, error))
     return 0;
   result_init (&result, &options);
-  if (g_str_equal (options.schedules[0], "all") && options.schedules[1] == NULL)
-    done = predict_all (&options, &result, error);
-  else
-    done = predict_named (&options, &result, error);
+  done = predict (&options, &result, error);
   if (done)
     finish_rows (&options, &result);
   /* A timeline on stdout is the data; the table would spoil it. */

@@ -49,25 +49,22 @@ ps_setting_speeds (const PsSetting *setting, guint n_devices, double **speeds, G
   return TRUE;
 }
 
-/* 0: not known. */
-static gboolean
-cluster_memory (const PsSetting *setting, gint64 *bytes, GError **error)
-{
-  g_autoptr (PsCluster) cluster = setting->cluster != NULL ? ps_setting_cluster (setting, error) : NULL;
-
-  *bytes = cluster != NULL ? cluster->memory_bytes : 0;
-  return cluster != NULL || setting->cluster == NULL;
-}
-
 gboolean
 ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, GError **error)
 {
   guint n_given = setting->n_memory_limits;
+  g_autoptr (PsCluster) cluster = NULL;
   gint64 memory = 0;
 
-  if (!check_count ("--memory-limit", "size", n_given, n_devices, error)
-      || (n_given == 0 && !cluster_memory (setting, &memory, error)))
+  if (!check_count ("--memory-limit", "size", n_given, n_devices, error))
     return FALSE;
+  if (n_given == 0 && setting->cluster != NULL)
+    {
+      cluster = ps_setting_cluster (setting, error);
+      if (cluster == NULL)
+        return FALSE;
+      memory = cluster->memory_bytes;
+    }
   *limit = n_given > 0 || memory > 0 ? g_new (gint64, n_devices) : NULL;
   for (guint d = 0; *limit != NULL && d < n_devices; d++)
     (*limit)[d] = n_given == 0 ? memory : setting->memory_limit[n_given == 1 ? 0 : d];
