@@ -5,6 +5,8 @@
 
 #include <pipesim/bound.h>
 
+#include <string.h>
+
 #define PROGRAM_CACHE_BYTES ((gsize)64 << 20)
 #define COSTS_CACHE_BYTES ((gsize)8 << 20)
 
@@ -16,6 +18,7 @@ struct _PsPredictor
   gpointer data;
   PsCache *sources; /* of PsCosts: those of slow sources, before options change them */
   PsCache *costs;   /* of PsCosts */
+  PsCache *reasons; /* of GError: why there are no costs */
   PsCache *programs;
 };
 
@@ -28,6 +31,7 @@ ps_predictor_new (const PsSetting *setting, const PsCosts *given)
   predictor->given = given;
   predictor->sources = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_costs_free);
   predictor->costs = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_costs_free);
+  predictor->reasons = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)g_error_free);
   predictor->programs = ps_cache_new (PROGRAM_CACHE_BYTES, (GDestroyNotify)ps_program_free);
   return predictor;
 }
@@ -39,6 +43,7 @@ ps_predictor_free (PsPredictor *predictor)
     return;
   ps_cache_free (predictor->sources);
   ps_cache_free (predictor->costs);
+  ps_cache_free (predictor->reasons);
   ps_cache_free (predictor->programs);
   g_free (predictor);
 }
@@ -52,8 +57,9 @@ ps_predictor_set_key (PsPredictor *predictor, PsKeyFunction key, gpointer data)
 
 /* Costs */
 
-static PsCosts *
-find_costs (PsPredictor *predictor, PsCache *cache, guint parts, guint n_devices, guint n_chunks)
+/* Looks for the result of a size under the current setting; the cache's next addition is for it. */
+static gpointer
+find_sized (PsPredictor *predictor, PsCache *cache, guint parts, guint n_devices, guint n_chunks)
 {
   GArray *key = ps_cache_key (cache);
 
@@ -84,7 +90,7 @@ make_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **er
 
   if (source == NULL || !source->is_slow)
     return ps_setting_costs (predictor->setting, n_devices, n_chunks, error);
-  loaded = find_costs (predictor, predictor->sources, PS_KEY_SOURCE, n_devices, n_chunks);
+  loaded = find_sized (predictor, predictor->sources, PS_KEY_SOURCE, n_devices, n_chunks);
   if (loaded == NULL)
     loaded = keep_costs (predictor->sources, ps_setting_load (predictor->setting, n_devices, n_chunks, error));
   if (loaded == NULL)
@@ -97,12 +103,19 @@ const PsCosts *
 ps_predictor_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error)
 {
   const PsCosts *costs;
+  const GError *reason;
+  GError *failure = NULL;
 
   if (predictor->given != NULL && predictor->given->n_stages == n_devices * n_chunks)
     return predictor->given;
-  costs = find_costs (predictor, predictor->costs, PS_KEY_COSTS, n_devices, n_chunks);
+  costs = find_sized (predictor, predictor->costs, PS_KEY_COSTS, n_devices, n_chunks);
+  reason = costs == NULL ? find_sized (predictor, predictor->reasons, PS_KEY_COSTS, n_devices, n_chunks) : NULL;
+  if (costs == NULL && reason == NULL)
+    costs = keep_costs (predictor->costs, make_costs (predictor, n_devices, n_chunks, &failure));
+  if (failure != NULL)
+    ps_cache_add (predictor->reasons, failure, sizeof *failure + strlen (failure->message));
   if (costs == NULL)
-    costs = keep_costs (predictor->costs, make_costs (predictor, n_devices, n_chunks, error));
+    g_propagate_error (error, g_error_copy (failure != NULL ? failure : reason));
   return costs;
 }
 

@@ -7,6 +7,10 @@
 
 #include <string.h>
 
+#define CLUSTER                                                                                                        \
+  "[cluster]\nnodes = 1\ndevices_per_node = 4\nmemory = 4GiB\npeak_flops = 1e12\nefficiency = 0.5\n"                   \
+  "link_latency = 20us\nlink_bandwidth = 5e9\n"
+
 static PsSetting *
 read_setting (const char *line, GError **error)
 {
@@ -137,7 +141,22 @@ test_costs_once (void)
   g_assert_cmpuint (ps_predictor_costs (given, 4, 1, NULL)->n_stages, ==, 4);
 }
 
-/* Least recently used things go first, and all go in the end. */
+/* Reasons are kept as costs are: a cluster that appears later is not looked for again. */
+static void
+test_reason_once (void)
+{
+  g_autofree char *path = path_of ("later.ini"), *line = g_strconcat ("--model tiny-gpt --cluster ", path, NULL);
+  g_autoptr (PsSetting) setting = read_setting (line, NULL);
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+  g_autoptr (GError) first = NULL, second = NULL;
+
+  g_assert_null (ps_predictor_costs (predictor, 4, 1, &first));
+  g_assert_true (g_file_set_contents (path, CLUSTER, -1, NULL));
+  g_assert_null (ps_predictor_costs (predictor, 4, 1, &second));
+  g_assert_cmpstr (first->message, ==, second->message);
+  g_assert_nonnull (ps_predictor_costs (predictor, 2, 1, NULL));
+}
+
 static char *
 find (PsCache *cache, guint a, guint b)
 {
@@ -148,6 +167,7 @@ find (PsCache *cache, guint a, guint b)
   return ps_cache_find (cache);
 }
 
+/* Least recently used things go first, and all go in the end. */
 static void
 test_cache (void)
 {
@@ -270,13 +290,11 @@ static void
 test_digest_of_cluster (void)
 {
   g_autofree char *path = path_of ("c.ini"), *shipped = digest_of ("cluster", "h100-80gb"), *a = NULL, *b = NULL;
-  const char *text = "[cluster]\nnodes = 1\ndevices_per_node = 4\nmemory = 4GiB\npeak_flops = 1e12\nefficiency = 0.5\n"
-                     "link_latency = 20us\nlink_bandwidth = 5e9\n";
 
   g_assert_null (shipped);
-  g_assert_true (g_file_set_contents (path, text, -1, NULL));
+  g_assert_true (g_file_set_contents (path, CLUSTER, -1, NULL));
   a = digest_of ("cluster", path);
-  g_assert_true (g_file_set_contents (path, text, (gssize)strlen (text) - 1, NULL));
+  g_assert_true (g_file_set_contents (path, CLUSTER, (gssize)strlen (CLUSTER) - 1, NULL));
   b = digest_of ("cluster", path);
   g_assert_cmpstr (a, !=, b);
 }
@@ -309,6 +327,7 @@ main (int argc, char **argv)
   g_test_add_func ("/predictor/kept", test_kept);
   g_test_add_func ("/predictor/shared", test_shared);
   g_test_add_func ("/predictor/costs-once", test_costs_once);
+  g_test_add_func ("/predictor/reason-once", test_reason_once);
   g_test_add_func ("/predictor/cache", test_cache);
   g_test_add_func ("/predictor/sources", test_sources);
   g_test_add_func ("/predictor/one-source", test_one_source);
