@@ -264,8 +264,8 @@ write_timeline (const PsPrediction *prediction, const char *path, GError **error
   return ps_timeline_write (timeline, path, error);
 }
 
-/* Predicts each schedule. With `all`, a family that this setting excludes is skipped with its reason; when none is left,
- * the first reason is the error. */
+/* Predicts each schedule. With `all`, a family that this setting excludes is skipped with its reason; when none is
+ * left, the first reason is the error. */
 static gboolean
 predict (const Options *options, Result *result, GError **error)
 {
