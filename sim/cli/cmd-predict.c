@@ -60,9 +60,9 @@ result_clear (Result *result)
   ps_explain_report_free (result->explain);
   ps_spread_report_free (result->spread);
   g_clear_pointer (&result->predictions, g_ptr_array_unref);
-  if (result->skipped)
+  if (result->skipped != NULL)
     g_string_free (result->skipped, TRUE);
-  if (result->asynchronous)
+  if (result->asynchronous != NULL)
     g_string_free (result->asynchronous, TRUE);
   g_free (result->columns);
   g_free (result->about);
@@ -190,9 +190,9 @@ add_prediction (const Options *options, Result *result, const PsPrediction *pred
     ps_table_set_integer (table, "period_iterations", prediction->iteration.n_iterations);
   if (options->memory)
     ps_table_set_table (table, "memory", ps_memory_rows_add (result->memory, prediction));
-  if (result->explain)
+  if (result->explain != NULL)
     add_explanation (table, result->explain);
-  if (result->spread)
+  if (result->spread != NULL)
     add_spread (options, table, result->spread, schedule->name);
 }
 
@@ -242,8 +242,8 @@ take_prediction (const Options *options, Result *result, PsPrediction *taken, GE
   g_steal_pointer (&prediction);
   if (options->explain)
     result->explain = ps_explain_report_new (options->setting, taken, options->saving, error);
-  return (!options->explain || result->explain)
-         && (!result->spread || ps_spread_report_add (result->spread, taken, error));
+  return (!options->explain || result->explain != NULL)
+         && (result->spread == NULL || ps_spread_report_add (result->spread, taken, error));
 }
 
 /* Constraints name their family themselves, missing measurements do not. */
@@ -313,11 +313,11 @@ print_result (const Options *options, const Result *result, GError **error)
       return ps_print (json, error);
     }
   text = rows_to_text (result);
-  memory = result->memory ? ps_memory_rows_to_text (result->memory) : NULL;
-  explain = result->explain ? ps_explain_report_to_text (result->explain) : NULL;
-  spread = result->spread ? ps_spread_report_to_text (result->spread) : NULL;
-  page = g_strdup_printf ("%s\n%s%s%s%s%s", result->about, text, memory ? "\nat the peak of each device\n" : "",
-                          memory ? memory : "", explain ? explain : "", spread ? spread : "");
+  memory = result->memory != NULL ? ps_memory_rows_to_text (result->memory) : NULL;
+  explain = result->explain != NULL ? ps_explain_report_to_text (result->explain) : NULL;
+  spread = result->spread != NULL ? ps_spread_report_to_text (result->spread) : NULL;
+  page = g_strdup_printf ("%s\n%s%s%s%s%s", result->about, text, memory != NULL ? "\nat the peak of each device\n" : "",
+                          memory != NULL ? memory : "", explain != NULL ? explain : "", spread != NULL ? spread : "");
   return ps_print (page, error);
 }
 

@@ -74,7 +74,7 @@ is_torch (const PsFormat *format)
 gboolean
 ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GError **error)
 {
-  const PsFormat *format = ps_format_find (options->to ? options->to : "", error);
+  const PsFormat *format = ps_format_find (options->to != NULL ? options->to : "", error);
   g_autoptr (PsSchedule) schedule = NULL;
   g_autoptr (GPtrArray) findings = NULL;
   g_autofree char *text = NULL;
@@ -95,7 +95,7 @@ ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GEr
     return FALSE;
   if (is_torch (format))
     {
-      findings = ps_torch_lint (schedule, format->write_program ? text : NULL);
+      findings = ps_torch_lint (schedule, format->write_program != NULL ? text : NULL);
       print_findings (name, findings);
     }
   return ps_write_file (options->output, text, -1, error);
@@ -127,7 +127,7 @@ ps_cmd_schedule_lint (const PsScheduleOptions *options, const char *name, GError
 
   if (ps_family_find (name) == NULL && g_file_test (name, G_FILE_TEST_IS_REGULAR))
     findings = lint_file (name, &cause);
-  if (cause)
+  if (cause != NULL)
     {
       g_propagate_error (error, g_steal_pointer (&cause));
       return FALSE;

@@ -21,8 +21,8 @@ print_drawing (const PsSchedule *schedule, const PsTimeline *timeline, guint max
   cell = ps_format_time (cell_ns);
   page = g_strdup_printf ("%s: %u devices, %u stages (%s), %u microbatches; a cell is %s\n%s", name,
                           schedule->placement->n_devices, schedule->placement->n_stages,
-                          ps_placement_name (schedule->placement->kind), schedule->n_microbatches, unit ? unit : cell,
-                          drawing);
+                          ps_placement_name (schedule->placement->kind), schedule->n_microbatches,
+                          unit != NULL ? unit : cell, drawing);
   return ps_print_raw (page, error);
 }
 

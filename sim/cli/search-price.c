@@ -59,7 +59,7 @@ search_price (const PsSchedule *schedule, gpointer data)
   PsCommOrder comm_order;
   g_autoptr (PsPrediction) prediction = search_predict (pricing, schedule, &comm_order, NULL);
 
-  return prediction && prediction->feasible ? search_time (pricing->setting, prediction) : G_MAXINT64;
+  return prediction != NULL && prediction->feasible ? search_time (pricing->setting, prediction) : G_MAXINT64;
 }
 
 PsSchedule *

@@ -241,14 +241,18 @@ load_model (PsLayoutSpace *space, GError **error)
   g_autoptr (PsModel) model = NULL;
   g_autoptr (PsCostDb) db = NULL;
 
-  if (question->model
-      && ((model = ps_model_load (question->model, error)) == NULL
-          || !ps_model_set_precision (model, "--precision", question->precision, error)))
-    return NULL;
-  if (question->db
-      && ((db = ps_costdb_open (question->db, PS_COSTDB_READ, error)) == NULL
-          || !list_profiles (space, db, &model, error)))
-    return NULL;
+  if (question->model != NULL)
+    {
+      model = ps_model_load (question->model, error);
+      if (model == NULL || !ps_model_set_precision (model, "--precision", question->precision, error))
+        return NULL;
+    }
+  if (question->db != NULL)
+    {
+      db = ps_costdb_open (question->db, PS_COSTDB_READ, error);
+      if (db == NULL || !list_profiles (space, db, &model, error))
+        return NULL;
+    }
   return g_steal_pointer (&model);
 }
 
@@ -453,8 +457,11 @@ ps_layout_space_open (PsLayoutSpace *space, const PsLayoutQuestion *question, GE
   g_autoptr (PsCluster) cluster = NULL;
 
   space->question = question;
-  if (!check_question (question, error) || (model = load_model (space, error)) == NULL
-      || (cluster = ps_cluster_load (question->cluster, error)) == NULL || !open_spec (space, model, cluster, error))
+  if (!check_question (question, error))
+    return FALSE;
+  model = load_model (space, error);
+  cluster = model != NULL ? ps_cluster_load (question->cluster, error) : NULL;
+  if (cluster == NULL || !open_spec (space, model, cluster, error))
     return FALSE;
   space->layouts->model = g_strdup (model->name);
   space->layouts->state_bytes = count_state (model);

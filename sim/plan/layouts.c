@@ -252,9 +252,12 @@ predict_all (const PsLayoutSpace *space, PsSweepWorker **workers, GError **error
 {
   guint first = 0, n;
 
-  for (; (n = count_promising (space, first)) > 0; first += n)
-    if (!predict_round (space, workers, first, n, error))
-      return FALSE;
+  while ((n = count_promising (space, first)) > 0)
+    {
+      if (!predict_round (space, workers, first, n, error))
+        return FALSE;
+      first += n;
+    }
   for (; first < space->cells->len; first++)
     space->layouts->n_outrun += ps_layout_space_count (space, g_array_index (space->cells, PsLayoutCell, first).kind);
   return TRUE;

@@ -35,17 +35,21 @@ tighten (const PsSchedule *schedule, const PsFamilySetting *size, gint64 factor,
 static PsSchedule *
 generate_within (const PsFamily *family, const PsFamilySetting *size, GError **error)
 {
-  PsSchedule *schedule = ps_family_generate (family, size, error), *tighter = schedule;
+  PsSchedule *schedule = ps_family_generate (family, size, error);
   g_autofree gint64 *limit = g_memdup2 (size->memory_limit, size->n_devices * sizeof *limit);
   PsFamilySetting tight = *size;
+  gboolean counts = schedule != NULL && limit != NULL && size->costs != NULL;
 
   tight.memory_limit = limit;
-  for (guint i = 0; tighter && limit && size->costs && i < MAX_TIGHTER && tighten (schedule, size, 1 << i, limit); i++)
-    if ((tighter = ps_family_generate (family, &tight, NULL)) != NULL)
-      {
-        ps_schedule_free (schedule);
-        schedule = tighter;
-      }
+  for (guint i = 0; counts && i < MAX_TIGHTER && tighten (schedule, size, 1 << i, limit); i++)
+    {
+      PsSchedule *tighter = ps_family_generate (family, &tight, NULL);
+
+      if (tighter == NULL)
+        break;
+      ps_schedule_free (schedule);
+      schedule = tighter;
+    }
   return schedule;
 }
 

@@ -293,13 +293,13 @@ fits (const gint64 *limit, const PsMetrics *metrics)
 static gint64
 lower_bound (const PsSetting *setting, const PsSchedule *schedule, const PsCosts *costs)
 {
-  guint n = schedule->copy ? schedule->n_microbatches : schedule->n_microbatches * schedule->n_slices;
+  guint n = schedule->copy != NULL ? schedule->n_microbatches : schedule->n_microbatches * schedule->n_slices;
   g_autoptr (PsCosts) fastest
       = setting->n_speeds ? ps_setting_fastest_costs (setting, schedule->placement, costs, NULL) : NULL;
   gboolean overlaps = schedule->asynchronous || setting->sync == PS_SYNC_BYPASS;
 
   return (overlaps ? ps_period_bound : ps_lower_bound) (schedule->placement, schedule->copy, n,
-                                                        fastest ? fastest : costs);
+                                                        fastest != NULL ? fastest : costs);
 }
 
 /* Simulates the program of the prediction, and works out its figures. */

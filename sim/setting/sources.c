@@ -124,9 +124,14 @@ ps_setting_load (const PsSetting *setting, guint n_devices, guint n_chunks, GErr
       g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "no costs: give %s", usage);
       return NULL;
     }
-  if (!check_needs (setting, source, error)
-      || (source->has_model && setting->model != NULL && (model = read_model (setting, error)) == NULL))
+  if (!check_needs (setting, source, error))
     return NULL;
+  if (source->has_model && setting->model != NULL)
+    {
+      model = read_model (setting, error);
+      if (model == NULL)
+        return NULL;
+    }
   return source->load (setting, model, n_devices, n_chunks, error);
 }
 
@@ -174,22 +179,27 @@ replicate (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, g
   return FALSE;
 }
 
+static gboolean
+recompute (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, GError **error)
+{
+  gboolean has_model = ps_setting_source (setting)->has_model;
+  g_autoptr (PsModel) model = has_model ? ps_setting_model (setting, error) : NULL;
+
+  return (model != NULL || !has_model) && ps_costs_recompute (costs, model, cluster, setting->recompute, error);
+}
+
 gboolean
 ps_setting_adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error)
 {
-  const PsCostSource *source = ps_setting_source (setting);
-  g_autoptr (PsModel) model = NULL;
-  g_autoptr (PsCluster) cluster = NULL;
+  gboolean has_cluster = ps_setting_source (setting)->has_cluster;
+  g_autoptr (PsCluster) cluster = has_cluster ? ps_setting_cluster (setting, error) : NULL;
 
-  if (source->has_cluster && (cluster = ps_setting_cluster (setting, error)) == NULL)
+  if (has_cluster && cluster == NULL)
     return FALSE;
-  if (!source->has_cluster && setting->bandwidth_factor > 0)
+  if (!has_cluster && setting->bandwidth_factor > 0)
     scale_transfers (costs, setting->bandwidth_factor);
-  if (setting->recompute != PS_RECOMPUTE_NONE
-      && ((source->has_model && (model = ps_setting_model (setting, error)) == NULL)
-          || !ps_costs_recompute (costs, model, cluster, setting->recompute, error)))
-    return FALSE;
-  return ps_costs_offload (costs, setting->offload, error) && replicate (setting, cluster, costs, n_devices, error);
+  return (setting->recompute == PS_RECOMPUTE_NONE || recompute (setting, cluster, costs, error))
+         && ps_costs_offload (costs, setting->offload, error) && replicate (setting, cluster, costs, n_devices, error);
 }
 
 PsCosts *

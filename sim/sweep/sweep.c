@@ -218,14 +218,14 @@ describe (PsSweep *sweep)
       const char *zip = g_array_index (sweep->dimensions, PsSweepDimension, axis->dimension).zip;
       const char *comma = g_str_equal (axis->field->name, "costs") ? "; " : ", ";
 
-      g_string_append_printf (text, "%s%s%s%s = ", axis->field->name, zip ? " [zip " : "", zip ? zip : "",
-                              zip ? "]" : "");
+      g_string_append_printf (text, "%s%s%s%s = ", axis->field->name, zip != NULL ? " [zip " : "",
+                              zip != NULL ? zip : "", zip != NULL ? "]" : "");
       for (guint k = 0; k < axis->values->len; k++)
         {
           const PsSweepValue *value = axis->values->pdata[k];
 
           g_string_append_printf (text, "%s%s", k ? comma : "", value->text);
-          if (value->content)
+          if (value->content != NULL)
             g_string_append_printf (contents, "%s %s\n", value->text, value->content);
         }
       g_string_append_c (text, '\n');
