@@ -16,10 +16,12 @@ static void
 fill (void *values, gsize bytes, PsPrecision precision, float scale)
 {
   gsize n = bytes / ps_precision_bytes (precision);
+
   for (gsize i = 0; i < n; i++)
     {
       float number = ordinary_number (i, scale);
       guint32 bits;
+
       memcpy (&bits, &number, sizeof bits);
       if (precision == PS_PRECISION_FP32)
         ((float *)values)[i] = number;
@@ -32,9 +34,10 @@ gboolean
 ps_tensor_fill (PsTensor *tensor, PsPrecision precision, float scale, GError **error)
 {
   g_autofree void *values = NULL;
-  if (!tensor->data || !tensor->device->class->computes)
+
+  if (tensor->data == NULL || !tensor->device->class->computes)
     return TRUE;
-  if (!tensor->device->class->write)
+  if (tensor->device->class->write == NULL)
     {
       fill (tensor->data, tensor->bytes, precision, scale);
       return TRUE;
@@ -49,6 +52,7 @@ ps_calib_device_setting (const PsCalibration *calibration, const PsModel *model,
                          guint index)
 {
   gboolean own_core = calibration->n_local <= ps_count_cores ();
+
   return (PsDeviceSetting){ .model = model,
                             .n_stages = n_stages,
                             .n_microbatches = n_microbatches,
@@ -71,6 +75,7 @@ static gpointer
 task_main (gpointer data)
 {
   Task *task = data;
+
   task->ok = task->body (task->data, &task->error);
   return NULL;
 }
@@ -80,10 +85,11 @@ ps_calib_in_thread (const char *name, PsCalibBody body, gpointer data, GError **
 {
   Task task = { .body = body, .data = data };
   GThread *thread = g_thread_try_new (name, task_main, &task, error);
-  if (!thread)
+
+  if (thread == NULL)
     return FALSE;
   g_thread_join (thread);
-  if (task.error)
+  if (task.error != NULL)
     g_propagate_error (error, task.error);
   return task.ok;
 }
@@ -92,12 +98,13 @@ static PsTensor *
 new_input (PsDevice *device, PsOpKind kind, GError **error)
 {
   PsTensor *input = device->class->tensor_new (device);
-  if (!input)
+
+  if (input == NULL)
     g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "no memory for the input of %s", ps_op_kind_name (kind));
   return input;
 }
 
-/* Takes the tensor; NULL unless ok. */
+/* Takes the tensor and returns it; not ok: frees it and returns NULL. */
 static PsTensor *
 keep_if (PsTensor *tensor, gboolean ok)
 {
@@ -110,27 +117,32 @@ static PsTensor *
 filled_input (PsDevice *device, PsPrecision precision, PsOpKind kind, GError **error)
 {
   PsTensor *input = new_input (device, kind, error);
-  return input ? keep_if (input, ps_tensor_fill (input, precision, kind == PS_OP_F ? 1.0F : 1e-3F, error)) : NULL;
+
+  return input != NULL ? keep_if (input, ps_tensor_fill (input, precision, kind == PS_OP_F ? 1.0F : 1e-3F, error))
+                       : NULL;
 }
 
 PsTensor *
 ps_calib_input (PsCalibInputs *inputs, PsDevice *device, PsPrecision precision, PsOpKind kind, GError **error)
 {
   PsTensor **pattern = kind == PS_OP_F ? &inputs->activation : &inputs->gradient;
-  if (!device->class->copy)
+  PsTensor *input;
+
+  if (device->class->copy == NULL)
     return filled_input (device, precision, kind, error);
-  if (!*pattern && !(*pattern = filled_input (device, precision, kind, error)))
-    return NULL;
-  PsTensor *input = new_input (device, kind, error);
-  return input ? keep_if (input, device->class->copy (input, *pattern, error)) : NULL;
+  if (*pattern == NULL)
+    *pattern = filled_input (device, precision, kind, error);
+  input = *pattern != NULL ? new_input (device, kind, error) : NULL;
+  return input != NULL ? keep_if (input, device->class->copy (input, *pattern, error)) : NULL;
 }
 
 void
 ps_calib_inputs_clear (PsCalibInputs *inputs)
 {
   PsTensor *const patterns[] = { inputs->activation, inputs->gradient };
+
   for (guint i = 0; i < G_N_ELEMENTS (patterns); i++)
-    if (patterns[i])
+    if (patterns[i] != NULL)
       patterns[i]->device->class->tensor_free (patterns[i]);
   *inputs = (PsCalibInputs){ 0 };
 }

@@ -1,5 +1,9 @@
-/* cmd-common.c - what the subcommands of pipesim-calib share. */
+/* cmd-common.c - helpers of the subcommands of pipesim-calib. */
 #include "commands.h"
+
+#include "rounds.h"
+
+#include <unistd.h>
 
 gboolean
 ps_calib_parse (int argc, char **argv, const char *command, const char *summary, const PsOption *rows, gpointer base,
@@ -7,6 +11,7 @@ ps_calib_parse (int argc, char **argv, const char *command, const char *summary,
 {
   g_autoptr (GOptionContext) context = g_option_context_new (NULL);
   g_autofree char *program = g_strdup_printf ("pipesim calib %s", command);
+
   g_set_prgname (program);
   g_option_context_set_summary (context, summary);
   ps_options_add (rows, base, context);
@@ -21,10 +26,18 @@ ps_calib_parse (int argc, char **argv, const char *command, const char *summary,
 gboolean
 ps_calib_require (const char *option, const char *value, GError **error)
 {
-  if (value && *value)
+  if (value != NULL && *value)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %s", option, value ? "is empty" : "missing");
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %s", option, value != NULL ? "is empty" : "missing");
   return FALSE;
+}
+
+int
+ps_calib_report_failure (const GError *error, gpointer argv)
+{
+  g_autofree char *line = ps_error_line (error, argv);
+  g_printerr ("%spipesim calib: %s\n", isatty (STDERR_FILENO) ? PS_CLEAR_LINE : "", line);
+  return ps_error_exit_code (error);
 }
 
 char *
@@ -36,6 +49,7 @@ ps_calib_describe (const PsMeasurement *m)
       = m->cache == PS_CACHE_RUN ? g_strdup ("") : g_strdup_printf (", cache %s", ps_cache_state_name (m->cache));
   g_autofree char *sharing = m->sharing <= 1 ? g_strdup ("") : g_strdup_printf (", %u sharing", m->sharing);
   g_autofree char *share = m->share == 0 ? g_strdup ("") : g_strdup_printf (", share %u", m->share);
+
   if (m->subject == PS_SUBJECT_SELF_SEND)
     return g_strdup_printf ("%s of %s%s", m->shape, size, sharing);
   if (m->subject != PS_SUBJECT_OP)
@@ -77,12 +91,13 @@ static void
 set_samples (PsTable *table, const PsMeasurement *m)
 {
   g_autofree double *values = g_new (double, m->n_samples);
+
   for (guint i = 0; i < m->n_samples; i++)
     values[i] = (double)m->samples_ns[i];
   ps_table_set_numbers (table, "samples_ns", values, m->n_samples);
 }
 
-/* What is not known is 0 and stays unset. */
+/* Sets a value that is known; 0 is not known and stays unset. */
 static void
 set_known (PsTable *table, const char *key, gint64 value)
 {
@@ -90,12 +105,13 @@ set_known (PsTable *table, const char *key, gint64 value)
     ps_table_set_integer (table, key, value);
 }
 
-/* Medians of the measurement, or where there are none its end, when the hardware was at its busiest; throttled at any
- * time. */
+/* Shows the medians during the measurement. Without them it shows the state at its end, when the hardware was busiest.
+ * "throttled" covers the whole measurement. */
 static void
 set_condition (PsTable *table, const PsMeasurement *m)
 {
   PsCondition later = m->during.clock_mhz > 0 ? m->during : m->after;
+
   later.throttle = m->during.throttle | m->after.throttle;
   gboolean known, throttled = ps_condition_throttled (&m->before, &later, &known);
   g_autofree char *reasons = ps_throttle_to_text (m->before.throttle | later.throttle);
@@ -152,6 +168,7 @@ PsTable *
 ps_calib_table (GPtrArray *measurements, gboolean with_samples)
 {
   PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns) - (with_samples ? 0 : 1));
+
   for (guint i = 0; i < measurements->len; i++)
     add_row (table, measurements->pdata[i], with_samples);
   return table;

@@ -1,4 +1,4 @@
-/* cmd-diff.c - pipesim calib diff: how far two profiles are apart. */
+/* cmd-diff.c - pipesim calib diff: compares two profiles. */
 #include "commands.h"
 
 #include "diff.h"
@@ -32,18 +32,19 @@ load_side (const Options *options, const char *side, GError **error)
 {
   g_autofree char *text = NULL;
   gsize length;
-  if (!options->db)
+
+  if (options->db == NULL)
     return ps_read_file (side, &text, &length, error) ? ps_profile_contents_parse (side, text, length, error) : NULL;
   g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
-  return db ? ps_profile_contents_load (db, side, FALSE, error) : NULL;
+  return db != NULL ? ps_profile_contents_load (db, side, FALSE, error) : NULL;
 }
 
 static const char *
 verdict_of (const PsProfileChange *change)
 {
-  if (!change->a)
+  if (change->a == NULL)
     return "only in B";
-  if (!change->b)
+  if (change->b == NULL)
     return "only in A";
   if (isnan (change->noise_ns))
     return "too few samples";
@@ -58,16 +59,17 @@ verdict_of (const PsProfileChange *change)
 static void
 set_side (PsTable *table, const char *time, const char *clock, const PsMeasurement *m)
 {
-  if (m)
+  if (m != NULL)
     ps_table_set_integer (table, time, m->time.median_ns);
-  if (m && ps_measurement_clock_mhz (m) > 0)
+  if (m != NULL && ps_measurement_clock_mhz (m) > 0)
     ps_table_set_integer (table, clock, ps_measurement_clock_mhz (m));
 }
 
 static void
 add_row (PsTable *table, const PsProfileChange *change)
 {
-  g_autofree char *what = ps_calib_describe (change->a ? change->a : change->b);
+  g_autofree char *what = ps_calib_describe (change->a != NULL ? change->a : change->b);
+
   ps_table_add_row (table);
   ps_table_set_text (table, "what", what);
   set_side (table, "a_ns", "a_mhz", change->a);
@@ -84,13 +86,15 @@ summarise (const GArray *changes)
 {
   g_autofree double *distances = g_new (double, changes->len);
   guint n = 0, n_clock = 0, n_beyond = 0, n_alone = 0, n_few = 0;
+
   for (guint i = 0; i < changes->len; i++)
     {
       const PsProfileChange *change = &g_array_index (changes, PsProfileChange, i);
-      n_alone += !change->a || !change->b;
+
+      n_alone += change->a == NULL || change->b == NULL;
       n_beyond += change->beyond_noise;
       n_clock += change->by_clock;
-      n_few += change->a && change->b && isnan (change->noise_ns);
+      n_few += change->a != NULL && change->b != NULL && isnan (change->noise_ns);
       if (!isnan (change->change))
         distances[n++] = 100 * fabs (change->change);
     }
@@ -107,6 +111,7 @@ to_text (const PsProfileContents *a, const PsProfileContents *b, const PsTable *
 {
   g_autofree char *rows = ps_table_to_text (table);
   g_autofree char *summary = summarise (changes);
+
   return g_strdup_printf ("A: %s, %s, %s\nB: %s, %s, %s\n\n%s\n%s", a->profile->name, a->profile->libraries,
                           a->profile->created, b->profile->name, b->profile->libraries, b->profile->created, rows,
                           summary);
@@ -116,8 +121,9 @@ static gboolean
 diff (const Options *options, GError **error)
 {
   g_autoptr (PsProfileContents) a = load_side (options, options->sides[0], error);
-  g_autoptr (PsProfileContents) b = a ? load_side (options, options->sides[1], error) : NULL;
-  if (!b)
+  g_autoptr (PsProfileContents) b = a != NULL ? load_side (options, options->sides[1], error) : NULL;
+
+  if (b == NULL)
     return FALSE;
   g_autoptr (GArray) changes = ps_profile_diff (a, b);
   g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
@@ -132,7 +138,8 @@ diff (const Options *options, GError **error)
 static gboolean
 check_sides (const Options *options, GError **error)
 {
-  guint n = options->sides ? g_strv_length (options->sides) : 0;
+  guint n = options->sides != NULL ? g_strv_length (options->sides) : 0;
+
   if (n == 2)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE,

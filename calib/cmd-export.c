@@ -31,11 +31,12 @@ static gboolean export(const Options *options, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
   g_autoptr (PsProfileContents) contents
-      = db ? ps_profile_contents_load (db, options->profile, options->samples, error) : NULL;
-  if (!contents)
+      = db != NULL ? ps_profile_contents_load (db, options->profile, options->samples, error) : NULL;
+
+  if (contents == NULL)
     return FALSE;
   g_autofree char *text = ps_profile_contents_to_text (contents);
-  return options->output ? ps_write_file (options->output, text, -1, error) : ps_print (text, error);
+  return options->output != NULL ? ps_write_file (options->output, text, -1, error) : ps_print (text, error);
 }
 
 gboolean
@@ -56,18 +57,19 @@ import (const Options *options, GError **error)
   g_autofree char *text = NULL;
   gsize length;
   const char *file = options->files[0];
+
   if (!ps_read_file (file, &text, &length, error))
     return FALSE;
   g_autoptr (PsProfileContents) contents = ps_profile_contents_parse (file, text, length, error);
-  if (!contents)
+  if (contents == NULL)
     return FALSE;
-  if (options->profile)
+  if (options->profile != NULL)
     {
       g_free (contents->profile->name);
       contents->profile->name = g_strdup (options->profile);
     }
   g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_WRITE, error);
-  if (!db || !ps_costdb_add_profile (db, contents->profile, contents->measurements, contents->sentinels, error))
+  if (db == NULL || !ps_costdb_add_profile (db, contents->profile, contents->measurements, contents->sentinels, error))
     return FALSE;
   g_autofree char *name = ps_format_line (contents->profile->name);
   g_printerr ("profile '%s' of %s: %u measurements\n", name, options->db, contents->measurements->len);
@@ -77,7 +79,8 @@ import (const Options *options, GError **error)
 static gboolean
 check_files (const Options *options, GError **error)
 {
-  guint n = options->files ? g_strv_length (options->files) : 0;
+  guint n = options->files != NULL ? g_strv_length (options->files) : 0;
+
   if (n == 1)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "one file is imported, %u given", n);

@@ -1,4 +1,4 @@
-/* cmd-list.c - pipesim calib list: which profiles a cost database holds. */
+/* cmd-list.c - pipesim calib list: lists the profiles of a cost database. */
 #include "commands.h"
 
 static const PsColumn columns[] = {
@@ -15,7 +15,8 @@ static gboolean
 add_row (PsTable *table, PsCostDb *db, const PsProfile *profile, GError **error)
 {
   g_autoptr (GPtrArray) measurements = ps_costdb_measurements (db, profile->name, FALSE, error);
-  if (!measurements)
+
+  if (measurements == NULL)
     return FALSE;
   ps_table_add_row (table);
   ps_table_set_text (table, "profile", profile->name);
@@ -38,9 +39,10 @@ static gboolean
 print_profiles (const char *path, gboolean as_json, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_READ, error);
-  g_autoptr (GPtrArray) profiles = db ? ps_costdb_profiles (db, error) : NULL;
+  g_autoptr (GPtrArray) profiles = db != NULL ? ps_costdb_profiles (db, error) : NULL;
   g_autoptr (PsTable) table = ps_table_new (columns, G_N_ELEMENTS (columns));
-  if (!profiles)
+
+  if (profiles == NULL)
     return FALSE;
   for (guint i = 0; i < profiles->len; i++)
     if (!add_row (table, db, profiles->pdata[i], error))

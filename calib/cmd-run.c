@@ -1,4 +1,4 @@
-/* cmd-run.c - pipesim calib run: measures what a profile still lacks. */
+/* cmd-run.c - pipesim calib run: measures everything that a profile still lacks. */
 #include "commands.h"
 
 #include "clock.h"
@@ -110,7 +110,7 @@ split_list (const char *text)
   return g_strsplit (*text ? text : ",", ",", -1);
 }
 
-/* What was listed, or 1 and 2 as far as the model has layers for it. */
+/* Reads the list; without one the chunks are 1 and 2, as far as the model has layers. */
 static gboolean
 parse_chunks (Run *run, const char *text, GError **error)
 {
@@ -147,7 +147,7 @@ parse_blocks (Run *run, const char *text, GError **error)
   return TRUE;
 }
 
-/* "run,cold". */
+/* Reads a list such as "run,cold". */
 static gboolean
 parse_caches (const char *text, guint *caches, GError **error)
 {
@@ -164,19 +164,9 @@ parse_caches (const char *text, guint *caches, GError **error)
 }
 
 static gboolean
-refuse_times (const PsDeviceClass *device, GError **error)
-{
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--device: the times of device %s are not worth measuring",
-               device->name);
-  return FALSE;
-}
-
-static gboolean
 check_classes (const PsDeviceClass *device, const PsTransportClass *transport, GError **error)
 {
-  if ((device->available && !device->available (error)) || (transport->available && !transport->available (error)))
-    return FALSE;
-  return device->measures || refuse_times (device, error);
+  return (!device->available || device->available (error)) && (!transport->available || transport->available (error));
 }
 
 static gboolean
@@ -198,7 +188,7 @@ parse_shares (Run *run, const char *text, GError **error)
   return run->shares != NULL;
 }
 
-/* --precision was once what --within is. */
+/* --precision was once the name of --within, so its error says which is which. */
 static gboolean
 read_model (Run *run, const Options *options, GError **error)
 {
@@ -244,10 +234,19 @@ prepare (Run *run, const Options *options, GError **error)
   return TRUE;
 }
 
-/* What cannot be measured is refused before a database or a profile appears for it. */
+/* Refuses a calibration that can't be done before it creates a database or a profile. */
 static gboolean
 check_possible (const PsCalibration *calibration, GError **error)
 {
+  const PsDeviceClass *class = calibration->device;
+  if (!class->measures)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--device: the times of device %s are not worth measuring",
+                 class->name);
+  else if (calibration->n_blocks > 0 && !class->occupy)
+    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--blocks: device %s has no multiprocessors to keep from ops",
+                 class->name);
+  if (!class->measures || (calibration->n_blocks > 0 && !class->occupy))
+    return FALSE;
   for (guint i = 0; i < calibration->n_chunks; i++)
     {
       g_autoptr (PsCut) cut = ps_cut_new (calibration->model, calibration->n_devices, calibration->chunks[i], error);
@@ -255,21 +254,14 @@ check_possible (const PsCalibration *calibration, GError **error)
         return FALSE;
     }
   PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, calibration->n_devices, 1, 0);
-  PsDevice *device = calibration->device->open (&setting, error);
-  if (!device)
-    return FALSE;
-  /* The class of a module may turn out to be an emulation. */
-  gboolean measures = device->class->measures, occupies = device->class->occupy != NULL;
-  device->class->close (device);
-  if (!measures)
-    return refuse_times (calibration->device, error);
-  if (calibration->n_blocks > 0 && !occupies)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--blocks: device %s has no multiprocessors to keep from ops",
-                 calibration->device->name);
-  return calibration->n_blocks == 0 || occupies;
+  PsDevice *device = class->open (&setting, error);
+  if (device)
+    class->close (device);
+  return device != NULL;
 }
 
-/* Accelerators are shared on purpose, and say so in `sharing`; part of one may be left out. */
+/* Warns of idle parts of an accelerator, and of more cpu devices than cores. Devices that share an accelerator get no
+ * warning: `sharing` says so. */
 static void
 warn_of_sharing (const PsCalibration *calibration)
 {
@@ -290,11 +282,11 @@ open_profile (Run *run, const Options *options, GError **error)
       = ps_profile_new_here (options->profile, run->model, run->calibration.device, run->calibration.transport);
   g_free (profile->shares);
   profile->shares = ps_shares_to_text (run->calibration.shares, run->calibration.n_devices);
-  if (run->calibration.others)
+  if (run->calibration.processes)
     {
       g_free (profile->transport);
       profile->transport = g_strdup_printf ("%s, %u processes", run->calibration.transport->name,
-                                            ps_rendezvous_n_ranks (run->calibration.others));
+                                            ps_processes_n_ranks (run->calibration.processes));
     }
   run->rounds.db = ps_costdb_open (options->db, PS_COSTDB_WRITE, error);
   return run->rounds.db && ps_costdb_begin_profile (run->rounds.db, profile, &run->rounds.profile, error);
@@ -318,11 +310,10 @@ print_result (const Run *run, const Options *options, gint64 begin_ns, GError **
 static gboolean
 check_processes (const PsCalibration *calibration, GError **error)
 {
-  guint n = calibration->others ? ps_rendezvous_n_ranks (calibration->others) : 1;
-  if (n == 1 || calibration->transport->spans_processes)
+  if (!calibration->processes || calibration->transport->spans_processes)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "transport %s: stays inside one process, and these are %u",
-               calibration->transport->name, n);
+               calibration->transport->name, ps_processes_n_ranks (calibration->processes));
   return FALSE;
 }
 
@@ -336,10 +327,9 @@ parse (Options *options, int argc, char **argv, GError **error)
              "sent both ways at once, in two pairs (4 devices) and beside others that compute (3). One op, the "
              "sentinel, is read in between: the machine was not quiet if its time moved by more "
              "than 3 %. What else the "
-             "profile holds already is kept, so a run that was cut short can be repeated. Started "
-             "several times by mpirun, srun or "
-             "torchrun, the first process measures ops, transfers go from it to the second, and all "
-             "of them add up (all-reduce).",
+             "profile holds already is kept, so a run that was cut short can be repeated. In several "
+             "processes, which mpirun or srun --mpi=pmix starts, the first process measures ops, it and "
+             "the second measure the transfers between them, and all processes measure an all-reduce.",
              rows, options, error)
          && ps_calib_require ("--db", options->db, error) && ps_calib_require ("--profile", options->profile, error)
          && ps_calib_require ("--model", options->model, error);
@@ -354,31 +344,29 @@ measure_all (Run *run, const Options *options, GError **error)
   run->rounds.terminal = isatty (STDERR_FILENO);
   if (!prepare (run, options, error) || !check_processes (calibration, error) || !check_possible (calibration, error))
     return FALSE;
-  if (calibration->others && ps_rendezvous_rank (calibration->others) > 0)
+  if (ps_processes_rank (calibration->processes) > 0)
     return ps_answer_transfers (calibration, error);
   warn_of_sharing (calibration);
   if (!open_profile (run, options, error))
     return FALSE;
-  gboolean ok = ps_calib_rounds_measure (&run->rounds, calibration, error) && ps_end_transfers (calibration, error);
-  if (!ok && run->rounds.terminal)
-    g_printerr ("\n");
-  return ok && print_result (run, options, begin_ns, error);
+  if (!ps_calib_rounds_measure (&run->rounds, calibration, error))
+    return FALSE;
+  ps_end_transfers (calibration);
+  return print_result (run, options, begin_ns, error);
 }
 
 gboolean
 ps_calib_cmd_run (int argc, char **argv, GError **error)
 {
   g_auto (Run) run = { 0 };
-  g_autoptr (PsRendezvous) others = NULL;
   GError *failure = NULL;
   Options options = { 0 };
   /* Joined first: the others hear of an option that this process refuses. */
-  if (!ps_processes_join (&others, error))
+  if (!ps_processes_join (&run.calibration.processes, ps_calib_report_failure, argv, error))
     return FALSE;
-  run.calibration.others = others;
   if (parse (&options, argc, argv, &failure))
     measure_all (&run, &options, &failure);
-  ps_processes_part (others, &failure);
+  ps_processes_part (run.calibration.processes, failure);
   ps_options_reset (rows, &options);
   if (failure)
     g_propagate_error (error, failure);

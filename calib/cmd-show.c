@@ -1,4 +1,4 @@
-/* cmd-show.c - pipesim calib show: everything that one profile holds. */
+/* cmd-show.c - pipesim calib show: prints a whole profile. */
 #include "commands.h"
 
 #include "diff.h"
@@ -28,6 +28,7 @@ static const PsOption rows[] = {
 static void G_GNUC_PRINTF (2, 3) append_line (GString *text, const char *format, ...)
 {
   va_list arguments;
+
   va_start (arguments, format);
   g_autofree char *raw = g_strdup_vprintf (format, arguments);
   va_end (arguments);
@@ -43,6 +44,7 @@ append_samples (GString *text, GPtrArray *measurements)
     {
       const PsMeasurement *m = measurements->pdata[i];
       g_autofree char *name = ps_calib_describe (m);
+
       g_string_append_printf (text, "%s:", name);
       for (guint k = 0; k < m->n_samples; k++)
         g_string_append_printf (text, " %" G_GINT64_FORMAT, m->samples_ns[k]);
@@ -66,7 +68,7 @@ append_sentinels (GString *text, GPtrArray *sentinels, GPtrArray *measurements)
                  sentinels->len, 100 * shift);
 }
 
-/* Whether two ops differ in how many devices are busy alone. */
+/* TRUE if two measurements are of the same op; the number of busy devices may differ. */
 static gboolean
 is_same_op (const PsMeasurement *a, const PsMeasurement *b)
 {
@@ -74,15 +76,17 @@ is_same_op (const PsMeasurement *a, const PsMeasurement *b)
          && a->share == b->share && a->cache == b->cache && g_str_equal (a->shape, b->shape);
 }
 
-/* "busy, 3 of 20 ops differ from those alone beyond noise, 2 of them as the clock"; nothing where no clock is known. */
+/* Appends "busy, 3 of 20 ops differ from those alone beyond noise, 2 of them as the clock", if clocks are known. */
 static void
 append_clocks (GString *text, GPtrArray *measurements)
 {
   guint n = 0, n_beyond = 0, n_clock = 0;
+
   for (guint i = 0; i < measurements->len; i++)
     for (guint k = 0; k < measurements->len; k++)
       {
         const PsMeasurement *alone = measurements->pdata[i], *busy = measurements->pdata[k];
+
         if (alone->devices != 1 || busy->devices == 1 || !is_same_op (alone, busy)
             || ps_measurement_clock_mhz (alone) == 0 || ps_measurement_clock_mhz (busy) == 0)
           continue;
@@ -96,15 +100,16 @@ append_clocks (GString *text, GPtrArray *measurements)
                  n_clock);
 }
 
-/* The number in a shape that ends in ",blocks=8"; -1: the op ran beside no blocks. */
+/* Returns the number in a shape that ends in ",blocks=8"; -1: the op ran beside no blocks. */
 static gint64
 blocks_of (const PsMeasurement *m)
 {
   const char *found = m->subject == PS_SUBJECT_OP ? strstr (m->shape, ",blocks=") : NULL;
+
   return found != NULL ? g_ascii_strtoll (found + strlen (",blocks="), NULL, 10) : -1;
 }
 
-/* Sums of all ops that were measured beside n blocks and beside none, into *beside_ns and *alone_ns. */
+/* Adds up all ops that were measured both beside n blocks and beside none, into *beside_ns and *alone_ns. */
 static void
 sum_blocks (GPtrArray *measurements, gint64 n, gint64 *beside_ns, gint64 *alone_ns)
 {
@@ -112,6 +117,7 @@ sum_blocks (GPtrArray *measurements, gint64 n, gint64 *beside_ns, gint64 *alone_
     for (guint k = 0; k < measurements->len; k++)
       {
         const PsMeasurement *alone = measurements->pdata[i], *beside = measurements->pdata[k];
+
         if (blocks_of (alone) != 0 || blocks_of (beside) != n || alone->kind != beside->kind
             || alone->cache != beside->cache
             || strncmp (alone->shape, beside->shape, strlen (alone->shape) - strlen ("0")) != 0)
@@ -121,27 +127,30 @@ sum_blocks (GPtrArray *measurements, gint64 n, gint64 *beside_ns, gint64 *alone_
       }
 }
 
-/* The least number of blocks above n that an op ran beside; 0: there is none. */
+/* Returns the smallest number of blocks above n that an op ran beside; 0: there is none. */
 static gint64
 blocks_after (GPtrArray *measurements, gint64 n)
 {
   gint64 next = 0;
+
   for (guint i = 0; i < measurements->len; i++)
     {
       gint64 blocks = blocks_of (measurements->pdata[i]);
+
       if (blocks > n && (next == 0 || blocks < next))
         next = blocks;
     }
   return next;
 }
 
-/* "ops beside 8 held multiprocessors take 1.07 times as long (--overlap-slowdown 1.07)", in ascending order. */
+/* Appends "ops beside 8 held multiprocessors take 1.07 times as long (--overlap-slowdown 1.07)", in ascending order. */
 static void
 append_blocks (GString *text, GPtrArray *measurements)
 {
   for (gint64 n = blocks_after (measurements, 0); n > 0; n = blocks_after (measurements, n))
     {
       gint64 beside_ns = 0, alone_ns = 0;
+
       sum_blocks (measurements, n, &beside_ns, &alone_ns);
       if (alone_ns > 0)
         append_line (text,
@@ -151,7 +160,7 @@ append_blocks (GString *text, GPtrArray *measurements)
     }
 }
 
-/* Whether two messages went the same way, in sizes of their own. */
+/* TRUE if two messages went the same way; their sizes may differ. */
 static gboolean
 is_alike (const PsMeasurement *a, const PsMeasurement *b)
 {
@@ -159,7 +168,8 @@ is_alike (const PsMeasurement *a, const PsMeasurement *b)
          && a->sharing == b->sharing;
 }
 
-/* The messages that went like `first`, by size; none where it is not the first of them. */
+/* Collects the messages that went the same way as `first`, by size. Collects none unless `first` is the first of
+ * them. */
 static void
 collect_sizes (GPtrArray *measurements, const PsMeasurement *first, GArray *bytes, GArray *ns)
 {
@@ -167,6 +177,7 @@ collect_sizes (GPtrArray *measurements, const PsMeasurement *first, GArray *byte
     {
       const PsMeasurement *m = measurements->pdata[i];
       gint64 time = MAX (m->time.median_ns, 1);
+
       if (m->subject == PS_SUBJECT_OP || !is_alike (m, first))
         continue;
       if (bytes->len == 0 && m != first)
@@ -185,6 +196,7 @@ append_fits (GString *text, GPtrArray *measurements)
       const PsMeasurement *m = measurements->pdata[i];
       g_autoptr (GArray) bytes = g_array_new (FALSE, FALSE, sizeof (gint64));
       g_autoptr (GArray) ns = g_array_new (FALSE, FALSE, sizeof (gint64));
+
       collect_sizes (measurements, m, bytes, ns);
       if (bytes->len < 2)
         continue;
@@ -204,6 +216,7 @@ to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtr
 {
   g_autofree char *rows = ps_table_to_text (table);
   GString *text = g_string_new (NULL);
+
   append_line (text, "profile '%s': %s%s%s over %s, model %s, measured by pipesim %s from %s", profile->name,
                profile->device, *profile->shares ? " with shares " : "", profile->shares, profile->transport,
                profile->model_name, profile->version, profile->created);
@@ -227,6 +240,7 @@ to_json (const PsProfile *profile, PsTable *table)
           "host",      profile->host,      "processor", profile->processor,  "kernel",       profile->kernel,
           "libraries", profile->libraries, "version",   profile->version,    "created",      profile->created,
           NULL };
+
   return ps_table_to_json (table, "pipesim-measurements/1", extra);
 }
 
@@ -234,11 +248,12 @@ static gboolean
 show (const Options *options, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
-  g_autoptr (PsProfile) profile = db ? ps_costdb_profile (db, options->profile, error) : NULL;
+  g_autoptr (PsProfile) profile = db != NULL ? ps_costdb_profile (db, options->profile, error) : NULL;
   g_autoptr (GPtrArray) measurements
-      = profile ? ps_costdb_measurements (db, profile->name, options->samples, error) : NULL;
-  g_autoptr (GPtrArray) sentinels = measurements ? ps_costdb_sentinels (db, profile->name, error) : NULL;
-  if (!sentinels)
+      = profile != NULL ? ps_costdb_measurements (db, profile->name, options->samples, error) : NULL;
+  g_autoptr (GPtrArray) sentinels = measurements != NULL ? ps_costdb_sentinels (db, profile->name, error) : NULL;
+
+  if (sentinels == NULL)
     return FALSE;
   g_autoptr (PsTable) table = ps_calib_table (measurements, options->samples);
   g_autofree char *text

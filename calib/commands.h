@@ -1,4 +1,4 @@
-/* commands.h - the subcommands of pipesim-calib and what they share. */
+/* commands.h - the subcommands of pipesim-calib and their helpers. */
 #ifndef PIPESIM_CALIB_COMMANDS_H
 #define PIPESIM_CALIB_COMMANDS_H
 
@@ -8,7 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* argv[0] is the subcommand's name. Errors become one line on stderr and an exit code in main. */
+/* The subcommands. argv[0] is the subcommand's name. main prints an error as one line on stderr and sets the exit
+ * code. */
 gboolean ps_calib_cmd_run (int argc, char **argv, GError **error);
 gboolean ps_calib_cmd_list (int argc, char **argv, GError **error);
 gboolean ps_calib_cmd_show (int argc, char **argv, GError **error);
@@ -21,10 +22,13 @@ gboolean ps_calib_parse (int argc, char **argv, const char *command, const char 
                          gpointer base, GError **error);
 gboolean ps_calib_require (const char *option, const char *value, GError **error);
 
+/* The end of a program that fails: says why, and returns the exit code. argv: see ps_error_line. */
+int ps_calib_report_failure (const GError *error, gpointer argv);
+
 /* The measurements of a profile as one table, ops first. */
 PsTable *ps_calib_table (GPtrArray *measurements, gboolean with_samples);
 
-/* "F of layers=2,head, 2 devices busy" or "transfer of 64 KiB, 2 devices busy". Free with g_free. */
+/* Returns "F of layers=2,head, 2 devices busy" or "transfer of 64 KiB, 2 devices busy". Free with g_free. */
 char *ps_calib_describe (const PsMeasurement *measurement);
 
 G_END_DECLS

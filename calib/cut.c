@@ -5,6 +5,7 @@ PsCut *
 ps_cut_new (const PsModel *model, guint n_devices, guint n_chunks, GError **error)
 {
   g_autoptr (PsCut) cut = g_new0 (PsCut, 1);
+
   cut->n_devices = n_devices;
   cut->n_chunks = n_chunks;
   cut->n_stages = n_devices * n_chunks;
@@ -20,7 +21,7 @@ ps_cut_new (const PsModel *model, guint n_devices, guint n_chunks, GError **erro
 void
 ps_cut_free (PsCut *cut)
 {
-  if (!cut)
+  if (cut == NULL)
     return;
   g_free (cut->shapes);
   g_strfreev (cut->keys);
@@ -31,10 +32,12 @@ guint
 ps_cut_owner (const PsCut *cut, const char *key, const guint *shares, guint share)
 {
   guint owner = cut->n_devices;
+
   for (guint s = 0; s < cut->n_stages; s++)
     {
       guint device = s % cut->n_devices;
-      if (g_str_equal (cut->keys[s], key) && (!shares || shares[device] == share))
+
+      if (g_str_equal (cut->keys[s], key) && (shares == NULL || shares[device] == share))
         owner = MIN (owner, device);
     }
   return owner;

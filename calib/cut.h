@@ -1,4 +1,4 @@
-/* cut.h - a model cut into the stages of a pipeline, and which device answers for measuring which stage shape. */
+/* cut.h - a model cut into the stages of a pipeline. It also says which device measures which stage shape. */
 #ifndef PIPESIM_CALIB_CUT_H
 #define PIPESIM_CALIB_CUT_H
 
@@ -20,8 +20,8 @@ PsCut *ps_cut_new (const PsModel *model, guint n_devices, guint n_chunks, GError
 void ps_cut_free (PsCut *cut);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCut, ps_cut_free)
 
-/* The device whose times of that shape are kept: the lowest that holds a stage of it, of those with that share of an
- * accelerator where shares[n_devices] are unequal (NULL: equal). */
+/* Returns the device whose times of that shape are kept: the lowest one that holds a stage of it. If shares[n_devices]
+ * are unequal (NULL: equal), only devices with that share count. */
 guint ps_cut_owner (const PsCut *cut, const char *key, const guint *shares, guint share);
 
 G_END_DECLS

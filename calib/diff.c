@@ -1,4 +1,4 @@
-/* diff.c - holds one profile against another. */
+/* diff.c - compares two profiles. */
 #include "diff.h"
 
 #include "statistics.h"
@@ -34,7 +34,8 @@ PsProfileChange
 ps_measurement_compare (const PsMeasurement *a, const PsMeasurement *b)
 {
   PsProfileChange change = { .a = a, .b = b, .change = NAN, .noise_ns = NAN };
-  if (!a || !b)
+
+  if (a == NULL || b == NULL)
     return change;
   double distance = (double)(b->time.median_ns - a->time.median_ns);
   change.noise_ns = ps_median_notch (&a->time) + ps_median_notch (&b->time);
@@ -52,16 +53,19 @@ GArray *
 ps_profile_diff (const PsProfileContents *a, const PsProfileContents *b)
 {
   GArray *changes = g_array_new (FALSE, FALSE, sizeof (PsProfileChange));
+
   for (guint i = 0; i < a->measurements->len; i++)
     {
       const PsMeasurement *m = a->measurements->pdata[i];
       PsProfileChange change = ps_measurement_compare (m, find (b, m));
+
       g_array_append_val (changes, change);
     }
   for (guint i = 0; i < b->measurements->len; i++)
     {
       PsProfileChange change = ps_measurement_compare (NULL, b->measurements->pdata[i]);
-      if (!find (a, change.b))
+
+      if (find (a, change.b) == NULL)
         g_array_append_val (changes, change);
     }
   return changes;

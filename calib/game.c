@@ -12,10 +12,10 @@
 #define CAPACITY 2
 #define TIMEOUT_NS G_GINT64_CONSTANT (60000000000)
 
-/* Stages of the model that a message belongs to. */
+/* Stages of the model that the messages belong to. */
 #define N_STAGES 2
 
-/* Rounds between two looks at the samples: doubled each time up to this. */
+/* Most rounds between two looks at the samples; the number doubles up to this. */
 #define MAX_ROUNDS 16U
 
 static const PsOp messages[N_STAGES] = { { .kind = PS_OP_F, .stage = 0 }, { .kind = PS_OP_B, .stage = 1 } };
@@ -26,11 +26,11 @@ ps_model_with_boundary (gint64 bytes)
   PsModel *model = g_new0 (PsModel, 1);
   gint64 elements = bytes / (gint64)sizeof (float);
   gint64 hidden = 1;
-  /* About square, so that neither side becomes absurd. */
+  /* hidden and sequence become about equal, so that neither is absurd. */
   while (elements % (hidden * 2) == 0 && hidden * hidden < elements)
     hidden *= 2;
   gint64 sequence = elements / hidden, batch = 1;
-  /* Heads and sequences of sizes that every device takes, although no op runs. */
+  /* Heads and sequences have sizes that every device takes, although no op runs. */
   while (sequence % 2 == 0 && sequence > LONGEST_SEQUENCE)
     {
       sequence /= 2;
@@ -215,7 +215,7 @@ abort_transport (gpointer data)
   game->class->abort (game->transport);
 }
 
-/* Until player 0 has samples enough. */
+/* Plays until player 0 has enough samples. */
 static gboolean
 play_joined (Player *player, GError **error)
 {
@@ -237,7 +237,7 @@ play_joined (Player *player, GError **error)
   return TRUE;
 }
 
-/* What is added up: zeros, which stay. */
+/* Makes the tensor that is added up: its zeros stay zeros. */
 static gboolean
 make_sum (Player *player, GError **error)
 {
@@ -341,7 +341,6 @@ play_game (const PsCalibration *calibration, const PsModel *model, Game *game, P
 static gboolean
 open_transport (const PsCalibration *calibration, gsize bytes, Game *game, PsTransportGroup *group, GError **error)
 {
-  PsRendezvous *others = calibration->others;
   gboolean replicas = game->way == PS_WAY_ALL_REDUCE;
   guint n = game->n_players;
   game->uses = g_new0 (guint8, (gsize)n * n);
@@ -354,7 +353,7 @@ open_transport (const PsCalibration *calibration, gsize bytes, Game *game, PsTra
                                  .timeout_ns = TIMEOUT_NS,
                                  .first = replicas ? 0 : game->first,
                                  .n_here = game->n_here,
-                                 .local = others ? ps_rendezvous_local_rank (others) : 0,
+                                 .local = ps_processes_local_rank (calibration->processes),
                                  .replica = replicas ? game->first : 0,
                                  .n_replicas = replicas ? n : 1,
                                  .uses = game->uses,
@@ -401,19 +400,19 @@ gboolean
 ps_game_play (const PsCalibration *calibration, const PsGameOrder *order, PsSampler *sampler, PsCondition *during,
               GError **error)
 {
-  PsRendezvous *others = calibration->others;
+  PsProcesses *processes = calibration->processes;
   PsLoad *load;
   Game game = { .way = (PsWay)order->way,
                 .n_pairs = (guint)order->n_pairs,
-                .n_players = others ? ps_rendezvous_n_ranks (others) : 2 * (guint)order->n_pairs,
-                .first = others ? ps_rendezvous_rank (others) : 0,
-                .remote = others != NULL,
+                .n_players = processes ? ps_processes_n_ranks (processes) : 2 * (guint)order->n_pairs,
+                .first = ps_processes_rank (processes),
+                .remote = processes != NULL,
                 .sampler = sampler };
-  game.n_here = others ? 1 : game.n_players;
-  game.offset_ns = others ? ps_rendezvous_clock_offset (others, game.first, NULL) : 0;
+  game.n_here = processes ? 1 : game.n_players;
+  game.offset_ns = ps_processes_clock_offset (processes, game.first);
   if (!begin_load (calibration, &game, &load, error))
     return FALSE;
-  game.crew = ps_crew_new (game.n_here, others, TIMEOUT_NS);
+  game.crew = ps_crew_new (game.n_here, processes, TIMEOUT_NS);
   gboolean ok = play_on_transport (calibration, order->bytes, &game, during, error);
   ps_crew_free (game.crew);
   g_free (game.uses);

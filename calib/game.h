@@ -7,7 +7,7 @@
 
 G_BEGIN_DECLS
 
-/* What is on its way at the same time. */
+/* The messages on their way at the same time. */
 typedef enum
 {
   PS_WAY_ONE_BY_ONE,
@@ -21,12 +21,12 @@ typedef enum
 /* A game of one size; the first process sends it to the others. */
 typedef struct
 {
-  gint64 bytes;
+  gint64 bytes; /* 0: there are no more games */
   gint32 way;
   gint32 n_pairs;
 } PsGameOrder;
 
-/* Whether the players' own accelerators compute while they send: each player has one to itself. */
+/* TRUE: each player has an accelerator to itself, and this one computes while it sends. */
 gboolean ps_game_load_is_own (const PsCalibration *calibration);
 
 /* Plays until the first process's sampler has stopped; others' samplers stay as they are. during: medians of the state
@@ -34,8 +34,8 @@ gboolean ps_game_load_is_own (const PsCalibration *calibration);
 gboolean ps_game_play (const PsCalibration *calibration, const PsGameOrder *order, PsSampler *sampler,
                        PsCondition *during, GError **error);
 
-/* A model whose boundary tensor has exactly so many bytes (a multiple of 4) in fp32, and of which nothing else matters.
- */
+/* Returns a model whose boundary tensor has exactly `bytes` bytes (a multiple of 4) in fp32. Nothing else of it
+ * matters. */
 PsModel *ps_model_with_boundary (gint64 bytes);
 
 G_END_DECLS

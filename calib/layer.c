@@ -3,7 +3,7 @@
 
 #include "clock.h"
 
-/* In the middle, so that both ops take something from a neighbour. */
+/* STAGE is in the middle, so that F and BW take an input from a neighbour. */
 #define STAGE 1
 #define N_STAGES 3
 
@@ -22,6 +22,7 @@ gboolean
 ps_calib_layer_attach (PsCalibLayer *layer, GError **error)
 {
   static const PsStageShape shape = { .n_layers = 1 };
+
   return layer->device->class->attach (layer->device, error)
          && layer->device->class->add_stage (layer->device, STAGE, &shape, error);
 }
@@ -33,12 +34,13 @@ run_op (PsCalibLayer *layer, PsOpKind kind, gint64 *ns, GError **error)
   PsOp op = { .kind = (guint8)kind, .stage = STAGE };
   PsTensor *output = NULL;
   PsTensor *input = ps_calib_input (&layer->inputs, device, layer->calibration->model->precision, kind, error);
-  if (!input)
+
+  if (input == NULL)
     return FALSE;
   gint64 start = ps_clock_now ();
   gboolean ok = device->class->run (device, op, input, &output, error);
   *ns = ps_clock_now () - start;
-  if (output)
+  if (output != NULL)
     device->class->tensor_free (output);
   return ok;
 }
@@ -47,6 +49,7 @@ gboolean
 ps_calib_layer_run (PsCalibLayer *layer, gint64 *f_ns, GError **error)
 {
   gint64 unused;
+
   return run_op (layer, PS_OP_F, f_ns, error) && run_op (layer, PS_OP_BW, &unused, error);
 }
 
@@ -54,7 +57,7 @@ void
 ps_calib_layer_close (PsCalibLayer *layer)
 {
   ps_calib_inputs_clear (&layer->inputs);
-  if (layer->device)
+  if (layer->device != NULL)
     layer->device->class->close (layer->device);
 }
 
@@ -76,15 +79,15 @@ struct _PsLoad
   GError *error;     /* under mutex: the first one */
 };
 
-/* A worker has come so far, or has failed (error, taken). */
+/* Counts a worker that computes, or notes the error of one that failed (taken). */
 static void
 tell (PsLoad *load, GError *error)
 {
   g_mutex_lock (&load->mutex);
   load->n_computing++;
-  if (error && load->error)
+  if (error != NULL && load->error != NULL)
     g_error_free (error);
-  else if (error)
+  else if (error != NULL)
     load->error = error;
   g_cond_broadcast (&load->changed);
   g_mutex_unlock (&load->mutex);
@@ -97,10 +100,11 @@ compute (gpointer data)
   GError *error = NULL;
   gint64 unused;
   gboolean ok = ps_calib_layer_attach (&worker->layer, &error) && ps_calib_layer_run (&worker->layer, &unused, &error);
+
   tell (worker->load, g_steal_pointer (&error));
   while (ok && !g_atomic_int_get (&worker->load->end))
     ok = ps_calib_layer_run (&worker->layer, &unused, &error);
-  if (error)
+  if (error != NULL)
     tell (worker->load, error);
   return NULL;
 }
@@ -109,7 +113,7 @@ static void
 wait_until_all_compute (PsLoad *load)
 {
   g_mutex_lock (&load->mutex);
-  while (load->n_computing < load->n && !load->error)
+  while (load->n_computing < load->n && load->error == NULL)
     g_cond_wait (&load->changed, &load->mutex);
   g_mutex_unlock (&load->mutex);
 }
@@ -119,21 +123,23 @@ ps_load_new (const PsCalibration *calibration, guint first, guint n, GError **er
 {
   PsLoad *load = g_new0 (PsLoad, 1);
   GError *failure = NULL;
+
   load->workers = g_new0 (Worker, n);
   load->n = n;
   g_mutex_init (&load->mutex);
   g_cond_init (&load->changed);
-  for (guint i = 0; i < n && !failure; i++)
+  for (guint i = 0; i < n && failure == NULL; i++)
     {
       Worker *worker = &load->workers[i];
+
       worker->load = load;
       if (ps_calib_layer_open (&worker->layer, calibration, first + i, calibration->transport->exclusive, &failure))
         worker->thread = g_thread_try_new ("load", compute, worker, &failure);
     }
-  if (failure)
+  if (failure != NULL)
     tell (load, failure);
   wait_until_all_compute (load);
-  if (!failure)
+  if (failure == NULL)
     return load;
   ps_load_end (load, error);
   return NULL;
@@ -142,12 +148,12 @@ ps_load_new (const PsCalibration *calibration, guint first, guint n, GError **er
 gboolean
 ps_load_end (PsLoad *load, GError **error)
 {
-  if (!load)
+  if (load == NULL)
     return TRUE;
   g_atomic_int_set (&load->end, 1);
   for (guint i = 0; i < load->n; i++)
     {
-      if (load->workers[i].thread)
+      if (load->workers[i].thread != NULL)
         g_thread_join (load->workers[i].thread);
       ps_calib_layer_close (&load->workers[i].layer);
     }

@@ -12,7 +12,8 @@ typedef struct
 } Command;
 
 static const Command commands[] = {
-  { "run", ps_calib_cmd_run, "measure a model on this machine, into a cost database; again: measure what is missing" },
+  { "run", ps_calib_cmd_run,
+    "measure a model on this machine into a cost database; run it again to measure what is missing" },
   { "list", ps_calib_cmd_list, "list the profiles of a cost database" },
   { "show", ps_calib_cmd_show, "show the measurements of a profile" },
   { "diff", ps_calib_cmd_diff, "compare two profiles, median by median" },
@@ -24,6 +25,7 @@ static char *
 usage (void)
 {
   GString *text = g_string_new ("Usage: pipesim calib COMMAND [OPTION...]\n\n");
+
   for (guint i = 0; i < G_N_ELEMENTS (commands); i++)
     g_string_append_printf (text, "  %-6s %s\n", commands[i].name, commands[i].description);
   g_string_append (text, "\npipesim calib COMMAND --help lists the options of a command.\n");
@@ -36,6 +38,7 @@ dispatch (int argc, char **argv, GError **error)
   if (argc >= 2 && (g_str_equal (argv[1], "--help") || g_str_equal (argv[1], "-h")))
     {
       g_autofree char *text = usage ();
+
       return ps_print (text, error);
     }
   if (argc >= 2 && g_str_equal (argv[1], "--version"))
@@ -55,14 +58,13 @@ int
 main (int argc, char **argv)
 {
   g_autoptr (GError) error = NULL;
+
   ps_log_to_stderr ();
   ps_catch_signals ();
-  /* hwloc complains on stderr where /sys is missing; what it then does not know is reported or done without. */
+  /* hwloc complains on stderr if /sys is missing. pipesim reports unknown facts itself, or does without them. */
   g_setenv ("HWLOC_HIDE_ERRORS", "2", FALSE);
   setlocale (LC_CTYPE, "");
   if (dispatch (argc, argv, &error))
     return EXIT_SUCCESS;
-  g_autofree char *line = ps_error_line (error, argv);
-  g_printerr ("pipesim calib: %s\n", line);
-  return ps_error_exit_code (error);
+  return ps_calib_report_failure (error, argv);
 }

@@ -1,4 +1,4 @@
-/* measure.c - what is measured in which order. */
+/* measure.c - the order of all measurements. */
 #include "measure.h"
 
 #include "rotation.h"
@@ -6,18 +6,19 @@
 #include "transfers.h"
 #include "watch.h"
 
-/* As many at a time as run here, until every device has had its turn. */
+/* Measures n_local devices at a time, until every device has had its turn. */
 static gboolean
 calibrate_busy (const PsCalibration *calibration, const PsCut *cut, GError **error)
 {
   guint n = calibration->n_local;
+
   for (guint first = 0; first < cut->n_devices; first += n)
     if (!ps_calibrate_ops (calibration, cut, MIN (first, cut->n_devices - n), n, PS_CACHE_RUN, error))
       return FALSE;
   return TRUE;
 }
 
-/* One device after the other by itself; only those that answer for a shape have anything to do. */
+/* Measures one device after the other, alone. A device that answers for no shape has nothing to do. */
 static gboolean
 calibrate_alone (const PsCalibration *calibration, const PsCut *cut, PsCacheState cache, GError **error)
 {
@@ -27,11 +28,12 @@ calibrate_alone (const PsCalibration *calibration, const PsCut *cut, PsCacheStat
   return TRUE;
 }
 
-/* Each shape on a whole accelerator of which other blocks hold a part. */
+/* Measures each shape on a whole accelerator, while other blocks hold a part of it. */
 static gboolean
 calibrate_beside_blocks (const PsCalibration *calibration, GPtrArray *cuts, GError **error)
 {
   PsCalibration beside = *calibration;
+
   for (guint i = 0; i < calibration->n_blocks; i++)
     {
       beside.kept = &calibration->blocks[i];
@@ -46,12 +48,13 @@ static gboolean
 calibrate_cuts (const PsCalibration *calibration, GPtrArray *cuts, GError **error)
 {
   gboolean run = (calibration->caches & 1U << PS_CACHE_RUN) != 0;
+
   for (guint i = 0; i < cuts->len && run; i++)
     if (!calibrate_busy (calibration, cuts->pdata[i], error))
       return FALSE;
   if (calibration->n_devices > 1 && !ps_calibrate_transfers (calibration, error))
     return FALSE;
-  /* Where one runs at a time all were alone already. */
+  /* With one device at a time, the first pass measured all shapes alone. */
   guint first = calibration->n_local > 1 ? PS_CACHE_RUN : PS_CACHE_RUN + 1;
   for (guint cache = first; cache < PS_N_CACHE_STATES; cache++)
     for (guint i = 0; i < cuts->len && calibration->caches & 1U << cache; i++)
@@ -60,20 +63,21 @@ calibrate_cuts (const PsCalibration *calibration, GPtrArray *cuts, GError **erro
   return calibrate_beside_blocks (calibration, cuts, error) && ps_calibrate_self_sends (calibration, error);
 }
 
-/* What only an open device can tell. */
+/* Asks an open device for facts that the class does not tell. */
 static gboolean
 ask_device (PsCalibration *calibration, GError **error)
 {
   PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, calibration->n_devices, 1, 0);
   PsDevice *device = calibration->device->open (&setting, error);
-  if (!device)
+
+  if (device == NULL)
     return FALSE;
   const PsDeviceClass *class = device->class;
-  gboolean ok = class->flush_cache || !(calibration->caches & 1U << PS_CACHE_COLD);
-  calibration->sharing = class->sharing ? class->sharing (device) : 1;
+  gboolean ok = class->flush_cache != NULL || !(calibration->caches & 1U << PS_CACHE_COLD);
+  calibration->sharing = class->sharing != NULL ? class->sharing (device) : 1;
   if (!ok)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--caches: device %s can't empty its caches", class->name);
-  else if (calibration->choices && class->adopt_choices)
+  else if (calibration->choices != NULL && class->adopt_choices != NULL)
     ok = class->adopt_choices (device, calibration->choices, error);
   class->close (device);
   return ok;
@@ -85,11 +89,13 @@ ps_calibrate (const PsCalibration *wanted, GError **error)
   g_autoptr (GPtrArray) cuts = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_cut_free);
   PsCalibration calibration = *wanted;
   guint n_watched = 0;
+
   calibration.n_watched = &n_watched;
   for (guint i = 0; i < calibration.n_chunks; i++)
     {
       PsCut *cut = ps_cut_new (calibration.model, calibration.n_devices, calibration.chunks[i], error);
-      if (!cut)
+
+      if (cut == NULL)
         return FALSE;
       g_ptr_array_add (cuts, cut);
     }

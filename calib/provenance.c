@@ -1,4 +1,4 @@
-/* provenance.c - what has to be known about a machine for its measurements to mean something. */
+/* provenance.c - the facts about a machine that give its measurements a meaning. */
 #include "provenance.h"
 
 #include "build-commit.h"
@@ -9,16 +9,18 @@ char *
 ps_moment_now (void)
 {
   g_autoptr (GDateTime) now = g_date_time_new_now_utc ();
+
   return g_date_time_format (now, "%Y-%m-%dT%H:%M:%SZ");
 }
 
-/* The first "model name : ..." of /proc/cpuinfo; not every architecture has one. */
+/* Returns the first "model name : ..." of /proc/cpuinfo, or the fallback: not every architecture has one. */
 static char *
 processor_name (const char *fallback)
 {
   g_autofree char *text = NULL;
   g_autoptr (GMatchInfo) match = NULL;
   g_autoptr (GRegex) pattern = g_regex_new ("^model name\\s*:\\s*(.+)$", G_REGEX_MULTILINE, 0, NULL);
+
   if (g_file_get_contents ("/proc/cpuinfo", &text, NULL, NULL) && g_utf8_validate (text, -1, NULL)
       && g_regex_match (pattern, text, 0, &match))
     return g_match_info_fetch (match, 1);
@@ -28,12 +30,14 @@ processor_name (const char *fallback)
 static char *
 library_versions (const PsDeviceClass *device, const PsTransportClass *transport)
 {
-  g_autofree char *of_device = device->libraries ? device->libraries () : NULL;
-  g_autofree char *of_transport = transport->libraries ? transport->libraries () : NULL;
+  g_autofree char *of_device = device->libraries != NULL ? device->libraries () : NULL;
+  g_autofree char *of_transport = transport->libraries != NULL ? transport->libraries () : NULL;
   g_autofree char *of_database = ps_costdb_library ();
-  return g_strdup_printf ("%s%s%s%sGLib %u.%u.%u; %s", of_device ? of_device : "", of_device ? "; " : "",
-                          of_transport ? of_transport : "", of_transport ? "; " : "", glib_major_version,
-                          glib_minor_version, glib_micro_version, of_database);
+
+  return g_strdup_printf ("%s%s%s%sGLib %u.%u.%u; %s", of_device != NULL ? of_device : "",
+                          of_device != NULL ? "; " : "", of_transport != NULL ? of_transport : "",
+                          of_transport != NULL ? "; " : "", glib_major_version, glib_minor_version, glib_micro_version,
+                          of_database);
 }
 
 PsProfile *
@@ -42,6 +46,7 @@ ps_profile_new_here (const char *name, const PsModel *model, const PsDeviceClass
 {
   struct utsname system = { 0 };
   PsProfile *profile = g_new0 (PsProfile, 1);
+
   uname (&system);
   profile->name = g_strdup (name);
   profile->model_name = g_strdup (model->name);

@@ -1,4 +1,4 @@
-/* provenance.h - what has to be known about a machine for its measurements to mean something. */
+/* provenance.h - the facts about a machine that give its measurements a meaning. */
 #ifndef PIPESIM_CALIB_PROVENANCE_H
 #define PIPESIM_CALIB_PROVENANCE_H
 
@@ -7,11 +7,11 @@
 
 G_BEGIN_DECLS
 
-/* The profile that describes this machine, this build and this moment. Free with ps_profile_free. */
+/* Returns a profile that describes this machine, this build and this moment. Free with ps_profile_free. */
 PsProfile *ps_profile_new_here (const char *name, const PsModel *model, const PsDeviceClass *device,
                                 const PsTransportClass *transport);
 
-/* This moment, ISO 8601 in UTC. Free with g_free. */
+/* Returns this moment in UTC, as in ISO 8601. Free with g_free. */
 char *ps_moment_now (void);
 
 G_END_DECLS

@@ -1,10 +1,11 @@
 /* rotation.h - times ops with the device code that real runs use.
  *
- * An op's cost depends on what runs beside it and on what ran before it. So ops are not timed in a tight loop: each
- * device holds the stages that it would hold in a pipeline with loop placement, keeps several microbatches in flight
- * and rotates through F, B, W, F, BW over all its stages, O now and then, and one rotation gives the samples of all
- * ops: PS_CACHE_RUN. PS_CACHE_COLD is the same with the caches emptied before each op; for PS_CACHE_WARM one stage
- * after the other goes through its ops with one microbatch alone.
+ * An op's cost depends on the ops beside it and before it. So a tight loop would not do. Each device holds the stages
+ * that it would hold in a pipeline with loop placement, and keeps several microbatches in flight. It rotates through F,
+ * B, W, F, BW over all its stages, with O now and then. One rotation gives the samples of all ops: PS_CACHE_RUN.
+ *
+ * PS_CACHE_COLD is the same with the caches emptied before each op. For PS_CACHE_WARM one stage after the other goes
+ * through its ops, with one microbatch alone.
  */
 #ifndef PIPESIM_CALIB_ROTATION_H
 #define PIPESIM_CALIB_ROTATION_H
@@ -14,9 +15,9 @@
 
 G_BEGIN_DECLS
 
-/* Ops of the stages of devices first .. first + n_busy - 1 while these, and no others, are busy. Reads the sentinel
- * before, unless nothing is wanted. With calibration->kept the device has a whole accelerator, and shapes end in
- * ",blocks=8". */
+/* Times the ops of the stages of devices first .. first + n_busy - 1, while only these devices are busy. Reads the
+ * sentinel before, unless nothing is wanted. With calibration->kept the device has a whole accelerator, and shapes end
+ * in ",blocks=8". */
 gboolean ps_calibrate_ops (const PsCalibration *calibration, const PsCut *cut, guint first, guint n_busy,
                            PsCacheState cache, GError **error);
 

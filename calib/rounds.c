@@ -1,4 +1,4 @@
-/* rounds.c - what a round measures, and where that goes. */
+/* rounds.c - decides what a round measures, and stores it. */
 #include "rounds.h"
 
 #include "commands.h"
@@ -19,11 +19,12 @@ ps_calib_rounds_clear (PsCalibRounds *rounds)
   g_clear_pointer (&rounds->wanted, g_hash_table_unref);
 }
 
-/* Sizes in descriptions are rounded. */
+/* Returns a key of the measurement with its exact size; descriptions round sizes. */
 static char *
 key_of (const PsMeasurement *m)
 {
   g_autofree char *name = ps_calib_describe (m);
+
   return g_strdup_printf ("%s %" G_GINT64_FORMAT, name, m->bytes);
 }
 
@@ -31,8 +32,10 @@ static gboolean
 find_disturbed (PsCalibRounds *rounds, guint *n_stored, double *shift, GError **error)
 {
   g_autoptr (GPtrArray) measurements = ps_costdb_measurements (rounds->db, rounds->profile_name, FALSE, error);
-  g_autoptr (GPtrArray) sentinels = measurements ? ps_costdb_sentinels (rounds->db, rounds->profile_name, error) : NULL;
-  if (!sentinels)
+  g_autoptr (GPtrArray) sentinels
+      = measurements != NULL ? ps_costdb_sentinels (rounds->db, rounds->profile_name, error) : NULL;
+
+  if (sentinels == NULL)
     return FALSE;
   g_autofree double *shifts = g_new (double, measurements->len);
   *shift = ps_sentinel_shifts (sentinels, measurements, shifts);
@@ -44,7 +47,7 @@ find_disturbed (PsCalibRounds *rounds, guint *n_stored, double *shift, GError **
   return TRUE;
 }
 
-/* Notes a key that is missing or to be measured again; measures nothing yet. */
+/* Notes a key that is missing or must be measured again; measures nothing yet. */
 static gboolean
 note_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **error)
 {
@@ -52,6 +55,7 @@ note_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError *
   char *name = key_of (key);
   gboolean found, again = rounds->n_again > 0 && g_hash_table_contains (rounds->disturbed, name);
   gboolean ok = ps_costdb_has (rounds->db, rounds->profile, key, &found, error);
+
   *wanted = FALSE;
   if (!ok || (found && !again))
     g_free (name);
@@ -65,6 +69,7 @@ plan (PsCalibRounds *rounds, const PsCalibration *calibration, guint round, doub
 {
   PsCalibration dry = *calibration;
   guint n_stored;
+
   dry.wanted = note_wanted;
   dry.data = rounds;
   rounds->n_done = rounds->n_repeated = 0;
@@ -82,16 +87,18 @@ is_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError **e
 {
   PsCalibRounds *rounds = data;
   g_autofree char *name = key_of (key);
+
   *wanted = g_hash_table_contains (rounds->wanted, name);
   return TRUE;
 }
 
-/* What was missing when measuring began is missing still, unless somebody else measures: then both have measured each
+/* Fails if another process has stored this measurement in the meantime: two calibrations at a time disturb each
  * other. */
 static gboolean
 check_alone (const PsCalibRounds *rounds, const PsMeasurement *measurement, const char *name, GError **error)
 {
   gboolean found;
+
   if (!ps_costdb_has (rounds->db, rounds->profile, measurement, &found, error))
     return FALSE;
   if (found)
@@ -105,6 +112,7 @@ static void
 tell_stored (const PsCalibRounds *rounds, const PsMeasurement *measurement, const char *name, gboolean again)
 {
   g_autofree char *median = ps_format_time (measurement->time.median_ns);
+
   g_printerr ("%s%u of %u: %.90s: %s%s (n = %u, %s)%s", rounds->terminal ? PS_CLEAR_LINE : "", rounds->n_done,
               rounds->n_wanted, name, median, again ? " again" : "", measurement->time.n, measurement->stop,
               rounds->terminal ? "" : "\n");
@@ -120,6 +128,7 @@ store (const PsMeasurement *measurement, gpointer data, GError **error)
   gboolean ok = again ? ps_costdb_replace (rounds->db, rounds->profile, measurement, error)
                       : check_alone (rounds, measurement, name, error)
                             && ps_costdb_store (rounds->db, rounds->profile, measurement, error);
+
   if (!ok)
     return FALSE;
   g_hash_table_remove (rounds->wanted, key);
@@ -133,6 +142,7 @@ static gboolean
 note_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
 {
   PsCalibRounds *rounds = data;
+
   return ps_costdb_store_sentinel (rounds->db, rounds->profile, sentinel, error);
 }
 
@@ -140,6 +150,7 @@ static gboolean
 note_choices (GBytes *choices, gpointer data, GError **error)
 {
   PsCalibRounds *rounds = data;
+
   return ps_costdb_store_choices (rounds->db, rounds->profile, choices, error);
 }
 
@@ -160,7 +171,8 @@ ps_calib_rounds_measure (PsCalibRounds *rounds, const PsCalibration *calibration
   g_autoptr (GBytes) choices = NULL;
   double shift = 0;
   guint n_stored;
-  if (!profile || !ps_choices_parse (rounds->profile_name, profile->choices, &choices, error))
+
+  if (profile == NULL || !ps_choices_parse (rounds->profile_name, profile->choices, &choices, error))
     return FALSE;
   real.choices = choices;
   real.decided = note_choices;

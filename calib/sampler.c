@@ -20,9 +20,10 @@ has_converged (PsSampler *sampler)
 {
   const gint64 *samples = (const gint64 *)(gpointer)sampler->samples->data;
   guint n = sampler->samples->len;
+
   if (n < sampler->next_check)
     return FALSE;
-  /* Looking costs more the more samples there are, so look less often. */
+  /* Each look takes time that grows with the samples, so the next look comes later. */
   sampler->next_check = n + MAX (n / 16, 1);
   return ps_median_is_precise (samples, n, sampler->rule->within) && !ps_has_drift (samples, n, sampler->rule->within);
 }
@@ -30,7 +31,7 @@ has_converged (PsSampler *sampler)
 gboolean
 ps_sampler_add (PsSampler *sampler, gint64 ns, gint64 elapsed_ns)
 {
-  if (sampler->stop)
+  if (sampler->stop != NULL)
     return FALSE;
   if (!sampler->warm)
     {
@@ -50,7 +51,8 @@ ps_sampler_add (PsSampler *sampler, gint64 ns, gint64 elapsed_ns)
 void
 ps_sampler_finish (PsSampler *sampler, PsMeasurement *measurement)
 {
-  g_return_if_fail (sampler->stop);
+  g_return_if_fail (sampler->stop != NULL);
+
   measurement->stop = g_strdup (sampler->stop);
   measurement->n_samples = sampler->samples->len;
   measurement->samples_ns = (gint64 *)(gpointer)g_array_free (g_steal_pointer (&sampler->samples), FALSE);

@@ -4,7 +4,7 @@
 #include "device/conditions.h"
 #include "provenance.h"
 
-/* The samples are few: a launch is short, and its communicator is set up anew for each size. */
+/* N_SAMPLES is small: a launch is short, and each size sets up a new communicator. */
 #define N_SAMPLES 200
 #define SMALLEST_BYTES 8
 #define STEP 64
@@ -54,11 +54,11 @@ calibrate_size (const PsCalibration *calibration, const PsTransportClass *transp
 }
 
 static gboolean
-calibrate_transport (const PsCalibration *calibration, const PsTransportClass *transport, PsDevice *device,
-                     GError **error)
+calibrate_transport (const PsCalibration *calibration, const char *name, PsDevice *device, GError **error)
 {
   gint64 boundary = ps_model_boundary_bytes (calibration->model);
-  if (!transport->self_send || (transport->available && !transport->available (NULL)))
+  const PsTransportClass *transport = ps_transport_find (name, NULL);
+  if (!transport || !transport->self_send || (transport->available && !transport->available (NULL)))
     return TRUE;
   for (gint64 bytes = SMALLEST_BYTES; bytes < boundary; bytes *= STEP)
     if (!calibrate_size (calibration, transport, device, bytes, error))
@@ -80,7 +80,7 @@ ps_calibrate_self_sends (const PsCalibration *calibration, GError **error)
     return FALSE;
   gboolean ok = TRUE;
   for (guint i = 0; i < n && ok && device->class->write; i++)
-    ok = calibrate_transport (calibration, transports[i], device, error);
+    ok = calibrate_transport (calibration, transports[i]->name, device, error);
   device->class->close (device);
   return ok;
 }

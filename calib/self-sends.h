@@ -1,4 +1,4 @@
-/* self-sends.h - messages of a device to itself: what launching a transfer costs, and nothing else. */
+/* self-sends.h - messages of a device to itself: they cost the launch of a transfer and nothing else. */
 #ifndef PIPESIM_CALIB_SELF_SENDS_H
 #define PIPESIM_CALIB_SELF_SENDS_H
 
@@ -6,8 +6,8 @@
 
 G_BEGIN_DECLS
 
-/* Over every transport that is there and can launch them from devices whose memory is not the host's, "nccl-self" of
- * NCCL; of a few sizes up to the boundary, on a whole accelerator. */
+/* Times messages over every transport that can launch them from device memory, "nccl-self" for NCCL. There are a few
+ * sizes up to the boundary; the device has a whole accelerator. */
 gboolean ps_calibrate_self_sends (const PsCalibration *calibration, GError **error);
 
 G_END_DECLS

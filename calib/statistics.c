@@ -8,6 +8,7 @@ static gint64 *
 sorted_copy (const gint64 *samples, guint n)
 {
   gint64 *sorted = g_memdup2 (samples, n * sizeof *samples);
+
   qsort (sorted, n, sizeof *sorted, ps_compare_int64);
   return sorted;
 }
@@ -34,9 +35,11 @@ ps_median_ranks (guint n, guint *low, guint *high)
   double below = 0; /* P (Binomial (n, 1/2) <= rank) */
   guint rank = 0;
   int sign;
+
   for (;; rank++)
     {
       double choices = lgamma_r (n + 1.0, &sign) - lgamma_r (rank + 1.0, &sign) - lgamma_r (n - rank + 1.0, &sign);
+
       below += exp (choices - n * G_LN2);
       if (below > 0.025)
         break;
@@ -50,6 +53,7 @@ gboolean
 ps_median_is_precise (const gint64 *samples, guint n, double precision)
 {
   guint low, high;
+
   if (n == 0 || !ps_median_ranks (n, &low, &high))
     return FALSE;
   g_autofree gint64 *sorted = sorted_copy (samples, n);
@@ -62,12 +66,13 @@ double
 ps_slope_z (const gint64 *samples, guint n)
 {
   gint64 rising = 0;
+
   if (n < 3)
     return 0;
   for (guint i = 0; i < n; i++)
     for (guint j = i + 1; j < n; j++)
       rising += ps_compare_int64 (&samples[j], &samples[i]);
-  /* Variance without ties, which clocks in nanoseconds hardly make; with ties z only gets smaller than it could be. */
+  /* Variance without ties, which are rare in nanoseconds. With ties z only gets smaller than it could be. */
   double deviation = sqrt (n * (n - 1.0) * (2.0 * n + 5) / 18);
   gint64 continuity = (rising > 0) - (rising < 0);
   return (double)(rising - continuity) / deviation;
@@ -77,6 +82,7 @@ gboolean
 ps_has_drift (const gint64 *samples, guint n, double precision)
 {
   PsStatistics all, first, second;
+
   if (n < 4 || fabs (ps_slope_z (samples, n)) <= 1.96)
     return FALSE;
   ps_statistics_compute (samples, n, &all);

@@ -1,5 +1,5 @@
-/* transfers.c - which messages are timed: of many sizes one by one, and of a few in the ways that they share a machine
- * with others. */
+/* transfers.c - chooses the messages to time: many sizes one by one, and a few sizes in each way of sharing the
+ * machine. */
 #include "transfers.h"
 
 #include "game.h"
@@ -8,7 +8,7 @@
 
 #define SMALLEST_BYTES 8
 
-/* There are some twenty sizes: together they get about two rotations' time. */
+/* Some twenty sizes together get about the time of two rotations. */
 #define TIME_SHARE 10
 
 static const char *const shapes[PS_N_WAYS] = { "", "both-ways", "pairs=2", "beside-compute", "" };
@@ -28,14 +28,12 @@ ps_transfer_sizes (gint64 boundary_bytes)
   return sizes;
 }
 
-static gboolean
-tell_others (const PsCalibration *calibration, gconstpointer order, gsize n_bytes, GError **error)
+static void
+tell_others (const PsCalibration *calibration, const PsGameOrder *order)
 {
-  guint n = calibration->others ? ps_rendezvous_n_ranks (calibration->others) : 1;
-  for (guint rank = 1; rank < n; rank++)
-    if (!ps_rendezvous_send (calibration->others, rank, order, n_bytes, error))
-      return FALSE;
-  return TRUE;
+  PsProcesses *processes = calibration->processes;
+  for (guint rank = 1; rank < ps_processes_n_ranks (processes); rank++)
+    processes->send (processes, rank, order, sizeof *order);
 }
 
 static gboolean
@@ -44,8 +42,7 @@ measure_order (const PsCalibration *calibration, const PsGameOrder *order, PsMea
   PsSamplingRule rule = calibration->rule;
   PsSampler sampler;
   rule.time_limit_ns /= TIME_SHARE;
-  if (!tell_others (calibration, order, sizeof *order, error))
-    return FALSE;
+  tell_others (calibration, order);
   ps_sampler_init (&sampler, &rule);
   gboolean ok = ps_game_play (calibration, order, &sampler, &measurement->during, error);
   if (ok)
@@ -60,23 +57,29 @@ ps_answer_transfers (const PsCalibration *calibration, GError **error)
 {
   for (;;)
     {
-      g_autoptr (GBytes) order = ps_rendezvous_receive (calibration->others, 0, 0, error);
+      PsGameOrder order;
       PsSampler none = { .stop = "elsewhere" };
       PsCondition unused;
-      if (!order)
-        return FALSE;
-      if (g_bytes_get_size (order) == 0)
+      calibration->processes->receive (calibration->processes, 0, &order, sizeof order, 0);
+      if (order.bytes == 0)
         return TRUE;
-      g_assert (g_bytes_get_size (order) == sizeof (PsGameOrder));
-      if (!ps_game_play (calibration, g_bytes_get_data (order, NULL), &none, &unused, error))
+      if (!ps_game_play (calibration, &order, &none, &unused, error))
         return FALSE;
     }
 }
 
-gboolean
-ps_end_transfers (const PsCalibration *calibration, GError **error)
+void
+ps_end_transfers (const PsCalibration *calibration)
 {
-  return tell_others (calibration, NULL, 0, error);
+  const PsGameOrder end = { .bytes = 0 };
+  tell_others (calibration, &end);
+}
+
+/* Whether every device of this process has an accelerator where the transport needs one for each. */
+static gboolean
+has_accelerators (const PsCalibration *calibration)
+{
+  return !calibration->transport->exclusive || (calibration->device->splits && calibration->sharing == 1);
 }
 
 /* How many devices are busy in that way; 0: it needs more than there are here. */
@@ -84,12 +87,12 @@ static guint
 busy_devices (const PsCalibration *calibration, PsWay way)
 {
   const PsTransportClass *transport = calibration->transport;
-  guint n_ranks = calibration->others ? ps_rendezvous_n_ranks (calibration->others) : 0;
+  guint n_ranks = calibration->processes ? ps_processes_n_ranks (calibration->processes) : 0;
   guint n_local = calibration->n_local, n_players = MAX (n_ranks, 2);
   switch (way)
     {
     case PS_WAY_TWO_PAIRS:
-      return n_ranks >= 4 || (n_ranks == 0 && n_local >= 4 && !transport->exclusive) ? 4 : 0;
+      return n_ranks >= 4 || (n_ranks == 0 && n_local >= 4 && has_accelerators (calibration)) ? 4 : 0;
     case PS_WAY_BESIDE_COMPUTE:
       if (ps_game_load_is_own (calibration))
         return 2;

@@ -8,18 +8,18 @@ G_BEGIN_DECLS
 
 /* Transfers between two devices, nothing else going on, and of 8 bytes, a quarter of the boundary's size and all of it
  * both ways at once, in two pairs and beside others that compute, where there are devices for it: in this process, or
- * between this one and the others of calibration->others, which call ps_answer_transfers meanwhile. Those add up, too,
- * where the transport can. */
+ * between this one and the others of calibration->processes, which call ps_answer_transfers meanwhile. Those add up,
+ * too, where the transport can. */
 gboolean ps_calibrate_transfers (const PsCalibration *calibration, GError **error);
 
-/* Tells the others, if there are any, that there is nothing more to measure. */
-gboolean ps_end_transfers (const PsCalibration *calibration, GError **error);
+/* Tells the other processes that there is nothing more to measure. */
+void ps_end_transfers (const PsCalibration *calibration);
 
 /* The others: each plays along until then. */
 gboolean ps_answer_transfers (const PsCalibration *calibration, GError **error);
 
-/* Sizes of transfers to measure: powers of two from 8 bytes to at least 4 times the boundary, and the boundary.
- * Ascending; gint64. */
+/* Returns the sizes of transfers to measure: powers of two from 8 bytes to at least 4 times the boundary, and the
+ * boundary itself. Ascending; gint64. */
 GArray *ps_transfer_sizes (gint64 boundary_bytes);
 
 G_END_DECLS

@@ -5,7 +5,7 @@
 #include "layer.h"
 #include "provenance.h"
 
-/* Against a rotation: it comes often. */
+/* The sentinel gets a tenth of a rotation's time limit, because it is read often. */
 #define TIME_SHARE 10
 
 typedef struct
@@ -18,6 +18,7 @@ static gboolean
 sample (gpointer data, GError **error)
 {
   Watch *watch = data;
+
   if (!ps_calib_layer_attach (&watch->layer, error))
     return FALSE;
   gint64 begin = ps_clock_now (), ns;
@@ -32,6 +33,7 @@ static gboolean
 run (Watch *watch, const PsCalibration *calibration, GError **error)
 {
   gboolean ok = ps_calib_layer_open (&watch->layer, calibration, 0, FALSE, error);
+
   if (ok && !ps_calib_in_thread ("sentinel", sample, watch, error))
     {
       g_prefix_error (error, "sentinel: ");
@@ -46,6 +48,7 @@ hand_over (Watch *watch, const PsCalibration *calibration, GError **error)
 {
   g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
   g_autofree char *taken = ps_moment_now ();
+
   ps_sampler_finish (&watch->sampler, m);
   PsSentinel reading
       = { .what = (char *)"F of layers=1", .median_ns = m->time.median_ns, .n = m->time.n, .taken = taken };
@@ -56,7 +59,7 @@ hand_over (Watch *watch, const PsCalibration *calibration, GError **error)
 gboolean
 ps_watch (const PsCalibration *calibration, GError **error)
 {
-  if (!calibration->sentinel)
+  if (calibration->sentinel == NULL)
     return TRUE;
   Watch watch = { 0 };
   PsSamplingRule rule = calibration->rule;

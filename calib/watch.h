@@ -1,5 +1,5 @@
-/* watch.h - the sentinel: one op that is measured again and again while a calibration goes on. When it moves, so has
- * the machine, and with it everything that was measured in between. */
+/* watch.h - the sentinel: one op that is measured again and again during a calibration. If its time changes, the
+ * machine has changed, and the measurements in between are suspect. */
 #ifndef PIPESIM_CALIB_WATCH_H
 #define PIPESIM_CALIB_WATCH_H
 
@@ -7,7 +7,7 @@
 
 G_BEGIN_DECLS
 
-/* Measures F of one layer on device 0, nobody else busy, and hands it to calibration->sentinel. */
+/* Measures F of one layer on device 0 while no other device is busy, and hands it to calibration->sentinel. */
 gboolean ps_watch (const PsCalibration *calibration, GError **error);
 
 G_END_DECLS

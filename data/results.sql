@@ -1,12 +1,12 @@
--- The results of a sweep: one prediction per setting. Times are integer nanoseconds, sizes integer bytes, everything predicted is
--- simulated; the columns costs_origin, transfers_origin and memory_origin say where the costs behind it come from.
+-- The results of a sweep: one prediction per setting. Times are integer nanoseconds, sizes integer bytes. All predictions are
+-- simulated; the columns costs_origin, transfers_origin and memory_origin say where their costs come from.
 --
 -- The program that creates the file sets `PRAGMA application_id` (0x50535257, "PSRW"), `PRAGMA user_version` (the version of
 -- this schema) and write-ahead logging, and runs this text in one transaction. Look around with
 --   sqlite3 -header results.db 'SELECT * FROM fastest'
 -- or   pandas.read_sql ('SELECT * FROM result', sqlite3.connect ('results.db'))
 
--- What was swept. One row: a database is of one spec.
+-- The sweep. One row: a database holds one spec.
 CREATE TABLE sweep (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   digest TEXT NOT NULL,   -- SHA-256 over spec and over what the files named in it hold
@@ -15,7 +15,7 @@ CREATE TABLE sweep (
   version TEXT NOT NULL   -- of pipesim
 ) STRICT;
 
--- A setting and what it comes to. The program puts a column for each option of SETTING in place of the line OPTIONS, as
+-- A setting and its prediction. The program puts a column for each option of SETTING in place of the line OPTIONS, as
 -- sim/setting/options.c lists them; `.schema prediction` shows what is there. Columns of options that were not swept hold
 -- their defaults. Keys of costs have columns (cost_f_ns) where they were swept by themselves; the column costs does not hold
 -- these keys then.
@@ -40,14 +40,14 @@ CREATE TABLE prediction (
   memory_origin TEXT NOT NULL
 ) STRICT;
 
--- Settings that cannot be, and why.
+-- Settings that are not possible, and the reason.
 CREATE TABLE skipped (
   point INTEGER PRIMARY KEY,
   digest TEXT NOT NULL,
   reason TEXT NOT NULL
 ) STRICT;
 
--- Predictions with what follows from them.
+-- Predictions with the figures that follow from them.
 CREATE VIEW result AS
 SELECT *, CAST (iteration_ns AS REAL) / global_batch AS sequence_ns, -- time per sequence: compares different batches
   1e9 * global_batch / iteration_ns AS sequences_per_second,
@@ -60,7 +60,7 @@ SELECT point, key AS device, json_extract (value, '$[0]') AS busy_ns, json_extra
   json_extract (value, '$[2]') AS peak_memory_bytes, json_extract (value, '$[3]') AS peak_activations
 FROM prediction, json_each (devices_detail);
 
--- How often each reason.
+-- The number of settings for each reason.
 CREATE VIEW skipped_reason AS
 SELECT reason, count (*) AS settings FROM skipped GROUP BY reason ORDER BY settings DESC, reason;
 

@@ -1,11 +1,10 @@
--- The cost database of pipesim: what was measured on a machine, with every raw sample, and how real runs compared with their
--- prediction. Times are integer nanoseconds, sizes integer bytes, moments ISO 8601 in UTC.
+-- The cost database of pipesim: measurements of a machine, with every raw sample, and real runs with their predictions. Times are integer nanoseconds, sizes integer bytes, moments ISO 8601 in UTC.
 --
 -- The program that creates the file sets `PRAGMA application_id` (0x50534442, "PSDB"), `PRAGMA user_version` (the version of
 -- this schema) and write-ahead logging, and runs this text in one transaction. Every measurement is one transaction with its
 -- samples. Look around with:  sqlite3 costs.db 'SELECT * FROM op_time'
 
--- Under which circumstances something was measured.
+-- The circumstances of measurements.
 CREATE TABLE profile (
   id INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE CHECK (name <> ''),
@@ -23,14 +22,13 @@ CREATE TABLE profile (
   created TEXT NOT NULL
 ) STRICT;
 
--- PsDeviceClass.choices of the profile's device, in base64: what it had decided by timing, and ran. No row: nothing.
+-- PsDeviceClass.choices of the profile's device, in base64: the decisions it made by timing, and ran with. No row: none.
 CREATE TABLE choices (
   profile INTEGER PRIMARY KEY REFERENCES profile (id) ON DELETE CASCADE,
   base64 TEXT NOT NULL CHECK (base64 <> '')
 ) STRICT;
 
--- One measured quantity: an op on a stage shape, a transfer of so many bytes, a message of a device to itself, or adding up so
--- many bytes over processes.
+-- One measured quantity: an op on a stage shape, a transfer, a message of a device to itself, or an all-reduce over processes.
 CREATE TABLE measurement (
   id INTEGER PRIMARY KEY,
   profile INTEGER NOT NULL REFERENCES profile (id) ON DELETE CASCADE,
@@ -95,7 +93,7 @@ CREATE TABLE sample (
   PRIMARY KEY (measurement, position)
 ) STRICT, WITHOUT ROWID;
 
--- A real run with the prediction that it is held against.
+-- A real run and its prediction.
 CREATE TABLE run (
   id INTEGER PRIMARY KEY,
   profile TEXT NOT NULL, -- name of the profile that the prediction used; empty: none
@@ -123,14 +121,14 @@ SELECT profile.name AS profile, shape, kind, devices, sharing, share, cache, n, 
 FROM measurement JOIN profile ON profile.id = measurement.profile
 WHERE subject = 'op';
 
--- Measured transfer times in microseconds and the rate that they make in GB/s.
+-- Measured transfer times in microseconds and their rate in GB/s.
 CREATE VIEW transfer_time AS
 SELECT profile.name AS profile, shape, bytes, devices, n, median_ns / 1e3 AS median_us,
        bytes * 1.0 / max (median_ns, 1) AS gigabytes_per_second, stop
 FROM measurement JOIN profile ON profile.id = measurement.profile
 WHERE subject = 'transfer';
 
--- How far off predictions were: (predicted - measured) / measured. Runs without a prediction are left out.
+-- Errors of predictions: (predicted - measured) / measured. Runs without a prediction are left out.
 CREATE VIEW accuracy AS
 SELECT id, profile, schedule, devices, chunks, microbatches, measured_iteration_ns, predicted_iteration_ns,
        (predicted_iteration_ns - measured_iteration_ns) * 1.0 / measured_iteration_ns AS iteration_error,

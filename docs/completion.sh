@@ -7,7 +7,7 @@ export LC_ALL=C.UTF-8 LANGUAGE= ASAN_OPTIONS=detect_leaks=0
 
 pipesim=$1
 
-# Options of a command, then its actions.
+# words COMMAND...: prints the options of a command, then its actions.
 words ()
 {
   "$pipesim" "$@" --help | awk '
@@ -21,7 +21,7 @@ words ()
     /^pipesim [a-z]+ [a-z]+ [A-Z]/ { print $3 }' | tr '\n' ' ' | sed 's/ $//'
 }
 
-# case_of COMMAND...: a line of the case below.
+# case_of COMMAND...: prints a line of the case below.
 case_of ()
 {
   echo "    '$*') echo '$(words "$@")' ;;"

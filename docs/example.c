@@ -1,4 +1,4 @@
-/* example.c - libpipesim in one page: generates schedules, simulates them and prints what they take.
+/* example.c - libpipesim in one page: generates schedules, simulates them and prints times and memory.
  *
  *   cc example.c $(pkg-config --cflags --libs --static pipesim) -o example
  */
@@ -43,10 +43,10 @@ main (void)
   /* Four devices: F, B and W take 1 ms each, a transfer 100 us, a microbatch keeps 2 MiB from F on. */
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=1ms,w=1ms,c=100us,act=2MiB", 4, 1, &error);
 
-  for (gsize i = 0; costs && i < G_N_ELEMENTS (names); i++)
+  for (gsize i = 0; costs != NULL && i < G_N_ELEMENTS (names); i++)
     if (!simulate (names[i], costs, 8, &error))
       break;
-  if (error)
+  if (error != NULL)
     fprintf (stderr, "example: %s\n", error->message);
-  return error ? 1 : 0;
+  return error != NULL ? 1 : 0;
 }

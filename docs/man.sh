@@ -13,10 +13,10 @@ name=pipesim${command:+-$command}
 
 help ()
 {
-  "$pipesim" "$@" --help | sed "s/…/.../g; s/, at most [0-9]*)/)/" # what this very machine has
+  "$pipesim" "$@" --help | sed "s/…/.../g; s/, at most [0-9]*)/)/" # limits of this machine
 }
 
-# Roff from one text of --help: its usage, the text around the options, the options. $1 begins a heading.
+# Turns one text of --help into roff: usage, text around the options, options. $1 begins a heading.
 convert ()
 {
   awk -v heading="$1" '
@@ -41,13 +41,13 @@ convert ()
     }'
 }
 
-# Actions of a command, from its usage or from a line that begins with them.
+# Prints the actions of a command, from its usage or from lines that begin with them.
 actions ()
 {
   help "$command" | awk '/^Usage: / { list = 1 } list && /^  [a-z]/ { print $1 } /^pipesim [a-z]+ [a-z]+ [A-Z]/ { print $3 }'
 }
 
-# "command description" of all of them.
+# Prints "COMMAND DESCRIPTION" for each command.
 commands ()
 {
   help | awk '/^$/ { n++ } n == 2 && /^  [a-z]/ { sub (/^ +/, ""); print }'

@@ -1,9 +1,9 @@
-/* clock.c - sleeping until a moment of the monotonic clock. */
+/* clock.c - sleeping until a moment of the monotonic clock, and comparing it with that of another host. */
 #include "clock.h"
 
 #include <errno.h>
 
-/* Giving way to other threads here would let a busy neighbour keep the core for milliseconds. */
+/* A sched_yield here would let a busy neighbour keep the core for milliseconds. */
 void
 ps_clock_spin_until (gint64 deadline_ns)
 {
@@ -35,4 +35,19 @@ ps_clock_condition_init (pthread_cond_t *condition)
   pthread_condattr_setclock (&attributes, CLOCK_MONOTONIC);
   pthread_cond_init (condition, &attributes);
   pthread_condattr_destroy (&attributes);
+}
+
+gint64
+ps_clock_estimate (const gint64 *sent_ns, const gint64 *there_ns, const gint64 *came_ns, guint n,
+                   gint64 *uncertainty_ns)
+{
+  guint best = 0;
+  gint64 trip_ns;
+
+  for (guint i = 1; i < n; i++)
+    if (came_ns[i] - sent_ns[i] < came_ns[best] - sent_ns[best])
+      best = i;
+  trip_ns = came_ns[best] - sent_ns[best];
+  *uncertainty_ns = (trip_ns + 1) / 2;
+  return sent_ns[best] + trip_ns / 2 - there_ns[best];
 }

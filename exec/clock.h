@@ -1,4 +1,4 @@
-/* clock.h - the monotonic clock in nanoseconds, and sleeping and waiting until a moment of it. */
+/* clock.h - the monotonic clock in nanoseconds, and sleeping and waiting by it. */
 #ifndef PIPESIM_EXEC_CLOCK_H
 #define PIPESIM_EXEC_CLOCK_H
 
@@ -9,8 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* How long before a deadline sleeping ends and spinning begins. Longer spins hit the deadline more often (a virtual
- * machine wakes sleepers 20 to 80 us late), but threads that share cores then hinder each other. */
+/* A sleep ends this long before its deadline and spinning begins. Longer spins meet the deadline more often (a virtual
+ * machine wakes sleepers 20 to 80 us late). But threads that share cores then hinder each other. */
 #define PS_CLOCK_SPIN_NS G_GINT64_CONSTANT (20000)
 
 /* CLOCK_MONOTONIC in ns. */
@@ -30,15 +30,21 @@ ps_clock_timespec (gint64 ns)
                             .tv_nsec = ns % G_GINT64_CONSTANT (1000000000) };
 }
 
-/* Returns at deadline_ns or as soon after it as the system lets this thread run; at once when it has passed. Sleeps
- * until PS_CLOCK_SPIN_NS before, then watches the clock. */
+/* Returns at deadline_ns, or as soon after it as the system lets this thread run. It sleeps until PS_CLOCK_SPIN_NS
+ * before, then watches the clock. */
 void ps_clock_sleep_until (gint64 deadline_ns);
 
-/* A condition whose timed waits count by this clock. */
+/* Makes a condition whose timed waits use this clock. */
 void ps_clock_condition_init (pthread_cond_t *condition);
 
-/* The spinning part alone. */
+/* Watches the clock until deadline_ns, without sleeping. */
 void ps_clock_spin_until (gint64 deadline_ns);
+
+/* The offset between two clocks from n round trips: at sent_ns[i] by the own clock a question went out, at there_ns[i]
+ * by the other clock it was answered, and at came_ns[i] the answer was back. The shortest round trip bounds the error
+ * best (as in NTP's clock filter, RFC 5905 section 10): own = there + offset, within half of that trip. */
+gint64 ps_clock_estimate (const gint64 *sent_ns, const gint64 *there_ns, const gint64 *came_ns, guint n,
+                          gint64 *uncertainty_ns);
 
 G_END_DECLS
 

@@ -1,4 +1,4 @@
-/* describe.c - what exec's help says after its options. */
+/* describe.c - the part of exec's help after its options. */
 #include "describe.h"
 
 #include <pipesim/transport.h>
@@ -20,23 +20,24 @@ ps_exec_describe (void)
   g_string_append (
       text,
       "\nTimelines are written natively, or as Chrome trace (Perfetto, chrome://tracing) to a FILE that ends in\n"
-      ".trace.json. The measured one is the step whose iteration time is the median over the steps after the\n"
-      "first; it also has how long posting each send and receive held its device's host (\"posts\"). Device paced\n"
-      "needs costs; device cpu needs a model, and costs to be held against a prediction.\n"
-      "\nDevices that share a GPU get parts of its multiprocessors (green contexts): equal ones, or in proportion to\n"
-      "--sm-shares. Parts are whole pieces of what the GPU can split off (8 multiprocessors on Hopper), one at least,\n"
-      "and equal shares get equal parts. A profile predicts the device and the shares that it was measured with, and\n"
-      "brings the algorithms of cuBLASLt that it was measured with, for that version and model of GPU. In\n"
-      "the environment, PIPESIM_CUDA_GRAPHS=1 launches each op as one CUDA graph instead of kernel by kernel, and\n"
-      "PIPESIM_CUDA_WAIT=spin waits for a GPU awake instead of asleep; PIPESIM_CUDA_HOPPER=0 leaves attention to\n"
-      "instructions that older GPUs have, too, where the module is built for sm_90a. Each op is an NVTX range with\n"
-      "the name that PyTorch gives it, such as PP:0F3.\n"
-      "\nNCCL's receives occupy multiprocessors from their post on. With transport nccl --comm-order is planned by\n"
+      ".trace.json. The measured timeline is the step whose iteration time is the median over the steps after the\n"
+      "first. It also says how long posting each send and receive held its device's host (\"posts\"). Device paced\n"
+      "needs costs. Device cpu needs a model; with costs, too, the run is compared with a prediction.\n"
+      "\nDevices that share a GPU get parts of its multiprocessors (green contexts), equal ones or in proportion to\n"
+      "--sm-shares. A part is one or more of the pieces that the GPU can split off (8 multiprocessors on Hopper);\n"
+      "equal shares get equal parts. A profile predicts the device and the shares that it was measured with. It\n"
+      "brings the algorithms of cuBLASLt that it was measured with, for that version and model of GPU.\n"
+      "\nIn the environment, PIPESIM_CUDA_GRAPHS=1 launches each op as one CUDA graph instead of kernel by kernel.\n"
+      "PIPESIM_CUDA_WAIT=spin waits for a GPU without sleeping. PIPESIM_CUDA_HOPPER=0 lets attention use only the\n"
+      "instructions that older GPUs have, too. Each op is an NVTX range with PyTorch's name for it, such as PP:0F3.\n"
+      "\nNCCL's receives occupy multiprocessors from their post on. So with transport nccl --comm-order is planned by\n"
       "default, in the prediction too, and NCCL_MAX_P2P_NCHANNELS in the environment is 4 unless it is set.\n"
-      "\nStarted several times by torchrun, mpirun or Slurm's srun, each process runs one device, or an equal part of\n"
-      "them where there are fewer processes; with d times as many processes as devices, d copies of the pipeline add\n"
-      "up their gradients. Rank 0 prints.\n"
-      "\nCtrl-C ends a run of one process after the step under way and prints what it has (not with --check).\n"
+      "\nOne process uses all cores and GPUs of a machine, with a thread for each device. Several processes need MPI:\n"
+      "started by mpirun or srun --mpi=pmix, each process runs one device, or an equal part of them where there are\n"
+      "fewer processes. With d times as many processes as devices, d copies of the pipeline add up their gradients.\n"
+      "Rank 0 prints.\n"
+      "\nCtrl-C (SIGINT) or SIGTERM ends a run of one process after the step under way, and the results so far are\n"
+      "printed (not with --check).\n"
       "\nExit codes: 0 done, 1 failed or --check differs, 2 wrong usage, 3 outside --tolerance.");
   return g_string_free (text, FALSE);
 }

@@ -1,4 +1,4 @@
-/* describe.h - what exec's help says after its options. */
+/* describe.h - the part of exec's help after its options. */
 #ifndef PIPESIM_EXEC_DESCRIBE_H
 #define PIPESIM_EXEC_DESCRIBE_H
 

@@ -5,10 +5,10 @@
 #include "processes/processes.h"
 
 #include <pipesim/costdb.h>
+#include <pipesim/formats.h>
 
 #include <locale.h>
 #include <math.h>
-#include <signal.h>
 #include <unistd.h>
 
 #define DEFAULT_STEPS 5
@@ -36,7 +36,7 @@ typedef struct
   gboolean json;
   double tolerance; /* a ratio; negative: not given */
   PsSetting *setting;
-  PsRunSetting run; /* others and choices are owned */
+  PsRunSetting run; /* choices are owned */
 } Options;
 
 static const PsOption rows[] = {
@@ -67,7 +67,6 @@ options_clear (Options *options)
   ps_options_reset (rows, options);
   g_free (options->shares);
   ps_setting_free (options->setting);
-  ps_rendezvous_leave (options->run.others);
   g_clear_pointer (&options->run.choices, g_bytes_unref);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
@@ -109,9 +108,18 @@ parse_options (Options *options, int *argc, char ***argv, GError **error)
 }
 
 static gboolean
-has_costs (const Options *options)
+check_costs (const Options *options, GError **error)
 {
-  return options->setting->costs != NULL || options->setting->db != NULL || options->setting->cluster != NULL;
+  const char *option = options->run.device == &ps_paced_device ? "--device paced"
+                       : options->tolerance >= 0               ? "--tolerance"
+                       : options->predicted != NULL            ? "--predicted"
+                                                               : NULL;
+  g_autofree char *usage = ps_source_usage (FALSE);
+
+  if (option == NULL || ps_setting_source (options->setting) != NULL)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: needs costs; give %s", option, usage);
+  return FALSE;
 }
 
 /* Options that ask for what the others rule out. */
@@ -126,12 +134,6 @@ check_options (const Options *options, GError **error)
     message = "--device: missing; cpu, cuda, paced or null is needed";
   else if (options->check && !options->run.device->computes)
     message = "--check: this device computes nothing that could be compared; cpu does";
-  else if (options->run.device == &ps_paced_device && !has_costs (options))
-    message = "--device paced: needs costs; give --costs, --db, or --model with --cluster";
-  else if (options->tolerance >= 0 && !has_costs (options))
-    message = "--tolerance: needs costs to predict from; give --costs, --db, or --model with --cluster";
-  else if (options->predicted != NULL && !has_costs (options))
-    message = "--predicted: needs costs to predict from; give --costs, --db, or --model with --cluster";
   else if (options->trace != NULL && g_strcmp0 (options->trace, options->predicted) == 0)
     message = "--predicted: is the file of --trace; they are two timelines";
   else
@@ -157,14 +159,14 @@ find_classes (Options *options, GError **error)
 static gboolean
 is_first (const Options *options)
 {
-  return options->run.others == NULL || ps_rendezvous_rank (options->run.others) == 0;
+  return ps_processes_rank (options->run.processes) == 0;
 }
 
 static gboolean
 finish_options (Options *options, GError **error)
 {
   return ps_setting_check (options->setting, error) && find_classes (options, error) && check_options (options, error)
-         && ps_output_check ("--trace", options->trace, error)
+         && check_costs (options, error) && ps_output_check ("--trace", options->trace, error)
          && ps_output_check ("--predicted", options->predicted, error)
          && (!is_first (options) || ps_output_check_database (options->setting->db, error));
 }
@@ -173,17 +175,16 @@ finish_options (Options *options, GError **error)
 static gboolean
 prepare (const Options *options, Job *job, GError **error)
 {
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (options->setting, NULL);
+
   if (options->run.device->computes && (job->model = ps_setting_model (options->setting, error)) == NULL)
     return FALSE;
-  if (!has_costs (options))
+  if (ps_setting_source (options->setting) == NULL)
     {
-      PsSchedule *schedule = ps_setting_schedule (options->setting, options->schedule, error);
-
-      job->own_program = schedule != NULL ? ps_program_lower (schedule, options->setting->comm_order, error) : NULL;
-      job->program = job->own_program;
+      job->program = job->own_program = ps_predictor_program (predictor, options->schedule, error);
       return job->program != NULL;
     }
-  job->prediction = ps_predict (options->setting, options->schedule, error);
+  job->prediction = ps_predictor_predict (predictor, options->schedule, error);
   if (job->prediction == NULL)
     return FALSE;
   job->program = job->prediction->program;
@@ -222,14 +223,14 @@ check_profile (Options *options, guint n_devices, GError **error)
 static gboolean
 check_host (const Options *options, guint n_devices, GError **error)
 {
-  const PsRendezvous *others = options->run.others;
-  guint n_ranks = others != NULL ? ps_rendezvous_n_ranks (others) : 1;
+  guint n_ranks = ps_processes_n_ranks (options->run.processes);
+  guint n_local = ps_processes_n_local (options->run.processes);
 
-  if (n_ranks <= n_devices && (others == NULL || ps_rendezvous_n_local (others) == n_ranks))
+  if (n_ranks <= n_devices && n_local == n_ranks)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
                "--sm-shares: are for one copy of %u devices on one host; these are %u processes, %u of them here",
-               n_devices, n_ranks, ps_rendezvous_n_local (others));
+               n_devices, n_ranks, n_local);
   return FALSE;
 }
 
@@ -254,29 +255,15 @@ read_shares (Options *options, const Job *job, GError **error)
   return options->shares != NULL && check_profile (options, n_devices, error);
 }
 
-static gint interrupted; /* atomic */
-
-static void
-interrupt (int signal_number)
-{
-  g_atomic_int_set (&interrupted, 1);
-}
-
-/* A second signal ends the program at once. */
-static void
-catch_interrupt (void)
-{
-  const struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESETHAND | SA_RESTART };
-
-  sigaction (SIGINT, &action, NULL);
-}
+/* See ps_note_signals; NULL: signals are not noted. */
+static const gint *interrupted;
 
 static gboolean
 show_progress (guint n_done, guint n_steps, gpointer on_terminal)
 {
   if (on_terminal != NULL)
     g_printerr ("\rstep %u of %u%s", n_done, n_steps, n_done == n_steps ? CLEAR_LINE : "");
-  return !g_atomic_int_get (&interrupted);
+  return interrupted == NULL || g_atomic_int_get (interrupted) == 0;
 }
 
 static void
@@ -294,8 +281,8 @@ complete_run_setting (Options *options, const Job *job)
     run->timeout_ns = MAX (run->timeout_ns, TIMEOUT_ITERATIONS * job->prediction->metrics.iteration_ns);
   run->progress = show_progress;
   run->progress_data = isatty (STDERR_FILENO) ? run : NULL;
-  if (!options->check && run->others == NULL)
-    catch_interrupt ();
+  if (!options->check && run->processes == NULL)
+    interrupted = ps_note_signals ();
 }
 
 /* A timeline on stdout has it to itself. */
@@ -326,9 +313,9 @@ publish (const Options *options, const Job *job, const PsRunReport *report, cons
   GError *first = NULL;
 
   if (options->trace != NULL)
-    ps_output_timeline (options->trace, report->result->timeline, unless_set (&first));
+    ps_timeline_write (report->result->timeline, options->trace, unless_set (&first));
   if (options->predicted != NULL)
-    ps_output_timeline (options->predicted, job->predicted, unless_set (&first));
+    ps_timeline_write (job->predicted, options->predicted, unless_set (&first));
   if (setting->db != NULL && !report->result->emulated)
     ps_output_record (setting->db, setting->profile, started, report, unless_set (&first));
   print_report (options, report, unless_set (&first));
@@ -408,6 +395,16 @@ run_job (Options *options, const Job *job, GError **error)
   return publish (options, job, &report, started, error) ? judge (options, &report, error) : 1;
 }
 
+/* The end of a program that fails. */
+static int
+report_failure (const GError *error, gpointer argv)
+{
+  g_autofree char *line = ps_error_line (error, argv);
+
+  g_printerr ("%spipesim exec: %s\n", isatty (STDERR_FILENO) ? CLEAR_LINE : "", line);
+  return ps_error_exit_code (error);
+}
+
 static int
 run (int argc, char **argv, GError **error)
 {
@@ -416,12 +413,12 @@ run (int argc, char **argv, GError **error)
   int code = 1;
 
   /* Joined first: the others hear of an option that this process refuses. */
-  if (!ps_processes_join (&options.run.others, error))
+  if (!ps_processes_join (&options.run.processes, report_failure, argv, error))
     return 1;
   if (parse_options (&options, &argc, &argv, error) && finish_options (&options, error)
       && prepare (&options, &job, error) && read_shares (&options, &job, error))
     code = run_job (&options, &job, error);
-  ps_processes_part (options.run.others, error);
+  ps_processes_part (options.run.processes, *error);
   return code;
 }
 
@@ -438,12 +435,5 @@ main (int argc, char **argv)
   setlocale (LC_CTYPE, "");
   g_set_prgname ("pipesim exec");
   code = run (argc, argv, &error);
-  if (error != NULL)
-    {
-      g_autofree char *line = ps_error_line (error, argv);
-
-      g_printerr ("%spipesim exec: %s\n", isatty (STDERR_FILENO) ? CLEAR_LINE : "", line);
-      return ps_error_exit_code (error);
-    }
-  return code;
+  return error != NULL ? report_failure (error, argv) : code;
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The places to look in, best first. */
+/* Returns the folders to look in, best first. */
 static char **
 module_folders (void)
 {
@@ -18,7 +18,7 @@ module_folders (void)
   return g_strdupv ((char *[]){ beside, installed, NULL });
 }
 
-/* NULL with an error when there is no such file. */
+/* NULL with an error if there is no such file. */
 static char *
 find_module (const char *where, const char *name, GError **error)
 {
@@ -69,7 +69,7 @@ load_module (const char *where, const char *name, GError **error)
   return NULL;
 }
 
-/* NULL with an error when it can't be loaded. */
+/* NULL with an error if it can't be loaded. */
 static GModule *
 get_module (const char *where, const char *name, GError **error)
 {
@@ -81,7 +81,10 @@ get_module (const char *where, const char *name, GError **error)
   if (modules == NULL)
     modules = g_hash_table_new (g_str_hash, g_str_equal);
   module = g_hash_table_lookup (modules, name);
-  if (module == NULL && (module = load_module (where, name, error)) != NULL)
+  if (module != NULL)
+    return module;
+  module = load_module (where, name, error);
+  if (module != NULL)
     g_hash_table_insert (modules, (gpointer)g_intern_string (name), module);
   return module;
 }
@@ -103,4 +106,14 @@ ps_module_function (const char *where, const char *name, const char *function, G
     }
   memcpy (&result, &symbol, sizeof result); /* ISO C has no cast from a data pointer */
   return result;
+}
+
+gconstpointer
+ps_module_class (const char *name, const char *kind, GError **error)
+{
+  g_autofree char *where = g_strdup_printf ("%s %s", name, kind);
+  g_autofree char *symbol = g_strdup_printf ("ps_%s_%s_class", name, kind);
+  gconstpointer (*function) (void) = (gconstpointer (*) (void))ps_module_function (where, name, symbol, error);
+
+  return function != NULL ? function () : NULL;
 }

@@ -172,15 +172,6 @@ ps_run_report_to_json (const PsRunReport *report)
   return ps_table_to_json (table, "pipesim-exec/1", extra);
 }
 
-gboolean
-ps_output_timeline (const char *path, const PsTimeline *timeline, GError **error)
-{
-  g_autofree char *text = g_str_has_suffix (path, ".trace.json") ? ps_timeline_to_chrome_trace (timeline)
-                                                                 : ps_timeline_to_json (timeline);
-
-  return ps_write_file (path, text, -1, error);
-}
-
 /* SQLite's log lies beside it. What is not there is for those who read it to say. */
 gboolean
 ps_output_check_database (const char *db, GError **error)

@@ -5,7 +5,7 @@
 #include "runtime/verify.h"
 
 #include <pipesim/compare.h>
-#include <pipesim/setting.h>
+#include <pipesim/predictor.h>
 
 G_BEGIN_DECLS
 
@@ -27,9 +27,6 @@ char *ps_run_report_to_text (const PsRunReport *report);
 
 /* "pipesim-exec/1". Free with g_free. */
 char *ps_run_report_to_json (const PsRunReport *report);
-
-/* Native file, or Chrome trace where path ends in .trace.json. */
-gboolean ps_output_timeline (const char *path, const PsTimeline *timeline, GError **error);
 
 /* As ps_output_check, of a database that is there: NULL or one that ps_output_record could store a run in. */
 gboolean ps_output_check_database (const char *db, GError **error);

@@ -1,4 +1,4 @@
-/* accuracy-plot.c - lays out predictions against runs and writes what accuracy.gp draws. */
+/* accuracy-plot.c - lays out predictions against runs, for accuracy.gp to draw. */
 #include "accuracy-plot.h"
 
 #include "scale.h"
@@ -76,7 +76,7 @@ append_frame (GString *script, const PsPicture *picture, const Summary *summary,
   double low = (double)summary->smallest_ns, high = (double)summary->largest_ns;
   double air = is_log ? 0 : MAX (high - low, 0.1 * high) * 0.08;
 
-  ps_gnuplot_append_text (script, "title", picture->title ? picture->title : title);
+  ps_gnuplot_append_text (script, "title", picture->title != NULL ? picture->title : title);
   ps_gnuplot_append_text (script, "x_label", x_label);
   ps_gnuplot_append_text (script, "y_label", y_label);
   ps_gnuplot_append_number (script, "width", width);

@@ -1,5 +1,5 @@
 # accuracy.gp - predicted against measured iteration time.
-# accuracy-plot.c writes in front: the terminal, the variables and arrays used here (lengths in pixels from the lower left
+# accuracy-plot.c writes before it: the terminal, the variables and arrays used here (lengths in pixels from the lower left
 # corner), and the blocks $names and $seriesN.
 
 set encoding utf8

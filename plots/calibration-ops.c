@@ -110,8 +110,8 @@ find_range (const GPtrArray *rows, guint n_ways)
       {
         const PsMeasurement *m = ((const Row *)rows->pdata[i])->way[w];
 
-        smallest = m ? MIN (smallest, (double)MAX (m->time.min_ns, 1)) : smallest;
-        largest = m ? MAX (largest, (double)m->time.q3_ns) : largest;
+        smallest = m != NULL ? MIN (smallest, (double)MAX (m->time.min_ns, 1)) : smallest;
+        largest = m != NULL ? MAX (largest, (double)m->time.q3_ns) : largest;
       }
   return ps_plot_range (smallest, largest);
 }
@@ -130,7 +130,7 @@ append_mark (PsCalibrationData *data, const PsMeasurement *m, double y, guint w)
   g_string_append_printf (data->least, "%.9g %.4f %u\n", (double)MAX (m->time.min_ns, 1), y, colour);
 }
 
-/* "3 %  n = 2": of each way the median absolute deviation over the median; few samples say nothing of it. */
+/* "3 % n = 2": for each way the median absolute deviation over the median. Few samples say nothing about it. */
 static char *
 deviations (const Row *row, guint n_ways)
 {
@@ -141,9 +141,9 @@ deviations (const Row *row, guint n_ways)
       const PsMeasurement *m = row->way[w];
 
       g_string_append (text, w ? "  " : "");
-      if (m && m->time.n < PS_MEDIAN_MIN_SAMPLES)
+      if (m != NULL && m->time.n < PS_MEDIAN_MIN_SAMPLES)
         g_string_append_printf (text, "n = %u", m->time.n);
-      else if (m)
+      else if (m != NULL)
         g_string_append_printf (text, "%.1f %%", 100.0 * (double)m->time.mad_ns / (double)MAX (m->time.median_ns, 1));
       else
         g_string_append_c (text, '-');
@@ -158,13 +158,13 @@ append_row (PsCalibrationData *data, const PsPanel *panel, const Row *row, guint
   double y = panel->top - (i + 0.5) * height;
 
   for (guint w = 0; w < n_ways; w++)
-    if (row->way[w])
+    if (row->way[w] != NULL)
       append_mark (data, row->way[w], i + 0.12 + 0.76 * (w + 0.5) / n_ways, w);
   ps_gnuplot_append_label (data->right, panel->left - 8, y, name, PS_CALIBRATION_TEXT);
   ps_gnuplot_append_label (data->texts, panel->right + 12, y, spread, PS_CALIBRATION_TEXT);
 }
 
-/* The ways' marks above the panel, from right to left, so that the caption has room. */
+/* Draws the marks of the ways above the panel, from right to left, so that the caption has room. */
 static void
 append_key (PsCalibrationData *data, const PsPanel *panel, const GPtrArray *ways)
 {
@@ -194,5 +194,6 @@ ps_calibration_append_ops (PsCalibrationData *data, const PsPanel *panel, const 
     append_row (data, panel, rows->pdata[i], i, height, ways->len);
   append_key (data, panel, ways);
   g_string_append_printf (data->script, "n_rows = %u\n", rows->len);
-  ps_plot_append_time_ticks (data->script, "op", &range, ps_calibration_most_ticks (panel));
+  ps_plot_append_time_ticks (data->script, "op", &range,
+                             ps_plot_most_ticks (panel->right - panel->left, panel->letter));
 }

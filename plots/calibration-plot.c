@@ -1,4 +1,4 @@
-/* calibration-plot.c - lays out the panels of a profile and writes what calibration.gp draws. */
+/* calibration-plot.c - lays out the panels of a profile, for calibration.gp to draw. */
 #include "calibration-plot.h"
 
 #include "calibration-private.h"
@@ -6,12 +6,11 @@
 
 /* Layout in pixels. */
 #define WIDTH 1000
-#define RIGHT 216 /* what was fitted, and how ops spread */
-#define TOP 62    /* title, and what was measured where */
+#define RIGHT 216 /* room for fits, and for the spread of ops */
+#define TOP 62    /* title, and where and how the profile was measured */
 #define CAPTION 28
 #define AXIS 46 /* ticks and their label */
 #define TRANSFERS 330
-#define TICK_LETTERS 8
 
 static void
 way_free (gpointer data)
@@ -82,12 +81,6 @@ find_ways (const PsProfileContents *contents, gboolean ops)
   return ways;
 }
 
-guint
-ps_calibration_most_ticks (const PsPanel *panel)
-{
-  return (guint)MAX ((panel->right - panel->left) / (TICK_LETTERS * panel->letter), 2);
-}
-
 static void
 data_init (PsCalibrationData *data)
 {
@@ -107,7 +100,7 @@ data_clear (PsCalibrationData *data)
       = { &data->script, &data->points, &data->bars, &data->least, &data->texts, &data->right, &data->marks };
 
   for (guint i = 0; i < G_N_ELEMENTS (all); i++)
-    if (*all[i])
+    if (*all[i] != NULL)
       g_string_free (g_steal_pointer (all[i]), TRUE);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsCalibrationData, data_clear)
@@ -120,7 +113,7 @@ append_block (GString *script, const char *panel, const char *name, const char *
   g_string_truncate (rows, 0);
 }
 
-/* What a panel has drawn in its own axes. */
+/* Appends everything that a panel has in its own axes. */
 static void
 append_panel (PsCalibrationData *data, const char *panel, const PsPanel *place)
 {
@@ -148,8 +141,8 @@ fixed_height (gboolean shown)
   return shown ? CAPTION + AXIS : 0;
 }
 
-/* What is asked for beyond what the ops need goes to the transfers, or to the ops where there are no transfers; in a
- * terminal nothing is cut off. */
+/* Sets the heights. Height beyond the need of the ops goes to the transfers, or to the ops if there are no transfers.
+ * In a terminal the picture is as high as it needs to be. */
 static void
 layout_init (Layout *layout, const PsPicture *picture, const GPtrArray *transfers, const GPtrArray *ops)
 {
@@ -178,7 +171,7 @@ append_frame (PsCalibrationData *data, const PsPicture *picture, const PsProfile
   g_autofree char *machine
       = g_strdup_printf ("%s, %s, from %.10s on", profile->host, profile->processor, profile->created);
 
-  ps_gnuplot_append_text (data->script, "title", picture->title ? picture->title : title);
+  ps_gnuplot_append_text (data->script, "title", picture->title != NULL ? picture->title : title);
   ps_gnuplot_append_label (data->texts, place->left, layout->height - 40.0, machine, PS_CALIBRATION_FAINT);
   ps_gnuplot_append_number (data->script, "width", layout->width);
   ps_gnuplot_append_number (data->script, "height", layout->height);

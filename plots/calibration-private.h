@@ -6,7 +6,8 @@
 
 G_BEGIN_DECLS
 
-/* Measurements that were taken in one way: so many devices busy, so many sharing the accelerator, such caches. */
+/* Measurements taken in one way: with the same number of busy devices and of sharers of the accelerator, and the same
+ * caches. */
 typedef struct
 {
   char *name;      /* "2 busy", "alone, cold" */
@@ -20,10 +21,10 @@ typedef struct
   double right;
   double top;
   double bottom;
-  double letter; /* width of one */
+  double letter; /* width of a letter */
 } PsPanel;
 
-/* Points, bars and texts of a panel go to the end of these; texts are in pixels, the others in the panel's axes. */
+/* Output of a panel. Texts are in pixels, all else is in the panel's axes. */
 typedef struct
 {
   GString *script; /* everything else */
@@ -35,12 +36,9 @@ typedef struct
   GString *marks;  /* x y pointtype colour, in pixels */
 } PsCalibrationData;
 
-/* How high the panel of the ops must be, and how much room their names need left of it. */
+/* The height that the panel of the ops needs, and the width that their names need left of it. */
 double ps_calibration_ops_height (const GPtrArray *ways, gboolean terminal);
 double ps_calibration_ops_left (const GPtrArray *ways, double letter);
-
-/* How many named ticks have room below it. */
-guint ps_calibration_most_ticks (const PsPanel *panel);
 
 void ps_calibration_append_transfers (PsCalibrationData *data, const PsPanel *panel, const GPtrArray *ways);
 void ps_calibration_append_ops (PsCalibrationData *data, const PsPanel *panel, const GPtrArray *ways);

@@ -10,7 +10,7 @@
 
 #define FIT_STEPS 160
 #define LINE 16    /* from text to text */
-#define SHIFT 1.05 /* of one way's points against the next, so that both show */
+#define SHIFT 1.05 /* of one way's points against those of the next, so that both show */
 
 typedef struct
 {
@@ -66,7 +66,7 @@ append_points (PsCalibrationData *data, const PsCalibrationWay *way, guint w)
     }
 }
 
-/* FALSE where there are too few sizes. */
+/* Fits a line to a way's measurements; FALSE: too few sizes. */
 static gboolean
 fit_way (const PsCalibrationWay *way, PsTransferFit *fit)
 {
@@ -101,14 +101,14 @@ append_line (GString *script, const PsTransferFit *fit, const PsCalibrationWay *
   g_string_append (script, "EOD\n");
 }
 
-/* What was fitted, line by line below the way's name; returns where the next one goes. */
+/* Appends the result of a fit, line by line below the way's name; returns the place of the next line. */
 static double
 append_fit_texts (GString *texts, const PsTransferFit *fit, double x, double y)
 {
   g_autofree char *text = ps_transfer_fit_to_text (fit);
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
 
-  for (guint i = 0; lines[i]; i++, y -= LINE)
+  for (guint i = 0; lines[i] != NULL; i++, y -= LINE)
     ps_gnuplot_append_label (texts, x, y, lines[i], PS_CALIBRATION_FAINT);
   return y;
 }
@@ -141,6 +141,7 @@ ps_calibration_append_transfers (PsCalibrationData *data, const PsPanel *panel, 
         }
     }
   g_string_append_printf (data->script, "n_fits = %u\n", n_fits);
-  ps_plot_append_size_ticks (data->script, "size", &sizes, ps_calibration_most_ticks (panel));
+  ps_plot_append_size_ticks (data->script, "size", &sizes,
+                             ps_plot_most_ticks (panel->right - panel->left, panel->letter));
   ps_plot_append_time_ticks (data->script, "time", &times, 12);
 }

@@ -1,5 +1,5 @@
-# calibration.gp - what a profile holds: messages against their size, and ops.
-# calibration-plot.c writes in front: the terminal, the variables and arrays used here (lengths in pixels from the lower left
+# calibration.gp - the content of a profile: messages against their size, and ops.
+# calibration-plot.c writes before it: the terminal, the variables and arrays used here (lengths in pixels from the lower left
 # corner), and the blocks $texts, $right_texts, $marks, $fitN and, per panel, $NAME_points, $NAME_bars and $NAME_least.
 
 set encoding utf8

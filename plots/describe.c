@@ -1,4 +1,4 @@
-/* describe.c - what titles, captions and memory curves say about a timeline; shared by the pictures. */
+/* describe.c - texts of titles and captions, and memory curves, of a timeline; shared by the pictures. */
 #include "scale.h"
 #include "timeline-plot.h"
 
@@ -36,11 +36,11 @@ append_point (GArray *points, guint device, gint64 time_ns, gint64 bytes)
   const PsMemoryPoint *last = points->len ? &g_array_index (points, PsMemoryPoint, points->len - 1) : NULL;
   const PsMemoryPoint point = { .time_ns = time_ns, .bytes = bytes, .device = (guint16)device };
 
-  if (!last || last->device != device || last->bytes != bytes)
+  if (last == NULL || last->device != device || last->bytes != bytes)
     g_array_append_val (points, point);
 }
 
-/* The largest of every grain, and what goes on behind a grain until something changes again. */
+/* Memory with one point per grain, its largest, and the level that holds after a grain until the next change. */
 static GArray *
 coarse_memory (const GArray *memory, gint64 grain_ns)
 {

@@ -65,7 +65,7 @@ ps_plot_field_name (const char *field)
   return g_string_free (g_steal_pointer (&name), FALSE);
 }
 
-/* The values there are, ascending. */
+/* The values that exist, ascending. */
 static GArray *
 sorted_numbers (const PsResultValues *values, guint column)
 {
@@ -98,7 +98,7 @@ ps_plot_axis_init (PsPlotAxis *axis, const char *field, const PsResultValues *va
     unit = ps_plot_time_unit ((gint64)MAX (largest, 1));
   else if (type == PS_COLUMN_SIZE)
     unit = ps_plot_size_unit ((gint64)MAX (largest, 1));
-  *axis = (PsPlotAxis){ .label = unit.name ? g_strdup_printf ("%s (%s)", name, unit.name) : g_strdup (name),
+  *axis = (PsPlotAxis){ .label = unit.name != NULL ? g_strdup_printf ("%s (%s)", name, unit.name) : g_strdup (name),
                         .unit = unit.size,
                         .smallest = smallest / unit.size,
                         .middle = middle / unit.size,

@@ -19,26 +19,26 @@ typedef struct
 void ps_plot_axis_clear (PsPlotAxis *axis);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsPlotAxis, ps_plot_axis_clear)
 
-/* A column of values as an axis of that field, in a unit that suits the largest. Rows without a value count for
- * nothing. */
+/* Makes a column of values the axis of that field, in a unit that suits the largest. Rows without a value do not
+ * count. */
 void ps_plot_axis_init (PsPlotAxis *axis, const char *field, const PsResultValues *values, guint column);
 
-/* Whether a logarithmic axis reads better: values (all above 0) spread over a factor of eight or more, or more than
- * half of them lie in the lowest third. A ratio is read from 0 on, unless most of them would lie in the lowest sixth.
- */
+/* Whether a logarithmic axis reads better. It does if values (all above 0) spread over a factor of eight or more, or if
+ * more than half of them lie in the lowest third. A ratio is read from 0 on, unless most of its values would lie in the
+ * lowest sixth. */
 gboolean ps_plot_axis_crowds (const PsPlotAxis *axis, const char *field);
 
-/* A value as a number: times in ns, sizes in bytes; NaN where there is none. */
+/* A value as a number: times in ns, sizes in bytes; NaN if there is none. */
 double ps_plot_value_number (const PsValue *value);
 
-/* A value as legends and ticks show it: "zb-h1", "8", "16 GiB"; "none" where there is none. Free with g_free. */
+/* A value as legends and ticks show it: "zb-h1", "8", "16 GiB"; "none" if there is none. Free with g_free. */
 char *ps_plot_value_text (const char *field, const PsValue *value);
 
-/* "bubble ratio" of "bubble_ratio". Free with g_free. */
+/* The name of a field: "bubble ratio" for "bubble_ratio". Free with g_free. */
 char *ps_plot_field_name (const char *field);
 
-/* 0xrrggbb of one of many series: Okabe and Ito's, told apart by colour-blind eyes; from the eighth on
- * they begin again. */
+/* 0xrrggbb of one of many series: Okabe and Ito's colours, which colour-blind eyes tell apart; they repeat from the
+ * eighth series on. */
 guint32 ps_plot_series_colour (guint series);
 #define PS_PLOT_N_COLOURS 7
 

@@ -1,4 +1,4 @@
-/* gnuplot.c - runs gnuplot on a script and brings what it drew to its file. */
+/* gnuplot.c - runs gnuplot on a script and moves its picture to the file. */
 #include "gnuplot.h"
 
 #include <pipesim/report.h>
@@ -13,7 +13,7 @@
 typedef struct
 {
   const char *ending;
-  const char *begin; /* what a whole picture begins and ends with */
+  const char *begin; /* beginning and end of a complete picture */
   gsize begin_length;
   const char *end;
   gsize end_length;
@@ -43,7 +43,7 @@ ps_picture_letter (const PsPicture *picture)
 gboolean
 ps_picture_check (const PsPicture *picture, GError **error)
 {
-  if (picture->terminal || find_format (picture->output))
+  if (picture->terminal || find_format (picture->output) != NULL)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "-o: '%s' does not end in .svg, .png or .pdf", picture->output);
   return FALSE;
@@ -123,7 +123,7 @@ whole_script (const PsPicture *picture, guint width, guint height, const char *v
   return g_strconcat (terminal, variables, (const char *)g_bytes_get_data (template, NULL), NULL);
 }
 
-/* The last line that says something; gnuplot pads its messages with blank lines and a copy of the command. */
+/* The last line that is not blank; gnuplot pads its messages with blank lines and a copy of the command. */
 static char *
 last_words (GBytes *talk)
 {
@@ -145,11 +145,11 @@ is_whole (const Format *format, const char *data, gsize size)
   gsize from = size > tail ? size - tail : 0;
 
   return size > format->begin_length && memcmp (data, format->begin, format->begin_length) == 0
-         && memmem (data + from, size - from, format->end, format->end_length);
+         && memmem (data + from, size - from, format->end, format->end_length) != NULL;
 }
 
-/* gnuplot's standard input, output and errors: files in memory. Without pipes a gnuplot that gives up early still gets
- * to say why, and nobody has to read while it runs. */
+/* gnuplot's standard input, output and errors are files in memory. With pipes, a gnuplot that gives up early could not
+ * say why, and its output would have to be read while it runs. */
 #define N_FILES 3
 
 static gboolean
@@ -185,7 +185,7 @@ spawn_gnuplot (const int *files, int *status, GError **error)
   char *argv[] = { program, (char *)"-d", (char *)"-", NULL };
   GPid child;
 
-  if (!program)
+  if (program == NULL)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "gnuplot: not found; install Debian's gnuplot-nox");
       return FALSE;
@@ -232,7 +232,7 @@ run_gnuplot (const char *script, GError **error)
   return output;
 }
 
-/* Without the form feeds that gnuplot puts between pages, and without blanks at the ends of lines. */
+/* Prints text without gnuplot's form feeds between pages and blanks at the ends of lines. */
 static gboolean
 print_text (const char *data, gsize size, GError **error)
 {

@@ -1,4 +1,4 @@
-/* heat-plot.c - lays out a map of a sweep in pixels and writes what heat.gp draws. */
+/* heat-plot.c - lays out a map of a sweep in pixels, for heat.gp to draw. */
 #include "field.h"
 #include "scale.h"
 #include "sweep-plot.h"
@@ -17,9 +17,9 @@
 #define TICK_WIDTH 44 /* room that a number below the map needs */
 #define LETTER 6.0    /* width of a letter in a box */
 #define TEXT_COLOUR 0x333333
-#define OTHER_COLOUR 0xdddddd /* of texts for which no colour is left */
+#define OTHER_COLOUR 0xdddddd /* of texts without a colour of their own */
 
-/* One side of the map: its different values in order, and how they are called. */
+/* One side of the map: its different values in order, and their names. */
 typedef struct
 {
   GArray *values;   /* of double */
@@ -141,7 +141,7 @@ collect_words (Map *map, const PsResultValues *values)
     g_array_sort (map->words, compare_words);
 }
 
-/* Only so many have colours of their own. */
+/* The colour of the i-th most frequent text. */
 static guint32
 word_colour (guint i)
 {
@@ -169,7 +169,7 @@ append_box (GString *script, double left, double bottom, double right, double to
                           right, bottom, top, colour);
 }
 
-/* Where the i-th of n parts of [from, to] begins. */
+/* The beginning of the i-th of n parts of [from, to]. */
 static double
 part_of (double from, double to, guint i, guint n)
 {
@@ -212,7 +212,7 @@ append_cells (GString *script, const Map *map, const PsResultValues *values)
   g_string_append_printf (script, "EOD\n%sEOD\n", texts->str);
 }
 
-/* Every value, or of too many every n-th. */
+/* Appends every value or, if there are too many, every n-th. */
 static void
 append_ticks (GString *script, const Map *map)
 {
@@ -254,7 +254,7 @@ append_scale (GString *script, const Map *map)
 {
   double left = map->right + 24;
 
-  /* Each reaches under the next, so that no seam shows. */
+  /* Each box reaches under the next, so that no seam shows. */
   g_string_append (script, "$scale << EOD\n");
   for (guint i = 0; i < SCALE_STEPS; i++)
     append_box (script, left, part_of (BOTTOM, map->top, i, SCALE_STEPS), left + 16,
@@ -284,7 +284,7 @@ append_frame (GString *script, const Map *map, const PsPicture *picture, const P
                   *heat = ps_plot_field_name (what->heat);
   g_autofree char *title = g_strdup_printf ("simulated: %s of the fastest setting", heat);
 
-  ps_gnuplot_append_text (script, "title", picture->title ? picture->title : title);
+  ps_gnuplot_append_text (script, "title", picture->title != NULL ? picture->title : title);
   ps_gnuplot_append_text (script, "x_label", x);
   ps_gnuplot_append_text (script, "y_label", y);
   ps_gnuplot_append_text (script, "heat_label", map->words->len ? heat : map->heat.label);

@@ -1,5 +1,5 @@
 # heat.gp - a map of a sweep: one box for each pair of values.
-# heat-plot.c writes in front: the terminal, the variables used here (lengths in pixels from the lower left corner), and the
+# heat-plot.c writes before it: the terminal, the variables used here (lengths in pixels from the lower left corner), and the
 # blocks $cells, $texts, $x_ticks, $y_ticks, $scale and $scale_texts, all in pixels.
 
 set encoding utf8

@@ -1,5 +1,5 @@
-/* main.c - the program pipesim-plot, run as `pipesim plot`: draws timelines, sweeps, measured costs and how good
- * predictions were. */
+/* main.c - the program pipesim-plot, run as `pipesim plot`: draws timelines, sweeps, measured costs and the accuracy of
+ * predictions. */
 #include "accuracy-plot.h"
 #include "calibration-plot.h"
 #include "memory-plot.h"
@@ -17,7 +17,7 @@ load_and_draw (const PsPlotOptions *options, DrawTimelines draw, GError **error)
   g_autoptr (PsTimeline) first = ps_plot_load (options->arguments[1], error);
   g_autoptr (PsTimeline) second = NULL;
 
-  if (!first || !options->arguments[2])
+  if (!first || options->arguments[2] == NULL)
     return first && draw (options, &first, 1, error);
   second = ps_plot_load (options->arguments[2], error);
   return second && draw (options, (PsTimeline *[]){ first, second }, 2, error);
@@ -53,13 +53,13 @@ draw_sweep (const PsPlotOptions *options, GError **error)
   g_autoptr (PsResults) results = ps_results_open (options->arguments[1], PS_RESULTS_READ, error);
   g_autofree char *left_out = results ? ps_question_left_out (results, &options->sweep.question, error) : NULL;
 
-  if (!left_out)
+  if (left_out == NULL)
     return FALSE;
   if (*left_out)
     g_printerr ("left out: %s\n", left_out);
   if (options->sweep.pareto)
     return ps_pareto_plot (&options->picture, results, &options->sweep, error);
-  if (options->sweep.heat)
+  if (options->sweep.heat != NULL)
     return ps_heat_plot (&options->picture, results, &options->sweep, error);
   return ps_sweep_plot (&options->picture, results, &options->sweep, error);
 }
@@ -72,14 +72,14 @@ draw_accuracy (const PsPlotOptions *options, GError **error)
   return db && ps_accuracy_plot (&options->picture, options->arguments[1], db, error);
 }
 
-/* Profiles as text are JSON; no database begins like that. */
+/* Whether a profile is a text, which is JSON; no database begins like that. */
 static gboolean
 is_text (const char *path)
 {
   FILE *file = fopen (path, "rb");
-  gboolean is = file && getc (file) == '{';
+  gboolean is = file != NULL && getc (file) == '{';
 
-  if (file)
+  if (file != NULL)
     fclose (file);
   return is;
 }
@@ -91,7 +91,7 @@ read_text (const PsPlotOptions *options, GError **error)
   g_autofree char *text = NULL;
   gsize length;
 
-  if (options->profile)
+  if (options->profile != NULL)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--profile: '%s' chooses in a database; %s is one profile as text",
                    options->profile, path);

@@ -1,4 +1,4 @@
-/* memory-plot.c - lays out a memory picture in pixels and writes what memory.gp draws. */
+/* memory-plot.c - lays out a memory picture in pixels, for memory.gp to draw. */
 #include "memory-plot.h"
 
 #include "scale.h"
@@ -14,7 +14,7 @@
 #define PANEL 300
 #define GAP 14
 #define MAX_NAMES 16 /* devices that are named one by one */
-#define GRAIN 2      /* of the time axis, where a picture is coarse */
+#define GRAIN 2      /* of the time axis, if the picture is coarse */
 
 typedef struct
 {
@@ -45,7 +45,7 @@ layout_init (Layout *layout, const PsPicture *picture, PsTimeline *const *timeli
   layout->size = ps_plot_size_unit (layout->top_bytes);
 }
 
-/* A device's memory before its first op is what it holds throughout: smallest and largest over the devices. */
+/* Finds the smallest and largest memory of the devices before their first op, which they hold throughout. */
 static void
 find_baseline (const PsTimeline *timeline, gint64 *low, gint64 *high)
 {
@@ -79,7 +79,7 @@ panel_top (const Layout *layout, guint n)
   return layout->height - TOP - CAPTION - (n - 1) * (layout->panel + CAPTION + GAP);
 }
 
-/* Beside each panel the devices in their colours; of many only the first and the last. */
+/* Names the devices in their colours beside each panel; of many only the first and the last. */
 static void
 append_names (GString *script, const Layout *layout, PsTimeline *const *timelines, guint n)
 {
@@ -128,7 +128,7 @@ append_picture (GString *script, const PsPicture *picture, const Layout *layout,
   g_autofree char *limit_label = g_strdup_printf ("limit %s", limit);
   double end = (double)layout->end_ns / layout->time.size, top = (double)layout->top_bytes / layout->size.size;
 
-  ps_gnuplot_append_text (script, "title", picture->title ? picture->title : own_title);
+  ps_gnuplot_append_text (script, "title", picture->title != NULL ? picture->title : own_title);
   ps_gnuplot_append_text (script, "time_label", time_label);
   ps_gnuplot_append_text (script, "size_label", size_label);
   ps_gnuplot_append_text (script, "limit_label", limit_label);

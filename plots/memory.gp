@@ -1,5 +1,5 @@
 # memory.gp - the memory of every device over time, one panel per timeline.
-# memory-plot.c writes in front: the terminal, the variables and arrays used here (lengths in pixels from the lower left corner),
+# memory-plot.c writes before it: the terminal, the variables and arrays used here (lengths in pixels from the lower left corner),
 # and the blocks $names and, per panel, $memoryN.
 
 set encoding utf8

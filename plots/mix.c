@@ -5,11 +5,11 @@
 #include <string.h>
 
 #define N_CHANNELS 3
-#define SHADES 16 /* of each channel */
+#define SHADES 16 /* shades per channel */
 
 typedef struct
 {
-  double covered; /* part of the column */
+  double covered; /* part of the column that boxes cover */
   double sum[N_CHANNELS];
 } Column;
 
@@ -17,13 +17,13 @@ struct _PsPlotMix
 {
   guint n_columns;
   double width;
-  guint begin; /* columns that were touched: begin .. end - 1 */
+  guint begin; /* columns that boxes touch: begin .. end - 1 */
   guint end;
   Column *columns;
 };
 
 static void
-begin_anew (PsPlotMix *mix)
+restart (PsPlotMix *mix)
 {
   memset (mix->columns, 0, mix->n_columns * sizeof *mix->columns);
   mix->begin = mix->n_columns;
@@ -38,14 +38,14 @@ ps_plot_mix_new (guint n_columns, double column)
   mix->n_columns = n_columns;
   mix->width = column;
   mix->columns = g_new (Column, n_columns);
-  begin_anew (mix);
+  restart (mix);
   return mix;
 }
 
 void
 ps_plot_mix_free (PsPlotMix *mix)
 {
-  if (!mix)
+  if (mix == NULL)
     return;
   g_free (mix->columns);
   g_free (mix);
@@ -93,5 +93,5 @@ ps_plot_mix_flush (PsPlotMix *mix, PsPlotStrokes *strokes, double y, double widt
   for (guint i = mix->begin; i < mix->end; i++)
     if (mix->columns[i].covered > 0)
       ps_plot_strokes_add (strokes, column_colour (&mix->columns[i]), i * mix->width, (i + 1) * mix->width, y, width);
-  begin_anew (mix);
+  restart (mix);
 }

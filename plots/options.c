@@ -73,7 +73,7 @@ parse_size (PsPlotOptions *options, GError **error)
 {
   g_auto (GStrv) sides = NULL;
 
-  if (!options->size)
+  if (options->size == NULL)
     return TRUE;
   sides = g_strsplit (options->size, "x", -1);
   if (g_strv_length (sides) == 2 && parse_side (sides[0], &options->picture.width)
@@ -82,14 +82,14 @@ parse_size (PsPlotOptions *options, GError **error)
   return usage_error (error, "--size", options->size, "is no WIDTHxHEIGHT in pixels, each from 200 to 16000");
 }
 
-/* A side of the window: what the environment says, else what the system knows, else the usual. */
+/* A side of the window: from the environment, else from the system, else the usual size. */
 static guint
 window_side (const char *variable, guint least, guint system, guint usual)
 {
   const char *text = g_getenv (variable);
   gint64 value;
 
-  if (text && ps_parse_integer (variable, text, least, 1000, &value, NULL))
+  if (text != NULL && ps_parse_integer (variable, text, least, 1000, &value, NULL))
     return (guint)value;
   return CLAMP (system ? system : usual, least, 1000);
 }
@@ -99,15 +99,15 @@ parse_window (PsPlotOptions *options, GError **error)
 {
   struct winsize window = { 0 };
 
-  if (options->picture.output)
+  if (options->picture.output != NULL)
     return usage_error (error, "--terminal", options->picture.output, "does not go with it; -o writes a file");
-  if (options->size)
+  if (options->size != NULL)
     return usage_error (error, "--terminal", options->size, "does not go with it; COLUMNS and LINES say its size");
   if (ioctl (STDOUT_FILENO, TIOCGWINSZ, &window) != 0)
     window = (struct winsize){ 0 };
   options->picture.width = PS_TERMINAL_COLUMN * window_side ("COLUMNS", 60, window.ws_col, 100);
   options->picture.height = PS_TERMINAL_ROW * (window_side ("LINES", 20, window.ws_row, 41) - 1);
-  options->picture.plain = !isatty (STDOUT_FILENO) || g_getenv ("NO_COLOR");
+  options->picture.plain = !isatty (STDOUT_FILENO) || g_getenv ("NO_COLOR") != NULL;
   return TRUE;
 }
 
@@ -116,16 +116,16 @@ find_kind (const PsPlotKind *kinds, const char *name, GError **error)
 {
   g_autoptr (GString) names = g_string_new (NULL);
 
-  for (guint i = 0; kinds[i].name; i++)
+  for (guint i = 0; kinds[i].name != NULL; i++)
     if (g_str_equal (kinds[i].name, name))
       return &kinds[i];
     else
-      g_string_append_printf (names, "%s%s", i == 0 ? "" : kinds[i + 1].name ? ", " : " or ", kinds[i].name);
+      g_string_append_printf (names, "%s%s", i == 0 ? "" : kinds[i + 1].name != NULL ? ", " : " or ", kinds[i].name);
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "plot: '%s' is nothing to draw; %s is", name, names->str);
   return NULL;
 }
 
-/* Options that belong to one sort of picture. */
+/* Refuses options of other sorts of pictures. */
 static gboolean
 check_owner (const PsPlotOptions *options, const PsPlotKind *kinds, GError **error)
 {
@@ -144,7 +144,7 @@ check_owner (const PsPlotOptions *options, const PsPlotKind *kinds, GError **err
   return TRUE;
 }
 
-/* Lines and maps need both axes; a front has its own. */
+/* Checks that lines and maps have both axes; a front has its own. */
 static gboolean
 check_sweep (const PsPlotOptions *options, GError **error)
 {
@@ -153,28 +153,28 @@ check_sweep (const PsPlotOptions *options, GError **error)
 
   if (!g_str_equal (options->kind->name, "sweep"))
     return TRUE;
-  if (sweep->pareto && (sweep->x || sweep->y || sweep->heat))
+  if (sweep->pareto && (sweep->x != NULL || sweep->y != NULL || sweep->heat != NULL))
     return usage_error (error, "--pareto",
-                        sweep->x   ? "--x"
-                        : sweep->y ? "--y"
-                                   : "--heat",
+                        sweep->x != NULL   ? "--x"
+                        : sweep->y != NULL ? "--y"
+                                           : "--heat",
                         "does not go with it; it draws time against peak memory");
-  if (sweep->heat && sweep->series)
+  if (sweep->heat != NULL && sweep->series != NULL)
     return usage_error (error, "--heat", "--series", "does not go with it; a map has one box for each pair of values");
-  if (sweep->log && !g_strv_contains (axes, sweep->log))
+  if (sweep->log != NULL && !g_strv_contains (axes, sweep->log))
     return usage_error (error, "--log", sweep->log, "is not one of none, x, y, xy");
-  if (!sweep->pareto && (!sweep->x || !sweep->y))
-    return missing (error, sweep->x ? "--y" : "--x", "give --x FIELD --y FIELD, or --pareto");
+  if (!sweep->pareto && (sweep->x == NULL || sweep->y == NULL))
+    return missing (error, sweep->x != NULL ? "--y" : "--x", "give --x FIELD --y FIELD, or --pareto");
   return TRUE;
 }
 
 static gboolean
 check_arguments (PsPlotOptions *options, const PsPlotKind *kinds, GError **error)
 {
-  guint n = options->arguments ? g_strv_length (options->arguments) : 0;
+  guint n = options->arguments != NULL ? g_strv_length (options->arguments) : 0;
 
   options->kind = find_kind (kinds, n > 0 ? options->arguments[0] : "", error);
-  if (!options->kind)
+  if (options->kind == NULL)
     return FALSE;
   if (n >= 2 && n - 1 <= options->kind->max_files)
     return check_owner (options, kinds, error) && check_sweep (options, error);
@@ -193,8 +193,8 @@ ps_plot_options_parse (PsPlotOptions *options, const PsPlotKind *kinds, int argc
       "timeline, memory: draws one timeline, or two on one time axis: predicted above measured.\n"
       "sweep:            draws RESULTS.db of pipesim sweep: lines (--x, --y), a front (--pareto), a map (--heat).\n"
       "accuracy:         draws predicted against measured iteration times of all runs in a costs.db.\n"
-      "calibration:      draws what a profile of a costs.db, or of calib export, holds: messages with the fitted\n"
-      "                  alpha + beta n, and ops.");
+      "calibration:      draws a profile of a costs.db, or of calib export: messages with the fitted alpha + beta n,\n"
+      "                  and ops.");
   g_option_context_set_description (context,
                                     "The bubble ratio of all families against m:\n"
                                     "  pipesim plot sweep results.db --x microbatches --y bubble_ratio --series "
@@ -203,11 +203,11 @@ ps_plot_options_parse (PsPlotOptions *options, const PsPlotKind *kinds, int argc
   if (!g_option_context_parse (context, &argc, &argv, error) || !check_arguments (options, kinds, error)
       || !parse_size (options, error))
     return FALSE;
-  if (!options->sweep.question.by)
+  if (options->sweep.question.by == NULL)
     options->sweep.question.by = g_strdup ("sequence_ns");
   if (options->picture.terminal)
     return parse_window (options, error);
-  if (options->picture.output)
+  if (options->picture.output != NULL)
     return ps_picture_check (&options->picture, error);
   return missing (error, "-o", "name a file ending in .svg, .png or .pdf, or give --terminal");
 }

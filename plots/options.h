@@ -1,4 +1,4 @@
-/* options.h - what pipesim plot is asked for. */
+/* options.h - the command line of pipesim plot. */
 #ifndef PS_PLOT_OPTIONS_H
 #define PS_PLOT_OPTIONS_H
 
@@ -14,7 +14,7 @@ typedef struct _PsPlotOptions PsPlotOptions;
 typedef struct
 {
   const char *name;
-  const char *files; /* what is drawn, for messages: "one or two timelines are" */
+  const char *files; /* the files that are drawn, for messages: "one or two timelines are" */
   guint max_files;
   gboolean (*draw) (const PsPlotOptions *options, GError **error);
 } PsPlotKind;
@@ -27,7 +27,7 @@ struct _PsPlotOptions
   char *profile; /* NULL: the only one */
   char *size;
   gint64 limit_bytes; /* 0: none */
-  char **arguments;   /* what to draw, then the files */
+  char **arguments;   /* the sort of picture, then the files */
 };
 
 void ps_plot_options_clear (PsPlotOptions *options);

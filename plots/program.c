@@ -1,4 +1,4 @@
-/* program.c - what the main functions of pipesim-plot and pipesim-report share. */
+/* program.c - parts shared by the main functions of pipesim-plot and pipesim-report. */
 #include "program.h"
 
 #include <locale.h>
@@ -11,7 +11,7 @@ ps_plot_program (const char *name, gboolean (*run) (int argc, char **argv, GErro
 
   ps_log_to_stderr ();
   ps_catch_signals ();
-  /* Names may hold any character of the user's; numbers keep their point. */
+  /* Names may hold any character; numbers keep their decimal point. */
   setlocale (LC_CTYPE, "");
   g_set_prgname (name);
   if (run (argc, argv, &error))

@@ -4,7 +4,7 @@
 
 #include <pipesim/sweep-timelines.h>
 
-#define MAX_OPS 150000 /* of simulated timelines: some 5 MB of page */
+#define MAX_OPS 150000 /* in simulated timelines: some 5 MB of page */
 
 typedef struct
 {
@@ -44,36 +44,35 @@ parse_options (int argc, char **argv, Options *options, GError **error)
   g_autoptr (GOptionContext) context = g_option_context_new ("RESULTS.db [TIMELINE...]");
 
   g_option_context_set_summary (
-      context, "Writes a page that needs nothing but a browser: the best settings of a sweep, "
-               "time against memory,\nand timelines to zoom and drag: of the fastest setting for each number "
-               "of devices, simulated anew,\nand those given as files (of pipesim predict -o or "
-               "pipesim exec --trace).");
+      context, "Writes a page that needs nothing but a browser. It shows the best settings of a sweep, time against\n"
+               "memory, and timelines to zoom and drag: of the fastest setting for each number of devices, simulated\n"
+               "again, and of the files given (of pipesim predict -o or pipesim exec --trace).");
   ps_options_add (rows, options, context);
   if (!g_option_context_parse (context, &argc, &argv, error))
     return FALSE;
-  if (!options->question.by)
+  if (options->question.by == NULL)
     options->question.by = g_strdup ("sequence_ns");
-  if (!options->arguments)
+  if (options->arguments == NULL)
     return usage_error (error, "no database; give the RESULTS.db of pipesim sweep");
-  return options->output ? TRUE : usage_error (error, "-o: missing; name the page to write");
+  return options->output != NULL ? TRUE : usage_error (error, "-o: missing; name the page to write");
 }
 
 static gboolean
 load_timelines (const Options *options, GPtrArray *timelines, GError **error)
 {
-  for (guint i = 1; options->arguments[i]; i++)
+  for (guint i = 1; options->arguments[i] != NULL; i++)
     {
       PsTimeline *timeline = ps_plot_load (options->arguments[i], error);
 
-      if (!timeline)
+      if (timeline == NULL)
         return FALSE;
       g_ptr_array_add (timelines, timeline);
     }
   return TRUE;
 }
 
-/* Settings whose files have changed can't be simulated anew; the page then says so and shows the rest. Returns what it
- * says. */
+/* Simulates the timelines of the fastest settings. Settings whose files have changed cannot be simulated again. Returns
+ * the text in which the page says where timelines come from or why they are missing. */
 static char *
 simulate_timelines (const Options *options, PsResults *results, GPtrArray *timelines)
 {
@@ -85,14 +84,14 @@ simulate_timelines (const Options *options, PsResults *results, GPtrArray *timel
 
   all = ps_results_timelines (results, &question, MAX_OPS, &n_left, &error);
   if (!all)
-    return g_strdup_printf ("The settings of the database could not be simulated anew: %s.", error->message);
+    return g_strdup_printf ("The settings of the database could not be simulated again: %s.", error->message);
   g_ptr_array_extend_and_steal (timelines, g_steal_pointer (&all));
   if (n_left > 0)
     return g_strdup_printf (
-        "The fastest setting for each number of devices, simulated anew from what the database holds; "
+        "The fastest setting for each number of devices, simulated again from what the database holds; "
         "those for the %u largest numbers are left out, they would make the page too large.",
         n_left);
-  return g_strdup ("The fastest setting for each number of devices, simulated anew from what the database holds.");
+  return g_strdup ("The fastest setting for each number of devices, simulated again from what the database holds.");
 }
 
 static gboolean
@@ -114,7 +113,7 @@ run (int argc, char **argv, GError **error)
   page.database = options.arguments[0];
   page.about = about;
   text = ps_report_page (results, &options.question, &page, error);
-  return text && ps_write_file (options.output, text, -1, error);
+  return text != NULL && ps_write_file (options.output, text, -1, error);
 }
 
 int

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#define TOP_SETTINGS 3 /* of each number of devices */
+#define TOP_SETTINGS 3 /* for each number of devices */
 
 static const char *
 resource_text (GBytes **bytes, const char *name)
@@ -16,11 +16,11 @@ resource_text (GBytes **bytes, const char *name)
   g_autofree char *path = g_strconcat ("/pipesim/plots/", name, NULL);
 
   *bytes = g_resources_lookup_data (path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
-  g_assert (*bytes);
+  g_assert (*bytes != NULL);
   return g_bytes_get_data (*bytes, NULL);
 }
 
-/* JSON inside a page: a < stands in strings only, and there it must not end the script. */
+/* JSON for inside a page. A < occurs only in strings; it is escaped, so that it cannot end the script. */
 static char *
 embed_json (const char *json)
 {
@@ -30,7 +30,7 @@ embed_json (const char *json)
   return g_string_free (g_steal_pointer (&text), FALSE);
 }
 
-/* A line of a Markdown table as a row; bars inside cells are escaped there. */
+/* Makes a line of a Markdown table a row of HTML; bars inside cells are escaped in the table. */
 static void
 append_row (GString *html, const char *line, const char *cell)
 {
@@ -58,8 +58,8 @@ table_to_html (const PsTable *table)
   g_auto (GStrv) lines = g_strsplit (markdown, "\n", -1);
   g_autoptr (GString) html = g_string_new ("<table id=\"best\">\n");
 
-  for (guint i = 0; lines[i] && *lines[i]; i++)
-    if (i != 1) /* the rule below the heading */
+  for (guint i = 0; lines[i] != NULL && *lines[i]; i++)
+    if (i != 1) /* i = 1 is the rule below the heading */
       append_row (html, lines[i], i == 0 ? "th" : "td");
   g_string_append (html, "</table>");
   return g_string_free (g_steal_pointer (&html), FALSE);
@@ -77,7 +77,7 @@ best_to_html (PsResults *results, const PsQuestion *asked, const char *database,
   if (ps_table_n_rows (answer->table) > 0)
     return table_to_html (answer->table);
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds no setting that fits its memory limit%s", database,
-               asked->where ? " and what else is asked for" : "");
+               asked->where != NULL ? " and what else is asked for" : "");
   return NULL;
 }
 
@@ -113,7 +113,7 @@ points_to_json (PsResults *results, const PsQuestion *asked, GError **error)
   return embed_json (json);
 }
 
-/* {"series": [...], "kinds": {"F": ...}}: the colours of the other pictures. Free with g_free. */
+/* {"series": [...], "kinds": {"F": ...}}: colours as in the other pictures. Free with g_free. */
 static char *
 colours_to_json (void)
 {
@@ -129,7 +129,7 @@ colours_to_json (void)
   return g_string_free (g_steal_pointer (&json), FALSE);
 }
 
-/* Of a timeline the page draws the ops alone. */
+/* A timeline for the page, which draws ops only. */
 static char *
 timeline_to_json (const PsTimeline *timeline)
 {
@@ -176,7 +176,7 @@ append_choice (GString *html, const GPtrArray *timelines)
   g_string_append (html, "</select></label> <span id=\"caption\"></span></p>\n");
 }
 
-/* Heading, where they come from, choice, canvas. */
+/* Heading, origin, choice and canvas of the timelines. */
 static char *
 timelines_to_html (const GPtrArray *timelines, const char *about)
 {
@@ -194,7 +194,7 @@ timelines_to_html (const GPtrArray *timelines, const char *about)
   return g_string_free (g_steal_pointer (&html), FALSE);
 }
 
-/* Replaces each @NAME@ once, from left to right, so that nothing inside a value counts as one. */
+/* Replaces each @NAME@ once, from left to right, so that nothing inside a value is replaced. */
 static char *
 fill (const char *template, const char *const *values)
 {
@@ -204,13 +204,13 @@ fill (const char *template, const char *const *values)
     {
       guint i = 0;
 
-      while (values[i] && !(*template == '@' && g_str_has_prefix (template, values[i])))
+      while (values[i] != NULL && !(*template == '@' && g_str_has_prefix (template, values[i])))
         i += 2;
-      if (values[i])
+      if (values[i] != NULL)
         g_string_append (page, values[i + 1]);
       else
         g_string_append_c (page, *template);
-      template += values[i] ? strlen (values[i]) : 1;
+      template += values[i] != NULL ? strlen (values[i]) : 1;
     }
   return g_string_free (g_steal_pointer (&page), FALSE);
 }
@@ -221,19 +221,19 @@ ps_report_page (PsResults *results, const PsQuestion *question, const PsReportPa
   g_autoptr (GBytes) template = NULL;
   g_autoptr (GBytes) script = NULL;
   g_autofree char *table = best_to_html (results, question, page->database, error);
-  g_autofree char *points = table ? points_to_json (results, question, error) : NULL;
+  g_autofree char *points = table != NULL ? points_to_json (results, question, error) : NULL;
   g_autofree char *data = timelines_to_json (page->timelines), *colours = colours_to_json ();
   g_autofree char *drawings = timelines_to_html (page->timelines, page->about);
-  g_autofree char *heading = g_markup_escape_text (page->title ? page->title : "Pipeline schedules", -1);
-  g_autofree char *wheres = question->where ? g_strjoinv (", ", question->where) : g_strdup ("");
-  g_autofree char *left_out = points ? ps_question_left_out (results, question, error) : NULL;
+  g_autofree char *heading = g_markup_escape_text (page->title != NULL ? page->title : "Pipeline schedules", -1);
+  g_autofree char *wheres = question->where != NULL ? g_strjoinv (", ", question->where) : g_strdup ("");
+  g_autofree char *left_out = points != NULL ? ps_question_left_out (results, question, error) : NULL;
   g_autofree char *note = g_markup_printf_escaped (
       "Simulated with pipesim %s from the sweep in %s%s%s. The column costs origin says where "
       "the costs of a row come from.%s%s",
-      PS_VERSION, page->database, *wheres ? ", settings with " : "", wheres, left_out && *left_out ? " Left out: " : "",
-      left_out ? left_out : "");
+      PS_VERSION, page->database, *wheres ? ", settings with " : "", wheres,
+      left_out != NULL && *left_out ? " Left out: " : "", left_out != NULL ? left_out : "");
 
-  if (!left_out)
+  if (left_out == NULL)
     return NULL;
   return fill (resource_text (&template, "report.html"),
                (const char *[]){ "@TITLE@", heading, "@NOTE@", note, "@TABLE@", table, "@TIMELINES@", drawings,

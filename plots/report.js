@@ -17,7 +17,7 @@ function formatSize(bytes) {
   return `${Number((bytes / 1024 ** unit).toPrecision(4))} ${units[unit]}`;
 }
 
-/* Of points sorted by memory then time those that are faster than all before. */
+/* The points, sorted by memory then time, that are faster than all before them. */
 function front(points) {
   const sorted = [...points].sort((a, b) => a.peak_memory_bytes - b.peak_memory_bytes || a.time - b.time);
   let best = Infinity;
@@ -49,7 +49,7 @@ function sizeTicks(low, high, log) {
 }
 
 
-/* From values to pixels; logarithmic where values spread over a factor of eight, or half of them lie in the lowest third. */
+/* Maps values to pixels; logarithmic if values spread over a factor of eight, or half of them lie in the lowest third. */
 function scale(values, from, to, ticks) {
   const sorted = [...values].sort((a, b) => a - b), low = sorted[0], high = sorted[sorted.length - 1];
   const log = low > 0 && (high >= 8 * low || high > 3 * sorted[Math.floor(sorted.length / 2)]);
@@ -74,7 +74,7 @@ function drawMark(parent, series, x, y) {
   return element(parent, 'path', { class: 'mark', d: shapes[series % 5], stroke: colour, fill: empty ? '#fff' : colour, 'fill-opacity': empty ? 0.4 : 0.75 });
 }
 
-/* Names of the fronts above their first points, moved up where two would lie on each other. */
+/* Draws the names of the fronts above their first points, and moves them up where two would overlap. */
 function nameFronts(svg, names) {
   const placed = [];
   for (const name of names.sort((a, b) => b.y - a.y)) {
@@ -115,7 +115,7 @@ function drawFront(points) {
   });
 }
 
-/* The part [from, to] of a timeline on a canvas. */
+/* Draws the part [from, to] of a timeline on a canvas. */
 class View {
   constructor(canvas, hover) {
     this.canvas = canvas;
@@ -149,7 +149,7 @@ class View {
     this.place(at - part * length, length);
   }
 
-  /* Whether the key means something here. */
+  /* Handles a key; FALSE: it has no meaning here. */
   press(key) {
     const length = this.to - this.from, middle = this.from + length / 2;
     if (key === '+' || key === '=') this.zoom(middle, 1 / 1.5);
@@ -219,7 +219,7 @@ class View {
   }
 }
 
-/* '#rrggbb' as three numbers, so far on the way to white. */
+/* '#rrggbb' as three numbers, mixed with white. */
 function mix(colour, part) {
   return [1, 3, 5].map((i) => Math.round(parseInt(colour.slice(i, i + 2), 16) * (1 - part) + 255 * part));
 }

@@ -1,4 +1,4 @@
-/* scale.h - what all pictures share: units and ticks of axes, colours of ops and devices. */
+/* scale.h - parts shared by all pictures: units and ticks of axes, colours of ops and devices. */
 #ifndef PS_PLOT_SCALE_H
 #define PS_PLOT_SCALE_H
 
@@ -19,19 +19,19 @@ PsPlotUnit ps_plot_size_unit (gint64 largest_bytes);
 /* Sorts an array of double, the least first. */
 void ps_plot_sort_numbers (GArray *numbers);
 
-/* Distance of ticks: 1, 2 or 5 times a power of ten, so that about n of them cover the range. range > 0. */
+/* Distance of ticks: 1, 2 or 5 times a power of ten, so that about n ticks cover the range. range > 0. */
 double ps_plot_tick_step (double range, guint n);
 
-/* 0xrrggbb. Hue by kind (after Okabe and Ito, told apart by colour-blind eyes), lighter for later chunks. */
+/* 0xrrggbb. Hue by kind (after Okabe and Ito; colour-blind eyes tell them apart), lighter for later chunks. */
 guint32 ps_plot_op_colour (PsOpKind kind, guint chunk, guint n_chunks);
 
-/* The same hue half way to white, for what lies behind something of that colour. */
+/* The same hue half way to white, for a background of that colour. */
 guint32 ps_plot_tint (guint32 colour);
 
-/* Black or white, whichever reads better on that colour. */
+/* Black or white, whichever reads better on that background. */
 guint32 ps_plot_text_colour (guint32 background);
 
-/* Of n devices: from dark violet to yellow, evenly lighter. */
+/* Colours of n devices, from dark violet to yellow, evenly lighter. */
 guint32 ps_plot_device_colour (guint device, guint n_devices);
 
 /* "F forward", "B backward, input", ... */

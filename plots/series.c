@@ -3,8 +3,8 @@
 
 #define NAME_STEP 16 /* pixels from name to name: a row of a terminal */
 #define LEADER 26    /* length of the line from a series' end to its sample */
-#define SAMPLE 26    /* length of a piece of the series' line before its name */
-#define NO_NAMES 30  /* right margin without any */
+#define SAMPLE 26    /* length of the piece of a series' line before its name */
+#define NO_NAMES 30  /* right margin if there are no names */
 #define OUTSIDE (-1000)
 #define MARK 10 /* from the middle of a mark to its name */
 
@@ -36,7 +36,7 @@ ps_plot_series_set_add (PsPlotSeriesSet *set, const char *name, double x, double
   PsPlotSeries *series = g_hash_table_lookup (set->by_name, name);
   PsPlotPoint point = { x, y };
 
-  if (!series)
+  if (series == NULL)
     {
       series = g_new0 (PsPlotSeries, 1);
       series->name = g_strdup (name);
@@ -86,8 +86,8 @@ compare_heights (gconstpointer a, gconstpointer b, gpointer data)
   return x > y ? -1 : x < y; /* the highest first */
 }
 
-/* Moves heights (pixels, one per name) apart until they are `step` from each other, in [bottom, top] as far as they
- * fit, and as near to where they were as their order allows. */
+/* Moves heights (pixels, one per name) apart until they are at least `step` from each other, keeping their order. They
+ * stay in [bottom, top] if they fit, and as near to their places as possible. */
 static void
 spread (double *heights, guint n, double bottom, double top, double step)
 {
@@ -102,7 +102,7 @@ spread (double *heights, guint n, double bottom, double top, double step)
     heights[order[i - 1]] = MAX (heights[order[i - 1]], i < n ? heights[order[i]] + step : bottom);
 }
 
-/* Lines: a piece of each as it is drawn; a blank line between two lets gnuplot tell them apart. */
+/* Appends a piece of each line as it is drawn; a blank line between two pieces lets gnuplot tell them apart. */
 static void
 append_samples (GString *script, const double *heights, guint n, double x)
 {
@@ -112,7 +112,7 @@ append_samples (GString *script, const double *heights, guint n, double x)
   g_string_append (script, "EOD\n");
 }
 
-/* One outside the picture keeps the block from being empty. */
+/* A leader outside the picture keeps the block from being empty. */
 static void
 append_leaders (GString *script, const PsPlotSeriesSet *set, const double *at, const double *heights, double x)
 {

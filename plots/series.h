@@ -1,4 +1,4 @@
-/* series.h - points in named series, and their names at the right of the picture beside where they end. */
+/* series.h - points in named series, and the names at the right of the picture, beside the ends of the series. */
 #ifndef PS_PLOT_SERIES_H
 #define PS_PLOT_SERIES_H
 
@@ -20,7 +20,7 @@ typedef struct
   guint32 colour;
 } PsPlotSeries;
 
-/* In the order in which names come up first. */
+/* Series in the order in which their names first occur. */
 typedef struct
 {
   GPtrArray *all; /* of PsPlotSeries */
@@ -32,19 +32,19 @@ void ps_plot_series_set_clear (PsPlotSeriesSet *set);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsPlotSeriesSet, ps_plot_series_set_clear)
 void ps_plot_series_set_add (PsPlotSeriesSet *set, const char *name, double x, double y);
 
-/* gnuplot's number of the mark of one of many series: filled ones first, then empty ones. */
+/* gnuplot's number of the mark of a series: filled marks first, then empty ones. */
 guint ps_plot_series_mark (guint series);
 
 /* Appends the blocks $series1.. ("x y") and the arrays colour, dash and mark. */
 void ps_plot_series_set_append (const PsPlotSeriesSet *set, GString *script);
 
-/* A single series without a name stays unnamed. Appends $names ("x y name colour mark x-of-mark") right of x; at: where
- * each name would like to be. With lines also $samples, a piece of each line before its name, and $leaders from (x, at)
- * to there. In pixels. */
+/* Appends $names ("x y name colour mark x-of-mark") right of x; at: the preferred height of each name. A single series
+ * without a name stays unnamed. With lines it also appends $samples, a piece of each line before its name, and $leaders
+ * from (x, at) to there. In pixels. */
 void ps_plot_append_names (GString *script, const PsPlotSeriesSet *set, const double *at, double x, double bottom,
                            double top, gboolean lines);
 
-/* Pixels that the names need right of x, within reason. */
+/* Width in pixels that the names need right of x, within reason. */
 double ps_plot_names_width (const PsPlotSeriesSet *set, const PsPicture *picture);
 
 G_END_DECLS

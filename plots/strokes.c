@@ -1,4 +1,4 @@
-/* strokes.c - many thin boxes as pieces of few broad lines. */
+/* strokes.c - many thin boxes as pieces of a few broad lines. */
 #include "strokes.h"
 
 #include "gnuplot.h"
@@ -18,7 +18,7 @@ typedef struct
 struct _PsPlotStrokes
 {
   GPtrArray *all; /* of Stroke */
-  guint begin;    /* of those that pieces are added to */
+  guint begin;    /* first of the lines that pieces are added to */
 };
 
 static void
@@ -40,13 +40,14 @@ ps_plot_strokes_new (void)
 void
 ps_plot_strokes_free (PsPlotStrokes *strokes)
 {
-  if (!strokes)
+  if (strokes == NULL)
     return;
   g_ptr_array_unref (strokes->all);
   g_free (strokes);
 }
 
-/* There are as many as op kinds times chunks times ways to share a row, and most pieces go where the last ones went. */
+/* Finds the line to add to. There is one for each op kind, chunk and way to share a row; most pieces go to the line
+ * used last. */
 static Stroke *
 find (PsPlotStrokes *strokes, guint32 colour, double width)
 {

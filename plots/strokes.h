@@ -1,5 +1,5 @@
-/* strokes.h - many thin boxes as pieces of few broad lines. In SVG each box is an element of its own and takes some 110
- * bytes, a piece of a line takes some 30. */
+/* strokes.h - many thin boxes as pieces of a few broad lines. In SVG a box is an element of some 110 bytes, a piece of
+ * a line takes some 30. */
 #ifndef PS_PLOT_STROKES_H
 #define PS_PLOT_STROKES_H
 
@@ -14,14 +14,14 @@ PsPlotStrokes *ps_plot_strokes_new (void);
 void ps_plot_strokes_free (PsPlotStrokes *strokes);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPlotStrokes, ps_plot_strokes_free)
 
-/* A box from left to right around y; boxes of one colour that touch become one piece. width is its height in pixels.
- * Boxes of one row come from left to right. */
+/* Adds a box from left to right around y, with `width` pixels of height. Boxes of one colour that touch become one
+ * piece. Boxes of one row come from left to right. */
 void ps_plot_strokes_add (PsPlotStrokes *strokes, guint32 colour, double left, double right, double y, double width);
 
-/* From here on new lines: pieces of the next panel. */
+/* Begins new lines for the next panel. */
 void ps_plot_strokes_begin (PsPlotStrokes *strokes);
 
-/* How many lines there are so far. */
+/* The number of lines so far. */
 guint ps_plot_strokes_n (const PsPlotStrokes *strokes);
 
 /* Appends the blocks $strokes1.. and the arrays stroke_colour and stroke_width. */

@@ -1,4 +1,4 @@
-/* sweep-plot.c - lays out the lines and fronts of a sweep and writes what sweep.gp draws. */
+/* sweep-plot.c - lays out the lines and fronts of a sweep, for sweep.gp to draw. */
 #include "sweep-plot.h"
 
 #include "scale.h"
@@ -52,13 +52,13 @@ distinct_x (const PsPlotSeriesSet *set)
   return g_steal_pointer (&all);
 }
 
-/* What reads better, or what the user wants. */
+/* Whether an axis is logarithmic: as the user asked, else as it reads better. */
 static gboolean
 wants_log (const PsSweepPicture *what, char letter, const PsPlotAxis *axis, const char *field)
 {
-  if (!what->log)
+  if (what->log == NULL)
     return ps_plot_axis_crowds (axis, field);
-  return axis->smallest > 0 && strchr (what->log, letter) && !g_str_equal (what->log, "none");
+  return axis->smallest > 0 && strchr (what->log, letter) != NULL && !g_str_equal (what->log, "none");
 }
 
 static void
@@ -71,7 +71,7 @@ layout_frame (Layout *layout, const PsPicture *picture, const PsPlotSeriesSet *s
   layout->top = layout->height - TOP;
 }
 
-/* A range around [low, high] with some air, and some of it where both are one. */
+/* Widens [low, high] by some air, also if both are equal. */
 static void
 widen (double *low, double *high, gboolean is_log, double part)
 {
@@ -159,14 +159,14 @@ collect (PsPlotSeriesSet *set, const PsResultValues *values, const char *series,
     {
       const PsValue *cells = &values->values[row * values->n_columns];
       double at = ps_plot_value_number (&cells[1]), value = ps_plot_value_number (&cells[2]);
-      g_autofree char *name = series ? ps_plot_value_text (series, &cells[0]) : g_strdup ("");
+      g_autofree char *name = series != NULL ? ps_plot_value_text (series, &cells[0]) : g_strdup ("");
 
       if (!isnan (at) && !isnan (value))
         ps_plot_series_set_add (set, name, at / x->unit, value / y->unit);
     }
 }
 
-/* What does not spread much is read from 0 on. */
+/* Lays out lines. An axis whose values do not spread much begins at 0. */
 static void
 layout_lines (Layout *layout, const PsPicture *picture, const PsSweepPicture *what, const PsPlotSeriesSet *set,
               const PsPlotAxis *x, const PsPlotAxis *y)
@@ -185,7 +185,7 @@ layout_lines (Layout *layout, const PsPicture *picture, const PsSweepPicture *wh
     layout->y_high += (layout->y_high - layout->y_low) * 0.04;
 }
 
-/* Each name belongs where its line ends; lines that end early are named in the height of their last point. */
+/* Appends the name of each line beside its end; a line that ends early is named at the height of its last point. */
 static void
 append_line_names (GString *script, const Layout *layout, const PsPlotSeriesSet *set)
 {
@@ -204,15 +204,16 @@ static char *
 line_title (const PsSweepPicture *what)
 {
   g_autofree char *x = ps_plot_field_name (what->x), *y = ps_plot_field_name (what->y);
-  g_autofree char *series = what->series ? ps_plot_field_name (what->series) : NULL;
+  g_autofree char *series = what->series != NULL ? ps_plot_field_name (what->series) : NULL;
 
-  return g_strdup_printf ("simulated %s against %s%s%s", y, x, series ? ", by " : "", series ? series : "");
+  return g_strdup_printf ("simulated %s against %s%s%s", y, x, series != NULL ? ", by " : "",
+                          series != NULL ? series : "");
 }
 
 gboolean
 ps_sweep_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error)
 {
-  const char *series = what->series ? what->series : what->x;
+  const char *series = what->series != NULL ? what->series : what->x;
   const char *columns[] = { series, what->x, what->y, NULL }, *per[] = { series, what->x, NULL };
   PsQuestion question = what->question;
   g_autoptr (PsResultValues) values = NULL;
@@ -238,13 +239,13 @@ ps_sweep_plot (const PsPicture *picture, PsResults *results, const PsSweepPictur
     return FALSE;
   distinct = distinct_x (&set);
   layout_lines (&layout, picture, what, &set, &x, &y);
-  title = picture->title ? g_strdup (picture->title) : line_title (what);
+  title = picture->title != NULL ? g_strdup (picture->title) : line_title (what);
   append_frame (script, &layout, title, x.label, y.label);
   append_ticks (script, distinct);
   g_string_append (script, "with_lines = 1\n");
   ps_plot_series_set_append (&set, script);
   append_line_names (script, &layout, &set);
-  g_string_append_printf (script, "with_leaders = %d\n", what->series && !picture->terminal);
+  g_string_append_printf (script, "with_leaders = %d\n", what->series != NULL && !picture->terminal);
   return ps_gnuplot_draw (picture, layout.width, layout.height, script->str, "sweep.gp", error);
 }
 
@@ -269,7 +270,7 @@ compare_places (gconstpointer a, gconstpointer b)
   return x->time < y->time ? -1 : x->time > y->time;
 }
 
-/* Columns of values: series, memory, time, devices. Sorted by devices, memory and time. */
+/* Collects columns of values: series, memory, time, devices. Sorted by devices, memory and time. */
 static GArray *
 collect_places (const PsResultValues *values, const PsPlotAxis *x, const PsPlotAxis *y)
 {
@@ -287,7 +288,7 @@ collect_places (const PsResultValues *values, const PsPlotAxis *x, const PsPlotA
   return places;
 }
 
-/* A front goes through the places that are faster than all with less memory; one for each number of devices. */
+/* Appends one front for each number of devices, through the places that are faster than all with less memory. */
 static void
 append_fronts (GString *script, const GArray *places)
 {
@@ -298,7 +299,7 @@ append_fronts (GString *script, const GArray *places)
   for (guint i = 0; i < places->len; i++)
     {
       const Place *place = &g_array_index (places, Place, i);
-      gboolean first = !best || best->devices != place->devices;
+      gboolean first = best == NULL || best->devices != place->devices;
 
       if (!first && place->time >= best->time)
         continue;
@@ -333,7 +334,7 @@ layout_pareto (Layout *layout, const PsPicture *picture, const PsSweepPicture *w
 gboolean
 ps_pareto_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error)
 {
-  const char *series = what->series ? what->series : "schedule", *time = what->question.by;
+  const char *series = what->series != NULL ? what->series : "schedule", *time = what->question.by;
   const char *columns[] = { series, "peak_memory_bytes", time, "devices", NULL };
   const char *per[] = { series, "devices", "peak_memory_bytes", NULL };
   PsQuestion question = what->question;
@@ -362,8 +363,9 @@ ps_pareto_plot (const PsPicture *picture, PsResults *results, const PsSweepPictu
   at = g_new (double, set.all->len);
   for (guint i = 0; i < set.all->len; i++)
     at[i] = layout.top;
-  append_frame (script, &layout, picture->title ? picture->title : "simulated time against peak memory, and the front",
-                x.label, y.label);
+  append_frame (script, &layout,
+                picture->title != NULL ? picture->title : "simulated time against peak memory, and the front", x.label,
+                y.label);
   g_string_append (script, "with_lines = 0\nn_ticks = 0\n");
   ps_plot_series_set_append (&set, script);
   append_fronts (script, places);

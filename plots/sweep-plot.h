@@ -10,28 +10,28 @@ G_BEGIN_DECLS
 
 #define PS_PLOT_MAX_SERIES 40
 
-/* What of a sweep is drawn. Names are columns of the view result. */
+/* Choice of what is drawn of a sweep. Names are columns of the view result. */
 typedef struct
 {
   char *x;      /* pareto: not used */
-  char *y;      /* likewise */
+  char *y;      /* pareto: not used */
   char *series; /* one line, or one colour, for each of its values; NULL: one for all. Maps: not used */
-  char *heat;   /* draws a map: what the colour says; NULL: no map */
+  char *heat;   /* draws a map in the colours of this column; NULL: no map */
   gboolean pareto;
-  char *log;           /* logarithmic axes: "none", "x", "y" or "xy"; NULL: those on which that reads better */
-  PsQuestion question; /* where and by count */
+  char *log;           /* logarithmic axes: "none", "x", "y" or "xy"; NULL: those that read better so */
+  PsQuestion question; /* its `where` and `by` count */
 } PsSweepPicture;
 
-/* Lines: for each value of x and series the fastest setting there is. Errors: PS_ERROR_USAGE for unknown columns,
- * PS_ERROR_INPUT where nothing is left to draw. */
+/* Draws lines: for each value of x and series the fastest setting. Errors: PS_ERROR_USAGE for unknown columns,
+ * PS_ERROR_INPUT if nothing is left to draw. */
 gboolean ps_sweep_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error);
 
-/* For each series, number of devices and peak memory the fastest setting as a point, question.by against that memory,
- * and the front of all for each number of devices. */
+/* Draws question.by against peak memory: for each series, number of devices and peak memory the fastest setting as a
+ * point, and one front for each number of devices. */
 gboolean ps_pareto_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error);
 
-/* One box for each value of x and y, coloured by the fastest setting's `heat`, a number or a text ("schedule" shows who
- * wins where). The 7 most frequent texts have colours of their own, all others share one. */
+/* Draws a map: one box for each value of x and y, coloured by the fastest setting's `heat`, a number or a text
+ * ("schedule" shows who wins where). The 7 most frequent texts have colours of their own, all others share one. */
 gboolean ps_heat_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture *what, GError **error);
 
 G_END_DECLS

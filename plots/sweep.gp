@@ -1,5 +1,5 @@
 # sweep.gp - results of a sweep: lines over a column, or points of time against memory with their front.
-# sweep-plot.c writes in front: the terminal, the variables and arrays used here (lengths in pixels from the lower left corner),
+# sweep-plot.c writes before it: the terminal, the variables and arrays used here (lengths in pixels from the lower left corner),
 # and the blocks $names, $samples, $leaders, $seriesN and $frontN.
 
 set encoding utf8

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #define AIR 0.05 /* of the axis, at each end */
+#define TICK_LETTERS 8
 
 PsPlotRange
 ps_plot_range (double smallest, double largest)
@@ -15,6 +16,12 @@ ps_plot_range (double smallest, double largest)
   if (largest > 8 * smallest)
     return (PsPlotRange){ smallest / factor, largest * factor, TRUE };
   return (PsPlotRange){ 0, largest * (1 + AIR), FALSE };
+}
+
+guint
+ps_plot_most_ticks (double length, double letter)
+{
+  return (guint)MAX (length / (TICK_LETTERS * letter), 2);
 }
 
 static void
@@ -46,7 +53,8 @@ append_ticks (GString *script, const char *name, const GArray *at, Format format
     }
 }
 
-/* At 1, 2 and 5 times powers of ten, or at the powers alone where those are many, or at more where they are few. */
+/* Ticks at 1, 2 and 5 times powers of ten; at the powers alone if those are too many, at more digits if they are
+ * few. */
 static void
 collect_log (GArray *at, const PsPlotRange *range, guint most)
 {

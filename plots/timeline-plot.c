@@ -1,4 +1,4 @@
-/* timeline-plot.c - lays out a timeline picture in pixels and writes what timeline.gp draws. */
+/* timeline-plot.c - lays out a timeline picture in pixels, for timeline.gp to draw. */
 #include "timeline-plot.h"
 
 #include "mix.h"
@@ -20,8 +20,8 @@
 #define OUTLINE_WIDTH 5 /* boxes at least this wide get an outline */
 #define DIGIT_WIDTH 5.9 /* of the numbers' font */
 #define THIN 1          /* boxes below that width are mixed */
-#define COLUMN 2        /* where they are, and for memory, what is told apart */
-#define TRANSFER_GAP 3  /* of transfers that begin closer together, one is drawn */
+#define COLUMN 2        /* width of the columns for thin boxes and of a grain of memory */
+#define TRANSFER_GAP 3  /* if transfers begin closer together than this, one is drawn */
 #define NUMBER_ROW 11   /* rows lower than this hold no numbers */
 
 typedef struct
@@ -32,7 +32,7 @@ typedef struct
   gint64 end_ns;
   PsPlotUnit time;
   double pixels_per_ns;
-  guint digits; /* of the largest microbatch: the same boxes carry numbers for all of them */
+  guint digits; /* of the largest microbatch; boxes with room for them carry numbers */
   PsPlotUnit size;
   gint64 max_memory; /* of all panels, on one scale; 0: none knows its memory */
   gint64 min_memory;
@@ -42,16 +42,16 @@ typedef struct
 typedef struct
 {
   const PsTimeline *timeline;
-  guint *n_chunks; /* of each device */
+  guint *n_chunks; /* [n_devices] */
   double rows_top;
   double rows_bottom;
   gint64 max_memory; /* 0: no strip */
   guint n_outlined;
   guint n_numbers;
   guint n_transfers;      /* drawn */
-  gboolean is_mixed;      /* boxes */
-  gboolean is_thinned;    /* transfers */
-  PsPlotStrokes *strokes; /* thin boxes go here; NULL: they are boxes like all others */
+  gboolean is_mixed;      /* of boxes */
+  gboolean is_thinned;    /* of transfers */
+  PsPlotStrokes *strokes; /* takes thin boxes; NULL: they are boxes like all others */
   guint first_stroke;
   guint last_stroke;
 } Panel;
@@ -72,7 +72,7 @@ panel_extra (const PsTimeline *timeline)
   return CAPTION + BLOCK_GAP + (ps_timeline_max_memory (timeline) > 0 ? STRIP_GAP + STRIP : 0);
 }
 
-/* The height that was asked for is shared out by making rows lower or higher. */
+/* Sets the layout. Rows get lower or higher to reach the height that was asked for. */
 static void
 layout_init (Layout *layout, const PsPicture *picture, PsTimeline *const *timelines, guint n)
 {
@@ -157,7 +157,7 @@ append_number (GString *rows, Panel *panel, const Layout *layout, const PsSpan *
                           (guint)span->op.microbatch, ps_plot_text_colour (box->colour));
 }
 
-/* The three ways in which a box fills its row: all of it, or half of it as part of a pair. */
+/* A box fills its row, or its upper or lower half as part of a pair. */
 #define N_FILLS 3
 
 static guint
@@ -169,7 +169,7 @@ fill_of (gboolean first, gboolean second)
 static gboolean
 is_thin (const Panel *panel, const Box *box)
 {
-  return panel->strokes && box->pixels < THIN;
+  return panel->strokes != NULL && box->pixels < THIN;
 }
 
 static void
@@ -181,7 +181,7 @@ flush_row (Panel *panel, const Layout *layout, guint device, PsPlotMix *const *m
     ps_plot_mix_flush (mixes[fill], panel->strokes, device + middles[fill], layout->row * heights[fill]);
 }
 
-/* Boxes below a pixel, under all others. */
+/* Draws boxes below a pixel, under all others. */
 static void
 mix_boxes (Panel *panel, const Layout *layout)
 {
@@ -209,7 +209,7 @@ mix_boxes (Panel *panel, const Layout *layout)
     ps_plot_mix_free (mixes[fill]);
 }
 
-/* The data blocks $boxesN, $outlinesN and $numbersN of panel N. */
+/* Appends the data blocks $boxesN, $outlinesN and $numbersN of panel N. */
 static void
 append_boxes (GString *script, const Layout *layout, Panel *panel, guint n)
 {
@@ -226,7 +226,7 @@ append_boxes (GString *script, const Layout *layout, Panel *panel, guint n)
       second = span->op.paired;
       if (is_thin (panel, &box))
         continue;
-      if (panel->strokes && box.pixels < OUTLINE_WIDTH)
+      if (panel->strokes != NULL && box.pixels < OUTLINE_WIDTH)
         ps_plot_strokes_add (panel->strokes, box.colour, box.left, box.right, (box.top + box.bottom) / 2,
                              layout->row * (box.bottom - box.top));
       else
@@ -258,12 +258,12 @@ is_crowded (Thinning *thinning, const PsSpan *span)
   return FALSE;
 }
 
-/* Lines of activations, or of gradients, from the edge of the sender's row to that of the receiver's. */
+/* Appends lines of activations, or of gradients, from the edge of the sender's row to that of the receiver's. */
 static void
 append_lines (GString *script, const Layout *layout, Panel *panel, gboolean forward)
 {
   Thinning thinning = { .last_ns = g_hash_table_new (NULL, NULL),
-                        .gap_ns = panel->strokes ? (gint64)(TRANSFER_GAP / layout->pixels_per_ns) : 0 };
+                        .gap_ns = panel->strokes != NULL ? (gint64)(TRANSFER_GAP / layout->pixels_per_ns) : 0 };
 
   for (guint i = 0; i < panel->timeline->transfers->len; i++)
     {
@@ -284,7 +284,7 @@ append_lines (GString *script, const Layout *layout, Panel *panel, gboolean forw
   g_hash_table_unref (thinning.last_ns);
 }
 
-/* The data blocks $activationsN and $gradientsN, which a line outside the picture keeps from being empty. */
+/* Appends the data blocks $activationsN and $gradientsN; a line outside the picture keeps each from being empty. */
 static void
 append_transfers (GString *script, const Layout *layout, Panel *panel, guint n)
 {
@@ -303,8 +303,8 @@ append_indexed (GString *script, const char *name, guint n, double value)
   ps_gnuplot_append_number (script, indexed, value);
 }
 
-/* Weights that no curve ever leaves may be cut off below, so that what changes can be seen; the axis says so by its
- * numbers. */
+/* Appends the memory axis. It may begin above 0, at weights below which no curve ever goes, so that changes can be
+ * seen; its numbers say so. */
 static void
 append_memory_axis (GString *script, const Layout *layout)
 {
@@ -325,7 +325,7 @@ append_memory (GString *script, const Layout *layout, const Panel *panel, guint 
 {
   g_string_append_printf (script, "$memory%u << EOD\n", n);
   ps_timeline_append_memory (script, panel->timeline, layout->time.size, layout->size.size, layout->end_ns,
-                             panel->strokes ? (gint64)(COLUMN / layout->pixels_per_ns) : 0);
+                             panel->strokes != NULL ? (gint64)(COLUMN / layout->pixels_per_ns) : 0);
   g_string_append (script, "EOD\n");
 }
 
@@ -336,15 +336,15 @@ append_panel (GString *script, const Layout *layout, Panel *panel, gboolean tran
   g_autofree char *name = g_strdup_printf ("caption[%u]", n), *text = NULL;
   guint n_devices = panel->timeline->n_devices;
 
-  panel->first_stroke = panel->strokes ? ps_plot_strokes_n (panel->strokes) + 1 : 1;
-  if (panel->strokes)
+  panel->first_stroke = panel->strokes != NULL ? ps_plot_strokes_n (panel->strokes) + 1 : 1;
+  if (panel->strokes != NULL)
     {
       ps_plot_strokes_begin (panel->strokes);
       mix_boxes (panel, layout);
       ps_plot_strokes_begin (panel->strokes);
     }
   append_boxes (script, layout, panel, n);
-  panel->last_stroke = panel->strokes ? ps_plot_strokes_n (panel->strokes) : 0;
+  panel->last_stroke = panel->strokes != NULL ? ps_plot_strokes_n (panel->strokes) : 0;
   if (transfers)
     append_transfers (script, layout, panel, n);
   text = g_strconcat (caption, panel->is_mixed ? "; ops below a pixel are mixed" : "",
@@ -364,7 +364,7 @@ append_panel (GString *script, const Layout *layout, Panel *panel, gboolean tran
   append_indexed (script, "last_stroke", n, panel->last_stroke);
 }
 
-/* Which op kinds occur, and the most chunks of a device. */
+/* The op kinds that occur, and the most chunks of a device. */
 static guint
 used_kinds (const Panel *panels, guint n, guint *max_chunks)
 {
@@ -382,7 +382,7 @@ used_kinds (const Panel *panels, guint n, guint *max_chunks)
   return kinds;
 }
 
-/* Left of each row a chip in the colour of the device's memory curve. */
+/* Appends, left of each row, a chip in the colour of the device's memory curve. */
 static void
 append_chips (GString *script, const Layout *layout, const Panel *panel)
 {
@@ -397,7 +397,7 @@ append_chips (GString *script, const Layout *layout, const Panel *panel)
     }
 }
 
-/* Swatches in pixels, one shade per chunk (four at most), each kind with its name behind them. */
+/* Appends swatches in pixels, one shade per chunk (four at most), and after them the name of the kind. */
 static void
 append_legend (GString *script, const PsPicture *picture, const Layout *layout, const Panel *panels, guint n)
 {
@@ -430,7 +430,7 @@ append_picture (GString *script, const PsPicture *picture, const Layout *layout,
   g_autofree char *own_title = ps_timeline_title (timelines, n);
   g_autofree char *time_label = g_strdup_printf ("time (%s)", layout->time.name);
 
-  ps_gnuplot_append_text (script, "title", picture->title ? picture->title : own_title);
+  ps_gnuplot_append_text (script, "title", picture->title != NULL ? picture->title : own_title);
   ps_gnuplot_append_text (script, "time_label", time_label);
   ps_gnuplot_append_number (script, "width", layout->width);
   ps_gnuplot_append_number (script, "height", layout->height);

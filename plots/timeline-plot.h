@@ -8,34 +8,35 @@
 
 G_BEGIN_DECLS
 
-/* Draws n = 1 or 2 timelines, the first above the second, on one time axis; below each the memory of its devices, where
- * known. With picture->transfers a line for each, from the sender's row at its start to the receiver's at its end.
+/* Draws n = 1 or 2 timelines, the first above the second, on one time axis; below each the memory of its devices, if
+ * known. picture->transfers adds a line for each transfer, from the sender's row at its start to the receiver's at its
+ * end.
  *
- * In SVG, which grows with everything that is drawn, a timeline of thousands of ops is coarser where nobody could see
- * the difference, and its caption says so: ops below a pixel become columns in their mean colour, of transfers between
- * two rows that begin within 3 pixels one is drawn, and memory shows the largest of every 2 pixels. */
+ * The size of SVG grows with everything that is drawn. A timeline of thousands of ops is therefore coarser in SVG where
+ * the difference cannot be seen, and its caption says so. Ops below a pixel become columns in their mean colour. One of
+ * the transfers between two rows that begin within 3 pixels is drawn. Memory shows the largest of every 2 pixels. */
 gboolean ps_timeline_plot (const PsPicture *picture, PsTimeline *const *timelines, guint n, GError **error);
 
-/* "simulated 1f1b: iteration 33 ms, bubble 27.3 % of it, peak memory 8 MiB": what stands above a timeline's panel. Free
+/* The caption above a timeline's panel: "simulated 1f1b: iteration 33 ms, bubble 27.3 % of it, peak memory 8 MiB". Free
  * with g_free. */
 char *ps_timeline_caption (const PsTimeline *timeline);
 
 /* The picture's own title: the schedule and its size. Free with g_free. */
 char *ps_timeline_title (PsTimeline *const *timelines, guint n);
 
-/* Devices' memory as step lines "x y 0xrrggbb", devices parted by blank lines, to end_ns. Of what is there in each
- * grain_ns of the time axis the largest is drawn; 0: everything is. */
+/* Appends the devices' memory up to end_ns as step lines "x y 0xrrggbb", with blank lines between devices. With
+ * grain_ns > 0 it draws the largest in each grain of the time axis; with 0, everything. */
 void ps_timeline_append_memory (GString *script, const PsTimeline *timeline, double x_unit, double y_unit,
                                 gint64 end_ns, gint64 grain_ns);
 
-/* Whether a picture of it leaves out what nobody could see: only SVG grows with everything that is drawn, and of few
- * ops all are. */
+/* Whether a picture leaves out what cannot be seen: SVG pictures of many ops do, because their size grows with
+ * everything that is drawn. */
 gboolean ps_timeline_is_coarse (const PsPicture *picture, const PsTimeline *timeline);
 
-/* The last moment that anything is known of. */
+/* The last moment about which anything is known. */
 gint64 ps_timeline_end (const PsTimeline *timeline);
 
-/* The highest and the lowest point of all memory curves; 0 and G_MAXINT64 when not known. */
+/* The highest and the lowest point of all memory curves; 0 and G_MAXINT64 if unknown. */
 gint64 ps_timeline_max_memory (const PsTimeline *timeline);
 gint64 ps_timeline_min_memory (const PsTimeline *timeline);
 

@@ -1,5 +1,5 @@
 # timeline.gp - timelines as rows of boxes, one panel each, memory strips below.
-# timeline-plot.c writes in front: the terminal, the variables and arrays used here (lengths in pixels from the lower left corner),
+# timeline-plot.c writes before it: the terminal, the variables and arrays used here (lengths in pixels from the lower left corner),
 # the blocks $strokesK, and per panel the blocks $boxesN, $outlinesN, $numbersN, $activationsN, $gradientsN and $memoryN.
 
 set encoding utf8

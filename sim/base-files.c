@@ -24,6 +24,7 @@ write_all (int fd, const char *contents, gsize length)
   while (length > 0)
     {
       gssize written = write (fd, contents, length);
+
       if (written < 0 && errno == EINTR)
         continue;
       if (written <= 0)
@@ -39,6 +40,7 @@ static gboolean
 write_in_place (const char *path, int fd, const char *contents, gsize length, GError **error)
 {
   gboolean owned = fd < 0;
+
   if (owned && (fd = g_open (path, O_WRONLY | O_CLOEXEC, 0)) < 0)
     return set_io_error (path, "cannot open for writing", errno, error);
   gboolean done = write_all (fd, contents, length);
@@ -53,11 +55,12 @@ write_in_place (const char *path, int fd, const char *contents, gsize length, GE
 
 static char *being_written; /* the temporary file of write_beside; NULL: none */
 
-/* The signal comes again at the end, to do what it does by default. */
+/* Removes the temporary file, then raises the signal again for its default action. */
 static void
 remove_temporary (int number)
 {
   const char *path = g_atomic_pointer_get (&being_written);
+
   if (path != NULL)
     unlink (path);
   raise (number);
@@ -69,19 +72,43 @@ ps_catch_signals (void)
   static const int numbers[] = { SIGHUP, SIGINT, SIGTERM, SIGXFSZ };
   const struct sigaction action = { .sa_handler = remove_temporary, .sa_flags = (int)SA_RESETHAND };
   struct sigaction old;
+
   for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
     if (sigaction (numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
       sigaction (numbers[i], &action, NULL);
 }
 
-/* The file that path names after all links, which are no circle. It need not exist. */
+static gint noted; /* atomic: see ps_note_signals */
+
+static void
+note_signal (int number)
+{
+  g_atomic_int_set (&noted, number);
+}
+
+const gint *
+ps_note_signals (void)
+{
+  static const int numbers[] = { SIGINT, SIGTERM };
+  const struct sigaction action = { .sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART };
+  struct sigaction old;
+
+  for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
+    if (sigaction (numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+      sigaction (numbers[i], &action, NULL);
+  return &noted;
+}
+
+/* The file at the end of all links of path, which form no circle. It need not exist. */
 static char *
 follow_links (const char *path)
 {
   char *target = g_strdup (path);
+
   for (char *link = g_file_read_link (target, NULL); link != NULL; link = g_file_read_link (target, NULL))
     {
       g_autofree char *folder = g_path_get_dirname (target);
+
       g_free (target);
       target = g_path_is_absolute (link) ? g_strdup (link) : g_build_filename (folder, link, NULL);
       g_free (link);
@@ -89,12 +116,13 @@ follow_links (const char *path)
   return target;
 }
 
-/* A file system that cannot do this has no need of it. */
+/* Ignores failure: a file system that cannot do this has no need of it. */
 static void
 sync_folder (const char *path)
 {
   g_autofree char *folder = g_path_get_dirname (path);
   int fd = g_open (folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+
   if (fd < 0)
     return;
   fsync (fd);
@@ -106,6 +134,7 @@ static gboolean
 write_beside (const char *path, const GStatBuf *old, const char *contents, gsize length, GError **error)
 {
   g_autofree char *temporary = g_strconcat (path, ".XXXXXX", NULL);
+
   g_atomic_pointer_set (&being_written, temporary);
   int fd = g_mkstemp_full (temporary, O_RDWR | O_CLOEXEC, 0666);
   gboolean done = fd >= 0 && (old == NULL || fchmod (fd, old->st_mode & 07777) == 0) && write_all (fd, contents, length)
@@ -129,15 +158,16 @@ write_beside (const char *path, const GStatBuf *old, const char *contents, gsize
   return done || set_io_error (path, fd < 0 ? "cannot create" : "cannot write", code, error);
 }
 
-/* Its log lies beside it, and what it holds took long to come by. */
+/* A database is never replaced: its log lies beside it, and its contents took long to measure. */
 static gboolean
 is_database (const char *path)
 {
   static const char mark[] = "SQLite format 3";
   char head[sizeof mark] = "";
   FILE *file = fopen (path, "re");
-  gsize n = file ? fread (head, 1, sizeof head, file) : 0;
-  if (file)
+  gsize n = file != NULL ? fread (head, 1, sizeof head, file) : 0;
+
+  if (file != NULL)
     fclose (file);
   return n == sizeof head && memcmp (head, mark, sizeof mark) == 0;
 }
@@ -146,6 +176,7 @@ gboolean
 ps_write_file (const char *path, const char *contents, gssize length, GError **error)
 {
   gsize n = length < 0 ? strlen (contents) : (gsize)length;
+
   if (g_str_equal (path, "-"))
     return write_in_place ("standard output", STDOUT_FILENO, contents, n, error);
   GStatBuf status;
@@ -158,14 +189,14 @@ ps_write_file (const char *path, const char *contents, gssize length, GError **e
     return write_in_place (path, -1, contents, n, error);
   if (is_database (path))
     {
-      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: is a database, which no other file replaces", path);
+      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: is a database, and is not overwritten", path);
       return FALSE;
     }
   g_autofree char *target = follow_links (path);
   return write_beside (target, exists ? &status : NULL, contents, n, error);
 }
 
-/* Why path cannot be written, in place if it is no regular file; 0: it can. */
+/* The errno that keeps path from being written, in place if it is no regular file; 0: none. */
 static int
 check_path (const char *path)
 {
@@ -196,6 +227,7 @@ ps_read_file (const char *path, char **contents, gsize *length, GError **error)
 {
   g_autoptr (GError) cause = NULL;
   GStatBuf status;
+
   if (g_stat (path, &status) != 0)
     return set_io_error (path, "cannot read", errno, error);
   if (S_ISDIR (status.st_mode))

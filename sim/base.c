@@ -38,7 +38,7 @@ write_message (GLogLevelFlags level, const GLogField *fields, gsize n_fields, gp
 
   if (!(level & G_LOG_LEVEL_ERROR) || !g_str_equal (find_field (fields, n_fields, "GLIB_DOMAIN"), "GLib"))
     return g_log_writer_default (level, fields, n_fields, data);
-  fprintf (stderr, "%s: %s\n", program ? program : "pipesim", failed ? failed : message);
+  fprintf (stderr, "%s: %s\n", program != NULL ? program : "pipesim", failed != NULL ? failed : message);
   _exit (1);
 }
 
@@ -95,14 +95,15 @@ static const Unit rate_units[] = {
   { "Tbit/s", (gint64)1000 * 1000 * 1000 * 1000 / 8 },
 };
 
-/* Digits with at most one point in front of a unit: no sign, exponent, hexadecimal, infinity or blank. */
+/* Digits with at most one point before a unit: no sign, exponent, hexadecimal, infinity or blank. */
 static gsize
 decimal_length (const char *text)
 {
   gsize length = strspn (text, "0123456789.");
   const char *point = memchr (text, '.', length);
-  gboolean digits = length > (point ? 1U : 0U);
-  gboolean one_point = !point || !memchr (point + 1, '.', length - (gsize)(point + 1 - text));
+  gboolean digits = length > (point != NULL ? 1U : 0U);
+  gboolean one_point = point == NULL || memchr (point + 1, '.', length - (gsize)(point + 1 - text)) == NULL;
+
   return digits && one_point ? length : 0;
 }
 
@@ -110,6 +111,7 @@ static gboolean
 parse_quantity (const char *text, const Unit *units, guint n_units, gint64 max, gint64 *value)
 {
   gsize length = decimal_length (text);
+
   if (length == 0)
     return FALSE;
   if (g_str_equal (text, "0"))
@@ -122,6 +124,7 @@ parse_quantity (const char *text, const Unit *units, guint n_units, gint64 max, 
     if (g_str_equal (text + length, units[i].suffix))
       {
         double scaled = number * (double)units[i].factor;
+
         if (!(scaled <= (double)max))
           return FALSE;
         *value = (gint64)llrint (scaled);
@@ -175,12 +178,13 @@ ps_parse_integer (const char *where, const char *text, gint64 low, gint64 high, 
   return FALSE;
 }
 
-/* The number that the text is but for what may stand behind it; NAN: none. */
+/* The number at the start of text, with at most the text `after` following it; NAN: none. */
 static double
-parse_decimal (const char *text, const char *behind)
+parse_decimal (const char *text, const char *after)
 {
   gsize length = decimal_length (text);
-  gboolean whole = length > 0 && (text[length] == '\0' || g_str_equal (text + length, behind));
+  gboolean whole = length > 0 && (text[length] == '\0' || g_str_equal (text + length, after));
+
   return whole ? g_ascii_strtod (text, NULL) : NAN;
 }
 
@@ -198,6 +202,7 @@ gboolean
 ps_parse_percent (const char *where, const char *text, double low, double high, double *ratio, GError **error)
 {
   double percent = parse_decimal (text, "%");
+
   *ratio = percent / 100;
   if (percent >= low && percent <= high)
     return TRUE;
@@ -221,20 +226,22 @@ ps_parse_name (const char *where, const char *text, const char *const *names, gu
   return FALSE;
 }
 
-/* Four significant digits, trailing zeros kept out. */
+/* Four significant digits without trailing zeros. */
 static char *
 format_scaled (double value, const char *unit)
 {
   char number[32];
+
   g_snprintf (number, sizeof number, "%.*f",
               fabs (value) >= 1000  ? 0
               : fabs (value) >= 100 ? 1
               : fabs (value) >= 10  ? 2
                                     : 3,
               value);
-  if (strchr (number, '.'))
+  if (strchr (number, '.') != NULL)
     {
       gsize end = strlen (number);
+
       while (number[end - 1] == '0')
         end--;
       number[number[end - 1] == '.' ? end - 1 : end] = '\0';
@@ -246,6 +253,7 @@ char *
 ps_format_time (gint64 ns)
 {
   double magnitude = fabs ((double)ns);
+
   if (magnitude < 1e3)
     return format_scaled ((double)ns, "ns");
   if (magnitude < 1e6)
@@ -261,6 +269,7 @@ ps_format_size (gint64 bytes)
   static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
   double value = (double)bytes;
   guint unit = 0;
+
   while (fabs (value) >= 1024 && unit + 1 < G_N_ELEMENTS (units))
     {
       value /= 1024;
@@ -284,6 +293,7 @@ static gboolean
 is_text (const char *argument)
 {
   g_autofree char *text = g_locale_to_utf8 (argument, -1, NULL, NULL, NULL);
+
   return text != NULL;
 }
 
@@ -291,6 +301,7 @@ char *
 ps_error_line (const GError *error, char *const *argv)
 {
   guint i = 1;
+
   while (argv[i] != NULL && is_text (argv[i]))
     i++;
   if (error->domain != G_CONVERT_ERROR || argv[i] == NULL)
@@ -307,6 +318,7 @@ ps_table_find (const char *where, const char *what, const char *name, gconstpoin
 {
   const char *const *const *rows = table;
   g_autoptr (GString) names = g_string_new (NULL);
+
   for (guint i = 0; i < n; i++)
     {
       if (g_str_equal (*rows[i], name))
@@ -321,6 +333,7 @@ int
 ps_compare_int64 (gconstpointer a, gconstpointer b)
 {
   gint64 x = *(const gint64 *)a, y = *(const gint64 *)b;
+
   return (x > y) - (x < y);
 }
 
@@ -328,6 +341,7 @@ int
 ps_compare_double (gconstpointer a, gconstpointer b)
 {
   double x = *(const double *)a, y = *(const double *)b;
+
   return (x > y) - (x < y);
 }
 

@@ -10,15 +10,16 @@ ps_text_check (const char *where, const char *text, gsize length, gsize max_leng
 {
   const char *wrong = NULL;
   g_autofree char *limit = ps_format_size ((gint64)max_length);
+
   if (length == 0)
     wrong = "is empty";
   else if (length > max_length)
     wrong = "is too long, more than ";
-  else if (memchr (text, '\0', length))
+  else if (memchr (text, '\0', length) != NULL)
     wrong = "is not a text file (it contains NUL bytes)";
   else if (!g_utf8_validate (text, (gssize)length, NULL))
     wrong = "is not UTF-8 text";
-  if (wrong)
+  if (wrong != NULL)
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s%s", where, wrong, length > max_length ? limit : "");
   return wrong == NULL;
 }
@@ -27,6 +28,7 @@ char *
 ps_text_quote (const char *text)
 {
   g_autofree char *escaped = g_strescape (text, NULL);
+
   return strlen (escaped) <= MAX_QUOTED ? g_strdup_printf ("'%s'", escaped)
                                         : g_strdup_printf ("'%.*s...'", MAX_QUOTED, escaped);
 }
@@ -34,7 +36,7 @@ ps_text_quote (const char *text)
 gboolean
 ps_text_blame_input (GError **error)
 {
-  if (error && *error)
+  if (error != NULL && *error != NULL)
     (*error)->code = PS_ERROR_INPUT;
   return FALSE;
 }

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# chroot.sh - the promise of the README in an empty Debian 12: git clone, ./run test, ./run demo, with nothing else installed.
+# chroot.sh - tests the README's promise in an empty Debian 12: git clone, ./run test, ./run demo, with nothing else installed.
 #
 #   sudo tests/chroot.sh [FOLDER]               (default: a temporary one; needs debootstrap, root, 4 GB and some 15 minutes)
 #   sudo tests/chroot.sh --gpu BUILD [FOLDER]   tests/gpu.sh from a bundle of that build, in an empty Debian 13 with python3 and gcc
 #                                               (glibc 2.41; 5 minutes): as it is, on the cpu device and on emulated modules
 #
-# Takes the Debian mirror, its keys and the network settings of this machine. Clones the commit that is checked out and puts the working
-# tree's changes on top. Not part of ./run test.
+# Uses this machine's Debian mirror, keys and network settings. Clones the commit that is checked out and adds the changes of the
+# working tree. Not part of ./run test.
 set -euo pipefail
 
 source_dir=$(cd "$(dirname "$0")/.." && pwd)
@@ -21,7 +21,7 @@ root=${1:-$(mktemp -d)}
 mkdir -p "$root"
 chmod 755 "$root" # mktemp keeps ordinary users out, and tests use one
 
-# The mirror of the first Debian source, in either format that apt reads.
+# Prints the mirror of the first Debian source, from either format that apt reads.
 mirror ()
 {
   { cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | sed -nE 's/^deb +(\[[^]]*\] +)?([^ ]+) +bookworm .*/\2/p'
@@ -38,7 +38,7 @@ clean_up ()
 }
 trap clean_up EXIT
 
-# Network and apt settings of this machine, so that the new system reaches the same mirror the same way.
+# Copies network and apt settings, so that the new system reaches the same mirror.
 copy_settings ()
 {
   cp -L /etc/resolv.conf /etc/hosts "$root/etc/" 2>/dev/null || true
@@ -56,7 +56,7 @@ inside ()
     ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} ${no_proxy:+no_proxy="$no_proxy"} "$@"
 }
 
-# call NUMBER OPTION...: prints what it took and which steps failed.
+# call NUMBER OPTION...: prints the seconds of a call and its failed steps.
 call ()
 {
   local number=$1 started=$SECONDS

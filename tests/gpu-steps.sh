@@ -1,6 +1,6 @@
-# gpu-steps.sh - the steps of gpu.sh, which reads this: one function each. A last line that begins with "= " is the step's result; 77 and 0 are
-# its exit codes when there is nothing to work with and when all went well. What they share is in gpu.sh: own (runs a program), skip,
-# need_device, room (time left to the step); $work goes away afterwards, $details and $OUT come back.
+# gpu-steps.sh - the steps of gpu.sh, one function each; gpu.sh sources this file. The last line that begins with "= " is the step's
+# result. Exit code 0 passes, 77 skips. gpu.sh defines own (runs a program), skip, need_device and room (time left). $work is
+# removed at the end; $details and $OUT are kept.
 
 machine ()
 {
@@ -25,7 +25,7 @@ machine ()
   echo "= $(nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv,noheader | head -1)"
 }
 
-# The module loads, and a stage runs forwards and backwards; then on two parts of the GPU.
+# Loads the module and trains a tiny model on the whole GPU, then on two parts of it.
 module ()
 {
   need_device
@@ -39,7 +39,7 @@ find_nvcc ()
   command -v nvcc || ls /usr/local/cuda*/bin/nvcc 2>/dev/null | head -1
 }
 
-# The kernel test from source, one nvcc per file side by side, where no bundle brings it.
+# Builds the kernel test from source, one nvcc per file in parallel, if no bundle has it.
 kernels_build ()
 {
   [ ! -x "$bin/test-cuda-kernels-gpu" ] || skip "it is there already"
@@ -62,13 +62,13 @@ kernels_build ()
   echo "= built with $("$nvcc" --version | sed -n 's/.*release \([^,]*\),.*/nvcc \1/p')"
 }
 
-# The program to test kernels with; nothing where there is none.
+# Prints the path of the kernel test, or nothing.
 kernel_program ()
 {
   ls "$work/test-cuda-kernels" "$bin/test-cuda-kernels-gpu" 2>/dev/null | head -1
 }
 
-# Only a wrong result of the attention switches Hopper's kernels off for the steps that follow; a step that runs out of time does not.
+# Only a wrong result of the attention turns Hopper's kernels off for later steps; a timeout does not.
 kernels ()
 {
   program=$(kernel_program)
@@ -87,7 +87,7 @@ kernels ()
   exit $code
 }
 
-# What the kernels reach; what is printed when the time is up counts.
+# Measures the speed of kernels. Lines printed before a timeout count.
 kernel_figures ()
 {
   program=$(kernel_program)
@@ -99,7 +99,7 @@ kernel_figures ()
   echo "= $(grep -c '^# measured: ' "$details/figures.txt") kernels measured; $(grep 'by groups of warps, heads of 128, s =  4096' "$details/figures.txt" | sed 's/^# measured: //')"
 }
 
-# sanitizer TOOL SECONDS SUBSET...: each part of the kernel tests under its own limit.
+# sanitizer TOOL SECONDS SUBSET...: runs each subset of the kernel tests under its own limit.
 sanitizer ()
 {
   tool=$1
@@ -146,7 +146,7 @@ device_tests ()
   exit $code
 }
 
-# Whether parts run at the same time with so many hardware queues; the device sets 32 unless the user has said otherwise.
+# queues N...: whether parts run at the same time with N hardware queues. The device sets 32 unless the user sets another number.
 queues ()
 {
   need_programs
@@ -163,7 +163,7 @@ queues ()
 
 db=$work/costs.db
 
-# Costs measured by an earlier call stand for a calibration of this one.
+# Imports the profile of an earlier call in place of a calibration.
 known_profile ()
 {
   [ -n "$known" ] || skip "none given (--profile FILE)"
@@ -207,7 +207,7 @@ export_profiles ()
   [ -f "$db" ] || skip "no profile: calibration did not run"
   for profile in stages again layer blocks graphs; do
     own pipesim-calib export --db "$db" --profile $profile --samples -o "$OUT/profile-$profile.json" || continue
-    # What comes back must be small; medians and spreads stay.
+    # The kept files must be small: medians and spreads only.
     if [ "$(wc -c <"$OUT/profile-$profile.json")" -gt 8000000 ]; then
       own pipesim-calib export --db "$db" --profile $profile -o "$OUT/profile-$profile.json"
     fi
@@ -223,7 +223,8 @@ predictions ()
   echo "= every schedule predicted from the profile for p = $1, m = $2"
 }
 
-# execute DEVICES MICROBATCHES SCHEDULE: runs it into $work/run.json and keeps its timelines; 77 where the device has no code for it.
+# execute DEVICES MICROBATCHES SCHEDULE: runs the schedule into $work/run.json and keeps its timelines. Exit code 77: the device
+# has no code for it.
 execute ()
 {
   p=$1
@@ -231,7 +232,7 @@ execute ()
   schedule=$3
   timeline=$details/p$p-$(basename "$schedule" .json)
   costs=
-  # A calibration that was stopped may lack what this schedule needs; it runs all the same.
+  # A stopped calibration may lack costs of this schedule. The schedule runs without a prediction.
   known_costs="--db $db --profile stages"
   if own pipesim predict --schedule "$schedule" -p "$p" -m "$m" $known_costs >/dev/null 2>&1; then
     costs="$known_costs --predicted $timeline-predicted.json"
@@ -249,13 +250,13 @@ execute ()
   echo "$(basename "$schedule"): $(grep -o '"check": "[^"]*"' "$work/run.json")"
 }
 
-# record DEVICES MICROBATCHES NAME: a line of runs.csv.
+# record DEVICES MICROBATCHES NAME: adds a line to runs.csv.
 record ()
 {
   [ -z "$python" ] || "$python" "$here/gpu-figures.py" run "$1" "$2" "$3" "$work/run.json" >>"$OUT/runs.csv"
 }
 
-# The GPU's clocks and what limits them, under load.
+# Records the GPU's clocks under load, and the reasons that limit them.
 watch_clocks ()
 {
   while sleep 3; do nvidia-smi -q -d CLOCK,PERFORMANCE; done >>"$details/clocks.txt" 2>/dev/null
@@ -287,7 +288,7 @@ families ()
   [ $failed -eq 0 ] && [ $passed -gt 0 ]
 }
 
-# Parts of unequal size; not predicted, as the profile is for equal ones.
+# Calibrates, predicts and runs parts of unequal size.
 uneven ()
 {
   need_device
@@ -299,7 +300,7 @@ uneven ()
   echo "= $(grep -oE '"(check|iteration_ns|predicted_iteration_ns)": [^,]*' "$work/run.json" | tr '\n' ' ') with 1f1b on parts of 40 : 30 : 20 : 10"
 }
 
-# One schedule on four parts, before all else that takes long.
+# Runs one schedule on four parts, before the long steps.
 first_run ()
 {
   need_device
@@ -309,7 +310,7 @@ first_run ()
   exit $code
 }
 
-# variants VARIABLE VALUE...: the same run with each value of an environment variable of the cuda device.
+# variants VARIABLE VALUE...: repeats one run with each value of an environment variable of the cuda device.
 variants ()
 {
   need_device
@@ -327,7 +328,7 @@ variants ()
   echo "= iteration of 1f1b on 4 parts by $variable:${times#,}"
 }
 
-# Of a calibration of this call, of whichever model.
+# Uses any calibration of this call.
 self_send ()
 {
   [ "$device" = cuda ] || skip "NCCL is for GPUs"
@@ -340,7 +341,7 @@ self_send ()
   echo "= $(grep -c '^nccl-self' "$work/shown") sizes of messages of the GPU to itself measured; $(head -1 "$work/posts")"
 }
 
-# searched DEVICES MICROBATCHES: the best of each placement that the executor runs, with one copy of the weights.
+# searched DEVICES MICROBATCHES: searches the best schedule of each placement with one copy of the weights.
 searched ()
 {
   need_profile stages
@@ -356,7 +357,7 @@ searched ()
   echo "= the best orders that search found ran, too, placed in:$ran"
 }
 
-# Op by op, every schedule that ran.
+# Compares predicted and executed times op by op, for every schedule that ran.
 compared ()
 {
   need_profile stages
@@ -395,7 +396,7 @@ layer ()
   calibrate layer layer -p 3 --sharing 1 -v 1
 }
 
-# What a waiting NCCL receive costs: ops of a whole GPU beside blocks that hold multiprocessors.
+# Measures ops of a whole GPU beside blocks that hold multiprocessors, as a waiting NCCL receive does.
 beside_blocks ()
 {
   [ "$device" = cuda ] || skip "device $device has no multiprocessors to hold"
@@ -405,7 +406,7 @@ beside_blocks ()
   exit $code
 }
 
-# Ops of the same model, each launched as one graph.
+# Measures ops of the same model, each launched as one graph.
 layer_graphs ()
 {
   [ "$device" = cuda ] || skip "device $device knows no graphs"
@@ -422,7 +423,7 @@ torch_layer ()
   [ -n "$python" ] || skip "no python3"
   rehearse=
   [ "$device" = cuda ] && [ -z "${PIPESIM_MODULE_DIR:-}" ] || rehearse=--rehearse
-  # What the file holds by then counts: the compiler may take its time.
+  # A timeout is no failure: figures in the file by then count. The compiler may be slow.
   timeout -k 2 50 "$python" "$here/gpu-layer.py" "$details/layer.json" $rehearse >"$work/torch" 2>&1
   [ $? -ne 77 ] || skip "$(tail -1 "$work/torch")"
   cat "$work/torch" "$details/layer.json" || exit 1
@@ -447,23 +448,26 @@ launches ()
   echo "= $(tail -1 "$work/launches")"
 }
 
-# Two processes that take themselves for two hosts, so that NCCL accepts one GPU twice.
+# Two GPUs in one process, or one GPU in two processes: these take themselves for two hosts, so that NCCL accepts it twice.
 nccl ()
 {
   need_device
   [ "$device" = cuda ] || skip "NCCL is for GPUs"
-  port=$((20000 + $$ % 10000))
-  for rank in 1 0; do
-    export RANK=$rank WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port NCCL_HOSTID=host-$rank NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1
-    own pipesim-exec --schedule 1f1b -p 2 -m 4 --model "$work/tiny.ini" --device cuda --transport nccl --steps 2 --check --json \
-      --timeout 30s >"$work/rank-$rank" 2>&1 &
-    if [ $rank = 1 ]; then other=$!; else first=$!; fi
-  done
-  wait $first
-  code=$?
-  wait $other
-  cat "$work/rank-0" "$work/rank-1"
-  if grep -q 'no pipesim-nccl.so' "$work/rank-0"; then skip "no NCCL module"; fi
-  [ $code -eq 0 ] || { echo "= $(tail -1 "$work/rank-0")"; exit 1; }
-  echo "= $(grep -o '"check": "[^"]*"' "$work/rank-0") of two processes on one GPU over loopback"
+  set -- --schedule 1f1b -p 2 -m 4 --model "$work/tiny.ini" --device cuda --transport nccl --steps 2 --check --json --timeout 30s
+  if [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -ge 2 ]; then
+    where="one process with two GPUs"
+    own pipesim-exec "$@" >"$work/ranks" 2>&1
+    code=$?
+  else
+    command -v mpirun >/dev/null || skip "one GPU only, and no mpirun"
+    where="two processes on one GPU over loopback"
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1
+    mpirun --oversubscribe -n 2 sh -c 'export NCCL_HOSTID="host-${PMIX_RANK:-$PMI_RANK}" LD_LIBRARY_PATH="$0"; exec "$@"' \
+      "${bundle:+$bin/lib:}$(cuda_path)" "$bin/pipesim-exec" "$@" >"$work/ranks" 2>&1
+    code=$?
+  fi
+  cat "$work/ranks"
+  if grep -qE 'no pipesim-(nccl|mpi)\.so' "$work/ranks"; then skip "no module for NCCL, or for MPI"; fi
+  [ $code -eq 0 ] || { echo "= $(grep -m 1 '^pipesim exec: ' "$work/ranks")"; exit 1; }
+  echo "= $(grep -o '"check": "[^"]*"' "$work/ranks") of $where"
 }

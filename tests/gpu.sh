@@ -1,19 +1,19 @@
 #!/bin/sh
-# gpu.sh - everything that only a machine with an NVIDIA GPU can show, in three calls of less than 8 minutes each.
+# gpu.sh - all checks that need an NVIDIA GPU, in three calls of less than 8 minutes each.
 #
 #   tests/gpu.sh --call 1                correctness and concurrency, with the programs in $PIPESIM_BINDIR (default: build)
 #   tests/gpu.sh --call 2                calibration, predictions, execution and their comparison, for p = 4 and 8
 #   tests/gpu.sh --call 3                speed of kernels, a layer against PyTorch, sanitizers, graphs, NCCL
 #   --profile FILE                       costs from a profile of an earlier call (profile-stages.json) instead of a calibration
-#   tests/gpu.sh --bundle FOLDER         with those of a bundle (or FILE.tar.gz), where nothing that they need is installed; the
-#                                        gpu.sh of a bundle takes its own
-#   tests/gpu.sh --pack FOLDER [BUILD]   makes such a bundle (or FILE.tar.gz) from a build folder: programs, modules, tests and
-#                                        shared libraries, but not those of CUDA and NCCL, which the GPU machine has
-#   --steps REGEX                        only the steps of any call whose names it matches, "machine|calibration|execution, p = 8"
+#   tests/gpu.sh --bundle FOLDER         with the programs of a bundle (or FILE.tar.gz), for machines without their libraries; the
+#                                        gpu.sh in a bundle takes this bundle
+#   tests/gpu.sh --pack FOLDER [BUILD]   makes a bundle (or FILE.tar.gz) from a build folder: programs, modules, tests and shared
+#                                        libraries, without CUDA's and NCCL's, which are on the GPU machine
+#   --steps REGEX                        only steps with matching names, from any call: "machine|calibration|execution, p = 8"
 #   --device cpu                         a rehearsal of the same steps without a GPU
 #
-# Writes report.md and some files beside it to $OUT (default: gpu-results). A step that fails or finds nothing to work with does
-# not stop the others. Exit code 1 when a step has failed. What each step is for: tests/README.md.
+# Writes report.md and other files to $OUT (default: gpu-results). A step that fails or is skipped does not stop the others. Exit
+# code 1 when a step has failed. tests/README.md explains each step.
 set -u
 
 PATH=$PATH:/usr/sbin:/sbin # for ldconfig
@@ -48,7 +48,7 @@ case $device in
 esac
 [ -z "$known" ] || [ -f "$known" ] || { echo "gpu.sh: --profile $known: no such file" >&2; exit 2; }
 
-# Which programs and modules these are, wherever they came from.
+# hash_of FOLDER: identifies the programs and modules in a folder.
 hash_of ()
 {
   (cd "$1" && cat pipesim pipesim-exec pipesim-calib pipesim-cuda.so pipesim-nccl.so 2>/dev/null | sha256sum | cut -c 1-16)
@@ -56,11 +56,11 @@ hash_of ()
 
 # --- packing ---
 
-# Shared libraries of the given files that a machine may lack. Of CUDA's only the small runtime comes along, and those of the C
-# library belong to the system's own loader.
+# needed_libraries FILE...: prints the shared libraries that a machine may lack. Only the small runtime of CUDA is packed. The C
+# library is not: it belongs to the loader of each system.
 needed_libraries ()
 {
-  # The cpu device loads this one itself.
+  # The cpu device loads OpenBLAS at run time.
   openblas=$(ldconfig -p 2>/dev/null | sed -n 's/^[[:space:]]*libopenblas\.so\.0 .*=> //p' | head -1)
   { ldd "$@" $openblas 2>/dev/null; echo "libopenblas.so.0 => $openblas"; } | awk '$2 == "=>" && $3 ~ "^/" { print $3 }' | sort -u \
     | grep -vE '/(lib(c|m|dl|rt|pthread|resolv)|ld-linux[^/]*|libcublas[a-zA-Z]*|libcuda|libnccl|libnvidia[^/]*)\.so'
@@ -92,7 +92,7 @@ pack_bundle ()
   done
   for library in $(needed_libraries $files); do
     case $library in
-      # Newer where the system is newer: only for systems that have none.
+      # A newer system has newer ones, so lib-system serves only systems without them.
       */libstdc++.so* | */libgcc_s.so* | */libcudart.so*) cp -L "$library" "$pack/lib-system/" ;;
       *) cp -L "$library" "$pack/lib/" ;;
     esac
@@ -109,7 +109,7 @@ pack_bundle ()
 }
 if [ -n "$pack" ]; then pack_bundle; fi
 
-# --- what all steps share ---
+# --- shared by all steps ---
 
 OUT=${OUT:-gpu-results}
 mkdir -p "$OUT" || exit 1
@@ -133,8 +133,8 @@ left ()
   echo $((total - $(date +%s) + begin))
 }
 
-# step SECONDS NAME FUNCTION ARGUMENT...: runs it with that limit, or what is left. It passes with 0, is skipped with 77; the
-# last line that it prints behind "= " is its result. What it prints goes to the log.
+# step SECONDS NAME FUNCTION ARGUMENT...: runs FUNCTION with that limit, or with the time left. Exit code 0 passes, 77 skips. The
+# last printed line that begins with "= " is the result. All output goes to the log.
 step ()
 {
   limit=$1
@@ -175,7 +175,7 @@ step ()
   write_report
 }
 
-# Of a process, from /proc, where the state and the parent follow the name in parentheses.
+# Reads /proc/PID/stat, where the state and the parent follow the name in parentheses.
 children_of ()
 {
   for file in /proc/[0-9]*/stat; do
@@ -186,7 +186,7 @@ children_of ()
   done
 }
 
-# A process and all that it has started.
+# Prints a process and all its descendants.
 kill_tree ()
 {
   kill -STOP "$1" 2>/dev/null
@@ -194,7 +194,7 @@ kill_tree ()
   kill -KILL "$1" 2>/dev/null
 }
 
-# Whether so many seconds are left to the step.
+# room SECONDS: whether the step has that much time left.
 room ()
 {
   [ $((step_end - $(date +%s))) -ge "$1" ]
@@ -227,7 +227,7 @@ libraries=$work/libraries
 programs=
 [ ! -x "$bin/pipesim" ] || programs="sha256 $(hash_of "$bin")"
 
-# Where a shared library is: in the loader's cache, else in a place where toolkits, drivers or Python packages put it.
+# find_library NAME: prints the path, from the loader's cache or from the places of toolkits, drivers and Python packages.
 find_library ()
 {
   path=$(awk -v name="$1" '$1 == name { print $NF; exit }' "$work/loader-cache")
@@ -235,8 +235,8 @@ find_library ()
   echo "$path"
 }
 
-# Links to CUDA's libraries under the names that the modules ask for, and the folder of the driver's. All places are looked through
-# once, and only where the loader does not know of all.
+# Makes links to CUDA's libraries under the names that the modules ask for, and finds the driver's folder. Searches all places once,
+# and only if the loader lacks a library.
 find_cuda ()
 {
   mkdir -p "$libraries"
@@ -260,7 +260,7 @@ find_cuda ()
   driver=$(dirname "$(find_library libcuda.so.1)")
 }
 
-# What CUDA's programs need to start: the links, and the driver where the loader does not know of it.
+# Prints the library path that CUDA programs need: the links, and the driver's folder if the loader does not know it.
 cuda_path ()
 {
   path=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -269,12 +269,12 @@ cuda_path ()
   echo "$path"
 }
 
-# pipesim's programs and nothing else see the bundle's libraries.
+# own PROGRAM ARGUMENT...: runs a program of pipesim. Only these see the bundle's libraries.
 own ()
 {
   program=$1
   shift
-  # GLib's extensions of this machine are not for a bundle's GLib.
+  # GIO_MODULE_DIR: a bundle's GLib must not load this machine's extensions.
   env PATH="$bin:$PATH" LD_LIBRARY_PATH="${bundle:+$bin/lib:}$(cuda_path)" ${bundle:+GIO_MODULE_DIR="$work/none"} "$bin/$program" "$@"
 }
 
@@ -284,7 +284,7 @@ need_programs ()
   own pipesim --version >/dev/null || { echo "= the programs do not start here"; exit 1; }
 }
 
-# A device that cannot be used is a failure only where there is a GPU. Found out once.
+# An unusable device is a failure only on a machine with a GPU. The result is kept.
 need_device ()
 {
   need_programs
@@ -326,7 +326,7 @@ if [ "$device" = cpu ] || [ -n "${PIPESIM_MODULE_DIR:-}" ]; then
   model tiny 4 32 2 16 64 1 $precision
   model layer 3 64 2 32 64 1 $precision
 else
-  # Small enough for its gradients to be compared, ops long against their launch.
+  # The model is small enough to compare gradients; its ops are long against their launch.
   model small 16 512 8 1024 4096 4 bf16
   model tiny 4 64 1 64 128 1 bf16
   model layer 3 2048 16 2048 4096 4 bf16
@@ -356,7 +356,7 @@ write_report ()
   } >"$report"
 }
 
-# What comes back: a few small files.
+# Packs the results into a few small files.
 collect ()
 {
   tar -C "$work" -czf "$OUT/details.tar.gz" details
@@ -366,7 +366,7 @@ collect ()
   echo "= $(ls "$OUT" | wc -l) files, $(du -sk "$OUT" | cut -f 1) KiB"
 }
 
-# The most important first: each step may be the last. An emulation takes its time.
+# The most important steps come first: each step may be the last. An emulation is slow.
 few="1f1b zb-h1 gpipe interleaved zb-v dualpipe-v zb-auto zb-h2 v-half v-min 1f1b-v zb-v-auto interleaved-zb eager-1f1b looped-bfs hanayo naive"
 eight="1f1b zb-h1 zb-v interleaved gpipe dualpipe-v zb-h2"
 iterations=4
@@ -390,7 +390,7 @@ step 60 "cuda device" device_tests test-cuda-device
 step 40 "cuda contexts" device_tests test-cuda-context
 step 20 "cuda graphs" device_tests test-cuda-graphs
 step 60 "uneven parts" uneven
-step 60 "NCCL, two processes" nccl
+step 60 "NCCL, two devices" nccl
 
 call=2
 step 90 "calibration, p = 4" calibrate stages small -p 4

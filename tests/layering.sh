@@ -4,14 +4,17 @@
 #   tests/layering.sh [ROOT]       checks the tree at ROOT (default: the one this script lies in)
 #   tests/layering.sh --self-test  checks the check: plants one wrong include of each sort in a copy and wants it found
 #
-# CC names the compiler that must accept each public header alone.
+# CC names the compiler that must accept each public header alone, and in any order with the others.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 
 # Public headers in data-flow order: each may include only those before it.
-headers='base option philox model cluster tensor work costs fit condition shares costdb profile placement schedule families program simulate events iterations memory scenarios explain uncertainty timeline formats report compare bound search partition setting results questions sweep sweep-timelines layouts
+headers='base option philox model cluster tensor work costs fit condition shares costdb profile placement schedule families program simulate events iterations memory scenarios explain uncertainty timeline formats report compare bound search partition setting sources predictor results questions sweep sweep-timelines layouts
          device transport'
+
+# The rooms of sim in the same order, sim itself first: a file may include headers of its own and of earlier rooms.
+rooms='. json costs database schedule bound families program simulate iterations scenarios timeline formats search partition setting sweep plan cli'
 
 # Prints "FILE:LINE:HEADER" of every include under the given paths.
 includes ()
@@ -71,6 +74,23 @@ check_layers ()
     print $1 ":" $2 ": includes " $3 ": families never call the simulator" }' "$work/includes"
 }
 
+# A public header belongs to the room of the .c file with its name.
+check_rooms ()
+{
+  { find sim -name '*.c' -o -name '*.h'; echo :; cat "$work/includes"; } | awk -F: -v order="$rooms" '
+    function room_of (path) { sub (/^sim\//, "", path); return sub (/\/[^\/]*$/, "", path) ? path : "." }
+    function name_of (path) { sub (/.*\//, "", path); return path }
+    BEGIN { n = split (order, rooms, " "); for (i = 1; i <= n; i++) rank[rooms[i]] = i }
+    /^:/ { listed = 1; next }
+    !listed { room[name_of($1)] = room_of($1)
+              if (!(room_of($1) in rank)) print $1 ":1: has no room in the order of tests/layering.sh"; next }
+    $1 ~ /^sim\// {
+      home = name_of($3); if ($3 ~ /^pipesim\//) sub (/\.h$/, ".c", home)
+      if (home in room && rank[room[home]] > rank[room_of($1)])
+        print $1 ":" $2 ": includes " $3 ": the room " room[home] " comes later"
+    }'
+}
+
 # gnuplot has one caller.
 check_gnuplot ()
 {
@@ -78,20 +98,29 @@ check_gnuplot ()
     | grep -vE '^(plots/gnuplot\.c|sim/cli/main\.c):' | sed 's/$/  <- only plots\/gnuplot.c and sim\/cli\/main.c start programs/' || true
 }
 
-check_alone ()
+# Each public header stands first once, before all others: so it compiles alone, and goes before each that it does not include.
+check_together ()
 {
-  for path in ${alone:-include/pipesim/*.h}; do
-    echo "#include <pipesim/$(basename "$path")>" >"$work/alone.c"
-    ${CC:-cc} -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -Iinclude $glib_flags "$work/alone.c" 2>"$work/log" \
-      || { echo "$path:1: does not compile alone:"; head -5 "$work/log"; }
-  done
+  for path in ${first:-include/pipesim/*.h}; do
+    { echo "$path"; ls include/pipesim/*.h; } | sed 's,include/,#include <,; s/$/>/' >"$work/headers.c"
+    ${CC:-cc} -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -Iinclude $glib_flags "$work/headers.c" 2>"$work/log" \
+      || echo "$path:1: does not compile before all others: $(grep -m 1 error "$work/log")"
+  done | awk '{ error = $0; sub (/.*all others: /, "", error) } !seen[error]++'
+}
+
+# The README's tour names all of them in that order.
+check_tour ()
+{
+  sed -n '/^## A tour/,/^## /p' README.md | grep -E '^([0-9]+\.|  ) ' | grep -oE '`[a-z-]+\.h`' | tr -d '`' \
+    | sed 's/\.h$//' | awk '!seen[$0]++' >"$work/tour"
+  printf '%s\n' $headers | diff - "$work/tour" | sed -n 's/^< \(.*\)/include\/pipesim\/\1.h:1: is not in its place in the tour of README.md/p'
 }
 
 check_tree ()
 {
   cd "$1"
   includes include sim exec calib plots tests >"$work/includes"
-  { check_public_headers; check_layers; check_gnuplot; check_alone; } >"$work/found"
+  { check_public_headers; check_layers; check_rooms; check_gnuplot; check_together; check_tour; } >"$work/found"
   cat "$work/found"
   [ ! -s "$work/found" ]
 }
@@ -102,7 +131,7 @@ plant ()
   cp "$work/tree/$1" "$work/saved"
   { echo "$2"; cat "$work/saved"; } >"$work/tree/$1"
   # Of the public headers only the touched one needs compiling.
-  case $1 in include/*) alone=$1 ;; *) alone=include/pipesim/base.h ;; esac
+  case $1 in include/*) first=$1 ;; *) first=include/pipesim/base.h ;; esac
   if (check_tree "$work/tree") >"$work/out" 2>&1; then
     echo "layering.sh did not notice '$2' in $1"
     failed=1
@@ -117,16 +146,20 @@ self_test ()
 {
   failed=0
   mkdir "$work/tree"
-  (cd "$here" && cp -r include sim exec calib plots tests "$work/tree")
+  (cd "$here" && cp -r include sim exec calib plots tests README.md "$work/tree")
   plant include/pipesim/base.h '#include <pipesim/costs.h>'
   plant include/pipesim/costs.h '#include <sqlite3.h>'
   plant include/pipesim/report.h '#include <json-glib/json-glib.h>'
   plant include/pipesim/costs.h 'undeclared_type forgotten;'
+  plant include/pipesim/memory.h 'enum { PS_USE_STATE };'
+  plant include/pipesim/costs.h '#define ps_timeline_new(x) 0'
   plant sim/base.c '#include <sqlite3.h>'
   plant sim/base.c '#include "../exec/runtime/runtime.h"'
   plant sim/base.c '#include "exec/runtime/runtime.h"'
   plant sim/base.c '  #  include <pipesim/device.h>'
   plant sim/families/gpipe.c '#include <pipesim/simulate.h>'
+  plant sim/families/gpipe.c '#include <pipesim/search.h>'
+  plant sim/costs/fit.c '#include "search/order.h"'
   plant sim/base.c '#include <json-glib/json-glib.h>'
   plant sim/simulate/simulate.c '#include <cblas.h>'
   plant exec/runtime/runtime.c '#include <cblas.h>'
@@ -135,10 +168,14 @@ self_test ()
   plant exec/device/table.c '#include <mpi.h>'
   plant sim/costs/costs.c '#include <hwloc.h>'
   plant calib/main.c 'static int draw (void) { return popen ("gnuplot", "w") != 0; }'
+  sed -i 's/`philox\.h`/philox/' "$work/tree/README.md"
+  first=include/pipesim/base.h
+  (check_tree "$work/tree") 2>&1 | grep -q '^include/pipesim/philox\.h:1: is not in its place' \
+    || { echo "layering.sh did not notice that the tour leaves out philox.h"; failed=1; }
   return $failed
 }
 
-alone=
+first=
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 glib_flags=$(pkg-config --cflags glib-2.0)

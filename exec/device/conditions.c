@@ -1,4 +1,4 @@
-/* conditions.c - a thread that sleeps, reads and notes. */
+/* conditions.c - a thread that reads the state of the hardware every 20 ms. */
 #include "device/conditions.h"
 
 #include "clock.h"
@@ -19,7 +19,7 @@ struct _PsConditions
   pthread_mutex_t mutex;
   pthread_cond_t stopped;
   gboolean stop;    /* under mutex */
-  GArray *readings; /* of Reading, under mutex: in each round one of every device */
+  GArray *readings; /* of Reading, under mutex: every round adds one of each device */
 };
 
 static void
@@ -37,7 +37,7 @@ read_all (PsConditions *conditions)
     }
 }
 
-/* FALSE: somebody wants the thread to end. */
+/* Returns FALSE when ps_conditions_free wants the thread to end. */
 static gboolean
 sleep_on (PsConditions *conditions)
 {
@@ -76,7 +76,8 @@ ps_conditions_new (PsDevice *const *devices, guint n)
   pthread_mutex_init (&conditions->mutex, NULL);
   ps_clock_condition_init (&conditions->stopped);
   read_all (conditions);
-  conditions->thread = g_thread_try_new ("conditions", read_on, conditions, NULL); /* else there is one reading */
+  conditions->thread = g_thread_try_new ("conditions", read_on, conditions,
+                                         NULL); /* without a thread the first reading is the only one */
   return conditions;
 }
 
@@ -98,7 +99,7 @@ ps_conditions_free (PsConditions *conditions)
   g_free (conditions);
 }
 
-/* Of what the readings know; 0: nothing. */
+/* Returns the median of the values that are known; 0: none is. */
 static gint64
 median_of (const Reading *readings, guint n, guint step, gsize offset)
 {

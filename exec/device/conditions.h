@@ -6,7 +6,7 @@
 
 G_BEGIN_DECLS
 
-/* The state at this moment; what the class can't tell stays 0. */
+/* Reads the state at this moment; values that the class can't tell stay 0. */
 static inline void
 ps_condition_read (PsDevice *device, PsCondition *condition)
 {
@@ -16,14 +16,15 @@ ps_condition_read (PsDevice *device, PsCondition *condition)
 
 typedef struct _PsConditions PsConditions;
 
-/* Takes a first reading at once, then reads on until freed. n devices of one class, which outlive it and have just been
- * opened; where all share an accelerator, one reading is that of all. NULL when the class can't tell. */
+/* Takes a first reading at once, then goes on until freed. The n devices are of one class, outlive it and have just
+ * been opened. Where all share an accelerator, one reading serves all. NULL: the class can't tell. */
 PsConditions *ps_conditions_new (PsDevice *const *devices, guint n);
 void ps_conditions_free (PsConditions *conditions);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsConditions, ps_conditions_free)
 
-/* Medians over the readings of device number i that hold from begin_ns to end_ns (CLOCK_MONOTONIC), and all reasons to
- * run slower among them. A reading holds until the next one. Zeros without `conditions`. From any thread. */
+/* Takes medians over the readings of device number i that hold from begin_ns to end_ns (CLOCK_MONOTONIC).
+ * median->throttle holds the reasons of all these readings. A reading holds until the next one. conditions NULL: zeros.
+ * From any thread. */
 void ps_conditions_median (PsConditions *conditions, guint i, gint64 begin_ns, gint64 end_ns, PsCondition *median);
 
 G_END_DECLS

@@ -1,14 +1,12 @@
-/* data.c - weights and tokens from counters: number i of a stream needs no number before it. */
+/* data.c - weights and tokens from counters: number i of a stream does not depend on the numbers before it. */
 #include "device/data.h"
 
-/* The finaliser of splitmix64 (Steele, Lea, Flood 2014). */
+#include <pipesim/philox.h>
+
 static guint64
 mix (guint64 x)
 {
-  x += G_GUINT64_CONSTANT (0x9e3779b97f4a7c15);
-  x = (x ^ (x >> 30)) * G_GUINT64_CONSTANT (0xbf58476d1ce4e5b9);
-  x = (x ^ (x >> 27)) * G_GUINT64_CONSTANT (0x94d049bb133111eb);
-  return x ^ (x >> 31);
+  return ps_splitmix_next (&x);
 }
 
 static guint64
@@ -39,7 +37,7 @@ ps_data_weights (float *weights, gsize n, float deviation, guint64 seed, guint32
 #define STREAM_SUCCESSOR 0xffffff02u
 #define STREAM_SEQUENCE 0xffffff03u
 
-/* One in this many tokens does not follow from the token before. */
+/* One token in SURPRISE does not follow from the token before it. */
 #define SURPRISE 8
 
 void
@@ -53,6 +51,7 @@ ps_data_words (guint32 *words, guint batch, guint sequence, guint vocabulary, gu
     {
       const guint64 bits = mix (surprises + i);
       const gboolean surprise = i % length == 0 || bits % SURPRISE == 0;
+
       words[i] = (guint32)((surprise ? bits >> 16 : mix (successor + words[i - 1])) % vocabulary);
     }
 }

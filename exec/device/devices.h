@@ -1,4 +1,4 @@
-/* devices.h - the device classes that the table lists; each is defined in its own folder. */
+/* devices.h - the device classes that are in no module; each is defined in its own folder. */
 #ifndef PIPESIM_EXEC_DEVICES_H
 #define PIPESIM_EXEC_DEVICES_H
 
@@ -9,12 +9,22 @@
 G_BEGIN_DECLS
 
 extern const PsDeviceClass ps_cpu_device;   /* a real transformer stage in fp32 */
-extern const PsDeviceClass ps_cuda_device;  /* the row of the module pipesim-cuda: the hooks of an open device are those
-                                               of its own class */
 extern const PsDeviceClass ps_paced_device; /* occupies its thread for the modelled time of each op */
 extern const PsDeviceClass ps_null_device;  /* ops take no time: measures the runtime itself */
 
-/* The answers of classes that do not compute. */
+/* Refuses an op of a stage that is not resident, and slices, which no class that computes can run. */
+static inline gboolean
+ps_device_check_op (const PsDevice *device, gboolean resident, PsOp op, GError **error)
+{
+  if (!resident)
+    g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "stage %u: is not on this device", op.stage);
+  else if (op.slice != 0)
+    g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: the %s device can't run slice %u of a sequence",
+                 op.stage, device->class->name, op.slice);
+  return resident && op.slice == 0;
+}
+
+/* Hooks for classes that do not compute. */
 static inline double
 ps_device_no_loss (PsDevice *device, guint microbatch)
 {

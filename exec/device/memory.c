@@ -8,13 +8,13 @@ struct _Block
 {
   void *start;
   gint64 bytes;
-  gboolean travels; /* was made for PS_USE_BUFFER */
+  gboolean travels; /* allocated for PS_USE_BUFFER */
   PsUseKind kind;
   Block *next; /* in its free list, by ascending start */
 };
 
-/* The free blocks of one size that travel or don't. When a block that travels comes back is a matter of timing, and so
- * is which of them is taken next; apart, they leave the others be. */
+/* The free blocks of one size that travel, or that don't. Timing decides when a block that travels comes back, and so
+ * which of them is taken next. A list of their own keeps this from the other blocks. */
 typedef struct
 {
   gint64 bytes;
@@ -29,7 +29,7 @@ struct _PsMemoryPool
   gint64 limit_bytes;
   PsMemoryUse use;
   GArray *free_lists; /* FreeList; a device uses a handful of sizes */
-  GHashTable *blocks; /* Block by start, every one that exists */
+  GHashTable *blocks; /* every block, by start */
 };
 
 PsMemoryPool *
@@ -68,6 +68,7 @@ free_list (PsMemoryPool *memory, gint64 bytes, gboolean travels)
   for (guint i = 0; i < memory->free_lists->len; i++)
     {
       FreeList *list = &g_array_index (memory->free_lists, FreeList, i);
+
       if (list->bytes == bytes && list->travels == travels)
         return list;
     }
@@ -131,7 +132,7 @@ count (PsMemoryPool *memory, PsUseKind kind, gint64 bytes)
   PsMemoryUse *use = &memory->use;
 
   use->current[kind] += bytes;
-  use->peak_bytes = MAX (use->peak_bytes, use->current[PS_USE_STATE] + use->current[PS_USE_ACTIVATION]);
+  use->peak_bytes = MAX (use->peak_bytes, ps_memory_use_held (use));
 }
 
 /* Called with the mutex held. */
@@ -149,7 +150,7 @@ take_block (PsMemoryPool *memory, gint64 bytes, gboolean travels)
   return block;
 }
 
-/* What a block of that many bytes counts as. */
+/* Returns the bytes that a block of `bytes` counts as. */
 static gsize
 counted_bytes (const PsMemoryPool *memory, gsize bytes)
 {
@@ -231,7 +232,7 @@ void
 ps_memory_pool_reset_peak (PsMemoryPool *memory)
 {
   g_mutex_lock (&memory->mutex);
-  memory->use.peak_bytes = memory->use.current[PS_USE_STATE] + memory->use.current[PS_USE_ACTIVATION];
+  memory->use.peak_bytes = ps_memory_use_held (&memory->use);
   g_mutex_unlock (&memory->mutex);
 }
 

@@ -1,7 +1,13 @@
-/* table.c - the device classes of this build. */
+/* table.c - the device classes of this build. A row without hooks stands for the class of the same name in a module. */
 #include "device/devices.h"
 
-static const PsDeviceClass *const table[] = { &ps_cpu_device, &ps_cuda_device, &ps_paced_device, &ps_null_device };
+#include "module.h"
+
+static const PsDeviceClass cuda_row = {
+  .name = "cuda",
+  .description = "a real transformer stage on an NVIDIA GPU or a part of one, fp32 or bf16",
+};
+static const PsDeviceClass *const table[] = { &ps_cpu_device, &cuda_row, &ps_paced_device, &ps_null_device };
 
 const PsDeviceClass *const *
 ps_device_table (guint *n)
@@ -15,9 +21,12 @@ ps_device_table (guint *n)
 const PsDeviceClass *
 ps_device_find (const char *name, GError **error)
 {
+  const PsDeviceClass *row;
+
   g_return_val_if_fail (name != NULL, NULL);
 
-  return ps_table_find ("--device", "device", name, table, G_N_ELEMENTS (table), error);
+  row = ps_table_find ("--device", "device", name, table, G_N_ELEMENTS (table), error);
+  return row == NULL || row->open != NULL ? row : ps_module_class (name, "device", error);
 }
 
 guint *

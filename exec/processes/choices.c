@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The last member's first: what is adopted later counts. */
+/* The last member's first, because a later adoption counts. */
 static gboolean
 adopt_all (PsDevice *device, const guint8 *all, const guint64 *sizes, guint n_members, gsize longest, GError **error)
 {

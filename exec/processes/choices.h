@@ -1,5 +1,5 @@
-/* choices.h - what devices have decided by timing, made the same in all processes of a run: then they, and the
- * reference that one of them computes, give the same bits. */
+/* choices.h - makes the devices of all processes use the same algorithms, which each device has chosen by timing. Then
+ * all of them, and the reference run of one device, give the same bits. */
 #ifndef PIPESIM_EXEC_CHOICES_H
 #define PIPESIM_EXEC_CHOICES_H
 
@@ -9,8 +9,8 @@
 
 G_BEGIN_DECLS
 
-/* Every member calls it with its device, once that has decided: afterwards each of n_members, those of all processes,
- * knows the choices of all, and where they differ the first member's count. Nothing to do for classes without
+/* Every member of all processes, n_members together, calls it with its device after that has chosen. Afterwards each
+ * device knows the choices of all, and where they differ the first member's count. Nothing to do for classes without
  * choices. */
 gboolean ps_choices_agree (PsCrew *crew, guint member, guint n_members, PsDevice *device, GError **error);
 

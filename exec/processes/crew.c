@@ -1,7 +1,7 @@
 /* crew.c - the members of a process meet at a barrier; member 0 then meets the other processes for all of them. */
 #include "crew.h"
 
-#include "barrier.h"
+#include "clock.h"
 
 #include <pipesim/base.h>
 
@@ -11,46 +11,38 @@
 struct _PsCrew
 {
   guint n_here;
-  PsRendezvous *others;
+  PsProcesses *processes;
   gint64 timeout_ns;
-  PsBarrier *barrier;
-  gint64 moment_ns;     /* written by member 0 between two barriers */
-  gconstpointer *given; /* [n_here] what each member has brought to the exchange */
+  gint64 moment_ns;     /* of all processes; written by member 0 between two barriers */
+  gconstpointer *given; /* [n_here] the bytes that each member gives in an exchange */
   guint8 *all;          /* of the exchange; member 0's */
-  pthread_mutex_t lock;
-  GError *failure;            /* the first of this process */
+
+  pthread_mutex_t lock; /* of the barrier, and of failure */
+  pthread_cond_t open;
+  guint n_waiting;
+  guint round;
+  gint64 last_ns;  /* when the round was complete; nobody can finish the next one before all have read it */
+  GError *failure; /* the first */
+
   pthread_mutex_t watch_lock; /* held while failed is called */
   void (*failed) (gpointer data);
   gpointer failed_data;
 };
 
-/* Wakes everybody here; the run has failed, here or elsewhere. */
-static void
-wake_all (gpointer data)
-{
-  PsCrew *crew = data;
-
-  ps_barrier_abort (crew->barrier);
-  pthread_mutex_lock (&crew->watch_lock);
-  if (crew->failed != NULL)
-    crew->failed (crew->failed_data);
-  pthread_mutex_unlock (&crew->watch_lock);
-}
-
 PsCrew *
-ps_crew_new (guint n_here, PsRendezvous *others, gint64 timeout_ns)
+ps_crew_new (guint n_here, PsProcesses *processes, gint64 timeout_ns)
 {
   PsCrew *crew = g_new0 (PsCrew, 1);
 
+  g_assert (n_here > 0);
+
   crew->n_here = n_here;
-  crew->others = others;
+  crew->processes = processes;
   crew->timeout_ns = timeout_ns;
-  crew->barrier = ps_barrier_new (n_here);
   crew->given = g_new0 (gconstpointer, n_here);
   pthread_mutex_init (&crew->lock, NULL);
+  pthread_cond_init (&crew->open, NULL);
   pthread_mutex_init (&crew->watch_lock, NULL);
-  if (others != NULL)
-    ps_rendezvous_watch (others, wake_all, crew);
   return crew;
 }
 
@@ -59,11 +51,9 @@ ps_crew_free (PsCrew *crew)
 {
   if (crew == NULL)
     return;
-  if (crew->others != NULL)
-    ps_rendezvous_watch (crew->others, NULL, NULL);
   g_clear_error (&crew->failure);
-  ps_barrier_free (crew->barrier);
   pthread_mutex_destroy (&crew->watch_lock);
+  pthread_cond_destroy (&crew->open);
   pthread_mutex_destroy (&crew->lock);
   g_free (crew->given);
   g_free (crew->all);
@@ -75,8 +65,6 @@ ps_crew_check (PsCrew *crew, GError **error)
 {
   gboolean fine;
 
-  if (crew->others != NULL && !ps_rendezvous_check (crew->others, error))
-    return FALSE;
   pthread_mutex_lock (&crew->lock);
   fine = crew->failure == NULL;
   if (!fine && error != NULL)
@@ -85,20 +73,27 @@ ps_crew_check (PsCrew *crew, GError **error)
   return fine;
 }
 
+static void
+call_watcher (PsCrew *crew)
+{
+  pthread_mutex_lock (&crew->watch_lock);
+  if (crew->failed != NULL)
+    crew->failed (crew->failed_data);
+  pthread_mutex_unlock (&crew->watch_lock);
+}
+
 void
 ps_crew_fail (PsCrew *crew, GError *error)
 {
-  g_autoptr (GError) copy = g_error_copy (error);
-
+  if (crew->processes != NULL)
+    crew->processes->fail (crew->processes, error);
   pthread_mutex_lock (&crew->lock);
   if (crew->failure == NULL)
     crew->failure = g_steal_pointer (&error);
+  pthread_cond_broadcast (&crew->open);
   pthread_mutex_unlock (&crew->lock);
   g_clear_error (&error);
-  /* The others first: what this rank has found is the cause of what they will find. */
-  if (crew->others != NULL)
-    ps_rendezvous_abort (crew->others, copy);
-  wake_all (crew);
+  call_watcher (crew);
 }
 
 void
@@ -109,71 +104,67 @@ ps_crew_watch (PsCrew *crew, void (*failed) (gpointer data), gpointer data)
   crew->failed_data = data;
   pthread_mutex_unlock (&crew->watch_lock);
   if (failed != NULL && !ps_crew_check (crew, NULL))
-    wake_all (crew);
+    call_watcher (crew);
 }
 
-/* At the barrier of this process. */
+/* The barrier of this process, which a failure opens. */
 static gboolean
 meet_here (PsCrew *crew, gint64 *moment_ns, GError **error)
 {
-  if (ps_barrier_wait (crew->barrier, moment_ns))
-    return TRUE;
-  /* Whoever called the barrier off had noted why before. */
-  if (ps_crew_check (crew, error))
-    g_set_error (error, PS_ERROR, PS_ERROR_IO, "run aborted");
-  return FALSE;
+  guint round;
+
+  pthread_mutex_lock (&crew->lock);
+  round = crew->round;
+  if (++crew->n_waiting == crew->n_here)
+    {
+      crew->n_waiting = 0;
+      crew->round++;
+      crew->last_ns = ps_clock_now ();
+      pthread_cond_broadcast (&crew->open);
+    }
+  while (crew->round == round && crew->failure == NULL)
+    pthread_cond_wait (&crew->open, &crew->lock);
+  *moment_ns = crew->last_ns;
+  pthread_mutex_unlock (&crew->lock);
+  return ps_crew_check (crew, error);
 }
 
 gboolean
 ps_crew_meet (PsCrew *crew, guint member, gint64 *moment_ns, GError **error)
 {
-  GError *failure = NULL;
-
   if (!meet_here (crew, moment_ns, error))
     return FALSE;
-  if (crew->others == NULL)
+  if (crew->processes == NULL)
     return TRUE;
-  if (member == 0 && !ps_rendezvous_meet (crew->others, crew->timeout_ns, &crew->moment_ns, &failure))
-    ps_crew_fail (crew, failure);
+  if (member == 0)
+    crew->moment_ns = ps_processes_meet (crew->processes, crew->timeout_ns);
   if (!meet_here (crew, moment_ns, error))
     return FALSE;
   *moment_ns = crew->moment_ns;
   return TRUE;
 }
 
-/* The parts of all members here, in a row. */
-static guint8 *
-collect (const PsCrew *crew, gsize n_bytes)
-{
-  guint8 *here = g_malloc (MAX (1, crew->n_here * n_bytes));
-
-  for (guint i = 0; i < crew->n_here && n_bytes > 0; i++)
-    memcpy (here + i * n_bytes, crew->given[i], n_bytes);
-  return here;
-}
-
+/* Of all members here, in a row; then of all processes. */
 static void
 exchange_for_all (PsCrew *crew, gsize n_bytes)
 {
-  g_autofree guint8 *here = collect (crew, n_bytes);
   gsize n = crew->n_here * n_bytes;
-  GError *failure = NULL;
+  guint8 *here = g_malloc (MAX (n, 1));
 
-  g_clear_pointer (&crew->all, g_free);
-  if (crew->others == NULL)
-    {
-      crew->all = g_steal_pointer (&here);
-      return;
-    }
-  crew->all = g_malloc (MAX (1, n * ps_rendezvous_n_ranks (crew->others)));
-  if (!ps_rendezvous_exchange (crew->others, here, n, crew->all, crew->timeout_ns, &failure))
-    ps_crew_fail (crew, failure);
+  for (guint i = 0; i < crew->n_here && n_bytes > 0; i++)
+    memcpy (here + i * n_bytes, crew->given[i], n_bytes);
+  g_free (crew->all);
+  crew->all = here;
+  if (crew->processes == NULL)
+    return;
+  crew->all = g_malloc (MAX (n * ps_processes_n_ranks (crew->processes), 1));
+  ps_processes_exchange (crew->processes, here, n, crew->all, crew->timeout_ns);
+  g_free (here);
 }
 
 gboolean
 ps_crew_exchange (PsCrew *crew, guint member, gconstpointer mine, gsize n_bytes, gpointer all, GError **error)
 {
-  gsize n_processes = crew->others != NULL ? ps_rendezvous_n_ranks (crew->others) : 1;
   gint64 moment_ns;
 
   crew->given[member] = mine;
@@ -183,7 +174,8 @@ ps_crew_exchange (PsCrew *crew, guint member, gconstpointer mine, gsize n_bytes,
     exchange_for_all (crew, n_bytes);
   if (!meet_here (crew, &moment_ns, error))
     return FALSE;
-  memcpy (all, crew->all, n_processes * crew->n_here * n_bytes);
+  if (n_bytes > 0)
+    memcpy (all, crew->all, ps_processes_n_ranks (crew->processes) * crew->n_here * n_bytes);
   /* Only then may the next exchange begin. */
   return meet_here (crew, &moment_ns, error);
 }

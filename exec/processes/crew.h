@@ -1,17 +1,17 @@
-/* crew.h - the threads of a run, one per device, in one process or in several: where they meet, how they tell each
- * other things, and how they stop together. */
+/* crew.h - the threads of a run, one per device, in one process or in several: they meet, exchange bytes and stop
+ * together. */
 #ifndef PIPESIM_EXEC_CREW_H
 #define PIPESIM_EXEC_CREW_H
 
-#include "rendezvous.h"
+#include "processes.h"
 
 G_BEGIN_DECLS
 
 typedef struct _PsCrew PsCrew;
 
-/* A crew with n_here members in this process, and as many in every other that the rendezvous connects; NULL: in none. A
- * wait for other processes lasts timeout_ns at most (0: for ever). others outlives the crew. */
-PsCrew *ps_crew_new (guint n_here, PsRendezvous *others, gint64 timeout_ns);
+/* A crew with n_here members in this process, and as many in every other one. A wait for other processes lasts
+ * timeout_ns at most (0: for ever). processes outlives the crew. */
+PsCrew *ps_crew_new (guint n_here, PsProcesses *processes, gint64 timeout_ns);
 void ps_crew_free (PsCrew *crew);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCrew, ps_crew_free)
 
@@ -19,18 +19,18 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCrew, ps_crew_free)
  * same for all its members. member: 0 .. n_here - 1. FALSE with the crew's error once it has failed. */
 gboolean ps_crew_meet (PsCrew *crew, guint member, gint64 *moment_ns, GError **error);
 
-/* Every member gives n_bytes and gets those of all, process by process. all[members of all processes * n_bytes]. */
+/* Every member gives n_bytes and gets the bytes of all, process by process: all[members of all processes * n_bytes]. */
 gboolean ps_crew_exchange (PsCrew *crew, guint member, gconstpointer mine, gsize n_bytes, gpointer all, GError **error);
 
-/* Notes the error (taken) unless there is one, and wakes all members of all processes so that they end. From any
- * thread. */
+/* Notes the error (taken) unless there is one, and wakes all members so that they end. Where there are other processes,
+ * it ends all of them instead and does not return. From any thread. */
 void ps_crew_fail (PsCrew *crew, GError *error);
 
 /* failed is called when the crew fails, and at once if it has; it may be called more than once, from any thread. NULL:
  * nobody is called any more. */
 void ps_crew_watch (PsCrew *crew, void (*failed) (gpointer data), gpointer data);
 
-/* FALSE with the error that the crew has failed with, the same in all processes; TRUE if it has not. */
+/* FALSE with the error that the crew has failed with; TRUE if it has not. */
 gboolean ps_crew_check (PsCrew *crew, GError **error);
 
 G_END_DECLS

@@ -1,19 +1,56 @@
-/* processes.h - the other processes of a program that a launcher has started several times. */
+/* processes.h - the processes of a program that MPI has started several times: which of them this one is, messages
+ * between them, and one end for all. The module pipesim-mpi implements it. */
 #ifndef PIPESIM_EXEC_PROCESSES_H
 #define PIPESIM_EXEC_PROCESSES_H
 
-#include "rendezvous.h"
+#include <glib.h>
 
 G_BEGIN_DECLS
 
-/* Finds them, by what the launcher has put into the environment (launch.h); *others is NULL where there are none. End
- * with ps_rendezvous_leave. */
-gboolean ps_processes_join (PsRendezvous **others, GError **error);
+/* NULL stands for a program that runs alone. A wait that is longer than timeout_ns (0: for ever) and a failure of MPI
+ * itself are the end of all processes, as `fail` is: then no hook returns, and no function here. */
+typedef struct _PsProcesses PsProcesses;
+struct _PsProcesses
+{
+  guint rank, n_ranks;           /* this process among all of them; n_ranks >= 2 */
+  guint local_rank, n_local;     /* this process among the processes of its host, in the order of ranks */
+  const gint64 *clock_offset_ns; /* [n_ranks] add it to a time by the monotonic clock there to get the time by the
+                                    clock of rank 0; 0 on the host of rank 0, else measured at the start */
 
-/* At the end of the work, whether it has failed (*error is set) or not: makes the failure of this process everybody's,
- * or everybody's this one's. All stay until the last has come here, as launchers end a run when a process has ended
- * early. others may be NULL. */
-void ps_processes_part (PsRendezvous *others, GError **error);
+  /* Messages between two ranks arrive in order; the receiver names the same number of bytes as the sender. One thread
+   * at a time. */
+  void (*send) (PsProcesses *processes, guint to, gconstpointer bytes, gsize n_bytes);
+  void (*receive) (PsProcesses *processes, guint from, gpointer bytes, gsize n_bytes, gint64 timeout_ns);
+
+  /* Ends all processes with the error, which one of them reports with the prefix "rank N: ". The first error that rank
+   * 0 hears of counts. From any thread. */
+  void (*fail) (PsProcesses *processes, const GError *error);
+};
+
+/* Tells the user about an error; returns the exit code. It may be called by a thread of the module's. */
+typedef int (*PsFailureReport) (const GError *error, gpointer data);
+
+/* Meets the other processes where a launcher of MPI (mpirun, srun --mpi) has started this one; else *processes is NULL,
+ * and MPI is not touched. Errors: PS_ERROR_UNAVAILABLE where this build has no MPI, PS_ERROR_USAGE where a
+ * launcher has started several processes that MPI does not connect. *processes lasts as long as the program. */
+gboolean ps_processes_join (PsProcesses **processes, PsFailureReport report, gpointer data, GError **error);
+
+/* At the end of the work: fails with the error, or waits until all processes have come here, because a launcher ends
+ * them all when one has ended early. */
+void ps_processes_part (PsProcesses *processes, const GError *error);
+
+/* Every rank gives n_bytes and gets the bytes of all, rank by rank: all[n_ranks * n_bytes]. */
+void ps_processes_exchange (PsProcesses *processes, gconstpointer mine, gsize n_bytes, gpointer all, gint64 timeout_ns);
+
+/* Returns the time of this process at which the last rank has called it. */
+gint64 ps_processes_meet (PsProcesses *processes, gint64 timeout_ns);
+
+/* The members of the same names; alone: 0 of 1, and no offset. */
+guint ps_processes_rank (const PsProcesses *processes);
+guint ps_processes_n_ranks (const PsProcesses *processes);
+guint ps_processes_local_rank (const PsProcesses *processes);
+guint ps_processes_n_local (const PsProcesses *processes);
+gint64 ps_processes_clock_offset (const PsProcesses *processes, guint rank);
 
 G_END_DECLS
 

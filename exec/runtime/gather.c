@@ -1,104 +1,44 @@
-/* gather.c - sends home what a rank has recorded. One function says what is in a parcel and in which order, for packing
- * and for unpacking. */
+/* gather.c - carries the results of a rank to rank 0. One function names its parts in their order, for the sender and
+ * for the receiver. */
 #include "gather.h"
 
 #include <string.h>
 
-#define DIGEST_LENGTH 64             /* SHA-256 of the fingerprint, hex */
-#define PIECE_SIZE ((gsize)64 << 20) /* bytes of one message */
+#define DIGEST_LENGTH 64 /* SHA-256 of the fingerprint, hex */
 
-/* What travels between a rank and rank 0, in pieces: outwards what is carried is sent, inwards it is filled in. After a
- * failure nothing is carried any more. */
+/* Between a rank and rank 0: the rank sends what is carried, rank 0 fills it in. */
 typedef struct
 {
   PsRun *run;
-  guint rank;        /* the other end */
-  GByteArray *piece; /* outwards: what is not sent yet; else NULL */
-  GBytes *message;   /* inwards: what is not used up yet, from n_used on */
-  gsize n_used;
-  GError *error;
+  guint peer; /* the other end */
 } Parcel;
 
 static void
-send_piece (Parcel *parcel)
+carry (const Parcel *parcel, gpointer data, gsize n_bytes)
 {
-  if (parcel->error == NULL)
-    ps_rendezvous_send (parcel->run->setting->others, parcel->rank, parcel->piece->data, parcel->piece->len,
-                        &parcel->error);
-  g_byte_array_set_size (parcel->piece, 0);
+  PsProcesses *processes = parcel->run->setting->processes;
+
+  if (parcel->peer == 0)
+    processes->send (processes, 0, data, n_bytes);
+  else
+    processes->receive (processes, parcel->peer, data, n_bytes, parcel->run->setting->timeout_ns);
+}
+
+/* Values of 8 bytes each, in one message. */
+static void
+carry_values (const Parcel *parcel, GPtrArray *values)
+{
+  g_autofree guint64 *packed = g_new (guint64, MAX (values->len, 1));
+
+  for (guint i = 0; i < values->len; i++)
+    memcpy (&packed[i], g_ptr_array_index (values, i), sizeof *packed);
+  carry (parcel, packed, values->len * sizeof *packed);
+  for (guint i = 0; i < values->len; i++)
+    memcpy (g_ptr_array_index (values, i), &packed[i], sizeof *packed);
 }
 
 static void
-fetch_piece (Parcel *parcel)
-{
-  g_clear_pointer (&parcel->message, g_bytes_unref);
-  parcel->n_used = 0;
-  parcel->message = ps_rendezvous_receive (parcel->run->setting->others, parcel->rank, parcel->run->setting->timeout_ns,
-                                           &parcel->error);
-}
-
-static gsize
-n_unused (const Parcel *parcel)
-{
-  return parcel->message != NULL ? g_bytes_get_size (parcel->message) - parcel->n_used : 0;
-}
-
-/* As much of it as this piece has room for, or has left; returns how much. */
-static gsize
-carry_some (Parcel *parcel, guint8 *data, gsize n_bytes)
-{
-  gsize n;
-
-  if (parcel->piece != NULL)
-    {
-      if (parcel->piece->len == PIECE_SIZE)
-        send_piece (parcel);
-      n = MIN (n_bytes, PIECE_SIZE - parcel->piece->len);
-      g_byte_array_append (parcel->piece, data, (guint)n);
-      return n;
-    }
-  if (n_unused (parcel) == 0)
-    fetch_piece (parcel);
-  n = MIN (n_bytes, n_unused (parcel));
-  if (n > 0)
-    memcpy (data, (const guint8 *)g_bytes_get_data (parcel->message, NULL) + parcel->n_used, n);
-  parcel->n_used += n;
-  return n;
-}
-
-/* From or to data, as the parcel goes. */
-static void
-carry (Parcel *parcel, gpointer data, gsize n_bytes)
-{
-  guint8 *at = data;
-
-  while (n_bytes > 0 && parcel->error == NULL)
-    {
-      gsize n = carry_some (parcel, at, n_bytes);
-
-      at += n;
-      n_bytes -= n;
-    }
-}
-
-/* Sends the rest, or makes sure that there is none. */
-static gboolean
-finish_parcel (Parcel *parcel, GError **error)
-{
-  if (parcel->piece != NULL)
-    send_piece (parcel);
-  else if (parcel->error == NULL && n_unused (parcel) > 0)
-    g_set_error (&parcel->error, PS_ERROR, PS_ERROR_INPUT, "rank %u sent more than there is", parcel->rank);
-  g_clear_pointer (&parcel->piece, g_byte_array_unref);
-  g_clear_pointer (&parcel->message, g_bytes_unref);
-  if (parcel->error == NULL)
-    return TRUE;
-  g_propagate_error (error, parcel->error);
-  return FALSE;
-}
-
-static void
-carry_records (Parcel *parcel, PsRecorder *recorder, guint device)
+carry_records (const Parcel *parcel, PsRecorder *recorder, guint device)
 {
   PsDeviceRecord *records = &recorder->device[device];
   gsize n_steps = recorder->n_steps;
@@ -111,51 +51,53 @@ carry_records (Parcel *parcel, PsRecorder *recorder, guint device)
 }
 
 static void
-carry_losses (Parcel *parcel, PsRun *run, guint device, guint replica)
+carry_losses (const Parcel *parcel, guint device, guint replica)
 {
-  const PsSchedule *schedule = run->program->schedule;
-  PsRunResult *result = run->result;
+  const PsSchedule *schedule = parcel->run->program->schedule;
+  PsRunResult *result = parcel->run->result;
   guint last = schedule->placement->n_stages - 1;
+  g_autoptr (GPtrArray) losses = g_ptr_array_new ();
 
   for (gsize step = 0; step < result->n_steps; step++)
     for (guint i = 0; i < schedule->n_microbatches; i++)
       if (ps_schedule_device (schedule, last, i) == device)
-        carry (parcel, &result->losses[step * result->n_microbatches + replica * schedule->n_microbatches + i],
-               sizeof *result->losses);
+        g_ptr_array_add (losses,
+                         &result->losses[step * result->n_microbatches + replica * schedule->n_microbatches + i]);
+  carry_values (parcel, losses);
 }
 
 static void
-carry_gradients (Parcel *parcel, PsRunGradients *gradients, const PsScript *script)
+carry_gradients (const Parcel *parcel, PsRunGradients *gradients, guint stage)
 {
-  for (guint i = 0; gradients != NULL && i < script->n_stages; i++)
-    {
-      guint stage = script->stages[i];
+  g_autoptr (GPtrArray) digests = g_ptr_array_new ();
 
-      for (gsize step = 0; step < gradients->n_steps; step++)
-        carry (parcel, &gradients->digest[step * gradients->n_stages + stage], sizeof *gradients->digest);
-      carry (parcel, &gradients->parts[stage], sizeof gradients->parts[stage]);
-      carry (parcel, &gradients->n[stage], sizeof gradients->n[stage]);
-      if (gradients->last[stage] == NULL && parcel->error == NULL)
-        gradients->last[stage] = g_new (float, gradients->n[stage]);
-      carry (parcel, gradients->last[stage], gradients->n[stage] * sizeof (float));
-    }
+  for (gsize step = 0; step < gradients->n_steps; step++)
+    g_ptr_array_add (digests, &gradients->digest[step * gradients->n_stages + stage]);
+  carry_values (parcel, digests);
+  carry (parcel, &gradients->parts[stage], sizeof gradients->parts[stage]);
+  carry (parcel, &gradients->n[stage], sizeof gradients->n[stage]);
+  if (gradients->last[stage] == NULL)
+    gradients->last[stage] = g_new (float, gradients->n[stage]);
+  carry (parcel, gradients->last[stage], gradients->n[stage] * sizeof (float));
 }
 
-/* All devices of a rank; they begin with `first`. Of other replicas than the first only losses count. */
-static gboolean
-carry_devices (Parcel *parcel, guint first, guint replica, GError **error)
+/* Of a rank; its devices begin with `first`. Only losses count of other replicas than the first. */
+static void
+carry_devices (const Parcel *parcel, guint first, guint replica)
 {
   PsRun *run = parcel->run;
 
   for (guint device = first; device < first + run->n_here; device++)
     {
-      carry_losses (parcel, run, device, replica);
+      const PsScript *script = &run->scripts[device];
+
+      carry_losses (parcel, device, replica);
       if (replica > 0)
         continue;
       carry_records (parcel, run->recorder, device);
-      carry_gradients (parcel, run->result->gradients, &run->scripts[device]);
+      for (guint i = 0; run->result->gradients != NULL && i < script->n_stages; i++)
+        carry_gradients (parcel, run->result->gradients, script->stages[i]);
     }
-  return finish_parcel (parcel, error);
 }
 
 /* To the clock of rank 0. */
@@ -178,41 +120,29 @@ shift_records (PsRecorder *recorder, guint device, gint64 offset_ns)
     records->transfers[i].end_ns += offset_ns;
 }
 
-static gboolean
-send_home (PsRun *run, GError **error)
-{
-  Parcel parcel = { .run = run, .rank = 0, .piece = g_byte_array_new () };
-
-  return carry_devices (&parcel, run->first, run->replica, error);
-}
-
-static gboolean
-fetch (PsRun *run, guint rank, GError **error)
+static void
+fetch (PsRun *run, guint rank)
 {
   guint n_devices = run->program->schedule->placement->n_devices;
   guint first = rank * run->n_here % n_devices, replica = rank * run->n_here / n_devices;
-  Parcel parcel = { .run = run, .rank = rank };
+  const Parcel parcel = { .run = run, .peer = rank };
 
-  if (!carry_devices (&parcel, first, replica, error))
-    return FALSE;
+  carry_devices (&parcel, first, replica);
   for (guint device = first; device < first + run->n_here && replica == 0; device++)
-    shift_records (run->recorder, device, ps_rendezvous_clock_offset (run->setting->others, rank, NULL));
-  return TRUE;
+    shift_records (run->recorder, device, ps_processes_clock_offset (run->setting->processes, rank));
 }
 
-gboolean
-ps_gather (PsRun *run, GError **error)
+void
+ps_gather (PsRun *run)
 {
-  PsRendezvous *others = run->setting->others;
+  const PsProcesses *processes = run->setting->processes;
+  const Parcel home = { .run = run, .peer = 0 };
 
-  if (others == NULL)
-    return TRUE;
-  if (ps_rendezvous_rank (others) > 0)
-    return send_home (run, error);
-  for (guint rank = 1; rank < ps_rendezvous_n_ranks (others); rank++)
-    if (!fetch (run, rank, error))
-      return FALSE;
-  return TRUE;
+  if (ps_processes_rank (processes) > 0)
+    carry_devices (&home, run->first, run->replica);
+  else
+    for (guint rank = 1; rank < ps_processes_n_ranks (processes); rank++)
+      fetch (run, rank);
 }
 
 /* A digest of all that must be equal. */
@@ -250,17 +180,16 @@ fingerprint (const PsRun *run)
 gboolean
 ps_gather_agreement (PsRun *run, GError **error)
 {
-  PsRendezvous *others = run->setting->others;
+  PsProcesses *processes = run->setting->processes;
   g_autofree char *mine = NULL, *all = NULL;
 
-  if (others == NULL)
+  if (processes == NULL)
     return TRUE;
   mine = fingerprint (run);
-  all = g_malloc ((gsize)DIGEST_LENGTH * ps_rendezvous_n_ranks (others));
-  if (!ps_rendezvous_exchange (others, mine, DIGEST_LENGTH, all, run->setting->timeout_ns, error))
-    return FALSE;
+  all = g_malloc ((gsize)DIGEST_LENGTH * processes->n_ranks);
+  ps_processes_exchange (processes, mine, DIGEST_LENGTH, all, run->setting->timeout_ns);
   /* Rank 0 says so for all. */
-  for (guint rank = 1; ps_rendezvous_rank (others) == 0 && rank < ps_rendezvous_n_ranks (others); rank++)
+  for (guint rank = 1; processes->rank == 0 && rank < processes->n_ranks; rank++)
     if (memcmp (all + (gsize)rank * DIGEST_LENGTH, all, DIGEST_LENGTH) != 0)
       {
         g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "rank %u runs another schedule, setting or version than rank 0",

@@ -1,10 +1,10 @@
-/* run-result.c - what a run leaves: room for it, and its end. */
+/* run-result.c - makes and frees the result of a run, and computes digests of gradients. */
 #include "run-result.h"
 
 #include <math.h>
 #include <string.h>
 
-#define LANES 4 /* products under way at the same time */
+#define LANES 4 /* independent products at the same time */
 
 static PsRunGradients *
 gradients_new (guint n_steps, guint n_stages)
@@ -34,8 +34,8 @@ gradients_free (PsRunGradients *gradients)
   g_free (gradients);
 }
 
-/* Every step is a bijection of `sum` and one of `word`: SplitMix64's multiplier (Steele, Lea, Flood 2014) and a shift.
- */
+/* For a fixed `word` this is a bijection of `sum`, and the other way round. The multiplier is SplitMix64's (Steele,
+ * Lea, Flood 2014). */
 static inline guint64
 mix (guint64 sum, guint64 word)
 {
@@ -47,7 +47,7 @@ guint64
 ps_gradients_digest (const float *values, gsize n)
 {
   guint64 sums[LANES] = { 1, 2, 3, 4 }, words[LANES];
-  const gsize block = LANES * 2; /* numbers in all words */
+  const gsize block = LANES * 2; /* floats in all words */
   guint64 digest = n;
 
   for (gsize i = 0; i < n; i += block)

@@ -1,5 +1,5 @@
-/* runtime.c - opens what a run needs, starts one thread per device of this process and makes the result of what all
- * recorded. */
+/* runtime.c - opens the parts of a run, starts one thread per device of this process, and makes the result from their
+ * records. */
 #include "runtime.h"
 
 #include "device/conditions.h"
@@ -8,7 +8,7 @@
 #include "run-result.h"
 #include "worker.h"
 
-/* Messages that a channel buffers before they refer to the sender's tensor. */
+/* A channel buffers this many messages. Further messages refer to the sender's tensor. */
 #define CHANNEL_CAPACITY 4
 
 static gboolean
@@ -26,7 +26,7 @@ open_workers (PsWorker *workers, PsRun *run, GError **error)
   return TRUE;
 }
 
-/* The median clock from a device's first op to its last. */
+/* Records the median clock from a device's first op to its last. */
 static void
 record_clock (PsRecorder *recorder, PsConditions *conditions, guint i, guint device)
 {
@@ -40,7 +40,7 @@ record_clock (PsRecorder *recorder, PsConditions *conditions, guint i, guint dev
   records->clock_mhz = median.clock_mhz;
 }
 
-/* Threads that could not be started are missed at the first barrier, so the failure is the run's. */
+/* A thread that could not be started is missed at the first barrier, so its failure ends the run. */
 static void
 run_threads (PsWorker *workers, PsRun *run)
 {
@@ -90,7 +90,8 @@ finish_result (PsRun *run)
                                               result->timeline_step + 1, result->n_steps);
 }
 
-/* Every step ends with a meeting of all devices, and a device that computes knows one set of weights per stage. */
+/* Refuses schedules that this executor can't run: all devices meet after every step, and a device that computes has one
+ * set of weights per stage. */
 static gboolean
 check_schedule (const PsSchedule *schedule, const PsDeviceClass *device, GError **error)
 {
@@ -110,15 +111,15 @@ check_schedule (const PsSchedule *schedule, const PsDeviceClass *device, GError 
   return FALSE;
 }
 
-/* Only some transports reach other processes, and only some add up gradients. */
+/* Refuses transports that don't reach other processes or don't add up gradients, if the run needs that. */
 static gboolean
 check_processes (const PsProgram *program, const PsRunSetting *setting, GError **error)
 {
   guint n_devices = program->schedule->placement->n_devices;
-  guint n_ranks = setting->others != NULL ? ps_rendezvous_n_ranks (setting->others) : n_devices;
+  guint n_ranks = setting->processes != NULL ? ps_processes_n_ranks (setting->processes) : n_devices;
   gboolean adds = !setting->device->computes || setting->transport->all_reduce != NULL;
 
-  if (setting->others != NULL && !setting->transport->spans_processes)
+  if (setting->processes != NULL && !setting->transport->spans_processes)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "transport %s: stays inside one process, and these are %u",
                  setting->transport->name, n_ranks);
   else if (n_ranks % n_devices != 0 && n_devices % n_ranks != 0)
@@ -165,14 +166,13 @@ run_clear (PsRun *run)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsRun, run_clear)
 
-/* Which part of the run is in this process. */
+/* Finds the part of the run that is in this process. */
 static void
 find_place (PsRun *run)
 {
   guint n_devices = run->program->schedule->placement->n_devices;
-  PsRendezvous *others = run->setting->others;
-  guint rank = others != NULL ? ps_rendezvous_rank (others) : 0;
-  guint n_ranks = others != NULL ? ps_rendezvous_n_ranks (others) : 1;
+  guint rank = ps_processes_rank (run->setting->processes);
+  guint n_ranks = ps_processes_n_ranks (run->setting->processes);
 
   run->n_here = MAX (n_devices / n_ranks, 1);
   run->first = rank * run->n_here % n_devices;
@@ -226,13 +226,11 @@ open_transport (PsRun *run, GError **error)
           .timeout_ns = setting->timeout_ns,
           .first = run->first,
           .n_here = run->n_here,
-          .local = setting->others != NULL ? ps_rendezvous_local_rank (setting->others) * run->n_here : 0,
+          .local = ps_processes_local_rank (setting->processes) * run->n_here,
           .replica = run->replica,
           .n_replicas = run->n_replicas,
           .uses = run->uses = channels_in_use (run->program),
-          .clock_offset_ns = setting->others != NULL ? ps_rendezvous_clock_offset (
-                                 setting->others, ps_rendezvous_rank (setting->others), NULL)
-                                                     : 0,
+          .clock_offset_ns = ps_processes_clock_offset (setting->processes, ps_processes_rank (setting->processes)),
           .group = &run->group };
 
   run->group = (PsTransportGroup){ .data = run, .exchange = exchange, .fail = fail };
@@ -242,7 +240,7 @@ open_transport (PsRun *run, GError **error)
   return run->transport != NULL;
 }
 
-/* Of each step all is kept until the end. */
+/* Refuses more steps than memory holds: the records of every step are kept until the end. */
 static gboolean
 check_room (const PsRun *run, GError **error)
 {
@@ -278,7 +276,7 @@ run_open (PsRun *run, GError **error)
   return ps_gather_agreement (run, error) && open_transport (run, error);
 }
 
-/* Runs the steps; what goes wrong is the crew's failure. */
+/* Runs the steps; the crew notes any failure. */
 static void
 run_steps (PsRun *run)
 {
@@ -300,19 +298,17 @@ PsRunResult *
 ps_run (const PsProgram *program, const PsRunSetting *setting, GError **error)
 {
   g_auto (PsRun) run = { .program = program, .setting = setting };
-  GError *failure = NULL;
 
   g_return_val_if_fail (setting->n_steps >= 1, NULL);
 
   if (!check_setting (program, setting, error))
     return NULL;
   find_place (&run);
-  run.crew = ps_crew_new (run.n_here, setting->others, setting->timeout_ns);
+  run.crew = ps_crew_new (run.n_here, setting->processes, setting->timeout_ns);
   run_steps (&run);
-  if (ps_crew_check (run.crew, NULL) && !ps_gather (&run, &failure))
-    ps_crew_fail (run.crew, failure);
   if (!ps_crew_check (run.crew, error))
     return NULL;
+  ps_gather (&run);
   if (run.first == 0 && run.replica == 0)
     finish_result (&run);
   return g_steal_pointer (&run.result);

@@ -2,7 +2,7 @@
 #ifndef PIPESIM_EXEC_RUNTIME_H
 #define PIPESIM_EXEC_RUNTIME_H
 
-#include "processes/rendezvous.h"
+#include "processes/processes.h"
 
 #include <pipesim/device.h>
 #include <pipesim/program.h>
@@ -20,61 +20,64 @@ typedef struct
       *costs;    /* how long ops last on a paced device, and how long every message takes at least; NULL: real time */
   guint n_steps; /* training steps, >= 1 */
   guint64 seed;  /* of weights and data */
-  gint64 timeout_ns;    /* longest wait for one message; 0: for ever */
-  const guint *shares;  /* [devices] see PsDeviceSetting; NULL: equal parts */
-  const guint *parts;   /* [n_stages] see PsDeviceSetting; NULL: each device's own */
-  GBytes *choices;      /* of PsDeviceClass, that devices take over before they choose; NULL: none */
-  gboolean gradients;   /* collect gradients (devices that compute) */
-  PsRendezvous *others; /* the other processes of this run; NULL: all devices are here */
+  gint64 timeout_ns;      /* longest wait for one message; 0: for ever */
+  const guint *shares;    /* [devices] see PsDeviceSetting; NULL: equal parts */
+  const guint *parts;     /* [n_stages] see PsDeviceSetting; NULL: each device's own */
+  GBytes *choices;        /* of PsDeviceClass, that devices take over before they choose; NULL: none */
+  gboolean gradients;     /* collect gradients (devices that compute) */
+  PsProcesses *processes; /* of this run; NULL: all devices are here */
   /* After each step, from some device's thread; NULL: none. FALSE: the step that has begun is the last one, which only
    * a run in one process, without gradients, may say. */
   gboolean (*progress) (guint n_done, guint n_steps, gpointer data);
   gpointer progress_data;
 } PsRunSetting;
 
-/* What each stage's gradients were when all microbatches had been added up, before O. */
+/* The gradients of each stage after all microbatches were added up, before O. */
 typedef struct
 {
   guint n_steps;
   guint n_stages;
   guint64 *digest; /* [step * n_stages + stage] ps_gradients_digest */
-  float **last;    /* [n_stages] those of the last step */
+  float **last;    /* [n_stages] gradients of the last step */
   gsize *n;        /* [n_stages] */
-  guint *parts;    /* [n_stages] PsDeviceClass.part of the device that computed them; 0: it has none */
+  guint *parts;    /* [n_stages] PsDeviceClass.part of the device that computed them; 0: it has no part */
 } PsRunGradients;
 
-/* 64 bits of n numbers. Two arrays that differ in one number differ in their digests; other differences go unseen with
- * a chance of 2^-64. A device hashes all gradients in every step, so this reads memory about as fast as it comes. */
+/* Returns a digest of 64 bits of n numbers. Arrays that differ in one number differ in their digests. Other differences
+ * stay unseen with a probability of 2^-64. A device hashes all gradients in every step, so this runs about as fast as
+ * memory can be read. */
 guint64 ps_gradients_digest (const float *values, gsize n);
 
 typedef struct
 {
-  guint n_steps; /* those done */
+  guint n_steps; /* finished steps */
   guint n_stages;
-  guint n_microbatches;       /* of all replicas; those of one follow those of the one before */
+  guint n_microbatches;       /* microbatches of all replicas, replica after replica */
   gint64 *iteration_ns;       /* [n_steps] from all devices ready to all devices ready for the next step */
   gint64 median_iteration_ns; /* over the steps after the first */
-  gint64 clock_mhz;           /* the lowest of the devices' medians over the steps; 0: not known */
-  double *losses;             /* [step * n_microbatches + microbatch]; NaN where nothing is computed */
-  gboolean emulated;          /* the device computes, but its times say nothing about the machine that it stands for */
-  guint timeline_step;        /* the step of median iteration time */
-  PsTimeline *timeline;       /* of that step, measured */
+  gint64 clock_mhz;           /* the lowest median clock of a device; 0: not known */
+  double *losses;             /* [step * n_microbatches + microbatch]; NaN from devices that do not compute */
+  gboolean emulated;          /* the device computes, but its times say nothing about the hardware that it stands for */
+  guint timeline_step;        /* the step with the median iteration time */
+  PsTimeline *timeline;       /* measured timeline of that step */
   PsRunGradients *gradients;  /* NULL unless asked for */
 } PsRunResult;
 
-/* Opens the devices (each pinned to a core of its own where there are enough), runs all steps and closes them. The
+/* Opens the devices (each pinned to a core of its own if there are enough), runs all steps and closes the devices. The
  * first failure of any device ends the run with its error.
  *
- * With other processes each runs k devices, p / k of the processes one replica: k is 1 where there are p processes or a
- * multiple of that, p / n where there are fewer, n. Rank r runs the devices from r k mod p on of replica r k / p, and
- * all call this with the same program and setting. Rank 0 gets the whole result; the timeline and gradients are those
- * of replica 0, which after adding up are everybody's. Elsewhere only what happened there is filled in, and timeline is
- * NULL. A failure on any rank is the error of all. Free with ps_run_result_free. */
+ * Every process runs k of the p devices: k is 1 if there are at least p processes, and p / n if there are n < p. A
+ * replica takes p / k processes. Rank r runs devices of replica r k / p, from device r k mod p on. All ranks call this
+ * with the same program and setting.
+ *
+ * Rank 0 gets the whole result. Its timeline and gradients are those of replica 0; all replicas have the same gradients
+ * after adding up. Other ranks get only their own part, and timeline is NULL. A failure on any rank is the error of
+ * all. Free with ps_run_result_free. */
 PsRunResult *ps_run (const PsProgram *program, const PsRunSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_run_result_free (PsRunResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRunResult, ps_run_result_free)
 
-/* Mean over the microbatches of a step. */
+/* Returns the mean loss over the microbatches of a step. */
 double ps_run_result_mean_loss (const PsRunResult *result, guint step);
 
 G_END_DECLS

@@ -61,7 +61,7 @@ compare_losses (const PsRunResult *a, const PsRunResult *b, guint step, PsVerdic
       if (memcmp (&a->losses[at], &b->losses[at], sizeof *a->losses) == 0)
         continue;
       note_difference (verdict, step, "loss of microbatch", i);
-      /* A NaN on one side is as different as can be. */
+      /* A NaN on one side counts as an infinite difference. */
       verdict->loss_difference = isnan (difference) ? INFINITY : MAX (verdict->loss_difference, difference);
     }
 }
@@ -129,7 +129,7 @@ ps_verify (const PsRunResult *result, const PsRunSetting *setting, PsVerdict *ve
 
   *verdict = (PsVerdict){ .check = PS_CHECK_NOT_RUN };
   alone.transport = &ps_threads_transport;
-  alone.others = NULL;
+  alone.processes = NULL;
   alone.parts = result->gradients->parts;
   reference = ps_run (program, &alone, error);
   if (reference == NULL)

@@ -1,4 +1,4 @@
-/* verify.h - is what a pipeline computed what one device alone would have computed? */
+/* verify.h - checks that a pipeline computed the same numbers as one device alone. */
 #ifndef PIPESIM_EXEC_VERIFY_H
 #define PIPESIM_EXEC_VERIFY_H
 
@@ -6,15 +6,15 @@
 
 G_BEGIN_DECLS
 
-/* Gradients are equal within this part of the largest one. */
+/* The largest difference of gradients that counts as equal, as a part of the largest gradient. */
 #define PS_VERIFY_TOLERANCE 1e-5
 
 typedef enum
 {
   PS_CHECK_NOT_RUN,
-  PS_CHECK_BIT_EQUAL,    /* every loss and every gradient of every step */
-  PS_CHECK_EQUAL_WITHIN, /* not so, but losses of all steps and gradients of the last differ by no more than
-                            PS_VERIFY_TOLERANCE */
+  PS_CHECK_BIT_EQUAL, /* every loss and every gradient of every step */
+  /* Losses of all steps and gradients of the last one differ by at most PS_VERIFY_TOLERANCE. */
+  PS_CHECK_EQUAL_WITHIN,
   PS_CHECK_DIFFERS,
 } PsCheck;
 
@@ -31,14 +31,15 @@ typedef struct
 void ps_verdict_clear (PsVerdict *verdict);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsVerdict, ps_verdict_clear)
 
-/* The program that trains the same stages on one device: all F of a microbatch, then its BW backwards, microbatch after
- * microbatch. */
+/* Makes the program that trains the same stages on one device: microbatch after microbatch, all F, then all BW from the
+ * last stage to the first. */
 PsProgram *ps_verify_reference (guint n_stages, guint n_microbatches);
 
-/* Compares two runs of as many steps, microbatches and stages, both with gradients; b is the reference. */
+/* Compares two runs with the same numbers of steps, microbatches and stages, both with gradients; b is the
+ * reference. */
 void ps_verify_compare (const PsRunResult *a, const PsRunResult *b, PsVerdict *verdict);
 
-/* Runs the reference in this process with the setting of `result`'s run and compares. Clear the verdict with
+/* Runs the reference in this process with the setting of `result`'s run, and compares. Clear the verdict with
  * ps_verdict_clear. */
 gboolean ps_verify (const PsRunResult *result, const PsRunSetting *setting, PsVerdict *verdict, GError **error);
 

@@ -1,4 +1,4 @@
-/* worker.c - one device's thread: computes, sends and waits as its script says; barriers hold the steps together. */
+/* worker.c - the thread of one device: it computes, sends and waits by its script; barriers separate the steps. */
 #include "worker.h"
 
 #include "processes/choices.h"
@@ -10,7 +10,7 @@ meet (PsWorker *worker, gint64 *moment_ns, GError **error)
   return ps_crew_meet (worker->run->crew, worker->index - worker->run->first, moment_ns, error);
 }
 
-/* Whether this is the one device that keeps the steps' times. */
+/* TRUE for the one device that records the steps' times. */
 static gboolean
 keeps_time (const PsWorker *worker)
 {
@@ -59,7 +59,7 @@ compute (PsWorker *worker, const PsAction *action, PsOpRecord *record, GError **
   return TRUE;
 }
 
-/* Records how long the call holds the host. */
+/* Posts a send or a receive, and records how long the call held the host. */
 static gboolean
 post (PsWorker *worker, const PsAction *action, PsPostRecord *record, GError **error)
 {
@@ -174,8 +174,8 @@ sum_replicas (PsWorker *worker, GError **error)
   return TRUE;
 }
 
-/* Between work and O all devices meet. Those that compute also show what they have computed; that is no part of
- * training, so they meet again and the time between does not count. */
+/* All devices meet between work and O. Devices that compute then show their results and meet again. Showing is no part
+ * of training, so that time does not count. */
 static gboolean
 end_work (PsWorker *worker, guint step, GError **error)
 {
@@ -230,16 +230,16 @@ begin_step (PsWorker *worker, guint step, GError **error)
     return TRUE;
   recorder->begin_ns[step] = moment_ns;
   if (step > 0 && setting->progress != NULL && !setting->progress (step, setting->n_steps, setting->progress_data))
-    recorder->n_steps = MIN (recorder->n_steps, step + 1); /* all see it, for they meet before the end of the step */
+    recorder->n_steps = MIN (recorder->n_steps, step + 1); /* all devices see it: they meet before the step ends */
   return TRUE;
 }
 
-/* Inside a process all devices decide as one. */
+/* Devices of other processes adopt the same choices; in one process all devices share them. */
 static gboolean
 agree (PsWorker *worker, GError **error)
 {
   const PsRun *run = worker->run;
-  guint n_processes = run->setting->others != NULL ? ps_rendezvous_n_ranks (run->setting->others) : 1;
+  guint n_processes = ps_processes_n_ranks (run->setting->processes);
 
   return n_processes == 1
          || ps_choices_agree (run->crew, worker->index - run->first, n_processes * run->n_here, worker->device, error);
@@ -300,9 +300,8 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
   const PsSchedule *schedule = run->program->schedule;
   const PsRunSetting *setting = run->setting;
   /* Its host may have more processes, each with as many devices. */
-  guint n_processes = setting->others != NULL ? ps_rendezvous_n_local (setting->others) : 1;
-  guint process = setting->others != NULL ? ps_rendezvous_local_rank (setting->others) : 0;
-  guint n_local = n_processes * run->n_here, local = process * run->n_here + index - run->first;
+  guint n_local = ps_processes_n_local (setting->processes) * run->n_here;
+  guint local = ps_processes_local_rank (setting->processes) * run->n_here + index - run->first;
 
   worker->run = run;
   worker->index = index;

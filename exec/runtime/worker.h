@@ -1,4 +1,4 @@
-/* worker.h - one device's thread: it walks the device's script, step after step, and records what happens. */
+/* worker.h - the thread of one device: it follows the device's script step after step, and records times and memory. */
 #ifndef PIPESIM_EXEC_WORKER_H
 #define PIPESIM_EXEC_WORKER_H
 
@@ -8,7 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* Shared by all threads; constant while they run, but for what is said to be written. */
+/* The state of a run that all threads share. It is constant while they run, except members said to be written. */
 typedef struct
 {
   const PsProgram *program;
@@ -17,9 +17,9 @@ typedef struct
   PsStageShape *shapes; /* [n_stages]; all zero without a model */
   guint first;          /* the devices of this process: first .. first + n_here - 1 */
   guint n_here;
-  guint replica; /* of the pipeline, that these belong to */
+  guint replica; /* the replica that these devices belong to */
   guint n_replicas;
-  guint8 *uses; /* [from * n_devices + to] whether messages go that way */
+  guint8 *uses; /* [from * n_devices + to] TRUE: messages go from `from` to `to` */
   PsTransportGroup group;
   PsTransport *transport;
   PsCrew *crew;
@@ -38,12 +38,12 @@ typedef struct
   GThread *thread;
 } PsWorker;
 
-/* Opens the device, pinned to a core of its own if n_cores suffice for all. On failure ps_worker_close is due all the
- * same. */
+/* Opens the device, and pins it to its own core if n_cores suffice for all. After a failure, too, the caller must call
+ * ps_worker_close. */
 gboolean ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError **error);
 void ps_worker_close (PsWorker *worker);
 
-/* Body of the thread: all steps. A failure ends the run. */
+/* The body of the thread: runs all steps. A failure ends the run. */
 gpointer ps_worker_main (gpointer worker);
 
 G_END_DECLS

@@ -1,11 +1,19 @@
-/* table.c - the transport classes of this build. */
+/* table.c - the transport classes of this build. A row without hooks stands for the class of the same name in a module.
+ */
 #include "transport/transports.h"
 
 #include "module.h"
 
-typedef const PsTransportClass *(*ClassFunction) (void);
-
-static const PsTransportClass *const table[] = { &ps_threads_transport, &ps_mpi_transport, &ps_nccl_transport };
+static const PsTransportClass mpi_row = {
+  .name = "mpi",
+  .description = "MPI between processes that mpirun or srun has started, and inside one",
+};
+static const PsTransportClass nccl_row = {
+  .name = "nccl",
+  .description = "NCCL between NVIDIA GPUs, one device each, in one process or several",
+  .occupies = TRUE,
+};
+static const PsTransportClass *const table[] = { &ps_threads_transport, &mpi_row, &nccl_row };
 
 const PsTransportClass *const *
 ps_transport_table (guint *n)
@@ -19,17 +27,10 @@ ps_transport_table (guint *n)
 const PsTransportClass *
 ps_transport_find (const char *name, GError **error)
 {
+  const PsTransportClass *row;
+
   g_return_val_if_fail (name != NULL, NULL);
 
-  return ps_table_find ("--transport", "transport", name, table, G_N_ELEMENTS (table), error);
-}
-
-const PsTransportClass *
-ps_transport_load (const char *name, GError **error)
-{
-  g_autofree char *where = g_strconcat (name, " transport", NULL);
-  g_autofree char *symbol = g_strdup_printf ("ps_%s_transport_class", name);
-  ClassFunction function = (ClassFunction)ps_module_function (where, name, symbol, error);
-
-  return function != NULL ? function () : NULL;
+  row = ps_table_find ("--transport", "transport", name, table, G_N_ELEMENTS (table), error);
+  return row == NULL || row->open != NULL ? row : ps_module_class (name, "transport", error);
 }

@@ -1,8 +1,8 @@
-/* base.h - the words everything else is written in: limits, errors, op kinds, origins of figures,
- * and how times and sizes are read and printed.
+/* base.h - the words that all other headers use: limits, errors, op kinds, origins of figures; and how times and sizes
+ * are read and printed.
  *
- * Times are integer nanoseconds and sizes integer bytes throughout (gint64), so that sums are exact
- * and two engines can be compared with ==.
+ * Times are integer nanoseconds and sizes integer bytes throughout (gint64). Sums are exact, so that two engines can be
+ * compared with ==.
  */
 #ifndef PIPESIM_BASE_H
 #define PIPESIM_BASE_H
@@ -22,9 +22,9 @@ G_BEGIN_DECLS
 #define PS_MAX_TIME_NS G_GINT64_CONSTANT (1000000000000000) /* one op: 10^15 ns, about 11 days */
 #define PS_MAX_SUM_NS 4e18                                  /* times added up as gint64 */
 #define PS_MAX_SIZE_BYTES ((gint64)1 << 50)                 /* one quantity: 1 PiB */
-#define PS_MIN_SPEED 0.001                                  /* of a device, 1 is what the costs say */
+#define PS_MIN_SPEED 0.001                                  /* of a device; 1: as the costs say */
 #define PS_MAX_SPEED 1000
-#define PS_MIN_FACTOR 0.000001 /* of links, 1 is what is known of them */
+#define PS_MIN_FACTOR 0.000001 /* of links; 1: as described */
 #define PS_MAX_FACTOR 1000000
 #define PS_MAX_PERCENT 100000                               /* of tolerances */
 #define PS_MAX_RATE G_GINT64_CONSTANT (1000000000000000000) /* bytes per second: 10^18 */
@@ -40,14 +40,14 @@ typedef enum
   PS_ERROR_INPUT,       /* a file holds something wrong or foreign; 1 */
   PS_ERROR_IO,          /* reading or writing failed; 1 */
   PS_ERROR_SCHEDULE,    /* a schedule breaks a rule: incomplete, misplaced, out of order, deadlock; 1 */
-  PS_ERROR_UNAVAILABLE, /* this machine or build lacks what was asked for; 1 */
+  PS_ERROR_UNAVAILABLE, /* the machine or build lacks something; 1 */
 } PsError;
 
-/* The exit code that DESIGN fixes for an error: 2 for PS_ERROR_USAGE and what GOption reports, 1 for all others. */
+/* The exit code for an error: 2 for PS_ERROR_USAGE and errors of GOption, 1 for all others. */
 int ps_error_exit_code (const GError *error);
 
-/* The message as ps_format_line makes it; where GOption met an argument that is not text and did not say which, the
- * line names it. argv is the command line, ending with NULL. Free with g_free. */
+/* The message as ps_format_line makes it. GOption does not say which argument is no text; this line names it. argv is
+ * the command line and ends with NULL. Free with g_free. */
 char *ps_error_line (const GError *error, char *const *argv);
 
 /* Where a figure comes from. Every stored or printed figure says which it is. */
@@ -62,10 +62,10 @@ typedef enum
 
 const char *ps_origin_name (PsOrigin origin); /* "given", "measured", ... */
 
-/* Reads what ps_origin_name writes. Errors as those of ps_parse_name. */
+/* Reads the names of ps_origin_name. Errors as those of ps_parse_name. */
 gboolean ps_origin_parse (const char *where, const char *text, PsOrigin *origin, GError **error);
 
-/* What a device can do. B is the backward for the input, W the backward for the weights, BW both in one op. */
+/* The kinds of ops. B is the backward for the input, W the backward for the weights, BW both in one op. */
 typedef enum
 {
   PS_OP_F,  /* forward */
@@ -79,7 +79,7 @@ typedef enum
 
 const char *ps_op_kind_name (PsOpKind kind); /* "F", "B", "W", "BW", "R", "O" */
 
-/* Reads what ps_op_kind_name writes. Errors as those of ps_parse_name. */
+/* Reads the names of ps_op_kind_name. Errors as those of ps_parse_name. */
 gboolean ps_op_kind_parse (const char *where, const char *text, PsOpKind *kind, GError **error);
 
 /* Reads "250us", "1.5ms", "2s", "40ns"; a bare number is refused except 0. Negative, absurd (above
@@ -87,7 +87,7 @@ gboolean ps_op_kind_parse (const char *where, const char *text, PsOpKind *kind, 
 gboolean ps_parse_time (const char *where, const char *text, gint64 *ns, GError **error);
 
 /* Reads "64KiB", "1.5GiB", "80GB", "512B": KB, MB, GB and TB are decimal, KiB, MiB, GiB and TiB binary. A bare number
- * is refused except 0, as other wrong texts are, with PS_ERROR_USAGE whose message starts with `where`. */
+ * is refused except 0. Wrong texts give PS_ERROR_USAGE whose message starts with `where`. */
 gboolean ps_parse_size (const char *where, const char *text, gint64 *bytes, GError **error);
 
 /* Reads "10GB/s", "25GiB/s", "400Gbit/s" as bytes per second; a bare number is bytes per second. Bits, kB, MB, GB and
@@ -97,8 +97,8 @@ gboolean ps_parse_rate (const char *where, const char *text, gint64 *bytes_per_s
 /* Reads a decimal integer in [low, high], nothing else. */
 gboolean ps_parse_integer (const char *where, const char *text, gint64 low, gint64 high, gint64 *value, GError **error);
 
-/* For main functions: messages of GLib go to standard error, for standard output is for data. Where GLib finds no
- * memory or makes no thread, which it takes for a reason to trap, the program ends with one line and exit code 1. */
+/* For main functions: sends GLib's messages to standard error, because standard output is for data. GLib traps where it
+ * gets no memory or thread; the program ends with one line and exit code 1 instead. */
 void ps_log_to_stderr (void);
 
 /* Reads a plain decimal number in [low, high], "0.25": no sign, no exponent. Errors: PS_ERROR_USAGE. */
@@ -107,8 +107,8 @@ gboolean ps_parse_number (const char *where, const char *text, double low, doubl
 /* Reads a percentage in [low, high], "2.5" or "2.5%", as a ratio, 0.025. Errors: PS_ERROR_USAGE. */
 gboolean ps_parse_percent (const char *where, const char *text, double low, double high, double *ratio, GError **error);
 
-/* Reads one of n names as its index, such as the names of an enumeration whose values count from 0; *index stays where
- * it is none. Errors: PS_ERROR_USAGE "where: 'TEXT' is not one of A, B, C". */
+/* Reads one of n names as its index, such as the names of an enumeration that counts from 0. *index stays as it is on
+ * failure. Errors: PS_ERROR_USAGE "where: 'TEXT' is not one of A, B, C". */
 gboolean ps_parse_name (const char *where, const char *text, const char *const *names, guint n, guint *index,
                         GError **error);
 
@@ -118,8 +118,8 @@ char *ps_format_time (gint64 ns);
 /* "1.5 GiB", "64 KiB", "512 B": four significant digits. Free with g_free. */
 char *ps_format_size (gint64 bytes);
 
-/* The text as one line that a terminal may get: control characters, line ends and escapes among them, become blanks,
- * and bytes that are not UTF-8 become U+FFFD. Free with g_free. */
+/* The text as one line that is safe on a terminal. Control characters (line ends and escapes too) become blanks, bytes
+ * that are not UTF-8 become U+FFFD. Free with g_free. */
 char *ps_format_line (const char *text);
 
 /* The row of that name in a table of n pointers to structures that begin with their name (a const char *). Errors:
@@ -128,16 +128,20 @@ gconstpointer ps_table_find (const char *where, const char *what, const char *na
                              GError **error);
 
 /* Writes contents to path so that the file appears whole or not at all (temporary file beside it, fsync, rename, fsync
- * of the folder). A file that is replaced keeps its mode; a link keeps its place, and the file it leads to is written.
- * Errors: PS_ERROR_IO with path and cause; so is a database in its place. path "-" writes to standard output. For one
- * thread at a time. */
+ * of the folder). A replaced file keeps its mode. A link stays a link; the file that it leads to is written. path "-"
+ * writes to standard output. For one thread at a time. Errors: PS_ERROR_IO with path and cause, also where the file at
+ * path is a database. */
 gboolean ps_write_file (const char *path, const char *contents, gssize length, GError **error);
 
 /* For programs, which call it once at their start: SIGHUP, SIGINT, SIGTERM and SIGXFSZ remove the temporary file of
- * ps_write_file before they end the process. A signal that is ignored or handled already stays so. */
+ * ps_write_file before they end the process. An ignored signal stays ignored, and a handled one keeps its handler. */
 void ps_catch_signals (void);
 
-/* Fails when ps_write_file could not write to path later: found before a long run instead of after it. NULL: nothing to
+/* For programs that can end early with the results so far: from now on the first SIGINT or SIGTERM only sets the number
+ * that is returned (atomic, 0 until then), and a second one ends the program. An ignored signal stays ignored. */
+const gint *ps_note_signals (void);
+
+/* Fails when ps_write_file could not write to path later, so that a long run does not end in vain. NULL: nothing to
  * check. Errors: PS_ERROR_IO with option, path and cause. */
 gboolean ps_output_check (const char *option, const char *path, GError **error);
 

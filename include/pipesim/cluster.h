@@ -1,4 +1,4 @@
-/* cluster.h - what it is trained on, read from data/clusters/<name>.ini. */
+/* cluster.h - the machines that train a model, read from data/clusters/<name>.ini. */
 #ifndef PIPESIM_CLUSTER_H
 #define PIPESIM_CLUSTER_H
 
@@ -30,7 +30,7 @@ typedef struct
   guint n_link_points;       /* where messages are too small for the full bandwidth; 0: all have it */
   PsLinkPoint *link_points;  /* [n_link_points] ascending in bytes and in bytes / bandwidth, within link_bandwidth */
   guint n_network_points;
-  PsLinkPoint *network_points; /* likewise, between nodes */
+  PsLinkPoint *network_points; /* as link_points, between nodes */
   gboolean link_shared;    /* the devices of a node share one bus of link_bandwidth, both ways together (link = node);
                               else each has a port of its own (link = gpu) */
   gboolean network_shared; /* they share one network port of network_bandwidth each way (nic = node, gpu) */
@@ -49,17 +49,17 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCluster, ps_cluster_free)
  */
 void ps_cluster_scale (PsCluster *cluster, double bandwidth_factor, double latency_factor);
 
-/* Makes every n_tensor GPUs of a node one device, which is what devices are counted in from here on. Memory, its
- * bandwidth and the peak rate stay those of one GPU. So do messages: all GPUs of a device send their own at the same
- * time, each through its own port; where a node has one port or bus for all, each gets 1 / n_tensor of its bandwidth.
+/* Makes every n_tensor GPUs of a node one device; from here on devices are counted in these groups. Memory, its
+ * bandwidth and the peak rate stay those of one GPU. Messages stay too: the GPUs of a device send at the same time,
+ * each through its own port. Where a node has one port or bus for all, each GPU gets 1 / n_tensor of its bandwidth.
  * Fails with PS_ERROR_USAGE unless n_tensor divides devices_per_node. */
 gboolean ps_cluster_group (PsCluster *cluster, guint n_tensor, GError **error);
 
-/* Fails with PS_ERROR_USAGE where n_devices do not share a node and no network is described: nobody knows then how they
- * talk. More nodes than the cluster has are taken to be like its own. */
+/* Fails with PS_ERROR_USAGE where n_devices do not share a node and no network is described. More nodes than the
+ * cluster has are assumed to be like its own. */
 gboolean ps_cluster_check_size (const PsCluster *cluster, guint64 n_devices, GError **error);
 
-/* What two neighbours send through: one direction, as one transfer sees it. */
+/* The way between two neighbours: one direction, as one transfer sees it. */
 typedef struct
 {
   gint64 latency_ns;
@@ -68,22 +68,22 @@ typedef struct
   const PsLinkPoint *points; /* owned by the cluster */
 } PsLink;
 
-/* latency + bytes / bandwidth, rounded to the nearest nanosecond; the bytes take at most PS_MAX_TIME_NS. Between points
- * the time grows in proportion, so it is continuous and piecewise alpha + beta * bytes; up to the first it starts from
- * the latency, behind the last every byte has the full bandwidth. */
+/* latency + bytes / bandwidth, rounded to the nearest nanosecond; the bytes take at most PS_MAX_TIME_NS. With points
+ * the time is continuous and piecewise linear. It starts from the latency, goes in proportion from point to point, and
+ * after the last point every byte has the full bandwidth. */
 gint64 ps_link_transfer_ns (const PsLink *link, gint64 bytes);
 
 /* Between two GPUs of one node. */
 PsLink ps_cluster_inner_link (const PsCluster *cluster);
 
-/* What devices a and b share, devices numbered node by node; nothing that takes time when a == b. */
+/* The link that devices a and b share, devices numbered node by node. It takes no time when a == b. */
 PsLink ps_cluster_link (const PsCluster *cluster, guint a, guint b);
 
-/* Whether a transfer between devices a and b goes over the network. */
+/* TRUE where a transfer between devices a and b goes over the network. */
 gboolean ps_cluster_is_remote (const PsCluster *cluster, guint a, guint b);
 
-/* Modelled time of one transfer of `bytes` between pipeline devices a and b, devices numbered node by node:
- * latency + bytes / bandwidth of the link they share. 0 when a == b. */
+/* Modelled time of one transfer of `bytes` between pipeline devices a and b, numbered node by node: latency + bytes /
+ * bandwidth of the link that they share. 0 when a == b. */
 gint64 ps_cluster_transfer_ns (const PsCluster *cluster, guint a, guint b, gint64 bytes);
 
 G_END_DECLS

@@ -19,15 +19,15 @@ typedef struct
   gint64 measured_start_ns;
 } PsOpDifference;
 
-/* Of two timelines that are alike, both simulated or both measured, the first stands where the predicted one does, the
- * second where the measured one does. */
+/* Where two timelines are alike (both simulated or both measured), the first takes the place of the predicted one and
+ * the second that of the measured one. */
 typedef struct
 {
   gboolean alike;
   PsOrigin origin;     /* of both when alike */
   char *schedule[2];   /* names */
   guint n_only[2];     /* ops that only one of the two has; O alone unless alike */
-  PsMetrics predicted; /* its peaks without buffers of messages, which nobody measures, unless alike */
+  PsMetrics predicted; /* unless alike its peaks leave out buffers of messages, because measured peaks do */
   PsMetrics measured;
   double iteration_error;
   double bubble_difference; /* predicted - measured bubble ratio */
@@ -43,18 +43,18 @@ typedef struct
   GArray *ops; /* PsOpDifference of every op that both have, largest |duration difference| first */
 } PsComparison;
 
-/* Fails with PS_ERROR_INPUT when an op comes twice, when the first timeline is measured and the second simulated, and
- * when a simulated and a measured one are not of one schedule: other devices, stages, microbatches or ops; the message
- * names the first op that only one has. O and transfers are compared where both have them. Timelines that are alike may
- * be of different schedules: ops on the same device are compared where both have them. Free with ps_comparison_free. */
+/* Compares op by op. Errors are PS_ERROR_INPUT: an op comes twice; the first timeline is measured and the second
+ * simulated; a simulated and a measured one differ in devices, stages, microbatches or ops. The message names the first
+ * op that only one of them has. O and transfers are compared where both have them. Timelines that are alike may be of
+ * different schedules: ops on the same device are compared where both have them. Free with ps_comparison_free. */
 PsComparison *ps_compare (const PsTimeline *predicted, const PsTimeline *measured,
                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_comparison_free (PsComparison *comparison);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsComparison, ps_comparison_free)
 
-/* What `pipesim compare` prints: overall figures, error per op kind, the n_worst ops. Every column says which side is
- * predicted and which measured, or which is the first and which the second: then the error is called a deviation, in
- * keys too. Free with g_free. */
+/* The text of `pipesim compare`: overall figures, error per op kind, the n_worst ops. Every column says which side is
+ * predicted and which measured. For timelines that are alike it says first and second, and the error is called a
+ * deviation, in keys too. Free with g_free. */
 char *ps_comparison_to_text (const PsComparison *comparison, guint n_worst);
 
 /* The same figures as JSON, "pipesim-comparison/1". Free with g_free. */

@@ -1,9 +1,10 @@
 /* costdb.h - measured costs on disk: SQLite, schema in data/schema.sql, `PRAGMA user_version` = PS_COSTDB_VERSION, WAL.
  * One transaction per measurement, so a killed run loses at most the one under way.
  *
- * Functions that can fail return FALSE or NULL and set PS_ERROR_IO where the database or its disk fails, and
- * PS_ERROR_INPUT for what it holds or lacks; messages begin with its path. Arrays own what they hold; free them with
- * g_ptr_array_unref. A PsCostDb is for one thread at a time. */
+ * Functions that can fail return FALSE or NULL. They set PS_ERROR_IO where the database or its disk fails, and
+ * PS_ERROR_INPUT for what it holds or lacks; messages begin with its path. Arrays own their elements; free them with
+ * g_ptr_array_unref. A PsCostDb is for one thread at a time.
+ */
 #ifndef PIPESIM_COSTDB_H
 #define PIPESIM_COSTDB_H
 
@@ -23,18 +24,18 @@ typedef enum
   PS_COSTDB_WRITE, /* created when missing */
 } PsCostDbMode;
 
-/* A database of an earlier version is brought to this one (data/schema-N-to-M.sql): in the file when it is opened for
- * writing, else in a copy in memory, and the file stays as it is. Refuses files that are no SQLite database, no pipesim
- * database or of a later version, with one line naming the path. The path is that of a file, never a URI. Errors:
- * PS_ERROR_IO, PS_ERROR_INPUT, PS_ERROR_USAGE for an empty path. */
+/* Opens a database and brings one of an earlier version to this one (data/schema-N-to-M.sql). For writing that changes
+ * the file; for reading it changes a copy in memory, and the file stays. Refuses files that are no SQLite database, no
+ * pipesim database or of a later version, with one line naming the path. The path is that of a file, never a URI.
+ * Errors: PS_ERROR_IO, PS_ERROR_INPUT, PS_ERROR_USAGE for an empty path. */
 PsCostDb *ps_costdb_open (const char *path, PsCostDbMode mode, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_costdb_close (PsCostDb *db);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCostDb, ps_costdb_close)
 
-/* The library behind it, for the record: "SQLite 3.40.1". Free with g_free. */
+/* The database library, for the record: "SQLite 3.40.1". Free with g_free. */
 char *ps_costdb_library (void);
 
-/* Under which circumstances a profile was measured. All texts are set; "" when not known. */
+/* The circumstances of a profile. All texts are set; "" when not known. */
 typedef struct
 {
   char *name; /* the user's name of the profile, unique in the database */
@@ -43,24 +44,25 @@ typedef struct
   char *model_text;   /* ps_model_to_text */
   char *device;       /* device class: "cpu" */
   char *transport;    /* transport class: "threads" */
-  char *shares;       /* in what proportion its devices split accelerators (ps_shares_to_text); "": equal parts */
+  char *shares;       /* proportion in which its devices split accelerators (ps_shares_to_text); "": equal parts */
   char *host;
   char *processor; /* CPU or GPU model as the system names it */
   char *kernel;    /* operating system release */
   char *libraries; /* "OpenBLAS 0.3.21 SkylakeX; GLib 2.74.6; SQLite 3.40.1" */
   char *version;   /* pipesim's */
   char *created;   /* ISO 8601 UTC */
-  char *choices;   /* PsDeviceClass.choices, what was measured ran with, in base64; "": none */
+  char *choices;   /* PsDeviceClass.choices of the measured device, in base64; "": none */
 } PsProfile;
 
 void ps_profile_free (PsProfile *profile);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProfile, ps_profile_free)
 
-/* The bytes that PsProfile.choices says; NULL where it is empty. where: for PS_ERROR_INPUT when it is no base64. */
+/* The bytes of PsProfile.choices; NULL where it is empty. where begins the message of PS_ERROR_INPUT when the text is
+ * no base64. */
 gboolean ps_choices_parse (const char *where, const char *text, GBytes **choices, GError **error);
 
-/* Finds the profile of that name or creates it. An existing one must have the same model, device, transport, shares,
- * host and processor, else PS_ERROR_INPUT says what differs. *id is its row. */
+/* Finds the profile of that name or creates it; *id is its row. Fails with PS_ERROR_INPUT where a profile of that name
+ * has another model, device, transport, shares, host or processor; the message says which. */
 gboolean ps_costdb_begin_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error);
 
 /* Replaces the choices of the profile. */
@@ -81,15 +83,16 @@ typedef struct
   guint n; /* samples kept */
 } PsStatistics;
 
-/* Of fewer samples no two include their true median with 95 % probability, whatever the distribution: 2 / 2^n > 5 %. */
+/* With fewer samples no two of them include the true median with 95 % probability, whatever the distribution: 2 / 2^n >
+ * 5 %. */
 #define PS_MEDIAN_MIN_SAMPLES 6
 
-/* What is measured. */
+/* The subject of a measurement. */
 typedef enum
 {
   PS_SUBJECT_OP,         /* an op on a stage shape */
   PS_SUBJECT_TRANSFER,   /* a message of `bytes` between two devices */
-  PS_SUBJECT_SELF_SEND,  /* a message of a device to itself: what launching costs and nothing else */
+  PS_SUBJECT_SELF_SEND,  /* a message of a device to itself: the time of launching alone */
   PS_SUBJECT_ALL_REDUCE, /* adding up `bytes` of numbers over `devices` processes */
   PS_N_SUBJECTS
 } PsSubject;
@@ -98,10 +101,10 @@ typedef enum
 const char *ps_subject_name (PsSubject subject); /* "op", "transfer", "self-send", "all-reduce" */
 gboolean ps_subject_parse (const char *where, const char *text, PsSubject *subject, GError **error);
 
-/* What an op finds in the device's caches. */
+/* The content of the device's caches when an op starts. */
 typedef enum
 {
-  PS_CACHE_RUN,  /* what the ops before it in a real run leave: several stages and microbatches in turn */
+  PS_CACHE_RUN,  /* as the ops before it in a real run leave them: several stages and microbatches in turn */
   PS_CACHE_COLD, /* nothing: emptied before each op */
   PS_CACHE_WARM, /* as much of its data as fits: one stage and one microbatch, each op right after the one it needs */
   PS_N_CACHE_STATES
@@ -116,20 +119,20 @@ typedef struct
 {
   PsSubject subject;
   PsOpKind kind;      /* ops only */
-  char *shape;        /* ops: ps_stage_shape_key, or that and ",blocks=8" for times that no prediction takes, of a whole
-                         accelerator with so many multiprocessors kept from the op; self-sends: whose, "nccl-self";
-                         transfers: what else goes on, "" for nothing, "both-ways", "pairs=2" or "beside-compute";
+  char *shape;        /* ops: ps_stage_shape_key; ",blocks=8" after it means a whole accelerator that kept so many
+                         multiprocessors from the op, a time that no prediction takes. self-sends: "nccl-self".
+                         transfers: the work beside them, "" for nothing, "both-ways", "pairs=2" or "beside-compute".
                          all-reduces: "" */
   gint64 bytes;       /* of the message; ops: 0 */
   guint devices;      /* devices that were busy at the same time, this one included: 1 = alone */
   guint sharing;      /* devices among which the accelerator is split, busy or not; 0 counts as 1 */
-  guint share;        /* ops: that of the device in the profile's shares; 0: equal parts */
+  guint share;        /* ops: the device's share in the profile's shares; 0: equal parts */
   PsCacheState cache; /* ops only */
   PsStatistics time;
   gint64 device_ns;   /* ops only: median of the accelerator's own part; the rest is launching; 0: not known */
-  gint64 take_bytes;  /* ops only: peak over the op minus what was held before (of stage memory and activations; buffers
-                         not counted) */
-  gint64 give_bytes;  /* ops only: that peak minus what is held after */
+  gint64 take_bytes;  /* ops only: peak over the op minus the bytes held before (of stage memory and activations;
+                         buffers not counted) */
+  gint64 give_bytes;  /* ops only: that peak minus the bytes held after */
   gint64 state_bytes; /* ops only: weights, gradients and optimizer state of the stage */
   char *stop;         /* why sampling stopped: "converged", "sample cap", "time cap" */
   gint64 *samples_ns; /* [n_samples] in the order taken, dropped first ones not included */
@@ -140,7 +143,7 @@ typedef struct
   PsCondition after;  /* when it ended */
 } PsMeasurement;
 
-/* The clock that a measurement is of: the median during it, else the one at its end; 0: not known. */
+/* The clock of a measurement: the median during it, else the one at its end; 0: not known. */
 static inline gint64
 ps_measurement_clock_mhz (const PsMeasurement *m)
 {
@@ -157,19 +160,20 @@ gboolean ps_costdb_store (PsCostDb *db, gint64 profile, const PsMeasurement *mea
 /* The same in place of the measurement with that key, if there is one. */
 gboolean ps_costdb_replace (PsCostDb *db, gint64 profile, const PsMeasurement *measurement, GError **error);
 
-/* Whether that key is there already; samples, times and sizes of `key` are ignored. */
+/* *found: the profile has a measurement with that key. Samples, times and sizes of `key` are ignored. */
 gboolean ps_costdb_has (PsCostDb *db, gint64 profile, const PsMeasurement *key, gboolean *found, GError **error);
 
 /* All measurements of the profile of that name, of PsMeasurement, by key; empty where there is none. Samples only if
  * with_samples. */
 GPtrArray *ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples, GError **error);
 
-/* One op that is measured again and again while a profile grows: when it moves, the machine has changed. */
+/* A reading of one op that is measured again and again while a profile grows: when it moves, the machine has
+ * changed. */
 typedef struct
 {
-  char *what; /* which op: "F of layers=2,embedding" */
+  char *what; /* the op: "F of layers=2,embedding" */
   gint64 median_ns;
-  guint n;     /* samples behind it */
+  guint n;     /* samples taken */
   char *taken; /* ISO 8601 UTC */
 } PsSentinel;
 
@@ -182,42 +186,45 @@ gboolean ps_costdb_store_sentinel (PsCostDb *db, gint64 profile, const PsSentine
 /* The series of the profile of that name, of PsSentinel, in the order stored; empty where there is none. */
 GPtrArray *ps_costdb_sentinels (PsCostDb *db, const char *profile, GError **error);
 
-/* A measurement beside which the sentinel was further away than this does not count as one of a quiet machine. */
+/* A measurement counts as one of a quiet machine when the sentinel beside it moved by no more than this. */
 #define PS_SENTINEL_TOLERANCE 0.03
 
-/* How far the machine had moved while each of `measurements` was taken: the distance of the sentinel's readings right
- * before and right after from their level, over the level; the larger one, 0 where there is none. The level is the
- * lower quartile of those readings over all measurements. Readings of fewer than PS_MEDIAN_MIN_SAMPLES samples, or of
- * another op than the first, are left out. shifts [measurements->len] may be NULL. Returns the largest; NaN
- * when no reading is left. */
+/* Writes into shifts [measurements->len] (may be NULL) how far the machine had moved while each of `measurements` was
+ * taken. A shift is the distance of a reading of the sentinel from its level, over the level: the larger one of the
+ * readings right before and right after, 0 where there is none. The level is the lower quartile of those readings over
+ * all measurements. Readings of fewer than PS_MEDIAN_MIN_SAMPLES samples, or of another op than the first, are left
+ * out. Returns the largest shift; NaN when no reading is left. */
 double ps_sentinel_shifts (GPtrArray *sentinels, GPtrArray *measurements, double *shifts);
 
-/* A whole profile from elsewhere, with its PsMeasurement and PsSentinel; all or nothing. None of that name may be
- * there.
- */
+/* Stores a whole profile from elsewhere, with its PsMeasurement and PsSentinel; all or nothing. The database must not
+ * hold a profile of that name. */
 gboolean ps_costdb_add_profile (PsCostDb *db, const PsProfile *profile, GPtrArray *measurements, GPtrArray *sentinels,
                                 GError **error);
 
-/* Costs of a model cut into n_devices * n_chunks stages, from a profile. Ops: of the rows of the stage's shape and
- * PS_CACHE_RUN the one with `devices` == n_devices, else the largest measured `devices` below, else the smallest above;
- * among equal ones `sharing` is chosen likewise. Transfers: by linear interpolation between the two nearest measured
- * sizes around ps_model_boundary_bytes with nothing else going on, `devices` and `sharing` chosen likewise. R lasts as
- * long as F where it was not measured, which calib run does on no device of this build.
- * Where the profile has unequal shares, stage i has the rows measured with the share of device i mod n_devices, and the
- * costs are for placement loop only (PsCosts.loop_only); n_devices must be the number of the shares.
- * profile NULL: the only one in the database. model NULL: the one stored with the profile. Errors: PS_ERROR_INPUT
- * naming the missing shape and the command that measures it. */
+/* Costs of a model cut into n_devices * n_chunks stages, from a profile.
+ * - Ops come from the rows of the stage's shape and PS_CACHE_RUN. Among these ps_costdb_costs takes the row with
+ *   `devices` == n_devices, else the largest `devices` below, else the smallest above. Among rows of equal `devices` it
+ *   chooses `sharing` by the same rule.
+ * - Transfers are interpolated linearly between the two measured sizes next to ps_model_boundary_bytes, with no work
+ *   beside them. `devices` and `sharing` are chosen as for ops.
+ * - R lasts as long as F where it was not measured. calib run measures it on no device of this build.
+ *
+ * Where the profile has unequal shares, stage i has the rows measured with the share of device i mod n_devices. The
+ * costs are for placement loop only then (PsCosts.loop_only), and n_devices must be the number of the shares. profile
+ * NULL: the only one in the database. model NULL: the one stored with the profile. Errors: PS_ERROR_INPUT naming the
+ * missing shape and the command that measures it.
+ */
 PsCosts *ps_costdb_costs (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices, guint n_chunks,
                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* How the measured times of ops and transfers spread: every sample over the median that ps_costdb_costs takes. */
+/* The spread of measured times of ops and transfers: every sample over the median that ps_costdb_costs takes. */
 typedef struct
 {
   guint n_stages;
-  GArray **op;      /* [kind * n_stages + stage] of double; NULL: no samples. R has those of F if none of its own */
-  GArray *transfer; /* of double: of the measured size that is the nearest at or above the model's boundary, or the
-                       largest; NULL: no samples */
-  double largest;   /* of all, and 1 */
+  GArray **op;      /* [kind * n_stages + stage] of double; NULL: no samples. R without samples has those of F */
+  GArray *transfer; /* of double: of the smallest measured size at or above the model's boundary, else the largest;
+                       NULL: no samples */
+  double largest;   /* of all samples, at least 1 */
 } PsCostSpread;
 
 /* Chooses rows as ps_costdb_costs does. */
@@ -229,7 +236,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCostSpread, ps_cost_spread_free)
 /* The model stored with a profile (profile NULL: the only one). */
 PsModel *ps_costdb_model (PsCostDb *db, const char *profile, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* A real run with the prediction it is held against. */
+/* A real run and its prediction. */
 typedef struct
 {
   char *profile; /* "" when none was used */

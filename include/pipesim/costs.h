@@ -1,4 +1,4 @@
-/* costs.h - what every op and transfer costs: the only thing the simulator knows about model and machine. */
+/* costs.h - the costs of every op and transfer: the only thing the simulator knows about model and machine. */
 #ifndef PIPESIM_COSTS_H
 #define PIPESIM_COSTS_H
 
@@ -11,10 +11,12 @@
 G_BEGIN_DECLS
 
 /* One op on one stage for one microbatch. Memory: the op takes `take` when it starts and gives `give` back when it
- * ends, so a device's memory curve is a prefix sum over its order and the peak lies at some op's start. F takes act,
- * gives 0; B takes 0, gives act - wact; W takes 0, gives wact; BW takes 0, gives act where act is what a forward keeps
- * and wact what W still needs after B. Measured ops may take more at their start and give it back at their end: what
- * they need while they run. */
+ * ends. So a device's memory curve is a prefix sum over its order, and the peak lies at the start of some op.
+ *
+ * F takes act and gives 0. B takes 0 and gives act - wact. W takes 0 and gives wact. BW takes 0 and gives act. Here act
+ * is what a forward keeps, and wact the part that W still needs after B. A measured op may take more at its start,
+ * which it needs while it runs and gives back at its end.
+ */
 typedef struct
 {
   gint64 duration_ns;
@@ -68,7 +70,7 @@ ps_costs_reduce_ns (const PsCosts *costs, guint stage, guint n_copies)
   return n_copies > 1 ? costs->stage[stage].reduce2_ns : costs->stage[stage].reduce_ns;
 }
 
-/* What a device holds for a stage throughout when it keeps that many versions of its weights (1 or more). */
+/* The bytes that a device holds for a stage throughout when it keeps that many versions of its weights (1 or more). */
 static inline gint64
 ps_costs_held_bytes (const PsCosts *costs, guint stage, guint versions)
 {
@@ -89,9 +91,9 @@ ps_transfer_backward (const PsCosts *costs, guint stage)
   return 1 + costs->n_stages + stage;
 }
 
-/* The costs of one of n_slices equal slices of a microbatch: op durations, pairs, activations and what moves to the
- * host divided, messages too (rounded to the nearest, but a backward gives back what its forward keeps), weights,
- * all-reduce and O as they are. A transfer keeps its time, which is per message. */
+/* The costs of one of n_slices equal slices of a microbatch. Divided are op durations, pairs, activations, messages and
+ * what moves to the host, each rounded to the nearest; but a backward gives back exactly what its forward keeps.
+ * Weights, all-reduce and O stay. A transfer keeps its time, which is per message. */
 PsCosts *ps_costs_slice (const PsCosts *costs, guint n_slices);
 
 /* Fills the memory of F, B, W, BW and R from act and wact as described at PsOpCost. */
@@ -101,38 +103,41 @@ void ps_costs_set_memory (PsCosts *costs, guint stage, gint64 act_bytes, gint64 
  * takes what F takes, less the message (nothing comes in to stage 0). */
 void ps_costs_set_messages (PsCosts *costs, gint64 bytes);
 
-/* Recomputes part of each forward in front of its backward, one of n_parts equal parts of the stage after the other:
- * what F keeps shrinks by drop_bytes, B and BW take duration_ns longer and, while they run, the dropped bytes of one
- * part (B, whose W inputs pile up as it goes through the parts, those of all others but the last as well). F needs one
- * part's dropped bytes while it runs. */
+/* Recomputes part of each forward before its backward, in n_parts equal parts of the stage, one after the other.
+ * - F keeps drop_bytes less. While it runs it needs the dropped bytes of one part.
+ * - B and BW take duration_ns longer. While they run they need the dropped bytes of one part. The W inputs of a B pile
+ *   up as it goes through the parts; it needs those of all parts but the last as well.
+ */
 void ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_bytes, gint64 duration_ns);
 
-/* Recomputation on every stage. With a model, by its formulas for the stages of ps_model_split: layers are the parts,
- * and a recomputation takes the part of F that it is by work.h on the cluster, or, without one (NULL), by its
- * floating-point operations alone; times measured before are modelled then. All that the GPUs of a device say to each
- * other is said again by full recomputation, none of it by selective. Without a model (NULL), full recomputation as R
- * says: its duration, and the bytes that it takes. Fails with PS_ERROR_USAGE where nothing says what selective
- * recomputation takes. */
+/* Recomputation on every stage.
+ *
+ * With a model it follows the model's formulas for the stages of ps_model_split; layers are the parts. A recomputation
+ * takes its share of F, by work.h on the cluster or, without one (NULL), by floating-point operations alone. Measured
+ * times become modelled. Full recomputation repeats all that the GPUs of a device say to each other, selective nothing.
+ *
+ * Without a model (NULL), full recomputation is as R says: its duration, and the bytes that it takes. Fails with
+ * PS_ERROR_USAGE where nothing says what selective recomputation takes.
+ */
 gboolean ps_costs_recompute (PsCosts *costs, const PsModel *model, const PsCluster *cluster, PsRecompute recompute,
                              GError **error);
 
-/* Moves that part of what F keeps, ratio in [0, 1], to the host while F runs and back while B or BW runs: neither can
- * be shorter than its copy. F gives the bytes back when it ends, B takes them when it starts. Fails with PS_ERROR_USAGE
- * where host_ns is not known. */
+/* Moves the part `ratio`, in [0, 1], of what F keeps to the host while F runs, and back while B or BW runs. An op is
+ * never shorter than its copy. F gives the bytes back when it ends, B takes them when it starts. Fails with
+ * PS_ERROR_USAGE where host_ns is not known. */
 gboolean ps_costs_offload (PsCosts *costs, double ratio, GError **error);
 
-/* Spreads the optimizer state evenly over n_replicas, and O with it (ZeRO stage 1, arXiv 1910.02054, section 5.1: each
- * updates its part of the parameters; the all-reduce moves as many bytes as before, section 7.2.1). Fails with
+/* Spreads the optimizer state evenly over n_replicas, and O with it (ZeRO stage 1, arXiv 1910.02054, section 5.1). Each
+ * replica updates its part of the parameters; the all-reduce moves as many bytes as before (section 7.2.1). Fails with
  * PS_ERROR_USAGE where the size of the state is not known. */
 gboolean ps_costs_zero (PsCosts *costs, guint n_replicas, GError **error);
 
 /* The all-reduce of every stage's gradients over n_replicas of the pipeline of n_devices, as a ring (Patarasuk and
- * Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009): 2 (D - 1) steps of bytes / D each
- * over the slowest link of the ring. Replica r of device d is device r p + d of the cluster; stage i sits on device d =
- * i mod p. D is n_replicas for reduce_ns and twice that for reduce2_ns, whose ring goes through d and p - 1 - d (Li and
- * Hoefler, Chimera, arXiv 2107.06925, section 3.2) of each replica in turn. Both are 0 where the size of the gradients
- * is not known.
- */
+ * Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009). It takes 2 (D - 1) steps of bytes
+ * / D each over the slowest link of the ring. Replica r of device d is device r p + d of the cluster; stage i sits on
+ * device d = i mod p. reduce_ns has D = n_replicas. reduce2_ns has twice as many: its ring goes through d and p - 1 - d
+ * of each replica in turn (Li and Hoefler, Chimera, arXiv 2107.06925, section 3.2). Both are 0 where the size of the
+ * gradients is not known. */
 void ps_costs_set_reduce (PsCosts *costs, const PsCluster *cluster, guint n_devices, guint n_replicas);
 
 /* The keys of ps_costs_parse: times, then sizes from PS_COST_ACT on. */
@@ -162,20 +167,24 @@ typedef enum
 
 const char *ps_cost_key_name (PsCostKey key); /* "f", "act" */
 
-/* Reads 'f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0,version=0,bw=2ms,pair=3ms' and these keys beyond:
+/* Reads 'f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0,version=0,bw=2ms,pair=3ms' and these further keys:
  *   msg         bytes of a transfer
  *   reduce      all-reduce of the gradients over the replicas
  *   reduce2     the same where every stage has two weight copies: over both copies of all replicas
  *   grad, opt   the parts of weights that are gradients and optimizer state
- *   r, keep     what recomputing a forward takes, and what of act is kept for it
+ *   r, keep     time of recomputing a forward, and the bytes of act kept for it
  *   host        moving act to the host, or back
- * A single value is a device's whole share and is split evenly over its chunks (durations and sizes; earlier chunks
- * take what does not divide, so that sums are exact); c and msg are per transfer and never divided. A list of n_devices
- * times n_chunks values 'f=1ms:2ms:...' is one value per stage, taken as it is (c and msg: one value per boundary,
- * stages - 1 of them). f, b and w are required unless bw is given, which then stands for b + w (split in halves).
- * Defaults: bw is b + w, wact is act, version is weights less grad and opt, r is f, keep is the message that comes in
- * but at most act, host is not known, reduce2 is reduce, everything else 0. Errors: PS_ERROR_USAGE naming key and
- * value. */
+ *
+ * A single value is a device's whole share and is split evenly over its chunks. The first chunks take the remainder, so
+ * that sums are exact. c and msg are per transfer and never divided.
+ *
+ * A list of n_devices times n_chunks values 'f=1ms:2ms:...' is one value per stage, taken as it is. A list of c or msg
+ * is one value per boundary, stages - 1 of them.
+ *
+ * f, b and w are required unless bw is given; bw alone stands for b + w and is split in halves. Defaults: bw is b + w,
+ * wact is act, version is weights less grad and opt, r is f, reduce2 is reduce. keep is the message that comes in, act
+ * at most. host is not known. Everything else is 0. Errors: PS_ERROR_USAGE naming key and value.
+ */
 PsCosts *ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Costs from the formulas of model.h and work.h on a cluster's rates; every origin is PS_ORIGIN_MODELLED. Where
@@ -184,7 +193,7 @@ PsCosts *ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GErr
 PsCosts *ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices, guint n_chunks,
                          GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Fails with PS_ERROR_USAGE when a negative entry exists or when n_microbatches of everything could overflow an exact
+/* Fails with PS_ERROR_USAGE where an entry is negative or where n_microbatches of everything could overflow an exact
  * sum. */
 gboolean ps_costs_check (const PsCosts *costs, guint n_microbatches, GError **error);
 

@@ -1,4 +1,4 @@
-/* device.h - what runs ops: the interface between executor, calibrator and the code under exec/device. */
+/* device.h - devices run ops: the interface between executor, calibrator and the code under exec/device. */
 #ifndef PIPESIM_DEVICE_H
 #define PIPESIM_DEVICE_H
 
@@ -12,11 +12,11 @@ G_BEGIN_DECLS
 typedef struct _PsDevice PsDevice;
 typedef struct _PsDeviceClass PsDeviceClass;
 
-/* What allocated bytes are for. */
+/* Uses of allocated bytes. */
 typedef enum
 {
   PS_USE_STATE,      /* weights, gradients, optimizer state, fixed workspace: from add_stage to close */
-  PS_USE_ACTIVATION, /* kept from F for B and W, and what an op needs while it runs */
+  PS_USE_ACTIVATION, /* kept from F for B and W, and needed by an op while it runs */
   PS_USE_BUFFER,     /* tensors on their way: outputs not yet sent, inputs not yet consumed */
   PS_N_USE_KINDS
 } PsUseKind;
@@ -27,7 +27,7 @@ typedef struct
   gint64 peak_bytes;              /* most of STATE + ACTIVATION together since the last reset_peak */
 } PsMemoryUse;
 
-/* What peak_bytes is the most of. */
+/* The current bytes that count for peak_bytes. */
 static inline gint64
 ps_memory_use_held (const PsMemoryUse *use)
 {
@@ -38,10 +38,10 @@ ps_memory_use_held (const PsMemoryUse *use)
  * model's precision in the accelerator's memory; paced and null devices have data NULL and bytes 0. */
 typedef struct
 {
-  PsDevice *device; /* that allocated it and will free it */
+  PsDevice *device; /* the device that allocated it and will free it */
   gsize bytes;
   void *data;
-  gint64 ready_ns; /* when the transport that brought it had it ready, CLOCK_MONOTONIC; 0: made on this device */
+  gint64 ready_ns; /* when its transport had it ready, CLOCK_MONOTONIC; 0: made on this device */
 } PsTensor;
 
 typedef struct
@@ -54,29 +54,29 @@ typedef struct
   int core;         /* logical core for the thread that will use the device; -1: leave it to the system */
   guint64 seed;     /* of weights and data: equal seeds, equal bits, however the model is cut */
 
-  /* Classes on accelerators; others ignore it. This host runs n_local devices (0 counts as 1), this one is number
-   * `index` of them. They spread over the accelerators that there are in runs of equal length, and those on one
-   * accelerator share it. */
+  /* For classes on accelerators; others ignore these. This host runs n_local devices (0 counts as 1), and this one is
+   * number `index` of them. They spread over the accelerators in runs of equal length; the devices on one accelerator
+   * share it. */
   guint index;
   guint n_local;
-  const guint *shares; /* [n_local] in what proportion those that share one split it, each above 0, rounded to what the
-                          hardware can split; NULL: equal parts */
-  gboolean exclusive;  /* every device has an accelerator to itself: this one number index of those that its process
-                          sees,  counted around where a launcher shows each process its own only */
+  const guint *shares; /* [n_local] proportion in which devices on one accelerator split it, each above 0, rounded to
+                          what the hardware can split; NULL: equal parts */
+  gboolean exclusive;  /* every device has an accelerator to itself: this one has number `index` of those that its
+                          process sees. Numbers wrap around where a launcher shows each process its own accelerator
+                          only */
 
   const guint *parts; /* [n_stages] each stage takes the choices of a device whose `part` is that; NULL: the device's
-                         own. For a reference that is to give the bits of a run on parts */
+                         own. For a reference that has to give the bits of a run on parts */
 
-  /* n_replicas copies of the pipeline (0 counts as 1) train together, each with microbatches of its own: microbatch i
-   * of this one is number replica * n_microbatches + i of the data, and O divides by the microbatches of all. */
+  /* n_replicas copies of the pipeline (0 counts as 1) train together, each with microbatches of its own. Microbatch i
+   * of this one is number replica * n_microbatches + i of the data; O divides by the microbatches of all. */
   guint replica;
   guint n_replicas;
 } PsDeviceSetting;
 
 /* One pipeline rank's compute device. All calls on one device come from one thread at a time, which has called attach
  * first. Functions that can fail return FALSE or NULL and set an error that begins with the stage where one is
- * involved. No hook may be NULL unless said; but a class of the table that lives in a module has only what
- * takes no device: hooks that take one are called by that device's own class. */
+ * involved. No hook may be NULL unless its comment says so. */
 struct _PsDeviceClass
 {
   const char *name;        /* "cpu" */
@@ -85,8 +85,8 @@ struct _PsDeviceClass
   gboolean measures;       /* TRUE: its op times are worth calibrating */
   gboolean splits;         /* TRUE: PsDeviceSetting.shares means something */
 
-  /* NULL: always there. Else says in one line why the class can't be used here (PS_ERROR_UNAVAILABLE). Comes before
-   * every other hook but for libraries. */
+  /* NULL: always there. Else says in one line why the class cannot be used here (PS_ERROR_UNAVAILABLE). Called before
+   * every other hook but libraries. */
   gboolean (*available) (GError **error);
 
   /* setting and what it points to outlive the device. */
@@ -103,13 +103,13 @@ struct _PsDeviceClass
   PsTensor *(*tensor_new) (PsDevice *device);
   void (*tensor_free) (PsTensor *tensor);
 
-  /* For classes whose tensors are not host memory: all `bytes` of a tensor from and to host memory. NULL: data is host
-   * memory. The calling thread has attached the tensor's device. */
+  /* For classes whose tensors are not host memory: copies all `bytes` of a tensor from and to host memory. NULL: data
+   * is host memory. The calling thread has attached the tensor's device. */
   gboolean (*write) (PsTensor *tensor, const void *bytes, GError **error);
   gboolean (*read) (PsTensor *tensor, void *bytes, GError **error);
 
-  /* Copies a tensor of another device of the class, which no op uses meanwhile, to one of this thread's device; done on
-   * return. NULL: memcpy does it. */
+  /* Copies a tensor of another device of the class to one of this thread's device; done on return. No op uses the
+   * source meanwhile. NULL: memcpy does it. */
   gboolean (*copy) (PsTensor *to, const PsTensor *from, GError **error);
 
   /* Runs one op and returns when its result may be sent.
@@ -136,18 +136,18 @@ struct _PsDeviceClass
    * replicas are not supported. */
   float *(*gradient_memory) (PsDevice *device, guint stage, gsize *n);
 
-  /* How long the latest run took on the accelerator itself, without the host's part in it. NULL: there is no such
+  /* Time of the latest run on the accelerator itself, without the host's part in it. NULL: the class knows no such
    * difference. */
   gint64 (*op_ns) (PsDevice *device);
 
-  /* Empties the caches that ops find their data in, and waits for that. NULL: it can't. */
+  /* Empties the caches that ops find their data in, and waits for that. NULL: not possible. */
   gboolean (*flush_cache) (PsDevice *device, GError **error);
 
-  /* Keeps n_blocks multiprocessors of a whole accelerator from ops, as pending receives of a transport do, until the
-   * next call, but for a second at most; 0: none. NULL: it can't. */
+  /* Keeps n_blocks multiprocessors of a whole accelerator from ops until the next call, as pending receives of a
+   * transport do. It lasts a second at most; 0: none. NULL: not possible. */
   gboolean (*occupy) (PsDevice *device, guint n_blocks, GError **error);
 
-  /* The state of the hardware at this moment; may take milliseconds. From any thread, and while the device's own runs
+  /* The state of the hardware at this moment; may take milliseconds. From any thread, even while the device's own runs
    * an op. NULL: nothing is known of it. */
   void (*condition) (PsDevice *device, PsCondition *condition);
 
@@ -155,13 +155,16 @@ struct _PsDeviceClass
   guint (*sharing) (PsDevice *device);
 
   /* The size of the device's part of an accelerator, in multiprocessors: parts of one size make the same choices. NULL:
-   * choices don't depend on it. */
+   * choices do not depend on it. */
   guint (*part) (PsDevice *device);
 
-  /* What the class has decided by timing in this process and what decides the bits that it computes, as bytes that mean
-   * the same to other processes and are stored with profiles; and taking over theirs, which replace own choices where
-   * both have decided. Choices that mean nothing here, of another accelerator or version of a library, are passed over;
-   * PS_ERROR_INPUT for bytes that are no choices. NULL, both: nothing is decided so. Free with g_bytes_unref. */
+  /* choices: the decisions that the class has made by timing in this process and that decide the bits it computes. The
+   * bytes mean the same to other processes and are stored with profiles. Free with g_bytes_unref.
+   *
+   * adopt_choices: takes over such decisions; they replace own ones where both have decided. Decisions of another
+   * accelerator or version of a library are passed over. PS_ERROR_INPUT for bytes that are no choices. NULL, both: the
+   * class decides nothing so.
+   */
   GBytes *(*choices) (PsDevice *device);
   gboolean (*adopt_choices) (PsDevice *device, GBytes *choices, GError **error);
 
@@ -172,12 +175,12 @@ struct _PsDeviceClass
    * processor. Free with g_free. */
   char *(*processor) (void);
 
-  /* What a measurement needs to be reproduced: "OpenBLAS 0.3.21 SkylakeX". NULL hook: nothing to say. Free with g_free.
-   */
+  /* The libraries that a measurement depends on: "OpenBLAS 0.3.21 SkylakeX". NULL hook: nothing to say. Free with
+   * g_free. */
   char *(*libraries) (void);
 
-  /* Where the devices opened so far leave more than a tenth of their accelerator idle: one line that says so. NULL hook
-   * or result: they do not. Free with g_free. */
+  /* One line where the devices opened so far leave more than a tenth of their accelerator idle. NULL hook or result:
+   * they do not. Free with g_free. */
   char *(*idle) (void);
 };
 
@@ -187,8 +190,9 @@ struct _PsDevice
   const PsDeviceClass *class;
 };
 
-/* The table of classes in this build; ps_device_find gives PS_ERROR_USAGE listing the names. Part of libpipesim-exec.
- */
+/* The table of classes, to be listed: those of modules have names and descriptions only. ps_device_find loads the
+ * module where the class is in one. Errors: PS_ERROR_USAGE with the names that there are, PS_ERROR_UNAVAILABLE where
+ * the module is not there or can't be loaded. Part of libpipesim-exec. */
 const PsDeviceClass *const *ps_device_table (guint *n);
 const PsDeviceClass *ps_device_find (const char *name, GError **error);
 

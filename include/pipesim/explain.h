@@ -1,9 +1,9 @@
-/* explain.h - why an iteration takes as long as it does: the critical path, how late each op may be, what devices wait
- * for, and what would have to be faster.
+/* explain.h - the reasons for an iteration time: the critical path, the slack of each op, the idle time of devices by
+ * cause, and the parts that would pay off if they were faster.
  *
- * Everything is deduced from one simulation, by either engine, of which a cause is an equality of integer times: an op
- * starts when the op before it on its device, or the transfer that it waits for, ends; a transfer starts when its
- * producer ends, or what held one of its two devices.
+ * Everything is deduced from one simulation, by either engine. A cause is an equality of integer times. An op starts
+ * when the op before it on its device ends, or the transfer that it waits for. A transfer starts when its producer
+ * ends, or the op or transfer that held one of its two devices.
  */
 #ifndef PIPESIM_EXPLAIN_H
 #define PIPESIM_EXPLAIN_H
@@ -26,14 +26,14 @@ typedef enum
 typedef struct
 {
   PsPathKind kind;
-  guint step; /* the op; of a transfer the op that waits for it; of a wait the op before or behind it; of an all-reduce
-                 the last W or BW of the stage; of an O the last op of the device */
+  guint step; /* the op. Transfer: the op that waits for it. Wait: the op before or after it. All-reduce: the last W or
+                 BW of the stage. O: the last op of the device */
   gint64 start_ns;
   gint64 end_ns;
 } PsPathPart;
 
-/* What a device idles for. Gaps between two ops are split at the moments when the producer's op, and then the transfer
- * of its result, starts and ends. */
+/* Reasons for idle time. Gaps between two ops are split at the moments when the producer's op, and then the transfer of
+ * its result, starts and ends. */
 typedef enum
 {
   PS_IDLE_WARM_UP,  /* before its first op */
@@ -41,7 +41,7 @@ typedef enum
   PS_IDLE_BACKWARD, /* for a B or BW of another device to end */
   PS_IDLE_TRANSFER, /* for a result under way */
   PS_IDLE_CHANNEL,  /* for a result that is made but cannot travel yet, or for its own communication */
-  PS_IDLE_DRAIN,    /* behind its last op, for the last op of another device */
+  PS_IDLE_DRAIN,    /* after its last op, for the last op of another device */
   PS_IDLE_SYNC,     /* at the optimizer, for the all-reduce and the O of other devices */
   PS_N_IDLE
 } PsIdle;
@@ -52,14 +52,14 @@ typedef struct
 {
   guint n_steps;
   guint n_devices;
-  guint n_iterations; /* that the path spans */
+  guint n_iterations; /* spanned by the path */
   gint64 makespan_ns;
   GArray *path;     /* PsPathPart by time, from the first op's start to the last one's end: lengths sum to the makespan.
-                       Of several causes the op before on the own device counts, then the lowest id; of several last
-                       ops that of the lowest device. Parts that take no time are left out. */
+                       Among several causes the op before on the same device counts, then the lowest id. Among several
+                       last ops the one of the lowest device counts. Parts that take no time are left out. */
   gint64 *slack_ns; /* [n_steps] how much longer the op may take without any effect on the makespan; of a pair at its
-                       second step. NULL where transfers queue: there a delay may change what queues behind what; and
-                       without a meeting. */
+                       second step. NULL where transfers queue, because a delay may change their order; NULL without a
+                       meeting, too */
   gint64 *idle_ns;  /* [n_devices * PS_N_IDLE] parts of the iteration in which a device runs neither ops nor its O; they
                        sum to iteration time - busy time - its O. NULL without a meeting */
 } PsExplanation;
@@ -69,19 +69,19 @@ typedef struct
 PsExplanation *ps_explain (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                            gint64 iteration_ns);
 
-/* The same where devices never meet (iterations.h: bypass, asynchronous schedules). What sets the pace then is the
- * circle of ops, transfers, all-reduces and O, each of which waits for the one before it, with the longest time per
- * iteration that it spans. The path is that circle from its first part in a new iteration on; makespan_ns is its time,
- * n_iterations times the exact iteration time, and start_ns and end_ns count from its beginning. One circle of several.
- * events (NULL: transfers of pure latency) is what simulation was run with. Errors: PS_ERROR_SCHEDULE where durations
- * are not known beforehand (links, overlap_slowdown, ready_order). */
+/* The same where devices never meet (iterations.h: bypass, asynchronous schedules). A circle of ops, transfers,
+ * all-reduces and O, each of which waits for the one before it, sets the pace: the one with the longest time per
+ * iteration that it spans. The path is that circle (one of several), from its first part in a new iteration on.
+ * makespan_ns is its time, n_iterations times the exact iteration time; start_ns and end_ns count from its beginning.
+ * events (NULL: transfers of pure latency) is the setting that simulation was run with. Errors: PS_ERROR_SCHEDULE where
+ * durations are not known beforehand (links, overlap_slowdown, ready_order). */
 PsExplanation *ps_explain_steady (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                                   const PsEventsSetting *events, PsReduce reduce,
                                   GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_explanation_free (PsExplanation *explanation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsExplanation, ps_explanation_free)
 
-/* What could be made faster. */
+/* Parts that could be made faster. */
 typedef enum
 {
   PS_PART_KIND,   /* all ops of one kind */
@@ -100,12 +100,12 @@ typedef struct
 /* "F", "stage 3", "device 2", "link 0-1". Free with g_free. */
 char *ps_part_format (const PsPart *part);
 
-/* All parts that take any time under these costs, by kind, then a, then b. A device that holds one stage, all of it, is
- * listed as the stage alone. Free with g_array_unref. */
+/* All parts that take any time under these costs, by kind, then a, then b. Where a device holds one stage, all of it,
+ * the list has the stage alone. Free with g_array_unref. */
 GArray *ps_parts (const PsScenarioPlan *plan, const PsCosts *costs);
 
-/* Of an op class's, or a transfer class's, duration the nanoseconds that belong to a part. The time of an overlapped
- * pair belongs to its two ops in proportion to what they take alone (to the nearest nanosecond, the first op's). */
+/* The nanoseconds of an op class's, or a transfer class's, duration that belong to a part. The time of an overlapped
+ * pair belongs to its two ops in proportion to their times alone (the first op's rounded to the nearest nanosecond). */
 gint64 ps_part_of_op (const PsPart *part, const PsOpClass *op, const PsCosts *costs);
 gint64 ps_part_of_transfer (const PsPart *part, const PsTransferClass *transfer, const PsCosts *costs);
 
@@ -120,17 +120,21 @@ typedef struct
                           1: it always does */
 } PsWhatIf;
 
-/* The n_best parts that save most, best first, ties in the order of ps_parts, each evaluated by itself with transfers
- * that do not queue. saving in (0, 1]; durations are rounded to the nearest nanosecond. rest_ns is what the iteration
- * takes beyond the makespan. The change point is exact, not sampled: with the share s of a part saved, the makespan is
- * the maximum over all paths of A - B s, A the path's length and B the part's time on it, a convex piecewise linear
- * function, whose first corner is found by intersecting its line at 0 with the line of the longest path at ever smaller
- * s (Newton's method on max-plus polynomials; Gaubert et al. call it policy iteration). Free with g_array_unref. */
+/* The n_best parts that save most, best first, ties in the order of ps_parts. Each is evaluated by itself with
+ * transfers that do not queue. saving is in (0, 1]; durations are rounded to the nearest nanosecond. rest_ns is the
+ * part of the iteration beyond the makespan. Free with g_array_unref.
+ *
+ * The change point is exact, not sampled. With the share s of a part saved, the makespan is the maximum over all paths
+ * of A - B s: A is the path's length, B the part's time on it. That function is convex and piecewise linear. Its first
+ * corner is found by intersecting its line at 0 with the line of the longest path at ever smaller s (Newton's method on
+ * max-plus polynomials; Gaubert et al. call it policy iteration).
+ */
 GArray *ps_what_if (const PsScenarioPlan *plan, const PsCosts *costs, gint64 rest_ns, double saving, guint n_best);
 
 /* The same by the events engine, one run per part. The change point is found in the same way, with the path that
- * ps_explain finds at each s and times in small parts of a nanosecond instead of exact fractions; NAN where times are
- * no maximum of sums (events has links, speed, overlap_slowdown or ready_order). Errors: those of the engine. */
+ * ps_explain finds at each s, and times in small parts of a nanosecond instead of exact fractions. It is NAN where
+ * times are no maximum of sums (events has links, speed, overlap_slowdown or ready_order). Errors: those of the
+ * engine. */
 GArray *ps_what_if_events (const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSetting *events,
                            gint64 rest_ns, double saving, guint n_best, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

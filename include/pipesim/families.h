@@ -7,7 +7,7 @@
 
 G_BEGIN_DECLS
 
-/* What a family may look at. */
+/* The question that a family answers. */
 typedef struct
 {
   guint n_devices;      /* p >= 1 */
@@ -35,8 +35,8 @@ typedef struct
   gboolean uses_costs;     /* looks at costs and memory_limit */
   /* Fails with PS_ERROR_USAGE saying which constraint and the nearest allowed value. */
   gboolean (*check) (const PsFamilySetting *setting, GError **error);
-  /* setting has passed check, and n_slices is not 0. Fails only where costs or memory limits make it impossible:
-   * PS_ERROR_SCHEDULE saying how much which device would need. */
+  /* setting has passed check, and n_slices is not 0. Fails with PS_ERROR_SCHEDULE only where costs or memory limits
+   * make it impossible; the message says which device would need how much. */
   PsSchedule *(*generate) (const PsFamilySetting *setting, GError **error);
 } PsFamily;
 
@@ -44,7 +44,8 @@ typedef struct
 const PsFamily *const *ps_family_table (guint *n);
 const PsFamily *ps_family_find (const char *name); /* NULL when there is none */
 
-/* Checks the setting (limits of base.h, then the family's own) and generates what ps_schedule_validate accepts. */
+/* Checks the setting (limits of base.h, then the family's own) and generates a schedule that ps_schedule_validate
+ * accepts. */
 PsSchedule *ps_family_generate (const PsFamily *family, const PsFamilySetting *setting,
                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

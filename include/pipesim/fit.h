@@ -1,8 +1,9 @@
-/* fit.h - what a message costs as a function of its size: alpha + beta n, in pieces.
+/* fit.h - the cost of a message as a function of its size: alpha + beta n, in pieces.
  *
  * Messages of different sizes go different ways (copied at once, in chunks, through caches or past them), so one beta
  * holds for a range of sizes only. Hockney (The communication challenge for MPP, Parallel Computing 20, 1994) is the
- * fit of one piece. The function is continuous, starts at alpha >= 0 and never falls. */
+ * fit of one piece. The function is continuous, starts at alpha >= 0 and never falls.
+ */
 #ifndef PIPESIM_FIT_H
 #define PIPESIM_FIT_H
 
@@ -36,8 +37,8 @@ void ps_transfer_fit (const gint64 *bytes, const gint64 *ns, guint n, PsTransfer
 /* The fitted time of a message, in ns. bytes >= 0. */
 double ps_transfer_fit_at (const PsTransferFit *fit, double bytes);
 
-/* What was fitted, a line each: "alpha 8.01 us", per piece "to 64 KiB: 0.0279 ns/B (35.8 GB/s)" or "beyond: no slope",
- * and "R² 0.999, within 3.2 %". Free with g_free. */
+/* The fit, a line each: "alpha 8.01 us", per piece "to 64 KiB: 0.0279 ns/B (35.8 GB/s)" or "beyond: no slope", and "R²
+ * 0.999, within 3.2 %". Free with g_free. */
 char *ps_transfer_fit_to_text (const PsTransferFit *fit);
 
 G_END_DECLS

@@ -3,19 +3,21 @@
  *
  * - native: the file of schedule.h.
  *
- * - torch-compute: CSV of torch.distributed.pipelining (PyTorch 2.14 and 2.15, _load_csv format="compute_only"), a
- *   line per rank, a cell per action, CRLF when written. A cell is STAGE TYPE MICROBATCH, "0F3", type F forward, I our
- * B, B our BW, W our W, or a pair "(0F7;7B3)OVERLAP_F_B". Empty cells are idle time, which an order does not hold: they
- * are ignored.
+ * - torch-compute: CSV of torch.distributed.pipelining (PyTorch 2.14 and 2.15, _load_csv format="compute_only"), a line
+ *   per rank, a cell per action, CRLF when written. A cell is STAGE TYPE MICROBATCH, such as "0F3", or a pair
+ *   "(0F7;7B3)OVERLAP_F_B". Type F is our F, I our B, B our BW, W our W. Empty cells are idle time; an order does not
+ *   hold it, so they are ignored.
  *
- * - torch-comms: the same with everything that runtime executes ("compute_comms"): UNSHARD and RESHARD before and after
- *   the use of a stage's weights (three stages at most at a time), REDUCE_GRAD after the last backward of a stage,
- *   SEND_F, RECV_F, SEND_B, RECV_B where neighbouring stages lie on different ranks; "0SEND_F3" meets "1RECV_F3". A
- *   WAIT_SEND_F or WAIT_SEND_B after every send and a WAIT_REDUCE_GRAD after every REDUCE_GRAD: PyTorch 2.15 wants
- *   them.
- *   Written as PyTorch 2.15 lowers: ranks take turns, one action each; a send follows its producer, its receive is
- *   appended to the other rank's list at the same moment. With a program its own order is kept, and weights are seen to
- *   before what needs them.
+ * - torch-comms: the same with everything that runtime executes ("compute_comms"). UNSHARD and RESHARD come before and
+ *   after the use of a stage's weights (three stages at most at a time), REDUCE_GRAD after the last backward of a
+ *   stage. SEND_F, RECV_F, SEND_B, RECV_B stand where neighbouring stages lie on different ranks; "0SEND_F3" meets
+ *   "1RECV_F3". A WAIT_SEND_F or WAIT_SEND_B follows every send and a WAIT_REDUCE_GRAD every REDUCE_GRAD: PyTorch 2.15
+ *   wants them.
+ *
+ *   Written as PyTorch 2.15 lowers: ranks take turns, one action each. A send follows its producer, and its receive is
+ *   appended to the other rank's list at the same moment. A program keeps its own order; weights are gathered before
+ *   the ops that need them.
+ *
  *   Reading keeps all actions of the file as the posts of the schedule (schedule.h), and writing gives the same bytes
  *   back. Simulation follows the sends and receives where transfers share channels; waits and weights take no time.
  *   PyTorch's messages carry no tag: a file whose receives from a rank are not in the order of its sends is refused.
@@ -23,17 +25,17 @@
  * - torch-comms-2.14: the same without waits, as PyTorch 2.14 reads and lowers. Neither release loads the other's.
  *
  * - colossalai: JSON of ColossalAI's and veScale's scheduled nodes: an array per device of {"type", "chunk", "stage",
- *   "minibatch"}; stage is the device, chunk counts the stages of the device in model order. Types F, B, W, BW (so
+ *   "minibatch"}. stage is the device; chunk counts the stages of the device in model order. Types are F, B, W, BW (so
  *   named in the zero-bubble repository; ColossalAI itself splits every backward), SEND_FORWARD, RECV_FORWARD,
- *   SEND_BACKWARD, RECV_BACKWARD; written where neighbouring stages lie on different devices, as our own lowering
- *   orders them. Reading also takes the keys start_time, completion_time, rollback and comm_id and the types
+ *   SEND_BACKWARD, RECV_BACKWARD. Transfers are written where neighbouring stages lie on different devices, as our own
+ *   lowering orders them. Reading also takes the keys start_time, completion_time, rollback and comm_id and the types
  *   LOCAL_FORWARD, LOCAL_BACKWARD and *POST_VALIDATION, which add nothing to the order. The placement is the one of
- *   loop, V and wave whose transfers are those of the file; a file without transfers has V for two chunks (what
- *   ColossalAI runs), or loop where the order deadlocks in a V.
+ *   loop, V and wave that has the transfers of the file. A file without transfers has V for two chunks (as ColossalAI
+ *   runs), or loop where the order deadlocks in a V.
  *
  * - chrome-trace: the timeline of a simulation (timeline.h), unit costs where none are given. Written only.
  *
- * Readers are strict where those programs are sloppy: junk behind an action, duplicates, missing microbatches, a stage
+ * Readers are strict where those programs are sloppy: text after an action, duplicates, missing microbatches, a stage
  * on two ranks and empty lines are errors. Errors: PS_ERROR_INPUT "FILE:ROW:CELL: ..." in a CSV, both counted from 1.
  */
 #ifndef PIPESIM_FORMATS_H
@@ -47,16 +49,16 @@ typedef struct
 {
   const char *name; /* as typed: "torch-compute" */
   const char *description;
-  /* Whether a text looks like this format and is to be read as it. NULL: never read. */
+  /* TRUE: a text looks like this format and is read as it. NULL: never read. */
   gboolean (*recognise) (const char *text, gsize length);
-  /* Reads a schedule; where is what messages call the text. Not yet validated. */
+  /* Reads a schedule; where names the text in messages. Not yet validated. */
   PsSchedule *(*read) (const char *where, const char *text, gsize length, GError **error);
-  /* Writes a valid schedule. PS_ERROR_SCHEDULE says what the format cannot hold. */
+  /* Writes a valid schedule. PS_ERROR_SCHEDULE names the part that the format cannot hold. */
   char *(*write) (const PsSchedule *schedule, GError **error);
   /* The same with the sends and receives where the program has them; write puts them where PS_COMM_ASAP has them. NULL:
    * the format holds none. */
   char *(*write_program) (const PsProgram *program, GError **error);
-  /* Of a format that shows times: write does it with unit costs. NULL: the format shows none. */
+  /* For a format that shows times: write uses unit costs. NULL: the format shows none. */
   char *(*write_timeline) (const PsTimeline *timeline);
 } PsFormat;
 
@@ -73,17 +75,17 @@ const PsFormat *ps_format_recognise (const char *where, const char *text, gsize 
  * "read from PATH (FORMAT)". Not yet validated. */
 PsSchedule *ps_format_read (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* What PyTorch calls an op, "0F3"; its profiler's ranges are named "PP:0F3". NULL for R and O, for which it has no
- * word. Free with g_free. */
+/* The name of an op in PyTorch, "0F3"; its profiler's ranges are named "PP:0F3". NULL for R and O, which PyTorch has
+ * not. Free with g_free. */
 char *ps_torch_op_name (PsOp op);
 
-/* What PyTorch's runtime (and torchtitan, which loads its stages by schedule name) would refuse or do wrong with a
- * valid schedule that is exported as torch-compute or torch-comms: one line per finding. comms is the torch-comms text
- * that was written of it; NULL: what would be. Free with g_ptr_array_unref. */
+/* Findings, one line each, about a valid schedule that is exported as torch-compute or torch-comms: what PyTorch's
+ * runtime, or torchtitan, which loads its stages by schedule name, would refuse or do wrong. comms is the torch-comms
+ * text written of it; NULL: the text that would be written. Free with g_ptr_array_unref. */
 GPtrArray *ps_torch_lint (const PsSchedule *schedule, const char *comms) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same for a torch-comms text of either release as it stands: its own receives, REDUCE_GRADs and UNSHARDs, and
- * whether it deadlocks with one communicator per direction, per pair of ranks, or per rank. NULL and an error where the
+/* The same for a torch-comms text of either release as it stands: its own receives, REDUCE_GRADs and UNSHARDs. Findings
+ * include a deadlock with one communicator per direction, per pair of ranks, or per rank. NULL and an error where the
  * text cannot be read. */
 GPtrArray *ps_torch_lint_comms (const char *where, const char *text, gsize length,
                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
@@ -95,22 +97,30 @@ GPtrArray *ps_torch_lint_comms (const char *where, const char *text, gsize lengt
  * - Chrome trace: as ps_timeline_to_chrome_trace writes it; predicted or measured as its process name says.
  *
  * - PyTorch profiler: Kineto traces whose ranges "PP:0F0", "PP:(0F7;7B3)OVERLAP_F_B" are the actions of a rank;
- *   measured. Where no range is named like that, "Forward 0" and "Backward 0" of ScheduleGPipe count, of the stage that
- *   has the rank's number. Ranges on the GPU (category gpu_user_annotation) count if there are any, else those of the
- *   processor. On the processor a range also waits for its receive, so an op begins with the first cpu_op, on any
- *   thread, that begins inside its range (of GPipe: after the receive c10d::recv_; the op ends with c10d::send).
- * Without one it takes no time, at the range's end. Ranges of a file without any cpu_op count as they are. path may be
- * a folder: its *.json and *.json.gz files are the traces of one run, one per rank. The rank of a file is
- *   distributedInfo.rank, else the number behind "rank" in its name, else its place by name. Ranks in one file are told
- *   by process, else by thread. Where there are fewer than distributedInfo.world_size, the timeline's remark says so.
- * An action that comes again begins a new iteration; incomplete ones are dropped, and of the others the one with the
- *   median duration is taken. iteration_ns is its first start to its last end: what lies between two iterations has no
- *   range.
+ *   measured. Where no range has a name like that, "Forward 0" and "Backward 0" of ScheduleGPipe count, of the stage
+ *   with the rank's number.
+ *
+ *   Ranges on the GPU (category gpu_user_annotation) count if there are any, else those of the processor. On the
+ *   processor a range also waits for its receive. So an op begins with the first cpu_op, on any thread, that begins
+ *   inside its range. With GPipe it begins after the receive c10d::recv_ and ends with c10d::send. An op without a
+ *   cpu_op takes no time, at the range's end. In a file without any cpu_op ranges count as they are.
+ *
+ *   path may be a folder: its *.json and *.json.gz files are the traces of one run, one per rank. The rank of a file is
+ *   distributedInfo.rank, else the number after "rank" in its name, else its place by name. Ranks in one file are told
+ *   by process, else by thread. With fewer ranks than distributedInfo.world_size, the timeline's remark says so.
+ *
+ *   An action that comes again begins a new iteration. Incomplete iterations are dropped; the one with the median
+ *   duration of the others is taken. iteration_ns is its first start to its last end: the time between two iterations
+ *   has no range.
  *
  * Files may be packed by gzip, whatever their names.
  *
- * Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with ps_timeline_free. */
+ * Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with ps_timeline_free.
+ */
 PsTimeline *ps_timeline_load (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Writes a timeline: as a Chrome trace where path ends in .trace.json, else as the native file. Errors: PS_ERROR_IO. */
+gboolean ps_timeline_write (const PsTimeline *timeline, const char *path, GError **error);
 
 /* The traces of one run from texts in memory. names and texts have n entries. */
 PsTimeline *ps_trace_parse (const char *where, const char *const *names, const char *const *texts, guint n,

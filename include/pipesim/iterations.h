@@ -70,6 +70,10 @@ gboolean ps_iteration_events (const PsProgram *program, const PsCosts *costs, co
                               const PsEventsSetting *setting, PsSync sync, PsReduce reduce, PsIteration *iteration,
                               GError **error);
 
+/* Refuses settings under which durations are not known beforehand. Errors: PS_ERROR_SCHEDULE "NAME: never drains: ...".
+ */
+gboolean ps_iteration_check_fixed (const PsProgram *program, const PsEventsSetting *setting, GError **error);
+
 G_END_DECLS
 
 #endif

@@ -1,5 +1,5 @@
-/* layouts.h - which way to train a model on so many GPUs: pipelines of p devices, t GPUs that make a device, d
- * replicas, the size of microbatches, what is recomputed, chunks and the schedule. */
+/* layouts.h - the best way to train a model on n GPUs: p devices in a pipeline, t GPUs to a device, d replicas, the
+ * size of microbatches, recomputation, chunks and the schedule. */
 #ifndef PIPESIM_LAYOUTS_H
 #define PIPESIM_LAYOUTS_H
 
@@ -12,8 +12,8 @@ typedef struct
   const char *model;     /* path or name; NULL: the one that db holds */
   const char *precision; /* of the model in place of its own; NULL: its own */
   const char *cluster;   /* path or name: memory and peak rate of a GPU, and without db all costs */
-  const char *db;        /* measured costs; NULL: modelled ones. They say nothing of replicas and of other sizes of
-                            microbatches, and are those of a device as it is, so that p is n_gpus then */
+  const char *db;        /* measured costs; NULL: modelled ones. Measured costs know neither replicas nor other sizes of
+                            microbatches, and hold for the device as it was measured: p is n_gpus then */
   const char *profile;   /* of db; NULL: all of the model, whatever their size of microbatches */
   guint n_gpus;          /* p * t * d; 0: those of the cluster */
   guint tensor;          /* t; 0: 1, 2, 4 and 8, within a node */
@@ -21,11 +21,11 @@ typedef struct
   gint64 memory_limit;   /* bytes per GPU; 0: the cluster's */
   gboolean zero;         /* spread the optimizer state over the replicas, where there are some (ZeRO stage 1) */
   char **schedules;      /* families; NULL: all that are synchronous */
-  guint top;             /* so many of the best */
+  guint top;             /* number of layouts wanted, the best ones */
   guint n_jobs;          /* threads; 0: 1. The answer is the same for any number */
 } PsLayoutQuestion;
 
-/* How far a prediction can be trusted, by the weakest of what it is made from. */
+/* Trust in a prediction, by the weakest of the figures that it is made from. */
 typedef enum
 {
   PS_CONFIDENCE_LOW,    /* times, transfers or sizes are modelled */
@@ -56,18 +56,18 @@ typedef struct
   PsConfidence confidence;
 } PsLayout;
 
-/* What was tried, and the best of it. Every setting of the space counts once. */
+/* The layouts that were tried, and the best of them. Every setting of the space counts once. */
 typedef struct
 {
-  GArray *best; /* PsLayout, the fastest first; those as fast by p, t, b, recomputation, schedule, chunks */
+  GArray *best; /* PsLayout, the fastest first; equal ones by p, t, b, recomputation, schedule, chunks */
   guint64 n_settings;
   guint64 n_fit;        /* predicted, and fit the memory */
   guint64 n_too_large;  /* predicted, and do not */
   guint64 n_hopeless;   /* not predicted: weights, gradients and optimizer state alone do not fit */
   guint64 n_outrun;     /* not predicted: the work alone takes longer than the last of the best */
-  guint64 n_impossible; /* what the schedule or the costs refuse */
+  guint64 n_impossible; /* refused by the schedule or the costs */
   guint n_gpus;
-  guint n_there; /* GPUs that the cluster has; beyond them more nodes of the kind are assumed */
+  guint n_there; /* GPUs that the cluster has; more nodes of the kind are assumed beyond them */
   gint64 memory_limit;
   gint64 state_bytes; /* weights, gradients and optimizer state of the model, by ps_model_state */
   double step_flops;  /* of the model, see ps_layout_step_flops */
@@ -76,17 +76,20 @@ typedef struct
   char *cluster;
 } PsLayouts;
 
-/* The floating-point operations that a step of that many sequences needs: F, B and W of the whole model as
- * ps_model_stage_flops counts them. What is recomputed does not count (Chowdhery et al., PaLM, arXiv 2204.02311,
- * appendix B: 6N + 12LHQT per token; N here without the embedding, which is looked up). */
+/* The floating-point operations that a step of global_batch sequences needs: F, B and W of the whole model as
+ * ps_model_stage_flops counts them. Recomputation does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B:
+ * 6N + 12LHQT per token; N here without the embedding, which is looked up). */
 double ps_layout_step_flops (const PsModel *model, gint64 global_batch);
 
-/* Predicts the layouts: p t d = n_gpus (p no more than layers; t that ps_tensor_check and the nodes allow), b = 1, 2,
- * 4, 8, 16, all recomputations, all schedules with their own number of chunks v, and those that take others also with v
- * = 2, 4, 8 and every v up to 8 that cuts the layers evenly; for p = 1, where there is no pipeline, one schedule. Two
- * bounds save predictions and change no answer: the weights of a pipeline against its memory, and the work of a step
- * spread evenly over p against the last of the best. Settings that do not fit are no answer; when none fits, best is
- * empty. Errors: PS_ERROR_USAGE, PS_ERROR_IO, PS_ERROR_INPUT. */
+/* Predicts the layouts with p t d = n_gpus:
+ * - p no more than layers; t as ps_tensor_check and the nodes allow; b = 1, 2, 4, 8, 16; all recomputations;
+ * - all schedules with their own number of chunks v; schedules that take others also with v = 2, 4, 8 and every v up to
+ *   8 that cuts the layers evenly; one schedule for p = 1, where there is no pipeline.
+ *
+ * Two bounds save predictions and change no answer: the weights of a pipeline against its memory, and the work of a
+ * step spread evenly over p against the last of the best. Settings that do not fit are no answer; when none fits, best
+ * is empty. Errors: PS_ERROR_USAGE, PS_ERROR_IO, PS_ERROR_INPUT.
+ */
 PsLayouts *ps_layouts_find (const PsLayoutQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_layouts_free (PsLayouts *layouts);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsLayouts, ps_layouts_free)

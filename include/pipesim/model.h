@@ -1,5 +1,5 @@
-/* model.h - what is trained: a decoder-only transformer, read from data/models/<name>.ini, and how its layers are cut
- * into stages.
+/* model.h - the model that is trained: a decoder-only transformer, read from data/models/<name>.ini, and the cut of its
+ * layers into stages.
  *
  * Notation of the formulas: s sequence, b microbatch size, h hidden, a heads, f feed-forward, V vocabulary, k kv_heads.
  */
@@ -45,7 +45,7 @@ typedef struct
  * Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with ps_model_free. */
 PsModel *ps_model_load (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same from text in memory; `where` is what messages call it. */
+/* The same from text in memory; `where` names it in messages. */
 PsModel *ps_model_parse (const char *where, const char *text, gsize length, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 PsModel *ps_model_copy (const PsModel *model);
 void ps_model_free (PsModel *model);
@@ -61,7 +61,7 @@ const char *ps_precision_name (PsPrecision precision); /* "fp32", "fp16", "bf16"
 gboolean ps_precision_parse (const char *where, const char *text, PsPrecision *precision, GError **error);
 guint ps_precision_bytes (PsPrecision precision); /* bytes per element */
 
-/* Gives the model the precision that text names, and a name that says so ("gpt-1.5b in bf16") where it was another.
+/* Gives the model the precision that text names, and where that is a new one a name that says so ("gpt-1.5b in bf16").
  * text NULL: leaves it. Errors: PS_ERROR_USAGE "where: ...". */
 gboolean ps_model_set_precision (PsModel *model, const char *where, const char *text, GError **error);
 
@@ -70,16 +70,15 @@ typedef struct
 {
   guint first_layer;
   guint n_layers;
-  gboolean embedding; /* token and position embedding in front */
-  gboolean head;      /* final layer norm, output projection and cross-entropy loss behind */
+  gboolean embedding; /* token and position embedding before the layers */
+  gboolean head;      /* final layer norm, output projection and cross-entropy loss after them */
 } PsStageShape;
 
 /* Splits the layers over n_stages as evenly as possible, larger stages first; the first stage gets the embedding, the
  * last the head. shapes has room for n_stages. Fails with PS_ERROR_USAGE when n_stages > layers. */
 gboolean ps_model_split (const PsModel *model, guint n_stages, PsStageShape *shapes, GError **error);
 
-/* The part of a shape that costs depend on, e.g. "layers=2", "layers=1,embedding", "layers=1,head". Free with g_free.
- */
+/* The part of a shape that costs depend on: "layers=2", "layers=1,embedding", "layers=1,head". Free with g_free. */
 char *ps_stage_shape_key (const PsStageShape *shape);
 
 /* Tokens of a microbatch, bs. */
@@ -124,13 +123,13 @@ gint64 ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, Ps
  *
  * - Layer, f = 4h and k = a: 34sbh + 5as^2b without flash attention (equation 1), 34sbh with it.
  * - Layer, any f and c = hk/a, by its derivation: sb(14h + 4c + 4f) (GPT), sb(12h + 4c + 6f) (Llama, which has no
- *   dropout), and the 5as^2b likewise.
+ *   dropout), each with 5as^2b as above.
  * - Head: 4sbh and the fp32 logits, 4sbV, which are not scaled (section 4.3).
  */
 gint64 ps_model_layer_activation_bytes (const PsModel *model);
 gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape);
 
-/* Bytes of a stage's that W still needs after B, inputs of the matrices and gradients of their outputs.
+/* Bytes of a stage that W still needs after B: inputs of the matrices and gradients of their outputs.
  *
  * - Layer, f = 4h and k = a: 32sbh (arXiv 2401.10241, section 2: M_W = 32h against M_B = 34h + 5as per token).
  * - Layer, any f and c: 2sb(6h + 2c + 2f) (GPT), 2sb(6h + 2c + 3f) (Llama).
@@ -138,43 +137,44 @@ gint64 ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape
  */
 gint64 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape);
 
-/* What is recomputed in front of the backward instead of kept (Korthikanti et al., arXiv 2205.05198). */
+/* Recomputation before the backward instead of keeping (Korthikanti et al., arXiv 2205.05198). */
 typedef enum
 {
   PS_RECOMPUTE_NONE,
   PS_RECOMPUTE_SELECTIVE, /* section 5: the attention scores, their softmax and dropout, 5as^2b of each layer */
-  PS_RECOMPUTE_FULL,      /* table 2: whole layers, of which the inputs alone are kept, 2sbh each */
+  PS_RECOMPUTE_FULL,      /* table 2: whole layers, whose inputs alone are kept, 2sbh each */
 } PsRecompute;
 
 /* Names and back; errors as those of ps_parse_name. */
 const char *ps_recompute_name (PsRecompute recompute); /* "none", "selective", "full" */
 gboolean ps_recompute_parse (const char *where, const char *text, PsRecompute *recompute, GError **error);
 
-/* What a forward keeps then; the head is never recomputed. With flash attention there is nothing selective to drop. */
+/* The bytes that a forward keeps under that recomputation; the head is never recomputed. With flash attention there is
+ * nothing selective to drop. */
 gint64 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute);
 
-/* What is computed again: of each layer 4bs^2h (scores, and weighting the values with them) or its whole F. */
+/* The operations that are repeated: per layer 4bs^2h (scores, and weighting the values with them) or its whole F. */
 gint64 ps_model_stage_recompute_flops (const PsModel *model, const PsStageShape *shape, PsRecompute recompute);
 
 /* Bytes of one boundary tensor (activation or its gradient): s b h elements. */
 gint64 ps_model_boundary_bytes (const PsModel *model);
 
-/* What makes up the bytes that a stage holds throughout. */
+/* The bytes that a stage holds throughout, by part. */
 typedef struct
 {
-  gint64 weight_bytes;    /* what kernels read */
+  gint64 weight_bytes;    /* read by kernels */
   gint64 gradient_bytes;  /* accumulated over the microbatches */
   gint64 optimizer_bytes; /* Adam's moments, and the fp32 master weights where the precision has them */
 } PsStateBytes;
 
-/* Weights, gradients and Adam state of so many parameters, bytes per parameter: fp32 4 + 4 + 8, mixed precision 2 + 2 +
- * 12 (fp32 master, momentum and variance; arXiv 1910.02054, ZeRO, section 3.1), with fp32_gradients 2 + 4 + 12. */
+/* Weights, gradients and Adam state of n_parameters. Bytes per parameter: fp32 4 + 4 + 8, mixed precision 2 + 2 + 12
+ * (fp32 master, momentum and variance; arXiv 1910.02054, ZeRO, section 3.1), with fp32_gradients 2 + 4 + 12. */
 PsStateBytes ps_model_state (const PsModel *model, gint64 n_parameters);
 
-/* Those of a stage. */
+/* The same for the parameters of a stage. */
 PsStateBytes ps_model_stage_state (const PsModel *model, const PsStageShape *shape);
 
-/* Their sum: 16 bytes per parameter, 18 in mixed precision with fp32 gradients. */
+/* Sum of the parts of ps_model_stage_state: 16 bytes per parameter, 18 in mixed precision with fp32 gradients. */
 gint64 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *shape);
 
 G_END_DECLS

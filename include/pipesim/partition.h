@@ -1,6 +1,5 @@
-/* partition.h - which layers make which stage: a model as a chain of layers with costs of their own, and the algorithms
- * that cut the chain into stages.
- */
+/* partition.h - the layers of each stage: a model as a chain of layers with costs of their own, and the algorithms that
+ * cut the chain into stages. */
 #ifndef PIPESIM_PARTITION_H
 #define PIPESIM_PARTITION_H
 
@@ -23,8 +22,8 @@ typedef struct
   gint64 full_backward_ns;  /* BW, both in one op; B + W unless measured */
   gint64 optimizer_ns;      /* O */
   gint64 flops;             /* of F + B + W */
-  gint64 output_bytes;      /* what it hands to the next layer; its gradient comes back as large */
-  gint64 kept_bytes;        /* what F keeps until B and W */
+  gint64 output_bytes;      /* handed to the next layer; its gradient comes back as large */
+  gint64 kept_bytes;        /* kept by F until B and W */
   gint64 weight_kept_bytes; /* the part of it that W still needs after B */
   gint64 parameter_bytes;   /* one version of the weights alone */
   gint64 state_bytes;       /* weights, gradients and optimizer state */
@@ -47,34 +46,36 @@ PsLayers *ps_layers_new (guint n_layers);
 void ps_layers_free (PsLayers *layers);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsLayers, ps_layers_free)
 
-/* Reads CSV with the header `layer,time,activation_bytes,parameter_bytes` and one line per layer in model order: a
- * name, the time of F + B + W ("1.5ms"; an integer without a unit is nanoseconds), output bytes per microbatch and
- * bytes of the weights. No quotes and no empty fields. Further columns may follow in the header, in any order: forward,
- * backward (times), flops, kept_bytes, weight_kept_bytes, state_bytes. Where they are missing they are modelled:
+/* Reads CSV with the header `layer,time,activation_bytes,parameter_bytes` and one line per layer in model order. A line
+ * has a name, the time of F + B + W ("1.5ms"; an integer without a unit is nanoseconds), output bytes per microbatch
+ * and bytes of the weights. No quotes and no empty fields. Further columns may follow in the header, in any order:
+ * forward, backward (times), flops, kept_bytes, weight_kept_bytes, state_bytes. Where they are missing they are
+ * modelled:
  *
  * - F = B = W = time / 3 (each multiplies every matrix once, model.h); B = W where forward alone is given;
  * - kept_bytes = activation_bytes, weight_kept_bytes = kept_bytes;
  * - state_bytes = 4 parameter_bytes (weights, gradients and two moments of Adam in one precision, arXiv 1910.02054,
  *   section 3.1).
  *
- * The origins are PS_ORIGIN_GIVEN. Errors: PS_ERROR_INPUT "FILE:3: time: ...", PS_ERROR_IO. */
+ * The origins are PS_ORIGIN_GIVEN. Errors: PS_ERROR_INPUT "FILE:3: time: ...", PS_ERROR_IO.
+ */
 PsLayers *ps_layers_read (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same from text in memory; `where` is what messages call it. */
+/* The same from text in memory; `where` names it in messages. */
 PsLayers *ps_layers_parse (const char *where, const char *text, gsize length, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The formulas of model.h on a cluster's rates. The embedding and the head are layers of their own, in front and
- * behind. Modelled. */
+/* The formulas of model.h on a cluster's rates. The embedding is a layer of its own before the others, the head one
+ * after them. Modelled. */
 PsLayers *ps_layers_model (const PsModel *model, const PsCluster *cluster, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* From stages measured for n_devices devices (profile and model as in ps_costdb_costs): a layer is the mean of those in
- * stages without embedding and head, these are what the first and the last stage take beyond their layers. Takes the
- * fewest stages that the profile holds, 3 at least. *link (may be NULL) is what a transfer between neighbours was
- * measured to take, by its bytes. Derived from measurements: the origins are PS_ORIGIN_INTERPOLATED. */
+/* From stages measured for n_devices devices (profile and model as in ps_costdb_costs). A layer is the mean of the
+ * layers in stages without embedding and head. Embedding and head are the rest of the first and the last stage beyond
+ * their layers. Takes the fewest stages that the profile holds, 3 at least. *link (may be NULL) gives the measured time
+ * of a transfer between neighbours by its bytes. Derived from measurements: the origins are PS_ORIGIN_INTERPOLATED. */
 PsLayers *ps_layers_costdb (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices, PsLink *link,
                             GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* What the algorithms may look at. */
+/* The question that an algorithm answers. */
 typedef struct
 {
   const PsLayers *layers;
@@ -124,8 +125,8 @@ typedef struct
 const PsPartitioner *ps_partitioner_table (guint *n);
 const PsPartitioner *ps_partitioner_find (const char *name); /* NULL when there is none */
 
-/* Checks the setting and cuts. Errors: PS_ERROR_USAGE for what the algorithm lacks or cannot take, PS_ERROR_SCHEDULE
- * where no partition keeps within the limits. */
+/* Checks the setting and cuts. Errors: PS_ERROR_USAGE where the algorithm lacks something or cannot take it,
+ * PS_ERROR_SCHEDULE where no partition keeps within the limits. */
 PsPartition *ps_partition (const PsPartitioner *partitioner, const PsPartitionSetting *setting,
                            GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -136,15 +137,16 @@ PsPlacement *ps_partition_placement (const PsPartitionSetting *setting, GError *
  * nanosecond. */
 gint64 ps_partition_stage_ns (const PsPartitionSetting *setting, const PsPartition *partition, guint stage);
 
-/* How long one microbatch holds the link behind a stage: the activation there and the gradient back, 2 (latency + bytes
- * / bandwidth). 0 behind the last. */
+/* Time that one microbatch holds the link after a stage: the activation out and the gradient back, 2 (latency + bytes /
+ * bandwidth). 0 after the last stage. */
 gint64 ps_partition_link_ns (const PsPartitionSetting *setting, const PsPartition *partition, guint stage);
 
-/* The largest of both over all stages of a partition without replicas: in the long run a microbatch cannot leave the
- * pipeline more often, however well transfers overlap with computation. */
+/* The largest stage or link time of a partition without replicas. In the long run microbatches leave the pipeline no
+ * faster, however well transfers overlap with computation. */
 gint64 ps_partition_bottleneck (const PsPartitionSetting *setting, const PsPartition *partition);
 
-/* Peak memory of a stage on a device of its own under 1F1B: its state, and what min (m, S - s) microbatches keep. */
+/* Peak memory of a stage on a device of its own under 1F1B: its state, and the activations of min (m, S - s)
+ * microbatches. */
 gint64 ps_partition_memory_bytes (const PsPartitionSetting *setting, const PsPartition *partition, guint stage);
 
 /* The costs of the stages of a partition without replicas, with the speeds of their devices. Fails where a stage lives
@@ -152,12 +154,12 @@ gint64 ps_partition_memory_bytes (const PsPartitionSetting *setting, const PsPar
 PsCosts *ps_partition_costs (const PsPartitionSetting *setting, const PsPartition *partition,
                              GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* What ps_partition_costs made as text that ps_costs_parse reads back to the same costs: "f=1ns:2ns,b=...". Free with
- * g_free. */
+/* The costs of ps_partition_costs as text that ps_costs_parse reads back to the same costs: "f=1ns:2ns,b=...". Free
+ * with g_free. */
 char *ps_partition_costs_to_text (const PsCosts *costs);
 
-/* What the setting's family takes with a partition without replicas: the simulated iteration time, and by how much its
- * devices exceed their memory limits, all together. */
+/* A run of the setting's family with a partition without replicas: the simulated iteration time, and the bytes by which
+ * its devices exceed their memory limits, all together. */
 typedef struct
 {
   gint64 iteration_ns;

@@ -1,6 +1,6 @@
 /* philox.h - random numbers from a counter: Philox-4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as
- * easy as 1, 2, 3, SC 2011, section 3.3 and table 2). The same bits on the host and, under nvcc, in a kernel; no GLib.
- */
+ * easy as 1, 2, 3, SC 2011, section 3.3 and table 2), and SplitMix64. The same bits on the host and, under nvcc, in a
+ * kernel; no GLib. */
 #ifndef PIPESIM_PHILOX_H
 #define PIPESIM_PHILOX_H
 
@@ -41,6 +41,18 @@ ps_philox (uint32_t words[4], uint64_t key)
       k0 += PS_PHILOX_KEY_0;
       k1 += PS_PHILOX_KEY_1;
     }
+}
+
+/* Moves a counter on and returns its number in SplitMix64's sequence (Steele, Lea, Flood: Fast splittable pseudorandom
+ * number generators, OOPSLA 2014). */
+PS_PHILOX_INLINE uint64_t
+ps_splitmix_next (uint64_t *counter)
+{
+  uint64_t z = *counter += 0x9e3779b97f4a7c15u;
+
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
 }
 
 #endif

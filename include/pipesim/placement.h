@@ -1,4 +1,4 @@
-/* placement.h - which device holds which stage. */
+/* placement.h - the device that holds each stage. */
 #ifndef PIPESIM_PLACEMENT_H
 #define PIPESIM_PLACEMENT_H
 
@@ -49,7 +49,7 @@ guint ps_placement_max_chunks (const PsPlacement *placement);
 
 const char *ps_placement_name (PsPlacementKind kind); /* "loop", "V", "wave", "bidirectional", "custom" */
 
-/* Reads what ps_placement_name writes, but for "custom", which no name says. Errors as those of ps_parse_name. */
+/* Reads the names of ps_placement_name except "custom". Errors as those of ps_parse_name. */
 gboolean ps_placement_parse (const char *where, const char *text, PsPlacementKind *kind, GError **error);
 
 G_END_DECLS

@@ -2,10 +2,10 @@
  * another machine.
  *
  * The text is JSON, format "pipesim-profile/1": the members of PsProfile, then "sentinels" and "measurements", each an
- * array with one object per line. Members are those of the structures in costdb.h under the names that the database
- * gives them; what is not known is left out, and so are "choices" where there are none, "shares" and "share" of equal
- * parts and "samples_ns" where they were not asked for. Text -> database -> text and database -> text -> database give
- * the same again, byte by byte and row by row. */
+ * array with one object per line. Members are those of the structures in costdb.h under their names in the database.
+ * Left out are: unknown values; "choices" where there are none; "shares" and "share" of equal parts; "samples_ns"
+ * unless asked for. Text -> database -> text gives the same bytes, and database -> text -> database the same rows.
+ */
 #ifndef PIPESIM_PROFILE_H
 #define PIPESIM_PROFILE_H
 

@@ -1,5 +1,5 @@
-/* questions.h - what a database of results answers: which settings are worth having, which is the best, and where one
- * schedule overtakes another. */
+/* questions.h - questions to a database of results: the settings that are worth having, the best one, and the point
+ * where one schedule overtakes another. */
 #ifndef PIPESIM_QUESTIONS_H
 #define PIPESIM_QUESTIONS_H
 
@@ -12,12 +12,11 @@ G_BEGIN_DECLS
  * is about the column asynchronous ("asynchronous=any" always holds). */
 typedef struct
 {
-  char **per;   /* columns: one answer for each combination of their values; NULL: one for all */
-  char **where; /* "COLUMN=VALUE" (or != <= >= < >) that all must hold; NULL: nothing. With units */
-  char *by;     /* column that is to be small: time */
-  guint top;    /* best: so many of each group, at least 1 */
-  gint64
-      *limits; /* best: memory limits to be kept, bytes, ascending, one answer for each; NULL: those of the settings */
+  char **per;     /* columns: one answer for each combination of their values; NULL: one for all */
+  char **where;   /* "COLUMN=VALUE" (or != <= >= < >) that all must hold; NULL: nothing. With units */
+  char *by;       /* a column that should be small, such as time */
+  guint top;      /* best: so many of each group, at least 1 */
+  gint64 *limits; /* best: memory limits in bytes, ascending, one answer for each; NULL: those of the settings */
   guint n_limits;
 } PsQuestion;
 
@@ -35,8 +34,8 @@ char *ps_question_left_out (PsResults *results, const PsQuestion *question, GErr
 void ps_answer_free (PsAnswer *answer);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsAnswer, ps_answer_free)
 
-/* Refuses names that are no column of the view result, or of it no column of numbers; `option` is where the message
- * starts. Errors: PS_ERROR_USAGE. */
+/* Refuses a name that is no column of the view result, or with `number` no column of numbers. The message starts with
+ * `option`. Errors: PS_ERROR_USAGE. */
 gboolean ps_result_column_check (const char *option, const char *name, gboolean number, GError **error);
 
 /* Values of some columns, row by row. */
@@ -55,28 +54,29 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsResultValues, ps_result_values_free)
 PsResultValues *ps_results_values (PsResults *results, const PsQuestion *question, const char *const *columns,
                                    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The Pareto front of time against peak memory of each group: the settings of which no other is faster without needing
- * more memory, or needs less without being slower; of equal ones the first. By group, then memory. Rows hold the
- * columns of `per`, those settings that differ anywhere, and the figures. Errors: PS_ERROR_USAGE for unknown columns
- * and values. */
+/* The Pareto front of time against peak memory of each group, by group, then memory. It leaves out a setting where
+ * another one is faster without more memory, or needs less without being slower; of equal ones it keeps the first. Rows
+ * hold the columns of `per`, the settings that differ anywhere, and the figures. Errors: PS_ERROR_USAGE for unknown
+ * columns and values. */
 PsAnswer *ps_results_pareto (PsResults *results, const PsQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The fastest settings of each group; among equals those that need less memory. */
 PsAnswer *ps_results_best (PsResults *results, const PsQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Which schedule is the fastest as a column goes from its smallest value to its largest, everything else that was swept
- * held fixed (or `per`, when given, with the best of what it leaves open): one row for each stretch that one schedule
- * wins.
+/* The fastest schedule as a column goes from its smallest value to its largest: one row for each stretch that one
+ * schedule wins. Everything else that was swept is held fixed; or only `per`, when given, with the best of all that it
+ * leaves open.
  *
  * - from, to: first and last value of the stretch;
- * - winner: its fastest schedule; a schedule that has won so far stays so while it is as fast as any;
- * - ahead: how much less time it takes than the second at `from`, part of the second's;
- * - before: who won the stretch before;
- * - break_even: where both are as fast, by linear interpolation between the last value before and `from`; of numbers
- *   only;
+ * - winner: its fastest schedule; the winner before stays so while it is as fast as any;
+ * - ahead: the time that it saves against the second at `from`, as a part of the second's;
+ * - before: the winner of the stretch before;
+ * - break_even: the value where both are as fast, by linear interpolation between the last value before and `from`;
+ *   numbers only;
  * - statement: the same in words.
  *
- * Errors: PS_ERROR_USAGE for unknown columns and values. */
+ * Errors: PS_ERROR_USAGE for unknown columns and values.
+ */
 PsAnswer *ps_results_sensitivity (PsResults *results, const PsQuestion *question, const char *over,
                                   GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

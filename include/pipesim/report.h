@@ -72,7 +72,7 @@ char *ps_table_to_json (const PsTable *table, const char *format, const char *co
  * PS_ERROR_IO. */
 gboolean ps_print (const char *text, GError **error);
 
-/* The same for text that colours a terminal; what strangers wrote in it has gone through ps_format_line. */
+/* The same for text that colours a terminal; foreign text in it has gone through ps_format_line. */
 gboolean ps_print_raw (const char *text, GError **error);
 
 G_END_DECLS

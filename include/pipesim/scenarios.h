@@ -14,12 +14,12 @@ G_BEGIN_DECLS
  * on two). An overlapped pair is one op of a class of its own. */
 typedef struct
 {
-  guint32 cost;    /* index into PsCosts.op; of a pair that of its first op */
-  guint32 partner; /* that of its second op; PS_NO_PARTNER: no pair */
+  guint32 cost;    /* index into PsCosts.op; for a pair the index of its first op */
+  guint32 partner; /* index of its second op; PS_NO_PARTNER: no pair */
   guint16 device;
 } PsOpClass;
 
-/* Likewise transfers: those of one message between two devices. */
+/* Transfers that always take the same time: those of one message between two devices. */
 typedef struct
 {
   guint16 transfer; /* index into PsCosts.transfer_ns */
@@ -31,16 +31,15 @@ typedef struct
 typedef struct
 {
   guint32 previous; /* slot of the end time of the op before it on its device; slot 0 holds 0 for ever */
-  guint32 input;    /* slot of the end time of what it waits for; 0 = none */
+  guint32 input;    /* slot of the end time of its input; 0 = none */
   guint32 output;   /* slot for its own end time */
   guint32 op;       /* class of its duration */
   guint32 transfer; /* class of its input's transfer */
 } PsScenarioStep;
 
-/* A program made ready for many scenarios; is only read afterwards, so that threads may share it. End times live in
- * slots that are used again as soon as nobody waits for what they hold: the slots of a few hundred thousand ops then
- * fit into the first-level cache. Class 0 of ops takes no time (the first op of a pair), class 0 of transfers is no
- * transfer. */
+/* A program made ready for many scenarios. It is only read afterwards, so that threads may share it. End times live in
+ * slots; a slot is used again as soon as no step waits for it, so the slots of a few hundred thousand ops fit into the
+ * first-level cache. Class 0 of ops takes no time (the first op of a pair), class 0 of transfers is no transfer. */
 typedef struct
 {
   const PsProgram *program;
@@ -86,14 +85,14 @@ typedef struct
   guint n;
   PsKernel kernel;     /* the best there is; may be set to another available one */
   gint64 *op_ns;       /* [n_op_classes * n] [class * n + scenario], class 0 all 0 */
-  gint64 *transfer_ns; /* [n_transfer_classes * n] likewise */
+  gint64 *transfer_ns; /* [n_transfer_classes * n] [class * n + scenario], class 0 all 0 */
   /* results */
   gint64 *makespan_ns; /* [n] */
   gint64 *max_span_ns; /* [n] longest span of a device */
   gint64 *start_ns;    /* [n_devices * n] [device * n + scenario] first op's start */
   gint64 *end_ns;      /* [n_devices * n] last op's end */
   guint bits;          /* integers of the last run: 64, or 32 (twice as many lanes) where every sum fits */
-  gint64 unit_ns;      /* what 1 stood for: 1, or the largest common divisor of all times */
+  gint64 unit_ns;      /* meaning of 1: 1 ns, or the largest common divisor of all times */
   gpointer scratch;    /* a block of scenarios: slots and packed costs */
   gpointer allocation;
 } PsScenarios;
@@ -109,22 +108,24 @@ void ps_scenarios_set_costs (PsScenarios *scenarios, guint scenario, const PsCos
 /* Evaluates all scenarios from op_ns and transfer_ns (none negative, and no longer sum than ps_costs_check allows).
  * Never fails, never allocates.
  *
- * 32-bit integers are taken where they are exact: end times only grow when costs do, so the scenario that has the
- * largest cost of every class bounds all others; when its latest end, in units of the common divisor, is below 2^32,
- * so is every sum. */
+ * 32-bit integers are taken where they are exact. End times only grow when costs do, so the scenario with the largest
+ * cost of every class bounds all others. When its latest end, in units of the common divisor, is below 2^32, so is
+ * every sum.
+ */
 void ps_scenarios_run (PsScenarios *scenarios);
 
 /* Scenarios of one tile of steps. */
 #define PS_SCENARIO_LANES 16
 
 /* Writes the durations of steps first_step .. first_step + n_steps - 1 in scenarios first .. first + PS_SCENARIO_LANES
- * - 1, [step * PS_SCENARIO_LANES + lane], and the transfer of the step's input likewise; both are 0 where the step's
- * class is 0. Lanes of scenarios that do not exist (from n on) are written too and ignored. */
+ * - 1, [step * PS_SCENARIO_LANES + lane], and the transfers of the steps' inputs in the same order. Both are 0 where
+ *   the step's class is 0. Lanes of scenarios that do not exist (from n on) are written too and ignored.
+ */
 typedef void (*PsScenarioFill) (gpointer data, guint first_step, guint n_steps, guint first, gint64 *duration_ns,
                                 gint64 *transfer_ns);
 
-/* Evaluates all scenarios with a time of its own for every op, as ps_simulate_steps does; fill makes them tile by tile,
- * so that they need not all be held. op_ns and transfer_ns are not used. Always 64-bit. */
+/* Evaluates all scenarios with a time of its own for every op, as ps_simulate_steps does. fill makes the times tile by
+ * tile, so that memory never holds all of them. op_ns and transfer_ns are not used. Always 64-bit. */
 void ps_scenarios_run_steps (PsScenarios *scenarios, PsScenarioFill fill, gpointer data);
 
 G_END_DECLS

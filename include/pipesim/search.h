@@ -2,11 +2,11 @@
  * far from optimal they can be at most.
  *
  * A schedule with split backwards is, per device, an interleaving of the chains F0 F1 .., B0 B1 .., W0 W1 .. of its
- * stages: microbatches are alike, so some optimal schedule keeps them in order. The search starts from the published
- * families and from list scheduling under many priority rules, and improves the best by moving single ops, evaluated by
- * heads and tails (longest path to and from an op) so that a move costs what it changes. Where the costs of BW or of
- * pairs are below those of their parts (or where memory is short and BW takes less), other moves join a B and its W to
- * BW, and an F with them to a pair, and split them again. Small problems without those are then decided by branch and
+ * stages. Microbatches are alike, so some optimal schedule keeps them in order. The search starts from the published
+ * families and from list scheduling under many priority rules, and improves the best by moving single ops. Heads and
+ * tails (longest path to and from an op) evaluate a move, so that it costs no more than it changes. Other moves join a
+ * B and its W to BW, and an F with them to a pair, and split them again. They count where BW or a pair costs less than
+ * its parts, or where memory is short and BW takes less. Small problems without them are then decided by branch and
  * bound. Two weight copies are two pipelines on the same devices, each with half of the microbatches.
  */
 #ifndef PIPESIM_SEARCH_H
@@ -17,7 +17,7 @@
 
 G_BEGIN_DECLS
 
-/* What a search has come to. */
+/* The state of a search. */
 typedef struct
 {
   gint64 best_ns;        /* price of the best schedule so far */
@@ -33,23 +33,23 @@ typedef struct
   const PsCosts *costs;
   const gint64 *memory_limit; /* [n_devices] bytes, weights included; NULL: none */
   PsObjective objective;
-  /* The time that really counts, such as under channels that are shared: of all schedules that the search comes upon,
-   * published ones and what each method ends with, the one of the lowest price is returned. Never below lower_bound_ns;
-   * G_MAXINT64: it does not fit. Called from all threads. NULL: the objective. */
+  /* The time that really counts, such as the time under shared channels. Never below lower_bound_ns; G_MAXINT64: the
+   * schedule does not fit. The search returns the schedule of the lowest price among the published ones and the results
+   * of each method. Called from all threads. NULL: the objective. */
   gint64 (*price) (const PsSchedule *schedule, gpointer data);
-  /* A family that looks at costs, as the price would have it: with room for buffers, for example. NULL with error
-   * where it has no schedule. NULL hook: ps_family_generate. */
+  /* Generates a family that looks at costs in a way that suits the price: with room for buffers, for example. NULL with
+   * error where it has no schedule. NULL hook: ps_family_generate. */
   PsSchedule *(*generate) (const PsFamily *family, gpointer data, GError **error);
   gpointer price_data;   /* for both */
   guint transfer_factor; /* a part of the search takes transfers for this many times as long, which leaves room for
-                            queueing; 0 or 1: none does */
+                            queueing; 0 or 1: no part does */
   guint64 seed;
-  /* More of either limit goes on where less has stopped, and is never worse. */
+  /* A larger limit continues where a smaller one has stopped, and is never worse. */
   gint64 time_limit_ns; /* 0: none; with one, the result depends on the machine's speed */
   guint64 move_limit;   /* per thread; 0: none. One of both limits must be given */
-  const gint *stop;     /* atomic: the search ends as soon as it is not 0; NULL: it is never stopped so */
-  guint n_threads;      /* >= 1, the calling one too; the result depends on it, not on timing, if only move_limit is
-                           given */
+  const gint *stop;     /* atomic: the search ends as soon as it is not 0; NULL: never */
+  guint n_threads;      /* >= 1, the calling one too. The result depends on this number, and not on timing where only
+                           move_limit is given */
   void (*progress) (const PsSearchProgress *progress, gpointer data); /* from the calling thread; NULL: none */
   gpointer progress_data;
 } PsSearchSetting;
@@ -66,16 +66,16 @@ typedef struct
   const char *found_by; /* a family's name, "list scheduling", "local search", ... */
 } PsSearchResult;
 
-/* Never of a higher price than a family of that placement within that limit (families with slices or without a flush
- * are none), however short the limits. Errors: PS_ERROR_USAGE (an odd number of microbatches for two copies),
- * PS_ERROR_SCHEDULE "infeasible: device 2 needs at least X" when a limit is below ps_search_least_memory, and
- * G_THREAD_ERROR. Free with ps_search_result_free. */
+/* Searches. The result never has a higher price than a family of that placement within that limit (families with slices
+ * or without a flush do not count), however short the limits. Errors: PS_ERROR_USAGE (an odd number of microbatches for
+ * two copies), PS_ERROR_SCHEDULE "infeasible: device 2 needs at least X" when a limit is below ps_search_least_memory,
+ * and G_THREAD_ERROR. Free with ps_search_result_free. */
 PsSearchResult *ps_search (const PsSearchSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_search_result_free (PsSearchResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSearchResult, ps_search_result_free)
 
 /* The smallest memory with which a device can take part: its weights and one microbatch in every one of its stages (of
- * each copy), backwards following at once, fused where that takes less. Every limit from there on is feasible. */
+ * each copy). Backwards follow at once, fused where that takes less. Every larger limit is feasible. */
 gint64 ps_search_least_memory (const PsPlacement *placement, const PsCosts *costs, guint device);
 
 G_END_DECLS

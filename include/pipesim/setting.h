@@ -1,13 +1,10 @@
-/* setting.h - the SETTING part of every command line, and the chain from it to a prediction: costs, schedule, program,
- * simulation. */
+/* setting.h - the SETTING part of every command line. */
 #ifndef PIPESIM_SETTING_H
 #define PIPESIM_SETTING_H
 
-#include <pipesim/events.h>
 #include <pipesim/families.h>
 #include <pipesim/iterations.h>
 #include <pipesim/option.h>
-#include <pipesim/timeline.h>
 
 G_BEGIN_DECLS
 
@@ -83,12 +80,6 @@ gboolean ps_setting_refuse (const PsSetting *setting, PsFieldFlags flags, const 
 /* The options that are given, as a command line has them: " -p 4 --blocking". Free with g_free. */
 char *ps_setting_typed (const PsSetting *setting);
 
-/* Costs for n_devices and n_chunks from --costs, --db or --model with --cluster (exactly one of the three), with what
- * --recompute, --offload, --replicas and --zero make of them. Errors: PS_ERROR_USAGE, PS_ERROR_INPUT, PS_ERROR_IO. Free
- * with ps_costs_free. */
-PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks,
-                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
 /* --memory-limit, else the cluster's memory, as [n_devices] (free with g_free), NULL when neither is known. Fails when
  * the option has neither one value nor n_devices, and as ps_cluster_load. */
 gboolean ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, GError **error);
@@ -97,66 +88,17 @@ gboolean ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gin
  * not, PS_COMM_PLANNED plans nothing for the setting's costs. */
 gboolean ps_setting_transfers_wait (const PsSetting *setting);
 
+/* Whether the relaxation engine cannot do what the setting asks for. */
+gboolean ps_setting_needs_events (const PsSetting *setting);
+
 /* --speed as [n_devices] (free with g_free), NULL when there is none. Fails when it has neither one value nor
  * n_devices.
  */
 gboolean ps_setting_speeds (const PsSetting *setting, guint n_devices, double **speeds, GError **error);
 
-/* The costs with each op as fast as the fastest device that holds its stage runs it under --speed: what it takes where
- * each stage has one device, a lower bound otherwise. Free with ps_costs_free. Fails like ps_setting_speeds, and with
- * PS_ERROR_USAGE where the costs are those of another placement. */
-PsCosts *ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs,
-                                   GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
 /* --cluster with --bandwidth-factor and --latency-factor, its devices those of --tensor. Errors: PS_ERROR_IO,
  * PS_ERROR_INPUT, PS_ERROR_USAGE. */
 PsCluster *ps_setting_cluster (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* The model that the setting names (by --model or stored with --db), with --precision. Errors: PS_ERROR_USAGE when it
- * names none. */
-PsModel *ps_setting_model (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* A family's schedule for -p, -m, -v, --slices and --group (families that look at costs get the setting's, if it has
- * any), or a schedule file (recognised by '/' or '.' in the text, or by existing); -p, -m and -v, when given, must
- * agree with the file, and the file's own sends and receives give way to --comm-order, when given. The schedule is
- * validated. An unknown name's message lists the families. */
-PsSchedule *ps_setting_schedule (const PsSetting *setting, const char *name_or_file,
-                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* Everything that is known about one schedule under one setting. */
-typedef struct
-{
-  PsCosts *costs;
-  PsProgram *program; /* owns the schedule */
-  PsSimulation *simulation;
-  PsIteration iteration; /* the time that metrics call the iteration time */
-  PsMetrics metrics;
-  gint64 lower_bound_ns;       /* of the makespan; of the period where iterations overlap (bound.h) */
-  gboolean feasible;           /* no device above its memory limit */
-  struct PsEventsTask *events; /* see ps_prediction_events */
-} PsPrediction;
-
-/* The whole chain for a family or a file, with the engine that the setting needs. Errors are those of ps_setting_costs
- * and ps_setting_schedule, PS_ERROR_USAGE for options that the costs cannot serve, and PS_ERROR_SCHEDULE where the run
- * deadlocks. Free with ps_prediction_free. */
-PsPrediction *ps_predict (const PsSetting *setting, const char *name_or_file, GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* The same for a valid schedule, which is taken over. given: what ps_setting_costs has for its devices and chunks,
- * where that is known already; NULL: it is found. */
-PsPrediction *ps_predict_schedule (const PsSetting *setting, PsSchedule *schedule, const PsCosts *given,
-                                   GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* What the events engine was set to; NULL: the relaxation engine was enough. Lives as long as the prediction. */
-const PsEventsSetting *ps_prediction_events (const PsPrediction *prediction);
-
-/* The program that the engine was given: the prediction's, unless its order was but a hint (--ready-order), of which
- * the prediction's is what came of it. Lives as long as the prediction. */
-const PsProgram *ps_prediction_hint (const PsPrediction *prediction);
-
-/* The timeline of its simulation, with the iteration time of its metrics. */
-PsTimeline *ps_prediction_timeline (const PsPrediction *prediction);
-void ps_prediction_free (PsPrediction *prediction);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPrediction, ps_prediction_free)
 
 G_END_DECLS
 

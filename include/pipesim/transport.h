@@ -1,4 +1,4 @@
-/* transport.h - what carries tensors between devices: the interface between executor, calibrator and the code under
+/* transport.h - carries tensors between devices: the interface between executor, calibrator and the code under
  * exec/transport. */
 #ifndef PIPESIM_TRANSPORT_H
 #define PIPESIM_TRANSPORT_H
@@ -10,38 +10,44 @@ G_BEGIN_DECLS
 typedef struct _PsTransport PsTransport;
 typedef struct _PsTransportClass PsTransportClass;
 
-/* How a transport that spans processes reaches its other ends while it opens them. */
+/* The devices of a run, for a transport that connects them and that finds out by itself when one of them fails. */
 typedef struct
 {
   gpointer data;
 
-  /* Every device gives n_bytes and gets those of all: all[(replica * n_devices + device) * n_bytes]. Called by each
-   * device's thread, by each as often and with the same sizes as by all others. */
+  /* Every device gives n_bytes and gets the bytes of all: all[(replica * n_devices + device) * n_bytes]. The thread of
+   * each device calls it as often and with the same sizes as all others do. */
   gboolean (*exchange) (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpointer all, GError **error);
 
-  /* Ends the run everywhere with an error (taken); aborts this transport, too. From any thread. */
+  /* Ends the run everywhere with an error (taken), which aborts this transport. From any thread. */
   void (*fail) (gpointer data, GError *error);
 } PsTransportGroup;
 
 typedef struct
 {
+  /* All classes read these. */
   guint n_devices;
   gsize message_bytes; /* of every message */
-  guint capacity;      /* messages that a channel (ordered pair of devices) buffers; >= 1 */
   gint64 timeout_ns;   /* a wait longer than this fails, naming the message; 0: never */
 
-  /* For classes with a join hook; others may find zeros. */
+  /* For classes that buffer messages in the memory of one process (threads). */
+  guint capacity; /* messages of a channel, which is an ordered pair of devices; >= 1 */
+
+  /* For classes with a join hook; others may find zeros. Device d of replica r belongs to the process of rank (r *
+   * n_devices + d) / n_here. */
   guint first; /* the devices of this process are first .. first + n_here - 1 */
   guint n_here;
-  guint local;            /* number of the first one among all devices of this host */
-  guint replica;          /* which copy of the pipeline this is */
+  guint replica;          /* the copy of the pipeline that these devices belong to */
   guint n_replicas;       /* copies that train together */
-  const guint8 *uses;     /* [from * n_devices + to] whether messages go that way */
-  gint64 clock_offset_ns; /* what makes a time of this process one by the clock that all share */
+  gint64 clock_offset_ns; /* add it to a time of this process to get the time by the clock of all */
   const PsTransportGroup *group;
+
+  /* For classes with a join hook that open channels one by one, on accelerators that they choose (nccl). */
+  guint local;        /* number of device `first` among all devices of this host */
+  const guint8 *uses; /* [from * n_devices + to] whether messages go that way */
 } PsTransportSetting;
 
-/* When a message moved, by the monotonic clock (g_get_monotonic_time has only microseconds: CLOCK_MONOTONIC in ns). */
+/* When a message moved, by CLOCK_MONOTONIC in ns. */
 typedef struct
 {
   gint64 start_ns; /* the sender handed it over; 0: only the sender knows */
@@ -49,30 +55,33 @@ typedef struct
 } PsTransferTimes;
 
 /* Messages are named by the producing op: F of stage s is the activation for stage s + 1, B of stage s the gradient for
- * stage s - 1 (BW is named B). Receives may be posted and waited for in another order than the sends. */
+ * stage s - 1 (BW is named B). Receives may be posted and waited for in another order than the sends. No hook may be
+ * NULL unless said. */
 struct _PsTransportClass
 {
   const char *name; /* "threads" */
   const char *description;
-  gboolean spans_processes;               /* the devices may be in several processes */
-  gboolean ordered;                       /* both ends of a channel must send and receive its messages in one order */
-  gboolean exclusive;                     /* devices can't share an accelerator */
-  gboolean occupies;                      /* a posted receive holds part of the accelerator until it is done */
-  gboolean (*available) (GError **error); /* NULL: always there */
+  gboolean spans_processes; /* the devices may be in several processes */
+  gboolean ordered;         /* both ends of a channel must send and receive its messages in one order */
+  gboolean exclusive;       /* devices can't share an accelerator */
+  gboolean occupies;        /* a posted receive holds part of the accelerator until it is done */
 
-  /* What a measurement needs to be reproduced: "Open MPI v4.1.4". NULL hook: nothing to say. Free with g_free. */
+  /* Says in one line why the class can't be used here (PS_ERROR_UNAVAILABLE). NULL: it always can. */
+  gboolean (*available) (GError **error);
+
+  /* The libraries that a measurement depends on: "Open MPI v4.1.4". NULL hook: none. Free with g_free. */
   char *(*libraries) (void);
 
-  /* What setting points to outlives the transport. */
+  /* The memory that setting points to outlives the transport. */
   PsTransport *(*open) (const PsTransportSetting *setting, GError **error);
   void (*close) (PsTransport *transport);
 
-  /* Connects a device of this process to its peers and warms the connections up. Called once by each device's own
-   * thread, which has attached the device, before any other call for it; returns when its peers have joined too. NULL:
-   * nothing to do. */
+  /* Connects a device of this process to its peers and warms the connections up. Each device's own thread, which has
+   * attached the device, calls it once before any other call for the device; it returns when its peers have joined,
+   * too. NULL: nothing to do. */
   gboolean (*join) (PsTransport *transport, guint at, PsDevice *device, GError **error);
 
-  /* Gives up what join made; the device's thread calls it last. NULL: nothing to do. */
+  /* Gives up the connections of a device; the device's thread calls it last. NULL: nothing to do. */
   void (*part) (PsTransport *transport, guint at);
 
   /* Starts sending; never waits for the receiver. Takes the tensor and frees it (by its device's class) once it is
@@ -96,11 +105,11 @@ struct _PsTransportClass
    * `at` calls it in the same order; done on return. NULL: the class does not support replicas. */
   gboolean (*all_reduce) (PsTransport *transport, guint at, float *values, gsize n, GError **error);
 
-  /* Times n_samples messages of n_bytes from a device to itself: what launching a transfer costs, and nothing else.
+  /* Times n_samples messages of n_bytes from a device to itself, which take as long as launching a transfer does.
    * samples_ns[n_samples]. The calling thread has attached the device. NULL: there is nothing to launch. */
   gboolean (*self_send) (PsDevice *device, gsize n_bytes, guint n_samples, gint64 *samples_ns, GError **error);
 
-  /* Wakes every waiter with PS_ERROR_IO "run aborted"; later calls fail likewise. From any thread. */
+  /* Wakes every waiter with PS_ERROR_IO "run aborted"; later calls fail with the same error. From any thread. */
   void (*abort) (PsTransport *transport);
 };
 
@@ -109,8 +118,9 @@ struct _PsTransport
   const PsTransportClass *class;
 };
 
-/* The table of classes in this build; ps_transport_find gives PS_ERROR_USAGE listing the names. Part of
- * libpipesim-exec. */
+/* The table of classes, to be listed: those of modules have names, descriptions and `occupies` only. ps_transport_find
+ * loads the module where the class is in one. Errors: PS_ERROR_USAGE with the names that there are,
+ * PS_ERROR_UNAVAILABLE where the module is not there or can't be loaded. Part of libpipesim-exec. */
 const PsTransportClass *const *ps_transport_table (guint *n);
 const PsTransportClass *ps_transport_find (const char *name, GError **error);
 

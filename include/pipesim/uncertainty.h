@@ -1,18 +1,17 @@
-/* uncertainty.h - how far the iteration time spreads when costs do: Monte Carlo over jitter of every op and transfer,
- * slow devices and slow links. What comes out is simulated, from so many samples, and says so wherever it is printed.
+/* uncertainty.h - the spread of the iteration time when costs vary: Monte Carlo over jitter of every op and transfer,
+ * slow devices and slow links. Its figures are simulated, from so many samples, and say so wherever they are printed.
  *
- * Where devices never meet (iterations.h: bypass, asynchronous schedules) an iteration begins before the one before it
- * has ended, and its time is that from the end of the one to the end of the other. The ends follow a recurrence of
- * random max-plus matrices; iteration times settle into a distribution of their own, and the mean that they settle to,
- * the Lyapunov exponent (Baccelli et al., Synchronization and Linearity, 1992, section 7.3), is at least the period
- * that iterations.h finds for the mean times: every end is a maximum of sums, which is convex, so that its mean cannot
- * be less than itself at the means (Jensen; section 8.2). What a schedule loses to jitter is the difference.
+ * Where devices never meet (iterations.h: bypass, asynchronous schedules) iterations overlap. The time of one is that
+ * from the end of the iteration before to its own end. The ends follow a recurrence of random max-plus matrices, and
+ * iteration times settle into a distribution of their own. Its mean, the Lyapunov exponent (Baccelli et al.,
+ * Synchronization and Linearity, 1992, section 7.3), is at least the period that iterations.h finds for the mean times.
+ * The reason is convexity: every end is a maximum of sums, so its mean cannot be less than itself at the means (Jensen;
+ * section 8.2). The difference is the schedule's loss to jitter.
  *
  * Draws come from a counter-based generator (Philox4x32-10; Salmon et al., "Parallel random numbers: as easy as 1, 2,
- * 3", SC 2011, section 3): each is a function of the seed, the sample and what is drawn for, of nothing else. So a seed
- * gives the same samples on any number of threads, and two schedules meet the same luck in the same sample (common
- * random numbers: the F of a stage for a microbatch jitters alike in both), so that comparing them needs far fewer
- * samples.
+ * 3", SC 2011, section 3). Each is a function of the seed, the sample and its purpose alone. So a seed gives the same
+ * samples on any number of threads, and two schedules have the same luck in the same sample (common random numbers):
+ * the F of a stage for a microbatch jitters alike in both. Comparing them needs far fewer samples.
  */
 #ifndef PIPESIM_UNCERTAINTY_H
 #define PIPESIM_UNCERTAINTY_H
@@ -38,17 +37,17 @@ typedef struct
 } PsSlowness;
 
 /* Reads "DEVICE:FACTOR[:PROBABILITY]" or, for a link, "A-B:FACTOR[:PROBABILITY]"; the probability is 1 unless given.
- * FACTOR from 0.001 to PS_MAX_SLOWNESS: a failed link is one whose traffic goes a longer way. Errors: PS_ERROR_USAGE.
- */
+ * FACTOR is from 0.001 to PS_MAX_SLOWNESS; a large one stands for a failed link whose traffic goes a longer way.
+ * Errors: PS_ERROR_USAGE. */
 gboolean ps_slowness_parse (const char *where, const char *text, gboolean link, PsSlowness *slowness, GError **error);
 
-/* What varies. Zero and NULL: nothing. */
+/* The variation of costs. Zero and NULL: nothing varies. */
 typedef struct
 {
-  /* Relative standard deviation of every op's and transfer's time; log-normal with mean 1: factor = exp (sigma z -
-   * sigma^2 / 2), sigma^2 = ln (1 + jitter^2), z standard normal. */
+  /* Relative standard deviation of every op's and transfer's time. Factors are log-normal with mean 1: factor = exp
+   * (sigma z - sigma^2 / 2), sigma^2 = ln (1 + jitter^2), z standard normal. */
   double jitter;
-  /* Instead: each op takes one of the times that were measured for it, drawn at random, relative to their median. */
+  /* In place of jitter: each op takes one of its measured times, drawn at random, relative to their median. */
   const PsCostSpread *measured;
   const PsSlowness *slowness; /* [n_slowness] independent of each other */
   guint n_slowness;
@@ -65,7 +64,7 @@ typedef struct
   PsReduce reduce;
 } PsSampling;
 
-/* Whether the devices never meet, so that iterations are sampled in steady state. */
+/* TRUE: the devices never meet, so that iterations are sampled in steady state. */
 gboolean ps_sampling_is_steady (const PsSampling *sampling, const PsProgram *program);
 
 /* How the iterations of steady sampling make runs. */
@@ -74,15 +73,17 @@ gboolean ps_sampling_is_steady (const PsSampling *sampling, const PsProgram *pro
 
 /* The iteration time of every sample, [n_samples], all-reduces and O included, which do not vary themselves; free with
  * g_free. A pair jitters as one op. Devices in slowness must exist in the program (ps_uncertainty_check). Errors:
- * PS_ERROR_USAGE where the largest factors could overflow, and what the events engine says.
+ * PS_ERROR_USAGE where the largest factors could overflow, and those of the events engine.
  *
- * In steady state iterations follow one another in runs, independent of each other, that begin in the steady state of
- * mean times (or where 256 iterations have led); 16 more at times of their own are dropped, PS_STEADY_ITERATIONS are
- * samples. Of PS_STEADY_RUNS runs side by side the first iterations come first, then the second ones: samples i and j
- * are of one run where i and j are equal modulo PS_STEADY_RUNS and, rounded down, when divided by PS_STEADY_RUNS
- * PS_STEADY_ITERATIONS. An op that asynchronous schedules run ahead counts where it runs. Where durations are
- * not known beforehand (links, overlap_slowdown, ready_order) runs begin at rest, 64 iterations are dropped, and
- * channels are idle when an iteration begins; asynchronous schedules then give PS_ERROR_SCHEDULE. */
+ * In steady state iterations follow one another in runs, independent of each other. A run begins in the steady state of
+ * mean times (or where 256 iterations have led). Its next 16 iterations, at times of their own, are dropped;
+ * PS_STEADY_ITERATIONS are samples. PS_STEADY_RUNS runs go side by side: their first iterations come first, then the
+ * second ones. Samples i and j are of one run where i and j are equal modulo PS_STEADY_RUNS and, rounded down, when
+ * divided by PS_STEADY_RUNS PS_STEADY_ITERATIONS. An op that asynchronous schedules run ahead counts where it runs.
+ *
+ * Where durations are not known beforehand (links, overlap_slowdown, ready_order) runs begin at rest, 64 iterations are
+ * dropped, and channels are idle when an iteration begins; asynchronous schedules then give PS_ERROR_SCHEDULE.
+ */
 gint64 *ps_uncertainty_sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
                                const PsSampling *sampling, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -90,9 +91,10 @@ gint64 *ps_uncertainty_sample (const PsProgram *program, const PsCosts *costs, c
  * device to itself. */
 gboolean ps_uncertainty_check (const PsUncertainty *uncertainty, guint n_devices, GError **error);
 
-/* An order statistic with its 95 % confidence interval: the sample values whose ranks hold the true quantile with at
- * least that probability, from the binomial distribution of the number of samples below it (Conover, Practical
- * Nonparametric Statistics, 3rd edition, section 3.2); the extreme samples where there are too few for it. */
+/* An order statistic with its 95 % confidence interval. low_ns and high_ns are the sample values whose ranks hold the
+ * true quantile with at least that probability, from the binomial distribution of the number of samples below it
+ * (Conover, Practical Nonparametric Statistics, 3rd edition, section 3.2). With too few samples they are the extreme
+ * ones. */
 typedef struct
 {
   gint64 value_ns;
@@ -118,12 +120,12 @@ typedef struct
 } PsDistribution;
 
 /* From n >= 1 samples in any order, or, where steady, in that of ps_uncertainty_sample. Iterations of one run depend on
- * each other, runs do not: intervals then follow from the differences between runs (Cochran, Sampling Techniques, 3rd
- * edition, chapter 9A: the ratio estimate for clusters of unequal sizes), of quantiles so that as many samples count as
- * would spread as far were they independent, at most n. */
+ * each other, runs do not. So intervals follow from the differences between runs (Cochran, Sampling Techniques, 3rd
+ * edition, chapter 9A: the ratio estimate for clusters of unequal sizes). Intervals of quantiles count as many samples
+ * as would spread as far if they were independent, at most n. */
 void ps_distribution_init (PsDistribution *distribution, const gint64 *ns, guint n, gboolean steady);
 
-/* Part of the n >= 1 samples in which a is shorter than b; both of one seed. */
+/* The part of n >= 1 samples in which a is shorter than b; both of one seed. */
 double ps_win_probability (const gint64 *a_ns, const gint64 *b_ns, guint n);
 
 /* One cause of spread by itself: jitter of one part alone, or one slowness alone. */

@@ -5,8 +5,9 @@
 #include "predict-memory.h"
 #include "predict-spread.h"
 
+#include <pipesim/formats.h>
+#include <pipesim/predictor.h>
 #include <pipesim/report.h>
-#include <pipesim/setting.h>
 
 typedef struct
 {
@@ -54,6 +55,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 /* What is to be printed. */
 typedef struct
 {
+  PsPredictor *predictor;
   PsColumn *columns;
   PsTable *table;
   GPtrArray *predictions; /* PsPrediction */
@@ -68,14 +70,15 @@ typedef struct
 static void
 result_clear (Result *result)
 {
+  ps_predictor_free (result->predictor);
   ps_table_free (result->table);
   ps_memory_rows_free (result->memory);
   ps_explain_report_free (result->explain);
   ps_spread_report_free (result->spread);
   g_clear_pointer (&result->predictions, g_ptr_array_unref);
-  if (result->skipped)
+  if (result->skipped != NULL)
     g_string_free (result->skipped, TRUE);
-  if (result->asynchronous)
+  if (result->asynchronous != NULL)
     g_string_free (result->asynchronous, TRUE);
   g_free (result->columns);
   g_free (result->about);
@@ -134,6 +137,7 @@ result_init (Result *result, const Options *options)
 {
   guint n = 0;
 
+  result->predictor = ps_predictor_new (options->setting, NULL);
   result->columns = g_new (PsColumn, G_N_ELEMENTS (columns));
   for (guint i = 0; i < G_N_ELEMENTS (columns); i++)
     if (is_wanted (options, columns[i].key))
@@ -202,9 +206,9 @@ add_prediction (const Options *options, Result *result, const PsPrediction *pred
     ps_table_set_integer (table, "period_iterations", prediction->iteration.n_iterations);
   if (options->memory)
     ps_table_set_table (table, "memory", ps_memory_rows_add (result->memory, prediction));
-  if (result->explain)
+  if (result->explain != NULL)
     add_explanation (table, result->explain);
-  if (result->spread)
+  if (result->spread != NULL)
     add_spread (options, table, result->spread, schedule->name);
 }
 
@@ -212,17 +216,6 @@ static char *
 describe_costs (const PsCosts *costs)
 {
   return g_strdup_printf ("simulated from %s costs: %s", ps_origin_name (costs->time_origin), costs->source);
-}
-
-static gboolean
-write_timeline (const PsPrediction *prediction, const char *path, GError **error)
-{
-  g_autoptr (PsTimeline) timeline = ps_prediction_timeline (prediction);
-  g_autofree char *text = NULL;
-
-  text = g_str_has_suffix (path, ".trace.json") ? ps_timeline_to_chrome_trace (timeline)
-                                                : ps_timeline_to_json (timeline);
-  return ps_write_file (path, text, -1, error);
 }
 
 /* Asynchronous schedules train differently and are no winners: they come last. */
@@ -265,22 +258,8 @@ take_prediction (const Options *options, Result *result, PsPrediction *taken, GE
   g_steal_pointer (&prediction);
   if (options->explain)
     result->explain = ps_explain_report_new (options->setting, taken, options->faster, error);
-  return (!options->explain || result->explain)
-         && (!result->spread || ps_spread_report_add (result->spread, taken, error));
-}
-
-static gboolean
-predict_named (const Options *options, Result *result, GError **error)
-{
-  for (guint i = 0; options->schedules[i] != NULL; i++)
-    {
-      g_autoptr (PsPrediction) prediction = ps_predict (options->setting, options->schedules[i], error);
-
-      if (prediction == NULL || (options->output && !write_timeline (prediction, options->output, error))
-          || !take_prediction (options, result, g_steal_pointer (&prediction), error))
-        return FALSE;
-    }
-  return TRUE;
+  return (!options->explain || result->explain != NULL)
+         && (result->spread == NULL || ps_spread_report_add (result->spread, taken, error));
 }
 
 /* Constraints name their family themselves, missing measurements do not. */
@@ -293,36 +272,45 @@ note_skipped (GString *skipped, const char *name, const GError *reason)
                           reason->message);
 }
 
-/* A family that this setting excludes is skipped with its reason; when it excludes all, the first reason is the error.
- */
 static gboolean
-predict_all (const Options *options, Result *result, GError **error)
+write_timeline (const PsPrediction *prediction, const char *path, GError **error)
 {
-  guint n;
-  const PsFamily *const *families = ps_family_table (&n);
+  g_autoptr (PsTimeline) timeline = ps_prediction_timeline (prediction);
+
+  return ps_timeline_write (timeline, path, error);
+}
+
+/* Predicts each schedule. With `all`, a family that this setting excludes is skipped with its reason; when none is
+ * left, the first reason is the error. */
+static gboolean
+predict (const Options *options, Result *result, GError **error)
+{
+  gboolean all = g_str_equal (options->schedules[0], "all") && options->schedules[1] == NULL;
+  guint n_families, n;
+  const PsFamily *const *families = ps_family_table (&n_families);
   g_autoptr (GError) first = NULL;
 
-  for (guint i = 0; i < n; i++)
+  n = all ? n_families : g_strv_length (options->schedules);
+  for (guint i = 0; i < n && (all || first == NULL); i++)
     {
+      const char *name = all ? families[i]->name : options->schedules[i];
       g_autoptr (GError) reason = NULL;
-      g_autoptr (PsPrediction) prediction = ps_predict (options->setting, families[i]->name, &reason);
+      g_autoptr (PsPrediction) prediction = ps_predictor_predict (result->predictor, name, &reason);
 
       if (prediction == NULL)
         {
-          note_skipped (result->skipped, families[i]->name, reason);
+          note_skipped (result->skipped, name, reason);
           if (first == NULL)
             first = g_steal_pointer (&reason);
-          continue;
         }
-      if (!take_prediction (options, result, g_steal_pointer (&prediction), error))
+      else if ((options->output != NULL && !write_timeline (prediction, options->output, error))
+               || !take_prediction (options, result, g_steal_pointer (&prediction), error))
         return FALSE;
     }
-  if (result->about == NULL)
-    {
-      g_propagate_error (error, g_steal_pointer (&first));
-      return FALSE;
-    }
-  return TRUE;
+  if (first == NULL || (all && result->about != NULL))
+    return TRUE;
+  g_propagate_error (error, g_steal_pointer (&first));
+  return FALSE;
 }
 
 static gboolean
@@ -341,11 +329,11 @@ print_result (const Options *options, const Result *result, GError **error)
       return ps_print (json, error);
     }
   text = rows_to_text (result);
-  memory = result->memory ? ps_memory_rows_to_text (result->memory) : NULL;
-  explain = result->explain ? ps_explain_report_to_text (result->explain) : NULL;
-  spread = result->spread ? ps_spread_report_to_text (result->spread) : NULL;
-  page = g_strdup_printf ("%s\n%s%s%s%s%s", result->about, text, memory ? "\nat the peak of each device\n" : "",
-                          memory ? memory : "", explain ? explain : "", spread ? spread : "");
+  memory = result->memory != NULL ? ps_memory_rows_to_text (result->memory) : NULL;
+  explain = result->explain != NULL ? ps_explain_report_to_text (result->explain) : NULL;
+  spread = result->spread != NULL ? ps_spread_report_to_text (result->spread) : NULL;
+  page = g_strdup_printf ("%s\n%s%s%s%s%s", result->about, text, memory != NULL ? "\nat the peak of each device\n" : "",
+                          memory != NULL ? memory : "", explain != NULL ? explain : "", spread != NULL ? spread : "");
   return ps_print (page, error);
 }
 
@@ -418,10 +406,7 @@ ps_cmd_predict (int argc, char **argv, GError **error)
   if (!parse_options (&options, argc, argv, error))
     return 0;
   result_init (&result, &options);
-  if (g_str_equal (options.schedules[0], "all") && options.schedules[1] == NULL)
-    done = predict_all (&options, &result, error);
-  else
-    done = predict_named (&options, &result, error);
+  done = predict (&options, &result, error);
   if (done)
     finish_rows (&options, &result);
   /* A timeline on stdout is the data; the table would spoil it. */

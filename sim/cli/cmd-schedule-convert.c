@@ -11,60 +11,53 @@ print_findings (const char *name, GPtrArray *findings)
     g_printerr ("%s: warning: %s\n", name, (const char *)g_ptr_array_index (findings, i));
 }
 
-static gboolean
-has_costs (const PsSetting *setting)
-{
-  return setting->costs != NULL || setting->db != NULL || setting->cluster != NULL;
-}
-
-/* For the formats that show times: what predict -o would draw. */
+/* For the formats that show times: the timeline that predict -o writes. */
 static char *
-write_predicted (const PsSetting *setting, const char *name, const PsFormat *format, GError **error)
+write_predicted (const PsScheduleOptions *options, const PsSchedule *schedule, const PsFormat *format, GError **error)
 {
-  g_autoptr (PsPrediction) prediction = ps_predict (setting, name, error);
-  g_autoptr (PsTimeline) timeline = prediction ? ps_prediction_timeline (prediction) : NULL;
+  g_autoptr (PsPrediction) prediction
+      = ps_predictor_predict_schedule (options->predictor, ps_schedule_copy (schedule), error);
+  g_autoptr (PsTimeline) timeline = prediction != NULL ? ps_prediction_timeline (prediction) : NULL;
 
-  return timeline ? format->write_timeline (timeline) : NULL;
+  return timeline != NULL ? format->write_timeline (timeline) : NULL;
 }
 
 /* With sends and receives in the order of --comm-order, planned for the setting's costs if it has any. The frameworks'
  * messages carry no tags. */
 static char *
-write_ordered (const PsSetting *setting, const char *name, const PsFormat *format, GError **error)
+write_ordered (const PsScheduleOptions *options, const PsSchedule *schedule, const PsFormat *format, GError **error)
 {
+  PsCommOrder order = options->setting->comm_order;
   g_autoptr (PsPrediction) prediction = NULL;
   g_autoptr (PsProgram) lowered = NULL;
-  PsSchedule *schedule;
 
   if (format->write_program == NULL)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
                    "--comm-order %s: %s holds no sends and receives; torch-comms and colossalai do",
-                   ps_comm_order_name (setting->comm_order), format->name);
+                   ps_comm_order_name (order), format->name);
       return NULL;
     }
-  if (setting->comm_order == PS_COMM_PLANNED && has_costs (setting))
+  if (order == PS_COMM_PLANNED && ps_setting_source (options->setting) != NULL)
     {
-      prediction = ps_predict (setting, name, error);
-      return prediction ? format->write_program (prediction->program, error) : NULL;
+      prediction = ps_predictor_predict_schedule (options->predictor, ps_schedule_copy (schedule), error);
+      return prediction != NULL ? format->write_program (prediction->program, error) : NULL;
     }
-  schedule = ps_setting_schedule (setting, name, error);
-  if (schedule != NULL)
-    lowered = setting->comm_order == PS_COMM_DEFERRED ? ps_program_lower_untagged (schedule, error)
-                                                      : ps_program_lower (schedule, setting->comm_order, error);
-  return lowered ? format->write_program (lowered, error) : NULL;
+  lowered = order == PS_COMM_DEFERRED ? ps_program_lower_untagged (ps_schedule_copy (schedule), error)
+                                      : ps_program_lower (ps_schedule_copy (schedule), order, error);
+  return lowered != NULL ? format->write_program (lowered, error) : NULL;
 }
 
 static char *
-write_text (const PsSetting *setting, const PsSchedule *schedule, const char *name, const PsFormat *format,
+write_text (const PsScheduleOptions *options, const PsSchedule *schedule, const char *name, const PsFormat *format,
             GError **error)
 {
   char *text;
 
-  if (format->write_timeline && has_costs (setting))
-    text = write_predicted (setting, name, format, error);
-  else if (setting->comm_order != PS_COMM_ASAP)
-    text = write_ordered (setting, name, format, error);
+  if (format->write_timeline != NULL && ps_setting_source (options->setting) != NULL)
+    text = write_predicted (options, schedule, format, error);
+  else if (options->setting->comm_order != PS_COMM_ASAP)
+    text = write_ordered (options, schedule, format, error);
   else
     text = format->write (schedule, error);
   if (text == NULL)
@@ -81,7 +74,7 @@ is_torch (const PsFormat *format)
 gboolean
 ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GError **error)
 {
-  const PsFormat *format = ps_format_find (options->to ? options->to : "", error);
+  const PsFormat *format = ps_format_find (options->to != NULL ? options->to : "", error);
   g_autoptr (PsSchedule) schedule = NULL;
   g_autoptr (GPtrArray) findings = NULL;
   g_autofree char *text = NULL;
@@ -94,15 +87,15 @@ ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GEr
                            "-o: missing; give the file to write, or - for standard output");
       return FALSE;
     }
-  schedule = ps_setting_schedule (options->setting, name, error);
+  schedule = ps_predictor_schedule (options->predictor, name, error);
   if (schedule == NULL)
     return FALSE;
-  text = write_text (options->setting, schedule, name, format, error);
+  text = write_text (options, schedule, name, format, error);
   if (text == NULL)
     return FALSE;
   if (is_torch (format))
     {
-      findings = ps_torch_lint (schedule, format->write_program ? text : NULL);
+      findings = ps_torch_lint (schedule, format->write_program != NULL ? text : NULL);
       print_findings (name, findings);
     }
   return ps_write_file (options->output, text, -1, error);
@@ -134,14 +127,14 @@ ps_cmd_schedule_lint (const PsScheduleOptions *options, const char *name, GError
 
   if (ps_family_find (name) == NULL && g_file_test (name, G_FILE_TEST_IS_REGULAR))
     findings = lint_file (name, &cause);
-  if (cause)
+  if (cause != NULL)
     {
       g_propagate_error (error, g_steal_pointer (&cause));
       return FALSE;
     }
   if (findings == NULL)
     {
-      schedule = ps_setting_schedule (options->setting, name, error);
+      schedule = ps_predictor_schedule (options->predictor, name, error);
       if (schedule == NULL)
         return FALSE;
       findings = ps_torch_lint (schedule, NULL);

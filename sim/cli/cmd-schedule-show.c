@@ -7,17 +7,6 @@
 /* Characters of a drawing in true proportions; in units of one op a drawing is as long as it must be. */
 #define MAX_WIDTH 160
 
-PsProgram *
-ps_cmd_schedule_load (const PsScheduleOptions *options, const char *name, GError **error)
-{
-  PsSchedule *schedule = ps_setting_schedule (options->setting, name, error);
-  PsProgram *program = schedule ? ps_program_lower (schedule, options->setting->comm_order, error) : NULL;
-
-  if (schedule && !program)
-    g_prefix_error (error, "%s: ", name);
-  return program;
-}
-
 /* Below a line that says what a cell is. */
 static gboolean
 print_drawing (const PsSchedule *schedule, const PsTimeline *timeline, guint max_width, const char *unit,
@@ -32,8 +21,8 @@ print_drawing (const PsSchedule *schedule, const PsTimeline *timeline, guint max
   cell = ps_format_time (cell_ns);
   page = g_strdup_printf ("%s: %u devices, %u stages (%s), %u microbatches; a cell is %s\n%s", name,
                           schedule->placement->n_devices, schedule->placement->n_stages,
-                          ps_placement_name (schedule->placement->kind), schedule->n_microbatches, unit ? unit : cell,
-                          drawing);
+                          ps_placement_name (schedule->placement->kind), schedule->n_microbatches,
+                          unit != NULL ? unit : cell, drawing);
   return ps_print_raw (page, error);
 }
 
@@ -41,7 +30,7 @@ print_drawing (const PsSchedule *schedule, const PsTimeline *timeline, guint max
 static gboolean
 show_order (const PsScheduleOptions *options, const char *name, GError **error)
 {
-  g_autoptr (PsProgram) program = ps_cmd_schedule_load (options, name, error);
+  g_autoptr (PsProgram) program = ps_predictor_program (options->predictor, name, error);
   g_autoptr (PsCosts) costs = NULL;
   g_autoptr (PsSimulation) simulation = NULL;
   g_autoptr (PsTimeline) timeline = NULL;
@@ -61,13 +50,12 @@ show_order (const PsScheduleOptions *options, const char *name, GError **error)
 gboolean
 ps_cmd_schedule_show (const PsScheduleOptions *options, const char *name, GError **error)
 {
-  const PsSetting *setting = options->setting;
   g_autoptr (PsPrediction) prediction = NULL;
   g_autoptr (PsTimeline) timeline = NULL;
 
-  if (!setting->costs && !setting->db && !setting->cluster)
+  if (ps_setting_source (options->setting) == NULL)
     return show_order (options, name, error);
-  prediction = ps_predict (setting, name, error);
+  prediction = ps_predictor_predict (options->predictor, name, error);
   if (prediction == NULL)
     return FALSE;
   timeline = ps_prediction_timeline (prediction);

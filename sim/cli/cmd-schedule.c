@@ -17,6 +17,7 @@ static void
 options_clear (PsScheduleOptions *options)
 {
   ps_options_reset (rows, options);
+  ps_predictor_free (options->predictor);
   ps_setting_free (options->setting);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsScheduleOptions, options_clear)
@@ -62,7 +63,7 @@ list (const PsScheduleOptions *options, G_GNUC_UNUSED const char *schedule, GErr
 static gboolean
 validate (const PsScheduleOptions *options, const char *name, GError **error)
 {
-  g_autoptr (PsProgram) program = ps_cmd_schedule_load (options, name, error);
+  g_autoptr (PsProgram) program = ps_predictor_program (options->predictor, name, error);
   g_autofree char *line = NULL;
 
   if (program == NULL)
@@ -142,6 +143,7 @@ parse_options (PsScheduleOptions *options, const Action *action, int *argc, char
   int wanted = action->arguments ? 2 : 1;
 
   options->setting = ps_setting_new ();
+  options->predictor = ps_predictor_new (options->setting, NULL);
   g_option_context_set_description (context, formats);
   ps_options_add (rows, options, context);
   if (!g_option_context_parse (context, argc, argv, error) || !ps_setting_check (options->setting, error))

@@ -3,20 +3,17 @@
 #define PS_CMD_SCHEDULE_H
 
 #include <pipesim/formats.h>
-#include <pipesim/setting.h>
+#include <pipesim/predictor.h>
 
 typedef struct
 {
   PsSetting *setting;
+  PsPredictor *predictor; /* of setting */
   gboolean json;
   char *to;
   char *output;
   int *code; /* exit code where nothing fails */
 } PsScheduleOptions;
-
-/* A valid schedule, lowered. */
-PsProgram *ps_cmd_schedule_load (const PsScheduleOptions *options, const char *name,
-                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Writes a schedule in another format, and what PyTorch would do wrong with it to stderr. */
 gboolean ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GError **error);

@@ -17,8 +17,8 @@
 /* How much slower transfers are in a part of the search where they wait for each other. */
 #define TRANSFER_FACTOR 2
 
-/* The signal that ends the search; 0: none yet. */
-static gint caught;
+/* See ps_note_signals. */
+static const gint *caught;
 
 typedef struct
 {
@@ -211,7 +211,7 @@ search (const Options *options, const SearchChoice *choice, SearchPricing *prici
                              .seed = (guint64)options->seed,
                              .time_limit_ns = time_limit_ns,
                              .move_limit = (guint64)options->moves,
-                             .stop = &caught,
+                             .stop = caught,
                              .n_threads = options->jobs,
                              .progress = isatty (STDERR_FILENO) ? show_progress : NULL,
                              .progress_data = name };
@@ -364,24 +364,6 @@ try_all (const Options *options, const GArray *choices, Outcome *outcome, GError
   return TRUE;
 }
 
-static void
-note_signal (int number)
-{
-  g_atomic_int_set (&caught, number);
-}
-
-/* A second signal ends the program. Signals that are ignored, as in the background of a script, stay so. */
-static void
-catch_signals (void)
-{
-  static const int numbers[] = { SIGINT, SIGTERM };
-  struct sigaction catching = { .sa_handler = note_signal, .sa_flags = SA_RESETHAND | SA_RESTART }, before;
-
-  for (guint i = 0; i < G_N_ELEMENTS (numbers); i++)
-    if (sigaction (numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-      sigaction (numbers[i], &catching, NULL);
-}
-
 static gboolean
 publish (const Options *options, const Outcome *outcome, GError **error)
 {
@@ -398,8 +380,8 @@ publish (const Options *options, const Outcome *outcome, GError **error)
     }
   if (g_strcmp0 (options->output, "-") == 0)
     return TRUE;
-  if (g_atomic_int_get (&caught) != 0)
-    g_printerr ("stopped by %s: the best found so far\n", g_atomic_int_get (&caught) == SIGINT ? "SIGINT" : "SIGTERM");
+  if (g_atomic_int_get (caught) != 0)
+    g_printerr ("stopped by %s: the best found so far\n", g_atomic_int_get (caught) == SIGINT ? "SIGINT" : "SIGTERM");
   if (outcome->skipped->len > 0 && !options->json)
     g_printerr ("skipped: %s\n", outcome->skipped->str);
   if (options->json)
@@ -435,7 +417,7 @@ ps_cmd_search (int argc, char **argv, GError **error)
       || (choices = search_choices (options.setting, options.microbatch_size, options.any_size, error)) == NULL)
     return 0;
   outcome_init (&outcome, options.setting);
-  catch_signals ();
+  caught = ps_note_signals ();
   if (try_all (&options, choices, &outcome, error))
     publish (&options, &outcome, error);
   return 0;

@@ -19,8 +19,8 @@ write_schedules (void)
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
   GString *text = g_string_new (
-      "The families that --schedule knows. Memory is that of activations at the peak of device r, in a\n"
-      "device's whole share of a microbatch; p devices, m microbatches, v chunks.\n");
+      "The families that --schedule knows. Memory counts activations at the peak of device r, in units of a device's\n"
+      "whole share of a microbatch. There are p devices, m microbatches and v chunks.\n");
 
   for (guint i = 0; i < n; i++)
     {
@@ -70,8 +70,8 @@ write_settings (void)
   help = g_option_context_get_help (context, TRUE, NULL);
   options = strstr (help, "  -p");
   return g_strconcat (
-      "Options that describe what runs where. predict, search, partition, schedule and exec take them; in the spec of\n"
-      "pipesim sweep they are fields without the dashes.\n\n",
+      "These options describe the pipeline, its costs and its machine. predict, search, partition, schedule and exec\n"
+      "take them. In the spec of pipesim sweep they are fields without the dashes.\n\n",
       options ? options : help, NULL);
 }
 
@@ -83,11 +83,11 @@ write_formats (void)
   GString *text = g_string_new ("Formats of schedules, for pipesim schedule convert --to:\n");
 
   for (guint i = 0; i < n; i++)
-    g_string_append_printf (text, "  %-14s %s\n", formats[i]->name, formats[i]->description);
+    g_string_append_printf (text, "  %-16s %s\n", formats[i]->name, formats[i]->description);
   g_string_append (
-      text, "\nA schedule FILE may be in any of them that can be read; which one is seen from its contents.\n\n"
-            "Timelines (predict -o, exec --trace, compare, plot) are JSON of pipesim's own; FILE.trace.json is a\n"
-            "Chrome trace. Everything that --json prints begins with its format and version, as pipesim-predict/1.\n");
+      text, "\nA schedule FILE may be in any readable format. pipesim recognises the format from the contents.\n\n"
+            "Timelines (predict -o, exec --trace, compare, plot) are pipesim's own JSON; FILE.trace.json is a Chrome\n"
+            "trace. The output of --json begins with its format and version, such as pipesim-predict/1.\n");
   return g_string_free (text, FALSE);
 }
 
@@ -95,7 +95,7 @@ static char *
 write_units (void)
 {
   return g_strdup (
-      "Times    40ns, 250us, 1.5ms, 2s; a unit is required except for 0. Kept as whole nanoseconds.\n"
+      "Times    40ns, 250us, 1.5ms, 2s; a unit is required except for 0. Stored as whole nanoseconds.\n"
       "Sizes    512B, 64KiB, 80GB, 1.5GiB; KB to TB are decimal, KiB to TiB binary; a unit is required except for 0.\n"
       "Rates    10GB/s, 25GiB/s, 400Gbit/s; bits, kB, MB, GB and TB are decimal, KiB to TiB binary.\n\n"
       "JSON and CSV hold integer nanoseconds (keys that end in _ns), integer bytes (_bytes) and plain ratios.\n\n"
@@ -106,28 +106,25 @@ write_units (void)
 static char *
 write_bounds (void)
 {
-  return g_strdup ("The lower bound beside a prediction holds for every order of the ops with the same placement, "
-                   "costs and number of\n"
-                   "microbatches, whatever its memory. It is the largest of\n"
-                   "- per device: when the first microbatch can arrive, and all the device's work;\n"
-                   "- per microbatch: all forwards and backwards for the input with the transfers between them, then W "
-                   "of stage 0.\n"
-                   "Where iterations overlap (asynchronous schedules, --sync bypass) it is all the work of the busiest "
-                   "device.\n\n"
-                   "pipesim search prints the bound of all schedules within --memory-limit, which also counts what a "
-                   "device must idle\n"
-                   "because no more forwards fit before the first gradient is back, and what is left to do when its "
-                   "last forward has\n"
-                   "ended. A gap of 0 proves a schedule optimal. docs/bounds.md in the sources has the proofs.\n");
+  return g_strdup (
+      "The lower bound beside a prediction holds for every order of the ops under the same placement, costs and "
+      "number\n"
+      "of microbatches, with any memory. It is the largest of\n"
+      "- per device: the first microbatch's earliest arrival, plus all the device's work;\n"
+      "- per microbatch: all forwards and backwards for the input with the transfers between them, then W of stage 0.\n"
+      "Where iterations overlap (asynchronous schedules, --sync bypass) it is all the work of the busiest device.\n\n"
+      "pipesim search prints a bound for all schedules within --memory-limit. This bound adds the time that a device\n"
+      "must idle because no more forwards fit before its first gradient arrives, and the work left after its last\n"
+      "forward. A gap of 0 proves a schedule optimal. docs/bounds.md in the sources has the proofs.\n");
 }
 
 static const Topic topics[] = {
   { "schedules", write_schedules, "the families: constraints, memory, source" },
-  { "costs", write_costs, "where costs come from, and the keys of --costs" },
+  { "costs", write_costs, "the sources of costs, and the keys of --costs" },
   { "settings", write_settings, "the options that most commands share" },
   { "formats", write_formats, "files of schedules and timelines" },
   { "units", write_units, "times, sizes, rates, and ratios" },
-  { "bounds", write_bounds, "what the lower bound says" },
+  { "bounds", write_bounds, "the meaning of the lower bound" },
 };
 
 void

@@ -26,17 +26,17 @@ static const Command commands[] = {
   { "search", ps_cmd_search, "find the best schedule for given costs and memory" },
   { "schedule", ps_cmd_schedule, "list, show, validate and convert schedules" },
   { "partition", ps_cmd_partition, "cut the layers of a model into stages" },
-  { "plan", ps_cmd_plan, "how to train a model on so many GPUs" },
+  { "plan", ps_cmd_plan, "find the best way to train a model on so many GPUs" },
   { "sweep", ps_cmd_sweep, "predict many settings into a database" },
-  { "pareto", ps_cmd_pareto, "of a sweep, what is worth having: time against memory" },
-  { "best", ps_cmd_best, "of a sweep, the fastest for each of anything" },
-  { "sensitivity", ps_cmd_sensitivity, "of a sweep, where one schedule overtakes another" },
-  { "compare", ps_cmd_compare, "hold a predicted timeline against a measured one" },
-  { "calib", NULL, "measure what ops and transfers cost on this machine" },
+  { "pareto", ps_cmd_pareto, "list the best trades of time against memory in a sweep" },
+  { "best", ps_cmd_best, "list the fastest setting of each group in a sweep" },
+  { "sensitivity", ps_cmd_sensitivity, "show where one schedule overtakes another in a sweep" },
+  { "compare", ps_cmd_compare, "compare a predicted timeline with a measured one" },
+  { "calib", NULL, "measure the cost of ops and transfers on this machine" },
   { "exec", NULL, "run a schedule for real" },
   { "plot", NULL, "draw timelines, memory, sweeps, measured costs and accuracy" },
-  { "report", NULL, "write a sweep and its timelines as one HTML page" },
-  { "help", help, "print this" },
+  { "report", NULL, "write one HTML page about a sweep and its timelines" },
+  { "help", help, "print this text" },
 };
 
 static int
@@ -59,12 +59,12 @@ help (int argc, char **argv, GError **error)
     return help_on (argv[1], error);
   for (gsize i = 0; i < G_N_ELEMENTS (commands); i++)
     g_string_append_printf (text, "  %-12s %s\n", commands[i].name, commands[i].description);
-  g_string_append (text, "\npipesim help TOPIC, of\n\n");
+  g_string_append (text, "\npipesim help TOPIC prints a page about\n\n");
   ps_help_topics_list (text);
-  g_string_append (text,
-                   "\npipesim COMMAND --help says more. Any other program pipesim-NAME beside this one or on PATH\n"
-                   "runs as pipesim NAME.\n\n"
-                   "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but outside the tolerance asked for.\n");
+  g_string_append (
+      text, "\npipesim COMMAND --help says more. pipesim NAME also runs any program pipesim-NAME in pipesim's folder\n"
+            "or on PATH.\n\n"
+            "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but outside the tolerance asked for.\n");
   ps_print (text->str, error);
   return 0;
 }

@@ -3,7 +3,7 @@
 #define PS_PARTITION_JOB_H
 
 #include <pipesim/partition.h>
-#include <pipesim/setting.h>
+#include <pipesim/sources.h>
 
 /* NULL or 0 where not given. */
 typedef struct

@@ -4,7 +4,7 @@
 
 #include <pipesim/explain.h>
 #include <pipesim/report.h>
-#include <pipesim/setting.h>
+#include <pipesim/predictor.h>
 
 /* One prediction explained; the prediction must outlive it. Free with ps_explain_report_free. */
 typedef struct _PsExplainReport PsExplainReport;

@@ -3,7 +3,7 @@
 #define PS_PREDICT_MEMORY_H
 
 #include <pipesim/report.h>
-#include <pipesim/setting.h>
+#include <pipesim/predictor.h>
 
 /* The rows of all schedules, collected for one printed table. */
 typedef struct _PsMemoryRows PsMemoryRows;

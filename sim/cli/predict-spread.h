@@ -4,7 +4,7 @@
 #define PS_PREDICT_SPREAD_H
 
 #include <pipesim/report.h>
-#include <pipesim/setting.h>
+#include <pipesim/predictor.h>
 #include <pipesim/uncertainty.h>
 
 /* The options and what they mean. Clear with ps_spread_options_clear. */

@@ -2,7 +2,7 @@
 #ifndef PS_SEARCH_CHOICES_H
 #define PS_SEARCH_CHOICES_H
 
-#include <pipesim/setting.h>
+#include <pipesim/sources.h>
 
 /* One way to place and cut the model. */
 typedef struct

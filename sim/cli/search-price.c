@@ -33,15 +33,15 @@ PsPrediction *
 search_predict (const SearchPricing *pricing, const PsSchedule *schedule, PsCommOrder *comm_order, GError **error)
 {
   PsSetting setting = *pricing->setting;
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (&setting, pricing->given);
   g_autoptr (GError) reason = NULL;
-  g_autoptr (PsPrediction) prediction
-      = ps_predict_schedule (&setting, ps_schedule_copy (schedule), pricing->given, &reason);
+  g_autoptr (PsPrediction) prediction = ps_predictor_predict_schedule (predictor, ps_schedule_copy (schedule), &reason);
   g_autoptr (PsPrediction) planned = NULL;
 
   *comm_order = setting.comm_order;
   setting.comm_order = PS_COMM_PLANNED;
   if (may_plan (pricing))
-    planned = ps_predict_schedule (&setting, ps_schedule_copy (schedule), pricing->given, NULL);
+    planned = ps_predictor_predict_schedule (predictor, ps_schedule_copy (schedule), NULL);
   if (planned != NULL && (prediction == NULL || is_better (planned, prediction)))
     {
       *comm_order = PS_COMM_PLANNED;
@@ -59,13 +59,14 @@ search_price (const PsSchedule *schedule, gpointer data)
   PsCommOrder comm_order;
   g_autoptr (PsPrediction) prediction = search_predict (pricing, schedule, &comm_order, NULL);
 
-  return prediction && prediction->feasible ? search_time (pricing->setting, prediction) : G_MAXINT64;
+  return prediction != NULL && prediction->feasible ? search_time (pricing->setting, prediction) : G_MAXINT64;
 }
 
 PsSchedule *
 search_generate (const PsFamily *family, gpointer data, GError **error)
 {
   const SearchPricing *pricing = data;
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (pricing->setting, pricing->given);
 
-  return ps_setting_schedule (pricing->setting, family->name, error);
+  return ps_predictor_schedule (predictor, family->name, error);
 }

@@ -2,7 +2,7 @@
 #ifndef PS_SEARCH_PRICE_H
 #define PS_SEARCH_PRICE_H
 
-#include <pipesim/setting.h>
+#include <pipesim/predictor.h>
 
 typedef struct
 {

@@ -32,6 +32,7 @@ PsCluster *
 ps_cluster_copy (const PsCluster *cluster)
 {
   PsCluster *copy = g_memdup2 (cluster, sizeof *cluster);
+
   copy->name = g_strdup (cluster->name);
   copy->link_points = g_memdup2 (cluster->link_points, cluster->n_link_points * sizeof *cluster->link_points);
   copy->network_points
@@ -42,7 +43,7 @@ ps_cluster_copy (const PsCluster *cluster)
 void
 ps_cluster_free (PsCluster *cluster)
 {
-  if (!cluster)
+  if (cluster == NULL)
     return;
   g_free (cluster->name);
   g_free (cluster->link_points);
@@ -55,18 +56,18 @@ static gboolean
 parse_point (PsIni *ini, const char *key, const char *text, double limit, const PsLinkPoint *before, PsLinkPoint *point)
 {
   const char *colon = strchr (text, ':');
-  g_autofree char *size = g_strndup (text, colon ? (gsize)(colon - text) : strlen (text));
+  g_autofree char *size = g_strndup (text, colon != NULL ? (gsize)(colon - text) : strlen (text));
   char *end = NULL;
 
-  point->bandwidth = colon ? g_ascii_strtod (colon + 1, &end) : 0;
-  if (!colon || !ps_parse_size (key, size, &point->bytes, NULL) || point->bytes == 0 || end == colon + 1 || *end != '\0'
-      || !(point->bandwidth >= 1))
+  point->bandwidth = colon != NULL ? g_ascii_strtod (colon + 1, &end) : 0;
+  if (colon == NULL || !ps_parse_size (key, size, &point->bytes, NULL) || point->bytes == 0 || end == colon + 1
+      || *end != '\0' || !(point->bandwidth >= 1))
     ps_ini_fail (ini, key, "'%s' is no SIZE:BANDWIDTH, such as 64KiB:4e9", text);
   else if (point->bandwidth > limit)
     ps_ini_fail (ini, key, "'%s' is more than the full bandwidth, %g", text, limit);
-  else if (before && point->bytes <= before->bytes)
+  else if (before != NULL && point->bytes <= before->bytes)
     ps_ini_fail (ini, key, "'%s' is no larger than the message before it", text);
-  else if (before && (double)point->bytes / point->bandwidth <= (double)before->bytes / before->bandwidth)
+  else if (before != NULL && (double)point->bytes / point->bandwidth <= (double)before->bytes / before->bandwidth)
     ps_ini_fail (ini, key, "'%s' would take no longer than the smaller message before it", text);
   else
     return TRUE;
@@ -81,7 +82,7 @@ read_points (PsIni *ini, const char *key, double limit, guint *n, PsLinkPoint **
   g_autofree char *text = ps_ini_text (ini, key);
   g_auto (GStrv) words = g_strsplit_set (text, " \t", -1);
   *points = g_new0 (PsLinkPoint, g_strv_length (words) + 1);
-  for (guint i = 0; words[i]; i++)
+  for (guint i = 0; words[i] != NULL; i++)
     if (*words[i] && !parse_point (ini, key, words[i], limit, *n ? &(*points)[*n - 1] : NULL, &(*points)[*n]))
       return;
     else
@@ -99,6 +100,7 @@ static gboolean
 read_shared (PsIni *ini, const char *key)
 {
   static const char *const owners[] = { "gpu", "node", NULL };
+
   return ps_ini_has (ini, key) && ps_ini_choice (ini, key, owners) == 1;
 }
 
@@ -135,7 +137,8 @@ PsCluster *
 ps_cluster_load (const char *path, GError **error)
 {
   g_autoptr (PsIni) ini = ps_ini_load (path, "clusters", "cluster", known_keys, error);
-  if (!ini)
+
+  if (ini == NULL)
     return NULL;
   g_autoptr (PsCluster) cluster = g_new0 (PsCluster, 1);
   cluster->tensor = 1;
@@ -153,9 +156,11 @@ static double
 bytes_time (const PsLink *link, double bytes)
 {
   double from_bytes = 0, from_ns = 0;
+
   for (guint i = 0; i < link->n_points; i++)
     {
       double to_bytes = (double)link->points[i].bytes, to_ns = to_bytes * 1e9 / link->points[i].bandwidth;
+
       if (bytes <= to_bytes)
         return from_ns + (to_ns - from_ns) * (bytes - from_bytes) / (to_bytes - from_bytes);
       from_bytes = to_bytes;
@@ -168,6 +173,7 @@ gint64
 ps_link_transfer_ns (const PsLink *link, gint64 bytes)
 {
   double ns = bytes_time (link, (double)bytes);
+
   return link->latency_ns + (ns < (double)PS_MAX_TIME_NS ? llrint (ns) : PS_MAX_TIME_NS);
 }
 
@@ -199,6 +205,7 @@ gint64
 ps_cluster_transfer_ns (const PsCluster *cluster, guint a, guint b, gint64 bytes)
 {
   PsLink link = ps_cluster_link (cluster, a, b);
+
   return ps_link_transfer_ns (&link, bytes);
 }
 

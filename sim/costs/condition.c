@@ -1,10 +1,11 @@
-/* condition.c - what slows hardware down, in words. */
+/* condition.c - the reasons that slow hardware down, in words. */
 #include <pipesim/condition.h>
 
 static const struct
 {
   PsThrottle bit;
   const char *name;
+
 } reasons[] = { { PS_THROTTLE_POWER, "power" },
                 { PS_THROTTLE_HEAT, "heat" },
                 { PS_THROTTLE_HARDWARE, "hardware" },
@@ -34,13 +35,14 @@ find_reason (const char *name)
 gboolean
 ps_throttle_parse (const char *text, guint *throttle)
 {
-  *throttle = text ? PS_THROTTLE_KNOWN : 0;
-  if (!text || *text == '\0')
+  *throttle = text != NULL ? PS_THROTTLE_KNOWN : 0;
+  if (text == NULL || *text == '\0')
     return TRUE;
   g_auto (GStrv) names = g_strsplit (text, " ", -1);
-  for (guint i = 0; names[i]; i++)
+  for (guint i = 0; names[i] != NULL; i++)
     {
       guint bit = find_reason (names[i]);
+
       if (bit == 0 || *throttle & bit)
         return FALSE;
       *throttle |= bit;
@@ -52,6 +54,7 @@ gboolean
 ps_condition_throttled (const PsCondition *before, const PsCondition *after, gboolean *known)
 {
   guint either = before->throttle | after->throttle;
+
   *known = (before->throttle & after->throttle & PS_THROTTLE_KNOWN) != 0;
   return (either & ~(guint)PS_THROTTLE_KNOWN) != 0;
 }

@@ -1,4 +1,4 @@
-/* costs-options.c - what recomputation, offloading, sharding and data parallelism make of costs. */
+/* costs-options.c - the effect of recomputation, offloading, ZeRO and data parallelism on costs. */
 #include <pipesim/costs.h>
 
 #include <math.h>
@@ -7,6 +7,7 @@ static gint64
 kept_bytes (const PsCosts *costs, guint stage)
 {
   const PsOpCost *forward = ps_costs_op (costs, PS_OP_F, stage);
+
   return forward->take_bytes - forward->give_bytes;
 }
 
@@ -46,7 +47,8 @@ static double
 repeated_part (const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, PsRecompute recompute)
 {
   PsWork all = ps_work_stage (model, shape, PS_OP_F), again = ps_work_recompute (model, shape, recompute);
-  if (cluster)
+
+  if (cluster != NULL)
     return (double)ps_work_ns (&again, cluster) / (double)MAX (ps_work_ns (&all, cluster), 1);
   return (double)again.flops / (double)all.flops;
 }
@@ -58,6 +60,7 @@ drop_layers (PsCosts *costs, guint stage, const PsModel *model, const PsStageSha
   double all = (double)ps_model_stage_activation_bytes (model, shape);
   double dropped = all - (double)ps_model_stage_kept_bytes (model, shape, recompute);
   gint64 talk_ns = costs->stage[stage].tensor_ns, work_ns = ps_costs_op (costs, PS_OP_F, stage)->duration_ns - talk_ns;
+
   ps_costs_drop (costs, stage, shape->n_layers, scale (kept_bytes (costs, stage), dropped / all),
                  scale (work_ns, part) + (recompute == PS_RECOMPUTE_FULL ? talk_ns : 0));
 }
@@ -66,6 +69,7 @@ static gboolean
 recompute_model (PsCosts *costs, const PsModel *model, const PsCluster *cluster, PsRecompute recompute, GError **error)
 {
   g_autofree PsStageShape *shapes = g_new0 (PsStageShape, costs->n_stages);
+
   if (!ps_model_split (model, costs->n_stages, shapes, error))
     return FALSE;
   for (guint stage = 0; stage < costs->n_stages; stage++)
@@ -81,20 +85,20 @@ ps_costs_recompute (PsCosts *costs, const PsModel *model, const PsCluster *clust
 {
   if (recompute == PS_RECOMPUTE_NONE)
     return TRUE;
-  if (model)
+  if (model != NULL)
     return recompute_model (costs, model, cluster, recompute, error);
   if (recompute == PS_RECOMPUTE_SELECTIVE)
     {
-      g_set_error (
-          error, PS_ERROR, PS_ERROR_USAGE,
-          "--recompute selective: %s does not say what of a forward is attention; give r, its time, and keep, the "
-          "bytes of all else, with --recompute full",
-          costs->source);
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                   "--recompute selective: %s does not say which part of a forward is attention; give r, its time, and "
+                   "keep, the bytes of all else, with --recompute full",
+                   costs->source);
       return FALSE;
     }
   for (guint stage = 0; stage < costs->n_stages; stage++)
     {
       const PsOpCost *again = ps_costs_op (costs, PS_OP_R, stage);
+
       ps_costs_drop (costs, stage, 1, again->take_bytes, again->duration_ns);
     }
   return TRUE;
@@ -106,11 +110,13 @@ offload_stage (PsCosts *costs, guint stage, double ratio)
   static const PsOpKind backwards[] = { PS_OP_B, PS_OP_BW };
   PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage);
   gint64 bytes = scale (kept_bytes (costs, stage), ratio), copy_ns = scale (costs->stage[stage].host_ns, ratio);
+
   f->give_bytes += bytes;
   f->duration_ns = MAX (f->duration_ns, copy_ns);
   for (guint i = 0; i < G_N_ELEMENTS (backwards); i++)
     {
       PsOpCost *backward = ps_costs_op (costs, backwards[i], stage);
+
       backward->take_bytes += bytes;
       backward->duration_ns = MAX (backward->duration_ns, copy_ns);
     }
@@ -143,6 +149,7 @@ ps_costs_zero (PsCosts *costs, guint n_replicas, GError **error)
   for (guint stage = 0; stage < costs->n_stages; stage++)
     {
       gint64 *bytes = &costs->stage[stage].state.optimizer_bytes;
+
       if (*bytes == 0 && costs->stage[stage].weight_bytes > 0)
         {
           g_set_error (error, PS_ERROR, PS_ERROR_USAGE,

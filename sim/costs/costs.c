@@ -7,6 +7,7 @@ PsCosts *
 ps_costs_new (guint n_stages)
 {
   PsCosts *costs = g_new0 (PsCosts, 1);
+
   costs->n_stages = n_stages;
   costs->stage = g_new0 (PsStageCost, n_stages);
   costs->op = g_new0 (PsOpCost, (gsize)PS_N_OP_KINDS * n_stages);
@@ -23,6 +24,7 @@ ps_costs_copy (const PsCosts *costs)
 {
   gsize n = costs->n_stages;
   PsCosts *copy = g_new (PsCosts, 1);
+
   *copy = *costs;
   copy->stage = g_memdup2 (costs->stage, n * sizeof *costs->stage);
   copy->op = g_memdup2 (costs->op, PS_N_OP_KINDS * n * sizeof *costs->op);
@@ -35,7 +37,7 @@ ps_costs_copy (const PsCosts *costs)
 void
 ps_costs_free (PsCosts *costs)
 {
-  if (!costs)
+  if (costs == NULL)
     return;
   g_free (costs->stage);
   g_free (costs->op);
@@ -55,15 +57,17 @@ static gint64
 net_bytes (const PsCosts *costs, PsOpKind kind, guint stage)
 {
   const PsOpCost *op = ps_costs_op (costs, kind, stage);
+
   return op->take_bytes - op->give_bytes;
 }
 
-/* Where backwards give back exactly what forwards keep, they do so after rounding too: else the bytes of a long run
+/* Where backwards give back exactly what forwards keep, they do so after rounding too. Else the bytes of a long run
  * would drift away. */
 static void
 balance_slice (PsCosts *slice, const PsCosts *costs, guint stage)
 {
   gint64 kept = net_bytes (costs, PS_OP_F, stage), left = net_bytes (slice, PS_OP_F, stage);
+
   if (kept + net_bytes (costs, PS_OP_BW, stage) == 0)
     ps_costs_op (slice, PS_OP_BW, stage)->give_bytes += left + net_bytes (slice, PS_OP_BW, stage);
   left += net_bytes (slice, PS_OP_B, stage) + net_bytes (slice, PS_OP_W, stage);
@@ -75,6 +79,7 @@ PsCosts *
 ps_costs_slice (const PsCosts *costs, guint n_slices)
 {
   PsCosts *slice = ps_costs_copy (costs);
+
   for (gsize i = 0; i < (gsize)PS_OP_O * costs->n_stages; i++)
     {
       slice->op[i].duration_ns = divide (costs->op[i].duration_ns, n_slices);
@@ -149,6 +154,7 @@ static gboolean
 parse_value (PsCostKey key, const char *text, gint64 *value, GError **error)
 {
   g_autofree char *where = g_strdup_printf ("--costs: %s", key_names[key]);
+
   return key >= PS_COST_ACT ? ps_parse_size (where, text, value, error) : ps_parse_time (where, text, value, error);
 }
 
@@ -159,14 +165,14 @@ is_per_transfer (PsCostKey key)
   return key == PS_COST_C || key == PS_COST_MSG;
 }
 
-/* A device's share, split over its chunks: the first chunks take what does not divide evenly, so that the sum is exact.
- */
+/* A device's share, split over its chunks: the first chunks take the remainder, so that the sum is exact. */
 static void
 spread (const Spec *spec, PsCostKey key, gint64 share, gint64 *values)
 {
   for (guint stage = 0; stage < spec->n_stages; stage++)
     {
       gint64 chunk = stage / spec->n_devices;
+
       values[stage] = is_per_transfer (key) ? share : share / spec->n_chunks + (chunk < share % spec->n_chunks);
     }
 }
@@ -177,6 +183,7 @@ parse_values (Spec *spec, PsCostKey key, const char *text, GError **error)
   g_auto (GStrv) parts = g_strsplit (text, ":", -1);
   guint n_parts = g_strv_length (parts);
   guint wanted = is_per_transfer (key) ? spec->n_stages - 1 : spec->n_stages;
+
   if (n_parts != 1 && n_parts != wanted)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: %s has %u values; give 1, or %u (one per %s)",
@@ -197,17 +204,18 @@ static gboolean
 parse_entry (Spec *spec, const char *entry, GError **error)
 {
   const char *equals = strchr (entry, '=');
-  g_autofree char *name = g_strndup (entry, equals ? (gsize)(equals - entry) : strlen (entry));
+  g_autofree char *name = g_strndup (entry, equals != NULL ? (gsize)(equals - entry) : strlen (entry));
   PsCostKey key = 0;
+
   while (key < PS_N_COST_KEYS && !g_str_equal (name, key_names[key]))
     key++;
-  if (key == PS_N_COST_KEYS || !equals)
+  if (key == PS_N_COST_KEYS || equals == NULL)
     g_set_error (
         error, PS_ERROR, PS_ERROR_USAGE,
         "--costs: '%s' is not KEY=VALUE with a key of f, b, w, bw, c, o, pair, reduce, reduce2, r, host, act, wact, "
         "keep, weights, version, grad, opt, msg",
         entry);
-  else if (spec->values[key])
+  else if (spec->values[key] != NULL)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: %s is given twice", name);
   else
     return parse_values (spec, key, equals + 1, error);
@@ -217,15 +225,17 @@ parse_entry (Spec *spec, const char *entry, GError **error)
 static gint64
 spec_get (const Spec *spec, PsCostKey key, guint stage, gint64 fallback)
 {
-  return spec->values[key] ? spec->values[key][stage] : fallback;
+  return spec->values[key] != NULL ? spec->values[key][stage] : fallback;
 }
 
 static gboolean
 spec_is_complete (const Spec *spec, GError **error)
 {
-  gboolean split = spec->values[PS_COST_B] && spec->values[PS_COST_W];
-  if (spec->values[PS_COST_F]
-      && (split || (spec->values[PS_COST_BW] && !spec->values[PS_COST_B] && !spec->values[PS_COST_W])))
+  gboolean split = spec->values[PS_COST_B] != NULL && spec->values[PS_COST_W] != NULL;
+
+  if (spec->values[PS_COST_F] != NULL
+      && (split
+          || (spec->values[PS_COST_BW] != NULL && spec->values[PS_COST_B] == NULL && spec->values[PS_COST_W] == NULL)))
     return TRUE;
   g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
                        "--costs: give f, and either b and w or bw alone, such as f=1ms,b=1ms,w=1ms");
@@ -274,16 +284,17 @@ fill_state (PsCosts *costs, const Spec *spec, guint stage)
 
   cost->weight_bytes = weights;
   cost->version_bytes = spec_get (spec, PS_COST_VERSION, stage, weights - grad - opt);
-  if (spec->values[PS_COST_GRAD] || spec->values[PS_COST_OPT])
+  if (spec->values[PS_COST_GRAD] != NULL || spec->values[PS_COST_OPT] != NULL)
     cost->state
         = (PsStateBytes){ .weight_bytes = weights - grad - opt, .gradient_bytes = grad, .optimizer_bytes = opt };
 }
 
-/* The name of a part that is larger than its whole, and in *whole that of the whole; NULL: all fit. */
+/* The name of a part that is larger than its whole; *whole is the name of the whole. NULL: all fit. */
 static const char *
 find_misfit (const Spec *spec, guint stage, const char **whole)
 {
   gint64 act = spec_get (spec, PS_COST_ACT, stage, 0), weights = spec_get (spec, PS_COST_WEIGHTS, stage, 0);
+
   *whole = "act";
   if (spec_get (spec, PS_COST_WACT, stage, 0) > act)
     return "wact";
@@ -299,7 +310,8 @@ fill_stage (PsCosts *costs, const Spec *spec, guint stage, GError **error)
 {
   const char *whole, *part = find_misfit (spec, stage, &whole);
   gint64 act = spec_get (spec, PS_COST_ACT, stage, 0);
-  if (part)
+
+  if (part != NULL)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: %s is larger than %s on stage %u", part, whole, stage);
       return FALSE;
@@ -318,7 +330,8 @@ ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **erro
 {
   g_auto (Spec) spec = { .n_devices = n_devices, .n_chunks = n_chunks, .n_stages = n_devices * n_chunks };
   g_auto (GStrv) entries = g_strsplit (text, ",", -1);
-  for (guint i = 0; entries[i]; i++)
+
+  for (guint i = 0; entries[i] != NULL; i++)
     if (!parse_entry (&spec, entries[i], error))
       return NULL;
   if (!spec_is_complete (&spec, error))
@@ -332,11 +345,12 @@ ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **erro
   return g_steal_pointer (&costs);
 }
 
-/* What F keeps, moved to the host. */
+/* Time to move the bytes that F keeps to the host; -1: not known. */
 static gint64
 host_ns (const PsCluster *cluster, gint64 bytes)
 {
   const PsLink link = { .bandwidth = cluster->host_bandwidth };
+
   return cluster->host_bandwidth > 0 ? ps_link_transfer_ns (&link, bytes) : -1;
 }
 
@@ -345,9 +359,11 @@ model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, con
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W };
   gint64 tensor_ns = shape->n_layers * ps_tensor_layer_ns (model, cluster);
+
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
     {
       PsWork work = ps_work_stage (model, shape, kinds[i]);
+
       ps_costs_op (costs, kinds[i], stage)->duration_ns
           = ps_work_ns (&work, cluster) + (kinds[i] == PS_OP_W ? 0 : tensor_ns);
     }
@@ -366,6 +382,7 @@ model_sizes (PsCosts *costs, const PsModel *model, const PsCluster *cluster, con
   PsStateBytes state = ps_tensor_state (model, shape, t);
   PsStageCost *cost = &costs->stage[stage];
   gint64 act = ps_tensor_share (ps_model_stage_activation_bytes (model, shape), t);
+
   ps_costs_set_memory (costs, stage, act, ps_tensor_share (ps_model_stage_weight_activation_bytes (model, shape), t));
   cost->host_ns = host_ns (cluster, act);
   cost->state = state;
@@ -387,6 +404,7 @@ ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices,
 {
   guint n_stages = n_devices * n_chunks;
   g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
+
   if (!ps_tensor_check (model, cluster->tensor, error) || !ps_model_split (model, n_stages, shapes, error))
     return NULL;
   PsCosts *costs = ps_costs_new (n_stages);
@@ -394,6 +412,7 @@ ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices,
   for (guint stage = 0; stage < n_stages; stage++)
     {
       guint device = stage % n_devices;
+
       model_times (costs, model, cluster, &shapes[stage], stage);
       model_sizes (costs, model, cluster, &shapes[stage], stage);
       costs->transfer_ns[ps_transfer_forward (costs, stage)]
@@ -413,6 +432,7 @@ static gboolean
 add_times (gint64 *sum, gint64 value, guint n_microbatches)
 {
   gint64 product;
+
   return value >= 0 && !__builtin_mul_overflow (value, (gint64)n_microbatches, &product)
          && !__builtin_add_overflow (*sum, product, sum) && *sum < ((gint64)1 << 62);
 }
@@ -425,6 +445,7 @@ add_stage (const PsCosts *costs, guint stage, guint n_microbatches, gint64 *time
   for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
     {
       const PsOpCost *op = ps_costs_op (costs, (PsOpKind)kind, stage);
+
       if (!add_times (time, op->duration_ns, n_microbatches) || !add_times (bytes, op->take_bytes, n_microbatches)
           || !add_times (bytes, MAX (op->give_bytes, -op->give_bytes), n_microbatches))
         return FALSE;
@@ -444,6 +465,7 @@ gboolean
 ps_costs_check (const PsCosts *costs, guint n_microbatches, GError **error)
 {
   gint64 time = 0, bytes = 0;
+
   for (guint stage = 0; stage < costs->n_stages; stage++)
     if (!add_stage (costs, stage, n_microbatches, &time, &bytes))
       {

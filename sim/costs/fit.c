@@ -1,16 +1,17 @@
 /* fit.c - a continuous line in pieces through the times of messages, by least squares over values that are not
  * negative.
  *
- * With the pieces' beginnings fixed, the time is a sum of alpha and, per piece, beta times the bytes of the message
- * that lie in it: linear in a few unknowns, none of them negative. The optimum of such a problem is the least-squares
- * solution over some subset of the unknowns with the others at 0; there are at most 2^4 subsets, so all are tried. */
+ * With the pieces' beginnings fixed, the time is a sum: alpha and, per piece, beta times the bytes of the message in
+ * that piece. It is linear in a few unknowns that must not be negative. The optimum is the least-squares solution over
+ * some subset of the unknowns with the others at 0. There are at most 2^4 subsets, so all are tried.
+ */
 #include <pipesim/fit.h>
 
 #include <math.h>
 
 #define MAX_UNKNOWNS (1 + PS_FIT_MAX_PIECES)
 
-/* The points, and what is sought: unknown 0 is alpha, unknown 1 + k the beta of piece k. */
+/* The points and the unknowns: unknown 0 is alpha, unknown 1 + k the beta of piece k. */
 typedef struct
 {
   const gint64 *bytes;
@@ -20,7 +21,7 @@ typedef struct
   guint n_pieces;
 } Problem;
 
-/* What unknown u of a message contributes per unit. */
+/* The factor of unknown u in the time of a message. */
 static double
 term (const Problem *problem, guint u, double bytes)
 {
@@ -101,7 +102,7 @@ equations_init (Equations *equations, const Problem *problem)
     }
 }
 
-/* Takes row `pivot` out of all others. FALSE where it is (nearly) a sum of those before. */
+/* Takes row `pivot` out of all others. FALSE where it is (nearly) a sum of the rows before it. */
 static gboolean
 eliminate (Equations *equations, guint pivot, guint subset)
 {
@@ -122,7 +123,8 @@ eliminate (Equations *equations, guint pivot, guint subset)
   return TRUE;
 }
 
-/* The best of the unknowns in the subset, the others 0. FALSE where that is not one solution, or a negative one. */
+/* The best values of the unknowns in the subset, the others 0. FALSE where there is no single solution or a negative
+ * one. */
 static gboolean
 solve (Equations equations, guint subset, double *unknown)
 {
@@ -169,8 +171,8 @@ typedef struct
   double sum;
 } Candidate;
 
-/* Tries all beginnings of the last pieces, from point `first` on; each piece has two points at least behind its begin.
- */
+/* Tries all beginnings of the last pieces, from point `first` on; each piece has at least two points from its beginning
+ * on. */
 static void
 try_beginnings (Problem *problem, guint piece, guint first, Candidate *best)
 {

@@ -23,7 +23,7 @@ struct _PsIni
 void
 ps_ini_free (PsIni *ini)
 {
-  if (!ini)
+  if (ini == NULL)
     return;
   g_key_file_free (ini->file);
   g_free (ini->where);
@@ -49,6 +49,7 @@ check_group (const char *where, guint number, const char *line, const char *grou
 {
   g_autofree char *wanted = g_strdup_printf ("[%s]", group);
   g_autofree char *quoted = ps_text_quote (line);
+
   if (g_strcmp0 (line, wanted) != 0)
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: unknown group %s; only %s is known", where, number, quoted,
                  wanted);
@@ -63,9 +64,11 @@ static gboolean
 check_key (const char *where, guint number, const char *line, const char *const *keys, GHashTable *seen, GError **error)
 {
   const char *equals = strchr (line, '=');
-  if (!equals || equals == line)
+
+  if (equals == NULL || equals == line)
     {
       g_autofree char *quoted = ps_text_quote (line);
+
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: %s is neither 'key = value' nor a [group] nor a # comment",
                    where, number, quoted);
       return FALSE;
@@ -82,16 +85,18 @@ check_key (const char *where, guint number, const char *line, const char *const 
   return FALSE;
 }
 
-/* What GKeyFile would accept or merge in silence. */
+/* Refuses lines that GKeyFile would accept or merge without a word. */
 static gboolean
 check_lines (const char *where, const char *text, const char *group, const char *const *keys, GError **error)
 {
   g_autoptr (GHashTable) seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
   gboolean inside = FALSE;
-  for (guint i = 0; lines[i]; i++)
+
+  for (guint i = 0; lines[i] != NULL; i++)
     {
       const char *line = g_strstrip (lines[i]);
+
       if (*line == '\0' || *line == '#')
         continue;
       if (*line == '[')
@@ -135,6 +140,7 @@ ps_ini_parse (const char *where, const char *text, gsize length, const char *gro
   if (!g_key_file_load_from_data (ini->file, terminated, length, G_KEY_FILE_NONE, &cause))
     {
       g_autofree char *quoted = ps_text_quote (cause->message);
+
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", where, quoted);
       return NULL;
     }
@@ -146,6 +152,7 @@ static GBytes *
 find_shipped (const char *folder, const char *name)
 {
   g_autofree char *path = g_strdup_printf ("/pipesim/data/%s/%s.ini", folder, name);
+
   return g_resource_lookup_data (ps_data_get_resource (), path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
 }
 
@@ -161,9 +168,10 @@ list_shipped (const char *folder)
   g_autofree char *path = g_strdup_printf ("/pipesim/data/%s", folder);
   g_auto (GStrv) names
       = g_resource_enumerate_children (ps_data_get_resource (), path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
-  g_assert (names);
+
+  g_assert (names != NULL);
   qsort (names, g_strv_length (names), sizeof *names, compare_names);
-  for (guint i = 0; names[i]; i++)
+  for (guint i = 0; names[i] != NULL; i++)
     names[i][strlen (names[i]) - strlen (".ini")] = '\0';
   return g_strjoinv (" ", names);
 }
@@ -171,14 +179,17 @@ list_shipped (const char *folder)
 PsIni *
 ps_ini_load (const char *path, const char *folder, const char *group, const char *const *keys, GError **error)
 {
-  gboolean is_path = strchr (path, '/') || g_str_has_suffix (path, ".ini");
+  gboolean is_path = strchr (path, '/') != NULL || g_str_has_suffix (path, ".ini");
+
   if (!is_path && *path != '\0')
     {
       g_autoptr (GBytes) shipped = find_shipped (folder, path);
       gsize length;
-      if (shipped)
+
+      if (shipped != NULL)
         {
           const char *text = g_bytes_get_data (shipped, &length);
+
           return ps_ini_parse (path, text, length, group, keys, error);
         }
       is_path = g_file_test (path, G_FILE_TEST_EXISTS);
@@ -187,6 +198,7 @@ ps_ini_load (const char *path, const char *folder, const char *group, const char
     {
       g_autofree char *names = list_shipped (folder);
       g_autofree char *quoted = ps_text_quote (path);
+
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: neither a file nor one of the %s shipped: %s", quoted, folder,
                    names);
       return NULL;
@@ -201,7 +213,7 @@ ps_ini_load (const char *path, const char *folder, const char *group, const char
 void
 ps_ini_fail (PsIni *ini, const char *key, const char *format, ...)
 {
-  if (ini->error)
+  if (ini->error != NULL)
     return;
   va_list arguments;
   va_start (arguments, format);
@@ -213,7 +225,7 @@ ps_ini_fail (PsIni *ini, const char *key, const char *format, ...)
 gboolean
 ps_ini_finish (PsIni *ini, GError **error)
 {
-  if (!ini->error)
+  if (ini->error == NULL)
     return TRUE;
   g_propagate_error (error, g_steal_pointer (&ini->error));
   return FALSE;
@@ -222,14 +234,14 @@ ps_ini_finish (PsIni *ini, GError **error)
 char *
 ps_ini_text (PsIni *ini, const char *key)
 {
-  if (ini->error)
+  if (ini->error != NULL)
     return g_strdup ("");
   g_autofree char *value = g_key_file_get_value (ini->file, ini->group, key, NULL);
-  if (!value)
+  if (value == NULL)
     ps_ini_fail (ini, key, "missing");
   else if (*g_strstrip (value) == '\0')
     ps_ini_fail (ini, key, "has no value");
-  return value ? g_steal_pointer (&value) : g_strdup ("");
+  return value != NULL ? g_steal_pointer (&value) : g_strdup ("");
 }
 
 static char *
@@ -244,7 +256,8 @@ ps_ini_integer (PsIni *ini, const char *key, gint64 low, gint64 high)
   g_autofree char *text = ps_ini_text (ini, key);
   g_autofree char *place = key_place (ini, key);
   gint64 value = low;
-  if (!ini->error && !ps_parse_integer (place, text, low, high, &value, &ini->error))
+
+  if (ini->error == NULL && !ps_parse_integer (place, text, low, high, &value, &ini->error))
     ps_text_blame_input (&ini->error);
   return value;
 }
@@ -256,7 +269,8 @@ read_quantity (PsIni *ini, const char *key,
   g_autofree char *text = ps_ini_text (ini, key);
   g_autofree char *place = key_place (ini, key);
   gint64 value = 0;
-  if (!ini->error && !parse (place, text, &value, &ini->error))
+
+  if (ini->error == NULL && !parse (place, text, &value, &ini->error))
     ps_text_blame_input (&ini->error);
   return value;
 }
@@ -277,7 +291,8 @@ double
 ps_ini_real (PsIni *ini, const char *key, double low, double high)
 {
   g_autofree char *text = ps_ini_text (ini, key);
-  if (ini->error)
+
+  if (ini->error != NULL)
     return low;
   char *end;
   double value = g_ascii_strtod (text, &end);
@@ -294,7 +309,9 @@ ps_ini_choice (PsIni *ini, const char *key, const char *const *choices)
   g_autofree char *text = ps_ini_text (ini, key);
   g_autofree char *place = key_place (ini, key);
   guint index = 0;
-  if (!ini->error && !ps_parse_name (place, text, choices, g_strv_length ((char **)choices), &index, &ini->error))
+
+  if (ini->error == NULL
+      && !ps_parse_name (place, text, choices, g_strv_length ((char **)choices), &index, &ini->error))
     ps_text_blame_input (&ini->error);
   return index;
 }
@@ -303,5 +320,6 @@ gboolean
 ps_ini_boolean (PsIni *ini, const char *key)
 {
   static const char *const choices[] = { "false", "true", NULL };
+
   return ps_ini_choice (ini, key, choices) == 1;
 }

@@ -1,8 +1,8 @@
 /* ini.h - strict reading of the small .ini descriptions under data/ (models, clusters). Private to libpipesim.
  *
- * GKeyFile forgives what a description must not contain: unknown and repeated keys and groups. A reader opens a
- * description, asks for its keys one after the other and then finishes: the first thing wrong is remembered, later
- * calls return 0, and ps_ini_finish reports it.
+ * GKeyFile accepts unknown and repeated keys and groups; a description must not contain them. A reader opens a
+ * description, asks for its keys one after the other and then finishes. The first error is remembered, later calls
+ * return 0, and ps_ini_finish reports the error.
  */
 #ifndef PIPESIM_INI_H
 #define PIPESIM_INI_H
@@ -19,7 +19,7 @@ typedef struct _PsIni PsIni;
 PsIni *ps_ini_load (const char *path, const char *folder, const char *group, const char *const *keys,
                     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same for text that is already in memory; `where` is what messages call it. */
+/* The same for text in memory; `where` names it in messages. */
 PsIni *ps_ini_parse (const char *where, const char *text, gsize length, const char *group, const char *const *keys,
                      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_ini_free (PsIni *ini);
@@ -28,7 +28,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsIni, ps_ini_free)
 /* Base name of the file without ".ini", or the shipped name. */
 const char *ps_ini_name (const PsIni *ini);
 
-/* Whether the key is there; optional keys are asked for only if they are. */
+/* TRUE: the key is there. Readers ask for an optional key only then. */
 gboolean ps_ini_has (const PsIni *ini, const char *key);
 
 /* Values of required keys. Texts are free of white space at both ends and not empty; free with g_free. */

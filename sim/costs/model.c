@@ -23,6 +23,7 @@ PsModel *
 ps_model_copy (const PsModel *model)
 {
   PsModel *copy = g_memdup2 (model, sizeof *model);
+
   copy->name = g_strdup (model->name);
   return copy;
 }
@@ -30,7 +31,7 @@ ps_model_copy (const PsModel *model)
 void
 ps_model_free (PsModel *model)
 {
-  if (!model)
+  if (model == NULL)
     return;
   g_free (model->name);
   g_free (model);
@@ -53,6 +54,7 @@ gboolean
 ps_model_set_precision (PsModel *model, const char *where, const char *text, GError **error)
 {
   PsPrecision own = model->precision;
+
   if (text == NULL)
     return TRUE;
   if (!ps_precision_parse (where, text, &model->precision, error))
@@ -104,6 +106,7 @@ check_magnitudes (PsIni *ini, const PsModel *model)
   double parameters = layers * (4 * h * h + 3 * h * f + 16 * (h + f)) + (2 * V + s + 2) * h;
   double flops = 10 * tokens * (parameters + layers * 4 * s * h);
   double bytes = tokens * (layers * (64 * (h + f) + 10 * s * model->heads) + 8 * (h + V));
+
   if (18 * parameters > (double)PS_MAX_SIZE_BYTES)
     ps_ini_fail (ini, "hidden", "%u makes about %.3g parameters with %u layers, more than pipesim can hold",
                  model->hidden, parameters, model->layers);
@@ -128,6 +131,7 @@ static PsModel *
 model_from_ini (PsIni *ini, GError **error)
 {
   g_autoptr (PsModel) model = g_new0 (PsModel, 1);
+
   read_keys (ini, model);
   if (!ps_ini_finish (ini, error))
     return NULL;
@@ -140,14 +144,16 @@ PsModel *
 ps_model_load (const char *path, GError **error)
 {
   g_autoptr (PsIni) ini = ps_ini_load (path, "models", "model", known_keys, error);
-  return ini ? model_from_ini (ini, error) : NULL;
+
+  return ini != NULL ? model_from_ini (ini, error) : NULL;
 }
 
 PsModel *
 ps_model_parse (const char *where, const char *text, gsize length, GError **error)
 {
   g_autoptr (PsIni) ini = ps_ini_parse (where, text, length, "model", known_keys, error);
-  return ini ? model_from_ini (ini, error) : NULL;
+
+  return ini != NULL ? model_from_ini (ini, error) : NULL;
 }
 
 /* Everything but the name, in a fixed order. A key that came later is left out at its default, so that the digests of
@@ -167,6 +173,7 @@ char *
 ps_model_digest (const PsModel *model)
 {
   g_autofree char *fields = fields_to_text (model);
+
   return g_compute_checksum_for_string (G_CHECKSUM_SHA256, fields, -1);
 }
 
@@ -174,6 +181,7 @@ char *
 ps_model_to_text (const PsModel *model)
 {
   g_autofree char *fields = fields_to_text (model);
+
   return g_strdup_printf ("[model]\nname = %s\n%s", model->name, fields);
 }
 
@@ -192,6 +200,7 @@ ps_model_split (const PsModel *model, guint n_stages, PsStageShape *shapes, GErr
   for (guint s = 0; s < n_stages; s++)
     {
       guint n_layers = model->layers / n_stages + (s < model->layers % n_stages ? 1 : 0);
+
       shapes[s] = (PsStageShape){
         .first_layer = layer, .n_layers = n_layers, .embedding = s == 0, .head = s == n_stages - 1
       };
@@ -213,6 +222,7 @@ static gint64
 layer_matrix_elements (const PsModel *model)
 {
   gint64 h = model->hidden, f = model->feed_forward;
+
   return 2 * h * h + 2 * h * ps_model_kv_width (model) + (model->mlp == PS_MLP_SWIGLU ? 3 : 2) * h * f;
 }
 
@@ -220,6 +230,7 @@ gint64
 ps_model_layer_parameters (const PsModel *model)
 {
   gint64 h = model->hidden, f = model->feed_forward;
+
   if (model->mlp == PS_MLP_SWIGLU)
     return layer_matrix_elements (model) + 2 * h; /* two RMS norms */
   /* Biases: query h, key and value hk/a each, output h, feed-forward f and h; two layer norms of 2h. */
@@ -233,6 +244,7 @@ ps_model_stage_parameters (const PsModel *model, const PsStageShape *shape)
   gboolean llama = model->mlp == PS_MLP_SWIGLU;
   gint64 embedding = llama ? V * h : (V + s) * h;
   gint64 head = V * h + (llama ? h : 2 * h);
+
   return shape->n_layers * ps_model_layer_parameters (model) + (shape->embedding ? embedding : 0)
          + (shape->head ? head : 0);
 }
@@ -247,6 +259,7 @@ gint64
 ps_model_parameters (const PsModel *model)
 {
   PsStageShape all = whole_model (model);
+
   return ps_model_stage_parameters (model, &all);
 }
 
@@ -255,6 +268,7 @@ ps_model_stage_flops (const PsModel *model, const PsStageShape *shape, PsOpKind 
 {
   gint64 tokens = ps_model_tokens (model);
   gint64 matrices = shape->n_layers * layer_matrix_elements (model);
+
   if (shape->head)
     matrices += (gint64)model->hidden * model->vocabulary;
   /* F, B and W each multiply every matrix once. Scores and their weighting of the values, 2bs^2h each, are two more
@@ -292,6 +306,7 @@ layer_activation_per_token (const PsModel *model)
 {
   gint64 h = model->hidden, f = model->feed_forward;
   gint64 attention = 6 * h + 4 * ps_model_kv_width (model);
+
   if (model->mlp == PS_MLP_SWIGLU)
     return attention + (2 * h + 6 * f) + 4 * h;
   return attention + (2 * h + 4 * f) + 4 * h + 2 * h;
@@ -309,6 +324,7 @@ ps_model_layer_activation_bytes (const PsModel *model)
 {
   gint64 tokens = ps_model_tokens (model);
   gint64 bytes = tokens * layer_activation_per_token (model);
+
   if (!model->flash_attention)
     bytes += score_bytes (model);
   return scale_to_precision (model, bytes);
@@ -319,13 +335,14 @@ ps_model_stage_activation_bytes (const PsModel *model, const PsStageShape *shape
 {
   gint64 tokens = ps_model_tokens (model);
   gint64 bytes = shape->n_layers * ps_model_layer_activation_bytes (model);
+
   if (shape->head)
     bytes += scale_to_precision (model, 4 * tokens * model->hidden) + 4 * tokens * model->vocabulary;
   return bytes;
 }
 
-/* W multiplies the input of every matrix by the gradient of its output: these two are what it needs, 2 bytes per
- * element. Per token: query, key and value share the input h; f = 4h and k = a give 32h. */
+/* W multiplies the input of every matrix by the gradient of its output, 2 bytes per element each. Per token: query, key
+ * and value share the input h; f = 4h and k = a give 32h. */
 gint64
 ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape *shape)
 {
@@ -333,6 +350,7 @@ ps_model_stage_weight_activation_bytes (const PsModel *model, const PsStageShape
   gint64 attention = (h + h + 2 * ps_model_kv_width (model)) + (h + h);
   gint64 mlp = model->mlp == PS_MLP_SWIGLU ? (h + 2 * f) + (f + h) : (h + f) + (f + h);
   gint64 bytes = shape->n_layers * scale_to_precision (model, 2 * tokens * (attention + mlp));
+
   if (shape->head)
     bytes += scale_to_precision (model, 2 * tokens * h) + 4 * tokens * model->vocabulary;
   return bytes;
@@ -342,6 +360,7 @@ gint64
 ps_model_stage_kept_bytes (const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
 {
   gint64 all = ps_model_stage_activation_bytes (model, shape);
+
   if (recompute == PS_RECOMPUTE_FULL)
     return all - shape->n_layers * (ps_model_layer_activation_bytes (model) - ps_model_boundary_bytes (model));
   if (recompute == PS_RECOMPUTE_NONE || model->flash_attention)
@@ -355,6 +374,7 @@ ps_model_stage_recompute_flops (const PsModel *model, const PsStageShape *shape,
   if (recompute == PS_RECOMPUTE_FULL)
     {
       PsStageShape layers = { .n_layers = shape->n_layers };
+
       return ps_model_stage_flops (model, &layers, PS_OP_F);
     }
   if (recompute == PS_RECOMPUTE_NONE || model->flash_attention)
@@ -372,6 +392,7 @@ PsStateBytes
 ps_model_state (const PsModel *model, gint64 n)
 {
   gboolean mixed = model->precision != PS_PRECISION_FP32;
+
   return (PsStateBytes){ .weight_bytes = (mixed ? 2 : 4) * n,
                          .gradient_bytes = (mixed && !model->fp32_gradients ? 2 : 4) * n,
                          .optimizer_bytes = (mixed ? 12 : 8) * n };
@@ -387,5 +408,6 @@ gint64
 ps_model_stage_state_bytes (const PsModel *model, const PsStageShape *shape)
 {
   PsStateBytes state = ps_model_stage_state (model, shape);
+
   return state.weight_bytes + state.gradient_bytes + state.optimizer_bytes;
 }

@@ -1,14 +1,16 @@
-/* shares.c - in what proportion devices split accelerators. */
+/* shares.c - the proportion in which devices split accelerators. */
 #include <pipesim/shares.h>
 
 static guint
 common_divisor (const guint *shares, guint n)
 {
   guint divisor = 0;
+
   for (guint i = 0; i < n; i++)
     for (guint a = shares[i]; a != 0;)
       {
         guint rest = divisor % a;
+
         divisor = a;
         a = rest;
       }
@@ -19,11 +21,13 @@ guint *
 ps_shares_parse (const char *where, const char *text, guint *n, GError **error)
 {
   g_auto (GStrv) items = g_strsplit (text, ",", -1);
+
   *n = g_strv_length (items);
   g_autofree guint *shares = g_new (guint, MAX (*n, 1));
   for (guint i = 0; i < *n; i++)
     {
       gint64 share;
+
       if (!ps_parse_integer (where, items[i], 1, PS_MAX_SHARE, &share, error))
         return NULL;
       shares[i] = (guint)share;
@@ -47,7 +51,8 @@ char *
 ps_shares_to_text (const guint *shares, guint n)
 {
   GString *text = g_string_new (NULL);
-  if (!shares || are_equal (shares, n))
+
+  if (shares == NULL || are_equal (shares, n))
     return g_string_free (text, FALSE);
   guint divisor = common_divisor (shares, n);
   for (guint i = 0; i < n; i++)

@@ -8,6 +8,7 @@ ps_tensor_check (const PsModel *model, guint n_tensor, GError **error)
   {
     const char *name;
     guint value;
+
   } cut[] = { { "heads", model->heads },
               { "kv_heads", model->kv_heads },
               { "feed_forward", model->feed_forward },
@@ -23,7 +24,8 @@ ps_tensor_check (const PsModel *model, guint n_tensor, GError **error)
   return TRUE;
 }
 
-/* Of a layer: two norms, and in GPT the biases of the two matrices that are cut by rows. */
+/* Parameters that every GPU holds in full. Per layer: two norms, and in GPT the biases of the two matrices cut by
+ * rows. */
 static gint64
 whole_parameters (const PsModel *model, const PsStageShape *shape)
 {

@@ -68,7 +68,7 @@ stage_bytes (const PsModel *model, const PsStageShape *shape)
                   tokens * (n * (layer.backward + scores.backward) + head.backward + embedding.backward) };
 }
 
-/* What flash attention computes once more. */
+/* Operations that flash attention computes once more. */
 static gint64
 flash_flops (const PsModel *model, const PsStageShape *shape)
 {

@@ -35,10 +35,12 @@ static const PsProfile *
 choose_profile (PsCostDb *db, GPtrArray *profiles, const char *name, GError **error)
 {
   g_autoptr (GPtrArray) names = g_ptr_array_new ();
+
   for (guint i = 0; i < profiles->len; i++)
     {
       const PsProfile *profile = profiles->pdata[i];
-      if (name ? g_str_equal (profile->name, name) : profiles->len == 1)
+
+      if (name != NULL ? g_str_equal (profile->name, name) : profiles->len == 1)
         return profile;
       g_ptr_array_add (names, profile->name);
     }
@@ -48,7 +50,7 @@ choose_profile (PsCostDb *db, GPtrArray *profiles, const char *name, GError **er
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
                  "%s: holds no profile yet; measure one with: pipesim calib run --db %s --profile NAME --model FILE",
                  db->file->path, db->file->path);
-  else if (name)
+  else if (name != NULL)
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: no profile '%s'; there are: %s", db->file->path, name, known);
   else
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: several profiles; choose one with --profile: %s", db->file->path,
@@ -56,8 +58,8 @@ choose_profile (PsCostDb *db, GPtrArray *profiles, const char *name, GError **er
   return NULL;
 }
 
-/* Whether a measurement with `devices` busy devices describes the wanted number better than the best so far: that
- * number itself, else the largest below, else the smallest above. */
+/* TRUE: a measurement with `devices` busy devices describes the wanted number better than `best` does. Best is that
+ * number itself, then the largest below, then the smallest above. */
 static gboolean
 is_closer (guint wanted, guint devices, guint best)
 {
@@ -68,14 +70,15 @@ is_closer (guint wanted, guint devices, guint best)
   return best > wanted && devices < best;
 }
 
-/* Whether a describes the wanted number of devices better than b, which may be NULL: by those busy at the same time,
- * then by those that share the accelerator. */
+/* TRUE: a describes the wanted number of devices better than b, which may be NULL. The number of devices busy at the
+ * same time counts first, then the number that shares the accelerator. */
 static gboolean
 is_better (const Request *request, const PsMeasurement *a, const PsMeasurement *b)
 {
   guint wanted = request->n_devices;
-  if (!b || a->devices != b->devices)
-    return is_closer (wanted, a->devices, b ? b->devices : 0);
+
+  if (b == NULL || a->devices != b->devices)
+    return is_closer (wanted, a->devices, b != NULL ? b->devices : 0);
   return is_closer (wanted, a->sharing, b->sharing);
 }
 
@@ -83,16 +86,18 @@ is_better (const Request *request, const PsMeasurement *a, const PsMeasurement *
 static guint
 share_of (const Request *request, guint stage)
 {
-  return request->shares ? request->shares[stage % request->n_devices] : 0;
+  return request->shares != NULL ? request->shares[stage % request->n_devices] : 0;
 }
 
 static const PsMeasurement *
 find_op (const Request *request, const char *shape, guint share, PsOpKind kind)
 {
   const PsMeasurement *best = NULL;
+
   for (guint i = 0; i < request->measurements->len; i++)
     {
       const PsMeasurement *m = request->measurements->pdata[i];
+
       if (m->subject == PS_SUBJECT_OP && m->cache == PS_CACHE_RUN && m->kind == kind && m->share == share
           && g_str_equal (m->shape, shape) && is_better (request, m, best))
         best = m;
@@ -105,7 +110,8 @@ static const PsMeasurement *
 find_recompute (const Request *request, const char *shape, guint share)
 {
   const PsMeasurement *measured = find_op (request, shape, share, PS_OP_R);
-  return measured ? measured : find_op (request, shape, share, PS_OP_F);
+
+  return measured != NULL ? measured : find_op (request, shape, share, PS_OP_F);
 }
 
 static void
@@ -115,13 +121,15 @@ set_missing (const Request *request, const char *what, GError **error)
                "%s: profile '%s' has no %s; measure it with: pipesim calib run --db %s --profile %s --model FILE -p %u "
                "-v %u%s%s",
                request->db->file->path, request->profile->name, what, request->db->file->path, request->profile->name,
-               request->n_devices, request->n_chunks, request->shares ? " --sm-shares " : "", request->profile->shares);
+               request->n_devices, request->n_chunks, request->shares != NULL ? " --sm-shares " : "",
+               request->profile->shares);
 }
 
 static char *
 describe_op (PsOpKind kind, const char *shape, guint share)
 {
   g_autofree char *part = share ? g_strdup_printf (" with share %u", share) : g_strdup ("");
+
   return g_strdup_printf ("%s of stage shape '%s'%s", ps_op_kind_name (kind), shape, part);
 }
 
@@ -130,12 +138,15 @@ fill_stage (const Request *request, const PsStageShape *shape, guint stage, PsCo
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW, PS_OP_O };
   g_autofree char *key = ps_stage_shape_key (shape);
+
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
     {
       const PsMeasurement *m = find_op (request, key, share_of (request, stage), kinds[i]);
-      if (!m)
+
+      if (m == NULL)
         {
           g_autofree char *what = describe_op (kinds[i], key, share_of (request, stage));
+
           set_missing (request, what, error);
           return FALSE;
         }
@@ -151,7 +162,7 @@ fill_stage (const Request *request, const PsStageShape *shape, guint stage, PsCo
   return TRUE;
 }
 
-/* Nothing else went on. */
+/* TRUE: a transfer with nothing beside it. */
 static gboolean
 is_transfer (const PsMeasurement *m)
 {
@@ -163,9 +174,11 @@ static const PsMeasurement *
 choose_transfer (const Request *request)
 {
   const PsMeasurement *best = NULL;
+
   for (guint i = 0; i < request->measurements->len; i++)
     {
       const PsMeasurement *m = request->measurements->pdata[i];
+
       if (is_transfer (m) && is_better (request, m, best))
         best = m;
     }
@@ -178,9 +191,11 @@ suitable_transfers (const Request *request)
 {
   GPtrArray *transfers = g_ptr_array_new ();
   const PsMeasurement *chosen = choose_transfer (request);
+
   for (guint i = 0; i < request->measurements->len; i++)
     {
       PsMeasurement *m = request->measurements->pdata[i];
+
       if (is_transfer (m) && m->devices == chosen->devices && m->sharing == chosen->sharing)
         g_ptr_array_add (transfers, m);
     }
@@ -193,6 +208,7 @@ static void
 find_neighbours (GPtrArray *transfers, gint64 bytes, const PsMeasurement **below, const PsMeasurement **above)
 {
   guint i = 0;
+
   while (i + 1 < transfers->len && ((const PsMeasurement *)transfers->pdata[i])->bytes < bytes)
     i++;
   *above = transfers->pdata[i];
@@ -252,8 +268,9 @@ static char *
 describe_unrest (const Request *request, GError **error)
 {
   g_autoptr (GPtrArray) sentinels = ps_costdb_sentinels (request->db, request->profile->name, error);
-  double shift = sentinels ? ps_sentinel_shifts (sentinels, request->measurements, NULL) : 0;
-  if (!sentinels)
+  double shift = sentinels != NULL ? ps_sentinel_shifts (sentinels, request->measurements, NULL) : 0;
+
+  if (sentinels == NULL)
     return NULL;
   return shift > PS_SENTINEL_TOLERANCE
              ? g_strdup_printf ("; the machine was not quiet then: its sentinel op moved by up to %.0f %%", 100 * shift)
@@ -266,6 +283,7 @@ costs_from_request (const Request *request, GError **error)
   guint n_stages = request->n_devices * request->n_chunks;
   g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
   g_autoptr (PsCosts) costs = ps_costs_new (n_stages);
+
   if (!ps_model_split (request->model, n_stages, shapes, error))
     return NULL;
   for (guint stage = 0; stage < n_stages; stage++)
@@ -278,14 +296,14 @@ costs_from_request (const Request *request, GError **error)
   costs->memory_origin = PS_ORIGIN_MEASURED;
   costs->loop_only = request->shares != NULL;
   g_autofree char *unrest = describe_unrest (request, error);
-  if (!unrest)
+  if (unrest == NULL)
     return NULL;
   g_free (costs->source);
-  costs->source
-      = g_strdup_printf ("profile '%s' of %s: %s%s%s over %s on %s (%s), measured %s%s", request->profile->name,
-                         request->db->file->path, request->profile->device, request->shares ? " with shares " : "",
-                         request->profile->shares, request->profile->transport, request->profile->host,
-                         request->profile->processor, request->profile->created, unrest);
+  costs->source = g_strdup_printf ("profile '%s' of %s: %s%s%s over %s on %s (%s), measured %s%s",
+                                   request->profile->name, request->db->file->path, request->profile->device,
+                                   request->shares != NULL ? " with shares " : "", request->profile->shares,
+                                   request->profile->transport, request->profile->host, request->profile->processor,
+                                   request->profile->created, unrest);
   return g_steal_pointer (&costs);
 }
 
@@ -293,6 +311,7 @@ static PsModel *
 stored_model (PsCostDb *db, const PsProfile *profile, GError **error)
 {
   g_autofree char *where = g_strdup_printf ("%s: profile '%s'", db->file->path, profile->name);
+
   return ps_model_parse (where, profile->model_text, strlen (profile->model_text), error);
 }
 
@@ -301,10 +320,11 @@ static gboolean
 check_model (PsCostDb *db, const PsProfile *profile, const PsModel *model, GError **error)
 {
   g_autofree char *digest = ps_model_digest (model);
+
   if (g_str_equal (digest, profile->model_digest))
     return TRUE;
   g_autoptr (PsModel) stored = stored_model (db, profile, error);
-  if (!stored)
+  if (stored == NULL)
     return FALSE;
   if (stored->precision != model->precision)
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: profile '%s' was measured with precision = %s, not %s",
@@ -324,10 +344,11 @@ read_shares (Request *request, GError **error)
   const PsProfile *profile = request->profile;
   g_autofree char *where = g_strdup_printf ("%s: profile '%s': shares", request->db->file->path, profile->name);
   guint n;
+
   if (*profile->shares == '\0')
     return TRUE;
   request->shares = ps_shares_parse (where, profile->shares, &n, error);
-  if (!request->shares)
+  if (request->shares == NULL)
     return ps_text_blame_input (error);
   if (n == request->n_devices)
     return TRUE;
@@ -343,12 +364,14 @@ open_request (Request *request, const char *profile_name, gboolean with_samples,
 {
   g_return_val_if_fail (request->n_devices >= 1 && request->n_chunks >= 1, FALSE);
   request->profiles = ps_costdb_profiles (request->db, error);
-  request->profile = request->profiles ? choose_profile (request->db, request->profiles, profile_name, error) : NULL;
-  if (!request->profile || (request->model && !check_model (request->db, request->profile, request->model, error)))
+  request->profile
+      = request->profiles != NULL ? choose_profile (request->db, request->profiles, profile_name, error) : NULL;
+  if (request->profile == NULL
+      || (request->model != NULL && !check_model (request->db, request->profile, request->model, error)))
     return FALSE;
-  if (!request->model)
+  if (request->model == NULL)
     request->model = request->stored = stored_model (request->db, request->profile, error);
-  if (!request->model || !read_shares (request, error))
+  if (request->model == NULL || !read_shares (request, error))
     return FALSE;
   request->measurements = ps_costdb_measurements (request->db, request->profile->name, with_samples, error);
   return request->measurements != NULL;
@@ -359,10 +382,11 @@ ps_costdb_costs (PsCostDb *db, const char *profile_name, const PsModel *model, g
                  GError **error)
 {
   g_auto (Request) request = { .db = db, .model = model, .n_devices = n_devices, .n_chunks = n_chunks };
+
   return open_request (&request, profile_name, FALSE, error) ? costs_from_request (&request, error) : NULL;
 }
 
-/* The samples over their median; NULL where that is no time. */
+/* The samples over their median; NULL where there are none or the median is no time. */
 static GArray *
 relative_samples (const PsMeasurement *m, double *largest)
 {
@@ -372,6 +396,7 @@ relative_samples (const PsMeasurement *m, double *largest)
   for (guint i = 0; i < m->n_samples; i++)
     {
       double sample = (double)m->samples_ns[i] / (double)m->time.median_ns;
+
       g_array_append_val (samples, sample);
       *largest = MAX (*largest, sample);
     }
@@ -383,6 +408,7 @@ spread_from_request (const Request *request, GError **error)
 {
   guint n_stages = request->n_devices * request->n_chunks;
   g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
+
   if (!ps_model_split (request->model, n_stages, shapes, error))
     return NULL;
   PsCostSpread *spread = g_new0 (PsCostSpread, 1);
@@ -397,6 +423,7 @@ spread_from_request (const Request *request, GError **error)
       guint share = share_of (request, stage);
       const PsMeasurement *m
           = kind == PS_OP_R ? find_recompute (request, key, share) : find_op (request, key, share, kind);
+
       spread->op[i] = relative_samples (m, &spread->largest);
     }
   g_autoptr (GPtrArray) transfers = suitable_transfers (request);
@@ -412,6 +439,7 @@ ps_costdb_spread (PsCostDb *db, const char *profile_name, const PsModel *model, 
                   GError **error)
 {
   g_auto (Request) request = { .db = db, .model = model, .n_devices = n_devices, .n_chunks = n_chunks };
+
   return open_request (&request, profile_name, TRUE, error) ? spread_from_request (&request, error) : NULL;
 }
 
@@ -431,15 +459,18 @@ PsModel *
 ps_costdb_model (PsCostDb *db, const char *profile_name, GError **error)
 {
   g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, error);
-  const PsProfile *profile = profiles ? choose_profile (db, profiles, profile_name, error) : NULL;
-  return profile ? stored_model (db, profile, error) : NULL;
+  const PsProfile *profile = profiles != NULL ? choose_profile (db, profiles, profile_name, error) : NULL;
+
+  return profile != NULL ? stored_model (db, profile, error) : NULL;
 }
 
 PsProfile *
 ps_costdb_profile (PsCostDb *db, const char *name, GError **error)
 {
   g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, error);
-  const PsProfile *profile = profiles ? choose_profile (db, profiles, name, error) : NULL;
+  const PsProfile *profile = profiles != NULL ? choose_profile (db, profiles, name, error) : NULL;
   guint place;
-  return profile && g_ptr_array_find (profiles, profile, &place) ? g_ptr_array_steal_index (profiles, place) : NULL;
+
+  return profile != NULL && g_ptr_array_find (profiles, profile, &place) ? g_ptr_array_steal_index (profiles, place)
+                                                                         : NULL;
 }

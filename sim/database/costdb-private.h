@@ -1,4 +1,4 @@
-/* costdb-private.h - what the files sim/costdb-*.c share. Private to libpipesim. */
+/* costdb-private.h - code shared by sim/database/costdb-*.c. Private to libpipesim. */
 #ifndef PIPESIM_COSTDB_PRIVATE_H
 #define PIPESIM_COSTDB_PRIVATE_H
 

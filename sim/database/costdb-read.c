@@ -1,28 +1,30 @@
 /* costdb-read.c - reads profiles and measurements back. */
 #include "costdb-private.h"
+#include "profile-fields.h"
 
+/* Columns as in the query of ps_costdb_profiles. */
 static gpointer
 read_profile (PsRows *rows, gpointer data, GError **error)
 {
   PsProfile *profile = g_new0 (PsProfile, 1);
-  char **const fields[]
-      = { &profile->name,      &profile->model_name, &profile->model_digest, &profile->model_text, &profile->device,
-          &profile->transport, &profile->shares,     &profile->host,         &profile->processor,  &profile->kernel,
-          &profile->libraries, &profile->version,    &profile->created,      &profile->choices };
-  for (int i = 0; i < (int)G_N_ELEMENTS (fields); i++)
-    *fields[i] = ps_rows_text (rows, i);
+
+  for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)
+    *(char **)ps_profile_field_at (profile, &ps_profile_texts[i]) = ps_rows_text (rows, (int)i);
+  profile->shares = ps_rows_text (rows, PS_N_PROFILE_TEXTS);
+  profile->choices = ps_rows_text (rows, PS_N_PROFILE_TEXTS + 1);
   return profile;
 }
 
 GPtrArray *
 ps_costdb_profiles (PsCostDb *db, GError **error)
 {
-  g_autoptr (PsRows) rows
-      = ps_rows_new (db->file, error,
-                     "SELECT name, model_name, model_digest, model_text, device, transport, shares, host, processor, "
-                     "kernel, libraries, version, created, base64 FROM profile LEFT JOIN choices ON profile = id "
-                     "ORDER BY name",
-                     "");
+  g_autoptr (PsRows) rows = ps_rows_new (
+      db->file, error,
+      "SELECT name, model_name, model_digest, model_text, device, transport, host, processor, "
+      "kernel, libraries, version, created, shares, base64 FROM profile LEFT JOIN choices ON profile = id "
+      "ORDER BY name",
+      "");
+
   return ps_rows_collect (rows, read_profile, NULL, (GDestroyNotify)ps_profile_free, error);
 }
 
@@ -44,13 +46,14 @@ ps_choices_parse (const char *where, const char *text, GBytes **choices, GError 
   return FALSE;
 }
 
-/* Words that the schema does not allow come from damaged files only, and then read as the first of their sort. */
+/* Words that the schema does not allow come from damaged files only; they read as the first word of their sort. */
 static void
 read_key (PsRows *rows, PsMeasurement *m)
 {
   g_autofree char *subject = ps_rows_text (rows, 1);
   g_autofree char *kind = ps_rows_text (rows, 3);
   g_autofree char *cache = ps_rows_text (rows, 8);
+
   ps_subject_parse ("subject", subject, &m->subject, NULL);
   ps_op_kind_parse ("kind", kind, &m->kind, NULL);
   ps_cache_state_parse ("cache", cache, &m->cache, NULL);
@@ -66,6 +69,7 @@ static PsMeasurement *
 read_measurement (PsRows *rows)
 {
   PsMeasurement *m = g_new0 (PsMeasurement, 1);
+
   read_key (rows, m);
   m->time.n = (guint)ps_rows_integer (rows, 9);
   m->time.median_ns = ps_rows_integer (rows, 10);
@@ -87,6 +91,7 @@ static gboolean
 read_condition (PsCostDb *db, PsRows *rows, int first, PsCondition *condition, GError **error)
 {
   g_autofree char *throttle = ps_rows_is_null (rows, first + 4) ? NULL : ps_rows_text (rows, first + 4);
+
   *condition = (PsCondition){ .clock_mhz = ps_rows_integer (rows, first),
                               .memory_clock_mhz = ps_rows_integer (rows, first + 1),
                               .temperature_c = ps_rows_integer (rows, first + 2),
@@ -104,6 +109,7 @@ read_samples (PsCostDb *db, gint64 row, PsMeasurement *measurement, GError **err
   g_autoptr (PsRows) rows
       = ps_rows_new (db->file, error, "SELECT ns FROM sample WHERE measurement = ?1 ORDER BY position", "i", row);
   gboolean found = rows != NULL;
+
   while (found)
     {
       if (!ps_rows_next (rows, &found, error))
@@ -117,7 +123,7 @@ read_samples (PsCostDb *db, gint64 row, PsMeasurement *measurement, GError **err
   return rows != NULL;
 }
 
-/* What read_whole needs besides the row. */
+/* The data of read_whole. */
 typedef struct
 {
   PsCostDb *db;
@@ -129,6 +135,7 @@ read_whole (PsRows *rows, gpointer data, GError **error)
 {
   const Source *source = data;
   g_autoptr (PsMeasurement) measurement = read_measurement (rows);
+
   if (!read_condition (source->db, rows, 21, &measurement->before, error)
       || !read_condition (source->db, rows, 26, &measurement->during, error)
       || !read_condition (source->db, rows, 31, &measurement->after, error)
@@ -155,6 +162,7 @@ ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples
       "ORDER BY subject = 'all-reduce', subject, shape, instr ('|F|B|W|BW|R|O|', '|' || kind || '|'), bytes, devices, "
       "sharing, share, instr ('|run|cold|warm|', '|' || cache || '|')",
       "s", profile);
+
   return ps_rows_collect (rows, read_whole, &source, (GDestroyNotify)ps_measurement_free, error);
 }
 
@@ -162,6 +170,7 @@ static gpointer
 read_sentinel (PsRows *rows, gpointer data, GError **error)
 {
   PsSentinel *sentinel = g_new0 (PsSentinel, 1);
+
   *sentinel = (PsSentinel){ .what = ps_rows_text (rows, 0),
                             .median_ns = ps_rows_integer (rows, 1),
                             .n = (guint)ps_rows_integer (rows, 2),
@@ -177,5 +186,6 @@ ps_costdb_sentinels (PsCostDb *db, const char *profile, GError **error)
                      "SELECT what, median_ns, n, taken FROM sentinel JOIN profile ON profile.id = sentinel.profile "
                      "WHERE profile.name = ?1 ORDER BY position",
                      "s", profile);
+
   return ps_rows_collect (rows, read_sentinel, NULL, (GDestroyNotify)ps_sentinel_free, error);
 }

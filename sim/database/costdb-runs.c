@@ -4,7 +4,7 @@
 void
 ps_run_record_free (PsRunRecord *run)
 {
-  if (!run)
+  if (run == NULL)
     return;
   g_free (run->profile);
   g_free (run->schedule);

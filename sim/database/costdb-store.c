@@ -1,5 +1,6 @@
 /* costdb-store.c - writes profiles, measurements and runs. */
 #include "costdb-private.h"
+#include "profile-fields.h"
 
 #define MEASUREMENT_KEY                                                                                                \
   "profile = ?1 AND subject = ?2 AND shape = ?3 AND kind = ?4 AND bytes = ?5 AND devices = ?6 AND sharing = ?7 "       \
@@ -8,21 +9,11 @@
 void
 ps_profile_free (PsProfile *profile)
 {
-  if (!profile)
+  if (profile == NULL)
     return;
-  g_free (profile->name);
-  g_free (profile->model_name);
-  g_free (profile->model_digest);
-  g_free (profile->model_text);
-  g_free (profile->device);
-  g_free (profile->transport);
+  for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)
+    g_free (*(char **)ps_profile_field_at (profile, &ps_profile_texts[i]));
   g_free (profile->shares);
-  g_free (profile->host);
-  g_free (profile->processor);
-  g_free (profile->kernel);
-  g_free (profile->libraries);
-  g_free (profile->version);
-  g_free (profile->created);
   g_free (profile->choices);
   g_free (profile);
 }
@@ -30,7 +21,7 @@ ps_profile_free (PsProfile *profile)
 void
 ps_measurement_free (PsMeasurement *measurement)
 {
-  if (!measurement)
+  if (measurement == NULL)
     return;
   g_free (measurement->shape);
   g_free (measurement->stop);
@@ -42,14 +33,14 @@ ps_measurement_free (PsMeasurement *measurement)
 void
 ps_sentinel_free (PsSentinel *sentinel)
 {
-  if (!sentinel)
+  if (sentinel == NULL)
     return;
   g_free (sentinel->what);
   g_free (sentinel->taken);
   g_free (sentinel);
 }
 
-/* A profile is one machine and one model: what was measured under other circumstances does not belong to it. */
+/* A profile is one machine and one model: measurements under other circumstances do not belong to it. */
 static gboolean
 check_same (PsCostDb *db, const PsProfile *profile, const char *what, const char *stored, const char *now,
             GError **error)
@@ -62,7 +53,7 @@ check_same (PsCostDb *db, const PsProfile *profile, const char *what, const char
   return FALSE;
 }
 
-/* Models are told apart by their digest; people know them by name. */
+/* Models differ by their digest; messages show their name. */
 static char *
 describe_model (const char *name, const char *digest)
 {
@@ -76,6 +67,7 @@ check_circumstances (PsCostDb *db, const PsProfile *profile, PsRows *rows, GErro
   g_autofree char *model_digest = ps_rows_text (rows, 2);
   g_autofree char *stored_model = describe_model (model_name, model_digest);
   g_autofree char *model = describe_model (profile->model_name, profile->model_digest);
+
   if (!g_str_equal (model_digest, profile->model_digest))
     return check_same (db, profile, "model", stored_model, model, error);
   const char *const names[] = { "device", "transport", "shares", "host", "processor" };
@@ -84,6 +76,7 @@ check_circumstances (PsCostDb *db, const PsProfile *profile, PsRows *rows, GErro
     {
       g_autofree char *stored = ps_rows_text (rows, 3 + i);
       gboolean is_shares = now[i] == profile->shares;
+
       if (!check_same (db, profile, names[i], is_shares ? ps_shares_describe (stored) : stored,
                        is_shares ? ps_shares_describe (now[i]) : now[i], error))
         return FALSE;
@@ -91,7 +84,7 @@ check_circumstances (PsCostDb *db, const PsProfile *profile, PsRows *rows, GErro
   return TRUE;
 }
 
-/* Whether the profile, if there is one, is of the same circumstances; *id stays 0 when there is none. */
+/* Checks that a profile of that name has the same circumstances. *id is its row, 0 when there is none. */
 static gboolean
 find_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error)
 {
@@ -100,8 +93,9 @@ find_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error
       "SELECT id, model_name, model_digest, device, transport, shares, host, processor FROM profile WHERE name = ?1",
       "s", profile->name);
   gboolean found;
+
   *id = 0;
-  if (!rows || !ps_rows_next (rows, &found, error))
+  if (rows == NULL || !ps_rows_next (rows, &found, error))
     return FALSE;
   if (!found)
     return TRUE;
@@ -114,7 +108,8 @@ find_profile_row (PsCostDb *db, const char *name, gint64 *id, GError **error)
 {
   g_autoptr (PsRows) rows = ps_rows_new (db->file, error, "SELECT id FROM profile WHERE name = ?1", "s", name);
   gboolean found;
-  if (!rows || !ps_rows_next (rows, &found, error))
+
+  if (rows == NULL || !ps_rows_next (rows, &found, error))
     return FALSE;
   *id = found ? ps_rows_integer (rows, 0) : 0;
   return TRUE;
@@ -133,6 +128,7 @@ ps_costdb_store_choices (PsCostDb *db, gint64 profile, GBytes *choices, GError *
   gsize n;
   gconstpointer bytes = g_bytes_get_data (choices, &n);
   g_autofree char *base64 = g_base64_encode (bytes, n);
+
   return insert_choices (db, profile, base64, error);
 }
 
@@ -179,6 +175,7 @@ static gboolean
 insert_measurement (PsCostDb *db, gint64 profile, const PsMeasurement *m, GError **error)
 {
   const PsStatistics *time = &m->time;
+
   return ps_database_execute (
       db->file, error,
       "INSERT INTO measurement (profile, subject, shape, kind, bytes, devices, sharing, share, cache, n, median_ns, "
@@ -196,7 +193,8 @@ static gboolean
 insert_condition (PsCostDb *db, gint64 row, const char *moment, const PsCondition *c, GError **error)
 {
   g_autofree char *throttle = ps_throttle_to_text (c->throttle);
-  if (!throttle && !c->clock_mhz && !c->memory_clock_mhz && !c->temperature_c && !c->power_mw)
+
+  if (throttle == NULL && !c->clock_mhz && !c->memory_clock_mhz && !c->temperature_c && !c->power_mw)
     return TRUE;
   return ps_database_execute (db->file, error,
                               "INSERT INTO condition (measurement, moment, clock_mhz, memory_clock_mhz, temperature_c, "
@@ -211,6 +209,7 @@ static gboolean
 insert_samples (PsCostDb *db, gint64 row, const PsMeasurement *measurement, GError **error)
 {
   g_autoptr (GString) array = g_string_new ("[");
+
   for (guint i = 0; i < measurement->n_samples; i++)
     g_string_append_printf (array, "%s%" G_GINT64_FORMAT, i ? "," : "", measurement->samples_ns[i]);
   g_string_append_c (array, ']');
@@ -264,7 +263,8 @@ ps_costdb_has (PsCostDb *db, gint64 profile, const PsMeasurement *key, gboolean 
       = ps_rows_new (db->file, error, "SELECT 1 FROM measurement WHERE " MEASUREMENT_KEY, "isssiiiis", profile,
                      ps_subject_name (key->subject), key->shape, kind_name (key), key->bytes, (gint64)key->devices,
                      sharing_of (key), (gint64)key->share, ps_cache_state_name (key->cache));
-  return rows && ps_rows_next (rows, found, error);
+
+  return rows != NULL && ps_rows_next (rows, found, error);
 }
 
 static gboolean
@@ -302,6 +302,7 @@ insert_contents_of_new (PsCostDb *db, const PsProfile *profile, GPtrArray *measu
                         GError **error)
 {
   gint64 id;
+
   if (!find_profile_row (db, profile->name, &id, error))
     return FALSE;
   if (id == 0)

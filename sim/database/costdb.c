@@ -16,7 +16,7 @@ static const PsDatabaseKind kind = {
 void
 ps_costdb_close (PsCostDb *db)
 {
-  if (!db)
+  if (db == NULL)
     return;
   ps_database_close (db->file);
   g_free (db);
@@ -32,7 +32,8 @@ PsCostDb *
 ps_costdb_open (const char *path, PsCostDbMode mode, GError **error)
 {
   PsDatabase *file = ps_database_open (path, &kind, mode == PS_COSTDB_WRITE, error);
-  if (!file)
+
+  if (file == NULL)
     return NULL;
   PsCostDb *db = g_new0 (PsCostDb, 1);
   db->file = file;

@@ -8,7 +8,7 @@
 gboolean
 ps_database_can_migrate (const PsDatabaseKind *kind, gint64 version)
 {
-  return kind->migrations && version >= 1 && version < kind->version;
+  return kind->migrations != NULL && version >= 1 && version < kind->version;
 }
 
 static gboolean
@@ -17,7 +17,8 @@ migrate_step (PsDatabase *db, gint64 version, GError **error)
   g_autoptr (GBytes) script = g_resource_lookup_data (ps_data_get_resource (), db->kind->migrations[version - 1],
                                                       G_RESOURCE_LOOKUP_FLAGS_NONE, error);
   g_autofree char *mark = g_strdup_printf ("PRAGMA user_version = %d", (int)version + 1);
-  return script && ps_database_script (db, g_bytes_get_data (script, NULL), error)
+
+  return script != NULL && ps_database_script (db, g_bytes_get_data (script, NULL), error)
          && ps_database_script (db, mark, error);
 }
 
@@ -25,6 +26,7 @@ static gboolean
 migrate_all (PsDatabase *db, GError **error)
 {
   gint64 version;
+
   if (!ps_database_integer (db, "PRAGMA user_version", &version, error))
     return FALSE;
   for (; version < db->kind->version; version++)
@@ -36,7 +38,7 @@ migrate_all (PsDatabase *db, GError **error)
 gboolean
 ps_database_migrate (PsDatabase *db, GError **error)
 {
-  /* Tables are replaced by others of the same name; what refers to them must not be deleted with them. */
+  /* Tables are replaced by others of the same name; rows that refer to them must not be deleted with them. */
   if (!ps_database_script (db, "PRAGMA foreign_keys = OFF", error) || !ps_database_begin (db, error))
     return FALSE;
   return ps_database_end (db, migrate_all (db, error), error);
@@ -48,9 +50,10 @@ ps_database_detach (PsDatabase *db, GError **error)
   sqlite3 *copy = NULL;
   int code = sqlite3_open_v2 (":memory:", &copy, SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE, NULL);
   sqlite3_backup *backup = code == SQLITE_OK ? sqlite3_backup_init (copy, "main", db->handle, "main") : NULL;
-  if (backup)
+
+  if (backup != NULL)
     sqlite3_backup_step (backup, -1);
-  code = backup ? sqlite3_backup_finish (backup) : sqlite3_errcode (copy);
+  code = backup != NULL ? sqlite3_backup_finish (backup) : sqlite3_errcode (copy);
   if (code == SQLITE_OK)
     {
       sqlite3_close (db->handle);

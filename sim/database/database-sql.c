@@ -39,6 +39,7 @@ gboolean
 ps_database_script (PsDatabase *db, const char *sql, GError **error)
 {
   int code = sqlite3_exec (db->handle, sql, NULL, NULL, NULL);
+
   return code == SQLITE_OK || ps_database_set_error (db, code, error);
 }
 
@@ -46,6 +47,7 @@ static PsRows *
 rows_new (PsDatabase *db, GError **error, const char *sql, const char *types, va_list arguments)
 {
   g_autoptr (PsRows) rows = g_new0 (PsRows, 1);
+
   rows->db = db;
   int code = sqlite3_prepare_v2 (db->handle, sql, -1, &rows->statement, NULL);
   for (int i = 0; types[i] && code == SQLITE_OK; i++)
@@ -63,6 +65,7 @@ PsRows *
 ps_rows_new (PsDatabase *db, GError **error, const char *sql, const char *types, ...)
 {
   va_list arguments;
+
   va_start (arguments, types);
   PsRows *rows = rows_new (db, error, sql, types, arguments);
   va_end (arguments);
@@ -72,7 +75,7 @@ ps_rows_new (PsDatabase *db, GError **error, const char *sql, const char *types,
 void
 ps_rows_free (PsRows *rows)
 {
-  if (!rows)
+  if (rows == NULL)
     return;
   sqlite3_finalize (rows->statement);
   g_free (rows);
@@ -82,6 +85,7 @@ gboolean
 ps_rows_next (PsRows *rows, gboolean *found, GError **error)
 {
   int code = sqlite3_step (rows->statement);
+
   *found = code == SQLITE_ROW;
   return *found || code == SQLITE_DONE || ps_database_set_error (rows->db, code, error);
 }
@@ -103,7 +107,7 @@ ps_rows_collect (PsRows *rows, PsRowReader read, gpointer data, GDestroyNotify f
         return NULL;
       g_ptr_array_add (items, item);
     }
-  return rows ? g_steal_pointer (&items) : NULL;
+  return rows != NULL ? g_steal_pointer (&items) : NULL;
 }
 
 gint64
@@ -153,13 +157,15 @@ char *
 ps_rows_text (PsRows *rows, int column)
 {
   const char *text = (const char *)sqlite3_column_text (rows->statement, column);
-  return g_strdup (text ? text : "");
+
+  return g_strdup (text != NULL ? text : "");
 }
 
 gboolean
 ps_database_execute (PsDatabase *db, GError **error, const char *sql, const char *types, ...)
 {
   va_list arguments;
+
   va_start (arguments, types);
   g_autoptr (PsRows) rows = rows_new (db, error, sql, types, arguments);
   va_end (arguments);
@@ -175,7 +181,8 @@ ps_database_integer (PsDatabase *db, const char *sql, gint64 *value, GError **er
 {
   g_autoptr (PsRows) rows = ps_rows_new (db, error, sql, "");
   gboolean found;
-  if (!rows || !ps_rows_next (rows, &found, error))
+
+  if (rows == NULL || !ps_rows_next (rows, &found, error))
     return FALSE;
   *value = found ? ps_rows_integer (rows, 0) : 0;
   return TRUE;

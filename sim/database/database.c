@@ -15,7 +15,7 @@
 void
 ps_database_close (PsDatabase *db)
 {
-  if (!db)
+  if (db == NULL)
     return;
   sqlite3_close (db->handle);
   g_free (db->path);
@@ -33,6 +33,7 @@ static gboolean
 check_file (const char *path, const PsDatabaseKind *kind, gboolean writes, GError **error)
 {
   struct stat status;
+
   if (*path == '\0')
     {
       g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'': names no file; give the path of a %s", kind->what);
@@ -55,18 +56,19 @@ check_file (const char *path, const PsDatabaseKind *kind, gboolean writes, GErro
   return FALSE;
 }
 
-/* SQLite tries once more for reading, so the system's last error need not be the one that matters. */
+/* SQLite tries once more for reading, so the system's last error may be another one. */
 static const char *
 open_failure (PsDatabase *db, int code)
 {
   g_autofree char *folder = g_path_get_dirname (db->path);
+
   if (faccessat (AT_FDCWD, folder, W_OK, AT_EACCESS) != 0)
     return g_strerror (errno);
-  int cause = db->handle ? sqlite3_system_errno (db->handle) : ENOMEM;
+  int cause = db->handle != NULL ? sqlite3_system_errno (db->handle) : ENOMEM;
   return cause ? g_strerror (cause) : sqlite3_errstr (code);
 }
 
-/* Also frees what an earlier attempt left open. `name` is db->name or a file: URI. */
+/* Also frees the handle that an earlier attempt left open. `name` is db->name or a file: URI. */
 static gboolean
 open_handle (PsDatabase *db, const char *name, int flags, GError **error)
 {
@@ -81,7 +83,7 @@ open_handle (PsDatabase *db, const char *name, int flags, GError **error)
   return TRUE;
 }
 
-/* What an existing file is, before anything is written to it. */
+/* The kind of an existing file, before anything is written to it. */
 typedef struct
 {
   gint64 application;
@@ -89,7 +91,7 @@ typedef struct
   gint64 tables;
 } Identity;
 
-/* In one statement, as another process may create all that meanwhile. */
+/* One statement reads all, because another process may create the tables meanwhile. */
 static gboolean
 read_identity (PsDatabase *db, Identity *identity, GError **error)
 {
@@ -98,7 +100,8 @@ read_identity (PsDatabase *db, Identity *identity, GError **error)
                                          "FROM pragma_application_id, pragma_user_version",
                                          "");
   gboolean found;
-  if (!rows || !ps_rows_next (rows, &found, error))
+
+  if (rows == NULL || !ps_rows_next (rows, &found, error))
     return FALSE;
   g_assert (found);
   *identity = (Identity){ .application = ps_rows_integer (rows, 0),
@@ -134,7 +137,8 @@ check_integrity (PsDatabase *db, GError **error)
 {
   g_autoptr (PsRows) rows = ps_rows_new (db, error, "PRAGMA quick_check (1)", "");
   gboolean found;
-  if (!rows || !ps_rows_next (rows, &found, error))
+
+  if (rows == NULL || !ps_rows_next (rows, &found, error))
     return FALSE;
   g_autofree char *verdict = found ? ps_rows_text (rows, 0) : g_strdup ("no answer");
   if (g_str_equal (verdict, "ok"))
@@ -144,12 +148,13 @@ check_integrity (PsDatabase *db, GError **error)
   return FALSE;
 }
 
-/* Of several processes that do this at the same time SQLite turns some away at once, busy timeout or not. */
+/* SQLite turns some of several processes that do this at the same time away at once, busy timeout or not. */
 static gboolean
 write_ahead (PsDatabase *db, GError **error)
 {
   gint64 until = g_get_monotonic_time () + BUSY_TIMEOUT_MS * G_TIME_SPAN_MILLISECOND;
   g_autoptr (GError) failure = NULL;
+
   while (!ps_database_script (db, "PRAGMA journal_mode = WAL", &failure))
     {
       if ((sqlite3_errcode (db->handle) & 0xff) != SQLITE_BUSY || g_get_monotonic_time () > until)
@@ -163,14 +168,15 @@ write_ahead (PsDatabase *db, GError **error)
   return TRUE;
 }
 
-/* Another process may create the same file at the same time: whoever comes second finds it done. */
+/* Another process may create the same file at the same time: the second one finds it done. */
 static gboolean
 create_schema (PsDatabase *db, GError **error)
 {
   g_autoptr (GBytes) schema
       = g_resource_lookup_data (ps_data_get_resource (), db->kind->schema, G_RESOURCE_LOOKUP_FLAGS_NONE, error);
   Identity identity;
-  if (!schema || !write_ahead (db, error) || !ps_database_begin (db, error))
+
+  if (schema == NULL || !write_ahead (db, error) || !ps_database_begin (db, error))
     return FALSE;
   gboolean ok = read_identity (db, &identity, error);
   if (ok && identity_is_fresh (&identity))
@@ -189,6 +195,7 @@ static gboolean
 open_for_writing (PsDatabase *db, GError **error)
 {
   Identity identity;
+
   if (!open_handle (db, db->name, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, error))
     return FALSE;
   if (sqlite3_db_readonly (db->handle, "main") == 1)
@@ -216,7 +223,8 @@ open_immutable (PsDatabase *db, Identity *identity, GError **error)
   g_autofree char *absolute = g_canonicalize_filename (db->path, NULL);
   g_autofree char *uri = g_filename_to_uri (absolute, NULL, error);
   struct stat status;
-  if (!uri)
+
+  if (uri == NULL)
     return FALSE;
   if (stat (log, &status) == 0 && status.st_size > 0)
     {
@@ -241,11 +249,13 @@ open_for_reading (PsDatabase *db, GError **error)
 {
   Identity identity;
   g_autoptr (GError) failure = NULL;
+
   if (!open_handle (db, db->name, SQLITE_OPEN_READWRITE, error))
     return FALSE;
   if (!read_identity (db, &identity, &failure))
     {
       int code = sqlite3_errcode (db->handle) & 0xff;
+
       if (code != SQLITE_CANTOPEN && code != SQLITE_READONLY)
         {
           g_propagate_error (error, g_steal_pointer (&failure));

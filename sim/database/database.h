@@ -1,8 +1,9 @@
-/* database.h - SQLite files of pipesim: which kind one is, opening it, and how the rest speaks SQL, so that
- * sim/database*.c alone know SQLite. Private to libpipesim.
+/* database.h - SQLite files of pipesim: tells their kinds apart, opens them, and runs SQL for all others, so that
+ * sim/database/database*.c alone know SQLite. Private to libpipesim.
  *
  * Every kind has a schema of its own under data/, `PRAGMA application_id` and `PRAGMA user_version`. Files are in
- * write-ahead mode: a killed program loses the transaction under way and nothing else. */
+ * write-ahead mode: a killed program loses the transaction under way and nothing else.
+ */
 #ifndef PIPESIM_DATABASE_H
 #define PIPESIM_DATABASE_H
 
@@ -14,7 +15,7 @@ struct sqlite3;
 
 typedef struct
 {
-  const char *what;                       /* as messages call it: "cost database" */
+  const char *what;                       /* its name in messages: "cost database" */
   const char *schema;                     /* resource with the text that creates its tables */
   char *(*complete) (const char *schema); /* makes the whole text of it; NULL: it is whole. Free with g_free. */
   int application_id;
@@ -25,26 +26,27 @@ typedef struct
 typedef struct
 {
   char *path; /* as the user wrote it; messages begin with it */
-  char *name; /* the same for SQLite, to which ":memory:" and "file:x" without a folder are no files */
+  char *name; /* the same for SQLite, in a form that never means a database in memory or a URI */
   struct sqlite3 *handle;
   const PsDatabaseKind *kind;
 } PsDatabase;
 
-/* path always names a file, never a URI or a database in memory; "" is PS_ERROR_USAGE. Creates the file when it is
- * missing and writes is TRUE. An earlier version with known migrations is brought to this
- * one: in the file when writes is TRUE, else in a copy in memory. Refuses files that are no SQLite database, of another
- * kind or of another version, with one line naming the path. kind stays the caller's. For one thread at a time. Errors:
- * PS_ERROR_IO, PS_ERROR_INPUT. */
+/* Opens a database. path always names a file, never a URI or a database in memory; "" is PS_ERROR_USAGE. Creates the
+ * file when it is missing and writes is TRUE. Known migrations bring an earlier version to this one: in the file when
+ * writes is TRUE, else in a copy in memory. Refuses files that are no SQLite database, of another kind or of another
+ * version, with one line naming the path. kind stays the caller's. For one thread at a time. Errors: PS_ERROR_IO,
+ * PS_ERROR_INPUT. */
 PsDatabase *ps_database_open (const char *path, const PsDatabaseKind *kind, gboolean writes,
                               GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_database_close (PsDatabase *db);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsDatabase, ps_database_close)
 
-/* The library behind it, for the record: "SQLite 3.40.1". Free with g_free. */
+/* The database library, for the record: "SQLite 3.40.1". Free with g_free. */
 char *ps_database_library (void);
 
-/* Whether a file of that version can be brought to the kind's, and doing it in one transaction. Another process may
- * have done it in between, so it looks again. On failure the file is as before. */
+/* ps_database_can_migrate: TRUE where a file of that version can be brought to the kind's. ps_database_migrate does it
+ * in one transaction. Another process may have done it meanwhile, so it looks at the version again. On failure the file
+ * is as before. */
 gboolean ps_database_can_migrate (const PsDatabaseKind *kind, gint64 version);
 gboolean ps_database_migrate (PsDatabase *db, GError **error);
 
@@ -63,8 +65,8 @@ gboolean ps_database_execute (PsDatabase *db, GError **error, const char *sql, c
 /* Id of the row that the last INSERT made. */
 gint64 ps_database_last_row (PsDatabase *db);
 
-/* A transaction: begin, then end with whether all went well so far. end commits or rolls back; it returns FALSE when ok
- * is FALSE (the error is set already) or when committing fails. */
+/* A transaction: begin, then end; ok says that all went well so far. end commits or rolls back. It returns FALSE when
+ * ok is FALSE (the error is set already) or when committing fails. */
 gboolean ps_database_begin (PsDatabase *db, GError **error);
 gboolean ps_database_end (PsDatabase *db, gboolean ok, GError **error);
 
@@ -74,11 +76,11 @@ PsRows *ps_rows_new (PsDatabase *db, GError **error, const char *sql, const char
 void ps_rows_free (PsRows *rows);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRows, ps_rows_free)
 
-/* Goes to the first or next row. *found is FALSE behind the last one. */
+/* Goes to the first or next row. *found is FALSE after the last one. */
 gboolean ps_rows_next (PsRows *rows, gboolean *found, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* What `read` makes of each row that is left, elements that `free_item` frees; NULL when a row cannot be had, read
- * fails, or rows is NULL, each of which has set the error. */
+/* The elements that `read` makes of the rows that are left; `free_item` frees them. NULL with an error when a row
+ * cannot be had, read fails, or rows is NULL (its error is set already). */
 typedef gpointer (*PsRowReader) (PsRows *rows, gpointer data, GError **error);
 GPtrArray *ps_rows_collect (PsRows *rows, PsRowReader read, gpointer data, GDestroyNotify free_item, GError **error);
 
@@ -87,8 +89,8 @@ double ps_rows_real (PsRows *rows, int column);
 gboolean ps_rows_is_null (PsRows *rows, int column);
 char *ps_rows_text (PsRows *rows, int column); /* free with g_free */
 
-/* One statement over and over: begin again with parameters cleared (NULL), set those that are something (from 0 on),
- * next. Texts must stay until the next restart. */
+/* Repeats a statement. restart clears its parameters to NULL; then set the parameters that have a value (numbers from 0
+ * on), then call ps_rows_next. Texts must stay until the next restart. */
 void ps_rows_restart (PsRows *rows);
 void ps_rows_set_integer (PsRows *rows, int parameter, gint64 value);
 void ps_rows_set_real (PsRows *rows, int parameter, double value);

@@ -1,4 +1,5 @@
-/* profile-fields.h - the members of a profile's text, for its writer and its reader. Private to sim/profile-*.c. */
+/* profile-fields.h - the members of a profile's text, for its writer and its reader. Private to
+ * sim/database/profile*.c. */
 #ifndef PIPESIM_PROFILE_FIELDS_H
 #define PIPESIM_PROFILE_FIELDS_H
 
@@ -26,7 +27,7 @@ ps_profile_field_at (gconstpointer structure, const PsProfileField *field)
 #define PS_N_PROFILE_TEXTS 12
 extern const PsProfileField ps_profile_texts[PS_N_PROFILE_TEXTS];
 
-/* Of PsMeasurement, but for n. */
+/* Numbers of PsMeasurement except n. */
 #define PS_N_MEASUREMENT_NUMBERS 9
 extern const PsProfileField ps_measurement_numbers[PS_N_MEASUREMENT_NUMBERS];
 

@@ -1,4 +1,4 @@
-/* profile-read.c - reads a profile's text, and refuses what no calibration could have written. */
+/* profile-read.c - reads a profile's text, and refuses a text that no calibration could have written. */
 #include "profile-fields.h"
 
 #include "json/json-object.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Most that a line may say of counts. */
+/* The largest count that a line may hold. */
 #define MAX_COUNT 1000000
 
 typedef struct
@@ -16,7 +16,7 @@ typedef struct
   PsJsonReader reader;
   const char *counted; /* up to here lines have been counted */
   guint line;
-  char *place;      /* where, and the line; what the reader's messages begin with */
+  char *place;      /* where and the line: the beginning of messages */
   GHashTable *seen; /* keys of measurements */
 } Text;
 
@@ -29,7 +29,7 @@ text_clear (Text *text)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Text, text_clear)
 
-/* Messages name the line that the reader stands in. Lines only go up. */
+/* Updates place to the line of the reader. Lines only go up. */
 static void
 note_line (Text *text)
 {
@@ -59,6 +59,7 @@ static gboolean
 get_count (const PsJsonObject *object, const char *key, gint64 high, guint *count, GError **error)
 {
   gint64 value;
+
   if (!ps_json_get_integer (object, key, 1, high, &value, error))
     return FALSE;
   *count = (guint)value;
@@ -73,6 +74,7 @@ get_condition (Text *text, const PsJsonObject *object, const char *key, PsCondit
       = { "clock_mhz", "memory_clock_mhz", "temperature_c", "power_mw", "throttle", NULL };
   g_auto (PsJsonObject) members = { 0 };
   g_autofree char *throttle = NULL;
+
   if (!ps_json_object_has (object, key))
     return TRUE;
   ps_json_object_go (object, key);
@@ -117,7 +119,7 @@ refuse_member (const Text *text, const char *key, const char *what, GError **err
   return FALSE;
 }
 
-/* Which members a measurement has depends on what it is of. */
+/* The members of a measurement depend on its subject. */
 static gboolean
 check_members (const Text *text, const PsJsonObject *object, PsSubject subject, GError **error)
 {
@@ -129,6 +131,7 @@ check_members (const Text *text, const PsJsonObject *object, PsSubject subject, 
                   { "kind", { TRUE, FALSE, FALSE, FALSE } },
                   { "cache", { TRUE, FALSE, FALSE, FALSE } },
                   { "bytes", { FALSE, TRUE, TRUE, TRUE } } };
+
   if (subject != PS_SUBJECT_OP && ps_json_object_has (object, "share"))
     return refuse_member (text, "share", "does not belong to this subject", error);
   /* The shape of a transfer is optional. */
@@ -139,7 +142,7 @@ check_members (const Text *text, const PsJsonObject *object, PsSubject subject, 
   return TRUE;
 }
 
-/* A member that is one word of several. where: what messages call it. */
+/* A member that is one word of several. Messages begin with `where`. */
 static gboolean
 get_word (const PsJsonObject *object, const char *key, char **where, char **word, GError **error)
 {
@@ -151,6 +154,7 @@ static gboolean
 get_subject (const PsJsonObject *object, PsMeasurement *m, GError **error)
 {
   g_autofree char *where = NULL, *word = NULL;
+
   return get_word (object, "subject", &where, &word, error)
          && (ps_subject_parse (where, word, &m->subject, error) || ps_text_blame_input (error));
 }
@@ -159,6 +163,7 @@ static gboolean
 get_kind (const PsJsonObject *object, PsMeasurement *m, GError **error)
 {
   g_autofree char *where = NULL, *word = NULL;
+
   return get_word (object, "kind", &where, &word, error)
          && (ps_op_kind_parse (where, word, &m->kind, error) || ps_text_blame_input (error));
 }
@@ -167,11 +172,12 @@ static gboolean
 get_cache (const PsJsonObject *object, PsMeasurement *m, GError **error)
 {
   g_autofree char *where = NULL, *word = NULL;
+
   return get_word (object, "cache", &where, &word, error)
          && (ps_cache_state_parse (where, word, &m->cache, error) || ps_text_blame_input (error));
 }
 
-/* What makes up the key. */
+/* Reads the members of the key. */
 static gboolean
 get_key (const Text *text, const PsJsonObject *object, PsMeasurement *m, GError **error)
 {
@@ -197,9 +203,10 @@ check_once (Text *text, const PsMeasurement *m, GError **error)
 {
   char *key = g_strdup_printf ("%d %d %" G_GINT64_FORMAT " %u %u %u %d %s", m->subject, m->kind, m->bytes, m->devices,
                                m->sharing, m->share, m->cache, m->shape);
+
   if (g_hash_table_add (text->seen, key))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: measurement is there twice", text->reader.where);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: the measurement is there twice", text->reader.where);
   return FALSE;
 }
 
@@ -207,6 +214,7 @@ static gboolean
 get_figures (const Text *text, const PsJsonObject *object, PsMeasurement *m, GError **error)
 {
   const PsStatistics *time = &m->time;
+
   if (!get_count (object, "n", MAX_COUNT, &m->time.n, error))
     return FALSE;
   for (guint i = 0; i < PS_N_MEASUREMENT_NUMBERS; i++)
@@ -225,6 +233,7 @@ get_stop (const PsJsonObject *object, PsMeasurement *m, GError **error)
   static const char *const stops[] = { "converged", "sample cap", "time cap" };
   g_autofree char *where = NULL;
   guint stop;
+
   return get_word (object, "stop", &where, &m->stop, error)
          && (ps_parse_name (where, m->stop, stops, G_N_ELEMENTS (stops), &stop, error) || ps_text_blame_input (error));
 }
@@ -239,6 +248,7 @@ read_measurement (Text *text, GError **error)
           "before", "during", "after",  "samples_ns", NULL };
   g_auto (PsJsonObject) object = { 0 };
   g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
+
   note_line (text);
   if (!ps_json_object_init (&object, &text->reader, NULL, required, optional, error))
     return NULL;
@@ -259,6 +269,7 @@ read_sentinel (Text *text, GError **error)
   static const char *const required[] = { "what", "median_ns", "n", "taken", NULL };
   g_auto (PsJsonObject) object = { 0 };
   g_autoptr (PsSentinel) sentinel = g_new0 (PsSentinel, 1);
+
   note_line (text);
   if (!ps_json_object_init (&object, &text->reader, NULL, required, NULL, error))
     return NULL;
@@ -284,7 +295,8 @@ read_array (Text *text, const PsJsonObject *object, const char *key, gpointer (*
   while (ps_json_next_element (object->reader))
     {
       gpointer item = read (text, error);
-      if (!item)
+
+      if (item == NULL)
         return FALSE;
       g_ptr_array_add (into, item);
     }
@@ -297,7 +309,8 @@ check_model (const char *where, const PsProfile *profile, GError **error)
 {
   g_autofree char *place = g_strdup_printf ("%s: model_text", where);
   g_autoptr (PsModel) model = ps_model_parse (place, profile->model_text, strlen (profile->model_text), error);
-  if (!model)
+
+  if (model == NULL)
     return FALSE;
   g_autofree char *digest = ps_model_digest (model);
   if (g_str_equal (digest, profile->model_digest))
@@ -313,6 +326,7 @@ get_shares (const PsJsonObject *object, PsProfile *profile, GError **error)
 {
   g_autofree char *where = g_strdup_printf ("%s: shares", object->reader->where);
   guint n;
+
   if (!ps_json_object_has (object, "shares"))
     {
       profile->shares = g_strdup ("");
@@ -321,7 +335,7 @@ get_shares (const PsJsonObject *object, PsProfile *profile, GError **error)
   if (!ps_json_get_text (object, "shares", &profile->shares, error))
     return FALSE;
   g_autofree guint *shares = ps_shares_parse (where, profile->shares, &n, error);
-  if (!shares)
+  if (shares == NULL)
     return ps_text_blame_input (error);
   g_autofree char *text = ps_shares_to_text (shares, n);
   if (g_str_equal (text, profile->shares))
@@ -336,6 +350,7 @@ static gboolean
 get_choices (const PsJsonObject *object, PsProfile *profile, GError **error)
 {
   g_autoptr (GBytes) choices = NULL;
+
   if (ps_json_object_has (object, "choices"))
     return ps_json_get_text (object, "choices", &profile->choices, error)
            && ps_choices_parse (object->reader->where, profile->choices, &choices, error);
@@ -367,6 +382,7 @@ ps_profile_contents_parse (const char *where, const char *text, gsize length, GE
   g_autoptr (PsProfileContents) contents = g_new0 (PsProfileContents, 1);
   static const char *const optional[] = { "shares", "choices", NULL };
   const char *required[PS_N_PROFILE_TEXTS + 3] = { NULL };
+
   for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)
     required[i] = ps_profile_texts[i].key;
   required[PS_N_PROFILE_TEXTS] = "sentinels";

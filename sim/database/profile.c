@@ -3,44 +3,33 @@
 
 #include "json/json-text.h"
 
-#define OF_PROFILE(member)                                                                                             \
-  {                                                                                                                    \
-#member, offsetof(PsProfile, member)                                                                               \
-  }
-#define OF_MEASUREMENT(member)                                                                                         \
-  {                                                                                                                    \
-#member, offsetof(PsMeasurement, member)                                                                           \
-  }
-#define OF_TIME(member)                                                                                                \
-  {                                                                                                                    \
-#member, offsetof(PsMeasurement, time.member)                                                                      \
-  }
-#define OF_CONDITION(member)                                                                                           \
-  {                                                                                                                    \
-#member, offsetof(PsCondition, member)                                                                             \
-  }
+/* clang-format off */
+#define FIELD(structure, member) { #member, offsetof (structure, member) }
+#define TIME(member) { #member, offsetof (PsMeasurement, time.member) }
+/* clang-format on */
 
 const PsProfileField ps_profile_texts[PS_N_PROFILE_TEXTS]
-    = { OF_PROFILE (name),   OF_PROFILE (model_name), OF_PROFILE (model_digest), OF_PROFILE (model_text),
-        OF_PROFILE (device), OF_PROFILE (transport),  OF_PROFILE (host),         OF_PROFILE (processor),
-        OF_PROFILE (kernel), OF_PROFILE (libraries),  OF_PROFILE (version),      OF_PROFILE (created) };
-const PsProfileField ps_measurement_numbers[PS_N_MEASUREMENT_NUMBERS] = { OF_TIME (median_ns),
-                                                                          OF_TIME (q1_ns),
-                                                                          OF_TIME (q3_ns),
-                                                                          OF_TIME (mad_ns),
-                                                                          OF_TIME (min_ns),
-                                                                          OF_MEASUREMENT (device_ns),
-                                                                          OF_MEASUREMENT (take_bytes),
-                                                                          OF_MEASUREMENT (give_bytes),
-                                                                          OF_MEASUREMENT (state_bytes) };
+    = { FIELD (PsProfile, name),       FIELD (PsProfile, model_name), FIELD (PsProfile, model_digest),
+        FIELD (PsProfile, model_text), FIELD (PsProfile, device),     FIELD (PsProfile, transport),
+        FIELD (PsProfile, host),       FIELD (PsProfile, processor),  FIELD (PsProfile, kernel),
+        FIELD (PsProfile, libraries),  FIELD (PsProfile, version),    FIELD (PsProfile, created) };
+const PsProfileField ps_measurement_numbers[PS_N_MEASUREMENT_NUMBERS] = { TIME (median_ns),
+                                                                          TIME (q1_ns),
+                                                                          TIME (q3_ns),
+                                                                          TIME (mad_ns),
+                                                                          TIME (min_ns),
+                                                                          FIELD (PsMeasurement, device_ns),
+                                                                          FIELD (PsMeasurement, take_bytes),
+                                                                          FIELD (PsMeasurement, give_bytes),
+                                                                          FIELD (PsMeasurement, state_bytes) };
 const PsProfileField ps_condition_numbers[PS_N_CONDITION_NUMBERS]
-    = { OF_CONDITION (clock_mhz), OF_CONDITION (memory_clock_mhz), OF_CONDITION (temperature_c),
-        OF_CONDITION (power_mw) };
+    = { FIELD (PsCondition, clock_mhz), FIELD (PsCondition, memory_clock_mhz), FIELD (PsCondition, temperature_c),
+        FIELD (PsCondition, power_mw) };
 
 void
 ps_profile_contents_free (PsProfileContents *contents)
 {
-  if (!contents)
+  if (contents == NULL)
     return;
   ps_profile_free (contents->profile);
   g_clear_pointer (&contents->measurements, g_ptr_array_unref);
@@ -52,17 +41,18 @@ PsProfileContents *
 ps_profile_contents_load (PsCostDb *db, const char *name, gboolean with_samples, GError **error)
 {
   g_autoptr (PsProfileContents) contents = g_new0 (PsProfileContents, 1);
+
   contents->profile = ps_costdb_profile (db, name, error);
-  if (!contents->profile)
+  if (contents->profile == NULL)
     return NULL;
   contents->measurements = ps_costdb_measurements (db, contents->profile->name, with_samples, error);
-  if (!contents->measurements)
+  if (contents->measurements == NULL)
     return NULL;
   contents->sentinels = ps_costdb_sentinels (db, contents->profile->name, error);
-  return contents->sentinels ? g_steal_pointer (&contents) : NULL;
+  return contents->sentinels != NULL ? g_steal_pointer (&contents) : NULL;
 }
 
-/* ", " but in front of the first member. */
+/* Puts ", " before every member but the first. */
 static void
 append_key (GString *text, const char *key)
 {
@@ -91,13 +81,15 @@ append_condition (GString *text, const char *key, const PsCondition *condition)
 {
   g_autoptr (GString) members = g_string_new ("{");
   g_autofree char *throttle = ps_throttle_to_text (condition->throttle);
+
   for (guint i = 0; i < PS_N_CONDITION_NUMBERS; i++)
     {
       gint64 value = *(const gint64 *)ps_profile_field_at (condition, &ps_condition_numbers[i]);
+
       if (value != 0)
         append_number (members, ps_condition_numbers[i].key, value);
     }
-  if (throttle)
+  if (throttle != NULL)
     append_text (members, "throttle", throttle);
   if (members->len == 1)
     return;
@@ -120,6 +112,7 @@ static void
 append_measurement (GString *text, const PsMeasurement *m)
 {
   gboolean op = m->subject == PS_SUBJECT_OP;
+
   g_string_append_c (text, '{');
   append_text (text, "subject", ps_subject_name (m->subject));
   if (*m->shape != '\0')
@@ -139,6 +132,7 @@ append_measurement (GString *text, const PsMeasurement *m)
     {
       const PsProfileField *field = &ps_measurement_numbers[i];
       gint64 value = *(const gint64 *)ps_profile_field_at (m, field);
+
       if (value != 0)
         append_number (text, field->key, value);
     }
@@ -166,6 +160,7 @@ char *
 ps_profile_contents_to_text (const PsProfileContents *contents)
 {
   GString *text = g_string_new ("{\"format\": \"" PS_PROFILE_FORMAT "\"");
+
   for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)
     {
       g_string_append_printf (text, ",\n\"%s\": ", ps_profile_texts[i].key);

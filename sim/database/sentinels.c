@@ -1,4 +1,4 @@
-/* sentinels.c - which measurements were taken while the machine was not as it is otherwise. */
+/* sentinels.c - finds the measurements that were taken while the machine was not quiet. */
 #include <pipesim/costdb.h>
 
 #include <math.h>

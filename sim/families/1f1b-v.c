@@ -17,11 +17,13 @@ pack (guint (*offset)[4], guint p)
 {
   g_autofree Busy *busy = g_new0 (Busy, p);
   guint slot = 0;
+
   for (guint type = PS_V_F_DOWN; type <= PS_V_B_UP; type++)
     for (guint i = 0; i < p; i++)
       {
         guint device = type == PS_V_F_DOWN || type == PS_V_B_DOWN ? i : p - 1 - i;
         guint length = type >= PS_V_B_DOWN ? 2 : 1;
+
         while (collides (busy[device], slot, length))
           slot++;
         busy[device][slot % PS_V_PERIOD] = busy[device][(slot + length - 1) % PS_V_PERIOD] = TRUE;
@@ -41,6 +43,7 @@ generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 {
   guint p = setting->n_devices;
   g_autofree guint (*offset)[4] = g_malloc (p * sizeof *offset);
+
   pack (offset, p);
   g_autoptr (PsVBlock) block = ps_v_block_new (setting, (const guint (*)[4])offset, 2);
   ps_v_block_slide (block, -1, G_MAXUINT);

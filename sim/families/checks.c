@@ -1,4 +1,4 @@
-/* checks.c - constraints that several families share. */
+/* checks.c - constraints that several families share, and the builder that all of them fill. */
 #include "families-private.h"
 
 gboolean
@@ -23,6 +23,7 @@ gboolean
 ps_family_check_multiple (const char *name, const char *things, guint n, guint unit, GError **error)
 {
   guint below = n / unit * unit;
+
   if (below == n)
     return TRUE;
   if (below == 0)
@@ -43,4 +44,11 @@ ps_family_check_microbatches (const char *name, const PsFamilySetting *setting, 
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u microbatches on %u devices; give at least %u, %s", name,
                setting->n_microbatches, setting->n_devices, least, why);
   return FALSE;
+}
+
+PsScheduleBuilder *
+ps_family_builder (const char *name, PsPlacementKind placement, const PsFamilySetting *setting)
+{
+  return ps_schedule_builder_new (name, ps_placement_new (placement, setting->n_devices, setting->n_chunks),
+                                  setting->n_microbatches);
 }

@@ -11,12 +11,13 @@ check (const PsFamilySetting *setting, GError **error)
          && ps_family_check_multiple ("chimera", "microbatches", setting->n_microbatches, setting->n_devices, error);
 }
 
-/* Ops of one device by time slot. An F and a BW take one slot each, and no two ops of a device ever fall into the same
- * one: a unit of p microbatches, half of them per direction, begins every 2 p slots. */
+/* Ops of one device by time slot. An F and a BW take one slot each, and no two ops of a device share one. A unit of p
+ * microbatches, half of them per direction, begins every 2 p slots. */
 static void
 fill_slots (PsOp *slot, guint8 *used, const PsFamilySetting *setting, guint device)
 {
   guint p = setting->n_devices, m = setting->n_microbatches, half = p / 2;
+
   g_assert (half > 0);
   for (guint microbatch = 0; microbatch < m; microbatch++)
     {
@@ -24,6 +25,7 @@ fill_slots (PsOp *slot, guint8 *used, const PsFamilySetting *setting, guint devi
       gboolean up = within >= half;
       guint stage = up ? p - 1 - device : device, begin = 2 * (within % half) + 2 * p * unit;
       guint forward = begin + stage, backward = begin + 2 * p - 1 - stage;
+
       slot[forward] = (PsOp){ .kind = PS_OP_F, .stage = (guint16)stage, .microbatch = microbatch & G_MAXINT32 };
       slot[backward] = (PsOp){ .kind = PS_OP_BW, .stage = (guint16)stage, .microbatch = microbatch & G_MAXINT32 };
       used[forward] = used[backward] = TRUE;
@@ -37,6 +39,7 @@ generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
   guint p = setting->n_devices, m = setting->n_microbatches, n_slots = 2 * m + 2 * p;
   g_autofree PsOp *slot = g_new (PsOp, n_slots);
   g_autofree guint8 *used = g_new0 (guint8, n_slots);
+
   for (guint device = 0; device < p; device++)
     {
       memset (used, 0, n_slots);

@@ -56,6 +56,7 @@ static gboolean
 is_better (const PsContest *contest)
 {
   guint device;
+
   if (!ps_draft_fits (contest->draft, &device))
     return FALSE;
   if (!contest->found)
@@ -83,19 +84,20 @@ ps_contest_limit (const PsContest *contest)
   return contest->found ? ps_draft_length (contest->best) : G_MAXINT64;
 }
 
-/* Whether a way can make another draft than at its last try. */
+/* TRUE: a way can make another draft than at its last try. */
 static gboolean
 may_change (const PsContest *contest, guint way)
 {
   return contest->lowered_bytes > contest->way[way].until_bytes;
 }
 
-/* Notes down to which limits a way makes the drafts that it has just made. */
+/* Notes the lowest limits at which a way makes the same drafts again. */
 static void
 note_try (PsContest *contest, guint way, guint used)
 {
   gint64 slack = MIN (contest->draft->slack_bytes, contest->best->slack_bytes);
   gint64 until = slack == G_MAXINT64 ? slack : contest->lowered_bytes + slack;
+
   contest->way[way] = (PsContestWay){ until, used };
   contest->draft->slack_bytes = contest->best->slack_bytes = G_MAXINT64;
 }
@@ -113,6 +115,7 @@ ps_contest_enter_lists (PsContest *contest)
   static const PsListRule rules[PS_LIST_WAYS]
       = { { .backward = TRUE }, { .backward = TRUE, .wait = TRUE }, { 0 }, { .wait = TRUE }, { .reserve = TRUE } };
   guint n = contest->draft->n_chunks == 1 ? 4 : 5; /* nothing to reserve with one chunk */
+
   for (guint i = 0; i < n; i++)
     {
       if (!may_change (contest, i))
@@ -129,9 +132,11 @@ void
 ps_contest_enter_heuristic (PsContest *contest, guint n_switches, PsContestTry try_off)
 {
   PsContestWay *way = &contest->way[PS_LIST_WAYS];
+
   for (guint off = 0; off < 1U << n_switches; off++)
     {
       guint same = off;
+
       for (guint bit = 1; bit <= off; bit *= 2)
         if (off & bit && !(way[off ^ bit].used & bit))
           same = off ^ bit;
@@ -142,7 +147,7 @@ ps_contest_enter_heuristic (PsContest *contest, guint n_switches, PsContestTry t
     }
 }
 
-/* Of both drafts, which may change places. */
+/* Sets the limit in both drafts, because they may change places. */
 static void
 set_limit (PsContest *contest, guint index, gint64 limit_bytes)
 {
@@ -157,11 +162,12 @@ ps_contest_lift (PsContest *contest)
   forget_tries (contest);
 }
 
-/* What a device holds at least: one microbatch. */
+/* The least bytes that a device holds: one microbatch. */
 static gint64
 least_bytes (const PsDraftDevice *device)
 {
   const PsOpCost *near = &device->cost[PS_OP_F][PS_NEAR], *far = &device->cost[PS_OP_F][PS_FAR];
+
   return device->weight_bytes + MAX (near->take_bytes, near->take_bytes - near->give_bytes + far->take_bytes);
 }
 
@@ -171,6 +177,7 @@ ps_contest_is_over (const PsContest *contest)
   const PsDraft *draft = contest->draft;
   PsObjective objective = draft->by_makespan ? PS_OBJECTIVE_MAKESPAN : PS_OBJECTIVE_SPAN;
   g_autofree gint64 *limit = g_new (gint64, draft->n_devices);
+
   for (guint i = 0; i < draft->n_devices; i++)
     {
       limit[i] = draft->device[i].limit_bytes;
@@ -182,11 +189,12 @@ ps_contest_is_over (const PsContest *contest)
                 >= ps_draft_length (contest->best);
 }
 
-/* How far limits may go down until some way can make another draft; G_MAXINT64: any way makes what it made. */
+/* The bytes by which limits may go down until some way can make another draft; G_MAXINT64: no way can. */
 static gint64
 least_slack (const PsContest *contest)
 {
   gint64 until = G_MAXINT64;
+
   for (guint i = 0; i < PS_CONTEST_WAYS; i++)
     if (contest->way[i].until_bytes >= 0)
       until = MIN (until, contest->way[i].until_bytes);
@@ -198,6 +206,7 @@ ps_contest_lower (PsContest *contest)
 {
   const PsDraftDevice *first = &contest->draft->device[0];
   gint64 slack = least_slack (contest);
+
   if (!contest->found || slack == G_MAXINT64 || ps_contest_is_over (contest))
     return FALSE;
   gint64 by = slack + 1 + MAX (first->limit_bytes - slack - 1 - first->weight_bytes, 0) % contest->step_bytes;
@@ -211,6 +220,7 @@ PsSchedule *
 ps_contest_end (const PsContest *contest, const char *name, const PsFamilySetting *setting, GError **error)
 {
   guint device;
+
   if (contest->found)
     return ps_draft_schedule (contest->best, name, setting);
   ps_draft_fits (contest->draft, &device);

@@ -1,11 +1,11 @@
-/* draft-list.c - list scheduling: again and again the op that can start first is put, each device choosing a B before
- * an F and an F before a W. */
+/* draft-list.c - list scheduling: puts the op that can start first, again and again. Each device chooses a B before an
+ * F and an F before a W. */
 #include "draft.h"
 
-/* What a device would do next. */
+/* The next op of a device. */
 typedef struct
 {
-  gint64 start_ns; /* G_MAXINT64: nothing that could be put now */
+  gint64 start_ns; /* no op can be put now */
   gint64 score_ns; /* the lowest is chosen */
   gint64 arrival_ns;
   PsOpKind kind;
@@ -19,17 +19,17 @@ typedef struct
   Choice *choice; /* [n_devices] */
 } List;
 
-/* Microbatches that a device may hold of its near chunk: where there is memory for more they would make nothing
- * faster. */
+/* TRUE: the near chunk holds enough microbatches. With memory for more, they would make nothing faster. */
 static gboolean
 is_ahead (const PsDraft *draft, guint index)
 {
   const PsDraftDevice *device = &draft->device[index];
+
   return device->done[PS_OP_F][PS_NEAR] >= device->done[PS_OP_B][PS_NEAR] + 2 * draft->n_devices;
 }
 
-/* What an F leaves free: room for what backwards take while they run, and on a V for microbatches that have gone down
- * to come up. */
+/* The bytes that an F leaves free: room for backwards while they run, and on a V for microbatches to come up that have
+ * gone down. */
 static gint64
 bytes_to_leave (const List *list, const PsDraftDevice *device, PsDraftChunk chunk)
 {
@@ -45,6 +45,7 @@ may_start (const List *list, guint index, PsOpKind kind, PsDraftChunk chunk)
 {
   const PsDraftDevice *device = &list->draft->device[index];
   gint64 bytes = device->held_bytes + device->cost[kind][chunk].take_bytes;
+
   if (kind == PS_OP_F && chunk == PS_NEAR && is_ahead (list->draft, index))
     return FALSE;
   return ps_draft_allows (list->draft, index, bytes + (kind == PS_OP_F ? bytes_to_leave (list, device, chunk) : 0));
@@ -56,6 +57,7 @@ consider (const List *list, guint index, PsOpKind kind, PsDraftChunk chunk, gint
 {
   Choice *choice = &list->choice[index];
   gint64 arrival = 0;
+
   if (kind != PS_OP_W && !ps_draft_input (list->draft, index, kind, chunk, &arrival))
     return;
   gint64 start = MAX (list->draft->device[index].now_ns, arrival), score = start - head_start_ns;
@@ -67,6 +69,7 @@ static void
 choose (const List *list, guint index)
 {
   const PsDraftDevice *device = &list->draft->device[index];
+
   list->choice[index] = (Choice){ .start_ns = G_MAXINT64, .score_ns = G_MAXINT64 };
   for (guint chunk = 0; chunk < list->draft->n_chunks; chunk++)
     consider (list, index, PS_OP_B, (PsDraftChunk)chunk,
@@ -84,9 +87,11 @@ first_start (const List *list)
 {
   guint first = 0, n = list->draft->n_devices;
   gint64 start = list->choice[0].start_ns;
+
   for (guint i = 1; i < n; i++)
     {
       gboolean earlier = list->choice[i].start_ns < start;
+
       first = earlier ? i : first;
       start = earlier ? list->choice[i].start_ns : start;
     }
@@ -98,6 +103,7 @@ static guint
 find_waiting (const PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk)
 {
   guint neighbour = (kind == PS_OP_F) == (chunk == PS_NEAR) ? index + 1 : index - 1; /* may wrap around */
+
   if (kind == PS_OP_W || neighbour >= draft->n_devices
       || draft->device[neighbour].done[kind][chunk] + 1 != draft->device[index].done[kind][chunk])
     return draft->n_devices;
@@ -110,6 +116,7 @@ ps_draft_list (PsDraft *draft, PsListRule rule, gint64 length_ns)
   guint p = draft->n_devices, left = p * draft->n_chunks * PS_DRAFT_KINDS * draft->n_microbatches;
   g_autofree Choice *choice = g_new (Choice, p);
   List list = { draft, rule, choice };
+
   ps_draft_clear (draft);
   for (guint i = 0; i < p; i++)
     choose (&list, i);
@@ -117,6 +124,7 @@ ps_draft_list (PsDraft *draft, PsListRule rule, gint64 length_ns)
     {
       guint i = first_start (&list);
       Choice best = choice[i];
+
       if (best.start_ns == G_MAXINT64)
         return FALSE;
       ps_draft_put_at (draft, i, best.kind, best.chunk, best.arrival_ns);

@@ -5,6 +5,7 @@ static PsCosts *
 unit_costs (guint n_stages)
 {
   PsCosts *costs = ps_costs_new (n_stages);
+
   for (guint stage = 0; stage < n_stages; stage++)
     {
       for (guint kind = 0; kind < PS_DRAFT_KINDS; kind++)
@@ -33,6 +34,7 @@ find_input (const PsDraft *draft, const PsCosts *costs, PsOpKind kind, guint sta
 {
   guint p = draft->n_devices, last = draft->n_chunks * p - 1;
   gboolean loss = kind == PS_OP_B && stage == last;
+
   if (kind == PS_OP_F && stage == 0)
     return (PsDraftInput){ NULL, NULL, 0 };
   guint from = kind == PS_OP_F ? stage - 1 : loss ? stage : stage + 1;
@@ -57,9 +59,11 @@ static void
 set_costs (PsDraft *draft, guint index, const PsCosts *costs)
 {
   PsDraftDevice *device = &draft->device[index];
+
   for (guint chunk = 0; chunk < draft->n_chunks; chunk++)
     {
       guint stage = stage_of (draft->n_devices, index, chunk);
+
       device->stage[chunk] = (guint16)stage;
       for (guint kind = 0; kind < PS_DRAFT_KINDS; kind++)
         {
@@ -80,6 +84,7 @@ allocate (PsDraft *draft)
 {
   gsize n = (gsize)draft->n_chunks * draft->n_microbatches;
   gsize size = n * (2 * sizeof (gint64) + PS_DRAFT_KINDS * sizeof (PsOp) + sizeof (guint8));
+
   draft->memory = g_malloc_n (draft->n_devices, size);
   gint64 *end_ns = draft->memory;
   PsOp *order = (PsOp *)(gpointer)(end_ns + 2 * n * draft->n_devices);
@@ -98,18 +103,21 @@ ps_draft_new (const PsFamilySetting *setting, guint n_activations)
 {
   PsDraft *draft = g_new0 (PsDraft, 1);
   guint p = draft->n_devices = setting->n_devices, v = draft->n_chunks = setting->n_chunks;
+
   draft->n_microbatches = setting->n_microbatches;
   draft->by_makespan = setting->by_makespan;
   draft->slack_bytes = G_MAXINT64;
-  draft->unit_costs = setting->costs ? NULL : unit_costs (v * p);
-  draft->costs = setting->costs ? setting->costs : draft->unit_costs;
+  draft->unit_costs = setting->costs != NULL ? NULL : unit_costs (v * p);
+  draft->costs = setting->costs != NULL ? setting->costs : draft->unit_costs;
   draft->device = g_new0 (PsDraftDevice, p);
   allocate (draft);
   for (guint i = 0; i < p; i++)
     {
       PsDraftDevice *device = &draft->device[i];
+
       set_costs (draft, i, draft->costs);
-      device->limit_bytes = setting->memory_limit ? setting->memory_limit[i] : default_limit (device, n_activations);
+      device->limit_bytes
+          = setting->memory_limit != NULL ? setting->memory_limit[i] : default_limit (device, n_activations);
     }
   for (guint i = 1; i < p; i++)
     draft->device[i].head_ns = draft->device[i - 1].head_ns + draft->device[i - 1].cost[PS_OP_F][PS_NEAR].duration_ns
@@ -121,7 +129,7 @@ ps_draft_new (const PsFamilySetting *setting, guint n_activations)
 void
 ps_draft_free (PsDraft *draft)
 {
-  if (!draft)
+  if (draft == NULL)
     return;
   g_clear_pointer (&draft->unit_costs, ps_costs_free);
   g_free (draft->memory);
@@ -136,6 +144,7 @@ ps_draft_clear (PsDraft *draft)
   for (guint i = 0; i < draft->n_devices; i++)
     {
       PsDraftDevice *device = &draft->device[i];
+
       device->now_ns = device->start_ns = device->idle_ns = 0;
       device->held_bytes = device->peak_bytes = device->weight_bytes;
       device->n_ordered = 0;
@@ -148,6 +157,7 @@ void
 ps_draft_put (PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk)
 {
   gint64 arrival = 0;
+
   if (kind != PS_OP_W)
     ps_draft_input (draft, index, kind, chunk, &arrival);
   ps_draft_put_at (draft, index, kind, chunk, arrival);
@@ -158,12 +168,14 @@ static gboolean
 replay_device (PsDraft *draft, const PsSchedule *schedule, guint index, guint *next)
 {
   guint before = draft->device[index].n_ordered;
+
   for (; *next < schedule->first[index + 1]; ++*next)
     {
       PsOp op = schedule->ops[*next];
       PsDraftChunk chunk = op.stage < draft->n_devices ? PS_NEAR : PS_FAR;
       PsOpKind kind = op.kind == PS_OP_BW ? PS_OP_B : (PsOpKind)op.kind;
       gint64 arrival = 0;
+
       if (kind != PS_OP_W && !ps_draft_input (draft, index, kind, chunk, &arrival))
         break;
       ps_draft_put_at (draft, index, kind, chunk, arrival);
@@ -177,6 +189,7 @@ void
 ps_draft_replay (PsDraft *draft, const PsSchedule *schedule)
 {
   g_autofree guint *next = g_memdup2 (schedule->first, draft->n_devices * sizeof *next);
+
   ps_draft_clear (draft);
   for (gboolean moved = TRUE; moved;)
     {
@@ -192,6 +205,7 @@ gint64
 ps_draft_span (const PsDraft *draft)
 {
   gint64 span = 0;
+
   for (guint i = 0; i < draft->n_devices; i++)
     span = MAX (span, draft->device[i].now_ns - draft->device[i].start_ns);
   return span;
@@ -201,6 +215,7 @@ gint64
 ps_draft_makespan (const PsDraft *draft)
 {
   gint64 end = 0;
+
   for (guint i = 0; i < draft->n_devices; i++)
     end = MAX (end, draft->device[i].now_ns);
   return end;
@@ -226,6 +241,7 @@ ps_draft_schedule (const PsDraft *draft, const char *name, const PsFamilySetting
 {
   PsPlacementKind placement = draft->n_chunks == 1 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_V;
   PsScheduleBuilder *builder = ps_family_builder (name, placement, setting);
+
   for (guint i = 0; i < draft->n_devices; i++)
     {
       ps_schedule_builder_add_ops (builder, draft->device[i].order, draft->device[i].n_ordered);

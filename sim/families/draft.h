@@ -1,5 +1,5 @@
-/* draft.h - a schedule with split backwards while it is being made, of one chunk per device or, on a V, of two: ops are
- * put one after the other, and their times and memory are known at once, by the simulator's recurrence. */
+/* draft.h - a schedule with split backwards in the making, of one chunk per device or, on a V, of two. Ops are put one
+ * after the other; their times and memory are known at once, by the simulator's recurrence. */
 #ifndef PIPESIM_DRAFT_H
 #define PIPESIM_DRAFT_H
 
@@ -14,10 +14,10 @@ typedef enum
 
 #define PS_DRAFT_KINDS 3 /* F, B, W */
 
-/* What an F or B of a chunk waits for: the same microbatch of another chunk. */
+/* The input of an F or B of a chunk: the same microbatch of another chunk. */
 typedef struct
 {
-  const guint *done;    /* how many of them are put; NULL: it waits for nothing */
+  const guint *done;    /* number of microbatches put there; NULL: it waits for nothing */
   const gint64 *end_ns; /* [m] */
   gint64 transfer_ns;
 } PsDraftInput;
@@ -64,33 +64,35 @@ PsDraft *ps_draft_new (const PsFamilySetting *setting, guint n_activations);
 void ps_draft_free (PsDraft *draft);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsDraft, ps_draft_free)
 
-/* Back to no ops; slack_bytes stays. */
+/* Removes all ops; slack_bytes stays. */
 void ps_draft_clear (PsDraft *draft);
 
-/* Whether a device may hold so much. Every decision about memory asks here: with limits that are all lower by up to
+/* TRUE: a device may hold so many bytes. Every decision about memory asks here: where all limits are lower by up to
  * slack_bytes the draft comes out the same. */
 static inline gboolean
 ps_draft_allows (PsDraft *draft, guint index, gint64 bytes)
 {
   gint64 slack = draft->device[index].limit_bytes - bytes;
+
   if (slack < 0)
     return FALSE;
   draft->slack_bytes = MIN (draft->slack_bytes, slack);
   return TRUE;
 }
 
-/* Whether the chunk's next F or B could be put now: its microbatch exists and what makes its input is put; *arrival_ns
- * is when the input is there, 0 for one that needs none. */
+/* TRUE: the chunk's next F or B could be put now, because its microbatch exists and the op that makes its input is put.
+ * *arrival_ns is the time when the input is there, 0 for an op that needs none. */
 static inline gboolean
 ps_draft_input (const PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk, gint64 *arrival_ns)
 {
   const PsDraftDevice *device = &draft->device[index];
   const PsDraftInput *input = &device->input[kind][chunk];
   guint microbatch = device->done[kind][chunk];
+
   *arrival_ns = 0;
   if (microbatch == draft->n_microbatches)
     return FALSE;
-  if (!input->done)
+  if (input->done == NULL)
     return TRUE;
   if (microbatch >= *input->done)
     return FALSE;
@@ -98,7 +100,7 @@ ps_draft_input (const PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk c
   return TRUE;
 }
 
-/* Puts the chunk's next op of that kind, whose input arrives then; 0: it needs none. */
+/* Puts the chunk's next op of that kind. Its input arrives at arrival_ns; 0: it needs none. */
 static inline void
 ps_draft_put_at (PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk, gint64 arrival_ns)
 {
@@ -106,6 +108,7 @@ ps_draft_put_at (PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk,
   const PsOpCost *cost = &device->cost[kind][chunk];
   guint microbatch = device->done[kind][chunk];
   gint64 start = MAX (device->now_ns, arrival_ns);
+
   if (device->n_ordered == 0)
     device->start_ns = start;
   else
@@ -127,7 +130,7 @@ ps_draft_put_at (PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk,
   device->done[kind][chunk]++;
 }
 
-/* The same with what ps_draft_input says, which must be TRUE of an F or B. */
+/* The same at the arrival of ps_draft_input, which must be TRUE for an F or B. */
 void ps_draft_put (PsDraft *draft, guint device, PsOpKind kind, PsDraftChunk chunk);
 
 /* Ws whose B is done. */
@@ -135,29 +138,32 @@ static inline guint
 ps_draft_waiting (const PsDraft *draft, guint index)
 {
   const PsDraftDevice *device = &draft->device[index];
+
   return device->done[PS_OP_B][0] + device->done[PS_OP_B][1] - device->done[PS_OP_W][0] - device->done[PS_OP_W][1];
 }
 
-/* The chunk of the one that waits longest. */
+/* The chunk of the W that waits longest. */
 static inline PsDraftChunk
 ps_draft_next_weights (const PsDraft *draft, guint index)
 {
   const PsDraftDevice *device = &draft->device[index];
+
   return (PsDraftChunk)device->waiting[device->done[PS_OP_W][0] + device->done[PS_OP_W][1]];
 }
 
 /* Clears the draft and puts all ops of a schedule in which microbatches go in order; BW is put as B and W. */
 void ps_draft_replay (PsDraft *draft, const PsSchedule *schedule);
 
-/* Length of the draft, however it goes on, by what one device has been idle so far. */
+/* Least length of the draft, whatever follows, by the idle time of one device so far. */
 static inline gint64
 ps_draft_least_length (const PsDraft *draft, guint index)
 {
   const PsDraftDevice *device = &draft->device[index];
+
   return (draft->by_makespan ? device->head_ns : 0) + device->work_ns + device->idle_ns;
 }
 
-/* Whether idle time alone makes the draft longer than that. */
+/* TRUE: idle time alone makes the draft longer than length_ns. */
 static inline gboolean
 ps_draft_outlasts (const PsDraft *draft, gint64 length_ns)
 {
@@ -167,10 +173,10 @@ ps_draft_outlasts (const PsDraft *draft, gint64 length_ns)
   return FALSE;
 }
 
-/* Of a complete draft. */
+/* Figures of a complete draft. */
 gint64 ps_draft_span (const PsDraft *draft);                  /* longest span of a device */
 gint64 ps_draft_makespan (const PsDraft *draft);              /* first start to last end */
-gint64 ps_draft_length (const PsDraft *draft);                /* the one of both that counts most */
+gint64 ps_draft_length (const PsDraft *draft);                /* the span, or the makespan where by_makespan */
 gboolean ps_draft_fits (const PsDraft *draft, guint *device); /* *device: the first above its limit */
 
 PsSchedule *ps_draft_schedule (const PsDraft *draft, const char *name, const PsFamilySetting *setting);
@@ -212,11 +218,11 @@ void ps_contest_init (PsContest *contest, const PsFamilySetting *setting, guint 
 void ps_contest_clear (PsContest *contest);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsContest, ps_contest_clear)
 
-/* Lets the draft take the place of the best one if it fits the limits and is better: what counts most decides, then the
- * other of makespan and longest span. The draft is free to be made anew afterwards. */
+/* Makes the draft the best one if it fits the limits and is better. The length decides, then the other of makespan and
+ * longest span. The draft may be made anew afterwards. */
 void ps_contest_enter (PsContest *contest);
 
-/* The length that a draft may come to and still win; G_MAXINT64: any. */
+/* The largest length with which a draft can still win; G_MAXINT64: any. */
 gint64 ps_contest_limit (const PsContest *contest);
 
 /* Replays a schedule and enters it. */
@@ -225,26 +231,26 @@ void ps_contest_enter_schedule (PsContest *contest, const PsSchedule *schedule);
 /* Enters the list schedules that may have changed. */
 void ps_contest_enter_lists (PsContest *contest);
 
-/* Makes and enters drafts with these switches of a heuristic off; returns the switches that came to matter: without the
- * bit the other setting does the same. */
+/* Makes and enters drafts with these switches of a heuristic off. Returns the switches that mattered: for the others
+ * the setting without the bit does the same. */
 typedef guint (*PsContestTry) (PsContest *contest, guint off);
 
-/* Tries all settings of so many switches, 3 at most, except those that come to the same as an earlier one or as at
+/* Tries all settings of n_switches switches, 3 at most. Leaves out those that do the same as an earlier one or as at
  * their last try. */
 void ps_contest_enter_heuristic (PsContest *contest, guint n_switches, PsContestTry try_off);
 
 /* Raises the limits of all devices to any memory. */
 void ps_contest_lift (PsContest *contest);
 
-/* Whether no draft within the limits can be shorter than the best one, or none exists. */
+/* TRUE: no draft within the limits can be shorter than the best one, or none exists. */
 gboolean ps_contest_is_over (const PsContest *contest);
 
-/* Lowers the limits of all devices to where a try can come out differently. FALSE: no lower limit can make a better
- * draft, or nothing was found. */
+/* Lowers the limits of all devices until a try can come out differently. FALSE: no lower limit can make a better draft,
+ * or nothing was found. */
 gboolean ps_contest_lower (PsContest *contest);
 
-/* The schedule of the best draft. Where none was found, PS_ERROR_SCHEDULE says what the draft tried last, the one that
- * needs the least memory, would need. */
+/* The schedule of the best draft. Where none was found, PS_ERROR_SCHEDULE says how much memory the last draft would
+ * need; that is the one that needs least. */
 PsSchedule *ps_contest_end (const PsContest *contest, const char *name, const PsFamilySetting *setting, GError **error);
 
 #endif

@@ -1,4 +1,4 @@
-/* dualpipe-rule.c - forwards of one stream overlap with backwards of the other, W fills what is left. */
+/* dualpipe-rule.c - forwards of one stream overlap with backwards of the other; W fills the gaps. */
 #include "dualpipe-rule.h"
 
 static PsOp
@@ -28,6 +28,7 @@ static void
 backward_input (PsDualPipeDevice *device, guint phase)
 {
   guint microbatch = device->next_backward[phase]++;
+
   ps_schedule_builder_add_op (device->builder, op (device, PS_OP_B, phase, microbatch));
   device->weights[device->n_weights++] = op (device, PS_OP_W, phase, microbatch);
 }
@@ -43,6 +44,7 @@ static void
 pair (PsDualPipeDevice *device, guint phase)
 {
   PsOp first = op (device, PS_OP_F, phase, device->next_forward[phase]++);
+
   first.paired = TRUE;
   ps_schedule_builder_add_op (device->builder, first);
   backward (device, 1 - phase);
@@ -52,6 +54,7 @@ static void
 warm_up (PsDualPipeDevice *device)
 {
   guint outside = device->half - device->distance - 1;
+
   for (guint i = 0; i < 2 * outside; i++)
     forward (device, 0);
   for (guint i = 0; i <= device->distance; i++)
@@ -71,6 +74,7 @@ static void
 steady (PsDualPipeDevice *device)
 {
   guint n = device->n_microbatches - 2 * device->half + device->distance + 1;
+
   for (guint i = 0; i < n; i++)
     {
       /* Where the streams meet there is nothing yet to overlap the first forward with. */
@@ -90,7 +94,7 @@ steady (PsDualPipeDevice *device)
     }
 }
 
-/* From half-way on, W is put off behind the last backwards that others wait for. */
+/* From half-way on, Ws wait until after the last backwards that others wait for. */
 static void
 drain (PsDualPipeDevice *device)
 {
@@ -109,6 +113,7 @@ void
 ps_dualpipe_add (PsDualPipeDevice *device, PsScheduleBuilder *builder)
 {
   g_autofree PsOp *put_off = g_new (PsOp, 2 * (gsize)device->n_microbatches);
+
   device->builder = builder;
   device->weights = put_off;
   warm_up (device);

@@ -4,8 +4,8 @@
 
 #include "families-private.h"
 
-/* One device as the rule sees it: two streams of microbatches meet here, phase 0 nearer to its source than to its end.
- */
+/* One device in the rule's terms. Two streams of microbatches meet here: phase 0 is the one whose source is nearer than
+ * its end. */
 typedef struct
 {
   guint half;           /* P: devices from one end to where the streams meet */
@@ -13,7 +13,7 @@ typedef struct
   guint n_microbatches; /* of each phase */
   guint stage[2];       /* [phase] */
   guint first[2];       /* [phase] first microbatch */
-  /* what ps_dualpipe_add keeps while it goes */
+  /* state of ps_dualpipe_add */
   guint next_forward[2];  /* [phase] */
   guint next_backward[2]; /* [phase] */
   PsOp *weights;          /* [2 n_microbatches] W put off, in the order of their B */

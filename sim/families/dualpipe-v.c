@@ -13,10 +13,12 @@ generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 {
   PsScheduleBuilder *builder = ps_family_builder ("dualpipe-v", PS_PLACEMENT_V, setting);
   guint p = setting->n_devices;
+
   for (guint r = 0; r < p; r++)
     {
       PsDualPipeDevice device
           = { .half = p, .distance = r, .n_microbatches = setting->n_microbatches, .stage = { r, 2 * p - 1 - r } };
+
       ps_dualpipe_add (&device, builder);
       ps_schedule_builder_next_device (builder);
     }

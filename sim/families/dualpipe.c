@@ -19,9 +19,11 @@ describe (const PsFamilySetting *setting, guint r)
   guint p = setting->n_devices, half = setting->n_microbatches / 2;
   PsDualPipeDevice device = { .half = p / 2, .distance = MIN (r, p - 1 - r), .n_microbatches = half };
   guint near = r < p / 2 ? 0 : 1;
+
   for (guint phase = 0; phase < 2; phase++)
     {
       gboolean up = (phase == 0) == (near == 1);
+
       device.stage[phase] = up ? p - 1 - r : r;
       device.first[phase] = up ? half : 0;
     }
@@ -33,9 +35,11 @@ generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 {
   PsScheduleBuilder *builder = ps_family_builder ("dualpipe", PS_PLACEMENT_BIDIRECTIONAL, setting);
   guint m = setting->n_microbatches;
+
   for (guint r = 0; r < setting->n_devices; r++)
     {
       PsDualPipeDevice device = describe (setting, r);
+
       ps_dualpipe_add (&device, builder);
       ps_schedule_builder_next_device (builder);
     }

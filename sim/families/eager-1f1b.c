@@ -1,5 +1,5 @@
-/* eager-1f1b.c - 1F1B with twice the warm-up, so that what a device needs next has been under way for a while and
- * transfers hide behind ops. */
+/* eager-1f1b.c - 1F1B with twice the warm-up: the next input of a device has been under way for a while, so transfers
+ * overlap with ops. */
 #include "families-private.h"
 
 static gboolean

@@ -1,56 +1,38 @@
-/* families-private.h - what the files of the catalogue share. */
+/* families-private.h - code shared by the files of the catalogue. */
 #ifndef PIPESIM_FAMILIES_PRIVATE_H
 #define PIPESIM_FAMILIES_PRIVATE_H
 
+#include "families-catalogue.h" /* FAMILIES, a ROW for each line of the file catalogue */
+
 #include <pipesim/families.h>
 
-extern const PsFamily ps_family_naive;
-extern const PsFamily ps_family_gpipe;
-extern const PsFamily ps_family_1f1b;
-extern const PsFamily ps_family_eager_1f1b;
-extern const PsFamily ps_family_interleaved;
-extern const PsFamily ps_family_looped_bfs;
-extern const PsFamily ps_family_zb_h1;
-extern const PsFamily ps_family_zb_h2;
-extern const PsFamily ps_family_zb_auto;
-extern const PsFamily ps_family_zb_v;
-extern const PsFamily ps_family_zb_v_auto;
-extern const PsFamily ps_family_v_half;
-extern const PsFamily ps_family_v_min;
-extern const PsFamily ps_family_1f1b_v;
-extern const PsFamily ps_family_interleaved_zb;
-extern const PsFamily ps_family_gis;
-extern const PsFamily ps_family_dualpipe;
-extern const PsFamily ps_family_dualpipe_v;
-extern const PsFamily ps_family_chimera;
-extern const PsFamily ps_family_hanayo;
-extern const PsFamily ps_family_seq1f1b;
-extern const PsFamily ps_family_pipedream;
-extern const PsFamily ps_family_pipedream_2bw;
+#define ROW(name) extern const PsFamily ps_family_##name;
+FAMILIES
+#undef ROW
 
 /* A check for families with one chunk per device and no other constraint. */
 gboolean ps_family_check_one_chunk (const char *name, const PsFamilySetting *setting, GError **error);
 
-/* Likewise for families on a V: two chunks. */
+/* The same for families on a V: two chunks. */
 gboolean ps_family_check_two_chunks (const char *name, const PsFamilySetting *setting, GError **error);
 
-/* That a number of things is a multiple of unit; the message names the multiples around it. */
+/* Checks that the number n of `things` is a multiple of unit; the message names the multiples around it. */
 gboolean ps_family_check_multiple (const char *name, const char *things, guint n, guint unit, GError **error);
 
-/* That there are at least so many microbatches, and why. */
+/* Checks that there are at least `least` microbatches; the message says why. */
 gboolean ps_family_check_microbatches (const char *name, const PsFamilySetting *setting, guint least, const char *why,
                                        GError **error);
 
 /* A builder over n_devices devices in the given placement. */
 PsScheduleBuilder *ps_family_builder (const char *name, PsPlacementKind placement, const PsFamilySetting *setting);
 
-/* Loop placement, see loop-walk.c. Units are counted over chunks, microbatches and slices of a device. */
+/* Order of a device in loop placement, see loop-walk.c. Units count over its chunks, microbatches and slices. */
 typedef struct
 {
   guint warmup;   /* forwards before the first backward; more than there are: all of them */
   guint group;    /* microbatches that go through a chunk in a row; 0: all */
   gboolean split; /* B and W rather than BW */
-  guint delay;    /* the W of a unit follows the B that comes so many units later */
+  guint delay;    /* the W of a unit follows the B that comes this many units later */
 } PsWalk;
 
 PsSchedule *ps_family_walk (const char *name, const PsFamilySetting *setting,
@@ -61,11 +43,11 @@ PsWalk ps_family_1f1b_rule (const PsFamilySetting *setting, guint device);
 PsWalk ps_family_zb_h1_rule (const PsFamilySetting *setting, guint device);
 PsWalk ps_family_zb_h2_rule (const PsFamilySetting *setting, guint device);
 
-/* 1F1B that is not flushed, with so many versions of the weights on a device. */
+/* 1F1B without a flush; `versions` gives the versions of the weights on a device. */
 PsSchedule *ps_family_walk_asynchronous (const char *name, const PsFamilySetting *setting,
                                          guint (*versions) (const PsFamilySetting *setting, guint device));
 
-/* Families with groups, see groups.c: the group size to use, and whether the one asked for goes. No group may be
+/* Families with groups, see groups.c: the group size to use, and the check of the one asked for. No group may be
  * smaller than `least`, which the message calls `what`. */
 guint ps_family_group_size (const PsFamilySetting *setting, guint least);
 gboolean ps_family_check_groups (const char *name, const PsFamilySetting *setting, guint least, const char *what,

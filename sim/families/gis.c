@@ -19,6 +19,7 @@ static PsWalk
 rule (const PsFamilySetting *setting, guint device)
 {
   guint group = ps_family_group_size (setting, least_group (setting));
+
   return (PsWalk){ .warmup = setting->n_devices - 1 - device + (setting->n_chunks - 1) * group,
                    .group = group,
                    .split = TRUE };

@@ -1,9 +1,9 @@
-/* hanayo.c - waves: the chunks of a device go down and up the devices in turn. The order is what a device that never
- * waits when it can work comes to with F = 1 and BW = 2: a backward that can run goes first, else the forward of the
- * deepest stage, then the earlier microbatch. Published for m = p; more microbatches follow within the same memory. */
+/* hanayo.c - waves: the chunks of a device go down and up the devices in turn. The order is that of a device that never
+ * waits when it can work, with F = 1 and BW = 2. A backward that can run goes first, else the forward of the deepest
+ * stage, then the earlier microbatch. Published for m = p; more microbatches follow within the same memory. */
 #include "families-private.h"
 
-/* Within one stage microbatches go in order, so counts say what is done. */
+/* Counts say which microbatches are done, because they go in order within a stage. */
 typedef struct
 {
   const PsFamilySetting *setting;
@@ -21,15 +21,17 @@ static guint
 stage_of (const Wave *wave, guint device, guint chunk)
 {
   guint p = wave->setting->n_devices;
+
   return chunk * p + (chunk % 2 ? p - 1 - device : device);
 }
 
-/* Whether a device may hold the activation of one more forward: no more than p for each chunk, with room left for what
- * the oldest microbatch there still has to do, so that it can always go on. */
+/* TRUE: a device may hold the activation of one more forward. It holds at most p for each chunk, and leaves room for
+ * the forwards that its oldest microbatch still needs. So it can always go on. */
 static gboolean
 has_room (const Wave *wave, guint device, guint microbatch)
 {
   guint v = wave->setting->n_chunks, oldest = microbatch, n_left = 0;
+
   for (guint chunk = 0; chunk < v; chunk++)
     oldest = MIN (oldest, wave->done[0][stage_of (wave, device, chunk)]);
   for (guint chunk = 0; chunk < v && oldest < microbatch; chunk++)
@@ -37,13 +39,14 @@ has_room (const Wave *wave, guint device, guint microbatch)
   return wave->held[device] + 1 + n_left <= v * wave->setting->n_devices;
 }
 
-/* Whether the stage's next forward or backward can start at that time. With more than 3 p / 2 microbatches under way
- * those of several waves would only be in each other's way. */
+/* TRUE: the stage's next forward or backward can start at that time. At most 3 p / 2 microbatches are under way: more
+ * of them, of several waves, would only be in each other's way. */
 static gboolean
 is_ready (const Wave *wave, guint device, gboolean backward, guint stage, guint32 now)
 {
   guint m = wave->setting->n_microbatches, p = wave->setting->n_devices, microbatch = wave->done[backward][stage];
   gboolean last = stage + 1 == wave->n_stages;
+
   if (microbatch == wave->n || (!backward && !has_room (wave, device, microbatch)))
     return FALSE;
   if (!backward && stage == 0)
@@ -57,9 +60,11 @@ static gboolean
 choose (const Wave *wave, guint device, guint32 now, gboolean *backward, guint *stage)
 {
   guint found = 0, best = G_MAXUINT;
+
   for (guint chunk = 0; chunk < wave->setting->n_chunks; chunk++)
     {
       guint candidate = stage_of (wave, device, chunk);
+
       if (is_ready (wave, device, TRUE, candidate, now) && wave->done[1][candidate] < best)
         {
           best = wave->done[1][candidate];
@@ -83,6 +88,7 @@ start (Wave *wave, guint device, guint32 now, gboolean backward, guint stage)
   PsOp op = { .kind = backward ? PS_OP_BW : PS_OP_F,
               .stage = (guint16)stage,
               .microbatch = (wave->first + microbatch) & G_MAXINT32 };
+
   wave->busy[device] = wave->end[backward][(gsize)stage * wave->setting->n_microbatches + microbatch]
       = now + (backward ? 2 : 1);
   wave->held[device] += backward ? -1 : 1;
@@ -103,6 +109,7 @@ run (Wave *wave, guint n)
       {
         gboolean backward;
         guint stage;
+
         if (wave->busy[device] <= now && choose (wave, device, now, &backward, &stage))
           start (wave, device, now, backward, stage);
       }
@@ -110,14 +117,16 @@ run (Wave *wave, guint n)
 }
 
 /* With two chunks the next wave fills the gaps of the one before, whatever ops take. With more chunks it could get in
- * the way, so that waves of p follow each other; fewer than p at the end go with the last of them. */
+ * the way, so waves of p follow each other. Fewer than p at the end go with the last of them. */
 static void
 run_all (Wave *wave)
 {
   guint p = wave->setting->n_devices, m = wave->setting->n_microbatches;
+
   while (wave->first < m)
     {
       guint left = m - wave->first;
+
       run (wave, wave->setting->n_chunks == 2 || left < 2 * p ? left : p);
     }
 }
@@ -126,6 +135,7 @@ static void
 wave_init (Wave *wave, const PsFamilySetting *setting)
 {
   guint n_stages = setting->n_devices * setting->n_chunks;
+
   *wave = (Wave){ .setting = setting, .n_stages = n_stages };
   for (guint i = 0; i < 2; i++)
     {
@@ -166,6 +176,7 @@ generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 {
   PsScheduleBuilder *builder = ps_family_builder ("hanayo", PS_PLACEMENT_WAVE, setting);
   g_auto (Wave) wave;
+
   wave_init (&wave, setting);
   run_all (&wave);
   for (guint device = 0; device < setting->n_devices; device++)

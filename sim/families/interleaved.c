@@ -11,6 +11,7 @@ static PsWalk
 rule (const PsFamilySetting *setting, guint device)
 {
   guint group = ps_family_group_size (setting, setting->n_devices);
+
   return (PsWalk){ .warmup = 2 * (setting->n_devices - 1 - device) + (setting->n_chunks - 1) * group, .group = group };
 }
 

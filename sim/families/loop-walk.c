@@ -1,6 +1,6 @@
 /* loop-walk.c - the order that most schedules in loop placement share: some forwards, then one forward and one backward
- * in turn, then the backwards that are left. They differ in how many forwards come first and when the weight gradients
- * follow. */
+ * in turn, then the backwards that are left. They differ in the number of forwards at the start and in the place of the
+ * weight gradients. */
 #include "families-private.h"
 
 typedef struct
@@ -23,6 +23,7 @@ add_unit (const Walker *walker, PsOpKind kind, guint k)
   guint size = MIN (group, m - start);
   guint within = place - start * v;
   guint chunk = kind == PS_OP_F ? within / size : v - 1 - within / size;
+
   ps_schedule_builder_add_op (walker->builder, (PsOp){
                                                    .kind = (guint8)kind,
                                                    .slice = (guint8)(kind == PS_OP_F ? slice : q - 1 - slice),
@@ -38,6 +39,7 @@ add_device (const Walker *walker)
   PsWalk walk = walker->walk;
   guint units = setting->n_microbatches * setting->n_chunks * setting->n_slices;
   guint warmup = MIN (units, walk.warmup), n_weights = 0;
+
   for (guint k = 0; k < warmup; k++)
     add_unit (walker, PS_OP_F, k);
   for (guint k = 0; k < units; k++)
@@ -63,6 +65,7 @@ PsSchedule *
 ps_family_walk (const char *name, const PsFamilySetting *setting, PsWalk (*rule) (const PsFamilySetting *, guint))
 {
   Walker walker = { .builder = ps_family_builder (name, PS_PLACEMENT_LOOP, setting), .setting = setting };
+
   for (; walker.device < setting->n_devices; walker.device++)
     {
       walker.walk = rule (setting, walker.device);
@@ -78,6 +81,7 @@ ps_family_walk_asynchronous (const char *name, const PsFamilySetting *setting,
                              guint (*versions) (const PsFamilySetting *, guint))
 {
   PsSchedule *schedule = ps_family_walk (name, setting, ps_family_1f1b_rule);
+
   schedule->asynchronous = TRUE;
   schedule->weight_versions = g_new (guint, setting->n_devices);
   for (guint device = 0; device < setting->n_devices; device++)

@@ -13,6 +13,7 @@ generate (const PsFamilySetting *setting, GError **error)
 {
   PsScheduleBuilder *builder = ps_family_builder ("looped-bfs", PS_PLACEMENT_LOOP, setting);
   guint p = setting->n_devices, m = setting->n_microbatches, v = setting->n_chunks;
+
   for (guint device = 0; device < p; device++)
     {
       for (guint chunk = 0; chunk < v; chunk++)

@@ -1,5 +1,5 @@
-/* seq1f1b.c - 1F1B over sequence slices of a microbatch: slices forward in order, backward in reverse, so the warm-up
- * holds the whole first microbatch and the bubble shrinks to that of a slice. */
+/* seq1f1b.c - 1F1B over sequence slices of a microbatch: slices forward in order, backward in reverse. The warm-up
+ * holds the whole first microbatch, and the bubble shrinks to that of a slice. */
 #include "families-private.h"
 
 static gboolean

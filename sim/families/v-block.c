@@ -11,6 +11,7 @@ static guint
 last_slot (const PsFamilySetting *setting, const guint (*offset)[4])
 {
   guint last = 0;
+
   for (guint device = 0; device < setting->n_devices; device++)
     for (guint type = 0; type < 4; type++)
       last = MAX (last, offset[device][type]);
@@ -22,6 +23,7 @@ ps_v_block_new (const PsFamilySetting *setting, const guint (*offset)[4], guint 
 {
   guint p = setting->n_devices, m = setting->n_microbatches;
   PsVBlock *block = g_new0 (PsVBlock, 1);
+
   block->n_devices = p;
   block->n_microbatches = m;
   block->b_length = b_length;
@@ -44,7 +46,7 @@ ps_v_block_new (const PsFamilySetting *setting, const guint (*offset)[4], guint 
 void
 ps_v_block_free (PsVBlock *block)
 {
-  if (!block)
+  if (block == NULL)
     return;
   g_free (block->slot);
   g_free (block->op);
@@ -71,6 +73,7 @@ void
 ps_v_block_take (PsVBlock *block, guint device, PsVType type, guint microbatch)
 {
   guint32 *slot = ps_v_block_slot (block, device, type, microbatch);
+
   mark (block, device, type, *slot, FALSE);
   block->op[(gsize)device * block->n_slots + *slot] = 0;
   *slot = PS_V_NOWHERE;
@@ -92,6 +95,7 @@ fill_levels (const PsVBlock *block, guint device, gint *level)
   gint held = 0, peak = 0;
   PsVType type;
   guint microbatch;
+
   for (guint slot = 0; slot < block->n_slots; slot++)
     {
       if (ps_v_block_op (block, device, slot, &type, &microbatch))
@@ -107,6 +111,7 @@ ps_v_block_peak (const PsVBlock *block)
 {
   g_autofree gint *level = g_new (gint, block->n_slots);
   gint peak = 0;
+
   for (guint device = 0; device < block->n_devices; device++)
     peak = MAX (peak, fill_levels (block, device, level));
   return (guint)peak;
@@ -116,6 +121,7 @@ gboolean
 ps_v_block_input (const PsVBlock *block, guint *device, PsVType *type)
 {
   gboolean first = *device == 0, last = *device + 1 == block->n_devices;
+
   switch (*type)
     {
     case PS_V_F_DOWN:
@@ -138,7 +144,7 @@ ps_v_block_input (const PsVBlock *block, guint *device, PsVType *type)
   return TRUE;
 }
 
-/* First slot in which what the op needs is there. */
+/* First slot in which the input of the op is there. */
 static guint
 ready (const PsVBlock *block, guint device, PsVType type, guint microbatch)
 {
@@ -147,15 +153,15 @@ ready (const PsVBlock *block, guint device, PsVType type, guint microbatch)
   return *ps_v_block_slot (block, device, type, microbatch) + length (block, type);
 }
 
-/* A device while its ops slide, which come in the order of their slots: up to `top` lie those that have come, from
- * there to the next one all is free. */
+/* A device while its ops slide, in the order of their slots. Ops that have slid lie before slot `top`; all is free from
+ * there to the next op. */
 typedef struct
 {
   guint begin;   /* ops that start before this slot stay */
-  guint barrier; /* first slot behind what stays */
+  guint barrier; /* first slot after the ops that stay */
   guint top;
   gint held;     /* after the ops that have come */
-  gint *level;   /* [n_slots] what is held after the ops that start up to a slot; known below top */
+  gint *level;   /* [n_slots] activations held after the ops that start up to a slot; known below top */
   guint32 *free; /* [n_slots] a slot is free where it names itself; else on the way to the next free one */
 } Row;
 
@@ -219,6 +225,7 @@ slide_op (Slide *slide, guint device, PsVType type, guint microbatch, guint from
   Row *row = &slide->row[device];
   gint by = change (block, type);
   guint to = MAX (ready (block, device, type, microbatch), row->barrier);
+
   if (by > 0)
     to = first_room (row, slide->limit, to);
   if (to < from)
@@ -236,6 +243,7 @@ begin_row (Slide *slide, guint device, gint64 after)
 {
   const PsVBlock *block = slide->block;
   Row *row = &slide->row[device];
+
   slide->limit = MAX (slide->limit, fill_levels (block, device, row->level));
   row->begin = after < 0 ? 0 : (guint)after + (device == 0);
   for (guint slot = row->begin; slot > 0 && row->barrier == 0; slot--)
@@ -257,6 +265,7 @@ ps_v_block_slide (PsVBlock *block, gint64 after, guint end)
   Slide slide = { .block = block, .row = row };
   PsVType type;
   guint microbatch;
+
   for (guint device = 0; device < block->n_devices; device++)
     {
       row[device].level = &level[device * n_slots];
@@ -274,6 +283,7 @@ ps_v_block_name (const PsVBlock *block, guint device, PsVType type, guint microb
 {
   static const guint8 kinds[] = { PS_OP_F, PS_OP_F, PS_OP_B, PS_OP_B, PS_OP_W, PS_OP_W };
   gboolean near = type == PS_V_F_DOWN || type == PS_V_B_UP || type == PS_V_W_NEAR;
+
   return (PsOp){
     .kind = (guint8)(kinds[type] == PS_OP_B && !block->split ? PS_OP_BW : kinds[type]),
     .stage = (guint16)(near ? device : 2 * block->n_devices - 1 - device),

@@ -1,6 +1,6 @@
-/* v-block.h - schedules on a V that repeat one block of ops: the block says in which slot each op of microbatch 0
- * starts, microbatch k comes 6 k slots later, and then ops slide into free slots in front of them as far as the memory
- * of the busiest device goes. */
+/* v-block.h - schedules on a V that repeat one block of ops. The block gives the slot in which each op of microbatch 0
+ * starts; microbatch k comes 6 k slots later. Then ops slide into free slots before them as far as the memory of the
+ * busiest device allows. */
 #ifndef PIPESIM_V_BLOCK_H
 #define PIPESIM_V_BLOCK_H
 
@@ -8,7 +8,7 @@
 
 #define PS_V_PERIOD 6
 
-/* Ops of a device, named by the way that a microbatch goes: down the near chunks, up the far ones, and the backwards
+/* Ops of a device, named by the way of a microbatch: forwards go down the near chunks and up the far ones, backwards
  * down the far and up the near ones. */
 typedef enum
 {
@@ -31,11 +31,12 @@ typedef struct
   guint b_length; /* slots that a backward takes; all others take one */
   gboolean split; /* backwards leave W for later; W gives activations back, not B */
   guint32 *slot;  /* [device][type][microbatch] where it starts, or PS_V_NOWHERE */
-  guint32 *op;    /* [device][slot] 1 + type + 8 * microbatch of what starts there, 0: nothing */
+  guint32 *op;    /* [device][slot] 1 + type + 8 * microbatch of the op that starts there, 0: none */
   guint8 *used;   /* [device][slot] */
 } PsVBlock;
 
-/* All F and B where the block says; offset has four entries per device. b_length 2 stands for B and W in one op. */
+/* All F and B at the slots of the block; offset has four entries per device. b_length 2 stands for B and W in one
+ * op. */
 PsVBlock *ps_v_block_new (const PsFamilySetting *setting, const guint (*offset)[4], guint b_length);
 void ps_v_block_free (PsVBlock *block);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsVBlock, ps_v_block_free)
@@ -46,11 +47,12 @@ ps_v_block_slot (const PsVBlock *block, guint device, PsVType type, guint microb
   return &block->slot[((gsize)device * PS_V_N_TYPES + type) * block->n_microbatches + microbatch];
 }
 
-/* What starts in a slot of a device; FALSE: nothing. */
+/* The op that starts in a slot of a device; FALSE: none. */
 static inline gboolean
 ps_v_block_op (const PsVBlock *block, guint device, guint slot, PsVType *type, guint *microbatch)
 {
   guint32 op = block->op[(gsize)device * block->n_slots + slot];
+
   *type = (PsVType)((op - 1) & 7);
   *microbatch = (op - 1) >> 3;
   return op != 0;
@@ -58,12 +60,12 @@ ps_v_block_op (const PsVBlock *block, guint device, guint slot, PsVType *type, g
 void ps_v_block_put (PsVBlock *block, guint device, PsVType type, guint microbatch, guint slot);
 void ps_v_block_take (PsVBlock *block, guint device, PsVType type, guint microbatch);
 
-/* Which op of the same microbatch the one on that device takes its input from; FALSE: from none. */
+/* Turns *device and *type into those of the op that makes the input; FALSE: no input. */
 gboolean ps_v_block_input (const PsVBlock *block, guint *device, PsVType *type);
 
-/* Lets the ops that start before slot `end`, in the order of slots, slide to the first free slot behind what they need.
- * The ops up to the F_DOWN of device 0 in slot `after` stay, and none slides in front of one that stays; after -1: all
- * may slide. No device may come to hold more activations than the busiest one held before. */
+/* Slides the ops that start before slot `end`, in the order of slots, to the first free slot after their input is
+ * there. The ops up to the F_DOWN of device 0 in slot `after` stay, and no op slides before one that stays; after -1:
+ * all may slide. No device may come to hold more activations than the busiest one held before. */
 void ps_v_block_slide (PsVBlock *block, gint64 after, guint end);
 
 /* Most activations that a device holds. */

@@ -21,12 +21,13 @@ is_left (const PsDraft *draft, guint device, PsOpKind kind, PsDraftChunk chunk)
   return draft->device[device].done[kind][chunk] < draft->n_microbatches;
 }
 
-/* Whether device has room for so many more forwards of each chunk. */
+/* TRUE: the device has room for n more forwards of each chunk. */
 static gboolean
 has_room (PsDraft *draft, guint device, guint n)
 {
   gint64 both = draft->device[device].cost[PS_OP_F][PS_NEAR].take_bytes
                 + draft->device[device].cost[PS_OP_F][PS_FAR].take_bytes;
+
   return ps_draft_allows (draft, device, draft->device[device].held_bytes + n * both);
 }
 
@@ -37,11 +38,13 @@ start_pipeline (PsDraft *draft)
 {
   guint p = draft->n_devices;
   gint64 arrival;
+
   for (guint i = 0; i < p; i++)
     ps_draft_put (draft, i, PS_OP_F, PS_NEAR);
   for (guint i = p; i-- > 0;)
     {
       gint64 duration = draft->device[i].cost[PS_OP_F][PS_NEAR].duration_ns;
+
       ps_draft_input (draft, i, PS_OP_F, PS_FAR, &arrival);
       while (i + 1 < p && is_left (draft, i, PS_OP_F, PS_NEAR) && draft->device[i].now_ns + duration <= arrival
              && has_room (draft, i, 1 + i))
@@ -57,11 +60,12 @@ n_forwards (const PsDraft *draft, guint device)
   return draft->device[device].done[PS_OP_F][PS_NEAR] + draft->device[device].done[PS_OP_F][PS_FAR];
 }
 
-/* Whether a device has done less than the one in front of it. */
+/* TRUE: a device has done less than the one before it. */
 static gboolean
 is_behind (const PsDraft *draft, guint device)
 {
   guint before = draft->device[device - 1].done[PS_OP_F][PS_FAR];
+
   return n_forwards (draft, device) < n_forwards (draft, device - 1)
          || (draft->device[device].done[PS_OP_F][PS_FAR] <= before && before < draft->n_microbatches);
 }
@@ -72,6 +76,7 @@ put_turn (PsDraft *draft, guint first, PsDraftChunk chunk)
 {
   gboolean moved = FALSE;
   gint64 arrival;
+
   for (guint i = draft->n_devices; i-- > first;)
     if (ps_draft_input (draft, i, PS_OP_F, chunk, &arrival))
       {
@@ -81,22 +86,24 @@ put_turn (PsDraft *draft, guint first, PsDraftChunk chunk)
   return moved;
 }
 
-/* Forwards of the two chunks in turn, until every device has done as many as the one in front of it. */
+/* Forwards of the two chunks in turn, until every device has done as many as the one before it. */
 static void
 even_out (PsDraft *draft)
 {
   guint turn = 0;
+
   for (guint i = 1; i < draft->n_devices; i++)
     for (guint stuck = 0; stuck < 2 && is_behind (draft, i); turn++)
       stuck = put_turn (draft, i, turn % 2 ? PS_FAR : PS_NEAR) ? 0 : stuck + 1;
 }
 
-/* Ws until the op has room. */
+/* Puts Ws until the op has room. */
 static gboolean
 make_room (PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk)
 {
   const PsDraftDevice *device = &draft->device[index];
   gint64 take = device->cost[kind][chunk].take_bytes;
+
   while (!ps_draft_allows (draft, index, device->held_bytes + take))
     {
       if (ps_draft_waiting (draft, index) == 0)
@@ -106,18 +113,19 @@ make_room (PsDraft *draft, guint index, PsOpKind kind, PsDraftChunk chunk)
   return TRUE;
 }
 
-/* Ws that end before the input is there. Returns whether the gap that is left would make the device the worst although
- * a W is waiting. */
+/* Puts Ws that end before the input is there. TRUE: a W is waiting, and the gap that is left would make this device the
+ * worst. */
 static gboolean
 fill_gap (const Greedy *greedy, guint index, gint64 arrival)
 {
   PsDraft *draft = greedy->draft;
   const PsDraftDevice *device = &draft->device[index];
+
   while (ps_draft_waiting (draft, index) > 0
          && device->now_ns + device->cost[PS_OP_W][ps_draft_next_weights (draft, index)].duration_ns <= arrival)
     put_weights (draft, index);
   gint64 allowed = draft->idle_ns;
-  if (greedy->switches->idle_ns)
+  if (greedy->switches->idle_ns != NULL)
     allowed = MAX (allowed, greedy->worst_ns - greedy->switches->idle_ns[index]);
   return ps_draft_waiting (draft, index) > 0 && arrival - device->now_ns > allowed - device->idle_ns;
 }
@@ -128,6 +136,7 @@ choose_backward (const PsDraft *draft, guint index)
 {
   const PsDraftDevice *device = &draft->device[index];
   gint64 arrival;
+
   if (device->done[PS_OP_B][PS_NEAR] >= device->done[PS_OP_B][PS_FAR])
     return PS_FAR;
   if (!is_left (draft, index, PS_OP_B, PS_FAR) || ps_draft_input (draft, index, PS_OP_B, PS_NEAR, &arrival))
@@ -140,6 +149,7 @@ put_backward (const Greedy *greedy, guint index, PsDraftChunk chunk)
 {
   PsDraft *draft = greedy->draft;
   gint64 arrival;
+
   if (!make_room (draft, index, PS_OP_B, chunk) || !ps_draft_input (draft, index, PS_OP_B, chunk, &arrival))
     return FALSE;
   gboolean harm = fill_gap (greedy, index, arrival);
@@ -156,6 +166,7 @@ static gboolean
 put_backwards (const Greedy *greedy, PsDraftChunk *chosen)
 {
   guint p = greedy->draft->n_devices;
+
   for (guint i = 0; i < p; i++)
     chosen[i] = choose_backward (greedy->draft, i);
   for (guint i = p; i-- > 0;)
@@ -173,6 +184,7 @@ put_forward (const Greedy *greedy, guint index)
   PsDraft *draft = greedy->draft;
   gint64 arrival;
   PsDraftChunk chunk = ps_draft_input (draft, index, PS_OP_F, PS_FAR, &arrival) ? PS_FAR : PS_NEAR;
+
   if (chunk == PS_NEAR && !ps_draft_input (draft, index, PS_OP_F, PS_NEAR, &arrival))
     return TRUE;
   if (!make_room (draft, index, PS_OP_F, chunk))
@@ -192,6 +204,7 @@ run_rounds (const Greedy *greedy)
 {
   PsDraft *draft = greedy->draft;
   g_autofree PsDraftChunk *chosen = g_new (PsDraftChunk, draft->n_devices);
+
   for (guint round = 0; round < 2 * draft->n_microbatches; round++)
     {
       if (draft->idle_ns >= greedy->switches->give_up_ns || ps_draft_outlasts (draft, greedy->switches->length_ns)
@@ -208,7 +221,8 @@ gboolean
 ps_v_greedy (PsDraft *draft, const PsVSwitches *switches, guint *used)
 {
   Greedy greedy = { .draft = draft, .switches = switches, .used = used };
-  for (guint i = 0; switches->idle_ns && i < draft->n_devices; i++)
+
+  for (guint i = 0; switches->idle_ns != NULL && i < draft->n_devices; i++)
     greedy.worst_ns = MAX (greedy.worst_ns, switches->idle_ns[i]);
   ps_draft_clear (draft);
   start_pipeline (draft);

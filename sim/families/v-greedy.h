@@ -6,21 +6,21 @@
 
 typedef struct
 {
-  gboolean fill_backward; /* a W goes into a gap in front of a B of the far chunk that is too short for it, where the
-                             gap would do harm */
-  gboolean fill_forward;  /* likewise in front of an F */
-  const gint64 *idle_ns;  /* [n_devices] idle time of an earlier try, by which a device may fall behind the worst one;
-                             NULL: none */
+  gboolean fill_backward; /* a W goes into a gap before a B of the far chunk that is too short for it, where the gap
+                             would do harm */
+  gboolean fill_forward;  /* the same before an F */
+  const gint64 *idle_ns;  /* [n_devices] idle time of an earlier try; it allows a device to idle for longer than it
+                             would otherwise; NULL: none */
   gint64 give_up_ns;      /* a device that idles so long ends the try */
-  gint64 length_ns;       /* so does a draft that would be longer */
+  gint64 length_ns;       /* a draft longer than this ends the try, too */
 } PsVSwitches;
 
-/* The switches that came to matter: without the bit the other setting does the same. */
+/* The switches that mattered: for the others the setting without the bit does the same. */
 #define PS_V_USED_FORWARD 1U
 #define PS_V_USED_BACKWARD 2U
 
-/* Clears the draft and makes it complete; adds to *used. FALSE: some device came to a point where no W was left to make
- * room, or idled too long; the draft is useless then. */
+/* Clears the draft and makes it complete; adds to *used. FALSE: the draft is useless. A device had no W left to make
+ * room, or idled too long. */
 gboolean ps_v_greedy (PsDraft *draft, const PsVSwitches *switches, guint *used);
 
 #endif

@@ -12,6 +12,7 @@ static void
 offsets (guint p, guint device, guint offset[4])
 {
   guint extra = p % 2 == 0 ? 3 : 0;
+
   offset[PS_V_F_DOWN] = 2 * device;
   offset[PS_V_F_UP] = 3 * p - 2 - device;
   offset[PS_V_B_DOWN] = 3 * p + extra + 2 * device - 1;

@@ -12,6 +12,7 @@ static void
 offsets (guint p, guint device, guint offset[4])
 {
   guint extra = p % 3 == 0 ? 2 : 0;
+
   offset[PS_V_F_DOWN] = device;
   offset[PS_V_F_UP] = 2 * p - 1 - device;
   offset[PS_V_B_DOWN] = 2 * p + extra + device;
@@ -24,8 +25,8 @@ ps_v_min_generate (const PsFamilySetting *setting, gboolean eager)
   return ps_v_split_generate ("v-min", setting, offsets, eager);
 }
 
-/* Eager ops save one or two chunk ops at the same memory. The published order stays where p mod 3 = 1, which gains
- * nothing at F = B = W, and on two or three devices, which hold almost what ZB-V needs. */
+/* Eager ops save one or two chunk ops at the same memory. The published order stays in two cases: p mod 3 = 1, where
+ * they gain nothing at F = B = W; and few devices, which hold almost as much as ZB-V. */
 static PsSchedule *
 generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 {

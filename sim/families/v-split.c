@@ -1,8 +1,8 @@
-/* v-split.c - V-Half and V-Min from their blocks: W fills free slots, warm-up and drain slide together, and W, taken
- * out again, fills what is idle then. The steady part stays as the block has it. */
+/* v-split.c - V-Half and V-Min from their blocks. W fills free slots, then warm-up and drain slide together. At last W
+ * is taken out again and fills the slots that are idle then. The steady part stays as in the block. */
 #include "v-block.h"
 
-/* Every W goes to the first free slot behind its B, earlier Bs first. */
+/* Every W goes to the first free slot after its B, earlier Bs first. */
 static void
 fill_weights (PsVBlock *block, guint device)
 {
@@ -10,6 +10,7 @@ fill_weights (PsVBlock *block, guint device)
   g_autofree guint32 *waiting = g_new (guint32, 2 * (gsize)m); /* type * m + microbatch */
   PsVType type;
   guint microbatch;
+
   for (guint slot = 0; slot < block->n_slots; slot++)
     if (!ps_v_block_op (block, device, slot, &type, &microbatch))
       {
@@ -31,7 +32,7 @@ take_weights (PsVBlock *block)
         ps_v_block_take (block, device, PS_V_W_FAR, microbatch);
         ps_v_block_take (block, device, PS_V_W_NEAR, microbatch);
       }
-  block->split = FALSE; /* what is left gives activations back with B */
+  block->split = FALSE; /* the ops that are left give activations back with B */
 }
 
 /* One device while idle slots are filled again. */
@@ -74,6 +75,7 @@ static void
 append (Refill *refill, guint index, PsVType type, guint microbatch)
 {
   Device *device = &refill->device[index];
+
   device->order[device->n_ordered++] = ps_v_block_name (refill->block, index, type, microbatch);
   refill->left--;
 }
@@ -86,6 +88,7 @@ run_next (Refill *refill, guint index, guint now)
   Device *device = &refill->device[index];
   PsVType type = PS_V_F_DOWN;
   guint microbatch = 0;
+
   while (device->next < refill->block->n_slots
          && !ps_v_block_op (refill->block, index, device->next, &type, &microbatch))
     device->next++;
@@ -110,6 +113,7 @@ static void
 run_weights (Refill *refill, guint index)
 {
   Device *device = &refill->device[index];
+
   for (guint chunk = 0; chunk < 2; chunk++)
     if (device->n_weights[chunk] < device->n_backward[chunk])
       {
@@ -127,6 +131,7 @@ refill (const PsVBlock *block, const char *name, const PsFamilySetting *setting,
   g_autofree PsOp *orders = g_new0 (PsOp, (gsize)p * n);
   g_autofree guint32 *done = g_new0 (guint32, (gsize)p * 4 * block->n_microbatches);
   Refill refill = { .block = block, .limit = limit, .eager = eager, .device = device, .done = done, .left = p * n };
+
   for (guint i = 0; i < p; i++)
     device[i].order = &orders[(gsize)i * n];
   for (guint now = 0; refill.left > 0; now++)
@@ -148,6 +153,7 @@ ps_v_split_generate (const char *name, const PsFamilySetting *setting, PsVOffset
 {
   guint p = setting->n_devices, last = PS_V_PERIOD * (setting->n_microbatches - 1);
   g_autofree guint (*offset)[4] = g_malloc (p * sizeof *offset);
+
   for (guint device = 0; device < p; device++)
     offsets (p, device, offset[device]);
   g_autoptr (PsVBlock) block = ps_v_block_new (setting, (const guint (*)[4])offset, 1);

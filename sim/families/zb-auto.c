@@ -1,5 +1,5 @@
 /* zb-auto.c - the automatic schedule of the zero-bubble paper: the best that its heuristic finds with any of its
- * switches, or ZB-H1 or ZB-H2 where one of them is better still, at the given costs and memory. */
+ * switches at the given costs and memory. ZB-H1 or ZB-H2 takes its place where it is better. */
 #include "zb-greedy.h"
 
 static gboolean
@@ -17,6 +17,7 @@ try_switches (PsContest *contest, guint off)
     .fill_gaps = !(off & PS_ZB_USED_GAPS),
   };
   guint used = 0;
+
   if (ps_zb_greedy (contest->draft, switches, ps_contest_limit (contest), &used))
     ps_contest_enter (contest);
   return used;
@@ -32,6 +33,7 @@ static void
 try_walk (PsContest *contest, const PsFamilySetting *setting, PsWalk (*rule) (const PsFamilySetting *, guint))
 {
   g_autoptr (PsSchedule) schedule = ps_family_walk ("zb-auto", setting, rule);
+
   ps_contest_enter_schedule (contest, schedule);
 }
 
@@ -39,6 +41,7 @@ static PsSchedule *
 generate (const PsFamilySetting *setting, GError **error)
 {
   g_auto (PsContest) contest = { 0 };
+
   ps_contest_init (&contest, setting, 0);
   ps_contest_enter_heuristic (&contest, 3, try_switches);
   try_walk (&contest, setting, ps_family_zb_h1_rule);

@@ -39,14 +39,14 @@ put (PsDraft *draft, guint index, PsOpKind kind)
   ps_draft_put (draft, index, kind, PS_NEAR);
 }
 
-/* Of the B of the next stage to this one. */
+/* Transfer of the gradient from the next stage to this one. */
 static inline gint64
 backward_transfer (const PsDraft *draft, guint index)
 {
   return draft->device[index].input[PS_OP_B][PS_NEAR].transfer_ns;
 }
 
-/* Whether an F would leave room for itself and for the B and the W that must be able to follow it. */
+/* TRUE: an F would leave room for itself and for the B and the W that must be able to follow it. */
 static gboolean
 has_room (PsDraft *draft, guint index, gint64 held_bytes)
 {
@@ -54,6 +54,7 @@ has_room (PsDraft *draft, guint index, gint64 held_bytes)
   const PsOpCost *f = cost (stage, PS_OP_F), *b = cost (stage, PS_OP_B), *w = cost (stage, PS_OP_W);
   gint64 after
       = f->take_bytes - f->give_bytes + MAX (b->take_bytes, MAX (0, b->take_bytes - b->give_bytes) + w->take_bytes);
+
   return ps_draft_allows (draft, index, held_bytes + MAX (f->take_bytes, after));
 }
 
@@ -64,10 +65,12 @@ count_extra (const Greedy *greedy, guint index, gint64 arrival, gint64 *now)
   const PsDraftDevice *stage = &greedy->draft->device[index];
   gint64 held = stage->held_bytes, duration = cost (stage, PS_OP_F)->duration_ns;
   guint extra = 0;
+
   *now = stage->now_ns;
   while (n_done (stage, PS_OP_F) + extra < greedy->draft->n_microbatches && has_room (greedy->draft, index, held))
     {
       gboolean bubble = *now + duration <= arrival, overrun = *now < arrival;
+
       if (bubble != overrun)
         *greedy->used |= PS_ZB_USED_WARMUP;
       if (!(greedy->switches.bubble_before_backward ? bubble : overrun))
@@ -79,18 +82,20 @@ count_extra (const Greedy *greedy, guint index, gint64 arrival, gint64 *now)
   return extra;
 }
 
-/* From the last stage on. Then every stage is made to keep one more in flight than the next one, while forwards are
- * left. */
+/* Goes from the last stage to the first. Then every stage keeps one microbatch more in flight than the next one, while
+ * forwards are left. */
 static void
 plan_warmup (const Greedy *greedy)
 {
   const PsDraft *draft = greedy->draft;
   guint last = draft->n_devices - 1, *extra = greedy->extra;
   gint64 backward = draft->device[last].now_ns + cost (&draft->device[last], PS_OP_B)->duration_ns, now;
+
   extra[last] = 0;
   for (guint i = last; i-- > 0;)
     {
       gint64 arrival = backward + backward_transfer (draft, i);
+
       extra[i] = count_extra (greedy, i, arrival, &now);
       backward = MAX (now, arrival) + cost (&draft->device[i], PS_OP_B)->duration_ns;
     }
@@ -106,6 +111,7 @@ static void
 warm_up (const Greedy *greedy)
 {
   PsDraft *draft = greedy->draft;
+
   for (guint i = 0; i < draft->n_devices; i++)
     put (draft, i, PS_OP_F);
   plan_warmup (greedy);
@@ -116,12 +122,13 @@ warm_up (const Greedy *greedy)
     put (draft, i, PS_OP_B);
 }
 
-/* How long the Ws take that must go before an F has room. */
+/* The time of the Ws that must go before an F has room. */
 static gint64
 forced_weights (PsDraft *draft, guint index)
 {
   const PsDraftDevice *stage = &draft->device[index];
   gint64 held = stage->held_bytes, time = 0;
+
   for (guint pending = waiting (stage); pending > 0 && !has_room (draft, index, held); pending--)
     {
       held += cost (stage, PS_OP_W)->take_bytes - cost (stage, PS_OP_W)->give_bytes;
@@ -130,13 +137,14 @@ forced_weights (PsDraft *draft, guint index)
   return time;
 }
 
-/* Whether a stage is so well ahead of the next one that it should leave its F for later: the F would not be done before
- * that stage's next B can come, and waiting for the B would leave the longest idle time as it is. */
+/* TRUE: a stage is so well ahead of the next one that it should leave its F for later. The F would not be done before
+ * the stage's next B can come, and waiting for that B does not make the longest idle time longer. */
 static gboolean
 is_ahead (const Greedy *greedy, guint index)
 {
   const PsDraft *draft = greedy->draft;
   const PsDraftDevice *stage = &draft->device[index], *next = stage + 1;
+
   if (index + 1 == draft->n_devices || n_done (stage, PS_OP_F) < n_done (next, PS_OP_F) + 2)
     return FALSE;
   gint64 arrival = next->now_ns + cost (next, PS_OP_F)->duration_ns + cost (next, PS_OP_B)->duration_ns
@@ -159,7 +167,7 @@ wants_forward (const Greedy *greedy, guint index)
   return !greedy->switches.backward_first;
 }
 
-/* Ws that are done before the arrival cost nothing. One more delays the next op, but saves the stage a gap: so it goes
+/* Ws that are done before the arrival cost nothing. One more W delays the next op, but saves the stage a gap: it goes
  * where that gap would become the longest idle time. */
 static void
 fill_gap (const Greedy *greedy, guint index, PsOpKind kind)
@@ -167,6 +175,7 @@ fill_gap (const Greedy *greedy, guint index, PsOpKind kind)
   PsDraft *draft = greedy->draft;
   const PsDraftDevice *stage = &draft->device[index];
   gint64 arrival;
+
   ps_draft_input (draft, index, kind, PS_NEAR, &arrival);
   while (waiting (stage) > 0 && stage->now_ns + cost (stage, PS_OP_W)->duration_ns <= arrival)
     put (draft, index, PS_OP_W);
@@ -191,13 +200,14 @@ static void
 put_forward (const Greedy *greedy, guint index)
 {
   const PsDraftDevice *stage = &greedy->draft->device[index];
+
   while (!has_room (greedy->draft, index, stage->held_bytes) && waiting (stage) > 0)
     put (greedy->draft, index, PS_OP_W);
   fill_gap (greedy, index, PS_OP_F);
   put (greedy->draft, index, PS_OP_F);
 }
 
-/* Stage 0 with no forward left has nobody to hand a gradient to, so nothing is lost by its Ws. */
+/* Stage 0 with no forward left hands no gradient on, so its Ws delay no other stage. */
 static void
 put_backward (const Greedy *greedy, guint index)
 {
@@ -212,6 +222,7 @@ static void
 run_round (const Greedy *greedy)
 {
   guint n = greedy->draft->n_devices;
+
   for (guint i = n; i-- > 0;)
     greedy->wanted[i] = wants_forward (greedy, i) && (i + 1 == n || greedy->wanted[i + 1]);
   for (guint i = 0; i < n; i++)
@@ -227,6 +238,7 @@ ps_zb_greedy (PsDraft *draft, PsZbSwitches switches, gint64 length_ns, guint *us
   g_autofree guint8 *wanted = g_new (guint8, draft->n_devices);
   g_autofree guint *extra = g_new (guint, draft->n_devices);
   Greedy greedy = { draft, switches, wanted, extra, used };
+
   ps_draft_clear (draft);
   warm_up (&greedy);
   for (guint i = 1; i < draft->n_microbatches; i++)

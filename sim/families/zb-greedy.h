@@ -12,7 +12,7 @@ typedef struct
   gboolean fill_gaps; /* a W goes into a gap that is too short for it even where the gap would do no harm */
 } PsZbSwitches;
 
-/* The switches that came to matter: without the bit the other setting does the same. */
+/* The switches that mattered: for the others the setting without the bit does the same. */
 #define PS_ZB_USED_GAPS 1U
 #define PS_ZB_USED_BACKWARD 2U
 #define PS_ZB_USED_WARMUP 4U

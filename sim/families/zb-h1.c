@@ -1,5 +1,5 @@
-/* zb-h1.c - 1F1B with the weight gradients split off: device r starts its W with the backward of microbatch r, so that
- * every device keeps as many activations as device 0 of 1F1B, and W fills the drain. */
+/* zb-h1.c - 1F1B with the weight gradients split off. Device r starts its W with the backward of microbatch r. So every
+ * device keeps as many activations as device 0 of 1F1B, and W fills the drain. */
 #include "families-private.h"
 
 static gboolean

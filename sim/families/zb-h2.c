@@ -1,4 +1,4 @@
-/* zb-h2.c - ZB-H1 with twice the warm-up, which fills the bubble before the first backward as well: every device is
+/* zb-h2.c - ZB-H1 with twice the warm-up, which fills the bubble before the first backward as well. Every device is
  * busy from its first forward to its last W where F, B and W take the same time, m >= 2p and transfers are free. */
 #include "families-private.h"
 

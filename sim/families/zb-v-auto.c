@@ -1,5 +1,5 @@
-/* zb-v-auto.c - the automatic schedule on a V: the best that the heuristic finds with any of its switches, or a fixed
- * order where one is better still, at the given costs and memory. */
+/* zb-v-auto.c - the automatic schedule on a V: the best that the heuristic finds with any of its switches at the given
+ * costs and memory. A fixed order takes its place where it is better. */
 #include "v-block.h"
 #include "v-greedy.h"
 
@@ -9,8 +9,8 @@ check (const PsFamilySetting *setting, GError **error)
   return ps_family_check_two_chunks ("zb-v-auto", setting, error);
 }
 
-/* For the span a try is repeated with the idle times that it came to as long as they become shorter; no try ends early
- * then, because a try that is worse than the best draft may lead to a better one. */
+/* For the span, repeats a try with the idle times of the one before as long as they become shorter. No try ends early
+ * then: one that is worse than the best draft may lead to a better one. */
 static guint
 try_switches (PsContest *contest, guint off)
 {
@@ -23,6 +23,7 @@ try_switches (PsContest *contest, guint off)
     .give_up_ns = G_MAXINT64,
     .length_ns = repeat ? G_MAXINT64 : ps_contest_limit (contest),
   };
+
   while (ps_v_greedy (contest->draft, &switches, &used) && contest->draft->idle_ns < switches.give_up_ns)
     {
       switches.give_up_ns = contest->draft->idle_ns;
@@ -40,20 +41,23 @@ static void
 put_way (PsDraft *draft, PsOpKind kind, PsDraftChunk chunk, gboolean down)
 {
   guint p = draft->n_devices;
+
   for (guint i = 0; i < p; i++)
     {
       guint device = down ? i : p - 1 - i;
+
       ps_draft_put (draft, device, kind, chunk);
       if (kind == PS_OP_B)
         ps_draft_put (draft, device, PS_OP_W, chunk);
     }
 }
 
-/* What needs the least memory. */
+/* The draft that needs the least memory. */
 static void
 try_one_at_a_time (PsContest *contest)
 {
   PsDraft *draft = contest->draft;
+
   ps_draft_clear (draft);
   for (guint i = 0; i < draft->n_microbatches; i++)
     {
@@ -72,15 +76,15 @@ try_fixed (PsContest *contest, PsSchedule *schedule)
   ps_schedule_free (schedule);
 }
 
-/* The limit that was published when none is given is what 1F1B holds, p activations: it is tried first, so that more
- * memory is taken only where it helps. */
+/* The published limit without a given one is that of 1F1B, p activations. It is tried first, so that more memory is
+ * taken only where it helps. */
 static void
 try_published (PsContest *contest, const PsFamilySetting *setting)
 {
   ps_contest_enter_heuristic (contest, 2, try_switches);
-  if (!setting->memory_limit)
+  if (setting->memory_limit == NULL)
     ps_contest_lift (contest);
-  if (!setting->memory_limit && !ps_contest_is_over (contest))
+  if (setting->memory_limit == NULL && !ps_contest_is_over (contest))
     ps_contest_enter_heuristic (contest, 2, try_switches);
   try_fixed (contest, ps_family_zb_v.generate (setting, NULL));
   if (ps_contest_is_over (contest))
@@ -95,6 +99,7 @@ static PsSchedule *
 generate (const PsFamilySetting *setting, GError **error)
 {
   g_auto (PsContest) contest = { 0 };
+
   ps_contest_init (&contest, setting, setting->n_devices);
   try_published (&contest, setting);
   ps_contest_enter_lists (&contest);

@@ -3,7 +3,7 @@
  * order too, in which the others are left out; zb-v-auto does better there. */
 #include "families-private.h"
 
-/* Walks one device's order; ops of microbatches that the steady pattern needs but nobody asked for are left out. */
+/* Walks one device's order. Leaves out ops of microbatches that only the steady pattern needs. */
 typedef struct
 {
   PsScheduleBuilder *builder;
@@ -23,6 +23,7 @@ static void
 add (Device *device, PsOpKind kind, guint chunk)
 {
   guint microbatch = device->next[kind][chunk]++;
+
   if (microbatch < device->m)
     ps_schedule_builder_add (device->builder, kind, device->stage[chunk], microbatch);
 }
@@ -91,9 +92,11 @@ generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 {
   PsScheduleBuilder *builder = ps_family_builder ("zb-v", PS_PLACEMENT_V, setting);
   guint p = setting->n_devices, m = setting->n_microbatches;
+
   for (guint r = 0; r < p; r++)
     {
       Device device = { .builder = builder, .m = m, .n = MAX (m, 2 * p - 1), .stage = { r, 2 * p - 1 - r } };
+
       add_warmup (&device, p, r);
       add_steady (&device);
       add_drain (&device, p, r);

@@ -1,4 +1,4 @@
-/* chrome-trace-read.c - timelines back from the Chrome traces that pipesim writes. */
+/* chrome-trace-read.c - reads timelines from the Chrome traces that pipesim writes. */
 #include "chrome-trace-read.h"
 #include "timeline/timeline-private.h"
 
@@ -10,7 +10,7 @@ typedef struct
 {
   const char *name; /* of the trace */
   PsTimeline *timeline;
-  gint64 pid;         /* of the ops; all must have one */
+  gint64 pid;         /* process of the ops; all ops must have the same */
   GHashTable *arrows; /* id -> index into transfers of an arrow's start */
 } Reader;
 
@@ -80,7 +80,7 @@ read_range (Reader *reader, const PsTraceEvent *event, GError **error)
   return TRUE;
 }
 
-/* The first end of an arrow says when its transfer was, the second tells the receiver. */
+/* An arrow's first end gives the time of its transfer, its second end the receiver. */
 static gboolean
 read_arrow (Reader *reader, const PsTraceEvent *event, gboolean end, GError **error)
 {
@@ -164,7 +164,7 @@ read_event (Reader *reader, const PsTraceEvent *event, GError **error)
     }
 }
 
-/* A trace does not mark pairs: they are what runs in the same time on the same device. */
+/* Joins ops that run at the same time on the same device to pairs, which a trace does not mark. */
 static gboolean
 join_pairs (const Reader *reader, GError **error)
 {
@@ -214,7 +214,7 @@ finish (Reader *reader, GError **error)
   return join_pairs (reader, error);
 }
 
-/* Counts go up where the events show more. */
+/* Reads a count; the events may raise it. */
 static void
 read_count (PsJsonReader *json, guint limit, guint *count)
 {
@@ -226,7 +226,7 @@ read_count (PsJsonReader *json, guint limit, guint *count)
     *count = (guint)value;
 }
 
-/* Figures of the whole; traces of other programs have none, or others. */
+/* Reads the figures of the whole timeline; traces of other programs have none, or others. */
 static void
 read_other (Reader *reader, PsJsonReader *json)
 {

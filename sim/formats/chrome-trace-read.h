@@ -1,4 +1,4 @@
-/* chrome-trace-read.h - timelines back from Chrome traces. Private to sim/formats. */
+/* chrome-trace-read.h - reads timelines from Chrome traces. Private to sim/formats. */
 #ifndef PIPESIM_CHROME_TRACE_READ_H
 #define PIPESIM_CHROME_TRACE_READ_H
 
@@ -8,7 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* A trace that ps_timeline_to_chrome_trace wrote. Errors: PS_ERROR_INPUT "NAME: traceEvents[3]: ...". */
+/* Reads a trace that ps_timeline_to_chrome_trace wrote. Errors: PS_ERROR_INPUT "NAME: traceEvents[3]: ...". */
 PsTimeline *ps_chrome_trace_read (PsTrace *trace, GError **error);
 
 G_END_DECLS

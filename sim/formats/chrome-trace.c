@@ -1,4 +1,4 @@
-/* chrome-trace.c - the simulated timeline of a schedule among the formats: for viewers, not read as a schedule. */
+/* chrome-trace.c - the format of a schedule's simulated timeline, for viewers; it cannot be read as a schedule. */
 #include "formats-private.h"
 
 /* One microsecond for F, B and W each, two for a full backward. */
@@ -16,7 +16,7 @@ unit_costs (guint n_stages)
 static char *
 write_trace (const PsSchedule *schedule, GError **error)
 {
-  g_autoptr (PsProgram) program = ps_format_lower (schedule, error);
+  g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, error);
   g_autoptr (PsCosts) costs = unit_costs (schedule->placement->n_stages);
   g_autoptr (PsSimulation) simulation = NULL;
   g_autoptr (PsTimeline) timeline = NULL;

@@ -2,7 +2,7 @@
 #include "formats-private.h"
 #include "json/json-reader.h"
 
-/* Node types: an op, or which end of which transfer. */
+/* Kinds of nodes: an op, or one end of a transfer. */
 typedef enum
 {
   NODE_OP,
@@ -10,7 +10,7 @@ typedef enum
   NODE_RECV_FORWARD,
   NODE_SEND_BACKWARD,
   NODE_RECV_BACKWARD,
-  NODE_NOTHING, /* no part of the order */
+  NODE_NOTHING, /* adds nothing to the order */
 } NodeKind;
 
 static const struct
@@ -80,11 +80,11 @@ static gboolean G_GNUC_PRINTF (4, 5) refuse (const Reader *reader, guint i, GErr
   return FALSE;
 }
 
-/* The keys of a node; from N_WANTED on they are passed over. */
+/* The keys of a node; those from N_WANTED on are ignored. */
 static const struct
 {
   const char *name;
-  gint64 high; /* of an integer */
+  gint64 high; /* largest integer allowed */
 } keys[] = {
   { "type", 0 },
   { "chunk", PS_MAX_STAGES - 1 },
@@ -198,7 +198,7 @@ read_device (Reader *reader, GError **error)
   return TRUE;
 }
 
-/* Each microbatch has at least two ops on every stage, so tables never grow beyond the text. */
+/* Checks that each microbatch has at least two ops on every stage, so that tables never grow beyond the text. */
 static gboolean
 check_counts (const Reader *reader, GError **error)
 {
@@ -239,7 +239,7 @@ stages_of (const PsPlacement *placement, guint n_chunks)
   return stages;
 }
 
-/* The transfers that a stage of this placement takes part in, a bit per NodeKind. */
+/* The transfers that a stage of this placement takes part in, as a bit per NodeKind. */
 static guint
 wanted_transfers (const PsPlacement *placement, guint stage)
 {
@@ -250,7 +250,7 @@ wanted_transfers (const PsPlacement *placement, guint stage)
          | (up ? 1U << NODE_SEND_FORWARD | 1U << NODE_RECV_BACKWARD : 0);
 }
 
-/* Whether the file has the transfers of this placement; *any says whether it has any at all. */
+/* Whether the file has the transfers of this placement; *any says whether it has any transfer. */
 static gboolean
 fits_transfers (const Reader *reader, const PsPlacement *placement, gboolean *any)
 {
@@ -310,8 +310,10 @@ build (const Reader *reader, PsPlacement *placement)
 static gboolean
 can_run (const PsSchedule *schedule)
 {
-  g_autoptr (PsProgram) program = ps_schedule_validate (schedule, NULL) ? ps_format_lower (schedule, NULL) : NULL;
+  g_autoptr (PsProgram) program = NULL;
 
+  if (ps_schedule_validate (schedule, NULL))
+    program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, NULL);
   return program != NULL;
 }
 
@@ -365,19 +367,19 @@ can_hold (const PsSchedule *schedule, GError **error)
     what = "a placement that is neither a loop nor a V nor a wave";
   else if (schedule->n_slices > 1)
     what = "sequence slices";
-  else if (schedule->asynchronous || schedule->weight_versions)
+  else if (schedule->asynchronous || schedule->weight_versions != NULL)
     what = "weight versions";
-  for (guint i = 0; !what && i < ps_schedule_n_ops (schedule); i++)
+  for (guint i = 0; what == NULL && i < ps_schedule_n_ops (schedule); i++)
     if (schedule->ops[i].paired)
       what = "overlapped pairs";
     else if (schedule->ops[i].kind == PS_OP_R)
       what = "recomputation (R)";
-  if (what)
+  if (what != NULL)
     g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "colossalai cannot hold %s", what);
   return what == NULL;
 }
 
-/* The type of an instruction and the stage on this device that it is about; NULL for waits. */
+/* The type of an instruction; NULL for waits. Also gives the stage on this device that it belongs to. */
 static const char *
 instruction_type (const PsInstruction *instruction, guint *stage)
 {
@@ -437,7 +439,7 @@ write_program (const PsProgram *program, GError **error)
 static char *
 write_nodes (const PsSchedule *schedule, GError **error)
 {
-  g_autoptr (PsProgram) program = ps_format_lower (schedule, error);
+  g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, error);
 
   return program ? write_program (program, error) : NULL;
 }

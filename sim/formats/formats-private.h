@@ -1,4 +1,4 @@
-/* formats-private.h - what the formats tell the table in formats.c. Private to sim/formats. */
+/* formats-private.h - parts shared by the formats and their table in formats.c. Private to sim/formats. */
 #ifndef PIPESIM_FORMATS_PRIVATE_H
 #define PIPESIM_FORMATS_PRIVATE_H
 
@@ -13,11 +13,15 @@ extern const PsFormat ps_format_torch_comms_2_14;
 extern const PsFormat ps_format_colossalai;
 extern const PsFormat ps_format_chrome_trace;
 
-/* First character that is no white space; '\0' if there is none. */
-char ps_format_first (const char *text, gsize length);
-
-/* A lowered copy of a schedule. */
-PsProgram *ps_format_lower (const PsSchedule *schedule, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* First character that is not white space; '\0' if there is none. */
+static inline char
+ps_format_first (const char *text, gsize length)
+{
+  for (gsize i = 0; i < length; i++)
+    if (!g_ascii_isspace (text[i]))
+      return text[i];
+  return '\0';
+}
 
 G_END_DECLS
 

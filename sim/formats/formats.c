@@ -1,7 +1,7 @@
-/* formats.c - the table of schedule formats, and which of them a file is in. */
+/* formats.c - the table of schedule formats, and the choice of the one that a file is in. */
 #include "formats-private.h"
 
-/* Where two recognise a text, the first reads it. */
+/* If two formats recognise a text, the first reads it. */
 static const PsFormat *const formats[] = {
   &ps_format_native,        &ps_format_torch_comms, &ps_format_torch_comms_2_14,
   &ps_format_torch_compute, &ps_format_colossalai,  &ps_format_chrome_trace,
@@ -14,21 +14,6 @@ ps_format_table (guint *n)
   return formats;
 }
 
-char
-ps_format_first (const char *text, gsize length)
-{
-  for (gsize i = 0; i < length; i++)
-    if (!g_ascii_isspace (text[i]))
-      return text[i];
-  return '\0';
-}
-
-PsProgram *
-ps_format_lower (const PsSchedule *schedule, GError **error)
-{
-  return ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, error);
-}
-
 const PsFormat *
 ps_format_find (const char *name, GError **error)
 {
@@ -39,7 +24,7 @@ const PsFormat *
 ps_format_recognise (const char *where, const char *text, gsize length, GError **error)
 {
   for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
-    if (formats[i]->recognise && formats[i]->recognise (text, length))
+    if (formats[i]->recognise != NULL && formats[i]->recognise (text, length))
       return formats[i];
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", where,
                ps_format_first (text, length) ? "is no schedule: neither JSON nor the CSV of PyTorch" : "is empty");
@@ -57,8 +42,8 @@ ps_format_read (const char *path, GError **error)
   if (!ps_read_file (path, &text, &length, error))
     return NULL;
   format = ps_format_recognise (path, text, length, error);
-  schedule = format ? format->read (path, text, length, error) : NULL;
-  if (schedule && schedule->origin == NULL)
+  schedule = format != NULL ? format->read (path, text, length, error) : NULL;
+  if (schedule != NULL && schedule->origin == NULL)
     schedule->origin = g_strdup_printf ("read from %s (%s)", path, format->name);
   return schedule;
 }

@@ -1,4 +1,4 @@
-/* native.c - our own schedule file among the formats. */
+/* native.c - our own schedule file as a format. */
 #include "formats-private.h"
 
 static gboolean

@@ -172,7 +172,7 @@ parse_action (const char *text, const char *end, PsTorchAction *action)
   if (has_microbatch (type) && !parse_number (&text, end, PS_MAX_MICROBATCHES, &microbatch))
     return "has no microbatch number";
   if (text != end)
-    return "goes on behind the end of the action";
+    return "goes on after the end of the action";
   *action = (PsTorchAction){ .type = (guint8)type, .stage = (guint16)stage, .microbatch = (guint32)microbatch };
   return NULL;
 }
@@ -196,7 +196,7 @@ parse_pair (const char *text, const char *end, PsTorchAction *actions)
   problem = parse_action (text, middle, &actions[0]);
   if (problem == NULL)
     problem = parse_action (middle + 1, end, &actions[1]);
-  if (problem)
+  if (problem != NULL)
     return problem;
   forwards = (actions[0].type == TORCH_F) + (actions[1].type == TORCH_F);
   for (guint i = 0; i < 2; i++)

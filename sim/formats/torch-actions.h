@@ -1,4 +1,4 @@
-/* torch-actions.h - the action lists of torch.distributed.pipelining, which its two CSV formats hold. Private to
+/* torch-actions.h - the action lists of torch.distributed.pipelining, as in its two CSV formats. Private to
  * sim/formats. */
 #ifndef PIPESIM_TORCH_ACTIONS_H
 #define PIPESIM_TORCH_ACTIONS_H
@@ -7,7 +7,7 @@
 
 G_BEGIN_DECLS
 
-/* Computing first: these are the PsOpKinds of the same place in ps_torch_op_kind. */
+/* Computing types come first; ps_torch_op_kind has their PsOpKinds in the same order. */
 typedef enum
 {
   TORCH_F,
@@ -43,7 +43,7 @@ typedef struct
   guint n_ranks;
   guint n_stages;
   guint n_microbatches;
-  gboolean waits;   /* PyTorch 2.15: every send and every REDUCE_GRAD has its wait; 2.14 knows none */
+  gboolean waits;   /* PyTorch 2.15: every send and every REDUCE_GRAD has its wait; 2.14 has no waits */
   guint16 *rank;    /* [n_stages] */
   GArray **actions; /* [n_ranks] of PsTorchAction */
 } PsTorchLists;
@@ -78,28 +78,27 @@ ps_torch_is_wait (guint type)
 }
 
 PsOpKind ps_torch_op_kind (PsTorchType type); /* of a computing type */
-PsTorchType ps_torch_type_of (PsOpKind kind); /* TORCH_N_TYPES for R and O, which PyTorch does not know */
+PsTorchType ps_torch_type_of (PsOpKind kind); /* TORCH_N_TYPES for R and O, which PyTorch has no name for */
 
-/* Whether the action needs a message from another rank before it runs, which stage sends it, and under which receive
- * type. */
+/* Whether the action needs a message from another rank. If so, gives the stage that sends it and the type of its
+ * receive. */
 gboolean ps_torch_action_input (const PsTorchLists *lists, const PsTorchAction *action, guint *from_stage,
                                 PsTorchType *receive);
 
-/* Where a SEND goes to or a RECV comes from; FALSE at the ends of the model. */
+/* The stage that a SEND goes to or a RECV comes from; FALSE at the ends of the model. */
 gboolean ps_torch_action_peer (const PsTorchLists *lists, const PsTorchAction *action, guint *peer_stage);
 
-/* A number below 2 * n_stages * n_microbatches for the message that a SEND or RECV moves: both have the same, and so
- * has the WAIT_SEND. */
+/* The number, below 2 * n_stages * n_microbatches, of the message of a SEND, its RECV and its WAIT_SEND. */
 gsize ps_torch_action_message (const PsTorchLists *lists, const PsTorchAction *action);
 
 /* Appends "0F3"; pairs are joined by ps_torch_lists_to_csv. */
 void ps_torch_action_append (GString *text, const PsTorchAction *action);
 
-/* Reads one cell: *n (1 or 2) actions into the two at `actions`. Returns NULL, or what is wrong with it. */
+/* Reads one cell: *n (1 or 2) actions, into `actions`. Returns NULL, or a text that says what is wrong. */
 const char *ps_torch_cell_parse (const char *text, gsize length, PsTorchAction *actions, guint *n);
 
-/* Splits a CSV into lists and finds ranks, stages and microbatches. compute_only refuses what is no computation. Every
- * stage has one rank; ids are dense. */
+/* Splits a CSV into lists and finds ranks, stages and microbatches. compute_only: refuses all but computing actions.
+ * Every stage has one rank; ids are dense. */
 PsTorchLists *ps_torch_lists_parse (const char *where, const char *text, gsize length, gboolean compute_only,
                                     GError **error);
 char *ps_torch_lists_to_csv (const PsTorchLists *lists);
@@ -108,38 +107,36 @@ char *ps_torch_lists_to_csv (const PsTorchLists *lists);
 gboolean ps_torch_refuse (const char *where, guint rank, const PsTorchAction *action, GError **error,
                           const char *format, ...) G_GNUC_PRINTF (5, 6);
 
-/* Completeness, duplicates and order within each rank of the computing actions. */
+/* Checks the computing actions of each rank: complete, without duplicates, in order. */
 gboolean ps_torch_check_compute (const char *where, const PsTorchLists *lists, GError **error);
 
-/* Every message has one send after its producer and one receive before its consumer; none stays on a rank. Of what one
- * rank sends to another the receives are in the order of the sends, because PyTorch's messages carry no tag. Lists with
- * waits have one after every send and every REDUCE_GRAD, with one reduction under way at a time. */
+/* Checks messages. Every message has one send after its producer and one receive before its consumer; none stays on a
+ * rank. PyTorch's messages carry no tag, so a rank receives in the order in which the other one sends. Lists with waits
+ * have one after every send and every REDUCE_GRAD, with one reduction under way at a time. */
 gboolean ps_torch_check_messages (const char *where, const PsTorchLists *lists, GError **error);
 
-/* Computing actions of a schedule and, with posts, all others that it was read with. PS_ERROR_SCHEDULE where PyTorch
- * has no word for it. */
+/* Computing actions of a schedule and, with `posts`, all others that it was read with. PS_ERROR_SCHEDULE if PyTorch has
+ * no name for an op. */
 PsTorchLists *ps_torch_lists_from_schedule (const PsSchedule *schedule, gboolean posts, GError **error);
 
-/* Lists that passed the checks. What is no computation becomes the schedule's posts. */
+/* Makes a schedule of lists that passed the checks. Actions that do not compute become its posts. */
 PsSchedule *ps_torch_lists_to_schedule (const char *where, const PsTorchLists *lists);
 
-/* What the stages of a schedule send and receive: the action for the message of op, as PsPost and PsInstruction have
- * it.
- */
+/* The action that sends (or receives) the message of an op, as named by PsPost and PsInstruction. */
 PsTorchAction ps_torch_action_of_message (gboolean send, PsOp op);
 
-/* Computing actions lowered to what the runtime executes, with or without waits. PS_ERROR_SCHEDULE when ranks wait for
- * each other in a circle. */
+/* Lowers computing actions to those that the runtime executes, with or without waits. PS_ERROR_SCHEDULE if ranks wait
+ * for each other in a circle. */
 PsTorchLists *ps_torch_lists_lower (const PsTorchLists *compute, gboolean waits, GError **error);
 
-/* The same with sends and receives where a program of these actions has them. */
+/* Lowers in the same way, but with sends and receives at their places in a program of these actions. */
 PsTorchLists *ps_torch_lists_follow (const PsTorchLists *compute, const PsProgram *program, gboolean waits);
 
 /* Appends to every list the waits for its sends: WAIT_SEND_F after the backward of its stage and microbatch, all others
  * at the end in the order of the sends. */
 void ps_torch_lists_wait_for_sends (PsTorchLists *lists);
 
-/* Lowered lists of one release become those of the other: waits are added, or left out. */
+/* Turns lowered lists of one release into those of the other: adds waits or removes them. */
 void ps_torch_lists_set_waits (PsTorchLists *lists, gboolean waits);
 
 G_END_DECLS

@@ -1,18 +1,17 @@
-/* torch-comms.c - PyTorch's CSV of everything that its runtime executes, "compute_comms", as 2.15 and as 2.14 have it.
- */
+/* torch-comms.c - PyTorch's CSV of all actions that its runtime executes, "compute_comms", as of 2.15 and of 2.14. */
 #include "formats-private.h"
 #include "torch-actions.h"
 
 static gboolean
 holds_any (const char *text, gsize length, const char *const *words)
 {
-  for (; *words; words++)
-    if (g_strstr_len (text, (gssize)length, *words))
+  for (; *words != NULL; words++)
+    if (g_strstr_len (text, (gssize)length, *words) != NULL)
       return TRUE;
   return FALSE;
 }
 
-/* What only lowered lists hold. */
+/* Recognises words that only lowered lists have. */
 static gboolean
 recognise_2_14 (const char *text, gsize length)
 {
@@ -29,7 +28,7 @@ recognise (const char *text, gsize length)
   return recognise_2_14 (text, length) && holds_any (text, length, words);
 }
 
-/* Whether any channels can run the lists; which they need is lint's to say. */
+/* Whether the lists can run with any channels; lint says which channels they need. */
 static gboolean
 can_run (const char *where, const PsTorchLists *lists, GError **error)
 {
@@ -57,7 +56,7 @@ read_comms (const char *where, const char *text, gsize length, GError **error)
   return NULL;
 }
 
-/* The schedule's own sends and receives, or PyTorch's where it has none. */
+/* Writes the schedule's own sends and receives, or those of PyTorch's lowering if it has none. */
 static char *
 write_comms (const PsSchedule *schedule, gboolean waits, GError **error)
 {

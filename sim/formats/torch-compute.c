@@ -2,7 +2,7 @@
 #include "formats-private.h"
 #include "torch-actions.h"
 
-/* Any text that is no JSON and names nothing but computations. */
+/* Recognises any text that is no JSON; torch-comms.c has taken the lowered ones before. */
 static gboolean
 recognise (const char *text, gsize length)
 {

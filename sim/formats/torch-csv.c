@@ -72,7 +72,7 @@ read_cell (Reader *reader, guint cell, const char *text, gsize length, GError **
                ? TRUE
                : refuse_cell (reader, cell, text, length, "is an empty cell, which torch-comms does not allow", error);
   problem = ps_torch_cell_parse (text, length, actions, &n);
-  if (problem)
+  if (problem != NULL)
     return refuse_cell (reader, cell, text, length, problem, error);
   for (guint i = 0; i < n; i++)
     {
@@ -99,11 +99,11 @@ read_row (Reader *reader, const char *text, const char *end, GError **error)
   for (guint cell = 1; text <= end; cell++)
     {
       const char *comma = memchr (text, ',', (gsize)(end - text));
-      const char *stop = comma ? comma : end;
+      const char *stop = comma != NULL ? comma : end;
 
       if (cell > PS_MAX_OPS)
         return refuse_cell (reader, cell, text, 0, "is one cell too many", error);
-      if (cells->len > 0 || comma || !is_blank (text, (gsize)(stop - text)))
+      if (cells->len > 0 || comma != NULL || !is_blank (text, (gsize)(stop - text)))
         if (!read_cell (reader, cell, text, (gsize)(stop - text), error))
           return FALSE;
       text = stop + 1;
@@ -133,9 +133,9 @@ read_rows (Reader *reader, const char *text, gsize length, GError **error)
                        reader->where, PS_MAX_DEVICES + 1, PS_MAX_DEVICES);
           return FALSE;
         }
-      if (!read_row (reader, text, newline ? newline : end, error))
+      if (!read_row (reader, text, newline != NULL ? newline : end, error))
         return FALSE;
-      text = newline ? newline + 1 : end;
+      text = newline != NULL ? newline + 1 : end;
     }
   if (reader->rows->len == 0)
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is empty; a line of actions per rank would be right",

@@ -1,4 +1,4 @@
-/* torch-iterations.c - the ranges of all ranks cut into iterations, and a timeline from the median one. */
+/* torch-iterations.c - cuts the ranges of all ranks into iterations and makes a timeline of the median one. */
 #include "torch-trace.h"
 
 void
@@ -36,7 +36,7 @@ compare_ranges (gconstpointer a, gconstpointer b)
   return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns);
 }
 
-/* Sorts ranges and leaves out those inside another. */
+/* Sorts ranges and drops those inside another. */
 static gboolean
 straighten (PsTorchRank *rank, GError **error)
 {
@@ -53,7 +53,7 @@ straighten (PsTorchRank *rank, GError **error)
           if (ranges[i].end_ns <= ranges[kept - 1].end_ns)
             continue;
           ps_torch_action_append (name, &ranges[i].actions[0]);
-          return ps_torch_trace_refuse (rank->name, error, "PP:%s starts before the range in front of it has ended",
+          return ps_torch_trace_refuse (rank->name, error, "PP:%s starts before the range before it has ended",
                                         name->str);
         }
       ranges[kept++] = ranges[i];
@@ -68,7 +68,7 @@ action_key (const PsTorchAction *action)
   return (guint64)action->type << 48 | (guint64)action->stage << 32 | action->microbatch;
 }
 
-/* Notes an action of the iteration; FALSE when it was there already. */
+/* Notes the actions of a range in the iteration; FALSE: one of them was there already. */
 static gboolean
 note_actions (GHashTable *seen, const PsTorchRange *range)
 {
@@ -82,7 +82,7 @@ note_actions (GHashTable *seen, const PsTorchRange *range)
   return TRUE;
 }
 
-/* First ranges of all iterations, and behind them the number of ranges. */
+/* First ranges of all iterations, then the number of ranges. */
 static GArray *
 find_starts (const PsTorchRank *rank)
 {
@@ -105,7 +105,7 @@ find_starts (const PsTorchRank *rank)
   return starts;
 }
 
-/* The iterations with most ranges are the complete ones: recording may begin and end within one. */
+/* Keeps the iterations with most ranges, which are complete: recording may begin and end within an iteration. */
 static void
 keep_complete (PsTorchRank *rank)
 {

@@ -1,4 +1,4 @@
-/* torch-schedule.c - action lists become schedules and the other way round. */
+/* torch-schedule.c - schedules from action lists, and action lists from schedules. */
 #include "torch-actions.h"
 
 static gboolean
@@ -32,7 +32,7 @@ ps_torch_action_of_message (gboolean send, PsOp op)
   return action;
 }
 
-/* Appends the posts of a device that stand before ops[place], from *next on. */
+/* Appends, from *next on, the posts of a device that stand before ops[place]. */
 static void
 append_posts (const GArray *posts, guint *next, guint device, guint place, PsTorchLists *lists)
 {
@@ -90,14 +90,14 @@ ps_torch_lists_from_schedule (const PsSchedule *schedule, gboolean posts, GError
   return g_steal_pointer (&lists);
 }
 
-/* "runs/1F1B_p4.csv" is called 1F1B_p4. */
+/* The name of a schedule: 1F1B_p4 for "runs/1F1B_p4.csv". */
 static char *
 name_of (const char *where)
 {
   char *name = g_path_get_basename (where);
   char *dot = g_strrstr (name, ".");
 
-  if (dot && dot > name)
+  if (dot != NULL && dot > name)
     *dot = '\0';
   return name;
 }

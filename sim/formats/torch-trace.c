@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The ranges of one thread, or of one stream of a GPU, of one file. */
+/* The ranges of one thread, or one GPU stream, in one file. */
 typedef struct
 {
   guint file;
@@ -18,13 +18,13 @@ typedef struct
   PsTrace *traces;
   guint n_traces;
   gboolean gpipe;     /* ranges are those of ScheduleGPipe, not "PP:<action>" */
-  gboolean gpu;       /* ranges of the GPU count, not of the processor */
+  gboolean gpu;       /* the GPU's ranges count, not the processor's */
   GArray **work;      /* [n_traces] of Work, by time */
   GPtrArray *threads; /* of Thread */
   GPtrArray *ranks;   /* of PsTorchRank */
 } Reader;
 
-/* One thing that a thread did on a processor. */
+/* A piece of work that a thread did on a processor. */
 typedef struct
 {
   gint64 start_ns;
@@ -55,7 +55,7 @@ is_gpu (const PsTraceRange *range)
   return g_str_equal (range->category, "gpu_user_annotation");
 }
 
-/* ScheduleGPipe has one stage per rank, and its ranges don't say which: add_rank does. */
+/* ScheduleGPipe has one stage per rank. Its ranges do not name the stage; add_rank sets it. */
 static gboolean
 read_gpipe (const char *name, PsTorchAction *action)
 {
@@ -91,7 +91,7 @@ read_actions (const Reader *reader, const char *name, PsTorchRange *range)
          && ps_torch_cell_parse (name + 3, strlen (name + 3), range->actions, &range->n) == NULL;
 }
 
-/* Whether the event is a computing action; all others are passed over. */
+/* Whether the event is a computing action; all others are ignored. */
 static gboolean
 read_range (const Reader *reader, const PsTraceEvent *event, PsTraceRange *found, PsTorchRange *range)
 {
@@ -140,7 +140,7 @@ compare_work (gconstpointer a, gconstpointer b)
   return ps_compare_int64 (&((const Work *)a)->start_ns, &((const Work *)b)->start_ns);
 }
 
-/* Newer profilers count from a base of their own, which brings the files of one run together. */
+/* Newer profilers count from a base time of their own; adding it makes the files of one run comparable. */
 static void
 collect_file (Reader *reader, guint file)
 {
@@ -221,8 +221,8 @@ first_work (const GArray *work, gint64 start_ns)
   return low;
 }
 
-/* A range computes from its first op after its last receive to the send that follows. Without an op it only waits, and
- * has computed nothing at its end. tid NULL: on any thread. */
+/* A range computes from its first op after its last receive to the send that follows. A range without an op only waits,
+ * and takes no time at its end. tid NULL: on any thread. */
 static void
 find_computing (PsTorchRange *range, const GArray *work, gint64 pid, const gint64 *tid)
 {
@@ -249,7 +249,7 @@ find_computing (PsTorchRange *range, const GArray *work, gint64 pid, const gint6
 
 /* Telling ranks */
 
-/* distributedInfo.rank, else the number behind "rank" in the file's name; -1 where there is neither. */
+/* distributedInfo.rank, else the number after "rank" in the file's name, else -1. */
 static gint64
 stated_rank (const PsTrace *trace)
 {
@@ -261,7 +261,7 @@ stated_rank (const PsTrace *trace)
   if (found == NULL)
     return -1;
   found += strlen ("rank");
-  while (*found && strchr ("_-=.", *found))
+  while (*found && strchr ("_-=.", *found) != NULL)
     found++;
   return g_ascii_isdigit (*found) ? (gint64)MIN (g_ascii_strtoull (found, NULL, 10), PS_MAX_DEVICES) : -1;
 }
@@ -278,7 +278,8 @@ compare_threads (gconstpointer a, gconstpointer b)
   return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
-/* The GPU has a range on every stream that worked for it: the stream with most of them is the one that computes. */
+/* The stream that computes. The GPU has a range on every stream that worked for it; the one with most ranges
+ * computes. */
 static const Thread *
 busiest (const Reader *reader, guint file, const gint64 *pid)
 {
@@ -295,7 +296,8 @@ busiest (const Reader *reader, guint file, const gint64 *pid)
   return best;
 }
 
-/* alone: of the rank's process only this thread is the rank's. Where no ops were recorded, ranges count as they are. */
+/* Adds a thread's ranges as a rank. alone: in the rank's process only this thread belongs to it. If no ops were
+ * recorded, ranges count as they are. */
 static void
 add_rank (Reader *reader, const Thread *thread, gboolean alone)
 {
@@ -318,7 +320,7 @@ add_rank (Reader *reader, const Thread *thread, gboolean alone)
   g_ptr_array_add (reader->ranks, rank);
 }
 
-/* All ranks in one file: by process where there are several, else by thread. */
+/* Makes the ranks of one file: by process if there are several, else by thread. */
 static void
 split_file (Reader *reader)
 {
@@ -338,7 +340,7 @@ split_file (Reader *reader)
     }
 }
 
-/* The file of a rank: as stated, else by its place. */
+/* Finds the rank of each file: as stated, else by its place. */
 static gboolean
 order_files (const Reader *reader, guint *files, GError **error)
 {
@@ -394,7 +396,7 @@ find_ranks (Reader *reader, GError **error)
   return TRUE;
 }
 
-/* Source and remark say so where ranks of the run are missing. */
+/* Says in source and remark that ranks of the run are missing. */
 static void
 say_missing (const Reader *reader, PsTimeline *timeline)
 {

@@ -1,4 +1,4 @@
-/* torch-trace.h - the ranges of PyTorch profiler traces on their way into a timeline. Private to sim/formats. */
+/* torch-trace.h - the ranges of PyTorch profiler traces, and timelines from them. Private to sim/formats. */
 #ifndef PIPESIM_TORCH_TRACE_H
 #define PIPESIM_TORCH_TRACE_H
 
@@ -9,23 +9,23 @@
 
 G_BEGIN_DECLS
 
-/* One range; a pair is one range with two actions. On a processor a range also holds what it waits for before it
- * computes, and those of GPipe the messages. */
+/* One range; a pair is one range with two actions. On a processor a range includes the time that it waits before it
+ * computes, and with GPipe its messages. */
 typedef struct
 {
   gint64 start_ns;
   gint64 end_ns;
-  gint64 compute_start_ns; /* of these two the timeline is made */
+  gint64 compute_start_ns; /* the timeline is made of these two */
   gint64 compute_end_ns;
   guint n;
   PsTorchAction actions[2];
 } PsTorchRange;
 
-/* One rank: its ranges, and, once cut, its complete iterations. */
+/* One rank: its ranges and, after the cut, its complete iterations. */
 typedef struct
 {
   const char *name; /* of its file */
-  GArray *ranges;   /* of PsTorchRange; once cut by start, nested ones left out */
+  GArray *ranges;   /* of PsTorchRange; after the cut sorted by start, without nested ones */
   GArray *starts;   /* guint: first range of each complete iteration */
   guint n;          /* ranges of an iteration */
 } PsTorchRank;
@@ -35,14 +35,14 @@ void ps_torch_rank_free (gpointer rank);
 /* PS_ERROR_INPUT "where: ..."; returns FALSE. */
 gboolean ps_torch_trace_refuse (const char *where, GError **error, const char *format, ...) G_GNUC_PRINTF (3, 4);
 
-/* Whether a range so named is a rank's action: "PP:0F0", or "Forward 0" and "Backward 0" of ScheduleGPipe. */
+/* Whether a range of this name is a rank's action: "PP:0F0", or "Forward 0" and "Backward 0" of ScheduleGPipe. */
 gboolean ps_torch_trace_names (const char *name);
 
-/* Traces with the ranges of actions, one run in n files. */
+/* Reads traces with ranges of actions: one run in n files. */
 PsTimeline *ps_torch_trace_read (const char *where, PsTrace *traces, guint n, GError **error);
 
-/* Cuts ranks (of PsTorchRank) into iterations and makes the median one a timeline. Its source says all but the ranks.
- */
+/* Cuts ranks (of PsTorchRank) into iterations and makes the median one a timeline. Its source says everything but the
+ * ranks. */
 PsTimeline *ps_torch_trace_timeline (const char *where, GPtrArray *ranks, gboolean gpu, GError **error);
 
 G_END_DECLS

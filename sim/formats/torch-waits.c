@@ -1,4 +1,4 @@
-/* torch-waits.c - the waits for sends and reductions that PyTorch 2.15 wants and 2.14 does not know. */
+/* torch-waits.c - the waits for sends and reductions that PyTorch 2.15 needs and 2.14 does not have. */
 #include "torch-actions.h"
 
 static void

@@ -1,9 +1,9 @@
-/* trace-events.c - reading the events of a trace, and what a file says in front of them. */
+/* trace-events.c - reads the events of a trace, and the members of the file before them. */
 #include "trace-events.h"
 
 #include <math.h>
 
-#define MAX_MICROSECONDS 2e15 /* in nanoseconds, with a base time added, differences still fit */
+#define MAX_MICROSECONDS 2e15 /* with a base time added, differences in nanoseconds still fit */
 #define MAX_BASE_NS G_GINT64_CONSTANT (2000000000000000000) /* the year 2033 */
 
 /* Members of an event, then those of its "args". */
@@ -22,7 +22,7 @@ find_key (const char *const *keys, guint first, guint end, const char *key)
   return first;
 }
 
-/* Microseconds; *ns stays as it was where the value is none. */
+/* Reads microseconds; leaves *ns alone if the value is none. */
 static gboolean
 read_time (PsJsonReader *json, gint64 *ns)
 {
@@ -201,7 +201,7 @@ ps_trace_open (PsTrace *trace, const char *name, const char *text, GError **erro
     read_head (trace);
   else
     trace->events = trace->json.at;
-  if (trace->events)
+  if (trace->events != NULL)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
                "%s: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents", name);

@@ -1,4 +1,5 @@
-/* trace-events.h - the events of JSON traces, of viewers and profilers, one after the other. Private to sim/formats. */
+/* trace-events.h - reads the events of JSON traces, of viewers and profilers, one after the other. Private to
+ * sim/formats. */
 #ifndef PIPESIM_TRACE_EVENTS_H
 #define PIPESIM_TRACE_EVENTS_H
 
@@ -6,17 +7,17 @@
 
 G_BEGIN_DECLS
 
-/* What an event may say; all others of its members are passed over. */
+/* Numbers of an event; members that are not listed are ignored. */
 typedef enum
 {
   TRACE_PID,
   TRACE_TID,
   TRACE_ID,
-  TRACE_TS,       /* ns, rounded from microseconds; absurd ones count as absent, for TRACE_DUR too */
-  TRACE_DUR,      /* ns */
-  TRACE_CHUNK,    /* of "args", as the following */
-  TRACE_START_NS, /* */
-  TRACE_END_NS,   /* */
+  TRACE_TS,    /* ns, rounded from microseconds; an absurd TRACE_TS or TRACE_DUR counts as absent */
+  TRACE_DUR,   /* ns */
+  TRACE_CHUNK, /* of "args", as the next ones */
+  TRACE_START_NS,
+  TRACE_END_NS,
   TRACE_BYTES,
   TRACE_N_NUMBERS
 } PsTraceNumber;
@@ -35,23 +36,23 @@ typedef struct
   guint index;
   guint known; /* bit per PsTraceNumber */
   gint64 number[TRACE_N_NUMBERS];
-  GString *text[TRACE_N_TEXTS]; /* "" where absent or no text */
+  GString *text[TRACE_N_TEXTS]; /* "" if absent or not a text */
 } PsTraceEvent;
 
 /* One file of a trace. */
 typedef struct
 {
-  const char *name; /* what messages call it */
+  const char *name; /* its name in messages */
   PsJsonReader json;
-  const char *events; /* where their array stands */
-  const char *other;  /* where the value of "otherData" stands; NULL */
-  gint64 base_ns;     /* "baseTimeNanoseconds" of the file, to which its times are relative; 0 */
-  gint64 rank;        /* "rank" of its "distributedInfo"; -1 */
-  gint64 n_ranks;     /* "world_size" of its "distributedInfo"; 0 */
+  const char *events; /* where the array of events begins */
+  const char *other;  /* where the value of "otherData" begins; NULL: none */
+  gint64 base_ns;     /* "baseTimeNanoseconds" of the file, added to its times; 0: none */
+  gint64 rank;        /* "rank" of its "distributedInfo"; -1: none */
+  gint64 n_ranks;     /* "world_size" of its "distributedInfo"; 0: none */
   PsTraceEvent event;
 } PsTrace;
 
-/* One event of phase X; texts are those of the event. */
+/* One event of phase X, with texts of that event. */
 typedef struct
 {
   gint64 pid;
@@ -62,13 +63,13 @@ typedef struct
   const char *category;
 } PsTraceRange;
 
-/* Finds the array of events, which is the whole text or "traceEvents" of an object. The text must outlive the trace.
- * Errors: PS_ERROR_INPUT. Clear in any case. */
+/* Finds the array of events: the whole text, or "traceEvents" of an object. The text must outlive the trace. Errors:
+ * PS_ERROR_INPUT. Clear in any case. */
 gboolean ps_trace_open (PsTrace *trace, const char *name, const char *text, GError **error);
 void ps_trace_clear (PsTrace *trace);
 
-/* Goes back to the first event; gives the next one, NULL behind the last. It is valid until the next call. What is no
- * object comes as an event that says nothing. */
+/* ps_trace_rewind goes back to the first event. ps_trace_next gives the next one, NULL after the last; it is valid
+ * until the next call. An element that is no object counts as an event without members. */
 void ps_trace_rewind (PsTrace *trace);
 const PsTraceEvent *ps_trace_next (PsTrace *trace);
 
@@ -78,7 +79,7 @@ ps_trace_text (const PsTraceEvent *event, PsTraceText text)
   return event->text[text]->str;
 }
 
-/* FALSE where the event does not say it. */
+/* FALSE: the event does not have the number. */
 static inline gboolean
 ps_trace_number (const PsTraceEvent *event, PsTraceNumber number, gint64 *value)
 {
@@ -86,7 +87,7 @@ ps_trace_number (const PsTraceEvent *event, PsTraceNumber number, gint64 *value)
   return (event->known & 1U << number) != 0;
 }
 
-/* Whether an event is a range with all that it needs. */
+/* Whether an event is a complete range. */
 gboolean ps_trace_range (const PsTraceEvent *event, PsTraceRange *range);
 
 G_END_DECLS

@@ -1,11 +1,11 @@
-/* trace.c - timelines from files of any kind. */
+/* trace.c - timelines from files of any supported kind. */
 #include "chrome-trace-read.h"
 #include "torch-trace.h"
 
 #include <gio/gio.h>
 #include <string.h>
 
-#define MAX_UNPACKED_BYTES (G_GINT64_CONSTANT (1) << 30) /* as much as is read of a file that is not packed */
+#define MAX_UNPACKED_BYTES (G_GINT64_CONSTANT (1) << 30) /* as large as an unpacked file may be */
 
 /* Whether any event is an action of PyTorch's runtime. */
 static gboolean
@@ -48,7 +48,7 @@ ps_trace_parse (const char *where, const char *const *names, const char *const *
 
 /* Files and folders */
 
-/* The text in a gzip file of that content. Free with g_free; NULL and an error where it cannot be unpacked. */
+/* Unpacks a gzip file. Free with g_free; NULL and error if that fails. */
 static char *
 unpack (const char *path, const char *packed, gsize length, GError **error)
 {
@@ -72,7 +72,7 @@ unpack (const char *path, const char *packed, gsize length, GError **error)
   return NULL;
 }
 
-/* Free with g_free; NULL and an error where it cannot be read. */
+/* Reads a file. Free with g_free; NULL and error if that fails. */
 static char *
 read_text (const char *path, GError **error)
 {
@@ -92,7 +92,7 @@ compare_paths (gconstpointer a, gconstpointer b)
   return strcmp (*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The *.json and *.json.gz files of a folder by name. */
+/* Lists the *.json and *.json.gz files of a folder by name. */
 static GPtrArray *
 list_folder (const char *path, GError **error)
 {
@@ -137,14 +137,14 @@ load_folder (const char *path, GError **error)
   return ps_trace_parse (path, (const char *const *)paths->pdata, (const char *const *)texts->pdata, paths->len, error);
 }
 
-/* Ours says so at once; anything else is taken for a trace. */
+/* Our timelines begin with their format; any other text counts as a trace. */
 static gboolean
 is_native (const char *text)
 {
   const char *key = strstr (text, "\"format\"");
   const char *events = strstr (text, "\"traceEvents\"");
 
-  return key && (events == NULL || key < events) && *text != '[';
+  return key != NULL && (events == NULL || key < events) && *text != '[';
 }
 
 PsTimeline *
@@ -162,4 +162,13 @@ ps_timeline_load (const char *path, GError **error)
     return ps_timeline_parse_json (path, text, -1, error);
   shown = text;
   return ps_trace_parse (path, &path, &shown, 1, error);
+}
+
+gboolean
+ps_timeline_write (const PsTimeline *timeline, const char *path, GError **error)
+{
+  g_autofree char *text = g_str_has_suffix (path, ".trace.json") ? ps_timeline_to_chrome_trace (timeline)
+                                                                 : ps_timeline_to_json (timeline);
+
+  return ps_write_file (path, text, -1, error);
 }

@@ -120,13 +120,6 @@ repeat (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *s
   return events != NULL;
 }
 
-/* No event graph can tell durations that depend on what else goes on. */
-static gboolean
-is_entangled (const PsEventsSetting *setting)
-{
-  return setting && !ps_events_setting_is_fixed (setting);
-}
-
 PsIteration
 ps_iteration (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsSync sync,
               PsReduce reduce)
@@ -138,25 +131,38 @@ ps_iteration (const PsProgram *program, const PsCosts *costs, const PsSimulation
 }
 
 gboolean
+ps_iteration_check_fixed (const PsProgram *program, const PsEventsSetting *setting, GError **error)
+{
+  if (setting == NULL || ps_events_setting_is_fixed (setting))
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
+               "%s: never drains: with shared links, overlap slow-down or ready order its steady state is not known",
+               program->schedule->name);
+  return FALSE;
+}
+
+gboolean
 ps_iteration_events (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                      const PsEventsSetting *setting, PsSync sync, PsReduce reduce, PsIteration *iteration,
                      GError **error)
 {
   gboolean asynchronous = program->schedule->asynchronous;
+  g_autoptr (PsEventGraph) graph = NULL;
+
   g_return_val_if_fail (costs->n_stages == program->schedule->placement->n_stages, FALSE);
   if (sync == PS_SYNC_GLOBAL && !asynchronous)
     {
       *iteration = meet (program, costs, simulation, reduce);
       return TRUE;
     }
-  if (is_entangled (setting) && !asynchronous)
+  if (!asynchronous && setting != NULL && !ps_events_setting_is_fixed (setting))
     return repeat (program, costs, setting, reduce, iteration, error);
-  g_autoptr (PsEventGraph) graph = ps_rounds_new (program, costs, simulation, setting, reduce);
-  if (!is_entangled (setting) && ps_event_graph_period (graph, &iteration->period_ns, &iteration->n_iterations))
+  if (!ps_iteration_check_fixed (program, setting, error))
+    return FALSE;
+  graph = ps_rounds_new (program, costs, simulation, setting, reduce);
+  if (ps_event_graph_period (graph, &iteration->period_ns, &iteration->n_iterations))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: %s", program->schedule->name,
-               is_entangled (setting)
-                   ? "never drains: with shared links, overlap slow-down or ready order its steady state is not known"
-                   : "its instructions wait for each other in a circle");
+  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: its instructions wait for each other in a circle",
+               program->schedule->name);
   return FALSE;
 }

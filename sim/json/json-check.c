@@ -37,9 +37,11 @@ static int
 hex_value (const Check *check, const char *digits)
 {
   int value = 0;
+
   for (guint i = 0; i < 4; i++)
     {
       int digit = digits + i < check->end ? g_ascii_xdigit_value (digits[i]) : -1;
+
       if (digit < 0)
         return -1;
       value = value * 16 + digit;
@@ -47,11 +49,12 @@ hex_value (const Check *check, const char *digits)
   return value;
 }
 
-/* Behind the 'u'. The two halves of a character beyond U+FFFF must come together. */
+/* Called after the 'u'. The two halves of a character beyond U+FFFF must come together. */
 static gboolean
 check_code (Check *check)
 {
   int code = hex_value (check, check->at);
+
   if (code < 0)
     return refuse (check, "\\u wants four hexadecimal digits");
   if (code == 0)
@@ -98,6 +101,7 @@ static gboolean
 check_utf8 (Check *check)
 {
   const char *stop = check->at;
+
   while (stop < check->end && (guchar)*stop >= 0x80)
     stop++;
   if (!g_utf8_validate_len (check->at, (gsize)(stop - check->at), &check->at))
@@ -113,6 +117,7 @@ check_string (Check *check)
   for (check->at++; check->at < check->end;)
     {
       guchar c = (guchar)*check->at;
+
       if (c == '"')
         {
           check->at++;
@@ -159,6 +164,7 @@ static gboolean
 check_word (Check *check, const char *word)
 {
   const char *at = check->at;
+
   for (; *word; word++, at++)
     if (at == check->end || *at != *word)
       return refuse (check, "no value of JSON");
@@ -194,7 +200,7 @@ check_key (Check *check)
     return FALSE;
   skip_space (check);
   if (peek (check) != ':')
-    return refuse (check, "':' is missing behind a key");
+    return refuse (check, "':' is missing after a key");
   check->at++;
   return TRUE;
 }
@@ -205,7 +211,7 @@ in_object (const Check *check)
   return check->objects & 1;
 }
 
-/* Behind an opening bracket; the innermost value is then to follow unless the bracket closes at once. */
+/* Steps over an opening bracket. A first value must follow unless the bracket closes at once. */
 static gboolean
 open_bracket (Check *check)
 {
@@ -227,7 +233,7 @@ close_bracket (Check *check)
   return TRUE;
 }
 
-/* Behind a value: closes what ends here, and stands in front of the next value; at depth 0 all is done. */
+/* Called after a value: closes brackets that end here, and stops before the next value; at depth 0 the text is done. */
 static gboolean
 check_separator (Check *check)
 {
@@ -267,13 +273,14 @@ check_text (Check *check)
       return FALSE;
   while (check->depth > 0);
   skip_space (check);
-  return check->at == check->end || refuse (check, "more text behind the end");
+  return check->at == check->end || refuse (check, "more text after the end");
 }
 
 static void
 set_error (const Check *check, const char *where, const char *text, GError **error)
 {
   guint line = 1, column = 1;
+
   for (const char *c = text; c < check->at; c++)
     {
       line += *c == '\n';
@@ -287,6 +294,7 @@ gboolean
 ps_json_check (const char *where, const char *text, gsize length, guint max_depth, GError **error)
 {
   Check check = { .at = text, .end = text + length, .max_depth = max_depth };
+
   skip_space (&check);
   if (peek (&check) != '{' && peek (&check) != '[')
     {

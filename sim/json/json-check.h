@@ -1,4 +1,4 @@
-/* json-check.h - whether a text is JSON. Private to the JSON reader. */
+/* json-check.h - checks that a text is JSON. Private to the JSON reader. */
 #ifndef PIPESIM_JSON_CHECK_H
 #define PIPESIM_JSON_CHECK_H
 
@@ -6,8 +6,8 @@
 
 G_BEGIN_DECLS
 
-/* Whether the text is one object or array as RFC 8259 writes them, nested at most max_depth (up to 64) deep, and
- * nothing else. Strings must be UTF-8 and hold no NUL. Errors: PS_ERROR_INPUT "where:line:column: ...". */
+/* Checks that the text is one object or array by RFC 8259, nested at most max_depth (up to 64) deep, and nothing else.
+ * Strings must be UTF-8 and hold no NUL. Errors: PS_ERROR_INPUT "where:line:column: ...". */
 gboolean ps_json_check (const char *where, const char *text, gsize length, guint max_depth, GError **error);
 
 G_END_DECLS

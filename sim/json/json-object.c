@@ -9,6 +9,7 @@ static gboolean G_GNUC_PRINTF (5, 6)
 {
   g_autofree char *element = i < 0 ? g_strdup ("") : g_strdup_printf ("[%" G_GINT64_FORMAT "]", i);
   va_list arguments;
+
   va_start (arguments, format);
   g_autofree char *what = g_strdup_vprintf (format, arguments);
   va_end (arguments);
@@ -16,7 +17,7 @@ static gboolean G_GNUC_PRINTF (5, 6)
   return FALSE;
 }
 
-/* What is the whole value and no element. */
+/* For refuse (): the whole value, not an element of it. */
 #define WHOLE (-1)
 
 PsJsonReader *
@@ -31,6 +32,7 @@ check_format (const PsJsonObject *object, const char *format, GError **error)
 {
   gsize family = (gsize)(strchr (format, '/') + 1 - format);
   const char *found = "";
+
   if (ps_json_object_has (object, "format"))
     ps_json_read_text (ps_json_object_go (object, "format"), &found);
   if (g_str_equal (found, format))
@@ -44,8 +46,8 @@ check_format (const PsJsonObject *object, const char *format, GError **error)
 static gboolean
 is_known (const char *key, const char *format, const char *const *required, const char *const *optional)
 {
-  return (format && g_str_equal (key, "format")) || g_strv_contains (required, key)
-         || (optional && g_strv_contains (optional, key));
+  return (format != NULL && g_str_equal (key, "format")) || g_strv_contains (required, key)
+         || (optional != NULL && g_strv_contains (optional, key));
 }
 
 gboolean
@@ -54,6 +56,7 @@ ps_json_object_init (PsJsonObject *object, PsJsonReader *reader, const char *for
 {
   g_autofree char *unknown = NULL, *twice = NULL;
   const char *key;
+
   *object = (PsJsonObject){ reader, g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
   if (!ps_json_enter_object (reader))
     {
@@ -62,20 +65,20 @@ ps_json_object_init (PsJsonObject *object, PsJsonReader *reader, const char *for
     }
   while ((key = ps_json_next_key (reader)) != NULL)
     {
-      if (!unknown && !is_known (key, format, required, optional))
+      if (unknown == NULL && !is_known (key, format, required, optional))
         unknown = g_strdup (key);
-      if (!g_hash_table_insert (object->places, g_strdup (key), (gpointer)reader->at) && !twice)
+      if (!g_hash_table_insert (object->places, g_strdup (key), (gpointer)reader->at) && twice == NULL)
         twice = g_strdup (key);
       ps_json_skip_value (reader);
     }
-  if (format && !check_format (object, format, error))
+  if (format != NULL && !check_format (object, format, error))
     return FALSE;
-  for (guint i = 0; required[i]; i++)
+  for (guint i = 0; required[i] != NULL; i++)
     if (!ps_json_object_has (object, required[i]))
       return refuse (reader, required[i], WHOLE, error, "is missing");
-  if (unknown)
-    return refuse (reader, unknown, WHOLE, error, "is no key of %s", format ? format : "this object");
-  return !twice || refuse (reader, twice, WHOLE, error, "is there twice");
+  if (unknown != NULL)
+    return refuse (reader, unknown, WHOLE, error, "is no key of %s", format != NULL ? format : "this object");
+  return twice == NULL || refuse (reader, twice, WHOLE, error, "is there twice");
 }
 
 void
@@ -117,6 +120,7 @@ gboolean
 ps_json_get_text (const PsJsonObject *object, const char *key, char **text, GError **error)
 {
   const char *found;
+
   if (!read_text (ps_json_object_go (object, key), key, WHOLE, &found, error))
     return FALSE;
   *text = g_strdup (found);
@@ -134,6 +138,7 @@ gboolean
 ps_json_get_boolean (const PsJsonObject *object, const char *key, gboolean *value, GError **error)
 {
   PsJsonReader *reader = ps_json_object_go (object, key);
+
   return ps_json_read_boolean (reader, value) || refuse (reader, key, WHOLE, error, "is neither true nor false");
 }
 

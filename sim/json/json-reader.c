@@ -49,7 +49,7 @@ ps_json_enter_array (PsJsonReader *reader)
   return enter (reader, '[');
 }
 
-/* Stands in front of the next key or element; at the closing bracket, steps behind it. */
+/* Goes to the next key or element. At the closing bracket, steps over it and returns FALSE. */
 static gboolean
 next (PsJsonReader *reader)
 {
@@ -73,7 +73,7 @@ ps_json_next_element (PsJsonReader *reader)
   return next (reader);
 }
 
-/* Behind the string that begins here; *plain: it holds no escapes. */
+/* The place after the string that begins at `at`; *plain: it holds no escapes. */
 static const char *
 string_end (const char *at, gboolean *plain)
 {
@@ -91,6 +91,7 @@ static gunichar
 read_code (const char *digits)
 {
   gunichar code = 0;
+
   for (guint i = 0; i < 4; i++)
     code = code * 16 + (gunichar)g_ascii_xdigit_value (digits[i]);
   return code;
@@ -101,10 +102,12 @@ static gsize
 copy_escape (const char *at, char **to)
 {
   static const char letters[] = "bfnrt", characters[] = "\b\f\n\r\t";
+
   if (at[1] != 'u')
     {
       const char *letter = strchr (letters, at[1]);
-      *(*to)++ = letter ? characters[letter - letters] : at[1];
+
+      *(*to)++ = letter != NULL ? characters[letter - letters] : at[1];
       return 2;
     }
   gunichar code = read_code (at + 2);
@@ -122,6 +125,7 @@ copy_string (PsJsonReader *reader, PsJsonString *string)
   gboolean plain;
   const char *from = reader->at + 1, *end = string_end (reader->at, &plain);
   gsize length = (gsize)(end - 1 - from);
+
   if (length >= string->allocated)
     {
       string->allocated = MAX (64, 2 * length);
@@ -159,6 +163,7 @@ ps_json_count_elements (const PsJsonReader *reader)
 {
   PsJsonReader ahead = { .at = reader->at };
   guint n = 0;
+
   for (; ps_json_next_element (&ahead); n++)
     ps_json_skip_value (&ahead);
   return n;
@@ -179,11 +184,13 @@ ps_json_read_integer (PsJsonReader *reader, gint64 *value)
 {
   const char *at = reader->at + (*reader->at == '-');
   guint64 digits = 0, max = (guint64)G_MAXINT64 + (*reader->at == '-');
+
   if (!g_ascii_isdigit (*at))
     return FALSE;
   for (; g_ascii_isdigit (*at); at++)
     {
       guint digit = (guint)(*at - '0');
+
       if (digits > (max - digit) / 10)
         return FALSE;
       digits = digits * 10 + digit;
@@ -199,6 +206,7 @@ gboolean
 ps_json_read_number (PsJsonReader *reader, double *value)
 {
   char *end;
+
   if (*reader->at != '-' && !g_ascii_isdigit (*reader->at))
     return FALSE;
   *value = g_ascii_strtod (reader->at, &end);
@@ -216,12 +224,13 @@ ps_json_read_boolean (PsJsonReader *reader, gboolean *value)
   return TRUE;
 }
 
-/* Behind everything up to the bracket that closes the one here. */
+/* The place after the bracket that closes the one at `at`. */
 static const char *
 bracket_end (const char *at)
 {
   guint depth = 0;
   gboolean plain;
+
   do
     switch (*at)
       {
@@ -249,6 +258,7 @@ void
 ps_json_skip_value (PsJsonReader *reader)
 {
   gboolean plain;
+
   if (*reader->at == '"')
     reader->at = string_end (reader->at, &plain);
   else if (*reader->at == '[' || *reader->at == '{')

@@ -1,6 +1,6 @@
-/* json-reader.h - reading JSON texts from outside without a tree. The whole text is checked first, as strictly as RFC
- * 8259 says; then values are read one after the other where they stand, so that a file of any size costs no more memory
- * than itself. */
+/* json-reader.h - reading JSON texts from outside without a tree. The reader checks the whole text first, strictly by
+ * RFC 8259. Then it reads one value after the other in place, so that a file of any size costs no more memory than
+ * itself. */
 #ifndef PIPESIM_JSON_READER_H
 #define PIPESIM_JSON_READER_H
 
@@ -19,22 +19,22 @@ typedef struct
 
 typedef struct
 {
-  const char *where; /* what messages call the text */
-  const char *at;    /* the value to read next; behind a value, what follows it. May be noted and gone back to. */
+  const char *where; /* the name of the text in messages */
+  const char *at;    /* the next value to read, or the text after a value. May be noted and gone back to. */
   PsJsonString key;
   PsJsonString value;
 } PsJsonReader;
 
-/* Checks the text, which must be one object or array nested at most PS_JSON_MAX_DEPTH deep, and stands in front of it.
+/* Checks the text, which must be one object or array nested at most PS_JSON_MAX_DEPTH deep, and goes to its start.
  * length -1: text ends with NUL. The text must outlive the reader. Errors: PS_ERROR_INPUT "where:line:column: ...",
  * both counted from 1, columns in bytes. Clear in any case. */
 gboolean ps_json_reader_init (PsJsonReader *reader, const char *where, const char *text, gssize length, GError **error);
 void ps_json_reader_clear (PsJsonReader *reader);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsJsonReader, ps_json_reader_clear)
 
-/* Steps into an object or array; then each of its values comes behind one successful call of next_key or next_element
- * and must be read, stepped into and through, or skipped. At the end these return NULL or FALSE and the object or array
- * has been read. FALSE: the value is none. */
+/* Steps into an object or array. FALSE: the value is none. Each value inside follows a successful call of next_key or
+ * next_element, and must be read, stepped into and through, or skipped. At the end next_key returns NULL and
+ * next_element FALSE; the object or array has been read then. */
 gboolean ps_json_enter_object (PsJsonReader *reader);
 gboolean ps_json_enter_array (PsJsonReader *reader);
 const char *ps_json_next_key (PsJsonReader *reader); /* valid until the next key */
@@ -43,7 +43,7 @@ gboolean ps_json_next_element (PsJsonReader *reader);
 /* Elements of the array that was stepped into just now. */
 guint ps_json_count_elements (const PsJsonReader *reader);
 
-/* Reads a value. FALSE: it is of another kind, or does not fit, and is still to be read. */
+/* Reads a value. FALSE: the value is of another kind or does not fit; it remains to be read. */
 gboolean ps_json_read_text (PsJsonReader *reader, const char **text); /* valid until the next text */
 gboolean ps_json_read_integer (PsJsonReader *reader, gint64 *value);
 gboolean ps_json_read_number (PsJsonReader *reader, double *value); /* integers too */

@@ -1,14 +1,15 @@
 /* partition-bottleneck.c - the smallest possible bottleneck, exactly: parametric search.
  *
- * Whether a bound X can be kept is decided stage by stage: a boundary is reachable when the latest reachable boundary
- * before it is near enough, since time and memory of a stage only grow when it starts earlier. That takes layers x
- * stages steps, and X is found by bisection over integer nanoseconds. */
+ * A bound X is tested stage by stage. Time and memory of a stage only grow when it starts earlier. So a boundary is
+ * reachable when the latest reachable boundary before it is near enough. That takes layers x stages steps. X is found
+ * by bisection over integer nanoseconds.
+ */
 #include "partition-private.h"
 
 #include <math.h>
 
-/* Boundaries that each stage can end at: row 0 is the start of the chain, row s + 1 belongs to stage s. Stage s leaves
- * enough layers on both sides, so it ends behind layer s + 1 + column. */
+/* Boundaries at which each stage can end: row 0 is the start of the chain, row s + 1 belongs to stage s. Stage s leaves
+ * enough layers on both sides, so it ends after layer s + 1 + column. */
 typedef struct
 {
   guint n_columns; /* n_layers - n_stages + 1 */
@@ -24,7 +25,7 @@ reach_row (const Reach *reach, guint row)
 static double
 speed_of (const PsChainCut *cut, guint stage)
 {
-  return cut->speed ? cut->speed[stage] : 1;
+  return cut->speed != NULL ? cut->speed[stage] : 1;
 }
 
 /* The largest load that a stage can bear within bound; the estimate is inexact by the rounding of a product. */
@@ -34,6 +35,7 @@ capacity (const PsChainCut *cut, guint stage, gint64 bound)
   double speed = speed_of (cut, stage);
   gint64 all = cut->load[cut->n_layers];
   gint64 load = (gint64)MIN (((double)bound + 0.5) * speed, (double)all);
+
   if (speed == 1)
     return MIN (bound, all);
   while (load < all && ps_scale_time (load + 1, speed) <= bound)
@@ -47,7 +49,8 @@ static gboolean
 fits_memory (const PsChainCut *cut, guint stage, guint begin, guint end, gint64 extra)
 {
   gint64 state, kept;
-  if (!cut->limit)
+
+  if (cut->limit == NULL)
     return TRUE;
   state = cut->state[end] - cut->state[begin];
   kept = cut->kept[end] - cut->kept[begin];
@@ -57,7 +60,7 @@ fits_memory (const PsChainCut *cut, guint stage, guint begin, guint end, gint64 
 static gboolean
 fits_link (const PsChainCut *cut, guint stage, guint end, gint64 bound)
 {
-  return !cut->link_ns || stage + 1 == cut->n_stages || cut->link_ns[stage][end - 1] <= bound;
+  return cut->link_ns == NULL || stage + 1 == cut->n_stages || cut->link_ns[stage][end - 1] <= bound;
 }
 
 static void
@@ -67,9 +70,11 @@ reach_stage (const PsChainCut *cut, Reach *reach, guint stage, gint64 bound, gin
   guint8 *row = reach_row (reach, stage + 1);
   gint64 most = capacity (cut, stage, bound);
   gint64 begin = -1;
+
   for (guint column = 0; column < reach->n_columns; column++)
     {
       guint end = stage + 1 + column;
+
       if (before[column])
         begin = stage + column;
       row[column] = begin >= 0 && cut->load[end] - cut->load[begin] <= most && fits_link (cut, stage, end, bound)
@@ -77,7 +82,7 @@ reach_stage (const PsChainCut *cut, Reach *reach, guint stage, gint64 bound, gin
     }
 }
 
-/* Whether every stage and link can stay within bound, and every stage within its memory limit and extra bytes. */
+/* TRUE: every stage and link stays within bound, and every stage within its memory limit and extra bytes. */
 static gboolean
 is_possible (const PsChainCut *cut, Reach *reach, gint64 bound, gint64 extra)
 {
@@ -91,9 +96,11 @@ static gint64
 bisect_bound (const PsChainCut *cut, Reach *reach, gint64 high)
 {
   gint64 low = 0;
+
   while (low < high)
     {
       gint64 middle = low + (high - low) / 2;
+
       if (is_possible (cut, reach, middle, 0))
         high = middle;
       else
@@ -106,9 +113,11 @@ static gint64
 bisect_extra (const PsChainCut *cut, Reach *reach, gint64 bound)
 {
   gint64 low = 0, high = G_MAXINT64 / 2;
+
   while (low < high)
     {
       gint64 middle = low + (high - low) / 2;
+
       if (is_possible (cut, reach, bound, middle))
         high = middle;
       else
@@ -122,21 +131,24 @@ static gint64
 loosest_bound (const PsChainCut *cut)
 {
   gint64 bound = 0;
+
   for (guint s = 0; s < cut->n_stages; s++)
     {
       bound = MAX (bound, ps_scale_time (cut->load[cut->n_layers], speed_of (cut, s)));
-      for (guint i = 0; cut->link_ns && s + 1 < cut->n_stages && i < cut->n_layers; i++)
+      for (guint i = 0; cut->link_ns != NULL && s + 1 < cut->n_stages && i < cut->n_layers; i++)
         bound = MAX (bound, cut->link_ns[s][i]);
     }
   return bound;
 }
 
-/* Of the partitions that keep the bound, one whose stages are near their even share: from the last stage back, each
- * begins at the reachable boundary nearest to where the stages before it would all be as long as each other. */
+/* Takes a partition within the bound whose stages are near their even share. It goes from the last stage back. The even
+ * boundary before a stage makes all stages before it equally long; the stage begins at the reachable boundary nearest
+ * to it. */
 static void
 trace_back (const PsChainCut *cut, const Reach *reach, gint64 bound, guint *end)
 {
   double before = 0;
+
   for (guint s = 0; s < cut->n_stages; s++)
     before += speed_of (cut, s);
   end[cut->n_stages - 1] = cut->n_layers;
@@ -144,11 +156,13 @@ trace_back (const PsChainCut *cut, const Reach *reach, gint64 bound, guint *end)
     {
       double all = before, wanted, nearest = INFINITY;
       gint64 most = capacity (cut, stage, bound);
+
       before -= speed_of (cut, stage);
       wanted = (double)cut->load[end[stage]] * before / all;
       for (guint begin = end[stage] - 1; begin >= stage; begin--)
         {
           double distance = fabs ((double)cut->load[begin] - wanted);
+
           if (cut->load[end[stage]] - cut->load[begin] > most || !fits_memory (cut, stage, begin, end[stage], 0))
             break;
           if (reach_row (reach, stage)[begin - stage] && distance < nearest)
@@ -166,6 +180,7 @@ ps_chain_cut_solve (const PsChainCut *cut, guint *end, gint64 *bottleneck)
   Reach reach = { .n_columns = cut->n_layers - cut->n_stages + 1 };
   gint64 loosest = loosest_bound (cut);
   g_autofree guint8 *rows = g_new0 (guint8, (gsize)(cut->n_stages + 1) * reach.n_columns);
+
   reach.rows = rows;
   rows[0] = TRUE;
   if (!is_possible (cut, &reach, loosest, 0))
@@ -219,6 +234,7 @@ link_table (Problem *problem, const PsPartitionSetting *setting, guint stage)
 {
   const PsLink *link = &setting->links[stage];
   gint64 *table;
+
   for (guint s = 0; s < stage; s++)
     if (is_same_link (&setting->links[s], link))
       return problem->link_ns[s];
@@ -232,7 +248,8 @@ link_table (Problem *problem, const PsPartitionSetting *setting, guint stage)
 static void
 problem_init (Problem *problem, const PsPartitionSetting *setting)
 {
-  guint n_stages = setting->n_devices * setting->n_chunks;
+  guint n_stages = ps_partition_n_stages (setting);
+
   problem->load = PS_LAYERS_SUMS (setting->layers, time_ns);
   problem->speed = g_new (double, n_stages);
   problem->link_ns = g_new (const gint64 *, n_stages);
@@ -254,6 +271,7 @@ static void
 problem_limit (Problem *problem, const PsPartitionSetting *setting)
 {
   guint n_stages = problem->cut.n_stages;
+
   problem->state = PS_LAYERS_SUMS (setting->layers, state_bytes);
   problem->kept = PS_LAYERS_SUMS (setting->layers, kept_bytes);
   problem->in_flight = g_new (guint, n_stages);
@@ -275,6 +293,7 @@ solve (const Problem *problem, const PsPartitionSetting *setting, GError **error
   g_autofree guint *end = g_new (guint, problem->cut.n_stages);
   g_autofree char *missing = NULL;
   gint64 bottleneck;
+
   if (ps_chain_cut_solve (&problem->cut, end, &bottleneck))
     return ps_partition_from_ends (setting, end);
   missing = ps_format_size (bottleneck);
@@ -289,6 +308,7 @@ PsPartition *
 ps_partition_bottleneck_cut (const PsPartitionSetting *setting, GError **error)
 {
   g_auto (Problem) problem = { 0 };
+
   problem_init (&problem, setting);
   return solve (&problem, setting, error);
 }
@@ -297,10 +317,11 @@ PsPartition *
 ps_partition_memory_cut (const PsPartitionSetting *setting, GError **error)
 {
   g_auto (Problem) problem = { 0 };
-  if (!setting->memory_limit || setting->n_chunks != 1)
+
+  if (setting->memory_limit == NULL || setting->n_chunks != 1)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "memory-aware: %s",
-                   setting->memory_limit
+                   setting->memory_limit != NULL
                        ? "counts what 1F1B keeps with one chunk on a device; algorithm schedule takes "
                          "any placement"
                        : "needs --memory-limit SIZE[:SIZE...]");

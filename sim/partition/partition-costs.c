@@ -1,18 +1,7 @@
-/* partition-costs.c - from a partition to the costs of its stages, and to the text that stands for them on a command
- * line. */
+/* partition-costs.c - the costs of a partition's stages, and their text for a command line. */
 #include "partition-private.h"
 
-gint64 *
-ps_layers_sums (const PsLayers *layers, gsize offset)
-{
-  gint64 *sums = g_new (gint64, layers->n_layers + 1);
-  sums[0] = 0;
-  for (guint i = 0; i < layers->n_layers; i++)
-    sums[i + 1] = sums[i] + G_STRUCT_MEMBER (gint64, &layers->layers[i], offset);
-  return sums;
-}
-
-/* What of a layer its stage's costs consist of. */
+/* The figures of layers that make the costs of their stage. */
 typedef enum
 {
   PART_F,
@@ -49,6 +38,7 @@ PsStageSums *
 ps_stage_sums_new (const PsLayers *layers)
 {
   PsStageSums *sums = g_new0 (PsStageSums, 1);
+
   sums->layers = layers;
   for (guint part = 0; part < N_PARTS; part++)
     sums->part[part] = ps_layers_sums (layers, part_offsets[part]);
@@ -58,7 +48,7 @@ ps_stage_sums_new (const PsLayers *layers)
 void
 ps_stage_sums_free (PsStageSums *sums)
 {
-  if (!sums)
+  if (sums == NULL)
     return;
   for (guint part = 0; part < N_PARTS; part++)
     g_free (sums->part[part]);
@@ -80,6 +70,7 @@ fill_stage (const PsStageSums *sums, const PsPartitionStage *range, double speed
     Part part;
   } times[] = { { PS_OP_F, PART_F }, { PS_OP_R, PART_F },   { PS_OP_B, PART_B },
                 { PS_OP_W, PART_W }, { PS_OP_BW, PART_BW }, { PS_OP_O, PART_O } };
+
   for (guint i = 0; i < G_N_ELEMENTS (times); i++)
     ps_costs_op (costs, times[i].kind, stage)->duration_ns
         = ps_scale_time (sum_between (sums, times[i].part, range), speed);
@@ -88,13 +79,14 @@ fill_stage (const PsStageSums *sums, const PsPartitionStage *range, double speed
   costs->stage[stage].version_bytes = sum_between (sums, PART_VERSION, range);
 }
 
-/* The activation that stage hands on and the gradient that comes back. A recompute keeps what came in. */
+/* The activation from the stage to the next one, and the gradient back. A recompute keeps the input. */
 static void
 fill_boundary (const PsStageSums *sums, const PsPartitionStage *range, const PsLink *link, guint stage, PsCosts *costs)
 {
   guint forward = ps_transfer_forward (costs, stage), backward = ps_transfer_backward (costs, stage + 1);
   gint64 bytes = sums->layers->layers[range->last].output_bytes;
   PsOpCost *recompute = ps_costs_op (costs, PS_OP_R, stage + 1);
+
   costs->transfer_ns[forward] = costs->transfer_ns[backward] = ps_link_transfer_ns (link, bytes);
   costs->message_bytes[forward] = costs->message_bytes[backward] = bytes;
   recompute->take_bytes -= MIN (bytes, recompute->take_bytes);
@@ -115,7 +107,8 @@ has_same_speeds (const PsPartitionSetting *setting, guint stage, GError **error)
 {
   const PsPlacement *placement = setting->placement;
   guint first, other;
-  if (!placement || !setting->speeds || placement->n_copies == 1)
+
+  if (placement == NULL || setting->speeds == NULL || placement->n_copies == 1)
     return TRUE;
   first = ps_placement_device (placement, 0, stage);
   other = ps_placement_device (placement, 1, stage);
@@ -129,8 +122,9 @@ has_same_speeds (const PsPartitionSetting *setting, guint stage, GError **error)
 double *
 ps_partition_stage_speeds (const PsPartitionSetting *setting, GError **error)
 {
-  guint n_stages = setting->n_devices * setting->n_chunks;
+  guint n_stages = ps_partition_n_stages (setting);
   g_autofree double *speeds = g_new0 (double, n_stages);
+
   for (guint s = 0; s < n_stages; s++)
     {
       if (!has_same_speeds (setting, s, error))
@@ -147,7 +141,8 @@ ps_partition_costs (const PsPartitionSetting *setting, const PsPartition *partit
   g_autofree double *speeds = ps_partition_stage_speeds (setting, error);
   g_autoptr (PsStageSums) sums = NULL;
   PsCosts *costs;
-  if (!speeds)
+
+  if (speeds == NULL)
     return NULL;
   sums = ps_stage_sums_new (layers);
   costs = ps_costs_new (partition->n_stages);
@@ -203,6 +198,7 @@ static void
 append_list (GString *text, const Figure *figure, const PsCosts *costs)
 {
   guint n = costs->n_stages - (figure->sort == OF_BOUNDARY ? 1 : 0);
+
   if (n > 0)
     g_string_append_printf (text, "%s%s", text->len ? "," : "", figure->key);
   for (guint i = 0; i < n; i++)
@@ -214,6 +210,7 @@ char *
 ps_partition_costs_to_text (const PsCosts *costs)
 {
   GString *text = g_string_new (NULL);
+
   for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
     append_list (text, &figures[i], costs);
   return g_string_free (text, FALSE);

@@ -11,6 +11,7 @@ PsLayers *
 ps_layers_new (guint n_layers)
 {
   PsLayers *layers = g_new0 (PsLayers, 1);
+
   layers->n_layers = n_layers;
   layers->layers = g_new0 (PsLayer, n_layers);
   return layers;
@@ -19,7 +20,7 @@ ps_layers_new (guint n_layers)
 void
 ps_layers_free (PsLayers *layers)
 {
-  if (!layers)
+  if (layers == NULL)
     return;
   for (guint i = 0; i < layers->n_layers; i++)
     g_free (layers->layers[i].name);
@@ -44,6 +45,7 @@ static const struct
   const char *name; /* NULL: not in the file */
   ColumnType type;
   gsize offset;
+
 } columns[] = {
   { "layer", COLUMN_NAME, G_STRUCT_OFFSET (PsLayer, name) },
   { "time", COLUMN_TIME, G_STRUCT_OFFSET (PsLayer, time_ns) },
@@ -73,9 +75,11 @@ static gboolean
 check_sum (const PsLayers *layers, guint column, GError **error)
 {
   gint64 sum = 0, limit = type_limits[columns[column].type];
+
   for (guint i = 0; i < layers->n_layers; i++)
     {
       gint64 value = G_STRUCT_MEMBER (gint64, &layers->layers[i], columns[column].offset);
+
       if (value <= limit - sum)
         {
           sum += value;
@@ -83,7 +87,7 @@ check_sum (const PsLayers *layers, guint column, GError **error)
         }
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
                    "%s: layer %u ('%s'): %s: the sum up to here is more than %" G_GINT64_FORMAT, layers->source, i,
-                   layers->layers[i].name, columns[column].name ? columns[column].name : "time", limit);
+                   layers->layers[i].name, columns[column].name != NULL ? columns[column].name : "time", limit);
       return FALSE;
     }
   return TRUE;
@@ -104,7 +108,7 @@ typedef struct
   const char *where;
   guint line;
   guint n_fields;
-  guint field_column[N_COLUMNS]; /* what the header says each field is */
+  guint field_column[N_COLUMNS]; /* the column of each field, by the header */
   gboolean has[N_COLUMNS];
 } Reader;
 
@@ -112,6 +116,7 @@ static gboolean G_GNUC_PRINTF (3, 4) fail (const Reader *reader, GError **error,
 {
   g_autofree char *message = NULL;
   va_list arguments;
+
   va_start (arguments, format);
   message = g_strdup_vprintf (format, arguments);
   va_end (arguments);
@@ -123,7 +128,8 @@ static char *
 known_columns (void)
 {
   GString *text = g_string_new (NULL);
-  for (guint i = 0; i < N_COLUMNS && columns[i].name; i++)
+
+  for (guint i = 0; i < N_COLUMNS && columns[i].name != NULL; i++)
     g_string_append_printf (text, "%s%s", i ? "," : "", columns[i].name);
   return g_string_free (text, FALSE);
 }
@@ -132,6 +138,7 @@ static guint
 find_column (const char *name)
 {
   guint i = 0;
+
   while (i < N_COLUMNS && g_strcmp0 (columns[i].name, name) != 0)
     i++;
   return i;
@@ -142,10 +149,12 @@ read_header (Reader *reader, const char *line, GError **error)
 {
   g_auto (GStrv) fields = g_strsplit (line, ",", -1);
   g_autofree char *known = known_columns ();
-  for (guint i = 0; fields[i] || i < N_REQUIRED; i++)
+
+  for (guint i = 0; fields[i] != NULL || i < N_REQUIRED; i++)
     {
-      guint column = fields[i] ? find_column (fields[i]) : N_COLUMNS;
-      g_autofree char *quoted = ps_text_quote (fields[i] ? fields[i] : "");
+      guint column = fields[i] != NULL ? find_column (fields[i]) : N_COLUMNS;
+      g_autofree char *quoted = ps_text_quote (fields[i] != NULL ? fields[i] : "");
+
       if (i < N_REQUIRED && column != i)
         return fail (reader, error,
                      "column %u is %s, not '%s'; the first line is "
@@ -175,6 +184,7 @@ read_value (const Reader *reader, guint column, const char *text, gint64 *value,
   g_autofree char *printable = g_strescape (text, NULL);
   gint64 limit = type_limits[columns[column].type];
   gboolean done;
+
   if (strlen (printable) > 60)
     printable[60] = '\0';
   if (columns[column].type == COLUMN_COUNT || is_integer (text))
@@ -190,7 +200,8 @@ static gboolean
 read_name (const Reader *reader, const char *text, PsLayer *layer, GError **error)
 {
   g_autofree char *quoted = ps_text_quote (text);
-  if (*text == '\0' || strchr (text, '"') || strlen (text) > 200)
+
+  if (*text == '\0' || strchr (text, '"') != NULL || strlen (text) > 200)
     return fail (reader, error, "layer: %s is no name; write 1 to 200 bytes without quotes", quoted);
   for (const char *c = text; *c; c++)
     if (g_ascii_iscntrl (*c))
@@ -199,7 +210,7 @@ read_name (const Reader *reader, const char *text, PsLayer *layer, GError **erro
   return TRUE;
 }
 
-/* What the file does not say; the models are those of the header. */
+/* Fills the figures that the file leaves out, by the models of the header. */
 static gboolean
 complete (const Reader *reader, PsLayer *layer, GError **error)
 {
@@ -228,11 +239,13 @@ static gboolean
 read_line (const Reader *reader, const char *line, PsLayer *layer, GError **error)
 {
   g_auto (GStrv) fields = g_strsplit (line, ",", -1);
+
   if (g_strv_length (fields) != reader->n_fields)
     return fail (reader, error, "%u fields; the header has %u", g_strv_length (fields), reader->n_fields);
   for (guint i = 0; i < reader->n_fields; i++)
     {
       guint column = reader->field_column[i];
+
       if (columns[column].type == COLUMN_NAME)
         {
           if (!read_name (reader, fields[i], layer, error))
@@ -244,15 +257,16 @@ read_line (const Reader *reader, const char *line, PsLayer *layer, GError **erro
   return complete (reader, layer, error);
 }
 
-/* The lines without their ends, whichever way they end; the last one ends or not. */
+/* The lines without their ends, of any kind; the last line may have none. */
 static GStrv
 split_lines (const char *text, gsize length)
 {
   g_autofree char *terminated = g_strndup (text, length);
+
   if (terminated[length - 1] == '\n')
     terminated[length - 1] = '\0';
   GStrv lines = g_strsplit (terminated, "\n", -1);
-  for (guint i = 0; lines[i]; i++)
+  for (guint i = 0; lines[i] != NULL; i++)
     if (g_str_has_suffix (lines[i], "\r"))
       lines[i][strlen (lines[i]) - 1] = '\0';
   return lines;
@@ -272,11 +286,12 @@ PsLayers *
 ps_layers_parse (const char *where, const char *text, gsize length, GError **error)
 {
   Reader reader = { .where = where, .line = 1 };
+
   if (!ps_text_check (where, text, length, MAX_LENGTH, error))
     return NULL;
   g_auto (GStrv) lines = split_lines (text, length);
   guint n_lines = g_strv_length (lines);
-  if (!read_header (&reader, lines[0] ? lines[0] : "", error) || !check_n_lines (where, n_lines, error))
+  if (!read_header (&reader, lines[0] != NULL ? lines[0] : "", error) || !check_n_lines (where, n_lines, error))
     return NULL;
   g_autoptr (PsLayers) layers = ps_layers_new (n_lines - 1);
   layers->has_flops = reader.has[find_column ("flops")];
@@ -295,5 +310,6 @@ ps_layers_read (const char *path, GError **error)
 {
   g_autofree char *text = NULL;
   gsize length;
+
   return ps_read_file (path, &text, &length, error) ? ps_layers_parse (path, text, length, error) : NULL;
 }

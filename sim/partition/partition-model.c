@@ -6,6 +6,7 @@ static PsLayers *
 named_layers (const PsModel *model)
 {
   PsLayers *layers = ps_layers_new (model->layers + 2);
+
   layers->has_flops = TRUE;
   layers->layers[0].name = g_strdup ("embedding");
   for (guint i = 0; i < model->layers; i++)
@@ -18,16 +19,18 @@ static PsStageShape
 layer_shape (const PsModel *model, guint layer)
 {
   gboolean embedding = layer == 0, head = layer == model->layers + 1;
+
   return (PsStageShape){
     .first_layer = embedding ? 0 : layer - 1, .n_layers = !embedding && !head, .embedding = embedding, .head = head
   };
 }
 
-/* What follows from the model alone, however long it takes. */
+/* Fills the figures that follow from the model alone, without times. */
 static void
 fill_formulas (const PsModel *model, guint i, PsLayer *layer)
 {
   PsStageShape shape = layer_shape (model, i);
+
   layer->flops = ps_model_stage_flops (model, &shape, PS_OP_F) + ps_model_stage_flops (model, &shape, PS_OP_B)
                  + ps_model_stage_flops (model, &shape, PS_OP_W);
   layer->output_bytes = shape.head ? 0 : ps_model_boundary_bytes (model);
@@ -51,6 +54,7 @@ static gint64
 work_ns (const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, PsOpKind kind)
 {
   PsWork work = ps_work_stage (model, shape, kind);
+
   return ps_work_ns (&work, cluster);
 }
 
@@ -66,6 +70,7 @@ ps_layers_model (const PsModel *model, const PsCluster *cluster, GError **error)
     {
       PsStageShape shape = layer_shape (model, i);
       PsLayer *layer = &layers->layers[i];
+
       fill_formulas (model, i, layer);
       layer->forward_ns = work_ns (model, cluster, &shape, PS_OP_F);
       layer->backward_ns = work_ns (model, cluster, &shape, PS_OP_B);
@@ -92,6 +97,7 @@ static gint64
 kept_bytes (const PsCosts *costs, guint stage)
 {
   const PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage);
+
   return MAX (f->take_bytes - f->give_bytes, 0);
 }
 
@@ -99,6 +105,7 @@ static gint64
 weight_kept_bytes (const PsCosts *costs, guint stage)
 {
   const PsOpCost *w = ps_costs_op (costs, PS_OP_W, stage);
+
   return CLAMP (w->give_bytes - w->take_bytes, 0, kept_bytes (costs, stage));
 }
 
@@ -126,14 +133,15 @@ share (gint64 sum, guint part, guint whole)
   return sum / whole * part + sum % whole * part / whole;
 }
 
-/* A layer is the mean of those in the stages between first and last; embedding and head are what the ends have beyond
- * theirs. */
+/* A layer is the mean of the layers in the stages between first and last. Embedding and head are the rest of the first
+ * and the last stage beyond their layers. */
 static void
 derive (const Derivation *derivation, StageFigure figure, gsize offset)
 {
   PsLayers *layers = derivation->layers;
   guint last = derivation->costs->n_stages - 1, n_layers = 0;
   gint64 sum = 0, mean, first_layers, last_layers;
+
   for (guint s = 1; s < last; s++)
     {
       sum += figure (derivation->costs, s);
@@ -167,33 +175,37 @@ derive_all (const Derivation *derivation)
     { weight_kept_bytes, G_STRUCT_OFFSET (PsLayer, weight_kept_bytes) },
     { state_bytes, G_STRUCT_OFFSET (PsLayer, state_bytes) },
   };
+
   for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
     derive (derivation, figures[i].figure, figures[i].offset);
   for (guint i = 0; i < derivation->layers->n_layers; i++)
     {
       PsLayer *layer = &derivation->layers->layers[i];
+
       layer->time_ns = layer->forward_ns + layer->backward_ns + layer->weight_ns;
       layer->weight_kept_bytes = MIN (layer->weight_kept_bytes, layer->kept_bytes);
     }
 }
 
-/* The coarsest cut of the profile that has a stage without embedding and head. The first reason for none is the most
- * useful: it says what to measure. */
+/* The coarsest cut of the profile that has a stage without embedding and head. Where there is none, the first error is
+ * the most useful: it says which stages to measure. */
 static PsCosts *
 measured_stages (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices, GError **error)
 {
   guint chunks = n_devices >= 3 ? 1 : n_devices == 2 ? 2 : 3;
   g_autoptr (GError) first = NULL;
+
   for (; n_devices * chunks <= MAX (model->layers, 3); chunks++)
     {
       g_autoptr (GError) reason = NULL;
       PsCosts *costs = ps_costdb_costs (db, profile, model, n_devices, chunks, &reason);
-      if (costs)
+
+      if (costs != NULL)
         return costs;
-      if (!first)
+      if (first == NULL)
         first = g_steal_pointer (&reason);
     }
-  if (first)
+  if (first != NULL)
     g_propagate_error (error, g_steal_pointer (&first));
   else
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
@@ -203,11 +215,12 @@ measured_stages (PsCostDb *db, const char *profile, const PsModel *model, guint 
   return NULL;
 }
 
-/* The link that makes the boundary tensor take what it was measured to take. */
+/* The link on which the boundary tensor takes its measured time. */
 static PsLink
 measured_link (const PsModel *model, const PsCosts *costs, guint n_devices)
 {
   gint64 ns = n_devices > 1 ? costs->transfer_ns[ps_transfer_forward (costs, 0)] : 0;
+
   return (PsLink){ .bandwidth = ns > 0 ? (double)ps_model_boundary_bytes (model) * 1e9 / (double)ns : 0 };
 }
 
@@ -215,6 +228,7 @@ static PsLayers *
 layers_from_stages (const PsModel *model, const PsCosts *costs, GError **error)
 {
   g_autofree PsStageShape *shapes = g_new0 (PsStageShape, costs->n_stages);
+
   if (!ps_model_split (model, costs->n_stages, shapes, error))
     return NULL;
   g_autoptr (PsLayers) layers = named_layers (model);
@@ -233,7 +247,8 @@ check_parts (const PsCosts *costs, GError **error)
 {
   if (!costs->loop_only)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: unequal shares say nothing of a layer by itself", costs->source);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: costs under unequal shares do not give the time of a single layer",
+               costs->source);
   return FALSE;
 }
 
@@ -241,17 +256,18 @@ PsLayers *
 ps_layers_costdb (PsCostDb *db, const char *profile, const PsModel *model, guint n_devices, PsLink *link,
                   GError **error)
 {
-  g_autoptr (PsModel) stored = model ? NULL : ps_costdb_model (db, profile, error);
+  g_autoptr (PsModel) stored = model != NULL ? NULL : ps_costdb_model (db, profile, error);
   g_autoptr (PsCosts) costs = NULL;
-  if (!model && !stored)
+
+  if (model == NULL && stored == NULL)
     return NULL;
-  model = model ? model : stored;
+  model = model != NULL ? model : stored;
   if (!check_n_layers (model, error))
     return NULL;
   costs = measured_stages (db, profile, model, n_devices, error);
-  if (!costs || !check_parts (costs, error) || !ps_costs_check (costs, 1, error))
+  if (costs == NULL || !check_parts (costs, error) || !ps_costs_check (costs, 1, error))
     return NULL;
-  if (link)
+  if (link != NULL)
     *link = measured_link (model, costs, n_devices);
   return layers_from_stages (model, costs, error);
 }

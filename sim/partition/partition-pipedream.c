@@ -1,8 +1,9 @@
-/* partition-pipedream.c - PipeDream's dynamic program, as its paper states it and as its released program does it.
+/* partition-pipedream.c - PipeDream's dynamic program, by its paper and by its released program.
  *
- * A(j, m) is the smallest bottleneck of layers 0..j on exactly m devices: one stage of m replicas, or the best of
- * A(k, m - r), the transfer between layer k and k + 1, and a stage k+1..j of r replicas. Earlier k, then smaller r, win
- * ties. The two differ in what a stage and a transfer cost. */
+ * A(j, m) is the smallest bottleneck of layers 0..j on exactly m devices. It is the time of one stage of m replicas, or
+ * the best split: A(k, m - r), the transfer between layer k and k + 1, and a stage k+1..j of r replicas. Earlier k,
+ * then smaller r, win ties. Paper and program differ in the cost of a stage and of a transfer.
+ */
 #include "partition-private.h"
 
 #include <math.h>
@@ -62,6 +63,7 @@ stage_ns (const Recurrence *recurrence, guint first, guint last, guint r)
   double time = (double)(recurrence->time_ns[last + 1] - recurrence->time_ns[first]);
   double bytes = (double)(recurrence->parameter_bytes[last + 1] - recurrence->parameter_bytes[first]);
   double sync = ns_of_bytes (recurrence, (r - 1.0) * bytes);
+
   return to_ns (recurrence->code ? (time + 4 * sync / r) / r : MAX (time, 2 * sync) / r);
 }
 
@@ -71,14 +73,16 @@ static gint64
 code_transfer_ns (const Recurrence *recurrence, guint layer, guint r)
 {
   double ns = (double)ps_link_round_trip_ns (&recurrence->link, recurrence->layers->layers[layer].output_bytes);
+
   return recurrence->compression > 0 ? to_ns (ns / r / recurrence->compression) : 0;
 }
 
-/* What the transfers around a last stage k+1..j of r replicas take. */
+/* Time of the transfers around a last stage k+1..j of r replicas. */
 static gint64
 transfers_ns (const Recurrence *recurrence, guint k, guint j, guint r)
 {
   gint64 ns;
+
   if (!recurrence->code)
     return ps_link_round_trip_ns (&recurrence->link, recurrence->layers->layers[k].output_bytes);
   ns = code_transfer_ns (recurrence, k, r);
@@ -89,9 +93,11 @@ static void
 improve_cell (const Recurrence *recurrence, guint k, guint j, guint devices, Cell *cell)
 {
   guint most = MIN (recurrence->max_replicas, devices - 1);
+
   for (guint r = 1; r <= most; r++)
     {
       gint64 ns = cell_at (recurrence, k, devices - r)->bottleneck_ns;
+
       if (ns >= cell->bottleneck_ns)
         continue;
       ns = MAX (ns, stage_ns (recurrence, k + 1, j, r));
@@ -108,6 +114,7 @@ fill_cells (Recurrence *recurrence)
     for (guint devices = 1; devices <= recurrence->n_devices; devices++)
       {
         Cell cell = { UNREACHABLE, NO_SPLIT, devices };
+
         if (devices <= recurrence->max_replicas)
           cell.bottleneck_ns = stage_ns (recurrence, 0, j, devices);
         for (guint k = 0; k < j && devices > 1; k++)
@@ -122,11 +129,13 @@ trace_back (const Recurrence *recurrence)
   guint layer = recurrence->layers->n_layers - 1, devices = recurrence->n_devices;
   g_autoptr (GArray) stages = g_array_new (FALSE, FALSE, sizeof (PsPartitionStage));
   PsPartition *partition = g_new0 (PsPartition, 1);
+
   partition->bottleneck_ns = cell_at (recurrence, layer, devices)->bottleneck_ns;
   for (;;)
     {
       const Cell *cell = cell_at (recurrence, layer, devices);
       PsPartitionStage stage = { cell->split == NO_SPLIT ? 0 : cell->split + 1, layer, cell->replicas };
+
       g_array_prepend_val (stages, stage);
       if (cell->split == NO_SPLIT)
         break;
@@ -144,6 +153,7 @@ slowest_link (const PsPartitionSetting *setting)
 {
   PsLink slowest = { 0 };
   gint64 bytes = 0, ns = -1;
+
   for (guint i = 0; i < setting->layers->n_layers; i++)
     bytes = MAX (bytes, setting->layers->layers[i].output_bytes);
   for (guint s = 0; s + 1 < setting->n_devices; s++)
@@ -160,6 +170,7 @@ check_size (const char *name, const PsPartitionSetting *setting, guint max_repli
 {
   double n = setting->layers->n_layers, p = setting->n_devices;
   double steps = n * n / 2 * (max_replicas == 1 ? p : p * p / 2);
+
   if (max_replicas == 1 && setting->layers->n_layers < setting->n_devices)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: the %u layers of %s cannot be cut into %u stages", name,
                  setting->layers->n_layers, setting->layers->source, setting->n_devices);
@@ -187,6 +198,7 @@ solve (const char *name, const PsPartitionSetting *setting, gboolean code, GErro
                             .link = slowest_link (setting),
                             .code = code,
                             .compression = setting->compression };
+
   if (!check_size (name, setting, max_replicas, error))
     return NULL;
   cells = g_new0 (Cell, (gsize)setting->layers->n_layers * setting->n_devices);

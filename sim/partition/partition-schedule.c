@@ -1,11 +1,10 @@
-/* partition-schedule.c - what a schedule really makes of a partition, and boundaries moved until that gets no better.
- */
+/* partition-schedule.c - a schedule's real time with a partition, and boundaries moved until it gets no better. */
 #include "partition-private.h"
 
 #include <string.h>
 
-/* Ops that one search may simulate: a second or two. Where a new order or the period of a pattern has to be found for
- * every partition, each op counts so often. */
+/* Ops that one search may simulate: a second or two. Each op counts STEPS_TO_ORDER times where every partition needs a
+ * new order or the period of a pattern. */
 #define MAX_STEPS ((gint64)400 * 1000 * 1000)
 #define STEPS_TO_ORDER 50
 
@@ -40,8 +39,9 @@ make_schedule (const PsPartitionSetting *setting, const PsCosts *costs, GError *
                            .n_slices = setting->n_slices,
                            .group_size = setting->group_size,
                            .costs = costs,
-                           .memory_limit = costs ? setting->memory_limit : NULL,
+                           .memory_limit = costs != NULL ? setting->memory_limit : NULL,
                            .by_makespan = setting->sync == PS_SYNC_GLOBAL };
+
   return ps_family_generate (setting->family, &size, error);
 }
 
@@ -49,18 +49,20 @@ PsPlacement *
 ps_partition_placement (const PsPartitionSetting *setting, GError **error)
 {
   g_autoptr (PsSchedule) schedule = make_schedule (setting, NULL, error);
-  return schedule ? ps_placement_copy (schedule->placement) : NULL;
+
+  return schedule != NULL ? ps_placement_copy (schedule->placement) : NULL;
 }
 
 static gboolean
 evaluator_init (Evaluator *evaluator, const PsPartitionSetting *setting, GError **error)
 {
   g_autoptr (PsSchedule) schedule = make_schedule (setting, NULL, error);
+
   evaluator->setting = setting;
-  if (!schedule)
+  if (schedule == NULL)
     return FALSE;
   evaluator->speeds = ps_partition_stage_speeds (setting, error);
-  if (!evaluator->speeds)
+  if (evaluator->speeds == NULL)
     return FALSE;
   evaluator->sums = ps_stage_sums_new (setting->layers);
   evaluator->costs = ps_costs_new (schedule->placement->n_stages);
@@ -69,7 +71,7 @@ evaluator_init (Evaluator *evaluator, const PsPartitionSetting *setting, GError 
   if (setting->family->uses_costs)
     return TRUE;
   evaluator->program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, error);
-  if (!evaluator->program)
+  if (evaluator->program == NULL)
     return FALSE;
   evaluator->simulation = ps_simulation_new (evaluator->program);
   return TRUE;
@@ -80,6 +82,7 @@ simulate (const PsPartitionSetting *setting, const PsProgram *program, const PsC
 {
   g_autoptr (PsCosts) slice = NULL;
   PsPartitionRun run = { 0 };
+
   if (program->schedule->n_slices > 1)
     {
       slice = ps_costs_slice (costs, program->schedule->n_slices);
@@ -87,7 +90,7 @@ simulate (const PsPartitionSetting *setting, const PsProgram *program, const PsC
     }
   ps_simulate (program, costs, simulation);
   run.iteration_ns = ps_iteration (program, costs, simulation, setting->sync, PS_REDUCE_OVERLAPPED).period_ns;
-  for (guint d = 0; setting->memory_limit && d < simulation->n_devices; d++)
+  for (guint d = 0; setting->memory_limit != NULL && d < simulation->n_devices; d++)
     run.excess_bytes += MAX (simulation->device[d].peak_bytes - setting->memory_limit[d], 0);
   return run;
 }
@@ -96,9 +99,11 @@ static gboolean
 evaluate_ordered (const Evaluator *evaluator, PsPartitionRun *run, GError **error)
 {
   g_autoptr (PsSchedule) schedule = make_schedule (evaluator->setting, evaluator->costs, error);
-  g_autoptr (PsProgram) program = schedule ? ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, error) : NULL;
-  g_autoptr (PsSimulation) simulation = program ? ps_simulation_new (program) : NULL;
-  if (!program)
+  g_autoptr (PsProgram) program
+      = schedule != NULL ? ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, error) : NULL;
+  g_autoptr (PsSimulation) simulation = program != NULL ? ps_simulation_new (program) : NULL;
+
+  if (program == NULL)
     return FALSE;
   *run = simulate (evaluator->setting, program, evaluator->costs, simulation);
   return TRUE;
@@ -108,10 +113,11 @@ static gboolean
 evaluate (const Evaluator *evaluator, const PsPartitionStage *stages, PsPartitionRun *run, GError **error)
 {
   const PsPartitionSetting *setting = evaluator->setting;
+
   ps_stage_sums_fill (evaluator->sums, stages, evaluator->speeds, setting->links, evaluator->costs);
   if (!ps_costs_check (evaluator->costs, setting->n_microbatches, error))
     return FALSE;
-  if (!evaluator->program)
+  if (evaluator->program == NULL)
     return evaluate_ordered (evaluator, run, error);
   *run = simulate (setting, evaluator->program, evaluator->costs, evaluator->simulation);
   return TRUE;
@@ -120,10 +126,10 @@ evaluate (const Evaluator *evaluator, const PsPartitionStage *stages, PsPartitio
 static gboolean
 check_setting (const PsPartitionSetting *setting, GError **error)
 {
-  if (setting->family && setting->n_microbatches)
+  if (setting->family != NULL && setting->n_microbatches)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "schedule: needs %s",
-               setting->family ? "-m microbatches" : "--schedule FAMILY, what the partition is for");
+               setting->family != NULL ? "-m microbatches" : "--schedule FAMILY, the family to partition for");
   return FALSE;
 }
 
@@ -132,6 +138,7 @@ ps_partition_simulate (const PsPartitionSetting *setting, const PsPartition *par
                        GError **error)
 {
   g_auto (Evaluator) evaluator = { 0 };
+
   return check_setting (setting, error) && evaluator_init (&evaluator, setting, error)
          && evaluate (&evaluator, partition->stages, run, error);
 }
@@ -158,16 +165,18 @@ is_better (const PsPartitionRun *a, const PsPartitionRun *b)
   return a->iteration_ns < b->iteration_ns;
 }
 
-/* The last n layers of stage `from` (the first ones when `to` lies before it) leave it, and `to` has n more; the stages
- * between keep their sizes and move along. */
+/* Moves the last n layers of stage `from` to `to` (the first n layers when `to` lies before it). The stages between
+ * keep their sizes and move along. */
 static void
 move_layers (Search *search, guint from, guint to, guint n)
 {
   guint low = MIN (from, to), high = MAX (from, to);
+
   memcpy (search->trial, search->stages, search->n_stages * sizeof *search->trial);
   for (guint s = low; s < high; s++)
     {
       guint last = search->stages[s].last;
+
       search->trial[s].last = from < to ? last - n : last + n;
       search->trial[s + 1].first = search->trial[s].last + 1;
     }
@@ -177,6 +186,7 @@ static gboolean
 try_move (Search *search, guint from, guint to, guint n)
 {
   PsPartitionRun run;
+
   search->steps_left -= search->steps_each;
   move_layers (search, from, to, n);
   if (!evaluate (search->evaluator, search->trial, &run, NULL) || !is_better (&run, &search->run))
@@ -191,9 +201,11 @@ static gboolean
 try_moves (Search *search, guint from, guint to)
 {
   gboolean improved = FALSE;
+
   for (guint n = 1; search->steps_left > 0; n *= 2)
     {
       guint size = search->stages[from].last - search->stages[from].first + 1;
+
       if (n >= size)
         break;
       improved |= try_move (search, from, to, n);
@@ -206,6 +218,7 @@ static void
 descend (Search *search)
 {
   gboolean improved = TRUE;
+
   while (improved && search->steps_left > 0)
     {
       improved = FALSE;
@@ -218,17 +231,19 @@ descend (Search *search)
     }
 }
 
-/* What one evaluation counts against the limit. */
+/* The steps of one evaluation. */
 static gint64
 steps_each (const Evaluator *evaluator)
 {
   const PsPartitionSetting *setting = evaluator->setting;
-  gint64 n = (gint64)setting->n_devices * setting->n_chunks * setting->n_microbatches * 3;
-  gboolean meets = evaluator->program && !evaluator->program->schedule->asynchronous && setting->sync == PS_SYNC_GLOBAL;
+  gint64 n = (gint64)ps_partition_n_stages (setting) * setting->n_microbatches * 3;
+  gboolean meets
+      = evaluator->program != NULL && !evaluator->program->schedule->asynchronous && setting->sync == PS_SYNC_GLOBAL;
+
   return meets ? evaluator->program->n_steps : n * STEPS_TO_ORDER;
 }
 
-/* Improves a start and keeps it in *best if it beats what is there. */
+/* Improves a start and keeps it in *best if it is better. */
 static void
 search_from (const Evaluator *evaluator, PsPartition *start, gint64 steps, PsPartition **best, PsPartitionRun *best_run,
              GError **error)
@@ -241,10 +256,11 @@ search_from (const Evaluator *evaluator, PsPartition *start, gint64 steps, PsPar
                     .steps_left = steps,
                     .steps_each = steps_each (evaluator) };
   g_autoptr (PsPartition) candidate = start;
+
   if (!evaluate (evaluator, start->stages, &search.run, error))
     return;
   descend (&search);
-  if (*best && !is_better (&search.run, best_run))
+  if (*best != NULL && !is_better (&search.run, best_run))
     return;
   ps_partition_free (*best);
   *best = g_steal_pointer (&candidate);
@@ -254,20 +270,23 @@ search_from (const Evaluator *evaluator, PsPartition *start, gint64 steps, PsPar
 PsPartition *
 ps_partition_schedule (const PsPartitionSetting *setting, GError **error)
 {
-  static const char *const starts[] = { "bottleneck", "memory-aware", "uniform" };
+  static PsPartition *(*const starts[]) (const PsPartitionSetting *, GError **)
+      = { ps_partition_bottleneck_cut, ps_partition_memory_cut, ps_partition_uniform };
   g_auto (Evaluator) evaluator = { 0 };
   g_autoptr (PsPartition) best = NULL;
   g_autoptr (GError) first = NULL;
   PsPartitionRun run = { 0 };
+
   if (!check_setting (setting, error) || !evaluator_init (&evaluator, setting, error))
     return NULL;
   for (guint i = 0; i < G_N_ELEMENTS (starts); i++)
     {
-      PsPartition *start = ps_partitioner_find (starts[i])->cut (setting, NULL);
-      if (start)
-        search_from (&evaluator, start, MAX_STEPS / G_N_ELEMENTS (starts), &best, &run, first ? NULL : &first);
+      PsPartition *start = starts[i](setting, NULL);
+
+      if (start != NULL)
+        search_from (&evaluator, start, MAX_STEPS / G_N_ELEMENTS (starts), &best, &run, first != NULL ? NULL : &first);
     }
-  if (!best)
+  if (best == NULL)
     {
       g_propagate_error (error, g_steal_pointer (&first));
       return NULL;

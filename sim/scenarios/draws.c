@@ -1,15 +1,15 @@
-/* draws.c - base times, slowed down sample by sample, times a factor for each op and transfer. */
+/* draws.c - base times, slowed down in some samples, times a factor for each op and transfer. */
 #include "draws.h"
 
 #define LANES PS_SCENARIO_LANES
-#define MEAN G_MAXUINT /* PsLuck.before: no sample, the mean of all */
+#define MEAN G_MAXUINT /* value of PsLuck.before: no sample, the mean of all */
 
 static const GArray *
 measured_of (const PsDraws *draws, guint32 cost)
 {
   const PsCostSpread *spread = draws->uncertainty->measured;
 
-  return spread ? spread->op[cost] : NULL;
+  return spread != NULL ? spread->op[cost] : NULL;
 }
 
 static void
@@ -17,7 +17,7 @@ find_source (const PsDraws *draws, PsDrawSource *source, gint64 base_ns, const G
 {
   source->base_ns = base_ns;
   source->measured = measured;
-  source->jitters = takes_part && base_ns > 0 && (measured || draws->jitter);
+  source->jitters = takes_part && base_ns > 0 && (measured != NULL || draws->jitter != NULL);
 }
 
 void
@@ -26,7 +26,7 @@ ps_draws_init (PsDraws *draws, const PsScenarioPlan *plan, const PsCosts *costs,
 {
   const PsPart *part = causes.part;
   gboolean all = part == NULL && causes.slowness < 0;
-  const GArray *transfer = uncertainty->measured ? uncertainty->measured->transfer : NULL;
+  const GArray *transfer = uncertainty->measured != NULL ? uncertainty->measured->transfer : NULL;
 
   *draws = (PsDraws){ .plan = plan, .costs = costs, .uncertainty = uncertainty, .seed = seed, .causes = causes };
   if (uncertainty->jitter > 0)
@@ -35,10 +35,11 @@ ps_draws_init (PsDraws *draws, const PsScenarioPlan *plan, const PsCosts *costs,
   draws->transfer = g_new0 (PsDrawSource, plan->n_transfer_classes);
   for (guint i = 1; i < plan->n_op_classes; i++)
     find_source (draws, &draws->op[i], ps_op_class_duration (&plan->op[i], costs),
-                 measured_of (draws, plan->op[i].cost), all || (part && ps_part_of_op (part, &plan->op[i], costs) > 0));
+                 measured_of (draws, plan->op[i].cost),
+                 all || (part != NULL && ps_part_of_op (part, &plan->op[i], costs) > 0));
   for (guint i = 1; i < plan->n_transfer_classes; i++)
     find_source (draws, &draws->transfer[i], ps_transfer_class_duration (&plan->transfer[i], costs), transfer,
-                 all || (part && ps_part_of_transfer (part, &plan->transfer[i], costs) > 0));
+                 all || (part != NULL && ps_part_of_transfer (part, &plan->transfer[i], costs) > 0));
 }
 
 void
@@ -53,9 +54,9 @@ static double
 largest_factor (const PsDraws *draws)
 {
   const PsUncertainty *uncertainty = draws->uncertainty;
-  double largest = draws->jitter ? ps_jitter_largest (draws->jitter) : 1;
+  double largest = draws->jitter != NULL ? ps_jitter_largest (draws->jitter) : 1;
 
-  if (uncertainty->measured)
+  if (uncertainty->measured != NULL)
     largest = MAX (largest, uncertainty->measured->largest);
   for (guint i = 0; i < uncertainty->n_slowness; i++)
     largest *= MAX (uncertainty->slowness[i].factor, 1);
@@ -66,11 +67,11 @@ double
 ps_draws_longest (const PsDraws *draws, const PsEventsSetting *events)
 {
   const PsScenarioPlan *plan = draws->plan;
-  double sum = 0, slowdown = events ? MAX (events->overlap_slowdown, 1) : 1;
+  double sum = 0, slowdown = events != NULL ? MAX (events->overlap_slowdown, 1) : 1;
 
   for (guint i = 0; i < plan->n_steps; i++)
     {
-      double speed = events && events->speed ? events->speed[plan->program->steps[i].device] : 1;
+      double speed = events != NULL && events->speed != NULL ? events->speed[plan->program->steps[i].device] : 1;
 
       sum += (double)draws->op[plan->steps[i].op].base_ns * slowdown / speed;
       sum += (double)draws->transfer[plan->steps[i].transfer].base_ns;
@@ -93,7 +94,7 @@ ps_luck_clear (PsLuck *luck)
   g_free (luck->transfer_ns);
 }
 
-/* Iterations before a sample have streams of their own. */
+/* Purpose of a draw. Iterations before a sample have streams of their own. */
 static PsPurpose
 purpose (const PsLuck *luck, guint32 a, guint32 b, guint32 stream)
 {
@@ -125,7 +126,7 @@ draw_slowness (const PsLuck *luck, guint index, double *factors)
       factors[lane] = words[lane] < slowness->probability * 4294967296.0 ? slowness->factor : 1;
 }
 
-/* Multiplies what a slow device or link does by its factor in those samples in which it is slow. */
+/* Multiplies the times of a slow device or link by its factor, in the samples in which it is slow. */
 static void
 apply_slowness (PsLuck *luck, guint index)
 {
@@ -167,7 +168,7 @@ ps_luck_begin_mean (PsLuck *luck)
 
 /* Ops and transfers */
 
-/* The same op meets the same luck in every schedule; a B that is part of a BW counts as that. */
+/* Purpose of a step's draw. The same op meets the same luck in every schedule; a BW draws as its B. */
 static PsPurpose
 step_purpose (const PsLuck *luck, guint step, guint32 stream)
 {
@@ -185,7 +186,7 @@ measured_factors (const GArray *measured, const guint32 *words, double *factors)
     factors[i] = g_array_index (measured, double, (guint)((guint64)words[i] * measured->len >> 32));
 }
 
-/* No time is negative. */
+/* Rounds to the nearest nanosecond; no time is negative. */
 static void
 round_lanes (const double *base_ns, const double *factors, gint64 *ns)
 {
@@ -203,7 +204,7 @@ draw_lanes (const PsLuck *luck, const PsDrawSource *source, guint step, guint32 
   if (source->jitters && luck->before != MEAN)
     {
       ps_draw (luck->draws->seed, luck->first, step_purpose (luck, step, stream), words);
-      if (source->measured)
+      if (source->measured != NULL)
         measured_factors (source->measured, words, factors);
       else
         ps_jitter_factors (luck->draws->jitter, words, factors);

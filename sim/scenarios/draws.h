@@ -1,5 +1,5 @@
-/* draws.h - what ops and transfers of a program take in samples of varying costs, and in the iterations before a
- * sample. Private to libpipesim. */
+/* draws.h - times of a program's ops and transfers in samples of varying costs, and in the iterations before a sample.
+ * Private to libpipesim. */
 #ifndef PIPESIM_DRAWS_H
 #define PIPESIM_DRAWS_H
 
@@ -8,7 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* What one class of ops, or of transfers, draws from. */
+/* The source of the draws of one class of ops or transfers. */
 typedef struct
 {
   gint64 base_ns;
@@ -16,7 +16,7 @@ typedef struct
   gboolean jitters;
 } PsDrawSource;
 
-/* Only read once made, so that threads may share it. What it is made of must outlive it. */
+/* Constant once made, so that threads may share it. Everything that it is made of must outlive it. */
 typedef struct
 {
   const PsScenarioPlan *plan;
@@ -34,8 +34,8 @@ void ps_draws_init (PsDraws *draws, const PsScenarioPlan *plan, const PsCosts *c
 void ps_draws_clear (PsDraws *draws);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsDraws, ps_draws_clear)
 
-/* The longest that all ops and transfers of an iteration can take one after the other, in ns; events (or NULL) says at
- * which speed and slow-down. */
+/* The longest time, in ns, that all ops and transfers of an iteration can take one after the other. events (or NULL)
+ * gives speeds and slow-down. */
 double ps_draws_longest (const PsDraws *draws, const PsEventsSetting *events);
 
 /* PS_SCENARIO_LANES samples side by side; one thread uses one at a time. */
@@ -52,15 +52,15 @@ void ps_luck_init (PsLuck *luck, const PsDraws *draws);
 void ps_luck_clear (PsLuck *luck);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsLuck, ps_luck_clear)
 
-/* The samples from `first`, a multiple of PS_SCENARIO_LANES, on; or the iterations that come so many before them, whose
- * draws are of their own. */
+/* Begins the samples from `first` on, a multiple of PS_SCENARIO_LANES. If before > 0: the iterations that many places
+ * before them, with draws of their own. */
 void ps_luck_begin (PsLuck *luck, guint first, guint before);
 
-/* Mean times in every lane instead: without jitter, and with slowness weighed by its probability. */
+/* Begins mean times in every lane instead: without jitter, and with slowness weighed by its probability. */
 void ps_luck_begin_mean (PsLuck *luck);
 
-/* What the op of a step takes, and the transfer of its input, in every lane, to the nearest nanosecond; 0 where the
- * step's class is 0. */
+/* Times of a step's op, and of the transfer of its input, in every lane, to the nearest nanosecond; 0 where the step's
+ * class is 0. */
 void ps_luck_op (const PsLuck *luck, guint step, gint64 *ns);
 void ps_luck_transfer (const PsLuck *luck, guint step, gint64 *ns);
 

@@ -1,5 +1,5 @@
-/* explain-steady.c - what sets the pace where devices never meet: the circle of waiting with the longest time per
- * iteration. */
+/* explain-steady.c - the circle of waiting with the longest time per iteration: it sets the pace where devices never
+ * meet. */
 #include "iterations/rounds.h"
 
 #include <pipesim/explain.h>
@@ -37,7 +37,7 @@ last_step (const PsProgram *program, guint device)
   return program->step_of[program->schedule->first[device + 1] - 1];
 }
 
-/* Delays are those of transfers that do not queue. */
+/* Appends an event of the circle to the path. Delays are transfers that do not queue. */
 static void
 append_event (Walk *walk, const PsCircleEvent *at)
 {
@@ -59,7 +59,7 @@ append_event (Walk *walk, const PsCircleEvent *at)
 static gboolean
 has_fixed_times (const PsProgram *program, const PsEventsSetting *events, GError **error)
 {
-  if (!events || ps_events_setting_is_fixed (events))
+  if (events == NULL || ps_events_setting_is_fixed (events))
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
                "%s: with shared links, overlap slow-down or ready order no one circle sets the pace; --sync global can "

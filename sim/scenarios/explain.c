@@ -1,7 +1,7 @@
 /* explain.c - critical path, slack and idle time from the times of one simulation. */
 #include <pipesim/explain.h>
 
-/* What ended when: an op, or the transfer of a step's input. */
+/* The end of an op, or of the transfer of a step's input. */
 typedef struct
 {
   gint64 end_ns;
@@ -16,7 +16,7 @@ typedef struct
   const PsSimulation *simulation;
   gint64 begin_ns; /* first op's start */
   GArray *endings; /* of Ending, by time, ops before transfers, ids falling; only where transfers queue */
-  guint8 *passed;  /* [2 * n_steps] op or transfer is on the path already */
+  guint8 *passed;  /* [2 * n_steps] the op or transfer is on the path already */
 } Times;
 
 static void
@@ -110,7 +110,7 @@ touches (const Times *times, const Ending *ending, guint a, guint b)
   return from == a || from == b || (ending->transfer && (step->device == a || step->device == b));
 }
 
-/* The last thing to have ended by then on one of two devices; NULL: nothing has. */
+/* The last ending up to a time on one of two devices; NULL: there is none. */
 static const Ending *
 last_ending (const Times *times, gint64 time_ns, guint a, guint b)
 {
@@ -135,12 +135,12 @@ last_ending (const Times *times, gint64 time_ns, guint a, guint b)
   return NULL;
 }
 
-/* What made something start that began at time_ns on devices a and b, when neither its producer nor its predecessor
- * did: whatever ended there last. */
+/* Finds the cause of a start at time_ns on devices a and b, if neither the producer nor the op before it ended then:
+ * the last ending on those devices. */
 static gboolean
 find_other_cause (const Times *times, PsExplanation *explanation, gint64 time_ns, guint a, guint b, Ending *cause)
 {
-  const Ending *found = times->endings ? last_ending (times, time_ns, a, b) : NULL;
+  const Ending *found = times->endings != NULL ? last_ending (times, time_ns, a, b) : NULL;
 
   if (found == NULL)
     return FALSE;
@@ -297,7 +297,7 @@ compare_starts (gconstpointer a, gconstpointer b, gpointer data)
   return (x > y) - (x < y);
 }
 
-/* A device's steps as they ran, which need not be the schedule's order where that is a hint. */
+/* A device's steps as they ran. That may differ from the schedule's order if it is only a hint. */
 static GArray *
 steps_of (const Times *times, guint device)
 {
@@ -306,7 +306,7 @@ steps_of (const Times *times, guint device)
   GArray *steps = g_array_new (FALSE, FALSE, sizeof (guint32));
 
   g_array_append_vals (steps, &program->step_of[first[device]], first[device + 1] - first[device]);
-  if (times->simulation->start_ns)
+  if (times->simulation->start_ns != NULL)
     g_array_sort_with_data (steps, compare_starts, (gpointer)times);
   return steps;
 }
@@ -355,7 +355,7 @@ ps_explain (const PsProgram *program, const PsCosts *costs, const PsSimulation *
   explanation->idle_ns = g_new0 (gint64, (gsize)simulation->n_devices * PS_N_IDLE);
   times.begin_ns = first_start (simulation);
   times.passed = g_new0 (guint8, 2 * (gsize)program->n_steps);
-  if (simulation->transfer_end_ns)
+  if (simulation->transfer_end_ns != NULL)
     collect_endings (&times);
   else
     find_slack (&times, explanation);

@@ -3,12 +3,12 @@
 
 #include <pipesim/philox.h>
 
-#define CALLS (PS_SCENARIO_LANES / 4) /* of the generator, which makes four words */
+#define CALLS (PS_SCENARIO_LANES / 4) /* calls of the generator, which makes four words */
 #define CELL_BITS 6
-#define CELLS (1U << CELL_BITS) /* of an octave */
+#define CELLS (1U << CELL_BITS) /* cells of an octave */
 #define N_CELLS ((31 - CELL_BITS) * CELLS + CELLS)
 
-/* Side by side, so that the compiler makes vectors of them. */
+/* The lanes are computed side by side, so that the compiler makes vectors of them. */
 void
 ps_draw (guint64 seed, guint first, PsPurpose purpose, guint32 *words)
 {
@@ -44,7 +44,7 @@ struct _PsJitter
   gint64 factor[2][N_CELLS + 1];
 };
 
-/* z >= 0 with P (normal > z) = p, by halving an interval: erfc falls. */
+/* z >= 0 with P (normal > z) = p, by halving an interval; erfc falls. */
 static double
 normal_quantile (double p)
 {

@@ -1,5 +1,4 @@
-/* jitter.h - draws and what they become: random words by sample and purpose, and log-normal factors from words. Private
- * to libpipesim. */
+/* jitter.h - random words by sample and purpose, and log-normal factors from words. Private to libpipesim. */
 #ifndef PIPESIM_JITTER_H
 #define PIPESIM_JITTER_H
 
@@ -7,7 +6,7 @@
 
 #include <math.h>
 
-/* What a draw is for. Words of different purposes are independent. */
+/* The purpose of a draw. Words of different purposes are independent. */
 typedef struct
 {
   guint32 a, b;
@@ -22,12 +21,12 @@ enum
   PS_N_STREAMS
 };
 
-/* Words of PS_SCENARIO_LANES samples from `first`, a multiple of that, on. */
+/* Draws words for PS_SCENARIO_LANES samples from `first` on, a multiple of that. */
 void ps_draw (guint64 seed, guint first, PsPurpose purpose, guint32 *words);
 
-/* Log-normal factors, mean 1. A word w below 2^31 stands for the lower tail, probability p = (w + 1/2) / 2^32, one
- * above for the upper tail of the rest. Both tails are tables over p whose cells are 1/64 of an octave, linear in
- * between and in integers of 2^-32, so that every processor gets the same factor from the same word. */
+/* Log-normal factors with mean 1. A word w below 2^31 stands for the lower tail, with probability p = (w + 1/2) / 2^32;
+ * a larger one for the upper tail. Both tails are tables over p, with cells of 1/64 octave, linear between and in
+ * integers of 2^-32. So every processor gets the same factor from the same word. */
 typedef struct _PsJitter PsJitter;
 
 PsJitter *ps_jitter_new (double relative_deviation);
@@ -36,7 +35,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsJitter, ps_jitter_free)
 
 double ps_jitter_largest (const PsJitter *jitter);
 
-/* Replaces words by factors. */
+/* Replaces words by their factors. */
 void ps_jitter_factors (const PsJitter *jitter, const guint32 *words, double *factors);
 
 #endif

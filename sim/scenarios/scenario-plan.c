@@ -1,4 +1,4 @@
-/* scenario-plan.c - what the scenario engine walks: steps with slots instead of ids, and classes of equal durations. */
+/* scenario-plan.c - the steps of the scenario engine, with slots instead of ids, and classes of equal durations. */
 #include <pipesim/scenarios.h>
 
 #define KEPT G_MAXUINT32
@@ -8,12 +8,12 @@ typedef struct
 {
   PsScenarioPlan *plan;
   guint32 *op_class;       /* [n_copies * n kinds * n_stages] class of ops outside pairs; 0 = none yet */
-  guint32 *transfer_class; /* [n_copies * (1 + 2 n_stages)] likewise */
+  guint32 *transfer_class; /* [n_copies * (1 + 2 n_stages)] class of transfers; 0 = none yet */
   GHashTable *pair_class;  /* (cost, partner, device) as one number -> class */
-  guint32 *last_use;       /* [n_steps] last step that reads this one's end; KEPT: also the results do */
+  guint32 *last_use;       /* [n_steps] last step that reads this one's end; KEPT: the results read it too */
   GArray *op;              /* PsOpClass */
   GArray *transfer;        /* PsTransferClass */
-  GArray *free_slots;      /* guint32, last freed last, so that what is in the cache is used next */
+  GArray *free_slots;      /* guint32, used as a stack: the slot freed last is in the cache */
 } Builder;
 
 static void
@@ -53,7 +53,7 @@ copy_of (const PsProgram *program, guint step)
 {
   const PsSchedule *schedule = program->schedule;
 
-  return schedule->copy ? schedule->copy[schedule->ops[program->op_of[step]].microbatch] : 0;
+  return schedule->copy != NULL ? schedule->copy[schedule->ops[program->op_of[step]].microbatch] : 0;
 }
 
 static guint32
@@ -87,9 +87,9 @@ op_class (Builder *builder, guint i)
   guint n_costs = PS_N_OP_KINDS * program->schedule->placement->n_stages;
   guint32 *class = &builder->op_class[(gsize)copy_of (program, i) * n_costs + step->cost];
 
-  if (program->pair && program->pair[i] == PS_PAIR_FIRST)
+  if (program->pair != NULL && program->pair[i] == PS_PAIR_FIRST)
     return 0;
-  if (program->pair && program->pair[i] == PS_PAIR_SECOND)
+  if (program->pair != NULL && program->pair[i] == PS_PAIR_SECOND)
     return pair_class (builder, step - 1, step);
   if (*class == 0)
     *class = append_op_class (builder, step->cost, PS_NO_PARTNER, step->device);
@@ -137,7 +137,7 @@ find_last_uses (Builder *builder)
       }
 }
 
-/* The slot of an earlier step (id + 1; 0 = none), free again if step i is the last that reads it. */
+/* The slot of an earlier step (id + 1; 0 = none). The slot is freed if step i is the last that reads it. */
 static guint32
 read_slot (Builder *builder, guint32 id, guint i)
 {

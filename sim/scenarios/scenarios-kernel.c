@@ -2,10 +2,10 @@
  * The compiler makes the vectors. */
 #include "scenarios-kernel.h"
 
-/* A step's own slot may be that of its previous one: lane by lane, which is no dependency between lanes. Unrolled
- * before it is a vector loop, it would never become one. */
+/* A step's own slot may be the slot of the step before. Each lane then depends on itself only, so the loop may be a
+ * vector loop; unrolled first, it would never become one. */
 #ifdef __clang__
-/* Checks put in by sanitizers keep a loop scalar; that is no fault. */
+/* Checks inserted by sanitizers keep a loop scalar, which is no fault. */
 #pragma clang diagnostic ignored "-Wpass-failed"
 #define LANES_ARE_INDEPENDENT _Pragma ("clang loop vectorize(assume_safety) unroll(disable)")
 #else

@@ -4,11 +4,11 @@
 
 #include <pipesim/scenarios.h>
 
-/* A slot, and a cost of one class for one block of scenarios: two of the widest registers, so that reading a step is
- * shared by more lanes. 32 lanes of 32 bits, 16 of 64. */
+/* Size of a slot, and of a cost of one class, for one block of scenarios: two of the widest registers, so that more
+ * lanes share the reading of a step. That is 32 lanes of 32 bits or 16 of 64. */
 #define PS_SCENARIO_BLOCK_BYTES 128
 
-/* Walks n steps. slots, durations and transfers hold blocks; the first are indexed by slot, the others by the step's
+/* Walks n steps. slots, durations and transfers hold blocks; slots are indexed by slot, the others by the step's
  * classes. */
 typedef void (*PsScenarioWalk) (const PsScenarioStep *steps, guint n, gpointer slots, gconstpointer durations,
                                 gconstpointer transfers);
@@ -20,7 +20,7 @@ typedef struct
   PsScenarioWalk walk_steps; /* 64 bits; durations and transfers are indexed by the step's place among the n */
 } PsScenarioKernel;
 
-/* NULL where this build or this processor has not got it. */
+/* NULL: not available in this build or on this processor. */
 const PsScenarioKernel *ps_scenario_kernel (PsKernel kernel);
 
 #endif

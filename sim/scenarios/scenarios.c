@@ -1,23 +1,22 @@
-/* scenarios.c - blocks of scenarios: costs packed into lanes, the walk, and what follows from the ends of the devices.
- */
+/* scenarios.c - blocks of scenarios: costs packed into lanes, the walk, and results from the devices' ends. */
 #include "scenarios-kernel.h"
 
 #include <string.h>
 
 #define ALIGNMENT 64
-#define TILE 64 /* steps whose durations are made at a time: 8 KiB of them and 8 KiB of transfers */
+#define TILE 64 /* steps per tile: 8 KiB of durations and 8 KiB of transfers */
 #define LANES_32 (PS_SCENARIO_BLOCK_BYTES / sizeof (guint32))
 #define LANES_64 (PS_SCENARIO_BLOCK_BYTES / sizeof (gint64))
 
 G_STATIC_ASSERT (LANES_64 == PS_SCENARIO_LANES);
 
-/* All arrays hold blocks, of one width or the other. */
+/* All arrays hold blocks of one of the two widths. */
 typedef struct
 {
   gpointer slots;     /* [n_slots] */
   gpointer ops;       /* [n_op_classes] */
   gpointer transfers; /* [n_transfer_classes] */
-  gint64 *firsts;     /* [n_devices][LANES_64] duration of each device's first op, where every op has its own */
+  gint64 *firsts;     /* [n_devices][LANES_64] duration of each device's first op, if every op has its own */
   gint64 *tile_ops;   /* [TILE][LANES_64] */
   gint64 *tile_transfers;
 } Scratch;
@@ -114,7 +113,7 @@ pack_largest (const gint64 *ns, guint n_classes, guint n, gint64 *packed)
     }
 }
 
-/* No end time of any scenario is later. */
+/* A bound on the end times of all scenarios. */
 static gint64
 latest_end (PsScenarios *scenarios, const PsScenarioKernel *kernel)
 {
@@ -154,7 +153,7 @@ choose_integers (PsScenarios *scenarios, const PsScenarioKernel *kernel)
 
   scenarios->bits = 64;
   scenarios->unit_ns = 1;
-  /* Finding out costs as much as a block. */
+  /* Finding the width would cost as much as one block. */
   if (scenarios->n <= LANES_64)
     return;
   latest = latest_end (scenarios, kernel);
@@ -182,7 +181,7 @@ pack_64 (const gint64 *ns, guint n_classes, guint n, guint first, gint64 *packed
       packed[row * LANES_64 + lane] = ns[row * n + MIN (first + lane, n - 1)];
 }
 
-/* Quotients are exact and below 2^32, so a product with the inverse is less than a half off. */
+/* Quotients are exact and below 2^32, so a product with the inverse is off by less than a half. */
 static void
 pack_32 (const gint64 *ns, guint n_classes, guint n, guint first, gint64 unit_ns, guint32 *packed)
 {
@@ -197,7 +196,7 @@ pack_32 (const gint64 *ns, guint n_classes, guint n, guint first, gint64 unit_ns
       }
 }
 
-/* First start and last end of a device in one lane. */
+/* Sets the first start and last end of a device in one lane. */
 static void
 set_device (PsScenarios *scenarios, guint device, guint scenario, gint64 start_ns, gint64 end_ns)
 {
@@ -226,7 +225,7 @@ unpack_32 (PsScenarios *scenarios, guint first)
       }
 }
 
-/* durations holds that of a device's first op in block `row[device]`, or in block `device` where row is NULL. */
+/* `durations` holds the duration of a device's first op in block row[device], or in block `device` if row is NULL. */
 static void
 unpack_64 (PsScenarios *scenarios, guint first, const gint64 *durations, const guint32 *row)
 {
@@ -239,7 +238,7 @@ unpack_64 (PsScenarios *scenarios, guint first, const gint64 *durations, const g
     for (guint lane = 0; lane < n; lane++)
       {
         gint64 start = slots[(gsize)plan->first_slot[device] * LANES_64 + lane]
-                       - durations[(gsize)(row ? row[device] : device) * LANES_64 + lane];
+                       - durations[(gsize)(row != NULL ? row[device] : device) * LANES_64 + lane];
 
         set_device (scenarios, device, first + lane, start, slots[(gsize)plan->last_slot[device] * LANES_64 + lane]);
       }
@@ -313,7 +312,7 @@ ps_scenarios_run (PsScenarios *scenarios)
   find_spans (scenarios);
 }
 
-/* Remembers the durations of the devices' first ops that lie in a tile; returns how many do. */
+/* Remembers the durations of those devices' first ops that lie in a tile; returns how many do. */
 static guint
 keep_firsts (const PsScenarios *scenarios, guint begin, guint n)
 {

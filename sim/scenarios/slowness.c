@@ -1,4 +1,4 @@
-/* slowness.c - slow devices and links as the user names them. */
+/* slowness.c - slow devices and links, read from the user's text. */
 #include <pipesim/uncertainty.h>
 
 static gboolean

@@ -1,5 +1,5 @@
-/* steady-plan.c - an event graph compiled: events in order, each a maximum over two arcs or a chain of them, in slots
- * that are free again when the last event that waits for them is done. */
+/* steady-plan.c - an event graph compiled to steps. Each event is a maximum over two arcs or a chain of such maxima;
+ * its slot is free again once no event reads it. */
 #include "steady-plan.h"
 
 #include "iterations/rounds.h"
@@ -13,9 +13,9 @@ typedef struct
   GArray *steps;      /* PsScenarioStep */
   GArray *times;      /* PsSteadyTime */
   guint32 *slot;      /* [n_events] in this round */
-  guint32 *carry;     /* [n_events] from the round before; 0: nobody waits that long */
-  guint32 *readers;   /* [n_events] arcs of this round that still lead to it */
-  GArray *free_slots; /* guint32, last freed last */
+  guint32 *carry;     /* [n_events] from the round before; 0: not needed that long */
+  guint32 *readers;   /* [n_events] arcs of this round that still start at it */
+  GArray *free_slots; /* guint32, used as a stack */
   guint n_slots;
 } Builder;
 
@@ -33,7 +33,7 @@ builder_init (Builder *builder)
   builder->n_slots = 1;
 }
 
-/* Also of one that never began. */
+/* Also safe on a zeroed builder. */
 static void
 builder_clear (Builder *builder)
 {
@@ -58,7 +58,8 @@ take_slot (Builder *builder)
   return slot;
 }
 
-/* Where an arc comes from. Carried slots are numbered from 1 until all others are known: see place_carries. */
+/* Slot at which an arc begins. Carried slots count from 1 until the number of other slots is known; see
+ * place_carries. */
 #define CARRY (1U << 31)
 
 static guint32
@@ -77,7 +78,7 @@ update_event (const Builder *builder, guint device)
   return builder->events.first_update + 2 * device + 1;
 }
 
-/* The state that all devices have handed down. */
+/* The event at which all devices have handed over their state. */
 static guint32
 reduced_event (const Builder *builder)
 {
@@ -90,7 +91,7 @@ carried_slot (const Builder *builder, guint event)
   return builder->plan->first_carry + builder->carry[event] - 1;
 }
 
-/* The end of the round reads the event too. */
+/* Carries an event over to the next round, so that the end of the round reads it too. */
 static void
 carry_over (Builder *builder, guint event, guint *n_carries)
 {
@@ -100,7 +101,7 @@ carry_over (Builder *builder, guint event, guint *n_carries)
   builder->readers[event]++;
 }
 
-/* What says when an iteration is over is carried over even where no op waits for it. */
+/* Counts readers. The events that say when an iteration is over are carried over even if no op waits for them. */
 static void
 count_readers (Builder *builder)
 {
@@ -138,8 +139,8 @@ append_step (Builder *builder, guint32 previous, guint32 input, guint32 output, 
   g_array_append_val (builder->times, time);
 }
 
-/* An event that nobody waits for needs none: messages that no step receives. A step is the maximum of two slots, of
- * which the second may be delayed; each further one makes a step of its own in the same slot. Only arcs between ops are
+/* Adds the steps of an event; none if nothing reads it (a message that no step receives). A step is the maximum of two
+ * slots, and the second may be delayed. Each further arc makes another step in the same slot. Only arcs between ops are
  * delayed, by the message that the later op waits for. */
 static void
 add_event (Builder *builder, guint event)
@@ -173,7 +174,7 @@ add_event (Builder *builder, guint event)
     append_step (builder, 0, 0, held, time);
 }
 
-/* At the end of a round; and only now is it known how many other slots there are. */
+/* Places carried slots at the end of a round: only then is the number of other slots known. */
 static void
 place_carries (Builder *builder)
 {
@@ -215,17 +216,6 @@ finish (Builder *builder)
   plan->times = (PsSteadyTime *)(gpointer)g_array_free (g_steal_pointer (&builder->times), FALSE);
 }
 
-static gboolean
-has_fixed_times (const PsProgram *program, const PsEventsSetting *events, GError **error)
-{
-  if (!events || ps_events_setting_is_fixed (events))
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
-               "%s: never drains: with shared links, overlap slow-down or ready order its steady state is not known",
-               program->schedule->name);
-  return FALSE;
-}
-
 PsSteadyPlan *
 ps_steady_plan_new (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce,
                     GError **error)
@@ -235,7 +225,7 @@ ps_steady_plan_new (const PsProgram *program, const PsCosts *costs, const PsEven
   g_auto (PsEventOrder) order = { 0 };
   g_auto (Builder) builder = { .order = &order };
 
-  if (!has_fixed_times (program, events, error))
+  if (!ps_iteration_check_fixed (program, events, error))
     return NULL;
   graph = ps_rounds_new (program, costs, NULL, events, reduce);
   if (!ps_event_order_init (&order, graph))
@@ -261,7 +251,7 @@ ps_steady_plan_new (const PsProgram *program, const PsCosts *costs, const PsEven
 void
 ps_steady_plan_free (PsSteadyPlan *plan)
 {
-  if (!plan)
+  if (plan == NULL)
     return;
   g_free (plan->steps);
   g_free (plan->times);

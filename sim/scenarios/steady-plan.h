@@ -8,7 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* What a step takes between its input and its end. */
+/* The time that a step takes between its input and its end. */
 typedef enum
 {
   PS_STEADY_FIXED,   /* always fixed_ns */
@@ -19,24 +19,24 @@ typedef enum
 typedef struct
 {
   guint8 kind;     /* PsSteadyKind */
-  gboolean delays; /* the input is a message under way: that of `step` */
+  gboolean delays; /* the input is a message under way, the one of `step` */
   guint32 step;    /* of the program */
   gint64 fixed_ns;
 } PsSteadyTime;
 
-/* Every event of the round is one step, or several, in one slot. What the next round waits for is carried over in slots
- * of its own, which are all that a round leaves behind. */
+/* Every event of the round is one or more steps in one slot. Events that the next round reads are copied to carried
+ * slots, and a round leaves nothing else. */
 typedef struct
 {
   guint n_steps;
   guint n_slots;         /* slot 0 holds 0 for ever */
-  PsScenarioStep *steps; /* [n_steps] op and transfer are not used */
+  PsScenarioStep *steps; /* [n_steps] their op and transfer are not used */
   PsSteadyTime *times;   /* [n_steps] */
   guint first_carry;     /* slots first_carry .. n_slots - 1 are carried over */
-  guint n_updates;       /* devices */
-  guint32 *update;       /* [n_updates] the slot, carried over, of the optimizer step of each device */
-  guint32 reduced;       /* likewise of when the gradients of all devices are reduced; not of asynchronous schedules */
-  gint64 sum_ns;         /* of all that is fixed */
+  guint n_updates;       /* number of devices */
+  guint32 *update;       /* [n_updates] the carried slot of each device's optimizer step */
+  guint32 reduced;       /* carried slot of when all gradients are reduced; not of asynchronous schedules */
+  gint64 sum_ns;         /* of all fixed times */
 } PsSteadyPlan;
 
 /* Errors: PS_ERROR_SCHEDULE where the instructions wait for each other in a circle, and where durations are not known

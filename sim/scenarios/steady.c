@@ -1,4 +1,4 @@
-/* steady.c - round after round through the steps of a plan, tile by tile. */
+/* steady.c - rounds through the steps of a plan, tile by tile. */
 #include "steady.h"
 
 #include "scenarios-kernel.h"
@@ -6,9 +6,9 @@
 #include <string.h>
 
 #define LANES PS_SCENARIO_LANES
-#define TILE 64    /* steps whose times are made at a time */
-#define SETTLE 256 /* iterations at mean times at most, which all runs begin with */
-#define WARM_UP 16 /* further ones of every run, which are no samples */
+#define TILE 64    /* steps per tile of times */
+#define SETTLE 256 /* most iterations at mean times with which all runs begin */
+#define WARM_UP 16 /* further iterations of every run, which are no samples */
 
 /* A block of runs. */
 typedef struct
@@ -48,7 +48,7 @@ make_op (const Block *block, guint step, gint64 *ns)
   guint device = block->luck->draws->plan->program->steps[step].device;
 
   ps_luck_op (block->luck, step, ns);
-  for (guint lane = 0; lane < LANES && speed && speed[device] != 1; lane++)
+  for (guint lane = 0; lane < LANES && speed != NULL && speed[device] != 1; lane++)
     ns[lane] = llrint ((double)ns[lane] / speed[device]);
 }
 
@@ -87,7 +87,7 @@ run_round (Block *block)
     }
 }
 
-/* When the last device has done the iteration. */
+/* When the last device has finished the iteration. */
 static void
 find_ends (const Block *block, gint64 *ends_ns)
 {
@@ -99,7 +99,7 @@ find_ends (const Block *block, gint64 *ends_ns)
       ends_ns[lane] = MAX (ends_ns[lane], block->slots[(gsize)plan->update[device] * LANES + lane]);
 }
 
-/* Takes over what a round has left behind, told from the least of it. FALSE: it is as before. */
+/* Takes over the carried slots of a round, relative to the least of them. FALSE: they are as before. */
 static gboolean
 take_carried (PsSteady *steady, const Block *block)
 {
@@ -148,7 +148,7 @@ settle (PsSteady *steady)
     }
 }
 
-/* No sum of the times of all iterations of a run, each op and transfer at its longest, may leave the integers. */
+/* Checks that integers can hold all iterations of a run with each op and transfer at its longest. */
 static gboolean
 check_sums (const PsSteady *steady, const PsEventsSetting *events, gboolean single, GError **error)
 {
@@ -170,7 +170,7 @@ gboolean
 ps_steady_init (PsSteady *steady, const PsDraws *draws, const PsSteadyPlan *plan, const PsEventsSetting *events,
                 gboolean single, GError **error)
 {
-  *steady = (PsSteady){ .draws = draws, .plan = plan, .speed = events ? events->speed : NULL };
+  *steady = (PsSteady){ .draws = draws, .plan = plan, .speed = events != NULL ? events->speed : NULL };
   steady->carried_ns = g_new0 (gint64, plan->n_slots - plan->first_carry);
   if (!check_sums (steady, events, single, error))
     return FALSE;

@@ -8,8 +8,8 @@
 
 G_BEGIN_DECLS
 
-/* What a run of a block begins with: the devices' ready times, and what else is carried over, when iterations at mean
- * times change it no more. Only read once made. */
+/* The state with which each run of a block begins: the devices' ready times and all other carried slots, after
+ * iterations at mean times that repeat themselves. Constant once made. */
 typedef struct
 {
   const PsDraws *draws;
@@ -18,22 +18,22 @@ typedef struct
   gint64 *carried_ns;  /* [n_slots - first_carry] */
 } PsSteady;
 
-/* events as given to ps_steady_plan_new; all must outlive it. Fails with PS_ERROR_USAGE where the times of a run could
- * leave the integers. single: for ps_steady_run_single only. */
+/* events as given to ps_steady_plan_new; all must outlive it. Fails with PS_ERROR_USAGE if integers could not hold the
+ * times of a run. single: for ps_steady_run_single only. */
 gboolean ps_steady_init (PsSteady *steady, const PsDraws *draws, const PsSteadyPlan *plan,
                          const PsEventsSetting *events, gboolean single, GError **error);
 void ps_steady_clear (PsSteady *steady);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsSteady, ps_steady_clear)
 
-/* Samples of a block: those of its runs' first iteration, then those of their second, and so on. */
+/* Samples of a block: first the first iterations of its runs, then their second ones, and so on. */
 #define PS_STEADY_BLOCK (PS_STEADY_ITERATIONS * PS_STEADY_RUNS)
 
-/* The samples from `first`, a multiple of PS_STEADY_BLOCK, on, [PS_STEADY_BLOCK]; luck is scratch, of the same draws.
- */
+/* Samples from `first` on, a multiple of PS_STEADY_BLOCK, into [PS_STEADY_BLOCK]; luck is scratch, of the same
+ * draws. */
 void ps_steady_run (const PsSteady *steady, PsLuck *luck, guint first, gint64 *iteration_ns);
 
-/* One iteration that begins on all devices at once, PS_SCENARIO_LANES samples of it: until all gradients are reduced.
- * Not of asynchronous schedules. */
+/* PS_SCENARIO_LANES samples of one iteration that begins on all devices at once and ends when all gradients are
+ * reduced. Not for asynchronous schedules. */
 void ps_steady_run_single (const PsSteady *steady, PsLuck *luck, guint first, gint64 *reduced_ns);
 
 G_END_DECLS

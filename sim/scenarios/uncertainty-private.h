@@ -1,14 +1,14 @@
-/* uncertainty-private.h - what sampling and the tornado share. Private to libpipesim. */
+/* uncertainty-private.h - parts shared by sampling and the tornado. Private to libpipesim. */
 #ifndef PIPESIM_UNCERTAINTY_PRIVATE_H
 #define PIPESIM_UNCERTAINTY_PRIVATE_H
 
 #include <pipesim/uncertainty.h>
 
-/* Which causes of spread take part. */
+/* The causes of spread that take part. */
 typedef struct
 {
-  const PsPart *part; /* jitter of this part alone; NULL: of all, or of none if slowness >= 0 */
-  gint slowness;      /* this one alone; -1: all, or none if part is set */
+  const PsPart *part; /* jitter of this part only; NULL: of all parts, or of none if slowness >= 0 */
+  gint slowness;      /* this slowness only; -1: all, or none if part is set */
 } PsCauses;
 
 #define PS_ALL_CAUSES ((PsCauses){ NULL, -1 })

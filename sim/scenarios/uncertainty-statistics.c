@@ -1,4 +1,4 @@
-/* uncertainty-statistics.c - quantiles of samples, who wins, and which cause of spread moves the result most. */
+/* uncertainty-statistics.c - quantiles of samples, probability of winning, and the tornado of causes. */
 #include "steady.h"
 
 #include <math.h>
@@ -16,8 +16,8 @@ log_binomial (guint n, guint k, double q)
          + (n - k) * log1p (-q);
 }
 
-/* The least k >= 0 for which k or fewer of n samples lie below the q quantile with more than that probability. Goes
- * down from the middle to where nothing is left, then adds up. */
+/* The least k >= 0 such that k or fewer of n samples lie below the q quantile with a probability above `p`. Goes down
+ * from the middle to where the rest is negligible, then adds up. */
 static guint
 binomial_quantile (guint n, double q, double probability)
 {
@@ -35,8 +35,8 @@ binomial_quantile (guint n, double q, double probability)
   return k;
 }
 
-/* The quantile lies between the samples of rank low and high (from 1) with probability P (low <= number below it <
- * high). As many samples as are effective say where, as a part of all. */
+/* A quantile with its interval. The quantile lies between the samples of rank low and high (from 1) with probability P
+ * (low <= number below it < high). The ranks are computed for the effective number of samples, as parts of all. */
 static PsQuantile
 quantile (const gint64 *sorted_ns, guint n, double q, guint effective)
 {
@@ -71,7 +71,7 @@ group_of (const Samples *samples, guint i)
   return samples->steady ? i / PS_STEADY_BLOCK * PS_STEADY_RUNS + i % PS_STEADY_RUNS : i;
 }
 
-/* Variance of the mean of y, from the sums of the groups about it. */
+/* Variance of the mean of y, from the sums of the groups about that mean. */
 static double
 variance_of_mean (const Samples *samples, const double *y, double mean)
 {
@@ -85,7 +85,7 @@ variance_of_mean (const Samples *samples, const double *y, double mean)
   return n_groups > 1 ? squares / (n * n) * n_groups / (n_groups - 1) : 0;
 }
 
-/* How many independent samples would tell as much about the part of samples below the quantile. */
+/* How many independent samples would say as much about the part of samples below the quantile. */
 static guint
 effective_number (const Samples *samples, double q)
 {
@@ -180,7 +180,7 @@ add_bar (GArray *bars, const PsProgram *program, const PsCosts *costs, const PsU
 
   if (samples == NULL)
     return FALSE;
-  if (causes.part)
+  if (causes.part != NULL)
     bar.part = *causes.part;
   ps_distribution_init (&distribution, samples, sampling->n_samples, ps_sampling_is_steady (sampling, program));
   bar.p10_ns = distribution.p10.value_ns;
@@ -206,7 +206,7 @@ ps_uncertainty_tornado (const PsProgram *program, const PsCosts *costs, const Ps
   g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (program);
   g_autoptr (GArray) parts = ps_parts (plan, costs);
   g_autoptr (GArray) bars = g_array_new (FALSE, FALSE, sizeof (PsTornadoBar));
-  gboolean jitters = uncertainty->jitter > 0 || uncertainty->measured;
+  gboolean jitters = uncertainty->jitter > 0 || uncertainty->measured != NULL;
 
   for (guint i = 0; i < parts->len && jitters; i++)
     {

@@ -1,5 +1,5 @@
-/* uncertainty.c - samples of the iteration time: durations drawn tile by tile for a block of samples, threads in turn.
- */
+/* uncertainty.c - samples of the iteration time. Durations are drawn tile by tile for a block of samples; threads take
+ * blocks in turn. */
 #include "steady.h"
 
 #include "iterations/rounds.h"
@@ -9,7 +9,7 @@
 #define LANES PS_SCENARIO_LANES
 #define BATCH (16 * LANES) /* samples that a thread takes at a time, unless it takes PS_STEADY_BLOCK */
 
-/* Shared by all threads and only read, but for the results, of which each thread writes its own. */
+/* Shared by all threads, which only read it. Each thread writes its own results. */
 typedef struct
 {
   const PsScenarioPlan *plan;
@@ -17,10 +17,10 @@ typedef struct
   const PsSampling *sampling;
   PsDraws draws;
   gboolean is_steady;
-  PsSteadyPlan *round; /* NULL: the makespan alone says when a sample is over */
+  PsSteadyPlan *round; /* NULL: the makespan alone decides when a sample is over */
   PsSteady steady;
-  PsReductions reductions; /* where rounds are run by the events engine */
-  gint64 optimizer_ns;     /* of the device where it takes longest */
+  PsReductions reductions; /* if the events engine runs rounds */
+  gint64 optimizer_ns;     /* of the device whose O takes longest */
   guint batch;
   gint64 *samples_ns;
 } Run;
@@ -43,12 +43,12 @@ typedef struct
   guint index;
   guint first; /* sample of the batch's first lane */
   PsLuck luck;
-  PsScenarios *scenarios; /* NULL where the events engine runs, or rounds do */
-  PsEvents *events;       /* likewise */
+  PsScenarios *scenarios; /* NULL if the events engine or rounds run */
+  PsEvents *events;       /* NULL if it is not used */
   PsSimulation *simulation;
-  gint64 *durations; /* [n_steps][LANES], then [n_steps] of one lane; events only, as the next two */
+  gint64 *durations; /* [n_steps][LANES], then [n_steps] of one lane; this and the next two for events only */
   gint64 *transfers;
-  gint64 *ready_ns; /* [n_devices], then [LANES][n_devices] of each lane where devices never meet */
+  gint64 *ready_ns; /* [n_devices], or [LANES][n_devices] if devices never meet */
   GError *error;
 } Job;
 
@@ -116,8 +116,8 @@ run_events (Job *job, guint first)
   return TRUE;
 }
 
-/* One iteration of a block's runs, each from when the one before has left its devices ready. iteration_ns: from when
- * the last device was ready for it until the last one is ready for the next. */
+/* One iteration of a block's runs, each from the ready times that the one before left. iteration_ns: from when the last
+ * device was ready for it until the last one is ready for the next. */
 static gboolean
 run_round (Job *job, guint first, guint before, gint64 *iteration_ns)
 {
@@ -145,7 +145,7 @@ run_round (Job *job, guint first, guint before, gint64 *iteration_ns)
   return TRUE;
 }
 
-#define WARM_UP 64 /* iterations from rest that are no samples */
+#define WARM_UP 64 /* iterations that start from rest and are no samples */
 
 static gboolean
 run_steady_events (Job *job)
@@ -177,7 +177,7 @@ run_steady (Job *job)
     keep (job, i, iteration_ns[i]);
 }
 
-/* All-reduces may end last with a device that was not the last to compute. */
+/* The last all-reduce may end on a device that was not the last to compute. */
 static void
 run_reduced (Job *job)
 {
@@ -211,11 +211,11 @@ run_all_events (Job *job)
 static gboolean
 run_batch (Job *job)
 {
-  if (job->events)
+  if (job->events != NULL)
     return job->run->is_steady ? run_steady_events (job) : run_all_events (job);
   if (job->run->is_steady)
     run_steady (job);
-  else if (job->run->round)
+  else if (job->run->round != NULL)
     run_reduced (job);
   else
     run_scenarios (job);
@@ -261,7 +261,7 @@ job_init (Job *job, const Run *run, guint index, GError **error)
 
   *job = (Job){ .run = run, .index = index };
   ps_luck_init (&job->luck, &run->draws);
-  if (run->round)
+  if (run->round != NULL)
     return TRUE;
   if (run->sampling->events == NULL)
     {
@@ -301,10 +301,10 @@ run_jobs (const Run *run, GError **error)
     }
   if (done)
     run_job (jobs->data);
-  for (guint i = 1; i < n && threads[i]; i++)
+  for (guint i = 1; i < n && threads[i] != NULL; i++)
     g_thread_join (threads[i]);
   for (guint i = 0; i < n && done; i++)
-    if (g_array_index (jobs, Job, i).error)
+    if (g_array_index (jobs, Job, i).error != NULL)
       {
         g_propagate_error (error, g_steal_pointer (&g_array_index (jobs, Job, i).error));
         done = FALSE;
@@ -312,7 +312,7 @@ run_jobs (const Run *run, GError **error)
   return done;
 }
 
-/* No sum of the times of all ops and transfers, each at its longest, may leave the integers. */
+/* Checks that integers can hold the sum of all ops and transfers, each at its longest. */
 static gboolean
 check_sums (const Run *run, GError **error)
 {
@@ -364,16 +364,17 @@ run_init (Run *run, GError **error)
   run->is_steady = ps_sampling_is_steady (sampling, program);
   run->batch = run->is_steady ? PS_STEADY_BLOCK : BATCH;
   run->optimizer_ns = longest_optimizer (program, run->costs, sampling->events);
-  if (!run->is_steady && (sampling->events || !has_reductions (run->costs)))
+  if (!run->is_steady && (sampling->events != NULL || !has_reductions (run->costs)))
     return check_sums (run, error);
-  if (run->is_steady && !program->schedule->asynchronous && sampling->events
+  if (run->is_steady && !program->schedule->asynchronous && sampling->events != NULL
       && !ps_events_setting_is_fixed (sampling->events))
     {
       ps_reductions_init (&run->reductions, program);
       return check_sums (run, error);
     }
   run->round = ps_steady_plan_new (program, run->costs, sampling->events, sampling->reduce, error);
-  return run->round && ps_steady_init (&run->steady, &run->draws, run->round, sampling->events, !run->is_steady, error);
+  return run->round != NULL
+         && ps_steady_init (&run->steady, &run->draws, run->round, sampling->events, !run->is_steady, error);
 }
 
 gint64 *

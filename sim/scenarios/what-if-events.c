@@ -1,9 +1,9 @@
-/* what-if-events.c - what a faster part would save where transfers queue: one run of the events engine per part. */
+/* what-if-events.c - savings of faster parts where transfers queue: one run of the events engine per part. */
 #include "what-if-private.h"
 
 #include <math.h>
 
-#define MOST_STEPS 64 /* of the search for a change point; each finds another path */
+#define MOST_STEPS 64 /* steps of the search for a change point; each finds another path */
 
 typedef struct
 {
@@ -12,7 +12,7 @@ typedef struct
   PsEventsSetting setting;
   PsEvents *events;
   PsSimulation *simulation;
-  gint64 *duration_ns; /* [n_steps] what the engine reads */
+  gint64 *duration_ns; /* [n_steps] durations that the engine reads */
   gint64 *transfer_ns;
 } Engine;
 
@@ -38,7 +38,7 @@ engine_init (Engine *engine, const PsScenarioPlan *plan, const PsCosts *costs, c
   return engine->events != NULL;
 }
 
-/* A time in units of 1 / scale ns with a share of some of it saved. */
+/* A time in units of 1 / scale ns, with a share of one part of it saved. */
 static gint64
 saved (gint64 whole_ns, gint64 part_ns, double saving, gint64 scale)
 {
@@ -48,13 +48,13 @@ saved (gint64 whole_ns, gint64 part_ns, double saving, gint64 scale)
 static gint64
 op_part (const PsPart *part, const PsOpClass *op, const PsCosts *costs)
 {
-  return part ? ps_part_of_op (part, op, costs) : 0;
+  return part != NULL ? ps_part_of_op (part, op, costs) : 0;
 }
 
 static gint64
 transfer_part (const PsPart *part, const PsTransferClass *transfer, const PsCosts *costs)
 {
-  return part ? ps_part_of_transfer (part, transfer, costs) : 0;
+  return part != NULL ? ps_part_of_transfer (part, transfer, costs) : 0;
 }
 
 void
@@ -88,7 +88,7 @@ run (Engine *engine, const PsPart *part, double saving, gint64 scale, gint64 *ma
   return TRUE;
 }
 
-/* whole - s * part, as in what-if.c, of the path that was critical in the last run. */
+/* Length whole - s * part, as in what-if.c, of the path that was critical in the last run. */
 typedef struct
 {
   double whole;
@@ -129,7 +129,7 @@ value_at (Line line, double s)
   return line.whole - s * line.part;
 }
 
-/* As many parts of a nanosecond as leave room for the sum of all times, and for ops that are slowed down. */
+/* The finest scale that leaves room for the sum of all times and for ops that are slowed down. */
 static gint64
 fine_scale (const PsScenarioPlan *plan, const PsCosts *costs)
 {
@@ -148,10 +148,9 @@ fine_scale (const PsScenarioPlan *plan, const PsCosts *costs)
   return scale;
 }
 
-#define LEAST_SAVING 1e-10 /* below it rounding decides */
+#define LEAST_SAVING 1e-10 /* below this, rounding decides */
 
-/* The line just beyond 0 is that of the path at so small a saving that it is critical at 0 too. *found: there is one.
- */
+/* Finds the line just beyond 0: the path at a saving so small that it is critical at 0 too. *found: there is one. */
 static gboolean
 line_at_zero (Engine *engine, const PsPart *part, gint64 scale, double tolerance, double makespan_ns, Line *line,
               gboolean *found, GError **error)
@@ -169,7 +168,7 @@ line_at_zero (Engine *engine, const PsPart *part, gint64 scale, double tolerance
   return TRUE;
 }
 
-/* NAN where the search does not come to an end. */
+/* Finds the change point; NAN if the search does not end. */
 static gboolean
 find_change_point (Engine *engine, const PsPart *part, double makespan_ns, double *change_point, GError **error)
 {
@@ -203,7 +202,7 @@ find_change_point (Engine *engine, const PsPart *part, double makespan_ns, doubl
 static gboolean
 is_sum (const Engine *engine)
 {
-  return !engine->setting.speed && ps_events_setting_is_fixed (&engine->setting);
+  return engine->setting.speed == NULL && ps_events_setting_is_fixed (&engine->setting);
 }
 
 static gboolean

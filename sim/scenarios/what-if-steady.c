@@ -1,10 +1,10 @@
-/* what-if-steady.c - what a faster part would save where devices never meet. Every circle of waiting that was found for
- * one part bounds the iteration time with every other part faster, so that most parts need no search of their own. */
+/* what-if-steady.c - savings of faster parts where devices never meet. Each circle of waiting that is found for one
+ * part bounds the iteration time with every other part faster, so most parts need no search of their own. */
 #include "what-if-private.h"
 
 #include <math.h>
 
-/* With one part saving: the iteration time, or as long as it is not known a time that it does not fall below. */
+/* The iteration time with a saving on one part; until it is known, a lower bound on it. */
 typedef struct
 {
   gint64 time_ns;
@@ -23,9 +23,9 @@ typedef struct
   gint64 *transfer_ns;
   GArray *parts;
   double saving;
-  gint64 base_ns;  /* nothing saves */
-  Answer *answers; /* [n parts] with saving of their time saved */
-  Answer *leasts;  /* [n parts] with all of it */
+  gint64 base_ns;  /* without any saving */
+  Answer *answers; /* [n parts] with `saving` of their time saved */
+  Answer *leasts;  /* [n parts] with all their time saved */
 } Steady;
 
 static void
@@ -52,14 +52,14 @@ steady_init (Steady *steady, const PsEventsSetting *events, GError **error)
   steady->parts = ps_parts (steady->plan, steady->costs);
   steady->answers = g_new0 (Answer, steady->parts->len);
   steady->leasts = g_new0 (Answer, steady->parts->len);
-  if (!events->speed)
+  if (events->speed == NULL)
     return TRUE;
   steady->simulation = ps_simulation_new (program);
   steady->events = ps_events_new (program, steady->costs, &steady->setting, error);
   return steady->events != NULL;
 }
 
-/* The ops and transfers of a circle, and its time when nothing saves. */
+/* The ops and transfers of a circle, and its time without any saving. */
 typedef struct
 {
   guint *n_ops;       /* [n_op_classes] */
@@ -124,7 +124,8 @@ circle_time (const Circle *circle, const Steady *steady, const PsPart *part, dou
   return per_iteration (total_ns, circle->n_iterations);
 }
 
-/* Nothing that saves makes the iteration longer, either. */
+/* Raises a lower bound to a circle's time. No saving makes the iteration longer, so a bound of base_ns is the
+ * answer. */
 static void
 raise_answer (const Steady *steady, Answer *answer, gint64 time_ns)
 {
@@ -132,7 +133,7 @@ raise_answer (const Steady *steady, Answer *answer, gint64 time_ns)
     *answer = (Answer){ MAX (answer->time_ns, time_ns), time_ns >= steady->base_ns };
 }
 
-/* Times of circles are those of the costs, so they tell nothing of devices that are faster or slower. */
+/* Raises all bounds. Circles have the times of the costs, so they say nothing if devices differ in speed. */
 static void
 raise_all (const Steady *steady, const PsExplanation *explanation)
 {
@@ -150,7 +151,7 @@ raise_all (const Steady *steady, const PsExplanation *explanation)
     }
 }
 
-/* The iteration time with a part (NULL: none) saving. */
+/* Finds the iteration time with a saving on one part (NULL: none). */
 static gboolean
 find_time (Steady *steady, const PsPart *part, double saving, gint64 *time_ns, GError **error)
 {
@@ -158,7 +159,7 @@ find_time (Steady *steady, const PsPart *part, double saving, gint64 *time_ns, G
   g_autoptr (PsExplanation) explanation = NULL;
 
   ps_what_if_times (steady->plan, steady->costs, part, saving, 1, steady->duration_ns, steady->transfer_ns);
-  if (steady->events && !ps_events_run (steady->events, steady->costs, steady->simulation, error))
+  if (steady->events != NULL && !ps_events_run (steady->events, steady->costs, steady->simulation, error))
     return FALSE;
   explanation = ps_explain_steady (program, steady->costs, steady->simulation, &steady->setting, steady->reduce, error);
   if (explanation == NULL)
@@ -183,7 +184,8 @@ find_answer (Steady *steady, Answer *answers, guint i, double saving, GError **e
   return TRUE;
 }
 
-/* Of the parts whose time is not known the one that may save most; G_MAXUINT where n_best others save more for sure. */
+/* The part that may save most among those whose time is not known; G_MAXUINT: n_best others are certain to save
+ * more. */
 static guint
 most_promising (const Steady *steady, guint n_best)
 {
@@ -235,7 +237,7 @@ ps_what_if_steady (const PsScenarioPlan *plan, const PsCosts *costs, const PsEve
   guint next;
 
   g_return_val_if_fail (saving > 0 && saving <= 1, NULL);
-  if (!steady_init (&steady, events ? events : &latency, error)
+  if (!steady_init (&steady, events != NULL ? events : &latency, error)
       || !find_time (&steady, NULL, 0, &steady.base_ns, error))
     return NULL;
   while ((next = most_promising (&steady, n_best)) != G_MAXUINT)

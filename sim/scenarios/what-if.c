@@ -1,5 +1,5 @@
-/* what-if.c - what a faster part would save: one scenario per part, and for the best ones the saving at which another
- * path becomes critical. */
+/* what-if.c - savings of faster parts: one scenario per part. For the best parts, also the saving at which another path
+ * becomes critical. */
 #include "what-if-private.h"
 
 #include <math.h>
@@ -71,7 +71,7 @@ compare_parts (gconstpointer a, gconstpointer b)
   return (x->b > y->b) - (x->b < y->b);
 }
 
-/* A device whose ops are those of one stage, all of them, is called by the stage. */
+/* Whether a device's ops are exactly those of one stage; the stage then stands for it. */
 static gboolean
 is_stage (const PsScenarioPlan *plan, guint device)
 {
@@ -121,7 +121,7 @@ ps_parts (const PsScenarioPlan *plan, const PsCosts *costs)
   return parts;
 }
 
-/* Scenario `index` becomes the costs with part taking saving of its time less. */
+/* Sets the scenario `index` to the costs with `saving` of a part's time saved. */
 static void
 set_saving (PsScenarios *scenarios, guint index, const PsCosts *costs, const PsPart *part, double saving)
 {
@@ -155,7 +155,7 @@ value_at (Line line, Fraction s)
   return (Wide)line.whole * s.below - (Wide)line.part * s.above;
 }
 
-/* The later of two at s; of equal ones that which is the later just beyond s. */
+/* The larger of two lines at s; if equal there, the one that is larger just beyond s. */
 static inline Line
 later_at (Line a, Line b, Fraction s)
 {
@@ -228,8 +228,8 @@ crossing (Line a, Line b)
   return (Fraction){ a.whole - b.whole, a.part - b.part };
 }
 
-/* The first corner of the makespan as a function of s: from 1 down, always to where the line of the path that is
- * critical now meets that of the path that is at s = 0. */
+/* The first corner of the makespan as a function of s. s begins at 1. It moves down to where the line of the path
+ * critical at s meets that of the path critical at 0, until both are the same. */
 static double
 find_change_point (Lines *lines, gint64 *least_ns)
 {
@@ -256,9 +256,9 @@ compare_what_ifs (gconstpointer a, gconstpointer b)
   return compare_parts (&x->part, &y->part);
 }
 
-#define N_AT_ONCE 255 /* parts of one batch, so that costs of many parts with many classes need not all be held */
+#define N_AT_ONCE 255 /* parts of one batch, so that memory holds the costs of one batch only */
 
-/* The makespan with each part saving, and that of the costs as they are. */
+/* The makespan with a saving on each part, and that of the costs as they are. */
 static gint64 *
 evaluate (const PsScenarioPlan *plan, const PsCosts *costs, const GArray *parts, double saving, gint64 *base_ns)
 {

@@ -4,25 +4,26 @@
 /* How far single ops are moved at most. */
 #define REACH 16
 
-/* How often the best so far is offered. */
+/* Parts of a search; the best order so far is offered after each. */
 #define PARTS 16
 
 /* Draws of a move until one is allowed, at most. */
 #define MAX_DRAWS 64
 
-/* Where ops may be joined, one move of so many joins or splits some, over so many others at most. */
+/* Where ops may be joined, one step in MOVES_PER_JOIN is a join. JOIN_REACH is the most ops between a B and an F that
+ * are joined. */
 #define MOVES_PER_JOIN 4
 #define JOIN_REACH 12
 
-/* The mean finish leads across orders of equal objective. */
+/* The objective, plus a part of the mean finish that decides between orders of equal objective. */
 static double
 cost_of (const PsOrder *order, const PsAnnealing *annealing)
 {
   return (double)order->objective + annealing->pull * (double)order->weight / order->problem->n_devices;
 }
 
-/* Whether the op at a position starts at the very end of the op before it: only then does it wait for it, and no path
- * leads from that one to it through other devices. */
+/* Whether the op at a position starts exactly when the op before it ends. Only then does it wait for that op, and no
+ * path through other devices leads from that op to it. */
 static gboolean
 is_tight (const PsOrder *order, guint at)
 {
@@ -31,7 +32,7 @@ is_tight (const PsOrder *order, guint at)
   return ps_order_duration (order, before) > 0 && order->end[before] == order->end[op] - ps_order_duration (order, op);
 }
 
-/* A position with an op in front of it on the same device. */
+/* Draws a position that has an op before it on the same device. */
 static guint
 draw_position (const PsOrder *order, PsRandom *random, guint *first, guint *end)
 {
@@ -46,7 +47,7 @@ draw_position (const PsOrder *order, PsRandom *random, guint *first, guint *end)
   return at == *first ? at + 1 : at;
 }
 
-/* W may go anywhere behind its B; F and B only over ops that they touch. */
+/* Draws a move. W may go anywhere after its B; F and B only pass ops that they touch. */
 static gboolean
 draw_move (const PsOrder *order, PsRandom *random, PsMove *move)
 {
@@ -76,42 +77,8 @@ draw_move (const PsOrder *order, PsRandom *random, PsMove *move)
   return move->to != move->from;
 }
 
-static gboolean
-draw_allowed (const PsOrder *order, PsRandom *random, PsMove *move)
-{
-  for (guint i = 0; i < MAX_DRAWS; i++)
-    if (draw_move (order, random, move) && ps_order_allows (order, *move))
-      return TRUE;
-  return FALSE;
-}
-
-/* Tries one move; TRUE when the order has changed. */
-static gboolean
-try_move (PsOrder *order, PsAnnealing *annealing, double temperature, double price)
-{
-  double cost = cost_of (order, annealing), margin = temperature * ps_random_exponential (&annealing->random);
-  gint64 enough, excess;
-  PsMove move;
-
-  if (!draw_allowed (order, &annealing->random, &move))
-    return FALSE;
-  excess = ps_order_excess_change (order, move);
-  if (price < 0 && excess > 0)
-    return FALSE;
-  margin -= MAX (price, 0) * (double)excess;
-  enough = order->objective + (gint64)margin;
-  if (ps_order_estimate (order, move, enough) > enough || !ps_order_apply (order, move))
-    return FALSE;
-  if (cost_of (order, annealing) > cost + margin)
-    {
-      ps_order_revert (order, move);
-      return FALSE;
-    }
-  ps_order_keep (order, move, excess);
-  return TRUE;
-}
-
-/* What a B or an F could be joined with: the next of the other kind, before or behind it, that is in no pair. */
+/* Finds an op for a B or an F to be joined with: the next op of `kind`, before it (ahead) or after it, that is in no
+ * pair. */
 static guint
 find_partner (const PsOrder *order, guint op, guint kind, gboolean ahead)
 {
@@ -163,48 +130,70 @@ draw_join (const PsOrder *order, PsRandom *random, PsJoin *join)
   return other != NO_OP;
 }
 
+/* One change to try: a join if `joins`, else a move of a single op. */
+typedef struct
+{
+  gboolean joins;
+  PsMove move;
+  PsJoin join;
+  PsJoined joined;
+} Step;
+
 static gboolean
-draw_allowed_join (const PsOrder *order, PsRandom *random, PsJoin *join)
+draw_step (const PsOrder *order, PsRandom *random, Step *step)
 {
   for (guint i = 0; i < MAX_DRAWS; i++)
-    if (draw_join (order, random, join) && ps_order_allows_join (order, *join))
+    if (step->joins ? draw_join (order, random, &step->join) && ps_order_allows_join (order, step->join)
+                    : draw_move (order, random, &step->move) && ps_order_allows (order, step->move))
       return TRUE;
   return FALSE;
 }
 
-/* As try_move. */
-static gboolean
-try_join (PsOrder *order, PsAnnealing *annealing, double temperature, double price)
+static gint64
+excess_of (const PsOrder *order, const Step *step)
 {
-  double cost = cost_of (order, annealing), margin = temperature * ps_random_exponential (&annealing->random);
-  gint64 enough, excess;
-  PsJoined joined;
-  PsJoin join;
+  return step->joins ? ps_order_excess_join (order, step->join) : ps_order_excess_change (order, step->move);
+}
 
-  if (!draw_allowed_join (order, &annealing->random, &join))
+/* Makes the step, unless an estimate proves first that the objective would exceed `enough`. */
+static gboolean
+apply (PsOrder *order, Step *step, gint64 enough)
+{
+  return step->joins ? ps_order_estimate_join (order, step->join, enough) <= enough
+                           && ps_order_join (order, step->join, &step->joined)
+                     : ps_order_estimate (order, step->move, enough) <= enough && ps_order_apply (order, step->move);
+}
+
+/* Tries one step; TRUE when the order has changed. */
+static gboolean
+try_step (PsOrder *order, PsAnnealing *annealing, double temperature, double price)
+{
+  PsRandom *random = &annealing->random;
+  Step step = { .joins = order->problem->joins && ps_random_below (random, MOVES_PER_JOIN) == 0 };
+  double cost = cost_of (order, annealing), margin = temperature * ps_random_exponential (random);
+  gint64 excess;
+
+  if (!draw_step (order, random, &step))
     return FALSE;
-  excess = ps_order_excess_join (order, join);
+  excess = excess_of (order, &step);
   if (price < 0 && excess > 0)
     return FALSE;
   margin -= MAX (price, 0) * (double)excess;
-  enough = order->objective + (gint64)margin;
-  if (ps_order_estimate_join (order, join, enough) > enough || !ps_order_join (order, join, &joined))
+  if (!apply (order, &step, order->objective + (gint64)margin))
     return FALSE;
   if (cost_of (order, annealing) > cost + margin)
     {
-      ps_order_revert_join (order, &joined);
+      if (step.joins)
+        ps_order_revert_join (order, &step.joined);
+      else
+        ps_order_revert (order, step.move);
       return FALSE;
     }
-  ps_order_keep_join (order, &joined, excess);
+  if (step.joins)
+    ps_order_keep_join (order, &step.joined, excess);
+  else
+    ps_order_keep (order, step.move, excess);
   return TRUE;
-}
-
-static gboolean
-try_any (PsOrder *order, PsAnnealing *annealing, double temperature, double price)
-{
-  return order->problem->joins && ps_random_below (&annealing->random, MOVES_PER_JOIN) == 0
-             ? try_join (order, annealing, temperature, price)
-             : try_move (order, annealing, temperature, price);
 }
 
 guint64
@@ -223,7 +212,7 @@ ps_anneal (PsOrder *order, PsAnnealing *annealing)
       if (annealing->go_on != NULL && !annealing->go_on (annealing->data))
         break;
       for (guint i = 0; i < ANNEAL_ROUND; i++)
-        if (try_any (order, annealing, temperature, annealing->price * (1 + 9 * part)) && order->excess == 0
+        if (try_step (order, annealing, temperature, annealing->price * (1 + 9 * part)) && order->excess == 0
             && cost_of (order, annealing) < best_cost)
           {
             best_cost = cost_of (order, annealing);

@@ -56,7 +56,7 @@ digest_of (const PsPartialFrame *frame, const PsPartial *partial)
   return digest;
 }
 
-/* Room for one more state of the next generation. */
+/* Returns a block for one more state of the next generation. */
 static PsPartial *
 next_block (Search *search)
 {
@@ -80,7 +80,8 @@ add_child (Search *search, PsPartial *child)
   g_array_append_val (search->entries, entry);
 }
 
-/* All steps from one state; refusing forwards is no step by itself, so it is followed by what it leaves. */
+/* Lists all steps from one state. Refusing forwards alone is no step: the steps that remain after it are listed with
+ * it. */
 static void
 expand (Search *search, const PsPartial *partial, guint depth)
 {
@@ -120,7 +121,7 @@ compare_entries (gconstpointer a, gconstpointer b)
   return x->index < y->index ? -1 : 1;
 }
 
-/* The best `width` different states become the present generation. */
+/* Makes the best `width` different states the present generation. */
 static void
 select_best (Search *search)
 {

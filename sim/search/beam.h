@@ -1,4 +1,4 @@
-/* beam.h - many partial schedules side by side, of which only the most promising go on. */
+/* beam.h - many partial schedules side by side; only the most promising ones are continued. */
 #ifndef PS_SEARCH_BEAM_H
 #define PS_SEARCH_BEAM_H
 
@@ -10,11 +10,11 @@ G_BEGIN_DECLS
 typedef struct
 {
   guint width;  /* partial schedules kept per op placed */
-  double blend; /* part of the devices' mean bound in what ranks them, beside the largest */
+  double blend; /* weight of the devices' mean bound, against the largest bound, in the rank */
   double noise; /* ns, random addition */
   PsRandom random;
-  gint64 stop_at_ns;                 /* only better schedules are wanted */
-  gboolean (*go_on) (gpointer data); /* asked before each partial schedule that is to grow */
+  gint64 stop_at_ns;                 /* a schedule must be better than this to be returned */
+  gboolean (*go_on) (gpointer data); /* called before each partial schedule is continued; FALSE ends the search */
   gpointer data;
 } PsBeam;
 

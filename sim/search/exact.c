@@ -18,7 +18,7 @@ typedef struct
   gpointer data;
   guint64 n_nodes;
   gboolean stopped;
-  GHashTable *seen; /* GBytes of what is placed and refused -> GArray of times */
+  GHashTable *seen; /* GBytes of the ops placed and refused -> GArray of times */
   guint n_remembered;
 } Exact;
 
@@ -60,7 +60,7 @@ times_seen (Exact *exact, const PsPartial *partial)
   return list;
 }
 
-/* Whether the same ops were placed before, no later; remembers the times otherwise. */
+/* Whether the same ops were placed before with no time later; remembers the times if not. */
 static gboolean
 was_seen (Exact *exact, const PsPartial *partial)
 {
@@ -89,7 +89,7 @@ accept (Exact *exact, const PsPartial *partial)
 
 static void explore (Exact *exact, const PsPartial *partial);
 
-/* Places the op of that chain, or refuses forwards when chain is NO_OP. */
+/* Places the chain's next op, or refuses forwards if chain is NO_OP. */
 static void
 branch (Exact *exact, const PsPartial *partial, guint chain, guint device, gint64 moment)
 {

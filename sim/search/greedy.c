@@ -5,17 +5,17 @@
 
 #include <math.h>
 
-/* What waits on a device. */
+/* The state of one device. */
 typedef struct
 {
   gint64 free_ns; /* end of its last op */
   gint64 level;   /* memory */
   guint oldest;   /* first microbatch that has not been forwarded through all its stages here */
   guint alive;    /* microbatches let into its first stage and not yet done with it */
-  guint allowed;  /* most of them */
+  guint allowed;  /* limit of `alive` */
   gint64 burst;   /* most that a backward takes while it runs */
   guint32 choice; /* op with the lowest score; NO_OP: none */
-  guint32 with;   /* as in Order.partner */
+  guint32 with;   /* as in PsOrder.partner */
   gint64 start;   /* its start */
 } Station;
 
@@ -50,7 +50,7 @@ greedy_clear (Greedy *greedy)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Greedy, greedy_clear)
 
-/* What a B or W takes, or the BW that runs in place of both. */
+/* Memory that a B or W takes, or that the BW in place of both takes. */
 static gint64
 burst_of (const PsProblem *problem, const PsPolicy *policy, guint chain)
 {
@@ -101,7 +101,7 @@ greedy_init (Greedy *greedy, PsOrder *order, const PsPolicy *policy)
     }
 }
 
-/* Room that the oldest microbatch of the device still needs for its forwards. */
+/* Room that the device's oldest microbatch still needs for its forwards. */
 static gint64
 reserve (const Greedy *greedy, guint device)
 {
@@ -118,7 +118,7 @@ reserve (const Greedy *greedy, guint device)
   return bytes;
 }
 
-/* Whether the device has begun other microbatches and not done with them. */
+/* Whether other microbatches have begun on the device and are not finished. */
 static gboolean
 has_others (const Greedy *greedy, guint device, guint microbatch)
 {
@@ -134,7 +134,8 @@ has_others (const Greedy *greedy, guint device, guint microbatch)
   return FALSE;
 }
 
-/* Alone, a microbatch finds the room that it needs; beside others it must leave some for what their backwards take. */
+/* Room that a forward must leave. A microbatch alone on the device needs none; others must leave room for their
+ * backwards. */
 static gint64
 room_to_leave (const Greedy *greedy, guint device, guint microbatch)
 {
@@ -162,7 +163,7 @@ may_start (const Greedy *greedy, guint device, guint chain, guint kind)
   return level + room_to_leave (greedy, device, microbatch) <= problem->limit[device];
 }
 
-/* Place of a chain's next op in the order of groups: forwards from the first chunk on, backwards from the last. */
+/* Place of a chain's next op in the order of groups: forwards from the first chunk up, backwards from the last down. */
 static guint64
 group_place (const Greedy *greedy, guint device, guint index, guint kind)
 {
@@ -174,7 +175,7 @@ group_place (const Greedy *greedy, guint device, guint index, guint kind)
   return (microbatch / greedy->group * n + chunk) * greedy->group + microbatch % greedy->group;
 }
 
-/* Whether groups want another chunk of the device first. */
+/* Whether the groups let this chunk of the device go next. */
 static gboolean
 has_turn (const Greedy *greedy, guint device, guint index, guint kind)
 {
@@ -190,10 +191,10 @@ has_turn (const Greedy *greedy, guint device, guint index, guint kind)
   return TRUE;
 }
 
-/* The next op of a chain, and when what it needs is there. */
+/* The next op of a chain, and when its inputs arrive. */
 typedef struct
 {
-  guint op; /* NO_OP: there is none, or what it needs has not been made */
+  guint op; /* NO_OP: the chain is finished, or an input has not been made */
   gint64 arrival;
 } Next;
 
@@ -216,10 +217,10 @@ next_of (const Greedy *greedy, guint chain)
 static gint64
 nudge_of (const Greedy *greedy, guint op)
 {
-  return greedy->nudge ? greedy->nudge[op] : 0;
+  return greedy->nudge != NULL ? greedy->nudge[op] : 0;
 }
 
-/* A B runs as BW where the policy says so, or where there is memory for that alone. */
+/* Whether a B runs as BW: because the policy says so, or because there is memory for BW only. */
 static gboolean
 prefers_fused (const Greedy *greedy, guint device, guint b)
 {
@@ -234,7 +235,7 @@ prefers_fused (const Greedy *greedy, guint device, guint b)
          || station->level + problem->take[b] - problem->give[b] + problem->take[b + 1] > problem->limit[device];
 }
 
-/* The op with the lowest score among those whose start is known. */
+/* Makes the op the device's choice if its score is the lowest so far. */
 static inline G_ALWAYS_INLINE void
 choose_single (Greedy *greedy, guint device, guint index, guint kind, gint64 *best)
 {
@@ -259,7 +260,7 @@ choose_single (Greedy *greedy, guint device, guint index, guint kind, gint64 *be
   station->start = start;
 }
 
-/* The same for a pair of two chunks' next F and B, if no W of that chunk waits. */
+/* Does the same for a pair of two chunks' next F and B, if no W of the B's chunk waits. */
 static void
 choose_pair (Greedy *greedy, guint device, guint forward, guint backward, gint64 *best)
 {
@@ -319,7 +320,7 @@ note_alive (Greedy *greedy, guint device, guint chain)
     station->oldest = MIN (station->oldest, greedy->next[problem->stages[i] * N_KINDS + PS_OP_F]);
 }
 
-/* One of the ops that run as one. */
+/* Places one of the ops that run as one. */
 static void
 place_op (Greedy *greedy, guint device, guint op, gint64 end)
 {

@@ -7,7 +7,7 @@
 
 G_BEGIN_DECLS
 
-/* A linear rule of the device's place x and the chunk's place y, both in 0 .. 1. */
+/* A linear rule of the device's place x and the chunk's place y, both in [0, 1]. */
 typedef struct
 {
   double base;
@@ -15,14 +15,15 @@ typedef struct
   double by_chunk;
 } PsPolicyRule;
 
-/* An op that can start at time t has score t + bias * its duration. The bias of W says how long a device rather waits
- * for something else; `ahead` is how many microbatches more than the pipeline's depth a device lets in. */
+/* An op that can start at time t has score t + bias * its duration; the lowest score goes first. The bias of W says how
+ * long a device would rather wait for another op. `ahead` is how many microbatches beyond the pipeline's depth a device
+ * accepts. */
 typedef struct
 {
   PsPolicyRule bias[N_KINDS];
-  PsPolicyRule pair; /* of the duration of pairs; nothing where problem->joins is FALSE */
+  PsPolicyRule pair; /* bias of pairs; 0 if problem->joins is FALSE */
   gboolean pairs;    /* forwards and backwards may run in pairs */
-  gboolean fuses;    /* backwards run as BW where that may be better */
+  gboolean fuses;    /* backwards run as BW where BW may be better */
   PsPolicyRule ahead;
   guint group; /* 0: forwards and backwards of all chunks compete; N: N microbatches go through a chunk in a row */
 } PsPolicy;
@@ -30,9 +31,9 @@ typedef struct
 void ps_policy_draw (PsPolicy *policy, const PsProblem *problem, PsRandom *random);
 void ps_policy_change (PsPolicy *policy, PsRandom *random, double step);
 
-/* Fills the order's sequence by the policy; nudge ([n_ops] ns, NULL: none) is added to the scores of single ops. It
- * keeps room for the oldest microbatch of every device, so that without groups it never gets stuck where each device
- * has ps_search_least_memory; FALSE where groups do. */
+/* Fills the order's sequence by the policy. `nudge` ([n_ops] ns, NULL: none) is added to the scores of single ops. It
+ * keeps room for the oldest microbatch of every device. So without groups it always succeeds if each device has
+ * ps_search_least_memory; with groups it may get stuck, and returns FALSE. */
 gboolean ps_greedy_build (PsOrder *order, const PsPolicy *policy, const gint64 *nudge);
 
 G_END_DECLS

@@ -9,8 +9,8 @@ weights_of (const PsOrder *order, guint b)
   return b + order->problem->m;
 }
 
-/* Whether an op can come forward to a position: nothing from there on must stay in front of it, but for what comes
- * along. */
+/* Whether an op can come forward to position `low`: no op from there on must stay before it, except `along`, which
+ * comes with it. */
 static gboolean
 can_come (const PsOrder *order, guint op, guint low, guint along)
 {
@@ -20,7 +20,8 @@ can_come (const PsOrder *order, guint op, guint low, guint along)
   return TRUE;
 }
 
-/* What waits for nothing when the op in front of it ends has no way from that one to it through other devices. */
+/* Whether B and F can be a pair. The second of them must have its input when the first ends; then no path through other
+ * devices leads from the first to the second. */
 static gboolean
 can_pair (const PsOrder *order, guint b, guint f)
 {
@@ -51,7 +52,7 @@ ps_order_allows_join (const PsOrder *order, PsJoin join)
   return can_come (order, weights_of (order, join.b), low, join.b);
 }
 
-/* The ops that a join joins or splits, as they stand in the sequence afterwards. */
+/* Lists the ops that a join joins or splits in their later order in the sequence. */
 static guint
 list_after (const PsOrder *order, PsJoin join, guint after[MAX_TOUCHED])
 {
@@ -94,7 +95,7 @@ list_touched (const PsOrder *order, PsJoin join, PsJoined *joined)
     joined->low = MIN (joined->low, order->position[order->node[joined->touched[i]]]);
 }
 
-/* Memory of one of the ops in list_after, as it will be. */
+/* Memory of one of the ops in list_after, once the join is made. */
 static void
 bytes_after (const PsOrder *order, PsJoin join, guint op, gint64 *take, gint64 *give)
 {
@@ -139,55 +140,49 @@ ps_order_excess_join (const PsOrder *order, PsJoin join)
       excess += bytes_above (level + take_of (order, op, TRUE), limit);
       level += take_of (order, op, TRUE) - give_of (order, op, TRUE);
     }
-  return excess - ps_order_excess_of (order, joined.low, high + 1, device, NULL);
+  for (guint i = joined.low; i <= high; i++)
+    excess -= excess_at (order, device, i, TRUE);
+  return excess;
 }
 
-/* An op or what is joined to one, as it will be. */
-typedef struct
-{
-  gint64 duration;
-  gint64 arrival;
-  gint64 departure;
-} Item;
-
-/* The W is with its B or behind it in the list, and waits for nothing else. */
-static Item
-item_after (const PsOrder *order, PsJoin join, guint op)
+/* One of the ops in list_after, once the join is made. A W comes with or after its B and waits for nothing else. */
+static PsOrderPart
+part_after (const PsOrder *order, PsJoin join, guint op)
 {
   const PsProblem *problem = order->problem;
   guint none = problem->n_ops, chain = chain_of (problem, op);
-  Item item = { problem->duration[chain], arrival_of_single (order, op), departure_of_joined (order, op) };
+  PsOrderPart part = { arrival_of_single (order, op), problem->duration[chain], departure_of_joined (order, op) };
 
   if (op == weights_of (order, join.b))
-    return (Item){ item.duration, 0, departure_of_single (order, op) };
+    return (PsOrderPart){ 0, part.duration, departure_of_single (order, op) };
   if (op != join.b)
-    return (Item){ item.duration, item.arrival, departure_of_single (order, op) };
+    return (PsOrderPart){ part.start, part.duration, departure_of_single (order, op) };
   if (join.partner == none)
-    return item;
-  item.duration = problem->bw_duration[chain / N_KINDS];
+    return part;
+  part.duration = problem->bw_duration[chain / N_KINDS];
   if (join.partner == join.b)
-    return item;
-  item.duration = problem->pair[chain_of (problem, join.partner) / N_KINDS];
-  item.arrival = MAX (item.arrival, arrival_of_single (order, join.partner));
-  item.departure = MAX (item.departure, departure_of_single (order, join.partner));
-  return item;
+    return part;
+  part.duration = problem->pair[chain_of (problem, join.partner) / N_KINDS];
+  part.start = MAX (part.start, arrival_of_single (order, join.partner));
+  part.departure = MAX (part.departure, departure_of_single (order, join.partner));
+  return part;
 }
 
-/* What stands between low and high afterwards; returns how many. A W from far behind is missed there: what follows
- * becomes shorter by that, at most. */
+/* Lists the parts between joined->low and `high`, once the join is made; returns how many. A W that comes from after
+ * `high` is not counted there, which can shorten later paths by its duration at most. */
 static guint
-list_items (const PsOrder *order, PsJoin join, const PsJoined *joined, guint high, Item *items)
+list_parts (const PsOrder *order, PsJoin join, const PsJoined *joined, guint high, PsOrderPart *parts)
 {
   guint after[MAX_TOUCHED], n = list_after (order, join, after);
 
   for (guint i = 0; i < n; i++)
-    items[i] = item_after (order, join, after[i]);
+    parts[i] = part_after (order, join, after[i]);
   for (guint i = joined->low; i <= high; i++)
     {
       guint op = order->sequence[i];
 
       if (!is_touched (joined, op))
-        items[n++] = (Item){ ps_order_duration (order, op), arrival (order, op, TRUE), departure (order, op, TRUE) };
+        parts[n++] = part_of (order, op, TRUE);
     }
   return n;
 }
@@ -198,8 +193,8 @@ gint64
 ps_order_estimate_join (const PsOrder *order, PsJoin join, gint64 enough)
 {
   PsJoined joined;
-  Item items[MAX_SPREAD + MAX_TOUCHED];
-  gint64 head[MAX_SPREAD + MAX_TOUCHED], end, behind, gone = 0, longest = 0;
+  PsOrderPart parts[MAX_SPREAD + MAX_TOUCHED];
+  gint64 end, gone = 0;
   guint high = 0, n;
 
   list_touched (order, join, &joined);
@@ -214,25 +209,16 @@ ps_order_estimate_join (const PsOrder *order, PsJoin join, gint64 enough)
       else
         return 0;
     }
-  n = list_items (order, join, &joined, high, items);
+  n = list_parts (order, join, &joined, high, parts);
   end = order->end[order->previous[order->sequence[joined.low]]];
   for (guint i = 0; i < n; i++)
-    {
-      head[i] = MAX (end, items[i].arrival);
-      end = head[i] + items[i].duration;
-      if (end + items[i].departure > enough)
-        return G_MAXINT64;
-    }
-  behind = order->tail[order->next[order->sequence[high]]] - gone;
-  for (guint i = n; i-- > 0;)
-    {
-      behind = items[i].duration + MAX (behind, items[i].departure);
-      longest = MAX (longest, head[i] + behind);
-    }
-  return longest;
+    if (!begin_part (&parts[i], &end, enough))
+      return G_MAXINT64;
+  return longest_through (parts, n, order->tail[order->next[order->sequence[high]]] - gone);
 }
 
-/* Writes the sequence from `low` on anew: what was joined or split first, then all else as it was. */
+/* Writes the sequence again from joined->low on: first the ops that were joined or split, then all others in their old
+ * order. */
 static void
 rewrite (PsOrder *order, guint device, PsJoined *joined, const guint *after, guint n_after)
 {

@@ -1,4 +1,4 @@
-/* order-moves.c - moves of single ops, and how what they change spreads. */
+/* order-moves.c - moves of single ops, and how their effects spread. */
 #include "order-private.h"
 
 static inline gboolean
@@ -16,11 +16,11 @@ is_bound_single (const PsProblem *problem, guint earlier, guint later)
 static inline gboolean
 is_bound_joined (const PsOrder *order, guint earlier, guint later)
 {
-  PsMembers before = members_of (order, earlier, TRUE), behind = members_of (order, later, TRUE);
+  PsMembers before = members_of (order, earlier, TRUE), after = members_of (order, later, TRUE);
 
   for (guint i = 0; i < before.n; i++)
-    for (guint k = 0; k < behind.n; k++)
-      if (is_bound_single (order->problem, before.op[i], behind.op[k]))
+    for (guint k = 0; k < after.n; k++)
+      if (is_bound_single (order->problem, before.op[i], after.op[k]))
         return TRUE;
   return FALSE;
 }
@@ -57,7 +57,7 @@ ps_order_allows (const PsOrder *order, PsMove move)
   return order->problem->joins ? allows (order, move, TRUE) : allows (order, move, FALSE);
 }
 
-/* The op that the move puts at a position between its ends. */
+/* The op at a position of the range that the move changes, once the move is made. */
 static inline guint
 moved_op (const PsOrder *order, PsMove move, guint at)
 {
@@ -67,40 +67,23 @@ moved_op (const PsOrder *order, PsMove move, guint at)
 }
 
 static inline G_ALWAYS_INLINE gint64
-sum_excess (const PsOrder *order, guint begin, guint end, guint device, const PsMove *move, gboolean joins)
-{
-  gint64 limit = order->problem->limit[device], level = level_before (order, device, begin), excess = 0;
-
-  for (guint i = begin; i < end; i++)
-    {
-      guint op = move ? moved_op (order, *move, i) : order->sequence[i];
-
-      level += take_of (order, op, joins);
-      excess += bytes_above (level, limit);
-      level -= give_of (order, op, joins);
-    }
-  return excess;
-}
-
-gint64
-ps_order_excess_of (const PsOrder *order, guint begin, guint end, guint device, const PsMove *move)
-{
-  if (order->problem->limit[device] == G_MAXINT64)
-    return 0;
-  return order->problem->joins ? sum_excess (order, begin, end, device, move, TRUE)
-                               : sum_excess (order, begin, end, device, move, FALSE);
-}
-
-static inline G_ALWAYS_INLINE gint64
 excess_change (const PsOrder *order, PsMove move, gboolean joins)
 {
   guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
   guint device = device_of (order->problem, order->sequence[low]);
+  gint64 limit = order->problem->limit[device], level = level_before (order, device, low), change = 0;
 
-  if (order->problem->limit[device] == G_MAXINT64)
+  if (limit == G_MAXINT64)
     return 0;
-  return sum_excess (order, low, high + 1, device, &move, joins)
-         - sum_excess (order, low, high + 1, device, NULL, joins);
+  for (guint i = low; i <= high; i++)
+    {
+      guint op = moved_op (order, move, i);
+
+      level += take_of (order, op, joins);
+      change += bytes_above (level, limit) - excess_at (order, device, i, joins);
+      level -= give_of (order, op, joins);
+    }
+  return change;
 }
 
 gint64
@@ -116,28 +99,18 @@ estimate (const PsOrder *order, PsMove move, gint64 enough, gboolean joins)
 {
   guint low = MIN (move.from, move.to), high = MAX (move.from, move.to);
   guint n = high - low + 1;
-  gint64 head[MAX_SPREAD], end = order->end[order->previous[order->sequence[low]]], longest = 0, behind;
+  gint64 end = order->end[order->previous[order->sequence[low]]];
+  PsOrderPart parts[MAX_SPREAD];
 
   if (n > MAX_SPREAD)
     return 0;
   for (guint i = 0; i < n; i++)
     {
-      guint op = moved_op (order, move, low + i);
-
-      head[i] = MAX (end, arrival (order, op, joins));
-      end = head[i] + duration_of (order, op, joins);
-      if (head[i] + departure (order, op, joins) > enough)
+      parts[i] = part_of (order, moved_op (order, move, low + i), joins);
+      if (!begin_part (&parts[i], &end, enough))
         return G_MAXINT64;
     }
-  behind = order->tail[order->next[order->sequence[high]]];
-  for (guint i = n; i-- > 0;)
-    {
-      guint op = moved_op (order, move, low + i);
-
-      behind = duration_of (order, op, joins) + MAX (behind, departure (order, op, joins));
-      longest = MAX (longest, head[i] + behind);
-    }
-  return longest;
+  return longest_through (parts, n, order->tail[order->next[order->sequence[high]]]);
 }
 
 gint64
@@ -164,7 +137,7 @@ permute (PsOrder *order, PsMove move)
     ps_order_place (order, device, i);
 }
 
-/* Ops whose time may have changed, in a ring. */
+/* A ring of ops whose time may have changed. */
 typedef struct
 {
   PsOrder *order;
@@ -184,8 +157,8 @@ push (Ring *ring, guint op)
   order->queue[ring->end++ & ring->mask] = op;
 }
 
-/* Pushes an op whose time is the longest of some plus its duration, when one of those has changed and was or becomes
- * the longest. */
+/* Pushes an op whose time is the largest of some candidates plus its duration, if a candidate that changed from `was`
+ * to `is` was or becomes the largest. */
 static inline void
 push_bound (Ring *ring, const gint64 *time, guint from, guint op, gint64 was, gint64 is, gboolean joins)
 {
@@ -193,7 +166,9 @@ push_bound (Ring *ring, const gint64 *time, guint from, guint op, gint64 was, gi
 
   if (op >= ring->order->problem->n_ops)
     return;
-  if (joins && (op = ring->order->node[op]) == from)
+  if (joins)
+    op = ring->order->node[op];
+  if (joins && op == from)
     return;
   longest = time[op] - duration_of (ring->order, op, joins);
   if (was >= longest || is > longest)
@@ -227,7 +202,7 @@ change_end (PsOrder *order, guint op, gint64 end)
   order->end[op] = end;
 }
 
-/* FALSE where there are more changes than there can be without a circle. */
+/* FALSE where there are more changes than are possible without a circle. */
 static inline G_ALWAYS_INLINE gboolean
 run_ends (Ring *ring, gboolean joins)
 {
@@ -259,7 +234,7 @@ run_ends (Ring *ring, gboolean joins)
   return TRUE;
 }
 
-/* The ends of ops that were joined or split are no longer those of their nodes. */
+/* Notes that ops were joined or split: their ends are no longer those of their nodes. */
 static void
 touch_ends (Ring *ring, const PsJoined *joined)
 {

@@ -1,5 +1,5 @@
-/* order-private.h - what the files of order.h share. Whether ops may be joined is a constant, `joins`, of each compiled
- * copy of the inner loops, so that orders of single ops do not ask for it. */
+/* order-private.h - parts shared by the files of order.h. `joins` says whether ops may be joined; it is a constant in
+ * each compiled copy of the inner loops, so orders of single ops do not test it. */
 #ifndef PS_SEARCH_ORDER_PRIVATE_H
 #define PS_SEARCH_ORDER_PRIVATE_H
 
@@ -7,7 +7,7 @@
 
 G_BEGIN_DECLS
 
-/* Ends that a move may change before it is taken for a circle: a circle would change them for ever. */
+/* Ends that a move may change. More of them mean a circle, which would change ends for ever. */
 static inline guint
 ps_order_most_changes (const PsProblem *problem)
 {
@@ -20,14 +20,14 @@ ps_order_ring_size (const PsProblem *problem)
   return 1U << g_bit_storage (problem->n_ops);
 }
 
-/* Ops that stand together. */
+/* The ops of one node. */
 typedef struct
 {
   guint n;
-  guint op[3]; /* the one in the sequence first */
+  guint op[3]; /* op[0] stands in the sequence */
 } PsMembers;
 
-/* NO_OP: single. */
+/* The op's partner; NO_OP: none. */
 static inline guint
 partner_of (const PsOrder *order, guint op, gboolean joins)
 {
@@ -50,7 +50,7 @@ duration_of (const PsOrder *order, guint op, gboolean joins)
   return joins ? ps_order_duration (order, op) : order->problem->duration[chain_of (order->problem, op)];
 }
 
-/* Memory that it takes when it starts, and gives back when it ends. */
+/* Memory that a node takes when it starts; give_of is the memory that it gives back when it ends. */
 static inline gint64
 take_of (const PsOrder *order, guint op, gboolean joins)
 {
@@ -81,7 +81,7 @@ arrival_of_single (const PsOrder *order, guint op)
   return order->end[operation->producer] + order->problem->lag[operation->chain];
 }
 
-/* When what the op needs from its producers is there. */
+/* When the node's inputs from its producers have arrived. */
 static inline gint64
 arrival (const PsOrder *order, guint op, gboolean joins)
 {
@@ -100,7 +100,8 @@ departure_of_single (const PsOrder *order, guint op)
   return MAX (onward[0] + order->tail[operation->consumer[0]], onward[1] + order->tail[operation->consumer[1]]);
 }
 
-/* Of a B whose W is with it the only consumer that counts is the B below it; it is the first one then. */
+/* Longest path from the end of a B joined with its W. Only the B of the stage below counts as its consumer; it is the
+ * first one. */
 static inline gint64
 departure_of_joined (const PsOrder *order, guint op)
 {
@@ -111,7 +112,7 @@ departure_of_joined (const PsOrder *order, guint op)
          + order->tail[consumer == op + problem->m ? problem->n_ops : consumer];
 }
 
-/* Longest way from the end of the op on, through its consumers. */
+/* Longest path from the end of the node through its consumers. */
 static inline gint64
 departure (const PsOrder *order, guint op, gboolean joins)
 {
@@ -135,7 +136,7 @@ compute_tail (const PsOrder *order, guint op, gboolean joins)
   return duration_of (order, op, joins) + MAX (order->tail[order->next[op]], departure (order, op, joins));
 }
 
-/* Memory in front of a position. */
+/* Memory before the op at a position. */
 static inline gint64
 level_before (const PsOrder *order, guint device, guint at)
 {
@@ -148,7 +149,52 @@ bytes_above (gint64 bytes, gint64 limit)
   return bytes > limit ? bytes - limit : 0;
 }
 
-/* Says of the op at a position of the device where it stands. */
+/* Bytes above the device's limit while the op at a position runs; levels must be up to date. */
+static inline gint64
+excess_at (const PsOrder *order, guint device, guint at, gboolean joins)
+{
+  return bytes_above (order->level[at] + give_of (order, order->sequence[at], joins), order->problem->limit[device]);
+}
+
+/* One of several ops that follow each other on a device. */
+typedef struct
+{
+  gint64 start; /* the arrival of its input, until begin_part */
+  gint64 duration;
+  gint64 departure;
+} PsOrderPart;
+
+static inline PsOrderPart
+part_of (const PsOrder *order, guint op, gboolean joins)
+{
+  return (PsOrderPart){ arrival (order, op, joins), duration_of (order, op, joins), departure (order, op, joins) };
+}
+
+/* Starts a part not before *end, the end of the part before it, which becomes its own end. FALSE: a path through the
+ * part is longer than `enough`. */
+static inline gboolean
+begin_part (PsOrderPart *part, gint64 *end, gint64 enough)
+{
+  part->start = MAX (*end, part->start);
+  *end = part->start + part->duration;
+  return *end + part->departure <= enough;
+}
+
+/* The longest path through n parts that have begun; `tail` is that of the op after them. */
+static inline gint64
+longest_through (const PsOrderPart *parts, guint n, gint64 tail)
+{
+  gint64 longest = 0;
+
+  for (guint i = n; i-- > 0;)
+    {
+      tail = parts[i].duration + MAX (tail, parts[i].departure);
+      longest = MAX (longest, parts[i].start + tail);
+    }
+  return longest;
+}
+
+/* Sets where the op at a position of the device stands. */
 static inline void
 ps_order_place (PsOrder *order, guint device, guint at)
 {
@@ -162,22 +208,19 @@ ps_order_place (PsOrder *order, guint device, guint at)
 
 void ps_order_set_partner (PsOrder *order, guint b, guint partner);
 
-/* Brings the levels of a range up to date; the excess there is the caller's. */
+/* Brings the levels of a range up to date; the caller sees to order->excess. */
 void ps_order_compute_levels (PsOrder *order, guint begin, guint end, guint device);
 
-/* Excess of the ops of a range, as the move (NULL: none) would leave them. */
-gint64 ps_order_excess_of (const PsOrder *order, guint begin, guint end, guint device, const PsMove *move);
-
-/* Objective and weight. */
+/* Sums up objective and weight. */
 void ps_order_sum_up (PsOrder *order);
 
-/* Lets changed ends, or tails, run on to what depends on them, from the ops of a range, the one behind it (or in front
- * of it) and what a join (NULL: none) has touched. FALSE: a circle. */
+/* Spread changed ends, or tails, to everything that depends on them. They begin at the ops of a range, the op after it
+ * (for tails: before it), and the ops that a join (NULL: none) has touched. FALSE: a circle. */
 gboolean ps_order_spread_ends (PsOrder *order, guint low, guint high, const PsJoined *joined);
 void ps_order_spread_tails (PsOrder *order, guint low, guint high, const PsJoined *joined);
 void ps_order_restore_ends (PsOrder *order);
 
-/* Whether `earlier` must stay in front of `later` on their device. */
+/* Whether `earlier` must stay before `later` on their device. */
 gboolean ps_order_is_bound (const PsOrder *order, guint earlier, guint later);
 
 G_END_DECLS

@@ -1,4 +1,4 @@
-/* order-schedule.c - orders from schedules and back. */
+/* order-schedule.c - an order from a schedule, and a schedule from an order. */
 #include "order-private.h"
 
 /* The first half of the microbatches uses copy 0, the second copy 1. */
@@ -53,7 +53,7 @@ ps_order_to_schedule (const PsOrder *order, const PsPlacement *placement)
   return schedule;
 }
 
-/* A schedule as it is read. */
+/* A schedule being read. */
 typedef struct
 {
   PsOrder *order;
@@ -61,20 +61,20 @@ typedef struct
   guint *next; /* [chains] */
 } Reader;
 
-/* The next op of a kind. Chains are in order in every order of ours, so that the n-th op of a kind and stage is that of
- * microbatch n. NO_OP: there is none. */
+/* Takes the next op of a kind and stage; NO_OP: there is none. Every order has each chain in order, so the n-th op of a
+ * chain is that of microbatch n. */
 static guint
 next_op (Reader *reader, PsOp op, PsOpKind kind)
 {
   const PsProblem *problem = reader->order->problem;
-  guint copy = reader->schedule->copy ? reader->schedule->copy[op.microbatch] : 0;
+  guint copy = reader->schedule->copy != NULL ? reader->schedule->copy[op.microbatch] : 0;
   guint chain = (copy * problem->n_copy_stages + op.stage) * N_KINDS + kind;
 
   return reader->next[chain] < problem->m ? chain * problem->m + reader->next[chain]++ : NO_OP;
 }
 
-/* As B and W, or as BW, or as a pair with an F (NO_OP: none). A BW whose W is not that of its B, because others wait
- * for theirs, is none of ours. */
+/* Adds a backward as B and W, as BW, or as a pair with F f (NO_OP: none). A BW that would complete another microbatch's
+ * W, because older ones wait, is read as B and W. */
 static gboolean
 add_backward (Reader *reader, PsOp op, guint f)
 {
@@ -110,7 +110,7 @@ add_op (Reader *reader, PsOp op)
   return single != NO_OP;
 }
 
-/* The two ops of a pair in either order. B alone in a pair is read as an op of its own. */
+/* Adds the two ops of a pair, in either order. A pair of F and B without W is read as two single ops. */
 static gboolean
 add_pair (Reader *reader, PsOp a, PsOp b)
 {

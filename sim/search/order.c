@@ -1,4 +1,4 @@
-/* order.c - orders, and all that follows from them computed afresh. */
+/* order.c - orders, and the evaluation of a whole order. */
 #include "order-private.h"
 
 #include <string.h>
@@ -130,7 +130,7 @@ ps_order_fill (PsOrder *order, const guint32 *sequence)
   set_apart (order);
 }
 
-/* End of its last op plus offset. */
+/* End of the device's last op plus its offset. */
 static gint64
 finish_of (const PsOrder *order, guint device)
 {
@@ -177,7 +177,8 @@ n_before (const PsOrder *order, guint op, gboolean joins)
          + (partner != NO_OP && partner != op && order->problem->op[partner].producer != none);
 }
 
-/* Says of an op that one of those in front of it is done; returns how many are in the queue. */
+/* Counts for an op that one of the ops before it is done; queues it if that was the last. Returns the length of the
+ * queue. */
 static inline guint
 release (PsOrder *order, guint op, guint n, gboolean joins)
 {
@@ -186,7 +187,7 @@ release (PsOrder *order, guint op, guint n, gboolean joins)
   return n;
 }
 
-/* Brings all ops that wait for those in the queue into it, behind the n that are there already. */
+/* Appends to the queue, which holds n ops, all ops that wait for the ops in it. */
 static inline G_ALWAYS_INLINE guint
 release_all (PsOrder *order, guint n, gboolean joins)
 {
@@ -212,9 +213,10 @@ release_all (PsOrder *order, guint n, gboolean joins)
   return n;
 }
 
-/* Ops of the sequence in an order that respects devices and producers, into queue; 0 when there is none. */
-static guint
-sort_topologically (PsOrder *order)
+/* Sorts the nodes into the queue so that each comes after the op before it on its device and after its producers.
+ * Returns how many; 0: there is a circle. */
+static inline G_ALWAYS_INLINE guint
+sort_topologically (PsOrder *order, gboolean joins)
 {
   const PsProblem *problem = order->problem;
   guint n = 0, n_nodes = 0;
@@ -223,11 +225,10 @@ sort_topologically (PsOrder *order)
   for (guint d = 0; d < problem->n_devices; d++)
     {
       n_nodes += order->stop[d] - problem->first[d];
-      if (problem->first[d] < order->stop[d]
-          && n_before (order, order->sequence[problem->first[d]], problem->joins) == 0)
+      if (problem->first[d] < order->stop[d] && n_before (order, order->sequence[problem->first[d]], joins) == 0)
         order->queue[n++] = order->sequence[problem->first[d]];
     }
-  n = problem->joins ? release_all (order, n, TRUE) : release_all (order, n, FALSE);
+  n = release_all (order, n, joins);
   return n == n_nodes ? n : 0;
 }
 
@@ -252,29 +253,45 @@ set_times (PsOrder *order, guint n, gboolean joins)
     }
 }
 
-gboolean
-ps_order_evaluate (PsOrder *order)
+/* Sets places, levels and excess. */
+static inline G_ALWAYS_INLINE void
+set_levels (PsOrder *order, gboolean joins)
 {
   const PsProblem *problem = order->problem;
-  guint n;
 
-  for (guint d = 0; d < problem->n_devices; d++)
-    for (guint i = problem->first[d]; i < order->stop[d]; i++)
-      ps_order_place (order, d, i);
   order->excess = 0;
   for (guint d = 0; d < problem->n_devices; d++)
     {
-      ps_order_compute_levels (order, problem->first[d], order->stop[d], d);
-      order->excess += ps_order_excess_of (order, problem->first[d], order->stop[d], d, NULL);
+      gint64 level = problem->held[d];
+
+      for (guint i = problem->first[d]; i < order->stop[d]; i++)
+        {
+          ps_order_place (order, d, i);
+          level += take_of (order, order->sequence[i], joins);
+          order->excess += bytes_above (level, problem->limit[d]);
+          level -= give_of (order, order->sequence[i], joins);
+          order->level[i] = level;
+        }
     }
-  n = sort_topologically (order);
-  memset (order->queued, 0, problem->n_ops * sizeof *order->queued);
-  if (n == 0 && problem->n_ops > 0)
+}
+
+static inline G_ALWAYS_INLINE gboolean
+evaluate (PsOrder *order, gboolean joins)
+{
+  guint n;
+
+  set_levels (order, joins);
+  n = sort_topologically (order, joins);
+  memset (order->queued, 0, order->problem->n_ops * sizeof *order->queued);
+  if (n == 0 && order->problem->n_ops > 0)
     return FALSE;
-  if (problem->joins)
-    set_times (order, n, TRUE);
-  else
-    set_times (order, n, FALSE);
+  set_times (order, n, joins);
   ps_order_sum_up (order);
   return TRUE;
+}
+
+gboolean
+ps_order_evaluate (PsOrder *order)
+{
+  return order->problem->joins ? evaluate (order, TRUE) : evaluate (order, FALSE);
 }

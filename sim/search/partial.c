@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* For makespans what follows anywhere counts, for spans what follows on the own device. */
+/* Tails. For makespans all later ops count, for spans those on the op's own device. */
 static void
 set_tails (PsPartialFrame *frame)
 {
@@ -99,7 +99,8 @@ is_available (const PsPartialFrame *frame, const PsPartial *partial, guint chain
          && (producer == NO_OP || partial->next[producer] > partial->next[chain]);
 }
 
-/* The producer may still be to come; its chain was asked before. */
+/* Sets the earliest start of the chain's next op. Its producer may not be placed yet; the producer's chain then has a
+ * release already. */
 static void
 set_release (const PsPartialFrame *frame, PsPartial *partial, guint chain)
 {
@@ -130,7 +131,8 @@ set_releases (const PsPartialFrame *frame, PsPartial *partial)
     set_release (frame, partial, s * N_KINDS + PS_OP_W);
 }
 
-/* Of the device's chains: those released no earlier than r with a tail of at least q take r + their work + q. */
+/* For each r and q: the device's chains released no earlier than r, with a tail of at least q, end no earlier than r +
+ * their work + q. */
 static gint64
 device_bound (const PsPartialFrame *frame, const PsPartial *partial, guint device)
 {
@@ -160,7 +162,7 @@ device_bound (const PsPartialFrame *frame, const PsPartial *partial, guint devic
   return longest + problem->offset[device];
 }
 
-/* Until a gradient comes the device can only do the forwards that its memory still has room for, and the W at hand. */
+/* Until a gradient arrives the device can only do the W at hand and the forwards that its memory has room for. */
 static gint64
 memory_bound (const PsPartialFrame *frame, const PsPartial *partial, guint device)
 {
@@ -269,7 +271,7 @@ first_to_end (const PsPartialFrame *frame, const PsPartial *partial, gint64 *mom
   return best;
 }
 
-/* The longest way to the end first. */
+/* Sorts chains by the longest path to the end, longest first. */
 static void
 sort_urgent (const PsPartialFrame *frame, const PsPartial *partial, guint *chains, guint n)
 {

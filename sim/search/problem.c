@@ -50,7 +50,7 @@ ps_problem_apart_peak (const PsProblem *problem, guint stage)
   return MAX (problem->take[b], problem->take[b] - problem->give[b] + problem->take[w]);
 }
 
-/* All that the ops of the device ever take and keep, and the most that one of them takes on top. */
+/* All memory that the device's ops ever take and keep, plus the most that one op takes for itself. */
 static gint64
 most_memory (const PsProblem *problem, guint device)
 {
@@ -73,8 +73,8 @@ ps_problem_may_run_out (const PsProblem *problem, guint device)
   return most_memory (problem, device) > problem->limit[device];
 }
 
-/* A pair saves time if it is shorter than its F and some backward that it can be with; BW if it is shorter than B and
- * W, or where memory is short and it takes less. */
+/* Marks the joins that may be worth it. A pair saves time if it is shorter than its F and some backward. A BW does if
+ * it is shorter than B and W, or takes less where memory is short. */
 static void
 set_joins (PsProblem *problem, const PsCosts *costs)
 {
@@ -105,8 +105,8 @@ set_joins (PsProblem *problem, const PsCosts *costs)
     }
 }
 
-/* An activation and a gradient from other devices, the largest, that wait beside what ops hold; *all is every message
- * of the iteration. */
+/* The largest activation and the largest gradient from other devices, which wait in buffers; *all is every message of
+ * the iteration. */
 static gint64
 buffer_bytes (const PsProblem *problem, const PsCosts *costs, guint device, gint64 *all)
 {
@@ -131,8 +131,8 @@ buffer_bytes (const PsProblem *problem, const PsCosts *costs, guint device, gint
   return forward + backward;
 }
 
-/* The objective knows no buffers, a price may: room is left for them as far as there is any. A limit that no order can
- * reach is none. */
+/* Sets the limit. The objective ignores buffers but a price may not, so the limit leaves room for them as far as there
+ * is any. A limit that no order can reach becomes none. */
 static void
 set_limit (PsProblem *problem, const PsSearchSetting *setting, guint device)
 {
@@ -303,7 +303,7 @@ ps_problem_free (PsProblem *problem)
   g_free (problem);
 }
 
-/* Takes and gives of one op after the other. */
+/* Memory while one op after the other takes and gives. */
 typedef struct
 {
   gint64 level;
@@ -318,7 +318,7 @@ level_add (Level *level, const PsOpCost *cost)
   level->level -= cost->give_bytes;
 }
 
-/* B and W, or BW where that takes less. */
+/* Adds B and W, or BW if that takes less. */
 static void
 level_add_backward (Level *level, const PsCosts *costs, guint stage)
 {
@@ -330,8 +330,8 @@ level_add_backward (Level *level, const PsCosts *costs, guint stage)
   *level = joined.peak < apart.peak ? joined : apart;
 }
 
-/* With one microbatch at a time (in each copy) a stage's F takes, then its backward takes and gives back: the level
- * after each op of the device, in that order, for stages down and up again. */
+/* One microbatch runs at a time (in each copy): a stage's F takes memory, its backward takes and gives back. The level
+ * is followed over the device's ops, up the stages and down again. */
 gint64
 ps_search_least_memory (const PsPlacement *placement, const PsCosts *costs, guint device)
 {

@@ -6,11 +6,11 @@
 
 G_BEGIN_DECLS
 
-/* Kinds as the search sees them; equal to PS_OP_F, PS_OP_B, PS_OP_W. */
+/* Kinds in a search; equal to PS_OP_F, PS_OP_B, PS_OP_W. */
 #define N_KINDS 3
 #define NO_OP G_MAXUINT32
 
-/* What is fixed about an op, looked up rather than worked out in the inner loops. n_ops stands for no op. */
+/* Fixed facts of an op, stored because the inner loops need them often. n_ops stands for no op. */
 typedef struct
 {
   guint32 producer;
@@ -20,11 +20,11 @@ typedef struct
 } PsOperation;
 
 /* Ops are numbered (stage * 3 + kind) * m + microbatch: the ops of one chain follow each other. Two weight copies are
- * two pipelines of stages of their own, copy * (stages of one copy) + stage, that share the devices; each has half of
+ * two pipelines with stages of their own, copy * (stages of one copy) + stage, that share the devices; each has half of
  * the microbatches.
  *
- * Ops may be joined: a B and its W to BW, and these with an F of the same device to a pair. Where nothing could come of
- * that, and without it schedules are as good, `joins` is FALSE and no order has such ops. */
+ * Ops may be joined: a B and its W to BW, and these with an F of the same device to a pair. If schedules without joined
+ * ops are as good, `joins` is FALSE and no order has any. */
 typedef struct
 {
   guint n_devices;
@@ -34,25 +34,25 @@ typedef struct
   guint m; /* of each copy */
   guint n_ops;
   gboolean joins;
-  gboolean reserves; /* limit is below what was asked for, to leave room for buffers */
+  gboolean reserves; /* limit is below the one asked for, to leave room for buffers */
   PsObjective objective;
-  PsOperation *op;     /* [n_ops] */
-  guint *device;       /* [n_stages] */
-  guint *first_stage;  /* [n_devices + 1] into stages */
-  guint *stages;       /* stages by device, in model order */
-  guint *first;        /* [n_devices + 1] a device's ops in an order's sequence */
-  gint64 *duration;    /* [3 * n_stages] by chain */
-  gint64 *lag;         /* [3 * n_stages] time from the end of the producer of a chain's op to its arrival */
-  gint64 *onward;      /* [3 * n_stages * 2] the lags of the consumers of a chain's op; 0 where there is none */
-  gint64 *take;        /* [3 * n_stages] memory taken at the start of an op */
-  gint64 *give;        /* [3 * n_stages] memory given back at its end */
-  gint64 *pair;        /* [n_stages] duration of a pair with an F of that stage; -1: none that could save time */
-  guint8 *fuses;       /* [n_stages] whether BW alone may be better than B and W */
+  PsOperation *op;    /* [n_ops] */
+  guint *device;      /* [n_stages] */
+  guint *first_stage; /* [n_devices + 1] into stages */
+  guint *stages;      /* stages by device, in model order */
+  guint *first;       /* [n_devices + 1] a device's ops in an order's sequence */
+  gint64 *duration;   /* [3 * n_stages] by chain */
+  gint64 *lag;    /* [3 * n_stages] time from the end of the producer of a chain's op to the arrival of its result */
+  gint64 *onward; /* [3 * n_stages * 2] the lags of the consumers of a chain's op; 0 where there is none */
+  gint64 *take;   /* [3 * n_stages] memory taken at the start of an op */
+  gint64 *give;   /* [3 * n_stages] memory given back at its end */
+  gint64 *pair;   /* [n_stages] duration of a pair with an F of that stage; -1: no such pair could save time */
+  guint8 *fuses;  /* [n_stages] whether BW alone may be better than B and W */
   gint64 *bw_duration; /* [n_stages] of BW */
   gint64 *bw_take;     /* [n_stages] */
   gint64 *bw_give;     /* [n_stages] */
   gint64 *held;        /* [n_devices] weights */
-  gint64 *limit;       /* [n_devices] G_MAXINT64 where there is none */
+  gint64 *limit;       /* [n_devices] G_MAXINT64: none */
   gint64 *begin;       /* [n_devices] earliest start of the device's first op: its span begins there */
   gint64 *offset;      /* [n_devices] added to a device's end: 0 for makespans, -begin for spans */
 } PsProblem;
@@ -61,10 +61,10 @@ PsProblem *ps_problem_new (const PsSearchSetting *setting);
 void ps_problem_free (PsProblem *problem);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProblem, ps_problem_free)
 
-/* Whether the device could run out of memory: not when all that its ops ever take fits. */
+/* Whether the device could run out of memory; FALSE if all that its ops ever take fits. */
 gboolean ps_problem_may_run_out (const PsProblem *problem, guint device);
 
-/* What B and W apart add to the memory of their device at most, one after the other. */
+/* The most that a B and its W, run one after the other, add to the memory of their device. */
 gint64 ps_problem_apart_peak (const PsProblem *problem, guint stage);
 
 /* Whether a stage is the first, or the last, of its copy. */
@@ -104,7 +104,7 @@ op_at (const PsProblem *problem, guint stage, guint kind, guint microbatch)
   return (stage * N_KINDS + kind) * problem->m + microbatch;
 }
 
-/* The op that makes what `op` needs besides its place on the device; NO_OP: none. */
+/* The op that makes the input of `op`; NO_OP: none. */
 static inline guint
 producer_of (const PsProblem *problem, guint op)
 {

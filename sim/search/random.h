@@ -1,11 +1,12 @@
-/* random.h - a small generator with a state of its own, so that equal seeds give equal searches. */
+/* random.h - a small generator that keeps its own state, so that equal seeds give equal searches. */
 #ifndef PS_SEARCH_RANDOM_H
 #define PS_SEARCH_RANDOM_H
 
+#include <pipesim/philox.h>
+
 #include <glib.h>
 
-/* SplitMix64: a counter through a mixing function (Steele, Lea, Flood: Fast splittable pseudorandom number generators,
- * OOPSLA 2014). */
+/* A generator of ps_splitmix_next's numbers. */
 typedef struct
 {
   guint64 state;
@@ -14,11 +15,7 @@ typedef struct
 static inline guint64
 ps_random_next (PsRandom *random)
 {
-  guint64 z = random->state += 0x9e3779b97f4a7c15u;
-
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
+  return ps_splitmix_next (&random->state);
 }
 
 /* 0 .. n - 1 */
@@ -35,8 +32,8 @@ ps_random_unit (PsRandom *random)
   return (double)(ps_random_next (random) >> 11) * 0x1p-53;
 }
 
-/* Exponentially distributed with mean 1: -log of a uniform number, by products and sums alone so that it is the same on
- * every machine. With u = m 2^-e, m in [1, 2), and s = (m - 1) / (m + 1): log m = 2 (s + s^3 / 3 + s^5 / 5 + ..). */
+/* Exponentially distributed with mean 1: -log of a uniform number. It uses products and sums alone, so it is the same
+ * on every machine. With u = m 2^-e, m in [1, 2), and s = (m - 1) / (m + 1): log m = 2 (s + s^3 / 3 + s^5 / 5 + ..). */
 static inline double
 ps_random_exponential (PsRandom *random)
 {

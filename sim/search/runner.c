@@ -1,138 +1,25 @@
 /* runner.c - one thread of a search. */
 #include "runner.h"
 
-#include <pipesim/simulate.h>
-
 #include "exact.h"
 #include "stretch.h"
 
-/* Part of the moves that goes into the easier problem. */
+/* Part of the moves for the easier problem. */
 #define EASIER_PART 0.4
 
-/* Part of the moves that goes into the problem with slower transfers. */
+/* Part of the moves for the problem with slower transfers. */
 #define SLOWER_PART 0.4
 
-/* Branch and bound takes at most DECISION_PART of the moves made before it; its first question is free. Undecided, it
- * is tried again at DECISION_FACTOR times the moves, never before LEAST_DECISION. */
+/* Branch and bound takes at most DECISION_PART of the moves made before it; its first call of go_on is free. If it does
+ * not decide, it is tried again at DECISION_FACTOR times the moves, but never before LEAST_DECISION. */
 #define DECISION_PART 0.4
 #define DECISION_FACTOR 4
 #define LEAST_DECISION 25000
 
-/* What a question of the branch and bound stands for in moves. */
+/* Moves that one call of go_on by branch and bound counts as. */
 #define MOVES_PER_QUESTION 8192
 
-/* How often progress is told. */
-#define TELL_EVERY_NS G_GINT64_CONSTANT (250000000)
-
-static gboolean
-fits (const PsSearchSetting *setting, const PsSimulation *simulation)
-{
-  for (guint d = 0; setting->memory_limit != NULL && d < simulation->n_devices; d++)
-    if (simulation->device[d].peak_bytes > setting->memory_limit[d])
-      return FALSE;
-  return TRUE;
-}
-
-static gint64
-simulated_price (const PsSearchSetting *setting, const PsSchedule *schedule)
-{
-  g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, NULL);
-  g_autoptr (PsSimulation) simulation = program ? ps_simulation_new (program) : NULL;
-
-  if (program == NULL)
-    return G_MAXINT64;
-  ps_simulate (program, setting->costs, simulation);
-  if (!fits (setting, simulation))
-    return G_MAXINT64;
-  return setting->objective == PS_OBJECTIVE_SPAN ? simulation->max_span_ns : simulation->makespan_ns;
-}
-
-void
-ps_priced_take (PsPriced *best, const PsSearchSetting *setting, PsSchedule *schedule, const char *found_by)
-{
-  gint64 price_ns
-      = setting->price ? setting->price (schedule, setting->price_data) : simulated_price (setting, schedule);
-
-  if (best->schedule != NULL && price_ns >= best->price_ns)
-    {
-      ps_schedule_free (schedule);
-      return;
-    }
-  ps_schedule_free (best->schedule);
-  *best = (PsPriced){ schedule, price_ns, found_by };
-}
-
-void
-ps_runner_price (PsRunner *runner, const PsOrder *order, const char *found_by)
-{
-  const PsSearchSetting *setting = runner->shared->setting;
-
-  if (order->objective == runner->objective && order->weight == runner->weight)
-    return;
-  runner->objective = order->objective;
-  runner->weight = order->weight;
-  runner->n_moves += order->problem->n_ops / OPS_PER_MOVE;
-  ps_priced_take (&runner->best, setting, ps_order_to_schedule (order, setting->placement), found_by);
-}
-
-static gint64
-now_ns (void)
-{
-  return g_get_monotonic_time () * 1000;
-}
-
-static void
-report (PsRunner *runner)
-{
-  PsSearchShared *shared = runner->shared;
-
-  g_mutex_lock (&shared->lock);
-  shared->n_moves += runner->n_moves - runner->n_reported;
-  runner->n_reported = runner->n_moves;
-  shared->best_ns = MIN (shared->best_ns, runner->best.price_ns);
-  g_mutex_unlock (&shared->lock);
-}
-
-static void
-tell (PsRunner *runner, gint64 elapsed_ns)
-{
-  PsSearchShared *shared = runner->shared;
-  PsSearchProgress progress = { .elapsed_ns = elapsed_ns };
-
-  report (runner);
-  shared->told_ns = elapsed_ns;
-  g_mutex_lock (&shared->lock);
-  progress.best_ns = shared->best_ns;
-  progress.n_moves = shared->n_moves;
-  g_mutex_unlock (&shared->lock);
-  progress.lower_bound_ns = runner->worker.lower_bound_ns;
-  if (progress.best_ns != G_MAXINT64)
-    shared->setting->progress (&progress, shared->setting->progress_data);
-}
-
-/* No schedule is better. */
-static gboolean
-is_proved (const PsRunner *runner)
-{
-  return runner->best.price_ns <= runner->worker.lower_bound_ns;
-}
-
-/* A runner with a higher index than one that has met the bound cannot be the one that is asked for the result. */
-gboolean
-ps_runner_is_over (PsRunner *runner)
-{
-  const PsSearchSetting *setting = runner->shared->setting;
-  gint64 elapsed_ns = now_ns () - runner->shared->begin_ns;
-
-  if (runner->index == 0 && setting->progress != NULL && elapsed_ns - runner->shared->told_ns > TELL_EVERY_NS)
-    tell (runner, elapsed_ns);
-  return is_proved (runner) || (guint)g_atomic_int_get (&runner->shared->done_below) < runner->index
-         || (setting->move_limit > 0 && runner->n_moves >= setting->move_limit)
-         || (setting->time_limit_ns > 0 && elapsed_ns >= setting->time_limit_ns)
-         || (setting->stop != NULL && g_atomic_int_get (setting->stop));
-}
-
-/* A branch and bound and the moves that it may take. */
+/* A branch and bound under way, and the moves that it may take. */
 typedef struct
 {
   PsSearchWorker *worker;
@@ -176,7 +63,7 @@ go_on_stretching (gpointer data)
   return ps_search_worker_spend (worker, moves_per_repeat (worker->problem));
 }
 
-/* An order of another problem as one of the worker's: as it is, or stretched to more microbatches. */
+/* Makes an order of another problem one of the worker's problem: as it is, or stretched to more microbatches. */
 static void
 carry_over (PsSearchWorker *worker, const PsOrder *from, const char *found_by)
 {
@@ -194,7 +81,8 @@ carry_over (PsSearchWorker *worker, const PsOrder *from, const char *found_by)
     ps_search_worker_offer (worker, order, found_by);
 }
 
-/* The best order of the easier problem need not be the best here: another one has its turn, and all good policies. */
+/* Works on the easier problem and carries its best order over. That order need not be the best here, so another one of
+ * the pool is carried over too, and all good policies are tried. */
 static void
 ease (PsRunner *runner)
 {
@@ -213,7 +101,7 @@ ease (PsRunner *runner)
       ps_search_worker_try_policy (&runner->worker, &easier->pool[i].policy);
 }
 
-/* Whether it is the turn of a problem beside the one asked for, which is to have that part of all moves. */
+/* Whether a worker on another problem than the one asked for is due: it is to have `part` of all moves. */
 static gboolean
 is_due (const PsRunner *runner, const PsSearchWorker *worker, double part)
 {
@@ -233,18 +121,6 @@ take_turn (PsRunner *runner)
     }
   else
     ps_search_worker_round (&runner->worker);
-}
-
-static void
-mark_done (PsRunner *runner)
-{
-  PsSearchShared *shared = runner->shared;
-
-  report (runner);
-  g_mutex_lock (&shared->lock);
-  if (is_proved (runner) && (guint)shared->done_below > runner->index)
-    g_atomic_int_set (&shared->done_below, (gint)runner->index);
-  g_mutex_unlock (&shared->lock);
 }
 
 void
@@ -283,8 +159,8 @@ ps_runner_run (gpointer data)
         decide (runner);
       else
         take_turn (runner);
-      report (runner);
+      ps_runner_report (runner);
     }
-  mark_done (runner);
+  ps_runner_mark_done (runner);
   return NULL;
 }

@@ -1,8 +1,8 @@
-/* runner.h - one thread's search: it works on the problem, an easier one and one with slower transfers in turn, and
+/* runner.h - one thread's search. It works in turn on the problem, an easier one, and one with slower transfers, and
  * keeps the schedule of the lowest price.
  *
- * A runner knows its budget only as the moment to stop, so that one with more budget does the same and then goes on.
- * The step that it has to break off does not count. */
+ * A runner uses its budget only to decide when to stop. So with more budget it does the same first, and then goes on. A
+ * step that it breaks off does not count. */
 #ifndef PS_SEARCH_RUNNER_H
 #define PS_SEARCH_RUNNER_H
 
@@ -11,24 +11,24 @@
 
 G_BEGIN_DECLS
 
-/* A schedule and what it is worth. */
+/* A schedule and its price. */
 typedef struct
 {
   PsSchedule *schedule; /* NULL: none */
-  gint64 price_ns;      /* G_MAXINT64: it is none to return */
+  gint64 price_ns;      /* G_MAXINT64: it is not to be returned */
   const char *found_by;
 } PsPriced;
 
-/* What all threads of a search share. */
+/* Data that all threads of a search share. */
 typedef struct
 {
   const PsSearchSetting *setting;
   PsStart start;
   PsStart easier;  /* fewer microbatches, or the makespan in place of spans */
-  PsStart slower;  /* slower transfers */
+  PsStart slower;  /* with slower transfers */
   PsPriced seed;   /* the best of all starts */
   gint64 begin_ns; /* monotonic */
-  gint64 told_ns;  /* when progress was told last; of the first runner */
+  gint64 told_ns;  /* when the first runner last told progress */
   gint done_below; /* atomic: smallest index of a runner whose best is optimal */
   gint64 best_ns;  /* under lock, for progress only */
   guint64 n_moves; /* under lock */
@@ -44,20 +44,32 @@ struct PsRunner
   PsSearchWorker easier;
   PsSearchWorker slower;
   PsPriced best;
-  gint64 objective; /* of the order priced last, */
-  gint64 weight;    /* and its weight */
+  gint64 objective; /* of the order priced last */
+  gint64 weight;    /* of the same order */
   guint64 n_moves;
   guint64 n_reported;
-  guint64 decide_at; /* moves after which branch and bound is tried; G_MAXUINT64: it is not */
+  guint64 decide_at; /* moves after which branch and bound is tried; G_MAXUINT64: never */
 };
 
 void ps_runner_init (PsRunner *runner, PsSearchShared *shared, guint index);
 void ps_runner_clear (PsRunner *runner);
 
-/* Thread function; data is a Runner. The first runner tells progress. */
+/* Thread function; data is a PsRunner. The first runner tells progress. */
 gpointer ps_runner_run (gpointer data);
 
-/* Prices a schedule, which is taken over, and keeps it where it is the first or better. */
+/* Prices a solution, written as a schedule, and keeps the best. */
+void ps_runner_price (PsRunner *runner, const PsOrder *order, const char *found_by);
+
+/* Whether the runner has to stop. */
+gboolean ps_runner_is_over (PsRunner *runner);
+
+/* Adds the runner's moves and best price to those of the search. */
+void ps_runner_report (PsRunner *runner);
+
+/* Reports. If the runner's best is optimal, all runners with a higher index may stop. */
+void ps_runner_mark_done (PsRunner *runner);
+
+/* Prices a schedule, takes it over, and keeps it if it is the first or better. */
 void ps_priced_take (PsPriced *best, const PsSearchSetting *setting, PsSchedule *schedule, const char *found_by);
 
 G_END_DECLS

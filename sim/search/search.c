@@ -1,10 +1,10 @@
-/* search.c - runs the threads of a search and makes a result of the best. */
+/* search.c - runs the threads of a search and makes a result of the best schedule. */
 #include <pipesim/search.h>
 #include <pipesim/simulate.h>
 
 #include "seeds.h"
 
-/* Many microbatches are searched from what was found for this many or 3 p. */
+/* A problem with many microbatches is first searched with this many or 3 p. */
 #define LEAST_MICROBATCHES 12
 
 void
@@ -41,7 +41,7 @@ check_setting (const PsSearchSetting *setting, GError **error)
   return TRUE;
 }
 
-/* Fails where a thread cannot be made; the threads already running are stopped. */
+/* Fails if a thread cannot be made; the threads already running are stopped. */
 static gboolean
 run_threads (PsSearchShared *shared, PsRunner *runners, guint n, GError **error)
 {
@@ -65,8 +65,8 @@ run_threads (PsSearchShared *shared, PsRunner *runners, guint n, GError **error)
   return ok;
 }
 
-/* Long schedules repeat themselves, so few microbatches; and makespans lead the way to spans. FALSE where the problem
- * itself is as easy. */
+/* Makes an easier setting: fewer microbatches, because long schedules repeat themselves; makespans, because good ones
+ * are near good spans. FALSE: the setting is already as easy. */
 static gboolean
 make_easier (const PsSearchSetting *setting, PsSearchSetting *easier)
 {
@@ -191,5 +191,5 @@ ps_search (const PsSearchSetting *setting, GError **error)
   for (guint i = 0; i < setting->n_threads; i++)
     ps_runner_clear (&runners[i]);
   shared_clear (&shared);
-  return result ? finish_result (setting, result, error) : NULL;
+  return result != NULL ? finish_result (setting, result, error) : NULL;
 }

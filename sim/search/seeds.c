@@ -1,7 +1,7 @@
-/* seeds.c - what the families come to under the problem's costs and limit. */
+/* seeds.c - orders from the families, under the problem's costs and limit. */
 #include "seeds.h"
 
-/* Sizes of groups that are tried where a family has them: its own, and from half a pipeline to a whole one. */
+/* Sizes of groups to try, where a family has groups: its own, and four from half a pipeline to a whole one. */
 #define N_GROUP_SIZES 5
 
 static guint
@@ -38,7 +38,7 @@ generate (const PsFamily *family, const PsSearchSetting *setting, guint group)
   return g_steal_pointer (&schedule);
 }
 
-/* Whether a sequence is a solution that is better than the best so far, which it then becomes. */
+/* Evaluates an order and swaps it with *best if it is a better solution. */
 static gboolean
 take_better (PsOrder *order, PsOrder **best)
 {
@@ -91,7 +91,7 @@ try_family (PsStart *start, const PsSearchSetting *setting, const PsFamily *fami
     }
 }
 
-/* Families that look at costs are generated for the problem's limit too. */
+/* Tries all families. Families that look at costs are generated for the problem's limit too. */
 static void
 try_families (PsStart *start, const PsSearchSetting *setting, PsPriced *priced, const char **found_by)
 {
@@ -109,7 +109,7 @@ try_families (PsStart *start, const PsSearchSetting *setting, PsPriced *priced, 
     }
 }
 
-/* List scheduling by a plain rule. Where nothing fits there is one microbatch after the other all the same. */
+/* Tries list scheduling by a plain rule, or one microbatch after the other if that does not fit. */
 static void
 try_plain (PsStart *start, const char **found_by)
 {

@@ -6,14 +6,14 @@
 
 G_BEGIN_DECLS
 
-/* Fills the start of a problem with the best order among the families that place their stages so and keep to the limit,
- * and a plain one. Those of whole microbatches and with a flush are priced just as they are generated,
- * and the order too; priced NULL: nothing is priced. */
+/* Fills a problem's start with the best order: of the families with this placement that keep to the limit, and of a
+ * plain rule. If `priced` is not NULL, it also takes the order and the families' schedules of whole microbatches with a
+ * flush, as they were generated. */
 void ps_start_init (PsStart *start, const PsSearchSetting *setting, PsPriced *priced);
 void ps_start_clear (PsStart *start);
 
-/* Fills the order: one microbatch (of each copy) after the other through all stages and back, fused where that takes
- * less memory. It fits wherever each device has ps_search_least_memory. */
+/* Fills the order with one microbatch (of each copy) after the other, through all stages and back, fused where that
+ * takes less memory. It fits if each device has ps_search_least_memory. */
 void ps_order_one_by_one (PsOrder *order);
 
 G_END_DECLS

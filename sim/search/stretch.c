@@ -1,10 +1,10 @@
 /* stretch.c - repeats the steady part of a short schedule. */
 #include "stretch.h"
 
-/* Moments that are tried as cuts. */
+/* Moments to try as cuts. */
 #define N_CUTS 48
 
-/* How many ops of each chain have started before a moment. */
+/* Counts the ops of each chain that have started before a moment. */
 static void
 cut_at (const PsOrder *from, gint64 moment, guint *cut)
 {
@@ -27,9 +27,9 @@ cut_at (const PsOrder *from, gint64 moment, guint *cut)
     }
 }
 
-/* Whether every chain has `n` more microbatches behind the cut. */
+/* Whether every chain has `n` more microbatches after the cut. */
 static gboolean
-has_behind (const PsProblem *problem, const guint *cut, guint n)
+has_after (const PsProblem *problem, const guint *cut, guint n)
 {
   for (guint chain = 0; chain < problem->n_stages * N_KINDS; chain++)
     if (cut[chain] + n > problem->m)
@@ -37,7 +37,7 @@ has_behind (const PsProblem *problem, const guint *cut, guint n)
   return TRUE;
 }
 
-/* Part of a sequence: the microbatches of each chain from `begin` to `end` behind the cut, `shift` later. */
+/* A part of a sequence: the microbatches of each chain from `begin` to `end` after the cut, moved by `shift`. */
 typedef struct
 {
   const PsOrder *from;
@@ -47,17 +47,17 @@ typedef struct
   gint64 shift;
 } Part;
 
-/* An op as the part has it; NO_OP: it has not. */
+/* The op moved as the part says; NO_OP: the part does not hold it. */
 static guint
 shifted (const Part *part, guint op, guint m)
 {
   guint chain = op / part->from->problem->m;
-  gint64 at = op % part->from->problem->m, behind = at - (gint64)part->cut[chain];
+  gint64 at = op % part->from->problem->m, place = at - (gint64)part->cut[chain];
 
-  return behind >= part->begin && behind < part->end ? chain * m + (guint)(at + part->shift) : NO_OP;
+  return place >= part->begin && place < part->end ? chain * m + (guint)(at + part->shift) : NO_OP;
 }
 
-/* A pair, or a BW, of which the part has not got everything falls apart. */
+/* Appends a pair or a BW; one that the part does not hold completely falls apart. */
 static void
 append_joined (PsOrder *order, const Part *part, guint op, guint partner)
 {
@@ -78,7 +78,7 @@ append_joined (PsOrder *order, const Part *part, guint op, guint partner)
     ps_order_add (order, w, none);
 }
 
-/* Whether the part has the op at a position, or any that it stands for. */
+/* Whether the part holds an op of the node at a position. */
 static gboolean
 has_any (const Part *part, guint position)
 {
@@ -90,7 +90,7 @@ has_any (const Part *part, guint position)
              && (shifted (part, partner, m) != NO_OP || shifted (part, op + m, m) != NO_OP));
 }
 
-/* The positions of a device that the part needs; returns how many. */
+/* Lists the positions of a device with ops of the part; returns how many. */
 static guint
 list_positions (const Part *part, guint device, guint32 *positions)
 {
@@ -118,7 +118,7 @@ append_part (PsOrder *order, const Part *part, const guint32 *positions, guint n
     }
 }
 
-/* The part n_times over, each time `step` microbatches later. */
+/* Appends the part n_times, each time `step` microbatches later. */
 static void
 append_parts (PsOrder *order, Part part, guint device, guint n_times, guint step)
 {
@@ -135,7 +135,7 @@ repeat (PsOrder *order, const PsOrder *from, const guint *cut, guint piece, guin
   const PsProblem *small = from->problem;
   gint64 extra = (gint64)order->problem->m - small->m, dropped = (gint64)n_times * piece - extra;
 
-  if (dropped < 0 || !has_behind (small, cut, MAX (piece, (guint)dropped)))
+  if (dropped < 0 || !has_after (small, cut, MAX (piece, (guint)dropped)))
     return FALSE;
   ps_order_clear (order);
   for (guint d = 0; d < small->n_devices; d++)

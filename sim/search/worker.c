@@ -5,29 +5,29 @@
 #include "beam.h"
 #include "stretch.h"
 
-/* Part of the moves that goes into policies, and how many are drawn before good ones are changed. */
+/* Part of the moves for list scheduling, and the policies drawn before good ones are changed. */
 #define POLICY_PART 0.2
 #define N_FRESH_POLICIES 32
 
-/* Scores changed at once at most, and over how many microbatches. */
+/* Most scores changed at once, and the microbatches that they spread over. */
 #define MAX_NUDGES 6
 #define NUDGE_REACH 5
 
 /* Local searches of a round that start from list schedules of their own. */
 #define FRESH_STARTS 3
 
-/* How many repetitions of a part are tried in a round. */
+/* Repetitions of a part that a round tries. */
 #define REPEATS_PER_ROUND 100
 
-/* Length of the first local search: so much per op, between two limits; in large problems so much per op beyond them.
- * Later ones are no longer than MAX_LENGTH. */
+/* Length of the first local search: LENGTH_PER_OP per op between MIN_LENGTH and SMALL_LENGTH, or LARGE_LENGTH_PER_OP
+ * per op if that is more. Later ones are at most MAX_LENGTH. */
 #define LENGTH_PER_OP 64
 #define MIN_LENGTH 10000
 #define SMALL_LENGTH 50000
 #define LARGE_LENGTH_PER_OP 20
 #define MAX_LENGTH 4000000
 
-/* Width of the first beam, and of later ones at most. A round has one where it costs this part of a local search. */
+/* Width of the first beam, and the widest. A round has a beam if it costs at most BEAM_PART local searches. */
 #define MIN_WIDTH 8
 #define MAX_WIDTH 20000
 #define BEAM_PART 10
@@ -50,7 +50,7 @@ is_over (const PsSearchWorker *worker)
   return ps_runner_is_over (worker->runner);
 }
 
-/* What making and evaluating a whole order costs. */
+/* Moves that making and evaluating a whole order count as. */
 static guint64
 moves_per_order (const PsSearchWorker *worker)
 {
@@ -67,7 +67,7 @@ ps_search_worker_offer (PsSearchWorker *worker, const PsOrder *order, const char
     ps_order_assign (worker->best, order);
 }
 
-/* The same from methods that come upon very many. */
+/* Offers an order of a method that comes upon very many: only if it is better. */
 static void
 offer_better (PsSearchWorker *worker, const PsOrder *order, const char *found_by)
 {
@@ -75,7 +75,7 @@ offer_better (PsSearchWorker *worker, const PsOrder *order, const char *found_by
     ps_search_worker_offer (worker, order, found_by);
 }
 
-/* Puts a good list schedule into the pool in place of the worst there. */
+/* Puts a good list schedule into the pool in place of the worst one. */
 static gboolean
 pool_add (PsSearchWorker *worker, const PsOrder *order, const PsPolicy *policy)
 {
@@ -135,7 +135,7 @@ draw_policy (PsSearchWorker *worker, PsPolicy *policy)
   ps_policy_change (policy, random, ps_random_below (random, 2) ? 0.4 : 0.1);
 }
 
-/* Their part of all moves up to the end of the round. */
+/* Tries policies until they have had their part of all moves up to the end of the round. */
 static void
 try_policies (PsSearchWorker *worker)
 {
@@ -155,7 +155,7 @@ go_on (gpointer data)
   return ps_search_worker_spend (data, ANNEAL_ROUND);
 }
 
-/* Scores that a try changes, to take back. */
+/* Scores that a try has changed, to undo it. */
 typedef struct
 {
   guint n;
@@ -191,7 +191,7 @@ undo_nudges (gint64 *nudge, const Nudges *nudges)
     nudge[nudges->op[i]] = nudges->before[i];
 }
 
-/* List scheduling again and again, with a few scores changed each time: what follows rearranges itself. */
+/* List scheduling many times, with a few scores changed each time; all later ops rearrange themselves. */
 static void
 nudge_ops (PsSearchWorker *worker, const PsCandidate *candidate, guint64 n_tries)
 {
@@ -255,7 +255,8 @@ widen (PsSearchWorker *worker)
   worker->width = MIN (worker->width * 3 / 2, MAX_WIDTH);
 }
 
-/* Where many microbatches follow the same pattern: a good piece of the best order in place of what is around it. */
+/* Puts a piece of the best order in place of its surroundings, which helps if many microbatches follow the same
+ * pattern. */
 static void
 repeat_parts (PsSearchWorker *worker)
 {
@@ -276,7 +277,7 @@ repeat_parts (PsSearchWorker *worker)
     }
 }
 
-/* Mean time of an op and bytes that a forward takes: what temperatures and prices are measured by. */
+/* Sets the units of temperatures and prices: mean time of an op, and mean bytes that an F takes. */
 static void
 set_units (PsSearchWorker *worker)
 {
@@ -297,7 +298,7 @@ offer_part (const PsOrder *order, gpointer data)
   offer_better (data, order, "local search");
 }
 
-/* Local search from an order (NULL: a fresh list schedule), at a temperature, pull and price of chance. */
+/* Local search from an order (NULL: from a fresh list schedule), with a random temperature, pull and price. */
 static void
 improve (PsSearchWorker *worker, const PsOrder *from)
 {
@@ -332,7 +333,7 @@ improve (PsSearchWorker *worker, const PsOrder *from)
     ps_search_worker_offer (worker, order, "local search");
 }
 
-/* A round takes at least one move, so that rounds come to an end where no method has anything to do. */
+/* Every round takes at least one move, so that rounds end even if no method has anything to do. */
 void
 ps_search_worker_round (PsSearchWorker *worker)
 {

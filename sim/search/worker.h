@@ -1,5 +1,5 @@
 /* worker.h - one thread's work on one problem: list scheduling under many policies, beams, and local search from the
- * best of them, in rounds that grow longer. */
+ * best orders, in rounds that grow longer. */
 #ifndef PS_SEARCH_WORKER_H
 #define PS_SEARCH_WORKER_H
 
@@ -9,7 +9,7 @@ G_BEGIN_DECLS
 
 #define POOL_SIZE 8
 
-/* A list schedule costs about as much as this part of its ops in moves, one that repeats another less. */
+/* Making a list schedule counts as n_ops / OPS_PER_MOVE moves, repeating another as n_ops / OPS_PER_REPEAT_MOVE. */
 #define OPS_PER_MOVE 4
 #define OPS_PER_REPEAT_MOVE 16
 
@@ -26,7 +26,7 @@ typedef struct
 /* A list schedule and the policy that made it. */
 typedef struct
 {
-  PsOrder *order; /* its objective is G_MAXINT64 where there is none yet */
+  PsOrder *order; /* objective G_MAXINT64: none yet */
   PsPolicy policy;
 } PsCandidate;
 
@@ -47,7 +47,7 @@ typedef struct
   double unit_bytes;      /* mean of what an F takes */
 } PsSearchWorker;
 
-/* A start without a problem makes a worker without one, which is never to work. */
+/* A start without a problem makes a worker without one, which must not be given work. */
 void ps_search_worker_init (PsSearchWorker *worker, PsRunner *runner, const PsStart *start);
 void ps_search_worker_clear (PsSearchWorker *worker);
 
@@ -63,20 +63,14 @@ void ps_search_worker_round (PsSearchWorker *worker);
 /* List scheduling under one policy. */
 void ps_search_worker_try_policy (PsSearchWorker *worker, const PsPolicy *policy);
 
-/* A good list schedule, by chance the better the likelier. */
+/* A good list schedule, drawn at random; better ones are likelier. */
 const PsCandidate *ps_search_worker_draw (PsSearchWorker *worker);
 
-/* A solution that may be the best. */
+/* Offers a solution that may be the best. */
 void ps_search_worker_offer (PsSearchWorker *worker, const PsOrder *order, const char *found_by);
 
-/* Adds to the moves; FALSE: the runner has to stop. */
+/* Adds to the moves. FALSE: the runner has to stop. */
 gboolean ps_search_worker_spend (PsSearchWorker *worker, guint64 n_moves);
-
-/* Prices a solution with all microbatches. */
-void ps_runner_price (PsRunner *runner, const PsOrder *order, const char *found_by);
-
-/* Whether the runner has to stop. */
-gboolean ps_runner_is_over (PsRunner *runner);
 
 G_END_DECLS
 

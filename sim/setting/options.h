@@ -2,25 +2,16 @@
 #ifndef PIPESIM_OPTIONS_H
 #define PIPESIM_OPTIONS_H
 
+#include <pipesim/predictor.h>
 #include <pipesim/report.h>
-#include <pipesim/setting.h>
 
 G_BEGIN_DECLS
-
-/* Predictions of a sweep share what they have in common; these are the things that depend on an option. */
-typedef enum
-{
-  PS_KEY_COSTS = 1,
-  PS_KEY_PROGRAM = 2,
-  PS_KEY_LIMIT = 4,  /* programs of families that look at costs */
-  PS_KEY_SOURCE = 8, /* measured costs before options change them */
-} PsFieldKey;
 
 typedef struct PsSweepField
 {
   PsColumn column;     /* of the results */
   guint8 flags;        /* PsFieldFlags */
-  guint8 keys;         /* PsFieldKey */
+  guint8 keys;         /* PsPredictorKey: the parts of a setting that it is of */
   gint8 pace;          /* in a sweep options of higher pace change faster; those of equal pace keep the table's order */
   const char *not_run; /* why PS_FIELD_NOT_RUN and PS_FIELD_NOT_COMPUTED */
 } PsSweepField;

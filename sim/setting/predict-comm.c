@@ -1,7 +1,5 @@
 /* predict-comm.c - a prediction's times where transfers queue, share links, or hold up devices. */
-#include "setting-comm.h"
-
-#include <pipesim/events.h>
+#include "predict-comm.h"
 
 /* What an engine is given, and what it points into. */
 typedef struct PsEventsTask
@@ -83,7 +81,7 @@ ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsPredic
   Task *task;
 
   prediction->simulation = ps_simulation_new (prediction->program);
-  if (!ps_comm_needs_events (setting))
+  if (!ps_setting_needs_events (setting))
     {
       ps_simulate (prediction->program, prediction->costs, prediction->simulation);
       return TRUE;

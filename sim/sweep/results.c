@@ -218,8 +218,8 @@ set_value (PsRows *insert, int parameter, const PsValue *value)
 static gboolean
 store_row (PsRows *predicted, PsRows *skipped, const PsResult *row, GError **error)
 {
-  PsRows *insert = row->reason ? skipped : predicted;
-  guint n = row->reason ? 0 : ps_setting_n_options + PS_N_STORED_FIGURES;
+  PsRows *insert = row->reason != NULL ? skipped : predicted;
+  guint n = row->reason != NULL ? 0 : ps_setting_n_options + PS_N_STORED_FIGURES;
   gboolean found;
 
   ps_rows_restart (insert);
@@ -227,7 +227,7 @@ store_row (PsRows *predicted, PsRows *skipped, const PsResult *row, GError **err
   ps_rows_set_text (insert, 1, row->digest);
   for (guint i = 0; i < n; i++)
     set_value (insert, 2 + (int)i, &row->values[i]);
-  if (row->reason)
+  if (row->reason != NULL)
     ps_rows_set_text (insert, 2, row->reason);
   return ps_rows_next (insert, &found, error);
 }
@@ -240,7 +240,7 @@ store_rows (PsResults *results, PsResult *const *rows, guint n, GError **error)
       = predicted != NULL ? ps_rows_new (results->file, error, "INSERT OR IGNORE INTO skipped VALUES (?, ?, ?)", "")
                           : NULL;
 
-  for (guint i = 0; skipped && i < n; i++)
+  for (guint i = 0; skipped != NULL && i < n; i++)
     if (!store_row (predicted, skipped, rows[i], error))
       return FALSE;
   return skipped != NULL;
@@ -321,5 +321,5 @@ ps_results_reasons (PsResults *results, guint most, GError **error)
       ps_table_set_text (table, "reason", reason);
       ps_table_set_integer (table, "settings", ps_rows_integer (rows, 1));
     }
-  return rows ? g_steal_pointer (&table) : NULL;
+  return rows != NULL ? g_steal_pointer (&table) : NULL;
 }

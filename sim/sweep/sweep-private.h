@@ -109,13 +109,6 @@ guint ps_sweep_microbatch_size (const PsSetting *setting);
 /* Fills the setting columns from the point, the figures from the prediction. */
 void ps_sweep_fill (const PsSweep *sweep, const PsSweepPoint *point, const PsPrediction *prediction, PsResult *result);
 
-/* Things by key; the ones longest not asked for go when their weights together are too much. */
-typedef struct _PsCache PsCache;
-PsCache *ps_cache_new (gsize capacity, GDestroyNotify destroy);
-void ps_cache_free (PsCache *cache);
-gpointer ps_cache_find (PsCache *cache, const guint *key, guint n); /* NULL: not there */
-void ps_cache_add (PsCache *cache, const guint *key, guint n, gpointer thing /* taken */, gsize weight);
-
 G_END_DECLS
 
 #endif

@@ -220,20 +220,29 @@ check_keys (const PsSweep *sweep, gboolean *any, GError **error)
   return TRUE;
 }
 
+static gboolean
+has_source (const PsSweep *sweep)
+{
+  for (guint i = 0; i < sweep->axes->len; i++)
+    if (ps_source_find (g_array_index (sweep->axes, PsSweepAxis, i).field->name) != NULL)
+      return TRUE;
+  return FALSE;
+}
+
 /* What a field needs beside it is only known at the end. */
 static gboolean
 check_fields (const PsSweep *sweep, GError **error)
 {
   const char *message = NULL;
+  g_autofree char *sources = ps_source_usage (TRUE), *no_costs = g_strdup_printf ("holds no costs; give %s", sources);
   gboolean batch = ps_sweep_axis (sweep, "global-batch") != NULL, keys;
 
   if (!check_keys (sweep, &keys, error))
     return FALSE;
   if (!ps_sweep_axis (sweep, "schedule"))
     message = "holds no schedule; 'schedule = all' would be right";
-  else if (!keys && !ps_sweep_axis (sweep, "costs") && !ps_sweep_axis (sweep, "db")
-           && !ps_sweep_axis (sweep, "cluster"))
-    message = "holds no costs; give costs, db, or model and cluster";
+  else if (!keys && !has_source (sweep))
+    message = no_costs;
   else if (batch && ps_sweep_axis (sweep, "microbatches"))
     message = "holds both global-batch and microbatches; one follows from the other";
   if (message != NULL)

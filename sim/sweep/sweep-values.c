@@ -219,6 +219,7 @@ static gboolean
 read_schedule (const char *text, PsSweepValue *value, GError **error)
 {
   g_autoptr (PsSetting) setting = ps_setting_new ();
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
   g_autoptr (PsSchedule) schedule = NULL;
   g_autofree char *contents = NULL;
   gsize length;
@@ -226,7 +227,7 @@ read_schedule (const char *text, PsSweepValue *value, GError **error)
   value->value = (PsValue){ .type = PS_VALUE_TEXT, .text = value->text };
   if (ps_family_find (text))
     return TRUE;
-  schedule = ps_setting_schedule (setting, text, error);
+  schedule = ps_predictor_schedule (predictor, text, error);
   if (schedule == NULL || !ps_read_file (text, &contents, &length, error))
     return FALSE;
   value->content = g_compute_checksum_for_data (G_CHECKSUM_SHA256, (const guchar *)contents, length);

@@ -1,4 +1,4 @@
-/* sweep.c - what a spec comes to: how its fields combine, what the files named in it hold, which sweep it is. */
+/* sweep.c - how the fields of a spec combine, the files that it names, and its identity. */
 #include "sweep-private.h"
 
 #include <pipesim/costdb.h>
@@ -38,7 +38,7 @@ ps_sweep_new (const char *where)
 void
 ps_sweep_free (PsSweep *sweep)
 {
-  if (!sweep)
+  if (sweep == NULL)
     return;
   g_free (sweep->where);
   g_array_unref (sweep->axes);
@@ -141,116 +141,65 @@ count (PsSweep *sweep, GError **error)
 
 /* Files */
 
-/* The measurements themselves: the file changes with every look at it. */
-static char *
-digest_measurements (PsCostDb *db, GError **error)
-{
-  g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, error);
-  g_autoptr (GChecksum) checksum = g_checksum_new (G_CHECKSUM_SHA256);
-
-  for (guint i = 0; profiles && i < profiles->len; i++)
-    {
-      const PsProfile *profile = profiles->pdata[i];
-      g_autoptr (GPtrArray) rows = ps_costdb_measurements (db, profile->name, FALSE, error);
-
-      if (!rows)
-        return NULL;
-      g_checksum_update (checksum, (const guchar *)profile->name, -1);
-      g_checksum_update (checksum, (const guchar *)profile->model_digest, -1);
-      g_checksum_update (checksum, (const guchar *)profile->shares, -1);
-      for (guint k = 0; k < rows->len; k++)
-        {
-          const PsMeasurement *row = rows->pdata[k];
-          gint64 figures[]
-              = { row->subject, row->kind,           row->bytes,      row->devices,    row->sharing,    row->share,
-                  row->cache,   row->time.median_ns, row->take_bytes, row->give_bytes, row->state_bytes };
-
-          g_checksum_update (checksum, (const guchar *)row->shape, -1);
-          g_checksum_update (checksum, (const guchar *)figures, sizeof figures);
-        }
-    }
-  return profiles ? g_strdup (g_checksum_get_string (checksum)) : NULL;
-}
-
-/* For sizes of microbatches. Which profile counts when none is named is for the costs to say. */
-static void
-note_measured (PsSweep *sweep, PsCostDb *db, const char *path)
-{
-  const PsSweepAxis *profiles = ps_sweep_axis (sweep, "profile");
-
-  for (guint i = 0; i < (profiles ? profiles->values->len : 1); i++)
-    {
-      const char *name = profiles ? ((PsSweepValue *)profiles->values->pdata[i])->text : NULL;
-      PsModel *model = ps_costdb_model (db, name, NULL);
-
-      if (model)
-        g_hash_table_insert (sweep->measured, g_strconcat (path, "\n", name, NULL), model);
-    }
-}
-
-static gboolean
-open_database (PsSweep *sweep, PsSweepValue *value, GError **error)
-{
-  g_autoptr (PsCostDb) db = ps_costdb_open (value->text, PS_COSTDB_READ, error);
-
-  if (!db || (value->content = digest_measurements (db, error)) == NULL)
-    return FALSE;
-  note_measured (sweep, db, value->text);
-  return TRUE;
-}
-
-/* What ships with pipesim changes with its version only. */
-static void
-digest_file (PsSweepValue *value)
-{
-  g_autofree char *contents = NULL;
-  gsize length;
-
-  if ((strchr (value->text, '/') || strchr (value->text, '.')) && ps_read_file (value->text, &contents, &length, NULL))
-    value->content = g_compute_checksum_for_data (G_CHECKSUM_SHA256, (const guchar *)contents, length);
-}
-
 static gboolean
 open_model (PsSweep *sweep, PsSweepValue *value, GError **error)
 {
   PsModel *model = ps_model_load (value->text, error);
 
-  if (!model)
+  if (model == NULL)
     return FALSE;
   value->content = ps_model_digest (model);
   g_hash_table_insert (sweep->models, g_strdup (value->text), model);
   return TRUE;
 }
 
-static gboolean
-open_cluster (PsSweep *sweep, PsSweepValue *value, GError **error)
+/* Keeps the models of measured profiles, which tell the sizes of microbatches. */
+static void
+note_measured (PsSweep *sweep, const char *path)
 {
-  PsCluster *cluster = ps_cluster_load (value->text, error);
+  g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_READ, NULL);
+  const PsSweepAxis *profiles = ps_sweep_axis (sweep, "profile");
 
-  if (!cluster)
+  for (guint i = 0; db != NULL && i < (profiles != NULL ? profiles->values->len : 1); i++)
+    {
+      const char *name = profiles != NULL ? ((PsSweepValue *)profiles->values->pdata[i])->text : NULL;
+      PsModel *model = ps_costdb_model (db, name, NULL);
+
+      if (model != NULL)
+        g_hash_table_insert (sweep->measured, g_strconcat (path, "\n", name, NULL), model);
+    }
+}
+
+/* Digests the file that a value names, and keeps its content, so that no prediction reads it again. */
+static gboolean
+open_file (PsSweep *sweep, const char *field, PsSweepValue *value, GError **error)
+{
+  const PsCostSource *source = ps_source_find (field);
+
+  if (g_str_equal (field, "model"))
+    return open_model (sweep, value, error);
+  if (source == NULL || source->digest == NULL)
+    return TRUE;
+  if (!source->digest (value->text, &value->content, error))
     return FALSE;
-  digest_file (value);
-  g_hash_table_insert (sweep->clusters, g_strdup (value->text), cluster);
+  if (g_str_equal (field, "cluster"))
+    g_hash_table_insert (sweep->clusters, g_strdup (value->text), ps_cluster_load (value->text, NULL));
+  else if (g_str_equal (field, "db"))
+    note_measured (sweep, value->text);
   return TRUE;
 }
 
 static gboolean
 open_files (PsSweep *sweep, GError **error)
 {
-  static const struct
-  {
-    const char *field;
-    gboolean (*open) (PsSweep *sweep, PsSweepValue *value, GError **error);
-  } kinds[] = { { "model", open_model }, { "cluster", open_cluster }, { "db", open_database } };
-
-  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+  for (guint i = 0; i < sweep->axes->len; i++)
     {
-      const PsSweepAxis *axis = ps_sweep_axis (sweep, kinds[i].field);
+      const PsSweepAxis *axis = &g_array_index (sweep->axes, PsSweepAxis, i);
 
-      for (guint k = 0; axis && k < axis->values->len; k++)
-        if (!kinds[i].open (sweep, axis->values->pdata[k], error))
+      for (guint k = 0; k < axis->values->len; k++)
+        if (!open_file (sweep, axis->field->name, axis->values->pdata[k], error))
           {
-            g_prefix_error (error, "%s: %s: ", sweep->where, kinds[i].field);
+            g_prefix_error (error, "%s: %s: ", sweep->where, axis->field->name);
             return FALSE;
           }
     }
@@ -270,14 +219,14 @@ describe (PsSweep *sweep)
       const char *zip = g_array_index (sweep->dimensions, PsSweepDimension, axis->dimension).zip;
       const char *comma = g_str_equal (axis->field->name, "costs") ? "; " : ", ";
 
-      g_string_append_printf (text, "%s%s%s%s = ", axis->field->name, zip ? " [zip " : "", zip ? zip : "",
-                              zip ? "]" : "");
+      g_string_append_printf (text, "%s%s%s%s = ", axis->field->name, zip != NULL ? " [zip " : "",
+                              zip != NULL ? zip : "", zip != NULL ? "]" : "");
       for (guint k = 0; k < axis->values->len; k++)
         {
           const PsSweepValue *value = axis->values->pdata[k];
 
           g_string_append_printf (text, "%s%s", k ? comma : "", value->text);
-          if (value->content)
+          if (value->content != NULL)
             g_string_append_printf (contents, "%s %s\n", value->text, value->content);
         }
       g_string_append_c (text, '\n');

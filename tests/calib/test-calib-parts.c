@@ -17,6 +17,7 @@ test_statistics (void)
    * sorted 0 1 1 2 2 3 3 4 4 95, the 5th is 2 */
   const gint64 ten[] = { 100, 1, 9, 2, 8, 3, 7, 4, 6, 5 };
   PsStatistics s;
+
   ps_statistics_compute (ten, 10, &s);
   g_assert_cmpint (s.median_ns, ==, 5);
   g_assert_cmpint (s.q1_ns, ==, 3);
@@ -50,6 +51,7 @@ test_ranks (void)
   } rows[]
       = { { 6, 1, 6 }, { 10, 2, 9 }, { 15, 4, 12 }, { 20, 6, 15 }, { 30, 10, 21 }, { 50, 18, 33 }, { 100, 40, 61 } };
   guint low, high;
+
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
       g_assert_true (ps_median_ranks (rows[i].n, &low, &high));
@@ -69,6 +71,7 @@ static void
 test_precise (void)
 {
   gint64 samples[] = { 500, 991, 1000, 1000, 1000, 1000, 1000, 1000, 1009, 5000 };
+
   g_assert_true (ps_median_is_precise (samples, 10, 0.01));
   g_assert_false (ps_median_is_precise (samples, 10, 0.005));
   samples[8] = 1011;
@@ -83,6 +86,7 @@ test_slope (void)
 {
   const gint64 rising[] = { 1, 2, 3, 4, 5 }, falling[] = { 5, 4, 3, 2, 1 }, flat[] = { 3, 3, 3, 3, 3 };
   const gint64 mixed[] = { 1, 3, 2, 4, 3 }; /* pairs: 7 rise, 2 fall, 1 equal: S = 5, z = 4 / 4.0825 */
+
   g_assert_cmpfloat_with_epsilon (ps_slope_z (rising, 5), 2.2045, 0.0001);
   g_assert_cmpfloat_with_epsilon (ps_slope_z (falling, 5), -2.2045, 0.0001);
   g_assert_cmpfloat (ps_slope_z (flat, 5), ==, 0);
@@ -94,6 +98,7 @@ static void
 test_drift (void)
 {
   gint64 samples[40];
+
   for (gint64 i = 0; i < 40; i++)
     samples[i] = 1000 + i;
   /* Halves differ by 20 of 1019: about 2 %. */
@@ -112,6 +117,7 @@ test_converged (void)
 {
   g_autoptr (PsMeasurement) m = g_new0 (PsMeasurement, 1);
   PsSampler sampler;
+
   ps_sampler_init (&sampler, &rule);
   g_assert_false (ps_sampler_add (&sampler, 999999, 5));
   for (guint i = 0; i < 9; i++)
@@ -130,8 +136,9 @@ static const char *
 stop_of (gint64 (*sample) (guint i), gint64 elapsed_step, guint *n)
 {
   PsSampler sampler;
+
   ps_sampler_init (&sampler, &rule);
-  for (guint i = 0; !sampler.stop; i++)
+  for (guint i = 0; sampler.stop == NULL; i++)
     ps_sampler_add (&sampler, sample (i), i * elapsed_step);
   *n = sampler.samples->len;
   ps_sampler_clear (&sampler);
@@ -154,6 +161,7 @@ static void
 test_caps (void)
 {
   guint n;
+
   g_assert_cmpstr (stop_of (scattered, 1, &n), ==, "sample cap");
   g_assert_cmpuint (n, ==, 50);
   /* sample i comes at 200 i, the one at 1000 is the fifth kept */
@@ -169,12 +177,14 @@ test_sizes (void)
   g_autoptr (GArray) sizes = ps_transfer_sizes (196608);
   gint64 last = 0;
   guint n_boundary = 0;
+
   /* 8 .. 2^20 >= 4 * 196608 are 18 powers, and the boundary */
   g_assert_cmpuint (sizes->len, ==, 19);
   for (guint i = 0; i < sizes->len; i++)
     {
       gint64 size = g_array_index (sizes, gint64, i);
       g_autoptr (PsModel) model = ps_model_with_boundary (size);
+
       g_assert_cmpint (size, >, last);
       g_assert_cmpint (ps_model_boundary_bytes (model), ==, size);
       n_boundary += size == 196608;
@@ -192,6 +202,7 @@ test_cut (void)
   g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
   g_autoptr (PsCut) cut = ps_cut_new (model, 3, 2, NULL);
   g_autoptr (GError) error = NULL;
+
   /* 8 layers in 6 stages: 2 2 1 1 1 1 on devices 0 1 2 0 1 2 */
   g_assert_cmpuint (cut->n_stages, ==, 6);
   g_assert_cmpstr (cut->keys[0], ==, "layers=2,embedding");
@@ -214,6 +225,7 @@ test_provenance (void)
   g_autoptr (PsProfile) profile
       = ps_profile_new_here ("x", model, ps_device_find ("cpu", NULL), ps_transport_find ("threads", NULL));
   const char *const texts[] = { profile->host, profile->processor, profile->kernel, profile->libraries };
+
   for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
     g_assert_cmpstr (texts[i], !=, "");
   g_assert_cmpstr (profile->device, ==, "cpu");
@@ -241,6 +253,7 @@ test_shifts (void)
                            { .taken = MOMENT ("35") } };
   g_autoptr (GPtrArray) series = g_ptr_array_new (), measurements = g_ptr_array_new ();
   double shifts[G_N_ELEMENTS (rows)];
+
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     g_ptr_array_add (measurements, &rows[i]);
   g_assert_true (isnan (ps_sentinel_shifts (series, measurements, NULL)));
@@ -259,6 +272,7 @@ static void
 test_least_samples (void)
 {
   guint low, high;
+
   g_assert_false (ps_median_ranks (PS_MEDIAN_MIN_SAMPLES - 1, &low, &high));
   g_assert_true (ps_median_ranks (PS_MEDIAN_MIN_SAMPLES, &low, &high));
 }
@@ -277,11 +291,13 @@ test_diff (void)
     { .shape = (char *)"x", .devices = 1, .time = { 2000, 2000, 2000, 0, 2000, 6 } },
   };
   const double changes[] = { 0, 0.031, 0.032, NAN, 1, 1, 1 };
+
   g_assert_cmpfloat_with_epsilon (ps_median_notch (&rows[0].time), 15.7, 1e-9);
   g_assert_true (isnan (ps_median_notch (&rows[5].time)));
   for (guint i = 1; i < G_N_ELEMENTS (rows); i++)
     {
       g_autoptr (GPtrArray) a = g_ptr_array_new (), b = g_ptr_array_new ();
+
       g_ptr_array_add (a, &rows[0]);
       g_ptr_array_add (b, &rows[i]);
       PsProfileContents left = { .measurements = a }, right = { .measurements = b };

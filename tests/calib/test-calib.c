@@ -30,6 +30,7 @@ static void
 fake_close (PsDevice *base)
 {
   FakeDevice *fake = (FakeDevice *)base;
+
   g_atomic_int_add (&n_fake_devices, -1);
   g_free (fake->shapes);
   g_free (fake->state);
@@ -47,6 +48,7 @@ static gboolean
 fake_add_stage (PsDevice *base, guint stage, const PsStageShape *shape, GError **error)
 {
   FakeDevice *fake = (FakeDevice *)base;
+
   g_assert_true (fake->thread == g_thread_self ());
   fake->shapes[stage] = *shape;
   fake->use.current[PS_USE_STATE] += 1000 * (gint64)shape->n_layers;
@@ -58,6 +60,7 @@ fake_tensor_new (PsDevice *base)
 {
   FakeDevice *fake = (FakeDevice *)base;
   PsTensor *tensor = g_new0 (PsTensor, 1);
+
   g_atomic_int_inc (&n_fake_tensors);
   tensor->device = base;
   tensor->bytes = (gsize)ps_model_boundary_bytes (fake->setting.model);
@@ -78,6 +81,7 @@ static void
 fake_use_memory (FakeDevice *fake, gint64 extra, gint64 kept)
 {
   gint64 held = fake->use.current[PS_USE_STATE] + fake->use.current[PS_USE_ACTIVATION];
+
   fake->use.peak_bytes = MAX (fake->use.peak_bytes, held + extra + MAX (kept, 0));
   fake->use.current[PS_USE_ACTIVATION] += kept;
 }
@@ -89,10 +93,11 @@ fake_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **
   const PsStageShape *shape = &fake->shapes[op.stage];
   guint8 *state = &fake->state[op.stage * fake->setting.n_microbatches + op.microbatch];
   gboolean forward = op.kind == PS_OP_F, backward = op.kind == PS_OP_B || op.kind == PS_OP_BW;
+
   g_assert_true (fake->thread == g_thread_self ());
   g_assert_cmpuint (op.microbatch, <, fake->setting.n_microbatches);
   g_assert_cmpint (input != NULL, ==, (forward && !shape->embedding) || (backward && !shape->head));
-  if (input)
+  if (input != NULL)
     fake_tensor_free (input);
   if ((forward && !shape->head) || (backward && !shape->embedding))
     *output = fake_tensor_new (base);
@@ -116,6 +121,7 @@ static gboolean
 fake_flush_cache (PsDevice *base, GError **error)
 {
   FakeDevice *fake = (FakeDevice *)base;
+
   g_assert_true (fake->thread == g_thread_self ());
   g_atomic_int_inc (&n_fake_flushes);
   return TRUE;
@@ -126,6 +132,7 @@ static void
 fake_condition (PsDevice *base, PsCondition *condition)
 {
   gint n = g_atomic_int_add (&n_fake_conditions, 1);
+
   *condition = (PsCondition){ .clock_mhz = 1000 + 100 * n,
                               .temperature_c = 40 + n,
                               .throttle = PS_THROTTLE_KNOWN | (n >= 2 ? PS_THROTTLE_HEAT : 0) };
@@ -153,6 +160,7 @@ static void
 fake_reset_peak (PsDevice *base)
 {
   PsMemoryUse *use = &((FakeDevice *)base)->use;
+
   use->peak_bytes = use->current[PS_USE_STATE] + use->current[PS_USE_ACTIVATION];
 }
 
@@ -197,6 +205,7 @@ static PsDevice *
 fake_open (const PsDeviceSetting *setting, GError **error)
 {
   FakeDevice *fake = g_new0 (FakeDevice, 1);
+
   g_atomic_int_inc (&n_fake_devices);
   fake->base.class = opened_class;
   fake->setting = *setting;
@@ -220,6 +229,7 @@ key_text (const PsMeasurement *m)
   const char *cache = m->cache == PS_CACHE_RUN ? "" : m->cache == PS_CACHE_COLD ? " cold" : " warm";
   g_autofree char *sharing = m->sharing > 1 ? g_strdup_printf (" /%u", m->sharing) : g_strdup ("");
   g_autofree char *share = m->share > 0 ? g_strdup_printf (" *%u", m->share) : g_strdup ("");
+
   return g_strdup_printf ("%s %s %" G_GINT64_FORMAT " %u%s%s%s",
                           m->subject == PS_SUBJECT_OP ? ps_op_kind_name (m->kind) : "-", m->shape, m->bytes, m->devices,
                           sharing, share, cache);
@@ -230,7 +240,8 @@ store_wanted (const PsMeasurement *key, gpointer data, gboolean *wanted, GError 
 {
   Store *store = data;
   g_autofree char *text = key_text (key);
-  *wanted = store->only ? g_str_equal (store->only, text) : !g_hash_table_contains (store->stored, text);
+
+  *wanted = store->only != NULL ? g_str_equal (store->only, text) : !g_hash_table_contains (store->stored, text);
   return TRUE;
 }
 
@@ -238,6 +249,7 @@ static gboolean
 store_sink (const PsMeasurement *measurement, gpointer data, GError **error)
 {
   Store *store = data;
+
   g_assert_cmpuint (measurement->n_samples, >=, 10);
   g_assert_cmpuint (measurement->n_samples, ==, measurement->time.n);
   g_assert_nonnull (measurement->stop);
@@ -263,6 +275,7 @@ static gboolean
 store_sentinel (const PsSentinel *sentinel, gpointer data, GError **error)
 {
   Store *store = data;
+
   g_assert_cmpstr (sentinel->what, ==, "F of layers=1");
   g_assert_cmpuint (sentinel->n, >=, 10);
   store->n_sentinels++;
@@ -289,6 +302,7 @@ calibrate_parts (Store *store, guint n_devices, guint n_local, const guint *shar
                                 .sentinel = store_sentinel,
                                 .data = store };
   gboolean ok = ps_calibrate (&calibration, error);
+
   g_assert_cmpint (n_fake_devices, ==, 0);
   g_assert_cmpint (n_fake_tensors, ==, 0);
   return ok;
@@ -317,6 +331,7 @@ static void
 assert_memory (const Store *store, const char *key, gint64 take, gint64 give, gint64 state)
 {
   const PsMeasurement *m = g_hash_table_lookup (store->stored, key);
+
   g_assert_nonnull (m);
   g_assert_cmpint (m->take_bytes, ==, take);
   g_assert_cmpint (m->give_bytes, ==, give);
@@ -331,6 +346,7 @@ test_everything_once (void)
 {
   Store store = store_new ();
   g_autoptr (GError) error = NULL;
+
   g_assert_true (calibrate (&store, 2, &error));
   g_assert_no_error (error);
   g_assert_cmpuint (g_hash_table_size (store.stored), ==, 5 * 5 * 2 + 19 + 3);
@@ -354,9 +370,11 @@ static void
 test_only_missing (void)
 {
   const char *const keys[] = { "W layers=2,head 0 2", "F layers=4,embedding 0 1", "-  1024 2", "- both-ways 49152 2" };
+
   for (guint i = 0; i < G_N_ELEMENTS (keys); i++)
     {
       Store store = store_new ();
+
       store.only = keys[i];
       g_assert_true (calibrate (&store, 2, NULL));
       g_assert_cmpuint (g_hash_table_size (store.stored), ==, 1);
@@ -370,6 +388,7 @@ static void
 test_one_device (void)
 {
   Store store = store_new ();
+
   g_assert_true (calibrate (&store, 1, NULL));
   g_assert_cmpuint (g_hash_table_size (store.stored), ==, 3 * 5);
   assert_memory (&store, "F layers=8,embedding,head 0 1", 130, 30, 8000);
@@ -382,6 +401,7 @@ static void
 test_three_devices (void)
 {
   Store store = store_new ();
+
   g_assert_true (calibrate (&store, 3, NULL));
   /* v = 1: 3e 3 2h; v = 2: 2e 2 1 1h */
   g_assert_cmpuint (g_hash_table_size (store.stored), ==, (3 + 4) * 5 * 2 + 19 + 2 * 3);
@@ -395,6 +415,7 @@ test_two_pairs (void)
 {
   Store store = store_new ();
   g_autoptr (GError) error = NULL;
+
   store.only = "- pairs=2 49152 4";
   g_assert_true (calibrate (&store, 4, NULL));
   g_assert_cmpuint (g_hash_table_size (store.stored), ==, 1);
@@ -413,6 +434,7 @@ test_store_fails (void)
 {
   Store store = store_new ();
   g_autoptr (GError) error = NULL;
+
   store.fail_after = 3;
   g_assert_false (calibrate (&store, 2, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_IO);
@@ -429,6 +451,7 @@ test_device_fails (void)
     {
       Store store = store_new ();
       g_autoptr (GError) error = NULL;
+
       fail_at = n_fake_ops + (int)after;
       g_assert_false (calibrate (&store, 2, &error));
       g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
@@ -444,6 +467,7 @@ static void
 test_sentinel (void)
 {
   Store store = store_new ();
+
   g_assert_true (calibrate (&store, 2, NULL));
   g_assert_cmpuint (store.n_sentinels, ==, 8);
   g_assert_true (calibrate (&store, 2, NULL));
@@ -473,6 +497,7 @@ test_caches (void)
   Store store = store_new ();
   g_autoptr (GError) error = NULL;
   guint all = 1U << PS_CACHE_RUN | 1U << PS_CACHE_COLD | 1U << PS_CACHE_WARM;
+
   g_assert_false (calibrate_some (&store, 2, 2, all, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
   g_assert_cmpstr (error->message, ==, "--caches: device fake can't empty its caches");
@@ -509,6 +534,7 @@ static void
 test_two_at_a_time (void)
 {
   Store store = store_new ();
+
   opened_class = &split_class;
   g_assert_true (calibrate_some (&store, 4, 2, 1U << PS_CACHE_RUN, NULL));
   opened_class = &fake_class;
@@ -528,6 +554,7 @@ test_shares (void)
   static const guint shares[] = { 2, 1 };
   Store store = store_new ();
   g_autoptr (GError) error = NULL;
+
   opened_class = &split_class;
   g_assert_true (calibrate_parts (&store, 2, 2, shares, 1U << PS_CACHE_RUN, &error));
   opened_class = &fake_class;

@@ -256,7 +256,7 @@ refuse 2 "the 3 layers of layers.csv cannot be cut into 4 stages" $cut -p 4
 refuse 2 "cannot be cut into 4 stages" $cut -p 2 -v 2 --algorithm uniform
 refuse 2 "cannot be cut into 4 stages" $cut -p 4 --algorithm pipedream-code --straight
 refuse 2 "give 1 to 16384 stages" $cut -p 4096 -v 5
-refuse 2 "says nothing of FLOPs" $cut -p 2 --algorithm flops
+refuse 2 "has no FLOPs" $cut -p 2 --algorithm flops
 refuse 2 "needs --memory-limit" $cut -p 2 --algorithm memory-aware
 refuse 1 "more on every device" $cut -p 2 --algorithm memory-aware --memory-limit 1KiB
 refuse 2 "3 sizes for 2 devices" $cut -p 2 --memory-limit 1B:2B:3B

@@ -1,8 +1,8 @@
 #!/bin/sh
 # golden.sh - replays the transcripts in tests/golden and compares byte by byte.
 #
-# A transcript holds commands, each on a line that begins with "$ ", and behind each what it printed on stdout and stderr, and
-# "[N]" where its exit code was not 0. All commands of one transcript run in one empty folder. After a wanted change:
+# A transcript holds commands, each on a line that begins with "$ ". After each stands its output on stdout and stderr, and "[N]" if
+# its exit code was not 0. All commands of one transcript run in one empty folder. After a wanted change:
 #   PIPESIM_BINDIR=build tests/cli/golden.sh --update [NAME...]
 # and read the difference before keeping it.
 set -u
@@ -13,7 +13,7 @@ export LC_ALL=C.UTF-8
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Runs the commands of transcript $1 and prints what the transcript should be.
+# Runs the commands of transcript $1 and prints the new transcript.
 replay ()
 {
   rm -rf "$work/folder"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# gpu-script.sh - tests/gpu.sh where there is no GPU: what it refuses, that it ends well without programs, and that a profile of an
-# earlier call stands for a calibration.
+# gpu-script.sh - tests/gpu.sh without a GPU: it refuses wrong builds, ends well without programs, and takes the profile of an
+# earlier call in place of a calibration.
 set -u
 script=$(cd "$(dirname "$0")/.." && pwd)/gpu.sh
 . "$(dirname "$0")/lib.sh"
@@ -10,7 +10,7 @@ refuse 2 "--call 4: 1, 2 or 3" "$script" --call 4
 refuse 2 "--device gpu: cuda, or cpu for a rehearsal" "$script" --device gpu
 refuse 2 "--profile none.json: no such file" "$script" --call 2 --profile none.json
 
-# options ARCHITECTURES: a build folder that was set up for them, its description as Meson writes it.
+# options ARCHITECTURES: makes a build folder that is set up for them, described as Meson does.
 options ()
 {
   mkdir -p build/meson-info
@@ -22,7 +22,7 @@ refuse 1 "build has no kernels of Hopper's own" "$script" --pack bundle build
 options '"sm_80", "sm_90a", "sm_100"'
 refuse 1 "build/pipesim-cuda.so is not there" "$script" --pack bundle build
 
-# steps NAME LINE...: the script has just printed lines that begin so, and of no step that failed.
+# steps NAME LINE...: the script's output has lines that begin with LINE, and no failed step.
 steps ()
 {
   name=$1
@@ -35,7 +35,7 @@ steps ()
   result "$name" "$@"
 }
 "$script" --bundle nowhere >"$work/said" 2>&1
-steps "without programs all is skipped" "SKIP module loads: no programs in nowhere" "SKIP NCCL, two processes: no programs" "PASS files: 3 files"
+steps "without programs all is skipped" "SKIP module loads: no programs in nowhere" "SKIP NCCL, two devices: no programs" "PASS files: 3 files"
 
 cat >tiny.ini <<'TEXT'
 [model]

@@ -6,9 +6,19 @@ sources=$(cd "$(dirname "$0")/../.." && pwd)
 . "$(dirname "$0")/lib.sh"
 build=$(cd "$PIPESIM_BINDIR" && pwd)
 
-# Sanitizers add names that begin with two underscores.
-others=$(find "$build" -name 'libpipesim*.a' -exec nm -g --defined-only {} + 2>/dev/null | awk 'NF == 3 && $3 !~ /^(ps_|__)/ { print $3 }')
+# other_names FILE...: the global names that do not begin with ps_. Sanitizers add names that begin with two underscores.
+other_names ()
+{
+  nm -g --defined-only "$@" 2>&1 | awk 'NF && !/:$/ && $NF !~ /^(ps_|__)/ { print $NF }'
+}
+
+others=$(other_names "$build/libpipesim.a" "$build/libpipesim-exec.a")
 result "global names begin with ps_" ${others:+"$others"}
+echo 'int planted; int ps_planted; static int own; int *ps_own = &own;' >planted.c
+${CC:-cc} -c planted.c
+others=$(other_names planted.o)
+if [ "$others" = planted ]; then set --; else set -- "found: $others"; fi
+result "a global name without ps_ is found" "$@"
 
 if ! command -v pkg-config >/dev/null; then
   skip install "no pkg-config"

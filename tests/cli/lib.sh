@@ -1,4 +1,4 @@
-# lib.sh - what the command tests share: a folder of their own, and checks that print TAP. Source it; end with `finish`.
+# lib.sh - for command tests: makes a temporary folder, and has checks that print TAP. Source it; end with `finish`.
 
 PATH=$(cd "$PIPESIM_BINDIR" && pwd):$PATH
 export LC_ALL=C.UTF-8
@@ -9,7 +9,7 @@ cd "$work/folder" || exit 1
 number=0
 failed=0
 
-# result NAME MESSAGE...: one test point; it failed when there is a message.
+# result NAME MESSAGE...: prints one test point. It has failed if there is a message.
 result ()
 {
   number=$((number + 1))
@@ -30,8 +30,8 @@ skip ()
   echo "ok $number - $1 # SKIP $2"
 }
 
-# refuse CODE TEXT COMMAND...: the command must exit with that code, print nothing on stdout and exactly one line, which holds
-# TEXT and no control characters, on stderr, and leave every file as it was and no new one.
+# refuse CODE TEXT COMMAND...: the command must exit with CODE and print nothing on stdout. It must print one line on stderr that
+# holds TEXT and no control characters. It must change no file and make none.
 refuse ()
 {
   expected=$1

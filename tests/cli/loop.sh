@@ -59,7 +59,7 @@ pipesim-exec --schedule 1f1b -p 2 -m 2 --costs f=1ms,b=1ms,w=1ms --device paced 
   >"$work/stdout" 2>"$work/stderr" &
 process=$!
 while kill -0 $process && ! grep -q '^Threads:[[:space:]]*[3-9]' /proc/$process/status; do sleep 0.05; done # until its devices run
-kill -INT $process
+kill -TERM $process
 wait $process
 has "an interrupted run shows what it has measured" 'measured iteration time'
 has "says how much that is" ' of 20000 steps: all figures are of these' "$work/stderr"

@@ -1,18 +1,24 @@
 #!/bin/sh
-# processes.sh - one run in several processes: over an emulated NCCL (tests/cuda/emulation), so that no GPU is needed. Times
-# decide nothing here.
+# processes.sh - several processes that a real mpirun starts: runs over the mpi transport and over an emulated NCCL
+# (tests/cuda/emulation), calibrations and sweeps; and what one process does with several GPUs. Times decide nothing here.
 set -u
-. "$(dirname "$0")/lib.sh"
+tests=$(cd "$(dirname "$0")/.." && pwd)
+. "$tests/cli/lib.sh"
 
-export PIPESIM_MODULE_DIR=$PIPESIM_BINDIR/tests/cuda/emulation
-port=$((20000 + $$ % 10000))
+# What mpirun wants where the tests run as root, or on fewer cores than there are processes.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_hwloc_base_binding_policy=none
+# What MPI's components keep to the end can't be told from what is ours: they are unloaded before anybody looks for leaks.
+export ASAN_OPTIONS=detect_leaks=0:abort_on_error=0
 
-cat >small.ini <<TEXT
+write_model ()
+{
+  cat >"$1" <<TEXT
 [model]
 layers = 4
-hidden = 16
+hidden = $2
 heads = 2
-sequence = 8
+sequence = $3
 feed_forward = 32
 vocabulary = 11
 microbatch_size = 1
@@ -20,182 +26,365 @@ precision = fp32
 mlp = gelu
 flash_attention = false
 TEXT
+}
+write_model small.ini 16 8   # 512 B between stages: such messages travel in letters
+write_model large.ini 32 64  # 8 KiB: such go on their own
 
-# start RANK RANKS ARGUMENT...: one process of a run, in the background; its id becomes $pid. What a test sets for one rank
-# only is in $special, and what is said to it only in $more, for rank $special_rank.
-program=pipesim-exec
-special=
-more=
-special_rank=
-host=own
-start ()
+# odd.sh RANK ENVIRONMENT OPTIONS COMMAND...: the command, with more environment and options on that rank only.
+cat >odd.sh <<'TEXT'
+rank=$1 special=$2 more=$3
+shift 3
+export NCCL_HOSTID="host-${PMIX_RANK:-$PMI_RANK}"
+if [ "${PMIX_RANK:-$PMI_RANK}" = "$rank" ]; then exec env $special "$@" $more; fi
+exec "$@"
+TEXT
+# With $own_hosts each process takes itself for one of another host, so that NCCL accepts GPU 0 of all of them.
+own_hosts='sh odd.sh none - -'
+
+# launch RANKS COMMAND...: its exit code becomes $code.
+launch ()
 {
-  rank=$1
-  ranks=$2
-  shift 2
-  extra=
-  last=
-  if [ "$rank" = "$special_rank" ]; then
-    extra=$special
-    last=$more
-  fi
-  hostid=shared
-  if [ $host = own ]; then hostid=host-$rank; fi
-  env RANK=$rank WORLD_SIZE=$ranks MASTER_PORT=$port NCCL_HOSTID=$hostid $extra \
-    "$PIPESIM_BINDIR/$program" "$@" $last >"$work/out.$rank" 2>"$work/err.$rank" </dev/null &
-  pid=$!
+  ranks=$1
+  shift
+  timeout -k 5 120 mpirun -n "$ranks" "$@" >"$work/stdout" 2>"$work/stderr" </dev/null
+  code=$?
 }
 
-# together RANKS ARGUMENT...: all processes; their exit codes become $codes.
-together ()
-{
-  port=$((port + 1))
-  pids=
-  for i in $(seq 0 $(($1 - 1))); do
-    start $i "$@"
-    pids="$pids $pid"
-  done
-  codes=
-  for i in $pids; do
-    wait $i
-    codes="$codes $?"
-  done
-}
-
-# fine NAME TEXT RANKS ARGUMENT...: all exit with 0, rank 0 prints TEXT, the others nothing.
+# fine NAME TEXT RANKS COMMAND...: ends with 0, prints TEXT in one line only, as rank 0 alone prints.
 fine ()
 {
   name=$1
   text=$2
   shift 2
-  together "$@"
-  others=$(cat $(seq -f "$work/out.%.0f" 1 $(($1 - 1))))
+  launch "$@"
   set -- "$name"
-  case $codes in *[1-9]*) set -- "$@" "exit codes $codes" "$(cat "$work"/err.*)" ;; esac
-  grep -qF -e "$text" "$work/out.0" || set -- "$@" "no '$text' in:" "$(head -20 "$work/out.0")"
-  [ -z "$others" ] || set -- "$@" "another rank printed: $others"
+  [ $code -eq 0 ] || set -- "$@" "exit code $code" "$(cat "$work/stderr")"
+  [ -z "$text" ] || [ "$(grep -cF -e "$text" "$work/stdout")" = 1 ] || set -- "$@" "not one '$text' in:" "$(head -20 "$work/stdout")"
   result "$@"
 }
 
-# same_line NAME CODE PATTERN RANKS [DEAD]: of $codes and what was said: every rank but DEAD has ended with CODE and one same
-# line that matches PATTERN.
-same_line ()
+# equal NAME RANKS COMMAND...: the same bits as one device.
+equal ()
 {
-  name=$1 code=$2 pattern=$3 ranks=$4 dead=${5:-none}
-  set -- "$name"
-  i=0
-  for c in $codes; do
-    if [ $i != "$dead" ]; then
-      [ "$c" = "$code" ] || set -- "$@" "rank $i: exit code $c, not $code"
-      [ "$(wc -l <"$work/err.$i")" -eq 1 ] || set -- "$@" "rank $i: not one line"
-      grep -qE -e "^pipesim exec: $pattern\$" "$work/err.$i" || set -- "$@" "rank $i: no '$pattern' in: $(cat "$work/err.$i")"
-      [ ! -s "$work/out.$i" ] || set -- "$@" "rank $i printed something"
-    fi
-    i=$((i + 1))
-  done
-  [ $# -gt 1 ] || [ "$(cat "$work"/err.[0-9] | sort -u | wc -l)" -eq 1 ] || set -- "$@" "ranks differ: $(cat "$work"/err.*)"
-  result "$@"
-  rm -f "$work"/err.* "$work"/out.*
+  name=$1 ranks=$2
+  shift 2
+  fine "$name" '"check": "bit-equal"' "$ranks" "$@" --steps 3 --check --json
 }
 
-cpu='--device cpu --transport nccl --model small.ini --steps 3'
-paced='--device paced --transport nccl --costs f=1ms,b=1ms,w=1ms,c=200us,act=1MiB --steps 2'
-fine "two ranks compute what one does" '"check": "bit-equal"' 2 --schedule 1f1b -p 2 -m 4 $cpu --check --json
-fine "four ranks, split backwards" '"check": "bit-equal"' 4 --schedule zb-h1 -p 4 -m 8 $cpu --check --json
-fine "two stages a rank" '"check": "bit-equal"' 2 --schedule zb-v -p 2 -m 4 $cpu --check --json
-fine "two copies of two ranks" '"check": "equal-within"' 4 --schedule 1f1b -p 2 -m 4 $cpu --check --json
-fine "paced devices" 'interleaved on 4 devices (paced, nccl)' 4 --schedule interleaved -p 4 -m 8 $paced --trace measured.json --predicted predicted.json
+# one_line NAME CODE PATTERN RANKS COMMAND...: fails with CODE, and one process says one line. mpirun adds lines of its own.
+one_line ()
+{
+  name=$1 expected=$2 pattern=$3
+  shift 3
+  launch "$@"
+  check_line "$name" "$expected" "$pattern"
+}
+
+# check_line NAME CODE PATTERN: of $code and what was said.
+check_line ()
+{
+  grep -E '^(pipesim exec|pipesim calib|pipesim sweep|mpi-ranks): ' "$work/stderr" >"$work/lines"
+  problems=
+  [ $code -eq "$2" ] || problems="exit code $code"
+  [ "$(wc -l <"$work/lines")" -eq 1 ] || problems="$problems; not one line"
+  grep -qE -e "^[a-z -]+: $3\$" "$work/lines" || problems="$problems; no '$3'"
+  [ ! -s "$work/stdout" ] || problems="$problems; something was printed"
+  if [ -z "$problems" ]; then result "$1"; else result "$1" "$problems" "$(cat "$work/stderr")"; fi
+}
+
+# The module says itself why it can't be used.
+mpi='--device cpu --transport mpi'
+if ! pipesim exec --schedule 1f1b -p 2 -m 2 $mpi --model small.ini >/dev/null 2>"$work/stderr" && grep -q 'there is no pipesim-mpi.so' "$work/stderr"; then
+  skip "several processes" "this build has no MPI"
+  finish
+fi
+if ! command -v mpirun >/dev/null; then
+  skip "several processes" "there is no mpirun"
+  finish
+fi
+
+if pipesim exec --schedule 1f1b -p 4 -m 8 $mpi --model large.ini --steps 3 --check >"$work/stdout" 2>"$work/stderr" \
+    && grep -q bit-equal "$work/stdout"; then
+  result "one process alone sends to itself"
+else
+  result "one process alone sends to itself" "$(cat "$work/stdout" "$work/stderr")"
+fi
+equal "four ranks, long messages" 4 pipesim exec --schedule 1f1b -p 4 -m 8 $mpi --model large.ini
+equal "split backwards, short messages" 4 pipesim exec --schedule zb-h1 -p 4 -m 8 $mpi --model small.ini
+equal "two ranks with two devices each" 2 pipesim exec --schedule 1f1b -p 4 -m 8 $mpi --model large.ini
+fine "two copies of two ranks" '"check": "equal-within"' 4 pipesim exec --schedule 1f1b -p 2 -m 4 $mpi --steps 3 --check --json \
+  --model large.ini
+fine "devices that do nothing" 'gpipe on 3 devices (null, mpi)' 3 pipesim exec --schedule gpipe -p 3 -m 16 --device null --transport mpi
+costs='--costs f=1ms,b=1ms,w=1ms,c=200us,act=1MiB'
+paced="--device paced --transport mpi $costs"
+fine "paced devices" 'interleaved on 4 devices (paced, mpi)' 2 pipesim exec --schedule interleaved -p 4 -m 8 $paced --steps 2 \
+  --trace measured.json --predicted predicted.json
 if pipesim compare predicted.json measured.json >"$work/stdout" 2>&1 && grep -q 'transfer  112' "$work/stdout"; then
   result "the timeline has the ops and transfers of all ranks"
 else
   result "the timeline has the ops and transfers of all ranks" "$(cat "$work/stdout")"
 fi
-
 if [ "$(grep -cE '"(SEND|RECEIVE) [FB]' measured.json)" -eq 224 ]; then
   result "and the posts of both ends"
 else
   result "and the posts of both ends" "$(grep -c '"SEND ' measured.json) sends, $(grep -c '"RECEIVE ' measured.json) receives"
 fi
 
-fine "the cuda device, emulated" '"check": "bit-equal"' 2 --schedule 1f1b -p 2 -m 2 --device cuda --transport nccl --model small.ini \
-  --steps 2 --check --json
-special_rank=1 special='PS_EMULATED_ALGORITHM=1'
-fine "ranks that choose different algorithms" '"check": "bit-equal"' 2 --schedule 1f1b -p 2 -m 2 --device cuda --transport nccl \
-  --model small.ini --steps 2 --check --json
-special_rank= special=
-program=pipesim-calib
-fine "a calibration adds up over all ranks" 'all-reduce' 3 run --db costs.db --profile x --model small.ini -p 2 -v 1 \
-  --transport nccl --max-samples 3 --time-limit 50ms
-program=pipesim-exec
-small="--schedule 1f1b -p 4 -m 8 $paced"
-together 4 --schedule 1f1b -p 4 -m 8 --device paced --costs f=1ms,b=1ms,w=1ms
-same_line "threads don't reach other processes" 2 'rank [0-3]: transport threads: stays inside one process, and these are 4' 4
-together 3 $small
-same_line "not enough ranks" 2 'rank [0-2]: 3 processes: as many as the schedule has devices, 4, a multiple of that or a divisor of it are needed' 3
-special_rank=2 special='PIPESIM_MODULE_DIR=/nowhere'
-together 4 $small
-same_line "what one rank lacks" 1 'rank 2: nccl transport: there is no pipesim-nccl.so in /nowhere: .*' 4
-special='WORLD_SIZE=5'
-together 4 $small
-same_line "one rank counts differently" 1 'rank 2: is one of 5 ranks, rank 0 one of 4' 4
-special='' more='--steps 3'
-together 4 $small
-same_line "one rank runs something else" 1 'rank 0: rank 2 runs another schedule, setting or version than rank 0' 4
-special='' more='--steps 0'
-together 4 $small
-same_line "one rank is told nonsense" 2 "rank 2: --steps: '0' .*" 4
-more=
-special='WORLD_SIZE=x'
-start 2 4 $small
-wait $pid
-codes="0 0 $?"
-if [ "$codes" = "0 0 2" ] && grep -q "WORLD_SIZE: 'x'" "$work/err.2"; then result "nonsense"; else result "nonsense" "$(cat "$work/err.2")"; fi
-special_rank=
-host=shared
-together 4 $small
-same_line "one GPU for all" 1 'rank [0-3]: device [0-3]: shares GPU 0000:00:00.0 with device [0-3]; NCCL needs a GPU for each' 4
-host=own
+for scene in storm-short storm-long; do
+  fine "$scene: everybody to everybody in any order" '' 3 "$PIPESIM_BINDIR/mpi-ranks" $scene 3
+done
+fine "sums over two replicas of two devices" '' 4 "$PIPESIM_BINDIR/mpi-ranks" sum 2
+fine "sums over three replicas" '' 3 "$PIPESIM_BINDIR/mpi-ranks" sum 1
+one_line "a lost message is named" 1 'rank 2: device 2: waited 2 s for F7.3 from device 0' 3 "$PIPESIM_BINDIR/mpi-ranks" lost 3
+one_line "one gives up, all end" 1 'rank 1: on strike' 3 "$PIPESIM_BINDIR/mpi-ranks" strike 3
+one_line "one replica gives up, all end" 1 'rank 1: on strike' 3 "$PIPESIM_BINDIR/mpi-ranks" sum-strike 1
 
-# A message that never arrives: the watchdog names an instruction that waits for it.
-special_rank=1 special='PS_EMULATED_LOST_SEND=10'
-together 4 $small --timeout 2s
-same_line "a hang is named" 1 'rank [0-3]: device [0-3]: (SEND|RECEIVE) [FB][0-9]+\.[0-9]+ (to|from) device [0-3]: not done after 2 s' 4
-special_rank=
-
-# A rank that is killed while all are at work: it has started its thread for the device then, and so have the others soon.
-kill_one ()
-{
-  dead=$1
-  port=$((port + 1))
-  pids=
-  for i in 0 1 2 3; do
-    start $i 4 --schedule 1f1b -p 4 -m 8 --device paced --transport nccl --costs f=20ms,b=20ms,w=20ms --steps 1000000
-    pids="$pids $pid"
-    [ $i = "$dead" ] && victim=$pid
-  done
-  while [ -d "/proc/$victim/task" ] && [ "$(ls "/proc/$victim/task" | wc -l)" -lt 4 ]; do sleep 0.05; done
-  kill -9 "$victim"
-  codes=
-  for i in $pids; do
-    wait $i 2>/dev/null
-    codes="$codes $?"
-  done
-  : >"$work/err.$dead"
-  same_line "rank $dead is killed" 1 "rank $dead: has ended without a word" 4 "$dead"
-}
-kill_one 2
-kill_one 0
-
-# Several GPUs in one process.
-export PS_EMULATED_GPUS=2
-fine "two ranks with two GPUs each" '"check": "bit-equal"' 2 --schedule zb-h1 -p 4 -m 8 $cpu --check --json
-export PS_EMULATED_GPUS=4
-if pipesim exec --schedule zb-h1 -p 4 -m 8 $cpu --check --json >"$work/stdout" 2>"$work/stderr" && grep -q bit-equal "$work/stdout"; then
-  result "four GPUs in one process"
+# Two hosts, which are this one twice: mpirun reaches each by a shell in place of ssh.
+printf '#!/bin/sh\nshift\nexec sh -c "$*"\n' >reach.sh
+chmod +x reach.sh
+if OMPI_MCA_btl=tcp,self OMPI_MCA_plm_rsh_agent=$PWD/reach.sh timeout -k 5 120 mpirun -host a:2,b:2 -n 4 "$PIPESIM_BINDIR/mpi-ranks" apart 2 \
+    >"$work/stdout" 2>"$work/stderr" </dev/null; then
+  result "ranks of two hosts count by host and compare clocks"
+elif mpirun --version | grep -q 'Open MPI'; then
+  result "ranks of two hosts count by host and compare clocks" "$(cat "$work/stderr")"
 else
-  result "four GPUs in one process" "$(cat "$work/stdout" "$work/stderr")"
+  skip "ranks of two hosts" "this mpirun can't be led to one host twice"
 fi
 
+# Ranks that differ.
+run="pipesim exec --schedule 1f1b -p 4 -m 8 $paced --steps 2"
+one_line "a wrong option" 2 'rank [0-2]: Unknown option --stepps' 3 pipesim exec --stepps 3
+one_line "threads don't reach other processes" 2 'rank [0-3]: transport threads: stays inside one process, and these are 4' \
+  4 pipesim exec --schedule 1f1b -p 4 -m 8 --device paced $costs
+one_line "not enough ranks" 2 'rank [0-2]: 3 processes: as many as the schedule has devices, 4, a multiple of that or a divisor of it are needed' \
+  3 $run
+one_line "one rank runs something else" 1 'rank 0: rank 2 runs another schedule, setting or version than rank 0' 4 sh odd.sh 2 '' '--steps 3' $run
+one_line "one rank is told nonsense" 2 "rank 2: --steps: '0' .*" 4 sh odd.sh 2 '' '--steps 0' $run
+one_line "one rank lacks a file" 1 "rank 2: no-such.csv: .*" 4 sh odd.sh 2 '' '--schedule no-such.csv' $run
+
+# What needs several processes says so where there is only one.
+launch 4 env PIPESIM_MODULE_DIR=/nowhere $run
+sort -u "$work/stderr" -o "$work/stderr"
+check_line "processes without MPI" 1 'processes of MPI: there is no pipesim-mpi.so in /nowhere: .*'
+apart='2 processes that MPI does not connect; start them with srun --mpi=pmix, or with the mpirun of the MPI that'
+refuse 2 "SLURM_STEP_NUM_TASKS: $apart" env SLURM_STEP_NUM_TASKS=2 $run
+refuse 2 "PMI_SIZE: $apart" env PMI_RANK=1 PMI_SIZE=2 $run
+
+# begin_run MODE...: four processes in the background that don't end; their ids are in $pids once all are at work, which they
+# are when they have their threads.
+begin_run ()
+{
+  : >"$work/pids"
+  # The shell's id stays when it becomes the program.
+  timeout -k 5 120 mpirun -n 4 $own_hosts sh -c 'echo "${PMIX_RANK:-$PMI_RANK} $$" >>"$0"; exec "$@"' "$work/pids" \
+    pipesim-exec --schedule 1f1b -p 4 -m 8 --costs f=20ms,b=20ms,w=20ms --steps 1000000 "$@" >"$work/stdout" 2>"$work/stderr" </dev/null &
+  job=$!
+  while [ "$(wc -l <"$work/pids")" -lt 4 ] && kill -0 $job 2>/dev/null; do sleep 0.05; done
+  while read -r _ id; do
+    while [ -d "/proc/$id/task" ] && ! grep -qx device "/proc/$id"/task/*/comm 2>/dev/null; do sleep 0.05; done
+  done <"$work/pids"
+}
+
+# hit SIGNAL RANK
+hit ()
+{
+  cat "$work/pids" >>"$work/all"
+  kill "-$1" "$(awk -v rank="$2" '$1 == rank { print $2 }' "$work/pids")"
+  wait $job
+  code=$?
+}
+
+# nobody_left: mpirun ends before the processes that it has told to end.
+nobody_left ()
+{
+  for i in $(seq 200); do
+    left=$(awk '{ print $2 }' "$work/all" | while read -r id; do [ ! -d "/proc/$id" ] || echo "$id"; done)
+    [ -n "$left" ] || break
+    sleep 0.1
+  done
+  if [ -z "$left" ]; then result "nobody is left"; else result "nobody is left" "processes $left"; fi
+}
+
+# killed RANK MODE...: mpirun says who was killed; nobody else has anything to add.
+killed ()
+{
+  rank=$1
+  shift
+  begin_run "$@"
+  hit KILL "$rank"
+  set -- "rank $rank is killed"
+  [ $code -eq 137 ] || [ $code -eq 9 ] || set -- "$@" "exit code $code"
+  grep -qE "process rank $rank with PID .* exited on signal 9|BAD TERMINATION" "$work/stderr" || set -- "$@" "mpirun does not name it"
+  ! grep '^pipesim' "$work/stderr" || set -- "$@" "another one speaks"
+  [ $# -eq 1 ] || set -- "$@" "$(cat "$work/stderr")"
+  result "$@"
+}
+
+# stopped RANK PATTERN MODE...: the others do not wait longer than --timeout.
+stopped ()
+{
+  rank=$1
+  pattern=$2
+  shift 2
+  begin_run --timeout 1s "$@"
+  hit STOP "$rank"
+  check_line "rank $rank is stopped" 1 "$pattern"
+}
+mode='--device paced --transport mpi'
+killed 2 $mode
+killed 0 $mode
+late='rank [0-3]: (device [0-3]: )?waited 1 s for (F|B|its|rank).*'
+stopped 2 "$late" $mode
+stopped 0 "$late" $mode
+nobody_left
+
+# Calibration: ops in the first process, transfers between it and the second.
+few='--model small.ini -p 2 -v 1 --max-samples 3 --time-limit 50ms'
+calib="--db costs.db $few"
+fine "calibration in two processes" 'stage shape' 2 pipesim calib run $calib --profile two --transport mpi
+if [ "$(grep -c '^transfer ' "$work/stdout")" -ge 8 ] && grep -q '^all-reduce ' "$work/stdout"; then result "all sizes"; else result "all sizes" "$(cat "$work/stdout")"; fi
+fine "again, there is nothing left to do" '' 2 pipesim calib run $calib --profile two --transport mpi
+if grep -q ': 0 measured in' "$work/stderr"; then result "nothing is measured"; else result "nothing is measured" "$(cat "$work/stderr")"; fi
+if pipesim calib list --db costs.db | grep -q 'mpi, 2 processes'; then
+  result "the profile says so"
+else
+  result "the profile says so" "$(pipesim calib list --db costs.db)"
+fi
+if pipesim calib export --db costs.db --profile two -o two.json && grep -q '"libraries": .*\(MPI\|MPICH\).*SQLite' two.json; then
+  result "and with which MPI"
+else
+  result "and with which MPI" "$(grep libraries two.json)"
+fi
+one_line "a calibration's profile stays what it is" 1 '.*mpi.*' 1 pipesim calib run $calib --profile two --transport mpi
+fine "calibration in one process" '' 1 pipesim calib run $calib --profile one --transport mpi
+fine "calibration in three" 'stage shape' 3 pipesim calib run $calib --profile three --transport mpi
+one_line "calibration within one process" 2 'rank [01]: transport threads: stays inside one process, and these are 2' \
+  2 pipesim calib run $calib --profile four
+one_line "one rank calibrates another model" 1 'rank 1: no-such.ini: .*' 2 sh odd.sh 1 '' '--model no-such.ini' \
+  pipesim calib run $calib --profile five --transport mpi
+
+# A sweep: every process takes its share, all write one database.
+cat >spec.ini <<TEXT
+[sweep]
+schedule = gpipe, 1f1b, zb-h1, zb-v, dualpipe
+devices = 8
+microbatches = 16, 32
+costs = f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB
+bandwidth-factor = 0.01..8 step 0.01
+TEXT
+rows ()
+{
+  sqlite3 "$1" 'SELECT * FROM prediction ORDER BY point'
+}
+
+# same_rows NAME: of alone.db and shared.db.
+same_rows ()
+{
+  rows alone.db >"$work/alone"
+  rows shared.db >"$work/shared"
+  if cmp -s "$work/alone" "$work/shared"; then
+    result "$1"
+  else
+    result "$1" "$(wc -l <"$work/shared") rows instead of $(wc -l <"$work/alone")" "$(cat "$work/stderr")"
+  fi
+}
+pipesim sweep spec.ini --db alone.db 2>"$work/stderr"
+for n in 2 4; do
+  rm -f shared.db*
+  fine "a sweep by $n processes" '' $n pipesim sweep spec.ini --db shared.db
+  same_rows "gives what one gives ($n)"
+done
+if [ "$(grep -c '^part [1-4] of 4: 2[0-9]* settings' "$work/stderr")" = 4 ]; then
+  result "each has its share"
+else
+  result "each has its share" "$(cat "$work/stderr")"
+fi
+one_line "no second sweep over the first" 2 'shared.db: holds [0-9]+ settings already; --resume goes on with the others' 1 \
+  pipesim sweep spec.ini --db shared.db
+fine "one database each" '' 2 pipesim sweep spec.ini --db 'part{shard}.db'
+rm -f shared.db*
+pipesim sweep merge shared.db part0.db part1.db 2>"$work/stderr"
+same_rows "which merge to the same"
+refuse 2 "processes on several hosts can't write one database" \
+  env OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=2 pipesim sweep spec.ini --db new.db
+env -u OMPI_COMM_WORLD_LOCAL_SIZE PMI_RANK=1 PMI_SIZE=2 MPI_LOCALNRANKS=2 pipesim sweep spec.ini --db mpich.db 2>"$work/stderr"
+if grep -q '^part 2 of 2: ' "$work/stderr"; then result "MPICH's processes, too"; else result "MPICH's processes, too" "$(cat "$work/stderr")"; fi
+
+# Killed where it is: --resume completes it.
+sed 's/0.01..8 /0.002..8 /; s/step 0.01/step 0.002/' spec.ini >long.ini
+rm -f shared.db* "$work/pids"
+timeout -k 5 120 mpirun -n 3 sh -c 'echo $$ >>"$0"; exec "$@"' "$work/pids" pipesim sweep long.ini --db shared.db >/dev/null 2>&1 </dev/null &
+job=$!
+stored=0
+while [ "${stored:-0}" -lt 2000 ] && kill -0 $job 2>/dev/null; do
+  sleep 0.1
+  stored=$(sqlite3 -cmd '.timeout 5000' shared.db 'SELECT count (*) FROM prediction' 2>/dev/null)
+done
+kill -9 "$(head -1 "$work/pids")"
+wait $job
+code=$?
+stored=$(sqlite3 shared.db 'SELECT count (*) FROM prediction')
+if [ $code -ne 0 ] && [ "$stored" -gt 0 ] && [ "$stored" -lt 40000 ]; then
+  result "a killed sweep ends"
+else
+  result "a killed sweep ends" "exit code $code, $stored settings stored"
+fi
+fine "and goes on" '' 3 pipesim sweep long.ini --db shared.db --resume
+rm -f alone.db*
+pipesim sweep long.ini --db alone.db 2>/dev/null
+same_rows "to what one gives that nobody killed"
+
+# Devices and NCCL, emulated: tensors and gradients in memory that is not the host's.
+emulated=$PIPESIM_BINDIR/tests/cuda/emulation
+if [ ! -e "$emulated/pipesim-nccl.so" ]; then
+  skip "the cuda device and NCCL" "the emulated ones were not built"
+  finish
+fi
+mkdir modules
+ln -s "$emulated"/*.so "$(cd "$PIPESIM_BINDIR" && pwd)/pipesim-mpi.so" modules
+PIPESIM_MODULE_DIR=$PWD/modules
+export PIPESIM_MODULE_DIR
+cuda='--schedule 1f1b -p 2 -m 2 --device cuda --transport mpi --model small.ini --steps 2 --check --json'
+fine "the cuda device over MPI" '"check": "bit-equal"' 2 pipesim exec $cuda
+fine "two copies of it" '"check": "equal-within"' 4 pipesim exec $cuda
+fine "on uneven parts" '"check": "bit-equal"' 2 pipesim exec $cuda --sm-shares 2,1
+one_line "uneven parts are for one copy" 2 \
+  'rank [0-3]: --sm-shares: are for one copy of 2 devices on one host; these are 4 processes, 4 of them here' 4 pipesim exec $cuda --sm-shares 2,1
+
+# One process, a thread for each GPU: the default on one machine.
+nccl='--device cpu --transport nccl --model small.ini'
+check='--steps 3 --check --json'
+export PS_EMULATED_GPUS=4
+for way in "--device cuda --transport nccl" "--device cuda --transport threads" "--device cpu --transport nccl"; do
+  if pipesim exec --schedule zb-h1 -p 4 -m 2 $way --model small.ini --steps 2 --check --json >"$work/stdout" 2>"$work/stderr" && grep -q bit-equal "$work/stdout"; then
+    result "four GPUs in one process, $way"
+  else
+    result "four GPUs in one process, $way" "$(cat "$work/stdout" "$work/stderr")"
+  fi
+done
+export PS_EMULATED_GPUS=2
+equal "two ranks with two GPUs each" 2 $own_hosts pipesim exec --schedule zb-h1 -p 4 -m 8 $nccl
+unset PS_EMULATED_GPUS
+
+# One process for each GPU.
+equal "four ranks over NCCL" 4 $own_hosts pipesim exec --schedule zb-h1 -p 4 -m 8 $nccl
+equal "two stages a rank over NCCL" 2 $own_hosts pipesim exec --schedule zb-v -p 2 -m 4 $nccl
+fine "two copies of two ranks over NCCL" '"check": "equal-within"' 4 $own_hosts pipesim exec --schedule 1f1b -p 2 -m 4 $nccl $check
+cuda='pipesim exec --schedule 1f1b -p 2 -m 1 --device cuda --transport nccl --model small.ini'
+equal "ranks that choose different algorithms" 2 sh odd.sh 1 PS_EMULATED_ALGORITHM=1 '' $cuda
+fine "a calibration adds up over all ranks" 'stage shape' 3 $own_hosts pipesim calib run --db nccl.db --profile x $few --transport nccl
+run="pipesim exec --schedule 1f1b -p 4 -m 8 --device paced --transport nccl $costs --steps 2"
+mkdir lacking
+ln -s "$PWD/modules/pipesim-mpi.so" lacking
+one_line "what one rank lacks" 1 'rank 2: nccl transport: there is no pipesim-nccl.so in .*lacking: .*' 4 \
+  sh odd.sh 2 "PIPESIM_MODULE_DIR=$PWD/lacking" '' $run
+one_line "one GPU for all" 1 'rank [0-3]: device [0-3]: shares GPU 0000:00:00.0 with device [0-3]; NCCL needs a GPU for each' 4 $run
+# A message that never arrives: the watchdog names an instruction that waits for it.
+one_line "a hang is named" 1 'rank [0-3]: device [0-3]: (SEND|RECEIVE) [FB][0-9]+\.[0-9]+ (to|from) device [0-3]: not done after 2 s' 4 \
+  sh odd.sh 1 PS_EMULATED_LOST_SEND=10 '' $run --timeout 2s
+killed 2 --device paced --transport nccl
+
+export PS_EMULATED_GPUS=4
 # posts OPTION...: the sends and receives of each device in their order, to the file $order.
 posts ()
 {
@@ -216,7 +405,7 @@ set --
 ! cmp -s default asap || set -- "$@" "asap over nccl"
 cmp -s threads asap || set -- "$@" "not asap over threads"
 result "transfers over nccl are planned unless told otherwise" "$@"
-pipesim schedule convert $zb --comm-order asap --to torch-comms -o own.csv
+pipesim schedule convert $zb --comm-order asap --to torch-comms -o own.csv 2>/dev/null
 posts own --schedule own.csv $nccl
 cmp -s own asap && set -- || set -- "not the order of the file: $(diff own asap | head -5)"
 result "a file's own order stays" "$@"

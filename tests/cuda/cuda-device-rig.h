@@ -6,6 +6,7 @@
 #include "device-rig.h"
 #include "module.h"
 
+static const PsDeviceClass *cuda_device;
 static char *cuda_problem; /* why the device can't be used here; NULL: it can */
 
 static inline void
@@ -14,7 +15,8 @@ cuda_init (int *argc, char ***argv)
   g_autoptr (GError) error = NULL;
 
   g_test_init (argc, argv, NULL);
-  if (ps_cuda_device.available (&error))
+  cuda_device = ps_device_find ("cuda", &error);
+  if (cuda_device != NULL && cuda_device->available (&error))
     return;
   if (g_getenv (PS_MODULE_DIR_VARIABLE) != NULL)
     g_error ("%s", error->message);

@@ -63,18 +63,20 @@ count (const Found *found, PsSubject subject, PsCacheState cache, guint devices)
   return n;
 }
 
+static guint n_devices = 2;
+
 static void
 calibrate_beside (Found *found, const PsTransportClass *transport, guint caches, const guint *shares, guint n_blocks)
 {
   static const guint chunks[] = { 1 }, blocks[] = { 0, 8 };
-  PsModel model = small_model (2, 32, 2, 8);
+  PsModel model = small_model (n_devices, 32, 2, 8);
   g_autoptr (GError) error = NULL;
   model.name = (char *)"small";
-  const PsCalibration calibration = { .device = &ps_cuda_device,
+  const PsCalibration calibration = { .device = cuda_device,
                                       .transport = transport,
                                       .model = &model,
-                                      .n_devices = 2,
-                                      .n_local = 2,
+                                      .n_devices = n_devices,
+                                      .n_local = n_devices,
                                       .shares = shares,
                                       .caches = caches,
                                       .chunks = chunks,
@@ -90,6 +92,14 @@ calibrate_beside (Found *found, const PsTransportClass *transport, guint caches,
 
   ps_calibrate (&calibration, &error);
   g_assert_no_error (error);
+}
+
+static const PsTransportClass *
+nccl_class (void)
+{
+  const PsTransportClass *class = ps_transport_find ("nccl", NULL);
+
+  return class != NULL && class->available (NULL) ? class : NULL;
 }
 
 static void
@@ -135,7 +145,7 @@ test_occupy (void)
 {
   const PsModel model = small_model (2, 32, 2, 8);
   PsDeviceSetting setting = { .model = &model, .n_stages = 1, .n_microbatches = 1, .core = -1 };
-  PsDevice *device = ps_cuda_device.open (&setting, NULL);
+  PsDevice *device = cuda_device->open (&setting, NULL);
   g_autoptr (GError) error = NULL;
 
   g_assert_true (device->class->attach (device, &error));
@@ -148,7 +158,7 @@ test_occupy (void)
   g_clear_error (&error);
   device->class->close (device);
   setting.n_local = 8;
-  device = ps_cuda_device.open (&setting, NULL);
+  device = cuda_device->open (&setting, NULL);
   g_assert_true (device->class->attach (device, &error));
   if (device->class->sharing (device) > 1)
     g_assert_false (device->class->occupy (device, 4, NULL));
@@ -162,7 +172,7 @@ test_inputs (void)
   const PsModel model = small_model (2, 32, 2, 8);
   const PsDeviceSetting setting = { .model = &model, .n_stages = 1, .n_microbatches = 1, .core = -1 };
   g_autoptr (GError) error = NULL;
-  PsDevice *device = ps_cuda_device.open (&setting, &error);
+  PsDevice *device = cuda_device->open (&setting, &error);
   PsCalibInputs inputs = { 0 };
   PsMemoryUse use;
 
@@ -197,7 +207,7 @@ test_shares (void)
   g_autofree char *libraries = NULL;
 
   calibrate (&found, &ps_threads_transport, 1U << PS_CACHE_RUN, shares);
-  libraries = ps_cuda_device.libraries ();
+  libraries = cuda_device->libraries ();
   g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 2), ==, 10);
   g_assert_cmpuint (count (&found, PS_SUBJECT_OP, PS_CACHE_RUN, 1), ==, 10);
   g_test_message ("%s", libraries);
@@ -214,7 +224,7 @@ measure_profile (PsCostDb *db, guint caches)
   g_autoptr (PsProfile) profile = NULL;
   g_autoptr (GError) error = NULL;
   PsCalibRounds rounds;
-  const PsCalibration calibration = { .device = &ps_cuda_device,
+  const PsCalibration calibration = { .device = cuda_device,
                                       .transport = &ps_threads_transport,
                                       .model = &model,
                                       .n_devices = 1,
@@ -226,7 +236,7 @@ measure_profile (PsCostDb *db, guint caches)
                                       .seed = 1 };
 
   model.name = (char *)"small";
-  profile = ps_profile_new_here ("p", &model, &ps_cuda_device, &ps_threads_transport);
+  profile = ps_profile_new_here ("p", &model, cuda_device, &ps_threads_transport);
   ps_calib_rounds_init (&rounds, "p");
   rounds.db = db;
   g_assert_true (ps_costdb_begin_profile (db, profile, &rounds.profile, &error));
@@ -274,7 +284,7 @@ test_self_sends (void)
   Found found = found_new ();
   guint n = 0;
 
-  if (!ps_nccl_transport.available (NULL))
+  if (nccl_class () == NULL)
     {
       g_test_skip ("no NCCL here");
       return;
@@ -294,8 +304,8 @@ test_self_sends (void)
   g_ptr_array_unref (found.rows);
 }
 
-/* Between two GPUs: powers of two from 8 B to 8 KiB, 4 times the boundary; three sizes both ways at once, and beside
- * what these GPUs compute. */
+/* Between GPUs of one process: powers of two from 8 B to 8 KiB, 4 times the boundary; three sizes both ways at once,
+ * beside ops of these GPUs, and in two pairs where there are four. */
 static void
 test_nccl_transfers (void)
 {
@@ -303,12 +313,14 @@ test_nccl_transfers (void)
 
   if (!cuda_probe ("cudaGetDeviceCount"))
     return;
-  if (!ps_nccl_transport.available (NULL) || g_strcmp0 (g_getenv ("PS_EMULATED_GPUS"), "2") != 0)
-    g_test_skip ("needs two GPUs: PS_EMULATED_GPUS=2 makes them");
+  if (nccl_class () == NULL || g_getenv ("PS_EMULATED_GPUS") == NULL)
+    g_test_skip ("needs several GPUs: PS_EMULATED_GPUS=2 makes them");
   else
     {
-      calibrate (&found, &ps_nccl_transport, 0, NULL);
+      n_devices = (guint)g_ascii_strtoull (g_getenv ("PS_EMULATED_GPUS"), NULL, 10);
+      calibrate (&found, nccl_class (), 0, NULL);
       g_assert_cmpuint (count (&found, PS_SUBJECT_TRANSFER, PS_CACHE_RUN, 2), ==, 11 + 3 + 3);
+      g_assert_cmpuint (count (&found, PS_SUBJECT_TRANSFER, PS_CACHE_RUN, 4), ==, n_devices == 4 ? 3 : 0);
     }
   g_ptr_array_unref (found.rows);
 }
@@ -320,8 +332,8 @@ test_flush (void)
   Rig plain, flushed;
   g_autoptr (GError) error = NULL;
 
-  rig_open (&plain, &ps_cuda_device, cuda_model (PS_PRECISION_FP32, PS_MLP_GELU), 2, 1);
-  rig_open (&flushed, &ps_cuda_device, cuda_model (PS_PRECISION_FP32, PS_MLP_GELU), 2, 1);
+  rig_open (&plain, cuda_device, cuda_model (PS_PRECISION_FP32, PS_MLP_GELU), 2, 1);
+  rig_open (&flushed, cuda_device, cuda_model (PS_PRECISION_FP32, PS_MLP_GELU), 2, 1);
   PsTensor *activation = run (&plain, PS_OP_F, 0, 0, NULL), *same = run (&flushed, PS_OP_F, 0, 0, NULL);
   g_assert_true (flushed.device->class->flush_cache (flushed.device, &error));
   g_assert_no_error (error);

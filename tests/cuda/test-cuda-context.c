@@ -50,7 +50,7 @@ test_numbers (void)
   Rig rig;
 
   model.vocabulary = 16;
-  rig_open (&rig, &ps_cuda_device, model, 2, 3);
+  rig_open (&rig, cuda_device, model, 2, 3);
   tensor = run_measured (&rig, PS_OP_F, 0, 0, NULL, &numbers[0], &numbers[1]);
   run_measured (&rig, PS_OP_F, 1, 0, tensor, &numbers[6], &numbers[7]);
   tensor = run_measured (&rig, PS_OP_B, 1, 0, NULL, &numbers[8], &numbers[9]);
@@ -76,7 +76,7 @@ test_given_back (void)
   if (in_use == NULL)
     return;
   const size_t before = in_use ();
-  rig_open (&rig, &ps_cuda_device, cuda_model (PS_PRECISION_BF16, PS_MLP_SWIGLU), 2, 2);
+  rig_open (&rig, cuda_device, cuda_model (PS_PRECISION_BF16, PS_MLP_SWIGLU), 2, 2);
   forward (&rig, 0);
   g_assert_cmpuint (in_use (), >, before);
   rig_clear (&rig);
@@ -97,7 +97,7 @@ test_no_memory (void)
 
   if (in_use == NULL)
     return;
-  rig_open (&rig, &ps_cuda_device, small_model (1, 16, 2, 8), 1, 2);
+  rig_open (&rig, cuda_device, small_model (1, 16, 2, 8), 1, 2);
   forward (&rig, 0);
   const PsMemoryUse before = memory_of (&rig);
   limit (in_use ());
@@ -121,7 +121,7 @@ open_shared (const PsModel *model, guint index, guint n_local, const guint *shar
     .model = model, .n_stages = 1, .n_microbatches = 1, .core = -1, .index = index, .n_local = n_local, .shares = shares
   };
 
-  return ps_cuda_device.open (&setting, error);
+  return cuda_device->open (&setting, error);
 }
 
 static void
@@ -132,7 +132,7 @@ assert_sharing (guint index, guint n_local, const guint *shares, const char *tex
   PsDevice *device = open_shared (&model, index, n_local, shares, &error);
 
   g_assert_no_error (error);
-  g_autofree char *libraries = ps_cuda_device.libraries ();
+  g_autofree char *libraries = cuda_device->libraries ();
   g_test_message ("%s", libraries);
   g_assert_nonnull (strstr (libraries, text));
   device->class->close (device);
@@ -143,7 +143,7 @@ assert_idle (guint n_local, const guint *shares, const char *text)
 {
   const PsModel model = small_model (1, 8, 2, 4);
   PsDevice *device = open_shared (&model, 0, n_local, shares, NULL);
-  g_autofree char *idle = ps_cuda_device.idle ();
+  g_autofree char *idle = cuda_device->idle ();
 
   device->class->close (device);
   g_assert_cmpstr (idle, ==, text);
@@ -202,8 +202,8 @@ test_provenance (void)
 
   if (cuda_probe ("ps_emulator_memory_in_use") == NULL)
     return;
-  libraries = ps_cuda_device.libraries ();
-  processor = ps_cuda_device.processor ();
+  libraries = cuda_device->libraries ();
+  processor = cuda_device->processor ();
   g_assert_cmpstr (processor, ==, "emulated GPU (132 multiprocessors)");
   g_assert_nonnull (strstr (libraries, "CUDA_DEVICE_MAX_CONNECTIONS=32"));
   g_assert_nonnull (strstr (libraries, ", attention by "));
@@ -231,7 +231,7 @@ assert_unavailable (const char *variable, const char *value, const char *message
   g_autoptr (GError) error = NULL;
 
   g_setenv (variable, value, TRUE);
-  g_assert_false (ps_cuda_device.available (&error));
+  g_assert_false (cuda_device->available (&error));
   g_unsetenv (variable);
   g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
   g_assert_cmpstr (error->message, ==, message);
@@ -247,7 +247,7 @@ test_unavailable (void)
   assert_unavailable ("PS_EMULATED_GPUS", "0", "cuda device: there is a driver but no GPU");
   assert_unavailable ("PS_EMULATED_CAPABILITY", "7",
                       "cuda device: emulated GPU has compute capability 7.0: 8.0 at least is needed");
-  g_assert_true (ps_cuda_device.available (NULL));
+  g_assert_true (cuda_device->available (NULL));
 }
 
 static void
@@ -299,7 +299,7 @@ test_refuses_ops (void)
 {
   Rig rig;
 
-  rig_open (&rig, &ps_cuda_device, small_model (1, 8, 2, 4), 1, 2);
+  rig_open (&rig, cuda_device, small_model (1, 8, 2, 4), 1, 2);
   g_assert_true (isnan (rig.device->class->loss (rig.device, 0)));
   assert_op_fails (&rig, (PsOp){ .kind = PS_OP_B }, PS_ERROR_SCHEDULE, "stage 0: B of microbatch 0: its F has not run");
   assert_op_fails (&rig, (PsOp){ .kind = PS_OP_F, .microbatch = 2 }, PS_ERROR_SCHEDULE,

@@ -32,7 +32,7 @@ compare_with_cpu (PsModel model, double loss_tolerance, double gradient_toleranc
   const guint n = 2;
   Rig cuda, cpu;
 
-  rig_open (&cuda, &ps_cuda_device, model, 2, n);
+  rig_open (&cuda, cuda_device, model, 2, n);
   model.precision = PS_PRECISION_FP32;
   rig_open (&cpu, &ps_cpu_device, model, 2, n);
   for (guint step = 0; step < 2; step++)
@@ -107,7 +107,7 @@ check_llama (PsModel model, double tolerance)
   double largest = 0, worst = 0, loss = 0;
   Rig rig;
 
-  rig_open (&rig, &ps_cuda_device, model, 1, 2);
+  rig_open (&rig, cuda_device, model, 1, 2);
   all_microbatches (&rig);
   g_autoptr (GArray) gradients = all_gradients (&rig);
   g_autoptr (GArray) start = llama_weights (&model, rig.setting.seed);
@@ -165,7 +165,7 @@ test_ranges (void)
 
   if (ranges == NULL)
     return;
-  rig_open (&rig, &ps_cuda_device, small_model (2, 24, 3, 10), 2, 2);
+  rig_open (&rig, cuda_device, small_model (2, 24, 3, 10), 2, 2);
   forward (&rig, 0);
   backward (&rig, PS_OP_B, 0);
   run_all_stages (&rig, PS_OP_W, 0);
@@ -193,14 +193,14 @@ static void
 test_b_and_w_equal_bw (void)
 {
   for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++)
-    check_split_backward (&ps_cuda_device, cuda_model (kinds[kind].precision, kinds[kind].mlp));
+    check_split_backward (cuda_device, cuda_model (kinds[kind].precision, kinds[kind].mlp));
 }
 
 static void
 test_cut (void)
 {
   for (guint kind = 0; kind < G_N_ELEMENTS (kinds); kind++)
-    check_cuts (&ps_cuda_device, cuda_model (kinds[kind].precision, kinds[kind].mlp));
+    check_cuts (cuda_device, cuda_model (kinds[kind].precision, kinds[kind].mlp));
 }
 
 /* Where the library has no endings, or they don't work, kernels do the same afterwards. Shapes that no other test has:
@@ -242,7 +242,7 @@ test_choices (void)
   g_autoptr (GError) error = NULL;
   Rig rig;
 
-  rig_open (&rig, &ps_cuda_device, small_model (1, 40, 2, 8), 1, 1);
+  rig_open (&rig, cuda_device, small_model (1, 40, 2, 8), 1, 1);
   g_autoptr (GBytes) own = rig.device->class->choices (rig.device);
   const gsize n = g_bytes_get_size (own);
   g_autoptr (GBytes) foreign = altered (own, 0), other = altered (own, n - 1);
@@ -265,7 +265,7 @@ gradients_as (PsDeviceSetting setting)
   Rig rig = { .setting = setting };
   GArray *gradients;
 
-  rig_open_as (&rig, &ps_cuda_device, small_model (1, 56, 2, 8), 1, 1);
+  rig_open_as (&rig, cuda_device, small_model (1, 56, 2, 8), 1, 1);
   all_microbatches (&rig);
   gradients = all_gradients (&rig);
   rig_clear (&rig);
@@ -311,7 +311,7 @@ test_tensors (void)
   g_autoptr (GError) error = NULL;
   Rig rig, cpu;
 
-  rig_open (&rig, &ps_cuda_device, model, 2, 1);
+  rig_open (&rig, cuda_device, model, 2, 1);
   rig_open (&cpu, &ps_cpu_device, model, 2, 1);
   const PsDeviceClass *class = rig.device->class;
   PsTensor *tensor = run (&rig, PS_OP_F, 0, 0, NULL), *expected = run (&cpu, PS_OP_F, 0, 0, NULL);

@@ -32,7 +32,7 @@ static void
 open_with_graphs (Rig *rig, PsModel model, gboolean graphs)
 {
   g_setenv ("PIPESIM_CUDA_GRAPHS", graphs ? "1" : "0", TRUE);
-  rig_open (rig, &ps_cuda_device, model, 2, N_MICROBATCHES);
+  rig_open (rig, cuda_device, model, 2, N_MICROBATCHES);
 }
 
 /* Losses and gradients of the last step. */

@@ -45,6 +45,8 @@ host_tensor_free (PsTensor *tensor)
 static const PsDeviceClass host_class
     = { .name = "host", .tensor_new = host_tensor_new, .tensor_free = host_tensor_free };
 
+static const PsTransportClass *nccl;
+
 typedef struct Net Net;
 
 /* One device's thread. */
@@ -138,7 +140,7 @@ net_open (Net *net, guint n_replicas, gsize bytes, gint64 timeout_ns)
 
       net->line[i] = (Line){ .net = net, .replica = i };
       net->group[i] = (PsTransportGroup){ .data = &net->line[i], .exchange = exchange, .fail = fail };
-      net->transport[i] = ps_nccl_transport.open (&setting, &error);
+      net->transport[i] = nccl->open (&setting, &error);
       g_assert_no_error (error);
     }
   ps_crew_watch (net->crew, abort_all, net);
@@ -415,7 +417,7 @@ test_self_send (void)
   g_autoptr (GError) error = NULL;
 
   g_test_expect_message (G_LOG_DOMAIN, G_LOG_LEVEL_INFO, "nccl: posting a message of 1000 B holds the host for *");
-  g_assert_true (ps_nccl_transport.self_send (&device.base, 1000, 5, samples, &error));
+  g_assert_true (nccl->self_send (&device.base, 1000, 5, samples, &error));
   g_assert_no_error (error);
   g_test_assert_expected_messages ();
   for (guint i = 0; i < 5; i++)
@@ -427,9 +429,9 @@ test_no_gpu (void)
 {
   g_autoptr (GError) error = NULL;
 
-  g_assert_true (ps_nccl_transport.available (NULL));
+  g_assert_true (nccl->available (NULL));
   g_setenv ("PS_EMULATED_GPUS", "0", TRUE);
-  g_assert_false (ps_nccl_transport.available (&error));
+  g_assert_false (nccl->available (&error));
   g_setenv ("PS_EMULATED_GPUS", "6", TRUE);
   g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
   g_assert_cmpstr (error->message, ==, "nccl transport: no CUDA-capable device is detected");
@@ -442,10 +444,10 @@ test_channels (void)
   g_autofree char *ours = NULL, *theirs = NULL;
 
   g_unsetenv ("NCCL_MAX_P2P_NCHANNELS");
-  ours = ps_nccl_transport.libraries ();
+  ours = ps_transport_find ("nccl", NULL)->libraries ();
   g_assert_nonnull (strstr (ours, ", NCCL_MAX_P2P_NCHANNELS=4"));
   g_setenv ("NCCL_MAX_P2P_NCHANNELS", "16", TRUE);
-  theirs = ps_nccl_transport.libraries ();
+  theirs = ps_transport_find ("nccl", NULL)->libraries ();
   g_assert_nonnull (strstr (theirs, ", NCCL_MAX_P2P_NCHANNELS=16"));
 }
 
@@ -454,6 +456,8 @@ main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
   g_setenv ("PS_EMULATED_GPUS", "6", TRUE);
+  nccl = ps_transport_find ("nccl", NULL);
+  g_assert_nonnull (nccl);
   g_test_add_func ("/nccl/messages", test_messages);
   g_test_add_func ("/nccl/delay", test_delay);
   g_test_add_func ("/nccl/all-reduce", test_all_reduce);

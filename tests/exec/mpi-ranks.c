@@ -1,10 +1,9 @@
-/* mpi-ranks.c - one process of several that cli/mpi.sh starts with mpirun: plays a scene over the mpi transport and
- * says on stderr what went wrong.
+/* mpi-ranks.c - one process of several that cli/processes.sh starts with mpirun: plays a scene over the mpi transport
+ * and says on stderr what went wrong.
  *
  *   mpi-ranks SCENE DEVICES   as many processes as DEVICES, or d times as many for d replicas */
 #include "clock.h"
 #include "processes/crew.h"
-#include "processes/launch.h"
 #include "transport/transports.h"
 
 #include <stdlib.h>
@@ -12,12 +11,11 @@
 
 #define SECOND_NS G_GINT64_CONSTANT (1000000000)
 #define SHORT_BYTES ((gsize)100)
-#define LONG_BYTES ((gsize)300000)
+#define LONG_BYTES ((gsize)100000)
 #define N_MESSAGES 200 /* from each device to each other one */
 
 typedef struct
 {
-  PsRendezvous *others;
   PsCrew *crew;
   PsDevice device;
   gsize bytes; /* of its tensors */
@@ -266,7 +264,7 @@ static const struct
 } scenes[] = {
   { "storm-short", storm, SHORT_BYTES, 60 * SECOND_NS }, { "storm-long", storm, LONG_BYTES, 60 * SECOND_NS },
   { "sum", sum, SHORT_BYTES, 60 * SECOND_NS },           { "sum-strike", sum_strike, SHORT_BYTES, 60 * SECOND_NS },
-  { "lost", lost, LONG_BYTES, 4 * SECOND_NS },           { "strike", strike, LONG_BYTES, 60 * SECOND_NS },
+  { "lost", lost, LONG_BYTES, 2 * SECOND_NS },           { "strike", strike, LONG_BYTES, 60 * SECOND_NS },
 };
 
 static gboolean
@@ -284,7 +282,7 @@ play (Player *player, guint scene, GError **error)
                                  .group = &group };
   GError *failure = NULL;
 
-  player->transport = ps_mpi_transport.open (&setting, error);
+  player->transport = ps_transport_find ("mpi", NULL)->open (&setting, error);
   if (player->transport == NULL)
     return FALSE;
   ps_crew_watch (player->crew, abort_transport, player->transport);
@@ -296,38 +294,55 @@ play (Player *player, guint scene, GError **error)
   return ps_crew_check (player->crew, error);
 }
 
+/* Apart: each rank has what mpirun said of it, and no clock differs much where all are on one machine. */
+static void
+check_place (const PsProcesses *processes, guint n_local)
+{
+  g_assert_cmpuint (processes->n_local, ==, n_local);
+  g_assert_cmpuint (processes->local_rank, ==, processes->rank % n_local);
+  for (guint i = 0; i < processes->n_ranks; i++)
+    {
+      gint64 offset_ns = processes->clock_offset_ns[i];
+
+      g_assert_true (i < n_local ? offset_ns == 0 : ABS (offset_ns) < SECOND_NS);
+    }
+}
+
+static int
+report (const GError *error, gpointer unused)
+{
+  g_printerr ("mpi-ranks: %s\n", error->message);
+  return 1;
+}
+
 static gboolean
 run (const char *name, guint n_devices, GError **error)
 {
-  g_auto (GStrv) environment = g_get_environ ();
-  g_auto (PsLaunch) launch = { 0 };
-  g_autoptr (PsRendezvous) others = NULL;
   g_autoptr (PsCrew) crew = NULL;
-  PsRendezvousSetting setting;
+  PsProcesses *processes;
   Player player;
-  gint64 moment_ns;
   guint scene = 0;
 
+  if (!ps_processes_join (&processes, report, NULL, error))
+    return FALSE;
+  if (g_str_equal (name, "apart"))
+    check_place (processes, n_devices);
   while (scene < G_N_ELEMENTS (scenes) && !g_str_equal (scenes[scene].name, name))
     scene++;
-  g_assert (scene < G_N_ELEMENTS (scenes) && ps_launch_read (environment, &launch, NULL));
-  setting = (PsRendezvousSetting){ .rank = launch.rank,
-                                   .n_ranks = launch.n_ranks,
-                                   .host = launch.host,
-                                   .port = launch.port,
-                                   .join_ns = 60 * SECOND_NS,
-                                   .silence_ns = 30 * SECOND_NS };
-  if ((others = ps_rendezvous_join (&setting, error)) == NULL)
-    return FALSE;
-  crew = ps_crew_new (1, others, 0);
-  player = (Player){ .others = others,
-                     .crew = crew,
-                     .device = { .class = &host_class },
-                     .own = launch.rank % n_devices,
-                     .n_devices = n_devices,
-                     .replica = launch.rank / n_devices,
-                     .n_replicas = launch.n_ranks / n_devices };
-  return play (&player, scene, error) && ps_crew_meet (crew, 0, &moment_ns, error);
+  if (scene < G_N_ELEMENTS (scenes))
+    {
+      crew = ps_crew_new (1, processes, 0);
+      player = (Player){ .crew = crew,
+                         .device = { .class = &host_class },
+                         .own = processes->rank % n_devices,
+                         .n_devices = n_devices,
+                         .replica = processes->rank / n_devices,
+                         .n_replicas = processes->n_ranks / n_devices };
+      if (!play (&player, scene, error))
+        return FALSE;
+    }
+  ps_processes_part (processes, NULL);
+  return TRUE;
 }
 
 int
@@ -336,8 +351,5 @@ main (int argc, char **argv)
   g_autoptr (GError) error = NULL;
 
   g_assert (argc == 3);
-  if (run (argv[1], (guint)atoi (argv[2]), &error))
-    return 0;
-  g_printerr ("mpi-ranks: %s\n", error->message);
-  return 1;
+  return run (argv[1], (guint)atoi (argv[2]), &error) ? 0 : report (error, NULL);
 }

@@ -35,6 +35,7 @@ loss_of_microbatches (const Rig *rig, const double *weights)
   double loss = 0;
 
   g_autofree guint32 *words = g_new (guint32, rig->model.microbatch_size * (rig->model.sequence + 1));
+
   for (guint i = 0; i < rig->setting.n_microbatches; i++)
     {
       ps_data_words (words, rig->model.microbatch_size, rig->model.sequence, rig->model.vocabulary, rig->setting.seed,
@@ -55,6 +56,7 @@ check_group (const Rig *rig, const ParameterGroup *group, double *weights, const
   for (gsize i = group->first; i < group->first + group->n; i += stride)
     {
       const double weight = weights[i];
+
       weights[i] = weight + step;
       const double above = loss_of_microbatches (rig, weights);
       weights[i] = weight - step;
@@ -121,6 +123,7 @@ test_kernels (void)
     {
       const double at = (double)((float)(i - 200) * 0.05f), e = 1e-6;
       const double expected = (reference_gelu (at + e) - reference_gelu (at - e)) / (2 * e);
+
       g_assert_cmpfloat (fabs ((double)g[i] - reference_gelu (at)), <, 1e-6 * fmax (1, fabs (at)));
       g_assert_cmpfloat (fabs ((double)z[i] - expected), <, 2e-6);
     }
@@ -151,6 +154,7 @@ test_optimizer (void)
     {
       /* epsilon 1e-8 matters for tiny gradients: g / (|g| + epsilon) */
       const double g = (double)slope[i] / 2, expected = -1e-3 * g / (fabs (g) + 1e-8);
+
       g_assert_cmpfloat (gradients[i], ==, 0);
       g_assert_cmpfloat (fabs ((double)weights[i] - (double)before[i] - expected), <, 2e-7);
     }

@@ -39,6 +39,7 @@ test_threads (void)
   for (guint i = 0; i < 3; i++)
     {
       g_autoptr (GArray) there = g_thread_join (threads[i]);
+
       assert_same_bits (here, there);
     }
 }
@@ -50,12 +51,14 @@ boundary_bits (Rig *rig, const guint order[3], GArray *bits[3])
   for (guint i = 0; i < 3; i++)
     {
       PsTensor *tensor = run (rig, PS_OP_F, 0, i, NULL);
+
       g_array_append_vals (bits[i], tensor->data, (guint)(tensor->bytes / sizeof (float)));
       g_assert_null (run (rig, PS_OP_F, 1, i, tensor));
     }
   for (guint i = 0; i < 3; i++)
     {
       PsTensor *tensor = run (rig, PS_OP_B, 1, order[i], NULL);
+
       g_array_append_vals (bits[order[i]], tensor->data, (guint)(tensor->bytes / sizeof (float)));
       g_assert_null (run (rig, PS_OP_B, 0, order[i], tensor));
     }
@@ -70,6 +73,7 @@ test_interleaving (void)
   for (guint order = 0; order < 2; order++)
     {
       Rig rig;
+
       rig_init (&rig, small_model (2, 16, 2, 8), 2, 3);
       for (guint i = 0; i < 3; i++)
         bits[order][i] = g_array_new (FALSE, FALSE, sizeof (float));
@@ -94,6 +98,7 @@ test_accumulates (void)
   for (guint which = 0; which < 3; which++) /* 0: microbatch 0, 1: microbatch 1, 2: both */
     {
       Rig rig;
+
       rig_init (&rig, small_model (2, 16, 2, 8), 1, 2);
       for (guint i = 0; i < 2; i++)
         if (which == 2 || which == i)
@@ -107,6 +112,7 @@ test_accumulates (void)
   for (guint i = 0; i < gradients[2]->len; i++)
     {
       const float a = g_array_index (gradients[0], float, i), b = g_array_index (gradients[1], float, i);
+
       g_assert_cmpfloat (fabsf (a + b - g_array_index (gradients[2], float, i)), <, 1e-6f);
     }
   for (guint i = 0; i < 3; i++)
@@ -120,6 +126,7 @@ static void
 measure_microbatch (Rig *rig, guint i, gint64 numbers[12])
 {
   PsTensor *tensor = run_measured (rig, PS_OP_F, 0, i, NULL, &numbers[0], &numbers[1]);
+
   run_measured (rig, PS_OP_F, 1, i, tensor, &numbers[6], &numbers[7]);
   tensor = run_measured (rig, PS_OP_B, 1, i, NULL, &numbers[8], &numbers[9]);
   run_measured (rig, PS_OP_B, 0, i, tensor, &numbers[2], &numbers[3]);

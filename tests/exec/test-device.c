@@ -13,7 +13,8 @@ test_table (void)
   g_assert_cmpuint (n, >=, 3);
   for (guint i = 0; i < n; i++)
     {
-      g_assert_true (ps_device_find (table[i]->name, NULL) == table[i]);
+      /* Rows without hooks stand for modules. */
+      g_assert_true (table[i]->open == NULL || ps_device_find (table[i]->name, NULL) == table[i]);
       for (guint j = 0; j < i; j++)
         g_assert_cmpstr (table[i]->name, !=, table[j]->name);
     }
@@ -135,7 +136,7 @@ test_paced_needs_costs (void)
 
   g_assert_null (ps_paced_device.open (&setting, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
-  g_assert_cmpstr (error->message, ==, "device paced: needs costs, for they say how long ops take");
+  g_assert_cmpstr (error->message, ==, "device paced: needs costs: they say how long ops take");
 }
 
 static void

@@ -330,6 +330,7 @@ static void
 test_failures (void)
 {
   static const char *const hooks[] = { "open", "attach", "add_stage", "run", "update" };
+
   make_broken ();
   for (guint i = 0; i < G_N_ELEMENTS (hooks); i++)
     {

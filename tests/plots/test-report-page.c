@@ -155,7 +155,7 @@ test_simulated (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
       g_assert_cmpint (json_object_get_int_member (timeline, "iteration_ns"), ==, (8 + p - 1) * 3000000);
       g_assert_cmpuint (json_array_get_length (json_object_get_array_member (timeline, "ops")), ==, p * 8 * 2);
     }
-  g_assert_nonnull (strstr (page, "simulated anew from what the database holds"));
+  g_assert_nonnull (strstr (page, "simulated again from what the database holds"));
   g_assert_null (strstr (page, "devices, 8 microbatches, measured"));
 }
 
@@ -196,7 +196,7 @@ test_changed (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_free (page);
   page = write_page (fixture, "m.db");
   g_assert_cmpuint (count (page, "<option "), ==, 0);
-  g_assert_cmpuint (count (page, "could not be simulated anew: m.db: what its spec names has changed since"), ==, 1);
+  g_assert_cmpuint (count (page, "could not be simulated again: m.db: what its spec names has changed since"), ==, 1);
   g_assert_cmpuint (count (page, "<canvas"), ==, 0);
   g_assert_cmpuint (count (page, "<tr>"), ==, 1 + 2);
 }

@@ -3,7 +3,7 @@
 #ifndef PIPESIM_TESTS_METAMORPHIC_H
 #define PIPESIM_TESTS_METAMORPHIC_H
 
-#include <pipesim/setting.h>
+#include <pipesim/predictor.h>
 
 /* What times and sizes are multiples of (ns, bytes): chunks, slices, speeds and factors that are drawn divide it, so
  * that nothing is rounded. */

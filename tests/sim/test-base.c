@@ -266,7 +266,7 @@ test_files (void)
   g_assert_true (ps_write_file (path, "SQLite format 3", 16, &error));
   g_assert_false (ps_write_file (path, "x", -1, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_IO);
-  g_assert_true (g_str_has_suffix (error->message, "/file: is a database, which no other file replaces"));
+  g_assert_true (g_str_has_suffix (error->message, "/file: is a database, and is not overwritten"));
   g_clear_error (&error);
   g_unlink (path);
   g_assert_true (ps_write_file (path, "SQLite", -1, &error));

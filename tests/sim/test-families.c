@@ -46,9 +46,9 @@ test_constraints (void)
                   "pipedream-2bw: 3 microbatches on 4 devices; give at least 4, so that two versions of the weights "
                   "serve them all");
   assert_group_refused ("interleaved", 4, 10, 7,
-                        "interleaved: groups of 7 do not go; give 6, N from p to m with m mod N = 0 or >= p");
+                        "interleaved: groups of 7 are not allowed; give 6, N from p to m with m mod N = 0 or >= p");
   assert_group_refused ("interleaved-zb", 4, 3, 2,
-                        "interleaved-zb: groups of 2 do not go; give 3, N from p to m with m mod N = 0 or >= p");
+                        "interleaved-zb: groups of 2 are not allowed; give 3, N from p to m with m mod N = 0 or >= p");
   assert_refused ("gpipe", 0, 8, 1, "gpipe: 0 devices; give 1 to 4096");
   assert_refused ("gpipe", 5000, 8, 1, "gpipe: 5000 devices; give 1 to 4096");
   assert_refused ("gpipe", 4, 0, 1, "gpipe: 0 microbatches on 4 stages; give 1 to 5592405");

@@ -12,7 +12,7 @@ static const struct
 } refusals[] = {
   { "torch-compute", "", ": is empty; a line of actions per rank would be right" },
   { "torch-compute", "0F0,0B0\r\n\r\n", ":2: is a line without actions; each line is a rank" },
-  { "torch-compute", "0F0junk,0B0", ":1:1: '0F0junk' goes on behind the end of the action" },
+  { "torch-compute", "0F0junk,0B0", ":1:1: '0F0junk' goes on after the end of the action" },
   { "torch-compute", "0F0,0BW0", ":1:2: '0BW0' has no microbatch number" },
   { "torch-compute", "0F0,0B", ":1:2: '0B' has no microbatch number" },
   { "torch-compute", "0F0,0X0", ":1:2: '0X0' has no type that PyTorch knows, such as F, I, B or W" },

@@ -135,7 +135,7 @@ test_places (void)
     { "[1,\n  2,\n  oops]", "x:3:3: no value of JSON" },
     { "[1,\r\n2 3]", "x:2:3: ',' or ']' is missing" },
     { "{\"a\": 1\n\"b\": 2}", "x:2:1: ',' or '}' is missing" },
-    { "{\"a\", 1}", "x:1:5: ':' is missing behind a key" },
+    { "{\"a\", 1}", "x:1:5: ':' is missing after a key" },
     { "{1: 1}", "x:1:2: a string is missing" },
     { "[\"abc", "x:1:6: the text ends too early: the string does not end" },
     { "[\"a\\qb\"]", "x:1:5: no escape of JSON" },
@@ -144,7 +144,7 @@ test_places (void)
     { "[007]", "x:1:2: a number with a leading 0" },
     { "[1.x]", "x:1:4: a digit is missing" },
     { "[1, ", "x:1:5: the text ends too early: no value of JSON" },
-    { "[]\n\n {}", "x:3:2: more text behind the end" },
+    { "[]\n\n {}", "x:3:2: more text after the end" },
   };
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     {

@@ -2,6 +2,7 @@
 #include "costdb-rig.h"
 
 #include <pipesim/layouts.h>
+#include <pipesim/predictor.h>
 
 #include <string.h>
 

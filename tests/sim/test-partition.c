@@ -490,7 +490,7 @@ test_refusals (void)
   c.setting.speeds = c.speeds;
   assert_refused ("pipedream", &c.setting, "equally fast");
   c.layers->has_flops = FALSE;
-  assert_refused ("flops", &c.setting, "says nothing of FLOPs");
+  assert_refused ("flops", &c.setting, "has no FLOPs");
   c.setting.n_chunks = 2;
   assert_refused ("pipedream", &c.setting, "2 chunks");
 }

@@ -203,7 +203,8 @@ test_refused (void)
     { "\"shape\": \"nccl-self\", ", "", "a.json:20: shape: is missing" },
     { "\"stop\": \"converged\"", "\"stop\": \"tired\"", "a.json:18: stop: 'tired' is not one of *" },
     { "\"kind\": \"W\", \"devices\": 2, \"sharing\": 4, \"cache\": \"cold\"",
-      "\"kind\": \"F\", \"devices\": 2, \"sharing\": 1, \"cache\": \"run\"", "a.json:19: measurement is there twice" },
+      "\"kind\": \"F\", \"devices\": 2, \"sharing\": 1, \"cache\": \"run\"",
+      "a.json:19: the measurement is there twice" },
   };
   g_autofree char *path = path_of ("refused.db");
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);

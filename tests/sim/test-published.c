@@ -4,7 +4,7 @@
  * table. */
 #include "folder-rig.h"
 
-#include <pipesim/setting.h>
+#include <pipesim/predictor.h>
 #include <pipesim/tensor.h>
 #include <pipesim/work.h>
 

@@ -1,7 +1,7 @@
 /* Tests of setting.h: what the shared options accept, what they refuse and with which words, and the chain to a
  * prediction. */
 #include <pipesim/memory.h>
-#include <pipesim/setting.h>
+#include <pipesim/predictor.h>
 
 #include <glib/gstdio.h>
 #include <string.h>
@@ -167,12 +167,20 @@ test_costs_of_model (void)
   assert_usage (no_model, "--model", "--db");
 }
 
+static PsSchedule *
+schedule_of (const PsSetting *setting, const char *name, GError **error)
+{
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+
+  return ps_predictor_schedule (predictor, name, error);
+}
+
 static void
 test_schedule (void)
 {
   g_autoptr (PsSetting) setting = parse_good ("-p 3 -m 5");
-  g_autoptr (PsSchedule) schedule = ps_setting_schedule (setting, "gpipe", NULL);
-  g_autoptr (PsSchedule) chunks = ps_setting_schedule (setting, "interleaved", NULL);
+  g_autoptr (PsSchedule) schedule = schedule_of (setting, "gpipe", NULL);
+  g_autoptr (PsSchedule) chunks = schedule_of (setting, "interleaved", NULL);
 
   g_assert_cmpstr (schedule->name, ==, "gpipe");
   g_assert_cmpuint (ps_schedule_n_ops (schedule), ==, 3 * 5 * 2);
@@ -202,7 +210,7 @@ test_schedule_refused (void)
       g_autoptr (GError) error = NULL;
 
       g_test_message ("%s %s", cases[i].line, cases[i].name);
-      g_assert_null (ps_setting_schedule (setting, cases[i].name, &error));
+      g_assert_null (schedule_of (setting, cases[i].name, &error));
       assert_usage (error, cases[i].where, cases[i].value);
     }
 }
@@ -227,16 +235,16 @@ test_schedule_file (void)
   g_autoptr (PsSetting) setting = parse_good ("-p 2 -m 3");
   g_autoptr (PsSetting) bare = parse_good ("");
   g_autoptr (PsSetting) other = parse_good ("-m 4");
-  g_autoptr (PsSchedule) schedule = ps_setting_schedule (setting, "zb-h1", NULL);
+  g_autoptr (PsSchedule) schedule = schedule_of (setting, "zb-h1", NULL);
   g_autofree char *text = ps_schedule_to_json (schedule);
   g_autofree char *path = temporary (text);
-  g_autoptr (PsSchedule) read = ps_setting_schedule (bare, path, NULL);
+  g_autoptr (PsSchedule) read = schedule_of (bare, path, NULL);
   g_autoptr (GError) error = NULL;
 
   g_assert_cmpuint (read->n_microbatches, ==, 3);
   g_assert_cmpmem (read->ops, ps_schedule_n_ops (read) * sizeof (PsOp), schedule->ops,
                    ps_schedule_n_ops (schedule) * sizeof (PsOp));
-  g_assert_null (ps_setting_schedule (other, path, &error));
+  g_assert_null (schedule_of (other, path, &error));
   assert_usage (error, "-m 4", "has 3");
   g_unlink (path);
 }

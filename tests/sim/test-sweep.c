@@ -1,5 +1,4 @@
 /* test-sweep.c - specs, points, and predictions that are those of one setting at a time. */
-#include "setting/setting-private.h"
 #include "sweep-rig.h"
 
 #include <glib/gstdio.h>
@@ -95,7 +94,7 @@ test_errors (void)
   check_spec_error ("[sweep]\nschedule = /nowhere.json\n", "s.ini:2: /nowhere.json: cannot read: No such file");
   check_spec_error ("[sweep]\nglobal-batch = 0\n", "s.ini:2: global-batch: '0' is not an integer");
   check_spec_error (ENOUGH "global-batch = 8\n", "s.ini: holds both global-batch and microbatches");
-  check_spec_error ("[sweep]\nschedule = all\n", "s.ini: holds no costs");
+  check_spec_error ("[sweep]\nschedule = all\n", "s.ini: holds no costs; give costs, db, or model and cluster");
   check_spec_error (ENOUGH "model = no-such-model\n", "s.ini: model: 'no-such-model': neither a file");
   check_spec_error (ENOUGH "[zip a]\ndevices = 4, 8\nchunks = 1\n",
                     "s.ini:7: chunks: has 1 values, the other fields of [zip a] have 2");
@@ -258,31 +257,6 @@ test_link_factors (void)
   g_assert_cmpfloat_with_epsilon ((double)(makespan[0] - makespan[2]), bytes / cluster->link_bandwidth * 1e9, 2);
 }
 
-/* Least recently used things go first, and all go in the end. */
-static void
-test_cache (void)
-{
-  PsCache *cache = ps_cache_new (30, g_free);
-  guint key[2] = { 1, 2 };
-  char *things[4];
-
-  for (guint i = 0; i < 4; i++)
-    {
-      key[1] = i;
-      things[i] = g_strdup_printf ("%u", i);
-      g_assert_null (ps_cache_find (cache, key, 2));
-      ps_cache_add (cache, key, 2, things[i], 10);
-      key[1] = 0;
-      g_assert_true (ps_cache_find (cache, key, 2) == things[0]);
-    }
-  g_assert_null (ps_cache_find (cache, key, 1));
-  key[1] = 1; /* 0 was used between all others */
-  g_assert_null (ps_cache_find (cache, key, 2));
-  key[1] = 3;
-  g_assert_true (ps_cache_find (cache, key, 2) == things[3]);
-  ps_cache_free (cache);
-}
-
 static void
 check_shard (const char *text, guint index, guint n)
 {
@@ -380,7 +354,6 @@ main (int argc, char **argv)
   g_test_add_func ("/sweep/models", test_models);
   g_test_add_func ("/sweep/global-batch", test_global_batch);
   g_test_add_func ("/sweep/link-factors", test_link_factors);
-  g_test_add_func ("/sweep/cache", test_cache);
   g_test_add_func ("/sweep/shards", test_shards);
   g_test_add_func ("/sweep/shard-of-process", test_shard_of_process);
   return g_test_run ();

@@ -223,7 +223,7 @@ test_read_refusals (void)
     { "[0, 10, 1200]", "[0, \"x\", 1]", "f.json: memory[2]: time is no integer" },
     { "[0, 1, \"F0.0\", 10, 12],", "[0, 1, \"F0.0\", 10, 12]", "f.json:26:5: ',' or ']' is missing" },
     { "\n  ]\n}\n", "\n  ]\n", "f.json:45:1: the text ends too early: ',' or '}' is missing" },
-    { "\n  ]\n}\n", "\n  ]\n}\n{}", "f.json:46:1: more text behind the end" },
+    { "\n  ]\n}\n", "\n  ]\n}\n{}", "f.json:46:1: more text after the end" },
     { "two by two", "two \xff", "f.json:*: no UTF-8" },
     { "  \"memory\"", "  \"posts\": [[0, \"SEND F0.0\", 1, 2], [0, \"F0.0\", 1, 2]],\n  \"memory\"",
       "f.json: posts[1]: 'F0.0' is no post; one looks like SEND F0.1" },

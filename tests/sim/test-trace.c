@@ -243,7 +243,7 @@ static const struct
   { "[" RANGE ("c", "PP:0SEND_F0", 1, 1, 0, 1) "]",
     "trace.json: holds no complete range of an action, such as PP:0F0" },
   { "[" RANGE ("c", "PP:0F0", 1, 1, 0, 2) "," RANGE ("c", "PP:0F1", 1, 1, 1, 2) "]",
-    "trace.json: PP:0F1 starts before the range in front of it has ended" },
+    "trace.json: PP:0F1 starts before the range before it has ended" },
   { "[" RANGE ("c", "PP:0F0", 1, 1, 0, 1) "," RANGE ("c", "PP:0F0", 1, 1, 2, 1) "," RANGE ("c", "PP:1F0", 2, 1, 0,
                                                                                            1) "]",
     "trace.json: rank 1 has 1 complete iterations, rank 0 has 2; record the same steps on all ranks" },

@@ -39,13 +39,14 @@ ps_cpu_attention_forward (float *context, float *probabilities, const float *qkv
       {
         const gsize token = (gsize)row * sizes->sequence;
         const gsize column = (gsize)head * sizes->head_size;
+
         forward_head (context + token * sizes->hidden + column,
                       probabilities + ((gsize)row * sizes->heads + head) * square_size (sizes),
                       qkv + token * 3 * sizes->hidden + column, sizes);
       }
 }
 
-/* Each of value, key and query is overwritten as soon as nothing needs it any more. */
+/* Overwrites value, key and query, each as soon as nothing needs it any more. */
 static void
 backward_head (float *query, const float *dcontext, const float *context, const float *square, const PsCpuSizes *sizes,
                const PsCpuWorkspace *workspace)
@@ -78,6 +79,7 @@ ps_cpu_attention_backward (float *qkv, const float *dcontext, const float *conte
         const gsize token = (gsize)row * sizes->sequence;
         const gsize column = (gsize)head * sizes->head_size;
         const gsize start = token * sizes->hidden + column;
+
         backward_head (qkv + token * 3 * sizes->hidden + column, dcontext + start, context + start,
                        probabilities + ((gsize)row * sizes->heads + head) * square_size (sizes), sizes, workspace);
       }

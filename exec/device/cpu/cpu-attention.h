@@ -4,11 +4,11 @@
 
 #include "cpu-sizes.h"
 
-/* qkv is tokens x 3 hidden, context tokens x hidden; probabilities holds a sequence x sequence square per sequence and
- * head. */
+/* qkv is tokens x 3 hidden, context is tokens x hidden. probabilities holds one sequence x sequence square per sequence
+ * and head. */
 void ps_cpu_attention_forward (float *context, float *probabilities, const float *qkv, const PsCpuSizes *sizes);
 
-/* Overwrites qkv by its gradient. */
+/* Overwrites qkv with its gradient. */
 void ps_cpu_attention_backward (float *qkv, const float *dcontext, const float *context, const float *probabilities,
                                 const PsCpuSizes *sizes, const PsCpuWorkspace *workspace);
 

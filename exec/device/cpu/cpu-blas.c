@@ -5,7 +5,7 @@
 
 #include <gmodule.h>
 
-#define LIBRARY "libopenblas.so.0" /* its name for the loader, the same for every version */
+#define LIBRARY "libopenblas.so.0" /* the library's name for the loader, the same for every version */
 
 PsCpuBlas ps_cpu_blas;
 
@@ -26,7 +26,7 @@ ps_cpu_blas_load (GError **error)
 
   if (ps_cpu_blas.sgemm != NULL)
     return TRUE;
-  g_setenv ("OPENBLAS_NUM_THREADS", "1", TRUE); /* each device is a thread already */
+  g_setenv ("OPENBLAS_NUM_THREADS", "1", TRUE); /* each device has its own thread */
   library = g_module_open (LIBRARY, G_MODULE_BIND_LOCAL);
   if (library != NULL && find_functions (library))
     {

@@ -1,5 +1,5 @@
-/* cpu-blas.h - OpenBLAS, loaded when the first cpu device is opened. As a library that programs are linked with it
- * would start a thread per core before main, and take address space for each, in programs that never multiply. */
+/* cpu-blas.h - OpenBLAS, loaded when the first cpu device is opened. A program linked with it would start a thread per
+ * core before main, even if it never multiplies, and each thread takes address space. */
 #ifndef PIPESIM_CPU_BLAS_H
 #define PIPESIM_CPU_BLAS_H
 
@@ -8,7 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* What the cpu device calls of it; NULL before ps_cpu_blas_load. */
+/* The functions that the cpu device calls; NULL before ps_cpu_blas_load. */
 typedef struct
 {
   __typeof__ (cblas_sgemm) *sgemm;
@@ -18,7 +18,7 @@ typedef struct
 
 extern PsCpuBlas ps_cpu_blas;
 
-/* Loads it once, without threads of its own; it stays to the end of the program. From any thread. Errors:
+/* Loads OpenBLAS once, without threads of its own. It stays to the end of the program. From any thread. Errors:
  * PS_ERROR_UNAVAILABLE. */
 gboolean ps_cpu_blas_load (GError **error);
 

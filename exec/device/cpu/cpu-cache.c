@@ -1,10 +1,10 @@
-/* cpu-cache.c - empties a core's caches by filling them with something else. */
+/* cpu-cache.c - empties a core's caches by filling them with other data. */
 #include "cpu-cache.h"
 
 #include <hwloc.h>
 #include <string.h>
 
-/* Where the system does not tell sizes. */
+/* The size where the system does not tell. */
 #define LIKELY_BYTES ((gsize)64 << 20)
 
 static gsize
@@ -38,7 +38,7 @@ ps_cpu_flush (PsCpuFlush *flush)
     }
   if (flush->buffer == NULL)
     return FALSE;
-  /* Other bytes each time, or the compiler might see that nothing changes. */
+  /* Writes other bytes each time: the compiler might see that equal bytes change nothing. */
   memset (flush->buffer, flush->buffer[0] + 1, flush->bytes);
   return TRUE;
 }

@@ -4,14 +4,14 @@
 
 #include <glib.h>
 
-/* What pushes everything else out when it is written through: twice the largest cache. */
+/* A buffer of twice the largest cache: writing it pushes everything else out. */
 typedef struct
 {
   guint8 *buffer; /* NULL until first used */
   gsize bytes;
 } PsCpuFlush;
 
-/* Writes the buffer through, on the calling thread's core. FALSE: no memory for it. */
+/* Writes the whole buffer on the calling thread's core. FALSE: there is no memory for it. */
 gboolean ps_cpu_flush (PsCpuFlush *flush);
 void ps_cpu_flush_clear (PsCpuFlush *flush);
 

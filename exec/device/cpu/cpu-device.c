@@ -13,8 +13,7 @@
 #include "cpu-stage.h"
 #include "device/devices.h"
 
-/* OpenBLAS takes 128 MiB of address space for each thread that multiplies, and where there is none it tries for ever.
- */
+/* OpenBLAS takes 128 MiB of address space for each thread that multiplies. Without room it tries again for ever. */
 #define BLAS_ROOM ((gsize)256 << 20)
 
 typedef struct
@@ -24,8 +23,8 @@ typedef struct
   PsCpuContext context;
   PsCpuStage **stages; /* [n_stages], NULL where not resident */
   PsCpuFlush flush;
-  gint processor;  /* the logical one that the latest op began on; atomic */
-  void *blas_room; /* address space kept for the device's thread until it attaches; NULL: released */
+  gint processor;  /* logical processor on which the latest op began; atomic */
+  void *blas_room; /* address space reserved for OpenBLAS until attach; NULL: released */
 } CpuDevice;
 
 static CpuDevice *
@@ -98,8 +97,8 @@ cpu_close (PsDevice *device)
   g_free (cpu);
 }
 
-/* Core number n; beyond the last core, the second hardware thread of the first core and so on. NULL: there are not that
- * many. */
+/* Returns core number n. Numbers beyond the last core are the second hardware threads of the first core, the second
+ * core and so on. NULL: there is no core n. */
 static hwloc_obj_t
 find_processor (hwloc_topology_t topology, int n)
 {
@@ -112,7 +111,7 @@ find_processor (hwloc_topology_t topology, int n)
   return hwloc_get_obj_inside_cpuset_by_type (topology, core->cpuset, HWLOC_OBJ_PU, (unsigned)(n / n_cores));
 }
 
-/* Binding can be forbidden (containers): then the system places the thread as it likes. */
+/* Containers can forbid binding: then the system places the thread. */
 static gboolean
 bind_to_core (hwloc_topology_t topology, int core, GError **error)
 {
@@ -167,6 +166,7 @@ take_workspace (PsCpuContext *context, guint stage, GError **error)
   if (block == NULL)
     {
       g_autofree char *size = ps_format_size ((gint64)(n * sizeof (float)));
+
       g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: no memory for %s of workspace", stage, size);
       return FALSE;
     }
@@ -245,23 +245,6 @@ run_on_stage (PsCpuStage *stage, PsOp op, float *input, float **output, GError *
 }
 
 static gboolean
-check_op (const CpuDevice *cpu, PsOp op, GError **error)
-{
-  if (op.stage >= cpu->setting.n_stages || cpu->stages[op.stage] == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "stage %u: is not on this device", op.stage);
-      return FALSE;
-    }
-  if (op.slice != 0)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: the cpu device can't run slice %u of a sequence",
-                   op.stage, op.slice);
-      return FALSE;
-    }
-  return TRUE;
-}
-
-static gboolean
 cpu_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   CpuDevice *cpu = cpu_device (device);
@@ -270,7 +253,7 @@ cpu_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError *
   g_return_val_if_fail (input == NULL || input->device == device, FALSE);
 
   g_atomic_int_set (&cpu->processor, sched_getcpu ());
-  if (!check_op (cpu, op, error))
+  if (!ps_device_check_op (device, op.stage < cpu->setting.n_stages && cpu->stages[op.stage] != NULL, op, error))
     {
       cpu_tensor_free (input);
       return FALSE;
@@ -354,7 +337,7 @@ cpu_flush_cache (PsDevice *device, GError **error)
   return FALSE;
 }
 
-/* Virtual machines often do not tell. */
+/* The clock stays 0 on virtual machines that do not tell. */
 static void
 cpu_condition (PsDevice *device, PsCondition *condition)
 {

@@ -24,7 +24,7 @@ ps_cpu_embedding_init (const PsCpuEmbedding *weights, const PsCpuSizes *sizes, g
   ps_data_weights (weights->position, sizes->sequence * hidden, 0.02f, seed, PS_DATA_STREAM_EMBEDDING, 1);
 }
 
-/* The word at a token of the microbatch; one place further lies its target. */
+/* Returns the word at a token of the microbatch; the next word is its target. */
 static const guint32 *
 word_at (const PsCpuSizes *sizes, const guint32 *words, int token)
 {
@@ -41,6 +41,7 @@ ps_cpu_embedding_forward (const PsCpuEmbedding *weights, const PsCpuSizes *sizes
       const float *restrict word = weights->token + *word_at (sizes, words, token) * hidden;
       const float *restrict place = weights->position + (gsize)(token % sizes->sequence) * hidden;
       float *restrict to = x + (gsize)token * hidden;
+
       for (gsize i = 0; i < hidden; i++)
         to[i] = word[i] + place[i];
     }
@@ -55,6 +56,7 @@ ps_cpu_embedding_weights (const PsCpuEmbedding *gradients, const PsCpuSizes *siz
   for (int token = 0; token < sizes->tokens; token++)
     {
       const float *from = dx + (gsize)token * hidden;
+
       ps_cpu_add (gradients->token + *word_at (sizes, words, token) * hidden, from, hidden);
       ps_cpu_add (gradients->position + (gsize)(token % sizes->sequence) * hidden, from, hidden);
     }
@@ -85,14 +87,14 @@ ps_cpu_head_keep_size (const PsCpuSizes *sizes)
   return lay_out_keep (&keep, sizes, NULL);
 }
 
-/* scale of the norm */
+/* The scale of the norm. */
 gsize
 ps_cpu_head_late_size (const PsCpuSizes *sizes)
 {
   return (gsize)sizes->tokens;
 }
 
-/* gradient of the norm's output */
+/* The gradient of the norm's output. */
 gsize
 ps_cpu_head_gradient_size (const PsCpuSizes *sizes)
 {

@@ -1,10 +1,10 @@
-/* cpu-ends.h - what stands before the first layer and behind the last: embedding and head. */
+/* cpu-ends.h - the parts before the first layer and after the last: embedding and head. */
 #ifndef PIPESIM_CPU_ENDS_H
 #define PIPESIM_CPU_ENDS_H
 
 #include "cpu-sizes.h"
 
-/* Embedding: x = token[word] + position[place in the sequence]. Parameters in this order. */
+/* Embedding: x = token[word] + position[place in the sequence]. Parameters lie in this order. */
 typedef struct
 {
   float *token;    /* V x h */
@@ -14,19 +14,19 @@ typedef struct
 gsize ps_cpu_embedding_parameters (const PsCpuSizes *sizes);
 PsCpuEmbedding ps_cpu_embedding_view (const PsCpuSizes *sizes, float *parameters);
 void ps_cpu_embedding_init (const PsCpuEmbedding *weights, const PsCpuSizes *sizes, guint64 seed);
-/* words as ps_data_words gives them */
+/* words: from ps_data_words. */
 void ps_cpu_embedding_forward (const PsCpuEmbedding *weights, const PsCpuSizes *sizes, const guint32 *words, float *x);
 void ps_cpu_embedding_weights (const PsCpuEmbedding *gradients, const PsCpuSizes *sizes, const guint32 *words,
                                const float *dx);
 
-/* Head: logits = norm (x) w without bias, loss = mean cross-entropy over the tokens. Parameters in this order. */
+/* Head: logits = norm (x) w without bias, loss = mean cross-entropy over the tokens. Parameters lie in this order. */
 typedef struct
 {
   float *norm_gain, *norm_bias; /* h */
   float *w;                     /* h x V */
 } PsCpuHead;
 
-/* As PsCpuLayerState; B overwrites the probabilities in keep by the gradient of the logits. */
+/* Blocks as in PsCpuLayerState. B overwrites the probabilities in keep with the gradient of the logits. */
 typedef struct
 {
   float *keep;
@@ -40,7 +40,7 @@ void ps_cpu_head_init (const PsCpuHead *weights, const PsCpuSizes *sizes, guint6
 gsize ps_cpu_head_keep_size (const PsCpuSizes *sizes);
 gsize ps_cpu_head_late_size (const PsCpuSizes *sizes);
 gsize ps_cpu_head_gradient_size (const PsCpuSizes *sizes);
-/* Returns the loss. The targets are words. */
+/* Returns the loss. The targets are in workspace->words. */
 double ps_cpu_head_forward (const PsCpuHead *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
                             const PsCpuHeadState *state, const float *x);
 void ps_cpu_head_backward (const PsCpuHead *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,

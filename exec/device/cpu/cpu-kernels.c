@@ -1,8 +1,8 @@
 /* cpu-kernels.c - loops and matrix products of the cpu device.
  *
  * Reductions keep LANES partial sums, because the compiler may not reorder a float sum by itself. Each function is
- * compiled for plain x86-64 and for AVX2 with FMA; the program picks one when it is loaded, so one machine always uses
- * the same code.
+ * compiled for x86-64-v4, x86-64-v3 and plain x86-64. The program picks one when it is loaded, so one machine always
+ * uses the same code.
  */
 #include <math.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "cpu-blas.h"
 #include "cpu-kernels.h"
 
-/* clang's clones of functions that other files call do not link (seen with 14), and ThreadSanitizer can't be called as
- * early as clones are chosen: there, the build flags alone decide. */
+/* Two builds have no clones. clang's clones of functions that other files call do not link (seen with 14).
+ * ThreadSanitizer can't be called as early as clones are chosen. There the build flags alone decide. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) && __GNUC__ >= 12                             \
     && !defined(__SANITIZE_THREAD__)
 #define KERNEL __attribute__ ((target_clones ("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -53,6 +53,7 @@ INLINE float
 exponential (float x)
 {
   const float round = 12582912.0f; /* 1.5 * 2^23: adding it leaves the rounded number in the low bits */
+
   x = x < -87.0f ? -87.0f : x;
   x = x > 88.0f ? 88.0f : x;
   const float shifted = x * 1.44269504f + round;
@@ -136,6 +137,7 @@ ps_cpu_bias_add (float *y, const float *bias, int rows, int columns)
   for (int row = 0; row < rows; row++)
     {
       float *restrict to = y + (gsize)row * columns;
+
       for (int i = 0; i < columns; i++)
         to[i] += bias[i];
     }
@@ -161,12 +163,14 @@ ps_cpu_norm (float *normed, float *standard, float *scale, const float *x, const
       float *restrict kept = standard + (gsize)row * columns;
       float *restrict to = normed + (gsize)row * columns;
       const float mean = sum (from, columns) / (float)columns;
+
       for (int i = 0; i < columns; i++)
         kept[i] = from[i] - mean;
       const float factor = 1 / sqrtf (dot (kept, kept, columns) / (float)columns + NORM_EPSILON);
       for (int i = 0; i < columns; i++)
         {
           const float value = kept[i] * factor;
+
           kept[i] = value;
           to[i] = value * gain[i] + bias[i];
         }
@@ -181,6 +185,7 @@ ps_cpu_norm_again (float *normed, const float *standard, const float *gain, cons
     {
       const float *kept = standard + (gsize)row * columns;
       float *restrict to = normed + (gsize)row * columns;
+
       for (int i = 0; i < columns; i++)
         to[i] = kept[i] * gain[i] + bias[i];
     }
@@ -196,6 +201,7 @@ ps_cpu_norm_input (float *dx, const float *residual, const float *dnormed, const
       const gsize start = (gsize)row * columns;
       const float *dn = dnormed + start, *kept = standard + start;
       float *restrict to = dx + start;
+
       for (int i = 0; i < columns; i++)
         to[i] = dn[i] * gain[i];
       const float mean = sum (to, columns) / (float)columns;
@@ -216,6 +222,7 @@ ps_cpu_norm_weights (float *dgain, float *dbias, const float *dnormed, const flo
   for (int row = 0; row < rows; row++)
     {
       const float *dn = dnormed + (gsize)row * columns, *kept = standard + (gsize)row * columns;
+
       for (int i = 0; i < columns; i++)
         {
           gain[i] += dn[i] * kept[i];
@@ -241,9 +248,11 @@ ps_cpu_gelu (float *g, float *z, const float *bias, int rows, int columns)
     {
       float *restrict from = z + (gsize)row * columns;
       float *restrict to = g + (gsize)row * columns;
+
       for (int i = 0; i < columns; i++)
         {
           const float value = from[i] + bias[i];
+
           from[i] = value;
           to[i] = value * gelu_gate (value);
         }
@@ -259,12 +268,13 @@ ps_cpu_gelu_input (float *z, const float *dg, gsize n)
     {
       const float value = to[i], gate = gelu_gate (value);
       const float slope = GELU_SLOPE * (1 + 3 * GELU_CUBE * value * value);
+
       to[i] = dg[i] * (gate + value * gate * (1 - gate) * slope);
     }
 }
 
-/* Softmax of the first n numbers of a row, zero behind them to its end. Works on whole LANES, which is faster than the
- * odd rest. Returns the sum of exponentials that it divided by; *top is the maximum. */
+/* Softmax of the first n numbers of a row of `end`; zeros follow them. It works on whole LANES, which is faster than
+ * the odd rest. Returns the sum of exponentials that it divided by; *top is the maximum. */
 INLINE float
 softmax (float *restrict x, int n, int end, float *top)
 {
@@ -290,6 +300,7 @@ ps_cpu_causal_softmax (float *square, int n)
   for (int row = 0; row < n; row++)
     {
       float top;
+
       softmax (square + (gsize)row * n, row + 1, n, &top);
     }
 }
@@ -302,6 +313,7 @@ ps_cpu_causal_softmax_input (float *dp, const float *p, const float *dy, const f
       float *restrict to = dp + (gsize)row * n;
       const float *probability = p + (gsize)row * n;
       const float mean = dot (dy + (gsize)row * stride, y + (gsize)row * stride, size);
+
       for (int i = 0; i <= row; i++)
         to[i] = probability[i] * (to[i] - mean);
       memset (to + row + 1, 0, sizeof (float) * (gsize)(n - row - 1));
@@ -345,6 +357,7 @@ ps_cpu_adam (float *weight, float *gradient, float *momentum, float *variance, g
   for (gsize i = 0; i < n; i++)
     {
       const float slope = g[i] * factor;
+
       m[i] = beta1 * m[i] + (1 - beta1) * slope;
       v[i] = beta2 * v[i] + (1 - beta2) * slope * slope;
       w[i] -= rate * m[i] / (sqrtf (v[i]) * correction + epsilon);

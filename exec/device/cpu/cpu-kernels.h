@@ -1,8 +1,8 @@
-/* cpu-kernels.h - the arithmetic of a transformer on arrays of floats: matrix products by OpenBLAS, the rest in loops
- * that the compiler turns into vector instructions.
+/* cpu-kernels.h - the arithmetic of a transformer on arrays of floats: OpenBLAS makes the matrix products, loops that
+ * the compiler turns into vector instructions the rest.
  *
  * Arrays are dense and row-major, a row per token unless said otherwise. Every function gives the same bits for the
- * same input, whichever thread calls it: sums run in a fixed order.
+ * same input, in every thread: sums have a fixed order.
  */
 #ifndef PIPESIM_CPU_KERNELS_H
 #define PIPESIM_CPU_KERNELS_H
@@ -15,16 +15,16 @@ void ps_cpu_linear_add (float *y, const float *x, const float *w, int rows, int 
 void ps_cpu_linear_input (float *dx, const float *dy, const float *w, int rows, int in, int out);   /* dx = dy w^T */
 void ps_cpu_linear_weights (float *dw, const float *x, const float *dy, int rows, int in, int out); /* dw += x^T dy */
 
-/* Adds bias to every row of y; adds every row of dy to dbias. */
+/* Add bias to every row of y, and every row of dy to dbias. */
 void ps_cpu_bias_add (float *y, const float *bias, int rows, int columns);
 void ps_cpu_bias_gradient (float *dbias, const float *dy, int rows, int columns);
 
-/* Layer norm with epsilon 1e-5: normed = standard * gain + bias, where standard = (x - mean) * scale per row and scale
- * is 1 / the standard deviation. standard and scale are what the backward needs. */
+/* Layer norm with epsilon 1e-5: normed = standard * gain + bias. Per row, standard = (x - mean) * scale and scale is 1
+ * / the standard deviation. The backward needs standard and scale. */
 void ps_cpu_norm (float *normed, float *standard, float *scale, const float *x, const float *gain, const float *bias,
                   int rows, int columns);
 
-/* normed from the kept standard: the same bits as ps_cpu_norm gave. */
+/* Makes normed from the kept standard, with the bits that ps_cpu_norm gave. */
 void ps_cpu_norm_again (float *normed, const float *standard, const float *gain, const float *bias, int rows,
                         int columns);
 
@@ -37,21 +37,21 @@ void ps_cpu_norm_weights (float *dgain, float *dbias, const float *dnormed, cons
 /* GELU by the tanh formula of Hendrycks and Gimpel (arXiv 1606.08415), section 2. z += bias first; g = GELU (z). */
 void ps_cpu_gelu (float *g, float *z, const float *bias, int rows, int columns);
 
-/* Overwrites z by dz = dg * GELU' (z). */
+/* Overwrites z with dz = dg * GELU' (z). */
 void ps_cpu_gelu_input (float *z, const float *dg, gsize n);
 
-/* Softmax of row i over its columns 0..i, zero behind: in place on a square of size n. */
+/* Softmax of row i over its columns 0..i, with zeros after them; in place on a square of size n. */
 void ps_cpu_causal_softmax (float *square, int n);
 
-/* Overwrites dp by p * (dp - dot) per row, dot being the sum over p * dp, which equals dy . y of the attention output.
- * dy and y are n x size with the given row stride. */
+/* Overwrites dp with p * (dp - dot) per row. dot is the sum of p * dp, which equals dy . y of the attention output. dy
+ * and y are n x size with the given row stride. */
 void ps_cpu_causal_softmax_input (float *dp, const float *p, const float *dy, const float *y, int n, int size,
                                   int stride);
 
-/* Overwrites the row of n logits by its softmax; returns -log of the probability of target. */
+/* Overwrites the row of n logits with its softmax. Returns -log of the probability of target. */
 double ps_cpu_cross_entropy (float *logits, int n, guint32 target);
 
-/* y += x; y = x * factor in place. */
+/* y += x; y = y * factor, in place. */
 void ps_cpu_add (float *y, const float *x, gsize n);
 void ps_cpu_scale (float *y, float factor, gsize n);
 

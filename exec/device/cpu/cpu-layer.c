@@ -103,7 +103,7 @@ ps_cpu_layer_parameters (const PsCpuSizes *sizes)
   return 4 * h * h + 2 * h * f + 9 * h + f;
 }
 
-/* The next n parameters, without gaps. */
+/* Returns the start of the next n parameters, which follow without gaps. */
 static float *
 next (float **cursor, gsize n)
 {
@@ -150,7 +150,7 @@ ps_cpu_layer_init (const PsCpuLayer *weights, const PsCpuSizes *sizes, guint64 s
   ps_data_weights (weights->w2, f * h, last, seed, layer, 3);
 }
 
-/* y = x w + bias: bias is added behind the product, y has no bits of before. */
+/* y = x w + bias. The bias is added after the product, which overwrites y. */
 static void
 linear_bias (float *y, const float *x, const float *w, const float *bias, int rows, int in, int out)
 {

@@ -1,22 +1,22 @@
-/* cpu-layer.h - one transformer layer for one microbatch: what it keeps, and its forward and backward.
+/* cpu-layer.h - one transformer layer for one microbatch: its blocks of memory, its forward and its backward.
  *
  *   n1 = norm (x); qkv = n1 wqkv + bqkv; context = attention (qkv); y = x + context wo + bo
  *   n2 = norm (y); z = n2 w1 + b1;       g = GELU (z);              output = y + g w2 + b2
  *
- * The forward keeps two blocks: `keep` until the end of W, `late` until the end of B. B overwrites z by dz and qkv by
- * dqkv, and adds the block `gradient`, also kept until the end of W.
+ * The forward keeps two blocks: `keep` until the end of W, `late` until the end of B. B overwrites z with dz and qkv
+ * with dqkv. It adds the block `gradient`, which is also kept until the end of W.
  */
 #ifndef PIPESIM_CPU_LAYER_H
 #define PIPESIM_CPU_LAYER_H
 
 #include "cpu-sizes.h"
 
-/* Where each parameter lies in an array of ps_cpu_layer_parameters floats; gradients and weights have the same order,
- * which is this one. */
+/* The parameters in an array of ps_cpu_layer_parameters floats, in this order. Weights and gradients have the same
+ * order. */
 typedef struct
 {
   float *norm1_gain, *norm1_bias; /* h */
-  float *wqkv, *bqkv;             /* h x 3h, 3h: query, key and value, each a heads of head_size columns */
+  float *wqkv, *bqkv;             /* h x 3h, 3h: query, key and value; each has `heads` blocks of head_size columns */
   float *wo, *bo;                 /* h x h, h */
   float *norm2_gain, *norm2_bias; /* h */
   float *w1, *b1;                 /* h x f, f */
@@ -27,7 +27,7 @@ gsize ps_cpu_layer_parameters (const PsCpuSizes *sizes);
 PsCpuLayer ps_cpu_layer_view (const PsCpuSizes *sizes, float *parameters);
 void ps_cpu_layer_init (const PsCpuLayer *weights, const PsCpuSizes *sizes, guint64 seed, guint layer);
 
-/* What one microbatch keeps of one layer; NULL: not held now. */
+/* The blocks that one microbatch keeps of one layer; NULL: not held now. */
 typedef struct
 {
   float *keep;

@@ -6,7 +6,8 @@
 
 #define ALIGNMENT 64
 
-/* Of all devices of this process: the system grants more than there is, and ends whoever uses it. */
+/* Bytes allocated by all devices of this process. The system grants more memory than it has, and kills a process that
+ * uses it. */
 static gint64 n_allocated; /* atomic */
 
 static void

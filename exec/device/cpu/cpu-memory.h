@@ -4,11 +4,11 @@
 
 #include "device/memory.h"
 
-/* limit_bytes: more than this in use together is refused; 0: the machine's physical memory, which all memories of the
- * process share in any case. Blocks count in whole 64 bytes. */
+/* limit_bytes: the most that may be in use at once; 0: the machine's physical memory. All memories of the process
+ * together never exceed the physical memory. Blocks count in whole 64 bytes. */
 PsMemoryPool *ps_cpu_memory_new (gint64 limit_bytes);
 
-/* A block of n floats, contents undefined, 64-byte aligned. NULL when there is no room. */
+/* Takes a block of n floats, contents undefined, 64-byte aligned. NULL: there is no room. */
 float *ps_cpu_memory_take (PsMemoryPool *memory, gsize n, PsUseKind kind);
 
 #endif

@@ -1,4 +1,4 @@
-/* cpu-sizes.c - which models the cpu device takes, and how blocks are divided. */
+/* cpu-sizes.c - the models that the cpu device takes, and how blocks are divided. */
 #include "cpu-sizes.h"
 
 static gboolean
@@ -22,12 +22,13 @@ check_kind (const PsModel *model, GError **error)
     {
       g_autofree char *value = g_strdup_printf ("%u", model->kv_heads);
       g_autofree char *supported = g_strdup_printf ("the number of heads, %u,", model->heads);
+
       return refuse ("kv_heads", value, supported, error);
     }
   return TRUE;
 }
 
-/* Keeps every size within an int and every block within PS_MAX_SIZE_BYTES, so that no index overflows. */
+/* Keeps every size within an int and every block within PS_MAX_SIZE_BYTES: no index overflows. */
 static gboolean
 check_size (const PsModel *model, GError **error)
 {

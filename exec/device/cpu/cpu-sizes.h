@@ -1,11 +1,10 @@
-/* cpu-sizes.h - the numbers of a model that every part of the cpu device needs, and the scratch memory that ops share.
- */
+/* cpu-sizes.h - the sizes of a model for every part of the cpu device, and the scratch memory that ops share. */
 #ifndef PIPESIM_CPU_SIZES_H
 #define PIPESIM_CPU_SIZES_H
 
 #include "cpu-memory.h"
 
-/* int, because that is what BLAS takes. */
+/* int: the type that BLAS takes. */
 typedef struct
 {
   int layers;
@@ -19,14 +18,14 @@ typedef struct
   int vocabulary;
 } PsCpuSizes;
 
-/* Refuses what the cpu device has no code for (PS_ERROR_UNAVAILABLE, naming the field). */
+/* Refuses models that the cpu device has no code for (PS_ERROR_UNAVAILABLE, naming the field). */
 gboolean ps_cpu_sizes_init (PsCpuSizes *sizes, const PsModel *model, GError **error);
 
-/* Floats of one boundary tensor: tokens * hidden. */
+/* Returns the floats of one boundary tensor: tokens * hidden. */
 gsize ps_cpu_sizes_boundary (const PsCpuSizes *sizes);
 
-/* The next n floats of a block, started anew on 64 bytes; moves *cursor behind them. With a cursor that starts at NULL
- * the final cursor says how large the block must be. */
+/* ps_cpu_carve returns the next n floats of a block, aligned to 64 bytes, and moves *cursor after them. If the cursor
+ * starts at NULL, ps_cpu_carved returns how large the block must be. */
 float *ps_cpu_carve (float **cursor, gsize n);
 gsize ps_cpu_carved (const float *cursor);
 
@@ -40,7 +39,7 @@ typedef struct
   guint32 *words; /* batch x (sequence + 1) */
 } PsCpuWorkspace;
 
-/* Lays the parts out from block on; returns the floats needed. block NULL: only counts. */
+/* Lays the parts out from `block` on and returns the floats needed. block NULL: only counts. */
 gsize ps_cpu_workspace_lay_out (PsCpuWorkspace *workspace, const PsCpuSizes *sizes, float *block);
 
 #endif

@@ -1,5 +1,4 @@
-/* cpu-stage.c - runs the ops of one stage: which block is taken and given back when, around the arithmetic of its
- * parts. */
+/* cpu-stage.c - runs the ops of one stage: takes and gives back blocks around the arithmetic of its parts. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +8,7 @@
 #include "cpu-layer.h"
 #include "cpu-stage.h"
 
-/* The op that a microbatch did last; W makes it EMPTY again. */
+/* The last op of a microbatch; W makes it EMPTY again. */
 typedef enum
 {
   EMPTY,
@@ -17,7 +16,7 @@ typedef enum
   BACKWARD,
 } Progress;
 
-/* What a microbatch in flight keeps. */
+/* The blocks of a microbatch in flight. */
 typedef struct
 {
   Progress progress;
@@ -38,7 +37,7 @@ struct _PsCpuStage
   double *losses; /* [n_microbatches] */
 };
 
-/* The parts of an array of the stage's parameters. */
+/* These give the parts of an array of the stage's parameters. */
 static PsCpuEmbedding
 embedding_of (const PsCpuStage *stage, float *parameters)
 {
@@ -107,16 +106,19 @@ init_weights (PsCpuStage *stage)
   if (stage->shape.embedding)
     {
       const PsCpuEmbedding embedding = embedding_of (stage, stage->weights);
+
       ps_cpu_embedding_init (&embedding, sizes, seed);
     }
   for (guint i = 0; i < stage->shape.n_layers; i++)
     {
       const PsCpuLayer layer = layer_of (stage, stage->weights, i);
+
       ps_cpu_layer_init (&layer, sizes, seed, stage->shape.first_layer + i);
     }
   if (stage->shape.head)
     {
       const PsCpuHead head = head_of (stage, stage->weights);
+
       ps_cpu_head_init (&head, sizes, seed);
     }
 }
@@ -166,13 +168,14 @@ take_activation (PsCpuStage *stage, float **block, gsize n, GError **error)
   return *block != NULL || no_room (stage, "activations", n, error);
 }
 
-/* Gives back everything that the microbatch keeps. */
+/* Gives back all blocks of the microbatch. */
 static void
 empty_slot (PsCpuStage *stage, Slot *slot)
 {
   for (guint i = 0; slot->layers != NULL && i < stage->shape.n_layers; i++)
     {
       PsCpuLayerState *layer = &slot->layers[i];
+
       give (stage, &layer->keep);
       give (stage, &layer->late);
       give (stage, &layer->gradient);
@@ -186,7 +189,7 @@ empty_slot (PsCpuStage *stage, Slot *slot)
   slot->progress = EMPTY;
 }
 
-/* The slot of a microbatch whose last op was `last`. */
+/* Returns the slot of a microbatch whose last op was `last`; NULL with an error if it was another. */
 static Slot *
 find_slot (PsCpuStage *stage, const char *op, guint microbatch, Progress last, GError **error)
 {
@@ -217,7 +220,7 @@ make_words (PsCpuStage *stage, guint microbatch)
                  context->seed, context->replica * context->n_microbatches + microbatch);
 }
 
-/* Everything at once, so that a forward that does not fit leaves no trace. */
+/* Takes all blocks at once, so that a forward that does not fit leaves no trace. */
 static gboolean
 take_forward_blocks (PsCpuStage *stage, Slot *slot, GError **error)
 {
@@ -236,7 +239,7 @@ take_forward_blocks (PsCpuStage *stage, Slot *slot, GError **error)
   return ok;
 }
 
-/* The residual stream of a forward: the input, or a new tensor for the embedding's output. */
+/* Returns the residual stream of a forward: the input, or a new tensor for the embedding's output. */
 static float *
 take_stream (PsCpuStage *stage, float *input, GError **error)
 {
@@ -260,16 +263,19 @@ run_forward (PsCpuStage *stage, Slot *slot, guint microbatch, float *x)
   if (stage->shape.embedding)
     {
       const PsCpuEmbedding embedding = embedding_of (stage, stage->weights);
+
       ps_cpu_embedding_forward (&embedding, sizes, workspace->words, x);
     }
   for (guint i = 0; i < stage->shape.n_layers; i++)
     {
       const PsCpuLayer layer = layer_of (stage, stage->weights, i);
+
       ps_cpu_layer_forward (&layer, sizes, workspace, &slot->layers[i], x);
     }
   if (stage->shape.head)
     {
       const PsCpuHead head = head_of (stage, stage->weights);
+
       stage->losses[microbatch] = ps_cpu_head_forward (&head, sizes, workspace, &slot->head, x);
     }
 }
@@ -296,8 +302,8 @@ ps_cpu_stage_forward (PsCpuStage *stage, guint microbatch, float *input, float *
   return TRUE;
 }
 
-/* A tensor for the gradient that comes out of layer `layer`, or out of the head if that is the number of layers: the
- * one of the stage's input, unless the embedding wants it, is on its way to the stage before. */
+/* Takes a tensor for the gradient of the input of layer `layer`; the head counts as layer n_layers. The gradient of the
+ * stage's input is a buffer on its way to the stage before, unless the embedding takes it. */
 static gboolean
 take_gradient (PsCpuStage *stage, guint layer, float **block, GError **error)
 {
@@ -323,7 +329,7 @@ backward_head (PsCpuStage *stage, Slot *slot, guint microbatch, float **doutput,
   return TRUE;
 }
 
-/* Replaces *gradient, which the layer keeps for W, by the gradient of its input. */
+/* Replaces *gradient with the gradient of the layer's input. The layer keeps the old one for W. */
 static gboolean
 backward_layer (PsCpuStage *stage, Slot *slot, guint i, float **gradient, GError **error)
 {
@@ -384,17 +390,20 @@ ps_cpu_stage_weight_gradients (PsCpuStage *stage, guint microbatch, GError **err
   if (stage->shape.head)
     {
       const PsCpuHead head = head_of (stage, stage->weights), dhead = head_of (stage, stage->gradients);
+
       ps_cpu_head_weights (&head, &dhead, sizes, workspace, &slot->head);
     }
   for (guint i = stage->shape.n_layers; i > 0; i--)
     {
       const PsCpuLayer layer = layer_of (stage, stage->weights, i - 1);
       const PsCpuLayer dlayer = layer_of (stage, stage->gradients, i - 1);
+
       ps_cpu_layer_weights (&layer, &dlayer, sizes, workspace, &slot->layers[i - 1]);
     }
   if (stage->shape.embedding)
     {
       const PsCpuEmbedding dembedding = embedding_of (stage, stage->gradients);
+
       make_words (stage, microbatch);
       ps_cpu_embedding_weights (&dembedding, sizes, workspace->words, slot->dembedding);
     }

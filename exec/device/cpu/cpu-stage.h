@@ -1,8 +1,8 @@
-/* cpu-stage.h - a stage that is resident on a cpu device: its parameters, and what its microbatches in flight keep.
+/* cpu-stage.h - a stage that is resident on a cpu device: its parameters, and the data of its microbatches in flight.
  *
- * Parameters, gradients and the two moments of Adam are one array each: the embedding if the stage has it, the layers
- * in model order, the head if the stage has it, without gaps; within each the order of PsCpuEmbedding, PsCpuLayer and
- * PsCpuHead. So the arrays of all stages in a row are those of the uncut model.
+ * Parameters, gradients and the two moments of Adam are one array each, without gaps: the embedding if the stage has
+ * it, the layers in model order, the head if the stage has it. Each part has the order of PsCpuEmbedding, PsCpuLayer or
+ * PsCpuHead. The arrays of all stages, one after the other, are the arrays of the uncut model.
  */
 #ifndef PIPESIM_CPU_STAGE_H
 #define PIPESIM_CPU_STAGE_H
@@ -11,7 +11,7 @@
 
 typedef struct _PsCpuStage PsCpuStage;
 
-/* What the stages of a device share; outlives them. */
+/* Shared by the stages of a device, which it outlives. */
 typedef struct
 {
   PsMemoryPool *memory;
@@ -23,22 +23,22 @@ typedef struct
   guint64 seed;
 } PsCpuContext;
 
-/* number names the stage in errors. Fails with PS_ERROR_UNAVAILABLE when the parameters do not fit into memory. */
+/* number: the stage's number, for errors. PS_ERROR_UNAVAILABLE: the parameters do not fit into memory. */
 PsCpuStage *ps_cpu_stage_new (PsCpuContext *context, guint number, const PsStageShape *shape, GError **error);
 
-/* Blocks stay with the context's memory. */
+/* The blocks stay with the context's memory. */
 void ps_cpu_stage_free (PsCpuStage *stage);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCpuStage, ps_cpu_stage_free)
 
-/* The ops of device.h on blocks of one boundary tensor. input is taken also on failure; *output is NULL where there is
- * none. Errors: PS_ERROR_SCHEDULE when the op is not the microbatch's next one, PS_ERROR_UNAVAILABLE when memory runs
- * out. */
+/* The ops of device.h on blocks of one boundary tensor. input is taken, also on failure; *output is NULL if the op
+ * has none. Errors: PS_ERROR_SCHEDULE if the op is not the microbatch's next one, PS_ERROR_UNAVAILABLE if memory
+ * runs out. */
 gboolean ps_cpu_stage_forward (PsCpuStage *stage, guint microbatch, float *input, float **output, GError **error);
 gboolean ps_cpu_stage_backward (PsCpuStage *stage, guint microbatch, float *input, float **output, GError **error);
 gboolean ps_cpu_stage_weight_gradients (PsCpuStage *stage, guint microbatch, GError **error);
 void ps_cpu_stage_optimize (PsCpuStage *stage);
 
-/* Of the latest forward; NaN where there was none or the stage has no head. */
+/* Returns the loss of the latest forward; NaN if there was none or the stage has no head. */
 double ps_cpu_stage_loss (const PsCpuStage *stage, guint microbatch);
 
 /* Arrays of ps_cpu_stage_parameters floats. */

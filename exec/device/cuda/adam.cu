@@ -1,5 +1,5 @@
-/* adam.cu - the optimizer step: reads gradient, momentum, variance and master weights once, writes them and the copy.
- */
+/* adam.cu - the optimizer step: reads gradient, momentum, variance and master weights once, and writes them and the
+ * copy. */
 #include <math.h>
 
 #include "pack.h"

@@ -1,5 +1,5 @@
-/* attention.cu - chooses between the tensor-core path and a simple one, which is here: one block per query or key, and
- * each step as the formulas have it. */
+/* attention.cu - chooses between the tensor-core path and a simple one. The simple path is here: one block per query or
+ * key, with the steps of the formulas. */
 #include "pack.h"
 #include "attention.h"
 
@@ -10,7 +10,7 @@ static const int max_sequence = 8192;
 
 /* --- sums and maxima over a block, the same bits in every thread --- */
 
-/* Of the same number in all lanes of each warp; join (one, other). */
+/* Joins the value of each warp, which is the same in all its lanes; join (one, other). */
 template <typename Join>
 static __device__ __forceinline__ float
 join_warps (float value, Join join)
@@ -91,7 +91,7 @@ __launch_bounds__ (block_threads) simple_forward (PsAttentionForward<T> a)
     a.lse[ps_row_at (shape, row, place, head)] = top + logf (sum);
 }
 
-/* Probability and gradient of the score of one query with one key. */
+/* The probability and the gradient of the score of one query with one key. */
 struct Weight
 {
   float p, ds;
@@ -178,7 +178,7 @@ __launch_bounds__ (block_threads) simple_queries (PsAttentionBackward<T> a)
 
 /* --- delta --- */
 
-/* `lanes` threads per place. Grid: places, head, sequence. */
+/* `lanes` threads share a place. Grid: places, head, sequence. */
 template <typename T, int width, int lanes>
 static __global__ void
 __launch_bounds__ (block_threads) fill_delta (PsAttentionBackward<T> a)

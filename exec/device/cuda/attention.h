@@ -1,4 +1,4 @@
-/* attention.h - what the files of the attention share. The public side is in kernels.h. */
+/* attention.h - shared by the files of the attention. kernels.h has the public functions. */
 #ifndef PIPESIM_CUDA_ATTENTION_H
 #define PIPESIM_CUDA_ATTENTION_H
 
@@ -14,7 +14,7 @@ template <typename T> struct PsAttentionForward
   float *lse;
   const T *q, *k, *v;
   float scale;      /* 1 / sqrt (head_size) */
-  float scale_of_2; /* the same times log2 e, for powers of two */
+  float scale_of_2; /* scale * log2 e, for powers of two */
 };
 
 template <typename T> struct PsAttentionBackward
@@ -28,7 +28,7 @@ template <typename T> struct PsAttentionBackward
   float scale, scale_of_2;
 };
 
-/* Fills scale and scale_of_2 of either. */
+/* Fills scale and scale_of_2 of a forward or a backward. */
 template <typename Attention>
 static inline void
 ps_attention_set_scale (Attention *attention)
@@ -39,7 +39,8 @@ ps_attention_set_scale (Attention *attention)
   attention->scale_of_2 = (float)(scale * 1.4426950408889634);
 }
 
-/* Where a head of a token lies: queries and their gradients, keys and values and theirs, outputs and theirs. */
+/* Offsets of a head of a token: ps_query_at in queries, keys, values and their gradients, ps_out_at in outputs and
+ * their gradients, ps_row_at in lse and delta. */
 static __host__ __device__ inline size_t
 ps_query_at (const PsCudaAttention &shape, int row, int place, int head)
 {
@@ -65,7 +66,7 @@ template <int size> struct PsHeadSize
   static constexpr int value = size;
 };
 
-/* Calls work with the PsHeadSize of a head size that tensor cores take; cudaErrorInvalidValue for others. */
+/* Calls work with the PsHeadSize of a head size that tensor cores take. Returns cudaErrorInvalidValue for others. */
 template <typename Work>
 static inline cudaError_t
 ps_by_head_size (int size, Work work)
@@ -85,11 +86,11 @@ ps_by_head_size (int size, Work work)
     }
 }
 
-/* Tensor-core paths, for head sizes of ps_cuda_attention_is_fast; delta is filled before the backward. */
+/* The tensor-core paths, for head sizes of ps_cuda_attention_is_fast. delta is filled before the backward. */
 cudaError_t ps_flash_forward (const PsAttentionForward<__nv_bfloat16> &attention, cudaStream_t stream);
 cudaError_t ps_flash_backward (const PsAttentionBackward<__nv_bfloat16> &attention, cudaStream_t stream);
 
-/* The same for head sizes 64 and 128 where ps_hopper_takes them. */
+/* The same for head sizes 64 and 128 if ps_hopper_takes them. */
 cudaError_t ps_flash_forward_hopper (const PsAttentionForward<__nv_bfloat16> &attention, cudaStream_t stream);
 cudaError_t ps_flash_backward_hopper (const PsAttentionBackward<__nv_bfloat16> &attention, cudaStream_t stream);
 

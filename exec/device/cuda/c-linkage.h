@@ -1,5 +1,5 @@
-/* c-linkage.h - PS_BEGIN_C and PS_END_C around what C and C++ sources both call, as G_BEGIN_DECLS where there is GLib.
- */
+/* c-linkage.h - PS_BEGIN_C and PS_END_C enclose declarations that C and C++ sources both use, as G_BEGIN_DECLS does
+ * with GLib. */
 #ifndef PIPESIM_CUDA_C_LINKAGE_H
 #define PIPESIM_CUDA_C_LINKAGE_H
 

@@ -1,10 +1,10 @@
-/* columns.cu - sums over rows, for the gradients of biases and norms; those of norms make the norm again on the way. A
- * block sums a chunk of rows of some columns, and a second launch sums the chunks. */
+/* columns.cu - sums over rows, for the gradients of biases and norms. Gradients of norms also make the norm again. A
+ * block sums a chunk of rows of some columns; a second launch sums the chunks. */
 #include "pack.h"
 
 static const int chunk_rows = 128;
-static const int block_lanes = 8;  /* warps, each with rows of its own */
-static const int rows_at_once = 4; /* that a thread reads before it works on them */
+static const int block_lanes = 8;  /* warps; each has its own rows */
+static const int rows_at_once = 4; /* rows that a thread reads before it works on them */
 
 template <typename T> struct Columns
 {
@@ -53,7 +53,7 @@ store_part (float *part, const float *sum, int column, int columns)
     }
 }
 
-/* What a thread reads of one row. */
+/* One row's data for a thread. */
 template <typename T, int width> struct Piece
 {
   PsPack<T, width> dy, x;
@@ -123,7 +123,7 @@ static __global__ void __launch_bounds__ (32 * block_lanes) sum_chunk (Columns<T
 
 static const int final_threads = 64;
 
-/* second NULL: there is one sum only. */
+/* second NULL: there is only one sum. */
 static __global__ void
 __launch_bounds__ (final_threads)
     sum_chunks (float *first, float *second, const float *parts, int n_chunks, int columns)
@@ -141,7 +141,7 @@ __launch_bounds__ (final_threads)
   to[column] += total;
 }
 
-/* The pointers of sums that kind does not need are NULL; so is second where there is one sum only. */
+/* Pointers that `kind` does not need are NULL; second is NULL if there is only one sum. */
 template <Kind kind>
 static cudaError_t
 launch (PsCudaElement element, float *first, float *second, const Columns<void> &sums, cudaStream_t stream)
@@ -181,23 +181,14 @@ ps_cuda_columns_workspace (int rows, int columns)
 }
 
 extern "C" cudaError_t
-ps_cuda_layer_norm_weights (PsCudaElement element, float *dgain, float *dbias, void *y, const void *dy, const void *x,
-                            const float *mean, const float *scale, const void *gain, const void *bias, int rows,
-                            int columns, void *workspace, cudaStream_t stream)
+ps_cuda_norm_rows_weights (PsCudaElement element, float *dgain, float *dbias, void *y, const void *dy, const void *x,
+                           const float *mean, const float *scale, const void *gain, const void *bias, int rows,
+                           int columns, void *workspace, cudaStream_t stream)
 {
   const Columns<void> sums = { dy, x, gain, bias, mean, scale, y, (float *)workspace, rows, columns };
 
-  return launch<LAYER_NORM> (element, dgain, dbias, sums, stream);
-}
-
-extern "C" cudaError_t
-ps_cuda_rms_norm_weights (PsCudaElement element, float *dgain, void *y, const void *dy, const void *x,
-                          const float *scale, const void *gain, int rows, int columns, void *workspace,
-                          cudaStream_t stream)
-{
-  const Columns<void> sums = { dy, x, gain, NULL, NULL, scale, y, (float *)workspace, rows, columns };
-
-  return launch<RMS_NORM> (element, dgain, NULL, sums, stream);
+  return mean != NULL ? launch<LAYER_NORM> (element, dgain, dbias, sums, stream)
+                      : launch<RMS_NORM> (element, dgain, NULL, sums, stream);
 }
 
 extern "C" cudaError_t

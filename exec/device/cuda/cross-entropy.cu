@@ -1,5 +1,6 @@
-/* cross-entropy.cu - one block per token: a pass over its logits for the largest and the sum of exponentials, and a
- * pass that overwrites them by their gradient. The second pass finds the row in the second-level cache. */
+/* cross-entropy.cu - one block per token. The first pass over its logits finds the largest one and the sum of
+ * exponentials; the second overwrites them with their gradient. The second pass finds the row in the second-level
+ * cache. */
 #include "pack.h"
 
 static const int block_threads = 512;
@@ -34,7 +35,7 @@ join (Exponentials a, Exponentials b)
   return { top, a.sum * power (a.top, shift) + b.sum * power (b.top, shift) };
 }
 
-/* Over the block, the same bits in every thread. */
+/* Joins over the block; every thread gets the same bits. */
 static __device__ Exponentials
 join_block (Exponentials own)
 {
@@ -59,7 +60,7 @@ join_block (Exponentials own)
   return own;
 }
 
-/* The numbers of a pack from a column on; those behind the vocabulary become `behind`. */
+/* Sets the numbers of a pack after the vocabulary's end to `behind`; the pack begins at `column`. */
 template <int width>
 static __device__ __forceinline__ void
 set_behind (float (&x)[width], int column, int vocabulary, float behind)
@@ -146,7 +147,7 @@ ps_cuda_cross_entropy (PsCudaElement element, void *logits, float *loss, const u
   });
 }
 
-/* One block: each thread takes every 512th loss, then the halves are added. */
+/* In one block each thread adds up every 512th loss, then halves are added to halves. */
 static __global__ void
 __launch_bounds__ (block_threads) sum_losses (double *total, const float *loss, int n, double factor)
 {

@@ -5,9 +5,13 @@
 
 #define MAX_PROPOSALS 8
 #define N_TRIALS 4
-#define CLEARLY_LESS 0.97f /* of a time; smaller differences are chance, and would differ from process to process */
+
+/* A proposal beats another one if it takes less than this part of its time. Smaller differences are chance, and would
+ * differ from process to process. */
+#define CLEARLY_LESS 0.97f
+
 #define ORIGIN "choices 1, cuBLASLt %" G_GSIZE_FORMAT ", %s"
-#define ORIGIN_SIZE 320 /* bytes of a name of a GPU and what else says where choices come from */
+#define ORIGIN_SIZE 320 /* bytes for the origin of choices: format, library version and name of the GPU */
 
 #define SET(desc, attribute, value)                                                                                    \
   (cublasLtMatmulDescSetAttribute (desc, attribute, &(value), sizeof (value)) == CUBLAS_STATUS_SUCCESS)
@@ -87,7 +91,7 @@ ps_cuda_call_run (const PsCudaCall *call, const PsCudaProduct *product, const Ps
                          choice->workspace_bytes, stream);
 }
 
-/* Moves those to the front that the library says will work. */
+/* Moves usable proposals to the front and returns their number. */
 static int
 keep_usable (cublasLtMatmulHeuristicResult_t *proposals, int n)
 {
@@ -99,7 +103,7 @@ keep_usable (cublasLtMatmulHeuristicResult_t *proposals, int n)
   return n_kept;
 }
 
-/* Without split sums: they would be added in an order that is not fixed. */
+/* Asks for proposals without split sums, whose order of addition is not fixed. */
 static int
 propose (const PsCudaCall *call, cublasLtMatmulHeuristicResult_t *proposals)
 {
@@ -124,7 +128,7 @@ propose (const PsCudaCall *call, cublasLtMatmulHeuristicResult_t *proposals)
   return keep_usable (proposals, n);
 }
 
-/* The shortest of some runs in ms; negative when the algorithm fails. */
+/* Returns the shortest of some runs in ms; negative: the algorithm fails. */
 static float
 try_choice (const PsCudaCall *call, const PsCudaProduct *product, const PsCudaChoice *choice, void *d, void *aux,
             PsCudaContext *context, cudaEvent_t begin, cudaEvent_t end)
@@ -149,7 +153,8 @@ choice_of (const cublasLtMatmulHeuristicResult_t *proposal)
   return (PsCudaChoice){ .exists = TRUE, .algorithm = proposal->algo, .workspace_bytes = proposal->workspaceSize };
 }
 
-/* The first of the fastest; none where none works, the first where nothing can be tried. */
+/* Returns the first of the fastest proposals; it does not exist if none works. Returns the first proposal if none can
+ * be tried. */
 static PsCudaChoice
 try_proposals (const cublasLtMatmulHeuristicResult_t *proposals, int n, const PsCudaProduct *product,
                const PsCudaCall *call, void *scratch_d, void *scratch_aux, PsCudaContext *context)
@@ -177,7 +182,7 @@ try_proposals (const cublasLtMatmulHeuristicResult_t *proposals, int n, const Ps
   return best;
 }
 
-/* What a product overwrites must keep its values while algorithms are tried. */
+/* Tries proposals on scratch arrays: the arrays that a product overwrites must keep their values. */
 static PsCudaChoice
 run_trials (const cublasLtMatmulHeuristicResult_t *proposals, int n, const PsCudaProduct *product,
             const PsCudaCall *call, PsCudaContext *context)
@@ -253,7 +258,7 @@ ps_cuda_choose (const PsCudaProduct *product, PsCudaCall *call, PsCudaContext *c
   return choice;
 }
 
-/* --- for other processes: where they come from, then pairs of product and choice as they lie in memory --- */
+/* --- bytes for other processes: the origin, then pairs of product and choice as they lie in memory --- */
 
 static void
 describe_origin (const PsCudaContext *context, char origin[ORIGIN_SIZE])

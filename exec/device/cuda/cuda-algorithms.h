@@ -1,4 +1,4 @@
-/* cuda-algorithms.h - which of cuBLASLt's algorithms a product uses: the process's table. */
+/* cuda-algorithms.h - the process's table of cuBLASLt algorithms, one for each product. */
 #ifndef PIPESIM_CUDA_ALGORITHMS_H
 #define PIPESIM_CUDA_ALGORITHMS_H
 
@@ -6,9 +6,9 @@
 
 #include "cuda-context.h"
 
-/* A product in cuBLASLt's words: d (m x n) = ending (op (a) op (b) + beta c), column-major, op (a) is m x k, for so
- * many multiprocessors. Compared byte by byte, so all of it is set. Stored with profiles: a change of this or of
- * PsCudaChoice is another ORIGIN. */
+/* A product in cuBLASLt's terms: d (m x n) = ending (op (a) op (b) + beta c), column-major, on n_sms multiprocessors.
+ * op (a) is m x k. Products are compared byte by byte, so every member is set. Profiles store products and choices: a
+ * change of either struct needs a new ORIGIN. */
 typedef struct
 {
   int m, n, k;
@@ -16,7 +16,7 @@ typedef struct
   int lda, ldb, ldd;
   int type_ab, type_d;
   int epilogue;
-  int add; /* beta is 1 and c is d or has its layout */
+  int add; /* TRUE: beta is 1, and c is d or has its layout */
   int n_sms;
 } PsCudaProduct;
 
@@ -27,7 +27,7 @@ typedef struct
   gsize workspace_bytes;
 } PsCudaChoice;
 
-/* What a product works on, and what cuBLASLt needs for it. */
+/* The arrays of a product, and cuBLASLt's objects for it. */
 typedef struct
 {
   cublasLtHandle_t handle;
@@ -41,20 +41,20 @@ typedef struct
   gsize workspace_bytes;
 } PsCudaCall;
 
-/* Sets up call's desc and layouts for product and call's arrays; clear frees them. FALSE when the library refuses the
- * description. */
+/* ps_cuda_call_init sets up call's desc and layouts for product and call's arrays. FALSE: the library refuses the
+ * description. ps_cuda_call_clear frees them. */
 gboolean ps_cuda_call_init (PsCudaCall *call, const PsCudaProduct *product);
 void ps_cuda_call_clear (PsCudaCall *call);
 
 cublasStatus_t ps_cuda_call_run (const PsCudaCall *call, const PsCudaProduct *product, const PsCudaChoice *choice,
                                  void *d, void *aux, cudaStream_t stream);
 
-/* The process's choice for the product; the first call makes it, trying the proposals on copies of what they would
- * overwrite. From any thread, one at a time. */
+/* Returns the process's choice for the product. The first call makes it by trying the proposals, on copies of the
+ * arrays that they would overwrite. From any thread, one at a time. */
 PsCudaChoice ps_cuda_choose (const PsCudaProduct *product, PsCudaCall *call, PsCudaContext *context);
 
-/* All choices of the process so far, and taking over those of another one: see PsDeviceClass. They mean something to
- * the same library on the same kind of GPU. */
+/* ps_cuda_choices returns all choices of the process so far; ps_cuda_adopt_choices takes over those of another process.
+ * See PsDeviceClass. Choices are valid for one version of the library and one model of GPU. */
 GBytes *ps_cuda_choices (const PsCudaContext *context);
 gboolean ps_cuda_adopt_choices (const PsCudaContext *context, GBytes *choices, GError **error);
 

@@ -1,4 +1,4 @@
-/* cuda-cache.c - empties a GPU's L2 by filling it with something else. */
+/* cuda-cache.c - empties a GPU's L2 by filling it with other data. */
 #include "cuda-cache.h"
 
 static gboolean

@@ -4,15 +4,15 @@
 
 #include "cuda-context.h"
 
-/* What pushes everything else out when it is written: twice the L2. Not counted as the device's memory. */
+/* A buffer of twice the L2: writing it pushes everything else out. It does not count as the device's memory. */
 typedef struct
 {
   void *buffer; /* NULL until first used */
   gsize bytes;
-  int value; /* written last */
+  int value; /* the value written last */
 } PsCudaFlush;
 
-/* Writes the buffer; done on return. The context is current. */
+/* Writes the buffer and returns when that is done. The context is current. */
 gboolean ps_cuda_flush (PsCudaContext *context, PsCudaFlush *flush, GError **error);
 void ps_cuda_flush_clear (PsCudaFlush *flush);
 

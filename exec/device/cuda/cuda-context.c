@@ -4,14 +4,14 @@
 #include "cuda-green.h"
 #include "cuda-share.h"
 
-#define LEAST_CAPABILITY 8 /* mma.sync of bf16, cp.async */
+#define LEAST_CAPABILITY 8 /* for mma.sync of bf16, and cp.async */
 
-/* Streams share the hardware's queues, 8 unless this variable says more; work in one queue runs in turn, disjoint
- * multiprocessors or not (CUDA driver API, "Green Contexts"). */
+/* Streams share the hardware's queues: 8, unless this variable sets more. Work in one queue runs in turn, even on
+ * disjoint multiprocessors (CUDA driver API, "Green Contexts"). */
 #define QUEUES_VARIABLE "CUDA_DEVICE_MAX_CONNECTIONS"
 #define MOST_QUEUES "32"
 
-#define IDLE_SHARE 10 /* users hear of more than one part in this many */
+#define IDLE_SHARE 10 /* idle multiprocessors are reported if they are more than one part in IDLE_SHARE */
 
 static GMutex sharing_mutex;
 static char *sharing, *idle; /* under sharing_mutex */
@@ -40,7 +40,7 @@ unavailable (GError **error, const char *format, ...)
   return FALSE;
 }
 
-/* Versions are 1000 * major + 10 * minor; the driver's is 0 when there is none. */
+/* Versions are 1000 * major + 10 * minor. The driver's is 0 if there is none. */
 static gboolean
 check_driver (cudaError_t status, GError **error)
 {
@@ -90,7 +90,7 @@ ps_cuda_idle (void)
   return g_strdup (idle);
 }
 
-/* Takes both texts; idle_text: NULL where little is idle. */
+/* Takes both texts; idle_text is NULL if little is idle. */
 static void
 note_sharing (char *text, char *idle_text)
 {
@@ -102,7 +102,7 @@ note_sharing (char *text, char *idle_text)
   idle = idle_text;
 }
 
-/* "green contexts of 48, 40, 24, 16 multiprocessors (4 of 132 idle)"; equal neighbours once. */
+/* Notes "green contexts of 48, 40, 24, 16 multiprocessors (4 of 132 idle)"; equal neighbours appear once. */
 static void
 note_parts (const guint *sms, guint n, guint n_sms)
 {
@@ -124,8 +124,8 @@ note_parts (const guint *sms, guint n, guint n_sms)
                 much);
 }
 
-/* Why there are no green contexts goes to ps_cuda_sharing, but is an error where shares were asked for; wrong shares
- * are one, too. */
+/* Opens a green context if possible. If not, ps_cuda_sharing gets the reason; it is an error if shares were asked for.
+ * Wrong shares are an error, too. */
 static gboolean
 open_green (PsCudaContext *context, const PsDeviceSetting *setting, const PsCudaPlace *place, GError **error)
 {
@@ -137,18 +137,12 @@ open_green (PsCudaContext *context, const PsDeviceSetting *setting, const PsCuda
   if (!ps_cuda_green_open (context, place->n, setting->index - place->first, shares, sms, &reason, error))
     return FALSE;
   if (reason != NULL && shares != NULL)
-    return unavailable (error, "unequal shares of a GPU can't be had: %s", reason);
+    return unavailable (error, "a GPU can't be split into unequal shares: %s", reason);
   if (reason == NULL)
     note_parts (sms, place->n, n_sms);
   else
     note_sharing (g_strdup_printf ("%u devices share a GPU without green contexts: %s", place->n, reason), NULL);
   return TRUE;
-}
-
-gboolean
-ps_cuda_wants_graphs (void)
-{
-  return g_strcmp0 (g_getenv ("PIPESIM_CUDA_GRAPHS"), "1") == 0;
 }
 
 static gboolean
@@ -168,7 +162,7 @@ open_stream (PsCudaContext *context, GError **error)
          && make_event (&context->begin, error) && make_event (&context->end, error);
 }
 
-/* Copies from other GPUs then take NVLink or PCI Express itself; a pair that can't goes through the host's memory. */
+/* Lets copies from other GPUs take NVLink or PCI Express directly. A pair that can't goes through the host's memory. */
 static void
 reach_peers (const PsCudaContext *context, int n_gpus)
 {
@@ -177,7 +171,7 @@ reach_peers (const PsCudaContext *context, int n_gpus)
   for (int gpu = 0; gpu < n_gpus; gpu++)
     if (gpu != context->gpu && cudaDeviceCanAccessPeer (&reachable, context->gpu, gpu) == cudaSuccess && reachable)
       cudaDeviceEnablePeerAccess (gpu, 0);
-  /* Another device of this process may have done so before. */
+  /* Another device of this process may have enabled it before: that is no error. */
   cudaGetLastError ();
 }
 
@@ -196,7 +190,7 @@ ps_cuda_context_open (PsCudaContext *context, const PsDeviceSetting *setting, GE
   if (!ps_cuda_ok ("opening a GPU", cudaSetDevice (context->gpu), error)
       || !ps_cuda_ok ("asking a GPU", cudaGetDeviceProperties (&properties, context->gpu), error))
     return FALSE;
-  context->graphs = ps_cuda_wants_graphs ();
+  context->graphs = g_strcmp0 (g_getenv ("PIPESIM_CUDA_GRAPHS"), "1") == 0;
   context->n_sms = (guint)properties.multiProcessorCount;
   if (place.n > 1 && !open_green (context, setting, &place, error))
     return FALSE;

@@ -7,6 +7,7 @@
 #include "cuda-occupy.h"
 #include "cuda-shared.h"
 #include "cuda-stage.h"
+#include "device/devices.h"
 #include "module.h"
 
 #include <pipesim/formats.h>
@@ -159,24 +160,7 @@ cuda_copy (PsTensor *to, const PsTensor *from, GError **error)
   return ps_cuda_copy (&cuda_device (to->device)->shared.context, to->data, from->data, from->bytes, error);
 }
 
-static gboolean
-check_op (const CudaDevice *cuda, PsOp op, GError **error)
-{
-  if (op.stage >= cuda->setting.n_stages || cuda->stages[op.stage] == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "stage %u: is not on this device", op.stage);
-      return FALSE;
-    }
-  if (op.slice != 0)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: the cuda device can't run slice %u of a sequence",
-                   op.stage, op.slice);
-      return FALSE;
-    }
-  return TRUE;
-}
-
-/* Profilers show ops of pipesim as they show PyTorch's. */
+/* Names the op's range in profilers as PyTorch names it. */
 static void
 open_range (PsOp op)
 {
@@ -196,7 +180,7 @@ cuda_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError 
 
   g_return_val_if_fail (input == NULL || input->device == device, FALSE);
 
-  if (!check_op (cuda, op, error))
+  if (!ps_device_check_op (device, op.stage < cuda->setting.n_stages && cuda->stages[op.stage] != NULL, op, error))
     {
       cuda_tensor_free (input);
       return FALSE;
@@ -309,7 +293,7 @@ cuda_reset_peak (PsDevice *device)
   ps_memory_pool_reset_peak (cuda_device (device)->shared.memory);
 }
 
-/* "NVIDIA H200 (132 multiprocessors)"; NULL without a GPU. */
+/* Returns "NVIDIA H200 (132 multiprocessors)"; NULL without a GPU. */
 static char *
 cuda_processor (void)
 {
@@ -320,8 +304,8 @@ cuda_processor (void)
   return g_strdup_printf ("%s (%d multiprocessors)", properties.name, properties.multiProcessorCount);
 }
 
-/* "CUDA 13.0, driver 580.95.05 for CUDA 13.0, cuBLASLt 130100, attention by wgmma, green contexts of 32 ...,
- * CUDA_DEVICE_MAX_CONNECTIONS=32" */
+/* Returns "CUDA 13.0, driver 580.95.05 for CUDA 13.0, cuBLASLt 130100, attention by wgmma, green contexts of 32 ...,
+ * CUDA_DEVICE_MAX_CONNECTIONS=32". */
 static char *
 cuda_libraries (void)
 {

@@ -1,4 +1,4 @@
-/* cuda-device.h - what the module pipesim-cuda exports. */
+/* cuda-device.h - the class that the module pipesim-cuda exports. */
 #ifndef PIPESIM_CUDA_DEVICE_H
 #define PIPESIM_CUDA_DEVICE_H
 

@@ -32,8 +32,8 @@ ps_cuda_graphs_free (PsCudaGraphs *graphs)
   g_free (graphs);
 }
 
-/* NULL when a problem was noted. Threads of other devices go on meanwhile, and may allocate: the capture is this
- * thread's alone. */
+/* Returns the captured graph, or NULL after noting a problem. The capture is of this thread alone: threads of other
+ * devices go on, and may allocate. */
 static cudaGraph_t
 capture (PsCudaContext *context, PsCudaLaunch launch, gpointer data)
 {

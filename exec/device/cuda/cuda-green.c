@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Types from the header's prototypes. */
+/* Declares a pointer of the function's type in the header. */
 #define ENTRY(name) __typeof__ (name) *name
 
 static struct
@@ -46,7 +46,7 @@ driver_load (void)
          && LOOK_UP (cuCtxSetCurrent);
 }
 
-/* FALSE with *reason on failure. */
+/* FALSE with *reason: the call failed. */
 static gboolean
 succeeded (const char *what, CUresult result, char **reason)
 {
@@ -61,12 +61,12 @@ succeeded (const char *what, CUresult result, char **reason)
 
 #define TRY(function, arguments, reason) succeeded (#function, driver.function arguments, reason)
 
-/* The results of a split can't be split again, so all parts come from one. */
+/* One split into groups. Its results can't be split again, so all parts come from one split. */
 typedef struct
 {
   CUdevResource *groups;
-  guint n_groups; /* of the whole split */
-  guint *n;       /* how many of them, in order, make each part */
+  guint n_groups; /* groups of the whole split */
+  guint *n;       /* part i has the next n[i] groups */
 } Split;
 
 static void
@@ -87,7 +87,8 @@ sms_of (const Split *split, guint first, guint n)
   return sms;
 }
 
-/* What sizes of groups are multiples of; an alignment that leaves no room for n groups can't be meant for groups. */
+/* Returns the number that group sizes must be multiples of. An alignment that leaves no room for n groups is not meant
+ * for groups. */
 static guint
 alignment_of (const CUdevResource *whole, guint n)
 {
@@ -96,8 +97,8 @@ alignment_of (const CUdevResource *whole, guint n)
   return alignment <= whole->sm.smCount / n ? alignment : 1;
 }
 
-/* n equal groups; fewer are made than arithmetic says, or none, where they would cross the GPU's clusters: then smaller
- * ones. */
+/* Splits into n equal groups. The hardware makes fewer groups, or none, where they would cross the GPU's clusters. Then
+ * smaller groups are tried. */
 static gboolean
 split_evenly (const CUdevResource *whole, guint n, guint each, Split *split, char **reason)
 {
@@ -116,8 +117,8 @@ split_evenly (const CUdevResource *whole, guint n, guint each, Split *split, cha
   return FALSE;
 }
 
-/* As many of the smallest groups as the weights give it of those that the hardware makes. Wrong weights are an error;
- * what the driver refuses is a reason. */
+/* Splits into the smallest possible groups, and divides them by weights. Wrong weights are an error; a refusal of the
+ * driver is a reason. */
 static gboolean
 split_by_weights (const CUdevResource *whole, guint unit, guint n, const guint *weights, Split *split, char **reason,
                   GError **error)
@@ -143,7 +144,7 @@ create (PsCudaContext *context, CUdevice device, const Split *split, guint index
          && TRY (cuGreenCtxStreamCreate, (&context->stream, context->green, CU_STREAM_NON_BLOCKING, 0), reason);
 }
 
-/* What was made before a failure is given back. */
+/* Gives back everything made before a failure. */
 static void
 give_up (PsCudaContext *context, guint n_sms)
 {
@@ -153,7 +154,7 @@ give_up (PsCudaContext *context, guint n_sms)
   context->n_sms = n_sms;
 }
 
-/* FALSE with an error when the shares are wrong, or with *reason. */
+/* FALSE with an error: the shares are wrong. FALSE with *reason: the driver refuses. */
 static gboolean
 split_for (const CUdevResource *whole, guint n, const guint *shares, Split *split, char **reason, GError **error)
 {
@@ -220,7 +221,7 @@ ps_cuda_green_enter (const PsCudaContext *context, GError **error)
   return FALSE;
 }
 
-/* The runtime takes back the thread first: a destroyed context may not stay current. */
+/* The runtime must take the thread back first: a destroyed context may not stay current. */
 void
 ps_cuda_green_close (PsCudaContext *context)
 {

@@ -1,18 +1,18 @@
-/* cuda-head.h - what stands behind the last layer: logits = norm (x) w without bias, loss = mean cross-entropy over the
- * tokens. The logits are kept once, in element; the forward already turns them into their gradient. */
+/* cuda-head.h - the part after the last layer: logits = norm (x) w without bias, loss = mean cross-entropy over the
+ * tokens. The logits are kept once, in element. The forward already turns them into their gradient. */
 #ifndef PIPESIM_CUDA_HEAD_H
 #define PIPESIM_CUDA_HEAD_H
 
 #include "cuda-parameters.h"
 #include "cuda-shared.h"
 
-/* F makes those up to LOGITS, B makes DNORMED, W gives all back. */
+/* F makes the parts up to LOGITS, B makes DNORMED, W gives all back. */
 typedef enum
 {
   PS_CUDA_HEAD_X,       /* T x h */
   PS_CUDA_HEAD_MEAN,    /* T float; not for RMS norms */
   PS_CUDA_HEAD_SCALE,   /* T float */
-  PS_CUDA_HEAD_LOGITS,  /* T x logits_width: after F their gradient */
+  PS_CUDA_HEAD_LOGITS,  /* T x logits_width; after F the gradient of the logits */
   PS_CUDA_HEAD_DNORMED, /* T x h */
   PS_CUDA_N_HEAD_PARTS
 } PsCudaHeadPart;
@@ -30,7 +30,7 @@ typedef struct
   float *gradient[PS_CUDA_N_HEAD_PARAMETERS];
 } PsCudaHead;
 
-/* As for layers. loss: one number in device memory. */
+/* The three ops of the head, as for layers. loss: one number in device memory. */
 void ps_cuda_head_forward (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state, guint microbatch,
                            double *loss);
 void ps_cuda_head_backward (const PsCudaHead *head, PsCudaShared *shared, const PsCudaHeadState *state, void *dx);

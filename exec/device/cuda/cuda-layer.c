@@ -35,15 +35,10 @@ ps_cuda_norm (PsCudaShared *shared, void *y, float *mean, float *scale, const vo
               const void *bias)
 {
   const PsCudaSizes *sizes = &shared->sizes;
-  const cudaStream_t stream = shared->context.stream;
 
-  if (mean != NULL)
-    ps_cuda_note (
-        &shared->context, "layer norm",
-        ps_cuda_layer_norm (sizes->element, y, mean, scale, x, gain, bias, sizes->tokens, sizes->hidden, stream));
-  else
-    ps_cuda_note (&shared->context, "RMS norm",
-                  ps_cuda_rms_norm (sizes->element, y, scale, x, gain, sizes->tokens, sizes->hidden, stream));
+  ps_cuda_note (&shared->context, "norm",
+                ps_cuda_norm_rows (sizes->element, y, mean, scale, x, gain, bias, sizes->tokens, sizes->hidden,
+                                   shared->context.stream));
 }
 
 void
@@ -51,16 +46,10 @@ ps_cuda_norm_input (PsCudaShared *shared, void *dx, const void *residual, const 
                     const float *mean, const float *scale, const void *gain)
 {
   const PsCudaSizes *sizes = &shared->sizes;
-  const cudaStream_t stream = shared->context.stream;
 
-  if (mean != NULL)
-    ps_cuda_note (&shared->context, "gradient of layer norm",
-                  ps_cuda_layer_norm_input (sizes->element, dx, residual, dy, x, mean, scale, gain, sizes->tokens,
-                                            sizes->hidden, stream));
-  else
-    ps_cuda_note (&shared->context, "gradient of RMS norm",
-                  ps_cuda_rms_norm_input (sizes->element, dx, residual, dy, x, scale, gain, sizes->tokens,
-                                          sizes->hidden, stream));
+  ps_cuda_note (&shared->context, "gradient of a norm",
+                ps_cuda_norm_rows_input (sizes->element, dx, residual, dy, x, mean, scale, gain, sizes->tokens,
+                                         sizes->hidden, shared->context.stream));
 }
 
 void
@@ -68,19 +57,13 @@ ps_cuda_norm_weights (PsCudaShared *shared, float *dgain, float *dbias, const vo
                       const float *mean, const float *scale, const void *gain, const void *bias)
 {
   const PsCudaSizes *sizes = &shared->sizes;
-  const cudaStream_t stream = shared->context.stream;
 
-  if (mean != NULL)
-    ps_cuda_note (&shared->context, "layer norm's weight gradients",
-                  ps_cuda_layer_norm_weights (sizes->element, dgain, dbias, shared->normed, dy, x, mean, scale, gain,
-                                              bias, sizes->tokens, sizes->hidden, shared->scratch, stream));
-  else
-    ps_cuda_note (&shared->context, "RMS norm's weight gradients",
-                  ps_cuda_rms_norm_weights (sizes->element, dgain, shared->normed, dy, x, scale, gain, sizes->tokens,
-                                            sizes->hidden, shared->scratch, stream));
+  ps_cuda_note (&shared->context, "weight gradients of a norm",
+                ps_cuda_norm_rows_weights (sizes->element, dgain, dbias, shared->normed, dy, x, mean, scale, gain, bias,
+                                           sizes->tokens, sizes->hidden, shared->scratch, shared->context.stream));
 }
 
-/* Queries and keys lie side by side: one call turns both. */
+/* Turns queries and keys in one call: they lie side by side. */
 static void
 turn (PsCudaShared *shared, void *qkv, gboolean backward)
 {
@@ -94,7 +77,7 @@ turn (PsCudaShared *shared, void *qkv, gboolean backward)
                                   backward, shared->context.stream));
 }
 
-/* Where keys and values begin in the first row. */
+/* These return where keys and values begin in the first row. */
 static void *
 keys_of (const PsCudaSizes *sizes, void *qkv)
 {
@@ -174,7 +157,7 @@ ps_cuda_layer_forward (const PsCudaLayer *layer, PsCudaShared *shared, const PsC
   ps_cuda_linear (shared->products, output, part[PS_CUDA_G], w[PS_CUDA_W2], w[PS_CUDA_B2], part[PS_CUDA_Y], rows, f, h);
 }
 
-/* The gradient of z: where it is gated, z itself after B. */
+/* Returns the gradient of z; in gated models B writes it into z itself. */
 static void *
 dz_of (const PsCudaLayerState *state)
 {

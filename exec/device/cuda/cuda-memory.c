@@ -10,7 +10,7 @@ allocate (gsize bytes)
 
   if (cudaMalloc (&block, bytes) == cudaSuccess)
     return block;
-  cudaGetLastError (); /* or the next launch reports it */
+  cudaGetLastError (); /* clears the error; the next launch would report it */
   return NULL;
 }
 

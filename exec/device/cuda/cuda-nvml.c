@@ -1,5 +1,5 @@
-/* cuda-nvml.c - loads the management library when it is first asked, and asks it. Its interface is declared here, so
- * that nothing has to be installed to build this: NVML API reference, "Device Queries" and "Clocks Event Reasons". */
+/* cuda-nvml.c - loads the management library at first use, and asks it. Its interface is declared here, so that a build
+ * needs no installation of it: NVML API reference, "Device Queries" and "Clocks Event Reasons". */
 #include "cuda-nvml.h"
 
 #include <gmodule.h>
@@ -26,7 +26,7 @@ enum
   REASON_HW_POWER_BRAKE = 0x80,
 };
 
-/* Those that this library has; NULL where it has not. */
+/* The functions of the library; NULL: this version doesn't have it. */
 typedef struct
 {
   int (*init) (void);
@@ -49,7 +49,7 @@ look_up (GModule *module, const char *name, void *function)
   return TRUE;
 }
 
-/* FALSE: there is no usable library. */
+/* Loads the library; FALSE: there is none that can be used. */
 static gboolean
 load (Library *library)
 {
@@ -62,14 +62,14 @@ load (Library *library)
   look_up (module, "nvmlDeviceGetTemperature", &library->temperature);
   look_up (module, "nvmlDeviceGetPowerUsage", &library->power);
   look_up (module, "nvmlSystemGetDriverVersion", &library->driver);
-  /* Named anew in driver 535. */
+  /* The function's name since driver 535; the older name follows. */
   if (!look_up (module, "nvmlDeviceGetCurrentClocksEventReasons", &library->reasons))
     look_up (module, "nvmlDeviceGetCurrentClocksThrottleReasons", &library->reasons);
   return look_up (module, "nvmlInit_v2", &library->init)
          && look_up (module, "nvmlDeviceGetHandleByPciBusId_v2", &library->by_bus_id) && library->init () == SUCCESS;
 }
 
-/* NULL when there is none. */
+/* Returns the library; NULL: there is none. */
 static const Library *
 get_library (void)
 {

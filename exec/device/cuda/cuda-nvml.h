@@ -5,11 +5,12 @@
 
 #include <pipesim/condition.h>
 
-/* What libnvidia-ml.so.1 says of the GPU with that PCI bus id ("0000:07:00.0"). What it can't say, all of it where
- * there is no such library, stays zero. From any thread. */
+/* Reads what libnvidia-ml.so.1 says of the GPU with that PCI bus id ("0000:07:00.0"). Unknown values stay zero; without
+ * the library all do. From any thread. */
 void ps_cuda_nvml_read (const char *bus_id, PsCondition *condition);
 
-/* The driver's own version, "580.95.05". NULL: no library, or it does not say. Free with g_free. From any thread. */
+/* Returns the driver's own version, "580.95.05". NULL: there is no library, or it does not say. Free with g_free. From
+ * any thread. */
 char *ps_cuda_nvml_driver (void);
 
 #endif

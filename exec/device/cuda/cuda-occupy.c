@@ -30,7 +30,7 @@ release (PsCudaHolder *holder, GError **error)
   return ps_cuda_ok ("ending blocks that wait", cudaStreamSynchronize (holder->stream), error);
 }
 
-/* Until then an op would find free what it should not. */
+/* Waits until all blocks run. An op that started before would find multiprocessors free that should be held. */
 static gboolean
 all_run (const PsCudaHolder *holder, guint n_blocks)
 {

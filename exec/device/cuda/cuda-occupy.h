@@ -7,10 +7,10 @@
 typedef struct
 {
   cudaStream_t stream; /* NULL until first used */
-  unsigned *flags;     /* host memory that the GPU sees: whether blocks shall end, then of each whether it runs */
+  unsigned *flags; /* host memory that the GPU sees: flag 0 tells blocks to end, flag 1 + i says that block i runs */
 } PsCudaHolder;
 
-/* PsDeviceClass.occupy. The context is current. */
+/* Does PsDeviceClass.occupy. The context is current. */
 gboolean ps_cuda_occupy (const PsCudaContext *context, PsCudaHolder *holder, guint n_blocks, GError **error);
 void ps_cuda_holder_clear (PsCudaHolder *holder);
 

@@ -1,4 +1,4 @@
-/* cuda-parameters.c - where the parameters of a stage lie, and how they start. */
+/* cuda-parameters.c - the places and start values of a stage's parameters. */
 #include "cuda-parameters.h"
 
 #include "device/data.h"
@@ -47,7 +47,7 @@ append_embedding (PsCudaParameters *parameters, const PsCudaSizes *sizes)
   append_matrix (parameters, sizes->gated ? 0 : sizes->sequence, h, h, DEVIATION, PS_DATA_STREAM_EMBEDDING, 1);
 }
 
-/* In the order of PsCudaLayerParameter. */
+/* Appends the parameters of a layer in the order of PsCudaLayerParameter. */
 static void
 append_layer (PsCudaParameters *parameters, const PsCudaSizes *sizes, guint layer)
 {
@@ -120,7 +120,7 @@ ps_cuda_parameter_start (const PsCudaParameter *parameter, guint64 seed, float *
     values[i] = parameter->constant;
   if (parameter->stride == parameter->columns)
     return;
-  /* From the last row on, each moves behind where it was. */
+  /* Moves each row to its padded place, from the last row to the first. */
   for (gsize row = parameter->rows; row-- > 0;)
     {
       float *to = values + row * parameter->stride;

@@ -1,15 +1,17 @@
-/* cuda-parameters.h - where the parameters of a stage lie.
+/* cuda-parameters.h - the places of a stage's parameters.
  *
  * On the device they are one array: the embedding if the stage has it, the layers in model order, the head if the stage
- * has it; each matrix starts on PS_CUDA_ALIGNMENT elements, and the rows of the head's are padded. Weights, master
- * weights, gradients and the moments of Adam all lie so; what is between is zero and stays so. On the host, in
- * PsDeviceClass.gradients, the same without gaps: the order of the cpu device. */
+ * has it. Each matrix starts on PS_CUDA_ALIGNMENT elements; rows of the head's matrix are padded. Weights, master
+ * weights, gradients and the moments of Adam all have this layout. The gaps are zero and stay zero.
+ *
+ * On the host, in PsDeviceClass.gradients, the parameters have the same order without gaps, as on the cpu device.
+ */
 #ifndef PIPESIM_CUDA_PARAMETERS_H
 #define PIPESIM_CUDA_PARAMETERS_H
 
 #include "cuda-sizes.h"
 
-/* Of a layer. Those that a kind of model lacks have no rows. */
+/* The parameters of a layer. A parameter that a kind of model doesn't have has no rows. */
 typedef enum
 {
   PS_CUDA_NORM1_GAIN, /* h */
@@ -20,7 +22,7 @@ typedef enum
   PS_CUDA_BO,         /* h */
   PS_CUDA_NORM2_GAIN, /* h */
   PS_CUDA_NORM2_BIAS, /* h */
-  PS_CUDA_W1,         /* h x up_width: where it is gated, the gate's f columns, then the other f */
+  PS_CUDA_W1,         /* h x up_width; gated: f columns of the gate, then the other f columns */
   PS_CUDA_B1,         /* up_width */
   PS_CUDA_W2,         /* f x h */
   PS_CUDA_B2,         /* h */
@@ -38,16 +40,16 @@ typedef enum
 {
   PS_CUDA_HEAD_GAIN, /* h */
   PS_CUDA_HEAD_BIAS, /* h */
-  PS_CUDA_HEAD_W,    /* h x V, a row every logits_width elements */
+  PS_CUDA_HEAD_W,    /* h x V; rows are logits_width elements apart */
   PS_CUDA_N_HEAD_PARAMETERS
 } PsCudaHeadParameter;
 
 /* One matrix, or a vector as one row. */
 typedef struct
 {
-  gsize first; /* element in the stage's array */
+  gsize first; /* number of its first element in the stage's array */
   gsize rows, columns, stride;
-  float deviation; /* of its random start, see ps_data_weights; 0: starts as `constant` */
+  float deviation; /* standard deviation of its start values, see ps_data_weights; 0: all start as `constant` */
   float constant;
   guint32 stream, index;
 } PsCudaParameter;
@@ -55,10 +57,10 @@ typedef struct
 typedef struct
 {
   GArray *all;   /* PsCudaParameter, in order */
-  guint layers;  /* index of the first layer's first */
-  guint head;    /* index of the head's first */
-  gsize n_dense; /* elements of all */
-  gsize n_array; /* of the array, gaps included */
+  guint layers;  /* index of the first parameter of the first layer */
+  guint head;    /* index of the first parameter of the head */
+  gsize n_dense; /* elements of all parameters */
+  gsize n_array; /* elements of the array, gaps included */
 } PsCudaParameters;
 
 void ps_cuda_parameters_init (PsCudaParameters *parameters, const PsCudaSizes *sizes, const PsStageShape *shape);
@@ -66,10 +68,10 @@ void ps_cuda_parameters_clear (PsCudaParameters *parameters);
 
 const PsCudaParameter *ps_cuda_parameters_get (const PsCudaParameters *parameters, guint i);
 
-/* Elements from the first to behind the last, padding of rows included. */
+/* Returns the elements from its first to its last, padding of all rows included. */
 gsize ps_cuda_parameter_extent (const PsCudaParameter *parameter);
 
-/* The start values as they lie on the device: ps_cuda_parameter_extent floats, padding zero. */
+/* Makes the start values in the device's layout: ps_cuda_parameter_extent floats, padding zero. */
 void ps_cuda_parameter_start (const PsCudaParameter *parameter, guint64 seed, float *values);
 
 #endif

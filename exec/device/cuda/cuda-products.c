@@ -1,10 +1,10 @@
-/* cuda-products.c - row-major products in cuBLASLt's column-major words: a row-major matrix is its transpose there, so
+/* cuda-products.c - row-major products in cuBLASLt's column-major terms. A row-major matrix is its transpose there, so
  * y = x w is y^T = w^T x^T, and w comes first. */
 #include "cuda-products.h"
 
 #include "cuda-algorithms.h"
 
-/* What the library's documentation recommends for Hopper: cuBLAS, "cublasSetWorkspace". */
+/* The size that cuBLAS's documentation recommends for Hopper: "cublasSetWorkspace". */
 #define WORKSPACE_BYTES ((gsize)32 << 20)
 
 struct _PsCudaProducts
@@ -58,7 +58,7 @@ ps_cuda_products_free (PsCudaProducts *products)
   g_free (products);
 }
 
-/* FALSE when the library has no such product; problems are noted. */
+/* FALSE: the library has no such product. Other problems are noted. */
 static gboolean
 run_product (PsCudaProducts *products, const PsCudaProduct *product, PsCudaCall *call)
 {
@@ -78,7 +78,7 @@ run_product (PsCudaProducts *products, const PsCudaProduct *product, PsCudaCall 
   return choice.exists;
 }
 
-/* A product without which nothing goes on. */
+/* Runs a product that has no substitute, and notes it as a problem if the library doesn't have it. */
 static void
 need_product (PsCudaProducts *products, const PsCudaProduct *product, PsCudaCall *call)
 {
@@ -172,7 +172,7 @@ ps_cuda_linear (PsCudaProducts *products, void *y, const void *x, const void *w,
     }
 }
 
-/* How exact the library's tanh is it does not say; for what is rounded to bf16 it is enough. */
+/* TRUE for bf16: the library does not say how exact its tanh is, but it is exact enough for results rounded to bf16. */
 static gboolean
 takes_fused_gelu (const PsCudaProducts *products)
 {

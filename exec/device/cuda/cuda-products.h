@@ -1,16 +1,19 @@
-/* cuda-products.h - the matrix products of a stage, by cuBLASLt, with what can be done on the way out of a product done
- * there.
+/* cuda-products.h - the matrix products of a stage, by cuBLASLt, which also does the additions and GELU after a product
+ * if it can.
  *
  * Matrices are dense and row-major: x is rows x in, w is in x out, y is rows x out; `element` is the device's. Sums run
  * in float. All arrays start on PS_CUDA_GRANULE bytes.
  *
- * The algorithm of each shape on so many multiprocessors is chosen once per process and kept: of the library's
- * proposals without split sums (whose order would not be fixed) the first that no other beats clearly in a trial.
- * Profiles keep the choices that they were measured with, and runs begin with those. The processes of a run make their
- * choices the same (exec/processes/choices.h), and a reference on one device takes those of the parts that it is
- * compared with (PsDeviceSetting.parts), so that both give the same bits. PIPESIM_CUDA_TRIALS=0 takes the first
- * proposal without a trial. Where the library has no product with the wanted ending, a kernel of kernels.h does it
- * afterwards.
+ * The algorithm of a shape on a number of multiprocessors is chosen once per process and kept. The library proposes
+ * algorithms without split sums, whose order is not fixed. The choice is the first
+ * proposal that no other one beats clearly in a trial.
+ *
+ * Profiles keep the choices that they were measured with, and runs begin with them. The processes of a run agree on one
+ * set of choices. A reference on one device takes the choices of the parts that it is compared with
+ * (PsDeviceSetting.parts), so that both give the same bits.
+ *
+ * PIPESIM_CUDA_TRIALS=0 takes the first proposal without a trial. If the library has no product with the wanted ending,
+ * a kernel of kernels.h does the ending afterwards.
  */
 #ifndef PIPESIM_CUDA_PRODUCTS_H
 #define PIPESIM_CUDA_PRODUCTS_H
@@ -20,14 +23,16 @@
 
 typedef struct _PsCudaProducts PsCudaProducts;
 
-/* Bytes of workspace that ps_cuda_products_new wants. */
+/* Returns the bytes of workspace for ps_cuda_products_new. */
 gsize ps_cuda_products_workspace (void);
 
-/* context and workspace outlive it; the context is current. Problems during products are noted in the context. */
+/* context and workspace outlive the products; the context is current. Problems during products are noted in the
+ * context. */
 PsCudaProducts *ps_cuda_products_new (PsCudaContext *context, PsCudaElement element, void *workspace, GError **error);
 void ps_cuda_products_free (PsCudaProducts *products);
 
-/* Products from now on are those of a part of so many multiprocessors, whatever runs them. Due before the first. */
+/* Chooses for a part of n_sms multiprocessors from now on, whatever part runs the products. Must be called before the
+ * first product. */
 void ps_cuda_products_set_part (PsCudaProducts *products, guint n_sms);
 
 /* y = x w + bias + residual; bias [out] and residual NULL: none. y may be residual. */

@@ -1,4 +1,4 @@
-/* cuda-share.c - which GPU a device gets, and how many multiprocessors of it. */
+/* cuda-share.c - chooses a device's GPU and its number of multiprocessors. */
 #include "cuda-share.h"
 
 static guint
@@ -41,7 +41,7 @@ ps_cuda_share_evenly (guint n_sms, guint least, guint multiple, guint n, guint *
   return refuse (n, n_sms, what, error);
 }
 
-/* Who has the greater claim to the next piece; nobody stays without one. */
+/* TRUE if the first device has the greater claim to the next piece. A device without a piece comes before any other. */
 static gboolean
 comes_before (guint weight, guint n_units, guint other_weight, guint n_other_units)
 {

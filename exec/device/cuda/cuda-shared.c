@@ -14,6 +14,7 @@ ps_cuda_shared_take (PsCudaShared *shared, gsize bytes, PsUseKind kind, const ch
   if (block == NULL)
     {
       g_autofree char *size = ps_format_size ((gint64)bytes);
+
       g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "no memory for %s of %s", size, what);
     }
   return block;
@@ -28,7 +29,7 @@ take (PsCudaShared *shared, void *to, gsize bytes, GError **error)
   return block != NULL;
 }
 
-/* The most that any kernel wants. */
+/* Returns the largest workspace of any kernel. */
 static gsize
 scratch_bytes (const PsCudaSizes *sizes)
 {

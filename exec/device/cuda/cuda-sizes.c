@@ -1,7 +1,7 @@
-/* cuda-sizes.c - which models the cuda device takes. */
+/* cuda-sizes.c - the models that the cuda device takes. */
 #include "cuda-sizes.h"
 
-/* Of the attention for shapes that tensor cores don't take. */
+/* The largest head size of the attention without tensor cores. */
 #define SIMPLE_HEAD_SIZE 1024
 #define SIMPLE_SEQUENCE 8192
 
@@ -28,7 +28,7 @@ check_kind (const PsModel *model, GError **error)
   return TRUE;
 }
 
-/* Keeps every size within an int and every block within PS_MAX_SIZE_BYTES, so that no index overflows. */
+/* Keeps every size within an int and every block within PS_MAX_SIZE_BYTES: no index overflows. */
 static gboolean
 check_size (const PsModel *model, GError **error)
 {

@@ -1,4 +1,4 @@
-/* cuda-sizes.h - the numbers of a model that every part of the cuda device needs. */
+/* cuda-sizes.h - the sizes of a model for every part of the cuda device. */
 #ifndef PIPESIM_CUDA_SIZES_H
 #define PIPESIM_CUDA_SIZES_H
 
@@ -6,11 +6,11 @@
 
 #include <pipesim/model.h>
 
-/* Arrays start on as many elements; so do rows that products read. */
+/* Arrays, and rows that products read, start on whole PS_CUDA_ALIGNMENT elements. */
 #define PS_CUDA_ALIGNMENT 128
 #define PS_CUDA_ROW_ALIGNMENT 8
 
-/* int, because that is what kernels take. */
+/* int: the type that kernels take. */
 typedef struct
 {
   PsCudaElement element;
@@ -22,20 +22,20 @@ typedef struct
   int hidden;
   int qkv_width;    /* hidden + 2 * kv_heads * head_size */
   int feed_forward; /* f */
-  int up_width;     /* what the first product of the MLP makes: f, or 2f where it is gated */
+  int up_width;     /* output of the MLP's first product: f, or 2f if gated */
   int vocabulary;
-  int logits_width; /* vocabulary in whole PS_CUDA_ROW_ALIGNMENT */
+  int logits_width; /* vocabulary, rounded up to PS_CUDA_ROW_ALIGNMENT */
   PsCudaAttention attention;
 } PsCudaSizes;
 
-/* Refuses what there is no code for (PS_ERROR_UNAVAILABLE, naming the field). flash_attention says what a cost model
- * assumes; here the square of scores is never stored. */
+/* Refuses models that the cuda device has no code for (PS_ERROR_UNAVAILABLE, naming the field). It accepts every
+ * flash_attention, which only says what a cost model assumes: the square of scores is never stored here. */
 gboolean ps_cuda_sizes_init (PsCudaSizes *sizes, const PsModel *model, GError **error);
 
-/* Bytes of one boundary tensor: tokens * hidden elements. */
+/* Returns the bytes of one boundary tensor: tokens * hidden elements. */
 gsize ps_cuda_sizes_boundary_bytes (const PsCudaSizes *sizes);
 
-/* The array `n` elements behind `array`. */
+/* Returns the address `n` elements after `array`. */
 void *ps_cuda_at (const PsCudaSizes *sizes, void *array, gsize n);
 
 #endif

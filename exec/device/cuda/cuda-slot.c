@@ -12,7 +12,7 @@ give (PsCudaShared *shared, void **block)
   *block = NULL;
 }
 
-/* 0 bytes: nothing to take. */
+/* Takes a block; bytes 0: takes none. */
 static gboolean
 take (PsCudaShared *shared, void **block, gsize bytes, PsUseKind kind, GError **error)
 {
@@ -39,7 +39,7 @@ take_head_parts (PsCudaShared *shared, PsCudaHeadState *state, PsCudaHeadPart fi
   return TRUE;
 }
 
-/* Where the residual stream's block in front of a layer is kept, and what it counts as there. */
+/* Returns the place that keeps the residual stream's block before a layer; *kind is its kind of memory there. */
 static void **
 stream_place (PsCudaSlot *slot, const PsStageShape *shape, guint layer, PsUseKind *kind)
 {
@@ -52,7 +52,7 @@ stream_place (PsCudaSlot *slot, const PsStageShape *shape, guint layer, PsUseKin
   return &slot->output;
 }
 
-/* The input where there is one, else new blocks. */
+/* Takes the blocks of the residual stream: the input if there is one, and new blocks. */
 static gboolean
 take_stream (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, void *input, GError **error)
 {
@@ -110,8 +110,8 @@ ps_cuda_slot_forward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape
   return ok;
 }
 
-/* The gradient in front of a layer, or of the head for layer n_layers: on its way out in front of the first, unless an
- * embedding is there. */
+/* Takes a tensor for the gradient of a layer's input; the head counts as layer n_layers. Layer 0's gradient is a buffer
+ * on its way out, unless the embedding takes it. */
 static void *
 take_gradient (PsCudaShared *shared, const PsStageShape *shape, guint layer, GError **error)
 {
@@ -130,7 +130,7 @@ plan_head_backward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *
   return plan->steps[shape->n_layers].stream != NULL;
 }
 
-/* What only this backward still reads goes back before the next layer's takes. */
+/* Gives back the blocks that only this backward reads, before the next layer takes its own. */
 static void
 end_layer_backward (PsCudaShared *shared, PsCudaLayerState *state)
 {
@@ -142,7 +142,7 @@ end_layer_backward (PsCudaShared *shared, PsCudaLayerState *state)
   give (shared, &part[PS_CUDA_LSE]);
 }
 
-/* The gradient behind the layer becomes the slot's. */
+/* The gradient of the layer's output becomes the slot's DOUTPUT. */
 static gboolean
 plan_layer_backward (PsCudaSlot *slot, PsCudaShared *shared, const PsStageShape *shape, guint layer, PsCudaPlan *plan,
                      GError **error)

@@ -7,18 +7,18 @@
 
 #include <math.h>
 
-/* Times that an op of a microbatch is captured; blocks that travel may be others in each step. */
+/* Captures per op and microbatch: an op's travelling blocks may differ from step to step. */
 #define CAPTURES_PER_OP 4
 
 struct _PsCudaStage
 {
   PsCudaShared *shared;
   PsStageShape shape;
-  guint n_sms; /* of the part whose choices it takes */
+  guint n_sms; /* multiprocessors of the part whose choices it takes */
   PsCudaWeights weights;
   double *losses;       /* [n_microbatches] on the device; NULL without head */
   PsCudaSlot *slots;    /* [n_microbatches] */
-  PsCudaPlan *plan;     /* of the op that runs */
+  PsCudaPlan *plan;     /* of the current op */
   PsCudaGraphs *graphs; /* NULL: not wanted, or not every algorithm is chosen yet */
 };
 
@@ -61,11 +61,13 @@ launch_forward (PsCudaStage *stage)
   for (guint i = 0; i < stage->shape.n_layers; i++)
     {
       const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, shared, i);
+
       ps_cuda_layer_forward (&layer, shared, &steps[i].state, steps[i + 1].stream);
     }
   if (stage->shape.head)
     {
       const PsCudaHead head = ps_cuda_weights_head (&stage->weights, shared);
+
       ps_cuda_head_forward (&head, shared, &stage->plan->head, stage->plan->microbatch,
                             stage->losses + stage->plan->microbatch);
     }
@@ -80,11 +82,13 @@ launch_backward (PsCudaStage *stage)
   if (stage->shape.head)
     {
       const PsCudaHead head = ps_cuda_weights_head (&stage->weights, shared);
+
       ps_cuda_head_backward (&head, shared, &stage->plan->head, steps[stage->shape.n_layers].stream);
     }
   for (guint i = stage->shape.n_layers; i-- > 0;)
     {
       const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, shared, i);
+
       ps_cuda_layer_backward (&layer, shared, &steps[i].state, steps[i].stream);
     }
 }
@@ -97,11 +101,13 @@ launch_weights (PsCudaStage *stage)
   if (stage->shape.head)
     {
       const PsCudaHead head = ps_cuda_weights_head (&stage->weights, shared);
+
       ps_cuda_head_weights (&head, shared, &stage->plan->head);
     }
   for (guint i = stage->shape.n_layers; i-- > 0;)
     {
       const PsCudaLayer layer = ps_cuda_weights_layer (&stage->weights, shared, i);
+
       ps_cuda_layer_weights (&layer, shared, &stage->plan->steps[i].state);
     }
   if (stage->shape.embedding)
@@ -125,7 +131,8 @@ launch (gpointer data)
     ps_cuda_weights_optimize (&stage->weights, stage->shared);
 }
 
-/* The blocks are planned. O, whose kernel is told the number of the step, is never the same twice. */
+/* Runs the op on the planned blocks. O is never captured: its kernel takes the number of the step, which never
+ * repeats. */
 static gboolean
 run_planned (PsCudaStage *stage, PsOp op, GError **error)
 {
@@ -142,7 +149,7 @@ run_planned (PsCudaStage *stage, PsOp op, GError **error)
   return ps_cuda_finish (context, error);
 }
 
-/* The slot of a microbatch whose last op was `last`. */
+/* Returns the slot of a microbatch whose last op was `last`; NULL with an error if it was another. */
 static PsCudaSlot *
 find_slot (PsCudaStage *stage, PsOp op, PsCudaProgress last, GError **error)
 {
@@ -186,7 +193,7 @@ forward (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error
   return TRUE;
 }
 
-/* B, or BW. */
+/* Runs B or BW. */
 static gboolean
 backward (PsCudaStage *stage, PsOp op, void *input, void **output, GError **error)
 {
@@ -247,7 +254,7 @@ ps_cuda_stage_run (PsCudaStage *stage, PsOp op, void *input, void **output, GErr
     }
 }
 
-/* A boundary tensor of zeros where the stage takes one. */
+/* Takes a boundary tensor of zeros, if the op takes an input. */
 static gboolean
 zero_input (PsCudaStage *stage, gboolean wanted, void **input, GError **error)
 {
@@ -279,7 +286,7 @@ clear_losses (PsCudaStage *stage, GError **error)
 {
   PsCudaShared *shared = stage->shared;
 
-  /* All bytes 255 is NaN: no forward has run. */
+  /* A double whose bytes are all 255 is NaN: no forward has run. */
   return stage->losses == NULL
          || ps_cuda_ok (
              "clearing losses",

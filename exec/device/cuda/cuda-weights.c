@@ -72,7 +72,7 @@ ps_cuda_weights_clear (PsCudaWeights *weights)
   ps_cuda_parameters_clear (&weights->parameters);
 }
 
-/* Arrays of n parameters from number `first` on; NULL for those without rows. */
+/* Looks up the arrays of n parameters from number `first` on; NULL for parameters without rows. */
 static void
 look_up (const PsCudaWeights *weights, const PsCudaShared *shared, guint first, guint n, const void **weight,
          float **gradient)
@@ -136,7 +136,7 @@ ps_cuda_weights_forget (PsCudaWeights *weights, PsCudaShared *shared, GError **e
       error);
 }
 
-/* Reads one matrix without the padding of its rows to `values`. */
+/* Reads one matrix to `values`, without the padding of its rows. */
 static gboolean
 read_parameter (PsCudaWeights *weights, PsCudaContext *context, const PsCudaParameter *parameter, float *values)
 {

@@ -8,25 +8,25 @@
 typedef struct
 {
   PsCudaParameters parameters;
-  void *weights;                                   /* of element: what products read; master itself for fp32 */
+  void *weights;                                   /* of element: the copy that products read; for fp32 master itself */
   float *master, *gradients, *momentum, *variance; /* parameters.n_array each */
-  guint64 n_steps;                                 /* of the optimizer */
+  guint64 n_steps;                                 /* steps of the optimizer so far */
   float *host_gradients;                           /* parameters.n_dense; NULL until first asked for */
 } PsCudaWeights;
 
-/* Start values in the weights, zeros in all else. On failure ps_cuda_weights_clear is due all the same. Blocks stay
- * with the shared memory. */
+/* Sets the weights to their start values and all else to zero. After a failure, too, the caller must call
+ * ps_cuda_weights_clear. The blocks stay with the shared memory. */
 gboolean ps_cuda_weights_init (PsCudaWeights *weights, PsCudaShared *shared, const PsStageShape *shape, GError **error);
 void ps_cuda_weights_clear (PsCudaWeights *weights);
 
-/* Arrays of the embedding's parameters, NULL for those that the model lacks. */
+/* The arrays of the embedding's parameters; NULL: the model doesn't have it. */
 typedef struct
 {
   const void *weight[PS_CUDA_N_EMBEDDING_PARAMETERS];
   float *gradient[PS_CUDA_N_EMBEDDING_PARAMETERS];
 } PsCudaEmbedding;
 
-/* Where the parameters of the stage's layer, counted from 0, of its embedding and its head lie. */
+/* Return the arrays of the stage's layer number `layer`, of its embedding and of its head. */
 PsCudaLayer ps_cuda_weights_layer (const PsCudaWeights *weights, const PsCudaShared *shared, guint layer);
 PsCudaEmbedding ps_cuda_weights_embedding (const PsCudaWeights *weights, const PsCudaShared *shared);
 PsCudaHead ps_cuda_weights_head (const PsCudaWeights *weights, const PsCudaShared *shared);
@@ -34,10 +34,10 @@ PsCudaHead ps_cuda_weights_head (const PsCudaWeights *weights, const PsCudaShare
 /* Puts O into the stream and notes problems in the context. */
 void ps_cuda_weights_optimize (PsCudaWeights *weights, PsCudaShared *shared);
 
-/* Clears the gradients, behind all of the stream's work. */
+/* Clears the gradients, after all work of the stream. */
 gboolean ps_cuda_weights_forget (PsCudaWeights *weights, PsCudaShared *shared, GError **error);
 
-/* The gradients on the host, without gaps; valid until the next call. NULL when they can't be read. */
+/* Returns the gradients on the host, without gaps, valid until the next call. NULL: they can't be read. */
 const float *ps_cuda_weights_read (PsCudaWeights *weights, PsCudaShared *shared, gsize *n);
 
 #endif

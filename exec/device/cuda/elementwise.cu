@@ -1,10 +1,10 @@
-/* elementwise.cu - kernels in which every thread works on its own few elements: one read and one write of memory each.
- */
+/* elementwise.cu - kernels in which every thread works on a few elements of its own: each is read once and written
+ * once. */
 #include "pack.h"
 
 static const int block_threads = 256;
 
-/* Of rows x columns elements, a row per block, the columns of this thread. */
+/* Returns the first column of this thread; arrays have rows x columns elements, a row per block. */
 template <int width>
 static __device__ __forceinline__ int
 first_column ()
@@ -19,7 +19,7 @@ grid_of (int rows, int columns)
   return dim3 ((unsigned)rows, ps_blocks ((size_t)columns, (size_t)block_threads * width));
 }
 
-/* 1 / (1 + exp (-x)); 0 where exp (-x) is infinite, or nearly so. */
+/* 1 / (1 + exp (-x)); 0 if exp (-x) is infinite, or nearly so. */
 static __device__ __forceinline__ float
 sigmoid (float x)
 {
@@ -227,7 +227,7 @@ __launch_bounds__ (block_threads) round_to_bf16 (__nv_bfloat16 *to, const float 
   ps_store (to + first, result);
 }
 
-/* Four elements: 16 bytes of float, 8 of bf16. */
+/* Packs of four elements are 16 bytes of float and 8 of bf16. */
 extern "C" cudaError_t
 ps_cuda_to_bf16 (void *to, const float *from, size_t n, cudaStream_t stream)
 {

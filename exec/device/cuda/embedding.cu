@@ -1,8 +1,8 @@
-/* embedding.cu - rows of a table into tokens, and gradients of tokens back into rows of a table.
+/* embedding.cu - copies rows of a table to tokens, and adds gradients of tokens to rows of a table.
  *
- * A word may occur many times. For its gradient the tokens are put into the order of their words by ranking: the place
- * of a token is the number of tokens with a smaller word, or the same word and earlier. Then one block per word adds up
- * a row. */
+ * A word may occur many times. For its gradient the tokens are ranked by word: a token's place is the number of tokens
+ * with a smaller word, or with the same word and earlier. Then one block per word adds up a row.
+ */
 #include "pack.h"
 
 static const int block_threads = 128;
@@ -45,7 +45,7 @@ ps_cuda_embedding (PsCudaElement element, void *x, const void *token, const void
   });
 }
 
-/* ordered[place] = (token, word), by word, then by token. A warp ranks a few tokens at a time. */
+/* ordered[place] = (token, word), by word, then by token. A warp ranks ranked_by_warp tokens at a time. */
 static __global__ void
 __launch_bounds__ (rank_threads) rank_tokens (uint2 *ordered, const uint32_t *words, int tokens, int sequence)
 {
@@ -87,7 +87,7 @@ add_to (float *to, const float *sum)
     to[i] += sum[i];
 }
 
-/* The block of the first place of each word adds up its tokens; the others have nothing to do. */
+/* The block at a word's first place adds up the word's tokens; other blocks do nothing. */
 template <typename T, int width>
 static __global__ void
 __launch_bounds__ (block_threads) add_tokens (float *dtoken, const T *dx, const uint2 *ordered, int tokens, int hidden)

@@ -1,9 +1,9 @@
-"""find-toolkit.py - says where the parts of CUDA are that pipesim builds with, one NAME=PATH a line, and no line for what
-is not there: nvcc, and header folder and library of cudart, cublaslt and nccl.
+"""find-toolkit.py - finds the parts of CUDA that pipesim builds with: nvcc, and header folder and library of cudart, cublaslt
+and nccl. It prints NAME=PATH for each part that it finds.
 
-A toolkit's folders are known by CUDA_HOME or CUDA_PATH, by nvcc on PATH, or lie at /usr/local/cuda*. Python packages carry
-the same libraries under nvidia/ in site-packages, with versioned names only. Each part is taken from the first place that
-has header and library of one major version."""
+CUDA_HOME, CUDA_PATH or nvcc on PATH give a toolkit's folder; else it lies at /usr/local/cuda*. Python packages carry the
+same libraries under nvidia/ in site-packages, with versioned names only. Each part comes from the first place that has
+header and library of one major version."""
 import glob
 import os
 import re
@@ -19,7 +19,7 @@ PARTS = {  # header, pattern of its major version, library
 
 
 def site_folders():
-    """Of this Python and of the one on PATH, which may be another."""
+    """Package folders of this Python, and of the one on PATH, which may be another."""
     folders = list(sys.path)
     python = shutil.which('python3')
     if python:
@@ -74,7 +74,7 @@ def libraries(places, name):
 
 
 def find_library(places, name, major):
-    """A file whose real name carries that major version (any where None)."""
+    """A file whose real name carries that major version; major None: any file."""
     for path in libraries(places, name):
         match = re.search(re.escape(name) + r'\.(\d+)', os.path.realpath(path))
         if major is None or (match and match.group(1) == major):

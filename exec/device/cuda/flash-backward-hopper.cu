@@ -1,17 +1,17 @@
 /* flash-backward-hopper.cu - the two launches of flash-backward.cu with the instructions of hopper.h. A block has 64
- * keys, or queries, for each of two groups. Each product is under way while what came before it is worked on. */
+ * keys, or queries, for each of two groups. While a product runs, the threads work on the result before it. */
 #include "attention.h"
 #include "flash-softmax.h"
 #include "hopper.h"
 
 static const int groups = 2;
-static const int columns = 64;       /* of a tile of the other side */
-static const int rows = groups * 64; /* of the block's own side */
+static const int columns = 64;       /* rows of a tile of the other side */
+static const int rows = groups * 64; /* rows of the block's own side */
 static const int threads = groups * 128;
 
 /* --- dk and dv --- */
 
-/* Keys and values; two tiles each of queries and dout, and of their lse and delta. */
+/* Keys and values; two tiles each of queries and dout; lse and delta of both query tiles. */
 template <int D>
 constexpr size_t key_bytes = (2 * rows + 4 * columns) * D * sizeof (PsHalf) + 4 * columns * sizeof (float);
 
@@ -70,7 +70,7 @@ add_up_keys (const PsAttentionBackward<PsHalf> &a, unsigned char *bytes)
       if (head < (kv_head + 1) * group)
         copy_queries<D> (tiles, 1 - slot, a, row, head, query);
       if (present + columns - 1 < first + group_row)
-        continue; /* all before this group's keys */
+        continue; /* all are before this group's keys */
       float p[1][8][4], ds[1][8][4];
       uint32_t left_p[4][4], left_ds[4][4];
       ps_hopper_multiply<D, rows> (p[0], keys, group_row, tile);
@@ -91,7 +91,7 @@ add_up_keys (const PsAttentionBackward<PsHalf> &a, unsigned char *bytes)
       ps_hopper_settle (dv[0]);
       ps_hopper_settle (dk[0]);
     }
-  __syncthreads (); /* no group reads keys or values any more */
+  __syncthreads (); /* the groups have read keys and values */
   ps_rows_scale<D, 1> (dk, a.scale);
   ps_rows_store<D, rows, 1> (a.dk + start, shape.qkv_stride, dk, keys, warp_row, first, n);
   ps_rows_store<D, rows, 1> (a.dv + start, shape.qkv_stride, dv, values, warp_row, first, n);
@@ -123,7 +123,7 @@ add_up_queries (const PsAttentionBackward<PsHalf> &a, unsigned char *bytes)
   const int first = (int)(gridDim.x - 1 - blockIdx.x) * rows, head = (int)blockIdx.y, row = (int)blockIdx.z;
   const int kv_head = head / (shape.heads / shape.kv_heads);
   const int warp_row = (int)threadIdx.x / 32 * 16, group_row = ps_hopper_group () * 64;
-  const int end = min (first + rows, n); /* of the keys that some query of the block sees */
+  const int end = min (first + rows, n); /* end of the keys that a query of the block sees */
   const PsHalf *keys = a.k + ps_query_at (shape, row, 0, kv_head), *values = a.v + ps_query_at (shape, row, 0, kv_head);
   PsHalf *queries = (PsHalf *)bytes, *dout = queries + rows * D;
   PsHalf *key_tiles = dout + rows * D, *value_tiles = key_tiles + 2 * columns * D;
@@ -148,7 +148,7 @@ add_up_queries (const PsAttentionBackward<PsHalf> &a, unsigned char *bytes)
           ps_copy_commit ();
         }
       if (key > first + group_row + 63)
-        continue; /* all in the future of this group's queries */
+        continue; /* all are after this group's queries */
       float p[1][8][4], ds[1][8][4];
       uint32_t left[4][4];
       ps_hopper_multiply<D, rows> (p[0], queries, group_row, key_tiles + present);
@@ -166,7 +166,7 @@ add_up_queries (const PsAttentionBackward<PsHalf> &a, unsigned char *bytes)
       ps_hopper_wait<0> ();
       ps_hopper_settle (dq[0]);
     }
-  __syncthreads (); /* no group reads queries any more */
+  __syncthreads (); /* the groups have read the queries */
   ps_rows_scale<D, 1> (dq, a.scale);
   ps_rows_store<D, rows, 1> (a.dq + ps_query_at (shape, row, 0, head), stride, dq, queries, warp_row, first, n);
 }

@@ -1,6 +1,6 @@
 /* flash-forward-hopper.cu - the forward of flash-forward.cu with the instructions of hopper.h. A block has 64 queries
- * for each of two groups. While the scores of a tile become probabilities, those of the next one are under way (as in
- * FlashAttention-3, arXiv 2407.08608, algorithm 2, though there are no special roles for warps here). */
+ * for each of two groups. While the scores of a tile become probabilities, the product for the next tile's scores runs.
+ * FlashAttention-3 does the same (arXiv 2407.08608, algorithm 2), but has special roles for warps. */
 #include "attention.h"
 #include "flash-softmax.h"
 #include "hopper.h"
@@ -13,15 +13,15 @@ static const int threads = groups * 128;
 /* Queries, and two tiles each of keys and values. */
 template <int D> constexpr size_t shared_bytes = (rows + 4 * columns) * D * sizeof (PsHalf);
 
-/* What a block works on. */
+/* The work of a block. */
 struct Work
 {
   PsHalf *queries, *keys, *values; /* tiles */
   const PsHalf *from_keys, *from_values;
   int n, stride;
-  int end;                  /* of the keys that some query of the block sees */
+  int end;                  /* end of the keys that a query of the block sees */
   int group_row, first_row; /* the group's first query, in the tile and in the sequence */
-  float factor;             /* of scores, for powers of 2 */
+  float factor;             /* factor of scores, for powers of 2 */
 };
 
 /* Starts copies of a tile of keys or values, if there is such a tile. */
@@ -33,8 +33,8 @@ copy (const Work &work, PsHalf *tiles, int slot, const PsHalf *from, int key)
     ps_tile_copy<D, columns, threads> (tiles + slot * columns * D, from, work.stride, key, work.n);
 }
 
-/* What was copied is there. All groups are done with these keys, and with the values before: copies to their places
- * start. */
+/* Waits for all copies and all groups. The groups have finished these keys and the values before, so copies to their
+ * places start. */
 template <int D>
 static __device__ __forceinline__ void
 meet (const Work &work, int key, int slot)
@@ -45,7 +45,7 @@ meet (const Work &work, int key, int slot)
   ps_copy_commit ();
 }
 
-/* Takes the tile whose scores are s. There are more: makes the scores of the next one. */
+/* Takes the tile with scores s. more: starts the scores of the next tile. */
 template <int D, bool more>
 static __device__ __forceinline__ void
 step (const Work &work, int key, int slot, float (&s)[1][8][4], float (&next)[1][8][4], float (&o)[1][D / 8][4],
@@ -70,13 +70,13 @@ step (const Work &work, int key, int slot, float (&s)[1][8][4], float (&next)[1]
   ps_hopper_settle (o[0]);
 }
 
-/* Takes all tiles that the group's queries see, and waits with the other one for those that it does not. */
+/* Takes all tiles that the group's queries see, then meets the other group at its remaining tiles. */
 template <int D>
 static __device__ __forceinline__ void
 walk (const Work &work, float (&o)[1][D / 8][4], PsSoftmax<1> *softmax)
 {
   float even[1][8][4], odd[1][8][4];
-  const int last = min (work.first_row + 63, work.end - 1); /* key that a query of the group sees */
+  const int last = min (work.first_row + 63, work.end - 1); /* last key that a query of the group sees */
   int key = 0;
 
   ps_hopper_multiply<D, rows> (even[0], work.queries, work.group_row, work.keys);
@@ -135,7 +135,7 @@ attend (const PsAttentionForward<PsHalf> &a, unsigned char *bytes)
   ps_hopper_meet<1> ();
   walk<D> (work, o, &softmax);
   ps_softmax_finish<D, 1> (o, softmax, a.lse + ps_row_at (shape, row, 0, head), a.scale, first + warp_row, work.n);
-  __syncthreads (); /* no group reads queries any more */
+  __syncthreads (); /* the groups have read the queries */
   ps_rows_store<D, rows, 1> (a.out + ps_out_at (shape, row, 0, head), shape.out_stride, o, queries, warp_row, first,
                              work.n);
 }

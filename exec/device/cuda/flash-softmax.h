@@ -1,4 +1,5 @@
-/* flash-softmax.h - what the tensor-core attention does to scores between products, row by row or column by column. */
+/* flash-softmax.h - the steps on scores between two products of the tensor-core attention, row by row or column by
+ * column. */
 #ifndef PIPESIM_CUDA_FLASH_SOFTMAX_H
 #define PIPESIM_CUDA_FLASH_SOFTMAX_H
 
@@ -7,9 +8,9 @@
 
 /* --- forward --- */
 
-/* Of the thread's rows: sums of 2^((score - top) * factor), score unscaled. top is the maximum so far, or was so not
- * long ago: it follows when it would be left behind by more than ps_softmax_slack powers of two, so that sums and
- * outputs are mostly left as they are. */
+/* The state of the thread's rows. sum adds 2^((score - top) * factor) over scores that are not scaled. top is the
+ * maximum of the scores, or an earlier maximum. It moves only if it is more than ps_softmax_slack powers of two too
+ * small, so that sums and outputs mostly stay as they are. */
 template <int bands> struct PsSoftmax
 {
   float top[bands][2], sum[bands][2];
@@ -17,7 +18,7 @@ template <int bands> struct PsSoftmax
 
 static const float ps_softmax_slack = 8;
 
-/* The four lanes of a row exchange. */
+/* The four lanes that hold a row exchange their values. */
 static __device__ __forceinline__ float
 ps_row_max (float value)
 {
@@ -46,9 +47,9 @@ ps_softmax_init (PsSoftmax<bands> *softmax)
       }
 }
 
-/* Moves the tops for the scores of another tile. What was summed before, and outputs, are to be multiplied by rescale;
- * FALSE: that is 1 for all rows of the warp. The first tile holds key 0, which every query sees: from then on tops are
- * finite. */
+/* Moves the tops for the scores of another tile. Earlier sums and outputs must then be multiplied by rescale. FALSE:
+ * rescale is 1 for all rows of the warp. The first tile holds key 0, which every query sees, so tops are finite after
+ * it. */
 template <int bands, int columns>
 static __device__ __forceinline__ bool
 ps_softmax_move (const float (&s)[bands][columns / 8][4], PsSoftmax<bands> *softmax, float (&rescale)[bands][2],
@@ -114,7 +115,7 @@ ps_softmax_rescale (float (&o)[bands][D / 8][4], const float (&rescale)[bands][2
         o[band][j][i] *= rescale[band][i / 2];
 }
 
-/* Divides the outputs by the sums; stores the log of each row's sum of exponentials of scaled scores. query: place of
+/* Divides the outputs by the sums. Stores the log of each row's sum of exponentials of scaled scores. query: place of
  * the warp's first row. */
 template <int D, int bands>
 static __device__ __forceinline__ void
@@ -141,8 +142,9 @@ ps_softmax_finish (float (&o)[bands][D / 8][4], const PsSoftmax<bands> &softmax,
 
 /* --- backward --- */
 
-/* Scores become probabilities: 2^(score * factor - lse log2 e). lse: of each of the warp's rows or, queries being
- * columns, of each column. Queries behind the end came as zeros, as did their dout: they add nothing. */
+/* Turns scores into probabilities: 2^(score * factor - lse log2 e). lse has an entry for each of the warp's rows, or
+ * for each column if the columns are queries. Queries after the end are zeros, and so is their dout: they add
+ * nothing. */
 template <int bands, int columns, bool rows_are_keys>
 static __device__ __forceinline__ void
 ps_to_probabilities (float (&p)[bands][columns / 8][4], const float *lse, float factor)
@@ -159,7 +161,7 @@ ps_to_probabilities (float (&p)[bands][columns / 8][4], const float *lse, float 
         }
 }
 
-/* dp becomes the gradient of the scores; delta like lse. */
+/* Turns dp into the gradient of the scores; delta is indexed as lse. */
 template <int bands, int columns, bool rows_are_keys>
 static __device__ __forceinline__ void
 ps_to_score_gradients (float (&dp)[bands][columns / 8][4], const float (&p)[bands][columns / 8][4], const float *delta)

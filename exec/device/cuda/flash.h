@@ -1,15 +1,11 @@
-/* flash.h - tiles of bf16 in shared memory and their products, for the
- * tensor-core attention.
+/* flash.h - tiles of bf16 in shared memory and their products, for the tensor-core attention.
  *
- * A tile has rows of D elements, in chunks of 16 bytes. Where D is a multiple
- * of 64 it is a row of panels of 64 columns, one behind the other in memory.
- * Chunk c of row r of a panel lies where a swizzle puts it, so that the eight
- * rows that one matrix load touches fall into different banks; with rows of 128
- * bytes it is the swizzle that the instructions of hopper.h expect, given a
- * tile on 1024 bytes.
+ * A tile has rows of D elements, in chunks of 16 bytes. If D is a multiple of 64, the tile is a row of panels of 64
+ * columns, one after the other in memory. A swizzle places chunk c of row r of a panel, so that the eight rows of one
+ * matrix load fall into different banks. With rows of 128 bytes it is the swizzle that the instructions of hopper.h
+ * expect, for tiles on 1024 bytes.
  *
- * A warp owns 16 * `bands` rows of a product. Accumulators: float
- * [bands][columns / 8][4], laid out as ps_mma has d.
+ * A warp owns 16 * `bands` rows of a product. Accumulators are float [bands][columns / 8][4], laid out as d of ps_mma.
  */
 #ifndef PIPESIM_CUDA_FLASH_H
 #define PIPESIM_CUDA_FLASH_H
@@ -23,8 +19,7 @@ typedef __nv_bfloat16 PsHalf;
 /* Elements from row to row of a tile, or of one of its panels. */
 template <int D> constexpr int ps_tile_pitch = D % 64 == 0 ? 64 : D;
 
-/* Rows of 128 bytes: eight places to turn through. Rows of 64 or 192 bytes: two
- * rows lie side by side, so four. */
+/* Rows of 128 bytes have eight places to turn through. Rows of 64 or 192 bytes lie two by two, so they have four. */
 template <int D>
 static __device__ __forceinline__ int
 ps_tile_turn (int row)
@@ -33,11 +28,8 @@ ps_tile_turn (int row)
   return D % 64 == 0 ? row & 7 : row >> 1 & 3;
 }
 
-/* Where chunk `fixed + own` of a row lies in a tile of `rows`, from own turned
- * and the row's start: what depends on the thread is worked out once, what
- * depends on fixed is known at compile time. Bits of own and of fixed do not
- * overlap.
- */
+/* Returns where chunk `fixed + own` of a row lies in a tile of `rows`. own_turned is own after the swizzle; the thread
+ * computes it once. fixed is known at compile time. own and fixed have no common bits. */
 template <int D, int rows>
 static __device__ __forceinline__ int
 ps_tile_chunk (int row_start, int own_turned, int fixed)
@@ -55,9 +47,8 @@ ps_tile_at (int row, int chunk)
   return ps_tile_chunk<D, rows> (row * ps_tile_pitch<D>, ps_tile_turn<D> (row), chunk);
 }
 
-/* Starts copies of `rows` rows from row `first` of an array of n; rows behind
- * its end become zero. from: row 0. Eight lanes, or four where D wants it, copy
- * neighbouring chunks of a row at a time. */
+/* Starts copies of `rows` rows of an array of n, from row `first` on; rows after its end become zero. from: row 0.
+ * Eight lanes copy neighbouring chunks of a row at a time, or four if D needs that. */
 template <int D, int rows, int threads>
 static __device__ __forceinline__ void
 ps_tile_copy (PsHalf *tile, const PsHalf *from, int stride, int first, int n)
@@ -80,7 +71,7 @@ ps_tile_copy (PsHalf *tile, const PsHalf *from, int stride, int first, int n)
     }
 }
 
-/* Starts copies of `columns` floats from place `first` of an array of n. */
+/* Starts copies of `columns` floats of an array of n, from place `first` on. */
 template <int columns>
 static __device__ __forceinline__ void
 ps_floats_copy (float *to, const float *from, int first, int n)
@@ -89,8 +80,8 @@ ps_floats_copy (float *to, const float *from, int first, int n)
     ps_copy_4_async (to + i, from + (first + i < n ? first + i : 0), first + i < n);
 }
 
-/* d += left right: left is 16 columns of a left side; right_at (j) says where
- * this lane's row of the right side begins, for columns 16j.. of d. */
+/* d += left right. left is 16 columns of a left side. right_at (j) returns where this lane's row of the right side
+ * begins, for columns 16j.. of d. */
 template <bool transposed, int bands, int n, typename RightAt>
 static __device__ __forceinline__ void
 ps_multiply_step (float (&d)[bands][n][4], const uint32_t (&left)[bands][4], RightAt right_at)
@@ -109,9 +100,8 @@ ps_multiply_step (float (&d)[bands][n][4], const uint32_t (&left)[bands][4], Rig
     }
 }
 
-/* s = a b^T: rows row.. of tile a of `rows`, rows 0..columns - 1 of tile b,
- * summed over D. unroll: steps of 16 in a row, so that addresses are known, as
- * far as registers go. */
+/* s = a b^T for rows row.. of tile a of `rows` and rows 0..columns - 1 of tile b, summed over D. unroll: steps of 16
+ * that are unrolled, so that addresses are known; registers limit it. */
 template <int D, int rows, int bands, int columns, int unroll>
 static __device__ __forceinline__ void
 ps_multiply (float (&s)[bands][columns / 8][4], const PsHalf *a, int row, const PsHalf *b)
@@ -142,7 +132,7 @@ ps_multiply (float (&s)[bands][columns / 8][4], const PsHalf *a, int row, const 
     }
 }
 
-/* Accumulators of 16 columns, rounded, as the left side of ps_mma. */
+/* Rounds accumulators of 16 columns to bf16, as a left side of ps_mma. */
 static __device__ __forceinline__ void
 ps_pack_left (uint32_t left[4], const float (&low)[4], const float (&high)[4])
 {
@@ -152,8 +142,7 @@ ps_pack_left (uint32_t left[4], const float (&low)[4], const float (&high)[4])
   left[3] = ps_pack_bf16 (high[2], high[3]);
 }
 
-/* o += p b: p are accumulators, rounded to bf16; tile b has a row for each of
- * their columns. */
+/* o += p b. p are accumulators, rounded to bf16; tile b has a row for each of their columns. */
 template <int D, int bands, int columns>
 static __device__ __forceinline__ void
 ps_accumulate (float (&o)[bands][D / 8][4], const float (&p)[bands][columns / 8][4], const PsHalf *b)
@@ -175,7 +164,7 @@ ps_accumulate (float (&o)[bands][D / 8][4], const float (&p)[bands][columns / 8]
     }
 }
 
-/* Row and column, within the warp's rows, of accumulator [band][j][i]. */
+/* Return row and column, within the warp's rows, of accumulator [band][j][i]. */
 static __device__ __forceinline__ int
 ps_own_row (int band, int i)
 {
@@ -188,9 +177,8 @@ ps_own_column (int j, int i)
   return j * 8 + (int)threadIdx.x % 4 * 2 + i % 2;
 }
 
-/* Scores become -infinity where the key is later than the query. Rows are
- * queries from place `row` on and columns keys from place `column` on; with
- * rows_are_keys the other way round. */
+/* Sets scores to -infinity if the key is later than the query. Rows are queries from place `row` on, columns are keys
+ * from place `column` on; with rows_are_keys the other way round. */
 template <int bands, int columns, bool rows_are_keys>
 static __device__ __forceinline__ void
 ps_mask (float (&s)[bands][columns / 8][4], int row, int column)
@@ -221,9 +209,8 @@ ps_rows_scale (float (&o)[bands][D / 8][4], float factor)
         o[band][j][i] *= factor;
 }
 
-/* Rounds the warp's rows and stores those before row n to global memory,
- * through its own rows of a tile of `rows` that no other warp uses. row: of the
- * warp's first row in the tile; first: of the tile in the array. */
+/* Rounds the warp's rows and stores those before row n to global memory. They pass through the warp's own rows of a
+ * tile of `rows`, which no other warp uses. row: the warp's first row in the tile; first: the tile's in the array. */
 template <int D, int rows, int bands>
 static __device__ __forceinline__ void
 ps_rows_store (PsHalf *to, int stride, const float (&o)[bands][D / 8][4], PsHalf *tile, int row, int first, int n)

@@ -1,14 +1,13 @@
-/* hopper.h - the matrix instructions of compute capability 9.0 alone (PTX ISA 8.x, section "Asynchronous Warpgroup
- * Level Matrix Multiply-Accumulate Instructions", target sm_90a): four neighbouring warps, a group, multiply together,
- * from shared memory, while they go on. The emulation has a twin of each.
+/* hopper.h - the matrix instructions of compute capability 9.0 (target sm_90a; PTX ISA 8.x, section "Asynchronous
+ * Warpgroup Level Matrix Multiply-Accumulate Instructions"). A group of four neighbouring warps multiplies together,
+ * from shared memory, while the warps go on. The emulation has a twin of each.
  *
- * Warp w of a group (w = 0..3) owns rows 16w..16w + 15 of the 64 that a product has; its accumulators, and its left
- * sides in registers, lie as those of ps_mma do. All warps of a group come by the same products in the same order.
+ * Warp w of a group (w = 0..3) owns rows 16w..16w + 15 of a product's 64 rows. Its accumulators, and its left sides in
+ * registers, have the layout of ps_mma. All warps of a group make the same products in the same order.
  *
- * Tiles lie as flash.h says, D a multiple of 64, on 1024 bytes. Products see what was copied there after
- * ps_hopper_meet.
+ * Tiles are as in flash.h, D a multiple of 64, on 1024 bytes. Products see copies into them after ps_hopper_meet.
  *
- *   ps_hopper_multiply<D, rows> (s, queries, row, keys);      and other work, then, before s is looked at:
+ *   ps_hopper_multiply<D, rows> (s, queries, row, keys);      other work may follow; then, before s is read:
  *   ps_hopper_wait<0> ();
  *   ps_hopper_settle (s);
  */
@@ -31,8 +30,8 @@
 #define PS_HOPPER_CODE 0
 #endif
 
-/* Whether the current device runs such kernels, they were compiled for it (PS_CUDA_HOPPER), and heads of that size are
- * made of whole panels. With PIPESIM_CUDA_HOPPER=0 in the environment: never. */
+/* TRUE if the current device runs such kernels, they were compiled for it (PS_CUDA_HOPPER), and heads of that size
+ * consist of whole panels. PIPESIM_CUDA_HOPPER=0 in the environment makes it FALSE. */
 static inline bool
 ps_hopper_takes (int head_size)
 {
@@ -117,14 +116,14 @@ ps_hopper_mma (float (&d)[16][4], const uint32_t (&a)[4], uint64_t b)
 #endif
 }
 
-/* The thread's group; the compiler learns that it is the same for a warp. */
+/* Returns the thread's group. The shuffle tells the compiler that it is the same for a whole warp. */
 static __device__ __forceinline__ int
 ps_hopper_group ()
 {
   return __shfl_sync (0xffffffffu, (int)threadIdx.x / 128, 0);
 }
 
-/* Between other use of registers and products that use them. */
+/* Separates other use of registers from products that use them. */
 static __device__ __forceinline__ void
 ps_hopper_fence ()
 {
@@ -135,7 +134,7 @@ ps_hopper_fence ()
 #endif
 }
 
-/* The products since the last commit become a batch. */
+/* Makes the products since the last commit a batch. */
 static __device__ __forceinline__ void
 ps_hopper_commit ()
 {
@@ -158,7 +157,8 @@ ps_hopper_wait ()
 #endif
 }
 
-/* The compiler moves no use of d across: before the first product that adds to d, and after the wait for the last. */
+/* Keeps the compiler from moving a use of d across. Needed before the first product that adds to d, and after the wait
+ * for the last one. */
 template <int n>
 static __device__ __forceinline__ void
 ps_hopper_settle (float (&d)[n][4])
@@ -170,8 +170,8 @@ ps_hopper_settle (float (&d)[n][4])
 #endif
 }
 
-/* Waits for all but the latest `pending` groups of this thread's copies. When it returns, those of all threads are
- * there for products, and all threads have come so far. */
+/* Waits for all but the latest `pending` groups of this thread's copies, then meets all threads. After it, products see
+ * the copies of all threads. */
 template <int pending>
 static __device__ __forceinline__ void
 ps_hopper_meet ()
@@ -187,8 +187,9 @@ ps_hopper_meet ()
 
 static const int ps_hopper_pitch = 128; /* bytes from row to row of a panel */
 
-/* Matrix descriptor (PTX ISA, "Matrix Descriptor Format"): address, bytes from panel to panel, bytes from eight rows to
- * the next eight, each in units of 16 bytes, and the swizzle of 128 bytes. Adding n moves it by 16 n bytes. */
+/* Matrix descriptor (PTX ISA, "Matrix Descriptor Format"): the address, the bytes from panel to panel, the bytes from
+ * eight rows to the next eight, each in units of 16 bytes, and the swizzle of 128 bytes. Adding n moves it by 16 n
+ * bytes. */
 static __device__ __forceinline__ uint64_t
 ps_hopper_descriptor (const PsHalf *at, int rows)
 {
@@ -202,7 +203,7 @@ ps_hopper_descriptor (const PsHalf *at, int rows)
          | (uint64_t)(8 * ps_hopper_pitch / 16) << 32 | (uint64_t)1 << 62;
 }
 
-/* Starts s = a b^T: 64 rows of tile a of `rows`, from row `row` on, and the 64 of tile b. */
+/* Starts s = a b^T, for 64 rows of tile a of `rows`, from row `row` on, and the 64 rows of tile b. */
 template <int D, int rows>
 static __device__ __forceinline__ void
 ps_hopper_multiply (float (&s)[8][4], const PsHalf *a, int row, const PsHalf *b)
@@ -218,7 +219,7 @@ ps_hopper_multiply (float (&s)[8][4], const PsHalf *a, int row, const PsHalf *b)
   ps_hopper_commit ();
 }
 
-/* Accumulators of 64 columns, rounded to bf16, as the left side of a product. */
+/* Rounds accumulators of 64 columns to bf16, as the left side of a product. */
 static __device__ __forceinline__ void
 ps_hopper_pack (uint32_t (&left)[4][4], const float (&p)[8][4])
 {
@@ -227,7 +228,7 @@ ps_hopper_pack (uint32_t (&left)[4][4], const float (&p)[8][4])
     ps_pack_left (left[k], p[2 * k], p[2 * k + 1]);
 }
 
-/* The compiler writes no register of p later than here: a product reads them while it runs. */
+/* Keeps the compiler from writing a register of p later than here: a product reads them while it runs. */
 static __device__ __forceinline__ void
 ps_hopper_hold (uint32_t (&p)[4][4])
 {
@@ -238,7 +239,7 @@ ps_hopper_hold (uint32_t (&p)[4][4])
 #endif
 }
 
-/* Starts o += p b: tile b has a row for each of the 64 columns of p. */
+/* Starts o += p b. Tile b has a row for each of the 64 columns of p. */
 template <int D>
 static __device__ __forceinline__ void
 ps_hopper_accumulate (float (&o)[D / 8][4], uint32_t (&p)[4][4], const PsHalf *b)

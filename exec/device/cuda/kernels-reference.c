@@ -12,6 +12,7 @@ ps_reference_norm (double *y, double *mean, double *scale, const double *x, cons
       const double *from = x + (size_t)r * (size_t)columns;
       double *to = y + (size_t)r * (size_t)columns;
       double average = 0, variance = 0;
+
       for (int c = 0; c < columns && mean != NULL; c++)
         average += from[c] / columns;
       for (int c = 0; c < columns; c++)
@@ -33,9 +34,11 @@ ps_reference_norm_input (double *dx, const double *dy, const double *x, const do
       const size_t start = (size_t)r * (size_t)columns;
       const double middle = mean != NULL ? mean[r] : 0;
       double average = 0, slope = 0;
+
       for (int c = 0; c < columns; c++)
         {
           const double u = dy[start + c] * gain[c];
+
           average += mean != NULL ? u / columns : 0;
           slope += u * (x[start + c] - middle) * scale[r] / columns;
         }
@@ -108,6 +111,7 @@ ps_reference_rotary (double *x, int place, int head_size, double base, int backw
     {
       const double angle = (backward ? -place : place) * pow (base, -2.0 * i / head_size);
       const double low = x[i], high = x[i + head_size / 2];
+
       x[i] = low * cos (angle) - high * sin (angle);
       x[i + head_size / 2] = high * cos (angle) + low * sin (angle);
     }
@@ -198,6 +202,7 @@ attend (const PsReferenceAttention *shape, double *out, double *lse, const doubl
   for (int key = 0; key <= place; key++)
     {
       const double score = scale * dot (query, keys + (size_t)key * (size_t)shape->qkv_stride, shape->head_size);
+
       for (int i = 0; i < shape->head_size; i++)
         out[i] += exp (score - *lse) * values[(size_t)key * (size_t)shape->qkv_stride + i];
     }
@@ -214,6 +219,7 @@ ps_reference_attention (const PsReferenceAttention *shape, double *out, double *
       for (int place = 0; place < shape->sequence; place++)
         {
           const size_t first = token_at (shape, row, 0, shape->qkv_stride, head / group);
+
           attend (shape, out + token_at (shape, row, place, shape->out_stride, head),
                   lse + row_at (shape, row, place, head), q + token_at (shape, row, place, shape->qkv_stride, head),
                   k + first, v + first, place);
@@ -239,9 +245,11 @@ ps_reference_attention_backward (const PsReferenceAttention *shape, double *dq, 
             const double p = exp (scale * dot (q + here, k + there, size) - lse[row_at (shape, row, place, head)]);
             const double delta = dot (dout + at, out + at, size);
             const double ds = scale * p * (dot (dout + at, v + there, size) - delta);
+
             for (int i = 0; i < size; i++)
               {
                 const double to_v = p * dout[at + i], to_q = ds * k[there + i], to_k = ds * q[here + i];
+
                 dv[there + i] += magnitudes ? fabs (to_v) : to_v;
                 dq[here + i] += magnitudes ? fabs (to_q) : to_q;
                 dk[there + i] += magnitudes ? fabs (to_k) : to_k;
@@ -256,6 +264,7 @@ ps_reference_adam (double *master, double *gradient, double *momentum, double *v
   for (size_t i = 0; i < n; i++)
     {
       const double slope = gradient[i] * factor;
+
       momentum[i] = 0.9 * momentum[i] + 0.1 * slope;
       variance[i] = 0.999 * variance[i] + 0.001 * slope * slope;
       const double mean = momentum[i] / (1 - pow (0.9, (double)step));

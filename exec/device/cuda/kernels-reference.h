@@ -1,6 +1,5 @@
-/* kernels-reference.h - what the kernels of kernels.h compute, in plain C and double precision, to be read beside them
- * and to test them against. Same layouts, same names; nothing is rounded, and gradients are overwritten, not added to.
- */
+/* kernels-reference.h - the formulas of kernels.h in plain C and double precision, to read beside the kernels and to
+ * test them. Layouts and names are the same. Nothing is rounded, and gradients are overwritten, not added to. */
 #ifndef PIPESIM_CUDA_KERNELS_REFERENCE_H
 #define PIPESIM_CUDA_KERNELS_REFERENCE_H
 
@@ -11,7 +10,7 @@
 
 PS_BEGIN_C
 
-/* Layer norm; with bias and mean NULL an RMS norm. */
+/* Layer norm; an RMS norm if bias and mean are NULL. */
 void ps_reference_norm (double *y, double *mean, double *scale, const double *x, const double *gain, const double *bias,
                         int rows, int columns);
 void ps_reference_norm_input (double *dx, const double *dy, const double *x, const double *mean, const double *scale,
@@ -29,7 +28,7 @@ void ps_reference_rotary (double *x, int place, int head_size, double base, int 
 
 void ps_reference_embedding (double *x, const double *token, const double *position, const uint32_t *words, int batch,
                              int sequence, int hidden);
-/* dtoken and dposition: zero when they come. */
+/* dtoken and dposition must be zero before the call. */
 void ps_reference_embedding_weights (double *dtoken, double *dposition, const double *dx, const uint32_t *words,
                                      int batch, int sequence, int hidden);
 
@@ -43,8 +42,8 @@ typedef struct
 
 void ps_reference_attention (const PsReferenceAttention *shape, double *out, double *lse, const double *q,
                              const double *k, const double *v);
-/* dq, dk, dv: zero when they come. magnitudes TRUE (1): sums the absolute values of all terms instead, which bounds
- * what rounding a term does. */
+/* dq, dk, dv must be zero before the call. magnitudes TRUE (1): sums the absolute values of all terms instead, which
+ * bounds the effect of rounding a term. */
 void ps_reference_attention_backward (const PsReferenceAttention *shape, double *dq, double *dk, double *dv,
                                       const double *dout, const double *out, const double *lse, const double *q,
                                       const double *k, const double *v, int magnitudes);

@@ -1,10 +1,10 @@
-/* launch.h - how kernels are written and launched, so that the same source compiles for a GPU and for the emulation
- * that the tests use where there is none (tests/cuda/emulation).
+/* launch.h - writes and launches kernels, so that the same source compiles for a GPU and for the emulation in the tests
+ * (tests/cuda/emulation).
  *
  *   __global__ void double_all (float *x, int n) { ... }
  *   return ps_launch (double_all, grid, block, 0, stream, x, n);
  *
- * Dynamic shared memory is declared with PS_SHARED_BYTES (name), a pointer to unsigned char on 1024 bytes.
+ * PS_SHARED_BYTES (name) declares dynamic shared memory, a pointer to unsigned char on 1024 bytes.
  */
 #ifndef PIPESIM_CUDA_LAUNCH_H
 #define PIPESIM_CUDA_LAUNCH_H
@@ -16,7 +16,8 @@
 
 #define PS_SHARED_BYTES(name) extern __shared__ __align__ (1024) unsigned char name[]
 
-/* Above 48 KiB a kernel must be told; it is told each time, because contexts keep that apart. */
+/* A kernel with more than 48 KiB of shared memory must be told so. It is told each time, because each context keeps its
+ * own setting. */
 template <typename... Parameters, typename... Arguments>
 static inline cudaError_t
 ps_launch (void (*kernel) (Parameters...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,

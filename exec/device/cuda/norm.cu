@@ -1,12 +1,12 @@
-/* norm.cu - layer norm and RMS norm: a row is read once and kept in registers for its second and third pass. */
+/* norm.cu - layer norm and RMS norm: a row is read once, and kept in registers for its second and third pass. */
 #include "pack.h"
 
 static const int block_threads = 256;
 static const int block_warps = block_threads / 32;
 static const float epsilon = 1e-5f;
 
-/* One way to lay a row over threads. `warps` (1 or all of a block) share a row, each thread keeps `packs` packs of
- * `width` elements; packs 0: any number of columns, read again in each pass. */
+/* One layout of a row over threads. `warps` (1, or all of a block) share a row. Each thread keeps `packs` packs of
+ * `width` elements. packs 0: any number of columns, read again in each pass. */
 template <typename Type, int width_, int packs_, int warps_> struct Layout
 {
   typedef Type T;
@@ -16,7 +16,7 @@ template <typename Type, int width_, int packs_, int warps_> struct Layout
   static constexpr int warps = warps_;
   static constexpr int kept = packs_ > 0 ? packs_ : 1;
 
-  /* Columns that it can keep. */
+  /* Returns the columns that the layout can keep. */
   static constexpr int
   room ()
   {
@@ -31,7 +31,7 @@ own_row ()
   return (int)(blockIdx.x * (block_warps / L::warps) + threadIdx.x / 32 / L::warps);
 }
 
-/* Calls work (slot, column) for each pack of this thread; slot is known at compile time where packs are kept. */
+/* Calls work (slot, column) for each pack of this thread. slot is known at compile time if packs are kept. */
 template <typename L, typename Work>
 static __device__ __forceinline__ void
 for_packs (int columns, Work work)
@@ -51,7 +51,7 @@ for_packs (int columns, Work work)
       work (0, column);
 }
 
-/* The sums of a and b over the threads of a row, the same bits in all of them. */
+/* Returns the sums of a and b over the threads of a row; all of them get the same bits. */
 template <typename L>
 static __device__ __forceinline__ float2
 sum_over_row (float a, float b)
@@ -199,7 +199,7 @@ __launch_bounds__ (block_threads) backward (Backward<typename L::T> norm)
   });
 }
 
-/* The smallest layout that keeps a row. */
+/* Launches with the smallest layout that keeps a row. */
 template <typename T, int width, typename Launch>
 static cudaError_t
 by_columns (int columns, Launch launch)
@@ -216,7 +216,7 @@ by_columns (int columns, Launch launch)
   return launch (Layout<T, width, 0, block_warps> ());
 }
 
-/* bias and mean NULL: RMS norm. */
+/* An RMS norm has bias and mean NULL. */
 template <bool centred>
 static cudaError_t
 launch_forward (PsCudaElement element, void *y, float *mean, float *scale, const void *x, const void *gain,
@@ -255,30 +255,18 @@ launch_backward (PsCudaElement element, void *dx, const void *residual, const vo
 }
 
 extern "C" cudaError_t
-ps_cuda_layer_norm (PsCudaElement element, void *y, float *mean, float *scale, const void *x, const void *gain,
-                    const void *bias, int rows, int columns, cudaStream_t stream)
+ps_cuda_norm_rows (PsCudaElement element, void *y, float *mean, float *scale, const void *x, const void *gain,
+                   const void *bias, int rows, int columns, cudaStream_t stream)
 {
-  return launch_forward<true> (element, y, mean, scale, x, gain, bias, rows, columns, stream);
+  return mean != NULL ? launch_forward<true> (element, y, mean, scale, x, gain, bias, rows, columns, stream)
+                      : launch_forward<false> (element, y, NULL, scale, x, gain, NULL, rows, columns, stream);
 }
 
 extern "C" cudaError_t
-ps_cuda_rms_norm (PsCudaElement element, void *y, float *scale, const void *x, const void *gain, int rows, int columns,
-                  cudaStream_t stream)
+ps_cuda_norm_rows_input (PsCudaElement element, void *dx, const void *residual, const void *dy, const void *x,
+                         const float *mean, const float *scale, const void *gain, int rows, int columns,
+                         cudaStream_t stream)
 {
-  return launch_forward<false> (element, y, NULL, scale, x, gain, NULL, rows, columns, stream);
-}
-
-extern "C" cudaError_t
-ps_cuda_layer_norm_input (PsCudaElement element, void *dx, const void *residual, const void *dy, const void *x,
-                          const float *mean, const float *scale, const void *gain, int rows, int columns,
-                          cudaStream_t stream)
-{
-  return launch_backward<true> (element, dx, residual, dy, x, mean, scale, gain, rows, columns, stream);
-}
-
-extern "C" cudaError_t
-ps_cuda_rms_norm_input (PsCudaElement element, void *dx, const void *residual, const void *dy, const void *x,
-                        const float *scale, const void *gain, int rows, int columns, cudaStream_t stream)
-{
-  return launch_backward<false> (element, dx, residual, dy, x, NULL, scale, gain, rows, columns, stream);
+  return mean != NULL ? launch_backward<true> (element, dx, residual, dy, x, mean, scale, gain, rows, columns, stream)
+                      : launch_backward<false> (element, dx, residual, dy, x, NULL, scale, gain, rows, columns, stream);
 }

@@ -4,7 +4,8 @@
 
 static const int block_threads = 32;
 
-/* The emulation runs a block to its end before the host goes on: there each look at the clock takes a minute. */
+/* The emulation runs a block to its end before the host goes on. There each look at the clock counts as a minute, so
+ * that the limit ends the block. */
 static __device__ unsigned long long
 time_ns ()
 {

@@ -67,7 +67,7 @@ ps_store (T *to, const PsPack<T, n> &pack)
       to[i] = pack.at[i];
 }
 
-/* Adds, rounded. */
+/* Adds other to *pack and rounds the sums. */
 template <typename T, int n>
 static __device__ __forceinline__ void
 ps_add_to (PsPack<T, n> *pack, const PsPack<T, n> &other)
@@ -92,8 +92,8 @@ ps_exp2 (float x)
 
 static const float ps_log2_e = 1.4426950408889634f;
 
-/* Of each `lanes` neighbouring lanes, a power of two. All get the same bits: in each step both partners add the same
- * two numbers. */
+/* Returns the sum over each `lanes` neighbouring lanes, a power of two. All get the same bits: in each step both
+ * partners add the same two numbers. */
 template <int lanes>
 static __device__ __forceinline__ float
 ps_lanes_sum (float value)
@@ -130,7 +130,7 @@ ps_is_on_16_bytes (std::initializer_list<const void *> arrays)
   return true;
 }
 
-/* TRUE: rows of that many elements, and all arrays, lie on 16 bytes. */
+/* TRUE if all arrays, and rows of `columns` elements, lie on 16 bytes. */
 static inline bool
 ps_is_wide (PsCudaElement element, size_t columns, std::initializer_list<const void *> arrays)
 {
@@ -143,7 +143,7 @@ template <typename T, int n> struct PsWidth
   static constexpr int width = n;
 };
 
-/* Calls launch with the PsWidth of 16 bytes of element, or of one. */
+/* Calls launch with a PsWidth of 16 bytes of element if wide, else of one element. */
 template <typename Launch>
 static inline cudaError_t
 ps_by_width (PsCudaElement element, bool wide, Launch launch)

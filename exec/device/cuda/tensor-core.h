@@ -1,5 +1,5 @@
-/* tensor-core.h - the instructions behind the fast attention (PTX ISA 8.x, compute capability 8.0 and later), each in
- * one small function. All lanes of a warp call the matrix ones together. The emulation has a twin of each. */
+/* tensor-core.h - the instructions of the fast attention (PTX ISA 8.x, compute capability 8.0 and later), each in one
+ * small function. All lanes of a warp call the matrix instructions together. The emulation has a twin of each. */
 #ifndef PIPESIM_CUDA_TENSOR_CORE_H
 #define PIPESIM_CUDA_TENSOR_CORE_H
 
@@ -32,8 +32,8 @@ ps_mma (float d[4], const uint32_t a[4], const uint32_t b[2])
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])                                                    \
                : "r"((unsigned)__cvta_generic_to_shared (row)))
 
-/* Loads four 8 x 8 matrices of bf16 from shared memory. Lane l names row l % 8 of matrix l / 8: 16 bytes. It gets, of
- * each matrix or of each transposed, the pair at row l / 4, columns 2 (l % 4) and the next. */
+/* Loads four 8 x 8 matrices of bf16 from shared memory. Lane l names row l % 8 of matrix l / 8: 16 bytes. From each
+ * matrix, or each transposed matrix, it gets the pair at row l / 4, columns 2 (l % 4) and the next. */
 template <bool transposed>
 static __device__ __forceinline__ void
 ps_load_matrices (uint32_t to[4], const void *row)
@@ -48,8 +48,8 @@ ps_load_matrices (uint32_t to[4], const void *row)
 #endif
 }
 
-/* Starts a copy of 16 bytes from global to shared memory, or of 16 zeros where there is nothing to read (from must
- * still be an address of the array). */
+/* Starts a copy of 16 bytes from global to shared memory, or of 16 zeros if not exists. from must be an address of the
+ * array all the same. */
 static __device__ __forceinline__ void
 ps_copy_16_async (void *to, const void *from, bool exists)
 {
@@ -75,7 +75,7 @@ ps_copy_4_async (float *to, const float *from, bool exists)
 #endif
 }
 
-/* The copies started since the last commit become a group. */
+/* Makes the copies since the last commit a group. */
 static __device__ __forceinline__ void
 ps_copy_commit ()
 {
@@ -86,7 +86,8 @@ ps_copy_commit ()
 #endif
 }
 
-/* Waits until all but the latest `groups` groups of this thread have arrived. Others see them after a barrier. */
+/* Waits until all but the latest `groups` groups of this thread have arrived. Other threads see them after a
+ * barrier. */
 template <int groups>
 static __device__ __forceinline__ void
 ps_copy_wait ()
@@ -98,7 +99,7 @@ ps_copy_wait ()
 #endif
 }
 
-/* Two floats as a pair of bf16, x in the lower half. */
+/* Rounds two floats to a pair of bf16, x in the lower half. */
 static __device__ __forceinline__ uint32_t
 ps_pack_bf16 (float x, float y)
 {

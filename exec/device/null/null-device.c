@@ -1,11 +1,11 @@
-/* null-device.c - a device whose ops take no time and no memory: what a run on it costs is the runtime's own. */
+/* null-device.c - a device whose ops take no time and no memory: a run on it measures the runtime's own cost. */
 #include "device/devices.h"
 
 typedef struct
 {
   PsDevice base;
   guint n_stages;
-  PsTensor tensor; /* every tensor of the device: there is nothing in it to tell two apart */
+  PsTensor tensor; /* every tensor of the device: tensors without contents may be one */
 } NullDevice;
 
 static PsDevice *

@@ -1,5 +1,5 @@
 /* paced-device.c - a device that computes nothing: each op occupies its thread for the modelled time. It lets any
- * number of devices run on any machine, and what a run on it measures beyond the model is the runtime's own doing. */
+ * number of devices run on any machine. Any time that a run measures beyond the model is the runtime's own. */
 #include "clock.h"
 #include "device/devices.h"
 
@@ -11,10 +11,10 @@ typedef struct
 {
   PsDevice base;
   const PsDeviceSetting *setting;
-  gint64 deadline_ns; /* when the latest op was due to end */
-  gint64 returned_ns; /* when it really did; 0: there was none */
+  gint64 deadline_ns; /* when the latest op should have ended */
+  gint64 returned_ns; /* when it returned; 0: there was none */
   gboolean updating;  /* it was an O */
-  gint64 input_ns;    /* when the latest input of the op, or pair, under way had come */
+  gint64 input_ns;    /* when the latest input of the current op or pair had come */
   gboolean in_pair;   /* the latest op was the first of a pair */
   PsOp first;         /* that op */
   PsMemoryUse memory;
@@ -27,7 +27,7 @@ paced_open (const PsDeviceSetting *setting, GError **error)
 
   if (setting->costs == NULL)
     {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "device paced: needs costs, for they say how long ops take");
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "device paced: needs costs: they say how long ops take");
       return NULL;
     }
   device = g_new0 (PacedDevice, 1);
@@ -42,9 +42,9 @@ paced_close (PsDevice *device)
   g_free (device);
 }
 
-/* The thread sleeps nearly all the time and must wake on time, also where other programs keep the cores busy: on 2 busy
- * cores real-time scheduling brought the error of iteration times from 2 % to 0.1 %. Where it is not permitted things
- * stay as they are. */
+/* The thread sleeps nearly all the time and must wake on time, also where other programs keep the cores busy. On 2 busy
+ * cores real-time scheduling brought the error of iteration times from 2 % to 0.1 %. A thread that may not have it
+ * keeps its scheduling. */
 static gboolean
 paced_attach (PsDevice *device, GError **error)
 {
@@ -92,7 +92,7 @@ take_memory (PacedDevice *device, PsOp op)
   PsMemoryUse *memory = &device->memory;
 
   memory->current[PS_USE_ACTIVATION] += ps_costs_op (device->setting->costs, op.kind, op.stage)->take_bytes;
-  memory->peak_bytes = MAX (memory->peak_bytes, memory->current[PS_USE_STATE] + memory->current[PS_USE_ACTIVATION]);
+  memory->peak_bytes = MAX (memory->peak_bytes, ps_memory_use_held (memory));
 }
 
 static void
@@ -101,7 +101,7 @@ give_memory (PacedDevice *device, PsOp op)
   device->memory.current[PS_USE_ACTIVATION] -= ps_costs_op (device->setting->costs, op.kind, op.stage)->give_bytes;
 }
 
-/* Of the op, or of the whole pair that it ends. */
+/* Returns the duration of the op, or of the whole pair that it ends. */
 static gint64
 duration_of (const PacedDevice *device, PsOp op)
 {
@@ -116,9 +116,9 @@ duration_of (const PacedDevice *device, PsOp op)
   return own_ns + ps_costs_op (costs, device->first.kind, device->first.stage)->duration_ns;
 }
 
-/* An op that did not have to wait for its input starts when the previous one was due to end or, if that is later, when
- * the input came: so waking late never adds up. One that waited starts now, and so does one before or behind which all
- * devices meet. */
+/* Returns when the op starts. An op that did not wait for its input starts when the op before should have ended, or
+ * when its input came if that is later. So late waking never adds up. An op that waited starts now. The first op after
+ * a meeting of all devices also starts now. */
 static gint64
 start_of (const PacedDevice *device, PsOp op)
 {
@@ -148,8 +148,8 @@ take_input (PacedDevice *device, PsTensor *input)
   paced_tensor_free (input);
 }
 
-/* The first op of a pair only takes its memory: the second one takes the time of both and gives the memory of both
- * back. */
+/* The first op of a pair only takes its memory. The second one takes the time of both and gives back the memory of
+ * both. */
 static gboolean
 paced_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
@@ -183,7 +183,7 @@ paced_reset_peak (PsDevice *base)
 {
   PsMemoryUse *memory = &((PacedDevice *)base)->memory;
 
-  memory->peak_bytes = memory->current[PS_USE_STATE] + memory->current[PS_USE_ACTIVATION];
+  memory->peak_bytes = ps_memory_use_held (memory);
 }
 
 const PsDeviceClass ps_paced_device = {

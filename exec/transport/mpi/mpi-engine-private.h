@@ -1,23 +1,27 @@
-/* mpi-engine-private.h - what the engine's thread (mpi-loop.c) and its callers (mpi-engine.c) share. */
+/* mpi-engine-private.h - the engine's state, which its thread (mpi-loop.c), its callers (mpi-engine.c) and the group of
+ * processes (mpi-processes.c) share. */
 #ifndef PIPESIM_MPI_ENGINE_PRIVATE_H
 #define PIPESIM_MPI_ENGINE_PRIVATE_H
 
 #include "mpi-engine.h"
 
 #include "clock.h"
+#include "processes/processes.h"
 
 #include <pipesim/base.h>
 
 #define PS_MPI_LETTER_TAG 0
+#define PS_MPI_GROUP_TAG 1  /* messages of PsProcesses */
 #define PS_MPI_N_LETTERS 16 /* that may arrive before the thread has looked at the first */
 
 typedef enum
 {
   PS_MPI_OFF,
-  PS_MPI_STARTING, /* in MPI_Init_thread, which may take as long as the other processes need to come */
+  PS_MPI_STARTING, /* in MPI_Init_thread, until the other processes have come */
   PS_MPI_READY,
-  PS_MPI_BROKEN, /* an MPI call has failed: no other is made */
-  PS_MPI_ENDING, /* the program exits */
+  PS_MPI_BROKEN,  /* an MPI call has failed: no other is made */
+  PS_MPI_FAILING, /* all processes end with `failure` */
+  PS_MPI_ENDING,  /* the program exits */
   PS_MPI_ENDED,
 } PsMpiState;
 
@@ -32,30 +36,45 @@ typedef struct
 {
   pthread_mutex_t lock;
   pthread_cond_t changed; /* for the thread */
-  pthread_cond_t told;    /* for those who wait for the thread */
+  pthread_cond_t told;    /* for callers that wait for the thread */
   PsMpiState state;
   gboolean spoiled;
   gboolean failing;   /* the thread tells the clients */
   guint n_transports; /* ever */
   GPtrArray *clients;
   GQueue queue;      /* of PsMpiTransfer: to be started */
-  guint n_waiting;   /* who wait for something to come */
+  guint n_waiting;   /* callers that wait for something to come */
   guint n_moving;    /* transfers */
   guint n_withdrawn; /* that are under way */
-  int rank, n_ranks;
   int last_tag, greatest_tag;
+  int rank, n_ranks, local_rank, n_local;
+  gint64 *clock_offset_ns; /* PsProcesses */
+  PsFailureReport report;  /* NULL: this process is the only one */
+  gpointer report_data;
+  GError *failure;      /* to be reported by this process */
   GPtrArray *under_way; /* of PsMpiTransfer; changed by the thread only */
 
   /* The thread's own. */
-  GArray *requests; /* MPI_Request of what is under way */
-  GArray *indices;  /* of those that are done */
-  GArray *statuses; /* which nobody reads: MPICH's headers make compilers warn where there are none */
+  GArray *requests; /* MPI_Request of each transfer under way */
+  GArray *indices;  /* of the requests that are done */
+  GArray *statuses; /* nobody reads them; without any, compilers warn of MPICH's headers */
+  gint64 round_ns;  /* begin of the latest round */
+  gint64 resume_ns; /* when the process had been stopped last; 0: never */
   PsMpiLetter letters[PS_MPI_N_LETTERS];
   MPI_Request arrivals[PS_MPI_N_LETTERS];
   guint next_letter; /* letters arrive in the order of these places */
 } PsMpiEngine;
 
 extern PsMpiEngine ps_mpi_engine;
+
+/* Notes the error (taken) for the thread to report before it ends all processes, unless there is one. Locked. */
+void ps_mpi_note_failure (GError *error);
+
+/* FALSE with "CALL: REASON" unless the call of MPI went well. */
+gboolean ps_mpi_check (const char *call, int result, GError **error);
+
+/* Fills in local_rank, n_local and clock_offset_ns, together with all other processes. On the thread. */
+gboolean ps_mpi_find_hosts (GError **error);
 
 /* Body of the thread: from MPI_Init_thread to MPI_Finalize. */
 gpointer ps_mpi_loop (gpointer unused);

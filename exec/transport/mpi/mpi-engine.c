@@ -1,5 +1,4 @@
-/* mpi-engine.c - what the transports ask of the engine, its begin with the first of them, and its end with the program.
- */
+/* mpi-engine.c - starts and ends the engine, and takes the posts for its thread. */
 #include "mpi-engine-private.h"
 
 #include <errno.h>
@@ -12,7 +11,7 @@
 #define FINALIZE_NS G_GINT64_CONSTANT (5000000000)
 #define PARK_NS G_GINT64_CONSTANT (500000000)
 
-PsMpiEngine ps_mpi_engine = { .lock = PTHREAD_MUTEX_INITIALIZER, .last_tag = PS_MPI_LETTER_TAG };
+PsMpiEngine ps_mpi_engine = { .lock = PTHREAD_MUTEX_INITIALIZER, .last_tag = PS_MPI_GROUP_TAG };
 
 static PsMpiEngine *const engine = &ps_mpi_engine;
 
@@ -58,11 +57,20 @@ ps_mpi_await (pthread_cond_t *condition, gint64 until_ns)
 }
 
 gboolean
-ps_mpi_engine_ready (int *rank, int *n_ranks)
+ps_mpi_engine_ready (void)
 {
-  *rank = engine->rank;
-  *n_ranks = engine->n_ranks;
   return engine->state == PS_MPI_READY;
+}
+
+void
+ps_mpi_note_failure (GError *error)
+{
+  if (engine->failure == NULL)
+    engine->failure = g_steal_pointer (&error);
+  g_clear_error (&error);
+  if (engine->state == PS_MPI_READY)
+    engine->state = PS_MPI_FAILING;
+  pthread_cond_broadcast (&engine->changed);
 }
 
 void
@@ -108,16 +116,16 @@ ps_mpi_post_letter (int rank, const PsMpiHead *head, const void *bytes)
   ps_mpi_post (&envelope->transfer);
 }
 
-/* There are never so many at a time that one could come round to another. */
+/* There are never so many transfers at a time that two could have one tag. */
 int
 ps_mpi_new_tag (void)
 {
-  engine->last_tag = engine->last_tag < engine->greatest_tag ? engine->last_tag + 1 : PS_MPI_LETTER_TAG + 1;
+  engine->last_tag = engine->last_tag < engine->greatest_tag ? engine->last_tag + 1 : PS_MPI_GROUP_TAG + 1;
   return engine->last_tag;
 }
 
-/* At exit: ends MPI, but never waits long for it. A process that leaves MPI in disorder skips what other libraries do
- * at exit, as MPI's threads still run. */
+/* At exit: ends MPI, but never waits long for it. A process that leaves MPI in disorder skips the exit handlers of
+ * other libraries, because MPI's threads still run. */
 static void
 end_engine (int status, gpointer data)
 {
@@ -128,8 +136,8 @@ end_engine (int status, gpointer data)
   until_ns = ps_clock_now () + (engine->spoiled ? PARK_NS : FINALIZE_NS);
   if (engine->state == PS_MPI_READY || engine->state == PS_MPI_BROKEN)
     engine->state = PS_MPI_ENDING;
-  else
-    until_ns = 1; /* MPI has not even started */
+  else if (engine->state == PS_MPI_STARTING)
+    until_ns = 1; /* the other processes may never come */
   pthread_cond_broadcast (&engine->changed);
   while (engine->state != PS_MPI_ENDED && ps_mpi_sleep (&engine->told, until_ns))
     ;
@@ -141,12 +149,13 @@ end_engine (int status, gpointer data)
   _exit (status);
 }
 
-/* Under the lock. */
-static gboolean
-start_engine (GError **error)
+gboolean
+ps_mpi_engine_start (GError **error)
 {
   GThread *thread;
 
+  if (engine->state != PS_MPI_OFF)
+    return TRUE;
   if (engine->clients == NULL)
     {
       ps_clock_condition_init (&engine->changed);
@@ -171,7 +180,7 @@ ps_mpi_engine_join (PsMpiClient *client, GError **error)
   ps_mpi_lock ();
   while (engine->failing)
     ps_mpi_sleep (&engine->told, 0);
-  runs = engine->state != PS_MPI_OFF || start_engine (error);
+  runs = ps_mpi_engine_start (error);
   if (runs)
     {
       client->number = engine->n_transports++;
@@ -183,12 +192,11 @@ ps_mpi_engine_join (PsMpiClient *client, GError **error)
 }
 
 void
-ps_mpi_engine_leave (PsMpiClient *client, gboolean spoiled)
+ps_mpi_engine_leave (PsMpiClient *client)
 {
   ps_mpi_lock ();
   while (engine->failing)
     ps_mpi_sleep (&engine->told, 0);
-  engine->spoiled |= spoiled;
   g_ptr_array_remove (engine->clients, client);
   pthread_cond_signal (&engine->changed);
   ps_mpi_unlock ();

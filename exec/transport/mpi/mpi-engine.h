@@ -1,13 +1,13 @@
-/* mpi-engine.h - the one thread of a process that talks to MPI. It starts MPI when the first transport opens, moves
- * what is posted, looks for what arrives, and ends MPI when the program exits. Since no other thread calls MPI, MPI
- * needs no more than MPI_THREAD_FUNNELED, which every implementation has.
+/* mpi-engine.h - the one thread of a process that talks to MPI. It starts MPI when the program first needs it, moves
+ * posted transfers, looks for letters, and ends MPI when the program exits. No other thread calls MPI, so MPI needs no
+ * more than MPI_THREAD_FUNNELED, which every implementation has.
  *
- * MPI can't wake a sleeper, so the thread looks for arrivals again and again and naps between two looks: 1 /
- * PS_MPI_NAP_SHARE of the time for which nothing has happened, at most PS_MPI_NAP_NS while somebody waits and
+ * MPI can't wake a sleeper, so the thread looks for arrivals again and again and naps between two looks. A nap lasts 1
+ * / PS_MPI_NAP_SHARE of the time for which nothing has happened, at most PS_MPI_NAP_NS while somebody waits and
  * PS_MPI_IDLE_NAP_NS otherwise; or 1 / PS_MPI_LONG_NAP_SHARE of that time where it is more, at most
  * PS_MPI_LONGEST_NAP_NS. So a message that is waited for comes late by that part of the wait, or by PS_MPI_NAP_NS, at
- * most, and the longer a wait the less of a core it takes. While data move the thread does not sleep, only gives way to
- * others. With no transport open it sleeps until there is one. What is posted here wakes it at once.
+ * most, and a longer wait takes less of a core. While data move the thread does not sleep, it only gives way to other
+ * threads. Where there are no other processes and no transport is open, it sleeps. A post wakes it at once.
  *
  * One lock guards all that the functions here and the transports share; "locked" says that the caller holds it. */
 #ifndef PIPESIM_MPI_ENGINE_H
@@ -25,17 +25,18 @@
 #define PS_MPI_NAP_SHARE 8
 #define PS_MPI_LONG_NAP_SHARE 256
 
-/* What fits is sent along with the letter that announces it. */
+/* A message of at most so many bytes goes along with the letter that announces it. */
 #define PS_MPI_INLINE_BYTES 4096
 
 typedef enum
 {
-  PS_MPI_DATA,  /* a message: its bytes follow here, or under a tag of their own */
-  PS_MPI_GRANT, /* the receiver is ready for a message, under that tag */
-  PS_MPI_TAKEN, /* the receiver has taken a message */
+  PS_MPI_DATA,   /* a message: its bytes follow here, or under a tag of their own */
+  PS_MPI_GRANT,  /* the receiver is ready for a message, under that tag */
+  PS_MPI_TAKEN,  /* the receiver has taken a message */
+  PS_MPI_FAILED, /* to rank 0: why the sender's process fails; `tag` is the code of a PsError */
 } PsMpiKind;
 
-/* What a letter says. Processes of one run have one version of this. */
+/* Begins every letter. The processes of one run have one version of it. */
 typedef struct
 {
   guint32 kind;
@@ -55,7 +56,7 @@ typedef enum
   PS_MPI_UNDER_WAY,
 } PsMpiPhase;
 
-/* Bytes to or from another process. What it points to must stay until it is idle again. */
+/* Bytes to or from another process. Its memory must stay until it is idle again. */
 typedef struct _PsMpiTransfer PsMpiTransfer;
 struct _PsMpiTransfer
 {
@@ -78,8 +79,8 @@ typedef struct
   gpointer data;
   void (*deliver) (gpointer data, const PsMpiHead *head, const void *bytes); /* locked: a letter has come */
   void (*wake) (gpointer data);                                              /* locked: everybody should look around */
-  void (*fail) (gpointer data, GError *error);                               /* MPI has failed; takes the error */
-  guint32 number;                                                            /* the engine's */
+  void (*fail) (gpointer data, GError *error); /* MPI has failed in the only process; takes the error */
+  guint32 number;                              /* the engine's */
 } PsMpiClient;
 
 /* Locked for the caller from here to ps_mpi_unlock. */
@@ -92,16 +93,15 @@ gboolean ps_mpi_sleep (pthread_cond_t *condition, gint64 until_ns);
 /* The same for something that another process may bring: the engine looks more often meanwhile. Locked. */
 gboolean ps_mpi_await (pthread_cond_t *condition, gint64 until_ns);
 
-/* Adds a transport, and starts the thread with the first one; MPI is ready some time later. Not locked. FALSE when
- * there can be no thread. */
+/* Starts the thread unless it runs; MPI is ready some time later. Locked. FALSE when there can be no thread. */
+gboolean ps_mpi_engine_start (GError **error);
+
+/* TRUE once MPI runs. Locked. */
+gboolean ps_mpi_engine_ready (void);
+
+/* Adds a transport and starts the thread unless it runs; removes a transport. Not locked. */
 gboolean ps_mpi_engine_join (PsMpiClient *client, GError **error);
-
-/* Removes it. spoiled: other processes will not come to end MPI in order, so this one must not wait for them. Not
- * locked. */
-void ps_mpi_engine_leave (PsMpiClient *client, gboolean spoiled);
-
-/* TRUE once MPI runs; *rank, *n_ranks: this process among all that MPI has started. Locked. */
-gboolean ps_mpi_engine_ready (int *rank, int *n_ranks);
+void ps_mpi_engine_leave (PsMpiClient *client);
 
 /* Locked. */
 void ps_mpi_post (PsMpiTransfer *transfer);
@@ -113,8 +113,8 @@ int ps_mpi_new_tag (void);
 /* The transfer's other end has begun, or is about to: it will be done soon. Locked. */
 void ps_mpi_moves (PsMpiTransfer *transfer);
 
-/* Gives up n transfers, whose done is not called any more. Returns how many of them, moved to the front, MPI would not
- * give back in time: what they point to must never be freed. Not locked. */
+/* Gives up n transfers, whose `done` is not called any more. Returns how many of them, moved to the front, MPI did not
+ * give back in time: their memory must never be freed. Not locked. */
 guint ps_mpi_withdraw (PsMpiTransfer **transfers, guint n);
 
 #endif

@@ -4,10 +4,13 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #define SHORTEST_NAP_NS G_GINT64_CONSTANT (10000) /* a shorter one costs more than it is long */
-#define SPIN_NS G_GINT64_CONSTANT (100000000)     /* without anything happening, longest time awake for what moves */
-#define BLAME_NS G_GINT64_CONSTANT (2000000000)   /* for the rendezvous to say which process has ended */
+#define SPIN_NS G_GINT64_CONSTANT (100000000)     /* longest time awake for data that should move and do not */
+#define STOPPED_NS G_GINT64_CONSTANT (1000000000) /* a round that took longer: the process was stopped */
+#define RESUMED_NS G_GINT64_CONSTANT (4000000000) /* for the launcher to end a process that was stopped */
+#define BLAME_NS G_GINT64_CONSTANT (2000000000)   /* for the launcher to end all processes */
 
 static PsMpiEngine *const engine = &ps_mpi_engine;
 
@@ -23,25 +26,12 @@ wake_clients (void)
 }
 
 static gboolean
-check (const char *what, int result, GError **error)
-{
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length;
-
-  if (result == MPI_SUCCESS)
-    return TRUE;
-  MPI_Error_string (result, text, &length);
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "mpi transport: %s: %s", what, text);
-  return FALSE;
-}
-
-static gboolean
 expect_letter (guint place, GError **error)
 {
-  return check ("MPI_Irecv",
-                MPI_Irecv (&engine->letters[place], sizeof (PsMpiLetter), MPI_BYTE, MPI_ANY_SOURCE, PS_MPI_LETTER_TAG,
-                           MPI_COMM_WORLD, &engine->arrivals[place]),
-                error);
+  return ps_mpi_check ("MPI_Irecv",
+                       MPI_Irecv (&engine->letters[place], sizeof (PsMpiLetter), MPI_BYTE, MPI_ANY_SOURCE,
+                                  PS_MPI_LETTER_TAG, MPI_COMM_WORLD, &engine->arrivals[place]),
+                       error);
 }
 
 static gboolean
@@ -49,11 +39,13 @@ start_mpi (GError **error)
 {
   int provided, found = 0, *greatest = NULL;
 
-  if (!check ("MPI_Init_thread", MPI_Init_thread (NULL, NULL, MPI_THREAD_FUNNELED, &provided), error)
-      || !check ("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler (MPI_COMM_WORLD, MPI_ERRORS_RETURN), error))
+  if (!ps_mpi_check ("MPI_Init_thread", MPI_Init_thread (NULL, NULL, MPI_THREAD_FUNNELED, &provided), error)
+      || !ps_mpi_check ("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler (MPI_COMM_WORLD, MPI_ERRORS_RETURN), error))
     return FALSE;
   MPI_Comm_rank (MPI_COMM_WORLD, &engine->rank);
   MPI_Comm_size (MPI_COMM_WORLD, &engine->n_ranks);
+  if (!ps_mpi_find_hosts (error))
+    return FALSE;
   MPI_Comm_get_attr (MPI_COMM_WORLD, MPI_TAG_UB, (void *)&greatest, &found);
   engine->greatest_tag = found ? *greatest : 32767; /* which the standard promises */
   for (guint i = 0; i < PS_MPI_N_LETTERS; i++)
@@ -62,19 +54,20 @@ start_mpi (GError **error)
   return TRUE;
 }
 
-/* Starts what was queued. */
+/* Starts a queued transfer. */
 static gboolean
 start_transfer (PsMpiTransfer *transfer, GError **error)
 {
   MPI_Request request;
-  gboolean started = transfer->incoming ? check ("MPI_Irecv",
-                                                 MPI_Irecv (transfer->data, (int)transfer->n_bytes, MPI_BYTE,
-                                                            transfer->rank, transfer->tag, MPI_COMM_WORLD, &request),
-                                                 error)
-                                        : check ("MPI_Isend",
-                                                 MPI_Isend (transfer->data, (int)transfer->n_bytes, MPI_BYTE,
-                                                            transfer->rank, transfer->tag, MPI_COMM_WORLD, &request),
-                                                 error);
+  gboolean started = transfer->incoming
+                         ? ps_mpi_check ("MPI_Irecv",
+                                         MPI_Irecv (transfer->data, (int)transfer->n_bytes, MPI_BYTE, transfer->rank,
+                                                    transfer->tag, MPI_COMM_WORLD, &request),
+                                         error)
+                         : ps_mpi_check ("MPI_Isend",
+                                         MPI_Isend (transfer->data, (int)transfer->n_bytes, MPI_BYTE, transfer->rank,
+                                                    transfer->tag, MPI_COMM_WORLD, &request),
+                                         error);
 
   if (!started)
     return FALSE;
@@ -110,10 +103,21 @@ start_queued (gboolean *busy, GError **error)
   return TRUE;
 }
 
+/* The reason why another process fails. */
+static void
+take_failure (const PsMpiLetter *letter)
+{
+  g_autofree char *text = g_strndup ((const char *)letter->bytes, letter->head.n_bytes);
+
+  ps_mpi_note_failure (g_error_new_literal (PS_ERROR, letter->head.tag, text));
+}
+
 static void
 deliver (const PsMpiLetter *letter)
 {
   ps_mpi_lock ();
+  if (letter->head.kind == PS_MPI_FAILED)
+    take_failure (letter);
   for (guint i = 0; i < engine->clients->len; i++)
     {
       PsMpiClient *client = g_ptr_array_index (engine->clients, i);
@@ -132,7 +136,7 @@ take_letters (gboolean *busy, GError **error)
       guint place = engine->next_letter;
       int there;
 
-      if (!check ("MPI_Test", MPI_Test (&engine->arrivals[place], &there, MPI_STATUS_IGNORE), error))
+      if (!ps_mpi_check ("MPI_Test", MPI_Test (&engine->arrivals[place], &there, MPI_STATUS_IGNORE), error))
         return FALSE;
       if (!there)
         return TRUE;
@@ -166,7 +170,7 @@ compare_descending (gconstpointer a, gconstpointer b)
   return *(const int *)b - *(const int *)a;
 }
 
-/* From the last on, as those behind a removed one move up. */
+/* From the last one down, because removing one moves the later ones. */
 static void
 end_transfers (int n_done)
 {
@@ -193,10 +197,11 @@ test_transfers (gboolean *busy, GError **error)
     return TRUE;
   g_array_set_size (engine->indices, (guint)n);
   g_array_set_size (engine->statuses, (guint)n);
-  if (!check ("MPI_Testsome",
-              MPI_Testsome (n, (MPI_Request *)(gpointer)engine->requests->data, &n_done,
-                            (int *)(gpointer)engine->indices->data, (MPI_Status *)(gpointer)engine->statuses->data),
-              error))
+  if (!ps_mpi_check ("MPI_Testsome",
+                     MPI_Testsome (n, (MPI_Request *)(gpointer)engine->requests->data, &n_done,
+                                   (int *)(gpointer)engine->indices->data,
+                                   (MPI_Status *)(gpointer)engine->statuses->data),
+                     error))
     return FALSE;
   if (n_done > 0)
     {
@@ -206,7 +211,7 @@ test_transfers (gboolean *busy, GError **error)
   return TRUE;
 }
 
-/* What has been withdrawn from receiving is taken back from MPI; it then counts as done there. */
+/* Takes back from MPI each withdrawn transfer that receives; for MPI it is done then. */
 static gboolean
 cancel_withdrawn (GError **error)
 {
@@ -224,14 +229,15 @@ cancel_withdrawn (GError **error)
       cancels = transfer->withdrawn && transfer->incoming;
       transfer->incoming &= !cancels; /* once is enough */
       ps_mpi_unlock ();
-      if (cancels && !check ("MPI_Cancel", MPI_Cancel (&g_array_index (engine->requests, MPI_Request, i)), error))
+      if (cancels
+          && !ps_mpi_check ("MPI_Cancel", MPI_Cancel (&g_array_index (engine->requests, MPI_Request, i)), error))
         return FALSE;
     }
   return TRUE;
 }
 
-/* How long to sleep when nothing has happened for so long: little where a message may come soon, later what is little
- * beside the time that it has taken already. Under the lock. */
+/* How long to sleep when nothing has happened for quiet_ns. At first a nap is short because a message may come soon;
+ * later it is a small part of the wait so far. Under the lock. */
 static gint64
 nap_length (gint64 quiet_ns)
 {
@@ -241,7 +247,7 @@ nap_length (gint64 quiet_ns)
   return CLAMP (quiet_ns / PS_MPI_LONG_NAP_SHARE, soon_ns, PS_MPI_LONGEST_NAP_NS);
 }
 
-/* Sleeps until something may have to be done. quiet_ns: since when nothing was. */
+/* Sleeps until there may be something to do. quiet_ns: when something was done last. */
 static void
 nap (gint64 quiet_ns)
 {
@@ -251,7 +257,7 @@ nap (gint64 quiet_ns)
   ps_mpi_lock ();
   if (!g_queue_is_empty (&engine->queue) || engine->state != PS_MPI_READY)
     ;
-  else if (engine->clients->len == 0 && engine->under_way->len == 0)
+  else if (engine->report == NULL && engine->clients->len == 0 && engine->under_way->len == 0)
     ps_mpi_sleep (&engine->changed, 0);
   else if (engine->n_moving > 0 && now_ns - quiet_ns < SPIN_NS)
     yields = TRUE;
@@ -273,15 +279,27 @@ is_ready (void)
   return ready;
 }
 
+static void
+note_round (void)
+{
+  gint64 now_ns = ps_clock_now ();
+
+  if (now_ns - engine->round_ns > STOPPED_NS)
+    engine->resume_ns = now_ns;
+  engine->round_ns = now_ns;
+}
+
 static gboolean
 serve (GError **error)
 {
   gint64 quiet_ns = ps_clock_now ();
 
+  engine->round_ns = quiet_ns;
   while (is_ready ())
     {
       gboolean busy = FALSE;
 
+      note_round ();
       if (!cancel_withdrawn (error) || !start_queued (&busy, error) || !take_letters (&busy, error)
           || !test_transfers (&busy, error))
         return FALSE;
@@ -302,18 +320,11 @@ set_state (PsMpiState state)
   ps_mpi_unlock ();
 }
 
-/* Errors of MPI most often follow from the end of another process. Who has ended says the rendezvous, so it gets some
- * time to do so; then the transports that are still there fail. */
+/* MPI has failed, and this process is the only one: its transports fail. */
 static void
-report_broken (const GError *error)
+fail_clients (const GError *error)
 {
-  gint64 until_ns = ps_clock_now () + BLAME_NS;
-
-  set_state (PS_MPI_BROKEN);
   ps_mpi_lock ();
-  engine->spoiled = TRUE;
-  while (engine->clients->len > 0 && ps_mpi_sleep (&engine->changed, until_ns))
-    ;
   /* None can leave meanwhile. */
   engine->failing = TRUE;
   ps_mpi_unlock ();
@@ -331,7 +342,42 @@ report_broken (const GError *error)
   ps_mpi_unlock ();
 }
 
-/* MPI wants nothing left over when it ends. */
+/* An error of MPI most often follows from the end of another process. Its launcher names that process and ends the
+ * others, so it gets some time to do so. */
+static void
+report_broken (const GError *error)
+{
+  gint64 until_ns = ps_clock_now () + BLAME_NS;
+
+  set_state (PS_MPI_BROKEN);
+  ps_mpi_lock ();
+  engine->spoiled = TRUE;
+  while (engine->report != NULL && engine->failure == NULL && ps_mpi_sleep (&engine->changed, until_ns))
+    ;
+  if (engine->report != NULL)
+    ps_mpi_note_failure (g_error_copy (error));
+  ps_mpi_unlock ();
+  if (engine->report == NULL)
+    fail_clients (error);
+}
+
+/* The end of all processes. A process that was stopped has most often failed the others, and its launcher wakes it to
+ * end it: then it says nothing. */
+static void
+end_all (void)
+{
+  int there, code;
+
+  note_round ();
+  if (engine->resume_ns > 0)
+    ps_clock_sleep_until (engine->resume_ns + RESUMED_NS);
+  code = engine->report (engine->failure, engine->report_data);
+  if (MPI_Initialized (&there) == MPI_SUCCESS && there)
+    MPI_Abort (MPI_COMM_WORLD, code);
+  _exit (code);
+}
+
+/* MPI wants no request left over when it ends. */
 static void
 finish_mpi (void)
 {
@@ -350,7 +396,7 @@ gpointer
 ps_mpi_loop (gpointer unused)
 {
   g_autoptr (GError) error = NULL;
-  gboolean orderly;
+  gboolean orderly, failed;
 
   prctl (PR_SET_TIMERSLACK, 1); /* naps are shorter than the usual slack */
   engine->requests = g_array_new (FALSE, FALSE, sizeof (MPI_Request));
@@ -365,7 +411,10 @@ ps_mpi_loop (gpointer unused)
     report_broken (error);
   ps_mpi_lock ();
   orderly = !engine->spoiled;
+  failed = engine->failure != NULL;
   ps_mpi_unlock ();
+  if (failed)
+    end_all ();
   if (orderly)
     finish_mpi ();
   set_state (PS_MPI_ENDED);

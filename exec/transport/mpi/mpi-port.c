@@ -1,4 +1,4 @@
-/* mpi-port.c - matches what is sent with what is wanted. */
+/* mpi-port.c - matches messages with receives. */
 #include "mpi-port.h"
 
 #include "clock.h"
@@ -13,10 +13,10 @@ tensor_free (PsTensor *tensor)
 }
 
 void
-ps_mpi_port_init (PsMpiPort *port, guint own, const int *rank_of)
+ps_mpi_port_init (PsMpiPort *port, guint own, guint n_here)
 {
   port->own = own;
-  port->rank_of = rank_of;
+  port->n_here = n_here;
   ps_clock_condition_init (&port->changed);
   g_queue_init (&port->jobs);
   g_queue_init (&port->grants);
@@ -48,6 +48,12 @@ job_free (PsMpiJob *job)
 {
   ps_mpi_message_clear (&job->message);
   g_free (job);
+}
+
+static int
+rank_of (const PsMpiPort *port, guint device)
+{
+  return (int)(device / port->n_here);
 }
 
 /* All transfers of the port. */
@@ -98,7 +104,7 @@ post_letter (const PsMpiPort *port, PsMpiKind kind, const PsMpiMessage *message,
                      .sent_ns = message->sent_ns,
                      .due_ns = message->due_ns };
 
-  ps_mpi_post_letter (port->rank_of[message->peer], &head, message->data);
+  ps_mpi_post_letter (rank_of (port, message->peer), &head, message->data);
 }
 
 static gboolean
@@ -128,7 +134,7 @@ start_job (PsMpiJob *job, int tag)
   const PsMpiMessage *message = &job->message;
 
   job->granted = TRUE;
-  job->transfer = (PsMpiTransfer){ .rank = port->rank_of[message->peer],
+  job->transfer = (PsMpiTransfer){ .rank = rank_of (port, message->peer),
                                    .tag = tag,
                                    .data = message->data,
                                    .n_bytes = message->n_bytes,
@@ -245,7 +251,7 @@ ps_mpi_port_expect (PsMpiPort *port, const PsMpiMessage *message)
   if (!is_long (message))
     return;
   receipt->transfer = (PsMpiTransfer){ .incoming = TRUE,
-                                       .rank = port->rank_of[message->peer],
+                                       .rank = rank_of (port, message->peer),
                                        .tag = ps_mpi_new_tag (),
                                        .data = message->data,
                                        .n_bytes = message->n_bytes,
@@ -279,7 +285,7 @@ ps_mpi_port_free_returned (PsMpiPort *port)
   g_ptr_array_set_size (port->returned, 0);
 }
 
-/* Data that came along in the letter. */
+/* The data came along in the letter. */
 static void
 keep_bytes (PsMpiReceipt *receipt, const PsMpiHead *head, const void *bytes)
 {
@@ -350,6 +356,8 @@ ps_mpi_port_deliver (PsMpiPort *port, const PsMpiHead *head, const void *bytes)
     case PS_MPI_TAKEN:
       port->n_untaken--;
       pthread_cond_broadcast (&port->changed);
+      break;
+    case PS_MPI_FAILED: /* is no letter for ports */
       break;
     }
 }

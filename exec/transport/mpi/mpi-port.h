@@ -1,9 +1,8 @@
-/* mpi-port.h - one device's place in the transport: the messages that it sends, those that it receives, and who they
- * are matched with.
+/* mpi-port.h - one device's place in the transport: the messages that it sends and the messages that it receives.
  *
  * Messages of up to PS_MPI_INLINE_BYTES travel in one letter, whether somebody wants them already or not. A longer one
- * stays with its sender until the receiver has made room for it and has granted it a tag; then it goes from the
- * sender's memory straight to where it lands, and no MPI call ever waits for one that may not come. */
+ * stays with its sender until the receiver has made room for it and has granted it a tag. Then it goes from the
+ * sender's memory straight to its place, and no MPI call ever waits for a message that may not come. */
 #ifndef PIPESIM_MPI_PORT_H
 #define PIPESIM_MPI_PORT_H
 
@@ -13,7 +12,7 @@
 
 typedef struct _PsMpiPort PsMpiPort;
 
-/* What devices send each other. */
+/* A message between two devices. */
 typedef struct
 {
   guint peer; /* the device at the other end, counted over all replicas */
@@ -26,16 +25,16 @@ typedef struct
   gint64 due_ns;
 } PsMpiMessage;
 
-/* A long message that is sent. */
+/* The sending of a long message. */
 typedef struct
 {
-  PsMpiTransfer transfer; /* first: what the engine gives back */
+  PsMpiTransfer transfer; /* first: the engine gives it back */
   PsMpiPort *port;
   PsMpiMessage message;
   gboolean granted;
 } PsMpiJob;
 
-/* A message that is wanted, or one that has come unannounced. */
+/* A wanted message, or one that has come unannounced. */
 typedef struct
 {
   PsMpiTransfer transfer; /* first */
@@ -51,8 +50,8 @@ struct _PsMpiPort
 {
   guint own; /* number of the device over all replicas */
   guint32 transport;
-  const int *rank_of; /* [device over all replicas] process */
-  PsDevice *device;   /* NULL until it has joined */
+  guint n_here;     /* devices of each process: rank r has those from r n_here on */
+  PsDevice *device; /* NULL until it has joined */
   pthread_cond_t changed;
   guint n_untaken;     /* messages sent that nobody has taken */
   GQueue jobs;         /* of PsMpiJob, oldest first */
@@ -62,14 +61,16 @@ struct _PsMpiPort
   float *staged;       /* numbers to be added up whose own memory is not the host's; NULL until there are any */
 };
 
-void ps_mpi_port_init (PsMpiPort *port, guint own, const int *rank_of);
+void ps_mpi_port_init (PsMpiPort *port, guint own, guint n_here);
 
-/* Withdraws what is left and frees it; the transport takes no letters any more. */
+/* Withdraws the transfers that are left and frees them; the transport takes no letters any more. */
 void ps_mpi_port_clear (PsMpiPort *port);
 
 void ps_mpi_message_clear (PsMpiMessage *message);
 
-/* Sends a message, or announces one, a long one with room for it. What is freed with the message is taken. Locked. */
+/* Sends a message; announces one, with room for it where it is long. Both take the memory that is freed with it.
+ * Locked.
+ */
 void ps_mpi_port_send (PsMpiPort *port, const PsMpiMessage *message);
 void ps_mpi_port_expect (PsMpiPort *port, const PsMpiMessage *message);
 
@@ -83,7 +84,7 @@ void ps_mpi_port_take (PsMpiPort *port, PsMpiReceipt *receipt);
 void ps_mpi_receipt_free (PsMpiReceipt *receipt);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsMpiReceipt, ps_mpi_receipt_free)
 
-/* Whether all that was sent has been taken and all memory given back. Locked. */
+/* Whether all messages have been taken and their memory is given back. Locked. */
 gboolean ps_mpi_port_is_flushed (const PsMpiPort *port);
 
 /* Frees tensors that have been sent. By the device's thread. Locked. */

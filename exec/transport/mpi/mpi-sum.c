@@ -6,7 +6,7 @@
 /* Longer arrays are added up piece by piece, so that messages stay small. */
 #define PIECE_FLOATS ((gsize)4 << 20)
 
-/* No message between stages has such a name. */
+/* No message between stages has this name. */
 static const PsOp sum_message = { .kind = PS_OP_O };
 
 typedef struct
@@ -30,9 +30,8 @@ share_length (const Ring *ring, gsize n, guint i)
   return n * (i % ring->n_replicas + 1) / ring->n_replicas - share_begin (ring, n, i);
 }
 
-/* Sends one share and receives another: to `into`, or where that is NULL, and if it is short, to memory of the
- * message's own. Until a message is there it is the port's, so that a run that is aborted leaves MPI no memory that is
- * freed. */
+/* Sends one share and receives another one to `into`. A short share, and one where `into` is NULL, comes in memory of
+ * the message's own. The port owns a message until it is there, so that an aborted run leaves MPI no freed memory. */
 static PsMpiReceipt *
 pass (Ring *ring, float *outgoing, gsize n_out, float *into, gsize n_in, GError **error)
 {
@@ -93,8 +92,8 @@ add_piece (Ring *ring, float *values, gsize n, GError **error)
   return done;
 }
 
-/* Numbers in other memory than the host's are added up in a copy, which outlives what MPI still does with it when a run
- * is aborted. */
+/* Numbers in other memory than the host's are added up in a copy. It outlives the run, because MPI may still use it
+ * when the run is aborted. */
 static gboolean
 add_up (Ring *ring, float *values, gsize n, GError **error)
 {

@@ -1,20 +1,13 @@
 /* mpi-transport.c - the class "mpi": messages and sums by MPI between processes, and inside one.
  *
- * Devices' threads post and wait; the engine's thread does everything that MPI is called for. Tensors that are not host
- * memory travel by way of it. */
+ * Devices' threads post and wait; only the engine's thread calls MPI. Tensors that are not host memory travel by way of
+ * host memory. */
 #include "mpi-transport.h"
 
 #include "clock.h"
 #include "module.h"
 
 #include <string.h>
-
-/* What devices tell each other. */
-typedef struct
-{
-  gint32 rank;
-  gint32 n_ranks;
-} Card;
 
 static PsMpiTransport *
 mpi_transport (PsTransport *transport)
@@ -29,7 +22,7 @@ ps_mpi_fail_aborted (GError **error)
   return FALSE;
 }
 
-/* Number of a device of this replica among those of all. */
+/* The number of a device of this replica among the devices of all replicas. */
 static guint
 number_of (const PsMpiTransport *transport, guint device)
 {
@@ -75,7 +68,7 @@ fail (gpointer data, GError *error)
 
 /* The class's hooks */
 
-/* Name and version; what follows says who has built it. */
+/* Name and version; the rest of the text says who has built it. */
 static char *
 mpi_libraries (void)
 {
@@ -104,19 +97,15 @@ static PsTransport *
 mpi_open (const PsTransportSetting *setting, GError **error)
 {
   PsMpiTransport *transport;
-  guint n;
 
   if (!check_sizes (setting, error))
     return NULL;
   transport = g_new0 (PsMpiTransport, 1);
   transport->base.class = &mpi_class;
   transport->setting = *setting;
-  n = setting->n_devices * setting->n_replicas;
-  transport->spans = setting->n_here < n;
-  transport->rank_of = g_new0 (int, n);
   transport->ports = g_new0 (PsMpiPort, setting->n_here);
   for (guint i = 0; i < setting->n_here; i++)
-    ps_mpi_port_init (&transport->ports[i], number_of (transport, setting->first + i), transport->rank_of);
+    ps_mpi_port_init (&transport->ports[i], number_of (transport, setting->first + i), setting->n_here);
   transport->client = (PsMpiClient){ .data = transport, .deliver = deliver, .wake = wake, .fail = fail };
   if (!ps_mpi_engine_join (&transport->client, error))
     {
@@ -135,11 +124,10 @@ mpi_close (PsTransport *base)
 
   if (transport == NULL)
     return;
-  ps_mpi_engine_leave (&transport->client, transport->aborted && transport->spans);
+  ps_mpi_engine_leave (&transport->client);
   for (guint i = 0; i < transport->setting.n_here; i++)
     ps_mpi_port_clear (&transport->ports[i]);
   g_free (transport->ports);
-  g_free (transport->rank_of);
   g_free (transport);
 }
 
@@ -157,15 +145,16 @@ timeout_seconds (const PsMpiTransport *transport)
 }
 
 static gboolean
-await_mpi (PsMpiTransport *transport, guint at, Card *card, GError **error)
+await_mpi (PsMpiTransport *transport, guint at, GError **error)
 {
   PsMpiPort *port = ps_mpi_transport_port (transport, at);
   gint64 until_ns = deadline (transport);
-  gboolean in_time = TRUE, ready = FALSE, aborted;
+  gboolean in_time = TRUE, ready, aborted;
 
   ps_mpi_lock ();
-  while (!transport->aborted && !(ready = ps_mpi_engine_ready (&card->rank, &card->n_ranks)) && in_time)
+  while (!transport->aborted && !ps_mpi_engine_ready () && in_time)
     in_time = ps_mpi_await (&port->changed, until_ns);
+  ready = ps_mpi_engine_ready ();
   aborted = transport->aborted;
   ps_mpi_unlock ();
   if (aborted)
@@ -176,55 +165,20 @@ await_mpi (PsMpiTransport *transport, guint at, Card *card, GError **error)
   return ready;
 }
 
-static gboolean
-check_world (const PsMpiTransport *transport, const Card *card, GError **error)
-{
-  const PsTransportSetting *setting = &transport->setting;
-  guint n = setting->n_devices * setting->n_replicas / setting->n_here;
-
-  if ((guint)card->n_ranks == n)
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE,
-               "mpi transport: MPI knows %d of the %u processes; start them with mpirun, or srun with --mpi",
-               card->n_ranks, n);
-  return FALSE;
-}
-
-/* Who is where. */
-static gboolean
-meet_peers (PsMpiTransport *transport, guint at, const Card *card, GError **error)
-{
-  const PsTransportSetting *setting = &transport->setting;
-  guint n = setting->n_devices * setting->n_replicas;
-  g_autofree Card *cards = g_new0 (Card, n);
-
-  if (!check_world (transport, card, error)
-      || !setting->group->exchange (setting->group->data, at, card, sizeof *card, cards, error))
-    return FALSE;
-  ps_mpi_lock ();
-  for (guint i = 0; i < n; i++)
-    transport->rank_of[i] = cards[i].rank;
-  ps_mpi_unlock ();
-  return TRUE;
-}
-
+/* No letter may come to another process before its transport is open, so the devices of all processes meet. */
 static gboolean
 mpi_join (PsTransport *base, guint at, PsDevice *device, GError **error)
 {
   PsMpiTransport *transport = mpi_transport (base);
-  guint n = transport->setting.n_devices * transport->setting.n_replicas;
-  Card card;
+  const PsTransportSetting *setting = &transport->setting;
+  guint n = setting->n_devices * setting->n_replicas;
+  g_autofree guint8 *all = g_malloc (n);
+  const guint8 here = 0;
 
-  if (!await_mpi (transport, at, &card, error))
-    return FALSE;
   ps_mpi_transport_port (transport, at)->device = device;
-  if (transport->spans)
-    return meet_peers (transport, at, &card, error);
-  ps_mpi_lock ();
-  for (guint i = 0; i < n; i++)
-    transport->rank_of[i] = card.rank;
-  ps_mpi_unlock ();
-  return TRUE;
+  return await_mpi (transport, at, error)
+         && (setting->n_here == n
+             || setting->group->exchange (setting->group->data, at, &here, sizeof here, all, error));
 }
 
 static gboolean
@@ -379,7 +333,9 @@ land (PsMpiMessage *message, PsDevice *into, GError **error)
   g_autofree void *bytes = message->owned ? g_steal_pointer (&message->data) : NULL;
   PsTensor *tensor = g_steal_pointer (&message->tensor);
 
-  if (tensor == NULL && (tensor = tensor_new (into, message->op, error)) == NULL)
+  if (tensor == NULL)
+    tensor = tensor_new (into, message->op, error);
+  if (tensor == NULL)
     return NULL;
   g_assert (tensor->bytes == message->n_bytes);
   if (bytes == NULL)
@@ -406,7 +362,8 @@ mpi_wait (PsTransport *base, guint at, guint from, PsOp op, PsDevice *into, PsTr
   if (receipt == NULL)
     return NULL;
   ready_ns = MAX (receipt->came_ns, receipt->message.due_ns - offset_ns);
-  if (!await_due (transport, port, ready_ns, error) || (tensor = land (&receipt->message, into, error)) == NULL)
+  tensor = await_due (transport, port, ready_ns, error) ? land (&receipt->message, into, error) : NULL;
+  if (tensor == NULL)
     return NULL;
   /* A message that was there before anybody asked is not longer on its way because its receiver is busy. */
   tensor->ready_ns = ready_ns;

@@ -1,4 +1,4 @@
-/* mpi-transport.h - what the module pipesim-mpi exports, and what its files share of an open transport. */
+/* mpi-transport.h - the class that the module pipesim-mpi exports, and an open transport, which its files share. */
 #ifndef PIPESIM_MPI_TRANSPORT_H
 #define PIPESIM_MPI_TRANSPORT_H
 
@@ -13,9 +13,7 @@ typedef struct
   PsTransport base;
   PsTransportSetting setting;
   PsMpiClient client;
-  gboolean spans; /* there are other processes */
   gboolean aborted;
-  int *rank_of;     /* [n_replicas * n_devices] process of each device of each replica */
   PsMpiPort *ports; /* [n_here] */
 } PsMpiTransport;
 

@@ -60,7 +60,7 @@ fail_aborted (GError **error)
   return FALSE;
 }
 
-/* "SEND F0.1 to device 2", for messages; job NULL: what the channel is for. Free with g_free. */
+/* "SEND F0.1 to device 2", for messages; job NULL: the purpose of the channel. Free with g_free. */
 static char *
 describe (const PsNcclChannel *channel, const PsNcclJob *job)
 {
@@ -100,7 +100,7 @@ ps_nccl_channel_settle (PsNcclChannel *channel, ncclResult_t result)
   return result;
 }
 
-/* What settling came to, as an error. */
+/* The result of settling, as an error. */
 static gboolean
 check_settled (PsNcclChannel *channel, const PsNcclJob *job, ncclResult_t result, GError **error)
 {
@@ -239,7 +239,7 @@ ps_nccl_channel_await (PsNcclChannel *channel, PsNcclJob *job, GError **error)
   job->since_ns = ps_clock_now ();
   pthread_mutex_unlock (&channel->lock);
   status = cudaEventSynchronize (job->done);
-  /* What was aborted counts as done for CUDA. */
+  /* An aborted operation counts as done for CUDA. */
   if (is_aborted (channel))
     return fail_aborted (error);
   if (!ps_nccl_cuda_ok (what, status, error))
@@ -288,8 +288,8 @@ awaited_job (const PsNcclChannel *channel)
   return NULL;
 }
 
-/* Errors of a communicator most often follow from the end of a process at its other end. Who has ended says the
- * rendezvous, so it gets some time to do so. */
+/* An error of a communicator most often follows from the end of the process at its other end. The launcher names that
+ * process and ends the others, so it gets some time to do so. */
 static gboolean
 has_failed (PsNcclChannel *channel, ncclResult_t *result)
 {

@@ -1,5 +1,5 @@
-/* nccl-channel.h - one communicator with a stream of its own: messages from one device to another, or sums over the
- * replicas of a device. Operations run in the order in which they are posted. */
+/* nccl-channel.h - one communicator with a stream of its own, for messages from one device to another or for sums over
+ * the replicas of a device. Operations run in the order of their posts. */
 #ifndef PIPESIM_NCCL_CHANNEL_H
 #define PIPESIM_NCCL_CHANNEL_H
 
@@ -21,7 +21,7 @@ typedef enum
 typedef struct
 {
   PsOp op;          /* its message; not for PS_NCCL_ADD */
-  PsTensor *tensor; /* what is sent, or where it lands; the job's until it is done. NULL: none */
+  PsTensor *tensor; /* to be sent, or to be filled; the job's until it is done. NULL: none */
   void *staging;    /* device memory that stands for host memory; NULL: none */
   gint64 due_ns;    /* messages without data: by the clock of all, when they may be used */
   cudaEvent_t done; /* after it in the stream */
@@ -59,7 +59,7 @@ gboolean ps_nccl_channel_open (PsNcclChannel *channel, const ncclUniqueId *id, g
 ncclResult_t ps_nccl_channel_settle (PsNcclChannel *channel, ncclResult_t result);
 
 /* Starts an operation on n elements in device memory (bytes; floats for PS_NCCL_ADD) and puts it after the others; job
- * (taken, also on failure) has what it needs but done. Fails when NCCL has not taken it within timeout_ns: the first
+ * (taken, also on failure) is complete but for `done`. Fails when NCCL has not taken it within timeout_ns: the first
  * message waits for the other end's first post. */
 gboolean ps_nccl_channel_post (PsNcclChannel *channel, PsNcclJob *job, void *memory, gsize n, GError **error);
 
@@ -78,12 +78,12 @@ void ps_nccl_job_free (PsNcclChannel *channel, PsNcclJob *job);
 /* Staging memory of so many bytes, always the same number. */
 void *ps_nccl_channel_block (PsNcclChannel *channel, gsize n_bytes, GError **error);
 
-/* What is wrong with the channel now: an error that NCCL reports, or a job that somebody has waited for longer than
- * timeout_ns (0: never). NULL: nothing. From any thread. */
+/* Looks for an error that NCCL reports, and for a job that somebody has waited for longer than timeout_ns (0: never).
+ * NULL: there is none. From any thread. */
 GError *ps_nccl_channel_examine (PsNcclChannel *channel);
 
-/* Ends everything that is under way, here and, sooner or later, at the other ends. *aborted has been set. From any
- * thread. */
+/* Ends all operations under way, here and, sooner or later, at the other ends. *aborted has been set. From any thread.
+ */
 void ps_nccl_channel_abort (PsNcclChannel *channel);
 
 /* FALSE with "WHAT: REASON" unless the call went well. comm: whose last error to add; NULL: none. */

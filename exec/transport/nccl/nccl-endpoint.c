@@ -12,7 +12,7 @@
 #define ANCHOR_AGE_NS                                                                                                  \
   G_GINT64_CONSTANT (1000000000) /* elapsed times are floats: after seconds they lose microseconds */
 
-/* What devices tell each other to find two on one GPU. */
+/* Every device gives one to the others, so that two on one GPU are found. */
 typedef struct
 {
   char host[HOST_SIZE];
@@ -90,7 +90,7 @@ ps_nccl_endpoint_free (PsNcclEndpoint *endpoint, guint n_devices)
   g_free (endpoint);
 }
 
-/* NCCL takes processes with equal NCCL_HOSTID for those of one host; without it, it goes by the host itself. */
+/* NCCL takes processes with equal NCCL_HOSTID for processes of one host; without it, it goes by the host itself. */
 static gboolean
 fill_card (Card *card, const PsTransportSetting *setting, GError **error)
 {
@@ -158,7 +158,7 @@ exchange_names (const PsNcclEndpoint *endpoint, const PsTransportSetting *settin
   return g_memdup2 (all + (gsize)setting->replica * n * n, n * n_bytes);
 }
 
-/* A message that nobody wants: connections come about with their first one. */
+/* Sends a message that nobody wants: NCCL connects with the first one. */
 static gboolean
 warm_up (const PsNcclEndpoint *endpoint, PsNcclChannel *channel, GError **error)
 {
@@ -174,8 +174,8 @@ warm_up (const PsNcclEndpoint *endpoint, PsNcclChannel *channel, GError **error)
          && ps_nccl_channel_reap (channel, TRUE, error);
 }
 
-/* In the order of senders, then receivers, everywhere: whoever is behind is waited for by those before, never the other
- * way around. */
+/* All devices open their channels in one order, of senders and then of receivers. So there is always a channel that
+ * both its ends have reached, and no device waits for ever. */
 static gboolean
 open_channels (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, const ncclUniqueId *names, GError **error)
 {

@@ -33,8 +33,8 @@ gboolean ps_nccl_endpoint_join (PsNcclEndpoint *endpoint, const PsTransportSetti
 void ps_nccl_endpoint_visit (PsNcclEndpoint *endpoint, guint n_devices,
                              void (*visit) (PsNcclChannel *channel, gpointer data), gpointer data);
 
-/* Notes what time it is for the GPU and for the host, from the shortest of some tries; does nothing where that was done
- * a moment ago. Clocks drift, so it is called again and again. */
+/* Compares the clocks of the GPU and the host by the shortest of some tries; does nothing where the last comparison is
+ * recent. Clocks drift, so it is called again and again. */
 gboolean ps_nccl_endpoint_anchor (PsNcclEndpoint *endpoint, GError **error);
 
 /* When an event that is done took place, by the host's clock. */

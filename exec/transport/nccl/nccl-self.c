@@ -1,10 +1,10 @@
-/* nccl-self.c - a message from a GPU to itself: it crosses no wire, so its time is what launching a transfer costs. */
+/* nccl-self.c - a message from a GPU to itself: it crosses no link, so it takes the time of launching a transfer. */
 #include "nccl-channel.h"
 #include "nccl-transport.h"
 
 #include "clock.h"
 
-/* For what takes microseconds: then NCCL hangs. */
+/* A message takes microseconds: after so long NCCL hangs. */
 #define TIMEOUT_NS G_GINT64_CONSTANT (30000000000)
 
 typedef struct

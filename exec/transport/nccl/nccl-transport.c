@@ -1,4 +1,5 @@
-/* nccl-transport.c - the class "nccl": messages and sums by NCCL, and a watchdog that ends a run that hangs.
+/* nccl-transport.c - the class "nccl": messages and sums by NCCL, and a watchdog that ends a hanging run. Each device's
+ * thread has a GPU, in one process or in several.
  *
  * Host memory travels by way of staging memory on the GPU. Messages without data carry the moment from which they may
  * be used instead. */
@@ -175,7 +176,7 @@ nccl_close (PsTransport *base)
   pthread_mutex_unlock (&transport->lock);
   if (transport->watchdog != NULL)
     g_thread_join (transport->watchdog);
-  /* Those whose devices never came to leave. */
+  /* The endpoints of devices that never came to leave. */
   for (guint i = 0; i < transport->setting.n_devices; i++)
     nccl_part (base, i);
   pthread_cond_destroy (&transport->closing_changed);
@@ -192,7 +193,7 @@ nccl_join (PsTransport *base, guint at, PsDevice *device, GError **error)
   return ps_nccl_endpoint_join (transport->endpoint[at], &transport->setting, device, error);
 }
 
-/* What goes over the wire for a tensor: its device memory, or staging memory with its bytes. NULL on failure. */
+/* The memory that NCCL sends for a tensor: its device memory, or staging memory with its bytes. NULL on failure. */
 static void *
 stage_out (const NcclTransport *transport, PsNcclChannel *channel, PsNcclJob *job, GError **error)
 {
@@ -246,7 +247,9 @@ nccl_receive (PsTransport *base, guint at, guint from, PsOp message, GError **er
       ps_nccl_job_free (channel, job);
       return FALSE;
     }
-  if (endpoint->staged && (job->staging = ps_nccl_channel_block (channel, endpoint->wire_bytes, error)) == NULL)
+  if (endpoint->staged)
+    job->staging = ps_nccl_channel_block (channel, endpoint->wire_bytes, error);
+  if (endpoint->staged && job->staging == NULL)
     {
       ps_nccl_job_free (channel, job);
       return FALSE;
@@ -255,7 +258,7 @@ nccl_receive (PsTransport *base, guint at, guint from, PsOp message, GError **er
                                error);
 }
 
-/* What has arrived, to host memory where that is wanted. */
+/* Copies a message to host memory where that is wanted. */
 static gboolean
 stage_in (const PsNcclEndpoint *endpoint, PsNcclJob *job, GError **error)
 {

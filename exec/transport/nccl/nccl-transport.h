@@ -1,4 +1,4 @@
-/* nccl-transport.h - what the module pipesim-nccl exports. */
+/* nccl-transport.h - the class that the module pipesim-nccl exports. */
 #ifndef PIPESIM_NCCL_TRANSPORT_H
 #define PIPESIM_NCCL_TRANSPORT_H
 

@@ -1,9 +1,9 @@
 /* threads-transport.c - tensors between the threads of one process.
  *
- * Every device has a port: the messages on their way to it, in one queue per sender, and what comes back to it as a
- * sender. A sender copies its tensor into a slot of the channel and frees it; when all slots are in use the message
- * refers to the tensor itself, the receiver copies from there, and the tensor goes back to the sender, whose thread
- * frees it. So a send never waits, and no two ports are ever locked at a time.
+ * Every device has a port. It holds the messages on their way to the device, one queue per sender, and the tensors that
+ * come back to it as a sender. A sender copies its tensor into a slot of the channel and frees it. When all slots are
+ * in use, the message refers to the tensor itself and the receiver copies it from there. The tensor then goes back to
+ * the sender, whose thread frees it. So a send never waits, and no thread locks two ports at a time.
  */
 #include "clock.h"
 #include "transport/transports.h"
@@ -18,26 +18,26 @@ struct _Message
 {
   Message *next;
   PsOp op;
-  PsTensor *tensor; /* the sender's, when no slot was free; else NULL */
-  void *slot;       /* a slot's memory, else NULL; also NULL for messages without data */
+  PsTensor *tensor; /* the sender's, if no slot was free; else NULL */
+  void *slot;       /* the slot's memory; NULL: no slot, or a message without data */
   gboolean in_slot;
   gsize bytes;
   gint64 sent_ns;
-  gint64 ready_ns; /* not to be used before */
+  gint64 ready_ns; /* when the receiver may use it */
 };
 
-/* A list that is searched from its oldest entry: nearly always the first one fits. */
+/* A list that is searched from its oldest entry: nearly always the first entry fits. */
 typedef struct
 {
   Message *first;
-  Message **end; /* where the next one goes; NULL while the list was never used */
+  Message **end; /* the place for the next entry; NULL until first used */
 } MessageList;
 
-/* What travels from one device to another. Guarded by the lock of the receiver's port. */
+/* The messages from one device to another, under the lock of the receiver's port. */
 typedef struct
 {
   MessageList arrived;
-  MessageList announced; /* receives without their wait; only op counts */
+  MessageList announced; /* receives before their wait; only op counts */
   guint n_in_slots;
   GPtrArray *free_slots; /* memory of slots that were used before; NULL until then */
 } Channel;
@@ -47,8 +47,8 @@ typedef struct
   pthread_mutex_t lock;
   pthread_cond_t changed; /* the one thread that uses the port may wait here */
   gboolean aborted;
-  guint n_untaken;     /* messages that this device has sent and nobody has taken */
-  GPtrArray *returned; /* its tensors that were copied by their receivers */
+  guint n_untaken;     /* messages that this device has sent and no receiver has taken */
+  GPtrArray *returned; /* the device's own tensors, copied by their receivers */
   Channel *from;       /* [n_devices] */
 } Port;
 
@@ -69,7 +69,7 @@ list_append (MessageList *list, Message *message)
   list->end = &message->next;
 }
 
-/* Removes and returns the oldest entry of that name, NULL if there is none. */
+/* Removes and returns the oldest message with the name of `op`; NULL: there is none. */
 static Message *
 list_take (MessageList *list, PsOp op)
 {
@@ -187,7 +187,7 @@ port_unlock (Port *port)
   pthread_mutex_unlock (&port->lock);
 }
 
-/* Frees what has come back, and counts one more message on its way. */
+/* Frees the tensors that have come back, and counts one more message on its way. */
 static gboolean
 begin_send (PsTransport *transport, guint from, GError **error)
 {
@@ -203,7 +203,7 @@ begin_send (PsTransport *transport, guint from, GError **error)
   return aborted ? fail_aborted (error) : TRUE;
 }
 
-/* Claims a slot for the message; FALSE when all are in use. */
+/* Claims a slot for the message; FALSE: all are in use. */
 static gboolean
 claim_slot (PsTransport *transport, guint from, guint to, Message *message)
 {
@@ -250,7 +250,7 @@ threads_send (PsTransport *transport, guint from, guint to, PsOp op, PsTensor *t
     }
   message = g_new0 (Message, 1);
   *message = (Message){ .op = op, .bytes = tensor->bytes, .sent_ns = now_ns, .ready_ns = now_ns + delay_ns };
-  /* Memory that is not the host's goes from device to device in one copy, by its receiver. */
+  /* The receiver copies device memory from device to device; host memory goes through a slot. */
   if (tensor->device->class->copy == NULL && claim_slot (transport, from, to, message))
     {
       if (tensor->bytes > 0)
@@ -278,8 +278,7 @@ threads_receive (PsTransport *transport, guint at, guint from, PsOp op, GError *
   return aborted ? fail_aborted (error) : TRUE;
 }
 
-/* Sleeps on the locked port until something may have changed or until_ns has come (0: never comes). FALSE when it has.
- */
+/* Sleeps on the locked port until it changes or until_ns has come (0: no limit). FALSE: until_ns has come. */
 static gboolean
 port_sleep (Port *port, gint64 until_ns)
 {
@@ -298,7 +297,7 @@ timeout_moment (PsTransport *transport)
   return timeout_ns > 0 ? ps_clock_now () + timeout_ns : 0;
 }
 
-/* The announced message, once it was posted; NULL when aborted or late. */
+/* Returns the announced message once it was posted; NULL: aborted, late, or never announced. */
 static Message *
 await_message (PsTransport *transport, guint at, guint from, PsOp op, GError **error)
 {
@@ -333,7 +332,7 @@ await_message (PsTransport *transport, guint at, guint from, PsOp op, GError **e
   return message;
 }
 
-/* Sleeps until the message may be used, or the run is aborted. */
+/* Sleeps until the receiver may use the message, or the run is aborted. */
 static gboolean
 await_ready (PsTransport *transport, guint at, const Message *message, GError **error)
 {
@@ -366,7 +365,7 @@ copy_message (const Message *message, PsTensor *tensor, GError **error)
   return TRUE;
 }
 
-/* The message in a tensor of the receiver's; NULL when there is no room for it or the copy fails. */
+/* Returns the message in a tensor of the receiver's; NULL: there is no room for it, or the copy failed. */
 static PsTensor *
 land (const Message *message, PsDevice *into, GError **error)
 {
@@ -387,8 +386,8 @@ land (const Message *message, PsDevice *into, GError **error)
   return NULL;
 }
 
-/* A message that was there before anybody asked is not longer on its way because its receiver is busy; but where the
- * receiver makes the one copy, that is the transfer. */
+/* A message that was ready before the receiver called ends at ready_ns: a busy receiver does not make it longer. If the
+ * receiver makes the one copy, the copy is the transfer, so it starts at the call and ends now. */
 static PsTransferTimes
 transfer_times (const Message *message, const PsDevice *into, gint64 called_ns)
 {
@@ -415,7 +414,7 @@ release_slot (PsTransport *transport, guint at, guint from, Message *message)
   port_unlock (port);
 }
 
-/* Tells the sender that its message was taken; a tensor goes home to be freed there. */
+/* Tells the sender that its message was taken, and returns its tensor to be freed there. */
 static void
 report_taken (PsTransport *transport, guint from, Message *message)
 {

@@ -72,20 +72,20 @@ print_rows ()
   for (const Array *array : { &x, &y, &z, &w, &gain, &mean, &scale, &gradient, &other })
     fill (*array);
   print_rate ("layer norm", 4.0 * n, [&] () {
-    return ps_cuda_layer_norm (bf16, y.at (), mean.at<float> (), scale.at<float> (), x.at (), gain.at (), gain.at (),
-                               rows, hidden, 0);
+    return ps_cuda_norm_rows (bf16, y.at (), mean.at<float> (), scale.at<float> (), x.at (), gain.at (), gain.at (),
+                              rows, hidden, 0);
   });
   print_rate ("RMS norm", 4.0 * n, [&] () {
-    return ps_cuda_rms_norm (bf16, y.at (), scale.at<float> (), x.at (), gain.at (), rows, hidden, 0);
+    return ps_cuda_norm_rows (bf16, y.at (), NULL, scale.at<float> (), x.at (), gain.at (), NULL, rows, hidden, 0);
   });
   print_rate ("layer norm input", 8.0 * n, [&] () {
-    return ps_cuda_layer_norm_input (bf16, y.at (), w.at (), z.at (), x.at (), mean.at<float> (), scale.at<float> (),
-                                     gain.at (), rows, hidden, 0);
+    return ps_cuda_norm_rows_input (bf16, y.at (), w.at (), z.at (), x.at (), mean.at<float> (), scale.at<float> (),
+                                    gain.at (), rows, hidden, 0);
   });
   print_rate ("layer norm weights", 6.0 * n, [&] () {
-    return ps_cuda_layer_norm_weights (bf16, gradient.at<float> (), other.at<float> (), y.at (), z.at (), x.at (),
-                                       mean.at<float> (), scale.at<float> (), gain.at (), gain.at (), rows, hidden,
-                                       workspace.memory, 0);
+    return ps_cuda_norm_rows_weights (bf16, gradient.at<float> (), other.at<float> (), y.at (), z.at (), x.at (),
+                                      mean.at<float> (), scale.at<float> (), gain.at (), gain.at (), rows, hidden,
+                                      workspace.memory, 0);
   });
   print_rate ("bias gradient", 2.0 * n, [&] () {
     return ps_cuda_bias_gradient (bf16, gradient.at<float> (), z.at (), rows, hidden, workspace.memory, 0);

@@ -32,13 +32,9 @@ static void
 launch_norm (const Case &c, bool centred, const Array &y, const Array &mean, const Array &scale, const Array &x,
              const Array &gain, const Array &bias)
 {
-  if (centred)
-    must (ps_cuda_layer_norm (c.element, y.at (), mean.at<float> (), scale.at<float> (), x.at (), gain.at (),
-                              bias.at (), c.rows, c.columns, 0),
-          "layer norm");
-  else
-    must (ps_cuda_rms_norm (c.element, y.at (), scale.at<float> (), x.at (), gain.at (), c.rows, c.columns, 0),
-          "RMS norm");
+  must (ps_cuda_norm_rows (c.element, y.at (), centred ? mean.at<float> () : NULL, scale.at<float> (), x.at (),
+                           gain.at (), centred ? bias.at () : NULL, c.rows, c.columns, 0),
+        centred ? "layer norm" : "RMS norm");
 }
 
 /* y is scaled to about 1, so errors of arithmetic are absolute. */
@@ -77,14 +73,9 @@ static void
 launch_input (const Case &c, bool centred, const Array &dx, const void *residual, const Array &dy, const Array &x,
               const Array &mean, const Array &scale, const Array &gain)
 {
-  if (centred)
-    must (ps_cuda_layer_norm_input (c.element, dx.at (), residual, dy.at (), x.at (), mean.at<float> (),
-                                    scale.at<float> (), gain.at (), c.rows, c.columns, 0),
-          "layer norm input");
-  else
-    must (ps_cuda_rms_norm_input (c.element, dx.at (), residual, dy.at (), x.at (), scale.at<float> (), gain.at (),
-                                  c.rows, c.columns, 0),
-          "RMS norm input");
+  must (ps_cuda_norm_rows_input (c.element, dx.at (), residual, dy.at (), x.at (), centred ? mean.at<float> () : NULL,
+                                 scale.at<float> (), gain.at (), c.rows, c.columns, 0),
+        centred ? "layer norm input" : "RMS norm input");
 }
 
 static void
@@ -196,14 +187,14 @@ check_columns (const Case &c)
       of_rms[i] += rounded[i];
     }
   repeat ("layer norm weights", { &dgain, &dbias, &y }, [&] () {
-    must (ps_cuda_layer_norm_weights (c.element, dgain.at<float> (), dbias.at<float> (), y.at (), dy.at (), x.at (),
-                                      mean.at<float> (), scale.at<float> (), gain.at (), bias.at (), c.rows, c.columns,
-                                      workspace.memory, 0),
+    must (ps_cuda_norm_rows_weights (c.element, dgain.at<float> (), dbias.at<float> (), y.at (), dy.at (), x.at (),
+                                     mean.at<float> (), scale.at<float> (), gain.at (), bias.at (), c.rows, c.columns,
+                                     workspace.memory, 0),
           "layer norm weights");
   });
   repeat ("RMS norm weights", { &drms, &rms }, [&] () {
-    must (ps_cuda_rms_norm_weights (c.element, drms.at<float> (), rms.at (), dy.at (), x.at (), scale.at<float> (),
-                                    gain.at (), c.rows, c.columns, workspace.memory, 0),
+    must (ps_cuda_norm_rows_weights (c.element, drms.at<float> (), NULL, rms.at (), dy.at (), x.at (), NULL,
+                                     scale.at<float> (), gain.at (), NULL, c.rows, c.columns, workspace.memory, 0),
           "RMS norm weights");
   });
   repeat ("bias gradient", { &dplain }, [&] () {
@@ -237,7 +228,7 @@ test_columns ()
 static void
 test_nothing ()
 {
-  check_status ("layer norm", ps_cuda_layer_norm (PS_CUDA_BF16, NULL, NULL, NULL, NULL, NULL, NULL, 0, 8, 0),
+  check_status ("layer norm", ps_cuda_norm_rows (PS_CUDA_BF16, NULL, NULL, NULL, NULL, NULL, NULL, 0, 8, 0),
                 cudaSuccess);
   check_status ("bias gradient", ps_cuda_bias_gradient (PS_CUDA_BF16, NULL, NULL, 0, 8, NULL, 0), cudaSuccess);
 }

@@ -1,0 +1,292 @@
+/* rotation-worker.c - runs the ops of a device's stages in rotation, and samples them. */
+#include "rotation-worker.h"
+
+#include "clock.h"
+#include "provenance.h"
+
+/* Each stage runs one O every OPTIMIZER_CYCLES cycles. */
+#define OPTIMIZER_CYCLES 2
+
+static void
+report (PsRotationWorker *worker, PsRotationItem content)
+{
+  PsRotationItem *item = g_memdup2 (&content, sizeof content);
+
+  g_async_queue_push (worker->rotation->inbox, item);
+}
+
+void
+ps_rotation_fail (PsRotation *rotation)
+{
+  g_mutex_lock (&rotation->mutex);
+  g_atomic_int_set (&rotation->failed, 1);
+  g_cond_broadcast (&rotation->all_ready);
+  g_mutex_unlock (&rotation->mutex);
+}
+
+static void
+report_choices (PsRotationWorker *worker)
+{
+  const PsDeviceClass *class = worker->device->class;
+
+  if (class->choices != NULL && worker->rotation->calibration->decided != NULL)
+    report (worker, (PsRotationItem){ .choices = class->choices (worker->device) });
+}
+
+/* Waits until every worker is busy: by then all have made their choices. */
+static void
+wait_for_all (PsRotationWorker *worker)
+{
+  PsRotation *rotation = worker->rotation;
+
+  g_mutex_lock (&rotation->mutex);
+  if (++rotation->n_ready == rotation->n_workers)
+    {
+      report_choices (worker);
+      g_cond_broadcast (&rotation->all_ready);
+    }
+  while (rotation->n_ready < rotation->n_workers && !g_atomic_int_get (&rotation->failed))
+    g_cond_wait (&rotation->all_ready, &rotation->mutex);
+  g_mutex_unlock (&rotation->mutex);
+}
+
+static void
+note_device_ns (PsRotationWorker *worker, PsQuantity *quantity)
+{
+  const PsDeviceClass *class = worker->device->class;
+  gint64 ns = class->op_ns != NULL ? class->op_ns (worker->device) : 0;
+
+  if (ns > 0 && quantity->sampler.warm)
+    g_array_append_val (quantity->device_ns, ns);
+}
+
+static void
+finish_quantity (PsRotationWorker *worker, PsQuantity *quantity)
+{
+  PsMeasurement *m = quantity->measurement;
+
+  ps_sampler_finish (&quantity->sampler, m);
+  if (quantity->device_ns->len > 0)
+    m->device_ns = ps_median ((gint64 *)(gpointer)quantity->device_ns->data, quantity->device_ns->len);
+  m->taken = ps_moment_now ();
+  m->before = worker->before;
+  ps_condition_read (worker->device, &m->after);
+  ps_conditions_median (worker->rotation->conditions, (guint)(worker - worker->rotation->workers), worker->begin_ns,
+                        ps_clock_now (), &m->during);
+  report (worker, (PsRotationItem){ .measurement = g_steal_pointer (&quantity->measurement) });
+  g_atomic_int_add (&worker->rotation->n_open, -1);
+}
+
+static void
+add_sample (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, gint64 ns, const PsMemoryUse *before,
+            const PsMemoryUse *after)
+{
+  PsQuantity *quantity = stage->quantity[kind];
+  gint64 now = ps_clock_now ();
+
+  if (quantity == NULL || quantity->measurement == NULL || worker->begin_ns == 0)
+    return;
+  PsMeasurement *m = quantity->measurement;
+  m->take_bytes = after->peak_bytes - ps_memory_use_held (before);
+  m->give_bytes = after->peak_bytes - ps_memory_use_held (after);
+  m->state_bytes = stage->state_bytes;
+  note_device_ns (worker, quantity);
+  if (ps_sampler_add (&quantity->sampler, ns, now - worker->begin_ns))
+    finish_quantity (worker, quantity);
+}
+
+/* Makes the tensor that the neighbouring stage would send, if the op takes one. */
+static gboolean
+make_input (PsRotationWorker *worker, const PsRotationStage *stage, PsOpKind kind, PsTensor **input, GError **error)
+{
+  gboolean activation = kind == PS_OP_F && !stage->shape->embedding;
+  gboolean gradient = (kind == PS_OP_B || kind == PS_OP_BW) && !stage->shape->head;
+
+  *input = NULL;
+  if (!activation && !gradient)
+    return TRUE;
+  *input = ps_calib_input (&worker->inputs, worker->device, worker->setting.model->precision, kind, error);
+  if (*input == NULL)
+    g_prefix_error (error, "stage %u: ", stage->stage);
+  return *input != NULL;
+}
+
+/* Occupies or frees multiprocessors. It does so only while sampling: the first launch of a kernel may wait for all
+ * others. */
+static gboolean
+keep_from_op (PsRotationWorker *worker, gboolean begin, GError **error)
+{
+  const guint *kept = worker->rotation->calibration->kept;
+
+  return kept == NULL || worker->begin_ns == 0
+         || worker->device->class->occupy (worker->device, begin ? *kept : 0, error);
+}
+
+/* Empties the caches or holds multiprocessors. Nothing may come between this and the op. */
+static gboolean
+prepare_hardware (PsRotationWorker *worker, PsTensor *input, GError **error)
+{
+  const PsDeviceClass *class = worker->device->class;
+
+  if ((worker->rotation->cache != PS_CACHE_COLD || class->flush_cache (worker->device, error))
+      && keep_from_op (worker, TRUE, error))
+    return TRUE;
+  if (input != NULL)
+    class->tensor_free (input);
+  return FALSE;
+}
+
+static gboolean
+run_op (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, guint microbatch, GError **error)
+{
+  const PsDeviceClass *class = worker->device->class;
+  PsOp op = { .kind = (guint8)kind, .stage = (guint16)stage->stage, .microbatch = microbatch & G_MAXINT32 };
+  PsTensor *input, *output = NULL;
+  PsMemoryUse before, after;
+
+  if (!make_input (worker, stage, kind, &input, error) || !prepare_hardware (worker, input, error))
+    return FALSE;
+  class->memory (worker->device, &before);
+  class->reset_peak (worker->device);
+  gint64 start = ps_clock_now ();
+  gboolean ok = class->run (worker->device, op, input, &output, error);
+  gint64 end = ps_clock_now ();
+  ok = keep_from_op (worker, FALSE, ok ? error : NULL) && ok;
+  class->memory (worker->device, &after);
+  if (ok && output != NULL)
+    class->tensor_free (output);
+  if (ok)
+    add_sample (worker, stage, kind, end - start, &before, &after);
+  return ok;
+}
+
+/* Runs an op on the microbatch that has waited longest in one queue, and moves it to another queue. */
+static gboolean
+advance (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, GQueue *from, GQueue *to, GError **error)
+{
+  gpointer microbatch = g_queue_pop_head (from);
+
+  g_queue_push_tail (to, microbatch);
+  return run_op (worker, stage, kind, GPOINTER_TO_UINT (microbatch), error);
+}
+
+static gboolean
+step (PsRotationWorker *worker, PsRotationStage *stage, PsOpKind kind, GError **error)
+{
+  switch (kind)
+    {
+    case PS_OP_F:
+      return advance (worker, stage, kind, &stage->unused, &stage->forwarded, error);
+    case PS_OP_B:
+      return advance (worker, stage, kind, &stage->forwarded, &stage->backwarded, error);
+    case PS_OP_W:
+      return advance (worker, stage, kind, &stage->backwarded, &stage->unused, error);
+    case PS_OP_BW:
+      return advance (worker, stage, kind, &stage->forwarded, &stage->unused, error);
+    default:
+      return run_op (worker, stage, kind, 0, error);
+    }
+}
+
+static gboolean
+step_all (PsRotationWorker *worker, PsOpKind kind, GError **error)
+{
+  for (guint i = 0; i < worker->n_stages; i++)
+    if (!step (worker, &worker->stages[i], kind, error))
+      return FALSE;
+  return TRUE;
+}
+
+/* W works on the B of the cycle before, so that its data is as cold as that of a delayed W. */
+static gboolean
+run_cycle (PsRotationWorker *worker, guint cycle, GError **error)
+{
+  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_F, PS_OP_BW };
+
+  for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
+    if (!step_all (worker, kinds[i], error))
+      return FALSE;
+  return cycle % OPTIMIZER_CYCLES != 0 || step_all (worker, PS_OP_O, error);
+}
+
+/* Runs every op right after the op that it needs. */
+static gboolean
+run_warm_cycle (PsRotationWorker *worker, guint cycle, GError **error)
+{
+  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_F, PS_OP_BW, PS_OP_O };
+  guint n = G_N_ELEMENTS (kinds) - (cycle % OPTIMIZER_CYCLES != 0);
+
+  for (guint s = 0; s < worker->n_stages; s++)
+    for (guint i = 0; i < n; i++)
+      if (!step (worker, &worker->stages[s], kinds[i], error))
+        return FALSE;
+  return TRUE;
+}
+
+static gboolean
+run_any_cycle (PsRotationWorker *worker, guint cycle, GError **error)
+{
+  return worker->rotation->cache == PS_CACHE_WARM ? run_warm_cycle (worker, cycle, error)
+                                                  : run_cycle (worker, cycle, error);
+}
+
+/* Fills the pipeline with the microbatches in flight, and one B whose W is due. */
+static gboolean
+warm_up (PsRotationWorker *worker, GError **error)
+{
+  if (worker->rotation->cache == PS_CACHE_WARM)
+    return run_warm_cycle (worker, 0, error);
+  for (guint i = 0; i <= worker->rotation->n_in_flight; i++)
+    if (!step_all (worker, PS_OP_F, error))
+      return FALSE;
+  return step_all (worker, PS_OP_B, error) && run_cycle (worker, 0, error);
+}
+
+static gboolean
+prepare (PsRotationWorker *worker, GError **error)
+{
+  const PsDeviceClass *class = worker->device->class;
+
+  if (!class->attach (worker->device, error))
+    return FALSE;
+  for (guint i = 0; i < worker->n_stages; i++)
+    {
+      PsRotationStage *stage = &worker->stages[i];
+      PsMemoryUse before, after;
+
+      class->memory (worker->device, &before);
+      if (!class->add_stage (worker->device, stage->stage, stage->shape, error))
+        return FALSE;
+      class->memory (worker->device, &after);
+      stage->state_bytes = after.current[PS_USE_STATE] - before.current[PS_USE_STATE];
+    }
+  return TRUE;
+}
+
+static gboolean
+work (PsRotationWorker *worker, GError **error)
+{
+  PsRotation *rotation = worker->rotation;
+
+  if (!prepare (worker, error) || !warm_up (worker, error))
+    return FALSE;
+  wait_for_all (worker);
+  ps_condition_read (worker->device, &worker->before);
+  worker->begin_ns = ps_clock_now ();
+  for (guint cycle = 1; g_atomic_int_get (&rotation->n_open) > 0 && !g_atomic_int_get (&rotation->failed); cycle++)
+    if (!run_any_cycle (worker, cycle, error))
+      return FALSE;
+  return TRUE;
+}
+
+gpointer
+ps_rotation_worker_main (gpointer data)
+{
+  PsRotationWorker *worker = data;
+  GError *error = NULL;
+
+  if (!work (worker, &error))
+    ps_rotation_fail (worker->rotation);
+  report (worker, (PsRotationItem){ .error = error });
+  return NULL;
+}

@@ -1,0 +1,82 @@
+/* rotation-worker.h - the thread of one device in a rotation: it runs its stages' ops, samples and reports. */
+#ifndef PIPESIM_CALIB_ROTATION_WORKER_H
+#define PIPESIM_CALIB_ROTATION_WORKER_H
+
+#include "calibration.h"
+#include "cut.h"
+
+#include "device/conditions.h"
+
+G_BEGIN_DECLS
+
+/* One quantity that is sampled. */
+typedef struct
+{
+  PsMeasurement *measurement; /* NULL after it was handed over */
+  PsSampler sampler;
+  GArray *device_ns; /* gint64: the accelerator's part of each sample; empty if the class has no separate time */
+} PsQuantity;
+
+/* A stage on a device, with the state of its microbatches. */
+typedef struct
+{
+  guint stage;
+  const PsStageShape *shape;
+  gint64 state_bytes;
+  GQueue unused;                       /* microbatch numbers, as pointers */
+  GQueue forwarded;                    /* F done */
+  GQueue backwarded;                   /* B done, W not */
+  PsQuantity *quantity[PS_N_OP_KINDS]; /* the worker's; NULL: not sampled */
+} PsRotationStage;
+
+typedef struct _PsRotation PsRotation;
+
+typedef struct
+{
+  PsRotation *rotation;
+  PsDeviceSetting setting;
+  PsDevice *device;
+  PsCalibInputs inputs;
+  PsRotationStage *stages;
+  guint n_stages;
+  GPtrArray *quantities;
+  gint64 begin_ns; /* start of sampling; 0: still warming up */
+  PsCondition before;
+  guint index;
+  GThread *thread;
+} PsRotationWorker;
+
+struct _PsRotation
+{
+  const PsCalibration *calibration;
+  const PsCut *cut;
+  PsCacheState cache;
+  PsRotationWorker *workers;
+  guint n_workers;
+  guint n_in_flight;
+  int n_open; /* quantities that are still sampled; atomic */
+  int failed; /* atomic */
+  GMutex mutex;
+  GCond all_ready;
+  guint n_ready;            /* under mutex */
+  GAsyncQueue *inbox;       /* PsRotationItem, from the workers to the thread that started them */
+  PsConditions *conditions; /* of the workers' devices */
+};
+
+/* A worker's report: a finished measurement, its choices, or its end, with an error if it failed. */
+typedef struct
+{
+  PsMeasurement *measurement;
+  GError *error;
+  GBytes *choices;
+} PsRotationItem;
+
+/* Tells all workers to end. From any thread. */
+void ps_rotation_fail (PsRotation *rotation);
+
+/* The body of the thread: samples until no quantity of any worker is open, then reports its end. */
+gpointer ps_rotation_worker_main (gpointer worker);
+
+G_END_DECLS
+
+#endif

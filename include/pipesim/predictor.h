@@ -1,0 +1,95 @@
+/* predictor.h - the chain from a setting to a prediction: costs, schedule, program, simulation, figures, timeline. */
+#ifndef PIPESIM_PREDICTOR_H
+#define PIPESIM_PREDICTOR_H
+
+#include <pipesim/events.h>
+#include <pipesim/sources.h>
+#include <pipesim/timeline.h>
+
+G_BEGIN_DECLS
+
+/* One schedule under one setting, simulated. */
+typedef struct
+{
+  PsCosts *costs;
+  PsProgram *program; /* owns the schedule */
+  gboolean is_shared; /* the program belongs to the predictor: it lives until the next prediction */
+  PsSimulation *simulation;
+  PsIteration iteration; /* the time that metrics call the iteration time */
+  PsMetrics metrics;
+  gint64 lower_bound_ns;       /* of the makespan; of the period where iterations overlap (bound.h) */
+  gboolean feasible;           /* no device above its memory limit */
+  struct PsEventsTask *events; /* see ps_prediction_events */
+} PsPrediction;
+
+void ps_prediction_free (PsPrediction *prediction);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPrediction, ps_prediction_free)
+
+/* The options that the events engine ran with; NULL: the relaxation engine was enough. Lives as long as the prediction.
+ */
+const PsEventsSetting *ps_prediction_events (const PsPrediction *prediction);
+
+/* The program that the engine was given. It is the prediction's, unless --ready-order took its order as a hint: the
+ * prediction's program then has the order that came out. Lives as long as the prediction. */
+const PsProgram *ps_prediction_hint (const PsPrediction *prediction);
+
+/* The timeline of the simulation, with the iteration time of the metrics. Free with ps_timeline_free. */
+PsTimeline *ps_prediction_timeline (const PsPrediction *prediction);
+
+/* Takes the steps from a setting to a prediction, and keeps results that predictions share: the costs of each number of
+ * devices and chunks are read once. For one thread. */
+typedef struct _PsPredictor PsPredictor;
+
+/* setting: lives longer; without ps_predictor_set_key its costs stay as they are. given: costs to take in place of the
+ * setting's for as many stages as they have, living longer; NULL: all are read. */
+PsPredictor *ps_predictor_new (const PsSetting *setting, const PsCosts *given);
+void ps_predictor_free (PsPredictor *predictor);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsPredictor, ps_predictor_free)
+
+/* The parts of a setting that a step looks at: settings that agree in them share its result. */
+typedef enum
+{
+  PS_KEY_COSTS = 1,
+  PS_KEY_PROGRAM = 2,
+  PS_KEY_LIMIT = 4,  /* of programs whose families look at costs */
+  PS_KEY_SOURCE = 8, /* of costs from slow sources, before options change them */
+} PsPredictorKey;
+
+/* Appends numbers that tell these parts of the current setting from the same parts of other settings. FALSE: no other
+ * setting will agree in them, so that a program needs no keeping. */
+typedef gboolean (*PsKeyFunction) (gpointer data, guint parts, GArray *key);
+
+/* Lets the setting change between predictions, and shares programs. */
+void ps_predictor_set_key (PsPredictor *predictor, PsKeyFunction key, gpointer data);
+
+/* ps_setting_costs, read once for each size. They live as long as the predictor, with a key function until the next
+ * call. */
+const PsCosts *ps_predictor_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error);
+
+/* A family's schedule for -p, -m, -v, --slices and --group (families that look at costs get the setting's, if it has
+ * any), or a schedule file (recognised by '/' or '.' in the text, or by existing); -p, -m and -v, when given, must
+ * agree with the file, and the file's own sends and receives give way to --comm-order, when given. The schedule is
+ * validated. An unknown name's message lists the families. Free with ps_schedule_free. */
+PsSchedule *ps_predictor_schedule (PsPredictor *predictor, const char *name_or_file,
+                                   GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* That schedule lowered with --comm-order. Free with ps_program_free. */
+PsProgram *ps_predictor_program (PsPredictor *predictor, const char *name_or_file,
+                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The whole chain, with the engine that the setting needs. Errors are those of ps_setting_costs and
+ * ps_predictor_schedule, PS_ERROR_USAGE for options that the costs cannot serve, and PS_ERROR_SCHEDULE where the run
+ * deadlocks. Free with ps_prediction_free. */
+PsPrediction *ps_predictor_predict (PsPredictor *predictor, const char *name_or_file,
+                                    GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The same for a valid schedule, which is taken over. */
+PsPrediction *ps_predictor_predict_schedule (PsPredictor *predictor, PsSchedule *schedule,
+                                             GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* One prediction, of which nothing is kept. */
+PsPrediction *ps_predict (const PsSetting *setting, const char *name_or_file, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,78 @@
+/* sources.h - where costs come from: the table of sources, and the costs of the source that a setting names. */
+#ifndef PIPESIM_SOURCES_H
+#define PIPESIM_SOURCES_H
+
+#include <pipesim/setting.h>
+
+G_BEGIN_DECLS
+
+/* An option of SETTING that needs another one. Names are long names without dashes; offsets are those of the options'
+ * texts in PsSetting. */
+typedef struct
+{
+  const char *option; /* NULL: ends a list of needs */
+  gsize offset;
+  const char *needs;
+  gsize needs_offset;
+  const char *why; /* ends the error: "--option: needs --needs FILE, why" */
+} PsOptionNeed;
+
+typedef struct
+{
+  const char *option;    /* names the source: the option's long name, without dashes */
+  gsize offset;          /* of the option's text in PsSetting; where that is NULL, the setting has another source */
+  const char *usage;     /* how to give the source on a command line */
+  const char *fields;    /* how to give it in the spec of a sweep */
+  PsOptionNeed needs[3]; /* of the options that belong to the source */
+  gboolean has_model;    /* the costs are those of a model: --model's, or the source's own */
+  gboolean has_cluster;  /* the costs are modelled: links, any microbatch size and any group of GPUs are known */
+  gboolean is_slow;      /* loading takes so long that sweeps keep the costs */
+  /* Costs of n_devices with n_chunks each. model: --model's; NULL: not given. Free with ps_costs_free. */
+  PsCosts *(*load) (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error);
+  /* The source's own model; NULL hook: it has none. Free with ps_model_free. */
+  PsModel *(*model) (const PsSetting *setting, GError **error);
+  /* Reads the file that `text`, a value of `option`, names. *digest: of its content (free with g_free), left alone for
+   * files that ship with pipesim. NULL hook: the option names no file. */
+  gboolean (*digest) (const char *text, char **digest, GError **error);
+} PsCostSource;
+
+/* All sources; *n entries. */
+const PsCostSource *const *ps_source_table (guint *n);
+const PsCostSource *ps_source_find (const char *option); /* NULL when no source has that option */
+
+/* The setting's source; NULL: it names none. */
+const PsCostSource *ps_setting_source (const PsSetting *setting);
+
+/* How to give each source on a command line or in a spec, as the end of an error: "costs, db, or model and cluster".
+ * Free with g_free. */
+char *ps_source_usage (gboolean in_spec);
+
+/* Refuses two sources, and options without those that they need. Errors: PS_ERROR_USAGE. */
+gboolean ps_sources_check (const PsSetting *setting, GError **error);
+
+/* The model that the setting names (by --model or stored with --db), with --precision. Errors: PS_ERROR_USAGE when it
+ * names none. */
+PsModel *ps_setting_model (const PsSetting *setting, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The two steps of ps_setting_costs: reads the source's costs, and changes them as the options say. */
+PsCosts *ps_setting_load (const PsSetting *setting, guint n_devices, guint n_chunks,
+                          GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean ps_setting_adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error);
+
+/* The source's costs for n_devices with n_chunks each, changed by --bandwidth-factor, --recompute, --offload,
+ * --replicas and --zero. Errors: PS_ERROR_USAGE, PS_ERROR_INPUT, PS_ERROR_IO. Free with ps_costs_free. */
+PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks,
+                           GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Refuses costs that hold for placement loop only (PsCosts.loop_only) under another one. Errors: PS_ERROR_USAGE. */
+gboolean ps_costs_check_placement (const PsCosts *costs, const PsPlacement *placement, GError **error);
+
+/* The costs with every op as fast as the fastest device that holds its stage runs it under --speed. They are exact
+ * where each stage has one device, a lower bound otherwise. Free with ps_costs_free. Fails like ps_setting_speeds and
+ * ps_costs_check_placement. */
+PsCosts *ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs,
+                                   GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,56 @@
+/* layouts-private.h - the space of layouts as a sweep in memory, cut into cells. Private to libpipesim. */
+#ifndef PIPESIM_LAYOUTS_PRIVATE_H
+#define PIPESIM_LAYOUTS_PRIVATE_H
+
+#include "sweep/sweep-private.h"
+
+#include <pipesim/layouts.h>
+
+G_BEGIN_DECLS
+
+/* The schedules of a cell, by their number of chunks. */
+enum
+{
+  PS_LAYOUT_OWN,    /* all schedules, with their own numbers of chunks */
+  PS_LAYOUT_SINGLE, /* one device has no pipeline: one schedule is enough */
+  PS_LAYOUT_CHUNKS, /* a kind v >= this: schedules run with v chunks although their own number is another */
+  PS_LAYOUT_KINDS = 9
+};
+
+/* The schedules of a kind for one layout, microbatch size and recomputation. */
+typedef struct
+{
+  guint64 first;   /* point of the first schedule */
+  guint kind;      /* PS_LAYOUT_..., or a number of chunks */
+  gint64 floor_ns; /* no schedule of the cell is faster */
+} PsLayoutCell;
+
+typedef struct
+{
+  const PsLayoutQuestion *question;
+  char *profiles; /* names, as a spec has them; NULL: no measured costs */
+  PsSweep *sweep;
+  PsLayouts *layouts; /* not owned: takes the counts of settings that are not worth a prediction */
+  GArray *cells;      /* PsLayoutCell, by floor_ns */
+  guint n_schedules;
+  guint8 *takes;  /* [kind * n_schedules + schedule] whether a cell holds it */
+  guint sequence; /* tokens */
+} PsLayoutSpace;
+
+/* Reads what the question names, and lists the cells. Errors: those of ps_layouts_find. */
+gboolean ps_layout_space_open (PsLayoutSpace *space, const PsLayoutQuestion *question, GError **error);
+void ps_layout_space_clear (PsLayoutSpace *space);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsLayoutSpace, ps_layout_space_clear)
+
+static inline gboolean
+ps_layout_space_takes (const PsLayoutSpace *space, const PsLayoutCell *cell, guint schedule)
+{
+  return space->takes[cell->kind * space->n_schedules + schedule];
+}
+
+/* Schedules of a cell. */
+guint ps_layout_space_count (const PsLayoutSpace *space, guint kind);
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,473 @@
+/* layouts-space.c - p, t, d, microbatch size, recomputation, chunks and schedule as a sweep in memory, and the cells of
+ * it that are worth a prediction. */
+#include "layouts-private.h"
+
+#include <pipesim/costdb.h>
+
+#include <string.h>
+
+#define MOST_SEQUENCES 16 /* of a microbatch */
+#define MOST_TENSOR 8     /* GPUs of a device */
+
+void
+ps_layout_space_clear (PsLayoutSpace *space)
+{
+  g_free (space->profiles);
+  ps_sweep_free (space->sweep);
+  g_clear_pointer (&space->cells, g_array_unref);
+  g_free (space->takes);
+}
+
+/* The space as a spec */
+
+/* TRUE for a family that this small pipeline does not suit: the sweep refuses it. */
+static gboolean
+is_synchronous (const PsFamily *family)
+{
+  PsFamilySetting small = { .n_devices = 2, .n_microbatches = 8, .n_chunks = family->default_chunks };
+  g_autoptr (PsSchedule) schedule = ps_family_generate (family, &small, NULL);
+
+  return schedule == NULL || !schedule->asynchronous;
+}
+
+static void
+add_schedules (const PsLayoutQuestion *question, GString *spec)
+{
+  guint n, n_added = 0;
+  const PsFamily *const *families = ps_family_table (&n);
+  g_autofree char *asked = question->schedules != NULL ? g_strjoinv (", ", question->schedules) : NULL;
+
+  g_string_append (spec, "schedule = ");
+  if (asked != NULL)
+    g_string_append (spec, asked);
+  for (guint i = 0; asked == NULL && i < n; i++)
+    if (is_synchronous (families[i]))
+      g_string_append_printf (spec, "%s%s", n_added++ ? ", " : "", families[i]->name);
+  g_string_append_printf (spec, "\nchunks = auto, %u..%u\n", PS_LAYOUT_CHUNKS, PS_LAYOUT_KINDS - 1);
+}
+
+static void
+add_sizes (const PsLayoutQuestion *question, const PsModel *model, GString *spec)
+{
+  g_string_append (spec, "microbatch-size = 1");
+  for (gint64 b = 2; b <= MIN (question->global_batch, MOST_SEQUENCES); b *= 2)
+    g_string_append_printf (spec, ", %" G_GINT64_FORMAT, b);
+  /* With flash attention there is nothing selective to drop. */
+  g_string_append_printf (spec, "\nzero = %s\nrecompute = none, %sfull\n", question->zero ? "0, 1" : "0",
+                          model->flash_attention ? "" : "selective, ");
+}
+
+static void
+add_divisors (const char *field, guint n, guint most, GString *spec)
+{
+  g_string_append_printf (spec, "%s = 1", field);
+  for (guint i = 2; i <= MIN (n, most); i++)
+    if (n % i == 0)
+      g_string_append_printf (spec, ", %u", i);
+  g_string_append_c (spec, '\n');
+}
+
+static void
+add_tensors (const PsLayoutQuestion *question, const PsModel *model, guint per_node, GString *spec)
+{
+  if (question->tensor)
+    {
+      g_string_append_printf (spec, "tensor = %u\n", question->tensor);
+      return;
+    }
+  g_string_append (spec, "tensor = 1");
+  for (guint t = 2; t <= MOST_TENSOR; t *= 2)
+    if (per_node % t == 0 && ps_tensor_check (model, t, NULL))
+      g_string_append_printf (spec, ", %u", t);
+  g_string_append_c (spec, '\n');
+}
+
+/* The spec crosses devices, replicas and tensor; is_asked drops points whose product is not the number of GPUs. */
+static char *
+write_spec (const PsLayoutSpace *space, const PsModel *model, const PsCluster *cluster)
+{
+  const PsLayoutQuestion *question = space->question;
+  guint n_gpus = space->layouts->n_gpus;
+  g_autoptr (GString) spec = g_string_new ("[sweep]\n");
+
+  add_schedules (question, spec);
+  g_string_append_printf (spec, "global-batch = %" G_GINT64_FORMAT "\nmemory-limit = %" G_GINT64_FORMAT "B\n",
+                          question->global_batch, space->layouts->memory_limit);
+  if (question->db != NULL)
+    {
+      g_string_append_printf (spec, "db = %s\nprofile = %s\ndevices = %u\nrecompute = none, full\n", question->db,
+                              space->profiles, n_gpus);
+      return g_string_free (g_steal_pointer (&spec), FALSE);
+    }
+  g_string_append_printf (spec, "model = %s\nprecision = %s\ncluster = %s\n", question->model,
+                          ps_precision_name (model->precision), question->cluster);
+  add_sizes (question, model, spec);
+  add_divisors ("devices", n_gpus, model->layers, spec);
+  add_divisors ("replicas", n_gpus, n_gpus, spec);
+  add_tensors (question, model, cluster->devices_per_node, spec);
+  return g_string_free (g_steal_pointer (&spec), FALSE);
+}
+
+/* Questions */
+
+/* Refuses names that would break a line of the spec. */
+static gboolean
+check_name (const char *option, const char *name, GError **error)
+{
+  if (name == NULL || strpbrk (name, ",;#\r\n") == NULL)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' has one of , ; # or a line end in it; rename the file",
+               option, name);
+  return FALSE;
+}
+
+static gboolean
+check_schedules (char *const *names, GError **error)
+{
+  for (guint i = 0; names != NULL && names[i] != NULL; i++)
+    if (ps_family_find (names[i]) == NULL)
+      {
+        g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--schedule: '%s' is no family; pipesim schedule list has them",
+                     names[i]);
+        return FALSE;
+      }
+  return TRUE;
+}
+
+static gboolean
+check_question (const PsLayoutQuestion *question, GError **error)
+{
+  const char *message = NULL;
+
+  if (question->cluster == NULL)
+    message = "--cluster: missing; the memory and the peak rate of a GPU come from it";
+  else if (question->model == NULL && question->db == NULL)
+    message = "--model: missing; give a model, or --db FILE that holds one";
+  else if (question->precision != NULL && question->model == NULL)
+    message = "--precision: needs --model FILE, which it gives another number format";
+  else if (question->profile != NULL && question->db == NULL)
+    message = "--profile: needs --db FILE, the database that holds it";
+  else if (question->tensor > 1 && question->db != NULL)
+    message = "--tensor: needs modelled costs; measured ones are those of a device as they are";
+  else if (question->global_batch < 1)
+    message = "--global-batch: missing; give the sequences per step";
+  if (message != NULL)
+    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
+  return message == NULL && check_name ("--model", question->model, error) && check_name ("--db", question->db, error)
+         && check_name ("--profile", question->profile, error) && check_name ("--cluster", question->cluster, error)
+         && check_schedules (question->schedules, error);
+}
+
+static gboolean
+check_tensor (const PsLayoutSpace *space, const PsModel *model, PsCluster *cluster, GError **error)
+{
+  guint tensor = MAX (space->question->tensor, 1), n_gpus = space->layouts->n_gpus;
+
+  if (n_gpus % tensor == 0)
+    return ps_tensor_check (model, tensor, error) && ps_cluster_group (cluster, tensor, error)
+           && (space->question->db != NULL || ps_cluster_check_size (cluster, n_gpus / tensor, error));
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--tensor %u: does not divide the %u GPUs", tensor, n_gpus);
+  return FALSE;
+}
+
+/* Models */
+
+static gboolean
+is_same_model (const PsModel *a, const PsModel *b)
+{
+  g_autoptr (PsModel) x = ps_model_copy (a), y = ps_model_copy (b);
+  g_autofree char *x_digest = NULL, *y_digest = NULL;
+
+  x->microbatch_size = y->microbatch_size = 1;
+  x_digest = ps_model_digest (x);
+  y_digest = ps_model_digest (y);
+  return g_str_equal (x_digest, y_digest);
+}
+
+/* Adds the profile if it was measured with *model; without a model the first profile's becomes it. A profile of another
+ * model is skipped if --model was given, and refused else. */
+static gboolean
+add_profile (PsCostDb *db, const char *name, const char *where, gboolean given, PsModel **model, GString *names,
+             GError **error)
+{
+  g_autoptr (PsModel) own = ps_costdb_model (db, name, error);
+
+  if (own == NULL || !check_name ("--profile", name, error))
+    return FALSE;
+  if (*model == NULL)
+    *model = ps_model_copy (own);
+  if (is_same_model (own, *model))
+    g_string_append_printf (names, "%s%s", names->len ? ", " : "", name);
+  else if (!given)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+                   "--profile: missing; %s holds profiles of several models, '%s' and '%s' among them", where,
+                   (*model)->name, own->name);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+/* Lists all profiles of one model, which differ in the size of microbatches, or the one asked for. */
+static gboolean
+list_profiles (PsLayoutSpace *space, PsCostDb *db, PsModel **model, GError **error)
+{
+  const PsLayoutQuestion *question = space->question;
+  g_autoptr (GString) names = g_string_new (NULL);
+  g_autoptr (GPtrArray) profiles = NULL;
+  gboolean given = *model != NULL;
+
+  if (question->profile != NULL && !add_profile (db, question->profile, question->db, given, model, names, error))
+    return FALSE;
+  profiles = question->profile == NULL ? ps_costdb_profiles (db, error) : NULL;
+  if (question->profile == NULL && profiles == NULL)
+    return FALSE;
+  for (guint i = 0; profiles != NULL && i < profiles->len; i++)
+    if (!add_profile (db, ((PsProfile *)profiles->pdata[i])->name, question->db, given, model, names, error))
+      return FALSE;
+  space->profiles = g_string_free (g_steal_pointer (&names), FALSE);
+  if (*space->profiles)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--db: %s holds no profile of %s%s%s%s", question->db,
+               given ? "model '" : "any model", given ? (*model)->name : "", given ? "' with precision = " : "",
+               given ? ps_precision_name ((*model)->precision) : "");
+  return FALSE;
+}
+
+static PsModel *
+load_model (PsLayoutSpace *space, GError **error)
+{
+  const PsLayoutQuestion *question = space->question;
+  g_autoptr (PsModel) model = NULL;
+  g_autoptr (PsCostDb) db = NULL;
+
+  if (question->model != NULL)
+    {
+      model = ps_model_load (question->model, error);
+      if (model == NULL || !ps_model_set_precision (model, "--precision", question->precision, error))
+        return NULL;
+    }
+  if (question->db != NULL)
+    {
+      db = ps_costdb_open (question->db, PS_COSTDB_READ, error);
+      if (db == NULL || !list_profiles (space, db, &model, error))
+        return NULL;
+    }
+  return g_steal_pointer (&model);
+}
+
+static gboolean
+take_cluster (PsLayoutSpace *space, const PsCluster *cluster, GError **error)
+{
+  const PsLayoutQuestion *question = space->question;
+  PsLayouts *layouts = space->layouts;
+
+  layouts->cluster = g_strdup (cluster->name);
+  layouts->peak_flops = cluster->peak_flops;
+  layouts->n_there = cluster->nodes * cluster->devices_per_node;
+  layouts->n_gpus = question->n_gpus ? question->n_gpus : layouts->n_there;
+  layouts->memory_limit = question->memory_limit ? question->memory_limit : cluster->memory_bytes;
+  if (layouts->memory_limit > 0)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "cluster '%s': does not say the memory of a device; give --memory-limit", cluster->name);
+  return FALSE;
+}
+
+/* Schedules */
+
+/* 1F1B if it is among them: a reader expects it of a single device. */
+static guint
+choose_single (const GPtrArray *schedules)
+{
+  for (guint i = 0; i < schedules->len; i++)
+    if (g_str_equal (((PsSweepValue *)schedules->pdata[i])->text, "1f1b"))
+      return i;
+  return 0;
+}
+
+static gboolean
+takes_chunks (const char *schedule, guint n_chunks)
+{
+  const PsFamily *family = ps_family_find (schedule);
+  PsFamilySetting small = { .n_devices = 2, .n_microbatches = 8, .n_chunks = n_chunks, .n_slices = 1 };
+
+  return n_chunks != family->default_chunks && family->check (&small, NULL);
+}
+
+static void
+list_schedules (PsLayoutSpace *space)
+{
+  const GPtrArray *schedules = ps_sweep_axis (space->sweep, "schedule")->values;
+
+  space->n_schedules = schedules->len;
+  space->takes = g_new0 (guint8, PS_LAYOUT_KINDS * space->n_schedules);
+  memset (space->takes, 1, schedules->len);
+  space->takes[PS_LAYOUT_SINGLE * schedules->len + choose_single (schedules)] = 1;
+  for (guint v = PS_LAYOUT_CHUNKS; v < PS_LAYOUT_KINDS; v++)
+    for (guint i = 0; i < schedules->len; i++)
+      space->takes[v * schedules->len + i] = takes_chunks (((PsSweepValue *)schedules->pdata[i])->text, v);
+}
+
+guint
+ps_layout_space_count (const PsLayoutSpace *space, guint kind)
+{
+  guint n = 0;
+
+  for (guint i = 0; i < space->n_schedules; i++)
+    n += space->takes[kind * space->n_schedules + i];
+  return n;
+}
+
+/* Bounds */
+
+static gint64
+work (const PsCosts *costs)
+{
+  gint64 sum = 0;
+
+  for (guint s = 0; s < costs->n_stages; s++)
+    {
+      gint64 split = ps_costs_op (costs, PS_OP_B, s)->duration_ns + ps_costs_op (costs, PS_OP_W, s)->duration_ns;
+
+      if (costs->stage[s].pair_ns >= 0) /* may take less than its parts */
+        return 0;
+      sum += ps_costs_op (costs, PS_OP_F, s)->duration_ns + MIN (split, ps_costs_op (costs, PS_OP_BW, s)->duration_ns);
+    }
+  return sum;
+}
+
+static gboolean
+can_fit (const PsCosts *costs, guint n_devices, gint64 limit)
+{
+  gint64 sum = 0;
+
+  for (guint s = 0; s < costs->n_stages; s++)
+    sum += costs->stage[s].weight_bytes;
+  return sum / n_devices <= limit;
+}
+
+/* Cells */
+
+/* Asks for the schedules' own numbers (0), and on several devices for 2, 4, 8 and all that cut the layers evenly. */
+static gboolean
+are_chunks_asked (guint layers, guint n_devices, guint n_chunks)
+{
+  guint n_stages = n_devices * n_chunks;
+
+  return n_chunks == 0
+         || (n_devices > 1 && n_stages <= layers && (layers % n_stages == 0 || (n_chunks & (n_chunks - 1)) == 0));
+}
+
+/* TRUE if all GPUs have work, and optimizer states are spread over replicas if there are any. */
+static gboolean
+is_asked (const PsLayoutSpace *space, const PsSetting *setting, guint layers)
+{
+  return (guint64)setting->n_devices * setting->n_tensor * setting->n_replicas == space->layouts->n_gpus
+         && setting->zero == (space->question->zero && setting->n_replicas > 1)
+         && are_chunks_asked (layers, setting->n_devices, setting->n_chunks);
+}
+
+static void
+add_cell (PsLayoutSpace *space, guint64 first, PsSweepPoint *point)
+{
+  PsLayouts *layouts = space->layouts;
+  const PsSetting *setting = &point->setting;
+  gint64 each = (gint64)MAX (ps_sweep_microbatch_size (setting), 1) * setting->n_replicas;
+  g_autoptr (PsCosts) costs = NULL;
+  PsLayoutCell cell = { .first = first, .kind = setting->n_devices == 1 ? PS_LAYOUT_SINGLE : setting->n_chunks };
+  guint m = (guint)MIN (point->global_batch / each, PS_MAX_MICROBATCHES), n;
+
+  n = ps_layout_space_count (space, cell.kind);
+  layouts->n_settings += n;
+  costs = point->global_batch % each == 0 ? ps_setting_costs (setting, setting->n_devices, 1, NULL) : NULL;
+  if (costs == NULL || !ps_costs_check (costs, m, NULL))
+    layouts->n_impossible += n;
+  else if (!can_fit (costs, setting->n_devices, layouts->memory_limit))
+    layouts->n_hopeless += n;
+  else
+    {
+      cell.floor_ns = work (costs) * m / setting->n_devices;
+      g_array_append_val (space->cells, cell);
+    }
+}
+
+static int
+compare_cells (gconstpointer a, gconstpointer b)
+{
+  const PsLayoutCell *x = a, *y = b;
+
+  return x->floor_ns != y->floor_ns ? (x->floor_ns < y->floor_ns ? -1 : 1) : (x->first < y->first ? -1 : 1);
+}
+
+/* Schedules change fastest. */
+static void
+list_cells (PsLayoutSpace *space, guint layers)
+{
+  PsSweepPoint point;
+
+  space->cells = g_array_new (FALSE, FALSE, sizeof (PsLayoutCell));
+  ps_sweep_point_init (&point, space->sweep);
+  for (guint64 first = 0; first < ps_sweep_n_points (space->sweep); first += space->n_schedules)
+    {
+      ps_sweep_point_set (&point, space->sweep, first);
+      if (is_asked (space, &point.setting, layers))
+        add_cell (space, first, &point);
+    }
+  ps_sweep_point_clear (&point);
+  g_array_sort (space->cells, compare_cells);
+}
+
+double
+ps_layout_step_flops (const PsModel *model, gint64 global_batch)
+{
+  const PsStageShape whole = { .n_layers = model->layers, .embedding = TRUE, .head = TRUE };
+  double flops
+      = (double)ps_model_stage_flops (model, &whole, PS_OP_F) + (double)ps_model_stage_flops (model, &whole, PS_OP_BW);
+
+  return flops / model->microbatch_size * (double)global_batch;
+}
+
+static gint64
+count_state (const PsModel *model)
+{
+  PsStateBytes state = ps_model_state (model, ps_model_parameters (model));
+
+  return state.weight_bytes + state.gradient_bytes + state.optimizer_bytes;
+}
+
+static gboolean
+open_spec (PsLayoutSpace *space, const PsModel *model, PsCluster *cluster, GError **error)
+{
+  g_autofree char *spec = NULL;
+
+  if (!take_cluster (space, cluster, error))
+    return FALSE;
+  spec = write_spec (space, model, cluster);
+  if (!check_tensor (space, model, cluster, error))
+    return FALSE;
+  space->sweep = ps_sweep_parse ("plan", spec, strlen (spec), error);
+  return space->sweep != NULL;
+}
+
+gboolean
+ps_layout_space_open (PsLayoutSpace *space, const PsLayoutQuestion *question, GError **error)
+{
+  g_autoptr (PsModel) model = NULL;
+  g_autoptr (PsCluster) cluster = NULL;
+
+  space->question = question;
+  if (!check_question (question, error))
+    return FALSE;
+  model = load_model (space, error);
+  cluster = model != NULL ? ps_cluster_load (question->cluster, error) : NULL;
+  if (cluster == NULL || !open_spec (space, model, cluster, error))
+    return FALSE;
+  space->layouts->model = g_strdup (model->name);
+  space->layouts->state_bytes = count_state (model);
+  space->layouts->step_flops = ps_layout_step_flops (model, question->global_batch);
+  space->sequence = model->sequence;
+  list_schedules (space);
+  list_cells (space, model->layers);
+  return TRUE;
+}

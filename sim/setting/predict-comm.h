@@ -1,0 +1,15 @@
+/* predict-comm.h - runs a prediction's program. Private to libpipesim. */
+#ifndef PS_PREDICT_COMM_H
+#define PS_PREDICT_COMM_H
+
+#include <pipesim/predictor.h>
+
+/* Runs prediction->program under prediction->costs into prediction->simulation, made here, by the engine that the
+ * setting needs. Planning rewrites the program's sends and receives, ready order replaces it by what came of it.
+ * memory_limit is [n_devices] or NULL. */
+gboolean ps_comm_simulate (const PsSetting *setting, const gint64 *memory_limit, PsPrediction *prediction,
+                           GError **error);
+
+void ps_events_task_free (struct PsEventsTask *task);
+
+#endif

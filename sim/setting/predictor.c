@@ -1,0 +1,354 @@
+/* predictor.c - the steps from a setting to a prediction, and the results that several predictions share. */
+#include "cache.h"
+#include "predict-comm.h"
+#include "predictor-schedule.h"
+
+#include <pipesim/bound.h>
+
+#include <string.h>
+
+#define PROGRAM_CACHE_BYTES ((gsize)64 << 20)
+#define COSTS_CACHE_BYTES ((gsize)8 << 20)
+
+struct _PsPredictor
+{
+  const PsSetting *setting;
+  const PsCosts *given;
+  PsKeyFunction key; /* NULL: the setting stays as it is */
+  gpointer data;
+  PsCache *sources; /* of PsCosts: those of slow sources, before options change them */
+  PsCache *costs;   /* of PsCosts */
+  PsCache *reasons; /* of GError: why there are no costs */
+  PsCache *programs;
+};
+
+PsPredictor *
+ps_predictor_new (const PsSetting *setting, const PsCosts *given)
+{
+  PsPredictor *predictor = g_new0 (PsPredictor, 1);
+
+  predictor->setting = setting;
+  predictor->given = given;
+  predictor->sources = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_costs_free);
+  predictor->costs = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)ps_costs_free);
+  predictor->reasons = ps_cache_new (COSTS_CACHE_BYTES, (GDestroyNotify)g_error_free);
+  predictor->programs = ps_cache_new (PROGRAM_CACHE_BYTES, (GDestroyNotify)ps_program_free);
+  return predictor;
+}
+
+void
+ps_predictor_free (PsPredictor *predictor)
+{
+  if (predictor == NULL)
+    return;
+  ps_cache_free (predictor->sources);
+  ps_cache_free (predictor->costs);
+  ps_cache_free (predictor->reasons);
+  ps_cache_free (predictor->programs);
+  g_free (predictor);
+}
+
+void
+ps_predictor_set_key (PsPredictor *predictor, PsKeyFunction key, gpointer data)
+{
+  predictor->key = key;
+  predictor->data = data;
+}
+
+/* Costs */
+
+/* Looks for the result of a size under the current setting; the cache's next addition is for it. */
+static gpointer
+find_sized (PsPredictor *predictor, PsCache *cache, guint parts, guint n_devices, guint n_chunks)
+{
+  GArray *key = ps_cache_key (cache);
+
+  if (predictor->key != NULL)
+    predictor->key (predictor->data, parts, key);
+  g_array_append_val (key, n_devices);
+  g_array_append_val (key, n_chunks);
+  return ps_cache_find (cache);
+}
+
+static PsCosts *
+keep_costs (PsCache *cache, PsCosts *costs)
+{
+  gsize each = PS_N_OP_KINDS * sizeof *costs->op + sizeof *costs->stage
+               + 2 * (sizeof *costs->transfer_ns + sizeof *costs->message_bytes);
+
+  if (costs != NULL)
+    ps_cache_add (cache, costs, costs->n_stages * each + sizeof *costs);
+  return costs;
+}
+
+static PsCosts *
+make_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error)
+{
+  const PsCostSource *source = ps_setting_source (predictor->setting);
+  g_autoptr (PsCosts) costs = NULL;
+  PsCosts *loaded;
+
+  if (source == NULL || !source->is_slow)
+    return ps_setting_costs (predictor->setting, n_devices, n_chunks, error);
+  loaded = find_sized (predictor, predictor->sources, PS_KEY_SOURCE, n_devices, n_chunks);
+  if (loaded == NULL)
+    loaded = keep_costs (predictor->sources, ps_setting_load (predictor->setting, n_devices, n_chunks, error));
+  if (loaded == NULL)
+    return NULL;
+  costs = ps_costs_copy (loaded);
+  return ps_setting_adapt (predictor->setting, costs, n_devices, error) ? g_steal_pointer (&costs) : NULL;
+}
+
+const PsCosts *
+ps_predictor_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error)
+{
+  const PsCosts *costs;
+  const GError *reason;
+  GError *failure = NULL;
+
+  if (predictor->given != NULL && predictor->given->n_stages == n_devices * n_chunks)
+    return predictor->given;
+  costs = find_sized (predictor, predictor->costs, PS_KEY_COSTS, n_devices, n_chunks);
+  reason = costs == NULL ? find_sized (predictor, predictor->reasons, PS_KEY_COSTS, n_devices, n_chunks) : NULL;
+  if (costs == NULL && reason == NULL)
+    costs = keep_costs (predictor->costs, make_costs (predictor, n_devices, n_chunks, &failure));
+  if (failure != NULL)
+    ps_cache_add (predictor->reasons, failure, sizeof *failure + strlen (failure->message));
+  if (costs == NULL)
+    g_propagate_error (error, g_error_copy (failure != NULL ? failure : reason));
+  return costs;
+}
+
+/* A schedule file may place its stages unevenly; costs describe p * v stages. */
+static gboolean
+count_chunks (const PsSchedule *schedule, guint *n_chunks, GError **error)
+{
+  const PsPlacement *placement = schedule->placement;
+
+  *n_chunks = placement->n_stages / placement->n_devices;
+  if (placement->n_stages % placement->n_devices == 0)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
+               "schedule '%s': %u stages do not divide over %u devices, so they have no costs; a multiple of %u "
+               "would be right",
+               schedule->name, placement->n_stages, placement->n_devices, placement->n_devices);
+  return FALSE;
+}
+
+/* Finds the costs of the schedule's slices, and checks them. */
+static PsCosts *
+schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, GError **error)
+{
+  const PsCosts *whole = NULL;
+  g_autoptr (PsCosts) costs = NULL;
+  guint n_chunks;
+
+  if (count_chunks (schedule, &n_chunks, error))
+    whole = ps_predictor_costs (predictor, schedule->placement->n_devices, n_chunks, error);
+  if (whole == NULL)
+    return NULL;
+  if (!ps_costs_check_placement (whole, schedule->placement, error))
+    {
+      g_prefix_error (error, "schedule '%s': ", schedule->name);
+      return NULL;
+    }
+  costs = schedule->n_slices > 1 ? ps_costs_slice (whole, schedule->n_slices) : ps_costs_copy (whole);
+  return ps_costs_check (costs, schedule->n_microbatches * schedule->n_slices, error) ? g_steal_pointer (&costs) : NULL;
+}
+
+/* Programs */
+
+PsSchedule *
+ps_predictor_schedule (PsPredictor *predictor, const char *name_or_file, GError **error)
+{
+  const PsSetting *setting = predictor->setting;
+  const PsFamily *family = ps_family_find (name_or_file);
+  const PsCosts *costs = NULL;
+
+  if (family != NULL && family->uses_costs && setting->n_devices > 0 && setting->n_microbatches > 0
+      && ps_setting_source (setting) != NULL)
+    {
+      costs = ps_predictor_costs (predictor, setting->n_devices,
+                                  setting->n_chunks > 0 ? setting->n_chunks : family->default_chunks, error);
+      if (costs == NULL)
+        return NULL;
+    }
+  return ps_schedule_find (setting, name_or_file, costs, error);
+}
+
+static PsProgram *
+lower (const PsPredictor *predictor, PsSchedule *schedule, const char *where, GError **error)
+{
+  PsProgram *program = ps_program_lower (schedule, predictor->setting->comm_order, error);
+
+  if (program == NULL)
+    g_prefix_error (error, "%s: ", where);
+  return program;
+}
+
+PsProgram *
+ps_predictor_program (PsPredictor *predictor, const char *name_or_file, GError **error)
+{
+  PsSchedule *schedule = ps_predictor_schedule (predictor, name_or_file, error);
+
+  return schedule != NULL ? lower (predictor, schedule, name_or_file, error) : NULL;
+}
+
+static gsize
+program_bytes (const PsProgram *program)
+{
+  const PsSchedule *schedule = program->schedule;
+  gsize n = program->n_steps;
+
+  return n * (sizeof *program->steps + sizeof *schedule->ops + 3 * sizeof *program->step_of)
+         + program->first[schedule->placement->n_devices] * sizeof *program->instructions;
+}
+
+/* Makes the program's key. FALSE: no other setting will ask for it, so that keeping it would only drive others out. */
+static gboolean
+is_asked_again (PsPredictor *predictor, const char *name_or_file)
+{
+  const PsFamily *family = ps_family_find (name_or_file);
+  guint parts = PS_KEY_PROGRAM | (family != NULL && family->uses_costs ? PS_KEY_COSTS | PS_KEY_LIMIT : 0);
+  GArray *key = ps_cache_key (predictor->programs);
+
+  if (predictor->key == NULL || !predictor->key (predictor->data, parts, key))
+    return FALSE;
+  g_array_append_val (key, predictor->setting->n_microbatches);
+  return TRUE;
+}
+
+static PsProgram *
+shared_program (PsPredictor *predictor, const char *name_or_file, GError **error)
+{
+  PsProgram *program = ps_cache_find (predictor->programs);
+
+  if (program != NULL)
+    return program;
+  program = ps_predictor_program (predictor, name_or_file, error);
+  if (program != NULL)
+    ps_cache_add (predictor->programs, program, program_bytes (program));
+  return program;
+}
+
+/* Planning and ready order change the program that they run. */
+static gboolean
+leaves_program (const PsSetting *setting)
+{
+  return setting->comm_order != PS_COMM_PLANNED && setting->ready_order == 0;
+}
+
+static void
+take_program (PsPredictor *predictor, const char *name_or_file, PsPrediction *prediction, GError **error)
+{
+  PsProgram *shared;
+
+  if (!is_asked_again (predictor, name_or_file))
+    {
+      prediction->program = ps_predictor_program (predictor, name_or_file, error);
+      return;
+    }
+  shared = shared_program (predictor, name_or_file, error);
+  prediction->is_shared = leaves_program (predictor->setting);
+  if (shared != NULL)
+    prediction->program
+        = prediction->is_shared ? shared : lower (predictor, ps_schedule_copy (shared->schedule), name_or_file, error);
+}
+
+/* Predictions */
+
+void
+ps_prediction_free (PsPrediction *prediction)
+{
+  if (prediction == NULL)
+    return;
+  ps_costs_free (prediction->costs);
+  ps_simulation_free (prediction->simulation);
+  if (!prediction->is_shared)
+    ps_program_free (prediction->program);
+  ps_metrics_clear (&prediction->metrics);
+  ps_events_task_free (prediction->events);
+  g_free (prediction);
+}
+
+PsTimeline *
+ps_prediction_timeline (const PsPrediction *prediction)
+{
+  PsTimeline *timeline = ps_timeline_from_simulation (prediction->program, prediction->costs, prediction->simulation);
+
+  timeline->iteration_ns = prediction->metrics.iteration_ns;
+  return timeline;
+}
+
+static gboolean
+fits (const gint64 *limit, const PsMetrics *metrics)
+{
+  for (guint d = 0; limit != NULL && d < metrics->n_devices; d++)
+    if (metrics->device[d].peak_memory_bytes > limit[d])
+      return FALSE;
+  return TRUE;
+}
+
+/* A slice counts as a microbatch: its chain through the stages is as short as that of a microbatch of its size. */
+static gint64
+lower_bound (const PsSetting *setting, const PsSchedule *schedule, const PsCosts *costs)
+{
+  guint n = schedule->copy != NULL ? schedule->n_microbatches : schedule->n_microbatches * schedule->n_slices;
+  g_autoptr (PsCosts) fastest
+      = setting->n_speeds ? ps_setting_fastest_costs (setting, schedule->placement, costs, NULL) : NULL;
+  gboolean overlaps = schedule->asynchronous || setting->sync == PS_SYNC_BYPASS;
+
+  return (overlaps ? ps_period_bound : ps_lower_bound) (schedule->placement, schedule->copy, n,
+                                                        fastest != NULL ? fastest : costs);
+}
+
+/* Simulates the program of the prediction, and works out its figures. */
+static gboolean
+run (PsPredictor *predictor, PsPrediction *prediction, GError **error)
+{
+  const PsSetting *setting = predictor->setting;
+  g_autofree gint64 *limit = NULL;
+  const PsProgram *repeated;
+
+  prediction->costs = schedule_costs (predictor, prediction->program->schedule, error);
+  if (prediction->costs == NULL
+      || !ps_setting_memory_limit (setting, prediction->program->schedule->placement->n_devices, &limit, error)
+      || !ps_comm_simulate (setting, limit, prediction, error))
+    return FALSE;
+  ps_metrics_from_simulation (prediction->program, prediction->simulation, &prediction->metrics);
+  repeated = setting->sync == PS_SYNC_BYPASS ? ps_prediction_hint (prediction) : prediction->program;
+  if (!ps_iteration_events (repeated, prediction->costs, prediction->simulation, ps_prediction_events (prediction),
+                            setting->sync, setting->reduce, &prediction->iteration, error))
+    return FALSE;
+  ps_metrics_set_iteration (&prediction->metrics, prediction->iteration.period_ns);
+  prediction->lower_bound_ns = lower_bound (setting, prediction->program->schedule, prediction->costs);
+  prediction->feasible = fits (limit, &prediction->metrics);
+  return TRUE;
+}
+
+PsPrediction *
+ps_predictor_predict (PsPredictor *predictor, const char *name_or_file, GError **error)
+{
+  g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
+
+  take_program (predictor, name_or_file, prediction, error);
+  return prediction->program != NULL && run (predictor, prediction, error) ? g_steal_pointer (&prediction) : NULL;
+}
+
+PsPrediction *
+ps_predictor_predict_schedule (PsPredictor *predictor, PsSchedule *schedule, GError **error)
+{
+  g_autoptr (PsPrediction) prediction = g_new0 (PsPrediction, 1);
+  g_autofree char *where = g_strdup (schedule->name);
+
+  prediction->program = lower (predictor, schedule, where, error);
+  return prediction->program != NULL && run (predictor, prediction, error) ? g_steal_pointer (&prediction) : NULL;
+}
+
+PsPrediction *
+ps_predict (const PsSetting *setting, const char *name_or_file, GError **error)
+{
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+
+  return ps_predictor_predict (predictor, name_or_file, error);
+}

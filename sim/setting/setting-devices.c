@@ -1,0 +1,71 @@
+/* setting-devices.c - what a setting says of its devices: memory, speed, and how transfers between them go. */
+#include <pipesim/setting.h>
+
+gboolean
+ps_setting_transfers_wait (const PsSetting *setting)
+{
+  return setting->comm != PS_CHANNEL_LATENCY || setting->blocking || setting->share_links;
+}
+
+gboolean
+ps_setting_needs_events (const PsSetting *setting)
+{
+  return ps_setting_transfers_wait (setting) || setting->n_speeds || setting->overlap_slowdown > 1
+         || setting->ready_order;
+}
+
+PsCluster *
+ps_setting_cluster (const PsSetting *setting, GError **error)
+{
+  g_autoptr (PsCluster) cluster = setting->known_cluster != NULL ? ps_cluster_copy (setting->known_cluster)
+                                                                 : ps_cluster_load (setting->cluster, error);
+
+  if (cluster == NULL || !ps_cluster_group (cluster, setting->n_tensor, error))
+    return NULL;
+  ps_cluster_scale (cluster, setting->bandwidth_factor, setting->latency_factor);
+  return g_steal_pointer (&cluster);
+}
+
+/* Options that take one value for all devices, or one for each. */
+static gboolean
+check_count (const char *option, const char *what, guint n_given, guint n_devices, GError **error)
+{
+  if (n_given <= 1 || n_given == n_devices)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u %ss for %u devices; one %s, or %u, would be right", option,
+               n_given, what, n_devices, what, n_devices);
+  return FALSE;
+}
+
+gboolean
+ps_setting_speeds (const PsSetting *setting, guint n_devices, double **speeds, GError **error)
+{
+  if (!check_count ("--speed", "factor", setting->n_speeds, n_devices, error))
+    return FALSE;
+  *speeds = setting->n_speeds > 0 ? g_new (double, n_devices) : NULL;
+  for (guint d = 0; *speeds != NULL && d < n_devices; d++)
+    (*speeds)[d] = setting->speed[setting->n_speeds == 1 ? 0 : d];
+  return TRUE;
+}
+
+gboolean
+ps_setting_memory_limit (const PsSetting *setting, guint n_devices, gint64 **limit, GError **error)
+{
+  guint n_given = setting->n_memory_limits;
+  g_autoptr (PsCluster) cluster = NULL;
+  gint64 memory = 0;
+
+  if (!check_count ("--memory-limit", "size", n_given, n_devices, error))
+    return FALSE;
+  if (n_given == 0 && setting->cluster != NULL)
+    {
+      cluster = ps_setting_cluster (setting, error);
+      if (cluster == NULL)
+        return FALSE;
+      memory = cluster->memory_bytes;
+    }
+  *limit = n_given > 0 || memory > 0 ? g_new (gint64, n_devices) : NULL;
+  for (guint d = 0; *limit != NULL && d < n_devices; d++)
+    (*limit)[d] = n_given == 0 ? memory : setting->memory_limit[n_given == 1 ? 0 : d];
+  return TRUE;
+}

@@ -1,0 +1,41 @@
+/* source-cluster.c - costs modelled for --model on --cluster. */
+#include <pipesim/sources.h>
+
+#include <string.h>
+
+static PsCosts *
+load (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+{
+  g_autoptr (PsCluster) cluster = ps_setting_cluster (setting, error);
+
+  if (cluster == NULL || !ps_cluster_check_size (cluster, (guint64)n_devices * setting->n_replicas, error))
+    return NULL;
+  return ps_costs_model (model, cluster, n_devices, n_chunks, error);
+}
+
+/* Clusters that ship with pipesim change with its version only. */
+static gboolean
+digest (const char *name, char **digest, GError **error)
+{
+  g_autoptr (PsCluster) cluster = ps_cluster_load (name, error);
+  g_autofree char *contents = NULL;
+  gsize length;
+
+  if (strpbrk (name, "/.") != NULL && ps_read_file (name, &contents, &length, NULL))
+    *digest = g_compute_checksum_for_data (G_CHECKSUM_SHA256, (const guchar *)contents, length);
+  return cluster != NULL;
+}
+
+const PsCostSource ps_source_cluster = {
+  .option = "cluster",
+  .offset = offsetof (PsSetting, cluster),
+  .usage = "--model FILE with --cluster FILE",
+  .fields = "model and cluster",
+  .needs = { { "cluster", offsetof (PsSetting, cluster), "model", offsetof (PsSetting, model), "what to run on it" },
+             { "precision", offsetof (PsSetting, precision), "model", offsetof (PsSetting, model),
+               "which it gives another number format" } },
+  .has_model = TRUE,
+  .has_cluster = TRUE,
+  .load = load,
+  .digest = digest,
+};

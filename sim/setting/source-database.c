@@ -1,0 +1,76 @@
+/* source-database.c - costs as they were measured, by --db and --profile. */
+#include <pipesim/costdb.h>
+#include <pipesim/sources.h>
+
+static PsCosts *
+load (const PsSetting *setting, const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+{
+  g_autoptr (PsCostDb) db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
+
+  return db != NULL ? ps_costdb_costs (db, setting->profile, model, n_devices, n_chunks, error) : NULL;
+}
+
+static PsModel *
+model (const PsSetting *setting, GError **error)
+{
+  g_autoptr (PsCostDb) db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
+
+  return db != NULL ? ps_costdb_model (db, setting->profile, error) : NULL;
+}
+
+static void
+add_measurement (GChecksum *checksum, const PsMeasurement *row)
+{
+  const gint64 figures[]
+      = { row->subject, row->kind,           row->bytes,      row->devices,    row->sharing,    row->share,
+          row->cache,   row->time.median_ns, row->take_bytes, row->give_bytes, row->state_bytes };
+
+  g_checksum_update (checksum, (const guchar *)row->shape, -1);
+  g_checksum_update (checksum, (const guchar *)figures, sizeof figures);
+}
+
+static gboolean
+add_profile (GChecksum *checksum, PsCostDb *db, const PsProfile *profile, GError **error)
+{
+  g_autoptr (GPtrArray) rows = ps_costdb_measurements (db, profile->name, FALSE, error);
+
+  if (rows == NULL)
+    return FALSE;
+  g_checksum_update (checksum, (const guchar *)profile->name, -1);
+  g_checksum_update (checksum, (const guchar *)profile->model_digest, -1);
+  g_checksum_update (checksum, (const guchar *)profile->shares, -1);
+  for (guint i = 0; i < rows->len; i++)
+    add_measurement (checksum, rows->pdata[i]);
+  return TRUE;
+}
+
+/* Of the measurements themselves: SQLite changes the file whenever it is opened. */
+static gboolean
+digest (const char *path, char **digest, GError **error)
+{
+  g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_READ, error);
+  g_autoptr (GPtrArray) profiles = db != NULL ? ps_costdb_profiles (db, error) : NULL;
+  g_autoptr (GChecksum) checksum = g_checksum_new (G_CHECKSUM_SHA256);
+
+  if (profiles == NULL)
+    return FALSE;
+  for (guint i = 0; i < profiles->len; i++)
+    if (!add_profile (checksum, db, profiles->pdata[i], error))
+      return FALSE;
+  *digest = g_strdup (g_checksum_get_string (checksum));
+  return TRUE;
+}
+
+const PsCostSource ps_source_database = {
+  .option = "db",
+  .offset = offsetof (PsSetting, db),
+  .usage = "--db FILE",
+  .fields = "db",
+  .needs
+  = { { "profile", offsetof (PsSetting, profile), "db", offsetof (PsSetting, db), "the database that holds it" } },
+  .has_model = TRUE,
+  .is_slow = TRUE,
+  .load = load,
+  .model = model,
+  .digest = digest,
+};

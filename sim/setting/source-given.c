@@ -1,0 +1,16 @@
+/* source-given.c - costs as --costs gives them. */
+#include <pipesim/sources.h>
+
+static PsCosts *
+load (const PsSetting *setting, G_GNUC_UNUSED const PsModel *model, guint n_devices, guint n_chunks, GError **error)
+{
+  return ps_costs_parse (setting->costs, n_devices, n_chunks, error);
+}
+
+const PsCostSource ps_source_given = {
+  .option = "costs",
+  .offset = offsetof (PsSetting, costs),
+  .usage = "--costs 'f=1ms,b=1ms,w=1ms'",
+  .fields = "costs",
+  .load = load,
+};

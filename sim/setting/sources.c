@@ -1,0 +1,250 @@
+/* sources.c - the table of cost sources, and the costs that the setting's source and options give. */
+#include "sources-catalogue.h" /* SOURCES, a ROW for each source that sim/meson.build lists */
+
+#include <math.h>
+#include <pipesim/sources.h>
+
+#define ROW(name) extern const PsCostSource ps_source_##name;
+SOURCES
+#undef ROW
+
+#define ROW(name) &ps_source_##name,
+static const PsCostSource *const table[] = { SOURCES };
+
+const PsCostSource *const *
+ps_source_table (guint *n)
+{
+  *n = G_N_ELEMENTS (table);
+  return table;
+}
+
+const PsCostSource *
+ps_source_find (const char *option)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (table); i++)
+    if (g_str_equal (table[i]->option, option))
+      return table[i];
+  return NULL;
+}
+
+static gboolean
+is_given (const PsSetting *setting, gsize offset)
+{
+  return G_STRUCT_MEMBER (const char *, setting, offset) != NULL;
+}
+
+const PsCostSource *
+ps_setting_source (const PsSetting *setting)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (table); i++)
+    if (is_given (setting, table[i]->offset))
+      return table[i];
+  return NULL;
+}
+
+char *
+ps_source_usage (gboolean in_spec)
+{
+  GString *text = g_string_new (NULL);
+
+  for (guint i = 0; i < G_N_ELEMENTS (table); i++)
+    g_string_append_printf (text, "%s%s%s", i == 0 ? "" : ", ", i + 1 == G_N_ELEMENTS (table) ? "or " : "",
+                            in_spec ? table[i]->fields : table[i]->usage);
+  return g_string_free (text, FALSE);
+}
+
+static gboolean
+check_needs (const PsSetting *setting, const PsCostSource *source, GError **error)
+{
+  for (const PsOptionNeed *need = source->needs; need->option != NULL; need++)
+    if (is_given (setting, need->offset) && !is_given (setting, need->needs_offset))
+      {
+        g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--%s: needs --%s FILE, %s", need->option, need->needs,
+                     need->why);
+        return FALSE;
+      }
+  return TRUE;
+}
+
+gboolean
+ps_sources_check (const PsSetting *setting, GError **error)
+{
+  const PsCostSource *source = ps_setting_source (setting);
+  gboolean ok = TRUE;
+
+  for (guint i = 0; i < G_N_ELEMENTS (table); i++)
+    if (table[i] != source && is_given (setting, table[i]->offset))
+      {
+        g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--%s and --%s: costs come from one of them, not from both",
+                     source->option, table[i]->option);
+        return FALSE;
+      }
+  for (guint i = 0; ok && i < G_N_ELEMENTS (table); i++)
+    ok = check_needs (setting, table[i], error);
+  return ok;
+}
+
+/* --model with what the options change of it. */
+static PsModel *
+read_model (const PsSetting *setting, GError **error)
+{
+  g_autoptr (PsModel) model
+      = setting->known_model != NULL ? ps_model_copy (setting->known_model) : ps_model_load (setting->model, error);
+
+  if (model == NULL || !ps_model_set_precision (model, "--precision", setting->precision, error))
+    return NULL;
+  if (setting->microbatch_size > 0)
+    model->microbatch_size = setting->microbatch_size;
+  return g_steal_pointer (&model);
+}
+
+PsModel *
+ps_setting_model (const PsSetting *setting, GError **error)
+{
+  const PsCostSource *source = ps_setting_source (setting);
+
+  if (setting->model != NULL || setting->known_model != NULL)
+    return read_model (setting, error);
+  if (source != NULL && source->model != NULL)
+    return source->model (setting, error);
+  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "no model: give --model FILE, or --db FILE that holds one");
+  return NULL;
+}
+
+PsCosts *
+ps_setting_load (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
+{
+  const PsCostSource *source = ps_setting_source (setting);
+  g_autoptr (PsModel) model = NULL;
+  g_autofree char *usage = NULL;
+
+  if (source == NULL)
+    {
+      usage = ps_source_usage (FALSE);
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "no costs: give %s", usage);
+      return NULL;
+    }
+  if (!check_needs (setting, source, error))
+    return NULL;
+  if (source->has_model && setting->model != NULL)
+    {
+      model = read_model (setting, error);
+      if (model == NULL)
+        return NULL;
+    }
+  return source->load (setting, model, n_devices, n_chunks, error);
+}
+
+static gint64
+scale_time (gint64 time_ns, double speed)
+{
+  return llrint (MIN ((double)time_ns / speed, (double)PS_MAX_TIME_NS));
+}
+
+/* A modelled transfer has a latency apart, which its source knows; otherwise the whole time scales. */
+static void
+scale_transfers (PsCosts *costs, double factor)
+{
+  for (guint i = 1; i <= 2 * costs->n_stages; i++)
+    costs->transfer_ns[i] = scale_time (costs->transfer_ns[i], factor);
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    {
+      costs->stage[stage].reduce_ns = scale_time (costs->stage[stage].reduce_ns, factor);
+      costs->stage[stage].reduce2_ns = scale_time (costs->stage[stage].reduce2_ns, factor);
+    }
+}
+
+static gboolean
+has_reduce (const PsCosts *costs)
+{
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    if (costs->stage[stage].reduce_ns > 0)
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean
+replicate (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, guint n_devices, GError **error)
+{
+  if (cluster != NULL)
+    ps_costs_set_reduce (costs, cluster, n_devices, setting->n_replicas);
+  if (setting->n_replicas == 1)
+    return TRUE;
+  if (has_reduce (costs))
+    return !setting->zero || ps_costs_zero (costs, setting->n_replicas, error);
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "--replicas %u: %s does not say what an all-reduce takes; give reduce=TIME in --costs, or a model on a "
+               "cluster",
+               setting->n_replicas, costs->source);
+  return FALSE;
+}
+
+static gboolean
+recompute (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, GError **error)
+{
+  gboolean has_model = ps_setting_source (setting)->has_model;
+  g_autoptr (PsModel) model = has_model ? ps_setting_model (setting, error) : NULL;
+
+  return (model != NULL || !has_model) && ps_costs_recompute (costs, model, cluster, setting->recompute, error);
+}
+
+gboolean
+ps_setting_adapt (const PsSetting *setting, PsCosts *costs, guint n_devices, GError **error)
+{
+  gboolean has_cluster = ps_setting_source (setting)->has_cluster;
+  g_autoptr (PsCluster) cluster = has_cluster ? ps_setting_cluster (setting, error) : NULL;
+
+  if (has_cluster && cluster == NULL)
+    return FALSE;
+  if (!has_cluster && setting->bandwidth_factor != 1)
+    scale_transfers (costs, setting->bandwidth_factor);
+  return (setting->recompute == PS_RECOMPUTE_NONE || recompute (setting, cluster, costs, error))
+         && ps_costs_offload (costs, setting->offload, error) && replicate (setting, cluster, costs, n_devices, error);
+}
+
+PsCosts *
+ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks, GError **error)
+{
+  g_autoptr (PsCosts) costs = ps_setting_load (setting, n_devices, n_chunks, error);
+
+  return costs != NULL && ps_setting_adapt (setting, costs, n_devices, error) ? g_steal_pointer (&costs) : NULL;
+}
+
+gboolean
+ps_costs_check_placement (const PsCosts *costs, const PsPlacement *placement, GError **error)
+{
+  if (!costs->loop_only || placement->kind == PS_PLACEMENT_LOOP)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
+               "placement %s: costs measured with unequal shares of an accelerator hold for placement loop only",
+               ps_placement_name (placement->kind));
+  return FALSE;
+}
+
+PsCosts *
+ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs, GError **error)
+{
+  PsCosts *fastest;
+  g_autofree double *speed = NULL;
+
+  if (!ps_costs_check_placement (costs, placement, error)
+      || !ps_setting_speeds (setting, placement->n_devices, &speed, error))
+    return NULL;
+  fastest = ps_costs_copy (costs);
+  for (guint stage = 0; speed != NULL && stage < costs->n_stages; stage++)
+    {
+      double best = 0;
+
+      for (guint copy = 0; copy < placement->n_copies; copy++)
+        best = MAX (best, speed[ps_placement_device (placement, copy, stage)]);
+      for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+        {
+          PsOpCost *op = ps_costs_op (fastest, (PsOpKind)kind, stage);
+
+          op->duration_ns = llrint ((double)op->duration_ns / best);
+        }
+      if (costs->stage[stage].pair_ns >= 0)
+        fastest->stage[stage].pair_ns = llrint ((double)costs->stage[stage].pair_ns / best);
+    }
+  return fastest;
+}

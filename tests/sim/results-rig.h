@@ -1,0 +1,52 @@
+/* results-rig.h - result databases, and sweeps that fill them. */
+#ifndef PS_TEST_RESULTS_RIG_H
+#define PS_TEST_RESULTS_RIG_H
+
+#include "folder-rig.h"
+
+#include <pipesim/results.h>
+#include <pipesim/sweep.h>
+
+#include <string.h>
+
+static inline PsSweep *
+parse (const char *text)
+{
+  g_autoptr (GError) error = NULL;
+  PsSweep *sweep = ps_sweep_parse ("s.ini", text, strlen (text), &error);
+
+  g_assert_no_error (error);
+  return sweep;
+}
+
+#define SPEC                                                                                                           \
+  "[sweep]\nschedule = all\ndevices = 2, 4\nmicrobatches = 4..12 step 4\n"                                             \
+  "costs = f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB; f=1ms,b=2ms,w=1ms,c=500us,act=3MiB\n"                         \
+  "bandwidth-factor = 0.25..4 x2\nmemory-limit = 16MiB, 32MiB\n"
+
+static inline PsResults *
+open_results (const char *name, PsResultsMode mode)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *path = path_of (name);
+  PsResults *results = ps_results_open (path, mode, &error);
+
+  g_assert_no_error (error);
+  return results;
+}
+
+static inline PsSweepProgress
+run (const PsSweep *sweep, const char *name, guint n_jobs, PsShard shard)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsResults) results = open_results (name, PS_RESULTS_WRITE);
+  PsSweepRun how = { .n_jobs = n_jobs, .shard = shard };
+  PsSweepProgress progress;
+
+  ps_sweep_run (sweep, results, &how, &progress, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (progress.present + progress.predicted + progress.skipped, ==, progress.n_points);
+  return progress;
+}
+
+#endif

@@ -1,0 +1,338 @@
+/* test-predictor.c - one chain for all: predictions with and without results that are kept, and the table of sources.
+ */
+#include "costdb-rig.h"
+#include "setting/cache.h"
+
+#include <pipesim/predictor.h>
+
+#include <string.h>
+
+#define CLUSTER                                                                                                        \
+  "[cluster]\nnodes = 1\ndevices_per_node = 4\nmemory = 4GiB\npeak_flops = 1e12\nefficiency = 0.5\n"                   \
+  "link_latency = 20us\nlink_bandwidth = 5e9\n"
+
+static PsSetting *
+read_setting (const char *line, GError **error)
+{
+  g_autoptr (PsSetting) setting = ps_setting_new ();
+  g_autoptr (GOptionContext) context = g_option_context_new (NULL);
+  g_autofree char *whole = g_strconcat ("test ", line, NULL);
+  g_auto (GStrv) arguments = g_strsplit (whole, " ", -1);
+
+  ps_options_add (ps_setting_options, setting, context);
+  g_assert_true (g_option_context_parse_strv (context, &arguments, NULL));
+  return ps_setting_check (setting, error) ? g_steal_pointer (&setting) : NULL;
+}
+
+/* Kept results */
+
+static const char *const lines[] = {
+  "-p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB",
+  "-p 4 -m 8 --costs f=1ms,b=2ms,w=1ms,c=100us,act=2MiB,wact=1MiB --memory-limit 9MiB",
+  "-p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=300us,act=2MiB --comm rank --comm-order planned",
+  "-p 4 -m 8 --costs f=1ms,b=1ms,w=1ms,c=300us,act=2MiB --ready-order 3",
+  "-p 4 -m 6 --costs f=1ms,b=1ms,w=1ms --sync bypass",
+  "-p 4 -m 8 --model tiny-gpt --cluster h100-80gb --recompute full",
+  "-p 4 -m 8 --model tiny-gpt --cluster h100-80gb --replicas 2 --zero 1",
+  "-p 3 -m 8 --costs f=1ms:1ms:2ms,bw=1ms:1ms:1ms --speed 1:0.5", /* refused */
+};
+
+/* A setting that changes between predictions, as a sweep's does. */
+typedef struct
+{
+  PsSetting setting;
+  guint line;
+  guint n_keys;
+  gboolean again; /* whether other settings will ask for the same */
+} Changing;
+
+static gboolean
+add_line (gpointer data, guint parts, GArray *key)
+{
+  Changing *changing = data;
+
+  g_assert_cmpuint (parts, !=, 0);
+  g_array_append_val (key, changing->line);
+  changing->n_keys++;
+  return changing->again;
+}
+
+static void
+check_same (PsPredictor *predictor, const PsSetting *setting, const char *name)
+{
+  g_autoptr (GError) a_error = NULL, b_error = NULL;
+  g_autoptr (PsPrediction) a = ps_predictor_predict (predictor, name, &a_error);
+  g_autoptr (PsPrediction) b = ps_predict (setting, name, &b_error);
+  g_autoptr (PsTimeline) a_timeline = NULL, b_timeline = NULL;
+  g_autofree char *a_json = NULL, *b_json = NULL;
+
+  g_assert_true ((a == NULL) == (b == NULL));
+  g_assert_cmpstr (a_error != NULL ? a_error->message : NULL, ==, b_error != NULL ? b_error->message : NULL);
+  if (a == NULL)
+    return;
+  a_json = ps_timeline_to_json (a_timeline = ps_prediction_timeline (a));
+  b_json = ps_timeline_to_json (b_timeline = ps_prediction_timeline (b));
+  g_assert_cmpstr (a_json, ==, b_json);
+  g_assert_cmpint (a->lower_bound_ns, ==, b->lower_bound_ns);
+  g_assert_cmpint (a->feasible, ==, b->feasible);
+  g_assert_cmpint (a->metrics.iteration_ns, ==, b->metrics.iteration_ns);
+}
+
+/* Every line and family several times, whatever was kept of those before. Schedules are kept by line and name here, so
+ * each name has a predictor. */
+static void
+test_kept (void)
+{
+  static const char *const names[] = { "1f1b", "zb-auto", "interleaved", "zb-v-auto", "seq1f1b", "no-such-family" };
+
+  for (guint i = 0; i < 2 * G_N_ELEMENTS (names); i++)
+    {
+      Changing changing = { .again = i % 2 };
+      g_autoptr (PsPredictor) predictor = ps_predictor_new (&changing.setting, NULL);
+
+      ps_predictor_set_key (predictor, add_line, &changing);
+      for (guint k = 0; k < 3 * G_N_ELEMENTS (lines); k++)
+        {
+          g_autoptr (PsSetting) setting = read_setting (lines[k % G_N_ELEMENTS (lines)], NULL);
+
+          changing.line = k % G_N_ELEMENTS (lines);
+          changing.setting = *setting;
+          check_same (predictor, setting, names[i / 2]);
+        }
+      g_assert_cmpuint (changing.n_keys, >, 0);
+    }
+}
+
+/* A second prediction has the program of the first, which stays when the first is freed. */
+static void
+test_shared (void)
+{
+  g_autoptr (PsSetting) setting = read_setting (lines[0], NULL);
+  Changing changing = { .setting = *setting, .again = TRUE };
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (&changing.setting, NULL);
+  PsPrediction *first, *second;
+  const PsProgram *program;
+
+  ps_predictor_set_key (predictor, add_line, &changing);
+  first = ps_predictor_predict (predictor, "1f1b", NULL);
+  g_assert_true (first->is_shared);
+  program = first->program;
+  ps_prediction_free (first);
+  second = ps_predictor_predict (predictor, "1f1b", NULL);
+  g_assert_true (second->program == program);
+  g_assert_cmpuint (second->program->schedule->n_microbatches, ==, 8);
+  ps_prediction_free (second);
+}
+
+/* Costs of one size are read once; given ones stand for theirs. */
+static void
+test_costs_once (void)
+{
+  g_autoptr (PsSetting) setting = read_setting (lines[5], NULL);
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+  const PsCosts *costs = ps_predictor_costs (predictor, 4, 2, NULL);
+  g_autoptr (PsPrediction) prediction = ps_predictor_predict (predictor, "zb-v-auto", NULL);
+  g_autoptr (PsPredictor) given = ps_predictor_new (setting, costs);
+
+  g_assert_cmpuint (prediction->costs->n_stages, ==, 8);
+  g_assert_true (ps_predictor_costs (predictor, 4, 2, NULL) == costs);
+  g_assert_true (ps_predictor_costs (predictor, 4, 1, NULL) != costs);
+  g_assert_true (ps_predictor_costs (given, 2, 4, NULL) == costs);
+  g_assert_cmpuint (ps_predictor_costs (given, 4, 1, NULL)->n_stages, ==, 4);
+}
+
+/* Reasons are kept as costs are: a cluster that appears later is not looked for again. */
+static void
+test_reason_once (void)
+{
+  g_autofree char *path = path_of ("later.ini"), *line = g_strconcat ("--model tiny-gpt --cluster ", path, NULL);
+  g_autoptr (PsSetting) setting = read_setting (line, NULL);
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+  g_autoptr (GError) first = NULL, second = NULL;
+
+  g_assert_null (ps_predictor_costs (predictor, 4, 1, &first));
+  g_assert_true (g_file_set_contents (path, CLUSTER, -1, NULL));
+  g_assert_null (ps_predictor_costs (predictor, 4, 1, &second));
+  g_assert_cmpstr (first->message, ==, second->message);
+  g_assert_nonnull (ps_predictor_costs (predictor, 2, 1, NULL));
+}
+
+static char *
+find (PsCache *cache, guint a, guint b)
+{
+  GArray *key = ps_cache_key (cache);
+
+  g_array_append_val (key, a);
+  g_array_append_val (key, b);
+  return ps_cache_find (cache);
+}
+
+/* Least recently used things go first, and all go in the end. */
+static void
+test_cache (void)
+{
+  PsCache *cache = ps_cache_new (30, g_free);
+  char *things[4];
+
+  for (guint i = 0; i < 4; i++)
+    {
+      things[i] = g_strdup_printf ("%u", i);
+      g_assert_null (find (cache, 1, i));
+      ps_cache_add (cache, things[i], 10);
+      g_assert_true (find (cache, 1, 0) == things[0]);
+    }
+  g_assert_null (find (cache, 0, 1));
+  g_assert_null (find (cache, 1, 1)); /* 0 was used between all others */
+  g_assert_true (find (cache, 1, 3) == things[3]);
+  ps_cache_key (cache);
+  g_assert_null (ps_cache_find (cache));
+  ps_cache_free (cache);
+}
+
+/* Sources */
+
+static void
+assert_usage (const char *line, const char *message)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_test_message ("%s", line);
+  g_assert_null (read_setting (line, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+  g_assert_cmpstr (error->message, ==, message);
+}
+
+/* A row says by itself what its options need, and how to give it. */
+static void
+test_sources (void)
+{
+  guint n;
+  const PsCostSource *const *sources = ps_source_table (&n);
+  g_autofree char *usage = ps_source_usage (FALSE), *fields = ps_source_usage (TRUE);
+
+  for (guint i = 0; i < n; i++)
+    {
+      g_autofree char *option = g_strdup_printf ("--%s", sources[i]->option);
+
+      for (const PsOptionNeed *need = sources[i]->needs; need->option != NULL; need++)
+        {
+          g_autofree char *line = g_strdup_printf ("--%s=fp32", need->option);
+          g_autofree char *message
+              = g_strdup_printf ("--%s: needs --%s FILE, %s", need->option, need->needs, need->why);
+
+          assert_usage (line, message);
+        }
+      g_assert_true (ps_source_find (sources[i]->option) == sources[i]);
+      g_assert_nonnull (strstr (sources[i]->usage, option));
+      g_assert_nonnull (strstr (usage, sources[i]->usage));
+      g_assert_nonnull (strstr (fields, sources[i]->option));
+      g_assert_true (sources[i]->load != NULL && (sources[i]->model == NULL || sources[i]->has_model));
+    }
+}
+
+/* A source with what it needs is the setting's; with any other it is refused. */
+static void
+test_one_source (void)
+{
+  guint n;
+  const PsCostSource *const *sources = ps_source_table (&n);
+
+  for (guint i = 0; i < n; i++)
+    for (guint k = i; k < n; k++)
+      {
+        g_autofree char *line = g_strdup_printf ("--model=m --%s=x --%s=x", sources[i]->option, sources[k]->option);
+        g_autofree char *message = g_strdup_printf ("--%s and --%s: costs come from one of them, not from both",
+                                                    sources[i]->option, sources[k]->option);
+        g_autoptr (PsSetting) setting = NULL;
+
+        if (i != k)
+          {
+            assert_usage (line, message);
+            continue;
+          }
+        setting = read_setting (line, NULL);
+        g_assert_true (ps_setting_source (setting) == sources[i]);
+      }
+}
+
+static char *
+digest_of (const char *option, const char *text)
+{
+  g_autoptr (GError) error = NULL;
+  char *digest = NULL;
+
+  g_assert_true (ps_source_find (option)->digest (text, &digest, &error));
+  g_assert_no_error (error);
+  return digest;
+}
+
+/* A digest follows the measurements, not the file, which changes whenever it is opened. */
+static void
+test_digest_of_measurements (void)
+{
+  g_autofree char *path = path_of ("costs.db"), *empty = NULL, *one = NULL, *again = NULL, *two = NULL;
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  gint64 profile = begin (db, "a");
+
+  empty = digest_of ("db", path);
+  store (db, profile, new_op (PS_OP_F, "layers=1", 1, 1000));
+  one = digest_of ("db", path);
+  again = digest_of ("db", path);
+  store (db, profile, new_op (PS_OP_B, "layers=1", 1, 1000));
+  two = digest_of ("db", path);
+  g_assert_cmpstr (empty, !=, one);
+  g_assert_cmpstr (one, ==, again);
+  g_assert_cmpstr (one, !=, two);
+}
+
+/* A cluster that ships with pipesim needs no digest, another one's follows the text of its file. */
+static void
+test_digest_of_cluster (void)
+{
+  g_autofree char *path = path_of ("c.ini"), *shipped = digest_of ("cluster", "h100-80gb"), *a = NULL, *b = NULL;
+
+  g_assert_null (shipped);
+  g_assert_true (g_file_set_contents (path, CLUSTER, -1, NULL));
+  a = digest_of ("cluster", path);
+  g_assert_true (g_file_set_contents (path, CLUSTER, (gssize)strlen (CLUSTER) - 1, NULL));
+  b = digest_of ("cluster", path);
+  g_assert_cmpstr (a, !=, b);
+}
+
+/* Each digest reads its file, so that errors come before a sweep begins. */
+static void
+test_digest_of_nothing (void)
+{
+  guint n, n_digests = 0;
+  const PsCostSource *const *sources = ps_source_table (&n);
+
+  for (guint i = 0; i < n; i++)
+    {
+      g_autoptr (GError) error = NULL;
+      g_autofree char *digest = NULL;
+
+      if (sources[i]->digest == NULL)
+        continue;
+      g_assert_false (sources[i]->digest ("no/such/file", &digest, &error));
+      g_assert_nonnull (error);
+      n_digests++;
+    }
+  g_assert_cmpuint (n_digests, >=, 2);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/predictor/kept", test_kept);
+  g_test_add_func ("/predictor/shared", test_shared);
+  g_test_add_func ("/predictor/costs-once", test_costs_once);
+  g_test_add_func ("/predictor/reason-once", test_reason_once);
+  g_test_add_func ("/predictor/cache", test_cache);
+  g_test_add_func ("/predictor/sources", test_sources);
+  g_test_add_func ("/predictor/one-source", test_one_source);
+  g_test_add_func ("/predictor/digest-of-measurements", test_digest_of_measurements);
+  g_test_add_func ("/predictor/digest-of-cluster", test_digest_of_cluster);
+  g_test_add_func ("/predictor/digest-of-nothing", test_digest_of_nothing);
+  return run_in_folder ();
+}

@@ -1,0 +1,335 @@
+/* test-questions.c - questions asked of results, against brute force over their rows. */
+#include "sweep/results-private.h"
+#include "results-rig.h"
+
+#include <pipesim/questions.h>
+
+typedef struct
+{
+  gint64 point, devices, microbatches, iteration_ns, batch, peak;
+  double bandwidth;
+  char *schedule, *costs, *limit;
+  double time;
+} Row;
+
+static void
+row_clear (gpointer data)
+{
+  Row *row = data;
+
+  g_free (row->schedule);
+  g_free (row->costs);
+  g_free (row->limit);
+}
+
+static GArray *
+feasible_rows (PsResults *results)
+{
+  GArray *all = g_array_new (FALSE, TRUE, sizeof (Row));
+  g_autoptr (PsRows) rows = ps_rows_new (results->file, NULL,
+                                         "SELECT point, devices, microbatches, iteration_ns, global_batch,"
+                                         " peak_memory_bytes, bandwidth_factor, schedule, costs, memory_limit_bytes"
+                                         " FROM prediction WHERE feasible AND NOT asynchronous",
+                                         "");
+  gboolean found;
+
+  g_array_set_clear_func (all, row_clear);
+  while (ps_rows_next (rows, &found, NULL) && found)
+    {
+      Row row = { .point = ps_rows_integer (rows, 0),
+                  .devices = ps_rows_integer (rows, 1),
+                  .microbatches = ps_rows_integer (rows, 2),
+                  .iteration_ns = ps_rows_integer (rows, 3),
+                  .batch = ps_rows_integer (rows, 4),
+                  .peak = ps_rows_integer (rows, 5),
+                  .bandwidth = ps_rows_real (rows, 6),
+                  .schedule = ps_rows_text (rows, 7),
+                  .costs = ps_rows_text (rows, 8),
+                  .limit = ps_rows_text (rows, 9) };
+
+      row.time = (double)row.iteration_ns / (double)row.batch;
+      g_array_append_val (all, row);
+    }
+  return all;
+}
+
+#define ROW(rows, i) (&g_array_index (rows, Row, i))
+
+/* Nothing of the same devices dominates it, and nothing equal comes before it. */
+static gboolean
+is_on_front (const GArray *rows, const Row *row)
+{
+  for (guint i = 0; i < rows->len; i++)
+    {
+      const Row *other = ROW (rows, i);
+
+      if (other->devices != row->devices || other->time > row->time || other->peak > row->peak || other == row)
+        continue;
+      if (other->time < row->time || other->peak < row->peak || other->point < row->point)
+        return FALSE;
+    }
+  return TRUE;
+}
+
+static char **
+csv_lines (const PsAnswer *answer)
+{
+  g_autofree char *csv = ps_table_to_csv (answer->table);
+
+  return g_strsplit (g_strchomp (csv), "\n", -1);
+}
+
+static guint
+column_in (const char *heading, const char *name)
+{
+  g_auto (GStrv) names = g_strsplit (heading, ",", -1);
+
+  for (guint i = 0; names[i]; i++)
+    if (g_str_equal (names[i], name))
+      return i;
+  g_error ("no column %s in %s", name, heading);
+}
+
+static char *per_devices[] = { (char *)"devices", NULL };
+
+static void
+test_pareto (void)
+{
+  g_autoptr (PsSweep) sweep = parse (SPEC);
+  g_autoptr (PsResults) results = NULL;
+  g_autoptr (GArray) rows = NULL;
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsAnswer) answer = NULL;
+  PsQuestion question = { .per = per_devices, .by = (char *)"sequence_ns" };
+  guint n = 0;
+
+  run (sweep, "pareto.db", 2, (PsShard){ 0, 1 });
+  results = open_results ("pareto.db", PS_RESULTS_READ);
+  rows = feasible_rows (results);
+  answer = ps_results_pareto (results, &question, &error);
+  g_assert_no_error (error);
+  for (guint i = 0; i < rows->len; i++)
+    n += is_on_front (rows, ROW (rows, i));
+  g_assert_cmpuint (n, >, 6);
+  g_assert_cmpuint (ps_table_n_rows (answer->table), ==, n);
+  {
+    g_auto (GStrv) lines = csv_lines (answer);
+    guint iteration = column_in (lines[0], "iteration_ns"), peak = column_in (lines[0], "peak_memory_bytes");
+    guint commas = 0;
+
+    /* The costs, whose commas are quoted, vary: compare from the end, where no text stands but the origin. */
+    for (const char *c = lines[0]; *c; c++)
+      commas += *c == ',';
+    for (guint k = 1; lines[k]; k++)
+      {
+        g_auto (GStrv) cells = g_strsplit (lines[k], ",", -1);
+        guint shift = g_strv_length (cells) - 1 - commas, found = 0;
+
+        for (guint i = 0; i < rows->len; i++)
+          found += is_on_front (rows, ROW (rows, i))
+                   && ROW (rows, i)->iteration_ns == g_ascii_strtoll (cells[iteration + shift], NULL, 10)
+                   && ROW (rows, i)->peak == g_ascii_strtoll (cells[peak + shift], NULL, 10);
+        g_assert_cmpuint (found, ==, 1);
+      }
+  }
+}
+
+static void
+test_best (void)
+{
+  g_autoptr (PsSweep) sweep = parse (SPEC);
+  g_autoptr (PsResults) results = NULL;
+  g_autoptr (GArray) rows = NULL;
+  gint64 limits[] = { 6 << 20, 12 << 20, 24 << 20 };
+  PsQuestion question = { .per = per_devices, .by = (char *)"iteration_ns", .top = 1, .limits = limits, .n_limits = 3 };
+  g_autoptr (PsAnswer) answer = NULL;
+  g_auto (GStrv) lines = NULL;
+  guint k = 0;
+
+  run (sweep, "best.db", 2, (PsShard){ 0, 1 });
+  results = open_results ("best.db", PS_RESULTS_READ);
+  rows = feasible_rows (results);
+  answer = ps_results_best (results, &question, NULL);
+  lines = csv_lines (answer);
+  for (guint limit = 0; limit < 3; limit++)
+    for (gint64 devices = 2; devices <= 4; devices += 2)
+      {
+        const Row *best = NULL;
+        g_autofree char *begin = NULL;
+
+        for (guint i = 0; i < rows->len; i++)
+          {
+            const Row *row = ROW (rows, i);
+
+            if (row->devices == devices && row->peak <= limits[limit]
+                && (!best || row->iteration_ns < best->iteration_ns
+                    || (row->iteration_ns == best->iteration_ns && row->peak < best->peak)))
+              best = row;
+          }
+        g_assert_nonnull (best);
+        begin = g_strdup_printf ("%" G_GINT64_FORMAT ",%" G_GINT64_FORMAT ",%s,%" G_GINT64_FORMAT ",", limits[limit],
+                                 devices, best->schedule, best->microbatches);
+        g_assert_true (g_str_has_prefix (lines[++k], begin));
+      }
+  g_assert_null (lines[k + 1]);
+}
+
+/* PipeDream is the fastest and needs no more memory, but wins only where it is asked for. */
+static void
+test_asynchronous (void)
+{
+  static const struct
+  {
+    const char *where, *winner;
+  } cases[] = { { NULL, "1f1b" },
+                { "schedule!=gpipe", "1f1b" },
+                { "asynchronous=no", "1f1b" },
+                { "asynchronous=any", "pipedream" },
+                { "asynchronous=yes", "pipedream" },
+                { "schedule=pipedream", "pipedream" } };
+  g_autoptr (PsSweep) sweep
+      = parse ("[sweep]\nschedule = 1f1b, gpipe, pipedream\ndevices = 4\nmicrobatches = 4, 8\ncosts = f=1ms,bw=2ms\n");
+  g_autoptr (PsResults) results = NULL;
+
+  run (sweep, "asynchronous.db", 1, (PsShard){ 0, 1 });
+  results = open_results ("asynchronous.db", PS_RESULTS_READ);
+  for (gsize i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      char *where[] = { (char *)cases[i].where, NULL };
+      const PsQuestion question = { .by = (char *)"sequence_ns", .where = where, .top = 1 };
+      g_autoptr (PsAnswer) best = ps_results_best (results, &question, NULL);
+      g_autoptr (PsAnswer) front = ps_results_pareto (results, &question, NULL);
+      g_autoptr (PsAnswer) along = ps_results_sensitivity (results, &question, "microbatches", NULL);
+      g_autofree char *left_out = ps_question_left_out (results, &question, NULL);
+      g_auto (GStrv) b = csv_lines (best), p = csv_lines (front), s = csv_lines (along);
+
+      g_assert_true (g_str_has_prefix (b[1], cases[i].winner) && g_str_has_prefix (p[1], cases[i].winner));
+      g_assert_nonnull (strstr (s[1], cases[i].winner));
+      g_assert_cmpint (g_str_has_prefix (left_out, "pipedream: asynchronous"), ==, i < 2);
+    }
+}
+
+/* Two schedules whose times cross between known values: gpipe with m microbatches takes (m + p - 1) (f + b), the naive
+ * schedule m p (f + b): at p = 2 and m = 1 both 2 (f + b), from m = 2 on gpipe is ahead. With transfers of c the naive
+ * one needs 2 c for each microbatch, gpipe only 2 c in all. */
+static void
+test_sensitivity (void)
+{
+  g_autoptr (PsSweep) sweep = parse ("[sweep]\nschedule = naive, gpipe\ndevices = 2\nmicrobatches = 1..4\n"
+                                     "costs = f=1ms,b=1ms,w=0\n");
+  g_autoptr (PsResults) results = NULL;
+  g_autoptr (PsAnswer) answer = NULL;
+  g_autofree char *csv = NULL;
+  PsQuestion question = { .by = (char *)"iteration_ns" };
+
+  run (sweep, "cross.db", 1, (PsShard){ 0, 1 });
+  results = open_results ("cross.db", PS_RESULTS_READ);
+  answer = ps_results_sensitivity (results, &question, "microbatches", NULL);
+  csv = ps_table_to_csv (answer->table);
+  /* At m = 1 both take 4 ms; the first by name wins a tie and stays so: gpipe. */
+  g_assert_cmpstr (
+      csv, ==, "from,to,winner,ahead,before,break_even,statement\n1,4,gpipe,0,,,gpipe is the fastest from m = 1 on\n");
+}
+
+/* Against brute force: at every bandwidth the winner of the stretch is as fast as any, and break-even points lie
+ * between. */
+static void
+test_stretches (void)
+{
+  g_autoptr (PsSweep) sweep
+      = parse ("[sweep]\nschedule = 1f1b, eager-1f1b, interleaved, zb-h1, zb-v, gpipe\ndevices = 4\n"
+               "microbatches = 8\ncosts = f=1ms,b=1ms,w=1ms,c=100us\n"
+               "bandwidth-factor = 0.01..4 x1.1\n");
+  g_autoptr (PsResults) results = NULL;
+  g_autoptr (GArray) rows = NULL;
+  g_autoptr (PsAnswer) answer = NULL;
+  g_auto (GStrv) lines = NULL;
+  PsQuestion question = { .by = (char *)"iteration_ns" };
+  double last = 0;
+  guint checked = 0;
+
+  run (sweep, "stretches.db", 1, (PsShard){ 0, 1 });
+  results = open_results ("stretches.db", PS_RESULTS_READ);
+  rows = feasible_rows (results);
+  answer = ps_results_sensitivity (results, &question, "bandwidth_factor", NULL);
+  lines = csv_lines (answer);
+  g_assert_cmpuint (g_strv_length (lines), >=, 3); /* two stretches at least */
+  for (guint k = 1; lines[k]; k++)
+    {
+      g_auto (GStrv) cells = g_strsplit (lines[k], ",", -1); /* from,to,winner,ahead,before,break_even,statement */
+      double from = g_ascii_strtod (cells[0], NULL), to = g_ascii_strtod (cells[1], NULL);
+
+      g_assert_cmpfloat (from, >, last);
+      if (k > 1)
+        {
+          double even = g_ascii_strtod (cells[5], NULL);
+
+          g_assert_cmpfloat (even, >=, last);
+          g_assert_cmpfloat (even, <=, from);
+        }
+      last = to;
+      for (guint i = 0; i < rows->len; i++)
+        for (guint j = 0; j < rows->len && ROW (rows, i)->bandwidth >= from && ROW (rows, i)->bandwidth <= to; j++)
+          if (ROW (rows, j)->bandwidth == ROW (rows, i)->bandwidth && g_str_equal (ROW (rows, i)->schedule, cells[2]))
+            {
+              g_assert_cmpint (ROW (rows, i)->iteration_ns, <=, ROW (rows, j)->iteration_ns);
+              checked++;
+            }
+    }
+  g_assert_cmpuint (checked, ==, rows->len);
+}
+
+static void
+check_refused (PsResults *results, PsQuestion question, const char *wanted)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_null (ps_results_pareto (results, &question, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+  g_assert_nonnull (strstr (error->message, wanted));
+}
+
+static void
+test_conditions (void)
+{
+  g_autoptr (PsSweep) sweep = parse (SPEC);
+  g_autoptr (PsResults) results = NULL;
+  char *per[] = { (char *)"colour", NULL }, *none[] = { NULL }, *text[] = { (char *)"schedule", NULL };
+  char *wrong[] = { (char *)"schedule", NULL }, *sign[] = { (char *)"devices=>2", NULL };
+  char *size[] = { (char *)"peak_memory_bytes<=12XB", NULL };
+  char *number[] = { (char *)"devices=4x", NULL }, *flag[] = { (char *)"blocking=maybe", NULL };
+  char *quote[] = { (char *)"schedule=1f1b' OR 1 --", NULL };
+  char *two[] = { (char *)"schedule!=zb-v", (char *)"peak_memory_bytes<=8MiB", (char *)"devices>=4", NULL };
+  PsQuestion question = { .per = none, .where = two, .by = (char *)"iteration_ns", .top = 1 };
+  g_autoptr (PsAnswer) answer = NULL, nothing = NULL;
+
+  run (sweep, "where.db", 2, (PsShard){ 0, 1 });
+  results = open_results ("where.db", PS_RESULTS_READ);
+  check_refused (results, (PsQuestion){ .per = per, .by = (char *)"iteration_ns" }, "--per: 'colour' is no column");
+  check_refused (results, (PsQuestion){ .by = (char *)"schedule" }, "--by: 'schedule' is no column of numbers");
+  check_refused (results, (PsQuestion){ .by = (char *)"iteration_ns", .where = wrong }, "--where: 'schedule' is not");
+  check_refused (results, (PsQuestion){ .by = (char *)"iteration_ns", .where = sign }, "--where: 'devices=>2' is not");
+  check_refused (results, (PsQuestion){ .by = (char *)"iteration_ns", .where = size }, "'12XB'");
+  check_refused (results, (PsQuestion){ .by = (char *)"iteration_ns", .where = number },
+                 "'4x' is no number, as devices is");
+  check_refused (results, (PsQuestion){ .by = (char *)"iteration_ns", .where = flag }, "'maybe' is not yes, no or any");
+  answer = ps_results_best (results, &question, NULL);
+  g_assert_cmpuint (ps_table_n_rows (answer->table), ==, 1);
+  question.where = quote;
+  question.per = text;
+  nothing = ps_results_best (results, &question, NULL);
+  g_assert_cmpuint (ps_table_n_rows (nothing->table), ==, 0);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/questions/pareto", test_pareto);
+  g_test_add_func ("/questions/best", test_best);
+  g_test_add_func ("/questions/sensitivity", test_sensitivity);
+  g_test_add_func ("/questions/asynchronous", test_asynchronous);
+  g_test_add_func ("/questions/stretches", test_stretches);
+  g_test_add_func ("/questions/conditions", test_conditions);
+  return run_in_folder ();
+}
