@@ -36,6 +36,7 @@ int
 ps_calib_report_failure (const GError *error, gpointer argv)
 {
   g_autofree char *line = ps_error_line (error, argv);
+
   g_printerr ("%spipesim calib: %s\n", isatty (STDERR_FILENO) ? PS_CLEAR_LINE : "", line);
   return ps_error_exit_code (error);
 }

@@ -162,6 +162,7 @@ ps_calib_cmd_diff (int argc, char **argv, GError **error)
                         "would not differ beyond noise if the clock while A was measured had been that of B.",
                         rows, &options, error)
         && check_sides (&options, error) && diff (&options, error);
+
   ps_options_reset (rows, &options);
   return ok;
 }

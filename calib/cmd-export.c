@@ -47,6 +47,7 @@ ps_calib_cmd_export (int argc, char **argv, GError **error)
       = ps_calib_parse (argc, argv, "export", "Writes a profile as JSON (pipesim-profile/1), one measurement per line.",
                         export_rows, &options, error)
         && ps_calib_require ("--db", options.db, error) && export(&options, error);
+
   ps_options_reset (export_rows, &options);
   return ok;
 }
@@ -98,6 +99,7 @@ ps_calib_cmd_import (int argc, char **argv, GError **error)
                 && ps_calib_require ("--db", options.db, error)
                 && (!options.profile || ps_calib_require ("--profile", options.profile, error))
                 && check_files (&options, error) && import (&options, error);
+
   ps_options_reset (import_rows, &options);
   return ok;
 }

@@ -97,6 +97,7 @@ static gboolean
 parse_count (const char *option, const char *text, gint64 low, gint64 high, guint *count, GError **error)
 {
   gint64 value;
+
   if (!ps_parse_integer (option, text, low, high, &value, error))
     return FALSE;
   *count = (guint)value;
@@ -116,10 +117,12 @@ parse_chunks (Run *run, const char *text, GError **error)
 {
   guint p = run->calibration.n_devices;
   g_auto (GStrv) items = split_list (text ? text : "1,2");
+
   run->chunks = g_array_new (FALSE, FALSE, sizeof (guint));
   for (guint i = 0; items[i]; i++)
     {
       guint v;
+
       if (!parse_count ("-v", items[i], 1, PS_MAX_STAGES / p, &v, error))
         return FALSE;
       if (text || v == 1 || p * v <= run->model->layers)
@@ -134,10 +137,12 @@ static gboolean
 parse_blocks (Run *run, const char *text, GError **error)
 {
   g_auto (GStrv) items = text ? split_list (text) : NULL;
+
   run->blocks = g_array_new (FALSE, FALSE, sizeof (guint));
   for (guint i = 0; items && items[i]; i++)
     {
       guint n;
+
       if (!parse_count ("--blocks", items[i], 0, MAX_BLOCKS, &n, error))
         return FALSE;
       g_array_append_val (run->blocks, n);
@@ -152,10 +157,12 @@ static gboolean
 parse_caches (const char *text, guint *caches, GError **error)
 {
   g_auto (GStrv) items = split_list (text);
+
   *caches = 0;
   for (guint i = 0; items[i]; i++)
     {
       PsCacheState state;
+
       if (!ps_cache_state_parse ("--caches", items[i], &state, error))
         return FALSE;
       *caches |= 1U << state;
@@ -173,6 +180,7 @@ static gboolean
 parse_shares (Run *run, const char *text, GError **error)
 {
   PsCalibration *calibration = &run->calibration;
+
   if (!text)
     return TRUE;
   if (calibration->n_local < calibration->n_devices)
@@ -202,6 +210,7 @@ static gboolean
 set_sizes (Run *run, const Options *options, GError **error)
 {
   PsCalibration *calibration = &run->calibration;
+
   run->rounds.n_again = options->n_again;
   calibration->rule = options->rule;
   calibration->rule.min_samples = MIN (MIN_SAMPLES, options->rule.max_samples);
@@ -219,6 +228,7 @@ static gboolean
 prepare (Run *run, const Options *options, GError **error)
 {
   PsCalibration *calibration = &run->calibration;
+
   calibration->device = ps_device_find (options->device ? options->device : "cpu", error);
   if (!calibration->device)
     return FALSE;
@@ -239,6 +249,7 @@ static gboolean
 check_possible (const PsCalibration *calibration, GError **error)
 {
   const PsDeviceClass *class = calibration->device;
+
   if (!class->measures)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--device: the times of device %s are not worth measuring",
                  class->name);
@@ -250,6 +261,7 @@ check_possible (const PsCalibration *calibration, GError **error)
   for (guint i = 0; i < calibration->n_chunks; i++)
     {
       g_autoptr (PsCut) cut = ps_cut_new (calibration->model, calibration->n_devices, calibration->chunks[i], error);
+
       if (!cut)
         return FALSE;
     }
@@ -268,6 +280,7 @@ warn_of_sharing (const PsCalibration *calibration)
   const PsDeviceClass *device = calibration->device;
   guint n_cores = ps_count_cores ();
   g_autofree char *idle = device->idle ? device->idle () : NULL;
+
   if (idle)
     g_printerr ("warning: device %s: %s\n", device->name, idle);
   if (device == &ps_cpu_device && calibration->n_local > n_cores)
@@ -280,6 +293,7 @@ open_profile (Run *run, const Options *options, GError **error)
 {
   g_autoptr (PsProfile) profile
       = ps_profile_new_here (options->profile, run->model, run->calibration.device, run->calibration.transport);
+
   g_free (profile->shares);
   profile->shares = ps_shares_to_text (run->calibration.shares, run->calibration.n_devices);
   if (run->calibration.processes)
@@ -296,6 +310,7 @@ static gboolean
 print_result (const Run *run, const Options *options, gint64 begin_ns, GError **error)
 {
   g_autoptr (GPtrArray) measurements = ps_costdb_measurements (run->rounds.db, options->profile, FALSE, error);
+
   if (!measurements)
     return FALSE;
   g_autofree char *elapsed = ps_format_time (ps_clock_now () - begin_ns);
@@ -340,6 +355,7 @@ measure_all (Run *run, const Options *options, GError **error)
 {
   PsCalibration *calibration = &run->calibration;
   gint64 begin_ns = ps_clock_now ();
+
   ps_calib_rounds_init (&run->rounds, options->profile);
   run->rounds.terminal = isatty (STDERR_FILENO);
   if (!prepare (run, options, error) || !check_processes (calibration, error) || !check_possible (calibration, error))
@@ -361,6 +377,7 @@ ps_calib_cmd_run (int argc, char **argv, GError **error)
   g_auto (Run) run = { 0 };
   GError *failure = NULL;
   Options options = { 0 };
+
   /* Joined first: the others hear of an option that this process refuses. */
   if (!ps_processes_join (&run.calibration.processes, ps_calib_report_failure, argv, error))
     return FALSE;

@@ -267,6 +267,7 @@ ps_calib_cmd_show (int argc, char **argv, GError **error)
   Options options = { 0 };
   gboolean ok = ps_calib_parse (argc, argv, "show", "Shows the measurements of a profile.", rows, &options, error)
                 && ps_calib_require ("--db", options.db, error) && show (&options, error);
+
   ps_options_reset (rows, &options);
   return ok;
 }

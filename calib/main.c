@@ -7,6 +7,7 @@
 typedef struct
 {
   const char *name;
+
   gboolean (*run) (int argc, char **argv, GError **error);
   const char *description;
 } Command;

@@ -364,8 +364,8 @@ static void
 test_own_words (void)
 {
   static const char *const wrong[] = { "--share 51", "--number 0", "-l 4", "-t 3", "--rate x", "--lvl 1" };
-  Outer outer = { .inner = { .setting = NULL } };
-  g_autoptr (PsSetting) setting = outer.inner.setting = ps_setting_new ();
+  g_autoptr (PsSetting) setting = ps_setting_new ();
+  Outer outer = { .inner = { .setting = setting } };
 
   g_assert_true (parse_outer (&outer, "--number any", NULL));
   g_assert_true (outer.any && !outer.has_number);
