@@ -97,7 +97,7 @@ ps_calib_cmd_import (int argc, char **argv, GError **error)
                     "Reads a profile that calib export wrote into a cost database, which has none of that name yet.",
                     import_rows, &options, error)
                 && ps_calib_require ("--db", options.db, error)
-                && (!options.profile || ps_calib_require ("--profile", options.profile, error))
+                && (options.profile == NULL || ps_calib_require ("--profile", options.profile, error))
                 && check_files (&options, error) && import (&options, error);
 
   ps_options_reset (import_rows, &options);

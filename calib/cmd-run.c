@@ -116,16 +116,16 @@ static gboolean
 parse_chunks (Run *run, const char *text, GError **error)
 {
   guint p = run->calibration.n_devices;
-  g_auto (GStrv) items = split_list (text ? text : "1,2");
+  g_auto (GStrv) items = split_list (text != NULL ? text : "1,2");
 
   run->chunks = g_array_new (FALSE, FALSE, sizeof (guint));
-  for (guint i = 0; items[i]; i++)
+  for (guint i = 0; items[i] != NULL; i++)
     {
       guint v;
 
       if (!parse_count ("-v", items[i], 1, PS_MAX_STAGES / p, &v, error))
         return FALSE;
-      if (text || v == 1 || p * v <= run->model->layers)
+      if (text != NULL || v == 1 || p * v <= run->model->layers)
         g_array_append_val (run->chunks, v);
     }
   run->calibration.chunks = (const guint *)(gpointer)run->chunks->data;
@@ -136,10 +136,10 @@ parse_chunks (Run *run, const char *text, GError **error)
 static gboolean
 parse_blocks (Run *run, const char *text, GError **error)
 {
-  g_auto (GStrv) items = text ? split_list (text) : NULL;
+  g_auto (GStrv) items = text != NULL ? split_list (text) : NULL;
 
   run->blocks = g_array_new (FALSE, FALSE, sizeof (guint));
-  for (guint i = 0; items && items[i]; i++)
+  for (guint i = 0; items != NULL && items[i] != NULL; i++)
     {
       guint n;
 
@@ -159,7 +159,7 @@ parse_caches (const char *text, guint *caches, GError **error)
   g_auto (GStrv) items = split_list (text);
 
   *caches = 0;
-  for (guint i = 0; items[i]; i++)
+  for (guint i = 0; items[i] != NULL; i++)
     {
       PsCacheState state;
 
@@ -173,7 +173,8 @@ parse_caches (const char *text, guint *caches, GError **error)
 static gboolean
 check_classes (const PsDeviceClass *device, const PsTransportClass *transport, GError **error)
 {
-  return (!device->available || device->available (error)) && (!transport->available || transport->available (error));
+  return (device->available == NULL || device->available (error))
+         && (transport->available == NULL || transport->available (error));
 }
 
 static gboolean
@@ -181,7 +182,7 @@ parse_shares (Run *run, const char *text, GError **error)
 {
   PsCalibration *calibration = &run->calibration;
 
-  if (!text)
+  if (text == NULL)
     return TRUE;
   if (calibration->n_local < calibration->n_devices)
     {
@@ -191,8 +192,8 @@ parse_shares (Run *run, const char *text, GError **error)
       return FALSE;
     }
   run->shares = ps_device_shares_parse (calibration->device, "--sm-shares", text, calibration->n_devices, error);
-  g_autofree char *unequal = run->shares ? ps_shares_to_text (run->shares, calibration->n_devices) : NULL;
-  calibration->shares = unequal && *unequal ? run->shares : NULL;
+  g_autofree char *unequal = run->shares != NULL ? ps_shares_to_text (run->shares, calibration->n_devices) : NULL;
+  calibration->shares = unequal != NULL && *unequal ? run->shares : NULL;
   return run->shares != NULL;
 }
 
@@ -201,7 +202,7 @@ static gboolean
 read_model (Run *run, const Options *options, GError **error)
 {
   run->model = ps_model_load (options->model, error);
-  return run->model
+  return run->model != NULL
          && ps_model_set_precision (run->model, "--precision (a number format; --within says how well to know medians)",
                                     options->precision, error);
 }
@@ -229,13 +230,13 @@ prepare (Run *run, const Options *options, GError **error)
 {
   PsCalibration *calibration = &run->calibration;
 
-  calibration->device = ps_device_find (options->device ? options->device : "cpu", error);
-  if (!calibration->device)
+  calibration->device = ps_device_find (options->device != NULL ? options->device : "cpu", error);
+  if (calibration->device == NULL)
     return FALSE;
-  calibration->transport = ps_transport_find (options->transport ? options->transport : "threads", error);
-  if (!calibration->transport || !check_classes (calibration->device, calibration->transport, error)
+  calibration->transport = ps_transport_find (options->transport != NULL ? options->transport : "threads", error);
+  if (calibration->transport == NULL || !check_classes (calibration->device, calibration->transport, error)
       || !set_sizes (run, options, error) || !parse_shares (run, options->sm_shares, error)
-      || !parse_caches (options->caches ? options->caches : "run", &calibration->caches, error))
+      || !parse_caches (options->caches != NULL ? options->caches : "run", &calibration->caches, error))
     return FALSE;
   if (!read_model (run, options, error) || !parse_chunks (run, options->chunks, error)
       || !parse_blocks (run, options->blocks, error))
@@ -253,21 +254,21 @@ check_possible (const PsCalibration *calibration, GError **error)
   if (!class->measures)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--device: the times of device %s are not worth measuring",
                  class->name);
-  else if (calibration->n_blocks > 0 && !class->occupy)
+  else if (calibration->n_blocks > 0 && class->occupy == NULL)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--blocks: device %s has no multiprocessors to keep from ops",
                  class->name);
-  if (!class->measures || (calibration->n_blocks > 0 && !class->occupy))
+  if (!class->measures || (calibration->n_blocks > 0 && class->occupy == NULL))
     return FALSE;
   for (guint i = 0; i < calibration->n_chunks; i++)
     {
       g_autoptr (PsCut) cut = ps_cut_new (calibration->model, calibration->n_devices, calibration->chunks[i], error);
 
-      if (!cut)
+      if (cut == NULL)
         return FALSE;
     }
   PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, calibration->n_devices, 1, 0);
   PsDevice *device = class->open (&setting, error);
-  if (device)
+  if (device != NULL)
     class->close (device);
   return device != NULL;
 }
@@ -279,9 +280,9 @@ warn_of_sharing (const PsCalibration *calibration)
 {
   const PsDeviceClass *device = calibration->device;
   guint n_cores = ps_count_cores ();
-  g_autofree char *idle = device->idle ? device->idle () : NULL;
+  g_autofree char *idle = device->idle != NULL ? device->idle () : NULL;
 
-  if (idle)
+  if (idle != NULL)
     g_printerr ("warning: device %s: %s\n", device->name, idle);
   if (device == &ps_cpu_device && calibration->n_local > n_cores)
     g_printerr ("warning: -p: %u devices take turns on %u cores, and their times are those of devices that do\n",
@@ -296,14 +297,14 @@ open_profile (Run *run, const Options *options, GError **error)
 
   g_free (profile->shares);
   profile->shares = ps_shares_to_text (run->calibration.shares, run->calibration.n_devices);
-  if (run->calibration.processes)
+  if (run->calibration.processes != NULL)
     {
       g_free (profile->transport);
       profile->transport = g_strdup_printf ("%s, %u processes", run->calibration.transport->name,
                                             ps_processes_n_ranks (run->calibration.processes));
     }
   run->rounds.db = ps_costdb_open (options->db, PS_COSTDB_WRITE, error);
-  return run->rounds.db && ps_costdb_begin_profile (run->rounds.db, profile, &run->rounds.profile, error);
+  return run->rounds.db != NULL && ps_costdb_begin_profile (run->rounds.db, profile, &run->rounds.profile, error);
 }
 
 static gboolean
@@ -311,7 +312,7 @@ print_result (const Run *run, const Options *options, gint64 begin_ns, GError **
 {
   g_autoptr (GPtrArray) measurements = ps_costdb_measurements (run->rounds.db, options->profile, FALSE, error);
 
-  if (!measurements)
+  if (measurements == NULL)
     return FALSE;
   g_autofree char *elapsed = ps_format_time (ps_clock_now () - begin_ns);
   g_autoptr (PsTable) table = ps_calib_table (measurements, FALSE);
@@ -325,7 +326,7 @@ print_result (const Run *run, const Options *options, gint64 begin_ns, GError **
 static gboolean
 check_processes (const PsCalibration *calibration, GError **error)
 {
-  if (!calibration->processes || calibration->transport->spans_processes)
+  if (calibration->processes == NULL || calibration->transport->spans_processes)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "transport %s: stays inside one process, and these are %u",
                calibration->transport->name, ps_processes_n_ranks (calibration->processes));
@@ -385,7 +386,7 @@ ps_calib_cmd_run (int argc, char **argv, GError **error)
     measure_all (&run, &options, &failure);
   ps_processes_part (run.calibration.processes, failure);
   ps_options_reset (rows, &options);
-  if (failure)
+  if (failure != NULL)
     g_propagate_error (error, failure);
-  return !failure;
+  return failure == NULL;
 }

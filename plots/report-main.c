@@ -83,7 +83,7 @@ simulate_timelines (const Options *options, PsResults *results, GPtrArray *timel
   guint n_left = 0;
 
   all = ps_results_timelines (results, &question, MAX_OPS, &n_left, &error);
-  if (!all)
+  if (all == NULL)
     return g_strdup_printf ("The settings of the database could not be simulated again: %s.", error->message);
   g_ptr_array_extend_and_steal (timelines, g_steal_pointer (&all));
   if (n_left > 0)

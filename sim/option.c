@@ -336,7 +336,7 @@ append_value (const PsOption *option, PsValue value, GString *line)
     g_string_append (line, plain ? value.text : quoted);
   else if (value.type == PS_VALUE_INTEGER)
     g_string_append_printf (line, "%" G_GINT64_FORMAT "%s", value.integer,
-                            units[option->type] ? units[option->type] : "");
+                            units[option->type] != NULL ? units[option->type] : "");
   else
     append_real (option->type == PS_OPTION_PERCENT ? 100 * value.real : value.real, line);
 }

@@ -9,7 +9,7 @@ read_limits (const char *text, PsQuestion *question, GError **error)
 
   question->n_limits = g_strv_length (parts);
   question->limits = g_new0 (gint64, question->n_limits + 1);
-  for (guint i = 0; parts[i]; i++)
+  for (guint i = 0; parts[i] != NULL; i++)
     if (!ps_parse_size ("--memory-limit", g_strstrip (parts[i]), &question->limits[i], error))
       return FALSE;
   return TRUE;

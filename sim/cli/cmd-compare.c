@@ -46,10 +46,10 @@ parse_options (int argc, char **argv, Options *options, GError **error)
   ps_options_add (rows, options, context);
   if (!g_option_context_parse (context, &argc, &argv, error))
     return FALSE;
-  if (options->files && g_strv_length (options->files) == 2)
+  if (options->files != NULL && g_strv_length (options->files) == 2)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%u files given; two timelines are wanted",
-               options->files ? g_strv_length (options->files) : 0);
+               options->files != NULL ? g_strv_length (options->files) : 0);
   return FALSE;
 }
 
@@ -67,10 +67,10 @@ static PsComparison *
 compare_files (const char *predicted_path, const char *measured_path, GError **error)
 {
   g_autoptr (PsTimeline) predicted = load (predicted_path, error);
-  g_autoptr (PsTimeline) measured = predicted ? load (measured_path, error) : NULL;
-  PsComparison *comparison = measured ? ps_compare (predicted, measured, error) : NULL;
+  g_autoptr (PsTimeline) measured = predicted != NULL ? load (measured_path, error) : NULL;
+  PsComparison *comparison = measured != NULL ? ps_compare (predicted, measured, error) : NULL;
 
-  if (measured && !comparison)
+  if (measured != NULL && comparison == NULL)
     g_prefix_error (error, "%s and %s: ", predicted_path, measured_path);
   return comparison;
 }
@@ -85,7 +85,7 @@ ps_cmd_compare (int argc, char **argv, GError **error)
   if (!parse_options (argc, argv, &options, error))
     return 1;
   comparison = compare_files (options.files[0], options.files[1], error);
-  if (!comparison)
+  if (comparison == NULL)
     return 1;
   text = options.json ? ps_comparison_to_json (comparison, options.n_worst)
                       : ps_comparison_to_text (comparison, options.n_worst);

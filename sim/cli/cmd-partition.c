@@ -351,7 +351,7 @@ ps_cmd_partition (int argc, char **argv, GError **error)
   const PsPartitioner *partitioner = NULL;
 
   if (!parse_options (&options, argc, argv, error)
-      || !find_partitioner (options.algorithm ? options.algorithm : "bottleneck", &partitioner, error))
+      || !find_partitioner (options.algorithm != NULL ? options.algorithm : "bottleneck", &partitioner, error))
     return 0;
   job = partition_job_new (&options.partition, error);
   if (job == NULL)

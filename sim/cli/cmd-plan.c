@@ -145,7 +145,7 @@ make_table (const Options *options, const PsLayouts *layouts)
       ps_table_set_integer (table, "peak_memory_bytes", layout->peak_memory_bytes);
       ps_table_set_text (table, "costs_origin", layout->costs_origin);
       ps_table_set_text (table, "confidence", ps_confidence_name (layout->confidence));
-      if (layout->profile)
+      if (layout->profile != NULL)
         ps_table_set_text (table, "profile", layout->profile);
       ps_table_set_text (table, "command", command);
     }

@@ -364,7 +364,7 @@ check_analysis (Options *options, GError **error)
 static void
 split_schedules (Options *options)
 {
-  g_autofree char *names = options->schedules ? g_strjoinv (",", options->schedules) : g_strdup ("");
+  g_autofree char *names = options->schedules != NULL ? g_strjoinv (",", options->schedules) : g_strdup ("");
 
   g_strfreev (options->schedules);
   options->schedules = g_strsplit (names, ",", -1);
@@ -388,7 +388,7 @@ parse_options (Options *options, int argc, char **argv, GError **error)
   else if (options->schedules[0] == NULL)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
                          "--schedule: missing; give a family, a schedule file, or all");
-  else if (options->output && options->several)
+  else if (options->output != NULL && options->several)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "-o %s: a timeline is of one schedule, not of several",
                  options->output);
   else

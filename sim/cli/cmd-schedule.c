@@ -92,11 +92,11 @@ static const Action actions[] = {
 static const Action *
 find_action (const char *name, GError **error)
 {
-  for (gsize i = 0; name && i < G_N_ELEMENTS (actions); i++)
+  for (gsize i = 0; name != NULL && i < G_N_ELEMENTS (actions); i++)
     if (g_str_equal (actions[i].name, name))
       return &actions[i];
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': give one of list, show, validate, convert, lint",
-               name ? name : "");
+               name != NULL ? name : "");
   return NULL;
 }
 
@@ -107,7 +107,7 @@ print_help (GError **error)
 
   for (gsize i = 0; i < G_N_ELEMENTS (actions); i++)
     g_string_append_printf (text, "  %-9s %-10s %s\n", actions[i].name,
-                            actions[i].arguments ? actions[i].arguments : "", actions[i].description);
+                            actions[i].arguments != NULL ? actions[i].arguments : "", actions[i].description);
   g_string_append (text, "\npipesim schedule ACTION --help lists the options.\n");
   return ps_print (text->str, error);
 }
@@ -136,11 +136,11 @@ static gboolean
 parse_options (PsScheduleOptions *options, const Action *action, int *argc, char ***argv, GError **error)
 {
   g_autofree char *summary = g_strdup_printf ("- %s", action->description);
-  g_autofree char *parameters
-      = g_strjoin (" ", action->arguments ? action->arguments : summary, action->arguments ? summary : NULL, NULL);
+  g_autofree char *parameters = g_strjoin (" ", action->arguments != NULL ? action->arguments : summary,
+                                           action->arguments != NULL ? summary : NULL, NULL);
   g_autoptr (GOptionContext) context = g_option_context_new (parameters);
   g_autofree char *formats = help_on_formats ();
-  int wanted = action->arguments ? 2 : 1;
+  int wanted = action->arguments != NULL ? 2 : 1;
 
   options->setting = ps_setting_new ();
   options->predictor = ps_predictor_new (options->setting, NULL);
@@ -167,7 +167,7 @@ ps_cmd_schedule (int argc, char **argv, GError **error)
   int code = 0;
   g_auto (PsScheduleOptions) options = { .code = &code };
   const char *name = argc > 1 ? argv[1] : NULL;
-  g_autofree char *program = g_strdup_printf ("%s %s", g_get_prgname (), name ? name : "");
+  g_autofree char *program = g_strdup_printf ("%s %s", g_get_prgname (), name != NULL ? name : "");
   const Action *action;
 
   if (g_strcmp0 (name, "--help") == 0 || g_strcmp0 (name, "-h") == 0)

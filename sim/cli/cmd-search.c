@@ -173,7 +173,7 @@ finish_options (Options *options, int argc, char **argv, GError **error)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "-p/--devices: missing; a search needs it");
   else if (setting->n_microbatches == 0)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "-m/--microbatches: missing; a search needs it");
-  else if ((options->microbatch_size > 0 || options->any_size) && (!setting->model || !setting->cluster))
+  else if ((options->microbatch_size > 0 || options->any_size) && (setting->model == NULL || setting->cluster == NULL))
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
                          "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
   else
@@ -244,7 +244,7 @@ list_orders (const PsSchedule *schedule)
                                       ? g_strconcat (first, "+", ps_op_format (schedule->ops[++i], name), NULL)
                                       : NULL;
 
-          g_strv_builder_add (builder, both ? both : first);
+          g_strv_builder_add (builder, both != NULL ? both : first);
         }
       g_ptr_array_add (lists, g_strv_builder_end (builder));
       g_strv_builder_unref (builder);

@@ -72,7 +72,7 @@ write_settings (void)
   return g_strconcat (
       "These options describe the pipeline, its costs and its machine. predict, search, partition, schedule and exec\n"
       "take them. In the spec of pipesim sweep they are fields without the dashes.\n\n",
-      options ? options : help, NULL);
+      options != NULL ? options : help, NULL);
 }
 
 static char *

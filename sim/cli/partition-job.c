@@ -36,7 +36,7 @@ check_sources (const PartitionOptions *options, GError **error)
                    "FILE with --cluster FILE");
   if (options->layers != NULL && (setting->db != NULL || setting->model != NULL || setting->cluster != NULL))
     return refuse (error, "--layers and %s: layers come from one of them, not from both",
-                   setting->db              ? "--db"
+                   setting->db != NULL      ? "--db"
                    : setting->model != NULL ? "--model"
                                             : "--cluster");
   if (options->layers == NULL && setting->db == NULL && setting->cluster == NULL)
@@ -101,7 +101,7 @@ read_database (PartitionJob *job, const PsSetting *setting, PsLink *link, GError
 static guint
 device_of (const PartitionJob *job, guint stage)
 {
-  return job->placement ? ps_placement_device (job->placement, 0, stage) : stage % job->task.n_devices;
+  return job->placement != NULL ? ps_placement_device (job->placement, 0, stage) : stage % job->task.n_devices;
 }
 
 /* Boundaries inside a device take no time. */

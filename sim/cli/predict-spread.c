@@ -64,9 +64,9 @@ measured_spread (const PsSetting *setting, const PsPlacement *placement, GError 
   if (setting->model != NULL && (model = ps_setting_model (setting, error)) == NULL)
     return NULL;
   db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
-  return db ? ps_costdb_spread (db, setting->profile, model, placement->n_devices,
-                                placement->n_stages / placement->n_devices, error)
-            : NULL;
+  return db != NULL ? ps_costdb_spread (db, setting->profile, model, placement->n_devices,
+                                        placement->n_stages / placement->n_devices, error)
+                    : NULL;
 }
 
 static gboolean
@@ -333,9 +333,9 @@ describe_causes (const PsSpreadOptions *options)
     g_string_append (text, ", jitter measured");
   else if (options->has_jitter)
     g_string_append_printf (text, ", jitter %g", options->uncertainty.jitter);
-  for (char **straggler = options->stragglers; straggler && *straggler; straggler++)
+  for (char **straggler = options->stragglers; straggler != NULL && *straggler; straggler++)
     g_string_append_printf (text, ", straggler %s", *straggler);
-  for (char **link = options->slow_links; link && *link; link++)
+  for (char **link = options->slow_links; link != NULL && *link; link++)
     g_string_append_printf (text, ", slow link %s", *link);
   return g_string_free (g_steal_pointer (&text), FALSE);
 }
@@ -363,9 +363,9 @@ ps_spread_report_to_text (PsSpreadReport *report)
   for (guint i = 0; i < report->rows->len; i++)
     {
       g_autoptr (PsTable) tornado = ps_spread_report_tornado (report, ((const Row *)report->rows->pdata[i])->schedule);
-      g_autofree char *bars = tornado ? ps_table_to_text (tornado) : NULL;
+      g_autofree char *bars = tornado != NULL ? ps_table_to_text (tornado) : NULL;
 
-      if (bars)
+      if (bars != NULL)
         g_string_append_printf (text, "\niteration time with one cause of spread alone, %u samples each\n%s",
                                 sampling->n_samples, bars);
     }

@@ -46,7 +46,7 @@ split (const char *text)
 {
   g_auto (GStrv) parts = g_strsplit (text, ",", -1);
 
-  for (guint i = 0; parts[i]; i++)
+  for (guint i = 0; parts[i] != NULL; i++)
     g_strstrip (parts[i]);
   return g_str_equal (text, "none") ? g_new0 (char *, 1) : g_steal_pointer (&parts);
 }
@@ -99,7 +99,7 @@ ps_question_options_print (const PsQuestionOptions *options, PsResults *results,
   if (ps_table_n_rows (answer->table) == 0)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds no setting that fits its memory limit%s", options->db,
-                   options->where || options->question.n_limits ? " and what else is asked for" : "");
+                   options->where != NULL || options->question.n_limits > 0 ? " and what else is asked for" : "");
       return FALSE;
     }
   if (options->json)

@@ -114,7 +114,7 @@ ps_sweep_microbatch_size (const PsSetting *setting)
 {
   if (setting->microbatch_size)
     return setting->microbatch_size;
-  return setting->known_model ? setting->known_model->microbatch_size : 0;
+  return setting->known_model != NULL ? setting->known_model->microbatch_size : 0;
 }
 
 /* Rows */

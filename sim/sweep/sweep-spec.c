@@ -88,7 +88,7 @@ read_values (const Reader *reader, const PsOption *field, const char *text, PsSw
   g_autoptr (GPtrArray) texts = ps_sweep_expand (where, field, text, error);
 
   axis->values = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_sweep_value_free);
-  for (guint i = 0; texts && i < texts->len; i++)
+  for (guint i = 0; texts != NULL && i < texts->len; i++)
     {
       PsSweepValue *value = ps_sweep_value_new (at, field, texts->pdata[i], error);
 
@@ -179,7 +179,7 @@ has_key (const char *costs, const char *key)
   g_auto (GStrv) entries = g_strsplit (costs, ",", -1);
   gsize length = strlen (key);
 
-  for (guint i = 0; entries[i]; i++)
+  for (guint i = 0; entries[i] != NULL; i++)
     if (strncmp (entries[i], key, length) == 0 && entries[i][length] == '=')
       return TRUE;
   return FALSE;
@@ -191,7 +191,7 @@ check_key (const PsSweep *sweep, const PsOption *field, const char *key, GError 
 {
   const PsSweepAxis *costs = ps_sweep_axis (sweep, "costs");
 
-  for (guint i = 0; costs && i < costs->values->len; i++)
+  for (guint i = 0; costs != NULL && i < costs->values->len; i++)
     {
       const char *text = ((PsSweepValue *)costs->values->pdata[i])->text;
 

@@ -193,7 +193,7 @@ ps_sweep_expand (const char *where, const PsOption *field, const char *text, GEr
   g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func (g_free);
   g_auto (GStrv) parts = g_strsplit (text, g_str_equal (field->name, "costs") ? ";" : ",", -1);
 
-  for (guint i = 0; parts[i]; i++)
+  for (guint i = 0; parts[i] != NULL; i++)
     {
       const char *part = g_strstrip (parts[i]);
 
