@@ -65,6 +65,13 @@ ps_events_setting_is_fixed (const PsEventsSetting *setting)
   return setting->links == NULL && setting->overlap_slowdown <= 1 && setting->ready_order == 0;
 }
 
+/* Whether a message of that size is sent without waiting for its receiver. */
+static inline gboolean
+ps_events_setting_is_eager (const PsEventsSetting *setting, gint64 bytes)
+{
+  return bytes > 0 && bytes <= setting->eager_bytes;
+}
+
 /* The engine for one program, reused over many runs. */
 typedef struct _PsEvents PsEvents;
 

@@ -20,8 +20,9 @@ typedef enum
  * (also when the producer is a BW) for the gradient that goes to stage s - 1. */
 typedef struct
 {
-  guint8 type;  /* PsInstructionType */
-  guint16 peer; /* the other device; own device for compute */
+  guint16 type;    /* PsInstructionType */
+  guint16 peer;    /* the other device; own device for compute */
+  guint32 message; /* 1 + index into PsProgram.messages; 0 for compute */
   PsOp op;
 } PsInstruction;
 
@@ -43,6 +44,19 @@ typedef struct
   guint16 device;
 } PsStep;
 
+/* One transfer between two devices. */
+typedef struct
+{
+  PsOp op;          /* the producer's name: F, or B also where a BW makes the result */
+  guint32 producer; /* step at whose end the result exists; of a pair its second */
+  guint32 consumer; /* step that waits for the result */
+  guint32 send;     /* instruction */
+  guint32 receive;  /* instruction */
+  guint32 posted;   /* 1 + step after which the receiver comes to `receive`; 0: before its first op */
+  guint16 sender;   /* device */
+  guint16 receiver; /* device */
+} PsMessage;
+
 /* Where a step stands in an overlapped pair. */
 typedef enum
 {
@@ -61,9 +75,10 @@ typedef struct
   guint32 *count;   /* [n_copies * PS_N_OP_KINDS * n_stages] ops of each weight copy by their index into PsCosts.op */
   guint32 *step_of; /* [n_steps] id of ops[i] of the schedule */
   guint32 *op_of;   /* [n_steps] the reverse: index into schedule->ops of a step */
-  guint32 *posted;  /* [n_steps] 1 + id of the op after which the device comes to the receive of a step's input; 0:
-                       before  its first op */
-  guint *first;     /* [n_devices + 1] into instructions */
+  guint n_messages;
+  PsMessage *messages; /* in the order of their producers; the order of sends and receives does not change it */
+  guint32 *message_of; /* [n_steps] 1 + the message that a step waits for; 0 = none */
+  guint *first;        /* [n_devices + 1] into instructions */
   PsInstruction *instructions;
   guint *peak_activations; /* [n_devices] most (stage, microbatch) pairs alive at once, from F's start to the end of W
                               or BW */
@@ -100,20 +115,38 @@ PsProgram *ps_program_lower_untagged (PsSchedule *schedule, GError **error) G_GN
 void ps_program_free (PsProgram *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProgram, ps_program_free)
 
-/* The message that a step with an input waits for, named by its producer: F, or B also where a BW makes it. */
-PsOp ps_program_producer (const PsProgram *program, guint step);
+/* The op that makes the input of a step that has one: F, or B also where a BW makes it. */
+static inline PsOp
+ps_program_producer (const PsProgram *program, guint step)
+{
+  g_assert (program->message_of[step] != 0);
+  return program->messages[program->message_of[step] - 1].op;
+}
 
-/* How transfers share channels. */
+/* How transfers share channels: a row of ps_channel_table. The rows that code asks for by name. */
 typedef enum
 {
-  PS_CHANNEL_LATENCY,   /* transfers never queue */
-  PS_CHANNEL_DIRECTION, /* one in-order channel per ordered pair of devices */
-  PS_CHANNEL_PAIR,      /* one per unordered pair (NCCL's 2-rank communicators) */
-  PS_CHANNEL_RANK,      /* one in-order stream per device */
+  PS_CHANNEL_LATENCY, /* no channels: transfers never queue */
+  PS_CHANNEL_DIRECTION,
+  PS_CHANNEL_PAIR,
+  PS_CHANNEL_RANK,
 } PsChannel;
 
+typedef struct
+{
+  const char *name;        /* "pair" */
+  const char *description; /* "one in-order channel for each pair of devices" */
+  const char *pytorch;     /* what has such channels in PyTorch; NULL: nothing */
+  /* A device's end of the channel that carries its sends to peer, or its receives from peer: any number below 2 * p.
+   * The sends and receives of one end run in program order. NULL: no channels. */
+  guint (*end) (guint peer, gboolean sends);
+} PsChannelModel;
+
+/* All models, the index of a row is its PsChannel. */
+const PsChannelModel *ps_channel_table (guint *n);
+
 /* Names and back; errors as those of ps_parse_name. */
-const char *ps_channel_name (PsChannel channel); /* "latency", "direction", "pair", "rank" */
+const char *ps_channel_name (PsChannel channel);
 gboolean ps_channel_parse (const char *where, const char *text, PsChannel *channel, GError **error);
 
 /* Runs the instruction streams without time under rendezvous semantics: a transfer happens when both devices have come

@@ -16,6 +16,44 @@ typedef struct
   guint32 paired : 1; /* forms one overlapped op with the next op of the same device */
 } PsOp;
 
+static inline gboolean
+ps_op_is_backward (PsOp op)
+{
+  return op.kind == PS_OP_B || op.kind == PS_OP_BW;
+}
+
+/* Whether op needs the result of another stage. *producer becomes the op that makes it: F, or B also where a BW does.
+ */
+static inline gboolean
+ps_op_input (PsOp op, guint n_stages, PsOp *producer)
+{
+  *producer = op;
+  producer->paired = 0;
+  if (op.kind == PS_OP_F && op.stage > 0)
+    producer->stage = (guint16)(op.stage - 1);
+  else if (ps_op_is_backward (op) && op.stage + 1U < n_stages)
+    {
+      producer->kind = PS_OP_B;
+      producer->stage = (guint16)(op.stage + 1);
+    }
+  else
+    return FALSE;
+  return TRUE;
+}
+
+/* Whether another stage needs op's result. *stage becomes that stage. */
+static inline gboolean
+ps_op_output (PsOp op, guint n_stages, guint *stage)
+{
+  if (op.kind == PS_OP_F && op.stage + 1U < n_stages)
+    *stage = op.stage + 1U;
+  else if (ps_op_is_backward (op) && op.stage > 0)
+    *stage = op.stage - 1U;
+  else
+    return FALSE;
+  return TRUE;
+}
+
 /* Types of PsPost. Higher ones are of the format of the file that has them; lowering passes over them. */
 typedef enum
 {
@@ -68,6 +106,26 @@ static inline guint
 ps_schedule_device (const PsSchedule *schedule, guint stage, guint microbatch)
 {
   return ps_placement_device (schedule->placement, schedule->copy ? schedule->copy[microbatch] : 0, stage);
+}
+
+static inline gsize
+ps_schedule_n_cells (const PsSchedule *schedule)
+{
+  return (gsize)schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices;
+}
+
+/* A number below ps_schedule_n_cells for op's stage, microbatch and slice. The next slice has the next number. */
+static inline gsize
+ps_schedule_cell (const PsSchedule *schedule, PsOp op)
+{
+  return ((gsize)op.stage * schedule->n_microbatches + op.microbatch) * schedule->n_slices + op.slice;
+}
+
+/* A number below 2 * ps_schedule_n_cells for the result of an F, B or BW. B and BW make the same result. */
+static inline gsize
+ps_schedule_result (const PsSchedule *schedule, PsOp op)
+{
+  return 2 * ps_schedule_cell (schedule, op) + (op.kind != PS_OP_F);
 }
 
 /* Collects the order of each device in turn: new; for each device 0 .. p - 1 add its ops, then next_device; end, which

@@ -152,27 +152,19 @@ lint_receives (const PsTorchLists *lists, GPtrArray *findings)
 static void
 lint_deadlocks (const PsTorchLists *lists, GPtrArray *findings)
 {
-  static const struct
-  {
-    PsChannel channel;
-    const char *name;
-  } channels[] = {
-    { PS_CHANNEL_DIRECTION, "one communicator per direction (TORCH_DISTRIBUTED_PIPELINE_PER_EDGE_P2P=1)" },
-    { PS_CHANNEL_PAIR, "one communicator per pair of ranks (the default)" },
-    { PS_CHANNEL_RANK, "one in-order stream per rank" },
-  };
-
+  guint n_models;
+  const PsChannelModel *models = ps_channel_table (&n_models);
   g_autoptr (GError) circle = NULL;
   g_autoptr (PsProgram) program = ps_program_lower (ps_torch_lists_to_schedule ("", lists), PS_COMM_ASAP, &circle);
 
   if (circle)
     warn (findings, "%s", strstr (circle->message, "deadlock"));
-  for (guint i = 0; program && i < G_N_ELEMENTS (channels); i++)
+  for (guint i = 0; program != NULL && i < n_models; i++)
     {
       g_autoptr (GError) deadlock = NULL;
 
-      if (!ps_program_check (program, channels[i].channel, &deadlock))
-        warn (findings, "with %s: %s", channels[i].name, strstr (deadlock->message, "deadlock"));
+      if (models[i].pytorch != NULL && !ps_program_check (program, (PsChannel)i, &deadlock))
+        warn (findings, "with %s: %s", models[i].pytorch, strstr (deadlock->message, "deadlock"));
     }
 }
 

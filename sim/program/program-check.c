@@ -1,5 +1,79 @@
-/* program-check.c - runs a program's instruction streams without time, under rendezvous semantics. */
+/* program-check.c - whether every send, receive and wait has its counterparts, and a run of the streams without time,
+ * under rendezvous semantics. */
 #include "channels.h"
+
+/* Where the send, the receive and the wait of a message stand, each counted from 1. */
+typedef struct
+{
+  guint32 at[3];
+} Places;
+
+#define PLACE(type) ((type)-PS_INSTRUCTION_SEND)
+
+static gboolean
+fail (const PsProgram *program, guint index, const char *problem, GError **error)
+{
+  guint device = ps_program_device (program, index);
+  g_autofree char *text = ps_instruction_format (&program->instructions[index]);
+
+  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: instruction %u (%s): %s", device,
+               index - program->first[device], text, problem);
+  return FALSE;
+}
+
+static gboolean
+find_places (const PsProgram *program, Places *places, GError **error)
+{
+  for (guint i = 0; i < program->first[program->schedule->placement->n_devices]; i++)
+    {
+      const PsInstruction *instruction = &program->instructions[i];
+      guint32 *place;
+
+      if (instruction->type == PS_INSTRUCTION_COMPUTE)
+        continue;
+      place = &places[instruction->message - 1].at[PLACE (instruction->type)];
+      if (*place != 0)
+        return fail (program, i, "is there twice", error);
+      *place = i + 1;
+    }
+  return TRUE;
+}
+
+/* Whether instruction i of a device has its counterparts where they belong. */
+static gboolean
+check_instruction (const PsProgram *program, const Places *places, guint i, guint device, GError **error)
+{
+  const PsInstruction *instruction = &program->instructions[i];
+  guint send = places->at[PLACE (PS_INSTRUCTION_SEND)], receive = places->at[PLACE (PS_INSTRUCTION_RECEIVE)];
+  guint other = instruction->type == PS_INSTRUCTION_RECEIVE ? send : receive;
+
+  if (other == 0)
+    return fail (program, i, instruction->type == PS_INSTRUCTION_RECEIVE ? "has no SEND" : "has no RECEIVE", error);
+  if (instruction->type == PS_INSTRUCTION_WAIT)
+    {
+      if (receive - 1 > i || receive - 1 < program->first[device])
+        return fail (program, i, "has no RECEIVE in front of it", error);
+    }
+  else if (other - 1 < program->first[instruction->peer] || other - 1 >= program->first[instruction->peer + 1]
+           || program->instructions[other - 1].peer != device)
+    return fail (program, i, "does not meet its other end", error);
+  return TRUE;
+}
+
+static gboolean
+check_counterparts (const PsProgram *program, GError **error)
+{
+  g_autofree Places *places = g_new0 (Places, program->n_messages + 1);
+
+  if (!find_places (program, places, error))
+    return FALSE;
+  for (guint device = 0; device < program->schedule->placement->n_devices; device++)
+    for (guint i = program->first[device]; i < program->first[device + 1]; i++)
+      if (program->instructions[i].type != PS_INSTRUCTION_COMPUTE
+          && !check_instruction (program, &places[program->instructions[i].message - 1], i, device, error))
+        return FALSE;
+  return TRUE;
+}
 
 typedef struct
 {
@@ -30,13 +104,13 @@ run_init (Run *run, const PsChannels *channels)
 
   run->channels = channels;
   run->cursor = g_memdup2 (program->first, n_devices * sizeof *program->first);
-  run->missing = g_new (guint8, channels->n_messages);
-  run->done = g_new0 (guint8, channels->n_messages);
+  run->missing = g_new (guint8, program->n_messages + 1);
+  run->done = g_new0 (guint8, program->n_messages + 1);
   run->met = g_array_new (FALSE, FALSE, sizeof (guint32));
   run->awake = g_array_new (FALSE, FALSE, sizeof (guint16));
-  for (guint i = 0; i < channels->n_messages; i++)
+  for (guint i = 0; i < program->n_messages; i++)
     run->missing[i]
-        = (guint8)(channels->channel == PS_CHANNEL_LATENCY ? 2 : 4 - __builtin_popcount (channels->messages[i].heads));
+        = (guint8)(2 + channels->turns[i][PS_SIDE_SENDER].waits + channels->turns[i][PS_SIDE_RECEIVER].waits);
   for (guint device = n_devices; device-- > 0;)
     g_array_append_val (run->awake, ((guint16[]){ (guint16)device })[0]);
 }
@@ -48,17 +122,17 @@ meet (Run *run, guint32 message)
   g_array_append_val (run->met, message);
   while (run->met->len > 0)
     {
-      const PsMessage *taken;
+      const PsTurn *turns;
 
       message = g_array_index (run->met, guint32, run->met->len - 1);
       g_array_set_size (run->met, run->met->len - 1);
       if (message == 0 || --run->missing[message - 1] > 0)
         continue;
-      taken = &run->channels->messages[message - 1];
+      turns = run->channels->turns[message - 1];
       run->done[message - 1] = TRUE;
-      g_array_append_val (run->awake, taken->receiver);
-      g_array_append_val (run->met, taken->next_send);
-      g_array_append_val (run->met, taken->next_receive);
+      g_array_append_val (run->awake, run->channels->program->messages[message - 1].receiver);
+      g_array_append_val (run->met, turns[PS_SIDE_SENDER].next);
+      g_array_append_val (run->met, turns[PS_SIDE_RECEIVER].next);
     }
 }
 
@@ -69,13 +143,12 @@ run_device (Run *run, guint device)
 
   for (; run->cursor[device] < program->first[device + 1]; run->cursor[device]++)
     {
-      guint i = run->cursor[device];
-      guint type = program->instructions[i].type;
+      const PsInstruction *instruction = &program->instructions[run->cursor[device]];
 
-      if (type == PS_INSTRUCTION_WAIT && !run->done[run->channels->message_of[i] - 1])
+      if (instruction->type == PS_INSTRUCTION_WAIT && !run->done[instruction->message - 1])
         return;
-      if (type == PS_INSTRUCTION_SEND || type == PS_INSTRUCTION_RECEIVE)
-        meet (run, run->channels->message_of[i]);
+      if (ps_instruction_is_post (instruction))
+        meet (run, instruction->message);
     }
 }
 
@@ -106,7 +179,10 @@ check (const PsChannels *channels, GError **error)
 gboolean
 ps_program_check (const PsProgram *program, PsChannel channel, GError **error)
 {
-  g_autoptr (PsChannels) channels = ps_channels_new (program, channel, error);
+  g_autoptr (PsChannels) channels = NULL;
 
-  return channels && check (channels, error);
+  if (!check_counterparts (program, error))
+    return FALSE;
+  channels = ps_channels_new (program, channel);
+  return check (channels, error);
 }

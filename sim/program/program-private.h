@@ -6,8 +6,20 @@
 
 G_BEGIN_DECLS
 
-/* Notes where receives stand in the streams (posted); after every change of them. */
-void ps_program_note_posts (PsProgram *program);
+/* The SEND, RECEIVE or WAIT of a message, counted from 1. */
+static inline PsInstruction
+ps_program_instruction (const PsProgram *program, PsInstructionType type, guint32 message)
+{
+  const PsMessage *about = &program->messages[message - 1];
+
+  return (PsInstruction){ .type = (guint16)type,
+                          .peer = type == PS_INSTRUCTION_SEND ? about->receiver : about->sender,
+                          .message = message,
+                          .op = about->op };
+}
+
+/* Notes in the messages where their sends and receives stand. Must follow every change of the streams. */
+void ps_program_note_places (PsProgram *program);
 
 /* Rewrites the streams so that all devices keep to one order of transfers: by the start, then the end, then the
  * consumer of each. start_ns and end_ns are [n_steps] and say when the transfer of a step's input took place in some
@@ -26,6 +38,9 @@ void ps_program_arrange_units (PsProgram *program);
 
 /* Rewrites the streams with the sends and receives of the schedule's posts. */
 void ps_program_follow (PsProgram *program);
+
+/* Moves every receive down to its wait, or to the wait of a later message of the same sender that comes first. */
+void ps_program_hold_receives (PsProgram *program);
 
 G_END_DECLS
 

@@ -180,13 +180,6 @@ typedef struct
   guint8 *seen;
 } Check;
 
-static guint8 *
-seen_at (const Check *check, guint stage, guint microbatch, guint slice)
-{
-  return &check
-              ->seen[((gsize)stage * check->schedule->n_microbatches + microbatch) * check->schedule->n_slices + slice];
-}
-
 #define BIT(kind) (1U << (kind))
 #define BACKWARD (BIT (PS_OP_B) | BIT (PS_OP_BW))
 
@@ -204,16 +197,15 @@ range_problem (const PsSchedule *schedule, PsOp op)
 
 /* Slices run forward in order and backward in reverse. */
 static const char *
-order_problem (const Check *check, PsOp op, guint seen)
+order_problem (const Check *check, PsOp op)
 {
+  const guint8 *cell = &check->seen[ps_schedule_cell (check->schedule, op)], seen = *cell;
   gboolean last_slice = op.slice + 1U == check->schedule->n_slices;
   if (seen & BIT (op.kind) || (op.kind == PS_OP_BW && seen & BIT (PS_OP_B))
       || (op.kind == PS_OP_B && seen & BIT (PS_OP_BW)))
     return "is there twice";
   if (op.kind == PS_OP_F)
-    return op.slice > 0 && !(*seen_at (check, op.stage, op.microbatch, op.slice - 1U) & BIT (PS_OP_F))
-               ? "comes before the slice in front of it"
-               : NULL;
+    return op.slice > 0 && !(cell[-1] & BIT (PS_OP_F)) ? "comes before the slice in front of it" : NULL;
   if (op.kind == PS_OP_W)
     return seen & BIT (PS_OP_B)    ? NULL
            : seen & BIT (PS_OP_BW) ? "its weights are done by BW already"
@@ -222,9 +214,7 @@ order_problem (const Check *check, PsOp op, guint seen)
     return "comes before its F";
   if (op.kind == PS_OP_R)
     return seen & BACKWARD ? "comes after its backward" : NULL;
-  return !last_slice && !(*seen_at (check, op.stage, op.microbatch, op.slice + 1U) & BACKWARD)
-             ? "comes before the slice behind it"
-             : NULL;
+  return !last_slice && !(cell[1] & BACKWARD) ? "comes before the slice behind it" : NULL;
 }
 
 static const char *
@@ -254,9 +244,8 @@ op_problem (const Check *check, guint device, guint index, guint end)
     return problem;
   if (ps_schedule_device (schedule, op.stage, op.microbatch) != device)
     return "belongs to another device";
-  guint8 *seen = seen_at (check, op.stage, op.microbatch, op.slice);
-  problem = order_problem (check, op, *seen);
-  *seen |= (guint8)BIT (op.kind);
+  problem = order_problem (check, op);
+  check->seen[ps_schedule_cell (schedule, op)] |= (guint8)BIT (op.kind);
   return problem ? problem : pair_problem (schedule, index, end);
 }
 
@@ -293,11 +282,12 @@ static gboolean
 check_complete (const Check *check, GError **error)
 {
   const PsSchedule *schedule = check->schedule;
+  const guint8 *seen = check->seen;
   for (guint stage = 0; stage < schedule->placement->n_stages; stage++)
     for (guint microbatch = 0; microbatch < schedule->n_microbatches; microbatch++)
       for (guint slice = 0; slice < schedule->n_slices; slice++)
         {
-          const char *missing = missing_kind (*seen_at (check, stage, microbatch, slice));
+          const char *missing = missing_kind (*seen++);
           if (missing)
             {
               g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: has no %s of microbatch %u on stage %u",
@@ -311,7 +301,7 @@ check_complete (const Check *check, GError **error)
 gboolean
 ps_schedule_validate (const PsSchedule *schedule, GError **error)
 {
-  gsize cells = (gsize)schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices;
+  gsize cells = ps_schedule_n_cells (schedule);
   if (cells > PS_MAX_OPS)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: %" G_GSIZE_FORMAT " forwards are more than %u ops",

@@ -65,7 +65,10 @@ try_order_of_run (Plan *plan)
 static gboolean
 is_safe (const PsProgram *program)
 {
-  for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
+  guint n_channels;
+
+  ps_channel_table (&n_channels);
+  for (guint channel = 0; channel < n_channels; channel++)
     if (!ps_program_check (program, (PsChannel)channel, NULL))
       return FALSE;
   return TRUE;
@@ -78,7 +81,7 @@ try_rule (Plan *plan, PsCommOrder order)
   g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (plan->program->schedule), order, NULL);
 
   memcpy (plan->program->instructions, program->instructions, plan->size);
-  ps_program_note_posts (plan->program);
+  ps_program_note_places (plan->program);
   if (!run (plan))
     return;
   if (order == PS_COMM_ASAP || is_safe (plan->program))
@@ -146,7 +149,7 @@ ps_events_plan (PsProgram *program, const PsCosts *costs, const PsEventsSetting 
   if (plan.best)
     {
       memcpy (program->instructions, plan.best, plan.size);
-      ps_program_note_posts (program);
+      ps_program_note_places (program);
     }
   if (!cause)
     return TRUE;

@@ -163,18 +163,20 @@ run_untimed (PsEvents *events)
     follow (events, events->awake[--events->n_awake]);
 }
 
+/* The send, the receive or the wait at which a device cannot go on with its item. */
 static guint
-find_instruction (const PsEvents *events, guint device, const PsItem *item)
+find_instruction (const PsEvents *events, const PsItem *item)
 {
-  static const PsInstructionType types[] = { PS_INSTRUCTION_WAIT, PS_INSTRUCTION_SEND, PS_INSTRUCTION_RECEIVE };
   const PsProgram *program = events->program;
-  PsOp op = ps_program_producer (program, events->transfers[item->wait - 1].step);
-  guint32 message = ps_channels_find (events->channels, op);
+  guint32 number = program->message_of[events->transfers[item->wait - 1].step];
+  const PsMessage *message = &program->messages[number - 1];
+  guint i = message->receive;
 
-  for (guint i = program->first[device]; i < program->first[device + 1]; i++)
-    if (events->channels->message_of[i] == message && program->instructions[i].type == types[item->type])
-      return i;
-  return events->channels->messages[message - 1].receive;
+  if (item->type != PS_ITEM_OP)
+    return item->type == PS_ITEM_SEND ? message->send : message->receive;
+  while (program->instructions[i].type != PS_INSTRUCTION_WAIT || program->instructions[i].message != number)
+    i++;
+  return i;
 }
 
 /* TRUE when every device has come to its end; else says who waits for whom. */
@@ -191,18 +193,17 @@ check_finished (const PsEvents *events, GError **error)
 
       cursor[device] = events->program->first[device + 1];
       if (state->next < state->end)
-        cursor[device] = find_instruction (events, device, &events->items[state->next]);
+        cursor[device] = find_instruction (events, &events->items[state->next]);
       finished &= state->next == state->end;
     }
   if (finished)
     return TRUE;
   for (guint i = 0; i < events->n_messages; i++)
     {
-      guint producer = events->program->steps[events->transfers[i].step].input - 1;
-      const PsEventDevice *sender = &events->devices[events->program->steps[producer].device];
+      const PsMessage *message = &events->program->messages[i];
 
       done[i] = events->transfers[i].done;
-      exists[i] = events->item_of_step[producer] < sender->next;
+      exists[i] = events->item_of_step[message->producer] < events->devices[message->sender].next;
     }
   ps_channels_explain (events->channels,
                        &(PsChannelsStuck){ .cursor = cursor,

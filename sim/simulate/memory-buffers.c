@@ -31,20 +31,19 @@ occupy (const Messages *messages, guint device, gint64 from_ns, gint64 until_ns,
   insert (&messages->buffers->gives[i], until_ns, -bytes);
 }
 
-/* The message that a step waits for. A receive is posted when the device's stream has come there. */
+/* The receiver's buffer is there when its stream has come to the receive. */
 static inline void
-add_message (const Messages *messages, guint step)
+add_message (const Messages *messages, const PsMessage *message)
 {
   const PsProgram *program = messages->program;
   const PsSimulation *simulation = messages->simulation;
-  guint producer = program->steps[step].input - 1, device = program->steps[step].device;
-  guint last = step + (program->pair && program->pair[step] == PS_PAIR_FIRST);
+  guint step = message->consumer, last = step + (program->pair != NULL && program->pair[step] == PS_PAIR_FIRST);
   gint64 bytes = messages->costs->message_bytes[program->steps[step].transfer];
-  gint64 sent_ns, arrived_ns, posted_ns = simulation->end_ns[program->posted[step]];
-  gboolean forward = program->schedule->ops[program->op_of[step]].kind == PS_OP_F;
+  gint64 sent_ns, arrived_ns, posted_ns = simulation->end_ns[message->posted];
+  gboolean forward = message->op.kind == PS_OP_F;
   ps_simulation_transfer (program, messages->costs, simulation, step, &sent_ns, &arrived_ns);
-  occupy (messages, program->steps[producer].device, simulation->end_ns[producer + 1], arrived_ns, bytes);
-  occupy (messages, device, MIN (posted_ns, sent_ns),
+  occupy (messages, message->sender, simulation->end_ns[message->producer + 1], arrived_ns, bytes);
+  occupy (messages, message->receiver, MIN (posted_ns, sent_ns),
           forward ? ps_simulation_start (program, messages->costs, simulation, last) : simulation->end_ns[last + 1],
           bytes);
 }
@@ -64,9 +63,8 @@ fill_buffers (const PsProgram *program, const PsCosts *costs, const PsSimulation
       fill[device] = ps_memory_buffers_first (program, device);
       buffers.gives[fill[device] - 1] = buffers.takes[fill[device] - 1] = before;
     }
-  for (guint i = 0; i < program->n_steps; i++)
-    if (program->steps[i].input)
-      add_message (&messages, i);
+  for (guint i = 0; i < program->n_messages; i++)
+    add_message (&messages, &program->messages[i]);
   for (guint device = 0; device < n_devices; device++)
     buffers.gives[fill[device]] = buffers.takes[fill[device]] = after;
   return buffers;

@@ -47,8 +47,7 @@ typedef struct
 static Cell *
 cell_of (const Walk *walk, PsOp op)
 {
-  const PsSchedule *schedule = walk->program->schedule;
-  return &walk->cells[((gsize)op.stage * schedule->n_microbatches + op.microbatch) * schedule->n_slices + op.slice];
+  return &walk->cells[ps_schedule_cell (walk->program->schedule, op)];
 }
 
 static const PsOpCost *
@@ -199,8 +198,7 @@ ps_memory_new (const PsProgram *program, const PsCosts *costs, const PsSimulatio
   guint n_devices = schedule->placement->n_devices;
   PsMemory *memory = g_new (PsMemory, 1);
   g_auto (PsMemoryBuffers) buffers = { 0 };
-  g_autofree Cell *cells
-      = g_new (Cell, (gsize)schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices);
+  g_autofree Cell *cells = g_new (Cell, ps_schedule_n_cells (schedule));
   ps_memory_buffers_init (&buffers, program, costs, simulation);
   *memory = (PsMemory){ .n_devices = n_devices, .device = g_new0 (PsDeviceMemory, n_devices) };
   for (guint device = 0; device < n_devices; device++)

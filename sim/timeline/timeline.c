@@ -170,16 +170,16 @@ append_transfers (PsTimeline *timeline, const PsProgram *program, const PsCosts 
 {
   for (guint i = 0; i < program->n_steps; i++)
     {
-      const PsStep *step = &program->steps[i];
-      PsSpan span = { .peer = step->device };
-      guint producer;
+      const PsMessage *message;
+      PsSpan span;
 
-      if (step->input == 0)
+      if (program->message_of[i] == 0)
         continue;
-      producer = step->input - 1;
-      span.op = ps_program_producer (program, i);
-      span.device = program->steps[producer].device;
-      span.chunk = op_chunk (program->schedule, span.op);
+      message = &program->messages[program->message_of[i] - 1];
+      span = (PsSpan){ .op = message->op,
+                       .device = message->sender,
+                       .peer = message->receiver,
+                       .chunk = op_chunk (program->schedule, message->op) };
       ps_simulation_transfer (program, costs, simulation, i, &span.start_ns, &span.end_ns);
       g_array_append_val (timeline->transfers, span);
     }

@@ -20,10 +20,21 @@ lower_apart (PsSchedule *schedule, PsCommOrder order)
   guint n_devices = apart->placement->n_devices;
   for (guint i = 0; i < ps_schedule_n_ops (apart); i++)
     apart->ops[i].paired = FALSE;
+  g_clear_pointer (&apart->posts, g_array_unref);
+  apart->posts = g_array_new (FALSE, FALSE, sizeof (PsPost));
+  for (guint device = 0, op = 0; device < n_devices; device++)
+    for (guint i = pairs->first[device]; i < pairs->first[device + 1]; i++)
+      {
+        const PsInstruction *instruction = &pairs->instructions[i];
+        PsPost post = { .place = op, .device = (guint16)device, .op = instruction->op };
+        post.type = instruction->type == PS_INSTRUCTION_SEND ? PS_POST_SEND : PS_POST_RECEIVE;
+        op += instruction->type == PS_INSTRUCTION_COMPUTE;
+        if (ps_instruction_is_post (instruction))
+          g_array_append_val (apart->posts, post);
+      }
   PsProgram *program = ps_program_lower (g_steal_pointer (&apart), order, &error);
   g_assert_no_error (error);
   g_assert_cmpmem (program->first, (n_devices + 1) * sizeof (guint), pairs->first, (n_devices + 1) * sizeof (guint));
-  memcpy (program->instructions, pairs->instructions, program->first[n_devices] * sizeof *program->instructions);
   return program;
 }
 
