@@ -8,37 +8,6 @@
 PS_DEFINE_NAMES (PsSync, ps_sync, "global", "bypass")
 PS_DEFINE_NAMES (PsReduce, ps_reduce, "overlapped", "exposed")
 
-/* When the gradients of a stage are complete: its last W or BW has ended on every copy that was used. */
-static gint64
-gradients_ns (const PsProgram *program, const PsSimulation *simulation, const PsReductions *reductions, guint stage)
-{
-  const PsPlacement *placement = program->schedule->placement;
-  gint64 ready = 0;
-  for (guint copy = 0; copy < placement->n_copies; copy++)
-    {
-      guint32 step = reductions->last_step[(gsize)copy * placement->n_stages + stage];
-      if (step != PS_NO_STEP)
-        ready = MAX (ready, simulation->end_ns[step + 1]);
-    }
-  return ready;
-}
-
-/* Whatever ran on a device, a W or BW was its last: with its all-reduces it is done. */
-static gint64
-reduced_ns (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
-            const PsReductions *reductions, guint device, PsReduce reduce)
-{
-  const PsPlacement *placement = program->schedule->placement;
-  gint64 time = reduce == PS_REDUCE_EXPOSED ? simulation->device[device].end_ns : 0;
-  for (guint i = reductions->first[device]; i < reductions->first[device + 1]; i++)
-    {
-      guint stage = reductions->held[i] % placement->n_stages;
-      time = MAX (time, gradients_ns (program, simulation, reductions, stage))
-             + ps_costs_reduce_ns (costs, stage, placement->n_copies);
-    }
-  return time;
-}
-
 static PsIteration
 meet (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsReduce reduce)
 {
@@ -48,7 +17,7 @@ meet (const PsProgram *program, const PsCosts *costs, const PsSimulation *simula
   for (guint device = 0; device < simulation->n_devices; device++)
     {
       last = MAX (last, simulation->device[device].end_ns);
-      reduced = MAX (reduced, reduced_ns (program, costs, simulation, &reductions, device, reduce));
+      reduced = MAX (reduced, ps_reductions_end_ns (&reductions, program, costs, simulation, device, reduce));
     }
   return (PsIteration){ .period_ns = simulation->makespan_ns + (reduced - last) + simulation->optimizer_ns,
                         .n_iterations = 1 };
@@ -56,22 +25,6 @@ meet (const PsProgram *program, const PsCosts *costs, const PsSimulation *simula
 
 /* Rounds that are run to see whether they repeat. */
 #define MAX_ROUNDS 64
-
-gint64
-ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
-                   const PsReductions *reductions, PsReduce reduce, gint64 *ready_ns)
-{
-  gint64 state = 0, least = G_MAXINT64;
-  for (guint device = 0; device < simulation->n_devices; device++)
-    {
-      state = MAX (state, reduced_ns (program, costs, simulation, reductions, device, reduce));
-      ready_ns[device] = state + simulation->device[device].optimizer_ns;
-      least = MIN (least, ready_ns[device]);
-    }
-  for (guint device = 0; device < simulation->n_devices; device++)
-    ready_ns[device] -= least;
-  return least;
-}
 
 /* The first of rows that equals the one at index; index itself when none does. */
 static guint
