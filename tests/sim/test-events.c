@@ -436,6 +436,22 @@ test_free_messages (void)
   assert_transfer (&test, 1, 1, 10, 13);
 }
 
+/* Chimera, two devices: F0.0 on device 0 and F1.0 of the second copy on device 1 end at 2, and each goes to the other
+ * device. Eager messages that come as they are hold their sender's end alone, so both leave at once; others share the
+ * pair's channel. */
+static void
+test_free_eager (void)
+{
+  g_auto (Case) test = { 0 };
+  case_init (&test, "chimera", 2, 2, "f=2ns,b=2ns,w=2ns,c=3ns,msg=64B", PS_COMM_ASAP);
+  case_run (&test, &(PsEventsSetting){ .comm = PS_CHANNEL_PAIR, .ready_order = 1, .eager_bytes = 64 });
+  assert_transfer (&test, 0, 1, 2, 5);
+  assert_transfer (&test, 1, 1, 2, 5);
+  case_run (&test, &(PsEventsSetting){ .comm = PS_CHANNEL_PAIR, .ready_order = 1 });
+  assert_transfer (&test, 0, 1, 5, 8);
+  assert_transfer (&test, 1, 1, 2, 5);
+}
+
 /* The input of F0.1 takes 100 ns, that of F1.1 one. In order device 1 waits for the first; with ready_order 2 it runs
  * the second meanwhile. In 1F1B's order, F0 BW0 F1 BW1, the two forwards together need twice act: then only if the
  * limit is that high. */
@@ -502,6 +518,7 @@ main (int argc, char **argv)
   g_test_add_func ("/events/latency", test_latency);
   g_test_add_func ("/events/deadlock", test_deadlock);
   g_test_add_func ("/events/free-messages", test_free_messages);
+  g_test_add_func ("/events/free-eager", test_free_eager);
   g_test_add_func ("/events/ready-order", test_ready_order);
   g_test_add_func ("/events/settings", test_settings);
   return run_in_folder ();
