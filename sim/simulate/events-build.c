@@ -40,16 +40,16 @@ build_transfers (PsEvents *events, const PsCosts *costs)
 {
   const PsProgram *program = events->program;
 
-  events->n_messages = events->n_transfers = program->n_messages;
-  events->transfers = g_new0 (PsTransfer, 2 * (gsize)events->n_messages + 1);
-  for (guint i = 0; i < events->n_messages; i++)
+  events->n_transfers = program->n_messages;
+  events->transfers = g_new0 (PsTransfer, 2 * (gsize)events->program->n_messages + 1);
+  for (guint i = 0; i < events->program->n_messages; i++)
     {
       guint32 step = program->messages[i].consumer;
 
-      events->transfers[i].step = step;
+      events->transfers[i].message = i;
       if (!ps_events_setting_is_eager (&events->setting, costs->message_bytes[program->steps[step].transfer]))
         continue;
-      events->transfers[events->n_transfers++] = (PsTransfer){ .step = step, .part = PS_TRANSFER_EAGER_RECEIVE };
+      events->transfers[events->n_transfers++] = (PsTransfer){ .message = i, .part = PS_TRANSFER_EAGER_RECEIVE };
       events->transfers[i].part = PS_TRANSFER_EAGER_SEND;
       events->transfers[i].next[1] = events->n_transfers;
     }
@@ -127,7 +127,7 @@ build_items (PsEvents *events)
 {
   const PsProgram *program = events->program;
 
-  events->items = g_new (PsItem, program->n_steps + (events->setting.blocking ? 2 * (gsize)events->n_messages : 0) + 1);
+  events->items = g_new (PsItem, program->n_steps + (events->setting.blocking ? 2 * (gsize)events->program->n_messages : 0) + 1);
   events->item_of_step = g_new (guint32, program->n_steps);
   events->first_item = g_new0 (guint, events->n_devices + 1);
   for (guint device = 0; device < events->n_devices; device++)
@@ -137,7 +137,7 @@ build_items (PsEvents *events)
     }
   if (events->setting.blocking)
     return;
-  for (guint32 i = 0; i < events->n_messages; i++)
+  for (guint32 i = 0; i < events->program->n_messages; i++)
     {
       guint32 *send = events->items[events->item_of_step[program->messages[i].producer]].send;
 
@@ -199,7 +199,7 @@ ps_events_new (const PsProgram *program, const PsCosts *costs, const PsEventsSet
   events->n_devices = program->schedule->placement->n_devices;
   events->channels = ps_channels_new (program, setting->comm);
   build_transfers (events, costs);
-  for (guint32 i = 0; i < events->n_messages; i++)
+  for (guint32 i = 0; i < events->program->n_messages; i++)
     {
       if (!setting->ready_order)
         link_ends (events, i);

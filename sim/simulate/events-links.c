@@ -96,11 +96,12 @@ ps_links_start (PsEvents *events, guint32 index)
 {
   PsTimed *timed = events->timed;
   const PsTransfer *transfer = &events->transfers[index];
-  const PsStep *step = &events->program->steps[transfer->step];
-  guint sender = events->program->steps[step->input - 1].device, receiver = step->device;
+  const PsMessage *message = &events->program->messages[transfer->message];
+  guint sender = message->sender, receiver = message->receiver;
   PsLink link = ps_cluster_link (timed->links->cluster, sender, receiver);
   Flow *flow = &timed->links->flows[index];
-  gint64 bytes = events->costs->message_bytes[step->transfer], body_ns = transfer->end_ns - link.latency_ns;
+  gint64 bytes = events->costs->message_bytes[events->program->steps[message->consumer].transfer];
+  gint64 body_ns = transfer->end_ns - link.latency_ns;
   double alone = body_ns > 0 ? (double)bytes * 1e9 / (double)body_ns : 0;
 
   *flow = (Flow){ .phase = PHASE_ALONE };

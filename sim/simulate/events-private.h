@@ -19,7 +19,7 @@ typedef struct
   gint64 start_ns;   /* when the last condition so far was met */
   gint64 end_ns;     /* until it starts: its duration */
   guint32 next[2];   /* 1 + transfers of which a condition is met when it ends; 0 = none */
-  guint32 step;      /* whose input it is */
+  guint32 message;   /* of the program */
   guint8 missing;    /* conditions not yet met */
   guint8 conditions; /* in all */
   guint8 done;
@@ -72,7 +72,6 @@ struct _PsEvents
   PsEventsSetting setting;
   PsChannels *channels;
   guint n_devices;
-  guint n_messages;
   guint n_transfers; /* messages, then the second parts of eager ones */
   PsTransfer *transfers;
   guint n_items;
@@ -126,18 +125,18 @@ static inline void
 ps_event_complete (PsEvents *events, guint32 index)
 {
   PsTransfer *transfer = &events->transfers[index];
-  const PsStep *step = &events->program->steps[transfer->step];
+  const PsMessage *message = &events->program->messages[transfer->message];
 
   transfer->done = TRUE;
   if (transfer->part != PS_TRANSFER_EAGER_RECEIVE)
-    events->simulation->transfer_start_ns[transfer->step] = transfer->start_ns;
-  events->simulation->transfer_end_ns[transfer->step] = transfer->end_ns;
+    events->simulation->transfer_start_ns[message->consumer] = transfer->start_ns;
+  events->simulation->transfer_end_ns[message->consumer] = transfer->end_ns;
   for (guint i = 0; i < G_N_ELEMENTS (transfer->next); i++)
     if (transfer->next[i] != 0)
       ps_event_meet (events, transfer->next[i], transfer->end_ns);
-  ps_event_wake (events, step->device, index + 1);
+  ps_event_wake (events, message->receiver, index + 1);
   if (events->setting.blocking)
-    ps_event_wake (events, events->program->steps[step->input - 1].device, index + 1);
+    ps_event_wake (events, message->sender, index + 1);
 }
 
 /* Memory as in the relaxation engine: taken at the start, given back at the end; both ops of a pair at the pair's. */

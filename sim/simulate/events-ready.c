@@ -252,25 +252,17 @@ ps_ready_pick (PsEvents *events, guint device)
   return PS_NO_ITEM;
 }
 
-/* Where the receive of a transfer's message stands. */
-static guint32
-receive_of (const PsEvents *events, const PsTransfer *transfer)
-{
-  const PsProgram *program = events->program;
-
-  return program->messages[program->message_of[transfer->step] - 1].receive;
-}
-
 static gboolean
 goes_before (const PsEvents *events, guint32 a, guint32 b)
 {
   const PsTransfer *x = &events->transfers[a], *y = &events->transfers[b];
+  const PsMessage *one = &events->program->messages[x->message], *other = &events->program->messages[y->message];
 
-  if (events->urgency_ns && events->urgency_ns[x->step] != events->urgency_ns[y->step])
-    return events->urgency_ns[x->step] > events->urgency_ns[y->step];
+  if (events->urgency_ns && events->urgency_ns[one->consumer] != events->urgency_ns[other->consumer])
+    return events->urgency_ns[one->consumer] > events->urgency_ns[other->consumer];
   if (x->start_ns != y->start_ns)
     return x->start_ns < y->start_ns;
-  return receive_of (events, x) < receive_of (events, y);
+  return one->receive < other->receive;
 }
 
 static void
@@ -295,10 +287,10 @@ is_idle (const PsEvents *events, guint device)
 static gboolean
 devices_are_idle (const PsEvents *events, guint32 transfer)
 {
-  const PsStep *step = &events->program->steps[events->transfers[transfer].step];
+  const PsMessage *message = &events->program->messages[events->transfers[transfer].message];
   gboolean eager = events->transfers[transfer].part == PS_TRANSFER_EAGER_SEND;
 
-  return is_idle (events, events->program->steps[step->input - 1].device) && (eager || is_idle (events, step->device));
+  return is_idle (events, message->sender) && (eager || is_idle (events, message->receiver));
 }
 
 /* The second part of an eager message needs no channel. Its first part holds the sender's end alone. */

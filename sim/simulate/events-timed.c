@@ -155,13 +155,13 @@ start_transfer (PsEvents *events, guint32 index)
 {
   PsTimed *timed = events->timed;
   PsTransfer *transfer = &events->transfers[index];
-  const PsStep *steps = events->program->steps;
+  const PsMessage *message = &events->program->messages[transfer->message];
 
   transfer->start_ns = timed->now_ns;
   if (transfer->part != PS_TRANSFER_EAGER_RECEIVE)
     {
-      take_part (timed, steps[steps[transfer->step].input - 1].device, 1);
-      take_part (timed, steps[transfer->step].device, 1);
+      take_part (timed, message->sender, 1);
+      take_part (timed, message->receiver, 1);
     }
   if (timed->links)
     ps_links_start (events, index);
@@ -173,22 +173,21 @@ static void
 end_transfer (PsEvents *events, guint32 index)
 {
   PsTransfer *transfer = &events->transfers[index];
-  const PsStep *steps = events->program->steps;
-  guint sender = steps[steps[transfer->step].input - 1].device, receiver = steps[transfer->step].device;
+  const PsMessage *message = &events->program->messages[transfer->message];
 
   if (transfer->part != PS_TRANSFER_EAGER_RECEIVE)
     {
-      take_part (events->timed, sender, -1);
-      take_part (events->timed, receiver, -1);
+      take_part (events->timed, message->sender, -1);
+      take_part (events->timed, message->receiver, -1);
     }
   transfer->end_ns = events->timed->now_ns;
   ps_event_complete (events, index);
   if (!events->ready)
     return;
   ps_ready_end_transfer (events, index);
-  wake (events, receiver);
+  wake (events, message->receiver);
   if (events->exclusive)
-    wake (events, sender);
+    wake (events, message->sender);
 }
 
 static void

@@ -20,14 +20,13 @@ static void
 begin_transfers (PsEvents *events)
 {
   const gint64 *times = events->setting.transfer_ns, *costs = events->costs->transfer_ns;
-  const PsStep *steps = events->program->steps;
-
   for (guint i = 0; i < events->n_transfers; i++)
     {
       PsTransfer *transfer = &events->transfers[i];
+      guint32 step = events->program->messages[transfer->message].consumer;
 
       transfer->start_ns = 0;
-      transfer->end_ns = times ? times[transfer->step] : costs[steps[transfer->step].transfer];
+      transfer->end_ns = times ? times[step] : costs[events->program->steps[step].transfer];
       if (transfer->part == PS_TRANSFER_EAGER_RECEIVE)
         transfer->end_ns = 0;
       transfer->missing = transfer->conditions;
@@ -168,13 +167,13 @@ static guint
 find_instruction (const PsEvents *events, const PsItem *item)
 {
   const PsProgram *program = events->program;
-  guint32 number = program->message_of[events->transfers[item->wait - 1].step];
-  const PsMessage *message = &program->messages[number - 1];
+  guint32 index = events->transfers[item->wait - 1].message;
+  const PsMessage *message = &program->messages[index];
   guint i = message->receive;
 
   if (item->type != PS_ITEM_OP)
     return item->type == PS_ITEM_SEND ? message->send : message->receive;
-  while (program->instructions[i].type != PS_INSTRUCTION_WAIT || program->instructions[i].message != number)
+  while (program->instructions[i].type != PS_INSTRUCTION_WAIT || program->instructions[i].message != index + 1)
     i++;
   return i;
 }
@@ -184,7 +183,7 @@ static gboolean
 check_finished (const PsEvents *events, GError **error)
 {
   g_autofree guint *cursor = g_new (guint, events->n_devices);
-  g_autofree guint8 *done = g_new0 (guint8, events->n_messages + 1), *exists = g_new0 (guint8, events->n_messages + 1);
+  g_autofree guint8 *done = g_new0 (guint8, events->program->n_messages + 1), *exists = g_new0 (guint8, events->program->n_messages + 1);
   gboolean finished = TRUE;
 
   for (guint device = 0; device < events->n_devices; device++)
@@ -198,7 +197,7 @@ check_finished (const PsEvents *events, GError **error)
     }
   if (finished)
     return TRUE;
-  for (guint i = 0; i < events->n_messages; i++)
+  for (guint i = 0; i < events->program->n_messages; i++)
     {
       const PsMessage *message = &events->program->messages[i];
 
