@@ -105,7 +105,7 @@ ps_schedule_n_ops (const PsSchedule *schedule)
 static inline guint
 ps_schedule_device (const PsSchedule *schedule, guint stage, guint microbatch)
 {
-  return ps_placement_device (schedule->placement, schedule->copy ? schedule->copy[microbatch] : 0, stage);
+  return ps_placement_device (schedule->placement, schedule->copy != NULL ? schedule->copy[microbatch] : 0, stage);
 }
 
 static inline gsize

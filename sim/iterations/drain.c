@@ -16,6 +16,7 @@ interleave (PsDrain *drain, const PsSchedule *schedule, guint device, guint32 *o
 {
   guint begin = schedule->first[device], end = schedule->first[device + 1], fill = begin;
   guint warm = begin, next, last = begin;
+
   for (next = begin; next < end && schedule->ops[next].kind == PS_OP_F; next++)
     drain->ahead[next] = 1;
   for (guint i = begin; i < end; i++)
@@ -38,6 +39,7 @@ static gboolean
 is_ready (const PsDrain *drain, const PsProgram *program, const guint8 *placed, guint op, gboolean *possible)
 {
   const PsStep *step = &program->steps[program->step_of[op]];
+
   if (step->input == 0)
     return TRUE;
   guint producer = program->op_of[step->input - 1];
@@ -56,6 +58,7 @@ merge (PsDrain *drain, const PsProgram *program, const guint32 *order)
   g_autofree guint *next = g_memdup2 (schedule->first, n_devices * sizeof *next);
   g_autofree guint8 *placed = g_new0 (guint8, n);
   gboolean possible = TRUE;
+
   do
     {
       before = fill;
@@ -64,6 +67,7 @@ merge (PsDrain *drain, const PsProgram *program, const guint32 *order)
             && is_ready (drain, program, placed, order[next[device]], &possible))
           {
             guint op = order[next[device]++];
+
             placed[op] = TRUE;
             drain->sequence[fill++] = op;
           }
@@ -77,11 +81,13 @@ ps_drain_init (PsDrain *drain, const PsProgram *program)
 {
   const PsSchedule *schedule = program->schedule;
   guint n = program->n_steps;
+
   drain->sequence = g_new (guint32, n);
   drain->ahead = g_new0 (guint8, n);
-  if (schedule->asynchronous && !program->pair)
+  if (schedule->asynchronous && program->pair == NULL)
     {
       g_autofree guint32 *order = g_new (guint32, n);
+
       for (guint device = 0; device < schedule->placement->n_devices; device++)
         interleave (drain, schedule, device, order);
       if (merge (drain, program, order))

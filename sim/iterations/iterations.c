@@ -13,6 +13,7 @@ meet (const PsProgram *program, const PsCosts *costs, const PsSimulation *simula
 {
   g_auto (PsReductions) reductions = { 0 };
   gint64 last = 0, reduced = 0;
+
   ps_reductions_init (&reductions, program);
   for (guint device = 0; device < simulation->n_devices; device++)
     {
@@ -40,6 +41,7 @@ static PsIteration
 mean (const gint64 *elapsed_ns, guint from, guint to, gboolean exact)
 {
   gint64 n = to - from, total = elapsed_ns[to] - elapsed_ns[from], least = 1;
+
   while (total % n * least % n != 0)
     least++;
   return (PsIteration){ .period_ns = (2 * total + n) / (2 * n), .n_iterations = exact ? (guint)least : 0 };
@@ -56,10 +58,11 @@ repeat (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *s
   g_auto (PsReductions) reductions = { 0 };
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   PsEventsSetting started = *setting;
+
   started.ready_ns = ready;
   g_autoptr (PsEvents) events = ps_events_new (program, costs, &started, error);
   ps_reductions_init (&reductions, program);
-  for (guint i = 1; events && i <= MAX_ROUNDS; i++)
+  for (guint i = 1; events != NULL && i <= MAX_ROUNDS; i++)
     {
       if (!ps_events_run (events, costs, simulation, error))
         return FALSE;
@@ -73,12 +76,20 @@ repeat (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *s
   return events != NULL;
 }
 
+/* No event graph can tell durations that depend on what else goes on. */
+static gboolean
+is_entangled (const PsEventsSetting *setting)
+{
+  return setting != NULL && !ps_events_setting_is_fixed (setting);
+}
+
 PsIteration
 ps_iteration (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsSync sync,
               PsReduce reduce)
 {
   PsIteration iteration = { 0 };
   gboolean found = ps_iteration_events (program, costs, simulation, NULL, sync, reduce, &iteration, NULL);
+
   g_assert (found); /* nothing waits in a circle that ps_program_lower has let pass */
   return iteration;
 }
@@ -100,7 +111,6 @@ ps_iteration_events (const PsProgram *program, const PsCosts *costs, const PsSim
                      GError **error)
 {
   gboolean asynchronous = program->schedule->asynchronous;
-  g_autoptr (PsEventGraph) graph = NULL;
 
   g_return_val_if_fail (costs->n_stages == program->schedule->placement->n_stages, FALSE);
   if (sync == PS_SYNC_GLOBAL && !asynchronous)

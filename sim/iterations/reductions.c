@@ -11,7 +11,7 @@ ending_step (const PsProgram *program, guint32 step)
 static guint
 held_index (const PsSchedule *schedule, PsOp op)
 {
-  return (schedule->copy ? schedule->copy[op.microbatch] : 0) * schedule->placement->n_stages + op.stage;
+  return (schedule->copy != NULL ? schedule->copy[op.microbatch] : 0) * schedule->placement->n_stages + op.stage;
 }
 
 /* Walking a device's order backwards meets the last W or BW of each of its n_held stages first: held is filled from its
@@ -21,10 +21,12 @@ order_device (PsReductions *reductions, const PsProgram *program, guint device, 
 {
   const PsSchedule *schedule = program->schedule;
   guint fill = reductions->first[device + 1], all = fill - n_held;
+
   for (guint i = schedule->first[device + 1]; i-- > schedule->first[device] && fill > all;)
     {
       PsOp op = schedule->ops[i];
       guint index = held_index (schedule, op);
+
       if ((op.kind != PS_OP_W && op.kind != PS_OP_BW) || reductions->last_step[index] != PS_NO_STEP)
         continue;
       reductions->last_step[index] = ending_step (program, program->step_of[i]);
@@ -38,6 +40,7 @@ ps_reductions_init (PsReductions *reductions, const PsProgram *program)
 {
   const PsPlacement *placement = program->schedule->placement;
   guint n = placement->n_copies * placement->n_stages;
+
   reductions->last_step = g_new (guint32, n);
   reductions->held = g_new0 (guint, n);
   reductions->first = g_new0 (guint, (gsize)placement->n_devices + 1);
@@ -65,9 +68,11 @@ gradients_ns (const PsProgram *program, const PsSimulation *simulation, const Ps
 {
   const PsPlacement *placement = program->schedule->placement;
   gint64 ready = 0;
+
   for (guint copy = 0; copy < placement->n_copies; copy++)
     {
       guint32 step = reductions->last_step[(gsize)copy * placement->n_stages + stage];
+
       if (step != PS_NO_STEP)
         ready = MAX (ready, simulation->end_ns[step + 1]);
     }
@@ -81,9 +86,11 @@ ps_reductions_end_ns (const PsReductions *reductions, const PsProgram *program, 
 {
   const PsPlacement *placement = program->schedule->placement;
   gint64 time = reduce == PS_REDUCE_EXPOSED ? simulation->device[device].end_ns : 0;
+
   for (guint i = reductions->first[device]; i < reductions->first[device + 1]; i++)
     {
       guint stage = reductions->held[i] % placement->n_stages;
+
       time = MAX (time, gradients_ns (program, simulation, reductions, stage))
              + ps_costs_reduce_ns (costs, stage, placement->n_copies);
     }

@@ -41,8 +41,9 @@ void
 ps_round_events_init (PsRoundEvents *events, const PsProgram *program, const PsEventsSetting *setting)
 {
   const PsPlacement *placement = program->schedule->placement;
+
   events->first_message = program->n_steps;
-  events->first_reduction = program->n_steps * (setting && has_messages (setting) ? 3 : 1);
+  events->first_reduction = program->n_steps * (setting != NULL && has_messages (setting) ? 3 : 1);
   events->first_update = events->first_reduction + placement->n_copies * placement->n_stages;
   events->n_events = events->first_update + 2 * placement->n_devices;
 }
@@ -52,6 +53,7 @@ rounds_init (Rounds *rounds)
 {
   const PsProgram *program = rounds->program;
   const PsPlacement *placement = program->schedule->placement;
+
   ps_reductions_init (&rounds->reductions, program);
   ps_drain_init (&rounds->drain, program);
   rounds->last = g_new (guint, placement->n_devices);
@@ -92,6 +94,7 @@ static void
 follow (Rounds *rounds, guint device, guint event)
 {
   guint *last = &rounds->last[device];
+
   if (*last != NO_EVENT)
     ps_event_graph_wait (rounds->graph, event, *last, 0, 0);
   else
@@ -105,11 +108,12 @@ step_duration (const Rounds *rounds, guint step)
 {
   const PsSimulation *simulation = rounds->simulation;
   const PsProgram *program = rounds->program;
-  if (!simulation && rounds->setting->duration_ns)
+
+  if (simulation == NULL && rounds->setting->duration_ns != NULL)
     return rounds->setting->duration_ns[step];
-  if (!simulation || !simulation->start_ns)
+  if (simulation == NULL || simulation->start_ns == NULL)
     return ps_step_duration (program, rounds->costs, step);
-  if (program->pair && program->pair[step] == PS_PAIR_FIRST)
+  if (program->pair != NULL && program->pair[step] == PS_PAIR_FIRST)
     return 0;
   return simulation->end_ns[step + 1] - simulation->start_ns[step];
 }
@@ -120,6 +124,7 @@ add_op (Rounds *rounds, guint op)
   const PsProgram *program = rounds->program;
   guint step = program->step_of[op];
   const PsStep *what = &program->steps[step];
+
   ps_event_graph_set_duration (rounds->graph, step, step_duration (rounds, step));
   follow (rounds, what->device, step);
   if (what->input == 0 || has_messages (rounds->setting))
@@ -128,7 +133,7 @@ add_op (Rounds *rounds, guint op)
   const gint64 *transfer_ns = rounds->setting->transfer_ns;
   ps_event_graph_wait (rounds->graph, step, producer,
                        rounds->drain.ahead[program->op_of[producer]] - rounds->drain.ahead[op],
-                       transfer_ns ? transfer_ns[step] : rounds->costs->transfer_ns[what->transfer]);
+                       transfer_ns != NULL ? transfer_ns[step] : rounds->costs->transfer_ns[what->transfer]);
 }
 
 static guint
@@ -154,8 +159,9 @@ add_message (Rounds *rounds, guint step)
   guint producer = program->steps[step].input - 1;
   guint tokens = rounds->drain.ahead[program->op_of[producer]] - rounds->drain.ahead[program->op_of[step]];
 
-  ps_event_graph_set_duration (
-      rounds->graph, sent, transfer_ns ? transfer_ns[step] : rounds->costs->transfer_ns[program->steps[step].transfer]);
+  ps_event_graph_set_duration (rounds->graph, sent,
+                               transfer_ns != NULL ? transfer_ns[step]
+                                                   : rounds->costs->transfer_ns[program->steps[step].transfer]);
   ps_event_graph_wait (rounds->graph, sent, producer, 0, 0);
   ps_event_graph_wait (rounds->graph, received, sent, 0, 0);
   ps_event_graph_wait (rounds->graph, step, received, tokens, 0);
@@ -267,10 +273,12 @@ add_reduction (Rounds *rounds, guint device, guint i, guint before)
 {
   const PsPlacement *placement = rounds->program->schedule->placement;
   guint stage = rounds->reductions.held[i] % placement->n_stages, event = rounds->events.first_reduction + i;
+
   ps_event_graph_set_duration (rounds->graph, event, ps_costs_reduce_ns (rounds->costs, stage, placement->n_copies));
   for (guint copy = 0; copy < placement->n_copies; copy++)
     {
       guint32 step = rounds->reductions.last_step[copy * placement->n_stages + stage];
+
       if (step != PS_NO_STEP)
         ps_event_graph_wait (rounds->graph, event, step, 0, 0);
     }
@@ -285,6 +293,7 @@ static guint
 add_reductions (Rounds *rounds, guint device)
 {
   guint begin = rounds->reductions.first[device], end = rounds->reductions.first[device + 1];
+
   for (guint i = begin; i < end; i++)
     add_reduction (rounds, device, i, i > begin ? rounds->events.first_reduction + i - 1 : NO_EVENT);
   if (begin == end)
@@ -299,6 +308,7 @@ static void
 add_update (Rounds *rounds, guint device)
 {
   guint state = state_event (rounds, device), reduced = add_reductions (rounds, device);
+
   if (rounds->last[device] != NO_EVENT)
     ps_event_graph_wait (rounds->graph, state, rounds->last[device], 0, 0);
   if (reduced != NO_EVENT)
@@ -315,6 +325,7 @@ ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const PsSimul
                    const PsReductions *reductions, PsReduce reduce, gint64 *ready_ns)
 {
   gint64 state = 0, least = G_MAXINT64;
+
   for (guint device = 0; device < simulation->n_devices; device++)
     {
       state = MAX (state, ps_reductions_end_ns (reductions, program, costs, simulation, device, reduce));
@@ -334,8 +345,9 @@ ps_rounds_new (const PsProgram *program, const PsCosts *costs, const PsSimulatio
   g_auto (Rounds) rounds = { .program = program,
                              .costs = costs,
                              .simulation = simulation,
-                             .setting = setting ? setting : &latency,
+                             .setting = setting != NULL ? setting : &latency,
                              .reduce = reduce };
+
   rounds_init (&rounds);
   if (has_messages (rounds.setting))
     add_messages (&rounds);

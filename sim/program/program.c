@@ -129,13 +129,15 @@ append_step (Lowering *lowering, guint device, guint index, const Result *input,
   guint id = program->n_steps++;
   guint n_stages = schedule->placement->n_stages;
   PsStep *step = &program->steps[id];
+
   *step = (PsStep){ .device = (guint16)device, .cost = op.kind * n_stages + op.stage };
   step->previous = index == schedule->first[device] ? 0 : program->step_of[index - 1] + 1;
   if (input != NULL && input->message != 0)
     add_input (program, id, input);
-  if (program->pair)
+  if (program->pair != NULL)
     program->pair[id] = (guint8)pair;
-  program->count[(gsize)(schedule->copy ? schedule->copy[op.microbatch] : 0) * PS_N_OP_KINDS * n_stages + step->cost]++;
+  program->count[(gsize)(schedule->copy != NULL ? schedule->copy[op.microbatch] : 0) * PS_N_OP_KINDS * n_stages
+                 + step->cost]++;
   program->step_of[index] = id;
   program->op_of[id] = index;
   /* What a pair makes is there when the whole pair ends: the end of its second step. */
@@ -151,6 +153,7 @@ static void
 count_alive (Lowering *lowering, guint device, const PsOp *ops, guint n)
 {
   guint *peak = &lowering->program->peak_activations[device];
+
   for (guint i = 0; i < n; i++)
     lowering->alive[device] += ops[i].kind == PS_OP_F;
   *peak = MAX (*peak, lowering->alive[device]);
@@ -167,6 +170,7 @@ advance (Lowering *lowering, guint device)
   const Result *input[2];
   guint n = index < schedule->first[device + 1] && schedule->ops[index].paired ? 2 : 1;
   gboolean missing = index == schedule->first[device + 1];
+
   if (!missing && lowering->turns[index] > 0)
     {
       lowering->turns[index]--;
@@ -198,6 +202,7 @@ blocked_on (const Lowering *lowering, guint device, PsOp *op, PsOp *producer)
 {
   const PsSchedule *schedule = lowering->schedule;
   guint index = lowering->next[device];
+
   if (!is_missing (find_input (lowering, schedule->ops[index])))
     index++;
   *op = schedule->ops[index];
@@ -213,6 +218,7 @@ set_circle_error (const Lowering *lowering, GError **error)
   guint n_devices = schedule->placement->n_devices, device = 0;
   PsOp op, producer;
   char name[48], needed[48];
+
   while (lowering->next[device] == schedule->first[device + 1])
     device++;
   for (guint i = 0; i < n_devices; i++)
@@ -223,6 +229,7 @@ set_circle_error (const Lowering *lowering, GError **error)
     {
       guint index = lowering->next[device] - schedule->first[device];
       guint other = blocked_on (lowering, device, &op, &producer);
+
       g_string_append_printf (text, "%sdevice %u waits at op %u (%s) for %s of device %u", text->len > 10 ? ", " : "",
                               device, index, ps_op_format (op, name), ps_op_format (producer, needed), other);
       device = other;
@@ -236,10 +243,12 @@ static void
 run_round (Lowering *lowering)
 {
   guint n_words = (lowering->schedule->placement->n_devices + 63) / 64;
+
   for (guint word = 0; word < n_words; word++)
     for (guint64 left = G_MAXUINT64; (left &= lowering->awake[word]) != 0;)
       {
         guint bit = (guint)__builtin_ctzll (left);
+
         advance (lowering, 64 * word + bit);
         left = bit == 63 ? 0 : G_MAXUINT64 << (bit + 1);
       }
@@ -258,6 +267,7 @@ static gboolean
 lower_all (Lowering *lowering, GError **error)
 {
   guint n_ops = ps_schedule_n_ops (lowering->schedule);
+
   while (lowering->program->n_steps < n_ops)
     {
       run_round (lowering);
@@ -277,11 +287,13 @@ allot_instructions (PsProgram *program)
 {
   const PsSchedule *schedule = program->schedule;
   guint n_devices = schedule->placement->n_devices, n_messages = 0;
+
   program->first = g_new0 (guint, (gsize)n_devices + 1);
   for (guint device = 0; device < n_devices; device++)
     for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
       {
         PsOp producer;
+
         program->first[device + 1]++;
         if (!ps_op_input (schedule->ops[i], schedule->placement->n_stages, &producer))
           continue;
@@ -312,6 +324,7 @@ program_new (PsSchedule *schedule)
 {
   guint n_ops = ps_schedule_n_ops (schedule);
   PsProgram *program = g_new0 (PsProgram, 1);
+
   program->schedule = schedule;
   program->steps = g_new (PsStep, n_ops);
   program->pair = has_pairs (schedule) ? g_new (guint8, n_ops) : NULL;
@@ -331,6 +344,7 @@ ps_program_lower (PsSchedule *schedule, PsCommOrder order, GError **error)
   guint n_devices = schedule->placement->n_devices;
   g_autoptr (PsProgram) program = program_new (schedule);
   g_auto (Lowering) lowering = { .program = program, .schedule = schedule, .order = order };
+
   lowering.turns = ps_weight_turns (schedule);
   lowering.results = g_new0 (Result, 2 * ps_schedule_n_cells (schedule));
   lowering.next = g_memdup2 (schedule->first, n_devices * sizeof *schedule->first);
@@ -363,7 +377,7 @@ ps_program_lower_untagged (PsSchedule *schedule, GError **error)
 void
 ps_program_free (PsProgram *program)
 {
-  if (!program)
+  if (program == NULL)
     return;
   ps_schedule_free (program->schedule);
   g_free (program->steps);
@@ -391,6 +405,7 @@ char *
 ps_instruction_format (const PsInstruction *instruction)
 {
   char name[48];
+
   ps_op_format (instruction->op, name);
   if (instruction->type == PS_INSTRUCTION_COMPUTE)
     return g_strdup (name);

@@ -4,7 +4,7 @@
 void
 ps_events_free (PsEvents *events)
 {
-  if (!events)
+  if (events == NULL)
     return;
   ps_channels_free (events->channels);
   g_free (events->transfers);
@@ -94,7 +94,7 @@ append_op (PsEvents *events, guint step)
   PsItem *item = &events->items[events->n_items];
 
   *item = (PsItem){ .type = PS_ITEM_OP, .step = step, .cost = program->steps[step].cost };
-  item->pair = program->pair ? program->pair[step] : PS_PAIR_NONE;
+  item->pair = program->pair != NULL ? program->pair[step] : PS_PAIR_NONE;
   if (program->message_of[step] != 0)
     item->wait = 1 + receive_part (events, program->message_of[step] - 1);
   events->item_of_step[step] = events->n_items++;
@@ -127,7 +127,8 @@ build_items (PsEvents *events)
 {
   const PsProgram *program = events->program;
 
-  events->items = g_new (PsItem, program->n_steps + (events->setting.blocking ? 2 * (gsize)events->program->n_messages : 0) + 1);
+  events->items
+      = g_new (PsItem, program->n_steps + (events->setting.blocking ? 2 * (gsize)events->program->n_messages : 0) + 1);
   events->item_of_step = g_new (guint32, program->n_steps);
   events->first_item = g_new0 (guint, events->n_devices + 1);
   for (guint device = 0; device < events->n_devices; device++)
@@ -158,7 +159,7 @@ check_setting (const PsEventsSetting *setting, const PsProgram *program, GError 
   for (guint d = 0; setting->speed && d < program->schedule->placement->n_devices; d++)
     if (!(setting->speed[d] >= PS_MIN_SPEED && setting->speed[d] <= PS_MAX_SPEED))
       message = "speed: a factor from 0.001 to 1000 would be right";
-  if (message)
+  if (message != NULL)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
   return message == NULL;
 }
@@ -172,7 +173,7 @@ check_sums (const PsProgram *program, const PsCosts *costs, const PsEventsSettin
   for (guint i = 0; i < program->n_steps; i++)
     {
       const PsStep *step = &program->steps[i];
-      double speed = setting->speed ? setting->speed[step->device] : 1;
+      double speed = setting->speed != NULL ? setting->speed[step->device] : 1;
 
       sum += (double)ps_step_duration (program, costs, i) * slowdown / speed;
       sum += step->input ? (double)costs->transfer_ns[step->transfer] : 0;

@@ -33,7 +33,7 @@ ps_heap_new (guint n_ids)
 static inline void
 ps_heap_free (PsHeap *heap)
 {
-  if (!heap)
+  if (heap == NULL)
     return;
   g_free (heap->entries);
   g_free (heap->place);

@@ -63,7 +63,7 @@ ps_links_new (const PsEvents *events)
 void
 ps_links_free (PsLinks *links)
 {
-  if (!links)
+  if (links == NULL)
     return;
   g_free (links->ports);
   g_free (links->flows);

@@ -42,7 +42,7 @@ note (Plan *plan)
       && (simulation->makespan_ns > plan->best_ns
           || (simulation->makespan_ns == plan->best_ns && simulation->max_span_ns >= plan->best_span_ns)))
     return;
-  if (!plan->best)
+  if (plan->best == NULL)
     plan->best = g_malloc (plan->size);
   memcpy (plan->best, plan->program->instructions, plan->size);
   plan->best_ns = simulation->makespan_ns;
@@ -100,8 +100,10 @@ find_tails (const Plan *plan)
   for (guint i = program->n_steps; i-- > 0;)
     {
       const PsStep *step = &program->steps[i];
-      gint64 transfer = setting->transfer_ns ? setting->transfer_ns[i] : plan->costs->transfer_ns[step->transfer];
-      gint64 duration = setting->duration_ns ? setting->duration_ns[i] : ps_step_duration (program, plan->costs, i);
+      gint64 transfer
+          = setting->transfer_ns != NULL ? setting->transfer_ns[i] : plan->costs->transfer_ns[step->transfer];
+      gint64 duration
+          = setting->duration_ns != NULL ? setting->duration_ns[i] : ps_step_duration (program, plan->costs, i);
 
       tails[i + 1] += ps_event_at_speed (setting, step->device, duration);
       tails[step->previous] = MAX (tails[step->previous], tails[i + 1]);
@@ -121,7 +123,7 @@ try_free_messages (Plan *plan, const gint64 *urgency_ns, GError **error)
   setting.ready_order = 1;
   setting.blocking = FALSE;
   events = ps_events_new (plan->program, plan->costs, &setting, error);
-  if (!events)
+  if (events == NULL)
     return FALSE;
   events->urgency_ns = urgency_ns;
   events->exclusive = plan->setting.blocking;
@@ -146,12 +148,12 @@ ps_events_plan (PsProgram *program, const PsCosts *costs, const PsEventsSetting 
       try_rule (&plan, PS_COMM_ASAP);
       try_rule (&plan, PS_COMM_DEFERRED);
     }
-  if (plan.best)
+  if (plan.best != NULL)
     {
       memcpy (program->instructions, plan.best, plan.size);
       ps_program_note_places (program);
     }
-  if (!cause)
+  if (cause == NULL)
     return TRUE;
   g_propagate_error (error, g_steal_pointer (&cause));
   return FALSE;

@@ -97,8 +97,8 @@ struct _PsEvents
 static inline gint64
 ps_event_at_speed (const PsEventsSetting *setting, guint device, gint64 duration_ns)
 {
-  return setting->speed && setting->speed[device] != 1 ? llrint ((double)duration_ns / setting->speed[device])
-                                                       : duration_ns;
+  return setting->speed != NULL && setting->speed[device] != 1 ? llrint ((double)duration_ns / setting->speed[device])
+                                                               : duration_ns;
 }
 
 static inline void

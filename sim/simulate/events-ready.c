@@ -223,7 +223,7 @@ ps_ready_pick (PsEvents *events, guint device)
   PsReady *ready = events->ready;
   const gint64 *limit = events->setting.memory_limit;
   gint64 held = events->simulation->memory[device].held_bytes;
-  Memory memory = { limit ? limit[device] : G_MAXINT64 / 4, held, held, G_MAXINT64 / 4 };
+  Memory memory = { limit != NULL ? limit[device] : G_MAXINT64 / 4, held, held, G_MAXINT64 / 4 };
 
   if (ready->second[device] != 0)
     {
@@ -258,7 +258,7 @@ goes_before (const PsEvents *events, guint32 a, guint32 b)
   const PsTransfer *x = &events->transfers[a], *y = &events->transfers[b];
   const PsMessage *one = &events->program->messages[x->message], *other = &events->program->messages[y->message];
 
-  if (events->urgency_ns && events->urgency_ns[one->consumer] != events->urgency_ns[other->consumer])
+  if (events->urgency_ns != NULL && events->urgency_ns[one->consumer] != events->urgency_ns[other->consumer])
     return events->urgency_ns[one->consumer] > events->urgency_ns[other->consumer];
   if (x->start_ns != y->start_ns)
     return x->start_ns < y->start_ns;

@@ -14,14 +14,14 @@ ps_timed_new (PsEvents *events)
   timed->heap = ps_heap_new (events->n_devices + events->n_transfers);
   timed->devices = g_new0 (PsTimedDevice, events->n_devices);
   timed->slowdown = slowdown > 1 ? llrint (slowdown * NO_SLOWDOWN) : NO_SLOWDOWN;
-  timed->links = events->setting.links ? ps_links_new (events) : NULL;
+  timed->links = events->setting.links != NULL ? ps_links_new (events) : NULL;
   return timed;
 }
 
 void
 ps_timed_free (PsTimed *timed)
 {
-  if (!timed)
+  if (timed == NULL)
     return;
   ps_heap_free (timed->heap);
   ps_links_free (timed->links);
@@ -118,7 +118,7 @@ go_on (PsEvents *events, guint index)
   device->queued = FALSE;
   if (device->item != PS_NO_ITEM || device->waiting || (events->exclusive && device->n_active > 0))
     return;
-  i = events->ready ? ps_ready_pick (events, index) : pick_next (events, &events->devices[index]);
+  i = events->ready != NULL ? ps_ready_pick (events, index) : pick_next (events, &events->devices[index]);
   if (i != PS_NO_ITEM)
     start_op (events, index, i);
 }
@@ -163,7 +163,7 @@ start_transfer (PsEvents *events, guint32 index)
       take_part (timed, message->sender, 1);
       take_part (timed, message->receiver, 1);
     }
-  if (timed->links)
+  if (timed->links != NULL)
     ps_links_start (events, index);
   else
     ps_heap_set (timed->heap, events->n_devices + index, timed->now_ns + transfer->end_ns);
@@ -182,7 +182,7 @@ end_transfer (PsEvents *events, guint32 index)
     }
   transfer->end_ns = events->timed->now_ns;
   ps_event_complete (events, index);
-  if (!events->ready)
+  if (events->ready == NULL)
     return;
   ps_ready_end_transfer (events, index);
   wake (events, message->receiver);
@@ -197,14 +197,14 @@ take_event (PsEvents *events)
 
   if (id < events->n_devices)
     device_event (events, id);
-  else if (!events->timed->links || ps_links_event (events, id - events->n_devices))
+  else if (events->timed->links == NULL || ps_links_event (events, id - events->n_devices))
     end_transfer (events, id - events->n_devices);
 }
 
 static guint32
 next_transfer (PsEvents *events)
 {
-  if (events->ready)
+  if (events->ready != NULL)
     return ps_ready_next_transfer (events);
   return events->n_startable > 0 ? 1 + events->startable[--events->n_startable] : 0;
 }
@@ -224,7 +224,7 @@ settle (PsEvents *events)
       else
         break;
     }
-  if (events->timed->links)
+  if (events->timed->links != NULL)
     ps_links_settle (events);
 }
 
@@ -234,9 +234,9 @@ begin (PsEvents *events)
   PsTimed *timed = events->timed;
 
   ps_heap_clear (timed->heap);
-  if (timed->links)
+  if (timed->links != NULL)
     ps_links_begin (timed->links);
-  if (events->ready)
+  if (events->ready != NULL)
     ps_ready_begin (events);
   for (guint device = 0; device < events->n_devices; device++)
     {

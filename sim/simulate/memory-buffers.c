@@ -24,6 +24,7 @@ static inline void
 occupy (const Messages *messages, guint device, gint64 from_ns, gint64 until_ns, gint64 bytes)
 {
   guint i = messages->fill[device];
+
   if (from_ns >= until_ns || bytes == 0)
     return;
   messages->fill[device]++;
@@ -41,6 +42,7 @@ add_message (const Messages *messages, const PsMessage *message)
   gint64 bytes = messages->costs->message_bytes[program->steps[step].transfer];
   gint64 sent_ns, arrived_ns, posted_ns = simulation->end_ns[message->posted];
   gboolean forward = message->op.kind == PS_OP_F;
+
   ps_simulation_transfer (program, messages->costs, simulation, step, &sent_ns, &arrived_ns);
   occupy (messages, message->sender, simulation->end_ns[message->producer + 1], arrived_ns, bytes);
   occupy (messages, message->receiver, MIN (posted_ns, sent_ns),
@@ -58,6 +60,7 @@ fill_buffers (const PsProgram *program, const PsCosts *costs, const PsSimulation
   guint n_devices = simulation->n_devices;
   g_autofree guint *fill = g_new (guint, n_devices);
   const Messages messages = { program, costs, simulation, &buffers, fill };
+
   for (guint device = 0; device < n_devices; device++)
     {
       fill[device] = ps_memory_buffers_first (program, device);
@@ -83,6 +86,7 @@ ps_memory_buffers_init (PsMemoryBuffers *buffers, const PsProgram *program, cons
                         const PsSimulation *simulation)
 {
   guint n = room_for (simulation);
+
   *buffers = fill_buffers (program, costs, simulation, g_new (PsBufferChange, 2 * (gsize)n), n);
 }
 
@@ -101,6 +105,7 @@ count_device (const PsMemoryBuffers *buffers, const PsProgram *program, const Ps
   PsMemoryWalk walk;
   PsMemoryChange change;
   gint64 level = 0, peak = 0;
+
   ps_memory_walk_init (&walk, program, costs, simulation, buffers, device);
   while (ps_memory_walk_next (&walk, &change))
     {
@@ -114,6 +119,7 @@ static gboolean
 knows_sizes (const PsCosts *costs)
 {
   gint64 all = 0;
+
   for (guint i = 1; i <= 2 * costs->n_stages; i++)
     all |= costs->message_bytes[i];
   return all != 0;
@@ -123,6 +129,7 @@ void
 ps_simulation_count_buffers (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
 {
   guint n = room_for (simulation);
+
   if (!knows_sizes (costs))
     return;
   if (simulation->buffers == NULL)

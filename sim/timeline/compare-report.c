@@ -245,6 +245,7 @@ set_side (PsTable *table, const char *side, const PsMetrics *metrics)
   {
     const char *key;
     gint64 value;
+
   } integers[] = {
     { "iteration_ns", metrics->iteration_ns },
     { "makespan_ns", metrics->makespan_ns },

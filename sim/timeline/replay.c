@@ -31,13 +31,15 @@ read_device (Replay *replay, const PsTimeline *timeline, guint device, guint *sp
 {
   const PsSchedule *schedule = replay->program->schedule;
   char name[48];
+
   for (guint i = schedule->first[device]; i < schedule->first[device + 1]; (*span_index)++)
     {
       const PsSpan *span
           = *span_index < timeline->ops->len ? &g_array_index (timeline->ops, PsSpan, *span_index) : NULL;
-      if (span && span->device == device && span->op.kind == PS_OP_O)
+
+      if (span != NULL && span->device == device && span->op.kind == PS_OP_O)
         continue;
-      if (!span || span->device != device || !same_op (span->op, schedule->ops[i]))
+      if (span == NULL || span->device != device || !same_op (span->op, schedule->ops[i]))
         {
           g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: device %u: the timeline does not go on with %s",
                        timeline->source, device, ps_op_format (schedule->ops[i], name));
@@ -55,9 +57,11 @@ static void
 read_transfers (Replay *replay, const PsTimeline *timeline)
 {
   const PsProgram *program = replay->program;
+
   for (guint i = 0; i < timeline->transfers->len; i++)
     {
       const PsSpan *span = &g_array_index (timeline->transfers, PsSpan, i);
+
       replay->result_ns[ps_schedule_result (program->schedule, span->op)] = span->end_ns - span->start_ns;
     }
   for (guint i = 0; i < program->n_messages; i++)
@@ -72,6 +76,7 @@ ps_timeline_replay (const PsProgram *program, const PsCosts *costs, const PsTime
   const PsSchedule *schedule = program->schedule;
   g_auto (Replay) replay = { .program = program };
   guint span = 0;
+
   replay.duration_ns = g_new0 (gint64, program->n_steps);
   replay.transfer_ns = g_new0 (gint64, program->n_steps);
   replay.result_ns = g_new0 (gint64, 2 * ps_schedule_n_cells (schedule));

@@ -33,7 +33,7 @@ cell_clear (PsCell *cell, PsColumnType type)
 void
 ps_table_free (PsTable *table)
 {
-  if (!table)
+  if (table == NULL)
     return;
   for (guint i = 0; i < table->rows->len; i++)
     {

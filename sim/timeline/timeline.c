@@ -9,7 +9,7 @@ ps_timeline_new (PsOrigin origin, const char *schedule, guint n_devices, guint n
   PsTimeline *timeline = g_new0 (PsTimeline, 1);
 
   timeline->origin = origin;
-  timeline->schedule = g_strdup (schedule ? schedule : "");
+  timeline->schedule = g_strdup (schedule != NULL ? schedule : "");
   timeline->source = g_strdup ("");
   timeline->n_devices = n_devices;
   timeline->n_stages = n_stages;
@@ -24,7 +24,7 @@ ps_timeline_new (PsOrigin origin, const char *schedule, guint n_devices, guint n
 void
 ps_timeline_free (PsTimeline *timeline)
 {
-  if (!timeline)
+  if (timeline == NULL)
     return;
   g_free (timeline->schedule);
   g_free (timeline->source);
@@ -84,7 +84,7 @@ static gint64
 device_weight_bytes (const PsSchedule *schedule, const PsCosts *costs, guint device)
 {
   const PsPlacement *placement = schedule->placement;
-  guint versions = schedule->weight_versions ? schedule->weight_versions[device] : 1;
+  guint versions = schedule->weight_versions != NULL ? schedule->weight_versions[device] : 1;
   gint64 bytes = 0;
 
   for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
@@ -97,7 +97,7 @@ static guint16
 op_chunk (const PsSchedule *schedule, PsOp op)
 {
   const PsPlacement *placement = schedule->placement;
-  guint copy = schedule->copy ? schedule->copy[op.microbatch] : 0;
+  guint copy = schedule->copy != NULL ? schedule->copy[op.microbatch] : 0;
 
   return placement->chunk[(gsize)copy * placement->n_stages + op.stage];
 }
@@ -195,7 +195,7 @@ ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs, con
   g_auto (PsMemoryBuffers) buffers = { 0 };
 
   g_free (timeline->source);
-  timeline->source = g_strdup (costs->source ? costs->source : "");
+  timeline->source = g_strdup (costs->source != NULL ? costs->source : "");
   timeline->iteration_ns = simulation->makespan_ns + simulation->optimizer_ns;
   ps_memory_buffers_init (&buffers, program, costs, simulation);
   for (guint d = 0; d < placement->n_devices; d++)
