@@ -10,7 +10,7 @@ is_backward (PsOp op)
 }
 
 /* The order of one device in a round, as indices into the schedule's ops: from its first backward on, and in its drain
- * a forward of the warm-up after every backward (in front of the next one, so behind its W). */
+ * a forward of the warm-up after every backward (before the next backward, so after the W). */
 static void
 interleave (PsDrain *drain, const PsSchedule *schedule, guint device, guint32 *order)
 {
@@ -33,7 +33,7 @@ interleave (PsDrain *drain, const PsSchedule *schedule, guint device, guint32 *o
     order[fill++] = warm++;
 }
 
-/* Whether what the op needs from another device is there, or comes from the round before. *possible turns FALSE where
+/* Whether the op's input from another device is there, or comes from the round before. *possible turns FALSE where
  * it would come from the next round. */
 static gboolean
 is_ready (const PsDrain *drain, const PsProgram *program, const guint8 *placed, guint op, gboolean *possible)

@@ -76,7 +76,7 @@ sort_arcs (PsEventOrder *order, const GArray *arcs)
     }
 }
 
-/* Goes down from an event to what it waits for, which comes first. */
+/* Goes down from an event to the events that it waits for, which come first. */
 typedef struct
 {
   PsEventOrder *order;

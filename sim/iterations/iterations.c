@@ -76,7 +76,7 @@ repeat (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *s
   return events != NULL;
 }
 
-/* No event graph can tell durations that depend on what else goes on. */
+/* An event graph cannot know durations that depend on other ops and transfers of the same instant. */
 static gboolean
 is_entangled (const PsEventsSetting *setting)
 {

@@ -1,4 +1,4 @@
-/* reductions.c - what the all-reduces of gradients wait for, and when those of a device are over. */
+/* reductions.c - the all-reduces of gradients: the steps that they wait for, and when a device is done with them. */
 #include "reductions.h"
 
 /* The step at whose end the op's result is there: of a pair, its second. */

@@ -1,5 +1,5 @@
-/* reductions.h - the all-reduces of gradients: what they wait for, and when those of a device are over. Private to
- * libpipesim. */
+/* reductions.h - the all-reduces of gradients: the steps that they wait for, and when a device is done with them.
+ * Private to libpipesim. */
 #ifndef PIPESIM_REDUCTIONS_H
 #define PIPESIM_REDUCTIONS_H
 
@@ -9,7 +9,7 @@ G_BEGIN_DECLS
 
 #define PS_NO_STEP G_MAXUINT32
 
-/* What a program's gradients wait for, and in which order each device reduces those of its stages. */
+/* The steps that complete a program's gradients, and the order in which each device reduces them. */
 typedef struct
 {
   guint32 *last_step; /* [n_copies * n_stages] step at whose end the gradients of that copy are complete; PS_NO_STEP: no
@@ -22,7 +22,7 @@ void ps_reductions_init (PsReductions *reductions, const PsProgram *program);
 void ps_reductions_clear (PsReductions *reductions);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsReductions, ps_reductions_clear)
 
-/* When a device is done with its all-reduces. What ran last on it was a W or BW. */
+/* When a device is done with its all-reduces. The last op of a device is a W or BW. */
 gint64 ps_reductions_end_ns (const PsReductions *reductions, const PsProgram *program, const PsCosts *costs,
                              const PsSimulation *simulation, guint device, PsReduce reduce);
 

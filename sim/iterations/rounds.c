@@ -7,7 +7,7 @@
 
 #define NO_EVENT G_MAXUINT
 
-/* What holds one end of a channel in a round, first and last. */
+/* The first and the last event that hold one end of a channel in a round. */
 typedef struct
 {
   guint head; /* event; NO_EVENT: nothing yet */
@@ -19,13 +19,13 @@ typedef struct
 {
   const PsProgram *program;
   const PsCosts *costs;
-  const PsSimulation *simulation; /* NULL: durations are those of the costs */
+  const PsSimulation *simulation; /* NULL: durations come from the costs */
   const PsEventsSetting *setting;
   PsReduce reduce;
   PsEventGraph *graph;
   PsReductions reductions;
   PsDrain drain;
-  guint *last; /* [n_devices] what the device did last in this round; NO_EVENT: nothing yet */
+  guint *last; /* [n_devices] the device's last event in this round; NO_EVENT: none yet */
   PsRoundEvents events;
   PsChannels *channels;
   End *ends; /* [n_ends] */
@@ -123,17 +123,17 @@ add_op (Rounds *rounds, guint op)
 {
   const PsProgram *program = rounds->program;
   guint step = program->step_of[op];
-  const PsStep *what = &program->steps[step];
+  const PsStep *about = &program->steps[step];
 
   ps_event_graph_set_duration (rounds->graph, step, step_duration (rounds, step));
-  follow (rounds, what->device, step);
-  if (what->input == 0 || has_messages (rounds->setting))
+  follow (rounds, about->device, step);
+  if (about->input == 0 || has_messages (rounds->setting))
     return;
-  guint producer = what->input - 1;
+  guint producer = about->input - 1;
   const gint64 *transfer_ns = rounds->setting->transfer_ns;
   ps_event_graph_wait (rounds->graph, step, producer,
                        rounds->drain.ahead[program->op_of[producer]] - rounds->drain.ahead[op],
-                       transfer_ns != NULL ? transfer_ns[step] : rounds->costs->transfer_ns[what->transfer]);
+                       transfer_ns != NULL ? transfer_ns[step] : rounds->costs->transfer_ns[about->transfer]);
 }
 
 static guint
@@ -259,7 +259,7 @@ add_messages (Rounds *rounds)
     ps_event_graph_wait (rounds->graph, rounds->ends[i].head, rounds->ends[i].tail, 1, 0);
 }
 
-/* Where an asynchronous schedule hides its all-reduces behind the next round, only those of the round before are done
+/* If an asynchronous schedule overlaps its all-reduces with the next round, only those of the round before are done
  * when it ends; they must not pile up either, so the first waits for the last of the round before. */
 static gboolean
 reduces_late (const Rounds *rounds)
@@ -267,7 +267,7 @@ reduces_late (const Rounds *rounds)
   return rounds->program->schedule->asynchronous && rounds->reduce == PS_REDUCE_OVERLAPPED;
 }
 
-/* The all-reduce of what reductions.held[i] names; `before` is the one before it on the device. */
+/* The all-reduce of reductions.held[i]; `before` is the previous all-reduce of the device. */
 static void
 add_reduction (Rounds *rounds, guint device, guint i, guint before)
 {

@@ -26,7 +26,7 @@ typedef struct
 void ps_round_events_init (PsRoundEvents *events, const PsProgram *program, const PsEventsSetting *setting);
 
 /* The graph whose period is that of the program without a meeting at the optimizer. simulation and setting may be NULL:
- * durations are those of the setting, else of the costs, transfers of pure latency. */
+ * durations then come from the setting, else from the costs, and transfers are of pure latency. */
 PsEventGraph *ps_rounds_new (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                              const PsEventsSetting *setting, PsReduce reduce);
 

@@ -1,4 +1,4 @@
-/* channels.c - the models of channels, what follows on each end of a channel, and why nothing moves. */
+/* channels.c - the models of channels, the order of messages on each end, and explanations of deadlocks. */
 #include "channels.h"
 
 static guint
@@ -163,7 +163,7 @@ held_up_by (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
   return waits ? cursor : head_of_end (channels, stuck, i);
 }
 
-/* What an instruction that cannot go on waits for. */
+/* The instruction that a stuck instruction waits for. */
 static guint
 waits_for (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
 {
@@ -207,7 +207,7 @@ ps_channels_explain (const PsChannels *channels, const PsChannelsStuck *stuck, G
       next = waits_for (channels, stuck, at);
       g_string_append (text, ps_program_device (program, at) == ps_program_device (program, next)
                                      && program->instructions[at].type != PS_INSTRUCTION_WAIT
-                                 ? " behind "
+                                 ? " after "
                                  : " waits for ");
       append_instruction (program, next, text);
     }

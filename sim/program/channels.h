@@ -1,5 +1,5 @@
-/* channels.h - the channels that carry the messages of a program: what follows on each end, and who waits for whom when
- * nothing moves. Private to libpipesim. */
+/* channels.h - the channels that carry the messages of a program: the order of messages on each end, and explanations
+ * of deadlocks. Private to libpipesim. */
 #ifndef PIPESIM_CHANNELS_H
 #define PIPESIM_CHANNELS_H
 

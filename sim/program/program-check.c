@@ -52,7 +52,7 @@ check_instruction (const PsProgram *program, const Places *places, guint i, guin
   if (instruction->type == PS_INSTRUCTION_WAIT)
     {
       if (receive - 1 > i || receive - 1 < program->first[device])
-        return fail (program, i, "has no RECEIVE in front of it", error);
+        return fail (program, i, "has no RECEIVE before it", error);
     }
   else if (other - 1 < program->first[instruction->peer] || other - 1 >= program->first[instruction->peer + 1]
            || program->instructions[other - 1].peer != device)
@@ -115,7 +115,7 @@ run_init (Run *run, const PsChannels *channels)
     g_array_append_val (run->awake, ((guint16[]){ (guint16)device })[0]);
 }
 
-/* One more condition of a message is met; what follows it on its ends comes next. */
+/* Meets one more condition of a message. A transfer that takes place meets a condition of the next on each end. */
 static void
 meet (Run *run, guint32 message)
 {

@@ -192,7 +192,7 @@ ps_program_arrange_units (PsProgram *program)
   ps_program_arrange (program, arrival, arrival, NULL);
 }
 
-/* The messages of a program by what they carry (ps_schedule_result), counted from 1; 0: none carries it. */
+/* The message that carries each result (ps_schedule_result), counted from 1; 0: no message. */
 static guint32 *
 index_messages (const PsProgram *program)
 {

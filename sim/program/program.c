@@ -3,7 +3,7 @@
 #include "program-private.h"
 #include "weight-window.h"
 
-/* What an F, B or BW makes. */
+/* The result of an F, B or BW. */
 typedef struct
 {
   guint32 step;    /* 1 + step at whose end it exists; 0 = not yet */
@@ -15,12 +15,12 @@ typedef struct
   PsProgram *program;
   const PsSchedule *schedule;
   PsCommOrder order;
-  guint8 *turns;   /* [n_ops] turns that weights still take in front of an op */
+  guint8 *turns;   /* [n_ops] turns that weights still take before an op */
   Result *results; /* [2 * n_cells] by ps_schedule_result */
   guint *next;     /* [n_devices] next op of the schedule */
   guint *fill;     /* [n_devices] next free instruction */
   guint *alive;    /* [n_devices] activations alive */
-  guint64 *awake;  /* bit per device: what its next op needs may have been made since it was last asked */
+  guint64 *awake;  /* bit per device: an input of its next op may have been made since it was last asked */
 } Lowering;
 
 static void
@@ -35,7 +35,7 @@ lowering_clear (Lowering *lowering)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Lowering, lowering_clear)
 
-/* What op needs from another stage; NULL: nothing. */
+/* The result of another stage that op needs; NULL: it needs none. */
 static inline const Result *
 find_input (const Lowering *lowering, PsOp op)
 {
@@ -140,7 +140,7 @@ append_step (Lowering *lowering, guint device, guint index, const Result *input,
                  + step->cost]++;
   program->step_of[index] = id;
   program->op_of[id] = index;
-  /* What a pair makes is there when the whole pair ends: the end of its second step. */
+  /* Both results of a pair exist at the end of its second step. */
   if (op.kind == PS_OP_F || ps_op_is_backward (op))
     lowering->results[ps_schedule_result (schedule, op)].step = id + 1 + (pair == PS_PAIR_FIRST);
   emit (lowering, device,
@@ -161,7 +161,7 @@ count_alive (Lowering *lowering, guint device, const PsOp *ops, guint n)
     lowering->alive[device] -= ops[i].kind == PS_OP_W || ops[i].kind == PS_OP_BW;
 }
 
-/* Appends the device's next op, or pair, if what it needs has been made and no weights have to be seen to. */
+/* Appends the device's next op, or pair, if its inputs have been made and its weights take no more turns. */
 static void
 advance (Lowering *lowering, guint device)
 {
@@ -238,7 +238,7 @@ set_circle_error (const Lowering *lowering, GError **error)
   g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: %s", schedule->name, text->str);
 }
 
-/* One op of every device that may go on. Those that are woken meanwhile and come later take part. */
+/* One op of every device that may go on. Later devices that are woken meanwhile take part. */
 static void
 run_round (Lowering *lowering)
 {

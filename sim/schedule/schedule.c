@@ -172,8 +172,12 @@ ps_op_parse (const char *text, const char **end, PsOp *op)
   if (!parse_kind (&text, &kind) || !parse_digits (&text, PS_MAX_MICROBATCHES - 1, &microbatch) || *text++ != '.'
       || !parse_digits (&text, PS_MAX_STAGES - 1, &stage))
     return FALSE;
-  if (*text == '/' && (text++, !parse_digits (&text, G_MAXUINT8, &slice)))
-    return FALSE;
+  if (*text == '/')
+    {
+      text++;
+      if (!parse_digits (&text, G_MAXUINT8, &slice))
+        return FALSE;
+    }
   *op = (PsOp){
     .kind = (guint8)kind, .slice = (guint8)slice, .stage = (guint16)stage, .microbatch = microbatch & G_MAXINT32
   };
@@ -181,7 +185,7 @@ ps_op_parse (const char *text, const char **end, PsOp *op)
   return TRUE;
 }
 
-/* What has been seen of a (stage, microbatch, slice): one bit per op kind. */
+/* seen has one bit per op kind for each stage, microbatch and slice (ps_schedule_cell). */
 typedef struct
 {
   const PsSchedule *schedule;
@@ -214,7 +218,7 @@ order_problem (const Check *check, PsOp op)
       || (op.kind == PS_OP_B && seen & BIT (PS_OP_BW)))
     return "is there twice";
   if (op.kind == PS_OP_F)
-    return op.slice > 0 && !(cell[-1] & BIT (PS_OP_F)) ? "comes before the slice in front of it" : NULL;
+    return op.slice > 0 && !(cell[-1] & BIT (PS_OP_F)) ? "comes before the previous slice" : NULL;
   if (op.kind == PS_OP_W)
     return seen & BIT (PS_OP_B)    ? NULL
            : seen & BIT (PS_OP_BW) ? "its weights are done by BW already"
@@ -223,7 +227,7 @@ order_problem (const Check *check, PsOp op)
     return "comes before its F";
   if (op.kind == PS_OP_R)
     return seen & BACKWARD ? "comes after its backward" : NULL;
-  return !last_slice && !(cell[1] & BACKWARD) ? "comes before the slice behind it" : NULL;
+  return !last_slice && !(cell[1] & BACKWARD) ? "comes before the next slice" : NULL;
 }
 
 static const char *

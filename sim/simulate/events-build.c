@@ -1,4 +1,4 @@
-/* events-build.c - makes the engine for a program: what each device does in turn, and what each transfer waits for. */
+/* events-build.c - makes the engine for a program: the items of each device and the conditions of each transfer. */
 #include "events-timed.h"
 
 void
@@ -19,7 +19,7 @@ ps_events_free (PsEvents *events)
   g_free (events);
 }
 
-/* Of an eager message the part on the receiver's end, else the whole: what a consumer waits for. */
+/* The transfer that a consumer waits for: the part on the receiver's end if the message is eager, else the whole. */
 static guint32
 receive_part (const PsEvents *events, guint32 message)
 {

@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-__extension__ typedef unsigned __int128 Work; /* bytes * 10^9: what a rate of one byte per second moves in 10^9 ns */
+__extension__ typedef unsigned __int128
+    Work; /* bytes * 10^9: a rate of one byte per second moves 10^9 of it in 10^9 ns */
 
 typedef enum
 {
@@ -24,7 +25,7 @@ typedef struct
   guint8 fixed; /* while rates are found */
 } Flow;
 
-/* One direction of what a device, or a node, is connected by. */
+/* One direction of the link of a device or a node. */
 typedef struct
 {
   guint64 capacity; /* bytes per second */
@@ -142,7 +143,7 @@ ps_links_event (PsEvents *events, guint32 index)
   return TRUE;
 }
 
-/* What has gone through since. */
+/* Takes off the bytes that have gone through since since_ns. */
 static void
 move_bytes (Flow *flow, gint64 now_ns)
 {
@@ -217,7 +218,7 @@ clear_ports (PsLinks *links)
 }
 
 /* Fixes at least one flow per round. A full port stops all its flows at the same level, so the order in which they are
- * looked at within a round does not matter: what is left of a port divided by its flows does not sink below the level.
+ * looked at within a round does not matter: the rest of a port divided by its flows does not sink below the level.
  */
 static void
 find_rates (PsLinks *links)

@@ -1,5 +1,5 @@
-/* events-plan.c - finds a good order of sends and receives: runs of the program give orders, and runs of those orders
- * say which is best. */
+/* events-plan.c - finds a good order of sends and receives: runs of the program give orders, and a run of each order
+ * says how good it is. */
 #include "events-private.h"
 #include "program/program-private.h"
 
@@ -95,7 +95,7 @@ find_tails (const Plan *plan)
 {
   const PsProgram *program = plan->program;
   const PsEventsSetting *setting = &plan->setting;
-  gint64 *tails = g_new0 (gint64, (gsize)program->n_steps + 1); /* entry 0 takes what goes nowhere */
+  gint64 *tails = g_new0 (gint64, (gsize)program->n_steps + 1); /* entry 0: steps without input or predecessor */
 
   for (guint i = program->n_steps; i-- > 0;)
     {

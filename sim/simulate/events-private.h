@@ -12,8 +12,8 @@
 G_BEGIN_DECLS
 
 /* One transfer on its way through its conditions: its data exists, it is the next one on each end, and in blocking runs
- * each device has come to it. An eager message is two: what holds the sender's end, and what is over when the message
- * has arrived and its turn on the receiver's end has come. */
+ * each device has come to it. An eager message has two transfers. The first holds the sender's end; the second is over
+ * when the message has arrived and its turn on the receiver's end has come. */
 typedef struct
 {
   gint64 start_ns;   /* when the last condition so far was met */
@@ -37,10 +37,10 @@ typedef enum
 {
   PS_ITEM_OP,
   PS_ITEM_SEND,    /* blocking runs only: the device comes to the transfer and goes on when it is over */
-  PS_ITEM_RECEIVE, /* likewise */
+  PS_ITEM_RECEIVE, /* the same */
 } PsItemType;
 
-/* What a device does next. */
+/* One thing that a device does. */
 typedef struct
 {
   gint64 duration_ns;
@@ -54,11 +54,11 @@ typedef struct
 
 typedef struct
 {
-  gint64 clock_ns; /* end of what it did last */
+  gint64 clock_ns; /* end of its last op, or of its last send or receive when blocking */
   gint64 first_ns; /* start of its first op; -1: none yet */
   gint64 busy_ns;
   guint32 next;    /* item */
-  guint32 end;     /* behind its last item */
+  guint32 end;     /* after its last item */
   guint32 blocked; /* 1 + transfer that it waits for; 0 = none */
   gboolean posted; /* it has come to the send or receive that is its next item */
 } PsEventDevice;
@@ -83,7 +83,7 @@ struct _PsEvents
   guint32 *startable; /* [n_transfers] transfers whose conditions are all met */
   guint n_awake;
   guint16 *awake;           /* [n_devices] devices that may go on */
-  PsTimed *timed;           /* NULL: times do not depend on what else goes on */
+  PsTimed *timed;           /* NULL: times follow from the order alone */
   PsReady *ready;           /* NULL: program order */
   const gint64 *urgency_ns; /* [n_steps] of their inputs: with ready_order, the message of the largest goes first; NULL:
                                the first to exist does */
@@ -93,7 +93,7 @@ struct _PsEvents
   PsSimulation *simulation;
 };
 
-/* What a device takes for ops of that duration. */
+/* The time that ops of that duration take on a device. */
 static inline gint64
 ps_event_at_speed (const PsEventsSetting *setting, guint device, gint64 duration_ns)
 {
@@ -163,7 +163,7 @@ ps_event_end_op (PsEvents *events, guint device, const PsItem *item, gint64 end_
     memory->held_bytes -= events->costs->op[item[-1].cost].give_bytes;
 }
 
-/* The engine where times depend on what else goes on; made for a setting, run until nothing moves. */
+/* The engine for times that depend on other ops and transfers of the same instant. A run ends when nothing moves. */
 PsTimed *ps_timed_new (PsEvents *events);
 void ps_timed_free (PsTimed *timed);
 void ps_timed_run (PsEvents *events);

@@ -1,4 +1,4 @@
-/* events-ready.c - the order as a hint: devices start what is ready, and messages go by whichever channel is free. */
+/* events-ready.c - the order as a hint: devices start ready ops, and messages go by whichever channel is free. */
 #include "events-timed.h"
 
 #include <string.h>
@@ -13,11 +13,11 @@ struct _PsReady
   guint32 *sequence; /* [n_items] items of a device in the order in which they started */
   guint *n_started;  /* [n_devices] */
   guint n_pending;
-  guint32 *pending; /* [n_transfers] transfers that wait for a channel, the first to go in front */
+  guint32 *pending; /* [n_transfers] transfers that wait for a channel; the next to go is the first */
   guint8 *held;     /* [n_ends] whether a transfer holds the channel end */
 };
 
-/* The items that make something of a stage, microbatch and slice, each counted from 1; 0 = none. */
+/* The items that make the results of a stage, microbatch and slice, each counted from 1; 0 = none. */
 typedef struct
 {
   guint32 forward;
@@ -42,7 +42,7 @@ note_maker (Makers *makers, PsOp op, guint32 item)
     makers->backward = item;
 }
 
-/* An item of another device hands over by a transfer, and a later one of the order is no condition. */
+/* Adds a condition on an item. An item of another device hands over by a transfer, and a later item is no condition. */
 static void
 depend_on (const PsEvents *events, guint32 *depends, guint *n, guint32 i, guint32 other)
 {
@@ -134,7 +134,8 @@ ps_ready_begin (PsEvents *events)
   ready->n_pending = 0;
 }
 
-/* A device is idle when it picks, so what has started on it has ended. The second op of a pair may need the first. */
+/* A device is idle when it picks, so all ops that started on it have ended. The second op of a pair may need the first.
+ */
 static gboolean
 is_ready (const PsEvents *events, guint32 i)
 {
@@ -149,7 +150,7 @@ is_ready (const PsEvents *events, guint32 i)
   return TRUE;
 }
 
-/* What an op, or both ops of a pair, take when they start, and keep when they have ended. */
+/* The bytes that an op, or both ops of a pair, take at the start and keep after the end. */
 typedef struct
 {
   gint64 take_bytes;
@@ -178,7 +179,7 @@ typedef struct
   gint64 limit_bytes;
   gint64 held_bytes;  /* now */
   gint64 level_bytes; /* when all that was passed over has run */
-  gint64 room_bytes;  /* by so much may the level rise before one of those, now or never, would not fit */
+  gint64 room_bytes;  /* the level may rise by so much before an op that was passed over would no longer fit */
 } Memory;
 
 static void

@@ -215,7 +215,7 @@ check_finished (const PsEvents *events, GError **error)
   return FALSE;
 }
 
-/* What a blocking device still sends behind its last op is no part of its span. */
+/* The sends of a blocking device after its last op are no part of its span. */
 static gint64
 last_op_end (const PsEvents *events, guint device)
 {

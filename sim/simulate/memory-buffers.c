@@ -73,8 +73,8 @@ fill_buffers (const PsProgram *program, const PsCosts *costs, const PsSimulation
   return buffers;
 }
 
-/* A device has at most one give and one take for each of its sends and receives; a step has at most four instructions,
- * those of its message with it. */
+/* A device has at most one give and one take for each of its sends and receives; a step has at most four instructions
+ * together with its message. */
 static guint
 room_for (const PsSimulation *simulation)
 {
@@ -96,7 +96,7 @@ ps_memory_buffers_clear (PsMemoryBuffers *buffers)
   g_free (buffers->gives);
 }
 
-/* At its end a device holds what it did before its first op, more or less what its ops leave. */
+/* held_bytes is the level after the last op. Less the sum of all changes it is the level before the first op. */
 static void
 count_device (const PsMemoryBuffers *buffers, const PsProgram *program, const PsCosts *costs, guint device,
               PsSimulation *simulation)

@@ -1,4 +1,4 @@
-/* memory-walk.h - what a device takes and gives back, in the order of time: its ops and the buffers of its messages.
+/* memory-walk.h - the changes of a device's memory in the order of time: by its ops and the buffers of its messages.
  * Peaks, the parts of memory.h and the memory curve of a timeline all follow from this walk. Private to libpipesim. */
 #ifndef PIPESIM_MEMORY_WALK_H
 #define PIPESIM_MEMORY_WALK_H
@@ -64,7 +64,7 @@ ps_memory_walk_give (PsMemoryWalk *walk)
   walk->next_op = (PsMemoryChange){ PS_MEMORY_CHANGE_GIVE, n, walk->simulation->end_ns[last + 1], bytes, ops };
 }
 
-/* buffers are those of the same program, costs and simulation. All must outlive the walk. */
+/* buffers were made for the same program, costs and simulation. All must outlive the walk. */
 static inline void
 ps_memory_walk_init (PsMemoryWalk *walk, const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                      const PsMemoryBuffers *buffers, guint device)

@@ -23,7 +23,7 @@ ps_memory_sum (const PsMemoryMoment *moment)
   return sum;
 }
 
-/* What an F left and nobody gave back yet. */
+/* The bytes that an F left and no op has given back yet. */
 typedef struct
 {
   gint64 bytes;
@@ -87,7 +87,7 @@ begin (Walk *walk)
     *cell_of (walk, schedule->ops[i]) = (Cell){ 0, PS_MEMORY_ACTIVATIONS };
 }
 
-/* Takes note of what is held from `now` on; TRUE when the walk ends here. */
+/* Notes the level from `now` on; TRUE when the walk ends here. */
 static gboolean
 note (Walk *walk)
 {
@@ -109,7 +109,7 @@ note (Walk *walk)
   return FALSE;
 }
 
-/* What an F keeps is activations from its start on; everything that an op itself gives back is its workspace. */
+/* The bytes that an F keeps are activations from its start on. All that an op itself gives back is its workspace. */
 static void
 take (Walk *walk, PsOp op)
 {

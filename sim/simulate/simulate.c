@@ -102,14 +102,14 @@ ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulatio
       }
 }
 
-/* Times of their own for every step; NULL: those of the costs. */
+/* Every step has its own times; NULL: the times of the costs. */
 typedef struct
 {
   const gint64 *duration_ns;
   const gint64 *transfer_ns;
 } StepTimes;
 
-/* What a pair takes beyond its parts, which are all that busy time counts so far. */
+/* The time that a pair takes beyond its parts. Busy time so far counts the parts alone. */
 static gint64
 pair_excess (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, guint second)
 {
@@ -135,8 +135,8 @@ has_pair_times (const PsCosts *costs)
 typedef enum
 {
   WALK_OPS,        /* no pairs */
-  WALK_PAIRS,      /* that take what their parts take */
-  WALK_PAIR_TIMES, /* of their own */
+  WALK_PAIRS,      /* pairs take the sum of their parts */
+  WALK_PAIR_TIMES, /* pairs have times of their own */
 } WalkKind;
 
 static inline G_ALWAYS_INLINE gint64
@@ -145,9 +145,9 @@ transfer_of (const PsStep *step, guint i, const gint64 *transfer_ns, const StepT
   return times != NULL ? (step->input ? times->transfer_ns[i] : 0) : transfer_ns[step->transfer];
 }
 
-/* Compiled once for each kind of call, so that none asks for what it does not have. Per op it stores one time and the
- * device's memory; whatever can be summed by counting is not summed here. Both ops of a pair are walked at once: they
- * take memory at its start and give it at its end. */
+/* Compiled once for each kind of call, so that no call tests for cases that it cannot have. Per op it stores one time
+ * and the device's memory; sums that follow from counting are not made here. Both ops of a pair are walked at once:
+ * they take memory at its start and give it at its end. */
 static inline G_ALWAYS_INLINE void
 walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, WalkKind kind, const StepTimes *times)
 {

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* All columns of a comparison, called as those of a prediction and a run. */
+/* All columns of a comparison, with the titles for a prediction and a run. */
 typedef struct
 {
   PsColumn figures[4];
@@ -73,7 +73,7 @@ replace (const char *text, const char *const *words)
   return g_intern_string (string->str);
 }
 
-/* Calls the columns of full tables by what the two timelines are. */
+/* Titles the columns of full tables after the two timelines. */
 static void
 name_columns (const PsComparison *comparison, Columns *columns)
 {

@@ -1,7 +1,7 @@
 /* replay.c - simulates a program with the op and transfer times of a timeline. */
 #include <pipesim/timeline.h>
 
-/* What each step lasts, and the transfer that it waits for. */
+/* The duration of each step, and of the transfer that it waits for. */
 typedef struct
 {
   const PsProgram *program;

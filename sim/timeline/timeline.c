@@ -70,7 +70,7 @@ compare_points (gconstpointer a, gconstpointer b)
   return compare_times (x->time_ns, y->time_ns);
 }
 
-/* g_array_sort is stable: what happens at one instant stays in the order in which it was appended. */
+/* g_array_sort is stable: spans of one instant stay in the order in which they were appended. */
 void
 ps_timeline_sort (PsTimeline *timeline)
 {

@@ -414,8 +414,8 @@ test_deadlock (void)
   g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
   g_assert_cmpstr (
       error->message, ==,
-      "1f1b: deadlock: device 0 instruction 4 (RECEIVE B0.1 from device 1) behind device 0 instruction 3 "
-      "(SEND F1.0 to device 1) waits for device 1 instruction 5 (RECEIVE F1.0 from device 0) behind device 1 "
+      "1f1b: deadlock: device 0 instruction 4 (RECEIVE B0.1 from device 1) after device 0 instruction 3 "
+      "(SEND F1.0 to device 1) waits for device 1 instruction 5 (RECEIVE F1.0 from device 0) after device 1 "
       "instruction 4 (SEND B0.1 to device 0) waits for device 0 instruction 4 (RECEIVE B0.1 from device 1)");
 }
 

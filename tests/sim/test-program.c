@@ -222,8 +222,8 @@ test_crossed_receives (void)
   g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
   g_assert_cmpstr (
       error->message, ==,
-      "gpipe: deadlock: device 1 instruction 1 (RECEIVE F0.0 from device 0) behind device 1 instruction 0 "
-      "(RECEIVE F1.0 from device 0) waits for device 0 instruction 3 (SEND F1.0 to device 1) behind device 0 "
+      "gpipe: deadlock: device 1 instruction 1 (RECEIVE F0.0 from device 0) after device 1 instruction 0 "
+      "(RECEIVE F1.0 from device 0) waits for device 0 instruction 3 (SEND F1.0 to device 1) after device 0 "
       "instruction 1 (SEND F0.0 to device 1) waits for device 1 instruction 1 (RECEIVE F0.0 from device 0)");
 }
 
@@ -340,7 +340,7 @@ test_unmatched (void)
   send->peer = 1;
   guint receive = find (program, 1, "RECEIVE F0.0 from device 0"), wait = find (program, 1, "WAIT F0.0 from device 0");
   swap (program, receive, wait);
-  assert_broken (program, "(WAIT F0.0 from device 0): has no RECEIVE in front of it");
+  assert_broken (program, "(WAIT F0.0 from device 0): has no RECEIVE before it");
 }
 
 int
