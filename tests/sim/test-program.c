@@ -140,11 +140,7 @@ test_random (void)
           = ps_program_lower (random_schedule (rand, i % 2), i % 3 ? PS_COMM_ASAP : PS_COMM_PLANNED, &error);
       g_assert_no_error (error);
       check_table (program);
-      for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
-        {
-          ps_program_check (program, (PsChannel)channel, &error);
-          g_assert_no_error (error);
-        }
+      assert_runs_on_all_channels (program);
     }
 }
 
