@@ -68,8 +68,8 @@ ps_channels_free (PsChannels *channels)
   g_free (channels);
 }
 
-guint
-ps_program_device (const PsProgram *program, guint index)
+static guint
+device_of (const PsProgram *program, guint index)
 {
   guint low = 0, high = program->schedule->placement->n_devices;
 
@@ -138,7 +138,7 @@ static guint
 head_of_end (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
 {
   const PsProgram *program = channels->program;
-  guint end = turn_of (channels, i)->end, first = program->first[ps_program_device (program, i)];
+  guint end = turn_of (channels, i)->end, first = program->first[device_of (program, i)];
 
   if (channels->n_ends == 0)
     return i;
@@ -153,7 +153,7 @@ head_of_end (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
 static guint
 held_up_by (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
 {
-  guint cursor = stuck->cursor[ps_program_device (channels->program, i)];
+  guint cursor = stuck->cursor[device_of (channels->program, i)];
   gboolean waits = i > cursor;
 
   if (channels->program->instructions[i].type == PS_INSTRUCTION_RECEIVE)
@@ -182,7 +182,7 @@ waits_for (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
 static void
 append_instruction (const PsProgram *program, guint i, GString *text)
 {
-  guint device = ps_program_device (program, i);
+  guint device = device_of (program, i);
   g_autofree char *name = ps_instruction_format (&program->instructions[i]);
 
   g_string_append_printf (text, "device %u instruction %u (%s)", device, i - program->first[device], name);
@@ -205,7 +205,7 @@ ps_channels_explain (const PsChannels *channels, const PsChannelsStuck *stuck, G
     {
       seen[i] = FALSE;
       next = waits_for (channels, stuck, at);
-      g_string_append (text, ps_program_device (program, at) == ps_program_device (program, next)
+      g_string_append (text, device_of (program, at) == device_of (program, next)
                                      && program->instructions[at].type != PS_INSTRUCTION_WAIT
                                  ? " after "
                                  : " waits for ");

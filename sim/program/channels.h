@@ -42,9 +42,6 @@ ps_instruction_side (const PsInstruction *post)
   return post->type == PS_INSTRUCTION_SEND ? PS_SIDE_SENDER : PS_SIDE_RECEIVER;
 }
 
-/* The device whose stream has that instruction. */
-guint ps_program_device (const PsProgram *program, guint index);
-
 /* Where a run that cannot go on has come to. */
 typedef struct
 {

@@ -2,76 +2,54 @@
  * under rendezvous semantics. */
 #include "channels.h"
 
-/* Where the send, the receive and the wait of a message stand, each counted from 1. */
-typedef struct
-{
-  guint32 at[3];
-} Places;
-
-#define PLACE(type) ((type)-PS_INSTRUCTION_SEND)
-
+/* Whether the instruction at `place` has that type and message. */
 static gboolean
-fail (const PsProgram *program, guint index, const char *problem, GError **error)
+stands (const PsProgram *program, guint place, PsInstructionType type, guint32 message)
 {
-  guint device = ps_program_device (program, index);
-  g_autofree char *text = ps_instruction_format (&program->instructions[index]);
-
-  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: instruction %u (%s): %s", device,
-               index - program->first[device], text, problem);
-  return FALSE;
+  return program->instructions[place].type == type && program->instructions[place].message == message;
 }
 
-static gboolean
-find_places (const PsProgram *program, Places *places, GError **error)
-{
-  for (guint i = 0; i < program->first[program->schedule->placement->n_devices]; i++)
-    {
-      const PsInstruction *instruction = &program->instructions[i];
-      guint32 *place;
-
-      if (instruction->type == PS_INSTRUCTION_COMPUTE)
-        continue;
-      place = &places[instruction->message - 1].at[PLACE (instruction->type)];
-      if (*place != 0)
-        return fail (program, i, "is there twice", error);
-      *place = i + 1;
-    }
-  return TRUE;
-}
-
-/* Whether instruction i of a device has its counterparts where they belong. */
-static gboolean
-check_instruction (const PsProgram *program, const Places *places, guint i, guint device, GError **error)
+/* NULL: instruction i of a device has its counterparts where they belong. */
+static const char *
+find_problem (const PsProgram *program, guint i, guint device)
 {
   const PsInstruction *instruction = &program->instructions[i];
-  guint send = places->at[PLACE (PS_INSTRUCTION_SEND)], receive = places->at[PLACE (PS_INSTRUCTION_RECEIVE)];
-  guint other = instruction->type == PS_INSTRUCTION_RECEIVE ? send : receive;
+  const PsMessage *message;
+  gboolean sends = instruction->type == PS_INSTRUCTION_SEND, received;
 
-  if (other == 0)
-    return fail (program, i, instruction->type == PS_INSTRUCTION_RECEIVE ? "has no SEND" : "has no RECEIVE", error);
+  if (instruction->type == PS_INSTRUCTION_COMPUTE)
+    return NULL;
+  message = &program->messages[instruction->message - 1];
+  received = stands (program, message->receive, PS_INSTRUCTION_RECEIVE, instruction->message);
   if (instruction->type == PS_INSTRUCTION_WAIT)
-    {
-      if (receive - 1 > i || receive - 1 < program->first[device])
-        return fail (program, i, "has no RECEIVE before it", error);
-    }
-  else if (other - 1 < program->first[instruction->peer] || other - 1 >= program->first[instruction->peer + 1]
-           || program->instructions[other - 1].peer != device)
-    return fail (program, i, "does not meet its other end", error);
-  return TRUE;
+    return received && message->receive < i && message->receiver == device ? NULL : "has no RECEIVE before it";
+  if (i != (sends ? message->send : message->receive))
+    return "is there twice";
+  if (sends && !received)
+    return "has no RECEIVE";
+  if (!stands (program, message->send, PS_INSTRUCTION_SEND, instruction->message))
+    return "has no SEND";
+  if (device != (sends ? message->sender : message->receiver)
+      || instruction->peer != (sends ? message->receiver : message->sender))
+    return "does not meet its other end";
+  return NULL;
 }
 
 static gboolean
 check_counterparts (const PsProgram *program, GError **error)
 {
-  g_autofree Places *places = g_new0 (Places, program->n_messages + 1);
-
-  if (!find_places (program, places, error))
-    return FALSE;
   for (guint device = 0; device < program->schedule->placement->n_devices; device++)
     for (guint i = program->first[device]; i < program->first[device + 1]; i++)
-      if (program->instructions[i].type != PS_INSTRUCTION_COMPUTE
-          && !check_instruction (program, &places[program->instructions[i].message - 1], i, device, error))
+      {
+        const char *problem = find_problem (program, i, device);
+        g_autofree char *text = problem != NULL ? ps_instruction_format (&program->instructions[i]) : NULL;
+
+        if (problem == NULL)
+          continue;
+        g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: instruction %u (%s): %s", device,
+                     i - program->first[device], text, problem);
         return FALSE;
+      }
   return TRUE;
 }
 

@@ -336,6 +336,7 @@ test_unmatched (void)
   send->peer = 1;
   guint receive = find (program, 1, "RECEIVE F0.0 from device 0"), wait = find (program, 1, "WAIT F0.0 from device 0");
   swap (program, receive, wait);
+  ps_program_note_places (program);
   assert_broken (program, "(WAIT F0.0 from device 0): has no RECEIVE before it");
 }
 
