@@ -82,15 +82,6 @@ ps_recorder_median_step (const PsRecorder *recorder)
   return step;
 }
 
-/* Of the sender for transfers. */
-static guint16
-chunk_of (const PsSchedule *schedule, PsOp op)
-{
-  guint copy = schedule->copy != NULL ? schedule->copy[op.microbatch] : 0;
-
-  return schedule->placement->chunk[(gsize)copy * schedule->placement->n_stages + op.stage];
-}
-
 static void
 append_memory (GArray *points, guint device, gint64 time_ns, gint64 bytes)
 {
@@ -113,7 +104,7 @@ append_op (PsTimeline *timeline, const PsProgram *program, const PsAction *actio
                   .op = op,
                   .device = (guint16)device,
                   .peer = (guint16)device,
-                  .chunk = chunk_of (program->schedule, op) };
+                  .chunk = ps_schedule_chunk (program->schedule, op) };
   const PsSpan *last = timeline->ops->len > 0 ? &g_array_index (timeline->ops, PsSpan, timeline->ops->len - 1) : NULL;
 
   if (last != NULL && last->device == device && last->op.paired)
@@ -155,7 +146,7 @@ append_transfer (PsTimeline *timeline, const PsProgram *program, const PsInstruc
                   .op = wait->op,
                   .device = wait->peer,
                   .peer = (guint16)device,
-                  .chunk = chunk_of (program->schedule, wait->op) };
+                  .chunk = ps_schedule_chunk (program->schedule, wait->op) };
 
   g_array_append_val (timeline->transfers, span);
 }

@@ -101,11 +101,27 @@ ps_schedule_n_ops (const PsSchedule *schedule)
   return schedule->first[schedule->placement->n_devices];
 }
 
+/* The weight copy that a microbatch uses. */
+static inline guint
+ps_schedule_weight_copy (const PsSchedule *schedule, guint microbatch)
+{
+  return schedule->copy != NULL ? schedule->copy[microbatch] : 0;
+}
+
 /* The device that runs ops of this stage for this microbatch. */
 static inline guint
 ps_schedule_device (const PsSchedule *schedule, guint stage, guint microbatch)
 {
-  return ps_placement_device (schedule->placement, schedule->copy != NULL ? schedule->copy[microbatch] : 0, stage);
+  return ps_placement_device (schedule->placement, ps_schedule_weight_copy (schedule, microbatch), stage);
+}
+
+/* The chunk of op's stage on the device that runs it. */
+static inline guint16
+ps_schedule_chunk (const PsSchedule *schedule, PsOp op)
+{
+  guint copy = ps_schedule_weight_copy (schedule, op.microbatch);
+
+  return schedule->placement->chunk[(gsize)copy * schedule->placement->n_stages + op.stage];
 }
 
 static inline gsize

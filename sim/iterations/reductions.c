@@ -11,7 +11,7 @@ ending_step (const PsProgram *program, guint32 step)
 static guint
 held_index (const PsSchedule *schedule, PsOp op)
 {
-  return (schedule->copy != NULL ? schedule->copy[op.microbatch] : 0) * schedule->placement->n_stages + op.stage;
+  return ps_schedule_weight_copy (schedule, op.microbatch) * schedule->placement->n_stages + op.stage;
 }
 
 /* Walking a device's order backwards meets the last W or BW of each of its n_held stages first: held is filled from its

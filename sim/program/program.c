@@ -136,8 +136,7 @@ append_step (Lowering *lowering, guint device, guint index, const Result *input,
     add_input (program, id, input);
   if (program->pair != NULL)
     program->pair[id] = (guint8)pair;
-  program->count[(gsize)(schedule->copy != NULL ? schedule->copy[op.microbatch] : 0) * PS_N_OP_KINDS * n_stages
-                 + step->cost]++;
+  program->count[(gsize)ps_schedule_weight_copy (schedule, op.microbatch) * PS_N_OP_KINDS * n_stages + step->cost]++;
   program->step_of[index] = id;
   program->op_of[id] = index;
   /* Both results of a pair exist at the end of its second step. */
