@@ -188,7 +188,7 @@ append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram
     }
 }
 
-/* The curve between ops is what was held; during an op the most it held counts from the op's start. */
+/* Between ops the curve is the memory held. During an op its peak counts from the op's start. */
 static void
 append_curve (PsTimeline *timeline, const PsRecorder *recorder, const PsScript *script, guint device, guint step)
 {

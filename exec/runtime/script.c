@@ -10,7 +10,7 @@ typedef struct
   guint32 *slots; /* [2 * n_cells] by ps_schedule_result: 1 + slot of its tensor; 0: none yet */
 } Draft;
 
-/* The slot of what op hands on. */
+/* The slot of op's result. */
 static guint
 slot_of (const Draft *draft, PsOp op)
 {

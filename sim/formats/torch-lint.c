@@ -1,4 +1,4 @@
-/* torch-lint.c - what PyTorch's runtime and torchtitan would refuse or do wrong with a schedule. */
+/* torch-lint.c - the faults of a schedule that PyTorch's runtime and torchtitan would refuse or run wrongly. */
 #include "formats-private.h"
 #include "torch-actions.h"
 

@@ -3,12 +3,6 @@
 
 #include <string.h>
 
-static gboolean
-is_backward (PsOp op)
-{
-  return op.kind == PS_OP_B || op.kind == PS_OP_BW;
-}
-
 /* The order of one device in a round, as indices into the schedule's ops: from its first backward on, and in its drain
  * a forward of the warm-up after every backward (before the next backward, so after the W). */
 static void
@@ -25,7 +19,7 @@ interleave (PsDrain *drain, const PsSchedule *schedule, guint device, guint32 *o
   guint warm_end = next, drain_start = MAX (next, last + 1);
   for (guint i = next; i < end; i++)
     {
-      if (i > drain_start && is_backward (schedule->ops[i]) && warm < warm_end)
+      if (i > drain_start && ps_op_is_backward (schedule->ops[i]) && warm < warm_end)
         order[fill++] = warm++;
       order[fill++] = i;
     }
