@@ -6,6 +6,18 @@
 
 G_BEGIN_DECLS
 
+/* Duration of the pair that ends with the step `second`. */
+static inline gint64
+ps_pair_duration (const PsProgram *program, const PsCosts *costs, guint second)
+{
+  const PsStep *a = &program->steps[second - 1], *b = &program->steps[second];
+  guint forward = MIN (a->cost, b->cost); /* F is the first kind, so its cost index is its stage */
+
+  if (costs->stage[forward].pair_ns >= 0)
+    return costs->stage[forward].pair_ns;
+  return costs->op[a->cost].duration_ns + costs->op[b->cost].duration_ns;
+}
+
 /* Clears the results, then sets those that follow from counting: weights, O, and busy time as the sum of the ops'
  * costs. */
 void ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
