@@ -56,7 +56,7 @@ list (const PsScheduleOptions *options, G_GNUC_UNUSED const char *schedule, GErr
 static gboolean
 validate (const PsScheduleOptions *options, const char *name, GError **error)
 {
-  g_autoptr (PsProgram) program = ps_cmd_schedule_load (options, name, error);
+  g_autoptr (PsProgram) program = ps_predictor_program (options->predictor, name, error);
   g_autoptr (GString) channels = g_string_new (NULL);
   g_autofree char *line = NULL;
   guint n_models;

@@ -76,13 +76,6 @@ repeat (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *s
   return events != NULL;
 }
 
-/* An event graph cannot know durations that depend on other ops and transfers of the same instant. */
-static gboolean
-is_entangled (const PsEventsSetting *setting)
-{
-  return setting != NULL && !ps_events_setting_is_fixed (setting);
-}
-
 PsIteration
 ps_iteration (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsSync sync,
               PsReduce reduce)
@@ -111,6 +104,7 @@ ps_iteration_events (const PsProgram *program, const PsCosts *costs, const PsSim
                      GError **error)
 {
   gboolean asynchronous = program->schedule->asynchronous;
+  g_autoptr (PsEventGraph) graph = NULL;
 
   g_return_val_if_fail (costs->n_stages == program->schedule->placement->n_stages, FALSE);
   if (sync == PS_SYNC_GLOBAL && !asynchronous)

@@ -5,7 +5,7 @@
 static guint32
 ending_step (const PsProgram *program, guint32 step)
 {
-  return step + (program->pair && program->pair[step] == PS_PAIR_FIRST);
+  return step + (program->pair != NULL && program->pair[step] == PS_PAIR_FIRST);
 }
 
 static guint

@@ -156,7 +156,7 @@ check_setting (const PsEventsSetting *setting, const PsProgram *program, GError 
   else if (setting->overlap_slowdown != 0
            && !(setting->overlap_slowdown >= 1 && setting->overlap_slowdown <= PS_MAX_SLOWDOWN))
     message = "overlap slow-down: a factor from 1 to 8 would be right";
-  for (guint d = 0; setting->speed && d < program->schedule->placement->n_devices; d++)
+  for (guint d = 0; setting->speed != NULL && d < program->schedule->placement->n_devices; d++)
     if (!(setting->speed[d] >= PS_MIN_SPEED && setting->speed[d] <= PS_MAX_SPEED))
       message = "speed: a factor from 0.001 to 1000 would be right";
   if (message != NULL)

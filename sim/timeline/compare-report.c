@@ -86,7 +86,7 @@ name_columns (const PsComparison *comparison, Columns *columns)
   for (guint i = 0; i < sizeof *columns / sizeof *all; i++)
     {
       all[i].key = replace (all[i].key, words);
-      all[i].title = all[i].title ? replace (all[i].title, words) : NULL;
+      all[i].title = all[i].title != NULL ? replace (all[i].title, words) : NULL;
     }
   columns->figures[1].title = simulated ? "first (simulated)" : "first (measured)";
   columns->figures[2].title = simulated ? "second (simulated)" : "second (measured)";

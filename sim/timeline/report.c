@@ -84,7 +84,7 @@ touch (PsTable *table, const char *key, guint types)
 void
 ps_table_set_text (PsTable *table, const char *key, const char *value)
 {
-  touch (table, key, TYPE (PS_COLUMN_TEXT))->text = g_strdup (value ? value : "");
+  touch (table, key, TYPE (PS_COLUMN_TEXT))->text = g_strdup (value != NULL ? value : "");
 }
 
 void
