@@ -17,6 +17,25 @@ lower (PsSchedule *schedule)
   return program;
 }
 
+static inline guint
+n_channels (void)
+{
+  guint n;
+  ps_channel_table (&n);
+  return n;
+}
+
+static inline void
+assert_runs_on_all_channels (const PsProgram *program)
+{
+  for (guint channel = 0; channel < n_channels (); channel++)
+    {
+      g_autoptr (GError) error = NULL;
+      ps_program_check (program, (PsChannel)channel, &error);
+      g_assert_no_error (error);
+    }
+}
+
 /* v 0: as many chunks as the family has by itself. */
 static inline PsProgram *
 lower_family (const char *name, guint p, guint m, guint v)

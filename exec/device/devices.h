@@ -38,22 +38,6 @@ ps_device_no_gradients (PsDevice *device, guint stage, gsize *n)
   return NULL;
 }
 
-/* Whether an op hands something to another stage. */
-static inline gboolean
-ps_device_op_has_output (PsOp op, guint n_stages)
-{
-  switch (op.kind)
-    {
-    case PS_OP_F:
-      return op.stage + 1u < n_stages;
-    case PS_OP_B:
-    case PS_OP_BW:
-      return op.stage > 0;
-    default:
-      return FALSE;
-    }
-}
-
 G_END_DECLS
 
 #endif

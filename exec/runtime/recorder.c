@@ -1,8 +1,6 @@
 /* recorder.c - room for the records of a run, and the timeline that they make. */
 #include "recorder.h"
 
-#include "transport/transports.h"
-
 gsize
 ps_recorder_step_bytes (const PsScript *scripts, guint n_devices)
 {
@@ -84,15 +82,6 @@ ps_recorder_median_step (const PsRecorder *recorder)
   return step;
 }
 
-/* Of the sender for transfers. */
-static guint16
-chunk_of (const PsSchedule *schedule, PsOp op)
-{
-  guint copy = schedule->copy != NULL ? schedule->copy[op.microbatch] : 0;
-
-  return schedule->placement->chunk[(gsize)copy * schedule->placement->n_stages + op.stage];
-}
-
 static void
 append_memory (GArray *points, guint device, gint64 time_ns, gint64 bytes)
 {
@@ -115,7 +104,7 @@ append_op (PsTimeline *timeline, const PsProgram *program, const PsAction *actio
                   .op = op,
                   .device = (guint16)device,
                   .peer = (guint16)device,
-                  .chunk = chunk_of (program->schedule, op) };
+                  .chunk = ps_schedule_chunk (program->schedule, op) };
   const PsSpan *last = timeline->ops->len > 0 ? &g_array_index (timeline->ops, PsSpan, timeline->ops->len - 1) : NULL;
 
   if (last != NULL && last->device == device && last->op.paired)
@@ -123,25 +112,24 @@ append_op (PsTimeline *timeline, const PsProgram *program, const PsAction *actio
   g_array_append_val (timeline->ops, span);
 }
 
-/* The post of each send of a step by its ps_message_key. Only the sender knows for every transport when a message was
- * handed over. */
-static GHashTable *
-index_sends (const PsRecorder *recorder, const PsScript *scripts, guint step)
+/* The post of each message's send in a step. Only the sender knows for every transport when a message was handed over.
+ */
+static const PsPostRecord **
+index_sends (const PsRecorder *recorder, const PsProgram *program, const PsScript *scripts, guint step)
 {
-  GHashTable *sends = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
+  const PsPostRecord **sends = g_new0 (const PsPostRecord *, program->n_messages + 1);
 
   for (guint device = 0; device < recorder->n_devices; device++)
     {
       const PsDeviceRecord *records = &recorder->device[device];
-      PsPostRecord *post = &records->posts[(gsize)step * records->n_posts];
+      const PsPostRecord *post = &records->posts[(gsize)step * records->n_posts];
 
       for (guint i = 0; i < scripts[device].n_actions; i++)
         {
           const PsInstruction *instruction = &scripts[device].actions[i].instruction;
-          gint64 key = (gint64)ps_message_key (instruction->op);
 
           if (instruction->type == PS_INSTRUCTION_SEND)
-            g_hash_table_insert (sends, g_memdup2 (&key, sizeof key), post);
+            sends[instruction->message - 1] = post;
           post += ps_instruction_is_post (instruction);
         }
     }
@@ -150,17 +138,15 @@ index_sends (const PsRecorder *recorder, const PsScript *scripts, guint step)
 
 static void
 append_transfer (PsTimeline *timeline, const PsProgram *program, const PsInstruction *wait,
-                 const PsTransferTimes *times, GHashTable *sends, guint device, gint64 begin_ns)
+                 const PsTransferTimes *times, const PsPostRecord *send, guint device, gint64 begin_ns)
 {
-  gint64 key = (gint64)ps_message_key (wait->op);
-  const PsPostRecord *send = g_hash_table_lookup (sends, &key);
   /* Both ends' clocks, and a GPU's, agree but for some microseconds. */
   PsSpan span = { .start_ns = send->start_ns - begin_ns,
                   .end_ns = MAX (times->end_ns, send->start_ns) - begin_ns,
                   .op = wait->op,
                   .device = wait->peer,
                   .peer = (guint16)device,
-                  .chunk = chunk_of (program->schedule, wait->op) };
+                  .chunk = ps_schedule_chunk (program->schedule, wait->op) };
 
   g_array_append_val (timeline->transfers, span);
 }
@@ -181,7 +167,7 @@ append_post (PsTimeline *timeline, const PsInstruction *instruction, const PsPos
 
 static void
 append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram *program, const PsScript *script,
-               GHashTable *sends, guint device, guint step)
+               const PsPostRecord *const *sends, guint device, guint step)
 {
   const PsDeviceRecord *records = &recorder->device[device];
   const PsOpRecord *op = &records->ops[(gsize)step * records->n_ops];
@@ -196,13 +182,13 @@ append_device (PsTimeline *timeline, const PsRecorder *recorder, const PsProgram
       if (instruction->type == PS_INSTRUCTION_COMPUTE)
         append_op (timeline, program, &script->actions[i], op++, device, begin_ns);
       else if (instruction->type == PS_INSTRUCTION_WAIT)
-        append_transfer (timeline, program, instruction, transfer++, sends, device, begin_ns);
+        append_transfer (timeline, program, instruction, transfer++, sends[instruction->message - 1], device, begin_ns);
       else
         append_post (timeline, instruction, post++, device, begin_ns);
     }
 }
 
-/* The curve between ops is what was held; during an op the most it held counts from the op's start. */
+/* Between ops the curve is the memory held. During an op its peak counts from the op's start. */
 static void
 append_curve (PsTimeline *timeline, const PsRecorder *recorder, const PsScript *script, guint device, guint step)
 {
@@ -227,7 +213,7 @@ ps_recorder_timeline (const PsRecorder *recorder, const PsProgram *program, cons
   const PsPlacement *placement = schedule->placement;
   PsTimeline *timeline = ps_timeline_new (PS_ORIGIN_MEASURED, schedule->name, placement->n_devices, placement->n_stages,
                                           schedule->n_microbatches);
-  g_autoptr (GHashTable) sends = index_sends (recorder, scripts, step);
+  g_autofree const PsPostRecord **sends = index_sends (recorder, program, scripts, step);
 
   for (guint i = 0; i < placement->n_devices; i++)
     {

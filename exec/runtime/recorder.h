@@ -32,7 +32,7 @@ typedef struct
 {
   guint n_ops;                /* per step: the ops in their order, then O of each stage */
   guint n_posts;              /* per step: sends and receives, in order */
-  guint n_transfers;          /* per step: what was waited for, in order */
+  guint n_transfers;          /* per step: messages that it waited for, in order */
   PsOpRecord *ops;            /* [n_steps * n_ops] */
   PsPostRecord *posts;        /* [n_steps * n_posts] */
   PsTransferTimes *transfers; /* [n_steps * n_transfers] */

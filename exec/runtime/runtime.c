@@ -186,10 +186,8 @@ channels_in_use (const PsProgram *program)
   guint n = program->schedule->placement->n_devices;
   guint8 *uses = g_new0 (guint8, (gsize)n * n);
 
-  for (guint device = 0; device < n; device++)
-    for (guint i = program->first[device]; i < program->first[device + 1]; i++)
-      if (program->instructions[i].type == PS_INSTRUCTION_SEND)
-        uses[(gsize)device * n + program->instructions[i].peer] = TRUE;
+  for (guint i = 0; i < program->n_messages; i++)
+    uses[(gsize)program->messages[i].sender * n + program->messages[i].receiver] = TRUE;
   return uses;
 }
 

@@ -1,73 +1,68 @@
 /* script.c - looks up slots and delays once, so that a device thread only indexes while it runs. */
 #include "script.h"
 
-/* Of the tensor that an op hands on; B and BW hand on the same thing. */
-static gint64
-tensor_key (PsOpKind kind, guint stage, PsOp op)
+/* The actions of one device while they are made. */
+typedef struct
 {
-  return (gint64)(kind == PS_OP_F) << 56 | (gint64)op.slice << 48 | (gint64)stage << 32 | op.microbatch;
-}
+  const PsProgram *program;
+  const PsCosts *costs; /* NULL: messages have no delay */
+  PsScript *script;
+  guint32 *slots; /* [2 * n_cells] by ps_schedule_result: 1 + slot of its tensor; 0: none yet */
+} Draft;
 
+/* The slot of op's result. */
 static guint
-slot_of (GHashTable *slots, PsOpKind kind, guint stage, PsOp op)
+slot_of (const Draft *draft, PsOp op)
 {
-  gint64 key = tensor_key (kind, stage, op);
-  gpointer found;
-  gint64 *kept;
+  guint32 *slot = &draft->slots[ps_schedule_result (draft->program->schedule, op)];
 
-  if (g_hash_table_lookup_extended (slots, &key, NULL, &found))
-    return GPOINTER_TO_UINT (found);
-  kept = g_new (gint64, 1);
-  *kept = key;
-  g_hash_table_insert (slots, kept, GUINT_TO_POINTER (g_hash_table_size (slots)));
-  return g_hash_table_size (slots) - 1;
+  if (*slot == 0)
+    *slot = ++draft->script->n_slots;
+  return *slot - 1;
 }
 
 static void
-script_compute (PsAction *action, GHashTable *slots, guint n_stages)
+script_compute (const Draft *draft, PsAction *action)
 {
-  PsOp op = action->instruction.op;
+  guint n_stages = draft->program->schedule->placement->n_stages, next;
+  PsOp op = action->instruction.op, producer;
 
-  if (op.kind == PS_OP_F)
-    {
-      if (op.stage > 0)
-        action->take = slot_of (slots, PS_OP_F, op.stage - 1, op);
-      if (op.stage + 1u < n_stages)
-        action->put = slot_of (slots, PS_OP_F, op.stage, op);
-    }
-  else if (op.kind == PS_OP_B || op.kind == PS_OP_BW)
-    {
-      if (op.stage + 1u < n_stages)
-        action->take = slot_of (slots, PS_OP_B, op.stage + 1, op);
-      if (op.stage > 0)
-        action->put = slot_of (slots, PS_OP_B, op.stage, op);
-    }
+  if (ps_op_input (op, n_stages, &producer))
+    action->take = slot_of (draft, producer);
+  if (ps_op_output (op, n_stages, &next))
+    action->put = slot_of (draft, op);
+  draft->script->n_ops++;
 }
 
 static void
-script_action (PsScript *script, PsAction *action, GHashTable *slots, guint n_stages, const PsCosts *costs)
+script_send (const Draft *draft, PsAction *action)
 {
-  PsOp op = action->instruction.op;
+  const PsProgram *program = draft->program;
+  guint32 consumer = program->messages[action->instruction.message - 1].consumer;
 
+  action->take = slot_of (draft, action->instruction.op);
+  if (draft->costs != NULL)
+    action->delay_ns = draft->costs->transfer_ns[program->steps[consumer].transfer];
+  draft->script->n_posts++;
+}
+
+static void
+script_action (const Draft *draft, PsAction *action)
+{
   switch ((PsInstructionType)action->instruction.type)
     {
     case PS_INSTRUCTION_COMPUTE:
-      script_compute (action, slots, n_stages);
-      script->n_ops++;
+      script_compute (draft, action);
       break;
     case PS_INSTRUCTION_SEND:
-      action->take = slot_of (slots, op.kind, op.stage, op);
-      script->n_posts++;
-      if (costs != NULL)
-        action->delay_ns = costs->transfer_ns[op.kind == PS_OP_F ? ps_transfer_forward (costs, op.stage)
-                                                                 : ps_transfer_backward (costs, op.stage)];
+      script_send (draft, action);
       break;
     case PS_INSTRUCTION_RECEIVE:
-      script->n_posts++;
+      draft->script->n_posts++;
       break;
     case PS_INSTRUCTION_WAIT:
-      action->put = slot_of (slots, op.kind, op.stage, op);
-      script->n_waits++;
+      action->put = slot_of (draft, action->instruction.op);
+      draft->script->n_waits++;
       break;
     }
 }
@@ -86,8 +81,8 @@ script_stages (PsScript *script, const PsPlacement *placement, guint device)
 static void
 script_device (PsScript *script, const PsProgram *program, guint device, const PsCosts *costs)
 {
-  g_autoptr (GHashTable) slots = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
-  const PsPlacement *placement = program->schedule->placement;
+  g_autofree guint32 *slots = g_new0 (guint32, 2 * ps_schedule_n_cells (program->schedule));
+  const Draft draft = { .program = program, .costs = costs, .script = script, .slots = slots };
   guint first = program->first[device];
 
   script->n_actions = program->first[device + 1] - first;
@@ -96,10 +91,9 @@ script_device (PsScript *script, const PsProgram *program, guint device, const P
     {
       script->actions[i]
           = (PsAction){ .instruction = program->instructions[first + i], .take = PS_NO_SLOT, .put = PS_NO_SLOT };
-      script_action (script, &script->actions[i], slots, placement->n_stages, costs);
+      script_action (&draft, &script->actions[i]);
     }
-  script->n_slots = g_hash_table_size (slots);
-  script_stages (script, placement, device);
+  script_stages (script, program->schedule->placement, device);
 }
 
 PsScript *

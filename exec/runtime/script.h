@@ -13,8 +13,8 @@ G_BEGIN_DECLS
 typedef struct
 {
   PsInstruction instruction;
-  guint take;      /* slot of the tensor that this uses up: a compute's input, what a send sends; or PS_NO_SLOT */
-  guint put;       /* slot for the tensor that this makes: a compute's output, what a wait received; or PS_NO_SLOT */
+  guint take;      /* slot of the tensor that this uses up: a compute's input, a send's message; or PS_NO_SLOT */
+  guint put;       /* slot for the tensor that this makes: a compute's output, a wait's message; or PS_NO_SLOT */
   gint64 delay_ns; /* sends: see transport.h */
 } PsAction;
 

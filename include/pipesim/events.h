@@ -1,17 +1,18 @@
-/* events.h - the events engine: what the relaxation engine cannot know because transfers queue, share links, or hold up
- * devices. Where both apply they agree exactly.
+/* events.h - the events engine, for runs in which transfers queue, share links or hold up devices, which the relaxation
+ * engine does not know. Where both apply they agree exactly.
  *
  * Channels. Every send and receive is an instruction of the program; the instructions of a channel run in program
  * order. A transfer is a rendezvous: it starts when it is the next one on both its ends and its data exists, and holds
- * both ends until it is over. A device posts its instructions ahead of its computing, as work on GPU streams is: a
- * receive does not wait for the ops in front of it, only its channel's order counts; a send's data exists when its
- * producer has ended. An op starts when the one before it has ended and its input has arrived. PS_CHANNEL_LATENCY has
- * no ends: transfers neither queue nor wait for their receiver.
+ * both ends until it is over. A device posts its instructions ahead of its computing, as programs post work on
+ * GPU streams: a receive does not wait for the ops before it, only its channel's order counts. A send's data exists
+ * when its producer has ended. An op starts when the one before it has ended and its input has arrived.
+ * PS_CHANNEL_LATENCY has no ends: transfers neither queue nor wait for their receiver.
  *
- * Two ways of running, one result: where durations are known beforehand every time is a maximum over what came before,
- * and devices are followed as far as they go, in any order, without a queue of events. Where they depend on what else
- * goes on (links, overlap_slowdown, ready_order) events are taken in the order of time, all those of one instant before
- * anything new begins; what may begin then goes by its age, and by id where that is the same.
+ * Two ways of running give one result. If durations are known beforehand, every time is a maximum over earlier times:
+ * the engine follows devices as far as they go, in any order, without a queue of events. If durations depend on other
+ * ops and transfers of the same instant (links, overlap_slowdown, ready_order), the engine takes events in the order of
+ * time. All events of one instant come before anything new begins. Messages that may begin then go by age; of one age
+ * the one whose receive stands first goes first.
  *
  * Memory is that of the relaxation engine, buffers of messages included (memory.h).
  */
@@ -26,9 +27,9 @@ G_BEGIN_DECLS
 typedef struct
 {
   PsChannel comm;
-  /* Messages of a known size up to this are sent without waiting for the receiver: the transfer holds the sender's end
-   * for its duration, and the receive is over when the message has arrived and its turn on the receiver's end has
-   * come, in no time. */
+  /* Messages of a known size up to this are sent without waiting for the receiver. The transfer holds the sender's end
+   * for its duration. The receive takes no time and is over when the message has arrived and its turn on the receiver's
+   * end has come. */
   gint64 eager_bytes;
   /* Communication on the compute stream (Megatron without overlap): a device comes to its sends and receives in the
    * order of its instructions, does nothing else until each is over, and takes part in a transfer only then. */
@@ -37,18 +38,18 @@ typedef struct
   /* Ops of a device take this times as long while it sends or receives; 0 or 1: as long. At most PS_MAX_SLOWDOWN. */
   double overlap_slowdown;
   /* Transfers share the links of this cluster (cluster.h), max-min fairly: every transfer gets the rate it has alone
-   * or, where a link is full, the share that leaves none behind that could get more. The latency of the link passes
-   * first and takes no bandwidth. Needs PsCosts.message_bytes; NULL, or where they are 0: nothing is shared. */
+   * or, if a link is full, a share that cannot grow without a smaller one shrinking. The latency of the link passes
+   * first and takes no bandwidth. Needs PsCosts.message_bytes. NULL: nothing is shared; nor are messages of 0 bytes. */
   const PsCluster *links;
   /* The order as a hint: a device starts the first op of the next `ready_order` of its list (a pair counts as one)
    * whose inputs are there, and messages are sent as they come to exist, in that order, by whichever channel is free.
-   * An op overtakes others only if what ops hold, messages apart, still fits into memory_limit (or [n_devices] NULL:
-   * none) after it; ps_events_realise counts the messages. 0: the order is kept; 1: ops keep it, messages do not. */
+   * An op overtakes others only if the memory of ops, without messages, then still fits into memory_limit ([n_devices];
+   * NULL: no limit). ps_events_realise counts the messages. 0: the order is kept; 1: ops keep it, messages do not. */
   guint ready_order;
   const gint64 *memory_limit;
   const gint64 *ready_ns;    /* [n_devices] when a device may start its first op; NULL: 0 */
-  const gint64 *duration_ns; /* [n_steps] as in ps_simulate_steps, before speed; NULL: those of the costs */
-  const gint64 *transfer_ns; /* [n_steps] likewise */
+  const gint64 *duration_ns; /* [n_steps] as in ps_simulate_steps, before speed; NULL: as the costs say */
+  const gint64 *transfer_ns; /* [n_steps] the same */
 } PsEventsSetting;
 
 #define PS_MAX_SLOWDOWN 8
@@ -57,29 +58,35 @@ typedef struct
 gint64 ps_events_optimizer_ns (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting,
                                guint device);
 
-/* Whether what ops and transfers take is known before a run: nothing that goes on beside them changes it, nor their
- * order. */
+/* Whether the durations and the order of ops and transfers are known before a run: nothing that runs at the same time
+ * changes them. */
 static inline gboolean
 ps_events_setting_is_fixed (const PsEventsSetting *setting)
 {
   return setting->links == NULL && setting->overlap_slowdown <= 1 && setting->ready_order == 0;
 }
 
+/* Whether a message of that size is sent without waiting for its receiver. */
+static inline gboolean
+ps_events_setting_is_eager (const PsEventsSetting *setting, gint64 bytes)
+{
+  return bytes > 0 && bytes <= setting->eager_bytes;
+}
+
 /* The engine for one program, reused over many runs. */
 typedef struct _PsEvents PsEvents;
 
-/* The costs give the sizes of messages; those of later runs may differ from them in times only. The program, its
+/* The costs give the sizes of messages; the costs of later runs may differ in times only. The program, its
  * instructions too, must stay as it is. Errors: PS_ERROR_USAGE for settings that exclude each other and for times that
- * speed or overlap_slowdown makes too long to add up, PS_ERROR_SCHEDULE for streams without counterparts. Free with
- * ps_events_free. */
+ * speed or overlap_slowdown makes too long to add up. Free with ps_events_free. */
 PsEvents *ps_events_new (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting,
                          GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_events_free (PsEvents *events);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsEvents, ps_events_free)
 
-/* One run; fills simulation with its start and transfer times too. Busy time is what ops took, slowed down or not. A
- * transfer ends when its consumer may start. Errors: PS_ERROR_SCHEDULE with the circle of instructions where the run
- * deadlocks. */
+/* One run; fills simulation with its start and transfer times too. Busy time is the time that ops took, slowed down or
+ * not. A transfer ends when its consumer may start. Errors: PS_ERROR_SCHEDULE with the circle of instructions where the
+ * run deadlocks. */
 gboolean ps_events_run (PsEvents *events, const PsCosts *costs, PsSimulation *simulation, GError **error);
 
 /* New, run and free in one. */
@@ -87,14 +94,14 @@ gboolean ps_events_simulate (const PsProgram *program, const PsCosts *costs, con
                              PsSimulation *simulation, GError **error);
 
 /* Rewrites the sends and receives of a program in place to the best order found for these costs and this setting, in
- * ready_order 0. The result cannot deadlock on any channel model and is never slower than PS_COMM_ASAP, nor than
- * PS_COMM_DEFERRED, but where an order that deadlocks on other channels may be better still: with eager messages, and
- * where durations are not fixed (links, overlap_slowdown). Tries the orders in which messages come to exist, and list
- * scheduling by the longest path behind each message. Errors: as ps_events_new. */
+ * ready_order 0. The result cannot deadlock on any channel model. It is never slower than PS_COMM_ASAP. It is never
+ * slower than PS_COMM_DEFERRED if messages are not eager and durations are fixed (no links, no overlap_slowdown); else
+ * a deferred order that deadlocks on other channels may be faster. Tries the orders in which messages come to exist,
+ * and list scheduling by the longest path after each message. Errors: as ps_events_new. */
 gboolean ps_events_plan (PsProgram *program, const PsCosts *costs, const PsEventsSetting *setting, GError **error);
 
-/* What a run with ready_order came to: the program of the order in which ops really ran, and *simulation, of that run,
- * replaced by one of the same times under its ids. */
+/* The program of the order in which ops really ran with ready_order. *simulation, of that run, is replaced by one with
+ * the same times under the new program's ids. */
 PsProgram *ps_events_realise (const PsEvents *events, PsSimulation **simulation) G_GNUC_WARN_UNUSED_RESULT;
 
 G_END_DECLS

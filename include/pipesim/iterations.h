@@ -1,8 +1,8 @@
 /* iterations.h - many iterations back to back: the time per training step in steady state, gradient all-reduce and
  * optimizer included.
  *
- * Global synchronisation: all devices meet at the optimizer. An iteration takes the makespan, what of the all-reduce is
- * not hidden behind it, and the longest O of a device.
+ * Global synchronisation: all devices meet at the optimizer. An iteration takes the makespan, the part of the
+ * all-reduce that goes on after it, and the longest O of a device.
  *
  * Bypass is the post-validation of the zero-bubble paper (arXiv 2401.10241, section 4): a device steps its optimizer as
  * soon as its own gradients are reduced and it has the state (norm, overflow) that the devices before it have handed
@@ -54,18 +54,18 @@ typedef struct
                          is exact for 1; 0: no repetition was seen, period_ns is a mean */
 } PsIteration;
 
-/* With transfers of pure latency. simulation is that of the program under these costs; NULL will do where nobody meets.
- * sync is of no concern to asynchronous schedules, reduce where reduce_ns is 0. */
+/* With transfers of pure latency. simulation is that of the program under these costs; it may be NULL if devices do not
+ * meet. Asynchronous schedules ignore sync, and reduce_ns of 0 makes reduce meaningless. */
 PsIteration ps_iteration (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsSync sync,
                           PsReduce reduce);
 
-/* With what else events.h knows; simulation is the run under this setting.
+/* With all else that events.h knows; simulation is the run under this setting.
  *
- * Where durations are known beforehand the period is exact, channels, eager messages and blocking communication
- * included: the instructions of a channel run in program order, the first of an iteration behind the last of the one
- * before. Where they are not (links, overlap_slowdown, ready_order) iterations are run one after the other, each from
- * when the one before has left its devices ready and with idle channels, until a pattern of ready times comes back.
- * Errors: PS_ERROR_SCHEDULE for deadlocks, and for asynchronous schedules where durations are not known beforehand. */
+ * If durations are known beforehand the period is exact, with channels, eager messages and blocking communication: the
+ * instructions of a channel run in program order, the first of an iteration after the last of the one before. Else
+ * (links, overlap_slowdown, ready_order) iterations run one after the other, each from the ready times that the one
+ * before has left, with idle channels, until a pattern of ready times comes back. Errors: PS_ERROR_SCHEDULE for
+ * deadlocks, and for asynchronous schedules if durations are not known beforehand. */
 gboolean ps_iteration_events (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                               const PsEventsSetting *setting, PsSync sync, PsReduce reduce, PsIteration *iteration,
                               GError **error);

@@ -1,4 +1,4 @@
-/* memory.h - where the bytes of each device go, over time and at its peak. */
+/* memory.h - the bytes that each device holds by their use, over time and at its peak. */
 #ifndef PIPESIM_MEMORY_H
 #define PIPESIM_MEMORY_H
 
@@ -8,15 +8,15 @@ G_BEGIN_DECLS
 
 typedef enum
 {
-  PS_MEMORY_WEIGHTS,       /* what kernels read */
+  PS_MEMORY_WEIGHTS,       /* the copy that kernels read */
   PS_MEMORY_GRADIENTS,     /* accumulated over the microbatches */
   PS_MEMORY_OPTIMIZER,     /* moments and master weights */
-  PS_MEMORY_STATE,         /* these three together, where only their sum is known */
+  PS_MEMORY_STATE,         /* these three together, if only their sum is known */
   PS_MEMORY_VERSIONS,      /* further versions of the weights */
-  PS_MEMORY_ACTIVATIONS,   /* what an F leaves for its B or BW */
-  PS_MEMORY_WEIGHT_INPUTS, /* what a B leaves for its W */
-  PS_MEMORY_WORKSPACE,     /* what ops need only while they run; what is recomputed or comes back from the host counts
-                              here too */
+  PS_MEMORY_ACTIVATIONS,   /* an F leaves them for its B or BW */
+  PS_MEMORY_WEIGHT_INPUTS, /* a B leaves them for its W */
+  PS_MEMORY_WORKSPACE,     /* ops need it only while they run; activations that are recomputed or come back from the
+                              host count here too */
   PS_MEMORY_BUFFERS,       /* messages, see below */
   PS_N_MEMORY_PARTS
 } PsMemoryPart;
@@ -32,7 +32,7 @@ typedef struct
   gint64 bytes[PS_N_MEMORY_PARTS];
 } PsMemoryMoment;
 
-/* What one microbatch (or slice of it) has on one stage. */
+/* The bytes of one microbatch (or slice of it) on one stage. */
 typedef struct
 {
   guint32 microbatch;
@@ -47,8 +47,8 @@ typedef struct
   gint64 peak_bytes;   /* the largest sum of all parts */
   PsMemoryMoment peak; /* when it is first reached */
   GArray *alive;       /* PsMemoryHolding at that moment, by stage, microbatch, slice */
-  GArray *curve; /* PsMemoryMoment, by time, from 0 on; what changes at one instant makes one moment, so that a peak
-                    that lasts no time is not on the curve */
+  GArray *curve; /* PsMemoryMoment, by time, from 0 on; all changes of one instant make one moment, so a peak that lasts
+                    no time is not on the curve */
 } PsDeviceMemory;
 
 typedef struct
@@ -57,10 +57,10 @@ typedef struct
   PsDeviceMemory *device; /* [n_devices] */
 } PsMemory;
 
-/* Walks the result of either engine; every peak_bytes is that of the simulation. Messages count where
- * PsCosts.message_bytes says how large they are: at the receiver from when its stream has come to the RECEIVE, or the
- * transfer has started, until an F has taken the activation over as part of what it keeps, or the B or BW that reads
- * the gradient ends; at the sender from the producer's end until the transfer's. Free with ps_memory_free. */
+/* Walks the result of either engine; every peak_bytes equals that of the simulation. Messages count if
+ * PsCosts.message_bytes gives their size. At the receiver they count from when its stream has come to the RECEIVE, or
+ * the transfer has started; until an F takes the activation over, or the B or BW that reads the gradient ends. At the
+ * sender they count from the producer's end until the transfer's. Free with ps_memory_free. */
 PsMemory *ps_memory_new (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation);
 void ps_memory_free (PsMemory *memory);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsMemory, ps_memory_free)
@@ -68,8 +68,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsMemory, ps_memory_free)
 /* Bytes of all parts together. */
 gint64 ps_memory_sum (const PsMemoryMoment *moment);
 
-/* "stage 0: 0-3, 5; stage 4: 1, W 0": the microbatches of each stage that have activations, then those of which only
- * W's inputs are left. Free with g_free. */
+/* "stage 0: 0-3, 5; stage 4: 1, W 0": the microbatches of each stage that have activations, then the
+ * microbatches with only W's inputs left. Free with g_free. */
 char *ps_memory_describe_alive (const PsDeviceMemory *memory);
 
 G_END_DECLS

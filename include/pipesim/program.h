@@ -1,6 +1,6 @@
-/* program.h - a schedule lowered to what a machine runs: per device a stream of ops, sends, receives and waits, and one
- * dense table of all ops in an order that respects every dependency. The executor walks the streams, the engines walk
- * the table. */
+/* program.h - a schedule lowered for a machine: per device a stream of ops, sends, receives and waits; one dense table
+ * of all ops in an order that respects every dependency; and the messages between devices. The executor walks the
+ * streams, the engines walk the table. */
 #ifndef PIPESIM_PROGRAM_H
 #define PIPESIM_PROGRAM_H
 
@@ -20,8 +20,9 @@ typedef enum
  * (also when the producer is a BW) for the gradient that goes to stage s - 1. */
 typedef struct
 {
-  guint8 type;  /* PsInstructionType */
-  guint16 peer; /* the other device; own device for compute */
+  guint16 type;    /* PsInstructionType */
+  guint16 peer;    /* the other device; own device for compute */
+  guint32 message; /* 1 + index into PsProgram.messages; 0 for compute */
   PsOp op;
 } PsInstruction;
 
@@ -36,12 +37,25 @@ ps_instruction_is_post (const PsInstruction *instruction)
 typedef struct
 {
   guint32 previous; /* 1 + id of the op before it on its device; 0 = none */
-  guint32 input; /* 1 + id of the op whose result comes from another device; 0 = none. What comes from the own device is
-                    ahead in the order already. */
+  guint32 input; /* 1 + id of the op whose result comes from another device; 0 = none. Inputs from the own device come
+                    earlier in its order. */
   guint32 cost;  /* index into PsCosts.op */
   guint16 transfer; /* index into PsCosts.transfer_ns */
   guint16 device;
 } PsStep;
+
+/* One transfer between two devices. */
+typedef struct
+{
+  PsOp op;          /* the producer's name: F, or B also where a BW makes the result */
+  guint32 producer; /* step at whose end the result exists; of a pair its second */
+  guint32 consumer; /* step that waits for the result */
+  guint32 send;     /* instruction */
+  guint32 receive;  /* instruction */
+  guint32 posted;   /* 1 + step after which the receiver comes to `receive`; 0: before its first op */
+  guint16 sender;   /* device */
+  guint16 receiver; /* device */
+} PsMessage;
 
 /* Where a step stands in an overlapped pair. */
 typedef enum
@@ -61,9 +75,10 @@ typedef struct
   guint32 *count;   /* [n_copies * PS_N_OP_KINDS * n_stages] ops of each weight copy by their index into PsCosts.op */
   guint32 *step_of; /* [n_steps] id of ops[i] of the schedule */
   guint32 *op_of;   /* [n_steps] the reverse: index into schedule->ops of a step */
-  guint32 *posted;  /* [n_steps] 1 + id of the op after which the device comes to the receive of a step's input; 0:
-                       before  its first op */
-  guint *first;     /* [n_devices + 1] into instructions */
+  guint n_messages;
+  PsMessage *messages; /* in the order of their producers; the order of sends and receives does not change it */
+  guint32 *message_of; /* [n_steps] 1 + the message that a step waits for; 0 = none */
+  guint *first;        /* [n_devices + 1] into instructions */
   PsInstruction *instructions;
   guint *peak_activations; /* [n_devices] most (stage, microbatch) pairs alive at once, from F's start to the end of W
                               or BW */
@@ -73,47 +88,65 @@ typedef struct
 typedef enum
 {
   PS_COMM_ASAP,     /* PyTorch's lowering: devices take turns, and a receive is posted when its producer is ordered.
-                       A stage's weights being gathered and dropped and its gradients reduced take turns too, as they do
-                       in 2.14; no instructions stand for them here. 2.15 gives waiting for that reduction a turn as well,
-                       so some receives stand elsewhere in its files, which keep their own */
+                       Gathering and dropping a stage's weights and reducing its gradients take turns too, as in 2.14,
+                       but have no instructions here. 2.15 gives the wait for the reduction a turn as well, so some
+                       receives stand elsewhere in its files, which keep their own */
   PS_COMM_DEFERRED, /* a receive is posted right before its consumer waits for it (PyTorch's defer_pp_recv) */
-  PS_COMM_PLANNED,  /* one order of all transfers that every device keeps to: here by when they would begin if ops of
-                       one length (a full backward of two) and transfers of none ran; ps_events_plan does it for given
-                       costs and channels */
+  PS_COMM_PLANNED,  /* one order of all transfers that every device keeps to: by their starts if every op took one unit
+                       of time (a full backward two) and transfers none; ps_events_plan orders them for given costs and
+                       channels */
 } PsCommOrder;
 
 /* Names and back; errors as those of ps_parse_name. */
 const char *ps_comm_order_name (PsCommOrder order); /* "asap", "deferred", "planned" */
 gboolean ps_comm_order_parse (const char *where, const char *text, PsCommOrder *order, GError **error);
 
-/* Lowers a valid schedule; takes ownership of it, also on failure. Sends and receives of its own (posts) stay where
- * they are, whatever the order asked for; whether they can run is for ps_program_check to find. With asap and planned
- * any two devices see their common transfers in one order, and the program cannot deadlock even when each device has a
- * single in-order channel; with deferred it may, which ps_program_check finds. Fails with PS_ERROR_SCHEDULE where the
+/* Lowers a valid schedule; takes ownership of it, also on failure. The schedule's own sends and receives (posts) stay
+ * where they are, whatever `order` says; ps_program_check finds whether they can run. With asap and planned any two
+ * devices see their common transfers in one order, and the program cannot deadlock even if each device has a single
+ * in-order channel. With deferred it may deadlock, which ps_program_check finds. Fails with PS_ERROR_SCHEDULE if the
  * orders of the devices wait for each other in a circle, naming the ops of the circle. */
 PsProgram *ps_program_lower (PsSchedule *schedule, PsCommOrder order, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Lowers as PS_COMM_DEFERRED, but before a receive stand the receives of all that its sender sent earlier. Transports
- * without tags need this: the k-th send of a device to another meets the k-th receive there, and in a V activations and
- * gradients go the same way. */
+/* Lowers as PS_COMM_DEFERRED, but the receives of earlier messages from the same sender stand before a receive.
+ * Transports without tags need this: the k-th send of a device to another meets the k-th receive there, and in a V
+ * activations and gradients go the same way. */
 PsProgram *ps_program_lower_untagged (PsSchedule *schedule, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 void ps_program_free (PsProgram *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProgram, ps_program_free)
 
-/* The message that a step with an input waits for, named by its producer: F, or B also where a BW makes it. */
-PsOp ps_program_producer (const PsProgram *program, guint step);
+/* The op that makes the input of a step that has one: F, or B also where a BW makes it. */
+static inline PsOp
+ps_program_producer (const PsProgram *program, guint step)
+{
+  g_assert (program->message_of[step] != 0);
+  return program->messages[program->message_of[step] - 1].op;
+}
 
-/* How transfers share channels. */
+/* How transfers share channels: the index of a row of ps_channel_table. Only rows that code names are listed here. */
 typedef enum
 {
-  PS_CHANNEL_LATENCY,   /* transfers never queue */
-  PS_CHANNEL_DIRECTION, /* one in-order channel per ordered pair of devices */
-  PS_CHANNEL_PAIR,      /* one per unordered pair (NCCL's 2-rank communicators) */
-  PS_CHANNEL_RANK,      /* one in-order stream per device */
+  PS_CHANNEL_LATENCY, /* no channels: transfers never queue */
+  PS_CHANNEL_DIRECTION,
+  PS_CHANNEL_PAIR,
+  PS_CHANNEL_RANK,
 } PsChannel;
 
+typedef struct
+{
+  const char *name;        /* "pair" */
+  const char *description; /* "one in-order channel for each pair of devices" */
+  const char *pytorch;     /* the setting of PyTorch that has these channels; NULL: none */
+  /* A device's end of the channel that carries its sends to peer, or its receives from peer: any number below 2 * p.
+   * The sends and receives of one end run in program order. NULL: no channels. */
+  guint (*end) (guint peer, gboolean sends);
+} PsChannelModel;
+
+/* All models, by PsChannel. */
+const PsChannelModel *ps_channel_table (guint *n);
+
 /* Names and back; errors as those of ps_parse_name. */
-const char *ps_channel_name (PsChannel channel); /* "latency", "direction", "pair", "rank" */
+const char *ps_channel_name (PsChannel channel);
 gboolean ps_channel_parse (const char *where, const char *text, PsChannel *channel, GError **error);
 
 /* Runs the instruction streams without time under rendezvous semantics: a transfer happens when both devices have come

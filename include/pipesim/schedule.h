@@ -16,7 +16,45 @@ typedef struct
   guint32 paired : 1; /* forms one overlapped op with the next op of the same device */
 } PsOp;
 
-/* Types of PsPost. Higher ones are of the format of the file that has them; lowering passes over them. */
+static inline gboolean
+ps_op_is_backward (PsOp op)
+{
+  return op.kind == PS_OP_B || op.kind == PS_OP_BW;
+}
+
+/* Whether op needs the result of another stage. *producer becomes the op that makes it: F, or B also where a BW does.
+ */
+static inline gboolean
+ps_op_input (PsOp op, guint n_stages, PsOp *producer)
+{
+  *producer = op;
+  producer->paired = 0;
+  if (op.kind == PS_OP_F && op.stage > 0)
+    producer->stage = (guint16)(op.stage - 1);
+  else if (ps_op_is_backward (op) && op.stage + 1U < n_stages)
+    {
+      producer->kind = PS_OP_B;
+      producer->stage = (guint16)(op.stage + 1);
+    }
+  else
+    return FALSE;
+  return TRUE;
+}
+
+/* Whether another stage needs op's result. *stage becomes that stage. */
+static inline gboolean
+ps_op_output (PsOp op, guint n_stages, guint *stage)
+{
+  if (op.kind == PS_OP_F && op.stage + 1U < n_stages)
+    *stage = op.stage + 1U;
+  else if (ps_op_is_backward (op) && op.stage > 0)
+    *stage = op.stage - 1U;
+  else
+    return FALSE;
+  return TRUE;
+}
+
+/* Types of PsPost. Higher numbers belong to the format of the file that has them; lowering passes over them. */
 typedef enum
 {
   PS_POST_SEND,
@@ -27,15 +65,15 @@ typedef enum
 /* A send or receive of a schedule that was lowered elsewhere. */
 typedef struct
 {
-  guint32 place; /* index into ops: it stands before this op, after the one before */
+  guint32 place; /* index into ops: it stands right before this op */
   guint16 device;
   guint8 type; /* PsPostType */
-  PsOp op;     /* whose result moves: F, or B also where a BW makes it */
+  PsOp op;     /* its result moves: F, or B also where a BW makes it */
 } PsPost;
 
 typedef struct
 {
-  char *name;             /* family name, or what a file says */
+  char *name;             /* family name, or the name in a file */
   char *origin;           /* one line: where it comes from; NULL: not known */
   char *family;           /* the family that generated it; NULL: none, or not known */
   guint n_chunks;         /* v that the family was asked for; 0: not known */
@@ -63,11 +101,47 @@ ps_schedule_n_ops (const PsSchedule *schedule)
   return schedule->first[schedule->placement->n_devices];
 }
 
+/* The weight copy that a microbatch uses. */
+static inline guint
+ps_schedule_weight_copy (const PsSchedule *schedule, guint microbatch)
+{
+  return schedule->copy != NULL ? schedule->copy[microbatch] : 0;
+}
+
 /* The device that runs ops of this stage for this microbatch. */
 static inline guint
 ps_schedule_device (const PsSchedule *schedule, guint stage, guint microbatch)
 {
-  return ps_placement_device (schedule->placement, schedule->copy ? schedule->copy[microbatch] : 0, stage);
+  return ps_placement_device (schedule->placement, ps_schedule_weight_copy (schedule, microbatch), stage);
+}
+
+/* The chunk of op's stage on the device that runs it. */
+static inline guint16
+ps_schedule_chunk (const PsSchedule *schedule, PsOp op)
+{
+  guint copy = ps_schedule_weight_copy (schedule, op.microbatch);
+
+  return schedule->placement->chunk[(gsize)copy * schedule->placement->n_stages + op.stage];
+}
+
+static inline gsize
+ps_schedule_n_cells (const PsSchedule *schedule)
+{
+  return (gsize)schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices;
+}
+
+/* A number below ps_schedule_n_cells for op's stage, microbatch and slice. The next slice has the next number. */
+static inline gsize
+ps_schedule_cell (const PsSchedule *schedule, PsOp op)
+{
+  return ((gsize)op.stage * schedule->n_microbatches + op.microbatch) * schedule->n_slices + op.slice;
+}
+
+/* A number below 2 * ps_schedule_n_cells for the result of an F, B or BW. B and BW make the same result. */
+static inline gsize
+ps_schedule_result (const PsSchedule *schedule, PsOp op)
+{
+  return 2 * ps_schedule_cell (schedule, op) + (op.kind != PS_OP_F);
 }
 
 /* Collects the order of each device in turn: new; for each device 0 .. p - 1 add its ops, then next_device; end, which
@@ -77,7 +151,7 @@ PsScheduleBuilder *ps_schedule_builder_new (const char *name, PsPlacement *place
 void ps_schedule_builder_add (PsScheduleBuilder *builder, PsOpKind kind, guint stage, guint microbatch);
 void ps_schedule_builder_add_op (PsScheduleBuilder *builder, PsOp op);
 void ps_schedule_builder_add_ops (PsScheduleBuilder *builder, const PsOp *ops, guint n);
-/* Stands after the ops that the device has so far. op.paired is 0. */
+/* The post stands after the ops that the device has so far. op.paired is 0. */
 void ps_schedule_builder_add_post (PsScheduleBuilder *builder, guint type, PsOp op);
 void ps_schedule_builder_next_device (PsScheduleBuilder *builder);
 PsSchedule *ps_schedule_builder_end (PsScheduleBuilder *builder);
@@ -92,14 +166,14 @@ gboolean ps_schedule_validate (const PsSchedule *schedule, GError **error);
  * bytes; returns buffer. */
 char *ps_op_format (PsOp op, char *buffer);
 
-/* Reads one such op from text; *end points behind it. FALSE: it does not begin with one. */
+/* Reads an op as ps_op_format writes it; *end points after it. FALSE: text does not begin with an op. */
 gboolean ps_op_parse (const char *text, const char **end, PsOp *op);
 
 /* The native format: JSON {"format": "pipesim-schedule/1", "name", "origin"?, "family"?, "chunks"?, "group"?,
  * "devices", "stages", "microbatches", "slices", "placement": [[device per stage] per copy], "copy_of_microbatch"?,
  * "asynchronous"?, "weight_versions"?, "order": [["F0.0", ...] per device]}; keys in any order, "?" optional, others
- * refused. "origin" is one line for people: "generated by pipesim 0.1.0", "... from given costs: command line" where
- * the family looked at costs, or "read from FILE (torch-comms)". "family", "chunks" and "group" are the setting, with
+ * refused. "origin" is one line for people: "generated by pipesim 0.1.0", "... from given costs: command line" if the
+ * family looked at costs, or "read from FILE (torch-comms)". "family", "chunks" and "group" are the setting, with
  * devices, microbatches and slices, that makes the family generate it again. Free the text with g_free. */
 char *ps_schedule_to_json (const PsSchedule *schedule);
 

@@ -14,8 +14,8 @@ typedef struct
   gint64 busy_ns;      /* sum of op durations */
   gint64 start_ns;     /* first op's start */
   gint64 end_ns;       /* last op's end */
-  gint64 peak_bytes;   /* weights (all versions) and everything live, at the worst moment; buffers of messages too
-                          (memory.h) */
+  gint64 peak_bytes;   /* weights (all versions), everything live and buffers of messages (memory.h), at the worst
+                          moment */
   gint64 held_bytes;   /* at the end; the weights alone when every activation was given back */
   gint64 optimizer_ns; /* O of all its stages */
 } PsDeviceResult;
@@ -34,8 +34,9 @@ typedef struct
   guint n_devices;
   gint64 *end_ns;            /* [n_steps + 1] end of step i at i + 1; entry 0 is 0 */
   gint64 *start_ns;          /* [n_steps] start of each step; NULL from the relaxation engine: end - ps_step_duration */
-  gint64 *transfer_start_ns; /* [n_steps] when the step's input from another device was on its way; NULL from the  */
-  gint64 *transfer_end_ns;   /* relaxation engine: from the producer's end on, for as long as the costs say */
+  gint64 *transfer_start_ns; /* [n_steps] the transfer of the step's input; NULL from the relaxation engine: it starts
+                                at the producer's end and takes the costs' time */
+  gint64 *transfer_end_ns;   /* [n_steps] the same */
   PsMemoryLevel *memory;     /* [n_devices] scratch */
   gpointer buffers;          /* scratch; NULL: no run so far knew the size of a message */
   PsDeviceResult *device;    /* [n_devices] */
@@ -44,7 +45,7 @@ typedef struct
   gint64 optimizer_ns;       /* longest O of a device */
 } PsSimulation;
 
-/* Room for the runs of one program, or of another with as many steps and devices. Free with ps_simulation_free. */
+/* Room for the runs of programs with as many steps and devices as this one. Free with ps_simulation_free. */
 PsSimulation *ps_simulation_new (const PsProgram *program);
 void ps_simulation_free (PsSimulation *simulation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSimulation, ps_simulation_free)
@@ -54,7 +55,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSimulation, ps_simulation_free)
 void ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
 
 /* The same with a time of its own for every op: duration_ns and transfer_ns (of the step's input from another device)
- * are [n_steps] and stand in for those of the costs; memory and O stay. The first op of a pair must have duration 0,
+ * are [n_steps] and replace the times of the costs; memory and O stay. The first op of a pair must have duration 0,
  * the second that of the pair. Peaks leave the buffers of messages out: start and end of transfers are not kept. */
 void ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gint64 *duration_ns,
                         const gint64 *transfer_ns, PsSimulation *simulation);
@@ -62,8 +63,8 @@ void ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gi
 /* Duration of a step under these costs: 0 for the first op of a pair, the whole pair for the second. */
 gint64 ps_step_duration (const PsProgram *program, const PsCosts *costs, guint step);
 
-/* When a step started, and from when to when its input was on its way, by whichever engine has run. The first op of a
- * pair starts when its own input is there; the pair starts with the second. A step without input has neither. */
+/* The start of a step, and of the transfer of its input with its end, whichever engine has run. The first op of a pair
+ * starts when its own input is there; the pair starts with the second. A step without input has no transfer. */
 gint64 ps_simulation_start (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint step);
 void ps_simulation_transfer (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint step,
                              gint64 *start_ns, gint64 *end_ns);

@@ -1,5 +1,5 @@
-/* timeline.h - start and end of every op and transfer, simulated or measured: one type. Everything behind the simulator
- * and the executor (report, compare, plots) sees only this and costs. */
+/* timeline.h - start and end of every op and transfer, simulated or measured: one type. All that comes after the
+ * simulator and the executor (report, compare, plots) sees only timelines and costs. */
 #ifndef PIPESIM_TIMELINE_H
 #define PIPESIM_TIMELINE_H
 
@@ -7,8 +7,8 @@
 
 G_BEGIN_DECLS
 
-/* One op, or one transfer (then op is the producer, see program.h, device the sender and peer the receiver), or how
- * long posting one end of a transfer held the host of a device (then op is the producer, too). */
+/* One op; or one transfer (op is then the producer, device the sender, peer the receiver; see program.h); or the time
+ * for which posting one end of a transfer held the host of a device (op is then the producer). */
 typedef struct
 {
   gint64 start_ns; /* since the iteration began */
@@ -34,14 +34,14 @@ typedef struct
   PsOrigin origin; /* PS_ORIGIN_SIMULATED or PS_ORIGIN_MEASURED */
   char *schedule;  /* its name */
   char *source;    /* one line: costs used, or device and transport that ran */
-  char *remark;    /* one line to say to whoever sees the timeline, with the file's name; NULL. Not written to files */
+  char *remark;    /* one line for the user who reads the timeline, after the file's name; NULL. Not written to files */
   guint n_devices;
   guint n_stages;
   guint n_microbatches;
   gint64 iteration_ns; /* time per training step */
   GArray *ops;         /* PsSpan, by device, then start */
   GArray *transfers;   /* PsSpan, by start */
-  GArray *posts;       /* PsSpan, by device, then start; empty where nothing is known of them (simulated timelines) */
+  GArray *posts;       /* PsSpan, by device, then start; empty if they are not known (simulated timelines) */
   GArray *memory;      /* PsMemoryPoint, by device, then time; may be empty when not known */
 } PsTimeline;
 
@@ -58,9 +58,10 @@ void ps_timeline_sort (PsTimeline *timeline);
 PsTimeline *ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs,
                                          const PsSimulation *simulation);
 
-/* Simulates the program with every op and transfer lasting as long as it did in a timeline of the same schedule (a
- * measured one: what is left of the prediction's error is then the order and the machine's gaps, not the costs). costs
- * give memory and O. Fails with PS_ERROR_INPUT naming the first op that the timeline does not have in its place. */
+/* Simulates the program with the durations that every op and transfer has in a timeline of the same schedule. With a
+ * measured timeline the prediction's remaining error comes from the order and the machine's gaps, not from the costs.
+ * costs give memory and O. Fails with PS_ERROR_INPUT naming the first op that the timeline does not have in its place.
+ */
 gboolean ps_timeline_replay (const PsProgram *program, const PsCosts *costs, const PsTimeline *timeline,
                              PsSimulation *simulation, GError **error);
 

@@ -64,20 +64,25 @@ static gboolean
 validate (const PsScheduleOptions *options, const char *name, GError **error)
 {
   g_autoptr (PsProgram) program = ps_predictor_program (options->predictor, name, error);
+  g_autoptr (GString) channels = g_string_new (NULL);
   g_autofree char *line = NULL;
+  guint n_models;
+  const PsChannelModel *models = ps_channel_table (&n_models);
 
   if (program == NULL)
     return FALSE;
-  for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
-    if (!ps_program_check (program, (PsChannel)channel, error))
-      {
-        g_prefix_error (error, "%s: with %s channels: ", name, ps_channel_name ((PsChannel)channel));
-        return FALSE;
-      }
-  line = g_strdup_printf ("%s: valid: %u devices, %u stages, %u microbatches, %u ops; "
-                          "no deadlock with latency, direction, pair or rank channels\n",
+  for (guint i = 0; i < n_models; i++)
+    {
+      if (!ps_program_check (program, (PsChannel)i, error))
+        {
+          g_prefix_error (error, "%s: with %s channels: ", name, models[i].name);
+          return FALSE;
+        }
+      g_string_append_printf (channels, "%s%s", i == 0 ? "" : i + 1 < n_models ? ", " : " or ", models[i].name);
+    }
+  line = g_strdup_printf ("%s: valid: %u devices, %u stages, %u microbatches, %u ops; no deadlock with %s channels\n",
                           name, program->schedule->placement->n_devices, program->schedule->placement->n_stages,
-                          program->schedule->n_microbatches, program->n_steps);
+                          program->schedule->n_microbatches, program->n_steps, channels->str);
   return ps_print (line, error);
 }
 

@@ -62,13 +62,15 @@ ps_torch_type_of (PsOpKind kind)
 gboolean
 ps_torch_action_input (const PsTorchLists *lists, const PsTorchAction *action, guint *from_stage, PsTorchType *receive)
 {
-  gboolean forward = action->type == TORCH_F;
-  gboolean backward = action->type == TORCH_I || action->type == TORCH_B;
+  PsOp op = { .stage = action->stage }, producer;
 
-  if ((!forward && !backward) || (forward && action->stage == 0) || (backward && action->stage + 1U == lists->n_stages))
+  if (action->type >= TORCH_N_COMPUTE)
     return FALSE;
-  *from_stage = forward ? action->stage - 1U : action->stage + 1U;
-  *receive = forward ? TORCH_RECV_F : TORCH_RECV_B;
+  op.kind = (guint8)ps_torch_op_kind (action->type);
+  if (!ps_op_input (op, lists->n_stages, &producer))
+    return FALSE;
+  *from_stage = producer.stage;
+  *receive = producer.kind == PS_OP_F ? TORCH_RECV_F : TORCH_RECV_B;
   return TRUE;
 }
 

@@ -1,4 +1,4 @@
-/* torch-lint.c - what PyTorch's runtime and torchtitan would refuse or do wrong with a schedule. */
+/* torch-lint.c - the faults of a schedule that PyTorch's runtime and torchtitan would refuse or run wrongly. */
 #include "formats-private.h"
 #include "torch-actions.h"
 
@@ -89,100 +89,70 @@ lint_weights (const PsTorchLists *lists, GPtrArray *findings)
       }
 }
 
-/* The receive that an action of this rank uses, as a message. */
+/* Whether a computation of another cell stands between the receive of a message and its use. */
 static gboolean
-uses_message (const PsTorchLists *lists, guint rank, const PsTorchAction *action, gsize *message)
+is_early (const PsProgram *program, const PsMessage *message)
 {
-  PsTorchAction receive = *action;
-  PsTorchType type;
-  guint from;
+  const PsSchedule *schedule = program->schedule;
+  guint use = program->op_of[message->consumer], first = schedule->first[message->receiver];
 
-  if (!ps_torch_action_input (lists, action, &from, &type) || lists->rank[from] == rank)
-    return FALSE;
-  receive.type = (guint8)type;
-  *message = ps_torch_action_message (lists, &receive);
-  return TRUE;
-}
-
-/* How many receives of a rank have a computation of another cell between them and their use. */
-static guint
-count_early (const PsTorchLists *lists, guint rank, guint32 *computed)
-{
-  guint early = 0, cells = 0;
-
-  for (guint i = 0; i < lists->actions[rank]->len; i++)
-    {
-      const PsTorchAction *action = ps_torch_lists_action (lists, rank, i);
-      gsize message;
-
-      if (action->type == TORCH_RECV_F || action->type == TORCH_RECV_B)
-        computed[ps_torch_action_message (lists, action)] = cells;
-      if (action->type >= TORCH_N_COMPUTE)
-        continue;
-      early += uses_message (lists, rank, action, &message) && computed[message] < cells;
-      cells += !action->paired;
-    }
-  return early;
+  if (use > first && schedule->ops[use - 1].paired)
+    use--;
+  return (message->posted == 0 ? first : program->op_of[message->posted - 1] + 1) < use;
 }
 
 static void
-lint_receives (const PsTorchLists *lists, GPtrArray *findings)
+lint_receives (const PsProgram *program, GPtrArray *findings)
 {
-  g_autofree guint32 *computed = g_new0 (guint32, (gsize)lists->n_stages * lists->n_microbatches * 2);
-  guint total = 0, most = 0, worst = 0;
+  g_autofree guint *early = g_new0 (guint, program->schedule->placement->n_devices);
+  guint total = 0, worst = 0;
 
-  for (guint r = 0; r < lists->n_ranks; r++)
-    {
-      guint early = count_early (lists, r, computed);
-
-      total += early;
-      if (early > most)
-        {
-          most = early;
-          worst = r;
-        }
-    }
+  for (guint i = 0; i < program->n_messages; i++)
+    if (is_early (program, &program->messages[i]))
+      {
+        early[program->messages[i].receiver]++;
+        total++;
+      }
+  for (guint r = 1; r < program->schedule->placement->n_devices; r++)
+    if (early[r] > early[worst])
+      worst = r;
   if (total > 0)
     warn (findings,
           "receives posted before computations that do not need them: %u, most on rank %u (%u); with one communicator "
           "per pair of ranks they hold up later transfers",
-          total, worst, most);
+          total, worst, early[worst]);
 }
 
 static void
-lint_deadlocks (const PsTorchLists *lists, GPtrArray *findings)
+lint_deadlocks (const PsProgram *program, GPtrArray *findings)
 {
-  static const struct
-  {
-    PsChannel channel;
-    const char *name;
-  } channels[] = {
-    { PS_CHANNEL_DIRECTION, "one communicator per direction (TORCH_DISTRIBUTED_PIPELINE_PER_EDGE_P2P=1)" },
-    { PS_CHANNEL_PAIR, "one communicator per pair of ranks (the default)" },
-    { PS_CHANNEL_RANK, "one in-order stream per rank" },
-  };
+  guint n_models;
+  const PsChannelModel *models = ps_channel_table (&n_models);
 
-  g_autoptr (GError) circle = NULL;
-  g_autoptr (PsProgram) program = ps_program_lower (ps_torch_lists_to_schedule ("", lists), PS_COMM_ASAP, &circle);
-
-  if (circle)
-    warn (findings, "%s", strstr (circle->message, "deadlock"));
-  for (guint i = 0; program && i < G_N_ELEMENTS (channels); i++)
+  for (guint i = 0; i < n_models; i++)
     {
       g_autoptr (GError) deadlock = NULL;
 
-      if (!ps_program_check (program, channels[i].channel, &deadlock))
-        warn (findings, "with %s: %s", channels[i].name, strstr (deadlock->message, "deadlock"));
+      if (models[i].pytorch != NULL && !ps_program_check (program, (PsChannel)i, &deadlock))
+        warn (findings, "with %s: %s", models[i].pytorch, strstr (deadlock->message, "deadlock"));
     }
 }
 
 static void
 lint_lists (const PsTorchLists *lists, GPtrArray *findings)
 {
+  g_autoptr (GError) circle = NULL;
+  g_autoptr (PsProgram) program = ps_program_lower (ps_torch_lists_to_schedule ("", lists), PS_COMM_ASAP, &circle);
+
   lint_reduce (lists, findings);
   lint_weights (lists, findings);
-  lint_receives (lists, findings);
-  lint_deadlocks (lists, findings);
+  if (program == NULL)
+    {
+      warn (findings, "%s", strstr (circle->message, "deadlock"));
+      return;
+    }
+  lint_receives (program, findings);
+  lint_deadlocks (program, findings);
 }
 
 /* Lists that were written and read have cells to name. */

@@ -3,19 +3,14 @@
 
 #include <string.h>
 
-static gboolean
-is_backward (PsOp op)
-{
-  return op.kind == PS_OP_B || op.kind == PS_OP_BW;
-}
-
 /* The order of one device in a round, as indices into the schedule's ops: from its first backward on, and in its drain
- * a forward of the warm-up after every backward (in front of the next one, so behind its W). */
+ * a forward of the warm-up after every backward (before the next backward, so after the W). */
 static void
 interleave (PsDrain *drain, const PsSchedule *schedule, guint device, guint32 *order)
 {
   guint begin = schedule->first[device], end = schedule->first[device + 1], fill = begin;
   guint warm = begin, next, last = begin;
+
   for (next = begin; next < end && schedule->ops[next].kind == PS_OP_F; next++)
     drain->ahead[next] = 1;
   for (guint i = begin; i < end; i++)
@@ -24,7 +19,7 @@ interleave (PsDrain *drain, const PsSchedule *schedule, guint device, guint32 *o
   guint warm_end = next, drain_start = MAX (next, last + 1);
   for (guint i = next; i < end; i++)
     {
-      if (i > drain_start && is_backward (schedule->ops[i]) && warm < warm_end)
+      if (i > drain_start && ps_op_is_backward (schedule->ops[i]) && warm < warm_end)
         order[fill++] = warm++;
       order[fill++] = i;
     }
@@ -32,12 +27,13 @@ interleave (PsDrain *drain, const PsSchedule *schedule, guint device, guint32 *o
     order[fill++] = warm++;
 }
 
-/* Whether what the op needs from another device is there, or comes from the round before. *possible turns FALSE where
+/* Whether the op's input from another device is there, or comes from the round before. *possible turns FALSE where
  * it would come from the next round. */
 static gboolean
 is_ready (const PsDrain *drain, const PsProgram *program, const guint8 *placed, guint op, gboolean *possible)
 {
   const PsStep *step = &program->steps[program->step_of[op]];
+
   if (step->input == 0)
     return TRUE;
   guint producer = program->op_of[step->input - 1];
@@ -56,6 +52,7 @@ merge (PsDrain *drain, const PsProgram *program, const guint32 *order)
   g_autofree guint *next = g_memdup2 (schedule->first, n_devices * sizeof *next);
   g_autofree guint8 *placed = g_new0 (guint8, n);
   gboolean possible = TRUE;
+
   do
     {
       before = fill;
@@ -64,6 +61,7 @@ merge (PsDrain *drain, const PsProgram *program, const guint32 *order)
             && is_ready (drain, program, placed, order[next[device]], &possible))
           {
             guint op = order[next[device]++];
+
             placed[op] = TRUE;
             drain->sequence[fill++] = op;
           }
@@ -77,11 +75,13 @@ ps_drain_init (PsDrain *drain, const PsProgram *program)
 {
   const PsSchedule *schedule = program->schedule;
   guint n = program->n_steps;
+
   drain->sequence = g_new (guint32, n);
   drain->ahead = g_new0 (guint8, n);
-  if (schedule->asynchronous && !program->pair)
+  if (schedule->asynchronous && program->pair == NULL)
     {
       g_autofree guint32 *order = g_new (guint32, n);
+
       for (guint device = 0; device < schedule->placement->n_devices; device++)
         interleave (drain, schedule, device, order);
       if (merge (drain, program, order))

@@ -8,14 +8,14 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  guint32 *sequence; /* [n_ops] indices into schedule->ops: devices' orders merged so that what an op needs of its own
-                        round is in front of it */
+  guint32 *sequence; /* [n_ops] indices into schedule->ops: devices' orders merged so that an op's inputs of its own
+                        round come before it */
   guint8 *ahead;     /* [n_ops] 1 for ops that a device runs for the next iteration already */
 } PsDrain;
 
-/* Synchronous schedules run as they are. In an asynchronous one each device runs its warm-up, the forwards in front of
- * its first backward, one iteration ahead: one after each backward of its drain, what follows its last forward. Orders
- * for which that cannot run, and those with pairs, are left as they are. */
+/* Synchronous schedules run as they are. In an asynchronous schedule each device runs its warm-up (the forwards before
+ * its first backward) one iteration ahead: one forward after each backward of its drain (the ops after its last
+ * forward). Orders that cannot run so, and orders with pairs, are left as they are. */
 void ps_drain_init (PsDrain *drain, const PsProgram *program);
 void ps_drain_clear (PsDrain *drain);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsDrain, ps_drain_clear)

@@ -19,6 +19,7 @@ PsEventGraph *
 ps_event_graph_new (guint n_events)
 {
   PsEventGraph *graph = g_new (PsEventGraph, 1);
+
   graph->n_events = n_events;
   graph->duration_ns = g_new0 (gint64, n_events);
   graph->arcs = g_array_sized_new (FALSE, FALSE, sizeof (PsEventArc), 2 * n_events);
@@ -28,7 +29,7 @@ ps_event_graph_new (guint n_events)
 void
 ps_event_graph_free (PsEventGraph *graph)
 {
-  if (!graph)
+  if (graph == NULL)
     return;
   g_free (graph->duration_ns);
   g_array_unref (graph->arcs);
@@ -45,6 +46,7 @@ void
 ps_event_graph_wait (PsEventGraph *graph, guint event, guint from, guint tokens, gint64 delay_ns)
 {
   const PsEventArc arc = { event, from, tokens, delay_ns };
+
   g_return_if_fail (event < graph->n_events && from < graph->n_events && tokens <= 1);
   g_array_append_val (graph->arcs, arc);
 }
@@ -59,6 +61,7 @@ static void
 sort_arcs (PsEventOrder *order, const GArray *arcs)
 {
   guint n = order->n_events;
+
   order->arcs = g_new0 (PsEventArc, arcs->len);
   order->first = g_new0 (guint, (gsize)n + 2);
   for (guint a = 0; a < arcs->len; a++)
@@ -68,11 +71,12 @@ sort_arcs (PsEventOrder *order, const GArray *arcs)
   for (guint a = 0; a < arcs->len; a++)
     {
       PsEventArc arc = g_array_index (arcs, PsEventArc, a);
+
       order->arcs[order->first[arc.event + 1]++] = arc;
     }
 }
 
-/* Goes down from an event to what it waits for, which comes first. */
+/* Goes down from an event to the events that it waits for, which come first. */
 typedef struct
 {
   PsEventOrder *order;
@@ -88,11 +92,13 @@ order_from (Descent *descent, guint event)
 {
   const PsEventOrder *order = descent->order;
   guint depth = 0;
+
   descent->stack[depth++] = event;
   descent->next[event] = 1 + order->first[event];
   while (depth > 0)
     {
       guint i = descent->stack[depth - 1], arc = descent->next[i] - 1;
+
       if (arc == order->first[i + 1])
         {
           order->order[descent->n_ordered++] = i;
@@ -119,6 +125,7 @@ ps_event_order_init (PsEventOrder *order, const PsEventGraph *graph)
   g_autofree guint *stack = g_new (guint, n), *next = g_new0 (guint, n);
   g_autofree guint8 *ordered = g_new0 (guint8, n);
   Descent descent = { .order = order, .ordered = ordered, .next = next, .stack = stack };
+
   *order = (PsEventOrder){ .n_events = n, .order = g_new (guint, n) };
   sort_arcs (order, graph->arcs);
   for (guint i = 0; i < n; i++)
@@ -189,15 +196,18 @@ static gboolean
 lengthen (Search *search)
 {
   gboolean longer = FALSE;
+
   for (guint k = 0; k < search->graph->n_events; k++)
     {
       guint i = search->order.order[k];
       Path *path = &search->paths[i];
+
       for (guint a = search->order.first[i]; a < search->order.first[i + 1]; a++)
         {
           const PsEventArc *arc = &search->order.arcs[a];
           const Path *from = &search->paths[arc->from];
           Wide length = from->length + arc->delay_ns + search->graph->duration_ns[i];
+
           if (!is_longer (search, length, from->tokens + arc->tokens, path))
             continue;
           *path = (Path){ length, from->tokens + arc->tokens, a + 1 };
@@ -213,9 +223,11 @@ circle_ratio (const Search *search, guint event)
 {
   Ratio ratio = { 0, 0 };
   guint i = event;
+
   do
     {
       const PsEventArc *arc = &search->order.arcs[search->paths[i].arc - 1];
+
       ratio.total += search->graph->duration_ns[i] + arc->delay_ns;
       ratio.rounds += arc->tokens;
       i = arc->from;
@@ -228,10 +240,12 @@ static void
 keep_circle (Search *search, guint event)
 {
   guint i = event;
+
   g_array_set_size (search->circle, 0);
   do
     {
       guint arc = search->paths[i].arc - 1;
+
       g_array_append_val (search->circle, arc);
       i = search->order.arcs[arc].from;
     }
@@ -243,10 +257,12 @@ static void
 improve_ratio (Search *search)
 {
   Ratio best = search->ratio;
+
   memset (search->visit, 0, search->graph->n_events * sizeof *search->visit);
   for (guint start = 0; start < search->graph->n_events; start++)
     {
       guint i = start;
+
       while (search->visit[i] == 0 && search->paths[i].arc != 0)
         {
           search->visit[i] = start + 1;
@@ -269,6 +285,7 @@ greatest_common_divisor (Wide a, Wide b)
   while (b)
     {
       Wide rest = a % b;
+
       a = b;
       b = rest;
     }
@@ -297,6 +314,7 @@ gboolean
 ps_event_graph_period (const PsEventGraph *graph, gint64 *period_ns, guint *n_rounds)
 {
   g_auto (Search) search = { 0 };
+
   if (!search_ratio (&search, graph))
     return FALSE;
   guint divisor = (guint)greatest_common_divisor (search.ratio.total, search.ratio.rounds);
@@ -316,6 +334,7 @@ static guint
 beginning (const Search *search)
 {
   guint best = 0;
+
   for (guint i = 1; i < search->circle->len; i++)
     if (circle_arc (search, i)->tokens > circle_arc (search, best)->tokens
         || (circle_arc (search, i)->tokens == circle_arc (search, best)->tokens
@@ -329,6 +348,7 @@ ps_event_graph_circle (const PsEventGraph *graph)
 {
   g_auto (Search) search = { 0 };
   GArray *circle;
+
   if (!search_ratio (&search, graph))
     return NULL;
   guint n = search.circle->len, from = n ? beginning (&search) : 0;
@@ -337,6 +357,7 @@ ps_event_graph_circle (const PsEventGraph *graph)
     {
       const PsEventArc *arc = circle_arc (&search, (from + n - i) % n);
       const PsCircleEvent event = { arc->event, arc->tokens, arc->delay_ns, graph->duration_ns[arc->event] };
+
       g_array_append_val (circle, event);
     }
   return circle;

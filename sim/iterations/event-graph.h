@@ -39,7 +39,7 @@ typedef struct
   guint n_events;
   PsEventArc *arcs;
   guint *first; /* [n_events + 1] into arcs */
-  guint *order; /* [n_events] events, each behind those of its round that it waits for */
+  guint *order; /* [n_events] events, each after the events of its round that it waits for */
 } PsEventOrder;
 
 /* FALSE when events of one round wait for each other in a circle. Clear with ps_event_order_clear, also then. */
@@ -49,8 +49,8 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsEventOrder, ps_event_order_clear)
 
 gint64 ps_event_graph_duration (const PsEventGraph *graph, guint event);
 
-/* Time of a round in the long run, rounded to the nearest nanosecond. Exactly it is a multiple of 1 / *n_rounds, and
- * n_rounds the least such number. 0 and 1 where no circle is. The sum of all durations and delays over as many rounds
+/* Time of a round in the long run, rounded to the nearest nanosecond. *n_rounds is the least number of rounds that take
+ * whole nanoseconds. 0 and 1 without circles. The sum of all durations and delays over as many rounds
  * as there are arcs with tokens must stay below 2^100. FALSE when events of one round wait for each other in a circle:
  * then no round ever ends. */
 gboolean ps_event_graph_period (const PsEventGraph *graph, gint64 *period_ns, guint *n_rounds);
@@ -64,8 +64,8 @@ typedef struct
   gint64 duration_ns;
 } PsCircleEvent;
 
-/* A circle that takes as long as the period says, as PsCircleEvent in the order of time, the first one the lowest of
- * those that wait for the round before; delays and durations sum to the period times the sum of tokens. NULL where
+/* A circle that takes as long as the period says, as PsCircleEvent in the order of time, the first the lowest of the
+ * events that wait for the round before; delays and durations sum to the period times the sum of tokens. NULL where
  * ps_event_graph_period would be FALSE; empty where no circle is. Free with g_array_unref. */
 GArray *ps_event_graph_circle (const PsEventGraph *graph);
 

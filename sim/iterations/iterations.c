@@ -8,47 +8,17 @@
 PS_DEFINE_NAMES (PsSync, ps_sync, "global", "bypass")
 PS_DEFINE_NAMES (PsReduce, ps_reduce, "overlapped", "exposed")
 
-/* When the gradients of a stage are complete: its last W or BW has ended on every copy that was used. */
-static gint64
-gradients_ns (const PsProgram *program, const PsSimulation *simulation, const PsReductions *reductions, guint stage)
-{
-  const PsPlacement *placement = program->schedule->placement;
-  gint64 ready = 0;
-  for (guint copy = 0; copy < placement->n_copies; copy++)
-    {
-      guint32 step = reductions->last_step[(gsize)copy * placement->n_stages + stage];
-      if (step != PS_NO_STEP)
-        ready = MAX (ready, simulation->end_ns[step + 1]);
-    }
-  return ready;
-}
-
-/* Whatever ran on a device, a W or BW was its last: with its all-reduces it is done. */
-static gint64
-reduced_ns (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
-            const PsReductions *reductions, guint device, PsReduce reduce)
-{
-  const PsPlacement *placement = program->schedule->placement;
-  gint64 time = reduce == PS_REDUCE_EXPOSED ? simulation->device[device].end_ns : 0;
-  for (guint i = reductions->first[device]; i < reductions->first[device + 1]; i++)
-    {
-      guint stage = reductions->held[i] % placement->n_stages;
-      time = MAX (time, gradients_ns (program, simulation, reductions, stage))
-             + ps_costs_reduce_ns (costs, stage, placement->n_copies);
-    }
-  return time;
-}
-
 static PsIteration
 meet (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsReduce reduce)
 {
   g_auto (PsReductions) reductions = { 0 };
   gint64 last = 0, reduced = 0;
+
   ps_reductions_init (&reductions, program);
   for (guint device = 0; device < simulation->n_devices; device++)
     {
       last = MAX (last, simulation->device[device].end_ns);
-      reduced = MAX (reduced, reduced_ns (program, costs, simulation, &reductions, device, reduce));
+      reduced = MAX (reduced, ps_reductions_end_ns (&reductions, program, costs, simulation, device, reduce));
     }
   return (PsIteration){ .period_ns = simulation->makespan_ns + (reduced - last) + simulation->optimizer_ns,
                         .n_iterations = 1 };
@@ -56,22 +26,6 @@ meet (const PsProgram *program, const PsCosts *costs, const PsSimulation *simula
 
 /* Rounds that are run to see whether they repeat. */
 #define MAX_ROUNDS 64
-
-gint64
-ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
-                   const PsReductions *reductions, PsReduce reduce, gint64 *ready_ns)
-{
-  gint64 state = 0, least = G_MAXINT64;
-  for (guint device = 0; device < simulation->n_devices; device++)
-    {
-      state = MAX (state, reduced_ns (program, costs, simulation, reductions, device, reduce));
-      ready_ns[device] = state + simulation->device[device].optimizer_ns;
-      least = MIN (least, ready_ns[device]);
-    }
-  for (guint device = 0; device < simulation->n_devices; device++)
-    ready_ns[device] -= least;
-  return least;
-}
 
 /* The first of rows that equals the one at index; index itself when none does. */
 static guint
@@ -87,6 +41,7 @@ static PsIteration
 mean (const gint64 *elapsed_ns, guint from, guint to, gboolean exact)
 {
   gint64 n = to - from, total = elapsed_ns[to] - elapsed_ns[from], least = 1;
+
   while (total % n * least % n != 0)
     least++;
   return (PsIteration){ .period_ns = (2 * total + n) / (2 * n), .n_iterations = exact ? (guint)least : 0 };
@@ -103,10 +58,11 @@ repeat (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *s
   g_auto (PsReductions) reductions = { 0 };
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   PsEventsSetting started = *setting;
+
   started.ready_ns = ready;
   g_autoptr (PsEvents) events = ps_events_new (program, costs, &started, error);
   ps_reductions_init (&reductions, program);
-  for (guint i = 1; events && i <= MAX_ROUNDS; i++)
+  for (guint i = 1; events != NULL && i <= MAX_ROUNDS; i++)
     {
       if (!ps_events_run (events, costs, simulation, error))
         return FALSE;
@@ -126,6 +82,7 @@ ps_iteration (const PsProgram *program, const PsCosts *costs, const PsSimulation
 {
   PsIteration iteration = { 0 };
   gboolean found = ps_iteration_events (program, costs, simulation, NULL, sync, reduce, &iteration, NULL);
+
   g_assert (found); /* nothing waits in a circle that ps_program_lower has let pass */
   return iteration;
 }

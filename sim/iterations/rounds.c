@@ -1,64 +1,35 @@
 /* rounds.c - one iteration as a round of an event graph: all ops, then per device the all-reduce of each stage, the
  * state handed down for the optimizer, and the optimizer step that the next round waits for. */
-#include "rounds-private.h"
+#include "rounds.h"
 
-/* The step at whose end the op's result is there: of a pair, its second. */
-static guint32
-ending_step (const PsProgram *program, guint32 step)
-{
-  return step + (program->pair && program->pair[step] == PS_PAIR_FIRST);
-}
+#include "drain.h"
+#include "program/channels.h"
 
-static guint
-held_index (const PsSchedule *schedule, PsOp op)
-{
-  return (schedule->copy ? schedule->copy[op.microbatch] : 0) * schedule->placement->n_stages + op.stage;
-}
+#define NO_EVENT G_MAXUINT
 
-/* Walking a device's order backwards meets the last W or BW of each of its n_held stages first: held is filled from its
- * end. */
-static void
-order_device (PsReductions *reductions, const PsProgram *program, guint device, guint n_held)
+/* The first and the last event that hold one end of a channel in a round. */
+typedef struct
 {
-  const PsSchedule *schedule = program->schedule;
-  guint fill = reductions->first[device + 1], all = fill - n_held;
-  for (guint i = schedule->first[device + 1]; i-- > schedule->first[device] && fill > all;)
-    {
-      PsOp op = schedule->ops[i];
-      guint index = held_index (schedule, op);
-      if ((op.kind != PS_OP_W && op.kind != PS_OP_BW) || reductions->last_step[index] != PS_NO_STEP)
-        continue;
-      reductions->last_step[index] = ending_step (program, program->step_of[i]);
-      reductions->held[--fill] = index;
-    }
-  reductions->first[device] = fill;
-}
+  guint head; /* event; NO_EVENT: nothing yet */
+  guint tail;
+} End;
 
-void
-ps_reductions_init (PsReductions *reductions, const PsProgram *program)
+/* A round while it is built. */
+typedef struct
 {
-  const PsPlacement *placement = program->schedule->placement;
-  guint n = placement->n_copies * placement->n_stages;
-  reductions->last_step = g_new (guint32, n);
-  reductions->held = g_new0 (guint, n);
-  reductions->first = g_new0 (guint, (gsize)placement->n_devices + 1);
-  for (guint i = 0; i < n; i++)
-    reductions->last_step[i] = PS_NO_STEP;
-  reductions->first[placement->n_devices] = n;
-  g_autofree guint *n_held = g_new0 (guint, placement->n_devices);
-  for (guint i = 0; i < n; i++)
-    n_held[placement->device[i]]++;
-  for (guint device = placement->n_devices; device-- > 0;)
-    order_device (reductions, program, device, n_held[device]);
-}
-
-void
-ps_reductions_clear (PsReductions *reductions)
-{
-  g_free (reductions->last_step);
-  g_free (reductions->held);
-  g_free (reductions->first);
-}
+  const PsProgram *program;
+  const PsCosts *costs;
+  const PsSimulation *simulation; /* NULL: durations come from the costs */
+  const PsEventsSetting *setting;
+  PsReduce reduce;
+  PsEventGraph *graph;
+  PsReductions reductions;
+  PsDrain drain;
+  guint *last; /* [n_devices] the device's last event in this round; NO_EVENT: none yet */
+  PsRoundEvents events;
+  PsChannels *channels;
+  End *ends; /* [n_ends] */
+} Rounds;
 
 static gboolean
 has_messages (const PsEventsSetting *setting)
@@ -70,52 +41,61 @@ void
 ps_round_events_init (PsRoundEvents *events, const PsProgram *program, const PsEventsSetting *setting)
 {
   const PsPlacement *placement = program->schedule->placement;
+
   events->first_message = program->n_steps;
-  events->first_reduction = program->n_steps * (setting && has_messages (setting) ? 3 : 1);
+  events->first_reduction = program->n_steps * (setting != NULL && has_messages (setting) ? 3 : 1);
   events->first_update = events->first_reduction + placement->n_copies * placement->n_stages;
   events->n_events = events->first_update + 2 * placement->n_devices;
 }
 
 static void
-rounds_init (PsRounds *rounds)
+rounds_init (Rounds *rounds)
 {
   const PsProgram *program = rounds->program;
   const PsPlacement *placement = program->schedule->placement;
+
   ps_reductions_init (&rounds->reductions, program);
   ps_drain_init (&rounds->drain, program);
   rounds->last = g_new (guint, placement->n_devices);
   for (guint device = 0; device < placement->n_devices; device++)
-    rounds->last[device] = PS_NO_EVENT;
+    rounds->last[device] = NO_EVENT;
   ps_round_events_init (&rounds->events, program, rounds->setting);
   rounds->graph = ps_event_graph_new (rounds->events.n_events);
+  rounds->channels = ps_channels_new (program, rounds->setting->comm);
+  rounds->ends = g_new (End, rounds->channels->n_ends);
+  for (guint i = 0; i < rounds->channels->n_ends; i++)
+    rounds->ends[i] = (End){ NO_EVENT, NO_EVENT };
 }
 
 static void
-rounds_clear (PsRounds *rounds)
+rounds_clear (Rounds *rounds)
 {
   ps_reductions_clear (&rounds->reductions);
   ps_drain_clear (&rounds->drain);
   g_free (rounds->last);
+  ps_channels_free (rounds->channels);
+  g_free (rounds->ends);
 }
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsRounds, rounds_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Rounds, rounds_clear)
 
 static guint
-state_event (const PsRounds *rounds, guint device)
+state_event (const Rounds *rounds, guint device)
 {
   return rounds->events.first_update + 2 * device;
 }
 
 static guint
-update_event (const PsRounds *rounds, guint device)
+update_event (const Rounds *rounds, guint device)
 {
   return state_event (rounds, device) + 1;
 }
 
-void
-ps_rounds_follow (PsRounds *rounds, guint device, guint event)
+static void
+follow (Rounds *rounds, guint device, guint event)
 {
   guint *last = &rounds->last[device];
-  if (*last != PS_NO_EVENT)
+
+  if (*last != NO_EVENT)
     ps_event_graph_wait (rounds->graph, event, *last, 0, 0);
   else
     ps_event_graph_wait (rounds->graph, event, update_event (rounds, device), 1, 0);
@@ -124,72 +104,200 @@ ps_rounds_follow (PsRounds *rounds, guint device, guint event)
 
 /* The events engine may have run at other durations than the costs'. */
 static gint64
-step_duration (const PsRounds *rounds, guint step)
+step_duration (const Rounds *rounds, guint step)
 {
   const PsSimulation *simulation = rounds->simulation;
   const PsProgram *program = rounds->program;
-  if (!simulation && rounds->setting->duration_ns)
+
+  if (simulation == NULL && rounds->setting->duration_ns != NULL)
     return rounds->setting->duration_ns[step];
-  if (!simulation || !simulation->start_ns)
+  if (simulation == NULL || simulation->start_ns == NULL)
     return ps_step_duration (program, rounds->costs, step);
-  if (program->pair && program->pair[step] == PS_PAIR_FIRST)
+  if (program->pair != NULL && program->pair[step] == PS_PAIR_FIRST)
     return 0;
   return simulation->end_ns[step + 1] - simulation->start_ns[step];
 }
 
-void
-ps_rounds_add_op (PsRounds *rounds, guint op)
+static void
+add_op (Rounds *rounds, guint op)
 {
   const PsProgram *program = rounds->program;
   guint step = program->step_of[op];
-  const PsStep *what = &program->steps[step];
+  const PsStep *about = &program->steps[step];
+
   ps_event_graph_set_duration (rounds->graph, step, step_duration (rounds, step));
-  ps_rounds_follow (rounds, what->device, step);
-  if (what->input == 0 || has_messages (rounds->setting))
+  follow (rounds, about->device, step);
+  if (about->input == 0 || has_messages (rounds->setting))
     return;
-  guint producer = what->input - 1;
+  guint producer = about->input - 1;
   const gint64 *transfer_ns = rounds->setting->transfer_ns;
   ps_event_graph_wait (rounds->graph, step, producer,
                        rounds->drain.ahead[program->op_of[producer]] - rounds->drain.ahead[op],
-                       transfer_ns ? transfer_ns[step] : rounds->costs->transfer_ns[what->transfer]);
+                       transfer_ns != NULL ? transfer_ns[step] : rounds->costs->transfer_ns[about->transfer]);
 }
 
-/* Where an asynchronous schedule hides its all-reduces behind the next round, only those of the round before are done
+static guint
+sent_event (const Rounds *rounds, guint step)
+{
+  return rounds->events.first_message + 2 * step;
+}
+
+static guint
+received_event (const Rounds *rounds, guint step)
+{
+  return sent_event (rounds, step) + 1;
+}
+
+/* The message of a step has two events. Sending it takes its time, receiving it takes none. This links data, duration
+ * and arrival; the waiting on channel ends comes with the instructions. */
+static void
+add_message (Rounds *rounds, guint step)
+{
+  const PsProgram *program = rounds->program;
+  const gint64 *transfer_ns = rounds->setting->transfer_ns;
+  guint sent = sent_event (rounds, step), received = received_event (rounds, step);
+  guint producer = program->steps[step].input - 1;
+  guint tokens = rounds->drain.ahead[program->op_of[producer]] - rounds->drain.ahead[program->op_of[step]];
+
+  ps_event_graph_set_duration (rounds->graph, sent,
+                               transfer_ns != NULL ? transfer_ns[step]
+                                                   : rounds->costs->transfer_ns[program->steps[step].transfer]);
+  ps_event_graph_wait (rounds->graph, sent, producer, 0, 0);
+  ps_event_graph_wait (rounds->graph, received, sent, 0, 0);
+  ps_event_graph_wait (rounds->graph, step, received, tokens, 0);
+}
+
+/* The next send or receive of a device. Its turn lets the sending begin, or, at the receiver of an eager message, the
+ * receiving. */
+static void
+add_post (Rounds *rounds, guint32 message, guint side)
+{
+  const PsProgram *program = rounds->program;
+  const PsMessage *about = &program->messages[message - 1];
+  guint step = about->consumer, sent = sent_event (rounds, step), received = received_event (rounds, step);
+  gboolean eager
+      = ps_events_setting_is_eager (rounds->setting, rounds->costs->message_bytes[program->steps[step].transfer]);
+  guint holds = side == PS_SIDE_RECEIVER ? received : sent;
+  guint waits = side == PS_SIDE_RECEIVER && eager ? received : sent;
+  End *end;
+
+  if (rounds->setting->blocking)
+    {
+      guint device = side == PS_SIDE_RECEIVER ? about->receiver : about->sender;
+
+      follow (rounds, device, waits);
+      rounds->last[device] = holds;
+    }
+  if (rounds->channels->n_ends == 0)
+    return;
+  end = &rounds->ends[rounds->channels->turns[message - 1][side].end];
+  if (end->tail == NO_EVENT)
+    end->head = waits;
+  else
+    ps_event_graph_wait (rounds->graph, waits, end->tail, 0, 0);
+  end->tail = holds;
+}
+
+/* As the program orders them. */
+static void
+walk_instructions (Rounds *rounds, guint device)
+{
+  const PsProgram *program = rounds->program;
+  guint op = program->schedule->first[device];
+
+  for (guint i = program->first[device]; i < program->first[device + 1]; i++)
+    {
+      const PsInstruction *instruction = &program->instructions[i];
+
+      if (instruction->type == PS_INSTRUCTION_COMPUTE)
+        add_op (rounds, op++);
+      else if (ps_instruction_is_post (instruction))
+        add_post (rounds, instruction->message, ps_instruction_side (instruction));
+    }
+}
+
+/* As PS_COMM_ASAP would order them if the round were a schedule: its ops stand otherwise than in the program. */
+static void
+walk_drain (Rounds *rounds)
+{
+  const PsProgram *program = rounds->program;
+  g_autofree guint32 *made = g_new0 (guint32, program->n_steps); /* 1 + the first message of each producer */
+
+  for (guint32 i = program->n_messages; i-- > 0;)
+    made[program->messages[i].producer] = i + 1;
+  for (guint i = 0; i < program->n_steps; i++)
+    {
+      guint op = rounds->drain.sequence[i];
+      guint32 step = program->step_of[op], message = made[step];
+
+      add_op (rounds, op);
+      for (; message != 0 && message <= program->n_messages && program->messages[message - 1].producer == step;
+           message++)
+        {
+          add_post (rounds, message, PS_SIDE_SENDER);
+          add_post (rounds, message, PS_SIDE_RECEIVER);
+        }
+    }
+}
+
+/* All ops and messages, where transfers queue, are eager or hold up devices. The first to hold an end in a round waits
+ * for the last of the round before. */
+static void
+add_messages (Rounds *rounds)
+{
+  const PsProgram *program = rounds->program;
+
+  for (guint i = 0; i < program->n_steps; i++)
+    if (program->message_of[i] != 0)
+      add_message (rounds, i);
+  if (program->schedule->asynchronous)
+    walk_drain (rounds);
+  else
+    for (guint device = 0; device < program->schedule->placement->n_devices; device++)
+      walk_instructions (rounds, device);
+  for (guint i = 0; i < rounds->channels->n_ends; i++)
+    ps_event_graph_wait (rounds->graph, rounds->ends[i].head, rounds->ends[i].tail, 1, 0);
+}
+
+/* If an asynchronous schedule overlaps its all-reduces with the next round, only those of the round before are done
  * when it ends; they must not pile up either, so the first waits for the last of the round before. */
 static gboolean
-reduces_late (const PsRounds *rounds)
+reduces_late (const Rounds *rounds)
 {
   return rounds->program->schedule->asynchronous && rounds->reduce == PS_REDUCE_OVERLAPPED;
 }
 
-/* The all-reduce of what reductions.held[i] names; `before` is the one before it on the device. */
+/* The all-reduce of reductions.held[i]; `before` is the previous all-reduce of the device. */
 static void
-add_reduction (PsRounds *rounds, guint device, guint i, guint before)
+add_reduction (Rounds *rounds, guint device, guint i, guint before)
 {
   const PsPlacement *placement = rounds->program->schedule->placement;
   guint stage = rounds->reductions.held[i] % placement->n_stages, event = rounds->events.first_reduction + i;
+
   ps_event_graph_set_duration (rounds->graph, event, ps_costs_reduce_ns (rounds->costs, stage, placement->n_copies));
   for (guint copy = 0; copy < placement->n_copies; copy++)
     {
       guint32 step = rounds->reductions.last_step[copy * placement->n_stages + stage];
+
       if (step != PS_NO_STEP)
         ps_event_graph_wait (rounds->graph, event, step, 0, 0);
     }
   if (rounds->reduce == PS_REDUCE_EXPOSED)
     ps_event_graph_wait (rounds->graph, event, rounds->last[device], 0, 0);
-  if (before != PS_NO_EVENT)
+  if (before != NO_EVENT)
     ps_event_graph_wait (rounds->graph, event, before, 0, 0);
 }
 
-/* The event of the device's last all-reduce; PS_NO_EVENT: it has none. */
+/* The event of the device's last all-reduce; NO_EVENT: it has none. */
 static guint
-add_reductions (PsRounds *rounds, guint device)
+add_reductions (Rounds *rounds, guint device)
 {
   guint begin = rounds->reductions.first[device], end = rounds->reductions.first[device + 1];
+
   for (guint i = begin; i < end; i++)
-    add_reduction (rounds, device, i, i > begin ? rounds->events.first_reduction + i - 1 : PS_NO_EVENT);
+    add_reduction (rounds, device, i, i > begin ? rounds->events.first_reduction + i - 1 : NO_EVENT);
   if (begin == end)
-    return PS_NO_EVENT;
+    return NO_EVENT;
   if (reduces_late (rounds))
     ps_event_graph_wait (rounds->graph, rounds->events.first_reduction + begin,
                          rounds->events.first_reduction + end - 1, 1, 0);
@@ -197,12 +305,13 @@ add_reductions (PsRounds *rounds, guint device)
 }
 
 static void
-add_update (PsRounds *rounds, guint device)
+add_update (Rounds *rounds, guint device)
 {
   guint state = state_event (rounds, device), reduced = add_reductions (rounds, device);
-  if (rounds->last[device] != PS_NO_EVENT)
+
+  if (rounds->last[device] != NO_EVENT)
     ps_event_graph_wait (rounds->graph, state, rounds->last[device], 0, 0);
-  if (reduced != PS_NO_EVENT)
+  if (reduced != NO_EVENT)
     ps_event_graph_wait (rounds->graph, state, reduced, reduces_late (rounds), 0);
   if (device > 0 && !rounds->program->schedule->asynchronous)
     ps_event_graph_wait (rounds->graph, state, state_event (rounds, device - 1), 0, 0);
@@ -211,22 +320,40 @@ add_update (PsRounds *rounds, guint device)
   ps_event_graph_wait (rounds->graph, update_event (rounds, device), state, 0, 0);
 }
 
+gint64
+ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
+                   const PsReductions *reductions, PsReduce reduce, gint64 *ready_ns)
+{
+  gint64 state = 0, least = G_MAXINT64;
+
+  for (guint device = 0; device < simulation->n_devices; device++)
+    {
+      state = MAX (state, ps_reductions_end_ns (reductions, program, costs, simulation, device, reduce));
+      ready_ns[device] = state + simulation->device[device].optimizer_ns;
+      least = MIN (least, ready_ns[device]);
+    }
+  for (guint device = 0; device < simulation->n_devices; device++)
+    ready_ns[device] -= least;
+  return least;
+}
+
 PsEventGraph *
 ps_rounds_new (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                const PsEventsSetting *setting, PsReduce reduce)
 {
   static const PsEventsSetting latency = { .comm = PS_CHANNEL_LATENCY };
-  g_auto (PsRounds) rounds = { .program = program,
-                               .costs = costs,
-                               .simulation = simulation,
-                               .setting = setting ? setting : &latency,
-                               .reduce = reduce };
+  g_auto (Rounds) rounds = { .program = program,
+                             .costs = costs,
+                             .simulation = simulation,
+                             .setting = setting != NULL ? setting : &latency,
+                             .reduce = reduce };
+
   rounds_init (&rounds);
   if (has_messages (rounds.setting))
-    ps_rounds_add_messages (&rounds);
+    add_messages (&rounds);
   else
     for (guint i = 0; i < program->n_steps; i++)
-      ps_rounds_add_op (&rounds, rounds.drain.sequence[i]);
+      add_op (&rounds, rounds.drain.sequence[i]);
   for (guint device = 0; device < program->schedule->placement->n_devices; device++)
     add_update (&rounds, device);
   return rounds.graph;

@@ -2,26 +2,10 @@
 #ifndef PIPESIM_ROUNDS_H
 #define PIPESIM_ROUNDS_H
 
-#include <pipesim/iterations.h>
-
 #include "event-graph.h"
+#include "reductions.h"
 
 G_BEGIN_DECLS
-
-#define PS_NO_STEP G_MAXUINT32
-
-/* What a program's gradients wait for, and in which order each device reduces those of its stages. */
-typedef struct
-{
-  guint32 *last_step; /* [n_copies * n_stages] step at whose end the gradients of that copy are complete; PS_NO_STEP: no
-                         microbatch uses it */
-  guint *first;       /* [n_devices + 1] into held */
-  guint *held; /* [n_copies * n_stages] copy * n_stages + stage, by device, then in the order of their last ops */
-} PsReductions;
-
-void ps_reductions_init (PsReductions *reductions, const PsProgram *program);
-void ps_reductions_clear (PsReductions *reductions);
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsReductions, ps_reductions_clear)
 
 /* Round by round, where no graph knows the durations beforehand. ready_ns [n_devices] becomes when each device is ready
  * for the next round after this one, which simulation has run, told from the earliest of them; returns when that is. */
@@ -29,8 +13,8 @@ gint64 ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const 
                           const PsReductions *reductions, PsReduce reduce, gint64 *ready_ns);
 
 /* Events: the steps by their ids; where messages have events of their own, from first_message on, two for each step
- * with an input, see rounds-messages.c; an all-reduce for each weight copy of each stage, as held; the state and the
- * update of each device. */
+ * with an input, its sending and its receiving; an all-reduce for each weight copy of each stage, as held; the state
+ * and the update of each device. */
 typedef struct
 {
   guint first_message;
@@ -42,7 +26,7 @@ typedef struct
 void ps_round_events_init (PsRoundEvents *events, const PsProgram *program, const PsEventsSetting *setting);
 
 /* The graph whose period is that of the program without a meeting at the optimizer. simulation and setting may be NULL:
- * durations are those of the setting, else of the costs, transfers of pure latency. */
+ * durations then come from the setting, else from the costs, and transfers are of pure latency. */
 PsEventGraph *ps_rounds_new (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                              const PsEventsSetting *setting, PsReduce reduce);
 

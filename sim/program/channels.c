@@ -1,24 +1,71 @@
-/* channels.c - matches sends with receives, links what follows on each end of a channel, and explains deadlocks. */
+/* channels.c - the models of channels, the order of messages on each end, and explanations of deadlocks. */
 #include "channels.h"
-#include "names.h"
 
-PS_DEFINE_NAMES (PsChannel, ps_channel, "latency", "direction", "pair", "rank")
+static guint
+direction_end (guint peer, gboolean sends)
+{
+  return 2 * peer + (sends != 0);
+}
+
+static guint
+pair_end (guint peer, gboolean sends)
+{
+  return peer;
+}
+
+static guint
+rank_end (guint peer, gboolean sends)
+{
+  return 0;
+}
+
+static const PsChannelModel models[] = {
+  [PS_CHANNEL_LATENCY] = { .name = "latency", .description = "transfers never queue" },
+  [PS_CHANNEL_DIRECTION] = { .name = "direction",
+                             .description = "one in-order channel for each pair of devices and direction",
+                             .pytorch = "one communicator per direction (TORCH_DISTRIBUTED_PIPELINE_PER_EDGE_P2P=1)",
+                             .end = direction_end },
+  [PS_CHANNEL_PAIR] = { .name = "pair",
+                        .description = "one in-order channel for each pair of devices, as NCCL's 2-rank communicators",
+                        .pytorch = "one communicator per pair of ranks (the default)",
+                        .end = pair_end },
+  [PS_CHANNEL_RANK] = { .name = "rank",
+                        .description = "one in-order channel for each device",
+                        .pytorch = "one in-order stream per rank",
+                        .end = rank_end },
+};
+
+const PsChannelModel *
+ps_channel_table (guint *n)
+{
+  *n = G_N_ELEMENTS (models);
+  return models;
+}
+
+const char *
+ps_channel_name (PsChannel channel)
+{
+  g_return_val_if_fail ((guint)channel < G_N_ELEMENTS (models), NULL);
+  return models[channel].name;
+}
+
+gboolean
+ps_channel_parse (const char *where, const char *text, PsChannel *channel, GError **error)
+{
+  const char *names[G_N_ELEMENTS (models)];
+
+  for (guint i = 0; i < G_N_ELEMENTS (models); i++)
+    names[i] = models[i].name;
+  return ps_parse_name (where, text, names, G_N_ELEMENTS (models), channel, error);
+}
 
 void
 ps_channels_free (PsChannels *channels)
 {
-  if (!channels)
+  if (channels == NULL)
     return;
-  g_free (channels->messages);
-  g_free (channels->message_of);
-  g_free (channels->places);
+  g_free (channels->turns);
   g_free (channels);
-}
-
-static guint
-n_instructions (const PsProgram *program)
-{
-  return program->first[program->schedule->placement->n_devices];
 }
 
 static guint
@@ -35,176 +82,55 @@ device_of (const PsProgram *program, guint index)
   return low;
 }
 
-static gboolean
-fail (const PsProgram *program, guint index, const char *problem, GError **error)
+static PsTurn *
+turn_of (const PsChannels *channels, guint post)
 {
-  guint device = device_of (program, index);
-  g_autofree char *text = ps_instruction_format (&program->instructions[index]);
+  const PsInstruction *instruction = &channels->program->instructions[post];
 
-  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: instruction %u (%s): %s", device,
-               index - program->first[device], text, problem);
-  return FALSE;
+  return &channels->turns[instruction->message - 1][ps_instruction_side (instruction)];
 }
 
-static gsize
-message_cell (const PsSchedule *schedule, PsOp op)
-{
-  gsize cell = ((gsize)op.stage * schedule->n_microbatches + op.microbatch) * schedule->n_slices + op.slice;
-
-  return cell * 2 + (op.kind != PS_OP_F);
-}
-
-#define N_PLACES 3
-#define PLACE(type) ((type)-PS_INSTRUCTION_SEND)
-
-static gboolean
-find_places (PsChannels *channels, GError **error)
-{
-  const PsProgram *program = channels->program;
-
-  for (guint i = 0; i < n_instructions (program); i++)
-    {
-      const PsInstruction *instruction = &program->instructions[i];
-      guint32 *place;
-
-      if (instruction->type == PS_INSTRUCTION_COMPUTE)
-        continue;
-      place
-          = &channels->places[N_PLACES * message_cell (program->schedule, instruction->op) + PLACE (instruction->type)];
-      if (*place != 0)
-        return fail (program, i, "is there twice", error);
-      *place = i + 1;
-    }
-  return TRUE;
-}
-
-/* Whether instruction i of a device has its counterparts where they belong. */
-static gboolean
-check_places (const PsProgram *program, const guint32 *places, guint i, guint device, GError **error)
-{
-  const PsInstruction *instruction = &program->instructions[i];
-  guint send = places[PLACE (PS_INSTRUCTION_SEND)], receive = places[PLACE (PS_INSTRUCTION_RECEIVE)];
-  guint other = instruction->type == PS_INSTRUCTION_RECEIVE ? send : receive;
-
-  if (other == 0)
-    return fail (program, i, instruction->type == PS_INSTRUCTION_RECEIVE ? "has no SEND" : "has no RECEIVE", error);
-  if (instruction->type == PS_INSTRUCTION_WAIT)
-    {
-      if (receive - 1 > i || receive - 1 < program->first[device])
-        return fail (program, i, "has no RECEIVE in front of it", error);
-    }
-  else if (other - 1 < program->first[instruction->peer] || other - 1 >= program->first[instruction->peer + 1]
-           || program->instructions[other - 1].peer != device)
-    return fail (program, i, "does not meet its other end", error);
-  return TRUE;
-}
-
-static gboolean
-match (PsChannels *channels, GError **error)
-{
-  const PsProgram *program = channels->program;
-
-  for (guint device = 0; device < program->schedule->placement->n_devices; device++)
-    for (guint i = program->first[device]; i < program->first[device + 1]; i++)
-      {
-        const PsInstruction *instruction = &program->instructions[i];
-        const guint32 *place;
-
-        if (instruction->type == PS_INSTRUCTION_COMPUTE)
-          continue;
-        place = &channels->places[N_PLACES * message_cell (program->schedule, instruction->op)];
-        if (!check_places (program, place, i, device, error))
-          return FALSE;
-        if (instruction->type != PS_INSTRUCTION_RECEIVE)
-          continue;
-        channels->messages[channels->n_messages++] = (PsMessage){ .send = place[PLACE (PS_INSTRUCTION_SEND)] - 1,
-                                                                  .receive = i,
-                                                                  .sender = instruction->peer,
-                                                                  .receiver = (guint16)device };
-        for (guint k = 0; k < N_PLACES; k++)
-          if (place[k] != 0)
-            channels->message_of[place[k] - 1] = channels->n_messages;
-      }
-  return TRUE;
-}
-
-/* Which of a device's channels a send or receive uses. */
-static guint
-channel_key (PsChannel channel, const PsInstruction *instruction)
-{
-  switch (channel)
-    {
-    case PS_CHANNEL_RANK:
-      return 0;
-    case PS_CHANNEL_PAIR:
-      return instruction->peer;
-    default:
-      return 2U * instruction->peer + (instruction->type == PS_INSTRUCTION_SEND);
-    }
-}
-
-static gboolean
-is_transfer (const PsInstruction *instruction)
-{
-  return instruction->type == PS_INSTRUCTION_SEND || instruction->type == PS_INSTRUCTION_RECEIVE;
-}
-
-/* Hangs each message of a device behind the one before it on the same end. `last` is the last instruction of each
- * channel, counted from 1 and from all devices. */
+/* Links each message of a device to the next one on the same end. `last` holds 1 + the last instruction on each end, of
+ * this device or of an earlier one. */
 static void
-link_device (PsChannels *channels, guint device, guint32 *last)
+link_device (PsChannels *channels, const PsChannelModel *model, guint device, guint32 *last)
 {
   const PsProgram *program = channels->program;
 
   for (guint i = program->first[device]; i < program->first[device + 1]; i++)
     {
       const PsInstruction *instruction = &program->instructions[i];
-      guint32 *before, message;
+      PsTurn *turn, *before;
+      guint end;
 
-      if (!is_transfer (instruction))
+      if (!ps_instruction_is_post (instruction))
         continue;
-      before = &last[channel_key (channels->channel, instruction)];
-      message = channels->message_of[i];
-      if (*before <= program->first[device])
-        channels->messages[message - 1].heads
-            |= instruction->type == PS_INSTRUCTION_SEND ? PS_HEAD_SEND : PS_HEAD_RECEIVE;
-      else if (program->instructions[*before - 1].type == PS_INSTRUCTION_SEND)
-        channels->messages[channels->message_of[*before - 1] - 1].next_send = message;
+      end = model->end (instruction->peer, instruction->type == PS_INSTRUCTION_SEND);
+      turn = turn_of (channels, i);
+      if (last[end] <= program->first[device])
+        turn->end = channels->n_ends++;
       else
-        channels->messages[channels->message_of[*before - 1] - 1].next_receive = message;
-      *before = i + 1;
+        {
+          before = turn_of (channels, last[end] - 1);
+          before->next = instruction->message;
+          *turn = (PsTurn){ .end = before->end, .waits = TRUE };
+        }
+      last[end] = i + 1;
     }
 }
 
 PsChannels *
-ps_channels_new (const PsProgram *program, PsChannel channel, GError **error)
+ps_channels_new (const PsProgram *program, PsChannel channel)
 {
-  const PsSchedule *schedule = program->schedule;
-  guint n_devices = schedule->placement->n_devices, n = n_instructions (program);
-  gsize n_cells = (gsize)schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices * 2;
+  guint n_devices = program->schedule->placement->n_devices;
   g_autofree guint32 *last = g_new0 (guint32, 2 * (gsize)n_devices);
-  g_autoptr (PsChannels) channels = g_new0 (PsChannels, 1);
+  PsChannels *channels = g_new0 (PsChannels, 1);
 
   channels->program = program;
-  channels->channel = channel;
-  channels->messages = g_new0 (PsMessage, n / 3 + 1);
-  channels->message_of = g_new0 (guint32, n);
-  channels->places = g_new0 (guint32, N_PLACES * n_cells);
-  if (!find_places (channels, error) || !match (channels, error))
-    return NULL;
-  if (channel != PS_CHANNEL_LATENCY)
-    for (guint device = 0; device < n_devices; device++)
-      link_device (channels, device, last);
-  return g_steal_pointer (&channels);
-}
-
-guint32
-ps_channels_find (const PsChannels *channels, PsOp op)
-{
-  guint32 receive
-      = channels->places[N_PLACES * message_cell (channels->program->schedule, op) + PLACE (PS_INSTRUCTION_RECEIVE)];
-
-  return receive ? channels->message_of[receive - 1] : 0;
+  channels->turns = g_malloc0 ((program->n_messages + (gsize)1) * sizeof *channels->turns);
+  for (guint device = 0; models[channel].end != NULL && device < n_devices; device++)
+    link_device (channels, &models[channel], device, last);
+  return channels;
 }
 
 /* The first transfer on the end of instruction i that has not taken place. */
@@ -212,21 +138,18 @@ static guint
 head_of_end (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
 {
   const PsProgram *program = channels->program;
-  guint key = channel_key (channels->channel, &program->instructions[i]);
-  guint first = program->first[device_of (program, i)];
+  guint end = turn_of (channels, i)->end, first = program->first[device_of (program, i)];
 
-  if (channels->channel == PS_CHANNEL_LATENCY)
+  if (channels->n_ends == 0)
     return i;
   while (first < i
-         && (!is_transfer (&program->instructions[first])
-             || channel_key (channels->channel, &program->instructions[first]) != key
-             || stuck->done[channels->message_of[first] - 1]))
+         && (!ps_instruction_is_post (&program->instructions[first]) || turn_of (channels, first)->end != end
+             || stuck->done[program->instructions[first].message - 1]))
     first++;
   return first;
 }
 
-/* The instruction in front of i, on the same device, that keeps the transfer of i from taking part; i when none does.
- */
+/* The earlier instruction on the same device that keeps the transfer of i from taking part; i when none does. */
 static guint
 held_up_by (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
 {
@@ -235,19 +158,20 @@ held_up_by (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
 
   if (channels->program->instructions[i].type == PS_INSTRUCTION_RECEIVE)
     waits &= stuck->receives_wait;
-  else if (stuck->exists)
-    waits = !stuck->exists[channels->message_of[i] - 1];
+  else if (stuck->exists != NULL)
+    waits = !stuck->exists[channels->program->instructions[i].message - 1];
   return waits ? cursor : head_of_end (channels, stuck, i);
 }
 
-/* What an instruction that cannot go on waits for. */
+/* The instruction that a stuck instruction waits for. */
 static guint
 waits_for (const PsChannels *channels, const PsChannelsStuck *stuck, guint i)
 {
-  const PsMessage *message = &channels->messages[channels->message_of[i] - 1];
+  const PsProgram *program = channels->program;
+  const PsMessage *message = &program->messages[program->instructions[i].message - 1];
   guint front;
 
-  if (channels->program->instructions[i].type == PS_INSTRUCTION_WAIT)
+  if (program->instructions[i].type == PS_INSTRUCTION_WAIT)
     return held_up_by (channels, stuck, message->send) != message->send ? message->send : message->receive;
   front = held_up_by (channels, stuck, i);
   if (front != i)
@@ -268,7 +192,7 @@ void
 ps_channels_explain (const PsChannels *channels, const PsChannelsStuck *stuck, GError **error)
 {
   const PsProgram *program = channels->program;
-  g_autofree guint8 *seen = g_new0 (guint8, n_instructions (program));
+  g_autofree guint8 *seen = g_new0 (guint8, program->first[program->schedule->placement->n_devices]);
   g_autoptr (GString) text = g_string_new (NULL);
   guint device = 0, i, next;
 
@@ -283,7 +207,7 @@ ps_channels_explain (const PsChannels *channels, const PsChannelsStuck *stuck, G
       next = waits_for (channels, stuck, at);
       g_string_append (text, device_of (program, at) == device_of (program, next)
                                      && program->instructions[at].type != PS_INSTRUCTION_WAIT
-                                 ? " behind "
+                                 ? " after "
                                  : " waits for ");
       append_instruction (program, next, text);
     }

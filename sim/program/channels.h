@@ -1,5 +1,5 @@
-/* channels.h - the transfers of a program and the channels that carry them: which send meets which receive, what
- * follows on each end, and who waits for whom when nothing moves. Private to libpipesim. */
+/* channels.h - the channels that carry the messages of a program: the order of messages on each end, and explanations
+ * of deadlocks. Private to libpipesim. */
 #ifndef PIPESIM_CHANNELS_H
 #define PIPESIM_CHANNELS_H
 
@@ -7,41 +7,40 @@
 
 G_BEGIN_DECLS
 
-#define PS_HEAD_SEND 1
-#define PS_HEAD_RECEIVE 2
+/* The two sides of a message. */
+enum
+{
+  PS_SIDE_SENDER,
+  PS_SIDE_RECEIVER,
+  PS_N_SIDES
+};
 
-/* One transfer. An end of a channel is what one device sees of it; it carries its sends and receives in the order of
- * the instructions. */
+/* A message's turn on one end of a channel. An end belongs to one device and carries its sends and receives in the
+ * order of the instructions. */
 typedef struct
 {
-  guint32 send;         /* instruction */
-  guint32 receive;      /* instruction */
-  guint32 next_send;    /* 1 + message that follows on the sender's end; 0 = none */
-  guint32 next_receive; /* the same on the receiver's end */
-  guint16 sender;       /* device */
-  guint16 receiver;
-  guint8 heads; /* PS_HEAD_*: the ends on which it is the first; none for the latency model, which has no ends */
-} PsMessage;
+  guint32 end;    /* number of the end */
+  guint32 next;   /* 1 + message that follows on the end; 0 = none */
+  gboolean waits; /* for another message on the end */
+} PsTurn;
 
 typedef struct
 {
   const PsProgram *program;
-  PsChannel channel;
-  guint n_messages;
-  PsMessage *messages; /* in the order of their receives */
-  guint32 *message_of; /* [n_instructions] 1 + message of a send, receive or wait; 0 for compute */
-  guint32 *places;     /* [3 * cells] 1 + send, receive and wait of each possible message */
+  guint n_ends;                /* 0: no channels, no message waits for another */
+  PsTurn (*turns)[PS_N_SIDES]; /* [n_messages] */
 } PsChannels;
 
-/* Transfers of the latency model share nothing: no message has another behind it. Errors: PS_ERROR_SCHEDULE where an
- * instruction lacks its counterpart, stands twice, or waits in front of its receive. The program must outlive them.
- * Free with ps_channels_free. */
-PsChannels *ps_channels_new (const PsProgram *program, PsChannel channel, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* The program must outlive them. Free with ps_channels_free. */
+PsChannels *ps_channels_new (const PsProgram *program, PsChannel channel) G_GNUC_WARN_UNUSED_RESULT;
 void ps_channels_free (PsChannels *channels);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsChannels, ps_channels_free)
 
-/* 1 + the message that carries what op, an F or B, makes; 0 when there is none. */
-guint32 ps_channels_find (const PsChannels *channels, PsOp op);
+static inline guint
+ps_instruction_side (const PsInstruction *post)
+{
+  return post->type == PS_INSTRUCTION_SEND ? PS_SIDE_SENDER : PS_SIDE_RECEIVER;
+}
 
 /* Where a run that cannot go on has come to. */
 typedef struct

@@ -1,5 +1,57 @@
-/* program-check.c - runs a program's instruction streams without time, under rendezvous semantics. */
+/* program-check.c - whether every send, receive and wait has its counterparts, and a run of the streams without time,
+ * under rendezvous semantics. */
 #include "channels.h"
+
+/* Whether the instruction at `place` has that type and message. */
+static gboolean
+stands (const PsProgram *program, guint place, PsInstructionType type, guint32 message)
+{
+  return program->instructions[place].type == type && program->instructions[place].message == message;
+}
+
+/* NULL: instruction i of a device has its counterparts where they belong. */
+static const char *
+find_problem (const PsProgram *program, guint i, guint device)
+{
+  const PsInstruction *instruction = &program->instructions[i];
+  const PsMessage *message;
+  gboolean sends = instruction->type == PS_INSTRUCTION_SEND, received;
+
+  if (instruction->type == PS_INSTRUCTION_COMPUTE)
+    return NULL;
+  message = &program->messages[instruction->message - 1];
+  received = stands (program, message->receive, PS_INSTRUCTION_RECEIVE, instruction->message);
+  if (instruction->type == PS_INSTRUCTION_WAIT)
+    return received && message->receive < i && message->receiver == device ? NULL : "has no RECEIVE before it";
+  if (i != (sends ? message->send : message->receive))
+    return "is there twice";
+  if (sends && !received)
+    return "has no RECEIVE";
+  if (!stands (program, message->send, PS_INSTRUCTION_SEND, instruction->message))
+    return "has no SEND";
+  if (device != (sends ? message->sender : message->receiver)
+      || instruction->peer != (sends ? message->receiver : message->sender))
+    return "does not meet its other end";
+  return NULL;
+}
+
+static gboolean
+check_counterparts (const PsProgram *program, GError **error)
+{
+  for (guint device = 0; device < program->schedule->placement->n_devices; device++)
+    for (guint i = program->first[device]; i < program->first[device + 1]; i++)
+      {
+        const char *problem = find_problem (program, i, device);
+        g_autofree char *text = problem != NULL ? ps_instruction_format (&program->instructions[i]) : NULL;
+
+        if (problem == NULL)
+          continue;
+        g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: instruction %u (%s): %s", device,
+                     i - program->first[device], text, problem);
+        return FALSE;
+      }
+  return TRUE;
+}
 
 typedef struct
 {
@@ -30,35 +82,35 @@ run_init (Run *run, const PsChannels *channels)
 
   run->channels = channels;
   run->cursor = g_memdup2 (program->first, n_devices * sizeof *program->first);
-  run->missing = g_new (guint8, channels->n_messages);
-  run->done = g_new0 (guint8, channels->n_messages);
+  run->missing = g_new (guint8, program->n_messages + 1);
+  run->done = g_new0 (guint8, program->n_messages + 1);
   run->met = g_array_new (FALSE, FALSE, sizeof (guint32));
   run->awake = g_array_new (FALSE, FALSE, sizeof (guint16));
-  for (guint i = 0; i < channels->n_messages; i++)
+  for (guint i = 0; i < program->n_messages; i++)
     run->missing[i]
-        = (guint8)(channels->channel == PS_CHANNEL_LATENCY ? 2 : 4 - __builtin_popcount (channels->messages[i].heads));
+        = (guint8)(2 + channels->turns[i][PS_SIDE_SENDER].waits + channels->turns[i][PS_SIDE_RECEIVER].waits);
   for (guint device = n_devices; device-- > 0;)
     g_array_append_val (run->awake, ((guint16[]){ (guint16)device })[0]);
 }
 
-/* One more condition of a message is met; what follows it on its ends comes next. */
+/* Meets one more condition of a message. A transfer that takes place meets a condition of the next on each end. */
 static void
 meet (Run *run, guint32 message)
 {
   g_array_append_val (run->met, message);
   while (run->met->len > 0)
     {
-      const PsMessage *taken;
+      const PsTurn *turns;
 
       message = g_array_index (run->met, guint32, run->met->len - 1);
       g_array_set_size (run->met, run->met->len - 1);
       if (message == 0 || --run->missing[message - 1] > 0)
         continue;
-      taken = &run->channels->messages[message - 1];
+      turns = run->channels->turns[message - 1];
       run->done[message - 1] = TRUE;
-      g_array_append_val (run->awake, taken->receiver);
-      g_array_append_val (run->met, taken->next_send);
-      g_array_append_val (run->met, taken->next_receive);
+      g_array_append_val (run->awake, run->channels->program->messages[message - 1].receiver);
+      g_array_append_val (run->met, turns[PS_SIDE_SENDER].next);
+      g_array_append_val (run->met, turns[PS_SIDE_RECEIVER].next);
     }
 }
 
@@ -69,13 +121,12 @@ run_device (Run *run, guint device)
 
   for (; run->cursor[device] < program->first[device + 1]; run->cursor[device]++)
     {
-      guint i = run->cursor[device];
-      guint type = program->instructions[i].type;
+      const PsInstruction *instruction = &program->instructions[run->cursor[device]];
 
-      if (type == PS_INSTRUCTION_WAIT && !run->done[run->channels->message_of[i] - 1])
+      if (instruction->type == PS_INSTRUCTION_WAIT && !run->done[instruction->message - 1])
         return;
-      if (type == PS_INSTRUCTION_SEND || type == PS_INSTRUCTION_RECEIVE)
-        meet (run, run->channels->message_of[i]);
+      if (ps_instruction_is_post (instruction))
+        meet (run, instruction->message);
     }
 }
 
@@ -106,7 +157,10 @@ check (const PsChannels *channels, GError **error)
 gboolean
 ps_program_check (const PsProgram *program, PsChannel channel, GError **error)
 {
-  g_autoptr (PsChannels) channels = ps_channels_new (program, channel, error);
+  g_autoptr (PsChannels) channels = NULL;
 
-  return channels && check (channels, error);
+  if (!check_counterparts (program, error))
+    return FALSE;
+  channels = ps_channels_new (program, channel);
+  return check (channels, error);
 }

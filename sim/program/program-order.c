@@ -3,17 +3,41 @@
 #include "names.h"
 #include "program-private.h"
 
-#include <string.h>
-
 PS_DEFINE_NAMES (PsCommOrder, ps_comm_order, "asap", "deferred", "planned")
 
-/* One transfer: the input of step. */
+void
+ps_program_note_places (PsProgram *program)
+{
+  const PsSchedule *schedule = program->schedule;
+
+  for (guint device = 0; device < schedule->placement->n_devices; device++)
+    {
+      guint32 last = 0;
+      guint op = schedule->first[device];
+
+      for (guint i = program->first[device]; i < program->first[device + 1]; i++)
+        {
+          const PsInstruction *instruction = &program->instructions[i];
+
+          if (instruction->type == PS_INSTRUCTION_COMPUTE)
+            last = program->step_of[op++] + 1;
+          else if (instruction->type == PS_INSTRUCTION_SEND)
+            program->messages[instruction->message - 1].send = i;
+          else if (instruction->type == PS_INSTRUCTION_RECEIVE)
+            {
+              program->messages[instruction->message - 1].receive = i;
+              program->messages[instruction->message - 1].posted = last;
+            }
+        }
+    }
+}
+
 typedef struct
 {
   gint64 start_ns;
   gint64 end_ns;
-  guint32 producer; /* step */
-  guint32 step;
+  guint32 consumer;
+  guint32 message; /* counted from 1 */
 } Transfer;
 
 static int
@@ -25,21 +49,21 @@ compare_transfers (gconstpointer a, gconstpointer b)
     return x->start_ns < y->start_ns ? -1 : 1;
   if (x->end_ns != y->end_ns)
     return x->end_ns < y->end_ns ? -1 : 1;
-  return x->step < y->step ? -1 : x->step > y->step;
+  return x->consumer < y->consumer ? -1 : x->consumer > y->consumer;
 }
 
 static GArray *
 order_transfers (const PsProgram *program, const gint64 *start_ns, const gint64 *end_ns)
 {
-  GArray *transfers = g_array_new (FALSE, FALSE, sizeof (Transfer));
+  GArray *transfers = g_array_sized_new (FALSE, FALSE, sizeof (Transfer), program->n_messages);
 
-  for (guint i = 0; i < program->n_steps; i++)
-    if (program->steps[i].input != 0)
-      {
-        Transfer transfer = { start_ns[i], end_ns[i], program->steps[i].input - 1, i };
+  for (guint i = 0; i < program->n_messages; i++)
+    {
+      guint32 consumer = program->messages[i].consumer;
+      Transfer transfer = { start_ns[consumer], end_ns[consumer], consumer, i + 1 };
 
-        g_array_append_val (transfers, transfer);
-      }
+      g_array_append_val (transfers, transfer);
+    }
   g_array_sort (transfers, compare_transfers);
   return transfers;
 }
@@ -49,19 +73,18 @@ typedef struct
 {
   PsProgram *program;
   const gint64 *op_end_ns;
-  guint8 *received; /* [n_steps] the receive of the step's input is in its stream */
+  guint8 *received; /* [n_messages] whether the receive is in its stream */
   guint next;       /* op of the schedule */
   guint fill;       /* instruction */
 } Stream;
 
 static void
-append (Stream *stream, PsInstructionType type, guint peer, PsOp op)
+append (Stream *stream, PsInstructionType type, guint32 message)
 {
-  stream->program->instructions[stream->fill++]
-      = (PsInstruction){ .type = (guint8)type, .peer = (guint16)peer, .op = op };
+  stream->program->instructions[stream->fill++] = ps_program_instruction (stream->program, type, message);
 }
 
-/* The next op, or pair, behind the waits for its inputs. */
+/* The next op, or pair, after the waits for its inputs. */
 static void
 append_ops (Stream *stream, guint device)
 {
@@ -71,53 +94,55 @@ append_ops (Stream *stream, guint device)
 
   for (guint i = 0; i < n; i++)
     {
-      guint step = program->step_of[stream->next + i], input = program->steps[step].input;
+      guint32 message = program->message_of[program->step_of[stream->next + i]];
 
-      if (input != 0)
-        append (stream, PS_INSTRUCTION_WAIT, program->steps[input - 1].device, ps_program_producer (program, step));
+      if (message != 0)
+        append (stream, PS_INSTRUCTION_WAIT, message);
     }
   for (guint i = 0; i < n; i++)
-    append (stream, PS_INSTRUCTION_COMPUTE, device, ops[i]);
+    program->instructions[stream->fill++]
+        = (PsInstruction){ .type = PS_INSTRUCTION_COMPUTE, .peer = (guint16)device, .op = ops[i] };
   stream->next += n;
 }
 
 static void
-append_send (Stream *stream, guint device, const Transfer *transfer)
+append_send (Stream *stream, guint32 message)
 {
   const PsProgram *program = stream->program;
+  const PsMessage *sent = &program->messages[message - 1];
 
-  while (stream->next <= program->op_of[transfer->producer])
-    append_ops (stream, device);
-  append (stream, PS_INSTRUCTION_SEND, program->steps[transfer->step].device,
-          ps_program_producer (program, transfer->step));
+  while (stream->next <= program->op_of[sent->producer])
+    append_ops (stream, sent->sender);
+  append (stream, PS_INSTRUCTION_SEND, message);
 }
 
-/* Whether the next op, or pair, stands in front of the receive: it had ended. Ops and transfers that take no time may
- * all fall into one instant: then what it waits for itself must be in front already. */
+/* Whether the next op, or pair, comes before the receive: it had ended. Ops and transfers that take no time may all
+ * fall into one instant. Then the messages that the op waits for must have been received before. */
 static gboolean
 goes_first (const Stream *stream, const Transfer *transfer)
 {
   const PsProgram *program = stream->program;
   guint last = stream->next + (program->schedule->ops[stream->next].paired ? 1 : 0);
 
-  if (last >= program->op_of[transfer->step] || stream->op_end_ns[program->step_of[last] + 1] > transfer->start_ns)
+  if (last >= program->op_of[transfer->consumer] || stream->op_end_ns[program->step_of[last] + 1] > transfer->start_ns)
     return FALSE;
   for (guint i = stream->next; i <= last; i++)
-    if (program->steps[program->step_of[i]].input != 0 && !stream->received[program->step_of[i]])
-      return FALSE;
+    {
+      guint32 message = program->message_of[program->step_of[i]];
+
+      if (message != 0 && !stream->received[message - 1])
+        return FALSE;
+    }
   return TRUE;
 }
 
 static void
-append_receive (Stream *stream, guint device, const Transfer *transfer)
+append_receive (Stream *stream, const Transfer *transfer)
 {
-  const PsProgram *program = stream->program;
-
-  while (stream->op_end_ns && goes_first (stream, transfer))
-    append_ops (stream, device);
-  append (stream, PS_INSTRUCTION_RECEIVE, program->steps[transfer->producer].device,
-          ps_program_producer (program, transfer->step));
-  stream->received[transfer->step] = TRUE;
+  while (stream->op_end_ns != NULL && goes_first (stream, transfer))
+    append_ops (stream, stream->program->messages[transfer->message - 1].receiver);
+  append (stream, PS_INSTRUCTION_RECEIVE, transfer->message);
+  stream->received[transfer->message - 1] = TRUE;
 }
 
 void
@@ -127,17 +152,17 @@ ps_program_arrange (PsProgram *program, const gint64 *start_ns, const gint64 *en
   guint n_devices = schedule->placement->n_devices;
   g_autoptr (GArray) transfers = order_transfers (program, start_ns, end_ns);
   g_autofree Stream *streams = g_new (Stream, n_devices);
-  g_autofree guint8 *received = g_new0 (guint8, program->n_steps);
+  g_autofree guint8 *received = g_new0 (guint8, program->n_messages + 1);
 
   for (guint device = 0; device < n_devices; device++)
     streams[device] = (Stream){ program, op_end_ns, received, schedule->first[device], program->first[device] };
   for (guint i = 0; i < transfers->len; i++)
     {
       const Transfer *transfer = &g_array_index (transfers, Transfer, i);
-      guint from = program->steps[transfer->producer].device, to = program->steps[transfer->step].device;
+      const PsMessage *message = &program->messages[transfer->message - 1];
 
-      append_send (&streams[from], from, transfer);
-      append_receive (&streams[to], to, transfer);
+      append_send (&streams[message->sender], transfer->message);
+      append_receive (&streams[message->receiver], transfer);
     }
   for (guint device = 0; device < n_devices; device++)
     {
@@ -145,7 +170,7 @@ ps_program_arrange (PsProgram *program, const gint64 *start_ns, const gint64 *en
         append_ops (&streams[device], device);
       g_assert (streams[device].fill == program->first[device + 1]);
     }
-  ps_program_note_posts (program);
+  ps_program_note_places (program);
 }
 
 void
@@ -167,19 +192,22 @@ ps_program_arrange_units (PsProgram *program)
   ps_program_arrange (program, arrival, arrival, NULL);
 }
 
-/* The device at the other end of a post: the consumer's or the producer's. */
-static guint
-post_peer (const PsSchedule *schedule, const PsPost *post)
+/* The message that carries each result (ps_schedule_result), counted from 1; 0: no message. */
+static guint32 *
+index_messages (const PsProgram *program)
 {
-  guint consumer = post->op.kind == PS_OP_F ? post->op.stage + 1U : post->op.stage - 1U;
+  guint32 *index = g_new0 (guint32, 2 * ps_schedule_n_cells (program->schedule));
 
-  return ps_schedule_device (schedule, post->type == PS_POST_SEND ? consumer : post->op.stage, post->op.microbatch);
+  for (guint i = 0; i < program->n_messages; i++)
+    index[ps_schedule_result (program->schedule, program->messages[i].op)] = i + 1;
+  return index;
 }
 
 void
 ps_program_follow (PsProgram *program)
 {
   const PsSchedule *schedule = program->schedule;
+  g_autofree guint32 *messages = index_messages (program);
   guint n = 0;
 
   for (guint device = 0; device < schedule->placement->n_devices; device++)
@@ -194,24 +222,24 @@ ps_program_follow (PsProgram *program)
             append_ops (&stream, device);
           if (post->type < PS_POST_OTHER)
             append (&stream, post->type == PS_POST_SEND ? PS_INSTRUCTION_SEND : PS_INSTRUCTION_RECEIVE,
-                    post_peer (schedule, post), post->op);
+                    messages[ps_schedule_result (schedule, post->op)]);
         }
       while (stream.next < schedule->first[device + 1])
         append_ops (&stream, device);
       g_assert (stream.fill == program->first[device + 1]);
     }
-  ps_program_note_posts (program);
+  ps_program_note_places (program);
 }
 
-/* Writes the held receive of the message waited for, and before it all of its sender's that were held before; returns
- * where the stream goes on. */
+/* Writes the held receive of the message waited for, and before it all earlier ones from the same sender. Returns where
+ * the stream goes on. */
 static guint
 release (GArray *held, const PsInstruction *wait, PsInstruction *stream, guint fill)
 {
   const PsInstruction *receives = (const PsInstruction *)(gconstpointer)held->data;
   guint end = held->len, n_kept = 0;
 
-  while (end > 0 && memcmp (&receives[end - 1].op, &wait->op, sizeof wait->op) != 0)
+  while (end > 0 && receives[end - 1].message != wait->message)
     end--;
   for (guint i = 0; i < held->len; i++)
     if (i < end && receives[i].peer == wait->peer)
@@ -222,13 +250,12 @@ release (GArray *held, const PsInstruction *wait, PsInstruction *stream, guint f
   return fill;
 }
 
-PsProgram *
-ps_program_lower_untagged (PsSchedule *schedule, GError **error)
+void
+ps_program_hold_receives (PsProgram *program)
 {
-  PsProgram *program = ps_program_lower (schedule, PS_COMM_ASAP, error);
   g_autoptr (GArray) held = g_array_new (FALSE, FALSE, sizeof (PsInstruction));
 
-  for (guint device = 0; program != NULL && device < program->schedule->placement->n_devices; device++)
+  for (guint device = 0; device < program->schedule->placement->n_devices; device++)
     {
       guint fill = program->first[device];
 
@@ -244,7 +271,5 @@ ps_program_lower_untagged (PsSchedule *schedule, GError **error)
             program->instructions[fill++] = instruction;
         }
     }
-  if (program != NULL)
-    ps_program_note_posts (program);
-  return program;
+  ps_program_note_places (program);
 }

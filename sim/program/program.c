@@ -3,25 +3,31 @@
 #include "program-private.h"
 #include "weight-window.h"
 
+/* The result of an F, B or BW. */
+typedef struct
+{
+  guint32 step;    /* 1 + step at whose end it exists; 0 = not yet */
+  guint32 message; /* 1 + message that carries it; 0: its consumer is on the same device */
+} Result;
+
 typedef struct
 {
   PsProgram *program;
   const PsSchedule *schedule;
   PsCommOrder order;
-  guint8 *turns;        /* [n_ops] turns that weights still take in front of an op */
-  guint32 *produced[2]; /* [forward/backward][cell] 1 + step that makes the result; 0 = not yet */
-  guint *next;          /* [n_devices] next op of the schedule */
-  guint *fill;          /* [n_devices] next free instruction */
-  guint *alive;         /* [n_devices] activations alive */
-  guint64 *awake;       /* bit per device: what its next op needs may have been made since it was last asked */
+  guint8 *turns;   /* [n_ops] turns that weights still take before an op */
+  Result *results; /* [2 * n_cells] by ps_schedule_result */
+  guint *next;     /* [n_devices] next op of the schedule */
+  guint *fill;     /* [n_devices] next free instruction */
+  guint *alive;    /* [n_devices] activations alive */
+  guint64 *awake;  /* bit per device: an input of its next op may have been made since it was last asked */
 } Lowering;
 
 static void
 lowering_clear (Lowering *lowering)
 {
   g_free (lowering->turns);
-  g_free (lowering->produced[0]);
-  g_free (lowering->produced[1]);
+  g_free (lowering->results);
   g_free (lowering->next);
   g_free (lowering->fill);
   g_free (lowering->alive);
@@ -29,78 +35,22 @@ lowering_clear (Lowering *lowering)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Lowering, lowering_clear)
 
-static gsize
-cell (const PsSchedule *schedule, guint stage, guint microbatch, guint slice)
-{
-  return ((gsize)stage * schedule->n_microbatches + microbatch) * schedule->n_slices + slice;
-}
-
-static inline gboolean
-is_backward (PsOp op)
-{
-  return op.kind == PS_OP_B || op.kind == PS_OP_BW;
-}
-
-/* The op of another stage whose result this one needs, named by what it makes (F or B). */
-static gboolean
-op_input (const PsSchedule *schedule, PsOp op, PsOp *producer)
-{
-  *producer = op;
-  producer->paired = 0;
-  if (op.kind == PS_OP_F && op.stage > 0)
-    producer->stage = (guint16)(op.stage - 1);
-  else if (is_backward (op) && op.stage + 1U < schedule->placement->n_stages)
-    {
-      producer->kind = PS_OP_B;
-      producer->stage = (guint16)(op.stage + 1);
-    }
-  else
-    return FALSE;
-  return TRUE;
-}
-
-/* The stage that op's result goes to. */
-static gboolean
-op_output (const PsSchedule *schedule, PsOp op, guint *stage)
-{
-  if (op.kind == PS_OP_F && op.stage + 1U < schedule->placement->n_stages)
-    *stage = op.stage + 1U;
-  else if (is_backward (op) && op.stage > 0)
-    *stage = op.stage - 1U;
-  else
-    return FALSE;
-  return TRUE;
-}
-
-/* What an op needs from another stage. */
-typedef struct
-{
-  gboolean exists;
-  PsOp producer;
-  guint device;
-  guint32 made; /* 1 + step that makes it; 0 = not yet */
-} Input;
-
-static inline Input
+/* The result of another stage that op needs; NULL: it needs none. */
+static inline const Result *
 find_input (const Lowering *lowering, PsOp op)
 {
   const PsSchedule *schedule = lowering->schedule;
-  Input input = { 0 };
-  if (!op_input (schedule, op, &input.producer))
-    return input;
-  PsOp producer = input.producer;
-  input.exists = TRUE;
-  input.device = ps_schedule_device (schedule, producer.stage, producer.microbatch);
-  input.made
-      = lowering
-            ->produced[producer.kind != PS_OP_F][cell (schedule, producer.stage, producer.microbatch, producer.slice)];
-  return input;
+  PsOp producer;
+
+  return ps_op_input (op, schedule->placement->n_stages, &producer)
+             ? &lowering->results[ps_schedule_result (schedule, producer)]
+             : NULL;
 }
 
 static inline gboolean
-is_missing (const Input *input)
+is_missing (const Result *input)
 {
-  return input->exists && input->made == 0;
+  return input != NULL && input->step == 0;
 }
 
 static inline void
@@ -115,46 +65,63 @@ put_to_sleep (Lowering *lowering, guint device)
   lowering->awake[device / 64] &= ~(G_GUINT64_CONSTANT (1) << device % 64);
 }
 
-static void
-emit (Lowering *lowering, guint device, PsInstructionType type, guint peer, PsOp op)
+static inline void
+emit (Lowering *lowering, guint device, PsInstruction instruction)
 {
-  lowering->program->instructions[lowering->fill[device]++]
-      = (PsInstruction){ .type = (guint8)type, .peer = (guint16)peer, .op = op };
+  lowering->program->instructions[lowering->fill[device]++] = instruction;
+}
+
+static inline void
+emit_wait (Lowering *lowering, guint device, const Result *input)
+{
+  if (input == NULL || input->message == 0)
+    return;
+  if (lowering->order == PS_COMM_DEFERRED)
+    emit (lowering, device, ps_program_instruction (lowering->program, PS_INSTRUCTION_RECEIVE, input->message));
+  emit (lowering, device, ps_program_instruction (lowering->program, PS_INSTRUCTION_WAIT, input->message));
 }
 
 static void
 emit_transfer (Lowering *lowering, guint device, PsOp op)
 {
-  guint stage;
-  if (!op_output (lowering->schedule, op, &stage))
+  PsProgram *program = lowering->program;
+  guint stage, peer;
+  Result *result;
+
+  if (!ps_op_output (op, lowering->schedule->placement->n_stages, &stage))
     return;
-  guint peer = ps_schedule_device (lowering->schedule, stage, op.microbatch);
+  peer = ps_schedule_device (lowering->schedule, stage, op.microbatch);
   wake (lowering, peer);
   if (peer == device)
     return;
-  if (is_backward (op))
+  if (ps_op_is_backward (op))
     op.kind = PS_OP_B;
   op.paired = 0;
-  emit (lowering, device, PS_INSTRUCTION_SEND, peer, op);
+  result = &lowering->results[ps_schedule_result (lowering->schedule, op)];
+  program->messages[program->n_messages++]
+      = (PsMessage){ .op = op, .producer = result->step - 1, .sender = (guint16)device, .receiver = (guint16)peer };
+  result->message = program->n_messages;
+  emit (lowering, device, ps_program_instruction (program, PS_INSTRUCTION_SEND, result->message));
   if (lowering->order != PS_COMM_DEFERRED)
-    emit (lowering, peer, PS_INSTRUCTION_RECEIVE, device, op);
+    emit (lowering, peer, ps_program_instruction (program, PS_INSTRUCTION_RECEIVE, result->message));
 }
 
-/* The producer is named anew: fetching whole what find_input has just put together in parts stalls the processor. */
-static void
-emit_wait (Lowering *lowering, guint device, PsOp op, const Input *input)
+/* The step waits for the message. */
+static inline void
+add_input (PsProgram *program, guint id, const Result *input)
 {
-  PsOp producer;
-  if (!input->exists || input->device == device)
-    return;
-  op_input (lowering->schedule, op, &producer);
-  if (lowering->order == PS_COMM_DEFERRED)
-    emit (lowering, device, PS_INSTRUCTION_RECEIVE, input->device, producer);
-  emit (lowering, device, PS_INSTRUCTION_WAIT, input->device, producer);
+  PsMessage *message = &program->messages[input->message - 1];
+  PsStep *step = &program->steps[id];
+
+  message->consumer = id;
+  program->message_of[id] = input->message;
+  step->input = input->step;
+  step->transfer
+      = (guint16)(1 + message->op.stage + (message->op.kind == PS_OP_F ? 0 : program->schedule->placement->n_stages));
 }
 
 static void
-append_step (Lowering *lowering, guint device, guint index, const Input *input, PsPairRole pair)
+append_step (Lowering *lowering, guint device, guint index, const Result *input, PsPairRole pair)
 {
   const PsSchedule *schedule = lowering->schedule;
   PsProgram *program = lowering->program;
@@ -162,23 +129,21 @@ append_step (Lowering *lowering, guint device, guint index, const Input *input, 
   guint id = program->n_steps++;
   guint n_stages = schedule->placement->n_stages;
   PsStep *step = &program->steps[id];
+
   *step = (PsStep){ .device = (guint16)device, .cost = op.kind * n_stages + op.stage };
   step->previous = index == schedule->first[device] ? 0 : program->step_of[index - 1] + 1;
-  if (input->exists && input->device != device)
-    {
-      step->input = input->made;
-      step->transfer = (guint16)(1 + input->producer.stage + (input->producer.kind == PS_OP_F ? 0 : n_stages));
-    }
-  if (program->pair)
+  if (input != NULL && input->message != 0)
+    add_input (program, id, input);
+  if (program->pair != NULL)
     program->pair[id] = (guint8)pair;
-  program->count[(gsize)(schedule->copy ? schedule->copy[op.microbatch] : 0) * PS_N_OP_KINDS * n_stages + step->cost]++;
+  program->count[(gsize)ps_schedule_weight_copy (schedule, op.microbatch) * PS_N_OP_KINDS * n_stages + step->cost]++;
   program->step_of[index] = id;
   program->op_of[id] = index;
-  /* What a pair makes is there when the whole pair ends: the end of its second step. */
-  if (op.kind == PS_OP_F || is_backward (op))
-    lowering->produced[op.kind != PS_OP_F][cell (schedule, op.stage, op.microbatch, op.slice)]
-        = id + 1 + (pair == PS_PAIR_FIRST);
-  emit (lowering, device, PS_INSTRUCTION_COMPUTE, device, op);
+  /* Both results of a pair exist at the end of its second step. */
+  if (op.kind == PS_OP_F || ps_op_is_backward (op))
+    lowering->results[ps_schedule_result (schedule, op)].step = id + 1 + (pair == PS_PAIR_FIRST);
+  emit (lowering, device,
+        (PsInstruction){ .type = PS_INSTRUCTION_COMPUTE, .peer = (guint16)device, .op = schedule->ops[index] });
 }
 
 /* An activation lives from the start of its F to the end of its W or BW, so that both ops of a pair start before either
@@ -187,6 +152,7 @@ static void
 count_alive (Lowering *lowering, guint device, const PsOp *ops, guint n)
 {
   guint *peak = &lowering->program->peak_activations[device];
+
   for (guint i = 0; i < n; i++)
     lowering->alive[device] += ops[i].kind == PS_OP_F;
   *peak = MAX (*peak, lowering->alive[device]);
@@ -194,15 +160,16 @@ count_alive (Lowering *lowering, guint device, const PsOp *ops, guint n)
     lowering->alive[device] -= ops[i].kind == PS_OP_W || ops[i].kind == PS_OP_BW;
 }
 
-/* Appends the device's next op, or pair, if what it needs has been made and no weights have to be seen to. */
+/* Appends the device's next op, or pair, if its inputs have been made and its weights take no more turns. */
 static void
 advance (Lowering *lowering, guint device)
 {
   const PsSchedule *schedule = lowering->schedule;
   guint index = lowering->next[device];
-  Input input[2];
+  const Result *input[2];
   guint n = index < schedule->first[device + 1] && schedule->ops[index].paired ? 2 : 1;
   gboolean missing = index == schedule->first[device + 1];
+
   if (!missing && lowering->turns[index] > 0)
     {
       lowering->turns[index]--;
@@ -211,7 +178,7 @@ advance (Lowering *lowering, guint device)
   for (guint i = 0; i < n && !missing; i++)
     {
       input[i] = find_input (lowering, schedule->ops[index + i]);
-      missing = is_missing (&input[i]);
+      missing = is_missing (input[i]);
     }
   if (missing)
     {
@@ -219,9 +186,9 @@ advance (Lowering *lowering, guint device)
       return;
     }
   for (guint i = 0; i < n; i++)
-    emit_wait (lowering, device, schedule->ops[index + i], &input[i]);
+    emit_wait (lowering, device, input[i]);
   for (guint i = 0; i < n; i++)
-    append_step (lowering, device, index + i, &input[i], n == 1 ? PS_PAIR_NONE : PS_PAIR_FIRST + i);
+    append_step (lowering, device, index + i, input[i], n == 1 ? PS_PAIR_NONE : PS_PAIR_FIRST + i);
   for (guint i = 0; i < n; i++)
     emit_transfer (lowering, device, schedule->ops[index + i]);
   count_alive (lowering, device, &schedule->ops[index], n);
@@ -232,13 +199,14 @@ advance (Lowering *lowering, guint device)
 static guint
 blocked_on (const Lowering *lowering, guint device, PsOp *op, PsOp *producer)
 {
+  const PsSchedule *schedule = lowering->schedule;
   guint index = lowering->next[device];
-  Input input = find_input (lowering, lowering->schedule->ops[index]);
-  if (!is_missing (&input))
-    input = find_input (lowering, lowering->schedule->ops[++index]);
-  *op = lowering->schedule->ops[index];
-  *producer = input.producer;
-  return input.device;
+
+  if (!is_missing (find_input (lowering, schedule->ops[index])))
+    index++;
+  *op = schedule->ops[index];
+  ps_op_input (*op, schedule->placement->n_stages, producer);
+  return ps_schedule_device (schedule, producer->stage, producer->microbatch);
 }
 
 /* Every stuck device waits for another stuck one, so following them ends in a circle. */
@@ -249,6 +217,7 @@ set_circle_error (const Lowering *lowering, GError **error)
   guint n_devices = schedule->placement->n_devices, device = 0;
   PsOp op, producer;
   char name[48], needed[48];
+
   while (lowering->next[device] == schedule->first[device + 1])
     device++;
   for (guint i = 0; i < n_devices; i++)
@@ -259,6 +228,7 @@ set_circle_error (const Lowering *lowering, GError **error)
     {
       guint index = lowering->next[device] - schedule->first[device];
       guint other = blocked_on (lowering, device, &op, &producer);
+
       g_string_append_printf (text, "%sdevice %u waits at op %u (%s) for %s of device %u", text->len > 10 ? ", " : "",
                               device, index, ps_op_format (op, name), ps_op_format (producer, needed), other);
       device = other;
@@ -267,15 +237,17 @@ set_circle_error (const Lowering *lowering, GError **error)
   g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: %s", schedule->name, text->str);
 }
 
-/* One op of every device that may go on. Those that are woken meanwhile and come later take part. */
+/* One op of every device that may go on. Later devices that are woken meanwhile take part. */
 static void
 run_round (Lowering *lowering)
 {
   guint n_words = (lowering->schedule->placement->n_devices + 63) / 64;
+
   for (guint word = 0; word < n_words; word++)
     for (guint64 left = G_MAXUINT64; (left &= lowering->awake[word]) != 0;)
       {
         guint bit = (guint)__builtin_ctzll (left);
+
         advance (lowering, 64 * word + bit);
         left = bit == 63 ? 0 : G_MAXUINT64 << (bit + 1);
       }
@@ -294,6 +266,7 @@ static gboolean
 lower_all (Lowering *lowering, GError **error)
 {
   guint n_ops = ps_schedule_n_ops (lowering->schedule);
+
   while (lowering->program->n_steps < n_ops)
     {
       run_round (lowering);
@@ -312,24 +285,28 @@ static void
 allot_instructions (PsProgram *program)
 {
   const PsSchedule *schedule = program->schedule;
-  guint n_devices = schedule->placement->n_devices;
+  guint n_devices = schedule->placement->n_devices, n_messages = 0;
+
   program->first = g_new0 (guint, (gsize)n_devices + 1);
   for (guint device = 0; device < n_devices; device++)
     for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
       {
         PsOp producer;
+
         program->first[device + 1]++;
-        if (!op_input (schedule, schedule->ops[i], &producer))
+        if (!ps_op_input (schedule->ops[i], schedule->placement->n_stages, &producer))
           continue;
         guint peer = ps_schedule_device (schedule, producer.stage, producer.microbatch);
         if (peer == device)
           continue;
         program->first[device + 1] += 2;
         program->first[peer + 1]++;
+        n_messages++;
       }
   for (guint device = 0; device < n_devices; device++)
     program->first[device + 1] += program->first[device];
   program->instructions = g_new (PsInstruction, program->first[n_devices]);
+  program->messages = g_new (PsMessage, n_messages);
 }
 
 static gboolean
@@ -346,6 +323,7 @@ program_new (PsSchedule *schedule)
 {
   guint n_ops = ps_schedule_n_ops (schedule);
   PsProgram *program = g_new0 (PsProgram, 1);
+
   program->schedule = schedule;
   program->steps = g_new (PsStep, n_ops);
   program->pair = has_pairs (schedule) ? g_new (guint8, n_ops) : NULL;
@@ -353,56 +331,21 @@ program_new (PsSchedule *schedule)
       = g_new0 (guint32, (gsize)schedule->placement->n_copies * PS_N_OP_KINDS * schedule->placement->n_stages);
   program->step_of = g_new (guint32, n_ops);
   program->op_of = g_new (guint32, n_ops);
-  program->posted = g_new0 (guint32, n_ops);
+  program->message_of = g_new0 (guint32, n_ops);
   program->peak_activations = g_new0 (guint, schedule->placement->n_devices);
   allot_instructions (program);
   return program;
-}
-
-/* Where receives are posted that stand in a device's stream, by [forward/backward][cell] of what they bring. */
-static void
-find_posts (const PsProgram *program, guint device, guint32 *posted[2])
-{
-  const PsSchedule *schedule = program->schedule;
-  guint32 last = 0;
-  guint op = schedule->first[device];
-  for (guint i = program->first[device]; i < program->first[device + 1]; i++)
-    {
-      PsOp made = program->instructions[i].op;
-      if (program->instructions[i].type == PS_INSTRUCTION_COMPUTE)
-        last = program->step_of[op++] + 1;
-      else if (program->instructions[i].type == PS_INSTRUCTION_RECEIVE)
-        posted[made.kind != PS_OP_F][cell (schedule, made.stage, made.microbatch, made.slice)] = last;
-    }
-}
-
-void
-ps_program_note_posts (PsProgram *program)
-{
-  const PsSchedule *schedule = program->schedule;
-  gsize n_cells = cell (schedule, schedule->placement->n_stages, 0, 0);
-  g_autofree guint32 *all = g_new0 (guint32, 2 * n_cells);
-  guint32 *posted[2] = { all, all + n_cells };
-  for (guint device = 0; device < schedule->placement->n_devices; device++)
-    find_posts (program, device, posted);
-  for (guint i = 0; i < program->n_steps; i++)
-    if (program->steps[i].input)
-      {
-        PsOp made = ps_program_producer (program, i);
-        program->posted[i] = posted[made.kind != PS_OP_F][cell (schedule, made.stage, made.microbatch, made.slice)];
-      }
 }
 
 PsProgram *
 ps_program_lower (PsSchedule *schedule, PsCommOrder order, GError **error)
 {
   guint n_devices = schedule->placement->n_devices;
-  gsize cells = cell (schedule, schedule->placement->n_stages, 0, 0);
   g_autoptr (PsProgram) program = program_new (schedule);
   g_auto (Lowering) lowering = { .program = program, .schedule = schedule, .order = order };
+
   lowering.turns = ps_weight_turns (schedule);
-  lowering.produced[0] = g_new0 (guint32, cells);
-  lowering.produced[1] = g_new0 (guint32, cells);
+  lowering.results = g_new0 (Result, 2 * ps_schedule_n_cells (schedule));
   lowering.next = g_memdup2 (schedule->first, n_devices * sizeof *schedule->first);
   lowering.fill = g_memdup2 (program->first, n_devices * sizeof *program->first);
   lowering.alive = g_new0 (guint, n_devices);
@@ -416,14 +359,24 @@ ps_program_lower (PsSchedule *schedule, PsCommOrder order, GError **error)
   else if (order == PS_COMM_PLANNED)
     ps_program_arrange_units (program);
   else
-    ps_program_note_posts (program);
+    ps_program_note_places (program);
   return g_steal_pointer (&program);
+}
+
+PsProgram *
+ps_program_lower_untagged (PsSchedule *schedule, GError **error)
+{
+  PsProgram *program = ps_program_lower (schedule, PS_COMM_ASAP, error);
+
+  if (program != NULL)
+    ps_program_hold_receives (program);
+  return program;
 }
 
 void
 ps_program_free (PsProgram *program)
 {
-  if (!program)
+  if (program == NULL)
     return;
   ps_schedule_free (program->schedule);
   g_free (program->steps);
@@ -431,20 +384,12 @@ ps_program_free (PsProgram *program)
   g_free (program->count);
   g_free (program->step_of);
   g_free (program->op_of);
-  g_free (program->posted);
+  g_free (program->messages);
+  g_free (program->message_of);
   g_free (program->first);
   g_free (program->instructions);
   g_free (program->peak_activations);
   g_free (program);
-}
-
-PsOp
-ps_program_producer (const PsProgram *program, guint step)
-{
-  PsOp producer;
-  g_return_val_if_fail (program->steps[step].input != 0, (PsOp){ 0 });
-  op_input (program->schedule, program->schedule->ops[program->op_of[step]], &producer);
-  return producer;
 }
 
 const char *
@@ -459,6 +404,7 @@ char *
 ps_instruction_format (const PsInstruction *instruction)
 {
   char name[48];
+
   ps_op_format (instruction->op, name);
   if (instruction->type == PS_INSTRUCTION_COMPUTE)
     return g_strdup (name);

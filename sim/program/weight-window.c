@@ -10,7 +10,7 @@ ps_weight_window_holds (const guint16 *stages, guint n, guint stage)
   return FALSE;
 }
 
-/* What falls out behind is never needed again to fill the window. */
+/* A stage that falls out at the back is never needed again to fill the window. */
 void
 ps_weight_window_front (PsWeightWindow *window, const guint16 *stages, guint n, guint place)
 {
@@ -50,14 +50,14 @@ count_changes (const PsWeightWindow *a, const PsWeightWindow *b)
   return n;
 }
 
-/* What was seen of a stage, going from a device's last op to its first. */
+/* Ops of a stage that a walk from a device's last op to its first has seen. */
 enum
 {
   SEEN_OP = 1,
   SEEN_BACKWARD = 2, /* W or BW: its gradients are complete */
 };
 
-/* The place of the cell in front of `next`. */
+/* The place of the cell before `next`. */
 static guint
 cell_before (const PsSchedule *schedule, guint first, guint next)
 {
@@ -78,7 +78,7 @@ count_reduced (const PsOp *cell, guint n, guint8 *seen)
   return n_reduced;
 }
 
-/* Where all stages of the device fit into the window each is gathered at the start and dropped behind its last op. */
+/* If all stages of the device fit into the window, each is gathered at the start and dropped after its last op. */
 static void
 count_all_gathered (const PsSchedule *schedule, guint device, guint8 *seen, guint8 *turns)
 {
@@ -112,7 +112,7 @@ count_windows (const PsSchedule *schedule, guint device, guint8 *seen, guint8 *t
 
   for (guint next = last, place; next > first; next = place)
     {
-      PsWeightWindow behind = window;
+      PsWeightWindow later = window;
       const PsOp *cell;
       guint n_reduced;
 
@@ -122,7 +122,7 @@ count_windows (const PsSchedule *schedule, guint device, guint8 *seen, guint8 *t
                               MIN (next - place, 2), place);
       n_reduced = count_reduced (cell, next - place, seen);
       if (next < last)
-        turns[next] = (guint8)(count_changes (&window, &behind) + n_reduced);
+        turns[next] = (guint8)(count_changes (&window, &later) + n_reduced);
     }
   if (first < last)
     turns[first] = (guint8)ps_weight_window_size (&window);

@@ -26,6 +26,7 @@ static PsPlacement *
 placement_alloc (PsPlacementKind kind, guint n_devices, guint n_stages, guint n_copies)
 {
   PsPlacement *placement = g_new0 (PsPlacement, 1);
+
   placement->kind = kind;
   placement->n_devices = n_devices;
   placement->n_stages = n_stages;
@@ -41,6 +42,7 @@ known_device (PsPlacementKind kind, guint n_devices, guint copy, guint stage)
   guint column = stage % n_devices;
   gboolean up
       = kind == PS_PLACEMENT_BIDIRECTIONAL ? copy == 1 : kind != PS_PLACEMENT_LOOP && (stage / n_devices) % 2 == 1;
+
   return up ? n_devices - 1 - column : column;
 }
 
@@ -48,6 +50,7 @@ static void
 number_chunks (PsPlacement *placement)
 {
   g_autofree guint16 *held = g_new0 (guint16, placement->n_devices);
+
   for (gsize i = 0; i < (gsize)placement->n_stages * placement->n_copies; i++)
     placement->chunk[i] = held[placement->device[i]]++;
 }
@@ -72,6 +75,7 @@ static gboolean
 is_known (const PsPlacement *placement, PsPlacementKind kind)
 {
   guint chunks = placement->n_stages / placement->n_devices;
+
   if (placement->n_stages % placement->n_devices != 0 || (kind == PS_PLACEMENT_V && chunks != 2)
       || (kind == PS_PLACEMENT_BIDIRECTIONAL && chunks != 1)
       || placement->n_copies != (kind == PS_PLACEMENT_BIDIRECTIONAL ? 2U : 1U))
@@ -87,6 +91,7 @@ PsPlacement *
 ps_placement_new_custom (guint n_devices, guint n_stages, guint n_copies, const guint16 *device)
 {
   PsPlacement *placement = placement_alloc (PS_PLACEMENT_CUSTOM, n_devices, n_stages, n_copies);
+
   memcpy (placement->device, device, (gsize)n_stages * n_copies * sizeof *device);
   number_chunks (placement);
   for (guint kind = 0; kind < PS_PLACEMENT_CUSTOM; kind++)
@@ -107,7 +112,7 @@ ps_placement_copy (const PsPlacement *placement)
 void
 ps_placement_free (PsPlacement *placement)
 {
-  if (!placement)
+  if (placement == NULL)
     return;
   g_free (placement->device);
   g_free (placement->chunk);
@@ -119,10 +124,12 @@ ps_placement_max_chunks (const PsPlacement *placement)
 {
   g_autofree guint *held = g_new0 (guint, (gsize)placement->n_copies * placement->n_devices);
   guint most = 0;
+
   for (guint copy = 0; copy < placement->n_copies; copy++)
     for (guint stage = 0; stage < placement->n_stages; stage++)
       {
         guint n = ++held[(gsize)copy * placement->n_devices + ps_placement_device (placement, copy, stage)];
+
         most = MAX (most, n);
       }
   return most;

@@ -24,11 +24,13 @@ append_device (GString *json, const PsSchedule *schedule, guint device)
 {
   char name[48];
   gboolean joined = FALSE;
+
   g_string_append (json, device ? ",\n    [" : "\n    [");
   for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
     {
       const char *separator = i == schedule->first[device] ? "\"" : joined ? "+" : ", \"";
       PsOp op = schedule->ops[i];
+
       joined = op.paired;
       g_string_append_printf (json, "%s%s%s", separator, ps_op_format (op, name), joined ? "" : "\"");
     }
@@ -40,14 +42,14 @@ append_numbers (GString *json, const char *key, const guint8 *bytes, const guint
 {
   g_string_append_printf (json, ",\n  \"%s\": [", key);
   for (guint i = 0; i < n; i++)
-    g_string_append_printf (json, "%s%u", i ? ", " : "", bytes ? bytes[i] : words[i]);
+    g_string_append_printf (json, "%s%u", i ? ", " : "", bytes != NULL ? bytes[i] : words[i]);
   g_string_append_c (json, ']');
 }
 
 static void
 append_text (GString *json, const char *key, const char *text)
 {
-  if (!text)
+  if (text == NULL)
     return;
   g_string_append_printf (json, ",\n  \"%s\": ", key);
   ps_json_append_string (json, text);
@@ -64,6 +66,7 @@ ps_schedule_to_json (const PsSchedule *schedule)
 {
   const PsPlacement *placement = schedule->placement;
   GString *json = g_string_new ("{\n  \"format\": \"" FORMAT "\"");
+
   append_text (json, "name", schedule->name);
   append_text (json, "origin", schedule->origin);
   append_text (json, "family", schedule->family);
@@ -76,11 +79,11 @@ ps_schedule_to_json (const PsSchedule *schedule)
   append_integer (json, "microbatches", schedule->n_microbatches);
   append_integer (json, "slices", schedule->n_slices);
   append_placement (json, placement);
-  if (schedule->copy)
+  if (schedule->copy != NULL)
     append_numbers (json, "copy_of_microbatch", schedule->copy, NULL, schedule->n_microbatches);
   if (schedule->asynchronous)
     g_string_append (json, ",\n  \"asynchronous\": true");
-  if (schedule->weight_versions)
+  if (schedule->weight_versions != NULL)
     append_numbers (json, "weight_versions", NULL, schedule->weight_versions, placement->n_devices);
   g_string_append (json, ",\n  \"order\": [");
   for (guint device = 0; device < placement->n_devices; device++)
@@ -114,6 +117,7 @@ static gboolean
 check_length (const Head *head, const char *key, gint64 wanted, GError **error)
 {
   guint n = ps_json_count_elements (head->reader);
+
   if (n == wanted)
     return TRUE;
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: has %u entries, not %" G_GINT64_FORMAT, head->reader->where,
@@ -131,6 +135,7 @@ read_copy (const Head *head, guint copy, guint16 *device, GError **error)
   for (guint stage = 0; ps_json_next_element (head->reader); stage++)
     {
       gint64 value;
+
       if (!ps_json_element_integer (head->reader, "placement", stage, 0, head->n_devices - 1, &value, error))
         return FALSE;
       device[stage] = (guint16)value;
@@ -170,6 +175,7 @@ read_numbers (const Head *head, const char *key, gint64 n, gint64 low, gint64 hi
   for (guint i = 0; ps_json_next_element (head->reader); i++)
     {
       gint64 value;
+
       if (!ps_json_element_integer (head->reader, key, i, low, high, &value, error))
         return FALSE;
       read[i] = (guint)value;
@@ -183,6 +189,7 @@ add_ops (PsScheduleBuilder *builder, const char *text)
 {
   PsOp op;
   const char *end;
+
   while (ps_op_parse (text, &end, &op))
     {
       op.paired = *end == '+';
@@ -198,11 +205,13 @@ static gboolean
 read_device (const Head *head, PsScheduleBuilder *builder, guint device, GError **error)
 {
   g_autofree char *key = g_strdup_printf ("order[%u]", device);
+
   if (!ps_json_element_array (head->reader, "order", device, error))
     return FALSE;
   for (guint i = 0; ps_json_next_element (head->reader); i++)
     {
       const char *text;
+
       if (!ps_json_element_text (head->reader, key, i, &text, error))
         return FALSE;
       if (!add_ops (builder, text))
@@ -238,6 +247,7 @@ static gboolean
 read_integer (const PsJsonObject *object, const char *key, gint64 high, guint *value, GError **error)
 {
   gint64 read = 0;
+
   if (ps_json_object_has (object, key) && !ps_json_get_integer (object, key, 1, high, &read, error))
     return FALSE;
   *value = (guint)read;
@@ -249,6 +259,7 @@ read_options (const Head *head, PsSchedule *schedule, GError **error)
 {
   const PsJsonObject *object = head->object;
   g_autofree guint *copy = NULL;
+
   if (!read_text (object, "origin", &schedule->origin, error) || !read_text (object, "family", &schedule->family, error)
       || !read_integer (object, "chunks", PS_MAX_STAGES, &schedule->n_chunks, error)
       || !read_integer (object, "group", PS_MAX_MICROBATCHES, &schedule->group_size, error))
@@ -260,7 +271,7 @@ read_options (const Head *head, PsSchedule *schedule, GError **error)
                      error)
       || !read_numbers (head, "weight_versions", head->n_devices, 1, PS_MAX_STAGES, &schedule->weight_versions, error))
     return FALSE;
-  if (copy)
+  if (copy != NULL)
     schedule->copy = g_new (guint8, (gsize)head->n_microbatches);
   for (guint i = 0; copy && i < head->n_microbatches; i++)
     schedule->copy[i] = (guint8)copy[i];
@@ -272,10 +283,11 @@ read_schedule (const PsJsonObject *object, GError **error)
 {
   g_autofree char *name = NULL;
   Head head = { .object = object, .reader = object->reader };
+
   if (!ps_json_get_text (object, "name", &name, error) || !read_head (&head, error))
     return NULL;
   PsPlacement *placement = read_placement (&head, error);
-  if (!placement)
+  if (placement == NULL)
     return NULL;
   PsScheduleBuilder *builder = ps_schedule_builder_new (name, placement, (guint)head.n_microbatches);
   gboolean complete = read_orders (&head, builder, error);
@@ -293,6 +305,7 @@ ps_schedule_parse_json (const char *where, const char *text, gssize length, GErr
       = { "origin", "family", "chunks", "group", "copy_of_microbatch", "asynchronous", "weight_versions", NULL };
   g_auto (PsJsonReader) reader = { 0 };
   g_auto (PsJsonObject) object = { 0 };
+
   if (!ps_json_reader_init (&reader, where, text, length, error)
       || !ps_json_object_init (&object, &reader, FORMAT, required, optional, error))
     return NULL;

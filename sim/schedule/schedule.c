@@ -6,7 +6,7 @@
 void
 ps_schedule_free (PsSchedule *schedule)
 {
-  if (!schedule)
+  if (schedule == NULL)
     return;
   g_free (schedule->name);
   g_free (schedule->origin);
@@ -25,6 +25,7 @@ ps_schedule_copy (const PsSchedule *schedule)
 {
   PsSchedule *copy = g_memdup2 (schedule, sizeof *schedule);
   guint n_devices = schedule->placement->n_devices;
+
   copy->name = g_strdup (schedule->name);
   copy->origin = g_strdup (schedule->origin);
   copy->family = g_strdup (schedule->family);
@@ -51,6 +52,7 @@ ps_schedule_builder_new (const char *name, PsPlacement *placement, guint n_micro
 {
   PsScheduleBuilder *builder = g_new0 (PsScheduleBuilder, 1);
   PsSchedule *schedule = builder->schedule = g_new0 (PsSchedule, 1);
+
   schedule->name = g_strdup (name);
   schedule->placement = placement;
   schedule->n_microbatches = n_microbatches;
@@ -87,6 +89,7 @@ void
 ps_schedule_builder_add (PsScheduleBuilder *builder, PsOpKind kind, guint stage, guint microbatch)
 {
   PsOp op = { .kind = (guint8)kind, .stage = (guint16)stage, .microbatch = microbatch & G_MAXINT32 };
+
   ps_schedule_builder_add_op (builder, op);
 }
 
@@ -111,6 +114,7 @@ PsSchedule *
 ps_schedule_builder_end (PsScheduleBuilder *builder)
 {
   PsSchedule *schedule = builder->schedule;
+
   while (builder->device < schedule->placement->n_devices)
     ps_schedule_builder_next_device (builder);
   schedule->ops = g_renew (PsOp, schedule->ops, MAX (builder->n_ops, 1));
@@ -123,6 +127,7 @@ ps_op_format (PsOp op, char *buffer)
 {
   int n
       = g_snprintf (buffer, 48, "%s%u.%u", ps_op_kind_name ((PsOpKind)op.kind), (guint)op.microbatch, (guint)op.stage);
+
   if (op.slice > 0)
     g_snprintf (buffer + n, 48 - (gulong)n, "/%u", (guint)op.slice);
   return buffer;
@@ -142,11 +147,13 @@ static gboolean
 parse_kind (const char **text, guint *kind)
 {
   gsize length = 0;
+
   while (g_ascii_isupper ((*text)[length]))
     length++;
   for (*kind = 0; *kind < PS_N_OP_KINDS; ++*kind)
     {
       const char *name = ps_op_kind_name ((PsOpKind)*kind);
+
       if (strncmp (name, *text, length) == 0 && name[length] == '\0')
         {
           *text += length;
@@ -161,11 +168,16 @@ ps_op_parse (const char *text, const char **end, PsOp *op)
 {
   guint64 microbatch, stage, slice = 0;
   guint kind;
+
   if (!parse_kind (&text, &kind) || !parse_digits (&text, PS_MAX_MICROBATCHES - 1, &microbatch) || *text++ != '.'
       || !parse_digits (&text, PS_MAX_STAGES - 1, &stage))
     return FALSE;
-  if (*text == '/' && (text++, !parse_digits (&text, G_MAXUINT8, &slice)))
-    return FALSE;
+  if (*text == '/')
+    {
+      text++;
+      if (!parse_digits (&text, G_MAXUINT8, &slice))
+        return FALSE;
+    }
   *op = (PsOp){
     .kind = (guint8)kind, .slice = (guint8)slice, .stage = (guint16)stage, .microbatch = microbatch & G_MAXINT32
   };
@@ -173,19 +185,12 @@ ps_op_parse (const char *text, const char **end, PsOp *op)
   return TRUE;
 }
 
-/* What has been seen of a (stage, microbatch, slice): one bit per op kind. */
+/* seen has one bit per op kind for each stage, microbatch and slice (ps_schedule_cell). */
 typedef struct
 {
   const PsSchedule *schedule;
   guint8 *seen;
 } Check;
-
-static guint8 *
-seen_at (const Check *check, guint stage, guint microbatch, guint slice)
-{
-  return &check
-              ->seen[((gsize)stage * check->schedule->n_microbatches + microbatch) * check->schedule->n_slices + slice];
-}
 
 #define BIT(kind) (1U << (kind))
 #define BACKWARD (BIT (PS_OP_B) | BIT (PS_OP_BW))
@@ -204,16 +209,16 @@ range_problem (const PsSchedule *schedule, PsOp op)
 
 /* Slices run forward in order and backward in reverse. */
 static const char *
-order_problem (const Check *check, PsOp op, guint seen)
+order_problem (const Check *check, PsOp op)
 {
+  const guint8 *cell = &check->seen[ps_schedule_cell (check->schedule, op)], seen = *cell;
   gboolean last_slice = op.slice + 1U == check->schedule->n_slices;
+
   if (seen & BIT (op.kind) || (op.kind == PS_OP_BW && seen & BIT (PS_OP_B))
       || (op.kind == PS_OP_B && seen & BIT (PS_OP_BW)))
     return "is there twice";
   if (op.kind == PS_OP_F)
-    return op.slice > 0 && !(*seen_at (check, op.stage, op.microbatch, op.slice - 1U) & BIT (PS_OP_F))
-               ? "comes before the slice in front of it"
-               : NULL;
+    return op.slice > 0 && !(cell[-1] & BIT (PS_OP_F)) ? "comes before the previous slice" : NULL;
   if (op.kind == PS_OP_W)
     return seen & BIT (PS_OP_B)    ? NULL
            : seen & BIT (PS_OP_BW) ? "its weights are done by BW already"
@@ -222,15 +227,14 @@ order_problem (const Check *check, PsOp op, guint seen)
     return "comes before its F";
   if (op.kind == PS_OP_R)
     return seen & BACKWARD ? "comes after its backward" : NULL;
-  return !last_slice && !(*seen_at (check, op.stage, op.microbatch, op.slice + 1U) & BACKWARD)
-             ? "comes before the slice behind it"
-             : NULL;
+  return !last_slice && !(cell[1] & BACKWARD) ? "comes before the next slice" : NULL;
 }
 
 static const char *
 pair_problem (const PsSchedule *schedule, guint index, guint end)
 {
   PsOp op = schedule->ops[index];
+
   if (!op.paired)
     return NULL;
   if (index + 1 == end)
@@ -250,14 +254,14 @@ op_problem (const Check *check, guint device, guint index, guint end)
   const PsSchedule *schedule = check->schedule;
   PsOp op = schedule->ops[index];
   const char *problem = range_problem (schedule, op);
-  if (problem)
+
+  if (problem != NULL)
     return problem;
   if (ps_schedule_device (schedule, op.stage, op.microbatch) != device)
     return "belongs to another device";
-  guint8 *seen = seen_at (check, op.stage, op.microbatch, op.slice);
-  problem = order_problem (check, op, *seen);
-  *seen |= (guint8)BIT (op.kind);
-  return problem ? problem : pair_problem (schedule, index, end);
+  problem = order_problem (check, op);
+  check->seen[ps_schedule_cell (schedule, op)] |= (guint8)BIT (op.kind);
+  return problem != NULL ? problem : pair_problem (schedule, index, end);
 }
 
 static gboolean
@@ -265,11 +269,13 @@ check_orders (const Check *check, GError **error)
 {
   const PsSchedule *schedule = check->schedule;
   char name[48];
+
   for (guint device = 0; device < schedule->placement->n_devices; device++)
     for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
       {
         const char *problem = op_problem (check, device, i, schedule->first[device + 1]);
-        if (problem)
+
+        if (problem != NULL)
           {
             g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: op %u (%s): %s", device,
                          i - schedule->first[device], ps_op_format (schedule->ops[i], name), problem);
@@ -293,12 +299,15 @@ static gboolean
 check_complete (const Check *check, GError **error)
 {
   const PsSchedule *schedule = check->schedule;
+  const guint8 *seen = check->seen;
+
   for (guint stage = 0; stage < schedule->placement->n_stages; stage++)
     for (guint microbatch = 0; microbatch < schedule->n_microbatches; microbatch++)
       for (guint slice = 0; slice < schedule->n_slices; slice++)
         {
-          const char *missing = missing_kind (*seen_at (check, stage, microbatch, slice));
-          if (missing)
+          const char *missing = missing_kind (*seen++);
+
+          if (missing != NULL)
             {
               g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: has no %s of microbatch %u on stage %u",
                            ps_schedule_device (schedule, stage, microbatch), missing, microbatch, stage);
@@ -311,7 +320,8 @@ check_complete (const Check *check, GError **error)
 gboolean
 ps_schedule_validate (const PsSchedule *schedule, GError **error)
 {
-  gsize cells = (gsize)schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices;
+  gsize cells = ps_schedule_n_cells (schedule);
+
   if (cells > PS_MAX_OPS)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: %" G_GSIZE_FORMAT " forwards are more than %u ops",

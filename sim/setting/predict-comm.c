@@ -1,7 +1,7 @@
 /* predict-comm.c - a prediction's times where transfers queue, share links, or hold up devices. */
 #include "predict-comm.h"
 
-/* What an engine is given, and what it points into. */
+/* The setting of an engine, and the memory that it points into. */
 typedef struct PsEventsTask
 {
   PsEventsSetting setting;

@@ -1,10 +1,10 @@
-/* events-build.c - makes the engine for a program: what each device does in turn, and what each transfer waits for. */
+/* events-build.c - makes the engine for a program: the items of each device and the conditions of each transfer. */
 #include "events-timed.h"
 
 void
 ps_events_free (PsEvents *events)
 {
-  if (!events)
+  if (events == NULL)
     return;
   ps_channels_free (events->channels);
   g_free (events->transfers);
@@ -19,15 +19,7 @@ ps_events_free (PsEvents *events)
   g_free (events);
 }
 
-static gboolean
-is_eager (const PsEvents *events, const PsCosts *costs, guint step)
-{
-  gint64 bytes = costs->message_bytes[events->program->steps[step].transfer];
-
-  return bytes > 0 && bytes <= events->setting.eager_bytes;
-}
-
-/* Of an eager message the part on the receiver's end, else the whole: what a consumer waits for. */
+/* The transfer that a consumer waits for: the part on the receiver's end if the message is eager, else the whole. */
 static guint32
 receive_part (const PsEvents *events, guint32 message)
 {
@@ -39,67 +31,59 @@ receive_part (const PsEvents *events, guint32 message)
 static guint32
 part_on (const PsEvents *events, guint32 message, guint device)
 {
-  return events->channels->messages[message].receiver == device ? receive_part (events, message) : message;
+  return events->program->messages[message].receiver == device ? receive_part (events, message) : message;
 }
 
-/* Finds the step that each message is for, and splits eager messages. */
-static gboolean
-find_transfers (PsEvents *events, const PsCosts *costs, GError **error)
+/* A transfer for each message, and a second one for each eager message. */
+static void
+build_transfers (PsEvents *events, const PsCosts *costs)
 {
   const PsProgram *program = events->program;
 
-  events->n_messages = events->n_transfers = events->channels->n_messages;
-  events->transfers = g_new0 (PsTransfer, 2 * (gsize)events->n_messages + 1);
-  for (guint i = 0; i < program->n_steps; i++)
+  events->n_transfers = program->n_messages;
+  events->transfers = g_new0 (PsTransfer, 2 * (gsize)events->program->n_messages + 1);
+  for (guint i = 0; i < events->program->n_messages; i++)
     {
-      guint32 message;
+      guint32 step = program->messages[i].consumer;
 
-      if (program->steps[i].input == 0)
+      events->transfers[i].message = i;
+      if (!ps_events_setting_is_eager (&events->setting, costs->message_bytes[program->steps[step].transfer]))
         continue;
-      message = ps_channels_find (events->channels, ps_program_producer (program, i));
-      if (message == 0)
-        {
-          g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: device %u: an input of step %u is never received",
-                       program->schedule->name, (guint)program->steps[i].device, i);
-          return FALSE;
-        }
-      events->transfers[message - 1].step = i;
-      if (!is_eager (events, costs, i))
-        continue;
-      events->transfers[events->n_transfers++] = (PsTransfer){ .step = i, .part = PS_TRANSFER_EAGER_RECEIVE };
-      events->transfers[message - 1].part = PS_TRANSFER_EAGER_SEND;
-      events->transfers[message - 1].next[1] = events->n_transfers;
+      events->transfers[events->n_transfers++] = (PsTransfer){ .message = i, .part = PS_TRANSFER_EAGER_RECEIVE };
+      events->transfers[i].part = PS_TRANSFER_EAGER_SEND;
+      events->transfers[i].next[1] = events->n_transfers;
     }
-  return TRUE;
 }
 
-/* Hangs what follows on an end behind the part that holds it. */
+/* Links each transfer to the next one on the same channel end. Of an eager message the send part holds the sender's
+ * end, the receive part the receiver's. */
 static void
 link_ends (PsEvents *events, guint32 index)
 {
-  const PsMessage *message = &events->channels->messages[index];
+  const PsMessage *message = &events->program->messages[index];
+  const PsTurn *turns = events->channels->turns[index];
   PsTransfer *send = &events->transfers[index], *receive = &events->transfers[receive_part (events, index)];
 
-  if (message->next_send != 0)
-    send->next[0] = 1 + part_on (events, message->next_send - 1, message->sender);
-  if (message->next_receive != 0)
-    receive->next[1] = 1 + part_on (events, message->next_receive - 1, message->receiver);
+  if (turns[PS_SIDE_SENDER].next != 0)
+    send->next[0] = 1 + part_on (events, turns[PS_SIDE_SENDER].next - 1, message->sender);
+  if (turns[PS_SIDE_RECEIVER].next != 0)
+    receive->next[1] = 1 + part_on (events, turns[PS_SIDE_RECEIVER].next - 1, message->receiver);
 }
 
-/* Its data exists or has arrived; its turn on each end that it has, unless it is the first there; each device that has
- * to come to it. */
+/* Counts the conditions of a transfer: its data exists or has arrived; the transfers before it on each channel end are
+ * over; when blocking, both devices have reached the instruction. */
 static void
 count_conditions (PsEvents *events, guint32 index)
 {
-  const PsMessage *message = &events->channels->messages[index];
+  const PsTurn *turns = events->channels->turns[index];
   PsTransfer *send = &events->transfers[index], *receive = &events->transfers[receive_part (events, index)];
-  gboolean ends = events->setting.comm != PS_CHANNEL_LATENCY && !events->setting.ready_order;
+  gboolean in_order = events->setting.ready_order == 0;
 
   send->conditions++;
-  send->conditions += ends && !(message->heads & PS_HEAD_SEND);
+  send->conditions += in_order && turns[PS_SIDE_SENDER].waits;
   if (send != receive)
     receive->conditions++;
-  receive->conditions += ends && !(message->heads & PS_HEAD_RECEIVE);
+  receive->conditions += in_order && turns[PS_SIDE_RECEIVER].waits;
   receive->conditions += events->setting.blocking != 0;
 }
 
@@ -110,10 +94,9 @@ append_op (PsEvents *events, guint step)
   PsItem *item = &events->items[events->n_items];
 
   *item = (PsItem){ .type = PS_ITEM_OP, .step = step, .cost = program->steps[step].cost };
-  item->pair = program->pair ? program->pair[step] : PS_PAIR_NONE;
-  if (program->steps[step].input != 0)
-    item->wait
-        = 1 + receive_part (events, ps_channels_find (events->channels, ps_program_producer (program, step)) - 1);
+  item->pair = program->pair != NULL ? program->pair[step] : PS_PAIR_NONE;
+  if (program->message_of[step] != 0)
+    item->wait = 1 + receive_part (events, program->message_of[step] - 1);
   events->item_of_step[step] = events->n_items++;
 }
 
@@ -126,15 +109,15 @@ append_items (PsEvents *events, guint device)
 
   for (guint i = program->first[device]; i < program->first[device + 1]; i++)
     {
-      guint type = program->instructions[i].type;
+      const PsInstruction *instruction = &program->instructions[i];
       PsItem *item = &events->items[events->n_items];
 
-      if (type == PS_INSTRUCTION_COMPUTE)
+      if (instruction->type == PS_INSTRUCTION_COMPUTE)
         append_op (events, program->step_of[op++]);
-      if (!events->setting.blocking || (type != PS_INSTRUCTION_SEND && type != PS_INSTRUCTION_RECEIVE))
+      if (!events->setting.blocking || !ps_instruction_is_post (instruction))
         continue;
-      *item = (PsItem){ .type = type == PS_INSTRUCTION_SEND ? PS_ITEM_SEND : PS_ITEM_RECEIVE };
-      item->wait = 1 + part_on (events, events->channels->message_of[i] - 1, device);
+      *item = (PsItem){ .type = instruction->type == PS_INSTRUCTION_SEND ? PS_ITEM_SEND : PS_ITEM_RECEIVE };
+      item->wait = 1 + part_on (events, instruction->message - 1, device);
       events->n_items++;
     }
 }
@@ -144,7 +127,8 @@ build_items (PsEvents *events)
 {
   const PsProgram *program = events->program;
 
-  events->items = g_new (PsItem, program->n_steps + (events->setting.blocking ? 2 * (gsize)events->n_messages : 0) + 1);
+  events->items
+      = g_new (PsItem, program->n_steps + (events->setting.blocking ? 2 * (gsize)events->program->n_messages : 0) + 1);
   events->item_of_step = g_new (guint32, program->n_steps);
   events->first_item = g_new0 (guint, events->n_devices + 1);
   for (guint device = 0; device < events->n_devices; device++)
@@ -154,10 +138,9 @@ build_items (PsEvents *events)
     }
   if (events->setting.blocking)
     return;
-  for (guint32 i = 0; i < events->n_messages; i++)
+  for (guint32 i = 0; i < events->program->n_messages; i++)
     {
-      guint producer = program->steps[events->transfers[i].step].input - 1;
-      guint32 *send = events->items[events->item_of_step[producer]].send;
+      guint32 *send = events->items[events->item_of_step[program->messages[i].producer]].send;
 
       send[send[0] != 0] = i + 1;
     }
@@ -173,10 +156,10 @@ check_setting (const PsEventsSetting *setting, const PsProgram *program, GError 
   else if (setting->overlap_slowdown != 0
            && !(setting->overlap_slowdown >= 1 && setting->overlap_slowdown <= PS_MAX_SLOWDOWN))
     message = "overlap slow-down: a factor from 1 to 8 would be right";
-  for (guint d = 0; setting->speed && d < program->schedule->placement->n_devices; d++)
+  for (guint d = 0; setting->speed != NULL && d < program->schedule->placement->n_devices; d++)
     if (!(setting->speed[d] >= PS_MIN_SPEED && setting->speed[d] <= PS_MAX_SPEED))
       message = "speed: a factor from 0.001 to 1000 would be right";
-  if (message)
+  if (message != NULL)
     g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
   return message == NULL;
 }
@@ -190,7 +173,7 @@ check_sums (const PsProgram *program, const PsCosts *costs, const PsEventsSettin
   for (guint i = 0; i < program->n_steps; i++)
     {
       const PsStep *step = &program->steps[i];
-      double speed = setting->speed ? setting->speed[step->device] : 1;
+      double speed = setting->speed != NULL ? setting->speed[step->device] : 1;
 
       sum += (double)ps_step_duration (program, costs, i) * slowdown / speed;
       sum += step->input ? (double)costs->transfer_ns[step->transfer] : 0;
@@ -215,10 +198,9 @@ ps_events_new (const PsProgram *program, const PsCosts *costs, const PsEventsSet
   events->program = program;
   events->setting = *setting;
   events->n_devices = program->schedule->placement->n_devices;
-  events->channels = ps_channels_new (program, setting->comm, error);
-  if (!events->channels || !find_transfers (events, costs, error))
-    return NULL;
-  for (guint32 i = 0; i < events->n_messages; i++)
+  events->channels = ps_channels_new (program, setting->comm);
+  build_transfers (events, costs);
+  for (guint32 i = 0; i < events->program->n_messages; i++)
     {
       if (!setting->ready_order)
         link_ends (events, i);

@@ -16,7 +16,7 @@ typedef struct
 typedef struct
 {
   guint n;
-  PsHeapEntry *entries; /* [n] the least time in front */
+  PsHeapEntry *entries; /* [n] the first has the least time */
   guint32 *place;       /* [n_ids] 1 + place in entries; 0: not in the heap */
 } PsHeap;
 
@@ -33,7 +33,7 @@ ps_heap_new (guint n_ids)
 static inline void
 ps_heap_free (PsHeap *heap)
 {
-  if (!heap)
+  if (heap == NULL)
     return;
   g_free (heap->entries);
   g_free (heap->place);
@@ -69,7 +69,7 @@ ps_heap_sink (PsHeap *heap, guint place, PsHeapEntry entry)
   ps_heap_put (heap, place, entry);
 }
 
-/* Puts an id into the heap, or changes the time of one that is in it. */
+/* Puts an id into the heap, or changes its time if it is in the heap already. */
 static inline void
 ps_heap_set (PsHeap *heap, guint32 id, gint64 time_ns)
 {
@@ -84,7 +84,7 @@ ps_heap_set (PsHeap *heap, guint32 id, gint64 time_ns)
     ps_heap_sink (heap, place - 1, entry);
 }
 
-/* Takes out the id in front; the heap must not be empty. */
+/* Takes out the id of the least time. The heap must not be empty. */
 static inline guint32
 ps_heap_pop (PsHeap *heap)
 {

@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-__extension__ typedef unsigned __int128 Work; /* bytes * 10^9: what a rate of one byte per second moves in 10^9 ns */
+__extension__ typedef unsigned __int128
+    Work; /* bytes * 10^9: a rate of one byte per second moves 10^9 of it in 10^9 ns */
 
 typedef enum
 {
@@ -24,7 +25,7 @@ typedef struct
   guint8 fixed; /* while rates are found */
 } Flow;
 
-/* One direction of what a device, or a node, is connected by. */
+/* One direction of the link of a device or a node. */
 typedef struct
 {
   guint64 capacity; /* bytes per second */
@@ -63,7 +64,7 @@ ps_links_new (const PsEvents *events)
 void
 ps_links_free (PsLinks *links)
 {
-  if (!links)
+  if (links == NULL)
     return;
   g_free (links->ports);
   g_free (links->flows);
@@ -96,11 +97,12 @@ ps_links_start (PsEvents *events, guint32 index)
 {
   PsTimed *timed = events->timed;
   const PsTransfer *transfer = &events->transfers[index];
-  const PsStep *step = &events->program->steps[transfer->step];
-  guint sender = events->program->steps[step->input - 1].device, receiver = step->device;
+  const PsMessage *message = &events->program->messages[transfer->message];
+  guint sender = message->sender, receiver = message->receiver;
   PsLink link = ps_cluster_link (timed->links->cluster, sender, receiver);
   Flow *flow = &timed->links->flows[index];
-  gint64 bytes = events->costs->message_bytes[step->transfer], body_ns = transfer->end_ns - link.latency_ns;
+  gint64 bytes = events->costs->message_bytes[events->program->steps[message->consumer].transfer];
+  gint64 body_ns = transfer->end_ns - link.latency_ns;
   double alone = body_ns > 0 ? (double)bytes * 1e9 / (double)body_ns : 0;
 
   *flow = (Flow){ .phase = PHASE_ALONE };
@@ -141,7 +143,7 @@ ps_links_event (PsEvents *events, guint32 index)
   return TRUE;
 }
 
-/* What has gone through since. */
+/* Takes off the bytes that have gone through since since_ns. */
 static void
 move_bytes (Flow *flow, gint64 now_ns)
 {
@@ -216,7 +218,7 @@ clear_ports (PsLinks *links)
 }
 
 /* Fixes at least one flow per round. A full port stops all its flows at the same level, so the order in which they are
- * looked at within a round does not matter: what is left of a port divided by its flows does not sink below the level.
+ * looked at within a round does not matter: the rest of a port divided by its flows does not sink below the level.
  */
 static void
 find_rates (PsLinks *links)

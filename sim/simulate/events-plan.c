@@ -1,5 +1,5 @@
-/* events-plan.c - finds a good order of sends and receives: runs of the program give orders, and runs of those orders
- * say which is best. */
+/* events-plan.c - finds a good order of sends and receives: runs of the program give orders, and a run of each order
+ * says how good it is. */
 #include "events-private.h"
 #include "program/program-private.h"
 
@@ -42,7 +42,7 @@ note (Plan *plan)
       && (simulation->makespan_ns > plan->best_ns
           || (simulation->makespan_ns == plan->best_ns && simulation->max_span_ns >= plan->best_span_ns)))
     return;
-  if (!plan->best)
+  if (plan->best == NULL)
     plan->best = g_malloc (plan->size);
   memcpy (plan->best, plan->program->instructions, plan->size);
   plan->best_ns = simulation->makespan_ns;
@@ -65,7 +65,10 @@ try_order_of_run (Plan *plan)
 static gboolean
 is_safe (const PsProgram *program)
 {
-  for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
+  guint n_channels;
+
+  ps_channel_table (&n_channels);
+  for (guint channel = 0; channel < n_channels; channel++)
     if (!ps_program_check (program, (PsChannel)channel, NULL))
       return FALSE;
   return TRUE;
@@ -78,7 +81,7 @@ try_rule (Plan *plan, PsCommOrder order)
   g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (plan->program->schedule), order, NULL);
 
   memcpy (plan->program->instructions, program->instructions, plan->size);
-  ps_program_note_posts (plan->program);
+  ps_program_note_places (plan->program);
   if (!run (plan))
     return;
   if (order == PS_COMM_ASAP || is_safe (plan->program))
@@ -92,13 +95,15 @@ find_tails (const Plan *plan)
 {
   const PsProgram *program = plan->program;
   const PsEventsSetting *setting = &plan->setting;
-  gint64 *tails = g_new0 (gint64, (gsize)program->n_steps + 1); /* entry 0 takes what goes nowhere */
+  gint64 *tails = g_new0 (gint64, (gsize)program->n_steps + 1); /* entry 0: steps without input or predecessor */
 
   for (guint i = program->n_steps; i-- > 0;)
     {
       const PsStep *step = &program->steps[i];
-      gint64 transfer = setting->transfer_ns ? setting->transfer_ns[i] : plan->costs->transfer_ns[step->transfer];
-      gint64 duration = setting->duration_ns ? setting->duration_ns[i] : ps_step_duration (program, plan->costs, i);
+      gint64 transfer
+          = setting->transfer_ns != NULL ? setting->transfer_ns[i] : plan->costs->transfer_ns[step->transfer];
+      gint64 duration
+          = setting->duration_ns != NULL ? setting->duration_ns[i] : ps_step_duration (program, plan->costs, i);
 
       tails[i + 1] += ps_event_at_speed (setting, step->device, duration);
       tails[step->previous] = MAX (tails[step->previous], tails[i + 1]);
@@ -118,7 +123,7 @@ try_free_messages (Plan *plan, const gint64 *urgency_ns, GError **error)
   setting.ready_order = 1;
   setting.blocking = FALSE;
   events = ps_events_new (plan->program, plan->costs, &setting, error);
-  if (!events)
+  if (events == NULL)
     return FALSE;
   events->urgency_ns = urgency_ns;
   events->exclusive = plan->setting.blocking;
@@ -143,12 +148,12 @@ ps_events_plan (PsProgram *program, const PsCosts *costs, const PsEventsSetting 
       try_rule (&plan, PS_COMM_ASAP);
       try_rule (&plan, PS_COMM_DEFERRED);
     }
-  if (plan.best)
+  if (plan.best != NULL)
     {
       memcpy (program->instructions, plan.best, plan.size);
-      ps_program_note_posts (program);
+      ps_program_note_places (program);
     }
-  if (!cause)
+  if (cause == NULL)
     return TRUE;
   g_propagate_error (error, g_steal_pointer (&cause));
   return FALSE;

@@ -12,14 +12,14 @@
 G_BEGIN_DECLS
 
 /* One transfer on its way through its conditions: its data exists, it is the next one on each end, and in blocking runs
- * each device has come to it. An eager message is two: what holds the sender's end, and what is over when the message
- * has arrived and its turn on the receiver's end has come. */
+ * each device has come to it. An eager message has two transfers. The first holds the sender's end; the second is over
+ * when the message has arrived and its turn on the receiver's end has come. */
 typedef struct
 {
   gint64 start_ns;   /* when the last condition so far was met */
   gint64 end_ns;     /* until it starts: its duration */
   guint32 next[2];   /* 1 + transfers of which a condition is met when it ends; 0 = none */
-  guint32 step;      /* whose input it is */
+  guint32 message;   /* of the program */
   guint8 missing;    /* conditions not yet met */
   guint8 conditions; /* in all */
   guint8 done;
@@ -37,10 +37,10 @@ typedef enum
 {
   PS_ITEM_OP,
   PS_ITEM_SEND,    /* blocking runs only: the device comes to the transfer and goes on when it is over */
-  PS_ITEM_RECEIVE, /* likewise */
+  PS_ITEM_RECEIVE, /* the same */
 } PsItemType;
 
-/* What a device does next. */
+/* One thing that a device does. */
 typedef struct
 {
   gint64 duration_ns;
@@ -54,11 +54,11 @@ typedef struct
 
 typedef struct
 {
-  gint64 clock_ns; /* end of what it did last */
+  gint64 clock_ns; /* end of its last op, or of its last send or receive when blocking */
   gint64 first_ns; /* start of its first op; -1: none yet */
   gint64 busy_ns;
   guint32 next;    /* item */
-  guint32 end;     /* behind its last item */
+  guint32 end;     /* after its last item */
   guint32 blocked; /* 1 + transfer that it waits for; 0 = none */
   gboolean posted; /* it has come to the send or receive that is its next item */
 } PsEventDevice;
@@ -72,7 +72,6 @@ struct _PsEvents
   PsEventsSetting setting;
   PsChannels *channels;
   guint n_devices;
-  guint n_messages;
   guint n_transfers; /* messages, then the second parts of eager ones */
   PsTransfer *transfers;
   guint n_items;
@@ -84,7 +83,7 @@ struct _PsEvents
   guint32 *startable; /* [n_transfers] transfers whose conditions are all met */
   guint n_awake;
   guint16 *awake;           /* [n_devices] devices that may go on */
-  PsTimed *timed;           /* NULL: times do not depend on what else goes on */
+  PsTimed *timed;           /* NULL: times follow from the order alone */
   PsReady *ready;           /* NULL: program order */
   const gint64 *urgency_ns; /* [n_steps] of their inputs: with ready_order, the message of the largest goes first; NULL:
                                the first to exist does */
@@ -94,12 +93,12 @@ struct _PsEvents
   PsSimulation *simulation;
 };
 
-/* What a device takes for ops of that duration. */
+/* The time that ops of that duration take on a device. */
 static inline gint64
 ps_event_at_speed (const PsEventsSetting *setting, guint device, gint64 duration_ns)
 {
-  return setting->speed && setting->speed[device] != 1 ? llrint ((double)duration_ns / setting->speed[device])
-                                                       : duration_ns;
+  return setting->speed != NULL && setting->speed[device] != 1 ? llrint ((double)duration_ns / setting->speed[device])
+                                                               : duration_ns;
 }
 
 static inline void
@@ -126,18 +125,18 @@ static inline void
 ps_event_complete (PsEvents *events, guint32 index)
 {
   PsTransfer *transfer = &events->transfers[index];
-  const PsStep *step = &events->program->steps[transfer->step];
+  const PsMessage *message = &events->program->messages[transfer->message];
 
   transfer->done = TRUE;
   if (transfer->part != PS_TRANSFER_EAGER_RECEIVE)
-    events->simulation->transfer_start_ns[transfer->step] = transfer->start_ns;
-  events->simulation->transfer_end_ns[transfer->step] = transfer->end_ns;
+    events->simulation->transfer_start_ns[message->consumer] = transfer->start_ns;
+  events->simulation->transfer_end_ns[message->consumer] = transfer->end_ns;
   for (guint i = 0; i < G_N_ELEMENTS (transfer->next); i++)
     if (transfer->next[i] != 0)
       ps_event_meet (events, transfer->next[i], transfer->end_ns);
-  ps_event_wake (events, step->device, index + 1);
+  ps_event_wake (events, message->receiver, index + 1);
   if (events->setting.blocking)
-    ps_event_wake (events, events->program->steps[step->input - 1].device, index + 1);
+    ps_event_wake (events, message->sender, index + 1);
 }
 
 /* Memory as in the relaxation engine: taken at the start, given back at the end; both ops of a pair at the pair's. */
@@ -164,7 +163,7 @@ ps_event_end_op (PsEvents *events, guint device, const PsItem *item, gint64 end_
     memory->held_bytes -= events->costs->op[item[-1].cost].give_bytes;
 }
 
-/* The engine where times depend on what else goes on; made for a setting, run until nothing moves. */
+/* The engine for times that depend on other ops and transfers of the same instant. A run ends when nothing moves. */
 PsTimed *ps_timed_new (PsEvents *events);
 void ps_timed_free (PsTimed *timed);
 void ps_timed_run (PsEvents *events);

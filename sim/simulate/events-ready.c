@@ -1,4 +1,4 @@
-/* events-ready.c - the order as a hint: devices start what is ready, and messages go by whichever channel is free. */
+/* events-ready.c - the order as a hint: devices start ready ops, and messages go by whichever channel is free. */
 #include "events-timed.h"
 
 #include <string.h>
@@ -13,18 +13,16 @@ struct _PsReady
   guint32 *sequence; /* [n_items] items of a device in the order in which they started */
   guint *n_started;  /* [n_devices] */
   guint n_pending;
-  guint32 *pending;  /* [n_transfers] transfers that wait for a channel, the first to go in front */
-  guint32 *ends[2];  /* [n_messages] what a transfer holds, on the sender's and on the receiver's side */
-  gboolean has_ends; /* not those of pure latency */
-  guint n_ends;
-  guint8 *held; /* [n_ends] */
+  guint32 *pending; /* [n_transfers] transfers that wait for a channel; the next to go is the first */
+  guint8 *held;     /* [n_ends] whether a transfer holds the channel end */
 };
 
-/* Items by what they make: F, R, or B and BW, of each stage, microbatch and slice. */
+/* The items that make the results of a stage, microbatch and slice, each counted from 1; 0 = none. */
 typedef struct
 {
-  const PsEvents *events;
-  guint32 *made[3]; /* 1 + item; 0 = none */
+  guint32 forward;
+  guint32 recompute;
+  guint32 backward; /* B or BW */
 } Makers;
 
 static const PsOp *
@@ -33,119 +31,65 @@ item_op (const PsEvents *events, guint32 i)
   return &events->program->schedule->ops[events->program->op_of[events->items[i].step]];
 }
 
-static guint32 *
-maker (const Makers *makers, guint what, guint stage, guint microbatch, guint slice)
-{
-  const PsSchedule *schedule = makers->events->program->schedule;
-
-  return &makers->made[what][((gsize)stage * schedule->n_microbatches + microbatch) * schedule->n_slices + slice];
-}
-
-static guint
-made_by (const PsOp *op)
-{
-  return op->kind == PS_OP_F ? 0 : op->kind == PS_OP_R ? 1 : 2;
-}
-
-static gboolean
-makes_something (const PsOp *op)
-{
-  return op->kind != PS_OP_W && op->kind != PS_OP_O;
-}
-
-/* An item of another device hands over by a transfer, and one behind in the order is no condition. */
 static void
-depend_on (const Makers *makers, guint32 *depends, guint *n, guint32 i, guint32 other)
+note_maker (Makers *makers, PsOp op, guint32 item)
 {
-  const PsStep *steps = makers->events->program->steps;
-  const PsItem *items = makers->events->items;
+  if (op.kind == PS_OP_F)
+    makers->forward = item;
+  else if (op.kind == PS_OP_R)
+    makers->recompute = item;
+  else if (ps_op_is_backward (op))
+    makers->backward = item;
+}
+
+/* Adds a condition on an item. An item of another device hands over by a transfer, and a later item is no condition. */
+static void
+depend_on (const PsEvents *events, guint32 *depends, guint *n, guint32 i, guint32 other)
+{
+  const PsStep *steps = events->program->steps;
+  const PsItem *items = events->items;
 
   if (other != 0 && other - 1 < i && steps[items[other - 1].step].device == steps[items[i].step].device)
     depends[(*n)++] = other;
 }
 
 static void
-find_depends (const Makers *makers, guint32 i, guint32 *depends)
+find_depends (const PsEvents *events, const Makers *makers, guint32 i, guint32 *depends)
 {
-  const PsSchedule *schedule = makers->events->program->schedule;
-  const PsOp *op = item_op (makers->events, i);
-  guint n = 0, last = schedule->placement->n_stages - 1;
+  const PsSchedule *schedule = events->program->schedule;
+  PsOp op = *item_op (events, i), producer;
+  const Makers *own = &makers[ps_schedule_cell (schedule, op)];
+  guint n = 0;
 
-  if (op->kind == PS_OP_O)
-    return;
-  if (op->kind == PS_OP_W)
+  if (op.kind == PS_OP_W)
+    depend_on (events, depends, &n, i, own->backward);
+  if (op.kind == PS_OP_R || ps_op_is_backward (op))
+    depend_on (events, depends, &n, i, own->forward);
+  if (ps_op_is_backward (op))
+    depend_on (events, depends, &n, i, own->recompute);
+  if (ps_op_input (op, schedule->placement->n_stages, &producer))
     {
-      depend_on (makers, depends, &n, i, *maker (makers, 2, op->stage, op->microbatch, op->slice));
-      return;
+      const Makers *other = &makers[ps_schedule_cell (schedule, producer)];
+
+      depend_on (events, depends, &n, i, producer.kind == PS_OP_F ? other->forward : other->backward);
     }
-  if (op->kind == PS_OP_F)
-    {
-      if (op->stage > 0)
-        depend_on (makers, depends, &n, i, *maker (makers, 0, op->stage - 1U, op->microbatch, op->slice));
-      if (op->slice > 0)
-        depend_on (makers, depends, &n, i, *maker (makers, 0, op->stage, op->microbatch, op->slice - 1U));
-      return;
-    }
-  depend_on (makers, depends, &n, i, *maker (makers, 0, op->stage, op->microbatch, op->slice));
-  if (op->kind == PS_OP_R)
-    return;
-  depend_on (makers, depends, &n, i, *maker (makers, 1, op->stage, op->microbatch, op->slice));
-  if (op->stage < last)
-    depend_on (makers, depends, &n, i, *maker (makers, 2, op->stage + 1U, op->microbatch, op->slice));
-  if (op->slice + 1U < schedule->n_slices)
-    depend_on (makers, depends, &n, i, *maker (makers, 2, op->stage, op->microbatch, op->slice + 1U));
+  if (op.kind == PS_OP_F && op.slice > 0)
+    depend_on (events, depends, &n, i, own[-1].forward);
+  if (ps_op_is_backward (op) && op.slice + 1U < schedule->n_slices)
+    depend_on (events, depends, &n, i, own[1].backward);
 }
 
 static void
 build_depends (const PsEvents *events, PsReady *ready)
 {
   const PsSchedule *schedule = events->program->schedule;
-  gsize n_cells = (gsize)schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices;
-  Makers makers = { .events = events };
+  g_autofree Makers *makers = g_new0 (Makers, ps_schedule_n_cells (schedule));
 
-  for (guint what = 0; what < G_N_ELEMENTS (makers.made); what++)
-    makers.made[what] = g_new0 (guint32, n_cells);
   for (guint32 i = 0; i < events->n_items; i++)
-    {
-      const PsOp *op = item_op (events, i);
-
-      if (makes_something (op))
-        *maker (&makers, made_by (op), op->stage, op->microbatch, op->slice) = i + 1;
-    }
+    note_maker (&makers[ps_schedule_cell (schedule, *item_op (events, i))], *item_op (events, i), i + 1);
   ready->depends = g_new0 (guint32, (gsize)events->n_items * N_DEPENDS + 1);
   for (guint32 i = 0; i < events->n_items; i++)
-    find_depends (&makers, i, &ready->depends[(gsize)i * N_DEPENDS]);
-  for (guint what = 0; what < G_N_ELEMENTS (makers.made); what++)
-    g_free (makers.made[what]);
-}
-
-/* A rank's stream is held by each of its transfers; the other channels are one thing with two ends. */
-static void
-build_ends (const PsEvents *events, PsReady *ready)
-{
-  PsChannel channel = events->setting.comm;
-  g_autoptr (GHashTable) found = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
-
-  ready->has_ends = channel != PS_CHANNEL_LATENCY;
-  ready->n_ends = channel == PS_CHANNEL_RANK ? events->n_devices : 0;
-  for (guint i = 0; i < 2; i++)
-    ready->ends[i] = g_new0 (guint32, events->n_messages + 1);
-  for (guint i = 0; ready->has_ends && i < events->n_messages; i++)
-    {
-      const PsMessage *message = &events->channels->messages[i];
-      guint a = message->sender, b = message->receiver;
-      gint64 key = channel == PS_CHANNEL_PAIR ? (gint64)MIN (a, b) << 16 | MAX (a, b) : (gint64)a << 16 | b;
-
-      if (channel != PS_CHANNEL_RANK)
-        {
-          if (!g_hash_table_contains (found, &key))
-            g_hash_table_insert (found, g_memdup2 (&key, sizeof key), GUINT_TO_POINTER (ready->n_ends++));
-          a = b = GPOINTER_TO_UINT (g_hash_table_lookup (found, &key));
-        }
-      ready->ends[0][i] = a;
-      ready->ends[1][i] = b;
-    }
-  ready->held = g_new0 (guint8, ready->n_ends + 1);
+    find_depends (events, makers, i, &ready->depends[(gsize)i * N_DEPENDS]);
 }
 
 PsReady *
@@ -154,12 +98,12 @@ ps_ready_new (const PsEvents *events)
   PsReady *ready = g_new0 (PsReady, 1);
 
   build_depends (events, ready);
-  build_ends (events, ready);
   ready->started = g_new0 (guint8, events->n_items + 1);
   ready->second = g_new0 (guint32, events->n_devices);
   ready->sequence = g_new (guint32, events->n_items + 1);
   ready->n_started = g_new0 (guint, events->n_devices);
   ready->pending = g_new (guint32, events->n_transfers + 1);
+  ready->held = g_new0 (guint8, events->channels->n_ends + 1);
   return ready;
 }
 
@@ -174,8 +118,6 @@ ps_ready_free (PsReady *ready)
   g_free (ready->sequence);
   g_free (ready->n_started);
   g_free (ready->pending);
-  g_free (ready->ends[0]);
-  g_free (ready->ends[1]);
   g_free (ready->held);
   g_free (ready);
 }
@@ -188,11 +130,12 @@ ps_ready_begin (PsEvents *events)
   memset (ready->started, 0, events->n_items);
   memset (ready->second, 0, events->n_devices * sizeof *ready->second);
   memset (ready->n_started, 0, events->n_devices * sizeof *ready->n_started);
-  memset (ready->held, 0, ready->n_ends);
+  memset (ready->held, 0, events->channels->n_ends);
   ready->n_pending = 0;
 }
 
-/* A device is idle when it picks, so what has started on it has ended. The second op of a pair may need the first. */
+/* A device is idle when it picks, so all ops that started on it have ended. The second op of a pair may need the first.
+ */
 static gboolean
 is_ready (const PsEvents *events, guint32 i)
 {
@@ -207,7 +150,7 @@ is_ready (const PsEvents *events, guint32 i)
   return TRUE;
 }
 
-/* What an op, or both ops of a pair, take when they start, and keep when they have ended. */
+/* The bytes that an op, or both ops of a pair, take at the start and keep after the end. */
 typedef struct
 {
   gint64 take_bytes;
@@ -236,7 +179,7 @@ typedef struct
   gint64 limit_bytes;
   gint64 held_bytes;  /* now */
   gint64 level_bytes; /* when all that was passed over has run */
-  gint64 room_bytes;  /* by so much may the level rise before one of those, now or never, would not fit */
+  gint64 room_bytes;  /* the level may rise by so much before an op that was passed over would no longer fit */
 } Memory;
 
 static void
@@ -281,7 +224,7 @@ ps_ready_pick (PsEvents *events, guint device)
   PsReady *ready = events->ready;
   const gint64 *limit = events->setting.memory_limit;
   gint64 held = events->simulation->memory[device].held_bytes;
-  Memory memory = { limit ? limit[device] : G_MAXINT64 / 4, held, held, G_MAXINT64 / 4 };
+  Memory memory = { limit != NULL ? limit[device] : G_MAXINT64 / 4, held, held, G_MAXINT64 / 4 };
 
   if (ready->second[device] != 0)
     {
@@ -314,12 +257,13 @@ static gboolean
 goes_before (const PsEvents *events, guint32 a, guint32 b)
 {
   const PsTransfer *x = &events->transfers[a], *y = &events->transfers[b];
+  const PsMessage *one = &events->program->messages[x->message], *other = &events->program->messages[y->message];
 
-  if (events->urgency_ns && events->urgency_ns[x->step] != events->urgency_ns[y->step])
-    return events->urgency_ns[x->step] > events->urgency_ns[y->step];
+  if (events->urgency_ns != NULL && events->urgency_ns[one->consumer] != events->urgency_ns[other->consumer])
+    return events->urgency_ns[one->consumer] > events->urgency_ns[other->consumer];
   if (x->start_ns != y->start_ns)
     return x->start_ns < y->start_ns;
-  return a < b;
+  return one->receive < other->receive;
 }
 
 static void
@@ -344,30 +288,32 @@ is_idle (const PsEvents *events, guint device)
 static gboolean
 devices_are_idle (const PsEvents *events, guint32 transfer)
 {
-  const PsStep *step = &events->program->steps[events->transfers[transfer].step];
+  const PsMessage *message = &events->program->messages[events->transfers[transfer].message];
   gboolean eager = events->transfers[transfer].part == PS_TRANSFER_EAGER_SEND;
 
-  return is_idle (events, events->program->steps[step->input - 1].device) && (eager || is_idle (events, step->device));
+  return is_idle (events, message->sender) && (eager || is_idle (events, message->receiver));
 }
 
-/* The second part of an eager message needs no channel; its first holds the sender's end alone. */
+/* The second part of an eager message needs no channel. Its first part holds the sender's end alone. */
 static gboolean
 hold (const PsEvents *events, guint32 transfer, gboolean held)
 {
   PsReady *ready = events->ready;
-  guint part = events->transfers[transfer].part, n = part == PS_TRANSFER_EAGER_SEND ? 1 : 2;
+  guint part = events->transfers[transfer].part, n_sides = part == PS_TRANSFER_EAGER_SEND ? 1 : PS_N_SIDES;
+  const PsTurn *turns;
 
   if (part == PS_TRANSFER_EAGER_RECEIVE)
     return TRUE;
   if (held && events->exclusive && !devices_are_idle (events, transfer))
     return FALSE;
-  if (!ready->has_ends)
+  if (events->channels->n_ends == 0)
     return TRUE;
-  for (guint i = 0; held && i < n; i++)
-    if (ready->held[ready->ends[i][transfer]])
+  turns = events->channels->turns[transfer];
+  for (guint side = 0; held && side < n_sides; side++)
+    if (ready->held[turns[side].end])
       return FALSE;
-  for (guint i = 0; i < n; i++)
-    ready->held[ready->ends[i][transfer]] = (guint8)held;
+  for (guint side = 0; side < n_sides; side++)
+    ready->held[turns[side].end] = (guint8)held;
   return TRUE;
 }
 

@@ -14,14 +14,14 @@ ps_timed_new (PsEvents *events)
   timed->heap = ps_heap_new (events->n_devices + events->n_transfers);
   timed->devices = g_new0 (PsTimedDevice, events->n_devices);
   timed->slowdown = slowdown > 1 ? llrint (slowdown * NO_SLOWDOWN) : NO_SLOWDOWN;
-  timed->links = events->setting.links ? ps_links_new (events) : NULL;
+  timed->links = events->setting.links != NULL ? ps_links_new (events) : NULL;
   return timed;
 }
 
 void
 ps_timed_free (PsTimed *timed)
 {
-  if (!timed)
+  if (timed == NULL)
     return;
   ps_heap_free (timed->heap);
   ps_links_free (timed->links);
@@ -118,7 +118,7 @@ go_on (PsEvents *events, guint index)
   device->queued = FALSE;
   if (device->item != PS_NO_ITEM || device->waiting || (events->exclusive && device->n_active > 0))
     return;
-  i = events->ready ? ps_ready_pick (events, index) : pick_next (events, &events->devices[index]);
+  i = events->ready != NULL ? ps_ready_pick (events, index) : pick_next (events, &events->devices[index]);
   if (i != PS_NO_ITEM)
     start_op (events, index, i);
 }
@@ -155,15 +155,15 @@ start_transfer (PsEvents *events, guint32 index)
 {
   PsTimed *timed = events->timed;
   PsTransfer *transfer = &events->transfers[index];
-  const PsStep *steps = events->program->steps;
+  const PsMessage *message = &events->program->messages[transfer->message];
 
   transfer->start_ns = timed->now_ns;
   if (transfer->part != PS_TRANSFER_EAGER_RECEIVE)
     {
-      take_part (timed, steps[steps[transfer->step].input - 1].device, 1);
-      take_part (timed, steps[transfer->step].device, 1);
+      take_part (timed, message->sender, 1);
+      take_part (timed, message->receiver, 1);
     }
-  if (timed->links)
+  if (timed->links != NULL)
     ps_links_start (events, index);
   else
     ps_heap_set (timed->heap, events->n_devices + index, timed->now_ns + transfer->end_ns);
@@ -173,22 +173,21 @@ static void
 end_transfer (PsEvents *events, guint32 index)
 {
   PsTransfer *transfer = &events->transfers[index];
-  const PsStep *steps = events->program->steps;
-  guint sender = steps[steps[transfer->step].input - 1].device, receiver = steps[transfer->step].device;
+  const PsMessage *message = &events->program->messages[transfer->message];
 
   if (transfer->part != PS_TRANSFER_EAGER_RECEIVE)
     {
-      take_part (events->timed, sender, -1);
-      take_part (events->timed, receiver, -1);
+      take_part (events->timed, message->sender, -1);
+      take_part (events->timed, message->receiver, -1);
     }
   transfer->end_ns = events->timed->now_ns;
   ps_event_complete (events, index);
-  if (!events->ready)
+  if (events->ready == NULL)
     return;
   ps_ready_end_transfer (events, index);
-  wake (events, receiver);
+  wake (events, message->receiver);
   if (events->exclusive)
-    wake (events, sender);
+    wake (events, message->sender);
 }
 
 static void
@@ -198,14 +197,14 @@ take_event (PsEvents *events)
 
   if (id < events->n_devices)
     device_event (events, id);
-  else if (!events->timed->links || ps_links_event (events, id - events->n_devices))
+  else if (events->timed->links == NULL || ps_links_event (events, id - events->n_devices))
     end_transfer (events, id - events->n_devices);
 }
 
 static guint32
 next_transfer (PsEvents *events)
 {
-  if (events->ready)
+  if (events->ready != NULL)
     return ps_ready_next_transfer (events);
   return events->n_startable > 0 ? 1 + events->startable[--events->n_startable] : 0;
 }
@@ -225,7 +224,7 @@ settle (PsEvents *events)
       else
         break;
     }
-  if (events->timed->links)
+  if (events->timed->links != NULL)
     ps_links_settle (events);
 }
 
@@ -235,9 +234,9 @@ begin (PsEvents *events)
   PsTimed *timed = events->timed;
 
   ps_heap_clear (timed->heap);
-  if (timed->links)
+  if (timed->links != NULL)
     ps_links_begin (timed->links);
-  if (events->ready)
+  if (events->ready != NULL)
     ps_ready_begin (events);
   for (guint device = 0; device < events->n_devices; device++)
     {

@@ -1,6 +1,7 @@
-/* events-timed.h - where times depend on what else goes on: events in the order of time. Private to sim/events*.c.
+/* events-timed.h - events in the order of time, for times that depend on other ops and transfers of the same instant.
+ * Private to sim/simulate/events*.c.
  *
- * An event is the end of a device's op or of a phase of a transfer. All those of one instant are taken before anything
+ * An event is the end of a device's op or of a phase of a transfer. All events of one instant are taken before anything
  * new begins, so that it does not matter which comes first.
  */
 #ifndef PIPESIM_EVENTS_TIMED_H
@@ -45,7 +46,7 @@ void ps_links_start (PsEvents *events, guint32 transfer);
 /* Takes its event. Returns TRUE when the transfer is over; else it has got through the latency and moves its bytes. */
 gboolean ps_links_event (PsEvents *events, guint32 transfer);
 
-/* After the events of an instant: rates anew, and when each transfer is over at those. */
+/* Finds new rates after the events of an instant, and when each transfer is over at its rate. */
 void ps_links_settle (PsEvents *events);
 
 /* The order as a hint, and messages by whichever channel is free. */

@@ -8,7 +8,7 @@
 static void
 allot_times (PsSimulation *simulation)
 {
-  if (simulation->start_ns)
+  if (simulation->start_ns != NULL)
     return;
   simulation->start_ns = g_new0 (gint64, simulation->n_steps);
   simulation->transfer_start_ns = g_new0 (gint64, simulation->n_steps);
@@ -20,14 +20,14 @@ static void
 begin_transfers (PsEvents *events)
 {
   const gint64 *times = events->setting.transfer_ns, *costs = events->costs->transfer_ns;
-  const PsStep *steps = events->program->steps;
 
   for (guint i = 0; i < events->n_transfers; i++)
     {
       PsTransfer *transfer = &events->transfers[i];
+      guint32 step = events->program->messages[transfer->message].consumer;
 
       transfer->start_ns = 0;
-      transfer->end_ns = times ? times[transfer->step] : costs[steps[transfer->step].transfer];
+      transfer->end_ns = times != NULL ? times[step] : costs[events->program->steps[step].transfer];
       if (transfer->part == PS_TRANSFER_EAGER_RECEIVE)
         transfer->end_ns = 0;
       transfer->missing = transfer->conditions;
@@ -46,7 +46,7 @@ begin_items (PsEvents *events, guint device)
 
       if (item->type != PS_ITEM_OP)
         continue;
-      if (times)
+      if (times != NULL)
         item->duration_ns = times[item->step];
       else if (item->pair != PS_PAIR_NONE)
         item->duration_ns = ps_step_duration (events->program, events->costs, item->step);
@@ -65,7 +65,7 @@ ps_events_optimizer_ns (const PsProgram *program, const PsCosts *costs, const Ps
   for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
     if (placement->device[i] == device)
       sum += ps_costs_op (costs, PS_OP_O, i % placement->n_stages)->duration_ns;
-  return setting ? ps_event_at_speed (setting, device, sum) : sum;
+  return setting != NULL ? ps_event_at_speed (setting, device, sum) : sum;
 }
 
 static void
@@ -79,7 +79,7 @@ begin (PsEvents *events, const PsCosts *costs, PsSimulation *simulation)
   begin_transfers (events);
   for (guint device = events->n_devices; device-- > 0;)
     {
-      gint64 ready = events->setting.ready_ns ? events->setting.ready_ns[device] : 0;
+      gint64 ready = events->setting.ready_ns != NULL ? events->setting.ready_ns[device] : 0;
 
       begin_items (events, device);
       simulation->device[device].optimizer_ns
@@ -163,18 +163,20 @@ run_untimed (PsEvents *events)
     follow (events, events->awake[--events->n_awake]);
 }
 
+/* The send, the receive or the wait at which a device cannot go on with its item. */
 static guint
-find_instruction (const PsEvents *events, guint device, const PsItem *item)
+find_instruction (const PsEvents *events, const PsItem *item)
 {
-  static const PsInstructionType types[] = { PS_INSTRUCTION_WAIT, PS_INSTRUCTION_SEND, PS_INSTRUCTION_RECEIVE };
   const PsProgram *program = events->program;
-  PsOp op = ps_program_producer (program, events->transfers[item->wait - 1].step);
-  guint32 message = ps_channels_find (events->channels, op);
+  guint32 index = events->transfers[item->wait - 1].message;
+  const PsMessage *message = &program->messages[index];
+  guint i = message->receive;
 
-  for (guint i = program->first[device]; i < program->first[device + 1]; i++)
-    if (events->channels->message_of[i] == message && program->instructions[i].type == types[item->type])
-      return i;
-  return events->channels->messages[message - 1].receive;
+  if (item->type != PS_ITEM_OP)
+    return item->type == PS_ITEM_SEND ? message->send : message->receive;
+  while (program->instructions[i].type != PS_INSTRUCTION_WAIT || program->instructions[i].message != index + 1)
+    i++;
+  return i;
 }
 
 /* TRUE when every device has come to its end; else says who waits for whom. */
@@ -182,7 +184,8 @@ static gboolean
 check_finished (const PsEvents *events, GError **error)
 {
   g_autofree guint *cursor = g_new (guint, events->n_devices);
-  g_autofree guint8 *done = g_new0 (guint8, events->n_messages + 1), *exists = g_new0 (guint8, events->n_messages + 1);
+  g_autofree guint8 *done = g_new0 (guint8, events->program->n_messages + 1),
+                    *exists = g_new0 (guint8, events->program->n_messages + 1);
   gboolean finished = TRUE;
 
   for (guint device = 0; device < events->n_devices; device++)
@@ -191,18 +194,17 @@ check_finished (const PsEvents *events, GError **error)
 
       cursor[device] = events->program->first[device + 1];
       if (state->next < state->end)
-        cursor[device] = find_instruction (events, device, &events->items[state->next]);
+        cursor[device] = find_instruction (events, &events->items[state->next]);
       finished &= state->next == state->end;
     }
   if (finished)
     return TRUE;
-  for (guint i = 0; i < events->n_messages; i++)
+  for (guint i = 0; i < events->program->n_messages; i++)
     {
-      guint producer = events->program->steps[events->transfers[i].step].input - 1;
-      const PsEventDevice *sender = &events->devices[events->program->steps[producer].device];
+      const PsMessage *message = &events->program->messages[i];
 
       done[i] = events->transfers[i].done;
-      exists[i] = events->item_of_step[producer] < sender->next;
+      exists[i] = events->item_of_step[message->producer] < events->devices[message->sender].next;
     }
   ps_channels_explain (events->channels,
                        &(PsChannelsStuck){ .cursor = cursor,
@@ -213,7 +215,7 @@ check_finished (const PsEvents *events, GError **error)
   return FALSE;
 }
 
-/* What a blocking device still sends behind its last op is no part of its span. */
+/* The sends of a blocking device after its last op are no part of its span. */
 static gint64
 last_op_end (const PsEvents *events, guint device)
 {
@@ -246,7 +248,7 @@ ps_events_run (PsEvents *events, const PsCosts *costs, PsSimulation *simulation,
 {
   g_return_val_if_fail (simulation->n_steps == events->program->n_steps, FALSE);
   begin (events, costs, simulation);
-  if (events->timed)
+  if (events->timed != NULL)
     ps_timed_run (events);
   else
     run_untimed (events);
@@ -264,5 +266,5 @@ ps_events_simulate (const PsProgram *program, const PsCosts *costs, const PsEven
 {
   g_autoptr (PsEvents) events = ps_events_new (program, costs, setting, error);
 
-  return events && ps_events_run (events, costs, simulation, error);
+  return events != NULL && ps_events_run (events, costs, simulation, error);
 }

@@ -24,6 +24,7 @@ static inline void
 occupy (const Messages *messages, guint device, gint64 from_ns, gint64 until_ns, gint64 bytes)
 {
   guint i = messages->fill[device];
+
   if (from_ns >= until_ns || bytes == 0)
     return;
   messages->fill[device]++;
@@ -31,20 +32,20 @@ occupy (const Messages *messages, guint device, gint64 from_ns, gint64 until_ns,
   insert (&messages->buffers->gives[i], until_ns, -bytes);
 }
 
-/* The message that a step waits for. A receive is posted when the device's stream has come there. */
+/* The receiver's buffer is there when its stream has come to the receive. */
 static inline void
-add_message (const Messages *messages, guint step)
+add_message (const Messages *messages, const PsMessage *message)
 {
   const PsProgram *program = messages->program;
   const PsSimulation *simulation = messages->simulation;
-  guint producer = program->steps[step].input - 1, device = program->steps[step].device;
-  guint last = step + (program->pair && program->pair[step] == PS_PAIR_FIRST);
+  guint step = message->consumer, last = step + (program->pair != NULL && program->pair[step] == PS_PAIR_FIRST);
   gint64 bytes = messages->costs->message_bytes[program->steps[step].transfer];
-  gint64 sent_ns, arrived_ns, posted_ns = simulation->end_ns[program->posted[step]];
-  gboolean forward = program->schedule->ops[program->op_of[step]].kind == PS_OP_F;
+  gint64 sent_ns, arrived_ns, posted_ns = simulation->end_ns[message->posted];
+  gboolean forward = message->op.kind == PS_OP_F;
+
   ps_simulation_transfer (program, messages->costs, simulation, step, &sent_ns, &arrived_ns);
-  occupy (messages, program->steps[producer].device, simulation->end_ns[producer + 1], arrived_ns, bytes);
-  occupy (messages, device, MIN (posted_ns, sent_ns),
+  occupy (messages, message->sender, simulation->end_ns[message->producer + 1], arrived_ns, bytes);
+  occupy (messages, message->receiver, MIN (posted_ns, sent_ns),
           forward ? ps_simulation_start (program, messages->costs, simulation, last) : simulation->end_ns[last + 1],
           bytes);
 }
@@ -59,21 +60,21 @@ fill_buffers (const PsProgram *program, const PsCosts *costs, const PsSimulation
   guint n_devices = simulation->n_devices;
   g_autofree guint *fill = g_new (guint, n_devices);
   const Messages messages = { program, costs, simulation, &buffers, fill };
+
   for (guint device = 0; device < n_devices; device++)
     {
       fill[device] = ps_memory_buffers_first (program, device);
       buffers.gives[fill[device] - 1] = buffers.takes[fill[device] - 1] = before;
     }
-  for (guint i = 0; i < program->n_steps; i++)
-    if (program->steps[i].input)
-      add_message (&messages, i);
+  for (guint i = 0; i < program->n_messages; i++)
+    add_message (&messages, &program->messages[i]);
   for (guint device = 0; device < n_devices; device++)
     buffers.gives[fill[device]] = buffers.takes[fill[device]] = after;
   return buffers;
 }
 
-/* A device has at most one give and one take for each of its sends and receives; a step has at most four instructions,
- * those of its message with it. */
+/* A device has at most one give and one take for each of its sends and receives; a step has at most four instructions
+ * together with its message. */
 static guint
 room_for (const PsSimulation *simulation)
 {
@@ -85,6 +86,7 @@ ps_memory_buffers_init (PsMemoryBuffers *buffers, const PsProgram *program, cons
                         const PsSimulation *simulation)
 {
   guint n = room_for (simulation);
+
   *buffers = fill_buffers (program, costs, simulation, g_new (PsBufferChange, 2 * (gsize)n), n);
 }
 
@@ -94,7 +96,7 @@ ps_memory_buffers_clear (PsMemoryBuffers *buffers)
   g_free (buffers->gives);
 }
 
-/* At its end a device holds what it did before its first op, more or less what its ops leave. */
+/* held_bytes is the level after the last op. Less the sum of all changes it is the level before the first op. */
 static void
 count_device (const PsMemoryBuffers *buffers, const PsProgram *program, const PsCosts *costs, guint device,
               PsSimulation *simulation)
@@ -103,6 +105,7 @@ count_device (const PsMemoryBuffers *buffers, const PsProgram *program, const Ps
   PsMemoryWalk walk;
   PsMemoryChange change;
   gint64 level = 0, peak = 0;
+
   ps_memory_walk_init (&walk, program, costs, simulation, buffers, device);
   while (ps_memory_walk_next (&walk, &change))
     {
@@ -116,6 +119,7 @@ static gboolean
 knows_sizes (const PsCosts *costs)
 {
   gint64 all = 0;
+
   for (guint i = 1; i <= 2 * costs->n_stages; i++)
     all |= costs->message_bytes[i];
   return all != 0;
@@ -125,6 +129,7 @@ void
 ps_simulation_count_buffers (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
 {
   guint n = room_for (simulation);
+
   if (!knows_sizes (costs))
     return;
   if (simulation->buffers == NULL)

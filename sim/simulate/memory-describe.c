@@ -26,6 +26,7 @@ static void
 add_holding (Sentence *sentence, const PsMemoryHolding *holding)
 {
   gboolean same = sentence->text->len > 0 && sentence->stage == holding->stage && sentence->part == holding->part;
+
   if (same && sentence->open && holding->microbatch <= sentence->to + 1)
     {
       sentence->to = holding->microbatch;
@@ -51,6 +52,7 @@ add_part (Sentence *sentence, const GArray *alive, guint stage, PsMemoryPart par
   for (guint i = 0; i < alive->len; i++)
     {
       const PsMemoryHolding *holding = &g_array_index (alive, PsMemoryHolding, i);
+
       if (holding->stage == stage && holding->part == part)
         add_holding (sentence, holding);
     }
@@ -61,9 +63,11 @@ ps_memory_describe_alive (const PsDeviceMemory *memory)
 {
   g_autoptr (GString) text = g_string_new (NULL);
   Sentence sentence = { .text = text };
+
   for (guint i = 0; i < memory->alive->len; i++)
     {
       guint stage = g_array_index (memory->alive, PsMemoryHolding, i).stage;
+
       if (i > 0 && stage == g_array_index (memory->alive, PsMemoryHolding, i - 1).stage)
         continue;
       add_part (&sentence, memory->alive, stage, PS_MEMORY_ACTIVATIONS);

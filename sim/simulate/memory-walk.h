@@ -1,4 +1,4 @@
-/* memory-walk.h - what a device takes and gives back, in the order of time: its ops and the buffers of its messages.
+/* memory-walk.h - the changes of a device's memory in the order of time: by its ops and the buffers of its messages.
  * Peaks, the parts of memory.h and the memory curve of a timeline all follow from this walk. Private to libpipesim. */
 #ifndef PIPESIM_MEMORY_WALK_H
 #define PIPESIM_MEMORY_WALK_H
@@ -58,17 +58,19 @@ ps_memory_walk_give (PsMemoryWalk *walk)
   const PsOp *ops = walk->next_op.ops;
   guint n = walk->next_op.n_ops, last = program->step_of[ops - program->schedule->ops + n - 1];
   gint64 bytes = 0;
+
   for (guint i = 0; i < n; i++)
     bytes -= ps_costs_op (walk->costs, (PsOpKind)ops[i].kind, ops[i].stage)->give_bytes;
   walk->next_op = (PsMemoryChange){ PS_MEMORY_CHANGE_GIVE, n, walk->simulation->end_ns[last + 1], bytes, ops };
 }
 
-/* buffers are those of the same program, costs and simulation. All must outlive the walk. */
+/* buffers were made for the same program, costs and simulation. All must outlive the walk. */
 static inline void
 ps_memory_walk_init (PsMemoryWalk *walk, const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                      const PsMemoryBuffers *buffers, guint device)
 {
   const PsSchedule *schedule = program->schedule;
+
   *walk = (PsMemoryWalk){ .program = program,
                           .costs = costs,
                           .simulation = simulation,
@@ -84,6 +86,7 @@ ps_memory_walk_next (PsMemoryWalk *walk, PsMemoryChange *change)
 {
   gboolean gives = walk->give->time_ns <= walk->take->time_ns;
   const PsBufferChange *buffer = gives ? walk->give : walk->take;
+
   *change = walk->next_op;
   if (buffer->time_ns < change->time_ns
       || (buffer->time_ns == change->time_ns && change->kind == PS_MEMORY_CHANGE_TAKE))

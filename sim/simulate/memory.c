@@ -17,12 +17,13 @@ gint64
 ps_memory_sum (const PsMemoryMoment *moment)
 {
   gint64 sum = 0;
+
   for (guint part = 0; part < PS_N_MEMORY_PARTS; part++)
     sum += moment->bytes[part];
   return sum;
 }
 
-/* What an F left and nobody gave back yet. */
+/* The bytes that an F left and no op has given back yet. */
 typedef struct
 {
   gint64 bytes;
@@ -47,8 +48,7 @@ typedef struct
 static Cell *
 cell_of (const Walk *walk, PsOp op)
 {
-  const PsSchedule *schedule = walk->program->schedule;
-  return &walk->cells[((gsize)op.stage * schedule->n_microbatches + op.microbatch) * schedule->n_slices + op.slice];
+  return &walk->cells[ps_schedule_cell (walk->program->schedule, op)];
 }
 
 static const PsOpCost *
@@ -63,6 +63,7 @@ add_state (Walk *walk, guint stage, guint versions)
   const PsStateBytes *state = &walk->costs->stage[stage].state;
   gint64 *bytes = walk->now.bytes;
   gint64 known = state->weight_bytes + state->gradient_bytes + state->optimizer_bytes;
+
   bytes[PS_MEMORY_WEIGHTS] += state->weight_bytes;
   bytes[PS_MEMORY_GRADIENTS] += state->gradient_bytes;
   bytes[PS_MEMORY_OPTIMIZER] += state->optimizer_bytes;
@@ -75,22 +76,24 @@ begin (Walk *walk)
 {
   const PsSchedule *schedule = walk->program->schedule;
   const PsPlacement *placement = schedule->placement;
+
   walk->now = (PsMemoryMoment){ 0 };
   walk->n_notes = 0;
   for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
     if (placement->device[i] == walk->device)
       add_state (walk, i % placement->n_stages,
-                 schedule->weight_versions ? schedule->weight_versions[walk->device] : 1);
+                 schedule->weight_versions != NULL ? schedule->weight_versions[walk->device] : 1);
   for (guint i = schedule->first[walk->device]; i < schedule->first[walk->device + 1]; i++)
     *cell_of (walk, schedule->ops[i]) = (Cell){ 0, PS_MEMORY_ACTIVATIONS };
 }
 
-/* Takes note of what is held from `now` on; TRUE when the walk ends here. */
+/* Notes the level from `now` on; TRUE when the walk ends here. */
 static gboolean
 note (Walk *walk)
 {
   PsDeviceMemory *result = walk->result;
   gint64 sum = ps_memory_sum (&walk->now);
+
   walk->n_notes++;
   if (walk->stop)
     return walk->n_notes == walk->stop;
@@ -106,12 +109,13 @@ note (Walk *walk)
   return FALSE;
 }
 
-/* What an F keeps is activations from its start on; everything that an op itself gives back is its workspace. */
+/* The bytes that an F keeps are activations from its start on. All that an op itself gives back is its workspace. */
 static void
 take (Walk *walk, PsOp op)
 {
   const PsOpCost *cost = op_cost (walk, op);
   gint64 kept = op.kind == PS_OP_F ? cost->take_bytes - cost->give_bytes : 0;
+
   cell_of (walk, op)->bytes += kept;
   walk->now.bytes[PS_MEMORY_ACTIVATIONS] += kept;
   walk->now.bytes[PS_MEMORY_WORKSPACE] += cost->take_bytes - kept;
@@ -122,6 +126,7 @@ give (Walk *walk, PsOp op)
 {
   const PsOpCost *cost = op_cost (walk, op);
   Cell *cell = cell_of (walk, op);
+
   if (op.kind == PS_OP_F)
     {
       walk->now.bytes[PS_MEMORY_WORKSPACE] -= cost->give_bytes;
@@ -153,6 +158,7 @@ run_device (Walk *walk)
 {
   PsMemoryWalk changes;
   PsMemoryChange change;
+
   begin (walk);
   ps_memory_walk_init (&changes, walk->program, walk->costs, walk->simulation, walk->buffers, walk->device);
   gboolean stopped = note (walk);
@@ -167,6 +173,7 @@ static int
 compare_holdings (gconstpointer a, gconstpointer b)
 {
   const PsMemoryHolding *x = a, *y = b;
+
   if (x->stage != y->stage)
     return x->stage < y->stage ? -1 : 1;
   if (x->microbatch != y->microbatch)
@@ -179,6 +186,7 @@ static void
 list_alive (const Walk *walk, GArray *alive)
 {
   const PsSchedule *schedule = walk->program->schedule;
+
   for (guint i = schedule->first[walk->device]; i < schedule->first[walk->device + 1]; i++)
     {
       PsOp op = schedule->ops[i];
@@ -186,6 +194,7 @@ list_alive (const Walk *walk, GArray *alive)
       const PsMemoryHolding holding = {
         .microbatch = op.microbatch, .stage = op.stage, .slice = op.slice, .part = cell->part, .bytes = cell->bytes
       };
+
       if (op.kind == PS_OP_F && cell->bytes != 0)
         g_array_append_val (alive, holding);
     }
@@ -199,8 +208,8 @@ ps_memory_new (const PsProgram *program, const PsCosts *costs, const PsSimulatio
   guint n_devices = schedule->placement->n_devices;
   PsMemory *memory = g_new (PsMemory, 1);
   g_auto (PsMemoryBuffers) buffers = { 0 };
-  g_autofree Cell *cells
-      = g_new (Cell, (gsize)schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices);
+  g_autofree Cell *cells = g_new (Cell, ps_schedule_n_cells (schedule));
+
   ps_memory_buffers_init (&buffers, program, costs, simulation);
   *memory = (PsMemory){ .n_devices = n_devices, .device = g_new0 (PsDeviceMemory, n_devices) };
   for (guint device = 0; device < n_devices; device++)
@@ -213,6 +222,7 @@ ps_memory_new (const PsProgram *program, const PsCosts *costs, const PsSimulatio
                     .cells = cells,
                     .device = device,
                     .result = result };
+
       result->alive = g_array_new (FALSE, FALSE, sizeof (PsMemoryHolding));
       result->curve = g_array_new (FALSE, FALSE, sizeof (PsMemoryMoment));
       run_device (&walk);
@@ -226,7 +236,7 @@ ps_memory_new (const PsProgram *program, const PsCosts *costs, const PsSimulatio
 void
 ps_memory_free (PsMemory *memory)
 {
-  if (!memory)
+  if (memory == NULL)
     return;
   for (guint device = 0; device < memory->n_devices; device++)
     {

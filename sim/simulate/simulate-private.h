@@ -1,4 +1,4 @@
-/* simulate-private.h - what both engines share. Private to libpipesim. */
+/* simulate-private.h - functions that both engines share. Private to libpipesim. */
 #ifndef PIPESIM_SIMULATE_PRIVATE_H
 #define PIPESIM_SIMULATE_PRIVATE_H
 
@@ -6,14 +6,27 @@
 
 G_BEGIN_DECLS
 
-/* Clears the results, but for what follows from counting: weights, O, and busy time as the sum of the ops' costs. */
+/* Duration of the pair that ends with the step `second`. */
+static inline gint64
+ps_pair_duration (const PsProgram *program, const PsCosts *costs, guint second)
+{
+  const PsStep *a = &program->steps[second - 1], *b = &program->steps[second];
+  guint forward = MIN (a->cost, b->cost); /* F is the first kind, so its cost index is its stage */
+
+  if (costs->stage[forward].pair_ns >= 0)
+    return costs->stage[forward].pair_ns;
+  return costs->op[a->cost].duration_ns + costs->op[b->cost].duration_ns;
+}
+
+/* Clears the results, then sets those that follow from counting: weights, O, and busy time as the sum of the ops'
+ * costs. */
 void ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
 
-/* Peaks with the buffers of messages (memory.h), after a run whose peaks are those of ops; nothing where no message has
- * a known size. */
+/* Adds the buffers of messages (memory.h) to the peaks, after a run whose peaks count ops alone. Does nothing if no
+ * message has a known size. */
 void ps_simulation_count_buffers (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
 
-/* What follows from the starts and ends of all devices. */
+/* Sets the figures that follow from the starts and ends of all devices. */
 void ps_simulation_finish (PsSimulation *simulation);
 
 G_END_DECLS

@@ -1,117 +1,21 @@
 /* simulate.c - the relaxation engine. */
 #include "simulate-private.h"
 
-#include <string.h>
-
-PsSimulation *
-ps_simulation_new (const PsProgram *program)
-{
-  PsSimulation *simulation = g_new0 (PsSimulation, 1);
-  simulation->n_steps = program->n_steps;
-  simulation->n_devices = program->schedule->placement->n_devices;
-  simulation->end_ns = g_new0 (gint64, (gsize)simulation->n_steps + 1);
-  simulation->memory = g_new0 (PsMemoryLevel, simulation->n_devices);
-  simulation->device = g_new0 (PsDeviceResult, simulation->n_devices);
-  return simulation;
-}
-
-void
-ps_simulation_free (PsSimulation *simulation)
-{
-  if (!simulation)
-    return;
-  g_free (simulation->end_ns);
-  g_free (simulation->start_ns);
-  g_free (simulation->transfer_start_ns);
-  g_free (simulation->transfer_end_ns);
-  g_free (simulation->memory);
-  g_free (simulation->buffers);
-  g_free (simulation->device);
-  g_free (simulation);
-}
-
-static gint64
-pair_duration (const PsProgram *program, const PsCosts *costs, guint second)
-{
-  const PsStep *a = &program->steps[second - 1], *b = &program->steps[second];
-  guint forward = MIN (a->cost, b->cost); /* F is the first kind, so its cost index is its stage */
-  if (costs->stage[forward].pair_ns >= 0)
-    return costs->stage[forward].pair_ns;
-  return costs->op[a->cost].duration_ns + costs->op[b->cost].duration_ns;
-}
-
-gint64
-ps_step_duration (const PsProgram *program, const PsCosts *costs, guint step)
-{
-  switch (program->pair ? program->pair[step] : PS_PAIR_NONE)
-    {
-    case PS_PAIR_FIRST:
-      return 0;
-    case PS_PAIR_SECOND:
-      return pair_duration (program, costs, step);
-    default:
-      return costs->op[program->steps[step].cost].duration_ns;
-    }
-}
-
-gint64
-ps_simulation_start (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint step)
-{
-  return simulation->start_ns ? simulation->start_ns[step]
-                              : simulation->end_ns[step + 1] - ps_step_duration (program, costs, step);
-}
-
-void
-ps_simulation_transfer (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint step,
-                        gint64 *start_ns, gint64 *end_ns)
-{
-  if (simulation->transfer_start_ns)
-    {
-      *start_ns = simulation->transfer_start_ns[step];
-      *end_ns = simulation->transfer_end_ns[step];
-      return;
-    }
-  *start_ns = simulation->end_ns[program->steps[step].input];
-  *end_ns = *start_ns + costs->transfer_ns[program->steps[step].transfer];
-}
-
-void
-ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
-{
-  const PsPlacement *placement = program->schedule->placement;
-  const guint *versions = program->schedule->weight_versions;
-  memset (simulation->device, 0, simulation->n_devices * sizeof *simulation->device);
-  memset (simulation->memory, 0, simulation->n_devices * sizeof *simulation->memory);
-  for (guint copy = 0; copy < placement->n_copies; copy++)
-    for (guint stage = 0; stage < placement->n_stages; stage++)
-      {
-        guint index = ps_placement_device (placement, copy, stage);
-        const guint32 *count = &program->count[(gsize)copy * PS_N_OP_KINDS * placement->n_stages + stage];
-        PsDeviceResult *device = &simulation->device[index];
-        PsMemoryLevel *memory = &simulation->memory[index];
-        memory->held_bytes += ps_costs_held_bytes (costs, stage, versions ? versions[index] : 1);
-        memory->peak_bytes = memory->held_bytes;
-        device->optimizer_ns += ps_costs_op (costs, PS_OP_O, stage)->duration_ns;
-        for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-          device->busy_ns
-              += count[kind * placement->n_stages] * ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns;
-      }
-}
-
-/* Times of their own for every step; NULL: those of the costs. */
+/* Every step has its own times; NULL: the times of the costs. */
 typedef struct
 {
   const gint64 *duration_ns;
   const gint64 *transfer_ns;
 } StepTimes;
 
-/* What a pair takes beyond its parts, which are all that busy time counts so far. */
+/* The time that a pair takes beyond its parts. Busy time so far counts the parts alone. */
 static gint64
 pair_excess (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, guint second)
 {
   const PsStep *steps = &program->steps[second];
-  gint64 excess = pair_duration (program, costs, second) - costs->op[steps[-1].cost].duration_ns
+  gint64 excess = ps_pair_duration (program, costs, second) - costs->op[steps[-1].cost].duration_ns
                   - costs->op[steps[0].cost].duration_ns;
+
   simulation->device[steps->device].busy_ns += excess;
   return excess;
 }
@@ -121,6 +25,7 @@ static gboolean
 has_pair_times (const PsCosts *costs)
 {
   gint64 all = -1;
+
   for (guint stage = 0; stage < costs->n_stages; stage++)
     all &= costs->stage[stage].pair_ns;
   return all >= 0;
@@ -129,19 +34,19 @@ has_pair_times (const PsCosts *costs)
 typedef enum
 {
   WALK_OPS,        /* no pairs */
-  WALK_PAIRS,      /* that take what their parts take */
-  WALK_PAIR_TIMES, /* of their own */
+  WALK_PAIRS,      /* pairs take the sum of their parts */
+  WALK_PAIR_TIMES, /* pairs have times of their own */
 } WalkKind;
 
 static inline G_ALWAYS_INLINE gint64
 transfer_of (const PsStep *step, guint i, const gint64 *transfer_ns, const StepTimes *times)
 {
-  return times ? (step->input ? times->transfer_ns[i] : 0) : transfer_ns[step->transfer];
+  return times != NULL ? (step->input ? times->transfer_ns[i] : 0) : transfer_ns[step->transfer];
 }
 
-/* Compiled once for each kind of call, so that none asks for what it does not have. Per op it stores one time and the
- * device's memory; whatever can be summed by counting is not summed here. Both ops of a pair are walked at once: they
- * take memory at its start and give it at its end. */
+/* Compiled once for each kind of call, so that no call tests for cases that it cannot have. Per op it stores one time
+ * and the device's memory; sums that follow from counting are not made here. Both ops of a pair are walked at once:
+ * they take memory at its start and give it at its end. */
 static inline G_ALWAYS_INLINE void
 walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, WalkKind kind, const StepTimes *times)
 {
@@ -160,21 +65,23 @@ walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, 
       gint64 arrival = end_ns[step->input] + transfer_of (step, i, transfer_ns, times);
       gint64 start = MAX (end_ns[step->previous], arrival);
       gint64 level = memory->held_bytes + cost->take_bytes;
-      gint64 give = cost->give_bytes, duration = times ? times->duration_ns[i] : cost->duration_ns;
+      gint64 give = cost->give_bytes, duration = times != NULL ? times->duration_ns[i] : cost->duration_ns;
+
       if (kind != WALK_OPS && pair[i] != PS_PAIR_NONE)
         {
           const PsStep *second = step + 1;
+
           cost = &op_costs[second->cost];
           end_ns[++i] = start;
           arrival = end_ns[second->input] + transfer_of (second, i, transfer_ns, times);
           start = MAX (start, arrival);
           level += cost->take_bytes;
           give += cost->give_bytes;
-          duration = times ? times->duration_ns[i] : duration + cost->duration_ns;
+          duration = times != NULL ? times->duration_ns[i] : duration + cost->duration_ns;
           if (kind == WALK_PAIR_TIMES)
             duration += pair_excess (program, costs, simulation, i);
         }
-      if (times)
+      if (times != NULL)
         simulation->device[step->device].busy_ns += duration;
       memory->peak_bytes = MAX (memory->peak_bytes, level);
       memory->held_bytes = level - give;
@@ -190,30 +97,15 @@ finish_device (const PsProgram *program, const PsCosts *costs, const StepTimes *
 {
   const PsSchedule *schedule = program->schedule;
   guint begin = schedule->first[device], end = schedule->first[device + 1];
+
   simulation->device[device].held_bytes = simulation->memory[device].held_bytes;
   simulation->device[device].peak_bytes = simulation->memory[device].peak_bytes;
   if (begin == end)
     return;
   guint first = program->step_of[begin], last = program->step_of[end - 1];
-  gint64 duration = times ? times->duration_ns[first] : ps_step_duration (program, costs, first);
+  gint64 duration = times != NULL ? times->duration_ns[first] : ps_step_duration (program, costs, first);
   simulation->device[device].start_ns = simulation->end_ns[first + 1] - duration;
   simulation->device[device].end_ns = simulation->end_ns[last + 1];
-}
-
-void
-ps_simulation_finish (PsSimulation *simulation)
-{
-  gint64 first = G_MAXINT64, last = 0;
-  simulation->max_span_ns = simulation->optimizer_ns = 0;
-  for (guint device = 0; device < simulation->n_devices; device++)
-    {
-      const PsDeviceResult *result = &simulation->device[device];
-      first = MIN (first, result->start_ns);
-      last = MAX (last, result->end_ns);
-      simulation->max_span_ns = MAX (simulation->max_span_ns, result->end_ns - result->start_ns);
-      simulation->optimizer_ns = MAX (simulation->optimizer_ns, result->optimizer_ns);
-    }
-  simulation->makespan_ns = last - first;
 }
 
 static void
@@ -234,7 +126,7 @@ ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simul
   g_return_if_fail (costs->n_stages == program->schedule->placement->n_stages);
   g_return_if_fail (simulation->n_steps == program->n_steps);
   ps_simulation_begin (program, costs, simulation);
-  if (!program->pair)
+  if (program->pair == NULL)
     walk (program, costs, simulation, WALK_OPS, NULL);
   else if (!has_pair_times (costs))
     walk (program, costs, simulation, WALK_PAIRS, NULL);
@@ -249,11 +141,12 @@ ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gint64 
                    PsSimulation *simulation)
 {
   const StepTimes times = { duration_ns, transfer_ns };
+
   g_return_if_fail (costs->n_stages == program->schedule->placement->n_stages);
   g_return_if_fail (simulation->n_steps == program->n_steps);
   ps_simulation_begin (program, costs, simulation);
   for (guint device = 0; device < simulation->n_devices; device++)
     simulation->device[device].busy_ns = 0;
-  walk (program, costs, simulation, program->pair ? WALK_PAIRS : WALK_OPS, &times);
+  walk (program, costs, simulation, program->pair != NULL ? WALK_PAIRS : WALK_OPS, &times);
   finish (program, costs, &times, simulation);
 }

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* All columns of a comparison, called as those of a prediction and a run. */
+/* All columns of a comparison, with the titles for a prediction and a run. */
 typedef struct
 {
   PsColumn figures[4];
@@ -73,7 +73,7 @@ replace (const char *text, const char *const *words)
   return g_intern_string (string->str);
 }
 
-/* Calls the columns of full tables by what the two timelines are. */
+/* Titles the columns of full tables after the two timelines. */
 static void
 name_columns (const PsComparison *comparison, Columns *columns)
 {
@@ -86,7 +86,7 @@ name_columns (const PsComparison *comparison, Columns *columns)
   for (guint i = 0; i < sizeof *columns / sizeof *all; i++)
     {
       all[i].key = replace (all[i].key, words);
-      all[i].title = all[i].title ? replace (all[i].title, words) : NULL;
+      all[i].title = all[i].title != NULL ? replace (all[i].title, words) : NULL;
     }
   columns->figures[1].title = simulated ? "first (simulated)" : "first (measured)";
   columns->figures[2].title = simulated ? "second (simulated)" : "second (measured)";
@@ -245,6 +245,7 @@ set_side (PsTable *table, const char *side, const PsMetrics *metrics)
   {
     const char *key;
     gint64 value;
+
   } integers[] = {
     { "iteration_ns", metrics->iteration_ns },
     { "makespan_ns", metrics->makespan_ns },

@@ -8,7 +8,7 @@
 void
 ps_comparison_free (PsComparison *comparison)
 {
-  if (!comparison)
+  if (comparison == NULL)
     return;
   ps_metrics_clear (&comparison->predicted);
   ps_metrics_clear (&comparison->measured);
@@ -169,7 +169,7 @@ compare_ops (PsComparison *comparison, const PsTimeline *predicted, const PsSpan
       const PsSpan *span = &g_array_index (predicted->ops, PsSpan, i);
       const PsSpan *other = ps_span_index_find (measured, span->op, span->device);
 
-      if (!other)
+      if (other == NULL)
         continue;
       kind_sums_add (&sums[span->op.kind], span, other);
       add_difference (comparison, span, other);

@@ -14,7 +14,7 @@ metrics_init (PsMetrics *metrics, guint n_devices)
   metrics->device = g_new0 (struct PsDeviceMetrics, n_devices);
 }
 
-/* What follows from the devices' own figures; both sources end here, so they cannot define a ratio differently. */
+/* Figures that follow from the devices' own. Both sources end here, so they cannot define a ratio differently. */
 static void
 metrics_finish (PsMetrics *metrics)
 {
@@ -31,14 +31,14 @@ metrics_finish (PsMetrics *metrics)
   metrics->bubble_ratio_span = metrics->max_span_ns > 0 ? 1 - busy / (double)metrics->max_span_ns : 0;
 }
 
-/* What the ops of one device have shown so far. */
+/* One device while its ops are walked. */
 typedef struct
 {
   struct PsDeviceMetrics *metrics;
   gint64 start_ns;
   gint64 end_ns;
   guint alive;
-  guint ending; /* what the first op of a pair lets go when the pair ends */
+  guint ending; /* activations that the first op of a pair lets go when the pair ends */
 } DeviceWalk;
 
 static void

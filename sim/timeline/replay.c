@@ -1,13 +1,13 @@
 /* replay.c - simulates a program with the op and transfer times of a timeline. */
 #include <pipesim/timeline.h>
 
-/* What each step lasts, and the transfer that it waits for. */
+/* The duration of each step, and of the transfer that it waits for. */
 typedef struct
 {
   const PsProgram *program;
   gint64 *duration_ns;
   gint64 *transfer_ns;
-  gint64 *message_ns; /* [cell * 2 + gradient] */
+  gint64 *result_ns; /* [2 * n_cells] by ps_schedule_result: its transfer */
 } Replay;
 
 static void
@@ -15,18 +15,9 @@ replay_clear (Replay *replay)
 {
   g_free (replay->duration_ns);
   g_free (replay->transfer_ns);
-  g_free (replay->message_ns);
+  g_free (replay->result_ns);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Replay, replay_clear)
-
-static gint64 *
-message_time (const Replay *replay, PsOp producer)
-{
-  const PsSchedule *schedule = replay->program->schedule;
-  gsize cell
-      = ((gsize)producer.stage * schedule->n_microbatches + producer.microbatch) * schedule->n_slices + producer.slice;
-  return &replay->message_ns[cell * 2 + (producer.kind != PS_OP_F)];
-}
 
 static gboolean
 same_op (PsOp a, PsOp b)
@@ -40,13 +31,15 @@ read_device (Replay *replay, const PsTimeline *timeline, guint device, guint *sp
 {
   const PsSchedule *schedule = replay->program->schedule;
   char name[48];
+
   for (guint i = schedule->first[device]; i < schedule->first[device + 1]; (*span_index)++)
     {
       const PsSpan *span
           = *span_index < timeline->ops->len ? &g_array_index (timeline->ops, PsSpan, *span_index) : NULL;
-      if (span && span->device == device && span->op.kind == PS_OP_O)
+
+      if (span != NULL && span->device == device && span->op.kind == PS_OP_O)
         continue;
-      if (!span || span->device != device || !same_op (span->op, schedule->ops[i]))
+      if (span == NULL || span->device != device || !same_op (span->op, schedule->ops[i]))
         {
           g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: device %u: the timeline does not go on with %s",
                        timeline->source, device, ps_op_format (schedule->ops[i], name));
@@ -64,14 +57,16 @@ static void
 read_transfers (Replay *replay, const PsTimeline *timeline)
 {
   const PsProgram *program = replay->program;
+
   for (guint i = 0; i < timeline->transfers->len; i++)
     {
       const PsSpan *span = &g_array_index (timeline->transfers, PsSpan, i);
-      *message_time (replay, span->op) = span->end_ns - span->start_ns;
+
+      replay->result_ns[ps_schedule_result (program->schedule, span->op)] = span->end_ns - span->start_ns;
     }
-  for (guint i = 0; i < program->n_steps; i++)
-    if (program->steps[i].input)
-      replay->transfer_ns[i] = *message_time (replay, ps_program_producer (program, i));
+  for (guint i = 0; i < program->n_messages; i++)
+    replay->transfer_ns[program->messages[i].consumer]
+        = replay->result_ns[ps_schedule_result (program->schedule, program->messages[i].op)];
 }
 
 gboolean
@@ -79,12 +74,12 @@ ps_timeline_replay (const PsProgram *program, const PsCosts *costs, const PsTime
                     PsSimulation *simulation, GError **error)
 {
   const PsSchedule *schedule = program->schedule;
-  gsize cells = (gsize)schedule->placement->n_stages * schedule->n_microbatches * schedule->n_slices;
   g_auto (Replay) replay = { .program = program };
   guint span = 0;
+
   replay.duration_ns = g_new0 (gint64, program->n_steps);
   replay.transfer_ns = g_new0 (gint64, program->n_steps);
-  replay.message_ns = g_new0 (gint64, cells * 2);
+  replay.result_ns = g_new0 (gint64, 2 * ps_schedule_n_cells (schedule));
   for (guint device = 0; device < schedule->placement->n_devices; device++)
     if (!read_device (&replay, timeline, device, &span, error))
       return FALSE;

@@ -1,4 +1,4 @@
-/* report-private.h - what a table holds. Private to libpipesim. */
+/* report-private.h - the cells and columns of a table. Private to libpipesim. */
 #ifndef PIPESIM_REPORT_PRIVATE_H
 #define PIPESIM_REPORT_PRIVATE_H
 

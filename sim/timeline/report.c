@@ -33,7 +33,7 @@ cell_clear (PsCell *cell, PsColumnType type)
 void
 ps_table_free (PsTable *table)
 {
-  if (!table)
+  if (table == NULL)
     return;
   for (guint i = 0; i < table->rows->len; i++)
     {
@@ -84,7 +84,7 @@ touch (PsTable *table, const char *key, guint types)
 void
 ps_table_set_text (PsTable *table, const char *key, const char *value)
 {
-  touch (table, key, TYPE (PS_COLUMN_TEXT))->text = g_strdup (value ? value : "");
+  touch (table, key, TYPE (PS_COLUMN_TEXT))->text = g_strdup (value != NULL ? value : "");
 }
 
 void

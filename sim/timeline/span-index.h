@@ -1,4 +1,4 @@
-/* span-index.h - the spans of a timeline by what they are. Private to libpipesim. */
+/* span-index.h - the spans of a timeline by op and device. Private to libpipesim. */
 #ifndef PIPESIM_SPAN_INDEX_H
 #define PIPESIM_SPAN_INDEX_H
 

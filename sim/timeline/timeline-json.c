@@ -361,7 +361,7 @@ ps_timeline_parse_json (const char *where, const char *text, gssize length, GErr
       || !ps_json_object_init (&object, &reader, FORMAT, keys, optional, error))
     return NULL;
   timeline = read_head (&object, error);
-  if (!timeline || !read_rows (&object, "ops", 5, 5, read_op_row, timeline, error)
+  if (timeline == NULL || !read_rows (&object, "ops", 5, 5, read_op_row, timeline, error)
       || !read_rows (&object, "transfers", 5, 5, read_transfer_row, timeline, error)
       || (ps_json_object_has (&object, "posts") && !read_rows (&object, "posts", 4, 4, read_post_row, timeline, error))
       || !read_rows (&object, "memory", 3, 4, read_memory_row, timeline, error))

@@ -1,4 +1,4 @@
-/* timeline-private.h - what the readers of timelines share. Private to libpipesim. */
+/* timeline-private.h - functions that the readers of timelines share. Private to libpipesim. */
 #ifndef PIPESIM_TIMELINE_PRIVATE_H
 #define PIPESIM_TIMELINE_PRIVATE_H
 

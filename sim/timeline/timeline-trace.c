@@ -131,9 +131,9 @@ append_arrow (Trace *trace, const PsSpan *transfer, guint id)
 
   consumed.stage = (guint16)(consumed.kind == PS_OP_F ? consumed.stage + 1 : consumed.stage - 1);
   consumer = find_span (trace, consumed, transfer->peer);
-  if (producer)
+  if (producer != NULL)
     from_ns = MAX (producer->start_ns, MIN (from_ns, producer->end_ns - 1));
-  if (consumer)
+  if (consumer != NULL)
     to_ns = consumer->start_ns;
   append_arrow_end (trace, "s", transfer, id, transfer->device, from_ns);
   g_string_append_printf (trace->json, ",\"args\":{\"start_ns\":%" G_GINT64_FORMAT ",\"end_ns\":%" G_GINT64_FORMAT "}}",

@@ -9,7 +9,7 @@ ps_timeline_new (PsOrigin origin, const char *schedule, guint n_devices, guint n
   PsTimeline *timeline = g_new0 (PsTimeline, 1);
 
   timeline->origin = origin;
-  timeline->schedule = g_strdup (schedule ? schedule : "");
+  timeline->schedule = g_strdup (schedule != NULL ? schedule : "");
   timeline->source = g_strdup ("");
   timeline->n_devices = n_devices;
   timeline->n_stages = n_stages;
@@ -24,7 +24,7 @@ ps_timeline_new (PsOrigin origin, const char *schedule, guint n_devices, guint n
 void
 ps_timeline_free (PsTimeline *timeline)
 {
-  if (!timeline)
+  if (timeline == NULL)
     return;
   g_free (timeline->schedule);
   g_free (timeline->source);
@@ -70,7 +70,7 @@ compare_points (gconstpointer a, gconstpointer b)
   return compare_times (x->time_ns, y->time_ns);
 }
 
-/* g_array_sort is stable: what happens at one instant stays in the order in which it was appended. */
+/* g_array_sort is stable: spans of one instant stay in the order in which they were appended. */
 void
 ps_timeline_sort (PsTimeline *timeline)
 {
@@ -78,28 +78,6 @@ ps_timeline_sort (PsTimeline *timeline)
   g_array_sort (timeline->transfers, compare_transfers);
   g_array_sort (timeline->posts, compare_ops);
   g_array_sort (timeline->memory, compare_points);
-}
-
-static gint64
-device_weight_bytes (const PsSchedule *schedule, const PsCosts *costs, guint device)
-{
-  const PsPlacement *placement = schedule->placement;
-  guint versions = schedule->weight_versions ? schedule->weight_versions[device] : 1;
-  gint64 bytes = 0;
-
-  for (guint i = 0; i < placement->n_copies * placement->n_stages; i++)
-    if (placement->device[i] == device)
-      bytes += ps_costs_held_bytes (costs, i % placement->n_stages, versions);
-  return bytes;
-}
-
-static guint16
-op_chunk (const PsSchedule *schedule, PsOp op)
-{
-  const PsPlacement *placement = schedule->placement;
-  guint copy = schedule->copy ? schedule->copy[op.microbatch] : 0;
-
-  return placement->chunk[(gsize)copy * placement->n_stages + op.stage];
 }
 
 /* The first of a pair takes no time as a step: its span is that of the second, which follows it in the order. */
@@ -115,7 +93,7 @@ op_span (const PsProgram *program, const PsCosts *costs, const PsSimulation *sim
                    .op = op,
                    .device = (guint16)device,
                    .peer = (guint16)device,
-                   .chunk = op_chunk (program->schedule, op) };
+                   .chunk = ps_schedule_chunk (program->schedule, op) };
 }
 
 static void
@@ -143,13 +121,14 @@ is_passing (const GArray *points, guint first, const PsMemoryPoint *next)
          && (last->bytes <= next->bytes || last->bytes <= last[-1].bytes);
 }
 
-/* Changes of one instant make one point, and before it the peak that lasted no time, if there was one. */
+/* Changes of one instant make one point, and before it the peak that lasted no time, if there was one. The level at the
+ * end is the simulation's, so it says the level at the beginning. */
 static void
-append_curve (PsTimeline *timeline, PsMemoryWalk *walk, guint device, gint64 weight_bytes)
+append_curve (PsTimeline *timeline, PsMemoryWalk *walk, guint device)
 {
   GArray *points = timeline->memory;
   guint first = points->len;
-  PsMemoryPoint point = { .bytes = weight_bytes, .device = (guint16)device };
+  PsMemoryPoint point = { .device = (guint16)device };
   PsMemoryChange change;
 
   g_array_append_val (points, point);
@@ -163,6 +142,8 @@ append_curve (PsTimeline *timeline, PsMemoryWalk *walk, guint device, gint64 wei
       if (g_array_index (points, PsMemoryPoint, points->len - 1).bytes != point.bytes)
         g_array_append_val (points, point);
     }
+  for (guint i = first; i < points->len; i++)
+    g_array_index (points, PsMemoryPoint, i).bytes += walk->simulation->device[device].held_bytes - point.bytes;
 }
 
 static void
@@ -170,16 +151,16 @@ append_transfers (PsTimeline *timeline, const PsProgram *program, const PsCosts 
 {
   for (guint i = 0; i < program->n_steps; i++)
     {
-      const PsStep *step = &program->steps[i];
-      PsSpan span = { .peer = step->device };
-      guint producer;
+      const PsMessage *message;
+      PsSpan span;
 
-      if (step->input == 0)
+      if (program->message_of[i] == 0)
         continue;
-      producer = step->input - 1;
-      span.op = ps_program_producer (program, i);
-      span.device = program->steps[producer].device;
-      span.chunk = op_chunk (program->schedule, span.op);
+      message = &program->messages[program->message_of[i] - 1];
+      span = (PsSpan){ .op = message->op,
+                       .device = message->sender,
+                       .peer = message->receiver,
+                       .chunk = ps_schedule_chunk (program->schedule, message->op) };
       ps_simulation_transfer (program, costs, simulation, i, &span.start_ns, &span.end_ns);
       g_array_append_val (timeline->transfers, span);
     }
@@ -195,7 +176,7 @@ ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs, con
   g_auto (PsMemoryBuffers) buffers = { 0 };
 
   g_free (timeline->source);
-  timeline->source = g_strdup (costs->source ? costs->source : "");
+  timeline->source = g_strdup (costs->source != NULL ? costs->source : "");
   timeline->iteration_ns = simulation->makespan_ns + simulation->optimizer_ns;
   ps_memory_buffers_init (&buffers, program, costs, simulation);
   for (guint d = 0; d < placement->n_devices; d++)
@@ -204,7 +185,7 @@ ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs, con
 
       append_ops (timeline, program, costs, simulation, d);
       ps_memory_walk_init (&walk, program, costs, simulation, &buffers, d);
-      append_curve (timeline, &walk, d, device_weight_bytes (schedule, costs, d));
+      append_curve (timeline, &walk, d);
     }
   append_transfers (timeline, program, costs, simulation);
   ps_timeline_sort (timeline);

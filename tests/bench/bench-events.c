@@ -92,7 +92,9 @@ main (void)
     {
       g_autoptr (PsProgram) program = lower (families[i], PS_COMM_ASAP);
       g_autoptr (PsCosts) costs = ps_costs_parse (text, 16, 2, NULL);
-      for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
+      guint n_channels;
+      ps_channel_table (&n_channels);
+      for (guint channel = 0; channel < n_channels; channel++)
         bench (families[i], ps_channel_name ((PsChannel)channel), program, costs,
                &(PsEventsSetting){ .comm = (PsChannel)channel });
       bench (families[i], "rank, blocking", program, costs,

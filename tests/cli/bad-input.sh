@@ -72,7 +72,7 @@ done
 predict 2 "--ready-order: '0'" --schedule 1f1b -p 4 -m 8 --costs $good --ready-order 0
 predict 2 "--blocking and --ready-order" --schedule 1f1b -p 4 -m 8 --costs $good --ready-order 2 --blocking
 predict 2 "--share-links: needs --cluster" --schedule 1f1b -p 4 -m 8 --costs $good --share-links
-predict 1 "deadlock: device 2 instruction 8 (RECEIVE B0.3 from device 3) behind" --schedule 1f1b -p 4 -m 8 --costs $good,c=1ms --comm pair --comm-order deferred
+predict 1 "deadlock: device 2 instruction 8 (RECEIVE B0.3 from device 3) after" --schedule 1f1b -p 4 -m 8 --costs $good,c=1ms --comm pair --comm-order deferred
 refuse 2 "native holds no sends and receives" pipesim schedule convert 1f1b -p 2 -m 2 --to native --comm-order planned -o x
 predict 2 "--sync: 'local' is not one of global, bypass" --schedule 1f1b -p 4 -m 8 --costs $good --sync local
 predict 2 "--reduce: 'no' is not one of overlapped, exposed" --schedule 1f1b -p 4 -m 8 --costs $good --reduce no

@@ -1,4 +1,5 @@
 /* metamorphic-draw.c - cases of the metamorphic tests: schedules, costs and options. */
+#include "lower.h"
 #include "metamorphic.h"
 #include "random-schedule.h"
 
@@ -203,7 +204,7 @@ draw_channel_options (MetaProperty *property, MetaDraw *draw, MetaOptions option
 
   if (draws (property, options, META_CHANNEL))
     g_string_append_printf (draw->options, " --comm %s",
-                            ps_channel_name ((PsChannel)(1 + meta_below (property, PS_CHANNEL_RANK))));
+                            ps_channel_name ((PsChannel)(1 + meta_below (property, n_channels () - 1))));
   if (draws (property, options, META_BLOCKING))
     g_string_append (draw->options, " --blocking");
   else if (draws (property, options, META_WINDOW))

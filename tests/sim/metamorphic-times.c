@@ -4,6 +4,7 @@
  * transfers run in the order of their channels and devices wait for them; so is the mean period of many iterations.
  * Nothing can then be faster by taking longer. Orders made for the costs, ready order and slow-down by overlap are no
  * such maxima and may be. */
+#include "lower.h"
 #include "metamorphic.h"
 
 #define IN_ORDER (META_CHANNEL | META_BLOCKING | META_EAGER | META_ORDER | META_SPEED | META_BANDWIDTH | META_BYPASS)
@@ -184,7 +185,7 @@ planned_order (MetaProperty *property)
 
   if (!draw_fixed (property, &draw, META_BLOCKING | META_SPEED))
     return;
-  g_string_append_printf (draw.options, " --comm %s", ps_channel_name ((PsChannel)(1 + meta_below (property, 3))));
+  g_string_append_printf (draw.options, " --comm %s", ps_channel_name ((PsChannel)(1 + meta_below (property, n_channels () - 1))));
   planned = meta_run_draw (&draw, "--comm-order planned");
   asap = meta_run_draw (&draw, "--comm-order asap");
   deferred = meta_run_draw (&draw, "--comm-order deferred");

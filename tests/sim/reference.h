@@ -147,18 +147,6 @@ reference_simulate (PsSchedule *schedule, const PsCosts *costs, PsProgram **prog
   return simulation;
 }
 
-/* On every channel model. */
-static inline void
-reference_assert_runs (const PsProgram *program)
-{
-  g_autoptr (GError) error = NULL;
-  for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
-    {
-      ps_program_check (program, (PsChannel)channel, &error);
-      g_assert_no_error (error);
-    }
-}
-
 static inline gint64
 reference_peak (const PsSimulation *simulation)
 {

@@ -6,6 +6,7 @@
 #include <pipesim/search.h>
 #include <pipesim/simulate.h>
 
+#include "lower.h"
 #include "search/greedy.h"
 
 /* A search problem with costs of its own. */
@@ -132,8 +133,7 @@ check_result (const Case *c, const PsSearchResult *result)
   g_assert_no_error (error);
   program = ps_program_lower (ps_schedule_copy (result->schedule), PS_COMM_ASAP, &error);
   g_assert_no_error (error);
-  for (PsChannel channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
-    g_assert_true (ps_program_check (program, channel, NULL));
+  assert_runs_on_all_channels (program);
   simulation = ps_simulation_new (program);
   ps_simulate (program, c->costs, simulation);
   g_assert_cmpint (simulation->makespan_ns, ==, result->makespan_ns);

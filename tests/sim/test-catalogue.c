@@ -1,5 +1,6 @@
 /* Tests of all families together: 2,000 random settings are generated, validated, lowered, simulated, and carried
  * through every format that can hold them. */
+#include "lower.h"
 #include "random-schedule.h"
 #include <pipesim/bound.h>
 #include <pipesim/families.h>
@@ -146,11 +147,7 @@ check_setting (const PsFamily *family, const Setting *setting, guint *n_held)
   g_autoptr (PsCosts) costs = ps_costs_slice (setting->costs, schedule->n_slices);
   g_autoptr (PsProgram) program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error);
   g_assert_no_error (error);
-  for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
-    {
-      ps_program_check (program, (PsChannel)channel, &error);
-      g_assert_no_error (error);
-    }
+  assert_runs_on_all_channels (program);
   check_simulation (program, costs, family->uses_costs ? setting->limit : NULL);
   return TRUE;
 }

@@ -1,5 +1,6 @@
 /* Tests of events.h on schedules and costs drawn at random: against the relaxation engine, and against the definition.
  */
+#include "lower.h"
 #include "naive-events.h"
 #include "program/program-private.h"
 #include "random-costs.h"
@@ -170,7 +171,7 @@ test_check (void)
       g_auto (Drawn) drawn = { 0 };
       draw (&drawn, rand, (PsCommOrder)(i % 3), 0);
       g_autoptr (PsSimulation) simulation = ps_simulation_new (drawn.program);
-      for (guint channel = 0; channel <= PS_CHANNEL_RANK; channel++)
+      for (guint channel = 0; channel < n_channels (); channel++)
         {
           g_autoptr (GError) check = NULL, run = NULL;
           gboolean checked = ps_program_check (drawn.program, (PsChannel)channel, &check);
@@ -258,7 +259,7 @@ test_plan (void)
       g_assert_cmpint (simulation->makespan_ns, <=, asap);
       g_assert_true (setting.eager_bytes || simulation->makespan_ns <= deferred);
       n_better += simulation->makespan_ns < MIN (asap, deferred);
-      for (guint channel = 0; channel <= PS_CHANNEL_RANK; channel++)
+      for (guint channel = 0; channel < n_channels (); channel++)
         {
           ps_program_check (drawn.program, (PsChannel)channel, &error);
           g_assert_no_error (error);

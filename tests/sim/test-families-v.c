@@ -347,11 +347,7 @@ check_runs (const char *name, guint p, guint m, guint v)
             unit_costs (schedule->placement->n_stages, (Units){ .f = 1, .b = 1, .w = 1, .act = 1, .wact = 1 }));
   for (guint device = 0; device < p; device++)
     g_assert_cmpint (test.simulation->device[device].held_bytes, ==, 0);
-  for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
-    {
-      ps_program_check (test.program, (PsChannel)channel, &error);
-      g_assert_no_error (error);
-    }
+  assert_runs_on_all_channels (test.program);
   return TRUE;
 }
 

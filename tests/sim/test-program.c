@@ -5,6 +5,8 @@
 #include <pipesim/events.h>
 #include <pipesim/formats.h>
 
+#include "program/program-private.h"
+
 #include <string.h>
 
 static char *
@@ -73,24 +75,40 @@ check_table (const PsProgram *program)
     }
 }
 
-/* The op in front of the receive that a step waits for, as its device's stream says. */
+/* Finds the op before the receive that a step waits for, and the send, as the devices' streams say. */
 static void
 check_posts (const PsProgram *program)
 {
+  guint n_messages = 0;
   for (guint step = 0; step < program->n_steps; step++)
     {
-      guint i = program->first[program->steps[step].device], last = 0;
-      guint op = program->schedule->first[program->steps[step].device];
-      if (program->steps[step].input == 0)
+      const PsStep *what = &program->steps[step];
+      guint i = program->first[what->device], last = 0;
+      guint op = program->schedule->first[what->device];
+      g_assert_cmpint (program->message_of[step] == 0, ==, what->input == 0);
+      if (what->input == 0)
         continue;
+      const PsMessage *message = &program->messages[program->message_of[step] - 1];
       PsOp made = ps_program_producer (program, step);
       for (; program->instructions[i].type != PS_INSTRUCTION_RECEIVE
              || memcmp (&program->instructions[i].op, &made, sizeof made) != 0;
            i++)
         if (program->instructions[i].type == PS_INSTRUCTION_COMPUTE)
           last = program->step_of[op++] + 1;
-      g_assert_cmpuint (program->posted[step], ==, last);
+      g_assert_cmpuint (message->posted, ==, last);
+      g_assert_cmpuint (message->receive, ==, i);
+      g_assert_cmpuint (message->producer, ==, what->input - 1);
+      g_assert_cmpuint (message->consumer, ==, step);
+      g_assert_cmpuint (message->sender, ==, program->steps[message->producer].device);
+      g_assert_cmpuint (message->receiver, ==, what->device);
+      for (i = program->first[message->sender]; program->instructions[i].type != PS_INSTRUCTION_SEND
+                                                || memcmp (&program->instructions[i].op, &made, sizeof made) != 0;
+           i++)
+        ;
+      g_assert_cmpuint (message->send, ==, i);
+      n_messages++;
     }
+  g_assert_cmpuint (program->n_messages, ==, n_messages);
 }
 
 /* Also where the streams were written anew. */
@@ -122,11 +140,7 @@ test_random (void)
           = ps_program_lower (random_schedule (rand, i % 2), i % 3 ? PS_COMM_ASAP : PS_COMM_PLANNED, &error);
       g_assert_no_error (error);
       check_table (program);
-      for (guint channel = PS_CHANNEL_LATENCY; channel <= PS_CHANNEL_RANK; channel++)
-        {
-          ps_program_check (program, (PsChannel)channel, &error);
-          g_assert_no_error (error);
-        }
+      assert_runs_on_all_channels (program);
     }
 }
 
@@ -198,13 +212,14 @@ test_crossed_receives (void)
       memmove (&program->instructions[wait + 1], &program->instructions[wait], (receive - wait) * sizeof moved);
       program->instructions[wait] = moved;
     }
+  ps_program_note_places (program);
   g_assert_true (ps_program_check (program, PS_CHANNEL_LATENCY, &error));
   g_assert_false (ps_program_check (program, PS_CHANNEL_DIRECTION, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
   g_assert_cmpstr (
       error->message, ==,
-      "gpipe: deadlock: device 1 instruction 1 (RECEIVE F0.0 from device 0) behind device 1 instruction 0 "
-      "(RECEIVE F1.0 from device 0) waits for device 0 instruction 3 (SEND F1.0 to device 1) behind device 0 "
+      "gpipe: deadlock: device 1 instruction 1 (RECEIVE F0.0 from device 0) after device 1 instruction 0 "
+      "(RECEIVE F1.0 from device 0) waits for device 0 instruction 3 (SEND F1.0 to device 1) after device 0 "
       "instruction 1 (SEND F0.0 to device 1) waits for device 1 instruction 1 (RECEIVE F0.0 from device 0)");
 }
 
@@ -307,18 +322,22 @@ test_unmatched (void)
 {
   g_autoptr (PsProgram) program = lower_family ("gpipe", 2, 2, 1);
   PsInstruction *send = &program->instructions[find (program, 0, "SEND F1.0 to device 1")];
+  guint32 message = send->message;
   send->op.microbatch = 0;
+  send->message = program->instructions[find (program, 1, "RECEIVE F0.0 from device 0")].message;
   assert_broken (program, "(SEND F0.0 to device 1): is there twice");
   send->type = PS_INSTRUCTION_COMPUTE;
   assert_broken (program, "(RECEIVE F1.0 from device 0): has no SEND");
   send->type = PS_INSTRUCTION_SEND;
   send->op.microbatch = 1;
+  send->message = message;
   send->peer = 0;
   assert_broken (program, "does not meet its other end");
   send->peer = 1;
   guint receive = find (program, 1, "RECEIVE F0.0 from device 0"), wait = find (program, 1, "WAIT F0.0 from device 0");
   swap (program, receive, wait);
-  assert_broken (program, "(WAIT F0.0 from device 0): has no RECEIVE in front of it");
+  ps_program_note_places (program);
+  assert_broken (program, "(WAIT F0.0 from device 0): has no RECEIVE before it");
 }
 
 int

@@ -81,8 +81,8 @@ test_slices (void)
 {
   static const char *const orders[]
       = { "F0.0 F0.0/1 BW0.0/1 BW0.0", "F0.0/1 F0.0 BW0.0/1 BW0.0", "F0.0 F0.0/1 BW0.0 BW0.0/1" };
-  static const char *const messages[] = { NULL, "device 0: op 0 (F0.0/1): comes before the slice in front of it",
-                                          "device 0: op 2 (BW0.0): comes before the slice behind it" };
+  static const char *const messages[] = { NULL, "device 0: op 0 (F0.0/1): comes before the previous slice",
+                                          "device 0: op 2 (BW0.0): comes before the next slice" };
   for (guint i = 0; i < 3; i++)
     {
       g_autoptr (GError) error = NULL;

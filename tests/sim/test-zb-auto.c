@@ -201,7 +201,7 @@ check_random_auto (GRand *rand)
   g_autoptr (PsProgram) program = NULL;
   g_autoptr (PsSimulation) simulation = reference_simulate (reference_generate ("zb-auto", &setting), costs, &program);
   g_assert_true (fits (simulation, limit));
-  reference_assert_runs (program);
+  assert_runs_on_all_channels (program);
   for (guint i = 0; i < G_N_ELEMENTS (others); i++)
     {
       g_autoptr (PsProgram) program_i = NULL;

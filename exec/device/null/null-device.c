@@ -51,7 +51,9 @@ null_tensor_free (PsTensor *tensor)
 static gboolean
 null_run (PsDevice *device, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
-  *output = ps_device_op_has_output (op, ((NullDevice *)device)->n_stages) ? null_tensor_new (device) : NULL;
+  guint next;
+
+  *output = ps_op_output (op, ((NullDevice *)device)->n_stages, &next) ? null_tensor_new (device) : NULL;
   return TRUE;
 }
 

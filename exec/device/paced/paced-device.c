@@ -154,10 +154,11 @@ static gboolean
 paced_run (PsDevice *base, PsOp op, PsTensor *input, PsTensor **output, GError **error)
 {
   PacedDevice *device = (PacedDevice *)base;
+  guint next;
 
   take_memory (device, op);
   take_input (device, input);
-  *output = ps_device_op_has_output (op, device->setting->n_stages) ? paced_tensor_new (base) : NULL;
+  *output = ps_op_output (op, device->setting->n_stages, &next) ? paced_tensor_new (base) : NULL;
   if (op.paired)
     {
       device->first = op;

@@ -1,0 +1,111 @@
+/* simulation.c - the result of an engine's run: room for it, figures that follow from counting or at the end, and times
+ * of steps and transfers. */
+#include "simulate-private.h"
+
+#include <string.h>
+
+PsSimulation *
+ps_simulation_new (const PsProgram *program)
+{
+  PsSimulation *simulation = g_new0 (PsSimulation, 1);
+
+  simulation->n_steps = program->n_steps;
+  simulation->n_devices = program->schedule->placement->n_devices;
+  simulation->end_ns = g_new0 (gint64, (gsize)simulation->n_steps + 1);
+  simulation->memory = g_new0 (PsMemoryLevel, simulation->n_devices);
+  simulation->device = g_new0 (PsDeviceResult, simulation->n_devices);
+  return simulation;
+}
+
+void
+ps_simulation_free (PsSimulation *simulation)
+{
+  if (simulation == NULL)
+    return;
+  g_free (simulation->end_ns);
+  g_free (simulation->start_ns);
+  g_free (simulation->transfer_start_ns);
+  g_free (simulation->transfer_end_ns);
+  g_free (simulation->memory);
+  g_free (simulation->buffers);
+  g_free (simulation->device);
+  g_free (simulation);
+}
+
+gint64
+ps_step_duration (const PsProgram *program, const PsCosts *costs, guint step)
+{
+  switch (program->pair != NULL ? program->pair[step] : PS_PAIR_NONE)
+    {
+    case PS_PAIR_FIRST:
+      return 0;
+    case PS_PAIR_SECOND:
+      return ps_pair_duration (program, costs, step);
+    default:
+      return costs->op[program->steps[step].cost].duration_ns;
+    }
+}
+
+gint64
+ps_simulation_start (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint step)
+{
+  return simulation->start_ns != NULL ? simulation->start_ns[step]
+                                      : simulation->end_ns[step + 1] - ps_step_duration (program, costs, step);
+}
+
+void
+ps_simulation_transfer (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint step,
+                        gint64 *start_ns, gint64 *end_ns)
+{
+  if (simulation->transfer_start_ns != NULL)
+    {
+      *start_ns = simulation->transfer_start_ns[step];
+      *end_ns = simulation->transfer_end_ns[step];
+      return;
+    }
+  *start_ns = simulation->end_ns[program->steps[step].input];
+  *end_ns = *start_ns + costs->transfer_ns[program->steps[step].transfer];
+}
+
+void
+ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation)
+{
+  const PsPlacement *placement = program->schedule->placement;
+  const guint *versions = program->schedule->weight_versions;
+
+  memset (simulation->device, 0, simulation->n_devices * sizeof *simulation->device);
+  memset (simulation->memory, 0, simulation->n_devices * sizeof *simulation->memory);
+  for (guint copy = 0; copy < placement->n_copies; copy++)
+    for (guint stage = 0; stage < placement->n_stages; stage++)
+      {
+        guint index = ps_placement_device (placement, copy, stage);
+        const guint32 *count = &program->count[(gsize)copy * PS_N_OP_KINDS * placement->n_stages + stage];
+        PsDeviceResult *device = &simulation->device[index];
+        PsMemoryLevel *memory = &simulation->memory[index];
+
+        memory->held_bytes += ps_costs_held_bytes (costs, stage, versions != NULL ? versions[index] : 1);
+        memory->peak_bytes = memory->held_bytes;
+        device->optimizer_ns += ps_costs_op (costs, PS_OP_O, stage)->duration_ns;
+        for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+          device->busy_ns
+              += count[kind * placement->n_stages] * ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns;
+      }
+}
+
+void
+ps_simulation_finish (PsSimulation *simulation)
+{
+  gint64 first = G_MAXINT64, last = 0;
+
+  simulation->max_span_ns = simulation->optimizer_ns = 0;
+  for (guint device = 0; device < simulation->n_devices; device++)
+    {
+      const PsDeviceResult *result = &simulation->device[device];
+
+      first = MIN (first, result->start_ns);
+      last = MAX (last, result->end_ns);
+      simulation->max_span_ns = MAX (simulation->max_span_ns, result->end_ns - result->start_ns);
+      simulation->optimizer_ns = MAX (simulation->optimizer_ns, result->optimizer_ns);
+    }
+  simulation->makespan_ns = last - first;
+}
