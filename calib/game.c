@@ -26,6 +26,7 @@ ps_model_with_boundary (gint64 bytes)
   PsModel *model = g_new0 (PsModel, 1);
   gint64 elements = bytes / (gint64)sizeof (float);
   gint64 hidden = 1;
+
   /* hidden and sequence become about equal, so that neither is absurd. */
   while (elements % (hidden * 2) == 0 && hidden * hidden < elements)
     hidden *= 2;
@@ -92,7 +93,8 @@ send_message (Player *player, gint64 *sent_ns, GError **error)
 {
   Game *game = player->game;
   PsTensor *tensor = player->device->class->tensor_new (player->device);
-  if (!tensor)
+
+  if (tensor == NULL)
     {
       g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "device %u: no memory for a message", player->index);
       return FALSE;
@@ -113,7 +115,8 @@ take_message (Player *player, PsTransferTimes *came, GError **error)
   Game *game = player->game;
   PsTensor *tensor = game->class->wait (game->transport, player->index, player->partner,
                                         message_of (game, player->partner), player->device, came, error);
-  if (!tensor)
+
+  if (tensor == NULL)
     return FALSE;
   player->device->class->tensor_free (tensor);
   if (came->start_ns > 0)
@@ -126,6 +129,7 @@ static gboolean
 announce (Player *player, GError **error)
 {
   Game *game = player->game;
+
   return game->class->receive (game->transport, player->index, player->partner, message_of (game, player->partner),
                                error);
 }
@@ -134,6 +138,7 @@ static gboolean
 play_round (Player *player, guint i, Card *card, GError **error)
 {
   gboolean first = player->index < player->partner || player->game->way == PS_WAY_BOTH_WAYS;
+
   return announce (player, error) && (!first || send_message (player, &card->sent_ns[i], error))
          && take_message (player, &card->came[i], error) && (first || send_message (player, &card->sent_ns[i], error));
 }
@@ -142,6 +147,7 @@ static gboolean
 add_up (Player *player, guint i, Card *card, GError **error)
 {
   Game *game = player->game;
+
   card->sent_ns[i] = ps_clock_now ();
   gboolean ok
       = game->class->all_reduce (game->transport, 0, player->sum->data, player->sum->bytes / sizeof (float), error);
@@ -154,6 +160,7 @@ play_rounds (Player *player, guint n, Card *card, GError **error)
 {
   Game *game = player->game;
   gboolean ok = TRUE;
+
   for (guint i = 0; i < n && ok && game->way == PS_WAY_ALL_REDUCE; i++)
     ok = add_up (player, i, card, error);
   for (guint i = 0; i < n && ok && player->partner != player->index; i++)
@@ -167,6 +174,7 @@ static gint64
 transfer_ns (const Card *from, const Card *to, guint round)
 {
   const PsTransferTimes *came = &to->came[round];
+
   return came->end_ns - (came->start_ns > 0 ? came->start_ns : from->sent_ns[round]);
 }
 
@@ -175,6 +183,7 @@ static void
 add_pair (Game *game, const Card *a, const Card *b, guint round, gint64 elapsed_ns)
 {
   gint64 there = transfer_ns (a, b, round), back = transfer_ns (b, a, round);
+
   ps_sampler_add (game->sampler, game->remote ? (there + back) / 2 : there, elapsed_ns);
   if (!game->remote)
     ps_sampler_add (game->sampler, back, elapsed_ns);
@@ -186,6 +195,7 @@ add_samples (Game *game, const Card *cards, guint n, gint64 begin_ns)
   for (guint i = 0; i < n; i++)
     {
       gint64 elapsed = cards[0].came[i].end_ns - begin_ns;
+
       if (game->way == PS_WAY_ALL_REDUCE)
         ps_sampler_add (game->sampler, transfer_ns (&cards[0], &cards[0], i), elapsed);
       for (guint k = 0; k < game->n_pairs; k++)
@@ -199,6 +209,7 @@ exchange (gpointer data, guint device, gconstpointer mine, gsize n_bytes, gpoint
 {
   const Game *game = data;
   guint member = game->way == PS_WAY_ALL_REDUCE ? 0 : device - game->first;
+
   return ps_crew_exchange (game->crew, member, mine, n_bytes, all, error);
 }
 
@@ -212,6 +223,7 @@ static void
 abort_transport (gpointer data)
 {
   Game *game = data;
+
   game->class->abort (game->transport);
 }
 
@@ -223,14 +235,16 @@ play_joined (Player *player, GError **error)
   gint64 begin_ns = ps_clock_now () + game->offset_ns;
   g_autofree guint8 *stop = g_new0 (guint8, game->n_players);
   g_autofree Card *cards = g_new (Card, game->n_players);
+
   for (guint n = 1; !stop[0]; n = MIN (2 * n, MAX_ROUNDS))
     {
       Card mine = { 0 };
+
       if (!play_rounds (player, n, &mine, error) || !exchange (game, player->index, &mine, sizeof mine, cards, error))
         return FALSE;
       if (player->index == 0)
         add_samples (game, cards, n, begin_ns);
-      guint8 enough = player->index == 0 && game->sampler->stop;
+      guint8 enough = player->index == 0 && game->sampler->stop != NULL;
       if (!exchange (game, player->index, &enough, 1, stop, error))
         return FALSE;
     }
@@ -244,7 +258,7 @@ make_sum (Player *player, GError **error)
   if (player->game->way != PS_WAY_ALL_REDUCE)
     return TRUE;
   player->sum = player->device->class->tensor_new (player->device);
-  if (player->sum)
+  if (player->sum != NULL)
     return ps_tensor_fill (player->sum, PS_PRECISION_FP32, 0, error);
   g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "device %u: no memory to add up", player->index);
   return FALSE;
@@ -255,11 +269,12 @@ play (Player *player, GError **error)
 {
   Game *game = player->game;
   guint at = game->way == PS_WAY_ALL_REDUCE ? 0 : player->index;
+
   if (!player->device->class->attach (player->device, error) || !make_sum (player, error)
-      || (game->class->join && !game->class->join (game->transport, at, player->device, error)))
+      || (game->class->join != NULL && !game->class->join (game->transport, at, player->device, error)))
     return FALSE;
   gboolean ok = play_joined (player, error);
-  if (game->class->part)
+  if (game->class->part != NULL)
     game->class->part (game->transport, at);
   return ok;
 }
@@ -269,9 +284,10 @@ player_main (gpointer data)
 {
   Player *player = data;
   GError *error = NULL;
+
   if (!play (player, &error))
     ps_crew_fail (player->game->crew, error);
-  if (player->sum)
+  if (player->sum != NULL)
     player->device->class->tensor_free (player->sum);
   return NULL;
 }
@@ -281,12 +297,13 @@ run_players (Game *game, Player *players)
 {
   g_autofree GThread **threads = g_new0 (GThread *, game->n_here);
   GError *error = NULL;
-  for (guint i = 0; i < game->n_here && !error; i++)
+
+  for (guint i = 0; i < game->n_here && error == NULL; i++)
     threads[i] = g_thread_try_new (i == 0 ? "ping" : "pong", player_main, &players[i], &error);
-  if (error)
+  if (error != NULL)
     ps_crew_fail (game->crew, error);
   for (guint i = 0; i < game->n_here; i++)
-    if (threads[i])
+    if (threads[i] != NULL)
       g_thread_join (threads[i]);
 }
 
@@ -295,6 +312,7 @@ static gboolean
 open_players (const PsCalibration *calibration, const PsModel *model, Game *game, Player *players, GError **error)
 {
   PsCalibration all = *calibration;
+
   if (game->n_players > all.n_local)
     {
       all.n_local = game->n_players;
@@ -303,11 +321,12 @@ open_players (const PsCalibration *calibration, const PsModel *model, Game *game
   for (guint i = 0; i < game->n_here; i++)
     {
       guint index = game->first + i, n = 2 * game->n_pairs;
+
       players[i] = (Player){ .game = game, .index = index, .partner = index < n ? (index + game->n_pairs) % n : index };
       players[i].setting = ps_calib_device_setting (&all, model, N_STAGES, 1, index);
       players[i].setting.exclusive = game->class->exclusive;
       players[i].device = calibration->device->open (&players[i].setting, error);
-      if (!players[i].device)
+      if (players[i].device == NULL)
         return FALSE;
     }
   return TRUE;
@@ -321,10 +340,12 @@ play_game (const PsCalibration *calibration, const PsModel *model, Game *game, P
   GError *failure = NULL;
   gboolean ok = open_players (calibration, model, game, players, &failure);
   gint64 begin_ns = ps_clock_now ();
+
   ps_crew_watch (game->crew, abort_transport, game);
   if (ok)
     {
       g_autoptr (PsConditions) conditions = ps_conditions_new (&players[0].device, 1);
+
       run_players (game, players);
       ps_conditions_median (conditions, 0, begin_ns, ps_clock_now (), during);
     }
@@ -332,7 +353,7 @@ play_game (const PsCalibration *calibration, const PsModel *model, Game *game, P
     ps_crew_fail (game->crew, failure);
   ps_crew_watch (game->crew, NULL, NULL);
   for (guint i = 0; i < game->n_here; i++)
-    if (players[i].device)
+    if (players[i].device != NULL)
       players[i].device->class->close (players[i].device);
   return ps_crew_check (game->crew, error);
 }
@@ -343,6 +364,7 @@ open_transport (const PsCalibration *calibration, gsize bytes, Game *game, PsTra
 {
   gboolean replicas = game->way == PS_WAY_ALL_REDUCE;
   guint n = game->n_players;
+
   game->uses = g_new0 (guint8, (gsize)n * n);
   for (guint i = 0; i < 2 * game->n_pairs; i++)
     game->uses[i * n + (i + game->n_pairs) % (2 * game->n_pairs)] = TRUE;
@@ -361,7 +383,7 @@ open_transport (const PsCalibration *calibration, gsize bytes, Game *game, PsTra
                                  .group = group };
   game->transport = calibration->transport->open (&setting, error);
   /* A row of the table may stand for a class in a module. */
-  game->class = game->transport ? game->transport->class : NULL;
+  game->class = game->transport != NULL ? game->transport->class : NULL;
   return game->transport != NULL;
 }
 gboolean
@@ -377,6 +399,7 @@ begin_load (const PsCalibration *calibration, const Game *game, PsLoad **load, G
   gboolean own = ps_game_load_is_own (calibration);
   guint first = own ? game->first : game->n_players;
   guint end = own ? MIN (game->first + game->n_here, 2 * game->n_pairs) : calibration->n_local;
+
   *load = NULL;
   if (game->way != PS_WAY_BESIDE_COMPUTE || first >= end || (!own && game->first > 0))
     return TRUE;
@@ -389,6 +412,7 @@ play_on_transport (const PsCalibration *calibration, gint64 bytes, Game *game, P
 {
   g_autoptr (PsModel) model = ps_model_with_boundary (bytes);
   PsTransportGroup group;
+
   if (!open_transport (calibration, (gsize)bytes, game, &group, error))
     return FALSE;
   gboolean ok = play_game (calibration, model, game, during, error);
@@ -404,11 +428,12 @@ ps_game_play (const PsCalibration *calibration, const PsGameOrder *order, PsSamp
   PsLoad *load;
   Game game = { .way = (PsWay)order->way,
                 .n_pairs = (guint)order->n_pairs,
-                .n_players = processes ? ps_processes_n_ranks (processes) : 2 * (guint)order->n_pairs,
+                .n_players = processes != NULL ? ps_processes_n_ranks (processes) : 2 * (guint)order->n_pairs,
                 .first = ps_processes_rank (processes),
                 .remote = processes != NULL,
                 .sampler = sampler };
-  game.n_here = processes ? 1 : game.n_players;
+
+  game.n_here = processes != NULL ? 1 : game.n_players;
   game.offset_ns = ps_processes_clock_offset (processes, game.first);
   if (!begin_load (calibration, &game, &load, error))
     return FALSE;

@@ -22,6 +22,7 @@ measure (gpointer data, GError **error)
 {
   const Job *job = data;
   PsMeasurement *m = job->measurement;
+
   m->n_samples = MIN (N_SAMPLES, job->calibration->rule.max_samples);
   m->samples_ns = g_new0 (gint64, m->n_samples);
   if (!job->device->class->attach (job->device, error)
@@ -41,6 +42,7 @@ calibrate_size (const PsCalibration *calibration, const PsTransportClass *transp
   g_autoptr (PsMeasurement) measurement = g_new0 (PsMeasurement, 1);
   Job job = { calibration, transport, measurement, device };
   gboolean wanted;
+
   measurement->subject = PS_SUBJECT_SELF_SEND;
   measurement->shape = g_strconcat (transport->name, "-self", NULL);
   measurement->bytes = bytes;
@@ -58,7 +60,9 @@ calibrate_transport (const PsCalibration *calibration, const char *name, PsDevic
 {
   gint64 boundary = ps_model_boundary_bytes (calibration->model);
   const PsTransportClass *transport = ps_transport_find (name, NULL);
-  if (!transport || !transport->self_send || (transport->available && !transport->available (NULL)))
+
+  if (transport == NULL || transport->self_send == NULL
+      || (transport->available != NULL && !transport->available (NULL)))
     return TRUE;
   for (gint64 bytes = SMALLEST_BYTES; bytes < boundary; bytes *= STEP)
     if (!calibrate_size (calibration, transport, device, bytes, error))
@@ -72,14 +76,15 @@ ps_calibrate_self_sends (const PsCalibration *calibration, GError **error)
   guint n;
   const PsTransportClass *const *transports = ps_transport_table (&n);
   PsDeviceSetting setting = ps_calib_device_setting (calibration, calibration->model, 1, 1, 0);
+
   /* By a whole accelerator: libraries of messages know no parts. */
   setting.n_local = 1;
   setting.shares = NULL;
   PsDevice *device = calibration->device->open (&setting, error);
-  if (!device)
+  if (device == NULL)
     return FALSE;
   gboolean ok = TRUE;
-  for (guint i = 0; i < n && ok && device->class->write; i++)
+  for (guint i = 0; i < n && ok && device->class->write != NULL; i++)
     ok = calibrate_transport (calibration, transports[i]->name, device, error);
   device->class->close (device);
   return ok;

@@ -18,6 +18,7 @@ ps_transfer_sizes (gint64 boundary_bytes)
 {
   GArray *sizes = g_array_new (FALSE, FALSE, sizeof (gint64));
   gint64 previous = 0;
+
   for (gint64 size = SMALLEST_BYTES; previous < 4 * boundary_bytes; size *= 2)
     {
       if (previous < boundary_bytes && boundary_bytes < size)
@@ -32,6 +33,7 @@ static void
 tell_others (const PsCalibration *calibration, const PsGameOrder *order)
 {
   PsProcesses *processes = calibration->processes;
+
   for (guint rank = 1; rank < ps_processes_n_ranks (processes); rank++)
     processes->send (processes, rank, order, sizeof *order);
 }
@@ -41,6 +43,7 @@ measure_order (const PsCalibration *calibration, const PsGameOrder *order, PsMea
 {
   PsSamplingRule rule = calibration->rule;
   PsSampler sampler;
+
   rule.time_limit_ns /= TIME_SHARE;
   tell_others (calibration, order);
   ps_sampler_init (&sampler, &rule);
@@ -60,6 +63,7 @@ ps_answer_transfers (const PsCalibration *calibration, GError **error)
       PsGameOrder order;
       PsSampler none = { .stop = "elsewhere" };
       PsCondition unused;
+
       calibration->processes->receive (calibration->processes, 0, &order, sizeof order, 0);
       if (order.bytes == 0)
         return TRUE;
@@ -72,6 +76,7 @@ void
 ps_end_transfers (const PsCalibration *calibration)
 {
   const PsGameOrder end = { .bytes = 0 };
+
   tell_others (calibration, &end);
 }
 
@@ -87,8 +92,9 @@ static guint
 busy_devices (const PsCalibration *calibration, PsWay way)
 {
   const PsTransportClass *transport = calibration->transport;
-  guint n_ranks = calibration->processes ? ps_processes_n_ranks (calibration->processes) : 0;
+  guint n_ranks = calibration->processes != NULL ? ps_processes_n_ranks (calibration->processes) : 0;
   guint n_local = calibration->n_local, n_players = MAX (n_ranks, 2);
+
   switch (way)
     {
     case PS_WAY_TWO_PAIRS:
@@ -98,7 +104,7 @@ busy_devices (const PsCalibration *calibration, PsWay way)
         return 2;
       return n_local > n_players ? n_local - n_players + 2 : 0;
     case PS_WAY_ALL_REDUCE:
-      return transport->all_reduce ? n_ranks : 0;
+      return transport->all_reduce != NULL ? n_ranks : 0;
     default:
       return 2;
     }
@@ -114,6 +120,7 @@ calibrate_size (const PsCalibration *calibration, PsWay way, gint64 bytes, gbool
                                          : way == PS_WAY_TWO_PAIRS ? 2
                                                                    : 1 };
   gboolean wanted;
+
   measurement->subject = way == PS_WAY_ALL_REDUCE ? PS_SUBJECT_ALL_REDUCE : PS_SUBJECT_TRANSFER;
   measurement->shape = g_strdup (shapes[way]);
   measurement->bytes = bytes;
@@ -138,6 +145,7 @@ ps_calibrate_transfers (const PsCalibration *calibration, GError **error)
   const gint64 few[] = { SMALLEST_BYTES, boundary / 4 / SMALLEST_BYTES * SMALLEST_BYTES, boundary };
   g_autoptr (GArray) sizes = ps_transfer_sizes (boundary);
   gboolean watched = FALSE;
+
   for (guint i = 0; i < sizes->len; i++)
     if (!calibrate_size (calibration, PS_WAY_ONE_BY_ONE, g_array_index (sizes, gint64, i), &watched, error))
       return FALSE;
@@ -145,6 +153,7 @@ ps_calibrate_transfers (const PsCalibration *calibration, GError **error)
     {
       PsWay way = (PsWay)(PS_WAY_BOTH_WAYS + i / G_N_ELEMENTS (few));
       guint size = i % G_N_ELEMENTS (few);
+
       if ((size == 0 || few[size] > few[size - 1]) && !calibrate_size (calibration, way, few[size], &watched, error))
         return FALSE;
     }

@@ -114,7 +114,7 @@ ps_accuracy_plot (const PsPicture *picture, const char *path, PsCostDb *db, GErr
   guint width = picture->width > 0 ? picture->width : SIDE - TOP - BOTTOM + LEFT + RIGHT;
   guint height = picture->height > 0 ? picture->height : SIDE;
 
-  if (!runs)
+  if (runs == NULL)
     return FALSE;
   ps_plot_series_set_init (&set);
   collect (&set, runs, &summary);

@@ -174,7 +174,7 @@ read_file (int file, GError **error)
 {
   g_autoptr (GMappedFile) mapped = g_mapped_file_new_from_fd (file, FALSE, error);
 
-  return mapped ? g_mapped_file_get_bytes (mapped) : NULL;
+  return mapped != NULL ? g_mapped_file_get_bytes (mapped) : NULL;
 }
 
 /* Options and habits of the user (~/.gnuplot) must not change our pictures: -d. GSubprocess would need a thread. */
@@ -213,7 +213,7 @@ run_in_files (const int *files, GError **error)
   if (g_spawn_check_wait_status (status, NULL))
     return read_file (files[1], error);
   talk = read_file (files[2], error);
-  if (!talk)
+  if (talk == NULL)
     return NULL;
   message = last_words (talk);
   g_set_error (error, PS_ERROR, PS_ERROR_IO, "gnuplot: %s", message);
@@ -258,7 +258,7 @@ ps_gnuplot_draw (const PsPicture *picture, guint width, guint height, const char
   const char *data;
   gsize size;
 
-  if (!drawn)
+  if (drawn == NULL)
     return FALSE;
   data = g_bytes_get_data (drawn, &size);
   if (picture->terminal)

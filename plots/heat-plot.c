@@ -310,7 +310,7 @@ ps_heat_plot (const PsPicture *picture, PsResults *results, const PsSweepPicture
     return FALSE;
   question.per = (char **)per;
   values = ps_results_values (results, &question, columns, error);
-  if (!values)
+  if (values == NULL)
     return FALSE;
   side_init (&map.x, values, 0, what->x);
   side_init (&map.y, values, 1, what->y);

@@ -17,10 +17,10 @@ load_and_draw (const PsPlotOptions *options, DrawTimelines draw, GError **error)
   g_autoptr (PsTimeline) first = ps_plot_load (options->arguments[1], error);
   g_autoptr (PsTimeline) second = NULL;
 
-  if (!first || options->arguments[2] == NULL)
-    return first && draw (options, &first, 1, error);
+  if (first == NULL || options->arguments[2] == NULL)
+    return first != NULL && draw (options, &first, 1, error);
   second = ps_plot_load (options->arguments[2], error);
-  return second && draw (options, (PsTimeline *[]){ first, second }, 2, error);
+  return second != NULL && draw (options, (PsTimeline *[]){ first, second }, 2, error);
 }
 
 static gboolean
@@ -51,7 +51,7 @@ static gboolean
 draw_sweep (const PsPlotOptions *options, GError **error)
 {
   g_autoptr (PsResults) results = ps_results_open (options->arguments[1], PS_RESULTS_READ, error);
-  g_autofree char *left_out = results ? ps_question_left_out (results, &options->sweep.question, error) : NULL;
+  g_autofree char *left_out = results != NULL ? ps_question_left_out (results, &options->sweep.question, error) : NULL;
 
   if (left_out == NULL)
     return FALSE;
@@ -69,7 +69,7 @@ draw_accuracy (const PsPlotOptions *options, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (options->arguments[1], PS_COSTDB_READ, error);
 
-  return db && ps_accuracy_plot (&options->picture, options->arguments[1], db, error);
+  return db != NULL && ps_accuracy_plot (&options->picture, options->arguments[1], db, error);
 }
 
 /* Whether a profile is a text, which is JSON; no database begins like that. */
@@ -105,7 +105,7 @@ read_database (const PsPlotOptions *options, GError **error)
 {
   g_autoptr (PsCostDb) db = ps_costdb_open (options->arguments[1], PS_COSTDB_READ, error);
 
-  return db ? ps_profile_contents_load (db, options->profile, FALSE, error) : NULL;
+  return db != NULL ? ps_profile_contents_load (db, options->profile, FALSE, error) : NULL;
 }
 
 static gboolean
@@ -114,7 +114,7 @@ draw_calibration (const PsPlotOptions *options, GError **error)
   const char *path = options->arguments[1];
   g_autoptr (PsProfileContents) contents = is_text (path) ? read_text (options, error) : read_database (options, error);
 
-  return contents && ps_calibration_plot (&options->picture, path, contents, error);
+  return contents != NULL && ps_calibration_plot (&options->picture, path, contents, error);
 }
 
 static const PsPlotKind kinds[] = {

@@ -72,7 +72,7 @@ best_to_html (PsResults *results, const PsQuestion *asked, const char *database,
   PsQuestion question = { .per = per, .where = asked->where, .by = asked->by, .top = TOP_SETTINGS };
   g_autoptr (PsAnswer) answer = ps_results_best (results, &question, error);
 
-  if (!answer)
+  if (answer == NULL)
     return NULL;
   if (ps_table_n_rows (answer->table) > 0)
     return table_to_html (answer->table);
@@ -98,7 +98,7 @@ points_to_json (PsResults *results, const PsQuestion *asked, GError **error)
   g_autoptr (PsTable) table = ps_table_new (point_columns, G_N_ELEMENTS (point_columns));
   g_autofree char *json = NULL;
 
-  if (!values)
+  if (values == NULL)
     return NULL;
   for (guint row = 0; row < values->n_rows; row++)
     {

@@ -229,7 +229,7 @@ ps_sweep_plot (const PsPicture *picture, PsResults *results, const PsSweepPictur
     return FALSE;
   question.per = (char **)per;
   values = ps_results_values (results, &question, columns, error);
-  if (!values)
+  if (values == NULL)
     return FALSE;
   ps_plot_axis_init (&x, what->x, values, 1);
   ps_plot_axis_init (&y, what->y, values, 2);
@@ -350,7 +350,7 @@ ps_pareto_plot (const PsPicture *picture, PsResults *results, const PsSweepPictu
     return FALSE;
   question.per = (char **)per;
   values = ps_results_values (results, &question, columns, error);
-  if (!values)
+  if (values == NULL)
     return FALSE;
   ps_plot_axis_init (&x, "peak_memory_bytes", values, 1);
   ps_plot_axis_init (&y, time, values, 2);

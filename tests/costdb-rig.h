@@ -11,6 +11,7 @@ remove_database (const char *path)
 {
   g_autofree char *log = g_strconcat (path, "-wal", NULL);
   g_autofree char *index = g_strconcat (path, "-shm", NULL);
+
   g_unlink (path);
   g_unlink (log);
   g_unlink (index);
@@ -21,6 +22,7 @@ open_db (const char *path, PsCostDbMode mode)
 {
   g_autoptr (GError) error = NULL;
   PsCostDb *db = ps_costdb_open (path, mode, &error);
+
   g_assert_no_error (error);
   return db;
 }
@@ -36,6 +38,7 @@ new_profile (const char *name)
 {
   g_autoptr (PsModel) model = tiny ();
   PsProfile *profile = g_new0 (PsProfile, 1);
+
   *profile = (PsProfile){ .name = g_strdup (name),
                           .model_name = g_strdup (model->name),
                           .model_digest = ps_model_digest (model),
@@ -59,6 +62,7 @@ begin (PsCostDb *db, const char *name)
   g_autoptr (PsProfile) profile = new_profile (name);
   g_autoptr (GError) error = NULL;
   gint64 id = 0;
+
   g_assert_true (ps_costdb_begin_profile (db, profile, &id, &error));
   g_assert_no_error (error);
   return id;
@@ -70,6 +74,7 @@ new_op (PsOpKind kind, const char *shape, guint devices, gint64 median)
 {
   PsMeasurement *m = g_new0 (PsMeasurement, 1);
   const gint64 samples[] = { median + 5, median - 2, median };
+
   *m = (PsMeasurement){ .kind = kind,
                         .shape = g_strdup (shape),
                         .devices = devices,
@@ -88,6 +93,7 @@ static inline PsMeasurement *
 new_transfer (gint64 bytes, guint devices, gint64 median)
 {
   PsMeasurement *m = new_op (PS_OP_F, "", devices, median);
+
   m->subject = PS_SUBJECT_TRANSFER;
   m->bytes = bytes;
   m->take_bytes = m->give_bytes = m->state_bytes = 0;
@@ -99,6 +105,7 @@ store (PsCostDb *db, gint64 profile, PsMeasurement *taken)
 {
   g_autoptr (PsMeasurement) measurement = taken;
   g_autoptr (GError) error = NULL;
+
   ps_costdb_store (db, profile, measurement, &error);
   g_assert_no_error (error);
 }

@@ -46,6 +46,7 @@ rig_open_as (Rig *rig, const PsDeviceClass *of, PsModel model, guint n_stages, g
                                    .n_layers = (i + 1) * model.layers / n_stages - i * model.layers / n_stages,
                                    .embedding = i == 0,
                                    .head = i == n_stages - 1 };
+
       rig->device->class->add_stage (rig->device, i, &shape, &error);
       g_assert_no_error (error);
     }
@@ -140,6 +141,7 @@ all_gradients (Rig *rig)
     {
       gsize n;
       const float *gradients = rig->device->class->gradients (rig->device, stage, &n);
+
       g_array_append_vals (all, gradients, (guint)n);
     }
   return all;
@@ -200,6 +202,7 @@ check_cuts (const PsDeviceClass *of, PsModel model)
   for (guint n_stages = 2; n_stages <= model.layers; n_stages++)
     {
       g_autoptr (GArray) cut = train_cut (of, model, n_stages, others);
+
       assert_same_bits (whole, cut);
       g_assert_cmpmem (losses, sizeof losses, others, sizeof others);
     }

@@ -48,6 +48,7 @@ reference_groups (const PsModel *model)
     for (guint i = 0; i < G_N_ELEMENTS (of_layer); i++)
       {
         ParameterGroup group = of_layer[i];
+
         group.layer = layer;
         g_array_append_val (groups, group);
       }
@@ -101,6 +102,7 @@ reference_attend (double *context, const double *qkv, guint at, guint h, guint h
   for (guint other = 0; other <= at; other++)
     {
       double score = 0;
+
       for (guint i = 0; i < size; i++)
         score += qkv[at * 3 * h + head * size + i] * qkv[other * 3 * h + h + head * size + i];
       total += weight[other] = exp (score / sqrt (size));
@@ -167,6 +169,7 @@ reference_sequence_loss (const PsModel *model, const double *p, const guint32 *w
   for (guint t = 0; t < s; t++)
     {
       double total = 0;
+
       reference_norm (normed, x + t * h, layer, layer + h, h);
       reference_linear (logits, normed, layer + 2 * h, NULL, h, vocabulary);
       for (guint i = 0; i < vocabulary; i++)

@@ -10,6 +10,7 @@ static inline PsProgram *
 lower (PsSchedule *schedule)
 {
   g_autoptr (GError) error = NULL;
+
   ps_schedule_validate (schedule, &error);
   g_assert_no_error (error);
   PsProgram *program = ps_program_lower (schedule, PS_COMM_ASAP, &error);
@@ -21,6 +22,7 @@ static inline guint
 n_channels (void)
 {
   guint n;
+
   ps_channel_table (&n);
   return n;
 }
@@ -31,6 +33,7 @@ assert_runs_on_all_channels (const PsProgram *program)
   for (guint channel = 0; channel < n_channels (); channel++)
     {
       g_autoptr (GError) error = NULL;
+
       ps_program_check (program, (PsChannel)channel, &error);
       g_assert_no_error (error);
     }
@@ -44,6 +47,7 @@ lower_family (const char *name, guint p, guint m, guint v)
   const PsFamily *family = ps_family_find (name);
   PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = v ? v : family->default_chunks };
   PsSchedule *schedule = ps_family_generate (family, &setting, &error);
+
   g_assert_no_error (error);
   return lower (schedule);
 }

@@ -14,7 +14,7 @@ count_files (const char *folder)
   g_autoptr (GDir) dir = g_dir_open (folder, 0, NULL);
   guint n = 0;
 
-  while (g_dir_read_name (dir))
+  while (g_dir_read_name (dir) != NULL)
     n++;
   return n;
 }
@@ -25,7 +25,7 @@ count (const char *text, const char *part)
 {
   guint n = 0;
 
-  for (const char *at = strstr (text, part); at; at = strstr (at + 1, part))
+  for (const char *at = strstr (text, part); at != NULL; at = strstr (at + 1, part))
     n++;
   return n;
 }
@@ -36,7 +36,7 @@ have_program (const char *name)
 {
   g_autofree char *path = g_find_program_in_path (name);
 
-  if (!path)
+  if (path == NULL)
     {
       g_autofree char *reason = g_strdup_printf ("%s is not installed", name);
 
@@ -50,7 +50,7 @@ have_program (const char *name)
 static inline int
 run_argv (const char *folder, char **argv, char **environment, char **printed, char **talk)
 {
-  GSpawnFlags flags = printed ? G_SPAWN_SEARCH_PATH : G_SPAWN_SEARCH_PATH | G_SPAWN_STDOUT_TO_DEV_NULL;
+  GSpawnFlags flags = printed != NULL ? G_SPAWN_SEARCH_PATH : G_SPAWN_SEARCH_PATH | G_SPAWN_STDOUT_TO_DEV_NULL;
   g_autoptr (GError) error = NULL;
   int status;
 

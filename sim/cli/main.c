@@ -44,7 +44,7 @@ help_on (const char *name, GError **error)
 {
   g_autofree char *page = ps_help_topic (name, error);
 
-  if (page)
+  if (page != NULL)
     ps_print (page, error);
   return 0;
 }
@@ -97,7 +97,7 @@ run_here (const Command *command, int argc, char **argv)
 
   g_set_prgname (where);
   code = command->run (argc, argv, &error);
-  return error ? fail (where, error, argv) : code;
+  return error != NULL ? fail (where, error, argv) : code;
 }
 
 /* Becomes the program pipesim-NAME, the one beside this program first: they are built together. Returns only on
@@ -107,7 +107,7 @@ run_program (char **argv)
 {
   g_autofree char *program = g_strconcat ("pipesim-", argv[0], NULL);
   g_autofree char *self = g_file_read_link ("/proc/self/exe", NULL);
-  g_autofree char *folder = g_path_get_dirname (self ? self : ".");
+  g_autofree char *folder = g_path_get_dirname (self != NULL ? self : ".");
   g_autofree char *beside = g_build_filename (folder, program, NULL);
 
   argv[0] = program;
@@ -143,7 +143,7 @@ main (int argc, char **argv)
       g_printerr ("pipesim: no command given; see pipesim help\n");
       return 2;
     }
-  if (argc == 3 && g_str_equal (name, "help") && find_command (argv[2]))
+  if (argc == 3 && g_str_equal (name, "help") && find_command (argv[2]) != NULL)
     {
       name = argv[1] = argv[2];
       argv[2] = option;
@@ -153,5 +153,5 @@ main (int argc, char **argv)
   if (g_str_equal (name, "--help") || g_str_equal (name, "-h"))
     return run_here (find_command ("help"), argc - 1, argv + 1);
   command = find_command (name);
-  return command && command->run ? run_here (command, argc - 1, argv + 1) : run_program (argv + 1);
+  return command != NULL && command->run != NULL ? run_here (command, argc - 1, argv + 1) : run_program (argv + 1);
 }

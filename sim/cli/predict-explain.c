@@ -36,7 +36,7 @@ explain_meeting (PsExplainReport *report, const PsScenarioPlan *plan, GError **e
   gint64 iteration_ns = prediction->metrics.iteration_ns, rest_ns = iteration_ns - prediction->metrics.makespan_ns;
 
   report->explanation = ps_explain (prediction->program, prediction->costs, prediction->simulation, iteration_ns);
-  report->what_ifs = events
+  report->what_ifs = events != NULL
                          ? ps_what_if_events (plan, prediction->costs, events, rest_ns, report->saving, N_BEST, error)
                          : ps_what_if (plan, prediction->costs, rest_ns, report->saving, N_BEST);
   return report->what_ifs != NULL;
@@ -81,7 +81,7 @@ is_pair (const PsExplainReport *report, guint step)
 {
   const PsProgram *program = report->prediction->program;
 
-  return program->pair && program->pair[step] == PS_PAIR_SECOND;
+  return program->pair != NULL && program->pair[step] == PS_PAIR_SECOND;
 }
 
 /* "F0.1", "F4.0+BW1.3", of a transfer what travels, of an all-reduce "stage 3". Free with g_free. */
@@ -330,7 +330,7 @@ ps_explain_report_slack (const PsExplainReport *report)
         const PsPathPart part = { .kind = PS_PATH_OP, .step = step };
         g_autofree char *name = part_name (report, &part);
 
-        if (program->pair && program->pair[step] == PS_PAIR_FIRST)
+        if (program->pair != NULL && program->pair[step] == PS_PAIR_FIRST)
           continue;
         ps_table_add_row (table);
         ps_table_set_integer (table, "device", device);

@@ -333,9 +333,9 @@ describe_causes (const PsSpreadOptions *options)
     g_string_append (text, ", jitter measured");
   else if (options->has_jitter)
     g_string_append_printf (text, ", jitter %g", options->uncertainty.jitter);
-  for (char **straggler = options->stragglers; straggler != NULL && *straggler; straggler++)
+  for (char **straggler = options->stragglers; straggler != NULL && *straggler != NULL; straggler++)
     g_string_append_printf (text, ", straggler %s", *straggler);
-  for (char **link = options->slow_links; link != NULL && *link; link++)
+  for (char **link = options->slow_links; link != NULL && *link != NULL; link++)
     g_string_append_printf (text, ", slow link %s", *link);
   return g_string_free (g_steal_pointer (&text), FALSE);
 }

@@ -441,7 +441,7 @@ write_nodes (const PsSchedule *schedule, GError **error)
 {
   g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, error);
 
-  return program ? write_program (program, error) : NULL;
+  return program != NULL ? write_program (program, error) : NULL;
 }
 
 const PsFormat ps_format_colossalai = {

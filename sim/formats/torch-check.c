@@ -56,7 +56,7 @@ check_orders (const Check *check, GError **error)
           continue;
         seen = &check->seen[cell_of (lists, action->stage, action->microbatch)];
         problem = order_problem (action, *seen);
-        if (problem)
+        if (problem != NULL)
           return ps_torch_refuse (check->where, r, action, error, "%s", problem);
         *seen |= (guint8)BIT (action->type);
       }

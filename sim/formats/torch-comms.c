@@ -39,7 +39,7 @@ can_run (const char *where, const PsTorchLists *lists, GError **error)
   g_free (schedule->name);
   schedule->name = g_strdup (where);
   program = ps_program_lower (schedule, PS_COMM_ASAP, &cause);
-  if (program && ps_program_check (program, PS_CHANNEL_LATENCY, &cause))
+  if (program != NULL && ps_program_check (program, PS_CHANNEL_LATENCY, &cause))
     return TRUE;
   g_set_error_literal (error, PS_ERROR, PS_ERROR_INPUT, cause->message);
   return FALSE;
@@ -50,7 +50,7 @@ read_comms (const char *where, const char *text, gsize length, GError **error)
 {
   g_autoptr (PsTorchLists) lists = ps_torch_lists_parse (where, text, length, FALSE, error);
 
-  if (lists && ps_torch_check_compute (where, lists, error) && ps_torch_check_messages (where, lists, error)
+  if (lists != NULL && ps_torch_check_compute (where, lists, error) && ps_torch_check_messages (where, lists, error)
       && can_run (where, lists, error))
     return ps_torch_lists_to_schedule (where, lists);
   return NULL;
@@ -71,16 +71,16 @@ write_comms (const PsSchedule *schedule, gboolean waits, GError **error)
       return ps_torch_lists_to_csv (own);
     }
   lowered = ps_torch_lists_lower (own, waits, error);
-  return lowered ? ps_torch_lists_to_csv (lowered) : NULL;
+  return lowered != NULL ? ps_torch_lists_to_csv (lowered) : NULL;
 }
 
 static char *
 write_program (const PsProgram *program, gboolean waits, GError **error)
 {
   g_autoptr (PsTorchLists) compute = ps_torch_lists_from_schedule (program->schedule, FALSE, error);
-  g_autoptr (PsTorchLists) lists = compute ? ps_torch_lists_follow (compute, program, waits) : NULL;
+  g_autoptr (PsTorchLists) lists = compute != NULL ? ps_torch_lists_follow (compute, program, waits) : NULL;
 
-  return lists ? ps_torch_lists_to_csv (lists) : NULL;
+  return lists != NULL ? ps_torch_lists_to_csv (lists) : NULL;
 }
 
 static char *

@@ -16,7 +16,8 @@ read_compute (const char *where, const char *text, gsize length, GError **error)
 {
   g_autoptr (PsTorchLists) lists = ps_torch_lists_parse (where, text, length, TRUE, error);
 
-  return lists && ps_torch_check_compute (where, lists, error) ? ps_torch_lists_to_schedule (where, lists) : NULL;
+  return lists != NULL && ps_torch_check_compute (where, lists, error) ? ps_torch_lists_to_schedule (where, lists)
+                                                                       : NULL;
 }
 
 static char *
@@ -24,7 +25,7 @@ write_compute (const PsSchedule *schedule, GError **error)
 {
   g_autoptr (PsTorchLists) lists = ps_torch_lists_from_schedule (schedule, FALSE, error);
 
-  return lists ? ps_torch_lists_to_csv (lists) : NULL;
+  return lists != NULL ? ps_torch_lists_to_csv (lists) : NULL;
 }
 
 const PsFormat ps_format_torch_compute = {

@@ -33,7 +33,7 @@ lint_representation (const PsSchedule *schedule, GPtrArray *findings)
 {
   gboolean stashes = FALSE;
 
-  for (guint d = 0; schedule->weight_versions && d < schedule->placement->n_devices; d++)
+  for (guint d = 0; schedule->weight_versions != NULL && d < schedule->placement->n_devices; d++)
     stashes |= schedule->weight_versions[d] > 1;
   if (schedule->asynchronous)
     warn (findings,
@@ -161,7 +161,7 @@ lint_text (const char *text, GPtrArray *findings)
 {
   g_autoptr (PsTorchLists) lists = ps_torch_lists_parse ("", text, strlen (text), FALSE, NULL);
 
-  if (lists)
+  if (lists != NULL)
     lint_lists (lists, findings);
 }
 
@@ -170,11 +170,11 @@ ps_torch_lint (const PsSchedule *schedule, const char *comms)
 {
   GPtrArray *findings = g_ptr_array_new_with_free_func (g_free);
   g_autoptr (GError) cause = NULL;
-  g_autofree char *text = comms ? g_strdup (comms) : ps_format_torch_comms.write (schedule, &cause);
+  g_autofree char *text = comms != NULL ? g_strdup (comms) : ps_format_torch_comms.write (schedule, &cause);
 
   lint_placement (schedule->placement, findings);
   lint_representation (schedule, findings);
-  if (text)
+  if (text != NULL)
     lint_text (text, findings);
   else if (schedule->placement->n_copies == 1)
     warn (findings, "%s", cause->message);
@@ -188,7 +188,7 @@ ps_torch_lint_comms (const char *where, const char *text, gsize length, GError *
   g_autoptr (PsSchedule) schedule = NULL;
   GPtrArray *findings;
 
-  if (!lists || !ps_torch_check_compute (where, lists, error) || !ps_torch_check_messages (where, lists, error))
+  if (lists == NULL || !ps_torch_check_compute (where, lists, error) || !ps_torch_check_messages (where, lists, error))
     return NULL;
   findings = g_ptr_array_new_with_free_func (g_free);
   schedule = ps_torch_lists_to_schedule (where, lists);

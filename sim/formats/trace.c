@@ -124,7 +124,7 @@ load_folder (const char *path, GError **error)
   g_autoptr (GPtrArray) paths = list_folder (path, error);
   g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func (g_free);
 
-  for (guint i = 0; paths && i < paths->len; i++)
+  for (guint i = 0; paths != NULL && i < paths->len; i++)
     {
       char *text = read_text (g_ptr_array_index (paths, i), error);
 

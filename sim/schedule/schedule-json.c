@@ -273,7 +273,7 @@ read_options (const Head *head, PsSchedule *schedule, GError **error)
     return FALSE;
   if (copy != NULL)
     schedule->copy = g_new (guint8, (gsize)head->n_microbatches);
-  for (guint i = 0; copy && i < head->n_microbatches; i++)
+  for (guint i = 0; copy != NULL && i < head->n_microbatches; i++)
     schedule->copy[i] = (guint8)copy[i];
   return TRUE;
 }

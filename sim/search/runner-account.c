@@ -19,7 +19,7 @@ static gint64
 simulated_price (const PsSearchSetting *setting, const PsSchedule *schedule)
 {
   g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, NULL);
-  g_autoptr (PsSimulation) simulation = program ? ps_simulation_new (program) : NULL;
+  g_autoptr (PsSimulation) simulation = program != NULL ? ps_simulation_new (program) : NULL;
 
   if (program == NULL)
     return G_MAXINT64;

@@ -51,13 +51,14 @@ ps_events_task_free (struct PsEventsTask *task)
 const PsEventsSetting *
 ps_prediction_events (const PsPrediction *prediction)
 {
-  return prediction->events ? &prediction->events->setting : NULL;
+  return prediction->events != NULL ? &prediction->events->setting : NULL;
 }
 
 const PsProgram *
 ps_prediction_hint (const PsPrediction *prediction)
 {
-  return prediction->events && prediction->events->hint ? prediction->events->hint : prediction->program;
+  return prediction->events != NULL && prediction->events->hint != NULL ? prediction->events->hint
+                                                                        : prediction->program;
 }
 
 static gboolean
@@ -65,7 +66,7 @@ run (Task *task, PsPrediction *prediction, GError **error)
 {
   g_autoptr (PsEvents) events = ps_events_new (prediction->program, prediction->costs, &task->setting, error);
 
-  if (!events || !ps_events_run (events, prediction->costs, prediction->simulation, error))
+  if (events == NULL || !ps_events_run (events, prediction->costs, prediction->simulation, error))
     return FALSE;
   if (task->setting.ready_order == 0)
     return TRUE;

@@ -38,7 +38,7 @@ note (Plan *plan)
 {
   const PsSimulation *simulation = plan->simulation;
 
-  if (plan->best
+  if (plan->best != NULL
       && (simulation->makespan_ns > plan->best_ns
           || (simulation->makespan_ns == plan->best_ns && simulation->max_span_ns >= plan->best_span_ns)))
     return;

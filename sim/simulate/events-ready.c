@@ -110,7 +110,7 @@ ps_ready_new (const PsEvents *events)
 void
 ps_ready_free (PsReady *ready)
 {
-  if (!ready)
+  if (ready == NULL)
     return;
   g_free (ready->depends);
   g_free (ready->started);

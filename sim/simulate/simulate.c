@@ -56,6 +56,7 @@ walk (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation, 
   PsMemoryLevel *restrict levels = simulation->memory;
   const guint8 *restrict pair = program->pair;
   guint n = program->n_steps;
+
   end_ns[0] = 0;
   for (guint i = 0; i < n; i++)
     {

@@ -4,7 +4,7 @@
 void
 ps_result_values_free (PsResultValues *values)
 {
-  if (!values)
+  if (values == NULL)
     return;
   for (guint i = 0; i < values->n_rows * values->n_columns; i++)
     ps_value_clear (&values->values[i]);
@@ -15,7 +15,7 @@ ps_result_values_free (PsResultValues *values)
 static gboolean
 check (const PsQuestion *question, const char *const *columns, GError **error)
 {
-  for (guint i = 0; columns[i]; i++)
+  for (guint i = 0; columns[i] != NULL; i++)
     if (!ps_result_column_check ("column", columns[i], FALSE, error))
       return FALSE;
   return ps_question_check (question, error);
@@ -25,7 +25,7 @@ static char *
 make_query (const PsQuestion *question, const char *const *columns, GError **error)
 {
   g_autofree char *shown = g_strjoinv (", ", (char **)columns);
-  g_autofree char *groups = question->per ? g_strjoinv (", ", question->per) : g_strdup ("");
+  g_autofree char *groups = question->per != NULL ? g_strjoinv (", ", question->per) : g_strdup ("");
   g_autoptr (GString) sql = g_string_new (NULL);
 
   g_string_printf (
@@ -42,9 +42,9 @@ PsResultValues *
 ps_results_values (PsResults *results, const PsQuestion *question, const char *const *columns, GError **error)
 {
   g_autofree char *sql = check (question, columns, error) ? make_query (question, columns, error) : NULL;
-  g_autoptr (PsRows) rows = sql ? ps_rows_new (results->file, error, sql, "") : NULL;
+  g_autoptr (PsRows) rows = sql != NULL ? ps_rows_new (results->file, error, sql, "") : NULL;
   g_autoptr (GArray) values = g_array_new (FALSE, FALSE, sizeof (PsValue));
-  PsResultValues *answer = rows ? g_new0 (PsResultValues, 1) : NULL;
+  PsResultValues *answer = rows != NULL ? g_new0 (PsResultValues, 1) : NULL;
   gboolean found = rows != NULL;
 
   while (found)
@@ -54,14 +54,14 @@ ps_results_values (PsResults *results, const PsQuestion *question, const char *c
           g_clear_pointer (&answer, g_free);
           break;
         }
-      for (guint i = 0; found && columns[i]; i++)
+      for (guint i = 0; found && columns[i] != NULL; i++)
         {
           PsValue value = ps_rows_value (rows, (int)i, ps_result_column (columns[i]));
 
           g_array_append_val (values, value);
         }
     }
-  if (!answer)
+  if (answer == NULL)
     {
       for (guint i = 0; i < values->len; i++)
         ps_value_clear (&g_array_index (values, PsValue, i));

@@ -7,7 +7,7 @@
 void
 ps_answer_free (PsAnswer *answer)
 {
-  if (!answer)
+  if (answer == NULL)
     return;
   ps_table_free (answer->table);
   g_free (answer->columns);
@@ -84,10 +84,10 @@ ps_result_column_check (const char *option, const char *name, gboolean number, G
   const PsResultColumn *columns = ps_result_columns (&n);
   int index = ps_result_column_find (name);
 
-  if (index >= 0 && columns[index].column.title && (!number || columns[index].column.type != PS_COLUMN_TEXT))
+  if (index >= 0 && columns[index].column.title != NULL && (!number || columns[index].column.type != PS_COLUMN_TEXT))
     return TRUE;
   for (guint i = 0; i < n; i++)
-    if (columns[i].column.title && (!number || columns[i].column.type != PS_COLUMN_TEXT))
+    if (columns[i].column.title != NULL && (!number || columns[i].column.type != PS_COLUMN_TEXT))
       g_string_append_printf (names, "%s%s", names->len ? " " : "", columns[i].column.key);
   g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is no column%s; there are %s", option, name,
                number ? " of numbers" : "", names->str);
@@ -97,7 +97,7 @@ ps_result_column_check (const char *option, const char *name, gboolean number, G
 gboolean
 ps_question_check (const PsQuestion *question, GError **error)
 {
-  for (guint i = 0; question->per && question->per[i]; i++)
+  for (guint i = 0; question->per != NULL && question->per[i] != NULL; i++)
     if (!ps_result_column_check ("--per", question->per[i], FALSE, error))
       return FALSE;
   return ps_result_column_check ("--by", question->by, TRUE, error);
@@ -186,7 +186,7 @@ append_condition (GString *sql, const char *text, GError **error)
 static gboolean
 append_conditions (const PsQuestion *question, GString *sql, GError **error)
 {
-  for (guint i = 0; question->where && question->where[i]; i++)
+  for (guint i = 0; question->where != NULL && question->where[i] != NULL; i++)
     if (!append_condition (sql, question->where[i], error))
       return FALSE;
   return TRUE;
@@ -195,7 +195,7 @@ append_conditions (const PsQuestion *question, GString *sql, GError **error)
 static gboolean
 counts_asynchronous (const PsQuestion *question)
 {
-  for (guint i = 0; question->where && question->where[i]; i++)
+  for (guint i = 0; question->where != NULL && question->where[i] != NULL; i++)
     if (g_str_has_prefix (question->where[i], "schedule=") || g_str_has_prefix (question->where[i], "asynchronous"))
       return TRUE;
   return FALSE;
@@ -275,12 +275,12 @@ shown_columns (PsResults *results, const PsQuestion *question, GError **error)
   g_autoptr (GArray) columns = g_array_new (FALSE, FALSE, sizeof (PsColumn));
   g_auto (GStrv) varying = ps_question_varying (results, question, error);
 
-  if (!varying)
+  if (varying == NULL)
     return NULL;
-  for (guint i = 0; question->per && question->per[i]; i++)
+  for (guint i = 0; question->per != NULL && question->per[i] != NULL; i++)
     add_column (columns, ps_result_column (question->per[i]));
   add_column (columns, ps_result_column ("schedule"));
-  for (guint i = 0; varying[i]; i++)
+  for (guint i = 0; varying[i] != NULL; i++)
     add_column (columns, ps_result_column (varying[i]));
   add_column (columns, ps_result_column (question->by));
   for (guint i = 0; i < G_N_ELEMENTS (figures); i++)
@@ -299,17 +299,17 @@ append_columns (GString *sql, const GArray *columns)
 static char *
 list_groups (const PsQuestion *question)
 {
-  g_autofree char *joined = question->per ? g_strjoinv (", ", question->per) : NULL;
+  g_autofree char *joined = question->per != NULL ? g_strjoinv (", ", question->per) : NULL;
 
-  return joined && *joined ? g_strconcat (joined, ", ", NULL) : g_strdup ("");
+  return joined != NULL && *joined ? g_strconcat (joined, ", ", NULL) : g_strdup ("");
 }
 
 static char *
 partition (const PsQuestion *question)
 {
-  g_autofree char *joined = question->per ? g_strjoinv (", ", question->per) : NULL;
+  g_autofree char *joined = question->per != NULL ? g_strjoinv (", ", question->per) : NULL;
 
-  return joined && *joined ? g_strconcat ("PARTITION BY ", joined, " ", NULL) : g_strdup ("");
+  return joined != NULL && *joined ? g_strconcat ("PARTITION BY ", joined, " ", NULL) : g_strdup ("");
 }
 
 static gboolean
@@ -324,7 +324,7 @@ add_rows (PsAnswer *answer, const GArray *columns, PsRows *rows, const gint64 *l
       if (!found)
         break;
       ps_table_add_row (answer->table);
-      if (limit)
+      if (limit != NULL)
         ps_table_set_integer (answer->table, within.key, *limit);
       for (guint i = 0; i < columns->len; i++)
         {
@@ -347,7 +347,7 @@ ps_results_pareto (PsResults *results, const PsQuestion *question, GError **erro
   g_autoptr (PsAnswer) answer = NULL;
   g_autoptr (PsRows) rows = NULL;
 
-  if (!columns)
+  if (columns == NULL)
     return NULL;
   append_columns (sql, columns);
   g_string_append_printf (sql,
@@ -360,7 +360,7 @@ ps_results_pareto (PsResults *results, const PsQuestion *question, GError **erro
                           groups);
   rows = ps_rows_new (results->file, error, sql->str, "");
   answer = ps_answer_new ((const PsColumn *)(gconstpointer)columns->data, columns->len);
-  return rows && add_rows (answer, columns, rows, NULL, error) ? g_steal_pointer (&answer) : NULL;
+  return rows != NULL && add_rows (answer, columns, rows, NULL, error) ? g_steal_pointer (&answer) : NULL;
 }
 
 static gboolean
@@ -377,11 +377,11 @@ add_best (PsResults *results, const PsQuestion *question, const GArray *columns,
       question->by);
   if (!ps_question_append_where (question, sql, error))
     return FALSE;
-  if (limit)
+  if (limit != NULL)
     g_string_append_printf (sql, " AND peak_memory_bytes <= %" G_GINT64_FORMAT, *limit);
   g_string_append_printf (sql, ") WHERE place <= %u ORDER BY %splace", question->top, groups);
   rows = ps_rows_new (results->file, error, sql->str, "");
-  return rows && add_rows (answer, columns, rows, limit, error);
+  return rows != NULL && add_rows (answer, columns, rows, limit, error);
 }
 
 PsAnswer *
@@ -391,7 +391,7 @@ ps_results_best (PsResults *results, const PsQuestion *question, GError **error)
   g_autoptr (GArray) all = g_array_new (FALSE, FALSE, sizeof (PsColumn));
   g_autoptr (PsAnswer) answer = NULL;
 
-  if (!columns)
+  if (columns == NULL)
     return NULL;
   if (question->n_limits)
     g_array_append_val (all, within);

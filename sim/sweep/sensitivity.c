@@ -61,13 +61,13 @@ held_columns (const Task *task, GError **error)
   g_autoptr (GStrvBuilder) held = g_strv_builder_new ();
   g_auto (GStrv) varying = NULL;
 
-  if (task->question->per)
+  if (task->question->per != NULL)
     return g_strdupv (task->question->per);
   varying = ps_question_varying (task->results, task->question, error);
-  for (guint i = 0; varying && varying[i]; i++)
+  for (guint i = 0; varying != NULL && varying[i] != NULL; i++)
     if (!is_open (varying[i], task->over->key))
       g_strv_builder_add (held, varying[i]);
-  return varying ? g_strv_builder_end (held) : NULL;
+  return varying != NULL ? g_strv_builder_end (held) : NULL;
 }
 
 /* Reading */
@@ -116,9 +116,9 @@ same_cells (const PsValue *a, const PsValue *b, guint n)
 static void
 add_time (Value *value, char *schedule, double time)
 {
-  if (!value->fastest)
+  if (value->fastest == NULL)
     value->fastest = g_strdup (schedule);
-  else if (!value->second)
+  else if (value->second == NULL)
     value->second = g_strdup (schedule);
   g_hash_table_insert (value->times, schedule, g_memdup2 (&time, sizeof time));
 }
@@ -129,7 +129,7 @@ read_row (Task *task, PsRows *rows)
   Value *value = task->values->len ? task->values->pdata[task->values->len - 1] : NULL;
   PsValue *cells = read_cells (task, rows);
 
-  if (value && same_cells (value->cells, cells, task->n_held + 1))
+  if (value != NULL && same_cells (value->cells, cells, task->n_held + 1))
     free_cells (cells, task->n_held + 1);
   else
     {
@@ -157,7 +157,7 @@ read_values (Task *task, GError **error)
   g_string_append_printf (sql, " AND %s IS NOT NULL GROUP BY %s%s, schedule ORDER BY %s%s, least, schedule",
                           task->over->key, groups, task->over->key, groups, task->over->key);
   rows = ps_rows_new (task->results->file, error, sql->str, "");
-  while (rows && found)
+  while (rows != NULL && found)
     {
       if (!ps_rows_next (rows, &found, error))
         return FALSE;
@@ -172,9 +172,9 @@ read_values (Task *task, GError **error)
 static double
 time_of (const Value *value, const char *schedule)
 {
-  const double *time = schedule ? g_hash_table_lookup (value->times, schedule) : NULL;
+  const double *time = schedule != NULL ? g_hash_table_lookup (value->times, schedule) : NULL;
 
-  return time ? *time : NAN;
+  return time != NULL ? *time : NAN;
 }
 
 static double
@@ -213,7 +213,7 @@ describe (const Task *task, const char *before, const Value *now)
 {
   g_autofree char *text = format_value (task->over, &now->cells[task->n_held]);
 
-  if (before)
+  if (before != NULL)
     return g_strdup_printf ("%s beats %s from %s = %s on", now->fastest, before, task->over->title, text);
   return g_strdup_printf ("%s is the fastest from %s = %s on", now->fastest, task->over->title, text);
 }
@@ -241,7 +241,7 @@ begin_stretch (const Task *task, const Value *last, const char *before, const Va
   ps_table_set_text (table, "winner", now->fastest);
   ps_table_set_ratio (table, "ahead", (second - best) / second);
   ps_table_set_text (table, "statement", words);
-  if (!before)
+  if (before == NULL)
     return;
   ps_table_set_text (table, "before", before);
   ps_table_set_ratio (table, "break_even", break_even (task, last, before, now));
@@ -257,9 +257,9 @@ answer (const Task *task)
     {
       const Value *now = task->values->pdata[i];
 
-      if (!last || !same_cells (last->cells, now->cells, task->n_held))
+      if (last == NULL || !same_cells (last->cells, now->cells, task->n_held))
         winner = NULL;
-      if (!winner || !(time_of (now, winner) <= time_of (now, now->fastest)))
+      if (winner == NULL || !(time_of (now, winner) <= time_of (now, now->fastest)))
         {
           begin_stretch (task, last, winner, now);
           winner = now->fastest;
@@ -311,8 +311,8 @@ ps_results_sensitivity (PsResults *results, const PsQuestion *question, const ch
     return NULL;
   task.over = ps_result_column (over);
   task.held = held_columns (&task, error);
-  task.n_held = task.held ? g_strv_length (task.held) : 0;
-  done = task.held && read_values (&task, error);
+  task.n_held = task.held != NULL ? g_strv_length (task.held) : 0;
+  done = task.held != NULL && read_values (&task, error);
   if (done)
     {
       prepare_answer (&task);

@@ -35,7 +35,7 @@ fail (Job *job, GError *error)
 {
   g_atomic_int_set (&job->stop, 1);
   g_mutex_lock (&job->mutex);
-  if (job->error)
+  if (job->error != NULL)
     g_error_free (error);
   else
     job->error = error;
@@ -80,12 +80,12 @@ predict_block (Job *job, PsSweepWorker *worker, guint64 block)
       if (is_present (job, point))
         continue;
       row = ps_sweep_worker_predict (worker, point, &error);
-      if (!row)
+      if (row == NULL)
         break;
       g_ptr_array_add (rows, row);
     }
   hand_over (job, rows);
-  if (error)
+  if (error != NULL)
     fail (job, error);
   return error == NULL;
 }
@@ -115,7 +115,7 @@ collect (Job *job)
   GPtrArray *rows;
 
   g_mutex_lock (&job->mutex);
-  while (job->n_running > 0 && job->rows->len < MIN_ROWS && !job->error)
+  while (job->n_running > 0 && job->rows->len < MIN_ROWS && job->error == NULL)
     if (!g_cond_wait_until (&job->changed, &job->mutex, until))
       break;
   rows = job->rows;
@@ -133,11 +133,11 @@ store (Job *job, PsResults *results, GPtrArray *rows, PsSweepProgress *progress,
   if (rows->len > 0 && !ps_results_store (results, (PsResult *const *)rows->pdata, rows->len, error))
     return FALSE;
   for (guint i = 0; i < rows->len; i++)
-    if (((PsResult *)rows->pdata[i])->reason)
+    if (((PsResult *)rows->pdata[i])->reason != NULL)
       progress->skipped++;
     else
       progress->predicted++;
-  if (job->run->progress)
+  if (job->run->progress != NULL)
     job->run->progress (progress, job->run->data);
   return TRUE;
 }
@@ -191,7 +191,7 @@ run_threads (Job *job, PsResults *results, PsSweepProgress *progress)
   job->n_running = n;
   g_mutex_unlock (&job->mutex);
   g_prefix_error (&failure, "--jobs: %u threads: ", n_jobs);
-  if (failure)
+  if (failure != NULL)
     fail (job, failure);
   write_rows (job, results, progress);
   for (guint i = 0; i < n; i++)
@@ -236,7 +236,7 @@ ps_sweep_run (const PsSweep *sweep, PsResults *results, const PsSweepRun *run, P
   if (ok)
     run_threads (&job, results, progress);
   job_close (&job);
-  if (job.error)
+  if (job.error != NULL)
     g_propagate_error (error, job.error);
   return ok && job.error == NULL;
 }
@@ -260,7 +260,7 @@ read_environment (const char *name, gint64 otherwise, gint64 *value)
   const char *text = g_getenv (name);
 
   *value = otherwise;
-  return text ? ps_parse_integer (name, text, 0, G_MAXINT32, value, NULL) : otherwise >= 0;
+  return text != NULL ? ps_parse_integer (name, text, 0, G_MAXINT32, value, NULL) : otherwise >= 0;
 }
 
 /* Array tasks are numbered from MIN on in steps. */

@@ -162,7 +162,7 @@ read_lines (PsSweep *sweep, const char *text, gsize length, GError **error)
   Reader reader = { .sweep = sweep, .seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
   gboolean ok = TRUE;
 
-  for (; ok && lines[reader.line];)
+  for (; ok && lines[reader.line] != NULL;)
     {
       char *line = g_strstrip (lines[reader.line++]);
 
@@ -239,11 +239,11 @@ check_fields (const PsSweep *sweep, GError **error)
 
   if (!check_keys (sweep, &keys, error))
     return FALSE;
-  if (!ps_sweep_axis (sweep, "schedule"))
+  if (ps_sweep_axis (sweep, "schedule") == NULL)
     message = "holds no schedule; 'schedule = all' would be right";
   else if (!keys && !has_source (sweep))
     message = no_costs;
-  else if (batch && ps_sweep_axis (sweep, "microbatches"))
+  else if (batch && ps_sweep_axis (sweep, "microbatches") != NULL)
     message = "holds both global-batch and microbatches; one follows from the other";
   if (message != NULL)
     g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", sweep->where, message);

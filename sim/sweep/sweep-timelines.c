@@ -29,7 +29,7 @@ read_stored (PsResults *results, Stored *stored, GError **error)
   g_autoptr (PsRows) rows = ps_rows_new (results->file, error, "SELECT digest, spec, version FROM sweep", "");
   gboolean found;
 
-  if (!rows || !ps_rows_next (rows, &found, error))
+  if (rows == NULL || !ps_rows_next (rows, &found, error))
     return FALSE;
   if (!found)
     {
@@ -50,7 +50,7 @@ sort_line (GString *plain, GHashTable *groups, GPtrArray *order, const char *lin
   g_autofree char *name = NULL, *group = NULL;
   GString *text;
 
-  if (!zip || !equals || zip > equals)
+  if (zip == NULL || equals == NULL || zip > equals)
     {
       g_string_append_printf (plain, "%s\n", line);
       return;
@@ -58,7 +58,7 @@ sort_line (GString *plain, GHashTable *groups, GPtrArray *order, const char *lin
   name = g_strndup (line, (gsize)(zip - line));
   group = g_strndup (zip + 1, (gsize)(equals - zip - 1));
   text = g_hash_table_lookup (groups, group);
-  if (!text)
+  if (text == NULL)
     {
       text = g_string_new (NULL);
       g_string_append_printf (text, "%s\n", group);
@@ -83,7 +83,7 @@ spec_from_stored (const char *stored)
   g_auto (GStrv) lines = g_strsplit (stored, "\n", -1);
   GString *spec = g_string_new ("[sweep]\n");
 
-  for (guint i = 0; lines[i]; i++)
+  for (guint i = 0; lines[i] != NULL; i++)
     sort_line (spec, groups, order, lines[i]);
   for (guint i = 0; i < order->len; i++)
     g_string_append (spec, ((const GString *)order->pdata[i])->str);
@@ -107,7 +107,7 @@ ps_sweep_from_results (PsResults *results, GError **error)
     }
   spec = spec_from_stored (stored.spec);
   sweep = ps_sweep_parse (results->file->path, spec, strlen (spec), error);
-  if (!sweep || g_str_equal (ps_sweep_digest (sweep), stored.digest))
+  if (sweep == NULL || g_str_equal (ps_sweep_digest (sweep), stored.digest))
     return g_steal_pointer (&sweep);
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
                "%s: what its spec names has changed since (digest %.8s then, %.8s now)", results->file->path,
@@ -126,7 +126,7 @@ typedef struct
 static GArray *
 fastest_rows (PsResults *results, const PsQuestion *question, GError **error)
 {
-  g_autofree char *groups = question->per ? g_strjoinv (", ", question->per) : g_strdup ("");
+  g_autofree char *groups = question->per != NULL ? g_strjoinv (", ", question->per) : g_strdup ("");
   g_autoptr (GArray) all = g_array_new (FALSE, FALSE, sizeof (Row));
   g_autoptr (GString) sql = g_string_new (NULL);
   g_autoptr (PsRows) rows = NULL;
@@ -140,7 +140,7 @@ fastest_rows (PsResults *results, const PsQuestion *question, GError **error)
     return NULL;
   g_string_append_printf (sql, ") WHERE place = 1 ORDER BY %s%spoint", groups, *groups ? ", " : "");
   rows = ps_rows_new (results->file, error, sql->str, "");
-  while (rows && ps_rows_next (rows, &found, error))
+  while (rows != NULL && ps_rows_next (rows, &found, error))
     {
       Row row;
 
@@ -188,7 +188,7 @@ simulate (PsResults *results, const PsSweep *sweep, const Row *row, GError **err
   point.setting.n_microbatches = row->n_microbatches;
   prediction = ps_predict (&point.setting, point.schedule, error);
   ps_sweep_point_clear (&point);
-  if (!prediction || !is_same (results, prediction, row, error))
+  if (prediction == NULL || !is_same (results, prediction, row, error))
     return NULL;
   return ps_prediction_timeline (prediction);
 }
@@ -198,10 +198,10 @@ ps_results_timelines (PsResults *results, const PsQuestion *question, guint max_
 {
   g_autoptr (GPtrArray) timelines = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
   g_autoptr (GArray) rows = fastest_rows (results, question, error);
-  g_autoptr (PsSweep) sweep = rows ? ps_sweep_from_results (results, error) : NULL;
+  g_autoptr (PsSweep) sweep = rows != NULL ? ps_sweep_from_results (results, error) : NULL;
   guint n_ops = 0;
 
-  if (!sweep)
+  if (sweep == NULL)
     return NULL;
   *n_left = 0;
   for (guint i = 0; i < rows->len && *n_left == 0; i++)
@@ -209,7 +209,7 @@ ps_results_timelines (PsResults *results, const PsQuestion *question, guint max_
       const Row *row = &g_array_index (rows, Row, i);
       g_autoptr (PsTimeline) timeline = simulate (results, sweep, row, error);
 
-      if (!timeline)
+      if (timeline == NULL)
         return NULL;
       n_ops += timeline->ops->len;
       if (n_ops > max_ops)

@@ -225,7 +225,7 @@ read_schedule (const char *text, PsSweepValue *value, GError **error)
   gsize length;
 
   value->value = (PsValue){ .type = PS_VALUE_TEXT, .text = value->text };
-  if (ps_family_find (text))
+  if (ps_family_find (text) != NULL)
     return TRUE;
   schedule = ps_predictor_schedule (predictor, text, error);
   if (schedule == NULL || !ps_read_file (text, &contents, &length, error))

@@ -68,7 +68,7 @@ replace (const char *text, const char *const *words)
 {
   g_autoptr (GString) string = g_string_new (text);
 
-  for (; *words; words += 2)
+  for (; *words != NULL; words += 2)
     g_string_replace (string, words[0], words[1], 0);
   return g_intern_string (string->str);
 }

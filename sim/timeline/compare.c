@@ -65,7 +65,7 @@ check_covered (GArray *spans, const char *side, const PsSpanIndex *other, GError
     {
       const PsSpan *span = &g_array_index (spans, PsSpan, i);
 
-      if (span->op.kind == PS_OP_O || ps_span_index_find (other, span->op, span->device))
+      if (span->op.kind == PS_OP_O || ps_span_index_find (other, span->op, span->device) != NULL)
         continue;
       g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "device %u: only the %s timeline has %s", span->device, side,
                    ps_op_format (span->op, name));
@@ -190,7 +190,7 @@ compare_transfers (PsComparison *comparison, const PsTimeline *predicted, const 
       const PsSpan *span = &g_array_index (predicted->transfers, PsSpan, i);
       const PsSpan *other = ps_span_index_find (&index, span->op, span->device);
 
-      if (other)
+      if (other != NULL)
         kind_sums_add (&sums, span, other);
     }
   kind_sums_finish (&sums);

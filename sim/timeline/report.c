@@ -178,7 +178,7 @@ ps_table_sort (PsTable *table, const char *key, gboolean descending)
 static gboolean
 is_printed (const PsColumn *column)
 {
-  return column->title && column->type != PS_COLUMN_TABLE && column->type != PS_COLUMN_NUMBERS
+  return column->title != NULL && column->type != PS_COLUMN_TABLE && column->type != PS_COLUMN_NUMBERS
          && column->type != PS_COLUMN_LISTS;
 }
 
@@ -274,13 +274,13 @@ ps_table_to_text (const PsTable *table)
   GString *text = g_string_new (NULL);
 
   for (guint c = 0; c < n; c++)
-    widths[c] = texts[c] ? column_width (texts, n_rows, n, c) : 0;
+    widths[c] = texts[c] != NULL ? column_width (texts, n_rows, n, c) : 0;
   for (guint r = 0; r < n_rows; r++)
     {
       g_autoptr (GString) line = g_string_new (NULL);
 
       for (guint c = 0; c < n; c++)
-        if (texts[c])
+        if (texts[c] != NULL)
           append_padded (line, texts[r * n + c], widths[c], is_left (table->columns[c].type));
       g_string_append_printf (text, "%s\n", g_strchomp (line->str));
     }
@@ -311,11 +311,11 @@ ps_table_to_markdown (const PsTable *table)
     {
       g_string_append_c (text, '|');
       for (guint c = 0; c < n; c++)
-        if (texts[c])
+        if (texts[c] != NULL)
           append_markdown_cell (text, texts[r * n + c]);
       g_string_append (text, r == 0 ? "\n|" : "\n");
       for (guint c = 0; r == 0 && c < n; c++)
-        if (texts[c])
+        if (texts[c] != NULL)
           g_string_append (text, is_left (table->columns[c].type) ? " --- |" : " ---: |");
       g_string_append (text, r == 0 ? "\n" : "");
     }
@@ -349,7 +349,7 @@ append_lists (GString *json, const GPtrArray *lists, int indent)
       const char *const *list = lists->pdata[i];
 
       g_string_append_printf (json, "%s\n%*s[", i ? "," : "", indent + 2, "");
-      for (guint k = 0; list[k]; k++)
+      for (guint k = 0; list[k] != NULL; k++)
         {
           g_string_append (json, k ? ", " : "");
           ps_json_append_string (json, list[k]);
@@ -424,7 +424,7 @@ ps_table_to_json (const PsTable *table, const char *format, const char *const *e
   GString *json = g_string_new ("{\n  \"format\": ");
 
   ps_json_append_string (json, format);
-  for (; extra && extra[0]; extra += 2)
+  for (; extra != NULL && extra[0] != NULL; extra += 2)
     {
       g_string_append_printf (json, ",\n  \"%s\": ", extra[0]);
       ps_json_append_string (json, extra[1]);
@@ -441,7 +441,7 @@ ps_print (const char *text, GError **error)
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
   g_autofree char *safe = NULL;
 
-  for (guint i = 0; lines[i]; i++)
+  for (guint i = 0; lines[i] != NULL; i++)
     {
       g_autofree char *line = lines[i];
 

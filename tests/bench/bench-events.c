@@ -17,6 +17,7 @@ lower (const char *family, PsCommOrder order)
   g_autoptr (GError) error = NULL;
   PsFamilySetting setting = { .n_devices = 16, .n_microbatches = 128, .n_chunks = 2 };
   PsProgram *program = ps_program_lower (ps_family_generate (ps_family_find (family), &setting, &error), order, &error);
+
   g_assert_no_error (error);
   return program;
 }
@@ -29,10 +30,12 @@ bench (const char *family, const char *name, const PsProgram *program, const PsC
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   g_autoptr (PsEvents) events = ps_events_new (program, costs, setting, &error);
   gint64 times[N_ROUNDS], plain[N_ROUNDS];
+
   g_assert_no_error (error);
   for (guint round = 0; round < N_ROUNDS; round++)
     {
       gint64 start = clock_ns (CLOCK_THREAD_CPUTIME_ID);
+
       for (guint i = 0; i < N_REPEATS; i++)
         if (!ps_events_run (events, costs, simulation, &error))
           g_error ("%s", error->message);
@@ -60,6 +63,7 @@ bench_by_time (const char *family, const PsProgram *program, const PsCosts *cost
                               .network_latency_ns = 5000,
                               .network_bandwidth = 40e9,
                               .network_shared = TRUE };
+
   bench (family, "rank, slow-down 1.1", program, costs,
          &(PsEventsSetting){ .comm = PS_CHANNEL_RANK, .overlap_slowdown = 1.1 });
   bench (family, "pair, shared links", program, costs,
@@ -73,10 +77,12 @@ bench_plan (const char *family, const PsCosts *costs)
 {
   gint64 times[N_ROUNDS];
   const PsEventsSetting setting = { .comm = PS_CHANNEL_RANK };
+
   for (guint round = 0; round < N_ROUNDS; round++)
     {
       g_autoptr (PsProgram) program = lower (family, PS_COMM_ASAP);
       gint64 start = clock_ns (CLOCK_THREAD_CPUTIME_ID);
+
       g_assert_true (ps_events_plan (program, costs, &setting, NULL));
       times[round] = clock_ns (CLOCK_THREAD_CPUTIME_ID) - start;
     }
@@ -88,11 +94,13 @@ main (void)
 {
   static const char *const families[] = { "interleaved", "interleaved-zb", "zb-v", "dualpipe-v" };
   static const char text[] = "f=10ms,b=9ms,w=7ms,c=400us,msg=16MiB,act=1GiB,wact=512MiB,weights=10GiB";
+
   for (guint i = 0; i < G_N_ELEMENTS (families); i++)
     {
       g_autoptr (PsProgram) program = lower (families[i], PS_COMM_ASAP);
       g_autoptr (PsCosts) costs = ps_costs_parse (text, 16, 2, NULL);
       guint n_channels;
+
       ps_channel_table (&n_channels);
       for (guint channel = 0; channel < n_channels; channel++)
         bench (families[i], ps_channel_name ((PsChannel)channel), program, costs,

@@ -12,11 +12,13 @@ random_layers (guint n)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (1);
   PsLayers *layers = ps_layers_new (n);
+
   layers->has_flops = TRUE;
   layers->source = g_strdup ("random layers");
   for (guint i = 0; i < n; i++)
     {
       PsLayer *layer = &layers->layers[i];
+
       layer->forward_ns = layer->backward_ns = layer->weight_ns = g_rand_int_range (rand, 1, 1000000);
       layer->full_backward_ns = 2 * layer->forward_ns;
       layer->time_ns = 3 * layer->forward_ns;
@@ -38,7 +40,8 @@ bench (const char *name, guint n_layers, guint p, const char *family, guint m)
   PsPartitionSetting setting
       = { .layers = layers, .n_devices = p, .n_chunks = 1, .links = links, .n_microbatches = m, .memory_limit = limit };
   gint64 times[N_ROUNDS], bottleneck_ns = 0;
-  setting.family = family ? ps_family_find (family) : NULL;
+
+  setting.family = family != NULL ? ps_family_find (family) : NULL;
   for (guint d = 0; d < p; d++)
     {
       links[d] = (PsLink){ .latency_ns = 5000, .bandwidth = d % 8 == 7 ? 5e9 : 50e9 };
@@ -48,12 +51,13 @@ bench (const char *name, guint n_layers, guint p, const char *family, guint m)
     {
       gint64 start = clock_ns (CLOCK_MONOTONIC);
       g_autoptr (PsPartition) partition = ps_partition (ps_partitioner_find (name), &setting, &error);
+
       times[round] = clock_ns (CLOCK_MONOTONIC) - start;
       g_assert_no_error (error);
       bottleneck_ns = partition->bottleneck_ns;
     }
   printf ("partition %-14s %5u layers, p=%-3u %s%s: %8.1f ms, bottleneck %.3f ms\n", name, n_layers, p,
-          family ? "schedule " : "", family ? family : "", (double)ps_median (times, N_ROUNDS) / 1e6,
+          family != NULL ? "schedule " : "", family != NULL ? family : "", (double)ps_median (times, N_ROUNDS) / 1e6,
           (double)bottleneck_ns / 1e6);
 }
 

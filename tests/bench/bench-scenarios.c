@@ -65,6 +65,7 @@ static BareStep *
 bare_steps (const PsScenarioPlan *plan)
 {
   BareStep *steps = g_new (BareStep, plan->n_steps);
+
   for (guint i = 0; i < plan->n_steps; i++)
     steps[i] = (BareStep){ plan->program->steps[i].input, plan->program->steps[i].device, plan->steps[i].transfer,
                            plan->steps[i].op };
@@ -82,6 +83,7 @@ time_bare (const PsScenarioPlan *plan, const BareStep *steps, const PsScenarios 
   gpointer clocks = g_aligned_alloc0 (n_devices, LANES * size, 64);
   gpointer ops = g_aligned_alloc0 (plan->n_op_classes, LANES * size, 64);
   gpointer transfers = g_aligned_alloc0 (plan->n_transfer_classes, LANES * size, 64);
+
   for (gsize i = 0; i < (gsize)plan->n_op_classes * LANES; i++)
     if (wide)
       ((gint64 *)ops)[i] = scenarios->op_ns[i / LANES * scenarios->n + i % LANES];
@@ -104,11 +106,13 @@ fill_from_classes (gpointer data, guint first_step, guint n_steps, guint first, 
                    gint64 *transfer_ns)
 {
   const PsScenarios *scenarios = data;
+
   for (guint i = 0; i < n_steps; i++)
     {
       const PsScenarioStep *step = &scenarios->plan->steps[first_step + i];
       gint64 op = scenarios->op_ns[(gsize)step->op * scenarios->n],
              transfer = scenarios->transfer_ns[(gsize)step->transfer * scenarios->n];
+
       for (guint k = 0; k < PS_SCENARIO_LANES; k++)
         {
           duration_ns[i * PS_SCENARIO_LANES + k] = op;
@@ -139,6 +143,7 @@ static gint64
 time_engine (PsScenarios *scenarios, Form form)
 {
   gint64 start = clock_ns (CLOCK_PROCESS_CPUTIME_ID);
+
   if (form == STEPS)
     ps_scenarios_run_steps (scenarios, fill_from_classes, scenarios);
   else
@@ -154,6 +159,7 @@ bench_form (const char *name, PsScenarios *scenarios, const PsCosts *costs, Form
   g_autofree BareStep *steps = bare_steps (plan);
   gint64 engine[N_ROUNDS], bare[N_ROUNDS];
   double work = (double)plan->n_steps * N_SCENARIOS;
+
   set_costs (scenarios, costs, form);
   for (guint round = 0; round < N_ROUNDS; round++)
     {
@@ -177,9 +183,11 @@ bench_samples (const char *name, const PsProgram *program, const PsCosts *costs)
   PsUncertainty uncertainty = { .jitter = 0.05 };
   PsSampling sampling = { .n_samples = N_SCENARIOS, .seed = 1, .n_jobs = 1 };
   gint64 times[N_ROUNDS];
+
   for (guint round = 0; round < N_ROUNDS; round++)
     {
       gint64 start = clock_ns (CLOCK_PROCESS_CPUTIME_ID);
+
       g_free (ps_uncertainty_sample (program, costs, &uncertainty, &sampling, NULL));
       times[round] = clock_ns (CLOCK_PROCESS_CPUTIME_ID) - start;
     }
@@ -195,6 +203,7 @@ bench_family (const char *name, guint v)
   g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (program);
   g_autoptr (PsScenarios) scenarios = ps_scenarios_new (plan, N_SCENARIOS);
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=900us,w=700us,c=40us", 16, v, NULL);
+
   for (guint kernel = 0; kernel < PS_N_KERNELS; kernel++)
     for (guint form = 0; form < N_FORMS; form++)
       if (ps_kernel_is_available (kernel))
@@ -215,9 +224,11 @@ bench_large (const char *name)
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=10ms,b=9ms,w=7ms,c=400us,act=1GiB,wact=512MiB", 1024, 2, NULL);
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   struct rusage usage;
+
   for (guint i = 0; i < G_N_ELEMENTS (times); i++)
     {
       gint64 begin = clock_ns (CLOCK_PROCESS_CPUTIME_ID);
+
       ps_simulate (program, costs, simulation);
       times[i] = clock_ns (CLOCK_PROCESS_CPUTIME_ID) - begin;
     }

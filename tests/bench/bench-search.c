@@ -89,6 +89,7 @@ bench_moves (gint64 pair)
     {
       PsAnnealing annealing
           = { .random = { i }, .hot = 200, .cold = 20, .price = 100, .pull = 0.1, .n_moves = 1 << 20 };
+
       g_assert_true (ps_greedy_build (order, &policy, NULL) && ps_order_evaluate (order));
       gint64 start = now_ns ();
       guint64 n = ps_anneal (order, &annealing);
@@ -133,6 +134,7 @@ bench_time (void)
     {
       gint64 last = 0;
       Case c;
+
       case_init (&c, &settings[i]);
       c.setting.time_limit_ns = G_GINT64_CONSTANT (4000000000);
       c.setting.progress = print_progress;

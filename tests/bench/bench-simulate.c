@@ -25,12 +25,14 @@ static gint64
 bare_loop (const BareStep *restrict steps, guint n, gint64 *restrict end_ns, gint64 *restrict clocks, guint n_devices)
 {
   gint64 latest = 0;
+
   for (guint device = 0; device < n_devices; device++)
     clocks[device] = 0;
   for (guint i = 0; i < n; i++)
     {
       gint64 arrival = end_ns[steps[i].input] + steps[i].transfer_ns;
       gint64 start = MAX (clocks[steps[i].device], arrival);
+
       clocks[steps[i].device] = end_ns[i + 1] = start + steps[i].duration_ns;
     }
   for (guint device = 0; device < n_devices; device++)
@@ -42,6 +44,7 @@ static BareStep *
 bare_steps (const PsProgram *program, const PsCosts *costs)
 {
   BareStep *steps = g_new (BareStep, program->n_steps);
+
   for (guint i = 0; i < program->n_steps; i++)
     steps[i] = (BareStep){ program->steps[i].input, program->steps[i].device,
                            costs->transfer_ns[program->steps[i].transfer], ps_step_duration (program, costs, i) };
@@ -62,9 +65,11 @@ bench_engine (const char *name, const PsProgram *program, const PsCosts *costs)
   g_autofree gint64 *end_ns = g_new0 (gint64, (gsize)program->n_steps + 1);
   g_autofree gint64 *clocks = g_new0 (gint64, simulation->n_devices);
   gint64 engine[N_ROUNDS], bare[N_ROUNDS], latest = 0;
+
   for (guint round = 0; round < N_ROUNDS; round++)
     {
       gint64 start = clock_ns (CLOCK_MONOTONIC);
+
       for (guint i = 0; i < N_REPEATS; i++)
         ps_simulate (program, costs, simulation);
       gint64 middle = clock_ns (CLOCK_MONOTONIC);
@@ -85,6 +90,7 @@ lower (const PsFamily *family, const PsFamilySetting *setting)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsSchedule) schedule = ps_family_generate (family, setting, &error);
+
   g_assert_no_error (error);
   g_assert_true (ps_schedule_validate (schedule, &error));
   PsProgram *program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error);
@@ -112,10 +118,12 @@ time_lowering (const PsFamily *family, guint n_devices, guint n_microbatches, gu
       = { .n_devices = n_devices, .n_microbatches = n_microbatches, .n_chunks = family->default_chunks };
   gint64 times[N_ROUNDS];
   Lowered lowered = { 0 };
+
   for (guint round = 0; round < n_rounds; round++)
     {
       gint64 start = clock_ns (CLOCK_MONOTONIC);
       g_autoptr (PsProgram) program = lower (family, &setting);
+
       times[round] = clock_ns (CLOCK_MONOTONIC) - start;
       lowered.n_ops = program->n_steps;
     }
@@ -129,6 +137,7 @@ static void
 bench_lowering (const PsFamily *family)
 {
   Lowered small = time_lowering (family, 16, 128, N_ROUNDS), large = time_lowering (family, 64, 1024, 5);
+
   printf ("generate+validate+lower %-14s p=16 m=128 %6u ops %6.3f ms %5.1f ns/op, p=64 m=1024 %7u ops %7.3f ms %5.1f "
           "ns/op, ratio %.2f\n",
           family->name, small.n_ops, (double)small.time_ns / 1e6, ns_per_op (small), large.n_ops,
@@ -141,11 +150,13 @@ main (void)
   static const char text[] = "f=10ms,b=9ms,w=7ms,c=400us,act=1GiB,wact=512MiB,weights=10GiB";
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
+
   for (guint i = 0; i < n; i++)
     {
       PsFamilySetting setting = { .n_devices = 16, .n_microbatches = 128, .n_chunks = families[i]->default_chunks };
       g_autoptr (PsProgram) program = lower (families[i], &setting);
       g_autoptr (PsCosts) costs = ps_costs_parse (text, setting.n_devices, setting.n_chunks, NULL);
+
       bench_engine (families[i]->name, program, costs);
     }
   for (guint i = 0; i < n; i++)

@@ -58,6 +58,7 @@ count (const Found *found, PsSubject subject, PsCacheState cache, guint devices)
   for (guint i = 0; i < found->rows->len; i++)
     {
       const PsMeasurement *m = found->rows->pdata[i];
+
       n += m->subject == subject && m->cache == cache && m->devices == devices;
     }
   return n;
@@ -71,6 +72,7 @@ calibrate_beside (Found *found, const PsTransportClass *transport, guint caches,
   static const guint chunks[] = { 1 }, blocks[] = { 0, 8 };
   PsModel model = small_model (n_devices, 32, 2, 8);
   g_autoptr (GError) error = NULL;
+
   model.name = (char *)"small";
   const PsCalibration calibration = { .device = cuda_device,
                                       .transport = transport,
@@ -293,6 +295,7 @@ test_self_sends (void)
   for (guint i = 0; i < found.rows->len; i++)
     {
       const PsMeasurement *m = found.rows->pdata[i];
+
       if (m->subject != PS_SUBJECT_SELF_SEND)
         continue;
       g_assert_cmpstr (m->shape, ==, "nccl-self");
@@ -311,7 +314,7 @@ test_nccl_transfers (void)
 {
   Found found = found_new ();
 
-  if (!cuda_probe ("cudaGetDeviceCount"))
+  if (cuda_probe ("cudaGetDeviceCount") == NULL)
     return;
   if (nccl_class () == NULL || g_getenv ("PS_EMULATED_GPUS") == NULL)
     g_test_skip ("needs several GPUs: PS_EMULATED_GPUS=2 makes them");

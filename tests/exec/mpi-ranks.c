@@ -235,7 +235,8 @@ lost (Player *player, GError **error)
   if (player->own + 1 < player->n_devices)
     return ps_crew_meet (player->crew, 0, &moment_ns, error);
   return player->transport->class->receive (player->transport, player->own, 0, op, error)
-         && player->transport->class->wait (player->transport, player->own, 0, op, &player->device, &times, error);
+         && player->transport->class->wait (player->transport, player->own, 0, op, &player->device, &times, error)
+                != NULL;
 }
 
 /* Strike: one gives up, while another waits for a message and sends one that nobody takes. */

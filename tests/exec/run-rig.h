@@ -19,7 +19,7 @@ family_program (const char *name, guint n_devices, guint n_microbatches)
   g_assert_nonnull (family);
   setting.n_chunks = family->default_chunks;
   schedule = ps_family_generate (family, &setting, NULL);
-  return schedule ? lower (schedule) : NULL;
+  return schedule != NULL ? lower (schedule) : NULL;
 }
 
 /* Calls check with a program of that size of each family that the executor can run; these are naive, gpipe, 1f1b,

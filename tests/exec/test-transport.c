@@ -121,6 +121,7 @@ expect_value (Net *net, guint at, guint from, PsOp op, int value)
   PsTransferTimes times = { 0 };
   g_autoptr (GError) error = NULL;
   PsTensor *tensor = net->transport->class->wait (net->transport, at, from, op, &net->device[at].base, &times, &error);
+
   g_assert_no_error (error);
   g_assert_nonnull (tensor);
   g_assert_true (tensor->device == &net->device[at].base);

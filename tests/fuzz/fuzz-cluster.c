@@ -8,7 +8,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   g_autoptr (PsCluster) cluster = ps_cluster_load (fuzz_file (data, size), &error);
 
   fuzz_check_error (cluster != NULL, &error);
-  if (cluster)
+  if (cluster != NULL)
     {
       const PsWork endless = { .flops = G_MAXINT64, .bytes = G_MAXINT64 };
 

@@ -13,7 +13,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   text = fuzz_text (data + 2, size - 2);
   costs = ps_costs_parse (text, 1 + data[0] % 8, 1 + data[1] % 4, &error);
   fuzz_check_error (costs != NULL, &error);
-  if (costs && ps_costs_check (costs, 64, NULL))
+  if (costs != NULL && ps_costs_check (costs, 64, NULL))
     slice = ps_costs_slice (costs, 3);
   return 0;
 }

@@ -9,9 +9,11 @@ static void
 check_layers (const PsLayers *layers)
 {
   gint64 time = 0;
+
   for (guint i = 0; i < layers->n_layers; i++)
     {
       const PsLayer *layer = &layers->layers[i];
+
       g_assert_cmpint (layer->forward_ns + layer->backward_ns + layer->weight_ns, ==, layer->time_ns);
       g_assert_cmpint (MIN (MIN (layer->forward_ns, layer->backward_ns), layer->weight_ns), >=, 0);
       g_assert_cmpint (layer->weight_kept_bytes, <=, layer->kept_bytes);
@@ -24,6 +26,7 @@ static void
 check_partition (const PsPartitionSetting *setting, const PsPartition *partition)
 {
   guint next = 0, devices = 0;
+
   for (guint s = 0; s < partition->n_stages; s++)
     {
       g_assert_cmpuint (partition->stages[s].first, ==, next);
@@ -52,15 +55,17 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
                                  .family = ps_family_find ("1f1b") };
   guint n;
   const PsPartitioner *partitioners = ps_partitioner_table (&n);
+
   fuzz_check_error (layers != NULL, &error);
-  if (!layers)
+  if (layers == NULL)
     return 0;
   check_layers (layers);
   for (guint i = 0; i < n && layers->n_layers <= MAX_LAYERS; i++)
     {
       g_autoptr (PsPartition) partition = ps_partition (&partitioners[i], &setting, &error);
+
       fuzz_check_error (partition != NULL, &error);
-      if (partition)
+      if (partition != NULL)
         check_partition (&setting, partition);
     }
   return 0;

@@ -12,7 +12,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   char first[PS_DIGEST_LENGTH + 1], last[PS_DIGEST_LENGTH + 1];
 
   fuzz_check_error (sweep != NULL, &error);
-  if (!sweep)
+  if (sweep == NULL)
     return 0;
   g_assert_cmpuint (ps_sweep_n_points (sweep), >=, 1);
   g_assert_cmpuint (ps_sweep_n_points (sweep), <=, PS_MAX_SWEEP_POINTS);

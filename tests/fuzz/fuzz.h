@@ -28,7 +28,7 @@ static inline void
 fuzz_check_error (gboolean ok, GError **error)
 {
   g_assert_true (ok == (*error == NULL));
-  if (*error)
+  if (*error != NULL)
     {
       g_assert_true ((*error)->domain == PS_ERROR);
       g_assert_cmpuint (strlen ((*error)->message), >, 0);
@@ -87,7 +87,7 @@ fuzz_schedule (PsSchedule *schedule, const PsFormat *format)
     return;
   text = format->write (schedule, &error);
   fuzz_check_error (text != NULL, &error);
-  if (text)
+  if (text != NULL)
     {
       again = format->read ("again", text, strlen (text), &error);
       g_assert_no_error (error);
@@ -109,7 +109,7 @@ fuzz_format (const char *name, const uint8_t *data, size_t size)
   g_autoptr (PsSchedule) schedule = format->read ("fuzz", text, strlen (text), &error);
 
   fuzz_check_error (schedule != NULL, &error);
-  if (schedule)
+  if (schedule != NULL)
     fuzz_schedule (schedule, format);
 }
 

@@ -31,6 +31,7 @@ static void
 tear_down (char **path, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = path_of ("a.svg"), *text = path_of ("p.json");
+
   remove_database (*path);
   g_unlink (svg);
   g_unlink (text);
@@ -58,7 +59,7 @@ test_figures (G_GNUC_UNUSED char **path, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = draw ("calibration c.db");
 
-  if (!svg)
+  if (svg == NULL)
     return;
   g_assert_nonnull (strstr (svg, "measured: profile 'one', cpu over threads, tiny-gpt"));
   g_assert_nonnull (strstr (svg, "box, Fast CPU, from 2026-01-01 on"));
@@ -79,7 +80,7 @@ test_marks (G_GNUC_UNUSED char **path, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = draw ("calibration c.db --profile one");
 
-  if (svg)
+  if (svg != NULL)
     g_assert_cmpuint (count (svg, ") scale("), ==, 2 * (20 + 3) + 3);
 }
 
@@ -92,7 +93,7 @@ test_text (char **path, G_GNUC_UNUSED gconstpointer data)
   g_autoptr (PsCostDb) db = open_db (*path, PS_COSTDB_READ);
   g_autoptr (PsProfileContents) contents = ps_profile_contents_load (db, NULL, FALSE, NULL);
 
-  if (!from_database)
+  if (from_database == NULL)
     return;
   text = ps_profile_contents_to_text (contents);
   g_assert_true (g_file_set_contents (written, text, -1, NULL));
@@ -109,7 +110,7 @@ test_ops_only (char **path, G_GNUC_UNUSED gconstpointer data)
 
   store (db, begin (db, "two"), new_op (PS_OP_F, "layers=2", 1, 1000));
   svg = draw ("calibration c.db --profile two");
-  if (!svg)
+  if (svg == NULL)
     return;
   g_assert_nonnull (strstr (svg, ">F of layers=2<"));
   g_assert_null (strstr (svg, "size of the message"));
@@ -129,7 +130,7 @@ test_terminal (G_GNUC_UNUSED char **path, G_GNUC_UNUSED gconstpointer data)
   g_assert_nonnull (strstr (text, "alpha 2 us"));
   g_assert_nonnull (strstr (text, "F of layers=2,head"));
   lines = g_strsplit (text, "\n", -1);
-  for (guint i = 0; lines[i]; i++)
+  for (guint i = 0; lines[i] != NULL; i++)
     g_assert_cmpuint (g_utf8_strlen (lines[i], -1), <=, 80);
 }
 

@@ -7,6 +7,7 @@ flushed (PsPlotMix *mix)
 {
   g_autoptr (PsPlotStrokes) strokes = ps_plot_strokes_new ();
   g_autoptr (GString) script = g_string_new (NULL);
+
   ps_plot_mix_flush (mix, strokes, 3, 5);
   ps_plot_strokes_append (strokes, script);
   return g_string_free (g_steal_pointer (&script), FALSE);
@@ -19,6 +20,7 @@ static void
 test_mix (void)
 {
   g_autoptr (PsPlotMix) mix = ps_plot_mix_new (6, 2);
+
   ps_plot_mix_add (mix, 0x000000, 0, 2.5);
   ps_plot_mix_add (mix, 0x000000, 4, 5);
   ps_plot_mix_add (mix, 0xff0000, 5, 6);
@@ -34,6 +36,7 @@ static void
 append (PsTimeline *timeline, gint64 time_ns, gint64 bytes, guint device)
 {
   const PsMemoryPoint point = { .time_ns = time_ns, .bytes = bytes, .device = (guint16)device };
+
   g_array_append_val (timeline->memory, point);
 }
 
@@ -44,6 +47,7 @@ test_memory (void)
 {
   g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "curve", 2, 2, 1);
   g_autoptr (GString) script = g_string_new (NULL);
+
   append (timeline, 0, 5, 0);
   append (timeline, 12, 9, 0);
   append (timeline, 13, 3, 0);
@@ -58,6 +62,7 @@ test_memory (void)
   for (guint i = 0; i < G_N_ELEMENTS (expected); i++)
     {
       g_auto (GStrv) cells = g_strsplit (lines[i], " ", -1);
+
       g_assert_cmpfloat (g_ascii_strtod (cells[0], NULL), ==, expected[i].x);
       g_assert_cmpfloat (g_ascii_strtod (cells[1], NULL), ==, expected[i].y);
     }
@@ -71,10 +76,12 @@ static gint64
 largest_of (const GArray *points, gint64 from_ns, gint64 grain_ns)
 {
   gint64 largest = 0;
+
   for (guint i = 0; i < points->len; i++)
     {
       const PsMemoryPoint *point = &g_array_index (points, PsMemoryPoint, i);
       gint64 until = i + 1 < points->len ? point[1].time_ns : G_MAXINT64;
+
       if (point->time_ns < from_ns + grain_ns && (until > from_ns || (until == from_ns && point->time_ns == from_ns)))
         largest = MAX (largest, point->bytes);
     }
@@ -86,12 +93,14 @@ static void
 test_random_memory (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (3);
+
   for (guint round = 0; round < 300; round++)
     {
       g_autoptr (PsTimeline) timeline = ps_timeline_new (PS_ORIGIN_SIMULATED, "curve", 1, 1, 1);
       g_autoptr (GString) script = g_string_new (NULL);
       g_autoptr (GArray) drawn = g_array_new (FALSE, FALSE, sizeof (PsMemoryPoint));
       gint64 time_ns = 0;
+
       for (guint i = 0; i < 20; i++, time_ns += g_rand_int_range (rand, 0, 12))
         append (timeline, time_ns, g_rand_int_range (rand, 1, 9), 0);
       ps_timeline_append_memory (script, timeline, 1, 1, 400, 7);
@@ -100,6 +109,7 @@ test_random_memory (void)
         {
           g_auto (GStrv) cells = g_strsplit (lines[i], " ", -1);
           const PsMemoryPoint point = { .time_ns = (gint64)g_ascii_strtod (cells[0], NULL), .bytes = atoi (cells[1]) };
+
           g_array_append_val (drawn, point);
         }
       for (gint64 from = 0; from < time_ns; from += 7)

@@ -129,7 +129,7 @@ test_lines (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = draw (fixture, "sweep r.db --x microbatches --y bubble_ratio --series schedule");
 
-  if (!svg)
+  if (svg == NULL)
     return;
   g_assert_nonnull (strstr (svg, "simulated bubble ratio against microbatches, by schedule"));
   g_assert_cmpuint (count (svg, ">1f1b<"), ==, 1);
@@ -145,7 +145,7 @@ test_where (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = draw (fixture, "sweep r.db --x microbatches --y iteration_ns --where schedule=gpipe --log xy");
 
-  if (!svg)
+  if (svg == NULL)
     return;
   g_assert_cmpuint (count (svg, ") scale("), ==, 3);
   g_assert_nonnull (strstr (svg, "iteration time (ms)"));
@@ -156,7 +156,7 @@ test_pareto (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = draw (fixture, "sweep r.db --pareto");
 
-  if (!svg)
+  if (svg == NULL)
     return;
   g_assert_nonnull (strstr (svg, "peak memory (MiB)"));
   g_assert_cmpuint (count (svg, ">4 devices<"), ==, 1);
@@ -170,7 +170,7 @@ test_heat (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_autofree char *svg = draw (fixture, "sweep r.db --x bandwidth_factor --y microbatches --heat iteration_ns");
   g_autofree char *words = NULL;
 
-  if (!svg)
+  if (svg == NULL)
     return;
   g_assert_nonnull (strstr (svg, "simulated: iteration time of the fastest setting"));
   /* (m + p - 1) * 3 ms in both boxes of m = 4: 21, also the lower end of the scale. */
@@ -193,7 +193,7 @@ test_heat_others (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 
   fill_results (path, many, 9);
   svg = draw (fixture, "sweep many.db --x microbatches --y devices --heat schedule");
-  if (!svg)
+  if (svg == NULL)
     return;
   g_assert_cmpuint (count (svg, ">2 others<"), ==, 1);
   g_assert_cmpuint (count (svg, ">naive<"), ==, 1 + 1);
@@ -206,7 +206,7 @@ test_accuracy (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {
   g_autofree char *svg = draw (fixture, "accuracy c.db");
 
-  if (!svg)
+  if (svg == NULL)
     return;
   g_assert_nonnull (strstr (svg, "predictions against 2 runs: half of them within 1.00 %"));
   g_assert_cmpuint (count (svg, ") scale("), ==, 2 + 2);
@@ -233,7 +233,7 @@ test_terminal (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_nonnull (strstr (text, "1f1b\n"));
   lines = g_strsplit (text, "\n", -1);
   g_assert_cmpuint (g_strv_length (lines), <=, 31);
-  for (guint i = 0; lines[i]; i++)
+  for (guint i = 0; lines[i] != NULL; i++)
     g_assert_cmpuint (g_utf8_strlen (lines[i], -1), <=, 90);
 }
 

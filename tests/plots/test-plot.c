@@ -32,7 +32,7 @@ run_plot (const Fixture *fixture, const char *path_variable, const char *argumen
   g_auto (GStrv) environment = g_get_environ ();
   g_autofree char *line = with_timelines (arguments);
 
-  if (path_variable)
+  if (path_variable != NULL)
     environment = g_environ_setenv (environment, "PATH", path_variable, TRUE);
   return run_program (fixture->folder, "pipesim-plot", line, environment, NULL, talk);
 }

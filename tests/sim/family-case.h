@@ -11,6 +11,7 @@ static inline PsSchedule *
 generate (const char *name, guint p, guint m, guint v, GError **error)
 {
   PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = v };
+
   return ps_family_generate (ps_family_find (name), &setting, error);
 }
 
@@ -20,6 +21,7 @@ assert_order (const char *name, guint p, guint m, guint v, guint device, const c
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsSchedule) schedule = generate (name, p, m, v, &error);
+
   g_assert_no_error (error);
   g_autoptr (GString) text = g_string_new (NULL);
   char buffer[48];
@@ -39,6 +41,7 @@ static inline void
 assert_refused (const char *name, guint p, guint m, guint v, const char *message)
 {
   g_autoptr (GError) error = NULL;
+
   g_assert_null (generate (name, p, m, v, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
   g_assert_cmpstr (error->message, ==, message);
@@ -73,6 +76,7 @@ unit_costs (guint n_stages, Units units)
   const gint64 durations[]
       = { [PS_OP_F] = units.f, [PS_OP_B] = units.b, [PS_OP_W] = units.w, [PS_OP_BW] = units.b + units.w };
   PsCosts *costs = ps_costs_new (n_stages);
+
   for (guint stage = 0; stage < n_stages; stage++)
     {
       for (guint kind = 0; kind <= PS_OP_BW; kind++)
@@ -99,6 +103,7 @@ simulate_family (Case *test, const char *name, guint p, guint m, guint v, Units 
 {
   g_autoptr (GError) error = NULL;
   PsSchedule *schedule = generate (name, p, m, v, &error);
+
   g_assert_no_error (error);
   simulate (test, schedule, unit_costs (schedule->placement->n_stages, units));
 }
@@ -109,6 +114,7 @@ predict (Case *test, const char *name, guint p, guint m, guint v, const char *co
 {
   g_autoptr (GError) error = NULL;
   PsSchedule *schedule = generate (name, p, m, v, &error);
+
   g_assert_no_error (error);
   PsCosts *parsed = ps_costs_parse (costs, p, v, &error);
   g_assert_no_error (error);
@@ -121,6 +127,7 @@ simulate_apart (Case *test, const char *name, guint p, guint m, guint v, Units u
 {
   g_autoptr (GError) error = NULL;
   PsSchedule *schedule = generate (name, p, m, v, &error);
+
   g_assert_no_error (error);
   for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
     schedule->ops[i].paired = FALSE;
@@ -149,6 +156,7 @@ static inline gboolean
 check_peer_row (const ReferenceRow *row, gpointer data)
 {
   const PeerQuery *query = data;
+
   if (!g_str_equal (reference_text (row, "scheduler"), query->scheduler)
       || !g_ascii_isdigit (*reference_text (row, "devices")))
     return FALSE;
@@ -173,6 +181,7 @@ static inline guint
 each_peer_row (const char *scheduler, const char *family, PeerCheck check)
 {
   PeerQuery query = { scheduler, family, check };
+
   return reference_rows ("peer_schedulers.csv", check_peer_row, &query);
 }
 
@@ -180,6 +189,7 @@ static inline gint64
 peak_bytes (const Case *test)
 {
   gint64 peak = 0;
+
   for (guint device = 0; device < test->simulation->n_devices; device++)
     peak = MAX (peak, test->simulation->device[device].peak_bytes);
   return peak;

@@ -27,7 +27,7 @@ run_wanted (MetaProperty *property, MetaDraw *draw, MetaWanted wanted)
   if (meta_one_in (property, 2))
     limit = g_strdup_printf ("--memory-limit %uB", META_UNIT * (2 + meta_below (property, 12 * draw->m)));
   run = meta_run_draw (draw, limit);
-  return run->prediction ? g_steal_pointer (&run) : NULL;
+  return run->prediction != NULL ? g_steal_pointer (&run) : NULL;
 }
 
 static MetaRun *
@@ -87,8 +87,8 @@ bound_within_memory (MetaProperty *property)
 {
   g_auto (MetaDraw) draw = { 0 };
   g_autoptr (MetaRun) run = run_anything (property, &draw);
-  const PsPrediction *prediction = run ? run->prediction : NULL;
-  const PsSchedule *schedule = run ? prediction->program->schedule : NULL;
+  const PsPrediction *prediction = run != NULL ? run->prediction : NULL;
+  const PsSchedule *schedule = run != NULL ? prediction->program->schedule : NULL;
   g_autoptr (PsSimulation) ops = NULL;
   g_autofree gint64 *limit = NULL;
 

@@ -28,7 +28,8 @@ write_as (const PsFormat *format, const PsProgram *program)
   char *text = NULL;
 
   if (format->read != NULL)
-    text = format->write_program ? format->write_program (program, &error) : format->write (program->schedule, &error);
+    text = format->write_program != NULL ? format->write_program (program, &error)
+                                         : format->write (program->schedule, &error);
   g_assert_true (error == NULL || g_error_matches (error, PS_ERROR, PS_ERROR_SCHEDULE));
   return text;
 }
@@ -76,7 +77,7 @@ orders (MetaProperty *property)
   meta_draw_plain (property, &draw);
   meta_draw_options (property, &draw, META_CHANNEL | META_BLOCKING);
   run = meta_run_draw (&draw, "--comm-order planned");
-  text = run->prediction ? format->write_program (run->prediction->program, NULL) : NULL;
+  text = run->prediction != NULL ? format->write_program (run->prediction->program, NULL) : NULL;
   if (text == NULL)
     return;
   again = run_from (property, format, text, &draw);
@@ -121,7 +122,7 @@ measured_from (MetaProperty *property, PsTimeline *timeline, gboolean chrome, co
   timeline->origin = PS_ORIGIN_SIMULATED;
   path = meta_write_file (property, chrome ? "timeline.trace.json" : "timeline.json", text);
   read = ps_timeline_load (path, &error);
-  meta_expect_true (property, error ? error->message : "timeline is read", read != NULL, run, NULL);
+  meta_expect_true (property, error != NULL ? error->message : "timeline is read", read != NULL, run, NULL);
   return read;
 }
 
@@ -159,7 +160,7 @@ expect_same_timeline (MetaProperty *property, const PsTimeline *predicted, const
   meta_expect_true (property, "ops, read again", same_spans (predicted->ops, measured->ops), run, NULL);
   meta_expect_true (property, "transfers, read again", same_spans (predicted->transfers, measured->transfers), run,
                     NULL);
-  meta_expect_true (property, error ? error->message : "timelines are compared", comparison != NULL, run, NULL);
+  meta_expect_true (property, error != NULL ? error->message : "timelines are compared", comparison != NULL, run, NULL);
   if (comparison == NULL)
     return;
   meta_expect (property, "ops in both", comparison->ops->len, "==", predicted->ops->len, run, NULL);

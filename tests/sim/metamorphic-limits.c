@@ -57,7 +57,8 @@ families_in_memory (MetaProperty *property)
   if (tight->prediction == NULL)
     return;
   meta_expect_true (property, "fits the tighter limit", tight->prediction->feasible, tight, NULL);
-  meta_expect_true (property, "fits the looser limit", loose->prediction && loose->prediction->feasible, loose, NULL);
+  meta_expect_true (property, "fits the looser limit", loose->prediction != NULL && loose->prediction->feasible, loose,
+                    NULL);
   if (loose->prediction != NULL)
     meta_expect (property, "makespan, more memory", loose->prediction->metrics.makespan_ns,
                  "<=", tight->prediction->metrics.makespan_ns, loose, tight);

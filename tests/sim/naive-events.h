@@ -66,6 +66,7 @@ naive_transfer (Naive *naive, guint i)
   PsOp op = all[i].op;
   gsize n_stages = naive->costs->n_stages, index = 1 + op.stage + (op.kind == PS_OP_F ? 0 : n_stages);
   gint64 bytes = naive->costs->message_bytes[index];
+
   naive->other[i]
       = naive_find (naive, all[i].type == PS_INSTRUCTION_RECEIVE ? PS_INSTRUCTION_SEND : PS_INSTRUCTION_RECEIVE, op);
   naive->cost_ns[i] = naive->costs->transfer_ns[index];
@@ -89,11 +90,13 @@ naive_op_cost (const Naive *naive, guint i)
   PsOp op = all[i].op;
   gboolean second = i > 0 && all[i - 1].type == PS_INSTRUCTION_COMPUTE && all[i - 1].op.paired;
   gint64 cost = ps_costs_op (naive->costs, (PsOpKind)op.kind, op.stage)->duration_ns;
+
   if (op.paired)
     return 0;
   if (second)
     {
       PsOp first = all[i - 1].op, forward = first.kind == PS_OP_F ? first : op;
+
       cost += ps_costs_op (naive->costs, (PsOpKind)first.kind, first.stage)->duration_ns;
       if (naive->costs->stage[forward.stage].pair_ns >= 0)
         cost = naive->costs->stage[forward.stage].pair_ns;
@@ -106,6 +109,7 @@ naive_init (Naive *naive)
 {
   const PsProgram *program = naive->program;
   guint n_devices = program->schedule->placement->n_devices;
+
   naive->n = program->first[n_devices];
   naive->device = g_new0 (guint, naive->n);
   naive->other = g_new0 (gint, naive->n);
@@ -132,6 +136,7 @@ static inline gboolean
 naive_raise (gint64 *time, gint64 to)
 {
   gboolean raised = *time < to;
+
   *time = MAX (*time, to);
   return raised;
 }
@@ -151,6 +156,7 @@ naive_send (Naive *naive, guint i, const gint64 *reach)
   gint64 exists = blocking ? reach[i] : naive->end_ns[naive->producer[i]], start = MAX (exists, naive_free (naive, i));
   gint64 turn = MAX (naive_free (naive, r), blocking ? reach[r] : 0);
   gboolean changed;
+
   if (!naive->eager[i] && (!latency || blocking))
     start = MAX (start, turn);
   changed = naive_raise (&naive->start_ns[i], start);
@@ -163,10 +169,12 @@ naive_round (Naive *naive, gint64 *reach)
 {
   const PsProgram *program = naive->program;
   gboolean changed = FALSE;
+
   for (guint i = 0; i < naive->n; i++)
     {
       guint type = program->instructions[i].type;
       gint64 clock = i == program->first[naive->device[i]] ? 0 : reach[i];
+
       if (type == PS_INSTRUCTION_SEND)
         changed |= naive_send (naive, i, reach);
       if (type == PS_INSTRUCTION_WAIT)
@@ -192,6 +200,7 @@ naive_run (Naive *naive)
 {
   g_autofree gint64 *reach = NULL;
   guint rounds = 0;
+
   naive_init (naive);
   reach = g_new0 (gint64, naive->n + 1);
   while (naive_round (naive, reach))

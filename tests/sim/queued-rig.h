@@ -61,6 +61,7 @@ queued_consumer (const Queued *run, PsOp producer)
   for (guint i = 0; i < run->program->n_steps; i++)
     {
       PsOp op = run->program->steps[i].input ? ps_program_producer (run->program, i) : (PsOp){ .kind = PS_OP_O };
+
       if (op.kind == producer.kind && op.stage == producer.stage && op.microbatch == producer.microbatch)
         return i;
     }
@@ -70,15 +71,15 @@ queued_consumer (const Queued *run, PsOp producer)
 static inline gint64
 queued_duration (const Queued *run, guint step)
 {
-  return run->setting->duration_ns ? run->setting->duration_ns[step]
-                                   : ps_step_duration (run->program, run->costs, step);
+  return run->setting->duration_ns != NULL ? run->setting->duration_ns[step]
+                                           : ps_step_duration (run->program, run->costs, step);
 }
 
 static inline gint64
 queued_transfer (const Queued *run, guint step)
 {
-  return run->setting->transfer_ns ? run->setting->transfer_ns[step]
-                                   : run->costs->transfer_ns[run->program->steps[step].transfer];
+  return run->setting->transfer_ns != NULL ? run->setting->transfer_ns[step]
+                                           : run->costs->transfer_ns[run->program->steps[step].transfer];
 }
 
 static inline gint64
@@ -87,13 +88,16 @@ queued_walk (Queued *run, guint device, gint64 *busy)
   const PsProgram *program = run->program;
   guint op = program->schedule->first[device];
   gint64 clock = run->ready[device];
+
   for (guint i = program->first[device]; i < program->first[device + 1]; i++)
     {
       const PsInstruction *instruction = &program->instructions[i];
       gboolean receives = instruction->type == PS_INSTRUCTION_RECEIVE;
+
       if (instruction->type == PS_INSTRUCTION_COMPUTE)
         {
           guint step = program->step_of[op++];
+
           clock = MAX (clock, run->received[step]) + queued_duration (run, step);
           run->end[step] = clock;
         }
@@ -114,9 +118,11 @@ queued_messages (Queued *run)
 {
   const PsProgram *program = run->program;
   gboolean changed = FALSE;
+
   for (guint i = 0; i < program->n_steps; i++)
     {
       const PsStep *step = &program->steps[i];
+
       if (step->input == 0)
         continue;
       gboolean eager = run->costs->message_bytes[step->transfer] > 0
@@ -137,6 +143,7 @@ queued_iterate (Queued *run)
 {
   const PsPlacement *placement = run->program->schedule->placement;
   gint64 busy[4][16], clock[4], state = 0;
+
   memset (run->sent, 0, run->program->n_steps * sizeof *run->sent);
   memset (run->received, 0, run->program->n_steps * sizeof *run->received);
   do

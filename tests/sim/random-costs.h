@@ -10,6 +10,7 @@ static inline PsCosts *
 random_times (GRand *rand, guint n_stages, gint64 unit_ns, gint32 limit)
 {
   PsCosts *costs = ps_costs_new (n_stages);
+
   for (guint i = 0; i < PS_N_OP_KINDS * n_stages; i++)
     costs->op[i].duration_ns = unit_ns * g_rand_int_range (rand, 0, limit);
   for (guint i = 1; i <= 2 * n_stages; i++)
@@ -27,6 +28,7 @@ random_sizes (GRand *rand, PsCosts *costs)
   for (guint stage = 0; stage < costs->n_stages; stage++)
     {
       gint64 act = g_rand_int_range (rand, 0, 1000);
+
       ps_costs_set_memory (costs, stage, act, g_rand_int_range (rand, 0, (gint32)act + 1));
       costs->stage[stage].weight_bytes = g_rand_int_range (rand, 0, 1000);
     }
@@ -45,6 +47,7 @@ static inline PsCosts *
 random_costs (GRand *rand, guint n_stages, gint32 least)
 {
   PsCosts *costs = random_times (rand, n_stages, 1, g_rand_boolean (rand) ? 4 : 100);
+
   for (guint i = 1; i <= 2 * n_stages; i++)
     costs->transfer_ns[i] += least;
   random_sizes (rand, costs);

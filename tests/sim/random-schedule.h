@@ -27,6 +27,7 @@ random_ready (const RandomSchedule *random, PsOp op)
   const guint8 *seen = &random->seen[op.stage * random->m + op.microbatch];
   gboolean forward = *seen & 1 << PS_OP_F, backward = *seen & (1 << PS_OP_B | 1 << PS_OP_BW);
   gboolean last = op.stage + 1U == random->placement->n_stages;
+
   switch (op.kind)
     {
     case PS_OP_F:
@@ -43,11 +44,13 @@ static inline gboolean
 random_pick (RandomSchedule *random, guint device, PsOp *op)
 {
   guint n_stages = random->placement->n_stages;
+
   for (guint tries = 0; tries < 50; tries++)
     {
       guint stage = random_below (random->rand, n_stages), microbatch = random_below (random->rand, random->m);
       PsOpKind backward = random->split[stage * random->m + microbatch] ? PS_OP_B : PS_OP_BW;
       const PsOpKind kinds[] = { PS_OP_F, backward, PS_OP_W };
+
       *op = (PsOp){ .kind = (guint8)kinds[random_below (random->rand, 3)],
                     .stage = (guint16)stage,
                     .microbatch = microbatch & G_MAXINT32 };
@@ -76,6 +79,7 @@ random_step (RandomSchedule *random, gboolean pairs)
 {
   guint device = random_below (random->rand, random->placement->n_devices);
   PsOp a, b;
+
   if (!random_pick (random, device, &a))
     return 0;
   gboolean paired = pairs && random_pick (random, device, &b) && random_is_pair (a, b);
@@ -91,6 +95,7 @@ random_placement (GRand *rand)
 {
   guint n_devices = 1 + random_below (rand, 4), n_stages = n_devices + random_below (rand, 5);
   g_autofree guint16 *device = g_new (guint16, n_stages);
+
   for (guint stage = 0; stage < n_stages; stage++)
     device[stage] = (guint16)(stage < n_devices ? stage : random_below (rand, n_devices));
   return ps_placement_new_custom (n_devices, n_stages, 1, device);
@@ -101,6 +106,7 @@ random_schedule (GRand *rand, gboolean pairs)
 {
   RandomSchedule random = { .rand = rand, .placement = random_placement (rand), .m = 1 + random_below (rand, 5) };
   guint cells = random.placement->n_stages * random.m, left = 0;
+
   random.seen = g_new0 (guint8, cells);
   random.split = g_new0 (guint8, cells);
   random.order = g_new (GArray *, random.placement->n_devices);

@@ -15,6 +15,7 @@ static inline char *
 reference_path (const char *name)
 {
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, "..", "..", "shared", "reference", name, NULL);
+
   if (g_file_test (path, G_FILE_TEST_EXISTS))
     return g_steal_pointer (&path);
   g_test_skip ("no reference files beside this checkout");
@@ -26,7 +27,8 @@ static inline GStrv
 reference_lines (const char *name)
 {
   g_autofree char *path = reference_path (name), *text = NULL;
-  if (!path)
+
+  if (path == NULL)
     return NULL;
   g_assert_true (g_file_get_contents (path, &text, NULL, NULL));
   g_autoptr (GString) plain = g_string_new (text);
@@ -46,7 +48,7 @@ typedef struct
 static inline const char *
 reference_text (const ReferenceRow *row, const char *column)
 {
-  for (guint i = 0; row->header[i]; i++)
+  for (guint i = 0; row->header[i] != NULL; i++)
     if (g_str_equal (row->header[i], column))
       return row->cells[i];
   g_error ("no column %s", column);
@@ -76,9 +78,11 @@ reference_line_rows (GStrv lines, gboolean (*check) (const ReferenceRow *row, gp
 {
   guint n = 0;
   g_auto (GStrv) header = g_strsplit (lines[0], ",", -1);
-  for (guint i = 1; lines[i]; i++)
+
+  for (guint i = 1; lines[i] != NULL; i++)
     {
       g_auto (GStrv) cells = g_strsplit (lines[i], ",", -1);
+
       g_assert_cmpuint (g_strv_length (cells), ==, g_strv_length (header));
       n += check (&(ReferenceRow){ header, cells }, data);
     }
@@ -90,7 +94,8 @@ static inline guint
 reference_rows (const char *name, gboolean (*check) (const ReferenceRow *row, gpointer data), gpointer data)
 {
   g_auto (GStrv) lines = reference_lines (name);
-  return lines ? reference_line_rows (lines, check, data) : 0;
+
+  return lines != NULL ? reference_line_rows (lines, check, data) : 0;
 }
 
 /* The same for the objects of family_orders.jsonl. */
@@ -99,9 +104,11 @@ reference_orders (gboolean (*check) (JsonObject *row, gpointer data), gpointer d
 {
   g_auto (GStrv) lines = reference_lines ("family_orders.jsonl");
   guint n = 0;
-  for (guint i = 0; lines && lines[i]; i++)
+
+  for (guint i = 0; lines != NULL && lines[i] != NULL; i++)
     {
       g_autoptr (JsonNode) node = json_from_string (lines[i], NULL);
+
       g_assert_nonnull (node);
       n += check (json_node_get_object (node), data);
     }
@@ -113,6 +120,7 @@ static inline PsCosts *
 reference_costs (guint n_stages, gint64 f, gint64 b, gint64 w, gint64 c, gint64 act, gint64 wact)
 {
   PsCosts *costs = ps_costs_new (n_stages);
+
   for (guint stage = 0; stage < n_stages; stage++)
     {
       ps_costs_op (costs, PS_OP_F, stage)->duration_ns = f;
@@ -131,6 +139,7 @@ reference_generate (const char *name, const PsFamilySetting *setting)
 {
   g_autoptr (GError) error = NULL;
   const PsFamily *family = ps_family_find (name);
+
   g_assert_nonnull (family);
   PsSchedule *schedule = ps_family_generate (family, setting, &error);
   g_assert_no_error (error);
@@ -151,6 +160,7 @@ static inline gint64
 reference_peak (const PsSimulation *simulation)
 {
   gint64 peak = 0;
+
   for (guint device = 0; device < simulation->n_devices; device++)
     peak = MAX (peak, simulation->device[device].peak_bytes);
   return peak;
@@ -161,9 +171,11 @@ static inline char *
 reference_order (const PsSchedule *schedule, guint device)
 {
   GString *text = g_string_new (NULL);
+
   for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
     {
       PsOp op = schedule->ops[i];
+
       g_string_append_printf (text, "%s%s:%u:%u", text->len ? " " : "", ps_op_kind_name ((PsOpKind)op.kind),
                               (guint)op.stage, (guint)op.microbatch);
       if (schedule->n_slices > 1)

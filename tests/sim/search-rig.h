@@ -139,7 +139,7 @@ check_result (const Case *c, const PsSearchResult *result)
   g_assert_cmpint (simulation->makespan_ns, ==, result->makespan_ns);
   g_assert_cmpint (simulation->max_span_ns, ==, result->max_span_ns);
   g_assert_cmpint (objective_of (c, result), >=, result->lower_bound_ns);
-  for (guint d = 0; d < c->placement->n_devices && c->limit; d++)
+  for (guint d = 0; d < c->placement->n_devices && c->limit != NULL; d++)
     g_assert_cmpint (simulation->device[d].peak_bytes, <=, c->limit[d]);
 }
 

@@ -110,8 +110,8 @@ check_against_predict (const char *text, guint least_predicted, guint least_skip
       g_assert_cmpuint (result->point, ==, index);
       ps_sweep_point_set (&point, sweep, index);
       setting = setting_of (sweep, &point, &reason);
-      prediction = setting ? ps_predict (setting, point.schedule, &reason) : NULL;
-      if (prediction)
+      prediction = setting != NULL ? ps_predict (setting, point.schedule, &reason) : NULL;
+      if (prediction != NULL)
         {
           g_assert_cmpstr (result->reason, ==, NULL);
           check_figures (result, prediction);

@@ -33,6 +33,7 @@ test_times (void)
       = { "", "1", "-1ms", "1e3ms", "nanms", "infs", "ms", "1.2.3ms", "1 ms", "1min", "0x10ns", "99999999999s", ".ms" };
   gint64 ns;
   GError *error = NULL;
+
   for (guint i = 0; i < G_N_ELEMENTS (good); i++)
     {
       g_assert_true (ps_parse_time ("--costs: f", good[i].text, &ns, &error));
@@ -63,6 +64,7 @@ test_sizes (void)
   static const char *const bad[] = { "80", "1.5", "80G", "64K", "1M", "7kB", "7gb", "7Gib", "1EiB", "-1B", "GB", "" };
   gint64 bytes;
   GError *error = NULL;
+
   for (guint i = 0; i < G_N_ELEMENTS (good); i++)
     {
       g_assert_true (ps_parse_size ("x", good[i].text, &bytes, &error));
@@ -96,6 +98,7 @@ test_rates (void)
   static const char *const bad[] = { "0", "0.4B/s", "-1GB/s", "10GB", "10 GB/s", "10Gb/s", "", "GB/s", "1000001TB/s" };
   GError *error = NULL;
   gint64 rate;
+
   for (guint i = 0; i < G_N_ELEMENTS (good); i++)
     {
       g_assert_true (ps_parse_rate ("--bandwidth", good[i].text, &rate, &error));
@@ -113,6 +116,7 @@ test_integers (void)
 {
   gint64 value;
   GError *error = NULL;
+
   g_assert_true (ps_parse_integer ("-p", "16", 1, 4096, &value, &error));
   g_assert_cmpint (value, ==, 16);
   static const char *const bad[] = { "0", "-5", "4x", "", "4097", "1e3", "999999999999999999999", " 4" };
@@ -158,6 +162,7 @@ test_names (void)
 {
   PsOrigin origin;
   PsOpKind kind;
+
   for (guint i = 0; i <= PS_ORIGIN_SIMULATED; i++)
     {
       g_assert_true (ps_origin_parse ("x", ps_origin_name ((PsOrigin)i), &origin, NULL));
@@ -179,6 +184,7 @@ test_exit_codes (void)
   g_autoptr (GError) usage = g_error_new_literal (PS_ERROR, PS_ERROR_USAGE, "x");
   g_autoptr (GError) input = g_error_new_literal (PS_ERROR, PS_ERROR_INPUT, "x");
   g_autoptr (GError) option = g_error_new_literal (G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "x");
+
   g_assert_cmpint (ps_error_exit_code (usage), ==, 2);
   g_assert_cmpint (ps_error_exit_code (option), ==, 2);
   g_assert_cmpint (ps_error_exit_code (input), ==, 1);
@@ -190,12 +196,14 @@ test_numbers (void)
   static const char *const wrong[] = { "", ".", "-1", "+1", "1e1", "0x1", "1.2.3", "nan", "inf", "1 ", "0.49", "8.1" };
   g_autoptr (GError) error = NULL;
   double value;
+
   g_assert_true (ps_parse_number ("--x", "0.5", 0.5, 8, &value, NULL));
   g_assert_cmpfloat (value, ==, 0.5);
   g_assert_true (ps_parse_number ("--x", "8", 0.5, 8, &value, NULL));
   for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
     {
       g_autofree char *message = g_strdup_printf ("--x: '%s' is not a number from 0.5 to 8", wrong[i]);
+
       g_assert_false (ps_parse_number ("--x", wrong[i], 0.5, 8, &value, &error));
       assert_usage (&error, message);
     }
@@ -206,6 +214,7 @@ test_percentages (void)
 {
   g_autoptr (GError) error = NULL;
   double ratio;
+
   g_assert_true (ps_parse_percent ("--x", "2.5", 0, 100, &ratio, NULL));
   g_assert_cmpfloat (ratio, ==, 0.025);
   g_assert_true (ps_parse_percent ("--x", "100%", 0, 100, &ratio, NULL));
@@ -222,6 +231,7 @@ test_parse_name (void)
   static const char *const names[] = { "gpu", "node" };
   g_autoptr (GError) error = NULL;
   guint index = 7;
+
   g_assert_false (ps_parse_name ("--nic", "rack", names, G_N_ELEMENTS (names), &index, &error));
   g_assert_cmpuint (index, ==, 7);
   g_assert_cmpstr (error->message, ==, "--nic: 'rack' is not one of gpu, node");
@@ -237,6 +247,7 @@ test_order (void)
 {
   gint64 integers[] = { G_MAXINT64, 0, G_MININT64, -1 };
   double numbers[] = { 0.25, -1e300, 0.75, 1e300 };
+
   qsort (integers, 4, sizeof *integers, ps_compare_int64);
   qsort (numbers, 4, sizeof *numbers, ps_compare_double);
   g_assert_true (integers[0] == G_MININT64 && integers[1] == -1 && integers[2] == 0 && integers[3] == G_MAXINT64);
@@ -250,6 +261,7 @@ test_files (void)
   g_autofree char *path = path_of ("file"), *missing = path_of ("no/file");
   g_autofree char *text = NULL;
   gsize length;
+
   g_assert_true (ps_write_file (path, "first", -1, &error));
   g_assert_true (ps_write_file (path, "second\n", -1, &error));
   g_assert_true (ps_read_file (path, &text, &length, &error));
@@ -289,6 +301,7 @@ assert_file (const char *path, const char *expected, guint mode)
 {
   g_autofree char *text = NULL;
   GStatBuf status;
+
   g_assert_true (g_file_get_contents (path, &text, NULL, NULL));
   g_assert_cmpstr (text, ==, expected);
   g_assert_cmpint (g_lstat (path, &status), ==, 0);
@@ -303,6 +316,7 @@ test_kept (void)
   g_autofree char *kept = path_of ("kept"), *inner = path_of ("kept/inner"), *file = path_of ("kept/inner/file");
   g_autofree char *link = path_of ("kept/link"), *second = path_of ("kept/second"), *circle = path_of ("kept/circle");
   g_autoptr (GError) error = NULL;
+
   g_assert_cmpint (g_mkdir_with_parents (inner, 0755), ==, 0);
   g_assert_cmpint (symlink ("inner/file", link), ==, 0);
   g_assert_cmpint (symlink (link, second), ==, 0);
@@ -332,6 +346,7 @@ test_ended (void)
 {
   g_autofree char *ended = path_of ("ended"), *path = path_of ("ended/file"), *text = g_strnfill (8192, 'x');
   int status;
+
   g_assert_cmpint (g_mkdir (ended, 0755), ==, 0);
   g_assert_true (g_file_set_contents_full (path, "old", -1, G_FILE_SET_CONTENTS_NONE, 0600, NULL));
   pid_t child = fork ();
@@ -356,6 +371,7 @@ static void
 test_median (void)
 {
   gint64 odd[] = { 5, 1, 9 }, even[] = { 4, 1, 9, 6 };
+
   g_assert_cmpint (ps_median (odd, 3), ==, 5);
   g_assert_cmpint (ps_median (even, 4), ==, 4);
 }

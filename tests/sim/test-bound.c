@@ -8,6 +8,7 @@ test_loop (void)
 {
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=2ms,w=3ms,c=10ms", 2, 1, NULL);
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 2, 1);
+
   g_assert_cmpint (ps_lower_bound (placement, NULL, 1, costs), ==, 29000000);
   g_assert_cmpint (ps_lower_bound (placement, NULL, 10, costs), ==, 71000000);
 }
@@ -19,6 +20,7 @@ test_v (void)
 {
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=2ms,b=2ms,w=2ms,c=5ms", 2, 2, NULL);
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_V, 2, 2);
+
   /* chain: 4 forwards, transfers 0-1 and 2-3, 4 backwards, 2 transfers, W: 4 + 10 + 4 + 10 + 1 */
   g_assert_cmpint (ps_lower_bound (placement, NULL, 1, costs), ==, 29000000);
   g_assert_cmpint (ps_lower_bound (placement, NULL, 10, costs), ==, 66000000);
@@ -31,6 +33,7 @@ test_fused (void)
   g_autoptr (PsCosts) fused = ps_costs_parse ("f=1ms,b=2ms,w=2ms,bw=3ms", 1, 1, NULL);
   g_autoptr (PsCosts) pair = ps_costs_parse ("f=1ms,bw=3ms,pair=2ms", 1, 1, NULL);
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_LOOP, 1, 1);
+
   g_assert_cmpint (ps_lower_bound (placement, NULL, 4, fused), ==, 16000000);
   g_assert_cmpint (ps_lower_bound (placement, NULL, 4, pair), ==, 8000000);
 }
@@ -42,6 +45,7 @@ test_copies (void)
   static const guint8 copy[] = { 1, 1, 1, 1 };
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms:9ms,bw=1ms", 2, 1, NULL);
   g_autoptr (PsPlacement) placement = ps_placement_new (PS_PLACEMENT_BIDIRECTIONAL, 2, 1);
+
   /* stage 1 (9 + 1) of copy 1 is on device 0, from 1 ms on: 1 + 40 */
   g_assert_cmpint (ps_lower_bound (placement, copy, 4, costs), ==, 41000000);
 }

@@ -29,9 +29,11 @@ static PsCosts *
 draw_costs (GRand *rand, guint n_stages)
 {
   PsCosts *costs = ps_costs_new (n_stages);
+
   for (guint stage = 0; stage < n_stages; stage++)
     {
       gint64 act = 1 + random_below (rand, 1000);
+
       for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
         ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = 1 + random_below (rand, 1000);
       ps_costs_op (costs, PS_OP_BW, stage)->duration_ns
@@ -48,6 +50,7 @@ static void
 draw_setting (GRand *rand, const PsFamily *family, Setting *setting)
 {
   PsFamilySetting *size = &setting->family;
+
   size->n_devices = 1 + random_below (rand, 9);
   size->n_microbatches = 1 + random_below (rand, 30);
   size->n_chunks = random_below (rand, 4) ? family->default_chunks : 1 + random_below (rand, 4);
@@ -82,13 +85,15 @@ check_formats (const PsSchedule *schedule)
 {
   guint n, n_held = 0;
   const PsFormat *const *formats = ps_format_table (&n);
+
   for (guint i = 0; i < n; i++)
     {
       g_autoptr (GError) error = NULL;
-      g_autofree char *text = formats[i]->write ? formats[i]->write (schedule, &error) : NULL;
-      if (error)
+      g_autofree char *text = formats[i]->write != NULL ? formats[i]->write (schedule, &error) : NULL;
+
+      if (error != NULL)
         g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
-      if (!text || !formats[i]->read)
+      if (text == NULL || formats[i]->read == NULL)
         continue;
       g_autoptr (PsSchedule) read = formats[i]->read ("text", text, strlen (text), &error);
       g_assert_no_error (error);
@@ -104,12 +109,13 @@ check_simulation (const PsProgram *program, const PsCosts *costs, const gint64 *
   const PsSchedule *schedule = program->schedule;
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   gint64 busy = 0, work = 0, held = 0, weights = 0;
+
   ps_simulate (program, costs, simulation);
   for (guint d = 0; d < simulation->n_devices; d++)
     {
       busy += simulation->device[d].busy_ns;
       held += simulation->device[d].held_bytes;
-      if (limit)
+      if (limit != NULL)
         g_assert_cmpint (simulation->device[d].peak_bytes, <=, limit[d]);
     }
   for (guint i = 0; i < program->n_steps; i++)
@@ -117,15 +123,16 @@ check_simulation (const PsProgram *program, const PsCosts *costs, const gint64 *
   for (gsize i = 0; i < (gsize)schedule->placement->n_copies * schedule->placement->n_stages; i++)
     {
       guint device = schedule->placement->device[i];
+
       weights += ps_costs_held_bytes (costs, i % schedule->placement->n_stages,
-                                      schedule->weight_versions ? schedule->weight_versions[device] : 1);
+                                      schedule->weight_versions != NULL ? schedule->weight_versions[device] : 1);
     }
   /* Pairs cost what their parts cost here; slices share a microbatch out with rounding, so that memory need not come
    * back exactly. */
   g_assert_cmpint (busy, ==, work);
   if (schedule->n_slices == 1)
     g_assert_cmpint (held, ==, weights);
-  guint n = schedule->copy ? schedule->n_microbatches : schedule->n_microbatches * schedule->n_slices;
+  guint n = schedule->copy != NULL ? schedule->n_microbatches : schedule->n_microbatches * schedule->n_slices;
   g_assert_cmpint (ps_lower_bound (schedule->placement, schedule->copy, n, costs), <=, simulation->makespan_ns);
 }
 
@@ -134,7 +141,8 @@ check_setting (const PsFamily *family, const Setting *setting, guint *n_held)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsSchedule) schedule = ps_family_generate (family, &setting->family, &error);
-  if (!schedule)
+
+  if (schedule == NULL)
     {
       g_assert_true (g_str_has_prefix (error->message, family->name));
       g_assert_null (strchr (error->message, '\n'));
@@ -159,9 +167,11 @@ test_random_settings (void)
   guint n, n_held = 0;
   const PsFamily *const *families = ps_family_table (&n);
   g_autofree guint *n_generated = g_new0 (guint, n);
+
   for (guint i = 0; i < N_SETTINGS; i++)
     {
       g_auto (Setting) setting = { 0 };
+
       draw_setting (rand, families[i % n], &setting);
       n_generated[i % n] += check_setting (families[i % n], &setting, &n_held);
     }

@@ -7,10 +7,12 @@ static void
 test_shipped (void)
 {
   const char *const names[] = { "a100-80gb", "h100-80gb", "h200-141gb", "cpu-cores" };
+
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     {
       g_autoptr (GError) error = NULL;
       g_autoptr (PsCluster) cluster = ps_cluster_load (names[i], &error);
+
       g_assert_no_error (error);
       g_assert_cmpstr (cluster->name, ==, names[i]);
       g_assert_cmpfloat (cluster->link_bandwidth, >, 0);
@@ -32,6 +34,7 @@ static void
 test_transfer (void)
 {
   g_autoptr (PsCluster) cluster = ps_cluster_load ("h100-80gb", NULL);
+
   g_assert_cmpint (ps_cluster_transfer_ns (cluster, 3, 3, 1000000), ==, 0);
   g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 7, 0), ==, 5000);
   g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 7, 4500000), ==, 15000);
@@ -48,6 +51,7 @@ static void
 test_one_node (void)
 {
   g_autoptr (PsCluster) cluster = ps_cluster_load ("a100-80gb", NULL);
+
   g_assert_cmpint (ps_cluster_transfer_ns (cluster, 7, 8, 3000000), ==, 5000 + 10000);
 }
 
@@ -59,6 +63,7 @@ static PsCluster *
 load_text (const char *text, GError **error)
 {
   g_autofree char *path = path_of ("c.ini");
+
   g_assert_true (g_file_set_contents (path, text, -1, NULL));
   PsCluster *cluster = ps_cluster_load (path, error);
   g_unlink (path);
@@ -74,6 +79,7 @@ test_table (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCluster) cluster = load_text (NETWORK "link_table=1000B:0.2e9 4000B:0.5e9\n", &error);
+
   g_assert_no_error (error);
   g_assert_cmpuint (cluster->n_link_points, ==, 2);
   g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 1, 0), ==, 1000);
@@ -91,6 +97,7 @@ test_shared (void)
 {
   g_autoptr (PsCluster) plain = load_text (NETWORK, NULL), own = load_text (NETWORK "nic=gpu\nlink=gpu\n", NULL);
   g_autoptr (PsCluster) shared = load_text (NETWORK "nic=node\nlink=node\n", NULL);
+
   g_assert_false (plain->network_shared || plain->link_shared || own->network_shared || own->link_shared);
   g_assert_true (shared->network_shared && shared->link_shared);
   g_assert_false (ps_cluster_is_remote (plain, 0, 1));
@@ -103,6 +110,7 @@ test_size (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCluster) single = ps_cluster_load ("a100-80gb", NULL), several = ps_cluster_load ("h100-80gb", NULL);
+
   g_assert_true (ps_cluster_check_size (single, 8, NULL));
   g_assert_true (ps_cluster_check_size (several, 1000, NULL));
   g_assert_true (ps_cluster_group (single, 4, NULL));
@@ -120,6 +128,7 @@ assert_refused (const char *text, const char *message)
   g_autofree char *path = path_of ("c.ini");
   g_autofree char *expected = g_strdup_printf ("%s:%s", path, message);
   g_autoptr (GError) error = NULL;
+
   g_assert_true (g_file_set_contents (path, text, -1, NULL));
   PsCluster *cluster = ps_cluster_load (path, &error);
   g_assert_null (cluster);
@@ -168,6 +177,7 @@ test_refused (void)
       "link_bandwidth=1e9\nnetwork_latency=1us\nnetwork_bandwidth=1e9\n",
       " [cluster] nodes: 100 nodes of 100 devices make more than 4096 devices" },
   };
+
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     assert_refused (rows[i].text, rows[i].message);
 }
@@ -177,6 +187,7 @@ test_not_found (void)
 {
   g_autoptr (GError) error = NULL;
   PsCluster *cluster = ps_cluster_load ("tiny-gpt", &error);
+
   g_assert_null (cluster);
   g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
   g_assert_cmpstr (

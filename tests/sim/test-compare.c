@@ -308,14 +308,14 @@ run_command_case (gconstpointer data)
     {
       g_test_trap_subprocess (NULL, 0, G_TEST_SUBPROCESS_DEFAULT);
       g_test_trap_assert_passed ();
-      if (!command->error)
+      if (command->error == NULL)
         g_test_trap_assert_stdout (strstr (command->arguments, "--json") ? "*\"pipesim-comparison/1\"*" : "*-20.00 %*");
       return;
     }
   g_assert_true (g_shell_parse_argv (line, &argc, &argv, NULL));
   arguments = g_memdup2 (argv, sizeof *argv * (gsize)(argc + 1));
   code = ps_cmd_compare (argc, arguments, &error);
-  if (!command->error)
+  if (command->error == NULL)
     {
       g_assert_no_error (error);
       g_assert_cmpint (code, ==, command->code);

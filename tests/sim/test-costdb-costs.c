@@ -8,6 +8,7 @@ static void
 store_shape (PsCostDb *db, gint64 profile, const char *shape, guint devices, gint64 scale)
 {
   const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW, PS_OP_O };
+
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
     store (db, profile, new_op (kinds[i], shape, devices, (10 + (gint64)kinds[i]) * scale));
 }
@@ -17,6 +18,7 @@ costs_of (PsCostDb *db, guint n_devices, guint n_chunks)
 {
   g_autoptr (GError) error = NULL;
   PsCosts *costs = ps_costdb_costs (db, NULL, NULL, n_devices, n_chunks, &error);
+
   g_assert_no_error (error);
   return costs;
 }
@@ -28,6 +30,7 @@ test_costs (void)
   g_autofree char *path = path_of ("costs.db");
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
   gint64 profile = begin (db, "p");
+
   store_shape (db, profile, "layers=4,embedding", 2, 100);
   store_shape (db, profile, "layers=4,embedding", 1, 90);
   store_shape (db, profile, "layers=4,head,blocks=8", 2, 300); /* of no plain run */
@@ -74,6 +77,7 @@ test_extrapolation (void)
   g_autofree char *path = path_of ("beyond.db");
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
   gint64 profile = begin (db, "p");
+
   store_shape (db, profile, "layers=4,embedding", 2, 100);
   store_shape (db, profile, "layers=4,head", 2, 100);
   store (db, profile, new_transfer (65536, 2, 5000));
@@ -99,6 +103,7 @@ test_spread (void)
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
   g_autoptr (GError) error = NULL;
   gint64 profile = begin (db, "p");
+
   store_shape (db, profile, "layers=4,embedding", 2, 100);
   store_shape (db, profile, "layers=4,embedding", 1, 90);
   store_shape (db, profile, "layers=4,head", 2, 200);
@@ -129,10 +134,12 @@ test_busy_devices (void)
     gint64 expected;
   } rows[] = { { { 2, 4 }, 200 }, { { 3, 5 }, 300 }, { { 1, 3 }, 100 }, { { 3, 0 }, 300 }, { { 1, 2 }, 200 } };
   g_autofree char *path = path_of ("busy.db");
+
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
       g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
       gint64 profile = begin (db, "p");
+
       for (guint k = 0; k < 2 && rows[i].stored[k]; k++)
         {
           store_shape (db, profile, "layers=4,embedding", rows[i].stored[k], 10 * (gint64)rows[i].stored[k]);
@@ -152,9 +159,11 @@ static void
 store_part (PsCostDb *db, gint64 profile, const char *shape, guint share, gint64 scale)
 {
   const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW, PS_OP_O };
+
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
     {
       PsMeasurement *m = new_op (kinds[i], shape, 2, (10 + (gint64)kinds[i]) * scale);
+
       m->share = share;
       store (db, profile, m);
     }
@@ -169,6 +178,7 @@ test_shares (void)
   g_autoptr (PsProfile) parts = new_profile ("parts");
   g_autoptr (GError) error = NULL;
   gint64 profile;
+
   g_free (parts->shares);
   parts->shares = g_strdup ("3,1");
   g_assert_true (ps_costdb_begin_profile (db, parts, &profile, NULL));
@@ -205,6 +215,7 @@ assert_no_costs (PsCostDb *db, const char *profile, const PsModel *model, guint 
 {
   g_autoptr (GError) error = NULL;
   PsCosts *costs = ps_costdb_costs (db, profile, model, 2, n_chunks, &error);
+
   g_assert_null (costs);
   g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
   if (!g_pattern_match_simple (pattern, error->message))
@@ -217,6 +228,7 @@ test_missing (void)
   g_autofree char *path = path_of ("missing.db");
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
   g_autoptr (PsModel) model = tiny ();
+
   assert_no_costs (db, NULL, NULL, 1, "*missing.db: holds no profile yet; measure one with: pipesim calib run --db *");
   gint64 profile = begin (db, "p");
   assert_no_costs (db, "q", NULL, 1, "*missing.db: no profile 'q'; there are: p");
@@ -247,6 +259,7 @@ test_other_cuts (void)
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
   g_autoptr (GError) error = NULL;
   gint64 profile = begin (db, "p");
+
   g_assert_null (ps_costdb_costs (db, NULL, NULL, 3, 3, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
   store_shape (db, profile, "layers=8,embedding,head", 1, 100);
@@ -263,6 +276,7 @@ test_circumstances (void)
   g_autofree char *path = path_of ("circumstances.db");
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
   gint64 profile = begin (db, "p");
+
   store_shape (db, profile, "layers=4,embedding", 1, 100);
   store_shape (db, profile, "layers=4,head", 1, 100);
   const struct
@@ -276,6 +290,7 @@ test_circumstances (void)
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
       PsMeasurement *m = new_op (PS_OP_F, "layers=4,embedding", rows[i].devices, rows[i].median);
+
       m->sharing = rows[i].sharing;
       m->cache = rows[i].cache;
       store (db, profile, m);

@@ -12,6 +12,7 @@ assert_not_opened (const char *path, PsCostDbMode mode, int code, const char *me
   g_autoptr (GError) error = NULL;
   g_autofree char *expected = g_strdup_printf ("%s: %s", path, message);
   PsCostDb *db = ps_costdb_open (path, mode, &error);
+
   g_assert_null (db);
   g_assert_error (error, PS_ERROR, code);
   if (!g_pattern_match_simple (expected, error->message))
@@ -25,6 +26,7 @@ test_refused (void)
   g_autofree char *path = path_of ("bad.db");
   g_autofree char *nowhere = path_of ("none/bad.db");
   g_autofree char *noise = g_strnfill (5000, 'x');
+
   assert_not_opened (path, PS_COSTDB_READ, PS_ERROR_IO, "No such file or directory");
   assert_not_opened (nowhere, PS_COSTDB_WRITE, PS_ERROR_IO, "cannot be opened: No such file or directory");
   assert_not_opened (folder, PS_COSTDB_READ, PS_ERROR_IO, "is a directory");
@@ -46,6 +48,7 @@ test_foreign (void)
   g_autofree char *before = NULL, *after = NULL;
   gsize n_before, n_after;
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+
   g_assert_true (ps_database_script (db->file, "PRAGMA application_id = 7; PRAGMA journal_mode = DELETE", NULL));
   ps_costdb_close (db);
   g_assert_true (g_file_get_contents (path, &before, &n_before, NULL));
@@ -61,6 +64,7 @@ test_newer (void)
 {
   g_autofree char *path = path_of ("newer.db");
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+
   g_assert_true (ps_database_script (db->file, "PRAGMA user_version = 99", NULL));
   ps_costdb_close (db);
   assert_not_opened (path, PS_COSTDB_READ, PS_ERROR_INPUT, "cost database of version 99; this pipesim knows version 4");
@@ -77,9 +81,11 @@ schema_of (PsCostDb *db)
       = ps_rows_new (db->file, NULL, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name", "");
   GString *text = g_string_new (NULL);
   gboolean found = TRUE;
+
   while (ps_rows_next (rows, &found, NULL) && found)
     {
       g_autofree char *sql = ps_rows_text (rows, 0);
+
       g_string_append_printf (text, "%s\n", sql);
     }
   return g_string_free (text, FALSE);
@@ -91,6 +97,7 @@ copy_old (const char *path)
   g_autofree char *old = g_test_build_filename (G_TEST_DIST, "fuzz", "corpus", "costdb", "version-1.db", NULL);
   g_autofree char *contents = NULL;
   gsize length;
+
   g_assert_true (g_file_get_contents (old, &contents, &length, NULL));
   g_assert_true (g_file_set_contents (path, contents, (gssize)length, NULL));
 }
@@ -103,11 +110,13 @@ assert_old_contents (PsCostDb *db)
   g_autoptr (GPtrArray) all = ps_costdb_measurements (db, "here", TRUE, NULL);
   g_autoptr (GPtrArray) sentinels = ps_costdb_sentinels (db, "here", NULL);
   guint n_samples = 0, n_found = 0;
+
   g_assert_cmpuint (all->len, ==, 39);
   g_assert_cmpuint (sentinels->len, ==, 0);
   for (guint i = 0; i < all->len; i++)
     {
       const PsMeasurement *m = all->pdata[i];
+
       n_samples += m->n_samples;
       g_assert_cmpuint (m->sharing, ==, 1);
       g_assert_cmpint (m->cache, ==, PS_CACHE_RUN);
@@ -131,6 +140,7 @@ test_old_read (void)
   g_autofree char *path = path_of ("old.db");
   g_autofree char *before = NULL, *after = NULL;
   gsize n_before, n_after;
+
   copy_old (path);
   g_assert_true (g_file_get_contents (path, &before, &n_before, NULL));
   PsCostDb *db = open_db (path, PS_COSTDB_READ);
@@ -148,6 +158,7 @@ test_old_written (void)
   g_autofree char *path = path_of ("old.db");
   g_autofree char *new_path = path_of ("new.db");
   gint64 n_wrong, version;
+
   copy_old (path);
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
   assert_old_contents (db);
@@ -176,6 +187,7 @@ test_old_broken (void)
   g_autofree char *path = path_of ("old.db");
   g_autoptr (GError) error = NULL;
   gint64 version, n;
+
   copy_old (path);
   PsDatabaseKind first = { .what = "cost database", .application_id = 0x50534442, .version = 1 };
   PsDatabase *file = ps_database_open (path, &first, TRUE, NULL);
@@ -202,6 +214,7 @@ test_truncated (void)
   gsize length;
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
   gint64 profile = begin (db, "p");
+
   for (guint i = 1; i <= 50; i++)
     store (db, profile, new_op (PS_OP_F, "layers=4", i, 1000));
   ps_costdb_close (db);
@@ -209,6 +222,7 @@ test_truncated (void)
   for (gsize kept = 1; kept < length; kept += kept < 200 ? 33 : 1999)
     {
       g_autoptr (GError) error = NULL;
+
       remove_database (path);
       g_assert_true (g_file_set_contents (path, whole, (gssize)kept, NULL));
       db = ps_costdb_open (path, PS_COSTDB_READ, &error);
@@ -227,6 +241,7 @@ test_read_only_directory (void)
   g_autofree char *inner = path_of ("locked");
   g_autofree char *path = g_build_filename (inner, "costs.db", NULL);
   uid_t user = geteuid ();
+
   g_assert_cmpint (g_mkdir (inner, 0755), ==, 0);
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
   begin (db, "p");
@@ -268,6 +283,7 @@ test_reading_is_clean (void)
   g_autofree char *log = g_strconcat (path, "-wal", NULL);
   g_autoptr (GError) error = NULL;
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+
   begin (db, "p");
   ps_costdb_close (db);
   db = open_db (path, PS_COSTDB_READ);

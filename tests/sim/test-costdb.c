@@ -12,6 +12,7 @@ test_round_trip (void)
   g_autofree char *path = path_of ("round.db");
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
   gint64 profile = begin (db, "p");
+
   store (db, profile, new_transfer (64, 2, 500));
   store (db, profile, new_op (PS_OP_BW, "layers=4", 2, 3000));
   store (db, profile, new_op (PS_OP_F, "layers=4", 2, 1000));
@@ -48,6 +49,7 @@ test_profiles (void)
 {
   g_autofree char *path = path_of ("profiles.db");
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+
   g_assert_cmpint (begin (db, "b"), ==, begin (db, "b"));
   g_assert_cmpint (begin (db, "a"), !=, begin (db, "b"));
   g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, NULL);
@@ -103,6 +105,7 @@ test_choices (void)
   g_autoptr (GBytes) first = g_bytes_new_static ("\0first", 6), second = g_bytes_new_static ("\377second", 7);
   g_autoptr (GBytes) none = NULL, back = NULL;
   g_autoptr (GError) error = NULL;
+
   g_assert_true (ps_costdb_store_choices (db, profile, first, NULL)
                  && ps_costdb_store_choices (db, profile, second, NULL));
   begin (db, "b");
@@ -126,6 +129,7 @@ test_once (void)
   g_autoptr (GError) error = NULL;
   gint64 profile = begin (db, "p"), n;
   gboolean found;
+
   g_assert_true (ps_costdb_has (db, profile, f, &found, NULL));
   g_assert_false (found);
   g_assert_true (ps_costdb_store (db, profile, f, NULL));
@@ -157,6 +161,7 @@ test_replace (void)
   g_autoptr (PsMeasurement) f = new_op (PS_OP_F, "layers=4", 2, 1000);
   g_autoptr (PsMeasurement) again = new_op (PS_OP_F, "layers=4", 2, 3000);
   gint64 profile = begin (db, "p"), other = begin (db, "q"), n;
+
   g_assert_true (ps_costdb_replace (db, profile, f, NULL));
   g_assert_true (ps_costdb_replace (db, other, f, NULL));
   g_assert_true (ps_costdb_replace (db, profile, again, NULL));
@@ -176,10 +181,12 @@ test_constraints (void)
   g_autofree char *path = path_of ("constraints.db");
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
   gint64 profile = begin (db, "p");
+
   for (guint i = 0; i < 5; i++)
     {
       g_autoptr (PsMeasurement) m = new_op (PS_OP_F, i == 0 ? "" : "layers=4", i == 1 ? 0 : 2, 1000);
       g_autoptr (GError) error = NULL;
+
       if (i == 2)
         m->time.q1_ns = 2000;
       else if (i == 3)
@@ -199,6 +206,7 @@ test_conditions (void)
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
   gint64 profile = begin (db, "p");
   PsMeasurement *m = new_op (PS_OP_F, "layers=4", 2, 1000);
+
   m->sharing = 4;
   m->cache = PS_CACHE_COLD;
   m->device_ns = 900;
@@ -242,9 +250,11 @@ test_sentinels (void)
   g_autofree char *path = path_of ("sentinels.db");
   g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
   gint64 a = begin (db, "a"), b = begin (db, "b");
+
   for (gint64 i = 0; i < 3; i++)
     {
       PsSentinel reading = { (char *)"F of layers=1", 100 + i, 10, (char *)"2026-01-01T00:00:00Z" };
+
       g_assert_true (ps_costdb_store_sentinel (db, i == 1 ? b : a, &reading, NULL));
     }
   g_autoptr (GPtrArray) series = ps_costdb_sentinels (db, "a", NULL);
@@ -265,6 +275,7 @@ test_full (void)
   g_autoptr (GError) error = NULL;
   g_autoptr (PsMeasurement) large = new_op (PS_OP_W, "layers=4", 2, 1000);
   gint64 profile = begin (db, "p");
+
   store (db, profile, new_op (PS_OP_F, "layers=4", 2, 1000));
   g_assert_true (ps_database_script (db->file, "PRAGMA max_page_count = 1", NULL)); /* no more than there are */
   g_free (large->samples_ns);
@@ -305,6 +316,7 @@ test_runs (void)
                       .check = (char *)"bit-equal",
                       .started = (char *)"2026-01-01T00:00:00Z" };
   gint64 permille;
+
   g_assert_true (ps_costdb_store_run (db, &run, &error));
   g_assert_no_error (error);
   g_assert_true (

@@ -14,6 +14,7 @@ test_share (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=5ns,b=6ns,w=4ns,c=3ns,o=2ns,act=9B,wact=4B,weights=7B", 2, 2, &error);
+
   g_assert_no_error (error);
   g_assert_cmpuint (costs->n_stages, ==, 4);
   /* 5 ns over two chunks: stages 0, 1 are first chunks and take the odd nanosecond. */
@@ -42,6 +43,7 @@ static void
 test_defaults (void)
 {
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ns,bw=2ns,act=100B,weights=90B,msg=30B", 3, 1, NULL);
+
   g_assert_cmpint (costs->message_bytes[PS_TRANSFER_LOCAL], ==, 0);
   g_assert_cmpint (costs->message_bytes[ps_transfer_forward (costs, 1)], ==, 30);
   g_assert_cmpint (costs->message_bytes[ps_transfer_backward (costs, 1)], ==, 30);
@@ -63,6 +65,7 @@ test_training_keys (void)
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=4ns,bw=2ns,act=100B,weights=90B,grad=20B,opt=50B,msg=30B:40B:50B,"
                                               "reduce=9ns,r=2ns,keep=10B,host=6ns",
                                               2, 2, &error);
+
   g_assert_no_error (error);
   g_assert_cmpint (costs->message_bytes[ps_transfer_backward (costs, 3)], ==, 50);
   g_assert_cmpint (costs->stage[0].reduce_ns + costs->stage[2].reduce_ns, ==, 9);
@@ -89,6 +92,7 @@ test_slice_memory (void)
   g_autoptr (PsCosts) quarter = ps_costs_slice (costs, 4);
   g_autoptr (PsCosts) odd = ps_costs_parse ("f=1ns,bw=2ns,act=3B,wact=1B", 1, 1, NULL);
   g_autoptr (PsCosts) half = ps_costs_slice (odd, 2);
+
   g_assert_cmpint (ps_costs_op (quarter, PS_OP_F, 0)->take_bytes, ==, 1);
   g_assert_cmpint (ps_costs_op (quarter, PS_OP_B, 0)->give_bytes, ==, 0);
   g_assert_cmpint (ps_costs_op (quarter, PS_OP_W, 0)->give_bytes, ==, 1);
@@ -102,6 +106,7 @@ test_lists (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms:2ms:3ms,bw=5ns,c=1us:2us,pair=7ms,act=1KiB", 3, 1, &error);
+
   g_assert_no_error (error);
   g_assert_cmpint (duration (costs, PS_OP_F, 2), ==, 3000000);
   g_assert_cmpint (duration (costs, PS_OP_B, 0), ==, 2);
@@ -142,9 +147,11 @@ test_refusals (void)
     { "f=1ms,bw=1ms,msg=1B:2B", "msg has 2 values; give 1, or 3 (one per boundary)" },
     { "f=1ms,bw=1ms,host=1", "'1' is no time" },
   };
+
   for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
     {
       g_autoptr (GError) error = NULL;
+
       g_assert_null (ps_costs_parse (bad[i].text, 4, 1, &error));
       g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
       g_assert_true (g_str_has_prefix (error->message, "--costs: "));
@@ -158,6 +165,7 @@ test_overflow (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1000000s,bw=1ns", 4096, 1, &error);
+
   g_assert_no_error (error);
   g_assert_false (ps_costs_check (costs, 1 << 20, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
@@ -174,6 +182,7 @@ test_copy (void)
 {
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,bw=2ms,c=1us,weights=4B", 2, 1, NULL);
   g_autoptr (PsCosts) copy = ps_costs_copy (costs);
+
   costs->stage[1].weight_bytes = 0;
   ps_costs_op (costs, PS_OP_F, 1)->duration_ns = 0;
   g_assert_cmpint (copy->stage[1].weight_bytes, ==, 4);
@@ -209,6 +218,7 @@ test_model (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) costs = ps_costs_model (&four_layers, &two_nodes, 4, 1, &error);
+
   g_assert_no_error (error);
   /* F of a middle stage: bsh(24h + 4s) = 32*64*(24*64 + 4*32) = 3407872 FLOP / 500 per ns = 6815.7 */
   g_assert_cmpint (duration (costs, PS_OP_F, 1), ==, 6816);
@@ -244,6 +254,7 @@ test_memory_bandwidth (void)
   for (PsRecompute recompute = PS_RECOMPUTE_NONE; recompute <= PS_RECOMPUTE_FULL; recompute++)
     {
       g_autoptr (PsCosts) costs = ps_costs_model (&four_layers, &cluster, 4, 1, NULL);
+
       g_assert_true (ps_costs_recompute (costs, &four_layers, &cluster, recompute, NULL));
       g_assert_cmpint (duration (costs, PS_OP_F, 1), ==, 72352);
       g_assert_cmpint (duration (costs, PS_OP_R, 1), ==, 72352);

@@ -34,6 +34,7 @@ draw (Drawn *drawn, GRand *rand, PsCommOrder order, gint32 least_transfer)
 {
   g_autoptr (GError) error = NULL;
   PsSchedule *schedule = random_schedule (rand, g_rand_boolean (rand));
+
   drawn->costs = random_costs (rand, schedule->placement->n_stages, least_transfer);
   drawn->n_devices = schedule->placement->n_devices;
   drawn->program = ps_program_lower (schedule, order, &error);
@@ -58,6 +59,7 @@ assert_same (const Drawn *drawn, const PsSimulation *events, const PsSimulation 
   for (guint i = 0; i < events->n_steps; i++)
     {
       gint64 start[2] = { 0 }, end[2] = { 0 };
+
       g_assert_cmpint (ps_simulation_start (drawn->program, drawn->costs, events, i), ==,
                        ps_simulation_start (drawn->program, drawn->costs, relaxation, i));
       if (drawn->program->steps[i].input == 0)
@@ -75,10 +77,12 @@ test_relaxation (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (41);
   static const PsEventsSetting settings[] = { { 0 }, { .overlap_slowdown = BY_TIME }, { .ready_order = 1 } };
+
   for (guint i = 0; i < 10000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
       g_autoptr (GError) error = NULL;
+
       draw (&drawn, rand, (PsCommOrder)(i % 3), 0);
       if (i % 2)
         forget_messages (drawn.costs);
@@ -99,6 +103,7 @@ static gint
 position (const PsProgram *program, guint op)
 {
   guint device = 0, n = 0;
+
   while (program->schedule->first[device + 1] <= op)
     device++;
   for (guint i = program->first[device]; i < program->first[device + 1]; i++)
@@ -113,6 +118,7 @@ assert_as_defined (const Drawn *drawn, const Naive *naive, const PsSimulation *s
   for (guint i = 0; i < drawn->program->n_steps; i++)
     {
       gint at = position (drawn->program, drawn->program->op_of[i]), send;
+
       /* The first op of a pair has no times of its own. */
       if (!drawn->program->schedule->ops[drawn->program->op_of[i]].paired)
         {
@@ -133,12 +139,14 @@ test_definition (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (43);
   guint n_deadlocks = 0;
+
   for (guint i = 0; i < 4000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
       PsEventsSetting setting = { .comm = (PsChannel)random_below (rand, 4),
                                   .eager_bytes = g_rand_boolean (rand) ? g_rand_int_range (rand, 0, 120) : 0,
                                   .blocking = random_below (rand, 4) == 0 };
+
       draw (&drawn, rand, (PsCommOrder)(i % 3), 1);
       g_autoptr (PsSimulation) simulation = ps_simulation_new (drawn.program);
       g_auto (Naive) naive = { .program = drawn.program, .costs = drawn.costs, .setting = &setting };
@@ -147,6 +155,7 @@ test_definition (void)
       for (guint loop = 0; loop < 2; loop++)
         {
           g_autoptr (GError) error = NULL;
+
           setting.overlap_slowdown = loop ? BY_TIME : 0;
           gboolean ran = ps_events_simulate (drawn.program, drawn.costs, &setting, simulation, &error);
           g_assert_cmpint (ran, ==, !naive.deadlock);
@@ -166,9 +175,11 @@ static void
 test_check (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (47);
+
   for (guint i = 0; i < 3000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
+
       draw (&drawn, rand, (PsCommOrder)(i % 3), 0);
       g_autoptr (PsSimulation) simulation = ps_simulation_new (drawn.program);
       for (guint channel = 0; channel < n_channels (); channel++)
@@ -177,6 +188,7 @@ test_check (void)
           gboolean checked = ps_program_check (drawn.program, (PsChannel)channel, &check);
           gboolean ran = ps_events_simulate (drawn.program, drawn.costs, &(PsEventsSetting){ .comm = channel },
                                              simulation, &run);
+
           g_assert_cmpint (checked, ==, ran);
           g_assert_true (checked || i % 3 == PS_COMM_DEFERRED);
         }
@@ -187,6 +199,7 @@ static gint64
 optimizer_at (const PsSimulation *simulation, const double *speed)
 {
   gint64 longest = 0;
+
   for (guint device = 0; device < simulation->n_devices; device++)
     longest = MAX (longest, llrint ((double)simulation->device[device].optimizer_ns / speed[device]));
   return longest;
@@ -197,9 +210,11 @@ static void
 test_speed (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (53);
+
   for (guint i = 0; i < 500; i++)
     {
       g_auto (Drawn) drawn = { 0 };
+
       draw (&drawn, rand, PS_COMM_ASAP, 0);
       g_autofree double *speed = g_new (double, drawn.n_devices);
       g_autofree gint64 *durations = g_new (gint64, drawn.program->n_steps);
@@ -234,6 +249,7 @@ makespan_of (const Drawn *drawn, PsCommOrder order, const PsEventsSetting *setti
   g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (drawn->program->schedule), order, NULL);
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   gboolean ran = ps_events_simulate (program, drawn->costs, setting, simulation, NULL);
+
   g_assert_true (ran || order == PS_COMM_DEFERRED);
   return ran ? simulation->makespan_ns : G_MAXINT64;
 }
@@ -244,11 +260,13 @@ test_plan (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (59);
   guint n_better = 0;
+
   for (guint i = 0; i < 2000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
       g_autoptr (GError) error = NULL;
       PsEventsSetting setting = { .comm = (PsChannel)(i % 4), .blocking = i % 5 == 0, .eager_bytes = i % 3 * 40 };
+
       draw (&drawn, rand, PS_COMM_DEFERRED, (gint32)random_below (rand, 2));
       gint64 asap = makespan_of (&drawn, PS_COMM_ASAP, &setting);
       gint64 deferred = makespan_of (&drawn, PS_COMM_DEFERRED, &setting);
@@ -275,10 +293,12 @@ static void
 test_arrange (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (83);
+
   for (guint i = 0; i < 2000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
       PsEventsSetting setting = { .comm = (PsChannel)(1 + i % 3), .ready_order = i / 3 % 2 };
+
       draw (&drawn, rand, i % 5 ? PS_COMM_ASAP : PS_COMM_PLANNED, 0);
       g_autoptr (PsSimulation) before = ps_simulation_new (drawn.program);
       g_autoptr (PsSimulation) after = ps_simulation_new (drawn.program);
@@ -297,10 +317,12 @@ static void
 test_monotone (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (61);
+
   for (guint i = 0; i < 1000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
       PsEventsSetting setting = { .comm = (PsChannel)(i % 4), .blocking = i % 7 == 0, .eager_bytes = i % 3 * 30 };
+
       draw (&drawn, rand, PS_COMM_ASAP, 0);
       g_autoptr (PsSimulation) before = ps_simulation_new (drawn.program);
       g_autoptr (PsSimulation) after = ps_simulation_new (drawn.program);
@@ -329,10 +351,12 @@ static void
 test_busy (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (67);
+
   for (guint i = 0; i < 1000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
       PsEventsSetting setting = { .comm = (PsChannel)(i % 4), .overlap_slowdown = 1.7, .ready_order = i % 2 * 5 };
+
       draw (&drawn, rand, PS_COMM_ASAP, 0);
       g_autoptr (PsSimulation) simulation = ps_simulation_new (drawn.program);
       g_autofree gint64 *busy = g_new0 (gint64, drawn.n_devices);
@@ -341,6 +365,7 @@ test_busy (void)
         {
           gint64 cost = ps_step_duration (drawn.program, drawn.costs, k);
           gint64 took = simulation->end_ns[k + 1] - simulation->start_ns[k];
+
           g_assert_cmpint (took, >=, cost);
           g_assert_cmpint (took, <=, llrint (ceil (1.7 * (double)cost)));
           busy[drawn.program->steps[k].device] += took;
@@ -357,10 +382,12 @@ test_links (void)
   g_autoptr (GRand) rand = g_rand_new_with_seed (71);
   PsCluster cluster = { .nodes = 2, .devices_per_node = 2, .link_shared = TRUE, .network_shared = TRUE };
   guint n_longer = 0;
+
   for (guint i = 0; i < 1000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
       PsEventsSetting setting = { .comm = (PsChannel)(i % 4), .links = &cluster };
+
       draw (&drawn, rand, PS_COMM_ASAP, 0);
       g_autoptr (PsSimulation) shared = ps_simulation_new (drawn.program);
       g_autoptr (PsSimulation) alone = ps_simulation_new (drawn.program);
@@ -375,6 +402,7 @@ test_links (void)
         {
           gint64 least = drawn.costs->transfer_ns[drawn.program->steps[k].transfer];
           gint64 took = shared->transfer_end_ns[k] - shared->transfer_start_ns[k];
+
           if (drawn.program->steps[k].input == 0)
             continue;
           g_assert_cmpint (took, >=, least);
@@ -390,6 +418,7 @@ static gint64
 peak_of_order (const PsProgram *program, const PsCosts *costs, guint device)
 {
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+
   ps_simulate (program, costs, simulation);
   return simulation->device[device].peak_bytes;
 }
@@ -400,12 +429,14 @@ static void
 check_realised (const PsProgram *program, const Drawn *drawn, const PsSimulation *simulation, const gint64 *limit)
 {
   g_autoptr (GError) error = NULL;
+
   ps_schedule_validate (program->schedule, &error);
   g_assert_no_error (error);
   for (guint i = 0; i < program->n_steps; i++)
     {
       const PsStep *step = &program->steps[i];
       gint64 duration = ps_step_duration (program, drawn->costs, i);
+
       g_assert_cmpint (simulation->end_ns[i + 1] - simulation->start_ns[i], ==, duration);
       g_assert_cmpint (simulation->start_ns[i], >=, simulation->end_ns[step->previous]);
       if (step->input == 0)
@@ -427,10 +458,12 @@ test_ready_order (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (73);
   guint n_faster = 0, n_reordered = 0;
+
   for (guint i = 0; i < 2000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
       g_autoptr (GError) error = NULL;
+
       draw (&drawn, rand, PS_COMM_ASAP, 0);
       forget_messages (drawn.costs); /* the limit is that of ops */
       g_autofree gint64 *limit = g_new (gint64, drawn.n_devices);
@@ -467,10 +500,12 @@ static void
 test_buffers (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (79);
+
   for (guint i = 0; i < 1000; i++)
     {
       g_auto (Drawn) drawn = { 0 };
       PsEventsSetting setting = { .comm = (PsChannel)(i % 4) };
+
       draw (&drawn, rand, i % 8 < 4 ? PS_COMM_ASAP : PS_COMM_PLANNED, 0);
       g_autoptr (PsSimulation) simulation = ps_simulation_new (drawn.program);
       g_assert_true (ps_events_simulate (drawn.program, drawn.costs, &setting, simulation, NULL));

@@ -16,6 +16,7 @@ lower_apart (PsSchedule *schedule, PsCommOrder order)
   g_autoptr (GError) error = NULL;
   g_autoptr (PsSchedule) apart = ps_schedule_copy (schedule);
   g_autoptr (PsProgram) pairs = ps_program_lower (schedule, order, &error);
+
   g_assert_no_error (error);
   guint n_devices = apart->placement->n_devices;
   for (guint i = 0; i < ps_schedule_n_ops (apart); i++)
@@ -27,6 +28,7 @@ lower_apart (PsSchedule *schedule, PsCommOrder order)
       {
         const PsInstruction *instruction = &pairs->instructions[i];
         PsPost post = { .place = op, .device = (guint16)device, .op = instruction->op };
+
         post.type = instruction->type == PS_INSTRUCTION_SEND ? PS_POST_SEND : PS_POST_RECEIVE;
         op += instruction->type == PS_INSTRUCTION_COMPUTE;
         if (ps_instruction_is_post (instruction))
@@ -50,6 +52,7 @@ row_program (const ReferenceRow *row, PsCommOrder order)
   PsFamilySetting setting = { .n_devices = reference_count (row, "devices"),
                               .n_microbatches = reference_count (row, "microbatches"),
                               .n_chunks = reference_count (row, "chunks") };
+
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     if (g_str_equal (names[i][0], reference_text (row, "schedule")))
       return lower_apart (reference_generate (names[i][1], &setting), order);
@@ -63,6 +66,7 @@ recorded (const ReferenceRow *row, PsCommOrder order, PsChannel channel, gboolea
   g_autofree char *column
       = g_strdup_printf ("%s_%s_c%s", ps_comm_order_name (order), ps_channel_name (channel), slow ? "1.0" : "0.2");
   const char *text = reference_text (row, column);
+
   return g_str_equal (text, "DEADLOCK") ? -1 : llround (g_ascii_strtod (text, NULL) * UNIT);
 }
 
@@ -77,6 +81,7 @@ makespan (const PsProgram *program, const PsCosts *costs, const PsEventsSetting 
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+
   if (ps_events_simulate (program, costs, setting, simulation, &error))
     return simulation->makespan_ns;
   g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
@@ -90,6 +95,7 @@ check_row (const ReferenceRow *row, gpointer data)
 {
   g_autoptr (PsProgram) asap = row_program (row, PS_COMM_ASAP), deferred = row_program (row, PS_COMM_DEFERRED);
   g_autoptr (PsProgram) planned = row_program (row, PS_COMM_PLANNED);
+
   for (guint channel = PS_CHANNEL_DIRECTION; channel <= PS_CHANNEL_RANK; channel++)
     for (guint slow = 0; slow < 2; slow++)
       {
@@ -97,6 +103,7 @@ check_row (const ReferenceRow *row, gpointer data)
         g_autoptr (PsCosts) costs = row_costs (asap, slow != 0);
         gint64 asap_ns = recorded (row, PS_COMM_ASAP, setting.comm, slow != 0);
         gint64 deferred_ns = recorded (row, PS_COMM_DEFERRED, setting.comm, slow != 0);
+
         g_assert_cmpint (makespan (asap, costs, &setting), ==, asap_ns);
         g_assert_cmpint (makespan (deferred, costs, &setting), ==, deferred_ns);
         g_assert_cmpint (makespan (planned, costs, &setting), >=, 0);
@@ -112,6 +119,7 @@ static void
 test_channels (void)
 {
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fixtures", "pytorch_channels.csv", NULL), *text = NULL;
+
   g_assert_true (g_file_get_contents (path, &text, NULL, NULL));
   g_auto (GStrv) lines = g_strsplit (g_strchomp (text), "\n", -1);
   g_assert_cmpuint (reference_line_rows (lines, check_row, NULL), ==, 7);
@@ -121,6 +129,7 @@ static void
 test_all_channels (void)
 {
   guint n = reference_rows ("pytorch_channels.csv", check_row, NULL);
+
   g_assert_true (n == 0 || n == 49);
 }
 
@@ -145,6 +154,7 @@ static void
 case_init (Case *test, const char *family, guint p, guint m, const char *costs, PsCommOrder order)
 {
   g_autoptr (GError) error = NULL;
+
   test->program = ps_program_lower (
       reference_generate (family, &(PsFamilySetting){ .n_devices = p, .n_microbatches = m, .n_chunks = 1 }), order,
       &error);
@@ -158,6 +168,7 @@ static void
 case_run (Case *test, const PsEventsSetting *setting)
 {
   g_autoptr (GError) error = NULL;
+
   ps_events_simulate (test->program, test->costs, setting, test->simulation, &error);
   g_assert_no_error (error);
 }
@@ -168,6 +179,7 @@ find_step (const PsProgram *program, PsOpKind kind, guint microbatch, guint stag
   for (guint i = 0; i < program->n_steps; i++)
     {
       PsOp op = program->schedule->ops[program->op_of[i]];
+
       if (op.kind == kind && op.stage == stage && op.microbatch == microbatch)
         return i;
     }
@@ -178,6 +190,7 @@ static void
 assert_op (const Case *test, PsOpKind kind, guint microbatch, guint stage, gint64 start, gint64 end)
 {
   guint step = find_step (test->program, kind, microbatch, stage);
+
   g_assert_cmpint (test->simulation->start_ns[step], ==, start);
   g_assert_cmpint (test->simulation->end_ns[step + 1], ==, end);
 }
@@ -187,6 +200,7 @@ static void
 assert_transfer (const Case *test, guint microbatch, guint stage, gint64 start, gint64 end)
 {
   guint step = find_step (test->program, PS_OP_F, microbatch, stage);
+
   g_assert_cmpint (test->simulation->transfer_start_ns[step], ==, start);
   g_assert_cmpint (test->simulation->transfer_end_ns[step], ==, end);
 }
@@ -199,6 +213,7 @@ static void
 test_rendezvous (void)
 {
   g_auto (Case) test = { 0 };
+
   case_init (&test, "gpipe", 3, 2, "f=2ns,b=2ns,w=2ns,c=1ns", PS_COMM_ASAP);
   case_run (&test, &(PsEventsSetting){ .comm = PS_CHANNEL_PAIR });
   assert_transfer (&test, 1, 1, 4, 5);
@@ -217,6 +232,7 @@ static void
 test_eager (void)
 {
   g_auto (Case) test = { 0 };
+
   case_init (&test, "gpipe", 3, 2, "f=2ns,b=2ns,w=2ns,c=1ns,msg=64B", PS_COMM_ASAP);
   case_run (&test, &(PsEventsSetting){ .comm = PS_CHANNEL_RANK, .eager_bytes = 64 });
   assert_transfer (&test, 1, 1, 4, 6);
@@ -232,6 +248,7 @@ static void
 test_blocking (void)
 {
   g_auto (Case) test = { 0 };
+
   case_init (&test, "gpipe", 2, 2, "f=2ns,b=2ns,w=2ns,c=1ns", PS_COMM_ASAP);
   case_run (&test, &(PsEventsSetting){ .blocking = TRUE });
   assert_op (&test, PS_OP_F, 1, 0, 3, 5);
@@ -249,6 +266,7 @@ test_speed (void)
 {
   static const double speed[] = { 1, 0.8 }, slow[] = { 1, 0.3 };
   g_auto (Case) test = { 0 };
+
   case_init (&test, "gpipe", 2, 1, "f=4ns,b=4ns,w=4ns,c=1ns", PS_COMM_ASAP);
   case_run (&test, &(PsEventsSetting){ .speed = speed });
   assert_op (&test, PS_OP_F, 0, 0, 0, 4);
@@ -266,6 +284,7 @@ static void
 test_overlap (void)
 {
   g_auto (Case) test = { 0 };
+
   case_init (&test, "gpipe", 2, 2, "f=4ns,b=4ns,w=4ns,c=2ns", PS_COMM_ASAP);
   case_run (&test, &(PsEventsSetting){ .overlap_slowdown = 2 });
   assert_op (&test, PS_OP_F, 1, 0, 4, 9);
@@ -285,6 +304,7 @@ test_ready_time (void)
 {
   static const gint64 ready[] = { 5, 20 };
   g_auto (Case) test = { 0 };
+
   case_init (&test, "gpipe", 2, 1, "f=2ns,b=2ns,w=2ns,c=1ns", PS_COMM_ASAP);
   for (guint ready_order = 0; ready_order < 2; ready_order++)
     {
@@ -305,6 +325,7 @@ load_cluster (const char *keys)
                          "link_latency = 0\nlink_bandwidth = 1e12\n%s\n",
                          keys);
   g_autoptr (GError) error = NULL;
+
   g_assert_true (g_file_set_contents (path, text, -1, NULL));
   PsCluster *cluster = ps_cluster_load (path, &error);
   g_assert_no_error (error);
@@ -319,6 +340,7 @@ links_init (Case *test)
 {
   static const guint16 devices[] = { 0, 3, 1, 4, 2, 5 };
   PsScheduleBuilder *builder = ps_schedule_builder_new ("links", ps_placement_new_custom (6, 6, 1, devices), 3);
+
   for (guint device = 0; device < 6; device++)
     {
       for (guint k = 0; k < 6; k++)
@@ -341,6 +363,7 @@ static void
 links_run (Case *test, const PsCluster *cluster, PsChannel channel)
 {
   g_autofree gint64 *durations = g_new0 (gint64, test->program->n_steps);
+
   durations[find_step (test->program, PS_OP_F, 0, 4)] = 8000; /* there at 2000 */
   durations[find_step (test->program, PS_OP_F, 1, 0)] = 5000;
   durations[find_step (test->program, PS_OP_F, 1, 2)] = 4000; /* there at 6000 */
@@ -357,6 +380,7 @@ test_links (void)
   g_autoptr (PsCluster) node = load_cluster ("network_latency = 0\nnetwork_bandwidth = 1e9\nnic = node");
   g_autoptr (PsCluster) gpu = load_cluster ("network_latency = 0\nnetwork_bandwidth = 1e9\nnic = gpu");
   g_auto (Case) test = { 0 };
+
   links_init (&test);
   test.costs->transfer_ns[ps_transfer_forward (test.costs, 4)] = 5000;
   for (guint channel = 0; channel < n_channels (); channel++)
@@ -389,6 +413,7 @@ test_latency (void)
 {
   g_autoptr (PsCluster) node = load_cluster ("network_latency = 200ns\nnetwork_bandwidth = 1.25e9\nnic = node");
   g_auto (Case) test = { 0 };
+
   links_init (&test);
   g_autofree gint64 *durations = g_new0 (gint64, test.program->n_steps);
   durations[find_step (test.program, PS_OP_F, 0, 4)] = 8000;
@@ -408,6 +433,7 @@ test_deadlock (void)
 {
   g_auto (Case) test = { 0 };
   g_autoptr (GError) error = NULL;
+
   case_init (&test, "1f1b", 2, 3, "f=2ns,b=2ns,w=2ns,c=1ns", PS_COMM_DEFERRED);
   g_assert_false (ps_events_simulate (test.program, test.costs, &(PsEventsSetting){ .comm = PS_CHANNEL_PAIR },
                                       test.simulation, &error));
@@ -426,6 +452,7 @@ static void
 test_free_messages (void)
 {
   g_auto (Case) test = { 0 };
+
   case_init (&test, "gpipe", 3, 3, "f=2ns,b=2ns,w=2ns,c=3ns", PS_COMM_ASAP);
   case_run (&test, &(PsEventsSetting){ .comm = PS_CHANNEL_RANK, .ready_order = 1 });
   assert_transfer (&test, 1, 1, 5, 8);
@@ -443,6 +470,7 @@ static void
 test_free_eager (void)
 {
   g_auto (Case) test = { 0 };
+
   case_init (&test, "chimera", 2, 2, "f=2ns,b=2ns,w=2ns,c=3ns,msg=64B", PS_COMM_ASAP);
   case_run (&test, &(PsEventsSetting){ .comm = PS_CHANNEL_PAIR, .ready_order = 1, .eager_bytes = 64 });
   assert_transfer (&test, 0, 1, 2, 5);
@@ -460,6 +488,7 @@ test_ready_order (void)
 {
   static const gint64 tight[] = { 16, 8 }, wide[] = { 16, 16 };
   g_auto (Case) test = { 0 };
+
   case_init (&test, "1f1b", 2, 2, "f=2ns,b=2ns,w=2ns,c=1ns,act=8B", PS_COMM_ASAP);
   g_autofree gint64 *transfers = g_new (gint64, test.program->n_steps);
   for (guint i = 0; i < test.program->n_steps; i++)
@@ -486,6 +515,7 @@ assert_excluded (const Case *test, PsEventsSetting setting, const char *message)
 {
   g_autoptr (GError) error = NULL;
   PsEvents *events = ps_events_new (test->program, test->costs, &setting, &error);
+
   g_assert_null (events);
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
   g_assert_nonnull (strstr (error->message, message));
@@ -496,6 +526,7 @@ test_settings (void)
 {
   static const double speed[] = { 1, 0 };
   g_auto (Case) test = { 0 };
+
   case_init (&test, "gpipe", 2, 1, "f=2ns,b=2ns,w=2ns,c=1ns", PS_COMM_ASAP);
   assert_excluded (&test, (PsEventsSetting){ .blocking = TRUE, .ready_order = 2 }, "ready order");
   assert_excluded (&test, (PsEventsSetting){ .overlap_slowdown = 0.5 }, "from 1 to 8");

@@ -151,6 +151,7 @@ check (const PsProgram *program, const PsCosts *costs, const PsSimulation *simul
   g_autoptr (GError) error = NULL;
   g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (program);
   g_autoptr (PsExplanation) explanation = ps_explain_steady (program, costs, simulation, events, reduce, &error);
+
   g_assert_no_error (error);
   const GArray *path = explanation->path;
   gint64 n = explanation->n_iterations;

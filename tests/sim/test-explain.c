@@ -45,6 +45,7 @@ explain_family (Case *test, const char *name, guint p, guint m, const char *cost
   g_autoptr (GError) error = NULL;
   const PsFamily *family = ps_family_find (name);
   PsCosts *parsed = ps_costs_parse (costs, p, family->default_chunks, &error);
+
   g_assert_no_error (error);
   explain (test, lower_family (name, p, m, 0), parsed);
 }
@@ -54,6 +55,7 @@ static char *
 path_text (const Case *test)
 {
   g_autoptr (GString) text = g_string_new (NULL);
+
   for (guint i = 0; i < test->explanation->path->len; i++)
     {
       const PsPathPart *part = &g_array_index (test->explanation->path, PsPathPart, i);
@@ -61,6 +63,7 @@ path_text (const Case *test)
       PsOp op = transfer ? ps_program_producer (test->program, part->step)
                          : test->program->schedule->ops[test->program->op_of[part->step]];
       char name[48];
+
       g_string_append_printf (text, "%s%s%s %g-%g", i ? ", " : "", transfer ? ">" : "", ps_op_format (op, name),
                               (double)part->start_ns / 1e6, (double)part->end_ns / 1e6);
     }
@@ -86,6 +89,7 @@ static void
 test_1f1b (void)
 {
   g_auto (Case) test = { 0 };
+
   explain_family (&test, "1f1b", 2, 2, "f=1ms,bw=2ms,c=1ms");
   g_autofree char *path = path_text (&test);
   g_assert_cmpstr (path, ==, "F0.0 0-1, >F0.0 1-2, F0.1 2-3, BW0.1 3-5, F1.1 5-6, BW1.1 6-8, >B1.1 8-9, BW1.0 9-11");
@@ -100,6 +104,7 @@ test_1f1b (void)
     for (guint k = 0; k < G_N_ELEMENTS (slacks); k++)
       {
         PsOp op = test.program->schedule->ops[test.program->op_of[i]];
+
         if (op.kind == slacks[k].kind && op.stage == slacks[k].stage && op.microbatch == slacks[k].microbatch)
           g_assert_cmpint (test.explanation->slack_ns[i], ==, slacks[k].slack_ns);
       }
@@ -112,6 +117,7 @@ static void
 test_synchronisation (void)
 {
   g_auto (Case) test = { 0 };
+
   explain_family (&test, "1f1b", 2, 2, "f=1ms,bw=2ms,c=1ms,o=1ms:3ms");
   check_idle (&test, 0, (const double[]){ 0, 0, 3, 2, 0, 0, 2 });
   check_idle (&test, 1, (const double[]){ 2, 0, 0, 0, 0, 3, 0 });
@@ -125,6 +131,7 @@ static void
 test_ties (void)
 {
   g_auto (Case) a = { 0 }, b = { 0 };
+
   explain_family (&a, "gpipe", 2, 2, "f=1ms,bw=1ms");
   explain_family (&b, "gpipe", 2, 2, "f=1ms,bw=1ms");
   g_autofree char *first = path_text (&a), *second = path_text (&b);
@@ -142,6 +149,7 @@ static void
 test_what_if (void)
 {
   g_auto (Case) test = { 0 };
+
   explain_family (&test, "1f1b", 2, 2, "f=1ms,bw=2ms,c=1ms");
   g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (test.program);
   g_autoptr (GArray) what_ifs = ps_what_if (plan, test.costs, 0, 0.1, 100);
@@ -159,6 +167,7 @@ test_what_if (void)
     {
       const PsWhatIf *what_if = &g_array_index (what_ifs, PsWhatIf, i);
       g_autofree char *name = ps_part_format (&what_if->part);
+
       g_assert_cmpstr (name, ==, rows[i].part);
       g_assert_cmpint (what_if->iteration_ns, ==, rows[i].iteration_ns);
       g_assert_cmpfloat_with_epsilon (what_if->gain, 1 - (double)rows[i].iteration_ns / 11e6, 1e-12);
@@ -178,6 +187,7 @@ static void
 test_change_point (void)
 {
   g_auto (Case) test = { 0 };
+
   explain_family (&test, "gpipe", 2, 4, "f=1ms:3ms,bw=2ms:1ms");
   g_assert_cmpint (test.simulation->makespan_ns, ==, 22000000);
   g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (test.program);
@@ -186,6 +196,7 @@ test_change_point (void)
   for (guint i = 0; i < what_ifs->len; i++)
     {
       const PsWhatIf *what_if = &g_array_index (what_ifs, PsWhatIf, i);
+
       if (what_if->part.kind != PS_PART_STAGE || what_if->part.a != 1)
         continue;
       found = TRUE;
@@ -203,6 +214,7 @@ test_pairs (void)
 {
   g_autoptr (PsCosts) costs = ps_costs_new (2);
   PsOpClass pair = { .cost = 0, .partner = PS_OP_BW * 2 + 1, .device = 5 };
+
   ps_costs_op (costs, PS_OP_F, 0)->duration_ns = 10;
   ps_costs_op (costs, PS_OP_BW, 1)->duration_ns = 40;
   costs->stage[0].pair_ns = 30;
@@ -221,10 +233,12 @@ check_path (const Case *test)
 {
   const GArray *path = test->explanation->path;
   gint64 clock = 0, sum = 0;
+
   for (guint i = 0; i < path->len; i++)
     {
       const PsPathPart *part = &g_array_index (path, PsPathPart, i);
       const PsStep *step = &test->program->steps[part->step];
+
       g_assert_cmpint (part->start_ns, ==, clock);
       g_assert_cmpint (part->kind, !=, PS_PATH_WAIT);
       g_assert_cmpint (part->end_ns - part->start_ns, ==,
@@ -247,6 +261,7 @@ check_slack (const Case *test)
   guint n = test->program->n_steps;
   g_autofree gint64 *durations = g_new (gint64, n), *transfers = g_new (gint64, n);
   g_autoptr (PsSimulation) delayed = ps_simulation_new (test->program);
+
   for (guint i = 0; i < n; i++)
     {
       durations[i] = ps_step_duration (test->program, test->costs, i);
@@ -255,7 +270,8 @@ check_slack (const Case *test)
   for (guint i = 0; i < n; i++)
     {
       gint64 slack = test->explanation->slack_ns[i];
-      if (test->program->pair && test->program->pair[i] == PS_PAIR_FIRST)
+
+      if (test->program->pair != NULL && test->program->pair[i] == PS_PAIR_FIRST)
         continue;
       g_assert_cmpint (slack, >=, 0);
       durations[i] += slack;
@@ -272,10 +288,12 @@ static void
 check_idle_sums (const Case *test)
 {
   const PsSimulation *simulation = test->simulation;
+
   for (guint device = 0; device < simulation->n_devices; device++)
     {
       const PsDeviceResult *result = &simulation->device[device];
       gint64 sum = 0;
+
       for (guint i = 0; i < PS_N_IDLE; i++)
         {
           g_assert_cmpint (test->explanation->idle_ns[device * PS_N_IDLE + i], >=, 0);
@@ -294,10 +312,12 @@ makespan_saving (const Case *test, const PsScenarioPlan *plan, const PsPart *par
   guint n = test->program->n_steps;
   g_autofree gint64 *durations = g_new (gint64, n), *transfers = g_new (gint64, n);
   g_autoptr (PsSimulation) simulation = ps_simulation_new (test->program);
+
   for (guint i = 0; i < n; i++)
     {
       const PsOpClass *op = &plan->op[plan->steps[i].op];
       const PsTransferClass *transfer = &plan->transfer[plan->steps[i].transfer];
+
       durations[i] = ps_step_duration (test->program, test->costs, i);
       transfers[i] = test->costs->transfer_ns[test->program->steps[i].transfer];
       if (plan->steps[i].op)
@@ -319,10 +339,12 @@ check_what_if (const Case *test)
   g_autoptr (GArray) what_ifs = ps_what_if (plan, test->costs, 0, 0.25, G_MAXUINT);
   double base = (double)test->simulation->makespan_ns, rounding = 2.0 * test->program->n_steps;
   gint64 before = 0;
+
   for (guint i = 0; i < what_ifs->len; i++)
     {
       const PsWhatIf *what_if = &g_array_index (what_ifs, PsWhatIf, i);
       double s = what_if->change_point;
+
       g_assert_cmpint (what_if->iteration_ns, >=, before);
       before = what_if->iteration_ns;
       g_assert_cmpint (what_if->iteration_ns, ==, makespan_saving (test, plan, &what_if->part, 0.25));
@@ -352,11 +374,13 @@ static void
 test_random (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (11);
+
   for (guint i = 0; i < 200; i++)
     {
       g_auto (Case) test = { 0 };
       PsSchedule *schedule = random_schedule (rand, i % 2 == 1);
       PsCosts *costs = random_times (rand, schedule->placement->n_stages, 1000000, 20);
+
       explain (&test, lower (schedule), costs);
       check_all (&test);
     }
@@ -367,9 +391,11 @@ test_families (void)
 {
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
+
   for (guint i = 0; i < n; i++)
     {
       g_auto (Case) test = { 0 };
+
       explain_family (&test, families[i]->name, 4, 8, "f=3ms,b=4ms,w=2ms,c=1ms,o=5ms");
       check_all (&test);
     }
@@ -384,11 +410,13 @@ check_same_what_ifs (const Case *test)
   PsEventsSetting latency = { .comm = PS_CHANNEL_LATENCY };
   g_autoptr (GArray) expected = ps_what_if (plan, test->costs, 5, 0.25, G_MAXUINT);
   g_autoptr (GArray) found = ps_what_if_events (plan, test->costs, &latency, 5, 0.25, G_MAXUINT, &error);
+
   g_assert_no_error (error);
   g_assert_cmpuint (found->len, ==, expected->len);
   for (guint i = 0; i < found->len; i++)
     {
       const PsWhatIf *a = &g_array_index (expected, PsWhatIf, i), *b = &g_array_index (found, PsWhatIf, i);
+
       g_assert_cmpmem (&a->part, sizeof a->part, &b->part, sizeof b->part);
       g_assert_cmpint (a->iteration_ns, ==, b->iteration_ns);
       g_assert_cmpint (a->least_ns, ==, b->least_ns);
@@ -401,11 +429,13 @@ static void
 test_events_what_if (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (12);
+
   for (guint i = 0; i < 120; i++)
     {
       g_auto (Case) test = { 0 };
       PsSchedule *schedule = random_schedule (rand, i % 2 == 1);
       PsCosts *costs = random_times (rand, schedule->placement->n_stages, i < 60 ? 1000000 : 10, 20);
+
       /* Nearly equal paths, so that others become critical very soon. */
       for (guint k = 0; i >= 60 && k < PS_N_OP_KINDS * costs->n_stages; k++)
         costs->op[k].duration_ns += 1000000;
@@ -419,6 +449,7 @@ static gboolean
 explain_events (Case *test, const PsEventsSetting *setting)
 {
   g_autoptr (GError) error = NULL;
+
   if (!ps_events_simulate (test->program, test->costs, setting, test->simulation, &error))
     return FALSE;
   g_clear_pointer (&test->explanation, ps_explanation_free);
@@ -433,9 +464,11 @@ check_events_path (const Case *test)
 {
   const GArray *path = test->explanation->path;
   gint64 clock = 0, waits = 0;
+
   for (guint i = 0; i < path->len; i++)
     {
       const PsPathPart *part = &g_array_index (path, PsPathPart, i);
+
       g_assert_cmpint (part->start_ns, ==, clock);
       g_assert_cmpint (part->end_ns, >, part->start_ns);
       clock = part->end_ns;
@@ -449,13 +482,16 @@ static void
 check_events_idle (const Case *test)
 {
   const PsSimulation *simulation = test->simulation;
+
   for (guint device = 0; device < simulation->n_devices; device++)
     {
       const PsDeviceResult *result = &simulation->device[device];
       gint64 sum = 0;
+
       for (guint i = 0; i < PS_N_IDLE; i++)
         {
           gint64 part = test->explanation->idle_ns[device * PS_N_IDLE + i];
+
           g_assert_true (part >= 0);
           sum += part;
         }
@@ -470,12 +506,14 @@ test_events (void)
   g_autoptr (GRand) rand = g_rand_new_with_seed (13);
   const double speeds[] = { 1, 0.5, 2, 0.75 };
   guint n_run = 0;
+
   for (guint i = 0; i < 400; i++)
     {
       g_auto (Case) test = { 0 };
       PsSchedule *schedule = random_schedule (rand, i % 2 == 1);
       PsCosts *costs = random_times (rand, schedule->placement->n_stages, 1000, 20);
       PsEventsSetting setting = { .comm = (PsChannel)(i % 4) };
+
       explain (&test, lower (schedule), costs);
       setting.speed = i % 8 < 4 ? NULL : speeds;
       setting.blocking = i % 3 == 1 && setting.comm != PS_CHANNEL_LATENCY;
@@ -496,6 +534,7 @@ test_channels_what_if (void)
   g_autoptr (GError) error = NULL;
   g_auto (Case) test = { 0 };
   PsEventsSetting rank = { .comm = PS_CHANNEL_RANK };
+
   explain_family (&test, "interleaved", 4, 8, "f=20ms,b=20ms,w=20ms,c=3ms");
   g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (test.program);
   g_autoptr (GArray) what_ifs = ps_what_if_events (plan, test.costs, &rank, 0, 0.1, 5, &error);
@@ -505,10 +544,12 @@ test_channels_what_if (void)
     {
       const PsWhatIf *what_if = &g_array_index (what_ifs, PsWhatIf, i);
       double s = what_if->change_point, gain[2] = { 0, 0 };
+
       g_assert_cmpfloat (s, >, 0);
       for (guint k = 0; k < 2; k++)
         {
           g_autoptr (GArray) at = ps_what_if_events (plan, test.costs, &rank, 0, s / (k + 1), G_MAXUINT, &error);
+
           for (guint j = 0; j < at->len; j++)
             if (memcmp (&g_array_index (at, PsWhatIf, j).part, &what_if->part, sizeof what_if->part) == 0)
               gain[k] = g_array_index (at, PsWhatIf, j).gain;

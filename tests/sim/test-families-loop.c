@@ -33,6 +33,7 @@ static char *
 join (JsonArray *order)
 {
   GString *text = g_string_new (NULL);
+
   for (guint i = 0; i < json_array_get_length (order); i++)
     g_string_append_printf (text, "%s%s", i ? " " : "", json_array_get_string_element (order, i));
   return g_string_free (text, FALSE);
@@ -54,6 +55,7 @@ check_row (JsonObject *row, const char *name)
   g_autoptr (PsSimulation) simulation = reference_simulate (schedule, costs, &program);
   JsonArray *peaks = json_object_get_array_member (row, "peak_act_release_at_W"),
             *orders = json_object_get_array_member (row, "order");
+
   g_assert_cmpint (simulation->makespan_ns, ==, json_object_get_int_member (row, "makespan"));
   if (g_str_equal (name, "looped-bfs"))
     mirror_backwards (schedule);
@@ -61,6 +63,7 @@ check_row (JsonObject *row, const char *name)
     {
       g_autofree char *expected = join (json_array_get_array_element (orders, device)),
                       *ours = reference_order (schedule, device);
+
       g_assert_cmpstr (ours, ==, expected);
       g_assert_cmpint (program->peak_activations[device], ==, json_array_get_int_element (peaks, device));
     }
@@ -72,7 +75,8 @@ check_order (JsonObject *row, gpointer data)
   static const Name names[] = { { "gpipe", "gpipe" },           { "1f1b", "1f1b" },       { "i1f1b", "interleaved" },
                                 { "looped_bfs", "looped-bfs" }, { "seq1f1b", "seq1f1b" }, { "zbh1", "zb-h1" } };
   const char *name = our_name (names, G_N_ELEMENTS (names), json_object_get_string_member (row, "schedule"));
-  if (name)
+
+  if (name != NULL)
     check_row (row, name);
   return name != NULL;
 }
@@ -81,6 +85,7 @@ static void
 test_orders (void)
 {
   guint n = reference_orders (check_order, NULL);
+
   g_assert_true (n == 0 || n == 35);
 }
 
@@ -98,9 +103,11 @@ pytorch_order (const PsSchedule *schedule, guint device)
 {
   static const char *const kinds[] = { "F", "I", "W", "B" };
   GString *text = g_string_new (NULL);
+
   for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
     {
       PsOp op = schedule->ops[i];
+
       g_string_append_printf (text, "%s%u%s%u", text->len ? "," : "", (guint)op.stage, kinds[op.kind],
                               (guint)op.microbatch);
     }
@@ -113,12 +120,13 @@ check_pytorch_file (const char *file)
 {
   char theirs[32];
   PsFamilySetting setting = { 0 };
+
   if (!g_str_has_suffix (file, "_compute.csv")
       || sscanf (file, "%31[^_]_p%u_v%u_m%u", theirs, &setting.n_devices, &setting.n_chunks, &setting.n_microbatches)
              != 4)
     return FALSE;
   const char *name = our_name (pytorch_names, G_N_ELEMENTS (pytorch_names), theirs);
-  if (!name)
+  if (name == NULL)
     return FALSE;
   g_autofree char *path = g_build_filename ("pytorch", file, NULL);
   g_auto (GStrv) lines = reference_lines (path);
@@ -126,6 +134,7 @@ check_pytorch_file (const char *file)
   for (guint device = 0; device < setting.n_devices; device++)
     {
       g_autofree char *ours = pytorch_order (schedule, device);
+
       g_assert_cmpstr (ours, ==, lines[device]);
     }
   return TRUE;
@@ -135,7 +144,8 @@ static void
 test_pytorch_orders (void)
 {
   g_autofree char *path = reference_path ("pytorch");
-  if (!path)
+
+  if (path == NULL)
     return;
   g_autoptr (GDir) directory = g_dir_open (path, 0, NULL);
   guint n = 0;
@@ -149,7 +159,8 @@ static gboolean
 check_pytorch_makespan (const ReferenceRow *row, gpointer data)
 {
   const char *name = our_name (pytorch_names, G_N_ELEMENTS (pytorch_names), reference_text (row, "schedule"));
-  if (!name)
+
+  if (name == NULL)
     return FALSE;
   PsFamilySetting setting = { .n_devices = reference_count (row, "devices"),
                               .n_microbatches = reference_count (row, "microbatches"),
@@ -160,6 +171,7 @@ check_pytorch_makespan (const ReferenceRow *row, gpointer data)
       g_autoptr (PsCosts) costs = reference_costs (setting.n_devices * setting.n_chunks, 10, 10, 10, i ? 2 : 0, 1, 1);
       g_autoptr (PsProgram) program = NULL;
       g_autoptr (PsSimulation) simulation = reference_simulate (reference_generate (name, &setting), costs, &program);
+
       g_assert_cmpint (simulation->makespan_ns, ==,
                        llround (10 * reference_number (row, i ? "makespan_comm0.2" : "makespan_comm0")));
       for (guint device = 0; device < setting.n_devices; device++)
@@ -172,6 +184,7 @@ static void
 test_pytorch_makespans (void)
 {
   guint n = reference_rows ("pytorch_makespans.csv", check_pytorch_makespan, NULL);
+
   g_assert_true (n == 0 || n == 36);
 }
 
@@ -184,7 +197,8 @@ check_peer (const ReferenceRow *row, gpointer data)
   const char *scheduler = reference_text (row, "scheduler");
   gboolean grouped = g_str_has_prefix (scheduler, "gis_group");
   const char *name = grouped ? "gis" : our_name (names, G_N_ELEMENTS (names), scheduler);
-  if (!name)
+
+  if (name == NULL)
     return FALSE;
   PsFamilySetting setting
       = { .n_devices = reference_count (row, "devices"),
@@ -206,6 +220,7 @@ static void
 test_peers (void)
 {
   guint n = reference_rows ("peer_schedulers.csv", check_peer, NULL);
+
   g_assert_true (n == 0 || n == 198 + 60);
 }
 
@@ -302,6 +317,7 @@ static gint64
 grouped_length (const Size *size)
 {
   guint wait = size->group < size->p ? (size->p - size->group) * (size->v - 1) : 0;
+
   return 3 * size->m * size->v + 2 * (size->p - 1) + wait;
 }
 
@@ -344,7 +360,8 @@ check_closed_form (guint form, const Size *size)
   PsFamilySetting setting
       = { .n_devices = size->p, .n_microbatches = size->m, .n_chunks = size->v, .n_slices = size->q };
   PsSchedule *schedule = ps_family_generate (ps_family_find (closed_forms[form].name), &setting, NULL);
-  if (!schedule)
+
+  if (schedule == NULL)
     return FALSE;
   g_autoptr (PsCosts) costs = reference_costs (size->p * size->v, 1, 1, 1, 0, 1, 1);
   g_autoptr (PsProgram) program = NULL;
@@ -364,6 +381,7 @@ static guint
 smallest_group (guint least, guint m)
 {
   guint group = MIN (least, m);
+
   while (m % group != 0 && m % group < least)
     group++;
   return group;
@@ -375,6 +393,7 @@ test_closed_forms (void)
   for (guint form = 0; form < G_N_ELEMENTS (closed_forms); form++)
     {
       guint n = 0;
+
       for (guint p = 1; p <= 6; p++)
         for (guint m = 1; m <= 20; m++)
           for (guint v = 1; v <= 3; v++)
@@ -390,7 +409,8 @@ check_group (const char *name, guint (*in_flight) (const Size *size, guint r), c
   PsFamilySetting setting
       = { .n_devices = size->p, .n_microbatches = size->m, .n_chunks = size->v, .group_size = size->group };
   PsSchedule *schedule = ps_family_generate (ps_family_find (name), &setting, NULL);
-  if (!schedule)
+
+  if (schedule == NULL)
     return 0;
   g_autoptr (PsCosts) costs = reference_costs (size->p * size->v, 1, 1, 1, 0, 1, 1);
   g_autoptr (PsProgram) program = NULL;
@@ -411,6 +431,7 @@ test_groups (void)
       for (guint v = 1; v <= 3; v++)
         {
           guint expected = 0, half = (p + 1) / 2, shorter = 0, n[3] = { 0 };
+
           for (guint group = 1; group <= m; group++)
             {
               shorter += group == m || (group >= half && (m % group == 0 || m % group >= half));
@@ -432,6 +453,7 @@ test_weight_versions (void)
   g_autoptr (PsSchedule) stashed = reference_generate ("pipedream", &setting);
   g_autoptr (PsSchedule) doubled = reference_generate ("pipedream-2bw", &setting);
   g_autoptr (PsSchedule) flushed = reference_generate ("1f1b", &setting);
+
   g_assert_true (stashed->asynchronous && doubled->asynchronous && !flushed->asynchronous);
   g_assert_null (flushed->weight_versions);
   for (guint r = 0; r < 4; r++)
@@ -447,6 +469,7 @@ test_version_memory (void)
 {
   PsFamilySetting setting = { .n_devices = 4, .n_microbatches = 8, .n_chunks = 1 };
   g_autoptr (PsCosts) costs = reference_costs (4, 1, 1, 1, 0, 5, 5);
+
   for (guint stage = 0; stage < 4; stage++)
     {
       costs->stage[stage].weight_bytes = 100;

@@ -24,6 +24,7 @@ static void
 append_op (GString *text, GArray *names, const char *kind, guint stage, guint microbatch, gboolean paired)
 {
   guint name = 0;
+
   while (name < names->len && g_array_index (names, guint, name) != microbatch)
     name++;
   if (name == names->len)
@@ -36,6 +37,7 @@ schedule_text (const PsSchedule *schedule)
 {
   g_autoptr (GArray) names = g_array_new (FALSE, FALSE, sizeof (guint));
   GString *text = g_string_new (NULL);
+
   for (guint device = 0; device < schedule->placement->n_devices; device++)
     {
       for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
@@ -52,14 +54,17 @@ row_text (JsonArray *order)
 {
   g_autoptr (GArray) names = g_array_new (FALSE, FALSE, sizeof (guint));
   GString *text = g_string_new (NULL);
+
   for (guint device = 0; device < json_array_get_length (order); device++)
     {
       JsonArray *ops = json_array_get_array_element (order, device);
       gboolean open = FALSE;
+
       for (guint i = 0; i < json_array_get_length (ops); i++)
         {
           g_auto (GStrv) parts = g_strsplit (json_array_get_string_element (ops, i), ":", -1);
-          open = parts[3] && !open;
+
+          open = parts[3] != NULL && !open;
           append_op (text, names, parts[0], (guint)atoi (parts[1]), (guint)atoi (parts[2]), open);
         }
       g_string_append_c (text, '\n');
@@ -73,6 +78,7 @@ check_row_figures (JsonObject *row, const char *family, guint p, guint m, guint 
   gboolean pairs = json_object_has_member (row, "makespan_async_pair_atomic");
   JsonArray *peaks = json_object_get_array_member (row, "peak_act_release_at_W");
   g_auto (Case) test = { 0 };
+
   /* Two nanoseconds are one unit. */
   simulate_family (&test, family, p, m, v, (Units){ .f = 2, .b = 2, .w = 2, .act = 1, .wact = 1 });
   g_assert_cmpint (test.simulation->makespan_ns, ==,
@@ -82,6 +88,7 @@ check_row_figures (JsonObject *row, const char *family, guint p, guint m, guint 
   if (pairs)
     {
       g_auto (Case) overlap = { 0 }, apart = { 0 };
+
       simulate_apart (&apart, family, p, m, v, (Units){ .f = 2, .b = 2, .w = 2 });
       g_assert_cmpint (apart.simulation->makespan_ns, ==, 2 * json_object_get_int_member (row, "makespan_async_seq"));
       simulate_family (&overlap, family, p, m, v, (Units){ .f = 2, .b = 2, .w = 2, .pair = 5 });
@@ -97,6 +104,7 @@ check_row (JsonObject *row, const char *family, guint chunks)
   guint p = (guint)json_object_get_int_member (row, "p"), m = (guint)json_object_get_int_member (row, "m");
   guint v = chunks ? chunks : (guint)json_object_get_int_member (row, "stages") / p;
   g_autoptr (PsSchedule) schedule = generate (family, p, m, v, &error);
+
   g_assert_no_error (error);
   g_autofree char *ours = schedule_text (schedule), *theirs = row_text (json_object_get_array_member (row, "order"));
   g_assert_cmpstr (ours, ==, theirs);
@@ -108,14 +116,16 @@ test_orders (void)
 {
   g_autofree char *path = reference_path ("family_orders.jsonl"), *text = NULL;
   guint n = 0;
-  if (!path)
+
+  if (path == NULL)
     return;
   g_assert_true (g_file_get_contents (path, &text, NULL, NULL));
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
-  for (guint i = 0; lines[i]; i++)
+  for (guint i = 0; lines[i] != NULL; i++)
     {
       g_autoptr (JsonNode) node = json_from_string (lines[i], NULL);
-      if (!node)
+
+      if (node == NULL)
         continue;
       JsonObject *row = json_node_get_object (node);
       for (guint k = 0; k < G_N_ELEMENTS (row_families); k++)
@@ -134,6 +144,7 @@ static void
 check_peer (const PeerRow *row, const char *family)
 {
   g_auto (Case) test = { 0 };
+
   simulate_family (&test, family, row->p, row->m, 2, row->units);
   g_assert_cmpint (peak_bytes (&test), ==, row->peak);
   if ((g_str_equal (family, "v-half") && row->m == row->p) || (g_str_equal (family, "v-min") && row->p == 8))
@@ -160,9 +171,11 @@ test_peers (void)
     { "v_min", "v-min", check_peer, 45 },
     { "1f1b_v", "1f1b-v", check_peer, 45 },
   };
+
   for (guint i = 0; i < G_N_ELEMENTS (peers); i++)
     {
       guint n = each_peer_row (peers[i].scheduler, peers[i].family, peers[i].check);
+
       if (n == 0)
         return;
       g_assert_cmpuint (n, ==, peers[i].n);
@@ -175,10 +188,12 @@ torch_text (const PsSchedule *schedule, guint device)
 {
   static const char *const kinds[] = { "F", "I", "W", "B" };
   GString *text = g_string_new (NULL);
+
   for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
     {
       PsOp op = schedule->ops[i];
       gboolean second = i > schedule->first[device] && schedule->ops[i - 1].paired;
+
       g_string_append_printf (text, "%s%s%u%s%u%s",
                               second      ? ";"
                               : text->len ? ","
@@ -195,7 +210,8 @@ torch_row (const char *row)
 {
   g_auto (GStrv) cells = g_strsplit (row, ",", -1);
   GString *text = g_string_new (NULL);
-  for (guint i = 0; cells[i]; i++)
+
+  for (guint i = 0; cells[i] != NULL; i++)
     if (*cells[i])
       g_string_append_printf (text, "%s%s", text->len ? "," : "", cells[i]);
   return g_string_free (text, FALSE);
@@ -213,12 +229,14 @@ test_pytorch (void)
     { "ZBVZeroBubble", "zb-v", 10 },   { "ZBVZeroBubble", "zb-v", 16 },   { "DualPipeV", "dualpipe-v", 8 },
     { "DualPipeV", "dualpipe-v", 10 }, { "DualPipeV", "dualpipe-v", 16 },
   };
+
   for (guint i = 0; i < G_N_ELEMENTS (samples); i++)
     {
       g_autoptr (GError) error = NULL;
       g_autofree char *name = g_strdup_printf ("pytorch/%s_p4_v2_m%u_compute.csv", samples[i].name, samples[i].m);
       g_autofree char *path = reference_path (name), *text = NULL;
-      if (!path)
+
+      if (path == NULL)
         return;
       g_autoptr (PsSchedule) schedule = generate (samples[i].family, 4, samples[i].m, 2, &error);
       g_assert_no_error (error);
@@ -227,6 +245,7 @@ test_pytorch (void)
       for (guint device = 0; device < 4; device++)
         {
           g_autofree char *ours = torch_text (schedule, device), *theirs = torch_row (rows[device]);
+
           g_assert_cmpstr (ours, ==, theirs);
         }
     }
@@ -237,6 +256,7 @@ static void
 check_torch_makespan (const char *family, guint m, gint64 c, gint64 makespan, const char *in_flight)
 {
   g_auto (Case) test = { 0 };
+
   simulate_apart (&test, family, 4, m, 2, (Units){ .f = 10, .b = 10, .w = 10, .c = c });
   g_assert_cmpint (test.simulation->makespan_ns, ==, makespan);
   g_auto (GStrv) peaks = g_strsplit (in_flight, " ", -1);
@@ -249,13 +269,15 @@ test_pytorch_makespans (void)
 {
   g_autofree char *path = reference_path ("pytorch_makespans.csv"), *text = NULL;
   guint n = 0;
-  if (!path)
+
+  if (path == NULL)
     return;
   g_assert_true (g_file_get_contents (path, &text, NULL, NULL));
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
-  for (guint i = 0; lines[i]; i++)
+  for (guint i = 0; lines[i] != NULL; i++)
     {
       g_auto (GStrv) cells = g_strsplit (lines[i], ",", -1);
+
       if (g_strv_length (cells) != 7
           || !(g_str_equal (cells[0], "ZBVZeroBubble") || g_str_equal (cells[0], "DualPipeV")))
         continue;
@@ -293,6 +315,7 @@ check_block (const char *name, guint p, gint64 bubble, guint activations)
 {
   guint m = 3 * p, most = 0;
   g_auto (Case) test = { 0 };
+
   simulate_family (&test, name, p, m, 2, (Units){ .f = 1, .b = 1, .w = 1 });
   for (guint device = 0; device < p; device++)
     most = MAX (most, test.program->peak_activations[device]);
@@ -337,7 +360,8 @@ check_runs (const char *name, guint p, guint m, guint v)
 {
   g_autoptr (GError) error = NULL;
   PsSchedule *schedule = generate (name, p, m, v, &error);
-  if (!schedule)
+
+  if (schedule == NULL)
     {
       g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
       return FALSE;
@@ -363,9 +387,11 @@ test_all_settings (void)
     { "zb-v", 2, 160 },    { "zb-v-auto", 2, 160 }, { "v-half", 2, 160 }, { "v-min", 2, 160 },  { "1f1b-v", 2, 160 },
     { "dualpipe", 1, 24 }, { "dualpipe-v", 2, 96 }, { "chimera", 1, 20 }, { "hanayo", 2, 160 }, { "hanayo", 4, 160 },
   };
+
   for (guint i = 0; i < G_N_ELEMENTS (families); i++)
     {
       guint n = 0;
+
       for (guint p = 1; p <= 8; p++)
         for (guint m = 1; m <= 20; m++)
           n += check_runs (families[i].name, p, m, families[i].v);
@@ -382,6 +408,7 @@ check_waves (GRand *rand, guint p, guint m, guint v)
                   .b = g_rand_int_range (rand, 1, 10),
                   .w = g_rand_int_range (rand, 1, 10),
                   .c = g_rand_int_range (rand, 0, 5) };
+
   simulate_family (&all, "hanayo", p, m, v, units);
   simulate_family (&one, "hanayo", p, p, v, units);
   g_assert_cmpint (all.simulation->makespan_ns, <=, (m + p - 1) / p * one.simulation->makespan_ns);
@@ -394,9 +421,11 @@ test_waves (void)
 {
   static const gint64 best[][3] = { { 4, 8, 65 }, { 8, 16, 137 }, { 16, 32, 281 } }; /* chunk units, F = B = W = 1 */
   g_autoptr (GRand) rand = g_rand_new_with_seed (4);
+
   for (guint i = 0; i < G_N_ELEMENTS (best); i++)
     {
       g_auto (Case) test = { 0 };
+
       simulate_family (&test, "hanayo", (guint)best[i][0], (guint)best[i][1], 2, (Units){ .f = 1, .b = 1, .w = 1 });
       g_assert_cmpint (test.simulation->makespan_ns, ==, best[i][2]);
     }

@@ -33,6 +33,7 @@ assert_group_refused (const char *name, guint p, guint m, guint group, const cha
 {
   g_autoptr (GError) error = NULL;
   PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = 2, .group_size = group };
+
   g_assert_null (ps_family_generate (ps_family_find (name), &setting, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
   g_assert_cmpstr (error->message, ==, message);
@@ -61,7 +62,8 @@ check_runs (const PsFamily *family, const PsFamilySetting *setting)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsSchedule) schedule = ps_family_generate (family, setting, &error);
-  if (!schedule)
+
+  if (schedule == NULL)
     return;
   g_autoptr (PsProgram) program = lower (g_steal_pointer (&schedule));
   assert_runs_on_all_channels (program);
@@ -72,6 +74,7 @@ test_all_settings (void)
 {
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
+
   for (guint i = 0; i < n; i++)
     for (guint p = 1; p <= 6; p++)
       for (guint m = 1; m <= 14; m++)
@@ -84,6 +87,7 @@ test_table (void)
 {
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
+
   for (guint i = 0; i < n; i++)
     {
       g_assert_true (ps_family_find (families[i]->name) == families[i]);

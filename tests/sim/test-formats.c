@@ -265,7 +265,7 @@ static void
 check_round_trips (const PsSchedule *schedule)
 {
   static const char *const formats[] = { "native", "torch-compute", "torch-comms", "colossalai" };
-  gboolean versions = schedule->asynchronous || schedule->weight_versions;
+  gboolean versions = schedule->asynchronous || schedule->weight_versions != NULL;
 
   for (guint i = 0; i < G_N_ELEMENTS (formats); i++)
     if (can_write (schedule, formats[i]) && (i == 0 || !versions))
@@ -299,7 +299,7 @@ test_families (void)
           PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = families[i]->default_chunks };
           g_autoptr (PsSchedule) schedule = ps_family_generate (families[i], &setting, NULL);
 
-          if (schedule)
+          if (schedule != NULL)
             check_round_trips (schedule);
         }
 }

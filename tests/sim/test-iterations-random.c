@@ -25,6 +25,7 @@ unrolled_arrival (const Unrolled *run, PsOp op)
 {
   guint n_stages = run->schedule->placement->n_stages;
   gboolean forward = op.kind == PS_OP_F;
+
   if (op.kind == PS_OP_W || op.stage == (forward ? 0 : n_stages - 1))
     return 0;
   guint from = forward ? op.stage - 1U : op.stage + 1U;
@@ -32,6 +33,7 @@ unrolled_arrival (const Unrolled *run, PsOp op)
     {
       PsOp other = run->schedule->ops[i];
       gboolean backward = other.kind == PS_OP_B || other.kind == PS_OP_BW;
+
       if (other.stage != from || other.microbatch != op.microbatch || !(forward ? other.kind == PS_OP_F : backward))
         continue;
       gboolean local = ps_schedule_device (run->schedule, from, op.microbatch)
@@ -48,9 +50,11 @@ unrolled_relax (Unrolled *run, guint device)
   const PsSchedule *schedule = run->schedule;
   gint64 clock = run->ready[device];
   gboolean changed = FALSE;
+
   for (guint i = schedule->first[device], n; i < schedule->first[device + 1]; i += n)
     {
       gint64 duration = 0;
+
       n = schedule->ops[i].paired ? 2 : 1;
       for (guint k = 0; k < n; k++)
         {
@@ -77,6 +81,7 @@ unrolled_reduced (const Unrolled *run, guint device)
   gint64 own = end > schedule->first[device] ? run->end[end - 1] : run->ready[device];
   gint64 time = run->reduce == PS_REDUCE_EXPOSED ? own : 0;
   g_autofree guint *last = g_new0 (guint, n_stages);
+
   for (guint i = schedule->first[device]; i < end; i++)
     if (schedule->ops[i].kind == PS_OP_W || schedule->ops[i].kind == PS_OP_BW)
       last[schedule->ops[i].stage] = i + 1;
@@ -95,6 +100,7 @@ unrolled_iterate (Unrolled *run)
   guint n_devices = run->schedule->placement->n_devices;
   gint64 state = 0;
   gboolean changed = TRUE;
+
   memset (run->end, 0, ps_schedule_n_ops (run->schedule) * sizeof *run->end);
   while (changed)
     {
@@ -118,6 +124,7 @@ random_iteration (GRand *rand, guint n_stages)
 {
   gint32 scale = g_rand_boolean (rand) ? 8 : 1000;
   PsCosts *costs = random_times (rand, n_stages, 1, scale);
+
   for (guint stage = 0; stage < n_stages; stage++)
     {
       costs->stage[stage].pair_ns = -1;
@@ -138,6 +145,7 @@ repeats (gint64 (*ready)[4], guint n_devices, guint n, gint64 *total_ns)
   for (guint device = 0; device < n_devices; device++)
     {
       gint64 growth = ready[UNROLLED - 1][device] - ready[UNROLLED - 1 - n][device];
+
       if (growth != ready[UNROLLED - 1 - n][device] - ready[UNROLLED - 1 - 2 * n][device])
         return FALSE;
       *total_ns = MAX (*total_ns, growth);
@@ -156,6 +164,7 @@ check_unrolled (GRand *rand, gboolean pairs)
   PsReduce reduce = g_rand_boolean (rand) ? PS_REDUCE_OVERLAPPED : PS_REDUCE_EXPOSED;
   gint64 ready[UNROLLED][4], clock[4] = { 0 }, total_ns;
   Unrolled run = { schedule, costs, reduce, end, clock };
+
   for (guint i = 0; i < UNROLLED; i++)
     {
       unrolled_iterate (&run);
@@ -177,6 +186,7 @@ test_unrolled (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (11);
   guint shown = 0;
+
   for (guint i = 0; i < 1000; i++)
     shown += check_unrolled (rand, i % 2 == 1);
   g_test_message ("%u of 1000 random schedules repeat exactly within %d iterations", shown, UNROLLED);
@@ -188,6 +198,7 @@ static PsCosts *
 random_queue (GRand *rand, guint n_stages, PsEventsSetting *setting)
 {
   PsCosts *costs = random_iteration (rand, n_stages);
+
   for (guint i = 0; i < n_stages; i++)
     costs->stage[i].reduce_ns = 0;
   for (guint i = 1; i <= 2 * n_stages; i++)
@@ -208,6 +219,7 @@ check_queued (GRand *rand, gboolean pairs)
   guint n_devices = schedule->placement->n_devices;
   g_autoptr (PsProgram) program = lower (g_steal_pointer (&schedule));
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+
   if (!ps_events_simulate (program, costs, &setting, simulation, NULL))
     return FALSE; /* blocking programs may deadlock */
   guint n = program->n_steps;
@@ -236,6 +248,7 @@ test_channels (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (23);
   guint shown = 0;
+
   for (guint i = 0; i < 600; i++)
     shown += check_queued (rand, i % 2 == 1);
   g_test_message ("%u of 600 random schedules run and repeat exactly within %d iterations", shown, UNROLLED);
@@ -250,6 +263,7 @@ test_entangled (void)
   static const PsEventsSetting settings[] = { { .overlap_slowdown = 3 }, { .ready_order = 1 } };
   g_autoptr (GRand) rand = g_rand_new_with_seed (31);
   guint repeated = 0;
+
   for (guint i = 0; i < 200; i++)
     {
       g_autoptr (GError) error = NULL;
@@ -257,6 +271,7 @@ test_entangled (void)
       guint n_stages = schedule->placement->n_stages;
       g_autoptr (PsCosts) costs = random_iteration (rand, n_stages);
       g_autoptr (PsProgram) program = lower (g_steal_pointer (&schedule));
+
       if (i % 2 == 0)
         memset (costs->transfer_ns, 0, (1 + 2 * n_stages) * sizeof *costs->transfer_ns);
       PsIteration known = ps_iteration (program, costs, NULL, PS_SYNC_BYPASS, PS_REDUCE_OVERLAPPED), found;
@@ -278,6 +293,7 @@ run_for (guint p, guint m, const PsCosts *costs)
 {
   g_autoptr (PsProgram) program = lower_family ("pipedream", p, m, 1);
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+
   ps_simulate (program, costs, simulation);
   return simulation->makespan_ns;
 }
@@ -286,11 +302,13 @@ static void
 test_endless (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (5);
+
   for (guint i = 0; i < 100; i++)
     {
       guint p = 1 + random_below (rand, 5), m = p + random_below (rand, 8);
       g_autoptr (PsProgram) program = lower_family ("pipedream", p, m, 1);
       g_autoptr (PsCosts) costs = random_iteration (rand, p);
+
       for (guint stage = 0; stage < p; stage++)
         ps_costs_op (costs, PS_OP_O, stage)->duration_ns = costs->stage[stage].reduce_ns = 0;
       PsIteration iteration = ps_iteration (program, costs, NULL, PS_SYNC_GLOBAL, PS_REDUCE_OVERLAPPED);
@@ -305,6 +323,7 @@ static void
 test_monotone (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (29);
+
   for (guint i = 0; i < 200; i++)
     {
       g_autoptr (PsSchedule) schedule = random_schedule (rand, FALSE);
@@ -313,6 +332,7 @@ test_monotone (void)
       g_autoptr (PsProgram) program = lower (g_steal_pointer (&schedule));
       gint64 before = ps_iteration (program, costs, NULL, PS_SYNC_BYPASS, PS_REDUCE_OVERLAPPED).period_ns;
       gint64 exposed = ps_iteration (program, costs, NULL, PS_SYNC_BYPASS, PS_REDUCE_EXPOSED).period_ns;
+
       g_assert_cmpint (exposed, >=, before);
       guint stage = random_below (rand, n_stages);
       gint64 *what[]

@@ -17,6 +17,7 @@ static void
 test_global (void)
 {
   g_auto (Case) test = { 0 };
+
   predict (&test, "1f1b", 4, 8, 1, "f=1us,b=1us,w=1us,o=2us,reduce=5us");
   g_assert_cmpint (iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_EXPOSED).period_ns, ==, (33 + 5 + 2) * US);
   g_assert_cmpint (iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_OVERLAPPED).period_ns, ==, (33 + 5 + 2) * US);
@@ -51,6 +52,7 @@ static void
 test_overlapped_reduce (void)
 {
   g_auto (Case) test = { 0 };
+
   predict (&test, "looped-bfs", 1, 3, 2, "f=2us,b=2us,w=2us,reduce=8us,o=2us");
   g_assert_cmpint (iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_OVERLAPPED).period_ns, ==, (22 + 2) * US);
   g_assert_cmpint (iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_EXPOSED).period_ns, ==, (26 + 2) * US);
@@ -71,6 +73,7 @@ test_zero_bubble (void)
     {
       g_auto (Case) test = { 0 };
       guint m = 3 * p;
+
       predict (&test, "zb-h2", p, m, 1, "f=1us,b=1us,w=1us,o=3us");
       g_assert_cmpint (test.simulation->max_span_ns, ==, 3 * m * US);
       PsIteration iteration = iterate (&test, PS_SYNC_BYPASS, PS_REDUCE_OVERLAPPED);
@@ -86,6 +89,7 @@ static void
 test_1f1b_gains_nothing (void)
 {
   g_auto (Case) test = { 0 };
+
   predict (&test, "1f1b", 4, 8, 1, "f=1us,b=1us,w=1us,c=100ns");
   g_assert_cmpint (iterate (&test, PS_SYNC_BYPASS, PS_REDUCE_OVERLAPPED).period_ns, ==, test.simulation->makespan_ns);
 }
@@ -98,6 +102,7 @@ static void
 test_state_is_handed_down (void)
 {
   g_auto (Case) test = { 0 };
+
   predict (&test, "1f1b", 2, 1, 1, "f=1us:1us,bw=2us:2us,c=1us,o=0:10us");
   g_assert_cmpint (test.simulation->makespan_ns, ==, 8 * US);
   g_assert_cmpint (iterate (&test, PS_SYNC_BYPASS, PS_REDUCE_OVERLAPPED).period_ns, ==, 16 * US);
@@ -108,10 +113,12 @@ static void
 test_pipedream (void)
 {
   static const char *const families[] = { "pipedream", "pipedream-2bw" };
+
   for (guint i = 0; i < 2; i++)
     for (guint m = 4; m <= 9; m++)
       {
         g_auto (Case) even = { 0 }, uneven = { 0 };
+
         predict (&even, families[i], 4, m, 1, "f=1us,b=1us,w=1us");
         g_assert_cmpint (iterate (&even, PS_SYNC_GLOBAL, PS_REDUCE_EXPOSED).period_ns, ==, 3 * m * US);
         g_assert_cmpint (iterate (&even, PS_SYNC_BYPASS, PS_REDUCE_EXPOSED).period_ns, ==, 3 * m * US);
@@ -140,9 +147,11 @@ test_round_trip (void)
     { 5, "f=1us,b=1us,w=1us,c=301ns", 17258, 2 },
     { 4, "f=1us,b=1us,w=1us,c=301ns", 13806, 1 },
   };
+
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     {
       g_auto (Case) test = { 0 };
+
       predict (&test, "pipedream", 4, cases[i].m, 1, cases[i].costs);
       PsIteration iteration = iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_OVERLAPPED);
       g_assert_cmpint (iteration.period_ns, ==, cases[i].period_ns);
@@ -156,6 +165,7 @@ static void
 test_asynchronous_reduce (void)
 {
   g_auto (Case) test = { 0 };
+
   predict (&test, "pipedream-2bw", 2, 4, 1, "f=1us,b=1us,w=1us,reduce=5us");
   g_assert_cmpint (iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_EXPOSED).period_ns, ==, 17 * US);
   g_assert_cmpint (iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_OVERLAPPED).period_ns, ==, 12 * US);
@@ -172,11 +182,13 @@ test_asynchronous_channels (void)
 {
   static const gint64 period_us[]
       = { [PS_CHANNEL_LATENCY] = 32, [PS_CHANNEL_DIRECTION] = 32, [PS_CHANNEL_PAIR] = 52, [PS_CHANNEL_RANK] = 52 };
+
   for (guint channel = 0; channel < G_N_ELEMENTS (period_us); channel++)
     {
       const PsEventsSetting setting = { .comm = (PsChannel)channel };
       g_auto (Case) slow = { 0 }, free = { 0 };
       PsIteration iteration;
+
       predict (&slow, "pipedream", 2, 4, 1, "f=1us,bw=2us,c=5us");
       g_assert_true (ps_iteration_events (slow.program, slow.costs, NULL, &setting, PS_SYNC_GLOBAL,
                                           PS_REDUCE_OVERLAPPED, &iteration, NULL));
@@ -198,6 +210,7 @@ test_asynchronous_slowdown (void)
   g_auto (Case) endless = { 0 };
   g_autoptr (GError) error = NULL;
   PsIteration iteration;
+
   predict (&endless, "pipedream", 2, 4, 1, "f=1us,bw=2us");
   g_assert_false (ps_iteration_events (endless.program, endless.costs, NULL, &setting, PS_SYNC_GLOBAL,
                                        PS_REDUCE_OVERLAPPED, &iteration, &error));
@@ -212,12 +225,14 @@ check_costs (const ReferenceRow *row, gpointer data)
 {
   static const char *const families[] = { "zb-h2", "zb-h1", "1f1b", "eager-1f1b", "gpipe", "zb-auto" };
   guint p = reference_count (row, "devices"), m = reference_count (row, "microbatches");
+
   for (guint i = 0; i < G_N_ELEMENTS (families); i++)
     {
       g_auto (Case) test = { 0 };
       g_autofree char *costs
           = g_strdup_printf ("f=%sms,b=%sms,w=%sms,c=%sms", reference_text (row, "f_ms"), reference_text (row, "b_ms"),
                              reference_text (row, "w_ms"), reference_text (row, "comm_ms"));
+
       predict (&test, families[i], p, m, 1, costs);
       PsIteration bypass = iterate (&test, PS_SYNC_BYPASS, PS_REDUCE_OVERLAPPED);
       PsIteration global = iterate (&test, PS_SYNC_GLOBAL, PS_REDUCE_OVERLAPPED);
@@ -232,6 +247,7 @@ static void
 test_published_costs (void)
 {
   guint n = reference_rows ("zero_bubble_costs.csv", check_costs, NULL);
+
   if (n)
     g_assert_cmpuint (n, ==, 9);
 }
@@ -241,6 +257,7 @@ test_names (void)
 {
   PsSync sync;
   PsReduce reduce;
+
   g_assert_true (ps_sync_parse ("x", "bypass", &sync, NULL) && sync == PS_SYNC_BYPASS);
   g_assert_true (ps_sync_parse ("x", ps_sync_name (PS_SYNC_GLOBAL), &sync, NULL) && sync == PS_SYNC_GLOBAL);
   g_assert_false (ps_sync_parse ("x", "", &sync, NULL));

@@ -10,8 +10,9 @@ is_json (const char *text, gssize length)
   g_autoptr (GError) error = NULL;
   g_auto (PsJsonReader) reader = { 0 };
   gboolean ok = ps_json_reader_init (&reader, "x", text, length, &error);
+
   g_assert_true (ok == (error == NULL));
-  if (error)
+  if (error != NULL)
     {
       g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
       g_assert_true (g_str_has_prefix (error->message, "x:"));
@@ -119,6 +120,7 @@ test_depth (void)
 {
   g_autofree char *open = g_strnfill (64, '['), *close = g_strnfill (64, ']');
   g_autofree char *deep = g_strconcat (open, close, NULL), *deeper = g_strconcat ("[", deep, "]", NULL);
+
   g_assert_true (is_json (deep, -1));
   g_assert_false (is_json (deeper, -1));
 }
@@ -146,10 +148,12 @@ test_places (void)
     { "[1, ", "x:1:5: the text ends too early: no value of JSON" },
     { "[]\n\n {}", "x:3:2: more text after the end" },
   };
+
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     {
       g_autoptr (GError) error = NULL;
       g_auto (PsJsonReader) reader = { 0 };
+
       g_assert_false (ps_json_reader_init (&reader, "x", cases[i].text, -1, &error));
       g_assert_cmpstr (error->message, ==, cases[i].message);
     }
@@ -165,6 +169,7 @@ test_values (void)
   double number = 1;
   gboolean truth = FALSE;
   const char *string = "";
+
   g_assert_true (ps_json_reader_init (&reader, "x", text, -1, NULL));
   g_assert_false (ps_json_enter_object (&reader));
   g_assert_true (ps_json_enter_array (&reader));
@@ -176,6 +181,7 @@ test_values (void)
   for (guint i = 0; i < 3; i++)
     {
       static const double expected[] = { 9223372036854775808.0, 1, 1000 };
+
       g_assert_true (ps_json_next_element (&reader));
       g_assert_false (ps_json_read_integer (&reader, &integer));
       g_assert_true (ps_json_read_number (&reader, &number));
@@ -218,6 +224,7 @@ add_string (GRand *rand, GString *text)
   static const char *const parts[] = {
     "a", "bc", "\\n", "\\\"", "\\\\", "\\/", "\xc3\xa9", "\\u00e9", "\\ud834\\udd1e", "[", "}", "\xf0\x9d\x84\x9e"
   };
+
   g_string_append_c (text, '"');
   while (g_rand_int_range (rand, 0, 4) > 0)
     g_string_append (text, parts[g_rand_int_range (rand, 0, G_N_ELEMENTS (parts))]);
@@ -229,6 +236,7 @@ add_scalar (GRand *rand, GString *text)
 {
   static const char *const others[]
       = { "true", "false", "null", "0", "-0", "1.5", "-2e3", "1E-2", "12345678901234567" };
+
   if (g_rand_boolean (rand))
     add_string (rand, text);
   else if (g_rand_boolean (rand))
@@ -241,6 +249,7 @@ static void
 add_value (GRand *rand, GString *text, guint depth)
 {
   gboolean object = g_rand_boolean (rand);
+
   if (depth > 0 && (depth == 6 || g_rand_int_range (rand, 0, 3) == 0))
     {
       add_scalar (rand, text);
@@ -256,6 +265,7 @@ add_value (GRand *rand, GString *text, guint depth)
         {
           /* The number makes keys differ; it takes the place of the first quote. */
           gsize start = text->len;
+
           add_string (rand, text);
           text->str[start] = (char)('0' + i);
           g_string_insert_c (text, (gssize)start, '"');
@@ -279,6 +289,7 @@ compare_scalar (PsJsonReader *reader, JsonNode *node)
   gint64 integer;
   double number;
   const char *text;
+
   if (type == G_TYPE_INT64 && ps_json_read_integer (reader, &integer))
     g_assert_cmpint (integer, ==, json_node_get_int (node));
   else if (type == G_TYPE_DOUBLE && ps_json_read_number (reader, &number))
@@ -299,10 +310,12 @@ compare_object (PsJsonReader *reader, JsonObject *object)
 {
   guint n = 0;
   const char *key;
+
   g_assert_true (ps_json_enter_object (reader));
   for (; (key = ps_json_next_key (reader)) != NULL; n++)
     {
       JsonNode *member = json_object_get_member (object, key);
+
       g_assert_nonnull (member);
       compare_value (reader, member);
     }
@@ -313,6 +326,7 @@ static void
 compare_array (PsJsonReader *reader, JsonArray *array)
 {
   guint n = 0;
+
   g_assert_true (ps_json_enter_array (reader));
   g_assert_cmpuint (ps_json_count_elements (reader), ==, json_array_get_length (array));
   for (; ps_json_next_element (reader); n++)
@@ -324,6 +338,7 @@ static void
 compare_value (PsJsonReader *reader, JsonNode *node)
 {
   const char *start = reader->at, *end;
+
   if (JSON_NODE_HOLDS_OBJECT (node))
     compare_object (reader, json_node_get_object (node));
   else if (JSON_NODE_HOLDS_ARRAY (node))
@@ -342,12 +357,14 @@ static void
 test_same_as_json_glib (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (11);
+
   for (guint i = 0; i < 2000; i++)
     {
       g_autoptr (GString) text = g_string_new (NULL);
       g_autoptr (JsonParser) parser = json_parser_new ();
       g_autoptr (GError) error = NULL;
       g_auto (PsJsonReader) reader = { 0 };
+
       add_space (rand, text);
       add_value (rand, text, 0);
       add_space (rand, text);
@@ -358,6 +375,7 @@ test_same_as_json_glib (void)
       for (guint j = 0; j < 20; j++)
         {
           g_autofree char *changed = g_strdup (text->str);
+
           changed[g_rand_int_range (rand, 0, (gint32)text->len)] = (char)g_rand_int_range (rand, 32, 127);
           if (is_json (changed, -1))
             g_assert_true (json_parser_load_from_data (parser, changed, -1, NULL));
@@ -372,11 +390,13 @@ check_object (const char *text, const char *message)
   g_autoptr (GError) error = NULL;
   g_auto (PsJsonReader) reader = { 0 };
   g_auto (PsJsonObject) object = { 0 };
+
   g_assert_true (ps_json_reader_init (&reader, "x", text, -1, &error));
   if (ps_json_object_init (&object, &reader, "thing/2", required, optional, &error))
     {
       gint64 value;
       g_autofree char *b = NULL;
+
       if (ps_json_get_integer (&object, "a", 0, 9, &value, &error) && ps_json_get_text (&object, "b", &b, &error)
           && ps_json_get_array (&object, "a", &error))
         g_assert_not_reached ();

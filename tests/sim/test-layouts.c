@@ -120,7 +120,7 @@ try_one (const PsLayoutQuestion *question, const PsFamily *family, const Choice 
   setting->memory_limit = g_memdup2 (&question->memory_limit, sizeof question->memory_limit);
   setting->n_memory_limits = 1;
   prediction = ps_predict (setting, family->name, NULL);
-  if (prediction && prediction->feasible && !prediction->program->schedule->asynchronous)
+  if (prediction != NULL && prediction->feasible && !prediction->program->schedule->asynchronous)
     g_array_append_val (times, prediction->metrics.iteration_ns);
 }
 
@@ -323,7 +323,7 @@ check_refused (const PsLayoutQuestion *question, const char *wanted)
 
   g_assert_null (layouts);
   g_assert_nonnull (error);
-  if (strstr (error->message, wanted) == NULL || strchr (error->message, '\n'))
+  if (strstr (error->message, wanted) == NULL || strchr (error->message, '\n') != NULL)
     g_error ("'%s' is not in '%s'", wanted, error->message);
 }
 

@@ -29,6 +29,7 @@ static void
 measure (Case *test, const char *family, guint p, guint m, guint v, PsCosts *costs)
 {
   const PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = v, .costs = costs };
+
   test->costs = costs;
   test->simulation = reference_simulate (reference_generate (family, &setting), costs, &test->program);
   test->memory = ps_memory_new (test->program, costs, test->simulation);
@@ -39,6 +40,7 @@ measure_text (Case *test, const char *family, guint p, guint m, guint v, const c
 {
   g_autoptr (GError) error = NULL;
   PsCosts *costs = ps_costs_parse (text, p, v, &error);
+
   g_assert_no_error (error);
   measure (test, family, p, m, v, costs);
 }
@@ -53,6 +55,7 @@ static void
 assert_alive (const Case *test, guint device, const char *expected)
 {
   g_autofree char *text = ps_memory_describe_alive (&test->memory->device[device]);
+
   g_assert_cmpstr (text, ==, expected);
 }
 
@@ -62,6 +65,7 @@ static void
 test_parts (void)
 {
   g_auto (Case) test = { 0 };
+
   measure_text (&test, "1f1b", 2, 3, 1, "f=1ns,b=1ns,w=1ns,act=10B,wact=4B,weights=100B,grad=30B,opt=50B");
   g_assert_cmpint (test.memory->device[0].peak_bytes, ==, 120);
   g_assert_cmpint (test.memory->device[0].peak.time_ns, ==, 1);
@@ -80,6 +84,7 @@ static void
 test_state_and_versions (void)
 {
   g_auto (Case) test = { 0 };
+
   measure_text (&test, "pipedream", 3, 4, 1, "f=1ns,bw=2ns,act=10B,weights=100B,version=7B");
   g_assert_cmpint (part (&test, 0, PS_MEMORY_STATE), ==, 100);
   g_assert_cmpint (part (&test, 0, PS_MEMORY_VERSIONS), ==, 14);
@@ -96,6 +101,7 @@ test_weight_inputs (void)
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_W };
   static const guint microbatches[] = { 0, 0, 1, 1, 0, 1 };
   g_auto (Case) test = { 0 };
+
   for (guint i = 0; i < 6; i++)
     ps_schedule_builder_add (builder, kinds[i], 0, microbatches[i]);
   test.costs = ps_costs_parse ("f=1ns,b=1ns,w=1ns,act=10B,wact=4B", 1, 1, NULL);
@@ -114,6 +120,7 @@ test_weight_inputs (void)
   for (guint i = 0; i < moments->len; i++)
     {
       const PsMemoryMoment *moment = &g_array_index (moments, PsMemoryMoment, i);
+
       g_assert_cmpint (moment->time_ns, ==, curve[i][0]);
       g_assert_cmpint (moment->bytes[PS_MEMORY_ACTIVATIONS], ==, curve[i][1]);
       g_assert_cmpint (moment->bytes[PS_MEMORY_WEIGHT_INPUTS], ==, curve[i][2]);
@@ -130,6 +137,7 @@ static void
 test_buffers (void)
 {
   g_auto (Case) test = { 0 };
+
   measure_text (&test, "gpipe", 2, 1, 1, "f=4ns,bw=4ns,c=3ns,act=10B,msg=100B");
   g_assert_cmpint (test.memory->device[0].peak_bytes, ==, 210);
   g_assert_cmpint (test.memory->device[0].peak.time_ns, ==, 4);
@@ -155,6 +163,7 @@ static void
 test_buffers_in_turn (void)
 {
   g_auto (Case) test = { 0 };
+
   measure_text (&test, "gpipe", 2, 2, 1, "f=4ns,bw=4ns,c=4ns,act=10B,msg=100B");
   g_assert_cmpint (test.memory->device[0].peak_bytes, ==, 220);
   g_assert_cmpint (test.memory->device[0].peak.time_ns, ==, 8);
@@ -164,6 +173,7 @@ static void
 assert_same (const PsCosts *costs, PsOpKind kind, gint64 duration_ns, gint64 take_bytes, gint64 give_bytes)
 {
   const PsOpCost *op = ps_costs_op (costs, kind, 0);
+
   g_assert_cmpint (op->duration_ns, ==, duration_ns);
   g_assert_cmpint (op->take_bytes, ==, take_bytes);
   g_assert_cmpint (op->give_bytes, ==, give_bytes);
@@ -177,6 +187,7 @@ test_full_recomputation (void)
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) costs
       = ps_costs_parse ("f=4ns,b=5ns,w=6ns,act=100B,wact=40B,keep=10B,r=3ns,pair=7ns", 1, 1, &error);
+
   g_assert_no_error (error);
   g_assert_true (ps_costs_recompute (costs, NULL, NULL, PS_RECOMPUTE_FULL, &error));
   assert_same (costs, PS_OP_F, 4, 100, 90);
@@ -201,6 +212,7 @@ static void
 test_recomputation_by_layers (void)
 {
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=4ns,b=5ns,w=6ns,act=400B,wact=160B", 1, 1, NULL);
+
   ps_costs_drop (costs, 0, 4, 360, 2);
   assert_same (costs, PS_OP_F, 4, 130, 90);
   assert_same (costs, PS_OP_B, 7, 180, 60);
@@ -214,6 +226,7 @@ test_offload (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=4ns,b=5ns,w=6ns,act=100B,wact=40B,host=12ns", 1, 1, &error);
+
   g_assert_no_error (error);
   g_assert_true (ps_costs_offload (costs, 0.25, &error));
   assert_same (costs, PS_OP_F, 4, 100, 25);
@@ -234,6 +247,7 @@ test_zero (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ns,bw=1ns,o=9ns,weights=160B,grad=20B,opt=121B", 1, 1, &error);
+
   g_assert_no_error (error);
   /* 121 bytes over 4 replicas are 31 for the largest share, 9 ns at most 3. */
   g_assert_true (ps_costs_zero (costs, 4, &error));
@@ -257,6 +271,7 @@ test_ring (void)
                               .network_latency_ns = 1000,
                               .network_bandwidth = 0.5e9 };
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ns,bw=1ns,weights=9000B,grad=4001B", 1, 1, NULL);
+
   ps_costs_set_reduce (costs, &cluster, 1, 4);
   g_assert_cmpint (costs->stage[0].reduce_ns, ==, 6 * 3002);
   /* Both copies of a stage of 2 devices, 2 replicas: the ring 0 1 2 3 again, for stage 1 it is 1 0 3 2. */
@@ -280,9 +295,11 @@ static PsCosts *
 costs_with_workspace (GRand *rand, guint n_stages)
 {
   PsCosts *costs = random_costs (rand, n_stages, 0);
+
   for (guint i = 0; i < PS_OP_R * n_stages; i++)
     {
       gint64 more = g_rand_int_range (rand, 0, 50);
+
       costs->op[i].take_bytes += more;
       costs->op[i].give_bytes += more;
     }
@@ -295,11 +312,13 @@ check_device (const Case *test, guint device)
 {
   const PsDeviceMemory *memory = &test->memory->device[device];
   gint64 alive[PS_N_MEMORY_PARTS] = { 0 };
+
   g_assert_cmpint (memory->peak_bytes, ==, test->simulation->device[device].peak_bytes);
   g_assert_cmpint (ps_memory_sum (&memory->peak), ==, memory->peak_bytes);
   for (guint i = 0; i < memory->alive->len; i++)
     {
       const PsMemoryHolding *holding = &g_array_index (memory->alive, PsMemoryHolding, i);
+
       alive[holding->part] += holding->bytes;
     }
   g_assert_cmpint (alive[PS_MEMORY_ACTIVATIONS], ==, memory->peak.bytes[PS_MEMORY_ACTIVATIONS]);
@@ -313,6 +332,7 @@ check_random (GRand *rand, gboolean pairs)
 {
   g_auto (Case) plain = { 0 }, full = { 0 };
   PsSchedule *schedule = random_schedule (rand, pairs);
+
   full.costs = costs_with_workspace (rand, schedule->placement->n_stages);
   plain.costs = ps_costs_copy (full.costs);
   forget_messages (plain.costs);
@@ -325,6 +345,7 @@ check_random (GRand *rand, gboolean pairs)
       const GArray *curve = full.memory->device[device].curve;
       const PsMemoryMoment *end = &g_array_index (curve, PsMemoryMoment, curve->len - 1);
       gint64 least = plain.memory->device[device].peak_bytes, peak = full.memory->device[device].peak_bytes;
+
       check_device (&plain, device);
       check_device (&full, device);
       g_assert_cmpint (peak, >=, least);
@@ -339,9 +360,11 @@ posted_ns (const PsProgram *program, const PsSimulation *simulation, guint devic
 {
   guint op = program->schedule->first[device];
   gint64 now = 0;
+
   for (guint i = program->first[device]; i < program->first[device + 1]; i++)
     {
       const PsInstruction *instruction = &program->instructions[i];
+
       if (instruction->type == PS_INSTRUCTION_RECEIVE && memcmp (&instruction->op, &message, sizeof message) == 0)
         return now;
       if (instruction->type == PS_INSTRUCTION_COMPUTE)
@@ -357,8 +380,9 @@ naive_message (const Case *test, guint device, guint step, gint64 time_ns)
   const PsProgram *program = test->program;
   guint producer = program->steps[step].input - 1, last = step;
   gint64 sent_ns, arrived_ns, bytes = test->costs->message_bytes[program->steps[step].transfer], held = 0;
+
   ps_simulation_transfer (program, test->costs, test->simulation, step, &sent_ns, &arrived_ns);
-  last += program->pair && program->pair[step] == PS_PAIR_FIRST;
+  last += program->pair != NULL && program->pair[step] == PS_PAIR_FIRST;
   if (program->steps[producer].device == device && test->simulation->end_ns[producer + 1] <= time_ns
       && time_ns < arrived_ns)
     held += bytes;
@@ -377,6 +401,7 @@ naive_level (const Case *test, guint device, gint64 time_ns)
   const PsProgram *program = test->program;
   const PsSchedule *schedule = program->schedule;
   gint64 level = 0;
+
   for (guint i = 0; i < schedule->placement->n_copies * schedule->placement->n_stages; i++)
     if (schedule->placement->device[i] == device)
       level += test->costs->stage[i % schedule->placement->n_stages].weight_bytes;
@@ -384,6 +409,7 @@ naive_level (const Case *test, guint device, gint64 time_ns)
     {
       guint last = program->step_of[i + schedule->ops[i].paired];
       const PsOpCost *cost = ps_costs_op (test->costs, (PsOpKind)schedule->ops[i].kind, schedule->ops[i].stage);
+
       if (ps_simulation_start (program, test->costs, test->simulation, last) <= time_ns)
         level += cost->take_bytes;
       if (test->simulation->end_ns[last + 1] <= time_ns)
@@ -401,10 +427,12 @@ naive_peak (const Case *test, guint device)
 {
   const PsProgram *program = test->program;
   gint64 peak = naive_level (test, device, 0);
+
   for (guint i = 0; i < program->n_steps; i++)
     {
       gint64 times[]
           = { ps_simulation_start (program, test->costs, test->simulation, i), test->simulation->end_ns[i + 1], 0, 0 };
+
       if (program->steps[i].input != 0)
         ps_simulation_transfer (program, test->costs, test->simulation, i, &times[2], &times[3]);
       for (guint k = 0; k < 3; k++)
@@ -418,11 +446,13 @@ static void
 test_definition (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (23);
+
   for (guint i = 0; i < 200; i++)
     {
       g_auto (Case) test = { 0 };
       PsSchedule *schedule = random_schedule (rand, i % 2 == 1);
       const PsEventsSetting setting = { .comm = (PsChannel)(i % 4), .blocking = i % 16 >= 12 };
+
       test.costs = random_costs (rand, schedule->placement->n_stages, 0);
       for (guint k = 0; k < PS_N_OP_KINDS * test.costs->n_stages; k++)
         test.costs->op[k].duration_ns++;
@@ -443,6 +473,7 @@ static void
 test_random (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (17);
+
   for (guint i = 0; i < 500; i++)
     check_random (rand, i % 2 == 1);
 }
@@ -466,10 +497,12 @@ paper_costs (const PsModel *model, guint n_devices, guint n_chunks)
 {
   guint n_stages = n_devices * n_chunks, layers = (model->layers + 2) / n_stages;
   PsCosts *costs = ps_costs_new (n_stages);
+
   for (guint stage = 0; stage < n_stages; stage++)
     {
       gboolean first = stage == 0, last = stage == n_stages - 1;
       const PsStageShape shape = { .n_layers = layers - (first || last), .embedding = first, .head = last };
+
       for (guint kind = PS_OP_F; kind <= PS_OP_W; kind++)
         ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = 1000;
       ps_costs_op (costs, PS_OP_BW, stage)->duration_ns = 2000;
@@ -487,11 +520,13 @@ check_published (const ReferenceRow *row, gpointer data)
   g_autoptr (GError) error = NULL;
   double measured = reference_number (row, "value");
   gboolean small = g_str_equal (reference_text (row, "model"), "1.5B");
+
   if (!g_str_equal (reference_text (row, "metric"), "measured_peak_memory"))
     return FALSE;
   for (guint i = 0; i < G_N_ELEMENTS (published); i++)
     {
       guint v = published[i].chunks[!small];
+
       if (!g_str_equal (reference_text (row, "schedule"), published[i].published) || v == 0)
         continue;
       g_autoptr (PsModel) model = ps_model_load (small ? "gpt-1.5b" : "gpt-28.3b", &error);
@@ -517,6 +552,7 @@ static void
 test_published (void)
 {
   guint n = reference_rows ("zero_bubble_published.csv", check_published, NULL);
+
   if (n)
     g_assert_cmpuint (n, >=, 40);
 }

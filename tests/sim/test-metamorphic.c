@@ -86,13 +86,13 @@ meta_expect_lines (MetaProperty *property, const char *what, gint64 left, const 
   g_test_fail ();
   if (property->n_failed++ < MOST_PRINTED)
     g_test_message ("%s: %s: not %" G_GINT64_FORMAT " %s %" G_GINT64_FORMAT "\n  %s%s%s", property->name, what, left,
-                    relation, right, a, b ? "\n  " : "", b ? b : "");
+                    relation, right, a, b != NULL ? "\n  " : "", b != NULL ? b : "");
 }
 
 static char *
 command (const MetaRun *run)
 {
-  return run ? g_strdup_printf ("pipesim predict -s %s %s", run->schedule, run->line) : NULL;
+  return run != NULL ? g_strdup_printf ("pipesim predict -s %s %s", run->schedule, run->line) : NULL;
 }
 
 void
@@ -173,7 +173,7 @@ number_from (const char *variable, guint otherwise)
 {
   const char *text = g_getenv (variable);
 
-  return text ? (guint)g_ascii_strtoull (text, NULL, 10) : otherwise;
+  return text != NULL ? (guint)g_ascii_strtoull (text, NULL, 10) : otherwise;
 }
 
 /* Returns how many checks the rows ask for. */

@@ -10,6 +10,7 @@ shipped (const char *name)
 {
   g_autoptr (GError) error = NULL;
   PsModel *model = ps_model_load (name, &error);
+
   g_assert_no_error (error);
   return model;
 }
@@ -19,9 +20,11 @@ test_shipped (void)
 {
   const char *const names[]
       = { "tiny-gpt", "gpt-1.5b", "gpt-6.2b", "gpt-14.6b", "gpt-28.3b", "llama-3-8b", "llama-3-70b" };
+
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     {
       g_autoptr (PsModel) model = shipped (names[i]);
+
       g_assert_cmpstr (model->name, ==, names[i]);
     }
   g_autoptr (PsModel) llama = shipped ("llama-3-8b");
@@ -37,6 +40,7 @@ static void
 test_defaults (void)
 {
   g_autoptr (PsModel) model = shipped ("gpt-6.2b");
+
   g_assert_cmpuint (model->kv_heads, ==, 32);
   g_assert_cmpuint (model->feed_forward, ==, 4 * 4096);
   g_assert_cmpuint (model->microbatch_size, ==, 3);
@@ -52,10 +56,12 @@ test_names (void)
     const char *name;
     double billions;
   } rows[] = { { "gpt-1.5b", 1.5 }, { "gpt-6.2b", 6.2 }, { "gpt-14.6b", 14.6 }, { "gpt-28.3b", 28.3 } };
+
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
       g_autoptr (PsModel) model = shipped (rows[i].name);
       double tied = (double)(ps_model_parameters (model) - (gint64)model->vocabulary * model->hidden);
+
       g_assert_cmpfloat_with_epsilon (tied / 1e9, rows[i].billions, 0.05);
     }
 }
@@ -66,6 +72,7 @@ test_llama_parameters (void)
 {
   g_autoptr (PsModel) small = shipped ("llama-3-8b");
   g_autoptr (PsModel) large = shipped ("llama-3-70b");
+
   g_assert_cmpint (ps_model_parameters (small), ==, G_GINT64_CONSTANT (8030261248));
   g_assert_cmpint (ps_model_parameters (large), ==, G_GINT64_CONSTANT (70553706496));
   /* 2 * 4096^2 + 2 * 4096 * 1024 + 3 * 4096 * 14336 + 2 * 4096 */
@@ -78,6 +85,7 @@ test_formulas (void)
 {
   g_autoptr (PsModel) model = shipped ("gpt-6.2b");
   PsStageShape layer = { .n_layers = 1 };
+
   /* 12h^2 + 13h = 201326592 + 53248 */
   g_assert_cmpint (ps_model_layer_parameters (model), ==, 201379840);
   /* F bsh(24h + 4s) = 12582912 * 102400 */
@@ -103,6 +111,7 @@ test_head_and_embedding (void)
 {
   g_autoptr (PsModel) model = shipped ("gpt-6.2b");
   PsStageShape ends = { .embedding = TRUE }, head = { .head = TRUE };
+
   /* (32000 + 1024) * 4096 and 32000 * 4096 + 2 * 4096 */
   g_assert_cmpint (ps_model_stage_parameters (model, &ends), ==, 135266304);
   g_assert_cmpint (ps_model_stage_parameters (model, &head), ==, 131080192);
@@ -125,6 +134,7 @@ test_llama_formulas (void)
 {
   g_autoptr (PsModel) model = shipped ("llama-3-8b");
   PsStageShape layer = { .n_layers = 1 };
+
   /* weights N = 218112000 - 2 * 4096 = 218103808; F 2bsN + 4bs^2h = 3573412790272 + 1099511627776 */
   g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_F), ==, G_GINT64_CONSTANT (4672924418048));
   g_assert_cmpint (ps_model_stage_flops (model, &layer, PS_OP_W), ==, G_GINT64_CONSTANT (3573412790272));
@@ -138,6 +148,7 @@ static void
 test_fp32 (void)
 {
   g_autoptr (PsModel) model = shipped ("tiny-gpt");
+
   g_assert_cmpint (ps_model_boundary_bytes (model), ==, 4 * 49152);
   g_assert_cmpint (ps_model_layer_activation_bytes (model), ==, 2 * (34 * 49152 + 5 * 6 * 128 * 128 * 2));
   g_assert_cmpuint (ps_precision_bytes (PS_PRECISION_BF16), ==, 2);
@@ -151,6 +162,7 @@ test_set_precision (void)
   g_autoptr (PsModel) model = shipped ("tiny-gpt");
   g_autofree char *own = ps_model_digest (model);
   g_autoptr (GError) error = NULL;
+
   g_assert_true (ps_model_set_precision (model, "--precision", NULL, &error));
   g_assert_true (ps_model_set_precision (model, "--precision", "fp32", &error));
   g_autofree char *same = ps_model_digest (model);
@@ -173,6 +185,7 @@ test_recomputation (void)
   g_autoptr (PsModel) model = shipped ("gpt-6.2b");
   PsStageShape two = { .n_layers = 2 }, last = { .n_layers = 2, .head = TRUE };
   const gint64 sbh = 12582912, head = 4 * sbh + 393216000;
+
   g_assert_cmpint (ps_model_stage_kept_bytes (model, &two, PS_RECOMPUTE_NONE), ==, 2 * (34 * sbh + 503316480));
   g_assert_cmpint (ps_model_stage_kept_bytes (model, &two, PS_RECOMPUTE_SELECTIVE), ==, 2 * 34 * sbh);
   g_assert_cmpint (ps_model_stage_kept_bytes (model, &two, PS_RECOMPUTE_FULL), ==, 2 * 2 * sbh);
@@ -200,6 +213,7 @@ test_state (void)
   PsStageShape layer = { .n_layers = 1 };
   const gint64 n = ps_model_layer_parameters (model);
   PsStateBytes mixed = ps_model_stage_state (model, &layer);
+
   g_assert_cmpint (mixed.weight_bytes, ==, 2 * n);
   g_assert_cmpint (mixed.gradient_bytes, ==, 2 * n);
   g_assert_cmpint (mixed.optimizer_bytes, ==, 12 * n);
@@ -223,14 +237,17 @@ static void
 test_split_sums (void)
 {
   const char *const names[] = { "tiny-gpt", "gpt-28.3b", "llama-3-70b" };
+
   for (guint i = 0; i < G_N_ELEMENTS (names); i++)
     {
       g_autoptr (PsModel) model = shipped (names[i]);
+
       for (guint n = 1; n <= model->layers; n++)
         {
           g_autofree PsStageShape *shapes = g_new (PsStageShape, n);
           gint64 parameters = 0;
           guint layers = 0;
+
           g_assert_true (ps_model_split (model, n, shapes, NULL));
           for (guint s = 0; s < n; s++)
             {
@@ -256,6 +273,7 @@ test_split (void)
   g_autoptr (PsModel) model = shipped ("gpt-1.5b");
   g_autoptr (GError) error = NULL;
   PsStageShape shapes[23];
+
   /* 22 = 6 + 6 + 5 + 5 */
   g_assert_true (ps_model_split (model, 4, shapes, NULL));
   g_assert_cmpuint (shapes[1].n_layers, ==, 6);
@@ -281,6 +299,7 @@ test_round_trip (void)
   g_autofree char *digest = ps_model_digest (model);
   g_autoptr (GError) error = NULL;
   g_autoptr (PsModel) again = ps_model_parse ("text", text, strlen (text), &error);
+
   g_assert_no_error (error);
   g_autofree char *text_again = ps_model_to_text (again);
   g_assert_cmpstr (again->name, ==, "llama-3-70b");
@@ -307,6 +326,7 @@ assert_refused (const char *text, gsize length, const char *message)
   g_autofree char *path = path_of ("m.ini");
   g_autofree char *expected = g_strdup_printf ("%s:%s", path, message);
   g_autoptr (GError) error = NULL;
+
   g_assert_true (g_file_set_contents (path, text, (gssize)length, NULL));
   PsModel *model = ps_model_load (path, &error);
   g_assert_null (model);
@@ -356,6 +376,7 @@ test_refused (void)
       " [model] microbatch_size: 65536 makes about 4.83e+24 operations per microbatch, more than pipesim can hold" },
     { "[model]\nlayers=4\n\x80\xff=3\n", " is not UTF-8 text" },
   };
+
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     assert_refused (rows[i].text, strlen (rows[i].text), rows[i].message);
   assert_refused ("[model]\0layers=4\n", 17, " is not a text file (it contains NUL bytes)");
@@ -368,6 +389,7 @@ assert_not_loaded (const char *path, int code, const char *pattern)
 {
   g_autoptr (GError) error = NULL;
   PsModel *model = ps_model_load (path, &error);
+
   g_assert_null (model);
   g_assert_error (error, PS_ERROR, code);
   g_assert_true (g_pattern_match_simple (pattern, error->message));
@@ -378,6 +400,7 @@ static void
 test_not_found (void)
 {
   g_autofree char *missing = path_of ("missing.ini");
+
   assert_not_loaded ("gpt-5", PS_ERROR_INPUT,
                      "'gpt-5': neither a file nor one of the models shipped: gpt-1.5b gpt-14.6b gpt-28.3b gpt-6.2b "
                      "llama-3-70b llama-3-8b tiny-gpt");
@@ -394,6 +417,7 @@ test_name (void)
   g_autoptr (GError) error = NULL;
   const char *named = GOOD "name = my model\n";
   g_autoptr (PsModel) by_key = ps_model_parse ("x/file.ini", named, strlen (named), &error);
+
   g_assert_no_error (error);
   g_autoptr (PsModel) by_file = ps_model_parse ("x/file.ini", GOOD, strlen (GOOD), &error);
   g_assert_no_error (error);

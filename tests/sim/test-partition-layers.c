@@ -18,6 +18,7 @@ test_defaults (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsLayers) layers = parse (HEADER "\nembedding,1us,2KiB,3\nlayer 1,10,0,4MiB\r\n", &error);
+
   g_assert_no_error (error);
   g_assert_cmpuint (layers->n_layers, ==, 2);
   g_assert_false (layers->has_flops);
@@ -45,6 +46,7 @@ test_columns (void)
   g_autoptr (GError) error = NULL;
   g_autoptr (PsLayers) all = parse (
       HEADER ",kept_bytes,backward,flops,forward,state_bytes,weight_kept_bytes\na,10us,1,2,30,4us,50,3us,60,7", &error);
+
   g_assert_no_error (error);
   const PsLayer *layer = &all->layers[0];
   g_assert_true (all->has_flops);
@@ -104,9 +106,11 @@ test_wrong_files (void)
     { HEADER "\na,1,1,300TiB\n", "x.csv: layer 0 ('a'): state_bytes: the sum" },
     { HEADER "\n\xff,1us,0,0\n", "x.csv: is not UTF-8 text" },
   };
+
   for (guint i = 0; i < G_N_ELEMENTS (bad); i++)
     {
       g_autoptr (GError) error = NULL;
+
       g_assert_null (parse (bad[i].text, &error));
       g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
       if (!g_str_has_prefix (error->message, bad[i].message))
@@ -124,6 +128,7 @@ test_many (void)
 {
   g_autoptr (GString) text = g_string_new (HEADER);
   g_autoptr (GError) error = NULL;
+
   for (guint i = 0; i < PS_MAX_LAYERS; i++)
     g_string_append (text, "\na,1,1,1");
   g_autoptr (PsLayers) layers = parse (text->str, &error);
@@ -141,6 +146,7 @@ like_split (const PsModel *model, guint n_stages)
 {
   g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
   PsPartition *partition = g_new0 (PsPartition, 1);
+
   g_assert_true (ps_model_split (model, n_stages, shapes, NULL));
   partition->n_stages = n_stages;
   partition->stages = g_new0 (PsPartitionStage, n_stages);
@@ -156,6 +162,7 @@ assert_same_stage (const PsCosts *costs, const PsCosts *expected, guint s, gint6
   for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
     {
       const PsOpCost *a = ps_costs_op (costs, (PsOpKind)kind, s), *b = ps_costs_op (expected, (PsOpKind)kind, s);
+
       g_assert_cmpint (ABS (a->duration_ns - b->duration_ns), <=, tolerance);
       g_assert_cmpint (a->take_bytes, ==, b->take_bytes);
       g_assert_cmpint (a->give_bytes, ==, b->give_bytes);
@@ -165,6 +172,7 @@ assert_same_stage (const PsCosts *costs, const PsCosts *expected, guint s, gint6
   if (s + 1 < costs->n_stages)
     {
       guint forward = ps_transfer_forward (costs, s), backward = ps_transfer_backward (costs, s + 1);
+
       g_assert_cmpint (costs->transfer_ns[forward], ==, expected->transfer_ns[forward]);
       g_assert_cmpint (costs->transfer_ns[backward], ==, expected->transfer_ns[backward]);
       g_assert_cmpint (costs->message_bytes[forward], ==, expected->message_bytes[forward]);
@@ -179,6 +187,7 @@ test_model (void)
   g_autoptr (PsCluster) cluster = ps_cluster_load ("h100-80gb", NULL);
   g_autoptr (GError) error = NULL;
   g_autoptr (PsLayers) layers = ps_layers_model (model, cluster, &error);
+
   g_assert_no_error (error);
   g_assert_cmpuint (layers->n_layers, ==, model->layers + 2);
   g_assert_cmpstr (layers->layers[0].name, ==, "embedding");
@@ -209,6 +218,7 @@ test_costs_text (void)
       = { { .latency_ns = 5, .bandwidth = 1e9 }, { .latency_ns = 7, .bandwidth = 2e9 }, { .latency_ns = 9 } };
   const double speeds[] = { 1, 0.3 };
   PsPartitionSetting setting = { .layers = layers, .n_chunks = 1, .links = links };
+
   for (guint p = 1; p <= 2; p++)
     for (guint v = 1; v <= 2; v++)
       {
@@ -242,6 +252,7 @@ test_speeds (void)
                                  .n_microbatches = 4,
                                  .family = ps_family_find ("zb-v") };
   g_autoptr (PsPlacement) v = ps_partition_placement (&setting, &error);
+
   setting.placement = v;
   g_autoptr (PsPartition) partition = ps_partition (ps_partitioner_find ("uniform"), &setting, &error);
   g_autoptr (PsCosts) costs = ps_partition_costs (&setting, partition, &error);
@@ -274,6 +285,7 @@ static void
 store (PsCostDb *db, gint64 profile, const PsMeasurement *measurement)
 {
   g_autoptr (GError) error = NULL;
+
   ps_costdb_store (db, profile, measurement, &error);
   g_assert_no_error (error);
 }
@@ -295,6 +307,7 @@ store_op (PsCostDb *db, gint64 profile, const PsStageShape *shape, PsOpKind kind
                        .samples_ns = sample,
                        .n_samples = 1,
                        .taken = (char *)"2026-01-01T00:00:01Z" };
+
   store (db, profile, &op);
 }
 
@@ -311,6 +324,7 @@ store_transfer (PsCostDb *db, gint64 profile, gint64 bytes, gint64 ns)
                              .samples_ns = sample,
                              .n_samples = 1,
                              .taken = (char *)"2026-01-01T00:00:01Z" };
+
   store (db, profile, &transfer);
 }
 
@@ -324,6 +338,7 @@ fill_database (PsCostDb *db, const PsModel *model, guint n_stages)
   char none[] = "-";
   PsProfile profile = { none, model->name, digest, text, none, none, none, none, none, none, none, none, none, none };
   gint64 id;
+
   profile.name = (char *)"p";
   profile.shares = profile.choices = (char *)"";
   ps_costdb_begin_profile (db, &profile, &id, &error);
@@ -355,6 +370,7 @@ check_database (PsCostDb *db, const PsModel *model)
   g_autoptr (GError) error = NULL;
   PsLink link;
   g_autoptr (PsLayers) layers = ps_layers_costdb (db, NULL, model, 2, &link, &error);
+
   g_assert_no_error (error);
   g_assert_cmpuint (layers->n_layers, ==, model->layers + 2);
   assert_units (&layers->layers[0], 40);
@@ -375,6 +391,7 @@ test_database (void)
   g_autofree char *path = path_of ("costs.db");
   g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
   g_autoptr (PsCostDb) db = ps_costdb_open (path, PS_COSTDB_WRITE, &error);
+
   g_assert_no_error (error);
   fill_database (db, model, 4);
   check_database (db, model);

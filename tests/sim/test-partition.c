@@ -50,6 +50,7 @@ static void
 case_init (Case *c, GRand *rand, guint n_layers, guint p, guint v)
 {
   static const double speeds[] = { 1, 2, 0.5, 1.25, 0.7, 3 };
+
   *c = (Case){ .layers = ps_layers_new (n_layers) };
   c->layers->has_flops = TRUE;
   c->layers->source = g_strdup ("test");
@@ -59,6 +60,7 @@ case_init (Case *c, GRand *rand, guint n_layers, guint p, guint v)
       guint time = draw (rand, 1000);
       guint output = draw (rand, 500);
       guint parameters = draw (rand, 200);
+
       set_layer (&c->layers->layers[i], time, output, parameters, draw (rand, 100));
     }
   for (guint s = 0; s < p * v; s++)
@@ -79,6 +81,7 @@ cut_with (const char *name, const PsPartitionSetting *setting)
 {
   g_autoptr (GError) error = NULL;
   PsPartition *partition = ps_partition (ps_partitioner_find (name), setting, &error);
+
   g_assert_no_error (error);
   return partition;
 }
@@ -88,6 +91,7 @@ static void
 assert_whole (const PsPartition *partition, guint n_layers)
 {
   guint next = 0;
+
   for (guint s = 0; s < partition->n_stages; s++)
     {
       g_assert_cmpuint (partition->stages[s].first, ==, next);
@@ -114,13 +118,15 @@ plain_bottleneck (const PsPartitionSetting *setting, const PsPartitionStage *sta
 {
   guint n_stages = setting->n_devices * setting->n_chunks;
   double worst = 0;
+
   for (guint s = 0; s < n_stages; s++)
     {
       const PsLayer *last = &setting->layers->layers[stages[s].last];
       double time = 0;
+
       for (guint i = stages[s].first; i <= stages[s].last; i++)
         time += (double)setting->layers->layers[i].time_ns;
-      worst = fmax (worst, rint (time / (setting->speeds ? setting->speeds[s % setting->n_devices] : 1)));
+      worst = fmax (worst, rint (time / (setting->speeds != NULL ? setting->speeds[s % setting->n_devices] : 1)));
       double bandwidth = setting->links[s].bandwidth;
       if (s + 1 < n_stages)
         worst = fmax (worst, 2.0 * (double)setting->links[s].latency_ns
@@ -134,9 +140,11 @@ static gint64
 plain_excess (const PsPartitionSetting *setting, const PsPartitionStage *stages)
 {
   gint64 worst = 0;
-  for (guint s = 0; setting->memory_limit && s < setting->n_devices; s++)
+
+  for (guint s = 0; setting->memory_limit != NULL && s < setting->n_devices; s++)
     {
       gint64 bytes = 0, under_way = setting->n_devices - s;
+
       if (setting->n_microbatches)
         under_way = MIN (under_way, setting->n_microbatches);
       for (guint i = stages[s].first; i <= stages[s].last; i++)
@@ -153,6 +161,7 @@ judge (Brute *brute)
   gint64 bottleneck = plain_bottleneck (brute->setting, brute->stages);
   PsPartitionRun run;
   PsPartition partition = { brute->setting->n_devices * brute->setting->n_chunks, brute->stages, 0 };
+
   if (brute->simulate)
     {
       g_assert_true (ps_partition_simulate (brute->setting, &partition, &run, NULL));
@@ -168,6 +177,7 @@ static void
 try_all (Brute *brute, guint stage, guint first)
 {
   guint n_stages = brute->setting->n_devices * brute->setting->n_chunks, n = brute->setting->layers->n_layers;
+
   for (guint last = stage + 1 == n_stages ? n - 1 : first; last + (n_stages - stage) <= n; last++)
     {
       brute->stages[stage] = (PsPartitionStage){ first, last, 1 };
@@ -183,6 +193,7 @@ brute_force (const PsPartitionSetting *setting, gboolean simulate)
 {
   Brute brute
       = { .setting = setting, .best = -1, .excess = G_MAXINT64, .best_iteration = G_MAXINT64, .simulate = simulate };
+
   try_all (&brute, 0, 0);
   return brute;
 }
@@ -192,10 +203,12 @@ static void
 test_bottleneck (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (1);
+
   for (guint i = 0; i < 500; i++)
     {
       guint p = 1 + draw (rand, 4), v = i % 3 == 0 ? 2 : 1;
       g_auto (Case) c;
+
       case_init (&c, rand, p * v + draw (rand, 6), p, v);
       if (i % 2)
         c.setting.speeds = c.speeds;
@@ -213,6 +226,7 @@ check_refusal (Case *c, gint64 excess)
 {
   g_autoptr (GError) error = NULL;
   g_autofree char *bytes = g_strdup_printf ("(%" G_GINT64_FORMAT " bytes) more on every device", excess);
+
   g_assert_null (ps_partition (ps_partitioner_find ("memory-aware"), &c->setting, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
   g_assert_nonnull (strstr (error->message, bytes));
@@ -223,10 +237,12 @@ test_memory (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (2);
   guint refused = 0;
+
   for (guint i = 0; i < 500; i++)
     {
       guint p = 1 + draw (rand, 4);
       g_auto (Case) c;
+
       case_init (&c, rand, p + draw (rand, 6), p, 1);
       c.setting.memory_limit = c.limits;
       c.setting.n_microbatches = draw (rand, 4);
@@ -257,6 +273,7 @@ test_sums (void)
   static const gint64 parameters[] = { 9, 1, 1, 1, 6 }, times[] = { 1, 1, 1, 1, 4 };
   g_autoptr (GRand) rand = g_rand_new_with_seed (3);
   g_auto (Case) even, c;
+
   case_init (&even, rand, 10, 4, 1);
   g_autoptr (PsPartition) uniform = cut_with ("uniform", &even.setting);
   assert_whole (uniform, 10);
@@ -281,6 +298,7 @@ find_member (const char *line, const char *key)
 {
   g_autofree char *quoted = g_strdup_printf ("\"%s\": ", key);
   const char *found = strstr (line, quoted);
+
   g_assert_nonnull (found);
   return found + strlen (quoted);
 }
@@ -292,6 +310,7 @@ read_numbers (const char *line, const char *key, double scale)
   GArray *numbers = g_array_new (FALSE, FALSE, sizeof (gint64));
   const char *text = find_member (line, key);
   int depth = 0;
+
   do
     {
       depth += (*text == '[') - (*text == ']');
@@ -299,6 +318,7 @@ read_numbers (const char *line, const char *key, double scale)
         {
           char *end;
           gint64 value = llround (g_ascii_strtod (text, &end) * scale);
+
           g_array_append_val (numbers, value);
           text = end;
         }
@@ -313,6 +333,7 @@ static double
 read_number (const char *line, const char *key)
 {
   const char *text = find_member (line, key);
+
   return g_str_has_prefix (text, "null") ? 0 : g_ascii_strtod (text, NULL);
 }
 
@@ -321,6 +342,7 @@ assert_like (const PsPartition *partition, const char *line, const char *time_ke
 {
   g_autoptr (GArray) stages = read_numbers (line, stages_key, 1);
   gint64 expected = llround (read_number (line, time_key) * 1e6);
+
   g_assert_cmpint (ABS (partition->bottleneck_ns - expected), <=, 1);
   g_assert_cmpuint (partition->n_stages * 3, ==, stages->len);
   for (guint s = 0; s < partition->n_stages; s++)
@@ -339,6 +361,7 @@ check_pipedream (const char *line)
   g_autoptr (GArray) outputs = read_numbers (line, "a", 1), weights = read_numbers (line, "w", 1);
   g_auto (Case) c = { .layers = ps_layers_new (times->len) };
   guint p = (guint)read_number (line, "m");
+
   for (guint i = 0; i < times->len; i++)
     set_layer (&c.layers->layers[i], g_array_index (times, gint64, i), g_array_index (outputs, gint64, i),
                g_array_index (weights, gint64, i), 0);
@@ -361,15 +384,16 @@ test_pipedream (gconstpointer file)
 {
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, file, NULL), *text = NULL;
   guint n = 0;
+
   if (!g_file_get_contents (path, &text, NULL, NULL))
     {
       g_test_skip ("no reference data beside this checkout");
       return;
     }
   g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
-  for (guint i = 0; lines[i] && *lines[i]; i++)
+  for (guint i = 0; lines[i] != NULL && *lines[i]; i++)
     {
-      if (strstr (lines[i], "\"kind\": \"profile\""))
+      if (strstr (lines[i], "\"kind\": \"profile\"") != NULL)
         {
           g_test_message ("%.*s skipped: the profile is not in the file",
                           (int)strcspn (find_member (lines[i], "net"), ","), find_member (lines[i], "net"));
@@ -401,11 +425,13 @@ test_schedule (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (4);
   guint best = 0, n = 0;
+
   for (guint i = 0; i < 10 * G_N_ELEMENTS (plans); i++, n++)
     {
       const Plan *plan = &plans[i % G_N_ELEMENTS (plans)];
       g_auto (Case) c;
       PsPartitionRun run, bottleneck, uniform;
+
       case_init (&c, rand, plan->p * plan->v + 1 + draw (rand, 4), plan->p, plan->v);
       c.setting.family = ps_family_find (plan->family);
       c.setting.n_microbatches = plan->m;
@@ -437,6 +463,7 @@ test_schedule_limit (void)
   static const gint64 times[] = { 6, 3, 3 };
   g_auto (Case) c = { .layers = ps_layers_new (3) };
   PsPartitionRun run;
+
   for (guint i = 0; i < 3; i++)
     set_layer (&c.layers->layers[i], times[i], 0, 5, 1);
   for (guint i = 0; i < 3; i++)
@@ -467,6 +494,7 @@ static void
 assert_refused (const char *name, const PsPartitionSetting *setting, const char *part)
 {
   g_autoptr (GError) error = NULL;
+
   g_assert_null (ps_partition (ps_partitioner_find (name), setting, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
   g_assert_true (g_str_has_prefix (error->message, name) || g_str_has_prefix (error->message, "test"));
@@ -478,6 +506,7 @@ test_refusals (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (5);
   g_auto (Case) c;
+
   case_init (&c, rand, 3, 4, 1);
   assert_refused ("uniform", &c.setting, "the 3 layers of test cannot be cut into 4 stages");
   c.setting.straight = TRUE;
@@ -501,6 +530,7 @@ test_overflow (void)
 {
   g_autoptr (PsLayers) layers = ps_layers_new (4096);
   PsPartitionSetting setting = { .layers = layers, .n_devices = 4096, .n_chunks = 1 };
+
   layers->source = g_strdup ("test");
   layers->layers[7].kept_bytes = PS_MAX_SIZE_BYTES;
   assert_refused ("uniform", &setting, "too many for exact sums over 4096 stages");

@@ -25,6 +25,7 @@ test_known_answers (void)
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
       guint32 words[4] = { rows[i].counter[0], rows[i].counter[1], rows[i].counter[2], rows[i].counter[3] };
+
       ps_philox (words, rows[i].key);
       g_assert_cmpmem (words, sizeof words, rows[i].expected, sizeof rows[i].expected);
     }

@@ -5,6 +5,7 @@ static void
 assert_devices (const PsPlacement *placement, guint copy, const char *expected)
 {
   g_autoptr (GString) text = g_string_new (NULL);
+
   for (guint stage = 0; stage < placement->n_stages; stage++)
     g_string_append_printf (text, "%s%u", stage ? " " : "", ps_placement_device (placement, copy, stage));
   g_assert_cmpstr (text->str, ==, expected);
@@ -17,6 +18,7 @@ test_known (void)
   g_autoptr (PsPlacement) v = ps_placement_new (PS_PLACEMENT_V, 3, 2);
   g_autoptr (PsPlacement) wave = ps_placement_new (PS_PLACEMENT_WAVE, 2, 4);
   g_autoptr (PsPlacement) both = ps_placement_new (PS_PLACEMENT_BIDIRECTIONAL, 3, 1);
+
   assert_devices (loop, 0, "0 1 2 0 1 2");
   assert_devices (v, 0, "0 1 2 2 1 0");
   assert_devices (wave, 0, "0 1 1 0 0 1 1 0");
@@ -38,6 +40,7 @@ test_recognised (void)
   g_autoptr (PsPlacement) c = ps_placement_new_custom (2, 2, 2, both);
   g_autoptr (PsPlacement) d = ps_placement_new_custom (2, 3, 1, other);
   g_autoptr (PsPlacement) e = ps_placement_copy (d);
+
   g_assert_cmpint (a->kind, ==, PS_PLACEMENT_V);
   g_assert_cmpint (b->kind, ==, PS_PLACEMENT_LOOP);
   g_assert_cmpint (c->kind, ==, PS_PLACEMENT_BIDIRECTIONAL);
@@ -49,6 +52,7 @@ static void
 test_names (void)
 {
   PsPlacementKind kind;
+
   g_assert_true (ps_placement_parse ("x", "V", &kind, NULL));
   g_assert_cmpint (kind, ==, PS_PLACEMENT_V);
   g_assert_false (ps_placement_parse ("x", "custom", &kind, NULL));

@@ -12,6 +12,7 @@ fill (PsCostDb *db, const char *name)
 {
   gint64 profile = begin (db, name);
   PsMeasurement *cold = new_op (PS_OP_W, "layers=4", 2, 3000);
+
   cold->sharing = 4;
   cold->cache = PS_CACHE_COLD;
   cold->device_ns = 2900;
@@ -43,6 +44,7 @@ text_of (PsCostDb *db, const char *name, gboolean with_samples)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsProfileContents) contents = ps_profile_contents_load (db, name, with_samples, &error);
+
   g_assert_no_error (error);
   return ps_profile_contents_to_text (contents);
 }
@@ -52,6 +54,7 @@ parse (const char *text)
 {
   g_autoptr (GError) error = NULL;
   PsProfileContents *contents = ps_profile_contents_parse ("a.json", text, strlen (text), &error);
+
   g_assert_no_error (error);
   return contents;
 }
@@ -65,6 +68,7 @@ test_round_trip (void)
       g_autofree char *path = path_of ("from.db"), *other_path = path_of ("to.db");
       PsCostDb *db = open_db (path, PS_COSTDB_WRITE), *other = open_db (other_path, PS_COSTDB_WRITE);
       g_autoptr (GError) error = NULL;
+
       fill (db, "p");
       g_autofree char *text = text_of (db, "p", with_samples);
       g_autoptr (PsProfileContents) contents = parse (text);
@@ -95,6 +99,7 @@ test_shares (void)
   g_autoptr (PsProfile) parts = new_profile ("parts");
   PsMeasurement *m = new_op (PS_OP_F, "layers=4", 2, 1000);
   gint64 profile;
+
   g_free (parts->shares);
   parts->shares = g_strdup ("2,1");
   g_autoptr (GBytes) choices = g_bytes_new_static ("abc", 3);
@@ -124,7 +129,7 @@ test_shares (void)
 static void
 assert_holds (const char *text, const char *part)
 {
-  if (!strstr (text, part))
+  if (strstr (text, part) == NULL)
     g_error ("no %s in:\n%s", part, text);
 }
 
@@ -134,6 +139,7 @@ test_lines (void)
 {
   g_autofree char *path = path_of ("lines.db");
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+
   fill (db, "p");
   g_autofree char *text = text_of (db, "p", TRUE);
   assert_holds (
@@ -161,6 +167,7 @@ static char *
 changed (const char *text, const char *from, const char *to)
 {
   const char *at = strstr (text, from);
+
   g_assert_nonnull (at);
   return g_strdup_printf ("%.*s%s%s", (int)(at - text), text, to, at + strlen (from));
 }
@@ -208,12 +215,14 @@ test_refused (void)
   };
   g_autofree char *path = path_of ("refused.db");
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
+
   fill (db, "p");
   g_autofree char *text = text_of (db, "p", TRUE);
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
       g_autofree char *wrong = changed (text, rows[i].from, rows[i].to);
       g_autoptr (GError) error = NULL;
+
       g_assert_null (ps_profile_contents_parse ("a.json", wrong, strlen (wrong), &error));
       g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
       if (!g_pattern_match_simple (rows[i].message, error->message))

@@ -13,9 +13,11 @@ static char *
 stream (const PsProgram *program, guint device)
 {
   g_autoptr (GString) text = g_string_new (NULL);
+
   for (guint i = program->first[device]; i < program->first[device + 1]; i++)
     {
       g_autofree char *instruction = ps_instruction_format (&program->instructions[i]);
+
       g_string_append_printf (text, "%s%s", text->len ? "; " : "", instruction);
     }
   return g_string_free (g_steal_pointer (&text), FALSE);
@@ -25,6 +27,7 @@ static void
 assert_stream (const PsProgram *program, guint device, const char *expected)
 {
   g_autofree char *text = stream (program, device);
+
   g_assert_cmpstr (text, ==, expected);
 }
 
@@ -34,6 +37,7 @@ static void
 test_stream (void)
 {
   g_autoptr (PsProgram) program = lower_family ("gpipe", 2, 1, 1);
+
   assert_stream (program, 0, "F0.0; SEND F0.0 to device 1; RECEIVE B0.1 from device 1; WAIT B0.1 from device 1; BW0.0");
   assert_stream (program, 1, "RECEIVE F0.0 from device 0; WAIT F0.0 from device 0; F0.1; BW0.1; SEND B0.1 to device 0");
   g_assert_cmpuint (sizeof (PsStep), ==, 16);
@@ -53,6 +57,7 @@ static void
 test_local (void)
 {
   g_autoptr (PsProgram) program = lower_family ("interleaved", 1, 1, 2);
+
   assert_stream (program, 0, "F0.0; F0.1; BW0.1; BW0.0");
 }
 
@@ -60,11 +65,13 @@ static void
 check_table (const PsProgram *program)
 {
   const PsSchedule *schedule = program->schedule;
+
   g_assert_cmpuint (program->n_steps, ==, ps_schedule_n_ops (schedule));
   for (guint i = 0; i < program->n_steps; i++)
     {
       const PsStep *step = &program->steps[i];
       guint index = program->op_of[i];
+
       g_assert_cmpuint (step->input, <=, i);
       g_assert_cmpuint (step->previous, <=, i);
       g_assert_cmpuint (program->step_of[index], ==, i);
@@ -80,11 +87,13 @@ static void
 check_posts (const PsProgram *program)
 {
   guint n_messages = 0;
+
   for (guint step = 0; step < program->n_steps; step++)
     {
       const PsStep *what = &program->steps[step];
       guint i = program->first[what->device], last = 0;
       guint op = program->schedule->first[what->device];
+
       g_assert_cmpint (program->message_of[step] == 0, ==, what->input == 0);
       if (what->input == 0)
         continue;
@@ -116,12 +125,14 @@ static void
 test_posts (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (12);
+
   for (guint i = 0; i < 100; i++)
     {
       g_autoptr (PsProgram) program = ps_program_lower (random_schedule (rand, i % 2), (PsCommOrder)(i % 3), NULL);
       g_autoptr (PsProgram) untagged = ps_program_lower_untagged (ps_schedule_copy (program->schedule), NULL);
       g_autoptr (PsCosts) costs
           = ps_costs_parse ("f=2ns,b=3ns,w=1ns,c=1ns", program->schedule->placement->n_stages, 1, NULL);
+
       check_posts (program);
       check_posts (untagged);
       g_assert_true (ps_events_plan (program, costs, &(PsEventsSetting){ .comm = PS_CHANNEL_RANK }, NULL));
@@ -133,11 +144,13 @@ static void
 test_random (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (11);
+
   for (guint i = 0; i < 300; i++)
     {
       g_autoptr (GError) error = NULL;
       g_autoptr (PsProgram) program
           = ps_program_lower (random_schedule (rand, i % 2), i % 3 ? PS_COMM_ASAP : PS_COMM_PLANNED, &error);
+
       g_assert_no_error (error);
       check_table (program);
       assert_runs_on_all_channels (program);
@@ -148,6 +161,7 @@ static PsSchedule *
 two_devices (const PsOp *a, guint n_a, const PsOp *b, guint n_b, guint m)
 {
   PsScheduleBuilder *builder = ps_schedule_builder_new ("hand", ps_placement_new (PS_PLACEMENT_LOOP, 2, 1), m);
+
   for (guint i = 0; i < n_a; i++)
     ps_schedule_builder_add_op (builder, a[i]);
   ps_schedule_builder_next_device (builder);
@@ -169,6 +183,7 @@ test_circle (void)
   static const PsOp b[] = { OP (PS_OP_F, 0, 1), OP (PS_OP_BW, 0, 1), OP (PS_OP_F, 1, 1), OP (PS_OP_BW, 1, 1) };
   g_autoptr (GError) error = NULL;
   g_autoptr (PsSchedule) schedule = two_devices (a, 4, b, 4, 2);
+
   g_assert_true (ps_schedule_validate (schedule, &error));
   g_assert_null (ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
@@ -183,6 +198,7 @@ find (const PsProgram *program, guint device, const char *text)
   for (guint i = program->first[device]; i < program->first[device + 1]; i++)
     {
       g_autofree char *instruction = ps_instruction_format (&program->instructions[i]);
+
       if (g_str_equal (instruction, text))
         return i;
     }
@@ -193,6 +209,7 @@ static void
 swap (PsProgram *program, guint i, guint k)
 {
   PsInstruction kept = program->instructions[i];
+
   program->instructions[i] = program->instructions[k];
   program->instructions[k] = kept;
 }
@@ -203,12 +220,14 @@ test_crossed_receives (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsProgram) program = lower_family ("gpipe", 2, 2, 1);
+
   swap (program, find (program, 1, "RECEIVE F0.0 from device 0"), find (program, 1, "RECEIVE F1.0 from device 0"));
   /* The wait for F0.0 would now stand before its receive: move both receives in front. */
   guint wait = find (program, 1, "WAIT F0.0 from device 0"), receive = find (program, 1, "RECEIVE F0.0 from device 0");
   if (wait < receive)
     {
       PsInstruction moved = program->instructions[receive];
+
       memmove (&program->instructions[wait + 1], &program->instructions[wait], (receive - wait) * sizeof moved);
       program->instructions[wait] = moved;
     }
@@ -243,12 +262,14 @@ test_orders (void)
                           "BW0.1; SEND B0.1 to device "
                           "0; WAIT F1.0 from device 0; F1.1; BW1.1; SEND B1.1 to device 0" },
   };
+
   for (guint order = PS_COMM_DEFERRED; order <= PS_COMM_PLANNED; order++)
     {
       g_autoptr (GError) error = NULL;
       PsFamilySetting setting = { .n_devices = 2, .n_microbatches = 2, .n_chunks = 1 };
       g_autoptr (PsProgram) program = ps_program_lower (ps_family_generate (ps_family_find ("1f1b"), &setting, &error),
                                                         (PsCommOrder)order, &error);
+
       g_assert_no_error (error);
       for (guint device = 0; device < 2; device++)
         assert_stream (program, device, streams[order][device]);
@@ -263,6 +284,7 @@ test_deferred_pairs (void)
 {
   static const char *const families[]
       = { "zb-v", "v-half", "v-min", "1f1b-v", "dualpipe-v", "interleaved-zb", "hanayo" };
+
   for (guint i = 0; i < G_N_ELEMENTS (families); i++)
     for (guint p = 2; p <= 4; p++)
       {
@@ -270,6 +292,7 @@ test_deferred_pairs (void)
         g_autoptr (GError) error = NULL;
         g_autoptr (PsProgram) program
             = ps_program_lower_untagged (ps_family_generate (ps_family_find (families[i]), &setting, NULL), &error);
+
         ps_program_check (program, PS_CHANNEL_DIRECTION, &error);
         g_assert_no_error (error);
       }
@@ -282,6 +305,7 @@ without_weights (const char *text)
   g_autoptr (GRegex) weights = g_regex_new ("[0-9]+(UNSHARD|RESHARD|REDUCE_GRAD|WAIT_[A-Z_]+[0-9]*),?", 0, 0, NULL);
   g_autoptr (GRegex) ends = g_regex_new (",\\r", 0, 0, NULL);
   g_autofree char *cells = g_regex_replace_literal (weights, text, -1, 0, "", 0, NULL);
+
   return g_regex_replace_literal (ends, cells, -1, 0, "\r", 0, NULL);
 }
 
@@ -293,13 +317,15 @@ test_asap (void)
   static const char *const families[]
       = { "gpipe", "1f1b", "interleaved", "looped-bfs", "interleaved-zb", "zb-v", "dualpipe-v", "v-half", "hanayo" };
   const PsFormat *format = ps_format_find ("torch-comms-2.14", NULL);
+
   for (guint i = 0; i < G_N_ELEMENTS (families); i++)
     for (guint v = 1; v <= 4; v++)
       {
         const PsFamily *family = ps_family_find (families[i]);
         PsFamilySetting setting = { .n_devices = 4, .n_microbatches = 8, .n_chunks = v };
         g_autoptr (PsSchedule) schedule = ps_family_generate (family, &setting, NULL);
-        if (!schedule)
+
+        if (schedule == NULL)
           continue;
         g_autofree char *expected = format->write (schedule, NULL), *expected_cells = without_weights (expected);
         g_autoptr (PsProgram) program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, NULL);
@@ -312,6 +338,7 @@ static void
 assert_broken (PsProgram *program, const char *part)
 {
   g_autoptr (GError) error = NULL;
+
   g_assert_false (ps_program_check (program, PS_CHANNEL_LATENCY, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_SCHEDULE);
   g_assert_nonnull (strstr (error->message, part));
@@ -323,6 +350,7 @@ test_unmatched (void)
   g_autoptr (PsProgram) program = lower_family ("gpipe", 2, 2, 1);
   PsInstruction *send = &program->instructions[find (program, 0, "SEND F1.0 to device 1")];
   guint32 message = send->message;
+
   send->op.microbatch = 0;
   send->message = program->instructions[find (program, 1, "RECEIVE F0.0 from device 0")].message;
   assert_broken (program, "(SEND F0.0 to device 1): is there twice");

@@ -84,7 +84,7 @@ column_in (const char *heading, const char *name)
 {
   g_auto (GStrv) names = g_strsplit (heading, ",", -1);
 
-  for (guint i = 0; names[i]; i++)
+  for (guint i = 0; names[i] != NULL; i++)
     if (g_str_equal (names[i], name))
       return i;
   g_error ("no column %s in %s", name, heading);
@@ -120,7 +120,7 @@ test_pareto (void)
     /* The costs, whose commas are quoted, vary: compare from the end, where no text stands but the origin. */
     for (const char *c = lines[0]; *c; c++)
       commas += *c == ',';
-    for (guint k = 1; lines[k]; k++)
+    for (guint k = 1; lines[k] != NULL; k++)
       {
         g_auto (GStrv) cells = g_strsplit (lines[k], ",", -1);
         guint shift = g_strv_length (cells) - 1 - commas, found = 0;
@@ -162,7 +162,7 @@ test_best (void)
             const Row *row = ROW (rows, i);
 
             if (row->devices == devices && row->peak <= limits[limit]
-                && (!best || row->iteration_ns < best->iteration_ns
+                && (best == NULL || row->iteration_ns < best->iteration_ns
                     || (row->iteration_ns == best->iteration_ns && row->peak < best->peak)))
               best = row;
           }
@@ -254,7 +254,7 @@ test_stretches (void)
   answer = ps_results_sensitivity (results, &question, "bandwidth_factor", NULL);
   lines = csv_lines (answer);
   g_assert_cmpuint (g_strv_length (lines), >=, 3); /* two stretches at least */
-  for (guint k = 1; lines[k]; k++)
+  for (guint k = 1; lines[k] != NULL; k++)
     {
       g_auto (GStrv) cells = g_strsplit (lines[k], ",", -1); /* from,to,winner,ahead,before,break_even,statement */
       double from = g_ascii_strtod (cells[0], NULL), to = g_ascii_strtod (cells[1], NULL);

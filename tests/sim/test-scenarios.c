@@ -25,6 +25,7 @@ check_random (GRand *rand, const PsProgram *program, guint n, gint64 unit, gint3
   g_autoptr (PsScenarios) scenarios = ps_scenarios_new (plan, n);
   g_autoptr (GPtrArray) costs = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_costs_free);
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+
   for (guint i = 0; i < n; i++)
     {
       g_ptr_array_add (costs, random_times (rand, program->schedule->placement->n_stages, unit, limit));
@@ -51,10 +52,12 @@ test_random (void)
 {
   static const guint counts[] = { 1, 2, 15, 16, 17, 31, 32, 33, 70 };
   g_autoptr (GRand) rand = g_rand_new_with_seed (5);
+
   for (guint i = 0; i < 200; i++)
     {
       g_autoptr (PsProgram) program = lower (random_schedule (rand, i % 2 == 1));
       guint n = counts[i % G_N_ELEMENTS (counts)];
+
       check_random (rand, program, n, 1, 100, n <= PS_SCENARIO_LANES ? 64 : 32);
     }
 }
@@ -66,9 +69,11 @@ test_families (void)
   g_autoptr (GRand) rand = g_rand_new_with_seed (6);
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
+
   for (guint i = 0; i < n; i++)
     {
       g_autoptr (PsProgram) program = lower_family (families[i]->name, 4, 8, 0);
+
       check_random (rand, program, 37, 1, 1000000, 32);
     }
 }
@@ -96,6 +101,7 @@ test_widths (void)
   g_autoptr (PsProgram) program = lower_family ("gpipe", 1, 1, 0);
   g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (program);
   g_autoptr (PsScenarios) scenarios = ps_scenarios_new (plan, PS_SCENARIO_LANES + 1);
+
   g_assert_cmpuint (plan->n_op_classes, ==, 3);
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
@@ -115,6 +121,7 @@ test_units (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (7);
   g_autoptr (PsProgram) program = lower_family ("zb-v", 4, 8, 0);
+
   check_random (rand, program, 50, 3000, 10000000, 32);
   check_random (rand, program, 50, 1000000007, 100, 32);
   /* 1 / 49 is rounded down, so that quotients come out a little below whole numbers. */
@@ -129,6 +136,7 @@ test_classes (void)
 {
   g_autoptr (PsProgram) program = lower_family ("1f1b", 2, 4, 0);
   g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (program);
+
   g_assert_cmpuint (plan->n_op_classes, ==, 1 + 4);
   g_assert_cmpuint (plan->n_transfer_classes, ==, 1 + 2);
   g_assert_cmpuint (plan->transfer[1].from, ==, 0);
@@ -161,11 +169,13 @@ static void
 fill (gpointer data, guint first_step, guint n_steps, guint first, gint64 *duration_ns, gint64 *transfer_ns)
 {
   Fill *filling = data;
+
   filling->n_calls++;
   for (guint i = 0; i < n_steps; i++)
     for (guint lane = 0; lane < PS_SCENARIO_LANES; lane++)
       {
         const PsScenarioStep *step = &filling->plan->steps[first_step + i];
+
         duration_ns[i * PS_SCENARIO_LANES + lane] = step->op ? step_ns (first_step + i, first + lane, 1) : 0;
         transfer_ns[i * PS_SCENARIO_LANES + lane] = step->transfer ? step_ns (first_step + i, first + lane, 2) : 0;
       }
@@ -179,9 +189,11 @@ check_steps (const PsProgram *program, guint n)
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   g_autoptr (PsCosts) costs = ps_costs_new (program->schedule->placement->n_stages);
   g_autofree gint64 *durations = g_new (gint64, program->n_steps), *transfers = g_new (gint64, program->n_steps);
+
   for (guint kernel = 0; kernel < PS_N_KERNELS; kernel++)
     {
       Fill filling = { plan, 0 };
+
       if (!ps_kernel_is_available (kernel))
         continue;
       scenarios->kernel = kernel;
@@ -206,14 +218,17 @@ test_steps (void)
   g_autoptr (GRand) rand = g_rand_new_with_seed (8);
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
+
   for (guint i = 0; i < 60; i++)
     {
       g_autoptr (PsProgram) program = lower (random_schedule (rand, i % 2 == 1));
+
       check_steps (program, 1 + random_below (rand, 40));
     }
   for (guint i = 0; i < n; i++)
     {
       g_autoptr (PsProgram) program = lower_family (families[i]->name, 4, 8, 0);
+
       check_steps (program, 20);
     }
 }

@@ -77,6 +77,7 @@ enumerate_weights (Enumeration *e, guint i)
   if (next[2] < next[1])
     {
       PsOp op = make_op (e->c, PS_OP_W, i, next[2]);
+
       next[2]++;
       go_on_with (e, &op, 1, 1);
     }
@@ -148,14 +149,14 @@ value_of (const Case *c, const GArray *a, const GArray *b)
   PsSchedule *schedule = ps_schedule_builder_end (builder);
   if (c->placement->n_copies > 1)
     schedule->copy = g_new (guint8, m);
-  for (guint i = 0; i < m && schedule->copy; i++)
+  for (guint i = 0; i < m && schedule->copy != NULL; i++)
     schedule->copy[i] = i >= m / 2;
   g_autoptr (PsProgram) program = ps_program_lower (schedule, PS_COMM_ASAP, NULL);
   if (program == NULL)
     return G_MAXINT64;
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   ps_simulate (program, c->costs, simulation);
-  for (guint d = 0; d < 2 && c->limit; d++)
+  for (guint d = 0; d < 2 && c->limit != NULL; d++)
     if (simulation->device[d].peak_bytes > c->limit[d])
       return G_MAXINT64;
   return c->setting.objective == PS_OBJECTIVE_SPAN ? simulation->max_span_ns : simulation->makespan_ns;
@@ -174,6 +175,7 @@ test_all (void)
       g_auto (Case) c = { 0 };
       gint64 cost[4] = { g_rand_int_range (random, 1, 9), g_rand_int_range (random, 1, 9),
                          g_rand_int_range (random, 1, 9), g_rand_int_range (random, 0, 4) };
+
       case_init (&c, i % 3 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_BIDIRECTIONAL, 2, 1, i % 3 ? 3 : 2, cost, 4,
                  g_rand_int_range (random, 1, 5), i % 2 ? g_rand_int_range (random, 8, 12) : 0);
       if (i % 5 > 0)

@@ -52,6 +52,7 @@ draw_order_join (const PsOrder *order, PsRandom *random, PsJoin *join)
   if (what > 1)
     {
       guint first = problem->first[device_of (problem, b)], stop = order->stop[device_of (problem, b)];
+
       join->partner = order->sequence[first + ps_random_below (random, stop - first)];
       if (chain_of (problem, join->partner) % N_KINDS != PS_OP_F)
         return FALSE;
@@ -88,6 +89,7 @@ test_moves (void)
   for (guint i = 0; i < 120; i++)
     {
       g_auto (Case) c = { 0 };
+
       draw (&c, random, 4, 6);
       g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
       PsRandom own = { i };
@@ -120,6 +122,7 @@ test_moves (void)
           else if (draw_order_move (order, &own, &move))
             {
               gint64 excess = ps_order_excess_change (order, move);
+
               if (ps_order_apply (order, move))
                 {
                   ps_order_keep (order, move, excess);
@@ -145,6 +148,7 @@ test_bounds (void)
   for (guint i = 0; i < 200; i++)
     {
       g_auto (Case) c = { 0 };
+
       draw (&c, random, 4, 6);
       g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
       PsRandom own = { i };
@@ -164,7 +168,7 @@ test_bounds (void)
       g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
       ps_simulate (program, c.costs, simulation);
       n_joined += program->pair != NULL;
-      for (guint d = 0; d < simulation->n_devices && c.limit; d++)
+      for (guint d = 0; d < simulation->n_devices && c.limit != NULL; d++)
         g_assert_cmpint (simulation->device[d].peak_bytes, <=, c.limit[d]);
       if (c.setting.objective == PS_OBJECTIVE_MAKESPAN)
         g_assert_cmpint (simulation->makespan_ns, ==, order->objective);
@@ -186,13 +190,14 @@ check_family (const Case *c, const PsFamily *family, const PsSearchResult *resul
                               .costs = c->costs,
                               .memory_limit = c->limit };
   g_autoptr (PsSchedule) schedule = ps_family_generate (family, &setting, NULL);
+
   if (schedule == NULL || schedule->n_slices > 1 || schedule->asynchronous
       || schedule->placement->kind != c->placement->kind)
     return;
   g_autoptr (PsProgram) program = ps_program_lower (g_steal_pointer (&schedule), PS_COMM_ASAP, NULL);
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   ps_simulate (program, c->costs, simulation);
-  for (guint d = 0; d < simulation->n_devices && c->limit; d++)
+  for (guint d = 0; d < simulation->n_devices && c->limit != NULL; d++)
     if (simulation->device[d].peak_bytes > c->limit[d])
       return;
   *n_compared += program->pair != NULL;
@@ -224,13 +229,14 @@ static void
 test_families (void)
 {
   const char *text = g_getenv ("PIPESIM_SEARCH_CASES");
-  guint n = text ? (guint)g_ascii_strtoull (text, NULL, 10) : 200, n_families, n_compared = 0;
+  guint n = text != NULL ? (guint)g_ascii_strtoull (text, NULL, 10) : 200, n_families, n_compared = 0;
   g_autoptr (GRand) random = g_rand_new_with_seed (23);
   const PsFamily *const *families = ps_family_table (&n_families);
 
   for (guint i = 0; i < n; i++)
     {
       g_auto (Case) c = { 0 };
+
       if (i % 2)
         draw_suited (&c, random);
       else
@@ -295,6 +301,7 @@ test_one_by_one (void)
   for (guint i = 0; i < 300; i++)
     {
       g_auto (Case) c = { 0 };
+
       draw (&c, random, 5, 6);
       for (guint d = 0; d < c.placement->n_devices && c.limit != NULL; d++)
         c.limit[d] = ps_search_least_memory (c.placement, c.costs, d);
@@ -318,6 +325,7 @@ test_least_memory (void)
     {
       g_auto (Case) c = { 0 };
       g_autoptr (GError) error = NULL;
+
       case_init (&c, PS_PLACEMENT_LOOP, 3, 1, 5, cost, 1, 1, 3);
       for (guint s = 0; s < 3; s++)
         {
@@ -355,6 +363,7 @@ test_stretch (void)
 {
   const gint64 cost[4] = { 10, 10, 10, 0 };
   g_auto (Case) few = { 0 }, many = { 0 };
+
   case_init (&few, PS_PLACEMENT_V, 3, 2, 16, cost, 2, 1, 0);
   case_init (&many, PS_PLACEMENT_V, 3, 2, 48, cost, 2, 1, 0);
   for (guint s = 0; s < 6; s++)

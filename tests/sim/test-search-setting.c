@@ -66,6 +66,7 @@ search (SearchPricing *pricing, const PsPlacement *placement, guint64 moves)
 {
   const PsSetting *setting = pricing->setting;
   g_autofree gint64 *limit = NULL;
+
   g_assert_true (ps_setting_memory_limit (setting, placement->n_devices, &limit, NULL));
   PsSearchSetting search = { .placement = placement,
                              .n_microbatches = setting->n_microbatches,
@@ -104,7 +105,7 @@ check_families (const PsSetting *setting, const PsPlacement *placement, const Ps
   for (guint i = 0; i < n; i++)
     {
       g_autoptr (PsPrediction) prediction = ps_predict (setting, families[i]->name, NULL);
-      const PsSchedule *schedule = prediction ? prediction->program->schedule : NULL;
+      const PsSchedule *schedule = prediction != NULL ? prediction->program->schedule : NULL;
 
       if (prediction == NULL || !prediction->feasible || schedule->asynchronous || schedule->n_slices > 1
           || !is_placed_so (schedule, placement))

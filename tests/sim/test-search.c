@@ -18,6 +18,7 @@ test_moves (void)
   for (guint i = 0; i < 60; i++)
     {
       g_auto (Case) c = { 0 };
+
       case_draw (&c, draw, 4, 6);
       g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
       PsRandom random = { i };
@@ -27,6 +28,7 @@ test_moves (void)
       for (guint k = 0; k < 200; k++)
         {
           guint from = ps_random_below (&random, problem->n_ops), device = 0;
+
           while (from >= problem->first[device + 1])
             device++;
           guint n = problem->first[device + 1] - problem->first[device];
@@ -94,6 +96,7 @@ fill_device (PsOrder *order, guint device, const guint32 *word)
   for (guint i = problem->first[device]; i < problem->first[device + 1]; i++)
     {
       guint chain = word[i - problem->first[device]];
+
       order->sequence[i] = chain * problem->m + next[chain]++;
     }
 }
@@ -139,6 +142,7 @@ test_exact (void)
       g_auto (Case) c = { 0 };
       gint64 cost[4] = { g_rand_int_range (draw, 1, 9), g_rand_int_range (draw, 1, 9), g_rand_int_range (draw, 1, 9),
                          g_rand_int_range (draw, 0, 4) };
+
       case_init (&c, PS_PLACEMENT_LOOP, 2, 1, 2, cost, 4, g_rand_int_range (draw, 1, 5),
                  g_rand_int_range (draw, 4, 12));
       c.setting.objective = g_rand_boolean (draw) ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN;
@@ -170,6 +174,7 @@ test_bounds (void)
   for (guint i = 0; i < 150; i++)
     {
       g_auto (Case) c = { 0 };
+
       case_draw (&c, draw, 3, 3);
       g_autoptr (PsProblem) problem = ps_problem_new (&c.setting);
       PsRandom random = { i };
@@ -209,6 +214,7 @@ test_known (void)
   for (guint i = 0; i < G_N_ELEMENTS (known); i++)
     {
       g_auto (Case) c = { 0 };
+
       case_init (&c, PS_PLACEMENT_V, known[i].p, 2, known[i].m, known[i].cost, 21024, 512, 21024 * 2 * known[i].p);
       c.setting.move_limit = i == 2 ? 30000000 : 2000000;
       g_autoptr (GError) error = NULL;
@@ -226,12 +232,13 @@ static void
 test_random (void)
 {
   const char *text = g_getenv ("PIPESIM_SEARCH_CASES");
-  guint n = text ? (guint)g_ascii_strtoull (text, NULL, 10) : 300;
+  guint n = text != NULL ? (guint)g_ascii_strtoull (text, NULL, 10) : 300;
   g_autoptr (GRand) draw = g_rand_new_with_seed (7);
 
   for (guint i = 0; i < n; i++)
     {
       g_auto (Case) c = { 0 };
+
       case_draw (&c, draw, 5, i % 10 == 0 ? 40 : 8);
       c.setting.move_limit = i % 4 == 0 ? 1 : 4000;
       c.setting.n_threads = 1 + i % 2;
@@ -254,6 +261,7 @@ test_families (void)
   for (guint i = 0; i < 40; i++)
     {
       g_auto (Case) c = { 0 };
+
       case_draw (&c, draw, 4, 8);
       c.setting.move_limit = 4000;
       g_autoptr (PsSearchResult) result = ps_search (&c.setting, NULL);
@@ -266,6 +274,7 @@ test_families (void)
       for (guint f = 0; f < n_families; f++)
         {
           g_autoptr (PsSchedule) schedule = ps_family_generate (families[f], &setting, NULL);
+
           if (schedule == NULL || schedule->n_slices > 1 || schedule->placement->n_copies > 1 || schedule->asynchronous
               || schedule->placement->kind != c.placement->kind)
             continue;
@@ -275,7 +284,7 @@ test_families (void)
           g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
           gboolean fits = TRUE;
           ps_simulate (program, c.costs, simulation);
-          for (guint d = 0; d < simulation->n_devices && c.limit; d++)
+          for (guint d = 0; d < simulation->n_devices && c.limit != NULL; d++)
             fits &= simulation->device[d].peak_bytes <= c.limit[d];
           if (fits)
             g_assert_cmpint (objective_of (&c, result), <=,
@@ -295,11 +304,13 @@ test_longer (void)
     {
       g_auto (Case) c = { 0 };
       gint64 before = G_MAXINT64;
+
       case_draw (&c, draw, 4, i % 3 == 0 ? 40 : 8);
       c.setting.n_threads = 1 + i % 2;
       for (c.setting.move_limit = 2000; c.setting.move_limit <= 32000; c.setting.move_limit *= 2)
         {
           g_autoptr (PsSearchResult) result = ps_search (&c.setting, NULL);
+
           g_assert_cmpint (objective_of (&c, result), <=, before);
           before = objective_of (&c, result);
         }
@@ -314,6 +325,7 @@ test_repeats (void)
   for (guint threads = 1; threads <= 3; threads += 2)
     {
       g_auto (Case) c = { 0 };
+
       case_init (&c, PS_PLACEMENT_V, 4, 2, 6, cost, 4, 2, 20);
       c.setting.n_threads = threads;
       c.setting.move_limit = 30000;
@@ -350,6 +362,7 @@ test_stretch (void)
 {
   const gint64 cost[4] = { 1, 1, 1, 0 };
   g_auto (Case) few = { 0 }, many = { 0 };
+
   case_init (&few, PS_PLACEMENT_LOOP, 3, 1, 12, cost, 2, 1, 0);
   case_init (&many, PS_PLACEMENT_LOOP, 3, 1, 60, cost, 2, 1, 0);
   g_autoptr (PsProblem) small = ps_problem_new (&few.setting), large = ps_problem_new (&many.setting);

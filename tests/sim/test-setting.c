@@ -41,7 +41,7 @@ assert_usage (const GError *error, const char *where, const char *value)
   g_assert_nonnull (error);
   g_assert_cmpint (ps_error_exit_code (error), ==, 2);
   g_assert_null (strchr (error->message, '\n'));
-  if (!strstr (error->message, where) || !strstr (error->message, value))
+  if (strstr (error->message, where) == NULL || strstr (error->message, value) == NULL)
     g_error ("'%s' names not both '%s' and '%s'", error->message, where, value);
 }
 

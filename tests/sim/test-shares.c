@@ -10,11 +10,13 @@ test_lowest_terms (void)
     const char *text, *lowest;
   } cases[] = { { "40,30,20,10", "4,3,2,1" }, { "4,3,2,1", "4,3,2,1" }, { "7,5", "7,5" }, { "6,10,15", "6,10,15" },
                 { "1000000,1", "1000000,1" }, { "5,5,5", "" },          { "9", "" } };
+
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     {
       g_autoptr (GError) error = NULL;
       guint n;
       g_autofree guint *shares = ps_shares_parse ("x", cases[i].text, &n, &error);
+
       g_assert_no_error (error);
       g_autofree char *text = ps_shares_to_text (shares, n);
       g_assert_cmpstr (text, ==, cases[i].lowest);
@@ -33,6 +35,7 @@ test_values (void)
   guint n;
   g_autofree guint *shares = ps_shares_parse ("x", "9,3,6", &n, NULL);
   const guint expected[] = { 3, 1, 2 };
+
   g_assert_cmpmem (shares, n * sizeof *shares, expected, sizeof expected);
 }
 
@@ -40,10 +43,12 @@ static void
 test_refused (void)
 {
   static const char *const texts[] = { "1,", "0,1", "1,-1", "1000001,1", "x", "1 2", "1,,2" };
+
   for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
     {
       g_autoptr (GError) error = NULL;
       guint n;
+
       g_assert_null (ps_shares_parse ("--sm-shares", texts[i], &n, &error));
       g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
       g_assert_true (g_str_has_prefix (error->message, "--sm-shares: '"));

@@ -12,6 +12,7 @@ simulate_costs (Case *test, const char *name, guint p, guint m, guint v, const c
 {
   g_autoptr (GError) error = NULL;
   PsSchedule *schedule = generate (name, p, m, v, &error);
+
   g_assert_no_error (error);
   PsCosts *costs = ps_costs_parse (text, p, v, &error);
   g_assert_no_error (error);
@@ -27,14 +28,17 @@ check_closed_forms (guint p, guint m, guint v, gint64 f, gint64 b, gint64 w)
   g_autofree char *costs
       = g_strdup_printf ("f=%" G_GINT64_FORMAT "ns,b=%" G_GINT64_FORMAT "ns,w=%" G_GINT64_FORMAT "ns,act=60B", f, b, w);
   gint64 whole = f + b + w;
+
   for (guint i = 0; i < G_N_ELEMENTS (one_chunk); i++)
     {
       g_auto (Case) test = { 0 };
+
       simulate_costs (&test, one_chunk[i], p, m, 1, costs);
       g_assert_cmpint (test.simulation->makespan_ns, ==, i == 0 ? (gint64)m * p * whole : (gint64)(m + p - 1) * whole);
       for (guint r = 0; r < p; r++)
         {
           guint alive = i == 0 ? 1 : i == 1 ? m : MIN (m, p - r);
+
           g_assert_cmpuint (test.program->peak_activations[r], ==, alive);
           g_assert_cmpint (test.simulation->device[r].peak_bytes, ==, 60 * (gint64)alive);
           g_assert_cmpint (test.simulation->device[r].busy_ns, ==, m * whole);
@@ -43,6 +47,7 @@ check_closed_forms (guint p, guint m, guint v, gint64 f, gint64 b, gint64 w)
   if (p > 1)
     {
       g_auto (Case) test = { 0 };
+
       simulate_costs (&test, "interleaved", p, m * p, v, costs);
       /* f, b and w are multiples of v here, so that chunks are exact. */
       g_assert_cmpint (test.simulation->makespan_ns, ==, (gint64)m * p * whole + (p - 1) * whole / v);
@@ -55,9 +60,11 @@ static void
 test_closed_forms (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (1);
+
   for (guint i = 0; i < 500; i++)
     {
       guint v = 2 + random_below (rand, 3);
+
       check_closed_forms (1 + random_below (rand, 10), 1 + random_below (rand, 24), v,
                           v * (1 + (gint64)random_below (rand, 1000)), v * (1 + (gint64)random_below (rand, 1000)),
                           v * (1 + (gint64)random_below (rand, 1000)));
@@ -70,6 +77,7 @@ static void
 test_zb_h1 (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (2);
+
   for (guint i = 0; i < 300; i++)
     {
       guint p = 1 + random_below (rand, 10), m = 2 * p + random_below (rand, 24);
@@ -77,6 +85,7 @@ test_zb_h1 (void)
       g_autofree char *costs
           = g_strdup_printf ("f=%" G_GINT64_FORMAT "ns,b=%" G_GINT64_FORMAT "ns,w=%" G_GINT64_FORMAT "ns", f, b, w);
       g_auto (Case) test = { 0 };
+
       simulate_costs (&test, "zb-h1", p, m, 1, costs);
       g_assert_cmpint (test.simulation->makespan_ns, ==, m * (f + b + w) + (p - 1) * (f + b - w));
       for (guint r = 0; r < p; r++)
@@ -91,6 +100,7 @@ static void
 test_transfers (void)
 {
   g_auto (Case) test = { 0 };
+
   simulate_costs (&test, "1f1b", 2, 2, 1, "f=1ms,bw=2ms,c=1ms");
   g_assert_cmpint (test.simulation->makespan_ns, ==, 11000000);
   g_assert_cmpint (test.simulation->device[1].start_ns, ==, 2000000);
@@ -105,6 +115,7 @@ static void
 test_memory (void)
 {
   g_auto (Case) test = { 0 };
+
   simulate_costs (&test, "zb-h1", 1, 3, 1, "f=1ms,b=1ms,w=1ms,o=5ms,act=8B,wact=3B,weights=10B");
   g_assert_cmpint (test.simulation->device[0].peak_bytes, ==, 18);
   g_assert_cmpint (test.simulation->device[0].held_bytes, ==, 10);
@@ -121,6 +132,7 @@ replay (const char *family, char **cost, guint v)
   g_auto (Case) test = { 0 };
   guint p = (guint)atoi (cost[2]), m = (guint)atoi (cost[3]);
   g_autofree char *costs = g_strdup_printf ("f=%sms,b=%sms,w=%sms,c=%sms", cost[5], cost[6], cost[7], cost[8]);
+
   simulate_costs (&test, family, p, m, v, costs);
   return 1 - (double)test.simulation->device[0].busy_ns / (double)test.simulation->makespan_ns;
 }
@@ -131,6 +143,7 @@ read_lines (const char *name)
   g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fixtures", name, NULL);
   g_autofree char *text = NULL;
   g_autoptr (GError) error = NULL;
+
   g_file_get_contents (path, &text, NULL, &error);
   g_assert_no_error (error);
   return g_strsplit (g_strstrip (text), "\n", -1);
@@ -141,7 +154,8 @@ published_value (char **published, char **cost, const char *schedule)
 {
   g_autofree char *start
       = g_strdup_printf ("Table 5,%s,%s,%s,%s,%s,bubble_rate,", cost[1], cost[2], cost[3], cost[4], schedule);
-  for (guint i = 0; published[i]; i++)
+
+  for (guint i = 0; published[i] != NULL; i++)
     if (g_str_has_prefix (published[i], start))
       return g_ascii_strtod (published[i] + strlen (start), NULL);
   g_assert_not_reached ();
@@ -155,12 +169,14 @@ test_published (void)
   g_auto (GStrv) costs = read_lines ("zero_bubble_costs.csv");
   g_auto (GStrv) published = read_lines ("zero_bubble_published.csv");
   guint n = 0;
-  for (guint i = 1; costs[i]; i++)
+
+  for (guint i = 1; costs[i] != NULL; i++)
     {
       g_auto (GStrv) cost = g_strsplit (costs[i], ",", -1);
       gboolean small = g_str_equal (cost[1], "1.5B");
       double interleaved = replay ("interleaved", cost, small ? 3 : 2),
              shown = published_value (published, cost, "1F1B-I");
+
       g_assert_cmpfloat_with_epsilon (replay ("1f1b", cost, 1), published_value (published, cost, "1F1B"), 0.0005);
       g_assert_cmpfloat_with_epsilon (replay ("zb-h1", cost, 1), published_value (published, cost, "ZB-H1"), 0.0005);
       g_test_message ("%s p=%s m=%s interleaved: ours %.4f, published %.4f", cost[1], cost[2], cost[3], interleaved,
@@ -189,6 +205,7 @@ find_end (const Naive *naive, gboolean forward, guint stage, guint microbatch)
     {
       PsOp op = naive->schedule->ops[i];
       gboolean is_backward = op.kind == PS_OP_B || op.kind == PS_OP_BW;
+
       if (op.stage == stage && op.microbatch == microbatch && (forward ? op.kind == PS_OP_F : is_backward))
         return naive->end[i];
     }
@@ -201,6 +218,7 @@ naive_arrival (const Naive *naive, guint i)
   const PsPlacement *placement = naive->schedule->placement;
   PsOp op = naive->schedule->ops[i];
   gboolean forward = op.kind == PS_OP_F;
+
   if (op.kind == PS_OP_W || op.stage == (forward ? 0 : placement->n_stages - 1))
     return 0;
   guint from = forward ? op.stage - 1U : op.stage + 1U;
@@ -214,6 +232,7 @@ naive_duration (const Naive *naive, guint i, guint n)
 {
   const PsOp *op = &naive->schedule->ops[i];
   gint64 sum = 0;
+
   for (guint k = 0; k < n; k++)
     {
       if (n == 2 && op[k].kind == PS_OP_F && naive->costs->stage[op[k].stage].pair_ns >= 0)
@@ -229,6 +248,7 @@ naive_relax (const Naive *naive, guint device)
   const guint *first = naive->schedule->first;
   gboolean changed = FALSE;
   gint64 clock = 0;
+
   for (guint i = first[device], n; i < first[device + 1]; i += n)
     {
       n = naive->schedule->ops[i].paired ? 2 : 1;
@@ -251,6 +271,7 @@ naive_peak (const Naive *naive, guint device)
 {
   const PsSchedule *schedule = naive->schedule;
   gint64 level = 0, peak = 0;
+
   for (guint stage = 0; stage < schedule->placement->n_stages; stage++)
     level += schedule->placement->device[stage] == device ? naive->costs->stage[stage].weight_bytes : 0;
   peak = level;
@@ -275,6 +296,7 @@ check_steps (const PsProgram *program, const PsCosts *costs, const PsSimulation 
 {
   g_autofree gint64 *durations = g_new (gint64, program->n_steps), *transfers = g_new (gint64, program->n_steps);
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+
   for (guint i = 0; i < program->n_steps; i++)
     {
       durations[i] = ps_step_duration (program, costs, i);
@@ -297,6 +319,7 @@ check_against_naive (GRand *rand, gboolean pairs)
 {
   g_autoptr (PsSchedule) drawn = random_schedule (rand, pairs);
   g_autoptr (PsCosts) costs = random_costs (rand, drawn->placement->n_stages, 0);
+
   forget_messages (costs);
   for (guint stage = 0; stage < costs->n_stages; stage++)
     {
@@ -322,7 +345,8 @@ check_against_naive (GRand *rand, gboolean pairs)
   for (guint i = 0; i < n; i++)
     {
       guint step = program->step_of[i];
-      gboolean in_front = program->pair && program->pair[step] == PS_PAIR_FIRST;
+      gboolean in_front = program->pair != NULL && program->pair[step] == PS_PAIR_FIRST;
+
       g_assert_cmpuint (program->op_of[step], ==, i);
       g_assert_cmpint (simulation->end_ns[step + 1 + in_front], ==, end[i]);
       first = MIN (first, start[i]);
@@ -332,6 +356,7 @@ check_against_naive (GRand *rand, gboolean pairs)
   for (guint device = 0; device < schedule->placement->n_devices; device++)
     {
       gint64 busy = 0;
+
       for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++)
         busy += i == schedule->first[device] || !schedule->ops[i - 1].paired ? end[i] - start[i] : 0;
       g_assert_cmpint (simulation->device[device].busy_ns, ==, busy);
@@ -345,6 +370,7 @@ static void
 test_random (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (3);
+
   for (guint i = 0; i < 400; i++)
     check_against_naive (rand, i % 2 == 1);
 }
@@ -354,6 +380,7 @@ static void
 test_scaling (void)
 {
   g_auto (Case) one = { 0 }, seven = { 0 };
+
   simulate_costs (&one, "interleaved", 4, 8, 3, "f=33us,b=36us,w=39us,c=5us,act=6B,wact=3B");
   simulate_costs (&seven, "interleaved", 4, 8, 3, "f=231us,b=252us,w=273us,c=35us,act=42B,wact=21B");
   g_assert_cmpint (seven.simulation->makespan_ns, ==, 7 * one.simulation->makespan_ns);

@@ -19,6 +19,7 @@ sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *unc
   g_autoptr (GError) error = NULL;
   PsSampling sampling = { .n_samples = n, .seed = 5, .n_jobs = 1, .events = events, .sync = PS_SYNC_BYPASS };
   gint64 *samples = ps_uncertainty_sample (program, costs, uncertainty, &sampling, &error);
+
   g_assert_no_error (error);
   return samples;
 }
@@ -28,6 +29,7 @@ static guint32
 draw (guint index, guint before, PsPurpose purpose)
 {
   guint32 words[PS_SCENARIO_LANES];
+
   purpose.stream += 3 * before;
   ps_draw (5, index - index % PS_SCENARIO_LANES, purpose, words);
   return words[index % PS_SCENARIO_LANES];
@@ -38,7 +40,8 @@ factor (const PsJitter *jitter, guint32 word)
 {
   guint32 words[PS_SCENARIO_LANES] = { word };
   double factors[PS_SCENARIO_LANES];
-  if (!jitter)
+
+  if (jitter == NULL)
     return 1;
   ps_jitter_factors (jitter, words, factors);
   return factors[0];
@@ -62,12 +65,14 @@ draw_times (const Times *times, guint index, guint before)
 {
   const PsProgram *program = times->program;
   gboolean slow = times->slow && draw (index, before, (PsPurpose){ 0, 0, 2 }) < 1U << 30;
+
   for (guint i = 0; i < program->n_steps; i++)
     {
       PsOp op = program->schedule->ops[program->op_of[i]];
       guint kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind, b = op.stage | (guint)op.slice << 16 | kind << 24;
       double duration = (double)ps_step_duration (program, times->costs, i);
       double transfer = (double)times->costs->transfer_ns[program->steps[i].transfer];
+
       if (slow && program->steps[i].device == 1)
         duration *= 2;
       duration *= factor (times->jitter, draw (index, before, (PsPurpose){ op.microbatch, b, 0 }));
@@ -82,9 +87,11 @@ static void
 mean_times (const Times *times)
 {
   const PsProgram *program = times->program;
+
   for (guint i = 0; i < program->n_steps; i++)
     {
       double mean = times->slow && program->steps[i].device == 1 ? 1.25 : 1;
+
       times->times[i] = (gint64)((double)ps_step_duration (program, times->costs, i) * mean + 0.5);
       times->times[program->n_steps + i] = times->costs->transfer_ns[program->steps[i].transfer];
     }
@@ -94,6 +101,7 @@ static gint64
 last_ready (const Queued *run)
 {
   gint64 last = 0;
+
   for (guint device = 0; device < run->program->schedule->placement->n_devices; device++)
     last = MAX (last, run->ready[device]);
   return last;
@@ -107,6 +115,7 @@ check_run (const Times *times, const PsEventsSetting *setting, guint n_settle, g
 {
   PsEventsSetting own = *setting;
   g_auto (Queued) run = { 0 };
+
   own.duration_ns = times->times;
   own.transfer_ns = times->times + times->program->n_steps;
   queued_init (&run, times->program, times->costs, &own);
@@ -121,6 +130,7 @@ check_run (const Times *times, const PsEventsSetting *setting, guint n_settle, g
   for (guint i = 0; i < PS_STEADY_ITERATIONS; i++)
     {
       gint64 begin = last_ready (&run);
+
       draw_times (times, index + i * PS_STEADY_RUNS, 0);
       queued_iterate (&run);
       g_assert_cmpint (samples[index + i * PS_STEADY_RUNS], ==, last_ready (&run) - begin);
@@ -133,6 +143,7 @@ check_random (GRand *rand, gboolean pairs)
   g_autoptr (PsProgram) program = lower (random_schedule (rand, pairs));
   g_autoptr (PsCosts) costs
       = random_times (rand, program->schedule->placement->n_stages, 1, g_rand_boolean (rand) ? 8 : 1000);
+
   for (guint i = 1; i <= 2 * costs->n_stages; i++)
     costs->message_bytes[i] = g_rand_int_range (rand, 0, 100);
   g_autoptr (PsJitter) jitter = random_below (rand, 4) ? ps_jitter_new (0.3) : NULL;
@@ -145,7 +156,7 @@ check_random (GRand *rand, gboolean pairs)
   if (!ps_events_simulate (program, costs, &setting, simulation, NULL))
     return FALSE; /* blocking programs may deadlock */
   PsUncertainty uncertainty
-      = { .jitter = jitter ? 0.3 : 0, .slowness = slow ? &sometimes : NULL, .n_slowness = slow ? 1 : 0 };
+      = { .jitter = jitter != NULL ? 0.3 : 0, .slowness = slow ? &sometimes : NULL, .n_slowness = slow ? 1 : 0 };
   g_autofree gint64 *samples = sample (program, costs, &uncertainty, 2 * BLOCK, &setting);
   Times times = { program, costs, jitter, slow, own };
   check_run (&times, &setting, SETTLE, WARM_UP, samples, random_below (rand, PS_STEADY_RUNS));
@@ -158,6 +169,7 @@ test_random (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (41);
   guint ran = 0;
+
   for (guint i = 0; i < 40; i++)
     ran += check_random (rand, i % 2 == 1);
   g_assert_cmpuint (ran, >=, 30);
@@ -173,12 +185,14 @@ test_entangled (void)
   g_autoptr (GRand) rand = g_rand_new_with_seed (43);
   g_autoptr (PsJitter) jitter = ps_jitter_new (0.3);
   const PsUncertainty uncertainty = { .jitter = 0.3 };
+
   for (guint i = 0; i < 20; i++)
     {
       g_autoptr (PsProgram) program = lower (random_schedule (rand, FALSE));
       guint n_stages = program->schedule->placement->n_stages;
       g_autoptr (PsCosts) costs = random_times (rand, n_stages, 1, 1000);
       g_autofree gint64 *own = g_new (gint64, 2 * (gsize)program->n_steps);
+
       if (i % 2 == 0)
         memset (costs->transfer_ns, 0, (1 + 2 * n_stages) * sizeof *costs->transfer_ns);
       g_autofree gint64 *samples = sample (program, costs, &uncertainty, 2 * BLOCK, &settings[i % 2]);
@@ -192,6 +206,7 @@ static PsCosts *
 some_costs (guint n_stages)
 {
   PsCosts *costs = ps_costs_new (n_stages);
+
   for (guint i = 0; i < PS_N_OP_KINDS * n_stages; i++)
     costs->op[i].duration_ns = 1000000 + 1000 * (i % 7);
   for (guint i = 1; i <= 2 * n_stages; i++)
@@ -210,6 +225,7 @@ for_each_family (Check check)
 {
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
+
   for (guint i = 0; i < 2 * n; i++)
     {
       g_autoptr (GError) error = NULL;
@@ -218,8 +234,9 @@ for_each_family (Check check)
       g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
       const PsEventsSetting rank = { .comm = PS_CHANNEL_RANK }, *setting = i % 2 ? &rank : NULL;
       PsIteration iteration;
+
       ps_simulate (program, costs, simulation);
-      g_assert_true (!setting || ps_events_simulate (program, costs, setting, simulation, NULL));
+      g_assert_true (setting == NULL || ps_events_simulate (program, costs, setting, simulation, NULL));
       g_assert_true (ps_iteration_events (program, costs, simulation, setting, PS_SYNC_BYPASS, PS_REDUCE_OVERLAPPED,
                                           &iteration, &error));
       g_test_message ("%s: period %" G_GINT64_FORMAT " ns, repeats after %u", families[i / 2]->name,
@@ -235,6 +252,7 @@ check_certain (const PsProgram *program, const PsCosts *costs, const PsEventsSet
   const PsUncertainty nothing = { 0 };
   g_autofree gint64 *samples = sample (program, costs, &nothing, BLOCK, setting);
   gint64 sum = 0;
+
   for (guint i = 0; i < BLOCK; i += PS_STEADY_RUNS)
     sum += samples[i];
   g_assert_cmpuint (PS_STEADY_ITERATIONS % iteration.n_iterations, ==, 0);
@@ -254,6 +272,7 @@ check_convex (const PsProgram *program, const PsCosts *costs, const PsEventsSett
   const PsUncertainty jitter = { .jitter = 0.2 };
   g_autofree gint64 *samples = sample (program, costs, &jitter, 2 * BLOCK, setting);
   PsDistribution distribution;
+
   ps_distribution_init (&distribution, samples, 2 * BLOCK, TRUE);
   double half = (distribution.mean_high_ns - distribution.mean_low_ns) / 2;
   g_assert_cmpfloat (distribution.mean_ns + 2 * half, >=, (double)iteration.period_ns);
@@ -275,6 +294,7 @@ test_one_device (void)
   const PsUncertainty uncertainty = { .jitter = 0.1 };
   g_autofree gint64 *samples = sample (program, costs, &uncertainty, 20000, NULL);
   PsDistribution distribution, independent;
+
   ps_distribution_init (&distribution, samples, 20000, TRUE);
   ps_distribution_init (&independent, samples, 20000, FALSE);
   g_assert_cmpfloat_with_epsilon (distribution.mean_ns, 29e6, 4 * 748e3 / sqrt (20000));
@@ -308,6 +328,7 @@ endless_time (const Endless *endless, guint stream, PsOpKind kind, guint stage, 
   gint64 base = stream == 0       ? ps_costs_op (endless->costs, kind, stage)->duration_ns
                 : kind == PS_OP_F ? endless->costs->transfer_ns[stage]
                                   : endless->costs->transfer_ns[1 + P + stage + 1];
+
   if (round < SETTLE)
     return base;
   guint32 word = at < WARM_UP
@@ -321,11 +342,13 @@ static gint64
 endless_device (Endless *endless, guint device, guint round, gint64 clock)
 {
   guint warm = P - device;
+
   for (guint i = round * M; i < (round + 1) * M; i++)
     {
       gint64 gradient = device + 1 < P ? endless->backward[device + 1][i]
                                              + endless_time (endless, 1, PS_OP_BW, device, i % M, round)
                                        : 0;
+
       clock = MAX (clock, gradient) + endless_time (endless, 0, PS_OP_BW, device, i % M, round);
       endless->backward[device][i] = clock;
       guint next = i + warm;
@@ -343,6 +366,7 @@ static void
 endless_round (Endless *endless, guint round, gint64 *ready_ns)
 {
   gint64 ends[P];
+
   for (guint pass = 0; pass < 2 * P * M; pass++)
     for (guint device = 0; device < P; device++)
       ends[device] = endless_device (endless, device, round, ready_ns[device]);
@@ -357,6 +381,7 @@ test_endless (void)
   g_autoptr (PsProgram) program = lower_family ("pipedream", P, M, 0);
   g_autoptr (PsCosts) costs
       = ps_costs_parse ("f=90us:100us:95us,bw=205us:180us:190us,c=20us,o=1us:1us:1us", P, 1, &error);
+
   g_assert_no_error (error);
   g_autoptr (PsJitter) jitter = ps_jitter_new (0.2);
   const PsUncertainty uncertainty = { .jitter = 0.2 };
@@ -365,6 +390,7 @@ test_endless (void)
     {
       g_autofree Endless *endless = g_new0 (Endless, 1);
       gint64 ready[P] = { 0 }, before = 0;
+
       *endless = (Endless){ .costs = costs, .jitter = jitter, .run = run };
       for (guint round = 0; round < SETTLE + ROUNDS; round++)
         {
@@ -388,6 +414,7 @@ test_repeatable (void)
   g_autofree gint64 *fewer = sample (program, costs, &uncertainty, 777, NULL);
   PsSampling sampling = { .n_samples = 3000, .seed = 5, .n_jobs = 3, .sync = PS_SYNC_BYPASS };
   g_autofree gint64 *three = ps_uncertainty_sample (program, costs, &uncertainty, &sampling, NULL);
+
   g_assert_cmpmem (one, 3000 * sizeof *one, three, 3000 * sizeof *three);
   g_assert_cmpmem (one, 777 * sizeof *one, fewer, 777 * sizeof *fewer);
 }
@@ -405,6 +432,7 @@ test_coverage (void)
   PsDistribution all, part, independent;
   guint means = 0, medians = 0;
   double width = 0, independent_width = 0;
+
   ps_distribution_init (&all, samples, 800 * BLOCK, TRUE);
   for (guint i = 0; i < 400; i++)
     {
@@ -433,6 +461,7 @@ test_refusals (void)
   const PsUncertainty uncertainty = { .jitter = 1 };
   g_autoptr (GError) entangled = NULL, overflow = NULL;
   PsSampling sampling = { .n_samples = 10, .n_jobs = 1, .sync = PS_SYNC_BYPASS, .events = &slowed };
+
   g_assert_null (ps_uncertainty_sample (program, costs, &uncertainty, &sampling, &entangled));
   g_assert_error (entangled, PS_ERROR, PS_ERROR_SCHEDULE);
   sampling.events = NULL;
@@ -450,6 +479,7 @@ test_tornado (void)
   const PsUncertainty uncertainty = { .jitter = 0.1 };
   PsSampling sampling = { .n_samples = 4 * BLOCK, .seed = 1, .n_jobs = 1, .sync = PS_SYNC_BYPASS };
   g_autoptr (GArray) bars = ps_uncertainty_tornado (program, costs, &uncertainty, &sampling, 100, &error);
+
   g_assert_no_error (error);
   const PsTornadoBar *bar = (const PsTornadoBar *)bars->data;
   g_assert_cmpuint (bars->len, ==, 4);

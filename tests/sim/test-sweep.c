@@ -52,7 +52,7 @@ check_spec_error (const char *text, const char *wanted)
 
   g_assert_null (sweep);
   g_assert_nonnull (error);
-  if (strstr (error->message, wanted) == NULL || strchr (error->message, '\n'))
+  if (strstr (error->message, wanted) == NULL || strchr (error->message, '\n') != NULL)
     g_error ("'%s': '%s' is not in '%s'", text, wanted, error->message);
 }
 

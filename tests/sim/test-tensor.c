@@ -145,6 +145,7 @@ test_costs (void)
   for (PsOpKind kind = PS_OP_F; kind <= PS_OP_BW; kind++)
     {
       gint64 extra = kind == PS_OP_W ? 0 : talk;
+
       g_assert_cmpint (ABS (4 * (duration (four, kind, 0) - extra) - duration (one, kind, 0)), <=, 4);
     }
   g_assert_cmpint (4 * ps_costs_op (four, PS_OP_F, 0)->take_bytes, ==, ps_costs_op (one, PS_OP_F, 0)->take_bytes);

@@ -6,6 +6,7 @@ check (const char *text, gsize length, gsize max_length, const char *message)
 {
   g_autoptr (GError) error = NULL;
   gboolean ok = ps_text_check ("x.ini", text, length, max_length, &error);
+
   g_assert_true (ok == (message == NULL));
   if (ok)
     return;
@@ -31,6 +32,7 @@ test_quote (void)
   g_autofree char *whole = g_strdup_printf ("'%s'", fits), *part = g_strdup_printf ("'%s...'", fits);
   g_autofree char *of_fits = ps_text_quote (fits), *of_longer = ps_text_quote (longer);
   g_autofree char *of_lines = ps_text_quote ("a\nb\x01");
+
   g_assert_cmpstr (of_fits, ==, whole);
   g_assert_cmpstr (of_longer, ==, part);
   g_assert_cmpstr (of_lines, ==, "'a\\nb\\001'");
@@ -41,6 +43,7 @@ test_blame_input (void)
 {
   g_autoptr (GError) error = NULL;
   gint64 ns;
+
   g_assert_false (ps_parse_time ("x.ini: [model] time", "soon", &ns, &error) || ps_text_blame_input (&error));
   g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
   g_assert_true (g_str_has_prefix (error->message, "x.ini: [model] time: 'soon' is no time"));

@@ -169,7 +169,7 @@ test_speedups (void)
     {
       const Row *row = &g_array_index (rows, Row, i), *base = baseline (rows, row->block);
 
-      if (!base || base == row)
+      if (base == NULL || base == row)
         continue;
       errors[n++] = fabs ((1 + error_of (row)) / (1 + error_of (base)) - 1);
       g_test_message ("%-26s %-22s measured %.3f predicted %.3f times 1F1B", row->block, row->schedule,

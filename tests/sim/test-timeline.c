@@ -65,7 +65,7 @@ worked_timeline (PsMetrics *from_simulation)
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
 
   ps_simulate (program, costs, simulation);
-  if (from_simulation)
+  if (from_simulation != NULL)
     ps_metrics_from_simulation (program, simulation, from_simulation);
   return ps_timeline_from_simulation (program, costs, simulation);
 }

@@ -14,6 +14,7 @@ sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *unc
   g_autoptr (GError) error = NULL;
   PsSampling sampling = { .n_samples = n, .seed = seed, .n_jobs = n_jobs };
   gint64 *samples = ps_uncertainty_sample (program, costs, uncertainty, &sampling, &error);
+
   g_assert_no_error (error);
   return samples;
 }
@@ -23,10 +24,12 @@ static void
 test_draw (void)
 {
   guint32 lanes[PS_SCENARIO_LANES];
+
   ps_draw (G_GUINT64_CONSTANT (0x123456789), 48, (PsPurpose){ 7, 8, 9 }, lanes);
   for (guint call = 0; call < 4; call++)
     {
       guint32 words[4] = { 12 + call, 7, 8, 9 };
+
       ps_philox (words, G_GUINT64_CONSTANT (0x123456789));
       for (guint word = 0; word < 4; word++)
         g_assert_cmpuint (lanes[4 * word + call], ==, words[word]);
@@ -41,6 +44,7 @@ check_factor (const PsJitter *jitter, double sigma, guint32 word)
 {
   guint32 words[PS_SCENARIO_LANES] = { word };
   double factors[PS_SCENARIO_LANES];
+
   ps_jitter_factors (jitter, words, factors);
   double z = (log (factors[0]) + sigma * sigma / 2) / sigma, p = ((word & 0x7fffffff) + 0.5) / 4294967296.0;
   double tail = erfc ((word >> 31 ? z : -z) * M_SQRT1_2) / 2;
@@ -52,10 +56,12 @@ test_factors (void)
 {
   static const double jitters[] = { 0.01, 0.05, 0.5, 1 };
   g_autoptr (GRand) rand = g_rand_new_with_seed (21);
+
   for (guint i = 0; i < G_N_ELEMENTS (jitters); i++)
     {
       g_autoptr (PsJitter) jitter = ps_jitter_new (jitters[i]);
       double sigma = sqrt (log1p (jitters[i] * jitters[i]));
+
       for (guint k = 0; k < 20000; k++)
         check_factor (jitter, sigma, g_rand_int (rand) >> random_below (rand, 24) | (k & 1 ? 1U << 31 : 0));
       for (guint word = 0; word < 300; word++)
@@ -73,10 +79,12 @@ test_moments (void)
   g_autoptr (PsJitter) jitter = ps_jitter_new (0.2);
   guint n = 1 << 20;
   double sum = 0, squares = 0;
+
   for (guint i = 0; i < n; i += PS_SCENARIO_LANES)
     {
       guint32 words[PS_SCENARIO_LANES];
       double factors[PS_SCENARIO_LANES];
+
       for (guint k = 0; k < PS_SCENARIO_LANES; k++)
         words[k] = (i + k) * 4096 + 2048;
       ps_jitter_factors (jitter, words, factors);
@@ -97,6 +105,7 @@ expected_iteration (const PsProgram *program, const PsCosts *costs, const PsJitt
 {
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   g_autofree gint64 *times = g_new0 (gint64, 2 * (gsize)program->n_steps);
+
   for (guint i = 0; i < program->n_steps; i++)
     for (guint stream = 0; stream < 2; stream++)
       {
@@ -106,6 +115,7 @@ expected_iteration (const PsProgram *program, const PsCosts *costs, const PsJitt
         double factors[PS_SCENARIO_LANES];
         gint64 base
             = stream == 0 ? ps_step_duration (program, costs, i) : costs->transfer_ns[program->steps[i].transfer];
+
         ps_draw (seed, index - index % PS_SCENARIO_LANES,
                  (PsPurpose){ op.microbatch, op.stage | (guint)op.slice << 16 | kind << 24, stream }, words);
         ps_jitter_factors (jitter, words, factors);
@@ -119,6 +129,7 @@ static PsCosts *
 some_costs (guint n_stages)
 {
   PsCosts *costs = ps_costs_new (n_stages);
+
   for (guint i = 0; i < PS_N_OP_KINDS * n_stages; i++)
     costs->op[i].duration_ns = 1000000 + 1000 * (i % 7);
   for (guint i = 1; i <= 2 * n_stages; i++)
@@ -133,10 +144,12 @@ test_samples (void)
   PsUncertainty uncertainty = { .jitter = 0.1 };
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
+
   for (guint i = 0; i < n; i++)
     {
       g_autoptr (PsProgram) program = lower_family (families[i]->name, 4, 8, 0);
       g_autoptr (PsCosts) costs = some_costs (program->schedule->placement->n_stages);
+
       if (program->schedule->asynchronous)
         continue; /* see test-steady.c */
       g_autofree gint64 *samples = sample (program, costs, &uncertainty, 300, 5, 1);
@@ -154,6 +167,7 @@ check_reductions (const PsProgram *program, const PsCosts *costs, PsReduce reduc
   const PsEventsSetting latency = { .comm = PS_CHANNEL_LATENCY };
   PsSampling sampling = { .n_samples = 300, .seed = 5, .n_jobs = 1, .reduce = reduce };
   g_autofree gint64 *samples = ps_uncertainty_sample (program, costs, &uncertainty, &sampling, NULL);
+
   sampling.events = &latency;
   g_autofree gint64 *events = ps_uncertainty_sample (program, costs, &uncertainty, &sampling, NULL);
   g_assert_cmpmem (samples, 300 * sizeof *samples, events, 300 * sizeof *events);
@@ -166,10 +180,12 @@ test_reductions (void)
 {
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
+
   for (guint i = 0; i < 2 * n; i++)
     {
       g_autoptr (PsProgram) program = lower_family (families[i / 2]->name, 4, 8, 0);
       g_autoptr (PsCosts) costs = some_costs (program->schedule->placement->n_stages);
+
       for (guint stage = 0; stage < costs->n_stages; stage++)
         costs->stage[stage].reduce_ns = costs->stage[stage].reduce2_ns = 3000000 * (gint64)stage;
       if (!program->schedule->asynchronous)
@@ -190,6 +206,7 @@ test_repeatable (void)
   g_autofree gint64 *many = sample (program, costs, &uncertainty, 3000, 7, 100);
   g_autofree gint64 *fewer = sample (program, costs, &uncertainty, 777, 7, 2);
   g_autofree gint64 *other = sample (program, costs, &uncertainty, 3000, 8, 1);
+
   g_assert_cmpmem (one, 3000 * sizeof *one, four, 3000 * sizeof *four);
   g_assert_cmpmem (one, 3000 * sizeof *one, many, 3000 * sizeof *many);
   g_assert_cmpmem (one, 777 * sizeof *one, fewer, 777 * sizeof *fewer);
@@ -204,6 +221,7 @@ test_certain (void)
   g_autoptr (PsCosts) costs = some_costs (4);
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   PsUncertainty uncertainty = { 0 };
+
   ps_simulate (program, costs, simulation);
   g_autofree gint64 *samples = sample (program, costs, &uncertainty, 40, 1, 2);
   for (guint i = 0; i < 40; i++)
@@ -224,10 +242,12 @@ test_slowness (void)
                                   { .link = TRUE, .a = 1, .b = 0, .factor = 3, .probability = 1 },
                                   { .a = 1, .factor = 2, .probability = 0.25 } };
   static const gint64 expected_ms[] = { 12, 12, 16 };
+
   for (guint i = 0; i < 3; i++)
     {
       PsUncertainty uncertainty = { .slowness = &slowness[i == 1], .n_slowness = i == 2 ? 2 : 1 };
       g_autofree gint64 *samples = sample (program, costs, &uncertainty, 3, 1, 1);
+
       g_assert_cmpint (samples[0], ==, expected_ms[i] * 1000000);
       g_assert_cmpint (samples[2], ==, expected_ms[i] * 1000000);
     }
@@ -251,6 +271,7 @@ test_slowness_parse (void)
                                        "1:1e9", "1:2:1.5", "-1:2", "1:0x2", "4096:2",  "1:2x", "0-1:2" };
   static const char *const wrong_links[] = { "1:2", "0-1-2:2", "0-:2", "0-x:2", "0-1", "0-1:2:-1" };
   PsSlowness slowness;
+
   g_assert_true (ps_slowness_parse ("--straggler", "3:1.5", FALSE, &slowness, NULL));
   g_assert_cmpuint (slowness.a, ==, 3);
   g_assert_cmpfloat (slowness.factor, ==, 1.5);
@@ -262,6 +283,7 @@ test_slowness_parse (void)
   for (guint i = 0; i < G_N_ELEMENTS (wrong); i++)
     {
       g_autoptr (GError) error = NULL;
+
       g_assert_false (ps_slowness_parse ("--straggler", wrong[i], FALSE, &slowness, &error));
       g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
       g_assert_true (g_str_has_prefix (error->message, "--straggler: "));
@@ -276,6 +298,7 @@ test_slowness_check (void)
   const PsSlowness device = { .a = 4, .factor = 2, .probability = 1 },
                    self = { .link = TRUE, .a = 1, .b = 1, .factor = 2, .probability = 1 };
   g_autoptr (GError) error = NULL, other = NULL;
+
   g_assert_true (ps_uncertainty_check (&(PsUncertainty){ .slowness = &device, .n_slowness = 1 }, 5, &error));
   g_assert_false (ps_uncertainty_check (&(PsUncertainty){ .slowness = &device, .n_slowness = 1 }, 4, &error));
   g_assert_cmpstr (error->message, ==, "--straggler: there is no device 4; they are 0 to 3");
@@ -295,6 +318,7 @@ test_measured (void)
   GArray *op[PS_N_OP_KINDS] = { samples_of_f };
   PsCostSpread spread = { .n_stages = 1, .op = op, .largest = 3 };
   PsUncertainty uncertainty = { .measured = &spread };
+
   g_array_append_vals (samples_of_f, factors, 2);
   g_autofree gint64 *samples = sample (program, costs, &uncertainty, 10000, 3, 1);
   guint slow = 0;
@@ -319,6 +343,7 @@ test_events (void)
   PsSampling sampling = { .n_samples = 600, .seed = 4, .n_jobs = 2, .events = &latency };
   g_autofree gint64 *expected = sample (program, costs, &uncertainty, 600, 4, 1);
   g_autofree gint64 *events = ps_uncertainty_sample (program, costs, &uncertainty, &sampling, &error);
+
   g_assert_no_error (error);
   g_assert_cmpmem (events, 600 * sizeof *events, expected, 600 * sizeof *expected);
   sampling.events = &rank;
@@ -338,6 +363,7 @@ test_overflow (void)
   const PsSlowness slowness[] = { { .a = 0, .factor = 1000, .probability = 1 } };
   PsUncertainty uncertainty = { .jitter = 1, .slowness = slowness, .n_slowness = 1 };
   PsSampling sampling = { .n_samples = 10, .n_jobs = 1 };
+
   g_assert_null (ps_uncertainty_sample (program, costs, &uncertainty, &sampling, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
 }
@@ -348,6 +374,7 @@ static void
 test_quantiles (void)
 {
   gint64 values[100];
+
   for (guint i = 0; i < 100; i++)
     values[i] = i + 1;
   PsQuantile ten = ps_quantile (values, 10, 0.5), hundred = ps_quantile (values, 100, 0.5),
@@ -375,9 +402,11 @@ test_coverage (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (31);
   guint held = 0;
+
   for (guint trial = 0; trial < 2000; trial++)
     {
       g_autofree gint64 *values = g_new (gint64, 500);
+
       for (guint i = 0; i < 500; i++)
         values[i] = g_rand_int_range (rand, 0, 1000000000);
       PsDistribution distribution;
@@ -394,6 +423,7 @@ test_distribution (void)
 {
   const gint64 values[] = { 9, 2, 4, 5, 4, 7, 5, 4 }, others[] = { 10, 2, 3, 6, 5, 8, 5, 4 };
   PsDistribution distribution;
+
   ps_distribution_init (&distribution, values, 8, FALSE);
   g_assert_cmpfloat_with_epsilon (distribution.mean_ns, 5, 1e-12);
   g_assert_cmpfloat_with_epsilon (distribution.deviation_ns, sqrt (32.0 / 7), 1e-12);
@@ -418,6 +448,7 @@ test_tornado (void)
   PsUncertainty uncertainty = { .jitter = 0.1, .slowness = slowness, .n_slowness = 1 };
   PsSampling sampling = { .n_samples = 20000, .seed = 1, .n_jobs = 1 };
   g_autoptr (GArray) bars = ps_uncertainty_tornado (program, costs, &uncertainty, &sampling, 100, &error);
+
   g_assert_no_error (error);
   g_assert_cmpuint (bars->len, ==, 4);
   const PsTornadoBar *bar = (const PsTornadoBar *)bars->data;

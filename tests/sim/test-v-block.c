@@ -11,12 +11,14 @@ draw_offsets (GRand *rand, Offsets *offset, guint p, guint b_length)
 {
   g_autofree guint *busy = g_new0 (guint, p); /* bit per slot of the period */
   guint slot = 0;
+
   for (guint type = PS_V_F_DOWN; type <= PS_V_B_UP; type++)
     for (guint i = 0; i < p; i++)
       {
         guint device = type == PS_V_F_DOWN || type == PS_V_B_DOWN ? i : p - 1 - i;
         guint length = type >= PS_V_B_DOWN ? b_length : 1;
         guint tries = 0;
+
         slot += slot > 0 ? (guint)g_rand_int_range (rand, 0, 4) : 0;
         while (busy[device] & (1U << slot % PS_V_PERIOD | 1U << (slot + length - 1) % PS_V_PERIOD))
           if (slot++, ++tries == PS_V_PERIOD)
@@ -41,6 +43,7 @@ most_held (const PsVBlock *block, guint device, guint from, guint end)
   gint held = 0, most = 0;
   PsVType type;
   guint microbatch;
+
   for (guint slot = 0; slot < end; slot++)
     {
       if (ps_v_block_op (block, device, slot, &type, &microbatch))
@@ -55,6 +58,7 @@ static gboolean
 is_free (const PsVBlock *block, guint device, guint slot, guint length)
 {
   const guint8 *used = &block->used[(gsize)device * block->n_slots + slot];
+
   return !used[0] && !used[length - 1];
 }
 
@@ -65,6 +69,7 @@ slide_one (PsVBlock *block, guint device, PsVType type, guint microbatch, guint 
 {
   guint length = length_of (block, type), neighbour = device, to = barrier;
   PsVType needed = type;
+
   if (ps_v_block_input (block, &neighbour, &needed))
     to = MAX (to, *ps_v_block_slot (block, neighbour, needed, microbatch) + length_of (block, needed));
   while (type <= PS_V_F_UP && to < from && most_held (block, device, to, from) >= limit)
@@ -84,6 +89,7 @@ slide_all (PsVBlock *block, gint64 after, guint end)
   guint microbatch;
   gint limit = (gint)ps_v_block_peak (block);
   g_autofree guint *barrier = g_new0 (guint, block->n_devices);
+
   for (guint device = 0; device < block->n_devices; device++)
     for (guint slot = 0; after >= 0 && slot < (guint)after + (device == 0); slot++)
       if (ps_v_block_op (block, device, slot, &type, &microbatch))
@@ -101,6 +107,7 @@ check_slide (GRand *rand, guint b_length)
   guint p = (guint)g_rand_int_range (rand, 1, 7), m = (guint)g_rand_int_range (rand, 1, 14);
   PsFamilySetting setting = { .n_devices = p, .n_microbatches = m, .n_chunks = 2 };
   g_autofree Offsets *offset = g_new (Offsets, p);
+
   while (!draw_offsets (rand, offset, p, b_length))
     ;
   g_autoptr (PsVBlock) block = ps_v_block_new (&setting, (const guint (*)[4])offset, b_length);
@@ -121,6 +128,7 @@ static void
 test_slide (gconstpointer b_length)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (3);
+
   for (guint i = 0; i < 600; i++)
     check_slide (rand, GPOINTER_TO_UINT (b_length));
 }

@@ -31,6 +31,7 @@ static void
 test_auto (void)
 {
   guint n = reference_rows ("peer_schedulers.csv", check_auto, NULL);
+
   g_assert_true (n == 0 || n == 450);
 }
 
@@ -58,6 +59,7 @@ read_published_costs (const ReferenceRow *row, gpointer data)
     .w = llround (1e6 * reference_number (row, "w_ms")),
     .c = llround (1e6 * reference_number (row, "comm_ms")),
   };
+
   g_array_append_val (data, costs);
   return TRUE;
 }
@@ -68,6 +70,7 @@ find_published_costs (const GArray *table, const ReferenceRow *row)
   for (guint i = 0; i < table->len; i++)
     {
       const PublishedCosts *costs = &g_array_index (table, PublishedCosts, i);
+
       if (costs->p == reference_count (row, "devices") && costs->m == reference_count (row, "microbatches")
           && costs->size == reference_count (row, "microbatch_size"))
         return costs;
@@ -94,6 +97,7 @@ published_ratio (const Published *published, const PublishedCosts *known)
   g_autoptr (PsCosts) costs
       = reference_costs (known->p, known->f, known->b, known->w, known->c, PUBLISHED_ACT, PUBLISHED_WACT);
   g_autofree gint64 *limit = g_new (gint64, known->p);
+
   for (guint device = 0; device < known->p; device++)
     limit[device] = llround (PUBLISHED_ACT * published->limit * known->p);
   PsFamilySetting setting = { .n_devices = known->p,
@@ -115,6 +119,7 @@ find_published (const char *schedule, Published *published)
     { "1F1B", "1f1b", FALSE, 0 },    { "ZB-H1", "zb-h1", FALSE, 0 },  { "ZB-H2", "zb-h2", TRUE, 0 },
     { "ZB-1p", "zb-auto", TRUE, 1 }, { "ZB-2p", "zb-auto", TRUE, 2 },
   };
+
   for (guint i = 0; i < G_N_ELEMENTS (table); i++)
     if (g_str_equal (table[i].theirs, schedule))
       {
@@ -129,6 +134,7 @@ static gboolean
 check_published (const ReferenceRow *row, gpointer data)
 {
   Published published;
+
   if (!g_str_equal (reference_text (row, "metric"), "bubble_rate")
       || !find_published (reference_text (row, "schedule"), &published))
     return FALSE;
@@ -146,6 +152,7 @@ static void
 test_published (void)
 {
   g_autoptr (GArray) costs = g_array_new (FALSE, FALSE, sizeof (PublishedCosts));
+
   reference_rows ("zero_bubble_costs.csv", read_published_costs, costs);
   guint n = reference_rows ("zero_bubble_published.csv", check_published, costs);
   g_assert_true (n == 0 || n == 90);
@@ -162,9 +169,11 @@ static PsCosts *
 random_costs (GRand *rand, guint p, gint64 *limit)
 {
   PsCosts *costs = ps_costs_new (p);
+
   for (guint stage = 0; stage < p; stage++)
     {
       gint64 b = random_time (rand), w = random_time (rand), act = g_rand_int_range (rand, 1, 100);
+
       ps_costs_op (costs, PS_OP_F, stage)->duration_ns = random_time (rand);
       ps_costs_op (costs, PS_OP_B, stage)->duration_ns = b;
       ps_costs_op (costs, PS_OP_W, stage)->duration_ns = w;
@@ -200,12 +209,14 @@ check_random_auto (GRand *rand)
       = { .n_devices = p, .n_microbatches = m, .n_chunks = 1, .costs = costs, .memory_limit = limit };
   g_autoptr (PsProgram) program = NULL;
   g_autoptr (PsSimulation) simulation = reference_simulate (reference_generate ("zb-auto", &setting), costs, &program);
+
   g_assert_true (fits (simulation, limit));
   assert_runs_on_all_channels (program);
   for (guint i = 0; i < G_N_ELEMENTS (others); i++)
     {
       g_autoptr (PsProgram) program_i = NULL;
       g_autoptr (PsSimulation) other = reference_simulate (reference_generate (others[i], &setting), costs, &program_i);
+
       if (fits (other, limit))
         g_assert_true (simulation->makespan_ns <= other->makespan_ns || simulation->max_span_ns <= other->max_span_ns);
     }
@@ -215,6 +226,7 @@ static void
 test_auto_random (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (20240110);
+
   for (guint i = 0; i < 2000; i++)
     check_random_auto (rand);
 }
@@ -241,6 +253,7 @@ check_gives_up (GRand *rand, const PsFamilySetting *setting, guint off, const Ps
   g_autoptr (PsDraft) draft = ps_draft_new (setting, 0);
   gint64 limit = ps_draft_span (whole) + g_rand_int_range (rand, -20, 2);
   guint used = 0;
+
   if (!ps_zb_greedy (draft, switches_of (off), limit, &used))
     g_assert_cmpint (ps_draft_span (whole), >, limit);
   else
@@ -251,6 +264,7 @@ static void
 check_unused (const Try *tries, guint p, guint off, guint bit)
 {
   const PsDraft *draft = tries[off].draft, *other = tries[off ^ bit].draft;
+
   for (guint i = 0; i < p && !(tries[off].used & bit); i++)
     g_assert_cmpmem (draft->device[i].order, draft->device[i].n_ordered * sizeof (PsOp), other->device[i].order,
                      other->device[i].n_ordered * sizeof (PsOp));
@@ -268,6 +282,7 @@ check_switches (GRand *rand)
   g_autoptr (PsProgram) program = NULL;
   g_autoptr (PsSimulation) best = reference_simulate (reference_generate ("zb-auto", &setting), costs, &program);
   Try tries[8];
+
   for (guint off = 0; off < G_N_ELEMENTS (tries); off++)
     {
       tries[off] = (Try){ ps_draft_new (&setting, 0), 0 };
@@ -289,6 +304,7 @@ static void
 test_switches (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (20261121);
+
   for (guint i = 0; i < 500; i++)
     check_switches (rand);
 }
@@ -298,6 +314,7 @@ test_auto_limit (void)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsCosts) costs = reference_costs (3, 1, 1, 1, 0, 1024, 512);
+
   costs->stage[1].weight_bytes = 4096;
   const gint64 limit[] = { 1024, 5119, 1024 }, enough[] = { 1024, 5120, 1024 };
   PsFamilySetting setting
@@ -321,6 +338,7 @@ test_auto_without_costs (void)
   g_autoptr (PsCosts) costs = reference_costs (5, 1, 1, 1, 0, 1, 1);
   g_autoptr (PsProgram) program = NULL;
   g_autoptr (PsSimulation) simulation = reference_simulate (reference_generate ("zb-auto", &setting), costs, &program);
+
   g_assert_cmpint (simulation->max_span_ns, ==, 36);
 }
 

@@ -10,6 +10,7 @@ simulate_auto (Case *test, guint p, guint m, Units units, gint64 limit_bytes)
   g_autoptr (GError) error = NULL;
   g_autofree gint64 *limit = g_new (gint64, p);
   g_autoptr (PsCosts) costs = unit_costs (2 * p, units);
+
   for (guint i = 0; i < p; i++)
     limit[i] = limit_bytes;
   PsFamilySetting setting
@@ -24,6 +25,7 @@ static void
 check_no_worse (const PeerRow *row, const char *family)
 {
   g_auto (Case) test = { 0 };
+
   simulate_auto (&test, row->p, row->m, row->units, row->limit);
   g_assert_cmpint (test.simulation->makespan_ns, <=, row->makespan);
   g_assert_cmpint (test.simulation->max_span_ns, <=, row->span);
@@ -33,6 +35,7 @@ static void
 test_peers (void)
 {
   guint n = each_peer_row ("zbv_auto", "zb-v-auto", check_no_worse);
+
   if (n == 0)
     return;
   g_assert_cmpuint (n, ==, 225);
@@ -61,11 +64,13 @@ test_published (void)
       { 9447, 9644, 7193, 887, 0, 454656, 196608 },
       { .023586, .014515, .005909, .004034, .001029, .001029, .001029 } },
   };
+
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     for (guint k = 0; k < 7; k++)
       {
         const Units *units = &rows[i].units;
         g_auto (Case) test = { 0 };
+
         simulate_auto (&test, 32, rows[i].m, *units, (8 + k) * 32 / 8 * 2 * units->act);
         double work = 2.0 * rows[i].m * (double)(units->f + units->b + units->w);
         double rate = 1 - work / (double)test.simulation->max_span_ns;
@@ -79,6 +84,7 @@ static PsCosts *
 random_costs (GRand *rand, guint n_stages)
 {
   PsCosts *costs = ps_costs_new (n_stages);
+
   for (guint stage = 0; stage < n_stages; stage++)
     {
       for (guint kind = 0; kind <= PS_OP_W; kind++)
@@ -97,6 +103,7 @@ static gint64
 least_bytes (const PsCosts *costs, guint p, guint device)
 {
   guint far = 2 * p - 1 - device;
+
   return costs->stage[device].weight_bytes + costs->stage[far].weight_bytes
          + ps_costs_op (costs, PS_OP_F, device)->take_bytes + ps_costs_op (costs, PS_OP_F, far)->take_bytes;
 }
@@ -109,6 +116,7 @@ check_limits (GRand *rand)
   g_autoptr (PsCosts) costs = random_costs (rand, 2 * p);
   g_autofree gint64 *limit = g_new (gint64, p);
   gboolean possible = TRUE;
+
   for (guint device = 0; device < p; device++)
     {
       limit[device] = least_bytes (costs, p, device) + g_rand_int_range (rand, -1, 100);
@@ -133,6 +141,7 @@ static void
 test_limits (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (7);
+
   for (guint i = 0; i < 1000; i++)
     check_limits (rand);
   gint64 limit[2] = { 100, 3 };
@@ -149,6 +158,7 @@ static Units
 random_units (GRand *rand)
 {
   gint64 act = g_rand_int_range (rand, 1, 10);
+
   return (Units){ .f = g_rand_int_range (rand, 1, 30),
                   .b = g_rand_int_range (rand, 1, 30),
                   .w = g_rand_int_range (rand, 1, 30),
@@ -163,11 +173,13 @@ try_all_switches (const PsFamilySetting *setting, gint64 *span)
 {
   g_autoptr (PsDraft) draft = ps_draft_new (setting, setting->n_devices);
   g_autofree gint64 *idle_ns = g_new (gint64, setting->n_devices);
+
   for (guint i = 0; i < 4; i++)
     {
       PsVSwitches switches = { .fill_backward = i & 1, .fill_forward = i & 2, .give_up_ns = G_MAXINT64 };
       gint64 before = G_MAXINT64;
       guint used = 0, device;
+
       while (ps_v_greedy (draft, &switches, &used) && draft->idle_ns < before)
         {
           if (ps_draft_fits (draft, &device))
@@ -186,6 +198,7 @@ check_not_dominated (const Case *test, const char *family, Units units, const gi
 {
   const PsSchedule *schedule = test->program->schedule;
   g_auto (Case) fixed = { 0 };
+
   simulate_family (&fixed, family, schedule->placement->n_devices, schedule->n_microbatches, 2, units);
   for (guint device = 0; device < schedule->placement->n_devices; device++)
     if (fixed.simulation->device[device].peak_bytes > limit[device])
@@ -199,6 +212,7 @@ static void
 test_best (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (11);
+
   for (guint i = 0; i < 400; i++)
     {
       g_autoptr (GError) error = NULL;
@@ -206,6 +220,7 @@ test_best (void)
       gint64 limit[8], span = G_MAXINT64;
       Units units = random_units (rand);
       gint64 activations = g_rand_int_range (rand, (gint32)p, (gint32)(3 * p));
+
       for (guint device = 0; device < p; device++)
         limit[device] = units.act * MAX (activations, 2);
       g_autoptr (PsCosts) costs = unit_costs (2 * p, units);
@@ -233,11 +248,12 @@ length_within (const char *family, PsFamilySetting setting, gint64 limit_bytes)
   g_autoptr (GError) error = NULL;
   g_autoptr (PsProgram) program = NULL;
   g_autofree gint64 *limit = g_new (gint64, setting.n_devices);
+
   for (guint i = 0; i < setting.n_devices; i++)
     limit[i] = limit_bytes;
   setting.memory_limit = limit_bytes == G_MAXINT64 ? NULL : limit;
   PsSchedule *schedule = ps_family_generate (ps_family_find (family), &setting, &error);
-  if (!schedule)
+  if (schedule == NULL)
     return G_MAXINT64;
   g_autoptr (PsSimulation) simulation = reference_simulate (schedule, setting.costs, &program);
   return setting.by_makespan ? simulation->makespan_ns : simulation->max_span_ns;
@@ -247,9 +263,11 @@ static void
 check_more_memory (const char *family, PsFamilySetting setting, GRand *rand)
 {
   gint64 limit = 20, before = G_MAXINT64;
+
   for (guint i = 0; i < 6; i++)
     {
       gint64 length = length_within (family, setting, i < 5 ? limit : G_MAXINT64);
+
       g_assert_cmpint (length, <=, before);
       before = length;
       limit += g_rand_int_range (rand, 1, 12 * (gint32)setting.n_devices);
@@ -261,12 +279,14 @@ static void
 test_more_memory (void)
 {
   g_autoptr (GRand) rand = g_rand_new_with_seed (31);
+
   for (guint i = 0; i < 120; i++)
     {
       guint v = 1 + i % 2, p = (guint)g_rand_int_range (rand, 2, 6), m = (guint)g_rand_int_range (rand, 1, 13);
       g_autoptr (PsCosts) costs = i % 4 < 2 ? random_costs (rand, v * p) : unit_costs (v * p, random_units (rand));
       PsFamilySetting setting
           = { .n_devices = p, .n_microbatches = m, .n_chunks = v, .costs = costs, .by_makespan = i % 8 < 4 };
+
       check_more_memory (v == 1 ? "zb-auto" : "zb-v-auto", setting, rand);
     }
 }
@@ -290,6 +310,7 @@ test_tight (void)
     { "zb-v-auto", "f=1ms,b=1ms,w=1ms,act=2MiB", 6, 24, 2, 6, 80500000 },
     { "zb-v-auto", "f=1ms,b=1ms,w=1ms,act=2MiB,wact=1MiB", 8, 8, 2, 16, 27500000 },
   };
+
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
       g_autoptr (GError) error = NULL;
@@ -298,6 +319,7 @@ test_tight (void)
         .n_devices = rows[i].p, .n_microbatches = rows[i].m, .n_chunks = rows[i].v, .costs = costs, .by_makespan = TRUE
       };
       gint64 limit = rows[i].limit ? rows[i].limit * 1024 * 1024 : G_MAXINT64;
+
       g_assert_no_error (error);
       g_assert_cmpint (length_within (rows[i].family, setting, limit), <=, rows[i].most_ns);
     }

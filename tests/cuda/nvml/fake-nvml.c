@@ -36,6 +36,7 @@ int
 nvmlDeviceGetHandleByPciBusId_v2 (const char *bus_id, void **device)
 {
   const char *known = getenv ("FAKE_NVML_BUS");
+
   *device = &gpu;
   return strcmp (bus_id, known != NULL ? known : "0000:07:00.0") == 0 ? SUCCESS : NOT_FOUND;
 }
@@ -83,6 +84,7 @@ int
 nvmlDeviceGetCurrentClocksThrottleReasons (void *device, unsigned long long *mask)
 {
   const char *reasons = getenv ("FAKE_NVML_REASONS");
+
   *mask = reasons != NULL ? strtoull (reasons, NULL, 16) : 0;
   return answer (device);
 }
