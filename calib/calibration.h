@@ -41,9 +41,9 @@ typedef struct
   guint n_blocks;
   PsSamplingRule rule;
   guint64 seed;
-  GBytes *choices;            /* PsDeviceClass.choices that devices begin with; NULL: none */
+  GBytes *choices;            /* PsDeviceClass.choices that devices start with; NULL: none */
   PsProcesses *processes;     /* each has a device for transfers; NULL: all devices are here */
-  PsMeasurementWanted wanted; /* this and the sinks are called from the thread that called ps_calibrate */
+  PsMeasurementWanted wanted; /* the thread that called ps_calibrate calls this and the sinks */
   PsMeasurementSink sink;
   PsSentinelSink sentinel; /* NULL: no sentinel is measured */
   PsChoicesSink decided;   /* NULL: choices are not stored */

@@ -26,7 +26,7 @@ static const PsOption rows[] = {
   PS_OPTION_END,
 };
 
-/* FILE as calib export wrote it, or NAME in the database. */
+/* Loads FILE as calib export wrote it, or profile NAME of the database. */
 static PsProfileContents *
 load_side (const Options *options, const char *side, GError **error)
 {
@@ -155,11 +155,11 @@ ps_calib_cmd_diff (int argc, char **argv, GError **error)
   Options options = { 0 };
   gboolean ok
       = ps_calib_parse (argc, argv, "diff",
-                        "Compares the medians of two profiles, files as calib export writes them. Medians differ "
-                        "beyond noise when their notches (1.57 times the distance of the quartiles over the root "
-                        "of n) do not overlap; both together are the noise. A median of fewer than 6 samples has no "
-                        "interval that holds with 95 %, so no verdict is given on it. 'As the clock' are medians that "
-                        "would not differ beyond noise if the clock while A was measured had been that of B.",
+                        "Compares the medians of two profiles, files as calib export writes them. Two medians differ beyond "
+"noise if their notches do not overlap; a notch is 1.57 times the distance of the quartiles over "
+"the root of n. The noise is the sum of both notches. A median of fewer than 6 samples has no "
+"interval that holds with 95 %, so it gets no verdict. 'As the clock': the medians would not "
+"differ beyond noise if the clock while A was measured had been B's.",
                         rows, &options, error)
         && check_sides (&options, error) && diff (&options, error);
 

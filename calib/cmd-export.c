@@ -15,14 +15,14 @@ typedef struct
 static const PsOption export_rows[] = {
   PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database"),
   PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Profile (the only one)"),
-  PS_OPTION ("samples", 0, PS_FLAG (Options, samples), NULL, "With every sample"),
+  PS_OPTION ("samples", 0, PS_FLAG (Options, samples), NULL, "Write every sample, too"),
   PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE", "File to write (standard output)"),
   PS_OPTION_END,
 };
 
 static const PsOption import_rows[] = {
   PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database, created when missing"),
-  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Name for it there (the one in the file)"),
+  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Name of the profile in the database (the one in the file)"),
   PS_OPTION ("", 0, PS_FILES (Options, files), "FILE", NULL),
   PS_OPTION_END,
 };
@@ -94,7 +94,7 @@ ps_calib_cmd_import (int argc, char **argv, GError **error)
   Options options = { 0 };
   gboolean ok = ps_calib_parse (
                     argc, argv, "import",
-                    "Reads a profile that calib export wrote into a cost database, which has none of that name yet.",
+                    "Reads a profile that calib export wrote into a cost database that has none of that name yet.",
                     import_rows, &options, error)
                 && ps_calib_require ("--db", options.db, error)
                 && (options.profile == NULL || ps_calib_require ("--profile", options.profile, error))

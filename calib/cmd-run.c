@@ -37,7 +37,7 @@ typedef struct
 
 static const PsOption rows[] = {
   PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database, created when missing"),
-  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Name for what is measured here"),
+  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Name of the profile"),
   PS_OPTION ("model", 0, PS_FILE (Options, model), "FILE", "Model description or name of a shipped one"),
   PS_OPTION ("precision", 0, PS_TEXT (Options, precision), "NAME",
              "Number format of the model, fp32, fp16 or bf16 (its own)"),
@@ -46,12 +46,12 @@ static const PsOption rows[] = {
   PS_OPTION ("devices", 'p', PS_COUNT (Options, n_devices, 1, PS_MAX_DEVICES), "P",
              "Devices (default: cores, at most 4)"),
   PS_OPTION ("sharing", 0, PS_COUNT (Options, sharing, 1, PS_MAX_DEVICES), "N",
-             "Devices that run at the same time, sharing accelerators where there are fewer (all)"),
+             "Devices that run at the same time; they share accelerators if there are fewer (all)"),
   PS_OPTION (
       "sm-shares", 0, PS_TEXT (Options, sm_shares), "N,...",
-      "In what proportion devices split a GPU's multiprocessors (evenly), in whole pieces that it can split off"),
+      "Proportions in which devices split a GPU's multiprocessors, rounded to pieces it can split off (equal)"),
   PS_OPTION ("caches", 0, PS_TEXT (Options, caches), "STATE,...",
-             "What ops find in the caches (run): run as in real runs, cold nothing, warm all that fits"),
+             "Data of ops in the caches: run as in real runs, cold none, warm all that fits (run)"),
   PS_OPTION ("blocks", 0, PS_TEXT (Options, blocks), "N,...",
              "Measure ops also beside blocks that hold this number of multiprocessors, as NCCL's receives do; of a "
              "whole GPU (default: none)"),
@@ -59,10 +59,10 @@ static const PsOption rows[] = {
   PS_OPTION ("within", 0, PS_PERCENT (Options, rule.within, 0.0001, 100), "PERCENT",
              "Sample until each median is known to this percentage of itself, 0.5 or 0.5% (default: 1%)",
              .initial = 0.01),
-  PS_OPTION ("max-samples", 0, PS_COUNT (Options, rule.max_samples, 1, 1000000), "N", "Most samples of each (2000)",
+  PS_OPTION ("max-samples", 0, PS_COUNT (Options, rule.max_samples, 1, 1000000), "N", "Most samples of each quantity (2000)",
              .initial = 2000),
   PS_OPTION ("time-limit", 0, PS_TIME (Options, rule.time_limit_ns), "T",
-             "Longest sampling of the ops that are measured together; a tenth for each transfer size (6s)",
+             "Most time for ops that are measured together; a tenth of it for each size of transfers (6s)",
              .initial = 6e9),
   PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of weights and data (default: 1)", .initial = 1),
   PS_OPTION ("again", 0, PS_COUNT (Options, n_again, 0, 100), "N",
@@ -104,7 +104,7 @@ parse_count (const char *option, const char *text, gint64 low, gint64 high, guin
   return TRUE;
 }
 
-/* g_strsplit makes no item of ""; an empty item has its parser report the error. */
+/* g_strsplit makes no item of "". Here "" gives one empty item, so that its parser reports the error. */
 static char **
 split_list (const char *text)
 {

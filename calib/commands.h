@@ -25,7 +25,7 @@ gboolean ps_calib_require (const char *option, const char *value, GError **error
 /* The end of a program that fails: says why, and returns the exit code. argv: see ps_error_line. */
 int ps_calib_report_failure (const GError *error, gpointer argv);
 
-/* The measurements of a profile as one table, ops first. */
+/* Returns the measurements of a profile as one table, ops first. */
 PsTable *ps_calib_table (GPtrArray *measurements, gboolean with_samples);
 
 /* Returns "F of layers=2,head, 2 devices busy" or "transfer of 64 KiB, 2 devices busy". Free with g_free. */

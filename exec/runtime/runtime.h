@@ -16,18 +16,17 @@ typedef struct
   const PsDeviceClass *device;
   const PsTransportClass *transport;
   const PsModel *model; /* NULL allowed for devices that do not compute */
-  const PsCosts
-      *costs;    /* how long ops last on a paced device, and how long every message takes at least; NULL: real time */
+  const PsCosts *costs; /* durations of ops on a paced device, and the least time of every message; NULL: real time */
   guint n_steps; /* training steps, >= 1 */
-  guint64 seed;  /* of weights and data */
+  guint64 seed;  /* seed of weights and data */
   gint64 timeout_ns;      /* longest wait for one message; 0: for ever */
   const guint *shares;    /* [devices] see PsDeviceSetting; NULL: equal parts */
   const guint *parts;     /* [n_stages] see PsDeviceSetting; NULL: each device's own */
-  GBytes *choices;        /* of PsDeviceClass, that devices take over before they choose; NULL: none */
+  GBytes *choices;        /* PsDeviceClass.choices that devices adopt before they choose; NULL: none */
   gboolean gradients;     /* collect gradients (devices that compute) */
   PsProcesses *processes; /* of this run; NULL: all devices are here */
-  /* After each step, from some device's thread; NULL: none. FALSE: the step that has begun is the last one, which only
-   * a run in one process, without gradients, may say. */
+  /* Some device's thread calls this after each step; NULL: no calls. FALSE: the step that has begun is the last one.
+   * Only a run in one process without gradients may return FALSE. */
   gboolean (*progress) (guint n_done, guint n_steps, gpointer data);
   gpointer progress_data;
 } PsRunSetting;

@@ -299,7 +299,7 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
 {
   const PsSchedule *schedule = run->program->schedule;
   const PsRunSetting *setting = run->setting;
-  /* Its host may have more processes, each with as many devices. */
+  /* The host may run more processes of this run; all have equal numbers of devices. */
   guint n_local = ps_processes_n_local (setting->processes) * run->n_here;
   guint local = ps_processes_local_rank (setting->processes) * run->n_here + index - run->first;
 

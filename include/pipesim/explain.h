@@ -102,7 +102,7 @@ char *ps_part_format (const PsPart *part);
 
 /* All parts that take any time under these costs, by kind, then a, then b. Where a device holds one stage, all of it,
  * the list has the stage alone. Free with g_array_unref. */
-GArray *ps_parts (const PsScenarioPlan *plan, const PsCosts *costs);
+GArray *ps_parts (const PsRecurrence *recurrence, const PsCosts *costs);
 
 /* The nanoseconds of an op class's, or a transfer class's, duration that belong to a part. The time of an overlapped
  * pair belongs to its two ops in proportion to their times alone (the first op's rounded to the nearest nanosecond). */
@@ -129,18 +129,18 @@ typedef struct
  * corner is found by intersecting its line at 0 with the line of the longest path at ever smaller s (Newton's method on
  * max-plus polynomials; Gaubert et al. call it policy iteration).
  */
-GArray *ps_what_if (const PsScenarioPlan *plan, const PsCosts *costs, gint64 rest_ns, double saving, guint n_best);
+GArray *ps_what_if (const PsRecurrence *recurrence, const PsCosts *costs, gint64 rest_ns, double saving, guint n_best);
 
 /* The same by the events engine, one run per part. The change point is found in the same way, with the path that
  * ps_explain finds at each s, and times in small parts of a nanosecond instead of exact fractions. It is NAN where
  * times are no maximum of sums (events has links, speed, overlap_slowdown or ready_order). Errors: those of the
  * engine. */
-GArray *ps_what_if_events (const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSetting *events,
+GArray *ps_what_if_events (const PsRecurrence *recurrence, const PsCosts *costs, const PsEventsSetting *events,
                            gint64 rest_ns, double saving, guint n_best, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The same where devices never meet: iteration times of the steady state, one ps_iteration_events per part (events
  * NULL: transfers of pure latency). change_point is NAN. */
-GArray *ps_what_if_steady (const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSetting *events,
+GArray *ps_what_if_steady (const PsRecurrence *recurrence, const PsCosts *costs, const PsEventsSetting *events,
                            PsReduce reduce, double saving, guint n_best, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 G_END_DECLS

@@ -54,12 +54,12 @@ typedef struct
   guint32 *first_class;      /* [n_devices] class of that op */
   guint32 *first_step;       /* [n_devices] its id */
   guint32 *last_slot;        /* [n_devices] slot that keeps the end of its last op */
-} PsScenarioPlan;
+} PsRecurrence;
 
-/* The program must outlive the plan. */
-PsScenarioPlan *ps_scenario_plan_new (const PsProgram *program);
-void ps_scenario_plan_free (PsScenarioPlan *plan);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsScenarioPlan, ps_scenario_plan_free)
+/* The program must outlive the recurrence. */
+PsRecurrence *ps_recurrence_new (const PsProgram *program);
+void ps_recurrence_free (PsRecurrence *recurrence);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsRecurrence, ps_recurrence_free)
 
 /* Duration of a class's ops, and of its transfers, under these costs. */
 gint64 ps_op_class_duration (const PsOpClass *op, const PsCosts *costs);
@@ -81,7 +81,7 @@ PsKernel ps_kernel_best (void);
 /* Costs and results of n scenarios, and the scratch to compute them. One thread uses one at a time. */
 typedef struct
 {
-  const PsScenarioPlan *plan;
+  const PsRecurrence *recurrence;
   guint n;
   PsKernel kernel;     /* the best there is; may be set to another available one */
   gint64 *op_ns;       /* [n_op_classes * n] [class * n + scenario], class 0 all 0 */
@@ -97,8 +97,8 @@ typedef struct
   gpointer allocation;
 } PsScenarios;
 
-/* All costs 0. n >= 1. The plan must outlive it. */
-PsScenarios *ps_scenarios_new (const PsScenarioPlan *plan, guint n);
+/* All costs 0. n >= 1. The recurrence must outlive it. */
+PsScenarios *ps_scenarios_new (const PsRecurrence *recurrence, guint n);
 void ps_scenarios_free (PsScenarios *scenarios);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsScenarios, ps_scenarios_free)
 

@@ -14,7 +14,7 @@ struct _PsExplainReport
 };
 
 static gboolean
-explain_steady (PsExplainReport *report, const PsSetting *setting, const PsScenarioPlan *plan, GError **error)
+explain_steady (PsExplainReport *report, const PsSetting *setting, const PsRecurrence *plan, GError **error)
 {
   const PsPrediction *prediction = report->prediction;
   const PsEventsSetting *events = ps_prediction_events (prediction);
@@ -29,7 +29,7 @@ explain_steady (PsExplainReport *report, const PsSetting *setting, const PsScena
 }
 
 static gboolean
-explain_meeting (PsExplainReport *report, const PsScenarioPlan *plan, GError **error)
+explain_meeting (PsExplainReport *report, const PsRecurrence *plan, GError **error)
 {
   const PsPrediction *prediction = report->prediction;
   const PsEventsSetting *events = ps_prediction_events (prediction);
@@ -45,7 +45,7 @@ explain_meeting (PsExplainReport *report, const PsScenarioPlan *plan, GError **e
 PsExplainReport *
 ps_explain_report_new (const PsSetting *setting, const PsPrediction *prediction, double saving, GError **error)
 {
-  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (ps_prediction_hint (prediction));
+  g_autoptr (PsRecurrence) plan = ps_recurrence_new (ps_prediction_hint (prediction));
   g_autoptr (PsExplainReport) report = g_new0 (PsExplainReport, 1);
 
   report->prediction = prediction;

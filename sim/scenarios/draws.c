@@ -21,25 +21,27 @@ find_source (const PsDraws *draws, PsDrawSource *source, gint64 base_ns, const G
 }
 
 void
-ps_draws_init (PsDraws *draws, const PsScenarioPlan *plan, const PsCosts *costs, const PsUncertainty *uncertainty,
+ps_draws_init (PsDraws *draws, const PsRecurrence *recurrence, const PsCosts *costs, const PsUncertainty *uncertainty,
                guint64 seed, PsCauses causes)
 {
   const PsPart *part = causes.part;
   gboolean all = part == NULL && causes.slowness < 0;
   const GArray *transfer = uncertainty->measured != NULL ? uncertainty->measured->transfer : NULL;
 
-  *draws = (PsDraws){ .plan = plan, .costs = costs, .uncertainty = uncertainty, .seed = seed, .causes = causes };
+  *draws = (PsDraws){
+    .recurrence = recurrence, .costs = costs, .uncertainty = uncertainty, .seed = seed, .causes = causes
+  };
   if (uncertainty->jitter > 0)
     draws->jitter = ps_jitter_new (uncertainty->jitter);
-  draws->op = g_new0 (PsDrawSource, plan->n_op_classes);
-  draws->transfer = g_new0 (PsDrawSource, plan->n_transfer_classes);
-  for (guint i = 1; i < plan->n_op_classes; i++)
-    find_source (draws, &draws->op[i], ps_op_class_duration (&plan->op[i], costs),
-                 measured_of (draws, plan->op[i].cost),
-                 all || (part != NULL && ps_part_of_op (part, &plan->op[i], costs) > 0));
-  for (guint i = 1; i < plan->n_transfer_classes; i++)
-    find_source (draws, &draws->transfer[i], ps_transfer_class_duration (&plan->transfer[i], costs), transfer,
-                 all || (part != NULL && ps_part_of_transfer (part, &plan->transfer[i], costs) > 0));
+  draws->op = g_new0 (PsDrawSource, recurrence->n_op_classes);
+  draws->transfer = g_new0 (PsDrawSource, recurrence->n_transfer_classes);
+  for (guint i = 1; i < recurrence->n_op_classes; i++)
+    find_source (draws, &draws->op[i], ps_op_class_duration (&recurrence->op[i], costs),
+                 measured_of (draws, recurrence->op[i].cost),
+                 all || (part != NULL && ps_part_of_op (part, &recurrence->op[i], costs) > 0));
+  for (guint i = 1; i < recurrence->n_transfer_classes; i++)
+    find_source (draws, &draws->transfer[i], ps_transfer_class_duration (&recurrence->transfer[i], costs), transfer,
+                 all || (part != NULL && ps_part_of_transfer (part, &recurrence->transfer[i], costs) > 0));
 }
 
 void
@@ -66,15 +68,15 @@ largest_factor (const PsDraws *draws)
 double
 ps_draws_longest (const PsDraws *draws, const PsEventsSetting *events)
 {
-  const PsScenarioPlan *plan = draws->plan;
+  const PsRecurrence *recurrence = draws->recurrence;
   double sum = 0, slowdown = events != NULL ? MAX (events->overlap_slowdown, 1) : 1;
 
-  for (guint i = 0; i < plan->n_steps; i++)
+  for (guint i = 0; i < recurrence->n_steps; i++)
     {
-      double speed = events != NULL && events->speed != NULL ? events->speed[plan->program->steps[i].device] : 1;
+      double speed = events != NULL && events->speed != NULL ? events->speed[recurrence->program->steps[i].device] : 1;
 
-      sum += (double)draws->op[plan->steps[i].op].base_ns * slowdown / speed;
-      sum += (double)draws->transfer[plan->steps[i].transfer].base_ns;
+      sum += (double)draws->op[recurrence->steps[i].op].base_ns * slowdown / speed;
+      sum += (double)draws->transfer[recurrence->steps[i].transfer].base_ns;
     }
   return sum * largest_factor (draws);
 }
@@ -83,8 +85,8 @@ void
 ps_luck_init (PsLuck *luck, const PsDraws *draws)
 {
   *luck = (PsLuck){ .draws = draws };
-  luck->op_ns = g_new0 (double, (gsize)draws->plan->n_op_classes *LANES);
-  luck->transfer_ns = g_new0 (double, (gsize)draws->plan->n_transfer_classes *LANES);
+  luck->op_ns = g_new0 (double, (gsize)draws->recurrence->n_op_classes *LANES);
+  luck->transfer_ns = g_new0 (double, (gsize)draws->recurrence->n_transfer_classes *LANES);
 }
 
 void
@@ -130,16 +132,17 @@ draw_slowness (const PsLuck *luck, guint index, double *factors)
 static void
 apply_slowness (PsLuck *luck, guint index)
 {
-  const PsScenarioPlan *plan = luck->draws->plan;
+  const PsRecurrence *recurrence = luck->draws->recurrence;
   const PsSlowness *slowness = &luck->draws->uncertainty->slowness[index];
   double factors[LANES];
 
   draw_slowness (luck, index, factors);
-  for (gsize i = 1; i < plan->n_op_classes; i++)
-    for (guint lane = 0; lane < LANES && slows (slowness, plan->op[i].device, plan->op[i].device); lane++)
+  for (gsize i = 1; i < recurrence->n_op_classes; i++)
+    for (guint lane = 0; lane < LANES && slows (slowness, recurrence->op[i].device, recurrence->op[i].device); lane++)
       luck->op_ns[i * LANES + lane] *= factors[lane];
-  for (gsize i = 1; i < plan->n_transfer_classes; i++)
-    for (guint lane = 0; lane < LANES && slows (slowness, plan->transfer[i].from, plan->transfer[i].to); lane++)
+  for (gsize i = 1; i < recurrence->n_transfer_classes; i++)
+    for (guint lane = 0; lane < LANES && slows (slowness, recurrence->transfer[i].from, recurrence->transfer[i].to);
+         lane++)
       luck->transfer_ns[i * LANES + lane] *= factors[lane];
 }
 
@@ -151,9 +154,9 @@ ps_luck_begin (PsLuck *luck, guint first, guint before)
 
   luck->first = first;
   luck->before = before;
-  for (gsize i = 0; i < (gsize)draws->plan->n_op_classes * LANES; i++)
+  for (gsize i = 0; i < (gsize)draws->recurrence->n_op_classes * LANES; i++)
     luck->op_ns[i] = (double)draws->op[i / LANES].base_ns;
-  for (gsize i = 0; i < (gsize)draws->plan->n_transfer_classes * LANES; i++)
+  for (gsize i = 0; i < (gsize)draws->recurrence->n_transfer_classes * LANES; i++)
     luck->transfer_ns[i] = (double)draws->transfer[i / LANES].base_ns;
   for (guint i = 0; i < draws->uncertainty->n_slowness; i++)
     if (causes->slowness == (gint)i || (causes->slowness < 0 && causes->part == NULL))
@@ -172,7 +175,7 @@ ps_luck_begin_mean (PsLuck *luck)
 static PsPurpose
 step_purpose (const PsLuck *luck, guint step, guint32 stream)
 {
-  const PsProgram *program = luck->draws->plan->program;
+  const PsProgram *program = luck->draws->recurrence->program;
   PsOp op = program->schedule->ops[program->op_of[step]];
   guint32 kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
 
@@ -218,7 +221,7 @@ draw_lanes (const PsLuck *luck, const PsDrawSource *source, guint step, guint32 
 void
 ps_luck_op (const PsLuck *luck, guint step, gint64 *ns)
 {
-  gsize class = luck->draws->plan->steps[step].op;
+  gsize class = luck->draws->recurrence->steps[step].op;
 
   draw_lanes (luck, &luck->draws->op[class], step, PS_STREAM_OP, &luck->op_ns[class * LANES], ns);
 }
@@ -226,7 +229,7 @@ ps_luck_op (const PsLuck *luck, guint step, gint64 *ns)
 void
 ps_luck_transfer (const PsLuck *luck, guint step, gint64 *ns)
 {
-  gsize class = luck->draws->plan->steps[step].transfer;
+  gsize class = luck->draws->recurrence->steps[step].transfer;
 
   draw_lanes (luck, &luck->draws->transfer[class], step, PS_STREAM_TRANSFER, &luck->transfer_ns[class * LANES], ns);
 }

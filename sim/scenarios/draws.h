@@ -19,7 +19,7 @@ typedef struct
 /* Constant once made, so that threads may share it. Everything that it is made of must outlive it. */
 typedef struct
 {
-  const PsScenarioPlan *plan;
+  const PsRecurrence *recurrence;
   const PsCosts *costs;
   const PsUncertainty *uncertainty;
   guint64 seed;
@@ -29,8 +29,8 @@ typedef struct
   PsDrawSource *transfer; /* [n_transfer_classes] */
 } PsDraws;
 
-void ps_draws_init (PsDraws *draws, const PsScenarioPlan *plan, const PsCosts *costs, const PsUncertainty *uncertainty,
-                    guint64 seed, PsCauses causes);
+void ps_draws_init (PsDraws *draws, const PsRecurrence *recurrence, const PsCosts *costs,
+                    const PsUncertainty *uncertainty, guint64 seed, PsCauses causes);
 void ps_draws_clear (PsDraws *draws);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsDraws, ps_draws_clear)
 

@@ -24,13 +24,14 @@ typedef struct
 static guint
 n_devices (const PsScenarios *scenarios)
 {
-  return scenarios->plan->program->schedule->placement->n_devices;
+  return scenarios->recurrence->program->schedule->placement->n_devices;
 }
 
 static Scratch *
-scratch_new (const PsScenarioPlan *plan, guint devices, gpointer *allocation)
+scratch_new (const PsRecurrence *recurrence, guint devices, gpointer *allocation)
 {
-  const gsize sizes[] = { plan->n_slots, plan->n_op_classes, plan->n_transfer_classes, devices, TILE, TILE };
+  const gsize sizes[]
+      = { recurrence->n_slots, recurrence->n_op_classes, recurrence->n_transfer_classes, devices, TILE, TILE };
   Scratch *scratch = g_new0 (Scratch, 1);
   gsize total = 0;
   guint8 *next;
@@ -49,22 +50,22 @@ scratch_new (const PsScenarioPlan *plan, guint devices, gpointer *allocation)
 }
 
 PsScenarios *
-ps_scenarios_new (const PsScenarioPlan *plan, guint n)
+ps_scenarios_new (const PsRecurrence *recurrence, guint n)
 {
   PsScenarios *scenarios = g_new0 (PsScenarios, 1);
-  gsize devices = plan->program->schedule->placement->n_devices;
+  gsize devices = recurrence->program->schedule->placement->n_devices;
 
   g_return_val_if_fail (n >= 1, NULL);
-  scenarios->plan = plan;
+  scenarios->recurrence = recurrence;
   scenarios->n = n;
   scenarios->kernel = ps_kernel_best ();
-  scenarios->op_ns = g_new0 (gint64, (gsize)plan->n_op_classes * n);
-  scenarios->transfer_ns = g_new0 (gint64, (gsize)plan->n_transfer_classes * n);
+  scenarios->op_ns = g_new0 (gint64, (gsize)recurrence->n_op_classes * n);
+  scenarios->transfer_ns = g_new0 (gint64, (gsize)recurrence->n_transfer_classes * n);
   scenarios->makespan_ns = g_new0 (gint64, n);
   scenarios->max_span_ns = g_new0 (gint64, n);
   scenarios->start_ns = g_new0 (gint64, devices * n);
   scenarios->end_ns = g_new0 (gint64, devices * n);
-  scenarios->scratch = scratch_new (plan, devices, &scenarios->allocation);
+  scenarios->scratch = scratch_new (recurrence, devices, &scenarios->allocation);
   return scenarios;
 }
 
@@ -87,13 +88,14 @@ ps_scenarios_free (PsScenarios *scenarios)
 void
 ps_scenarios_set_costs (PsScenarios *scenarios, guint scenario, const PsCosts *costs)
 {
-  const PsScenarioPlan *plan = scenarios->plan;
+  const PsRecurrence *recurrence = scenarios->recurrence;
 
   g_return_if_fail (scenario < scenarios->n);
-  for (gsize row = 1; row < plan->n_op_classes; row++)
-    scenarios->op_ns[row * scenarios->n + scenario] = ps_op_class_duration (&plan->op[row], costs);
-  for (gsize row = 1; row < plan->n_transfer_classes; row++)
-    scenarios->transfer_ns[row * scenarios->n + scenario] = ps_transfer_class_duration (&plan->transfer[row], costs);
+  for (gsize row = 1; row < recurrence->n_op_classes; row++)
+    scenarios->op_ns[row * scenarios->n + scenario] = ps_op_class_duration (&recurrence->op[row], costs);
+  for (gsize row = 1; row < recurrence->n_transfer_classes; row++)
+    scenarios->transfer_ns[row * scenarios->n + scenario]
+        = ps_transfer_class_duration (&recurrence->transfer[row], costs);
 }
 
 /* Which integers */
@@ -117,17 +119,17 @@ pack_largest (const gint64 *ns, guint n_classes, guint n, gint64 *packed)
 static gint64
 latest_end (PsScenarios *scenarios, const PsScenarioKernel *kernel)
 {
-  const PsScenarioPlan *plan = scenarios->plan;
+  const PsRecurrence *recurrence = scenarios->recurrence;
   const Scratch *scratch = scenarios->scratch;
   const gint64 *slots = scratch->slots;
   gint64 latest = 0;
 
-  pack_largest (scenarios->op_ns, plan->n_op_classes, scenarios->n, scratch->ops);
-  pack_largest (scenarios->transfer_ns, plan->n_transfer_classes, scenarios->n, scratch->transfers);
+  pack_largest (scenarios->op_ns, recurrence->n_op_classes, scenarios->n, scratch->ops);
+  pack_largest (scenarios->transfer_ns, recurrence->n_transfer_classes, scenarios->n, scratch->transfers);
   memset (scratch->slots, 0, PS_SCENARIO_BLOCK_BYTES);
-  kernel->walk_64 (plan->steps, plan->n_steps, scratch->slots, scratch->ops, scratch->transfers);
+  kernel->walk_64 (recurrence->steps, recurrence->n_steps, scratch->slots, scratch->ops, scratch->transfers);
   for (guint device = 0; device < n_devices (scenarios); device++)
-    latest = MAX (latest, slots[(gsize)plan->last_slot[device] * LANES_64]);
+    latest = MAX (latest, slots[(gsize)recurrence->last_slot[device] * LANES_64]);
   return latest;
 }
 
@@ -148,7 +150,7 @@ common_divisor (const gint64 *ns, gsize n, gint64 divisor)
 static void
 choose_integers (PsScenarios *scenarios, const PsScenarioKernel *kernel)
 {
-  const PsScenarioPlan *plan = scenarios->plan;
+  const PsRecurrence *recurrence = scenarios->recurrence;
   gint64 latest, divisor;
 
   scenarios->bits = 64;
@@ -162,8 +164,8 @@ choose_integers (PsScenarios *scenarios, const PsScenarioKernel *kernel)
       scenarios->bits = 32;
       return;
     }
-  divisor = common_divisor (scenarios->op_ns, (gsize)plan->n_op_classes * scenarios->n, 0);
-  divisor = common_divisor (scenarios->transfer_ns, (gsize)plan->n_transfer_classes * scenarios->n, divisor);
+  divisor = common_divisor (scenarios->op_ns, (gsize)recurrence->n_op_classes * scenarios->n, 0);
+  divisor = common_divisor (scenarios->transfer_ns, (gsize)recurrence->n_transfer_classes * scenarios->n, divisor);
   if (divisor == 0 || latest / divisor > G_MAXUINT32)
     return;
   scenarios->bits = 32;
@@ -209,7 +211,7 @@ set_device (PsScenarios *scenarios, guint device, guint scenario, gint64 start_n
 static void
 unpack_32 (PsScenarios *scenarios, guint first)
 {
-  const PsScenarioPlan *plan = scenarios->plan;
+  const PsRecurrence *recurrence = scenarios->recurrence;
   const Scratch *scratch = scenarios->scratch;
   const guint32 *slots = scratch->slots, *ops = scratch->ops;
   guint n = MIN (scenarios->n - first, LANES_32);
@@ -217,9 +219,9 @@ unpack_32 (PsScenarios *scenarios, guint first)
   for (guint device = 0; device < n_devices (scenarios); device++)
     for (guint lane = 0; lane < n; lane++)
       {
-        guint32 start = slots[(gsize)plan->first_slot[device] * LANES_32 + lane]
-                        - ops[(gsize)plan->first_class[device] * LANES_32 + lane];
-        guint32 end = slots[(gsize)plan->last_slot[device] * LANES_32 + lane];
+        guint32 start = slots[(gsize)recurrence->first_slot[device] * LANES_32 + lane]
+                        - ops[(gsize)recurrence->first_class[device] * LANES_32 + lane];
+        guint32 end = slots[(gsize)recurrence->last_slot[device] * LANES_32 + lane];
 
         set_device (scenarios, device, first + lane, start * scenarios->unit_ns, end * scenarios->unit_ns);
       }
@@ -229,7 +231,7 @@ unpack_32 (PsScenarios *scenarios, guint first)
 static void
 unpack_64 (PsScenarios *scenarios, guint first, const gint64 *durations, const guint32 *row)
 {
-  const PsScenarioPlan *plan = scenarios->plan;
+  const PsRecurrence *recurrence = scenarios->recurrence;
   const Scratch *scratch = scenarios->scratch;
   const gint64 *slots = scratch->slots;
   guint n = MIN (scenarios->n - first, LANES_64);
@@ -237,10 +239,11 @@ unpack_64 (PsScenarios *scenarios, guint first, const gint64 *durations, const g
   for (guint device = 0; device < n_devices (scenarios); device++)
     for (guint lane = 0; lane < n; lane++)
       {
-        gint64 start = slots[(gsize)plan->first_slot[device] * LANES_64 + lane]
+        gint64 start = slots[(gsize)recurrence->first_slot[device] * LANES_64 + lane]
                        - durations[(gsize)(row != NULL ? row[device] : device) * LANES_64 + lane];
 
-        set_device (scenarios, device, first + lane, start, slots[(gsize)plan->last_slot[device] * LANES_64 + lane]);
+        set_device (scenarios, device, first + lane, start,
+                    slots[(gsize)recurrence->last_slot[device] * LANES_64 + lane]);
       }
 }
 
@@ -271,26 +274,26 @@ find_spans (PsScenarios *scenarios)
 static void
 run_block_32 (PsScenarios *scenarios, const PsScenarioKernel *kernel, guint first)
 {
-  const PsScenarioPlan *plan = scenarios->plan;
+  const PsRecurrence *recurrence = scenarios->recurrence;
   const Scratch *scratch = scenarios->scratch;
 
-  pack_32 (scenarios->op_ns, plan->n_op_classes, scenarios->n, first, scenarios->unit_ns, scratch->ops);
-  pack_32 (scenarios->transfer_ns, plan->n_transfer_classes, scenarios->n, first, scenarios->unit_ns,
+  pack_32 (scenarios->op_ns, recurrence->n_op_classes, scenarios->n, first, scenarios->unit_ns, scratch->ops);
+  pack_32 (scenarios->transfer_ns, recurrence->n_transfer_classes, scenarios->n, first, scenarios->unit_ns,
            scratch->transfers);
-  kernel->walk_32 (plan->steps, plan->n_steps, scratch->slots, scratch->ops, scratch->transfers);
+  kernel->walk_32 (recurrence->steps, recurrence->n_steps, scratch->slots, scratch->ops, scratch->transfers);
   unpack_32 (scenarios, first);
 }
 
 static void
 run_block_64 (PsScenarios *scenarios, const PsScenarioKernel *kernel, guint first)
 {
-  const PsScenarioPlan *plan = scenarios->plan;
+  const PsRecurrence *recurrence = scenarios->recurrence;
   const Scratch *scratch = scenarios->scratch;
 
-  pack_64 (scenarios->op_ns, plan->n_op_classes, scenarios->n, first, scratch->ops);
-  pack_64 (scenarios->transfer_ns, plan->n_transfer_classes, scenarios->n, first, scratch->transfers);
-  kernel->walk_64 (plan->steps, plan->n_steps, scratch->slots, scratch->ops, scratch->transfers);
-  unpack_64 (scenarios, first, scratch->ops, plan->first_class);
+  pack_64 (scenarios->op_ns, recurrence->n_op_classes, scenarios->n, first, scratch->ops);
+  pack_64 (scenarios->transfer_ns, recurrence->n_transfer_classes, scenarios->n, first, scratch->transfers);
+  kernel->walk_64 (recurrence->steps, recurrence->n_steps, scratch->slots, scratch->ops, scratch->transfers);
+  unpack_64 (scenarios, first, scratch->ops, recurrence->first_class);
 }
 
 void
@@ -321,9 +324,9 @@ keep_firsts (const PsScenarios *scenarios, guint begin, guint n)
 
   for (guint device = 0; device < n_devices (scenarios); device++)
     {
-      guint step = scenarios->plan->first_step[device];
+      guint step = scenarios->recurrence->first_step[device];
 
-      if (scenarios->plan->first_slot[device] == 0 || step < begin || step >= begin + n)
+      if (scenarios->recurrence->first_slot[device] == 0 || step < begin || step >= begin + n)
         continue;
       memcpy (&scratch->firsts[(gsize)device * LANES_64], &scratch->tile_ops[(gsize)(step - begin) * LANES_64],
               PS_SCENARIO_BLOCK_BYTES);
@@ -336,15 +339,15 @@ static void
 run_block_steps (PsScenarios *scenarios, const PsScenarioKernel *kernel, guint first, PsScenarioFill fill,
                  gpointer data)
 {
-  const PsScenarioPlan *plan = scenarios->plan;
+  const PsRecurrence *recurrence = scenarios->recurrence;
   const Scratch *scratch = scenarios->scratch;
   guint kept = 0;
 
-  for (guint begin = 0, n; begin < plan->n_steps; begin += n)
+  for (guint begin = 0, n; begin < recurrence->n_steps; begin += n)
     {
-      n = MIN (plan->n_steps - begin, TILE);
+      n = MIN (recurrence->n_steps - begin, TILE);
       fill (data, begin, n, first, scratch->tile_ops, scratch->tile_transfers);
-      kernel->walk_steps (&plan->steps[begin], n, scratch->slots, scratch->tile_ops, scratch->tile_transfers);
+      kernel->walk_steps (&recurrence->steps[begin], n, scratch->slots, scratch->tile_ops, scratch->tile_transfers);
       if (kept < n_devices (scenarios))
         kept += keep_firsts (scenarios, begin, n);
     }

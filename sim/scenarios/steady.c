@@ -1,4 +1,4 @@
-/* steady.c - rounds through the steps of a plan, tile by tile. */
+/* steady.c - rounds through the steps of a recurrence, tile by tile. */
 #include "steady.h"
 
 #include "scenarios-kernel.h"
@@ -29,7 +29,7 @@ block_new (const PsSteady *steady, PsLuck *luck)
   block->steady = steady;
   block->luck = luck;
   block->walk = ps_scenario_kernel (ps_kernel_best ())->walk_steps;
-  block->slots = g_new0 (gint64, (gsize)steady->plan->n_slots * LANES);
+  block->slots = g_new0 (gint64, (gsize)steady->recurrence->n_slots * LANES);
   return block;
 }
 
@@ -45,7 +45,7 @@ static void
 make_op (const Block *block, guint step, gint64 *ns)
 {
   const double *speed = block->steady->speed;
-  guint device = block->luck->draws->plan->program->steps[step].device;
+  guint device = block->luck->draws->recurrence->program->steps[step].device;
 
   ps_luck_op (block->luck, step, ns);
   for (guint lane = 0; lane < LANES && speed != NULL && speed[device] != 1; lane++)
@@ -57,7 +57,7 @@ make_times (Block *block, guint begin, guint n)
 {
   for (guint i = 0; i < n; i++)
     {
-      const PsSteadyTime *time = &block->steady->plan->times[begin + i];
+      const PsSteadyTime *time = &block->steady->recurrence->times[begin + i];
       gint64 *duration = &block->durations[i * LANES], *delay = &block->delays[i * LANES];
 
       if (time->kind == PS_STEADY_OP)
@@ -77,13 +77,13 @@ make_times (Block *block, guint begin, guint n)
 static void
 run_round (Block *block)
 {
-  const PsSteadyPlan *plan = block->steady->plan;
+  const PsSteadyRecurrence *recurrence = block->steady->recurrence;
 
-  for (guint begin = 0, n; begin < plan->n_steps; begin += n)
+  for (guint begin = 0, n; begin < recurrence->n_steps; begin += n)
     {
-      n = MIN (plan->n_steps - begin, TILE);
+      n = MIN (recurrence->n_steps - begin, TILE);
       make_times (block, begin, n);
-      block->walk (&plan->steps[begin], n, block->slots, block->durations, block->delays);
+      block->walk (&recurrence->steps[begin], n, block->slots, block->durations, block->delays);
     }
 }
 
@@ -91,21 +91,21 @@ run_round (Block *block)
 static void
 find_ends (const Block *block, gint64 *ends_ns)
 {
-  const PsSteadyPlan *plan = block->steady->plan;
+  const PsSteadyRecurrence *recurrence = block->steady->recurrence;
 
   memset (ends_ns, 0, LANES * sizeof *ends_ns);
-  for (guint device = 0; device < plan->n_updates; device++)
+  for (guint device = 0; device < recurrence->n_updates; device++)
     for (guint lane = 0; lane < LANES; lane++)
-      ends_ns[lane] = MAX (ends_ns[lane], block->slots[(gsize)plan->update[device] * LANES + lane]);
+      ends_ns[lane] = MAX (ends_ns[lane], block->slots[(gsize)recurrence->update[device] * LANES + lane]);
 }
 
 /* Takes over the carried slots of a round, relative to the least of them. FALSE: they are as before. */
 static gboolean
 take_carried (PsSteady *steady, const Block *block)
 {
-  const PsSteadyPlan *plan = steady->plan;
-  const gint64 *slots = &block->slots[(gsize)plan->first_carry * LANES];
-  guint n_carries = plan->n_slots - plan->first_carry;
+  const PsSteadyRecurrence *recurrence = steady->recurrence;
+  const gint64 *slots = &block->slots[(gsize)recurrence->first_carry * LANES];
+  guint n_carries = recurrence->n_slots - recurrence->first_carry;
   gint64 least = G_MAXINT64;
   gboolean changed = FALSE;
 
@@ -124,11 +124,11 @@ take_carried (PsSteady *steady, const Block *block)
 static void
 begin_runs (Block *block)
 {
-  const PsSteadyPlan *plan = block->steady->plan;
+  const PsSteadyRecurrence *recurrence = block->steady->recurrence;
 
-  for (gsize slot = plan->first_carry; slot < plan->n_slots; slot++)
+  for (gsize slot = recurrence->first_carry; slot < recurrence->n_slots; slot++)
     for (guint lane = 0; lane < LANES; lane++)
-      block->slots[slot * LANES + lane] = block->steady->carried_ns[slot - plan->first_carry];
+      block->slots[slot * LANES + lane] = block->steady->carried_ns[slot - recurrence->first_carry];
 }
 
 static void
@@ -153,7 +153,7 @@ static gboolean
 check_sums (const PsSteady *steady, const PsEventsSetting *events, gboolean single, GError **error)
 {
   const guint n_iterations = single ? 1 : 1 + WARM_UP + PS_STEADY_ITERATIONS;
-  double longest = ps_draws_longest (steady->draws, events) + (double)steady->plan->sum_ns;
+  double longest = ps_draws_longest (steady->draws, events) + (double)steady->recurrence->sum_ns;
 
   if (longest * n_iterations < PS_MAX_SUM_NS)
     return TRUE;
@@ -161,17 +161,17 @@ check_sums (const PsSteady *steady, const PsEventsSetting *events, gboolean sing
       error, PS_ERROR, PS_ERROR_USAGE,
       "%s: all ops of %u iteration%s together take up to %.3g s with the slowness and jitter asked for; at most "
       "4e9 s can be added up",
-      steady->draws->plan->program->schedule->name, n_iterations, n_iterations == 1 ? "" : "s",
+      steady->draws->recurrence->program->schedule->name, n_iterations, n_iterations == 1 ? "" : "s",
       longest * n_iterations / 1e9);
   return FALSE;
 }
 
 gboolean
-ps_steady_init (PsSteady *steady, const PsDraws *draws, const PsSteadyPlan *plan, const PsEventsSetting *events,
-                gboolean single, GError **error)
+ps_steady_init (PsSteady *steady, const PsDraws *draws, const PsSteadyRecurrence *recurrence,
+                const PsEventsSetting *events, gboolean single, GError **error)
 {
-  *steady = (PsSteady){ .draws = draws, .plan = plan, .speed = events != NULL ? events->speed : NULL };
-  steady->carried_ns = g_new0 (gint64, plan->n_slots - plan->first_carry);
+  *steady = (PsSteady){ .draws = draws, .recurrence = recurrence, .speed = events != NULL ? events->speed : NULL };
+  steady->carried_ns = g_new0 (gint64, recurrence->n_slots - recurrence->first_carry);
   if (!check_sums (steady, events, single, error))
     return FALSE;
   if (!single)
@@ -216,5 +216,5 @@ ps_steady_run_single (const PsSteady *steady, PsLuck *luck, guint first, gint64 
 
   ps_luck_begin (luck, first, 0);
   run_round (block);
-  memcpy (reduced_ns, &block->slots[(gsize)steady->plan->reduced * LANES], LANES * sizeof *reduced_ns);
+  memcpy (reduced_ns, &block->slots[(gsize)steady->recurrence->reduced * LANES], LANES * sizeof *reduced_ns);
 }

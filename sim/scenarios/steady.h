@@ -4,7 +4,7 @@
 #define PIPESIM_STEADY_H
 
 #include "draws.h"
-#include "steady-plan.h"
+#include "steady-recurrence.h"
 
 G_BEGIN_DECLS
 
@@ -13,14 +13,14 @@ G_BEGIN_DECLS
 typedef struct
 {
   const PsDraws *draws;
-  const PsSteadyPlan *plan;
+  const PsSteadyRecurrence *recurrence;
   const double *speed; /* [n_devices] as in PsEventsSetting; NULL: 1 everywhere */
   gint64 *carried_ns;  /* [n_slots - first_carry] */
 } PsSteady;
 
-/* events as given to ps_steady_plan_new; all must outlive it. Fails with PS_ERROR_USAGE if integers could not hold the
- * times of a run. single: for ps_steady_run_single only. */
-gboolean ps_steady_init (PsSteady *steady, const PsDraws *draws, const PsSteadyPlan *plan,
+/* events as given to ps_steady_recurrence_new; all must outlive it. Fails with PS_ERROR_USAGE if integers could not
+ * hold the times of a run. single: for ps_steady_run_single only. */
+gboolean ps_steady_init (PsSteady *steady, const PsDraws *draws, const PsSteadyRecurrence *recurrence,
                          const PsEventsSetting *events, gboolean single, GError **error);
 void ps_steady_clear (PsSteady *steady);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsSteady, ps_steady_clear)

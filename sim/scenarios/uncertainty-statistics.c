@@ -203,8 +203,8 @@ GArray *
 ps_uncertainty_tornado (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
                         const PsSampling *sampling, guint n_widest, GError **error)
 {
-  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (program);
-  g_autoptr (GArray) parts = ps_parts (plan, costs);
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (program);
+  g_autoptr (GArray) parts = ps_parts (recurrence, costs);
   g_autoptr (GArray) bars = g_array_new (FALSE, FALSE, sizeof (PsTornadoBar));
   gboolean jitters = uncertainty->jitter > 0 || uncertainty->measured != NULL;
 

@@ -12,12 +12,12 @@
 /* Shared by all threads, which only read it. Each thread writes its own results. */
 typedef struct
 {
-  const PsScenarioPlan *plan;
+  const PsRecurrence *recurrence;
   const PsCosts *costs;
   const PsSampling *sampling;
   PsDraws draws;
   gboolean is_steady;
-  PsSteadyPlan *round; /* NULL: the makespan alone decides when a sample is over */
+  PsSteadyRecurrence *round; /* NULL: the makespan alone decides when a sample is over */
   PsSteady steady;
   PsReductions reductions; /* if the events engine runs rounds */
   gint64 optimizer_ns;     /* of the device whose O takes longest */
@@ -30,7 +30,7 @@ run_clear (Run *run)
 {
   ps_draws_clear (&run->draws);
   ps_steady_clear (&run->steady);
-  ps_steady_plan_free (run->round);
+  ps_steady_recurrence_free (run->round);
   ps_reductions_clear (&run->reductions);
   g_free (run->samples_ns);
 }
@@ -87,7 +87,7 @@ keep (const Job *job, guint lane, gint64 ns)
 static gboolean
 run_lane (Job *job, guint lane)
 {
-  gsize n = job->run->plan->n_steps;
+  gsize n = job->run->recurrence->n_steps;
 
   for (gsize i = 0; i < n; i++)
     {
@@ -101,15 +101,15 @@ static gboolean
 run_events (Job *job, guint first)
 {
   const Run *run = job->run;
-  const PsScenarioPlan *plan = run->plan;
+  const PsRecurrence *recurrence = run->recurrence;
   PsIteration iteration;
 
-  fill (job, 0, plan->n_steps, first, job->durations, job->transfers);
+  fill (job, 0, recurrence->n_steps, first, job->durations, job->transfers);
   for (guint lane = 0; lane < LANES; lane++)
     {
       if (!run_lane (job, lane)
-          || !ps_iteration_events (plan->program, run->costs, job->simulation, run->sampling->events, PS_SYNC_GLOBAL,
-                                   run->sampling->reduce, &iteration, &job->error))
+          || !ps_iteration_events (recurrence->program, run->costs, job->simulation, run->sampling->events,
+                                   PS_SYNC_GLOBAL, run->sampling->reduce, &iteration, &job->error))
         return FALSE;
       keep (job, first + lane, iteration.period_ns);
     }
@@ -122,7 +122,7 @@ static gboolean
 run_round (Job *job, guint first, guint before, gint64 *iteration_ns)
 {
   const Run *run = job->run;
-  const PsProgram *program = run->plan->program;
+  const PsProgram *program = run->recurrence->program;
   guint p = program->schedule->placement->n_devices;
 
   ps_luck_begin (&job->luck, first, before);
@@ -150,7 +150,7 @@ run_round (Job *job, guint first, guint before, gint64 *iteration_ns)
 static gboolean
 run_steady_events (Job *job)
 {
-  guint p = job->run->plan->program->schedule->placement->n_devices;
+  guint p = job->run->recurrence->program->schedule->placement->n_devices;
   gint64 iteration_ns[LANES];
 
   memset (job->ready_ns, 0, (gsize)p * (LANES + 1) * sizeof *job->ready_ns);
@@ -256,8 +256,8 @@ job_clear (gpointer data)
 static gboolean
 job_init (Job *job, const Run *run, guint index, GError **error)
 {
-  const PsScenarioPlan *plan = run->plan;
-  gsize n_times = (gsize)plan->n_steps * (LANES + 1);
+  const PsRecurrence *recurrence = run->recurrence;
+  gsize n_times = (gsize)recurrence->n_steps * (LANES + 1);
 
   *job = (Job){ .run = run, .index = index };
   ps_luck_init (&job->luck, &run->draws);
@@ -265,18 +265,18 @@ job_init (Job *job, const Run *run, guint index, GError **error)
     return TRUE;
   if (run->sampling->events == NULL)
     {
-      job->scenarios = ps_scenarios_new (plan, BATCH);
+      job->scenarios = ps_scenarios_new (recurrence, BATCH);
       return TRUE;
     }
   job->durations = g_new0 (gint64, n_times);
   job->transfers = g_new0 (gint64, n_times);
-  job->ready_ns = g_new0 (gint64, (gsize)plan->program->schedule->placement->n_devices * (LANES + 1));
-  job->simulation = ps_simulation_new (plan->program);
+  job->ready_ns = g_new0 (gint64, (gsize)recurrence->program->schedule->placement->n_devices * (LANES + 1));
+  job->simulation = ps_simulation_new (recurrence->program);
   PsEventsSetting setting = *run->sampling->events;
-  setting.duration_ns = &job->durations[(gsize)plan->n_steps * LANES];
-  setting.transfer_ns = &job->transfers[(gsize)plan->n_steps * LANES];
+  setting.duration_ns = &job->durations[(gsize)recurrence->n_steps * LANES];
+  setting.transfer_ns = &job->transfers[(gsize)recurrence->n_steps * LANES];
   setting.ready_ns = job->ready_ns;
-  job->events = ps_events_new (plan->program, run->costs, &setting, error);
+  job->events = ps_events_new (recurrence->program, run->costs, &setting, error);
   return job->events != NULL;
 }
 
@@ -324,7 +324,7 @@ check_sums (const Run *run, GError **error)
       error, PS_ERROR, PS_ERROR_USAGE,
       "%s: all ops together take up to %.3g s with the slowness and jitter asked for; at most 4e9 s can be added "
       "up",
-      run->plan->program->schedule->name, longest / 1e9);
+      run->recurrence->program->schedule->name, longest / 1e9);
   return FALSE;
 }
 
@@ -358,7 +358,7 @@ static gboolean
 run_init (Run *run, GError **error)
 {
   const PsSampling *sampling = run->sampling;
-  const PsProgram *program = run->plan->program;
+  const PsProgram *program = run->recurrence->program;
 
   run->samples_ns = g_new0 (gint64, sampling->n_samples);
   run->is_steady = ps_sampling_is_steady (sampling, program);
@@ -372,7 +372,7 @@ run_init (Run *run, GError **error)
       ps_reductions_init (&run->reductions, program);
       return check_sums (run, error);
     }
-  run->round = ps_steady_plan_new (program, run->costs, sampling->events, sampling->reduce, error);
+  run->round = ps_steady_recurrence_new (program, run->costs, sampling->events, sampling->reduce, error);
   return run->round != NULL
          && ps_steady_init (&run->steady, &run->draws, run->round, sampling->events, !run->is_steady, error);
 }
@@ -381,11 +381,11 @@ gint64 *
 ps_uncertainty_run (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
                     const PsSampling *sampling, PsCauses causes, GError **error)
 {
-  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (program);
-  g_auto (Run) run = { .plan = plan, .costs = costs, .sampling = sampling };
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (program);
+  g_auto (Run) run = { .recurrence = recurrence, .costs = costs, .sampling = sampling };
 
   g_return_val_if_fail (sampling->n_samples >= 1 && sampling->n_jobs >= 1, NULL);
-  ps_draws_init (&run.draws, plan, costs, uncertainty, sampling->seed, causes);
+  ps_draws_init (&run.draws, recurrence, costs, uncertainty, sampling->seed, causes);
   if (!run_init (&run, error) || !run_jobs (&run, error))
     return NULL;
   return g_steal_pointer (&run.samples_ns);

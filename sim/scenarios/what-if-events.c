@@ -7,7 +7,7 @@
 
 typedef struct
 {
-  const PsScenarioPlan *plan;
+  const PsRecurrence *recurrence;
   const PsCosts *costs;
   PsEventsSetting setting;
   PsEvents *events;
@@ -27,14 +27,14 @@ engine_clear (Engine *engine)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Engine, engine_clear)
 
 static gboolean
-engine_init (Engine *engine, const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSetting *events,
+engine_init (Engine *engine, const PsRecurrence *recurrence, const PsCosts *costs, const PsEventsSetting *events,
              GError **error)
 {
-  *engine = (Engine){ .plan = plan, .costs = costs, .setting = *events };
-  engine->setting.duration_ns = engine->duration_ns = g_new0 (gint64, plan->n_steps);
-  engine->setting.transfer_ns = engine->transfer_ns = g_new0 (gint64, plan->n_steps);
-  engine->simulation = ps_simulation_new (plan->program);
-  engine->events = ps_events_new (plan->program, costs, &engine->setting, error);
+  *engine = (Engine){ .recurrence = recurrence, .costs = costs, .setting = *events };
+  engine->setting.duration_ns = engine->duration_ns = g_new0 (gint64, recurrence->n_steps);
+  engine->setting.transfer_ns = engine->transfer_ns = g_new0 (gint64, recurrence->n_steps);
+  engine->simulation = ps_simulation_new (recurrence->program);
+  engine->events = ps_events_new (recurrence->program, costs, &engine->setting, error);
   return engine->events != NULL;
 }
 
@@ -58,22 +58,22 @@ transfer_part (const PsPart *part, const PsTransferClass *transfer, const PsCost
 }
 
 void
-ps_what_if_times (const PsScenarioPlan *plan, const PsCosts *costs, const PsPart *part, double saving, gint64 scale,
+ps_what_if_times (const PsRecurrence *recurrence, const PsCosts *costs, const PsPart *part, double saving, gint64 scale,
                   gint64 *duration, gint64 *transfer)
 {
-  g_autofree gint64 *op_class = g_new0 (gint64, plan->n_op_classes);
-  g_autofree gint64 *transfer_class = g_new0 (gint64, plan->n_transfer_classes);
+  g_autofree gint64 *op_class = g_new0 (gint64, recurrence->n_op_classes);
+  g_autofree gint64 *transfer_class = g_new0 (gint64, recurrence->n_transfer_classes);
 
-  for (guint i = 1; i < plan->n_op_classes; i++)
-    op_class[i]
-        = saved (ps_op_class_duration (&plan->op[i], costs), op_part (part, &plan->op[i], costs), saving, scale);
-  for (guint i = 1; i < plan->n_transfer_classes; i++)
-    transfer_class[i] = saved (ps_transfer_class_duration (&plan->transfer[i], costs),
-                               transfer_part (part, &plan->transfer[i], costs), saving, scale);
-  for (guint i = 0; i < plan->n_steps; i++)
+  for (guint i = 1; i < recurrence->n_op_classes; i++)
+    op_class[i] = saved (ps_op_class_duration (&recurrence->op[i], costs), op_part (part, &recurrence->op[i], costs),
+                         saving, scale);
+  for (guint i = 1; i < recurrence->n_transfer_classes; i++)
+    transfer_class[i] = saved (ps_transfer_class_duration (&recurrence->transfer[i], costs),
+                               transfer_part (part, &recurrence->transfer[i], costs), saving, scale);
+  for (guint i = 0; i < recurrence->n_steps; i++)
     {
-      duration[i] = op_class[plan->steps[i].op];
-      transfer[i] = transfer_class[plan->steps[i].transfer];
+      duration[i] = op_class[recurrence->steps[i].op];
+      transfer[i] = transfer_class[recurrence->steps[i].transfer];
     }
 }
 
@@ -81,7 +81,7 @@ ps_what_if_times (const PsScenarioPlan *plan, const PsCosts *costs, const PsPart
 static gboolean
 run (Engine *engine, const PsPart *part, double saving, gint64 scale, gint64 *makespan, GError **error)
 {
-  ps_what_if_times (engine->plan, engine->costs, part, saving, scale, engine->duration_ns, engine->transfer_ns);
+  ps_what_if_times (engine->recurrence, engine->costs, part, saving, scale, engine->duration_ns, engine->transfer_ns);
   if (!ps_events_run (engine->events, engine->costs, engine->simulation, error))
     return FALSE;
   *makespan = engine->simulation->makespan_ns;
@@ -98,18 +98,18 @@ typedef struct
 static Line
 critical_line (const Engine *engine, const PsPart *part, gint64 scale)
 {
-  const PsScenarioPlan *plan = engine->plan;
+  const PsRecurrence *recurrence = engine->recurrence;
   const PsSimulation *simulation = engine->simulation;
   g_autoptr (PsExplanation) explanation
-      = ps_explain (plan->program, engine->costs, simulation, simulation->makespan_ns);
+      = ps_explain (recurrence->program, engine->costs, simulation, simulation->makespan_ns);
   Line line = { 0, 0 };
 
   for (guint i = 0; i < explanation->path->len; i++)
     {
       const PsPathPart *piece = &g_array_index (explanation->path, PsPathPart, i);
-      const PsScenarioStep *step = &plan->steps[piece->step];
-      const PsOpClass *op = &plan->op[step->op];
-      const PsTransferClass *transfer = &plan->transfer[step->transfer];
+      const PsScenarioStep *step = &recurrence->steps[piece->step];
+      const PsOpClass *op = &recurrence->op[step->op];
+      const PsTransferClass *transfer = &recurrence->transfer[step->transfer];
 
       if (piece->kind == PS_PATH_WAIT)
         line.whole += (double)(piece->end_ns - piece->start_ns) / (double)scale;
@@ -131,17 +131,17 @@ value_at (Line line, double s)
 
 /* The finest scale that leaves room for the sum of all times and for ops that are slowed down. */
 static gint64
-fine_scale (const PsScenarioPlan *plan, const PsCosts *costs)
+fine_scale (const PsRecurrence *recurrence, const PsCosts *costs)
 {
   double sum = 1;
   gint64 scale = 1 << 20;
 
-  for (guint i = 0; i < plan->n_steps; i++)
+  for (guint i = 0; i < recurrence->n_steps; i++)
     {
-      const PsScenarioStep *step = &plan->steps[i];
+      const PsScenarioStep *step = &recurrence->steps[i];
 
-      sum += step->op ? (double)ps_op_class_duration (&plan->op[step->op], costs) : 0;
-      sum += step->transfer ? (double)ps_transfer_class_duration (&plan->transfer[step->transfer], costs) : 0;
+      sum += step->op ? (double)ps_op_class_duration (&recurrence->op[step->op], costs) : 0;
+      sum += step->transfer ? (double)ps_transfer_class_duration (&recurrence->transfer[step->transfer], costs) : 0;
     }
   while (scale > 1 && sum * (double)scale > 1e18)
     scale /= 2;
@@ -172,8 +172,8 @@ line_at_zero (Engine *engine, const PsPart *part, gint64 scale, double tolerance
 static gboolean
 find_change_point (Engine *engine, const PsPart *part, double makespan_ns, double *change_point, GError **error)
 {
-  gint64 scale = fine_scale (engine->plan, engine->costs), makespan;
-  double s = 1, tolerance = 2.0 * engine->plan->n_steps / (double)scale;
+  gint64 scale = fine_scale (engine->recurrence, engine->costs), makespan;
+  double s = 1, tolerance = 2.0 * engine->recurrence->n_steps / (double)scale;
   gboolean found;
   Line zero;
 
@@ -220,7 +220,7 @@ complete (Engine *engine, gint64 base_ns, gint64 rest_ns, PsWhatIf *what_if, GEr
 static GArray *
 evaluate (Engine *engine, gint64 rest_ns, double saving, guint n_best, GError **error)
 {
-  g_autoptr (GArray) parts = ps_parts (engine->plan, engine->costs), what_ifs = NULL;
+  g_autoptr (GArray) parts = ps_parts (engine->recurrence, engine->costs), what_ifs = NULL;
   g_autofree gint64 *time_ns = g_new0 (gint64, parts->len + 1);
   gint64 base_ns;
 
@@ -237,11 +237,12 @@ evaluate (Engine *engine, gint64 rest_ns, double saving, guint n_best, GError **
 }
 
 GArray *
-ps_what_if_events (const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSetting *events, gint64 rest_ns,
+ps_what_if_events (const PsRecurrence *recurrence, const PsCosts *costs, const PsEventsSetting *events, gint64 rest_ns,
                    double saving, guint n_best, GError **error)
 {
   g_auto (Engine) engine = { 0 };
 
   g_return_val_if_fail (saving > 0 && saving <= 1, NULL);
-  return engine_init (&engine, plan, costs, events, error) ? evaluate (&engine, rest_ns, saving, n_best, error) : NULL;
+  return engine_init (&engine, recurrence, costs, events, error) ? evaluate (&engine, rest_ns, saving, n_best, error)
+                                                                 : NULL;
 }

@@ -9,7 +9,7 @@
 GArray *ps_what_if_rank (const GArray *parts, const gint64 *makespan_ns, gint64 base_ns, gint64 rest_ns, guint n_best);
 
 /* Times of each step's op and transfer [n_steps] with a saving on `part` (NULL: none), in units of 1 / scale ns. */
-void ps_what_if_times (const PsScenarioPlan *plan, const PsCosts *costs, const PsPart *part, double saving,
+void ps_what_if_times (const PsRecurrence *recurrence, const PsCosts *costs, const PsPart *part, double saving,
                        gint64 scale, gint64 *duration, gint64 *transfer);
 
 #endif

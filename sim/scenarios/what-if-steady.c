@@ -13,7 +13,7 @@ typedef struct
 
 typedef struct
 {
-  const PsScenarioPlan *plan;
+  const PsRecurrence *recurrence;
   const PsCosts *costs;
   PsReduce reduce;
   PsEventsSetting setting;
@@ -44,12 +44,12 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Steady, steady_clear)
 static gboolean
 steady_init (Steady *steady, const PsEventsSetting *events, GError **error)
 {
-  const PsProgram *program = steady->plan->program;
+  const PsProgram *program = steady->recurrence->program;
 
   steady->setting = *events;
   steady->setting.duration_ns = steady->duration_ns = g_new0 (gint64, program->n_steps);
   steady->setting.transfer_ns = steady->transfer_ns = g_new0 (gint64, program->n_steps);
-  steady->parts = ps_parts (steady->plan, steady->costs);
+  steady->parts = ps_parts (steady->recurrence, steady->costs);
   steady->answers = g_new0 (Answer, steady->parts->len);
   steady->leasts = g_new0 (Answer, steady->parts->len);
   if (events->speed == NULL)
@@ -79,15 +79,15 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Circle, circle_clear)
 static void
 circle_init (Circle *circle, const Steady *steady, const PsExplanation *explanation)
 {
-  const PsScenarioPlan *plan = steady->plan;
+  const PsRecurrence *recurrence = steady->recurrence;
 
-  *circle = (Circle){ .n_ops = g_new0 (guint, plan->n_op_classes),
-                      .n_transfers = g_new0 (guint, plan->n_transfer_classes),
+  *circle = (Circle){ .n_ops = g_new0 (guint, recurrence->n_op_classes),
+                      .n_transfers = g_new0 (guint, recurrence->n_transfer_classes),
                       .n_iterations = MAX (explanation->n_iterations, 1) };
   for (guint i = 0; i < explanation->path->len; i++)
     {
       const PsPathPart *part = &g_array_index (explanation->path, PsPathPart, i);
-      const PsScenarioStep *step = &plan->steps[part->step];
+      const PsScenarioStep *step = &recurrence->steps[part->step];
 
       if (part->kind == PS_PATH_OP)
         circle->n_ops[step->op]++;
@@ -96,10 +96,10 @@ circle_init (Circle *circle, const Steady *steady, const PsExplanation *explanat
       else
         circle->total_ns += part->end_ns - part->start_ns;
     }
-  for (guint i = 1; i < plan->n_op_classes; i++)
-    circle->total_ns += circle->n_ops[i] * ps_op_class_duration (&plan->op[i], steady->costs);
-  for (guint i = 1; i < plan->n_transfer_classes; i++)
-    circle->total_ns += circle->n_transfers[i] * ps_transfer_class_duration (&plan->transfer[i], steady->costs);
+  for (guint i = 1; i < recurrence->n_op_classes; i++)
+    circle->total_ns += circle->n_ops[i] * ps_op_class_duration (&recurrence->op[i], steady->costs);
+  for (guint i = 1; i < recurrence->n_transfer_classes; i++)
+    circle->total_ns += circle->n_transfers[i] * ps_transfer_class_duration (&recurrence->transfer[i], steady->costs);
 }
 
 static gint64
@@ -111,16 +111,16 @@ per_iteration (gint64 total_ns, gint64 n_iterations)
 static gint64
 circle_time (const Circle *circle, const Steady *steady, const PsPart *part, double saving)
 {
-  const PsScenarioPlan *plan = steady->plan;
+  const PsRecurrence *recurrence = steady->recurrence;
   gint64 total_ns = circle->total_ns;
 
-  for (guint i = 1; i < plan->n_op_classes; i++)
+  for (guint i = 1; i < recurrence->n_op_classes; i++)
     if (circle->n_ops[i] > 0)
-      total_ns -= circle->n_ops[i] * llrint (saving * (double)ps_part_of_op (part, &plan->op[i], steady->costs));
-  for (guint i = 1; i < plan->n_transfer_classes; i++)
+      total_ns -= circle->n_ops[i] * llrint (saving * (double)ps_part_of_op (part, &recurrence->op[i], steady->costs));
+  for (guint i = 1; i < recurrence->n_transfer_classes; i++)
     if (circle->n_transfers[i] > 0)
       total_ns -= circle->n_transfers[i]
-                  * llrint (saving * (double)ps_part_of_transfer (part, &plan->transfer[i], steady->costs));
+                  * llrint (saving * (double)ps_part_of_transfer (part, &recurrence->transfer[i], steady->costs));
   return per_iteration (total_ns, circle->n_iterations);
 }
 
@@ -155,10 +155,10 @@ raise_all (const Steady *steady, const PsExplanation *explanation)
 static gboolean
 find_time (Steady *steady, const PsPart *part, double saving, gint64 *time_ns, GError **error)
 {
-  const PsProgram *program = steady->plan->program;
+  const PsProgram *program = steady->recurrence->program;
   g_autoptr (PsExplanation) explanation = NULL;
 
-  ps_what_if_times (steady->plan, steady->costs, part, saving, 1, steady->duration_ns, steady->transfer_ns);
+  ps_what_if_times (steady->recurrence, steady->costs, part, saving, 1, steady->duration_ns, steady->transfer_ns);
   if (steady->events != NULL && !ps_events_run (steady->events, steady->costs, steady->simulation, error))
     return FALSE;
   explanation = ps_explain_steady (program, steady->costs, steady->simulation, &steady->setting, steady->reduce, error);
@@ -228,11 +228,11 @@ complete (Steady *steady, PsWhatIf *what_if, GError **error)
 }
 
 GArray *
-ps_what_if_steady (const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce,
+ps_what_if_steady (const PsRecurrence *recurrence, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce,
                    double saving, guint n_best, GError **error)
 {
   static const PsEventsSetting latency = { .comm = PS_CHANNEL_LATENCY };
-  g_auto (Steady) steady = { .plan = plan, .costs = costs, .reduce = reduce, .saving = saving };
+  g_auto (Steady) steady = { .recurrence = recurrence, .costs = costs, .reduce = reduce, .saving = saving };
   g_autoptr (GArray) what_ifs = NULL;
   guint next;
 

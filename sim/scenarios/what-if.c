@@ -73,9 +73,9 @@ compare_parts (gconstpointer a, gconstpointer b)
 
 /* Whether a device's ops are exactly those of one stage; the stage then stands for it. */
 static gboolean
-is_stage (const PsScenarioPlan *plan, guint device)
+is_stage (const PsRecurrence *recurrence, guint device)
 {
-  const PsPlacement *placement = plan->program->schedule->placement;
+  const PsPlacement *placement = recurrence->program->schedule->placement;
   guint n_held = 0;
 
   for (guint i = 0; i < placement->n_stages; i++)
@@ -92,27 +92,27 @@ append_part (GArray *parts, PsPartKind kind, guint a, guint b)
 }
 
 GArray *
-ps_parts (const PsScenarioPlan *plan, const PsCosts *costs)
+ps_parts (const PsRecurrence *recurrence, const PsCosts *costs)
 {
   GArray *parts = g_array_new (FALSE, FALSE, sizeof (PsPart));
   guint n = 0;
 
-  for (guint i = 1; i < plan->n_op_classes; i++)
-    for (guint k = 0; k < (plan->op[i].partner == PS_NO_PARTNER ? 1 : 2); k++)
+  for (guint i = 1; i < recurrence->n_op_classes; i++)
+    for (guint k = 0; k < (recurrence->op[i].partner == PS_NO_PARTNER ? 1 : 2); k++)
       {
-        guint32 cost = k == 0 ? plan->op[i].cost : plan->op[i].partner;
+        guint32 cost = k == 0 ? recurrence->op[i].cost : recurrence->op[i].partner;
 
-        if (ps_op_class_duration (&plan->op[i], costs) == 0)
+        if (ps_op_class_duration (&recurrence->op[i], costs) == 0)
           continue;
         append_part (parts, PS_PART_KIND, cost / costs->n_stages, 0);
         append_part (parts, PS_PART_STAGE, cost % costs->n_stages, 0);
-        if (!is_stage (plan, plan->op[i].device))
-          append_part (parts, PS_PART_DEVICE, plan->op[i].device, 0);
+        if (!is_stage (recurrence, recurrence->op[i].device))
+          append_part (parts, PS_PART_DEVICE, recurrence->op[i].device, 0);
       }
-  for (guint i = 1; i < plan->n_transfer_classes; i++)
-    if (ps_transfer_class_duration (&plan->transfer[i], costs) > 0)
-      append_part (parts, PS_PART_LINK, MIN (plan->transfer[i].from, plan->transfer[i].to),
-                   MAX (plan->transfer[i].from, plan->transfer[i].to));
+  for (guint i = 1; i < recurrence->n_transfer_classes; i++)
+    if (ps_transfer_class_duration (&recurrence->transfer[i], costs) > 0)
+      append_part (parts, PS_PART_LINK, MIN (recurrence->transfer[i].from, recurrence->transfer[i].to),
+                   MAX (recurrence->transfer[i].from, recurrence->transfer[i].to));
   g_array_sort (parts, compare_parts);
   for (guint i = 0; i < parts->len; i++)
     if (n == 0 || compare_parts (&g_array_index (parts, PsPart, i), &g_array_index (parts, PsPart, n - 1)) != 0)
@@ -125,14 +125,15 @@ ps_parts (const PsScenarioPlan *plan, const PsCosts *costs)
 static void
 set_saving (PsScenarios *scenarios, guint index, const PsCosts *costs, const PsPart *part, double saving)
 {
-  const PsScenarioPlan *plan = scenarios->plan;
+  const PsRecurrence *recurrence = scenarios->recurrence;
 
   ps_scenarios_set_costs (scenarios, index, costs);
-  for (gsize i = 1; i < plan->n_op_classes; i++)
-    scenarios->op_ns[i * scenarios->n + index] -= llrint (saving * (double)ps_part_of_op (part, &plan->op[i], costs));
-  for (gsize i = 1; i < plan->n_transfer_classes; i++)
+  for (gsize i = 1; i < recurrence->n_op_classes; i++)
+    scenarios->op_ns[i * scenarios->n + index]
+        -= llrint (saving * (double)ps_part_of_op (part, &recurrence->op[i], costs));
+  for (gsize i = 1; i < recurrence->n_transfer_classes; i++)
     scenarios->transfer_ns[i * scenarios->n + index]
-        -= llrint (saving * (double)ps_part_of_transfer (part, &plan->transfer[i], costs));
+        -= llrint (saving * (double)ps_part_of_transfer (part, &recurrence->transfer[i], costs));
 }
 
 /* The length of a path as a function of the saving s of one part: whole - s * part. */
@@ -168,24 +169,25 @@ later_at (Line a, Line b, Fraction s)
 
 typedef struct
 {
-  const PsScenarioPlan *plan;
+  const PsRecurrence *recurrence;
   Line *op;       /* [n_op_classes] */
   Line *transfer; /* [n_transfer_classes] */
   Line *slots;    /* [n_slots] */
 } Lines;
 
 static void
-lines_init (Lines *lines, const PsScenarioPlan *plan, const PsCosts *costs, const PsPart *part)
+lines_init (Lines *lines, const PsRecurrence *recurrence, const PsCosts *costs, const PsPart *part)
 {
-  lines->plan = plan;
-  lines->op = g_new0 (Line, plan->n_op_classes);
-  lines->transfer = g_new0 (Line, plan->n_transfer_classes);
-  lines->slots = g_new0 (Line, plan->n_slots);
-  for (guint i = 1; i < plan->n_op_classes; i++)
-    lines->op[i] = (Line){ ps_op_class_duration (&plan->op[i], costs), ps_part_of_op (part, &plan->op[i], costs) };
-  for (guint i = 1; i < plan->n_transfer_classes; i++)
-    lines->transfer[i] = (Line){ ps_transfer_class_duration (&plan->transfer[i], costs),
-                                 ps_part_of_transfer (part, &plan->transfer[i], costs) };
+  lines->recurrence = recurrence;
+  lines->op = g_new0 (Line, recurrence->n_op_classes);
+  lines->transfer = g_new0 (Line, recurrence->n_transfer_classes);
+  lines->slots = g_new0 (Line, recurrence->n_slots);
+  for (guint i = 1; i < recurrence->n_op_classes; i++)
+    lines->op[i]
+        = (Line){ ps_op_class_duration (&recurrence->op[i], costs), ps_part_of_op (part, &recurrence->op[i], costs) };
+  for (guint i = 1; i < recurrence->n_transfer_classes; i++)
+    lines->transfer[i] = (Line){ ps_transfer_class_duration (&recurrence->transfer[i], costs),
+                                 ps_part_of_transfer (part, &recurrence->transfer[i], costs) };
 }
 
 static void
@@ -207,18 +209,18 @@ add (Line a, Line b)
 static Line
 longest_at (Lines *lines, Fraction s)
 {
-  const PsScenarioPlan *plan = lines->plan;
+  const PsRecurrence *recurrence = lines->recurrence;
   Line longest = { 0, 0 };
 
-  for (guint i = 0; i < plan->n_steps; i++)
+  for (guint i = 0; i < recurrence->n_steps; i++)
     {
-      PsScenarioStep step = plan->steps[i];
+      PsScenarioStep step = recurrence->steps[i];
       Line arrival = add (lines->slots[step.input], lines->transfer[step.transfer]);
 
       lines->slots[step.output] = add (later_at (lines->slots[step.previous], arrival, s), lines->op[step.op]);
     }
-  for (guint device = 0; device < plan->program->schedule->placement->n_devices; device++)
-    longest = later_at (longest, lines->slots[plan->last_slot[device]], s);
+  for (guint device = 0; device < recurrence->program->schedule->placement->n_devices; device++)
+    longest = later_at (longest, lines->slots[recurrence->last_slot[device]], s);
   return longest;
 }
 
@@ -260,10 +262,10 @@ compare_what_ifs (gconstpointer a, gconstpointer b)
 
 /* The makespan with a saving on each part, and that of the costs as they are. */
 static gint64 *
-evaluate (const PsScenarioPlan *plan, const PsCosts *costs, const GArray *parts, double saving, gint64 *base_ns)
+evaluate (const PsRecurrence *recurrence, const PsCosts *costs, const GArray *parts, double saving, gint64 *base_ns)
 {
   guint n_at_once = MIN (parts->len, N_AT_ONCE);
-  g_autoptr (PsScenarios) scenarios = ps_scenarios_new (plan, n_at_once + 1);
+  g_autoptr (PsScenarios) scenarios = ps_scenarios_new (recurrence, n_at_once + 1);
   gint64 *makespan_ns = g_new (gint64, parts->len + 1);
 
   ps_scenarios_set_costs (scenarios, n_at_once, costs);
@@ -300,23 +302,23 @@ ps_what_if_rank (const GArray *parts, const gint64 *makespan_ns, gint64 base_ns,
 }
 
 GArray *
-ps_what_if (const PsScenarioPlan *plan, const PsCosts *costs, gint64 rest_ns, double saving, guint n_best)
+ps_what_if (const PsRecurrence *recurrence, const PsCosts *costs, gint64 rest_ns, double saving, guint n_best)
 {
-  g_autoptr (GArray) parts = ps_parts (plan, costs);
+  g_autoptr (GArray) parts = ps_parts (recurrence, costs);
   g_autofree gint64 *makespan_ns = NULL;
   GArray *what_ifs;
   gint64 base_ns = 0;
 
   g_return_val_if_fail (saving > 0 && saving <= 1, NULL);
   if (parts->len > 0)
-    makespan_ns = evaluate (plan, costs, parts, saving, &base_ns);
+    makespan_ns = evaluate (recurrence, costs, parts, saving, &base_ns);
   what_ifs = ps_what_if_rank (parts, makespan_ns, base_ns, rest_ns, n_best);
   for (guint i = 0; i < what_ifs->len; i++)
     {
       PsWhatIf *what_if = &g_array_index (what_ifs, PsWhatIf, i);
       g_auto (Lines) lines = { 0 };
 
-      lines_init (&lines, plan, costs, &what_if->part);
+      lines_init (&lines, recurrence, costs, &what_if->part);
       what_if->change_point = find_change_point (&lines, &what_if->least_ns);
       what_if->least_ns += rest_ns;
     }

@@ -62,36 +62,36 @@ static const BareLoop bare_loops[PS_N_KERNELS][2] = { { bare_32_portable, bare_6
 #endif
 
 static BareStep *
-bare_steps (const PsScenarioPlan *plan)
+bare_steps (const PsRecurrence *recurrence)
 {
-  BareStep *steps = g_new (BareStep, plan->n_steps);
+  BareStep *steps = g_new (BareStep, recurrence->n_steps);
 
-  for (guint i = 0; i < plan->n_steps; i++)
-    steps[i] = (BareStep){ plan->program->steps[i].input, plan->program->steps[i].device, plan->steps[i].transfer,
-                           plan->steps[i].op };
+  for (guint i = 0; i < recurrence->n_steps; i++)
+    steps[i] = (BareStep){ recurrence->program->steps[i].input, recurrence->program->steps[i].device,
+                           recurrence->steps[i].transfer, recurrence->steps[i].op };
   return steps;
 }
 
 /* Times of N_SCENARIOS scenarios in blocks; the costs of one block serve all. */
 static gint64
-time_bare (const PsScenarioPlan *plan, const BareStep *steps, const PsScenarios *scenarios, gboolean wide)
+time_bare (const PsRecurrence *recurrence, const BareStep *steps, const PsScenarios *scenarios, gboolean wide)
 {
   gsize size = wide ? sizeof (gint64) : sizeof (guint32);
-  guint n_devices = plan->program->schedule->placement->n_devices;
+  guint n_devices = recurrence->program->schedule->placement->n_devices;
   BareLoop loop = bare_loops[scenarios->kernel][wide];
-  gpointer ends = g_aligned_alloc0 (plan->n_steps + 1, LANES * size, 64);
+  gpointer ends = g_aligned_alloc0 (recurrence->n_steps + 1, LANES * size, 64);
   gpointer clocks = g_aligned_alloc0 (n_devices, LANES * size, 64);
-  gpointer ops = g_aligned_alloc0 (plan->n_op_classes, LANES * size, 64);
-  gpointer transfers = g_aligned_alloc0 (plan->n_transfer_classes, LANES * size, 64);
+  gpointer ops = g_aligned_alloc0 (recurrence->n_op_classes, LANES * size, 64);
+  gpointer transfers = g_aligned_alloc0 (recurrence->n_transfer_classes, LANES * size, 64);
 
-  for (gsize i = 0; i < (gsize)plan->n_op_classes * LANES; i++)
+  for (gsize i = 0; i < (gsize)recurrence->n_op_classes * LANES; i++)
     if (wide)
       ((gint64 *)ops)[i] = scenarios->op_ns[i / LANES * scenarios->n + i % LANES];
     else
       ((guint32 *)ops)[i] = (guint32)scenarios->op_ns[i / LANES * scenarios->n + i % LANES];
   gint64 start = clock_ns (CLOCK_PROCESS_CPUTIME_ID);
   for (guint i = 0; i < N_SCENARIOS; i += LANES)
-    loop (steps, plan->n_steps, ends, clocks, ops, transfers);
+    loop (steps, recurrence->n_steps, ends, clocks, ops, transfers);
   gint64 time = clock_ns (CLOCK_PROCESS_CPUTIME_ID) - start;
   g_aligned_free (ends);
   g_aligned_free (clocks);
@@ -109,7 +109,7 @@ fill_from_classes (gpointer data, guint first_step, guint n_steps, guint first, 
 
   for (guint i = 0; i < n_steps; i++)
     {
-      const PsScenarioStep *step = &scenarios->plan->steps[first_step + i];
+      const PsScenarioStep *step = &scenarios->recurrence->steps[first_step + i];
       gint64 op = scenarios->op_ns[(gsize)step->op * scenarios->n],
              transfer = scenarios->transfer_ns[(gsize)step->transfer * scenarios->n];
 
@@ -155,25 +155,25 @@ static void
 bench_form (const char *name, PsScenarios *scenarios, const PsCosts *costs, Form form)
 {
   static const char *const forms[] = { "cost vectors, 32 bits", "cost vectors, 64 bits", "a time per op, 64 bits" };
-  const PsScenarioPlan *plan = scenarios->plan;
-  g_autofree BareStep *steps = bare_steps (plan);
+  const PsRecurrence *recurrence = scenarios->recurrence;
+  g_autofree BareStep *steps = bare_steps (recurrence);
   gint64 engine[N_ROUNDS], bare[N_ROUNDS];
-  double work = (double)plan->n_steps * N_SCENARIOS;
+  double work = (double)recurrence->n_steps * N_SCENARIOS;
 
   set_costs (scenarios, costs, form);
   for (guint round = 0; round < N_ROUNDS; round++)
     {
       engine[round] = time_engine (scenarios, form);
-      bare[round] = time_bare (plan, steps, scenarios, form != NARROW);
+      bare[round] = time_bare (recurrence, steps, scenarios, form != NARROW);
     }
   double engine_rate = work / (double)ps_median (engine, N_ROUNDS),
          bare_rate = work / (double)ps_median (bare, N_ROUNDS);
   g_assert_cmpuint (scenarios->bits, ==, form == NARROW ? 32 : 64);
   printf (
       "scenarios %-14s p=%u m=%u S=%u %u ops, %u slots, %s, %s: %.2f G op-scenarios/s, bare loop %.2f, ratio %.2f\n",
-      name, plan->program->schedule->placement->n_devices, plan->program->schedule->n_microbatches,
-      plan->program->schedule->placement->n_stages, plan->n_steps, plan->n_slots, ps_kernel_name (scenarios->kernel),
-      forms[form], engine_rate, bare_rate, engine_rate / bare_rate);
+      name, recurrence->program->schedule->placement->n_devices, recurrence->program->schedule->n_microbatches,
+      recurrence->program->schedule->placement->n_stages, recurrence->n_steps, recurrence->n_slots,
+      ps_kernel_name (scenarios->kernel), forms[form], engine_rate, bare_rate, engine_rate / bare_rate);
 }
 
 /* Drawing and evaluating, one thread. */
@@ -200,8 +200,8 @@ static void
 bench_family (const char *name, guint v)
 {
   g_autoptr (PsProgram) program = lower_family (name, 16, 128, v);
-  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (program);
-  g_autoptr (PsScenarios) scenarios = ps_scenarios_new (plan, N_SCENARIOS);
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (program);
+  g_autoptr (PsScenarios) scenarios = ps_scenarios_new (recurrence, N_SCENARIOS);
   g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=900us,w=700us,c=40us", 16, v, NULL);
 
   for (guint kernel = 0; kernel < PS_N_KERNELS; kernel++)

@@ -57,8 +57,8 @@ test_slow_transfers (void)
   g_assert_no_error (error);
   g_assert_cmpint (explanation->makespan_ns, ==, 26 * US * explanation->n_iterations);
   g_assert_cmpint (time_on_path (explanation, PS_PATH_TRANSFER), ==, 20 * US * explanation->n_iterations);
-  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (test.program);
-  g_autoptr (GArray) what_ifs = ps_what_if_steady (plan, test.costs, NULL, PS_REDUCE_OVERLAPPED, 0.5, 1, &error);
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test.program);
+  g_autoptr (GArray) what_ifs = ps_what_if_steady (recurrence, test.costs, NULL, PS_REDUCE_OVERLAPPED, 0.5, 1, &error);
   g_assert_no_error (error);
   const PsWhatIf *best = &g_array_index (what_ifs, PsWhatIf, 0);
   g_assert_cmpint (best->part.kind, ==, PS_PART_LINK);
@@ -86,10 +86,10 @@ follows (const PsProgram *program, const PsPathPart *before, const PsPathPart *p
 
 /* The iteration with a part saving a third, each time simulated. */
 static gint64
-saved_time (const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce,
+saved_time (const PsRecurrence *recurrence, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce,
             const PsPart *part)
 {
-  const PsProgram *program = plan->program;
+  const PsProgram *program = recurrence->program;
   g_autoptr (GError) error = NULL;
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   g_autofree gint64 *duration_ns = g_new0 (gint64, program->n_steps), *transfer_ns = g_new0 (gint64, program->n_steps);
@@ -98,14 +98,15 @@ saved_time (const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSett
 
   for (guint i = 0; i < program->n_steps; i++)
     {
-      guint32 op = plan->steps[i].op, transfer = plan->steps[i].transfer;
+      guint32 op = recurrence->steps[i].op, transfer = recurrence->steps[i].transfer;
 
       if (op)
-        duration_ns[i] = ps_op_class_duration (&plan->op[op], costs)
-                         - llrint (1.0 / 3 * (double)ps_part_of_op (part, &plan->op[op], costs));
+        duration_ns[i] = ps_op_class_duration (&recurrence->op[op], costs)
+                         - llrint (1.0 / 3 * (double)ps_part_of_op (part, &recurrence->op[op], costs));
       if (transfer)
-        transfer_ns[i] = ps_transfer_class_duration (&plan->transfer[transfer], costs)
-                         - llrint (1.0 / 3 * (double)ps_part_of_transfer (part, &plan->transfer[transfer], costs));
+        transfer_ns[i]
+            = ps_transfer_class_duration (&recurrence->transfer[transfer], costs)
+              - llrint (1.0 / 3 * (double)ps_part_of_transfer (part, &recurrence->transfer[transfer], costs));
     }
   setting.duration_ns = duration_ns;
   setting.transfer_ns = transfer_ns;
@@ -117,13 +118,13 @@ saved_time (const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSett
 
 /* However few parts are asked for, they are those of the whole list, whose times are right. */
 static void
-check_best (const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce)
+check_best (const PsRecurrence *recurrence, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce)
 {
-  g_autoptr (GArray) all = ps_what_if_steady (plan, costs, events, reduce, 1.0 / 3, G_MAXUINT, NULL);
+  g_autoptr (GArray) all = ps_what_if_steady (recurrence, costs, events, reduce, 1.0 / 3, G_MAXUINT, NULL);
 
   for (guint n = 1; n < 4; n++)
     {
-      g_autoptr (GArray) best = ps_what_if_steady (plan, costs, events, reduce, 1.0 / 3, n, NULL);
+      g_autoptr (GArray) best = ps_what_if_steady (recurrence, costs, events, reduce, 1.0 / 3, n, NULL);
 
       g_assert_cmpuint (best->len, ==, MIN (n, all->len));
       for (guint i = 0; i < best->len; i++)
@@ -139,7 +140,7 @@ check_best (const PsScenarioPlan *plan, const PsCosts *costs, const PsEventsSett
     {
       const PsWhatIf *what_if = &g_array_index (all, PsWhatIf, i);
 
-      g_assert_cmpint (what_if->iteration_ns, ==, saved_time (plan, costs, events, reduce, &what_if->part));
+      g_assert_cmpint (what_if->iteration_ns, ==, saved_time (recurrence, costs, events, reduce, &what_if->part));
     }
 }
 
@@ -149,7 +150,7 @@ check (const PsProgram *program, const PsCosts *costs, const PsSimulation *simul
        PsReduce reduce)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (program);
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (program);
   g_autoptr (PsExplanation) explanation = ps_explain_steady (program, costs, simulation, events, reduce, &error);
 
   g_assert_no_error (error);
@@ -175,7 +176,7 @@ check (const PsProgram *program, const PsCosts *costs, const PsSimulation *simul
       if (part->kind == PS_PATH_TRANSFER)
         g_assert_cmpint (part->end_ns - part->start_ns, ==, costs->transfer_ns[program->steps[part->step].transfer]);
     }
-  g_autoptr (GArray) what_ifs = ps_what_if_steady (plan, costs, events, reduce, 1, G_MAXUINT, &error);
+  g_autoptr (GArray) what_ifs = ps_what_if_steady (recurrence, costs, events, reduce, 1, G_MAXUINT, &error);
   g_assert_no_error (error);
   for (guint i = 0; i < what_ifs->len; i++)
     {
@@ -184,7 +185,7 @@ check (const PsProgram *program, const PsCosts *costs, const PsSimulation *simul
       g_assert_cmpint (what_if->iteration_ns, <=, iteration.period_ns);
       g_assert_cmpint (what_if->iteration_ns, ==, what_if->least_ns);
     }
-  check_best (plan, costs, events, reduce);
+  check_best (recurrence, costs, events, reduce);
 }
 
 static void
@@ -221,9 +222,9 @@ test_what_if (void)
   g_auto (Case) test = { 0 };
 
   predict (&test, "zb-h2", 4, 8, 1, "f=100us,b=120us,w=80us,c=7us,o=10us,reduce=30us");
-  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (test.program);
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test.program);
   g_autoptr (GArray) what_ifs
-      = ps_what_if_steady (plan, test.costs, NULL, PS_REDUCE_OVERLAPPED, 0.25, G_MAXUINT, &error);
+      = ps_what_if_steady (recurrence, test.costs, NULL, PS_REDUCE_OVERLAPPED, 0.25, G_MAXUINT, &error);
   g_assert_no_error (error);
   for (guint i = 0; i < what_ifs->len; i++)
     {

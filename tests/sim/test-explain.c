@@ -151,8 +151,8 @@ test_what_if (void)
   g_auto (Case) test = { 0 };
 
   explain_family (&test, "1f1b", 2, 2, "f=1ms,bw=2ms,c=1ms");
-  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (test.program);
-  g_autoptr (GArray) what_ifs = ps_what_if (plan, test.costs, 0, 0.1, 100);
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test.program);
+  g_autoptr (GArray) what_ifs = ps_what_if (recurrence, test.costs, 0, 0.1, 100);
   static const struct
   {
     const char *part;
@@ -190,8 +190,8 @@ test_change_point (void)
 
   explain_family (&test, "gpipe", 2, 4, "f=1ms:3ms,bw=2ms:1ms");
   g_assert_cmpint (test.simulation->makespan_ns, ==, 22000000);
-  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (test.program);
-  g_autoptr (GArray) what_ifs = ps_what_if (plan, test.costs, 1000000, 0.5, 100);
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test.program);
+  g_autoptr (GArray) what_ifs = ps_what_if (recurrence, test.costs, 1000000, 0.5, 100);
   gboolean found = FALSE;
   for (guint i = 0; i < what_ifs->len; i++)
     {
@@ -307,7 +307,7 @@ check_idle_sums (const Case *test)
 
 /* The makespan with a share of a part saved, from scratch: every op by itself. */
 static gint64
-makespan_saving (const Case *test, const PsScenarioPlan *plan, const PsPart *part, double saving)
+makespan_saving (const Case *test, const PsRecurrence *recurrence, const PsPart *part, double saving)
 {
   guint n = test->program->n_steps;
   g_autofree gint64 *durations = g_new (gint64, n), *transfers = g_new (gint64, n);
@@ -315,14 +315,14 @@ makespan_saving (const Case *test, const PsScenarioPlan *plan, const PsPart *par
 
   for (guint i = 0; i < n; i++)
     {
-      const PsOpClass *op = &plan->op[plan->steps[i].op];
-      const PsTransferClass *transfer = &plan->transfer[plan->steps[i].transfer];
+      const PsOpClass *op = &recurrence->op[recurrence->steps[i].op];
+      const PsTransferClass *transfer = &recurrence->transfer[recurrence->steps[i].transfer];
 
       durations[i] = ps_step_duration (test->program, test->costs, i);
       transfers[i] = test->costs->transfer_ns[test->program->steps[i].transfer];
-      if (plan->steps[i].op)
+      if (recurrence->steps[i].op)
         durations[i] -= llrint (saving * (double)ps_part_of_op (part, op, test->costs));
-      if (plan->steps[i].transfer)
+      if (recurrence->steps[i].transfer)
         transfers[i] -= llrint (saving * (double)ps_part_of_transfer (part, transfer, test->costs));
     }
   ps_simulate_steps (test->program, test->costs, durations, transfers, simulation);
@@ -335,8 +335,8 @@ makespan_saving (const Case *test, const PsScenarioPlan *plan, const PsPart *par
 static void
 check_what_if (const Case *test)
 {
-  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (test->program);
-  g_autoptr (GArray) what_ifs = ps_what_if (plan, test->costs, 0, 0.25, G_MAXUINT);
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test->program);
+  g_autoptr (GArray) what_ifs = ps_what_if (recurrence, test->costs, 0, 0.25, G_MAXUINT);
   double base = (double)test->simulation->makespan_ns, rounding = 2.0 * test->program->n_steps;
   gint64 before = 0;
 
@@ -347,12 +347,12 @@ check_what_if (const Case *test)
 
       g_assert_cmpint (what_if->iteration_ns, >=, before);
       before = what_if->iteration_ns;
-      g_assert_cmpint (what_if->iteration_ns, ==, makespan_saving (test, plan, &what_if->part, 0.25));
-      g_assert_cmpint (what_if->least_ns, ==, makespan_saving (test, plan, &what_if->part, 1));
+      g_assert_cmpint (what_if->iteration_ns, ==, makespan_saving (test, recurrence, &what_if->part, 0.25));
+      g_assert_cmpint (what_if->least_ns, ==, makespan_saving (test, recurrence, &what_if->part, 1));
       g_assert_cmpfloat (s, >, 0);
       g_assert_cmpfloat (s, <=, 1);
-      double slope = (base - (double)makespan_saving (test, plan, &what_if->part, s)) / s;
-      double halfway = (double)makespan_saving (test, plan, &what_if->part, s / 2);
+      double slope = (base - (double)makespan_saving (test, recurrence, &what_if->part, s)) / s;
+      double halfway = (double)makespan_saving (test, recurrence, &what_if->part, s / 2);
       g_assert_cmpfloat_with_epsilon (halfway, base - slope * s / 2, rounding);
       /* Beyond it less is saved: the slopes of two paths differ by at least the unit, so at the end by (1 - s) of it.
        */
@@ -406,10 +406,10 @@ static void
 check_same_what_ifs (const Case *test)
 {
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (test->program);
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test->program);
   PsEventsSetting latency = { .comm = PS_CHANNEL_LATENCY };
-  g_autoptr (GArray) expected = ps_what_if (plan, test->costs, 5, 0.25, G_MAXUINT);
-  g_autoptr (GArray) found = ps_what_if_events (plan, test->costs, &latency, 5, 0.25, G_MAXUINT, &error);
+  g_autoptr (GArray) expected = ps_what_if (recurrence, test->costs, 5, 0.25, G_MAXUINT);
+  g_autoptr (GArray) found = ps_what_if_events (recurrence, test->costs, &latency, 5, 0.25, G_MAXUINT, &error);
 
   g_assert_no_error (error);
   g_assert_cmpuint (found->len, ==, expected->len);
@@ -536,8 +536,8 @@ test_channels_what_if (void)
   PsEventsSetting rank = { .comm = PS_CHANNEL_RANK };
 
   explain_family (&test, "interleaved", 4, 8, "f=20ms,b=20ms,w=20ms,c=3ms");
-  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (test.program);
-  g_autoptr (GArray) what_ifs = ps_what_if_events (plan, test.costs, &rank, 0, 0.1, 5, &error);
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (test.program);
+  g_autoptr (GArray) what_ifs = ps_what_if_events (recurrence, test.costs, &rank, 0, 0.1, 5, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (what_ifs->len, ==, 5);
   for (guint i = 0; i < what_ifs->len; i++)
@@ -548,7 +548,7 @@ test_channels_what_if (void)
       g_assert_cmpfloat (s, >, 0);
       for (guint k = 0; k < 2; k++)
         {
-          g_autoptr (GArray) at = ps_what_if_events (plan, test.costs, &rank, 0, s / (k + 1), G_MAXUINT, &error);
+          g_autoptr (GArray) at = ps_what_if_events (recurrence, test.costs, &rank, 0, s / (k + 1), G_MAXUINT, &error);
 
           for (guint j = 0; j < at->len; j++)
             if (memcmp (&g_array_index (at, PsWhatIf, j).part, &what_if->part, sizeof what_if->part) == 0)

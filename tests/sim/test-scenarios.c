@@ -21,8 +21,8 @@ check_scenario (const PsScenarios *scenarios, guint i, const PsSimulation *expec
 static void
 check_random (GRand *rand, const PsProgram *program, guint n, gint64 unit, gint32 limit, guint bits)
 {
-  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (program);
-  g_autoptr (PsScenarios) scenarios = ps_scenarios_new (plan, n);
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (program);
+  g_autoptr (PsScenarios) scenarios = ps_scenarios_new (recurrence, n);
   g_autoptr (GPtrArray) costs = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_costs_free);
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
 
@@ -99,10 +99,10 @@ test_widths (void)
     { 3001, 9000000000, 64, 1 },
   };
   g_autoptr (PsProgram) program = lower_family ("gpipe", 1, 1, 0);
-  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (program);
-  g_autoptr (PsScenarios) scenarios = ps_scenarios_new (plan, PS_SCENARIO_LANES + 1);
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (program);
+  g_autoptr (PsScenarios) scenarios = ps_scenarios_new (recurrence, PS_SCENARIO_LANES + 1);
 
-  g_assert_cmpuint (plan->n_op_classes, ==, 3);
+  g_assert_cmpuint (recurrence->n_op_classes, ==, 3);
   for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
     {
       scenarios->op_ns[scenarios->n * 1 + 0] = rows[i].f;
@@ -135,27 +135,27 @@ static void
 test_classes (void)
 {
   g_autoptr (PsProgram) program = lower_family ("1f1b", 2, 4, 0);
-  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (program);
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (program);
 
-  g_assert_cmpuint (plan->n_op_classes, ==, 1 + 4);
-  g_assert_cmpuint (plan->n_transfer_classes, ==, 1 + 2);
-  g_assert_cmpuint (plan->transfer[1].from, ==, 0);
-  g_assert_cmpuint (plan->transfer[1].to, ==, 1);
-  g_assert_cmpuint (plan->transfer[1].transfer, ==, 1);
-  g_assert_cmpuint (plan->transfer[2].from, ==, 1);
-  g_assert_cmpuint (plan->transfer[2].transfer, ==, 1 + 2 + 1);
-  for (guint i = 1; i < plan->n_op_classes; i++)
-    g_assert_cmpuint (plan->op[i].device, ==, plan->op[i].cost % 2);
+  g_assert_cmpuint (recurrence->n_op_classes, ==, 1 + 4);
+  g_assert_cmpuint (recurrence->n_transfer_classes, ==, 1 + 2);
+  g_assert_cmpuint (recurrence->transfer[1].from, ==, 0);
+  g_assert_cmpuint (recurrence->transfer[1].to, ==, 1);
+  g_assert_cmpuint (recurrence->transfer[1].transfer, ==, 1);
+  g_assert_cmpuint (recurrence->transfer[2].from, ==, 1);
+  g_assert_cmpuint (recurrence->transfer[2].transfer, ==, 1 + 2 + 1);
+  for (guint i = 1; i < recurrence->n_op_classes; i++)
+    g_assert_cmpuint (recurrence->op[i].device, ==, recurrence->op[i].cost % 2);
   /* Slots are taken again: far fewer than ops. */
   g_autoptr (PsProgram) large = lower_family ("1f1b", 8, 200, 0);
-  g_autoptr (PsScenarioPlan) large_plan = ps_scenario_plan_new (large);
+  g_autoptr (PsRecurrence) large_plan = ps_recurrence_new (large);
   g_assert_cmpuint (large_plan->n_slots, <, 100);
 }
 
 /* Durations that depend on the step and the scenario alone. */
 typedef struct
 {
-  const PsScenarioPlan *plan;
+  const PsRecurrence *recurrence;
   guint n_calls;
 } Fill;
 
@@ -174,7 +174,7 @@ fill (gpointer data, guint first_step, guint n_steps, guint first, gint64 *durat
   for (guint i = 0; i < n_steps; i++)
     for (guint lane = 0; lane < PS_SCENARIO_LANES; lane++)
       {
-        const PsScenarioStep *step = &filling->plan->steps[first_step + i];
+        const PsScenarioStep *step = &filling->recurrence->steps[first_step + i];
 
         duration_ns[i * PS_SCENARIO_LANES + lane] = step->op ? step_ns (first_step + i, first + lane, 1) : 0;
         transfer_ns[i * PS_SCENARIO_LANES + lane] = step->transfer ? step_ns (first_step + i, first + lane, 2) : 0;
@@ -184,15 +184,15 @@ fill (gpointer data, guint first_step, guint n_steps, guint first, gint64 *durat
 static void
 check_steps (const PsProgram *program, guint n)
 {
-  g_autoptr (PsScenarioPlan) plan = ps_scenario_plan_new (program);
-  g_autoptr (PsScenarios) scenarios = ps_scenarios_new (plan, n);
+  g_autoptr (PsRecurrence) recurrence = ps_recurrence_new (program);
+  g_autoptr (PsScenarios) scenarios = ps_scenarios_new (recurrence, n);
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   g_autoptr (PsCosts) costs = ps_costs_new (program->schedule->placement->n_stages);
   g_autofree gint64 *durations = g_new (gint64, program->n_steps), *transfers = g_new (gint64, program->n_steps);
 
   for (guint kernel = 0; kernel < PS_N_KERNELS; kernel++)
     {
-      Fill filling = { plan, 0 };
+      Fill filling = { recurrence, 0 };
 
       if (!ps_kernel_is_available (kernel))
         continue;
@@ -203,8 +203,8 @@ check_steps (const PsProgram *program, guint n)
         {
           for (guint step = 0; step < program->n_steps; step++)
             {
-              durations[step] = plan->steps[step].op ? step_ns (step, i, 1) : 0;
-              transfers[step] = plan->steps[step].transfer ? step_ns (step, i, 2) : 0;
+              durations[step] = recurrence->steps[step].op ? step_ns (step, i, 1) : 0;
+              transfers[step] = recurrence->steps[step].transfer ? step_ns (step, i, 2) : 0;
             }
           ps_simulate_steps (program, costs, durations, transfers, simulation);
           check_scenario (scenarios, i, simulation);

@@ -1,12 +1,12 @@
-/* steady-plan.c - an event graph compiled to steps. Each event is a maximum over two arcs or a chain of such maxima;
- * its slot is free again once no event reads it. */
-#include "steady-plan.h"
+/* steady-recurrence.c - an event graph compiled to steps. Each event is a maximum over two arcs or a chain of such
+ * maxima; its slot is free again once no event reads it. */
+#include "steady-recurrence.h"
 
 #include "iterations/rounds.h"
 
 typedef struct
 {
-  PsSteadyPlan *plan;
+  PsSteadyRecurrence *recurrence;
   const PsEventGraph *graph;
   const PsEventOrder *order;
   PsRoundEvents events;
@@ -82,13 +82,13 @@ update_event (const Builder *builder, guint device)
 static guint32
 reduced_event (const Builder *builder)
 {
-  return builder->events.first_update + 2 * (builder->plan->n_updates - 1);
+  return builder->events.first_update + 2 * (builder->recurrence->n_updates - 1);
 }
 
 static guint32
 carried_slot (const Builder *builder, guint event)
 {
-  return builder->plan->first_carry + builder->carry[event] - 1;
+  return builder->recurrence->first_carry + builder->carry[event] - 1;
 }
 
 /* Carries an event over to the next round, so that the end of the round reads it too. */
@@ -113,7 +113,7 @@ count_readers (Builder *builder)
       carry_over (builder, order->arcs[a].from, &n_carries);
     else
       builder->readers[order->arcs[a].from]++;
-  for (guint i = 0; i < builder->plan->n_updates; i++)
+  for (guint i = 0; i < builder->recurrence->n_updates; i++)
     carry_over (builder, update_event (builder, i), &n_carries);
   carry_over (builder, reduced_event (builder), &n_carries);
 }
@@ -178,7 +178,7 @@ add_event (Builder *builder, guint event)
 static void
 place_carries (Builder *builder)
 {
-  PsSteadyPlan *plan = builder->plan;
+  PsSteadyRecurrence *recurrence = builder->recurrence;
   guint n_carries = 0;
 
   for (guint i = 0; i < builder->order->n_events; i++)
@@ -187,8 +187,8 @@ place_carries (Builder *builder)
         append_step (builder, builder->slot[i], 0, builder->carry[i] | CARRY, (PsSteadyTime){ 0 });
         n_carries++;
       }
-  plan->first_carry = builder->n_slots;
-  plan->n_slots = builder->n_slots + n_carries;
+  recurrence->first_carry = builder->n_slots;
+  recurrence->n_slots = builder->n_slots + n_carries;
   for (guint i = 0; i < builder->steps->len; i++)
     {
       PsScenarioStep *step = &g_array_index (builder->steps, PsScenarioStep, i);
@@ -196,32 +196,32 @@ place_carries (Builder *builder)
 
       for (guint k = 0; k < G_N_ELEMENTS (slots); k++)
         if (*slots[k] & CARRY)
-          *slots[k] = plan->first_carry + (*slots[k] & ~CARRY) - 1;
+          *slots[k] = recurrence->first_carry + (*slots[k] & ~CARRY) - 1;
     }
 }
 
 static void
 finish (Builder *builder)
 {
-  PsSteadyPlan *plan = builder->plan;
+  PsSteadyRecurrence *recurrence = builder->recurrence;
 
-  plan->update = g_new (guint32, plan->n_updates);
-  for (guint i = 0; i < plan->n_updates; i++)
-    plan->update[i] = carried_slot (builder, update_event (builder, i));
-  plan->reduced = carried_slot (builder, reduced_event (builder));
-  plan->n_steps = builder->steps->len;
-  for (guint i = 0; i < plan->n_steps; i++)
-    plan->sum_ns += g_array_index (builder->times, PsSteadyTime, i).fixed_ns;
-  plan->steps = (PsScenarioStep *)(gpointer)g_array_free (g_steal_pointer (&builder->steps), FALSE);
-  plan->times = (PsSteadyTime *)(gpointer)g_array_free (g_steal_pointer (&builder->times), FALSE);
+  recurrence->update = g_new (guint32, recurrence->n_updates);
+  for (guint i = 0; i < recurrence->n_updates; i++)
+    recurrence->update[i] = carried_slot (builder, update_event (builder, i));
+  recurrence->reduced = carried_slot (builder, reduced_event (builder));
+  recurrence->n_steps = builder->steps->len;
+  for (guint i = 0; i < recurrence->n_steps; i++)
+    recurrence->sum_ns += g_array_index (builder->times, PsSteadyTime, i).fixed_ns;
+  recurrence->steps = (PsScenarioStep *)(gpointer)g_array_free (g_steal_pointer (&builder->steps), FALSE);
+  recurrence->times = (PsSteadyTime *)(gpointer)g_array_free (g_steal_pointer (&builder->times), FALSE);
 }
 
-PsSteadyPlan *
-ps_steady_plan_new (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events, PsReduce reduce,
-                    GError **error)
+PsSteadyRecurrence *
+ps_steady_recurrence_new (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events,
+                          PsReduce reduce, GError **error)
 {
   g_autoptr (PsEventGraph) graph = NULL;
-  g_autoptr (PsSteadyPlan) plan = NULL;
+  g_autoptr (PsSteadyRecurrence) recurrence = NULL;
   g_auto (PsEventOrder) order = { 0 };
   g_auto (Builder) builder = { .order = &order };
 
@@ -234,9 +234,9 @@ ps_steady_plan_new (const PsProgram *program, const PsCosts *costs, const PsEven
                    program->schedule->name);
       return NULL;
     }
-  plan = g_new0 (PsSteadyPlan, 1);
-  plan->n_updates = program->schedule->placement->n_devices;
-  builder.plan = plan;
+  recurrence = g_new0 (PsSteadyRecurrence, 1);
+  recurrence->n_updates = program->schedule->placement->n_devices;
+  builder.recurrence = recurrence;
   builder.graph = graph;
   ps_round_events_init (&builder.events, program, events);
   builder_init (&builder);
@@ -245,16 +245,16 @@ ps_steady_plan_new (const PsProgram *program, const PsCosts *costs, const PsEven
     add_event (&builder, order.order[k]);
   place_carries (&builder);
   finish (&builder);
-  return g_steal_pointer (&plan);
+  return g_steal_pointer (&recurrence);
 }
 
 void
-ps_steady_plan_free (PsSteadyPlan *plan)
+ps_steady_recurrence_free (PsSteadyRecurrence *recurrence)
 {
-  if (plan == NULL)
+  if (recurrence == NULL)
     return;
-  g_free (plan->steps);
-  g_free (plan->times);
-  g_free (plan->update);
-  g_free (plan);
+  g_free (recurrence->steps);
+  g_free (recurrence->times);
+  g_free (recurrence->update);
+  g_free (recurrence);
 }

@@ -1,12 +1,12 @@
-/* scenario-plan.c - the steps of the scenario engine, with slots instead of ids, and classes of equal durations. */
+/* recurrence.c - the steps of the scenario engine, with slots instead of ids, and classes of equal durations. */
 #include <pipesim/scenarios.h>
 
 #define KEPT G_MAXUINT32
 
-/* A plan under construction. */
+/* A recurrence under construction. */
 typedef struct
 {
-  PsScenarioPlan *plan;
+  PsRecurrence *recurrence;
   guint32 *op_class;       /* [n_copies * n kinds * n_stages] class of ops outside pairs; 0 = none yet */
   guint32 *transfer_class; /* [n_copies * (1 + 2 n_stages)] class of transfers; 0 = none yet */
   GHashTable *pair_class;  /* (cost, partner, device) as one number -> class */
@@ -30,22 +30,22 @@ builder_clear (Builder *builder)
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Builder, builder_clear)
 
 static void
-builder_init (Builder *builder, PsScenarioPlan *plan)
+builder_init (Builder *builder, PsRecurrence *recurrence)
 {
-  const PsPlacement *placement = plan->program->schedule->placement;
+  const PsPlacement *placement = recurrence->program->schedule->placement;
   gsize stages = (gsize)placement->n_copies * placement->n_stages;
 
-  builder->plan = plan;
+  builder->recurrence = recurrence;
   builder->op_class = g_new0 (guint32, stages * PS_N_OP_KINDS);
   builder->transfer_class = g_new0 (guint32, 2 * stages + placement->n_copies);
   builder->pair_class = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
-  builder->last_use = g_new0 (guint32, plan->n_steps);
+  builder->last_use = g_new0 (guint32, recurrence->n_steps);
   builder->op = g_array_new (FALSE, TRUE, sizeof (PsOpClass));
   builder->transfer = g_array_new (FALSE, TRUE, sizeof (PsTransferClass));
   builder->free_slots = g_array_new (FALSE, FALSE, sizeof (guint32));
   g_array_set_size (builder->op, 1);
   g_array_set_size (builder->transfer, 1);
-  plan->n_slots = 1;
+  recurrence->n_slots = 1;
 }
 
 static guint
@@ -82,7 +82,7 @@ pair_class (Builder *builder, const PsStep *first, const PsStep *second)
 static guint32
 op_class (Builder *builder, guint i)
 {
-  const PsProgram *program = builder->plan->program;
+  const PsProgram *program = builder->recurrence->program;
   const PsStep *step = &program->steps[i];
   guint n_costs = PS_N_OP_KINDS * program->schedule->placement->n_stages;
   guint32 *class = &builder->op_class[(gsize)copy_of (program, i) * n_costs + step->cost];
@@ -99,7 +99,7 @@ op_class (Builder *builder, guint i)
 static guint32
 transfer_class (Builder *builder, guint i)
 {
-  const PsProgram *program = builder->plan->program;
+  const PsProgram *program = builder->recurrence->program;
   const PsStep *step = &program->steps[i];
   guint n_transfers = 1 + 2 * program->schedule->placement->n_stages;
   guint32 *class = &builder->transfer_class[(gsize)copy_of (program, i) * n_transfers + step->transfer];
@@ -119,7 +119,7 @@ transfer_class (Builder *builder, guint i)
 static void
 find_last_uses (Builder *builder)
 {
-  const PsProgram *program = builder->plan->program;
+  const PsProgram *program = builder->recurrence->program;
   const guint *first = program->schedule->first;
 
   for (guint i = 0; i < program->n_steps; i++)
@@ -141,7 +141,7 @@ find_last_uses (Builder *builder)
 static guint32
 read_slot (Builder *builder, guint32 id, guint i)
 {
-  guint32 slot = id ? builder->plan->steps[id - 1].output : 0;
+  guint32 slot = id ? builder->recurrence->steps[id - 1].output : 0;
 
   if (id && builder->last_use[id - 1] == i)
     {
@@ -158,7 +158,7 @@ take_slot (Builder *builder)
   guint32 slot;
 
   if (n == 0)
-    return builder->plan->n_slots++;
+    return builder->recurrence->n_slots++;
   slot = g_array_index (builder->free_slots, guint32, n - 1);
   g_array_set_size (builder->free_slots, n - 1);
   return slot;
@@ -167,12 +167,12 @@ take_slot (Builder *builder)
 static void
 build_steps (Builder *builder)
 {
-  PsScenarioPlan *plan = builder->plan;
+  PsRecurrence *recurrence = builder->recurrence;
 
-  for (guint i = 0; i < plan->n_steps; i++)
+  for (guint i = 0; i < recurrence->n_steps; i++)
     {
-      const PsStep *step = &plan->program->steps[i];
-      PsScenarioStep *built = &plan->steps[i];
+      const PsStep *step = &recurrence->program->steps[i];
+      PsScenarioStep *built = &recurrence->steps[i];
 
       built->input = read_slot (builder, step->input, i);
       built->previous = read_slot (builder, step->previous, i);
@@ -183,61 +183,61 @@ build_steps (Builder *builder)
 }
 
 static void
-find_ends (PsScenarioPlan *plan)
+find_ends (PsRecurrence *recurrence)
 {
-  const PsProgram *program = plan->program;
+  const PsProgram *program = recurrence->program;
   const guint *first = program->schedule->first;
   guint n_devices = program->schedule->placement->n_devices;
 
-  plan->first_slot = g_new0 (guint32, n_devices);
-  plan->first_class = g_new0 (guint32, n_devices);
-  plan->first_step = g_new0 (guint32, n_devices);
-  plan->last_slot = g_new0 (guint32, n_devices);
+  recurrence->first_slot = g_new0 (guint32, n_devices);
+  recurrence->first_class = g_new0 (guint32, n_devices);
+  recurrence->first_step = g_new0 (guint32, n_devices);
+  recurrence->last_slot = g_new0 (guint32, n_devices);
   for (guint device = 0; device < n_devices; device++)
     if (first[device] < first[device + 1])
       {
         guint32 begin = program->step_of[first[device]], end = program->step_of[first[device + 1] - 1];
 
-        plan->first_step[device] = begin;
-        plan->first_slot[device] = plan->steps[begin].output;
-        plan->first_class[device] = plan->steps[begin].op;
-        plan->last_slot[device] = plan->steps[end].output;
+        recurrence->first_step[device] = begin;
+        recurrence->first_slot[device] = recurrence->steps[begin].output;
+        recurrence->first_class[device] = recurrence->steps[begin].op;
+        recurrence->last_slot[device] = recurrence->steps[end].output;
       }
 }
 
-PsScenarioPlan *
-ps_scenario_plan_new (const PsProgram *program)
+PsRecurrence *
+ps_recurrence_new (const PsProgram *program)
 {
-  PsScenarioPlan *plan = g_new0 (PsScenarioPlan, 1);
+  PsRecurrence *recurrence = g_new0 (PsRecurrence, 1);
   g_auto (Builder) builder = { 0 };
 
-  plan->program = program;
-  plan->n_steps = program->n_steps;
-  plan->steps = g_new0 (PsScenarioStep, program->n_steps);
-  builder_init (&builder, plan);
+  recurrence->program = program;
+  recurrence->n_steps = program->n_steps;
+  recurrence->steps = g_new0 (PsScenarioStep, program->n_steps);
+  builder_init (&builder, recurrence);
   find_last_uses (&builder);
   build_steps (&builder);
-  find_ends (plan);
-  plan->n_op_classes = builder.op->len;
-  plan->n_transfer_classes = builder.transfer->len;
-  plan->op = g_memdup2 (builder.op->data, builder.op->len * sizeof (PsOpClass));
-  plan->transfer = g_memdup2 (builder.transfer->data, builder.transfer->len * sizeof (PsTransferClass));
-  return plan;
+  find_ends (recurrence);
+  recurrence->n_op_classes = builder.op->len;
+  recurrence->n_transfer_classes = builder.transfer->len;
+  recurrence->op = g_memdup2 (builder.op->data, builder.op->len * sizeof (PsOpClass));
+  recurrence->transfer = g_memdup2 (builder.transfer->data, builder.transfer->len * sizeof (PsTransferClass));
+  return recurrence;
 }
 
 void
-ps_scenario_plan_free (PsScenarioPlan *plan)
+ps_recurrence_free (PsRecurrence *recurrence)
 {
-  if (plan == NULL)
+  if (recurrence == NULL)
     return;
-  g_free (plan->steps);
-  g_free (plan->op);
-  g_free (plan->transfer);
-  g_free (plan->first_slot);
-  g_free (plan->first_class);
-  g_free (plan->first_step);
-  g_free (plan->last_slot);
-  g_free (plan);
+  g_free (recurrence->steps);
+  g_free (recurrence->op);
+  g_free (recurrence->transfer);
+  g_free (recurrence->first_slot);
+  g_free (recurrence->first_class);
+  g_free (recurrence->first_step);
+  g_free (recurrence->last_slot);
+  g_free (recurrence);
 }
 
 gint64

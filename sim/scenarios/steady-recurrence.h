@@ -1,7 +1,7 @@
-/* steady-plan.h - one round of an endless run (iterations/rounds.h) as steps of the scenario engine. Private to
+/* steady-recurrence.h - one round of an endless run (iterations/rounds.h) as steps of the scenario engine. Private to
  * libpipesim. */
-#ifndef PIPESIM_STEADY_PLAN_H
-#define PIPESIM_STEADY_PLAN_H
+#ifndef PIPESIM_STEADY_RECURRENCE_H
+#define PIPESIM_STEADY_RECURRENCE_H
 
 #include <pipesim/iterations.h>
 #include <pipesim/scenarios.h>
@@ -37,16 +37,17 @@ typedef struct
   guint32 *update;       /* [n_updates] the carried slot of each device's optimizer step */
   guint32 reduced;       /* carried slot of when all gradients are reduced; not of asynchronous schedules */
   gint64 sum_ns;         /* of all fixed times */
-} PsSteadyPlan;
+} PsSteadyRecurrence;
 
 /* Errors: PS_ERROR_SCHEDULE where the instructions wait for each other in a circle, and where durations are not known
  * beforehand (links, overlap_slowdown, ready_order). events NULL: transfers of pure latency. Free with
- * ps_steady_plan_free.
+ * ps_steady_recurrence_free.
  */
-PsSteadyPlan *ps_steady_plan_new (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *events,
-                                  PsReduce reduce, GError **error) G_GNUC_WARN_UNUSED_RESULT;
-void ps_steady_plan_free (PsSteadyPlan *plan);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSteadyPlan, ps_steady_plan_free)
+PsSteadyRecurrence *ps_steady_recurrence_new (const PsProgram *program, const PsCosts *costs,
+                                              const PsEventsSetting *events, PsReduce reduce,
+                                              GError **error) G_GNUC_WARN_UNUSED_RESULT;
+void ps_steady_recurrence_free (PsSteadyRecurrence *recurrence);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSteadyRecurrence, ps_steady_recurrence_free)
 
 G_END_DECLS
 
