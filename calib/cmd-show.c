@@ -143,7 +143,8 @@ blocks_after (GPtrArray *measurements, gint64 n)
   return next;
 }
 
-/* Appends "ops beside 8 held multiprocessors take 1.07 times as long (--overlap-slowdown 1.07)", in ascending order. */
+/* Appends "ops beside 8 held multiprocessors take 1.07 times as long (--overlap-slowdown 1.07 --overlap-waiting)", in
+ * ascending order. */
 static void
 append_blocks (GString *text, GPtrArray *measurements)
 {
@@ -155,7 +156,7 @@ append_blocks (GString *text, GPtrArray *measurements)
       if (alone_ns > 0)
         append_line (text,
                      "ops beside %" G_GINT64_FORMAT " held multiprocessors take %.2f times as long"
-                     " (--overlap-slowdown %.2f)",
+                     " (--overlap-slowdown %.2f --overlap-waiting)",
                      n, (double)beside_ns / (double)alone_ns, MAX ((double)beside_ns / (double)alone_ns, 1));
     }
 }

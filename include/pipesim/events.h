@@ -37,6 +37,10 @@ typedef struct
   const double *speed; /* [n_devices] ops, O too, take duration / speed, rounded to the nearest; NULL: 1 everywhere */
   /* Ops of a device take this times as long while it sends or receives; 0 or 1: as long. At most PS_MAX_SLOWDOWN. */
   double overlap_slowdown;
+  /* A send or receive counts for overlap_slowdown from the moment when its device comes to it, not only while it moves:
+   * NCCL's kernels hold multiprocessors while they wait for their peer. A device comes to an instruction when the op
+   * before it has ended. Not with ready_order, whose messages have no instructions. */
+  gboolean overlap_waiting;
   /* Transfers share the links of this cluster (cluster.h), max-min fairly: every transfer gets the rate it has alone
    * or, if a link is full, a share that cannot grow without a smaller one shrinking. The latency of the link passes
    * first and takes no bandwidth. Needs PsCosts.message_bytes. NULL: nothing is shared; nor are messages of 0 bytes. */

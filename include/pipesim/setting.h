@@ -32,6 +32,7 @@ typedef struct
   double *speed;                  /* --speed: one value, or one per device; NULL: not given */
   guint n_speeds;
   double overlap_slowdown;   /* --overlap-slowdown; 1: none */
+  gboolean overlap_waiting;  /* --overlap-waiting */
   double bandwidth_factor;   /* --bandwidth-factor; 1: as fast as they are */
   double latency_factor;     /* --latency-factor; 1: as long as they are */
   guint ready_order;         /* --ready-order; 0: program order */

@@ -33,6 +33,7 @@ task_init (Task *task, const PsSetting *setting, const gint64 *memory_limit, gui
                                      .blocking = setting->blocking,
                                      .speed = task->speed,
                                      .overlap_slowdown = setting->overlap_slowdown,
+                                     .overlap_waiting = setting->overlap_waiting,
                                      .links = task->cluster,
                                      .ready_order = setting->ready_order,
                                      .memory_limit = task->memory_limit };

@@ -153,6 +153,8 @@ check_setting (const PsEventsSetting *setting, const PsProgram *program, GError 
 
   if (setting->blocking && setting->ready_order)
     message = "blocking communication: happens in the order of the instructions, so it cannot go with ready order";
+  else if (setting->overlap_waiting && setting->ready_order)
+    message = "overlap waiting: begins at the sends and receives of the program, so it cannot go with ready order";
   else if (setting->overlap_slowdown != 0
            && !(setting->overlap_slowdown >= 1 && setting->overlap_slowdown <= PS_MAX_SLOWDOWN))
     message = "overlap slow-down: a factor from 1 to 8 would be right";

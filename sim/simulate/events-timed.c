@@ -2,6 +2,7 @@
 #include "events-timed.h"
 
 #include <math.h>
+#include <string.h>
 
 #define NO_SLOWDOWN 1000
 
@@ -13,6 +14,7 @@ ps_timed_new (PsEvents *events)
 
   timed->heap = ps_heap_new (events->n_devices + events->n_transfers);
   timed->devices = g_new0 (PsTimedDevice, events->n_devices);
+  timed->joined = g_new0 (guint8, events->program->n_messages + 1);
   timed->slowdown = slowdown > 1 ? llrint (slowdown * NO_SLOWDOWN) : NO_SLOWDOWN;
   timed->links = events->setting.links != NULL ? ps_links_new (events) : NULL;
   return timed;
@@ -26,6 +28,7 @@ ps_timed_free (PsTimed *timed)
   ps_heap_free (timed->heap);
   ps_links_free (timed->links);
   g_free (timed->devices);
+  g_free (timed->joined);
   g_free (timed);
 }
 
@@ -58,6 +61,33 @@ take_part (PsTimed *timed, guint index, int change)
   device->work_left = MAX (device->work_left, 0);
   device->since_ns = timed->now_ns;
   schedule_end (timed, index);
+}
+
+/* A device takes part in a message from now on, unless it does already or the message has moved. */
+static void
+join (PsEvents *events, guint32 message, gboolean sends)
+{
+  const PsMessage *joined = &events->program->messages[message];
+  guint8 side = sends ? 1 : 2;
+
+  if (events->transfers[message].done || events->timed->joined[message] & side)
+    return;
+  events->timed->joined[message] |= side;
+  take_part (events->timed, sends ? joined->sender : joined->receiver, 1);
+}
+
+/* With overlap_waiting a device takes part in the messages of the sends and receives before its next op. */
+static void
+join_until_op (PsEvents *events, guint index)
+{
+  const PsInstruction *end = &events->program->instructions[events->program->first[index + 1]];
+  const PsInstruction **next = &events->timed->devices[index].next;
+
+  if (!events->setting.overlap_waiting)
+    return;
+  for (; *next < end && (*next)->type != PS_INSTRUCTION_COMPUTE; (*next)++)
+    if (ps_instruction_is_post (*next))
+      join (events, (*next)->message - 1, (*next)->type == PS_INSTRUCTION_SEND);
 }
 
 static void
@@ -136,6 +166,8 @@ end_op (PsEvents *events, guint index)
   ps_event_end_op (events, index, item, timed->now_ns);
   for (guint k = 0; k < G_N_ELEMENTS (item->send) && item->send[k] != 0; k++)
     ps_event_meet (events, item->send[k], timed->now_ns);
+  timed->devices[index].next++;
+  join_until_op (events, index);
 }
 
 static void
@@ -143,10 +175,11 @@ device_event (PsEvents *events, guint index)
 {
   PsTimedDevice *device = &events->timed->devices[index];
 
-  if (device->waiting)
-    device->waiting = FALSE;
-  else
+  if (!device->waiting)
     end_op (events, index);
+  else
+    join_until_op (events, index);
+  device->waiting = FALSE;
   wake (events, index);
 }
 
@@ -155,13 +188,12 @@ start_transfer (PsEvents *events, guint32 index)
 {
   PsTimed *timed = events->timed;
   PsTransfer *transfer = &events->transfers[index];
-  const PsMessage *message = &events->program->messages[transfer->message];
 
   transfer->start_ns = timed->now_ns;
   if (transfer->part != PS_TRANSFER_EAGER_RECEIVE)
     {
-      take_part (timed, message->sender, 1);
-      take_part (timed, message->receiver, 1);
+      join (events, transfer->message, TRUE);
+      join (events, transfer->message, FALSE);
     }
   if (timed->links != NULL)
     ps_links_start (events, index);
@@ -234,6 +266,7 @@ begin (PsEvents *events)
   PsTimed *timed = events->timed;
 
   ps_heap_clear (timed->heap);
+  memset (timed->joined, 0, events->program->n_messages);
   if (timed->links != NULL)
     ps_links_begin (timed->links);
   if (events->ready != NULL)
@@ -242,9 +275,15 @@ begin (PsEvents *events)
     {
       gint64 ready = events->devices[device].clock_ns;
 
-      timed->devices[device] = (PsTimedDevice){ .item = PS_NO_ITEM, .queued = TRUE, .waiting = ready > 0 };
+      timed->devices[device]
+          = (PsTimedDevice){ .item = PS_NO_ITEM,
+                             .queued = TRUE,
+                             .waiting = ready > 0,
+                             .next = &events->program->instructions[events->program->first[device]] };
       if (ready > 0)
         ps_heap_set (timed->heap, device, ready);
+      else
+        join_until_op (events, device);
     }
 }
 

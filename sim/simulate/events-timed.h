@@ -22,6 +22,7 @@ typedef struct
   guint n_active;   /* transfers that it takes part in */
   gint64 work_left; /* of its op, as of since_ns: duration times slowdown */
   gint64 since_ns;
+  const PsInstruction *next; /* its next op, with overlap_waiting: it has come to the sends and receives before */
 } PsTimedDevice;
 
 typedef struct _PsLinks PsLinks;
@@ -31,6 +32,7 @@ struct _PsTimed
   gint64 now_ns;
   PsHeap *heap; /* ids: devices, then n_devices + transfer */
   PsTimedDevice *devices;
+  guint8 *joined;  /* [n_messages] bit 0: the sender takes part, bit 1: the receiver does */
   gint64 slowdown; /* factor on ops beside transfers, in thousandths; 1000: none */
   PsLinks *links;  /* NULL: transfers share none */
 };

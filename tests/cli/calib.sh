@@ -58,7 +58,7 @@ run "what busy neighbours do to the clock" 'busy, 2 of 2 ops differ from those a
 sed -e '/"kind": "W", "devices": 1/s/"shape": "[^"]*/&,blocks=0/' \
   -e '/"kind": "W", "devices": 2/{s/"shape": "[^"]*/&,blocks=8/; s/"devices": 2/"devices": 1/; s/"sharing": 2/"sharing": 1/}' enough.json >held.json
 pipesim calib import --db held.db held.json >out.txt
-run "what held multiprocessors cost" 'ops beside 8 held multiprocessors take 0.97 times as long (--overlap-slowdown 1.00)' pipesim calib show --db held.db
+run "what held multiprocessors cost" 'ops beside 8 held multiprocessors take 0.97 times as long (--overlap-slowdown 1.00 --overlap-waiting)' pipesim calib show --db held.db
 refuse 2 "--profile: is empty" pipesim calib import --db new.db --profile= text.json
 refuse 1 "new.db: several profiles; choose one with --profile: here, there" pipesim calib show --db new.db
 tr '\n' '\r' <text.json | sed 's/"name": "here"/"name": "a\\u000ab\\u001b[2J"/' | tr '\r' '\n' >odd.json

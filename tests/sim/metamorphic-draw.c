@@ -238,7 +238,9 @@ meta_draw_options (MetaProperty *property, MetaDraw *draw, MetaOptions options)
   if (draws (property, options, META_SPEED))
     draw_speeds (property, draw);
   if (draws (property, options, META_SLOWDOWN))
-    g_string_append_printf (draw->options, " --overlap-slowdown %s", meta_one_in (property, 2) ? "1.2" : "2");
+    g_string_append_printf (
+        draw->options, " --overlap-slowdown %s%s", meta_one_in (property, 2) ? "1.2" : "2",
+        strstr (draw->options->str, "--ready-order") == NULL && meta_one_in (property, 2) ? " --overlap-waiting" : "");
   if (draws (property, options, META_BYPASS))
     g_string_append (draw->options, " --sync bypass");
   if (draws (property, options, META_EXPOSED))

@@ -157,6 +157,7 @@ test_definition (void)
           g_autoptr (GError) error = NULL;
 
           setting.overlap_slowdown = loop ? BY_TIME : 0;
+          setting.overlap_waiting = loop && i % 2;
           gboolean ran = ps_events_simulate (drawn.program, drawn.costs, &setting, simulation, &error);
           g_assert_cmpint (ran, ==, !naive.deadlock);
           if (ran)

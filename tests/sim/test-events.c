@@ -298,6 +298,33 @@ test_overlap (void)
   g_assert_cmpint (test.simulation->device[0].busy_ns, ==, 4 + 5 + 9 + 8);
 }
 
+/* 1F1B, two devices. F0.0 [0 9], its transfer [9 11]. F1.0 has 1 done at 11 and ends at 19, its transfer [19 21]. F0.1
+ * [11 15]. Device 1 then posts its receive of F1 and runs BW0.1 beside it: 3 of 5 are done at 21, and it ends at 23.
+ * Its gradient [23 25] slows F1.1 down, which starts at 23. A receive that is posted right before F1.1, or that slows
+ * nothing down while it waits, leaves BW0.1 with 4 done at 19: it ends at 21. */
+static void
+test_overlap_waiting (void)
+{
+  static const struct
+  {
+    PsCommOrder order;
+    gboolean waiting;
+    gint64 end_ns;
+  } rows[] = { { PS_COMM_ASAP, TRUE, 23 }, { PS_COMM_ASAP, FALSE, 21 }, { PS_COMM_DEFERRED, TRUE, 21 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (rows); i++)
+    {
+      g_auto (Case) test = { 0 };
+
+      case_init (&test, "1f1b", 2, 2, "f=9ns:4ns,b=3ns:3ns,w=2ns:2ns,c=2ns", rows[i].order);
+      case_run (&test, &(PsEventsSetting){ .overlap_slowdown = 2, .overlap_waiting = rows[i].waiting });
+      assert_op (&test, PS_OP_F, 1, 0, 9, 19);
+      assert_op (&test, PS_OP_F, 0, 1, 11, 15);
+      assert_op (&test, PS_OP_BW, 0, 1, 15, rows[i].end_ns);
+      assert_op (&test, PS_OP_F, 1, 1, rows[i].end_ns, rows[i].end_ns + 5);
+    }
+}
+
 /* A device starts at its ready time at the earliest. */
 static void
 test_ready_time (void)
@@ -530,6 +557,7 @@ test_settings (void)
   case_init (&test, "gpipe", 2, 1, "f=2ns,b=2ns,w=2ns,c=1ns", PS_COMM_ASAP);
   assert_excluded (&test, (PsEventsSetting){ .blocking = TRUE, .ready_order = 2 }, "ready order");
   assert_excluded (&test, (PsEventsSetting){ .overlap_slowdown = 0.5 }, "from 1 to 8");
+  assert_excluded (&test, (PsEventsSetting){ .overlap_waiting = TRUE, .ready_order = 2 }, "ready order");
   assert_excluded (&test, (PsEventsSetting){ .speed = speed }, "from 0.001 to 1000");
 }
 
@@ -544,6 +572,7 @@ main (int argc, char **argv)
   g_test_add_func ("/events/blocking", test_blocking);
   g_test_add_func ("/events/speed", test_speed);
   g_test_add_func ("/events/overlap", test_overlap);
+  g_test_add_func ("/events/overlap-waiting", test_overlap_waiting);
   g_test_add_func ("/events/ready-time", test_ready_time);
   g_test_add_func ("/events/links", test_links);
   g_test_add_func ("/events/latency", test_latency);
