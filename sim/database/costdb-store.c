@@ -6,6 +6,14 @@
   "profile = ?1 AND subject = ?2 AND shape = ?3 AND kind = ?4 AND bytes = ?5 AND devices = ?6 AND sharing = ?7 "       \
   "AND share = ?8 AND cache = ?9"
 
+/* clang-format off */
+#define TEXT(member) { #member, offsetof (PsProfile, member) }
+/* clang-format on */
+
+const PsProfileField ps_profile_texts[PS_N_PROFILE_TEXTS]
+    = { TEXT (name), TEXT (model_name), TEXT (model_digest), TEXT (model_text), TEXT (device),  TEXT (transport),
+        TEXT (host), TEXT (processor),  TEXT (kernel),       TEXT (libraries),  TEXT (version), TEXT (created) };
+
 void
 ps_profile_free (PsProfile *profile)
 {

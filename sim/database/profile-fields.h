@@ -1,5 +1,5 @@
 /* profile-fields.h - the members of a profile's text, for its writer and its reader. Private to
- * sim/database/profile*.c. */
+ * sim/database. */
 #ifndef PIPESIM_PROFILE_FIELDS_H
 #define PIPESIM_PROFILE_FIELDS_H
 

@@ -8,11 +8,6 @@
 #define TIME(member) { #member, offsetof (PsMeasurement, time.member) }
 /* clang-format on */
 
-const PsProfileField ps_profile_texts[PS_N_PROFILE_TEXTS]
-    = { FIELD (PsProfile, name),       FIELD (PsProfile, model_name), FIELD (PsProfile, model_digest),
-        FIELD (PsProfile, model_text), FIELD (PsProfile, device),     FIELD (PsProfile, transport),
-        FIELD (PsProfile, host),       FIELD (PsProfile, processor),  FIELD (PsProfile, kernel),
-        FIELD (PsProfile, libraries),  FIELD (PsProfile, version),    FIELD (PsProfile, created) };
 const PsProfileField ps_measurement_numbers[PS_N_MEASUREMENT_NUMBERS] = { TIME (median_ns),
                                                                           TIME (q1_ns),
                                                                           TIME (q3_ns),

@@ -1,5 +1,5 @@
-/* mpi-engine-private.h - the engine's state, which its thread (mpi-loop.c), its callers (mpi-engine.c) and the group of
- * processes (mpi-processes.c) share. */
+/* mpi-engine-private.h - the engine's state, which its thread (mpi-loop.c), its callers (mpi-engine.c), the group of
+ * processes (mpi-processes.c) and mpi-state.c share. */
 #ifndef PIPESIM_MPI_ENGINE_PRIVATE_H
 #define PIPESIM_MPI_ENGINE_PRIVATE_H
 

@@ -1,7 +1,6 @@
 /* mpi-engine.c - starts and ends the engine, and takes the posts for its thread. */
 #include "mpi-engine-private.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +10,6 @@
 #define FINALIZE_NS G_GINT64_CONSTANT (5000000000)
 #define PARK_NS G_GINT64_CONSTANT (500000000)
 
-PsMpiEngine ps_mpi_engine = { .lock = PTHREAD_MUTEX_INITIALIZER, .last_tag = PS_MPI_GROUP_TAG };
-
 static PsMpiEngine *const engine = &ps_mpi_engine;
 
 /* A letter on its way out. */
@@ -21,57 +18,6 @@ typedef struct
   PsMpiTransfer transfer;
   PsMpiLetter letter; /* allocated as long as needed */
 } Envelope;
-
-void
-ps_mpi_lock (void)
-{
-  pthread_mutex_lock (&engine->lock);
-}
-
-void
-ps_mpi_unlock (void)
-{
-  pthread_mutex_unlock (&engine->lock);
-}
-
-gboolean
-ps_mpi_sleep (pthread_cond_t *condition, gint64 until_ns)
-{
-  struct timespec until = ps_clock_timespec (until_ns);
-
-  if (until_ns == 0)
-    return pthread_cond_wait (condition, &engine->lock) == 0;
-  return pthread_cond_timedwait (condition, &engine->lock, &until) != ETIMEDOUT;
-}
-
-gboolean
-ps_mpi_await (pthread_cond_t *condition, gint64 until_ns)
-{
-  gboolean in_time;
-
-  if (engine->n_waiting++ == 0)
-    pthread_cond_signal (&engine->changed);
-  in_time = ps_mpi_sleep (condition, until_ns);
-  engine->n_waiting--;
-  return in_time;
-}
-
-gboolean
-ps_mpi_engine_ready (void)
-{
-  return engine->state == PS_MPI_READY;
-}
-
-void
-ps_mpi_note_failure (GError *error)
-{
-  if (engine->failure == NULL)
-    engine->failure = g_steal_pointer (&error);
-  g_clear_error (&error);
-  if (engine->state == PS_MPI_READY)
-    engine->state = PS_MPI_FAILING;
-  pthread_cond_broadcast (&engine->changed);
-}
 
 void
 ps_mpi_moves (PsMpiTransfer *transfer)

@@ -15,25 +15,11 @@ mpi_transport (PsTransport *transport)
   return (PsMpiTransport *)transport;
 }
 
-gboolean
-ps_mpi_fail_aborted (GError **error)
-{
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "run aborted");
-  return FALSE;
-}
-
 /* The number of a device of this replica among the devices of all replicas. */
 static guint
 number_of (const PsMpiTransport *transport, guint device)
 {
   return transport->setting.replica * transport->setting.n_devices + device;
-}
-
-PsMpiPort *
-ps_mpi_transport_port (const PsMpiTransport *transport, guint device)
-{
-  g_assert (device >= transport->setting.first && device - transport->setting.first < transport->setting.n_here);
-  return &transport->ports[device - transport->setting.first];
 }
 
 /* The engine's calls */
@@ -131,24 +117,11 @@ mpi_close (PsTransport *base)
   g_free (transport);
 }
 
-/* For how long to wait from now on; 0: for ever. */
-static gint64
-deadline (const PsMpiTransport *transport)
-{
-  return transport->setting.timeout_ns > 0 ? ps_clock_now () + transport->setting.timeout_ns : 0;
-}
-
-static double
-timeout_seconds (const PsMpiTransport *transport)
-{
-  return (double)transport->setting.timeout_ns / 1e9;
-}
-
 static gboolean
 await_mpi (PsMpiTransport *transport, guint at, GError **error)
 {
   PsMpiPort *port = ps_mpi_transport_port (transport, at);
-  gint64 until_ns = deadline (transport);
+  gint64 until_ns = ps_mpi_transport_deadline (transport);
   gboolean in_time = TRUE, ready, aborted;
 
   ps_mpi_lock ();
@@ -161,7 +134,7 @@ await_mpi (PsMpiTransport *transport, guint at, GError **error)
     return ps_mpi_fail_aborted (error);
   if (!ready)
     g_set_error (error, PS_ERROR, PS_ERROR_IO, "device %u: MPI was not ready after %g s", at,
-                 timeout_seconds (transport));
+                 ps_mpi_transport_seconds (transport));
   return ready;
 }
 
@@ -272,41 +245,6 @@ mpi_receive (PsTransport *base, guint at, guint from, PsOp op, GError **error)
   return TRUE;
 }
 
-static void
-fail_waiting (const PsMpiTransport *transport, const PsMpiPort *port, guint from, PsOp op, gboolean announced,
-              GError **error)
-{
-  guint n = transport->setting.n_devices;
-  char name[48];
-
-  if (transport->aborted)
-    ps_mpi_fail_aborted (error);
-  else if (!announced)
-    g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: waits for %s from device %u without a receive",
-                 port->own % n, ps_op_format (op, name), from % n);
-  else
-    g_set_error (error, PS_ERROR, PS_ERROR_IO, "device %u: waited %g s for %s from device %u", port->own % n,
-                 timeout_seconds (transport), ps_op_format (op, name), from % n);
-}
-
-PsMpiReceipt *
-ps_mpi_transport_await (PsMpiTransport *transport, PsMpiPort *port, guint from, PsOp op, GError **error)
-{
-  PsMpiReceipt *receipt = ps_mpi_port_find (port, from, op);
-  gint64 until_ns = deadline (transport);
-  gboolean in_time = TRUE;
-
-  while (receipt != NULL && !transport->aborted && !ps_mpi_receipt_is_complete (receipt) && in_time)
-    in_time = ps_mpi_await (&port->changed, until_ns);
-  if (receipt == NULL || transport->aborted || !ps_mpi_receipt_is_complete (receipt))
-    {
-      fail_waiting (transport, port, from, op, receipt != NULL, error);
-      return NULL;
-    }
-  ps_mpi_port_take (port, receipt);
-  return receipt;
-}
-
 /* Sleeps until the message may be used, or the run is aborted. */
 static gboolean
 await_due (PsMpiTransport *transport, PsMpiPort *port, gint64 due_ns, GError **error)
@@ -377,7 +315,7 @@ mpi_flush (PsTransport *base, guint from, GError **error)
 {
   PsMpiTransport *transport = mpi_transport (base);
   PsMpiPort *port = ps_mpi_transport_port (transport, from);
-  gint64 until_ns = deadline (transport);
+  gint64 until_ns = ps_mpi_transport_deadline (transport);
   gboolean in_time = TRUE, flushed, aborted;
 
   ps_mpi_lock ();
@@ -391,7 +329,7 @@ mpi_flush (PsTransport *base, guint from, GError **error)
     return ps_mpi_fail_aborted (error);
   if (!flushed)
     g_set_error (error, PS_ERROR, PS_ERROR_IO, "device %u: waited %g s for its messages to be taken", from,
-                 timeout_seconds (transport));
+                 ps_mpi_transport_seconds (transport));
   return flushed;
 }
 

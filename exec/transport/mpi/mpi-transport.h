@@ -19,6 +19,12 @@ typedef struct
 
 PsMpiPort *ps_mpi_transport_port (const PsMpiTransport *transport, guint device);
 
+/* When a wait that begins now ends; 0: never. */
+gint64 ps_mpi_transport_deadline (const PsMpiTransport *transport);
+
+/* The time for which a wait lasts at most. */
+double ps_mpi_transport_seconds (const PsMpiTransport *transport);
+
 /* Sleeps until the message of that name is there, and takes it out; it fails after the transport's timeout. Free with
  * ps_mpi_receipt_free. Locked. */
 PsMpiReceipt *ps_mpi_transport_await (PsMpiTransport *transport, PsMpiPort *port, guint from, PsOp op, GError **error);

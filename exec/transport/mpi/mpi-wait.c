@@ -1,0 +1,65 @@
+/* mpi-wait.c - waits for messages of the transport "mpi", and the errors of waits that end without. */
+#include "mpi-transport.h"
+
+#include "clock.h"
+
+PsMpiPort *
+ps_mpi_transport_port (const PsMpiTransport *transport, guint device)
+{
+  g_assert (device >= transport->setting.first && device - transport->setting.first < transport->setting.n_here);
+  return &transport->ports[device - transport->setting.first];
+}
+
+gint64
+ps_mpi_transport_deadline (const PsMpiTransport *transport)
+{
+  return transport->setting.timeout_ns > 0 ? ps_clock_now () + transport->setting.timeout_ns : 0;
+}
+
+double
+ps_mpi_transport_seconds (const PsMpiTransport *transport)
+{
+  return (double)transport->setting.timeout_ns / 1e9;
+}
+
+gboolean
+ps_mpi_fail_aborted (GError **error)
+{
+  g_set_error (error, PS_ERROR, PS_ERROR_IO, "run aborted");
+  return FALSE;
+}
+
+static void
+fail_waiting (const PsMpiTransport *transport, const PsMpiPort *port, guint from, PsOp op, gboolean announced,
+              GError **error)
+{
+  guint n = transport->setting.n_devices;
+  char name[48];
+
+  if (transport->aborted)
+    ps_mpi_fail_aborted (error);
+  else if (!announced)
+    g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: waits for %s from device %u without a receive",
+                 port->own % n, ps_op_format (op, name), from % n);
+  else
+    g_set_error (error, PS_ERROR, PS_ERROR_IO, "device %u: waited %g s for %s from device %u", port->own % n,
+                 ps_mpi_transport_seconds (transport), ps_op_format (op, name), from % n);
+}
+
+PsMpiReceipt *
+ps_mpi_transport_await (PsMpiTransport *transport, PsMpiPort *port, guint from, PsOp op, GError **error)
+{
+  PsMpiReceipt *receipt = ps_mpi_port_find (port, from, op);
+  gint64 until_ns = ps_mpi_transport_deadline (transport);
+  gboolean in_time = TRUE;
+
+  while (receipt != NULL && !transport->aborted && !ps_mpi_receipt_is_complete (receipt) && in_time)
+    in_time = ps_mpi_await (&port->changed, until_ns);
+  if (receipt == NULL || transport->aborted || !ps_mpi_receipt_is_complete (receipt))
+    {
+      fail_waiting (transport, port, from, op, receipt != NULL, error);
+      return NULL;
+    }
+  ps_mpi_port_take (port, receipt);
+  return receipt;
+}
