@@ -19,8 +19,7 @@ ps_calib_parse (int argc, char **argv, const char *command, const char *summary,
     return FALSE;
   if (argc == 1)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not an option of calib %s", argv[1], command);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "'%s': not an option of calib %s", argv[1], command);
 }
 
 gboolean
@@ -28,8 +27,7 @@ ps_calib_require (const char *option, const char *value, GError **error)
 {
   if (value != NULL && *value)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %s", option, value != NULL ? "is empty" : "missing");
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: %s", option, value != NULL ? "is empty" : "missing");
 }
 
 int

@@ -142,11 +142,10 @@ check_sides (const Options *options, GError **error)
 
   if (n == 2)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "two profiles are compared, %u given: files from calib export, or names "
-               "with --db",
-               n);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE,
+                    "two profiles are compared, %u given: files from calib export, or names "
+                    "with --db",
+                    n);
 }
 
 gboolean

@@ -84,8 +84,7 @@ check_files (const Options *options, GError **error)
 
   if (n == 1)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "one file is imported, %u given", n);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "one file is imported, %u given", n);
 }
 
 gboolean

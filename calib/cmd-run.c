@@ -185,12 +185,8 @@ parse_shares (Run *run, const char *text, GError **error)
   if (text == NULL)
     return TRUE;
   if (calibration->n_local < calibration->n_devices)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "--sm-shares: needs all %u devices at the same time; --sharing says %u", calibration->n_devices,
-                   calibration->n_local);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE, "--sm-shares: needs all %u devices at the same time; --sharing says %u",
+                      calibration->n_devices, calibration->n_local);
   run->shares = ps_device_shares_parse (calibration->device, "--sm-shares", text, calibration->n_devices, error);
   g_autofree char *unequal = run->shares != NULL ? ps_shares_to_text (run->shares, calibration->n_devices) : NULL;
   calibration->shares = unequal != NULL && *unequal ? run->shares : NULL;
@@ -220,9 +216,8 @@ set_sizes (Run *run, const Options *options, GError **error)
   calibration->n_local = options->sharing ? options->sharing : calibration->n_devices;
   if (calibration->n_local <= calibration->n_devices)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--sharing: '%u' is not an integer from 1 to %u", options->sharing,
-               calibration->n_devices);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "--sharing: '%u' is not an integer from 1 to %u", options->sharing,
+                    calibration->n_devices);
 }
 
 static gboolean
@@ -328,9 +323,8 @@ check_processes (const PsCalibration *calibration, GError **error)
 {
   if (calibration->processes == NULL || calibration->transport->spans_processes)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "transport %s: stays inside one process, and these are %u",
-               calibration->transport->name, ps_processes_n_ranks (calibration->processes));
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "transport %s: stays inside one process, and these are %u",
+                    calibration->transport->name, ps_processes_n_ranks (calibration->processes));
 }
 
 static gboolean

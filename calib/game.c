@@ -95,10 +95,7 @@ send_message (Player *player, gint64 *sent_ns, GError **error)
   PsTensor *tensor = player->device->class->tensor_new (player->device);
 
   if (tensor == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "device %u: no memory for a message", player->index);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "device %u: no memory for a message", player->index);
   if (!ps_tensor_fill (tensor, player->setting.model->precision, 1.0F, error))
     {
       player->device->class->tensor_free (tensor);
@@ -260,8 +257,7 @@ make_sum (Player *player, GError **error)
   player->sum = player->device->class->tensor_new (player->device);
   if (player->sum != NULL)
     return ps_tensor_fill (player->sum, PS_PRECISION_FP32, 0, error);
-  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "device %u: no memory to add up", player->index);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_UNAVAILABLE, "device %u: no memory to add up", player->index);
 }
 
 static gboolean

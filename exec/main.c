@@ -118,8 +118,7 @@ check_costs (const Options *options, GError **error)
 
   if (option == NULL || ps_setting_source (options->setting) != NULL)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: needs costs; give %s", option, usage);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: needs costs; give %s", option, usage);
 }
 
 /* Options that ask for what the others rule out. */
@@ -140,8 +139,7 @@ check_options (const Options *options, GError **error)
     return ps_setting_refuse (
         options->setting, options->run.device->computes ? PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED : PS_FIELD_NOT_RUN,
         NULL, error);
-  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, message);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s", message);
 }
 
 static gboolean
@@ -228,10 +226,9 @@ check_host (const Options *options, guint n_devices, GError **error)
 
   if (n_ranks <= n_devices && n_local == n_ranks)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "--sm-shares: are for one copy of %u devices on one host; these are %u processes, %u of them here",
-               n_devices, n_ranks, n_local);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE,
+                    "--sm-shares: are for one copy of %u devices on one host; these are %u processes, %u of them here",
+                    n_devices, n_ranks, n_local);
 }
 
 /* Needs the number of devices. */
@@ -243,11 +240,8 @@ read_shares (Options *options, const Job *job, GError **error)
   if (options->sm_shares == NULL)
     return check_profile (options, n_devices, error);
   if (options->run.transport->exclusive)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--sm-shares: with transport %s every device has a GPU to itself",
-                   options->run.transport->name);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE, "--sm-shares: with transport %s every device has a GPU to itself",
+                      options->run.transport->name);
   if (!check_host (options, n_devices, error))
     return FALSE;
   options->shares = ps_device_shares_parse (options->run.device, "--sm-shares", options->sm_shares, n_devices, error);

@@ -180,8 +180,7 @@ ps_output_check_database (const char *db, GError **error)
     return TRUE;
   if (access (db, W_OK) == 0)
     return ps_output_check ("--db", db, error);
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "--db: %s: %s", db, g_strerror (errno));
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_IO, "--db: %s: %s", db, g_strerror (errno));
 }
 
 gboolean

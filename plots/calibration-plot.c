@@ -213,11 +213,7 @@ ps_calibration_plot (const PsPicture *picture, const char *where, const PsProfil
   PsPanel place;
 
   if (transfers->len + ops->len == 0)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: profile '%s' holds no measurement", where,
-                   contents->profile->name);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: profile '%s' holds no measurement", where, contents->profile->name);
   data_init (&data);
   layout_init (&layout, picture, transfers, ops);
   place = (PsPanel){ .left = ps_calibration_ops_left (ops, ps_picture_letter (picture)),

@@ -45,8 +45,7 @@ ps_picture_check (const PsPicture *picture, GError **error)
 {
   if (picture->terminal || find_format (picture->output) != NULL)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "-o: '%s' does not end in .svg, .png or .pdf", picture->output);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "-o: '%s' does not end in .svg, .png or .pdf", picture->output);
 }
 
 void
@@ -186,10 +185,7 @@ spawn_gnuplot (const int *files, int *status, GError **error)
   GPid child;
 
   if (program == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "gnuplot: not found; install Debian's gnuplot-nox");
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "gnuplot: not found; install Debian's gnuplot-nox");
   if (!g_spawn_async_with_fds (NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &child, files[0], files[1],
                                files[2], error))
     {
@@ -264,9 +260,6 @@ ps_gnuplot_draw (const PsPicture *picture, guint width, guint height, const char
   if (picture->terminal)
     return print_text (data, size, error);
   if (!is_whole (find_format (picture->output), data, size))
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_IO, "gnuplot: drew no whole picture for %s", picture->output);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_IO, "gnuplot: drew no whole picture for %s", picture->output);
   return ps_write_file (picture->output, data, (gssize)size, error);
 }

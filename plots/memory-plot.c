@@ -155,11 +155,7 @@ ps_memory_plot (const PsPicture *picture, PsTimeline *const *timelines, guint n,
   g_return_val_if_fail (n >= 1 && n <= 2, FALSE);
   for (guint i = 0; i < n; i++)
     if (ps_timeline_max_memory (timelines[i]) == 0)
-      {
-        g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "timeline %u (%s): knows no memory", i + 1,
-                     timelines[i]->schedule);
-        return FALSE;
-      }
+      return ps_refuse (error, PS_ERROR_INPUT, "timeline %u (%s): knows no memory", i + 1, timelines[i]->schedule);
   layout_init (&layout, picture, timelines, n, limit_bytes);
   append_picture (script, picture, &layout, timelines, n, limit_bytes);
   append_names (script, &layout, timelines, n);

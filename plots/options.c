@@ -46,15 +46,13 @@ ps_plot_options_clear (PsPlotOptions *options)
 static gboolean
 usage_error (GError **error, const char *where, const char *value, const char *right)
 {
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' %s", where, value, right);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' %s", where, value, right);
 }
 
 static gboolean
 missing (GError **error, const char *option, const char *right)
 {
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: missing; %s", option, right);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: missing; %s", option, right);
 }
 
 static gboolean
@@ -137,9 +135,8 @@ check_owner (const PsPlotOptions *options, const PsPlotKind *kinds, GError **err
         if (kinds == options->kind || strncmp (row->help, kinds->name, length) != 0 || row->help[length] != ':'
             || ps_option_is_initial (row, options))
           continue;
-        g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--%s: belongs to %s, not to %s", row->name, kinds->name,
-                     options->kind->name);
-        return FALSE;
+        return ps_refuse (error, PS_ERROR_USAGE, "--%s: belongs to %s, not to %s", row->name, kinds->name,
+                          options->kind->name);
       }
   return TRUE;
 }
@@ -178,9 +175,8 @@ check_arguments (PsPlotOptions *options, const PsPlotKind *kinds, GError **error
     return FALSE;
   if (n >= 2 && n - 1 <= options->kind->max_files)
     return check_owner (options, kinds, error) && check_sweep (options, error);
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u files given; %s wanted", options->kind->name, n - 1,
-               options->kind->files);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: %u files given; %s wanted", options->kind->name, n - 1,
+                    options->kind->files);
 }
 
 gboolean

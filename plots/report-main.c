@@ -34,8 +34,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 static gboolean
 usage_error (GError **error, const char *text)
 {
-  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, text);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s", text);
 }
 
 static gboolean

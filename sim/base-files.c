@@ -14,8 +14,7 @@
 static gboolean
 set_io_error (const char *path, const char *what, int code, GError **error)
 {
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s: %s", path, what, g_strerror (code));
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_IO, "%s: %s: %s", path, what, g_strerror (code));
 }
 
 static gboolean
@@ -188,10 +187,7 @@ ps_write_file (const char *path, const char *contents, gssize length, GError **e
   if (exists && !S_ISREG (status.st_mode))
     return write_in_place (path, -1, contents, n, error);
   if (is_database (path))
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: is a database, and is not overwritten", path);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_IO, "%s: is a database, and is not overwritten", path);
   g_autofree char *target = follow_links (path);
   return write_beside (target, exists ? &status : NULL, contents, n, error);
 }
@@ -236,6 +232,5 @@ ps_read_file (const char *path, char **contents, gsize *length, GError **error)
     return set_io_error (path, "cannot read", EFBIG, error);
   if (g_file_get_contents (path, contents, length, &cause))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: cannot read: %s", path, cause->message);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_IO, "%s: cannot read: %s", path, cause->message);
 }

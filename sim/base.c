@@ -11,6 +11,17 @@
 
 G_DEFINE_QUARK (ps - error - quark, ps_error)
 
+gboolean
+ps_refuse (GError **error, PsError code, const char *format, ...)
+{
+  va_list arguments;
+
+  va_start (arguments, format);
+  g_propagate_error (error, g_error_new_valist (PS_ERROR, code, format, arguments));
+  va_end (arguments);
+  return FALSE;
+}
+
 int
 ps_error_exit_code (const GError *error)
 {
@@ -138,9 +149,8 @@ ps_parse_time (const char *where, const char *text, gint64 *ns, GError **error)
 {
   if (parse_quantity (text, time_units, G_N_ELEMENTS (time_units), PS_MAX_TIME_NS, ns))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "%s: '%s' is no time; write a number and ns, us, ms or s, from 0 to 1000000s", where, text);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE,
+                    "%s: '%s' is no time; write a number and ns, us, ms or s, from 0 to 1000000s", where, text);
 }
 
 gboolean
@@ -148,10 +158,10 @@ ps_parse_size (const char *where, const char *text, gint64 *bytes, GError **erro
 {
   if (parse_quantity (text, size_units, G_N_ELEMENTS (size_units), PS_MAX_SIZE_BYTES, bytes))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "%s: '%s' is no size; write a number and B, KB, KiB, MB, MiB, GB, GiB, TB or TiB, from 0 to 1024TiB",
-               where, text);
-  return FALSE;
+  return ps_refuse (
+      error, PS_ERROR_USAGE,
+      "%s: '%s' is no size; write a number and B, KB, KiB, MB, MiB, GB, GiB, TB or TiB, from 0 to 1024TiB", where,
+      text);
 }
 
 gboolean
@@ -173,9 +183,8 @@ ps_parse_integer (const char *where, const char *text, gint64 low, gint64 high, 
 {
   if (g_ascii_string_to_signed (text, 10, low, high, value, NULL))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "%s: '%s' is not an integer from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT, where, text, low, high);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is not an integer from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT,
+                    where, text, low, high);
 }
 
 /* The number at the start of text, with at most the text `after` following it; NAN: none. */
@@ -194,8 +203,7 @@ ps_parse_number (const char *where, const char *text, double low, double high, d
   *value = parse_decimal (text, "");
   if (*value >= low && *value <= high)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is not a number from %g to %g", where, text, low, high);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is not a number from %g to %g", where, text, low, high);
 }
 
 gboolean
@@ -206,8 +214,7 @@ ps_parse_percent (const char *where, const char *text, double low, double high, 
   *ratio = percent / 100;
   if (percent >= low && percent <= high)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is not a percentage from %g to %g", where, text, low, high);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is not a percentage from %g to %g", where, text, low, high);
 }
 
 gboolean
@@ -222,8 +229,7 @@ ps_parse_name (const char *where, const char *text, const char *const *names, gu
   g_autoptr (GString) known = g_string_new (NULL);
   for (guint i = 0; i < n; i++)
     g_string_append_printf (known, "%s%s", i ? ", " : "", names[i]);
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is not one of %s", where, text, known->str);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is not one of %s", where, text, known->str);
 }
 
 /* Four significant digits without trailing zeros. */

@@ -58,8 +58,7 @@ read_flag (const char *where, const char *text, gboolean *flag, GError **error)
   *flag = text == NULL || g_str_equal (text, "yes");
   if (*flag || g_str_equal (text, "no"))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is neither yes nor no", where, text);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is neither yes nor no", where, text);
 }
 
 static gboolean

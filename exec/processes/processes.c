@@ -29,11 +29,11 @@ check_alone (GError **error)
 
       if (size == NULL || g_str_equal (size, "1"))
         continue;
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "%s: %s processes that MPI does not connect; start them with srun --mpi=pmix, or with the mpirun of "
-                   "the MPI that pipesim was built with",
-                   sizes[i], size);
-      return FALSE;
+      return ps_refuse (
+          error, PS_ERROR_USAGE,
+          "%s: %s processes that MPI does not connect; start them with srun --mpi=pmix, or with the mpirun of "
+          "the MPI that pipesim was built with",
+          sizes[i], size);
     }
   return TRUE;
 }

@@ -191,10 +191,6 @@ ps_gather_agreement (PsRun *run, GError **error)
   /* Rank 0 says so for all. */
   for (guint rank = 1; processes->rank == 0 && rank < processes->n_ranks; rank++)
     if (memcmp (all + (gsize)rank * DIGEST_LENGTH, all, DIGEST_LENGTH) != 0)
-      {
-        g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "rank %u runs another schedule, setting or version than rank 0",
-                     rank);
-        return FALSE;
-      }
+      return ps_refuse (error, PS_ERROR_INPUT, "rank %u runs another schedule, setting or version than rank 0", rank);
   return TRUE;
 }

@@ -96,11 +96,8 @@ static gboolean
 check_schedule (const PsSchedule *schedule, const PsDeviceClass *device, GError **error)
 {
   if (schedule->asynchronous)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE,
-                   "schedule '%s': runs on without a flush between steps, this executor does not", schedule->name);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                      "schedule '%s': runs on without a flush between steps, this executor does not", schedule->name);
   if (!device->computes
       || (schedule->placement->n_copies == 1 && schedule->n_slices == 1 && schedule->weight_versions == NULL))
     return TRUE;
@@ -252,9 +249,8 @@ check_room (const PsRun *run, GError **error)
     return TRUE;
   taken = ps_format_size ((gint64)of_step);
   there = ps_format_size (ps_physical_bytes ());
-  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "%u steps: %s is recorded of each, and this machine has %s",
-               n_steps, taken, there);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_UNAVAILABLE, "%u steps: %s is recorded of each, and this machine has %s", n_steps,
+                    taken, there);
 }
 
 static gboolean

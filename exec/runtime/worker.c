@@ -326,8 +326,7 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
   if (worker->device == NULL || !setting->device->computes || run->n_replicas == 1
       || worker->device->class->gradient_memory != NULL)
     return worker->device != NULL;
-  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "%s doesn't train in several copies", setting->device->name);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_UNAVAILABLE, "%s doesn't train in several copies", setting->device->name);
 }
 
 void

@@ -43,6 +43,9 @@ typedef enum
   PS_ERROR_UNAVAILABLE, /* the machine or build lacks something; 1 */
 } PsError;
 
+/* Sets an error of that code with a message as of printf; returns FALSE. */
+gboolean ps_refuse (GError **error, PsError code, const char *format, ...) G_GNUC_PRINTF (3, 4);
+
 /* The exit code for an error: 2 for PS_ERROR_USAGE and errors of GOption, 1 for all others. */
 int ps_error_exit_code (const GError *error);
 

@@ -48,9 +48,8 @@ parse_options (int argc, char **argv, Options *options, GError **error)
     return FALSE;
   if (options->files != NULL && g_strv_length (options->files) == 2)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%u files given; two timelines are wanted",
-               options->files != NULL ? g_strv_length (options->files) : 0);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%u files given; two timelines are wanted",
+                    options->files != NULL ? g_strv_length (options->files) : 0);
 }
 
 static PsTimeline *

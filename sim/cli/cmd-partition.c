@@ -203,10 +203,7 @@ run_all (PsTable *table, const PsPartitionSetting *task, GString *skipped, GErro
         return FALSE;
     }
   if (ps_table_n_rows (table) == 0)
-    {
-      g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, skipped->str);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE, "%s", skipped->str);
   if (task->family != NULL)
     ps_table_sort (table, "iteration_ns", FALSE);
   return TRUE;
@@ -257,11 +254,8 @@ run_one (const Options *options, const PsPartitioner *partitioner, const PsParti
       || !add_result (table, partitioner, task, partition, costs, error))
     return FALSE;
   if (options->print_costs && costs == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "--print-costs: %s has replicated a stage, which no --costs can say", partitioner->name);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE, "--print-costs: %s has replicated a stage, which no --costs can say",
+                      partitioner->name);
   if (options->print_costs)
     {
       line = g_strconcat (costs, "\n", NULL);

@@ -88,8 +88,7 @@ finish_options (Options *options, GError **error)
     question->n_jobs = g_get_num_processors ();
   if (options->rank == 0 || !options->json)
     return TRUE;
-  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--explain and --json: the JSON holds all command lines");
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "--explain and --json: the JSON holds all command lines");
 }
 
 static gboolean
@@ -113,8 +112,7 @@ parse_options (Options *options, int argc, char **argv, GError **error)
     return FALSE;
   if (argc == 1)
     return finish_options (options, error);
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected; the model goes after --model", argv[1]);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the model goes after --model", argv[1]);
 }
 
 static PsTable *
@@ -211,11 +209,8 @@ print_command (const Options *options, const PsLayouts *layouts, GError **error)
   g_autofree char *command = NULL, *line = NULL;
 
   if (options->rank > layouts->best->len)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--explain: '%u' is after the last, %u", options->rank,
-                   layouts->best->len);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE, "--explain: '%u' is after the last, %u", options->rank,
+                      layouts->best->len);
   command
       = ps_layout_command (&options->question, layouts, &g_array_index (layouts->best, PsLayout, options->rank - 1));
   line = g_strconcat (command, "\n", NULL);
@@ -228,10 +223,9 @@ refuse (const PsLayouts *layouts, GError **error)
 {
   g_autofree char *search = describe_search (layouts), *state = ps_format_size (layouts->state_bytes);
 
-  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
-               "%s on %u GPUs of %s: no setting fits; weights, gradients and optimizer state alone are %s; %s",
-               layouts->model, layouts->n_gpus, layouts->cluster, state, search);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_SCHEDULE,
+                    "%s on %u GPUs of %s: no setting fits; weights, gradients and optimizer state alone are %s; %s",
+                    layouts->model, layouts->n_gpus, layouts->cluster, state, search);
 }
 
 int

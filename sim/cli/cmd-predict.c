@@ -343,9 +343,7 @@ take_size (Options *options, GError **error)
   options->setting->microbatch_size = options->microbatch_size;
   if (options->microbatch_size == 0 || options->setting->cluster != NULL)
     return TRUE;
-  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
-                       "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
 }
 
 static gboolean

@@ -82,11 +82,7 @@ ps_cmd_schedule_convert (const PsScheduleOptions *options, const char *name, GEr
   if (format == NULL)
     return FALSE;
   if (options->output == NULL)
-    {
-      g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
-                           "-o: missing; give the file to write, or - for standard output");
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE, "-o: missing; give the file to write, or - for standard output");
   schedule = ps_predictor_schedule (options->predictor, name, error);
   if (schedule == NULL)
     return FALSE;

@@ -154,11 +154,8 @@ parse_options (PsScheduleOptions *options, const Action *action, int *argc, char
   if (!g_option_context_parse (context, argc, argv, error) || !ps_setting_check (options->setting, error))
     return FALSE;
   if (options->json && action->run != list)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "--json: schedule %s prints text only; schedule list and predict know it", action->name);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE, "--json: schedule %s prints text only; schedule list and predict know it",
+                      action->name);
   if (*argc > wanted)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected by %s", (*argv)[wanted], action->name);
   else if (*argc < wanted)

@@ -138,10 +138,7 @@ set_limits (Options *options, GError **error)
   if (options->jobs == 0)
     options->jobs = g_get_num_processors ();
   if (options->has_time_limit && options->time_limit_ns == 0)
-    {
-      g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--time-limit: '0' leaves no time; 10s would be right");
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE, "--time-limit: '0' leaves no time; 10s would be right");
   if (!options->has_time_limit && options->moves == 0)
     options->time_limit_ns = DEFAULT_TIME_LIMIT_NS;
   return TRUE;
@@ -155,9 +152,8 @@ check_options (const Options *options, GError **error)
 
   if (setting->n_slices <= 1 && setting->group_size == 0)
     return ps_output_check ("-o", options->output, error);
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: belongs to single schedules; a search does without it",
-               setting->group_size == 0 ? "--slices" : "--group");
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: belongs to single schedules; a search does without it",
+                    setting->group_size == 0 ? "--slices" : "--group");
 }
 
 static gboolean

@@ -63,11 +63,10 @@ join_processes (Options *options, GError **error)
   options->run.n_jobs = MAX (options->run.n_jobs / n_local, 1);
   if (n_local == options->run.shard.n || strstr (options->db, SHARD_NUMBER) != NULL)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "--db: '%s': processes on several hosts can't write one database; with " SHARD_NUMBER
-               " in its name each writes its own, and pipesim sweep merge puts them together",
-               options->db);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE,
+                    "--db: '%s': processes on several hosts can't write one database; with " SHARD_NUMBER
+                    " in its name each writes its own, and pipesim sweep merge puts them together",
+                    options->db);
 }
 
 static gboolean
@@ -76,10 +75,7 @@ read_options (Options *options, GError **error)
   options->run.n_jobs = g_get_num_processors ();
   options->run.shard = (PsShard){ 0, 1 };
   if (options->db == NULL)
-    {
-      g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--db: missing; give the database to store results in");
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE, "--db: missing; give the database to store results in");
   if (options->shard != NULL ? !ps_shard_parse ("--shard", options->shard, &options->run.shard, error)
                              : !join_processes (options, error))
     return FALSE;

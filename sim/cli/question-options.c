@@ -97,11 +97,8 @@ ps_question_options_print (const PsQuestionOptions *options, PsResults *results,
   if (*left_out && !options->json)
     g_printerr ("left out: %s\n", left_out);
   if (ps_table_n_rows (answer->table) == 0)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds no setting that fits its memory limit%s", options->db,
-                   options->where != NULL || options->question.n_limits > 0 ? " and what else is asked for" : "");
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no setting that fits its memory limit%s", options->db,
+                      options->where != NULL || options->question.n_limits > 0 ? " and what else is asked for" : "");
   if (options->json)
     text = ps_table_to_json (answer->table, format, extra);
   else if (options->csv)

@@ -67,11 +67,8 @@ spread_sizes (const PsSetting *setting, guint size, gboolean any_size, GArray *c
         g_array_append_val (choices, choice);
       }
   if (choices->len == n)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "--microbatch-size %u: does not divide the batch of %" G_GINT64_FORMAT " sequences", size, batch);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--microbatch-size %u: does not divide the batch of %" G_GINT64_FORMAT " sequences", size, batch);
   g_array_remove_range (choices, 0, n);
   return TRUE;
 }
@@ -94,10 +91,9 @@ check_any (const GArray *choices, GError **error)
 {
   if (choices->len > 0)
     return TRUE;
-  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
-                       "--placement: the search knows loop with any -v, V with -v 2, wave with an even -v from 4 on, "
-                       "and bidirectional with -v 1, an even -p and an even number of microbatches");
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE,
+                    "--placement: the search knows loop with any -v, V with -v 2, wave with an even -v from 4 on, "
+                    "and bidirectional with -v 1, an even -p and an even number of microbatches");
 }
 
 GArray *

@@ -214,11 +214,10 @@ ps_cluster_check_size (const PsCluster *cluster, guint64 n_devices, GError **err
 {
   if (cluster->network_bandwidth > 0 || n_devices <= cluster->devices_per_node)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "cluster '%s': has one node of %u devices and no network, so not %" G_GUINT64_FORMAT
-               "; network_latency and network_bandwidth are missing in its file",
-               cluster->name, cluster->devices_per_node * cluster->tensor, n_devices * cluster->tensor);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE,
+                    "cluster '%s': has one node of %u devices and no network, so not %" G_GUINT64_FORMAT
+                    "; network_latency and network_bandwidth are missing in its file",
+                    cluster->name, cluster->devices_per_node * cluster->tensor, n_devices * cluster->tensor);
 }
 
 static gint64

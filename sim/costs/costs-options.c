@@ -88,13 +88,11 @@ ps_costs_recompute (PsCosts *costs, const PsModel *model, const PsCluster *clust
   if (model != NULL)
     return recompute_model (costs, model, cluster, recompute, error);
   if (recompute == PS_RECOMPUTE_SELECTIVE)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "--recompute selective: %s does not say which part of a forward is attention; give r, its time, and "
-                   "keep, the bytes of all else, with --recompute full",
-                   costs->source);
-      return FALSE;
-    }
+    return ps_refuse (
+        error, PS_ERROR_USAGE,
+        "--recompute selective: %s does not say which part of a forward is attention; give r, its time, and "
+        "keep, the bytes of all else, with --recompute full",
+        costs->source);
   for (guint stage = 0; stage < costs->n_stages; stage++)
     {
       const PsOpCost *again = ps_costs_op (costs, PS_OP_R, stage);
@@ -131,13 +129,11 @@ ps_costs_offload (PsCosts *costs, double ratio, GError **error)
     return TRUE;
   for (guint stage = 0; stage < costs->n_stages; stage++)
     if (costs->stage[stage].host_ns < 0)
-      {
-        g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                     "--offload: %s does not say how fast the host is; give host=TIME in --costs, or host_bandwidth in "
-                     "the cluster's description",
-                     costs->source);
-        return FALSE;
-      }
+      return ps_refuse (
+          error, PS_ERROR_USAGE,
+          "--offload: %s does not say how fast the host is; give host=TIME in --costs, or host_bandwidth in "
+          "the cluster's description",
+          costs->source);
   for (guint stage = 0; stage < costs->n_stages; stage++)
     offload_stage (costs, stage, ratio);
   return TRUE;
@@ -151,12 +147,9 @@ ps_costs_zero (PsCosts *costs, guint n_replicas, GError **error)
       gint64 *bytes = &costs->stage[stage].state.optimizer_bytes;
 
       if (*bytes == 0 && costs->stage[stage].weight_bytes > 0)
-        {
-          g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                       "--zero 1: %s does not say how much of stage %u is optimizer state; give opt=SIZE in --costs",
-                       costs->source, stage);
-          return FALSE;
-        }
+        return ps_refuse (error, PS_ERROR_USAGE,
+                          "--zero 1: %s does not say how much of stage %u is optimizer state; give opt=SIZE in --costs",
+                          costs->source, stage);
       gint64 share = (*bytes + n_replicas - 1) / n_replicas;
       costs->stage[stage].weight_bytes -= *bytes - share;
       *bytes = share;

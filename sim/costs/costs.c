@@ -185,11 +185,8 @@ parse_values (Spec *spec, PsCostKey key, const char *text, GError **error)
   guint wanted = is_per_transfer (key) ? spec->n_stages - 1 : spec->n_stages;
 
   if (n_parts != 1 && n_parts != wanted)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: %s has %u values; give 1, or %u (one per %s)",
-                   key_names[key], n_parts, wanted, is_per_transfer (key) ? "boundary" : "stage");
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE, "--costs: %s has %u values; give 1, or %u (one per %s)", key_names[key],
+                      n_parts, wanted, is_per_transfer (key) ? "boundary" : "stage");
   g_autofree gint64 *values = g_new0 (gint64, spec->n_stages);
   for (guint i = 0; i < n_parts; i++)
     if (!parse_value (key, parts[i], &values[i], error))
@@ -237,9 +234,8 @@ spec_is_complete (const Spec *spec, GError **error)
       && (split
           || (spec->values[PS_COST_BW] != NULL && spec->values[PS_COST_B] == NULL && spec->values[PS_COST_W] == NULL)))
     return TRUE;
-  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
-                       "--costs: give f, and either b and w or bw alone, such as f=1ms,b=1ms,w=1ms");
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE,
+                    "--costs: give f, and either b and w or bw alone, such as f=1ms,b=1ms,w=1ms");
 }
 
 static void
@@ -312,10 +308,7 @@ fill_stage (PsCosts *costs, const Spec *spec, guint stage, GError **error)
   gint64 act = spec_get (spec, PS_COST_ACT, stage, 0);
 
   if (part != NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: %s is larger than %s on stage %u", part, whole, stage);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE, "--costs: %s is larger than %s on stage %u", part, whole, stage);
   fill_times (costs, spec, stage);
   fill_boundaries (costs, spec, stage);
   fill_state (costs, spec, stage);
@@ -468,11 +461,8 @@ ps_costs_check (const PsCosts *costs, guint n_microbatches, GError **error)
 
   for (guint stage = 0; stage < costs->n_stages; stage++)
     if (!add_stage (costs, stage, n_microbatches, &time, &bytes))
-      {
-        g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                     "%s: costs of stage %u are negative, or too large for exact sums over %u microbatches",
-                     costs->source, stage, n_microbatches);
-        return FALSE;
-      }
+      return ps_refuse (error, PS_ERROR_USAGE,
+                        "%s: costs of stage %u are negative, or too large for exact sums over %u microbatches",
+                        costs->source, stage, n_microbatches);
   return TRUE;
 }

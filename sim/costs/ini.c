@@ -69,9 +69,8 @@ check_key (const char *where, guint number, const char *line, const char *const 
     {
       g_autofree char *quoted = ps_text_quote (line);
 
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: %s is neither 'key = value' nor a [group] nor a # comment",
-                   where, number, quoted);
-      return FALSE;
+      return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: %s is neither 'key = value' nor a [group] nor a # comment",
+                        where, number, quoted);
     }
   g_autofree char *key = g_strchomp (g_strndup (line, (gsize)(equals - line)));
   g_autofree char *known = g_strjoinv (" ", (char **)keys);
@@ -106,17 +105,13 @@ check_lines (const char *where, const char *text, const char *group, const char 
           inside = TRUE;
         }
       else if (!inside)
-        {
-          g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: expected [%s] first", where, i + 1, group);
-          return FALSE;
-        }
+        return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: expected [%s] first", where, i + 1, group);
       else if (!check_key (where, i + 1, line, keys, seen, error))
         return FALSE;
     }
   if (inside)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds no [%s] group", where, group);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no [%s] group", where, group);
 }
 
 PsIni *

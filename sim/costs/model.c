@@ -190,12 +190,9 @@ ps_model_split (const PsModel *model, guint n_stages, PsStageShape *shapes, GErr
 {
   g_return_val_if_fail (n_stages >= 1, FALSE);
   if (n_stages > model->layers)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "model '%s': its %u layers cannot be cut into %u stages (devices times chunks)", model->name,
-                   model->layers, n_stages);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "model '%s': its %u layers cannot be cut into %u stages (devices times chunks)", model->name,
+                      model->layers, n_stages);
   guint layer = 0;
   for (guint s = 0; s < n_stages; s++)
     {

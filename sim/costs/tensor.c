@@ -16,11 +16,8 @@ ps_tensor_check (const PsModel *model, guint n_tensor, GError **error)
 
   for (guint i = 0; i < G_N_ELEMENTS (cut); i++)
     if (cut[i].value % n_tensor != 0)
-      {
-        g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--tensor %u: does not divide %s %u of model '%s'", n_tensor,
-                     cut[i].name, cut[i].value, model->name);
-        return FALSE;
-      }
+      return ps_refuse (error, PS_ERROR_USAGE, "--tensor %u: does not divide %s %u of model '%s'", n_tensor,
+                        cut[i].name, cut[i].value, model->name);
   return TRUE;
 }
 

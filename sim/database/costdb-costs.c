@@ -352,10 +352,9 @@ read_shares (Request *request, GError **error)
     return ps_text_blame_input (error);
   if (n == request->n_devices)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "%s: profile '%s' was measured on %u devices with shares %s: it has no costs for %u",
-               request->db->file->path, profile->name, n, profile->shares, request->n_devices);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT,
+                    "%s: profile '%s' was measured on %u devices with shares %s: it has no costs for %u",
+                    request->db->file->path, profile->name, n, profile->shares, request->n_devices);
 }
 
 /* Finds profile, model, shares and measurements; db, model, n_devices and n_chunks are set. */

@@ -42,8 +42,7 @@ ps_choices_parse (const char *where, const char *text, GBytes **choices, GError 
       *choices = g_bytes_new_take (g_steal_pointer (&bytes), n);
       return TRUE;
     }
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: choices: are no base64", where);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: choices: are no base64", where);
 }
 
 /* Words that the schema does not allow come from damaged files only; they read as the first word of their sort. */
@@ -98,8 +97,7 @@ read_condition (PsCostDb *db, PsRows *rows, int first, PsCondition *condition, G
                               .power_mw = ps_rows_integer (rows, first + 3) };
   if (ps_throttle_parse (throttle, &condition->throttle))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: '%s' is no reason to run slower", db->file->path, throttle);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: '%s' is no reason to run slower", db->file->path, throttle);
 }
 
 static gboolean

@@ -55,10 +55,9 @@ check_same (PsCostDb *db, const PsProfile *profile, const char *what, const char
 {
   if (g_str_equal (stored, now))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "%s: profile '%s' was measured with %s '%s', this is '%s'; choose another --profile name",
-               db->file->path, profile->name, what, stored, now);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT,
+                    "%s: profile '%s' was measured with %s '%s', this is '%s'; choose another --profile name",
+                    db->file->path, profile->name, what, stored, now);
 }
 
 /* Models differ by their digest; messages show their name. */
@@ -315,8 +314,7 @@ insert_contents_of_new (PsCostDb *db, const PsProfile *profile, GPtrArray *measu
     return FALSE;
   if (id == 0)
     return insert_profile (db, profile, &id, error) && insert_contents (db, id, measurements, sentinels, error);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: there is a profile '%s' already", db->file->path, profile->name);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: there is a profile '%s' already", db->file->path, profile->name);
 }
 
 gboolean

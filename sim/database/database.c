@@ -35,16 +35,12 @@ check_file (const char *path, const PsDatabaseKind *kind, gboolean writes, GErro
   struct stat status;
 
   if (*path == '\0')
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'': names no file; give the path of a %s", kind->what);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE, "'': names no file; give the path of a %s", kind->what);
   if (stat (path, &status) != 0)
     {
       if (writes && errno == ENOENT)
         return TRUE;
-      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s", path, g_strerror (errno));
-      return FALSE;
+      return ps_refuse (error, PS_ERROR_IO, "%s: %s", path, g_strerror (errno));
     }
   if (!S_ISREG (status.st_mode))
     g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s", path,
@@ -75,10 +71,7 @@ open_handle (PsDatabase *db, const char *name, int flags, GError **error)
   sqlite3_close (g_steal_pointer (&db->handle));
   int code = sqlite3_open_v2 (name, &db->handle, flags | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOMUTEX, NULL);
   if (code != SQLITE_OK)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: cannot be opened: %s", db->path, open_failure (db, code));
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_IO, "%s: cannot be opened: %s", db->path, open_failure (db, code));
   sqlite3_busy_timeout (db->handle, BUSY_TIMEOUT_MS);
   return TRUE;
 }
@@ -144,8 +137,7 @@ check_integrity (PsDatabase *db, GError **error)
   if (g_str_equal (verdict, "ok"))
     return TRUE;
   g_strdelimit (verdict, "\n", ' ');
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: damaged: %s", db->path, verdict);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: damaged: %s", db->path, verdict);
 }
 
 /* SQLite turns some of several processes that do this at the same time away at once, busy timeout or not. */
@@ -199,10 +191,7 @@ open_for_writing (PsDatabase *db, GError **error)
   if (!open_handle (db, db->name, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, error))
     return FALSE;
   if (sqlite3_db_readonly (db->handle, "main") == 1)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: cannot be written to", db->path);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_IO, "%s: cannot be written to", db->path);
   if (!read_identity (db, &identity, error))
     return FALSE;
   if (identity_is_fresh (&identity) && (!create_schema (db, error) || !read_identity (db, &identity, error)))
@@ -227,11 +216,8 @@ open_immutable (PsDatabase *db, Identity *identity, GError **error)
   if (uri == NULL)
     return FALSE;
   if (stat (log, &status) == 0 && status.st_size > 0)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s has to be merged, but the directory cannot be written to",
-                   db->path, log);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_IO, "%s: %s has to be merged, but the directory cannot be written to", db->path,
+                      log);
   g_autofree char *name = g_strconcat (uri, "?immutable=1", NULL);
   return open_handle (db, name, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, error) && read_identity (db, identity, error);
 }

@@ -43,8 +43,7 @@ note_line (Text *text)
 static gboolean
 refuse (const Text *text, const char *key, const char *value, const char *what, GError **error)
 {
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: '%s' %s", text->reader.where, key, value, what);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: %s: '%s' %s", text->reader.where, key, value, what);
 }
 
 static gboolean
@@ -99,11 +98,8 @@ get_samples (const Text *text, const PsJsonObject *object, PsMeasurement *m, GEr
   PsJsonReader *reader = object->reader;
   guint n = ps_json_count_elements (reader);
   if (n != m->time.n)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: samples_ns: %u of them, where n is %u", text->reader.where, n,
-                   m->time.n);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: samples_ns: %u of them, where n is %u", text->reader.where, n,
+                      m->time.n);
   m->samples_ns = g_new (gint64, n);
   for (; ps_json_next_element (reader); m->n_samples++)
     if (!ps_json_element_integer (reader, "samples_ns", m->n_samples, 0, PS_MAX_TIME_NS, &m->samples_ns[m->n_samples],
@@ -115,8 +111,7 @@ get_samples (const Text *text, const PsJsonObject *object, PsMeasurement *m, GEr
 static gboolean
 refuse_member (const Text *text, const char *key, const char *what, GError **error)
 {
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: %s", text->reader.where, key, what);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: %s: %s", text->reader.where, key, what);
 }
 
 /* The members of a measurement depend on its subject. */
@@ -206,8 +201,7 @@ check_once (Text *text, const PsMeasurement *m, GError **error)
 
   if (g_hash_table_add (text->seen, key))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: the measurement is there twice", text->reader.where);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: the measurement is there twice", text->reader.where);
 }
 
 static gboolean
@@ -222,9 +216,8 @@ get_figures (const Text *text, const PsJsonObject *object, PsMeasurement *m, GEr
       return FALSE;
   if (time->min_ns <= time->q1_ns && time->q1_ns <= time->median_ns && time->median_ns <= time->q3_ns)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: median_ns: min, q1, median and q3 are out of order",
-               text->reader.where);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: median_ns: min, q1, median and q3 are out of order",
+                    text->reader.where);
 }
 
 static gboolean
@@ -315,9 +308,7 @@ check_model (const char *where, const PsProfile *profile, GError **error)
   g_autofree char *digest = ps_model_digest (model);
   if (g_str_equal (digest, profile->model_digest))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: model_digest: is not that of model_text, which is %s", where,
-               digest);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: model_digest: is not that of model_text, which is %s", where, digest);
 }
 
 /* Equal parts are left out. */
@@ -340,9 +331,8 @@ get_shares (const PsJsonObject *object, PsProfile *profile, GError **error)
   g_autofree char *text = ps_shares_to_text (shares, n);
   if (g_str_equal (text, profile->shares))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: '%s' are %s", where, profile->shares,
-               *text ? "not in lowest terms" : "equal, which no shares at all say");
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: '%s' are %s", where, profile->shares,
+                    *text ? "not in lowest terms" : "equal, which no shares at all say");
 }
 
 /* Left out where there are none. */
@@ -368,9 +358,8 @@ read_profile (const PsJsonObject *object, PsProfile *profile, GError **error)
     return FALSE;
   if (*profile->name != '\0' && *profile->device != '\0')
     return check_model (object->reader->where, profile, error);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: is empty", object->reader->where,
-               *profile->name == '\0' ? "name" : "device");
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: %s: is empty", object->reader->where,
+                    *profile->name == '\0' ? "name" : "device");
 }
 
 PsProfileContents *

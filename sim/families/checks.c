@@ -6,8 +6,7 @@ ps_family_check_one_chunk (const char *name, const PsFamilySetting *setting, GEr
 {
   if (setting->n_chunks == 1)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: has one chunk per device, not %u", name, setting->n_chunks);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: has one chunk per device, not %u", name, setting->n_chunks);
 }
 
 gboolean
@@ -15,8 +14,7 @@ ps_family_check_two_chunks (const char *name, const PsFamilySetting *setting, GE
 {
   if (setting->n_chunks == 2)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: has two chunks per device, not %u", name, setting->n_chunks);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: has two chunks per device, not %u", name, setting->n_chunks);
 }
 
 gboolean
@@ -41,9 +39,8 @@ ps_family_check_microbatches (const char *name, const PsFamilySetting *setting, 
 {
   if (setting->n_microbatches >= least)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u microbatches on %u devices; give at least %u, %s", name,
-               setting->n_microbatches, setting->n_devices, least, why);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: %u microbatches on %u devices; give at least %u, %s", name,
+                    setting->n_microbatches, setting->n_devices, least, why);
 }
 
 PsScheduleBuilder *

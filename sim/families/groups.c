@@ -42,8 +42,7 @@ ps_family_check_groups (const char *name, const PsFamilySetting *setting, guint 
 {
   if (setting->group_size == 0 || is_group_size (setting, least, setting->group_size))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "%s: groups of %u are not allowed; give %u, N from %s to m with m mod N = 0 or >= %s", name,
-               setting->group_size, nearest_group (setting, least), what, what);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE,
+                    "%s: groups of %u are not allowed; give %u, N from %s to m with m mod N = 0 or >= %s", name,
+                    setting->group_size, nearest_group (setting, least), what, what);
 }

@@ -23,8 +23,7 @@ static gboolean G_GNUC_PRINTF (4, 5)
   va_start (arguments, format);
   what = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: traceEvents[%u]: %s", reader->name, event->index, what);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: traceEvents[%u]: %s", reader->name, event->index, what);
 }
 
 static gboolean
@@ -181,11 +180,8 @@ join_pairs (const Reader *reader, GError **error)
           && (i < 2 || !spans[i - 2].op.paired))
         previous->op.paired = 1;
       else
-        {
-          g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: device %u: %s starts before %s has ended", reader->name,
-                       span->device, ps_op_format (span->op, name), ps_op_format (previous->op, before));
-          return FALSE;
-        }
+        return ps_refuse (error, PS_ERROR_INPUT, "%s: device %u: %s starts before %s has ended", reader->name,
+                          span->device, ps_op_format (span->op, name), ps_op_format (previous->op, before));
     }
   return TRUE;
 }
@@ -197,11 +193,7 @@ finish (Reader *reader, GError **error)
   gint64 start_ns = G_MAXINT64, end_ns = 0;
 
   if (timeline->ops->len == 0)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds no op of pipesim and no range PP:... of PyTorch",
-                   reader->name);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no op of pipesim and no range PP:... of PyTorch", reader->name);
   for (guint i = 0; i < timeline->ops->len; i++)
     {
       start_ns = MIN (start_ns, g_array_index (timeline->ops, PsSpan, i).start_ns);

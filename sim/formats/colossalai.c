@@ -75,9 +75,7 @@ static gboolean G_GNUC_PRINTF (4, 5) refuse (const Reader *reader, guint i, GErr
   va_start (arguments, format);
   what = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: device %u: node %u: %s", reader->where, reader->devices->len, i,
-               what);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: device %u: node %u: %s", reader->where, reader->devices->len, i, what);
 }
 
 /* The keys of a node; those from N_WANTED on are ignored. */
@@ -186,11 +184,8 @@ read_device (Reader *reader, GError **error)
   g_autoptr (GArray) nodes = g_array_new (FALSE, FALSE, sizeof (Node));
 
   if (!ps_json_enter_array (&reader->json))
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: device %u: is no array of nodes", reader->where,
-                   reader->devices->len);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: device %u: is no array of nodes", reader->where,
+                      reader->devices->len);
   for (guint i = 0; ps_json_next_element (&reader->json); i++)
     if (!read_node (reader, i, nodes, error))
       return FALSE;
@@ -205,12 +200,9 @@ check_counts (const Reader *reader, GError **error)
   guint64 n_stages = (guint64)reader->devices->len * reader->n_chunks;
 
   if (reader->n_chunks == 0 || n_stages > PS_MAX_STAGES || n_stages * reader->n_microbatches > reader->n_nodes)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-                   "%s: has %" G_GSIZE_FORMAT " nodes, too few for %u devices, %u chunks and %u microbatches",
-                   reader->where, reader->n_nodes, reader->devices->len, reader->n_chunks, reader->n_microbatches);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_INPUT,
+                      "%s: has %" G_GSIZE_FORMAT " nodes, too few for %u devices, %u chunks and %u microbatches",
+                      reader->where, reader->n_nodes, reader->devices->len, reader->n_chunks, reader->n_microbatches);
   return TRUE;
 }
 
@@ -224,8 +216,7 @@ read_devices (Reader *reader, GError **error)
       return FALSE;
   if (is_array && !more && reader->devices->len > 0)
     return check_counts (reader, error);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is no array of 1 to %d devices", reader->where, PS_MAX_DEVICES);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: is no array of 1 to %d devices", reader->where, PS_MAX_DEVICES);
 }
 
 /* stage[device * n_chunks + chunk] */

@@ -79,10 +79,9 @@ check_complete (const Check *check, GError **error)
 
         if (missing == NULL)
           continue;
-        g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-                     "%s:%u: has no %s of microbatch %u on stage %u; microbatches go up to %u", check->where,
-                     lists->rank[stage] + 1U, missing, m, stage, lists->n_microbatches - 1);
-        return FALSE;
+        return ps_refuse (error, PS_ERROR_INPUT,
+                          "%s:%u: has no %s of microbatch %u on stage %u; microbatches go up to %u", check->where,
+                          lists->rank[stage] + 1U, missing, m, stage, lists->n_microbatches - 1);
       }
   return TRUE;
 }
@@ -99,11 +98,10 @@ check_count (const Check *check, GError **error)
     n += lists->actions[r]->len;
   if (wanted <= n)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "%s: has %" G_GSIZE_FORMAT " actions, but %u stages and microbatches up to %u want %" G_GSIZE_FORMAT
-               " forwards",
-               check->where, n, lists->n_stages, lists->n_microbatches - 1, wanted);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT,
+                    "%s: has %" G_GSIZE_FORMAT " actions, but %u stages and microbatches up to %u want %" G_GSIZE_FORMAT
+                    " forwards",
+                    check->where, n, lists->n_stages, lists->n_microbatches - 1, wanted);
 }
 
 gboolean

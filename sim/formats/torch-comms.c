@@ -41,8 +41,7 @@ can_run (const char *where, const PsTorchLists *lists, GError **error)
   program = ps_program_lower (schedule, PS_COMM_ASAP, &cause);
   if (program != NULL && ps_program_check (program, PS_CHANNEL_LATENCY, &cause))
     return TRUE;
-  g_set_error_literal (error, PS_ERROR, PS_ERROR_INPUT, cause->message);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s", cause->message);
 }
 
 static PsSchedule *

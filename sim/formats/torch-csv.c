@@ -25,8 +25,7 @@ ps_torch_refuse (const char *where, guint rank, const PsTorchAction *action, GEr
   what = g_strdup_vprintf (format, arguments);
   va_end (arguments);
   ps_torch_action_append (name, action);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u:%u: %s: %s", where, rank + 1, action->cell, name->str, what);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s:%u:%u: %s: %s", where, rank + 1, action->cell, name->str, what);
 }
 
 static gboolean
@@ -35,9 +34,8 @@ refuse_cell (const Reader *reader, guint cell, const char *text, gsize length, c
   g_autofree char *start = g_strndup (text, MIN (length, 40));
   g_autofree char *shown = g_strescape (start, NULL);
 
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u:%u: '%s' %s", reader->where, reader->rows->len + 1, cell, shown,
-               problem);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s:%u:%u: '%s' %s", reader->where, reader->rows->len + 1, cell, shown,
+                    problem);
 }
 
 static void
@@ -109,11 +107,8 @@ read_row (Reader *reader, const char *text, const char *end, GError **error)
       text = stop + 1;
     }
   if (cells->len == 0)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: is a line without actions; each line is a rank",
-                   reader->where, reader->rows->len + 1);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: is a line without actions; each line is a rank", reader->where,
+                      reader->rows->len + 1);
   g_ptr_array_add (reader->rows, g_steal_pointer (&cells));
   return TRUE;
 }
@@ -128,11 +123,8 @@ read_rows (Reader *reader, const char *text, gsize length, GError **error)
       const char *newline = memchr (text, '\n', (gsize)(end - text));
 
       if (reader->rows->len == PS_MAX_DEVICES)
-        {
-          g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: is a line too many; %d ranks are possible",
-                       reader->where, PS_MAX_DEVICES + 1, PS_MAX_DEVICES);
-          return FALSE;
-        }
+        return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: is a line too many; %d ranks are possible", reader->where,
+                          PS_MAX_DEVICES + 1, PS_MAX_DEVICES);
       if (!read_row (reader, text, newline != NULL ? newline : end, error))
         return FALSE;
       text = newline != NULL ? newline + 1 : end;
@@ -162,11 +154,8 @@ assign_stages (const Reader *reader, PsTorchLists *lists, GError **error)
       }
   for (guint stage = 0; stage < lists->n_stages; stage++)
     if (!seen[stage])
-      {
-        g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: stage %u has no action, but stage %u has", reader->where,
-                     stage, lists->n_stages - 1);
-        return FALSE;
-      }
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: stage %u has no action, but stage %u has", reader->where, stage,
+                        lists->n_stages - 1);
   return TRUE;
 }
 

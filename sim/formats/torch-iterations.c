@@ -20,8 +20,7 @@ ps_torch_trace_refuse (const char *where, GError **error, const char *format, ..
   va_start (arguments, format);
   what = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", where, what);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: %s", where, what);
 }
 
 /* Cutting iterations */

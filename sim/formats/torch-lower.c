@@ -175,9 +175,9 @@ is_complete (const Lowering *lowering, GError **error)
         g_autoptr (GString) name = g_string_new (NULL);
 
         ps_torch_action_append (name, ps_torch_lists_action (lowering->from, r, lowering->next[r]));
-        g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
-                     "rank %u: %s: deadlock: the orders of the ranks wait for each other in a circle", r, name->str);
-        return FALSE;
+        return ps_refuse (error, PS_ERROR_SCHEDULE,
+                          "rank %u: %s: deadlock: the orders of the ranks wait for each other in a circle", r,
+                          name->str);
       }
   return TRUE;
 }

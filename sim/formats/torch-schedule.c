@@ -4,8 +4,7 @@
 static gboolean
 refuse (const char *what, GError **error)
 {
-  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "PyTorch's formats cannot hold %s", what);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_SCHEDULE, "PyTorch's formats cannot hold %s", what);
 }
 
 static gboolean

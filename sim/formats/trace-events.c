@@ -203,9 +203,8 @@ ps_trace_open (PsTrace *trace, const char *name, const char *text, GError **erro
     trace->events = trace->json.at;
   if (trace->events != NULL)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "%s: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents", name);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT,
+                    "%s: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents", name);
 }
 
 void

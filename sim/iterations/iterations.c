@@ -92,10 +92,10 @@ ps_iteration_check_fixed (const PsProgram *program, const PsEventsSetting *setti
 {
   if (setting == NULL || ps_events_setting_is_fixed (setting))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
-               "%s: never drains: with shared links, overlap slow-down or ready order its steady state is not known",
-               program->schedule->name);
-  return FALSE;
+  return ps_refuse (
+      error, PS_ERROR_SCHEDULE,
+      "%s: never drains: with shared links, overlap slow-down or ready order its steady state is not known",
+      program->schedule->name);
 }
 
 gboolean
@@ -119,7 +119,6 @@ ps_iteration_events (const PsProgram *program, const PsCosts *costs, const PsSim
   graph = ps_rounds_new (program, costs, simulation, setting, reduce);
   if (ps_event_graph_period (graph, &iteration->period_ns, &iteration->n_iterations))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: its instructions wait for each other in a circle",
-               program->schedule->name);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_SCHEDULE, "%s: its instructions wait for each other in a circle",
+                    program->schedule->name);
 }

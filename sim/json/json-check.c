@@ -297,10 +297,7 @@ ps_json_check (const char *where, const char *text, gsize length, guint max_dept
 
   skip_space (&check);
   if (peek (&check) != '{' && peek (&check) != '[')
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is neither a JSON object nor an array", where);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: is neither a JSON object nor an array", where);
   if (check_text (&check))
     return TRUE;
   set_error (&check, where, text, error);

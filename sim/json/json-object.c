@@ -13,8 +13,7 @@ static gboolean G_GNUC_PRINTF (5, 6)
   va_start (arguments, format);
   g_autofree char *what = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s%s: %s", reader->where, key, element, what);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: %s%s: %s", reader->where, key, element, what);
 }
 
 /* For refuse (): the whole value, not an element of it. */
@@ -59,10 +58,7 @@ ps_json_object_init (PsJsonObject *object, PsJsonReader *reader, const char *for
 
   *object = (PsJsonObject){ reader, g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
   if (!ps_json_enter_object (reader))
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is no JSON object", reader->where);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: is no JSON object", reader->where);
   while ((key = ps_json_next_key (reader)) != NULL)
     {
       if (unknown == NULL && !is_known (key, format, required, optional))

@@ -114,9 +114,9 @@ has_same_speeds (const PsPartitionSetting *setting, guint stage, GError **error)
   other = ps_placement_device (placement, 1, stage);
   if (setting->speeds[first] == setting->speeds[other])
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "--speed: stage %u lives on devices %u and %u, which would need the same speed", stage, first, other);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE,
+                    "--speed: stage %u lives on devices %u and %u, which would need the same speed", stage, first,
+                    other);
 }
 
 double *

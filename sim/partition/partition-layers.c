@@ -85,10 +85,9 @@ check_sum (const PsLayers *layers, guint column, GError **error)
           sum += value;
           continue;
         }
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-                   "%s: layer %u ('%s'): %s: the sum up to here is more than %" G_GINT64_FORMAT, layers->source, i,
-                   layers->layers[i].name, columns[column].name != NULL ? columns[column].name : "time", limit);
-      return FALSE;
+      return ps_refuse (error, PS_ERROR_INPUT,
+                        "%s: layer %u ('%s'): %s: the sum up to here is more than %" G_GINT64_FORMAT, layers->source, i,
+                        layers->layers[i].name, columns[column].name != NULL ? columns[column].name : "time", limit);
     }
   return TRUE;
 }
@@ -120,8 +119,7 @@ static gboolean G_GNUC_PRINTF (3, 4) fail (const Reader *reader, GError **error,
   va_start (arguments, format);
   message = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: %s", reader->where, reader->line, message);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: %s", reader->where, reader->line, message);
 }
 
 static char *
@@ -277,9 +275,8 @@ check_n_lines (const char *where, guint n_lines, GError **error)
 {
   if (n_lines >= 2 && n_lines - 1 <= PS_MAX_LAYERS)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds %u layers; give 1 to %u", where, n_lines ? n_lines - 1 : 0,
-               PS_MAX_LAYERS);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: holds %u layers; give 1 to %u", where, n_lines ? n_lines - 1 : 0,
+                    PS_MAX_LAYERS);
 }
 
 PsLayers *

@@ -45,9 +45,8 @@ check_n_layers (const PsModel *model, GError **error)
 {
   if (model->layers + 2 <= PS_MAX_LAYERS)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "model '%s': %u layers, embedding and head; give at most %u in all",
-               model->name, model->layers, PS_MAX_LAYERS);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "model '%s': %u layers, embedding and head; give at most %u in all",
+                    model->name, model->layers, PS_MAX_LAYERS);
 }
 
 static gint64
@@ -247,9 +246,8 @@ check_parts (const PsCosts *costs, GError **error)
 {
   if (!costs->loop_only)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: costs under unequal shares do not give the time of a single layer",
-               costs->source);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: costs under unequal shares do not give the time of a single layer",
+                    costs->source);
 }
 
 PsLayers *

@@ -128,9 +128,8 @@ check_setting (const PsPartitionSetting *setting, GError **error)
 {
   if (setting->family != NULL && setting->n_microbatches)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "schedule: needs %s",
-               setting->family != NULL ? "-m microbatches" : "--schedule FAMILY, the family to partition for");
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "schedule: needs %s",
+                    setting->family != NULL ? "-m microbatches" : "--schedule FAMILY, the family to partition for");
 }
 
 gboolean

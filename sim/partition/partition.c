@@ -110,10 +110,10 @@ check_sums (const PsPartitionSetting *setting, GError **error)
     kept += setting->layers->layers[i].kept_bytes;
   if (kept <= limit)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "%s: the layers keep %" G_GINT64_FORMAT " bytes of a microbatch, too many for exact sums over %u stages",
-               setting->layers->source, kept, ps_partition_n_stages (setting));
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE,
+                    "%s: the layers keep %" G_GINT64_FORMAT
+                    " bytes of a microbatch, too many for exact sums over %u stages",
+                    setting->layers->source, kept, ps_partition_n_stages (setting));
 }
 
 PsPartition *

@@ -116,9 +116,8 @@ check_name (const char *option, const char *name, GError **error)
 {
   if (name == NULL || strpbrk (name, ",;#\r\n") == NULL)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' has one of , ; # or a line end in it; rename the file",
-               option, name);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' has one of , ; # or a line end in it; rename the file", option,
+                    name);
 }
 
 static gboolean
@@ -126,11 +125,8 @@ check_schedules (char *const *names, GError **error)
 {
   for (guint i = 0; names != NULL && names[i] != NULL; i++)
     if (ps_family_find (names[i]) == NULL)
-      {
-        g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--schedule: '%s' is no family; pipesim schedule list has them",
-                     names[i]);
-        return FALSE;
-      }
+      return ps_refuse (error, PS_ERROR_USAGE, "--schedule: '%s' is no family; pipesim schedule list has them",
+                        names[i]);
   return TRUE;
 }
 
@@ -166,8 +162,7 @@ check_tensor (const PsLayoutSpace *space, const PsModel *model, PsCluster *clust
   if (n_gpus % tensor == 0)
     return ps_tensor_check (model, tensor, error) && ps_cluster_group (cluster, tensor, error)
            && (space->question->db != NULL || ps_cluster_check_size (cluster, n_gpus / tensor, error));
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--tensor %u: does not divide the %u GPUs", tensor, n_gpus);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "--tensor %u: does not divide the %u GPUs", tensor, n_gpus);
 }
 
 /* Models */
@@ -199,12 +194,9 @@ add_profile (PsCostDb *db, const char *name, const char *where, gboolean given, 
   if (is_same_model (own, *model))
     g_string_append_printf (names, "%s%s", names->len ? ", " : "", name);
   else if (!given)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "--profile: missing; %s holds profiles of several models, '%s' and '%s' among them", where,
-                   (*model)->name, own->name);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--profile: missing; %s holds profiles of several models, '%s' and '%s' among them", where,
+                      (*model)->name, own->name);
   return TRUE;
 }
 
@@ -228,10 +220,9 @@ list_profiles (PsLayoutSpace *space, PsCostDb *db, PsModel **model, GError **err
   space->profiles = g_string_free (g_steal_pointer (&names), FALSE);
   if (*space->profiles)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--db: %s holds no profile of %s%s%s%s", question->db,
-               given ? "model '" : "any model", given ? (*model)->name : "", given ? "' with precision = " : "",
-               given ? ps_precision_name ((*model)->precision) : "");
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "--db: %s holds no profile of %s%s%s%s", question->db,
+                    given ? "model '" : "any model", given ? (*model)->name : "", given ? "' with precision = " : "",
+                    given ? ps_precision_name ((*model)->precision) : "");
 }
 
 static PsModel *
@@ -269,9 +260,8 @@ take_cluster (PsLayoutSpace *space, const PsCluster *cluster, GError **error)
   layouts->memory_limit = question->memory_limit ? question->memory_limit : cluster->memory_bytes;
   if (layouts->memory_limit > 0)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "cluster '%s': does not say the memory of a device; give --memory-limit", cluster->name);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "cluster '%s': does not say the memory of a device; give --memory-limit",
+                    cluster->name);
 }
 
 /* Schedules */

@@ -46,9 +46,8 @@ check_counterparts (const PsProgram *program, GError **error)
 
         if (problem == NULL)
           continue;
-        g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: instruction %u (%s): %s", device,
-                     i - program->first[device], text, problem);
-        return FALSE;
+        return ps_refuse (error, PS_ERROR_SCHEDULE, "device %u: instruction %u (%s): %s", device,
+                          i - program->first[device], text, problem);
       }
   return TRUE;
 }

@@ -61,11 +61,11 @@ has_fixed_times (const PsProgram *program, const PsEventsSetting *events, GError
 {
   if (events == NULL || ps_events_setting_is_fixed (events))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
-               "%s: with shared links, overlap slow-down or ready order no one circle sets the pace; --sync global can "
-               "be explained",
-               program->schedule->name);
-  return FALSE;
+  return ps_refuse (
+      error, PS_ERROR_SCHEDULE,
+      "%s: with shared links, overlap slow-down or ready order no one circle sets the pace; --sync global can "
+      "be explained",
+      program->schedule->name);
 }
 
 PsExplanation *

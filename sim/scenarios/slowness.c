@@ -21,9 +21,8 @@ parse_place (const char *where, const char *text, const char *place, PsSlowness 
     return parse_device (where, place, &slowness->a, error);
   if (g_strv_length (ends) == 2)
     return parse_device (where, ends[0], &slowness->a, error) && parse_device (where, ends[1], &slowness->b, error);
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s': '%s' is no link; two devices, as in 0-1, would be right",
-               where, text, place);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s': '%s' is no link; two devices, as in 0-1, would be right", where,
+                    text, place);
 }
 
 gboolean
@@ -36,11 +35,8 @@ ps_slowness_parse (const char *where, const char *text, gboolean link, PsSlownes
 
   *slowness = (PsSlowness){ .link = link, .probability = 1 };
   if (n != 2 && n != 3)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is not %s:FACTOR[:PROBABILITY]", where, text,
-                   link ? "A-B" : "DEVICE");
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is not %s:FACTOR[:PROBABILITY]", where, text,
+                      link ? "A-B" : "DEVICE");
   return parse_place (where, text, parts[0], slowness, error)
          && ps_parse_number (factor, parts[1], 0.001, PS_MAX_SLOWNESS, &slowness->factor, error)
          && (n == 2 || ps_parse_number (probability, parts[2], 0, 1, &slowness->probability, error));
@@ -51,9 +47,8 @@ check_device (const PsSlowness *slowness, guint device, guint n_devices, GError 
 {
   if (device < n_devices)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: there is no device %u; they are 0 to %u",
-               slowness->link ? "--slow-link" : "--straggler", device, n_devices - 1);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: there is no device %u; they are 0 to %u",
+                    slowness->link ? "--slow-link" : "--straggler", device, n_devices - 1);
 }
 
 gboolean
@@ -67,11 +62,8 @@ ps_uncertainty_check (const PsUncertainty *uncertainty, guint n_devices, GError 
           || (slowness->link && !check_device (slowness, slowness->b, n_devices, error)))
         return FALSE;
       if (slowness->link && slowness->a == slowness->b)
-        {
-          g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--slow-link: %u-%u is no link; two devices would be right",
-                       slowness->a, slowness->b);
-          return FALSE;
-        }
+        return ps_refuse (error, PS_ERROR_USAGE, "--slow-link: %u-%u is no link; two devices would be right",
+                          slowness->a, slowness->b);
     }
   return TRUE;
 }

@@ -120,9 +120,8 @@ check_length (const Head *head, const char *key, gint64 wanted, GError **error)
 
   if (n == wanted)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s: has %u entries, not %" G_GINT64_FORMAT, head->reader->where,
-               key, n, wanted);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: %s: has %u entries, not %" G_GINT64_FORMAT, head->reader->where, key, n,
+                    wanted);
 }
 
 /* One weight copy: the device of each stage. */
@@ -215,12 +214,9 @@ read_device (const Head *head, PsScheduleBuilder *builder, guint device, GError 
       if (!ps_json_element_text (head->reader, key, i, &text, error))
         return FALSE;
       if (!add_ops (builder, text))
-        {
-          g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-                       "%s: %s[%u]: '%s' is no op such as F0.1 (kind, microbatch, dot, stage)", head->reader->where,
-                       key, i, text);
-          return FALSE;
-        }
+        return ps_refuse (error, PS_ERROR_INPUT,
+                          "%s: %s[%u]: '%s' is no op such as F0.1 (kind, microbatch, dot, stage)", head->reader->where,
+                          key, i, text);
     }
   ps_schedule_builder_next_device (builder);
   return TRUE;

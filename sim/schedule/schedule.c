@@ -276,11 +276,8 @@ check_orders (const Check *check, GError **error)
         const char *problem = op_problem (check, device, i, schedule->first[device + 1]);
 
         if (problem != NULL)
-          {
-            g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: op %u (%s): %s", device,
-                         i - schedule->first[device], ps_op_format (schedule->ops[i], name), problem);
-            return FALSE;
-          }
+          return ps_refuse (error, PS_ERROR_SCHEDULE, "device %u: op %u (%s): %s", device, i - schedule->first[device],
+                            ps_op_format (schedule->ops[i], name), problem);
       }
   return TRUE;
 }
@@ -308,11 +305,8 @@ check_complete (const Check *check, GError **error)
           const char *missing = missing_kind (*seen++);
 
           if (missing != NULL)
-            {
-              g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "device %u: has no %s of microbatch %u on stage %u",
-                           ps_schedule_device (schedule, stage, microbatch), missing, microbatch, stage);
-              return FALSE;
-            }
+            return ps_refuse (error, PS_ERROR_SCHEDULE, "device %u: has no %s of microbatch %u on stage %u",
+                              ps_schedule_device (schedule, stage, microbatch), missing, microbatch, stage);
         }
   return TRUE;
 }
@@ -323,11 +317,8 @@ ps_schedule_validate (const PsSchedule *schedule, GError **error)
   gsize cells = ps_schedule_n_cells (schedule);
 
   if (cells > PS_MAX_OPS)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "%s: %" G_GSIZE_FORMAT " forwards are more than %u ops",
-                   schedule->name, cells, (guint)PS_MAX_OPS);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_SCHEDULE, "%s: %" G_GSIZE_FORMAT " forwards are more than %u ops", schedule->name,
+                      cells, (guint)PS_MAX_OPS);
   g_autofree guint8 *seen = g_malloc0 (cells);
   Check check = { schedule, seen };
   return check_orders (&check, error) && check_complete (&check, error);

@@ -20,12 +20,8 @@ static gboolean
 check_setting (const PsSearchSetting *setting, GError **error)
 {
   if (setting->n_microbatches % setting->placement->n_copies != 0)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                   "-m/--microbatches: '%u' does not divide by two weight copies; %u would", setting->n_microbatches,
-                   setting->n_microbatches + 1);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE, "-m/--microbatches: '%u' does not divide by two weight copies; %u would",
+                      setting->n_microbatches, setting->n_microbatches + 1);
   for (guint d = 0; d < setting->placement->n_devices && setting->memory_limit != NULL; d++)
     {
       gint64 least = ps_search_least_memory (setting->placement, setting->costs, d);
@@ -33,10 +29,10 @@ check_setting (const PsSearchSetting *setting, GError **error)
       if (setting->memory_limit[d] >= least)
         continue;
       g_autofree char *limit = ps_format_size (setting->memory_limit[d]), *needed = ps_format_size (least);
-      g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
-                   "--memory-limit: infeasible: needs at least %s (%" G_GINT64_FORMAT " bytes) on device %u, not %s",
-                   needed, least, d, limit);
-      return FALSE;
+      return ps_refuse (error, PS_ERROR_SCHEDULE,
+                        "--memory-limit: infeasible: needs at least %s (%" G_GINT64_FORMAT
+                        " bytes) on device %u, not %s",
+                        needed, least, d, limit);
     }
   return TRUE;
 }

@@ -190,8 +190,7 @@ ps_setting_refuse (const PsSetting *setting, PsFieldFlags flags, const char *rea
   if (option->name == NULL)
     return TRUE;
   typed = ps_option_typed (option, setting);
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %s", typed, reason != NULL ? reason : option->sweep->not_run);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: %s", typed, reason != NULL ? reason : option->sweep->not_run);
 }
 
 char *

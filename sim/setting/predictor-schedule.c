@@ -86,8 +86,7 @@ check_agrees (const char *path, const char *option, guint given, guint found, GE
 {
   if (given == 0 || given == found)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s %u: the schedule of %s has %u", option, given, path, found);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s %u: the schedule of %s has %u", option, given, path, found);
 }
 
 static PsSchedule *
@@ -135,9 +134,9 @@ has_wanted_placement (const PsSetting *setting, const PsSchedule *schedule, GErr
 {
   if (!setting->has_placement || schedule->placement->kind == setting->placement)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--placement %s: schedule '%s' has placement %s",
-               ps_placement_name (setting->placement), schedule->name, ps_placement_name (schedule->placement->kind));
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "--placement %s: schedule '%s' has placement %s",
+                    ps_placement_name (setting->placement), schedule->name,
+                    ps_placement_name (schedule->placement->kind));
 }
 
 PsSchedule *

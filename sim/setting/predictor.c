@@ -128,11 +128,10 @@ count_chunks (const PsSchedule *schedule, guint *n_chunks, GError **error)
   *n_chunks = placement->n_stages / placement->n_devices;
   if (placement->n_stages % placement->n_devices == 0)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE,
-               "schedule '%s': %u stages do not divide over %u devices, so they have no costs; a multiple of %u "
-               "would be right",
-               schedule->name, placement->n_stages, placement->n_devices, placement->n_devices);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_SCHEDULE,
+                    "schedule '%s': %u stages do not divide over %u devices, so they have no costs; a multiple of %u "
+                    "would be right",
+                    schedule->name, placement->n_stages, placement->n_devices, placement->n_devices);
 }
 
 /* Finds the costs of the schedule's slices, and checks them. */

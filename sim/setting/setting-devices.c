@@ -32,9 +32,8 @@ check_count (const char *option, const char *what, guint n_given, guint n_device
 {
   if (n_given <= 1 || n_given == n_devices)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u %ss for %u devices; one %s, or %u, would be right", option,
-               n_given, what, n_devices, what, n_devices);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: %u %ss for %u devices; one %s, or %u, would be right", option, n_given,
+                    what, n_devices, what, n_devices);
 }
 
 gboolean

@@ -44,11 +44,11 @@ check_tensor (const PsSetting *setting, GError **error)
 {
   if (setting->n_tensor == 1 || setting->cluster != NULL)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "--tensor %u: needs modelled costs, --model with --cluster; given and measured costs are those of a "
-               "device as they are",
-               setting->n_tensor);
-  return FALSE;
+  return ps_refuse (
+      error, PS_ERROR_USAGE,
+      "--tensor %u: needs modelled costs, --model with --cluster; given and measured costs are those of a "
+      "device as they are",
+      setting->n_tensor);
 }
 
 gboolean

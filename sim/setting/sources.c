@@ -58,11 +58,7 @@ check_needs (const PsSetting *setting, const PsCostSource *source, GError **erro
 {
   for (const PsOptionNeed *need = source->needs; need->option != NULL; need++)
     if (is_given (setting, need->offset) && !is_given (setting, need->needs_offset))
-      {
-        g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--%s: needs --%s FILE, %s", need->option, need->needs,
-                     need->why);
-        return FALSE;
-      }
+      return ps_refuse (error, PS_ERROR_USAGE, "--%s: needs --%s FILE, %s", need->option, need->needs, need->why);
   return TRUE;
 }
 
@@ -74,11 +70,8 @@ ps_sources_check (const PsSetting *setting, GError **error)
 
   for (guint i = 0; i < G_N_ELEMENTS (table); i++)
     if (table[i] != source && is_given (setting, table[i]->offset))
-      {
-        g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--%s and --%s: costs come from one of them, not from both",
-                     source->option, table[i]->option);
-        return FALSE;
-      }
+      return ps_refuse (error, PS_ERROR_USAGE, "--%s and --%s: costs come from one of them, not from both",
+                        source->option, table[i]->option);
   for (guint i = 0; ok && i < G_N_ELEMENTS (table); i++)
     ok = check_needs (setting, table[i], error);
   return ok;
@@ -172,11 +165,11 @@ replicate (const PsSetting *setting, const PsCluster *cluster, PsCosts *costs, g
     return TRUE;
   if (has_reduce (costs))
     return !setting->zero || ps_costs_zero (costs, setting->n_replicas, error);
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "--replicas %u: %s does not say what an all-reduce takes; give reduce=TIME in --costs, or a model on a "
-               "cluster",
-               setting->n_replicas, costs->source);
-  return FALSE;
+  return ps_refuse (
+      error, PS_ERROR_USAGE,
+      "--replicas %u: %s does not say what an all-reduce takes; give reduce=TIME in --costs, or a model on a "
+      "cluster",
+      setting->n_replicas, costs->source);
 }
 
 static gboolean
@@ -215,10 +208,9 @@ ps_costs_check_placement (const PsCosts *costs, const PsPlacement *placement, GE
 {
   if (!costs->loop_only || placement->kind == PS_PLACEMENT_LOOP)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "placement %s: costs measured with unequal shares of an accelerator hold for placement loop only",
-               ps_placement_name (placement->kind));
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE,
+                    "placement %s: costs measured with unequal shares of an accelerator hold for placement loop only",
+                    ps_placement_name (placement->kind));
 }
 
 PsCosts *

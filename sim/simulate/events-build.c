@@ -182,11 +182,11 @@ check_sums (const PsProgram *program, const PsCosts *costs, const PsEventsSettin
     }
   if (sum < PS_MAX_SUM_NS)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "%s: all ops and transfers together take %.3g s at the speed and slow-down asked for; at most 4e9 s can "
-               "be added up",
-               program->schedule->name, sum / 1e9);
-  return FALSE;
+  return ps_refuse (
+      error, PS_ERROR_USAGE,
+      "%s: all ops and transfers together take %.3g s at the speed and slow-down asked for; at most 4e9 s can "
+      "be added up",
+      program->schedule->name, sum / 1e9);
 }
 
 PsEvents *

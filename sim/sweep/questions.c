@@ -89,9 +89,8 @@ ps_result_column_check (const char *option, const char *name, gboolean number, G
   for (guint i = 0; i < n; i++)
     if (columns[i].column.title != NULL && (!number || columns[i].column.type != PS_COLUMN_TEXT))
       g_string_append_printf (names, "%s%s", names->len ? " " : "", columns[i].column.key);
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: '%s' is no column%s; there are %s", option, name,
-               number ? " of numbers" : "", names->str);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is no column%s; there are %s", option, name,
+                    number ? " of numbers" : "", names->str);
 }
 
 gboolean
@@ -111,8 +110,7 @@ read_number (const PsColumn *column, const char *text, double *number, GError **
   *number = g_ascii_strtod (text, &end);
   if (end != text && *end == '\0' && isfinite (*number))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--where: '%s' is no number, as %s is", text, column->key);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "--where: '%s' is no number, as %s is", text, column->key);
 }
 
 static gboolean
@@ -125,8 +123,7 @@ read_quantity (const PsColumn *column, const char *text, gint64 *value, GError *
     return ps_parse_size ("--where", text, value, error);
   if (*value || g_str_equal (text, "no"))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--where: '%s' is not yes, no or any, as %s is", text, column->key);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "--where: '%s' is not yes, no or any, as %s is", text, column->key);
 }
 
 static gboolean
@@ -172,11 +169,7 @@ append_condition (GString *sql, const char *text, GError **error)
   static const char *const signs[] = { "=", "!=", "<=", ">=", "<", ">", NULL };
 
   if (!g_strv_contains (signs, sign))
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--where: '%s' is not COLUMN=VALUE, nor with one of != <= >= < >",
-                   text);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE, "--where: '%s' is not COLUMN=VALUE, nor with one of != <= >= < >", text);
   if (!ps_result_column_check ("--where", name, FALSE, error))
     return FALSE;
   g_string_append_printf (sql, " AND %s %s ", name, sign);

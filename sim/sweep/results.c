@@ -264,10 +264,7 @@ begin_like (PsResults *results, PsResults *other, GError **error)
   if (rows == NULL || !ps_rows_next (rows, &found, error))
     return FALSE;
   if (!found)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds no sweep yet", other->file->path);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no sweep yet", other->file->path);
   digest = ps_rows_text (rows, 0);
   spec = ps_rows_text (rows, 1);
   if (ps_results_begin (results, digest, spec, (guint64)ps_rows_integer (rows, 2), error))

@@ -297,8 +297,7 @@ check_over (const char *over, GError **error)
 
   if (index >= 0 && ps_result_columns (&n)[index].role == PS_ROLE_SETTING && !g_str_equal (over, "schedule"))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--over: '%s' is no setting; a column such as microbatches is", over);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "--over: '%s' is no setting; a column such as microbatches is", over);
 }
 
 PsAnswer *

@@ -62,11 +62,10 @@ set_microbatches (PsSweepWorker *worker, GError **error)
       setting->n_microbatches = (guint)(batch / each);
       return TRUE;
     }
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-               "global-batch %" G_GINT64_FORMAT ": is no multiple of %" G_GINT64_FORMAT
-               ", the sequences of one microbatch on all replicas",
-               batch, each);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE,
+                    "global-batch %" G_GINT64_FORMAT ": is no multiple of %" G_GINT64_FORMAT
+                    ", the sequences of one microbatch on all replicas",
+                    batch, each);
 }
 
 static gboolean
@@ -78,8 +77,7 @@ check_setting (PsSweepWorker *worker, GError **error)
     return FALSE;
   if (setting->microbatch_size == 0 || setting->cluster != NULL)
     return TRUE;
-  g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "microbatch-size: needs modelled costs, model and cluster");
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "microbatch-size: needs modelled costs, model and cluster");
 }
 
 /* A setting may be impossible; a disk that fails says nothing about it. */

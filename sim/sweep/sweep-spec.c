@@ -31,8 +31,7 @@ static gboolean G_GNUC_PRINTF (3, 4) refuse (const Reader *reader, GError **erro
   va_start (arguments, format);
   message = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s", where, message);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: %s", where, message);
 }
 
 static guint
@@ -197,9 +196,8 @@ check_key (const PsSweep *sweep, const PsOption *field, const char *key, GError 
 
       if (!has_key (text, key))
         continue;
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds %s, and %s= in costs '%s' too; one of them is right",
-                   sweep->where, field->name, key, text);
-      return FALSE;
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: holds %s, and %s= in costs '%s' too; one of them is right",
+                        sweep->where, field->name, key, text);
     }
   return TRUE;
 }

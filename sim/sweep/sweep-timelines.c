@@ -32,10 +32,7 @@ read_stored (PsResults *results, Stored *stored, GError **error)
   if (rows == NULL || !ps_rows_next (rows, &found, error))
     return FALSE;
   if (!found)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds no sweep yet", results->file->path);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no sweep yet", results->file->path);
   stored->digest = ps_rows_text (rows, 0);
   stored->spec = ps_rows_text (rows, 1);
   stored->version = ps_rows_text (rows, 2);
@@ -157,9 +154,8 @@ is_within (PsResults *results, const PsSweep *sweep, const Row *row, GError **er
 {
   if (row->point < ps_sweep_n_points (sweep))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: setting %" G_GUINT64_FORMAT " is behind the last of its sweep",
-               results->file->path, row->point);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: setting %" G_GUINT64_FORMAT " is behind the last of its sweep",
+                    results->file->path, row->point);
 }
 
 static gboolean
@@ -167,11 +163,10 @@ is_same (PsResults *results, const PsPrediction *prediction, const Row *row, GEr
 {
   if (prediction->metrics.iteration_ns == row->iteration_ns)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "%s: setting %" G_GUINT64_FORMAT " takes %" G_GINT64_FORMAT
-               " ns when simulated anew, the database says %" G_GINT64_FORMAT,
-               results->file->path, row->point, prediction->metrics.iteration_ns, row->iteration_ns);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT,
+                    "%s: setting %" G_GUINT64_FORMAT " takes %" G_GINT64_FORMAT
+                    " ns when simulated anew, the database says %" G_GINT64_FORMAT,
+                    results->file->path, row->point, prediction->metrics.iteration_ns, row->iteration_ns);
 }
 
 /* The number of microbatches may follow from a global batch, so it is taken from the row. */

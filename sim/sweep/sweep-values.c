@@ -88,8 +88,7 @@ fail (GError **error, const char *where, const char *text, const char *message)
 {
   g_autofree char *quoted = ps_text_quote (text);
 
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s %s", where, quoted, message);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: %s %s", where, quoted, message);
 }
 
 /* What follows the two ends: nothing, "step 4" or "x2". */
@@ -252,11 +251,8 @@ read_value (const PsOption *field, PsSweepValue *value, GError **error)
     return read_schedule (value->text, value, error);
   /* A column of numbers has no place for one value per stage. */
   if (ps_sweep_field_cost (field) != NULL && strchr (value->text, ':') != NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: '%s' has a value per stage; such lists go into costs, whole",
-                   field->name, value->text);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: '%s' has a value per stage; such lists go into costs, whole",
+                      field->name, value->text);
   if (!ps_option_read (field, base, value->text, error))
     return FALSE;
   value->value = column_value (field, base, value->text);

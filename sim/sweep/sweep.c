@@ -133,8 +133,7 @@ count (PsSweep *sweep, GError **error)
       sweep->n_points *= dimension->n; /* at most 10^9 * 10^6 */
       if (sweep->n_points <= PS_MAX_SWEEP_POINTS)
         continue;
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: has more than %u settings", sweep->where, PS_MAX_SWEEP_POINTS);
-      return FALSE;
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: has more than %u settings", sweep->where, PS_MAX_SWEEP_POINTS);
     }
   return TRUE;
 }

@@ -40,9 +40,8 @@ check_roles (const PsTimeline *predicted, const PsTimeline *measured, GError **e
 {
   if (predicted->origin == measured->origin || measured->origin == PS_ORIGIN_MEASURED)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "timelines: the first is measured and the second is simulated; the simulated one comes first");
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT,
+                    "timelines: the first is measured and the second is simulated; the simulated one comes first");
 }
 
 static gboolean
@@ -50,9 +49,8 @@ check_count (const char *what, guint predicted, guint measured, GError **error)
 {
   if (predicted == measured)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "timelines: predicted with %u %s, measured with %u", predicted, what,
-               measured);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "timelines: predicted with %u %s, measured with %u", predicted, what,
+                    measured);
 }
 
 /* The optimizer step is recorded by real runs only, so one side may lack it. */
@@ -67,9 +65,8 @@ check_covered (GArray *spans, const char *side, const PsSpanIndex *other, GError
 
       if (span->op.kind == PS_OP_O || ps_span_index_find (other, span->op, span->device) != NULL)
         continue;
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "device %u: only the %s timeline has %s", span->device, side,
-                   ps_op_format (span->op, name));
-      return FALSE;
+      return ps_refuse (error, PS_ERROR_INPUT, "device %u: only the %s timeline has %s", span->device, side,
+                        ps_op_format (span->op, name));
     }
   return TRUE;
 }
@@ -85,9 +82,8 @@ check_once (GArray *spans, const char *side, const PsSpanIndex *index, GError **
 
       if (ps_span_index_find (index, span->op, span->device) == span)
         continue;
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "device %u: the %s timeline has %s twice", span->device, side,
-                   ps_op_format (span->op, name));
-      return FALSE;
+      return ps_refuse (error, PS_ERROR_INPUT, "device %u: the %s timeline has %s twice", span->device, side,
+                        ps_op_format (span->op, name));
     }
   return TRUE;
 }

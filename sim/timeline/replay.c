@@ -40,11 +40,8 @@ read_device (Replay *replay, const PsTimeline *timeline, guint device, guint *sp
       if (span != NULL && span->device == device && span->op.kind == PS_OP_O)
         continue;
       if (span == NULL || span->device != device || !same_op (span->op, schedule->ops[i]))
-        {
-          g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: device %u: the timeline does not go on with %s",
-                       timeline->source, device, ps_op_format (schedule->ops[i], name));
-          return FALSE;
-        }
+        return ps_refuse (error, PS_ERROR_INPUT, "%s: device %u: the timeline does not go on with %s", timeline->source,
+                          device, ps_op_format (schedule->ops[i], name));
       replay->duration_ns[replay->program->step_of[i]] = schedule->ops[i].paired ? 0 : span->end_ns - span->start_ns;
       i++;
     }

@@ -118,8 +118,7 @@ static gboolean G_GNUC_PRINTF (3, 4) refuse (const Place *place, GError **error,
   va_start (arguments, format);
   what = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: %s[%u]: %s", place->reader->where, place->key, place->row, what);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: %s[%u]: %s", place->reader->where, place->key, place->row, what);
 }
 
 /* The readers of cells take the next one of the row. */
@@ -340,9 +339,8 @@ check_overlap (const char *where, const PsTimeline *timeline, GError **error)
 
       if (previous->device != span->device || pair || previous->end_ns <= span->start_ns)
         continue;
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: device %u: %s starts before %s has ended", where, span->device,
-                   ps_op_format (span->op, name), ps_op_format (previous->op, previous_name));
-      return FALSE;
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: device %u: %s starts before %s has ended", where, span->device,
+                        ps_op_format (span->op, name), ps_op_format (previous->op, previous_name));
     }
   return TRUE;
 }

@@ -33,6 +33,5 @@ ps_cpu_blas_load (GError **error)
       g_module_make_resident (library);
       return TRUE;
     }
-  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "cpu device: OpenBLAS can't be loaded: %s", g_module_error ());
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cpu device: OpenBLAS can't be loaded: %s", g_module_error ());
 }

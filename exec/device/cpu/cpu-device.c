@@ -47,9 +47,8 @@ take_blas_room (void **room, GError **error)
   *room = mmap (NULL, BLAS_ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (*room != MAP_FAILED)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE,
-               "cpu device: no address space for OpenBLAS (see ulimit -v): each device needs 256 MiB of it");
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                    "cpu device: no address space for OpenBLAS (see ulimit -v): each device needs 256 MiB of it");
 }
 
 static PsDevice *
@@ -118,11 +117,8 @@ bind_to_core (hwloc_topology_t topology, int core, GError **error)
   const hwloc_obj_t processor = find_processor (topology, core);
 
   if (processor == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "cpu device: core %d does not exist, this machine has %d",
-                   core, hwloc_get_nbobjs_by_type (topology, HWLOC_OBJ_PU));
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cpu device: core %d does not exist, this machine has %d", core,
+                      hwloc_get_nbobjs_by_type (topology, HWLOC_OBJ_PU));
   if (hwloc_set_cpubind (topology, processor->cpuset, HWLOC_CPUBIND_THREAD) != 0)
     g_info ("cpu device: core %d: the system does not permit binding", core);
   return TRUE;
@@ -167,8 +163,7 @@ take_workspace (PsCpuContext *context, guint stage, GError **error)
     {
       g_autofree char *size = ps_format_size ((gint64)(n * sizeof (float)));
 
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: no memory for %s of workspace", stage, size);
-      return FALSE;
+      return ps_refuse (error, PS_ERROR_UNAVAILABLE, "stage %u: no memory for %s of workspace", stage, size);
     }
   ps_cpu_workspace_lay_out (&context->workspace, &context->sizes, block);
   return TRUE;
@@ -238,9 +233,8 @@ run_on_stage (PsCpuStage *stage, PsOp op, float *input, float **output, GError *
       ps_cpu_stage_optimize (stage);
       return TRUE;
     default:
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: the cpu device can't run %s", op.stage,
-                   ps_op_kind_name (op.kind));
-      return FALSE;
+      return ps_refuse (error, PS_ERROR_UNAVAILABLE, "stage %u: the cpu device can't run %s", op.stage,
+                        ps_op_kind_name (op.kind));
     }
 }
 
@@ -333,8 +327,7 @@ cpu_flush_cache (PsDevice *device, GError **error)
 {
   if (ps_cpu_flush (&cpu_device (device)->flush))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "cpu device: no memory to empty the caches with");
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cpu device: no memory to empty the caches with");
 }
 
 /* The clock stays 0 on virtual machines that do not tell. */

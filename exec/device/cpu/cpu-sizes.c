@@ -4,9 +4,8 @@
 static gboolean
 refuse (const char *field, const char *value, const char *supported, GError **error)
 {
-  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "cpu device: model has %s = %s: only %s is supported", field,
-               value, supported);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cpu device: model has %s = %s: only %s is supported", field, value,
+                    supported);
 }
 
 static gboolean
@@ -40,11 +39,10 @@ check_size (const PsModel *model, GError **error)
   if (tokens <= G_MAXINT / 2 && widest <= G_MAXINT && model->heads <= G_MAXINT && model->layers <= G_MAXINT
       && rows * deepest * 64 * model->layers <= (double)PS_MAX_SIZE_BYTES)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE,
-               "cpu device: model of %u layers, hidden %u, feed_forward %u, vocabulary %u, %u x %u tokens is too large",
-               model->layers, model->hidden, model->feed_forward, model->vocabulary, model->microbatch_size,
-               model->sequence);
-  return FALSE;
+  return ps_refuse (
+      error, PS_ERROR_UNAVAILABLE,
+      "cpu device: model of %u layers, hidden %u, feed_forward %u, vocabulary %u, %u x %u tokens is too large",
+      model->layers, model->hidden, model->feed_forward, model->vocabulary, model->microbatch_size, model->sequence);
 }
 
 gboolean

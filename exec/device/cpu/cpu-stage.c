@@ -78,8 +78,7 @@ no_room (const PsCpuStage *stage, const char *what, gsize n, GError **error)
 {
   g_autofree char *size = ps_format_size ((gint64)(n * sizeof (float)));
 
-  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: no memory for %s of %s", stage->number, size, what);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_UNAVAILABLE, "stage %u: no memory for %s of %s", stage->number, size, what);
 }
 
 static gboolean

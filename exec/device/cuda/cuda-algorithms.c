@@ -305,11 +305,8 @@ ps_cuda_adopt_choices (const PsCudaContext *context, GBytes *bytes, GError **err
   if (n_bytes >= ORIGIN_SIZE && memcmp (at, origin, ORIGIN_SIZE) != 0)
     return TRUE;
   if (n_bytes < ORIGIN_SIZE || (n_bytes - ORIGIN_SIZE) % pair != 0)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-                   "cuda device: %" G_GSIZE_FORMAT " bytes are no choices of algorithms", n_bytes);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_INPUT, "cuda device: %" G_GSIZE_FORMAT " bytes are no choices of algorithms",
+                      n_bytes);
   for (at += ORIGIN_SIZE; at < end; at += pair)
     {
       PsCudaProduct product;

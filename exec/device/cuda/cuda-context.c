@@ -21,8 +21,7 @@ ps_cuda_ok (const char *what, cudaError_t status, GError **error)
 {
   if (status == cudaSuccess)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "cuda device: %s: %s", what, cudaGetErrorString (status));
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cuda device: %s: %s", what, cudaGetErrorString (status));
 }
 
 static gboolean unavailable (GError **error, const char *format, ...) G_GNUC_PRINTF (2, 3);
@@ -36,8 +35,7 @@ unavailable (GError **error, const char *format, ...)
   va_start (arguments, format);
   text = g_strdup_vprintf (format, arguments);
   va_end (arguments);
-  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "cuda device: %s", text);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cuda device: %s", text);
 }
 
 /* Versions are 1000 * major + 10 * minor. The driver's is 0 if there is none. */
@@ -252,10 +250,7 @@ ps_cuda_finish (PsCudaContext *context, GError **error)
   ps_cuda_note (context, "marking the op's end", cudaEventRecord (context->end, context->stream));
   ps_cuda_note (context, "waiting for the op", cudaEventSynchronize (context->end));
   if (context->failure != NULL)
-    {
-      g_set_error_literal (error, PS_ERROR, PS_ERROR_UNAVAILABLE, context->failure);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "%s", context->failure);
   ps_cuda_note (context, "timing the op", cudaEventElapsedTime (&milliseconds, context->begin, context->end));
   context->op_ns = (gint64)((double)milliseconds * 1e6);
   return TRUE;

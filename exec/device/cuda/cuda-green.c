@@ -217,8 +217,7 @@ ps_cuda_green_enter (const PsCudaContext *context, GError **error)
 
   if (TRY (cuCtxSetCurrent, (context->current), &reason))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "cuda device: entering a part of a GPU: %s", reason);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cuda device: entering a part of a GPU: %s", reason);
 }
 
 /* The runtime must take the thread back first: a destroyed context may not stay current. */

@@ -52,11 +52,8 @@ ps_cuda_occupy (const PsCudaContext *context, PsCudaHolder *holder, guint n_bloc
   if (n_blocks == 0)
     return TRUE;
   if (n_blocks >= context->n_sms || context->n_sharing > 1)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "cuda device: %u multiprocessors can't be kept from ops on %s %u",
-                   n_blocks, context->n_sharing > 1 ? "a part with" : "a GPU with", context->n_sms);
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_USAGE, "cuda device: %u multiprocessors can't be kept from ops on %s %u",
+                      n_blocks, context->n_sharing > 1 ? "a part with" : "a GPU with", context->n_sms);
   if (!prepare (context, holder, error))
     return FALSE;
   memset (holder->flags, 0, (1 + n_blocks) * sizeof *holder->flags);

@@ -25,8 +25,7 @@ ps_cuda_place (guint index, guint n_local, gboolean exclusive, guint n_gpus)
 static gboolean
 refuse (guint n, guint n_parts, const char *what, GError **error)
 {
-  g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "cuda device: %u devices can't share a GPU of %u %s", n, n_parts, what);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_USAGE, "cuda device: %u devices can't share a GPU of %u %s", n, n_parts, what);
 }
 
 gboolean

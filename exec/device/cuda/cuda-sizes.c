@@ -8,8 +8,7 @@
 static gboolean
 refuse (const char *field, guint value, const char *supported, GError **error)
 {
-  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "cuda device: model has %s = %u: %s", field, value, supported);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cuda device: model has %s = %u: %s", field, value, supported);
 }
 
 static gboolean
@@ -18,11 +17,8 @@ check_kind (const PsModel *model, GError **error)
   const guint head_size = model->hidden / model->heads;
 
   if (model->precision == PS_PRECISION_FP16)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE,
-                   "cuda device: model has precision = fp16: only fp32 and bf16 are supported");
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                      "cuda device: model has precision = fp16: only fp32 and bf16 are supported");
   if (model->mlp == PS_MLP_SWIGLU && head_size % 2 != 0)
     return refuse ("hidden / heads", head_size, "rotary positions need an even number", error);
   return TRUE;

@@ -249,8 +249,7 @@ ps_cuda_stage_run (PsCudaStage *stage, PsOp op, void *input, void **output, GErr
     case PS_OP_O:
       return run_planned (stage, op, error);
     default:
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "the cuda device can't run %s", ps_op_kind_name (op.kind));
-      return FALSE;
+      return ps_refuse (error, PS_ERROR_UNAVAILABLE, "the cuda device can't run %s", ps_op_kind_name (op.kind));
     }
 }
 

@@ -36,10 +36,7 @@ write_parameter (PsCudaWeights *weights, PsCudaShared *shared, const PsCudaParam
   if (n == 0)
     return TRUE;
   if (values == NULL)
-    {
-      g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "no host memory for the start values of weights");
-      return FALSE;
-    }
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "no host memory for the start values of weights");
   ps_cuda_parameter_start (parameter, shared->seed, values);
   return ps_cuda_copy (&shared->context, weights->master + parameter->first, values, n * sizeof *values, error);
 }

@@ -15,8 +15,7 @@ ps_mpi_check (const char *call, int result, GError **error)
   if (result == MPI_SUCCESS)
     return TRUE;
   MPI_Error_string (result, text, &length);
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s", call, text);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_IO, "%s: %s", call, text);
 }
 
 /* Rank 0: the offset of another rank's clock. */

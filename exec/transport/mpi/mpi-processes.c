@@ -137,8 +137,7 @@ start_mpi (GError **error)
     ;
   if (ps_mpi_engine_ready ())
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "MPI was not ready after %g s", (double)JOIN_NS / 1e9);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_IO, "MPI was not ready after %g s", (double)JOIN_NS / 1e9);
 }
 
 gboolean

@@ -71,10 +71,9 @@ check_sizes (const PsTransportSetting *setting, GError **error)
 {
   if (setting->message_bytes <= G_MAXINT)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE,
-               "mpi transport: messages of %" G_GSIZE_FORMAT " B; MPI takes at most %d", setting->message_bytes,
-               G_MAXINT);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                    "mpi transport: messages of %" G_GSIZE_FORMAT " B; MPI takes at most %d", setting->message_bytes,
+                    G_MAXINT);
 }
 
 static const PsTransportClass mpi_class;

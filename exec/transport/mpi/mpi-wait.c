@@ -25,8 +25,7 @@ ps_mpi_transport_seconds (const PsMpiTransport *transport)
 gboolean
 ps_mpi_fail_aborted (GError **error)
 {
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "run aborted");
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_IO, "run aborted");
 }
 
 static void

@@ -56,8 +56,7 @@ is_aborted (const PsNcclChannel *channel)
 static gboolean
 fail_aborted (GError **error)
 {
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "run aborted");
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_IO, "run aborted");
 }
 
 /* "SEND F0.1 to device 2", for messages; job NULL: the purpose of the channel. Free with g_free. */
@@ -113,8 +112,7 @@ check_settled (PsNcclChannel *channel, const PsNcclJob *job, ncclResult_t result
   what = describe (channel, job);
   if (result != ncclInProgress)
     return ps_nccl_ok (what, channel->comm, result, error);
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: not ready after %g s", what, (double)channel->timeout_ns / 1e9);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_IO, "%s: not ready after %g s", what, (double)channel->timeout_ns / 1e9);
 }
 
 static gboolean

@@ -112,12 +112,9 @@ check_cards (const Card *cards, guint n, guint own, guint n_devices, GError **er
   for (guint i = 0; i < n; i++)
     if (i != own && strncmp (cards[i].host, cards[own].host, HOST_SIZE) == 0
         && strncmp (cards[i].bus, cards[own].bus, BUS_SIZE) == 0)
-      {
-        g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE,
-                     "device %u: shares GPU %s with device %u; NCCL needs a GPU for each", own % n_devices,
-                     cards[own].bus, i % n_devices);
-        return FALSE;
-      }
+      return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                        "device %u: shares GPU %s with device %u; NCCL needs a GPU for each", own % n_devices,
+                        cards[own].bus, i % n_devices);
   return TRUE;
 }
 

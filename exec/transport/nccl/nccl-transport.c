@@ -37,8 +37,7 @@ nccl_transport (PsTransport *transport)
 static gboolean
 fail_aborted (GError **error)
 {
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "run aborted");
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_IO, "run aborted");
 }
 
 static void

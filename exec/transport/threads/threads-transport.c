@@ -168,8 +168,7 @@ threads_close (PsTransport *base)
 static gboolean
 fail_aborted (GError **error)
 {
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "run aborted");
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_IO, "run aborted");
 }
 
 static Port *
