@@ -34,6 +34,20 @@ ps_text_quote (const char *text)
 }
 
 gboolean
+ps_refuse_at (char *where, GError **error, const char *format, ...)
+{
+  g_autofree char *what = NULL;
+  va_list arguments;
+
+  va_start (arguments, format);
+  what = g_strdup_vprintf (format, arguments);
+  va_end (arguments);
+  ps_refuse (error, PS_ERROR_INPUT, "%s: %s", where, what);
+  g_free (where);
+  return FALSE;
+}
+
+gboolean
 ps_text_blame_input (GError **error)
 {
   if (error != NULL && *error != NULL)

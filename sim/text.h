@@ -15,6 +15,9 @@ gboolean ps_text_check (const char *where, const char *text, gsize length, gsize
  * g_free. */
 char *ps_text_quote (const char *text);
 
+/* Sets PS_ERROR_INPUT "where: ..." with a message as of printf. Frees `where`; returns FALSE. */
+gboolean ps_refuse_at (char *where, GError **error, const char *format, ...) G_GNUC_PRINTF (3, 4);
+
 /* Turns an error of a parser of base.h into PS_ERROR_INPUT. These parsers are made for options; an error in a file is
  * wrong input. Returns FALSE. */
 gboolean ps_text_blame_input (GError **error);

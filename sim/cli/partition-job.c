@@ -15,39 +15,30 @@ partition_job_free (PartitionJob *job)
   g_free (job);
 }
 
-static gboolean G_GNUC_PRINTF (2, 3) refuse (GError **error, const char *format, ...)
-{
-  va_list arguments;
-
-  va_start (arguments, format);
-  *error = g_error_new_valist (PS_ERROR, PS_ERROR_USAGE, format, arguments);
-  va_end (arguments);
-  return FALSE;
-}
-
 static gboolean
 check_sources (const PartitionOptions *options, GError **error)
 {
   const PsSetting *setting = options->setting;
 
   if (setting->costs != NULL)
-    return refuse (error,
-                   "--costs: has stages, and partition makes them; give --layers FILE.csv, --db FILE, or --model "
-                   "FILE with --cluster FILE");
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--costs: has stages, and partition makes them; give --layers FILE.csv, --db FILE, or --model "
+                      "FILE with --cluster FILE");
   if (options->layers != NULL && (setting->db != NULL || setting->model != NULL || setting->cluster != NULL))
-    return refuse (error, "--layers and %s: layers come from one of them, not from both",
-                   setting->db != NULL      ? "--db"
-                   : setting->model != NULL ? "--model"
-                                            : "--cluster");
+    return ps_refuse (error, PS_ERROR_USAGE, "--layers and %s: layers come from one of them, not from both",
+                      setting->db != NULL      ? "--db"
+                      : setting->model != NULL ? "--model"
+                                               : "--cluster");
   if (options->layers == NULL && setting->db == NULL && setting->cluster == NULL)
-    return refuse (error, "no layers: give --layers FILE.csv, --db FILE, or --model FILE with --cluster FILE");
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "no layers: give --layers FILE.csv, --db FILE, or --model FILE with --cluster FILE");
   if (options->bandwidth > 0 && options->layers == NULL)
-    return refuse (error, "--bandwidth: goes with --layers; %s has its own",
-                   setting->db != NULL ? "--db" : "--cluster");
+    return ps_refuse (error, PS_ERROR_USAGE, "--bandwidth: goes with --layers; %s has its own",
+                      setting->db != NULL ? "--db" : "--cluster");
   if (setting->n_devices == 0)
-    return refuse (error, "-p/--devices: missing; how many devices share the layers");
+    return ps_refuse (error, PS_ERROR_USAGE, "-p/--devices: missing; how many devices share the layers");
   if (options->layers != NULL && options->bandwidth == 0 && setting->n_devices > 1)
-    return refuse (error, "--bandwidth: missing; give what two neighbours transfer, such as 10GB/s");
+    return ps_refuse (error, PS_ERROR_USAGE, "--bandwidth: missing; give what two neighbours transfer, such as 10GB/s");
   return TRUE;
 }
 
@@ -60,10 +51,11 @@ read_schedule (PartitionJob *job, const PartitionOptions *options, GError **erro
     {
       job->task.family = ps_family_find (options->schedule);
       if (job->task.family == NULL)
-        return refuse (error, "--schedule: '%s' is no schedule family; pipesim schedule list has them",
-                       options->schedule);
+        return ps_refuse (error, PS_ERROR_USAGE,
+                          "--schedule: '%s' is no schedule family; pipesim schedule list has them", options->schedule);
       if (setting->n_microbatches == 0)
-        return refuse (error, "-m/--microbatches: missing; schedule '%s' is simulated for them", options->schedule);
+        return ps_refuse (error, PS_ERROR_USAGE, "-m/--microbatches: missing; schedule '%s' is simulated for them",
+                          options->schedule);
     }
   job->task.n_microbatches = setting->n_microbatches;
   job->task.n_slices = setting->n_slices;
@@ -164,8 +156,8 @@ fill_job (PartitionJob *job, const PartitionOptions *options, GError **error)
     return FALSE;
   job->task.memory_limit = job->memory_limit;
   if ((guint64)job->task.n_devices * job->task.n_chunks > PS_MAX_STAGES)
-    return refuse (error, "-v/--chunks: %u on %u devices; give 1 to %u stages in all", job->task.n_chunks,
-                   job->task.n_devices, PS_MAX_STAGES);
+    return ps_refuse (error, PS_ERROR_USAGE, "-v/--chunks: %u on %u devices; give 1 to %u stages in all",
+                      job->task.n_chunks, job->task.n_devices, PS_MAX_STAGES);
   job->task.compression = options->compression;
   if (!ps_setting_speeds (options->setting, job->task.n_devices, &job->speeds, error))
     return FALSE;

@@ -1,5 +1,6 @@
 /* chrome-trace-read.c - reads timelines from the Chrome traces that pipesim writes. */
 #include "chrome-trace-read.h"
+#include "text.h"
 #include "timeline/timeline-private.h"
 
 #include <string.h>
@@ -14,16 +15,10 @@ typedef struct
   GHashTable *arrows; /* id -> index into transfers of an arrow's start */
 } Reader;
 
-static gboolean G_GNUC_PRINTF (4, 5)
-    refuse (const Reader *reader, const PsTraceEvent *event, GError **error, const char *format, ...)
+static char *
+place (const Reader *reader, const PsTraceEvent *event)
 {
-  g_autofree char *what = NULL;
-  va_list arguments;
-
-  va_start (arguments, format);
-  what = g_strdup_vprintf (format, arguments);
-  va_end (arguments);
-  return ps_refuse (error, PS_ERROR_INPUT, "%s: traceEvents[%u]: %s", reader->name, event->index, what);
+  return g_strdup_printf ("%s: traceEvents[%u]", reader->name, event->index);
 }
 
 static gboolean
@@ -33,14 +28,15 @@ read_op_name (const Reader *reader, const PsTraceEvent *event, const char *name,
 
   if (ps_op_parse (name, &end, op) && *end == '\0')
     return TRUE;
-  return refuse (reader, event, error, "'%s' is neither an op of pipesim (F0.1) nor a range of PyTorch (PP:1F0)", name);
+  return ps_refuse_at (place (reader, event), error,
+                       "'%s' is neither an op of pipesim (F0.1) nor a range of PyTorch (PP:1F0)", name);
 }
 
 static gboolean
 read_device (const Reader *reader, const PsTraceEvent *event, gint64 tid, guint16 *device, GError **error)
 {
   if (tid < 0 || tid >= PS_MAX_DEVICES)
-    return refuse (reader, event, error, "tid %" G_GINT64_FORMAT " is no device", tid);
+    return ps_refuse_at (place (reader, event), error, "tid %" G_GINT64_FORMAT " is no device", tid);
   *device = (guint16)tid;
   reader->timeline->n_devices = MAX (reader->timeline->n_devices, (guint)tid + 1);
   return TRUE;
@@ -56,18 +52,18 @@ read_range (Reader *reader, const PsTraceEvent *event, GError **error)
   gint64 chunk;
 
   if (!ps_trace_range (event, &range) || range.start_ns < 0 || range.end_ns > MAX_TIME_NS)
-    return refuse (reader, event, error, "has no pid, tid, ts and dur of a range");
+    return ps_refuse_at (place (reader, event), error, "has no pid, tid, ts and dur of a range");
   if (!read_op_name (reader, event, name, &span.op, error)
       || !read_device (reader, event, span.post != 0 ? range.tid - PS_MAX_DEVICES : range.tid, &span.device, error))
     return FALSE;
   if (timeline->ops->len > 0 && range.pid != reader->pid)
-    return refuse (reader, event, error,
-                   "pid %" G_GINT64_FORMAT " is another run than %" G_GINT64_FORMAT "; one file, one run", range.pid,
-                   reader->pid);
+    return ps_refuse_at (place (reader, event), error,
+                         "pid %" G_GINT64_FORMAT " is another run than %" G_GINT64_FORMAT "; one file, one run",
+                         range.pid, reader->pid);
   if (!ps_trace_number (event, TRACE_CHUNK, &chunk))
     chunk = 0;
   if (chunk < 0 || chunk >= 2 * PS_MAX_STAGES)
-    return refuse (reader, event, error, "chunk %" G_GINT64_FORMAT " is no stage of a device", chunk);
+    return ps_refuse_at (place (reader, event), error, "chunk %" G_GINT64_FORMAT " is no stage of a device", chunk);
   reader->pid = range.pid;
   span.peer = span.device;
   span.chunk = (guint16)chunk;
@@ -84,27 +80,27 @@ static gboolean
 read_arrow (Reader *reader, const PsTraceEvent *event, gboolean end, GError **error)
 {
   GArray *transfers = reader->timeline->transfers;
-  gpointer place;
+  gpointer position;
   gint64 id, tid;
   PsSpan span = { 0 };
 
   if (!ps_trace_number (event, TRACE_ID, &id) || !ps_trace_number (event, TRACE_TID, &tid))
-    return refuse (reader, event, error, "is an arrow without id and tid");
+    return ps_refuse_at (place (reader, event), error, "is an arrow without id and tid");
   if (!end
       && (!ps_trace_number (event, TRACE_START_NS, &span.start_ns)
           || !ps_trace_number (event, TRACE_END_NS, &span.end_ns) || span.start_ns < 0 || span.end_ns < span.start_ns
           || span.end_ns > MAX_TIME_NS))
-    return refuse (reader, event, error, "is the start of an arrow without start_ns and end_ns");
+    return ps_refuse_at (place (reader, event), error, "is the start of an arrow without start_ns and end_ns");
   if (!read_op_name (reader, event, ps_trace_text (event, TRACE_NAME), &span.op, error)
       || !read_device (reader, event, tid, &span.device, error))
     return FALSE;
-  if (end && g_hash_table_lookup_extended (reader->arrows, &id, NULL, &place))
+  if (end && g_hash_table_lookup_extended (reader->arrows, &id, NULL, &position))
     {
-      g_array_index (transfers, PsSpan, GPOINTER_TO_UINT (place)).peer = span.device;
+      g_array_index (transfers, PsSpan, GPOINTER_TO_UINT (position)).peer = span.device;
       return TRUE;
     }
   if (end)
-    return refuse (reader, event, error, "is the end of an arrow that has no start");
+    return ps_refuse_at (place (reader, event), error, "is the end of an arrow that has no start");
   g_hash_table_insert (reader->arrows, g_memdup2 (&id, sizeof id), GUINT_TO_POINTER (transfers->len));
   span.peer = span.device;
   g_array_append_val (transfers, span);
@@ -120,7 +116,7 @@ read_memory (Reader *reader, const PsTraceEvent *event, GError **error)
   if (!ps_trace_number (event, TRACE_TID, &tid) || !ps_trace_number (event, TRACE_TS, &point.time_ns)
       || point.time_ns < 0 || !ps_trace_number (event, TRACE_BYTES, &point.bytes) || point.bytes < 0
       || point.bytes > MAX_TIME_NS)
-    return refuse (reader, event, error, "is a counter without tid, ts and bytes");
+    return ps_refuse_at (place (reader, event), error, "is a counter without tid, ts and bytes");
   if (!read_device (reader, event, tid, &point.device, error))
     return FALSE;
   g_array_append_val (reader->timeline->memory, point);
@@ -159,7 +155,7 @@ read_event (Reader *reader, const PsTraceEvent *event, GError **error)
       read_process (reader, event);
       return TRUE;
     default:
-      return refuse (reader, event, error, "phase '%s' is none that pipesim writes", phase);
+      return ps_refuse_at (place (reader, event), error, "phase '%s' is none that pipesim writes", phase);
     }
 }
 

@@ -1,6 +1,7 @@
 /* colossalai.c - scheduled nodes of ColossalAI and veScale: a JSON array per device. */
 #include "formats-private.h"
 #include "json/json-reader.h"
+#include "text.h"
 
 /* Kinds of nodes: an op, or one end of a transfer. */
 typedef enum
@@ -67,15 +68,10 @@ reader_clear (Reader *reader)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Reader, reader_clear)
 
-static gboolean G_GNUC_PRINTF (4, 5) refuse (const Reader *reader, guint i, GError **error, const char *format, ...)
+static char *
+place (const Reader *reader, guint i)
 {
-  g_autofree char *what = NULL;
-  va_list arguments;
-
-  va_start (arguments, format);
-  what = g_strdup_vprintf (format, arguments);
-  va_end (arguments);
-  return ps_refuse (error, PS_ERROR_INPUT, "%s: device %u: node %u: %s", reader->where, reader->devices->len, i, what);
+  return g_strdup_printf ("%s: device %u: node %u", reader->where, reader->devices->len, i);
 }
 
 /* The keys of a node; those from N_WANTED on are ignored. */
@@ -109,24 +105,25 @@ read_type (Reader *reader, guint i, gint64 *type, GError **error)
   const char *name;
 
   if (!ps_json_read_text (&reader->json, &name))
-    return refuse (reader, i, error, "type is no text");
+    return ps_refuse_at (place (reader, i), error, "type is no text");
   for (guint t = 0; t < G_N_ELEMENTS (types); t++)
     if (g_str_equal (types[t].name, name))
       {
         *type = t;
         return TRUE;
       }
-  return refuse (reader, i, error, "type '%s' is not known; F, B, W, BW and SEND_FORWARD and the like are", name);
+  return ps_refuse_at (place (reader, i), error,
+                       "type '%s' is not known; F, B, W, BW and SEND_FORWARD and the like are", name);
 }
 
 static gboolean
 read_integer (Reader *reader, guint i, guint key, gint64 *value, GError **error)
 {
   if (!ps_json_read_integer (&reader->json, value))
-    return refuse (reader, i, error, "%s is no integer", keys[key].name);
+    return ps_refuse_at (place (reader, i), error, "%s is no integer", keys[key].name);
   if (*value < 0 || *value > keys[key].high)
-    return refuse (reader, i, error, "%s %" G_GINT64_FORMAT " is not between 0 and %" G_GINT64_FORMAT, keys[key].name,
-                   *value, keys[key].high);
+    return ps_refuse_at (place (reader, i), error, "%s %" G_GINT64_FORMAT " is not between 0 and %" G_GINT64_FORMAT,
+                         keys[key].name, *value, keys[key].high);
   return TRUE;
 }
 
@@ -138,14 +135,14 @@ read_member (Reader *reader, guint i, const char *name, gint64 *values, GError *
   while (key < G_N_ELEMENTS (keys) && !g_str_equal (keys[key].name, name))
     key++;
   if (key == G_N_ELEMENTS (keys))
-    return refuse (reader, i, error, "'%s' is no key of a scheduled node", name);
+    return ps_refuse_at (place (reader, i), error, "'%s' is no key of a scheduled node", name);
   if (key >= N_WANTED)
     {
       ps_json_skip_value (&reader->json);
       return TRUE;
     }
   if (values[key] >= 0)
-    return refuse (reader, i, error, "%s is there twice", name);
+    return ps_refuse_at (place (reader, i), error, "%s is there twice", name);
   return key == TYPE ? read_type (reader, i, &values[key], error) : read_integer (reader, i, key, &values[key], error);
 }
 
@@ -157,16 +154,16 @@ read_node (Reader *reader, guint i, GArray *nodes, GError **error)
   Node node;
 
   if (!ps_json_enter_object (&reader->json))
-    return refuse (reader, i, error, "is no object {type, chunk, stage, minibatch}");
+    return ps_refuse_at (place (reader, i), error, "is no object {type, chunk, stage, minibatch}");
   while ((name = ps_json_next_key (&reader->json)) != NULL)
     if (!read_member (reader, i, name, values, error))
       return FALSE;
   for (guint key = 0; key < N_WANTED; key++)
     if (values[key] < 0)
-      return refuse (reader, i, error, "%s is missing", keys[key].name);
+      return ps_refuse_at (place (reader, i), error, "%s is missing", keys[key].name);
   if (values[STAGE] != reader->devices->len)
-    return refuse (reader, i, error, "stage %" G_GINT64_FORMAT " is not the device that it is listed under",
-                   values[STAGE]);
+    return ps_refuse_at (place (reader, i), error,
+                         "stage %" G_GINT64_FORMAT " is not the device that it is listed under", values[STAGE]);
   node = (Node){ (guint8)values[TYPE], (guint16)values[CHUNK], (guint32)values[MINIBATCH] };
   if (types[node.type].kind == NODE_OP)
     {

@@ -103,9 +103,8 @@ PsTorchLists *ps_torch_lists_parse (const char *where, const char *text, gsize l
                                     GError **error);
 char *ps_torch_lists_to_csv (const PsTorchLists *lists);
 
-/* "FILE:ROW:CELL: '0F3' ..." as PS_ERROR_INPUT; returns FALSE. */
-gboolean ps_torch_refuse (const char *where, guint rank, const PsTorchAction *action, GError **error,
-                          const char *format, ...) G_GNUC_PRINTF (5, 6);
+/* "FILE:ROW:CELL: 0F3", the start of messages. Free with g_free. */
+char *ps_torch_place (const char *where, guint rank, const PsTorchAction *action);
 
 /* Checks the computing actions of each rank: complete, without duplicates, in order. */
 gboolean ps_torch_check_compute (const char *where, const PsTorchLists *lists, GError **error);

@@ -1,5 +1,6 @@
 /* torch-check.c - what must hold for the actions of each rank: all computing actions there, once, in order, and every
  * message with both its ends. */
+#include "text.h"
 #include "torch-actions.h"
 
 #include <string.h>
@@ -57,7 +58,7 @@ check_orders (const Check *check, GError **error)
         seen = &check->seen[cell_of (lists, action->stage, action->microbatch)];
         problem = order_problem (action, *seen);
         if (problem != NULL)
-          return ps_torch_refuse (check->where, r, action, error, "%s", problem);
+          return ps_refuse_at (ps_torch_place (check->where, r, action), error, "%s", problem);
         *seen |= (guint8)BIT (action->type);
       }
   return TRUE;
@@ -144,17 +145,19 @@ check_transfer (const Check *check, guint r, const PsTorchAction *action, GError
   guint peer;
 
   if (!ps_torch_action_peer (check->lists, action, &peer))
-    return ps_torch_refuse (check->where, r, action, error, "stage %u is an end of the model and has no such neighbour",
-                            action->stage);
+    return ps_refuse_at (ps_torch_place (check->where, r, action), error,
+                         "stage %u is an end of the model and has no such neighbour", action->stage);
   if (check->lists->rank[peer] == r)
-    return ps_torch_refuse (check->where, r, action, error, "stage %u is on this rank too; nothing is sent", peer);
+    return ps_refuse_at (ps_torch_place (check->where, r, action), error,
+                         "stage %u is on this rank too; nothing is sent", peer);
   message = message_at (check, action, action->type);
   if (*message & bit)
-    return ps_torch_refuse (check->where, r, action, error, "is there twice");
+    return ps_refuse_at (ps_torch_place (check->where, r, action), error, "is there twice");
   if (send && !(*message & MADE))
-    return ps_torch_refuse (check->where, r, action, error, "comes before the action that makes what it sends");
+    return ps_refuse_at (ps_torch_place (check->where, r, action), error,
+                         "comes before the action that makes what it sends");
   if (!send && *message & USED)
-    return ps_torch_refuse (check->where, r, action, error, "comes after the action that needs it");
+    return ps_refuse_at (ps_torch_place (check->where, r, action), error, "comes after the action that needs it");
   *message |= bit;
   return TRUE;
 }
@@ -165,7 +168,7 @@ check_wait (const Check *check, guint r, const PsTorchAction *action, GError **e
   guint8 *message = message_at (check, action, action->type);
 
   if (!(*message & SENT) || *message & WAITED)
-    return ps_torch_refuse (check->where, r, action, error, "waits for a send that is not under way");
+    return ps_refuse_at (ps_torch_place (check->where, r, action), error, "waits for a send that is not under way");
   *message |= WAITED;
   return TRUE;
 }
@@ -181,16 +184,17 @@ check_reductions (const Check *check, guint r, GError **error)
       const PsTorchAction *action = ps_torch_lists_action (check->lists, r, i);
 
       if (action->type == TORCH_REDUCE_GRAD && open != NULL)
-        return ps_torch_refuse (check->where, r, action, error, "comes before the wait for the reduction of stage %u",
-                                open->stage);
+        return ps_refuse_at (ps_torch_place (check->where, r, action), error,
+                             "comes before the wait for the reduction of stage %u", open->stage);
       if (action->type == TORCH_WAIT_REDUCE_GRAD && (open == NULL || open->stage != action->stage))
-        return ps_torch_refuse (check->where, r, action, error, "waits for a reduction that is not under way");
+        return ps_refuse_at (ps_torch_place (check->where, r, action), error,
+                             "waits for a reduction that is not under way");
       if (action->type == TORCH_REDUCE_GRAD || action->type == TORCH_WAIT_REDUCE_GRAD)
         open = action->type == TORCH_REDUCE_GRAD ? action : NULL;
     }
   return open == NULL
-         || ps_torch_refuse (check->where, r, open, error,
-                             "has no %uWAIT_REDUCE_GRAD after it, which PyTorch 2.15 wants", open->stage);
+         || ps_refuse_at (ps_torch_place (check->where, r, open), error,
+                          "has no %uWAIT_REDUCE_GRAD after it, which PyTorch 2.15 wants", open->stage);
 }
 
 static void
@@ -244,13 +248,16 @@ find_missing (const Check *check, guint r, const PsTorchAction *action, GError *
     {
       if (ps_torch_action_input (lists, action, &from, &receive) && lists->rank[from] != r
           && !(*message_at (check, action, receive) & RECEIVED))
-        return ps_torch_refuse (check->where, r, action, error, "has no RECV of what stage %u makes", from);
+        return ps_refuse_at (ps_torch_place (check->where, r, action), error, "has no RECV of what stage %u makes",
+                             from);
     }
   else if ((send || ps_torch_is_receive (action->type))
            && (~*message_at (check, action, action->type) & (SENT | RECEIVED)) != 0)
-    return ps_torch_refuse (check->where, r, action, error, "has no %s on the other rank", send ? "RECV" : "SEND");
+    return ps_refuse_at (ps_torch_place (check->where, r, action), error, "has no %s on the other rank",
+                         send ? "RECV" : "SEND");
   else if (send && lists->waits && !(*message_at (check, action, action->type) & WAITED))
-    return ps_torch_refuse (check->where, r, action, error, "has no WAIT_SEND after it, which PyTorch 2.15 wants");
+    return ps_refuse_at (ps_torch_place (check->where, r, action), error,
+                         "has no WAIT_SEND after it, which PyTorch 2.15 wants");
   return TRUE;
 }
 
@@ -290,11 +297,10 @@ refuse_mispaired (const Check *check, guint to, const PsTorchAction *receive, gu
         ps_torch_action_append (sent, send);
     }
   ps_torch_action_append (received, receive);
-  return ps_torch_refuse (
-      check->where, to, receive, error,
-      "rank %u's %u%s send to rank %u is %s, rank %u's %u%s receive from rank %u is %s: PyTorch would "
-      "hand one to the other",
-      from, n, ordinal_end (n), to, sent->str, to, n, ordinal_end (n), from, received->str);
+  return ps_refuse_at (ps_torch_place (check->where, to, receive), error,
+                       "rank %u's %u%s send to rank %u is %s, rank %u's %u%s receive from rank %u is %s: PyTorch would "
+                       "hand one to the other",
+                       from, n, ordinal_end (n), to, sent->str, to, n, ordinal_end (n), from, received->str);
 }
 
 /* Numbers the sends of each rank to each other, from 1, by their messages; then holds the receives against it. */

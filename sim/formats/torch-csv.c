@@ -1,4 +1,5 @@
 /* torch-csv.c - lists of actions as CSV: a line per rank, a cell per action. */
+#include "text.h"
 #include "torch-actions.h"
 
 #include <string.h>
@@ -14,18 +15,14 @@ typedef struct
   GArray *cells; /* the row being read */
 } Reader;
 
-gboolean
-ps_torch_refuse (const char *where, guint rank, const PsTorchAction *action, GError **error, const char *format, ...)
+char *
+ps_torch_place (const char *where, guint rank, const PsTorchAction *action)
 {
-  g_autoptr (GString) name = g_string_new (NULL);
-  g_autofree char *what = NULL;
-  va_list arguments;
+  GString *place = g_string_new (NULL);
 
-  va_start (arguments, format);
-  what = g_strdup_vprintf (format, arguments);
-  va_end (arguments);
-  ps_torch_action_append (name, action);
-  return ps_refuse (error, PS_ERROR_INPUT, "%s:%u:%u: %s: %s", where, rank + 1, action->cell, name->str, what);
+  g_string_append_printf (place, "%s:%u:%u: ", where, rank + 1, action->cell);
+  ps_torch_action_append (place, action);
+  return g_string_free (place, FALSE);
 }
 
 static gboolean
@@ -146,9 +143,9 @@ assign_stages (const Reader *reader, PsTorchLists *lists, GError **error)
         const PsTorchAction *action = ps_torch_lists_action (lists, r, i);
 
         if (seen[action->stage] && lists->rank[action->stage] != r)
-          return ps_torch_refuse (reader->where, r, action, error,
-                                  "stage %u is in line %u already; a stage has one rank", action->stage,
-                                  lists->rank[action->stage] + 1U);
+          return ps_refuse_at (ps_torch_place (reader->where, r, action), error,
+                               "stage %u is in line %u already; a stage has one rank", action->stage,
+                               lists->rank[action->stage] + 1U);
         seen[action->stage] = TRUE;
         lists->rank[action->stage] = (guint16)r;
       }

@@ -11,18 +11,6 @@ ps_torch_rank_free (gpointer data)
   g_free (rank);
 }
 
-gboolean
-ps_torch_trace_refuse (const char *where, GError **error, const char *format, ...)
-{
-  g_autofree char *what = NULL;
-  va_list arguments;
-
-  va_start (arguments, format);
-  what = g_strdup_vprintf (format, arguments);
-  va_end (arguments);
-  return ps_refuse (error, PS_ERROR_INPUT, "%s: %s", where, what);
-}
-
 /* Cutting iterations */
 
 static int
@@ -52,8 +40,8 @@ straighten (PsTorchRank *rank, GError **error)
           if (ranges[i].end_ns <= ranges[kept - 1].end_ns)
             continue;
           ps_torch_action_append (name, &ranges[i].actions[0]);
-          return ps_torch_trace_refuse (rank->name, error, "PP:%s starts before the range before it has ended",
-                                        name->str);
+          return ps_refuse (error, PS_ERROR_INPUT, "%s: PP:%s starts before the range before it has ended", rank->name,
+                            name->str);
         }
       ranges[kept++] = ranges[i];
     }
@@ -131,9 +119,9 @@ cut_iterations (GPtrArray *ranks, GError **error)
         return FALSE;
       keep_complete (rank);
       if (rank->starts->len != first->starts->len)
-        return ps_torch_trace_refuse (
-            rank->name, error, "rank %u has %u complete iterations, rank 0 has %u; record the same steps on all ranks",
-            r, rank->starts->len, first->starts->len);
+        return ps_refuse (error, PS_ERROR_INPUT,
+                          "%s: rank %u has %u complete iterations, rank 0 has %u; record the same steps on all ranks",
+                          rank->name, r, rank->starts->len, first->starts->len);
     }
   return TRUE;
 }

@@ -353,15 +353,15 @@ order_files (const Reader *reader, guint *files, GError **error)
       gint64 rank = stated_rank (&reader->traces[file]);
 
       if ((rank >= 0) != stated)
-        return ps_torch_trace_refuse (reader->traces[file].name, error, "%s, unlike the first file of the folder",
-                                      stated ? "does not say its rank" : "says its rank");
+        return ps_refuse (error, PS_ERROR_INPUT, "%s: %s, unlike the first file of the folder",
+                          reader->traces[file].name, stated ? "does not say its rank" : "says its rank");
       rank = stated ? rank : file;
       if (rank >= reader->n_traces)
-        return ps_torch_trace_refuse (reader->traces[file].name, error, "rank %" G_GINT64_FORMAT " of only %u traces",
-                                      rank, reader->n_traces);
+        return ps_refuse (error, PS_ERROR_INPUT, "%s: rank %" G_GINT64_FORMAT " of only %u traces",
+                          reader->traces[file].name, rank, reader->n_traces);
       if (files[rank] != G_MAXUINT)
-        return ps_torch_trace_refuse (reader->traces[file].name, error, "rank %" G_GINT64_FORMAT " is that of %s too",
-                                      rank, reader->traces[files[rank]].name);
+        return ps_refuse (error, PS_ERROR_INPUT, "%s: rank %" G_GINT64_FORMAT " is that of %s too",
+                          reader->traces[file].name, rank, reader->traces[files[rank]].name);
       files[rank] = file;
     }
   return TRUE;
@@ -374,13 +374,13 @@ find_ranks (Reader *reader, GError **error)
 
   g_ptr_array_sort (reader->threads, compare_threads);
   if (reader->threads->len == 0)
-    return ps_torch_trace_refuse (reader->where, error, "holds no complete range of an action, such as PP:0F0");
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no complete range of an action, such as PP:0F0", reader->where);
   if (reader->n_traces == 1)
     {
       split_file (reader);
       return reader->ranks->len <= PS_MAX_DEVICES
-             || ps_torch_trace_refuse (reader->where, error, "has %u ranks; %d are possible", reader->ranks->len,
-                                       PS_MAX_DEVICES);
+             || ps_refuse (error, PS_ERROR_INPUT, "%s: has %u ranks; %d are possible", reader->where,
+                           reader->ranks->len, PS_MAX_DEVICES);
     }
   if (!order_files (reader, files, error))
     return FALSE;
@@ -389,8 +389,8 @@ find_ranks (Reader *reader, GError **error)
       const Thread *thread = busiest (reader, files[rank], NULL);
 
       if (thread == NULL)
-        return ps_torch_trace_refuse (reader->traces[files[rank]].name, error,
-                                      "holds no range of an action, such as PP:0F0");
+        return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no range of an action, such as PP:0F0",
+                          reader->traces[files[rank]].name);
       add_rank (reader, thread, FALSE);
     }
   return TRUE;

@@ -32,9 +32,6 @@ typedef struct
 
 void ps_torch_rank_free (gpointer rank);
 
-/* PS_ERROR_INPUT "where: ..."; returns FALSE. */
-gboolean ps_torch_trace_refuse (const char *where, GError **error, const char *format, ...) G_GNUC_PRINTF (3, 4);
-
 /* Whether a range of this name is a rank's action: "PP:0F0", or "Forward 0" and "Backward 0" of ScheduleGPipe. */
 gboolean ps_torch_trace_names (const char *name);
 

@@ -1,22 +1,19 @@
 /* json-object.c - reading versioned JSON objects strictly. */
 #include "json-object.h"
 
+#include "text.h"
+
 #include <string.h>
 
-/* "where: key: ...", or "where: key[i]: ..." for element i. Returns FALSE. */
-static gboolean G_GNUC_PRINTF (5, 6)
-    refuse (const PsJsonReader *reader, const char *key, gint64 i, GError **error, const char *format, ...)
+/* "where: key", or "where: key[i]" for element i. */
+static char *
+place (const PsJsonReader *reader, const char *key, gint64 i)
 {
-  g_autofree char *element = i < 0 ? g_strdup ("") : g_strdup_printf ("[%" G_GINT64_FORMAT "]", i);
-  va_list arguments;
-
-  va_start (arguments, format);
-  g_autofree char *what = g_strdup_vprintf (format, arguments);
-  va_end (arguments);
-  return ps_refuse (error, PS_ERROR_INPUT, "%s: %s%s: %s", reader->where, key, element, what);
+  return i < 0 ? g_strdup_printf ("%s: %s", reader->where, key)
+               : g_strdup_printf ("%s: %s[%" G_GINT64_FORMAT "]", reader->where, key, i);
 }
 
-/* For refuse (): the whole value, not an element of it. */
+/* For place (): the whole value, not an element of it. */
 #define WHOLE (-1)
 
 PsJsonReader *
@@ -37,9 +34,9 @@ check_format (const PsJsonObject *object, const char *format, GError **error)
   if (g_str_equal (found, format))
     return TRUE;
   if (strncmp (found, format, family) == 0)
-    return refuse (object->reader, "format", WHOLE, error, "'%s' is another version; this pipesim reads %s", found,
-                   format);
-  return refuse (object->reader, "format", WHOLE, error, "'%s' is not %s", found, format);
+    return ps_refuse_at (place (object->reader, "format", WHOLE), error,
+                         "'%s' is another version; this pipesim reads %s", found, format);
+  return ps_refuse_at (place (object->reader, "format", WHOLE), error, "'%s' is not %s", found, format);
 }
 
 static gboolean
@@ -71,10 +68,11 @@ ps_json_object_init (PsJsonObject *object, PsJsonReader *reader, const char *for
     return FALSE;
   for (guint i = 0; required[i] != NULL; i++)
     if (!ps_json_object_has (object, required[i]))
-      return refuse (reader, required[i], WHOLE, error, "is missing");
+      return ps_refuse_at (place (reader, required[i], WHOLE), error, "is missing");
   if (unknown != NULL)
-    return refuse (reader, unknown, WHOLE, error, "is no key of %s", format != NULL ? format : "this object");
-  return twice == NULL || refuse (reader, twice, WHOLE, error, "is there twice");
+    return ps_refuse_at (place (reader, unknown, WHOLE), error, "is no key of %s",
+                         format != NULL ? format : "this object");
+  return twice == NULL || ps_refuse_at (place (reader, twice, WHOLE), error, "is there twice");
 }
 
 void
@@ -92,24 +90,25 @@ ps_json_object_has (const PsJsonObject *object, const char *key)
 static gboolean
 read_text (PsJsonReader *reader, const char *key, gint64 i, const char **text, GError **error)
 {
-  return ps_json_read_text (reader, text) || refuse (reader, key, i, error, "is no text");
+  return ps_json_read_text (reader, text) || ps_refuse_at (place (reader, key, i), error, "is no text");
 }
 
 static gboolean
 read_integer (PsJsonReader *reader, const char *key, gint64 i, gint64 low, gint64 high, gint64 *value, GError **error)
 {
   if (!ps_json_read_integer (reader, value))
-    return refuse (reader, key, i, error, "is no integer");
+    return ps_refuse_at (place (reader, key, i), error, "is no integer");
   if (*value >= low && *value <= high)
     return TRUE;
-  return refuse (reader, key, i, error,
-                 "%" G_GINT64_FORMAT " is not between %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT, *value, low, high);
+  return ps_refuse_at (place (reader, key, i), error,
+                       "%" G_GINT64_FORMAT " is not between %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT, *value, low,
+                       high);
 }
 
 static gboolean
 enter_array (PsJsonReader *reader, const char *key, gint64 i, GError **error)
 {
-  return ps_json_enter_array (reader) || refuse (reader, key, i, error, "is no array");
+  return ps_json_enter_array (reader) || ps_refuse_at (place (reader, key, i), error, "is no array");
 }
 
 gboolean
@@ -135,7 +134,8 @@ ps_json_get_boolean (const PsJsonObject *object, const char *key, gboolean *valu
 {
   PsJsonReader *reader = ps_json_object_go (object, key);
 
-  return ps_json_read_boolean (reader, value) || refuse (reader, key, WHOLE, error, "is neither true nor false");
+  return ps_json_read_boolean (reader, value)
+         || ps_refuse_at (place (reader, key, WHOLE), error, "is neither true nor false");
 }
 
 gboolean

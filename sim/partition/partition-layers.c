@@ -111,15 +111,10 @@ typedef struct
   gboolean has[N_COLUMNS];
 } Reader;
 
-static gboolean G_GNUC_PRINTF (3, 4) fail (const Reader *reader, GError **error, const char *format, ...)
+static char *
+place (const Reader *reader)
 {
-  g_autofree char *message = NULL;
-  va_list arguments;
-
-  va_start (arguments, format);
-  message = g_strdup_vprintf (format, arguments);
-  va_end (arguments);
-  return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: %s", reader->where, reader->line, message);
+  return g_strdup_printf ("%s:%u", reader->where, reader->line);
 }
 
 static char *
@@ -154,14 +149,14 @@ read_header (Reader *reader, const char *line, GError **error)
       g_autofree char *quoted = ps_text_quote (fields[i] != NULL ? fields[i] : "");
 
       if (i < N_REQUIRED && column != i)
-        return fail (reader, error,
-                     "column %u is %s, not '%s'; the first line is "
-                     "layer,time,activation_bytes,parameter_bytes",
-                     i + 1, quoted, columns[i].name);
+        return ps_refuse_at (place (reader), error,
+                             "column %u is %s, not '%s'; the first line is "
+                             "layer,time,activation_bytes,parameter_bytes",
+                             i + 1, quoted, columns[i].name);
       if (column == N_COLUMNS)
-        return fail (reader, error, "unknown column %s; known are: %s", quoted, known);
+        return ps_refuse_at (place (reader), error, "unknown column %s; known are: %s", quoted, known);
       if (reader->has[column])
-        return fail (reader, error, "column %s appears twice", quoted);
+        return ps_refuse_at (place (reader), error, "column %s appears twice", quoted);
       reader->has[column] = TRUE;
       reader->field_column[i] = column;
       reader->n_fields = i + 1;
@@ -200,10 +195,10 @@ read_name (const Reader *reader, const char *text, PsLayer *layer, GError **erro
   g_autofree char *quoted = ps_text_quote (text);
 
   if (*text == '\0' || strchr (text, '"') != NULL || strlen (text) > 200)
-    return fail (reader, error, "layer: %s is no name; write 1 to 200 bytes without quotes", quoted);
+    return ps_refuse_at (place (reader), error, "layer: %s is no name; write 1 to 200 bytes without quotes", quoted);
   for (const char *c = text; *c; c++)
     if (g_ascii_iscntrl (*c))
-      return fail (reader, error, "layer: %s holds a control character", quoted);
+      return ps_refuse_at (place (reader), error, "layer: %s holds a control character", quoted);
   layer->name = g_strdup (text);
   return TRUE;
 }
@@ -226,10 +221,11 @@ complete (const Reader *reader, PsLayer *layer, GError **error)
   if (!reader->has[find_column ("state_bytes")])
     layer->state_bytes = 4 * layer->parameter_bytes;
   if (layer->forward_ns < 0 || layer->backward_ns < 0 || layer->weight_ns < 0)
-    return fail (reader, error, "forward and backward are longer than time");
+    return ps_refuse_at (place (reader), error, "forward and backward are longer than time");
   if (layer->weight_kept_bytes > layer->kept_bytes)
-    return fail (reader, error, "weight_kept_bytes: %" G_GINT64_FORMAT " is more than kept_bytes %" G_GINT64_FORMAT,
-                 layer->weight_kept_bytes, layer->kept_bytes);
+    return ps_refuse_at (place (reader), error,
+                         "weight_kept_bytes: %" G_GINT64_FORMAT " is more than kept_bytes %" G_GINT64_FORMAT,
+                         layer->weight_kept_bytes, layer->kept_bytes);
   return TRUE;
 }
 
@@ -239,7 +235,8 @@ read_line (const Reader *reader, const char *line, PsLayer *layer, GError **erro
   g_auto (GStrv) fields = g_strsplit (line, ",", -1);
 
   if (g_strv_length (fields) != reader->n_fields)
-    return fail (reader, error, "%u fields; the header has %u", g_strv_length (fields), reader->n_fields);
+    return ps_refuse_at (place (reader), error, "%u fields; the header has %u", g_strv_length (fields),
+                         reader->n_fields);
   for (guint i = 0; i < reader->n_fields; i++)
     {
       guint column = reader->field_column[i];

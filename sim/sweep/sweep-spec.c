@@ -23,17 +23,6 @@ place (const Reader *reader)
   return g_strdup_printf ("%s:%u", reader->sweep->where, reader->line);
 }
 
-static gboolean G_GNUC_PRINTF (3, 4) refuse (const Reader *reader, GError **error, const char *format, ...)
-{
-  g_autofree char *where = place (reader), *message = NULL;
-  va_list arguments;
-
-  va_start (arguments, format);
-  message = g_strdup_vprintf (format, arguments);
-  va_end (arguments);
-  return ps_refuse (error, PS_ERROR_INPUT, "%s: %s", where, message);
-}
-
 static guint
 add_dimension (PsSweep *sweep, const char *zip)
 {
@@ -51,17 +40,17 @@ read_group (Reader *reader, const char *line, GError **error)
   gsize length = strlen (line);
 
   if (length < 3 || line[length - 1] != ']')
-    return refuse (reader, error, "%s is no group; [sweep] and [zip NAME] are", quoted);
+    return ps_refuse_at (place (reader), error, "%s is no group; [sweep] and [zip NAME] are", quoted);
   name = g_strndup (line + 1, length - 2);
   g_strstrip (name);
   if (!g_hash_table_add (reader->seen, g_strconcat ("[", name, NULL)))
-    return refuse (reader, error, "group %s appears twice", quoted);
+    return ps_refuse_at (place (reader), error, "group %s appears twice", quoted);
   g_clear_pointer (&reader->zip, g_free);
   reader->open = TRUE;
   if (g_str_equal (name, "sweep"))
     return TRUE;
   if (!g_str_has_prefix (name, "zip ") || *g_strstrip (name + strlen ("zip ")) == '\0')
-    return refuse (reader, error, "unknown group %s; [sweep] and [zip NAME] are known", quoted);
+    return ps_refuse_at (place (reader), error, "unknown group %s; [sweep] and [zip NAME] are known", quoted);
   reader->zip = g_strdup (g_strstrip (name + strlen ("zip ")));
   reader->shared = add_dimension (reader->sweep, reader->zip);
   return TRUE;
@@ -73,8 +62,8 @@ join_dimension (const Reader *reader, const PsSweepAxis *axis, GError **error)
   PsSweepDimension *dimension = &g_array_index (reader->sweep->dimensions, PsSweepDimension, axis->dimension);
 
   if (dimension->n > 0 && dimension->n != axis->values->len)
-    return refuse (reader, error, "%s: has %u values, the other fields of [zip %s] have %u", axis->field->name,
-                   axis->values->len, dimension->zip, dimension->n);
+    return ps_refuse_at (place (reader), error, "%s: has %u values, the other fields of [zip %s] have %u",
+                         axis->field->name, axis->values->len, dimension->zip, dimension->n);
   dimension->n = axis->values->len;
   dimension->keys |= axis->field->sweep->keys;
   return TRUE;
@@ -109,10 +98,10 @@ read_field (Reader *reader, const char *name, const char *text, GError **error)
   if (field == NULL)
     {
       names = ps_sweep_field_names ();
-      return refuse (reader, error, "unknown field %s; known are: %s", quoted, names);
+      return ps_refuse_at (place (reader), error, "unknown field %s; known are: %s", quoted, names);
     }
   if (!g_hash_table_add (reader->seen, g_strdup (name)))
-    return refuse (reader, error, "field %s appears twice", quoted);
+    return ps_refuse_at (place (reader), error, "field %s appears twice", quoted);
   read = read_values (reader, field, text, &axis, error);
   axis.dimension = read && reader->zip == NULL ? add_dimension (reader->sweep, NULL) : reader->shared;
   g_array_append_val (reader->sweep->axes, axis);
@@ -146,9 +135,9 @@ read_line (Reader *reader, char *line, GError **error)
   if (*line == '[')
     return read_group (reader, line, error);
   if (!reader->open)
-    return refuse (reader, error, "expected [sweep] or [zip NAME] first");
+    return ps_refuse_at (place (reader), error, "expected [sweep] or [zip NAME] first");
   if (equals == NULL || equals == line)
-    return refuse (reader, error, "%s is neither 'field = values' nor a [group] nor a # comment", quoted);
+    return ps_refuse_at (place (reader), error, "%s is neither 'field = values' nor a [group] nor a # comment", quoted);
   *equals = '\0';
   return read_field (reader, g_strchomp (line), g_strchug (equals + 1), error);
 }

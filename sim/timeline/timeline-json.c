@@ -2,6 +2,7 @@
  * reading. */
 #include "json/json-object.h"
 #include "json/json-text.h"
+#include "text.h"
 #include "timeline-private.h"
 
 #include <string.h>
@@ -110,15 +111,10 @@ typedef struct
   guint n_cells;
 } Place;
 
-static gboolean G_GNUC_PRINTF (3, 4) refuse (const Place *place, GError **error, const char *format, ...)
+static char *
+describe (const Place *place)
 {
-  g_autofree char *what = NULL;
-  va_list arguments;
-
-  va_start (arguments, format);
-  what = g_strdup_vprintf (format, arguments);
-  va_end (arguments);
-  return ps_refuse (error, PS_ERROR_INPUT, "%s: %s[%u]: %s", place->reader->where, place->key, place->row, what);
+  return g_strdup_printf ("%s: %s[%u]", place->reader->where, place->key, place->row);
 }
 
 /* The readers of cells take the next one of the row. */
@@ -128,10 +124,11 @@ read_integer (const Place *place, const char *what, gint64 low, gint64 high, gin
 {
   ps_json_next_element (place->reader);
   if (!ps_json_read_integer (place->reader, value))
-    return refuse (place, error, "%s is no integer", what);
+    return ps_refuse_at (describe (place), error, "%s is no integer", what);
   if (*value < low || *value > high)
-    return refuse (place, error, "%s %" G_GINT64_FORMAT " is not between %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT,
-                   what, *value, low, high);
+    return ps_refuse_at (describe (place), error,
+                         "%s %" G_GINT64_FORMAT " is not between %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT, what,
+                         *value, low, high);
   return TRUE;
 }
 
@@ -161,21 +158,21 @@ read_op (const Place *place, const PsTimeline *timeline, PsOp *op, guint8 *post,
 
   ps_json_next_element (place->reader);
   if (!ps_json_read_text (place->reader, &text))
-    return refuse (place, error, "op is no text");
+    return ps_refuse_at (describe (place), error, "op is no text");
   name = text;
   if (post != NULL)
     *post = ps_timeline_parse_post (&name);
   if (post != NULL && *post == 0)
-    return refuse (place, error, "'%s' is no post; one looks like SEND F0.1", text);
+    return ps_refuse_at (describe (place), error, "'%s' is no post; one looks like SEND F0.1", text);
   if (!ps_op_parse (name, &end, op))
-    return refuse (place, error, "'%s' is no op; one looks like F0.1", name);
+    return ps_refuse_at (describe (place), error, "'%s' is no op; one looks like F0.1", name);
   op->paired = *end == '+';
   if (end[op->paired] != '\0')
-    return refuse (place, error, "'%s' is no op; one looks like F0.1", name);
+    return ps_refuse_at (describe (place), error, "'%s' is no op; one looks like F0.1", name);
   if (op->stage >= timeline->n_stages)
-    return refuse (place, error, "stage of '%s' is not below %u", name, timeline->n_stages);
+    return ps_refuse_at (describe (place), error, "stage of '%s' is not below %u", name, timeline->n_stages);
   if (op->microbatch >= timeline->n_microbatches)
-    return refuse (place, error, "microbatch of '%s' is not below %u", name, timeline->n_microbatches);
+    return ps_refuse_at (describe (place), error, "microbatch of '%s' is not below %u", name, timeline->n_microbatches);
   return TRUE;
 }
 
@@ -263,10 +260,10 @@ read_rows (const PsJsonObject *object, const char *key, guint least, guint most,
   for (; ps_json_next_element (reader); place.row++)
     {
       if (place.row == PS_MAX_OPS)
-        return refuse (&place, error, "is one row more than the %d that are possible", PS_MAX_OPS);
+        return ps_refuse_at (describe (&place), error, "is one row more than the %d that are possible", PS_MAX_OPS);
       place.n_cells = ps_json_enter_array (reader) ? ps_json_count_elements (reader) : 0;
       if (place.n_cells < least || place.n_cells > most)
-        return refuse (&place, error, "is no array of %u values", least);
+        return ps_refuse_at (describe (&place), error, "is no array of %u values", least);
       if (!read (&place, timeline, error))
         return FALSE;
       ps_json_next_element (reader);

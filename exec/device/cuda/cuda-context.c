@@ -24,20 +24,6 @@ ps_cuda_ok (const char *what, cudaError_t status, GError **error)
   return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cuda device: %s: %s", what, cudaGetErrorString (status));
 }
 
-static gboolean unavailable (GError **error, const char *format, ...) G_GNUC_PRINTF (2, 3);
-
-static gboolean
-unavailable (GError **error, const char *format, ...)
-{
-  g_autofree char *text = NULL;
-  va_list arguments;
-
-  va_start (arguments, format);
-  text = g_strdup_vprintf (format, arguments);
-  va_end (arguments);
-  return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cuda device: %s", text);
-}
-
 /* Versions are 1000 * major + 10 * minor. The driver's is 0 if there is none. */
 static gboolean
 check_driver (cudaError_t status, GError **error)
@@ -47,12 +33,12 @@ check_driver (cudaError_t status, GError **error)
   cudaDriverGetVersion (&driver);
   cudaRuntimeGetVersion (&runtime);
   if (driver == 0)
-    return unavailable (error, "no NVIDIA driver here (libcuda.so.1 can't be loaded)");
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cuda device: no NVIDIA driver here (libcuda.so.1 can't be loaded)");
   if (status == cudaErrorInsufficientDriver)
-    return unavailable (error, "the driver is for CUDA %d.%d, this build needs %d.%d", driver / 1000,
-                        driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cuda device: the driver is for CUDA %d.%d, this build needs %d.%d",
+                      driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
   if (status == cudaErrorNoDevice)
-    return unavailable (error, "there is a driver but no GPU");
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cuda device: there is a driver but no GPU");
   return ps_cuda_ok ("looking for a GPU", status, error);
 }
 
@@ -67,8 +53,9 @@ ps_cuda_available (GError **error)
       || !ps_cuda_ok ("asking GPU 0", cudaGetDeviceProperties (&properties, 0), error))
     return FALSE;
   if (properties.major < LEAST_CAPABILITY)
-    return unavailable (error, "%s has compute capability %d.%d: %d.0 at least is needed", properties.name,
-                        properties.major, properties.minor, LEAST_CAPABILITY);
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                      "cuda device: %s has compute capability %d.%d: %d.0 at least is needed", properties.name,
+                      properties.major, properties.minor, LEAST_CAPABILITY);
   return TRUE;
 }
 
@@ -135,7 +122,7 @@ open_green (PsCudaContext *context, const PsDeviceSetting *setting, const PsCuda
   if (!ps_cuda_green_open (context, place->n, setting->index - place->first, shares, sms, &reason, error))
     return FALSE;
   if (reason != NULL && shares != NULL)
-    return unavailable (error, "a GPU can't be split into unequal shares: %s", reason);
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cuda device: a GPU can't be split into unequal shares: %s", reason);
   if (reason == NULL)
     note_parts (sms, place->n, n_sms);
   else
