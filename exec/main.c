@@ -206,15 +206,12 @@ check_profile (Options *options, guint n_devices, GError **error)
       || (profile = ps_costdb_profile (db, setting->profile, error)) == NULL)
     return FALSE;
   if (!g_str_equal (profile->device, device->name))
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--device: %s, but profile '%s' of %s was measured on device %s",
-                 device->name, profile->name, setting->db, profile->device);
-  else if (!g_str_equal (profile->shares, here))
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                 "--sm-shares: %s here, but profile '%s' of %s was measured with %s shares", ps_shares_describe (here),
-                 profile->name, setting->db, ps_shares_describe (profile->shares));
-  else
-    return ps_choices_parse (setting->db, profile->choices, &options->run.choices, error);
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_USAGE, "--device: %s, but profile '%s' of %s was measured on device %s",
+                      device->name, profile->name, setting->db, profile->device);
+  if (!g_str_equal (profile->shares, here))
+    return ps_refuse (error, PS_ERROR_USAGE, "--sm-shares: %s here, but profile '%s' of %s was measured with %s shares",
+                      ps_shares_describe (here), profile->name, setting->db, ps_shares_describe (profile->shares));
+  return ps_choices_parse (setting->db, profile->choices, &options->run.choices, error);
 }
 
 /* Which process has which part follows from their places on one host. */

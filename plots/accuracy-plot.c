@@ -94,11 +94,9 @@ static gboolean
 check (const PsPlotSeriesSet *set, const char *path, GError **error)
 {
   if (set->all->len == 0)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-                 "%s: holds no real run with its prediction; pipesim exec --db stores them", path);
-  else
-    return TRUE;
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no real run with its prediction; pipesim exec --db stores them",
+                      path);
+  return TRUE;
 }
 
 gboolean

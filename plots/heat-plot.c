@@ -271,10 +271,8 @@ static gboolean
 check_map (const Map *map, GError **error)
 {
   if (map->x.values->len == 0 || map->y.values->len == 0)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "sweep: no setting is left to draw; fewer --where, or other columns");
-  else
-    return TRUE;
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_INPUT, "sweep: no setting is left to draw; fewer --where, or other columns");
+  return TRUE;
 }
 
 static void

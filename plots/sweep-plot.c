@@ -140,14 +140,11 @@ static gboolean
 check_series (const PsPlotSeriesSet *set, const char *field, GError **error)
 {
   if (set->all->len == 0)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "sweep: no setting is left to draw; fewer --where, or other columns");
-  else if (set->all->len > PS_PLOT_MAX_SERIES)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                 "--series: '%s' has %u values, a picture shows %d; narrow with --where", field, set->all->len,
-                 PS_PLOT_MAX_SERIES);
-  else
-    return TRUE;
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_INPUT, "sweep: no setting is left to draw; fewer --where, or other columns");
+  if (set->all->len > PS_PLOT_MAX_SERIES)
+    return ps_refuse (error, PS_ERROR_USAGE, "--series: '%s' has %u values, a picture shows %d; narrow with --where",
+                      field, set->all->len, PS_PLOT_MAX_SERIES);
+  return TRUE;
 }
 
 /* Columns of values: series, x, y. Rows without x or y are left out. */

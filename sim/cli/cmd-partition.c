@@ -293,16 +293,14 @@ static gboolean
 check_options (const Options *options, const char *stray, GError **error)
 {
   if (stray != NULL)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected; the layers go after --layers", stray);
-  else if (options->print_costs && options->json)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--print-costs and --json: give one of them");
-  else if (options->print_costs && g_strcmp0 (options->algorithm, "all") == 0)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
-                         "--print-costs: costs are of one partition, not of "
-                         "--algorithm all");
-  else
-    return TRUE;
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the layers go after --layers", stray);
+  if (options->print_costs && options->json)
+    return ps_refuse (error, PS_ERROR_USAGE, "--print-costs and --json: give one of them");
+  if (options->print_costs && g_strcmp0 (options->algorithm, "all") == 0)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--print-costs: costs are of one partition, not of "
+                      "--algorithm all");
+  return TRUE;
 }
 
 static gboolean

@@ -350,12 +350,10 @@ static gboolean
 check_analysis (Options *options, GError **error)
 {
   if (options->explain && options->several)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--explain: explains one schedule, not several");
-  else if (options->has_faster && !options->explain)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "--faster: belongs to --explain");
-  else
-    return ps_spread_options_finish (&options->spread, options->setting, options->several, error);
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_USAGE, "--explain: explains one schedule, not several");
+  if (options->has_faster && !options->explain)
+    return ps_refuse (error, PS_ERROR_USAGE, "--faster: belongs to --explain");
+  return ps_spread_options_finish (&options->spread, options->setting, options->several, error);
 }
 
 /* Those of several --schedule, each of which may name several. */
@@ -382,16 +380,12 @@ parse_options (Options *options, int argc, char **argv, GError **error)
     return FALSE;
   split_schedules (options);
   if (argc > 1)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected; the schedule goes after --schedule", argv[1]);
-  else if (options->schedules[0] == NULL)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
-                         "--schedule: missing; give a family, a schedule file, or all");
-  else if (options->output != NULL && options->several)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "-o %s: a timeline is of one schedule, not of several",
-                 options->output);
-  else
-    return take_size (options, error) && check_analysis (options, error);
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the schedule goes after --schedule", argv[1]);
+  if (options->schedules[0] == NULL)
+    return ps_refuse (error, PS_ERROR_USAGE, "--schedule: missing; give a family, a schedule file, or all");
+  if (options->output != NULL && options->several)
+    return ps_refuse (error, PS_ERROR_USAGE, "-o %s: a timeline is of one schedule, not of several", options->output);
+  return take_size (options, error) && check_analysis (options, error);
 }
 
 int

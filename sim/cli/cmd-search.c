@@ -164,17 +164,14 @@ finish_options (Options *options, int argc, char **argv, GError **error)
   if (!ps_setting_check (setting, error) || !set_limits (options, error))
     return FALSE;
   if (argc > 1)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "'%s': not expected; a search starts from costs alone", argv[1]);
-  else if (setting->n_devices == 0)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "-p/--devices: missing; a search needs it");
-  else if (setting->n_microbatches == 0)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE, "-m/--microbatches: missing; a search needs it");
-  else if ((options->microbatch_size > 0 || options->any_size) && (setting->model == NULL || setting->cluster == NULL))
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_USAGE,
-                         "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
-  else
-    return check_options (options, error);
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; a search starts from costs alone", argv[1]);
+  if (setting->n_devices == 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "-p/--devices: missing; a search needs it");
+  if (setting->n_microbatches == 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "-m/--microbatches: missing; a search needs it");
+  if ((options->microbatch_size > 0 || options->any_size) && (setting->model == NULL || setting->cluster == NULL))
+    return ps_refuse (error, PS_ERROR_USAGE, "--microbatch-size: needs modelled costs, --model FILE --cluster FILE");
+  return check_options (options, error);
 }
 
 static void

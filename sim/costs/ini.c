@@ -51,13 +51,11 @@ check_group (const char *where, guint number, const char *line, const char *grou
   g_autofree char *quoted = ps_text_quote (line);
 
   if (g_strcmp0 (line, wanted) != 0)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: unknown group %s; only %s is known", where, number, quoted,
-                 wanted);
-  else if (!g_hash_table_add (seen, g_strdup (wanted)))
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: group %s appears twice", where, number, wanted);
-  else
-    return TRUE;
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: unknown group %s; only %s is known", where, number, quoted,
+                      wanted);
+  if (!g_hash_table_add (seen, g_strdup (wanted)))
+    return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: group %s appears twice", where, number, wanted);
+  return TRUE;
 }
 
 static gboolean
@@ -76,12 +74,10 @@ check_key (const char *where, guint number, const char *line, const char *const 
   g_autofree char *known = g_strjoinv (" ", (char **)keys);
   g_autofree char *quoted = ps_text_quote (key);
   if (!g_strv_contains (keys, key))
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: unknown key %s; known are: %s", where, number, quoted, known);
-  else if (!g_hash_table_add (seen, g_strdup (key)))
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s:%u: key %s appears twice", where, number, quoted);
-  else
-    return TRUE;
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: unknown key %s; known are: %s", where, number, quoted, known);
+  if (!g_hash_table_add (seen, g_strdup (key)))
+    return ps_refuse (error, PS_ERROR_INPUT, "%s:%u: key %s appears twice", where, number, quoted);
+  return TRUE;
 }
 
 /* Refuses lines that GKeyFile would accept or merge without a word. */

@@ -43,13 +43,11 @@ check_file (const char *path, const PsDatabaseKind *kind, gboolean writes, GErro
       return ps_refuse (error, PS_ERROR_IO, "%s: %s", path, g_strerror (errno));
     }
   if (!S_ISREG (status.st_mode))
-    g_set_error (error, PS_ERROR, PS_ERROR_IO, "%s: %s", path,
-                 S_ISDIR (status.st_mode) ? "is a directory" : "is not a plain file");
-  else if (status.st_size == 0 && !writes)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: is empty, not a %s", path, kind->what);
-  else
-    return TRUE;
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_IO, "%s: %s", path,
+                      S_ISDIR (status.st_mode) ? "is a directory" : "is not a plain file");
+  if (status.st_size == 0 && !writes)
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: is empty, not a %s", path, kind->what);
+  return TRUE;
 }
 
 /* SQLite tries once more for reading, so the system's last error may be another one. */
@@ -113,15 +111,11 @@ static gboolean
 check_identity (PsDatabase *db, const Identity *identity, GError **error)
 {
   if (identity->application != db->kind->application_id)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: an SQLite database, but not a pipesim %s", db->path,
-                 db->kind->what);
-  else if (identity->version != db->kind->version && !ps_database_can_migrate (db->kind, identity->version))
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-                 "%s: %s of version %" G_GINT64_FORMAT "; this pipesim knows version %d", db->path, db->kind->what,
-                 identity->version, db->kind->version);
-  else
-    return TRUE;
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: an SQLite database, but not a pipesim %s", db->path, db->kind->what);
+  if (identity->version != db->kind->version && !ps_database_can_migrate (db->kind, identity->version))
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: %s of version %" G_GINT64_FORMAT "; this pipesim knows version %d",
+                      db->path, db->kind->what, identity->version, db->kind->version);
+  return TRUE;
 }
 
 /* Finds files that were cut short, which would otherwise show only when the missing page is wanted. */

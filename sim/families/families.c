@@ -27,34 +27,29 @@ check_limits (const char *name, const PsFamilySetting *setting, GError **error)
   guint64 stages = (guint64)setting->n_devices * setting->n_chunks, cells = stages * 3 * setting->n_slices;
 
   if (setting->n_devices < 1 || setting->n_devices > PS_MAX_DEVICES)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u devices; give 1 to %u", name, setting->n_devices,
-                 PS_MAX_DEVICES);
-  else if (setting->n_chunks < 1 || stages > PS_MAX_STAGES)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u chunks on %u devices; give 1 to %u stages in all", name,
-                 setting->n_chunks, setting->n_devices, PS_MAX_STAGES);
-  else if (setting->n_microbatches < 1 || cells * setting->n_microbatches > PS_MAX_OPS)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u microbatches on %u stages; give 1 to %u", name,
-                 setting->n_microbatches, (guint)stages, (guint)(PS_MAX_OPS / cells));
-  else
-    return TRUE;
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: %u devices; give 1 to %u", name, setting->n_devices, PS_MAX_DEVICES);
+  if (setting->n_chunks < 1 || stages > PS_MAX_STAGES)
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: %u chunks on %u devices; give 1 to %u stages in all", name,
+                      setting->n_chunks, setting->n_devices, PS_MAX_STAGES);
+  if (setting->n_microbatches < 1 || cells * setting->n_microbatches > PS_MAX_OPS)
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: %u microbatches on %u stages; give 1 to %u", name,
+                      setting->n_microbatches, (guint)stages, (guint)(PS_MAX_OPS / cells));
+  return TRUE;
 }
 
 static gboolean
 check_options (const PsFamily *family, const PsFamilySetting *setting, GError **error)
 {
   if (setting->n_slices > 1 && family->default_slices == 0)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: does not slice sequences; leave out --slices %u", family->name,
-                 setting->n_slices);
-  else if (setting->n_slices > PS_MAX_SLICES)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u slices; give 1 to %u", family->name, setting->n_slices,
-                 PS_MAX_SLICES);
-  else if (setting->group_size != 0 && !family->groups)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: has no groups of microbatches; leave out --group %u",
-                 family->name, setting->group_size);
-  else
-    return TRUE;
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: does not slice sequences; leave out --slices %u", family->name,
+                      setting->n_slices);
+  if (setting->n_slices > PS_MAX_SLICES)
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: %u slices; give 1 to %u", family->name, setting->n_slices,
+                      PS_MAX_SLICES);
+  if (setting->group_size != 0 && !family->groups)
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: has no groups of microbatches; leave out --group %u", family->name,
+                      setting->group_size);
+  return TRUE;
 }
 
 static void

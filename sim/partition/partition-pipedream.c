@@ -172,15 +172,14 @@ check_size (const char *name, const PsPartitionSetting *setting, guint max_repli
   double steps = n * n / 2 * (max_replicas == 1 ? p : p * p / 2);
 
   if (max_replicas == 1 && setting->layers->n_layers < setting->n_devices)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: the %u layers of %s cannot be cut into %u stages", name,
-                 setting->layers->n_layers, setting->layers->source, setting->n_devices);
-  else if (steps > MAX_STEPS)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                 "%s: %u layers on %u devices take %.2g steps of its recurrence, more than %.0g; bottleneck takes them",
-                 name, setting->layers->n_layers, setting->n_devices, steps, MAX_STEPS);
-  else
-    return TRUE;
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: the %u layers of %s cannot be cut into %u stages", name,
+                      setting->layers->n_layers, setting->layers->source, setting->n_devices);
+  if (steps > MAX_STEPS)
+    return ps_refuse (
+        error, PS_ERROR_USAGE,
+        "%s: %u layers on %u devices take %.2g steps of its recurrence, more than %.0g; bottleneck takes them", name,
+        setting->layers->n_layers, setting->n_devices, steps, MAX_STEPS);
+  return TRUE;
 }
 
 static PsPartition *

@@ -88,16 +88,14 @@ static gboolean
 check_replicating (const PsPartitioner *partitioner, const PsPartitionSetting *setting, GError **error)
 {
   if (setting->n_chunks != 1)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%s: %u chunks on a device; its stages take whole devices, give 1",
-                 partitioner->name, setting->n_chunks);
-  else if (setting->speeds != NULL)
-    g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                 "%s: takes all devices as equally fast; --speed is for bottleneck, "
-                 "memory-aware and schedule",
-                 partitioner->name);
-  else
-    return TRUE;
-  return FALSE;
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: %u chunks on a device; its stages take whole devices, give 1",
+                      partitioner->name, setting->n_chunks);
+  if (setting->speeds != NULL)
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "%s: takes all devices as equally fast; --speed is for bottleneck, "
+                      "memory-aware and schedule",
+                      partitioner->name);
+  return TRUE;
 }
 
 /* The bytes kept by all layers, for each of at most S microbatches, must stay an exact sum. */
