@@ -145,6 +145,9 @@ typedef struct
 /* All models, by PsChannel. */
 const PsChannelModel *ps_channel_table (guint *n);
 
+/* Appends " latency (transfers never queue), ... or rank (...)", all models with their descriptions. */
+void ps_channel_add_models (GString *text);
+
 /* Names and back; errors as those of ps_parse_name. */
 const char *ps_channel_name (PsChannel channel);
 gboolean ps_channel_parse (const char *where, const char *text, PsChannel *channel, GError **error);

@@ -42,6 +42,17 @@ ps_channel_table (guint *n)
   return models;
 }
 
+void
+ps_channel_add_models (GString *text)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (models); i++)
+    g_string_append_printf (text, "%s %s (%s)",
+                            i == 0                          ? ""
+                            : i + 1 < G_N_ELEMENTS (models) ? ","
+                                                            : " or",
+                            models[i].name, models[i].description);
+}
+
 const char *
 ps_channel_name (PsChannel channel)
 {

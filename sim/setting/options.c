@@ -134,10 +134,8 @@ const PsOption ps_setting_options[] = {
              "Only schedules of this placement: loop, V, wave, bidirectional, or auto for any", .none = "auto",
              .given = PS_MEMBER (PsSetting, has_placement, gboolean),
              SWEEP ("placement", "placement", TEXT, .keys = PS_KEY_PROGRAM, .pace = 2)),
-  PS_OPTION ("comm", 0, NAME (comm, ps_channel), "MODEL",
-             "How transfers share channels: latency (no channels), direction, pair or rank (one in-order channel per "
-             "ordered pair of devices, per pair, or per device)",
-             SWEEP ("comm", "comm", TEXT, .flags = PS_FIELD_NOT_PARTITION)),
+  PS_OPTION ("comm", 0, NAME (comm, ps_channel), "MODEL", "How transfers share channels",
+             .add_values = ps_channel_add_models, SWEEP ("comm", "comm", TEXT, .flags = PS_FIELD_NOT_PARTITION)),
   PS_OPTION ("comm-order", 0, NAME (comm_order, ps_comm_order), "ORDER",
              "Where receives are posted: asap (as PyTorch lowers), deferred (right before the op that needs them) or "
              "planned (for these costs and channels); default: as a torch-comms file says, else asap",
