@@ -115,12 +115,28 @@ ps_result_free (PsResult *result)
   g_free (result);
 }
 
-/* The sweep of the database is there, and is the one asked for. */
+/* "point, digest, schedule, devices, ...": the columns of the table prediction. */
+static char *
+list_columns (void)
+{
+  GString *list = g_string_new ("point, digest");
+  guint n_columns;
+  const PsResultColumn *columns = ps_result_columns (&n_columns);
+
+  for (guint i = 0; i < ps_setting_n_options + PS_N_STORED_FIGURES; i++)
+    g_string_append_printf (list, ", %s", columns[i].column.key);
+  return g_string_free (list, FALSE);
+}
+
+/* The sweep of the database is there, is the one asked for, and has the columns of this build. */
 static gboolean
 check_sweep (PsResults *results, const char *digest, GError **error)
 {
-  g_autoptr (PsRows) rows = ps_rows_new (results->file, error, "SELECT digest, version FROM sweep", "");
-  g_autofree char *stored = NULL, *version = NULL;
+  g_autoptr (PsRows) rows = ps_rows_new (
+      results->file, error,
+      "SELECT digest, version, (SELECT group_concat (name, ', ') FROM pragma_table_info ('prediction')) FROM sweep",
+      "");
+  g_autofree char *stored = NULL, *version = NULL, *columns = NULL, *wanted = list_columns ();
   gboolean found;
 
   if (rows == NULL || !ps_rows_next (rows, &found, error))
@@ -128,16 +144,22 @@ check_sweep (PsResults *results, const char *digest, GError **error)
   g_assert (found);
   stored = ps_rows_text (rows, 0);
   version = ps_rows_text (rows, 1);
+  columns = ps_rows_text (rows, 2);
   if (!g_str_equal (stored, digest))
-    return ps_refuse (
-        error, PS_ERROR_INPUT,
-        "%s: holds another sweep (digest %.8s, this is %.8s); another spec, or changed files in it, needs "
-        "another database",
-        results->file->path, stored, digest);
-  if (!g_str_equal (version, PS_VERSION))
-    return ps_refuse (error, PS_ERROR_INPUT, "%s: was predicted by pipesim %s, this is %s", results->file->path,
-                      version, PS_VERSION);
-  return TRUE;
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
+                 "%s: holds another sweep (digest %.8s, this is %.8s); another spec, or changed files in it, needs "
+                 "another database",
+                 results->file->path, stored, digest);
+  else if (!g_str_equal (version, PS_VERSION))
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: was predicted by pipesim %s, this is %s", results->file->path,
+                 version, PS_VERSION);
+  else if (!g_str_equal (columns, wanted))
+    g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
+                 "%s: was predicted by a build of pipesim with other options; give another database",
+                 results->file->path);
+  else
+    return TRUE;
+  return FALSE;
 }
 
 gboolean
@@ -181,14 +203,11 @@ ps_results_count (PsResults *results, guint64 *predicted, guint64 *skipped, GErr
 static PsRows *
 insert_new (PsResults *results, GError **error)
 {
-  g_autoptr (GString) sql = g_string_new ("INSERT OR IGNORE INTO prediction (point, digest");
-  guint n_columns, n = ps_setting_n_options + PS_N_STORED_FIGURES;
-  const PsResultColumn *columns = ps_result_columns (&n_columns);
+  g_autofree char *columns = list_columns ();
+  g_autoptr (GString) sql = g_string_new (NULL);
 
-  for (guint i = 0; i < n; i++)
-    g_string_append_printf (sql, ", %s", columns[i].column.key);
-  g_string_append (sql, ") VALUES (?, ?");
-  for (guint i = 0; i < n; i++)
+  g_string_append_printf (sql, "INSERT OR IGNORE INTO prediction (%s) VALUES (?, ?", columns);
+  for (guint i = 0; i < ps_setting_n_options + PS_N_STORED_FIGURES; i++)
     g_string_append (sql, ", ?");
   g_string_append_c (sql, ')');
   return ps_rows_new (results->file, error, sql->str, "");

@@ -179,8 +179,8 @@ static void
 test_foreign (void)
 {
   g_autoptr (PsSweep) sweep = parse (SPEC), other = parse (SPEC "sync = bypass\n");
-  g_autoptr (PsResults) results = NULL;
-  g_autofree char *path = path_of ("other.db"), *empty = path_of ("empty.db");
+  g_autoptr (PsResults) results = NULL, merged = NULL;
+  g_autofree char *path = path_of ("other.db"), *empty = path_of ("empty.db"), *mine = path_of ("mine.db");
   PsSweepRun how = { .n_jobs = 1, .shard = { 0, 1 } };
   PsSweepProgress progress;
   g_autoptr (GError) error = NULL;
@@ -199,6 +199,14 @@ test_foreign (void)
   ps_results_close (open_results ("empty.db", PS_RESULTS_WRITE));
   g_assert_false (ps_results_merge (results, empty, &error));
   g_assert_nonnull (strstr (error->message, "empty.db: holds no sweep yet"));
+  g_clear_error (&error);
+  g_assert_true (ps_database_script (results->file, "ALTER TABLE prediction DROP COLUMN offload", NULL));
+  g_assert_false (ps_sweep_run (sweep, results, &how, &progress, &error));
+  g_assert_nonnull (strstr (error->message, "mine.db: was predicted by a build of pipesim with other options"));
+  g_clear_error (&error);
+  merged = open_results ("merged.db", PS_RESULTS_WRITE);
+  g_assert_false (ps_results_merge (merged, mine, &error));
+  g_assert_nonnull (strstr (error->message, "mine.db: was predicted by a build of pipesim with other options"));
   g_clear_error (&error);
   g_assert_true (ps_database_script (results->file, "UPDATE sweep SET version = '0.0.1'", NULL));
   g_assert_false (ps_sweep_run (sweep, results, &how, &progress, &error));
