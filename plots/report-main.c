@@ -15,11 +15,11 @@ typedef struct
 } Options;
 
 static const PsOption rows[] = {
-  PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE.html", "page to write"),
-  PS_OPTION ("title", 0, PS_TEXT (Options, title), "TEXT", "title of the page"),
-  PS_OPTION ("by", 0, PS_TEXT (Options, question.by), "FIELD", "column to minimise (default: sequence_ns)"),
-  PS_OPTION ("where", 0, PS_TEXTS (Options, question.where), "FIELD=VALUE",
-             "only settings with this value; != <= >= < > also work; several must all hold"),
+  PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE.html", "Page to write"),
+  PS_OPTION ("title", 0, PS_TEXT (Options, title), "TEXT", "Title of the page"),
+  PS_OPTION ("by", 0, PS_TEXT (Options, question.by), "COLUMN", "Column that is to be small (default: sequence_ns)"),
+  PS_OPTION ("where", 0, PS_TEXTS (Options, question.where), "COLUMN=VALUE",
+             "Only settings with this value; != <= >= < > also work; several must all hold"),
   PS_OPTION ("", 0, PS_FILES (Options, arguments), NULL, NULL),
   PS_OPTION_END,
 };

@@ -18,11 +18,11 @@ typedef struct
 } Options;
 
 static const PsOption rows[] = {
-  PS_OPTION ("worst", 0, PS_COUNT (Options, n_worst, 0, PS_MAX_OPS), "N", "ops to list, the most wrong first (10)",
-             .initial = 10),
+  PS_OPTION ("worst", 0, PS_COUNT (Options, n_worst, 0, PS_MAX_OPS), "N",
+             "Ops to list, the most wrong first (default: 10)", .initial = 10),
   PS_OPTION ("tolerance", 0, PS_PERCENT (Options, tolerance, 0, PS_MAX_PERCENT), "PERCENT",
-             "exit with 3 when the two iteration times are further apart than this", .initial = INFINITY),
-  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "print JSON"),
+             "Exit with 3 when the two iteration times are further apart than this", .initial = INFINITY),
+  PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print JSON"),
   PS_OPTION ("", 0, PS_FILES (Options, files), NULL, NULL),
   PS_OPTION_END,
 };
