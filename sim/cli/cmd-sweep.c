@@ -153,9 +153,17 @@ print_reasons (PsResults *results, guint64 skipped, GError **error)
   return text != NULL;
 }
 
+/* "part 1 of 4: " where there are several. Free with g_free. */
+static char *
+name_part (PsShard shard)
+{
+  return shard.n > 1 ? g_strdup_printf ("part %u of %u: ", shard.index + 1, shard.n) : g_strdup ("");
+}
+
 static gboolean
 check_resume (const Options *options, const PsSweep *sweep, PsResults *results, GError **error)
 {
+  g_autofree char *part = name_part (options->run.shard);
   guint64 present;
 
   if (options->resume)
@@ -164,16 +172,9 @@ check_resume (const Options *options, const PsSweep *sweep, PsResults *results, 
     return FALSE;
   if (present > 0)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE,
-                 "%s: holds %" G_GUINT64_FORMAT " settings already; --resume goes on with the others", options->db,
-                 present);
+                 "%s: %sholds %" G_GUINT64_FORMAT " settings already; --resume goes on with the others", options->db,
+                 part, present);
   return present == 0;
-}
-
-/* "part 1 of 4: " where there are several. Free with g_free. */
-static char *
-name_part (PsShard shard)
-{
-  return shard.n > 1 ? g_strdup_printf ("part %u of %u: ", shard.index + 1, shard.n) : g_strdup ("");
 }
 
 static gboolean

@@ -146,20 +146,19 @@ check_sweep (PsResults *results, const char *digest, GError **error)
   version = ps_rows_text (rows, 1);
   columns = ps_rows_text (rows, 2);
   if (!g_str_equal (stored, digest))
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-                 "%s: holds another sweep (digest %.8s, this is %.8s); another spec, or changed files in it, needs "
-                 "another database",
-                 results->file->path, stored, digest);
-  else if (!g_str_equal (version, PS_VERSION))
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: was predicted by pipesim %s, this is %s", results->file->path,
-                 version, PS_VERSION);
-  else if (!g_str_equal (columns, wanted))
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-                 "%s: was predicted by a build of pipesim with other options; give another database",
-                 results->file->path);
-  else
-    return TRUE;
-  return FALSE;
+    return ps_refuse (
+        error, PS_ERROR_INPUT,
+        "%s: holds another sweep (digest %.8s, this is %.8s); another spec, or changed files in it, needs "
+        "another database",
+        results->file->path, stored, digest);
+  if (!g_str_equal (version, PS_VERSION))
+    return ps_refuse (error, PS_ERROR_INPUT, "%s: was predicted by pipesim %s, this is %s", results->file->path,
+                      version, PS_VERSION);
+  if (!g_str_equal (columns, wanted))
+    return ps_refuse (error, PS_ERROR_INPUT,
+                      "%s: was predicted by a build of pipesim with other options; give another database",
+                      results->file->path);
+  return TRUE;
 }
 
 gboolean

@@ -340,6 +340,7 @@ refuse 1 "zero.ini:3: -p/--devices: '0'" pipesim sweep zero.ini --db new.db
 refuse 1 "no-such/new.db" pipesim sweep spec.ini --db no-such/new.db
 refuse 1 "text.db" pipesim sweep spec.ini --db text.db
 refuse 2 "swept.db: holds 2 settings already" pipesim sweep spec.ini --db swept.db
+refuse 2 "swept.db: part 1 of 2: holds 1 settings already" pipesim sweep spec.ini --db swept.db --shard 0/2
 refuse 1 "swept.db: holds another sweep" pipesim sweep other.ini --db swept.db --resume
 refuse 2 "merge: give" pipesim sweep merge new.db
 refuse 1 "no-such.db" pipesim sweep merge new.db no-such.db
