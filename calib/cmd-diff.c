@@ -153,13 +153,14 @@ ps_calib_cmd_diff (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
   gboolean ok
-      = ps_calib_parse (argc, argv, "diff",
-                        "Compares the medians of two profiles, files as calib export writes them. Two medians differ beyond "
-"noise if their notches do not overlap; a notch is 1.57 times the distance of the quartiles over "
-"the root of n. The noise is the sum of both notches. A median of fewer than 6 samples has no "
-"interval that holds with 95 %, so it gets no verdict. 'As the clock': the medians would not "
-"differ beyond noise if the clock while A was measured had been B's.",
-                        rows, &options, error)
+      = ps_calib_parse (
+            argc, argv, "diff",
+            "Compares the medians of two profiles, files as calib export writes them. Two medians differ beyond "
+            "noise if their notches do not overlap; a notch is 1.57 times the distance of the quartiles over "
+            "the root of n. The noise is the sum of both notches. A median of fewer than 6 samples has no "
+            "interval that holds with 95 %, so it gets no verdict. 'As the clock': the medians would not "
+            "differ beyond noise if the clock while A was measured had been B's.",
+            rows, &options, error)
         && check_sides (&options, error) && diff (&options, error);
 
   ps_options_reset (rows, &options);

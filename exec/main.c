@@ -145,8 +145,12 @@ check_options (const Options *options, GError **error)
 static gboolean
 find_classes (Options *options, GError **error)
 {
-  if (options->device != NULL && (options->run.device = ps_device_find (options->device, error)) == NULL)
-    return FALSE;
+  if (options->device != NULL)
+    {
+      options->run.device = ps_device_find (options->device, error);
+      if (options->run.device == NULL)
+        return FALSE;
+    }
   options->run.transport = ps_transport_find (options->transport != NULL ? options->transport : "threads", error);
   if (options->run.transport != NULL && options->run.transport->occupies && !options->setting->reorder)
     options->setting->comm_order = PS_COMM_PLANNED;
@@ -175,8 +179,12 @@ prepare (const Options *options, Job *job, GError **error)
 {
   g_autoptr (PsPredictor) predictor = ps_predictor_new (options->setting, NULL);
 
-  if (options->run.device->computes && (job->model = ps_setting_model (options->setting, error)) == NULL)
-    return FALSE;
+  if (options->run.device->computes)
+    {
+      job->model = ps_setting_model (options->setting, error);
+      if (job->model == NULL)
+        return FALSE;
+    }
   if (ps_setting_source (options->setting) == NULL)
     {
       job->program = job->own_program = ps_predictor_program (predictor, options->schedule, error);
@@ -202,8 +210,10 @@ check_profile (Options *options, guint n_devices, GError **error)
 
   if (setting->db == NULL || !device->computes)
     return TRUE;
-  if ((db = ps_costdb_open (setting->db, PS_COSTDB_READ, error)) == NULL
-      || (profile = ps_costdb_profile (db, setting->profile, error)) == NULL)
+  db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
+  if (db != NULL)
+    profile = ps_costdb_profile (db, setting->profile, error);
+  if (profile == NULL)
     return FALSE;
   if (!g_str_equal (profile->device, device->name))
     return ps_refuse (error, PS_ERROR_USAGE, "--device: %s, but profile '%s' of %s was measured on device %s",
@@ -366,15 +376,20 @@ run_job (Options *options, const Job *job, GError **error)
   PsRunReport report;
 
   complete_run_setting (options, job);
-  if ((result = ps_run (job->program, &options->run, error)) == NULL)
+  result = ps_run (job->program, &options->run, error);
+  if (result == NULL)
     return 1;
   if (result->timeline == NULL) /* rank 0 has it, and says what there is to say */
     return 0;
   warn_of_idle (options->run.device);
   if (options->check && !ps_verify (result, &options->run, &verdict, error))
     return 1;
-  if (job->predicted != NULL && (comparison = ps_compare (job->predicted, result->timeline, error)) == NULL)
-    return 1;
+  if (job->predicted != NULL)
+    {
+      comparison = ps_compare (job->predicted, result->timeline, error);
+      if (comparison == NULL)
+        return 1;
+    }
   report = (PsRunReport){ .program = job->program,
                           .setting = &options->run,
                           .result = result,

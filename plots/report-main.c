@@ -102,8 +102,10 @@ run (int argc, char **argv, GError **error)
   g_autofree char *about = NULL, *text = NULL;
   PsReportPage page = { .timelines = timelines };
 
-  if (!parse_options (argc, argv, &options, error)
-      || !(results = ps_results_open (options.arguments[0], PS_RESULTS_READ, error)))
+  if (!parse_options (argc, argv, &options, error))
+    return FALSE;
+  results = ps_results_open (options.arguments[0], PS_RESULTS_READ, error);
+  if (results == NULL)
     return FALSE;
   about = simulate_timelines (&options, results, timelines);
   if (!load_timelines (&options, timelines, error))

@@ -40,7 +40,9 @@ write_in_place (const char *path, int fd, const char *contents, gsize length, GE
 {
   gboolean owned = fd < 0;
 
-  if (owned && (fd = g_open (path, O_WRONLY | O_CLOEXEC, 0)) < 0)
+  if (owned)
+    fd = g_open (path, O_WRONLY | O_CLOEXEC, 0);
+  if (fd < 0)
     return set_io_error (path, "cannot open for writing", errno, error);
   gboolean done = write_all (fd, contents, length);
   int code = errno;

@@ -20,7 +20,7 @@ remove_folder (const char *path)
   g_autoptr (GDir) dir = g_dir_open (path, 0, NULL);
   const char *name;
 
-  while (dir != NULL && (name = g_dir_read_name (dir)))
+  while (dir != NULL && (name = g_dir_read_name (dir)) != NULL)
     {
       g_autofree char *inner = g_build_filename (path, name, NULL);
 

@@ -15,10 +15,10 @@ typedef struct
 {
   const PsDeviceClass *device;
   const PsTransportClass *transport;
-  const PsModel *model; /* NULL allowed for devices that do not compute */
-  const PsCosts *costs; /* durations of ops on a paced device, and the least time of every message; NULL: real time */
-  guint n_steps; /* training steps, >= 1 */
-  guint64 seed;  /* seed of weights and data */
+  const PsModel *model;   /* NULL allowed for devices that do not compute */
+  const PsCosts *costs;   /* durations of ops on a paced device, and the least time of every message; NULL: real time */
+  guint n_steps;          /* training steps, >= 1 */
+  guint64 seed;           /* seed of weights and data */
   gint64 timeout_ns;      /* longest wait for one message; 0: for ever */
   const guint *shares;    /* [devices] see PsDeviceSetting; NULL: equal parts */
   const guint *parts;     /* [n_stages] see PsDeviceSetting; NULL: each device's own */

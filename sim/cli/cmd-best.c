@@ -26,8 +26,10 @@ ps_cmd_best (int argc, char **argv, GError **error)
   if (!ps_question_options_parse (&options, ps_best_rows, context, "devices", argc, argv, error)
       || (options.limits != NULL && !read_limits (options.limits, &options.question, error)))
     return 0;
-  if ((results = ps_results_open (options.db, PS_RESULTS_READ, error)) != NULL
-      && (answer = ps_results_best (results, &options.question, error)) != NULL)
+  results = ps_results_open (options.db, PS_RESULTS_READ, error);
+  if (results != NULL)
+    answer = ps_results_best (results, &options.question, error);
+  if (answer != NULL)
     ps_question_options_print (&options, results, answer, "pipesim-best/1", error);
   return 0;
 }

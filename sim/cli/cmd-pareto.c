@@ -13,10 +13,11 @@ ps_cmd_pareto (int argc, char **argv, GError **error)
 
   g_option_context_set_description (
       context, "No setting of the same devices (--per) is faster than one shown without needing more memory.\n");
-  if (!ps_question_options_parse (&options, ps_question_rows, context, "devices", argc, argv, error)
-      || !(results = ps_results_open (options.db, PS_RESULTS_READ, error)))
+  if (!ps_question_options_parse (&options, ps_question_rows, context, "devices", argc, argv, error))
     return 0;
-  answer = ps_results_pareto (results, &options.question, error);
+  results = ps_results_open (options.db, PS_RESULTS_READ, error);
+  if (results != NULL)
+    answer = ps_results_pareto (results, &options.question, error);
   if (answer != NULL)
     ps_question_options_print (&options, results, answer, "pipesim-pareto/1", error);
   return 0;

@@ -234,7 +234,10 @@ ps_cmd_plan (int argc, char **argv, GError **error)
   g_auto (Options) options = { 0 };
   g_autoptr (PsLayouts) layouts = NULL;
 
-  if (!parse_options (&options, argc, argv, error) || (layouts = ps_layouts_find (&options.question, error)) == NULL)
+  if (!parse_options (&options, argc, argv, error))
+    return 0;
+  layouts = ps_layouts_find (&options.question, error);
+  if (layouts == NULL)
     return 0;
   if (layouts->best->len == 0)
     refuse (layouts, error);

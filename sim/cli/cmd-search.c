@@ -406,8 +406,10 @@ ps_cmd_search (int argc, char **argv, GError **error)
   g_auto (Outcome) outcome = { 0 };
   g_autoptr (GArray) choices = NULL;
 
-  if (!parse_options (&options, &argc, &argv, error) || !finish_options (&options, argc, argv, error)
-      || (choices = search_choices (options.setting, options.microbatch_size, options.any_size, error)) == NULL)
+  if (!parse_options (&options, &argc, &argv, error) || !finish_options (&options, argc, argv, error))
+    return 0;
+  choices = search_choices (options.setting, options.microbatch_size, options.any_size, error);
+  if (choices == NULL)
     return 0;
   outcome_init (&outcome, options.setting);
   caught = ps_note_signals ();

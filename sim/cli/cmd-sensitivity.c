@@ -14,11 +14,12 @@ ps_cmd_sensitivity (int argc, char **argv, GError **error)
   g_option_context_set_description (
       context, "Everything else that was swept is held fixed, or --per alone, with the best of what that leaves open.\n"
                "ahead = how much less time the winner takes than the second at `from`, part of the second's time\n");
-  if (!ps_question_options_parse (&options, ps_sensitivity_rows, context, NULL, argc, argv, error)
-      || !(results = ps_results_open (options.db, PS_RESULTS_READ, error)))
+  if (!ps_question_options_parse (&options, ps_sensitivity_rows, context, NULL, argc, argv, error))
     return 0;
-  answer = ps_results_sensitivity (results, &options.question, options.over != NULL ? options.over : "microbatches",
-                                   error);
+  results = ps_results_open (options.db, PS_RESULTS_READ, error);
+  if (results != NULL)
+    answer = ps_results_sensitivity (results, &options.question, options.over != NULL ? options.over : "microbatches",
+                                     error);
   if (answer != NULL)
     ps_question_options_print (&options, results, answer, "pipesim-sensitivity/1", error);
   return 0;

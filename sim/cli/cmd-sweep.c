@@ -205,7 +205,10 @@ sweep (int argc, char **argv, GError **error)
   g_autoptr (PsSweep) spec = NULL;
   g_autoptr (PsResults) results = NULL;
 
-  if (!parse_options (&options, argc, argv, error) || !(spec = ps_sweep_load (options.spec, error)))
+  if (!parse_options (&options, argc, argv, error))
+    return 0;
+  spec = ps_sweep_load (options.spec, error);
+  if (spec == NULL)
     return 0;
   results = ps_results_open (options.db, PS_RESULTS_WRITE, error);
   if (results != NULL && check_resume (&options, spec, results, error))
@@ -244,10 +247,12 @@ merge (int argc, char **argv, GError **error)
       return 0;
     }
   /* The first input is opened before the output is created: where it is wrong, no file appears. */
-  if ((results = ps_results_open (argv[2], PS_RESULTS_READ, error)) == NULL)
+  results = ps_results_open (argv[2], PS_RESULTS_READ, error);
+  if (results == NULL)
     return 0;
   g_clear_pointer (&results, ps_results_close);
-  if ((results = ps_results_open (argv[1], PS_RESULTS_WRITE, error)) != NULL)
+  results = ps_results_open (argv[1], PS_RESULTS_WRITE, error);
+  if (results != NULL)
     merge_files (argv + 2, (guint)argc - 2, results, error);
   return 0;
 }

@@ -61,8 +61,12 @@ measured_spread (const PsSetting *setting, const PsPlacement *placement, GError 
   g_autoptr (PsCostDb) db = NULL;
   g_autoptr (PsModel) model = NULL;
 
-  if (setting->model != NULL && (model = ps_setting_model (setting, error)) == NULL)
-    return NULL;
+  if (setting->model != NULL)
+    {
+      model = ps_setting_model (setting, error);
+      if (model == NULL)
+        return NULL;
+    }
   db = ps_costdb_open (setting->db, PS_COSTDB_READ, error);
   return db != NULL ? ps_costdb_spread (db, setting->profile, model, placement->n_devices,
                                         placement->n_stages / placement->n_devices, error)

@@ -54,7 +54,8 @@ spread_sizes (const PsSetting *setting, guint size, gboolean any_size, GArray *c
 
   if (size == 0 && !any_size)
     return TRUE;
-  if ((model = ps_setting_model (setting, error)) == NULL)
+  model = ps_setting_model (setting, error);
+  if (model == NULL)
     return FALSE;
   batch = (gint64)model->microbatch_size * setting->n_microbatches;
   for (gint64 b = any_size ? 1 : size; b <= (any_size ? MIN (batch, 64) : size); b *= 2)

@@ -103,7 +103,8 @@ ps_rows_collect (PsRows *rows, PsRowReader read, gpointer data, GDestroyNotify f
         return NULL;
       if (!found)
         break;
-      if ((item = read (rows, data, error)) == NULL)
+      item = read (rows, data, error);
+      if (item == NULL)
         return NULL;
       g_ptr_array_add (items, item);
     }

@@ -244,7 +244,7 @@ run_round (Lowering *lowering)
   guint n_words = (lowering->schedule->placement->n_devices + 63) / 64;
 
   for (guint word = 0; word < n_words; word++)
-    for (guint64 left = G_MAXUINT64; (left &= lowering->awake[word]) != 0;)
+    for (guint64 left = lowering->awake[word]; left != 0; left &= lowering->awake[word])
       {
         guint bit = (guint)__builtin_ctzll (left);
 

@@ -23,8 +23,12 @@ task_clear (Task *task)
 static gboolean
 task_init (Task *task, const PsSetting *setting, const gint64 *memory_limit, guint n_devices, GError **error)
 {
-  if (setting->share_links && (task->cluster = ps_setting_cluster (setting, error)) == NULL)
-    return FALSE;
+  if (setting->share_links)
+    {
+      task->cluster = ps_setting_cluster (setting, error);
+      if (task->cluster == NULL)
+        return FALSE;
+    }
   if (!ps_setting_speeds (setting, n_devices, &task->speed, error))
     return FALSE;
   task->memory_limit = g_memdup2 (memory_limit, n_devices * sizeof *memory_limit);

@@ -205,8 +205,10 @@ ps_question_left_out (PsResults *results, const PsQuestion *question, GError **e
   if (counts_asynchronous (question))
     return g_strdup ("");
   g_string_append (sql, " AND feasible");
-  if (!append_conditions (question, sql, error) || !(rows = ps_rows_new (results->file, error, sql->str, ""))
-      || !ps_rows_next (rows, &found, error))
+  if (!append_conditions (question, sql, error))
+    return NULL;
+  rows = ps_rows_new (results->file, error, sql->str, "");
+  if (rows == NULL || !ps_rows_next (rows, &found, error))
     return NULL;
   if (ps_rows_is_null (rows, 0))
     return g_strdup ("");
@@ -237,8 +239,10 @@ ps_question_varying (PsResults *results, const PsQuestion *question, GError **er
     g_string_append_printf (sql, ", min (%s) IS NOT max (%s) OR count (%s) NOT IN (0, count (*))",
                             columns[i].column.key, columns[i].column.key, columns[i].column.key);
   g_string_append (sql, " FROM result");
-  if (!ps_question_append_where (question, sql, error) || !(rows = ps_rows_new (results->file, error, sql->str, ""))
-      || !ps_rows_next (rows, &found, error))
+  if (!ps_question_append_where (question, sql, error))
+    return NULL;
+  rows = ps_rows_new (results->file, error, sql->str, "");
+  if (rows == NULL || !ps_rows_next (rows, &found, error))
     return NULL;
   for (guint i = 0; columns[i].role == PS_ROLE_SETTING; i++)
     if (ps_rows_integer (rows, (int)i + 1))

@@ -253,7 +253,8 @@ strike (Player *player, GError **error)
   return send_one (player, 0, 1, error)
          && player->transport->class->receive (player->transport, player->own, 1, message_name (0, 1), error)
          && player->transport->class->wait (player->transport, player->own, 1, message_name (0, 1), &player->device,
-                                            &times, error);
+                                            &times, error)
+                != NULL;
 }
 
 static const struct

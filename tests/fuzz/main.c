@@ -69,11 +69,12 @@ test_corpus (gconstpointer name)
 
   g_assert_nonnull (directory);
   LLVMFuzzerTestOneInput ((const uint8_t *)"", 0);
-  for (; (entry = g_dir_read_name (directory)) != NULL; n++)
+  while ((entry = g_dir_read_name (directory)) != NULL)
     {
       g_autofree char *path = g_build_filename (folder, entry, NULL);
 
       run_file (path);
+      n++;
     }
   g_assert_cmpuint (n, >, 0);
 }

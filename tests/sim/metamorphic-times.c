@@ -185,7 +185,8 @@ planned_order (MetaProperty *property)
 
   if (!draw_fixed (property, &draw, META_BLOCKING | META_SPEED))
     return;
-  g_string_append_printf (draw.options, " --comm %s", ps_channel_name ((PsChannel)(1 + meta_below (property, n_channels () - 1))));
+  g_string_append_printf (draw.options, " --comm %s",
+                          ps_channel_name ((PsChannel)(1 + meta_below (property, n_channels () - 1))));
   planned = meta_run_draw (&draw, "--comm-order planned");
   asap = meta_run_draw (&draw, "--comm-order asap");
   deferred = meta_run_draw (&draw, "--comm-order deferred");
@@ -359,7 +360,9 @@ reversal (MetaProperty *property)
     return;
   line = g_strdup_printf ("--costs f=%us,bw=%us,c=%us,pair=%us", f * 60, bw * 60, c, pair * 60);
   forth = meta_run_draw (&draw, line);
-  if (forth->prediction == NULL || (reversed = reverse (forth->prediction->program->schedule)) == NULL)
+  if (forth->prediction != NULL)
+    reversed = reverse (forth->prediction->program->schedule);
+  if (reversed == NULL)
     return;
   text = ps_schedule_to_json (reversed);
   path = meta_write_file (property, "reversed.json", text);

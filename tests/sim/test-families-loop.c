@@ -148,8 +148,9 @@ test_pytorch_orders (void)
   if (path == NULL)
     return;
   g_autoptr (GDir) directory = g_dir_open (path, 0, NULL);
+  const char *file;
   guint n = 0;
-  for (const char *file; (file = g_dir_read_name (directory));)
+  while ((file = g_dir_read_name (directory)) != NULL)
     n += check_pytorch_file (file);
   g_assert_cmpuint (n, ==, 36);
 }

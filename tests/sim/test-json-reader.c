@@ -312,12 +312,13 @@ compare_object (PsJsonReader *reader, JsonObject *object)
   const char *key;
 
   g_assert_true (ps_json_enter_object (reader));
-  for (; (key = ps_json_next_key (reader)) != NULL; n++)
+  while ((key = ps_json_next_key (reader)) != NULL)
     {
       JsonNode *member = json_object_get_member (object, key);
 
       g_assert_nonnull (member);
       compare_value (reader, member);
+      n++;
     }
   g_assert_cmpuint (n, ==, json_object_get_size (object));
 }

@@ -224,8 +224,10 @@ ps_nccl_endpoint_join (PsNcclEndpoint *endpoint, const PsTransportSetting *setti
   endpoint->staged = device->class->read == NULL;
   if (endpoint->staged && !borrow_gpu (endpoint, setting, error))
     return FALSE;
-  if (!meet_peers (endpoint, setting, &replicas, error) || (names = exchange_names (endpoint, setting, error)) == NULL
-      || !open_channels (endpoint, setting, names, error))
+  if (!meet_peers (endpoint, setting, &replicas, error))
+    return FALSE;
+  names = exchange_names (endpoint, setting, error);
+  if (names == NULL || !open_channels (endpoint, setting, names, error))
     return FALSE;
   if (endpoint->replicas != NULL
       && !ps_nccl_channel_open (endpoint->replicas, &replicas, setting->replica, setting->n_replicas, error))
