@@ -1,4 +1,5 @@
-/* game.c - plays. What counts is what the consumer sees: from the sender's call until the receiver holds the data. */
+/* game.c - plays. A transfer lasts from the sender's call until the receiver holds the data, as its consumer sees it.
+ */
 #include "game.h"
 
 #include "clock.h"
@@ -50,7 +51,7 @@ ps_model_with_boundary (gint64 bytes)
 }
 
 /* When messages were handed over and when they could be used, by the clock of all. A message is timed at both its ends.
- * Of an all-reduce: its begin, and its end. */
+ * An all-reduce has its begin and its end here. */
 typedef struct
 {
   gint64 sent_ns[MAX_ROUNDS];
@@ -77,7 +78,7 @@ typedef struct
   Game *game;
   PsDeviceSetting setting;
   PsDevice *device;
-  guint index;   /* those below n_pairs ping, their partners pong */
+  guint index;   /* players below n_pairs ping, their partners pong */
   guint partner; /* its own index: it waits */
   PsTensor *sum; /* of an all-reduce */
 } Player;
@@ -388,7 +389,7 @@ ps_game_load_is_own (const PsCalibration *calibration)
   return calibration->transport->exclusive && calibration->device->splits;
 }
 
-/* What computes beside, in this process: others than the players only in the first one. */
+/* Loads the players' accelerators if each has its own; else the devices that do not play, in the first process. */
 static gboolean
 begin_load (const PsCalibration *calibration, const Game *game, PsLoad **load, GError **error)
 {

@@ -7,11 +7,11 @@
 G_BEGIN_DECLS
 
 /* Computes median, quartiles, median absolute deviation and minimum by nearest rank. The median of n sorted
- * values is number ceil (n / 2); the quartiles are numbers ceil (n / 4) and ceil (3n / 4), counted from 1. n > 0. */
+ * values is number ceil (n / 2), counted from 1. The quartiles are numbers ceil (n / 4) and ceil (3n / 4). n > 0. */
 void ps_statistics_compute (const gint64 *samples, guint n, PsStatistics *statistics);
 
 /* Gives the ranks (from 1) of two order statistics. The true median lies between them with at least 95 % probability,
- * whatever the distribution. low is the largest rank with P (Binomial (n, 1/2) < low) <= 2.5 %, high = n + 1 - low.
+ * whatever the distribution. low is the largest rank with P (Binomial (n, 1/2) < low) <= 2.5 %. high is n + 1 - low.
  * FALSE for n < 6: there is no such interval. */
 gboolean ps_median_ranks (guint n, guint *low, guint *high);
 

@@ -80,7 +80,7 @@ ps_end_transfers (const PsCalibration *calibration)
   tell_others (calibration, &end);
 }
 
-/* Whether every device of this process has an accelerator where the transport needs one for each. */
+/* FALSE where the transport needs an accelerator for each device and devices of this process have to share one. */
 static gboolean
 has_accelerators (const PsCalibration *calibration)
 {

@@ -6,10 +6,10 @@
 
 G_BEGIN_DECLS
 
-/* Transfers between two devices, nothing else going on, and of 8 bytes, a quarter of the boundary's size and all of it
- * both ways at once, in two pairs and beside others that compute, where there are devices for it: in this process, or
- * between this one and the others of calibration->processes, which call ps_answer_transfers meanwhile. Those add up,
- * too, where the transport can. */
+/* Measures transfers between two devices, nothing else going on. Messages of 8 bytes, a quarter of the boundary's size
+ * and all of it also go both ways at once, in two pairs, and beside devices that compute, if there are so many. The
+ * devices are in this process, or in it and in the others of calibration->processes, which call ps_answer_transfers
+ * meanwhile. Measures all-reduces too where the transport can. */
 gboolean ps_calibrate_transfers (const PsCalibration *calibration, GError **error);
 
 /* Tells the other processes that there is nothing more to measure. */

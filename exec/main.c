@@ -71,7 +71,7 @@ options_clear (Options *options)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
-/* What a run needs and what is known before it. */
+/* The program to run and its prediction. */
 typedef struct
 {
   PsPrediction *prediction; /* NULL without costs */
@@ -157,7 +157,7 @@ find_classes (Options *options, GError **error)
   return options->run.transport != NULL;
 }
 
-/* Of several processes: the one that prints and stores. */
+/* Only the first process prints and stores. */
 static gboolean
 is_first (const Options *options)
 {

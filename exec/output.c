@@ -43,7 +43,7 @@ steps_to_text (const PsRunResult *result)
   return ps_table_to_text (table);
 }
 
-/* Of each device: how long posting sends and receives held its host in the step of the timeline. Free with g_free. */
+/* For each device, how long its host posted sends and receives in the step of the timeline. Free with g_free. */
 static double *
 posting_times (const PsTimeline *timeline)
 {
@@ -172,7 +172,7 @@ ps_run_report_to_json (const PsRunReport *report)
   return ps_table_to_json (table, "pipesim-exec/1", extra);
 }
 
-/* SQLite's log lies beside it. What is not there is for those who read it to say. */
+/* Its folder must be writable too: SQLite's log lies there. A missing database is not this function's error. */
 gboolean
 ps_output_check_database (const char *db, GError **error)
 {

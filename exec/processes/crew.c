@@ -21,7 +21,7 @@ struct _PsCrew
   pthread_cond_t open;
   guint n_waiting;
   guint round;
-  gint64 last_ns;  /* when the round was complete; nobody can finish the next one before all have read it */
+  gint64 last_ns;  /* when the round was complete; the next one ends only after all have read it */
   GError *failure; /* the first */
 
   pthread_mutex_t watch_lock; /* held while failed is called */
@@ -144,7 +144,7 @@ ps_crew_meet (PsCrew *crew, guint member, gint64 *moment_ns, GError **error)
   return TRUE;
 }
 
-/* Of all members here, in a row; then of all processes. */
+/* Exchanges the bytes of all members here, in a row, and then of all processes. */
 static void
 exchange_for_all (PsCrew *crew, gsize n_bytes)
 {

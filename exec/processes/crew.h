@@ -27,7 +27,7 @@ gboolean ps_crew_exchange (PsCrew *crew, guint member, gconstpointer mine, gsize
 void ps_crew_fail (PsCrew *crew, GError *error);
 
 /* failed is called when the crew fails, and at once if it has; it may be called more than once, from any thread. NULL:
- * nobody is called any more. */
+ * nothing is called any more. */
 void ps_crew_watch (PsCrew *crew, void (*failed) (gpointer data), gpointer data);
 
 /* FALSE with the error that the crew has failed with; TRUE if it has not. */

@@ -7,15 +7,15 @@
 
 G_BEGIN_DECLS
 
-/* NULL stands for a program that runs alone. A wait that is longer than timeout_ns (0: for ever) and a failure of MPI
- * itself are the end of all processes, as `fail` is: then no hook returns, and no function here. */
+/* NULL stands for a program that runs alone. A wait longer than timeout_ns (0: for ever) ends all processes, as `fail`
+ * does, and so does a failure of MPI itself: then no hook and no function here returns. */
 typedef struct _PsProcesses PsProcesses;
 struct _PsProcesses
 {
-  guint rank, n_ranks;           /* this process among all of them; n_ranks >= 2 */
-  guint local_rank, n_local;     /* this process among the processes of its host, in the order of ranks */
-  const gint64 *clock_offset_ns; /* [n_ranks] add it to a time by the monotonic clock there to get the time by the
-                                    clock of rank 0; 0 on the host of rank 0, else measured at the start */
+  guint rank, n_ranks;           /* place of this process among all; n_ranks >= 2 */
+  guint local_rank, n_local;     /* its place on its host, in the order of ranks */
+  const gint64 *clock_offset_ns; /* [n_ranks] a time by the rank's monotonic clock + this = the time by rank 0's;
+                                    0 on the host of rank 0, else measured at the start */
 
   /* Messages between two ranks arrive in order; the receiver names the same number of bytes as the sender. One thread
    * at a time. */

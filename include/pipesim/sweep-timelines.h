@@ -1,5 +1,5 @@
 /* sweep-timelines.h - the timelines of the settings in a database of results. The database holds settings and their
- * figures, and no timelines; the settings say all that is needed to simulate them anew. */
+ * figures, and no timelines; the settings say all that is needed to simulate them again. */
 #ifndef PIPESIM_SWEEP_TIMELINES_H
 #define PIPESIM_SWEEP_TIMELINES_H
 

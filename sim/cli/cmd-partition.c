@@ -71,7 +71,7 @@ is_replicated (const PsPartition *partition)
   return FALSE;
 }
 
-/* Whether what 1F1B keeps is known: every stage has a device of its own. */
+/* The memory of 1F1B is known where every stage has a device of its own. */
 static gboolean
 has_memory (const PsPartitionSetting *task, const PsPartition *partition)
 {

@@ -52,7 +52,7 @@ options_clear (Options *options)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Options, options_clear)
 
-/* What is to be printed. */
+/* The rows to print, and the predictions that they show. */
 typedef struct
 {
   PsPredictor *predictor;
@@ -240,8 +240,8 @@ rows_to_text (const Result *result)
                           text, result->asynchronous->str);
 }
 
-/* Rows of sampled schedules say how often they win over the others, so they wait until all are sampled. What is
- * explained stays for the printed explanation. */
+/* Rows of sampled schedules say how often they win over the others, so they wait until all are sampled. An
+ * explained prediction stays for the printed explanation. */
 static gboolean
 take_prediction (const Options *options, Result *result, PsPrediction *taken, GError **error)
 {
@@ -356,7 +356,7 @@ check_analysis (Options *options, GError **error)
   return ps_spread_options_finish (&options->spread, options->setting, options->several, error);
 }
 
-/* Those of several --schedule, each of which may name several. */
+/* The names of all --schedule options; each may name several. */
 static void
 split_schedules (Options *options)
 {

@@ -83,7 +83,7 @@ static const PsColumn columns[] = {
   { "devices_detail", NULL, PS_COLUMN_TABLE },
 };
 
-/* What came of the choices. */
+/* The results of the choices. */
 typedef struct
 {
   PsColumn columns[G_N_ELEMENTS (columns)];
@@ -326,8 +326,8 @@ try_choice (const Options *options, const SearchChoice *choice, gint64 time_limi
   return TRUE;
 }
 
-/* Choices that cannot be are skipped with their reason; when none is left the first reason is the error. What a choice
- * leaves of its time goes to those behind it. */
+/* Choices that cannot be are skipped with their reason; when none is left the first reason is the error. Time
+ * that a choice leaves goes to the choices after it. */
 static gboolean
 try_all (const Options *options, const GArray *choices, Outcome *outcome, GError **error)
 {

@@ -1,6 +1,6 @@
 /* commands.h - the subcommands that the program pipesim holds itself; main.c has their table.
  *
- * Each reads its own arguments (argv[0] is the subcommand's name), prints data to stdout and talk to stderr, and
+ * Each reads its own arguments (argv[0] is the subcommand's name) and prints data to stdout and talk to stderr. It
  * returns the exit code: 0 done, 3 done but outside the tolerance asked for. On failure it sets *error and main decides
  * the code.
  */

@@ -72,7 +72,7 @@ append_name (GString *name, PsOp op, gboolean with_stage)
     g_string_append_printf (name, "/%u", op.slice);
 }
 
-/* The name of the op at index i, joined with its partner's when it begins a pair; *next is the index behind it. */
+/* The name of the op at index i, joined with its partner's when it begins a pair; *next is the index after it. */
 static char *
 span_name (const PsTimeline *timeline, guint i, guint *next)
 {

@@ -14,10 +14,10 @@ typedef struct
 /* For standard output: coloured (unless NO_COLOR is set) and folded to its width if it is a terminal. */
 void ps_draw_style_init (PsDrawStyle *style, guint max_width);
 
-/* One row per device: an op's name where it starts, '=' behind it while it goes on, '.' while the device waits. Names
- * are kind and microbatch, with the stage behind a dot where devices hold several. A cell is the longest time that
- * divides every start and end and has room for a name; when rows would be longer than max_width it is one character,
- * names are cut to what fits, and very short ops may be missing. *cell_ns says what was taken. Free with g_free. */
+/* One row per device: an op's name where it starts, '=' after it while it goes on, '.' while the device waits. Names
+ * are kind and microbatch; a dot and the stage follow where devices hold several. *cell_ns gets the time of a cell: the
+ * longest that divides every start and end; a cell has room for a name. When rows would be longer than max_width a cell
+ * is one character; then names are cut and very short ops may be missing. Free with g_free. */
 char *ps_draw_timeline (const PsTimeline *timeline, const PsDrawStyle *style, gint64 *cell_ns);
 
 #endif

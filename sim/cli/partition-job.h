@@ -16,7 +16,7 @@ typedef struct
   PsSetting *setting; /* finished */
 } PartitionOptions;
 
-/* What `task` points into. */
+/* A task and the memory that it points into. */
 typedef struct
 {
   PsLayers *layers;

@@ -219,7 +219,7 @@ run_table (const PsExplainReport *report, guint *n_rows)
   return table;
 }
 
-/* What of the path is what: "F 8 ms, BW 16 ms, transfers 600 us". */
+/* The time of each kind on the path: "F 8 ms, BW 16 ms, transfers 600 us". */
 static char *
 summarise_path (const PsExplainReport *report)
 {
@@ -340,7 +340,7 @@ ps_explain_report_slack (const PsExplainReport *report)
   return table;
 }
 
-/* What would pay off */
+/* Gains of faster parts */
 
 static const PsColumn what_if_columns[] = {
   { "part", "faster", PS_COLUMN_TEXT },
@@ -364,7 +364,7 @@ ps_explain_report_what_if (const PsExplainReport *report)
       ps_table_set_text (table, "part", part);
       ps_table_set_integer (table, "iteration_ns", what_if->iteration_ns);
       ps_table_set_ratio (table, "gain", what_if->gain);
-      if (what_if->change_point < 1) /* which NAN is not */
+      if (what_if->change_point < 1) /* false for NAN */
         ps_table_set_ratio (table, "change_point", what_if->change_point);
       ps_table_set_integer (table, "least_ns", what_if->least_ns);
     }

@@ -18,7 +18,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsExplainReport, ps_explain_report_free)
 
 /* The nested tables of --json: critical_path, idle, slack (NULL where it is not known), what_if. */
 PsTable *ps_explain_report_path (const PsExplainReport *report);
-guint ps_explain_report_iterations (const PsExplainReport *report); /* that the path spans */
+guint ps_explain_report_iterations (const PsExplainReport *report); /* iterations that the path spans */
 PsTable *ps_explain_report_idle (const PsExplainReport *report);
 PsTable *ps_explain_report_slack (const PsExplainReport *report);
 PsTable *ps_explain_report_what_if (const PsExplainReport *report);

@@ -17,8 +17,8 @@ typedef struct
 /* "V v=2 b=4 recompute=full". Free with g_free. */
 char *search_choice_describe (const SearchChoice *choice);
 
-/* Array of SearchChoice, at least one: all that the setting leaves open, with microbatches of size_text sequences
- * (NULL: the model's own), or of every power of two that divides the batch (any_size). Errors: PS_ERROR_USAGE where
+/* Array of SearchChoice, at least one: all that the setting leaves open. Microbatches hold `size` sequences (0: as many
+ * as the model says), or every power of two that divides the batch (any_size). Errors: PS_ERROR_USAGE where
  * nothing is left to try, and those of reading the model. */
 GArray *search_choices (const PsSetting *setting, guint size, gboolean any_size,
                         GError **error) G_GNUC_WARN_UNUSED_RESULT;

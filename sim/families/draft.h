@@ -219,7 +219,7 @@ void ps_contest_clear (PsContest *contest);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsContest, ps_contest_clear)
 
 /* Makes the draft the best one if it fits the limits and is better. The length decides, then the other of makespan and
- * longest span. The draft may be made anew afterwards. */
+ * longest span. The draft may be used again afterwards. */
 void ps_contest_enter (PsContest *contest);
 
 /* The largest length with which a draft can still win; G_MAXINT64: any. */

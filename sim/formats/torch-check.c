@@ -235,7 +235,7 @@ walk_messages (const Check *check, GError **error)
   return TRUE;
 }
 
-/* Once all actions are noted: messages that nobody sent, received or waited for. */
+/* Once all actions are noted: messages that were not sent, received or waited for. */
 static gboolean
 find_missing (const Check *check, guint r, const PsTorchAction *action, GError **error)
 {

@@ -67,7 +67,7 @@ change_active (GArray *list, gboolean waits, guint16 *active, guint *n_active, c
       }
 }
 
-/* Reduces the gradients of a stage behind the cell with its last backward. */
+/* Reduces the gradients of a stage after the cell with its last backward. */
 static void
 append_reduce (GArray *list, gboolean waits, const PsTorchAction *cell, guint n, guint *left)
 {

@@ -14,7 +14,7 @@ G_BEGIN_DECLS
 
 typedef struct _PsEventGraph PsEventGraph;
 
-/* Events 0 .. n_events - 1, which take no time and wait for nobody. Free with ps_event_graph_free. */
+/* Events 0 .. n_events - 1, which take no time and wait for no other. Free with ps_event_graph_free. */
 PsEventGraph *ps_event_graph_new (guint n_events);
 void ps_event_graph_free (PsEventGraph *graph);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsEventGraph, ps_event_graph_free)

@@ -62,7 +62,7 @@ rounds_init (Rounds *rounds)
   ps_round_events_init (&rounds->events, program, rounds->setting);
   rounds->graph = ps_event_graph_new (rounds->events.n_events);
   rounds->channels = ps_channels_new (program, rounds->setting->comm);
-  rounds->ends = g_new (End, rounds->channels->n_ends);
+  rounds->ends = g_new0 (End, rounds->channels->n_ends);
   for (guint i = 0; i < rounds->channels->n_ends; i++)
     rounds->ends[i] = (End){ NO_EVENT, NO_EVENT };
 }

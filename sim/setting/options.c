@@ -9,7 +9,7 @@
 #define FILE(member) PS_FILE (PsSetting, member)
 #define OWN(type_) .type = PS_OPTION_##type_
 
-/* What a sweep knows: key, title and type of the column, and the other members of PsSweepField. */
+/* The part for sweeps: key, title and type of the column, and the other members of PsSweepField. */
 #define SWEEP(key_, title_, type_, ...)                                                                                \
   .sweep = &(const PsSweepField)                                                                                       \
   {                                                                                                                    \

@@ -44,7 +44,7 @@ add_profile (GChecksum *checksum, PsCostDb *db, const PsProfile *profile, GError
   return TRUE;
 }
 
-/* Of the measurements themselves: SQLite changes the file whenever it is opened. */
+/* The digest is of the measurements, not of the file: SQLite changes the file whenever it is opened. */
 static gboolean
 digest (const char *path, char **digest, GError **error)
 {

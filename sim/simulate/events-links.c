@@ -18,7 +18,7 @@ typedef struct
 {
   Work left; /* as of since_ns */
   gint64 since_ns;
-  guint64 alone; /* rate that it has when nobody shares */
+  guint64 alone; /* its rate when it shares no link */
   guint64 rate;
   guint32 port[2]; /* links: out of the sender, into the receiver */
   guint8 phase;

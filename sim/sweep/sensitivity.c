@@ -187,11 +187,11 @@ number_of (const PsValue *value)
 static double
 break_even (const Task *task, const Value *last, const char *before, const Value *now)
 {
-  double behind = time_of (last, now->fastest) - time_of (last, before);
+  double left = time_of (last, now->fastest) - time_of (last, before);
   double ahead = time_of (now, before) - time_of (now, now->fastest);
   double from = number_of (&last->cells[task->n_held]), to = number_of (&now->cells[task->n_held]);
 
-  return from + (to - from) * behind / (behind + ahead);
+  return from + (to - from) * left / (left + ahead);
 }
 
 static char *

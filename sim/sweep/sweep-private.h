@@ -20,8 +20,8 @@ const char *ps_sweep_field_cost (const PsOption *field);
 typedef struct
 {
   char *text;         /* as the spec has it, ranges written out */
-  PsSetting *setting; /* this value and nothing else */
-  gint64 own;         /* this value, where the field is PS_FIELD_OWN */
+  PsSetting *setting; /* only this value is set */
+  gint64 own;         /* the value of a field that is PS_FIELD_OWN */
   PsValue value;      /* for the results */
   char *content;      /* digest of the file that it names; NULL: none */
 } PsSweepValue;

@@ -43,7 +43,7 @@ fail (Job *job, GError *error)
   g_mutex_unlock (&job->mutex);
 }
 
-/* Waits while the writer is behind. */
+/* Waits while too many rows wait for the writer. */
 static void
 hand_over (Job *job, GPtrArray *rows)
 {
@@ -107,7 +107,7 @@ work (gpointer data)
   return NULL;
 }
 
-/* What is worth a transaction; NULL when nothing will come any more. */
+/* Enough rows for a transaction; NULL when no more will come. */
 static GPtrArray *
 collect (Job *job)
 {
@@ -198,7 +198,7 @@ run_threads (Job *job, PsResults *results, PsSweepProgress *progress)
     g_thread_join (threads[i]);
 }
 
-/* What there is to do, and how much of it is done. */
+/* Begins the sweep in the results and counts the settings that are done there. */
 static gboolean
 job_open (Job *job, PsResults *results, PsSweepProgress *progress, GError **error)
 {

@@ -216,7 +216,7 @@ has_source (const PsSweep *sweep)
   return FALSE;
 }
 
-/* What a field needs beside it is only known at the end. */
+/* Runs at the end: a field may need others, which may come after it. */
 static gboolean
 check_fields (const PsSweep *sweep, GError **error)
 {

@@ -1,4 +1,4 @@
-/* sweep-timelines.c - reads a sweep back from its database and simulates settings of it anew. */
+/* sweep-timelines.c - reads a sweep back from its database and simulates its settings again. */
 #include "questions-private.h"
 #include "sweep-private.h"
 
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* What the table sweep says: digest, spec, version. */
+/* The row of table `sweep`. */
 typedef struct
 {
   char *digest;
@@ -154,8 +154,9 @@ is_within (PsResults *results, const PsSweep *sweep, const Row *row, GError **er
 {
   if (row->point < ps_sweep_n_points (sweep))
     return TRUE;
-  return ps_refuse (error, PS_ERROR_INPUT, "%s: setting %" G_GUINT64_FORMAT " is behind the last of its sweep",
-                    results->file->path, row->point);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: setting %" G_GUINT64_FORMAT " is after the last of its sweep",
+               results->file->path, row->point);
+  return FALSE;
 }
 
 static gboolean
@@ -163,10 +164,11 @@ is_same (PsResults *results, const PsPrediction *prediction, const Row *row, GEr
 {
   if (prediction->metrics.iteration_ns == row->iteration_ns)
     return TRUE;
-  return ps_refuse (error, PS_ERROR_INPUT,
-                    "%s: setting %" G_GUINT64_FORMAT " takes %" G_GINT64_FORMAT
-                    " ns when simulated anew, the database says %" G_GINT64_FORMAT,
-                    results->file->path, row->point, prediction->metrics.iteration_ns, row->iteration_ns);
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
+               "%s: setting %" G_GUINT64_FORMAT " takes %" G_GINT64_FORMAT
+               " ns when simulated again, the database says %" G_GINT64_FORMAT,
+               results->file->path, row->point, prediction->metrics.iteration_ns, row->iteration_ns);
+  return FALSE;
 }
 
 /* The number of microbatches may follow from a global batch, so it is taken from the row. */

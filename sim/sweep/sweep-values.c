@@ -91,7 +91,7 @@ fail (GError **error, const char *where, const char *text, const char *message)
   return ps_refuse (error, PS_ERROR_INPUT, "%s: %s %s", where, quoted, message);
 }
 
-/* What follows the two ends: nothing, "step 4" or "x2". */
+/* The text after the two ends: nothing, "step 4" or "x2". */
 static gboolean
 read_stride (const char *text, Range *range)
 {

@@ -153,8 +153,8 @@ test_wrong_rows (void)
   g_assert_null (ps_results_timelines (results, &question, G_MAXUINT, &n_left, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
   /* (8 + 2 - 1) times 3 and 4 ms. */
-  g_assert_true (
-      g_str_has_suffix (error->message, "setting 0 takes 27000000 ns when simulated anew, the database says 36000000"));
+  g_assert_true (g_str_has_suffix (error->message,
+                                   "setting 0 takes 27000000 ns when simulated again, the database says 36000000"));
 }
 
 static void

@@ -60,15 +60,15 @@ join_block (Exponentials own)
   return own;
 }
 
-/* Sets the numbers of a pack after the vocabulary's end to `behind`; the pack begins at `column`. */
+/* Sets the numbers of a pack after the vocabulary's end to `filler`; the pack begins at `column`. */
 template <int width>
 static __device__ __forceinline__ void
-set_behind (float (&x)[width], int column, int vocabulary, float behind)
+fill_end (float (&x)[width], int column, int vocabulary, float filler)
 {
   if (column + width > vocabulary)
 #pragma unroll
     for (int i = 0; i < width; i++)
-      x[i] = column + i < vocabulary ? x[i] : behind;
+      x[i] = column + i < vocabulary ? x[i] : filler;
 }
 
 template <typename T, int width>
@@ -85,7 +85,7 @@ read_row (const T *row, int vocabulary)
 #pragma unroll
       for (int i = 0; i < width; i++)
         x[i] = ps_to_float (pack.at[i]);
-      set_behind (x, column, vocabulary, -INFINITY);
+      fill_end (x, column, vocabulary, -INFINITY);
 #pragma unroll
       for (int i = 0; i < width; i++)
         top = fmaxf (top, x[i]);
@@ -124,7 +124,7 @@ __launch_bounds__ (block_threads) cross_entropy (T *logits, float *loss, const u
 #pragma unroll
         for (int i = 0; i < width; i++)
           slope[i] -= column + i == target ? factor : 0;
-      set_behind (slope, column, vocabulary, 0);
+      fill_end (slope, column, vocabulary, 0);
 #pragma unroll
       for (int i = 0; i < width; i++)
         pack.at[i] = ps_from_float<T> (slope[i]);

@@ -57,7 +57,7 @@ typedef struct
   /* The thread's own. */
   GArray *requests; /* MPI_Request of each transfer under way */
   GArray *indices;  /* of the requests that are done */
-  GArray *statuses; /* nobody reads them; without any, compilers warn of MPICH's headers */
+  GArray *statuses; /* not read; without any, compilers warn of MPICH's headers */
   gint64 round_ns;  /* begin of the latest round */
   gint64 resume_ns; /* when the process had been stopped last; 0: never */
   PsMpiLetter letters[PS_MPI_N_LETTERS];

@@ -53,7 +53,7 @@ struct _PsMpiPort
   guint n_here;     /* devices of each process: rank r has those from r n_here on */
   PsDevice *device; /* NULL until it has joined */
   pthread_cond_t changed;
-  guint n_untaken;     /* messages sent that nobody has taken */
+  guint n_untaken;     /* messages sent that no receiver has taken */
   GQueue jobs;         /* of PsMpiJob, oldest first */
   GQueue grants;       /* of PsMpiHead, for messages that are not sent yet */
   GQueue receipts;     /* of PsMpiReceipt, oldest first */

@@ -25,7 +25,7 @@ typedef struct
   void *staging;    /* device memory that stands for host memory; NULL: none */
   gint64 due_ns;    /* messages without data: by the clock of all, when they may be used */
   cudaEvent_t done; /* after it in the stream */
-  gint64 since_ns;  /* since when somebody has waited for it; 0: nobody does. Under the channel's lock */
+  gint64 since_ns;  /* since when a thread has waited for it; 0: none does. Under the channel's lock */
 } PsNcclJob;
 
 typedef struct

@@ -155,7 +155,7 @@ exchange_names (const PsNcclEndpoint *endpoint, const PsTransportSetting *settin
   return g_memdup2 (all + (gsize)setting->replica * n * n, n * n_bytes);
 }
 
-/* Sends a message that nobody wants: NCCL connects with the first one. */
+/* Sends a message for no op: NCCL connects with the first one. */
 static gboolean
 warm_up (const PsNcclEndpoint *endpoint, PsNcclChannel *channel, GError **error)
 {
