@@ -22,7 +22,8 @@ static const PsOption export_rows[] = {
 
 static const PsOption import_rows[] = {
   PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database, created when missing"),
-  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Name of the profile in the database (the one in the file)"),
+  PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME",
+             "Name of the profile in the database (the one in the file)"),
   PS_OPTION ("", 0, PS_FILES (Options, files), "FILE", NULL),
   PS_OPTION_END,
 };
@@ -91,13 +92,13 @@ gboolean
 ps_calib_cmd_import (int argc, char **argv, GError **error)
 {
   Options options = { 0 };
-  gboolean ok = ps_calib_parse (
-                    argc, argv, "import",
-                    "Reads a profile that calib export wrote into a cost database that has none of that name yet.",
-                    import_rows, &options, error)
-                && ps_calib_require ("--db", options.db, error)
-                && (options.profile == NULL || ps_calib_require ("--profile", options.profile, error))
-                && check_files (&options, error) && import (&options, error);
+  gboolean ok
+      = ps_calib_parse (argc, argv, "import",
+                        "Reads a profile that calib export wrote into a cost database that has no profile of its name.",
+                        import_rows, &options, error)
+        && ps_calib_require ("--db", options.db, error)
+        && (options.profile == NULL || ps_calib_require ("--profile", options.profile, error))
+        && check_files (&options, error) && import (&options, error);
 
   ps_options_reset (import_rows, &options);
   return ok;

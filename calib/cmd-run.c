@@ -47,9 +47,8 @@ static const PsOption rows[] = {
              "Devices (default: cores, at most 4)"),
   PS_OPTION ("sharing", 0, PS_COUNT (Options, sharing, 1, PS_MAX_DEVICES), "N",
              "Devices that run at the same time; they share accelerators if there are fewer (all)"),
-  PS_OPTION (
-      "sm-shares", 0, PS_TEXT (Options, sm_shares), "N,...",
-      "Proportions in which devices split a GPU's multiprocessors, rounded to pieces it can split off (equal)"),
+  PS_OPTION ("sm-shares", 0, PS_TEXT (Options, sm_shares), "N,...",
+             "Proportions in which devices split a GPU's multiprocessors, rounded to pieces it can split off (equal)"),
   PS_OPTION ("caches", 0, PS_TEXT (Options, caches), "STATE,...",
              "Data of ops in the caches: run as in real runs, cold none, warm all that fits (run)"),
   PS_OPTION ("blocks", 0, PS_TEXT (Options, blocks), "N,...",
@@ -59,8 +58,8 @@ static const PsOption rows[] = {
   PS_OPTION ("within", 0, PS_PERCENT (Options, rule.within, 0.0001, 100), "PERCENT",
              "Sample until each median is known to this percentage of itself, 0.5 or 0.5% (default: 1%)",
              .initial = 0.01),
-  PS_OPTION ("max-samples", 0, PS_COUNT (Options, rule.max_samples, 1, 1000000), "N", "Most samples of each quantity (2000)",
-             .initial = 2000),
+  PS_OPTION ("max-samples", 0, PS_COUNT (Options, rule.max_samples, 1, 1000000), "N",
+             "Most samples of each quantity (2000)", .initial = 2000),
   PS_OPTION ("time-limit", 0, PS_TIME (Options, rule.time_limit_ns), "T",
              "Most time for ops that are measured together; a tenth of it for each size of transfers (6s)",
              .initial = 6e9),
@@ -335,11 +334,10 @@ parse (Options *options, int argc, char **argv, GError **error)
              "Measures every op of every stage shape, and transfers of many sizes. R is not measured, because no "
              "device runs it by itself: predictions take F's time for it. Three sizes up to the boundary's are also "
              "sent both ways at once, in two pairs (4 devices) and beside others that compute (3). One op, the "
-             "sentinel, is read in between: the machine was not quiet if its time moved by more "
-             "than 3 %. What else the "
-             "profile holds already is kept, so a run that was cut short can be repeated. In several "
-             "processes, which mpirun or srun --mpi=pmix starts, the first process measures ops, it and "
-             "the second measure the transfers between them, and all processes measure an all-reduce.",
+             "sentinel, is read in between: the machine was not quiet if its time moved by more than 3 %. "
+             "Other times that the profile holds already are kept, so a run that was cut short can be repeated. In "
+             "several processes, which mpirun or srun --mpi=pmix starts, the first process measures ops, it and the "
+             "second measure the transfers between them, and all processes measure an all-reduce.",
              rows, options, error)
          && ps_calib_require ("--db", options->db, error) && ps_calib_require ("--profile", options->profile, error)
          && ps_calib_require ("--model", options->model, error);

@@ -1,4 +1,4 @@
-/* game.c - plays. A transfer lasts from the sender's call until the receiver holds the data, as its consumer sees it.
+/* game.c - plays. A transfer lasts as its consumer sees it: from the sender's call until the receiver holds the data.
  */
 #include "game.h"
 

@@ -54,7 +54,7 @@ static const PsOption rows[] = {
              .given = PS_MEMBER (Options, has_timeout, gboolean)),
   PS_OPTION ("trace", 0, PS_FILE (Options, trace), "FILE", "Write the measured timeline"),
   PS_OPTION ("sm-shares", 0, PS_TEXT (Options, sm_shares), "N,...",
-             "In what proportion devices split a GPU's multiprocessors (default: evenly)"),
+             "Shares of a GPU's multiprocessors that devices get (default: even)"),
   PS_OPTION ("predicted", 0, PS_FILE (Options, predicted), "FILE", "Write the simulated timeline"),
   PS_OPTION ("json", 0, PS_FLAG (Options, json), NULL, "Print results as JSON"),
   PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options),

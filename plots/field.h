@@ -23,7 +23,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsPlotAxis, ps_plot_axis_clear)
  * count. */
 void ps_plot_axis_init (PsPlotAxis *axis, const char *field, const PsResultValues *values, guint column);
 
-/* Whether a logarithmic axis reads better. It does if values (all above 0) spread over a factor of eight or more, or if
+/* TRUE if a logarithmic axis reads better: if values (all above 0) spread over a factor of eight or more, or if
  * more than half of them lie in the lowest third. A ratio is read from 0 on, unless most of its values would lie in the
  * lowest sixth. */
 gboolean ps_plot_axis_crowds (const PsPlotAxis *axis, const char *field);

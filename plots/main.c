@@ -72,7 +72,7 @@ draw_accuracy (const PsPlotOptions *options, GError **error)
   return db != NULL && ps_accuracy_plot (&options->picture, options->arguments[1], db, error);
 }
 
-/* Whether a profile is a text, which is JSON; no database begins like that. */
+/* A profile as text is JSON; no database begins with its brace. */
 static gboolean
 is_text (const char *path)
 {

@@ -52,7 +52,7 @@ distinct_x (const PsPlotSeriesSet *set)
   return g_steal_pointer (&all);
 }
 
-/* Whether an axis is logarithmic: as the user asked, else as it reads better. */
+/* An axis is logarithmic as the user asked, else as it reads better. */
 static gboolean
 wants_log (const PsSweepPicture *what, char letter, const PsPlotAxis *axis, const char *field)
 {

@@ -8,7 +8,7 @@
 
 G_BEGIN_DECLS
 
-/* Draws n = 1 or 2 timelines, the first above the second, on one time axis; below each the memory of its devices, if
+/* Draws n = 1 or 2 timelines, the first above the second, on one time axis. Below each is the memory of its devices, if
  * known. picture->transfers adds a line for each transfer, from the sender's row at its start to the receiver's at its
  * end.
  *
@@ -29,7 +29,7 @@ char *ps_timeline_title (PsTimeline *const *timelines, guint n);
 void ps_timeline_append_memory (GString *script, const PsTimeline *timeline, double x_unit, double y_unit,
                                 gint64 end_ns, gint64 grain_ns);
 
-/* Whether a picture leaves out what cannot be seen: SVG pictures of many ops do, because their size grows with
+/* TRUE if a picture leaves out details that cannot be seen. SVG pictures of many ops do, because their size grows with
  * everything that is drawn. */
 gboolean ps_timeline_is_coarse (const PsPicture *picture, const PsTimeline *timeline);
 

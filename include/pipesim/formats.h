@@ -80,8 +80,8 @@ PsSchedule *ps_format_read (const char *path, GError **error) G_GNUC_WARN_UNUSED
 char *ps_torch_op_name (PsOp op);
 
 /* Findings, one line each, about a valid schedule that is exported as torch-compute or torch-comms: what PyTorch's
- * runtime, or torchtitan, which loads its stages by schedule name, would refuse or do wrong. comms is the torch-comms
- * text written of it; NULL: the text that would be written. Free with g_ptr_array_unref. */
+ * runtime would refuse or do wrong, or torchtitan, which loads its stages by schedule name. comms is the torch-comms
+ * text written of it. NULL: the text that would be written. Free with g_ptr_array_unref. */
 GPtrArray *ps_torch_lint (const PsSchedule *schedule, const char *comms) G_GNUC_WARN_UNUSED_RESULT;
 
 /* The same for a torch-comms text of either release as it stands: its own receives, REDUCE_GRADs and UNSHARDs. Findings

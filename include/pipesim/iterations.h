@@ -4,12 +4,12 @@
  * Global synchronisation: all devices meet at the optimizer. An iteration takes the makespan, the part of the
  * all-reduce that goes on after it, and the longest O of a device.
  *
- * Bypass is the post-validation of the zero-bubble paper (arXiv 2401.10241, section 4): a device steps its optimizer as
- * soon as its own gradients are reduced and it has the state (norm, overflow) that the devices before it have handed
- * down; the state is a few bytes and travels in no time. The device then goes on with the next iteration at once. The
+ * Bypass is the post-validation of the zero-bubble paper (arXiv 2401.10241, section 4). A device steps its optimizer as
+ * soon as its own gradients are reduced and it has the state (norm, overflow) of the devices before it. The state is a
+ * few bytes and travels in no time. The device then goes on with the next iteration at once. The
  * validation on the way back costs nothing here: no step is ever rolled back.
  *
- * Asynchronous schedules (PipeDream, PipeDream-2BW) never meet and never drain: on every device the drain of one
+ * Asynchronous schedules (PipeDream, PipeDream-2BW) never meet and never drain. On every device the drain of one
  * iteration interleaves with the warm-up of the next, a backward in turn with a forward. No device is more than one
  * iteration ahead, so with m < p fewer microbatches are under way than PipeDream would allow.
  *
@@ -35,7 +35,7 @@ const char *ps_sync_name (PsSync sync); /* "global", "bypass" */
 gboolean ps_sync_parse (const char *where, const char *text, PsSync *sync, GError **error);
 
 /* The all-reduce of a stage's gradients (PsCosts.reduce_ns) begins when the last W or BW of the stage has ended, on all
- * weight copies; the all-reduces of a device follow one another. */
+ * weight copies. The all-reduces of a device follow one another. */
 typedef enum
 {
   PS_REDUCE_OVERLAPPED, /* beside the ops that the device still has to run; in asynchronous schedules beside the whole
@@ -61,10 +61,10 @@ PsIteration ps_iteration (const PsProgram *program, const PsCosts *costs, const 
 
 /* With all else that events.h knows; simulation is the run under this setting.
  *
- * If durations are known beforehand the period is exact, with channels, eager messages and blocking communication: the
+ * If durations are known beforehand the period is exact, with channels, eager messages and blocking communication. The
  * instructions of a channel run in program order, the first of an iteration after the last of the one before. Else
- * (links, overlap_slowdown, ready_order) iterations run one after the other, each from the ready times that the one
- * before has left, with idle channels, until a pattern of ready times comes back. Errors: PS_ERROR_SCHEDULE for
+ * (links, overlap_slowdown, ready_order) iterations run one after the other, with idle channels. Each starts from the
+ * ready times that the one before has left, until a pattern of ready times comes back. Errors: PS_ERROR_SCHEDULE for
  * deadlocks, and for asynchronous schedules if durations are not known beforehand. */
 gboolean ps_iteration_events (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                               const PsEventsSetting *setting, PsSync sync, PsReduce reduce, PsIteration *iteration,

@@ -1,5 +1,5 @@
-/* layouts.h - the best way to train a model on n GPUs: p devices in a pipeline, t GPUs to a device, d replicas, the
- * size of microbatches, recomputation, chunks and the schedule. */
+/* layouts.h - the best way to train a model on n GPUs: p devices in a pipeline, t GPUs to a device, d replicas,
+ * microbatch size, recomputation, chunks and schedule. */
 #ifndef PIPESIM_LAYOUTS_H
 #define PIPESIM_LAYOUTS_H
 
@@ -83,8 +83,8 @@ double ps_layout_step_flops (const PsModel *model, gint64 global_batch);
 
 /* Predicts the layouts with p t d = n_gpus:
  * - p no more than layers; t as ps_tensor_check and the nodes allow; b = 1, 2, 4, 8, 16; all recomputations;
- * - all schedules with their own number of chunks v; schedules that take others also with v = 2, 4, 8 and every v up to
- *   8 that cuts the layers evenly; one schedule for p = 1, where there is no pipeline.
+ * - all schedules with their own number of chunks v. Schedules that take others also with v = 2, 4, 8 and every v up to
+ *   8 that cuts the layers evenly. One schedule for p = 1, where there is no pipeline.
  *
  * Two bounds save predictions and change no answer: the weights of a pipeline against its memory, and the work of a
  * step spread evenly over p against the last of the best. Settings that do not fit are no answer; when none fits, best

@@ -48,10 +48,9 @@ typedef struct PsOption
   const char *(*name_of) (guint value);
   const char *argument; /* the value in help: "SIZE" */
   const char *help;
-  void (*add_values) (GString *help); /* ends the help on command lines with the values; NULL: help says all */
-  gboolean hidden;                    /* not on command lines: a field of specs alone */
-  const struct PsOption *rows;        /* of PS_OPTION_ROWS and PS_OPTION_ROWS_AT */
-  const struct PsSweepField *sweep;   /* for the options of SETTING: how sweeps vary and store it; NULL: none of them */
+  gboolean hidden;                  /* not on command lines: a field of specs alone */
+  const struct PsOption *rows;      /* of PS_OPTION_ROWS and PS_OPTION_ROWS_AT */
+  const struct PsSweepField *sweep; /* for the options of SETTING: how sweeps vary and store it; NULL: they do not */
 } PsOption;
 
 /* One row: PS_OPTION ("jobs", 'j', PS_COUNT (Options, n_jobs, 1, 1024), "N", "Threads", .initial = 1). */
@@ -113,7 +112,7 @@ gboolean ps_option_read (const PsOption *option, gpointer base, const char *text
 /* Copies the option's value from one base to another; texts and lists are shared. */
 void ps_option_copy (const PsOption *option, gconstpointer from, gpointer to);
 
-/* Whether the value is that of the option not given. */
+/* TRUE if the value is the initial one. */
 gboolean ps_option_is_initial (const PsOption *option, gconstpointer base);
 
 /* The option as a command line has it: "-p 4", "--blocking", "--eager 1024B". Not of TEXTS and FILES. Free with

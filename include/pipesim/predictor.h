@@ -66,10 +66,10 @@ void ps_predictor_set_key (PsPredictor *predictor, PsKeyFunction key, gpointer d
  * call. */
 const PsCosts *ps_predictor_costs (PsPredictor *predictor, guint n_devices, guint n_chunks, GError **error);
 
-/* A family's schedule for -p, -m, -v, --slices and --group (families that look at costs get the setting's, if it has
- * any), or a schedule file (recognised by '/' or '.' in the text, or by existing); -p, -m and -v, when given, must
- * agree with the file, and the file's own sends and receives give way to --comm-order, when given. The schedule is
- * validated. An unknown name's message lists the families. Free with ps_schedule_free. */
+/* A family's schedule for -p, -m, -v, --slices and --group, or a schedule file (recognised by '/' or '.' in the text,
+ * or by existing). Families that look at costs get the setting's, if it has any. -p, -m and -v, when given, must agree
+ * with the file; --comm-order, when given, replaces the file's own sends and receives. The schedule is validated. An
+ * unknown name's message lists the families. Free with ps_schedule_free. */
 PsSchedule *ps_predictor_schedule (PsPredictor *predictor, const char *name_or_file,
                                    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

@@ -38,7 +38,7 @@ typedef struct
 } PsScenarioStep;
 
 /* A program made ready for many scenarios. It is only read afterwards, so that threads may share it. End times live in
- * slots; a slot is used again as soon as no step waits for it, so the slots of a few hundred thousand ops fit into the
+ * slots. A slot is used again as soon as no step waits for it, so the slots of a few hundred thousand ops fit into the
  * first-level cache. Class 0 of ops takes no time (the first op of a pair), class 0 of transfers is no transfer. */
 typedef struct
 {

@@ -22,7 +22,7 @@ ps_op_is_backward (PsOp op)
   return op.kind == PS_OP_B || op.kind == PS_OP_BW;
 }
 
-/* Whether op needs the result of another stage. *producer becomes the op that makes it: F, or B also where a BW does.
+/* TRUE if op needs the result of another stage. *producer becomes the op that makes it: F, or B also where a BW does.
  */
 static inline gboolean
 ps_op_input (PsOp op, guint n_stages, PsOp *producer)
@@ -41,7 +41,7 @@ ps_op_input (PsOp op, guint n_stages, PsOp *producer)
   return TRUE;
 }
 
-/* Whether another stage needs op's result. *stage becomes that stage. */
+/* TRUE if another stage needs op's result. *stage becomes that stage. */
 static inline gboolean
 ps_op_output (PsOp op, guint n_stages, guint *stage)
 {
@@ -156,10 +156,10 @@ void ps_schedule_builder_add_post (PsScheduleBuilder *builder, guint type, PsOp 
 void ps_schedule_builder_next_device (PsScheduleBuilder *builder);
 PsSchedule *ps_schedule_builder_end (PsScheduleBuilder *builder);
 
-/* Completeness (every stage and microbatch has one F and either one BW or one B and one W), placement (each op on the
- * device that holds it) and order (B after F, W after B, slices forward in order and backward in reverse). Every
- * message names device, position and op, e.g. "device 1: op 7 (B3.1): comes before its F". Whether the orders of all
- * devices can run together is found by ps_program_lower. Errors: PS_ERROR_SCHEDULE. */
+/* Checks completeness, placement and order. Every stage and microbatch has one F and either one BW or one B and one W.
+ * Each op is on the device that holds it. B comes after F, W after B; slices go forward in order and backward in
+ * reverse. Every message names device, position and op, e.g. "device 1: op 7 (B3.1): comes before its F".
+ * ps_program_lower finds deadlocks between devices. Errors: PS_ERROR_SCHEDULE. */
 gboolean ps_schedule_validate (const PsSchedule *schedule, GError **error);
 
 /* "F0.1": kind, microbatch, dot, stage; "F0.1/2" slice 2. Pairs are joined by '+' in files: "F4.0+BW1.3". buffer has 48

@@ -17,10 +17,10 @@ typedef struct
 static const PsOption rows[] = {
   PS_OPTION ("layers", 0, PS_FILE (Options, partition.layers), "FILE.csv", "Layers and their costs"),
   PS_OPTION ("bandwidth", 0, PS_RATE (Options, partition.bandwidth), "RATE",
-             "What two neighbours transfer, e.g. 10GB/s"),
+             "Rate between two neighbours, e.g. 10GB/s"),
   PS_OPTION ("algorithm", 'a', PS_TEXT (Options, algorithm), "NAME|all", "An algorithm (default: bottleneck), or all"),
   PS_OPTION ("schedule", 's', PS_TEXT (Options, partition.schedule), "NAME",
-             "Family whose iteration time is simulated; what algorithm schedule cuts for"),
+             "Family to simulate; algorithm schedule cuts for it"),
   PS_OPTION ("straight", 0, PS_FLAG (Options, partition.straight), NULL, "pipedream-code: no replicated stages"),
   PS_OPTION ("compression", 0, PS_NUMBER (Options, partition.compression, PS_MIN_SPEED, MAX_COMPRESSION), "RATIO",
              "pipedream-code: transfers count, divided by this (default: they do not count)"),

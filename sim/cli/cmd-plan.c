@@ -26,7 +26,7 @@ static const PsOption rows[] = {
   PS_OPTION ("profile", 0, PS_VALUE (TEXT, Options, question.profile, const char *), "NAME",
              "Profile in the database (default: all of the model)"),
   PS_OPTION ("gpus", 'g', PS_COUNT (Options, question.n_gpus, 1, PS_MAX_DEVICES), "N",
-             "GPUs, p times t times d (default: those of the cluster)"),
+             "GPUs, p times t times d (default: all of the cluster)"),
   PS_OPTION ("tensor", 0, PS_COUNT (Options, question.tensor, 1, PS_MAX_TENSOR), "T",
              "GPUs of a device (default: 1, 2, 4 and 8, within a node)"),
   PS_OPTION ("global-batch", 0, PS_INTEGER (Options, question.global_batch, 1, PS_MAX_MICROBATCHES), "N",
@@ -104,7 +104,7 @@ parse_options (Options *options, int argc, char **argv, GError **error)
       "step = iteration time, all-reduce of the gradients over the replicas included\n"
       "peak memory = of a GPU\n"
       "MFU = FLOPs of the model per step / (step * GPUs * peak rate of a GPU); the FLOPs are those of F, B and\n"
-      "W, what is recomputed does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B)\n"
+      "W; recomputation does not count (Chowdhery et al., PaLM, arXiv 2204.02311, appendix B)\n"
       "confidence = high: all costs were measured; medium: some of them lie between measured ones; low: some are\n"
       "modelled, so that steps are only as right as the efficiency and the bandwidths that the cluster states\n");
   ps_options_add (rows, options, context);

@@ -12,7 +12,8 @@ ps_cmd_sensitivity (int argc, char **argv, GError **error)
   g_autoptr (PsAnswer) answer = NULL;
 
   g_option_context_set_description (
-      context, "Everything else that was swept is held fixed, or --per alone, with the best of what that leaves open.\n"
+      context, "All other columns that were swept are held fixed. With --per only its columns are, and the best of the "
+               "rest counts.\n"
                "ahead = how much less time the winner takes than the second at `from`, part of the second's time\n");
   if (!ps_question_options_parse (&options, ps_sensitivity_rows, context, NULL, argc, argv, error))
     return 0;

@@ -24,7 +24,7 @@ static const PsOption rows[] = {
   PS_OPTION ("db", 0, PS_FILE (Options, db), "RESULTS.db",
              "Database of the results, created when missing; {shard} in it is the number of the shard"),
   PS_OPTION ("jobs", 'j', PS_COUNT (Options, jobs, 1, 1024), "N", "Threads (default: one per processor)"),
-  PS_OPTION ("resume", 0, PS_FLAG (Options, resume), NULL, "Go on with what the database lacks"),
+  PS_OPTION ("resume", 0, PS_FLAG (Options, resume), NULL, "Predict only settings that the database lacks"),
   PS_OPTION ("shard", 0, PS_TEXT (Options, shard), "I/N|slurm|mpi",
              "Only part I, from 0 on, of N; slurm and mpi: as the launcher's environment says"),
   PS_OPTION_END,

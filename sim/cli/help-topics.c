@@ -40,7 +40,7 @@ static char *
 write_costs (void)
 {
   GString *text = g_string_new (
-      "What ops and transfers take comes from one of three sources. Every prediction says which.\n\n"
+      "The times of ops and transfers come from one of three sources. Every prediction says which.\n\n"
       "given     --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB\n"
       "measured  --db costs.db [--profile NAME], from pipesim calib run on the machine itself\n"
       "modelled  --model FILE --cluster FILE, by published formulas from the shape of the model and the rates of the\n"

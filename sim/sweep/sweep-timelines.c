@@ -107,7 +107,7 @@ ps_sweep_from_results (PsResults *results, GError **error)
   if (sweep == NULL || g_str_equal (ps_sweep_digest (sweep), stored.digest))
     return g_steal_pointer (&sweep);
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "%s: what its spec names has changed since (digest %.8s then, %.8s now)", results->file->path,
+               "%s: files that its spec names have changed since (digest %.8s then, %.8s now)", results->file->path,
                stored.digest, ps_sweep_digest (sweep));
   return NULL;
 }

@@ -196,7 +196,8 @@ test_changed (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_free (page);
   page = write_page (fixture, "m.db");
   g_assert_cmpuint (count (page, "<option "), ==, 0);
-  g_assert_cmpuint (count (page, "could not be simulated again: m.db: what its spec names has changed since"), ==, 1);
+  g_assert_cmpuint (count (page, "could not be simulated again: m.db: files that its spec names have changed since"),
+                    ==, 1);
   g_assert_cmpuint (count (page, "<canvas"), ==, 0);
   g_assert_cmpuint (count (page, "<tr>"), ==, 1 + 2);
 }

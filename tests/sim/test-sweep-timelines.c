@@ -177,7 +177,7 @@ test_refusals (void)
   g_assert_true (ps_results_begin (foreign, "0123456789", ps_sweep_text (sweep), 1, NULL));
   g_assert_null (ps_sweep_from_results (foreign, &digest));
   g_assert_error (digest, PS_ERROR, PS_ERROR_INPUT);
-  g_assert_nonnull (strstr (digest->message, "what its spec names has changed since (digest 01234567 then, "));
+  g_assert_nonnull (strstr (digest->message, "files that its spec names have changed since (digest 01234567 then, "));
 }
 
 int
