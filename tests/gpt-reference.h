@@ -115,7 +115,7 @@ reference_attend (double *context, const double *qkv, guint at, guint h, guint h
     }
 }
 
-/* Runs one layer on x (sequence x h) in place; returns the parameters behind the layer's. */
+/* Runs one layer on x (sequence x h) in place; returns the parameters after the layer's. */
 static inline const double *
 reference_layer (const PsModel *model, const double *p, double *x)
 {

@@ -48,9 +48,10 @@ typedef struct PsOption
   const char *(*name_of) (guint value);
   const char *argument; /* the value in help: "SIZE" */
   const char *help;
-  gboolean hidden;                  /* not on command lines: a field of specs alone */
-  const struct PsOption *rows;      /* of PS_OPTION_ROWS and PS_OPTION_ROWS_AT */
-  const struct PsSweepField *sweep; /* for the options of SETTING: how sweeps vary and store it; NULL: they do not */
+  void (*add_values) (GString *help); /* ends the help on command lines with the values; NULL: help says all */
+  gboolean hidden;                    /* not on command lines: a field of specs alone */
+  const struct PsOption *rows;        /* of PS_OPTION_ROWS and PS_OPTION_ROWS_AT */
+  const struct PsSweepField *sweep;   /* for the options of SETTING: how sweeps vary and store it; NULL: they do not */
 } PsOption;
 
 /* One row: PS_OPTION ("jobs", 'j', PS_COUNT (Options, n_jobs, 1, 1024), "N", "Threads", .initial = 1). */

@@ -38,7 +38,8 @@ check_sources (const PartitionOptions *options, GError **error)
   if (setting->n_devices == 0)
     return ps_refuse (error, PS_ERROR_USAGE, "-p/--devices: missing; how many devices share the layers");
   if (options->layers != NULL && options->bandwidth == 0 && setting->n_devices > 1)
-    return refuse (error, "--bandwidth: missing; give the rate between two neighbours, such as 10GB/s");
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--bandwidth: missing; give the rate between two neighbours, such as 10GB/s");
   return TRUE;
 }
 

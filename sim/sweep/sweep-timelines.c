@@ -154,9 +154,8 @@ is_within (PsResults *results, const PsSweep *sweep, const Row *row, GError **er
 {
   if (row->point < ps_sweep_n_points (sweep))
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: setting %" G_GUINT64_FORMAT " is after the last of its sweep",
-               results->file->path, row->point);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT, "%s: setting %" G_GUINT64_FORMAT " is after the last of its sweep",
+                    results->file->path, row->point);
 }
 
 static gboolean
@@ -164,11 +163,10 @@ is_same (PsResults *results, const PsPrediction *prediction, const Row *row, GEr
 {
   if (prediction->metrics.iteration_ns == row->iteration_ns)
     return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "%s: setting %" G_GUINT64_FORMAT " takes %" G_GINT64_FORMAT
-               " ns when simulated again, the database says %" G_GINT64_FORMAT,
-               results->file->path, row->point, prediction->metrics.iteration_ns, row->iteration_ns);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_INPUT,
+                    "%s: setting %" G_GUINT64_FORMAT " takes %" G_GINT64_FORMAT
+                    " ns when simulated again, the database says %" G_GINT64_FORMAT,
+                    results->file->path, row->point, prediction->metrics.iteration_ns, row->iteration_ns);
 }
 
 /* The number of microbatches may follow from a global batch, so it is taken from the row. */

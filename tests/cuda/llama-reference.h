@@ -106,7 +106,7 @@ llama_mlp (const PsModel *model, const double *p, double *x)
     }
 }
 
-/* Runs one layer on x (sequence x h) in place; returns the parameters behind the layer's. */
+/* Runs one layer on x (sequence x h) in place; returns the parameters after the layer's. */
 static inline const double *
 llama_layer (const PsModel *model, const double *p, double *x)
 {
@@ -172,7 +172,7 @@ llama_append (GArray *all, gsize n, float deviation, guint64 seed, guint32 strea
     }
 }
 
-/* What the weights are before the first step: gains 1, matrices random with deviation 0.02, those in front of the
+/* What the weights are before the first step: gains 1, matrices random with deviation 0.02, those before the
  * residual stream divided by sqrt (2 layers). Free with g_array_unref. */
 static inline GArray *
 llama_weights (const PsModel *model, guint64 seed)

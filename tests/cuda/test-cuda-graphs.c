@@ -115,7 +115,7 @@ test_captured_once (void)
   rig_clear (&rig);
 }
 
-/* Blocks that somebody else holds: ops find others, and are captured anew. */
+/* Blocks that somebody else holds: ops find others, and are captured again. */
 static void
 test_moved_blocks (void)
 {

@@ -182,7 +182,7 @@ run_with_input (PsDevice *device, gint64 ready_ns)
   device->class->tensor_free (output);
 }
 
-/* The input came 4 ms behind the previous op and the device looked at it 1 ms later still: F's 2 ms count from there.
+/* The input came 4 ms after the previous op and the device looked at it 1 ms later still: F's 2 ms count from there.
  */
 static void
 test_paced_input (void)

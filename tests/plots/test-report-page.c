@@ -159,7 +159,7 @@ test_simulated (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
   g_assert_null (strstr (page, "devices, 8 microbatches, measured"));
 }
 
-/* Files stand behind those of the database, and --where counts for both. */
+/* Files come after those of the database, and --where counts for both. */
 static void
 test_timelines (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
 {

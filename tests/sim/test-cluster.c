@@ -73,7 +73,7 @@ load_text (const char *text, GError **error)
 #define NETWORK GOOD "network_latency=10us\nnetwork_bandwidth=5e8\n"
 
 /* 1 GB/s, latency 1 us; 1000 B reach 0.2 GB/s: 5 us; 4000 B reach 0.5 GB/s: 8 us. 500 B: half of 5 us. 2000 B: a third
- * of the way from 5 to 8 us. Behind the last point every byte takes its nanosecond: 6000 B 8 + 2 us. */
+ * of the way from 5 to 8 us. After the last point every byte takes its nanosecond: 6000 B 8 + 2 us. */
 static void
 test_table (void)
 {

@@ -270,7 +270,7 @@ test_alike_measured (void)
 
 typedef struct
 {
-  const char *arguments; /* behind the two files, separated by blanks */
+  const char *arguments; /* after the two files, separated by blanks */
   int code;
   const char *error; /* NULL: none; else a pattern */
 } CommandCase;

@@ -424,7 +424,7 @@ peak_of_order (const PsProgram *program, const PsCosts *costs, guint device)
   return simulation->device[device].peak_bytes;
 }
 
-/* In what came of ready order every op starts behind what it needs, on a device that is free; it is a valid schedule,
+/* In what came of ready order every op starts after what it needs, on a device that is free; it is a valid schedule,
  * within the limit if the order given was, and the times under its ids are those of the run. */
 static void
 check_realised (const PsProgram *program, const Drawn *drawn, const PsSimulation *simulation, const gint64 *limit)

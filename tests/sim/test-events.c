@@ -243,7 +243,7 @@ test_eager (void)
 
 /* GPipe, two devices, bw = 4. Device 0: F0 [0 2], SEND [2 3], F1 [3 5]. Device 1: F0 [3 5], SEND/RECEIVE F1 [5 6], F1
  * [6 8], BW0 [8 12], SEND [12 13], BW1 [13 17], SEND [17 18]. Device 0: BW0 [13 17], RECEIVE [17 18], BW1 [18 22]. Its
- * span counts ops alone: what device 1 sends behind its last op is no part of device 1's. */
+ * span counts ops alone: what device 1 sends after its last op is no part of device 1's. */
 static void
 test_blocking (void)
 {
@@ -453,7 +453,7 @@ test_latency (void)
   assert_transfer (&test, 2, 1, 10300, 12600);
 }
 
-/* 1F1B with receives in front of their consumers, one channel per pair: device 1 wants to send B0.1 when device 0 wants
+/* 1F1B with receives before their consumers, one channel per pair: device 1 wants to send B0.1 when device 0 wants
  * to send F1.0 or F2.0, and neither is received before. */
 static void
 test_deadlock (void)
@@ -474,7 +474,7 @@ test_deadlock (void)
 
 /* GPipe, three devices, f = 2, c = 3, one stream per device, messages as they come. F0.0 [2 5]. F1.0 exists at 4 and
  * F2.0 at 6, but device 1's stream is busy: F1.0 [5 8]. F0.1 runs from 5 to 7. At 8 F2.0 is the older one: [8 11], then
- * F0.1 [11 14]. In program order SEND F0.1 stands in front of RECEIVE F1.0, [7 10], and that of F2.0. */
+ * F0.1 [11 14]. In program order SEND F0.1 stands before RECEIVE F1.0, [7 10], and that of F2.0. */
 static void
 test_free_messages (void)
 {

@@ -67,7 +67,7 @@ test_slow_transfers (void)
   g_assert_cmpint (best->least_ns, ==, 6 * US);
 }
 
-/* What a part waits for stands in front of it: with ops that take time and transfers that do not queue. */
+/* What a part waits for stands before it: with ops that take time and transfers that do not queue. */
 static gboolean
 follows (const PsProgram *program, const PsPathPart *before, const PsPathPart *part)
 {

@@ -50,7 +50,7 @@ explain_family (Case *test, const char *name, guint p, guint m, const char *cost
   explain (test, lower_family (name, p, m, 0), parsed);
 }
 
-/* "F0.0 0-1, >F0.0 1-2": ops and transfers (behind '>', by producer) with times in milliseconds. */
+/* "F0.0 0-1, >F0.0 1-2": ops and transfers (after '>', by producer) with times in milliseconds. */
 static char *
 path_text (const Case *test)
 {
@@ -125,7 +125,7 @@ test_synchronisation (void)
 
 /* Several causes at once: gpipe p = 2, m = 2, f = bw = 1 (ms), c = 0. Stage 0: F0.0 0-1, F1.0 1-2, BW0.0 4-5, BW1.0
  * 5-6; stage 1: F0.1 1-2, F1.1 2-3, BW0.1 3-4, BW1.1 4-5. Backwards from BW1.0: BW0.0 and BW1.1 both end at 5, the own
- * device's op counts. BW0.0 starts with the gradient of BW0.1 (3-4), that behind F1.1 (2-3), for which F0.1 and F1.0
+ * device's op counts. BW0.0 starts with the gradient of BW0.1 (3-4), that after F1.1 (2-3), for which F0.1 and F1.0
  * both end at 2: the own device's again, and F0.1 starts with the activation of F0.0. A second run gives the same. */
 static void
 test_ties (void)
@@ -142,7 +142,7 @@ test_ties (void)
 /* f = 1, bw = 2, c = 1, p = 2, m = 2 again, of which the path holds F: 3 x 1 ms, BW: 3 x 2 ms, transfers 2 x 1 ms;
  * stage 0: F0, BW1 = 3 ms, stage 1: 6 ms. Taking x less time saves x of that as long as the path stays critical, the
  * rest follows from the path through what else there is: BW shorter by s: the path is 11 - 6 s. Others: F0.0 F1.0 (2) >
- * (1) F1.1 (1) ... F1.1 starts at max (5 - 2 s, 3): at s = 1 both 3: never later than the path. BW0 of stage 0 behind
+ * (1) F1.1 (1) ... F1.1 starts at max (5 - 2 s, 3): at s = 1 both 3: never later than the path. BW0 of stage 0 after
  * F1.0 or its gradient: 5 - 2 s + 1 = 6 - 2 s, ends 8 - 4 s; BW1 starts at max (8 - 4 s, 9 - 4 s). So it always stays
  * critical: least = 5. */
 static void

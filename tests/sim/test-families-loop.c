@@ -423,7 +423,7 @@ check_group (const char *name, guint (*in_flight) (const Size *size, guint r), c
   return 1;
 }
 
-/* Of the groups up to m, those from p on go that divide m or leave p or more; of GIS's those from p / 2 on likewise. */
+/* Of the groups up to m, those from p on go that divide m or leave p or more; of GIS's those from p / 2 on too. */
 static void
 test_groups (void)
 {

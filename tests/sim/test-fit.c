@@ -54,7 +54,7 @@ test_pieces (void)
   g_assert_cmpfloat_with_epsilon (fit.piece[1].ns_per_byte, 0.25, 1e-6);
   g_assert_cmpfloat_with_epsilon (fit.piece[2].ns_per_byte, 1, 1e-6);
   g_assert_cmpfloat (fit.largest_error, <, 1e-6);
-  /* 10,000 + 258,048 / 4 + 1,000 at 1,000 B behind the second. */
+  /* 10,000 + 258,048 / 4 + 1,000 at 1,000 B after the second. */
   g_assert_cmpfloat_with_epsilon (ps_transfer_fit_at (&fit, 263144), 75512, 1e-2);
 }
 

@@ -137,7 +137,7 @@ test_worked (void)
   g_assert_cmpstr (schedule->name, ==, "test");
 }
 
-/* Four stages on one rank: three have their weights gathered at a time. In front of 0F1 the pair fills the window with
+/* Four stages on one rank: three have their weights gathered at a time. Before 0F1 the pair fills the window with
  * both its stages, so that all four are. */
 static void
 test_worked_weights (void)

@@ -8,7 +8,7 @@ static const struct
 {
   const char *format;
   const char *text;
-  const char *message; /* behind "f" */
+  const char *message; /* after "f" */
 } refusals[] = {
   { "torch-compute", "", ": is empty; a line of actions per rank would be right" },
   { "torch-compute", "0F0,0B0\r\n\r\n", ":2: is a line without actions; each line is a rank" },
@@ -84,7 +84,7 @@ test_refusals (void)
     }
 }
 
-/* 0B0 needs 1B0, which comes behind 1F1, which needs 0F1, which comes behind 0B0. */
+/* 0B0 needs 1B0, which comes after 1F1, which needs 0F1, which comes after 0B0. */
 static void
 test_deadlock (void)
 {

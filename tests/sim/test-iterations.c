@@ -129,7 +129,7 @@ test_pipedream (void)
 }
 
 /* 1F1B in its steady state with transfer time c: p microbatches are under way, and one of them takes p F and p BW and 2
- * (p - 1) transfers before device 0 can start the one p behind it: F + BW + 2 c (p - 1) / p each. m = 6 and p = 4: six
+ * (p - 1) transfers before device 0 can start the one p after it: F + BW + 2 c (p - 1) / p each. m = 6 and p = 4: six
  * microbatches take 6 * 3000 + 6 * 2 * 300 * 3 / 4 = 20700 ns; c = 301: 20709; c = 305 ns: 20745; m = 5, c = 301: 5 *
  * 3000 + 5 * 2 * 301 * 3 / 4 = 17257.5 ns, whole after two iterations. */
 static void
@@ -159,7 +159,7 @@ test_round_trip (void)
     }
 }
 
-/* The all-reduce of an asynchronous schedule: exposed it stands in front of each step; overlapped it has the whole next
+/* The all-reduce of an asynchronous schedule: exposed it stands before each step; overlapped it has the whole next
  * round to hide in, and bounds the period only where it is longer than that. m = 4: 12 us of work. */
 static void
 test_asynchronous_reduce (void)

@@ -130,7 +130,7 @@ test_weight_inputs (void)
 /* Two devices, one microbatch, F 4 ns, BW 4 ns, transfers of 3 ns, messages of 100 bytes, activations of 10.
  * F0 0-4, sent 4-7, F1 7-11, BW1 11-15, sent 15-18, BW0 18-22.
  * Device 0: the activation waits from 4 to 7 to be sent; the receive of the gradient is posted at the end of F0, the op
- * in front of it, at 4, and read until 22. Peak 10 + 100 + 100 from 4 on. Device 1: its receive is posted at 0 and
+ * before it, at 4, and read until 22. Peak 10 + 100 + 100 from 4 on. Device 1: its receive is posted at 0 and
  * taken over by F1 at 7: 100 until then, 10 after; the gradient waits from 15 to 18 when BW1 has given its 10 back:
  * 100. */
 static void
@@ -157,7 +157,7 @@ test_buffers (void)
 
 /* What is given back at one instant makes room for what is taken: with two microbatches and transfers of 4 ns, device 0
  * sends F0's result from 4 to 8 and F1's from 8 to 12, never both. At 8, the end of its last F, it posts the receive of
- * the first gradient (that of the second stands behind the first backward): 20 of activations, 100 on their way, 100 to
+ * the first gradient (that of the second stands after the first backward): 20 of activations, 100 on their way, 100 to
  * come. */
 static void
 test_buffers_in_turn (void)

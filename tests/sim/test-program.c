@@ -120,7 +120,7 @@ check_posts (const PsProgram *program)
   g_assert_cmpuint (program->n_messages, ==, n_messages);
 }
 
-/* Also where the streams were written anew. */
+/* Also where the streams were written again. */
 static void
 test_posts (void)
 {
@@ -242,7 +242,7 @@ test_crossed_receives (void)
       "instruction 1 (SEND F0.0 to device 1) waits for device 1 instruction 1 (RECEIVE F0.0 from device 0)");
 }
 
-/* 1F1B p = 2, m = 2 by hand. Deferred: each receive stands in front of its wait. Planned, ops of one length and full
+/* 1F1B p = 2, m = 2 by hand. Deferred: each receive stands before its wait. Planned, ops of one length and full
  * backwards of two: F0.0 ends at 1, F1.0 at 2; F0.1 runs from 1 to 2 and BW0.1 to 4, F1.1 to 5, BW1.1 to 7. Transfers
  * in the order F0.0 (1), F1.0 (2), B0.1 (4), B1.1 (7), on both devices. */
 static void

@@ -305,7 +305,7 @@ test_one_device (void)
   g_assert_cmpfloat_with_epsilon (same, 1.96 * 748.3e3 / sqrt (20000), 200);
 }
 
-/* PipeDream, m >= p, is 1F1B for ever: p - d forwards, then a backward and a forward in turn, and an O of 1 us behind
+/* PipeDream, m >= p, is 1F1B for ever: p - d forwards, then a backward and a forward in turn, and an O of 1 us after
  * every m-th backward. Forward i of a device is microbatch i mod m; draws are those of the round in which it runs: the
  * first p - d of round k + 1 run in round k. */
 #define P 3

@@ -295,7 +295,7 @@ test_read_truncated (void)
 }
 
 /* F1 and BW0 run as a pair of 15 ns between an F of 10 and a BW of 10: busy 35, and for a while both microbatches are
- * alive. The O behind them counts for nothing here but is part of the iteration time. */
+ * alive. The O after them counts for nothing here but is part of the iteration time. */
 static void
 test_pair_and_optimizer (void)
 {

@@ -3,7 +3,7 @@
 
 typedef guint Offsets[4];
 
-/* A block as every family on a V has it: the ways of a microbatch one after the other, each op behind the one that it
+/* A block as every family on a V has it: the ways of a microbatch one after the other, each op after the one that it
  * needs, in a slot that no repeat of another op of its device takes. Here with gaps drawn at random; FALSE where they
  * leave no such slot. */
 static gboolean
@@ -62,7 +62,7 @@ is_free (const PsVBlock *block, guint device, guint slot, guint length)
   return !used[0] && !used[length - 1];
 }
 
-/* One op slides to the first free slot behind what it needs and behind what stays, from which on its device never holds
+/* One op slides to the first free slot after what it needs and after what stays, from which on its device never holds
  * `limit` before it takes one more. */
 static void
 slide_one (PsVBlock *block, guint device, PsVType type, guint microbatch, guint from, guint barrier, gint limit)
@@ -112,7 +112,7 @@ check_slide (GRand *rand, guint b_length)
     ;
   g_autoptr (PsVBlock) block = ps_v_block_new (&setting, (const guint (*)[4])offset, b_length);
   g_autoptr (PsVBlock) expected = ps_v_block_new (&setting, (const guint (*)[4])offset, b_length);
-  /* As the families use it: all of a fused block; of a split one its beginning, and its end behind a forward. */
+  /* As the families use it: all of a fused block; of a split one its beginning, and its end after a forward. */
   gboolean end = b_length == 1 && g_rand_boolean (rand);
   gint64 after = end ? (gint64)PS_V_PERIOD * (m - 1) : -1;
   guint until = b_length == 1 && !end ? offset[0][PS_V_B_UP] : G_MAXUINT;

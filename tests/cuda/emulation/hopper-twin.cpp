@@ -74,7 +74,7 @@ row_element (const Descriptor &matrix, int row, int k)
   return element_at (matrix.start + (uint64_t)(row / 8) * matrix.stride + (uint64_t)(row % 8 * 128 + k * 2));
 }
 
-/* A matrix whose 16 summed rows lie one behind the other, each 64 columns in 128 bytes: the next 8 rows at the stride,
+/* A matrix whose 16 summed rows lie one after the other, each 64 columns in 128 bytes: the next 8 rows at the stride,
  * the next 64 columns at the leading offset. */
 static float
 column_element (const Descriptor &matrix, int k, int column)

@@ -1,5 +1,5 @@
 /* stream.h - emulated streams. Kernels, copies and fills run at once in the calling thread; other emulated libraries
- * may put work into a stream that ends later. So a stream is a queue: whatever comes behind such work waits for it.
+ * may put work into a stream that ends later. So a stream is a queue: whatever comes after such work waits for it.
  * Work that is captured only becomes a node of a graph. */
 #ifndef PS_EMULATION_STREAM_H
 #define PS_EMULATION_STREAM_H
@@ -26,7 +26,7 @@ extern "C"
 
 #include <functional>
 
-/* Does work behind all that the stream still has to do, or, where it is captured, notes it. work returns FALSE for what
+/* Does work after all that the stream still has to do, or, where it is captured, notes it. work returns FALSE for what
  * a GPU would refuse to launch. */
 cudaError_t ps_emulator_stream_do (cudaStream_t stream, const std::function<bool ()> &work);
 #endif

@@ -24,7 +24,7 @@ static const std::initializer_list<Case> cases = {
   { PS_CUDA_BF16, 1, 321, 1, 1, 128 },
 };
 
-/* q, k and v side by side, as one product leaves them; out with a gap behind each token. */
+/* q, k and v side by side, as one product leaves them; out with a gap after each token. */
 struct Setup
 {
   explicit Setup (const Case &c);
