@@ -71,13 +71,31 @@ emit (Lowering *lowering, guint device, PsInstruction instruction)
   lowering->program->instructions[lowering->fill[device]++] = instruction;
 }
 
+/* Emits a send or receive of the message, which notes where it stands. */
+static inline void
+emit_post (Lowering *lowering, guint device, PsInstructionType type, guint32 message)
+{
+  PsProgram *program = lowering->program;
+  PsMessage *posted = &program->messages[message - 1];
+  guint next = lowering->next[device];
+
+  if (type == PS_INSTRUCTION_SEND)
+    posted->send = lowering->fill[device];
+  else
+    {
+      posted->receive = lowering->fill[device];
+      posted->posted = next == lowering->schedule->first[device] ? 0 : program->step_of[next - 1] + 1;
+    }
+  emit (lowering, device, ps_program_instruction (program, type, message));
+}
+
 static inline void
 emit_wait (Lowering *lowering, guint device, const Result *input)
 {
   if (input == NULL || input->message == 0)
     return;
   if (lowering->order == PS_COMM_DEFERRED)
-    emit (lowering, device, ps_program_instruction (lowering->program, PS_INSTRUCTION_RECEIVE, input->message));
+    emit_post (lowering, device, PS_INSTRUCTION_RECEIVE, input->message);
   emit (lowering, device, ps_program_instruction (lowering->program, PS_INSTRUCTION_WAIT, input->message));
 }
 
@@ -101,9 +119,9 @@ emit_transfer (Lowering *lowering, guint device, PsOp op)
   program->messages[program->n_messages++]
       = (PsMessage){ .op = op, .producer = result->step - 1, .sender = (guint16)device, .receiver = (guint16)peer };
   result->message = program->n_messages;
-  emit (lowering, device, ps_program_instruction (program, PS_INSTRUCTION_SEND, result->message));
+  emit_post (lowering, device, PS_INSTRUCTION_SEND, result->message);
   if (lowering->order != PS_COMM_DEFERRED)
-    emit (lowering, peer, ps_program_instruction (program, PS_INSTRUCTION_RECEIVE, result->message));
+    emit_post (lowering, peer, PS_INSTRUCTION_RECEIVE, result->message);
 }
 
 /* The step waits for the message. */
@@ -358,8 +376,6 @@ ps_program_lower (PsSchedule *schedule, PsCommOrder order, GError **error)
     ps_program_follow (program);
   else if (order == PS_COMM_PLANNED)
     ps_program_arrange_units (program);
-  else
-    ps_program_note_places (program);
   return g_steal_pointer (&program);
 }
 
