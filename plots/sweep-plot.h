@@ -18,7 +18,7 @@ typedef struct
   char *series; /* one line, or one colour, for each of its values; NULL: one for all. Maps: not used */
   char *heat;   /* draws a map in the colours of this column; NULL: no map */
   gboolean pareto;
-  char *log;           /* logarithmic axes: "none", "x", "y" or "xy"; NULL: those that read better so */
+  char *log;           /* logarithmic axes: "none", "x", "y" or "xy"; NULL: as reads better */
   PsQuestion question; /* its `where` and `by` count */
 } PsSweepPicture;
 

@@ -119,8 +119,8 @@ typedef struct
 {
   PsSubject subject;
   PsOpKind kind;      /* ops only */
-  char *shape;        /* ops: ps_stage_shape_key; ",blocks=8" after it means a whole accelerator that kept so many
-                         multiprocessors from the op, a time that no prediction takes. self-sends: "nccl-self".
+  char *shape;        /* ops: ps_stage_shape_key. ",blocks=8" after it: on a whole accelerator, beside 8 multiprocessors
+                         that others held; predictions do not take such times. self-sends: "nccl-self".
                          transfers: the work beside them, "" for nothing, "both-ways", "pairs=2" or "beside-compute".
                          all-reduces: "" */
   gint64 bytes;       /* of the message; ops: 0 */

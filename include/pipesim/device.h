@@ -61,9 +61,8 @@ typedef struct
   guint n_local;
   const guint *shares; /* [n_local] proportion in which devices on one accelerator split it, each above 0, rounded to
                           what the hardware can split; NULL: equal parts */
-  gboolean exclusive;  /* every device has an accelerator to itself: this one has number `index` of those that its
-                          process sees. Numbers wrap around where a launcher shows each process its own accelerator
-                          only */
+  gboolean exclusive;  /* every device has an accelerator to itself: accelerator number `index` of its process. Numbers
+                          wrap around where a launcher shows each process its own accelerator  only */
 
   const guint *parts; /* [n_stages] each stage takes the choices of a device whose `part` is that; NULL: the device's
                          own. For a reference that has to give the bits of a run on parts */

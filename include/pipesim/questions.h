@@ -15,7 +15,7 @@ typedef struct
   char **per;     /* columns: one answer for each combination of their values; NULL: one for all */
   char **where;   /* "COLUMN=VALUE" (or != <= >= < >) that all must hold; NULL: nothing. With units */
   char *by;       /* a column that should be small, such as time */
-  guint top;      /* best: so many of each group, at least 1 */
+  guint top;      /* best: number of settings in each group, at least 1 */
   gint64 *limits; /* best: memory limits in bytes, ascending, one answer for each; NULL: those of the settings */
   guint n_limits;
 } PsQuestion;

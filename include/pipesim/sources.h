@@ -47,7 +47,7 @@ const PsCostSource *ps_setting_source (const PsSetting *setting);
  * Free with g_free. */
 char *ps_source_usage (gboolean in_spec);
 
-/* Refuses two sources, and options without those that they need. Errors: PS_ERROR_USAGE. */
+/* Refuses two sources at once, and an option without the option that it needs. Errors: PS_ERROR_USAGE. */
 gboolean ps_sources_check (const PsSetting *setting, GError **error);
 
 /* The model that the setting names (by --model or stored with --db), with --precision. Errors: PS_ERROR_USAGE when it

@@ -1,5 +1,5 @@
 /* uncertainty.h - the spread of the iteration time when costs vary: Monte Carlo over jitter of every op and transfer,
- * slow devices and slow links. Its figures are simulated, from so many samples, and say so wherever they are printed.
+ * slow devices and slow links. Printed figures say that they are simulated, and from how many samples.
  *
  * Where devices never meet (iterations.h: bypass, asynchronous schedules) iterations overlap. The time of one is that
  * from the end of the iteration before to its own end. The ends follow a recurrence of random max-plus matrices, and

@@ -67,8 +67,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsDraft, ps_draft_free)
 /* Removes all ops; slack_bytes stays. */
 void ps_draft_clear (PsDraft *draft);
 
-/* TRUE: a device may hold so many bytes. Every decision about memory asks here: where all limits are lower by up to
- * slack_bytes the draft comes out the same. */
+/* TRUE: the device may hold `bytes`. Every decision about memory asks here, so the draft comes out the same if all
+ * limits are lower by up to slack_bytes. */
 static inline gboolean
 ps_draft_allows (PsDraft *draft, guint index, gint64 bytes)
 {
@@ -235,8 +235,8 @@ void ps_contest_enter_lists (PsContest *contest);
  * the setting without the bit does the same. */
 typedef guint (*PsContestTry) (PsContest *contest, guint off);
 
-/* Tries all settings of n_switches switches, 3 at most. Leaves out those that do the same as an earlier one or as at
- * their last try. */
+/* Tries all settings of n_switches switches, 3 at most. Leaves out a setting that gives the same draft as an earlier
+ * one, or as at its own last try. */
 void ps_contest_enter_heuristic (PsContest *contest, guint n_switches, PsContestTry try_off);
 
 /* Raises the limits of all devices to any memory. */

@@ -124,7 +124,7 @@ PsSchedule *ps_torch_lists_to_schedule (const char *where, const PsTorchLists *l
 /* The action that sends (or receives) the message of an op, as named by PsPost and PsInstruction. */
 PsTorchAction ps_torch_action_of_message (gboolean send, PsOp op);
 
-/* Lowers computing actions to those that the runtime executes, with or without waits. PS_ERROR_SCHEDULE if ranks wait
+/* Lowers computing actions to the actions of PyTorch's runtime, with or without waits. PS_ERROR_SCHEDULE if ranks wait
  * for each other in a circle. */
 PsTorchLists *ps_torch_lists_lower (const PsTorchLists *compute, gboolean waits, GError **error);
 

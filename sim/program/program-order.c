@@ -21,13 +21,8 @@ ps_program_note_places (PsProgram *program)
 
           if (instruction->type == PS_INSTRUCTION_COMPUTE)
             last = program->step_of[op++] + 1;
-          else if (instruction->type == PS_INSTRUCTION_SEND)
-            program->messages[instruction->message - 1].send = i;
-          else if (instruction->type == PS_INSTRUCTION_RECEIVE)
-            {
-              program->messages[instruction->message - 1].receive = i;
-              program->messages[instruction->message - 1].posted = last;
-            }
+          else if (ps_instruction_is_post (instruction))
+            ps_program_note_place (program, instruction, i, last);
         }
     }
 }

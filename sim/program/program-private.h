@@ -18,6 +18,21 @@ ps_program_instruction (const PsProgram *program, PsInstructionType type, guint3
                           .op = about->op };
 }
 
+/* Notes in its message that a send or receive stands at `place`. last: 1 + step of the op before it; 0: none. */
+static inline void
+ps_program_note_place (PsProgram *program, const PsInstruction *instruction, guint place, guint32 last)
+{
+  PsMessage *message = &program->messages[instruction->message - 1];
+
+  if (instruction->type == PS_INSTRUCTION_SEND)
+    message->send = place;
+  else
+    {
+      message->receive = place;
+      message->posted = last;
+    }
+}
+
 /* Notes in the messages where their sends and receives stand. Must follow every change of the streams. */
 void ps_program_note_places (PsProgram *program);
 

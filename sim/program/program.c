@@ -76,17 +76,12 @@ static inline void
 emit_post (Lowering *lowering, guint device, PsInstructionType type, guint32 message)
 {
   PsProgram *program = lowering->program;
-  PsMessage *posted = &program->messages[message - 1];
+  PsInstruction instruction = ps_program_instruction (program, type, message);
   guint next = lowering->next[device];
+  guint32 last = next == lowering->schedule->first[device] ? 0 : program->step_of[next - 1] + 1;
 
-  if (type == PS_INSTRUCTION_SEND)
-    posted->send = lowering->fill[device];
-  else
-    {
-      posted->receive = lowering->fill[device];
-      posted->posted = next == lowering->schedule->first[device] ? 0 : program->step_of[next - 1] + 1;
-    }
-  emit (lowering, device, ps_program_instruction (program, type, message));
+  ps_program_note_place (program, &instruction, lowering->fill[device], last);
+  emit (lowering, device, instruction);
 }
 
 static inline void

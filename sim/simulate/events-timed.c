@@ -88,6 +88,8 @@ join_until_op (PsEvents *events, guint index)
   for (; *next < end && (*next)->type != PS_INSTRUCTION_COMPUTE; (*next)++)
     if (ps_instruction_is_post (*next))
       join (events, (*next)->message - 1, (*next)->type == PS_INSTRUCTION_SEND);
+  if (*next < end)
+    (*next)++;
 }
 
 static void
@@ -166,7 +168,6 @@ end_op (PsEvents *events, guint index)
   ps_event_end_op (events, index, item, timed->now_ns);
   for (guint k = 0; k < G_N_ELEMENTS (item->send) && item->send[k] != 0; k++)
     ps_event_meet (events, item->send[k], timed->now_ns);
-  timed->devices[index].next++;
   join_until_op (events, index);
 }
 

@@ -22,7 +22,7 @@ typedef struct
   guint n_active;   /* transfers that it takes part in */
   gint64 work_left; /* of its op, as of since_ns: duration times slowdown */
   gint64 since_ns;
-  const PsInstruction *next; /* its next op, with overlap_waiting: it has come to the sends and receives before */
+  const PsInstruction *next; /* with overlap_waiting: after the op up to which it has come to sends and receives */
 } PsTimedDevice;
 
 typedef struct _PsLinks PsLinks;

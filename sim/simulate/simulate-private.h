@@ -18,8 +18,7 @@ ps_pair_duration (const PsProgram *program, const PsCosts *costs, guint second)
   return costs->op[a->cost].duration_ns + costs->op[b->cost].duration_ns;
 }
 
-/* Clears the results, then sets those that follow from counting: weights, O, and busy time as the sum of the ops'
- * costs. */
+/* Clears the results, then sets weights, O and busy time (the sum of the ops' costs), which need no engine. */
 void ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
 
 /* Adds the buffers of messages (memory.h) to the peaks, after a run whose peaks count ops alone. Does nothing if no

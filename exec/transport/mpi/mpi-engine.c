@@ -62,7 +62,7 @@ ps_mpi_post_letter (int rank, const PsMpiHead *head, const void *bytes)
   ps_mpi_post (&envelope->transfer);
 }
 
-/* There are never so many transfers at a time that two could have one tag. */
+/* Tags wrap around. A process has far fewer transfers at a time than there are tags, so no two share one. */
 int
 ps_mpi_new_tag (void)
 {

@@ -25,7 +25,7 @@
 #define PS_MPI_NAP_SHARE 8
 #define PS_MPI_LONG_NAP_SHARE 256
 
-/* A message of at most so many bytes goes along with the letter that announces it. */
+/* Bytes of the longest message that goes in the letter that announces it. */
 #define PS_MPI_INLINE_BYTES 4096
 
 typedef enum
