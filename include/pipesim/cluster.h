@@ -22,7 +22,7 @@ typedef struct
   double peak_flops;         /* per device and second, at the precision of training */
   double efficiency;         /* part of peak_flops that large matrix products reach, in (0, 1]; F, B and W as a whole
                                 where memory_bandwidth is not known */
-  double memory_bandwidth;   /* of each device to its own memory, bytes per second; 0 = not known, see work.h */
+  double memory_bandwidth;   /* of each device to its own memory, bytes per second; 0 = not known, see work-time.h */
   gint64 link_latency_ns;    /* between devices of one node */
   double link_bandwidth;     /* bytes per second, one direction, as one transfer sees it */
   gint64 network_latency_ns; /* between nodes */

@@ -6,7 +6,7 @@
 #include <pipesim/cluster.h>
 #include <pipesim/model.h>
 #include <pipesim/tensor.h>
-#include <pipesim/work.h>
+#include <pipesim/work-time.h>
 
 G_BEGIN_DECLS
 
@@ -113,8 +113,9 @@ void ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_byte
 /* Recomputation on every stage.
  *
  * With a model it follows the model's formulas for the stages of ps_model_split; layers are the parts. A recomputation
- * takes its share of F, by work.h on the cluster or, without one (NULL), by floating-point operations alone. Measured
- * times become modelled. Full recomputation repeats all that the GPUs of a device say to each other, selective nothing.
+ * takes its share of F, by work-time.h on the cluster or, without one (NULL), by floating-point operations alone.
+ * Measured times become modelled. Full recomputation repeats all that the GPUs of a device say to each other, selective
+ * nothing.
  *
  * Without a model (NULL), full recomputation is as R says: its duration, and the bytes that it takes. Fails with
  * PS_ERROR_USAGE where nothing says what selective recomputation takes.
@@ -187,7 +188,7 @@ const char *ps_cost_key_name (PsCostKey key); /* "f", "act" */
  */
 PsCosts *ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Costs from the formulas of model.h and work.h on a cluster's rates; every origin is PS_ORIGIN_MODELLED. Where
+/* Costs from the formulas of model.h and work-time.h on a cluster's rates; every origin is PS_ORIGIN_MODELLED. Where
  * cluster->tensor GPUs are one device, times are the device's and sizes those of one of its GPUs, by tensor.h. Stage i
  * is assumed to sit on device i mod n_devices for the choice of link. */
 PsCosts *ps_costs_model (const PsModel *model, const PsCluster *cluster, guint n_devices, guint n_chunks,

@@ -1,14 +1,27 @@
-/* work.h - the operations and bytes of a stage's kernels, and the time that the GPUs of a cluster take for them:
+/* work.h - the kernels of a stage: one list per kind of op, of which work-time.h makes a time.
  *
- *   time = operations / (peak_flops * efficiency) + bytes / memory_bandwidth
+ * The list is that of one of the t GPUs of a device (tensor.h). Matrices are cut by columns or by rows, heads and
+ * vocabulary are spread over the GPUs, and all else is cut along the sequence. Kernels are fused as Megatron-LM fuses
+ * them (Narayanan et al., arXiv 2104.04473, section 4.2: bias + GELU, bias + dropout + add, scale + mask + softmax).
  *
- * Operations are those of the matrix products. Bytes are read and written by all other kernels, fused as Megatron-LM
- * fuses them (Narayanan et al., arXiv 2104.04473, section 4.2: bias + GELU, bias + dropout + add, scale + mask +
- * softmax). The inputs and outputs of the products take no time of their own, but for the attention scores: h / a
- * operations per score hide neither their writing nor their reading. Where the cluster states no memory_bandwidth bytes
- * take no time, and efficiency stands for everything.
+ * Notation as in model.h; e bytes per element, c = hk/a, d = h/a.
  *
- * Notation as in model.h; e bytes per element, c = hk/a. Bytes per token of a layer, dropout masks one byte each:
+ * Matrix products (m, n, k). A matrix of k rows and n columns takes (bs, n, k) in F, (bs, k, n) in B and (k, n, bs) in
+ * W. Matrices of a layer on one of t GPUs:
+ *
+ *   query, key, value   h by (h + 2c)/t
+ *   output              h/t by h
+ *   GPT                 h by f/t, f/t by h
+ *   Llama               h by 2f/t, f/t by h
+ *   head                h by V/t, rounded up
+ *
+ * Scores, b a/t heads side by side: F (s, s, d) and (s, d, s); B twice as many.
+ *
+ * With flash_attention no score leaves the GPU's cores, and one kernel computes both products. B computes the scores
+ * once more: five products in one kernel (Dao et al., arXiv 2205.14135, section 3.1). The whole square of scores
+ * counts, as in model.h: kernels that skip the masked half reach less of the peak rate.
+ *
+ * Memory-bound kernels. Bytes per token of a layer, dropout masks one byte each:
  *
  *   GPT    F  two norms 4he, two bias + dropout + add 6he + 2h, bias + GELU 2fe
  *          B  two norms 10he (gradients of input and parameters in two passes), two dropouts 4he + 2h, sums for the
@@ -23,10 +36,8 @@
  *          B  read for the values' gradient e, written e, dropout 2e + 1, softmax 3e, read for queries and keys 2e
  *   Llama  F  the same without dropout: 4e; B 7e
  *
- * With flash_attention no score leaves the GPU's cores, and B computes them once more: 2bs^2h operations (Dao et al.,
- * arXiv 2205.14135, section 3.1). The whole square of scores counts, as in model.h: kernels that skip the masked half
- * reach less of the peak rate. For 2 bytes, f = 4h and k = a a layer of GPT moves sbh (38 + 13as/h) in F and sbh (84 +
- * 19as/h) in B. W is products alone.
+ * For 2 bytes, f = 4h and k = a a layer of GPT moves sbh (38 + 13as/h) in F and sbh (84 + 19as/h) in B. W is products
+ * alone.
  *
  * Head, per token: norm 2he in F and 5he in B. Head, per logit (V per token):
  * - conversion to fp32 e + 4 and back 4 + e, unless e = 4;
@@ -34,39 +45,52 @@
  *
  * Embedding, per token: GPT F rows 2he, positions 3he, dropout 2he + h, B dropout 2he + h and rows 3he; Llama F 2he, B
  * 3he.
- *
- * Not modelled: narrower matrices may reach less of the peak rate, no kernel reaches all of the memory's, and starting
- * a kernel takes time.
  */
 #ifndef PIPESIM_WORK_H
 #define PIPESIM_WORK_H
 
-#include <pipesim/cluster.h>
 #include <pipesim/model.h>
 
 G_BEGIN_DECLS
 
+/* The classes of kernels; each has an efficiency of its own. */
+typedef enum
+{
+  PS_WORK_PRODUCT,   /* matrix products with a matrix of weights */
+  PS_WORK_SCORES,    /* products of heads, whose scores are stored: their bytes count */
+  PS_WORK_ATTENTION, /* flash attention */
+  PS_WORK_MEMORY,    /* moves bytes; the operations are nothing to them */
+} PsWorkClass;
+
 typedef struct
 {
-  gint64 flops; /* of matrix products */
-  gint64 bytes; /* read and written by other kernels */
+  const char *name;
+  PsWorkClass type;
+  guint repeats;   /* launches, one after the other */
+  gint64 products; /* in a launch, side by side */
+  gint64 m, n, k;  /* of each: m by k times k by n; 2mnk operations */
+  gint64 bytes;    /* of a launch, read and written. Products with weights: 0, they follow from m, n and k */
+} PsWorkKernel;
+
+#define PS_MAX_WORK_KERNELS 64
+
+/* The kernels of an op. */
+typedef struct
+{
+  guint n_kernels;
+  PsWorkKernel kernel[PS_MAX_WORK_KERNELS];
 } PsWork;
 
-/* The work of a stage for one microbatch, all GPUs of a device together; kind is F, B, W, BW (B + W) or R (F). */
-PsWork ps_work_stage (const PsModel *model, const PsStageShape *shape, PsOpKind kind);
+/* The work of a stage for one microbatch on one of n_tensor GPUs; kind is F, B, W, BW (B + W) or R (F). */
+PsWork ps_work_stage (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor);
 
 /* The work that recomputation repeats. Full: the F of the layers. Selective: the scores, and weighting the values with
  * them; nothing with flash attention. */
-PsWork ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute recompute);
+PsWork ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor);
 
-/* The time that it takes, ns, rounded to the nearest and at most PS_MAX_TIME_NS; each of the cluster->tensor GPUs of a
- * device does an equal part. */
-gint64 ps_work_ns (const PsWork *work, const PsCluster *cluster);
-
-/* The time of an optimizer step of one GPU that holds n_parameters, ns. The step reads the gradients, reads and writes
- * the optimizer state, and writes the weights. In fp32 it also reads the weights; else the state has the master copy.
- * 28 bytes per parameter, 30 in mixed precision with fp32 gradients. 0 where the cluster states no memory_bandwidth. */
-gint64 ps_work_optimizer_ns (const PsModel *model, const PsCluster *cluster, gint64 n_parameters);
+/* Sums over a list: operations of all products, bytes of all kernels that state some. */
+gint64 ps_work_flops (const PsWork *work);
+gint64 ps_work_bytes (const PsWork *work);
 
 G_END_DECLS
 

@@ -46,11 +46,12 @@ ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_bytes, gi
 static double
 repeated_part (const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, PsRecompute recompute)
 {
-  PsWork all = ps_work_stage (model, shape, PS_OP_F), again = ps_work_recompute (model, shape, recompute);
+  guint t = cluster != NULL ? cluster->tensor : 1;
+  PsWork all = ps_work_stage (model, shape, PS_OP_F, t), again = ps_work_recompute (model, shape, recompute, t);
 
   if (cluster != NULL)
     return (double)ps_work_ns (&again, cluster) / (double)MAX (ps_work_ns (&all, cluster), 1);
-  return (double)again.flops / (double)all.flops;
+  return (double)ps_work_flops (&again) / (double)ps_work_flops (&all);
 }
 
 static void

@@ -355,7 +355,7 @@ model_times (PsCosts *costs, const PsModel *model, const PsCluster *cluster, con
 
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
     {
-      PsWork work = ps_work_stage (model, shape, kinds[i]);
+      PsWork work = ps_work_stage (model, shape, kinds[i], cluster->tensor);
 
       ps_costs_op (costs, kinds[i], stage)->duration_ns
           = ps_work_ns (&work, cluster) + (kinds[i] == PS_OP_W ? 0 : tensor_ns);

@@ -1,133 +1,287 @@
-/* work.c - operations and bytes of a stage's kernels, and the time they take. */
+/* work.c - the kernels of a stage. */
 #include <pipesim/work.h>
 
-#include <math.h>
-
+/* A list under construction, for one kind of op on one of t GPUs. */
 typedef struct
 {
-  gint64 forward;
-  gint64 backward;
-} Bytes;
+  PsWork *work;
+  const PsModel *model;
+  PsOpKind kind;  /* F, B or W */
+  guint repeats;  /* of what is added next */
+  gint64 t;       /* GPUs */
+  gint64 tokens;  /* of a microbatch, whole */
+  gint64 h, c, f; /* widths of hidden, keys and feed-forward */
+  gint64 e;       /* bytes of an element */
+} List;
 
-/* Per token, without the scores. */
-static Bytes
-layer_bytes (const PsModel *model)
+static void
+add (const List *list, PsWorkKernel kernel)
 {
-  gint64 h = model->hidden, f = model->feed_forward, e = ps_precision_bytes (model->precision);
-  gint64 c = ps_model_kv_width (model);
-
-  if (model->mlp == PS_MLP_SWIGLU)
-    return (Bytes){ 4 * h * e + 6 * h * e + 2 * (h + c) * e + 3 * f * e,
-                    10 * h * e + 2 * (h + c) * e + 5 * f * e + 6 * h * e };
-  return (Bytes){ 4 * h * e + 6 * h * e + 2 * h + 2 * f * e,
-                  10 * h * e + 4 * h * e + 2 * h + (3 * h + 2 * c + f) * e + 3 * f * e + 6 * h * e };
+  g_assert (list->work->n_kernels < PS_MAX_WORK_KERNELS);
+  kernel.repeats = list->repeats;
+  list->work->kernel[list->work->n_kernels++] = kernel;
 }
 
-/* Per token. */
-static Bytes
-scores_bytes (const PsModel *model)
+/* The products with a matrix of weights of `rows` by `columns`. */
+static void
+add_matrix (const List *list, const char *name, gint64 rows, gint64 columns)
 {
-  gint64 n_scores = (gint64)model->sequence * model->heads, e = ps_precision_bytes (model->precision);
-  gint64 dropout = model->mlp == PS_MLP_SWIGLU ? 0 : 2 * e + 1;
+  PsWorkKernel kernel
+      = { .name = name, .type = PS_WORK_PRODUCT, .products = 1, .m = list->tokens, .n = columns, .k = rows };
 
-  if (model->flash_attention)
-    return (Bytes){ 0 };
-  return (Bytes){ n_scores * (4 * e + dropout), n_scores * (7 * e + dropout) };
+  if (list->kind == PS_OP_B)
+    {
+      kernel.n = rows;
+      kernel.k = columns;
+    }
+  if (list->kind == PS_OP_W)
+    {
+      kernel.m = rows;
+      kernel.k = list->tokens;
+    }
+  add (list, kernel);
 }
 
-/* Per token. */
-static Bytes
-head_bytes (const PsModel *model)
+/* A kernel that moves so many bytes for each token. */
+static void
+add_memory (const List *list, const char *name, gint64 bytes_per_token)
 {
-  gint64 h = model->hidden, V = model->vocabulary, e = ps_precision_bytes (model->precision);
-  gint64 conversion = e == 4 ? 0 : e + 4;
-
-  return (Bytes){ 2 * h * e + V * (conversion + 32), 5 * h * e + V * (conversion + 8) };
+  add (list, (PsWorkKernel){ .name = name, .type = PS_WORK_MEMORY, .bytes = list->tokens / list->t * bytes_per_token });
 }
 
-/* Per token. */
-static Bytes
-embedding_bytes (const PsModel *model)
+/* A kernel that moves so many bytes for each score. */
+static void
+add_scores (const List *list, const char *name, gint64 bytes_per_score)
 {
-  gint64 h = model->hidden, e = ps_precision_bytes (model->precision);
+  gint64 scores = list->tokens * list->model->sequence * (list->model->heads / list->t);
 
-  if (model->mlp == PS_MLP_SWIGLU)
-    return (Bytes){ 2 * h * e, 3 * h * e };
-  return (Bytes){ 2 * h * e + 3 * h * e + 2 * h * e + h, 2 * h * e + h + 3 * h * e };
+  add (list, (PsWorkKernel){ .name = name, .type = PS_WORK_MEMORY, .bytes = scores * bytes_per_score });
 }
 
-static Bytes
-stage_bytes (const PsModel *model, const PsStageShape *shape)
+/* `products` products of every head; what they read and write of the scores counts. */
+static void
+add_heads (const List *list, const char *name, PsWorkClass type, gint64 products, gint64 bytes_per_score)
 {
-  const Bytes layer = layer_bytes (model), scores = scores_bytes (model);
-  const Bytes head = shape->head ? head_bytes (model) : (Bytes){ 0 };
-  const Bytes embedding = shape->embedding ? embedding_bytes (model) : (Bytes){ 0 };
-  gint64 tokens = ps_model_tokens (model), n = shape->n_layers;
+  const PsModel *model = list->model;
+  gint64 heads = model->microbatch_size * (model->heads / list->t), s = model->sequence;
 
-  return (Bytes){ tokens * (n * (layer.forward + scores.forward) + head.forward + embedding.forward),
-                  tokens * (n * (layer.backward + scores.backward) + head.backward + embedding.backward) };
+  add (list, (PsWorkKernel){ .name = name,
+                             .type = type,
+                             .products = products * heads,
+                             .m = s,
+                             .n = s,
+                             .k = model->hidden / model->heads,
+                             .bytes = heads * s * s * bytes_per_score });
 }
 
-/* Operations that flash attention computes once more. */
-static gint64
-flash_flops (const PsModel *model, const PsStageShape *shape)
+static void
+list_attention (const List *list)
 {
-  return model->flash_attention ? 2 * ps_model_tokens (model) * model->sequence * model->hidden * shape->n_layers : 0;
+  gboolean forward = list->kind == PS_OP_F, dropout = list->model->mlp == PS_MLP_GELU;
+  gint64 e = list->e;
+
+  if (list->kind == PS_OP_W)
+    return;
+  if (list->model->flash_attention)
+    {
+      add_heads (list, "flash attention", PS_WORK_ATTENTION, forward ? 2 : 5, 0);
+      return;
+    }
+  if (forward)
+    {
+      add_heads (list, "query times key", PS_WORK_SCORES, 1, e);
+      add_scores (list, "softmax", 2 * e);
+      if (dropout)
+        add_scores (list, "dropout of scores", 2 * e + 1);
+      add_heads (list, "scores times value", PS_WORK_SCORES, 1, e);
+      return;
+    }
+  add_heads (list, "gradient of values", PS_WORK_SCORES, 1, e);
+  add_heads (list, "gradient of scores", PS_WORK_SCORES, 1, e);
+  if (dropout)
+    add_scores (list, "dropout of scores", 2 * e + 1);
+  add_scores (list, "softmax", 3 * e);
+  add_heads (list, "gradients of queries and keys", PS_WORK_SCORES, 2, 2 * e);
+}
+
+static void
+list_matrices (const List *list)
+{
+  gint64 h = list->h, t = list->t, f = list->f;
+
+  add_matrix (list, "query, key, value", h, (h + 2 * list->c) / t);
+  add_matrix (list, "output", h / t, h);
+  add_matrix (list, "feed-forward up", h, (list->model->mlp == PS_MLP_SWIGLU ? 2 : 1) * f / t);
+  add_matrix (list, "feed-forward down", f / t, h);
+}
+
+static void
+list_gpt_layer (const List *list)
+{
+  gint64 h = list->h, c = list->c, f = list->f, e = list->e;
+
+  if (list->kind == PS_OP_F)
+    for (guint half = 0; half < 2; half++)
+      {
+        add_memory (list, "norm", 2 * h * e);
+        add_memory (list, "bias, dropout, add", 3 * h * e + h);
+      }
+  if (list->kind == PS_OP_F)
+    add_memory (list, "bias, GELU", 2 * f * e);
+  if (list->kind != PS_OP_B)
+    return;
+  for (guint half = 0; half < 2; half++)
+    {
+      add_memory (list, "norm, gradient of input", 3 * h * e);
+      add_memory (list, "norm, gradient of parameters", 2 * h * e);
+      add_memory (list, "dropout", 2 * h * e + h);
+      add_memory (list, "bias of output", h * e);
+      add_memory (list, "sum of gradients", 3 * h * e);
+    }
+  add_memory (list, "bias of query, key, value", (h + 2 * c) * e);
+  add_memory (list, "bias of feed-forward", f * e);
+  add_memory (list, "GELU", 3 * f * e);
+}
+
+static void
+list_llama_layer (const List *list)
+{
+  gint64 h = list->h, c = list->c, f = list->f, e = list->e;
+  gboolean forward = list->kind == PS_OP_F;
+
+  if (list->kind == PS_OP_W)
+    return;
+  for (guint half = 0; half < 2; half++)
+    if (forward)
+      {
+        add_memory (list, "norm", 2 * h * e);
+        add_memory (list, "add", 3 * h * e);
+      }
+    else
+      {
+        add_memory (list, "norm, gradient of input", 3 * h * e);
+        add_memory (list, "norm, gradient of parameters", 2 * h * e);
+        add_memory (list, "sum of gradients", 3 * h * e);
+      }
+  add_memory (list, "rotation of queries", 2 * h * e);
+  add_memory (list, "rotation of keys", 2 * c * e);
+  add_memory (list, "SwiGLU", (forward ? 3 : 5) * f * e);
+}
+
+static void
+list_layer (const List *list)
+{
+  list_matrices (list);
+  list_attention (list);
+  if (list->model->mlp == PS_MLP_SWIGLU)
+    list_llama_layer (list);
+  else
+    list_gpt_layer (list);
+}
+
+static void
+list_head (const List *list)
+{
+  gint64 h = list->h, V = list->model->vocabulary, e = list->e;
+  gboolean forward = list->kind == PS_OP_F;
+
+  add_matrix (list, "head", h, (V + list->t - 1) / list->t);
+  if (list->kind == PS_OP_W)
+    return;
+  add_memory (list, "norm of head", (forward ? 2 : 5) * h * e);
+  if (e != 4)
+    add_memory (list, "conversion of logits", V * (e + 4));
+  add_memory (list, "cross-entropy", V * (forward ? 32 : 8));
+}
+
+static void
+list_embedding (const List *list)
+{
+  gint64 h = list->h, e = list->e;
+  gboolean forward = list->kind == PS_OP_F;
+
+  if (list->kind == PS_OP_W)
+    return;
+  add_memory (list, "embedding", (forward ? 2 : 3) * h * e);
+  if (list->model->mlp == PS_MLP_SWIGLU)
+    return;
+  if (forward)
+    add_memory (list, "positions", 3 * h * e);
+  add_memory (list, "dropout of embedding", 2 * h * e + h);
+}
+
+static List
+list_begin (PsWork *work, const PsModel *model, PsOpKind kind, guint n_layers, guint n_tensor)
+{
+  return (List){ .work = work,
+                 .model = model,
+                 .kind = kind == PS_OP_R ? PS_OP_F : kind,
+                 .repeats = n_layers,
+                 .t = n_tensor,
+                 .tokens = ps_model_tokens (model),
+                 .h = model->hidden,
+                 .c = ps_model_kv_width (model),
+                 .f = model->feed_forward,
+                 .e = ps_precision_bytes (model->precision) };
+}
+
+static void
+list_stage (PsWork *work, const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor)
+{
+  List list = list_begin (work, model, kind, shape->n_layers, n_tensor);
+
+  list_layer (&list);
+  list.repeats = 1;
+  if (shape->head)
+    list_head (&list);
+  if (shape->embedding)
+    list_embedding (&list);
 }
 
 PsWork
-ps_work_stage (const PsModel *model, const PsStageShape *shape, PsOpKind kind)
+ps_work_stage (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor)
 {
-  PsWork work = { .flops = ps_model_stage_flops (model, shape, kind) };
+  PsWork work = { .n_kernels = 0 };
 
-  if (kind == PS_OP_F || kind == PS_OP_R)
-    work.bytes = stage_bytes (model, shape).forward;
-  if (kind == PS_OP_B || kind == PS_OP_BW)
-    {
-      work.flops += flash_flops (model, shape);
-      work.bytes = stage_bytes (model, shape).backward;
-    }
+  list_stage (&work, model, shape, kind == PS_OP_BW ? PS_OP_B : kind, n_tensor);
+  if (kind == PS_OP_BW)
+    list_stage (&work, model, shape, PS_OP_W, n_tensor);
   return work;
 }
 
 PsWork
-ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute recompute)
+ps_work_recompute (const PsModel *model, const PsStageShape *shape, PsRecompute recompute, guint n_tensor)
 {
-  const PsStageShape layers = { .n_layers = shape->n_layers };
-  PsWork work = { .flops = ps_model_stage_recompute_flops (model, shape, recompute) };
+  PsWork work = { .n_kernels = 0 };
+  const List layers = list_begin (&work, model, PS_OP_F, shape->n_layers, n_tensor);
 
   if (recompute == PS_RECOMPUTE_FULL)
-    work.bytes = stage_bytes (model, &layers).forward;
-  if (recompute == PS_RECOMPUTE_SELECTIVE)
-    work.bytes = ps_model_tokens (model) * shape->n_layers * scores_bytes (model).forward;
+    list_layer (&layers);
+  if (recompute == PS_RECOMPUTE_SELECTIVE && !model->flash_attention)
+    list_attention (&layers);
   return work;
 }
 
-static double
-move_ns (const PsCluster *cluster, gint64 bytes)
+gint64
+ps_work_flops (const PsWork *work)
 {
-  return cluster->memory_bandwidth > 0 ? (double)bytes / (cluster->memory_bandwidth / 1e9) : 0;
-}
+  gint64 sum = 0;
 
-static gint64
-round_time (double ns)
-{
-  return ns < (double)PS_MAX_TIME_NS ? llrint (ns) : PS_MAX_TIME_NS;
+  for (guint i = 0; i < work->n_kernels; i++)
+    {
+      const PsWorkKernel *kernel = &work->kernel[i];
+
+      sum += 2 * kernel->repeats * kernel->products * kernel->m * kernel->n * kernel->k;
+    }
+  return sum;
 }
 
 gint64
-ps_work_ns (const PsWork *work, const PsCluster *cluster)
+ps_work_bytes (const PsWork *work)
 {
-  double rate = cluster->peak_flops * cluster->efficiency / 1e9; /* per nanosecond */
+  gint64 sum = 0;
 
-  return round_time (((double)work->flops / rate + move_ns (cluster, work->bytes)) / cluster->tensor);
-}
-
-gint64
-ps_work_optimizer_ns (const PsModel *model, const PsCluster *cluster, gint64 n_parameters)
-{
-  PsStateBytes state = ps_model_state (model, n_parameters);
-  gint64 weights = model->precision == PS_PRECISION_FP32 ? 2 * state.weight_bytes : state.weight_bytes;
-
-  return round_time (move_ns (cluster, state.gradient_bytes + 2 * state.optimizer_bytes + weights));
+  for (guint i = 0; i < work->n_kernels; i++)
+    sum += work->kernel[i].repeats * work->kernel[i].bytes;
+  return sum;
 }

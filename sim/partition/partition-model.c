@@ -52,7 +52,7 @@ check_n_layers (const PsModel *model, GError **error)
 static gint64
 work_ns (const PsModel *model, const PsCluster *cluster, const PsStageShape *shape, PsOpKind kind)
 {
-  PsWork work = ps_work_stage (model, shape, kind);
+  PsWork work = ps_work_stage (model, shape, kind, cluster->tensor);
 
   return ps_work_ns (&work, cluster);
 }

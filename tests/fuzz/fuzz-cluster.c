@@ -10,7 +10,10 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   fuzz_check_error (cluster != NULL, &error);
   if (cluster != NULL)
     {
-      const PsWork endless = { .flops = G_MAXINT64, .bytes = G_MAXINT64 };
+      const gint64 most = G_MAXINT64;
+      const PsWork endless
+          = { .n_kernels = 1,
+              .kernel = { { .repeats = 1, .products = most, .m = most, .n = most, .k = most, .bytes = most } } };
 
       g_assert_cmpint (ps_cluster_transfer_ns (cluster, 0, 1, 1 << 20), >=, 0);
       g_assert_cmpint (ps_work_ns (&endless, cluster), >, 0);

@@ -6,7 +6,7 @@
 
 #include <pipesim/predictor.h>
 #include <pipesim/tensor.h>
-#include <pipesim/work.h>
+#include <pipesim/work-time.h>
 
 /* Times of ops in milliseconds. Zero bubble (arXiv 2401.10241, tables 3 and 9, and the settings of table 8): the mean
  * of T_F, T_B and T_W over its numbers of microbatches, of a stage of 3 or 2 layers. Vocabulary parallelism (arXiv
@@ -73,7 +73,7 @@ modelled_ms (const PublishedOp *row, const PsCluster *cluster)
   PsCluster group = *cluster;
 
   g_assert_true (ps_cluster_group (&group, row->tensor, NULL));
-  PsWork work = ps_work_stage (&model, &shape, row->kind);
+  PsWork work = ps_work_stage (&model, &shape, row->kind, row->tensor);
   return (double)(ps_work_ns (&work, &group) + row->layers * ps_tensor_layer_ns (&model, &group)) / 1e6;
 }
 

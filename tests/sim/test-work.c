@@ -1,5 +1,5 @@
-/* Tests of work.h: bytes summed kernel by kernel, and worked times. */
-#include <pipesim/work.h>
+/* Tests of work.h and work-time.h: lists of kernels summed by formula and kernel by kernel, and worked times. */
+#include <pipesim/work-time.h>
 
 /* s = 64, b = 2, h = 32, a = 4, k = 2, f = 128, V = 100. */
 static PsModel
@@ -134,14 +134,30 @@ static const Kernel llama_embedding_backward[] = { { HIDDEN, 3, 0, 0, 0 } };
 
 #define SUM(kernels) sum_kernels (model, kernels, G_N_ELEMENTS (kernels))
 
+static gint64
+staged_bytes (const PsModel *model, const PsStageShape *shape, PsOpKind kind)
+{
+  PsWork work = ps_work_stage (model, shape, kind, 1);
+
+  return ps_work_bytes (&work);
+}
+
+static gint64
+staged_flops (const PsModel *model, const PsStageShape *shape, PsOpKind kind, guint n_tensor)
+{
+  PsWork work = ps_work_stage (model, shape, kind, n_tensor);
+
+  return ps_work_flops (&work);
+}
+
 static void
 assert_bytes (const PsModel *model, const PsStageShape *shape, gint64 forward, gint64 backward)
 {
-  g_assert_cmpint (ps_work_stage (model, shape, PS_OP_F).bytes, ==, forward);
-  g_assert_cmpint (ps_work_stage (model, shape, PS_OP_R).bytes, ==, forward);
-  g_assert_cmpint (ps_work_stage (model, shape, PS_OP_B).bytes, ==, backward);
-  g_assert_cmpint (ps_work_stage (model, shape, PS_OP_BW).bytes, ==, backward);
-  g_assert_cmpint (ps_work_stage (model, shape, PS_OP_W).bytes, ==, 0);
+  g_assert_cmpint (staged_bytes (model, shape, PS_OP_F), ==, forward);
+  g_assert_cmpint (staged_bytes (model, shape, PS_OP_R), ==, forward);
+  g_assert_cmpint (staged_bytes (model, shape, PS_OP_B), ==, backward);
+  g_assert_cmpint (staged_bytes (model, shape, PS_OP_BW), ==, backward);
+  g_assert_cmpint (staged_bytes (model, shape, PS_OP_W), ==, 0);
 }
 
 static void
@@ -186,11 +202,11 @@ test_layer (void)
   model.kv_heads = 4;
   assert_bytes (&model, &layer, 581632, 966656);
   for (PsOpKind kind = PS_OP_F; kind <= PS_OP_R; kind++)
-    g_assert_cmpint (ps_work_stage (&model, &layer, kind).flops, ==, ps_model_stage_flops (&model, &layer, kind));
+    g_assert_cmpint (staged_flops (&model, &layer, kind, 1), ==, ps_model_stage_flops (&model, &layer, kind));
   model.flash_attention = TRUE;
   assert_bytes (&model, &layer, 155648, 344064);
   for (PsOpKind kind = PS_OP_F; kind <= PS_OP_R; kind++)
-    g_assert_cmpint (ps_work_stage (&model, &layer, kind).flops, ==,
+    g_assert_cmpint (staged_flops (&model, &layer, kind, 1), ==,
                      ps_model_stage_flops (&model, &layer, kind) + (kind == PS_OP_B || kind == PS_OP_BW ? 524288 : 0));
 }
 
@@ -201,32 +217,70 @@ test_recompute (void)
 {
   PsModel model = small (PS_MLP_GELU, PS_PRECISION_FP16);
   const PsStageShape last = { .n_layers = 2, .head = TRUE }, layers = { .n_layers = 2 };
-  PsWork again = ps_work_recompute (&model, &last, PS_RECOMPUTE_SELECTIVE);
+  PsWork again = ps_work_recompute (&model, &last, PS_RECOMPUTE_SELECTIVE, 1);
 
-  g_assert_cmpint (again.bytes, ==, 2 * 13 * 128 * 256);
-  g_assert_cmpint (again.flops, ==, 2 * 4 * 2 * 64 * 64 * 32);
-  again = ps_work_recompute (&model, &last, PS_RECOMPUTE_FULL);
-  g_assert_cmpint (again.bytes, ==, ps_work_stage (&model, &layers, PS_OP_F).bytes);
-  g_assert_cmpint (again.flops, ==, ps_work_stage (&model, &layers, PS_OP_F).flops);
-  again = ps_work_recompute (&model, &last, PS_RECOMPUTE_NONE);
-  g_assert_cmpint (again.bytes + again.flops, ==, 0);
+  g_assert_cmpint (ps_work_bytes (&again), ==, 2 * 13 * 128 * 256);
+  g_assert_cmpint (ps_work_flops (&again), ==, 2 * 4 * 2 * 64 * 64 * 32);
+  again = ps_work_recompute (&model, &last, PS_RECOMPUTE_FULL, 1);
+  g_assert_cmpint (ps_work_bytes (&again), ==, staged_bytes (&model, &layers, PS_OP_F));
+  g_assert_cmpint (ps_work_flops (&again), ==, staged_flops (&model, &layers, PS_OP_F, 1));
+  again = ps_work_recompute (&model, &last, PS_RECOMPUTE_NONE, 1);
+  g_assert_cmpint (again.n_kernels, ==, 0);
   model.flash_attention = TRUE;
-  again = ps_work_recompute (&model, &last, PS_RECOMPUTE_SELECTIVE);
-  g_assert_cmpint (again.bytes + again.flops, ==, 0);
+  again = ps_work_recompute (&model, &last, PS_RECOMPUTE_SELECTIVE, 1);
+  g_assert_cmpint (again.n_kernels, ==, 0);
 }
 
-/* 10^12 operations / s at a half: 500 per ns; 4 bytes per ns. 7000 operations and 10 bytes: 14 + 2.5 ns; on four GPUs a
- * quarter of it; without a bandwidth 14. */
+/* Stages of every kind of op compute as many operations as model.h says, and each of two GPUs half of them. */
+static void
+test_flops (void)
+{
+  const PsStageShape stage = { .n_layers = 2, .head = TRUE };
+
+  for (PsMlp mlp = PS_MLP_GELU; mlp <= PS_MLP_SWIGLU; mlp++)
+    for (PsOpKind kind = PS_OP_F; kind <= PS_OP_R; kind++)
+      {
+        PsModel model = small (mlp, PS_PRECISION_BF16);
+        gint64 all = ps_model_stage_flops (&model, &stage, kind);
+
+        g_assert_cmpint (staged_flops (&model, &stage, kind, 1), ==, all);
+        g_assert_cmpint (staged_flops (&model, &stage, kind, 2), ==, all / 2);
+      }
+}
+
+/* A layer's matrices: query, key and value 32 by 64, the feed-forward 32 by 128 and 128 by 32, on two GPUs half of
+ * them. A microbatch has 128 tokens. */
+static void
+test_shapes (void)
+{
+  const PsModel model = small (PS_MLP_GELU, PS_PRECISION_BF16);
+  const PsStageShape layer = { .n_layers = 3 };
+  PsWork work = ps_work_stage (&model, &layer, PS_OP_F, 2);
+
+  g_assert_cmpstr (work.kernel[0].name, ==, "query, key, value");
+  g_assert_cmpint (work.kernel[0].repeats, ==, 3);
+  g_assert_cmpint (work.kernel[0].m, ==, 128);
+  g_assert_cmpint (work.kernel[0].n, ==, 32);
+  g_assert_cmpint (work.kernel[0].k, ==, 32);
+  work = ps_work_stage (&model, &layer, PS_OP_B, 2);
+  g_assert_cmpint (work.kernel[3].n, ==, 64);
+  g_assert_cmpint (work.kernel[3].k, ==, 32);
+  work = ps_work_stage (&model, &layer, PS_OP_W, 2);
+  g_assert_cmpint (work.kernel[3].m, ==, 64);
+  g_assert_cmpint (work.kernel[3].n, ==, 32);
+  g_assert_cmpint (work.kernel[3].k, ==, 128);
+}
+
+/* 10^12 operations / s at a half: 500 per ns; 4 bytes per ns. 7000 operations and 11 bytes: 14 + 2.75 ns; without a
+ * bandwidth 14. */
 static void
 test_time (void)
 {
   PsCluster cluster = { .peak_flops = 1e12, .efficiency = 0.5, .memory_bandwidth = 4e9, .tensor = 1 };
-  const PsWork work = { .flops = 7000, .bytes = 11 }, endless = { .bytes = G_MAXINT64 };
+  const PsWork work = { 1, { { .repeats = 1, .products = 1, .m = 35, .n = 10, .k = 10, .bytes = 11 } } };
+  const PsWork endless = { 1, { { .repeats = 1, .bytes = G_MAXINT64 } } };
 
   g_assert_cmpint (ps_work_ns (&work, &cluster), ==, 17);
-  cluster.tensor = 4;
-  g_assert_cmpint (ps_work_ns (&work, &cluster), ==, 4);
-  cluster.tensor = 1;
   cluster.memory_bandwidth = 1;
   g_assert_cmpint (ps_work_ns (&endless, &cluster), ==, PS_MAX_TIME_NS);
   cluster.memory_bandwidth = 0;
@@ -257,6 +311,8 @@ main (int argc, char **argv)
   g_test_add_func ("/work/kernels", test_kernels);
   g_test_add_func ("/work/layer", test_layer);
   g_test_add_func ("/work/recompute", test_recompute);
+  g_test_add_func ("/work/flops", test_flops);
+  g_test_add_func ("/work/shapes", test_shapes);
   g_test_add_func ("/work/time", test_time);
   g_test_add_func ("/work/optimizer", test_optimizer);
   return g_test_run ();
