@@ -90,7 +90,8 @@ GPtrArray *ps_torch_lint (const PsSchedule *schedule, const char *comms) G_GNUC_
 GPtrArray *ps_torch_lint_comms (const char *where, const char *text, gsize length,
                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* A timeline from a file of any of these kinds:
+/* Every complete iteration of the run whose traces are at path, in order: a list of PsTimeline, never empty. path is a
+ * file of any of these kinds:
  *
  * - pipesim-timeline/1: the native one (timeline.h).
  *
@@ -105,25 +106,34 @@ GPtrArray *ps_torch_lint_comms (const char *where, const char *text, gsize lengt
  *   inside its range. With GPipe it begins after the receive c10d::recv_ and ends with c10d::send. An op without a
  *   cpu_op takes no time, at the range's end. In a file without any cpu_op ranges count as they are.
  *
+ *   The timeline's waits are then known: an op waits from its range's start until the range "gloo:recv" of its receive
+ *   has ended, else until its first cpu_op. A wait holds the host's time for the call, so no wait is shorter than that.
+ *   PyTorch 2.15's WAIT_SEND actions are waits, too. Posts are the SEND and RECV actions, or GPipe's c10d calls.
+ *
  *   path may be a folder: its *.json and *.json.gz files are the traces of one run, one per rank. The rank of a file is
  *   distributedInfo.rank, else the number after "rank" in its name, else its place by name. Ranks in one file are told
  *   by process, else by thread. With fewer ranks than distributedInfo.world_size, the timeline's remark says so.
  *
- *   An action that comes again begins a new iteration. Incomplete iterations are dropped; the one with the median
- *   duration of the others is taken. iteration_ns is its first start to its last end: the time between two iterations
- *   has no range.
+ *   An action that comes again begins a new iteration. Incomplete iterations are dropped. iteration_ns is its first
+ *   start to its last end: the time between two iterations has no range.
  *
  * Files may be packed by gzip, whatever their names.
  *
- * Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with ps_timeline_free.
+ * Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with g_ptr_array_unref.
  */
+GPtrArray *ps_timelines_load (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The timeline of the list with the median iteration_ns. Takes the list. Free with ps_timeline_free. */
+PsTimeline *ps_timelines_median (GPtrArray *timelines) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The median one of ps_timelines_load. */
 PsTimeline *ps_timeline_load (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Writes a timeline: as a Chrome trace where path ends in .trace.json, else as the native file. Errors: PS_ERROR_IO. */
 gboolean ps_timeline_write (const PsTimeline *timeline, const char *path, GError **error);
 
-/* The traces of one run from texts in memory. names and texts have n entries. */
-PsTimeline *ps_trace_parse (const char *where, const char *const *names, const char *const *texts, guint n,
+/* ps_timelines_load of Chrome and PyTorch traces in memory. names and texts have n entries. */
+GPtrArray *ps_traces_parse (const char *where, const char *const *names, const char *const *texts, guint n,
                             GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 G_END_DECLS

@@ -8,16 +8,17 @@
 G_BEGIN_DECLS
 
 /* One op; or one transfer (op is then the producer, device the sender, peer the receiver; see program.h); or the time
- * for which posting one end of a transfer held the host of a device (op is then the producer). */
+ * for which posting one end of a transfer held the host of a device, or for which a device waited for a message (op is
+ * then the producer). */
 typedef struct
 {
   gint64 start_ns; /* since the iteration began */
   gint64 end_ns;
   PsOp op; /* both ops of a pair have a span of their own, with equal times */
   guint16 device;
-  guint16 peer;  /* == device for ops and posts */
-  guint16 chunk; /* 0.. on the device (of the sender for transfers; 0 for posts) */
-  guint8 post;   /* PS_INSTRUCTION_SEND or PS_INSTRUCTION_RECEIVE; 0 for ops and transfers */
+  guint16 peer;  /* == device for ops, posts and waits */
+  guint16 chunk; /* 0.. on the device (of the sender for transfers; 0 for posts and waits) */
+  guint8 post;   /* PS_INSTRUCTION_SEND or PS_INSTRUCTION_RECEIVE; 0 for all but posts */
 } PsSpan;
 
 /* Memory of a device from time_ns on. */
@@ -42,6 +43,7 @@ typedef struct
   GArray *ops;         /* PsSpan, by device, then start */
   GArray *transfers;   /* PsSpan, by start */
   GArray *posts;       /* PsSpan, by device, then start; empty if they are not known (simulated timelines) */
+  GArray *waits;       /* PsSpan, by device, then start; empty if they are not known */
   GArray *memory;      /* PsMemoryPoint, by device, then time; may be empty when not known */
 } PsTimeline;
 
@@ -98,8 +100,9 @@ void ps_metrics_set_iteration (PsMetrics *metrics, gint64 iteration_ns);
 /* The native file, JSON {"format": "pipesim-timeline/1", "origin", "schedule", "source", "devices", "stages",
  * "microbatches", "iteration_ns", "ops": [[device, "F0.1", start, end, chunk], ...], "transfers": [[from, to, "F0.1",
  * start, end], ...], "memory": [[device, time, bytes], ...]}, where a fourth value is buffer_bytes. Paired ops end in
- * '+' ("F0.1+"). Where there are posts: "posts": [[device, "SEND F0.1" or "RECEIVE F0.1", start, end], ...]. Files are
- * read by ps_timeline_load. Free the text with g_free. */
+ * '+' ("F0.1+"). Where there are posts: "posts": [[device, "SEND F0.1" or "RECEIVE F0.1", start, end], ...]; where
+ * there are waits: "waits": [[device, "F0.1", start, end], ...]. Files are read by ps_timeline_load. Free the text with
+ * g_free. */
 char *ps_timeline_to_json (const PsTimeline *timeline);
 
 /* length -1: text ends with NUL. Errors: PS_ERROR_INPUT "where: ops[2]: ...". Free with ps_timeline_free. */
@@ -108,7 +111,7 @@ PsTimeline *ps_timeline_parse_json (const char *where, const char *text, gssize 
 
 /* Chrome trace events ("traceEvents" of phase X, times in microseconds with at most three decimals, flow arrows s/f for
  * transfers, counters C for memory): opens in Perfetto and chrome://tracing. pid 0 predicted, 1 measured; tid = device,
- * and PS_MAX_DEVICES + device for its posts, which have category "post".
+ * and PS_MAX_DEVICES + device for its posts and waits, which have categories "post" and "wait".
  * "otherData" has source, devices, stages, microbatches and iteration_ns, so that ps_timeline_load gives back the same
  * timeline as from the native file. Free with g_free. */
 char *ps_timeline_to_chrome_trace (const PsTimeline *timeline);

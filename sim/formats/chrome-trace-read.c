@@ -48,13 +48,15 @@ read_range (Reader *reader, const PsTraceEvent *event, GError **error)
   PsTimeline *timeline = reader->timeline;
   const char *name = ps_trace_text (event, TRACE_NAME);
   PsTraceRange range;
-  PsSpan span = { .post = ps_timeline_parse_post (&name) };
+  guint8 verb = ps_timeline_parse_verb (&name);
+  GArray *spans = verb == PS_INSTRUCTION_WAIT ? timeline->waits : verb != 0 ? timeline->posts : timeline->ops;
+  PsSpan span = { .post = verb == PS_INSTRUCTION_WAIT ? 0 : verb };
   gint64 chunk;
 
   if (!ps_trace_range (event, &range) || range.start_ns < 0 || range.end_ns > MAX_TIME_NS)
     return ps_refuse_at (place (reader, event), error, "has no pid, tid, ts and dur of a range");
   if (!read_op_name (reader, event, name, &span.op, error)
-      || !read_device (reader, event, span.post != 0 ? range.tid - PS_MAX_DEVICES : range.tid, &span.device, error))
+      || !read_device (reader, event, verb != 0 ? range.tid - PS_MAX_DEVICES : range.tid, &span.device, error))
     return FALSE;
   if (timeline->ops->len > 0 && range.pid != reader->pid)
     return ps_refuse_at (place (reader, event), error,
@@ -71,7 +73,7 @@ read_range (Reader *reader, const PsTraceEvent *event, GError **error)
   span.end_ns = range.end_ns;
   timeline->n_stages = MAX (timeline->n_stages, span.op.stage + 1U);
   timeline->n_microbatches = MAX (timeline->n_microbatches, span.op.microbatch + 1U);
-  g_array_append_val (span.post != 0 ? timeline->posts : timeline->ops, span);
+  g_array_append_val (spans, span);
   return TRUE;
 }
 

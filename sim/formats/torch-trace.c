@@ -1,5 +1,7 @@
 /* torch-trace.c - measured timelines from PyTorch profiler traces: the ranges of each rank's actions. */
 #include "torch-trace.h"
+#include "torch-actions.h"
+#include "trace-ranks.h"
 
 #include <string.h>
 
@@ -9,7 +11,7 @@ typedef struct
   guint file;
   gint64 pid;
   gint64 tid;
-  GArray *ranges; /* of PsTorchRange */
+  PsRank *rank; /* its ranges, posts and waits */
 } Thread;
 
 typedef struct
@@ -21,13 +23,14 @@ typedef struct
   gboolean gpu;       /* the GPU's ranges count, not the processor's */
   GArray **work;      /* [n_traces] of Work, by time */
   GPtrArray *threads; /* of Thread */
-  GPtrArray *ranks;   /* of PsTorchRank */
+  GPtrArray *ranks;   /* of PsRank, which the threads own */
 } Reader;
 
 /* A piece of work that a thread did on a processor. */
 typedef struct
 {
   gint64 start_ns;
+  gint64 end_ns;
   gint64 pid;
   gint64 tid;
   enum
@@ -35,6 +38,7 @@ typedef struct
     WORK_COMPUTE,
     WORK_RECEIVE,
     WORK_SEND,
+    WORK_ARRIVED, /* an instant: the wait for a receive has ended */
   } kind;
 } Work;
 
@@ -43,7 +47,7 @@ thread_free (gpointer data)
 {
   Thread *thread = data;
 
-  g_array_unref (thread->ranges);
+  ps_rank_free (thread->rank);
   g_free (thread);
 }
 
@@ -81,29 +85,59 @@ ps_torch_trace_names (const char *name)
   return g_str_has_prefix (name, "PP:") || read_gpipe (name, &action);
 }
 
-static gboolean
-read_actions (const Reader *reader, const char *name, PsTorchRange *range)
+/* Reads the actions of a range's name; 0: it is none. */
+static guint
+read_actions (const Reader *reader, const PsTraceEvent *event, PsTraceRange *found, PsTorchAction *actions)
 {
-  range->n = 1;
-  if (reader->gpipe)
-    return read_gpipe (name, range->actions);
-  return g_str_has_prefix (name, "PP:")
-         && ps_torch_cell_parse (name + 3, strlen (name + 3), range->actions, &range->n) == NULL;
+  const char *name = ps_trace_text (event, TRACE_NAME);
+  guint n = 1;
+
+  if (reader->gpipe
+          ? !read_gpipe (name, actions)
+          : !g_str_has_prefix (name, "PP:") || ps_torch_cell_parse (name + 3, strlen (name + 3), actions, &n) != NULL)
+    return 0;
+  return ps_trace_range (event, found) ? n : 0;
 }
 
-/* Whether the event is a computing action; all others are ignored. */
-static gboolean
-read_range (const Reader *reader, const PsTraceEvent *event, PsTraceRange *found, PsTorchRange *range)
+/* An action that holds the host: a post of a message's end, or the wait for a send. */
+static void
+add_host_span (PsRank *rank, const PsTorchAction *action, const PsTraceRange *found, gint64 base_ns)
 {
-  if (!read_actions (reader, ps_trace_text (event, TRACE_NAME), range) || !ps_trace_range (event, found))
-    return FALSE;
-  range->start_ns = found->start_ns;
-  range->end_ns = found->end_ns;
-  return range->actions[0].type < TORCH_N_COMPUTE;
+  gboolean backward = action->type == TORCH_SEND_B || action->type == TORCH_RECV_B || action->type == TORCH_WAIT_SEND_B;
+  PsSpan span = { .start_ns = found->start_ns + base_ns,
+                  .end_ns = found->end_ns + base_ns,
+                  .op = { .kind = backward ? PS_OP_B : PS_OP_F,
+                          .stage = action->stage,
+                          .microbatch = action->microbatch & G_MAXINT32 } };
+
+  if (ps_torch_is_send (action->type))
+    span.post = PS_INSTRUCTION_SEND;
+  else if (ps_torch_is_receive (action->type))
+    {
+      span.post = PS_INSTRUCTION_RECEIVE;
+      span.op.stage = (guint16)(backward ? action->stage + 1 : MAX (action->stage, 1) - 1);
+    }
+  if (action->type >= TORCH_SEND_F)
+    g_array_append_val (span.post != 0 ? rank->posts : rank->waits, span);
 }
 
-static GArray *
-thread_ranges (Reader *reader, GHashTable *by_name, guint file, const PsTraceRange *range)
+static void
+add_range (PsRank *rank, const PsTorchAction *actions, guint n, const PsTraceRange *found, gint64 base_ns)
+{
+  PsRankRange range = { .start_ns = found->start_ns + base_ns, .end_ns = found->end_ns + base_ns, .n = n };
+
+  for (guint i = 0; i < n; i++)
+    range.ops[i] = (PsOp){ .kind = (guint8)ps_torch_op_kind (actions[i].type),
+                           .stage = actions[i].stage,
+                           .microbatch = actions[i].microbatch & G_MAXINT32,
+                           .paired = actions[i].paired & 1U };
+  range.compute_start_ns = range.wait_start_ns = range.wait_end_ns = range.start_ns;
+  range.compute_end_ns = range.end_ns;
+  g_array_append_val (rank->ranges, range);
+}
+
+static PsRank *
+thread_rank (Reader *reader, GHashTable *by_name, guint file, const PsTraceRange *range)
 {
   g_autofree char *name = g_strdup_printf ("%" G_GINT64_FORMAT "/%" G_GINT64_FORMAT, range->pid, range->tid);
   Thread *thread = g_hash_table_lookup (by_name, name);
@@ -112,25 +146,31 @@ thread_ranges (Reader *reader, GHashTable *by_name, guint file, const PsTraceRan
     {
       thread = g_new0 (Thread, 1);
       *thread = (Thread){ .file = file, .pid = range->pid, .tid = range->tid };
-      thread->ranges = g_array_new (FALSE, FALSE, sizeof (PsTorchRange));
+      thread->rank = ps_rank_new (reader->traces[file].name);
       g_ptr_array_add (reader->threads, thread);
       g_hash_table_insert (by_name, g_steal_pointer (&name), thread);
     }
-  return thread->ranges;
+  return thread->rank;
 }
 
 static gboolean
 read_work (const PsTraceEvent *event, Work *work)
 {
   PsTraceRange found;
+  gboolean arrived = g_str_equal (ps_trace_text (event, TRACE_NAME), "gloo:recv");
 
-  if (!g_str_equal (ps_trace_text (event, TRACE_CATEGORY), "cpu_op") || !ps_trace_range (event, &found))
+  if ((!arrived && !g_str_equal (ps_trace_text (event, TRACE_CATEGORY), "cpu_op")) || !ps_trace_range (event, &found))
     return FALSE;
-  *work = (Work){ .start_ns = found.start_ns, .pid = found.pid, .tid = found.tid };
+  *work = (Work){ .start_ns = found.start_ns, .end_ns = found.end_ns, .pid = found.pid, .tid = found.tid };
   if (g_str_has_prefix (found.name, "c10d::recv"))
     work->kind = WORK_RECEIVE;
   else if (g_str_has_prefix (found.name, "c10d::send"))
     work->kind = WORK_SEND;
+  if (arrived)
+    {
+      work->kind = WORK_ARRIVED;
+      work->start_ns = work->end_ns;
+    }
   return TRUE;
 }
 
@@ -153,21 +193,23 @@ collect_file (Reader *reader, guint file)
   while ((event = ps_trace_next (trace)) != NULL)
     {
       PsTraceRange found;
-      PsTorchRange range;
-      GArray *ranges;
+      PsTorchAction actions[2];
       Work work;
+      guint n;
 
       if (!reader->gpu && read_work (event, &work))
         {
           work.start_ns += trace->base_ns;
+          work.end_ns += trace->base_ns;
           g_array_append_val (reader->work[file], work);
         }
-      if (!read_range (reader, event, &found, &range) || is_gpu (&found) != reader->gpu)
+      n = read_actions (reader, event, &found, actions);
+      if (n == 0 || is_gpu (&found) != reader->gpu)
         continue;
-      range.compute_start_ns = range.start_ns += trace->base_ns;
-      range.compute_end_ns = range.end_ns += trace->base_ns;
-      ranges = thread_ranges (reader, by_name, file, &found);
-      g_array_append_val (ranges, range);
+      if (actions[0].type < TORCH_N_COMPUTE)
+        add_range (thread_rank (reader, by_name, file, &found), actions, n, &found, trace->base_ns);
+      else
+        add_host_span (thread_rank (reader, by_name, file, &found), actions, &found, trace->base_ns);
     }
   g_array_sort (reader->work[file], compare_work);
 }
@@ -197,9 +239,9 @@ static gboolean
 is_gpu_range (const Reader *reader, const PsTraceEvent *event)
 {
   PsTraceRange found;
-  PsTorchRange range;
+  PsTorchAction actions[2];
 
-  return read_range (reader, event, &found, &range) && is_gpu (&found);
+  return read_actions (reader, event, &found, actions) > 0 && actions[0].type < TORCH_N_COMPUTE && is_gpu (&found);
 }
 
 /* Computing */
@@ -221,12 +263,26 @@ first_work (const GArray *work, gint64 start_ns)
   return low;
 }
 
-/* A range computes from its first op after its last receive to the send that follows. A range without an op only waits,
- * and takes no time at its end. tid NULL: on any thread. */
+/* Adds the post of one end of a message that a range's own thread posts: GPipe's. */
 static void
-find_computing (PsTorchRange *range, const GArray *work, gint64 pid, const gint64 *tid)
+add_post (PsRank *rank, const PsRankRange *range, const Work *work)
 {
-  gint64 start_ns = range->end_ns, end_ns = range->end_ns;
+  PsSpan span = { .start_ns = work->start_ns, .end_ns = work->end_ns, .op = range->ops[0] };
+
+  span.op.kind = span.op.kind == PS_OP_F ? PS_OP_F : PS_OP_B;
+  span.post = work->kind == WORK_SEND ? PS_INSTRUCTION_SEND : PS_INSTRUCTION_RECEIVE;
+  if (work->kind == WORK_RECEIVE && !ps_op_input (range->ops[0], PS_MAX_STAGES, &span.op))
+    return;
+  g_array_append_val (rank->posts, span);
+}
+
+/* A range computes from its first op after its last receive to the send that follows. Before, it waits until the
+ * receive is noted as done, or else until it computes. A range without an op only waits, and takes no time at its end.
+ * tid NULL: on any thread. */
+static void
+find_computing (PsRank *rank, PsRankRange *range, const GArray *work, gint64 pid, const gint64 *tid)
+{
+  gint64 start_ns = range->end_ns, end_ns = range->end_ns, arrived_ns = G_MAXINT64;
 
   for (guint i = first_work (work, range->start_ns); i < work->len; i++)
     {
@@ -237,12 +293,20 @@ find_computing (PsTorchRange *range, const GArray *work, gint64 pid, const gint6
       if (at->pid != pid || (tid != NULL && at->tid != *tid))
         continue;
       if (at->kind == WORK_RECEIVE)
-        start_ns = end_ns = range->end_ns;
+        {
+          start_ns = end_ns = range->end_ns;
+          range->wait_start_ns = MIN (at->end_ns, range->end_ns);
+        }
       else if (at->kind == WORK_SEND && start_ns < end_ns)
         end_ns = MIN (end_ns, at->start_ns);
+      else if (at->kind == WORK_ARRIVED)
+        arrived_ns = MIN (arrived_ns, at->start_ns);
       else if (at->kind == WORK_COMPUTE)
         start_ns = MIN (start_ns, at->start_ns);
+      if (at->kind == WORK_SEND || at->kind == WORK_RECEIVE)
+        add_post (rank, range, at);
     }
+  range->wait_end_ns = MIN (start_ns, arrived_ns);
   range->compute_start_ns = start_ns;
   range->compute_end_ns = end_ns;
 }
@@ -290,7 +354,7 @@ busiest (const Reader *reader, guint file, const gint64 *pid)
       const Thread *thread = g_ptr_array_index (reader->threads, i);
 
       if (thread->file == file && (pid == NULL || thread->pid == *pid)
-          && (best == NULL || thread->ranges->len > best->ranges->len))
+          && (best == NULL || thread->rank->ranges->len > best->rank->ranges->len))
         best = thread;
     }
   return best;
@@ -301,21 +365,19 @@ busiest (const Reader *reader, guint file, const gint64 *pid)
 static void
 add_rank (Reader *reader, const Thread *thread, gboolean alone)
 {
-  PsTorchRank *rank = g_new0 (PsTorchRank, 1);
+  PsRank *rank = thread->rank;
   const GArray *work = reader->work[thread->file];
   gint64 stated = reader->n_traces == 1 ? stated_rank (&reader->traces[0]) : -1;
   guint stage = stated >= 0 && stated < PS_MAX_DEVICES ? (guint)stated : reader->ranks->len;
 
-  rank->name = reader->traces[thread->file].name;
-  rank->ranges = g_array_ref (thread->ranges);
   for (guint i = 0; i < rank->ranges->len; i++)
     {
-      PsTorchRange *range = &g_array_index (rank->ranges, PsTorchRange, i);
+      PsRankRange *range = &g_array_index (rank->ranges, PsRankRange, i);
 
       if (reader->gpipe)
-        range->actions[0].stage = (guint16)stage;
+        range->ops[0].stage = (guint16)stage;
       if (work->len > 0)
-        find_computing (range, work, thread->pid, alone ? &thread->tid : NULL);
+        find_computing (rank, range, work, thread->pid, alone ? &thread->tid : NULL);
     }
   g_ptr_array_add (reader->ranks, rank);
 }
@@ -372,6 +434,9 @@ find_ranks (Reader *reader, GError **error)
 {
   g_autofree guint *files = g_new0 (guint, reader->n_traces);
 
+  for (guint i = reader->threads->len; i-- > 0;)
+    if (((const Thread *)g_ptr_array_index (reader->threads, i))->rank->ranges->len == 0)
+      g_ptr_array_remove_index (reader->threads, i);
   g_ptr_array_sort (reader->threads, compare_threads);
   if (reader->threads->len == 0)
     return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no complete range of an action, such as PP:0F0", reader->where);
@@ -414,31 +479,32 @@ say_missing (const Reader *reader, PsTimeline *timeline)
   g_free (source);
 }
 
-static PsTimeline *
-read_timeline (Reader *reader, GError **error)
+static GPtrArray *
+read_timelines (Reader *reader, GError **error)
 {
-  PsTimeline *timeline;
+  GPtrArray *timelines = NULL;
 
   reader->gpipe = !any_event (reader, is_action);
   reader->gpu = any_event (reader, is_gpu_range);
   for (guint file = 0; file < reader->n_traces; file++)
     collect_file (reader, file);
-  timeline
-      = find_ranks (reader, error) ? ps_torch_trace_timeline (reader->where, reader->ranks, reader->gpu, error) : NULL;
-  if (timeline != NULL)
-    say_missing (reader, timeline);
+  if (find_ranks (reader, error))
+    timelines = ps_ranks_to_timelines (
+        reader->where, reader->gpu ? "PyTorch profiler, GPU" : "PyTorch profiler, processor", reader->ranks, error);
+  for (guint i = 0; timelines != NULL && i < timelines->len; i++)
+    say_missing (reader, g_ptr_array_index (timelines, i));
   for (guint file = 0; file < reader->n_traces; file++)
     g_array_unref (reader->work[file]);
-  return timeline;
+  return timelines;
 }
 
-PsTimeline *
+GPtrArray *
 ps_torch_trace_read (const char *where, PsTrace *traces, guint n, GError **error)
 {
   g_autoptr (GPtrArray) threads = g_ptr_array_new_with_free_func (thread_free);
-  g_autoptr (GPtrArray) ranks = g_ptr_array_new_with_free_func (ps_torch_rank_free);
+  g_autoptr (GPtrArray) ranks = g_ptr_array_new ();
   g_autofree GArray **work = g_new0 (GArray *, n);
   Reader reader = { .where = where, .traces = traces, .n_traces = n, .work = work, .threads = threads, .ranks = ranks };
 
-  return read_timeline (&reader, error);
+  return read_timelines (&reader, error);
 }

@@ -26,8 +26,20 @@ clear_trace (gpointer data)
   ps_trace_clear (data);
 }
 
-PsTimeline *
-ps_trace_parse (const char *where, const char *const *names, const char *const *texts, guint n, GError **error)
+static GPtrArray *
+list_of_one (PsTimeline *timeline)
+{
+  GPtrArray *timelines;
+
+  if (timeline == NULL)
+    return NULL;
+  timelines = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
+  g_ptr_array_add (timelines, timeline);
+  return timelines;
+}
+
+GPtrArray *
+ps_traces_parse (const char *where, const char *const *names, const char *const *texts, guint n, GError **error)
 {
   g_autoptr (GArray) traces = g_array_new (FALSE, FALSE, sizeof (PsTrace));
 
@@ -42,7 +54,7 @@ ps_trace_parse (const char *where, const char *const *names, const char *const *
         return NULL;
     }
   if (n == 1 && !is_torch (&g_array_index (traces, PsTrace, 0)))
-    return ps_chrome_trace_read (&g_array_index (traces, PsTrace, 0), error);
+    return list_of_one (ps_chrome_trace_read (&g_array_index (traces, PsTrace, 0), error));
   return ps_torch_trace_read (where, (PsTrace *)(gpointer)traces->data, n, error);
 }
 
@@ -118,7 +130,7 @@ list_folder (const char *path, GError **error)
   return NULL;
 }
 
-static PsTimeline *
+static GPtrArray *
 load_folder (const char *path, GError **error)
 {
   g_autoptr (GPtrArray) paths = list_folder (path, error);
@@ -134,7 +146,8 @@ load_folder (const char *path, GError **error)
     }
   if (paths == NULL)
     return NULL;
-  return ps_trace_parse (path, (const char *const *)paths->pdata, (const char *const *)texts->pdata, paths->len, error);
+  return ps_traces_parse (path, (const char *const *)paths->pdata, (const char *const *)texts->pdata, paths->len,
+                          error);
 }
 
 /* Our timelines begin with their format; any other text counts as a trace. */
@@ -147,8 +160,8 @@ is_native (const char *text)
   return key != NULL && (events == NULL || key < events) && *text != '[';
 }
 
-PsTimeline *
-ps_timeline_load (const char *path, GError **error)
+GPtrArray *
+ps_timelines_load (const char *path, GError **error)
 {
   g_autofree char *text = NULL;
   const char *shown;
@@ -159,9 +172,35 @@ ps_timeline_load (const char *path, GError **error)
   if (text == NULL)
     return NULL;
   if (is_native (text) || strstr (text, "traceEvents") == NULL)
-    return ps_timeline_parse_json (path, text, -1, error);
+    return list_of_one (ps_timeline_parse_json (path, text, -1, error));
   shown = text;
-  return ps_trace_parse (path, &path, &shown, 1, error);
+  return ps_traces_parse (path, &path, &shown, 1, error);
+}
+
+PsTimeline *
+ps_timelines_median (GPtrArray *timelines)
+{
+  g_autofree gint64 *durations = g_new (gint64, timelines->len);
+  gint64 median_ns;
+  PsTimeline *timeline;
+  guint i = 0;
+
+  for (guint k = 0; k < timelines->len; k++)
+    durations[k] = ((const PsTimeline *)g_ptr_array_index (timelines, k))->iteration_ns;
+  median_ns = ps_median (durations, timelines->len);
+  while (i + 1 < timelines->len && ((const PsTimeline *)g_ptr_array_index (timelines, i))->iteration_ns != median_ns)
+    i++;
+  timeline = g_ptr_array_steal_index (timelines, i);
+  g_ptr_array_unref (timelines);
+  return timeline;
+}
+
+PsTimeline *
+ps_timeline_load (const char *path, GError **error)
+{
+  GPtrArray *timelines = ps_timelines_load (path, error);
+
+  return timelines != NULL ? ps_timelines_median (timelines) : NULL;
 }
 
 gboolean

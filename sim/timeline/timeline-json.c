@@ -42,6 +42,16 @@ append_transfer_row (GString *json, gconstpointer row)
 }
 
 static void
+append_wait_row (GString *json, gconstpointer row)
+{
+  const PsSpan *span = row;
+
+  g_string_append_printf (json, "[%u, ", span->device);
+  append_op (json, span->op);
+  g_string_append_printf (json, ", %" G_GINT64_FORMAT ", %" G_GINT64_FORMAT "]", span->start_ns, span->end_ns);
+}
+
+static void
 append_post_row (GString *json, gconstpointer row)
 {
   const PsSpan *span = row;
@@ -95,6 +105,8 @@ ps_timeline_to_json (const PsTimeline *timeline)
   append_rows (json, "transfers", timeline->transfers, append_transfer_row);
   if (timeline->posts->len > 0)
     append_rows (json, "posts", timeline->posts, append_post_row);
+  if (timeline->waits->len > 0)
+    append_rows (json, "waits", timeline->waits, append_wait_row);
   append_rows (json, "memory", timeline->memory, append_memory_row);
   g_string_append (json, "\n}\n");
   return g_string_free (json, FALSE);
@@ -161,8 +173,8 @@ read_op (const Place *place, const PsTimeline *timeline, PsOp *op, guint8 *post,
     return ps_refuse_at (describe (place), error, "op is no text");
   name = text;
   if (post != NULL)
-    *post = ps_timeline_parse_post (&name);
-  if (post != NULL && *post == 0)
+    *post = ps_timeline_parse_verb (&name);
+  if (post != NULL && (*post == 0 || *post == PS_INSTRUCTION_WAIT))
     return ps_refuse_at (describe (place), error, "'%s' is no post; one looks like SEND F0.1", text);
   if (!ps_op_parse (name, &end, op))
     return ps_refuse_at (describe (place), error, "'%s' is no op; one looks like F0.1", name);
@@ -206,9 +218,9 @@ read_transfer_row (const Place *place, PsTimeline *timeline, GError **error)
 }
 
 guint8
-ps_timeline_parse_post (const char **name)
+ps_timeline_parse_verb (const char **name)
 {
-  for (guint type = PS_INSTRUCTION_SEND; type <= PS_INSTRUCTION_RECEIVE; type++)
+  for (guint type = PS_INSTRUCTION_SEND; type <= PS_INSTRUCTION_WAIT; type++)
     {
       const char *verb = ps_instruction_verb ((PsInstructionType)type);
       gsize length = strlen (verb);
@@ -231,6 +243,19 @@ read_post_row (const Place *place, PsTimeline *timeline, GError **error)
     return FALSE;
   span.peer = span.device;
   g_array_append_val (timeline->posts, span);
+  return TRUE;
+}
+
+static gboolean
+read_wait_row (const Place *place, PsTimeline *timeline, GError **error)
+{
+  PsSpan span = { 0 };
+
+  if (!read_index (place, "device", timeline->n_devices, &span.device, error)
+      || !read_op (place, timeline, &span.op, NULL, error) || !read_times (place, &span, error))
+    return FALSE;
+  span.peer = span.device;
+  g_array_append_val (timeline->waits, span);
   return TRUE;
 }
 
@@ -347,7 +372,7 @@ ps_timeline_parse_json (const char *where, const char *text, gssize length, GErr
 {
   static const char *const keys[] = { "origin",       "schedule", "source",    "devices", "stages", "microbatches",
                                       "iteration_ns", "ops",      "transfers", "memory",  NULL };
-  static const char *const optional[] = { "posts", NULL };
+  static const char *const optional[] = { "posts", "waits", NULL };
   g_auto (PsJsonReader) reader = { 0 };
   g_auto (PsJsonObject) object = { 0 };
   g_autoptr (PsTimeline) timeline = NULL;
@@ -359,6 +384,7 @@ ps_timeline_parse_json (const char *where, const char *text, gssize length, GErr
   if (timeline == NULL || !read_rows (&object, "ops", 5, 5, read_op_row, timeline, error)
       || !read_rows (&object, "transfers", 5, 5, read_transfer_row, timeline, error)
       || (ps_json_object_has (&object, "posts") && !read_rows (&object, "posts", 4, 4, read_post_row, timeline, error))
+      || (ps_json_object_has (&object, "waits") && !read_rows (&object, "waits", 4, 4, read_wait_row, timeline, error))
       || !read_rows (&object, "memory", 3, 4, read_memory_row, timeline, error))
     return NULL;
   if (timeline->ops->len == 0)

@@ -9,8 +9,8 @@ G_BEGIN_DECLS
 /* Files do not repeat the sender's chunk with every transfer: it is that of the ops on the same device and stage. */
 void ps_timeline_fill_transfer_chunks (PsTimeline *timeline);
 
-/* The type of a post's name "SEND F0.1", which becomes "F0.1"; 0 where it begins with neither SEND nor RECEIVE. */
-guint8 ps_timeline_parse_post (const char **name);
+/* The type in the name of a post, "SEND F0.1", or of a wait, "WAIT F0.1", which becomes "F0.1"; 0 where it has none. */
+guint8 ps_timeline_parse_verb (const char **name);
 
 G_END_DECLS
 

@@ -77,7 +77,7 @@ append_names (Trace *trace)
   g_string_append (trace->json, "}}");
   for (guint d = 0; d < timeline->n_devices; d++)
     append_thread (trace, d, "device", d);
-  for (guint d = 0; d < timeline->n_devices && timeline->posts->len > 0; d++)
+  for (guint d = 0; d < timeline->n_devices && timeline->posts->len + timeline->waits->len > 0; d++)
     append_thread (trace, PS_MAX_DEVICES + d, "posts of device", d);
 }
 
@@ -97,13 +97,14 @@ append_op (Trace *trace, const PsSpan *span)
 }
 
 static void
-append_post (Trace *trace, const PsSpan *span)
+append_host_span (Trace *trace, const PsSpan *span, PsInstructionType type)
 {
   char name[48];
 
   begin_event (trace, "X");
-  g_string_append_printf (trace->json, ",\"tid\":%u,\"cat\":\"post\",\"name\":\"%s %s\"", PS_MAX_DEVICES + span->device,
-                          ps_instruction_verb (span->post), ps_op_format (span->op, name));
+  g_string_append_printf (trace->json, ",\"tid\":%u,\"cat\":\"%s\",\"name\":\"%s %s\"", PS_MAX_DEVICES + span->device,
+                          type == PS_INSTRUCTION_WAIT ? "wait" : "post", ps_instruction_verb (type),
+                          ps_op_format (span->op, name));
   append_time (trace, "ts", span->start_ns);
   append_time (trace, "dur", span->end_ns - span->start_ns);
   g_string_append_c (trace->json, '}');
@@ -165,7 +166,13 @@ ps_timeline_to_chrome_trace (const PsTimeline *timeline)
   for (guint i = 0; i < timeline->transfers->len; i++)
     append_arrow (&trace, &g_array_index (timeline->transfers, PsSpan, i), i);
   for (guint i = 0; i < timeline->posts->len; i++)
-    append_post (&trace, &g_array_index (timeline->posts, PsSpan, i));
+    {
+      const PsSpan *post = &g_array_index (timeline->posts, PsSpan, i);
+
+      append_host_span (&trace, post, post->post);
+    }
+  for (guint i = 0; i < timeline->waits->len; i++)
+    append_host_span (&trace, &g_array_index (timeline->waits, PsSpan, i), PS_INSTRUCTION_WAIT);
   for (guint i = 0; i < timeline->memory->len; i++)
     append_memory (&trace, &g_array_index (timeline->memory, PsMemoryPoint, i));
   g_string_append (trace.json, "\n]\n}\n");

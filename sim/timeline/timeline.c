@@ -17,6 +17,7 @@ ps_timeline_new (PsOrigin origin, const char *schedule, guint n_devices, guint n
   timeline->ops = g_array_new (FALSE, FALSE, sizeof (PsSpan));
   timeline->transfers = g_array_new (FALSE, FALSE, sizeof (PsSpan));
   timeline->posts = g_array_new (FALSE, FALSE, sizeof (PsSpan));
+  timeline->waits = g_array_new (FALSE, FALSE, sizeof (PsSpan));
   timeline->memory = g_array_new (FALSE, FALSE, sizeof (PsMemoryPoint));
   return timeline;
 }
@@ -32,6 +33,7 @@ ps_timeline_free (PsTimeline *timeline)
   g_array_unref (timeline->ops);
   g_array_unref (timeline->transfers);
   g_array_unref (timeline->posts);
+  g_array_unref (timeline->waits);
   g_array_unref (timeline->memory);
   g_free (timeline);
 }
@@ -77,6 +79,7 @@ ps_timeline_sort (PsTimeline *timeline)
   g_array_sort (timeline->ops, compare_ops);
   g_array_sort (timeline->transfers, compare_transfers);
   g_array_sort (timeline->posts, compare_ops);
+  g_array_sort (timeline->waits, compare_ops);
   g_array_sort (timeline->memory, compare_points);
 }
 

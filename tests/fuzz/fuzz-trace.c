@@ -25,11 +25,13 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   /* As the only file, then as one of two. */
   for (guint n = 2; n > 0; n--)
     {
-      g_autoptr (PsTimeline) timeline = ps_trace_parse ("fuzz", names, texts, n, &error);
+      GPtrArray *timelines = ps_traces_parse ("fuzz", names, texts, n, &error);
+      g_autoptr (PsTimeline) timeline = NULL;
 
-      fuzz_check_error (timeline != NULL, &error);
-      if (timeline == NULL)
+      fuzz_check_error (timelines != NULL, &error);
+      if (timelines == NULL)
         continue;
+      timeline = ps_timelines_median (timelines);
       g_free (json);
       json = ps_timeline_to_json (timeline);
       ps_metrics_clear (&metrics);

@@ -11,11 +11,19 @@
 #include <string.h>
 
 static PsTimeline *
+parse (const char *where, const char *const *names, const char *const *texts, guint n, GError **error)
+{
+  GPtrArray *timelines = ps_traces_parse (where, names, texts, n, error);
+
+  return timelines != NULL ? ps_timelines_median (timelines) : NULL;
+}
+
+static PsTimeline *
 parse_one (const char *text, GError **error)
 {
   const char *name = "trace.json";
 
-  return ps_trace_parse (name, &name, &text, 1, error);
+  return parse (name, &name, &text, 1, error);
 }
 
 static void
@@ -138,6 +146,63 @@ test_waiting (void)
   g_assert_cmpint (timeline->iteration_ns, ==, 11000);
 }
 
+/* Checks a post or a wait. */
+static void
+assert_held (const GArray *spans, guint i, guint device, guint post, const char *op, gint64 start_ns, gint64 end_ns)
+{
+  const PsSpan *span = &g_array_index (spans, PsSpan, i);
+  char name[48];
+
+  g_assert_cmpuint (span->device, ==, device);
+  g_assert_cmpuint (span->peer, ==, device);
+  g_assert_cmpuint (span->post, ==, post);
+  g_assert_cmpstr (ps_op_format (span->op, name), ==, op);
+  g_assert_cmpint (span->start_ns, ==, start_ns);
+  g_assert_cmpint (span->end_ns, ==, end_ns);
+}
+
+/* Rank 1 receives F0.0 before its first op and waits for it until gloo:recv has ended; stage 2 on the same rank waits
+ * for no message. Both ranks' posts and the wait for a send are those of their iteration; the first part of the receive
+ * is before its start. */
+static void
+test_posts_and_waits (void)
+{
+  static const char *const names[] = { "rank0.json", "rank1.json" };
+  static const char *const texts[] = {
+    "[" RANGE ("user_annotation", "PP:0F0", 1, 1, 10, 4) "," RANGE ("cpu_op", "aten::mm", 1, 1, 10, 4) ","
+    /* */ RANGE ("user_annotation", "PP:0SEND_F0", 1, 1, 15, 1) ","
+    /* */ RANGE ("user_annotation", "PP:0WAIT_SEND_F0", 1, 1, 18, 3) ","
+    /* */ RANGE ("user_annotation", "PP:0F0", 1, 1, 110, 4) "," RANGE ("cpu_op", "aten::mm", 1, 1, 110, 4) ","
+    /* */ RANGE ("user_annotation", "PP:0SEND_F0", 1, 1, 116, 1) "]",
+    "[" RANGE ("user_annotation", "PP:1RECV_F0", 1, 1, 8, 3) "," RANGE ("user_annotation", "gloo:recv", 1, 1, 9, 11) ","
+    /* */ RANGE ("user_annotation", "PP:1F0", 1, 1, 12, 10) "," RANGE ("cpu_op", "aten::mm", 1, 1, 21, 1) ","
+    /* */ RANGE ("user_annotation", "PP:2F0", 1, 1, 23, 3) "," RANGE ("cpu_op", "aten::mm", 1, 1, 24, 1) ","
+    /* */ RANGE ("user_annotation", "PP:1RECV_F0", 1, 1, 108, 3) ","
+    /* */ RANGE ("user_annotation", "PP:1F0", 1, 1, 112, 10) "," RANGE ("cpu_op", "aten::mm", 1, 1, 121, 1) ","
+    /* */ RANGE ("user_annotation", "PP:2F0", 1, 1, 123, 3) "," RANGE ("cpu_op", "aten::mm", 1, 1, 124, 1) "]",
+  };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GPtrArray) timelines = ps_traces_parse ("x", names, texts, 2, &error);
+  const PsTimeline *first, *second;
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (timelines->len, ==, 2);
+  first = g_ptr_array_index (timelines, 0);
+  g_assert_cmpuint (first->posts->len, ==, 2);
+  assert_held (first->posts, 0, 0, PS_INSTRUCTION_SEND, "F0.0", 5000, 6000);
+  assert_held (first->posts, 1, 1, PS_INSTRUCTION_RECEIVE, "F0.0", 0, 1000);
+  g_assert_cmpuint (first->waits->len, ==, 2);
+  assert_held (first->waits, 0, 0, 0, "F0.0", 8000, 11000);
+  assert_held (first->waits, 1, 1, 0, "F0.0", 2000, 10000);
+  assert_span (first, 1, 1, "F0.1", 11000, 12000);
+  second = g_ptr_array_index (timelines, 1);
+  g_assert_cmpstr (second->source, ==, "PyTorch profiler, processor, iteration 2 of 2");
+  assert_held (second->posts, 0, 0, PS_INSTRUCTION_SEND, "F0.0", 6000, 7000);
+  assert_held (second->posts, 1, 1, PS_INSTRUCTION_RECEIVE, "F0.0", 0, 1000);
+  g_assert_cmpuint (second->waits->len, ==, 1);
+  assert_held (second->waits, 0, 1, 0, "F0.0", 2000, 11000);
+}
+
 /* Ranges of GPipe name no stage, and hold their receive, with its buffer, and their send. */
 static void
 test_gpipe (void)
@@ -150,7 +215,7 @@ test_gpipe (void)
     /* */ RANGE ("cpu_op", "c10d::send", 1, 1, 3, 1) "," RANGE ("user_annotation", "Backward 0", 1, 1, 11, 2) "]",
   };
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsTimeline) timeline = ps_trace_parse ("x", names, texts, 2, &error);
+  g_autoptr (PsTimeline) timeline = parse ("x", names, texts, 2, &error);
 
   g_assert_no_error (error);
   g_assert_cmpuint (timeline->n_stages, ==, 2);
@@ -158,6 +223,8 @@ test_gpipe (void)
   assert_span (timeline, 0, 0, "F0.0", 0, 2000);
   assert_span (timeline, 1, 0, "BW0.0", 12000, 12000);
   assert_span (timeline, 2, 1, "F0.1", 5000, 9000);
+  g_assert_cmpuint (timeline->posts->len, ==, 2);
+  g_assert_cmpuint (timeline->waits->len, ==, 2);
   g_assert_null (timeline->remark);
 }
 
@@ -225,7 +292,7 @@ test_names (void)
   static const char *const texts[]
       = { "[" RANGE ("c", "PP:1F0", 1, 1, 2, 1) "]", "[" RANGE ("c", "PP:0F0", 1, 1, 0, 1) "]" };
   g_autoptr (GError) error = NULL;
-  g_autoptr (PsTimeline) timeline = ps_trace_parse ("x", names, texts, 2, &error);
+  g_autoptr (PsTimeline) timeline = parse ("x", names, texts, 2, &error);
 
   g_assert_no_error (error);
   assert_span (timeline, 0, 0, "F0.0", 0, 1000);
@@ -243,7 +310,7 @@ static const struct
   { "[" RANGE ("c", "PP:0SEND_F0", 1, 1, 0, 1) "]",
     "trace.json: holds no complete range of an action, such as PP:0F0" },
   { "[" RANGE ("c", "PP:0F0", 1, 1, 0, 2) "," RANGE ("c", "PP:0F1", 1, 1, 1, 2) "]",
-    "trace.json: PP:0F1 starts before the range before it has ended" },
+    "trace.json: F1.0 starts before F0.0 has ended" },
   { "[" RANGE ("c", "PP:0F0", 1, 1, 0, 1) "," RANGE ("c", "PP:0F0", 1, 1, 2, 1) "," RANGE ("c", "PP:1F0", 2, 1, 0,
                                                                                            1) "]",
     "trace.json: rank 1 has 1 complete iterations, rank 0 has 2; record the same steps on all ranks" },
@@ -291,7 +358,7 @@ test_rank_refusals (void)
     {
       g_autoptr (GError) error = NULL;
 
-      g_assert_null (ps_trace_parse ("x", cases[i].names, texts, 2, &error));
+      g_assert_null (parse ("x", cases[i].names, texts, 2, &error));
       g_assert_cmpstr (error->message, ==, cases[i].message);
     }
 }
@@ -314,7 +381,7 @@ simulate (PsSchedule *schedule, GRand *rand)
   return ps_timeline_from_simulation (program, costs, simulation);
 }
 
-/* Both ends of every transfer, in some time. */
+/* Both ends of every transfer, in some time, and some waits. */
 static void
 append_posts (PsTimeline *timeline, GRand *rand)
 {
@@ -327,12 +394,15 @@ append_posts (PsTimeline *timeline, GRand *rand)
       span.post = i % 2 == 0 ? PS_INSTRUCTION_SEND : PS_INSTRUCTION_RECEIVE;
       span.end_ns = span.start_ns + (gint64)random_below (rand, 3000);
       g_array_append_val (timeline->posts, span);
+      span.post = 0;
+      if (i % 3 == 0)
+        g_array_append_val (timeline->waits, span);
     }
   ps_timeline_sort (timeline);
 }
 
-/* Timelines come back from their Chrome trace unchanged: pairs, transfers, posts, memory, and the figures that no event
- * shows. */
+/* Timelines come back from their Chrome trace unchanged: pairs, transfers, posts, waits, memory, and the figures that
+ * no event shows. */
 static void
 test_own_trace (void)
 {
@@ -390,6 +460,7 @@ main (int argc, char **argv)
   g_test_add_func ("/trace/profiler/gpu", test_gpu);
   g_test_add_func ("/trace/profiler/names", test_names);
   g_test_add_func ("/trace/profiler/waiting", test_waiting);
+  g_test_add_func ("/trace/profiler/posts-and-waits", test_posts_and_waits);
   g_test_add_func ("/trace/profiler/gpipe", test_gpipe);
   g_test_add_func ("/trace/profiler/missing-ranks", test_missing_ranks);
   g_test_add_func ("/trace/profiler/packed", test_packed);

@@ -1,0 +1,336 @@
+/* trace-ranks.c - cuts the ranges of all ranks into iterations and makes timelines of them. */
+#include "trace-ranks.h"
+
+#include <string.h>
+
+PsRank *
+ps_rank_new (const char *name)
+{
+  PsRank *rank = g_new0 (PsRank, 1);
+
+  rank->name = name;
+  rank->ranges = g_array_new (FALSE, FALSE, sizeof (PsRankRange));
+  rank->posts = g_array_new (FALSE, FALSE, sizeof (PsSpan));
+  rank->waits = g_array_new (FALSE, FALSE, sizeof (PsSpan));
+  rank->starts = g_array_new (FALSE, FALSE, sizeof (guint));
+  return rank;
+}
+
+void
+ps_rank_free (gpointer data)
+{
+  PsRank *rank = data;
+
+  g_array_unref (rank->ranges);
+  g_array_unref (rank->posts);
+  g_array_unref (rank->waits);
+  g_array_unref (rank->starts);
+  g_free (rank);
+}
+
+/* Cutting iterations */
+
+static int
+compare_ranges (gconstpointer a, gconstpointer b)
+{
+  const PsRankRange *x = a, *y = b;
+
+  if (x->start_ns != y->start_ns)
+    return x->start_ns < y->start_ns ? -1 : 1;
+  return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns);
+}
+
+/* Sorts ranges and drops those inside another. */
+static gboolean
+straighten (PsRank *rank, GError **error)
+{
+  guint kept = 0;
+  PsRankRange *ranges = (PsRankRange *)(gpointer)rank->ranges->data;
+
+  g_array_sort (rank->ranges, compare_ranges);
+  for (guint i = 0; i < rank->ranges->len; i++)
+    {
+      if (kept > 0 && ranges[i].start_ns < ranges[kept - 1].end_ns)
+        {
+          char name[48], before[48];
+
+          if (ranges[i].end_ns <= ranges[kept - 1].end_ns)
+            continue;
+          return ps_refuse (error, PS_ERROR_INPUT, "%s: %s starts before %s has ended", rank->name,
+                            ps_op_format (ranges[i].ops[0], name), ps_op_format (ranges[kept - 1].ops[0], before));
+        }
+      ranges[kept++] = ranges[i];
+    }
+  g_array_set_size (rank->ranges, kept);
+  return TRUE;
+}
+
+/* Notes the ops of a range in the iteration; FALSE: one of them was there already. */
+static gboolean
+note_ops (GHashTable *seen, const PsRankRange *range)
+{
+  for (guint i = 0; i < range->n; i++)
+    {
+      PsOp op = range->ops[i];
+      guint64 key = (guint64)op.kind << 48 | (guint64)op.stage << 32 | op.microbatch;
+
+      if (!g_hash_table_add (seen, g_memdup2 (&key, sizeof key)))
+        return FALSE;
+    }
+  return TRUE;
+}
+
+/* First ranges of all iterations, then the number of ranges. */
+static GArray *
+find_starts (const PsRank *rank)
+{
+  g_autoptr (GHashTable) seen = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
+  GArray *starts = g_array_new (FALSE, FALSE, sizeof (guint));
+  guint i = 0;
+
+  g_array_append_val (starts, i);
+  for (; i < rank->ranges->len; i++)
+    {
+      const PsRankRange *range = &g_array_index (rank->ranges, PsRankRange, i);
+
+      if (note_ops (seen, range))
+        continue;
+      g_array_append_val (starts, i);
+      g_hash_table_remove_all (seen);
+      note_ops (seen, range);
+    }
+  g_array_append_val (starts, i);
+  return starts;
+}
+
+/* Keeps the iterations with most ranges, which are complete: recording may begin and end within an iteration. */
+static void
+keep_complete (PsRank *rank)
+{
+  g_autoptr (GArray) starts = find_starts (rank);
+
+  for (guint i = 0; i + 1 < starts->len; i++)
+    rank->n = MAX (rank->n, g_array_index (starts, guint, i + 1) - g_array_index (starts, guint, i));
+  for (guint i = 0; i + 1 < starts->len; i++)
+    if (g_array_index (starts, guint, i + 1) - g_array_index (starts, guint, i) == rank->n)
+      g_array_append_val (rank->starts, g_array_index (starts, guint, i));
+}
+
+static gboolean
+cut_iterations (GPtrArray *ranks, GError **error)
+{
+  const PsRank *first = g_ptr_array_index (ranks, 0);
+
+  for (guint r = 0; r < ranks->len; r++)
+    {
+      PsRank *rank = g_ptr_array_index (ranks, r);
+
+      if (!straighten (rank, error))
+        return FALSE;
+      keep_complete (rank);
+      if (rank->starts->len != first->starts->len)
+        return ps_refuse (error, PS_ERROR_INPUT,
+                          "%s: rank %u has %u complete iterations, rank 0 has %u; record the same steps on all ranks",
+                          rank->name, r, rank->starts->len, first->starts->len);
+    }
+  return TRUE;
+}
+
+/* Building the timeline */
+
+static const PsRankRange *
+iteration_ranges (const PsRank *rank, guint iteration)
+{
+  return &g_array_index (rank->ranges, PsRankRange, g_array_index (rank->starts, guint, iteration));
+}
+
+static gint64
+iteration_start (GPtrArray *ranks, guint iteration, gint64 *duration_ns)
+{
+  gint64 start_ns = G_MAXINT64, end_ns = G_MININT64;
+
+  for (guint r = 0; r < ranks->len; r++)
+    {
+      const PsRank *rank = g_ptr_array_index (ranks, r);
+      const PsRankRange *ranges = iteration_ranges (rank, iteration);
+
+      start_ns = MIN (start_ns, ranges[0].compute_start_ns);
+      end_ns = MAX (end_ns, ranges[rank->n - 1].compute_end_ns);
+    }
+  *duration_ns = end_ns - start_ns;
+  return start_ns;
+}
+
+static int
+compare_stages (gconstpointer a, gconstpointer b)
+{
+  return (int)*(const guint16 *)a - (int)*(const guint16 *)b;
+}
+
+/* The stages of a rank, each once, in model order. */
+static GArray *
+rank_stages (const PsRank *rank, const PsRankRange *ranges)
+{
+  GArray *stages = g_array_new (FALSE, FALSE, sizeof (guint16));
+  guint kept = 0;
+
+  for (guint i = 0; i < rank->n; i++)
+    for (guint k = 0; k < ranges[i].n; k++)
+      g_array_append_val (stages, ranges[i].ops[k].stage);
+  g_array_sort (stages, compare_stages);
+  for (guint i = 0; i < stages->len; i++)
+    if (kept == 0 || g_array_index (stages, guint16, i) != g_array_index (stages, guint16, kept - 1))
+      g_array_index (stages, guint16, kept++) = g_array_index (stages, guint16, i);
+  g_array_set_size (stages, kept);
+  return stages;
+}
+
+/* The device of each stage; G_MAXUINT16 for a stage of no recorded rank. */
+static guint16 *
+find_devices (GPtrArray *ranks, guint n_stages, guint iteration)
+{
+  guint16 *devices = g_new (guint16, n_stages);
+
+  memset (devices, 0xff, n_stages * sizeof *devices);
+  for (guint r = 0; r < ranks->len; r++)
+    {
+      const PsRank *rank = g_ptr_array_index (ranks, r);
+      const PsRankRange *ranges = iteration_ranges (rank, iteration);
+
+      for (guint i = 0; i < rank->n; i++)
+        for (guint k = 0; k < ranges[i].n; k++)
+          devices[ranges[i].ops[k].stage] = (guint16)r;
+    }
+  return devices;
+}
+
+static void
+append_ops (PsTimeline *timeline, const PsRank *rank, guint device, guint iteration)
+{
+  const PsRankRange *ranges = iteration_ranges (rank, iteration);
+  g_autoptr (GArray) stages = rank_stages (rank, ranges);
+
+  for (guint i = 0; i < rank->n; i++)
+    for (guint k = 0; k < ranges[i].n; k++)
+      {
+        guint chunk = 0;
+        PsSpan span = { .op = ranges[i].ops[k],
+                        .start_ns = ranges[i].compute_start_ns,
+                        .end_ns = ranges[i].compute_end_ns,
+                        .device = (guint16)device };
+
+        g_array_binary_search (stages, &ranges[i].ops[k].stage, compare_stages, &chunk);
+        span.chunk = (guint16)chunk;
+        timeline->n_stages = MAX (timeline->n_stages, span.op.stage + 1U);
+        timeline->n_microbatches = MAX (timeline->n_microbatches, span.op.microbatch + 1U);
+        g_array_append_val (timeline->ops, span);
+      }
+}
+
+/* The wait of each range whose message comes from another rank. A pair has one wait. */
+static void
+append_range_waits (PsTimeline *timeline, const PsRank *rank, guint device, guint iteration, const guint16 *devices)
+{
+  const PsRankRange *ranges = iteration_ranges (rank, iteration);
+
+  for (guint i = 0; i < rank->n; i++)
+    for (guint k = 0; k < ranges[i].n; k++)
+      {
+        PsSpan span
+            = { .start_ns = ranges[i].wait_start_ns, .end_ns = ranges[i].wait_end_ns, .device = (guint16)device };
+
+        if (span.start_ns >= span.end_ns || !ps_op_input (ranges[i].ops[k], timeline->n_stages, &span.op)
+            || devices[span.op.stage] == device)
+          continue;
+        g_array_append_val (timeline->waits, span);
+        break;
+      }
+}
+
+/* Posts and waits between the ranges before and after the iteration. A receive may come before the first range of its
+ * iteration, everything else only after it. */
+static void
+append_spans (GArray *spans, const GArray *all, const PsRank *rank, guint device, guint iteration)
+{
+  const PsRankRange *ranges = (const PsRankRange *)(gconstpointer)rank->ranges->data;
+  guint first = g_array_index (rank->starts, guint, iteration), next = first + rank->n;
+  gint64 last_ns = first > 0 ? ranges[first - 1].end_ns : G_MININT64;
+  gint64 next_ns = next < rank->ranges->len ? ranges[next].start_ns : G_MAXINT64;
+
+  for (guint i = 0; i < all->len; i++)
+    {
+      PsSpan span = g_array_index (all, PsSpan, i);
+      gboolean receive = span.post == PS_INSTRUCTION_RECEIVE;
+
+      span.device = (guint16)device;
+      if (span.start_ns >= (receive ? last_ns : ranges[first].start_ns)
+          && span.start_ns < (receive ? ranges[next - 1].end_ns : next_ns))
+        g_array_append_val (spans, span);
+    }
+}
+
+/* Counts times from the iteration's start; the parts of spans before it are cut off. */
+static void
+shift (GArray *spans, gint64 start_ns)
+{
+  guint kept = 0;
+  PsSpan *span = (PsSpan *)(gpointer)spans->data;
+
+  for (guint i = 0; i < spans->len; i++)
+    {
+      if (span[i].end_ns < start_ns)
+        continue;
+      span[kept] = span[i];
+      span[kept].peer = span[i].device;
+      span[kept].start_ns = MAX (span[i].start_ns - start_ns, 0);
+      span[kept++].end_ns = span[i].end_ns - start_ns;
+    }
+  g_array_set_size (spans, kept);
+}
+
+static PsTimeline *
+make_timeline (const char *where, GPtrArray *ranks, guint iteration)
+{
+  g_autofree char *name = g_path_get_basename (where);
+  g_autofree guint16 *devices = NULL;
+  PsTimeline *timeline = ps_timeline_new (PS_ORIGIN_MEASURED, name, ranks->len, 1, 1);
+  gint64 start_ns = iteration_start (ranks, iteration, &timeline->iteration_ns);
+
+  for (guint r = 0; r < ranks->len; r++)
+    append_ops (timeline, g_ptr_array_index (ranks, r), r, iteration);
+  devices = find_devices (ranks, timeline->n_stages, iteration);
+  for (guint r = 0; r < ranks->len; r++)
+    {
+      const PsRank *rank = g_ptr_array_index (ranks, r);
+
+      append_range_waits (timeline, rank, r, iteration, devices);
+      append_spans (timeline->posts, rank->posts, rank, r, iteration);
+      append_spans (timeline->waits, rank->waits, rank, r, iteration);
+    }
+  shift (timeline->ops, start_ns);
+  shift (timeline->posts, start_ns);
+  shift (timeline->waits, start_ns);
+  ps_timeline_sort (timeline);
+  return timeline;
+}
+
+GPtrArray *
+ps_ranks_to_timelines (const char *where, const char *source, GPtrArray *ranks, GError **error)
+{
+  GPtrArray *timelines;
+  guint n;
+
+  if (!cut_iterations (ranks, error))
+    return NULL;
+  n = ((const PsRank *)g_ptr_array_index (ranks, 0))->starts->len;
+  timelines = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
+  for (guint k = 0; k < n; k++)
+    {
+      PsTimeline *timeline = make_timeline (where, ranks, k);
+
+      g_free (timeline->source);
+      timeline->source = g_strdup_printf ("%s, iteration %u of %u", source, k + 1, n);
+      g_ptr_array_add (timelines, timeline);
+    }
+  return timelines;
+}
