@@ -43,6 +43,8 @@ typedef struct
   PsOpCost *op;             /* [kind * n_stages + stage] for every PsOpKind; R costs what F does unless known better */
   gint64 *transfer_ns;      /* [1 + 2 n_stages], see ps_transfer_*: entry 0 is the free hand-over inside a device */
   gint64 *message_bytes;    /* [1 + 2 n_stages] bytes of each of these transfers; 0 = not known */
+  gint64 op_ns;             /* time that the host of a device spends on each op of it, beside the op's duration */
+  gint64 post_ns;           /* the same for each message that the device sends or receives */
   gboolean loop_only;       /* stage i costs what it does on device i mod p, whose part of an accelerator is like no
                                other's: true for placement loop only */
   PsOrigin time_origin;     /* of durations */
@@ -93,7 +95,7 @@ ps_transfer_backward (const PsCosts *costs, guint stage)
 
 /* The costs of one of n_slices equal slices of a microbatch. Divided are op durations, pairs, activations, messages and
  * what moves to the host, each rounded to the nearest; but a backward gives back exactly what its forward keeps.
- * Weights, all-reduce and O stay. A transfer keeps its time, which is per message. */
+ * Weights, all-reduce, O and host times stay. A transfer keeps its time, which is per message. */
 PsCosts *ps_costs_slice (const PsCosts *costs, guint n_slices);
 
 /* Fills the memory of F, B, W, BW and R from act and wact as described at PsOpCost. */
@@ -155,6 +157,8 @@ typedef enum
   PS_COST_REDUCE2,
   PS_COST_R,
   PS_COST_HOST,
+  PS_COST_OP,
+  PS_COST_POST,
   PS_COST_ACT,
   PS_COST_WACT,
   PS_COST_KEEP,
@@ -175,16 +179,17 @@ const char *ps_cost_key_name (PsCostKey key); /* "f", "act" */
  *   grad, opt   the parts of weights that are gradients and optimizer state
  *   r, keep     time of recomputing a forward, and the bytes of act kept for it
  *   host        moving act to the host, or back
+ *   op, post    host time of each op, and of each send or receive
  *
  * A single value is a device's whole share and is split evenly over its chunks. The first chunks take the remainder, so
- * that sums are exact. c and msg are per transfer and never divided.
+ * that sums are exact. c and msg are per transfer and never divided. op and post are single values, never divided.
  *
  * A list of n_devices times n_chunks values 'f=1ms:2ms:...' is one value per stage, taken as it is. A list of c or msg
  * is one value per boundary, stages - 1 of them.
  *
  * f, b and w are required unless bw is given; bw alone stands for b + w and is split in halves. Defaults: bw is b + w,
  * wact is act, version is weights less grad and opt, r is f, reduce2 is reduce. keep is the message that comes in, act
- * at most. host is not known. Everything else is 0. Errors: PS_ERROR_USAGE naming key and value.
+ * at most. host is not known. post is op. Everything else is 0. Errors: PS_ERROR_USAGE naming key and value.
  */
 PsCosts *ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

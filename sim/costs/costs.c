@@ -123,8 +123,8 @@ ps_costs_set_messages (PsCosts *costs, gint64 bytes)
 }
 
 static const char *const key_names[PS_N_COST_KEYS]
-    = { "f",    "b",   "w",    "bw",   "c",       "o",       "pair", "reduce", "reduce2", "r",
-        "host", "act", "wact", "keep", "weights", "version", "grad", "opt",    "msg" };
+    = { "f",  "b",    "w",   "bw",   "c",    "o",       "pair",    "reduce", "reduce2", "r",  "host",
+        "op", "post", "act", "wact", "keep", "weights", "version", "grad",   "opt",     "msg" };
 
 const char *
 ps_cost_key_name (PsCostKey key)
@@ -165,6 +165,13 @@ is_per_transfer (PsCostKey key)
   return key == PS_COST_C || key == PS_COST_MSG;
 }
 
+/* The same for every device, however many chunks it has. */
+static gboolean
+is_per_device (PsCostKey key)
+{
+  return key == PS_COST_OP || key == PS_COST_POST;
+}
+
 /* A device's share, split over its chunks: the first chunks take the remainder, so that the sum is exact. */
 static void
 spread (const Spec *spec, PsCostKey key, gint64 share, gint64 *values)
@@ -173,7 +180,9 @@ spread (const Spec *spec, PsCostKey key, gint64 share, gint64 *values)
     {
       gint64 chunk = stage / spec->n_devices;
 
-      values[stage] = is_per_transfer (key) ? share : share / spec->n_chunks + (chunk < share % spec->n_chunks);
+      values[stage] = is_per_transfer (key) || is_per_device (key)
+                          ? share
+                          : share / spec->n_chunks + (chunk < share % spec->n_chunks);
     }
 }
 
@@ -184,6 +193,9 @@ parse_values (Spec *spec, PsCostKey key, const char *text, GError **error)
   guint n_parts = g_strv_length (parts);
   guint wanted = is_per_transfer (key) ? spec->n_stages - 1 : spec->n_stages;
 
+  if (n_parts != 1 && is_per_device (key))
+    return ps_refuse (error, PS_ERROR_USAGE, "--costs: %s has %u values; give 1, for all devices", key_names[key],
+                      n_parts);
   if (n_parts != 1 && n_parts != wanted)
     return ps_refuse (error, PS_ERROR_USAGE, "--costs: %s has %u values; give 1, or %u (one per %s)", key_names[key],
                       n_parts, wanted, is_per_transfer (key) ? "boundary" : "stage");
@@ -209,8 +221,8 @@ parse_entry (Spec *spec, const char *entry, GError **error)
   if (key == PS_N_COST_KEYS || equals == NULL)
     g_set_error (
         error, PS_ERROR, PS_ERROR_USAGE,
-        "--costs: '%s' is not KEY=VALUE with a key of f, b, w, bw, c, o, pair, reduce, reduce2, r, host, act, wact, "
-        "keep, weights, version, grad, opt, msg",
+        "--costs: '%s' is not KEY=VALUE with a key of f, b, w, bw, c, o, pair, reduce, reduce2, r, host, op, post, "
+        "act, wact, keep, weights, version, grad, opt, msg",
         entry);
   else if (spec->values[key] != NULL)
     g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "--costs: %s is given twice", name);
@@ -332,6 +344,8 @@ ps_costs_parse (const char *text, guint n_devices, guint n_chunks, GError **erro
   g_autoptr (PsCosts) costs = ps_costs_new (spec.n_stages);
   g_free (costs->source);
   costs->source = g_strdup ("command line");
+  costs->op_ns = spec_get (&spec, PS_COST_OP, 0, 0);
+  costs->post_ns = spec_get (&spec, PS_COST_POST, 0, costs->op_ns);
   for (guint stage = 0; stage < spec.n_stages; stage++)
     if (!fill_stage (costs, &spec, stage, error))
       return NULL;
@@ -439,7 +453,8 @@ add_stage (const PsCosts *costs, guint stage, guint n_microbatches, gint64 *time
     {
       const PsOpCost *op = ps_costs_op (costs, (PsOpKind)kind, stage);
 
-      if (!add_times (time, op->duration_ns, n_microbatches) || !add_times (bytes, op->take_bytes, n_microbatches)
+      if (!add_times (time, op->duration_ns, n_microbatches) || !add_times (time, costs->op_ns, n_microbatches)
+          || !add_times (time, costs->post_ns, 2 * n_microbatches) || !add_times (bytes, op->take_bytes, n_microbatches)
           || !add_times (bytes, MAX (op->give_bytes, -op->give_bytes), n_microbatches))
         return FALSE;
     }

@@ -166,6 +166,7 @@ typedef struct
     OF_OP,       /* a member of PsOpCost */
     OF_STAGE,    /* a member of PsStageCost */
     OF_BOUNDARY, /* an array of PsCosts by transfer; an activation's stands for the gradient's too */
+    OF_ALL,      /* a host time, a member of PsCosts; goes without saying where both are 0 */
   } sort;
   PsOpKind kind;
 } Figure;
@@ -177,6 +178,8 @@ static const Figure figures[] = {
   { "bw", "ns", G_STRUCT_OFFSET (PsOpCost, duration_ns), OF_OP, PS_OP_BW },
   { "c", "ns", G_STRUCT_OFFSET (PsCosts, transfer_ns), OF_BOUNDARY, 0 },
   { "o", "ns", G_STRUCT_OFFSET (PsOpCost, duration_ns), OF_OP, PS_OP_O },
+  { "op", "ns", G_STRUCT_OFFSET (PsCosts, op_ns), OF_ALL, 0 },
+  { "post", "ns", G_STRUCT_OFFSET (PsCosts, post_ns), OF_ALL, 0 },
   { "act", "B", G_STRUCT_OFFSET (PsOpCost, take_bytes), OF_OP, PS_OP_F },
   { "wact", "B", G_STRUCT_OFFSET (PsOpCost, give_bytes), OF_OP, PS_OP_W },
   { "weights", "B", G_STRUCT_OFFSET (PsStageCost, weight_bytes), OF_STAGE, 0 },
@@ -191,13 +194,16 @@ figure_at (const Figure *figure, const PsCosts *costs, guint i)
     return G_STRUCT_MEMBER (gint64, ps_costs_op (costs, figure->kind, i), figure->offset);
   if (figure->sort == OF_STAGE)
     return G_STRUCT_MEMBER (gint64, &costs->stage[i], figure->offset);
+  if (figure->sort == OF_ALL)
+    return G_STRUCT_MEMBER (gint64, costs, figure->offset);
   return G_STRUCT_MEMBER (gint64 *, costs, figure->offset)[ps_transfer_forward (costs, i)];
 }
 
 static void
 append_list (GString *text, const Figure *figure, const PsCosts *costs)
 {
-  guint n = costs->n_stages - (figure->sort == OF_BOUNDARY ? 1 : 0);
+  guint n = figure->sort == OF_ALL ? costs->op_ns + costs->post_ns > 0
+                                   : costs->n_stages - (figure->sort == OF_BOUNDARY ? 1 : 0);
 
   if (n > 0)
     g_string_append_printf (text, "%s%s", text->len ? "," : "", figure->key);

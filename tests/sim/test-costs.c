@@ -58,6 +58,28 @@ test_defaults (void)
   g_assert_cmpint (ps_costs_op (costs, PS_OP_R, 1)->take_bytes, ==, 70);
 }
 
+/* Single values, the same for every chunk; post is op unless given. Slices keep them. */
+static void
+test_host_keys (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsCosts) one = ps_costs_parse ("f=1ns,bw=2ns,op=5ns", 2, 2, NULL);
+  g_autoptr (PsCosts) slice = ps_costs_slice (one, 4);
+  g_autoptr (PsCosts) two = ps_costs_parse ("f=1ns,bw=2ns,op=5ns,post=0", 1, 1, NULL);
+
+  g_assert_cmpint (one->op_ns, ==, 5);
+  g_assert_cmpint (one->post_ns, ==, 5);
+  g_assert_cmpint (slice->op_ns + slice->post_ns, ==, 10);
+  g_assert_cmpint (two->op_ns, ==, 5);
+  g_assert_cmpint (two->post_ns, ==, 0);
+  g_assert_null (ps_costs_parse ("f=1ns,bw=2ns,post=1ns:2ns", 2, 1, &error));
+  g_assert_cmpstr (error->message, ==, "--costs: post has 2 values; give 1, for all devices");
+  one->op_ns = (gint64)1 << 60;
+  g_assert_false (ps_costs_check (one, 1, NULL));
+  two->post_ns = -1;
+  g_assert_false (ps_costs_check (two, 1, NULL));
+}
+
 static void
 test_training_keys (void)
 {
@@ -274,6 +296,7 @@ main (int argc, char **argv)
   g_test_add_func ("/costs/lists", test_lists);
   g_test_add_func ("/costs/defaults", test_defaults);
   g_test_add_func ("/costs/training-keys", test_training_keys);
+  g_test_add_func ("/costs/host-keys", test_host_keys);
   g_test_add_func ("/costs/refusals", test_refusals);
   g_test_add_func ("/costs/overflow", test_overflow);
   g_test_add_func ("/costs/copy", test_copy);

@@ -225,7 +225,8 @@ test_pace (void)
 {
   g_auto (GStrv) order = g_strsplit (
       "devices chunks model precision cluster db profile costs costs.f costs.b costs.w costs.bw costs.c costs.o "
-      "costs.pair costs.reduce costs.reduce2 costs.r costs.host costs.act costs.wact costs.keep costs.weights "
+      "costs.pair costs.reduce costs.reduce2 costs.r costs.host costs.op costs.post costs.act costs.wact costs.keep "
+      "costs.weights "
       "costs.version costs.grad costs.opt costs.msg microbatch-size recompute offload replicas tensor zero "
       "bandwidth-factor latency-factor reduce sync comm eager blocking share-links speed overlap-slowdown "
       "ready-order comm-order placement slices group memory-limit global-batch microbatches schedule",

@@ -228,9 +228,13 @@ test_costs_text (void)
         g_autoptr (PsPartition) partition = ps_partition (ps_partitioner_find ("uniform"), &setting, &error);
         g_assert_no_error (error);
         g_autoptr (PsCosts) costs = ps_partition_costs (&setting, partition, &error);
+        costs->op_ns = p == v ? 5 : 0;
+        costs->post_ns = v == 2 ? 7 : 0;
         g_autofree char *text = ps_partition_costs_to_text (costs);
         g_autoptr (PsCosts) again = ps_costs_parse (text, p, v, &error);
         g_assert_no_error (error);
+        g_assert_cmpint (again->op_ns, ==, costs->op_ns);
+        g_assert_cmpint (again->post_ns, ==, costs->post_ns);
         for (guint s = 0; s < p * v; s++)
           assert_same_stage (costs, again, s, 0);
       }
