@@ -382,7 +382,7 @@ run_job (Options *options, const Job *job, GError **error)
   if (result->timeline == NULL) /* rank 0 has it, and says what there is to say */
     return 0;
   warn_of_idle (options->run.device);
-  if (options->check && !ps_verify (result, &options->run, &verdict, error))
+  if (options->check && !ps_verify (job->program->schedule, result, &options->run, &verdict, error))
     return 1;
   if (job->predicted != NULL)
     {

@@ -2,6 +2,8 @@
  * for the receiver. */
 #include "gather.h"
 
+#include "sum.h"
+
 #include <string.h>
 
 #define DIGEST_LENGTH 64 /* SHA-256 of the fingerprint, hex */
@@ -96,7 +98,8 @@ carry_devices (const Parcel *parcel, guint first, guint replica)
         continue;
       carry_records (parcel, run->recorder, device);
       for (guint i = 0; run->result->gradients != NULL && i < script->n_stages; i++)
-        carry_gradients (parcel, run->result->gradients, script->stages[i]);
+        if (ps_shows_gradients (run->program->schedule, device, script->stages[i]))
+          carry_gradients (parcel, run->result->gradients, script->stages[i]);
     }
 }
 

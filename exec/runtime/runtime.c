@@ -6,7 +6,7 @@
 #include "device/memory.h"
 #include "gather.h"
 #include "run-result.h"
-#include "worker.h"
+#include "sum.h"
 
 /* A channel buffers this many messages. Further messages refer to the sender's tensor. */
 #define CHANNEL_CAPACITY 4
@@ -91,21 +91,18 @@ finish_result (PsRun *run)
 }
 
 /* Refuses schedules that this executor can't run: all devices meet after every step, and a device that computes has one
- * set of weights per stage. */
+ * version of the weights. */
 static gboolean
 check_schedule (const PsSchedule *schedule, const PsDeviceClass *device, GError **error)
 {
   if (schedule->asynchronous)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE,
                       "schedule '%s': runs on without a flush between steps, this executor does not", schedule->name);
-  if (!device->computes
-      || (schedule->placement->n_copies == 1 && schedule->n_slices == 1 && schedule->weight_versions == NULL))
+  if (!device->computes || (schedule->n_slices == 1 && schedule->weight_versions == NULL))
     return TRUE;
-  g_set_error (
-      error, PS_ERROR, PS_ERROR_UNAVAILABLE,
-      "schedule '%s': device %s runs schedules with one copy and one version of the weights and whole sequences only",
-      schedule->name, device->name);
-  return FALSE;
+  return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                    "schedule '%s': device %s runs schedules with one version of the weights and whole sequences only",
+                    schedule->name, device->name);
 }
 
 /* Refuses transports that don't reach other processes or don't add up gradients, if the run needs that. */
@@ -156,6 +153,7 @@ run_clear (PsRun *run)
     run->transport->class->close (run->transport);
   ps_crew_free (run->crew);
   g_free (run->uses);
+  g_free (run->twin);
   ps_scripts_free (run->scripts, n_devices);
   ps_recorder_free (run->recorder);
   ps_run_result_free (run->result);
@@ -224,6 +222,7 @@ open_transport (PsRun *run, GError **error)
           .local = ps_processes_local_rank (setting->processes) * run->n_here,
           .replica = run->replica,
           .n_replicas = run->n_replicas,
+          .twin = run->twin,
           .uses = run->uses = channels_in_use (run->program),
           .clock_offset_ns = ps_processes_clock_offset (setting->processes, ps_processes_rank (setting->processes)),
           .group = &run->group };
@@ -260,7 +259,9 @@ run_open (PsRun *run, GError **error)
   const PsPlacement *placement = run->program->schedule->placement;
 
   run->shapes = g_new0 (PsStageShape, placement->n_stages);
-  if (setting->device->computes && !ps_model_split (setting->model, placement->n_stages, run->shapes, error))
+  if (setting->device->computes
+      && (!ps_model_split (setting->model, placement->n_stages, run->shapes, error)
+          || !ps_sum_twins (run->program->schedule, &run->twin, error)))
     return FALSE;
   run->scripts = ps_scripts_new (run->program, setting->costs);
   if (!check_room (run, error))

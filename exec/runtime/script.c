@@ -70,12 +70,11 @@ script_action (const Draft *draft, PsAction *action)
 static void
 script_stages (PsScript *script, const PsPlacement *placement, guint device)
 {
-  guint n = placement->n_copies * placement->n_stages;
-
-  script->stages = g_new (guint, n);
-  for (guint i = 0; i < n; i++)
-    if (placement->device[i] == device)
-      script->stages[script->n_stages++] = i % placement->n_stages;
+  script->stages = g_new (guint, placement->n_copies * placement->n_stages);
+  for (guint stage = 0; stage < placement->n_stages; stage++)
+    for (guint copy = 0; copy < placement->n_copies; copy++)
+      if (ps_placement_device (placement, copy, stage) == device)
+        script->stages[script->n_stages++] = stage;
 }
 
 static void

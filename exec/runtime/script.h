@@ -27,7 +27,7 @@ typedef struct
   guint n_posts;  /* sends and receives among them */
   guint n_waits;  /* waits among them */
   guint n_stages; /* stages that the device holds, once per weight copy */
-  guint *stages;
+  guint *stages;  /* ascending, so that all devices with the same stages add up their gradients in one order */
 } PsScript;
 
 /* Scripts of all devices, in an array of the program's number of devices. costs give the delays of messages; NULL:

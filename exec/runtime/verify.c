@@ -22,23 +22,48 @@ ps_verdict_clear (PsVerdict *verdict)
   g_clear_pointer (&verdict->first_difference, g_free);
 }
 
-PsProgram *
-ps_verify_reference (guint n_stages, guint n_microbatches)
+/* All stages of weight copy c are on device c. */
+static PsPlacement *
+reference_placement (guint n_stages, guint n_copies)
 {
-  g_autofree guint16 *device = g_new0 (guint16, n_stages);
+  g_autofree guint16 *device = g_new (guint16, (gsize)n_stages * n_copies);
+
+  for (guint i = 0; i < n_stages * n_copies; i++)
+    device[i] = (guint16)(i / n_stages);
+  return ps_placement_new_custom (n_copies, n_stages, n_copies, device);
+}
+
+static void
+add_microbatch (PsScheduleBuilder *builder, guint n_stages, guint microbatch)
+{
+  for (guint stage = 0; stage < n_stages; stage++)
+    ps_schedule_builder_add (builder, PS_OP_F, stage, microbatch);
+  for (guint stage = n_stages; stage-- > 0;)
+    ps_schedule_builder_add (builder, PS_OP_BW, stage, microbatch);
+}
+
+PsProgram *
+ps_verify_reference (const PsSchedule *schedule, guint n_microbatches)
+{
+  guint n_stages = schedule->placement->n_stages, n_copies = schedule->placement->n_copies;
   PsScheduleBuilder *builder
-      = ps_schedule_builder_new ("one device", ps_placement_new_custom (1, n_stages, 1, device), n_microbatches);
+      = ps_schedule_builder_new ("one device", reference_placement (n_stages, n_copies), n_microbatches);
+  g_autofree guint8 *copies = g_new (guint8, n_microbatches);
+  PsSchedule *reference;
   PsProgram *program;
 
   for (guint i = 0; i < n_microbatches; i++)
+    copies[i] = (guint8)ps_schedule_weight_copy (schedule, i % schedule->n_microbatches);
+  for (guint copy = 0; copy < n_copies; copy++)
     {
-      for (guint stage = 0; stage < n_stages; stage++)
-        ps_schedule_builder_add (builder, PS_OP_F, stage, i);
-      for (guint stage = n_stages; stage-- > 0;)
-        ps_schedule_builder_add (builder, PS_OP_BW, stage, i);
+      for (guint i = 0; i < n_microbatches; i++)
+        if (copies[i] == copy)
+          add_microbatch (builder, n_stages, i);
+      ps_schedule_builder_next_device (builder);
     }
-  ps_schedule_builder_next_device (builder);
-  program = ps_program_lower (ps_schedule_builder_end (builder), PS_COMM_ASAP, NULL);
+  reference = ps_schedule_builder_end (builder);
+  reference->copy = g_steal_pointer (&copies);
+  program = ps_program_lower (reference, PS_COMM_ASAP, NULL);
   g_assert (program != NULL);
   return program;
 }
@@ -121,9 +146,10 @@ ps_verify_compare (const PsRunResult *a, const PsRunResult *b, PsVerdict *verdic
 }
 
 gboolean
-ps_verify (const PsRunResult *result, const PsRunSetting *setting, PsVerdict *verdict, GError **error)
+ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSetting *setting, PsVerdict *verdict,
+           GError **error)
 {
-  g_autoptr (PsProgram) program = ps_verify_reference (result->n_stages, result->n_microbatches);
+  g_autoptr (PsProgram) program = ps_verify_reference (schedule, result->n_microbatches);
   PsRunSetting alone = *setting;
   g_autoptr (PsRunResult) reference = NULL;
 

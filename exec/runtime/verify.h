@@ -32,16 +32,18 @@ void ps_verdict_clear (PsVerdict *verdict);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsVerdict, ps_verdict_clear)
 
 /* Makes the program that trains the same stages on one device: microbatch after microbatch, all F, then all BW from the
- * last stage to the first. */
-PsProgram *ps_verify_reference (guint n_stages, guint n_microbatches);
+ * last stage to the first. Each weight copy of the schedule has a device of its own, with the microbatches that use it;
+ * their gradients are added up as those of the schedule are. n_microbatches: of all replicas. */
+PsProgram *ps_verify_reference (const PsSchedule *schedule, guint n_microbatches);
 
 /* Compares two runs with the same numbers of steps, microbatches and stages, both with gradients; b is the
  * reference. */
 void ps_verify_compare (const PsRunResult *a, const PsRunResult *b, PsVerdict *verdict);
 
-/* Runs the reference in this process with the setting of `result`'s run, and compares. Clear the verdict with
- * ps_verdict_clear. */
-gboolean ps_verify (const PsRunResult *result, const PsRunSetting *setting, PsVerdict *verdict, GError **error);
+/* Runs the reference of the schedule in this process with the setting of `result`'s run, and compares. Clear the
+ * verdict with ps_verdict_clear. */
+gboolean ps_verify (const PsSchedule *schedule, const PsRunResult *result, const PsRunSetting *setting,
+                    PsVerdict *verdict, GError **error);
 
 G_END_DECLS
 

@@ -1,5 +1,5 @@
 /* worker.c - the thread of one device: it computes, sends and waits by its script; barriers separate the steps. */
-#include "worker.h"
+#include "sum.h"
 
 #include "processes/choices.h"
 #include "clock.h"
@@ -143,8 +143,11 @@ collect_gradients (PsWorker *worker, guint step)
     {
       guint stage = worker->script->stages[i];
       gsize n;
-      const float *values = class->gradients (worker->device, stage, &n);
+      const float *values;
 
+      if (!ps_shows_gradients (worker->run->program->schedule, worker->index, stage))
+        continue;
+      values = class->gradients (worker->device, stage, &n);
       gradients->digest[(gsize)step * gradients->n_stages + stage] = ps_gradients_digest (values, n);
       if (step + 1 < gradients->n_steps)
         continue;
@@ -152,26 +155,6 @@ collect_gradients (PsWorker *worker, guint step)
       gradients->last[stage] = g_memdup2 (values, n * sizeof *values);
       gradients->n[stage] = n;
     }
-}
-
-/* Adds up the gradients of all replicas. */
-static gboolean
-sum_replicas (PsWorker *worker, GError **error)
-{
-  PsTransport *transport = worker->run->transport;
-  const PsDeviceClass *class = worker->device->class;
-
-  if (worker->run->n_replicas == 1 || !class->computes)
-    return TRUE;
-  for (guint i = 0; i < worker->script->n_stages; i++)
-    {
-      gsize n;
-      float *values = class->gradient_memory (worker->device, worker->script->stages[i], &n);
-
-      if (!transport->class->all_reduce (transport, worker->index, values, n, error))
-        return FALSE;
-    }
-  return TRUE;
 }
 
 /* All devices meet between work and O. Devices that compute then show their results and meet again. Showing is no part
@@ -272,7 +255,7 @@ work (PsWorker *worker, GError **error)
   if (!prepare (worker, error))
     return FALSE;
   for (guint step = 0; step < recorder->n_steps; step++)
-    if (!begin_step (worker, step, error) || !walk (worker, step, error) || !sum_replicas (worker, error)
+    if (!begin_step (worker, step, error) || !walk (worker, step, error) || !ps_sum_gradients (worker, error)
         || !end_work (worker, step, error) || !update (worker, step, error))
       return FALSE;
   return begin_step (worker, recorder->n_steps, error);
@@ -323,7 +306,7 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
                            .replica = run->replica,
                            .n_replicas = run->n_replicas };
   worker->device = setting->device->open (&worker->setting, error);
-  if (worker->device == NULL || !setting->device->computes || run->n_replicas == 1
+  if (worker->device == NULL || !setting->device->computes || (run->n_replicas == 1 && run->twin == NULL)
       || worker->device->class->gradient_memory != NULL)
     return worker->device != NULL;
   return ps_refuse (error, PS_ERROR_UNAVAILABLE, "%s doesn't train in several copies", setting->device->name);

@@ -19,6 +19,7 @@ typedef struct
   guint n_here;
   guint replica; /* the replica that these devices belong to */
   guint n_replicas;
+  guint *twin;  /* see PsTransportSetting */
   guint8 *uses; /* [from * n_devices + to] TRUE: messages go from `from` to `to` */
   PsTransportGroup group;
   PsTransport *transport;

@@ -39,6 +39,7 @@ typedef struct
   guint n_here;
   guint replica;          /* the copy of the pipeline that these devices belong to */
   guint n_replicas;       /* copies that train together */
+  const guint *twin;      /* [n_devices] the device with the same stages in the other weight copy; NULL: one copy */
   gint64 clock_offset_ns; /* add it to a time of this process to get the time by the clock of all */
   const PsTransportGroup *group;
 
@@ -101,8 +102,9 @@ struct _PsTransportClass
    * thread. */
   gboolean (*flush) (PsTransport *transport, guint from, GError **error);
 
-  /* Replaces the n numbers at `values`, in the device's own memory, by their sums over the replicas, on all of which
-   * `at` calls it in the same order; done on return. NULL: the class does not support replicas. */
+  /* Replaces the n numbers at `values`, in the device's own memory, by their sums over all devices with the same
+   * stages: `at` and its twin, in every replica. All of them call it in the same order; done on return. Each gets the
+   * same bits. NULL: the class does not add up. */
   gboolean (*all_reduce) (PsTransport *transport, guint at, float *values, gsize n, GError **error);
 
   /* Times n_samples messages of n_bytes from a device to itself, which take as long as launching a transfer does.

@@ -69,7 +69,8 @@ test_paced_families (void)
 static void
 test_one_device (void)
 {
-  g_autoptr (PsProgram) program = ps_verify_reference (3, 4);
+  g_autoptr (PsProgram) pipeline = family_program ("1f1b", 3, 4);
+  g_autoptr (PsProgram) program = ps_verify_reference (pipeline->schedule, 4);
   g_autoptr (PsRunResult) result = run (program, run_setting (&ps_null_device, NULL, 1));
 
   g_assert_true (ps_schedule_validate (program->schedule, NULL));
@@ -491,15 +492,24 @@ test_results (void)
 static void
 test_two_copies_refused (void)
 {
-  g_autoptr (PsProgram) program = bidirectional_program ();
+  const guint16 device[] = { 0, 0 };
+  PsScheduleBuilder *builder = ps_schedule_builder_new ("twice", ps_placement_new_custom (1, 1, 2, device), 2);
   PsRunSetting setting = run_setting (&special, NULL, 1);
+  g_autoptr (PsProgram) program = NULL;
   g_autoptr (GError) error = NULL;
+  PsSchedule *schedule;
 
+  add_ops (builder, "F0.0 F1.0 BW1.0 BW0.0");
+  schedule = ps_schedule_builder_end (builder);
+  schedule->copy = g_new0 (guint8, 2);
+  schedule->copy[1] = 1;
+  program = lower (schedule);
   make_pretender ();
   setting.model = &tiny;
   g_assert_null (ps_run (program, &setting, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
-  g_assert_true (g_str_has_prefix (error->message, "schedule 'both ways': device null runs schedules with one copy"));
+  g_assert_cmpstr (error->message, ==,
+                   "schedule 'twice': device 0 holds both copies of stage 0; devices that compute hold one");
 }
 
 /* Iterations of 100, 5, 9 and 7 ns less pauses of 0, 0, 1 and 1: median of 5, 8 and 6 is 6, that of the last step. */

@@ -1,5 +1,6 @@
-/* mpi-sum.c - sums over replicas: a ring of messages between the same devices of all of them. */
+/* mpi-sum.c - sums over the holders of a stage: a ring of messages between them. */
 #include "mpi-transport.h"
+#include "transport/transports.h"
 
 #include <string.h>
 
@@ -13,7 +14,7 @@ typedef struct
 {
   PsMpiTransport *transport;
   PsMpiPort *port;
-  guint own, n_replicas;
+  guint own, n_holders;
   guint next, previous; /* the devices to send to and to receive from, over all replicas */
 } Ring;
 
@@ -21,13 +22,13 @@ typedef struct
 static gsize
 share_begin (const Ring *ring, gsize n, guint i)
 {
-  return n * (i % ring->n_replicas) / ring->n_replicas;
+  return n * (i % ring->n_holders) / ring->n_holders;
 }
 
 static gsize
 share_length (const Ring *ring, gsize n, guint i)
 {
-  return n * (i % ring->n_replicas + 1) / ring->n_replicas - share_begin (ring, n, i);
+  return n * (i % ring->n_holders + 1) / ring->n_holders - share_begin (ring, n, i);
 }
 
 /* Sends one share and receives another one to `into`. A short share, and one where `into` is NULL, comes in memory of
@@ -82,13 +83,13 @@ copy_share (Ring *ring, float *values, gsize n, guint out, guint in, GError **er
 static gboolean
 add_piece (Ring *ring, float *values, gsize n, GError **error)
 {
-  guint n_replicas = ring->n_replicas, first = ring->own + n_replicas;
+  guint n_holders = ring->n_holders, first = ring->own + n_holders;
   gboolean done = TRUE;
 
-  for (guint step = 0; step + 1 < n_replicas && done; step++)
-    done = add_share (ring, values, n, first - step, first - step + n_replicas - 1, error);
-  for (guint step = 0; step + 1 < n_replicas && done; step++)
-    done = copy_share (ring, values, n, first + 1 - step, first - step + n_replicas, error);
+  for (guint step = 0; step + 1 < n_holders && done; step++)
+    done = add_share (ring, values, n, first - step, first - step + n_holders - 1, error);
+  for (guint step = 0; step + 1 < n_holders && done; step++)
+    done = copy_share (ring, values, n, first + 1 - step, first - step + n_holders, error);
   return done;
 }
 
@@ -114,15 +115,15 @@ ps_mpi_all_reduce (PsTransport *base, guint at, float *values, gsize n, GError *
 {
   PsMpiTransport *transport = (PsMpiTransport *)base;
   const PsTransportSetting *setting = &transport->setting;
-  guint n_replicas = setting->n_replicas, replica = setting->replica;
+  guint n_holders = ps_n_holders (setting, at), own = ps_holder_place (setting, at);
   Ring ring = { .transport = transport,
                 .port = ps_mpi_transport_port (transport, at),
-                .own = replica,
-                .n_replicas = n_replicas,
-                .next = (replica + 1) % n_replicas * setting->n_devices + at,
-                .previous = (replica + n_replicas - 1) % n_replicas * setting->n_devices + at };
+                .own = own,
+                .n_holders = n_holders,
+                .next = ps_holder (setting, at, (own + 1) % n_holders),
+                .previous = ps_holder (setting, at, (own + n_holders - 1) % n_holders) };
 
-  for (gsize i = 0; i < n && n_replicas > 1; i += PIECE_FLOATS)
+  for (gsize i = 0; i < n && n_holders > 1; i += PIECE_FLOATS)
     if (!add_up (&ring, values + i, MIN (n - i, PIECE_FLOATS), error))
       return FALSE;
   return TRUE;

@@ -68,7 +68,7 @@ describe (const PsNcclChannel *channel, const PsNcclJob *job)
                                 .peer = (guint16)channel->peer };
 
   if (channel->kind == PS_NCCL_ADD)
-    return g_strdup_printf ("device %u: sum of gradients over replicas", channel->own);
+    return g_strdup_printf ("device %u: sum of gradients over all copies", channel->own);
   if (job == NULL)
     return g_strdup_printf ("device %u: channel %s device %u", channel->own,
                             channel->kind == PS_NCCL_SEND ? "to" : "from", channel->peer);

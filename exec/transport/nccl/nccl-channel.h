@@ -1,5 +1,5 @@
 /* nccl-channel.h - one communicator with a stream of its own, for messages from one device to another or for sums over
- * the replicas of a device. Operations run in the order of their posts. */
+ * all devices with the same stages. Operations run in the order of their posts. */
 #ifndef PIPESIM_NCCL_CHANNEL_H
 #define PIPESIM_NCCL_CHANNEL_H
 

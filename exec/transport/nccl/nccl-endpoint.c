@@ -2,6 +2,7 @@
 #include "nccl-endpoint.h"
 
 #include "clock.h"
+#include "transport/transports.h"
 
 #include <string.h>
 
@@ -17,7 +18,7 @@ typedef struct
 {
   char host[HOST_SIZE];
   char bus[BUS_SIZE];
-  ncclUniqueId replicas; /* of the first replica's device: name of the communicator of all its replicas */
+  ncclUniqueId holders; /* of the first holder of a stage: name of the communicator of all its holders */
 } Card;
 
 PsNcclEndpoint *
@@ -37,8 +38,8 @@ ps_nccl_endpoint_new (const PsTransportSetting *setting, guint index, gint *abor
       if (setting->uses[(gsize)i * n + index])
         endpoint->in[i] = ps_nccl_channel_new (PS_NCCL_RECEIVE, index, i, aborted, setting->timeout_ns);
     }
-  if (setting->n_replicas > 1)
-    endpoint->replicas = ps_nccl_channel_new (PS_NCCL_ADD, index, index, aborted, setting->timeout_ns);
+  if (ps_n_holders (setting, index) > 1)
+    endpoint->holders = ps_nccl_channel_new (PS_NCCL_ADD, index, index, aborted, setting->timeout_ns);
   return endpoint;
 }
 
@@ -63,8 +64,8 @@ ps_nccl_endpoint_visit (PsNcclEndpoint *endpoint, guint n_devices,
         if (channel != NULL)
           visit (channel, data);
       }
-  if (endpoint->replicas != NULL)
-    visit (endpoint->replicas, data);
+  if (endpoint->holders != NULL)
+    visit (endpoint->holders, data);
 }
 
 static void
@@ -92,7 +93,7 @@ ps_nccl_endpoint_free (PsNcclEndpoint *endpoint, guint n_devices)
 
 /* NCCL takes processes with equal NCCL_HOSTID for processes of one host; without it, it goes by the host itself. */
 static gboolean
-fill_card (Card *card, const PsTransportSetting *setting, GError **error)
+fill_card (Card *card, const PsTransportSetting *setting, guint index, GError **error)
 {
   const char *host = g_getenv ("NCCL_HOSTID");
   int gpu = 0;
@@ -102,8 +103,8 @@ fill_card (Card *card, const PsTransportSetting *setting, GError **error)
   if (!ps_nccl_cuda_ok ("cudaGetDevice", cudaGetDevice (&gpu), error)
       || !ps_nccl_cuda_ok ("cudaDeviceGetPCIBusId", cudaDeviceGetPCIBusId (card->bus, sizeof card->bus, gpu), error))
     return FALSE;
-  return setting->n_replicas == 1 || setting->replica > 0
-         || ps_nccl_ok ("ncclGetUniqueId", NULL, ncclGetUniqueId (&card->replicas), error);
+  return ps_n_holders (setting, index) == 1 || ps_holder_place (setting, index) > 0
+         || ps_nccl_ok ("ncclGetUniqueId", NULL, ncclGetUniqueId (&card->holders), error);
 }
 
 static gboolean
@@ -126,15 +127,16 @@ exchange (const PsTransportSetting *setting, guint index, gconstpointer mine, gs
 }
 
 static gboolean
-meet_peers (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, ncclUniqueId *replicas, GError **error)
+meet_peers (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, ncclUniqueId *holders, GError **error)
 {
   guint n = setting->n_devices * setting->n_replicas;
   g_autofree Card *cards = g_new0 (Card, n);
   Card mine;
 
-  if (!fill_card (&mine, setting, error) || !exchange (setting, endpoint->index, &mine, sizeof mine, cards, error))
+  if (!fill_card (&mine, setting, endpoint->index, error)
+      || !exchange (setting, endpoint->index, &mine, sizeof mine, cards, error))
     return FALSE;
-  *replicas = cards[endpoint->index].replicas;
+  *holders = cards[ps_holder (setting, endpoint->index, 0)].holders;
   return check_cards (cards, n, setting->replica * setting->n_devices + endpoint->index, setting->n_devices, error);
 }
 
@@ -218,19 +220,20 @@ gboolean
 ps_nccl_endpoint_join (PsNcclEndpoint *endpoint, const PsTransportSetting *setting, PsDevice *device, GError **error)
 {
   g_autofree ncclUniqueId *names = NULL;
-  ncclUniqueId replicas;
+  ncclUniqueId holders;
 
   endpoint->device = device;
   endpoint->staged = device->class->read == NULL;
   if (endpoint->staged && !borrow_gpu (endpoint, setting, error))
     return FALSE;
-  if (!meet_peers (endpoint, setting, &replicas, error))
+  if (!meet_peers (endpoint, setting, &holders, error))
     return FALSE;
   names = exchange_names (endpoint, setting, error);
   if (names == NULL || !open_channels (endpoint, setting, names, error))
     return FALSE;
-  if (endpoint->replicas != NULL
-      && !ps_nccl_channel_open (endpoint->replicas, &replicas, setting->replica, setting->n_replicas, error))
+  if (endpoint->holders != NULL
+      && !ps_nccl_channel_open (endpoint->holders, &holders, ps_holder_place (setting, endpoint->index),
+                                ps_n_holders (setting, endpoint->index), error))
     return FALSE;
   return open_clock (endpoint, error);
 }

@@ -13,7 +13,7 @@ typedef struct
   gsize wire_bytes;        /* of every message */
   PsNcclChannel **out;     /* [n_devices] to each device; NULL: nothing goes there */
   PsNcclChannel **in;      /* [n_devices] from each */
-  PsNcclChannel *replicas; /* to the same device of the other replicas; NULL: there are none */
+  PsNcclChannel *holders;  /* to all devices with the same stages; NULL: there are no others */
   cudaStream_t clock;      /* for the anchor */
   cudaEvent_t anchor;      /* an event at a known time */
   cudaEvent_t spare;       /* for the next try of an anchor */

@@ -337,7 +337,7 @@ static gboolean
 nccl_all_reduce (PsTransport *base, guint at, float *values, gsize n, GError **error)
 {
   const PsNcclEndpoint *endpoint = nccl_transport (base)->endpoint[at];
-  PsNcclChannel *channel = endpoint->replicas;
+  PsNcclChannel *channel = endpoint->holders;
   gsize n_bytes = n * sizeof *values;
   void *memory = values;
   gboolean done = TRUE;

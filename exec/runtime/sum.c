@@ -1,0 +1,101 @@
+/* sum.c - finds the devices with the same stages and adds up their gradients. */
+#include "sum.h"
+
+#include "transport/transports.h"
+
+#include <string.h>
+
+gboolean
+ps_sum_twins (const PsSchedule *schedule, guint **twin, GError **error)
+{
+  const PsPlacement *placement = schedule->placement;
+  g_autofree guint *found = g_new (guint, placement->n_devices);
+
+  *twin = NULL;
+  if (placement->n_copies == 1)
+    return TRUE;
+  for (guint i = 0; i < placement->n_devices; i++)
+    found[i] = i;
+  for (guint copy = 0; copy < placement->n_copies; copy++)
+    for (guint stage = 0; stage < placement->n_stages; stage++)
+      {
+        guint own = ps_placement_device (placement, copy, stage);
+        guint other = ps_placement_device (placement, 1 - copy, stage);
+
+        if (own == other)
+          return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                            "schedule '%s': device %u holds both copies of stage %u; devices that compute hold one",
+                            schedule->name, own, stage);
+        if (found[own] != own && found[own] != other)
+          return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                            "schedule '%s': device %u shares its stages with devices %u and %u; one is possible",
+                            schedule->name, own, found[own], other);
+        found[own] = other;
+      }
+  *twin = g_steal_pointer (&found);
+  return TRUE;
+}
+
+/* The numbers where the other threads of the process can read them: the device's own memory, or a copy in *copy. NULL
+ * on failure. */
+static const float *
+show (PsDevice *device, float *values, gsize n, float **copy, GError **error)
+{
+  PsTensor there = { .device = device, .bytes = n * sizeof *values, .data = values };
+
+  if (device->class->read == NULL)
+    return values;
+  *copy = g_new (float, n);
+  return device->class->read (&there, *copy, error) ? *copy : NULL;
+}
+
+static gboolean
+replace (PsDevice *device, float *values, const float *sums, gsize n, GError **error)
+{
+  PsTensor there = { .device = device, .bytes = n * sizeof *values, .data = values };
+
+  if (device->class->write != NULL)
+    return device->class->write (&there, sums, error);
+  memcpy (values, sums, n * sizeof *values);
+  return TRUE;
+}
+
+/* Both twins read the numbers of both, and change their own when both have read. */
+static gboolean
+add_twin (PsWorker *worker, guint twin, float *values, gsize n, GError **error)
+{
+  PsRun *run = worker->run;
+  g_autofree const float **shown = g_new (const float *, run->program->schedule->placement->n_devices);
+  g_autofree float *copy = NULL, *sums = g_new (float, n);
+  const float *own = show (worker->device, values, n, &copy, error);
+  gint64 moment_ns;
+
+  if (own == NULL || !ps_crew_exchange (run->crew, worker->index, &own, sizeof own, shown, error))
+    return FALSE;
+  for (gsize i = 0; i < n; i++)
+    sums[i] = own[i] + shown[twin][i];
+  return ps_crew_meet (run->crew, worker->index, &moment_ns, error) && replace (worker->device, values, sums, n, error);
+}
+
+gboolean
+ps_sum_gradients (PsWorker *worker, GError **error)
+{
+  PsRun *run = worker->run;
+  PsTransport *transport = run->transport;
+  const PsDeviceClass *class = worker->device->class;
+
+  if (!class->computes || (run->twin == NULL && run->n_replicas == 1))
+    return TRUE;
+  for (guint i = 0; i < worker->script->n_stages; i++)
+    {
+      gsize n;
+      float *values = class->gradient_memory (worker->device, worker->script->stages[i], &n);
+      gboolean done = transport->class->all_reduce != NULL
+                          ? transport->class->all_reduce (transport, worker->index, values, n, error)
+                          : add_twin (worker, run->twin[worker->index], values, n, error);
+
+      if (!done)
+        return FALSE;
+    }
+  return TRUE;
+}

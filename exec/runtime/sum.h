@@ -1,0 +1,26 @@
+/* sum.h - gradients added up over all devices with the same stages: both weight copies, all replicas. */
+#ifndef PIPESIM_EXEC_SUM_H
+#define PIPESIM_EXEC_SUM_H
+
+#include "worker.h"
+
+G_BEGIN_DECLS
+
+/* The device with the same stages in the other weight copy, for each device; NULL: the schedule has one copy. Free with
+ * g_free. PS_ERROR_UNAVAILABLE where devices do not pair up so, or where a device holds a stage twice. */
+gboolean ps_sum_twins (const PsSchedule *schedule, guint **twin, GError **error);
+
+/* Adds up the gradients of the worker's stages, in the order of the stages. Every device's thread calls it once a step.
+ * The transport does it, or, where it can't, memory that the threads of one process share. */
+gboolean ps_sum_gradients (PsWorker *worker, GError **error);
+
+/* Whether the device shows the gradients of a stage: it is the one with weight copy 0. */
+static inline gboolean
+ps_shows_gradients (const PsSchedule *schedule, guint device, guint stage)
+{
+  return ps_placement_device (schedule->placement, 0, stage) == device;
+}
+
+G_END_DECLS
+
+#endif
