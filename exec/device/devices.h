@@ -18,10 +18,10 @@ ps_device_check_op (const PsDevice *device, gboolean resident, PsOp op, GError *
 {
   if (!resident)
     g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "stage %u: is not on this device", op.stage);
-  else if (op.slice != 0)
+  else if (op.slice != 0 && !device->class->slices)
     g_set_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE, "stage %u: the %s device can't run slice %u of a sequence",
                  op.stage, device->class->name, op.slice);
-  return resident && op.slice == 0;
+  return resident && (op.slice == 0 || device->class->slices);
 }
 
 /* Hooks for classes that do not compute. */

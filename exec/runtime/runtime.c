@@ -98,11 +98,14 @@ check_schedule (const PsSchedule *schedule, const PsDeviceClass *device, GError 
   if (schedule->asynchronous)
     return ps_refuse (error, PS_ERROR_UNAVAILABLE,
                       "schedule '%s': runs on without a flush between steps, this executor does not", schedule->name);
-  if (!device->computes || (schedule->n_slices == 1 && schedule->weight_versions == NULL))
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_UNAVAILABLE,
-                    "schedule '%s': device %s runs schedules with one version of the weights and whole sequences only",
-                    schedule->name, device->name);
+  if (device->computes && schedule->weight_versions != NULL)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE,
+                      "schedule '%s': device %s runs schedules with one version of the weights only", schedule->name,
+                      device->name);
+  if (device->computes && schedule->n_slices > 1 && !device->slices)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "schedule '%s': device %s runs whole sequences only", schedule->name,
+                      device->name);
+  return TRUE;
 }
 
 /* Refuses transports that don't reach other processes or don't add up gradients, if the run needs that. */
@@ -214,7 +217,8 @@ open_transport (PsRun *run, GError **error)
   const PsRunSetting *setting = run->setting;
   PsTransportSetting transport
       = { .n_devices = run->program->schedule->placement->n_devices,
-          .message_bytes = setting->device->computes ? ps_model_boundary_bytes (setting->model) : 0,
+          .message_bytes
+          = setting->device->computes ? ps_model_boundary_bytes (setting->model) / run->program->schedule->n_slices : 0,
           .capacity = CHANNEL_CAPACITY,
           .timeout_ns = setting->timeout_ns,
           .first = run->first,

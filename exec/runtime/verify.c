@@ -33,13 +33,18 @@ reference_placement (guint n_stages, guint n_copies)
   return ps_placement_new_custom (n_copies, n_stages, n_copies, device);
 }
 
+/* Slices go forward in order and backward in reverse. */
 static void
-add_microbatch (PsScheduleBuilder *builder, guint n_stages, guint microbatch)
+add_microbatch (PsScheduleBuilder *builder, guint n_stages, guint n_slices, guint microbatch)
 {
-  for (guint stage = 0; stage < n_stages; stage++)
-    ps_schedule_builder_add (builder, PS_OP_F, stage, microbatch);
-  for (guint stage = n_stages; stage-- > 0;)
-    ps_schedule_builder_add (builder, PS_OP_BW, stage, microbatch);
+  for (guint i = 0; i < n_slices; i++)
+    for (guint stage = 0; stage < n_stages; stage++)
+      ps_schedule_builder_add_op (
+          builder, (PsOp){ .kind = PS_OP_F, .slice = (guint8)i, .stage = (guint16)stage, .microbatch = microbatch });
+  for (guint i = n_slices; i-- > 0;)
+    for (guint stage = n_stages; stage-- > 0;)
+      ps_schedule_builder_add_op (
+          builder, (PsOp){ .kind = PS_OP_BW, .slice = (guint8)i, .stage = (guint16)stage, .microbatch = microbatch });
 }
 
 PsProgram *
@@ -58,11 +63,12 @@ ps_verify_reference (const PsSchedule *schedule, guint n_microbatches)
     {
       for (guint i = 0; i < n_microbatches; i++)
         if (copies[i] == copy)
-          add_microbatch (builder, n_stages, i);
+          add_microbatch (builder, n_stages, schedule->n_slices, i);
       ps_schedule_builder_next_device (builder);
     }
   reference = ps_schedule_builder_end (builder);
   reference->copy = g_steal_pointer (&copies);
+  reference->n_slices = schedule->n_slices;
   program = ps_program_lower (reference, PS_COMM_ASAP, NULL);
   g_assert (program != NULL);
   return program;

@@ -295,6 +295,7 @@ ps_worker_open (PsWorker *worker, PsRun *run, guint index, guint n_cores, GError
                            .costs = setting->costs,
                            .n_stages = schedule->placement->n_stages,
                            .n_microbatches = schedule->n_microbatches,
+                           .n_slices = schedule->n_slices,
                            .n_versions = schedule->weight_versions != NULL ? schedule->weight_versions[index] : 1,
                            .core = n_local <= n_cores ? (int)local : -1,
                            .seed = setting->seed,

@@ -34,8 +34,9 @@ ps_memory_use_held (const PsMemoryUse *use)
   return use->current[PS_USE_STATE] + use->current[PS_USE_ACTIVATION];
 }
 
-/* A boundary tensor: `bytes` of device memory. For the cpu device s*b*h floats, for accelerators s*b*h elements of the
- * model's precision in the accelerator's memory; paced and null devices have data NULL and bytes 0. */
+/* A boundary tensor of one slice: `bytes` of device memory. For the cpu device s*b*h floats over the slices, for
+ * accelerators s*b*h elements of the model's precision in the accelerator's memory; paced and null devices have data
+ * NULL and bytes 0. */
 typedef struct
 {
   PsDevice *device; /* the device that allocated it and will free it */
@@ -50,6 +51,7 @@ typedef struct
   const PsCosts *costs; /* paced: durations; others ignore it; NULL allowed */
   guint n_stages;       /* of the whole model */
   guint n_microbatches;
+  guint n_slices;   /* of each sequence; 0 counts as 1 */
   guint n_versions; /* of the weights, that the schedule keeps on this device; 0 counts as 1 */
   int core;         /* logical core for the thread that will use the device; -1: leave it to the system */
   guint64 seed;     /* of weights and data: equal seeds, equal bits, however the model is cut */
@@ -83,6 +85,7 @@ struct _PsDeviceClass
   gboolean computes;       /* TRUE: losses and gradients are real numbers */
   gboolean measures;       /* TRUE: its op times are worth calibrating */
   gboolean splits;         /* TRUE: PsDeviceSetting.shares means something */
+  gboolean slices;         /* TRUE: runs slices of sequences; classes that do not compute run any op */
 
   /* NULL: always there. Else says in one line why the class cannot be used here (PS_ERROR_UNAVAILABLE). Called before
    * every other hook but libraries. */

@@ -239,12 +239,12 @@ test_refuses_activations (void)
   PsMemoryUse use;
   float *output;
 
-  g_assert_true (ps_cpu_sizes_init (&context.sizes, &model, NULL));
+  g_assert_true (ps_cpu_sizes_init (&context.sizes, &model, 1, NULL));
   PsCpuStage *stage = ps_cpu_stage_new (&context, 3, &shape, &error);
   g_assert_no_error (error);
   float *input = ps_cpu_memory_take (context.memory, 256, PS_USE_BUFFER);
   g_assert_nonnull (input);
-  g_assert_false (ps_cpu_stage_forward (stage, 0, input, &output, &error));
+  g_assert_false (ps_cpu_stage_forward (stage, (PsOp){ .kind = PS_OP_F }, input, &output, &error));
   g_assert_error (error, PS_ERROR, PS_ERROR_UNAVAILABLE);
   g_assert_cmpstr (error->message, ==, "stage 3: no memory for 1.125 KiB of activations");
   ps_memory_pool_use (context.memory, &use);

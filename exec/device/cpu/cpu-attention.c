@@ -6,81 +6,152 @@
 #include "cpu-blas.h"
 #include "cpu-kernels.h"
 
+/* One head of one sequence: where its numbers begin. */
+typedef struct
+{
+  const PsCpuSizes *sizes;
+  guint slice;
+  gsize token;       /* first row in context and in each slice's qkv and inherited */
+  gsize column;      /* first column of the head among the `hidden` ones */
+  gsize square;      /* first number in probabilities */
+  int width;         /* columns of probabilities */
+  float *const *qkv; /* of each slice */
+} Head;
+
 static float
 attention_scale (const PsCpuSizes *sizes)
 {
   return 1 / sqrtf ((float)sizes->head_size);
 }
 
-static gsize
-square_size (const PsCpuSizes *sizes)
+static Head
+head_at (const PsCpuSizes *sizes, float *const *qkv, guint slice, int row, int head)
 {
-  return (gsize)sizes->sequence * sizes->sequence;
+  const int width = ((int)slice + 1) * sizes->sequence;
+
+  return (Head){ .sizes = sizes,
+                 .slice = slice,
+                 .token = (gsize)row * sizes->sequence,
+                 .column = (gsize)head * sizes->head_size,
+                 .square = ((gsize)row * sizes->heads + head) * sizes->sequence * width,
+                 .width = width,
+                 .qkv = qkv };
+}
+
+/* Query, key or value (part 0, 1 or 2) of a slice. */
+static float *
+part_of (const Head *head, guint slice, int part)
+{
+  const int hidden = head->sizes->hidden;
+
+  return head->qkv[slice] + head->token * 3 * hidden + (gsize)part * hidden + head->column;
 }
 
 static void
-forward_head (float *context, float *square, const float *query, const PsCpuSizes *sizes)
+forward_head (float *context, float *square, const Head *head)
 {
-  const int n = sizes->sequence, size = sizes->head_size, hidden = sizes->hidden;
-  const float *key = query + hidden, *value = key + hidden;
+  const int n = head->sizes->sequence, size = head->sizes->head_size, hidden = head->sizes->hidden;
+  const float *query = part_of (head, head->slice, 0);
 
-  ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasTrans, n, n, size, attention_scale (sizes), query, 3 * hidden,
-                     key, 3 * hidden, 0, square, n);
-  ps_cpu_causal_softmax (square, n);
-  ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasNoTrans, n, size, n, 1, square, n, value, 3 * hidden, 0, context,
-                     hidden);
+  for (guint i = 0; i <= head->slice; i++)
+    ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasTrans, n, n, size, attention_scale (head->sizes), query,
+                       3 * hidden, part_of (head, i, 1), 3 * hidden, 0, square + (gsize)i * n, head->width);
+  ps_cpu_causal_softmax (square, n, head->width);
+  for (guint i = 0; i <= head->slice; i++)
+    ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasNoTrans, n, size, n, 1, square + (gsize)i * n, head->width,
+                       part_of (head, i, 2), 3 * hidden, i > 0, context, hidden);
 }
 
 void
-ps_cpu_attention_forward (float *context, float *probabilities, const float *qkv, const PsCpuSizes *sizes)
+ps_cpu_attention_forward (float *context, float *probabilities, float *const *qkv, guint slice, const PsCpuSizes *sizes)
 {
   for (int row = 0; row < sizes->batch; row++)
-    for (int head = 0; head < sizes->heads; head++)
+    for (int i = 0; i < sizes->heads; i++)
       {
-        const gsize token = (gsize)row * sizes->sequence;
-        const gsize column = (gsize)head * sizes->head_size;
+        const Head head = head_at (sizes, qkv, slice, row, i);
 
-        forward_head (context + token * sizes->hidden + column,
-                      probabilities + ((gsize)row * sizes->heads + head) * square_size (sizes),
-                      qkv + token * 3 * sizes->hidden + column, sizes);
+        forward_head (context + head.token * sizes->hidden + head.column, probabilities + head.square, &head);
       }
 }
 
-/* Overwrites value, key and query, each as soon as nothing needs it any more. */
-static void
-backward_head (float *query, const float *dcontext, const float *context, const float *square, const PsCpuSizes *sizes,
-               const PsCpuWorkspace *workspace)
+typedef struct
 {
-  const int n = sizes->sequence, size = sizes->head_size, hidden = sizes->hidden;
-  const float scale = attention_scale (sizes);
-  float *key = query + hidden, *value = key + hidden;
-  float *dsquare = workspace->square, *dquery = workspace->narrow;
+  const float *dcontext, *context, *square;
+  float *dsquare, *dquery;
+} Backward;
 
-  ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasTrans, n, n, size, 1, dcontext, hidden, value, 3 * hidden, 0,
-                     dsquare, n);
-  ps_cpu_blas.sgemm (CblasRowMajor, CblasTrans, CblasNoTrans, n, size, n, 1, square, n, dcontext, hidden, 0, value,
-                     3 * hidden);
-  ps_cpu_causal_softmax_input (dsquare, square, dcontext, context, n, size, hidden);
-  ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasNoTrans, n, size, n, scale, dsquare, n, key, 3 * hidden, 0,
-                     dquery, size);
-  ps_cpu_blas.sgemm (CblasRowMajor, CblasTrans, CblasNoTrans, n, size, n, scale, dsquare, n, query, 3 * hidden, 0, key,
-                     3 * hidden);
-  for (int row = 0; row < n; row++)
-    memcpy (query + (gsize)row * 3 * hidden, dquery + (gsize)row * size, sizeof (float) * (gsize)size);
+/* The gradients through the scores of one slice's keys. dkey and dvalue have rows of `stride` numbers. For its own
+ * slice the head writes them and begins dquery; for others it adds. */
+static void
+backward_slice (const Head *head, guint slice, const Backward *backward, float *dkey, float *dvalue, int stride)
+{
+  const int n = head->sizes->sequence, size = head->sizes->head_size, hidden = head->sizes->hidden;
+  const float scale = attention_scale (head->sizes);
+  const gboolean own = slice == head->slice;
+  const float *square = backward->square + (gsize)slice * n;
+
+  ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasTrans, n, n, size, 1, backward->dcontext, hidden,
+                     part_of (head, slice, 2), 3 * hidden, 0, backward->dsquare, n);
+  ps_cpu_blas.sgemm (CblasRowMajor, CblasTrans, CblasNoTrans, n, size, n, 1, square, head->width, backward->dcontext,
+                     hidden, !own, dvalue, stride);
+  ps_cpu_causal_softmax_input (backward->dsquare, square, head->width, backward->dcontext, backward->context, n, size,
+                               hidden, own);
+  ps_cpu_blas.sgemm (CblasRowMajor, CblasNoTrans, CblasNoTrans, n, size, n, scale, backward->dsquare, n,
+                     part_of (head, slice, 1), 3 * hidden, !own, backward->dquery, size);
+  ps_cpu_blas.sgemm (CblasRowMajor, CblasTrans, CblasNoTrans, n, size, n, scale, backward->dsquare, n,
+                     part_of (head, head->slice, 0), 3 * hidden, !own, dkey, stride);
+}
+
+/* Adds the gradients of keys and values that later slices have left. */
+static void
+add_inherited (const Head *head, const float *inherited)
+{
+  const int hidden = head->sizes->hidden, size = head->sizes->head_size;
+
+  for (int row = 0; row < head->sizes->sequence; row++)
+    for (int part = 0; part < 2; part++)
+      ps_cpu_add (part_of (head, head->slice, 1 + part) + (gsize)row * 3 * hidden,
+                  inherited + (head->token + row) * 2 * hidden + (gsize)part * hidden + head->column, (gsize)size);
+}
+
+/* The slice's own part comes first: it overwrites value and key, each as soon as nothing needs it any more. The query
+ * is overwritten last. */
+static void
+backward_head (const Head *head, float *const *inherited, const Backward *backward)
+{
+  const int hidden = head->sizes->hidden, size = head->sizes->head_size;
+  float *query = part_of (head, head->slice, 0);
+
+  backward_slice (head, head->slice, backward, part_of (head, head->slice, 1), part_of (head, head->slice, 2),
+                  3 * hidden);
+  if (inherited[head->slice] != NULL)
+    add_inherited (head, inherited[head->slice]);
+  for (guint i = 0; i < head->slice; i++)
+    {
+      float *dkey = inherited[i] + head->token * 2 * hidden + head->column;
+
+      backward_slice (head, i, backward, dkey, dkey + hidden, 2 * hidden);
+    }
+  for (int row = 0; row < head->sizes->sequence; row++)
+    memcpy (query + (gsize)row * 3 * hidden, backward->dquery + (gsize)row * size, sizeof (float) * (gsize)size);
 }
 
 void
-ps_cpu_attention_backward (float *qkv, const float *dcontext, const float *context, const float *probabilities,
-                           const PsCpuSizes *sizes, const PsCpuWorkspace *workspace)
+ps_cpu_attention_backward (float *const *qkv, float *const *inherited, guint slice, const float *dcontext,
+                           const float *context, const float *probabilities, const PsCpuSizes *sizes,
+                           const PsCpuWorkspace *workspace)
 {
   for (int row = 0; row < sizes->batch; row++)
-    for (int head = 0; head < sizes->heads; head++)
+    for (int i = 0; i < sizes->heads; i++)
       {
-        const gsize token = (gsize)row * sizes->sequence;
-        const gsize column = (gsize)head * sizes->head_size;
-        const gsize start = token * sizes->hidden + column;
+        const Head head = head_at (sizes, qkv, slice, row, i);
+        const gsize start = head.token * sizes->hidden + head.column;
+        const Backward backward = { .dcontext = dcontext + start,
+                                    .context = context + start,
+                                    .square = probabilities + head.square,
+                                    .dsquare = workspace->square,
+                                    .dquery = workspace->narrow };
 
-        backward_head (qkv + token * 3 * sizes->hidden + column, dcontext + start, context + start,
-                       probabilities + ((gsize)row * sizes->heads + head) * square_size (sizes), sizes, workspace);
+        backward_head (&head, inherited, &backward);
       }
 }

@@ -62,7 +62,7 @@ cpu_open (const PsDeviceSetting *setting, GError **error)
       g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "cpu device: needs a model description");
       return NULL;
     }
-  if (!ps_cpu_sizes_init (&sizes, setting->model, error) || !ps_cpu_blas_load (error)
+  if (!ps_cpu_sizes_init (&sizes, setting->model, MAX (1, setting->n_slices), error) || !ps_cpu_blas_load (error)
       || !take_blas_room (&blas_room, error))
     return NULL;
 
@@ -221,14 +221,14 @@ run_on_stage (PsCpuStage *stage, PsOp op, float *input, float **output, GError *
   switch (op.kind)
     {
     case PS_OP_F:
-      return ps_cpu_stage_forward (stage, op.microbatch, input, output, error);
+      return ps_cpu_stage_forward (stage, op, input, output, error);
     case PS_OP_B:
-      return ps_cpu_stage_backward (stage, op.microbatch, input, output, error);
+      return ps_cpu_stage_backward (stage, op, input, output, error);
     case PS_OP_BW:
-      return ps_cpu_stage_backward (stage, op.microbatch, input, output, error)
-             && ps_cpu_stage_weight_gradients (stage, op.microbatch, error);
+      return ps_cpu_stage_backward (stage, op, input, output, error)
+             && ps_cpu_stage_weight_gradients (stage, op, error);
     case PS_OP_W:
-      return ps_cpu_stage_weight_gradients (stage, op.microbatch, error);
+      return ps_cpu_stage_weight_gradients (stage, op, error);
     case PS_OP_O:
       ps_cpu_stage_optimize (stage);
       return TRUE;
@@ -348,6 +348,7 @@ const PsDeviceClass ps_cpu_device = {
   .description = "a real transformer stage in fp32 on one core, matrix products by OpenBLAS",
   .computes = TRUE,
   .measures = TRUE,
+  .slices = TRUE,
   .open = cpu_open,
   .close = cpu_close,
   .attach = cpu_attach,

@@ -6,7 +6,7 @@
 gsize
 ps_cpu_embedding_parameters (const PsCpuSizes *sizes)
 {
-  return ((gsize)sizes->vocabulary + (gsize)sizes->sequence) * (gsize)sizes->hidden;
+  return ((gsize)sizes->vocabulary + (gsize)ps_cpu_sizes_whole (sizes)) * (gsize)sizes->hidden;
 }
 
 PsCpuEmbedding
@@ -21,25 +21,33 @@ ps_cpu_embedding_init (const PsCpuEmbedding *weights, const PsCpuSizes *sizes, g
   const gsize hidden = (gsize)sizes->hidden;
 
   ps_data_weights (weights->token, sizes->vocabulary * hidden, 0.02f, seed, PS_DATA_STREAM_EMBEDDING, 0);
-  ps_data_weights (weights->position, sizes->sequence * hidden, 0.02f, seed, PS_DATA_STREAM_EMBEDDING, 1);
+  ps_data_weights (weights->position, ps_cpu_sizes_whole (sizes) * hidden, 0.02f, seed, PS_DATA_STREAM_EMBEDDING, 1);
 }
 
-/* Returns the word at a token of the microbatch; the next word is its target. */
-static const guint32 *
-word_at (const PsCpuSizes *sizes, const guint32 *words, int token)
+/* The place of a slice's token in its sequence. */
+static int
+place_of (const PsCpuSizes *sizes, guint slice, int token)
 {
-  return words + (token + token / sizes->sequence);
+  return (int)slice * sizes->sequence + token % sizes->sequence;
+}
+
+/* Returns the word at a token of a slice; the next word is its target. */
+static const guint32 *
+word_at (const PsCpuSizes *sizes, const guint32 *words, guint slice, int token)
+{
+  return words + token / sizes->sequence * (ps_cpu_sizes_whole (sizes) + 1) + place_of (sizes, slice, token);
 }
 
 void
-ps_cpu_embedding_forward (const PsCpuEmbedding *weights, const PsCpuSizes *sizes, const guint32 *words, float *x)
+ps_cpu_embedding_forward (const PsCpuEmbedding *weights, const PsCpuSizes *sizes, guint slice, const guint32 *words,
+                          float *x)
 {
   const gsize hidden = (gsize)sizes->hidden;
 
   for (int token = 0; token < sizes->tokens; token++)
     {
-      const float *restrict word = weights->token + *word_at (sizes, words, token) * hidden;
-      const float *restrict place = weights->position + (gsize)(token % sizes->sequence) * hidden;
+      const float *restrict word = weights->token + *word_at (sizes, words, slice, token) * hidden;
+      const float *restrict place = weights->position + (gsize)place_of (sizes, slice, token) * hidden;
       float *restrict to = x + (gsize)token * hidden;
 
       for (gsize i = 0; i < hidden; i++)
@@ -48,7 +56,7 @@ ps_cpu_embedding_forward (const PsCpuEmbedding *weights, const PsCpuSizes *sizes
 }
 
 void
-ps_cpu_embedding_weights (const PsCpuEmbedding *gradients, const PsCpuSizes *sizes, const guint32 *words,
+ps_cpu_embedding_weights (const PsCpuEmbedding *gradients, const PsCpuSizes *sizes, guint slice, const guint32 *words,
                           const float *dx)
 {
   const gsize hidden = (gsize)sizes->hidden;
@@ -57,8 +65,8 @@ ps_cpu_embedding_weights (const PsCpuEmbedding *gradients, const PsCpuSizes *siz
     {
       const float *from = dx + (gsize)token * hidden;
 
-      ps_cpu_add (gradients->token + *word_at (sizes, words, token) * hidden, from, hidden);
-      ps_cpu_add (gradients->position + (gsize)(token % sizes->sequence) * hidden, from, hidden);
+      ps_cpu_add (gradients->token + *word_at (sizes, words, slice, token) * hidden, from, hidden);
+      ps_cpu_add (gradients->position + (gsize)place_of (sizes, slice, token) * hidden, from, hidden);
     }
 }
 
@@ -125,7 +133,7 @@ ps_cpu_head_init (const PsCpuHead *weights, const PsCpuSizes *sizes, guint64 see
 }
 
 double
-ps_cpu_head_forward (const PsCpuHead *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
+ps_cpu_head_forward (const PsCpuHead *weights, const PsCpuSizes *sizes, guint slice, const PsCpuWorkspace *workspace,
                      const PsCpuHeadState *state, const float *x)
 {
   const int rows = sizes->tokens, h = sizes->hidden, vocabulary = sizes->vocabulary;
@@ -137,22 +145,22 @@ ps_cpu_head_forward (const PsCpuHead *weights, const PsCpuSizes *sizes, const Ps
   ps_cpu_linear (keep.probabilities, workspace->normed, weights->w, rows, h, vocabulary);
   for (int token = 0; token < rows; token++)
     loss += ps_cpu_cross_entropy (keep.probabilities + (gsize)token * vocabulary, vocabulary,
-                                  word_at (sizes, workspace->words, token)[1]);
-  return loss / rows;
+                                  word_at (sizes, workspace->words, slice, token)[1]);
+  return loss / (rows * sizes->slices);
 }
 
 void
-ps_cpu_head_backward (const PsCpuHead *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
+ps_cpu_head_backward (const PsCpuHead *weights, const PsCpuSizes *sizes, guint slice, const PsCpuWorkspace *workspace,
                       const PsCpuHeadState *state, float *dx)
 {
   const int rows = sizes->tokens, h = sizes->hidden, vocabulary = sizes->vocabulary;
-  const float share = 1 / (float)rows;
+  const float share = 1 / (float)(rows * sizes->slices);
   Keep keep;
 
   lay_out_keep (&keep, sizes, state->keep);
   ps_cpu_scale (keep.probabilities, share, (gsize)rows * vocabulary);
   for (int token = 0; token < rows; token++)
-    keep.probabilities[(gsize)token * vocabulary + word_at (sizes, workspace->words, token)[1]] -= share;
+    keep.probabilities[(gsize)token * vocabulary + word_at (sizes, workspace->words, slice, token)[1]] -= share;
   ps_cpu_linear_input (state->gradient, keep.probabilities, weights->w, rows, h, vocabulary);
   ps_cpu_norm_input (dx, NULL, state->gradient, keep.standard, state->late, weights->norm_gain, rows, h);
 }

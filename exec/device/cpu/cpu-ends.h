@@ -14,12 +14,14 @@ typedef struct
 gsize ps_cpu_embedding_parameters (const PsCpuSizes *sizes);
 PsCpuEmbedding ps_cpu_embedding_view (const PsCpuSizes *sizes, float *parameters);
 void ps_cpu_embedding_init (const PsCpuEmbedding *weights, const PsCpuSizes *sizes, guint64 seed);
-/* words: from ps_data_words. */
-void ps_cpu_embedding_forward (const PsCpuEmbedding *weights, const PsCpuSizes *sizes, const guint32 *words, float *x);
-void ps_cpu_embedding_weights (const PsCpuEmbedding *gradients, const PsCpuSizes *sizes, const guint32 *words,
-                               const float *dx);
+/* words: from ps_data_words, of whole sequences. */
+void ps_cpu_embedding_forward (const PsCpuEmbedding *weights, const PsCpuSizes *sizes, guint slice,
+                               const guint32 *words, float *x);
+void ps_cpu_embedding_weights (const PsCpuEmbedding *gradients, const PsCpuSizes *sizes, guint slice,
+                               const guint32 *words, const float *dx);
 
-/* Head: logits = norm (x) w without bias, loss = mean cross-entropy over the tokens. Parameters lie in this order. */
+/* Head: logits = norm (x) w without bias, loss = mean cross-entropy over the tokens of whole sequences. Parameters lie
+ * in this order. */
 typedef struct
 {
   float *norm_gain, *norm_bias; /* h */
@@ -40,11 +42,11 @@ void ps_cpu_head_init (const PsCpuHead *weights, const PsCpuSizes *sizes, guint6
 gsize ps_cpu_head_keep_size (const PsCpuSizes *sizes);
 gsize ps_cpu_head_late_size (const PsCpuSizes *sizes);
 gsize ps_cpu_head_gradient_size (const PsCpuSizes *sizes);
-/* Returns the loss. The targets are in workspace->words. */
-double ps_cpu_head_forward (const PsCpuHead *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
-                            const PsCpuHeadState *state, const float *x);
-void ps_cpu_head_backward (const PsCpuHead *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
-                           const PsCpuHeadState *state, float *dx);
+/* Returns the slice's part of the loss. The targets are in workspace->words. */
+double ps_cpu_head_forward (const PsCpuHead *weights, const PsCpuSizes *sizes, guint slice,
+                            const PsCpuWorkspace *workspace, const PsCpuHeadState *state, const float *x);
+void ps_cpu_head_backward (const PsCpuHead *weights, const PsCpuSizes *sizes, guint slice,
+                           const PsCpuWorkspace *workspace, const PsCpuHeadState *state, float *dx);
 void ps_cpu_head_weights (const PsCpuHead *weights, const PsCpuHead *gradients, const PsCpuSizes *sizes,
                           const PsCpuWorkspace *workspace, const PsCpuHeadState *state);
 

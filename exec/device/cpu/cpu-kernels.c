@@ -295,28 +295,30 @@ softmax (float *restrict x, int n, int end, float *top)
 }
 
 KERNEL void
-ps_cpu_causal_softmax (float *square, int n)
+ps_cpu_causal_softmax (float *scores, int n, int width)
 {
   for (int row = 0; row < n; row++)
     {
       float top;
 
-      softmax (square + (gsize)row * n, row + 1, n, &top);
+      softmax (scores + (gsize)row * width, width - n + row + 1, width, &top);
     }
 }
 
 KERNEL void
-ps_cpu_causal_softmax_input (float *dp, const float *p, const float *dy, const float *y, int n, int size, int stride)
+ps_cpu_causal_softmax_input (float *dp, const float *p, int p_stride, const float *dy, const float *y, int n, int size,
+                             int stride, gboolean causal)
 {
   for (int row = 0; row < n; row++)
     {
       float *restrict to = dp + (gsize)row * n;
-      const float *probability = p + (gsize)row * n;
+      const float *probability = p + (gsize)row * p_stride;
       const float mean = dot (dy + (gsize)row * stride, y + (gsize)row * stride, size);
+      const int end = causal ? row + 1 : n;
 
-      for (int i = 0; i <= row; i++)
+      for (int i = 0; i < end; i++)
         to[i] = probability[i] * (to[i] - mean);
-      memset (to + row + 1, 0, sizeof (float) * (gsize)(n - row - 1));
+      memset (to + end, 0, sizeof (float) * (gsize)(n - end));
     }
 }
 

@@ -40,13 +40,14 @@ void ps_cpu_gelu (float *g, float *z, const float *bias, int rows, int columns);
 /* Overwrites z with dz = dg * GELU' (z). */
 void ps_cpu_gelu_input (float *z, const float *dg, gsize n);
 
-/* Softmax of row i over its columns 0..i, with zeros after them; in place on a square of size n. */
-void ps_cpu_causal_softmax (float *square, int n);
+/* Softmax of row i of n over its first width - n + i + 1 columns, with zeros after them; in place. */
+void ps_cpu_causal_softmax (float *scores, int n, int width);
 
-/* Overwrites dp with p * (dp - dot) per row. dot is the sum of p * dp, which equals dy . y of the attention output. dy
- * and y are n x size with the given row stride. */
-void ps_cpu_causal_softmax_input (float *dp, const float *p, const float *dy, const float *y, int n, int size,
-                                  int stride);
+/* Overwrites dp, n x n, with p * (dp - dot) per row. p has rows of p_stride numbers. dot is the sum of p * dp over all
+ * columns of the row, which equals dy . y of the attention output. dy and y are n x size with the given row stride.
+ * causal: zeros come after the diagonal. */
+void ps_cpu_causal_softmax_input (float *dp, const float *p, int p_stride, const float *dy, const float *y, int n,
+                                  int size, int stride, gboolean causal);
 
 /* Overwrites the row of n logits with its softmax. Returns -log of the probability of target. */
 double ps_cpu_cross_entropy (float *logits, int n, guint32 target);

@@ -49,11 +49,11 @@ lay_out_keep (Keep *keep, const PsCpuSizes *sizes, float *block)
 }
 
 static gsize
-lay_out_late (Late *late, const PsCpuSizes *sizes, float *block)
+lay_out_late (Late *late, const PsCpuSizes *sizes, guint slice, float *block)
 {
   float *cursor = block;
 
-  late->probabilities = ps_cpu_carve (&cursor, (gsize)sizes->tokens * sizes->heads * sizes->sequence);
+  late->probabilities = ps_cpu_carve (&cursor, (gsize)sizes->tokens * sizes->heads * sizes->sequence * (slice + 1));
   late->scale1 = ps_cpu_carve (&cursor, (gsize)sizes->tokens);
   late->scale2 = ps_cpu_carve (&cursor, (gsize)sizes->tokens);
   return ps_cpu_carved (cursor) - ps_cpu_carved (block);
@@ -80,11 +80,17 @@ ps_cpu_layer_keep_size (const PsCpuSizes *sizes)
 }
 
 gsize
-ps_cpu_layer_late_size (const PsCpuSizes *sizes)
+ps_cpu_layer_late_size (const PsCpuSizes *sizes, guint slice)
 {
   Late late;
 
-  return lay_out_late (&late, sizes, NULL);
+  return lay_out_late (&late, sizes, slice, NULL);
+}
+
+gsize
+ps_cpu_layer_inherited_size (const PsCpuSizes *sizes)
+{
+  return 2 * ps_cpu_sizes_boundary (sizes);
 }
 
 gsize
@@ -166,20 +172,36 @@ linear_bias_add (float *y, const float *x, const float *w, const float *bias, in
   ps_cpu_linear_add (y, x, w, rows, in, out);
 }
 
+/* Queries, keys and values of each slice up to this one, and what they inherit. */
+static void
+find_slices (const PsCpuSizes *sizes, const PsCpuLayerState *const *states, guint slice, float **qkv, float **inherited)
+{
+  for (guint i = 0; i <= slice; i++)
+    {
+      Keep keep;
+
+      lay_out_keep (&keep, sizes, states[i]->keep);
+      qkv[i] = keep.qkv;
+      inherited[i] = states[i]->inherited;
+    }
+}
+
 void
 ps_cpu_layer_forward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
-                      const PsCpuLayerState *state, float *x)
+                      const PsCpuLayerState *const *states, guint slice, float *x)
 {
   const int rows = sizes->tokens, h = sizes->hidden, f = sizes->feed_forward;
+  float *qkv[PS_CPU_MAX_SLICES], *inherited[PS_CPU_MAX_SLICES];
   Keep keep;
   Late late;
 
-  lay_out_keep (&keep, sizes, state->keep);
-  lay_out_late (&late, sizes, state->late);
+  lay_out_keep (&keep, sizes, states[slice]->keep);
+  lay_out_late (&late, sizes, slice, states[slice]->late);
+  find_slices (sizes, states, slice, qkv, inherited);
 
   ps_cpu_norm (workspace->normed, keep.standard1, late.scale1, x, weights->norm1_gain, weights->norm1_bias, rows, h);
   linear_bias (keep.qkv, workspace->normed, weights->wqkv, weights->bqkv, rows, h, 3 * h);
-  ps_cpu_attention_forward (keep.context, late.probabilities, keep.qkv, sizes);
+  ps_cpu_attention_forward (keep.context, late.probabilities, qkv, slice, sizes);
   linear_bias_add (x, keep.context, weights->wo, weights->bo, rows, h, h);
 
   ps_cpu_norm (workspace->normed, keep.standard2, late.scale2, x, weights->norm2_gain, weights->norm2_bias, rows, h);
@@ -190,16 +212,19 @@ ps_cpu_layer_forward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const 
 
 void
 ps_cpu_layer_backward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
-                       const PsCpuLayerState *state, float *dx)
+                       const PsCpuLayerState *const *states, guint slice, float *dx)
 {
   const int rows = sizes->tokens, h = sizes->hidden, f = sizes->feed_forward;
+  const PsCpuLayerState *state = states[slice];
+  float *qkv[PS_CPU_MAX_SLICES], *inherited[PS_CPU_MAX_SLICES];
   float *dg = workspace->wide, *dcontext = workspace->normed;
   Keep keep;
   Late late;
   Gradient gradient;
 
   lay_out_keep (&keep, sizes, state->keep);
-  lay_out_late (&late, sizes, state->late);
+  lay_out_late (&late, sizes, slice, state->late);
+  find_slices (sizes, states, slice, qkv, inherited);
   lay_out_gradient (&gradient, sizes, state->gradient);
 
   ps_cpu_linear_input (dg, state->doutput, weights->w2, rows, f, h);
@@ -209,7 +234,7 @@ ps_cpu_layer_backward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const
                      rows, h);
 
   ps_cpu_linear_input (dcontext, gradient.dy, weights->wo, rows, h, h);
-  ps_cpu_attention_backward (keep.qkv, dcontext, keep.context, late.probabilities, sizes, workspace);
+  ps_cpu_attention_backward (qkv, inherited, slice, dcontext, keep.context, late.probabilities, sizes, workspace);
   ps_cpu_linear_input (gradient.dnormed1, keep.qkv, weights->wqkv, rows, h, 3 * h);
   ps_cpu_norm_input (dx, gradient.dy, gradient.dnormed1, keep.standard1, late.scale1, weights->norm1_gain, rows, h);
 }

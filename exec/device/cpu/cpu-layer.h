@@ -5,6 +5,9 @@
  *
  * The forward keeps two blocks: `keep` until the end of W, `late` until the end of B. B overwrites z with dz and qkv
  * with dqkv. It adds the block `gradient`, which is also kept until the end of W.
+ *
+ * An op works on one slice of the sequences of a microbatch. Its attention sees the slices before it. `inherited`
+ * collects what later slices leave in B for a slice's keys and values.
  */
 #ifndef PIPESIM_CPU_LAYER_H
 #define PIPESIM_CPU_LAYER_H
@@ -27,27 +30,30 @@ gsize ps_cpu_layer_parameters (const PsCpuSizes *sizes);
 PsCpuLayer ps_cpu_layer_view (const PsCpuSizes *sizes, float *parameters);
 void ps_cpu_layer_init (const PsCpuLayer *weights, const PsCpuSizes *sizes, guint64 seed, guint layer);
 
-/* The blocks that one microbatch keeps of one layer; NULL: not held now. */
+/* The blocks that one slice of a microbatch keeps of one layer; NULL: not held now. */
 typedef struct
 {
   float *keep;
   float *late;
   float *gradient;
-  float *doutput; /* gradient of the layer's output; a boundary tensor */
+  float *doutput;   /* gradient of the layer's output; a boundary tensor */
+  float *inherited; /* see cpu-attention.h */
 } PsCpuLayerState;
 
 /* Floats of each block. */
 gsize ps_cpu_layer_keep_size (const PsCpuSizes *sizes);
-gsize ps_cpu_layer_late_size (const PsCpuSizes *sizes);
+gsize ps_cpu_layer_late_size (const PsCpuSizes *sizes, guint slice);
 gsize ps_cpu_layer_gradient_size (const PsCpuSizes *sizes);
+gsize ps_cpu_layer_inherited_size (const PsCpuSizes *sizes);
 
-/* Turns the layer's input x into its output, in place; fills keep and late. */
+/* Turns the layer's input x into its output, in place; fills keep and late of states[slice]. states has the states of
+ * the slices up to this one. */
 void ps_cpu_layer_forward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
-                           const PsCpuLayerState *state, float *x);
+                           const PsCpuLayerState *const *states, guint slice, float *x);
 
 /* Writes the gradient of the layer's input to dx; reads doutput, keep, late; fills gradient. */
 void ps_cpu_layer_backward (const PsCpuLayer *weights, const PsCpuSizes *sizes, const PsCpuWorkspace *workspace,
-                            const PsCpuLayerState *state, float *dx);
+                            const PsCpuLayerState *const *states, guint slice, float *dx);
 
 /* Adds the weight gradients of the microbatch. */
 void ps_cpu_layer_weights (const PsCpuLayer *weights, const PsCpuLayer *gradients, const PsCpuSizes *sizes,

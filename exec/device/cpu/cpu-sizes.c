@@ -46,17 +46,21 @@ check_size (const PsModel *model, GError **error)
 }
 
 gboolean
-ps_cpu_sizes_init (PsCpuSizes *sizes, const PsModel *model, GError **error)
+ps_cpu_sizes_init (PsCpuSizes *sizes, const PsModel *model, guint n_slices, GError **error)
 {
   if (!check_kind (model, error) || !check_size (model, error))
     return FALSE;
   g_return_val_if_fail (model->heads > 0 && model->hidden % model->heads == 0, FALSE);
+  if (model->sequence % n_slices != 0)
+    return ps_refuse (error, PS_ERROR_UNAVAILABLE, "cpu device: %u slices: do not divide the model's sequence of %u",
+                      n_slices, model->sequence);
 
   *sizes = (PsCpuSizes){
     .layers = (int)model->layers,
-    .tokens = (int)(model->microbatch_size * model->sequence),
+    .tokens = (int)(model->microbatch_size * model->sequence / n_slices),
     .batch = (int)model->microbatch_size,
-    .sequence = (int)model->sequence,
+    .sequence = (int)(model->sequence / n_slices),
+    .slices = (int)n_slices,
     .hidden = (int)model->hidden,
     .heads = (int)model->heads,
     .head_size = (int)(model->hidden / model->heads),
@@ -99,6 +103,6 @@ ps_cpu_workspace_lay_out (PsCpuWorkspace *workspace, const PsCpuSizes *sizes, fl
   workspace->square = ps_cpu_carve (&cursor, sequence * sequence);
   workspace->narrow = ps_cpu_carve (&cursor, sequence * sizes->head_size);
   G_STATIC_ASSERT (sizeof (guint32) == sizeof (float));
-  workspace->words = (guint32 *)(void *)ps_cpu_carve (&cursor, sizes->batch * (sequence + 1));
+  workspace->words = (guint32 *)(void *)ps_cpu_carve (&cursor, sizes->batch * ((gsize)ps_cpu_sizes_whole (sizes) + 1));
   return ps_cpu_carved (cursor) - ps_cpu_carved (block);
 }

@@ -4,13 +4,16 @@
 
 #include "cpu-memory.h"
 
+#define PS_CPU_MAX_SLICES (G_MAXUINT8 + 1) /* PsOp.slice has 8 bits */
+
 /* int: the type that BLAS takes. */
 typedef struct
 {
   int layers;
-  int tokens;   /* of one microbatch: batch * sequence */
+  int tokens;   /* of one op: batch * sequence */
   int batch;    /* sequences of one microbatch */
-  int sequence; /* tokens of one sequence */
+  int sequence; /* tokens of one sequence in a slice; a whole sequence where there is one slice */
+  int slices;   /* of each sequence */
   int hidden;
   int heads;
   int head_size; /* hidden / heads */
@@ -18,8 +21,16 @@ typedef struct
   int vocabulary;
 } PsCpuSizes;
 
-/* Refuses models that the cpu device has no code for (PS_ERROR_UNAVAILABLE, naming the field). */
-gboolean ps_cpu_sizes_init (PsCpuSizes *sizes, const PsModel *model, GError **error);
+/* Refuses models that the cpu device has no code for, and sequences that n_slices do not divide
+ * (PS_ERROR_UNAVAILABLE, naming the field). */
+gboolean ps_cpu_sizes_init (PsCpuSizes *sizes, const PsModel *model, guint n_slices, GError **error);
+
+/* Tokens of a whole sequence. */
+static inline int
+ps_cpu_sizes_whole (const PsCpuSizes *sizes)
+{
+  return sizes->sequence * sizes->slices;
+}
 
 /* Returns the floats of one boundary tensor: tokens * hidden. */
 gsize ps_cpu_sizes_boundary (const PsCpuSizes *sizes);
@@ -36,7 +47,7 @@ typedef struct
   float *wide;    /* tokens x feed_forward */
   float *square;  /* sequence x sequence */
   float *narrow;  /* sequence x head_size */
-  guint32 *words; /* batch x (sequence + 1) */
+  guint32 *words; /* batch x (whole sequence + 1) */
 } PsCpuWorkspace;
 
 /* Lays the parts out from `block` on and returns the floats needed. block NULL: only counts. */

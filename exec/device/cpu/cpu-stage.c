@@ -8,7 +8,7 @@
 #include "cpu-layer.h"
 #include "cpu-stage.h"
 
-/* The last op of a microbatch; W makes it EMPTY again. */
+/* The last op of a slice of a microbatch; W makes it EMPTY again. */
 typedef enum
 {
   EMPTY,
@@ -16,7 +16,7 @@ typedef enum
   BACKWARD,
 } Progress;
 
-/* The blocks of a microbatch in flight. */
+/* The blocks of a slice of a microbatch in flight. */
 typedef struct
 {
   Progress progress;
@@ -33,9 +33,15 @@ struct _PsCpuStage
   gsize n_parameters;
   float *weights, *gradients, *momentum, *variance;
   guint64 n_steps;
-  Slot *slots;    /* [n_microbatches] */
+  Slot *slots;    /* [n_microbatches * slices] */
   double *losses; /* [n_microbatches] */
 };
+
+static guint
+count_slots (const PsCpuContext *context)
+{
+  return context->n_microbatches * (guint)context->sizes.slices;
+}
 
 /* These give the parts of an array of the stage's parameters. */
 static PsCpuEmbedding
@@ -131,7 +137,7 @@ ps_cpu_stage_new (PsCpuContext *context, guint number, const PsStageShape *shape
   stage->number = number;
   stage->shape = *shape;
   stage->n_parameters = count_parameters (&context->sizes, shape);
-  stage->slots = g_new0 (Slot, context->n_microbatches);
+  stage->slots = g_new0 (Slot, count_slots (context));
   stage->losses = g_new (double, context->n_microbatches);
   for (guint i = 0; i < context->n_microbatches; i++)
     stage->losses[i] = NAN;
@@ -146,7 +152,7 @@ ps_cpu_stage_free (PsCpuStage *stage)
 {
   if (stage == NULL)
     return;
-  for (guint i = 0; i < stage->context->n_microbatches; i++)
+  for (guint i = 0; i < count_slots (stage->context); i++)
     g_free (stage->slots[i].layers);
   g_free (stage->slots);
   g_free (stage->losses);
@@ -179,6 +185,7 @@ empty_slot (PsCpuStage *stage, Slot *slot)
       give (stage, &layer->late);
       give (stage, &layer->gradient);
       give (stage, &layer->doutput);
+      give (stage, &layer->inherited);
     }
   give (stage, &slot->head.keep);
   give (stage, &slot->head.late);
@@ -188,25 +195,41 @@ empty_slot (PsCpuStage *stage, Slot *slot)
   slot->progress = EMPTY;
 }
 
-/* Returns the slot of a microbatch whose last op was `last`; NULL with an error if it was another. */
+/* Returns the slot of op's slice if its last op was `last`; NULL with an error if it was another. */
 static Slot *
-find_slot (PsCpuStage *stage, const char *op, guint microbatch, Progress last, GError **error)
+find_slot (PsCpuStage *stage, PsOp op, Progress last, GError **error)
 {
   static const char *const complaint[] = {
     [EMPTY] = "its F has not run",
     [FORWARD] = "its F has run, its B has not",
     [BACKWARD] = "its B has run, its W has not",
   };
+  const guint n = stage->context->n_microbatches, n_slices = (guint)stage->context->sizes.slices;
+  const char *name = last == EMPTY ? "F" : last == FORWARD ? "B" : "W";
+  Slot *slot;
 
-  if (microbatch < stage->context->n_microbatches && stage->slots[microbatch].progress == last)
-    return &stage->slots[microbatch];
-  if (microbatch < stage->context->n_microbatches)
-    g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "stage %u: %s of microbatch %u: %s", stage->number, op, microbatch,
-                 complaint[stage->slots[microbatch].progress]);
-  else
-    g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "stage %u: %s of microbatch %u: there are only %u", stage->number,
-                 op, microbatch, stage->context->n_microbatches);
+  if (op.microbatch >= n || op.slice >= n_slices)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "stage %u: %s of microbatch %u, slice %u: there are only %u, %u",
+                   stage->number, name, op.microbatch, op.slice, n, n_slices);
+      return NULL;
+    }
+  slot = &stage->slots[op.microbatch * n_slices + op.slice];
+  if (slot->progress == last)
+    return slot;
+  g_set_error (error, PS_ERROR, PS_ERROR_SCHEDULE, "stage %u: %s of microbatch %u: %s", stage->number, name,
+               op.microbatch, complaint[slot->progress]);
   return NULL;
+}
+
+/* The states of a layer for the slices of op's microbatch, up to op's own one. */
+static void
+find_states (PsCpuStage *stage, PsOp op, guint layer, const PsCpuLayerState **states)
+{
+  Slot *first = &stage->slots[op.microbatch * (guint)stage->context->sizes.slices];
+
+  for (guint i = 0; i <= op.slice; i++)
+    states[i] = &first[i].layers[layer];
 }
 
 static void
@@ -215,13 +238,13 @@ make_words (PsCpuStage *stage, guint microbatch)
   const PsCpuContext *context = stage->context;
   const PsCpuSizes *sizes = &context->sizes;
 
-  ps_data_words (context->workspace.words, (guint)sizes->batch, (guint)sizes->sequence, (guint)sizes->vocabulary,
-                 context->seed, context->replica * context->n_microbatches + microbatch);
+  ps_data_words (context->workspace.words, (guint)sizes->batch, (guint)ps_cpu_sizes_whole (sizes),
+                 (guint)sizes->vocabulary, context->seed, context->replica * context->n_microbatches + microbatch);
 }
 
 /* Takes all blocks at once, so that a forward that does not fit leaves no trace. */
 static gboolean
-take_forward_blocks (PsCpuStage *stage, Slot *slot, GError **error)
+take_forward_blocks (PsCpuStage *stage, Slot *slot, guint slice, GError **error)
 {
   const PsCpuSizes *sizes = &stage->context->sizes;
   gboolean ok = TRUE;
@@ -229,7 +252,7 @@ take_forward_blocks (PsCpuStage *stage, Slot *slot, GError **error)
   slot->layers = g_new0 (PsCpuLayerState, stage->shape.n_layers);
   for (guint i = 0; ok && i < stage->shape.n_layers; i++)
     ok = take_activation (stage, &slot->layers[i].keep, ps_cpu_layer_keep_size (sizes), error)
-         && take_activation (stage, &slot->layers[i].late, ps_cpu_layer_late_size (sizes), error);
+         && take_activation (stage, &slot->layers[i].late, ps_cpu_layer_late_size (sizes, slice), error);
   if (ok && stage->shape.head)
     ok = take_activation (stage, &slot->head.keep, ps_cpu_head_keep_size (sizes), error)
          && take_activation (stage, &slot->head.late, ps_cpu_head_late_size (sizes), error);
@@ -252,48 +275,51 @@ take_stream (PsCpuStage *stage, float *input, GError **error)
 }
 
 static void
-run_forward (PsCpuStage *stage, Slot *slot, guint microbatch, float *x)
+run_forward (PsCpuStage *stage, Slot *slot, PsOp op, float *x)
 {
   const PsCpuSizes *sizes = &stage->context->sizes;
   const PsCpuWorkspace *workspace = &stage->context->workspace;
+  const PsCpuLayerState *states[PS_CPU_MAX_SLICES];
 
   if (stage->shape.embedding || stage->shape.head)
-    make_words (stage, microbatch);
+    make_words (stage, op.microbatch);
   if (stage->shape.embedding)
     {
       const PsCpuEmbedding embedding = embedding_of (stage, stage->weights);
 
-      ps_cpu_embedding_forward (&embedding, sizes, workspace->words, x);
+      ps_cpu_embedding_forward (&embedding, sizes, op.slice, workspace->words, x);
     }
   for (guint i = 0; i < stage->shape.n_layers; i++)
     {
       const PsCpuLayer layer = layer_of (stage, stage->weights, i);
 
-      ps_cpu_layer_forward (&layer, sizes, workspace, &slot->layers[i], x);
+      find_states (stage, op, i, states);
+      ps_cpu_layer_forward (&layer, sizes, workspace, states, op.slice, x);
     }
   if (stage->shape.head)
     {
       const PsCpuHead head = head_of (stage, stage->weights);
+      const double before = op.slice > 0 ? stage->losses[op.microbatch] : 0;
 
-      stage->losses[microbatch] = ps_cpu_head_forward (&head, sizes, workspace, &slot->head, x);
+      stage->losses[op.microbatch] = before + ps_cpu_head_forward (&head, sizes, op.slice, workspace, &slot->head, x);
     }
 }
 
 gboolean
-ps_cpu_stage_forward (PsCpuStage *stage, guint microbatch, float *input, float **output, GError **error)
+ps_cpu_stage_forward (PsCpuStage *stage, PsOp op, float *input, float **output, GError **error)
 {
   g_return_val_if_fail ((input == NULL) == stage->shape.embedding, FALSE);
 
-  Slot *slot = find_slot (stage, "F", microbatch, EMPTY, error);
+  Slot *slot = find_slot (stage, op, EMPTY, error);
   float *x = slot != NULL ? take_stream (stage, input, error) : NULL;
 
   *output = NULL;
-  if (x == NULL || !take_forward_blocks (stage, slot, error))
+  if (x == NULL || !take_forward_blocks (stage, slot, op.slice, error))
     {
       ps_memory_pool_give (stage->context->memory, x != NULL ? x : input);
       return FALSE;
     }
-  run_forward (stage, slot, microbatch, x);
+  run_forward (stage, slot, op, x);
   slot->progress = FORWARD;
   if (stage->shape.head)
     give (stage, &x);
@@ -314,7 +340,7 @@ take_gradient (PsCpuStage *stage, guint layer, float **block, GError **error)
 }
 
 static gboolean
-backward_head (PsCpuStage *stage, Slot *slot, guint microbatch, float **doutput, GError **error)
+backward_head (PsCpuStage *stage, Slot *slot, PsOp op, float **doutput, GError **error)
 {
   const PsCpuSizes *sizes = &stage->context->sizes;
   const PsCpuHead head = head_of (stage, stage->weights);
@@ -322,52 +348,75 @@ backward_head (PsCpuStage *stage, Slot *slot, guint microbatch, float **doutput,
   if (!take_activation (stage, &slot->head.gradient, ps_cpu_head_gradient_size (sizes), error)
       || !take_gradient (stage, stage->shape.n_layers, doutput, error))
     return FALSE;
-  make_words (stage, microbatch);
-  ps_cpu_head_backward (&head, sizes, &stage->context->workspace, &slot->head, *doutput);
+  make_words (stage, op.microbatch);
+  ps_cpu_head_backward (&head, sizes, op.slice, &stage->context->workspace, &slot->head, *doutput);
   give (stage, &slot->head.late);
+  return TRUE;
+}
+
+/* Makes room for the gradients that op's slice leaves to the slices before it. */
+static gboolean
+take_inherited (PsCpuStage *stage, PsOp op, guint layer, GError **error)
+{
+  const gsize n = ps_cpu_layer_inherited_size (&stage->context->sizes);
+  Slot *first = &stage->slots[op.microbatch * (guint)stage->context->sizes.slices];
+
+  for (guint i = 0; i < op.slice; i++)
+    {
+      float **block = &first[i].layers[layer].inherited;
+
+      if (*block != NULL)
+        continue;
+      if (!take_activation (stage, block, n, error))
+        return FALSE;
+      memset (*block, 0, n * sizeof (float));
+    }
   return TRUE;
 }
 
 /* Replaces *gradient with the gradient of the layer's input. The layer keeps the old one for W. */
 static gboolean
-backward_layer (PsCpuStage *stage, Slot *slot, guint i, float **gradient, GError **error)
+backward_layer (PsCpuStage *stage, Slot *slot, PsOp op, guint i, float **gradient, GError **error)
 {
   const PsCpuSizes *sizes = &stage->context->sizes;
   const PsCpuLayer layer = layer_of (stage, stage->weights, i);
+  const PsCpuLayerState *states[PS_CPU_MAX_SLICES];
   PsCpuLayerState *state = &slot->layers[i];
 
   state->doutput = g_steal_pointer (gradient);
   if (!take_activation (stage, &state->gradient, ps_cpu_layer_gradient_size (sizes), error)
-      || !take_gradient (stage, i, gradient, error))
+      || !take_inherited (stage, op, i, error) || !take_gradient (stage, i, gradient, error))
     return FALSE;
-  ps_cpu_layer_backward (&layer, sizes, &stage->context->workspace, state, *gradient);
+  find_states (stage, op, i, states);
+  ps_cpu_layer_backward (&layer, sizes, &stage->context->workspace, states, op.slice, *gradient);
+  give (stage, &state->inherited);
   give (stage, &state->late);
   return TRUE;
 }
 
 static gboolean
-run_backward (PsCpuStage *stage, Slot *slot, guint microbatch, float **gradient, GError **error)
+run_backward (PsCpuStage *stage, Slot *slot, PsOp op, float **gradient, GError **error)
 {
-  if (stage->shape.head && !backward_head (stage, slot, microbatch, gradient, error))
+  if (stage->shape.head && !backward_head (stage, slot, op, gradient, error))
     return FALSE;
   for (guint i = stage->shape.n_layers; i > 0; i--)
-    if (!backward_layer (stage, slot, i - 1, gradient, error))
+    if (!backward_layer (stage, slot, op, i - 1, gradient, error))
       return FALSE;
   return TRUE;
 }
 
 gboolean
-ps_cpu_stage_backward (PsCpuStage *stage, guint microbatch, float *input, float **output, GError **error)
+ps_cpu_stage_backward (PsCpuStage *stage, PsOp op, float *input, float **output, GError **error)
 {
   g_return_val_if_fail ((input == NULL) == stage->shape.head, FALSE);
 
-  Slot *slot = find_slot (stage, "B", microbatch, FORWARD, error);
+  Slot *slot = find_slot (stage, op, FORWARD, error);
   float *gradient = input;
 
   *output = NULL;
   if (slot != NULL && input != NULL && (stage->shape.n_layers > 0 || stage->shape.embedding))
     ps_memory_pool_retag (stage->context->memory, input, PS_USE_ACTIVATION);
-  if (slot == NULL || !run_backward (stage, slot, microbatch, &gradient, error))
+  if (slot == NULL || !run_backward (stage, slot, op, &gradient, error))
     {
       give (stage, &gradient);
       return FALSE;
@@ -378,11 +427,11 @@ ps_cpu_stage_backward (PsCpuStage *stage, guint microbatch, float *input, float 
 }
 
 gboolean
-ps_cpu_stage_weight_gradients (PsCpuStage *stage, guint microbatch, GError **error)
+ps_cpu_stage_weight_gradients (PsCpuStage *stage, PsOp op, GError **error)
 {
   const PsCpuSizes *sizes = &stage->context->sizes;
   const PsCpuWorkspace *workspace = &stage->context->workspace;
-  Slot *slot = find_slot (stage, "W", microbatch, BACKWARD, error);
+  Slot *slot = find_slot (stage, op, BACKWARD, error);
 
   if (slot == NULL)
     return FALSE;
@@ -403,8 +452,8 @@ ps_cpu_stage_weight_gradients (PsCpuStage *stage, guint microbatch, GError **err
     {
       const PsCpuEmbedding dembedding = embedding_of (stage, stage->gradients);
 
-      make_words (stage, microbatch);
-      ps_cpu_embedding_weights (&dembedding, sizes, workspace->words, slot->dembedding);
+      make_words (stage, op.microbatch);
+      ps_cpu_embedding_weights (&dembedding, sizes, op.slice, workspace->words, slot->dembedding);
     }
   empty_slot (stage, slot);
   return TRUE;

@@ -33,9 +33,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsCpuStage, ps_cpu_stage_free)
 /* The ops of device.h on blocks of one boundary tensor. input is taken, also on failure; *output is NULL if the op
  * has none. Errors: PS_ERROR_SCHEDULE if the op is not the microbatch's next one, PS_ERROR_UNAVAILABLE if memory
  * runs out. */
-gboolean ps_cpu_stage_forward (PsCpuStage *stage, guint microbatch, float *input, float **output, GError **error);
-gboolean ps_cpu_stage_backward (PsCpuStage *stage, guint microbatch, float *input, float **output, GError **error);
-gboolean ps_cpu_stage_weight_gradients (PsCpuStage *stage, guint microbatch, GError **error);
+gboolean ps_cpu_stage_forward (PsCpuStage *stage, PsOp op, float *input, float **output, GError **error);
+gboolean ps_cpu_stage_backward (PsCpuStage *stage, PsOp op, float *input, float **output, GError **error);
+gboolean ps_cpu_stage_weight_gradients (PsCpuStage *stage, PsOp op, GError **error);
 void ps_cpu_stage_optimize (PsCpuStage *stage);
 
 /* Returns the loss of the latest forward; NaN if there was none or the stage has no head. */
