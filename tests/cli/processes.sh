@@ -114,6 +114,11 @@ equal "split backwards, short messages" 4 pipesim exec --schedule zb-h1 -p 4 -m 
 equal "two ranks with two devices each" 2 pipesim exec --schedule 1f1b -p 4 -m 8 $mpi --model large.ini
 fine "two copies of two ranks" '"check": "equal-within"' 4 pipesim exec --schedule 1f1b -p 2 -m 4 $mpi --steps 3 --check --json \
   --model large.ini
+equal "two weight copies, four ranks" 4 pipesim exec --schedule chimera -p 4 -m 4 $mpi --model large.ini
+equal "two weight copies, two devices a rank" 2 pipesim exec --schedule dualpipe -p 4 -m 8 $mpi --model small.ini
+fine "two weight copies in two replicas" '"check": "equal-within"' 4 pipesim exec --schedule chimera -p 2 -m 4 $mpi --steps 2 --check \
+  --json --model small.ini
+equal "sequence slices" 2 pipesim exec --schedule seq1f1b -p 2 -m 4 $mpi --model small.ini
 fine "devices that do nothing" 'gpipe on 3 devices (null, mpi)' 3 pipesim exec --schedule gpipe -p 3 -m 16 --device null --transport mpi
 costs='--costs f=1ms,b=1ms,w=1ms,c=200us,act=1MiB'
 paced="--device paced --transport mpi $costs"
@@ -362,6 +367,13 @@ for way in "--device cuda --transport nccl" "--device cuda --transport threads" 
     result "four GPUs in one process, $way" "$(cat "$work/stdout" "$work/stderr")"
   fi
 done
+for way in "--transport nccl" "--transport threads"; do
+  if pipesim exec --schedule dualpipe -p 4 -m 8 --device cuda $way --model small.ini --steps 2 --check --json >"$work/stdout" 2>"$work/stderr" && grep -q bit-equal "$work/stdout"; then
+    result "two weight copies on four GPUs, $way"
+  else
+    result "two weight copies on four GPUs, $way" "$(cat "$work/stdout" "$work/stderr")"
+  fi
+done
 export PS_EMULATED_GPUS=2
 equal "two ranks with two GPUs each" 2 $own_hosts pipesim exec --schedule zb-h1 -p 4 -m 8 $nccl
 unset PS_EMULATED_GPUS
@@ -369,6 +381,7 @@ unset PS_EMULATED_GPUS
 # One process for each GPU.
 equal "four ranks over NCCL" 4 $own_hosts pipesim exec --schedule zb-h1 -p 4 -m 8 $nccl
 equal "two stages a rank over NCCL" 2 $own_hosts pipesim exec --schedule zb-v -p 2 -m 4 $nccl
+equal "two weight copies over NCCL" 4 $own_hosts pipesim exec --schedule chimera -p 4 -m 4 $nccl
 fine "two copies of two ranks over NCCL" '"check": "equal-within"' 4 $own_hosts pipesim exec --schedule 1f1b -p 2 -m 4 $nccl $check
 cuda='pipesim exec --schedule 1f1b -p 2 -m 1 --device cuda --transport nccl --model small.ini'
 equal "ranks that choose different algorithms" 2 sh odd.sh 1 PS_EMULATED_ALGORITHM=1 '' $cuda
