@@ -92,7 +92,7 @@ ps_timeline_append_memory (GString *script, const PsTimeline *timeline, double x
 gboolean
 ps_timeline_is_coarse (const PsPicture *picture, const PsTimeline *timeline)
 {
-  return !picture->terminal && g_str_has_suffix (picture->output, ".svg") && timeline->ops->len > MANY_OPS;
+  return g_str_has_suffix (picture->output, ".svg") && timeline->ops->len > MANY_OPS;
 }
 
 gint64

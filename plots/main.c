@@ -6,6 +6,7 @@
 #include "options.h"
 #include "program.h"
 #include "timeline-plot.h"
+#include "timeline-text.h"
 
 #include <stdio.h>
 
@@ -26,7 +27,15 @@ load_and_draw (const PsPlotOptions *options, DrawTimelines draw, GError **error)
 static gboolean
 timelines_draw (const PsPlotOptions *options, PsTimeline *const *timelines, guint n, GError **error)
 {
-  return ps_timeline_plot (&options->picture, timelines, n, error);
+  const PsPicture *picture = &options->picture;
+
+  if (picture->terminal)
+    {
+      g_autofree char *text = ps_timeline_to_text (timelines, n, picture->width / PS_TERMINAL_COLUMN, picture->plain);
+
+      return ps_print_raw (text, error);
+    }
+  return ps_timeline_plot (picture, timelines, n, error);
 }
 
 static gboolean

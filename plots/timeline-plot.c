@@ -399,7 +399,7 @@ append_chips (GString *script, const Layout *layout, const Panel *panel)
 
 /* Appends swatches in pixels, one shade per chunk (four at most), and after them the name of the kind. */
 static void
-append_legend (GString *script, const PsPicture *picture, const Layout *layout, const Panel *panels, guint n)
+append_legend (GString *script, const Layout *layout, const Panel *panels, guint n)
 {
   g_autoptr (GString) labels = g_string_new (NULL);
   guint max_chunks, kinds = used_kinds (panels, n, &max_chunks), shades = MIN (max_chunks, 4);
@@ -408,14 +408,14 @@ append_legend (GString *script, const PsPicture *picture, const Layout *layout, 
   g_string_append (script, "$legend << EOD\n");
   for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
     {
-      const char *label = picture->terminal ? ps_op_kind_name (kind) : ps_plot_kind_label (kind);
+      const char *label = ps_plot_kind_label (kind);
 
       if (!(kinds & 1U << kind))
         continue;
       for (guint s = 0; s < shades; s++, x += 16)
         append_box (script, &(Box){ x, x + 15, y - 6, y + 6, 0, ps_plot_op_colour (kind, s, shades) });
       g_string_append_printf (labels, "%g %g \"%s\"\n", x + 4, y, label);
-      x += 22 + (picture->terminal ? PS_TERMINAL_COLUMN : 5.6) * (double)strlen (label);
+      x += 22 + 5.6 * (double)strlen (label);
     }
   for (guint p = 0; p < n; p++)
     append_chips (script, layout, &panels[p]);
@@ -473,7 +473,7 @@ ps_timeline_plot (const PsPicture *picture, PsTimeline *const *timelines, guint 
       y -= panel_extra (timelines[i]) + layout.row * timelines[i]->n_devices;
     }
   ps_plot_strokes_append (strokes, script);
-  append_legend (script, picture, &layout, panels, n);
+  append_legend (script, &layout, panels, n);
   for (guint i = 0; i < n; i++)
     g_free (panels[i].n_chunks);
   return ps_gnuplot_draw (picture, layout.width, layout.height, script->str, "timeline.gp", error);
