@@ -80,31 +80,30 @@ parse_size (PsPlotOptions *options, GError **error)
   return usage_error (error, "--size", options->size, "is no WIDTHxHEIGHT in pixels, each from 200 to 16000");
 }
 
-/* A side of the window: from the environment, else from the system, else the usual size. */
+/* The lines of the window: from the environment, else from the system, else the usual number. */
 static guint
-window_side (const char *variable, guint least, guint system, guint usual)
+window_lines (void)
 {
-  const char *text = g_getenv (variable);
+  const char *text = g_getenv ("LINES");
+  struct winsize window = { 0 };
   gint64 value;
 
-  if (text != NULL && ps_parse_integer (variable, text, least, 1000, &value, NULL))
+  if (text != NULL && ps_parse_integer ("LINES", text, 20, 1000, &value, NULL))
     return (guint)value;
-  return CLAMP (system ? system : usual, least, 1000);
+  return ioctl (STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_row > 0 ? CLAMP (window.ws_row, 20, 1000) : 41;
 }
 
 static gboolean
 parse_window (PsPlotOptions *options, GError **error)
 {
-  struct winsize window = { 0 };
+  guint columns = ps_window_columns ();
 
   if (options->picture.output != NULL)
     return usage_error (error, "--terminal", options->picture.output, "does not go with it; -o writes a file");
   if (options->size != NULL)
     return usage_error (error, "--terminal", options->size, "does not go with it; COLUMNS and LINES say its size");
-  if (ioctl (STDOUT_FILENO, TIOCGWINSZ, &window) != 0)
-    window = (struct winsize){ 0 };
-  options->picture.width = PS_TERMINAL_COLUMN * window_side ("COLUMNS", 60, window.ws_col, 100);
-  options->picture.height = PS_TERMINAL_ROW * (window_side ("LINES", 20, window.ws_row, 41) - 1);
+  options->picture.width = PS_TERMINAL_COLUMN * (columns > 0 ? MAX (columns, 60) : 100);
+  options->picture.height = PS_TERMINAL_ROW * (window_lines () - 1);
   options->picture.plain = !isatty (STDOUT_FILENO) || g_getenv ("NO_COLOR") != NULL;
   return TRUE;
 }

@@ -53,8 +53,13 @@ guint ps_table_n_rows (const PsTable *table);
 /* Stable sort by an INTEGER, TIME, SIZE, RATIO, NUMBER or BOOLEAN column (no before yes), unset cells last. */
 void ps_table_sort (PsTable *table, const char *key, gboolean descending);
 
+/* The width of the window: of the environment's COLUMNS, else of the terminal that is standard output; 0: there is no
+ * terminal. */
+guint ps_window_columns (void);
+
 /* Aligned text, numbers right, one line per row under a heading; texts as ps_format_line makes them, as in the next
- * two. Free with g_free. */
+ * two. A table wider than ps_window_columns gets narrower, step by step until it fits: headings take several lines;
+ * columns that are equal in all rows become a line above the table; long texts take several lines. Free with g_free. */
 char *ps_table_to_text (const PsTable *table);
 
 /* The same as a table of Markdown. Free with g_free. */

@@ -1,8 +1,7 @@
-/* report.c - one table, printed as aligned text or as JSON. */
+/* report.c - the cells of a table, and the table as JSON. */
 #include "json/json-text.h"
 #include "report-private.h"
 
-#include <errno.h>
 #include <math.h>
 
 PsTable *
@@ -173,156 +172,6 @@ ps_table_sort (PsTable *table, const char *key, gboolean descending)
   g_ptr_array_sort_with_data (table->rows, compare_rows, &sort);
 }
 
-/* Text */
-
-static gboolean
-is_printed (const PsColumn *column)
-{
-  return column->title != NULL && column->type != PS_COLUMN_TABLE && column->type != PS_COLUMN_NUMBERS
-         && column->type != PS_COLUMN_LISTS;
-}
-
-static char *
-cell_to_text (const PsCell *cell, PsColumnType type)
-{
-  if (!cell->set)
-    return g_strdup ("-");
-  switch (type)
-    {
-    case PS_COLUMN_TEXT:
-      return ps_format_line (cell->text);
-    case PS_COLUMN_INTEGER:
-      return g_strdup_printf ("%" G_GINT64_FORMAT, cell->integer);
-    case PS_COLUMN_TIME:
-      return ps_format_time (cell->integer);
-    case PS_COLUMN_SIZE:
-      return ps_format_size (cell->integer);
-    case PS_COLUMN_RATIO:
-      return g_strdup_printf ("%.4f", cell->ratio);
-    case PS_COLUMN_NUMBER:
-      return g_strdup_printf ("%.6g", cell->ratio);
-    case PS_COLUMN_PERCENT:
-      return g_strdup_printf ("%+.2f %%", cell->ratio * 100);
-    case PS_COLUMN_BOOLEAN:
-      return g_strdup (cell->integer ? "yes" : "no");
-    case PS_COLUMN_TABLE:
-    case PS_COLUMN_NUMBERS:
-    case PS_COLUMN_LISTS:
-    default:
-      g_assert_not_reached ();
-    }
-}
-
-static gboolean
-is_left (PsColumnType type)
-{
-  return type == PS_COLUMN_TEXT || type == PS_COLUMN_BOOLEAN;
-}
-
-static void
-append_padded (GString *line, const char *text, glong width, gboolean left)
-{
-  glong pad = width - g_utf8_strlen (text, -1);
-
-  if (line->len > 0)
-    g_string_append (line, "  ");
-  g_string_append_printf (line, "%*s%s%*s", left ? 0 : (int)pad, "", text, left ? (int)pad : 0, "");
-}
-
-/* texts: [1 + rows][columns], the heading first; NULL where a column is not printed. */
-static char **
-all_texts (const PsTable *table)
-{
-  guint n = table->n_columns;
-  char **texts = g_new0 (char *, (gsize)(table->rows->len + 1) * n + 1);
-
-  for (guint c = 0; c < n; c++)
-    {
-      if (!is_printed (&table->columns[c]))
-        continue;
-      texts[c] = g_strdup (table->columns[c].title);
-      for (guint r = 0; r < table->rows->len; r++)
-        texts[(r + 1) * n + c] = cell_to_text ((PsCell *)table->rows->pdata[r] + c, table->columns[c].type);
-    }
-  return texts;
-}
-
-static glong
-column_width (char *const *texts, guint n_rows, guint n_columns, guint column)
-{
-  glong width = 0;
-
-  for (guint r = 0; r < n_rows; r++)
-    width = MAX (width, g_utf8_strlen (texts[r * n_columns + column], -1));
-  return width;
-}
-
-static void
-free_texts (char **texts, guint n)
-{
-  for (guint i = 0; i < n; i++)
-    g_free (texts[i]);
-  g_free (texts);
-}
-
-char *
-ps_table_to_text (const PsTable *table)
-{
-  guint n = table->n_columns, n_rows = table->rows->len + 1;
-  char **texts = all_texts (table);
-  g_autofree glong *widths = g_new0 (glong, n);
-  GString *text = g_string_new (NULL);
-
-  for (guint c = 0; c < n; c++)
-    widths[c] = texts[c] != NULL ? column_width (texts, n_rows, n, c) : 0;
-  for (guint r = 0; r < n_rows; r++)
-    {
-      g_autoptr (GString) line = g_string_new (NULL);
-
-      for (guint c = 0; c < n; c++)
-        if (texts[c] != NULL)
-          append_padded (line, texts[r * n + c], widths[c], is_left (table->columns[c].type));
-      g_string_append_printf (text, "%s\n", g_strchomp (line->str));
-    }
-  free_texts (texts, n_rows * n);
-  return g_string_free (text, FALSE);
-}
-
-/* Markdown */
-
-/* A bar would end the cell. */
-static void
-append_markdown_cell (GString *text, const char *cell)
-{
-  g_auto (GStrv) parts = g_strsplit (cell, "|", -1);
-  g_autofree char *escaped = g_strjoinv ("\\|", parts);
-
-  g_string_append_printf (text, " %s |", escaped);
-}
-
-char *
-ps_table_to_markdown (const PsTable *table)
-{
-  guint n = table->n_columns, n_rows = table->rows->len + 1;
-  char **texts = all_texts (table);
-  GString *text = g_string_new (NULL);
-
-  for (guint r = 0; r < n_rows; r++)
-    {
-      g_string_append_c (text, '|');
-      for (guint c = 0; c < n; c++)
-        if (texts[c] != NULL)
-          append_markdown_cell (text, texts[r * n + c]);
-      g_string_append (text, r == 0 ? "\n|" : "\n");
-      for (guint c = 0; r == 0 && c < n; c++)
-        if (texts[c] != NULL)
-          g_string_append (text, is_left (table->columns[c].type) ? " --- |" : " ---: |");
-      g_string_append (text, r == 0 ? "\n" : "");
-    }
-  free_texts (texts, n_rows * n);
-  return g_string_free (text, FALSE);
-}
-
 /* JSON */
 
 static void append_object (GString *json, const PsTable *table, guint row, int indent);
@@ -433,30 +282,4 @@ ps_table_to_json (const PsTable *table, const char *format, const char *const *e
   append_rows (json, table, 2);
   g_string_append (json, "]\n}\n");
   return g_string_free (json, FALSE);
-}
-
-gboolean
-ps_print (const char *text, GError **error)
-{
-  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
-  g_autofree char *safe = NULL;
-
-  for (guint i = 0; lines[i] != NULL; i++)
-    {
-      g_autofree char *line = lines[i];
-
-      lines[i] = ps_format_line (line);
-    }
-  safe = g_strjoinv ("\n", lines);
-  return ps_print_raw (safe, error);
-}
-
-gboolean
-ps_print_raw (const char *text, GError **error)
-{
-  if (fputs (text, stdout) != EOF && fflush (stdout) == 0)
-    return TRUE;
-  g_set_error (error, PS_ERROR, PS_ERROR_IO, "standard output: %s", g_strerror (errno));
-  clearerr (stdout);
-  return FALSE;
 }

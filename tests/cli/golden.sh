@@ -10,6 +10,7 @@ set -u
 golden=$(cd "$(dirname "$0")/../golden" && pwd)
 PATH=$(cd "$PIPESIM_BINDIR" && pwd):$PATH
 export LC_ALL=C.UTF-8
+unset COLUMNS LINES
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

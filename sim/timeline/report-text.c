@@ -1,0 +1,354 @@
+/* report-text.c - a table as aligned text, as wide as the window, and as Markdown. */
+#include "report-private.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define NARROWEST_TEXT 12  /* columns of text get no narrower */
+#define WIDEST_WINDOW 1000 /* columns that COLUMNS may say */
+#define GAP 2              /* blanks between two columns */
+
+static gboolean
+is_printed (const PsColumn *column)
+{
+  return column->title != NULL && column->type != PS_COLUMN_TABLE && column->type != PS_COLUMN_NUMBERS
+         && column->type != PS_COLUMN_LISTS;
+}
+
+static char *
+cell_to_text (const PsCell *cell, PsColumnType type)
+{
+  if (!cell->set)
+    return g_strdup ("-");
+  switch (type)
+    {
+    case PS_COLUMN_TEXT:
+      return ps_format_line (cell->text);
+    case PS_COLUMN_INTEGER:
+      return g_strdup_printf ("%" G_GINT64_FORMAT, cell->integer);
+    case PS_COLUMN_TIME:
+      return ps_format_time (cell->integer);
+    case PS_COLUMN_SIZE:
+      return ps_format_size (cell->integer);
+    case PS_COLUMN_RATIO:
+      return g_strdup_printf ("%.4f", cell->ratio);
+    case PS_COLUMN_NUMBER:
+      return g_strdup_printf ("%.6g", cell->ratio);
+    case PS_COLUMN_PERCENT:
+      return g_strdup_printf ("%+.2f %%", cell->ratio * 100);
+    case PS_COLUMN_BOOLEAN:
+      return g_strdup (cell->integer ? "yes" : "no");
+    case PS_COLUMN_TABLE:
+    case PS_COLUMN_NUMBERS:
+    case PS_COLUMN_LISTS:
+    default:
+      g_assert_not_reached ();
+    }
+}
+
+static gboolean
+is_left (PsColumnType type)
+{
+  return type == PS_COLUMN_TEXT || type == PS_COLUMN_BOOLEAN;
+}
+
+/* texts: [1 + rows][columns], the heading first; NULL where a column is not printed. */
+static char **
+all_texts (const PsTable *table)
+{
+  guint n = table->n_columns;
+  char **texts = g_new0 (char *, (gsize)(table->rows->len + 1) * n + 1);
+
+  for (guint c = 0; c < n; c++)
+    {
+      if (!is_printed (&table->columns[c]))
+        continue;
+      texts[c] = g_strdup (table->columns[c].title);
+      for (guint r = 0; r < table->rows->len; r++)
+        texts[(r + 1) * n + c] = cell_to_text ((PsCell *)table->rows->pdata[r] + c, table->columns[c].type);
+    }
+  return texts;
+}
+
+static glong
+column_width (char *const *texts, guint n_rows, guint n_columns, guint column)
+{
+  glong width = 0;
+
+  for (guint r = 0; r < n_rows; r++)
+    width = MAX (width, g_utf8_strlen (texts[r * n_columns + column], -1));
+  return width;
+}
+
+static void
+free_texts (char **texts, guint n)
+{
+  for (guint i = 0; i < n; i++)
+    g_free (texts[i]);
+  g_free (texts);
+}
+
+/* A table on its way to text. */
+typedef struct
+{
+  const PsTable *table;
+  guint n;       /* columns */
+  guint n_rows;  /* the heading included */
+  char **texts;  /* [n_rows * n], NULL in columns that are not printed */
+  glong *widths; /* [n] */
+} Sheet;
+
+static void
+sheet_clear (Sheet *sheet)
+{
+  free_texts (sheet->texts, sheet->n_rows * sheet->n);
+  g_free (sheet->widths);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Sheet, sheet_clear)
+
+static void
+sheet_init (Sheet *sheet, const PsTable *table)
+{
+  *sheet = (Sheet){ .table = table, .n = table->n_columns, .n_rows = table->rows->len + 1 };
+  sheet->texts = all_texts (table);
+  sheet->widths = g_new0 (glong, sheet->n);
+  for (guint c = 0; c < sheet->n; c++)
+    if (sheet->texts[c] != NULL)
+      sheet->widths[c] = column_width (sheet->texts, sheet->n_rows, sheet->n, c);
+}
+
+static gboolean
+is_text (const Sheet *sheet, guint column)
+{
+  return sheet->texts[column] != NULL && sheet->table->columns[column].type == PS_COLUMN_TEXT;
+}
+
+static glong
+total_width (const Sheet *sheet)
+{
+  glong width = -GAP;
+
+  for (guint c = 0; c < sheet->n; c++)
+    if (sheet->texts[c] != NULL)
+      width += sheet->widths[c] + GAP;
+  return width;
+}
+
+/* The longest word of a column's rows from `row` on, below n_rows. */
+static glong
+longest_word (const Sheet *sheet, guint column, guint row, guint n_rows)
+{
+  glong longest = 0;
+
+  for (; row < n_rows; row++)
+    {
+      g_auto (GStrv) words = g_strsplit (sheet->texts[row * sheet->n + column], " ", -1);
+
+      for (guint i = 0; words[i] != NULL; i++)
+        longest = MAX (longest, g_utf8_strlen (words[i], -1));
+    }
+  return longest;
+}
+
+/* Lets headings of several words take several lines. */
+static void
+stack_headings (Sheet *sheet)
+{
+  for (guint c = 0; c < sheet->n; c++)
+    if (sheet->texts[c] != NULL)
+      sheet->widths[c]
+          = MAX (column_width (sheet->texts + sheet->n, sheet->n_rows - 1, sheet->n, c), longest_word (sheet, c, 0, 1));
+}
+
+/* Takes columns whose rows are all equal, from the right, out of the table and into a line above it. */
+static void
+fold_columns (Sheet *sheet, glong window, GString *text)
+{
+  g_autoptr (GString) folded = g_string_new (NULL);
+
+  for (guint c = sheet->n; c-- > 1 && sheet->n_rows > 2 && total_width (sheet) > window;)
+    {
+      gboolean equal = sheet->texts[c] != NULL;
+      g_autofree char *entry = NULL;
+
+      for (guint r = 2; r < sheet->n_rows && equal; r++)
+        equal = g_str_equal (sheet->texts[r * sheet->n + c], sheet->texts[sheet->n + c]);
+      if (!equal)
+        continue;
+      entry = g_strdup_printf ("%s %s%s", sheet->texts[c], sheet->texts[sheet->n + c], folded->len > 0 ? ", " : "");
+      g_string_prepend (folded, entry);
+      for (guint r = 0; r < sheet->n_rows; r++)
+        g_clear_pointer (&sheet->texts[r * sheet->n + c], g_free);
+    }
+  if (folded->len > 0)
+    g_string_append_printf (text, "in every row: %s\n", folded->str);
+}
+
+/* Makes the widest columns of text narrower; words stay whole. */
+static void
+shrink_texts (Sheet *sheet, glong window)
+{
+  g_autofree glong *least = g_new0 (glong, sheet->n);
+
+  for (guint c = 1; c < sheet->n; c++)
+    if (is_text (sheet, c))
+      least[c] = MAX (longest_word (sheet, c, 0, sheet->n_rows), NARROWEST_TEXT);
+  for (glong excess = total_width (sheet) - window; excess > 0; excess--)
+    {
+      guint widest = 0;
+
+      for (guint c = 1; c < sheet->n; c++)
+        if (least[c] > 0 && sheet->widths[c] > least[c] && (widest == 0 || sheet->widths[c] > sheet->widths[widest]))
+          widest = c;
+      if (widest == 0)
+        return;
+      sheet->widths[widest]--;
+    }
+}
+
+/* Cuts the first line of at most `width` letters off *rest, at a blank. Free with g_free. */
+static char *
+next_line (const char **rest, glong width)
+{
+  const char *end = *rest, *blank = NULL;
+  char *line;
+
+  for (glong i = 0; *end != '\0' && i < width; i++, end = g_utf8_next_char (end))
+    if (*end == ' ')
+      blank = end;
+  if (*end != '\0' && *end != ' ' && blank != NULL)
+    end = blank;
+  line = g_strndup (*rest, (gsize)(end - *rest));
+  *rest = *end == ' ' ? end + 1 : end;
+  return line;
+}
+
+static void
+append_padded (GString *line, const char *text, glong width, gboolean left)
+{
+  glong pad = width - g_utf8_strlen (text, -1);
+
+  g_string_append_printf (line, "%*s%s%*s%*s", left ? 0 : (int)pad, "", text, left ? (int)pad : 0, "", GAP, "");
+}
+
+/* A row takes as many lines as its longest cell; headings end on one line. */
+static void
+append_row (GString *text, const Sheet *sheet, guint row)
+{
+  g_autofree const char **rest = g_new0 (const char *, sheet->n);
+  gboolean more = TRUE;
+
+  for (guint c = 0; c < sheet->n; c++)
+    rest[c] = sheet->texts[row * sheet->n + c];
+  while (more)
+    {
+      g_autoptr (GString) line = g_string_new (NULL);
+
+      more = FALSE;
+      for (guint c = 0; c < sheet->n; c++)
+        if (rest[c] != NULL)
+          {
+            g_autofree char *cell = next_line (&rest[c], sheet->widths[c]);
+
+            append_padded (line, cell, sheet->widths[c], is_left (sheet->table->columns[c].type));
+            more |= *rest[c] != '\0';
+          }
+      g_string_append_printf (text, "%s\n", g_strchomp (line->str));
+    }
+}
+
+guint
+ps_window_columns (void)
+{
+  const char *text = g_getenv ("COLUMNS");
+  struct winsize window = { 0 };
+  gint64 columns;
+
+  if (text != NULL && ps_parse_integer ("COLUMNS", text, 1, WIDEST_WINDOW, &columns, NULL))
+    return (guint)columns;
+  return ioctl (STDOUT_FILENO, TIOCGWINSZ, &window) == 0 ? window.ws_col : 0;
+}
+
+char *
+ps_table_to_text (const PsTable *table)
+{
+  glong window = ps_window_columns ();
+  GString *text = g_string_new (NULL);
+  g_auto (Sheet) sheet = { 0 };
+
+  sheet_init (&sheet, table);
+  if (window > 0 && total_width (&sheet) > window)
+    {
+      stack_headings (&sheet);
+      fold_columns (&sheet, window, text);
+      shrink_texts (&sheet, window);
+    }
+  for (guint r = 0; r < sheet.n_rows; r++)
+    append_row (text, &sheet, r);
+  return g_string_free (text, FALSE);
+}
+
+/* Markdown */
+
+/* A bar would end the cell. */
+static void
+append_markdown_cell (GString *text, const char *cell)
+{
+  g_auto (GStrv) parts = g_strsplit (cell, "|", -1);
+  g_autofree char *escaped = g_strjoinv ("\\|", parts);
+
+  g_string_append_printf (text, " %s |", escaped);
+}
+
+char *
+ps_table_to_markdown (const PsTable *table)
+{
+  guint n = table->n_columns, n_rows = table->rows->len + 1;
+  char **texts = all_texts (table);
+  GString *text = g_string_new (NULL);
+
+  for (guint r = 0; r < n_rows; r++)
+    {
+      g_string_append_c (text, '|');
+      for (guint c = 0; c < n; c++)
+        if (texts[c] != NULL)
+          append_markdown_cell (text, texts[r * n + c]);
+      g_string_append (text, r == 0 ? "\n|" : "\n");
+      for (guint c = 0; r == 0 && c < n; c++)
+        if (texts[c] != NULL)
+          g_string_append (text, is_left (table->columns[c].type) ? " --- |" : " ---: |");
+      g_string_append (text, r == 0 ? "\n" : "");
+    }
+  free_texts (texts, n_rows * n);
+  return g_string_free (text, FALSE);
+}
+
+/* Printing */
+
+gboolean
+ps_print (const char *text, GError **error)
+{
+  g_auto (GStrv) lines = g_strsplit (text, "\n", -1);
+  g_autofree char *safe = NULL;
+
+  for (guint i = 0; lines[i] != NULL; i++)
+    {
+      g_autofree char *line = lines[i];
+
+      lines[i] = ps_format_line (line);
+    }
+  safe = g_strjoinv ("\n", lines);
+  return ps_print_raw (safe, error);
+}
+
+gboolean
+ps_print_raw (const char *text, GError **error)
+{
+  if (fputs (text, stdout) != EOF && fflush (stdout) == 0)
+    return TRUE;
+  g_set_error (error, PS_ERROR, PS_ERROR_IO, "standard output: %s", g_strerror (errno));
+  clearerr (stdout);
+  return FALSE;
+}
