@@ -8,7 +8,7 @@
 
 #define PS_V_PERIOD 6
 
-/* Ops of a device, named by the way of a microbatch: forwards go down the near chunks and up the far ones, backwards
+/* Ops of a device, named by the way of a microbatch. Forwards go down the near chunks and up the far ones, backwards
  * down the far and up the near ones. */
 typedef enum
 {

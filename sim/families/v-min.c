@@ -25,8 +25,8 @@ ps_v_min_generate (const PsFamilySetting *setting, gboolean eager)
   return ps_v_split_generate ("v-min", setting, offsets, eager);
 }
 
-/* Eager ops save one or two chunk ops at the same memory. The published order stays in two cases: p mod 3 = 1, where
- * they gain nothing at F = B = W; and few devices, which hold almost as much as ZB-V. */
+/* Eager ops save one or two chunk ops at the same memory. The published order stays in two cases. With p mod 3 = 1
+ * they gain nothing at F = B = W. Few devices hold almost as much as ZB-V. */
 static PsSchedule *
 generate (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 {

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* The order of one device in a round, as indices into the schedule's ops: from its first backward on, and in its drain
- * a forward of the warm-up after every backward (before the next backward, so after the W). */
+/* The order of one device in a round, as indices into the schedule's ops. It begins with the device's first backward.
+ * In its drain a forward of the warm-up stands after every backward and its W. */
 static void
 interleave (PsDrain *drain, const PsSchedule *schedule, guint device, guint32 *order)
 {

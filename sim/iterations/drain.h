@@ -13,9 +13,9 @@ typedef struct
   guint8 *ahead;     /* [n_ops] 1 for ops that a device runs for the next iteration already */
 } PsDrain;
 
-/* Synchronous schedules run as they are. In an asynchronous schedule each device runs its warm-up (the forwards before
- * its first backward) one iteration ahead: one forward after each backward of its drain (the ops after its last
- * forward). Orders that cannot run so, and orders with pairs, are left as they are. */
+/* Synchronous schedules run as they are. In an asynchronous schedule each device runs its warm-up, the forwards before
+ * its first backward, one iteration ahead. One of them follows each backward of its drain, the ops after its last
+ * forward. Orders that cannot run so, and orders with pairs, are left as they are. */
 void ps_drain_init (PsDrain *drain, const PsProgram *program);
 void ps_drain_clear (PsDrain *drain);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsDrain, ps_drain_clear)

@@ -1,6 +1,6 @@
-/* event-graph.c - the maximum cycle ratio of an event graph: a ratio is guessed from below and arcs with tokens are
- * charged with it; a longest-path search then either settles, which proves the guess, or its predecessors close a
- * circle whose ratio is a better one. */
+/* event-graph.c - the maximum cycle ratio of an event graph. A ratio is guessed from below, and arcs with tokens are
+ * charged with it. A longest-path search then settles, which proves the guess. Or its predecessors close a circle,
+ * whose ratio is a better guess. */
 #include "event-graph.h"
 
 #include <string.h>

@@ -64,8 +64,8 @@ typedef struct
   gint64 duration_ns;
 } PsCircleEvent;
 
-/* A circle that takes as long as the period says, as PsCircleEvent in the order of time, the first the lowest of the
- * events that wait for the round before; delays and durations sum to the period times the sum of tokens. NULL where
+/* A circle that takes as long as the period says, as PsCircleEvent in the order of time. The lowest of the events that
+ * wait for the round before is the first. Delays and durations sum to the period times the sum of tokens. NULL where
  * ps_event_graph_period would be FALSE; empty where no circle is. Free with g_array_unref. */
 GArray *ps_event_graph_circle (const PsEventGraph *graph);
 

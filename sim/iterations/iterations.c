@@ -1,5 +1,5 @@
-/* iterations.c - the time of an iteration in steady state: from the times of one iteration where all devices meet at
- * the optimizer, as the period of the repeated program where they do not. */
+/* iterations.c - the time of an iteration in steady state. Where all devices meet at the optimizer it follows from the
+ * times of one iteration; else it is the period of the repeated program. */
 #include "names.h"
 #include "rounds.h"
 

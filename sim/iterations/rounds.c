@@ -1,5 +1,5 @@
-/* rounds.c - one iteration as a round of an event graph: all ops, then per device the all-reduce of each stage, the
- * state handed down for the optimizer, and the optimizer step that the next round waits for. */
+/* rounds.c - one iteration as a round of an event graph. After all ops come, per device, the all-reduce of each stage,
+ * the state handed down for the optimizer, and the optimizer step. The next round waits for that step. */
 #include "rounds.h"
 
 #include "drain.h"
@@ -259,8 +259,8 @@ add_messages (Rounds *rounds)
     ps_event_graph_wait (rounds->graph, rounds->ends[i].head, rounds->ends[i].tail, 1, 0);
 }
 
-/* If an asynchronous schedule overlaps its all-reduces with the next round, only those of the round before are done
- * when it ends; they must not pile up either, so the first waits for the last of the round before. */
+/* Whether all-reduces overlap with the next round of an asynchronous schedule. Only those of the round before are done
+ * when a round ends. They must not pile up, so the first waits for the last of the round before. */
 static gboolean
 reduces_late (const Rounds *rounds)
 {

@@ -7,14 +7,15 @@
 
 G_BEGIN_DECLS
 
-/* Round by round, where no graph knows the durations beforehand. ready_ns [n_devices] becomes when each device is ready
- * for the next round after this one, which simulation has run, told from the earliest of them; returns when that is. */
+/* Goes on by one round, where no graph knows the durations beforehand; simulation has run it. ready_ns [n_devices]
+ * becomes when each device is ready for the next round, counted from the earliest of these moments. Returns that
+ * moment. */
 gint64 ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                           const PsReductions *reductions, PsReduce reduce, gint64 *ready_ns);
 
-/* Events: the steps by their ids; where messages have events of their own, from first_message on, two for each step
- * with an input, its sending and its receiving; an all-reduce for each weight copy of each stage, as held; the state
- * and the update of each device. */
+/* Numbers of events. The steps come first, by their ids. From first_message on there are a sending and a receiving for
+ * each step with an input, if messages have events of their own. All-reduces follow, one for each weight copy of each
+ * stage, then the state and the update of each device. */
 typedef struct
 {
   guint first_message;
@@ -25,8 +26,8 @@ typedef struct
 
 void ps_round_events_init (PsRoundEvents *events, const PsProgram *program, const PsEventsSetting *setting);
 
-/* The graph whose period is that of the program without a meeting at the optimizer. simulation and setting may be NULL:
- * durations then come from the setting, else from the costs, and transfers are of pure latency. */
+/* The graph whose period is that of the program without a meeting at the optimizer. simulation NULL: durations come
+ * from the setting. setting NULL, too: they come from the costs, and transfers are of pure latency. */
 PsEventGraph *ps_rounds_new (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                              const PsEventsSetting *setting, PsReduce reduce);
 

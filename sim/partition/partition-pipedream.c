@@ -1,8 +1,8 @@
 /* partition-pipedream.c - PipeDream's dynamic program, by its paper and by its released program.
  *
  * A(j, m) is the smallest bottleneck of layers 0..j on exactly m devices. It is the time of one stage of m replicas, or
- * the best split: A(k, m - r), the transfer between layer k and k + 1, and a stage k+1..j of r replicas. Earlier k,
- * then smaller r, win ties. Paper and program differ in the cost of a stage and of a transfer.
+ * that of the best split. A split takes A(k, m - r), the transfer between layer k and k + 1, and a stage k+1..j of r
+ * replicas. Earlier k, then smaller r, win ties. Paper and program differ in the cost of a stage and of a transfer.
  */
 #include "partition-private.h"
 

@@ -1,5 +1,5 @@
-/* program-order.c - where sends and receives stand in the streams: one order of all transfers that every device keeps
- * to, the order of a schedule's own, or receives right before they are needed. */
+/* program-order.c - where sends and receives stand in the streams. Every device keeps to one order of all transfers, or
+ * the schedule has an order of its own, or receives stand right before they are needed. */
 #include "names.h"
 #include "program-private.h"
 

@@ -37,15 +37,14 @@ ps_program_note_place (PsProgram *program, const PsInstruction *instruction, gui
 void ps_program_note_places (PsProgram *program);
 
 /* Rewrites the streams so that all devices keep to one order of transfers: by the start, then the end, then the
- * consumer of each. start_ns and end_ns are [n_steps]: the transfer of a step's input in some run of the program, after
- * its producer and before its consumer. A send stands right after its producer. A receive stands as early as the order
- * allows (op_end_ns NULL), or after the ops that had ended when its transfer started (op_end_ns as
+ * consumer of each. start_ns and end_ns are [n_steps]. They tell the transfer of a step's input in some run of the
+ * program, after its producer and before its consumer. A send stands right after its producer. A receive stands as
+ * early as the order allows (op_end_ns NULL), or after the ops that had ended when its transfer started (op_end_ns as
  * PsSimulation.end_ns).
  *
- * No channel model can deadlock then: the first transfer of the order that has not happened is the next one on both its
- * ends, and its producer waits for earlier transfers only. If every transfer takes as long as in the run, and the run's
- * channels were in order, nothing happens later than in the run: each channel carries the same transfers in the same
- * order. */
+ * No channel model can deadlock then. The first transfer of the order that has not happened is the next one on both its
+ * ends, and its producer waits for earlier transfers only. Nothing happens later than in the run if every transfer
+ * takes as long, and the run's channels were in order. Each channel carries the same transfers in the same order. */
 void ps_program_arrange (PsProgram *program, const gint64 *start_ns, const gint64 *end_ns, const gint64 *op_end_ns);
 
 /* The same for ops of one length (BW two) and transfers that take no time and do not queue. */

@@ -4,8 +4,8 @@
 
 #include <pipesim/scenarios.h>
 
-/* Size of a slot, and of a cost of one class, for one block of scenarios: two of the widest registers, so that more
- * lanes share the reading of a step. That is 32 lanes of 32 bits or 16 of 64. */
+/* Size of a slot, and of a cost of one class, for one block of scenarios. Two of the widest registers let more lanes
+ * share the reading of a step. That is 32 lanes of 32 bits or 16 of 64. */
 #define PS_SCENARIO_BLOCK_BYTES 128
 
 /* Walks n steps. slots, durations and transfers hold blocks; slots are indexed by slot, the others by the step's

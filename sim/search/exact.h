@@ -18,7 +18,7 @@ gboolean ps_exact_can_decide (const PsProblem *problem);
 /* Improves `best` (evaluated). TRUE: it is proved optimal; FALSE: go_on returned FALSE, or the states remembered grew
  * too many. go_on is called every few nodes.
  *
- * Schedules are built op by op. A step takes the device whose next op can end first; each of its ops that could start
+ * Schedules are built op by op. A step takes the device whose next op can end first. Each of its ops that could start
  * before that moment may be the next (Giffler and Thompson, Operations Research 8, 1960). A forward that fits the
  * memory now may have to wait for a later one, so a device may also refuse its available forwards until it has done
  * something else. A branch ends where a bound on one device (work between a release and a tail) reaches the best

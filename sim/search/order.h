@@ -50,7 +50,7 @@ void ps_order_copy (PsOrder *order, const PsOrder *from);
 void ps_order_assign (PsOrder *order, const PsOrder *from);
 
 /* A sequence is made in three steps. ps_order_clear leaves all devices without ops. ps_order_add appends a node to its
- * device: `op`, with `partner` as in PsOrder; an op with a partner stands for its W too, and for the F that is its
+ * device: `op`, with `partner` as in PsOrder. An op with a partner stands for its W too, and for the F that is its
  * partner. ps_order_fill instead takes [n_ops] single ops. ps_order_evaluate then computes the rest. */
 void ps_order_clear (PsOrder *order);
 void ps_order_add (PsOrder *order, guint op, guint partner);

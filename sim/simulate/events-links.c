@@ -1,5 +1,6 @@
-/* events-links.c - transfers that share links: rates by progressive filling (Bertsekas and Gallager, Data Networks, 2nd
- * edition, section 6.5.2: max-min flow control), in whole bytes per second, so that sums are exact. */
+/* events-links.c - transfers that share links. Rates come from progressive filling (Bertsekas and Gallager, Data
+ * Networks, 2nd edition, section 6.5.2: max-min flow control). They are whole bytes per second, so that sums are exact.
+ */
 #include "events-timed.h"
 
 #include <math.h>
@@ -217,8 +218,8 @@ clear_ports (PsLinks *links)
     }
 }
 
-/* Fixes at least one flow per round. A full port stops all its flows at the same level, so the order in which they are
- * looked at within a round does not matter: the rest of a port divided by its flows does not sink below the level.
+/* Fixes at least one flow per round. A full port stops all its flows at the same level. The rest of a port divided by
+ * its flows does not sink below the level, so the order in which flows are looked at does not matter.
  */
 static void
 find_rates (PsLinks *links)
