@@ -1,4 +1,4 @@
-/* bound.h - no schedule can be faster than this. */
+/* bound.h - no schedule can be faster than this. Costs lack no host time here (ps_costs_add_host_time). */
 #ifndef PIPESIM_BOUND_H
 #define PIPESIM_BOUND_H
 

@@ -24,6 +24,13 @@ typedef struct
   gint64 give_bytes;
 } PsOpCost;
 
+/* The host's part of an op's duration: taking in its message and starting it, and sending its result. */
+typedef struct
+{
+  gint64 before_ns;
+  gint64 after_ns;
+} PsHostTime;
+
 typedef struct
 {
   gint64 weight_bytes;  /* held throughout: weights, gradients and optimizer state */
@@ -43,8 +50,10 @@ typedef struct
   PsOpCost *op;             /* [kind * n_stages + stage] for every PsOpKind; R costs what F does unless known better */
   gint64 *transfer_ns;      /* [1 + 2 n_stages], see ps_transfer_*: entry 0 is the free hand-over inside a device */
   gint64 *message_bytes;    /* [1 + 2 n_stages] bytes of each of these transfers; 0 = not known */
-  gint64 op_ns;             /* time that the host of a device spends on each op of it, beside the op's duration */
-  gint64 post_ns;           /* the same for each message that the device sends or receives */
+  gint64 op_ns;             /* host time of each op; see ps_costs_add_host_time */
+  gint64 post_ns;           /* host time of each message at its sender, and at its receiver */
+  PsHostTime *host_time;    /* [kind * n_stages + stage] part of duration_ns; NULL: durations have none */
+  PsHostTime pair_host;     /* the same of the backward in a pair that has a time of its own */
   gboolean loop_only;       /* stage i costs what it does on device i mod p, whose part of an accelerator is like no
                                other's: true for placement loop only */
   PsOrigin time_origin;     /* of durations */
@@ -92,6 +101,42 @@ ps_transfer_backward (const PsCosts *costs, guint stage)
 {
   return 1 + costs->n_stages + stage;
 }
+
+static inline gint64
+ps_host_time_sum (PsHostTime time)
+{
+  return time.before_ns + time.after_ns;
+}
+
+/* The host time in the duration of an op, by its index into op. */
+static inline PsHostTime
+ps_costs_host_time (const PsCosts *costs, guint op)
+{
+  return costs->host_time != NULL ? costs->host_time[op] : (PsHostTime){ 0 };
+}
+
+/* Whether there are host times that durations do not have yet. */
+static inline gboolean
+ps_costs_lack_host_time (const PsCosts *costs)
+{
+  return costs->host_time == NULL && (costs->op_ns != 0 || costs->post_ns != 0);
+}
+
+/* Makes the host times op_ns and post_ns a part of all durations, which engines, bounds and searches take as they are.
+ * Does nothing where they are part of them already, or 0.
+ *
+ * A device's host works on one thing at a time, and its op runs meanwhile. When the device is free and the op's input
+ * has arrived, the host takes the message in (post_ns) and starts the op (op_ns). When the op has ended, the host sends
+ * the result (post_ns); then the transfer begins. So post_ns is the overhead o of the LogP model (Culler et al., LogP:
+ * towards a realistic model of parallel computation, 1993). Results that stay on their device are no messages; O has no
+ * host time. In a pair both ops have their host times. A pair with a time of its own has the largest of any backward.
+ *
+ * device is that of the placement, [n_copies * n_stages]. Two stages exchange messages if they are on two devices in
+ * any copy. */
+void ps_costs_add_host_time (PsCosts *costs, const guint16 *device, guint n_copies);
+
+/* Takes host times out of the durations again. */
+void ps_costs_remove_host_time (PsCosts *costs);
 
 /* The costs of one of n_slices equal slices of a microbatch. Divided are op durations, pairs, activations, messages and
  * what moves to the host, each rounded to the nearest; but a backward gives back exactly what its forward keeps.

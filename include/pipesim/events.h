@@ -34,8 +34,10 @@ typedef struct
   /* Communication on the compute stream (Megatron without overlap): a device comes to its sends and receives in the
    * order of its instructions, does nothing else until each is over, and takes part in a transfer only then. */
   gboolean blocking;
-  const double *speed; /* [n_devices] ops, O too, take duration / speed, rounded to the nearest; NULL: 1 everywhere */
-  /* Ops of a device take this times as long while it sends or receives; 0 or 1: as long. At most PS_MAX_SLOWDOWN. */
+  const double *speed; /* [n_devices] ops, O too, take duration / speed, rounded to the nearest; NULL: 1 everywhere.
+                          Their host times stay */
+  /* Ops of a device, and their host times, take this times as long while it sends or receives; 0 or 1: as long. At most
+   * PS_MAX_SLOWDOWN. */
   double overlap_slowdown;
   /* A send or receive counts for overlap_slowdown from the moment when its device comes to it, not only while it moves:
    * NCCL's kernels hold multiprocessors while they wait for their peer. A device comes to an instruction when the op

@@ -43,10 +43,12 @@ typedef enum
   PS_IDLE_CHANNEL,  /* for a result that is made but cannot travel yet, or for its own communication */
   PS_IDLE_DRAIN,    /* after its last op, for the last op of another device */
   PS_IDLE_SYNC,     /* at the optimizer, for the all-reduce and the O of other devices */
+  PS_IDLE_HOST,     /* for its own host (ps_costs_add_host_time); on the path it is a part of the op */
   PS_N_IDLE
 } PsIdle;
 
-const char *ps_idle_name (PsIdle idle); /* "warm_up", "forward", "backward", "transfer", "channel", "drain", "sync" */
+const char *
+ps_idle_name (PsIdle idle); /* "warm_up", "forward", "backward", "transfer", "channel", "drain", "sync", "host" */
 
 typedef struct
 {
@@ -104,7 +106,7 @@ char *ps_part_format (const PsPart *part);
  * the list has the stage alone. Free with g_array_unref. */
 GArray *ps_parts (const PsRecurrence *recurrence, const PsCosts *costs);
 
-/* The nanoseconds of an op class's, or a transfer class's, duration that belong to a part. The time of an overlapped
+/* The nanoseconds of a class's duration, host times included, that belong to a part. The time of an overlapped
  * pair belongs to its two ops in proportion to their times alone (the first op's rounded to the nearest nanosecond). */
 gint64 ps_part_of_op (const PsPart *part, const PsOpClass *op, const PsCosts *costs);
 gint64 ps_part_of_transfer (const PsPart *part, const PsTransferClass *transfer, const PsCosts *costs);

@@ -1,6 +1,10 @@
 /* simulate.h - from program and costs to times and memory. The relaxation engine: for a fixed order and transfers that
  * never queue, start = max (end of the previous op on the device, end of the producer + transfer), one pass, no queue,
- * no allocation; memory is a prefix sum in the same pass. */
+ * no allocation; memory is a prefix sum in the same pass.
+ *
+ * The host times of an op (ps_costs_add_host_time) are part of its duration in both engines: a step starts when the
+ * host begins with it, and ends when the host is done with it. Busy time leaves them out.
+ */
 #ifndef PIPESIM_SIMULATE_H
 #define PIPESIM_SIMULATE_H
 
@@ -11,7 +15,8 @@ G_BEGIN_DECLS
 
 typedef struct
 {
-  gint64 busy_ns;      /* sum of op durations */
+  gint64 busy_ns;      /* sum of op durations, without host times */
+  gint64 host_ns;      /* sum of the host times of its ops */
   gint64 start_ns;     /* first op's start */
   gint64 end_ns;       /* last op's end */
   gint64 peak_bytes;   /* weights (all versions), everything live and buffers of messages (memory.h), at the worst
@@ -50,18 +55,22 @@ PsSimulation *ps_simulation_new (const PsProgram *program);
 void ps_simulation_free (PsSimulation *simulation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsSimulation, ps_simulation_free)
 
-/* Costs must have the program's number of stages and have passed ps_costs_check. Never fails; allocates only
- * in the first run in which messages have a known size. */
+/* Costs must have the program's number of stages, have passed ps_costs_check and lack no host time. Never fails;
+ * allocates only in the first run in which messages have a known size. */
 void ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *simulation);
 
 /* The same with a time of its own for every op: duration_ns and transfer_ns (of the step's input from another device)
- * are [n_steps] and replace the times of the costs; memory and O stay. The first op of a pair must have duration 0,
- * the second that of the pair. Peaks leave the buffers of messages out: start and end of transfers are not kept. */
+ * are [n_steps] and replace the times of the costs, host times too; memory and O stay. The first op of a pair must have
+ * duration 0, the second that of the pair. Peaks leave the buffers of messages out: start and end of transfers are not
+ * kept. */
 void ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gint64 *duration_ns,
                         const gint64 *transfer_ns, PsSimulation *simulation);
 
 /* Duration of a step under these costs: 0 for the first op of a pair, the whole pair for the second. */
 gint64 ps_step_duration (const PsProgram *program, const PsCosts *costs, guint step);
+
+/* The part of that duration which is the host's. */
+PsHostTime ps_step_host_time (const PsProgram *program, const PsCosts *costs, guint step);
 
 /* The start of a step, and of the transfer of its input with its end, whichever engine has run. The first op of a pair
  * starts when its own input is there; the pair starts with the second. A step without input has no transfer. */

@@ -56,7 +56,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsTimeline, ps_timeline_free)
 /* Puts spans and points into the order described above. Call after appending. */
 void ps_timeline_sort (PsTimeline *timeline);
 
-/* The timeline of a simulation, memory curve included. Weights are part of the curve. */
+/* The timeline of a simulation, memory curve included. Weights are part of the curve. Ops are without their host
+ * times: so the first starts later than in the simulation, and the last ends earlier. */
 PsTimeline *ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs,
                                          const PsSimulation *simulation);
 

@@ -219,13 +219,21 @@ run_table (const PsExplainReport *report, guint *n_rows)
   return table;
 }
 
+static gint64
+host_time (const PsExplainReport *report, guint step)
+{
+  const PsPrediction *prediction = report->prediction;
+
+  return ps_host_time_sum (ps_step_host_time (prediction->program, prediction->costs, step));
+}
+
 /* The time of each kind on the path: "F 8 ms, BW 16 ms, transfers 600 us". */
 static char *
 summarise_path (const PsExplainReport *report)
 {
   g_autoptr (GString) text = g_string_new (NULL);
-  gint64 sum[PS_N_OP_KINDS + 5] = { 0 };
-  static const char *const others[] = { "pairs", "transfers", "waits", "all-reduces", "optimizer" };
+  gint64 sum[PS_N_OP_KINDS + 6] = { 0 }, host;
+  static const char *const others[] = { "pairs", "transfers", "waits", "all-reduces", "optimizer", "host" };
 
   for (guint i = 0; i < report->explanation->path->len; i++)
     {
@@ -234,7 +242,9 @@ summarise_path (const PsExplainReport *report)
                        ? (is_pair (report, part->step) ? PS_N_OP_KINDS : op_of (report, part->step).kind)
                        : PS_N_OP_KINDS + (guint)part->kind;
 
-      sum[kind] += part->end_ns - part->start_ns;
+      host = part->kind == PS_PATH_OP ? host_time (report, part->step) : 0;
+      sum[kind] += part->end_ns - part->start_ns - host;
+      sum[PS_N_OP_KINDS + 5] += host;
     }
   for (guint kind = 0; kind < G_N_ELEMENTS (sum); kind++)
     {
@@ -256,9 +266,19 @@ static const PsColumn idle_columns[] = {
   { "forward_ns", "forward", PS_COLUMN_TIME },   { "backward_ns", "backward", PS_COLUMN_TIME },
   { "transfer_ns", "transfer", PS_COLUMN_TIME }, { "channel_ns", "channel", PS_COLUMN_TIME },
   { "drain_ns", "drain", PS_COLUMN_TIME },       { "sync_ns", "synchronisation", PS_COLUMN_TIME },
+  { "host_ns", "host", PS_COLUMN_TIME },
 };
 
 #define N_STEADY_COLUMNS 3 /* of those: warm-up and drain are no more */
+
+/* The last column is there if hosts take time. */
+static guint
+n_idle_columns (const PsExplainReport *report)
+{
+  if (report->steady)
+    return N_STEADY_COLUMNS;
+  return G_N_ELEMENTS (idle_columns) - (report->prediction->costs->host_time == NULL);
+}
 
 /* On the path, of one iteration's worth of it. */
 static gint64
@@ -289,7 +309,8 @@ idle_time (const PsExplainReport *report, guint device)
 PsTable *
 ps_explain_report_idle (const PsExplainReport *report)
 {
-  PsTable *table = ps_table_new (idle_columns, report->steady ? N_STEADY_COLUMNS : G_N_ELEMENTS (idle_columns));
+  guint n_columns = n_idle_columns (report), n_causes = n_columns - N_STEADY_COLUMNS;
+  PsTable *table = ps_table_new (idle_columns, n_columns);
 
   for (guint device = 0; device < report->explanation->n_devices; device++)
     {
@@ -297,7 +318,7 @@ ps_explain_report_idle (const PsExplainReport *report)
       ps_table_set_integer (table, "device", device);
       ps_table_set_integer (table, "critical_ns", critical_time (report, device));
       ps_table_set_integer (table, "idle_ns", idle_time (report, device));
-      for (guint i = 0; i < PS_N_IDLE && !report->steady; i++)
+      for (guint i = 0; i < n_causes; i++)
         {
           g_autofree char *key = g_strconcat (ps_idle_name ((PsIdle)i), "_ns", NULL);
 

@@ -1,4 +1,4 @@
-/* costs-options.c - the effect of recomputation, offloading, ZeRO and data parallelism on costs. */
+/* costs-options.c - the effect of recomputation, offloading, ZeRO, data parallelism and host times on costs. */
 #include <pipesim/costs.h>
 
 #include <math.h>
@@ -189,4 +189,68 @@ ps_costs_set_reduce (PsCosts *costs, const PsCluster *cluster, guint n_devices, 
       costs->stage[stage].reduce_ns = ring_ns (cluster, device, n_devices, n_replicas, 1, bytes);
       costs->stage[stage].reduce2_ns = ring_ns (cluster, device, n_devices, n_replicas, 2, bytes);
     }
+}
+
+/* The host time of a message between a stage and the next one; 0: they are on one device in all copies. */
+static gint64
+boundary_ns (const PsCosts *costs, const guint16 *device, guint n_copies, guint stage)
+{
+  for (guint i = stage; i < n_copies * costs->n_stages; i += costs->n_stages)
+    if (device[i] != device[i + 1])
+      return costs->post_ns;
+  return 0;
+}
+
+static PsHostTime
+host_time_of (const PsCosts *costs, PsOpKind kind, gint64 below_ns, gint64 above_ns)
+{
+  if (kind == PS_OP_F)
+    return (PsHostTime){ costs->op_ns + below_ns, above_ns };
+  if (kind == PS_OP_B || kind == PS_OP_BW)
+    return (PsHostTime){ costs->op_ns + above_ns, below_ns };
+  return (PsHostTime){ costs->op_ns, 0 };
+}
+
+/* Adds host times to the durations, or with sign -1 takes them away. */
+static void
+change_durations (PsCosts *costs, int sign)
+{
+  for (guint i = 0; i < PS_OP_O * costs->n_stages; i++)
+    costs->op[i].duration_ns += sign * ps_host_time_sum (costs->host_time[i]);
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    if (costs->stage[stage].pair_ns >= 0)
+      costs->stage[stage].pair_ns
+          += sign * (ps_host_time_sum (costs->host_time[stage]) + ps_host_time_sum (costs->pair_host));
+}
+
+void
+ps_costs_add_host_time (PsCosts *costs, const guint16 *device, guint n_copies)
+{
+  gint64 below_ns = 0;
+
+  if (!ps_costs_lack_host_time (costs))
+    return;
+  costs->host_time = g_new0 (PsHostTime, (gsize)PS_N_OP_KINDS * costs->n_stages);
+  costs->pair_host = (PsHostTime){ 0 };
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    {
+      gint64 above_ns = stage + 1 < costs->n_stages ? boundary_ns (costs, device, n_copies, stage) : 0;
+      PsHostTime backward = host_time_of (costs, PS_OP_BW, below_ns, above_ns);
+
+      for (guint kind = 0; kind < PS_OP_O; kind++)
+        costs->host_time[kind * costs->n_stages + stage] = host_time_of (costs, (PsOpKind)kind, below_ns, above_ns);
+      costs->pair_host.before_ns = MAX (costs->pair_host.before_ns, backward.before_ns);
+      costs->pair_host.after_ns = MAX (costs->pair_host.after_ns, backward.after_ns);
+      below_ns = above_ns;
+    }
+  change_durations (costs, 1);
+}
+
+void
+ps_costs_remove_host_time (PsCosts *costs)
+{
+  if (costs->host_time == NULL)
+    return;
+  change_durations (costs, -1);
+  g_clear_pointer (&costs->host_time, g_free);
 }

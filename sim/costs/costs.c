@@ -28,6 +28,7 @@ ps_costs_copy (const PsCosts *costs)
   *copy = *costs;
   copy->stage = g_memdup2 (costs->stage, n * sizeof *costs->stage);
   copy->op = g_memdup2 (costs->op, PS_N_OP_KINDS * n * sizeof *costs->op);
+  copy->host_time = g_memdup2 (costs->host_time, PS_N_OP_KINDS * n * sizeof *costs->host_time);
   copy->transfer_ns = g_memdup2 (costs->transfer_ns, (1 + 2 * n) * sizeof *costs->transfer_ns);
   copy->message_bytes = g_memdup2 (costs->message_bytes, (1 + 2 * n) * sizeof *costs->message_bytes);
   copy->source = g_strdup (costs->source);
@@ -41,6 +42,7 @@ ps_costs_free (PsCosts *costs)
     return;
   g_free (costs->stage);
   g_free (costs->op);
+  g_free (costs->host_time);
   g_free (costs->transfer_ns);
   g_free (costs->message_bytes);
   g_free (costs->source);

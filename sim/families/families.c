@@ -66,6 +66,23 @@ set_origin (PsSchedule *schedule, const PsFamily *family, const PsFamilySetting 
   schedule->group_size = setting->group_size;
 }
 
+/* The costs with host times. Families that look at costs are a loop, or a V of two chunks. NULL: they are as they
+ * should be. */
+static PsCosts *
+add_host_time (const PsFamily *family, const PsFamilySetting *setting)
+{
+  g_autoptr (PsPlacement) placement = NULL;
+  PsCosts *costs;
+
+  if (!family->uses_costs || setting->costs == NULL || !ps_costs_lack_host_time (setting->costs))
+    return NULL;
+  placement = ps_placement_new (setting->n_chunks == 1 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_V, setting->n_devices,
+                                setting->n_chunks);
+  costs = ps_costs_copy (setting->costs);
+  ps_costs_add_host_time (costs, placement->device, placement->n_copies);
+  return costs;
+}
+
 PsSchedule *
 ps_family_generate (const PsFamily *family, const PsFamilySetting *setting, GError **error)
 {
@@ -76,6 +93,9 @@ ps_family_generate (const PsFamily *family, const PsFamilySetting *setting, GErr
   if (!check_limits (family->name, &complete, error) || !check_options (family, &complete, error)
       || !family->check (&complete, error))
     return NULL;
+  g_autoptr (PsCosts) costs = add_host_time (family, &complete);
+  if (costs != NULL)
+    complete.costs = costs;
   PsSchedule *schedule = family->generate (&complete, error);
   if (schedule != NULL)
     set_origin (schedule, family, setting);

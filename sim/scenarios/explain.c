@@ -327,6 +327,7 @@ explain_device (const Times *times, guint device, gint64 iteration_ns, gint64 *i
         explain_gap (times, step, clock_ns, idle_ns);
       clock_ns = end_of (times, step);
     }
+  idle_ns[PS_IDLE_HOST] = times->simulation->device[device].host_ns;
   idle_ns[PS_IDLE_DRAIN] = times->begin_ns + makespan_ns - clock_ns;
   idle_ns[PS_IDLE_SYNC] = iteration_ns - makespan_ns - times->simulation->device[device].optimizer_ns;
 }
@@ -380,7 +381,7 @@ const char *
 ps_idle_name (PsIdle idle)
 {
   static const char *const names[PS_N_IDLE]
-      = { "warm_up", "forward", "backward", "transfer", "channel", "drain", "sync" };
+      = { "warm_up", "forward", "backward", "transfer", "channel", "drain", "sync", "host" };
 
   g_return_val_if_fail (idle < PS_N_IDLE, NULL);
   return names[idle];

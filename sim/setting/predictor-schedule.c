@@ -15,11 +15,13 @@ tighten (const PsSchedule *schedule, const PsFamilySetting *size, gint64 factor,
 {
   g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, NULL);
   g_autoptr (PsSimulation) simulation = program != NULL ? ps_simulation_new (program) : NULL;
+  g_autoptr (PsCosts) costs = ps_costs_copy (size->costs);
   gboolean exceeds = FALSE;
 
   if (program == NULL)
     return FALSE;
-  ps_simulate (program, size->costs, simulation);
+  ps_costs_add_host_time (costs, schedule->placement->device, schedule->placement->n_copies);
+  ps_simulate (program, costs, simulation);
   for (guint d = 0; d < simulation->n_devices; d++)
     {
       gint64 excess = simulation->device[d].peak_bytes - size->memory_limit[d];

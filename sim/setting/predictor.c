@@ -134,7 +134,7 @@ count_chunks (const PsSchedule *schedule, guint *n_chunks, GError **error)
                     schedule->name, placement->n_stages, placement->n_devices, placement->n_devices);
 }
 
-/* Finds the costs of the schedule's slices, and checks them. */
+/* Finds the costs of the schedule's slices, with host times, and checks them. */
 static PsCosts *
 schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, GError **error)
 {
@@ -152,7 +152,10 @@ schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, GError **err
       return NULL;
     }
   costs = schedule->n_slices > 1 ? ps_costs_slice (whole, schedule->n_slices) : ps_costs_copy (whole);
-  return ps_costs_check (costs, schedule->n_microbatches * schedule->n_slices, error) ? g_steal_pointer (&costs) : NULL;
+  if (!ps_costs_check (costs, schedule->n_microbatches * schedule->n_slices, error))
+    return NULL;
+  ps_costs_add_host_time (costs, schedule->placement->device, schedule->placement->n_copies);
+  return g_steal_pointer (&costs);
 }
 
 /* Programs */

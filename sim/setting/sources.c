@@ -223,6 +223,7 @@ ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement
       || !ps_setting_speeds (setting, placement->n_devices, &speed, error))
     return NULL;
   fastest = ps_costs_copy (costs);
+  ps_costs_remove_host_time (fastest); /* does not depend on the speed */
   for (guint stage = 0; speed != NULL && stage < costs->n_stages; stage++)
     {
       double best = 0;
@@ -236,7 +237,8 @@ ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement
           op->duration_ns = llrint ((double)op->duration_ns / best);
         }
       if (costs->stage[stage].pair_ns >= 0)
-        fastest->stage[stage].pair_ns = llrint ((double)costs->stage[stage].pair_ns / best);
+        fastest->stage[stage].pair_ns = llrint ((double)fastest->stage[stage].pair_ns / best);
     }
+  ps_costs_add_host_time (fastest, placement->device, placement->n_copies);
   return fastest;
 }

@@ -35,6 +35,18 @@ begin_transfers (PsEvents *events)
     }
 }
 
+/* Host time does not depend on the speed. */
+static gint64
+duration_at_speed (const PsEvents *events, guint device, const PsItem *item)
+{
+  gint64 host_ns = 0;
+
+  if (events->costs->host_time != NULL)
+    host_ns = ps_host_time_sum (ps_step_host_time (events->program, events->costs, item->step));
+  host_ns = MIN (host_ns, item->duration_ns);
+  return host_ns + ps_event_at_speed (&events->setting, device, item->duration_ns - host_ns);
+}
+
 static void
 begin_items (PsEvents *events, guint device)
 {
@@ -52,7 +64,7 @@ begin_items (PsEvents *events, guint device)
         item->duration_ns = ps_step_duration (events->program, events->costs, item->step);
       else
         item->duration_ns = events->costs->op[item->cost].duration_ns;
-      item->duration_ns = ps_event_at_speed (&events->setting, device, item->duration_ns);
+      item->duration_ns = duration_at_speed (events, device, item);
     }
 }
 
@@ -224,6 +236,18 @@ last_op_end (const PsEvents *events, guint device)
   return events->simulation->end_ns[program->step_of[program->schedule->first[device + 1] - 1] + 1];
 }
 
+static gint64
+host_time (const PsEvents *events, guint device)
+{
+  gint64 sum = 0;
+
+  for (guint i = events->first_item[device]; events->costs->host_time != NULL && i < events->first_item[device + 1];
+       i++)
+    if (events->items[i].type == PS_ITEM_OP)
+      sum += ps_host_time_sum (ps_step_host_time (events->program, events->costs, events->items[i].step));
+  return sum;
+}
+
 static void
 finish (PsEvents *events, const PsCosts *costs, PsSimulation *simulation)
 {
@@ -232,7 +256,8 @@ finish (PsEvents *events, const PsCosts *costs, PsSimulation *simulation)
       const PsEventDevice *state = &events->devices[device];
       PsDeviceResult *result = &simulation->device[device];
 
-      result->busy_ns = state->busy_ns;
+      result->host_ns = host_time (events, device);
+      result->busy_ns = state->busy_ns - result->host_ns;
       result->held_bytes = simulation->memory[device].held_bytes;
       result->peak_bytes = simulation->memory[device].peak_bytes;
       if (state->first_ns < 0)

@@ -15,8 +15,12 @@ pair_excess (const PsProgram *program, const PsCosts *costs, PsSimulation *simul
   const PsStep *steps = &program->steps[second];
   gint64 excess = ps_pair_duration (program, costs, second) - costs->op[steps[-1].cost].duration_ns
                   - costs->op[steps[0].cost].duration_ns;
+  gint64 host = ps_host_time_sum (ps_step_host_time (program, costs, second))
+                - ps_host_time_sum (ps_costs_host_time (costs, steps[-1].cost))
+                - ps_host_time_sum (ps_costs_host_time (costs, steps[0].cost));
 
-  simulation->device[steps->device].busy_ns += excess;
+  simulation->device[steps->device].busy_ns += excess - host;
+  simulation->device[steps->device].host_ns += host;
   return excess;
 }
 
@@ -147,7 +151,7 @@ ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gint64 
   g_return_if_fail (simulation->n_steps == program->n_steps);
   ps_simulation_begin (program, costs, simulation);
   for (guint device = 0; device < simulation->n_devices; device++)
-    simulation->device[device].busy_ns = 0;
+    simulation->device[device].busy_ns = simulation->device[device].host_ns = 0;
   walk (program, costs, simulation, program->pair != NULL ? WALK_PAIRS : WALK_OPS, &times);
   finish (program, costs, &times, simulation);
 }

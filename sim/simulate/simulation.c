@@ -46,6 +46,24 @@ ps_step_duration (const PsProgram *program, const PsCosts *costs, guint step)
     }
 }
 
+PsHostTime
+ps_step_host_time (const PsProgram *program, const PsCosts *costs, guint step)
+{
+  PsPairRole role = program->pair != NULL ? program->pair[step] : PS_PAIR_NONE;
+  guint32 own = program->steps[step].cost, forward;
+  PsHostTime sum, other;
+
+  if (role == PS_PAIR_NONE)
+    return ps_costs_host_time (costs, own);
+  if (role == PS_PAIR_FIRST || costs->host_time == NULL)
+    return (PsHostTime){ 0 };
+  forward = MIN (own, program->steps[step - 1].cost); /* as in ps_pair_duration */
+  sum = costs->host_time[forward];
+  other = costs->stage[forward].pair_ns >= 0 ? costs->pair_host
+                                             : costs->host_time[MAX (own, program->steps[step - 1].cost)];
+  return (PsHostTime){ sum.before_ns + other.before_ns, sum.after_ns + other.after_ns };
+}
+
 gint64
 ps_simulation_start (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, guint step)
 {
@@ -73,6 +91,7 @@ ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulatio
   const PsPlacement *placement = program->schedule->placement;
   const guint *versions = program->schedule->weight_versions;
 
+  g_assert (!ps_costs_lack_host_time (costs));
   memset (simulation->device, 0, simulation->n_devices * sizeof *simulation->device);
   memset (simulation->memory, 0, simulation->n_devices * sizeof *simulation->memory);
   for (guint copy = 0; copy < placement->n_copies; copy++)
@@ -87,8 +106,13 @@ ps_simulation_begin (const PsProgram *program, const PsCosts *costs, PsSimulatio
         memory->peak_bytes = memory->held_bytes;
         device->optimizer_ns += ps_costs_op (costs, PS_OP_O, stage)->duration_ns;
         for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-          device->busy_ns
-              += count[kind * placement->n_stages] * ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns;
+          {
+            guint op = kind * placement->n_stages + stage;
+            gint64 n = count[kind * placement->n_stages], host = ps_host_time_sum (ps_costs_host_time (costs, op));
+
+            device->host_ns += n * host;
+            device->busy_ns += n * (costs->op[op].duration_ns - host);
+          }
       }
 }
 

@@ -89,10 +89,10 @@ op_span (const PsProgram *program, const PsCosts *costs, const PsSimulation *sim
 {
   PsOp op = program->schedule->ops[index];
   guint step = program->step_of[op.paired ? index + 1 : index];
-  gint64 end = simulation->end_ns[step + 1];
+  PsHostTime host = ps_step_host_time (program, costs, step);
 
-  return (PsSpan){ .start_ns = ps_simulation_start (program, costs, simulation, step),
-                   .end_ns = end,
+  return (PsSpan){ .start_ns = ps_simulation_start (program, costs, simulation, step) + host.before_ns,
+                   .end_ns = simulation->end_ns[step + 1] - host.after_ns,
                    .op = op,
                    .device = (guint16)device,
                    .peer = (guint16)device,

@@ -102,6 +102,8 @@ meta_draw_schedule (MetaProperty *property, MetaDraw *draw)
 static guint
 n_listed (const MetaDraw *draw, PsCostKey key)
 {
+  if (key == PS_COST_OP || key == PS_COST_POST)
+    return 1;
   return key == PS_COST_C || key == PS_COST_MSG ? draw->n_stages - 1 : draw->n_stages;
 }
 
@@ -158,7 +160,8 @@ draw_joined (MetaProperty *property, MetaDraw *draw, PsCostKey key)
 void
 meta_draw_costs (MetaProperty *property, MetaDraw *draw)
 {
-  static const PsCostKey rare[] = { PS_COST_O, PS_COST_REDUCE, PS_COST_REDUCE2, PS_COST_R, PS_COST_HOST };
+  static const PsCostKey rare[]
+      = { PS_COST_O, PS_COST_REDUCE, PS_COST_REDUCE2, PS_COST_R, PS_COST_HOST, PS_COST_OP, PS_COST_POST };
   gboolean listed;
 
   meta_draw_plain (property, draw);

@@ -203,6 +203,14 @@ planned_order (MetaProperty *property)
     }
 }
 
+static void
+scale_costs (MetaDraw *draw, PsCostKey first, PsCostKey end, gint64 factor)
+{
+  for (guint key = first; key < end; key++)
+    for (guint i = 0; i < draw->costs.n[key]; i++)
+      draw->costs.value[key][i] *= factor;
+}
+
 /* A slow-down lies between none and one of all ops all the time; rounding adds a nanosecond per op at most. In steady
  * state asynchronous schedules cannot have it. */
 static void
@@ -215,6 +223,7 @@ slowdown (MetaProperty *property)
     return;
   none = meta_run_draw (&draw, NULL);
   some = meta_run_draw (&draw, "--overlap-slowdown 2");
+  scale_costs (&draw, PS_COST_OP, PS_COST_ACT, 2); /* no speed changes host times */
   all = meta_run_draw (&draw, "--speed 0.5");
   meta_expect_true (property, "taken by all three",
                     (none->prediction != NULL) == (some->prediction != NULL)
@@ -226,14 +235,6 @@ slowdown (MetaProperty *property)
                "<=", some->prediction->metrics.makespan_ns, none, some);
   meta_expect (property, "makespan, slow-down by overlap", some->prediction->metrics.makespan_ns,
                "<=", all->prediction->metrics.makespan_ns + all->prediction->program->n_steps, some, all);
-}
-
-static void
-scale_costs (MetaDraw *draw, PsCostKey first, PsCostKey end, gint64 factor)
-{
-  for (guint key = first; key < end; key++)
-    for (guint i = 0; i < draw->costs.n[key]; i++)
-      draw->costs.value[key][i] *= factor;
 }
 
 /* All times, or all sizes. */
@@ -291,6 +292,45 @@ halves (MetaProperty *property)
     scale_costs (&draw, keys[i], (PsCostKey)(keys[i] + 1), 2);
   costs = meta_run_draw (&draw, NULL);
   meta_expect_scaled (property, option, costs, 1, 1);
+}
+
+/* Adds the same time to every value of a key, per op: a single value is divided over the chunks. */
+static void
+lengthen (MetaDraw *draw, PsCostKey key, gint64 each_ns)
+{
+  for (guint i = 0; i < draw->costs.n[key]; i++)
+    draw->costs.value[key][i] += draw->costs.n[key] == 1 ? each_ns * (draw->n_stages / draw->p) : each_ns;
+}
+
+/* Without messages, as on one device, or where these take no host time, it is as if every op took longer. */
+static void
+host_time (MetaProperty *property)
+{
+  static const PsCostKey ops[] = { PS_COST_F, PS_COST_B, PS_COST_W, PS_COST_BW };
+  gint64 each_ns = META_UNIT * (gint64)meta_below (property, 9);
+  g_auto (MetaDraw) draw = { 0 };
+  g_autoptr (MetaRun) host = NULL, longer = NULL;
+
+  if (!meta_draw_family (property, &draw, meta_any_family) || draw.slices > 1)
+    return;
+  meta_draw_plain (property, &draw);
+  draw.costs.n[PS_COST_BW] = draw.costs.n[PS_COST_F];
+  for (guint i = 0; i < draw.costs.n[PS_COST_BW]; i++)
+    draw.costs.value[PS_COST_BW][i] = draw.costs.value[PS_COST_B][i] + draw.costs.value[PS_COST_W][i];
+  draw.costs.n[PS_COST_OP] = 1;
+  draw.costs.value[PS_COST_OP][0] = each_ns;
+  draw.costs.n[PS_COST_POST] = draw.p > 1;
+  host = meta_run_draw (&draw, NULL);
+  draw.costs.n[PS_COST_OP] = draw.costs.n[PS_COST_POST] = 0;
+  for (guint i = 0; i < G_N_ELEMENTS (ops); i++)
+    lengthen (&draw, ops[i], each_ns);
+  longer = meta_run_draw (&draw, NULL);
+  if (host->prediction == NULL || longer->prediction == NULL)
+    return;
+  meta_expect (property, "iteration, host time", host->prediction->metrics.iteration_ns,
+               "==", longer->prediction->metrics.iteration_ns, host, longer);
+  meta_expect (property, "lower bound, host time", host->prediction->lower_bound_ns,
+               "==", longer->prediction->lower_bound_ns, host, longer);
 }
 
 /* The same numbers in other units. */
@@ -374,8 +414,16 @@ reversal (MetaProperty *property)
                  "==", back->prediction->metrics.makespan_ns, forth, back);
 }
 
-const MetaRow meta_times[]
-    = { { "costs-up", 3000, costs_up }, { "factors-up", 1000, factors_up }, { "sizes-up", 1000, sizes_up },
-        { "modelled", 500, modelled },  { "channels", 2000, channels },     { "planned-order", 500, planned_order },
-        { "slow-down", 500, slowdown }, { "scaling", 2000, scaling },       { "halves", 1000, halves },
-        { "units", 200, units },        { "reversal", 400, reversal },      { 0 } };
+const MetaRow meta_times[] = { { "costs-up", 3000, costs_up },
+                               { "factors-up", 1000, factors_up },
+                               { "sizes-up", 1000, sizes_up },
+                               { "modelled", 500, modelled },
+                               { "channels", 2000, channels },
+                               { "planned-order", 500, planned_order },
+                               { "slow-down", 500, slowdown },
+                               { "scaling", 2000, scaling },
+                               { "halves", 1000, halves },
+                               { "units", 200, units },
+                               { "reversal", 400, reversal },
+                               { "host-time", 1000, host_time },
+                               { 0 } };

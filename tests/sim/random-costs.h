@@ -20,6 +20,17 @@ random_times (GRand *rand, guint n_stages, gint64 unit_ns, gint32 limit)
   return costs;
 }
 
+/* Multiples of unit_ns; in half of the cases none. device is the placement's. */
+static inline void
+random_host_times (GRand *rand, PsCosts *costs, gint64 unit_ns, const guint16 *device, guint n_copies)
+{
+  if (g_rand_boolean (rand))
+    return;
+  costs->op_ns = unit_ns * g_rand_int_range (rand, 0, 20);
+  costs->post_ns = unit_ns * g_rand_int_range (rand, 0, 20);
+  ps_costs_add_host_time (costs, device, n_copies);
+}
+
 static inline void
 random_sizes (GRand *rand, PsCosts *costs)
 {

@@ -36,6 +36,7 @@ draw (Drawn *drawn, GRand *rand, PsCommOrder order, gint32 least_transfer)
   PsSchedule *schedule = random_schedule (rand, g_rand_boolean (rand));
 
   drawn->costs = random_costs (rand, schedule->placement->n_stages, least_transfer);
+  random_host_times (rand, drawn->costs, 1, schedule->placement->device, schedule->placement->n_copies);
   drawn->n_devices = schedule->placement->n_devices;
   drawn->program = ps_program_lower (schedule, order, &error);
   g_assert_no_error (error);
@@ -206,7 +207,7 @@ optimizer_at (const PsSimulation *simulation, const double *speed)
   return longest;
 }
 
-/* Speeds are durations divided, O's too. */
+/* Speeds are durations divided, O's too, but not host times. */
 static void
 test_speed (void)
 {
@@ -226,8 +227,11 @@ test_speed (void)
         speed[device] = g_rand_double_range (rand, 0.3, 2);
       for (guint k = 0; k < drawn.program->n_steps; k++)
         {
-          durations[k] = llrint ((double)ps_step_duration (drawn.program, drawn.costs, k)
-                                 / speed[drawn.program->steps[k].device]);
+          gint64 host = ps_host_time_sum (ps_step_host_time (drawn.program, drawn.costs, k));
+
+          durations[k] = host
+                         + llrint ((double)(ps_step_duration (drawn.program, drawn.costs, k) - host)
+                                   / speed[drawn.program->steps[k].device]);
           transfers[k] = g_rand_int_range (rand, 0, 50);
         }
       ps_simulate_steps (drawn.program, drawn.costs, durations, transfers, relaxation);
@@ -347,7 +351,8 @@ test_monotone (void)
     }
 }
 
-/* Ops that are slowed down take between their cost and the factor times that, and are busy for as long. */
+/* Ops that are slowed down take between their cost and the factor times that, and are busy for as long, less their host
+ * times. */
 static void
 test_busy (void)
 {
@@ -369,7 +374,8 @@ test_busy (void)
 
           g_assert_cmpint (took, >=, cost);
           g_assert_cmpint (took, <=, llrint (ceil (1.7 * (double)cost)));
-          busy[drawn.program->steps[k].device] += took;
+          busy[drawn.program->steps[k].device]
+              += took - ps_host_time_sum (ps_step_host_time (drawn.program, drawn.costs, k));
         }
       for (guint device = 0; device < drawn.n_devices; device++)
         g_assert_cmpint (simulation->device[device].busy_ns, ==, busy[device]);
@@ -495,6 +501,20 @@ test_ready_order (void)
   g_assert_cmpuint (n_faster, >, 300);
 }
 
+/* Before the first op of a device, or pair, and after its last one: no part of a timeline. */
+static gint64
+outer_host_time (const Drawn *drawn, guint device)
+{
+  const PsSchedule *schedule = drawn->program->schedule;
+  guint first = schedule->first[device], end = schedule->first[device + 1];
+
+  if (first == end)
+    return 0;
+  return ps_step_host_time (drawn->program, drawn->costs, drawn->program->step_of[first + schedule->ops[first].paired])
+             .before_ns
+         + ps_step_host_time (drawn->program, drawn->costs, drawn->program->step_of[end - 1]).after_ns;
+}
+
 /* The memory curve of the timeline and the breakdown of memory.h count the same buffers, what takes no time
  * included. */
 static void
@@ -520,7 +540,8 @@ test_buffers (void)
           g_assert_cmpint (metrics.device[device].peak_memory_bytes, ==, memory->device[device].peak_bytes);
           g_assert_cmpint (metrics.device[device].busy_ns, ==, simulation->device[device].busy_ns);
           g_assert_cmpint (metrics.device[device].span_ns, ==,
-                           simulation->device[device].end_ns - simulation->device[device].start_ns);
+                           simulation->device[device].end_ns - simulation->device[device].start_ns
+                               - outer_host_time (&drawn, device));
         }
     }
 }

@@ -108,8 +108,8 @@ test_1f1b (void)
         if (op.kind == slacks[k].kind && op.stage == slacks[k].stage && op.microbatch == slacks[k].microbatch)
           g_assert_cmpint (test.explanation->slack_ns[i], ==, slacks[k].slack_ns);
       }
-  check_idle (&test, 0, (const double[]){ 0, 0, 3, 2, 0, 0, 0 });
-  check_idle (&test, 1, (const double[]){ 2, 0, 0, 0, 0, 3, 0 });
+  check_idle (&test, 0, (const double[]){ 0, 0, 3, 2, 0, 0, 0, 0 });
+  check_idle (&test, 1, (const double[]){ 2, 0, 0, 0, 0, 3, 0, 0 });
 }
 
 /* With o of 1 and 3 ms (lists: per stage) device 0 waits 2 ms at the optimizer. */
@@ -119,8 +119,8 @@ test_synchronisation (void)
   g_auto (Case) test = { 0 };
 
   explain_family (&test, "1f1b", 2, 2, "f=1ms,bw=2ms,c=1ms,o=1ms:3ms");
-  check_idle (&test, 0, (const double[]){ 0, 0, 3, 2, 0, 0, 2 });
-  check_idle (&test, 1, (const double[]){ 2, 0, 0, 0, 0, 3, 0 });
+  check_idle (&test, 0, (const double[]){ 0, 0, 3, 2, 0, 0, 2, 0 });
+  check_idle (&test, 1, (const double[]){ 2, 0, 0, 0, 0, 3, 0, 0 });
 }
 
 /* Several causes at once: gpipe p = 2, m = 2, f = bw = 1 (ms), c = 0. Stage 0: F0.0 0-1, F1.0 1-2, BW0.0 4-5, BW1.0
@@ -381,6 +381,7 @@ test_random (void)
       PsSchedule *schedule = random_schedule (rand, i % 2 == 1);
       PsCosts *costs = random_times (rand, schedule->placement->n_stages, 1000000, 20);
 
+      random_host_times (rand, costs, 1000000, schedule->placement->device, schedule->placement->n_copies);
       explain (&test, lower (schedule), costs);
       check_all (&test);
     }
@@ -436,6 +437,8 @@ test_events_what_if (void)
       PsSchedule *schedule = random_schedule (rand, i % 2 == 1);
       PsCosts *costs = random_times (rand, schedule->placement->n_stages, i < 60 ? 1000000 : 10, 20);
 
+      random_host_times (rand, costs, i < 60 ? 1000000 : 10, schedule->placement->device,
+                         schedule->placement->n_copies);
       /* Nearly equal paths, so that others become critical very soon. */
       for (guint k = 0; i >= 60 && k < PS_N_OP_KINDS * costs->n_stages; k++)
         costs->op[k].duration_ns += 1000000;
@@ -514,6 +517,7 @@ test_events (void)
       PsCosts *costs = random_times (rand, schedule->placement->n_stages, 1000, 20);
       PsEventsSetting setting = { .comm = (PsChannel)(i % 4) };
 
+      random_host_times (rand, costs, 1000, schedule->placement->device, schedule->placement->n_copies);
       explain (&test, lower (schedule), costs);
       setting.speed = i % 8 < 4 ? NULL : speeds;
       setting.blocking = i % 3 == 1 && setting.comm != PS_CHANNEL_LATENCY;

@@ -4,6 +4,7 @@
 #include "random-costs.h"
 #include "random-schedule.h"
 #include <pipesim/bound.h>
+#include <pipesim/timeline.h>
 
 #include <string.h>
 
@@ -69,6 +70,65 @@ test_closed_forms (void)
                           v * (1 + (gint64)random_below (rand, 1000)), v * (1 + (gint64)random_below (rand, 1000)),
                           v * (1 + (gint64)random_below (rand, 1000)));
     }
+}
+
+static void
+assert_span (const PsTimeline *timeline, guint i, gint64 start_ns, gint64 end_ns)
+{
+  g_assert_cmpint (g_array_index (timeline->ops, PsSpan, i).start_ns, ==, start_ns);
+  g_assert_cmpint (g_array_index (timeline->ops, PsSpan, i).end_ns, ==, end_ns);
+}
+
+/* One microbatch on two devices. F0.0: starting 10, running 100, sending 3. Its transfer takes 7, to 120. F0.1: taking
+ * in 3, starting 10, 100, to 233. BW0.1: 10, 200, sending 3, to 446; transfer to 453. BW0.0: 3, 10, 200, to 666. The
+ * lower bound has B0.1 in place of BW0.1, 100 less. */
+static void
+test_host_time (void)
+{
+  g_auto (Case) test = { .costs = NULL };
+  PsSchedule *schedule = generate ("gpipe", 2, 1, 1, NULL);
+  PsCosts *costs = ps_costs_parse ("f=100ns,b=100ns,w=100ns,c=7ns,op=10ns,post=3ns", 2, 1, NULL);
+  g_autoptr (PsTimeline) timeline = NULL;
+
+  ps_costs_add_host_time (costs, schedule->placement->device, 1);
+  g_assert_false (ps_costs_lack_host_time (costs));
+  simulate (&test, schedule, costs);
+  g_assert_cmpint (test.simulation->makespan_ns, ==, 666);
+  g_assert_cmpint (test.simulation->device[0].busy_ns, ==, 300);
+  g_assert_cmpint (test.simulation->device[0].host_ns, ==, 26);
+  g_assert_cmpint (test.simulation->device[1].host_ns, ==, 26);
+  g_assert_cmpint (ps_lower_bound (test.program->schedule->placement, NULL, 1, costs), ==, 566);
+  timeline = ps_timeline_from_simulation (test.program, costs, test.simulation);
+  assert_span (timeline, 0, 10, 110);
+  assert_span (timeline, 1, 466, 666);
+  assert_span (timeline, 2, 133, 233);
+  assert_span (timeline, 3, 243, 443);
+}
+
+/* A V on two devices, whose turn between stages 1 and 2 is no message. W is never one. */
+static void
+test_host_time_placement (void)
+{
+  g_autoptr (PsPlacement) v = ps_placement_new (PS_PLACEMENT_V, 2, 2), one = ps_placement_new (PS_PLACEMENT_LOOP, 1, 4);
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=40ns,b=40ns,w=40ns,pair=400ns,op=10ns,post=3ns", 2, 2, NULL);
+  g_autoptr (PsCosts) before = ps_costs_copy (costs), alone = ps_costs_copy (costs);
+
+  ps_costs_add_host_time (costs, v->device, 1);
+  ps_costs_add_host_time (costs, v->device, 1);
+  for (guint stage = 0; stage < 4; stage++)
+    {
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_F, stage)->duration_ns, ==, 20 + 10 + 3);
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_BW, stage)->duration_ns, ==, 40 + 10 + 3);
+      g_assert_cmpint (ps_costs_op (costs, PS_OP_W, stage)->duration_ns, ==, 20 + 10);
+      g_assert_cmpint (ps_costs_host_time (costs, stage).after_ns, ==, stage % 2 == 0 ? 3 : 0);
+      g_assert_cmpint (costs->stage[stage].pair_ns, ==, 200 + 13 + 10 + 3 + 3);
+    }
+  ps_costs_remove_host_time (costs);
+  g_assert_cmpmem (costs->op, PS_N_OP_KINDS * 4 * sizeof *costs->op, before->op,
+                   PS_N_OP_KINDS * 4 * sizeof *before->op);
+  g_assert_cmpint (costs->stage[0].pair_ns, ==, 200);
+  ps_costs_add_host_time (alone, one->device, 1);
+  g_assert_cmpint (ps_costs_op (alone, PS_OP_B, 1)->duration_ns, ==, 20 + 10);
 }
 
 /* ZB-H1: bubble (p - 1)(F + B - W) for W <= B, W <= F and m >= p, and as many activations on every device as 1F1B has
@@ -395,6 +455,8 @@ int
 main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/simulate/host-time", test_host_time);
+  g_test_add_func ("/simulate/host-time-placement", test_host_time_placement);
   g_test_add_func ("/simulate/closed-forms", test_closed_forms);
   g_test_add_func ("/simulate/zb-h1", test_zb_h1);
   g_test_add_func ("/simulate/transfers", test_transfers);
