@@ -66,6 +66,7 @@ typedef enum
                      there */
 } PsPairRole;
 
+/* The arrays by step, message and instruction lie in one block, which begins with steps. */
 typedef struct
 {
   PsSchedule *schedule; /* owned */
