@@ -52,12 +52,12 @@ static void
 take_part (PsTimed *timed, guint index, int change)
 {
   PsTimedDevice *device = &timed->devices[index];
-  gint64 before = work_rate (timed, device);
+  gboolean was_active = device->n_active > 0;
 
   device->n_active += (guint)change;
-  if (timed->slowdown == NO_SLOWDOWN || device->item == PS_NO_ITEM || work_rate (timed, device) == before)
+  if (timed->slowdown == NO_SLOWDOWN || device->item == PS_NO_ITEM || was_active == (device->n_active > 0))
     return;
-  device->work_left -= (timed->now_ns - device->since_ns) * before;
+  device->work_left -= (timed->now_ns - device->since_ns) * (was_active ? NO_SLOWDOWN : timed->slowdown);
   device->work_left = MAX (device->work_left, 0);
   device->since_ns = timed->now_ns;
   schedule_end (timed, index);
@@ -83,8 +83,6 @@ join_until_op (PsEvents *events, guint index)
   const PsInstruction *end = &events->program->instructions[events->program->first[index + 1]];
   const PsInstruction **next = &events->timed->devices[index].next;
 
-  if (!events->setting.overlap_waiting)
-    return;
   for (; *next < end && (*next)->type != PS_INSTRUCTION_COMPUTE; (*next)++)
     if (ps_instruction_is_post (*next))
       join (events, (*next)->message - 1, (*next)->type == PS_INSTRUCTION_SEND);
@@ -168,7 +166,8 @@ end_op (PsEvents *events, guint index)
   ps_event_end_op (events, index, item, timed->now_ns);
   for (guint k = 0; k < G_N_ELEMENTS (item->send) && item->send[k] != 0; k++)
     ps_event_meet (events, item->send[k], timed->now_ns);
-  join_until_op (events, index);
+  if (events->setting.overlap_waiting)
+    join_until_op (events, index);
 }
 
 static void
@@ -178,7 +177,7 @@ device_event (PsEvents *events, guint index)
 
   if (!device->waiting)
     end_op (events, index);
-  else
+  else if (events->setting.overlap_waiting)
     join_until_op (events, index);
   device->waiting = FALSE;
   wake (events, index);
@@ -283,7 +282,7 @@ begin (PsEvents *events)
                              .next = &events->program->instructions[events->program->first[device]] };
       if (ready > 0)
         ps_heap_set (timed->heap, device, ready);
-      else
+      else if (events->setting.overlap_waiting)
         join_until_op (events, device);
     }
 }

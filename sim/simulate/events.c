@@ -39,10 +39,8 @@ begin_transfers (PsEvents *events)
 static gint64
 duration_at_speed (const PsEvents *events, guint device, const PsItem *item)
 {
-  gint64 host_ns = 0;
+  gint64 host_ns = ps_host_time_sum (ps_step_host_time (events->program, events->costs, item->step));
 
-  if (events->costs->host_time != NULL)
-    host_ns = ps_host_time_sum (ps_step_host_time (events->program, events->costs, item->step));
   host_ns = MIN (host_ns, item->duration_ns);
   return host_ns + ps_event_at_speed (&events->setting, device, item->duration_ns - host_ns);
 }
@@ -51,6 +49,7 @@ static void
 begin_items (PsEvents *events, guint device)
 {
   const gint64 *times = events->setting.duration_ns;
+  gboolean scales = events->setting.speed != NULL && events->setting.speed[device] != 1;
 
   for (guint i = events->first_item[device]; i < events->first_item[device + 1]; i++)
     {
@@ -64,7 +63,8 @@ begin_items (PsEvents *events, guint device)
         item->duration_ns = ps_step_duration (events->program, events->costs, item->step);
       else
         item->duration_ns = events->costs->op[item->cost].duration_ns;
-      item->duration_ns = duration_at_speed (events, device, item);
+      if (scales)
+        item->duration_ns = duration_at_speed (events, device, item);
     }
 }
 
