@@ -9,12 +9,15 @@ PS_DEFINE_NAMES (PsSync, ps_sync, "global", "bypass")
 PS_DEFINE_NAMES (PsReduce, ps_reduce, "overlapped", "exposed")
 
 static PsIteration
-meet (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsReduce reduce)
+meet (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, const PsEventsSetting *setting,
+      PsReduce reduce)
 {
   g_auto (PsReductions) reductions = { 0 };
   gint64 last = 0, reduced = 0;
 
   ps_reductions_init (&reductions, program);
+  if (setting != NULL && setting->ready_order > 0)
+    ps_reductions_follow (&reductions, program, simulation);
   for (guint device = 0; device < simulation->n_devices; device++)
     {
       last = MAX (last, simulation->device[device].end_ns);
@@ -55,18 +58,16 @@ repeat (const PsProgram *program, const PsCosts *costs, const PsEventsSetting *s
   guint p = program->schedule->placement->n_devices;
   g_autofree gint64 *ready = g_new0 (gint64, p), *rows = g_new0 (gint64, (gsize)p * (MAX_ROUNDS + 1));
   gint64 elapsed[MAX_ROUNDS + 1] = { 0 };
-  g_auto (PsReductions) reductions = { 0 };
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
   PsEventsSetting started = *setting;
 
   started.ready_ns = ready;
   g_autoptr (PsEvents) events = ps_events_new (program, costs, &started, error);
-  ps_reductions_init (&reductions, program);
   for (guint i = 1; events != NULL && i <= MAX_ROUNDS; i++)
     {
       if (!ps_events_run (events, costs, simulation, error))
         return FALSE;
-      elapsed[i] = elapsed[i - 1] + ps_rounds_advance (program, costs, simulation, &reductions, reduce, ready);
+      elapsed[i] = elapsed[i - 1] + ps_rounds_advance (program, costs, simulation, reduce, ready);
       memcpy (rows + (gsize)i * p, ready, p * sizeof *ready);
       guint same = find_row (rows, p, i);
       *iteration = mean (elapsed, same < i ? same : i / 2, i, same < i);
@@ -109,7 +110,7 @@ ps_iteration_events (const PsProgram *program, const PsCosts *costs, const PsSim
   g_return_val_if_fail (costs->n_stages == program->schedule->placement->n_stages, FALSE);
   if (sync == PS_SYNC_GLOBAL && !asynchronous)
     {
-      *iteration = meet (program, costs, simulation, reduce);
+      *iteration = meet (program, costs, simulation, setting, reduce);
       return TRUE;
     }
   if (!asynchronous && setting != NULL && !ps_events_setting_is_fixed (setting))

@@ -54,6 +54,43 @@ ps_reductions_init (PsReductions *reductions, const PsProgram *program)
     order_device (reductions, program, device, n_held[device]);
 }
 
+typedef struct
+{
+  const PsReductions *reductions;
+  const PsSimulation *simulation;
+} Ends;
+
+static int
+compare_ends (gconstpointer a, gconstpointer b, gpointer data)
+{
+  const Ends *ends = data;
+  guint32 x = ends->reductions->last_step[*(const guint *)a], y = ends->reductions->last_step[*(const guint *)b];
+
+  return ps_compare_int64 (&ends->simulation->end_ns[x + 1], &ends->simulation->end_ns[y + 1]);
+}
+
+void
+ps_reductions_follow (PsReductions *reductions, const PsProgram *program, const PsSimulation *simulation)
+{
+  const PsSchedule *schedule = program->schedule;
+  const gint64 *end_ns = simulation->end_ns;
+  Ends ends = { reductions, simulation };
+
+  for (guint i = 0; i < ps_schedule_n_ops (schedule); i++)
+    {
+      guint32 *last = &reductions->last_step[held_index (schedule, schedule->ops[i])];
+      guint32 step = ending_step (program, program->step_of[i]);
+
+      if ((schedule->ops[i].kind == PS_OP_W || schedule->ops[i].kind == PS_OP_BW)
+          && end_ns[step + 1] > end_ns[*last + 1])
+        *last = step;
+    }
+  for (guint device = 0; device < schedule->placement->n_devices; device++)
+    g_qsort_with_data (reductions->held + reductions->first[device],
+                       (int)(reductions->first[device + 1] - reductions->first[device]), sizeof *reductions->held,
+                       compare_ends, &ends);
+}
+
 void
 ps_reductions_clear (PsReductions *reductions)
 {

@@ -22,6 +22,10 @@ void ps_reductions_init (PsReductions *reductions, const PsProgram *program);
 void ps_reductions_clear (PsReductions *reductions);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsReductions, ps_reductions_clear)
 
+/* Takes the steps and the order from a simulation whose devices may have run their ops in another order than the
+ * program's (ready order). */
+void ps_reductions_follow (PsReductions *reductions, const PsProgram *program, const PsSimulation *simulation);
+
 /* When a device is done with its all-reduces. The last op of a device is a W or BW. */
 gint64 ps_reductions_end_ns (const PsReductions *reductions, const PsProgram *program, const PsCosts *costs,
                              const PsSimulation *simulation, guint device, PsReduce reduce);

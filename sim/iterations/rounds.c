@@ -321,14 +321,17 @@ add_update (Rounds *rounds, guint device)
 }
 
 gint64
-ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
-                   const PsReductions *reductions, PsReduce reduce, gint64 *ready_ns)
+ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, PsReduce reduce,
+                   gint64 *ready_ns)
 {
+  g_auto (PsReductions) reductions = { 0 };
   gint64 state = 0, least = G_MAXINT64;
 
+  ps_reductions_init (&reductions, program);
+  ps_reductions_follow (&reductions, program, simulation);
   for (guint device = 0; device < simulation->n_devices; device++)
     {
-      state = MAX (state, ps_reductions_end_ns (reductions, program, costs, simulation, device, reduce));
+      state = MAX (state, ps_reductions_end_ns (&reductions, program, costs, simulation, device, reduce));
       ready_ns[device] = state + simulation->device[device].optimizer_ns;
       least = MIN (least, ready_ns[device]);
     }

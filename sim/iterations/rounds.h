@@ -7,11 +7,11 @@
 
 G_BEGIN_DECLS
 
-/* Goes on by one round, where no graph knows the durations beforehand; simulation has run it. ready_ns [n_devices]
- * becomes when each device is ready for the next round, counted from the earliest of these moments. Returns that
- * moment. */
+/* Goes on by one round, where no graph knows the durations beforehand; simulation has run it.
+ * ready_ns [n_devices] becomes when each device is ready for the next round, counted from the earliest of these
+ * moments. Returns that moment. */
 gint64 ps_rounds_advance (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
-                          const PsReductions *reductions, PsReduce reduce, gint64 *ready_ns);
+                          PsReduce reduce, gint64 *ready_ns);
 
 /* Numbers of events. The steps come first, by their ids. From first_message on there are a sending and a receiving for
  * each step with an input, if messages have events of their own. All-reduces follow, one for each weight copy of each

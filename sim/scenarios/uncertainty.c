@@ -19,8 +19,7 @@ typedef struct
   gboolean is_steady;
   PsSteadyRecurrence *round; /* NULL: the makespan alone decides when a sample is over */
   PsSteady steady;
-  PsReductions reductions; /* if the events engine runs rounds */
-  gint64 optimizer_ns;     /* of the device whose O takes longest */
+  gint64 optimizer_ns; /* of the device whose O takes longest */
   guint batch;
   gint64 *samples_ns;
 } Run;
@@ -31,7 +30,6 @@ run_clear (Run *run)
   ps_draws_clear (&run->draws);
   ps_steady_clear (&run->steady);
   ps_steady_recurrence_free (run->round);
-  ps_reductions_clear (&run->reductions);
   g_free (run->samples_ns);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Run, run_clear)
@@ -136,8 +134,7 @@ run_round (Job *job, guint first, guint before, gint64 *iteration_ns)
         return FALSE;
       for (guint device = 0; device < p; device++)
         last = MAX (last, ready[device]);
-      iteration_ns[lane]
-          = ps_rounds_advance (program, run->costs, job->simulation, &run->reductions, run->sampling->reduce, ready);
+      iteration_ns[lane] = ps_rounds_advance (program, run->costs, job->simulation, run->sampling->reduce, ready);
       for (guint device = 0; device < p; device++)
         next = MAX (next, ready[device]);
       iteration_ns[lane] += next - last;
@@ -368,10 +365,7 @@ run_init (Run *run, GError **error)
     return check_sums (run, error);
   if (run->is_steady && !program->schedule->asynchronous && sampling->events != NULL
       && !ps_events_setting_is_fixed (sampling->events))
-    {
-      ps_reductions_init (&run->reductions, program);
-      return check_sums (run, error);
-    }
+    return check_sums (run, error);
   run->round = ps_steady_recurrence_new (program, run->costs, sampling->events, sampling->reduce, error);
   return run->round != NULL
          && ps_steady_init (&run->steady, &run->draws, run->round, sampling->events, !run->is_steady, error);

@@ -105,7 +105,7 @@ find_tails (const Plan *plan)
       gint64 duration
           = setting->duration_ns != NULL ? setting->duration_ns[i] : ps_step_duration (program, plan->costs, i);
 
-      tails[i + 1] += ps_event_at_speed (setting, step->device, duration);
+      tails[i + 1] += ps_event_step_at_speed (setting, program, plan->costs, i, duration);
       tails[step->previous] = MAX (tails[step->previous], tails[i + 1]);
       tails[step->input] = MAX (tails[step->input], tails[i + 1] + transfer);
     }

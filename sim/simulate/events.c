@@ -35,16 +35,6 @@ begin_transfers (PsEvents *events)
     }
 }
 
-/* Host time does not depend on the speed. */
-static gint64
-duration_at_speed (const PsEvents *events, guint device, const PsItem *item)
-{
-  gint64 host_ns = ps_host_time_sum (ps_step_host_time (events->program, events->costs, item->step));
-
-  host_ns = MIN (host_ns, item->duration_ns);
-  return host_ns + ps_event_at_speed (&events->setting, device, item->duration_ns - host_ns);
-}
-
 static void
 begin_items (PsEvents *events, guint device)
 {
@@ -64,7 +54,8 @@ begin_items (PsEvents *events, guint device)
       else
         item->duration_ns = events->costs->op[item->cost].duration_ns;
       if (scales)
-        item->duration_ns = duration_at_speed (events, device, item);
+        item->duration_ns
+            = ps_event_step_at_speed (&events->setting, events->program, events->costs, item->step, item->duration_ns);
     }
 }
 
