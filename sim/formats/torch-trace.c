@@ -1,51 +1,14 @@
 /* torch-trace.c - measured timelines from PyTorch profiler traces: the ranges of each rank's actions. */
 #include "torch-trace.h"
-#include "torch-actions.h"
-#include "trace-ranks.h"
+#include "text.h"
+#include "torch-reader.h"
 
 #include <string.h>
-
-/* The ranges of one thread, or one GPU stream, in one file. */
-typedef struct
-{
-  guint file;
-  gint64 pid;
-  gint64 tid;
-  PsRank *rank; /* its ranges, posts and waits */
-} Thread;
-
-typedef struct
-{
-  const char *where;
-  PsTrace *traces;
-  guint n_traces;
-  gboolean gpipe;     /* ranges are those of ScheduleGPipe, not "PP:<action>" */
-  gboolean gpu;       /* the GPU's ranges count, not the processor's */
-  GArray **work;      /* [n_traces] of Work, by time */
-  GPtrArray *threads; /* of Thread */
-  GPtrArray *ranks;   /* of PsRank, which the threads own */
-} Reader;
-
-/* A piece of work that a thread did on a processor. */
-typedef struct
-{
-  gint64 start_ns;
-  gint64 end_ns;
-  gint64 pid;
-  gint64 tid;
-  enum
-  {
-    WORK_COMPUTE,
-    WORK_RECEIVE,
-    WORK_SEND,
-    WORK_ARRIVED, /* an instant: the wait for a receive has ended */
-  } kind;
-} Work;
 
 static void
 thread_free (gpointer data)
 {
-  Thread *thread = data;
+  PsTorchThread *thread = data;
 
   ps_rank_free (thread->rank);
   g_free (thread);
@@ -59,256 +22,132 @@ is_gpu (const PsTraceRange *range)
   return g_str_equal (range->category, "gpu_user_annotation");
 }
 
-/* ScheduleGPipe has one stage per rank. Its ranges do not name the stage; add_rank sets it. */
-static gboolean
-read_gpipe (const char *name, PsTorchAction *action)
-{
-  static const char *const words[] = { "Forward ", "Backward " };
-  static const PsTorchType types[] = { TORCH_F, TORCH_B };
-  guint64 microbatch;
-
-  for (guint i = 0; i < G_N_ELEMENTS (words); i++)
-    if (g_str_has_prefix (name, words[i])
-        && g_ascii_string_to_unsigned (name + strlen (words[i]), 10, 0, PS_MAX_MICROBATCHES - 1, &microbatch, NULL))
-      {
-        *action = (PsTorchAction){ .type = (guint8)types[i], .microbatch = (guint32)microbatch };
-        return TRUE;
-      }
-  return FALSE;
-}
-
 gboolean
 ps_torch_trace_names (const char *name)
 {
-  PsTorchAction action;
+  PsRangeName parsed;
 
-  return g_str_has_prefix (name, "PP:") || read_gpipe (name, &action);
+  return g_str_has_prefix (name, "PP:") || ps_range_name_parse (name, &parsed);
 }
 
-/* Reads the actions of a range's name; 0: it is none. */
 static guint
-read_actions (const Reader *reader, const PsTraceEvent *event, PsTraceRange *found, PsTorchAction *actions)
+thread_hash (gconstpointer key)
 {
-  const char *name = ps_trace_text (event, TRACE_NAME);
-  guint n = 1;
+  const PsTorchThread *thread = key;
 
-  if (reader->gpipe
-          ? !read_gpipe (name, actions)
-          : !g_str_has_prefix (name, "PP:") || ps_torch_cell_parse (name + 3, strlen (name + 3), actions, &n) != NULL)
-    return 0;
-  return ps_trace_range (event, found) ? n : 0;
+  return (guint)(thread->pid * 31 + thread->tid) * 31 + (guint)thread->naming * 2 + (guint)thread->gpu;
 }
 
-/* An action that holds the host: a post of a message's end, or the wait for a send. */
-static void
-add_host_span (PsRank *rank, const PsTorchAction *action, const PsTraceRange *found, gint64 base_ns)
+static gboolean
+thread_equal (gconstpointer a, gconstpointer b)
 {
-  gboolean backward = action->type == TORCH_SEND_B || action->type == TORCH_RECV_B || action->type == TORCH_WAIT_SEND_B;
-  PsSpan span = { .start_ns = found->start_ns + base_ns,
-                  .end_ns = found->end_ns + base_ns,
-                  .op = { .kind = backward ? PS_OP_B : PS_OP_F,
-                          .stage = action->stage,
-                          .microbatch = action->microbatch & G_MAXINT32 } };
+  const PsTorchThread *x = a, *y = b;
 
-  if (ps_torch_is_send (action->type))
-    span.post = PS_INSTRUCTION_SEND;
-  else if (ps_torch_is_receive (action->type))
-    {
-      span.post = PS_INSTRUCTION_RECEIVE;
-      span.op.stage = (guint16)(backward ? action->stage + 1 : MAX (action->stage, 1) - 1);
-    }
-  if (action->type >= TORCH_SEND_F)
-    g_array_append_val (span.post != 0 ? rank->posts : rank->waits, span);
-}
-
-static void
-add_range (PsRank *rank, const PsTorchAction *actions, guint n, const PsTraceRange *found, gint64 base_ns)
-{
-  PsRankRange range = { .start_ns = found->start_ns + base_ns, .end_ns = found->end_ns + base_ns, .n = n };
-
-  for (guint i = 0; i < n; i++)
-    range.ops[i] = (PsOp){ .kind = (guint8)ps_torch_op_kind (actions[i].type),
-                           .stage = actions[i].stage,
-                           .microbatch = actions[i].microbatch & G_MAXINT32,
-                           .paired = actions[i].paired & 1U };
-  range.compute_start_ns = range.wait_start_ns = range.wait_end_ns = range.start_ns;
-  range.compute_end_ns = range.end_ns;
-  g_array_append_val (rank->ranges, range);
+  return x->pid == y->pid && x->tid == y->tid && x->naming == y->naming && x->gpu == y->gpu;
 }
 
 static PsRank *
-thread_rank (Reader *reader, GHashTable *by_name, guint file, const PsTraceRange *range)
+thread_rank (PsTorchReader *reader, GHashTable *threads, const PsTorchThread *key)
 {
-  g_autofree char *name = g_strdup_printf ("%" G_GINT64_FORMAT "/%" G_GINT64_FORMAT, range->pid, range->tid);
-  Thread *thread = g_hash_table_lookup (by_name, name);
+  PsTorchThread *thread = g_hash_table_lookup (threads, key);
 
   if (thread == NULL)
     {
-      thread = g_new0 (Thread, 1);
-      *thread = (Thread){ .file = file, .pid = range->pid, .tid = range->tid };
-      thread->rank = ps_rank_new (reader->traces[file].name);
+      thread = g_memdup2 (key, sizeof *key);
+      thread->rank = ps_rank_new (reader->traces[key->file].name);
       g_ptr_array_add (reader->threads, thread);
-      g_hash_table_insert (by_name, g_steal_pointer (&name), thread);
+      g_hash_table_add (threads, thread);
     }
   return thread->rank;
 }
 
-static gboolean
-read_work (const PsTraceEvent *event, Work *work)
+/* Notes the end of an iteration or of a message. */
+static void
+add_event (PsTorchReader *reader, guint file, const PsTraceRange *found)
 {
-  PsTraceRange found;
-  gboolean arrived = g_str_equal (ps_trace_text (event, TRACE_NAME), "gloo:recv");
+  PsTorchEvent event = { .file = file,
+                         .gpu = is_gpu (found),
+                         .start_ns = found->start_ns,
+                         .end_ns = found->end_ns,
+                         .pid = found->pid,
+                         .tid = found->tid };
 
-  if ((!arrived && !g_str_equal (ps_trace_text (event, TRACE_CATEGORY), "cpu_op")) || !ps_trace_range (event, &found))
-    return FALSE;
-  *work = (Work){ .start_ns = found.start_ns, .end_ns = found.end_ns, .pid = found.pid, .tid = found.tid };
-  if (g_str_has_prefix (found.name, "c10d::recv"))
-    work->kind = WORK_RECEIVE;
-  else if (g_str_has_prefix (found.name, "c10d::send"))
-    work->kind = WORK_SEND;
-  if (arrived)
+  if (g_str_has_prefix (found->name, "c10d::recv"))
+    event.kind = EVENT_RECEIVE;
+  else if (g_str_has_prefix (found->name, "c10d::send"))
+    event.kind = EVENT_SEND;
+  else if (g_str_equal (found->name, "gloo:recv"))
     {
-      work->kind = WORK_ARRIVED;
-      work->start_ns = work->end_ns;
+      event.kind = EVENT_ARRIVED;
+      event.start_ns = event.end_ns;
     }
-  return TRUE;
-}
-
-static int
-compare_work (gconstpointer a, gconstpointer b)
-{
-  return ps_compare_int64 (&((const Work *)a)->start_ns, &((const Work *)b)->start_ns);
+  else if (ps_range_name_is_mark (found->name))
+    event.kind = EVENT_MARK;
+  else
+    return;
+  g_array_append_val (reader->events, event);
 }
 
 /* Newer profilers count from a base time of their own; adding it makes the files of one run comparable. */
 static void
-collect_file (Reader *reader, guint file)
+collect_file (PsTorchReader *reader, guint file)
 {
   PsTrace *trace = &reader->traces[file];
-  g_autoptr (GHashTable) by_name = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  g_autoptr (GHashTable) threads = g_hash_table_new (thread_hash, thread_equal);
   const PsTraceEvent *event;
 
-  reader->work[file] = g_array_new (FALSE, FALSE, sizeof (Work));
   ps_trace_rewind (trace);
   while ((event = ps_trace_next (trace)) != NULL)
     {
       PsTraceRange found;
-      PsTorchAction actions[2];
-      Work work;
-      guint n;
+      PsRangeName name;
+      PsRank *rank;
 
-      if (!reader->gpu && read_work (event, &work))
-        {
-          work.start_ns += trace->base_ns;
-          work.end_ns += trace->base_ns;
-          g_array_append_val (reader->work[file], work);
-        }
-      n = read_actions (reader, event, &found, actions);
-      if (n == 0 || is_gpu (&found) != reader->gpu)
+      if (!ps_trace_range (event, &found))
         continue;
-      if (actions[0].type < TORCH_N_COMPUTE)
-        add_range (thread_rank (reader, by_name, file, &found), actions, n, &found, trace->base_ns);
-      else
-        add_host_span (thread_rank (reader, by_name, file, &found), actions, &found, trace->base_ns);
-    }
-  g_array_sort (reader->work[file], compare_work);
-}
-
-static gboolean
-any_event (const Reader *reader, gboolean (*is) (const Reader *reader, const PsTraceEvent *event))
-{
-  for (guint file = 0; file < reader->n_traces; file++)
-    {
-      const PsTraceEvent *event;
-
-      ps_trace_rewind (&reader->traces[file]);
-      while ((event = ps_trace_next (&reader->traces[file])) != NULL)
-        if (is (reader, event))
-          return TRUE;
-    }
-  return FALSE;
-}
-
-static gboolean
-is_action (const Reader *reader G_GNUC_UNUSED, const PsTraceEvent *event)
-{
-  return g_str_has_prefix (ps_trace_text (event, TRACE_NAME), "PP:");
-}
-
-static gboolean
-is_gpu_range (const Reader *reader, const PsTraceEvent *event)
-{
-  PsTraceRange found;
-  PsTorchAction actions[2];
-
-  return read_actions (reader, event, &found, actions) > 0 && actions[0].type < TORCH_N_COMPUTE && is_gpu (&found);
-}
-
-/* Computing */
-
-static guint
-first_work (const GArray *work, gint64 start_ns)
-{
-  guint low = 0, high = work->len;
-
-  while (low < high)
-    {
-      guint middle = (low + high) / 2;
-
-      if (g_array_index (work, Work, middle).start_ns < start_ns)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-  return low;
-}
-
-/* Adds the post of one end of a message that a range's own thread posts: GPipe's. */
-static void
-add_post (PsRank *rank, const PsRankRange *range, const Work *work)
-{
-  PsSpan span = { .start_ns = work->start_ns, .end_ns = work->end_ns, .op = range->ops[0] };
-
-  span.op.kind = span.op.kind == PS_OP_F ? PS_OP_F : PS_OP_B;
-  span.post = work->kind == WORK_SEND ? PS_INSTRUCTION_SEND : PS_INSTRUCTION_RECEIVE;
-  if (work->kind == WORK_RECEIVE && !ps_op_input (range->ops[0], PS_MAX_STAGES, &span.op))
-    return;
-  g_array_append_val (rank->posts, span);
-}
-
-/* A range computes from its first op after its last receive to the send that follows. Before, it waits until the
- * receive is noted as done, or else until it computes. A range without an op only waits, and takes no time at its end.
- * tid NULL: on any thread. */
-static void
-find_computing (PsRank *rank, PsRankRange *range, const GArray *work, gint64 pid, const gint64 *tid)
-{
-  gint64 start_ns = range->end_ns, end_ns = range->end_ns, arrived_ns = G_MAXINT64;
-
-  for (guint i = first_work (work, range->start_ns); i < work->len; i++)
-    {
-      const Work *at = &g_array_index (work, Work, i);
-
-      if (at->start_ns >= range->end_ns)
-        break;
-      if (at->pid != pid || (tid != NULL && at->tid != *tid))
+      found.start_ns += trace->base_ns;
+      found.end_ns += trace->base_ns;
+      reader->ops[file] |= ps_torch_is_op (&found);
+      add_event (reader, file, &found);
+      if (!ps_range_name_parse (found.name, &name))
         continue;
-      if (at->kind == WORK_RECEIVE)
-        {
-          start_ns = end_ns = range->end_ns;
-          range->wait_start_ns = MIN (at->end_ns, range->end_ns);
-        }
-      else if (at->kind == WORK_SEND && start_ns < end_ns)
-        end_ns = MIN (end_ns, at->start_ns);
-      else if (at->kind == WORK_ARRIVED)
-        arrived_ns = MIN (arrived_ns, at->start_ns);
-      else if (at->kind == WORK_COMPUTE)
-        start_ns = MIN (start_ns, at->start_ns);
-      if (at->kind == WORK_SEND || at->kind == WORK_RECEIVE)
-        add_post (rank, range, at);
+      rank = thread_rank (
+          reader, threads,
+          &(PsTorchThread){
+              .file = file, .gpu = is_gpu (&found), .pid = found.pid, .tid = found.tid, .naming = name.naming });
+      if (ps_range_name_computes (&name))
+        ps_rank_add_range (rank, &name, found.start_ns, found.end_ns);
+      else
+        ps_rank_add_span (rank, &name, found.start_ns, found.end_ns);
     }
-  range->wait_end_ns = MIN (start_ns, arrived_ns);
-  range->compute_start_ns = start_ns;
-  range->compute_end_ns = end_ns;
+}
+
+/* Keeps the threads whose names tell most; of them the GPU's if there are any. */
+static void
+choose_threads (PsTorchReader *reader)
+{
+  for (guint i = reader->threads->len; i-- > 0;)
+    {
+      const PsTorchThread *thread = g_ptr_array_index (reader->threads, i);
+
+      if (thread->rank->ranges->len == 0)
+        g_ptr_array_remove_index (reader->threads, i);
+      else
+        reader->naming = MAX (reader->naming, thread->naming);
+    }
+  for (guint i = 0; i < reader->threads->len; i++)
+    {
+      const PsTorchThread *thread = g_ptr_array_index (reader->threads, i);
+
+      reader->gpu |= thread->gpu && thread->naming == reader->naming;
+    }
+  for (guint i = reader->threads->len; i-- > 0;)
+    {
+      const PsTorchThread *thread = g_ptr_array_index (reader->threads, i);
+
+      if (thread->naming != reader->naming || thread->gpu != reader->gpu)
+        g_ptr_array_remove_index (reader->threads, i);
+    }
 }
 
 /* Telling ranks */
@@ -333,7 +172,7 @@ stated_rank (const PsTrace *trace)
 static int
 compare_threads (gconstpointer a, gconstpointer b)
 {
-  const Thread *x = *(Thread *const *)a, *y = *(Thread *const *)b;
+  const PsTorchThread *x = *(PsTorchThread *const *)a, *y = *(PsTorchThread *const *)b;
 
   if (x->file != y->file)
     return x->file < y->file ? -1 : 1;
@@ -344,14 +183,14 @@ compare_threads (gconstpointer a, gconstpointer b)
 
 /* The stream that computes. The GPU has a range on every stream that worked for it; the one with most ranges
  * computes. */
-static const Thread *
-busiest (const Reader *reader, guint file, const gint64 *pid)
+static const PsTorchThread *
+busiest (const PsTorchReader *reader, guint file, const gint64 *pid)
 {
-  const Thread *best = NULL;
+  const PsTorchThread *best = NULL;
 
   for (guint i = 0; i < reader->threads->len; i++)
     {
-      const Thread *thread = g_ptr_array_index (reader->threads, i);
+      const PsTorchThread *thread = g_ptr_array_index (reader->threads, i);
 
       if (thread->file == file && (pid == NULL || thread->pid == *pid)
           && (best == NULL || thread->rank->ranges->len > best->rank->ranges->len))
@@ -360,51 +199,48 @@ busiest (const Reader *reader, guint file, const gint64 *pid)
   return best;
 }
 
-/* Adds a thread's ranges as a rank. alone: in the rank's process only this thread belongs to it. If no ops were
- * recorded, ranges count as they are. */
 static void
-add_rank (Reader *reader, const Thread *thread, gboolean alone)
+add_rank (PsTorchReader *reader, const PsTorchThread *thread)
 {
   PsRank *rank = thread->rank;
-  const GArray *work = reader->work[thread->file];
   gint64 stated = reader->n_traces == 1 ? stated_rank (&reader->traces[0]) : -1;
-  guint stage = stated >= 0 && stated < PS_MAX_DEVICES ? (guint)stated : reader->ranks->len;
 
-  for (guint i = 0; i < rank->ranges->len; i++)
+  rank->number = stated >= 0 && stated < PS_MAX_DEVICES ? (guint)stated : reader->ranks->len;
+  for (guint i = 0; i < reader->events->len; i++)
     {
-      PsRankRange *range = &g_array_index (rank->ranges, PsRankRange, i);
+      const PsTorchEvent *event = &g_array_index (reader->events, PsTorchEvent, i);
 
-      if (reader->gpipe)
-        range->ops[0].stage = (guint16)stage;
-      if (work->len > 0)
-        find_computing (rank, range, work, thread->pid, alone ? &thread->tid : NULL);
+      if (event->kind == EVENT_MARK && event->file == thread->file && event->pid == thread->pid
+          && event->gpu == thread->gpu)
+        g_array_append_val (rank->marks, event->start_ns);
     }
   g_ptr_array_add (reader->ranks, rank);
+  g_ptr_array_add (reader->owners, (gpointer)thread);
 }
 
 /* Makes the ranks of one file: by process if there are several, else by thread. */
 static void
-split_file (Reader *reader)
+split_file (PsTorchReader *reader)
 {
   gint64 last_pid = 0;
-  const Thread *first = g_ptr_array_index (reader->threads, 0);
-  const Thread *last = g_ptr_array_index (reader->threads, reader->threads->len - 1);
+  const PsTorchThread *first = g_ptr_array_index (reader->threads, 0);
+  const PsTorchThread *last = g_ptr_array_index (reader->threads, reader->threads->len - 1);
 
   for (guint i = 0; i < reader->threads->len; i++)
     {
-      const Thread *thread = g_ptr_array_index (reader->threads, i);
+      const PsTorchThread *thread = g_ptr_array_index (reader->threads, i);
 
       if (first->pid == last->pid && !reader->gpu)
-        add_rank (reader, thread, first != last);
+        add_rank (reader, thread);
       else if (i == 0 || thread->pid != last_pid)
-        add_rank (reader, busiest (reader, 0, &thread->pid), FALSE);
+        add_rank (reader, busiest (reader, 0, &thread->pid));
       last_pid = thread->pid;
     }
 }
 
 /* Finds the rank of each file: as stated, else by its place. */
 static gboolean
-order_files (const Reader *reader, guint *files, GError **error)
+order_files (const PsTorchReader *reader, guint *files, GError **error)
 {
   gboolean stated = stated_rank (&reader->traces[0]) >= 0;
 
@@ -430,13 +266,10 @@ order_files (const Reader *reader, guint *files, GError **error)
 }
 
 static gboolean
-find_ranks (Reader *reader, GError **error)
+find_ranks (PsTorchReader *reader, GError **error)
 {
   g_autofree guint *files = g_new0 (guint, reader->n_traces);
 
-  for (guint i = reader->threads->len; i-- > 0;)
-    if (((const Thread *)g_ptr_array_index (reader->threads, i))->rank->ranges->len == 0)
-      g_ptr_array_remove_index (reader->threads, i);
   g_ptr_array_sort (reader->threads, compare_threads);
   if (reader->threads->len == 0)
     return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no complete range of an action, such as PP:0F0", reader->where);
@@ -451,19 +284,19 @@ find_ranks (Reader *reader, GError **error)
     return FALSE;
   for (guint rank = 0; rank < reader->n_traces; rank++)
     {
-      const Thread *thread = busiest (reader, files[rank], NULL);
+      const PsTorchThread *thread = busiest (reader, files[rank], NULL);
 
       if (thread == NULL)
         return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no range of an action, such as PP:0F0",
                           reader->traces[files[rank]].name);
-      add_rank (reader, thread, FALSE);
+      add_rank (reader, thread);
     }
   return TRUE;
 }
 
 /* Says in source and remark that ranks of the run are missing. */
 static void
-say_missing (const Reader *reader, PsTimeline *timeline)
+say_missing (const PsTorchReader *reader, PsTimeline *timeline)
 {
   gint64 n_ranks = 0;
   char *source = timeline->source;
@@ -479,22 +312,29 @@ say_missing (const Reader *reader, PsTimeline *timeline)
   g_free (source);
 }
 
-static GPtrArray *
-read_timelines (Reader *reader, GError **error)
+static int
+compare_events (gconstpointer a, gconstpointer b)
 {
-  GPtrArray *timelines = NULL;
+  return ps_compare_int64 (&((const PsTorchEvent *)a)->start_ns, &((const PsTorchEvent *)b)->start_ns);
+}
 
-  reader->gpipe = !any_event (reader, is_action);
-  reader->gpu = any_event (reader, is_gpu_range);
+static GPtrArray *
+read_timelines (PsTorchReader *reader, GError **error)
+{
+  GPtrArray *timelines;
+
   for (guint file = 0; file < reader->n_traces; file++)
     collect_file (reader, file);
-  if (find_ranks (reader, error))
-    timelines = ps_ranks_to_timelines (
-        reader->where, reader->gpu ? "PyTorch profiler, GPU" : "PyTorch profiler, processor", reader->ranks, error);
+  choose_threads (reader);
+  g_array_sort (reader->events, compare_events);
+  if (!find_ranks (reader, error) || !ps_ranks_number (reader->ranks, reader->naming, error))
+    return NULL;
+  if (!reader->gpu)
+    ps_torch_find_computing (reader);
+  timelines = ps_ranks_to_timelines (
+      reader->where, reader->gpu ? "PyTorch profiler, GPU" : "PyTorch profiler, processor", reader->ranks, error);
   for (guint i = 0; timelines != NULL && i < timelines->len; i++)
     say_missing (reader, g_ptr_array_index (timelines, i));
-  for (guint file = 0; file < reader->n_traces; file++)
-    g_array_unref (reader->work[file]);
   return timelines;
 }
 
@@ -502,9 +342,17 @@ GPtrArray *
 ps_torch_trace_read (const char *where, PsTrace *traces, guint n, GError **error)
 {
   g_autoptr (GPtrArray) threads = g_ptr_array_new_with_free_func (thread_free);
-  g_autoptr (GPtrArray) ranks = g_ptr_array_new ();
-  g_autofree GArray **work = g_new0 (GArray *, n);
-  Reader reader = { .where = where, .traces = traces, .n_traces = n, .work = work, .threads = threads, .ranks = ranks };
+  g_autoptr (GArray) events = g_array_new (FALSE, FALSE, sizeof (PsTorchEvent));
+  g_autoptr (GPtrArray) ranks = g_ptr_array_new (), owners = g_ptr_array_new ();
+  g_autofree guint8 *ops = g_malloc0 (n);
+  PsTorchReader reader = { .where = where,
+                           .traces = traces,
+                           .n_traces = n,
+                           .ops = ops,
+                           .threads = threads,
+                           .events = events,
+                           .ranks = ranks,
+                           .owners = owners };
 
   return read_timelines (&reader, error);
 }

@@ -12,6 +12,7 @@ ps_rank_new (const char *name)
   rank->ranges = g_array_new (FALSE, FALSE, sizeof (PsRankRange));
   rank->posts = g_array_new (FALSE, FALSE, sizeof (PsSpan));
   rank->waits = g_array_new (FALSE, FALSE, sizeof (PsSpan));
+  rank->marks = g_array_new (FALSE, FALSE, sizeof (gint64));
   rank->starts = g_array_new (FALSE, FALSE, sizeof (guint));
   return rank;
 }
@@ -24,46 +25,60 @@ ps_rank_free (gpointer data)
   g_array_unref (rank->ranges);
   g_array_unref (rank->posts);
   g_array_unref (rank->waits);
+  g_array_unref (rank->marks);
   g_array_unref (rank->starts);
   g_free (rank);
 }
 
-/* Cutting iterations */
-
-static int
-compare_ranges (gconstpointer a, gconstpointer b)
+static PsOp
+action_op (const PsTorchAction *action)
 {
-  const PsRankRange *x = a, *y = b;
-
-  if (x->start_ns != y->start_ns)
-    return x->start_ns < y->start_ns ? -1 : 1;
-  return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns);
+  return (PsOp){ .kind = (guint8)ps_torch_op_kind (action->type),
+                 .stage = action->stage,
+                 .microbatch = action->microbatch & G_MAXINT32,
+                 .paired = action->paired & 1U };
 }
 
-/* Sorts ranges and drops those inside another. */
-static gboolean
-straighten (PsRank *rank, GError **error)
+void
+ps_rank_add_range (PsRank *rank, const PsRangeName *name, gint64 start_ns, gint64 end_ns)
 {
-  guint kept = 0;
-  PsRankRange *ranges = (PsRankRange *)(gpointer)rank->ranges->data;
+  PsRankRange range = { .start_ns = start_ns,
+                        .end_ns = end_ns,
+                        .compute_start_ns = start_ns,
+                        .compute_end_ns = end_ns,
+                        .wait_start_ns = start_ns,
+                        .wait_end_ns = start_ns,
+                        .n = name->n };
 
-  g_array_sort (rank->ranges, compare_ranges);
-  for (guint i = 0; i < rank->ranges->len; i++)
+  for (guint i = 0; i < name->n; i++)
+    range.ops[i] = action_op (&name->actions[i]);
+  g_array_append_val (rank->ranges, range);
+}
+
+/* Megatron's receives block: they are waits. */
+void
+ps_rank_add_span (PsRank *rank, const PsRangeName *name, gint64 start_ns, gint64 end_ns)
+{
+  const PsTorchAction *action = name->actions;
+  gboolean backward = action->type == TORCH_SEND_B || action->type == TORCH_RECV_B || action->type == TORCH_WAIT_SEND_B;
+  PsSpan span = { .start_ns = start_ns,
+                  .end_ns = end_ns,
+                  .op = { .kind = backward ? PS_OP_B : PS_OP_F,
+                          .stage = action->stage,
+                          .microbatch = action->microbatch & G_MAXINT32 } };
+
+  if (ps_torch_is_send (action->type))
+    span.post = PS_INSTRUCTION_SEND;
+  else if (ps_torch_is_receive (action->type) && name->naming != PS_RANGES_COUNTED)
     {
-      if (kept > 0 && ranges[i].start_ns < ranges[kept - 1].end_ns)
-        {
-          char name[48], before[48];
-
-          if (ranges[i].end_ns <= ranges[kept - 1].end_ns)
-            continue;
-          return ps_refuse (error, PS_ERROR_INPUT, "%s: %s starts before %s has ended", rank->name,
-                            ps_op_format (ranges[i].ops[0], name), ps_op_format (ranges[kept - 1].ops[0], before));
-        }
-      ranges[kept++] = ranges[i];
+      span.post = PS_INSTRUCTION_RECEIVE;
+      span.op.stage = (guint16)(backward ? action->stage + 1 : MAX (action->stage, 1) - 1);
     }
-  g_array_set_size (rank->ranges, kept);
-  return TRUE;
+  if (action->type >= TORCH_SEND_F)
+    g_array_append_val (span.post != 0 ? rank->posts : rank->waits, span);
 }
+
+/* Cutting iterations */
 
 /* Notes the ops of a range in the iteration; FALSE: one of them was there already. */
 static gboolean
@@ -125,8 +140,6 @@ cut_iterations (GPtrArray *ranks, GError **error)
     {
       PsRank *rank = g_ptr_array_index (ranks, r);
 
-      if (!straighten (rank, error))
-        return FALSE;
       keep_complete (rank);
       if (rank->starts->len != first->starts->len)
         return ps_refuse (error, PS_ERROR_INPUT,
@@ -288,6 +301,51 @@ shift (GArray *spans, gint64 start_ns)
   g_array_set_size (spans, kept);
 }
 
+static guint
+post_hash (gconstpointer key)
+{
+  const PsSpan *post = key;
+
+  return ((guint)post->op.microbatch * 31 + post->op.stage) * 31 + post->op.kind * 3U + post->post;
+}
+
+static gboolean
+post_equal (gconstpointer a, gconstpointer b)
+{
+  const PsSpan *x = a, *y = b;
+
+  return x->post == y->post && x->op.kind == y->op.kind && x->op.stage == y->op.stage
+         && x->op.microbatch == y->op.microbatch;
+}
+
+/* Transfers whose times are known. A device that waited before the message was sent knows when it arrived; the transfer
+ * began when both its ends had been posted. */
+static void
+find_transfers (PsTimeline *timeline)
+{
+  g_autoptr (GHashTable) posts = g_hash_table_new (post_hash, post_equal);
+
+  for (guint i = 0; i < timeline->posts->len; i++)
+    g_hash_table_add (posts, &g_array_index (timeline->posts, PsSpan, i));
+  for (guint i = 0; i < timeline->waits->len; i++)
+    {
+      PsSpan transfer = g_array_index (timeline->waits, PsSpan, i), key = transfer;
+      const PsSpan *send, *receive;
+
+      key.post = PS_INSTRUCTION_SEND;
+      send = g_hash_table_lookup (posts, &key);
+      key.post = PS_INSTRUCTION_RECEIVE;
+      receive = g_hash_table_lookup (posts, &key);
+      if (send == NULL || send->device == transfer.device || send->start_ns < transfer.start_ns)
+        continue;
+      transfer.start_ns = receive != NULL ? MAX (send->start_ns, receive->start_ns) : send->start_ns;
+      transfer.device = send->device;
+      transfer.peer = key.device;
+      if (transfer.start_ns <= transfer.end_ns)
+        g_array_append_val (timeline->transfers, transfer);
+    }
+}
+
 static PsTimeline *
 make_timeline (const char *where, GPtrArray *ranks, guint iteration)
 {
@@ -310,6 +368,7 @@ make_timeline (const char *where, GPtrArray *ranks, guint iteration)
   shift (timeline->ops, start_ns);
   shift (timeline->posts, start_ns);
   shift (timeline->waits, start_ns);
+  find_transfers (timeline);
   ps_timeline_sort (timeline);
   return timeline;
 }
@@ -317,11 +376,13 @@ make_timeline (const char *where, GPtrArray *ranks, guint iteration)
 GPtrArray *
 ps_ranks_to_timelines (const char *where, const char *source, GPtrArray *ranks, GError **error)
 {
+  g_autofree char *remark = NULL;
   GPtrArray *timelines;
   guint n;
 
   if (!cut_iterations (ranks, error))
     return NULL;
+  remark = ps_ranks_align (where, ranks);
   n = ((const PsRank *)g_ptr_array_index (ranks, 0))->starts->len;
   timelines = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
   for (guint k = 0; k < n; k++)
@@ -330,6 +391,7 @@ ps_ranks_to_timelines (const char *where, const char *source, GPtrArray *ranks, 
 
       g_free (timeline->source);
       timeline->source = g_strdup_printf ("%s, iteration %u of %u", source, k + 1, n);
+      timeline->remark = g_strdup (remark);
       g_ptr_array_add (timelines, timeline);
     }
   return timelines;

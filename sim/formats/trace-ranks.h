@@ -3,11 +3,13 @@
 #ifndef PIPESIM_TRACE_RANKS_H
 #define PIPESIM_TRACE_RANKS_H
 
+#include "range-names.h"
+
 #include <pipesim/timeline.h>
 
 G_BEGIN_DECLS
 
-/* One op, or one pair: a range with two ops. All times of a run count from one instant. */
+/* One op, or one pair: a range with two ops. All times of a rank count from one instant. */
 typedef struct
 {
   gint64 start_ns; /* with the time that it waits */
@@ -24,20 +26,39 @@ typedef struct
 typedef struct
 {
   const char *name; /* of its file, for messages */
-  GArray *ranges;   /* of PsRankRange, in any order; after the cut by start, without nested ones */
-  GArray *posts;    /* of PsSpan; devices are set later */
-  GArray *waits;    /* of PsSpan: waits outside of ranges */
-  GArray *starts;   /* guint: first range of each complete iteration */
-  guint n;          /* ranges of an iteration */
+  guint number;
+  GArray *ranges; /* of PsRankRange, in any order; after the cut by start, without nested ones */
+  GArray *posts;  /* of PsSpan; devices are set later */
+  GArray *waits;  /* of PsSpan: waits outside of ranges */
+  GArray *marks;  /* gint64: instants between two iterations, in any order; none: not known */
+  GArray *starts; /* guint: first range of each complete iteration */
+  guint n;        /* ranges of an iteration */
 } PsRank;
 
 PsRank *ps_rank_new (const char *name);
 void ps_rank_free (gpointer rank);
 
-/* Cuts ranks (of PsRank) into iterations; each complete one becomes a PsTimeline of the list, in order. An op that
- * comes again begins a new iteration. source: where the times come from; the number of the iteration is added. A range
- * waits only if another rank sends its message. Errors: PS_ERROR_INPUT. */
+/* Adds a range that computes from its start to its end and waits for nothing. */
+void ps_rank_add_range (PsRank *rank, const PsRangeName *name, gint64 start_ns, gint64 end_ns);
+
+/* Adds the post or wait that a name other than that of a range stands for, if it stands for one. */
+void ps_rank_add_span (PsRank *rank, const PsRangeName *name, gint64 start_ns, gint64 end_ns);
+
+/* The first step: sorts the ranges of each rank (of PsRank), drops those inside another, and finds the stages and
+ * microbatches that names do not tell. naming: that of all names. PS_RANGES_OF_RANK: the stage is the rank's number.
+ * PS_RANGES_COUNTED: the orders of 1F1B, GPipe and Megatron's interleaved 1F1B are known, where one group of p
+ * microbatches follows the other; posts and waits get the op next to them. Errors: PS_ERROR_INPUT. */
+gboolean ps_ranks_number (GPtrArray *ranks, PsRangeNaming naming, GError **error);
+
+/* The second step: cuts ranks into iterations; each complete one becomes a PsTimeline of the list, in order. An op that
+ * comes again begins a new iteration. A range waits only if another rank sends its message. source: where the times
+ * come from; the number of the iteration is added. Errors: PS_ERROR_INPUT. */
 GPtrArray *ps_ranks_to_timelines (const char *where, const char *source, GPtrArray *ranks, GError **error);
+
+/* Shifts the clocks of ranks so that no op begins before its message's producer has ended. Messages of both directions
+ * give bounds, of which the middle is taken; a clock within its bounds stays. Returns a remark where the bounds of a
+ * rank contradict each other, else NULL. Free with g_free. */
+char *ps_ranks_align (const char *where, GPtrArray *ranks);
 
 G_END_DECLS
 

@@ -100,7 +100,7 @@ test_gpu (void)
                                                                    1) "," RANGE ("gpu_user_annotation", "PP:1F0", 5, 7,
                                                                                  12,
                                                                                  1) "," RANGE ("gpu_user_annotation",
-                                                                                               "PP:2I0", 5, 7, 13,
+                                                                                               "PP:2I0", 5, 7, 19,
                                                                                                1) "]";
   g_autoptr (GError) error = NULL;
   g_autoptr (PsTimeline) timeline = parse_one (text, &error);
@@ -115,7 +115,7 @@ test_gpu (void)
   assert_span (timeline, 2, 0, "F1.0", 6500, 8750);
   assert_span (timeline, 3, 0, "BW0.3", 6500, 8750);
   assert_span (timeline, 4, 1, "F0.1", 2000, 3000);
-  assert_span (timeline, 5, 1, "B0.2", 3000, 4000);
+  assert_span (timeline, 5, 1, "B0.2", 9000, 10000);
   spans = (const PsSpan *)(gconstpointer)timeline->ops->data;
   g_assert_true (spans[2].op.paired && !spans[3].op.paired);
   g_assert_cmpuint (spans[0].chunk, ==, 0);
@@ -201,6 +201,67 @@ test_posts_and_waits (void)
   assert_held (second->posts, 1, 1, PS_INSTRUCTION_RECEIVE, "F0.0", 0, 1000);
   g_assert_cmpuint (second->waits->len, ==, 1);
   assert_held (second->waits, 0, 1, 0, "F0.0", 2000, 11000);
+}
+
+/* The clock of rank 1 is late by 100 us: F0.1 seems to end before F0.0, and BW0.0 to wait for long. Between the bounds
+ * of 92 and 104 us that F0 and BW0 give lie 98. A rank whose messages both come too early is shifted as well, with a
+ * remark. */
+static void
+test_clocks (void)
+{
+  static const char *const names[] = { "rank0.json", "rank1.json" };
+  static const char *const rank0 = "[" RANGE ("c", "PP:0F0", 1, 1, 100, 4) "," RANGE ("c", "PP:0B0", 1, 1, 124, 6) "]";
+  const char *late[] = { rank0, "[" RANGE ("c", "PP:1F0", 1, 1, 12, 4) "," RANGE ("c", "PP:1B0", 1, 1, 16, 4) "]" };
+  const char *contrary[]
+      = { rank0, "[" RANGE ("c", "PP:1F0", 1, 1, 12, 4) "," RANGE ("c", "PP:1B0", 1, 1, 16, 40) "]" };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsTimeline) timeline = parse ("x", names, late, 2, &error);
+  g_autoptr (PsTimeline) crossed = parse ("x", names, contrary, 2, &error);
+
+  g_assert_no_error (error);
+  g_assert_null (timeline->remark);
+  assert_span (timeline, 2, 1, "F0.1", 10000, 14000);
+  assert_span (timeline, 3, 1, "BW0.1", 14000, 18000);
+  g_assert_cmpint (timeline->iteration_ns, ==, 30000);
+  g_assert_cmpstr (
+      crossed->remark, ==,
+      "x: the ranks' clocks contradict their messages by up to 24000 ns, however they are shifted; times between "
+      "ranks are as uncertain");
+}
+
+/* Megatron's ranges name no stage and no microbatch. Interleaved 1F1B on two ranks with two stages each: rank 1 begins
+ * with p + 1 forwards. */
+static void
+test_counted (void)
+{
+  static const char *const names[] = { "rank0.json", "rank1.json" };
+  static const char *const orders[] = { "FFFFBBBB", "FFFBFBBB" };
+  static const char *const ops[] = { "F0.0", "F1.0", "F0.2", "F1.2",  "BW0.2", "BW1.2", "BW0.0", "BW1.0",
+                                     "F0.1", "F1.1", "F0.3", "BW0.3", "F1.3",  "BW1.3", "BW0.1", "BW1.1" };
+  g_autoptr (GString) first = g_string_new ("["), second = g_string_new ("[");
+  const char *texts[2];
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GPtrArray) timelines = NULL;
+
+  for (guint i = 0; i < 32; i++)
+    g_string_append_printf (i < 16 ? first : second,
+                            "%s{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"%s\",\"pid\":1,\"tid\":1,"
+                            "\"ts\":%u,\"dur\":0.001}",
+                            i % 16 ? "," : "", orders[i / 16][i % 8] == 'F' ? "a.forward_step" : "backward-compute",
+                            i % 16 * 10 + (i % 16 >= 8 ? 1000 : 0));
+  texts[0] = g_string_append_c (first, ']')->str;
+  texts[1] = g_string_append_c (second, ']')->str;
+  timelines = ps_traces_parse ("x", names, texts, 2, &error);
+  g_assert_no_error (error);
+  g_assert_cmpuint (timelines->len, ==, 2);
+  for (guint k = 0; k < 2; k++)
+    for (guint i = 0; i < 16; i++)
+      {
+        const PsTimeline *timeline = g_ptr_array_index (timelines, k);
+        char name[48];
+
+        g_assert_cmpstr (ps_op_format (g_array_index (timeline->ops, PsSpan, i).op, name), ==, ops[i]);
+      }
 }
 
 /* Ranges of GPipe name no stage, and hold their receive, with its buffer, and their send. */
@@ -461,6 +522,8 @@ main (int argc, char **argv)
   g_test_add_func ("/trace/profiler/names", test_names);
   g_test_add_func ("/trace/profiler/waiting", test_waiting);
   g_test_add_func ("/trace/profiler/posts-and-waits", test_posts_and_waits);
+  g_test_add_func ("/trace/profiler/clocks", test_clocks);
+  g_test_add_func ("/trace/profiler/counted", test_counted);
   g_test_add_func ("/trace/profiler/gpipe", test_gpipe);
   g_test_add_func ("/trace/profiler/missing-ranks", test_missing_ranks);
   g_test_add_func ("/trace/profiler/packed", test_packed);

@@ -1,0 +1,166 @@
+/* trace-align.c - brings the clocks of ranks together: no message arrives before it was sent. */
+#include "trace-ranks.h"
+
+/* One op of an iteration and its times. */
+typedef struct
+{
+  const PsRankRange *range;
+  guint rank;
+} Place;
+
+/* Bounds of what is added to a rank's clock. */
+typedef struct
+{
+  gint64 least_ns;
+  gint64 most_ns;
+} Bounds;
+
+static gpointer
+op_key (PsOp op)
+{
+  guint kind = op.kind == PS_OP_BW ? PS_OP_B : op.kind;
+
+  return GSIZE_TO_POINTER ((gsize)kind << 48 | (gsize)op.stage << 32 | op.microbatch);
+}
+
+/* All ops of the iteration by key, of Place. */
+static GHashTable *
+index_iteration (GPtrArray *ranks, guint iteration)
+{
+  GHashTable *places = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+
+  for (guint r = 0; r < ranks->len; r++)
+    {
+      const PsRank *rank = g_ptr_array_index (ranks, r);
+      guint first = g_array_index (rank->starts, guint, iteration);
+
+      for (guint i = first; i < first + rank->n; i++)
+        {
+          const PsRankRange *range = &g_array_index (rank->ranges, PsRankRange, i);
+
+          for (guint k = 0; k < range->n; k++)
+            {
+              Place place = { .range = range, .rank = r };
+
+              g_hash_table_insert (places, op_key (range->ops[k]), g_memdup2 (&place, sizeof place));
+            }
+        }
+    }
+  return places;
+}
+
+/* Every message between the rank and an earlier one narrows the bounds. */
+static void
+narrow (GHashTable *places, guint rank, guint n_stages, Bounds *bounds)
+{
+  GHashTableIter iter;
+  gpointer value;
+
+  g_hash_table_iter_init (&iter, places);
+  while (g_hash_table_iter_next (&iter, NULL, &value))
+    {
+      const Place *consumer = value;
+
+      for (guint k = 0; k < consumer->range->n; k++)
+        {
+          PsOp op;
+          const Place *producer;
+          gint64 slack_ns;
+
+          if (!ps_op_input (consumer->range->ops[k], n_stages, &op))
+            continue;
+          producer = g_hash_table_lookup (places, op_key (op));
+          if (producer == NULL || producer->rank == consumer->rank || MAX (producer->rank, consumer->rank) != rank)
+            continue;
+          slack_ns = consumer->range->compute_start_ns - producer->range->compute_end_ns;
+          if (consumer->rank == rank)
+            bounds->least_ns = MAX (bounds->least_ns, -slack_ns);
+          else
+            bounds->most_ns = MIN (bounds->most_ns, slack_ns);
+        }
+    }
+}
+
+static void
+shift_spans (GArray *spans, gint64 ns)
+{
+  for (guint i = 0; i < spans->len; i++)
+    {
+      g_array_index (spans, PsSpan, i).start_ns += ns;
+      g_array_index (spans, PsSpan, i).end_ns += ns;
+    }
+}
+
+static void
+shift_rank (PsRank *rank, gint64 ns)
+{
+  for (guint i = 0; i < rank->ranges->len; i++)
+    {
+      PsRankRange *range = &g_array_index (rank->ranges, PsRankRange, i);
+
+      range->start_ns += ns;
+      range->end_ns += ns;
+      range->compute_start_ns += ns;
+      range->compute_end_ns += ns;
+      range->wait_start_ns += ns;
+      range->wait_end_ns += ns;
+    }
+  shift_spans (rank->posts, ns);
+  shift_spans (rank->waits, ns);
+}
+
+static guint
+count_stages (GPtrArray *ranks)
+{
+  guint n = 1;
+
+  for (guint r = 0; r < ranks->len; r++)
+    {
+      const GArray *ranges = ((const PsRank *)g_ptr_array_index (ranks, r))->ranges;
+
+      for (guint i = 0; i < ranges->len; i++)
+        for (guint k = 0; k < g_array_index (ranges, PsRankRange, i).n; k++)
+          n = MAX (n, g_array_index (ranges, PsRankRange, i).ops[k].stage + 1U);
+    }
+  return n;
+}
+
+/* How far the clock must move: not at all within the bounds, else to their middle. With one bound, to it. */
+static gint64
+choose_shift (const Bounds *bounds)
+{
+  if (bounds->least_ns <= 0 && bounds->most_ns >= 0)
+    return 0;
+  if (bounds->least_ns == G_MININT64)
+    return bounds->most_ns;
+  if (bounds->most_ns == G_MAXINT64)
+    return bounds->least_ns;
+  return bounds->least_ns + (bounds->most_ns - bounds->least_ns) / 2;
+}
+
+char *
+ps_ranks_align (const char *where, GPtrArray *ranks)
+{
+  const PsRank *first = g_ptr_array_index (ranks, 0);
+  guint n_stages = count_stages (ranks);
+  gint64 worst_ns = 0;
+  g_autoptr (GPtrArray) places = g_ptr_array_new_with_free_func ((GDestroyNotify)g_hash_table_unref);
+
+  for (guint k = 0; k < first->starts->len; k++)
+    g_ptr_array_add (places, index_iteration (ranks, k));
+  for (guint r = 1; r < ranks->len; r++)
+    {
+      Bounds bounds = { .least_ns = G_MININT64, .most_ns = G_MAXINT64 };
+
+      for (guint k = 0; k < places->len; k++)
+        narrow (g_ptr_array_index (places, k), r, n_stages, &bounds);
+      shift_rank (g_ptr_array_index (ranks, r), choose_shift (&bounds));
+      if (bounds.least_ns > bounds.most_ns)
+        worst_ns = MAX (worst_ns, bounds.least_ns - bounds.most_ns);
+    }
+  if (worst_ns == 0)
+    return NULL;
+  return g_strdup_printf ("%s: the ranks' clocks contradict their messages by up to %" G_GINT64_FORMAT
+                          " ns, however they are shifted; times between ranks are as uncertain",
+                          where, worst_ns);
+}
