@@ -132,9 +132,17 @@ PsTimeline *ps_timeline_load (const char *path, GError **error) G_GNUC_WARN_UNUS
 /* Writes a timeline: as a Chrome trace where path ends in .trace.json, else as the native file. Errors: PS_ERROR_IO. */
 gboolean ps_timeline_write (const PsTimeline *timeline, const char *path, GError **error);
 
-/* ps_timelines_load of Chrome and PyTorch traces in memory. names and texts have n entries. */
-GPtrArray *ps_traces_parse (const char *where, const char *const *names, const char *const *texts, guint n,
-                            GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* One file of a run in memory, unpacked. */
+typedef struct
+{
+  const char *name; /* in messages; may tell the rank */
+  const char *text;
+  gsize length;
+} PsTraceFile;
+
+/* ps_timelines_load of n > 0 files in memory, of any kind but Nsight Systems exports. */
+GPtrArray *ps_timelines_parse (const char *where, const PsTraceFile *files, guint n,
+                               GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 G_END_DECLS
 

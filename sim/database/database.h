@@ -41,6 +41,10 @@ PsDatabase *ps_database_open (const char *path, const PsDatabaseKind *kind, gboo
 void ps_database_close (PsDatabase *db);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsDatabase, ps_database_close)
 
+/* Opens a file of another program for reading, whatever its tables. Functions in its schema are not trusted. Errors:
+ * PS_ERROR_IO, PS_ERROR_INPUT. */
+PsDatabase *ps_database_open_foreign (const char *path, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
 /* The database library, for the record: "SQLite 3.40.1". Free with g_free. */
 char *ps_database_library (void);
 

@@ -1,28 +1,6 @@
 /* torch-computing.c - when the ranges of a PyTorch trace compute, wait and post their messages. */
 #include "torch-reader.h"
 
-/* The last range that starts at or before that time, if it has not ended. */
-static PsRankRange *
-range_around (const PsRank *rank, gint64 time_ns)
-{
-  guint low = 0, high = rank->ranges->len;
-  PsRankRange *range;
-
-  while (low < high)
-    {
-      guint middle = (low + high) / 2;
-
-      if (g_array_index (rank->ranges, PsRankRange, middle).start_ns <= time_ns)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-  if (low == 0)
-    return NULL;
-  range = &g_array_index (rank->ranges, PsRankRange, low - 1);
-  return time_ns < range->end_ns ? range : NULL;
-}
-
 /* Whether a rank is that of a thread; all threads of a process that has one rank work for it. */
 static gboolean
 belongs (const PsTorchReader *reader, guint rank, guint file, gint64 pid, gint64 tid)
@@ -69,7 +47,7 @@ begin_computing (PsTorchReader *reader, guint r)
   for (guint i = 0; i < reader->events->len; i++)
     {
       const PsTorchEvent *event = &g_array_index (reader->events, PsTorchEvent, i);
-      PsRankRange *range = range_around (rank, event->start_ns);
+      PsRankRange *range = ps_rank_range_at (rank, event->start_ns);
 
       if (range == NULL || event->kind == EVENT_MARK || !belongs (reader, r, event->file, event->pid, event->tid))
         continue;
@@ -99,7 +77,7 @@ find_ops (PsTorchReader *reader, guint file)
       found.start_ns += trace->base_ns;
       for (guint r = 0; r < reader->ranks->len; r++)
         {
-          PsRankRange *range = range_around (g_ptr_array_index (reader->ranks, r), found.start_ns);
+          PsRankRange *range = ps_rank_range_at (g_ptr_array_index (reader->ranks, r), found.start_ns);
 
           if (range != NULL && found.start_ns >= range->wait_start_ns && found.start_ns < range->compute_start_ns
               && belongs (reader, r, file, found.pid, found.tid))
@@ -121,7 +99,7 @@ end_computing (PsRank *rank)
   for (guint i = 0; i < rank->posts->len; i++)
     {
       const PsSpan *post = &g_array_index (rank->posts, PsSpan, i);
-      PsRankRange *range = range_around (rank, post->start_ns);
+      PsRankRange *range = ps_rank_range_at (rank, post->start_ns);
 
       if (post->post == PS_INSTRUCTION_SEND && range != NULL && post->start_ns >= range->compute_start_ns)
         range->compute_end_ns = MIN (range->compute_end_ns, post->start_ns);

@@ -152,21 +152,11 @@ choose_threads (PsTorchReader *reader)
 
 /* Telling ranks */
 
-/* distributedInfo.rank, else the number after "rank" in the file's name, else -1. */
+/* distributedInfo.rank, else that of the file's name, else -1. */
 static gint64
 stated_rank (const PsTrace *trace)
 {
-  g_autofree char *name = g_path_get_basename (trace->name);
-  const char *found = g_strrstr (name, "rank");
-
-  if (trace->rank >= 0)
-    return trace->rank;
-  if (found == NULL)
-    return -1;
-  found += strlen ("rank");
-  while (*found && strchr ("_-=.", *found) != NULL)
-    found++;
-  return g_ascii_isdigit (*found) ? (gint64)MIN (g_ascii_strtoull (found, NULL, 10), PS_MAX_DEVICES) : -1;
+  return trace->rank >= 0 ? trace->rank : ps_rank_of_path (trace->name);
 }
 
 static int

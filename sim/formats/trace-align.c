@@ -107,22 +107,7 @@ shift_rank (PsRank *rank, gint64 ns)
     }
   shift_spans (rank->posts, ns);
   shift_spans (rank->waits, ns);
-}
-
-static guint
-count_stages (GPtrArray *ranks)
-{
-  guint n = 1;
-
-  for (guint r = 0; r < ranks->len; r++)
-    {
-      const GArray *ranges = ((const PsRank *)g_ptr_array_index (ranks, r))->ranges;
-
-      for (guint i = 0; i < ranges->len; i++)
-        for (guint k = 0; k < g_array_index (ranges, PsRankRange, i).n; k++)
-          n = MAX (n, g_array_index (ranges, PsRankRange, i).ops[k].stage + 1U);
-    }
-  return n;
+  shift_spans (rank->links, ns);
 }
 
 /* How far the clock must move: not at all within the bounds, else to their middle. With one bound, to it. */
@@ -142,7 +127,7 @@ char *
 ps_ranks_align (const char *where, GPtrArray *ranks)
 {
   const PsRank *first = g_ptr_array_index (ranks, 0);
-  guint n_stages = count_stages (ranks);
+  guint n_stages = ps_ranks_count_stages (ranks);
   gint64 worst_ns = 0;
   g_autoptr (GPtrArray) places = g_ptr_array_new_with_free_func ((GDestroyNotify)g_hash_table_unref);
 

@@ -190,12 +190,12 @@ read_head (PsTrace *trace)
 }
 
 gboolean
-ps_trace_open (PsTrace *trace, const char *name, const char *text, GError **error)
+ps_trace_open (PsTrace *trace, const PsTraceFile *file, GError **error)
 {
-  *trace = (PsTrace){ .name = name, .rank = -1 };
+  *trace = (PsTrace){ .name = file->name, .rank = -1 };
   for (guint i = 0; i < TRACE_N_TEXTS; i++)
     trace->event.text[i] = g_string_new (NULL);
-  if (!ps_json_reader_init (&trace->json, name, text, -1, error))
+  if (!ps_json_reader_init (&trace->json, file->name, file->text, (gssize)file->length, error))
     return FALSE;
   if (ps_json_enter_object (&trace->json))
     read_head (trace);
@@ -204,7 +204,7 @@ ps_trace_open (PsTrace *trace, const char *name, const char *text, GError **erro
   if (trace->events != NULL)
     return TRUE;
   return ps_refuse (error, PS_ERROR_INPUT,
-                    "%s: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents", name);
+                    "%s: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents", file->name);
 }
 
 void

@@ -5,6 +5,8 @@
 
 #include "json/json-reader.h"
 
+#include <pipesim/formats.h>
+
 G_BEGIN_DECLS
 
 /* Numbers of an event; members that are not listed are ignored. */
@@ -63,9 +65,9 @@ typedef struct
   const char *category;
 } PsTraceRange;
 
-/* Finds the array of events: the whole text, or "traceEvents" of an object. The text must outlive the trace. Errors:
+/* Finds the array of events: the whole text, or "traceEvents" of an object. The file must outlive the trace. Errors:
  * PS_ERROR_INPUT. Clear in any case. */
-gboolean ps_trace_open (PsTrace *trace, const char *name, const char *text, GError **error);
+gboolean ps_trace_open (PsTrace *trace, const PsTraceFile *file, GError **error);
 void ps_trace_clear (PsTrace *trace);
 
 /* ps_trace_rewind goes back to the first event. ps_trace_next gives the next one, NULL after the last; it is valid

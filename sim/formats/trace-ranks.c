@@ -12,6 +12,7 @@ ps_rank_new (const char *name)
   rank->ranges = g_array_new (FALSE, FALSE, sizeof (PsRankRange));
   rank->posts = g_array_new (FALSE, FALSE, sizeof (PsSpan));
   rank->waits = g_array_new (FALSE, FALSE, sizeof (PsSpan));
+  rank->links = g_array_new (FALSE, FALSE, sizeof (PsSpan));
   rank->marks = g_array_new (FALSE, FALSE, sizeof (gint64));
   rank->starts = g_array_new (FALSE, FALSE, sizeof (guint));
   return rank;
@@ -25,9 +26,24 @@ ps_rank_free (gpointer data)
   g_array_unref (rank->ranges);
   g_array_unref (rank->posts);
   g_array_unref (rank->waits);
+  g_array_unref (rank->links);
   g_array_unref (rank->marks);
   g_array_unref (rank->starts);
   g_free (rank);
+}
+
+gint64
+ps_rank_of_path (const char *path)
+{
+  g_autofree char *name = g_path_get_basename (path);
+  const char *found = g_strrstr (name, "rank");
+
+  if (found == NULL)
+    return -1;
+  found += strlen ("rank");
+  while (*found && strchr ("_-=.", *found) != NULL)
+    found++;
+  return g_ascii_isdigit (*found) ? (gint64)MIN (g_ascii_strtoull (found, NULL, 10), PS_MAX_DEVICES) : -1;
 }
 
 static PsOp
@@ -61,6 +77,7 @@ ps_rank_add_span (PsRank *rank, const PsRangeName *name, gint64 start_ns, gint64
 {
   const PsTorchAction *action = name->actions;
   gboolean backward = action->type == TORCH_SEND_B || action->type == TORCH_RECV_B || action->type == TORCH_WAIT_SEND_B;
+  gboolean waits = name->naming == PS_RANGES_COUNTED && ps_torch_is_receive (action->type);
   PsSpan span = { .start_ns = start_ns,
                   .end_ns = end_ns,
                   .op = { .kind = backward ? PS_OP_B : PS_OP_F,
@@ -69,13 +86,55 @@ ps_rank_add_span (PsRank *rank, const PsRangeName *name, gint64 start_ns, gint64
 
   if (ps_torch_is_send (action->type))
     span.post = PS_INSTRUCTION_SEND;
-  else if (ps_torch_is_receive (action->type) && name->naming != PS_RANGES_COUNTED)
+  else if (ps_torch_is_receive (action->type))
     {
       span.post = PS_INSTRUCTION_RECEIVE;
       span.op.stage = (guint16)(backward ? action->stage + 1 : MAX (action->stage, 1) - 1);
     }
   if (action->type >= TORCH_SEND_F)
-    g_array_append_val (span.post != 0 ? rank->posts : rank->waits, span);
+    g_array_append_val (span.post != 0 && !waits ? rank->posts : rank->waits, span);
+}
+
+guint
+ps_rank_first_after (const PsRank *rank, gint64 time_ns)
+{
+  guint low = 0, high = rank->ranges->len;
+
+  while (low < high)
+    {
+      guint middle = (low + high) / 2;
+
+      if (g_array_index (rank->ranges, PsRankRange, middle).start_ns <= time_ns)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+  return low;
+}
+
+PsRankRange *
+ps_rank_range_at (const PsRank *rank, gint64 time_ns)
+{
+  guint after = ps_rank_first_after (rank, time_ns);
+  PsRankRange *range = after > 0 ? &g_array_index (rank->ranges, PsRankRange, after - 1) : NULL;
+
+  return range != NULL && time_ns < range->end_ns ? range : NULL;
+}
+
+guint
+ps_ranks_count_stages (GPtrArray *ranks)
+{
+  guint n = 1;
+
+  for (guint r = 0; r < ranks->len; r++)
+    {
+      const GArray *ranges = ((const PsRank *)g_ptr_array_index (ranks, r))->ranges;
+
+      for (guint i = 0; i < ranges->len; i++)
+        for (guint k = 0; k < g_array_index (ranges, PsRankRange, i).n; k++)
+          n = MAX (n, g_array_index (ranges, PsRankRange, i).ops[k].stage + 1U);
+    }
+  return n;
 }
 
 /* Cutting iterations */
@@ -321,7 +380,7 @@ post_equal (gconstpointer a, gconstpointer b)
 /* Transfers whose times are known. A device that waited before the message was sent knows when it arrived; the transfer
  * began when both its ends had been posted. */
 static void
-find_transfers (PsTimeline *timeline)
+transfers_by_waits (PsTimeline *timeline)
 {
   g_autoptr (GHashTable) posts = g_hash_table_new (post_hash, post_equal);
 
@@ -346,11 +405,37 @@ find_transfers (PsTimeline *timeline)
     }
 }
 
+/* Transfers both of whose ends are known: the end that came first waited for the other. */
+static void
+transfers_by_links (PsTimeline *timeline, const GArray *links)
+{
+  g_autoptr (GHashTable) ends = g_hash_table_new (post_hash, post_equal);
+
+  for (guint i = 0; i < links->len; i++)
+    g_hash_table_add (ends, &g_array_index (links, PsSpan, i));
+  for (guint i = 0; i < links->len; i++)
+    {
+      PsSpan transfer = g_array_index (links, PsSpan, i), key = transfer;
+      const PsSpan *send;
+
+      key.post = PS_INSTRUCTION_SEND;
+      send = g_hash_table_lookup (ends, &key);
+      if (transfer.post != PS_INSTRUCTION_RECEIVE || send == NULL || send->device == transfer.device)
+        continue;
+      transfer.start_ns = MIN (MAX (transfer.start_ns, send->start_ns), transfer.end_ns);
+      transfer.device = send->device;
+      transfer.peer = key.device;
+      transfer.post = 0;
+      g_array_append_val (timeline->transfers, transfer);
+    }
+}
+
 static PsTimeline *
 make_timeline (const char *where, GPtrArray *ranks, guint iteration)
 {
   g_autofree char *name = g_path_get_basename (where);
   g_autofree guint16 *devices = NULL;
+  g_autoptr (GArray) links = g_array_new (FALSE, FALSE, sizeof (PsSpan));
   PsTimeline *timeline = ps_timeline_new (PS_ORIGIN_MEASURED, name, ranks->len, 1, 1);
   gint64 start_ns = iteration_start (ranks, iteration, &timeline->iteration_ns);
 
@@ -364,11 +449,16 @@ make_timeline (const char *where, GPtrArray *ranks, guint iteration)
       append_range_waits (timeline, rank, r, iteration, devices);
       append_spans (timeline->posts, rank->posts, rank, r, iteration);
       append_spans (timeline->waits, rank->waits, rank, r, iteration);
+      append_spans (links, rank->links, rank, r, iteration);
     }
   shift (timeline->ops, start_ns);
   shift (timeline->posts, start_ns);
   shift (timeline->waits, start_ns);
-  find_transfers (timeline);
+  for (guint i = 0; i < timeline->waits->len; i++)
+    g_array_index (timeline->waits, PsSpan, i).post = 0;
+  shift (links, start_ns);
+  transfers_by_waits (timeline);
+  transfers_by_links (timeline, links);
   ps_timeline_sort (timeline);
   return timeline;
 }

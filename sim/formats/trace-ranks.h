@@ -29,7 +29,8 @@ typedef struct
   guint number;
   GArray *ranges; /* of PsRankRange, in any order; after the cut by start, without nested ones */
   GArray *posts;  /* of PsSpan; devices are set later */
-  GArray *waits;  /* of PsSpan: waits outside of ranges */
+  GArray *waits;  /* of PsSpan: waits outside of ranges; with post where the wait is for a receive */
+  GArray *links;  /* of PsSpan with post: when a device worked on one end of a message */
   GArray *marks;  /* gint64: instants between two iterations, in any order; none: not known */
   GArray *starts; /* guint: first range of each complete iteration */
   guint n;        /* ranges of an iteration */
@@ -38,11 +39,22 @@ typedef struct
 PsRank *ps_rank_new (const char *name);
 void ps_rank_free (gpointer rank);
 
+/* The number after "rank" in the name of a file, else -1. */
+gint64 ps_rank_of_path (const char *path);
+
 /* Adds a range that computes from its start to its end and waits for nothing. */
 void ps_rank_add_range (PsRank *rank, const PsRangeName *name, gint64 start_ns, gint64 end_ns);
 
 /* Adds the post or wait that a name other than that of a range stands for, if it stands for one. */
 void ps_rank_add_span (PsRank *rank, const PsRangeName *name, gint64 start_ns, gint64 end_ns);
+
+/* In a rank whose ranges are in order: the number of the first range that starts after that time; and the one before
+ * it, if it has not ended then, else NULL. */
+guint ps_rank_first_after (const PsRank *rank, gint64 time_ns);
+PsRankRange *ps_rank_range_at (const PsRank *rank, gint64 time_ns);
+
+/* One more than the last stage. */
+guint ps_ranks_count_stages (GPtrArray *ranks);
 
 /* The first step: sorts the ranges of each rank (of PsRank), drops those inside another, and finds the stages and
  * microbatches that names do not tell. naming: that of all names. PS_RANGES_OF_RANK: the stage is the rank's number.

@@ -1,13 +1,16 @@
 /* trace.c - timelines from files of any supported kind. */
 #include "chrome-trace-read.h"
+#include "nsys-trace.h"
+#include "otel-trace.h"
 #include "torch-trace.h"
 
 #include <gio/gio.h>
+#include <stdio.h>
 #include <string.h>
 
-#define MAX_UNPACKED_BYTES (G_GINT64_CONSTANT (1) << 30) /* as large as an unpacked file may be */
+#define MAX_UNPACKED_BYTES (G_GINT64_CONSTANT (4) << 30) /* as large as an unpacked file may be */
 
-/* Whether any event is an action of PyTorch's runtime. */
+/* Whether any event is an action of PyTorch's runtime, or a step of Megatron's. */
 static gboolean
 is_torch (PsTrace *trace)
 {
@@ -38,8 +41,8 @@ list_of_one (PsTimeline *timeline)
   return timelines;
 }
 
-GPtrArray *
-ps_traces_parse (const char *where, const char *const *names, const char *const *texts, guint n, GError **error)
+static GPtrArray *
+parse_events (const char *where, const PsTraceFile *files, guint n, GError **error)
 {
   g_autoptr (GArray) traces = g_array_new (FALSE, FALSE, sizeof (PsTrace));
 
@@ -47,7 +50,7 @@ ps_traces_parse (const char *where, const char *const *names, const char *const 
   for (guint i = 0; i < n; i++)
     {
       PsTrace trace;
-      gboolean opened = ps_trace_open (&trace, names[i], texts[i], error);
+      gboolean opened = ps_trace_open (&trace, &files[i], error);
 
       g_array_append_val (traces, trace);
       if (!opened)
@@ -58,44 +61,100 @@ ps_traces_parse (const char *where, const char *const *names, const char *const 
   return ps_torch_trace_read (where, (PsTrace *)(gpointer)traces->data, n, error);
 }
 
+/* Our timelines begin with their format; any other text counts as a trace. */
+static gboolean
+is_native (const PsTraceFile *file)
+{
+  gssize length = (gssize)file->length;
+  const char *key = g_strstr_len (file->text, length, "\"format\"");
+  const char *events = g_strstr_len (file->text, length, "\"traceEvents\"");
+
+  return key != NULL && (events == NULL || key < events) && *file->text != '[';
+}
+
+GPtrArray *
+ps_timelines_parse (const char *where, const PsTraceFile *files, guint n, GError **error)
+{
+  if (ps_otel_recognise (files[0].text, files[0].length))
+    return ps_otel_read (where, files, n, error);
+  if (n == 1 && is_native (&files[0]))
+    return list_of_one (ps_timeline_parse_json (files[0].name, files[0].text, (gssize)files[0].length, error));
+  return parse_events (where, files, n, error);
+}
+
 /* Files and folders */
 
-/* Unpacks a gzip file. Free with g_free; NULL and error if that fails. */
-static char *
-unpack (const char *path, const char *packed, gsize length, GError **error)
+/* Maps a file that is no longer needed under its name. */
+static GBytes *
+map_stream (const char *path, FILE *file, GError **error)
 {
-  g_autoptr (GZlibDecompressor) gunzip = g_zlib_decompressor_new (G_ZLIB_COMPRESSOR_FORMAT_GZIP);
-  g_autoptr (GInputStream) input = g_memory_input_stream_new_from_data (packed, (gssize)length, NULL);
-  g_autoptr (GInputStream) stream = g_converter_input_stream_new (input, G_CONVERTER (gunzip));
-  g_autoptr (GString) text = g_string_new (NULL);
   g_autoptr (GError) cause = NULL;
-  g_autofree char *block = g_malloc (1 << 16);
-  gssize n = 1;
+  g_autoptr (GMappedFile) mapped = NULL;
 
-  while (n > 0 && text->len <= MAX_UNPACKED_BYTES)
-    {
-      n = g_input_stream_read (stream, block, 1 << 16, NULL, &cause);
-      g_string_append_len (text, block, MAX (n, 0));
-    }
-  if (n == 0)
-    return g_string_free (g_steal_pointer (&text), FALSE);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: cannot unpack: %s", path,
-               n < 0 ? cause->message : "it holds more than 1 GiB");
+  if (fflush (file) == 0)
+    mapped = g_mapped_file_new_from_fd (fileno (file), FALSE, &cause);
+  if (mapped != NULL)
+    return g_mapped_file_get_bytes (mapped);
+  ps_refuse (error, PS_ERROR_IO, "%s: cannot unpack into a temporary file: %s", path,
+             cause != NULL ? cause->message : g_strerror (errno));
   return NULL;
 }
 
-/* Reads a file. Free with g_free; NULL and error if that fails. */
-static char *
-read_text (const char *path, GError **error)
+/* Unpacks a gzip file into a temporary one: a large trace needs no memory. */
+static GBytes *
+unpack (const char *path, GBytes *packed, GError **error)
 {
-  g_autofree char *text = NULL;
+  g_autoptr (GZlibDecompressor) gunzip = g_zlib_decompressor_new (G_ZLIB_COMPRESSOR_FORMAT_GZIP);
+  g_autoptr (GInputStream) input = g_memory_input_stream_new_from_bytes (packed);
+  g_autoptr (GInputStream) stream = g_converter_input_stream_new (input, G_CONVERTER (gunzip));
+  g_autoptr (GError) cause = NULL;
+  g_autofree char *block = g_malloc (1 << 16);
+  FILE *file = tmpfile ();
+  GBytes *text = NULL;
+  gint64 length = 0;
+  gssize n = 1;
+
+  while (file != NULL && n > 0 && length <= MAX_UNPACKED_BYTES)
+    {
+      n = g_input_stream_read (stream, block, 1 << 16, NULL, &cause);
+      length += MAX (n, 0);
+      if (n > 0 && fwrite (block, 1, (gsize)n, file) < (gsize)n)
+        break;
+    }
+  if (n < 0)
+    ps_refuse (error, PS_ERROR_INPUT, "%s: cannot unpack: %s", path, cause->message);
+  else if (length > MAX_UNPACKED_BYTES)
+    ps_refuse (error, PS_ERROR_INPUT, "%s: cannot unpack: it holds more than 4 GiB", path);
+  else if (n > 0)
+    ps_refuse (error, PS_ERROR_IO, "%s: cannot unpack into a temporary file: %s", path, g_strerror (errno));
+  else
+    text = map_stream (path, file, error);
+  if (file != NULL)
+    fclose (file);
+  return text;
+}
+
+/* The text of a file, unpacked. Plain files are mapped: of a large trace only the page that is being read needs memory.
+ */
+static GBytes *
+read_file (const char *path, GError **error)
+{
+  g_autoptr (GMappedFile) mapped
+      = g_file_test (path, G_FILE_TEST_IS_REGULAR) ? g_mapped_file_new (path, FALSE, NULL) : NULL;
+  g_autoptr (GBytes) bytes = NULL;
+  char *text;
   gsize length;
 
-  if (!ps_read_file (path, &text, &length, error))
+  if (mapped != NULL)
+    bytes = g_mapped_file_get_bytes (mapped);
+  else if (!ps_read_file (path, &text, &length, error))
     return NULL;
+  else
+    bytes = g_bytes_new_take (text, length);
+  text = (char *)g_bytes_get_data (bytes, &length);
   if (length >= 2 && memcmp (text, "\x1f\x8b", 2) == 0)
-    return unpack (path, text, length, error);
-  return g_steal_pointer (&text);
+    return unpack (path, bytes, error);
+  return g_steal_pointer (&bytes);
 }
 
 static int
@@ -104,10 +163,11 @@ compare_paths (gconstpointer a, gconstpointer b)
   return strcmp (*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Lists the *.json and *.json.gz files of a folder by name. */
+/* Lists the traces of a folder by name. */
 static GPtrArray *
 list_folder (const char *path, GError **error)
 {
+  static const char *const ends[] = { ".json", ".json.gz", ".jsonl", ".jsonl.gz", ".sqlite" };
   g_autoptr (GPtrArray) paths = g_ptr_array_new_with_free_func (g_free);
   g_autoptr (GError) cause = NULL;
   g_autoptr (GDir) folder = g_dir_open (path, 0, &cause);
@@ -119,62 +179,57 @@ list_folder (const char *path, GError **error)
       return NULL;
     }
   while ((name = g_dir_read_name (folder)) != NULL)
-    if (g_str_has_suffix (name, ".json") || g_str_has_suffix (name, ".json.gz"))
-      g_ptr_array_add (paths, g_build_filename (path, name, NULL));
+    for (guint i = 0; i < G_N_ELEMENTS (ends); i++)
+      if (g_str_has_suffix (name, ends[i]))
+        g_ptr_array_add (paths, g_build_filename (path, name, NULL));
   g_ptr_array_sort (paths, compare_paths);
   if (paths->len > 0 && paths->len <= PS_MAX_DEVICES)
     return g_steal_pointer (&paths);
-  g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-               "%s: holds %u *.json files, packed (*.json.gz) or not; one trace per rank would be right", path,
-               paths->len);
+  ps_refuse (error, PS_ERROR_INPUT,
+             "%s: holds %u traces (*.json, *.jsonl, packed by gzip or not, or *.sqlite); one per rank would be right",
+             path, paths->len);
   return NULL;
 }
 
+/* Reads the texts of all files of one run. */
 static GPtrArray *
-load_folder (const char *path, GError **error)
+load_texts (const char *path, GPtrArray *paths, GError **error)
 {
-  g_autoptr (GPtrArray) paths = list_folder (path, error);
-  g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func (g_free);
+  g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func ((GDestroyNotify)g_bytes_unref);
+  g_autofree PsTraceFile *files = g_new0 (PsTraceFile, paths->len);
 
-  for (guint i = 0; paths != NULL && i < paths->len; i++)
+  for (guint i = 0; i < paths->len; i++)
     {
-      char *text = read_text (g_ptr_array_index (paths, i), error);
+      GBytes *text = read_file (g_ptr_array_index (paths, i), error);
 
       if (text == NULL)
         return NULL;
       g_ptr_array_add (texts, text);
+      files[i].name = g_ptr_array_index (paths, i);
+      files[i].text = g_bytes_get_data (text, &files[i].length);
+      if (files[i].text == NULL)
+        files[i].text = "";
     }
-  if (paths == NULL)
-    return NULL;
-  return ps_traces_parse (path, (const char *const *)paths->pdata, (const char *const *)texts->pdata, paths->len,
-                          error);
-}
-
-/* Our timelines begin with their format; any other text counts as a trace. */
-static gboolean
-is_native (const char *text)
-{
-  const char *key = strstr (text, "\"format\"");
-  const char *events = strstr (text, "\"traceEvents\"");
-
-  return key != NULL && (events == NULL || key < events) && *text != '[';
+  return ps_timelines_parse (path, files, paths->len, error);
 }
 
 GPtrArray *
 ps_timelines_load (const char *path, GError **error)
 {
-  g_autofree char *text = NULL;
-  const char *shown;
+  g_autoptr (GPtrArray) paths = NULL;
 
   if (g_file_test (path, G_FILE_TEST_IS_DIR))
-    return load_folder (path, error);
-  text = read_text (path, error);
-  if (text == NULL)
+    paths = list_folder (path, error);
+  else
+    {
+      paths = g_ptr_array_new_with_free_func (g_free);
+      g_ptr_array_add (paths, g_strdup (path));
+    }
+  if (paths == NULL)
     return NULL;
-  if (is_native (text) || strstr (text, "traceEvents") == NULL)
-    return list_of_one (ps_timeline_parse_json (path, text, -1, error));
-  shown = text;
-  return ps_traces_parse (path, &path, &shown, 1, error);
+  if (ps_nsys_recognise (g_ptr_array_index (paths, 0)))
+    return ps_nsys_read (path, (const char *const *)paths->pdata, paths->len, error);
+  return load_texts (path, paths, error);
 }
 
 PsTimeline *

@@ -16,7 +16,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   g_autoptr (GError) error = NULL;
   g_autofree char *text = fuzz_text (data, size);
-  const char *names[] = { "rank0.json", "rank1.json" }, *texts[] = { text, text };
+  PsTraceFile files[] = { { "rank0.json", text, strlen (text) }, { "rank1.json", text, strlen (text) } };
   g_autofree char *json = NULL;
   g_auto (PsMetrics) metrics = { 0 };
 
@@ -25,7 +25,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   /* As the only file, then as one of two. */
   for (guint n = 2; n > 0; n--)
     {
-      GPtrArray *timelines = ps_traces_parse ("fuzz", names, texts, n, &error);
+      GPtrArray *timelines = ps_timelines_parse ("fuzz", files, n, &error);
       g_autoptr (PsTimeline) timeline = NULL;
 
       fuzz_check_error (timelines != NULL, &error);

@@ -10,10 +10,20 @@
 #include <glib/gstdio.h>
 #include <string.h>
 
+static GPtrArray *
+parse_all (const char *where, const char *const *names, const char *const *texts, guint n, GError **error)
+{
+  g_autofree PsTraceFile *files = g_new (PsTraceFile, n);
+
+  for (guint i = 0; i < n; i++)
+    files[i] = (PsTraceFile){ .name = names[i], .text = texts[i], .length = strlen (texts[i]) };
+  return ps_timelines_parse (where, files, n, error);
+}
+
 static PsTimeline *
 parse (const char *where, const char *const *names, const char *const *texts, guint n, GError **error)
 {
-  GPtrArray *timelines = ps_traces_parse (where, names, texts, n, error);
+  GPtrArray *timelines = parse_all (where, names, texts, n, error);
 
   return timelines != NULL ? ps_timelines_median (timelines) : NULL;
 }
@@ -182,7 +192,7 @@ test_posts_and_waits (void)
     /* */ RANGE ("user_annotation", "PP:2F0", 1, 1, 123, 3) "," RANGE ("cpu_op", "aten::mm", 1, 1, 124, 1) "]",
   };
   g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) timelines = ps_traces_parse ("x", names, texts, 2, &error);
+  g_autoptr (GPtrArray) timelines = parse_all ("x", names, texts, 2, &error);
   const PsTimeline *first, *second;
 
   g_assert_no_error (error);
@@ -251,7 +261,7 @@ test_counted (void)
                             i % 16 * 10 + (i % 16 >= 8 ? 1000 : 0));
   texts[0] = g_string_append_c (first, ']')->str;
   texts[1] = g_string_append_c (second, ']')->str;
-  timelines = ps_traces_parse ("x", names, texts, 2, &error);
+  timelines = parse_all ("x", names, texts, 2, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (timelines->len, ==, 2);
   for (guint k = 0; k < 2; k++)

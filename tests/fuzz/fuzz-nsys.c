@@ -1,0 +1,15 @@
+/* fuzz-nsys.c - exports of Nsight Systems: damaged SQLite databases. */
+#include "fuzz.h"
+
+int
+LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsTimeline) timeline = ps_timeline_load (fuzz_file (data, size), &error);
+  g_autofree char *json = NULL;
+
+  fuzz_check_error (timeline != NULL, &error);
+  if (timeline != NULL)
+    json = ps_timeline_to_json (timeline);
+  return 0;
+}

@@ -1,0 +1,234 @@
+/* Tests of timelines from Nsight Systems exports and OpenTelemetry spans (formats.h). */
+#include "database/database.h"
+
+#include <pipesim/formats.h>
+
+#include <glib/gstdio.h>
+#include <string.h>
+
+static void
+assert_spans (const GArray *spans, const char *expected)
+{
+  g_autoptr (GString) text = g_string_new (NULL);
+
+  for (guint i = 0; i < spans->len; i++)
+    {
+      const PsSpan *span = &g_array_index (spans, PsSpan, i);
+      char name[48];
+
+      g_string_append_printf (text, "%s%u", i ? " " : "", span->device);
+      if (span->peer != span->device)
+        g_string_append_printf (text, ">%u", span->peer);
+      g_string_append_printf (text, ":%s:%" G_GINT64_FORMAT "-%" G_GINT64_FORMAT, ps_op_format (span->op, name),
+                              span->start_ns, span->end_ns);
+    }
+  g_assert_cmpstr (text->str, ==, expected);
+}
+
+/* The text of a fixture; the name of the resource is that of the fixture. */
+static char *
+read_sql (const char *schema G_GNUC_UNUSED)
+{
+  g_autofree char *path = g_test_build_filename (G_TEST_DIST, "fixtures", "nsys", "megatron.sql", NULL);
+  char *sql;
+
+  g_assert_true (g_file_get_contents (path, &sql, NULL, NULL));
+  return sql;
+}
+
+/* A database of another program in a new folder. Free with g_free. */
+static char *
+make_export (const char *changes)
+{
+  static const PsDatabaseKind kind = {
+    .what = "export", .schema = "/pipesim/data/schema.sql", .complete = read_sql, .application_id = 0, .version = 1
+  };
+  g_autofree char *folder = g_dir_make_tmp ("pipesim-nsys-XXXXXX", NULL);
+  char *path = g_build_filename (folder, "run.sqlite", NULL);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsDatabase) db = ps_database_open (path, &kind, TRUE, &error);
+
+  g_assert_no_error (error);
+  g_assert_true (ps_database_script (db, changes, &error));
+  g_assert_true (ps_database_script (db, "PRAGMA journal_mode = DELETE", &error));
+  return path;
+}
+
+static void
+remove_export (const char *path)
+{
+  g_autofree char *folder = g_path_get_dirname (path);
+
+  g_assert_cmpint (g_unlink (path), ==, 0);
+  g_assert_cmpint (g_rmdir (folder), ==, 0);
+}
+
+/* Kernels give the times, those of NCCL the transfers: rank 1 sends B0 when both ends are there, at 4600. Rank 0's
+ * range of the first backward waits for it from the end of its second forward, 2100. */
+static void
+test_nsys (void)
+{
+  g_autofree char *path = make_export ("");
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GPtrArray) timelines = ps_timelines_load (path, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (timelines->len, ==, 2);
+  for (guint i = 0; i < 2; i++)
+    {
+      const PsTimeline *timeline = g_ptr_array_index (timelines, i);
+
+      g_assert_cmpstr (timeline->source, ==,
+                       i ? "Nsight Systems, GPU, iteration 2 of 2" : "Nsight Systems, GPU, iteration 1 of 2");
+      g_assert_null (timeline->remark);
+      g_assert_cmpint (timeline->iteration_ns, ==, 10800);
+      assert_spans (timeline->ops, "0:F0.0:0-1000 0:F1.0:1000-2100 0:BW0.0:5500-7500 0:BW1.0:8800-10800 "
+                                   "1:F0.1:1600-2600 1:BW0.1:2600-4600 1:F1.1:5500-6500 1:BW1.1:6500-8500");
+      assert_spans (timeline->transfers, "0>1:F0.0:1000-1600 1>0:B0.1:4600-5500 0>1:F1.0:4600-5500 1>0:B1.1:8500-8800");
+      assert_spans (timeline->waits, "0:B0.1:2100-5500 0:B1.1:7500-8800 1:F0.0:0-1600 1:F1.0:4600-5500");
+      g_assert_cmpuint (timeline->posts->len, ==, 0);
+    }
+  remove_export (path);
+}
+
+/* Without kernels the host's ranges count, of processes in the order of their numbers. */
+static void
+test_nsys_host (void)
+{
+  g_autofree char *path = make_export ("DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL; UPDATE NVTX_EVENTS SET "
+                                       "globalTid = globalTid + 400 * 0x1000000 WHERE globalTid / 0x1000000 = 200");
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsTimeline) timeline = ps_timeline_load (path, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpstr (timeline->source, ==, "Nsight Systems, processor, iteration 1 of 2");
+  g_assert_cmpuint (timeline->ops->len, ==, 8);
+  remove_export (path);
+}
+
+static void
+test_nsys_refusals (void)
+{
+  static const struct
+  {
+    const char *changes;
+    const char *message;
+  } cases[] = {
+    { "DROP TABLE NVTX_EVENTS",
+      "run.sqlite: has no table NVTX_EVENTS; an export of Nsight Systems that traced nvtx would be right" },
+    { "DELETE FROM NVTX_EVENTS",
+      "run.sqlite: 0 processes have NVTX ranges of a pipeline, such as PP:0F0 or forward_step; "
+      "between 1 and 4096 would be right" },
+    { "DELETE FROM NVTX_EVENTS WHERE textId = 3",
+      "run.sqlite: has not one iteration with as many backwards as forwards" },
+    { "DELETE FROM NVTX_EVENTS WHERE globalTid / 0x1000000 = 300 AND start % 1000000 IN (200, 600)",
+      "run.sqlite: ranges name no stage and microbatch, and their order is none of 1F1B, interleaved 1F1B and GPipe on "
+      "2 "
+      "ranks" },
+    { "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN globalPid", "run.sqlite: no such column: globalPid" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autofree char *path = make_export (cases[i].changes);
+      g_autoptr (GError) error = NULL;
+
+      g_assert_null (ps_timelines_load (path, &error));
+      g_assert_nonnull (error);
+      g_assert_cmpstr (strstr (error->message, "run.sqlite"), ==, cases[i].message);
+      remove_export (path);
+    }
+}
+
+/* One rank as OTLP's JSON lines, whose resource comes after its spans, one as the objects of the Python SDK with the
+ * later names. Spans name no stage; backward spans no microbatch. */
+static void
+test_otel (void)
+{
+  g_autofree char *folder = g_test_build_filename (G_TEST_DIST, "fixtures", "otel", NULL);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GPtrArray) timelines = ps_timelines_load (folder, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (timelines->len, ==, 2);
+  for (guint i = 0; i < 2; i++)
+    {
+      const PsTimeline *timeline = g_ptr_array_index (timelines, i);
+
+      g_assert_cmpstr (timeline->source, ==,
+                       i ? "OpenTelemetry spans, host time, iteration 2 of 2"
+                         : "OpenTelemetry spans, host time, iteration 1 of 2");
+      assert_spans (timeline->ops, "0:F0.0:0-10000 0:F1.0:12000-22000 0:BW0.0:52000-72000 0:BW1.0:92000-112000 "
+                                   "1:F0.1:14000-24000 1:BW0.1:24000-50000 1:F1.1:53000-63000 1:BW1.1:63000-90000");
+      assert_spans (timeline->posts, "0:F0.0:10000-12000 1:B0.1:50000-52000 1:B1.1:90000-92000");
+      assert_spans (timeline->waits, "0:B0.1:22000-52000 0:B1.1:72000-92000 1:F0.0:1000-14000 1:F1.0:52000-53000");
+      assert_spans (timeline->transfers, "0>1:F0.0:10000-14000 1>0:B0.1:50000-52000 1>0:B1.1:90000-92000");
+    }
+}
+
+static GPtrArray *
+parse (const char *text, GError **error)
+{
+  const PsTraceFile file = { .name = "spans.jsonl", .text = text, .length = strlen (text) };
+
+  return ps_timelines_parse ("spans.jsonl", &file, 1, error);
+}
+
+#define SPAN(name, rank, start, end)                                                                                   \
+  "{\"name\": \"megatron.microbatch." name "\", \"context\": {}, \"start_time\": " #start ", \"end_time\": " #end      \
+  ", \"attributes\": {\"dl.rank\": " #rank ", \"dl.pipeline_parallel.size\": 2}}\n"
+
+/* Four ranks of two pipeline stages: the first of each stage counts. */
+static void
+test_otel_replicas (void)
+{
+  static const char text[] = SPAN ("forward", 0, 0, 1) SPAN ("backward", 0, 30, 31) SPAN ("forward", 2, 10, 12)
+      SPAN ("backward", 2, 20, 22) SPAN ("forward", 1, 3, 4) SPAN ("backward", 1, 33, 34) SPAN ("forward", 3, 13, 14)
+          SPAN ("backward", 3, 23, 24);
+  g_autoptr (GError) error = NULL;
+  g_autoptr (GPtrArray) timelines = parse (text, &error);
+
+  g_assert_no_error (error);
+  assert_spans (((const PsTimeline *)g_ptr_array_index (timelines, 0))->ops,
+                "0:F0.0:0-1 0:BW0.0:30-31 1:F0.1:10-12 1:BW0.1:20-22");
+}
+
+static void
+test_otel_refusals (void)
+{
+  static const struct
+  {
+    const char *text;
+    const char *message;
+  } cases[] = {
+    { SPAN ("forward", 0, 0, 1) "{\"name\": ",
+      "spans.jsonl: object 2:1:10: the text ends too early: no value of JSON" },
+    { "{\"resourceSpans\": 3}",
+      "spans.jsonl: spans of 0 ranks have names of a pipeline, such as megatron.microbatch.forward; between 1 and 4096 "
+      "would be right" },
+    { SPAN ("forward", 0, 5, 1), "spans.jsonl: spans of 0 ranks have names of a pipeline, such as "
+                                 "megatron.microbatch.forward; between 1 and 4096 would be right" },
+  };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autoptr (GError) error = NULL;
+
+      g_assert_null (parse (cases[i].text, &error));
+      g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+      g_assert_cmpstr (error->message, ==, cases[i].message);
+    }
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/trace/nsys/megatron", test_nsys);
+  g_test_add_func ("/trace/nsys/host", test_nsys_host);
+  g_test_add_func ("/trace/nsys/refusals", test_nsys_refusals);
+  g_test_add_func ("/trace/otel/megatron", test_otel);
+  g_test_add_func ("/trace/otel/replicas", test_otel_replicas);
+  g_test_add_func ("/trace/otel/refusals", test_otel_refusals);
+  return g_test_run ();
+}
