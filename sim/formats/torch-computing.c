@@ -31,12 +31,49 @@ add_post (PsRank *rank, const PsRankRange *range, const PsTorchEvent *event)
     g_array_append_val (rank->posts, span);
 }
 
+/* A message between two ranges: sent by the one before, or received for the one after. That one waited from the
+ * receive's post on, and not within its range. */
+static void
+add_between (PsRank *rank, const PsTorchEvent *event, gint64 posted_ns)
+{
+  guint at = ps_rank_first_after (rank, event->start_ns);
+  PsRankRange *before = at > 0 ? &g_array_index (rank->ranges, PsRankRange, at - 1) : NULL;
+  PsRankRange *after = at < rank->ranges->len ? &g_array_index (rank->ranges, PsRankRange, at) : NULL;
+  PsSpan wait = { .start_ns = posted_ns, .end_ns = event->start_ns, .post = PS_INSTRUCTION_RECEIVE };
+
+  if (event->kind == EVENT_SEND && before != NULL)
+    add_post (rank, before, event);
+  else if (event->kind == EVENT_RECEIVE && after != NULL)
+    add_post (rank, after, event);
+  if (event->kind != EVENT_ARRIVED || after == NULL || (before != NULL && before->end_ns > posted_ns)
+      || !ps_op_input (after->ops[0], PS_MAX_STAGES, &wait.op))
+    return;
+  g_array_append_val (rank->waits, wait);
+  after->wait_end_ns = after->wait_start_ns;
+}
+
+/* A message within a range. */
+static void
+add_within (PsRank *rank, PsRankRange *range, const PsTorchEvent *event)
+{
+  if (event->kind == EVENT_ARRIVED)
+    {
+      range->wait_end_ns = MIN (range->wait_end_ns, event->start_ns);
+      return;
+    }
+  if (event->kind == EVENT_RECEIVE)
+    range->wait_start_ns = MIN (event->end_ns, range->end_ns);
+  add_post (rank, range, event);
+}
+
 /* A range computes from its first op after its last receive. Before, it waits until the receive is noted as done, or
  * else until it computes. */
 static void
 begin_computing (PsTorchReader *reader, guint r)
 {
   PsRank *rank = g_ptr_array_index (reader->ranks, r);
+  gboolean named = rank->posts->len > 0;
+  gint64 posted_ns = G_MAXINT64;
 
   for (guint i = 0; i < rank->ranges->len; i++)
     {
@@ -49,14 +86,14 @@ begin_computing (PsTorchReader *reader, guint r)
       const PsTorchEvent *event = &g_array_index (reader->events, PsTorchEvent, i);
       PsRankRange *range = ps_rank_range_at (rank, event->start_ns);
 
-      if (range == NULL || event->kind == EVENT_MARK || !belongs (reader, r, event->file, event->pid, event->tid))
+      if (event->kind == EVENT_MARK || !belongs (reader, r, event->file, event->pid, event->tid))
         continue;
+      if (range != NULL)
+        add_within (rank, range, event);
+      else if (!named)
+        add_between (rank, event, posted_ns);
       if (event->kind == EVENT_RECEIVE)
-        range->wait_start_ns = MIN (event->end_ns, range->end_ns);
-      if (event->kind == EVENT_ARRIVED)
-        range->wait_end_ns = MIN (range->wait_end_ns, event->start_ns);
-      else
-        add_post (rank, range, event);
+        posted_ns = event->end_ns;
     }
 }
 

@@ -293,8 +293,6 @@ append_ops (PsTimeline *timeline, const PsRank *rank, guint device, guint iterat
 
         g_array_binary_search (stages, &ranges[i].ops[k].stage, compare_stages, &chunk);
         span.chunk = (guint16)chunk;
-        timeline->n_stages = MAX (timeline->n_stages, span.op.stage + 1U);
-        timeline->n_microbatches = MAX (timeline->n_microbatches, span.op.microbatch + 1U);
         g_array_append_val (timeline->ops, span);
       }
 }
@@ -341,9 +339,10 @@ append_spans (GArray *spans, const GArray *all, const PsRank *rank, guint device
     }
 }
 
-/* Counts times from the iteration's start; the parts of spans before it are cut off. */
+/* Counts times from the iteration's start; the parts of spans before it are cut off. Stages of ranks without a trace
+ * count, too, if a message names them. */
 static void
-shift (GArray *spans, gint64 start_ns)
+shift (PsTimeline *timeline, GArray *spans, gint64 start_ns)
 {
   guint kept = 0;
   PsSpan *span = (PsSpan *)(gpointer)spans->data;
@@ -352,6 +351,8 @@ shift (GArray *spans, gint64 start_ns)
     {
       if (span[i].end_ns < start_ns)
         continue;
+      timeline->n_stages = MAX (timeline->n_stages, span[i].op.stage + 1U);
+      timeline->n_microbatches = MAX (timeline->n_microbatches, span[i].op.microbatch + 1U);
       span[kept] = span[i];
       span[kept].peer = span[i].device;
       span[kept].start_ns = MAX (span[i].start_ns - start_ns, 0);
@@ -441,6 +442,7 @@ make_timeline (const char *where, GPtrArray *ranks, guint iteration)
 
   for (guint r = 0; r < ranks->len; r++)
     append_ops (timeline, g_ptr_array_index (ranks, r), r, iteration);
+  shift (timeline, timeline->ops, start_ns);
   devices = find_devices (ranks, timeline->n_stages, iteration);
   for (guint r = 0; r < ranks->len; r++)
     {
@@ -451,12 +453,11 @@ make_timeline (const char *where, GPtrArray *ranks, guint iteration)
       append_spans (timeline->waits, rank->waits, rank, r, iteration);
       append_spans (links, rank->links, rank, r, iteration);
     }
-  shift (timeline->ops, start_ns);
-  shift (timeline->posts, start_ns);
-  shift (timeline->waits, start_ns);
+  shift (timeline, timeline->posts, start_ns);
+  shift (timeline, timeline->waits, start_ns);
   for (guint i = 0; i < timeline->waits->len; i++)
     g_array_index (timeline->waits, PsSpan, i).post = 0;
-  shift (links, start_ns);
+  shift (timeline, links, start_ns);
   transfers_by_waits (timeline);
   transfers_by_links (timeline, links);
   ps_timeline_sort (timeline);

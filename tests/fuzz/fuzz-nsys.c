@@ -6,10 +6,9 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   g_autoptr (GError) error = NULL;
   g_autoptr (PsTimeline) timeline = ps_timeline_load (fuzz_file (data, size), &error);
-  g_autofree char *json = NULL;
 
   fuzz_check_error (timeline != NULL, &error);
   if (timeline != NULL)
-    json = ps_timeline_to_json (timeline);
+    fuzz_check_timeline (timeline);
   return 0;
 }

@@ -17,8 +17,6 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   g_autoptr (GError) error = NULL;
   g_autofree char *text = fuzz_text (data, size);
   PsTraceFile files[] = { { "rank0.json", text, strlen (text) }, { "rank1.json", text, strlen (text) } };
-  g_autofree char *json = NULL;
-  g_auto (PsMetrics) metrics = { 0 };
 
   if (size > 0 && *data == 0x1f)
     return load_packed (data, size);
@@ -32,10 +30,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
       if (timelines == NULL)
         continue;
       timeline = ps_timelines_median (timelines);
-      g_free (json);
-      json = ps_timeline_to_json (timeline);
-      ps_metrics_clear (&metrics);
-      ps_metrics_from_timeline (timeline, &metrics);
+      fuzz_check_timeline (timeline);
     }
   return 0;
 }

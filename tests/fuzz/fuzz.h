@@ -36,6 +36,19 @@ fuzz_check_error (gboolean ok, GError **error)
   g_clear_error (error);
 }
 
+/* A timeline of a trace must be a native one, too: its ops do not overlap, and no time is absurd. */
+static inline void
+fuzz_check_timeline (const PsTimeline *timeline)
+{
+  g_autoptr (GError) error = NULL;
+  g_autofree char *json = ps_timeline_to_json (timeline);
+  g_autoptr (PsTimeline) again = ps_timeline_parse_json ("again", json, -1, &error);
+  g_auto (PsMetrics) metrics = { 0 };
+
+  g_assert_no_error (error);
+  ps_metrics_from_timeline (timeline, &metrics);
+}
+
 static inline char *
 fuzz_path (void)
 {

@@ -274,6 +274,56 @@ test_counted (void)
       }
 }
 
+static void
+assert_apart (const GArray *spans, const GArray *ops)
+{
+  for (guint i = 0; i < spans->len; i++)
+    for (guint k = 0; k < ops->len; k++)
+      {
+        const PsSpan *span = &g_array_index (spans, PsSpan, i), *op = &g_array_index (ops, PsSpan, k);
+
+        g_assert_true (span->device != op->device || span->end_ns <= op->start_ns || span->start_ns >= op->end_ns);
+      }
+}
+
+/* Traces of PyTorch 2.15 on two processes with gloo: a CSV in its runtime, ScheduleGPipe, and Schedule1F1B with ranges
+ * around forward_one_chunk and backward_one_chunk. No post and no wait lies within an op, and each op but the first of
+ * the model waited for its message, unless it came before the iteration. */
+static void
+test_real (void)
+{
+  static const struct
+  {
+    const char *name;
+    guint n_ops;
+    guint n_waits; /* or one less */
+  } cases[] = { { "zb-h1", 18, 12 }, { "gpipe", 12, 6 }, { "1f1b-named", 12, 6 } };
+
+  for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
+    {
+      g_autofree char *folder = g_test_build_filename (G_TEST_DIST, "fixtures", "pytorch-2.15", cases[i].name, NULL);
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GPtrArray) timelines = ps_timelines_load (folder, &error);
+
+      g_assert_no_error (error);
+      g_assert_cmpuint (timelines->len, ==, 2);
+      for (guint k = 0; k < 2; k++)
+        {
+          const PsTimeline *timeline = g_ptr_array_index (timelines, k);
+
+          g_assert_null (timeline->remark);
+          g_assert_cmpuint (timeline->n_devices * 100 + timeline->n_stages * 10 + timeline->n_microbatches, ==, 223);
+          g_assert_cmpuint (timeline->ops->len, ==, cases[i].n_ops);
+          g_assert_cmpuint (timeline->posts->len, >=, 11);
+          g_assert_cmpuint (timeline->waits->len, <=, cases[i].n_waits);
+          g_assert_cmpuint (timeline->waits->len + 1, >=, cases[i].n_waits);
+          assert_apart (timeline->posts, timeline->ops);
+          assert_apart (timeline->waits, timeline->ops);
+          assert_apart (timeline->waits, timeline->posts);
+        }
+    }
+}
+
 /* Ranges of GPipe name no stage, and hold their receive, with its buffer, and their send. */
 static void
 test_gpipe (void)
@@ -534,6 +584,7 @@ main (int argc, char **argv)
   g_test_add_func ("/trace/profiler/posts-and-waits", test_posts_and_waits);
   g_test_add_func ("/trace/profiler/clocks", test_clocks);
   g_test_add_func ("/trace/profiler/counted", test_counted);
+  g_test_add_func ("/trace/profiler/real", test_real);
   g_test_add_func ("/trace/profiler/gpipe", test_gpipe);
   g_test_add_func ("/trace/profiler/missing-ranks", test_missing_ranks);
   g_test_add_func ("/trace/profiler/packed", test_packed);
