@@ -127,7 +127,7 @@ add_range (Reader *reader, gint64 thread, const char *text, gint64 start_ns, gin
     return;
   if (mark)
     {
-      g_array_append_val (process->rank->marks, start_ns);
+      ps_rank_add_mark (process->rank, ps_range_name_is_update (text) && !reader->gpu, start_ns, end_ns);
       return;
     }
   reader->naming = MAX (reader->naming, name.naming);

@@ -199,7 +199,7 @@ add_span (Reader *reader, const Attributes *resource)
   if (stage >= 0 && stage < PS_MAX_DEVICES)
     g_hash_table_insert (reader->stages, GSIZE_TO_POINTER ((gsize)number), GSIZE_TO_POINTER ((gsize)stage + 1));
   if (mark)
-    g_array_append_val (rank->marks, span->start_ns);
+    ps_rank_add_mark (rank, ps_range_name_is_update (span->name->str), span->start_ns, span->end_ns);
   else if (ps_range_name_computes (&name))
     ps_rank_add_range (rank, &name, span->start_ns, span->end_ns);
   else

@@ -71,8 +71,14 @@ ps_range_name_parse (const char *name, PsRangeName *parsed)
 }
 
 gboolean
+ps_range_name_is_update (const char *name)
+{
+  return g_str_has_prefix (name, "Optimizer.step#") || ends_in (name, "optimizer_step");
+}
+
+gboolean
 ps_range_name_is_mark (const char *name)
 {
-  return g_str_has_prefix (name, "Optimizer.step#") || g_str_has_prefix (name, "ProfilerStep#")
-         || ends_in (name, "optimizer_step") || ends_in (name, "train_step") || ends_in (name, "training.iteration");
+  return ps_range_name_is_update (name) || g_str_has_prefix (name, "ProfilerStep#") || ends_in (name, "train_step")
+         || ends_in (name, "training.iteration");
 }

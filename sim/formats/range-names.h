@@ -33,8 +33,10 @@ typedef struct
 /* FALSE: the name is none of those above. */
 gboolean ps_range_name_parse (const char *name, PsRangeName *parsed);
 
-/* Whether a range of this name lies between two iterations, or is a whole one: "Optimizer.step#SGD.step",
- * "ProfilerStep#3", "megatron.train_step" and the like. */
+/* Whether a range of this name updates the weights: "Optimizer.step#SGD.step", "megatron.optimizer_step". */
+gboolean ps_range_name_is_update (const char *name);
+
+/* Whether it begins between two iterations: an update, "ProfilerStep#3", "megatron.train_step" and the like. */
 gboolean ps_range_name_is_mark (const char *name);
 
 static inline gboolean

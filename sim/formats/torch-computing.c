@@ -86,7 +86,7 @@ begin_computing (PsTorchReader *reader, guint r)
       const PsTorchEvent *event = &g_array_index (reader->events, PsTorchEvent, i);
       PsRankRange *range = ps_rank_range_at (rank, event->start_ns);
 
-      if (event->kind == EVENT_MARK || !belongs (reader, r, event->file, event->pid, event->tid))
+      if (event->kind >= EVENT_UPDATE || !belongs (reader, r, event->file, event->pid, event->tid))
         continue;
       if (range != NULL)
         add_within (rank, range, event);

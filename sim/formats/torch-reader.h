@@ -28,6 +28,7 @@ typedef struct
     EVENT_RECEIVE,
     EVENT_SEND,
     EVENT_ARRIVED,
+    EVENT_UPDATE,
     EVENT_MARK,
   } kind;
   gint64 start_ns;

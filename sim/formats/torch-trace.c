@@ -82,7 +82,7 @@ add_event (PsTorchReader *reader, guint file, const PsTraceRange *found)
       event.start_ns = event.end_ns;
     }
   else if (ps_range_name_is_mark (found->name))
-    event.kind = EVENT_MARK;
+    event.kind = ps_range_name_is_update (found->name) ? EVENT_UPDATE : EVENT_MARK;
   else
     return;
   g_array_append_val (reader->events, event);
@@ -200,9 +200,9 @@ add_rank (PsTorchReader *reader, const PsTorchThread *thread)
     {
       const PsTorchEvent *event = &g_array_index (reader->events, PsTorchEvent, i);
 
-      if (event->kind == EVENT_MARK && event->file == thread->file && event->pid == thread->pid
+      if (event->kind >= EVENT_UPDATE && event->file == thread->file && event->pid == thread->pid
           && event->gpu == thread->gpu)
-        g_array_append_val (rank->marks, event->start_ns);
+        ps_rank_add_mark (rank, event->kind == EVENT_UPDATE, event->start_ns, event->end_ns);
     }
   g_ptr_array_add (reader->ranks, rank);
   g_ptr_array_add (reader->owners, (gpointer)thread);
@@ -289,17 +289,19 @@ static void
 say_missing (const PsTorchReader *reader, PsTimeline *timeline)
 {
   gint64 n_ranks = 0;
-  char *source = timeline->source;
+  guint n = reader->owners->len;
+  g_autofree char *source = NULL, *remark = NULL;
 
   for (guint file = 0; file < reader->n_traces; file++)
     n_ranks = MAX (n_ranks, reader->traces[file].n_ranks);
-  if (n_ranks <= timeline->n_devices)
+  if (n_ranks <= n)
     return;
-  timeline->source = g_strdup_printf ("%s, %u of %" G_GINT64_FORMAT " ranks", source, timeline->n_devices, n_ranks);
-  timeline->remark
+  source = timeline->source;
+  timeline->source = g_strdup_printf ("%s, %u of %" G_GINT64_FORMAT " ranks", source, n, n_ranks);
+  remark
       = g_strdup_printf ("%s: holds %u of the %" G_GINT64_FORMAT " ranks of its run; all figures are those of %s alone",
-                         reader->where, timeline->n_devices, n_ranks, timeline->n_devices == 1 ? "this one" : "these");
-  g_free (source);
+                         reader->where, n, n_ranks, n == 1 ? "this one" : "these");
+  ps_timeline_add_remark (timeline, remark);
 }
 
 static int

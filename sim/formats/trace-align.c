@@ -108,6 +108,7 @@ shift_rank (PsRank *rank, gint64 ns)
   shift_spans (rank->posts, ns);
   shift_spans (rank->waits, ns);
   shift_spans (rank->links, ns);
+  shift_spans (rank->updates, ns);
 }
 
 /* How far the clock must move: not at all within the bounds, else to their middle. With one bound, to it. */

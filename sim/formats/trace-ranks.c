@@ -1,4 +1,4 @@
-/* trace-ranks.c - cuts the ranges of all ranks into iterations and makes timelines of them. */
+/* trace-ranks.c - collects the ranges of all ranks and cuts them into iterations. */
 #include "trace-ranks.h"
 
 #include <string.h>
@@ -13,6 +13,7 @@ ps_rank_new (const char *name)
   rank->posts = g_array_new (FALSE, FALSE, sizeof (PsSpan));
   rank->waits = g_array_new (FALSE, FALSE, sizeof (PsSpan));
   rank->links = g_array_new (FALSE, FALSE, sizeof (PsSpan));
+  rank->updates = g_array_new (FALSE, FALSE, sizeof (PsSpan));
   rank->marks = g_array_new (FALSE, FALSE, sizeof (gint64));
   rank->starts = g_array_new (FALSE, FALSE, sizeof (guint));
   return rank;
@@ -27,6 +28,7 @@ ps_rank_free (gpointer data)
   g_array_unref (rank->posts);
   g_array_unref (rank->waits);
   g_array_unref (rank->links);
+  g_array_unref (rank->updates);
   g_array_unref (rank->marks);
   g_array_unref (rank->starts);
   g_free (rank);
@@ -93,6 +95,16 @@ ps_rank_add_span (PsRank *rank, const PsRangeName *name, gint64 start_ns, gint64
     }
   if (action->type >= TORCH_SEND_F)
     g_array_append_val (span.post != 0 && !waits ? rank->posts : rank->waits, span);
+}
+
+void
+ps_rank_add_mark (PsRank *rank, gboolean update, gint64 start_ns, gint64 end_ns)
+{
+  PsSpan span = { .start_ns = start_ns, .end_ns = end_ns, .op = { .kind = PS_OP_O } };
+
+  g_array_append_val (rank->marks, start_ns);
+  if (update)
+    g_array_append_val (rank->updates, span);
 }
 
 guint
@@ -208,281 +220,64 @@ cut_iterations (GPtrArray *ranks, GError **error)
   return TRUE;
 }
 
-/* Building the timeline */
-
-static const PsRankRange *
-iteration_ranges (const PsRank *rank, guint iteration)
+void
+ps_timeline_add_remark (PsTimeline *timeline, const char *remark)
 {
-  return &g_array_index (rank->ranges, PsRankRange, g_array_index (rank->starts, guint, iteration));
+  char *before = timeline->remark;
+
+  if (remark == NULL)
+    return;
+  timeline->remark = before != NULL ? g_strconcat (before, "; ", remark, NULL) : g_strdup (remark);
+  g_free (before);
 }
 
-static gint64
-iteration_start (GPtrArray *ranks, guint iteration, gint64 *duration_ns)
-{
-  gint64 start_ns = G_MAXINT64, end_ns = G_MININT64;
-
-  for (guint r = 0; r < ranks->len; r++)
-    {
-      const PsRank *rank = g_ptr_array_index (ranks, r);
-      const PsRankRange *ranges = iteration_ranges (rank, iteration);
-
-      start_ns = MIN (start_ns, ranges[0].compute_start_ns);
-      end_ns = MAX (end_ns, ranges[rank->n - 1].compute_end_ns);
-    }
-  *duration_ns = end_ns - start_ns;
-  return start_ns;
-}
-
-static int
-compare_stages (gconstpointer a, gconstpointer b)
-{
-  return (int)*(const guint16 *)a - (int)*(const guint16 *)b;
-}
-
-/* The stages of a rank, each once, in model order. */
-static GArray *
-rank_stages (const PsRank *rank, const PsRankRange *ranges)
-{
-  GArray *stages = g_array_new (FALSE, FALSE, sizeof (guint16));
-  guint kept = 0;
-
-  for (guint i = 0; i < rank->n; i++)
-    for (guint k = 0; k < ranges[i].n; k++)
-      g_array_append_val (stages, ranges[i].ops[k].stage);
-  g_array_sort (stages, compare_stages);
-  for (guint i = 0; i < stages->len; i++)
-    if (kept == 0 || g_array_index (stages, guint16, i) != g_array_index (stages, guint16, kept - 1))
-      g_array_index (stages, guint16, kept++) = g_array_index (stages, guint16, i);
-  g_array_set_size (stages, kept);
-  return stages;
-}
-
-/* The device of each stage; G_MAXUINT16 for a stage of no recorded rank. */
-static guint16 *
-find_devices (GPtrArray *ranks, guint n_stages, guint iteration)
-{
-  guint16 *devices = g_new (guint16, n_stages);
-
-  memset (devices, 0xff, n_stages * sizeof *devices);
-  for (guint r = 0; r < ranks->len; r++)
-    {
-      const PsRank *rank = g_ptr_array_index (ranks, r);
-      const PsRankRange *ranges = iteration_ranges (rank, iteration);
-
-      for (guint i = 0; i < rank->n; i++)
-        for (guint k = 0; k < ranges[i].n; k++)
-          devices[ranges[i].ops[k].stage] = (guint16)r;
-    }
-  return devices;
-}
-
-static void
-append_ops (PsTimeline *timeline, const PsRank *rank, guint device, guint iteration)
-{
-  const PsRankRange *ranges = iteration_ranges (rank, iteration);
-  g_autoptr (GArray) stages = rank_stages (rank, ranges);
-
-  for (guint i = 0; i < rank->n; i++)
-    for (guint k = 0; k < ranges[i].n; k++)
-      {
-        guint chunk = 0;
-        PsSpan span = { .op = ranges[i].ops[k],
-                        .start_ns = ranges[i].compute_start_ns,
-                        .end_ns = ranges[i].compute_end_ns,
-                        .device = (guint16)device };
-
-        g_array_binary_search (stages, &ranges[i].ops[k].stage, compare_stages, &chunk);
-        span.chunk = (guint16)chunk;
-        g_array_append_val (timeline->ops, span);
-      }
-}
-
-/* The wait of each range whose message comes from another rank. A pair has one wait. */
-static void
-append_range_waits (PsTimeline *timeline, const PsRank *rank, guint device, guint iteration, const guint16 *devices)
-{
-  const PsRankRange *ranges = iteration_ranges (rank, iteration);
-
-  for (guint i = 0; i < rank->n; i++)
-    for (guint k = 0; k < ranges[i].n; k++)
-      {
-        PsSpan span
-            = { .start_ns = ranges[i].wait_start_ns, .end_ns = ranges[i].wait_end_ns, .device = (guint16)device };
-
-        if (span.start_ns >= span.end_ns || !ps_op_input (ranges[i].ops[k], timeline->n_stages, &span.op)
-            || devices[span.op.stage] == device)
-          continue;
-        g_array_append_val (timeline->waits, span);
-        break;
-      }
-}
-
-/* Posts and waits between the ranges before and after the iteration. A receive may come before the first range of its
- * iteration, everything else only after it. */
-static void
-append_spans (GArray *spans, const GArray *all, const PsRank *rank, guint device, guint iteration)
-{
-  const PsRankRange *ranges = (const PsRankRange *)(gconstpointer)rank->ranges->data;
-  guint first = g_array_index (rank->starts, guint, iteration), next = first + rank->n;
-  gint64 last_ns = first > 0 ? ranges[first - 1].end_ns : G_MININT64;
-  gint64 next_ns = next < rank->ranges->len ? ranges[next].start_ns : G_MAXINT64;
-
-  for (guint i = 0; i < all->len; i++)
-    {
-      PsSpan span = g_array_index (all, PsSpan, i);
-      gboolean receive = span.post == PS_INSTRUCTION_RECEIVE;
-
-      span.device = (guint16)device;
-      if (span.start_ns >= (receive ? last_ns : ranges[first].start_ns)
-          && span.start_ns < (receive ? ranges[next - 1].end_ns : next_ns))
-        g_array_append_val (spans, span);
-    }
-}
-
-/* Counts times from the iteration's start; the parts of spans before it are cut off. Stages of ranks without a trace
- * count, too, if a message names them. */
-static void
-shift (PsTimeline *timeline, GArray *spans, gint64 start_ns)
-{
-  guint kept = 0;
-  PsSpan *span = (PsSpan *)(gpointer)spans->data;
-
-  for (guint i = 0; i < spans->len; i++)
-    {
-      if (span[i].end_ns < start_ns)
-        continue;
-      timeline->n_stages = MAX (timeline->n_stages, span[i].op.stage + 1U);
-      timeline->n_microbatches = MAX (timeline->n_microbatches, span[i].op.microbatch + 1U);
-      span[kept] = span[i];
-      span[kept].peer = span[i].device;
-      span[kept].start_ns = MAX (span[i].start_ns - start_ns, 0);
-      span[kept++].end_ns = span[i].end_ns - start_ns;
-    }
-  g_array_set_size (spans, kept);
-}
-
+/* Of ranks that do the same ops, by data or tensor parallelism, the first counts. Returns how many others there were.
+ */
 static guint
-post_hash (gconstpointer key)
+drop_replicas (GPtrArray *ranks)
 {
-  const PsSpan *post = key;
+  g_autoptr (GHashTable) seen = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
+  guint n = ranks->len, kept = 0;
 
-  return ((guint)post->op.microbatch * 31 + post->op.stage) * 31 + post->op.kind * 3U + post->post;
-}
-
-static gboolean
-post_equal (gconstpointer a, gconstpointer b)
-{
-  const PsSpan *x = a, *y = b;
-
-  return x->post == y->post && x->op.kind == y->op.kind && x->op.stage == y->op.stage
-         && x->op.microbatch == y->op.microbatch;
-}
-
-/* Transfers whose times are known. A device that waited before the message was sent knows when it arrived; the transfer
- * began when both its ends had been posted. */
-static void
-transfers_by_waits (PsTimeline *timeline)
-{
-  g_autoptr (GHashTable) posts = g_hash_table_new (post_hash, post_equal);
-
-  for (guint i = 0; i < timeline->posts->len; i++)
-    g_hash_table_add (posts, &g_array_index (timeline->posts, PsSpan, i));
-  for (guint i = 0; i < timeline->waits->len; i++)
+  for (guint r = 0; r < n; r++)
     {
-      PsSpan transfer = g_array_index (timeline->waits, PsSpan, i), key = transfer;
-      const PsSpan *send, *receive;
+      PsRank *rank = g_ptr_array_index (ranks, r);
+      guint first = g_array_index (rank->starts, guint, 0);
 
-      key.post = PS_INSTRUCTION_SEND;
-      send = g_hash_table_lookup (posts, &key);
-      key.post = PS_INSTRUCTION_RECEIVE;
-      receive = g_hash_table_lookup (posts, &key);
-      if (send == NULL || send->device == transfer.device || send->start_ns < transfer.start_ns)
+      if (!note_ops (seen, &g_array_index (rank->ranges, PsRankRange, first)))
         continue;
-      transfer.start_ns = receive != NULL ? MAX (send->start_ns, receive->start_ns) : send->start_ns;
-      transfer.device = send->device;
-      transfer.peer = key.device;
-      if (transfer.start_ns <= transfer.end_ns)
-        g_array_append_val (timeline->transfers, transfer);
+      for (guint i = first + 1; i < first + rank->n; i++)
+        note_ops (seen, &g_array_index (rank->ranges, PsRankRange, i));
+      ranks->pdata[kept++] = rank;
     }
-}
-
-/* Transfers both of whose ends are known: the end that came first waited for the other. */
-static void
-transfers_by_links (PsTimeline *timeline, const GArray *links)
-{
-  g_autoptr (GHashTable) ends = g_hash_table_new (post_hash, post_equal);
-
-  for (guint i = 0; i < links->len; i++)
-    g_hash_table_add (ends, &g_array_index (links, PsSpan, i));
-  for (guint i = 0; i < links->len; i++)
-    {
-      PsSpan transfer = g_array_index (links, PsSpan, i), key = transfer;
-      const PsSpan *send;
-
-      key.post = PS_INSTRUCTION_SEND;
-      send = g_hash_table_lookup (ends, &key);
-      if (transfer.post != PS_INSTRUCTION_RECEIVE || send == NULL || send->device == transfer.device)
-        continue;
-      transfer.start_ns = MIN (MAX (transfer.start_ns, send->start_ns), transfer.end_ns);
-      transfer.device = send->device;
-      transfer.peer = key.device;
-      transfer.post = 0;
-      g_array_append_val (timeline->transfers, transfer);
-    }
-}
-
-static PsTimeline *
-make_timeline (const char *where, GPtrArray *ranks, guint iteration)
-{
-  g_autofree char *name = g_path_get_basename (where);
-  g_autofree guint16 *devices = NULL;
-  g_autoptr (GArray) links = g_array_new (FALSE, FALSE, sizeof (PsSpan));
-  PsTimeline *timeline = ps_timeline_new (PS_ORIGIN_MEASURED, name, ranks->len, 1, 1);
-  gint64 start_ns = iteration_start (ranks, iteration, &timeline->iteration_ns);
-
-  for (guint r = 0; r < ranks->len; r++)
-    append_ops (timeline, g_ptr_array_index (ranks, r), r, iteration);
-  shift (timeline, timeline->ops, start_ns);
-  devices = find_devices (ranks, timeline->n_stages, iteration);
-  for (guint r = 0; r < ranks->len; r++)
-    {
-      const PsRank *rank = g_ptr_array_index (ranks, r);
-
-      append_range_waits (timeline, rank, r, iteration, devices);
-      append_spans (timeline->posts, rank->posts, rank, r, iteration);
-      append_spans (timeline->waits, rank->waits, rank, r, iteration);
-      append_spans (links, rank->links, rank, r, iteration);
-    }
-  shift (timeline, timeline->posts, start_ns);
-  shift (timeline, timeline->waits, start_ns);
-  for (guint i = 0; i < timeline->waits->len; i++)
-    g_array_index (timeline->waits, PsSpan, i).post = 0;
-  shift (timeline, links, start_ns);
-  transfers_by_waits (timeline);
-  transfers_by_links (timeline, links);
-  ps_timeline_sort (timeline);
-  return timeline;
+  g_ptr_array_set_size (ranks, (gint)kept);
+  return n - kept;
 }
 
 GPtrArray *
 ps_ranks_to_timelines (const char *where, const char *source, GPtrArray *ranks, GError **error)
 {
   g_autofree char *remark = NULL;
+  g_autofree char *replicas = NULL;
   GPtrArray *timelines;
-  guint n;
+  guint n, n_replicas;
 
   if (!cut_iterations (ranks, error))
     return NULL;
+  n_replicas = drop_replicas (ranks);
+  if (n_replicas > 0)
+    replicas = g_strdup_printf ("%s: %u ranks do the same ops as others and are left out", where, n_replicas);
   remark = ps_ranks_align (where, ranks);
   n = ((const PsRank *)g_ptr_array_index (ranks, 0))->starts->len;
   timelines = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
   for (guint k = 0; k < n; k++)
     {
-      PsTimeline *timeline = make_timeline (where, ranks, k);
+      PsTimeline *timeline = ps_ranks_make_timeline (where, ranks, k);
 
       g_free (timeline->source);
       timeline->source = g_strdup_printf ("%s, iteration %u of %u", source, k + 1, n);
-      timeline->remark = g_strdup (remark);
+      ps_timeline_add_remark (timeline, replicas);
+      ps_timeline_add_remark (timeline, remark);
       g_ptr_array_add (timelines, timeline);
     }
   return timelines;

@@ -27,13 +27,14 @@ typedef struct
 {
   const char *name; /* of its file, for messages */
   guint number;
-  GArray *ranges; /* of PsRankRange, in any order; after the cut by start, without nested ones */
-  GArray *posts;  /* of PsSpan; devices are set later */
-  GArray *waits;  /* of PsSpan: waits outside of ranges; with post where the wait is for a receive */
-  GArray *links;  /* of PsSpan with post: when a device worked on one end of a message */
-  GArray *marks;  /* gint64: instants between two iterations, in any order; none: not known */
-  GArray *starts; /* guint: first range of each complete iteration */
-  guint n;        /* ranges of an iteration */
+  GArray *ranges;  /* of PsRankRange, in any order; after the cut by start, without nested ones */
+  GArray *posts;   /* of PsSpan; devices are set later */
+  GArray *waits;   /* of PsSpan: waits outside of ranges; with post where the wait is for a receive */
+  GArray *links;   /* of PsSpan with post: when a device worked on one end of a message */
+  GArray *updates; /* of PsSpan: O after each iteration, in any order */
+  GArray *marks;   /* gint64: instants between two iterations, in any order; none: not known */
+  GArray *starts;  /* guint: first range of each complete iteration */
+  guint n;         /* ranges of an iteration */
 } PsRank;
 
 PsRank *ps_rank_new (const char *name);
@@ -47,6 +48,9 @@ void ps_rank_add_range (PsRank *rank, const PsRangeName *name, gint64 start_ns, 
 
 /* Adds the post or wait that a name other than that of a range stands for, if it stands for one. */
 void ps_rank_add_span (PsRank *rank, const PsRangeName *name, gint64 start_ns, gint64 end_ns);
+
+/* Adds a range between two iterations; update: it updates the weights. */
+void ps_rank_add_mark (PsRank *rank, gboolean update, gint64 start_ns, gint64 end_ns);
 
 /* In a rank whose ranges are in order: the number of the first range that starts after that time; and the one before
  * it, if it has not ended then, else NULL. */
@@ -62,10 +66,17 @@ guint ps_ranks_count_stages (GPtrArray *ranks);
  * microbatches follows the other; posts and waits get the op next to them. Errors: PS_ERROR_INPUT. */
 gboolean ps_ranks_number (GPtrArray *ranks, PsRangeNaming naming, GError **error);
 
-/* The second step: cuts ranks into iterations; each complete one becomes a PsTimeline of the list, in order. An op that
- * comes again begins a new iteration. A range waits only if another rank sends its message. source: where the times
- * come from; the number of the iteration is added. Errors: PS_ERROR_INPUT. */
+/* Adds a remark after those that the timeline has. NULL: none. */
+void ps_timeline_add_remark (PsTimeline *timeline, const char *remark);
+
+/* The second step: drops ranks from the list whose ops an earlier one does, too, and cuts them into iterations; each
+ * complete one becomes a PsTimeline of the list, in order. An op that comes again begins a new iteration. A range waits
+ * only if another rank sends its message. source: where the times come from; the number of the iteration is added.
+ * Errors: PS_ERROR_INPUT. */
 GPtrArray *ps_ranks_to_timelines (const char *where, const char *source, GPtrArray *ranks, GError **error);
+
+/* One of them. The iteration's time is that from its first op's start to its last op's end, and the longest update. */
+PsTimeline *ps_ranks_make_timeline (const char *where, GPtrArray *ranks, guint iteration);
 
 /* Shifts the clocks of ranks so that no op begins before its message's producer has ended. Messages of both directions
  * give bounds, of which the middle is taken; a clock within its bounds stays. Returns a remark where the bounds of a

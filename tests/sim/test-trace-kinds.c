@@ -159,7 +159,9 @@ test_otel (void)
                        i ? "OpenTelemetry spans, host time, iteration 2 of 2"
                          : "OpenTelemetry spans, host time, iteration 1 of 2");
       assert_spans (timeline->ops, "0:F0.0:0-10000 0:F1.0:12000-22000 0:BW0.0:52000-72000 0:BW1.0:92000-112000 "
-                                   "1:F0.1:14000-24000 1:BW0.1:24000-50000 1:F1.1:53000-63000 1:BW1.1:63000-90000");
+                                   "0:O0.0:120000-130000 1:F0.1:14000-24000 1:BW0.1:24000-50000 1:F1.1:53000-63000 "
+                                   "1:BW1.1:63000-90000 1:O0.1:120000-130000");
+      g_assert_cmpint (timeline->iteration_ns, ==, 122000);
       assert_spans (timeline->posts, "0:F0.0:10000-12000 1:B0.1:50000-52000 1:B1.1:90000-92000");
       assert_spans (timeline->waits, "0:B0.1:22000-52000 0:B1.1:72000-92000 1:F0.0:1000-14000 1:F1.0:52000-53000");
       assert_spans (timeline->transfers, "0>1:F0.0:10000-14000 1>0:B0.1:50000-52000 1>0:B1.1:90000-92000");

@@ -288,7 +288,7 @@ assert_apart (const GArray *spans, const GArray *ops)
 
 /* Traces of PyTorch 2.15 on two processes with gloo: a CSV in its runtime, ScheduleGPipe, and Schedule1F1B with ranges
  * around forward_one_chunk and backward_one_chunk. No post and no wait lies within an op, and each op but the first of
- * the model waited for its message, unless it came before the iteration. */
+ * the model waited for its message, unless it came before the iteration. Both ranks update their weights. */
 static void
 test_real (void)
 {
@@ -297,7 +297,7 @@ test_real (void)
     const char *name;
     guint n_ops;
     guint n_waits; /* or one less */
-  } cases[] = { { "zb-h1", 18, 12 }, { "gpipe", 12, 6 }, { "1f1b-named", 12, 6 } };
+  } cases[] = { { "zb-h1", 20, 12 }, { "gpipe", 14, 6 }, { "1f1b-named", 14, 6 } };
 
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++)
     {
@@ -347,6 +347,25 @@ test_gpipe (void)
   g_assert_cmpuint (timeline->posts->len, ==, 2);
   g_assert_cmpuint (timeline->waits->len, ==, 2);
   g_assert_null (timeline->remark);
+}
+
+/* Two pipelines with the same ops: the second is left out. */
+static void
+test_replicas (void)
+{
+  static const char *const names[] = { "rank0.json", "rank1.json", "rank2.json", "rank3.json" };
+  static const char *const texts[]
+      = { "[" RANGE ("c", "PP:0F0", 1, 1, 0, 1) "]", "[" RANGE ("c", "PP:0F0", 1, 1, 0, 2) "]",
+          "[" RANGE ("c", "PP:1F0", 1, 1, 3, 1) "]", "[" RANGE ("c", "PP:1F0", 1, 1, 3, 2) "]" };
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsTimeline) timeline = parse ("x", names, texts, 4, &error);
+
+  g_assert_no_error (error);
+  g_assert_cmpuint (timeline->n_devices, ==, 2);
+  g_assert_cmpuint (timeline->ops->len, ==, 2);
+  assert_span (timeline, 0, 0, "F0.0", 0, 1000);
+  assert_span (timeline, 1, 1, "F0.1", 3000, 4000);
+  g_assert_cmpstr (timeline->remark, ==, "x: 2 ranks do the same ops as others and are left out");
 }
 
 /* A rank alone does not pass for its run. */
@@ -586,6 +605,7 @@ main (int argc, char **argv)
   g_test_add_func ("/trace/profiler/counted", test_counted);
   g_test_add_func ("/trace/profiler/real", test_real);
   g_test_add_func ("/trace/profiler/gpipe", test_gpipe);
+  g_test_add_func ("/trace/profiler/replicas", test_replicas);
   g_test_add_func ("/trace/profiler/missing-ranks", test_missing_ranks);
   g_test_add_func ("/trace/profiler/packed", test_packed);
   g_test_add_func ("/trace/refusals", test_refusals);
