@@ -151,14 +151,26 @@ ps_ranks_count_stages (GPtrArray *ranks)
 
 /* Cutting iterations */
 
-/* Notes the ops of a range in the iteration; FALSE: one of them was there already. */
+/* The iteration that is being cut. */
+typedef struct
+{
+  GHashTable *seen;           /* keys of its ops */
+  gint32 last[PS_MAX_STAGES]; /* microbatch of the last F of each stage; -1: none */
+} Cut;
+
+static gint64
+op_key (PsOp op)
+{
+  return (gint64)op.kind << 48 | (gint64)op.stage << 32 | op.microbatch;
+}
+
+/* Notes the ops of a range; FALSE: one of them was there already. */
 static gboolean
 note_ops (GHashTable *seen, const PsRankRange *range)
 {
   for (guint i = 0; i < range->n; i++)
     {
-      PsOp op = range->ops[i];
-      guint64 key = (guint64)op.kind << 48 | (guint64)op.stage << 32 | op.microbatch;
+      gint64 key = op_key (range->ops[i]);
 
       if (!g_hash_table_add (seen, g_memdup2 (&key, sizeof key)))
         return FALSE;
@@ -166,37 +178,83 @@ note_ops (GHashTable *seen, const PsRankRange *range)
   return TRUE;
 }
 
-/* First ranges of all iterations, then the number of ranges. */
-static GArray *
-find_starts (const PsRank *rank)
+static void
+begin_iteration (Cut *cut)
 {
-  g_autoptr (GHashTable) seen = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
+  g_hash_table_remove_all (cut->seen);
+  memset (cut->last, 0xff, sizeof cut->last);
+}
+
+/* Whether the range cannot belong to the iteration although its ops are new: an F of an earlier microbatch than the
+ * last one, or a backward without its F. */
+static gboolean
+is_foreign (Cut *cut, const PsRankRange *range)
+{
+  for (guint i = 0; i < range->n; i++)
+    {
+      PsOp op = range->ops[i];
+      gint64 forward = op_key ((PsOp){ .kind = PS_OP_F, .stage = op.stage, .microbatch = op.microbatch });
+
+      if (op.kind == PS_OP_F ? cut->last[op.stage] > (gint32)op.microbatch
+                             : !g_hash_table_contains (cut->seen, &forward))
+        return TRUE;
+      if (op.kind == PS_OP_F)
+        cut->last[op.stage] = (gint32)op.microbatch;
+    }
+  return FALSE;
+}
+
+/* First ranges of all iterations, then the number of ranges. strict: recording may have begun within an iteration,
+ * which is cut apart at every backward without its F; microbatches are in order. */
+static GArray *
+find_starts (const PsRank *rank, gboolean strict)
+{
+  g_autofree Cut *cut = g_new0 (Cut, 1);
   GArray *starts = g_array_new (FALSE, FALSE, sizeof (guint));
   guint i = 0;
 
+  cut->seen = g_hash_table_new_full (g_int64_hash, g_int64_equal, g_free, NULL);
+  begin_iteration (cut);
   g_array_append_val (starts, i);
   for (; i < rank->ranges->len; i++)
     {
       const PsRankRange *range = &g_array_index (rank->ranges, PsRankRange, i);
+      guint start = i;
 
-      if (note_ops (seen, range))
+      if (note_ops (cut->seen, range) && !(strict && is_foreign (cut, range)))
         continue;
-      g_array_append_val (starts, i);
-      g_hash_table_remove_all (seen);
-      note_ops (seen, range);
+      begin_iteration (cut);
+      note_ops (cut->seen, range);
+      if (strict && is_foreign (cut, range))
+        {
+          begin_iteration (cut);
+          start++;
+        }
+      g_array_append_val (starts, start);
     }
   g_array_append_val (starts, i);
+  g_hash_table_unref (cut->seen);
   return starts;
+}
+
+static guint
+longest (const GArray *starts)
+{
+  guint n = 0;
+
+  for (guint i = 0; i + 1 < starts->len; i++)
+    n = MAX (n, g_array_index (starts, guint, i + 1) - g_array_index (starts, guint, i));
+  return n;
 }
 
 /* Keeps the iterations with most ranges, which are complete: recording may begin and end within an iteration. */
 static void
 keep_complete (PsRank *rank)
 {
-  g_autoptr (GArray) starts = find_starts (rank);
+  g_autoptr (GArray) loose = find_starts (rank, FALSE), strict = find_starts (rank, TRUE);
+  const GArray *starts = longest (strict) == longest (loose) ? strict : loose;
 
-  for (guint i = 0; i + 1 < starts->len; i++)
-    rank->n = MAX (rank->n, g_array_index (starts, guint, i + 1) - g_array_index (starts, guint, i));
+  rank->n = longest (loose);
   for (guint i = 0; i + 1 < starts->len; i++)
     if (g_array_index (starts, guint, i + 1) - g_array_index (starts, guint, i) == rank->n)
       g_array_append_val (rank->starts, g_array_index (starts, guint, i));
