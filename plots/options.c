@@ -185,7 +185,7 @@ ps_plot_options_parse (PsPlotOptions *options, const PsPlotKind *kinds, int argc
 
   g_option_context_set_summary (
       context,
-      "timeline, memory: draws one timeline, or two on one time axis: predicted above measured.\n"
+      "timeline, memory: draws one timeline or trace, or two on one time axis: predicted above measured.\n"
       "sweep:            draws RESULTS.db of pipesim sweep: lines (--x, --y), a front (--pareto), a map (--heat).\n"
       "accuracy:         draws predicted against measured iteration times of all runs in a costs.db.\n"
       "calibration:      draws a profile of a costs.db, or of calib export: messages with the fitted alpha + beta n,\n"

@@ -91,7 +91,7 @@ GPtrArray *ps_torch_lint_comms (const char *where, const char *text, gsize lengt
                                 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Every complete iteration of the run whose traces are at path, in order: a list of PsTimeline, never empty. path is a
- * file of any of these kinds:
+ * file of any of these kinds (docs/traces.md says how to record them):
  *
  * - pipesim-timeline/1: the native one (timeline.h).
  *
@@ -99,7 +99,9 @@ GPtrArray *ps_torch_lint_comms (const char *where, const char *text, gsize lengt
  *
  * - PyTorch profiler: Kineto traces whose ranges "PP:0F0", "PP:(0F7;7B3)OVERLAP_F_B" are the actions of a rank;
  *   measured. Where no range has a name like that, "Forward 0" and "Backward 0" of ScheduleGPipe count, of the stage
- *   with the rank's number.
+ *   with the rank's number. Where there is none either, Megatron-LM's "forward_step", "forward-compute" and the same of
+ *   backward count, which name neither stage nor microbatch: these follow from the order of 1F1B, of GPipe or of
+ *   interleaved 1F1B (megatron/core/pipeline_parallel/schedules.py), with a BW for every backward.
  *
  *   Ranges on the GPU (category gpu_user_annotation) count if there are any, else those of the processor. On the
  *   processor a range also waits for its receive. So an op begins with the first cpu_op, on any thread, that begins
@@ -108,16 +110,38 @@ GPtrArray *ps_torch_lint_comms (const char *where, const char *text, gsize lengt
  *
  *   The timeline's waits are then known: an op waits from its range's start until the range "gloo:recv" of its receive
  *   has ended, else until its first cpu_op. A wait holds the host's time for the call, so no wait is shorter than that.
- *   PyTorch 2.15's WAIT_SEND actions are waits, too. Posts are the SEND and RECV actions, or GPipe's c10d calls.
+ *   PyTorch 2.15's WAIT_SEND actions are waits, too. Posts are the SEND and RECV actions; where none is named, the c10d
+ *   calls within ranges, or between them: those send for the range before and receive for the range after.
  *
- *   path may be a folder: its *.json and *.json.gz files are the traces of one run, one per rank. The rank of a file is
- *   distributedInfo.rank, else the number after "rank" in its name, else its place by name. Ranks in one file are told
- *   by process, else by thread. With fewer ranks than distributedInfo.world_size, the timeline's remark says so.
+ *   Ranks in one file are told by process, else by thread. With fewer ranks than distributedInfo.world_size, the
+ *   timeline's remark says so.
  *
- *   An action that comes again begins a new iteration. Incomplete iterations are dropped. iteration_ns is its first
- *   start to its last end: the time between two iterations has no range.
+ * - Nsight Systems' SQLite export (its SQLite schema reference): NVTX ranges with these names; processes are ranks. An
+ * op lasts from the first kernel that its range launched, from any thread, to the last one; without kernels it is the
+ *   range. Kernels ncclDevKernel_SendRecv are ends of messages: those launched within a SEND or RECV action; without
+ *   named actions, of the kernels between two ranges the first sends and the last receives. An op waits while its
+ *   receive's kernel runs and the op before has ended.
  *
- * Files may be packed by gzip, whatever their names.
+ * - OpenTelemetry spans of Megatron-LM, "megatron.microbatch.forward", later "nv.mcore.microbatch.forward", and the
+ * same of backward: OTLP's JSON, one object after the other, or the objects of the Python SDK's console exporter. Times
+ * are the host's. "megatron.p2p.recv_forward" and the like are waits, those of sends are posts.
+ *
+ * A range "Optimizer.step#..." or "...optimizer_step" after an iteration is O, in equal parts of the rank's stages.
+ *
+ * path may be a folder: its *.json, *.jsonl (packed: *.gz) or *.sqlite files are the traces of one run, one per rank.
+ * The rank of a file is the one that it states, else the number after "rank" in its name, else its place by name. Ranks
+ * that repeat an earlier rank's ops are left out, with a remark.
+ *
+ * An op that comes again begins a new iteration. Incomplete iterations are dropped. iteration_ns is from the first
+ * start to the last end, and the longest O.
+ *
+ * No op may begin before the producer of its message has ended: messages of both directions bound the offset of each
+ * rank's clock to earlier ranks. A clock within its bounds stays, another is shifted to their middle; bounds that
+ * contradict each other give a remark. Transfers are those that the trace shows: both ends' kernels, from the later
+ * start on; or a device that waited before the other posted its send, from the later post to the wait's end.
+ *
+ * Files may be packed by gzip, whatever their names. Only ranges and messages are kept of them, so that the size of a
+ * trace costs no memory but that of the mapped file.
  *
  * Errors: PS_ERROR_IO, PS_ERROR_INPUT. Free with g_ptr_array_unref.
  */

@@ -42,7 +42,8 @@ parse_options (int argc, char **argv, Options *options, GError **error)
   g_option_context_set_summary (
       context, "Holds a predicted timeline against a measured one, op by op, or two predictions or two runs\n"
                "against each other, of one schedule or of two. Each is a timeline of pipesim, its Chrome\n"
-               "trace, or a PyTorch profiler trace (.json or .json.gz) or a folder with one of each rank.");
+               "trace, or a trace of PyTorch's profiler, Nsight Systems (.sqlite) or OpenTelemetry (.jsonl), or\n"
+               "a folder with one of each rank. docs/traces.md says how to record them.");
   ps_options_add (rows, options, context);
   if (!g_option_context_parse (context, &argc, &argv, error))
     return FALSE;

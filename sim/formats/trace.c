@@ -72,9 +72,25 @@ is_native (const PsTraceFile *file)
   return key != NULL && (events == NULL || key < events) && *file->text != '[';
 }
 
+/* Megatron-LM logs how long its timers ran on all ranks together. */
+static gboolean
+is_timer_log (const PsTraceFile *file)
+{
+  return g_strstr_len (file->text, (gssize)MIN (file->length, 1 << 20), " time across ranks (ms):") != NULL;
+}
+
 GPtrArray *
 ps_timelines_parse (const char *where, const PsTraceFile *files, guint n, GError **error)
 {
+  if (is_timer_log (&files[0]))
+    {
+      ps_refuse (
+          error, PS_ERROR_INPUT,
+          "%s: is a log of Megatron-LM's timers, which tells no op's time; its OpenTelemetry spans or NVTX ranges "
+          "would be right",
+          files[0].name);
+      return NULL;
+    }
   if (ps_otel_recognise (files[0].text, files[0].length))
     return ps_otel_read (where, files, n, error);
   if (n == 1 && is_native (&files[0]))

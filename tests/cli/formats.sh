@@ -95,5 +95,19 @@ refuse 1 "junk.csv:2:2: '1B0junk'" pipesim schedule validate junk.csv
 refuse 1 "junk.csv:2:2: '1B0junk'" pipesim schedule lint junk.csv
 printf 'hello\n' >text.csv
 refuse 1 "text.csv: is no schedule" pipesim schedule validate text.csv
-refuse 1 "folder.d: holds 0 *.json files" sh -c 'mkdir -p folder.d; pipesim compare predicted.json folder.d'
+refuse 1 "folder.d: holds 0 traces" sh -c 'mkdir -p folder.d; pipesim compare predicted.json folder.d'
+
+# Every kind of trace is a timeline.
+for trace in fixtures/pytorch-2.15/zb-h1 fixtures/pytorch-2.15/1f1b-named fixtures/otel fuzz/corpus/nsys/megatron.sqlite; do
+  path=$G_TEST_SRCDIR/$trace
+  step "compare takes $trace" sh -c "pipesim compare '$path' '$path' | grep -q '^iteration time .*+0.00 %'"
+  if command -v gnuplot >/dev/null; then
+    step "plot takes $trace" sh -c "pipesim plot timeline '$path' -o trace.svg && grep -q '</svg>' trace.svg"
+  else
+    skip "plot takes $trace" "no gnuplot"
+  fi
+done
+printf '(min, max) time across ranks (ms):\n    forward-compute ...: (1.00, 2.00)\n' >timers.log
+refuse 1 "timers.log: is a log of Megatron-LM's timers, which tells no op's time; its OpenTelemetry spans or NVTX ranges would be right" \
+  pipesim compare timers.log timers.log
 finish
