@@ -46,7 +46,7 @@ fuzz_check_timeline (const PsTimeline *timeline)
   g_auto (PsMetrics) metrics = { 0 };
 
   g_assert_no_error (error);
-  ps_metrics_from_timeline (timeline, &metrics);
+  ps_metrics_from_timeline (again, &metrics);
 }
 
 static inline char *
