@@ -17,16 +17,8 @@ typedef struct
   gint64 device; /* the first that ran its kernels */
   gint64 number; /* stated by its file's name; -1: none */
   PsRank *rank;
-  GArray *kernels; /* of Kernel: those of messages */
+  GArray *kernels; /* of PsNsysKernel: those of messages */
 } Process;
-
-/* A kernel that sends or receives. */
-typedef struct
-{
-  gint64 launched_ns;
-  gint64 start_ns;
-  gint64 end_ns;
-} Kernel;
 
 typedef struct
 {
@@ -74,7 +66,7 @@ add_process (Reader *reader, gint64 id)
   process->id = id;
   process->number = ps_rank_of_path (reader->path);
   process->rank = ps_rank_new (reader->path);
-  process->kernels = g_array_new (FALSE, FALSE, sizeof (Kernel));
+  process->kernels = g_array_new (FALSE, FALSE, sizeof (PsNsysKernel));
   g_ptr_array_add (reader->processes, process);
   return process;
 }
@@ -165,7 +157,7 @@ static void
 use_kernel (Reader *reader, PsRows *rows)
 {
   Process *process = find_process (reader, PROCESS_OF (ps_rows_integer (rows, 3)));
-  Kernel kernel;
+  PsNsysKernel kernel;
   PsRankRange *range;
 
   if (process == NULL || !read_times (reader, rows, 0, &kernel.start_ns, &kernel.end_ns))
@@ -191,123 +183,6 @@ read_kernels (Reader *reader, PsDatabase *db, GError **error)
                    "ON r.correlationId = k.correlationId AND r.globalTid / 0x1000000 = k.globalPid / 0x1000000 "
                    "LEFT JOIN StringIds AS s ON s.id = k.shortName",
                    use_kernel, error);
-}
-
-/* Messages */
-
-static int
-compare_kernels (gconstpointer a, gconstpointer b)
-{
-  return ps_compare_int64 (&((const Kernel *)a)->launched_ns, &((const Kernel *)b)->launched_ns);
-}
-
-static void
-add_link (PsRank *rank, guint8 post, PsOp op, const Kernel *kernel)
-{
-  PsSpan span = { .start_ns = kernel->start_ns, .end_ns = kernel->end_ns, .post = post };
-
-  span.op = op;
-  span.op.kind = ps_op_is_backward (op) ? PS_OP_B : op.kind;
-  span.op.paired = 0;
-  g_array_append_val (rank->links, span);
-}
-
-/* Kernels that were launched by a SEND or RECV action. */
-static void
-link_posts (Process *process)
-{
-  PsRank *rank = process->rank;
-
-  for (guint i = 0; i < rank->posts->len; i++)
-    {
-      const PsSpan *post = &g_array_index (rank->posts, PsSpan, i);
-
-      for (guint k = 0; k < process->kernels->len; k++)
-        {
-          const Kernel *kernel = &g_array_index (process->kernels, Kernel, k);
-
-          if (kernel->launched_ns >= post->start_ns && kernel->launched_ns < post->end_ns)
-            add_link (rank, post->post, post->op, kernel);
-        }
-    }
-}
-
-/* Kernels between two ranges send the result of the first and receive the input of the second: one kernel may do both,
- * of several the first sends and the last receives. */
-static void
-link_neighbours (Process *process, guint n_stages)
-{
-  PsRank *rank = process->rank;
-
-  for (guint i = 0, k = 0; i <= rank->ranges->len; i++)
-    {
-      const PsRankRange *before = i > 0 ? &g_array_index (rank->ranges, PsRankRange, i - 1) : NULL;
-      const PsRankRange *after = i < rank->ranges->len ? &g_array_index (rank->ranges, PsRankRange, i) : NULL;
-      guint first = k;
-      PsOp op;
-
-      while (k < process->kernels->len
-             && (after == NULL || g_array_index (process->kernels, Kernel, k).launched_ns < after->start_ns))
-        k++;
-      if (k == first)
-        continue;
-      if (before != NULL
-          && (before->ops[0].kind == PS_OP_F ? before->ops[0].stage + 1U < n_stages : before->ops[0].stage > 0))
-        add_link (rank, PS_INSTRUCTION_SEND, before->ops[0], &g_array_index (process->kernels, Kernel, first));
-      if (after != NULL && ps_op_input (after->ops[0], n_stages, &op))
-        add_link (rank, PS_INSTRUCTION_RECEIVE, op, &g_array_index (process->kernels, Kernel, k - 1));
-    }
-}
-
-/* Puts the times of the GPU in place of those of the host. Kernels of an op that outlast the start of the next one do
- * not count longer. */
-static void
-take_device_times (PsRank *rank)
-{
-  gint64 last_ns = 0;
-
-  for (guint i = 0; i < rank->ranges->len; i++)
-    {
-      PsRankRange *range = &g_array_index (rank->ranges, PsRankRange, i);
-
-      if (range->compute_end_ns < range->compute_start_ns)
-        range->compute_start_ns = range->compute_end_ns = MAX (last_ns, range->start_ns);
-      if (i > 0)
-        {
-          range[-1].compute_end_ns
-              = MIN (range[-1].compute_end_ns, MAX (range->compute_start_ns, range[-1].compute_start_ns));
-          range[-1].end_ns = range[-1].compute_end_ns;
-          range->compute_start_ns = MAX (range->compute_start_ns, range[-1].compute_end_ns);
-          range->compute_end_ns = MAX (range->compute_end_ns, range->compute_start_ns);
-        }
-      last_ns = range->compute_end_ns;
-      range->start_ns = range->wait_start_ns = range->wait_end_ns = range->compute_start_ns;
-      range->end_ns = range->compute_end_ns;
-    }
-}
-
-/* A range waits while the kernel that receives its message runs and nothing else does. */
-static void
-find_waits (PsRank *rank, guint n_stages)
-{
-  for (guint i = 0; i < rank->links->len; i++)
-    {
-      const PsSpan *link = &g_array_index (rank->links, PsSpan, i);
-      guint at = ps_rank_first_after (rank, link->end_ns - 1);
-      PsRankRange *range;
-      PsOp op;
-
-      if (link->post != PS_INSTRUCTION_RECEIVE || at >= rank->ranges->len)
-        continue;
-      range = &g_array_index (rank->ranges, PsRankRange, at);
-      if (!ps_op_input (range->ops[0], n_stages, &op) || op.stage != link->op.stage || op.kind != link->op.kind
-          || op.microbatch != link->op.microbatch)
-        continue;
-      range->wait_start_ns = MAX (link->start_ns, at > 0 ? range[-1].compute_end_ns : link->start_ns);
-      range->wait_end_ns = MAX (link->end_ns, range->wait_start_ns);
-      if (range->wait_end_ns > range->compute_start_ns)
-        range->wait_end_ns = range->wait_start_ns = range->compute_start_ns;
-    }
 }
 
 /* Files */
@@ -443,24 +318,6 @@ await_kernels (PsRank *rank)
     }
 }
 
-/* Posts and waits of the host say nothing about the device. Interleaved 1F1B may receive ahead: whose messages kernels
- * without a name carry is then unknown. */
-static void
-take_device (const Reader *reader, Process *process, guint n_stages)
-{
-  PsRank *rank = process->rank;
-
-  g_array_sort (process->kernels, compare_kernels);
-  if (reader->naming == PS_RANGES_NAMED)
-    link_posts (process);
-  else if (n_stages <= reader->processes->len)
-    link_neighbours (process, n_stages);
-  g_array_set_size (rank->posts, 0);
-  g_array_set_size (rank->waits, 0);
-  take_device_times (rank);
-  find_waits (rank, n_stages);
-}
-
 static GPtrArray *
 read_timelines (Reader *reader, const char *const *paths, guint n, GError **error)
 {
@@ -480,7 +337,11 @@ read_timelines (Reader *reader, const char *const *paths, guint n, GError **erro
     if (!read_file (reader, i, paths[i], 1, error))
       return NULL;
   for (guint i = 0; reader->gpu && i < reader->processes->len; i++)
-    take_device (reader, g_ptr_array_index (reader->processes, i), n_stages);
+    {
+      Process *process = g_ptr_array_index (reader->processes, i);
+
+      ps_nsys_take_device (process->rank, process->kernels, reader->naming == PS_RANGES_NAMED, n_stages, ranks->len);
+    }
   return ps_ranks_to_timelines (reader->where, reader->gpu ? "Nsight Systems, GPU" : "Nsight Systems, processor", ranks,
                                 error);
 }
