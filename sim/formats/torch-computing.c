@@ -84,10 +84,11 @@ begin_computing (PsTorchReader *reader, guint r)
   for (guint i = 0; i < reader->events->len; i++)
     {
       const PsTorchEvent *event = &g_array_index (reader->events, PsTorchEvent, i);
-      PsRankRange *range = ps_rank_range_at (rank, event->start_ns);
+      PsRankRange *range;
 
       if (event->kind >= EVENT_UPDATE || !belongs (reader, r, event->file, event->pid, event->tid))
         continue;
+      range = ps_rank_range_at (rank, event->start_ns);
       if (range != NULL)
         add_within (rank, range, event);
       else if (!named)
@@ -114,10 +115,11 @@ find_ops (PsTorchReader *reader, guint file)
       found.start_ns += trace->base_ns;
       for (guint r = 0; r < reader->ranks->len; r++)
         {
-          PsRankRange *range = ps_rank_range_at (g_ptr_array_index (reader->ranks, r), found.start_ns);
+          PsRankRange *range = NULL;
 
-          if (range != NULL && found.start_ns >= range->wait_start_ns && found.start_ns < range->compute_start_ns
-              && belongs (reader, r, file, found.pid, found.tid))
+          if (belongs (reader, r, file, found.pid, found.tid))
+            range = ps_rank_range_at (g_ptr_array_index (reader->ranks, r), found.start_ns);
+          if (range != NULL && found.start_ns >= range->wait_start_ns && found.start_ns < range->compute_start_ns)
             range->compute_start_ns = found.start_ns;
         }
     }

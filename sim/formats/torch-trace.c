@@ -262,7 +262,8 @@ find_ranks (PsTorchReader *reader, GError **error)
 
   g_ptr_array_sort (reader->threads, compare_threads);
   if (reader->threads->len == 0)
-    return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no complete range of an action, such as PP:0F0", reader->where);
+    return ps_refuse (error, PS_ERROR_INPUT,
+                      "%s: holds no complete range of an action, such as PP:0F0 (docs/traces.md)", reader->where);
   if (reader->n_traces == 1)
     {
       split_file (reader);
@@ -277,7 +278,7 @@ find_ranks (PsTorchReader *reader, GError **error)
       const PsTorchThread *thread = busiest (reader, files[rank], NULL);
 
       if (thread == NULL)
-        return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no range of an action, such as PP:0F0",
+        return ps_refuse (error, PS_ERROR_INPUT, "%s: holds no range of an action, such as PP:0F0 (docs/traces.md)",
                           reader->traces[files[rank]].name);
       add_rank (reader, thread);
     }

@@ -205,24 +205,22 @@ number_rank (PsRank *rank, guint number, guint p, guint v, guint forwards)
 static gboolean
 find_op (const PsRank *rank, guint n_stages, PsSpan *span)
 {
-  gboolean forward = span->op.kind == PS_OP_F, send = span->post == PS_INSTRUCTION_SEND, found = FALSE;
+  gboolean forward = span->op.kind == PS_OP_F, send = span->post == PS_INSTRUCTION_SEND;
+  guint at = ps_rank_first_after (rank, send ? span->start_ns : span->end_ns - 1);
 
-  for (guint i = 0; i < rank->ranges->len && (send || !found); i++)
+  if (!send)
     {
-      const PsRankRange *range = range_at (rank, i);
-
-      if (is_forward (rank, i) != forward || (send ? range->start_ns > span->start_ns : range->end_ns < span->end_ns))
-        continue;
-      found = send || ps_op_input (range->ops[0], n_stages, &span->op);
-      if (!found)
-        return FALSE;
-      if (send)
-        {
-          span->op.stage = range->ops[0].stage;
-          span->op.microbatch = range->ops[0].microbatch;
-        }
+      while (at < rank->ranges->len && is_forward (rank, at) != forward)
+        at++;
+      return at < rank->ranges->len && ps_op_input (range_at (rank, at)->ops[0], n_stages, &span->op);
     }
-  return found;
+  while (at > 0 && is_forward (rank, at - 1) != forward)
+    at--;
+  if (at == 0)
+    return FALSE;
+  span->op.stage = range_at (rank, at - 1)->ops[0].stage;
+  span->op.microbatch = range_at (rank, at - 1)->ops[0].microbatch;
+  return TRUE;
 }
 
 static void

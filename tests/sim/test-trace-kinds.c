@@ -63,23 +63,38 @@ remove_export (const char *path)
   g_assert_cmpint (g_rmdir (folder), ==, 0);
 }
 
+/* Gives the ranges PyTorch's names, and the calls that launch NCCL's kernels, one of which sends and receives. */
+#define NAMES                                                                                                          \
+  "UPDATE NVTX_EVENTS SET textId = NULL, text = CASE globalTid / 0x1000000 * 1000 + start % 1000000 "                  \
+  "WHEN 300000 THEN 'PP:0F0' WHEN 300200 THEN 'PP:0F1' WHEN 300400 THEN 'PP:0B0' WHEN 300600 THEN 'PP:0B1' "           \
+  "WHEN 200100 THEN 'PP:1F0' WHEN 200300 THEN 'PP:1B0' WHEN 200500 THEN 'PP:1F1' WHEN 200600 THEN 'PP:1B1' END;"       \
+  "WITH calls (process, launched, name) AS (VALUES (300, 120, 'PP:0SEND_F0'), (300, 320, 'PP:0SEND_F1'), "             \
+  "(300, 320, 'PP:0RECV_B0'), (300, 520, 'PP:0RECV_B1'), (200, 10, 'PP:1RECV_F0'), (200, 420, 'PP:1SEND_B0'), "        \
+  "(200, 420, 'PP:1RECV_F1'), (200, 720, 'PP:1SEND_B1')), iterations (start) AS (VALUES (0), (1000000)) "              \
+  "INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid) SELECT start + launched - 2, start + launched + "  \
+  "8, "                                                                                                                \
+  "59, name, process * 0x1000000 + process FROM calls, iterations"
+
 /* Kernels give the times, those of NCCL the transfers: rank 1 sends B0 when both ends are there, at 4600. Rank 0's
- * range of the first backward waits for it from the end of its second forward, 2100. */
+ * range of the first backward waits for it from the end of its second forward, 2100. Names tell the same as counting.
+ */
 static void
 test_nsys (void)
 {
-  g_autofree char *path = make_export ("");
-  g_autoptr (GError) error = NULL;
-  g_autoptr (GPtrArray) timelines = ps_timelines_load (path, &error);
+  static const char *const changes[] = { "", NAMES };
 
-  g_assert_no_error (error);
-  g_assert_cmpuint (timelines->len, ==, 2);
-  for (guint i = 0; i < 2; i++)
+  for (guint i = 0; i < 4; i++)
     {
-      const PsTimeline *timeline = g_ptr_array_index (timelines, i);
+      g_autofree char *path = make_export (changes[i / 2]);
+      g_autoptr (GError) error = NULL;
+      g_autoptr (GPtrArray) timelines = ps_timelines_load (path, &error);
+      const PsTimeline *timeline;
 
+      g_assert_no_error (error);
+      g_assert_cmpuint (timelines->len, ==, 2);
+      timeline = g_ptr_array_index (timelines, i % 2);
       g_assert_cmpstr (timeline->source, ==,
-                       i ? "Nsight Systems, GPU, iteration 2 of 2" : "Nsight Systems, GPU, iteration 1 of 2");
+                       i % 2 ? "Nsight Systems, GPU, iteration 2 of 2" : "Nsight Systems, GPU, iteration 1 of 2");
       g_assert_null (timeline->remark);
       g_assert_cmpint (timeline->iteration_ns, ==, 10800);
       assert_spans (timeline->ops, "0:F0.0:0-1000 0:F1.0:1000-2100 0:BW0.0:5500-7500 0:BW1.0:8800-10800 "
@@ -87,8 +102,8 @@ test_nsys (void)
       assert_spans (timeline->transfers, "0>1:F0.0:1000-1600 1>0:B0.1:4600-5500 0>1:F1.0:4600-5500 1>0:B1.1:8500-8800");
       assert_spans (timeline->waits, "0:B0.1:2100-5500 0:B1.1:7500-8800 1:F0.0:0-1600 1:F1.0:4600-5500");
       g_assert_cmpuint (timeline->posts->len, ==, 0);
+      remove_export (path);
     }
-  remove_export (path);
 }
 
 /* Without kernels the host's ranges count, of processes in the order of their numbers. */

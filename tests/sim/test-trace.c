@@ -487,7 +487,7 @@ static const struct
   { "{\"a\": 1}", "trace.json: is no timeline: neither pipesim-timeline/1 nor a trace with traceEvents" },
   { "3", "trace.json: is neither a JSON object nor an array" },
   { "[" RANGE ("c", "PP:0SEND_F0", 1, 1, 0, 1) "]",
-    "trace.json: holds no complete range of an action, such as PP:0F0" },
+    "trace.json: holds no complete range of an action, such as PP:0F0 (docs/traces.md)" },
   { "[" RANGE ("c", "PP:0F0", 1, 1, 0, 2) "," RANGE ("c", "PP:0F1", 1, 1, 1, 2) "]",
     "trace.json: F1.0 starts before F0.0 has ended" },
   { "[" RANGE ("c", "PP:0F0", 1, 1, 0, 1) "," RANGE ("c", "PP:0F0", 1, 1, 2, 1) "," RANGE ("c", "PP:1F0", 2, 1, 0,
