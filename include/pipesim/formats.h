@@ -135,10 +135,11 @@ GPtrArray *ps_torch_lint_comms (const char *where, const char *text, gsize lengt
  * An op that comes again begins a new iteration. Incomplete iterations are dropped. iteration_ns is from the first
  * start to the last end, and the longest O.
  *
- * No op may begin before the producer of its message has ended: messages of both directions bound the offset of each
- * rank's clock to earlier ranks. A clock within its bounds stays, another is shifted to their middle; bounds that
- * contradict each other give a remark. Transfers are those that the trace shows: both ends' kernels, from the later
- * start on; or a device that waited before the other posted its send, from the later post to the wait's end.
+ * No message may come before it was sent: its send's post, or else its producer's end, goes before the end of the wait
+ * for it, or else before its consumer's start. Messages of both directions so bound the offset of each rank's clock to
+ * earlier ranks. A clock within its bounds stays, another is shifted to their middle; bounds that contradict each other
+ * give a remark. Transfers are those that the trace shows: both ends' kernels, from the later start on; or a device
+ * that waited before the other posted its send, from the later post to the wait's end.
  *
  * Files may be packed by gzip, whatever their names. Only ranges and messages are kept of them, so that the size of a
  * trace costs no memory but that of the mapped file.

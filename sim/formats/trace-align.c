@@ -1,11 +1,14 @@
 /* trace-align.c - brings the clocks of ranks together: no message arrives before it was sent. */
 #include "trace-ranks.h"
 
-/* One op of an iteration and its times. */
+/* One op of an iteration; and the earliest time at which its message can have left, the latest at which its input had
+ * come. */
 typedef struct
 {
   const PsRankRange *range;
   guint rank;
+  gint64 sent_ns;
+  gint64 arrived_ns;
 } Place;
 
 /* Bounds of what is added to a rank's clock. */
@@ -23,11 +26,58 @@ op_key (PsOp op)
   return GSIZE_TO_POINTER ((gsize)kind << 48 | (gsize)op.stage << 32 | op.microbatch);
 }
 
+/* Whether the range makes this message, or takes it. */
+static gboolean
+has_message (const PsRankRange *range, PsOp message, gboolean takes, guint n_stages)
+{
+  for (guint k = 0; k < range->n; k++)
+    {
+      PsOp op = range->ops[k];
+
+      if ((!takes || ps_op_input (op, n_stages, &op)) && op_key (op) == op_key (message))
+        return TRUE;
+    }
+  return FALSE;
+}
+
+/* When the messages of each range left or came, as posts and waits tell: a message leaves after its post began, and has
+ * come when the wait for it ends. Else when the range computes. */
+static Place *
+place_ranges (const PsRank *rank, guint number, guint n_stages)
+{
+  Place *places = g_new (Place, rank->ranges->len);
+
+  for (guint i = 0; i < rank->ranges->len; i++)
+    {
+      const PsRankRange *range = &g_array_index (rank->ranges, PsRankRange, i);
+
+      places[i] = (Place){ .range = range, .rank = number, .sent_ns = range->compute_end_ns };
+      places[i].arrived_ns = range->wait_start_ns < range->wait_end_ns ? range->wait_end_ns : range->compute_start_ns;
+    }
+  for (guint i = 0; i < rank->posts->len; i++)
+    {
+      const PsSpan *post = &g_array_index (rank->posts, PsSpan, i);
+      guint at = ps_rank_first_after (rank, post->start_ns);
+
+      if (post->post == PS_INSTRUCTION_SEND && at > 0 && has_message (places[at - 1].range, post->op, FALSE, n_stages))
+        places[at - 1].sent_ns = MAX (places[at - 1].sent_ns, post->start_ns);
+    }
+  for (guint i = 0; i < rank->waits->len; i++)
+    {
+      const PsSpan *wait = &g_array_index (rank->waits, PsSpan, i);
+      guint at = ps_rank_first_after (rank, wait->end_ns - 1);
+
+      if (wait->post != 0 && at < rank->ranges->len && has_message (places[at].range, wait->op, TRUE, n_stages))
+        places[at].arrived_ns = wait->end_ns;
+    }
+  return places;
+}
+
 /* All ops of the iteration by key, of Place. */
 static GHashTable *
-index_iteration (GPtrArray *ranks, guint iteration)
+index_iteration (GPtrArray *ranks, GPtrArray *all, guint iteration)
 {
-  GHashTable *places = g_hash_table_new_full (NULL, NULL, NULL, g_free);
+  GHashTable *places = g_hash_table_new (NULL, NULL);
 
   for (guint r = 0; r < ranks->len; r++)
     {
@@ -36,14 +86,10 @@ index_iteration (GPtrArray *ranks, guint iteration)
 
       for (guint i = first; i < first + rank->n; i++)
         {
-          const PsRankRange *range = &g_array_index (rank->ranges, PsRankRange, i);
+          Place *place = (Place *)g_ptr_array_index (all, r) + i;
 
-          for (guint k = 0; k < range->n; k++)
-            {
-              Place place = { .range = range, .rank = r };
-
-              g_hash_table_insert (places, op_key (range->ops[k]), g_memdup2 (&place, sizeof place));
-            }
+          for (guint k = 0; k < place->range->n; k++)
+            g_hash_table_insert (places, op_key (place->range->ops[k]), place);
         }
     }
   return places;
@@ -72,7 +118,7 @@ narrow (GHashTable *places, guint rank, guint n_stages, Bounds *bounds)
           producer = g_hash_table_lookup (places, op_key (op));
           if (producer == NULL || producer->rank == consumer->rank || MAX (producer->rank, consumer->rank) != rank)
             continue;
-          slack_ns = consumer->range->compute_start_ns - producer->range->compute_end_ns;
+          slack_ns = consumer->arrived_ns - producer->sent_ns;
           if (consumer->rank == rank)
             bounds->least_ns = MAX (bounds->least_ns, -slack_ns);
           else
@@ -92,12 +138,14 @@ shift_spans (GArray *spans, gint64 ns)
 }
 
 static void
-shift_rank (PsRank *rank, gint64 ns)
+shift_rank (PsRank *rank, Place *places, gint64 ns)
 {
   for (guint i = 0; i < rank->ranges->len; i++)
     {
       PsRankRange *range = &g_array_index (rank->ranges, PsRankRange, i);
 
+      places[i].sent_ns += ns;
+      places[i].arrived_ns += ns;
       range->start_ns += ns;
       range->end_ns += ns;
       range->compute_start_ns += ns;
@@ -130,17 +178,20 @@ ps_ranks_align (const char *where, GPtrArray *ranks)
   const PsRank *first = g_ptr_array_index (ranks, 0);
   guint n_stages = ps_ranks_count_stages (ranks);
   gint64 worst_ns = 0;
+  g_autoptr (GPtrArray) all = g_ptr_array_new_with_free_func (g_free);
   g_autoptr (GPtrArray) places = g_ptr_array_new_with_free_func ((GDestroyNotify)g_hash_table_unref);
 
+  for (guint r = 0; r < ranks->len; r++)
+    g_ptr_array_add (all, place_ranges (g_ptr_array_index (ranks, r), r, n_stages));
   for (guint k = 0; k < first->starts->len; k++)
-    g_ptr_array_add (places, index_iteration (ranks, k));
+    g_ptr_array_add (places, index_iteration (ranks, all, k));
   for (guint r = 1; r < ranks->len; r++)
     {
       Bounds bounds = { .least_ns = G_MININT64, .most_ns = G_MAXINT64 };
 
       for (guint k = 0; k < places->len; k++)
         narrow (g_ptr_array_index (places, k), r, n_stages, &bounds);
-      shift_rank (g_ptr_array_index (ranks, r), choose_shift (&bounds));
+      shift_rank (g_ptr_array_index (ranks, r), g_ptr_array_index (all, r), choose_shift (&bounds));
       if (bounds.least_ns > bounds.most_ns)
         worst_ns = MAX (worst_ns, bounds.least_ns - bounds.most_ns);
     }

@@ -78,9 +78,9 @@ GPtrArray *ps_ranks_to_timelines (const char *where, const char *source, GPtrArr
 /* One of them. The iteration's time is that from its first op's start to its last op's end, and the longest update. */
 PsTimeline *ps_ranks_make_timeline (const char *where, GPtrArray *ranks, guint iteration);
 
-/* Shifts the clocks of ranks so that no op begins before its message's producer has ended. Messages of both directions
- * give bounds, of which the middle is taken; a clock within its bounds stays. Returns a remark where the bounds of a
- * rank contradict each other, else NULL. Free with g_free. */
+/* Shifts the clocks of ranks so that no message comes before it was sent. Messages of both directions give bounds, of
+ * which the middle is taken; a clock within its bounds stays. Returns a remark where the bounds of a rank contradict
+ * each other, else NULL. Free with g_free. */
 char *ps_ranks_align (const char *where, GPtrArray *ranks);
 
 G_END_DECLS

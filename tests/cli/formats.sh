@@ -107,6 +107,12 @@ for trace in fixtures/pytorch-2.15/zb-h1 fixtures/pytorch-2.15/1f1b-named fixtur
     skip "plot takes $trace" "no gnuplot"
   fi
 done
+mkdir shifted
+real=$G_TEST_SRCDIR/fixtures/pytorch-2.15/1f1b-named
+gzip -dc "$real/rank0.json.gz" >shifted/rank0.json
+gzip -dc "$real/rank1.json.gz" | sed 's/\("baseTimeNanoseconds": [0-9]*\)000000000,/\1700000000,/' >shifted/rank1.json
+step "a clock that is 0.7 s late" sh -c "pipesim compare '$real' shifted | grep -Eq '^iteration time .*[+-]0\.[0-9]+ %'"
+
 printf '(min, max) time across ranks (ms):\n    forward-compute ...: (1.00, 2.00)\n' >timers.log
 refuse 1 "timers.log: is a log of Megatron-LM's timers, which tells no op's time; its OpenTelemetry spans or NVTX ranges would be right" \
   pipesim compare timers.log timers.log
