@@ -4,7 +4,8 @@
 static const PsColumn columns[] = {
   { "profile", "profile", PS_COLUMN_TEXT }, { "model", "model", PS_COLUMN_TEXT },
   { "device", "device", PS_COLUMN_TEXT },   { "transport", "transport", PS_COLUMN_TEXT },
-  { "shares", "shares", PS_COLUMN_TEXT },   { "measurements", "measurements", PS_COLUMN_INTEGER },
+  { "shares", "shares", PS_COLUMN_TEXT },   { "calibration", "calibration", PS_COLUMN_INTEGER },
+  { "source", "source", PS_COLUMN_TEXT },   { "measurements", "measurements", PS_COLUMN_INTEGER },
   { "host", "host", PS_COLUMN_TEXT },       { "processor", "processor", PS_COLUMN_TEXT },
   { "kernel", NULL, PS_COLUMN_TEXT },       { "libraries", NULL, PS_COLUMN_TEXT },
   { "version", NULL, PS_COLUMN_TEXT },      { "model_digest", NULL, PS_COLUMN_TEXT },
@@ -23,6 +24,8 @@ add_row (PsTable *table, PsCostDb *db, const PsProfile *profile, GError **error)
   ps_table_set_text (table, "model", profile->model_name);
   ps_table_set_text (table, "device", profile->device);
   ps_table_set_text (table, "transport", profile->transport);
+  ps_table_set_integer (table, "calibration", profile->number);
+  ps_table_set_text (table, "source", *profile->source != '\0' ? profile->source : "measured here");
   ps_table_set_integer (table, "measurements", measurements->len);
   ps_table_set_text (table, "shares", ps_shares_describe (profile->shares));
   ps_table_set_text (table, "host", profile->host);

@@ -76,6 +76,7 @@ typedef struct
   GArray *chunks; /* guint */
   GArray *blocks; /* guint; NULL: none */
   guint *shares;
+  PsProfile *here; /* this machine, build and moment */
   PsCalibration calibration;
   PsCalibRounds rounds;
 } Run;
@@ -86,6 +87,7 @@ run_clear (Run *run)
   ps_costdb_close (run->rounds.db);
   ps_calib_rounds_clear (&run->rounds);
   ps_model_free (run->model);
+  ps_profile_free (run->here);
   g_clear_pointer (&run->chunks, g_array_unref);
   g_clear_pointer (&run->blocks, g_array_unref);
   g_free (run->shares);
@@ -286,7 +288,7 @@ warn_of_sharing (const PsCalibration *calibration)
 static gboolean
 open_profile (Run *run, const Options *options, GError **error)
 {
-  g_autoptr (PsProfile) profile
+  PsProfile *profile = run->here
       = ps_profile_new_here (options->profile, run->model, run->calibration.device, run->calibration.transport);
 
   g_free (profile->shares);
@@ -297,6 +299,7 @@ open_profile (Run *run, const Options *options, GError **error)
       profile->transport = g_strdup_printf ("%s, %u processes", run->calibration.transport->name,
                                             ps_processes_n_ranks (run->calibration.processes));
     }
+  run->rounds.here = profile;
   run->rounds.db = ps_costdb_open (options->db, PS_COSTDB_WRITE, error);
   return run->rounds.db != NULL && ps_costdb_begin_profile (run->rounds.db, profile, &run->rounds.profile, error);
 }
@@ -335,7 +338,9 @@ parse (Options *options, int argc, char **argv, GError **error)
              "device runs it by itself: predictions take F's time for it. Three sizes up to the boundary's are also "
              "sent both ways at once, in two pairs (4 devices) and beside others that compute (3). One op, the "
              "sentinel, is read in between: the machine was not quiet if its time moved by more than 3 %. "
-             "Other times that the profile holds already are kept, so a run that was cut short can be repeated. In "
+             "A run that was cut short goes on when it is repeated. When the profile has everything, all is measured "
+             "anew and kept as another calibration beside the first: predictions take the last one, or the one that "
+             "--profile NAME#2 says. In "
              "several processes, which mpirun or srun --mpi=pmix starts, the first process measures ops, it and the "
              "second measure the transfers between them, and all processes measure an all-reduce.",
              rows, options, error)

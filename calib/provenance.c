@@ -54,6 +54,7 @@ ps_profile_new_here (const char *name, const PsModel *model, const PsDeviceClass
   profile->model_text = ps_model_to_text (model);
   profile->device = g_strdup (device->name);
   profile->transport = g_strdup (transport->name);
+  profile->source = g_strdup ("");
   profile->shares = g_strdup ("");
   profile->choices = g_strdup ("");
   profile->host = g_utf8_make_valid (system.nodename, -1);

@@ -13,6 +13,7 @@ typedef struct
   PsCostDb *db; /* `db` and `profile` are as ps_costdb_begin_profile has left them; db stays the caller's */
   gint64 profile;
   const char *profile_name;
+  const PsProfile *here; /* the circumstances of another calibration */
   guint n_again;     /* most rounds that repeat measurements of an unquiet machine */
   gboolean terminal; /* TRUE: progress is one line that changes */
 
@@ -30,7 +31,8 @@ typedef struct
 void ps_calib_rounds_init (PsCalibRounds *rounds, const char *profile_name);
 void ps_calib_rounds_clear (PsCalibRounds *rounds);
 
-/* Each round measures the missing keys. Unless n_again is 0 it also measures again the stored ones beside which the
+/* Begins another calibration of the profile where the last one has all keys; otherwise goes on with it. Each round
+ * measures the missing keys. Unless n_again is 0 it also measures again the stored ones beside which the
  * sentinel shifted by more than PS_SENTINEL_TOLERANCE (ps_sentinel_shifts). It replaces them one by one, so a killed
  * program loses nothing.
  *

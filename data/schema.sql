@@ -4,13 +4,18 @@
 -- this schema) and write-ahead logging, and runs this text in one transaction. Every measurement is one transaction with its
 -- samples. Look around with:  sqlite3 costs.db 'SELECT * FROM op_time'
 
--- The circumstances of measurements.
+-- One calibration: its circumstances. Calibrations of one name are numbered from 1 and kept side by side; the name alone means
+-- the last one, NAME#2 the second.
 CREATE TABLE profile (
   id INTEGER PRIMARY KEY,
-  name TEXT NOT NULL UNIQUE CHECK (name <> ''),
+  name TEXT NOT NULL CHECK (name <> ''),
+  number INTEGER NOT NULL CHECK (number >= 1),
+  source TEXT NOT NULL, -- where an imported profile comes from; empty: measured here
+  -- All three are empty where only stages are known: shapes are "stage=3/8" then, stage 3 of 0 .. 7.
   model_name TEXT NOT NULL,
-  model_digest TEXT NOT NULL CHECK (length (model_digest) = 64), -- SHA-256 over model_text without the name
-  model_text TEXT NOT NULL,                                      -- the description as .ini
+  model_digest TEXT NOT NULL CHECK (length (model_digest) = 64 OR (model_digest = '' AND model_text = '')), -- SHA-256 over
+                                                                                    -- model_text without the name
+  model_text TEXT NOT NULL,                                                         -- the description as .ini
   device TEXT NOT NULL CHECK (device <> ''),
   transport TEXT NOT NULL,
   shares TEXT NOT NULL, -- in what proportion its devices split accelerators, "4,3,2,1"; empty: equal parts
@@ -19,7 +24,8 @@ CREATE TABLE profile (
   kernel TEXT NOT NULL,
   libraries TEXT NOT NULL,
   version TEXT NOT NULL, -- of pipesim
-  created TEXT NOT NULL
+  created TEXT NOT NULL,
+  UNIQUE (name, number)
 ) STRICT;
 
 -- PsDeviceClass.choices of the profile's device, in base64: the decisions it made by timing, and ran with. No row: none.
@@ -28,13 +34,15 @@ CREATE TABLE choices (
   base64 TEXT NOT NULL CHECK (base64 <> '')
 ) STRICT;
 
--- One measured quantity: an op on a stage shape, a transfer, a message of a device to itself, or an all-reduce over processes.
+-- One measured quantity: an op on a stage shape, a transfer, a message of a device to itself, an all-reduce over processes, an
+-- overlapped pair by the shape of its forward's stage, or the host's time for each op or for each send or receive.
 CREATE TABLE measurement (
   id INTEGER PRIMARY KEY,
   profile INTEGER NOT NULL REFERENCES profile (id) ON DELETE CASCADE,
-  subject TEXT NOT NULL CHECK (subject IN ('op', 'transfer', 'self-send', 'all-reduce')),
-  -- Ops: "layers=2,embedding", or "layers=2,blocks=8"; self-sends: "nccl-self"; transfers: what else goes on, empty, "both-ways",
-  -- "pairs=2" or "beside-compute"; all-reduces: empty.
+  subject TEXT NOT NULL CHECK (subject IN ('op', 'transfer', 'self-send', 'all-reduce', 'pair', 'host')),
+  -- Ops and pairs: "layers=2,embedding", or "layers=2,blocks=8", or "stage=3/8"; self-sends: "nccl-self"; transfers: what else
+  -- goes on, empty, "both-ways", "pairs=2" or "beside-compute", or the one boundary that they cross, "stage=3/8" to the next or
+  -- "stage=3/8,back" to the one before; all-reduces: empty; host: "op" or "post".
   shape TEXT NOT NULL,
   kind TEXT NOT NULL,                            -- ops: F, B, W, BW, R or O; others: empty
   bytes INTEGER NOT NULL CHECK (bytes >= 0),     -- size of the message; ops: 0
@@ -52,14 +60,15 @@ CREATE TABLE measurement (
   take_bytes INTEGER NOT NULL CHECK (take_bytes >= 0),   -- peak during the op above what was held before
   give_bytes INTEGER NOT NULL CHECK (give_bytes >= 0),   -- that peak above what is held after
   state_bytes INTEGER NOT NULL CHECK (state_bytes >= 0), -- weights, gradients, optimizer state of the stage
-  stop TEXT NOT NULL CHECK (stop IN ('converged', 'sample cap', 'time cap')),
+  stop TEXT NOT NULL CHECK (stop IN ('converged', 'sample cap', 'time cap', 'imported', 'estimated')),
   taken TEXT NOT NULL,
   UNIQUE (profile, subject, shape, kind, bytes, devices, sharing, share, cache),
   CHECK (min_ns <= q1_ns AND q1_ns <= median_ns AND median_ns <= q3_ns),
   CHECK ((subject = 'op' AND kind IN ('F', 'B', 'W', 'BW', 'R', 'O') AND shape <> '' AND bytes = 0)
          OR (subject = 'transfer' AND kind = '' AND share = 0 AND cache = 'run')
          OR (subject = 'self-send' AND kind = '' AND shape <> '' AND share = 0 AND cache = 'run')
-         OR (subject = 'all-reduce' AND kind = '' AND shape = '' AND share = 0 AND cache = 'run'))
+         OR (subject = 'all-reduce' AND kind = '' AND shape = '' AND share = 0 AND cache = 'run')
+         OR (subject IN ('pair', 'host') AND kind = '' AND shape <> '' AND bytes = 0 AND share = 0 AND cache = 'run'))
 ) STRICT;
 
 -- The state of the hardware when sampling began and ended, and its medians in between. NULL: not known.

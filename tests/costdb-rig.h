@@ -52,6 +52,7 @@ new_profile (const char *name)
                           .libraries = g_strdup ("BLAS 1"),
                           .version = g_strdup ("0.1.0"),
                           .created = g_strdup ("2026-01-01T00:00:00Z"),
+                          .source = g_strdup (""),
                           .choices = g_strdup ("") };
   return profile;
 }

@@ -14,7 +14,7 @@
 
 G_BEGIN_DECLS
 
-#define PS_COSTDB_VERSION 4
+#define PS_COSTDB_VERSION 5
 
 typedef struct _PsCostDb PsCostDb;
 
@@ -38,8 +38,8 @@ char *ps_costdb_library (void);
 /* The circumstances of a profile. All texts are set; "" when not known. */
 typedef struct
 {
-  char *name; /* the user's name of the profile, unique in the database */
-  char *model_name;
+  char *name;       /* the user's name of the profile; read back of an earlier calibration: with its number, "here#1" */
+  char *model_name; /* this and the next two are "" where only stages are known, whose shapes are "stage=3/8" */
   char *model_digest; /* ps_model_digest */
   char *model_text;   /* ps_model_to_text */
   char *device;       /* device class: "cpu" */
@@ -52,6 +52,8 @@ typedef struct
   char *version;   /* pipesim's */
   char *created;   /* ISO 8601 UTC */
   char *choices;   /* PsDeviceClass.choices of the measured device, in base64; "": none */
+  char *source;    /* of an imported profile: where it comes from; "": measured here */
+  guint number;    /* of the calibration among those of its name, from 1; 0: not stored */
 } PsProfile;
 
 void ps_profile_free (PsProfile *profile);
@@ -61,14 +63,24 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsProfile, ps_profile_free)
  * no base64. */
 gboolean ps_choices_parse (const char *where, const char *text, GBytes **choices, GError **error);
 
-/* Finds the profile of that name or creates it; *id is its row. Fails with PS_ERROR_INPUT where a profile of that name
- * has another model, device, transport, shares, host or processor; the message says which. */
+/* A profile has calibrations, each measured or imported by itself. They are numbered from 1 and kept side by side.
+ * Names in the functions below mean the last one, "here", or any, "here#1".
+ *
+ * ps_costdb_begin_profile finds the last calibration of the profile's name or creates the first one; *id is its row.
+ * ps_costdb_add_calibration creates the next one. Both fail with PS_ERROR_INPUT where the last calibration has another
+ * model, device, transport, shares, host or processor (the message says which), and PS_ERROR_USAGE for a name that ends
+ * like "#1". */
 gboolean ps_costdb_begin_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error);
+gboolean ps_costdb_add_calibration (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error);
 
 /* Replaces the choices of the profile. */
 gboolean ps_costdb_store_choices (PsCostDb *db, gint64 profile, GBytes *choices, GError **error);
 
-GPtrArray *ps_costdb_profiles (PsCostDb *db, GError **error); /* of PsProfile, by name */
+/* All calibrations of all profiles, of PsProfile, by name and number. */
+GPtrArray *ps_costdb_profiles (PsCostDb *db, GError **error);
+
+/* TRUE: both are calibrations of one profile. */
+gboolean ps_profile_is_same (const PsProfile *a, const PsProfile *b);
 
 /* The profile of that name; NULL: the only one. PS_ERROR_INPUT says which there are. */
 PsProfile *ps_costdb_profile (PsCostDb *db, const char *name, GError **error) G_GNUC_WARN_UNUSED_RESULT;
@@ -94,11 +106,13 @@ typedef enum
   PS_SUBJECT_TRANSFER,   /* a message of `bytes` between two devices */
   PS_SUBJECT_SELF_SEND,  /* a message of a device to itself: the time of launching alone */
   PS_SUBJECT_ALL_REDUCE, /* adding up `bytes` of numbers over `devices` processes */
+  PS_SUBJECT_PAIR,       /* an overlapped pair, by the shape of its forward's stage */
+  PS_SUBJECT_HOST,       /* the host's time for each op, or for each send or receive */
   PS_N_SUBJECTS
 } PsSubject;
 
 /* Names and back; errors as those of ps_parse_name. */
-const char *ps_subject_name (PsSubject subject); /* "op", "transfer", "self-send", "all-reduce" */
+const char *ps_subject_name (PsSubject subject); /* "op", "transfer", "self-send", "all-reduce", "pair", "host" */
 gboolean ps_subject_parse (const char *where, const char *text, PsSubject *subject, GError **error);
 
 /* The content of the device's caches when an op starts. */
@@ -122,7 +136,8 @@ typedef struct
   char *shape;        /* ops: ps_stage_shape_key. ",blocks=8" after it: on a whole accelerator, beside 8 multiprocessors
                          that others held; predictions do not take such times. self-sends: "nccl-self".
                          transfers: the work beside them, "" for nothing, "both-ways", "pairs=2" or "beside-compute".
-                         all-reduces: "" */
+                         Or their one boundary, "stage=3/8" for the activation that stage 3 hands on, "stage=3/8,back"
+                         for its gradient. all-reduces: "". host: "op" or "post" */
   gint64 bytes;       /* of the message; ops: 0 */
   guint devices;      /* devices that were busy at the same time, this one included: 1 = alone */
   guint sharing;      /* devices among which the accelerator is split, busy or not; 0 counts as 1 */
@@ -134,7 +149,8 @@ typedef struct
                          buffers not counted) */
   gint64 give_bytes;  /* ops only: that peak minus the bytes held after */
   gint64 state_bytes; /* ops only: weights, gradients and optimizer state of the stage */
-  char *stop;         /* why sampling stopped: "converged", "sample cap", "time cap" */
+  char *stop; /* why sampling stopped: "converged", "sample cap", "time cap"; "imported"; "estimated" from the model's
+                 operations and another measurement */
   gint64 *samples_ns; /* [n_samples] in the order taken, dropped first ones not included */
   guint n_samples;
   char *taken;        /* ISO 8601 UTC */
@@ -196,8 +212,9 @@ GPtrArray *ps_costdb_sentinels (PsCostDb *db, const char *profile, GError **erro
  * out. Returns the largest shift; NaN when no reading is left. */
 double ps_sentinel_shifts (GPtrArray *sentinels, GPtrArray *measurements, double *shifts);
 
-/* Stores a whole profile from elsewhere, with its PsMeasurement and PsSentinel; all or nothing. The database must not
- * hold a profile of that name. */
+/* Stores a whole profile from elsewhere, with its PsMeasurement and PsSentinel; all or nothing. It is the next
+ * calibration of its name, and fails as ps_costdb_add_calibration does. One that was created at the same moment as the
+ * last one is refused: it is there already. */
 gboolean ps_costdb_add_profile (PsCostDb *db, const PsProfile *profile, GPtrArray *measurements, GPtrArray *sentinels,
                                 GError **error);
 

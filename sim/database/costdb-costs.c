@@ -31,16 +31,29 @@ request_clear (Request *request)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Request, request_clear)
 
+/* The last calibration has its number only when that is asked for. */
+static gboolean
+is_named (const PsProfile *profile, const char *name)
+{
+  g_autofree char *numbered = g_strdup_printf ("%s#%u", profile->name, profile->number);
+
+  return g_str_equal (profile->name, name) || g_str_equal (numbered, name);
+}
+
 static const PsProfile *
 choose_profile (PsCostDb *db, GPtrArray *profiles, const char *name, GError **error)
 {
   g_autoptr (GPtrArray) names = g_ptr_array_new ();
+  const PsProfile *first = profiles->len > 0 ? profiles->pdata[0] : NULL;
+  const PsProfile *last = first != NULL ? profiles->pdata[profiles->len - 1] : NULL;
 
+  if (name == NULL && first != NULL && ps_profile_is_same (first, last))
+    return last;
   for (guint i = 0; i < profiles->len; i++)
     {
       const PsProfile *profile = profiles->pdata[i];
 
-      if (name != NULL ? g_str_equal (profile->name, name) : profiles->len == 1)
+      if (name != NULL && is_named (profile, name))
         return profile;
       g_ptr_array_add (names, profile->name);
     }

@@ -13,6 +13,9 @@ struct _PsCostDb
   PsDatabase *file;
 };
 
+/* The length of a profile's name without the number of a calibration. */
+gsize ps_profile_name_length (const char *name);
+
 G_END_DECLS
 
 #endif

@@ -2,6 +2,11 @@
 #include "costdb-private.h"
 #include "profile-fields.h"
 
+/* The row that a name means: of the last calibration, or of the one whose number ends the name. */
+#define CALIBRATION                                                                                                    \
+  "(SELECT id FROM profile WHERE name = ?1 OR name || '#' || number = ?1 ORDER BY name = ?1 DESC, number DESC LIMIT "  \
+  "1)"
+
 /* Columns as in the query of ps_costdb_profiles. */
 static gpointer
 read_profile (PsRows *rows, gpointer data, GError **error)
@@ -11,7 +16,9 @@ read_profile (PsRows *rows, gpointer data, GError **error)
   for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)
     *(char **)ps_profile_field_at (profile, &ps_profile_texts[i]) = ps_rows_text (rows, (int)i);
   profile->shares = ps_rows_text (rows, PS_N_PROFILE_TEXTS);
-  profile->choices = ps_rows_text (rows, PS_N_PROFILE_TEXTS + 1);
+  profile->source = ps_rows_text (rows, PS_N_PROFILE_TEXTS + 1);
+  profile->choices = ps_rows_text (rows, PS_N_PROFILE_TEXTS + 2);
+  profile->number = (guint)ps_rows_integer (rows, PS_N_PROFILE_TEXTS + 3);
   return profile;
 }
 
@@ -20,9 +27,9 @@ ps_costdb_profiles (PsCostDb *db, GError **error)
 {
   g_autoptr (PsRows) rows = ps_rows_new (
       db->file, error,
-      "SELECT name, model_name, model_digest, model_text, device, transport, host, processor, "
-      "kernel, libraries, version, created, shares, base64 FROM profile LEFT JOIN choices ON profile = id "
-      "ORDER BY name",
+      "SELECT CASE WHEN number = max (number) OVER (PARTITION BY name) THEN name ELSE name || '#' || number END, "
+      "model_name, model_digest, model_text, device, transport, host, processor, kernel, libraries, version, created, "
+      "shares, source, base64, number FROM profile LEFT JOIN choices ON profile = id ORDER BY profile.name, number",
       "");
 
   return ps_rows_collect (rows, read_profile, NULL, (GDestroyNotify)ps_profile_free, error);
@@ -156,8 +163,10 @@ ps_costdb_measurements (PsCostDb *db, const char *profile, gboolean with_samples
       "FROM measurement JOIN profile ON profile.id = measurement.profile "
       "LEFT JOIN condition AS b ON b.measurement = measurement.id AND b.moment = 'before' "
       "LEFT JOIN condition AS d ON d.measurement = measurement.id AND d.moment = 'during' "
-      "LEFT JOIN condition AS a ON a.measurement = measurement.id AND a.moment = 'after' WHERE profile.name = ?1 "
-      "ORDER BY subject = 'all-reduce', subject, shape, instr ('|F|B|W|BW|R|O|', '|' || kind || '|'), bytes, devices, "
+      "LEFT JOIN condition AS a ON a.measurement = measurement.id AND a.moment = 'after' "
+      "WHERE profile.id = " CALIBRATION " "
+      "ORDER BY instr ('|op|pair|self-send|transfer|all-reduce|host|', '|' || subject || '|'), shape, instr "
+      "('|F|B|W|BW|R|O|', '|' || kind || '|'), bytes, devices, "
       "sharing, share, instr ('|run|cold|warm|', '|' || cache || '|')",
       "s", profile);
 
@@ -179,11 +188,9 @@ read_sentinel (PsRows *rows, gpointer data, GError **error)
 GPtrArray *
 ps_costdb_sentinels (PsCostDb *db, const char *profile, GError **error)
 {
-  g_autoptr (PsRows) rows
-      = ps_rows_new (db->file, error,
-                     "SELECT what, median_ns, n, taken FROM sentinel JOIN profile ON profile.id = sentinel.profile "
-                     "WHERE profile.name = ?1 ORDER BY position",
-                     "s", profile);
+  g_autoptr (PsRows) rows = ps_rows_new (
+      db->file, error,
+      "SELECT what, median_ns, n, taken FROM sentinel WHERE profile = " CALIBRATION " ORDER BY position", "s", profile);
 
   return ps_rows_collect (rows, read_sentinel, NULL, (GDestroyNotify)ps_sentinel_free, error);
 }

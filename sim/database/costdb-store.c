@@ -2,6 +2,8 @@
 #include "costdb-private.h"
 #include "profile-fields.h"
 
+#include <string.h>
+
 #define MEASUREMENT_KEY                                                                                                \
   "profile = ?1 AND subject = ?2 AND shape = ?3 AND kind = ?4 AND bytes = ?5 AND devices = ?6 AND sharing = ?7 "       \
   "AND share = ?8 AND cache = ?9"
@@ -21,6 +23,7 @@ ps_profile_free (PsProfile *profile)
     return;
   for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)
     g_free (*(char **)ps_profile_field_at (profile, &ps_profile_texts[i]));
+  g_free (profile->source);
   g_free (profile->shares);
   g_free (profile->choices);
   g_free (profile);
@@ -91,35 +94,59 @@ check_circumstances (PsCostDb *db, const PsProfile *profile, PsRows *rows, GErro
   return TRUE;
 }
 
-/* Checks that a profile of that name has the same circumstances. *id is its row, 0 when there is none. */
-static gboolean
-find_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error)
+gsize
+ps_profile_name_length (const char *name)
 {
-  g_autoptr (PsRows) rows = ps_rows_new (
-      db->file, error,
-      "SELECT id, model_name, model_digest, device, transport, shares, host, processor FROM profile WHERE name = ?1",
-      "s", profile->name);
+  gsize n = strlen (name);
+
+  while (n > 0 && g_ascii_isdigit (name[n - 1]))
+    n--;
+  return n > 1 && name[n] != '\0' && name[n - 1] == '#' ? n - 1 : strlen (name);
+}
+
+gboolean
+ps_profile_is_same (const PsProfile *a, const PsProfile *b)
+{
+  gsize n = ps_profile_name_length (a->name);
+
+  return n == ps_profile_name_length (b->name) && strncmp (a->name, b->name, n) == 0;
+}
+
+/* The last calibration of a profile. */
+typedef struct
+{
+  gint64 id;
+  gint64 number;
+  char *created;
+} Last;
+
+static void
+last_clear (Last *last)
+{
+  g_free (last->created);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Last, last_clear)
+
+/* Checks that it has the same circumstances. All 0 when there is none. */
+static gboolean
+find_last (PsCostDb *db, const PsProfile *profile, Last *last, GError **error)
+{
+  g_autoptr (PsRows) rows = ps_rows_new (db->file, error,
+                                         "SELECT id, model_name, model_digest, device, transport, shares, host, "
+                                         "processor, number, created FROM profile WHERE name = ?1 "
+                                         "ORDER BY number DESC LIMIT 1",
+                                         "s", profile->name);
   gboolean found;
 
-  *id = 0;
+  if (ps_profile_name_length (profile->name) < strlen (profile->name))
+    return ps_refuse (error, PS_ERROR_USAGE,
+                      "--profile: '%s' ends with the number of a calibration; a new one gets its own", profile->name);
   if (rows == NULL || !ps_rows_next (rows, &found, error))
     return FALSE;
   if (!found)
     return TRUE;
-  *id = ps_rows_integer (rows, 0);
+  *last = (Last){ ps_rows_integer (rows, 0), ps_rows_integer (rows, 8), ps_rows_text (rows, 9) };
   return check_circumstances (db, profile, rows, error);
-}
-
-static gboolean
-find_profile_row (PsCostDb *db, const char *name, gint64 *id, GError **error)
-{
-  g_autoptr (PsRows) rows = ps_rows_new (db->file, error, "SELECT id FROM profile WHERE name = ?1", "s", name);
-  gboolean found;
-
-  if (rows == NULL || !ps_rows_next (rows, &found, error))
-    return FALSE;
-  *id = found ? ps_rows_integer (rows, 0) : 0;
-  return TRUE;
 }
 
 static gboolean
@@ -140,29 +167,44 @@ ps_costdb_store_choices (PsCostDb *db, gint64 profile, GBytes *choices, GError *
 }
 
 static gboolean
-insert_profile (PsCostDb *db, const PsProfile *p, gint64 *id, GError **error)
+insert_profile (PsCostDb *db, const PsProfile *p, gint64 number, gint64 *id, GError **error)
 {
   if (!ps_database_execute (
           db->file, error,
-          "INSERT INTO profile (name, model_name, model_digest, model_text, device, transport, shares, "
+          "INSERT INTO profile (name, number, source, model_name, model_digest, model_text, device, transport, shares, "
           "host, processor, kernel, libraries, version, created) "
-          "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
-          "sssssssssssss", p->name, p->model_name, p->model_digest, p->model_text, p->device, p->transport, p->shares,
-          p->host, p->processor, p->kernel, p->libraries, p->version, p->created))
+          "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+          "sisssssssssssss", p->name, number, p->source, p->model_name, p->model_digest, p->model_text, p->device,
+          p->transport, p->shares, p->host, p->processor, p->kernel, p->libraries, p->version, p->created))
     return FALSE;
   *id = ps_database_last_row (db->file);
   return *p->choices == '\0' || insert_choices (db, *id, p->choices, error);
 }
 
+/* Not always: only where there is none. */
+static gboolean
+insert_calibration (PsCostDb *db, const PsProfile *profile, gboolean always, gint64 *id, GError **error)
+{
+  g_auto (Last) last = { 0 };
+
+  if (!find_last (db, profile, &last, error))
+    return FALSE;
+  *id = last.id;
+  return (last.id != 0 && !always) || insert_profile (db, profile, last.number + 1, id, error);
+}
+
 gboolean
 ps_costdb_begin_profile (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error)
 {
-  if (!ps_database_begin (db->file, error))
-    return FALSE;
-  gboolean ok = find_profile (db, profile, id, error);
-  if (ok && *id == 0)
-    ok = insert_profile (db, profile, id, error);
-  return ps_database_end (db->file, ok, error);
+  return ps_database_begin (db->file, error)
+         && ps_database_end (db->file, insert_calibration (db, profile, FALSE, id, error), error);
+}
+
+gboolean
+ps_costdb_add_calibration (PsCostDb *db, const PsProfile *profile, gint64 *id, GError **error)
+{
+  return ps_database_begin (db->file, error)
+         && ps_database_end (db->file, insert_calibration (db, profile, TRUE, id, error), error);
 }
 
 /* Only ops have a kind. */
@@ -308,13 +350,17 @@ static gboolean
 insert_contents_of_new (PsCostDb *db, const PsProfile *profile, GPtrArray *measurements, GPtrArray *sentinels,
                         GError **error)
 {
+  g_auto (Last) last = { 0 };
   gint64 id;
 
-  if (!find_profile_row (db, profile->name, &id, error))
+  if (!find_last (db, profile, &last, error))
     return FALSE;
-  if (id == 0)
-    return insert_profile (db, profile, &id, error) && insert_contents (db, id, measurements, sentinels, error);
-  return ps_refuse (error, PS_ERROR_INPUT, "%s: there is a profile '%s' already", db->file->path, profile->name);
+  if (g_strcmp0 (last.created, profile->created) == 0)
+    return ps_refuse (error, PS_ERROR_INPUT,
+                      "%s: there is a profile '%s' already that was begun at the same moment, %s", db->file->path,
+                      profile->name, profile->created);
+  return insert_profile (db, profile, last.number + 1, &id, error)
+         && insert_contents (db, id, measurements, sentinels, error);
 }
 
 gboolean

@@ -3,7 +3,8 @@
 #include "names.h"
 
 static const char *const migrations[PS_COSTDB_VERSION - 1]
-    = { "/pipesim/data/schema-1-to-2.sql", "/pipesim/data/schema-2-to-3.sql", "/pipesim/data/schema-3-to-4.sql" };
+    = { "/pipesim/data/schema-1-to-2.sql", "/pipesim/data/schema-2-to-3.sql", "/pipesim/data/schema-3-to-4.sql",
+        "/pipesim/data/schema-4-to-5.sql" };
 
 static const PsDatabaseKind kind = {
   .what = "cost database",
@@ -40,5 +41,5 @@ ps_costdb_open (const char *path, PsCostDbMode mode, GError **error)
   return db;
 }
 
-PS_DEFINE_NAMES (PsSubject, ps_subject, "op", "transfer", "self-send", "all-reduce")
+PS_DEFINE_NAMES (PsSubject, ps_subject, "op", "transfer", "self-send", "all-reduce", "pair", "host")
 PS_DEFINE_NAMES (PsCacheState, ps_cache_state, "run", "cold", "warm")

@@ -122,10 +122,10 @@ check_members (const Text *text, const PsJsonObject *object, PsSubject subject, 
   {
     const char *key;
     gboolean of[PS_N_SUBJECTS];
-  } members[] = { { "shape", { TRUE, FALSE, TRUE, FALSE } },
-                  { "kind", { TRUE, FALSE, FALSE, FALSE } },
-                  { "cache", { TRUE, FALSE, FALSE, FALSE } },
-                  { "bytes", { FALSE, TRUE, TRUE, TRUE } } };
+  } members[] = { { "shape", { TRUE, FALSE, TRUE, FALSE, TRUE, TRUE } },
+                  { "kind", { TRUE, FALSE, FALSE, FALSE, FALSE, FALSE } },
+                  { "cache", { TRUE, FALSE, FALSE, FALSE, FALSE, FALSE } },
+                  { "bytes", { FALSE, TRUE, TRUE, TRUE, FALSE, FALSE } } };
 
   if (subject != PS_SUBJECT_OP && ps_json_object_has (object, "share"))
     return refuse_member (text, "share", "does not belong to this subject", error);
@@ -181,7 +181,7 @@ get_key (const Text *text, const PsJsonObject *object, PsMeasurement *m, GError 
       || !get_count (object, "sharing", PS_MAX_DEVICES, &m->sharing, error)
       || (ps_json_object_has (object, "share") && !get_count (object, "share", PS_MAX_SHARE, &m->share, error))
       || (m->subject == PS_SUBJECT_OP && (!get_kind (object, m, error) || !get_cache (object, m, error)))
-      || (m->subject != PS_SUBJECT_OP
+      || (ps_json_object_has (object, "bytes")
           && !ps_json_get_integer (object, "bytes", 0, PS_MAX_SIZE_BYTES, &m->bytes, error)))
     return FALSE;
   if (!ps_json_object_has (object, "shape"))
@@ -223,7 +223,7 @@ get_figures (const Text *text, const PsJsonObject *object, PsMeasurement *m, GEr
 static gboolean
 get_stop (const PsJsonObject *object, PsMeasurement *m, GError **error)
 {
-  static const char *const stops[] = { "converged", "sample cap", "time cap" };
+  static const char *const stops[] = { "converged", "sample cap", "time cap", "imported", "estimated" };
   g_autofree char *where = NULL;
   guint stop;
 
@@ -296,10 +296,12 @@ read_array (Text *text, const PsJsonObject *object, const char *key, gpointer (*
   return TRUE;
 }
 
-/* A model's text says more than its digest, which must follow from it. */
+/* A model's text says more than its digest, which must follow from it. Without a model all three texts are empty. */
 static gboolean
 check_model (const char *where, const PsProfile *profile, GError **error)
 {
+  if (*profile->model_name == '\0' && *profile->model_digest == '\0' && *profile->model_text == '\0')
+    return TRUE;
   g_autofree char *place = g_strdup_printf ("%s: model_text", where);
   g_autoptr (PsModel) model = ps_model_parse (place, profile->model_text, strlen (profile->model_text), error);
 
@@ -335,17 +337,23 @@ get_shares (const PsJsonObject *object, PsProfile *profile, GError **error)
                     *text ? "not in lowest terms" : "equal, which no shares at all say");
 }
 
-/* Left out where there are none. */
+/* Left out where it is empty. */
+static gboolean
+get_optional (const PsJsonObject *object, const char *key, char **text, GError **error)
+{
+  if (ps_json_object_has (object, key))
+    return ps_json_get_text (object, key, text, error);
+  *text = g_strdup ("");
+  return TRUE;
+}
+
 static gboolean
 get_choices (const PsJsonObject *object, PsProfile *profile, GError **error)
 {
   g_autoptr (GBytes) choices = NULL;
 
-  if (ps_json_object_has (object, "choices"))
-    return ps_json_get_text (object, "choices", &profile->choices, error)
-           && ps_choices_parse (object->reader->where, profile->choices, &choices, error);
-  profile->choices = g_strdup ("");
-  return TRUE;
+  return get_optional (object, "choices", &profile->choices, error)
+         && ps_choices_parse (object->reader->where, profile->choices, &choices, error);
 }
 
 static gboolean
@@ -354,7 +362,8 @@ read_profile (const PsJsonObject *object, PsProfile *profile, GError **error)
   for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)
     if (!ps_json_get_text (object, ps_profile_texts[i].key, ps_profile_field_at (profile, &ps_profile_texts[i]), error))
       return FALSE;
-  if (!get_shares (object, profile, error) || !get_choices (object, profile, error))
+  if (!get_shares (object, profile, error) || !get_choices (object, profile, error)
+      || !get_optional (object, "source", &profile->source, error))
     return FALSE;
   if (*profile->name != '\0' && *profile->device != '\0')
     return check_model (object->reader->where, profile, error);
@@ -369,7 +378,7 @@ ps_profile_contents_parse (const char *where, const char *text, gsize length, GE
       = { .where = where, .begin = text, .seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL) };
   g_auto (PsJsonObject) object = { 0 };
   g_autoptr (PsProfileContents) contents = g_new0 (PsProfileContents, 1);
-  static const char *const optional[] = { "shares", "choices", NULL };
+  static const char *const optional[] = { "shares", "choices", "source", NULL };
   const char *required[PS_N_PROFILE_TEXTS + 3] = { NULL };
 
   for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)

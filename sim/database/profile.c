@@ -1,4 +1,5 @@
 /* profile.c - a profile from a database, and as text. */
+#include "costdb-private.h"
 #include "profile-fields.h"
 
 #include "json/json-text.h"
@@ -114,7 +115,7 @@ append_measurement (GString *text, const PsMeasurement *m)
     append_text (text, "shape", m->shape);
   if (op)
     append_text (text, "kind", ps_op_kind_name (m->kind));
-  else
+  else if (m->subject != PS_SUBJECT_PAIR && m->subject != PS_SUBJECT_HOST)
     append_number (text, "bytes", m->bytes);
   append_number (text, "devices", m->devices);
   append_number (text, "sharing", MAX (m->sharing, 1));
@@ -154,15 +155,23 @@ append_sentinel (GString *text, const PsSentinel *sentinel)
 char *
 ps_profile_contents_to_text (const PsProfileContents *contents)
 {
-  GString *text = g_string_new ("{\"format\": \"" PS_PROFILE_FORMAT "\"");
+  const char *name = contents->profile->name;
+  GString *text = g_string_new ("{\"format\": \"" PS_PROFILE_FORMAT "\",\n\"name\": ");
+  g_autofree char *base = g_strndup (name, ps_profile_name_length (name));
 
-  for (guint i = 0; i < PS_N_PROFILE_TEXTS; i++)
+  ps_json_append_string (text, base);
+  for (guint i = 1; i < PS_N_PROFILE_TEXTS; i++)
     {
       g_string_append_printf (text, ",\n\"%s\": ", ps_profile_texts[i].key);
       ps_json_append_string (text, *(char **)ps_profile_field_at (contents->profile, &ps_profile_texts[i]));
     }
   if (*contents->profile->shares)
     g_string_append_printf (text, ",\n\"shares\": \"%s\"", contents->profile->shares);
+  if (*contents->profile->source)
+    {
+      g_string_append (text, ",\n\"source\": ");
+      ps_json_append_string (text, contents->profile->source);
+    }
   if (*contents->profile->choices)
     {
       g_string_append (text, ",\n\"choices\": ");

@@ -200,6 +200,16 @@ add_profile (PsCostDb *db, const char *name, const char *where, gboolean given, 
   return TRUE;
 }
 
+/* TRUE: it is the last calibration of its profile, and its model is known. */
+static gboolean
+is_listed (GPtrArray *profiles, guint i)
+{
+  const PsProfile *profile = profiles->pdata[i];
+
+  return *profile->model_text != '\0'
+         && (i + 1 == profiles->len || !ps_profile_is_same (profile, profiles->pdata[i + 1]));
+}
+
 /* Lists all profiles of one model, which differ in the size of microbatches, or the one asked for. */
 static gboolean
 list_profiles (PsLayoutSpace *space, PsCostDb *db, PsModel **model, GError **error)
@@ -215,7 +225,8 @@ list_profiles (PsLayoutSpace *space, PsCostDb *db, PsModel **model, GError **err
   if (question->profile == NULL && profiles == NULL)
     return FALSE;
   for (guint i = 0; profiles != NULL && i < profiles->len; i++)
-    if (!add_profile (db, ((PsProfile *)profiles->pdata[i])->name, question->db, given, model, names, error))
+    if (is_listed (profiles, i)
+        && !add_profile (db, ((PsProfile *)profiles->pdata[i])->name, question->db, given, model, names, error))
       return FALSE;
   space->profiles = g_string_free (g_steal_pointer (&names), FALSE);
   if (*space->profiles)

@@ -121,10 +121,21 @@ tail -1 first.txt | grep -q "profile 'one': another calib run has stored .* mean
   || set -- "$@" "$(tail -1 first.txt)"
 result "which then says why it ends" "$@"
 
-# A model read in another precision is that model: nothing is left to measure. In its own it is not.
+# A model read in another precision is that model: its measurements are there, so that another calibration begins. In its own it
+# is not.
 sed 's/fp32/fp16/' small.ini >half.ini
 half="--db two.db --profile one --model half.ini"
-run "a model in the profile's precision" "profile 'one' of two.db: 0 measured" pipesim calib run $half --precision fp32 -p 2 -v 1
+run "a model in the profile's precision" "profile 'one' has all of these measurements: they are taken anew" \
+  pipesim calib run $half --precision fp32 -p 2 -v 1 --max-samples 2
+run "as another calibration" 'one#1    small         cpu     threads    equal             1  measured here            36' \
+  pipesim calib list --db two.db
+run "which the name means" 'one      half in fp32  cpu     threads    equal             2  measured here            36' \
+  pipesim calib list --db two.db
+run "and its number too" "profile 'one': cpu" pipesim calib show --db two.db --profile one#2
+refuse 1 "two.db: no profile 'one#3'; there are: one#1, one" pipesim calib show --db two.db --profile one#3
+refuse 2 "--profile: 'one#2' ends with the number of a calibration" pipesim calib run $half --profile one#2 --precision fp32 -p 2 -v 1
+run "the first can be asked for" "profile 'one#1' of two.db" pipesim predict --schedule 1f1b -p 2 -m 2 --db two.db --profile one#1
+run "and compared" '36 in both' pipesim calib diff --db two.db one#1 one
 run "and its costs" 'simulated from measured costs' pipesim predict --schedule 1f1b -p 2 -m 2 $half --precision fp32
 refuse 1 "profile 'one' has no F of stage shape 'layers=1,embedding'" pipesim partition -p 2 $half --precision fp32
 run "and its layouts" 'measured costs: half in fp32' \
@@ -138,20 +149,24 @@ printf '[sweep]\nschedule = 1f1b\ndevices = 2\nmicrobatches = 2\nmodel = half.in
 run "a sweep over precisions" '1 predicted, 1 impossible' pipesim sweep half.sweep --db half.db
 
 # A sentinel that moved by 50 % between 10 and 20 s, while the F were taken.
-pipesim calib export --db two.db --profile one | awk -f "$G_TEST_SRCDIR/cli/restless.awk" >moved.json
-moved="--db moved.db --profile one --model small.ini -p 2 -v 1 --max-samples 2"
+# The runs go on with a profile that lacks the messages of 8 bytes. Its sentinel is one that no run reads.
+pipesim calib export --db two.db --profile one#1 | awk -f "$G_TEST_SRCDIR/cli/restless.awk" \
+  | sed 's/"F of layers=1"/"F of layers=9"/; /"bytes": 8,/d' >moved.json
+moved="--profile one --model small.ini -p 2 -v 1 --max-samples 2"
 unrest='the machine was not quiet: the sentinel op moved by up to 50 % beside 4 measurements'
-run "import of a restless profile" '36 measurements' pipesim calib import --db moved.db moved.json
+run "import of a restless profile" '34 measurements' pipesim calib import --db moved.db moved.json
+run "and once more" '34 measurements' pipesim calib import --db left.db moved.json
 run "how far it moved" 'moved by 50.0 % at most beside these' pipesim calib show --db moved.db --profile one
 run "a prediction says so" '; the machine was not quiet then: its sentinel op moved by up to 50 %' \
   pipesim predict --schedule 1f1b -p 2 -m 2 --db moved.db
-run "a run may leave it so" "$unrest: do not trust them; another calib run takes them again" pipesim calib run $moved --again 0
-run "or takes it again" "$unrest; they are taken again" pipesim calib run $moved
+run "a run may leave it so" "$unrest: do not trust them; another calib run measures anew" pipesim calib run --db left.db $moved --again 0
+run "and does" "profile 'one' of left.db: 36 measured" pipesim calib run --db left.db $moved
+run "a run goes on" "profile 'one' of moved.db: 6 measured" pipesim calib run --db moved.db $moved
 cp "$work/stderr" told.txt
-run "and counts" '4 of 4: F of layers=2,' grep ' again (n = 2, sample cap)' told.txt
-run "once" "profile 'one' of moved.db: 0 measured" pipesim calib run $moved
+run "and takes it again" "$unrest; they are taken again" cat told.txt
+run "and counts" '6 of 6: F of layers=2,' grep ' again (n = 2, sample cap)' told.txt
 run "in its place" 'moved by 0.0 % at most beside these' pipesim calib show --db moved.db --profile one
 run "more devices than cores" 'warning: -p: 256 devices take turns on ' \
   sh -c 'pipesim calib run --db none/x.db --profile x --model deep.ini -p 256 -v 1 2>&1; test $? = 1'
-refuse 2 "--again: '-1'" pipesim calib run $moved --again -1
+refuse 2 "--again: '-1'" pipesim calib run --db moved.db $moved --again -1
 finish

@@ -67,9 +67,9 @@ test_newer (void)
 
   g_assert_true (ps_database_script (db->file, "PRAGMA user_version = 99", NULL));
   ps_costdb_close (db);
-  assert_not_opened (path, PS_COSTDB_READ, PS_ERROR_INPUT, "cost database of version 99; this pipesim knows version 4");
+  assert_not_opened (path, PS_COSTDB_READ, PS_ERROR_INPUT, "cost database of version 99; this pipesim knows version 5");
   assert_not_opened (path, PS_COSTDB_WRITE, PS_ERROR_INPUT,
-                     "cost database of version 99; this pipesim knows version 4");
+                     "cost database of version 99; this pipesim knows version 5");
   remove_database (path);
 }
 
@@ -176,6 +176,51 @@ test_old_written (void)
   g_assert_true (ps_database_integer (db->file, "PRAGMA user_version", &version, NULL));
   g_assert_cmpint (version, ==, PS_COSTDB_VERSION);
   ps_costdb_close (db);
+  remove_database (path);
+  remove_database (new_path);
+}
+
+static gint64
+number_in (PsCostDb *db, const char *sql)
+{
+  gint64 number = -1;
+
+  g_assert_true (ps_database_integer (db->file, sql, &number, NULL));
+  return number;
+}
+
+/* The last version before this one: its only calibrations are the first of their names, measured where they are. */
+static void
+test_version_4 (void)
+{
+  static const char *const kept[] = { "SELECT count (*) FROM profile",
+                                      "SELECT count (*) FROM measurement",
+                                      "SELECT sum (median_ns + id) FROM measurement",
+                                      "SELECT count (*) FROM sample",
+                                      "SELECT count (*) FROM condition",
+                                      "SELECT count (*) FROM run" };
+  g_autofree char *old = g_test_build_filename (G_TEST_DIST, "fuzz", "corpus", "costdb", "version-4-final.db", NULL);
+  g_autofree char *path = path_of ("version-4.db"), *new_path = path_of ("new.db"), *contents = NULL;
+  PsDatabaseKind fourth = { .what = "cost database", .application_id = 0x50534442, .version = 4 };
+  gint64 before[G_N_ELEMENTS (kept)];
+  gsize length;
+
+  g_assert_true (g_file_get_contents (old, &contents, &length, NULL));
+  g_assert_true (g_file_set_contents (path, contents, (gssize)length, NULL));
+  PsDatabase *file = ps_database_open (path, &fourth, TRUE, NULL);
+  for (guint i = 0; i < G_N_ELEMENTS (kept); i++)
+    g_assert_true (ps_database_integer (file, kept[i], &before[i], NULL));
+  ps_database_close (file);
+  g_assert_cmpint (before[1], >, 0);
+  PsCostDb *db = open_db (path, PS_COSTDB_WRITE), *new = open_db (new_path, PS_COSTDB_WRITE);
+  g_autofree char *schema = schema_of (db), *expected = schema_of (new);
+  g_assert_cmpstr (schema, ==, expected);
+  for (guint i = 0; i < G_N_ELEMENTS (kept); i++)
+    g_assert_cmpint (number_in (db, kept[i]), ==, before[i]);
+  g_assert_cmpint (number_in (db, "SELECT count (*) FROM pragma_foreign_key_check"), ==, 0);
+  g_assert_cmpint (number_in (db, "SELECT count (*) FROM profile WHERE number <> 1 OR source <> ''"), ==, 0);
+  ps_costdb_close (db);
+  ps_costdb_close (new);
   remove_database (path);
   remove_database (new_path);
 }
@@ -303,6 +348,7 @@ main (int argc, char **argv)
   g_test_add_func ("/costdb-files/newer", test_newer);
   g_test_add_func ("/costdb-files/old-read", test_old_read);
   g_test_add_func ("/costdb-files/old-written", test_old_written);
+  g_test_add_func ("/costdb-files/version-4", test_version_4);
   g_test_add_func ("/costdb-files/old-broken", test_old_broken);
   g_test_add_func ("/costdb-files/truncated", test_truncated);
   g_test_add_func ("/costdb-files/read-only-directory", test_read_only_directory);

@@ -44,6 +44,52 @@ test_round_trip (void)
   remove_database (path);
 }
 
+static gint64
+only_median (PsCostDb *db, const char *name)
+{
+  g_autoptr (GPtrArray) all = ps_costdb_measurements (db, name, FALSE, NULL);
+
+  g_assert_cmpuint (all->len, ==, 1);
+  return ((const PsMeasurement *)all->pdata[0])->time.median_ns;
+}
+
+/* Calibrations of one name are kept side by side; the name means the last one. */
+static void
+test_calibrations (void)
+{
+  g_autofree char *path = path_of ("calibrations.db");
+  g_autoptr (PsCostDb) db = open_db (path, PS_COSTDB_WRITE);
+  g_autoptr (PsProfile) profile = new_profile ("p"), numbered = new_profile ("p#2");
+  g_autoptr (GError) error = NULL;
+  gint64 first = begin (db, "p"), second;
+
+  store (db, first, new_op (PS_OP_F, "layers=4", 2, 1000));
+  g_assert_true (ps_costdb_add_calibration (db, profile, &second, NULL));
+  store (db, second, new_op (PS_OP_F, "layers=4", 2, 2000));
+  g_assert_cmpint (begin (db, "p"), ==, second);
+  g_assert_cmpint (only_median (db, "p"), ==, 2000);
+  g_assert_cmpint (only_median (db, "p#2"), ==, 2000);
+  g_assert_cmpint (only_median (db, "p#1"), ==, 1000);
+  g_autoptr (GPtrArray) all = ps_costdb_profiles (db, NULL);
+  g_assert_cmpuint (all->len, ==, 2);
+  const PsProfile *one = all->pdata[0], *two = all->pdata[1];
+  g_assert_cmpstr (one->name, ==, "p#1");
+  g_assert_cmpstr (two->name, ==, "p");
+  g_assert_cmpuint (two->number, ==, 2);
+  g_assert_true (ps_profile_is_same (one, two));
+  g_autoptr (PsProfile) asked = ps_costdb_profile (db, "p#1", NULL), only = ps_costdb_profile (db, NULL, NULL);
+  g_assert_cmpuint (asked->number, ==, 1);
+  g_assert_cmpuint (only->number, ==, 2);
+  g_assert_false (ps_costdb_add_calibration (db, numbered, &second, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_USAGE);
+  g_clear_error (&error);
+  g_free (profile->host);
+  profile->host = g_strdup ("elsewhere");
+  g_assert_false (ps_costdb_add_calibration (db, profile, &second, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+  remove_database (path);
+}
+
 static void
 test_profiles (void)
 {
@@ -340,6 +386,7 @@ main (int argc, char **argv)
   g_test_init (&argc, &argv, NULL);
   g_test_add_func ("/costdb/round-trip", test_round_trip);
   g_test_add_func ("/costdb/profiles", test_profiles);
+  g_test_add_func ("/costdb/calibrations", test_calibrations);
   g_test_add_func ("/costdb/choices", test_choices);
   g_test_add_func ("/costdb/once", test_once);
   g_test_add_func ("/costdb/constraints", test_constraints);

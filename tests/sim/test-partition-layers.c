@@ -340,11 +340,11 @@ fill_database (PsCostDb *db, const PsModel *model, guint n_stages)
   g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
   g_autoptr (GError) error = NULL;
   char none[] = "-";
-  PsProfile profile = { none, model->name, digest, text, none, none, none, none, none, none, none, none, none, none };
+  PsProfile profile = { none, model->name, digest, text, none, none, none, none, none, none, none, none, none, none, none, 0 };
   gint64 id;
 
   profile.name = (char *)"p";
-  profile.shares = profile.choices = (char *)"";
+  profile.shares = profile.choices = profile.source = (char *)"";
   ps_costdb_begin_profile (db, &profile, &id, &error);
   g_assert_no_error (error);
   g_assert_true (ps_model_split (model, n_stages, shapes, NULL));
