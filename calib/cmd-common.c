@@ -43,16 +43,17 @@ char *
 ps_calib_describe (const PsMeasurement *m)
 {
   const char *plural = m->devices == 1 ? "" : "s";
-  g_autofree char *size = ps_format_size (m->bytes);
+  g_autofree char *bytes = ps_format_size (m->bytes);
+  g_autofree char *size = m->bytes == 0 && *m->shape ? g_strdup ("") : g_strconcat (" of ", bytes, NULL);
   g_autofree char *cache
       = m->cache == PS_CACHE_RUN ? g_strdup ("") : g_strdup_printf (", cache %s", ps_cache_state_name (m->cache));
   g_autofree char *sharing = m->sharing <= 1 ? g_strdup ("") : g_strdup_printf (", %u sharing", m->sharing);
   g_autofree char *share = m->share == 0 ? g_strdup ("") : g_strdup_printf (", share %u", m->share);
 
   if (m->subject == PS_SUBJECT_SELF_SEND)
-    return g_strdup_printf ("%s of %s%s", m->shape, size, sharing);
+    return g_strdup_printf ("%s%s%s", m->shape, size, sharing);
   if (m->subject != PS_SUBJECT_OP)
-    return g_strdup_printf ("%s%s%s of %s, %u device%s busy%s", ps_subject_name (m->subject), *m->shape ? " " : "",
+    return g_strdup_printf ("%s%s%s%s, %u device%s busy%s", ps_subject_name (m->subject), *m->shape ? " " : "",
                             m->shape, size, m->devices, plural, sharing);
   return g_strdup_printf ("%s of %s, %u device%s busy%s%s%s", ps_op_kind_name (m->kind), m->shape, m->devices, plural,
                           sharing, share, cache);
@@ -143,9 +144,9 @@ add_row (PsTable *table, const PsMeasurement *m, gboolean with_samples)
   else
     {
       ps_table_set_text (table, "what", m->subject == PS_SUBJECT_SELF_SEND ? m->shape : ps_subject_name (m->subject));
-      if (m->subject == PS_SUBJECT_TRANSFER && *m->shape)
+      if (m->subject != PS_SUBJECT_SELF_SEND && *m->shape)
         ps_table_set_text (table, "shape", m->shape);
-      ps_table_set_integer (table, "bytes", m->bytes);
+      set_known (table, "bytes", m->bytes);
     }
   set_condition (table, m);
   ps_table_set_integer (table, "devices", m->devices);
@@ -157,7 +158,8 @@ add_row (PsTable *table, const PsMeasurement *m, gboolean with_samples)
   ps_table_set_integer (table, "min_ns", m->time.min_ns);
   ps_table_set_integer (table, "n", m->time.n);
   ps_table_set_text (table, "stop", m->stop);
-  ps_table_set_text (table, "origin", ps_origin_name (PS_ORIGIN_MEASURED));
+  ps_table_set_text (table, "origin",
+                     ps_origin_name (g_str_equal (m->stop, "estimated") ? PS_ORIGIN_MODELLED : PS_ORIGIN_MEASURED));
   ps_table_set_text (table, "taken", m->taken);
   if (with_samples)
     set_samples (table, m);

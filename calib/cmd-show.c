@@ -218,10 +218,16 @@ to_text (const PsProfile *profile, PsTable *table, GPtrArray *measurements, GPtr
   g_autofree char *rows = ps_table_to_text (table);
   GString *text = g_string_new (NULL);
 
-  append_line (text, "profile '%s': %s%s%s over %s, model %s, measured by pipesim %s from %s", profile->name,
-               profile->device, *profile->shares ? " with shares " : "", profile->shares, profile->transport,
-               profile->model_name, profile->version, profile->created);
-  append_line (text, "host %s, %s, %s, %s", profile->host, profile->processor, profile->kernel, profile->libraries);
+  if (*profile->source)
+    append_line (text, "profile '%s': imported %s from %s%s%s", profile->name, profile->created, profile->source,
+                 *profile->model_name ? "; model " : "; stages without a model", profile->model_name);
+  else
+    {
+      append_line (text, "profile '%s': %s%s%s over %s, model %s, measured by pipesim %s from %s", profile->name,
+                   profile->device, *profile->shares ? " with shares " : "", profile->shares, profile->transport,
+                   profile->model_name, profile->version, profile->created);
+      append_line (text, "host %s, %s, %s, %s", profile->host, profile->processor, profile->kernel, profile->libraries);
+    }
   append_sentinels (text, sentinels, measurements);
   append_clocks (text, measurements);
   append_blocks (text, measurements);
@@ -240,7 +246,7 @@ to_json (const PsProfile *profile, PsTable *table)
           "device",    profile->device,    "shares",    profile->shares,     "transport",    profile->transport,
           "host",      profile->host,      "processor", profile->processor,  "kernel",       profile->kernel,
           "libraries", profile->libraries, "version",   profile->version,    "created",      profile->created,
-          NULL };
+          "source",    profile->source,    NULL };
 
   return ps_table_to_json (table, "pipesim-measurements/1", extra);
 }

@@ -19,7 +19,7 @@ static const Command commands[] = {
   { "show", ps_calib_cmd_show, "show the measurements of a profile" },
   { "diff", ps_calib_cmd_diff, "compare two profiles, median by median" },
   { "export", ps_calib_cmd_export, "write a profile as text" },
-  { "import", ps_calib_cmd_import, "read a profile's text into a cost database" },
+  { "import", ps_calib_cmd_import, "read a profile's text, or the runs of any program, into a cost database" },
 };
 
 static char *

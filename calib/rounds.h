@@ -14,8 +14,8 @@ typedef struct
   gint64 profile;
   const char *profile_name;
   const PsProfile *here; /* the circumstances of another calibration */
-  guint n_again;     /* most rounds that repeat measurements of an unquiet machine */
-  gboolean terminal; /* TRUE: progress is one line that changes */
+  guint n_again;         /* most rounds that repeat measurements of an unquiet machine */
+  gboolean terminal;     /* TRUE: progress is one line that changes */
 
   guint n_there;    /* measurements stored before the first round */
   guint n_measured; /* measurements in all rounds */

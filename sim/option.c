@@ -75,12 +75,13 @@ read_count (const char *where, const char *text, gint64 low, gint64 high, guint 
 static gboolean
 read_text (const PsOption *option, const char *where, const char *text, char **value, GError **error)
 {
+  char *before = *value;
   guint index;
 
   if (option->parse != NULL && !option->parse (where, text, &index, error))
     return FALSE;
-  g_free (*value);
-  *value = g_strdup (text);
+  *value = option->joins && before != NULL ? g_strconcat (before, ":", text, NULL) : g_strdup (text);
+  g_free (before);
   return TRUE;
 }
 

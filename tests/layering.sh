@@ -10,11 +10,11 @@ set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 
 # Public headers in data-flow order: each may include only those before it.
-headers='base option philox model cluster tensor work work-time costs fit condition shares costdb profile placement schedule families program simulate events iterations memory scenarios explain uncertainty timeline formats report compare bound search partition setting sources predictor results questions sweep sweep-timelines layouts
+headers='base option philox model cluster tensor work work-time costs fit condition shares costdb profile placement schedule families program simulate events iterations memory scenarios explain uncertainty timeline formats observed report compare bound search partition setting sources predictor results questions sweep sweep-timelines layouts
          device transport'
 
 # The rooms of sim in the same order, sim itself first: a file may include headers of its own and of earlier rooms.
-rooms='. json costs database schedule bound families program simulate iterations scenarios timeline formats search partition setting sweep plan cli'
+rooms='. json costs database schedule bound families program simulate iterations scenarios timeline formats observed search partition setting sweep plan cli'
 
 # Prints "FILE:LINE:HEADER" of every include under the given paths.
 includes ()

@@ -137,7 +137,7 @@ typedef struct
                          that others held; predictions do not take such times. self-sends: "nccl-self".
                          transfers: the work beside them, "" for nothing, "both-ways", "pairs=2" or "beside-compute".
                          Or their one boundary, "stage=3/8" for the activation that stage 3 hands on, "stage=3/8,back"
-                         for its gradient. all-reduces: "". host: "op" or "post" */
+                         for its gradient. all-reduces: "". host: "op", "send" or "receive" */
   gint64 bytes;       /* of the message; ops: 0 */
   guint devices;      /* devices that were busy at the same time, this one included: 1 = alone */
   guint sharing;      /* devices among which the accelerator is split, busy or not; 0 counts as 1 */
@@ -218,6 +218,10 @@ double ps_sentinel_shifts (GPtrArray *sentinels, GPtrArray *measurements, double
 gboolean ps_costdb_add_profile (PsCostDb *db, const PsProfile *profile, GPtrArray *measurements, GPtrArray *sentinels,
                                 GError **error);
 
+/* The shape of a stage without a model, and of the boundary over which it hands on its activation or, back, its
+ * gradient: "stage=3/8" and "stage=3/8,back". Free with g_free. */
+char *ps_stage_key (guint stage, guint n_stages, gboolean back);
+
 /* Costs of a model cut into n_devices * n_chunks stages, from a profile.
  * - Ops come from the rows of the stage's shape and PS_CACHE_RUN. Among these ps_costdb_costs takes the row with
  *   `devices` == n_devices, else the largest `devices` below, else the smallest above. Among rows of equal `devices` it
@@ -225,6 +229,10 @@ gboolean ps_costdb_add_profile (PsCostDb *db, const PsProfile *profile, GPtrArra
  * - Transfers are interpolated linearly between the two measured sizes next to ps_model_boundary_bytes, with no work
  *   beside them. `devices` and `sharing` are chosen as for ops.
  * - R lasts as long as F where it was not measured. calib run measures it on no device of this build.
+ * - Host times and pairs come from their rows, where there are any.
+ *
+ * An imported profile may lack kinds of ops, which are then unknown (PsStageCost). Without a model its stages are those
+ * of the run that it was read from; boundaries that no message crossed have the median of the others.
  *
  * Where the profile has unequal shares, stage i has the rows measured with the share of device i mod n_devices. The
  * costs are for placement loop only then (PsCosts.loop_only), and n_devices must be the number of the shares. profile

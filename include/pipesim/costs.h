@@ -40,6 +40,7 @@ typedef struct
   gint64 reduce2_ns;    /* the same where the stage has two weight copies: over both copies of all replicas */
   gint64 tensor_ns;     /* part of F, and of B, in which the GPUs of a device talk to each other (tensor.h) */
   gint64 host_ns;       /* moving what F keeps to the host, or back; -1 = not known */
+  guint unknown;        /* bit 1 << PsOpKind: its duration is only a guess; schedules that need it are refused */
   gint64 pair_ns;       /* duration of an overlapped pair whose F is on this stage; -1: sum of its parts */
 } PsStageCost;
 
@@ -142,6 +143,10 @@ void ps_costs_remove_host_time (PsCosts *costs);
  * what moves to the host, each rounded to the nearest; but a backward gives back exactly what its forward keeps.
  * Weights, all-reduce, O and host times stay. A transfer keeps its time, which is per message. */
 PsCosts *ps_costs_slice (const PsCosts *costs, guint n_slices);
+
+/* Gives the unknown ops of a stage what ps_costs_parse would: BW is B + W, B and W are parts of BW, equal ones where
+ * both are unknown. So sums over the stage make sense. */
+void ps_costs_guess (PsCosts *costs, guint stage);
 
 /* Fills the memory of F, B, W, BW and R from act and wact as described at PsOpCost. */
 void ps_costs_set_memory (PsCosts *costs, guint stage, gint64 act_bytes, gint64 wact_bytes);

@@ -49,6 +49,7 @@ typedef struct PsOption
   const char *argument; /* the value in help: "SIZE" */
   const char *help;
   void (*add_values) (GString *help); /* ends the help on command lines with the values; NULL: help says all */
+  gboolean joins;                     /* of TEXT and FILE: given again, it is joined to the text before it with ':' */
   gboolean hidden;                    /* not on command lines: a field of specs alone */
   const struct PsOption *rows;        /* of PS_OPTION_ROWS and PS_OPTION_ROWS_AT */
   const struct PsSweepField *sweep;   /* for the options of SETTING: how sweeps vary and store it; NULL: they do not */

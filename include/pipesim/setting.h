@@ -16,6 +16,7 @@ typedef struct
   guint n_slices;                 /* --slices; 0: the family's default */
   guint group_size;               /* --group; 0: the family's default */
   char *costs;                    /* --costs text */
+  char *costs_from;               /* --costs-from: paths with ':' between them */
   char *db;                       /* --db */
   char *profile;                  /* --profile */
   char *model;                    /* --model path or name */

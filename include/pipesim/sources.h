@@ -67,6 +67,10 @@ PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_ch
 /* Refuses costs that hold for placement loop only (PsCosts.loop_only) under another one. Errors: PS_ERROR_USAGE. */
 gboolean ps_costs_check_placement (const PsCosts *costs, const PsPlacement *placement, GError **error);
 
+/* Refuses a schedule with an op whose duration is not known (PsStageCost.unknown). schedule NULL: refuses any of F, B, W
+ * and BW that is not known. Errors: PS_ERROR_INPUT. */
+gboolean ps_costs_check_known (const PsCosts *costs, const PsSchedule *schedule, GError **error);
+
 /* The costs, with host times, and every op as fast as the fastest device that holds its stage runs it under --speed.
  * They are exact where each stage has one device, a lower bound otherwise. Free with ps_costs_free. Fails like
  * ps_setting_speeds and ps_costs_check_placement. */

@@ -6,8 +6,10 @@
 #include "predict-spread.h"
 
 #include <pipesim/formats.h>
+#include <pipesim/partition.h>
 #include <pipesim/predictor.h>
 #include <pipesim/report.h>
+#include <pipesim/sources.h>
 
 typedef struct
 {
@@ -16,6 +18,7 @@ typedef struct
   gboolean json;
   gboolean memory;
   gboolean explain;
+  gboolean print_costs;
   guint microbatch_size; /* 0: not given */
   double faster;
   gboolean has_faster;
@@ -38,6 +41,8 @@ static const PsOption rows[] = {
              .initial = 0.1, .given = PS_MEMBER (Options, has_faster, gboolean)),
   PS_OPTION ("microbatch-size", 0, PS_COUNT (Options, microbatch_size, 1, PS_MAX_MICROBATCHES), "N",
              "Sequences per microbatch in place of the model's, for modelled costs"),
+  PS_OPTION ("print-costs", 0, PS_FLAG (Options, print_costs), NULL,
+             "Print the costs of -p times -v stages as --costs takes them, and predict nothing"),
   PS_OPTION_INCLUDE (Options, spread, ps_spread_rows),
   PS_OPTION_INCLUDE_AT (Options, setting, ps_setting_options),
   PS_OPTION_END,
@@ -381,11 +386,27 @@ parse_options (Options *options, int argc, char **argv, GError **error)
   split_schedules (options);
   if (argc > 1)
     return ps_refuse (error, PS_ERROR_USAGE, "'%s': not expected; the schedule goes after --schedule", argv[1]);
-  if (options->schedules[0] == NULL)
+  if (options->schedules[0] == NULL && !options->print_costs)
     return ps_refuse (error, PS_ERROR_USAGE, "--schedule: missing; give a family, a schedule file, or all");
   if (options->output != NULL && options->several)
     return ps_refuse (error, PS_ERROR_USAGE, "-o %s: a timeline is of one schedule, not of several", options->output);
   return take_size (options, error) && check_analysis (options, error);
+}
+
+static gboolean
+print_costs (const PsSetting *setting, GError **error)
+{
+  g_autoptr (PsCosts) costs = NULL;
+  g_autofree char *text = NULL, *line = NULL;
+
+  if (setting->n_devices == 0)
+    return ps_refuse (error, PS_ERROR_USAGE, "-p/--devices: missing; the costs are those of their stages");
+  costs = ps_setting_costs (setting, setting->n_devices, MAX (setting->n_chunks, 1), error);
+  if (costs == NULL)
+    return FALSE;
+  text = ps_partition_costs_to_text (costs);
+  line = g_strconcat (text, "\n", NULL);
+  return ps_print (line, error);
 }
 
 int
@@ -397,6 +418,11 @@ ps_cmd_predict (int argc, char **argv, GError **error)
 
   if (!parse_options (&options, argc, argv, error))
     return 0;
+  if (options.print_costs)
+    {
+      print_costs (options.setting, error);
+      return 0;
+    }
   result_init (&result, &options);
   done = predict (&options, &result, error);
   if (done)

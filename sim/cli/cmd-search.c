@@ -307,7 +307,7 @@ try_choice (const Options *options, const SearchChoice *choice, gint64 time_limi
   setting->n_microbatches = choice->n_microbatches;
   setting->recompute = choice->recompute;
   pricing.given = given = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
-  if (given == NULL)
+  if (given == NULL || !ps_costs_check_known (given, NULL, error))
     return FALSE;
   pricing.plan_until_us = time_limit_ns > 0 ? g_get_monotonic_time () + time_limit_ns / 1000 : 0;
   result = search (options, choice, &pricing, time_limit_ns, error);

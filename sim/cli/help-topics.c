@@ -43,6 +43,7 @@ write_costs (void)
       "The times of ops and transfers come from one of three sources. Every prediction says which.\n\n"
       "given     --costs f=1ms,b=1ms,w=1ms,c=100us,act=2MiB\n"
       "measured  --db costs.db [--profile NAME], from pipesim calib run on the machine itself\n"
+      "          --costs-from PATH, from a run of any program: a timeline, a trace, or a folder with one per rank\n"
       "modelled  --model FILE --cluster FILE, by published formulas from the shape of the model and the rates of the\n"
       "          cluster: matrix products at its efficiency=, all else at its memory_bandwidth=, and no better than\n"
       "          these are; with --tensor T the T GPUs of a device share every layer and the sequence, and sizes are\n"

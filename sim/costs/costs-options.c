@@ -18,6 +18,22 @@ scale (gint64 value, double factor)
 }
 
 void
+ps_costs_guess (PsCosts *costs, guint stage)
+{
+  gint64 *b = &ps_costs_op (costs, PS_OP_B, stage)->duration_ns;
+  gint64 *w = &ps_costs_op (costs, PS_OP_W, stage)->duration_ns;
+  gint64 *whole = &ps_costs_op (costs, PS_OP_BW, stage)->duration_ns;
+  guint unknown = costs->stage[stage].unknown;
+
+  if (unknown & 1U << PS_OP_BW)
+    *whole = *b + *w;
+  if (unknown & 1U << PS_OP_B)
+    *b = unknown & 1U << PS_OP_W ? *whole / 2 : MAX (*whole - *w, 0);
+  if (unknown & 1U << PS_OP_W)
+    *w = MAX (*whole - *b, 0);
+}
+
+void
 ps_costs_drop (PsCosts *costs, guint stage, guint n_parts, gint64 drop_bytes, gint64 duration_ns)
 {
   PsOpCost *f = ps_costs_op (costs, PS_OP_F, stage), *b = ps_costs_op (costs, PS_OP_B, stage);

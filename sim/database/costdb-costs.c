@@ -31,46 +31,6 @@ request_clear (Request *request)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Request, request_clear)
 
-/* The last calibration has its number only when that is asked for. */
-static gboolean
-is_named (const PsProfile *profile, const char *name)
-{
-  g_autofree char *numbered = g_strdup_printf ("%s#%u", profile->name, profile->number);
-
-  return g_str_equal (profile->name, name) || g_str_equal (numbered, name);
-}
-
-static const PsProfile *
-choose_profile (PsCostDb *db, GPtrArray *profiles, const char *name, GError **error)
-{
-  g_autoptr (GPtrArray) names = g_ptr_array_new ();
-  const PsProfile *first = profiles->len > 0 ? profiles->pdata[0] : NULL;
-  const PsProfile *last = first != NULL ? profiles->pdata[profiles->len - 1] : NULL;
-
-  if (name == NULL && first != NULL && ps_profile_is_same (first, last))
-    return last;
-  for (guint i = 0; i < profiles->len; i++)
-    {
-      const PsProfile *profile = profiles->pdata[i];
-
-      if (name != NULL && is_named (profile, name))
-        return profile;
-      g_ptr_array_add (names, profile->name);
-    }
-  g_ptr_array_add (names, NULL);
-  g_autofree char *known = g_strjoinv (", ", (char **)names->pdata);
-  if (profiles->len == 0)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-                 "%s: holds no profile yet; measure one with: pipesim calib run --db %s --profile NAME --model FILE",
-                 db->file->path, db->file->path);
-  else if (name != NULL)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: no profile '%s'; there are: %s", db->file->path, name, known);
-  else
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: several profiles; choose one with --profile: %s", db->file->path,
-                 known);
-  return NULL;
-}
-
 /* TRUE: a measurement with `devices` busy devices describes the wanted number better than `best` does. Best is that
  * number itself, then the largest below, then the smallest above. */
 static gboolean
@@ -147,15 +107,39 @@ describe_op (PsOpKind kind, const char *shape, guint share)
 }
 
 static gboolean
-fill_stage (const Request *request, const PsStageShape *shape, guint stage, PsCosts *costs, GError **error)
+is_imported (const Request *request)
+{
+  return *request->profile->source != '\0';
+}
+
+static const PsMeasurement *
+find_plain (const Request *request, PsSubject subject, const char *shape)
+{
+  for (guint i = 0; i < request->measurements->len; i++)
+    {
+      const PsMeasurement *m = request->measurements->pdata[i];
+
+      if (m->subject == subject && g_str_equal (m->shape, shape))
+        return m;
+    }
+  return NULL;
+}
+
+static gboolean
+fill_stage (const Request *request, const char *key, guint stage, PsCosts *costs, GError **error)
 {
   static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW, PS_OP_O };
-  g_autofree char *key = ps_stage_shape_key (shape);
+  const PsMeasurement *pair = find_plain (request, PS_SUBJECT_PAIR, key);
 
   for (guint i = 0; i < G_N_ELEMENTS (kinds); i++)
     {
       const PsMeasurement *m = find_op (request, key, share_of (request, stage), kinds[i]);
 
+      if (m == NULL && is_imported (request))
+        {
+          costs->stage[stage].unknown |= (1U << kinds[i]) & ~(1U << PS_OP_O);
+          continue;
+        }
       if (m == NULL)
         {
           g_autofree char *what = describe_op (kinds[i], key, share_of (request, stage));
@@ -166,13 +150,29 @@ fill_stage (const Request *request, const PsStageShape *shape, guint stage, PsCo
       *ps_costs_op (costs, kinds[i], stage)
           = (PsOpCost){ .duration_ns = m->time.median_ns, .take_bytes = m->take_bytes, .give_bytes = m->give_bytes };
       costs->stage[stage].weight_bytes = m->state_bytes;
+      if (g_str_equal (m->stop, "estimated"))
+        costs->time_origin = PS_ORIGIN_MODELLED;
     }
+  ps_costs_guess (costs, stage);
+  if (pair != NULL)
+    costs->stage[stage].pair_ns = pair->time.median_ns;
   const PsMeasurement *again = find_recompute (request, key, share_of (request, stage));
   *ps_costs_op (costs, PS_OP_R, stage) = *ps_costs_op (costs, PS_OP_F, stage);
-  ps_costs_op (costs, PS_OP_R, stage)->duration_ns = again->time.median_ns;
-  costs->stage[stage].version_bytes
-      = ps_model_stage_parameters (request->model, shape) * ps_precision_bytes (request->model->precision);
+  if (again != NULL)
+    ps_costs_op (costs, PS_OP_R, stage)->duration_ns = again->time.median_ns;
   return TRUE;
+}
+
+static void
+fill_host (const Request *request, PsCosts *costs)
+{
+  const PsMeasurement *op = find_plain (request, PS_SUBJECT_HOST, "op");
+  const PsMeasurement *send = find_plain (request, PS_SUBJECT_HOST, "send");
+  const PsMeasurement *receive = find_plain (request, PS_SUBJECT_HOST, "receive");
+
+  costs->op_ns = op != NULL ? op->time.median_ns : 0;
+  costs->post_ns
+      = send != NULL && receive != NULL ? (send->time.median_ns + receive->time.median_ns) / 2 : costs->op_ns;
 }
 
 /* TRUE: a transfer with nothing beside it. */
@@ -249,10 +249,33 @@ interpolate (const PsMeasurement *a, const PsMeasurement *b, gint64 bytes)
   return CLAMP (ns, 0, PS_MAX_TIME_NS);
 }
 
+/* A boundary that no message crossed in the run has the median of the others. */
+static void
+fill_boundaries (const Request *request, PsCosts *costs)
+{
+  g_autofree gint64 *known = g_new (gint64, 2 * costs->n_stages);
+  guint n = 0;
+  gint64 usual;
+
+  for (guint i = 1; i <= 2 * costs->n_stages; i++)
+    {
+      g_autofree char *key = ps_stage_key ((i - 1) % costs->n_stages, costs->n_stages, i > costs->n_stages);
+      const PsMeasurement *m = find_plain (request, PS_SUBJECT_TRANSFER, key);
+
+      costs->transfer_ns[i] = m != NULL ? m->time.median_ns : -1;
+      if (m != NULL)
+        known[n++] = m->time.median_ns;
+    }
+  usual = n > 0 ? ps_median (known, n) : 0;
+  for (guint i = 1; i <= 2 * costs->n_stages; i++)
+    if (costs->transfer_ns[i] < 0)
+      costs->transfer_ns[i] = usual;
+}
+
 static gboolean
 fill_transfers (const Request *request, PsCosts *costs, GError **error)
 {
-  if (request->n_devices == 1)
+  if (request->n_devices == 1 || (is_imported (request) && choose_transfer (request) == NULL))
     {
       costs->transfer_origin = PS_ORIGIN_MEASURED;
       return TRUE;
@@ -290,64 +313,72 @@ describe_unrest (const Request *request, GError **error)
              : g_strdup ("");
 }
 
+char *
+ps_stage_key (guint stage, guint n_stages, gboolean back)
+{
+  return g_strdup_printf ("stage=%u/%u%s", stage, n_stages, back ? ",back" : "");
+}
+
+/* The shapes of all stages, and what the model says about their sizes. costs NULL: the shapes alone. */
+static char **
+stage_keys (const Request *request, PsCosts *costs, GError **error)
+{
+  guint n = request->n_devices * request->n_chunks;
+  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n);
+  g_autofree char *first = ps_stage_key (0, n, FALSE);
+  g_auto (GStrv) keys = g_new0 (char *, n + 1);
+
+  if (request->model != NULL && !ps_model_split (request->model, n, shapes, error))
+    return NULL;
+  if (request->model == NULL && find_plain (request, PS_SUBJECT_OP, first) == NULL)
+    {
+      ps_refuse (error, PS_ERROR_INPUT, "%s: profile '%s' is of other stages than %u, and without a model: %s",
+                 request->db->file->path, request->profile->name, n, request->profile->source);
+      return NULL;
+    }
+  for (guint stage = 0; stage < n; stage++)
+    {
+      keys[stage] = request->model != NULL ? ps_stage_shape_key (&shapes[stage]) : ps_stage_key (stage, n, FALSE);
+      if (request->model != NULL && costs != NULL)
+        costs->stage[stage].version_bytes = ps_model_stage_parameters (request->model, &shapes[stage])
+                                            * ps_precision_bytes (request->model->precision);
+    }
+  if (request->model != NULL && costs != NULL)
+    ps_costs_set_messages (costs, ps_model_boundary_bytes (request->model));
+  return g_steal_pointer (&keys);
+}
+
 static PsCosts *
 costs_from_request (const Request *request, GError **error)
 {
   guint n_stages = request->n_devices * request->n_chunks;
-  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
   g_autoptr (PsCosts) costs = ps_costs_new (n_stages);
+  g_auto (GStrv) keys = stage_keys (request, costs, error);
 
-  if (!ps_model_split (request->model, n_stages, shapes, error))
-    return NULL;
+  costs->time_origin = costs->transfer_origin = PS_ORIGIN_MEASURED;
   for (guint stage = 0; stage < n_stages; stage++)
-    if (!fill_stage (request, &shapes[stage], stage, costs, error))
+    if (keys == NULL || !fill_stage (request, keys[stage], stage, costs, error))
       return NULL;
-  ps_costs_set_messages (costs, ps_model_boundary_bytes (request->model));
-  if (!fill_transfers (request, costs, error))
+  if (request->model == NULL)
+    fill_boundaries (request, costs);
+  else if (!fill_transfers (request, costs, error))
     return NULL;
-  costs->time_origin = PS_ORIGIN_MEASURED;
+  fill_host (request, costs);
   costs->memory_origin = PS_ORIGIN_MEASURED;
   costs->loop_only = request->shares != NULL;
   g_autofree char *unrest = describe_unrest (request, error);
   if (unrest == NULL)
     return NULL;
   g_free (costs->source);
-  costs->source = g_strdup_printf ("profile '%s' of %s: %s%s%s over %s on %s (%s), measured %s%s",
-                                   request->profile->name, request->db->file->path, request->profile->device,
-                                   request->shares != NULL ? " with shares " : "", request->profile->shares,
-                                   request->profile->transport, request->profile->host, request->profile->processor,
-                                   request->profile->created, unrest);
+  costs->source = is_imported (request)
+                      ? g_strdup_printf ("profile '%s' of %s: imported from %s", request->profile->name,
+                                         request->db->file->path, request->profile->source)
+                      : g_strdup_printf ("profile '%s' of %s: %s%s%s over %s on %s (%s), measured %s%s",
+                                         request->profile->name, request->db->file->path, request->profile->device,
+                                         request->shares != NULL ? " with shares " : "", request->profile->shares,
+                                         request->profile->transport, request->profile->host,
+                                         request->profile->processor, request->profile->created, unrest);
   return g_steal_pointer (&costs);
-}
-
-static PsModel *
-stored_model (PsCostDb *db, const PsProfile *profile, GError **error)
-{
-  g_autofree char *where = g_strdup_printf ("%s: profile '%s'", db->file->path, profile->name);
-
-  return ps_model_parse (where, profile->model_text, strlen (profile->model_text), error);
-}
-
-/* Measured times say nothing about another model. */
-static gboolean
-check_model (PsCostDb *db, const PsProfile *profile, const PsModel *model, GError **error)
-{
-  g_autofree char *digest = ps_model_digest (model);
-
-  if (g_str_equal (digest, profile->model_digest))
-    return TRUE;
-  g_autoptr (PsModel) stored = stored_model (db, profile, error);
-  if (stored == NULL)
-    return FALSE;
-  if (stored->precision != model->precision)
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: profile '%s' was measured with precision = %s, not %s",
-                 db->file->path, profile->name, ps_precision_name (stored->precision),
-                 ps_precision_name (model->precision));
-  else
-    g_set_error (error, PS_ERROR, PS_ERROR_INPUT,
-                 "%s: profile '%s' was measured with another model than '%s' (its '%s' differs in some figure)",
-                 db->file->path, profile->name, model->name, profile->model_name);
-  return FALSE;
 }
 
 /* Unequal shares are those of so many devices and no others. */
@@ -376,14 +407,19 @@ open_request (Request *request, const char *profile_name, gboolean with_samples,
 {
   g_return_val_if_fail (request->n_devices >= 1 && request->n_chunks >= 1, FALSE);
   request->profiles = ps_costdb_profiles (request->db, error);
-  request->profile
-      = request->profiles != NULL ? choose_profile (request->db, request->profiles, profile_name, error) : NULL;
+  request->profile = request->profiles != NULL
+                         ? ps_costdb_choose_profile (request->db, request->profiles, profile_name, error)
+                         : NULL;
   if (request->profile == NULL
-      || (request->model != NULL && !check_model (request->db, request->profile, request->model, error)))
+      || (request->model != NULL && !ps_costdb_check_model (request->db, request->profile, request->model, error)))
     return FALSE;
-  if (request->model == NULL)
-    request->model = request->stored = stored_model (request->db, request->profile, error);
-  if (request->model == NULL || !read_shares (request, error))
+  if (request->model == NULL && *request->profile->model_text != '\0')
+    {
+      request->model = request->stored = ps_costdb_stored_model (request->db, request->profile, error);
+      if (request->model == NULL)
+        return FALSE;
+    }
+  if (!read_shares (request, error))
     return FALSE;
   request->measurements = ps_costdb_measurements (request->db, request->profile->name, with_samples, error);
   return request->measurements != NULL;
@@ -419,9 +455,9 @@ static PsCostSpread *
 spread_from_request (const Request *request, GError **error)
 {
   guint n_stages = request->n_devices * request->n_chunks;
-  g_autofree PsStageShape *shapes = g_new0 (PsStageShape, n_stages);
+  g_auto (GStrv) keys = stage_keys (request, NULL, error);
 
-  if (!ps_model_split (request->model, n_stages, shapes, error))
+  if (keys == NULL)
     return NULL;
   PsCostSpread *spread = g_new0 (PsCostSpread, 1);
   spread->n_stages = n_stages;
@@ -431,16 +467,15 @@ spread_from_request (const Request *request, GError **error)
     {
       PsOpKind kind = (PsOpKind)(i / n_stages);
       guint stage = i % n_stages;
-      g_autofree char *key = ps_stage_shape_key (&shapes[stage]);
       guint share = share_of (request, stage);
-      const PsMeasurement *m
-          = kind == PS_OP_R ? find_recompute (request, key, share) : find_op (request, key, share, kind);
+      const PsMeasurement *m = kind == PS_OP_R ? find_recompute (request, keys[stage], share)
+                                               : find_op (request, keys[stage], share, kind);
 
       spread->op[i] = relative_samples (m, &spread->largest);
     }
   g_autoptr (GPtrArray) transfers = suitable_transfers (request);
   const PsMeasurement *below = NULL, *above = NULL;
-  if (transfers->len > 0)
+  if (transfers->len > 0 && request->model != NULL)
     find_neighbours (transfers, ps_model_boundary_bytes (request->model), &below, &above);
   spread->transfer = relative_samples (above, &spread->largest);
   return spread;
@@ -465,24 +500,4 @@ ps_cost_spread_free (PsCostSpread *spread)
   g_free (spread->op);
   g_clear_pointer (&spread->transfer, g_array_unref);
   g_free (spread);
-}
-
-PsModel *
-ps_costdb_model (PsCostDb *db, const char *profile_name, GError **error)
-{
-  g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, error);
-  const PsProfile *profile = profiles != NULL ? choose_profile (db, profiles, profile_name, error) : NULL;
-
-  return profile != NULL ? stored_model (db, profile, error) : NULL;
-}
-
-PsProfile *
-ps_costdb_profile (PsCostDb *db, const char *name, GError **error)
-{
-  g_autoptr (GPtrArray) profiles = ps_costdb_profiles (db, error);
-  const PsProfile *profile = profiles != NULL ? choose_profile (db, profiles, name, error) : NULL;
-  guint place;
-
-  return profile != NULL && g_ptr_array_find (profiles, profile, &place) ? g_ptr_array_steal_index (profiles, place)
-                                                                         : NULL;
 }

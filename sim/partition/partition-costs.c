@@ -178,6 +178,7 @@ static const Figure figures[] = {
   { "bw", "ns", G_STRUCT_OFFSET (PsOpCost, duration_ns), OF_OP, PS_OP_BW },
   { "c", "ns", G_STRUCT_OFFSET (PsCosts, transfer_ns), OF_BOUNDARY, 0 },
   { "o", "ns", G_STRUCT_OFFSET (PsOpCost, duration_ns), OF_OP, PS_OP_O },
+  { "pair", "ns", G_STRUCT_OFFSET (PsStageCost, pair_ns), OF_STAGE, 0 },
   { "op", "ns", G_STRUCT_OFFSET (PsCosts, op_ns), OF_ALL, 0 },
   { "post", "ns", G_STRUCT_OFFSET (PsCosts, post_ns), OF_ALL, 0 },
   { "act", "B", G_STRUCT_OFFSET (PsOpCost, take_bytes), OF_OP, PS_OP_F },
@@ -199,12 +200,16 @@ figure_at (const Figure *figure, const PsCosts *costs, guint i)
   return G_STRUCT_MEMBER (gint64 *, costs, figure->offset)[ps_transfer_forward (costs, i)];
 }
 
+/* Nothing where a value is not known. */
 static void
 append_list (GString *text, const Figure *figure, const PsCosts *costs)
 {
   guint n = figure->sort == OF_ALL ? costs->op_ns + costs->post_ns > 0
                                    : costs->n_stages - (figure->sort == OF_BOUNDARY ? 1 : 0);
 
+  for (guint i = 0; i < n; i++)
+    if (figure_at (figure, costs, i) < 0)
+      return;
   if (n > 0)
     g_string_append_printf (text, "%s%s", text->len ? "," : "", figure->key);
   for (guint i = 0; i < n; i++)

@@ -146,7 +146,7 @@ schedule_costs (PsPredictor *predictor, const PsSchedule *schedule, GError **err
     whole = ps_predictor_costs (predictor, schedule->placement->n_devices, n_chunks, error);
   if (whole == NULL)
     return NULL;
-  if (!ps_costs_check_placement (whole, schedule->placement, error))
+  if (!ps_costs_check_placement (whole, schedule->placement, error) || !ps_costs_check_known (whole, schedule, error))
     {
       g_prefix_error (error, "schedule '%s': ", schedule->name);
       return NULL;

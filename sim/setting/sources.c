@@ -213,6 +213,34 @@ ps_costs_check_placement (const PsCosts *costs, const PsPlacement *placement, GE
                     ps_placement_name (placement->kind));
 }
 
+static gboolean
+is_known (const PsCosts *costs, PsOpKind kind, guint stage, GError **error)
+{
+  if (!(costs->stage[stage].unknown & 1U << kind))
+    return TRUE;
+  return ps_refuse (error, PS_ERROR_INPUT,
+                    "no %s of stage %u is known: %s; add a run that has it with another --costs-from, or --model FILE "
+                    "to estimate it",
+                    ps_op_kind_name (kind), stage, costs->source);
+}
+
+gboolean
+ps_costs_check_known (const PsCosts *costs, const PsSchedule *schedule, GError **error)
+{
+  static const PsOpKind kinds[] = { PS_OP_F, PS_OP_B, PS_OP_W, PS_OP_BW };
+  guint unknown = 0;
+
+  for (guint stage = 0; stage < costs->n_stages; stage++)
+    unknown |= costs->stage[stage].unknown;
+  for (guint i = 0; unknown != 0 && schedule != NULL && i < ps_schedule_n_ops (schedule); i++)
+    if (!is_known (costs, (PsOpKind)schedule->ops[i].kind, schedule->ops[i].stage, error))
+      return FALSE;
+  for (guint i = 0; unknown != 0 && schedule == NULL && i < G_N_ELEMENTS (kinds) * costs->n_stages; i++)
+    if (!is_known (costs, kinds[i / costs->n_stages], i % costs->n_stages, error))
+      return FALSE;
+  return TRUE;
+}
+
 PsCosts *
 ps_setting_fastest_costs (const PsSetting *setting, const PsPlacement *placement, const PsCosts *costs, GError **error)
 {

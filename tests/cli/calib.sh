@@ -70,7 +70,7 @@ sed 's/"median_ns": \([0-9]*\), "q1_ns"/"median_ns": 1, "q1_ns"/' text.json >wro
 refuse 1 "wrong.json:" pipesim calib import --db other.db wrong.json
 refuse 1 "text.json: not an SQLite database" pipesim calib show --db text.json --profile here
 refuse 1 "old.db: is neither a JSON object nor an array" pipesim calib import --db other.db old.db
-refuse 2 "one file is imported, 0 given" pipesim calib import --db other.db
+refuse 2 "no path given; a profile, or one or several runs would be right" pipesim calib import --db other.db
 refuse 2 "two profiles are compared, 1 given" pipesim calib diff text.json
 refuse 1 "new.db: several profiles; choose one with --profile: here, there" pipesim calib export --db new.db
 refuse 2 "--caches: 'tepid' is not one of run, cold, warm" \

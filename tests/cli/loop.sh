@@ -39,9 +39,9 @@ measure='pipesim calib run --db costs.db --profile here --model tiny-gpt -p 2 -v
 
 step "measure" $measure
 step "measure again" $measure
-has "nothing is measured twice" " 0 measured" "$work/stderr"
+has "as another calibration" "has all of these measurements: they are taken anew" "$work/stderr"
 step "list profiles" pipesim calib list --db costs.db
-has "the profile is there" "here"
+has "the profile is there" "here#1"
 step "show the profile" pipesim calib show --db costs.db --profile here
 has "with its fit" "fit of transfers, 2 busy, 1 sharing: alpha "
 

@@ -1,0 +1,77 @@
+/* observed.h - the costs that timelines show: every sample of every op, transfer and host time of one run or several.
+ *
+ * - Ops and pairs: their spans. A stage that two devices hold has the samples of both. The slices of a microbatch count
+ *   as one op: a sample is the time of one slice times their number.
+ *
+ * - Transfers: their spans, where the timeline has them. Else they follow from its waits: a device that began to wait
+ *   before the message was sent has it when the wait ends. The transfer is the time between the two.
+ *
+ * - Host time of an op: the gap before it, less waits and posts. The gap begins where the op before it ends; without
+ *   waits, where its input arrives if that is later. Left out are gaps beside pairs and O.
+ *
+ * - Host time of a message at its sender and at its receiver: the posts. Their mean is the mean of the two medians.
+ *   Where no posts are known, the gaps with one message have it besides the host time of an op. Those with two say
+ *   nothing. Without either it is the host time of an op.
+ */
+#ifndef PIPESIM_OBSERVED_H
+#define PIPESIM_OBSERVED_H
+
+#include <pipesim/costs.h>
+#include <pipesim/timeline.h>
+
+G_BEGIN_DECLS
+
+typedef struct
+{
+  guint n_stages;     /* 0: nothing was added yet */
+  guint n_devices;    /* of the last run */
+  guint n_iterations; /* of all runs together */
+  GArray **op;        /* [kind * n_stages + stage] of gint64, ns; empty: never seen, as all lists below */
+  GArray **pair;      /* [n_stages] by the stage of the pair's forward */
+  GArray **transfer;  /* [1 + 2 n_stages] see ps_transfer_forward and ps_transfer_backward; nothing at 0 */
+  GArray *host;       /* gaps that are the host time of an op */
+  GArray *message;    /* gaps that are the host time of an op and of a message */
+  GArray *send;       /* for sends and receives */
+  GArray *receive;
+  GString *source;  /* one line: the paths and their iterations */
+  guint *estimated; /* [n_stages] bit 1 << PsOpKind: the sample of that kind is none, but an estimate */
+  char *model_name; /* of the estimates; NULL: there is none */
+} PsObserved;
+
+PsObserved *ps_observed_new (void);
+void ps_observed_free (PsObserved *observed);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsObserved, ps_observed_free)
+
+/* Adds all samples of the timelines (of PsTimeline) of one run. where names the run in messages. Errors: PS_ERROR_INPUT
+ * for a run of another number of stages. */
+gboolean ps_observed_add (PsObserved *observed, const char *where, GPtrArray *timelines, GError **error);
+
+/* Adds the runs at the paths, n of them: whatever ps_timelines_load reads. Errors: also those of ps_timelines_load. */
+gboolean ps_observed_load (PsObserved *observed, const char *const *paths, guint n, GError **error);
+
+/* Fills in F, B, W and BW of the stages that lack some of them. BW is divided into B and W, or put together of them, by
+ * the model's operations (model.h). Anything else stays unknown. The estimate becomes the one sample. Errors:
+ * PS_ERROR_USAGE when the model has fewer layers than the runs have stages. */
+gboolean ps_observed_estimate (PsObserved *observed, const PsModel *model, GError **error);
+
+/* Bit 1 << PsOpKind for each kind of which some stage's is an estimate. */
+guint ps_observed_estimated (const PsObserved *observed);
+
+/* One line: paths, iterations and estimates. Free with g_free. */
+char *ps_observed_describe (const PsObserved *observed);
+
+/* Samples of the host time of a message, at its sender (PS_INSTRUCTION_SEND) or at its receiver
+ * (PS_INSTRUCTION_RECEIVE). Free with g_array_unref. */
+GArray *ps_observed_posts (const PsObserved *observed, guint type);
+
+/* Costs of n_devices times n_chunks stages from the medians.
+ *
+ * F, B, W and BW of a stage without samples are unknown (PsStageCost). R is F and O is 0 where they were not seen. A
+ * boundary that no message crossed has the median of all transfers. Times are measured, or modelled where some were
+ * estimated; sizes are not known. Errors: PS_ERROR_INPUT for runs of another number of stages. */
+PsCosts *ps_observed_costs (const PsObserved *observed, guint n_devices, guint n_chunks,
+                            GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+G_END_DECLS
+
+#endif

@@ -1,0 +1,69 @@
+/* source-trace.c - costs as runs show them, by --costs-from. */
+#include <pipesim/observed.h>
+#include <pipesim/sources.h>
+
+/* The paths of the option's text, which is one path if there is such a file. */
+static char **
+split (const char *text)
+{
+  return g_strsplit (text, g_file_test (text, G_FILE_TEST_EXISTS) ? "\n" : ":", -1);
+}
+
+static PsCosts *
+load (const PsSetting *setting, G_GNUC_UNUSED const PsModel *own, guint n_devices, guint n_chunks, GError **error)
+{
+  g_auto (GStrv) paths = split (setting->costs_from);
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  g_autoptr (PsModel) model = NULL;
+
+  if (!ps_observed_load (observed, (const char *const *)paths, g_strv_length (paths), error))
+    return NULL;
+  if (setting->model != NULL)
+    {
+      model = ps_model_load (setting->model, error);
+      if (model == NULL || !ps_observed_estimate (observed, model, error))
+        return NULL;
+    }
+  return ps_observed_costs (observed, n_devices, n_chunks, error);
+}
+
+static void
+add_samples (GChecksum *checksum, GArray *const *lists, guint n)
+{
+  for (guint i = 0; i < n; i++)
+    {
+      g_checksum_update (checksum, (const guchar *)&lists[i]->len, sizeof lists[i]->len);
+      g_checksum_update (checksum, (const guchar *)lists[i]->data, lists[i]->len * sizeof (gint64));
+    }
+}
+
+/* The digest is of the samples, for the files say much else. */
+static gboolean
+digest (const char *text, char **digest, GError **error)
+{
+  g_auto (GStrv) paths = split (text);
+  g_autoptr (GChecksum) checksum = g_checksum_new (G_CHECKSUM_SHA256);
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+
+  if (!ps_observed_load (observed, (const char *const *)paths, g_strv_length (paths), error))
+    return FALSE;
+  add_samples (checksum, observed->op, PS_N_OP_KINDS * observed->n_stages);
+  add_samples (checksum, observed->pair, observed->n_stages);
+  add_samples (checksum, observed->transfer, 1 + 2 * observed->n_stages);
+  add_samples (checksum, &observed->host, 1);
+  add_samples (checksum, &observed->message, 1);
+  add_samples (checksum, &observed->send, 1);
+  add_samples (checksum, &observed->receive, 1);
+  *digest = g_strdup (g_checksum_get_string (checksum));
+  return TRUE;
+}
+
+const PsCostSource ps_source_trace = {
+  .option = "costs-from",
+  .offset = offsetof (PsSetting, costs_from),
+  .usage = "--costs-from PATH",
+  .fields = "costs-from",
+  .is_slow = TRUE,
+  .load = load,
+  .digest = digest,
+};

@@ -1,0 +1,285 @@
+/* Tests of observed.h: what timelines of known truth say, runs that fill each other in, and the costs of simulated
+ * timelines, which come back exactly. */
+#include "lower.h"
+#include "random-costs.h"
+
+#include <pipesim/families.h>
+#include <pipesim/observed.h>
+#include <pipesim/sources.h>
+
+#include <string.h>
+
+#define US G_GINT64_CONSTANT (1000)
+
+static void
+add_span (GArray *spans, guint device, const char *op, gint64 start_us, gint64 end_us, guint8 post)
+{
+  PsSpan span = { .start_ns = start_us * US, .end_ns = end_us * US, .device = (guint16)device, .post = post };
+  const char *end;
+
+  span.peer = span.device;
+  g_assert_true (ps_op_parse (op, &end, &span.op));
+  g_array_append_val (spans, span);
+}
+
+/* Two stages on two devices, two microbatches. A forward takes 100 us on stage 0 and 110 on stage 1, a backward 200 and
+ * 220. The host spends 5 us on an op, 20 on a send, 10 on a receive. A message is 30 us on its way to stage 1 and 25 us
+ * back. */
+static PsTimeline *
+new_run (gboolean split)
+{
+  PsTimeline *t = ps_timeline_new (PS_ORIGIN_MEASURED, "run", 2, 2, 2);
+
+  add_span (t->ops, 0, "F0.0", 0, 100, 0);
+  add_span (t->posts, 0, "F0.0", 100, 120, PS_INSTRUCTION_SEND);
+  add_span (t->ops, 0, "F1.0", 125, 225, 0);
+  add_span (t->posts, 0, "F1.0", 225, 245, PS_INSTRUCTION_SEND);
+  add_span (t->posts, 0, "B0.1", 245, 255, PS_INSTRUCTION_RECEIVE);
+  add_span (t->waits, 0, "B0.1", 255, split ? 425 : 535, 0);
+  add_span (t->ops, 0, split ? "B0.0" : "BW0.0", split ? 430 : 540, split ? 520 : 740, 0);
+  add_span (t->posts, 1, "F0.0", 0, 10, PS_INSTRUCTION_RECEIVE);
+  add_span (t->waits, 1, "F0.0", 10, 150, 0);
+  add_span (t->ops, 1, "F0.1", 155, 265, 0);
+  add_span (t->ops, 1, split ? "B0.1" : "BW0.1", 270, split ? 375 : 490, 0);
+  add_span (t->posts, 1, "B0.1", split ? 375 : 490, split ? 395 : 510, PS_INSTRUCTION_SEND);
+  if (split)
+    add_span (t->ops, 1, "W0.1", 400, 515, 0);
+  ps_timeline_sort (t);
+  return t;
+}
+
+static GPtrArray *
+alone (PsTimeline *timeline)
+{
+  GPtrArray *list = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
+
+  g_ptr_array_add (list, timeline);
+  return list;
+}
+
+static void
+add_run (PsObserved *observed, const char *where, PsTimeline *timeline)
+{
+  g_autoptr (GPtrArray) list = alone (timeline);
+  g_autoptr (GError) error = NULL;
+
+  ps_observed_add (observed, where, list, &error);
+  g_assert_no_error (error);
+}
+
+static PsCosts *
+costs_of (const PsObserved *observed, guint n_devices, guint n_chunks)
+{
+  g_autoptr (GError) error = NULL;
+  PsCosts *costs = ps_observed_costs (observed, n_devices, n_chunks, &error);
+
+  g_assert_no_error (error);
+  return costs;
+}
+
+static void
+assert_op (const PsCosts *costs, PsOpKind kind, guint stage, gint64 us)
+{
+  g_assert_cmpint (ps_costs_op (costs, kind, stage)->duration_ns, ==, us * US);
+}
+
+static void
+test_known (void)
+{
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+
+  add_run (observed, "a", new_run (FALSE));
+  g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
+  assert_op (costs, PS_OP_F, 0, 100);
+  assert_op (costs, PS_OP_F, 1, 110);
+  assert_op (costs, PS_OP_BW, 0, 200);
+  assert_op (costs, PS_OP_BW, 1, 220);
+  assert_op (costs, PS_OP_O, 1, 0);
+  g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 0)], ==, 30 * US);
+  g_assert_cmpint (costs->transfer_ns[ps_transfer_backward (costs, 1)], ==, 25 * US);
+  g_assert_cmpint (costs->op_ns, ==, 5 * US);
+  g_assert_cmpint (costs->post_ns, ==, 15 * US);
+  g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MEASURED);
+  g_assert_cmpstr (costs->source, ==, "a, 1 iteration");
+  g_assert_cmpuint (costs->stage[0].unknown, ==, 1U << PS_OP_B | 1U << PS_OP_W);
+}
+
+/* A wait for a message that is there already says nothing about its way. */
+static void
+test_late_wait (void)
+{
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  PsTimeline *run = new_run (FALSE);
+
+  for (guint i = 0; i < run->waits->len; i++)
+    if (g_array_index (run->waits, PsSpan, i).device == 1)
+      g_array_index (run->waits, PsSpan, i).start_ns = 130 * US;
+  add_run (observed, "a", run);
+  g_assert_cmpuint (observed->transfer[1]->len, ==, 0);
+  g_assert_cmpuint (observed->transfer[1 + 2 + 1]->len, ==, 1);
+  g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
+  g_assert_cmpint (costs->transfer_ns[ps_transfer_forward (costs, 0)], ==, 25 * US);
+}
+
+static void
+assert_refused (const PsCosts *costs, const PsSchedule *schedule, const char *message)
+{
+  g_autoptr (GError) error = NULL;
+
+  g_assert_false (ps_costs_check_known (costs, schedule, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+  g_assert_nonnull (strstr (error->message, message));
+}
+
+static PsSchedule *
+new_schedule (const char *name)
+{
+  PsFamilySetting size = { .n_devices = 2, .n_microbatches = 4, .n_chunks = 1 };
+
+  return ps_family_generate (ps_family_find (name), &size, NULL);
+}
+
+/* Each of two runs lacks what the other has. */
+static void
+test_two_runs (void)
+{
+  g_autoptr (PsSchedule) fused = new_schedule ("1f1b"), split = new_schedule ("zb-h1");
+  g_autoptr (PsObserved) one = ps_observed_new (), both = ps_observed_new ();
+
+  add_run (one, "split", new_run (TRUE));
+  g_autoptr (PsCosts) lacking = costs_of (one, 2, 1);
+  assert_refused (lacking, fused, "no BW of stage 0 is known: split, 1 iteration; add a run that has it");
+  assert_refused (lacking, split, "no W of stage 0 is known");
+  assert_refused (lacking, NULL, "no W of stage 0 is known");
+  assert_op (lacking, PS_OP_BW, 1, 105 + 115);
+  add_run (both, "split", new_run (TRUE));
+  add_run (both, "fused", new_run (FALSE));
+  g_autoptr (PsCosts) costs = costs_of (both, 2, 1);
+  assert_op (costs, PS_OP_B, 1, 105);
+  assert_op (costs, PS_OP_W, 1, 115);
+  assert_op (costs, PS_OP_BW, 1, 220);
+  assert_op (costs, PS_OP_W, 0, 110); /* BW less B: a guess */
+  g_assert_true (ps_costs_check_known (costs, fused, NULL));
+  assert_refused (costs, split, "no W of stage 0 is known");
+  g_assert_cmpuint (both->n_iterations, ==, 2);
+  g_assert_cmpstr (costs->source, ==, "split, 1 iteration; fused, 1 iteration");
+}
+
+/* A model divides backwards, and the costs say so. */
+static void
+test_estimate (void)
+{
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  g_autoptr (PsModel) model = ps_model_load ("tiny-gpt", NULL);
+  g_autoptr (PsSchedule) split = new_schedule ("zb-h1");
+  PsStageShape shapes[2];
+
+  add_run (observed, "a", new_run (FALSE));
+  g_assert_true (ps_observed_estimate (observed, model, NULL));
+  g_assert_true (ps_model_split (model, 2, shapes, NULL));
+  g_autoptr (PsCosts) costs = costs_of (observed, 2, 1);
+  g_assert_true (ps_costs_check_known (costs, split, NULL));
+  gint64 b = ps_costs_op (costs, PS_OP_B, 0)->duration_ns, w = ps_costs_op (costs, PS_OP_W, 0)->duration_ns;
+  double part = (double)ps_model_stage_flops (model, &shapes[0], PS_OP_B)
+                / (double)ps_model_stage_flops (model, &shapes[0], PS_OP_BW);
+  g_assert_cmpint (b + w, ==, 200 * US);
+  g_assert_cmpfloat_with_epsilon ((double)b / (200 * US), part, 1e-4);
+  g_assert_cmpint (costs->time_origin, ==, PS_ORIGIN_MODELLED);
+  g_assert_cmpstr (costs->source, ==, "a, 1 iteration; estimated, not measured: B, W by the operations of tiny-gpt");
+}
+
+static void
+test_other_stages (void)
+{
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  g_autoptr (GPtrArray) other = alone (ps_timeline_new (PS_ORIGIN_MEASURED, "x", 2, 4, 2));
+  g_autoptr (GError) error = NULL;
+
+  add_run (observed, "a", new_run (FALSE));
+  g_assert_false (ps_observed_add (observed, "b", other, &error));
+  g_assert_cmpstr (error->message, ==, "b: a run of 4 stages, after a, 1 iteration of 2");
+  g_clear_error (&error);
+  g_assert_null (ps_observed_costs (observed, 2, 2, &error));
+  g_assert_cmpstr (error->message, ==, "a, 1 iteration: 2 stages, so it has no costs for 2 devices with 2 each");
+}
+
+/* A simulated timeline */
+
+static PsTimeline *
+simulate (PsSchedule *schedule, const PsCosts *costs)
+{
+  g_autoptr (PsCosts) sliced = ps_costs_slice (costs, schedule->n_slices);
+  g_autoptr (PsProgram) program = ps_program_lower (schedule, PS_COMM_ASAP, NULL);
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  const PsPlacement *placement = program->schedule->placement;
+
+  ps_costs_add_host_time (sliced, placement->device, placement->n_copies);
+  ps_simulate (program, sliced, simulation);
+  return ps_timeline_from_simulation (program, sliced, simulation);
+}
+
+static void
+compare (const char *family, const PsObserved *observed, const PsCosts *truth)
+{
+  g_autoptr (PsCosts) found = costs_of (observed, truth->n_stages, 1);
+
+  for (guint i = 0; i < PS_N_OP_KINDS * truth->n_stages; i++)
+    if (observed->op[i]->len > 0)
+      g_assert_cmpint (found->op[i].duration_ns, ==, truth->op[i].duration_ns);
+  for (guint i = 1; i <= 2 * truth->n_stages; i++)
+    if (observed->transfer[i]->len > 0)
+      g_assert_cmpint (found->transfer_ns[i], ==, truth->transfer_ns[i]);
+  for (guint stage = 0; stage < truth->n_stages; stage++)
+    if (observed->pair[stage]->len > 0)
+      g_assert_cmpint (found->stage[stage].pair_ns, ==, truth->stage[stage].pair_ns);
+  if (observed->host->len > 0)
+    g_assert_cmpint (found->op_ns, ==, truth->op_ns);
+  if (observed->host->len > 0 && observed->message->len > 0)
+    g_assert_cmpint (found->post_ns, ==, truth->post_ns);
+  g_test_message ("%s: %u gaps of ops, %u with a message", family, observed->host->len, observed->message->len);
+}
+
+static void
+test_round_trip (void)
+{
+  g_autoptr (GRand) rand = g_rand_new_with_seed (11);
+  guint n, n_host = 0, n_message = 0;
+  const PsFamily *const *families = ps_family_table (&n);
+
+  for (guint i = 0; i < n; i++)
+    for (guint draw = 0; draw < 8; draw++)
+      {
+        PsFamilySetting size = { .n_devices = 4, .n_microbatches = 8 + 4 * (draw % 3) };
+        size.n_chunks = families[i]->default_chunks;
+        g_autoptr (PsCosts) costs = random_times (rand, size.n_devices * size.n_chunks, 12 * US, 100);
+        g_autoptr (PsObserved) observed = ps_observed_new ();
+        g_autoptr (GError) error = NULL;
+
+        for (guint stage = 0; stage < costs->n_stages; stage++)
+          costs->stage[stage].pair_ns = (1 + stage) * 12 * US;
+        costs->op_ns = draw % 2 * 7 * US;
+        costs->post_ns = draw % 4 * 5 * US;
+        size.costs = costs;
+        PsSchedule *schedule = ps_family_generate (families[i], &size, &error);
+        g_assert_no_error (error);
+        add_run (observed, families[i]->name, simulate (schedule, costs));
+        compare (families[i]->name, observed, costs);
+        n_host += observed->host->len;
+        n_message += observed->message->len;
+      }
+  g_assert_cmpuint (n_host, >, 1000);
+  g_assert_cmpuint (n_message, >, 1000);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/observed/known", test_known);
+  g_test_add_func ("/observed/late-wait", test_late_wait);
+  g_test_add_func ("/observed/two-runs", test_two_runs);
+  g_test_add_func ("/observed/estimate", test_estimate);
+  g_test_add_func ("/observed/other-stages", test_other_stages);
+  g_test_add_func ("/observed/round-trip", test_round_trip);
+  return g_test_run ();
+}
