@@ -17,7 +17,7 @@ typedef enum
 {
   PS_PATH_OP,
   PS_PATH_TRANSFER,
-  PS_PATH_WAIT,      /* nothing ended just then; never with transfers that do not queue */
+  PS_PATH_WAIT,      /* nothing ended just then; never simulated with transfers that do not queue */
   PS_PATH_REDUCE,    /* all-reduce of a stage's gradients; these two only without a meeting at the optimizer */
   PS_PATH_OPTIMIZER, /* O of a device */
 } PsPathKind;
@@ -36,19 +36,21 @@ typedef struct
  * its result, starts and ends. */
 typedef enum
 {
-  PS_IDLE_WARM_UP,  /* before its first op */
-  PS_IDLE_FORWARD,  /* for an F of another device to end */
-  PS_IDLE_BACKWARD, /* for a B or BW of another device to end */
-  PS_IDLE_TRANSFER, /* for a result under way */
-  PS_IDLE_CHANNEL,  /* for a result that is made but cannot travel yet, or for its own communication */
-  PS_IDLE_DRAIN,    /* after its last op, for the last op of another device */
-  PS_IDLE_SYNC,     /* at the optimizer, for the all-reduce and the O of other devices */
-  PS_IDLE_HOST,     /* for its own host (ps_costs_add_host_time); on the path it is a part of the op */
+  PS_IDLE_WARM_UP,     /* before its first op */
+  PS_IDLE_FORWARD,     /* for an F of another device to end */
+  PS_IDLE_BACKWARD,    /* for a B or BW of another device to end */
+  PS_IDLE_TRANSFER,    /* for a result under way */
+  PS_IDLE_CHANNEL,     /* for a result that is made but cannot travel yet, or for its own communication */
+  PS_IDLE_DRAIN,       /* after its last op, for the last op of another device */
+  PS_IDLE_SYNC,        /* at the optimizer, for the all-reduce and the O of other devices */
+  PS_IDLE_HOST,        /* for its own host (ps_costs_add_host_time); on the path it is a part of the op. Where times
+                          were measured: ps_timeline_host_times */
+  PS_IDLE_UNEXPLAINED, /* for nothing that the times show: its turn and its input were there; 0 in simulations */
   PS_N_IDLE
 } PsIdle;
 
-const char *
-ps_idle_name (PsIdle idle); /* "warm_up", "forward", "backward", "transfer", "channel", "drain", "sync", "host" */
+const char *ps_idle_name (PsIdle idle); /* "warm_up", "forward", "backward", "transfer", "channel", "drain", "sync",
+                                        "host", "unexplained" */
 
 typedef struct
 {
@@ -70,6 +72,13 @@ typedef struct
  * (iterations.h), at least makespan + longest O. */
 PsExplanation *ps_explain (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation,
                            gint64 iteration_ns);
+
+/* The same of times that were measured (ps_timeline_simulation). An op's cause is the later of the op before it on its
+ * device and the transfer that it waits for, a transfer's is its producer. The time from there is a PS_PATH_WAIT at the
+ * op. Of the idle time there, PS_IDLE_HOST takes host_ns (ps_timeline_host_times) and PS_IDLE_UNEXPLAINED the rest.
+ * slack_ns is NULL. */
+PsExplanation *ps_explain_measured (const PsProgram *program, const PsSimulation *simulation, const gint64 *host_ns,
+                                    gint64 iteration_ns);
 
 /* The same where devices never meet (iterations.h: bypass, asynchronous schedules). A circle of ops, transfers,
  * all-reduces and O, each of which waits for the one before it, sets the pace: the one with the longest time per

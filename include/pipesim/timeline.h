@@ -61,12 +61,30 @@ void ps_timeline_sort (PsTimeline *timeline);
 PsTimeline *ps_timeline_from_simulation (const PsProgram *program, const PsCosts *costs,
                                          const PsSimulation *simulation);
 
-/* Simulates the program with the durations that every op and transfer has in a timeline of the same schedule. With a
- * measured timeline the prediction's remaining error comes from the order and the machine's gaps, not from the costs.
- * costs give memory and O. Fails with PS_ERROR_INPUT naming the first op that the timeline does not have in its place.
+/* Simulates the program with the durations that every op and transfer has in a timeline of the same schedule. A
+ * transfer that it has only a wait for takes the costs' time, but at least the wait, and at most until the wait ends.
+ * With a measured timeline the prediction's remaining error comes from the order and the machine's gaps, not from the
+ * costs. costs give memory and O. Fails with PS_ERROR_INPUT naming the first op that the timeline does not have in its
+ * place.
  */
 gboolean ps_timeline_replay (const PsProgram *program, const PsCosts *costs, const PsTimeline *timeline,
                              PsSimulation *simulation, GError **error);
+
+/* The order in which the devices of a timeline ran their ops, under the timeline's name. A stage that some microbatches
+ * run on another device has two weight copies. Errors: PS_ERROR_INPUT where a stage has no op for a microbatch,
+ * PS_ERROR_SCHEDULE where the order is no schedule (schedule.h). Free with ps_schedule_free. */
+PsSchedule *ps_timeline_schedule (const PsTimeline *timeline, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The times of a timeline at the steps of a program of the same schedule, as if an engine had found them, for
+ * ps_explain_measured. A transfer that the timeline does not have starts when its op ends. It ends with the wait for it
+ * or, where that is not known either, after the costs' time, but before its consumer starts. Peaks are the timeline's;
+ * costs give O. Errors as above. Free with ps_simulation_free. */
+PsSimulation *ps_timeline_simulation (const PsProgram *program, const PsCosts *costs, const PsTimeline *timeline,
+                                      GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* [n_steps] of that simulation: the time that posts took between the moment when a step's turn and its input had come,
+ * and its start. Free with g_free. */
+gint64 *ps_timeline_host_times (const PsProgram *program, const PsTimeline *timeline, const PsSimulation *simulation);
 
 /* Figures of one timeline; DESIGN's names. All but iteration_ns follow from the spans of all ops but O, which counts in
  * the iteration time only: recorded or not, the figures stay comparable with the simulator's. */

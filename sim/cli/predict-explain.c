@@ -7,6 +7,9 @@
 struct _PsExplainReport
 {
   const PsPrediction *prediction;
+  const PsSimulation *simulation; /* explained, as are the figures: the prediction's, or measured */
+  const PsMetrics *metrics;
+  gboolean measured;
   gboolean steady; /* devices never meet */
   PsExplanation *explanation;
   GArray *what_ifs; /* PsWhatIf */
@@ -35,25 +38,50 @@ explain_meeting (PsExplainReport *report, const PsRecurrence *plan, GError **err
   const PsEventsSetting *events = ps_prediction_events (prediction);
   gint64 iteration_ns = prediction->metrics.iteration_ns, rest_ns = iteration_ns - prediction->metrics.makespan_ns;
 
-  report->explanation = ps_explain (prediction->program, prediction->costs, prediction->simulation, iteration_ns);
+  if (!report->measured)
+    report->explanation = ps_explain (prediction->program, prediction->costs, prediction->simulation, iteration_ns);
   report->what_ifs = events != NULL
                          ? ps_what_if_events (plan, prediction->costs, events, rest_ns, report->saving, N_BEST, error)
                          : ps_what_if (plan, prediction->costs, rest_ns, report->saving, N_BEST);
   return report->what_ifs != NULL;
 }
 
+static PsExplainReport *
+report_new (const PsPrediction *prediction, double saving)
+{
+  PsExplainReport *report = g_new0 (PsExplainReport, 1);
+
+  report->prediction = prediction;
+  report->simulation = prediction->simulation;
+  report->metrics = &prediction->metrics;
+  report->saving = saving;
+  return report;
+}
+
 PsExplainReport *
 ps_explain_report_new (const PsSetting *setting, const PsPrediction *prediction, double saving, GError **error)
 {
   g_autoptr (PsRecurrence) plan = ps_recurrence_new (ps_prediction_hint (prediction));
-  g_autoptr (PsExplainReport) report = g_new0 (PsExplainReport, 1);
+  g_autoptr (PsExplainReport) report = report_new (prediction, saving);
 
-  report->prediction = prediction;
-  report->saving = saving;
   report->steady = setting->sync == PS_SYNC_BYPASS || prediction->program->schedule->asynchronous;
   if (!(report->steady ? explain_steady (report, setting, plan, error) : explain_meeting (report, plan, error)))
     return NULL;
   return g_steal_pointer (&report);
+}
+
+PsExplainReport *
+ps_explain_report_measured (const PsPrediction *prediction, const PsSimulation *measured, const PsMetrics *metrics,
+                            const gint64 *host_ns, double saving, GError **error)
+{
+  g_autoptr (PsRecurrence) plan = ps_recurrence_new (ps_prediction_hint (prediction));
+  g_autoptr (PsExplainReport) report = report_new (prediction, saving);
+
+  report->measured = TRUE;
+  report->simulation = measured;
+  report->metrics = metrics;
+  report->explanation = ps_explain_measured (prediction->program, measured, host_ns, metrics->iteration_ns);
+  return explain_meeting (report, plan, error) ? g_steal_pointer (&report) : NULL;
 }
 
 void
@@ -219,12 +247,47 @@ run_table (const PsExplainReport *report, guint *n_rows)
   return table;
 }
 
+/* The part of a step on the path that is its host's; measured ops have none. */
 static gint64
-host_time (const PsExplainReport *report, guint step)
+host_time (const PsExplainReport *report, const PsPathPart *part)
 {
   const PsPrediction *prediction = report->prediction;
 
-  return ps_host_time_sum (ps_step_host_time (prediction->program, prediction->costs, step));
+  if (part->kind != PS_PATH_OP || report->measured)
+    return 0;
+  return ps_host_time_sum (ps_step_host_time (prediction->program, prediction->costs, part->step));
+}
+
+/* What the path is made of: op kinds, then pairs, the parts that are no ops, and host times of ops. */
+#define N_PATH_KINDS (PS_N_OP_KINDS + 6)
+
+static const char *
+path_kind_name (guint kind)
+{
+  static const char *const others[] = { "pairs", "transfers", "waits", "all-reduces", "optimizer", "host" };
+
+  return kind < PS_N_OP_KINDS ? ps_op_kind_name ((PsOpKind)kind) : others[kind - PS_N_OP_KINDS];
+}
+
+/* sum has N_PATH_KINDS entries, by_stage (NULL: not wanted) one for each stage; a pair counts for its F's. */
+static void
+sum_path (const PsExplainReport *report, gint64 *sum, gint64 *by_stage)
+{
+  for (guint i = 0; i < report->explanation->path->len; i++)
+    {
+      const PsPathPart *part = &g_array_index (report->explanation->path, PsPathPart, i);
+      gboolean pair = part->kind == PS_PATH_OP && is_pair (report, part->step);
+      PsOp op = op_of (report, part->step);
+      guint kind = part->kind != PS_PATH_OP ? PS_N_OP_KINDS + (guint)part->kind : pair ? PS_N_OP_KINDS : op.kind;
+      gint64 host_ns = host_time (report, part);
+
+      if (pair && op.kind != PS_OP_F)
+        op = op_of (report, part->step - 1);
+      sum[kind] += part->end_ns - part->start_ns - host_ns;
+      sum[N_PATH_KINDS - 1] += host_ns;
+      if (part->kind == PS_PATH_OP && by_stage != NULL)
+        by_stage[op.stage] += part->end_ns - part->start_ns;
+    }
 }
 
 /* The time of each kind on the path: "F 8 ms, BW 16 ms, transfers 600 us". */
@@ -232,30 +295,56 @@ static char *
 summarise_path (const PsExplainReport *report)
 {
   g_autoptr (GString) text = g_string_new (NULL);
-  gint64 sum[PS_N_OP_KINDS + 6] = { 0 }, host;
-  static const char *const others[] = { "pairs", "transfers", "waits", "all-reduces", "optimizer", "host" };
+  gint64 sum[N_PATH_KINDS] = { 0 };
 
-  for (guint i = 0; i < report->explanation->path->len; i++)
-    {
-      const PsPathPart *part = &g_array_index (report->explanation->path, PsPathPart, i);
-      guint kind = part->kind == PS_PATH_OP
-                       ? (is_pair (report, part->step) ? PS_N_OP_KINDS : op_of (report, part->step).kind)
-                       : PS_N_OP_KINDS + (guint)part->kind;
-
-      host = part->kind == PS_PATH_OP ? host_time (report, part->step) : 0;
-      sum[kind] += part->end_ns - part->start_ns - host;
-      sum[PS_N_OP_KINDS + 5] += host;
-    }
-  for (guint kind = 0; kind < G_N_ELEMENTS (sum); kind++)
+  sum_path (report, sum, NULL);
+  for (guint kind = 0; kind < N_PATH_KINDS; kind++)
     {
       g_autofree char *time = ps_format_time (sum[kind]);
 
       if (sum[kind] > 0)
-        g_string_append_printf (text, "%s%s %s", text->len ? ", " : "",
-                                kind < PS_N_OP_KINDS ? ps_op_kind_name ((PsOpKind)kind) : others[kind - PS_N_OP_KINDS],
-                                time);
+        g_string_append_printf (text, "%s%s %s", text->len ? ", " : "", path_kind_name (kind), time);
     }
   return g_string_free (g_steal_pointer (&text), FALSE);
+}
+
+static const PsColumn share_columns[] = {
+  { "part", "on the path", PS_COLUMN_TEXT },
+  { "time_ns", "time", PS_COLUMN_TIME },
+  { "share", "share", PS_COLUMN_RATIO },
+};
+
+static void
+add_share (const PsExplainReport *report, PsTable *table, const char *part, gint64 time_ns)
+{
+  if (time_ns == 0)
+    return;
+  ps_table_add_row (table);
+  ps_table_set_text (table, "part", part);
+  ps_table_set_integer (table, "time_ns", time_ns);
+  ps_table_set_ratio (table, "share", (double)time_ns / (double)report->explanation->makespan_ns);
+}
+
+PsTable *
+ps_explain_report_shares (const PsExplainReport *report, gboolean by_stage)
+{
+  guint n_stages = report->prediction->program->schedule->placement->n_stages;
+  PsTable *table = ps_table_new (share_columns, G_N_ELEMENTS (share_columns));
+  g_autofree gint64 *stages = g_new0 (gint64, n_stages);
+  gint64 sum[N_PATH_KINDS] = { 0 };
+
+  sum_path (report, sum, stages);
+  for (guint kind = 0; kind < N_PATH_KINDS && !by_stage; kind++)
+    add_share (report, table, path_kind_name (kind), sum[kind]);
+  for (guint stage = 0; stage < n_stages && by_stage; stage++)
+    {
+      g_autofree char *name = g_strdup_printf ("stage %u", stage);
+
+      add_share (report, table, name, stages[stage]);
+    }
+  if (by_stage)
+    ps_table_sort (table, "time_ns", TRUE);
+  return table;
 }
 
 /* Idle time and slack */
@@ -266,18 +355,19 @@ static const PsColumn idle_columns[] = {
   { "forward_ns", "forward", PS_COLUMN_TIME },   { "backward_ns", "backward", PS_COLUMN_TIME },
   { "transfer_ns", "transfer", PS_COLUMN_TIME }, { "channel_ns", "channel", PS_COLUMN_TIME },
   { "drain_ns", "drain", PS_COLUMN_TIME },       { "sync_ns", "synchronisation", PS_COLUMN_TIME },
-  { "host_ns", "host", PS_COLUMN_TIME },
+  { "host_ns", "host", PS_COLUMN_TIME },         { "unexplained_ns", "unexplained", PS_COLUMN_TIME },
 };
 
 #define N_STEADY_COLUMNS 3 /* of those: warm-up and drain are no more */
 
-/* The last column is there if hosts take time. */
+/* The last columns are there if hosts take time, and if times were measured. */
 static guint
 n_idle_columns (const PsExplainReport *report)
 {
   if (report->steady)
     return N_STEADY_COLUMNS;
-  return G_N_ELEMENTS (idle_columns) - (report->prediction->costs->host_time == NULL);
+  return G_N_ELEMENTS (idle_columns) - !report->measured
+         - (!report->measured && report->prediction->costs->host_time == NULL);
 }
 
 /* On the path, of one iteration's worth of it. */
@@ -300,10 +390,8 @@ critical_time (const PsExplainReport *report, guint device)
 static gint64
 idle_time (const PsExplainReport *report, guint device)
 {
-  const PsMetrics *metrics = &report->prediction->metrics;
-
-  return metrics->iteration_ns - metrics->device[device].busy_ns
-         - report->prediction->simulation->device[device].optimizer_ns;
+  return report->metrics->iteration_ns - report->metrics->device[device].busy_ns
+         - report->simulation->device[device].optimizer_ns;
 }
 
 PsTable *
@@ -326,6 +414,12 @@ ps_explain_report_idle (const PsExplainReport *report)
         }
     }
   return table;
+}
+
+const gint64 *
+ps_explain_report_idle_times (const PsExplainReport *report)
+{
+  return report->explanation->idle_ns;
 }
 
 static const PsColumn slack_columns[] = {

@@ -14,9 +14,10 @@ typedef struct
   const PsProgram *program;
   const PsCosts *costs;
   const PsSimulation *simulation;
-  gint64 begin_ns; /* first op's start */
-  GArray *endings; /* of Ending, by time, ops before transfers, ids falling; only where transfers queue */
-  guint8 *passed;  /* [2 * n_steps] the op or transfer is on the path already */
+  gint64 begin_ns;       /* first op's start */
+  GArray *endings;       /* of Ending, by time, ops before transfers, ids falling; only where transfers queue */
+  guint8 *passed;        /* [2 * n_steps] the op or transfer is on the path already */
+  const gint64 *host_ns; /* of times that were measured; NULL: they were not */
 } Times;
 
 static void
@@ -149,6 +150,21 @@ find_other_cause (const Times *times, PsExplanation *explanation, gint64 time_ns
   return TRUE;
 }
 
+/* A measured op starts some time after its cause: the later of the op before it and its transfer. */
+static gboolean
+find_measured_cause (const Times *times, PsExplanation *explanation, guint step, Ending *cause)
+{
+  const PsStep *s = &times->program->steps[step];
+  gint64 input_ns = s->input ? transfer_end (times, step) : G_MININT64;
+  gint64 previous_ns = s->previous ? end_of (times, s->previous - 1) : G_MININT64;
+
+  if (!s->input && !s->previous)
+    return FALSE;
+  *cause = input_ns > previous_ns ? (Ending){ input_ns, step, TRUE } : (Ending){ previous_ns, s->previous - 1, FALSE };
+  prepend (explanation, PS_PATH_WAIT, step, cause->end_ns, start_of (times, step));
+  return TRUE;
+}
+
 static gboolean
 cause_of_op (const Times *times, PsExplanation *explanation, guint step, Ending *cause)
 {
@@ -159,6 +175,8 @@ cause_of_op (const Times *times, PsExplanation *explanation, guint step, Ending 
     *cause = (Ending){ start_ns, s->previous - 1, FALSE };
   else if (s->input && transfer_end (times, step) == start_ns)
     *cause = (Ending){ start_ns, step, TRUE };
+  else if (times->host_ns != NULL)
+    return find_measured_cause (times, explanation, step, cause);
   else
     return find_other_cause (times, explanation, start_ns, s->device, s->device, cause);
   return TRUE;
@@ -170,11 +188,11 @@ cause_of_transfer (const Times *times, PsExplanation *explanation, guint step, E
   const PsStep *s = &times->program->steps[step];
   gint64 start_ns = transfer_start (times, step);
 
-  if (end_of (times, s->input - 1) == start_ns)
-    *cause = (Ending){ start_ns, s->input - 1, FALSE };
-  else
+  if (end_of (times, s->input - 1) != start_ns && times->host_ns == NULL)
     return find_other_cause (times, explanation, start_ns, times->program->steps[s->input - 1].device, s->device,
                              cause);
+  *cause = (Ending){ end_of (times, s->input - 1), s->input - 1, FALSE };
+  prepend (explanation, PS_PATH_WAIT, step, cause->end_ns, start_ns);
   return TRUE;
 }
 
@@ -282,7 +300,9 @@ explain_gap (const Times *times, guint step, gint64 begin_ns, gint64 *idle_ns)
       give (idle_ns, PS_IDLE_CHANNEL, &begin_ns, transfer_start (times, step), end_ns);
       give (idle_ns, PS_IDLE_TRANSFER, &begin_ns, transfer_end (times, step), end_ns);
     }
-  give (idle_ns, PS_IDLE_CHANNEL, &begin_ns, end_ns, end_ns);
+  if (times->host_ns != NULL)
+    give (idle_ns, PS_IDLE_HOST, &begin_ns, begin_ns + times->host_ns[step], end_ns);
+  give (idle_ns, times->host_ns != NULL ? PS_IDLE_UNEXPLAINED : PS_IDLE_CHANNEL, &begin_ns, end_ns, end_ns);
 }
 
 static int
@@ -327,7 +347,7 @@ explain_device (const Times *times, guint device, gint64 iteration_ns, gint64 *i
         explain_gap (times, step, clock_ns, idle_ns);
       clock_ns = end_of (times, step);
     }
-  idle_ns[PS_IDLE_HOST] = times->simulation->device[device].host_ns;
+  idle_ns[PS_IDLE_HOST] += times->simulation->device[device].host_ns;
   idle_ns[PS_IDLE_DRAIN] = times->begin_ns + makespan_ns - clock_ns;
   idle_ns[PS_IDLE_SYNC] = iteration_ns - makespan_ns - times->simulation->device[device].optimizer_ns;
 }
@@ -342,11 +362,12 @@ first_start (const PsSimulation *simulation)
   return first;
 }
 
-PsExplanation *
-ps_explain (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, gint64 iteration_ns)
+static PsExplanation *
+explain (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, gint64 iteration_ns,
+         const gint64 *host_ns)
 {
   PsExplanation *explanation = g_new0 (PsExplanation, 1);
-  g_auto (Times) times = { .program = program, .costs = costs, .simulation = simulation };
+  g_auto (Times) times = { .program = program, .costs = costs, .simulation = simulation, .host_ns = host_ns };
 
   explanation->n_steps = program->n_steps;
   explanation->n_devices = simulation->n_devices;
@@ -356,14 +377,27 @@ ps_explain (const PsProgram *program, const PsCosts *costs, const PsSimulation *
   explanation->idle_ns = g_new0 (gint64, (gsize)simulation->n_devices * PS_N_IDLE);
   times.begin_ns = first_start (simulation);
   times.passed = g_new0 (guint8, 2 * (gsize)program->n_steps);
-  if (simulation->transfer_end_ns != NULL)
-    collect_endings (&times);
-  else
+  if (simulation->transfer_end_ns == NULL)
     find_slack (&times, explanation);
+  else if (host_ns == NULL)
+    collect_endings (&times);
   find_path (&times, explanation);
   for (guint device = 0; device < simulation->n_devices; device++)
     explain_device (&times, device, iteration_ns, &explanation->idle_ns[(gsize)device * PS_N_IDLE]);
   return explanation;
+}
+
+PsExplanation *
+ps_explain (const PsProgram *program, const PsCosts *costs, const PsSimulation *simulation, gint64 iteration_ns)
+{
+  return explain (program, costs, simulation, iteration_ns, NULL);
+}
+
+PsExplanation *
+ps_explain_measured (const PsProgram *program, const PsSimulation *simulation, const gint64 *host_ns,
+                     gint64 iteration_ns)
+{
+  return explain (program, NULL, simulation, iteration_ns, host_ns);
 }
 
 void
@@ -381,7 +415,7 @@ const char *
 ps_idle_name (PsIdle idle)
 {
   static const char *const names[PS_N_IDLE]
-      = { "warm_up", "forward", "backward", "transfer", "channel", "drain", "sync", "host" };
+      = { "warm_up", "forward", "backward", "transfer", "channel", "drain", "sync", "host", "unexplained" };
 
   g_return_val_if_fail (idle < PS_N_IDLE, NULL);
   return names[idle];

@@ -73,7 +73,7 @@ path_text (const Case *test)
 static void
 check_idle (const Case *test, guint device, const double *expected_ms)
 {
-  for (guint i = 0; i < PS_N_IDLE; i++)
+  for (guint i = 0; i < PS_IDLE_UNEXPLAINED; i++)
     g_assert_cmpint (test->explanation->idle_ns[device * PS_N_IDLE + i], ==, (gint64)(expected_ms[i] * 1e6));
 }
 

@@ -1,0 +1,389 @@
+/* Tests of diagnosis.h, and of a timeline as schedule, simulation and explanation: hand-made timelines with a planted
+ * straggler or a known cause of waiting, and simulated ones, whose explanation is known from the simulation. */
+#include "lower.h"
+
+#include <pipesim/diagnosis.h>
+#include <pipesim/explain.h>
+#include <pipesim/formats.h>
+
+#include <string.h>
+
+static PsTimeline *
+parse (const char *text)
+{
+  g_autoptr (GError) error = NULL;
+  PsTimeline *timeline = ps_timeline_parse_json ("test", text, -1, &error);
+
+  g_assert_no_error (error);
+  return timeline;
+}
+
+static PsProgram *
+program_of (const PsTimeline *timeline)
+{
+  g_autoptr (GError) error = NULL;
+  PsSchedule *schedule = ps_timeline_schedule (timeline, &error);
+
+  g_assert_no_error (error);
+  return lower (schedule);
+}
+
+/* A family simulated. */
+typedef struct
+{
+  PsProgram *program;
+  PsCosts *costs;
+  PsSimulation *simulation;
+  PsTimeline *timeline;
+} Case;
+
+static void
+case_clear (Case *test)
+{
+  ps_timeline_free (test->timeline);
+  ps_simulation_free (test->simulation);
+  ps_costs_free (test->costs);
+  ps_program_free (test->program);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (Case, case_clear)
+
+static void
+simulate (Case *test, const char *family, guint p, guint m)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsCosts) whole = NULL;
+
+  test->program = lower_family (family, p, m, 0);
+  whole
+      = ps_costs_parse ("f=10ms,b=11ms,w=7ms,c=2ms,o=3ms", p, test->program->schedule->placement->n_stages / p, &error);
+  g_assert_no_error (error);
+  test->costs = ps_costs_slice (whole, test->program->schedule->n_slices);
+  test->simulation = ps_simulation_new (test->program);
+  ps_simulate (test->program, test->costs, test->simulation);
+  test->timeline = ps_timeline_from_simulation (test->program, test->costs, test->simulation);
+}
+
+static const struct
+{
+  const char *family;
+  guint p;
+  guint m;
+} families[] = { { "1f1b", 4, 8 },     { "zb-h1", 3, 7 },   { "interleaved", 2, 4 }, { "zb-v", 3, 6 },
+                 { "dualpipe", 4, 8 }, { "chimera", 4, 4 }, { "dualpipe-v", 2, 4 },  { "gpipe", 1, 3 } };
+
+/* The timeline of a schedule gives the schedule back: two weight copies and pairs included. */
+static void
+test_schedule (void)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
+    {
+      g_auto (Case) test = { 0 };
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsSchedule) schedule = NULL;
+      const PsSchedule *expected;
+
+      simulate (&test, families[i].family, families[i].p, families[i].m);
+      expected = test.program->schedule;
+      schedule = ps_timeline_schedule (test.timeline, &error);
+      g_assert_no_error (error);
+      g_assert_cmpmem (schedule->ops, ps_schedule_n_ops (schedule) * sizeof (PsOp), expected->ops,
+                       ps_schedule_n_ops (expected) * sizeof (PsOp));
+      g_assert_cmpint (schedule->placement->kind, ==, expected->placement->kind);
+      g_assert_cmpuint (schedule->placement->n_copies, ==, expected->placement->n_copies);
+      g_assert_cmpuint (schedule->n_slices, ==, expected->n_slices);
+    }
+}
+
+static void
+test_no_schedule (void)
+{
+  g_autoptr (PsTimeline) timeline
+      = parse ("{\"format\": \"pipesim-timeline/1\", \"origin\": \"measured\", \"schedule\": \"x\", \"source\": \"\", "
+               "\"devices\": 1, \"stages\": 1, \"microbatches\": 2, \"iteration_ns\": 9, \"ops\": [[0, \"F0.0\", 0, 1, "
+               "0]], \"transfers\": [], \"memory\": []}");
+  g_autoptr (GError) error = NULL;
+
+  g_assert_null (ps_timeline_schedule (timeline, &error));
+  g_assert_error (error, PS_ERROR, PS_ERROR_INPUT);
+  g_assert_nonnull (strstr (error->message, "stage 0 and microbatch 1"));
+}
+
+/* Read as if it had been measured, a simulated timeline has the path and the idle times of the simulation. */
+static void
+test_simulated (void)
+{
+  for (guint i = 0; i < G_N_ELEMENTS (families); i++)
+    {
+      g_auto (Case) test = { 0 };
+      g_autoptr (GError) error = NULL;
+      g_autoptr (PsSimulation) measured = NULL;
+      g_autofree gint64 *host_ns = NULL;
+      g_autoptr (PsExplanation) expected = NULL, explanation = NULL;
+      gint64 iteration_ns;
+
+      simulate (&test, families[i].family, families[i].p, families[i].m);
+      iteration_ns = test.timeline->iteration_ns;
+      measured = ps_timeline_simulation (test.program, test.costs, test.timeline, &error);
+      g_assert_no_error (error);
+      g_assert_cmpint (measured->makespan_ns, ==, test.simulation->makespan_ns);
+      g_assert_cmpint (measured->device[0].busy_ns, ==, test.simulation->device[0].busy_ns);
+      host_ns = ps_timeline_host_times (test.program, test.timeline, measured);
+      expected = ps_explain (test.program, test.costs, test.simulation, iteration_ns);
+      explanation = ps_explain_measured (test.program, measured, host_ns, iteration_ns);
+      g_assert_cmpmem (explanation->idle_ns, explanation->n_devices * PS_N_IDLE * sizeof (gint64), expected->idle_ns,
+                       expected->n_devices * PS_N_IDLE * sizeof (gint64));
+      g_assert_cmpmem (explanation->path->data, explanation->path->len * sizeof (PsPathPart), expected->path->data,
+                       expected->path->len * sizeof (PsPathPart));
+    }
+}
+
+/* One microbatch through two devices:
+ *
+ *   device 0: F 0-10 .............................. BW 50-70
+ *   device 1:          F 14-24, BW 25-45
+ *
+ * The activation travels from 10 to 12 and the gradient from 45 to 48; device 0 posts its receive from 47 to 49. */
+#define RUN                                                                                                            \
+  "{\"format\": \"pipesim-timeline/1\", \"origin\": \"measured\", \"schedule\": \"run\", \"source\": \"hand\", "       \
+  "\"devices\": 2, \"stages\": 2, \"microbatches\": 1, \"iteration_ns\": 75, "                                         \
+  "\"ops\": [[0, \"F0.0\", 0, 10, 0], [0, \"BW0.0\", 50, 70, 0], [1, \"F0.1\", 14, 24, 0], [1, \"BW0.1\", 25, 45, "    \
+  "0]], "                                                                                                              \
+  "\"memory\": [], \"posts\": [[0, \"RECEIVE B0.1\", 47, 49]], "
+
+#define TRANSFERS "\"transfers\": [[0, 1, \"F0.0\", 10, 12], [1, 0, \"B0.1\", 45, 48]]}"
+
+/* The same known by their waits: device 1 waits for the activation from the beginning until 12. */
+#define WAITS "\"transfers\": [], \"waits\": [[0, \"B0.1\", 10, 48], [1, \"F0.0\", 0, 12]]}"
+
+static void
+check_idle (const PsExplanation *explanation, guint device, const gint64 *expected)
+{
+  g_assert_cmpmem (&explanation->idle_ns[device * PS_N_IDLE], PS_N_IDLE * sizeof (gint64), expected,
+                   PS_N_IDLE * sizeof (gint64));
+}
+
+static void
+test_causes (gconstpointer text)
+{
+  static const gint64 idle[2][PS_N_IDLE] = {
+    /* Between F and BW: until 45 the backward, until 48 the transfer, then 1 of the post, and 1 for nothing. */
+    { [PS_IDLE_BACKWARD] = 35,
+      [PS_IDLE_TRANSFER] = 3,
+      [PS_IDLE_HOST] = 1,
+      [PS_IDLE_UNEXPLAINED] = 1,
+      [PS_IDLE_SYNC] = 5 },
+    { [PS_IDLE_WARM_UP] = 14, [PS_IDLE_UNEXPLAINED] = 1, [PS_IDLE_DRAIN] = 25, [PS_IDLE_SYNC] = 5 },
+  };
+  static const struct
+  {
+    PsPathKind kind;
+    gint64 end_ns;
+  } path[]
+      = { { PS_PATH_OP, 10 }, { PS_PATH_TRANSFER, 12 }, { PS_PATH_WAIT, 14 }, { PS_PATH_OP, 24 }, { PS_PATH_WAIT, 25 },
+          { PS_PATH_OP, 45 }, { PS_PATH_TRANSFER, 48 }, { PS_PATH_WAIT, 50 }, { PS_PATH_OP, 70 } };
+  g_autoptr (PsTimeline) timeline = parse (text);
+  g_autoptr (PsProgram) program = program_of (timeline);
+  g_autoptr (PsCosts) costs = ps_costs_new (2);
+  g_autoptr (PsSimulation) measured = ps_timeline_simulation (program, costs, timeline, NULL);
+  g_autofree gint64 *host_ns = ps_timeline_host_times (program, timeline, measured);
+  g_autoptr (PsExplanation) explanation = ps_explain_measured (program, measured, host_ns, timeline->iteration_ns);
+
+  check_idle (explanation, 0, idle[0]);
+  check_idle (explanation, 1, idle[1]);
+  g_assert_cmpuint (explanation->path->len, ==, G_N_ELEMENTS (path));
+  for (guint i = 0; i < G_N_ELEMENTS (path); i++)
+    {
+      const PsPathPart *part = &g_array_index (explanation->path, PsPathPart, i);
+
+      g_assert_cmpint (part->kind, ==, path[i].kind);
+      g_assert_cmpint (part->end_ns, ==, path[i].end_ns);
+    }
+}
+
+/* Without gaps the ops and transfers take 10 + 2 + 10 + 20 + 3 + 20 = 65. */
+static void
+test_replay (gconstpointer text)
+{
+  g_autoptr (PsTimeline) timeline = parse (text);
+  g_autoptr (PsProgram) program = program_of (timeline);
+  g_autoptr (PsCosts) costs = ps_costs_new (2);
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+
+  g_assert_true (ps_timeline_replay (program, costs, timeline, simulation, NULL));
+  g_assert_cmpint (simulation->makespan_ns, ==, 65);
+}
+
+/* Iterations of 1f1b on four devices, 10 ms for each F and 20 ms for each BW. */
+static GPtrArray *
+iterations_of (guint n)
+{
+  GPtrArray *iterations = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
+
+  for (guint i = 0; i < n; i++)
+    {
+      g_auto (Case) test = { 0 };
+
+      simulate (&test, "1f1b", 4, 8);
+      g_ptr_array_add (iterations, g_steal_pointer (&test.timeline));
+    }
+  return iterations;
+}
+
+/* Makes ops of that kind longer; stage, microbatch -1: of all. */
+static void
+stretch (PsTimeline *timeline, PsOpKind kind, gint stage, gint microbatch, double factor)
+{
+  for (guint i = 0; i < timeline->ops->len; i++)
+    {
+      PsSpan *span = &g_array_index (timeline->ops, PsSpan, i);
+
+      if (span->op.kind == kind && (stage < 0 || span->op.stage == stage)
+          && (microbatch < 0 || (gint)span->op.microbatch == microbatch))
+        span->end_ns = span->start_ns + (gint64)((double)(span->end_ns - span->start_ns) * factor);
+    }
+}
+
+static GArray *
+slow_parts (const GPtrArray *iterations)
+{
+  g_autoptr (PsSchedule) schedule = ps_timeline_schedule (iterations->pdata[0], NULL);
+
+  return ps_slow_parts (schedule, iterations);
+}
+
+static void
+test_nothing_slow (void)
+{
+  g_autoptr (GPtrArray) iterations = iterations_of (3);
+  g_autoptr (GArray) slow = slow_parts (iterations);
+
+  g_assert_cmpuint (slow->len, ==, 0);
+}
+
+/* Stage 2 takes half as long again for all its forwards: 5 ms more for each of 8 microbatches. */
+static void
+test_slow_stage (void)
+{
+  g_autoptr (GPtrArray) iterations = iterations_of (3);
+  g_autoptr (GArray) slow = NULL;
+  const PsSlow *found;
+
+  for (guint i = 0; i < 3; i++)
+    stretch (iterations->pdata[i], PS_OP_F, 2, -1, 1.5);
+  slow = slow_parts (iterations);
+  g_assert_cmpuint (slow->len, ==, 1);
+  found = &g_array_index (slow, PsSlow, 0);
+  g_assert_cmpint (found->kind, ==, PS_SLOW_STAGE);
+  g_assert_cmpint (found->pass, ==, PS_PASS_FORWARD);
+  g_assert_cmpuint (found->stage, ==, 2);
+  g_assert_cmpuint (found->device, ==, 2);
+  g_assert_cmpint (found->own_ns, ==, 15000000);
+  g_assert_cmpint (found->peers_ns, ==, 10000000);
+  g_assert_cmpint (found->excess_ns, ==, 40000000);
+}
+
+/* Microbatch 5 takes twice as long in all stages, in every iteration; backward 1 of stage 3 once, in the second. */
+static void
+test_slow_microbatch_and_op (void)
+{
+  g_autoptr (GPtrArray) iterations = iterations_of (3);
+  g_autoptr (GArray) slow = NULL;
+  gboolean microbatch = FALSE, op = FALSE;
+
+  for (guint i = 0; i < 3; i++)
+    stretch (iterations->pdata[i], PS_OP_F, -1, 5, 1.3);
+  stretch (iterations->pdata[1], PS_OP_BW, 3, 1, 4);
+  slow = slow_parts (iterations);
+  g_assert_cmpuint (slow->len, ==, 2);
+  for (guint i = 0; i < slow->len; i++)
+    {
+      const PsSlow *found = &g_array_index (slow, PsSlow, i);
+
+      microbatch |= found->kind == PS_SLOW_MICROBATCH && found->microbatch == 5 && found->pass == PS_PASS_FORWARD
+                    && found->ratio > 1.29 && found->ratio < 1.31;
+      op |= found->kind == PS_SLOW_OP && found->stage == 3 && found->microbatch == 1 && found->iteration == 1
+            && found->pass == PS_PASS_BACKWARD && found->excess_ns == 3 * 18000000;
+    }
+  g_assert_true (microbatch);
+  g_assert_true (op);
+}
+
+/* Device 1 of two, with two stages: both are slow, so the device is. */
+static void
+test_slow_device (void)
+{
+  g_autoptr (GPtrArray) iterations = g_ptr_array_new_with_free_func ((GDestroyNotify)ps_timeline_free);
+  g_autoptr (GArray) slow = NULL;
+  g_auto (Case) test = { 0 };
+
+  simulate (&test, "interleaved", 4, 8);
+  stretch (test.timeline, PS_OP_F, 1, -1, 2);
+  stretch (test.timeline, PS_OP_F, 5, -1, 2);
+  g_ptr_array_add (iterations, g_steal_pointer (&test.timeline));
+  slow = slow_parts (iterations);
+  g_assert_cmpuint (slow->len, ==, 1);
+  g_assert_cmpint (g_array_index (slow, PsSlow, 0).kind, ==, PS_SLOW_DEVICE);
+  g_assert_cmpuint (g_array_index (slow, PsSlow, 0).device, ==, 1);
+  g_assert_cmpint (g_array_index (slow, PsSlow, 0).excess_ns, ==, 2 * 8 * 5000000);
+}
+
+/* Iterations of 1 to 10 ms: by nearest rank the median is 5, p10 1 and p90 9. The last of four is slow. */
+static void
+test_iterations (void)
+{
+  g_autoptr (GPtrArray) iterations = iterations_of (10), four = iterations_of (4);
+  g_autoptr (GArray) slow = NULL;
+  PsIterationSpread spread;
+
+  for (guint i = 0; i < 10; i++)
+    ((PsTimeline *)iterations->pdata[i])->iteration_ns = 10 - i;
+  spread = ps_iteration_spread (iterations);
+  g_assert_cmpuint (spread.n, ==, 10);
+  g_assert_cmpint (spread.median_ns, ==, 5);
+  g_assert_cmpint (spread.p10_ns, ==, 1);
+  g_assert_cmpint (spread.p90_ns, ==, 9);
+  g_assert_cmpuint (ps_median_iteration (iterations), ==, 5);
+  ((PsTimeline *)four->pdata[3])->iteration_ns *= 2;
+  slow = slow_parts (four);
+  g_assert_cmpuint (slow->len, ==, 1);
+  g_assert_cmpint (g_array_index (slow, PsSlow, 0).kind, ==, PS_SLOW_ITERATION);
+  g_assert_cmpuint (g_array_index (slow, PsSlow, 0).iteration, ==, 3);
+}
+
+static void
+test_even (void)
+{
+  g_autoptr (GError) error = NULL;
+  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms:3ms,b=2ms:2ms,w=0:1ms,bw=4ms:8ms,c=5us", 2, 1, &error);
+  g_autoptr (PsCosts) even = costs != NULL ? ps_costs_even (costs) : NULL;
+
+  g_assert_no_error (error);
+  for (guint stage = 0; stage < 2; stage++)
+    {
+      g_assert_cmpint (ps_costs_op (even, PS_OP_F, stage)->duration_ns, ==, 2000000);
+      g_assert_cmpint (ps_costs_op (even, PS_OP_B, stage)->duration_ns, ==, 2000000);
+      g_assert_cmpint (ps_costs_op (even, PS_OP_W, stage)->duration_ns, ==, 500000);
+      g_assert_cmpint (ps_costs_op (even, PS_OP_BW, stage)->duration_ns, ==, 6000000);
+    }
+  g_assert_cmpint (even->transfer_ns[ps_transfer_forward (even, 0)], ==, 5000);
+}
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  g_test_add_func ("/diagnosis/schedule", test_schedule);
+  g_test_add_func ("/diagnosis/no-schedule", test_no_schedule);
+  g_test_add_func ("/diagnosis/simulated", test_simulated);
+  g_test_add_data_func ("/diagnosis/causes/transfers", RUN TRANSFERS, test_causes);
+  g_test_add_data_func ("/diagnosis/causes/waits", RUN WAITS, test_causes);
+  g_test_add_data_func ("/diagnosis/replay/transfers", RUN TRANSFERS, test_replay);
+  g_test_add_data_func ("/diagnosis/replay/waits", RUN WAITS, test_replay);
+  g_test_add_func ("/diagnosis/nothing-slow", test_nothing_slow);
+  g_test_add_func ("/diagnosis/slow-stage", test_slow_stage);
+  g_test_add_func ("/diagnosis/slow-microbatch-and-op", test_slow_microbatch_and_op);
+  g_test_add_func ("/diagnosis/slow-device", test_slow_device);
+  g_test_add_func ("/diagnosis/iterations", test_iterations);
+  g_test_add_func ("/diagnosis/even", test_even);
+  return g_test_run ();
+}
