@@ -2,20 +2,15 @@
 #include "commands.h"
 #include "devices-detail.h"
 #include "search-choices.h"
-#include "search-price.h"
+#include "search-try.h"
 
 #include <pipesim/report.h>
-#include <pipesim/search.h>
 #include <pipesim/setting.h>
 
 #include <signal.h>
 #include <string.h>
-#include <unistd.h>
 
 #define DEFAULT_TIME_LIMIT_NS G_GINT64_CONSTANT (10000000000)
-
-/* How much slower transfers are in a part of the search where they wait for each other. */
-#define TRANSFER_FACTOR 2
 
 /* See ps_note_signals. */
 static const gint *caught;
@@ -174,52 +169,6 @@ finish_options (Options *options, int argc, char **argv, GError **error)
   return check_options (options, error);
 }
 
-static void
-show_progress (const PsSearchProgress *progress, gpointer data)
-{
-  g_autofree char *best = ps_format_time (progress->best_ns), *bound = ps_format_time (progress->lower_bound_ns);
-
-  g_printerr ("\r%s: best %s, bound %s, gap %.2f %%, %.1f s \033[K", (const char *)data, best, bound,
-              100 * ((double)progress->best_ns / (double)MAX (progress->lower_bound_ns, 1) - 1),
-              (double)progress->elapsed_ns / 1e9);
-}
-
-static PsSearchResult *
-search (const Options *options, const SearchChoice *choice, SearchPricing *pricing, gint64 time_limit_ns,
-        GError **error)
-{
-  const PsSetting *setting = options->setting;
-  g_autoptr (PsPlacement) placement = ps_placement_new (choice->placement, setting->n_devices, choice->n_chunks);
-  g_autoptr (PsCosts) costs = ps_setting_fastest_costs (setting, placement, pricing->given, error);
-  g_autofree char *name = search_choice_describe (choice);
-  g_autofree gint64 *limit = NULL;
-  PsSearchSetting search = { .placement = placement,
-                             .n_microbatches = choice->n_microbatches,
-                             .costs = costs,
-                             .objective = setting->sync == PS_SYNC_BYPASS ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN,
-                             .price = search_price,
-                             .generate = search_generate,
-                             .price_data = pricing,
-                             .transfer_factor = ps_setting_transfers_wait (setting) ? TRANSFER_FACTOR : 1,
-                             .seed = (guint64)options->seed,
-                             .time_limit_ns = time_limit_ns,
-                             .move_limit = (guint64)options->moves,
-                             .stop = caught,
-                             .n_threads = options->jobs,
-                             .progress = isatty (STDERR_FILENO) ? show_progress : NULL,
-                             .progress_data = name };
-  PsSearchResult *result;
-
-  if (costs == NULL || !ps_costs_check (costs, choice->n_microbatches, error)
-      || !ps_setting_memory_limit (setting, setting->n_devices, &limit, error))
-    return NULL;
-  search.memory_limit = limit;
-  result = ps_search (&search, error);
-  if (search.progress != NULL)
-    g_printerr ("\r\033[K");
-  return result;
-}
-
 static GPtrArray *
 list_orders (const PsSchedule *schedule)
 {
@@ -295,34 +244,16 @@ note_outcome (Outcome *outcome, const SearchChoice *choice, const PsSearchResult
 static gboolean
 try_choice (const Options *options, const SearchChoice *choice, gint64 time_limit_ns, Outcome *outcome, GError **error)
 {
-  PsSetting *setting = options->setting;
-  g_autoptr (PsCosts) given = NULL;
-  g_autoptr (PsSearchResult) result = NULL;
-  g_autoptr (PsPrediction) prediction = NULL;
-  SearchPricing pricing = { .setting = setting };
-  PsCommOrder comm_order;
+  const SearchLimits limits = { .time_limit_ns = time_limit_ns,
+                                .moves = options->moves,
+                                .seed = options->seed,
+                                .n_threads = options->jobs,
+                                .stop = caught };
+  g_auto (SearchFound) found = { 0 };
 
-  setting->n_chunks = choice->n_chunks;
-  setting->microbatch_size = choice->microbatch_size;
-  setting->n_microbatches = choice->n_microbatches;
-  setting->recompute = choice->recompute;
-  pricing.given = given = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
-  if (given == NULL || !ps_costs_check_known (given, NULL, error))
+  if (!search_try (options->setting, choice, &limits, NULL, &found, error))
     return FALSE;
-  pricing.plan_until_us = time_limit_ns > 0 ? g_get_monotonic_time () + time_limit_ns / 1000 : 0;
-  result = search (options, choice, &pricing, time_limit_ns, error);
-  if (result == NULL)
-    return FALSE;
-  pricing.plan_until_us = 0;
-  prediction = search_predict (&pricing, result->schedule, &comm_order, error);
-  if (prediction != NULL && !prediction->feasible)
-    g_set_error_literal (error, PS_ERROR, PS_ERROR_SCHEDULE,
-                         "--memory-limit: no schedule was found that keeps to it with the buffers of its messages");
-  if (prediction == NULL || !prediction->feasible)
-    return FALSE;
-  result->price_ns = search_time (setting, prediction);
-  result->proved_optimal = result->price_ns <= result->lower_bound_ns;
-  note_outcome (outcome, choice, result, prediction, comm_order);
+  note_outcome (outcome, choice, found.result, found.prediction, found.comm_order);
   return TRUE;
 }
 

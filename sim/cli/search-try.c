@@ -1,0 +1,92 @@
+/* search-try.c - searches for schedules of one placement and cut. */
+#include "search-try.h"
+
+#include "search-price.h"
+
+#include <unistd.h>
+
+/* How much slower transfers are in a part of the search where they wait for each other. */
+#define TRANSFER_FACTOR 2
+
+void
+search_found_clear (SearchFound *found)
+{
+  g_clear_pointer (&found->result, ps_search_result_free);
+  g_clear_pointer (&found->prediction, ps_prediction_free);
+}
+
+static void
+show_progress (const PsSearchProgress *progress, gpointer data)
+{
+  g_autofree char *best = ps_format_time (progress->best_ns), *bound = ps_format_time (progress->lower_bound_ns);
+
+  g_printerr ("\r%s: best %s, bound %s, gap %.2f %%, %.1f s \033[K", (const char *)data, best, bound,
+              100 * ((double)progress->best_ns / (double)MAX (progress->lower_bound_ns, 1) - 1),
+              (double)progress->elapsed_ns / 1e9);
+}
+
+static PsSearchResult *
+search (const SearchChoice *choice, SearchPricing *pricing, const SearchLimits *limits, GError **error)
+{
+  const PsSetting *setting = pricing->setting;
+  g_autoptr (PsPlacement) placement = ps_placement_new (choice->placement, setting->n_devices, choice->n_chunks);
+  g_autoptr (PsCosts) costs = ps_setting_fastest_costs (setting, placement, pricing->given, error);
+  g_autofree char *name = search_choice_describe (choice);
+  g_autofree gint64 *limit = NULL;
+  PsSearchSetting search = { .placement = placement,
+                             .n_microbatches = choice->n_microbatches,
+                             .costs = costs,
+                             .objective = setting->sync == PS_SYNC_BYPASS ? PS_OBJECTIVE_SPAN : PS_OBJECTIVE_MAKESPAN,
+                             .price = search_price,
+                             .generate = search_generate,
+                             .price_data = pricing,
+                             .transfer_factor = ps_setting_transfers_wait (setting) ? TRANSFER_FACTOR : 1,
+                             .seed = (guint64)limits->seed,
+                             .time_limit_ns = limits->time_limit_ns,
+                             .move_limit = (guint64)limits->moves,
+                             .stop = limits->stop,
+                             .n_threads = limits->n_threads,
+                             .progress = isatty (STDERR_FILENO) ? show_progress : NULL,
+                             .progress_data = name };
+  PsSearchResult *result;
+
+  if (costs == NULL || !ps_costs_check (costs, choice->n_microbatches, error)
+      || !ps_setting_memory_limit (setting, setting->n_devices, &limit, error))
+    return NULL;
+  search.memory_limit = limit;
+  result = ps_search (&search, error);
+  if (search.progress != NULL)
+    g_printerr ("\r\033[K");
+  return result;
+}
+
+gboolean
+search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *limits, const PsCosts *given,
+            SearchFound *found, GError **error)
+{
+  g_autoptr (PsCosts) read = NULL;
+  SearchPricing pricing = { .setting = setting, .given = given };
+
+  setting->n_chunks = choice->n_chunks;
+  setting->microbatch_size = choice->microbatch_size;
+  setting->n_microbatches = choice->n_microbatches;
+  setting->recompute = choice->recompute;
+  if (given == NULL)
+    pricing.given = read = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
+  if (pricing.given == NULL || !ps_costs_check_known (pricing.given, NULL, error))
+    return FALSE;
+  pricing.plan_until_us = limits->time_limit_ns > 0 ? g_get_monotonic_time () + limits->time_limit_ns / 1000 : 0;
+  found->result = search (choice, &pricing, limits, error);
+  if (found->result == NULL)
+    return FALSE;
+  pricing.plan_until_us = 0;
+  found->prediction = search_predict (&pricing, found->result->schedule, &found->comm_order, error);
+  if (found->prediction == NULL)
+    return FALSE;
+  if (!found->prediction->feasible)
+    return ps_refuse (error, PS_ERROR_SCHEDULE,
+                      "--memory-limit: no schedule was found that keeps to it with the buffers of its messages");
+  found->result->price_ns = search_time (setting, found->prediction);
+  found->result->proved_optimal = found->result->price_ns <= found->result->lower_bound_ns;
+  return TRUE;
+}

@@ -1,0 +1,35 @@
+/* search-try.h - one choice of a search: searched, then predicted. */
+#ifndef PS_SEARCH_TRY_H
+#define PS_SEARCH_TRY_H
+
+#include "search-choices.h"
+
+#include <pipesim/predictor.h>
+#include <pipesim/search.h>
+
+typedef struct
+{
+  gint64 time_limit_ns; /* 0: none */
+  gint64 moves;         /* per thread; 0: not limited */
+  gint64 seed;
+  guint n_threads;
+  const gint *stop; /* as in PsSearchSetting */
+} SearchLimits;
+
+typedef struct
+{
+  PsSearchResult *result;   /* its price is that of the prediction */
+  PsPrediction *prediction; /* of its schedule */
+  PsCommOrder comm_order;   /* that the prediction has */
+} SearchFound;
+
+void search_found_clear (SearchFound *found);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (SearchFound, search_found_clear)
+
+/* Searches with the setting, which takes over what the choice says. given: costs for as many stages as the choice has;
+ * NULL: the setting's. Shows progress on a terminal. Errors: those of ps_setting_costs, ps_search and predictions, and
+ * PS_ERROR_SCHEDULE where messages leave too little memory. */
+gboolean search_try (PsSetting *setting, const SearchChoice *choice, const SearchLimits *limits, const PsCosts *given,
+                     SearchFound *found, GError **error);
+
+#endif
