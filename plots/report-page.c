@@ -1,69 +1,18 @@
-/* report-page.c - fills report.html with tables, data and the script. */
+/* report-page.c - the tables and data of a sweep as a page. */
 #include "report-page.h"
 
 #include "field.h"
-#include "scale.h"
+#include "page.h"
 
-#include <gio/gio.h>
 #include <math.h>
-#include <string.h>
 
 #define TOP_SETTINGS 3 /* for each number of devices */
 
-static const char *
-resource_text (GBytes **bytes, const char *name)
-{
-  g_autofree char *path = g_strconcat ("/pipesim/plots/", name, NULL);
-
-  *bytes = g_resources_lookup_data (path, G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
-  g_assert (*bytes != NULL);
-  return g_bytes_get_data (*bytes, NULL);
-}
-
-/* JSON for inside a page. A < occurs only in strings; it is escaped, so that it cannot end the script. */
-static char *
-embed_json (const char *json)
-{
-  g_autoptr (GString) text = g_string_new (json);
-
-  g_string_replace (text, "<", "\\u003c", 0);
-  return g_string_free (g_steal_pointer (&text), FALSE);
-}
-
-/* Makes a line of a Markdown table a row of HTML; bars inside cells are escaped in the table. */
-static void
-append_row (GString *html, const char *line, const char *cell)
-{
-  g_autoptr (GString) safe = g_string_new (line);
-  g_auto (GStrv) cells = NULL;
-  guint n;
-
-  g_string_replace (safe, "\\|", "\x01", 0);
-  cells = g_strsplit (safe->str, "|", -1);
-  n = g_strv_length (cells);
-  g_string_append (html, "<tr>");
-  for (guint i = 1; i + 1 < n; i++)
-    {
-      g_autofree char *text = g_markup_escape_text (g_strstrip (g_strdelimit (cells[i], "\x01", '|')), -1);
-
-      g_string_append_printf (html, "<%s>%s</%s>", cell, text, cell);
-    }
-  g_string_append (html, "</tr>\n");
-}
-
-static char *
-table_to_html (const PsTable *table)
-{
-  g_autofree char *markdown = ps_table_to_markdown (table);
-  g_auto (GStrv) lines = g_strsplit (markdown, "\n", -1);
-  g_autoptr (GString) html = g_string_new ("<table id=\"best\">\n");
-
-  for (guint i = 0; lines[i] != NULL && *lines[i]; i++)
-    if (i != 1) /* i = 1 is the rule below the heading */
-      append_row (html, lines[i], i == 0 ? "th" : "td");
-  g_string_append (html, "</table>");
-  return g_string_free (g_steal_pointer (&html), FALSE);
-}
+static const char front_help[] = "Each mark is the fastest setting of the sweep for a schedule, number of devices, "
+                                 "number of microbatches and peak "
+                                 "memory. Each line joins, for one number of devices, the settings that are faster "
+                                 "than all that need less memory. "
+                                 "Point at a mark to see its setting.";
 
 static char *
 best_to_html (PsResults *results, const PsQuestion *asked, const char *database, GError **error)
@@ -75,7 +24,7 @@ best_to_html (PsResults *results, const PsQuestion *asked, const char *database,
   if (answer == NULL)
     return NULL;
   if (ps_table_n_rows (answer->table) > 0)
-    return table_to_html (answer->table);
+    return ps_page_table (answer->table, "best");
   g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: holds no setting that fits its memory limit%s", database,
                asked->where != NULL ? " and what else is asked for" : "");
   return NULL;
@@ -110,133 +59,34 @@ points_to_json (PsResults *results, const PsQuestion *asked, GError **error)
         ps_table_set_integer (table, point_columns[i].key, (gint64)llround (ps_plot_value_number (&cells[i])));
     }
   json = ps_table_to_json (table, "pipesim-report-points/1", (const char *[]){ "origin", "simulated", NULL });
-  return embed_json (json);
-}
-
-/* {"series": [...], "kinds": {"F": ...}}: colours as in the other pictures. Free with g_free. */
-static char *
-colours_to_json (void)
-{
-  g_autoptr (GString) json = g_string_new ("{\"series\": [");
-
-  for (guint i = 0; i < PS_PLOT_N_COLOURS; i++)
-    g_string_append_printf (json, "%s\"#%06x\"", i ? ", " : "", ps_plot_series_colour (i));
-  g_string_append (json, "], \"kinds\": {");
-  for (PsOpKind kind = 0; kind < PS_N_OP_KINDS; kind++)
-    g_string_append_printf (json, "%s\"%s\": \"#%06x\"", kind ? ", " : "", ps_op_kind_name (kind),
-                            ps_plot_op_colour (kind, 0, 1));
-  g_string_append (json, "}}");
-  return g_string_free (g_steal_pointer (&json), FALSE);
-}
-
-/* A timeline for the page, which draws ops only. */
-static char *
-timeline_to_json (const PsTimeline *timeline)
-{
-  g_autoptr (GArray) no_transfers = g_array_new (FALSE, FALSE, sizeof (PsSpan));
-  g_autoptr (GArray) no_memory = g_array_new (FALSE, FALSE, sizeof (PsMemoryPoint));
-  PsTimeline shown = *timeline;
-
-  shown.transfers = no_transfers;
-  shown.memory = no_memory;
-  return ps_timeline_to_json (&shown);
+  return ps_page_embed (json);
 }
 
 static char *
-timelines_to_json (const GPtrArray *timelines)
+body_of (const char *table, const PsReportPage *page)
 {
-  g_autoptr (GString) json = g_string_new ("[");
+  g_autofree char *timelines = ps_page_timelines (page->timelines, page->about);
 
-  for (guint i = 0; i < timelines->len; i++)
-    {
-      g_autofree char *one = timeline_to_json (timelines->pdata[i]);
-
-      g_string_append_printf (json, "%s%s", i ? "," : "", one);
-    }
-  g_string_append_c (json, ']');
-  return embed_json (json->str);
-}
-
-static const char timeline_help[]
-    = "The wheel and the keys + and - zoom, dragging and the arrow keys move, a double click and Home show all again. "
-      "Numbers are microbatches, later chunks of a device are paler.";
-
-static void
-append_choice (GString *html, const GPtrArray *timelines)
-{
-  g_string_append (html, "<p><label>Schedule <select id=\"schedule\">");
-  for (guint i = 0; i < timelines->len; i++)
-    {
-      const PsTimeline *timeline = timelines->pdata[i];
-      g_autofree char *name = g_markup_escape_text (timeline->schedule, -1);
-
-      g_string_append_printf (html, "<option value=\"%u\">%s, %u devices, %u microbatches, %s</option>", i, name,
-                              timeline->n_devices, timeline->n_microbatches, ps_origin_name (timeline->origin));
-    }
-  g_string_append (html, "</select></label> <span id=\"caption\"></span></p>\n");
-}
-
-/* Heading, origin, choice and canvas of the timelines. */
-static char *
-timelines_to_html (const GPtrArray *timelines, const char *about)
-{
-  g_autoptr (GString) html = g_string_new ("<h2>Timelines</h2>\n");
-  g_autofree char *note = g_markup_printf_escaped ("<p class=\"note\">%s</p>\n", about);
-
-  g_string_append (html, note);
-  if (timelines->len == 0)
-    return g_string_free (g_steal_pointer (&html), FALSE);
-  append_choice (html, timelines);
-  g_string_append_printf (html,
-                          "<p id=\"kinds\"></p>\n<canvas id=\"timeline\" tabindex=\"0\" role=\"img\" "
-                          "aria-label=\"timeline\"></canvas>\n<p id=\"hover\"></p>\n<p class=\"note\">%s</p>",
-                          timeline_help);
-  return g_string_free (g_steal_pointer (&html), FALSE);
-}
-
-/* Replaces each @NAME@ once, from left to right, so that nothing inside a value is replaced. */
-static char *
-fill (const char *template, const char *const *values)
-{
-  g_autoptr (GString) page = g_string_new (NULL);
-
-  while (*template)
-    {
-      guint i = 0;
-
-      while (values[i] != NULL && !(*template == '@' && g_str_has_prefix (template, values[i])))
-        i += 2;
-      if (values[i] != NULL)
-        g_string_append (page, values[i + 1]);
-      else
-        g_string_append_c (page, *template);
-      template += values[i] != NULL ? strlen (values[i]) : 1;
-    }
-  return g_string_free (g_steal_pointer (&page), FALSE);
+  return g_strconcat ("<h2>Best settings</h2>\n<div class=\"wide\">", table,
+                      "</div>\n<h2>Time against peak memory</h2>\n<p class=\"note\">", front_help,
+                      "</p>\n<div id=\"pareto\"></div>\n", timelines, NULL);
 }
 
 char *
 ps_report_page (PsResults *results, const PsQuestion *question, const PsReportPage *page, GError **error)
 {
-  g_autoptr (GBytes) template = NULL;
-  g_autoptr (GBytes) script = NULL;
   g_autofree char *table = best_to_html (results, question, page->database, error);
   g_autofree char *points = table != NULL ? points_to_json (results, question, error) : NULL;
-  g_autofree char *data = timelines_to_json (page->timelines), *colours = colours_to_json ();
-  g_autofree char *drawings = timelines_to_html (page->timelines, page->about);
-  g_autofree char *heading = g_markup_escape_text (page->title != NULL ? page->title : "Pipeline schedules", -1);
-  g_autofree char *wheres = question->where != NULL ? g_strjoinv (", ", question->where) : g_strdup ("");
   g_autofree char *left_out = points != NULL ? ps_question_left_out (results, question, error) : NULL;
-  g_autofree char *note = g_markup_printf_escaped (
-      "Simulated with pipesim %s from the sweep in %s%s%s. The column costs origin says where "
-      "the costs of a row come from.%s%s",
-      PS_VERSION, page->database, *wheres ? ", settings with " : "", wheres,
-      left_out != NULL && *left_out ? " Left out: " : "", left_out != NULL ? left_out : "");
+  g_autofree char *wheres = question->where != NULL ? g_strjoinv (", ", question->where) : g_strdup ("");
+  g_autofree char *note = NULL, *body = NULL;
 
   if (left_out == NULL)
     return NULL;
-  return fill (resource_text (&template, "report.html"),
-               (const char *[]){ "@TITLE@", heading, "@NOTE@", note, "@TABLE@", table, "@TIMELINES@", drawings,
-                                 "@COLOURS@", colours, "@POINTS@", points, "@DATA@", data, "@SCRIPT@",
-                                 resource_text (&script, "report.js"), NULL });
+  body = body_of (table, page);
+  note = g_markup_printf_escaped (
+      "Simulated with pipesim %s from the sweep in %s%s%s. The column costs origin says where "
+      "the costs of a row come from.%s%s",
+      PS_VERSION, page->database, *wheres ? ", settings with " : "", wheres, *left_out ? " Left out: " : "", left_out);
+  return ps_page (page->title != NULL ? page->title : "Pipeline schedules", note, body, points, page->timelines);
 }

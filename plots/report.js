@@ -1,4 +1,4 @@
-/* report.js - draws a report's front of time against memory and its timelines. No library, nothing fetched. */
+/* report.js - draws a page's front of time against memory, if it has one, and its timelines. No library, nothing fetched. */
 'use strict';
 
 const names = { F: 'forward', B: 'backward for input', W: 'backward for weights', BW: 'full backward', R: 'recompute', O: 'optimizer' };
@@ -246,5 +246,5 @@ function drawTimelines(timelines) {
   show();
 }
 
-drawFront(read('points').results);
+if (read('points')) drawFront(read('points').results);
 if (read('timelines').length) drawTimelines(read('timelines'));
