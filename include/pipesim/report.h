@@ -50,6 +50,9 @@ void ps_table_set_numbers (PsTable *table, const char *key, const double *values
 void ps_table_set_lists (PsTable *table, const char *key, GPtrArray *lists /* of GStrv, taken */);
 guint ps_table_n_rows (const PsTable *table);
 
+/* Keeps the first n rows. */
+void ps_table_truncate (PsTable *table, guint n);
+
 /* Stable sort by an INTEGER, TIME, SIZE, RATIO, NUMBER or BOOLEAN column (no before yes), unset cells last. */
 void ps_table_sort (PsTable *table, const char *key, gboolean descending);
 

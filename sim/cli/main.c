@@ -32,6 +32,7 @@ static const Command commands[] = {
   { "best", ps_cmd_best, "list the fastest setting of each group in a sweep" },
   { "sensitivity", ps_cmd_sensitivity, "show where one schedule overtakes another in a sweep" },
   { "compare", ps_cmd_compare, "compare a predicted timeline with a measured one" },
+  { "diagnose", NULL, "say where the time of a run goes and which schedule would be faster" },
   { "calib", NULL, "measure the cost of ops and transfers on this machine" },
   { "exec", NULL, "run a schedule for real" },
   { "plot", NULL, "draw timelines, memory, sweeps, measured costs and accuracy" },

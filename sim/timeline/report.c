@@ -30,18 +30,24 @@ cell_clear (PsCell *cell, PsColumnType type)
 }
 
 void
-ps_table_free (PsTable *table)
+ps_table_truncate (PsTable *table, guint n)
 {
-  if (table == NULL)
-    return;
-  for (guint i = 0; i < table->rows->len; i++)
+  while (table->rows->len > n)
     {
-      PsCell *row = table->rows->pdata[i];
+      PsCell *row = g_ptr_array_steal_index (table->rows, table->rows->len - 1);
 
       for (guint c = 0; c < table->n_columns; c++)
         cell_clear (&row[c], table->columns[c].type);
       g_free (row);
     }
+}
+
+void
+ps_table_free (PsTable *table)
+{
+  if (table == NULL)
+    return;
+  ps_table_truncate (table, 0);
   g_ptr_array_unref (table->rows);
   g_free (table);
 }

@@ -306,6 +306,10 @@ refuse 2 "" pipesim compare simulated.json
 refuse 1 "no-such.json" pipesim compare no-such.json measured.json
 refuse 1 "short.json" pipesim compare simulated.json short.json
 refuse 1 "microbatches" pipesim compare other.json measured.json
+refuse 1 "no-such.json" pipesim diagnose no-such.json
+refuse 1 "short.json" pipesim diagnose short.json
+refuse 1 "a.pt.trace.json: the timeline has no op of stage 0 and microbatch 0" \
+  sh -c 'pipesim diagnose "$G_TEST_SRCDIR/fixtures/profiler/a.pt.trace.json" 2>&1 | tail -n 1 >&2; exit 1'
 refuse 1 "No space left" sh -c 'pipesim compare simulated.json measured.json >/dev/full'
 
 # running

@@ -15,7 +15,7 @@ circles ()
 }
 
 cd "$build" || exit 1
-for part in libpipesim.a libpipesim-exec.a pipesim pipesim-exec pipesim-calib pipesim-plot pipesim-report \
+for part in libpipesim.a libpipesim-exec.a pipesim pipesim-exec pipesim-calib pipesim-plot pipesim-report pipesim-diagnose \
     pipesim-cuda.so pipesim-nccl.so tests/cuda/emulation/pipesim-nccl.so pipesim-mpi.so; do
   case $part in *.a) set -- "$part" ;; *) set -- "$part.p"/*.o ;; esac
   if [ -e "$1" ]; then

@@ -53,6 +53,8 @@ step "scheduled nodes" pipesim schedule convert zb-h1 -p 2 -m 3 --to colossalai 
 step "predicted" pipesim predict --schedule nodes.json --costs f=1ms,b=1ms,w=1ms
 step "trace" pipesim schedule convert 1f1b -p 2 -m 2 --costs f=1us,b=1us,w=1us,c=500ns --to chrome-trace -o predicted.json
 step "compared with PyTorch's own" pipesim compare predicted.json "$G_TEST_SRCDIR/fixtures/profiler"
+step "diagnosed" sh -c 'pipesim diagnose "$G_TEST_SRCDIR/fixtures/profiler" -t 0 >said'
+step "as the order that it is" grep -q 'schedule profiler, the order of 1f1b: 2 devices, 2 stages, 2 microbatches' said
 gzip -c "$G_TEST_SRCDIR/fixtures/profiler/a.pt.trace.json" >rank.json.gz
 step "one rank, packed" sh -c 'pipesim compare rank.json.gz rank.json.gz 2>said'
 step "said not to be all" grep -q 'rank.json.gz: holds 1 of the 2 ranks of its run' said

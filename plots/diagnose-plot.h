@@ -1,0 +1,12 @@
+/* diagnose-plot.h - a diagnosis as one picture. */
+#ifndef PS_DIAGNOSE_PLOT_H
+#define PS_DIAGNOSE_PLOT_H
+
+#include "diagnose-report.h"
+#include "gnuplot.h"
+
+/* Draws a bar for each device, of the parts of its iteration, and below a bar for the iteration of each of the best
+ * schedules, with the run's as measured beside them. Errors: those of ps_gnuplot_draw. */
+gboolean ps_diagnose_plot (const PsPicture *picture, const PsDiagnosis *diagnosis, GError **error);
+
+#endif

@@ -1,0 +1,39 @@
+/* diagnose-report.h - a diagnosis as sections with a table each: as text, JSON, or for a page. */
+#ifndef PS_DIAGNOSE_REPORT_H
+#define PS_DIAGNOSE_REPORT_H
+
+#include "diagnose-run.h"
+
+typedef struct
+{
+  char *title;
+  PsTable *table;    /* NULL: the title says all */
+  guint n_rows;      /* that a text shows */
+  PsColumn *columns; /* owned, where the table's are not static */
+} PsDiagnosisSection;
+
+/* The parts of an iteration: op kinds, pairs, then the causes of idle time. */
+#define PS_DIAGNOSIS_N_BUSY (PS_N_OP_KINDS + 1)
+#define PS_DIAGNOSIS_N_PARTS (PS_DIAGNOSIS_N_BUSY + PS_N_IDLE)
+
+/* "F", "pairs", "warm-up". */
+const char *ps_diagnosis_part_title (guint part);
+
+/* The time of each part on each device: [device * PS_DIAGNOSIS_N_PARTS + part]. Free with g_free. */
+gint64 *ps_diagnosis_parts (const PsDiagnosis *diagnosis);
+
+/* The lines about the whole run. Free with g_free. */
+char *ps_diagnosis_summary (const PsDiagnosis *diagnosis);
+
+/* Of PsDiagnosisSection, with the n_rivals best schedules and the run's. Free with g_ptr_array_unref. */
+GPtrArray *ps_diagnosis_sections (const PsDiagnosis *diagnosis, guint n_rivals);
+
+/* Parts of the iteration of each device: busy by op kind, idle by cause; and in ns for JSON. columns: the array that
+ * the table uses, to be freed after it with g_free. */
+PsTable *ps_diagnosis_devices (const PsDiagnosis *diagnosis, PsColumn **columns);
+
+/* One page of text, and JSON "pipesim-diagnosis/1". Free with g_free. */
+char *ps_diagnosis_to_text (const PsDiagnosis *diagnosis);
+char *ps_diagnosis_to_json (const PsDiagnosis *diagnosis);
+
+#endif

@@ -1,0 +1,394 @@
+/* diagnose-run.c - puts a run beside its prediction and beside other schedules. */
+#include "diagnose-run.h"
+
+#include "search-try.h"
+
+#include <string.h>
+
+#define ACTIVATION (1 << 20) /* bytes of a stage's activation where nothing says more */
+
+static void
+rival_free (gpointer data)
+{
+  PsRival *rival = data;
+
+  g_free (rival->name);
+  g_free (rival);
+}
+
+void
+ps_diagnosis_free (PsDiagnosis *diagnosis)
+{
+  if (diagnosis == NULL)
+    return;
+  ps_explain_report_free (diagnosis->explain);
+  ps_simulation_free (diagnosis->measured);
+  ps_prediction_free (diagnosis->prediction);
+  ps_costs_free (diagnosis->costs);
+  ps_metrics_clear (&diagnosis->metrics);
+  g_clear_pointer (&diagnosis->slow, g_array_unref);
+  g_clear_pointer (&diagnosis->rivals, g_ptr_array_unref);
+  g_clear_pointer (&diagnosis->iterations, g_ptr_array_unref);
+  if (diagnosis->skipped != NULL)
+    g_string_free (diagnosis->skipped, TRUE);
+  g_free (diagnosis);
+}
+
+/* Costs: medians of what the iterations show */
+
+/* Durations of the ops of a kind and stage, or of the transfers from a stage. */
+static gint64
+median_duration (const PsDiagnosis *diagnosis, gboolean transfers, PsOpKind kind, guint stage, gint64 missing_ns)
+{
+  g_autoptr (GArray) all = g_array_new (FALSE, FALSE, sizeof (gint64));
+
+  for (guint k = 0; k < diagnosis->iterations->len; k++)
+    {
+      const PsTimeline *timeline = diagnosis->iterations->pdata[k];
+      const GArray *spans = transfers ? timeline->transfers : timeline->ops;
+
+      for (guint i = 0; i < spans->len; i++)
+        {
+          const PsSpan *span = &g_array_index (spans, PsSpan, i);
+          gint64 duration_ns = span->end_ns - span->start_ns;
+
+          if (span->op.kind == kind && span->op.stage == stage && !span->op.paired)
+            g_array_append_val (all, duration_ns);
+        }
+    }
+  return all->len > 0 ? ps_median ((gint64 *)(gpointer)all->data, all->len) : missing_ns;
+}
+
+static void
+observe_stage (const PsDiagnosis *diagnosis, guint stage)
+{
+  PsCosts *costs = diagnosis->costs;
+  gint64 ns[PS_N_OP_KINDS];
+
+  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+    ns[kind] = median_duration (diagnosis, FALSE, (PsOpKind)kind, stage, -1);
+  if (ns[PS_OP_BW] < 0)
+    ns[PS_OP_BW] = ns[PS_OP_B] + ns[PS_OP_W];
+  if (ns[PS_OP_B] < 0)
+    {
+      ns[PS_OP_B] = ns[PS_OP_BW] / 2;
+      ns[PS_OP_W] = ns[PS_OP_BW] - ns[PS_OP_B];
+    }
+  ns[PS_OP_R] = ns[PS_OP_F];
+  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
+    ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = MAX (ns[kind], 0);
+  costs->transfer_ns[ps_transfer_forward (costs, stage)] = median_duration (diagnosis, TRUE, PS_OP_F, stage, 0);
+  costs->transfer_ns[ps_transfer_backward (costs, stage)] = median_duration (diagnosis, TRUE, PS_OP_B, stage, 0);
+}
+
+static void
+observe (PsDiagnosis *diagnosis)
+{
+  diagnosis->costs = ps_costs_new (diagnosis->run->n_stages);
+  diagnosis->costs->time_origin = diagnosis->costs->transfer_origin = diagnosis->run->origin;
+  diagnosis->costs->source = g_strdup (diagnosis->run->source);
+  for (guint stage = 0; stage < diagnosis->costs->n_stages; stage++)
+    {
+      observe_stage (diagnosis, stage);
+      ps_costs_set_memory (diagnosis->costs, stage, ACTIVATION, ACTIVATION);
+    }
+}
+
+/* The costs of the run's model cut into n_stages: its stages joined, or divided evenly. NULL with error where neither
+ * is possible. */
+static PsCosts *
+cut_costs (const PsCosts *costs, guint n_stages, GError **error)
+{
+  guint from = costs->n_stages, parts = MAX (n_stages / from, 1), joined = MAX (from / n_stages, 1);
+  g_autoptr (PsCosts) cut = ps_costs_new (n_stages);
+
+  if (n_stages * joined != from * parts)
+    {
+      g_set_error (error, PS_ERROR, PS_ERROR_USAGE, "%u stages cannot be made of the %u of the run", n_stages, from);
+      return NULL;
+    }
+  cut->time_origin = costs->time_origin;
+  cut->transfer_origin = costs->transfer_origin;
+  cut->memory_origin = costs->memory_origin;
+  cut->source = g_strdup (costs->source);
+  for (guint stage = 0; stage < n_stages; stage++)
+    for (guint i = 0; i < joined; i++)
+      {
+        guint old = stage * joined / parts + i;
+
+        for (PsOpKind kind = 0; kind < PS_N_OP_KINDS; kind++)
+          {
+            ps_costs_op (cut, kind, stage)->duration_ns += ps_costs_op (costs, kind, old)->duration_ns / parts;
+            ps_costs_op (cut, kind, stage)->take_bytes += ps_costs_op (costs, kind, old)->take_bytes / parts;
+            ps_costs_op (cut, kind, stage)->give_bytes += ps_costs_op (costs, kind, old)->give_bytes / parts;
+          }
+        cut->stage[stage].weight_bytes += costs->stage[old].weight_bytes / parts;
+      }
+  for (guint stage = 0; stage < n_stages && from > 1; stage++)
+    {
+      guint last = (stage + 1) * joined / parts, first = stage * joined / parts;
+
+      cut->transfer_ns[ps_transfer_forward (cut, stage)]
+          = costs->transfer_ns[ps_transfer_forward (costs, CLAMP (last, 1, from - 1) - 1)];
+      cut->transfer_ns[ps_transfer_backward (cut, stage)]
+          = costs->transfer_ns[ps_transfer_backward (costs, CLAMP (first, 1, from - 1))];
+    }
+  return g_steal_pointer (&cut);
+}
+
+/* The run itself */
+
+static gint64
+rest_of (const PsMetrics *metrics)
+{
+  return MAX (metrics->iteration_ns - metrics->makespan_ns, 0);
+}
+
+static gboolean
+predict_run (PsDiagnosis *diagnosis, const PsSetting *setting, PsSchedule *schedule, GError **error)
+{
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, diagnosis->costs);
+
+  diagnosis->prediction = ps_predictor_predict_schedule (predictor, schedule, error);
+  if (diagnosis->prediction == NULL)
+    return FALSE;
+  diagnosis->measured
+      = ps_timeline_simulation (diagnosis->prediction->program, diagnosis->costs, diagnosis->run, error);
+  return diagnosis->measured != NULL;
+}
+
+static gboolean
+replay_run (PsDiagnosis *diagnosis, GError **error)
+{
+  const PsProgram *program = diagnosis->prediction->program;
+  g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
+  g_autoptr (PsCosts) even = ps_costs_even (diagnosis->costs);
+
+  ps_simulate (program, even, simulation);
+  diagnosis->even_ns = simulation->makespan_ns + rest_of (&diagnosis->prediction->metrics);
+  if (!ps_timeline_replay (program, diagnosis->costs, diagnosis->run, simulation, error))
+    return FALSE;
+  diagnosis->replay_ns = simulation->makespan_ns + rest_of (&diagnosis->metrics);
+  return TRUE;
+}
+
+static gboolean
+explain_run (PsDiagnosis *diagnosis, double saving, GError **error)
+{
+  g_autofree gint64 *host_ns
+      = ps_timeline_host_times (diagnosis->prediction->program, diagnosis->run, diagnosis->measured);
+
+  diagnosis->explain = ps_explain_report_measured (diagnosis->prediction, diagnosis->measured, &diagnosis->metrics,
+                                                   host_ns, saving, error);
+  return diagnosis->explain != NULL;
+}
+
+static void
+limit_memory (const PsDiagnosis *diagnosis, PsSetting *setting)
+{
+  setting->memory_limit = g_new (gint64, 1);
+  setting->memory_limit[0] = diagnosis->prediction->metrics.peak_memory_bytes;
+  setting->n_memory_limits = 1;
+}
+
+/* Other schedules */
+
+static gboolean
+is_run (const PsDiagnosis *diagnosis, const PsSchedule *schedule)
+{
+  const PsSchedule *own = diagnosis->prediction->program->schedule;
+  const PsPlacement *a = own->placement, *b = schedule->placement;
+  guint n_cells = a->n_copies * a->n_stages;
+
+  return a->n_devices == b->n_devices && n_cells == b->n_copies * b->n_stages
+         && memcmp (a->device, b->device, n_cells * sizeof *a->device) == 0
+         && memcmp (own->first, schedule->first, (a->n_devices + 1) * sizeof *own->first) == 0
+         && memcmp (own->ops, schedule->ops, ps_schedule_n_ops (own) * sizeof *own->ops) == 0;
+}
+
+static void
+add_rival (PsDiagnosis *diagnosis, const PsPrediction *prediction, char *name)
+{
+  const PsSchedule *schedule = prediction->program->schedule;
+  PsRival *rival = g_new0 (PsRival, 1);
+
+  rival->name = name;
+  rival->n_chunks = ps_placement_max_chunks (schedule->placement);
+  rival->n_copies = schedule->placement->n_copies;
+  rival->asynchronous = schedule->asynchronous;
+  rival->is_run = !schedule->asynchronous && is_run (diagnosis, schedule);
+  rival->fits = prediction->feasible;
+  rival->iteration_ns = prediction->metrics.iteration_ns;
+  rival->bubble_ratio = prediction->metrics.bubble_ratio;
+  rival->memory_ratio
+      = (double)prediction->metrics.peak_memory_bytes / (double)diagnosis->prediction->metrics.peak_memory_bytes;
+  g_ptr_array_add (diagnosis->rivals, rival);
+}
+
+static gboolean
+try_family (PsDiagnosis *diagnosis, const PsSetting *given, const PsFamily *family, guint n_chunks, GError **error)
+{
+  PsSetting setting = *given;
+  g_autoptr (PsCosts) costs = cut_costs (diagnosis->costs, setting.n_devices * n_chunks, error);
+  g_autoptr (PsPredictor) predictor = NULL;
+  g_autoptr (PsPrediction) prediction = NULL;
+
+  if (costs == NULL)
+    return FALSE;
+  setting.n_chunks = n_chunks;
+  predictor = ps_predictor_new (&setting, costs);
+  prediction = ps_predictor_predict (predictor, family->name, error);
+  if (prediction != NULL)
+    add_rival (diagnosis, prediction, g_strdup (family->name));
+  return prediction != NULL;
+}
+
+/* Every family with its own number of chunks and, where that is another one, with that of the run. */
+static void
+try_families (PsDiagnosis *diagnosis, const PsSetting *setting)
+{
+  guint n, v = setting->n_chunks > 0 ? setting->n_chunks : diagnosis->costs->n_stages / setting->n_devices;
+  const PsFamily *const *families = ps_family_table (&n);
+
+  for (guint i = 0; i < n; i++)
+    {
+      g_autoptr (GError) reason = NULL;
+      gboolean done = try_family (diagnosis, setting, families[i], families[i]->default_chunks, &reason);
+
+      if (v > 1 && v != families[i]->default_chunks)
+        done |= try_family (diagnosis, setting, families[i], v, NULL);
+      if (!done)
+        g_string_append_printf (diagnosis->skipped, "%s%s", diagnosis->skipped->len > 0 ? "; " : "", reason->message);
+    }
+}
+
+/* Searches one placement after the other, as pipesim search does, and keeps the best. Copies of weights that no trace
+ * shows the size of are left out. */
+static gboolean
+try_search (PsDiagnosis *diagnosis, const PsDiagnoseOptions *options, GError **error)
+{
+  PsSetting setting = *options->setting;
+  g_autoptr (GArray) choices = search_choices (&setting, 0, FALSE, error);
+  g_auto (SearchFound) best = { 0 };
+  SearchLimits limits = { .seed = 1, .n_threads = g_get_num_processors () };
+
+  if (choices == NULL)
+    return FALSE;
+  limits.time_limit_ns = MAX (options->time_limit_ns / choices->len, 1);
+  for (guint i = 0; i < choices->len; i++)
+    {
+      const SearchChoice *choice = &g_array_index (choices, SearchChoice, i);
+      g_autoptr (PsCosts) costs = cut_costs (diagnosis->costs, setting.n_devices * choice->n_chunks, NULL);
+      g_auto (SearchFound) found = { 0 };
+
+      if (choice->placement == PS_PLACEMENT_BIDIRECTIONAL || costs == NULL
+          || !search_try (&setting, choice, &limits, costs, &found, NULL))
+        continue;
+      if (best.prediction == NULL || found.prediction->metrics.iteration_ns < best.prediction->metrics.iteration_ns)
+        {
+          SearchFound swap = best;
+
+          best = found;
+          found = swap;
+        }
+    }
+  if (best.prediction != NULL)
+    add_rival (diagnosis, best.prediction,
+               g_strdup_printf ("search, %s", ps_placement_name (best.prediction->program->schedule->placement->kind)));
+  return TRUE;
+}
+
+/* Rows that train as the run does come first, then rows that need more memory, more copies of the weights, and older
+ * weights. */
+static guint
+rank_of (const PsRival *rival)
+{
+  return rival->asynchronous ? 3 : rival->n_copies > 1 ? 2 : rival->fits ? 0 : 1;
+}
+
+static int
+compare_rivals (gconstpointer a, gconstpointer b)
+{
+  const PsRival *x = *(PsRival *const *)a, *y = *(PsRival *const *)b;
+
+  if (rank_of (x) != rank_of (y))
+    return rank_of (x) < rank_of (y) ? -1 : 1;
+  return (x->iteration_ns > y->iteration_ns) - (x->iteration_ns < y->iteration_ns);
+}
+
+const PsRival *
+ps_diagnosis_own (const PsDiagnosis *diagnosis)
+{
+  for (guint i = 0; i < diagnosis->rivals->len; i++)
+    if (((const PsRival *)diagnosis->rivals->pdata[i])->is_run)
+      return diagnosis->rivals->pdata[i];
+  return NULL;
+}
+
+static PsDiagnosis *
+diagnosis_new (GPtrArray *iterations)
+{
+  PsDiagnosis *diagnosis = g_new0 (PsDiagnosis, 1);
+
+  diagnosis->iterations = iterations;
+  diagnosis->spread = ps_iteration_spread (iterations);
+  diagnosis->run = iterations->pdata[ps_median_iteration (iterations)];
+  diagnosis->rivals = g_ptr_array_new_with_free_func (rival_free);
+  diagnosis->skipped = g_string_new (NULL);
+  ps_metrics_from_timeline (diagnosis->run, &diagnosis->metrics);
+  return diagnosis;
+}
+
+static gboolean
+take_setting (PsSetting *setting, const PsTimeline *run, GError **error)
+{
+  if (setting->n_devices == 0)
+    setting->n_devices = run->n_devices;
+  if (setting->n_microbatches == 0)
+    setting->n_microbatches = run->n_microbatches;
+  if (setting->n_devices == run->n_devices && setting->n_microbatches == run->n_microbatches)
+    return setting->memory_limit == NULL
+           || ps_refuse (error, PS_ERROR_USAGE,
+                         "--memory-limit: traces do not say what an op keeps; the limit is what the run needs");
+  return ps_refuse (error, PS_ERROR_USAGE, "-p %u -m %u: the run has %u devices and %u microbatches",
+                    setting->n_devices, setting->n_microbatches, run->n_devices, run->n_microbatches);
+}
+
+static PsSchedule *
+read_schedule (const PsDiagnosis *diagnosis, const char *where, GError **error)
+{
+  PsSchedule *schedule = ps_timeline_schedule (diagnosis->run, error);
+
+  if (schedule == NULL)
+    g_prefix_error (error, "%s: ", where);
+  if (schedule == NULL || diagnosis->metrics.makespan_ns > 0)
+    return schedule;
+  g_set_error (error, PS_ERROR, PS_ERROR_INPUT, "%s: its ops take no time", where);
+  ps_schedule_free (schedule);
+  return NULL;
+}
+
+PsDiagnosis *
+ps_diagnosis_new (GPtrArray *iterations, const PsDiagnoseOptions *options, GError **error)
+{
+  g_autoptr (PsDiagnosis) diagnosis = diagnosis_new (iterations);
+  PsSchedule *schedule = NULL;
+
+  if (!take_setting (options->setting, diagnosis->run, error))
+    return NULL;
+  schedule = read_schedule (diagnosis, options->where, error);
+  if (schedule == NULL)
+    return NULL;
+  diagnosis->slow = ps_slow_parts (schedule, iterations);
+  observe (diagnosis);
+  if (!predict_run (diagnosis, options->setting, schedule, error) || !replay_run (diagnosis, error))
+    return NULL;
+  if (!explain_run (diagnosis, options->saving, error))
+    return NULL;
+  limit_memory (diagnosis, options->setting);
+  try_families (diagnosis, options->setting);
+  if (options->time_limit_ns > 0 && !try_search (diagnosis, options, error))
+    return NULL;
+  g_ptr_array_sort (diagnosis->rivals, compare_rivals);
+  return g_steal_pointer (&diagnosis);
+}

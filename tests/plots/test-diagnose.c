@@ -1,0 +1,163 @@
+/* Tests of the program pipesim-diagnose: its JSON, its page and its picture. test-diagnosis.c tests what it finds. */
+#include "program-rig.h"
+
+#include <json-glib/json-glib.h>
+
+typedef struct
+{
+  char *folder;
+} Fixture;
+
+static void
+set_up (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autoptr (GError) error = NULL;
+
+  fixture->folder = g_dir_make_tmp ("pipesim-diagnose-XXXXXX", &error);
+  g_assert_no_error (error);
+}
+
+static void
+tear_down (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  remove_folder (fixture->folder);
+  g_free (fixture->folder);
+}
+
+/* What the command prints; the exit code must be 0. */
+static char *
+diagnose (const Fixture *fixture, const char *arguments)
+{
+  g_autofree char *line = with_timelines (arguments), *talk = NULL;
+  char *printed = NULL;
+
+  g_assert_cmpint (run_program (fixture->folder, "pipesim-diagnose", line, NULL, &printed, &talk), ==, 0);
+  g_assert_cmpstr (talk, ==, "");
+  return printed;
+}
+
+static char *
+written (const Fixture *fixture, const char *name)
+{
+  g_autofree char *path = g_build_filename (fixture->folder, name, NULL);
+  g_autoptr (GMappedFile) file = g_mapped_file_new (path, FALSE, NULL);
+
+  g_assert_nonnull (file);
+  return g_strndup (g_mapped_file_get_contents (file), g_mapped_file_get_length (file));
+}
+
+static JsonObject *
+result_of (JsonNode *node)
+{
+  return json_array_get_object_element (json_object_get_array_member (json_node_get_object (node), "results"), 0);
+}
+
+static gint64
+sum_of (JsonObject *device, const char *const *keys)
+{
+  gint64 sum = 0;
+
+  for (; *keys != NULL; keys++)
+    sum += json_object_get_int_member (device, *keys);
+  return sum;
+}
+
+/* The parts of a device make its iteration: ops are busy time, causes are idle time. */
+static void
+test_parts (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const char *const busy[] = { "f_ns", "b_ns", "w_ns", "bw_ns", "r_ns", "pair_ns", NULL };
+  static const char *const idle[]
+      = { "warm_up_ns", "forward_ns", "backward_ns", "transfer_ns",    "channel_ns", "drain_ns",
+          "sync_ns",    "o_ns",       "host_ns",     "unexplained_ns", NULL };
+  g_autofree char *json = diagnose (fixture, "'%M' --json -t 0");
+  g_autoptr (JsonNode) node = json_from_string (json, NULL);
+  JsonObject *result = result_of (node);
+  JsonArray *devices = json_object_get_array_member (result, "devices_detail");
+
+  g_assert_cmpstr (json_object_get_string_member (json_node_get_object (node), "format"), ==, "pipesim-diagnosis/1");
+  g_assert_cmpstr (json_object_get_string_member (json_node_get_object (node), "origin"), ==, "measured");
+  g_assert_cmpuint (json_array_get_length (devices), ==, 2);
+  for (guint i = 0; i < 2; i++)
+    {
+      JsonObject *device = json_array_get_object_element (devices, i);
+
+      g_assert_cmpint (sum_of (device, busy), ==, json_object_get_int_member (device, "busy_ns"));
+      g_assert_cmpint (sum_of (device, idle), ==, json_object_get_int_member (device, "idle_ns"));
+      g_assert_cmpint (json_object_get_int_member (device, "busy_ns") + json_object_get_int_member (device, "idle_ns"),
+                       ==, json_object_get_int_member (result, "iteration_ns"));
+    }
+}
+
+static guint
+count_named (JsonObject *result, const char *prefix)
+{
+  JsonArray *schedules = json_object_get_array_member (result, "schedules");
+  guint n = 0;
+
+  for (guint i = 0; i < json_array_get_length (schedules); i++)
+    n += g_str_has_prefix (json_object_get_string_member (json_array_get_object_element (schedules, i), "schedule"),
+                           prefix);
+  return n;
+}
+
+/* A search adds its row; it is no slower than any other row that fits. */
+static void
+test_search (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  g_autofree char *without = diagnose (fixture, "'%M' --json -t 0"), *with = diagnose (fixture, "'%M' --json -t 100ms");
+  g_autoptr (JsonNode) a = json_from_string (without, NULL), b = json_from_string (with, NULL);
+
+  g_assert_cmpuint (count_named (result_of (a), "search"), ==, 0);
+  g_assert_cmpuint (count_named (result_of (b), "search"), ==, 1);
+  g_assert_cmpuint (count_named (result_of (b), "1f1b"), >, 0);
+}
+
+static void
+test_page (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const char *const parts[] = { "<!DOCTYPE html>",
+                                       "</html>",
+                                       "<title>Where &lt;it&gt; goes</title>",
+                                       "<h2>Where the iteration goes",
+                                       "<h2>What pays off",
+                                       "<table id=\"section-1\">",
+                                       "<canvas id=\"timeline\"",
+                                       "default-src 'none'",
+                                       "id=\"points\">null</script>" };
+  g_autofree char *printed = diagnose (fixture, "'%M' -t 0 -o a.html --title 'Where <it> goes'");
+  g_autofree char *page = written (fixture, "a.html");
+
+  g_assert_cmpstr (printed, ==, "");
+  for (guint i = 0; i < G_N_ELEMENTS (parts); i++)
+    g_assert_cmpuint (count (page, parts[i]), ==, 1);
+  g_assert_cmpuint (count (page, "@"), ==, 0);
+}
+
+static void
+test_picture (Fixture *fixture, G_GNUC_UNUSED gconstpointer data)
+{
+  static const char *const texts[] = { "device 0", "device 1", "unexplained", "measured", "title of it" };
+  g_autofree char *printed = NULL, *svg = NULL;
+
+  if (!have_program ("gnuplot"))
+    return;
+  printed = diagnose (fixture, "'%M' -t 0 -o a.svg --title 'title of it'");
+  svg = written (fixture, "a.svg");
+  g_assert_cmpstr (printed, ==, "");
+  for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
+    g_assert_cmpuint (count (svg, texts[i]), >, 0);
+}
+
+#define ADD(path, function) g_test_add (path, Fixture, NULL, set_up, function, tear_down)
+
+int
+main (int argc, char **argv)
+{
+  g_test_init (&argc, &argv, NULL);
+  ADD ("/diagnose/parts", test_parts);
+  ADD ("/diagnose/search", test_search);
+  ADD ("/diagnose/page", test_page);
+  ADD ("/diagnose/picture", test_picture);
+  return g_test_run ();
+}
