@@ -64,7 +64,7 @@ check_options (const Options *options, GError **error)
 
   if (options->traces == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "no trace given; name a timeline, a trace, or a folder with one per rank");
-  if (source != NULL)
+  if (source != NULL && !g_str_equal (source->option, "costs-from"))
     return ps_refuse (error, PS_ERROR_USAGE, "--%s: costs are those of the traces", source->option);
   return check_output (options, error);
 }
@@ -87,8 +87,11 @@ parse_options (int argc, char **argv, Options *options, GError **error)
       "cannot travel yet), sync (the others' optimizer), host (posting and launching), and unexplained (input\n"
       "and turn were there and the op did not begin).\n\n"
       "Other schedules are predicted from the medians of the trace. Where their number of stages differs, stages\n"
-      "of the run are joined or divided evenly; a stage takes its time to any device. They fit if they keep no more activations than the run does, by\n"
-      "the same count. The predicted time of the run's own order beside its own shows how far to trust them.\n");
+      "of the run are joined or divided evenly; a stage takes its time to any device. They fit if they keep no more "
+      "activations than the run does, by\n"
+      "the same count. --costs-from names runs of other schedules, and --model a model, that say what the trace\n"
+      "does not: B and W apart. The predicted time of the run's own order beside its own shows how far to trust "
+      "them.\n");
   ps_options_add (rows, options, context);
   return g_option_context_parse (context, &argc, &argv, error) && ps_setting_check (options->diagnose.setting, error)
          && check_options (options, error);

@@ -5,8 +5,8 @@
 #include "diagnose-report.h"
 #include "gnuplot.h"
 
-/* Draws a bar for each device, of the parts of its iteration, and below a bar for the iteration of each of the best
- * schedules, with the run's as measured beside them. Errors: those of ps_gnuplot_draw. */
+/* Draws a bar for each device, of the parts of its iteration. Below, a bar shows the run's iteration, and one that of
+ * each of the best schedules. Errors: those of ps_gnuplot_draw. */
 gboolean ps_diagnose_plot (const PsPicture *picture, const PsDiagnosis *diagnosis, GError **error);
 
 #endif

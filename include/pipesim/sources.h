@@ -64,6 +64,9 @@ gboolean ps_setting_adapt (const PsSetting *setting, PsCosts *costs, guint n_dev
 PsCosts *ps_setting_costs (const PsSetting *setting, guint n_devices, guint n_chunks,
                            GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
+/* The paths of the text of --costs-from, which is one path if there is such a file. Free with g_strfreev. */
+char **ps_costs_from_paths (const char *text) G_GNUC_WARN_UNUSED_RESULT;
+
 /* Refuses costs that hold for placement loop only (PsCosts.loop_only) under another one. Errors: PS_ERROR_USAGE. */
 gboolean ps_costs_check_placement (const PsCosts *costs, const PsPlacement *placement, GError **error);
 

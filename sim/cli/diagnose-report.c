@@ -204,6 +204,7 @@ static const PsColumn rival_columns[] = {
   { "memory_ratio", "memory", PS_COLUMN_RATIO },
   { "feasible", "fits", PS_COLUMN_BOOLEAN },
   { "is_run", NULL, PS_COLUMN_BOOLEAN },
+  { "guessed", NULL, PS_COLUMN_BOOLEAN },
   { "asynchronous", NULL, PS_COLUMN_BOOLEAN },
   { "weight_copies", NULL, PS_COLUMN_INTEGER },
 };
@@ -220,7 +221,7 @@ add_rival (const PsDiagnosis *diagnosis, PsTable *table, const PsRival *rival)
   const PsMetrics *own = &diagnosis->prediction->metrics;
   g_autofree char *label
       = g_strconcat (rival->name, rival->is_run ? " (the run)" : "", rival->n_copies > 1 ? " (2 copies)" : "",
-                     rival->asynchronous ? " (older weights)" : "", NULL);
+                     rival->asynchronous ? " (older weights)" : "", rival->guessed ? " (guess)" : "", NULL);
 
   ps_table_add_row (table);
   ps_table_set_text (table, "schedule", rival->name);
@@ -233,6 +234,7 @@ add_rival (const PsDiagnosis *diagnosis, PsTable *table, const PsRival *rival)
   ps_table_set_ratio (table, "memory_ratio", rival->memory_ratio);
   ps_table_set_boolean (table, "feasible", rival->fits);
   ps_table_set_boolean (table, "is_run", rival->is_run);
+  ps_table_set_boolean (table, "guessed", rival->guessed);
   ps_table_set_boolean (table, "asynchronous", rival->asynchronous);
   ps_table_set_integer (table, "weight_copies", rival->n_copies);
 }
@@ -309,8 +311,8 @@ append_answer (GString *text, const PsDiagnosis *diagnosis)
   else
     {
       append_time (text, "under the same costs and memory the fastest is predicted to take %s: ", best->iteration_ns);
-      g_string_append_printf (text, "%s with %u chunk%s,\n", best->name, best->n_chunks,
-                              best->n_chunks == 1 ? "" : "s");
+      g_string_append_printf (text, "%s with %u chunk%s%s,\n", best->name, best->n_chunks,
+                              best->n_chunks == 1 ? "" : "s", best->guessed ? " (guess)" : "");
       g_string_append_printf (text, "  %.1f %% less than the run as predicted, %+.1f %% against the run as %s\n",
                               -100 * change (best->iteration_ns, own_ns), 100 * change (best->iteration_ns, run_ns),
                               ps_origin_name (diagnosis->run->origin));
@@ -383,7 +385,12 @@ ps_diagnosis_sections (const PsDiagnosis *diagnosis, guint n_rivals)
                  0);
   add_section (sections, g_strdup ("what pays off: the predicted iteration if one part takes 10 % less time"),
                ps_explain_report_what_if (diagnosis->explain), N_WHAT_IF);
-  add_section (sections, g_strdup ("predicted under the same costs; memory in activations, relative to the run"),
+  add_section (sections,
+               g_strdup_printf ("predicted under the same costs; memory in activations, relative to the run%s",
+                                diagnosis->guessed != 0
+                                    ? "\n(guess: from costs that the run does not show; --model FILE, or "
+                                      "--costs-from another run, tells them)"
+                                    : ""),
                rivals_table (diagnosis, n_rivals), G_MAXUINT);
   return sections;
 }

@@ -25,7 +25,7 @@ gint64 *ps_diagnosis_parts (const PsDiagnosis *diagnosis);
 /* The lines about the whole run. Free with g_free. */
 char *ps_diagnosis_summary (const PsDiagnosis *diagnosis);
 
-/* Of PsDiagnosisSection, with the n_rivals best schedules and the run's. Free with g_ptr_array_unref. */
+/* The sections (PsDiagnosisSection), with the n_rivals best schedules and the run's. Free with g_ptr_array_unref. */
 GPtrArray *ps_diagnosis_sections (const PsDiagnosis *diagnosis, guint n_rivals);
 
 /* Parts of the iteration of each device: busy by op kind, idle by cause; and in ns for JSON. columns: the array that

@@ -3,6 +3,8 @@
 
 #include "search-try.h"
 
+#include <pipesim/observed.h>
+
 #include <string.h>
 
 #define ACTIVATION (1 << 20) /* bytes of a stage's activation where nothing says more */
@@ -34,64 +36,58 @@ ps_diagnosis_free (PsDiagnosis *diagnosis)
   g_free (diagnosis);
 }
 
-/* Costs: medians of what the iterations show */
+/* Costs */
 
-/* Durations of the ops of a kind and stage, or of the transfers from a stage. */
-static gint64
-median_duration (const PsDiagnosis *diagnosis, gboolean transfers, PsOpKind kind, guint stage, gint64 missing_ns)
+/* Adds what other runs and the model say. */
+static gboolean
+complete (PsObserved *observed, const PsSetting *setting, GError **error)
 {
-  g_autoptr (GArray) all = g_array_new (FALSE, FALSE, sizeof (gint64));
+  g_auto (GStrv) paths = setting->costs_from != NULL ? ps_costs_from_paths (setting->costs_from) : NULL;
+  g_autoptr (PsModel) model = NULL;
 
-  for (guint k = 0; k < diagnosis->iterations->len; k++)
-    {
-      const PsTimeline *timeline = diagnosis->iterations->pdata[k];
-      const GArray *spans = transfers ? timeline->transfers : timeline->ops;
-
-      for (guint i = 0; i < spans->len; i++)
-        {
-          const PsSpan *span = &g_array_index (spans, PsSpan, i);
-          gint64 duration_ns = span->end_ns - span->start_ns;
-
-          if (span->op.kind == kind && span->op.stage == stage && !span->op.paired)
-            g_array_append_val (all, duration_ns);
-        }
-    }
-  return all->len > 0 ? ps_median ((gint64 *)(gpointer)all->data, all->len) : missing_ns;
+  if (paths != NULL && !ps_observed_load (observed, (const char *const *)paths, g_strv_length (paths), error))
+    return FALSE;
+  if (setting->model == NULL)
+    return TRUE;
+  model = ps_setting_model (setting, error);
+  return model != NULL && ps_observed_estimate (observed, model, error);
 }
 
-static void
-observe_stage (const PsDiagnosis *diagnosis, guint stage)
+/* Takes guesses for costs that nothing says, and notes them. */
+static gboolean
+observe (PsDiagnosis *diagnosis, const PsDiagnoseOptions *options, GError **error)
 {
-  PsCosts *costs = diagnosis->costs;
-  gint64 ns[PS_N_OP_KINDS];
+  g_autoptr (PsObserved) observed = ps_observed_new ();
+  PsCosts *costs;
 
-  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-    ns[kind] = median_duration (diagnosis, FALSE, (PsOpKind)kind, stage, -1);
-  if (ns[PS_OP_BW] < 0)
-    ns[PS_OP_BW] = ns[PS_OP_B] + ns[PS_OP_W];
-  if (ns[PS_OP_B] < 0)
+  if (!ps_observed_add (observed, options->where, diagnosis->iterations, error)
+      || !complete (observed, options->setting, error))
+    return FALSE;
+  costs = diagnosis->costs = ps_observed_costs (observed, observed->n_stages, 1, error);
+  for (guint stage = 0; costs != NULL && stage < costs->n_stages; stage++)
     {
-      ns[PS_OP_B] = ns[PS_OP_BW] / 2;
-      ns[PS_OP_W] = ns[PS_OP_BW] - ns[PS_OP_B];
+      diagnosis->guessed |= costs->stage[stage].unknown;
+      costs->stage[stage].unknown = 0;
+      ps_costs_set_memory (costs, stage, ACTIVATION, ACTIVATION);
     }
-  ns[PS_OP_R] = ns[PS_OP_F];
-  for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
-    ps_costs_op (costs, (PsOpKind)kind, stage)->duration_ns = MAX (ns[kind], 0);
-  costs->transfer_ns[ps_transfer_forward (costs, stage)] = median_duration (diagnosis, TRUE, PS_OP_F, stage, 0);
-  costs->transfer_ns[ps_transfer_backward (costs, stage)] = median_duration (diagnosis, TRUE, PS_OP_B, stage, 0);
+  return costs != NULL;
 }
 
+/* Adds a part of a stage's costs to those of another. */
 static void
-observe (PsDiagnosis *diagnosis)
+add_stage (PsCosts *cut, guint stage, const PsCosts *costs, guint old, guint parts)
 {
-  diagnosis->costs = ps_costs_new (diagnosis->run->n_stages);
-  diagnosis->costs->time_origin = diagnosis->costs->transfer_origin = diagnosis->run->origin;
-  diagnosis->costs->source = g_strdup (diagnosis->run->source);
-  for (guint stage = 0; stage < diagnosis->costs->n_stages; stage++)
+  PsStageCost *to = &cut->stage[stage];
+  const PsStageCost *from = &costs->stage[old];
+
+  for (PsOpKind kind = 0; kind < PS_N_OP_KINDS; kind++)
     {
-      observe_stage (diagnosis, stage);
-      ps_costs_set_memory (diagnosis->costs, stage, ACTIVATION, ACTIVATION);
+      ps_costs_op (cut, kind, stage)->duration_ns += ps_costs_op (costs, kind, old)->duration_ns / parts;
+      ps_costs_op (cut, kind, stage)->take_bytes += ps_costs_op (costs, kind, old)->take_bytes / parts;
+      ps_costs_op (cut, kind, stage)->give_bytes += ps_costs_op (costs, kind, old)->give_bytes / parts;
     }
+  if (from->pair_ns >= 0)
+    to->pair_ns = MAX (to->pair_ns, 0) + from->pair_ns / parts;
 }
 
 /* The costs of the run's model cut into n_stages: its stages joined, or divided evenly. NULL with error where neither
@@ -108,28 +104,20 @@ cut_costs (const PsCosts *costs, guint n_stages, GError **error)
       return NULL;
     }
   cut->time_origin = costs->time_origin;
-  cut->transfer_origin = costs->transfer_origin;
-  cut->memory_origin = costs->memory_origin;
+  cut->op_ns = costs->op_ns;
+  cut->post_ns = costs->post_ns;
+  g_free (cut->source);
   cut->source = g_strdup (costs->source);
   for (guint stage = 0; stage < n_stages; stage++)
-    for (guint i = 0; i < joined; i++)
-      {
-        guint old = stage * joined / parts + i;
-
-        for (PsOpKind kind = 0; kind < PS_N_OP_KINDS; kind++)
-          {
-            ps_costs_op (cut, kind, stage)->duration_ns += ps_costs_op (costs, kind, old)->duration_ns / parts;
-            ps_costs_op (cut, kind, stage)->take_bytes += ps_costs_op (costs, kind, old)->take_bytes / parts;
-            ps_costs_op (cut, kind, stage)->give_bytes += ps_costs_op (costs, kind, old)->give_bytes / parts;
-          }
-        cut->stage[stage].weight_bytes += costs->stage[old].weight_bytes / parts;
-      }
-  for (guint stage = 0; stage < n_stages && from > 1; stage++)
     {
-      guint last = (stage + 1) * joined / parts, first = stage * joined / parts;
+      guint first = stage * joined / parts, end = (stage + 1) * joined / parts;
 
+      for (guint i = 0; i < joined; i++)
+        add_stage (cut, stage, costs, first + i, parts);
+      if (from == 1)
+        continue;
       cut->transfer_ns[ps_transfer_forward (cut, stage)]
-          = costs->transfer_ns[ps_transfer_forward (costs, CLAMP (last, 1, from - 1) - 1)];
+          = costs->transfer_ns[ps_transfer_forward (costs, CLAMP (end, 1, from - 1) - 1)];
       cut->transfer_ns[ps_transfer_backward (cut, stage)]
           = costs->transfer_ns[ps_transfer_backward (costs, CLAMP (first, 1, from - 1))];
     }
@@ -153,8 +141,20 @@ predict_run (PsDiagnosis *diagnosis, const PsSetting *setting, PsSchedule *sched
   if (diagnosis->prediction == NULL)
     return FALSE;
   diagnosis->measured
-      = ps_timeline_simulation (diagnosis->prediction->program, diagnosis->costs, diagnosis->run, error);
+      = ps_timeline_simulation (diagnosis->prediction->program, diagnosis->prediction->costs, diagnosis->run, error);
   return diagnosis->measured != NULL;
+}
+
+/* The costs of equal stages, as the prediction has those of the run. */
+static PsCosts *
+even_costs (const PsDiagnosis *diagnosis)
+{
+  const PsSchedule *schedule = diagnosis->prediction->program->schedule;
+  g_autoptr (PsCosts) whole = ps_costs_even (diagnosis->costs);
+  PsCosts *even = ps_costs_slice (whole, schedule->n_slices);
+
+  ps_costs_add_host_time (even, schedule->placement->device, schedule->placement->n_copies);
+  return even;
 }
 
 static gboolean
@@ -162,11 +162,11 @@ replay_run (PsDiagnosis *diagnosis, GError **error)
 {
   const PsProgram *program = diagnosis->prediction->program;
   g_autoptr (PsSimulation) simulation = ps_simulation_new (program);
-  g_autoptr (PsCosts) even = ps_costs_even (diagnosis->costs);
+  g_autoptr (PsCosts) even = even_costs (diagnosis);
 
   ps_simulate (program, even, simulation);
   diagnosis->even_ns = simulation->makespan_ns + rest_of (&diagnosis->prediction->metrics);
-  if (!ps_timeline_replay (program, diagnosis->costs, diagnosis->run, simulation, error))
+  if (!ps_timeline_replay (program, diagnosis->prediction->costs, diagnosis->run, simulation, error))
     return FALSE;
   diagnosis->replay_ns = simulation->makespan_ns + rest_of (&diagnosis->metrics);
   return TRUE;
@@ -176,7 +176,7 @@ static gboolean
 explain_run (PsDiagnosis *diagnosis, double saving, GError **error)
 {
   g_autofree gint64 *host_ns
-      = ps_timeline_host_times (diagnosis->prediction->program, diagnosis->run, diagnosis->measured);
+      = ps_timeline_host_times (diagnosis->prediction->program, diagnosis->costs, diagnosis->run, diagnosis->measured);
 
   diagnosis->explain = ps_explain_report_measured (diagnosis->prediction, diagnosis->measured, &diagnosis->metrics,
                                                    host_ns, saving, error);
@@ -192,6 +192,15 @@ limit_memory (const PsDiagnosis *diagnosis, PsSetting *setting)
 }
 
 /* Other schedules */
+
+static gboolean
+needs_guess (const PsDiagnosis *diagnosis, const PsSchedule *schedule)
+{
+  for (guint i = 0; diagnosis->guessed != 0 && i < ps_schedule_n_ops (schedule); i++)
+    if (diagnosis->guessed & 1U << schedule->ops[i].kind)
+      return TRUE;
+  return FALSE;
+}
 
 static gboolean
 is_run (const PsDiagnosis *diagnosis, const PsSchedule *schedule)
@@ -217,6 +226,7 @@ add_rival (PsDiagnosis *diagnosis, const PsPrediction *prediction, char *name)
   rival->n_copies = schedule->placement->n_copies;
   rival->asynchronous = schedule->asynchronous;
   rival->is_run = !schedule->asynchronous && is_run (diagnosis, schedule);
+  rival->guessed = needs_guess (diagnosis, schedule);
   rival->fits = prediction->feasible;
   rival->iteration_ns = prediction->metrics.iteration_ns;
   rival->bubble_ratio = prediction->metrics.bubble_ratio;
@@ -380,8 +390,8 @@ ps_diagnosis_new (GPtrArray *iterations, const PsDiagnoseOptions *options, GErro
   if (schedule == NULL)
     return NULL;
   diagnosis->slow = ps_slow_parts (schedule, iterations);
-  observe (diagnosis);
-  if (!predict_run (diagnosis, options->setting, schedule, error) || !replay_run (diagnosis, error))
+  if (!observe (diagnosis, options, error) || !predict_run (diagnosis, options->setting, schedule, error)
+      || !replay_run (diagnosis, error))
     return NULL;
   if (!explain_run (diagnosis, options->saving, error))
     return NULL;

@@ -22,8 +22,9 @@ typedef struct
   guint n_chunks;
   guint n_copies;
   gboolean asynchronous;
-  gboolean is_run; /* the order and placement of the run itself */
-  gboolean fits;   /* the memory limit */
+  gboolean is_run;  /* the order and placement of the run itself */
+  gboolean guessed; /* it needs costs that are guesses */
+  gboolean fits;    /* the memory of the run */
   gint64 iteration_ns;
   double bubble_ratio;
   double memory_ratio; /* peak over that of the run */
@@ -36,6 +37,7 @@ typedef struct
   PsIterationSpread spread;
   PsMetrics metrics;        /* of the run, measured */
   PsCosts *costs;           /* medians over the iterations; memory counts activations, all stages alike */
+  guint guessed;            /* bit 1 << PsOpKind: costs of some stage that nothing says (ps_costs_guess) */
   PsPrediction *prediction; /* of the run's own order under the costs */
   PsSimulation *measured;   /* its steps as they were measured */
   PsExplainReport *explain;

@@ -258,7 +258,7 @@ host_time (const PsExplainReport *report, const PsPathPart *part)
   return ps_host_time_sum (ps_step_host_time (prediction->program, prediction->costs, part->step));
 }
 
-/* What the path is made of: op kinds, then pairs, the parts that are no ops, and host times of ops. */
+/* Parts of the path: op kinds, then pairs, the parts that are no ops, and host times of ops. */
 #define N_PATH_KINDS (PS_N_OP_KINDS + 6)
 
 static const char *

@@ -2,9 +2,8 @@
 #include <pipesim/observed.h>
 #include <pipesim/sources.h>
 
-/* The paths of the option's text, which is one path if there is such a file. */
-static char **
-split (const char *text)
+char **
+ps_costs_from_paths (const char *text)
 {
   return g_strsplit (text, g_file_test (text, G_FILE_TEST_EXISTS) ? "\n" : ":", -1);
 }
@@ -12,7 +11,7 @@ split (const char *text)
 static PsCosts *
 load (const PsSetting *setting, G_GNUC_UNUSED const PsModel *own, guint n_devices, guint n_chunks, GError **error)
 {
-  g_auto (GStrv) paths = split (setting->costs_from);
+  g_auto (GStrv) paths = ps_costs_from_paths (setting->costs_from);
   g_autoptr (PsObserved) observed = ps_observed_new ();
   g_autoptr (PsModel) model = NULL;
 
@@ -41,7 +40,7 @@ add_samples (GChecksum *checksum, GArray *const *lists, guint n)
 static gboolean
 digest (const char *text, char **digest, GError **error)
 {
-  g_auto (GStrv) paths = split (text);
+  g_auto (GStrv) paths = ps_costs_from_paths (text);
   g_autoptr (GChecksum) checksum = g_checksum_new (G_CHECKSUM_SHA256);
   g_autoptr (PsObserved) observed = ps_observed_new ();
 

@@ -269,7 +269,7 @@ join_devices (GArray *found)
       }
 }
 
-/* What a microbatch takes relative to what is typical, in parts of a million: the median over all else. */
+/* The time of a microbatch over the typical one, in millionths: the median over stages and iterations. */
 static gint64
 relative_time (const Work *work, guint kind, guint microbatch, gint64 *excess_ns)
 {

@@ -191,7 +191,7 @@ ps_timeline_simulation (const PsProgram *program, const PsCosts *costs, const Ps
   simulation->transfer_end_ns = g_new (gint64, program->n_steps);
   for (guint d = 0; d < simulation->n_devices; d++)
     {
-      simulation->device[d].busy_ns = 0;
+      simulation->device[d].busy_ns = simulation->device[d].host_ns = 0;
       simulation->device[d].start_ns = G_MAXINT64;
     }
   for (guint i = 0; i < program->n_steps; i++)
@@ -221,7 +221,8 @@ posted (const GArray *posts, guint *next, guint device, gint64 start_ns, gint64 
 }
 
 gint64 *
-ps_timeline_host_times (const PsProgram *program, const PsTimeline *timeline, const PsSimulation *simulation)
+ps_timeline_host_times (const PsProgram *program, const PsCosts *costs, const PsTimeline *timeline,
+                        const PsSimulation *simulation)
 {
   const PsSchedule *schedule = program->schedule;
   gint64 *host_ns = g_new0 (gint64, program->n_steps);
