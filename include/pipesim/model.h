@@ -72,6 +72,7 @@ typedef struct
   guint n_layers;
   gboolean embedding; /* token and position embedding before the layers */
   gboolean head;      /* final layer norm, output projection and cross-entropy loss after them */
+  guint n_mtp;        /* modules of multi-token prediction after the layers */
 } PsStageShape;
 
 /* Splits the layers over n_stages as evenly as possible, larger stages first; the first stage gets the embedding, the

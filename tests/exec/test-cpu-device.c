@@ -237,7 +237,7 @@ test_refuses_size (void)
 {
   PsModel model = small_model (8, 1u << 17, 32, 8);
   const PsDeviceSetting setting = { .model = &model, .n_stages = 1, .n_microbatches = 1, .core = -1 };
-  const PsStageShape shape = { 0, 8, TRUE, TRUE };
+  const PsStageShape shape = { .n_layers = 8, .embedding = TRUE, .head = TRUE };
   g_autoptr (GError) error = NULL;
   PsDevice *device = class->open (&setting, &error);
 

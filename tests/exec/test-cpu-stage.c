@@ -233,7 +233,7 @@ static void
 test_refuses_activations (void)
 {
   const PsModel model = small_model (1, 16, 2, 8);
-  const PsStageShape shape = { 0, 1, FALSE, FALSE };
+  const PsStageShape shape = { .n_layers = 1 };
   PsCpuContext context = { .memory = ps_cpu_memory_new (47000), .n_microbatches = 1 };
   g_autoptr (GError) error = NULL;
   PsMemoryUse use;
